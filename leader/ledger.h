@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ledger of a group: counters that outlive the processes, datasets, and jobs.
+ *
+ * One object of exactly TS_LEDGER_BYTES, mapped writable by all members and by tsrun.
+ * All counters only grow and are added to with relaxed atomics: a killed process loses
+ * nothing it had counted.  Rows are taken by one CAS and never move.
+ */
+#ifndef TS_LEADER_LEDGER_H
+#define TS_LEADER_LEDGER_H
+
+#include "leader/kinds.h"
+#include "shim/base.h"
+#include "shim/reasons.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+
+#define TS_LEDGER_MAGIC    UINT64_C(0x31474c4452535354) /* "TSSRDLG1" */
+#define TS_LEDGER_BYTES    65536u
+#define TS_DATASET_MAX     32u
+#define TS_DATASET_NAME    64u
+#define TS_JOB_MAX         56u
+#define TS_JOB_DATASETS    8u
+#define TS_LEDGER_DATASETS 8192u
+#define TS_LEDGER_JOBS     24576u /* offset of the job rows */
+
+/** Per kind; times in nanoseconds of CPU time. */
+struct ts_tally {
+	_Atomic uint64_t produced; /* published or worked out here, one each */
+	_Atomic uint64_t shared;   /* taken from somebody else's work */
+	_Atomic uint64_t shared_bytes;
+	_Atomic uint64_t saved_ns; /* what the producers had spent on what was taken */
+};
+
+/**
+ * A dataset: a label on records.
+ *
+ * Capture on demand: `demand` counts ghosts that another job asked for; when it reaches
+ * `demand_needed`, `capture` becomes 1 and members publish.  After every ring's worth of
+ * published bytes the window is judged: fewer than 5 % taken turns capture off and
+ * quadruples `demand_needed` (1 ... 4096), more resets it to 1.
+ */
+struct ts_dataset_row {
+	_Atomic uint64_t name_hash; /* 0 = free; taken by CAS, then `name` is written */
+	char name[TS_DATASET_NAME];
+	_Atomic uint32_t named;     /* `name` is complete */
+	_Atomic uint32_t capture;
+	_Atomic uint32_t off;       /* verification found a difference */
+	_Atomic uint32_t demand_needed;
+	_Atomic uint64_t demand;
+	_Atomic uint64_t window_bytes, window_published, window_taken;
+	_Atomic uint64_t reserved[3];
+	struct ts_tally kinds[TS_KIND_COUNT]; /* offset 144 */
+	_Atomic uint64_t cost_ns_per_kib[TS_KIND_COUNT]; /* moving average: deadlines */
+	uint8_t pad[208];
+};
+static_assert(sizeof(struct ts_dataset_row) == 512, "ABI 1");
+static_assert(offsetof(struct ts_dataset_row, kinds) == 144, "ABI 1");
+
+/** A job: the process that was started, with its workers. */
+struct ts_job_row {
+	_Atomic uint64_t id;     /* ts_process_id(); 0 = free; a dead job's row may be reused */
+	_Atomic uint64_t ticket; /* order of joining */
+	_Atomic uint64_t dataset[TS_JOB_DATASETS]; /* 0, or ticket << 8 | row + 1 */
+	struct ts_tally kinds[TS_KIND_COUNT];
+	_Atomic uint64_t passed[TS_REASON_SLOTS];
+};
+static_assert(sizeof(struct ts_job_row) == 720, "ABI 1");
+
+struct ts_ledger {
+	uint64_t magic;
+	uint32_t abi_major, abi_minor;
+	uint32_t uid;
+	uint32_t reserved0;
+	uint8_t boot_id[16];
+	uint64_t user_ns, pid_ns;
+	uint64_t check; /* ts_hash64 of everything above */
+	_Alignas(64) _Atomic uint64_t tickets;
+	_Atomic uint64_t verified, mismatched; /* verify mode */
+	_Alignas(64) _Atomic uint64_t passed[TS_REASON_SLOTS];
+	/* at TS_LEDGER_DATASETS: struct ts_dataset_row [TS_DATASET_MAX]
+	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX] */
+};
+static_assert(TS_LEDGER_DATASETS + TS_DATASET_MAX * sizeof(struct ts_dataset_row) <= TS_LEDGER_JOBS,
+	"ABI 1");
+static_assert(TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_BYTES, "ABI 1");
+
+/** Row @index of the datasets; @index below TS_DATASET_MAX. */
+static inline struct ts_dataset_row *ts_ledger_dataset(struct ts_ledger *ledger, uint32_t index)
+{
+	return (struct ts_dataset_row *)((char *)ledger + TS_LEDGER_DATASETS) + index;
+}
+
+/** Row @index of the jobs; @index below TS_JOB_MAX. */
+static inline struct ts_job_row *ts_ledger_job(struct ts_ledger *ledger, uint32_t index)
+{
+	return (struct ts_job_row *)((char *)ledger + TS_LEDGER_JOBS) + index;
+}
+
+/**
+ * Row of the dataset called @name (at most TS_DATASET_NAME - 1 bytes count), made when it is
+ * new.  Errors: -ENOSPC all rows taken (callers use row 0, "default").
+ */
+int ts_ledger_find_dataset(struct ts_ledger *ledger, const char *name);
+
+/**
+ * Row of job @id, made when it is new; rows of dead jobs are reused, oldest ticket first.
+ * Errors: -ENOSPC.
+ */
+int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id);
+
+/** Note that the job in row @job uses dataset @dataset (first note wins a ticket). */
+void ts_ledger_note(struct ts_ledger *ledger, uint32_t job, uint32_t dataset);
+
+/**
+ * The leader of @dataset: the live job that joined it first; a dead one only when no live
+ * one is left.  Returns its job row and whether it is alive, or -ENOENT.
+ */
+int ts_ledger_leader(struct ts_ledger *ledger, uint32_t dataset, bool *ret_alive);
+
+/** Whether any job in the ledger is still alive. */
+bool ts_ledger_has_live_job(struct ts_ledger *ledger);
+
+#endif

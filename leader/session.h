@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * This process's one store, joined at the first use and again after a fork.
+ *
+ * Hooks never attach by themselves.  The session owns the policy: when to try, when to try
+ * again after a failure, which dataset label to use, and where to count.
+ */
+#ifndef TS_LEADER_SESSION_H
+#define TS_LEADER_SESSION_H
+
+#include "leader/kinds.h"
+#include "leader/store.h"
+
+/** What a hook needs to take and count; filled in by ts_session_enter(). */
+struct ts_session {
+	struct ts_store *store;
+	uint32_t dataset; /* row in the ledger */
+	uint32_t job;     /* row in the ledger */
+};
+
+/**
+ * The store of this process, attached when it is not yet (some 100 us once per process).
+ *
+ * Returns NULL with *ret_reason set while there is nothing to share with: switched off,
+ * between vfork and exec, or attaching failed (tried again after 1 s, 2 s, 4 s ... 64 s).
+ * Cheap when it has been answered before: one load and a fork check.
+ * Threads: any; one attaches while the others get NULL.  Not async-signal-safe.
+ */
+const struct ts_session *ts_session_enter(enum ts_reason *ret_reason);
+
+/** Count one piece of work that was not shared. Counts in private when there is no store. */
+void ts_session_count_pass(enum ts_reason reason);
+
+/** Count one piece of work done here (@produce_ns of CPU time, @bytes of result). */
+void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns);
+
+/** Count one piece of work taken from the ring instead of done. */
+void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease);
+
+/**
+ * How long to wait for somebody else's @kind of work of about @bytes: the moving average of
+ * what that work costs in this dataset, within 20 ms and 2 s (docs/design.md, deadlines).
+ */
+uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes);
+
+/** Whether to recompute this hit and compare (verify mode). */
+bool ts_session_verify_this_hit(void);
+
+/** Result of such a comparison; a mismatch switches the dataset off for the group. */
+void ts_session_count_verified(bool equal);
+
+/** Whether this dataset was switched off by a mismatch. */
+bool ts_session_dataset_off(void);
+
+/** At the end of the process: print the summary if asked to, leave the store. */
+void ts_session_finish(void);
+
+#endif

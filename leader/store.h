@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The store: finished pieces of work, found by a 128-bit key, shared by the processes of a
+ * group.  This is all a hook needs to know about shared memory.
+ *
+ *	struct ts_take t;
+ *	ts_store_take(store, &key, dataset, TS_KIND_PIXELS, &t);
+ *	if (t.verdict == TS_BUSY)
+ *		ts_store_wait(store, &key, timeout_ns, &t);
+ *	switch (t.verdict) {
+ *	case TS_HIT:                       // t.lease.data .. t.lease.bytes, immutable
+ *		copy out;
+ *		ts_lease_release(store, &t.lease);
+ *		break;
+ *	case TS_CLAIM:                     // ours to produce
+ *		if (ts_claim_reserve(store, &t.claim, bytes, &buffer) == 0) {
+ *			produce into buffer;
+ *			ts_claim_publish(store, &t.claim, cpu_ns);
+ *		}                          // on any doubt: ts_claim_abandon()
+ *		break;
+ *	case TS_PASS:                      // work alone; t.reason says why
+ *		break;
+ *	}
+ *
+ * Threads: any thread of the process may call any function; nothing here blocks but
+ * ts_store_wait(), and that until its deadline at most.  No locks are taken, no memory is
+ * allocated.  Not async-signal-safe.  After fork() the child must call
+ * ts_store_after_fork() before anything else (leader/session.h does).
+ * Errors are negative errno values; whatever fails, the caller works alone.
+ */
+#ifndef TS_LEADER_STORE_H
+#define TS_LEADER_STORE_H
+
+#include "leader/kinds.h"
+#include "shim/base.h"
+#include "shim/reasons.h"
+
+struct ts_store;
+
+/** Content key; never all zero. */
+struct ts_key {
+	uint64_t lo, hi;
+};
+
+/** A pin on a record while its bytes are used. */
+struct ts_lease {
+	const void *data;    /* 64-byte aligned; page aligned from TS_PAGE_ALIGN_FROM on */
+	uint64_t bytes;
+	uint64_t produce_ns; /* CPU time the producer spent on it */
+	uint32_t slot;       /* lease word of this member */
+	uint32_t dataset;
+	uint32_t kind;
+};
+
+/** The exclusive right to produce one record, and what is reserved for it. */
+struct ts_claim {
+	struct ts_key key;
+	uint64_t word;    /* exact entry word of this claim */
+	uint32_t entry;   /* index in the directory */
+	uint32_t dataset;
+	uint32_t kind;
+	int32_t window;   /* private writable window, -1 while nothing is reserved */
+	uint32_t slot;    /* lease word that pins the segment */
+	uint32_t offset;  /* of the record header in its segment, in 64-byte units */
+	uint64_t bytes;
+};
+
+enum ts_verdict { TS_HIT, TS_CLAIM, TS_BUSY, TS_PASS };
+
+struct ts_take {
+	enum ts_verdict verdict;
+	enum ts_reason reason; /* of TS_PASS */
+	uint32_t entry;        /* of TS_BUSY: what to wait for */
+	uint64_t word;
+	union {
+		struct ts_lease lease; /* of TS_HIT */
+		struct ts_claim claim; /* of TS_CLAIM */
+	};
+};
+
+/**
+ * Ask for @key.
+ *
+ * A key nobody knows becomes a ghost (TS_PASS, TS_REASON_ALONE) until another job asks for
+ * one of @dataset's ghosts; from then on such a key is TS_CLAIM, while what is published is
+ * also taken (DESIGN section 3).  Counts hits, so call it once per piece of work.
+ *
+ * Ownership: a lease or claim in *ret_take is the caller's; end it exactly once.
+ */
+void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
+	enum ts_kind kind, struct ts_take *ret_take);
+
+/**
+ * Sleep until the record of a TS_BUSY @take is published or abandoned, or @timeout_ns
+ * passed, and turn *take into TS_HIT, TS_CLAIM (taken over) or TS_PASS (TS_REASON_TIMEOUT
+ * where the right could not be had either).
+ */
+void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
+	struct ts_take *take);
+
+/** End a lease. The bytes must not be used afterwards. */
+void ts_lease_release(struct ts_store *store, struct ts_lease *lease);
+
+/**
+ * Get @bytes of ring memory to produce the claimed record in; 64-byte aligned, page aligned
+ * from TS_PAGE_ALIGN_FROM on.  Other processes cannot see it before ts_claim_publish().
+ *
+ * On failure the claim is abandoned.  Errors: -E2BIG larger than half a segment; -ENOSPC no
+ * memory or no segment; -EBUSY too many threads produce at once; -ESTALE taken over.
+ */
+int ts_claim_reserve(
+	struct ts_store *store, struct ts_claim *claim, uint64_t bytes, void **ret_buffer);
+
+/**
+ * Make the record visible; @produce_ns is the CPU time it cost.  @bytes, at most what was
+ * reserved, is what the record finally holds.  Ends the claim in any case.
+ * Errors: -ESTALE the right was taken over meanwhile; the bytes are dropped.
+ */
+int ts_claim_publish(
+	struct ts_store *store, struct ts_claim *claim, uint64_t bytes, uint64_t produce_ns);
+
+/** Give the right back; somebody else may produce. Wakes the waiters. */
+void ts_claim_abandon(struct ts_store *store, struct ts_claim *claim);
+
+#endif

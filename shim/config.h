@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Settings of this process, read from the environment by the rules of shim/options.h. */
+#ifndef TS_SHIM_CONFIG_H
+#define TS_SHIM_CONFIG_H
+
+#include "shim/base.h"
+#include "shim/options.h"
+
+#define TS_NAME_MAX 64 /* of a group or a dataset; letters, digits, '_', '-', '.' (not first) */
+
+enum ts_level { TS_LEVEL_ERROR, TS_LEVEL_WARN, TS_LEVEL_INFO, TS_LEVEL_DEBUG };
+
+struct ts_config {
+	bool disable;
+	char group[TS_NAME_MAX + 1];
+	char dataset[TS_NAME_MAX + 1];
+	const char *dataset_dir; /* behind NAME=, inside the environment string, or NULL */
+	uint64_t ring_bytes;
+	uint32_t verify_ppm;     /* of the hits, parts per million */
+	bool summary;
+	int32_t summary_pid;     /* print always in this process (set by tsrun), or 0 */
+	enum ts_level debug;
+};
+
+/**
+ * Check @value for @option and store it in @config.  Strict: no trailing characters, booleans
+ * only 0 and 1.  Neither allocates nor uses stdio or the locale.
+ * Errors: -EINVAL, and @config is unchanged.
+ */
+int ts_config_set(struct ts_config *config, enum ts_option option, const char *value);
+
+/** All defaults. */
+void ts_config_init(struct ts_config *config);
+
+/**
+ * Defaults, then the environment @env (as environ).  A bad value leaves the default; each
+ * one, and each unknown TSSHIM_ name, is reported through @complain if not NULL (@suggestion
+ * is the nearest known name, or NULL).
+ */
+void ts_config_load(struct ts_config *config, char *const *env,
+	void (*complain)(enum ts_option option, const char *name, const char *value,
+		const char *suggestion));
+
+/** What a valid value looks like, for messages: "0 or 1", "a size such as 512M", ... */
+const char *ts_config_expect(enum ts_option option);
+
+/**
+ * The one of @candidates nearest to @word by edit distance, or NULL when none is near enough
+ * to be a typing mistake.  @candidates ends with NULL.
+ */
+const char *ts_config_nearest(const char *word, const char *const *candidates);
+
+/** This process's settings; loaded once by the constructor, constant afterwards. */
+const struct ts_config *ts_config(void);
+
+#endif
