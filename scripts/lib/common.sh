@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+# What the scripts have in common: messages, the tools they installed, building.
+#
+# Sourced, with $root set to the source tree.
+
+: "${root:?}"
+
+# Debian's own Python: the one that sees the packages python3-torch and python3-torchvision.
+PYTHON=/usr/bin/python3
+export PYTHON
+
+ts_cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tsshim
+
+say() {
+	printf '%s\n' "$*" >&2
+}
+
+die() {
+	say "error: $*"
+	exit 1
+}
+
+# Meson 1.0 or newer: the system's, else the one scripts/deps put aside for old systems.
+ts_meson() {
+	for candidate in meson "$ts_cache/meson/bin/meson"; do
+		version=$("$candidate" --version 2>/dev/null) || continue
+		case $version in
+		0.*) continue ;;
+		esac
+		printf '%s\n' "$candidate"
+		return 0
+	done
+	return 1
+}
+
+# ts_build DIR [MESON OPTIONS...]: configure $root/DIR once, build it, show output on failure.
+ts_build() {
+	build=$root/$1
+	shift
+	meson=$(ts_meson) || die "no meson >= 1.0; run scripts/deps build"
+	mkdir -p "$build"
+	log=$build/build.log
+	if [ ! -f "$build/build.ninja" ]; then
+		if ! "$meson" setup "$@" "$build" "$root" >"$log" 2>&1; then
+			tail -n 30 "$log" >&2
+			die "configuring failed; the whole output is in $log"
+		fi
+	fi
+	if ! "$meson" compile -C "$build" >"$log" 2>&1; then
+		grep -E 'error|warning|FAILED' "$log" | head -n 30 >&2
+		die "building failed; the whole output is in $log"
+	fi
+}
