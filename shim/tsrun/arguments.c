@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* Parsing of the command line of tsrun. */
+#include "shim/tsrun/arguments.h"
+#include "shim/config.h"
+#include "shim/tsrun/message.h"
+
+#include <string.h>
+
+/* What to print for the value of each kind of setting; NULL = the option takes no value. */
+#define METAVAR_BOOL    NULL
+#define METAVAR_SUMMARY NULL
+#define METAVAR_NAME    "NAME"
+#define METAVAR_DATASET "NAME[=DIR]"
+#define METAVAR_SIZE    "SIZE"
+#define METAVAR_PERCENT "PERCENT"
+#define METAVAR_LEVEL   "LEVEL"
+
+/* Sub-commands look into a group; everything else is about the job to start. */
+static unsigned modes_of_setting(enum ts_option option)
+{
+	return option == TS_OPTION_GROUP ? TS_MODE_ALL : TS_MODE_RUN;
+}
+
+#define ROW_COUNT (TS_OPTION_COUNT + TS_FLAG_COUNT)
+
+const struct ts_option_text *ts_arguments_options(void)
+{
+	static struct ts_option_text rows[ROW_COUNT + 1] = {
+#define TS_X(n, env, option, kind, def, text) \
+	{.name = option,                      \
+		.letter = "",                 \
+		.metavar = METAVAR_##kind,    \
+		.standard = def,              \
+		.help = text,                 \
+		.setting = TS_OPTION_##n,     \
+		.flag = -1},
+		TS_OPTIONS(TS_X)
+#undef TS_X
+#define TS_X(n, option, short_form, where, text) \
+	{.name = option,                         \
+		.letter = short_form,            \
+		.help = text,                    \
+		.modes = (where),                \
+		.setting = -1,                   \
+		.flag = TS_FLAG_##n},
+			TS_FLAGS(TS_X)
+#undef TS_X
+	};
+	static bool ready;
+
+	if (ready)
+		return rows;
+	/* Settings that only the environment has ("" as option) are left out. */
+	size_t kept = 0;
+	for (size_t i = 0; i < ROW_COUNT; i++) {
+		struct ts_option_text row = rows[i];
+		if (row.name[0] == '\0')
+			continue;
+		if (row.setting >= 0)
+			row.modes = modes_of_setting((enum ts_option)row.setting);
+		if (!row.metavar)
+			row.standard = NULL;
+		rows[kept++] = row;
+	}
+	rows[kept] = (struct ts_option_text){.name = NULL};
+	ready = true;
+	return rows;
+}
+
+static const struct {
+	enum ts_mode mode;
+	const char *name;
+} sub_commands[] = {
+	{TS_MODE_STATS, "stats"},
+	{TS_MODE_GC, "gc"},
+};
+
+const char *ts_arguments_mode_name(enum ts_mode mode)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(sub_commands); i++)
+		if (sub_commands[i].mode == mode)
+			return sub_commands[i].name;
+	return "";
+}
+
+static enum ts_mode mode_of_word(const char *word)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(sub_commands); i++)
+		if (strcmp(sub_commands[i].name, word) == 0)
+			return sub_commands[i].mode;
+	return TS_MODE_RUN;
+}
+
+const char *ts_arguments_near_mode(const char *word)
+{
+	const char *names[TS_ARRAY_SIZE(sub_commands) + 1] = {NULL};
+	for (size_t i = 0; i < TS_ARRAY_SIZE(sub_commands); i++)
+		names[i] = sub_commands[i].name;
+	return ts_config_nearest(word, names);
+}
+
+/* The row whose name is the first @length bytes of @word and which @mode knows, or NULL. */
+static const struct ts_option_text *find(const char *word, size_t length, unsigned mode)
+{
+	for (const struct ts_option_text *o = ts_arguments_options(); o->name; o++) {
+		if (!(o->modes & mode))
+			continue;
+		if (strlen(o->name) == length && memcmp(o->name, word, length) == 0)
+			return o;
+		if (o->letter[0] != '\0' && strcmp(o->letter, word) == 0)
+			return o;
+	}
+	return NULL;
+}
+
+/* Say what is wrong with the unknown option @word, and what was probably meant. */
+static void complain_unknown(const char *word, size_t length, enum ts_mode mode)
+{
+	const char *names[ROW_COUNT + 1];
+	size_t count = 0;
+	for (const struct ts_option_text *o = ts_arguments_options(); o->name; o++)
+		if (o->modes & mode)
+			names[count++] = o->name;
+	names[count] = NULL;
+
+	char name[64];
+	size_t kept = length < sizeof(name) - 1 ? length : sizeof(name) - 1;
+	memcpy(name, word, kept);
+	name[kept] = '\0';
+
+	const char *blank = mode == TS_MODE_RUN ? "" : " ";
+	const char *command = ts_arguments_mode_name(mode);
+	ts_message_say("unknown option '%.*s'%s%s", (int)length, word,
+		mode == TS_MODE_RUN ? "" : " of tsrun ", command);
+	const char *near = ts_config_nearest(name, names);
+	if (near)
+		ts_message_hint("did you mean '%s'?", near);
+	else if (find(word, length, TS_MODE_ALL))
+		ts_message_hint("'%s' does not belong to `tsrun%s%s`", name, blank, command);
+	else
+		ts_message_hint("`tsrun%s%s --help` lists the options", blank, command);
+}
+
+/* Parse the option at argv[*at] and move *at behind it and its value. */
+static int parse_option(char **argv, int *at, struct ts_arguments *arguments)
+{
+	const char *word = argv[*at];
+	size_t length = strcspn(word, "=");
+	const char *value = word[length] == '=' ? word + length + 1 : NULL;
+
+	const struct ts_option_text *option = find(word, length, arguments->mode);
+	if (!option) {
+		complain_unknown(word, length, arguments->mode);
+		return -EINVAL;
+	}
+	if (!option->metavar && value) {
+		ts_message_say("option '%s' takes no value", option->name);
+		return -EINVAL;
+	}
+	if (option->metavar && !value) {
+		value = argv[*at + 1];
+		/* "tsrun --group -- cmd" forgot the value; no valid value begins with "--". */
+		if (!value || strncmp(value, "--", 2) == 0) {
+			ts_message_say("option '%s' needs a value", option->name);
+			ts_message_hint("write %s %s", option->name, option->metavar);
+			return -EINVAL;
+		}
+		(*at)++;
+	}
+	(*at)++;
+	if (option->flag >= 0)
+		arguments->flag[option->flag] = true;
+	else
+		arguments->setting[option->setting] = value ? value : "";
+	return 0;
+}
+
+/* "tsrun --group G stats" would run a program called stats, which nobody means. */
+static int check_command(const struct ts_arguments *arguments, int first)
+{
+	if (arguments->separated || !arguments->command || first <= 1)
+		return 0;
+	const char *word = arguments->command[0];
+	if (mode_of_word(word) == TS_MODE_RUN)
+		return 0;
+	ts_message_say("options stand before the sub-command '%s'", word);
+	ts_message_hint(
+		"`tsrun %s ...` is the sub-command; `tsrun ... -- %s` runs a program of "
+		"that name",
+		word, word);
+	return -EINVAL;
+}
+
+int ts_arguments_parse(int argc, char **argv, struct ts_arguments *ret_arguments)
+{
+	struct ts_arguments arguments = {.mode = TS_MODE_RUN};
+	int at = 1;
+
+	if (argc > 1)
+		arguments.mode = mode_of_word(argv[1]);
+	if (arguments.mode != TS_MODE_RUN)
+		at = 2;
+	while (at < argc && argv[at][0] == '-') {
+		if (strcmp(argv[at], "--") == 0) {
+			arguments.separated = true;
+			at++;
+			break;
+		}
+		int r = parse_option(argv, &at, &arguments);
+		if (r < 0)
+			return r;
+		if (arguments.flag[TS_FLAG_HELP] || arguments.flag[TS_FLAG_VERSION]) {
+			*ret_arguments = arguments;
+			return 0;
+		}
+	}
+
+	if (arguments.mode == TS_MODE_RUN) {
+		if (at < argc)
+			arguments.command = argv + at;
+		if (check_command(&arguments, at) < 0)
+			return -EINVAL;
+	} else if (at < argc) {
+		ts_message_say("tsrun %s takes no argument '%s'",
+			ts_arguments_mode_name(arguments.mode), argv[at]);
+		return -EINVAL;
+	}
+	*ret_arguments = arguments;
+	return 0;
+}

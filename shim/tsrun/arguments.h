@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line of tsrun, parsed by the table of settings and the few flags below. */
+#ifndef TS_TSRUN_ARGUMENTS_H
+#define TS_TSRUN_ARGUMENTS_H
+
+#include "shim/base.h"
+#include "shim/options.h"
+
+/* What tsrun does: one bit each, so that an option can belong to several. */
+enum ts_mode {
+	TS_MODE_RUN = 1,
+	TS_MODE_STATS = 2,
+	TS_MODE_GC = 4,
+	TS_MODE_ALL = 7,
+};
+
+/*
+ * Options that are no settings of the library.
+ *
+ *	 enumerator  option      short  where          help
+ */
+#define TS_FLAGS(X)                                                                   \
+	X(JSON, "--json", "", TS_MODE_STATS, "print one JSON object, for scripts")    \
+	X(DRY_RUN, "--dry-run", "-n", TS_MODE_GC, "only print what would be removed") \
+	X(HELP, "--help", "-h", TS_MODE_ALL, "show this text and exit")               \
+	X(VERSION, "--version", "", TS_MODE_RUN, "show the version and exit")
+
+enum ts_flag {
+#define TS_X(name, option, letter, where, help) TS_FLAG_##name,
+	TS_FLAGS(TS_X)
+#undef TS_X
+		TS_FLAG_COUNT
+};
+
+/** A parsed command line; all strings point into argv. */
+struct ts_arguments {
+	enum ts_mode mode;
+	const char *setting[TS_OPTION_COUNT]; /* value given, "" for one without; or NULL */
+	bool flag[TS_FLAG_COUNT];
+	char **command; /* NULL-terminated rest of argv (of TS_MODE_RUN), or NULL */
+	bool separated; /* by "--" */
+};
+
+/** One option as help, completions and hints show it. */
+struct ts_option_text {
+	const char *name;
+	const char *letter;   /* short form, or "" */
+	const char *metavar;  /* NULL when it takes no value */
+	const char *standard; /* default to show, or NULL */
+	const char *help;
+	unsigned modes; /* enum ts_mode bits */
+	int setting;    /* enum ts_option, or -1 */
+	int flag;       /* enum ts_flag, or -1 */
+};
+
+/** All options in the order of the tables; the array ends with a row whose name is NULL. */
+const struct ts_option_text *ts_arguments_options(void);
+
+/**
+ * Parse @argv.  Options end at "--" or at the first word that does not begin with '-'; the
+ * rest is the command and is never looked at.  Both "--name VALUE" and "--name=VALUE" work;
+ * of a repeated option the last one counts.  --help and --version stop the parsing: what
+ * follows is not checked, and @ret_arguments->command is NULL.
+ *
+ * Values are not checked here (ts_config_set() does that).
+ * Errors: -EINVAL after a message that names the word and the nearest right one.
+ */
+int ts_arguments_parse(int argc, char **argv, struct ts_arguments *ret_arguments);
+
+/** The name of a mode as typed: "", "stats", "gc". */
+const char *ts_arguments_mode_name(enum ts_mode mode);
+
+/** The sub-command nearest to @word, as ts_config_nearest(); NULL when none is near. */
+const char *ts_arguments_near_mode(const char *word);
+
+#endif

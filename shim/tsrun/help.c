@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* Help texts: one screen each, options and defaults from the tables. */
+#include "shim/tsrun/help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define HELP_COLUMN 24
+#define HELP_WIDTH  80
+
+/* Print @text from column HELP_COLUMN on, broken between words. */
+static void print_wrapped(int column, const char *text)
+{
+	if (column >= HELP_COLUMN) {
+		putchar('\n');
+		column = 0;
+	}
+	printf("%*s", HELP_COLUMN - column, "");
+	column = HELP_COLUMN;
+	bool first = true;
+	while (*text) {
+		int length = (int)strcspn(text, " ");
+		if (!first && column + 1 + length > HELP_WIDTH) {
+			printf("\n%*s", HELP_COLUMN, "");
+			column = HELP_COLUMN;
+			first = true;
+		}
+		column += printf("%s%.*s", first ? "" : " ", length, text);
+		first = false;
+		text += length;
+		text += strspn(text, " ");
+	}
+	putchar('\n');
+}
+
+static void print_row(const char *name, const char *letter, const char *metavar,
+	const char *help, const char *standard)
+{
+	char text[256];
+	int column = printf("  %s%s%s%s%s", letter, letter[0] != '\0' ? ", " : "", name,
+		metavar ? " " : "", metavar ? metavar : "");
+	snprintf(text, sizeof(text), "%s%s%s%s", help, standard ? " [" : "",
+		standard ? standard : "", standard ? "]" : "");
+	print_wrapped(column, text);
+}
+
+/* The options of @mode: settings of the job, or (@settings false) everything else. */
+static void print_options(enum ts_mode mode, bool settings)
+{
+	for (const struct ts_option_text *o = ts_arguments_options(); o->name; o++)
+		if ((o->modes & mode) && (o->setting >= 0) == settings)
+			print_row(o->name, o->letter, o->metavar, o->help,
+				/* Without --group, gc looks into all groups. */
+				mode == TS_MODE_GC ? NULL : o->standard);
+}
+
+static void print_environment(void)
+{
+	static const struct {
+		const char *name, *option, *standard, *help;
+	} rows[] = {
+#define TS_X(enumerator, env, opt, kind, def, text) \
+	{.name = env, .option = opt, .standard = def, .help = text},
+		TS_OPTIONS(TS_X)
+#undef TS_X
+	};
+	for (size_t i = 0; i < TS_ARRAY_SIZE(rows); i++)
+		if (rows[i].option[0] == '\0')
+			print_row(rows[i].name, "", NULL, rows[i].help, rows[i].standard);
+}
+
+static void print_run(void)
+{
+	fputs("Usage: tsrun [options] [--] command [argument...]\n"
+	      "       tsrun stats [--json] [--group NAME]\n"
+	      "       tsrun gc [--dry-run] [--group NAME]\n"
+	      "Run a training command; jobs started like this share the decoding of images.\n"
+	      "\nSharing:\n",
+		stdout);
+	print_options(TS_MODE_RUN, true);
+	fputs("\nGeneral:\n", stdout);
+	print_options(TS_MODE_RUN, false);
+	fputs("\nEnvironment (every option above is TSSHIM_<NAME> as well; options win):\n",
+		stdout);
+	print_environment();
+	fputs("\nExamples:\n"
+	      "  tsrun -- python train.py            share with all jobs started like this\n"
+	      "  tsrun --group a --summary -- python train.py --lr 0.1\n"
+	      "  tsrun stats                         what was shared, and what was not and "
+	      "why\n"
+	      "\nExit status: the command's own; 125 tsrun failed, 126 the command cannot be\n"
+	      "executed, 127 it was not found.  More: man tsrun, man 7 tsshim\n",
+		stdout);
+}
+
+static void print_stats(void)
+{
+	fputs("Usage: tsrun stats [--json] [--group NAME]\n"
+	      "Show what the jobs of a group decoded, took from the ring, and did not share.\n"
+	      "\nOptions:\n",
+		stdout);
+	print_options(TS_MODE_STATS, true);
+	print_options(TS_MODE_STATS, false);
+	fputs("\nExamples:\n"
+	      "  tsrun stats                         the group $TSSHIM_GROUP, else 'default'\n"
+	      "  tsrun stats --group a\n"
+	      "  tsrun stats --json | jq '.datasets[].pixels.shared'\n"
+	      "\nExit status: 0, also when there is nothing to show; 125 on failure.\n",
+		stdout);
+}
+
+static void print_gc(void)
+{
+	fputs("Usage: tsrun gc [--dry-run] [--group NAME]\n"
+	      "Remove your shared memory that no living process uses, and its counters.\n"
+	      "Without --group: of all your groups.\n"
+	      "\nOptions:\n",
+		stdout);
+	print_options(TS_MODE_GC, true);
+	print_options(TS_MODE_GC, false);
+	fputs("\nExamples:\n"
+	      "  tsrun gc -n                         only look\n"
+	      "  tsrun gc                            all your groups\n"
+	      "  tsrun gc --group a\n"
+	      "\nExit status: 0, also when there was nothing to do; 125 on failure.\n",
+		stdout);
+}
+
+void ts_help_print(enum ts_mode mode)
+{
+	if (mode == TS_MODE_STATS)
+		print_stats();
+	else if (mode == TS_MODE_GC)
+		print_gc();
+	else
+		print_run();
+}

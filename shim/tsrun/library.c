@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* What ELF headers say about preloading: is our library fit, does the command take it. */
+#include "shim/tsrun/library.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "tsrun-config.h"
+
+#if HAVE_LIBELF
+#include <gelf.h>
+#include <libelf.h>
+#endif
+
+/* What we want to know about an ELF file. */
+struct image {
+	bool elf;
+	unsigned char elf_class;
+	unsigned machine, type;
+	bool interpreter; /* names a dynamic linker */
+	bool soname;      /* has a name as a library, as the dynamic linker itself has */
+	bool musl;        /* ... and that is musl's */
+};
+
+#if HAVE_LIBELF
+static void read_dynamic(Elf *elf, const GElf_Phdr *segment, struct image *image)
+{
+	Elf_Data *data = elf_getdata_rawchunk(
+		elf, (int64_t)segment->p_offset, segment->p_filesz, ELF_T_DYN);
+	if (!data)
+		return;
+	GElf_Dyn entry;
+	for (int i = 0; gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++)
+		if (entry.d_tag == DT_SONAME)
+			image->soname = true;
+}
+
+static void read_interpreter(int fd, const GElf_Phdr *segment, struct image *image)
+{
+	char name[256] = "";
+	size_t bytes =
+		segment->p_filesz < sizeof(name) - 1 ? segment->p_filesz : sizeof(name) - 1;
+	image->interpreter = true;
+	if (pread(fd, name, bytes, (off_t)segment->p_offset) > 0)
+		image->musl = strstr(name, "/ld-musl-") != NULL;
+}
+
+/* Fill @image from the open file; leaves `elf` false when it is no ELF file. */
+static void read_image(int fd, struct image *image)
+{
+	GElf_Ehdr header;
+	Elf *elf = NULL;
+
+	if (elf_version(EV_CURRENT) != EV_NONE)
+		elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (elf && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header)) {
+		size_t count = 0;
+		image->elf = true;
+		image->elf_class = header.e_ident[EI_CLASS];
+		image->machine = header.e_machine;
+		image->type = header.e_type;
+		(void)elf_getphdrnum(elf, &count);
+		for (size_t i = 0; i < count; i++) {
+			GElf_Phdr segment;
+			if (!gelf_getphdr(elf, (int)i, &segment))
+				break;
+			if (segment.p_type == PT_INTERP)
+				read_interpreter(fd, &segment, image);
+			else if (segment.p_type == PT_DYNAMIC)
+				read_dynamic(elf, &segment, image);
+		}
+	}
+	if (elf)
+		(void)elf_end(elf);
+}
+
+static struct image image_of(const char *path)
+{
+	struct image image = {.elf = false};
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0) {
+		read_image(fd, &image);
+		(void)close(fd);
+	}
+	return image;
+}
+
+static bool same_kind(const struct image *a, const struct image *b)
+{
+	return a->elf_class == b->elf_class && a->machine == b->machine;
+}
+
+static const char *check_image(const char *path, const char *program)
+{
+	struct image library = image_of(path), reference = image_of(program);
+
+	if (!library.elf)
+		return "it is no ELF file";
+	if (library.type != ET_DYN)
+		return "it is no shared library";
+	if (reference.elf && !same_kind(&library, &reference))
+		return "it is made for another kind of machine than tsrun";
+	return NULL;
+}
+
+static enum ts_preload_verdict judge_image(const char *path, const char *reference_path)
+{
+	struct image image = image_of(path), reference = image_of(reference_path);
+
+	if (!image.elf)
+		return TS_PRELOAD_WORKS;
+	if (reference.elf && !same_kind(&image, &reference))
+		return TS_PRELOAD_MACHINE;
+	if (image.musl)
+		return TS_PRELOAD_LIBC;
+	/* The dynamic linker started as a command names no interpreter but honours preloads. */
+	if (!image.interpreter && !image.soname)
+		return TS_PRELOAD_STATIC;
+	return TS_PRELOAD_WORKS;
+}
+#else
+static const char *check_image(const char *path, const char *program)
+{
+	(void)path;
+	(void)program;
+	return NULL;
+}
+
+static enum ts_preload_verdict judge_image(const char *path, const char *reference_path)
+{
+	(void)path;
+	(void)reference_path;
+	return TS_PRELOAD_WORKS;
+}
+#endif
+
+const char *ts_library_check(const char *path, const char *program)
+{
+	struct stat st;
+	struct statvfs fs;
+
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return "it is no regular file";
+	if (access(path, R_OK) < 0)
+		return "it cannot be read";
+	if (statvfs(path, &fs) == 0 && (fs.f_flag & ST_NOEXEC))
+		return "it lies on a file system that is mounted noexec";
+	return check_image(path, program);
+}
+
+/*
+ * Whether the kernel starts @path in secure mode, in which ld.so ignores preloads by path:
+ * the ids change, or a user who is not root gains capabilities (capabilities(7)).
+ */
+static bool is_secure(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st) < 0)
+		return false;
+	if ((st.st_mode & S_ISUID) && st.st_uid != getuid())
+		return true;
+	if ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getgid())
+		return true;
+	return getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+/* The interpreter on the first line of the script @path; false when it is no script. */
+static bool script_interpreter(const char *path, char ret_path[PATH_MAX])
+{
+	char line[PATH_MAX];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	ssize_t got = read(fd, line, sizeof(line) - 1);
+	(void)close(fd);
+	if (got < 3 || line[0] != '#' || line[1] != '!')
+		return false;
+	line[got] = '\0';
+	const char *start = line + 2 + strspn(line + 2, " \t");
+	size_t length = strcspn(start, " \t\r\n");
+	if (length == 0)
+		return false;
+	memcpy(ret_path, start, length);
+	ret_path[length] = '\0';
+	return true;
+}
+
+enum ts_preload_verdict ts_library_judge(const char *path, const char *reference)
+{
+	char program[PATH_MAX], next[PATH_MAX];
+
+	if (strlen(path) >= sizeof(program))
+		return TS_PRELOAD_WORKS;
+	memcpy(program, path, strlen(path) + 1);
+	/* The kernel follows scripts of scripts four times (BINPRM recursion in fs/exec.c);
+	 * it ignores the set-id bits of all but the last one. */
+	for (int depth = 0; depth < 5 && script_interpreter(program, next); depth++)
+		memcpy(program, next, strlen(next) + 1);
+	if (is_secure(program))
+		return TS_PRELOAD_SECURE;
+	return judge_image(program, reference);
+}

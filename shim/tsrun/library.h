@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Where libtsshim.so is, whether it can be preloaded, and into what. */
+#ifndef TS_TSRUN_LIBRARY_H
+#define TS_TSRUN_LIBRARY_H
+
+#include "shim/base.h"
+
+#include <limits.h>
+
+/**
+ * Find the library that belongs to the program file @program (an absolute path without
+ * symbolic links): in the build directory when @program lies in one, else where an
+ * installation puts it.  Both are relative to @program, so a moved tree works, and nothing
+ * that the environment or the working directory says has any influence.
+ *
+ * Writes the absolute path, or the place where it should be, into @ret_path.
+ * Errors: -ENOENT not there; -ENAMETOOLONG.
+ */
+int ts_library_find(const char *program, char ret_path[PATH_MAX]);
+
+/**
+ * Whether ld.so can preload @path into programs like @program.  Returns NULL, or a text that
+ * says what is wrong, for people; it is static.
+ */
+const char *ts_library_check(const char *path, const char *program);
+
+/** What @path (or, for a script, its interpreter) does with a preloaded library. */
+enum ts_preload_verdict {
+	TS_PRELOAD_WORKS,   /* or nothing is known that speaks against it */
+	TS_PRELOAD_STATIC,  /* no dynamic linker: LD_PRELOAD is ignored */
+	TS_PRELOAD_SECURE,  /* setuid, setgid, capabilities: ignored for safety */
+	TS_PRELOAD_MACHINE, /* of another class or machine: ld.so skips it with a message */
+	TS_PRELOAD_LIBC,    /* of another C library, whose ld.so would stop at our symbols */
+};
+
+/**
+ * Judge the program file @path (found already) against @reference, a program of the same
+ * kind as the library.  Never fails: what cannot be read counts as TS_PRELOAD_WORKS.
+ */
+enum ts_preload_verdict ts_library_judge(const char *path, const char *reference);
+
+/**
+ * Find @command as execvp(3) will: as it is when it has a '/', else along PATH.
+ * Writes the path of the first executable regular file into @ret_path.
+ * Errors: -ENOENT; -EACCES found, but not executable; -ENAMETOOLONG.
+ */
+int ts_library_which(const char *command, char ret_path[PATH_MAX]);
+
+/**
+ * Make the value of LD_PRELOAD: what is there (@present, may be NULL) stays in front, for
+ * libasan must be first, and @library goes behind it.
+ *
+ * *ret_value is to be freed by the caller; it is NULL when @present names our library
+ * already.  Errors: -EINVAL @library has a character that cannot stand in LD_PRELOAD
+ * (blank, colon, or '$', which ld.so may expand); -ENOMEM.
+ */
+int ts_library_compose(const char *present, const char *library, char **ret_value);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* Environment of the command, the checks before it starts, and the exec. */
+#include "shim/tsrun/run.h"
+#include "shim/tsrun/library.h"
+#include "shim/tsrun/message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const struct {
+	const char *environment, *option;
+} settings[TS_OPTION_COUNT] = {
+#define TS_X(name, env, opt, kind, standard, help) {.environment = env, .option = opt},
+	TS_OPTIONS(TS_X)
+#undef TS_X
+};
+
+/* How many variables were refused; ts_config_load() hands no pointer through. */
+static unsigned refused;
+
+static void complain(
+	enum ts_option option, const char *name, const char *value, const char *suggestion)
+{
+	if ((unsigned)option < TS_OPTION_COUNT) {
+		ts_message_say("%s has a bad value '%s'", name, value ? value : "");
+		ts_message_hint("it must be %s", ts_config_expect(option));
+		refused++;
+		return;
+	}
+	ts_message_say("unknown variable %s in the environment, ignoring", name);
+	if (suggestion)
+		ts_message_hint("did you mean %s?", suggestion);
+}
+
+/*
+ * A directory is handed to the job as an absolute path: the job may change its own working
+ * directory before anything looks.  Returns a string to free, or NULL after a message.
+ */
+static char *absolute_dataset(const char *value)
+{
+	const char *equals = strchr(value, '=');
+	char *result = NULL;
+
+	if (!equals)
+		return strdup(value);
+	char *directory = realpath(equals + 1, NULL);
+	if (!directory) {
+		ts_message_say(
+			"option '--dataset': directory '%s': %s", equals + 1, strerror(errno));
+		return NULL;
+	}
+	if (asprintf(&result, "%.*s=%s", (int)(equals - value), value, directory) < 0)
+		result = NULL;
+	free(directory);
+	return result;
+}
+
+static char *value_to_export(enum ts_option option, const char *given)
+{
+	char *result = NULL;
+
+	if (option == TS_OPTION_SUMMARY) {
+		/* The command keeps our process id: it alone prints, its workers do not. */
+		if (asprintf(&result, "pid:%d", (int)getpid()) < 0)
+			return NULL;
+		return result;
+	}
+	struct ts_config scratch;
+	ts_config_init(&scratch);
+	if (ts_config_set(&scratch, option, given) < 0) {
+		ts_message_say(
+			"option '%s' has a bad value '%s'", settings[option].option, given);
+		ts_message_hint("it must be %s", ts_config_expect(option));
+		return NULL;
+	}
+	return option == TS_OPTION_DATASET ? absolute_dataset(given) : strdup(given);
+}
+
+int ts_run_settings(const struct ts_arguments *arguments, struct ts_config *ret_config)
+{
+	struct ts_config config;
+
+	for (int i = 0; i < TS_OPTION_COUNT; i++) {
+		if (!arguments->setting[i])
+			continue;
+		char *value = value_to_export((enum ts_option)i, arguments->setting[i]);
+		int r = value ? setenv(settings[i].environment, value, 1) : -1;
+		free(value);
+		if (r < 0)
+			return -EINVAL;
+	}
+	refused = 0;
+	ts_config_load(&config, environ, complain);
+	if (refused > 0)
+		return -EINVAL;
+	*ret_config = config;
+	return 0;
+}
+
+/* Path of the running program, without symbolic links. */
+static int own_program(char ret_path[PATH_MAX])
+{
+	ssize_t length = readlink("/proc/self/exe", ret_path, PATH_MAX - 1);
+	if (length < 0)
+		return -errno;
+	ret_path[length] = '\0';
+	return 0;
+}
+
+/* Say so when the command will not see the library; returns whether to preload it. */
+static bool judge_command(const char *command, const char *program)
+{
+	static const char *const why[] = {
+		[TS_PRELOAD_WORKS] = NULL,
+		[TS_PRELOAD_STATIC] = "is statically linked",
+		[TS_PRELOAD_SECURE] = "is setuid, setgid or has capabilities",
+		[TS_PRELOAD_MACHINE] = "is made for another kind of machine than tsrun",
+		[TS_PRELOAD_LIBC] = "uses another C library (musl)",
+	};
+	char path[PATH_MAX];
+
+	if (ts_library_which(command, path) < 0)
+		return true;
+	enum ts_preload_verdict verdict = ts_library_judge(path, program);
+	if (why[verdict])
+		ts_message_say("'%s' %s: it runs, but shares nothing", path, why[verdict]);
+	/* The children of the others may well be dynamic; musl's ld.so would refuse to start.
+	 */
+	return verdict != TS_PRELOAD_LIBC;
+}
+
+/* Set LD_PRELOAD for @command. Returns 0 or TS_EXIT_FAILED after a message. */
+static int preload(const char *command)
+{
+	char program[PATH_MAX], library[PATH_MAX];
+
+	int r = own_program(program);
+	if (r < 0) {
+		ts_message_say("cannot read /proc/self/exe: %s", strerror(-r));
+		return TS_EXIT_FAILED;
+	}
+	const char *wrong = "it is not there";
+	r = ts_library_find(program, library);
+	if (r == 0)
+		wrong = ts_library_check(library, program);
+	if (wrong) {
+		ts_message_say("cannot use the library '%s': %s", library, wrong);
+		ts_message_hint(
+			"reinstall tsshim; TSSHIM_DISABLE=1 runs the command without it");
+		return TS_EXIT_FAILED;
+	}
+	if (!judge_command(command, program))
+		return 0;
+
+	char *value = NULL;
+	r = ts_library_compose(getenv("LD_PRELOAD"), library, &value);
+	if (r == -EINVAL) {
+		ts_message_say("the path '%s' cannot be preloaded: ld.so takes no blank, colon "
+			       "or '$' in it",
+			library);
+		ts_message_hint("move the installation to a path without them");
+		return TS_EXIT_FAILED;
+	}
+	if (r < 0 || (value && setenv("LD_PRELOAD", value, 1) < 0)) {
+		ts_message_say("cannot set LD_PRELOAD: %s", strerror(ENOMEM));
+		return TS_EXIT_FAILED;
+	}
+	free(value);
+	return 0;
+}
+
+static int report_exec(const struct ts_arguments *arguments, int error)
+{
+	const char *command = arguments->command[0];
+	char path[PATH_MAX];
+
+	ts_message_say("cannot run '%s': %s", command, strerror(error));
+	if (error != ENOENT)
+		return TS_EXIT_NOT_RUNNABLE;
+	const char *near = arguments->separated ? NULL : ts_arguments_near_mode(command);
+	if (ts_library_which(command, path) == 0)
+		ts_message_hint("'%s' is there, but the interpreter it names is not", path);
+	else if (near)
+		ts_message_hint("did you mean `tsrun %s`?", near);
+	return TS_EXIT_NOT_FOUND;
+}
+
+int ts_run_command(const struct ts_arguments *arguments)
+{
+	struct ts_config config;
+
+	if (!arguments->command) {
+		ts_message_say("no command given");
+		ts_message_hint("tsrun -- python train.py; `tsrun --help` says more");
+		return TS_EXIT_FAILED;
+	}
+	if (ts_run_settings(arguments, &config) < 0)
+		return TS_EXIT_FAILED;
+	if (!config.disable) {
+		int status = preload(arguments->command[0]);
+		if (status != 0)
+			return status;
+	}
+	execvp(arguments->command[0], arguments->command);
+	return report_exec(arguments, errno);
+}
