@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What the demonstration and the benchmarks have in common."""

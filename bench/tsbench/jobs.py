@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""Start jobs, listen to them, and leave nothing behind whatever happens."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+
+
+class JobError(Exception):
+    """A job or a tool did not do what it was started for."""
+
+
+class Job:
+    """One started command: its lines of output, and at the end its CPU time."""
+
+    def __init__(self, command, environment=None, on_line=None):
+        self.command = command
+        self.lines = []
+        self.errors = tempfile.TemporaryFile()
+        self._on_line = on_line
+        self._changed = threading.Condition()
+        self._ended = False
+        self.usage = None
+        self.status = None
+        # A session of its own: Ctrl-C reaches us alone, and we end the whole group.
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=self.errors, text=True, env=environment,
+                                        start_new_session=True)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            line = line.rstrip("\n")
+            if self._on_line:
+                self._on_line(self, line)
+            with self._changed:
+                self.lines.append(line)
+                self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def say(self, text):
+        try:
+            self.process.stdin.write(text + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise JobError(self.complaint()) from None
+
+    def line(self, index, timeout=900):
+        """Line number @index of the output, waiting for it."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self.lines) > index or self._ended, timeout)
+            if len(self.lines) <= index:
+                raise JobError(self.complaint())
+            return self.lines[index]
+
+    def ask(self, text):
+        """Send a line, return the line that answers it as JSON."""
+        expected = len(self.lines)
+        self.say(text)
+        return json.loads(self.line(expected))
+
+    def complaint(self):
+        self.errors.seek(0)
+        text = self.errors.read().decode(errors="replace").strip().splitlines()[-12:]
+        return f"a job failed: {' '.join(self.command)}\n" + "\n".join(text)
+
+    def wait(self):
+        """Wait for the end. Its CPU seconds, with all descendants it waited for."""
+        if self.usage is None:
+            try:
+                self.process.stdin.close()
+            except BrokenPipeError:
+                pass
+            _, status, self.usage = os.wait4(self.process.pid, 0)
+            self.process.returncode = self.status = os.waitstatus_to_exitcode(status)
+            self._reader.join(10)
+        if self.status != 0:
+            raise JobError(f"exit status {self.status}: " + self.complaint())
+        return self.usage.ru_utime + self.usage.ru_stime
+
+    def kill(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        if self.usage is None and self.process.returncode is None:
+            try:
+                _, _, self.usage = os.wait4(self.process.pid, 0)
+            except ChildProcessError:
+                pass
+
+
+class Workplace:
+    """Temporary directory, group name and jobs of one measurement; a context manager.
+
+    Leaving it, also through Ctrl-C or SIGTERM, ends the jobs, removes the shared memory of
+    the group and the directory.
+    """
+
+    def __init__(self, tsrun, directory=None, ring="512M"):
+        self.tsrun = tsrun
+        self.ring = ring
+        self.jobs = []
+        self.groups = []
+        self.directory = tempfile.mkdtemp(prefix="tsshim-bench-", dir=directory)
+
+    def __enter__(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _raise_interrupt)
+        return self
+
+    def __exit__(self, *error):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        for job in self.jobs:
+            job.kill()
+        for group in self.groups:
+            self.forget(group)
+        shutil.rmtree(self.directory, ignore_errors=True)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+
+    def start(self, command, group=None, environment=None, on_line=None, options=()):
+        """Start @command; under tsrun in @group unless that is None."""
+        if group is not None:
+            command = [self.tsrun, "--group", group, "--ring", self.ring, *options, "--",
+                       *command]
+        full = {name: value for name, value in os.environ.items()
+                if not name.startswith("TSSHIM_")}
+        full.update(environment or {})
+        job = Job(command, full, on_line)
+        self.jobs.append(job)
+        return job
+
+    def end(self, jobs):
+        """Wait for @jobs; the list of their CPU seconds."""
+        spent = [job.wait() for job in jobs]
+        self.jobs = [job for job in self.jobs if job not in jobs]
+        return spent
+
+    def group(self, name):
+        """A group name nobody else uses, removed at the end."""
+        unique = f"bench-{os.getpid()}-{name}"
+        if unique not in self.groups:
+            self.groups.append(unique)
+        return unique
+
+    def forget(self, group):
+        """Remove the shared memory of @group."""
+        if not os.path.exists(self.tsrun or ""):
+            return
+        subprocess.run([self.tsrun, "gc", "--group", group], stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, timeout=60, check=False)
+
+    def stats(self, group):
+        """What `tsrun stats --json` says of @group."""
+        done = subprocess.run([self.tsrun, "stats", "--json", "--group", group],
+                              capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode != 0:
+            raise JobError(f"tsrun stats failed: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+
+def _raise_interrupt(signum, frame):
+    raise KeyboardInterrupt
+
+
+def pixels(stats):
+    """Sums of the kind `pixels` over the datasets of `tsrun stats --json`."""
+    total = {"produced": 0, "shared": 0, "shared_bytes": 0, "saved_seconds": 0.0}
+    for dataset in stats["datasets"]:
+        kind = dataset["pixels"] if "pixels" in dataset else dataset["kinds"]["pixels"]
+        for name in total:
+            total[name] += kind[name]
+    return total

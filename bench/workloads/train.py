@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""An ordinary training script: torchvision's ImageFolder, the usual augmentation, a small model.
+
+It knows nothing of tsshim.  The demonstration and the benchmarks start it with and without
+`tsrun --` in front, and compare the checksums it prints.
+"""
+import argparse
+import hashlib
+import resource
+import sys
+import time
+
+import torch
+from torch.utils.data import DataLoader, RandomSampler
+from torchvision import datasets, transforms
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", help="directory in ImageFolder layout")
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0, help="of the order of the samples")
+    parser.add_argument("--augment-seed", type=int, default=0, help="of crops and flips")
+    parser.add_argument("--model", choices=["none", "tiny"], default="tiny")
+    parser.add_argument("--delay-ms", type=float, default=0, help="slow storage, per image")
+    parser.add_argument("--wait", action="store_true",
+                        help="say 'ready', start when a line arrives on standard input")
+    return parser.parse_args()
+
+
+class SlowLoader:
+    """The default loader on storage that answers after a fixed time."""
+
+    def __init__(self, delay_ms):
+        self.delay = delay_ms / 1000
+
+    def __call__(self, path):
+        time.sleep(self.delay)
+        return datasets.folder.default_loader(path)
+
+
+def make_loader(arguments):
+    transform = transforms.Compose([
+        transforms.RandomResizedCrop(224),
+        transforms.RandomHorizontalFlip(),
+        transforms.ToTensor(),
+        transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+    ])
+    load = datasets.folder.default_loader
+    if arguments.delay_ms:
+        load = SlowLoader(arguments.delay_ms)
+    dataset = datasets.ImageFolder(arguments.data, transform, loader=load)
+    order = RandomSampler(dataset, generator=torch.Generator().manual_seed(arguments.seed))
+    return DataLoader(dataset, arguments.batch_size, sampler=order,
+                      num_workers=arguments.workers)
+
+
+def make_model(classes):
+    return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(),
+                               torch.nn.Linear(3 * 8 * 8, classes))
+
+
+def fingerprint(images):
+    """One number per sample from the exact bits of all its values."""
+    words = images.numpy().view("uint64").reshape(len(images), -1)
+    return words.sum(axis=1).tobytes()
+
+
+def cpu_seconds():
+    """Of this process and of those of its workers that have ended."""
+    total = 0.0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usage = resource.getrusage(who)
+        total += usage.ru_utime + usage.ru_stime
+    return total
+
+
+def train_epoch(loader, model, optimizer):
+    check = hashlib.sha256()
+    count, total = 0, 0.0
+    for images, labels in loader:
+        check.update(fingerprint(images))
+        check.update(labels.numpy().tobytes())
+        if model is not None:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(images), labels)
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(images)
+        count += len(images)
+        print(f"progress {count}", flush=True)
+    check.update(repr(total).encode())
+    return count, total / max(count, 1), check.hexdigest()[:16]
+
+
+def main():
+    arguments = parse_arguments()
+    torch.set_num_threads(1)
+    torch.manual_seed(arguments.augment_seed)
+    loader = make_loader(arguments)
+    model = optimizer = None
+    if arguments.model == "tiny":
+        model = make_model(len(loader.dataset.classes))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    if arguments.wait:
+        print("ready", flush=True)
+        if not sys.stdin.readline():
+            return
+    for epoch in range(arguments.epochs):
+        cpu, wall = cpu_seconds(), time.monotonic()
+        count, loss, check = train_epoch(loader, model, optimizer)
+        print(f"epoch {epoch} images {count} seconds {time.monotonic() - wall:.3f} "
+              f"cpu {cpu_seconds() - cpu:.3f} loss {loss:.9g} checksum {check}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
