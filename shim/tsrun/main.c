@@ -1,15 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun: start a command that shares, or look at what is shared. */
 #include "shim/tsrun/arguments.h"
+#include "shim/tsrun/gc.h"
 #include "shim/tsrun/help.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/run.h"
+#include "shim/tsrun/stats.h"
 
 #include <stdio.h>
+
+/* The group of a sub-command: the option, else the environment, else the default. */
+static int sub_command(const struct ts_arguments *arguments)
+{
+	struct ts_config config;
+
+	if (ts_run_settings(arguments, &config) < 0)
+		return TS_EXIT_FAILED;
+	if (arguments->mode == TS_MODE_STATS)
+		return ts_stats_print(config.group, arguments->flag[TS_FLAG_JSON]);
+	const char *only = arguments->setting[TS_OPTION_GROUP] ? config.group : NULL;
+	return ts_gc_collect(only, arguments->flag[TS_FLAG_DRY_RUN]);
+}
 
 int main(int argc, char **argv)
 {
 	struct ts_arguments arguments;
+	int status = 0;
 
 	if (ts_arguments_parse(argc, argv, &arguments) < 0)
 		return TS_EXIT_FAILED;
@@ -17,7 +33,9 @@ int main(int argc, char **argv)
 		ts_help_print(arguments.mode);
 	else if (arguments.flag[TS_FLAG_VERSION])
 		printf("tsrun (tsshim) %s\n", TS_VERSION);
-	else
+	else if (arguments.mode == TS_MODE_RUN)
 		return ts_run_command(&arguments);
-	return ts_message_close_stdout(0);
+	else
+		status = sub_command(&arguments);
+	return ts_message_close_stdout(status);
 }

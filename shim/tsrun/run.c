@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Environment of the command, the checks before it starts, and the exec. */
 #include "shim/tsrun/run.h"
+#include "shim/tsrun/gc.h"
 #include "shim/tsrun/library.h"
 #include "shim/tsrun/message.h"
 
@@ -204,6 +205,7 @@ int ts_run_command(const struct ts_arguments *arguments)
 		int status = preload(arguments->command[0]);
 		if (status != 0)
 			return status;
+		ts_gc_sweep(config.group);
 	}
 	execvp(arguments->command[0], arguments->command);
 	return report_exec(arguments, errno);

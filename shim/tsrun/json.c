@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* The JSON writer of `tsrun stats --json` (RFC 8259). */
+#include "shim/tsrun/json.h"
+
+#include <assert.h>
+
+/* Length of the valid UTF-8 sequence at @s (RFC 3629, table of section 4), or 0. */
+static unsigned utf8_length(const unsigned char *s)
+{
+	unsigned char low = 0x80, high = 0xbf;
+	unsigned more;
+
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] >= 0xc2 && s[0] <= 0xdf)
+		more = 1;
+	else if (s[0] >= 0xe0 && s[0] <= 0xef)
+		more = 2;
+	else if (s[0] >= 0xf0 && s[0] <= 0xf4)
+		more = 3;
+	else
+		return 0;
+	/* No overlong forms, no surrogates, nothing above U+10FFFF. */
+	if (s[0] == 0xe0)
+		low = 0xa0;
+	else if (s[0] == 0xed)
+		high = 0x9f;
+	else if (s[0] == 0xf0)
+		low = 0x90;
+	else if (s[0] == 0xf4)
+		high = 0x8f;
+	for (unsigned i = 1; i <= more; i++) {
+		if (s[i] < low || s[i] > high)
+			return 0;
+		low = 0x80;
+		high = 0xbf;
+	}
+	return more + 1;
+}
+
+static void write_string(FILE *out, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+
+	putc('"', out);
+	while (*s) {
+		unsigned length = utf8_length(s);
+		if (length == 0) {
+			fputs("\\ufffd", out);
+			length = 1;
+		} else if (*s == '"' || *s == '\\') {
+			fprintf(out, "\\%c", *s);
+		} else if (*s < 0x20 || *s == 0x7f) {
+			fprintf(out, "\\u%04x", *s);
+		} else {
+			fwrite(s, 1, length, out);
+		}
+		s += length;
+	}
+	putc('"', out);
+}
+
+/* Comma, line and indentation in front of the next element, and its key. */
+static void start_value(struct ts_json *json, const char *key)
+{
+	if (json->filled[json->depth])
+		putc(',', json->out);
+	json->filled[json->depth] = true;
+	if (json->depth > 0)
+		fprintf(json->out, "\n%*s", (int)(2 * json->depth), "");
+	if (key) {
+		write_string(json->out, key);
+		fputs(": ", json->out);
+	}
+}
+
+void ts_json_open(struct ts_json *json, const char *key, char bracket)
+{
+	start_value(json, key);
+	putc(bracket, json->out);
+	assert(json->depth + 1 < TS_JSON_DEPTH);
+	json->filled[++json->depth] = false;
+}
+
+void ts_json_close(struct ts_json *json, char bracket)
+{
+	assert(json->depth > 0);
+	bool filled = json->filled[json->depth--];
+	if (filled)
+		fprintf(json->out, "\n%*s", (int)(2 * json->depth), "");
+	putc(bracket, json->out);
+	if (json->depth == 0)
+		putc('\n', json->out);
+}
+
+void ts_json_string(struct ts_json *json, const char *key, const char *text)
+{
+	start_value(json, key);
+	write_string(json->out, text);
+}
+
+void ts_json_number(struct ts_json *json, const char *key, uint64_t value)
+{
+	start_value(json, key);
+	fprintf(json->out, "%llu", (unsigned long long)value);
+}
+
+void ts_json_seconds(struct ts_json *json, const char *key, uint64_t ns)
+{
+	start_value(json, key);
+	fprintf(json->out, "%llu.%09llu", (unsigned long long)(ns / 1000000000u),
+		(unsigned long long)(ns % 1000000000u));
+}
+
+void ts_json_bool(struct ts_json *json, const char *key, bool value)
+{
+	start_value(json, key);
+	fputs(value ? "true" : "false", json->out);
+}
+
+void ts_json_null(struct ts_json *json, const char *key)
+{
+	start_value(json, key);
+	fputs("null", json->out);
+}

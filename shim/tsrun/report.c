@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* The output of `tsrun stats` for people; its words may change, the JSON does not. */
+#include "shim/tsrun/report.h"
+#include "shim/atomic.h"
+
+#include <stdlib.h>
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+static const char *const kind_texts[TS_KIND_COUNT] = {
+#define TS_X(name, id, text) text,
+	TS_KINDS(TS_X)
+#undef TS_X
+};
+
+static const struct {
+	const char *id, *text;
+} reasons[TS_REASON_COUNT] = {
+#define TS_X(name, i, t) {.id = i, .text = t},
+	TS_REASONS(TS_X)
+#undef TS_X
+};
+
+/* @value with a blank between groups of three digits: 1 281 167. */
+static const char *grouped(uint64_t value, char buffer[32])
+{
+	char digits[24];
+	int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
+	char *to = buffer;
+	for (int i = 0; i < length; i++) {
+		if (i > 0 && (length - i) % 3 == 0)
+			*to++ = ' ';
+		*to++ = digits[i];
+	}
+	*to = '\0';
+	return buffer;
+}
+
+static void print_size(FILE *out, uint64_t bytes)
+{
+	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+	uint64_t scale = 1;
+	unsigned unit = 0;
+	while (unit + 1 < TS_ARRAY_SIZE(units) && bytes / scale >= 1024) {
+		scale *= 1024;
+		unit++;
+	}
+	if (unit == 0)
+		fprintf(out, "%llu %s", (unsigned long long)bytes, units[0]);
+	else /* Integers only: a decimal comma of the locale would surprise. */
+		fprintf(out, "%llu.%llu %s", (unsigned long long)(bytes / scale),
+			(unsigned long long)(bytes % scale * 10 / scale), units[unit]);
+}
+
+static void print_duration(FILE *out, uint64_t ns)
+{
+	unsigned long long seconds = ns / NS_PER_SECOND;
+	if (seconds >= 3600)
+		fprintf(out, "%llu h %llu min", seconds / 3600, seconds % 3600 / 60);
+	else if (seconds >= 60)
+		fprintf(out, "%llu min %llu s", seconds / 60, seconds % 60);
+	else
+		fprintf(out, "%llu.%02llu s", seconds,
+			(unsigned long long)(ns % NS_PER_SECOND / 10000000));
+}
+
+static void print_share(FILE *out, const char *what, uint64_t part, uint64_t whole)
+{
+	char number[32];
+	/* Tenths of a per cent; halves first so that 1000 * part cannot wrap. */
+	uint64_t tenths = whole == 0                  ? 0
+			  : whole > UINT64_MAX / 1000 ? part / (whole / 1000)
+						      : part * 1000 / whole;
+	fprintf(out, "    %-22s %15s  (%llu.%llu %%)\n", what, grouped(part, number),
+		(unsigned long long)(tenths / 10), (unsigned long long)(tenths % 10));
+}
+
+static void print_dataset(FILE *out, const struct ts_report *report, uint32_t dataset)
+{
+	char name[TS_DATASET_NAME], number[32];
+	bool alive, any = false;
+
+	if (!ts_report_dataset(report, dataset, name))
+		return;
+	struct ts_dataset_row *row = ts_ledger_dataset(report->ledger, dataset);
+	uint32_t members = ts_report_members(report, dataset);
+	int leader = ts_report_leader(report, dataset, &alive);
+	fprintf(out, "\nDataset %s  (", name);
+	if (leader > 0)
+		fprintf(out, "leader pid %d%s, ", leader, alive ? "" : ", ended");
+	else
+		fputs("no leader, ", out);
+	fprintf(out, "%u process%s attached)\n", members, members == 1 ? "" : "es");
+
+	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
+		uint64_t produced = ts_load_relaxed(&row->kinds[kind].produced);
+		uint64_t shared = ts_load_relaxed(&row->kinds[kind].shared);
+		if (produced + shared == 0)
+			continue;
+		any = true;
+		fprintf(out, "  %-24s %15s\n", kind_texts[kind],
+			grouped(produced + shared, number));
+		print_share(out, "worked out by a job", produced, produced + shared);
+		print_share(out, "taken from the ring", shared, produced + shared);
+		fprintf(out, "    %-22s ", "CPU time saved");
+		print_duration(out, ts_load_relaxed(&row->kinds[kind].saved_ns));
+		fputs("\n", out);
+	}
+	if (!any)
+		fputs("  nothing counted yet\n", out);
+	if (ts_load_relaxed(&row->off) != 0)
+		fputs("  SWITCHED OFF: verification found a difference\n", out);
+}
+
+static void print_passed(FILE *out, struct ts_ledger *ledger)
+{
+	char number[32];
+	uint64_t total = 0, unknown = 0;
+
+	for (int i = 0; i < TS_REASON_SLOTS; i++)
+		total += ts_load_relaxed(&ledger->passed[i]);
+	fprintf(out, "\n%-26s %15s\n", "Not shared", grouped(total, number));
+	for (int i = 0; i < TS_REASON_SLOTS; i++) {
+		uint64_t count = ts_load_relaxed(&ledger->passed[i]);
+		if (count == 0)
+			continue;
+		if (i >= TS_REASON_COUNT) {
+			unknown += count;
+			continue;
+		}
+		fprintf(out, "    %-22s %15s  %s\n", reasons[i].id, grouped(count, number),
+			reasons[i].text);
+	}
+	if (unknown > 0)
+		fprintf(out, "    %-22s %15s  counted by a newer version\n", "unknown",
+			grouped(unknown, number));
+}
+
+static void print_head(FILE *out, const struct ts_report *report)
+{
+	uint32_t jobs = 0, processes = 0;
+
+	for (uint32_t j = 0; report->ledger && j < TS_JOB_MAX; j++)
+		if (ts_view_is_alive(ts_load_relaxed(&ts_ledger_job(report->ledger, j)->id)))
+			jobs++;
+	for (uint32_t m = 0; m < report->ring.member_count; m++)
+		if (report->ring.members[m].live)
+			processes++;
+	fprintf(out, "Group %s: %u job%s running, %u process%s attached\n", report->group, jobs,
+		jobs == 1 ? "" : "s", processes, processes == 1 ? "" : "es");
+	fputs("Ring: ", out);
+	if (report->ring.capacity == 0) {
+		fputs("none\n", out);
+		return;
+	}
+	print_size(out, report->ring.used);
+	fputs(" of ", out);
+	print_size(out, report->ring.capacity);
+	fputs(" in use\n", out);
+}
+
+void ts_report_text(const struct ts_report *report, FILE *out)
+{
+	struct ts_ledger *ledger = report->ledger;
+
+	if (!ledger && report->ring.capacity == 0) {
+		fprintf(out, "Group %s: no job has shared anything yet.\n", report->group);
+		return;
+	}
+	print_head(out, report);
+	if (!ledger)
+		return;
+	for (uint32_t d = 0; d < TS_DATASET_MAX; d++)
+		print_dataset(out, report, d);
+	print_passed(out, ledger);
+	uint64_t verified = ts_load_relaxed(&ledger->verified);
+	uint64_t mismatched = ts_load_relaxed(&ledger->mismatched);
+	if (verified + mismatched > 0)
+		fprintf(out, "\nVerified %llu shared results, %llu differed\n",
+			(unsigned long long)verified, (unsigned long long)mismatched);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* What `tsrun stats` found out about a group, and its two ways to print it. */
+#ifndef TS_TSRUN_REPORT_H
+#define TS_TSRUN_REPORT_H
+
+#include "shim/tsrun/view.h"
+
+#include <stdio.h>
+
+/** Copies of what lay in shared memory; everything zero or NULL when there was nothing. */
+struct ts_report {
+	const char *group;
+	struct ts_ledger *ledger;
+	struct ts_view_ring ring;
+};
+
+/** Name of @dataset; false when the row is free or its name is not complete yet. */
+bool ts_report_dataset(
+	const struct ts_report *report, uint32_t dataset, char ret_name[TS_DATASET_NAME]);
+
+/** Process id of the leader's job and whether it lives; 0 when there is none. */
+int ts_report_leader(const struct ts_report *report, uint32_t dataset, bool *ret_alive);
+
+/** Live processes whose job uses @dataset. */
+uint32_t ts_report_members(const struct ts_report *report, uint32_t dataset);
+
+/** Whether @job is in use and has noted @dataset. */
+bool ts_report_uses(struct ts_job_row *job, uint32_t dataset);
+
+/** Print for scripts (tsrun(1), STATISTICS) and for people. */
+void ts_report_json(const struct ts_report *report, FILE *out);
+void ts_report_text(const struct ts_report *report, FILE *out);
+
+#endif

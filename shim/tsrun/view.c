@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening, checking and copying what lies in shared memory. */
+#include "shim/tsrun/view.h"
+#include "leader/store_private.h"
+#include "leader/words.h"
+#include "shim/hash.h"
+#include "shim/identity.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int ts_view_open(const char *path, bool writable, int *ret_fd, struct stat *ret_stat)
+{
+	/* O_NONBLOCK: a fifo of that name must not keep us waiting. */
+	int fd = open(
+		path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return errno == ELOOP || errno == EACCES || errno == ENXIO ? -EPERM : -errno;
+	struct stat st;
+	int r = fstat(fd, &st) < 0 ? -errno : 0;
+	if (r == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid()))
+		r = -EPERM;
+	if (r < 0) {
+		(void)close(fd);
+		return r;
+	}
+	*ret_fd = fd;
+	*ret_stat = st;
+	return 0;
+}
+
+/* The identifying fields that ring and ledger have in common. */
+struct identity {
+	uint64_t magic, expected_magic;
+	uint32_t abi_major, uid;
+	const uint8_t *boot_id;
+	uint64_t user_ns, pid_ns;
+	uint64_t check, expected_check;
+};
+
+static int check_identity(const struct identity *found)
+{
+	struct ts_scope scope;
+
+	if (found->magic != found->expected_magic)
+		return -EBADMSG;
+	/* Another version may have its checksum elsewhere: ask for the version first. */
+	if (found->abi_major != TS_ABI_MAJOR)
+		return -EPROTO;
+	if (found->check != found->expected_check)
+		return -EBADMSG;
+	int r = ts_scope_read(&scope);
+	if (r < 0)
+		return r;
+	if (found->uid != scope.uid || found->user_ns != scope.user_ns ||
+		found->pid_ns != scope.pid_ns)
+		return -EXDEV;
+	if (memcmp(found->boot_id, scope.boot_id, sizeof(scope.boot_id)) != 0)
+		return -ESTALE;
+	return 0;
+}
+
+/*
+ * Copy @bytes (a multiple of 8) from @offset of @fd, word by word: the writers use atomic
+ * words, and so no word is torn.  *ret_copy is 64-byte aligned, for free().
+ */
+static int copy_words(int fd, uint64_t bytes, void **ret_copy)
+{
+	const _Atomic uint64_t *from = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	if (from == MAP_FAILED)
+		return -errno;
+	int r = -ENOMEM;
+	uint64_t *to = aligned_alloc(64, ts_align_up(bytes, 64));
+	if (to) {
+		/* Relaxed: statistics; no word says anything about another one. */
+		for (uint64_t i = 0; i < bytes / sizeof(*to); i++)
+			to[i] = ts_load_relaxed(&from[i]);
+		*ret_copy = to;
+		r = 0;
+	}
+	(void)munmap((void *)(uintptr_t)from, bytes);
+	return r;
+}
+
+int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
+{
+	struct stat st;
+	void *copy;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size != TS_LEDGER_BYTES || (st.st_mode & 077) != 0)
+		return -EBADMSG;
+	int r = copy_words(fd, TS_LEDGER_BYTES, &copy);
+	if (r < 0)
+		return r;
+	struct ts_ledger *ledger = copy;
+	r = check_identity(&(struct identity){
+		.magic = ledger->magic,
+		.expected_magic = TS_LEDGER_MAGIC,
+		.abi_major = ledger->abi_major,
+		.uid = ledger->uid,
+		.boot_id = ledger->boot_id,
+		.user_ns = ledger->user_ns,
+		.pid_ns = ledger->pid_ns,
+		.check = ledger->check,
+		.expected_check = ts_hash64(ledger, offsetof(struct ts_ledger, check)),
+	});
+	if (r < 0) {
+		free(ledger);
+		return r;
+	}
+	*ret_ledger = ledger;
+	return 0;
+}
+
+/* Check the header and that all parts lie where the layout says, within @size bytes. */
+static int check_header(const struct ts_ring_header *header, uint64_t size)
+{
+	int r = check_identity(&(struct identity){
+		.magic = header->magic,
+		.expected_magic = TS_RING_MAGIC,
+		.abi_major = header->abi_major,
+		.uid = header->uid,
+		.boot_id = header->boot_id,
+		.user_ns = header->user_ns,
+		.pid_ns = header->pid_ns,
+		.check = header->check,
+		.expected_check = ts_hash64(header, offsetof(struct ts_ring_header, check)),
+	});
+	if (r < 0)
+		return r;
+	if (header->header_bytes != sizeof(*header) || header->total_bytes != size ||
+		header->member_count == 0 || header->member_count > TS_MEMBER_MAX ||
+		header->segment_count == 0 || header->segment_count > TS_SEGMENT_MAX)
+		return -EBADMSG;
+	/* Each bound is checked by subtraction or against a small product: nothing wraps. */
+	uint64_t limit = header->data_at;
+	if (limit > size || header->members_at < sizeof(*header) ||
+		header->members_at > limit || header->segments_at > limit ||
+		header->members_at % 64 != 0 || header->segments_at % 64 != 0 ||
+		limit - header->members_at < header->member_count * sizeof(struct ts_member) ||
+		limit - header->segments_at <
+			header->segment_count * sizeof(struct ts_segment) ||
+		(size - limit) / header->segment_count < header->segment_bytes)
+		return -EBADMSG;
+	return 0;
+}
+
+bool ts_view_is_locked(int fd, int64_t from)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from};
+
+	/* When the kernel cannot say, nobody may conclude that the object is free. */
+	return fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+}
+
+static bool is_byte_locked(int fd, int64_t byte)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+	return fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+}
+
+static void read_members(
+	int fd, struct ts_member *from, uint32_t count, struct ts_view_ring *ring)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t word = ts_load_relaxed(&from[i].word);
+		if (ts_member_state(word) == TS_MEMBER_FREE)
+			continue;
+		int pid = ts_member_pid(word);
+		/* Dead is who is gone in both ways (leader/layout.h, member word). */
+		uint64_t process = ts_process_id(pid, true);
+		bool alive = (process != 0 && ts_member_names(word, process)) ||
+			     is_byte_locked(fd, TS_LOCK_BASE + i);
+		ring->members[ring->member_count++] = (struct ts_view_member){
+			.job = ts_load_relaxed(&from[i].job),
+			.pid = pid,
+			.alive = alive,
+			.live = alive && ts_member_state(word) == TS_MEMBER_LIVE,
+		};
+	}
+}
+
+/* Bytes in segments that hold records; `used` of a foreign process is never believed. */
+static uint64_t used_bytes(struct ts_segment *segments, uint32_t count, uint64_t segment_bytes)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < count; i++)
+		if (ts_segment_readable(ts_load_relaxed(&segments[i].word)))
+			sum += ts_min_u64(ts_load_relaxed(&segments[i].used), segment_bytes);
+	return sum;
+}
+
+int ts_view_ring(int fd, struct ts_view_ring *ret_ring)
+{
+	struct stat st;
+	struct ts_ring_header header;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if ((st.st_mode & 077) != 0 || (uint64_t)st.st_size < sizeof(header))
+		return -EBADMSG;
+	if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header))
+		return -EIO;
+	int r = check_header(&header, (uint64_t)st.st_size);
+	if (r < 0)
+		return r;
+
+	/* The directory, by far the largest part, says nothing that is wanted here. */
+	uint64_t members_end =
+		header.members_at + header.member_count * sizeof(struct ts_member);
+	uint64_t segments_end =
+		header.segments_at + header.segment_count * sizeof(struct ts_segment);
+	void *copy;
+	r = copy_words(fd, ts_max_u64(members_end, segments_end), &copy);
+	if (r < 0)
+		return r;
+	struct ts_view_ring ring = {
+		.capacity = header.segment_count * header.segment_bytes,
+		.members = calloc(header.member_count, sizeof(*ring.members)),
+	};
+	if (!ring.members) {
+		free(copy);
+		return -ENOMEM;
+	}
+	read_members(fd, (struct ts_member *)((char *)copy + header.members_at),
+		header.member_count, &ring);
+	ring.used = used_bytes((struct ts_segment *)((char *)copy + header.segments_at),
+		header.segment_count, header.segment_bytes);
+	free(copy);
+	*ret_ring = ring;
+	return 0;
+}
+
+void ts_view_ring_finish(struct ts_view_ring *ring)
+{
+	free(ring->members);
+	ring->members = NULL;
+	ring->member_count = 0;
+}
+
+bool ts_view_is_alive(uint64_t process)
+{
+	return process != 0 && ts_process_id(TS_PROCESS_PID(process), true) == process;
+}
+
+bool ts_view_is_process(int pid)
+{
+	return pid > 0 && ts_process_id(pid, true) != 0;
+}
+
+const char *ts_view_explain(int error)
+{
+	switch (error) {
+	case -EPERM:
+		return "it belongs to somebody else or is no regular file";
+	case -EPROTO:
+		return "it was made by another version of tsshim";
+	case -EBADMSG:
+		return "it is damaged";
+	case -EXDEV:
+		return "it is of another user or PID namespace";
+	case -ESTALE:
+		return "it is of another boot";
+	default:
+		return strerror(-error);
+	}
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A read-only look at the shared memory of a group, for people and scripts.
+ *
+ * Nothing is attached and nothing written: the jobs do not notice.  Whatever is read is
+ * checked against the size of the object before it is used, for the writers may be buggy.
+ */
+#ifndef TS_TSRUN_VIEW_H
+#define TS_TSRUN_VIEW_H
+
+#include "leader/ledger.h"
+
+#include <sys/stat.h>
+
+/** A process that has joined a ring. */
+struct ts_view_member {
+	uint64_t job; /* ts_process_id() of the job it works for, 0 while joining */
+	int pid;
+	bool alive; /* not proven dead */
+	bool live;  /* alive and joined */
+};
+
+struct ts_view_ring {
+	uint64_t capacity; /* bytes of all segments */
+	uint64_t used;     /* bytes of them that hold records now */
+	uint32_t member_count;
+	struct ts_view_member *members; /* those that are not free */
+};
+
+/**
+ * Open the object at @path, for writing too when @writable (locks need that).
+ * *ret_fd is the caller's.
+ * Errors: -ENOENT; -EPERM of another user or not a regular file; others of open(2).
+ */
+int ts_view_open(const char *path, bool writable, int *ret_fd, struct stat *ret_stat);
+
+/**
+ * Copy the ledger behind @fd.  *ret_ledger is to be freed with free().  The copy is no
+ * instant of all counters, but every single one is exact.
+ * Errors: -EPROTO another version; -EBADMSG damaged; -EXDEV of another user or PID namespace;
+ * -ESTALE of another boot; -ENOMEM; others from the system calls.
+ */
+int ts_view_ledger(int fd, struct ts_ledger **ret_ledger);
+
+/** The same for the ring behind @fd; end it with ts_view_ring_finish(). */
+int ts_view_ring(int fd, struct ts_view_ring *ret_ring);
+void ts_view_ring_finish(struct ts_view_ring *ring);
+
+/** Whether anybody else holds a lock on the object behind @fd from byte @from on. */
+bool ts_view_is_locked(int fd, int64_t from);
+
+/** Whether the process with this ts_process_id() lives. */
+bool ts_view_is_alive(uint64_t process);
+
+/** Whether any process, other than a zombie, has this pid now. */
+bool ts_view_is_process(int pid);
+
+/** What an error of this file means, for people. */
+const char *ts_view_explain(int error);
+
+#endif
