@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Measure what docs/performance.md promises; write raw results, tables and plots."""
+import argparse
+import datetime
+import errno
+import importlib
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+sys.path.insert(0, HERE)
+
+from tsbench import jobs as tsjobs  # noqa: E402
+from tsbench import machine, results  # noqa: E402
+from tsbench.setup import Setup, size  # noqa: E402
+from tsbench.terminal import table  # noqa: E402
+
+# Groups of benchmarks by the subject they measure; each name is a module beside this file.
+SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many")}
+ALL = tuple(name for names in SUBJECTS.values() for name in names)
+
+
+def ring_size(text):
+    try:
+        size(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("must be a size such as 512M") from None
+    return text
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__,
+                                     allow_abbrev=False)
+    parser.add_argument("names", nargs="*", metavar="NAME",
+                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all)")
+    parser.add_argument("--images", metavar="DIR", default=os.environ.get("TSSHIM_BENCH_IMAGES"),
+                        help="real photographs to measure with (default: made ones; also "
+                        "TSSHIM_BENCH_IMAGES)")
+    parser.add_argument("--jobs", type=int, default=4, help="K where it is not the subject (4)")
+    parser.add_argument("--ring", type=ring_size, default="512M", help="(%(default)s)")
+    parser.add_argument("--quick", action="store_true",
+                        help="few samples, to try the programs; writes to the build directory")
+    parser.add_argument("--check", action="store_true", help="exit status 1 if a bar is missed")
+    parser.add_argument("--temp", metavar="DIR", help="for copies of the photographs, some GB "
+                        "(default: the build directory)")
+    parser.add_argument("--render", action="store_true", help="measure nothing, make the tables "
+                        "and plots again from bench/results")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help=argparse.SUPPRESS)
+    parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    chosen = []
+    for name in arguments.names or SUBJECTS:
+        if name not in SUBJECTS and name not in ALL:
+            parser.error(f"unknown benchmark '{name}' (of {', '.join((*SUBJECTS, *ALL))})")
+        chosen += SUBJECTS.get(name, (name,))
+    arguments.names = list(dict.fromkeys(chosen))
+    if arguments.images and not os.path.isdir(arguments.images):
+        parser.error(f"--images: {arguments.images} is not a directory")
+    return arguments
+
+
+def run_one(name, arguments, facts):
+    """Measure, save and print one benchmark. How many of its bars were missed."""
+    print(f"{name}: {importlib.import_module(name).__doc__.split(':', 1)[1].strip().splitlines()[0]}",
+          flush=True)
+    tsrun = os.path.join(arguments.build, "shim", "tsrun", "tsrun")
+    if not os.path.exists(tsrun):
+        raise tsjobs.JobError(f"{tsrun} does not exist; run scripts/bench, which builds it")
+    temp = arguments.temp or os.path.join(arguments.build, "bench")
+    os.makedirs(temp, exist_ok=True)
+    with tsjobs.Workplace(tsrun, temp, arguments.ring) as place:
+        setup = Setup(ROOT, arguments.build, place, arguments)
+        result = importlib.import_module(name).measure(setup)
+    result.update(name=name, machine=facts, command=["scripts/bench", *sys.argv[1:]],
+                  when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
+    directory = results_directory(arguments)
+    path = results.save(directory, name, result)
+    rows = [[row["label"], results.number(row["value"], row["unit"]),
+             f"({results.number(row['min'], row['unit'])} ... "
+             f"{results.number(row['max'], row['unit'])})", results.bar(row),
+             results.verdict(row)] for row in result["rows"]]
+    print(table(rows))
+    print(f"  {os.path.relpath(path, ROOT)}\n", flush=True)
+    return sum(not row["passed"] for row in result["rows"])
+
+
+def results_directory(arguments):
+    if arguments.quick:
+        return os.path.join(arguments.build, "bench", "results")
+    return os.path.join(HERE, "results")
+
+
+def render(arguments):
+    found = results.load_all(results_directory(arguments), ALL)
+    plots = os.path.join(ROOT, "docs", "plots")
+    for name, result in found.items():
+        results.plot(plots, name, result)
+    results.render(os.path.join(ROOT, "docs", "performance.md"), plots, found)
+
+
+def measure_all(arguments):
+    facts = machine.facts(ROOT, os.environ.get("PYTHON", "/usr/bin/python3"))
+    if facts["load_before"] > 0.5 and not arguments.quick:
+        print(f"warning: the machine is not idle (load {facts['load_before']})", file=sys.stderr)
+    missed, failed = 0, []
+    for name in arguments.names:
+        try:
+            missed += run_one(name, arguments, facts)
+        except tsjobs.JobError as error:
+            failed.append(name)
+            print(f"error: {name}: {error}\n", file=sys.stderr)
+    if not arguments.quick:
+        render(arguments)
+    if failed:
+        print(f"not measured: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed or (arguments.check and missed) else 0
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.check_options:
+        return 0
+    try:
+        if arguments.render:
+            render(arguments)
+            return 0
+        return measure_all(arguments)
+    except KeyboardInterrupt:
+        print("\ninterrupted; the jobs and their shared memory are gone", file=sys.stderr)
+        return 130
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            print("hint: the disk is full; --temp names another one, a smaller --ring needs "
+                  "less", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""Build the small C programs of the benchmarks, and the library that counts decodes."""
+import os
+import re
+import struct
+import subprocess
+
+from .jobs import JobError
+
+SLOTS = 512
+OWN = ("jpeg_read_scanlines", "jpeg_finish_decompress")
+
+
+def _run(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise JobError(f"{' '.join(command)}\n{done.stderr}")
+    return done.stdout
+
+
+def program(root, directory, name):
+    """Compile bench/native/@name.c into @directory. Its path."""
+    os.makedirs(directory, exist_ok=True)
+    source = os.path.join(root, "bench", "native", name + ".c")
+    target = os.path.join(directory, name)
+    if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(source):
+        _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-o", target, source, "-ljpeg"])
+    return target
+
+
+def _real_library():
+    """Path and SONAME of the libjpeg that programs are linked with."""
+    path = os.path.realpath(_run(["cc", "-print-file-name=libjpeg.so"]).strip())
+    soname = re.search(r"Library soname: \[(.*?)\]", _run(["readelf", "-d", path])).group(1)
+    return path, soname
+
+
+def _exports(path):
+    """Name and version node (or "") of every function that @path exports."""
+    found = []
+    for line in _run(["readelf", "--dyn-syms", "-W", path]).splitlines():
+        words = line.split()
+        if len(words) >= 8 and words[3] == "FUNC" and words[6] != "UND":
+            name, _, version = words[7].partition("@")
+            found.append((name, version.lstrip("@")))
+    return found
+
+
+def _version_script(exports):
+    nodes = {}
+    for name, version in exports:
+        nodes.setdefault(version, []).append(name)
+    if list(nodes) == [""]:
+        return "{ global: *; };\n"
+    text = ""
+    for version in sorted(node for node in nodes if node):
+        names = " ".join(f"{name};" for name in nodes[version])
+        text += f"{version} {{ global: {names} }};\n"
+    return text + "TS_COUNTJPEG_HIDDEN { local: *; };\n"
+
+
+def counter(root, directory):
+    """Build the counting libjpeg; the directory to put first in LD_LIBRARY_PATH."""
+    real, soname = _real_library()
+    exports = _exports(real)
+    target = os.path.join(directory, "counter")
+    os.makedirs(target, exist_ok=True)
+    names = " ".join(f"X({name})" for name, _ in exports if name not in OWN)
+    with open(os.path.join(target, "countjpeg-names.h"), "w", encoding="utf-8") as file:
+        file.write(f"#define COUNTJPEG_NAMES(X) {names}\n")
+    script = os.path.join(target, "countjpeg.map")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(_version_script(exports))
+    _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-fPIC", "-shared", f"-I{target}",
+          f'-DCOUNTJPEG_REAL="{real}"', f"-Wl,-soname,{soname}",
+          f"-Wl,--version-script={script}", "-o", os.path.join(target, soname),
+          os.path.join(root, "bench", "counter", "countjpeg.c"), "-ldl"])
+    return target
+
+
+class Counts:
+    """The file of counters, one slot per job."""
+
+    def __init__(self, directory, library):
+        self.library = library
+        self.path = os.path.join(directory, "counts")
+        with open(self.path, "wb") as file:
+            file.write(bytes(16 * SLOTS))
+
+    def environment(self, slot):
+        before = os.environ.get("LD_LIBRARY_PATH")
+        path = self.library + (":" + before if before else "")
+        return {"LD_LIBRARY_PATH": path, "COUNTJPEG_FILE": self.path,
+                "COUNTJPEG_SLOT": str(slot)}
+
+    def read(self, slots):
+        """Decodes begun so far in the slots 0 to @slots - 1."""
+        with open(self.path, "rb") as file:
+            data = file.read(16 * slots)
+        return [struct.unpack_from("<QQ", data, 16 * slot)[0] for slot in range(slots)]

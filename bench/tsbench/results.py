@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""Results as JSON, and from them the tables and plots of docs/performance.md."""
+import json
+import os
+
+BEGIN = "<!-- results: made by scripts/bench, do not edit -->"
+END = "<!-- end of results -->"
+
+
+def save(directory, name, result):
+    """Write @result, complete or not at all."""
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, name + ".json")
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1)
+        file.write("\n")
+    os.replace(path + ".new", path)
+    return path
+
+
+def load_all(directory, names):
+    """The results that exist, in the order of @names."""
+    found = {}
+    for name in names:
+        try:
+            with open(os.path.join(directory, name + ".json"), encoding="utf-8") as file:
+                found[name] = json.load(file)
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def number(value, unit=""):
+    text = f"{value:.1f}" if unit else f"{value:.3f}"
+    return f"{text} {unit}".strip()
+
+
+def verdict(row):
+    return "PASS" if row["passed"] else "MISS"
+
+
+def bar(row):
+    return ("<= " if row["below"] else ">= ") + f"{row['bar']:g} {row['unit']}".strip()
+
+
+def _table(result):
+    lines = ["| what | measured | min ... max | bar | |", "|---|---|---|---|---|"]
+    for row in result["rows"]:
+        unit = row["unit"]
+        lines.append(f"| {row['label']} | {number(row['value'], unit)} | "
+                     f"{number(row['min'], unit)} ... {number(row['max'], unit)} | "
+                     f"{bar(row)} | {verdict(row)} |")
+    return lines
+
+
+def _conditions(result):
+    machine, settings = result["machine"], result["settings"]
+    parts = [f"{machine['cpu']}, {settings.get('bench_cores', machine['cores'])} cores",
+             f"{machine['memory_gib']} GiB", f"{machine['system']}, kernel {machine['kernel']}"]
+    parts += [f"{name} {version}" for name, version in machine["versions"].items()]
+    if "jobs" in settings:
+        parts.append(f"K = {settings['jobs']}")
+    if "workers" in settings:
+        parts.append(f"{settings['workers']} worker each")
+    if "images" in settings:
+        rings = settings["images"] * settings["decoded_bytes"] / (
+            settings["ring_images"] * settings["decoded_bytes"])
+        parts.append(f"{settings['images']} {settings['photos']} of "
+                     f"{settings['photo_bytes'] / 1000:.0f} KB = {rings:.0f} rings of "
+                     f"{settings['ring']}")
+    return "; ".join(parts) + f". Revision {machine['commit']}, {result['when'][:10]}."
+
+
+def render(document, plots, results):
+    """Replace what lies between the marks in @document; other text stays."""
+    lines = [BEGIN, ""]
+    for name, result in results.items():
+        lines += [f"### {result['title']}", ""] + _table(result)
+        lines += ["", _conditions(result), ""]
+        relative = os.path.relpath(os.path.join(plots, name + ".svg"),
+                                   os.path.dirname(document))
+        lines += [f"![{result['title']}]({relative})", "",
+                  f"Raw samples: `bench/results/{name}.json`", ""]
+    lines.append(END)
+    with open(document, encoding="utf-8") as file:
+        text = file.read()
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    with open(document, "w", encoding="utf-8") as file:
+        file.write(head + "\n".join(lines) + tail)
+
+
+def plot(directory, name, result):
+    """All samples of each row beside its bar, as SVG."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    # The same input must give the same file, or every run would change the repository.
+    matplotlib.rcParams["svg.hashsalt"] = "tsshim"
+    os.makedirs(directory, exist_ok=True)
+    rows = result["rows"]
+    figure, axes = pyplot.subplots(figsize=(8, 0.9 + 0.55 * len(rows)))
+    for at, row in enumerate(reversed(rows)):
+        relative = [sample / row["bar"] for sample in row["samples"]]
+        axes.plot(relative, [at] * len(relative), "o", color="tab:blue", alpha=0.35, ms=5)
+        axes.plot([row["value"] / row["bar"]], [at], "|", color="black", ms=18, mew=2)
+    axes.axvline(1, color="tab:red", lw=1)
+    axes.set_yticks(range(len(rows)), [row["label"] + ("" if row["below"] else "  (more is better)")
+                                       for row in reversed(rows)])
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.set_xlabel("measured / bar (dots: samples, black: median, red: bar)")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(os.path.join(directory, name + ".svg"), bbox_inches="tight",
+                   metadata={"Date": None})
+    pyplot.close(figure)
