@@ -78,6 +78,9 @@
  *   D1  store of a lease word; full fence; load of the entry and segment words
  *   D2  CAS of a segment word to DRAIN; full fence; loads of all lease words
  *       (at least one of D1 and D2 sees the other: Dekker)
+ *   D3  CAS of an entry to CLAIM; full fence; loads of the other ways of its set
+ *       (of two members that claim two ways for one key, at least one sees the other)
+ *   R4  memory of a segment exists, then `allocated`      pairs with the load in a hit (A4)
  *   R2  last write into a segment, then SEALED          pairs with the CAS to DRAIN (A2)
  *   R3  last read under a pin, then the store of 0      pairs with the loads in D2 (A3)
  *
@@ -181,12 +184,12 @@ struct ts_ring_header {
 	uint32_t set_count; /* power of two */
 	uint32_t reserved0;
 	uint64_t check; /* ts_hash64 of everything above */
-	uint8_t reserved1[112];
+	uint8_t reserved1[128];
 	_Alignas(64) _Atomic uint64_t seal_clock;
 	_Alignas(64) _Atomic uint64_t allocated_bytes; /* of the segments */
 	_Alignas(64) _Atomic uint32_t member_high;     /* slots >= this were never used */
 };
-static_assert(offsetof(struct ts_ring_header, check) == 136, "ABI 1");
+static_assert(offsetof(struct ts_ring_header, check) == 120, "ABI 1");
 static_assert(offsetof(struct ts_ring_header, seal_clock) == 256, "ABI 1");
 static_assert(sizeof(struct ts_ring_header) == 448, "ABI 1");
 

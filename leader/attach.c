@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+/* Attaching to a group's shared memory and leaving it. */
+#include "leader/attach.h"
+#include "leader/store_private.h"
+#include "leader/words.h"
+#include "shim/hash.h"
+#include "shim/identity.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Attaching takes some 100 us, so this lets dozens queue; then we work alone for a while. */
+#define LOCK_TRIES 50
+
+/* The lock byte of the ledger. */
+#define LOCK_BYTE 0
+
+/* Times the ledger may be replaced under our hands before we give up. */
+#define BOOK_TRIES 4
+
+/* ---- scope --------------------------------------------------------------------------------
+ */
+
+/* Errors: -EXDEV made on another boot or in another namespace; -EPERM by another user. */
+static int check_scope(const struct ts_scope *mine, uint32_t uid, const uint8_t *boot_id,
+	uint64_t user_ns, uint64_t pid_ns)
+{
+	if (uid != mine->uid)
+		return -EPERM;
+	if (memcmp(boot_id, mine->boot_id, sizeof(mine->boot_id)) != 0 ||
+		user_ns != mine->user_ns || pid_ns != mine->pid_ns)
+		return -EXDEV;
+	return 0;
+}
+
+/* Read the first @bytes of @fd. Errors: -EBADMSG the object is shorter. */
+static int read_start(int fd, void *buffer, size_t bytes)
+{
+	ssize_t r = pread(fd, buffer, bytes, 0);
+
+	return r == (ssize_t)bytes ? 0 : -EBADMSG;
+}
+
+/* ---- ledger -------------------------------------------------------------------------------
+ */
+
+static void fill_ledger(void *context, void *start)
+{
+	const struct ts_scope *scope = context;
+	struct ts_ledger *ledger = start;
+
+	ledger->magic = TS_LEDGER_MAGIC;
+	ledger->abi_major = TS_ABI_MAJOR;
+	ledger->abi_minor = TS_ABI_MINOR;
+	ledger->uid = scope->uid;
+	memcpy(ledger->boot_id, scope->boot_id, sizeof(ledger->boot_id));
+	ledger->user_ns = scope->user_ns;
+	ledger->pid_ns = scope->pid_ns;
+	ledger->check = ts_hash64(ledger, offsetof(struct ts_ledger, check));
+}
+
+static int check_ledger(const struct ts_scope *scope, struct ts_object *book)
+{
+	struct ts_ledger head;
+	int r = read_start(ts_load_relaxed(&book->fd), &head, sizeof(head));
+
+	if (r < 0)
+		return r;
+	if (head.magic != TS_LEDGER_MAGIC)
+		return -EBADMSG;
+	if (head.abi_major != TS_ABI_MAJOR)
+		return -EPROTO;
+	if (book->bytes != TS_LEDGER_BYTES ||
+		head.check != ts_hash64(&head, offsetof(struct ts_ledger, check)))
+		return -EBADMSG;
+	return check_scope(scope, head.uid, head.boot_id, head.user_ns, head.pid_ns);
+}
+
+static int map_ledger(struct ts_object *book, struct ts_ledger **ret_ledger)
+{
+	void *map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+		ts_load_relaxed(&book->fd), 0);
+
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+	*ret_ledger = map;
+	return 0;
+}
+
+static void close_ledger(struct ts_object *book, struct ts_ledger *ledger)
+{
+	if (ledger)
+		munmap(ledger, TS_LEDGER_BYTES);
+	ts_object_close(book);
+}
+
+/* Open the ledger, making it when it is not there. */
+static int open_ledger(
+	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger)
+{
+	int r = ts_object_open(book);
+
+	if (r == -ENOENT) {
+		r = ts_object_make(
+			book, TS_LEDGER_BYTES, TS_LEDGER_BYTES, fill_ledger, (void *)scope);
+		if (r == -EEXIST)
+			r = ts_object_open(book);
+	}
+	if (r < 0)
+		return r;
+	r = check_ledger(scope, book);
+	if (r == 0)
+		r = map_ledger(book, ret_ledger);
+	if (r < 0)
+		ts_object_close(book);
+	return r;
+}
+
+/* Errors: -EAGAIN held by somebody for 50 ms. */
+static int lock_ledger(struct ts_object *book)
+{
+	int r = -EAGAIN;
+
+	for (int i = 0; i < LOCK_TRIES && r == -EAGAIN; i++) {
+		if (i > 0)
+			nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+		int fd = ts_object_fd(book, NULL);
+		if (fd < 0)
+			return fd;
+		r = ts_object_lock_byte(fd, LOCK_BYTE, F_WRLCK);
+	}
+	return r;
+}
+
+static void unlock_ledger(struct ts_object *book)
+{
+	int fd = ts_object_fd(book, NULL);
+
+	if (fd >= 0)
+		ts_object_lock_byte(fd, LOCK_BYTE, F_UNLCK);
+}
+
+/* Open and lock the ledger that the name leads to. */
+static int enter_ledger(struct ts_store *store)
+{
+	for (int i = 0; i < BOOK_TRIES; i++) {
+		int r = open_ledger(&store->scope, &store->book, &store->ledger);
+		if (r < 0)
+			return r;
+		r = lock_ledger(&store->book);
+		if (r == 0 && ts_object_is_named(&store->book))
+			return 0;
+		/* Removed between our open and our lock: another one may be in use already. */
+		close_ledger(&store->book, store->ledger);
+		store->ledger = NULL;
+		if (r < 0)
+			return r;
+	}
+	return -EAGAIN;
+}
+
+/* ---- ring ---------------------------------------------------------------------------------
+ */
+
+static void fill_ring(void *context, void *start)
+{
+	const struct ts_store *store = context;
+	struct ts_ring_header *header = start;
+
+	header->magic = TS_RING_MAGIC;
+	header->abi_major = TS_ABI_MAJOR;
+	header->abi_minor = TS_ABI_MINOR;
+	header->header_bytes = sizeof(*header);
+	header->uid = store->scope.uid;
+	memcpy(header->boot_id, store->scope.boot_id, sizeof(header->boot_id));
+	header->user_ns = store->scope.user_ns;
+	header->pid_ns = store->scope.pid_ns;
+	header->total_bytes = store->shape.total_bytes;
+	header->members_at = store->shape.members_at;
+	header->segments_at = store->shape.segments_at;
+	header->directory_at = store->shape.directory_at;
+	header->data_at = store->shape.data_at;
+	header->segment_bytes = store->shape.segment_bytes;
+	header->member_count = TS_MEMBER_MAX;
+	header->segment_count = store->shape.segment_count;
+	header->set_count = store->shape.set_count;
+	header->check = ts_hash64(header, offsetof(struct ts_ring_header, check));
+}
+
+static bool is_power(uint64_t value)
+{
+	return value != 0 && (value & (value - 1)) == 0;
+}
+
+/* Everything the header says must follow from three sizes, which must be within bounds. */
+static int check_shape(const struct ts_ring_header *header, struct ts_shape *ret_shape)
+{
+	struct ts_shape shape = {.segment_bytes = header->segment_bytes,
+		.segment_count = header->segment_count,
+		.set_count = header->set_count};
+
+	if (!is_power(shape.segment_bytes) || shape.segment_bytes < (1u << 20) ||
+		shape.segment_bytes > (1u << 26) || shape.segment_count == 0 ||
+		shape.segment_count > TS_SEGMENT_MAX || !is_power(shape.set_count) ||
+		shape.set_count > (1u << 20) || header->member_count != TS_MEMBER_MAX)
+		return -EBADMSG;
+	ts_limits_offsets(&shape);
+	if (header->members_at != shape.members_at ||
+		header->segments_at != shape.segments_at ||
+		header->directory_at != shape.directory_at ||
+		header->data_at != shape.data_at || header->total_bytes != shape.total_bytes)
+		return -EBADMSG;
+	*ret_shape = shape;
+	return 0;
+}
+
+static int check_ring(
+	const struct ts_scope *scope, struct ts_object *ring, struct ts_shape *ret)
+{
+	struct ts_ring_header head;
+	struct ts_shape shape;
+	int r = read_start(ts_load_relaxed(&ring->fd), &head, sizeof(head));
+
+	if (r < 0)
+		return r;
+	if (head.magic != TS_RING_MAGIC)
+		return -EBADMSG;
+	if (head.abi_major != TS_ABI_MAJOR || head.header_bytes != sizeof(head))
+		return -EPROTO;
+	if (head.check != ts_hash64(&head, offsetof(struct ts_ring_header, check)))
+		return -EBADMSG;
+	r = check_scope(scope, head.uid, head.boot_id, head.user_ns, head.pid_ns);
+	if (r == 0)
+		r = check_shape(&head, &shape);
+	if (r == 0 && ring->bytes != shape.total_bytes)
+		r = -EBADMSG;
+	if (r == 0 && shape.total_bytes > ts_limits_address_space())
+		r = -ENOSPC;
+	if (r == 0)
+		*ret = shape;
+	return r;
+}
+
+static void unmap_ring(struct ts_store *store)
+{
+	if (store->header)
+		munmap(store->header, store->shape.data_at);
+	if (store->data)
+		munmap((void *)store->data, store->shape.total_bytes - store->shape.data_at);
+	store->header = NULL;
+	store->data = NULL;
+}
+
+static int map_ring(struct ts_store *store)
+{
+	const struct ts_shape *shape = &store->shape;
+	int fd = ts_load_relaxed(&store->ring.fd);
+	uint64_t bytes = shape->total_bytes - shape->data_at;
+	char *control = mmap(NULL, shape->data_at, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (control == MAP_FAILED)
+		return -ENOMEM;
+	store->header = (struct ts_ring_header *)control;
+	store->members = (struct ts_member *)(control + shape->members_at);
+	store->segments = (struct ts_segment *)(control + shape->segments_at);
+	store->entries = (struct ts_entry *)(control + shape->directory_at);
+	void *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)shape->data_at);
+	if (data == MAP_FAILED) {
+		unmap_ring(store);
+		return -ENOMEM;
+	}
+	store->data = data;
+	/* The ring is no part of a crashed host's story, and large. */
+	madvise(control, shape->data_at, MADV_DONTDUMP);
+	madvise(data, bytes, MADV_DONTDUMP);
+	return 0;
+}
+
+static int make_ring(struct ts_store *store, uint64_t wanted)
+{
+	uint64_t limit = ts_limits_machine(ts_load_relaxed(&store->book.fd), 0);
+	int r = ts_limits_shape(ts_min_u64(wanted, limit), &store->shape);
+
+	if (r == 0)
+		r = ts_object_make(&store->ring, store->shape.total_bytes, store->shape.data_at,
+			fill_ring, store);
+	if (r < 0)
+		return r;
+	r = map_ring(store);
+	if (r < 0)
+		ts_object_close(&store->ring);
+	return r;
+}
+
+/*
+ * Whether a job of the ledger other than this process is alive.  Our own row must not keep
+ * the ring: the last job is still alive while it leaves.
+ */
+static bool is_job_alive(struct ts_store *store)
+{
+	uint64_t self = ts_process_id(getpid(), false);
+
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		uint64_t id = ts_load_acquire(&ts_ledger_job(store->ledger, i)->id);
+		if (id != 0 && id != self && ts_process_id(TS_PROCESS_PID(id), true) == id)
+			return true;
+	}
+	return false;
+}
+
+/* Open the ring under the ledger's lock; one that nobody alive uses is replaced. */
+static int open_ring(struct ts_store *store, uint64_t wanted)
+{
+	int r = ts_object_open(&store->ring);
+
+	if (r == -ENOENT)
+		return make_ring(store, wanted);
+	if (r < 0)
+		return r;
+	r = check_ring(&store->scope, &store->ring, &store->shape);
+	if (r == 0)
+		r = map_ring(store);
+	if (r < 0) {
+		ts_object_close(&store->ring);
+		return r;
+	}
+	if (ts_member_any_alive(store) || is_job_alive(store))
+		return 0;
+	ts_sys_unlink(store->ring.path);
+	unmap_ring(store);
+	ts_object_close(&store->ring);
+	return make_ring(store, wanted);
+}
+
+/* ---- attach and detach --------------------------------------------------------------------
+ */
+
+static enum ts_reason reason_of(int error)
+{
+	switch (-error) {
+	case EPERM:
+		return TS_REASON_STORE_FOREIGN;
+	case EPROTO:
+		return TS_REASON_STORE_ABI;
+	case EBADMSG:
+		return TS_REASON_STORE_DAMAGED;
+	case EXDEV:
+		return TS_REASON_STORE_SCOPE;
+	case ENOSPC:
+	case ENOMEM:
+	case EDQUOT:
+		return TS_REASON_NO_SPACE;
+	case EUSERS:
+		return TS_REASON_NO_MEMBER;
+	case ENODATA:
+		return TS_REASON_DISABLED;
+	default:
+		return TS_REASON_NO_STORE;
+	}
+}
+
+static void destroy(struct ts_store *store)
+{
+	if (store->header)
+		ts_segment_unmap_windows(store);
+	unmap_ring(store);
+	ts_object_close(&store->ring);
+	close_ledger(&store->book, store->ledger);
+	munmap(store, sizeof(*store));
+}
+
+static void init(struct ts_store *store, uint64_t job)
+{
+	store->job = job;
+	store->member = -1;
+	ts_store_relaxed(&store->ring.fd, -1);
+	ts_store_relaxed(&store->book.fd, -1);
+	for (uint32_t i = 0; i < TS_WINDOWS; i++)
+		store->windows[i].segment = -1;
+}
+
+static int attach(struct ts_store *store, const struct ts_attach_options *options)
+{
+	int r = ts_object_path(store->ring.path, TS_PATH_BYTES, options->group, "ring");
+
+	if (r == 0)
+		r = ts_object_path(store->book.path, TS_PATH_BYTES, options->group, "ledger");
+	if (r == 0)
+		r = ts_scope_read(&store->scope);
+	if (r == 0)
+		r = enter_ledger(store);
+	if (r < 0)
+		return r;
+	TS_KILLPOINT(attach_locked);
+	r = open_ring(store, options->ring_bytes);
+	/* Joined before the lock goes, so that nobody takes the ring for abandoned. */
+	if (r == 0)
+		r = ts_member_join(store);
+	unlock_ledger(&store->book);
+	if (r == 0)
+		ts_member_clean_all(store);
+	return r;
+}
+
+int ts_store_attach(const struct ts_attach_options *options, struct ts_store **ret_store,
+	enum ts_reason *ret_reason)
+{
+	/* Not from malloc: the host may be inside its own allocator's hooks. Zeroed, too. */
+	struct ts_store *store = mmap(NULL, sizeof(*store), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int r = options->ring_bytes == 0 ? -ENODATA : 0;
+
+	if (store == MAP_FAILED) {
+		*ret_reason = TS_REASON_MEMORY;
+		return -ENOMEM;
+	}
+	init(store, options->job);
+	if (r == 0)
+		r = attach(store, options);
+	if (r < 0) {
+		destroy(store);
+		*ret_reason = reason_of(r);
+		return r;
+	}
+	*ret_store = store;
+	return 0;
+}
+
+/* The ring goes with the last one out. */
+static void unlink_if_last(struct ts_store *store)
+{
+	if (lock_ledger(&store->book) < 0)
+		return; /* the next attach finds nobody alive and replaces the ring */
+	if (!ts_member_any_alive(store) && !is_job_alive(store) &&
+		ts_object_is_named(&store->ring)) {
+		ts_sys_unlink(store->ring.path);
+		TS_KILLPOINT(detach_unlink);
+	}
+	unlock_ledger(&store->book);
+}
+
+void ts_store_detach(struct ts_store *store)
+{
+	if (!store)
+		return;
+	if (store->member < 0) {
+		destroy(store);
+		return;
+	}
+	/*
+	 * Another thread may be looking at the directory this moment, and a process leaves
+	 * when it ends anyway: the mappings stay, only the descriptors are closed.
+	 */
+	if (ts_member_leave(store) == 0) {
+		unlink_if_last(store);
+		ts_object_close(&store->ring);
+	}
+	ts_object_close(&store->book);
+}
+
+int ts_store_after_fork(struct ts_store *store)
+{
+	store->member = -1;
+	ts_store_relaxed(&store->ring.repair, 0);
+	ts_store_relaxed(&store->book.repair, 0);
+	ts_segment_forget_windows(store);
+	for (uint32_t i = 0; i < TS_LEASES; i++)
+		ts_store_relaxed(&store->lease_busy[i], 0);
+	return ts_member_join(store);
+}
+
+struct ts_ledger *ts_store_ledger(struct ts_store *store)
+{
+	return store->ledger;
+}

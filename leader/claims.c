@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* The producer's moves: reserve memory for a claimed record, publish it, or give up. */
+#include "leader/store_private.h"
+#include "leader/words.h"
+#include "shim/hash.h"
+
+#include <string.h>
+
+/* A window nobody uses, the last used one first: its segment is likely to have room. */
+static struct ts_window *take_window(struct ts_store *store)
+{
+	uint32_t hint = ts_load_relaxed(&store->window_hint);
+
+	for (uint32_t i = 0; i < TS_WINDOWS; i++) {
+		uint32_t at = (hint + i) % TS_WINDOWS, idle = 0;
+		if (ts_cas(&store->windows[at].busy, &idle, 1)) {
+			ts_store_relaxed(&store->window_hint, at);
+			return &store->windows[at];
+		}
+	}
+	return NULL;
+}
+
+static void give_window(struct ts_window *window)
+{
+	ts_store_release(&window->busy, 0); /* private try-lock, pairs with take_window() */
+}
+
+/* Where the payload of @bytes would start behind what @window holds. */
+static uint64_t payload_at(const struct ts_window *window, uint64_t bytes)
+{
+	uint64_t align = bytes >= TS_PAGE_ALIGN_FROM ? TS_PAGE_BYTES : 64;
+
+	return ts_align_up(window->next + sizeof(struct ts_record), align);
+}
+
+/* Give @window an OPEN segment with room for @bytes. */
+static int make_room(struct ts_store *store, struct ts_window *window, uint64_t bytes)
+{
+	if (window->segment >= 0 &&
+		payload_at(window, bytes) + bytes <= store->shape.segment_bytes)
+		return 0;
+	ts_segment_seal(store, window);
+	return ts_segment_open(store, window) < 0 ? -ENOSPC : 0;
+}
+
+static struct ts_record *record_of(const struct ts_window *window, const struct ts_claim *claim)
+{
+	return (struct ts_record *)(window->map + (uint64_t)claim->offset * 64);
+}
+
+/* Without its check a header is no record: a later generation's reader cannot be misled. */
+static void write_header(const struct ts_store *store, const struct ts_window *window,
+	const struct ts_claim *claim)
+{
+	*record_of(window, claim) = (struct ts_record){.key_lo = claim->key.lo,
+		.key_hi = claim->key.hi,
+		.bytes = claim->bytes,
+		.skip = sizeof(struct ts_record),
+		.generation = window->generation,
+		.kind = claim->kind,
+		.dataset = claim->dataset,
+		.producer = store->job};
+}
+
+static int reserve(
+	struct ts_store *store, struct ts_claim *claim, uint64_t bytes, void **ret_buffer)
+{
+	if (store->member < 0 || claim->window >= 0)
+		return -EINVAL;
+	if (bytes > store->shape.segment_bytes / 2)
+		return -E2BIG;
+	if (!ts_entry_is_claimed(&store->entries[claim->entry], claim->word))
+		return -ESTALE;
+	int slot = ts_lease_acquire(store);
+	if (slot < 0)
+		return slot;
+	struct ts_window *window = take_window(store);
+	int r = window ? make_room(store, window, bytes) : -EBUSY;
+	if (r < 0) {
+		if (window)
+			give_window(window);
+		ts_lease_drop(store, (uint32_t)slot);
+		return r;
+	}
+	/* The segment is ours and OPEN, so the pin needs no second look. */
+	ts_lease_pin(store, (uint32_t)slot, (uint32_t)window->segment, window->generation);
+	TS_KILLPOINT(reserve_pin);
+	uint64_t payload = payload_at(window, bytes);
+	claim->window = (int32_t)(window - store->windows);
+	claim->slot = (uint32_t)slot;
+	claim->offset = (uint32_t)((payload - sizeof(struct ts_record)) / 64);
+	claim->bytes = bytes;
+	write_header(store, window, claim);
+	TS_KILLPOINT(reserve_header);
+	*ret_buffer = window->map + payload;
+	return 0;
+}
+
+int ts_claim_reserve(
+	struct ts_store *store, struct ts_claim *claim, uint64_t bytes, void **ret_buffer)
+{
+	int r = reserve(store, claim, bytes, ret_buffer);
+
+	if (r < 0)
+		ts_claim_abandon(store, claim);
+	return r;
+}
+
+/* The reservation ends; its bytes are used again unless publish() moved `next` past them. */
+static void end_reservation(struct ts_store *store, struct ts_claim *claim)
+{
+	if (claim->window < 0)
+		return;
+	ts_lease_drop(store, claim->slot);
+	give_window(&store->windows[claim->window]);
+	claim->window = -1;
+}
+
+static int publish(
+	struct ts_store *store, struct ts_claim *claim, uint64_t bytes, uint64_t produce_ns)
+{
+	struct ts_entry *entry = &store->entries[claim->entry];
+	struct ts_window *window = &store->windows[claim->window];
+	struct ts_record *record = record_of(window, claim);
+	uint32_t segment = (uint32_t)window->segment;
+
+	record->bytes = bytes;
+	record->produce_ns = produce_ns;
+	record->check = ts_hash64(record, offsetof(struct ts_record, check));
+	TS_KILLPOINT(publish_bytes);
+	if (!ts_entry_is_claimed(entry, claim->word))
+		return -ESTALE;
+	/* From here a reader may find the bytes, even if the claim is lost: never again used.
+	 */
+	window->next = ts_align_up((uint64_t)claim->offset * 64 + record->skip + bytes, 64);
+	ts_store_relaxed(&store->segments[segment].used, window->next);
+	/* R1: record bytes before `where`, which is stored before READY; pairs with A1. */
+	ts_store_release(
+		&entry->where, ts_where_pack(claim->offset, segment, window->generation));
+	TS_KILLPOINT(publish_where);
+	return ts_entry_end(entry, claim->word, TS_ENTRY_READY);
+}
+
+int ts_claim_publish(
+	struct ts_store *store, struct ts_claim *claim, uint64_t bytes, uint64_t produce_ns)
+{
+	if (claim->window < 0 || claim->window >= (int32_t)TS_WINDOWS || bytes > claim->bytes) {
+		ts_claim_abandon(store, claim);
+		return -EINVAL;
+	}
+	int r = publish(store, claim, bytes, produce_ns);
+	end_reservation(store, claim);
+	if (r == 0)
+		ts_demand_published(ts_demand_row(store, claim->dataset), bytes,
+			store->shape.segment_count * store->shape.segment_bytes);
+	return r;
+}
+
+void ts_claim_abandon(struct ts_store *store, struct ts_claim *claim)
+{
+	end_reservation(store, claim);
+	ts_entry_end(&store->entries[claim->entry], claim->word, TS_ENTRY_EMPTY);
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/* The directory: finding a record, pinning it, claiming the right to make it, waiting. */
+#include "leader/store_private.h"
+#include "leader/words.h"
+#include "shim/hash.h"
+#include "shim/sys.h"
+
+#include <string.h>
+
+/* A dead owner is noticed that fast; shorter slices would only cost system calls. */
+#define WAIT_SLICE_NS UINT64_C(5000000)
+
+/* Tries at an entry that others change at the same moment. */
+#define TAKE_TRIES 8
+
+static uint32_t tag_of(const struct ts_key *key)
+{
+	return (uint32_t)(key->hi >> 32);
+}
+
+static uint32_t first_way(const struct ts_store *store, const struct ts_key *key)
+{
+	return (uint32_t)(key->lo & (store->shape.set_count - 1)) * TS_WAYS;
+}
+
+static void pass(struct ts_take *take, enum ts_reason reason)
+{
+	*take = (struct ts_take){.verdict = TS_PASS, .reason = reason};
+}
+
+/* ---- hits ---------------------------------------------------------------------------------
+ */
+
+/* The record at @where, all its fields checked, or NULL. Its segment is pinned. */
+static const struct ts_record *check_record(const struct ts_store *store, uint64_t where,
+	uint32_t generation, const struct ts_key *key, struct ts_record *ret_copy)
+{
+	uint64_t size = store->shape.segment_bytes;
+	uint64_t offset = (uint64_t)ts_where_offset(where) * 64;
+	struct ts_record copy;
+
+	if (offset > size - sizeof(copy))
+		return NULL;
+	const unsigned char *at = store->data + ts_where_segment(where) * size + offset;
+	memcpy(&copy, at, sizeof(copy));
+	if (copy.key_lo != key->lo || copy.key_hi != key->hi || copy.generation != generation ||
+		copy.check != ts_hash64(&copy, offsetof(struct ts_record, check)))
+		return NULL;
+	uint64_t room = size - offset;
+	if (copy.skip < sizeof(copy) || copy.skip % 64 != 0 || copy.skip > room ||
+		copy.bytes > room - copy.skip || copy.kind >= TS_KIND_COUNT ||
+		copy.dataset >= TS_DATASET_MAX)
+		return NULL;
+	*ret_copy = copy;
+	return (const struct ts_record *)at;
+}
+
+/* Errors: -ESTALE no such record there (any more); -EBUSY no lease word left. */
+static int try_hit(struct ts_store *store, struct ts_entry *entry, uint64_t word,
+	const struct ts_key *key, struct ts_lease *ret_lease)
+{
+	/* A1: after the entry word; acquire, for a late store of an old owner is seen too. */
+	uint64_t where = ts_load_acquire(&entry->where);
+	uint32_t index = ts_where_segment(where);
+	struct ts_record record;
+
+	if (index >= store->shape.segment_count)
+		return -ESTALE;
+	struct ts_segment *segment = &store->segments[index];
+	uint32_t generation = ts_segment_generation(ts_load_acquire(&segment->word));
+	/* A4: memory exists (pairs with R4), so a read cannot fault for want of space. */
+	if (!ts_where_fits(where, generation) || !ts_load_acquire(&segment->allocated))
+		return -ESTALE;
+	int slot = ts_lease_acquire(store);
+	if (slot < 0)
+		return slot;
+	ts_lease_pin(store, (uint32_t)slot, index, generation);
+	TS_KILLPOINT(lease_pin);
+	/* D1: our pin before these loads; pairs with D2 in drain(). */
+	ts_fence_full();
+	uint64_t state = ts_load_acquire(&segment->word);
+	bool valid = ((ts_load_acquire(&entry->word) ^ word) & ~TS_ENTRY_WAITED) == 0 &&
+		     ts_load_acquire(&entry->where) == where && ts_segment_readable(state) &&
+		     ts_segment_generation(state) == generation;
+	const struct ts_record *at =
+		valid ? check_record(store, where, generation, key, &record) : NULL;
+	if (!at) {
+		ts_lease_drop(store, (uint32_t)slot);
+		return -ESTALE;
+	}
+	TS_KILLPOINT(lease_checked);
+	*ret_lease = (struct ts_lease){.data = (const unsigned char *)at + record.skip,
+		.bytes = record.bytes,
+		.produce_ns = record.produce_ns,
+		.slot = (uint32_t)slot,
+		.dataset = record.dataset,
+		.kind = record.kind};
+	return 0;
+}
+
+/* ---- victims ------------------------------------------------------------------------------
+ */
+
+/** What may be overwritten, best first. */
+enum rank {
+	RANK_SAME,
+	RANK_EMPTY,
+	RANK_STALE,
+	RANK_GHOST,
+	RANK_READY,
+	RANK_ORPHAN,
+	RANK_NEVER
+};
+
+/* Whether the segment of a READY entry has moved on; *ret_age is its seal time otherwise. */
+static bool is_stale(
+	const struct ts_store *store, const struct ts_entry *entry, uint64_t *ret_age)
+{
+	uint64_t where = ts_load_acquire(&entry->where);
+	uint32_t index = ts_where_segment(where);
+
+	if (index >= store->shape.segment_count)
+		return true;
+	uint64_t word = ts_load_acquire(&store->segments[index].word);
+	if (!ts_segment_readable(word) || !ts_where_fits(where, ts_segment_generation(word)))
+		return true;
+	*ret_age = ts_segment_state(word) == TS_SEGMENT_OPEN
+			   ? UINT64_MAX
+			   : ts_load_relaxed(&store->segments[index].sealed_at);
+	return false;
+}
+
+static enum rank rank_of(struct ts_store *store, const struct ts_entry *entry, uint64_t word,
+	uint32_t tag, uint64_t *ret_age)
+{
+	uint32_t owner = ts_entry_owner(word);
+
+	*ret_age = 0;
+	switch (ts_entry_state(word)) {
+	case TS_ENTRY_EMPTY:
+		return RANK_EMPTY;
+	case TS_ENTRY_GHOST:
+		return ts_entry_tag(word) == tag ? RANK_SAME : RANK_GHOST;
+	case TS_ENTRY_READY:
+		if (ts_entry_tag(word) == tag)
+			return RANK_SAME;
+		return is_stale(store, entry, ret_age) ? RANK_STALE : RANK_READY;
+	case TS_ENTRY_CLAIM:
+		/* The right of a member that has left can be had; a living one keeps it. */
+		if (ts_member_state(ts_load_relaxed(&store->members[owner].word)) ==
+			TS_MEMBER_FREE)
+			return RANK_ORPHAN;
+		return RANK_NEVER;
+	}
+	return RANK_STALE; /* no state of this ABI: overwritten like anything unreadable */
+}
+
+/* The way to overwrite for @key, not worse than @worst, or -1. */
+static int choose_victim(
+	struct ts_store *store, const struct ts_key *key, enum rank worst, uint64_t *ret_word)
+{
+	uint32_t first = first_way(store, key), spread = (uint32_t)(key->lo >> 40);
+	enum rank best = RANK_NEVER;
+	uint64_t best_age = 0;
+	int way = -1;
+
+	for (uint32_t i = 0; i < TS_WAYS; i++) {
+		/* Starting anywhere spreads evictions among equals. */
+		uint32_t at = first + (spread + i) % TS_WAYS;
+		uint64_t word = ts_load_acquire(&store->entries[at].word), age;
+		enum rank rank = rank_of(store, &store->entries[at], word, tag_of(key), &age);
+		if (rank > worst || rank > best || (rank == best && age >= best_age))
+			continue;
+		if (rank == RANK_NEVER)
+			continue;
+		best = rank;
+		best_age = age;
+		*ret_word = word;
+		way = (int)at;
+	}
+	return way;
+}
+
+/* ---- claims and ghosts --------------------------------------------------------------------
+ */
+
+int ts_entry_end(struct ts_entry *entry, uint64_t word, enum ts_entry_state state)
+{
+	uint64_t seen = word;
+
+	/* R1: publishes the record and `where`; pairs with A1. Only the waited bit may differ.
+	 */
+	while (!ts_cas(&entry->word, &seen, ts_entry_with_state(word, state))) {
+		if ((seen ^ word) & ~TS_ENTRY_WAITED)
+			return -ESTALE;
+	}
+	if (state == TS_ENTRY_READY)
+		TS_KILLPOINT(publish_ready);
+	else
+		TS_KILLPOINT(abandon_word);
+	if (seen & TS_ENTRY_WAITED)
+		ts_sys_futex_wake(&entry->word);
+	return 0;
+}
+
+bool ts_entry_is_claimed(const struct ts_entry *entry, uint64_t word)
+{
+	return ((ts_load_acquire(&entry->word) ^ word) & ~TS_ENTRY_WAITED) == 0;
+}
+
+static void give_claim(struct ts_take *take, const struct ts_key *key, uint32_t entry,
+	uint64_t word, uint32_t dataset, enum ts_kind kind)
+{
+	*take = (struct ts_take){.verdict = TS_CLAIM, .entry = entry, .word = word};
+	take->claim = (struct ts_claim){.key = *key,
+		.word = word,
+		.entry = entry,
+		.dataset = dataset,
+		.kind = kind,
+		.window = -1,
+		.slot = TS_LEASES};
+}
+
+/* For ts_store_wait(), which needs to know what was asked, the claim says it. */
+static void give_busy(struct ts_take *take, const struct ts_key *key, uint32_t entry,
+	uint64_t word, uint32_t dataset, enum ts_kind kind)
+{
+	give_claim(take, key, entry, word, dataset, kind);
+	take->verdict = TS_BUSY;
+}
+
+/* Replace the entry word @old by a new tenure of ours. */
+static bool begin_tenure(struct ts_store *store, uint32_t at, uint64_t old,
+	enum ts_entry_state state, uint32_t tag, uint64_t *ret_word)
+{
+	uint64_t mine = ts_entry_pack(
+		state, (uint32_t)store->member, ts_entry_generation(old) + 1, tag);
+
+	/* Sleepers on the old tenure are woken when the new one ends. */
+	mine |= old & TS_ENTRY_WAITED;
+	if (!ts_cas(&store->entries[at].word, &old, mine))
+		return false;
+	*ret_word = mine;
+	return true;
+}
+
+static void make_ghost(struct ts_store *store, const struct ts_key *key)
+{
+	uint64_t word;
+	int way = choose_victim(store, key, RANK_GHOST, &word);
+
+	/* Ghosts never push out records: other datasets may be captured. */
+	if (way >= 0 &&
+		begin_tenure(store, (uint32_t)way, word, TS_ENTRY_GHOST, tag_of(key), &word))
+		TS_KILLPOINT(take_ghost);
+}
+
+/* Whether meeting the ghost @word turns capturing on: it must be another job's. */
+static bool ask_for_ghost(struct ts_store *store, uint64_t word, struct ts_dataset_row *row)
+{
+	uint32_t owner = ts_entry_owner(word);
+	uint64_t job = ts_load_relaxed(&store->members[owner].job);
+
+	if (owner == (uint32_t)store->member || job == 0 || job == store->job)
+		return false;
+	return ts_demand_count(row);
+}
+
+/** What the entries of a set that carry the key's tag say. */
+struct findings {
+	int busy, ghost; /* entry, or -1 */
+	uint64_t busy_word, ghost_word;
+};
+
+/* Errors: -ENOENT no record, see *found; -EBUSY no lease word left. */
+static int find(struct ts_store *store, const struct ts_key *key, uint32_t skip,
+	struct findings *found, struct ts_lease *ret_lease)
+{
+	uint32_t first = first_way(store, key), tag = tag_of(key);
+
+	*found = (struct findings){.busy = -1, .ghost = -1};
+	for (uint32_t at = first; at < first + TS_WAYS; at++) {
+		struct ts_entry *entry = &store->entries[at];
+		uint64_t word = ts_load_acquire(&entry->word); /* A1 */
+		enum ts_entry_state state = ts_entry_state(word);
+		if (ts_entry_tag(word) != tag || at == skip)
+			continue;
+		if (state == TS_ENTRY_READY) {
+			int r = try_hit(store, entry, word, key, ret_lease);
+			if (r != -ESTALE)
+				return r;
+		} else if (state == TS_ENTRY_CLAIM && found->busy < 0) {
+			found->busy = (int)at;
+			found->busy_word = word;
+		} else if (state == TS_ENTRY_GHOST) {
+			found->ghost = (int)at;
+			found->ghost_word = word;
+		}
+	}
+	return -ENOENT;
+}
+
+/*
+ * Two members may have claimed two ways of the set for one key.  Each looks again after its
+ * claim (D3: claim before look, on both sides); the lower way keeps the right.
+ */
+static void settle_claim(struct ts_store *store, const struct ts_key *key,
+	struct ts_dataset_row *row, struct ts_take *take)
+{
+	uint32_t dataset = take->claim.dataset, at = take->claim.entry;
+	enum ts_kind kind = (enum ts_kind)take->claim.kind;
+	uint64_t word = take->claim.word;
+	struct findings found;
+	struct ts_lease lease;
+
+	ts_fence_full();
+	int r = find(store, key, at, &found, &lease);
+	if (r == 0) {
+		ts_entry_end(&store->entries[at], word, TS_ENTRY_EMPTY);
+		*take = (struct ts_take){.verdict = TS_HIT};
+		take->lease = lease;
+		ts_demand_taken(row);
+	} else if (found.busy >= 0 && (uint32_t)found.busy < at) {
+		ts_entry_end(&store->entries[at], word, TS_ENTRY_EMPTY);
+		give_busy(take, key, (uint32_t)found.busy, found.busy_word, dataset, kind);
+	}
+}
+
+/* One try; false when the entry changed under our hands. */
+static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
+	enum ts_kind kind, struct ts_take *take)
+{
+	struct ts_dataset_row *row = ts_demand_row(store, dataset);
+	struct findings found;
+	struct ts_lease lease;
+	uint64_t word;
+	int r = find(store, key, UINT32_MAX, &found, &lease);
+
+	if (r == 0) {
+		*take = (struct ts_take){.verdict = TS_HIT};
+		take->lease = lease;
+		ts_demand_taken(row);
+		return true;
+	}
+	pass(take, r == -EBUSY ? TS_REASON_NO_LEASE : TS_REASON_ALONE);
+	if (r == -EBUSY)
+		return true;
+	if (found.busy >= 0) {
+		give_busy(take, key, (uint32_t)found.busy, found.busy_word, dataset, kind);
+		return true;
+	}
+	bool capture = ts_load_relaxed(&row->capture) != 0;
+	if (!capture && found.ghost >= 0)
+		capture = ask_for_ghost(store, found.ghost_word, row);
+	else if (!capture)
+		make_ghost(store, key);
+	if (!capture)
+		return true;
+	int way = choose_victim(store, key, RANK_ORPHAN, &word);
+	pass(take, TS_REASON_DIRECTORY_BUSY);
+	if (way < 0)
+		return true;
+	if (!begin_tenure(store, (uint32_t)way, word, TS_ENTRY_CLAIM, tag_of(key), &word))
+		return false;
+	TS_KILLPOINT(take_claim);
+	give_claim(take, key, (uint32_t)way, word, dataset, kind);
+	settle_claim(store, key, row, take);
+	return true;
+}
+
+void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
+	enum ts_kind kind, struct ts_take *ret_take)
+{
+	if (store->member < 0) {
+		pass(ret_take, TS_REASON_NO_STORE);
+		return;
+	}
+	if (ts_load_relaxed(&ts_demand_row(store, dataset)->off)) {
+		pass(ret_take, TS_REASON_DATASET_OFF);
+		return;
+	}
+	for (int i = 0; i < TAKE_TRIES; i++) {
+		if (try_take(store, key, dataset, kind, ret_take))
+			return;
+	}
+}
+
+/* ---- waiting ------------------------------------------------------------------------------
+ */
+
+/* Sleep at most one slice. False when the claim has ended meanwhile. */
+static bool sleep_on(struct ts_entry *entry, uint64_t word, uint64_t timeout_ns)
+{
+	uint64_t plain = word & ~TS_ENTRY_WAITED, waited = word | TS_ENTRY_WAITED;
+	uint64_t seen = plain;
+
+	if (!ts_cas(&entry->word, &seen, waited) && seen != waited)
+		return false;
+	TS_KILLPOINT(wait_sleep);
+	/* The kernel compares the low half: state, waited, owner and generation. */
+	ts_sys_futex_wait(
+		&entry->word, (uint32_t)waited, ts_min_u64(timeout_ns, WAIT_SLICE_NS));
+	return ts_entry_is_claimed(entry, word);
+}
+
+/* Move the right to produce from the claim @take waits for to us; never any memory. */
+static bool take_over(struct ts_store *store, const struct ts_key *key, struct ts_take *take)
+{
+	uint64_t word = take->word & ~TS_ENTRY_WAITED;
+	uint32_t at = take->entry;
+
+	if (!begin_tenure(
+		    store, at, word | TS_ENTRY_WAITED, TS_ENTRY_CLAIM, tag_of(key), &word) &&
+		!begin_tenure(store, at, word, TS_ENTRY_CLAIM, tag_of(key), &word))
+		return false;
+	TS_KILLPOINT(wait_takeover);
+	give_claim(take, key, at, word, take->claim.dataset, (enum ts_kind)take->claim.kind);
+	return true;
+}
+
+/* Whether the owner of the claim is known not to publish any more. */
+static bool owner_is_gone(struct ts_store *store, uint64_t word)
+{
+	uint32_t owner = ts_entry_owner(word);
+
+	if (owner == (uint32_t)store->member || !ts_member_is_gone(store, owner))
+		return false;
+	ts_member_clean(store, owner);
+	return true;
+}
+
+void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
+	struct ts_take *take)
+{
+	uint64_t start = ts_now_ns();
+	uint32_t dataset = take->claim.dataset;
+	enum ts_kind kind = (enum ts_kind)take->claim.kind;
+
+	while (take->verdict == TS_BUSY) {
+		uint64_t passed = ts_now_ns() - start;
+		bool late = passed >= timeout_ns;
+		bool claimed = late || sleep_on(&store->entries[take->entry], take->word,
+					       timeout_ns - passed);
+		if (claimed && (late || owner_is_gone(store, take->word)) &&
+			take_over(store, key, take))
+			return;
+		if (claimed && !late)
+			continue;
+		ts_store_take(store, key, dataset, kind, take);
+		if (late && take->verdict == TS_BUSY)
+			pass(take, TS_REASON_TIMEOUT);
+	}
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of leader/ share about an attached store; hooks see leader/store.h only. */
+#ifndef TS_LEADER_STORE_PRIVATE_H
+#define TS_LEADER_STORE_PRIVATE_H
+
+#include "leader/attach.h"
+#include "leader/killpoint.h"
+#include "leader/layout.h"
+#include "leader/ledger.h"
+#include "leader/store.h"
+#include "shim/atomic.h"
+
+/* Segments one process may write at once: that many threads can produce at the same time. */
+#define TS_WINDOWS 8u
+
+/* Longest path of an object: directory, uid, group and a suffix. */
+#define TS_PATH_BYTES 256
+
+/** Where we are: only processes with an equal scope share. */
+struct ts_scope {
+	uint8_t boot_id[16];
+	uint64_t user_ns, pid_ns;
+	uint32_t uid;
+};
+
+/** A shared-memory object of ours and the descriptor through which we reach it. */
+struct ts_object {
+	_Atomic int fd;          /* -1 while it is lost */
+	_Atomic uint32_t repair; /* one thread at a time reopens */
+	uint64_t device, inode, bytes;
+	char path[TS_PATH_BYTES];
+};
+
+/** Where the parts of a ring lie; follows from the first three fields alone. */
+struct ts_shape {
+	uint64_t segment_bytes;
+	uint32_t segment_count, set_count;
+	uint64_t members_at, segments_at, directory_at, data_at, total_bytes;
+};
+
+/** A private writable view of a segment this process has OPEN. */
+struct ts_window {
+	_Atomic uint32_t busy; /* held from reserve to publish or abandon, by any thread */
+	int32_t segment;       /* -1: none open */
+	uint32_t generation;
+	uint64_t next;      /* first byte not yet allocated */
+	unsigned char *map; /* address range of one segment, reserved at first use */
+};
+
+/**
+ * A store as this process sees it.  All sizes are copies made when the header was checked
+ * and are what every index from shared memory is compared with.
+ */
+struct ts_store {
+	struct ts_scope scope;
+	struct ts_object ring, book; /* `book` is the ledger's object */
+	struct ts_shape shape;
+	struct ts_ledger *ledger;
+	struct ts_ring_header *header; /* start of the writable control part */
+	struct ts_member *members;
+	struct ts_segment *segments;
+	struct ts_entry *entries;
+	const unsigned char *data; /* read-only */
+	uint64_t job;
+	int32_t member; /* -1: not joined */
+	_Atomic uint32_t clean_next;
+	_Atomic uint32_t window_hint;
+	_Atomic uint32_t lease_busy[TS_LEASES];
+	struct ts_window windows[TS_WINDOWS];
+};
+
+/* ---- leader/object.c ----------------------------------------------------------------------
+ */
+
+/** Path of @group's object with @suffix ("ring", "ledger", ...). Errors: -EINVAL bad group. */
+int ts_object_path(char *buffer, size_t bytes, const char *group, const char *suffix);
+
+/**
+ * Open the object at object->path and check owner, type and mode.
+ * Errors: -ENOENT; -EPERM foreign, not a regular file, or open to others; system errors.
+ */
+int ts_object_open(struct ts_object *object);
+
+/**
+ * Make an object of @bytes, its first @allocate bytes backed by memory and filled by
+ * @fill(context, start of the object), and give it the name object->path in one step.
+ * Errors: -EEXIST somebody was faster; -ENOSPC; system errors.  Nothing is left behind.
+ */
+int ts_object_make(struct ts_object *object, uint64_t bytes, uint64_t allocate,
+	void (*fill)(void *context, void *start), void *context);
+
+/**
+ * The descriptor, after making sure that it still is ours: hosts close descriptors they do
+ * not know.  Reopens by name when it was lost.  *ret_reopened (may be NULL) tells.
+ * Errors: -EBADF lost for good; -EAGAIN another thread is reopening it.
+ */
+int ts_object_fd(struct ts_object *object, bool *ret_reopened);
+
+/** Whether the name still leads to this object. */
+bool ts_object_is_named(const struct ts_object *object);
+
+/** Close the descriptor if it still is ours. */
+void ts_object_close(struct ts_object *object);
+
+/** fcntl lock of one byte: F_WRLCK or F_UNLCK, never waits. Errors: -EAGAIN held. */
+int ts_object_lock_byte(int fd, int64_t byte, int type);
+
+/** Who we are and where. Errors: those of reading /proc. */
+int ts_scope_read(struct ts_scope *ret_scope);
+
+/* ---- leader/limits.c ----------------------------------------------------------------------
+ */
+
+/** Shape of a ring of at most @bytes, control part included. Errors: -ENOSPC too small. */
+int ts_limits_shape(uint64_t bytes, struct ts_shape *ret_shape);
+
+/** The offsets that follow from segment_bytes, segment_count and set_count. */
+void ts_limits_offsets(struct ts_shape *shape);
+
+/**
+ * Most bytes this machine lets a ring have now: 25 % of the free space of the file system
+ * of @fd, 10 % of the tightest memory cgroup's headroom, 5 % of a finite RLIMIT_AS.
+ * @allocated bytes of the ring exist already and count as free.
+ */
+uint64_t ts_limits_machine(int fd, uint64_t allocated);
+
+/** 5 % of a finite RLIMIT_AS, or UINT64_MAX. */
+uint64_t ts_limits_address_space(void);
+
+/**
+ * Smallest headroom of the memory cgroups above us: limit - (usage - clean page cache).
+ * @list is /proc/self/cgroup and @root /sys/fs/cgroup but for tests.  UINT64_MAX: no limit.
+ */
+uint64_t ts_limits_cgroup(const char *list, const char *root);
+
+/** Whether one more segment may be allocated: not past 85 % of the machine's limits. */
+bool ts_limits_may_grow(struct ts_store *store);
+
+/* ---- leader/members.c ---------------------------------------------------------------------
+ */
+
+/** Take a member slot. Errors: -EUSERS none free; -EBADF the ring's descriptor is lost. */
+int ts_member_join(struct ts_store *store);
+
+/**
+ * Seal what is open, drop the leases, free the slot; other threads get no more of either.
+ * Errors: -EBUSY a thread holds a lease or a reservation; the slot stays until we are dead.
+ */
+int ts_member_leave(struct ts_store *store);
+
+/** Take the lock byte of our slot again after the descriptor was lost. */
+void ts_member_relock(struct ts_store *store);
+
+/** Whether @index's process is proven dead or the slot is free already. */
+bool ts_member_is_gone(struct ts_store *store, uint32_t index);
+
+/** Clean up after @index if it is proven dead; true when that freed the slot. */
+bool ts_member_clean(struct ts_store *store, uint32_t index);
+
+/** Clean up after every dead member; returns how many. */
+uint32_t ts_member_clean_all(struct ts_store *store);
+
+/** Look at one other member, the next one each time. */
+void ts_member_clean_next(struct ts_store *store);
+
+/** Whether any member but ourselves is not proven dead. */
+bool ts_member_any_alive(struct ts_store *store);
+
+/** Slots that were ever used, checked. */
+uint32_t ts_member_high(struct ts_store *store);
+
+/** A free lease word of ours. Errors: -EBUSY. */
+int ts_lease_acquire(struct ts_store *store);
+
+/** Store a pin in the lease word @slot of ours. */
+void ts_lease_pin(struct ts_store *store, uint32_t slot, uint32_t segment, uint32_t generation);
+
+/** Clear the lease word @slot of ours and give it back. */
+void ts_lease_drop(struct ts_store *store, uint32_t slot);
+
+/* ---- leader/segments.c --------------------------------------------------------------------
+ */
+
+/** Give @window, which the caller holds, a fresh OPEN segment. Errors: -ENOSPC, -EBADF... */
+int ts_segment_open(struct ts_store *store, struct ts_window *window);
+
+/** Seal the segment of @window, which the caller holds; no-op without one. */
+void ts_segment_seal(struct ts_store *store, struct ts_window *window);
+
+/** Undo what a dead @member left in segment words; part of cleaning. */
+void ts_segment_clean(struct ts_store *store, uint32_t member);
+
+/** In the child of a fork: the parent's windows are not ours. */
+void ts_segment_forget_windows(struct ts_store *store);
+
+/** Unmap all windows. */
+void ts_segment_unmap_windows(struct ts_store *store);
+
+/* ---- leader/directory.c -------------------------------------------------------------------
+ */
+
+/**
+ * End the claim @word of @entry: to READY, or to EMPTY; wakes who waits.
+ * Errors: -ESTALE it was taken over.
+ */
+int ts_entry_end(struct ts_entry *entry, uint64_t word, enum ts_entry_state state);
+
+/** Whether @entry still holds the claim @word. */
+bool ts_entry_is_claimed(const struct ts_entry *entry, uint64_t word);
+
+/* ---- leader/demand.c ----------------------------------------------------------------------
+ */
+
+/** The row of @dataset, or of dataset 0 when there is no such row. */
+struct ts_dataset_row *ts_demand_row(struct ts_store *store, uint32_t dataset);
+
+/** Another job asked for a ghost; true when the dataset is captured from now on. */
+bool ts_demand_count(struct ts_dataset_row *row);
+
+/** A record was taken. */
+void ts_demand_taken(struct ts_dataset_row *row);
+
+/** A record of @bytes was published; judges the window after @capacity bytes. */
+void ts_demand_published(struct ts_dataset_row *row, uint64_t bytes, uint64_t capacity);
+
+#endif
