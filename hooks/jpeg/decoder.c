@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of decompression objects that we follow. */
+#include "hooks/jpeg/decoder.h"
+
+#include "shim/atomic.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Open addressing with a bounded probe: an object is found within PROBES neighbours of its
+ * place or not at all, so a call with an object we do not follow stays cheap.  Slots are
+ * claimed by CAS; only the thread that owns an object fills in or frees its slot.
+ */
+#define SLOT_COUNT 512u
+#define PROBES     8u
+
+static _Atomic uintptr_t owners[SLOT_COUNT];
+static struct ts_decoder decoders[SLOT_COUNT];
+
+static uint32_t place_of(const void *cinfo)
+{
+	return (uint32_t)(((uintptr_t)cinfo * UINT64_C(0x9e3779b97f4a7c15)) >> 48) % SLOT_COUNT;
+}
+
+struct ts_decoder *ts_decoder_find(const void *cinfo)
+{
+	uint32_t at = place_of(cinfo);
+	for (uint32_t i = 0; i < PROBES; i++) {
+		uint32_t slot = (at + i) % SLOT_COUNT;
+		/* Relaxed: the object's own thread wrote it, or handed the object over itself.
+		 */
+		if (ts_load_relaxed(&owners[slot]) == (uintptr_t)cinfo)
+			return &decoders[slot];
+	}
+	return NULL;
+}
+
+struct ts_stream *ts_stream_of(struct ts_jpeg_decompress *cinfo)
+{
+	return &ts_decoder_find(cinfo)->stream;
+}
+
+struct ts_decoder *ts_decoder_create(
+	struct ts_jpeg_decompress *cinfo, const struct ts_jpeg_library *library, int version)
+{
+	/* The same address again without a destroy in between: the caller's error path left
+	 * the old object behind. */
+	struct ts_decoder *decoder = ts_decoder_find(cinfo);
+	if (decoder)
+		ts_decoder_destroy(decoder);
+
+	uint32_t at = place_of(cinfo);
+	for (uint32_t i = 0; i < PROBES; i++) {
+		uint32_t slot = (at + i) % SLOT_COUNT;
+		uintptr_t nobody = 0;
+		if (!ts_cas(&owners[slot], &nobody, (uintptr_t)cinfo))
+			continue;
+		decoder = &decoders[slot];
+		memset(decoder, 0, sizeof(*decoder));
+		decoder->cinfo = cinfo;
+		decoder->library = library;
+		decoder->version = version;
+		decoder->environment = ts_jpeg_environment();
+		return decoder;
+	}
+	return NULL;
+}
+
+void ts_decoder_reset(struct ts_decoder *decoder)
+{
+	switch (decoder->phase) {
+	case TS_DECODER_CAPTURE:
+		ts_claim_abandon(decoder->store, &decoder->claim);
+		break;
+	case TS_DECODER_VERIFY:
+	case TS_DECODER_MATCHING:
+	case TS_DECODER_SERVED:
+		ts_lease_release(decoder->store, &decoder->lease);
+		break;
+	default:
+		break;
+	}
+	decoder->phase = TS_DECODER_IDLE;
+	free(decoder->calls);
+	decoder->calls = NULL;
+	decoder->buffer = NULL;
+	decoder->trailer = NULL;
+	ts_stream_forget(&decoder->stream);
+}
+
+void ts_decoder_destroy(struct ts_decoder *decoder)
+{
+	ts_decoder_reset(decoder);
+	/* Release: whoever claims the slot next sees it reset. Pairs with the CAS above. */
+	ts_store_release(&owners[decoder - decoders], 0);
+}
+
+void ts_decoder_pass(struct ts_decoder *decoder, enum ts_reason reason)
+{
+	if (decoder->counted)
+		return;
+	decoder->counted = true;
+	ts_session_count_pass(reason);
+}
+
+uint64_t ts_ticks(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	uint64_t ticks;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+	return ticks;
+#else
+	return ts_now_ns();
+#endif
+}

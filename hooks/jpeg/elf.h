@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Loaded ELF objects, read in place: just enough to follow DT_NEEDED and find a function. */
+#ifndef TS_HOOKS_JPEG_ELF_H
+#define TS_HOOKS_JPEG_ELF_H
+
+#include "shim/base.h"
+#include "shim/hash.h"
+
+#include <elf.h>
+#include <link.h>
+
+/** One loaded object; valid while the loader's lock is held (see ts_elf_locked()). */
+struct ts_elf_object {
+	ElfW(Addr) base;
+	const ElfW(Phdr) * phdr;
+	unsigned phdr_count;
+	const char *path; /* empty for the main program */
+	const ElfW(Dyn) * dynamic;
+	const char *strings;
+	const ElfW(Sym) * symbols;
+	const uint32_t *gnu_hash;
+	const uint32_t *hash; /* DT_HASH, where there is no DT_GNU_HASH */
+	const char *soname;   /* or NULL */
+};
+
+/**
+ * Run @work(@data) with the list of loaded objects held still (the loader's lock is
+ * recursive, so @work may call ts_elf_each() and ts_elf_find()).
+ */
+void ts_elf_locked(void (*work)(void *data), void *data);
+
+/** Number of objects the loader has removed so far: when it changes, addresses may lie. */
+unsigned long long ts_elf_unloads(void);
+
+/** Call @visit for every object in load order until it returns true; returns that. */
+bool ts_elf_each(bool (*visit)(const struct ts_elf_object *object, void *data), void *data);
+
+/** The object whose loaded segments contain @address. */
+bool ts_elf_containing(uintptr_t address, struct ts_elf_object *ret_object);
+
+/** Address of the function @name defined in @object itself, or 0. Versions are ignored. */
+uintptr_t ts_elf_function(const struct ts_elf_object *object, const char *name);
+
+/**
+ * The first object that defines function @name, breadth first from @start through
+ * DT_NEEDED, never @except (an address inside the object to leave out).
+ */
+bool ts_elf_provider(const struct ts_elf_object *start, const char *name, uintptr_t except,
+	struct ts_elf_object *ret_object);
+
+/** Bounds of the executable segments of @object. */
+void ts_elf_code(const struct ts_elf_object *object, uintptr_t *ret_low, uintptr_t *ret_high);
+
+/** GNU build id of @object, hashed; where it has none, the hash of its code. */
+struct ts_hash128 ts_elf_identity(const struct ts_elf_object *object);
+
+#endif
