@@ -27,7 +27,7 @@ static JDIMENSION (*real_read_scanlines)(j_decompress_ptr, JSAMPARRAY, JDIMENSIO
 static boolean (*real_finish_decompress)(j_decompress_ptr);
 
 struct counters {
-	_Atomic uint64_t begun;    /* decodes that delivered a first row */
+	_Atomic uint64_t begun; /* decodes that delivered a first row */
 	_Atomic uint64_t finished;
 };
 
@@ -39,14 +39,15 @@ COUNTJPEG_NAMES(X)
 
 /* A jump that touches no argument register and no stack: right for any signature. */
 #if defined(__x86_64__)
-#define TRAMPOLINE(name)                                                                          \
-	__asm__(".text\n.globl " #name "\n.type " #name ",@function\n" #name                       \
-		":\n\tendbr64\n\tjmp *countjpeg_real_" #name "(%rip)\n.size " #name ",.-" #name);
+#define TRAMPOLINE(name)                                                            \
+	__asm__(".text\n.globl " #name "\n.type " #name ",@function\n" #name        \
+		":\n\tendbr64\n\tjmp *countjpeg_real_" #name "(%rip)\n.size " #name \
+		",.-" #name);
 #elif defined(__aarch64__)
-#define TRAMPOLINE(name)                                                                          \
-	__asm__(".text\n.globl " #name "\n.type " #name ",%function\n" #name                       \
-		":\n\tbti c\n\tadrp x16, countjpeg_real_" #name                                    \
-		"\n\tldr x16, [x16, :lo12:countjpeg_real_" #name "]\n\tbr x16\n.size " #name       \
+#define TRAMPOLINE(name)                                                                     \
+	__asm__(".text\n.globl " #name "\n.type " #name ",%function\n" #name                 \
+		":\n\tbti c\n\tadrp x16, countjpeg_real_" #name                              \
+		"\n\tldr x16, [x16, :lo12:countjpeg_real_" #name "]\n\tbr x16\n.size " #name \
 		",.-" #name);
 #else
 #error "no trampoline for this processor"

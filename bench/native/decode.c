@@ -80,8 +80,8 @@ static size_t read_file(const char *path, unsigned char **buffer, size_t *capaci
 }
 
 /* The usual loop, into one buffer that is used again and again. */
-static void decode(const unsigned char *data, size_t bytes, J_COLOR_SPACE space,
-	struct picture *picture)
+static void decode(
+	const unsigned char *data, size_t bytes, J_COLOR_SPACE space, struct picture *picture)
 {
 	struct jpeg_decompress_struct cinfo;
 	struct jpeg_error_mgr errors;
@@ -133,7 +133,8 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin) != NULL) {
-		if (sscanf(line, "decode %zu %zu", &first, &wanted) != 2 || first + wanted > count) {
+		if (sscanf(line, "decode %zu %zu", &first, &wanted) != 2 ||
+			first + wanted > count) {
 			fprintf(stderr, "decode: bad command: %s", line);
 			return 1;
 		}

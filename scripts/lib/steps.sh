@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+# The steps of scripts/test. Each is a function step_<name>, '-' written as '_', that prints
+# what it found and returns 0 or 1; scripts/test captures the output.
+#
+# A step says how many tests it ran through note_counts.
+
+: "${root:?}" "${PYTHON:?}"
+
+jobs=$(nproc)
+counts= # file of the numbers of tests; set by scripts/test, as are the next two
+work=   # directory for files of a moment
+step=   # name of the step that runs
+
+# note_counts PASSED FAILED SKIPPED: added up by scripts/test for the closing line.
+note_counts() {
+	printf '%s %s %s\n' "$1" "$2" "$3" >>"$counts"
+}
+
+# run_suite BUILD SUITE [MESON TEST OPTIONS...]: a suite in which nothing ran has failed.
+run_suite() {
+	suite_build=$root/$1
+	suite=$2
+	shift 2
+	base=log-$suite-$step
+	junit=$suite_build/meson-logs/$base.junit.xml
+	rm -f "$junit"
+	result=0
+	"$(ts_meson)" test -C "$suite_build" --no-rebuild --print-errorlogs --suite "$suite" \
+		--logbase "$base" "$@" || result=1
+	if [ ! -f "$junit" ]; then
+		echo "no test ran in suite $suite"
+		return 1
+	fi
+	# shellcheck disable=SC2046 # three numbers
+	set -- $("$PYTHON" "$root/scripts/lib/count_tests.py" "$junit")
+	note_counts "$1" "$2" "$3"
+	[ $(($1 + $2)) -gt 0 ] || {
+		echo "no test ran in suite $suite"
+		return 1
+	}
+	if [ "$3" -gt 0 ] && [ "${TSSHIM_TEST_MUST:-0}" != 0 ]; then
+		echo "$3 tests of suite $suite were skipped, and TSSHIM_TEST_MUST is set"
+		return 1
+	fi
+	return "$result"
+}
+
+# A suite that may be empty: marks on tests of other suites.
+run_marked() {
+	"$(ts_meson)" test -C "$root/$1" --list --suite "$2" 2>/dev/null | grep -q . || return 0
+	run_suite "$@"
+}
+
+sources() {
+	git -C "$root" ls-files --cached --others --exclude-standard -- "$@" |
+		while IFS= read -r name; do
+			[ ! -f "$root/$name" ] || printf '%s\n' "$name"
+		done
+}
+
+step_build() {
+	(ts_build build-test -Dtests=enabled -Dtools=enabled -Dwerror=true)
+}
+
+step_unit() {
+	run_suite build-test unit
+}
+
+step_cli() {
+	run_suite build-test cli
+}
+
+step_abi() {
+	run_suite build-test abi
+}
+
+step_models() {
+	run_suite build-test models
+}
+
+step_stress() {
+	run_suite build-test stress
+}
+
+step_fuzz() {
+	run_suite build-test fuzz
+}
+
+step_e2e() {
+	run_suite build-test e2e
+}
+
+step_e2e_long() {
+	run_suite build-test e2e-long
+}
+
+# The tests of other suites that are marked as quick as well.
+step_quick() {
+	run_marked build-test quick
+}
+
+# Everything that runs in a process of its own; what is preloaded into a foreign program
+# cannot bring a sanitizer along.
+step_asan() {
+	(ts_build build-asan -Dtests=enabled -Db_sanitize=address,undefined -Db_lundef=false) || return 1
+	ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+	export ASAN_OPTIONS UBSAN_OPTIONS
+	failed=0
+	run_suite build-asan unit --timeout-multiplier 4 || failed=1
+	run_suite build-asan fuzz --timeout-multiplier 4 || failed=1
+	run_suite build-asan stress --timeout-multiplier 4 || failed=1
+	run_marked build-asan sanitize --timeout-multiplier 4 || failed=1
+	return "$failed"
+}
+
+# ThreadSanitizer wants its fixed address ranges free, which newer kernels do not promise.
+step_tsan() {
+	(ts_build build-tsan -Dtests=enabled -Db_sanitize=thread -Db_lundef=false) || return 1
+	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+	export TSAN_OPTIONS
+	if setarch "$(uname -m)" -R true 2>/dev/null; then
+		run_suite build-tsan stress --timeout-multiplier 8 \
+			--wrapper "setarch $(uname -m) -R"
+	else
+		run_suite build-tsan stress --timeout-multiplier 8
+	fi
+}
+
+step_valgrind() {
+	run_suite build-test unit --timeout-multiplier 20 \
+		--wrapper 'valgrind -q --trace-children=yes --error-exitcode=99 --leak-check=no'
+}
+
+# A second compiler.
+step_clang() {
+	(CC=clang ts_build build-clang -Dtests=enabled -Dwerror=true)
+}
+
+step_clang_tidy() {
+	step_clang || return 1
+	sources 'shim/*.c' 'leader/*.c' 'hooks/*.c' >"$work/tidy"
+	(cd "$root" && xargs -P "$jobs" -n 4 clang-tidy -p build-clang --quiet \
+		--config-file=scripts/lib/clang-tidy.yaml <"$work/tidy")
+}
+
+step_cppcheck() {
+	(cd "$root" && cppcheck -q -j "$jobs" --std=c11 --enable=warning,portability,performance \
+		--inline-suppr --suppress=missingInclude --suppress=missingIncludeSystem \
+		--error-exitcode=1 -D__x86_64__ -D__linux__ '-DElfW(type)=Elf64_##type' \
+		'-DTS_LIBRARY_FROM_BINDIR=""' -I . shim leader hooks)
+}
+
+step_shellcheck() {
+	sources scripts .ci tests | while IFS= read -r name; do
+		case $name in
+		*.sh) printf '%s\n' "$name" ;;
+		*) head -n 1 "$root/$name" | grep -aqE '^#!.*[ /](ba)?sh$' && printf '%s\n' "$name" ;;
+		esac
+	done >"$work/shell"
+	(cd "$root" && xargs shellcheck -x <"$work/shell")
+}
+
+step_codespell() {
+	sources '*.c' '*.h' '*.py' '*.sh' '*.md' '*.build' '*.pml' scripts .ci >"$work/spell"
+	(cd "$root" && xargs codespell -L 'ans,inout,mis,nd,te,fo' <"$work/spell")
+}
+
+step_format() {
+	sources '*.c' '*.h' >"$work/format"
+	(cd "$root" && xargs clang-format --dry-run -Werror <"$work/format")
+}
+
+# Licence lines, blanks at line ends, and that Python at least parses.
+step_style() {
+	failed=0
+	sources '*.c' '*.h' '*.py' '*.sh' scripts >"$work/style"
+	while IFS= read -r name; do
+		head -n 3 "$root/$name" | grep -q 'SPDX-License-Identifier: MIT' ||
+			case $name in
+			*.yaml) ;;
+			*)
+				echo "$name: no SPDX line"
+				failed=1
+				;;
+			esac
+		if grep -nE '[[:blank:]]+$' "$root/$name"; then
+			echo "$name: blanks at the end of a line"
+			failed=1
+		fi
+		case $name in
+		*.py)
+			"$PYTHON" -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' \
+				"$root/$name" || failed=1
+			;;
+		esac
+	done <"$work/style"
+	return "$failed"
+}
+
+# Every header compiles alone, and twice.
+step_headers() {
+	failed=0
+	sources 'shim/*.h' 'leader/*.h' 'hooks/*.h' >"$work/headers"
+	while IFS= read -r name; do
+		printf '#include "%s"\n#include "%s"\n' "$name" "$name" >"$work/header.c"
+		cc -fsyntax-only -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wno-unused-parameter -Werror \
+			-I "$root" "$work/header.c" || {
+			echo "$name does not stand alone"
+			failed=1
+		}
+	done <"$work/headers"
+	return "$failed"
+}
+
+# What a user does first.
+step_demo() {
+	"$root/scripts/demo" --count 80 --epochs 1
+}
+
+step_bench() {
+	"$root/scripts/bench" --quick
+}
+
+# No ring outlives its last process; $work/shm was noted before the first test.
+step_leftovers() {
+	list_rings >"$work/shm-after"
+	if ! comm -13 "$work/shm" "$work/shm-after" | grep .; then
+		return 0
+	fi
+	echo "were left in /dev/shm"
+	return 1
+}
+
+list_rings() {
+	find /dev/shm -maxdepth 1 -name "tsshim.$(id -u).*.ring" -printf '%f\n' 2>/dev/null | sort
+}
