@@ -20,9 +20,11 @@
 
 #define COUNTJPEG_SLOTS 512
 
-/* COUNTJPEG_NAMES(X): every function of the real library, but for the two defined below. */
+/* COUNTJPEG_NAMES(X): every function of the real library, but for those defined below. */
 #include "countjpeg-names.h"
 
+static void (*real_create)(j_decompress_ptr, int, size_t);
+static void *(*real_alloc_small)(j_common_ptr, int, size_t);
 static JDIMENSION (*real_read_scanlines)(j_decompress_ptr, JSAMPARRAY, JDIMENSION);
 static boolean (*real_finish_decompress)(j_decompress_ptr);
 
@@ -78,6 +80,8 @@ __attribute__((constructor)) static void open_real(void)
 #define X(name) countjpeg_real_##name = need(library, #name);
 	COUNTJPEG_NAMES(X)
 #undef X
+	real_create =
+		(void (*)(j_decompress_ptr, int, size_t))need(library, "jpeg_CreateDecompress");
 	real_read_scanlines = (JDIMENSION(*)(j_decompress_ptr, JSAMPARRAY, JDIMENSION))need(
 		library, "jpeg_read_scanlines");
 	real_finish_decompress =
@@ -92,6 +96,24 @@ __attribute__((constructor)) static void open_real(void)
 	close(fd);
 	if (map != MAP_FAILED)
 		counters = (struct counters *)map + atoi(slot) % COUNTJPEG_SLOTS;
+}
+
+static void *alloc_small(j_common_ptr cinfo, int pool, size_t bytes)
+{
+	return real_alloc_small(cinfo, pool, bytes);
+}
+
+/*
+ * Whoever asks an object's memory manager which library made it must find this one, or the
+ * calls that follow would go round the counters.
+ */
+void jpeg_CreateDecompress(j_decompress_ptr cinfo, int version, size_t bytes)
+{
+	real_create(cinfo, version, bytes);
+	if (cinfo->mem == NULL || cinfo->mem->alloc_small == alloc_small)
+		return;
+	real_alloc_small = cinfo->mem->alloc_small;
+	cinfo->mem->alloc_small = alloc_small;
 }
 
 JDIMENSION jpeg_read_scanlines(j_decompress_ptr cinfo, JSAMPARRAY rows, JDIMENSION max)

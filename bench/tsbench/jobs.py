@@ -175,7 +175,6 @@ def pixels(stats):
     """Sums of the kind `pixels` over the datasets of `tsrun stats --json`."""
     total = {"produced": 0, "shared": 0, "shared_bytes": 0, "saved_seconds": 0.0}
     for dataset in stats["datasets"]:
-        kind = dataset["pixels"] if "pixels" in dataset else dataset["kinds"]["pixels"]
         for name in total:
-            total[name] += kind[name]
+            total[name] += dataset["pixels"][name]
     return total

@@ -8,7 +8,7 @@ import subprocess
 from .jobs import JobError
 
 SLOTS = 512
-OWN = ("jpeg_read_scanlines", "jpeg_finish_decompress")
+OWN = ("jpeg_CreateDecompress", "jpeg_read_scanlines", "jpeg_finish_decompress")
 
 
 def _run(command):
