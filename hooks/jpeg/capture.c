@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Beyond a byte per pixel, how much of a shown buffer may belong to this image. */
-#define GUARD_SLACK_BYTES (64u * 1024u)
+/* How much of a shown buffer may belong to this image: hardly any stream is larger, and a
+ * buffer that holds many images is not hashed to its end for each of them. */
+#define GUARD_BYTES_PER_PIXEL 3u
+#define GUARD_SLACK_BYTES     (64u * 1024u)
 
 /*
  * How many pieces an image may come in, judged before its length is known: a stream is
@@ -40,7 +42,7 @@ int ts_capture_begin(struct ts_decoder *decoder)
 	/* Memory shown as a whole may be a mapped file that somebody writes to meanwhile. */
 	const struct ts_jpeg_decompress *cinfo = decoder->cinfo;
 	uint64_t guard = decoder->stream.position + GUARD_SLACK_BYTES +
-			 (uint64_t)cinfo->image_width * cinfo->image_height;
+		(uint64_t)cinfo->image_width * cinfo->image_height * GUARD_BYTES_PER_PIXEL;
 	ts_stream_guard(&decoder->stream, ts_min_u64(guard, ts_stream_seen(&decoder->stream)));
 	ts_stream_record(&decoder->stream);
 	return 0;
