@@ -3,6 +3,8 @@
 
 For each K a group of its own: one producer, K - 1 consumers that take the block at once.
 """
+import statistics
+
 from tsbench import jobs as tsjobs
 from tsbench.setup import ask_all, blocks, row
 
@@ -57,5 +59,9 @@ def measure(setup):
     rows = [row("many", f"CPU time per hit, K={last} / K=2", 1.5, ratios)]
     return {"title": "Many processes", "rows": rows,
             "raw": {str(many): samples for many, samples in raw.items()},
+            "curve": {"x": list(processes[1:]), "xlabel": "processes that share",
+                      "y": [statistics.median(s["cpu_ns"] for s in raw[many]) / 1000
+                            for many in processes[1:]],
+                      "ylabel": "CPU time per hit, us"},
             "settings": setup.settings(processes=list(processes), images=count, block=length,
                                        verify="0")}

@@ -61,6 +61,15 @@ def parse_arguments():
     return arguments
 
 
+def public_command(arguments):
+    """What to type to measure the same; directories are nobody's business."""
+    command = ["scripts/bench", *arguments.names, "--jobs", str(arguments.jobs), "--ring",
+               arguments.ring]
+    if arguments.images:
+        command += ["--images", "DIR"]
+    return command + (["--quick"] if arguments.quick else [])
+
+
 def run_one(name, arguments, facts):
     """Measure, save and print one benchmark. How many of its bars were missed."""
     print(f"{name}: {importlib.import_module(name).__doc__.split(':', 1)[1].strip().splitlines()[0]}",
@@ -73,7 +82,7 @@ def run_one(name, arguments, facts):
     with tsjobs.Workplace(tsrun, temp, arguments.ring) as place:
         setup = Setup(ROOT, arguments.build, place, arguments)
         result = importlib.import_module(name).measure(setup)
-    result.update(name=name, machine=facts, command=["scripts/bench", *sys.argv[1:]],
+    result.update(name=name, machine=facts, command=public_command(arguments),
                   when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
     directory = results_directory(arguments)
     path = results.save(directory, name, result)

@@ -56,7 +56,7 @@ def facts(root, python):
         "cpu": _first("/proc/cpuinfo", "model name") or platform.machine(),
         "cores": cores(),
         "memory_gib": round(memory_bytes() / 2**30, 1),
-        "kernel": platform.release(),
+        "kernel": platform.release().split("-")[0],
         "system": system,
         "versions": _versions(python),
         "commit": _commit(root),

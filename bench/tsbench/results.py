@@ -100,18 +100,35 @@ def plot(directory, name, result):
     # The same input must give the same file, or every run would change the repository.
     matplotlib.rcParams["svg.hashsalt"] = "tsshim"
     os.makedirs(directory, exist_ok=True)
-    rows = result["rows"]
-    figure, axes = pyplot.subplots(figsize=(8, 0.9 + 0.55 * len(rows)))
+    figure, all_axes = pyplot.subplots(
+        1 + ("curve" in result), squeeze=False, layout="constrained",
+        figsize=(8, 0.9 + 0.55 * len(result["rows"]) + 2.5 * ("curve" in result)))
+    _plot_rows(all_axes[0][0], result["rows"])
+    if "curve" in result:
+        _plot_curve(all_axes[1][0], result["curve"])
+    figure.savefig(os.path.join(directory, name + ".svg"), bbox_inches="tight",
+                   metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _plot_rows(axes, rows):
     for at, row in enumerate(reversed(rows)):
         relative = [sample / row["bar"] for sample in row["samples"]]
         axes.plot(relative, [at] * len(relative), "o", color="tab:blue", alpha=0.35, ms=5)
         axes.plot([row["value"] / row["bar"]], [at], "|", color="black", ms=18, mew=2)
     axes.axvline(1, color="tab:red", lw=1)
-    axes.set_yticks(range(len(rows)), [row["label"] + ("" if row["below"] else "  (more is better)")
+    axes.set_yticks(range(len(rows)), [row["label"] + ("" if row["below"] else " (more is better)")
                                        for row in reversed(rows)])
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xlabel("measured / bar (dots: samples, black: median, red: bar)")
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(os.path.join(directory, name + ".svg"), bbox_inches="tight",
-                   metadata={"Date": None})
-    pyplot.close(figure)
+
+
+def _plot_curve(axes, curve):
+    axes.plot(curve["x"], curve["y"], "o-", color="tab:blue")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(curve["x"], [str(x) for x in curve["x"]])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(curve["xlabel"])
+    axes.set_ylabel(curve["ylabel"])
+    axes.spines[["top", "right"]].set_visible(False)
