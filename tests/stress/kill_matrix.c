@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * At every kill point of leader/killpoint.h, a process dies (-k) or stops and is woken (-s)
+ * while others share.
+ *
+ *	kill_matrix -k|-s [-c visit] [name...]
+ *
+ * Two situations are tried until the point is reached: a victim that makes the group, and
+ * one that joins a group with a dead member in it.  A point reached in neither is a failure.
+ * Exit status: 0, 1, or 77 without shared memory.
+ */
+#include "load.h"
+
+#include "leader/killpoint.h"
+#include "shim/atomic.h"
+#include "shim/sys.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A few segments only, so that every reservation soon has to reclaim one. */
+#define RING_BYTES (UINT64_C(8) << 20)
+#define PEERS      2
+#define KEYS       200
+
+#define EXIT_WRONG      1
+#define EXIT_UNATTACHED 3
+
+/* How long the point may take to be reached under load, and peers go on afterwards. */
+#define REACH_MS 500
+#define AFTER_MS 60
+
+static const char *const points[] = {
+#define TS_X(name) #name,
+	TS_KILLPOINTS(TS_X)
+#undef TS_X
+};
+
+enum situation { MAKES_THE_GROUP, JOINS_WITH_A_CORPSE, SITUATIONS };
+
+/** Orders to the children. */
+struct orders {
+	_Atomic uint32_t attached; /* the victim is in */
+	_Atomic uint32_t stop_peers;
+	_Atomic uint32_t finish_victim; /* leave and exit */
+	_Atomic uint64_t operations;    /* of all peers */
+};
+
+static struct orders *orders;
+static char group[32];
+static int mode, visit = 1;
+
+static struct load make_load(struct ts_store *store)
+{
+	return (struct load){.store = store,
+		.random = (uint64_t)getpid() * 7919,
+		.keys = KEYS,
+		.size_limit = UINT64_C(256) << 10};
+}
+
+/* A key that the first peer claims and never publishes: there is something to wait for. */
+static void meet_stuck_claim(struct ts_store *store, bool hold, struct ts_take *held)
+{
+	struct ts_key key = {.lo = 0x5a5a, .hi = UINT64_C(0x123456789) << 32};
+	struct ts_take take;
+
+	ts_store_take(store, &key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
+	if (take.verdict == TS_BUSY && !hold)
+		ts_store_wait(store, &key, LOAD_DEADLINE_NS / 4, &take);
+	if (take.verdict == TS_HIT)
+		ts_lease_release(store, &take.lease);
+	if (take.verdict != TS_CLAIM)
+		return;
+	if (!hold) {
+		ts_claim_abandon(store, &take.claim);
+		return;
+	}
+	if (held->verdict == TS_CLAIM)
+		ts_claim_abandon(store, &held->claim);
+	*held = take;
+}
+
+/* Load until told to stop. */
+static int run_member(struct ts_store *store, _Atomic uint32_t *stop, bool hold, bool count)
+{
+	struct load load = make_load(store);
+	struct ts_take held = {.verdict = TS_PASS};
+
+	while (!ts_load_acquire(stop)) {
+		meet_stuck_claim(store, hold, &held);
+		for (int i = 0; i < 8; i++) {
+			if (!load_operation(&load))
+				return EXIT_WRONG;
+		}
+		if (count)
+			ts_add_relaxed(&orders->operations, 8);
+	}
+	if (held.verdict == TS_CLAIM)
+		ts_claim_abandon(store, &held.claim);
+	return 0;
+}
+
+static int run_victim(const char *point)
+{
+	struct ts_store *store;
+	char setting[96];
+
+	snprintf(setting, sizeof(setting), "%s:%d", point, visit);
+	setenv(mode == 'k' ? "TSSHIM_TEST_KILL" : "TSSHIM_TEST_STOP", setting, 1);
+	if (load_attach(group, RING_BYTES, &store) < 0)
+		return EXIT_UNATTACHED;
+	ts_store_release(&orders->attached, 1);
+	int status = run_member(store, &orders->finish_victim, false, false);
+	ts_store_detach(store);
+	return status;
+}
+
+static int run_peer(int index)
+{
+	struct ts_store *store;
+
+	if (load_attach(group, RING_BYTES, &store) < 0)
+		return EXIT_UNATTACHED; /* the lock's holder is stopped: work alone */
+	int status = run_member(store, &orders->stop_peers, index == 0, true);
+	ts_store_detach(store);
+	return status;
+}
+
+/* Join, hold everything a member can hold, and die of it. */
+static int run_corpse(void)
+{
+	struct ts_store *store;
+	struct ts_key key = {.lo = 0x77, .hi = UINT64_C(0x4242) << 32};
+	struct ts_take take;
+	void *buffer;
+
+	if (load_attach(group, RING_BYTES, &store) < 0)
+		return EXIT_UNATTACHED;
+	ts_store_take(store, &key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
+	if (take.verdict == TS_CLAIM)
+		ts_claim_reserve(store, &take.claim, 4096, &buffer);
+	raise(SIGKILL);
+	return EXIT_WRONG;
+}
+
+static pid_t start(int (*run)(int), int argument)
+{
+	fflush(stderr);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(run(argument));
+	return pid;
+}
+
+static int start_victim(int index)
+{
+	return run_victim(points[index]);
+}
+
+static int start_corpse(int unused)
+{
+	return run_corpse();
+}
+
+/* Wait at most @ms for @pid to end, or to stop; 0 when it does neither. */
+static int wait_for(pid_t pid, int ms, int *ret_status)
+{
+	for (int i = 0; i <= ms; i++) {
+		if (waitpid(pid, ret_status, WNOHANG | WUNTRACED) == pid)
+			return 1;
+		usleep(1000);
+	}
+	return 0;
+}
+
+/* Wait for @pid to exit with success; it is killed when it does not. */
+static bool ends_well(pid_t pid, const char *who, bool may_be_unattached)
+{
+	int status = 0;
+
+	if (!wait_for(pid, 15000, &status)) {
+		fprintf(stderr, "%s does not end\n", who);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		return false;
+	}
+	if (WIFEXITED(status) &&
+		(WEXITSTATUS(status) == 0 ||
+			(may_be_unattached && WEXITSTATUS(status) == EXIT_UNATTACHED)))
+		return true;
+	fprintf(stderr, "%s ended with status %x\n", who, (unsigned)status);
+	if (WIFSTOPPED(status)) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	return false;
+}
+
+static void start_peers(pid_t *peers)
+{
+	for (int i = 0; i < PEERS; i++)
+		peers[i] = start(run_peer, i);
+}
+
+static bool end_peers(const pid_t *peers)
+{
+	bool right = true;
+
+	ts_store_release(&orders->stop_peers, 1);
+	for (int i = 0; i < PEERS; i++)
+		right &= ends_well(peers[i], "a peer", mode == 's');
+	ts_store_release(&orders->stop_peers, 0);
+	return right;
+}
+
+/* After the victim died or stopped: do the others go on, and does a woken one harm them? */
+static bool survivors_go_on(pid_t victim, const pid_t *peers)
+{
+	pid_t others[PEERS];
+	bool right = true;
+
+	usleep(AFTER_MS * 1000);
+	right &= end_peers(peers);
+	if (mode == 'k')
+		return right;
+	start_peers(others);
+	usleep(AFTER_MS * 1000);
+	kill(victim, SIGCONT);
+	usleep(AFTER_MS * 1000);
+	ts_store_release(&orders->finish_victim, 1);
+	right &= ends_well(victim, "the woken victim", true);
+	return end_peers(others) && right;
+}
+
+/* Returns 1 reached and survived, 0 not reached, -1 something was wrong. */
+static int try_situation(enum situation situation, int point)
+{
+	struct ts_store *anchor = NULL;
+	pid_t peers[PEERS];
+	int status = 0, result = 0;
+
+	memset(orders, 0, sizeof(*orders));
+	if (situation == JOINS_WITH_A_CORPSE) {
+		if (load_attach(group, RING_BYTES, &anchor) < 0)
+			return -1;
+		waitpid(start(start_corpse, 0), NULL, 0);
+	}
+	pid_t victim = start(start_victim, point);
+	/* Peers come when the victim is in, so that it meets an empty group or the corpse. */
+	int happened = 0;
+	for (int i = 0; i < 2000 && !happened && !ts_load_acquire(&orders->attached); i++)
+		happened = wait_for(victim, 0, &status);
+	start_peers(peers);
+	if (!happened)
+		happened = wait_for(victim, REACH_MS, &status);
+	bool peers_run = true;
+	if (!happened) {
+		peers_run = false;
+		result = end_peers(peers) ? 0 : -1;
+		ts_store_release(&orders->finish_victim, 1);
+		happened = wait_for(victim, 15000, &status);
+	}
+	bool reached =
+		happened && (mode == 'k' ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+					 : WIFSTOPPED(status));
+	if (reached) {
+		if (!peers_run)
+			start_peers(peers);
+		result = survivors_go_on(victim, peers) && result == 0 ? 1 : -1;
+	} else if (!happened || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		fprintf(stderr, "the victim ended with status %x\n", (unsigned)status);
+		result = -1;
+		if (peers_run)
+			end_peers(peers);
+	}
+	ts_store_detach(anchor);
+	return load_group_is_healthy(group, RING_BYTES) ? result : -1;
+}
+
+static bool try_point(int point)
+{
+	for (int s = 0; s < SITUATIONS; s++) {
+		int result = try_situation((enum situation)s, point);
+		if (result > 0)
+			return true;
+		if (result < 0) {
+			fprintf(stderr, "%s: failed (situation %d)\n", points[point], s);
+			return false;
+		}
+	}
+	fprintf(stderr, "%s: never reached\n", points[point]);
+	return false;
+}
+
+static bool is_chosen(int point, int argc, char **argv)
+{
+	for (int i = optind; i < argc; i++) {
+		if (strcmp(argv[i], points[point]) == 0)
+			return true;
+	}
+	return optind == argc;
+}
+
+int main(int argc, char **argv)
+{
+	struct ts_store *probe;
+	int failures = 0, tried = 0;
+
+	for (int o = getopt(argc, argv, "ksc:"); o != -1; o = getopt(argc, argv, "ksc:")) {
+		if (o == 'c')
+			visit = atoi(optarg);
+		else
+			mode = o;
+	}
+	if (mode != 'k' && mode != 's') {
+		fprintf(stderr, "usage: kill_matrix -k|-s [-c visit] [name...]\n");
+		return 1;
+	}
+	snprintf(group, sizeof(group), "matrix-%d", (int)getpid());
+	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0);
+	if (orders == MAP_FAILED || load_attach(group, RING_BYTES, &probe) < 0) {
+		fprintf(stderr, "no shared memory\n");
+		return 77;
+	}
+	ts_store_detach(probe);
+	for (int i = 0; i < (int)TS_ARRAY_SIZE(points); i++) {
+		if (!is_chosen(i, argc, argv))
+			continue;
+		tried++;
+		failures += !try_point(i);
+	}
+	fprintf(stderr, "%d points tried, %d failed\n", tried, failures);
+	return failures || !tried ? 1 : 0;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* Records whose every byte follows from their key, so that every byte read can be checked. */
+#include "load.h"
+
+#include "leader/ledger.h"
+#include "shim/atomic.h"
+#include "shim/identity.h"
+#include "shim/sys.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+uint64_t load_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static struct ts_key key_of(uint64_t id)
+{
+	uint64_t state = id * UINT64_C(0x9e3779b97f4a7c15) + 1;
+	struct ts_key key = {.lo = load_random(&state)};
+
+	key.hi = load_random(&state);
+	return key;
+}
+
+/* In whole words, from 4 KiB to @limit, the same for everybody who knows the key. */
+static uint64_t bytes_of(const struct ts_key *key, uint64_t limit)
+{
+	return (4096 + key->hi % (limit - 4096 + 1)) & ~UINT64_C(7);
+}
+
+static void fill(uint64_t *words, uint64_t bytes, const struct ts_key *key)
+{
+	for (uint64_t i = 0; i < bytes / 8; i++)
+		words[i] = (key->lo + i) * UINT64_C(0xd6e8feb86659fd93) ^ key->hi;
+}
+
+static bool is_right(const uint64_t *words, uint64_t bytes, const struct ts_key *key)
+{
+	uint64_t wrong = 0;
+
+	for (uint64_t i = 0; i < bytes / 8; i++)
+		wrong |= words[i] ^ ((key->lo + i) * UINT64_C(0xd6e8feb86659fd93) ^ key->hi);
+	return wrong == 0;
+}
+
+int load_attach(const char *group, uint64_t ring_bytes, struct ts_store **ret_store)
+{
+	struct ts_attach_options options = {
+		.ring_bytes = ring_bytes, .job = ts_process_id(getpid(), false)};
+	enum ts_reason reason;
+
+	snprintf(options.group, sizeof(options.group), "%s", group);
+	int r = ts_store_attach(&options, ret_store, &reason);
+	if (r == 0)
+		ts_store_relaxed(
+			&ts_ledger_dataset(ts_store_ledger(*ret_store), LOAD_CAPTURED)->capture,
+			1);
+	return r;
+}
+
+static bool produce(struct load *load, struct ts_take *take, const struct ts_key *key)
+{
+	uint64_t bytes = bytes_of(key, load->size_limit);
+	void *buffer;
+
+	if (load_random(&load->random) % 16 == 0) {
+		ts_claim_abandon(load->store, &take->claim);
+		return true;
+	}
+	/* More than is needed now and then, as a producer that guesses would. */
+	uint64_t extra =
+		ts_min_u64(load_random(&load->random) % 4096, load->size_limit - bytes);
+	if (ts_claim_reserve(load->store, &take->claim, bytes + extra, &buffer) < 0) {
+		load->counts.lost++;
+		return true;
+	}
+	fill(buffer, bytes, key);
+	if (!is_right(buffer, bytes, key)) {
+		fprintf(stderr, "a reserved buffer changed under its producer\n");
+		return false;
+	}
+	if (ts_claim_publish(load->store, &take->claim, bytes, 1000) < 0)
+		load->counts.lost++;
+	else
+		load->counts.published++;
+	return true;
+}
+
+static bool consume(struct load *load, struct ts_take *take, const struct ts_key *key)
+{
+	bool right = take->lease.bytes == bytes_of(key, load->size_limit) &&
+		     is_right(take->lease.data, take->lease.bytes, key);
+
+	/* Twice, because what must not happen is that bytes change while they are leased. */
+	right = right && is_right(take->lease.data, take->lease.bytes, key);
+	ts_lease_release(load->store, &take->lease);
+	load->counts.hits++;
+	if (!right)
+		fprintf(stderr, "wrong byte in a record\n");
+	return right;
+}
+
+static void leave_a_ghost(struct load *load)
+{
+	struct ts_take take;
+	struct ts_key key = key_of(load_random(&load->random));
+
+	/* Nobody else asks for these keys, so the dataset is never captured. */
+	ts_store_take(load->store, &key, LOAD_GHOSTS, TS_KIND_PIXELS, &take);
+	if (take.verdict == TS_CLAIM)
+		ts_claim_abandon(load->store, &take.claim);
+}
+
+bool load_operation(struct load *load)
+{
+	/* The product of two prefers low numbers: some keys are hot, some are evicted. */
+	uint64_t a = load_random(&load->random) % load->keys;
+	uint64_t b = load_random(&load->random) % load->keys;
+	struct ts_key key = key_of(a * b / load->keys);
+	uint64_t start = ts_now_ns();
+	struct ts_take take;
+
+	if (load_random(&load->random) % 8 == 0)
+		leave_a_ghost(load);
+	ts_store_take(load->store, &key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
+	if (take.verdict == TS_BUSY)
+		ts_store_wait(load->store, &key, LOAD_DEADLINE_NS, &take);
+	if (ts_now_ns() - start > LOAD_DEADLINE_NS + LOAD_SLACK_NS) {
+		fprintf(stderr, "a wait took %.3f s\n", (double)(ts_now_ns() - start) / 1e9);
+		return false;
+	}
+	switch (take.verdict) {
+	case TS_HIT:
+		return consume(load, &take, &key);
+	case TS_CLAIM:
+		return produce(load, &take, &key);
+	case TS_PASS:
+		load->counts.passed++;
+		return true;
+	case TS_BUSY:
+		break;
+	}
+	fprintf(stderr, "still busy after the wait\n");
+	return false;
+}
+
+bool load_pair_shares(struct ts_store *one, struct ts_store *other, uint64_t id)
+{
+	struct ts_key key = key_of(id);
+	struct ts_take take;
+	void *buffer;
+
+	ts_store_relaxed(&ts_ledger_dataset(ts_store_ledger(one), LOAD_CAPTURED)->capture, 1);
+	ts_store_take(one, &key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
+	if (take.verdict != TS_CLAIM) {
+		fprintf(stderr, "fresh pair: no claim (%d, reason %d)\n", take.verdict,
+			take.reason);
+		return false;
+	}
+	int r = ts_claim_reserve(one, &take.claim, 8192, &buffer);
+	if (r == 0) {
+		fill(buffer, 8192, &key);
+		r = ts_claim_publish(one, &take.claim, 8192, 1000);
+	}
+	if (r < 0) {
+		fprintf(stderr, "fresh pair: cannot publish: %s\n", strerror(-r));
+		return false;
+	}
+	ts_store_take(other, &key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
+	if (take.verdict != TS_HIT) {
+		fprintf(stderr, "fresh pair: no hit (%d)\n", take.verdict);
+		return false;
+	}
+	bool right = take.lease.bytes == 8192 && is_right(take.lease.data, 8192, &key);
+	ts_lease_release(other, &take.lease);
+	if (!right)
+		fprintf(stderr, "fresh pair: wrong byte\n");
+	return right;
+}
+
+/* Remove the group's ledger; false when anything else of the group is there. */
+static bool only_ledger_is_left(const char *group)
+{
+	char prefix[128], path[400];
+	bool clean = true;
+	DIR *directory = opendir(TS_SHM_DIR);
+
+	if (!directory)
+		return false;
+	snprintf(prefix, sizeof(prefix), "tsshim.%u.%s.", (unsigned)geteuid(), group);
+	for (struct dirent *file = readdir(directory); file; file = readdir(directory)) {
+		if (strncmp(file->d_name, prefix, strlen(prefix)) != 0)
+			continue;
+		if (strcmp(file->d_name + strlen(prefix), "ledger") != 0) {
+			fprintf(stderr, "left behind: %s\n", file->d_name);
+			clean = false;
+		}
+		snprintf(path, sizeof(path), "%s/%s", TS_SHM_DIR, file->d_name);
+		unlink(path);
+	}
+	closedir(directory);
+	return clean;
+}
+
+bool load_group_is_healthy(const char *group, uint64_t ring_bytes)
+{
+	struct ts_store *one = NULL, *other = NULL;
+	int r = load_attach(group, ring_bytes, &one);
+
+	if (r == 0)
+		r = load_attach(group, ring_bytes, &other);
+	if (r < 0)
+		fprintf(stderr, "fresh pair: cannot attach: %s\n", strerror(-r));
+	/* An id no load uses, and another one each time. */
+	bool shares = r == 0 && load_pair_shares(one, other, ts_now_ns() | UINT64_C(1) << 63);
+	ts_store_detach(other);
+	ts_store_detach(one);
+	return only_ledger_is_left(group) && shares;
+}

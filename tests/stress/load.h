@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* A member of a group that takes, produces and checks records; for the stress programs. */
+#ifndef TS_TESTS_STRESS_LOAD_H
+#define TS_TESTS_STRESS_LOAD_H
+
+#include "leader/attach.h"
+#include "leader/store.h"
+
+/* What a waiter is told to wait at most, and what a crowded machine may add to it. */
+#define LOAD_DEADLINE_NS UINT64_C(20000000)
+#define LOAD_SLACK_NS    UINT64_C(5000000000)
+
+/* Dataset whose records are captured from the start, and one that only makes ghosts. */
+#define LOAD_CAPTURED 0
+#define LOAD_GHOSTS   1
+
+struct load_counts {
+	uint64_t hits, published, passed, lost;
+};
+
+struct load {
+	struct ts_store *store;
+	uint64_t random;     /* state of the generator, never 0 */
+	uint64_t keys;       /* size of the working set */
+	uint64_t size_limit; /* of a record, bytes */
+	struct load_counts counts;
+};
+
+/** Attach to @group as a job of our own and switch capturing on. Returns -errno. */
+int load_attach(const char *group, uint64_t ring_bytes, struct ts_store **ret_store);
+
+/** The next pseudo-random number. */
+uint64_t load_random(uint64_t *state);
+
+/**
+ * Take a random record, check every byte or produce it.  Returns false, after a message on
+ * stderr, when a byte was wrong or a wait took longer than the deadline and the slack.
+ */
+bool load_operation(struct load *load);
+
+/** Publish and take a record of the fresh key @id through two stores. */
+bool load_pair_shares(struct ts_store *one, struct ts_store *other, uint64_t id);
+
+/**
+ * Attach twice, see that records are shared, detach, and see that nothing but the ledger is
+ * left, which is then removed.  Returns false after a message on stderr.
+ */
+bool load_group_is_healthy(const char *group, uint64_t ring_bytes);
+
+#endif
