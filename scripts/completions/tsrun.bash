@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+# bash completion of tsrun; tests/e2e/tsrun_docs.py compares the options with `tsrun --help`.
+
+_tsrun_groups()
+{
+	local path name
+	for path in /dev/shm/tsshim."$(id -u)".*.ledger; do
+		[ -e "$path" ] || continue
+		name=${path#/dev/shm/tsshim."$(id -u)".}
+		printf '%s\n' "${name%.ledger}"
+	done
+}
+
+_tsrun_words()
+{
+	mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2")
+}
+
+_tsrun()
+{
+	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+	local mode=run i=1
+
+	COMPREPLY=()
+	case ${COMP_WORDS[1]-} in
+	stats | gc)
+		if ((COMP_CWORD > 1)); then
+			mode=${COMP_WORDS[1]}
+			i=2
+		fi
+		;;
+	esac
+
+	# Behind the options stands another command, which completes as it does alone.
+	while [[ $mode == run ]] && ((i < COMP_CWORD)); do
+		case ${COMP_WORDS[i]} in
+		--)
+			((i++))
+			break
+			;;
+		--group | --dataset | --ring | --verify) ((i += 2)) ;;
+		-*) ((i++)) ;;
+		=) ((i += 2)) ;; # bash splits --ring=1G at the '='
+		*) break ;;
+		esac
+	done
+	if [[ $mode == run ]] && ((i < COMP_CWORD || (i == COMP_CWORD && i > 1))) &&
+		[[ $current != -* || ${COMP_WORDS[i - 1]} == -- ]] &&
+		[[ $previous != --group && $previous != --dataset && $previous != --ring && \
+			$previous != --verify && $previous != = ]]; then
+		if declare -F _command_offset >/dev/null; then
+			_command_offset "$i"
+		else
+			mapfile -t COMPREPLY < <(compgen -c -- "$current")
+		fi
+		return
+	fi
+
+	case $previous in
+	--group)
+		_tsrun_words "$(_tsrun_groups)" "$current"
+		return
+		;;
+	--ring)
+		_tsrun_words "512M 1G 2G 4G 8G 0" "$current"
+		return
+		;;
+	--verify)
+		_tsrun_words "0 0.1 1 100" "$current"
+		return
+		;;
+	--dataset) return ;;
+	esac
+
+	case $mode in
+	stats) _tsrun_words "--group --json --help" "$current" ;;
+	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
+	run)
+		_tsrun_words "--group --dataset --ring --verify --summary --help --version" "$current"
+		if [[ $current != -* ]]; then
+			local words
+			mapfile -t words < <(compgen -W "stats gc" -- "$current")
+			mapfile -t COMPREPLY < <(compgen -c -- "$current")
+			COMPREPLY+=("${words[@]}")
+		fi
+		;;
+	esac
+}
+
+complete -F _tsrun tsrun

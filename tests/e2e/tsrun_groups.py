@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: MIT
+"""tsrun stats and tsrun gc: with nobody, with living, dead, damaged and foreign memory."""
+
+import fcntl
+import glob
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+
+from tsrun_common import MEMBER, Skip, clean_environment, expect, main, tsrun
+
+LOCK_BASE = 1 << 60  # leader/layout.h
+counter = 0
+
+
+def new_group():
+    """A group of this test alone."""
+    global counter
+    counter += 1
+    return "clitest-%d-%d" % (os.getpid(), counter)
+
+
+def path(group, suffix):
+    return "/dev/shm/tsshim.%d.%s.%s" % (os.geteuid(), group, suffix)
+
+
+def exists(group, suffix):
+    return os.path.lexists(path(group, suffix))
+
+
+class Member:
+    """A process that has joined @group."""
+
+    def __init__(self, group, dataset="photos", die=False):
+        self.process = subprocess.Popen([MEMBER, group, dataset] + (["die"] if die else []),
+                                        env=clean_environment(), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+        line = self.process.stdout.readline()
+        assert line == "ready\n", line
+
+    def end(self):
+        self.process.stdin.close()
+        status = self.process.wait(timeout=60)
+        self.process.stdout.close()
+        return status
+
+    def kill(self):
+        self.process.kill()
+        assert self.end() == -signal.SIGKILL
+
+
+def stats(group):
+    result = tsrun("stats", "--json", "--group", group)
+    expect(result, 0)
+    return json.loads(result.stdout)
+
+
+def dead_group():
+    """A group whose only process was killed."""
+    group = new_group()
+    Member(group).kill()
+    assert exists(group, "ring") and exists(group, "ledger")
+    return group
+
+
+def test_nothing_there(directory):
+    group = new_group()
+    result = tsrun("stats", "--group", group)
+    expect(result, 0)
+    assert result.stdout == "Group %s: no job has shared anything yet.\n" % group
+    data = stats(group)
+    assert data["group"] == group and data["datasets"] == [] and data["jobs"] == []
+    assert data["ring"] == {"capacity": 0, "used": 0}
+    assert data["verified"] == 0 and data["mismatched"] == 0
+    assert data["passed"] and set(data["passed"].values()) == {0}
+    result = tsrun("gc", "--group", group)
+    expect(result, 0)
+    assert result.stdout == "nothing to remove\n"
+
+
+def test_group_of_the_environment(directory):
+    group = new_group()
+    result = tsrun("stats", "--json", env={"TSSHIM_GROUP": group})
+    assert json.loads(result.stdout)["group"] == group
+
+
+def test_statistics_of_living_jobs(directory):
+    group = new_group()
+    first, second = Member(group), Member(group)
+    third = Member(group, "other")
+    try:
+        data = stats(group)
+        text = tsrun("stats", "--group", group).stdout
+    finally:
+        for member in (first, second, third):
+            member.end()
+    photos, = [d for d in data["datasets"] if d["name"] == "photos"]
+    other, = [d for d in data["datasets"] if d["name"] == "other"]
+    assert photos["leader"] == {"pid": first.pid, "alive": True}
+    assert other["leader"] == {"pid": third.pid, "alive": True}
+    assert photos["members"] == 2 and other["members"] == 1
+    assert photos["pixels"] == {"produced": 6, "shared": 18, "shared_bytes": 8192,
+                                "saved_seconds": 3.0}
+    assert photos["sample"]["produced"] == 0 and photos["off"] is False
+    assert set(photos) >= {"sample", "bytes", "device"}
+    assert data["ring"]["capacity"] > 0 and data["ring"]["used"] == 0
+    assert data["passed"]["jpeg_small"] == 15 and data["passed"]["alone"] == 0
+    jobs = {job["pid"]: job for job in data["jobs"]}
+    assert set(jobs) == {first.pid, second.pid, third.pid}
+    assert jobs[third.pid]["datasets"] == ["other"] and jobs[third.pid]["alive"] is True
+    assert jobs[third.pid]["pixels"]["shared"] == 9
+    assert jobs[third.pid]["passed"]["jpeg_small"] == 5
+    assert "3 jobs running, 3 processes attached" in text, text
+    assert "leader pid %d, 2 processes attached" % first.pid in text, text
+    assert "jpeg_small" in text and "decoding costs less than sharing would" in text
+    assert "(75.0 %)" in text and "3.00 s" in text, text
+
+
+def test_leader_follows_the_living(directory):
+    group = new_group()
+    first, second = Member(group), Member(group)
+    first.kill()
+    leader = stats(group)["datasets"][0]["leader"]
+    members = stats(group)["datasets"][0]["members"]
+    second.end()
+    assert leader == {"pid": second.pid, "alive": True} and members == 1
+    tsrun("gc", "--group", group)
+
+
+def test_statistics_stay_after_the_jobs(directory):
+    group = new_group()
+    assert Member(group).end() == 0
+    assert not exists(group, "ring"), "the last one out removes the ring"
+    data = stats(group)
+    assert data["datasets"][0]["pixels"]["shared"] == 9
+    assert data["datasets"][0]["members"] == 0
+    assert data["datasets"][0]["leader"]["alive"] is False
+    assert data["jobs"][0]["alive"] is False
+    result = tsrun("gc", "--group", group)
+    expect(result, 0)
+    assert result.stdout.startswith("removed " + path(group, "ledger")), result.stdout
+    assert not exists(group, "ledger")
+    assert stats(group)["datasets"] == []
+
+
+def test_gc_removes_the_dead(directory):
+    group = dead_group()
+    dry = tsrun("gc", "-n", "--group", group)
+    expect(dry, 0)
+    assert dry.stdout.count("would remove") == 2, dry.stdout
+    assert exists(group, "ring") and exists(group, "ledger")
+    result = tsrun("gc", "--group", group)
+    expect(result, 0)
+    assert result.stdout.count("removed ") == 2, result.stdout
+    assert not exists(group, "ring") and not exists(group, "ledger")
+
+
+def test_gc_leaves_the_living(directory):
+    group = new_group()
+    member = Member(group)
+    try:
+        os.kill(member.pid, signal.SIGSTOP)
+        result = tsrun("gc", "--group", group)
+        expect(result, 0)
+        assert result.stdout == "nothing to remove\n", result.stdout
+        dry = tsrun("gc", "--dry-run", "--group", group).stdout
+        assert dry.count("would keep") == 2, dry
+        assert exists(group, "ring") and exists(group, "ledger")
+    finally:
+        os.kill(member.pid, signal.SIGCONT)
+        assert member.end() == 0
+    tsrun("gc", "--group", group)
+    assert not exists(group, "ledger")
+
+
+def test_gc_of_all_groups_takes_only_the_dead(directory):
+    dead, living = dead_group(), new_group()
+    member = Member(living)
+    try:
+        result = tsrun("gc")
+        assert not exists(dead, "ring") and not exists(dead, "ledger"), result.stdout
+        assert exists(living, "ring") and exists(living, "ledger")
+    finally:
+        member.end()
+    tsrun("gc", "--group", living)
+
+
+def test_gc_of_one_group_leaves_the_others(directory):
+    mine, other = dead_group(), dead_group()
+    tsrun("gc", "--group", mine)
+    assert not exists(mine, "ring") and exists(other, "ring") and exists(other, "ledger")
+    tsrun("gc", "--group", other)
+    assert not exists(other, "ring")
+
+
+def test_a_new_job_sweeps_the_dead_ring(directory):
+    group = dead_group()
+    expect(tsrun("--group", group, "--", "true"), 0)
+    assert not exists(group, "ring") and exists(group, "ledger")
+    tsrun("gc", "--group", group)
+
+
+def test_a_new_job_leaves_the_ring_of_the_living(directory):
+    group = new_group()
+    member = Member(group)
+    expect(tsrun("--group", group, "--", "true"), 0)
+    assert exists(group, "ring")
+    member.end()
+    tsrun("gc", "--group", group)
+
+
+def damage(group, suffix, offset=16):
+    with open(path(group, suffix), "r+b") as f:
+        f.seek(offset)
+        byte = f.read(1)
+        f.seek(offset)
+        f.write(bytes([byte[0] ^ 0xff]))
+
+
+def test_damaged_ledger(directory):
+    group = dead_group()
+    damage(group, "ledger")
+    expect(tsrun("stats", "--group", group), 125, "cannot read the counters")
+    assert "hint: `tsrun gc --group %s`" % group in tsrun("stats", "--group", group).stderr
+    expect(tsrun("gc", "--group", group), 0)
+    assert not exists(group, "ledger") and not exists(group, "ring")
+
+
+def test_damaged_ring_without_locks_goes(directory):
+    group = dead_group()
+    damage(group, "ring")
+    result = tsrun("stats", "--json", "--group", group)
+    expect(result, 125, "cannot read the ring of group '%s': it is" % group)
+    assert json.loads(result.stdout)["datasets"], "the counters are still worth printing"
+    expect(tsrun("gc", "--group", group), 0)
+    assert not exists(group, "ring") and not exists(group, "ledger")
+
+
+def test_damaged_ring_with_a_lock_stays(directory):
+    group = dead_group()
+    damage(group, "ring")
+    with open(path(group, "ring"), "r+b") as f:
+        fcntl.fcntl(f, fcntl.F_SETLK,
+                    struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, LOCK_BASE + 3, 1, 0))
+        expect(tsrun("gc", "--group", group), 0)
+        assert exists(group, "ring") and exists(group, "ledger")
+    expect(tsrun("gc", "--group", group), 0)
+    assert not exists(group, "ring") and not exists(group, "ledger")
+
+
+def test_sound_ring_with_a_lock_stays(directory):
+    group = dead_group()
+    with open(path(group, "ring"), "r+b") as f:
+        fcntl.fcntl(f, fcntl.F_SETLK,
+                    struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, LOCK_BASE + 3, 1, 0))
+        tsrun("gc", "--group", group)
+        assert exists(group, "ring")
+    tsrun("gc", "--group", group)
+    assert not exists(group, "ring")
+
+
+def test_somebody_holds_the_attach_lock(directory):
+    group = dead_group()
+    with open(path(group, "ledger"), "r+b") as f:
+        fcntl.lockf(f, fcntl.LOCK_EX, 1, 0)
+        begun = time.monotonic()
+        expect(tsrun("gc", "--group", group), 0)
+        expect(tsrun("--group", group, "true"), 0)
+        assert time.monotonic() - begun < 5
+        assert exists(group, "ring") and exists(group, "ledger")
+    tsrun("gc", "--group", group)
+    assert not exists(group, "ring")
+
+
+def test_truncated_and_empty_objects(directory):
+    for size in (0, 7, 447, 65535):
+        group = new_group()
+        for suffix in ("ring", "ledger"):
+            with open(path(group, suffix), "wb") as f:
+                f.truncate(size)
+            os.chmod(path(group, suffix), 0o600)
+        expect(tsrun("stats", "--group", group), 125, "it is damaged")
+        expect(tsrun("gc", "--group", group), 0)
+        assert not exists(group, "ring") and not exists(group, "ledger"), size
+
+
+def test_ring_without_ledger(directory):
+    group = dead_group()
+    os.unlink(path(group, "ledger"))
+    text = tsrun("stats", "--group", group)
+    expect(text, 0)
+    assert "0 jobs running, 0 processes attached" in text.stdout
+    expect(tsrun("gc"), 0)
+    assert not exists(group, "ring")
+
+
+def test_what_is_no_file_is_left_alone(directory):
+    group = new_group()
+    os.symlink("/etc/passwd", path(group, "ledger"))
+    os.mkfifo(path(group, "ring"))
+    try:
+        expect(tsrun("stats", "--group", group), 125, "no regular file")
+        expect(tsrun("gc", "--group", group), 0)
+        assert exists(group, "ring") and exists(group, "ledger")
+        expect(tsrun("--group", group, "true"), 0)
+    finally:
+        os.unlink(path(group, "ledger"))
+        os.unlink(path(group, "ring"))
+
+
+def test_other_users_objects_are_left_alone(directory):
+    if os.getuid() != 0:
+        raise Skip("only root can make a file of another user")
+    group = dead_group()
+    for suffix in ("ring", "ledger"):
+        os.chown(path(group, suffix), 12345, 12345)
+    expect(tsrun("stats", "--group", group), 125, "it belongs to somebody else")
+    expect(tsrun("gc", "--group", group), 0)
+    assert exists(group, "ring") and exists(group, "ledger")
+    for suffix in ("ring", "ledger"):
+        os.unlink(path(group, suffix))
+
+
+def test_private_files_of_dead_makers(directory):
+    group = new_group()
+    child = subprocess.Popen(["true"])
+    child.wait()
+    for pid in (child.pid, os.getpid()):
+        with open(path(group, "new.%d" % pid), "wb") as f:
+            f.truncate(4096)
+    expect(tsrun("gc"), 0)
+    assert not exists(group, "new.%d" % child.pid) and exists(group, "new.%d" % os.getpid())
+    os.unlink(path(group, "new.%d" % os.getpid()))
+
+
+def test_names_that_only_look_alike_are_left_alone(directory):
+    names = [path("x", "rings"), path("x", "new."), path("x", "new.1x"),
+             "/dev/shm/tsshim.%d.ring" % os.geteuid(), "/dev/shm/tsshim.%d0.x.ring" % os.geteuid()]
+    names = [n + str(os.getpid()) if n.endswith("new.1x") else n for n in names]
+    names = [n for n in names if not os.path.exists(n)]
+    for name in names:
+        open(name, "x").close()
+    try:
+        expect(tsrun("gc"), 0)
+        assert all(map(os.path.exists, names))
+    finally:
+        for name in names:
+            os.unlink(name)
+
+
+def test_nothing_is_left_behind(directory):
+    assert glob.glob(path("clitest-%d-*" % os.getpid(), "*")) == []
+
+
+if __name__ == "__main__":
+    main(dict(globals()))

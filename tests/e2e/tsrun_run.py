@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: MIT
+"""tsrun -- command: exit status, environment, wrong usage, commands that cannot share."""
+
+import os
+import shutil
+import signal
+import subprocess
+
+from tsrun_common import (BUILD, HAS_LIBELF, TSRUN, Skip, clean_environment, compile_c, expect,
+                          main, tsrun)
+
+LIBRARY = os.path.realpath(os.path.join(BUILD, "libtsshim.so"))
+
+
+def environment(result):
+    return dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
+
+
+def test_exit_status_is_the_commands_own(directory):
+    expect(tsrun("--", "true"), 0)
+    expect(tsrun("--", "sh", "-c", "exit 42"), 42)
+    expect(tsrun("sh", "-c", "exit 125"), 125)
+
+
+def test_signal_death_is_the_commands_own(directory):
+    expect(tsrun("--", "sh", "-c", "kill -KILL $$"), -signal.SIGKILL)
+    expect(tsrun("--", "sh", "-c", "kill -TERM $$"), -signal.SIGTERM)
+
+
+def test_not_executable(directory):
+    path = os.path.join(directory, "data")
+    with open(path, "w") as f:
+        f.write("no program")
+    expect(tsrun("--", path), 126, "tsrun: cannot run '%s': Permission denied" % path)
+    expect(tsrun("--", directory), 126, "Permission denied")
+
+
+def test_not_found(directory):
+    expect(tsrun("--", "no-such-command-here"), 127, "tsrun: cannot run 'no-such-command-here'")
+    expect(tsrun("--", directory + "/none"), 127, "No such file")
+
+
+def test_missing_interpreter_is_explained(directory):
+    path = os.path.join(directory, "script")
+    with open(path, "w") as f:
+        f.write("#!/no/such/interpreter\n")
+    os.chmod(path, 0o755)
+    expect(tsrun("--", path), 127, "the interpreter it names is not")
+
+
+def test_process_id_stays(directory):
+    process = subprocess.Popen([TSRUN, "--", "sh", "-c", "echo $$"], env=clean_environment(),
+                               stdout=subprocess.PIPE, text=True)
+    out, _ = process.communicate(timeout=60)
+    assert int(out) == process.pid
+
+
+def test_no_descriptor_is_left_open(directory):
+    plain = subprocess.run(["ls", "/proc/self/fd"], stdout=subprocess.PIPE, text=True).stdout
+    wrapped = tsrun("--", "ls", "/proc/self/fd", env={"TSSHIM_DISABLE": "1"})
+    expect(wrapped, 0)
+    assert len(wrapped.stdout.split()) <= len(plain.split()), wrapped.stdout
+    assert len(tsrun("--", "ls", "/proc/self/fd").stdout.split()) <= len(plain.split())
+
+
+def test_arguments_arrive_untouched(directory):
+    words = ["a b", "", "--group", "*", "$HOME", "\n", "-"]
+    result = tsrun("--", "printf", "[%s]", *words)
+    expect(result, 0)
+    assert result.stdout == "".join("[%s]" % w for w in words), result.stdout
+
+
+def test_library_is_preloaded(directory):
+    expect(tsrun("--", "true"), 0)
+    assert environment(tsrun("env"))["LD_PRELOAD"] == LIBRARY
+    maps = tsrun("--", "cat", "/proc/self/maps")
+    assert LIBRARY in maps.stdout, "not mapped"
+
+
+def test_options_reach_the_environment(directory):
+    result = tsrun("--group", "g-1", "--ring=64M", "--verify", "5", "--dataset=d", "--", "env")
+    expect(result, 0)
+    env = environment(result)
+    assert env["TSSHIM_GROUP"] == "g-1" and env["TSSHIM_RING"] == "64M"
+    assert env["TSSHIM_VERIFY"] == "5" and env["TSSHIM_DATASET"] == "d"
+    assert "TSSHIM_SUMMARY" not in env
+
+
+def test_option_wins_over_environment(directory):
+    env = environment(tsrun("--group=b", "env", env={"TSSHIM_GROUP": "a"}))
+    assert env["TSSHIM_GROUP"] == "b"
+    env = environment(tsrun("--ring=1G", "env", env={"TSSHIM_RING": "nonsense"}))
+    assert env["TSSHIM_RING"] == "1G"
+
+
+def test_summary_names_the_process(directory):
+    result = tsrun("--summary", "--", "sh", "-c", "echo $$ $TSSHIM_SUMMARY")
+    assert result.returncode == 0
+    pid, summary = result.stdout.split()
+    assert summary == "pid:" + pid
+
+
+def test_dataset_directory_becomes_absolute(directory):
+    result = tsrun("--dataset", "d=.", "--", "env", cwd=directory)
+    expect(result, 0)
+    assert environment(result)["TSSHIM_DATASET"] == "d=" + os.path.realpath(directory)
+    expect(tsrun("--dataset", "d=none", "true", cwd=directory), 125, "directory 'none'")
+
+
+def test_nested(directory):
+    result = tsrun("--group=a", "--", TSRUN, "--group=b", "--", "env")
+    expect(result, 0)
+    env = environment(result)
+    assert env["LD_PRELOAD"] == LIBRARY and env["TSSHIM_GROUP"] == "b"
+    expect(tsrun("--", TSRUN, "--", "sh", "-c", "exit 42"), 42)
+
+
+def test_existing_preload_stays_in_front(directory):
+    other = compile_c(directory, "other.so", "int tsrun_test_other;", "-shared", "-fPIC")
+    env = environment(tsrun("env", env={"LD_PRELOAD": other}))
+    assert env["LD_PRELOAD"] == other + ":" + LIBRARY
+    env = environment(tsrun("env", env={"LD_PRELOAD": other + " " + LIBRARY}))
+    assert env["LD_PRELOAD"] == other + " " + LIBRARY
+
+
+def test_disabled_runs_bare(directory):
+    result = tsrun("--", "env", env={"TSSHIM_DISABLE": "1"})
+    expect(result, 0)
+    assert "LD_PRELOAD" not in environment(result)
+
+
+def test_wrong_options(directory):
+    expect(tsrun("--grop", "x", "--", "true"), 125,
+           "tsrun: unknown option '--grop'\nhint: did you mean '--group'?\n")
+    expect(tsrun("--rign=1G", "true"), 125, "did you mean '--ring'?")
+    expect(tsrun("--frobnicate", "true"), 125, "`tsrun --help` lists the options")
+    expect(tsrun("stats", "--jsn"), 125, "did you mean '--json'?")
+    expect(tsrun("stats", "--ring", "1G"), 125, "'--ring' does not belong to `tsrun stats`")
+    expect(tsrun("--group"), 125, "option '--group' needs a value")
+    expect(tsrun(), 125, "no command given")
+    expect(tsrun("--"), 125, "no command given")
+    expect(tsrun("statz"), 127, "did you mean `tsrun stats`?")
+
+
+def test_wrong_values(directory):
+    for words in (["--ring=12Q"], ["--ring", "-1"], ["--group", "a/b"], ["--group="],
+                  ["--group", ".x"], ["--verify", "101"], ["--verify", "x"], ["--dataset", "a b"]):
+        result = tsrun(*words, "--", "true")
+        expect(result, 125, "has a bad value")
+        assert "hint: it must be " in result.stderr, result.stderr
+    expect(tsrun("gc", "--group=a/b"), 125, "option '--group' has a bad value 'a/b'")
+
+
+def test_wrong_environment(directory):
+    for name, value in (("RING", "lots"), ("DISABLE", "yes"), ("GROUP", ""), ("VERIFY", "-1"),
+                        ("SUMMARY", "2"), ("DEBUG", "loud")):
+        result = tsrun("true", env={"TSSHIM_" + name: value})
+        expect(result, 125, "tsrun: TSSHIM_%s has a bad value '%s'\nhint: " % (name, value))
+    result = tsrun("true", env={"TSSHIM_RNG": "1G"})
+    assert result.returncode == 0
+    assert ("tsrun: unknown variable TSSHIM_RNG in the environment, ignoring\n"
+            "hint: did you mean TSSHIM_RING?\n") in result.stderr, result.stderr
+
+
+def test_output_that_cannot_be_written(directory):
+    for words in (["--help"], ["--version"], ["stats", "--json"], ["gc", "--dry-run"]):
+        with open("/dev/full", "w") as full:
+            expect(tsrun(*words, stdout=full), 125, "cannot write to standard output")
+        closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", TSRUN, *words],
+                                env=clean_environment(), stderr=subprocess.PIPE, text=True)
+        expect(closed, 125, "cannot write to standard output")
+
+
+def test_version_and_help(directory):
+    result = tsrun("--version")
+    expect(result, 0)
+    assert result.stdout.startswith("tsrun (tsshim) "), result.stdout
+    for words in (["--help"], ["-h"], ["stats", "--help"], ["gc", "-h"]):
+        result = tsrun(*words)
+        expect(result, 0)
+        lines = result.stdout.splitlines()
+        assert lines[0].startswith("Usage: tsrun") and "Examples:" in lines
+        assert len(lines) <= 40 and max(map(len, lines)) <= 80, result.stdout
+
+
+def judged(directory, name, text, *flags):
+    if not HAS_LIBELF:
+        raise Skip("built without libelf")
+    return compile_c(directory, name, text, *flags)
+
+
+PROGRAM = "int main(void) { return 7; }\n"
+
+
+def test_static_command_is_warned_of(directory):
+    path = judged(directory, "static", PROGRAM, "-static")
+    expect(tsrun("--", path), 7, "tsrun: '%s' is statically linked: it runs, but shares nothing"
+           % path)
+    # Found along PATH, and through a script, it is the same program.
+    result = tsrun("static", env={"PATH": directory + ":" + os.environ["PATH"]})
+    expect(result, 7, "is statically linked")
+    script = os.path.join(directory, "script")
+    with open(script, "w") as f:
+        f.write("#!%s\n" % path)
+    os.chmod(script, 0o755)
+    expect(tsrun(script), 7, "'%s' is statically linked" % script)
+
+
+def test_static_pie_is_warned_of(directory):
+    path = judged(directory, "static-pie", PROGRAM, "-static-pie")
+    expect(tsrun("--", path), 7, "is statically linked")
+
+
+def test_dynamic_command_is_not(directory):
+    path = judged(directory, "dynamic", PROGRAM)
+    expect(tsrun("--", path), 7)
+
+
+def test_the_dynamic_linker_as_command_is_not(directory):
+    if not HAS_LIBELF:
+        raise Skip("built without libelf")
+    with open("/proc/self/maps") as maps:
+        linkers = {line.split()[-1] for line in maps if "/ld-linux" in line}
+    if not linkers:
+        raise Skip("no glibc dynamic linker in sight")
+    expect(tsrun(linkers.pop(), shutil.which("sh"), "-c", "exit 3"), 3)
+
+
+def test_musl_program_runs_without_the_library(directory):
+    linker = os.path.join(directory, "ld-musl-test.so.1")
+    path = judged(directory, "musl", "#include <stdlib.h>\n"
+                  'int main(void) { return getenv("LD_PRELOAD") ? 1 : 9; }\n',
+                  "-Wl,--dynamic-linker=" + linker)
+    with open("/proc/self/maps") as maps:
+        real = {line.split()[-1] for line in maps if "/ld-linux" in line}
+    if not real:
+        raise Skip("no glibc dynamic linker in sight")
+    os.symlink(real.pop(), linker)
+    expect(tsrun(path), 9, "uses another C library (musl): it runs, but shares nothing")
+
+
+def test_foreign_machine_is_warned_of(directory):
+    path = judged(directory, "foreign", PROGRAM)
+    with open(path, "r+b") as f:
+        f.seek(18)  # e_machine
+        f.write((0x1234).to_bytes(2, "little"))
+    # What then happens is the kernel's and execvp's business, as without tsrun.
+    result = tsrun(path)
+    assert "is made for another kind of machine than tsrun" in result.stderr, result.stderr
+    assert result.returncode == subprocess.run(["env", path], stderr=subprocess.PIPE).returncode
+
+
+def test_setuid_command_is_warned_of(directory):
+    if os.getuid() != 0:
+        raise Skip("only root can make a file of another user")
+    path = judged(directory, "setuid", PROGRAM)
+    os.chown(path, 12345, -1)
+    os.chmod(path, 0o4755)
+    expect(tsrun(path), 7, "is setuid, setgid or has capabilities")
+
+
+if __name__ == "__main__":
+    main(dict(globals()))

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line of tsrun. */
+#include "shim/tsrun/arguments.h"
+
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <string.h>
+
+#define WORDS(...) ((const char *[]){"tsrun", __VA_ARGS__, NULL})
+
+static struct ts_arguments result;
+
+/* argv is writable by tradition only: nothing here writes into the words. */
+static int parse(const char **argv)
+{
+	int argc = 0;
+	while (argv[argc])
+		argc++;
+	memset(&result, 0xff, sizeof(result));
+	return ts_arguments_parse(argc, (char **)argv, &result);
+}
+
+Test(arguments, command_behind_dashes)
+{
+	const char **argv = WORDS("--", "-odd", "--group", "x");
+	cr_assert_eq(parse(argv), 0);
+	cr_assert_eq(result.mode, TS_MODE_RUN);
+	cr_assert(result.separated);
+	cr_assert_eq((const char **)result.command, argv + 2);
+	cr_assert_null(result.setting[TS_OPTION_GROUP]);
+}
+
+Test(arguments, command_without_dashes_keeps_its_options)
+{
+	const char **argv = WORDS("--group", "a", "python", "--ring", "7", "--", "stats");
+	cr_assert_eq(parse(argv), 0);
+	cr_assert_not(result.separated);
+	cr_assert_eq((const char **)result.command, argv + 3);
+	cr_assert_str_eq(result.setting[TS_OPTION_GROUP], "a");
+	cr_assert_null(result.setting[TS_OPTION_RING]);
+}
+
+Test(arguments, both_ways_to_give_a_value)
+{
+	cr_assert_eq(parse(WORDS("--ring=1G", "--dataset", "n=/d", "--verify=", "--", "c")), 0);
+	cr_assert_str_eq(result.setting[TS_OPTION_RING], "1G");
+	cr_assert_str_eq(result.setting[TS_OPTION_DATASET], "n=/d");
+	cr_assert_str_eq(result.setting[TS_OPTION_VERIFY], "");
+	cr_assert_eq(parse(WORDS("--dataset=n=/d=e", "c")), 0);
+	cr_assert_str_eq(result.setting[TS_OPTION_DATASET], "n=/d=e");
+}
+
+Test(arguments, the_last_one_counts)
+{
+	cr_assert_eq(parse(WORDS("--group=a", "--group", "b", "c")), 0);
+	cr_assert_str_eq(result.setting[TS_OPTION_GROUP], "b");
+}
+
+Test(arguments, summary_takes_no_value)
+{
+	cr_assert_eq(parse(WORDS("--summary", "c")), 0);
+	cr_assert_str_eq(result.setting[TS_OPTION_SUMMARY], "");
+	cr_redirect_stderr();
+	cr_assert_eq(parse(WORDS("--summary=1", "c")), -EINVAL);
+	fflush(stderr);
+	cr_assert_stderr_eq_str("tsrun: option '--summary' takes no value\n");
+}
+
+Test(arguments, sub_commands)
+{
+	cr_assert_eq(parse(WORDS("stats", "--json", "--group=g")), 0);
+	cr_assert_eq(result.mode, TS_MODE_STATS);
+	cr_assert(result.flag[TS_FLAG_JSON]);
+	cr_assert_null(result.command);
+	cr_assert_eq(parse(WORDS("gc", "-n")), 0);
+	cr_assert_eq(result.mode, TS_MODE_GC);
+	cr_assert(result.flag[TS_FLAG_DRY_RUN]);
+	cr_assert_eq(parse(WORDS("--", "stats")), 0);
+	cr_assert_eq(result.mode, TS_MODE_RUN);
+	cr_assert_str_eq(result.command[0], "stats");
+}
+
+Test(arguments, help_stops_the_parsing)
+{
+	cr_assert_eq(parse(WORDS("--help", "--nonsense")), 0);
+	cr_assert(result.flag[TS_FLAG_HELP]);
+	cr_assert_eq(parse(WORDS("gc", "-h")), 0);
+	cr_assert(result.flag[TS_FLAG_HELP]);
+	cr_assert_eq(result.mode, TS_MODE_GC);
+}
+
+Test(arguments, nothing_given)
+{
+	cr_assert_eq(parse((const char *[]){"tsrun", NULL}), 0);
+	cr_assert_null(result.command);
+	cr_assert_eq(parse(WORDS("--")), 0);
+	cr_assert_null(result.command);
+}
+
+static const char *const wrong[][4] = {
+	{"--grop", "x", "c"},
+	{"-x", "c"},
+	{"--group"},
+	{"--group", "--", "c"},
+	{"--json", "c"},
+	{"--version=1", "c"},
+	{"stats", "--dry-run"},
+	{"stats", "--ring", "1G"},
+	{"stats", "--summary"},
+	{"gc", "now"},
+	{"gc", "--", "now"},
+	{"--group", "g", "stats"},
+};
+
+Test(arguments, wrong_ones_are_refused_and_change_nothing)
+{
+	cr_redirect_stderr();
+	for (size_t i = 0; i < TS_ARRAY_SIZE(wrong); i++) {
+		const char *argv[6] = {"tsrun", wrong[i][0], wrong[i][1], wrong[i][2], NULL};
+		cr_expect_eq(parse(argv), -EINVAL, "case %zu", i);
+		cr_expect_eq(result.command, (char **)(uintptr_t)UINT64_MAX, "case %zu", i);
+	}
+}
+
+Test(arguments, nearest_option_is_named)
+{
+	cr_redirect_stderr();
+	cr_assert_eq(parse(WORDS("--grop=x", "c")), -EINVAL);
+	fflush(stderr);
+	cr_assert_stderr_eq_str(
+		"tsrun: unknown option '--grop'\nhint: did you mean '--group'?\n");
+}
+
+Test(arguments, every_option_of_the_table_is_known)
+{
+	for (const struct ts_option_text *o = ts_arguments_options(); o->name; o++) {
+		const char *value = o->metavar ? "1" : NULL;
+		const char *mode =
+			o->modes & TS_MODE_RUN
+				? NULL
+				: ts_arguments_mode_name((enum ts_mode)(o->modes & -o->modes));
+		const char *argv[5] = {"tsrun"};
+		int at = 1;
+		if (mode)
+			argv[at++] = mode;
+		argv[at++] = o->name;
+		argv[at] = value;
+		cr_expect_eq(parse(argv), 0, "%s", o->name);
+		cr_expect_not_null(o->help, "%s", o->name);
+	}
+}
