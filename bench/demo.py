@@ -36,7 +36,7 @@ def parse_arguments():
     parser.add_argument("--workers", type=positive, default=1,
                         help="DataLoader workers of each job (%(default)s)")
     parser.add_argument("--epochs", type=positive, default=2, help="of each job (%(default)s)")
-    parser.add_argument("--ring", default="512M", help="most shared memory (%(default)s)")
+    parser.add_argument("--ring", default="128M", help="most shared memory (%(default)s)")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help=argparse.SUPPRESS)
     parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -46,7 +46,8 @@ def parse_arguments():
 
 
 def prepare_images(arguments, place):
-    """The directory to train on, its files in the page cache; and how many there are."""
+    """The directory to train on, its files in the page cache; their number, their bytes, and
+    megabytes when decoded."""
     if arguments.images:
         directory = photos.image_folder(arguments.images, os.path.join(place.directory, "images"))
     else:
@@ -59,7 +60,7 @@ def prepare_images(arguments, place):
     for path in files:
         with open(path, "rb") as file:
             total += len(file.read())
-    return directory, len(files), total
+    return directory, len(files), total, photos.decoded_bytes(files) * len(files) / 1e6
 
 
 class Counter:
@@ -162,11 +163,11 @@ def demonstrate(arguments):
     if not os.path.exists(tsrun):
         raise tsjobs.JobError(f"{tsrun} does not exist; run scripts/demo, which builds it")
     with tsjobs.Workplace(tsrun, ring=arguments.ring) as place:
-        directory, count, size = prepare_images(arguments, place)
+        directory, count, size, decoded = prepare_images(arguments, place)
         print(f"{arguments.jobs} unmodified PyTorch jobs, {count} photographs of "
-              f"{size / count / 1000:.0f} KB, {arguments.epochs} epochs, same order, different "
-              f"augmentation,\n{arguments.workers} worker(s) each, {machine.cores()} cores, "
-              f"ring of {arguments.ring}.\n")
+              f"{size / count / 1000:.0f} KB ({decoded:.0f} MB decoded), {arguments.epochs} "
+              f"epochs,\nsame order, different augmentation, {arguments.workers} worker(s) each, "
+              f"{machine.cores()} cores, {arguments.ring} of shared memory.\n")
         plain = run_jobs(place, arguments, directory, count, None)
         group = place.group("demo")
         shared = run_jobs(place, arguments, directory, count, group)

@@ -39,7 +39,7 @@ def parse_arguments():
                         help="real photographs to measure with (default: made ones; also "
                         "TSSHIM_BENCH_IMAGES)")
     parser.add_argument("--jobs", type=int, default=4, help="K where it is not the subject (4)")
-    parser.add_argument("--ring", type=ring_size, default="512M", help="(%(default)s)")
+    parser.add_argument("--ring", type=ring_size, default="256M", help="(%(default)s)")
     parser.add_argument("--quick", action="store_true",
                         help="few samples, to try the programs; writes to the build directory")
     parser.add_argument("--check", action="store_true", help="exit status 1 if a bar is missed")

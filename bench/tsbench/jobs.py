@@ -103,7 +103,7 @@ class Workplace:
     the group and the directory.
     """
 
-    def __init__(self, tsrun, directory=None, ring="512M"):
+    def __init__(self, tsrun, directory=None, ring="256M"):
         self.tsrun = tsrun
         self.ring = ring
         self.jobs = []
