@@ -6,10 +6,6 @@
 
 : "${root:?}"
 
-# Debian's own Python: the one that sees the packages python3-torch and python3-torchvision.
-PYTHON=/usr/bin/python3
-export PYTHON
-
 ts_cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tsshim
 
 say() {
@@ -19,6 +15,22 @@ say() {
 die() {
 	say "error: $*"
 	exit 1
+}
+
+# Set PYTHON: the system's own, which sees the packages python3-torch and python3-torchvision,
+# or the one with wheels of them, where scripts/deps found no such packages.
+ts_find_python() {
+	PYTHON=/usr/bin/python3
+	[ ! -f "$ts_cache/torch/complete" ] || PYTHON=$ts_cache/torch/bin/python
+	export PYTHON
+}
+
+ts_find_python
+
+# ts_need PURPOSE...: install what is missing for it.
+ts_need() {
+	"$root/scripts/deps" "$@"
+	ts_find_python
 }
 
 # Meson 1.0 or newer: the system's, else the one scripts/deps put aside for old systems.
