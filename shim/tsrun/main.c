@@ -14,6 +14,7 @@ static int sub_command(const struct ts_arguments *arguments)
 {
 	struct ts_config config;
 
+	ts_message_guard_streams();
 	if (ts_run_settings(arguments, &config) < 0)
 		return TS_EXIT_FAILED;
 	if (arguments->mode == TS_MODE_STATS)

@@ -2,9 +2,11 @@
 /* Messages of tsrun on stderr, and the check that stdout took what was printed. */
 #include "shim/tsrun/message.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void print(const char *prefix, const char *format, va_list arguments)
 {
@@ -38,6 +40,13 @@ void ts_message_hint(const char *format, ...)
 	va_start(arguments, format);
 	print("hint", format, arguments);
 	va_end(arguments);
+}
+
+void ts_message_guard_streams(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY | O_CLOEXEC) < 0)
+			return; /* nothing else will open then either */
 }
 
 int ts_message_close_stdout(int status)

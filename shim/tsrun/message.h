@@ -20,6 +20,12 @@ void ts_message_say(const char *format, ...) TS_PRINTF(1, 2);
 void ts_message_hint(const char *format, ...) TS_PRINTF(1, 2);
 
 /**
+ * Occupy the standard descriptors that are closed, with something that cannot be written to.
+ * Otherwise the next file we open would become stdout, and be printed into.
+ */
+void ts_message_guard_streams(void);
+
+/**
  * Flush and close stdout.  What a program could not print must not look printed, so a full
  * disk or a closed stdout is an error of tsrun: returns TS_EXIT_FAILED after a message, else
  * @status.

@@ -75,6 +75,14 @@ static void print_share(FILE *out, const char *what, uint64_t part, uint64_t who
 		(unsigned long long)(tenths / 10), (unsigned long long)(tenths % 10));
 }
 
+/* A damaged name must not command the terminal. */
+static void make_printable(char *name)
+{
+	for (; *name; name++)
+		if (*name < ' ' || *name > '~')
+			*name = '?';
+}
+
 static void print_dataset(FILE *out, const struct ts_report *report, uint32_t dataset)
 {
 	char name[TS_DATASET_NAME], number[32];
@@ -82,6 +90,7 @@ static void print_dataset(FILE *out, const struct ts_report *report, uint32_t da
 
 	if (!ts_report_dataset(report, dataset, name))
 		return;
+	make_printable(name);
 	struct ts_dataset_row *row = ts_ledger_dataset(report->ledger, dataset);
 	uint32_t members = ts_report_members(report, dataset);
 	int leader = ts_report_leader(report, dataset, &alive);

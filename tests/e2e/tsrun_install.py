@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from tsrun_common import BUILD, clean_environment, expect, main, tsrun
+from tsrun_common import BUILD, HAS_LIBELF, clean_environment, expect, main, tsrun
 
 
 def install(directory):
@@ -67,9 +67,10 @@ def test_files_of_the_installation(directory):
 def test_missing_and_damaged_library(directory):
     program, prefix = install(directory)
     library = preloaded(program)
-    with open(library, "r+b") as f:
-        f.write(b"garbage")
-    expect(tsrun("true", program=program), 125, "cannot use the library '%s': " % library)
+    if HAS_LIBELF:  # without it, only the place is checked
+        with open(library, "r+b") as f:
+            f.write(b"garbage")
+        expect(tsrun("true", program=program), 125, "cannot use the library '%s': " % library)
     os.unlink(library)
     result = tsrun("true", program=program)
     expect(result, 125, "it is not there")

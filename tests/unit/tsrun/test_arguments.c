@@ -75,7 +75,9 @@ Test(arguments, sub_commands)
 	cr_assert_eq(parse(WORDS("gc", "-n")), 0);
 	cr_assert_eq(result.mode, TS_MODE_GC);
 	cr_assert(result.flag[TS_FLAG_DRY_RUN]);
-	cr_assert_eq(parse(WORDS("--", "stats")), 0);
+	/* Of this scope, for the command points into it. */
+	const char **argv = WORDS("--", "stats");
+	cr_assert_eq(parse(argv), 0);
 	cr_assert_eq(result.mode, TS_MODE_RUN);
 	cr_assert_str_eq(result.command[0], "stats");
 }

@@ -20,7 +20,7 @@ static void make_directory(void)
 static void remove_directory(void)
 {
 	char command[128];
-	snprintf(command, sizeof(command), "rm -rf '%s'", directory);
+	snprintf(command, sizeof(command), "/bin/rm -rf '%s'", directory);
 	cr_assert_eq(system(command), 0);
 }
 
