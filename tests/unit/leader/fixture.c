@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Helpers of the unit tests of leader/. */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char group[32];
+
+void fixture_init(void)
+{
+	snprintf(group, sizeof(group), "unit-%d", (int)getpid());
+}
+
+const char *fixture_group(void)
+{
+	return group;
+}
+
+const char *fixture_path(const char *suffix)
+{
+	static char paths[4][TS_PATH_BYTES];
+	static unsigned next;
+	char *path = paths[next++ % 4];
+
+	ts_object_path(path, TS_PATH_BYTES, fixture_group(), suffix);
+	return path;
+}
+
+void fixture_finish(void)
+{
+	unlink(fixture_path("ring"));
+	unlink(fixture_path("ledger"));
+}
+
+static struct ts_attach_options options_for(uint64_t job, uint64_t ring_bytes)
+{
+	struct ts_attach_options options = {.ring_bytes = ring_bytes, .job = job};
+
+	snprintf(options.group, sizeof(options.group), "%s", fixture_group());
+	return options;
+}
+
+struct ts_store *fixture_attach(uint64_t job)
+{
+	struct ts_attach_options options = options_for(job, RING_BYTES);
+	struct ts_store *store = NULL;
+	enum ts_reason reason = TS_REASON_COUNT;
+	int r = ts_store_attach(&options, &store, &reason);
+
+	cr_assert(eq(int, r, 0), "attach: %s, reason %d", strerror(-r), (int)reason);
+	return store;
+}
+
+int fixture_refused(uint64_t ring_bytes, enum ts_reason *ret_reason)
+{
+	struct ts_attach_options options = options_for(JOB_A, ring_bytes);
+	struct ts_store *store = NULL;
+	int r = ts_store_attach(&options, &store, ret_reason);
+
+	cr_assert(lt(int, r, 0), "attached to what must be refused");
+	cr_assert(store == NULL);
+	return r;
+}
+
+struct ts_key fixture_key(uint32_t set, uint32_t tag)
+{
+	/* The way at which a victim is looked for first depends on higher bits; spread them. */
+	return (struct ts_key){
+		.lo = ((uint64_t)tag << 40) | set, .hi = ((uint64_t)tag << 32) | 5};
+}
+
+void fixture_capture(struct ts_store *store, bool on)
+{
+	ts_store_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 0)->capture, on);
+}
+
+struct ts_take fixture_take(struct ts_store *store, struct ts_key key)
+{
+	struct ts_take take;
+
+	memset(&take, 0xee, sizeof(take));
+	ts_store_take(store, &key, 0, TS_KIND_PIXELS, &take);
+	return take;
+}
+
+void fixture_publish(struct ts_store *store, struct ts_key key, uint64_t bytes, int value)
+{
+	struct ts_take take = fixture_take(store, key);
+	void *buffer;
+
+	cr_assert(eq(int, take.verdict, TS_CLAIM), "reason %d", (int)take.reason);
+	cr_assert(eq(int, ts_claim_reserve(store, &take.claim, bytes, &buffer), 0));
+	memset(buffer, value, bytes);
+	cr_assert(eq(int, ts_claim_publish(store, &take.claim, bytes, 1000), 0));
+}
+
+bool fixture_hits(struct ts_store *store, struct ts_key key, uint64_t bytes, int value)
+{
+	struct ts_take take = fixture_take(store, key);
+
+	if (take.verdict == TS_CLAIM)
+		ts_claim_abandon(store, &take.claim);
+	if (take.verdict != TS_HIT)
+		return false;
+	const unsigned char *data = take.lease.data;
+	bool right = take.lease.bytes == bytes;
+	for (uint64_t i = 0; right && i < bytes; i++)
+		right = data[i] == (unsigned char)value;
+	ts_lease_release(store, &take.lease);
+	return right;
+}
+
+int fixture_fork(int (*body)(void *context), void *context)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(body(context));
+	waitpid(pid, &status, 0);
+	return status;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* A group of its own for every test, and short forms of what tests do with a store. */
+#ifndef TS_TESTS_LEADER_FIXTURE_H
+#define TS_TESTS_LEADER_FIXTURE_H
+
+#include "leader/store_private.h"
+#include "leader/words.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#define RING_BYTES (UINT64_C(8) << 20) /* six segments of 1 MiB */
+#define JOB_A      UINT64_C(0x1000001) /* no process has such an id */
+#define JOB_B      UINT64_C(0x2000001)
+
+/** Name this test's group, before any fork. */
+void fixture_init(void);
+
+/** Name of this test's group, in its children too. */
+const char *fixture_group(void);
+
+/** Path of one of the group's objects. */
+const char *fixture_path(const char *suffix);
+
+/** Remove whatever the test left. */
+void fixture_finish(void);
+
+/** Attach as a member of @job; fails the test when that fails. */
+struct ts_store *fixture_attach(uint64_t job);
+
+/** Attach and expect a failure; returns the error, and the reason. */
+int fixture_refused(uint64_t ring_bytes, enum ts_reason *ret_reason);
+
+/** A key of set @set with tag @tag. */
+struct ts_key fixture_key(uint32_t set, uint32_t tag);
+
+/** Switch capturing of dataset 0 on or off. */
+void fixture_capture(struct ts_store *store, bool on);
+
+/** Take without looking at the result's contents. */
+struct ts_take fixture_take(struct ts_store *store, struct ts_key key);
+
+/** Take, expect a claim, and publish @bytes of @value. */
+void fixture_publish(struct ts_store *store, struct ts_key key, uint64_t bytes, int value);
+
+/** Whether @key is a hit whose bytes are all @value; the lease is released. */
+bool fixture_hits(struct ts_store *store, struct ts_key key, uint64_t bytes, int value);
+
+/** Run @body in a forked child; returns its wait status. */
+int fixture_fork(int (*body)(void *context), void *context);
+
+#endif

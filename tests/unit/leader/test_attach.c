@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+/* Whose shared memory is joined, whose is refused, and when it goes away. */
+#include "fixture.h"
+#include "shim/hash.h"
+#include "shim/identity.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+TestSuite(attach, .init = fixture_init, .fini = fixture_finish);
+
+static bool exists(const char *suffix)
+{
+	return access(fixture_path(suffix), F_OK) == 0;
+}
+
+/* A well-formed group whose ring stays although nobody is attached: its maker is killed. */
+static int attach_and_die(void *unused)
+{
+	fixture_attach(JOB_A);
+	raise(SIGKILL);
+	return 1;
+}
+
+/* Overwrite @bytes of an object of the group. */
+static void patch(const char *suffix, size_t offset, const void *data, size_t bytes)
+{
+	int fd = open(fixture_path(suffix), O_WRONLY);
+
+	cr_assert(ge(int, fd, 0));
+	cr_assert(eq(int, (int)pwrite(fd, data, bytes, (off_t)offset), (int)bytes));
+	close(fd);
+}
+
+/* Change one field of the ring's header and make its check right again. */
+static void forge_ring(size_t offset, const void *data, size_t bytes)
+{
+	struct ts_ring_header header;
+	int fd = open(fixture_path("ring"), O_RDWR);
+
+	cr_assert(eq(int, (int)pread(fd, &header, sizeof(header), 0), (int)sizeof(header)));
+	memcpy((char *)&header + offset, data, bytes);
+	header.check = ts_hash64(&header, offsetof(struct ts_ring_header, check));
+	cr_assert(eq(int, (int)pwrite(fd, &header, sizeof(header), 0), (int)sizeof(header)));
+	close(fd);
+}
+
+#define FORGE(field, value)                                                \
+	forge_ring(offsetof(struct ts_ring_header, field),                 \
+		&(__typeof__(((struct ts_ring_header *)0)->field)){value}, \
+		sizeof(((struct ts_ring_header *)0)->field))
+
+Test(attach, objects_are_private_and_complete)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct stat st;
+
+	cr_assert(eq(int, stat(fixture_path("ring"), &st), 0));
+	cr_expect(eq(int, (int)(st.st_mode & 07777), 0600));
+	cr_expect(eq(u64, (uint64_t)st.st_size, store->shape.total_bytes));
+	cr_assert(eq(int, stat(fixture_path("ledger"), &st), 0));
+	cr_expect(eq(int, (int)(st.st_mode & 07777), 0600));
+	cr_expect(eq(u64, (uint64_t)st.st_size, TS_LEDGER_BYTES));
+	ts_store_detach(store);
+}
+
+Test(attach, last_one_out_unlinks_the_ring_and_keeps_the_ledger)
+{
+	struct ts_store *one = fixture_attach(JOB_A);
+	struct ts_store *two = fixture_attach(JOB_B);
+
+	ts_store_detach(one);
+	cr_expect(exists("ring"), "a member is left");
+	ts_store_detach(two);
+	cr_expect(not(exists("ring")));
+	cr_expect(exists("ledger"));
+}
+
+Test(attach, ring_stays_while_a_job_of_the_ledger_lives)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+
+	/* Our parent stands for a job whose workers come and go. */
+	uint64_t parent = ts_process_id(getppid(), false);
+	ts_store_relaxed(&ts_ledger_job(ts_store_ledger(store), 0)->id, parent);
+	ts_store_detach(store);
+	cr_expect(exists("ring"));
+}
+
+Test(attach, own_job_does_not_keep_the_ring)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	uint64_t self = ts_process_id(getpid(), false);
+
+	ts_store_relaxed(&ts_ledger_job(ts_store_ledger(store), 0)->id, self);
+	ts_store_detach(store);
+	cr_expect(not(exists("ring")));
+}
+
+Test(attach, abandoned_ring_is_replaced)
+{
+	struct stat before, after;
+
+	fixture_fork(attach_and_die, NULL);
+	cr_assert(eq(int, stat(fixture_path("ring"), &before), 0));
+	struct ts_store *store = fixture_attach(JOB_A);
+	cr_assert(eq(int, stat(fixture_path("ring"), &after), 0));
+	cr_expect(ne(u64, (uint64_t)before.st_ino, (uint64_t)after.st_ino));
+	ts_store_detach(store);
+}
+
+Test(attach, used_ring_is_joined)
+{
+	struct ts_store *one = fixture_attach(JOB_A);
+	struct ts_store *two = fixture_attach(JOB_B);
+
+	cr_expect(eq(u64, one->ring.inode, two->ring.inode));
+	cr_expect(ne(int, one->member, two->member));
+	ts_store_detach(one);
+	ts_store_detach(two);
+}
+
+static void expect_refused(const char *what, int error, enum ts_reason reason)
+{
+	struct stat before, after;
+	const char *path = fixture_path("ring");
+	enum ts_reason why = TS_REASON_COUNT;
+
+	cr_assert(eq(int, lstat(path, &before), 0));
+	cr_expect(eq(int, fixture_refused(RING_BYTES, &why), error), "%s", what);
+	cr_expect(eq(int, why, reason), "%s", what);
+	cr_assert(eq(int, lstat(path, &after), 0));
+	cr_expect(
+		eq(u64, (uint64_t)before.st_ino, (uint64_t)after.st_ino), "%s: replaced", what);
+}
+
+Test(attach, squatters_are_refused_and_left_alone)
+{
+	const char *path = fixture_path("ring");
+
+	cr_assert(eq(int, symlink("/etc/passwd", path), 0));
+	expect_refused("symbolic link", -EPERM, TS_REASON_STORE_FOREIGN);
+	unlink(path);
+	cr_assert(eq(int, mkfifo(path, 0600), 0));
+	expect_refused("FIFO", -EPERM, TS_REASON_STORE_FOREIGN);
+	unlink(path);
+	cr_assert(eq(int, mkdir(path, 0700), 0));
+	expect_refused("directory", -EPERM, TS_REASON_STORE_FOREIGN);
+	rmdir(path);
+}
+
+Test(attach, objects_open_to_others_are_refused)
+{
+	fixture_fork(attach_and_die, NULL);
+	cr_assert(eq(int, chmod(fixture_path("ring"), 0640), 0));
+	expect_refused("mode 0640", -EPERM, TS_REASON_STORE_FOREIGN);
+	cr_assert(eq(int, chmod(fixture_path("ring"), 0600), 0));
+	cr_assert(eq(int, chmod(fixture_path("ledger"), 0602), 0));
+	expect_refused("ledger of mode 0602", -EPERM, TS_REASON_STORE_FOREIGN);
+}
+
+Test(attach, objects_of_somebody_else_are_refused)
+{
+	fixture_fork(attach_and_die, NULL);
+	if (chown(fixture_path("ring"), 12345, (gid_t)-1) != 0)
+		cr_skip_test("needs root to give a file away");
+	expect_refused("another owner", -EPERM, TS_REASON_STORE_FOREIGN);
+}
+
+Test(attach, garbage_is_refused)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	const char *path = fixture_path("ring");
+	char garbage[8192];
+
+	ts_store_detach(store);
+	memset(garbage, 0xa5, sizeof(garbage));
+	int fd = open(path, O_CREAT | O_EXCL | O_RDWR, 0600);
+	expect_refused("empty file", -EBADMSG, TS_REASON_STORE_DAMAGED);
+	cr_assert(eq(int, (int)write(fd, garbage, 100), 100));
+	expect_refused("100 bytes", -EBADMSG, TS_REASON_STORE_DAMAGED);
+	cr_assert(eq(int, (int)write(fd, garbage, sizeof(garbage)), (int)sizeof(garbage)));
+	expect_refused("8 KiB of garbage", -EBADMSG, TS_REASON_STORE_DAMAGED);
+	close(fd);
+}
+
+Test(attach, every_damaged_byte_of_the_header_is_noticed)
+{
+	struct ts_ring_header header;
+
+	fixture_fork(attach_and_die, NULL);
+	int fd = open(fixture_path("ring"), O_RDONLY);
+	cr_assert(eq(int, (int)pread(fd, &header, sizeof(header), 0), (int)sizeof(header)));
+	close(fd);
+	for (size_t i = 0; i < offsetof(struct ts_ring_header, seal_clock) - 128; i++) {
+		unsigned char good = ((unsigned char *)&header)[i], bad = good ^ 0x10;
+		enum ts_reason reason;
+		patch("ring", i, &bad, 1);
+		int r = fixture_refused(RING_BYTES, &reason);
+		cr_expect(r == -EBADMSG || r == -EPROTO, "byte %zu: %d", i, r);
+		patch("ring", i, &good, 1);
+	}
+}
+
+Test(attach, header_fields_that_do_not_fit_are_refused)
+{
+	fixture_fork(attach_and_die, NULL);
+	struct stat st;
+	cr_assert(eq(int, stat(fixture_path("ring"), &st), 0));
+	FORGE(abi_major, TS_ABI_MAJOR + 1);
+	expect_refused("newer ABI", -EPROTO, TS_REASON_STORE_ABI);
+	FORGE(abi_major, TS_ABI_MAJOR);
+	FORGE(uid, geteuid() + 1);
+	expect_refused("another user's header", -EPERM, TS_REASON_STORE_FOREIGN);
+	FORGE(uid, geteuid());
+	FORGE(pid_ns, 1);
+	expect_refused("another namespace", -EXDEV, TS_REASON_STORE_SCOPE);
+}
+
+Test(attach, another_boot_is_refused)
+{
+	uint8_t other[16] = {1, 2, 3};
+
+	fixture_fork(attach_and_die, NULL);
+	forge_ring(offsetof(struct ts_ring_header, boot_id), other, sizeof(other));
+	expect_refused("another boot", -EXDEV, TS_REASON_STORE_SCOPE);
+}
+
+static const struct {
+	size_t offset;
+	size_t bytes;
+	uint64_t value;
+} lies[] = {
+#define LIE(field, value)                                                  \
+	{                                                                  \
+		offsetof(struct ts_ring_header, field),                    \
+			sizeof(((struct ts_ring_header *)0)->field), value \
+	}
+	LIE(segment_count, 0),
+	LIE(segment_count, 1u << 30),
+	LIE(segment_count, 7),
+	LIE(segment_bytes, 0),
+	LIE(segment_bytes, 4096),
+	LIE(segment_bytes, UINT64_C(1) << 40),
+	LIE(segment_bytes, (1u << 20) + 4096),
+	LIE(set_count, 0),
+	LIE(set_count, 3),
+	LIE(set_count, 1u << 31),
+	LIE(member_count, 4096),
+	LIE(members_at, 0),
+	LIE(segments_at, UINT64_MAX),
+	LIE(directory_at, 64),
+	LIE(data_at, 4096),
+	LIE(total_bytes, UINT64_C(1) << 50),
+};
+
+Test(attach, lies_in_a_well_signed_header_are_refused)
+{
+	struct ts_ring_header good;
+
+	fixture_fork(attach_and_die, NULL);
+	int fd = open(fixture_path("ring"), O_RDONLY);
+	cr_assert(eq(int, (int)pread(fd, &good, sizeof(good), 0), (int)sizeof(good)));
+	close(fd);
+	for (size_t i = 0; i < TS_ARRAY_SIZE(lies); i++) {
+		char what[32];
+		snprintf(what, sizeof(what), "lie %zu", i);
+		forge_ring(lies[i].offset, &lies[i].value, lies[i].bytes);
+		expect_refused(what, -EBADMSG, TS_REASON_STORE_DAMAGED);
+		patch("ring", 0, &good, sizeof(good));
+	}
+	/* The original is well: what was refused above was refused for the lie. */
+	ts_store_detach(fixture_attach(JOB_A));
+}
+
+Test(attach, truncated_ring_is_refused)
+{
+	fixture_fork(attach_and_die, NULL);
+	cr_assert(eq(int, truncate(fixture_path("ring"), 1 << 20), 0));
+	expect_refused("truncated", -EBADMSG, TS_REASON_STORE_DAMAGED);
+}
+
+Test(attach, damaged_ledger_is_refused)
+{
+	enum ts_reason reason;
+	uint32_t abi = TS_ABI_MAJOR + 1;
+
+	fixture_fork(attach_and_die, NULL);
+	patch("ledger", offsetof(struct ts_ledger, abi_major), &abi, sizeof(abi));
+	cr_expect(eq(int, fixture_refused(RING_BYTES, &reason), -EPROTO));
+	patch("ledger", 0, "garbage", 8);
+	cr_expect(eq(int, fixture_refused(RING_BYTES, &reason), -EBADMSG));
+	cr_assert(eq(int, truncate(fixture_path("ledger"), 100), 0));
+	cr_expect(eq(int, fixture_refused(RING_BYTES, &reason), -EBADMSG));
+}
+
+Test(attach, bad_group_names_are_refused)
+{
+	static const char *const names[] = {"", ".hidden", "a/b", "../x", "a b", "\xc3\xa4"};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(names); i++) {
+		struct ts_attach_options options = {.ring_bytes = RING_BYTES, .job = JOB_A};
+		struct ts_store *store = NULL;
+		enum ts_reason reason;
+		snprintf(options.group, sizeof(options.group), "%s", names[i]);
+		cr_expect(
+			eq(int, ts_store_attach(&options, &store, &reason), -EINVAL), "%zu", i);
+		cr_expect(eq(int, reason, TS_REASON_NO_STORE));
+	}
+}
+
+static int hold_the_lock(void *context)
+{
+	const int *pipe_fds = context;
+	int fd = open(fixture_path("ledger"), O_RDWR);
+
+	ts_object_lock_byte(fd, 0, F_WRLCK);
+	if (write(pipe_fds[1], "x", 1) != 1)
+		return 1;
+	pause();
+	return 0;
+}
+
+Test(attach, held_lock_costs_50_ms_and_no_more, .timeout = 10)
+{
+	int fds[2];
+	char byte;
+	enum ts_reason reason;
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct timespec start, end;
+
+	ts_store_detach(store);
+	cr_assert(eq(int, pipe(fds), 0));
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(hold_the_lock(fds));
+	cr_assert(eq(int, (int)read(fds[0], &byte, 1), 1));
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	cr_expect(eq(int, fixture_refused(RING_BYTES, &reason), -EAGAIN));
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	double seconds = (double)(end.tv_sec - start.tv_sec) +
+			 (double)(end.tv_nsec - start.tv_nsec) / 1e9;
+	cr_expect(lt(dbl, seconds, 1.0), "far above 50 ms only to forgive a busy machine");
+	cr_expect(eq(int, reason, TS_REASON_NO_STORE));
+	ts_store_detach(fixture_attach(JOB_A));
+}
+
+Test(attach, descriptors_closed_by_the_host_are_found_again)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+
+	cr_expect(ge(int, store->ring.fd, 512));
+	fixture_capture(store, true);
+	close(store->ring.fd);
+	close(store->book.fd);
+	/* Somebody else's file gets the number: it must be neither used nor closed. */
+	int other = open("/dev/null", O_RDWR);
+	cr_assert(eq(int, dup2(other, 512), 512));
+	fixture_publish(store, fixture_key(1, 1), 100000, 7);
+	cr_expect(fixture_hits(store, fixture_key(1, 1), 100000, 7));
+	struct stat st;
+	cr_assert(eq(int, fstat(512, &st), 0));
+	cr_expect(eq(int, (int)(st.st_mode & S_IFMT), S_IFCHR),
+		"the host's descriptor is untouched");
+	ts_store_detach(store);
+	cr_expect(not(exists("ring")));
+	cr_assert(eq(int, fstat(512, &st), 0));
+}
+
+static int look_for_death(void *context)
+{
+	struct ts_store *store = fixture_attach(JOB_B);
+	const uint32_t *index = context;
+
+	return ts_member_is_gone(store, *index) ? 1 : 0;
+}
+
+Test(attach, lost_lock_is_no_proof_of_death)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	uint32_t index = (uint32_t)store->member;
+
+	/* Closing any descriptor of the file drops all locks of this process. */
+	close(open(fixture_path("ring"), O_RDONLY));
+	cr_expect(eq(int, fixture_fork(look_for_death, &index), 0));
+	ts_store_detach(store);
+}
+
+Test(attach, another_process_with_the_same_pid_is_no_sign_of_life)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct ts_member *member = &store->members[40];
+	uint64_t parent = ts_process_id(getppid(), false);
+
+	ts_store_relaxed(&store->header->member_high, 41);
+	ts_store_relaxed(&member->word, ts_member_pack(TS_MEMBER_LIVE, 3, parent));
+	cr_expect(not(ts_member_is_gone(store, 40)), "it runs, though it holds no lock");
+	ts_store_relaxed(
+		&member->word, ts_member_pack(TS_MEMBER_LIVE, 3, parent + (UINT64_C(5) << 24)));
+	cr_expect(ts_member_is_gone(store, 40), "started at another time");
+	cr_expect(ts_member_clean(store, 40));
+	cr_expect(eq(u64, member->word, ts_member_pack(TS_MEMBER_FREE, 4, 0)));
+	ts_store_detach(store);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/* Ghosts, claims, hits, waiting, taking over, eviction. */
+#include "fixture.h"
+#include "shim/identity.h"
+#include "shim/sys.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MS UINT64_C(1000000)
+
+TestSuite(share, .init = fixture_init, .fini = fixture_finish);
+
+static void expect_pass(struct ts_take take, enum ts_reason reason)
+{
+	cr_expect(eq(int, take.verdict, TS_PASS));
+	cr_expect(eq(int, take.reason, reason));
+}
+
+Test(share, a_key_nobody_shares_costs_a_ghost)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	uint64_t capacity, used;
+
+	expect_pass(fixture_take(store, fixture_key(1, 1)), TS_REASON_ALONE);
+	expect_pass(fixture_take(store, fixture_key(1, 1)), TS_REASON_ALONE);
+	ts_store_usage(store, &capacity, &used);
+	cr_expect(eq(u64, used, 0));
+	cr_expect(eq(u64, store->header->allocated_bytes, 0), "a lone job allocates nothing");
+	ts_store_detach(store);
+}
+
+Test(share, a_ghost_asked_for_by_another_job_starts_capturing)
+{
+	struct ts_store *one = fixture_attach(JOB_A);
+	struct ts_store *same = fixture_attach(JOB_A);
+	struct ts_store *other = fixture_attach(JOB_B);
+
+	expect_pass(fixture_take(one, fixture_key(1, 1)), TS_REASON_ALONE);
+	expect_pass(fixture_take(same, fixture_key(1, 1)), TS_REASON_ALONE);
+	fixture_publish(other, fixture_key(1, 1), 5000, 3);
+	cr_expect(fixture_hits(one, fixture_key(1, 1), 5000, 3));
+	fixture_publish(one, fixture_key(1, 2), 5000, 4);
+	cr_expect(fixture_hits(other, fixture_key(1, 2), 5000, 4), "new keys are captured too");
+	ts_store_detach(one);
+	ts_store_detach(same);
+	ts_store_detach(other);
+}
+
+Test(share, capturing_that_nobody_uses_stops_and_starts_harder)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(store), 0);
+	uint64_t capacity, used;
+
+	ts_store_usage(store, &capacity, &used);
+	fixture_capture(store, true);
+	for (uint32_t i = 0; i < capacity / 400000 + 1; i++)
+		fixture_publish(store, fixture_key(i, i + 1), 400000, 1);
+	expect_pass(fixture_take(store, fixture_key(9, 999)), TS_REASON_ALONE);
+	cr_expect(eq(u32, row->demand_needed, 4));
+	for (int i = 0; i < 3; i++)
+		cr_expect(not(ts_demand_count(row)));
+	cr_expect(ts_demand_count(row), "the fourth ghost asked for turns it on again");
+	ts_store_detach(store);
+}
+
+Test(share, capturing_that_is_used_goes_on)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(store), 0);
+
+	fixture_capture(store, true);
+	ts_store_relaxed(&row->demand_needed, 64);
+	for (uint32_t i = 0; i < 40; i++) {
+		fixture_publish(store, fixture_key(i, i + 1), 400000, 1);
+		cr_assert(fixture_hits(store, fixture_key(i, i + 1), 400000, 1));
+	}
+	cr_expect(eq(u32, row->capture, 1));
+	cr_expect(eq(u32, row->demand_needed, 1));
+	ts_store_detach(store);
+}
+
+Test(share, a_dataset_that_is_off_is_not_shared)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+
+	fixture_capture(store, true);
+	fixture_publish(store, fixture_key(1, 1), 100, 1);
+	ts_store_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 0)->off, 1);
+	expect_pass(fixture_take(store, fixture_key(1, 1)), TS_REASON_DATASET_OFF);
+	ts_store_detach(store);
+}
+
+Test(share, a_lease_says_what_the_producer_said)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct ts_key key = fixture_key(3, 3);
+	struct ts_take take;
+	void *buffer;
+
+	ts_store_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 5)->capture, 1);
+	ts_store_take(store, &key, 5, TS_KIND_SAMPLE, &take);
+	cr_assert(eq(int, take.verdict, TS_CLAIM));
+	cr_assert(eq(int, ts_claim_reserve(store, &take.claim, 90000, &buffer), 0));
+	cr_expect(eq(u64, (uintptr_t)buffer % TS_PAGE_BYTES, 0));
+	cr_assert(eq(int, ts_claim_publish(store, &take.claim, 70001, 12345), 0));
+	ts_store_take(store, &key, 5, TS_KIND_SAMPLE, &take);
+	cr_assert(eq(int, take.verdict, TS_HIT));
+	cr_expect(eq(u64, take.lease.bytes, 70001));
+	cr_expect(eq(u64, take.lease.produce_ns, 12345));
+	cr_expect(eq(u32, take.lease.dataset, 5));
+	cr_expect(eq(u32, take.lease.kind, TS_KIND_SAMPLE));
+	cr_expect(eq(u64, (uintptr_t)take.lease.data % TS_PAGE_BYTES, 0));
+	ts_lease_release(store, &take.lease);
+	ts_store_detach(store);
+}
+
+Test(share, nobody_sees_a_record_before_it_is_published)
+{
+	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
+	void *buffer;
+
+	fixture_capture(one, true);
+	struct ts_take take = fixture_take(one, fixture_key(1, 1));
+	cr_assert(eq(int, ts_claim_reserve(one, &take.claim, 1000, &buffer), 0));
+	cr_expect(eq(int, fixture_take(two, fixture_key(1, 1)).verdict, TS_BUSY));
+	cr_expect(eq(int, fixture_take(one, fixture_key(1, 1)).verdict, TS_BUSY),
+		"another thread of the producer waits like everybody");
+	ts_claim_abandon(one, &take.claim);
+	struct ts_take next = fixture_take(two, fixture_key(1, 1));
+	cr_expect(eq(int, next.verdict, TS_CLAIM), "an abandoned key is free");
+	ts_claim_abandon(two, &next.claim);
+	ts_store_detach(one);
+	ts_store_detach(two);
+}
+
+Test(share, keys_with_equal_tags_do_not_mix)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct ts_key one = fixture_key(1, 1), two = fixture_key(1, 1);
+
+	two.hi ^= 1; /* same set, same tag, another key */
+	fixture_capture(store, true);
+	fixture_publish(store, one, 1000, 1);
+	cr_expect(not(fixture_hits(store, two, 1000, 1)));
+	fixture_publish(store, two, 1000, 2);
+	cr_expect(fixture_hits(store, two, 1000, 2));
+	ts_store_detach(store);
+}
+
+Test(share, too_large_a_record_is_refused_and_the_claim_ends)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	void *buffer;
+
+	fixture_capture(store, true);
+	struct ts_take take = fixture_take(store, fixture_key(1, 1));
+	cr_expect(
+		eq(int, ts_claim_reserve(store, &take.claim, (1 << 19) + 1, &buffer), -E2BIG));
+	fixture_publish(store, fixture_key(1, 1), 1 << 19, 9);
+	cr_expect(fixture_hits(store, fixture_key(1, 1), 1 << 19, 9), "half a segment fits");
+	ts_store_detach(store);
+}
+
+Test(share, empty_records_are_records)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+
+	fixture_capture(store, true);
+	fixture_publish(store, fixture_key(1, 1), 0, 0);
+	cr_expect(fixture_hits(store, fixture_key(1, 1), 0, 0));
+	ts_store_detach(store);
+}
+
+Test(share, the_tail_that_was_not_needed_is_used_again)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	uint64_t capacity, used;
+	void *buffer;
+
+	fixture_capture(store, true);
+	for (uint32_t i = 0; i < 50; i++) {
+		struct ts_take take = fixture_take(store, fixture_key(i, i + 1));
+		cr_assert(eq(int, ts_claim_reserve(store, &take.claim, 1 << 19, &buffer), 0));
+		cr_assert(eq(int, ts_claim_publish(store, &take.claim, 1024, 1), 0));
+	}
+	ts_store_usage(store, &capacity, &used);
+	cr_expect(le(u64, used, 50 * (1024 + 4096)));
+	ts_store_detach(store);
+}
+
+Test(share, a_full_set_evicts_its_oldest_record)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+
+	fixture_capture(store, true);
+	for (uint32_t i = 1; i <= TS_WAYS + 1; i++)
+		fixture_publish(store, fixture_key(7, i), 500000, (int)i);
+	cr_expect(fixture_hits(store, fixture_key(7, TS_WAYS + 1), 500000, TS_WAYS + 1));
+	cr_expect(not(fixture_hits(store, fixture_key(7, 1), 500000, 1)));
+	cr_expect(fixture_hits(store, fixture_key(7, TS_WAYS), 500000, TS_WAYS));
+	ts_store_detach(store);
+}
+
+Test(share, live_claims_are_never_evicted)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct ts_take takes[TS_WAYS];
+
+	fixture_capture(store, true);
+	for (uint32_t i = 0; i < TS_WAYS; i++)
+		takes[i] = fixture_take(store, fixture_key(7, i + 1));
+	expect_pass(fixture_take(store, fixture_key(7, 99)), TS_REASON_DIRECTORY_BUSY);
+	for (uint32_t i = 0; i < TS_WAYS; i++)
+		ts_claim_abandon(store, &takes[i].claim);
+	ts_store_detach(store);
+}
+
+Test(share, ghosts_never_push_out_records)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+
+	fixture_capture(store, true);
+	for (uint32_t i = 1; i <= TS_WAYS; i++)
+		fixture_publish(store, fixture_key(7, i), 100, (int)i);
+	fixture_capture(store, false);
+	expect_pass(fixture_take(store, fixture_key(7, 99)), TS_REASON_ALONE);
+	for (uint32_t i = 1; i <= TS_WAYS; i++)
+		cr_expect(fixture_hits(store, fixture_key(7, i), 100, (int)i));
+	ts_store_detach(store);
+}
+
+Test(share, wait_ends_with_the_record)
+{
+	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
+	struct ts_key key = fixture_key(1, 1);
+	void *buffer;
+
+	fixture_capture(one, true);
+	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
+	cr_assert(eq(int, busy.verdict, TS_BUSY));
+	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
+	memset(buffer, 5, 100);
+	cr_assert(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), 0));
+	ts_store_wait(two, &key, 1000 * MS, &busy);
+	cr_assert(eq(int, busy.verdict, TS_HIT));
+	cr_expect(eq(int, *(const char *)busy.lease.data, 5));
+	ts_lease_release(two, &busy.lease);
+	ts_store_detach(one);
+	ts_store_detach(two);
+}
+
+Test(share, wait_takes_over_at_the_deadline_and_the_old_owner_loses)
+{
+	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
+	struct ts_key key = fixture_key(1, 1);
+	void *buffer, *other;
+
+	fixture_capture(one, true);
+	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
+	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
+	uint64_t start = ts_now_ns();
+	ts_store_wait(two, &key, 30 * MS, &busy);
+	cr_expect(ge(u64, ts_now_ns() - start, 30 * MS));
+	cr_assert(eq(int, busy.verdict, TS_CLAIM));
+	cr_assert(eq(int, ts_claim_reserve(two, &busy.claim, 100, &other), 0));
+	memset(other, 2, 100);
+	memset(buffer, 1, 100); /* memory stays the old owner's */
+	cr_expect(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), -ESTALE));
+	cr_assert(eq(int, ts_claim_publish(two, &busy.claim, 100, 1), 0));
+	cr_expect(fixture_hits(one, key, 100, 2));
+	ts_store_detach(one);
+	ts_store_detach(two);
+}
+
+Test(share, a_late_store_of_a_place_does_no_harm)
+{
+	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
+	void *buffer;
+
+	/* What a producer stopped between its look at the claim and R1 does when it wakes. */
+	fixture_capture(one, true);
+	fixture_publish(one, fixture_key(1, 1), 100, 1);
+	struct ts_take claim = fixture_take(one, fixture_key(1, 2));
+	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
+	uint64_t late = ts_where_pack(claim.claim.offset, (uint32_t)one->windows[0].segment,
+		one->windows[0].generation);
+	cr_assert(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), 0));
+	for (uint32_t i = 0; i < TS_WAYS; i++) {
+		struct ts_entry *entry = &two->entries[1 * TS_WAYS + i];
+		if (ts_entry_state(entry->word) == TS_ENTRY_READY &&
+			ts_entry_tag(entry->word) == 1)
+			ts_store_release(&entry->where, late);
+	}
+	cr_expect(not(fixture_hits(two, fixture_key(1, 1), 100, 1)), "a miss, not other bytes");
+	fixture_publish(two, fixture_key(1, 1), 100, 3);
+	cr_expect(fixture_hits(two, fixture_key(1, 1), 100, 3));
+	ts_store_detach(one);
+	ts_store_detach(two);
+}
+
+static int claim_and_die(void *context)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct ts_take take = fixture_take(store, *(struct ts_key *)context);
+	void *buffer;
+
+	if (take.verdict != TS_CLAIM || ts_claim_reserve(store, &take.claim, 100, &buffer) != 0)
+		return 1;
+	raise(SIGKILL);
+	return 1;
+}
+
+Test(share, a_dead_owner_is_noticed_long_before_the_deadline, .timeout = 20)
+{
+	struct ts_store *store = fixture_attach(JOB_B);
+	struct ts_key key = fixture_key(1, 1);
+
+	fixture_capture(store, true);
+	cr_assert(eq(int, WTERMSIG(fixture_fork(claim_and_die, &key)), SIGKILL));
+	struct ts_take busy = fixture_take(store, key);
+	cr_assert(eq(int, busy.verdict, TS_BUSY));
+	uint64_t start = ts_now_ns();
+	ts_store_wait(store, &key, 10000 * MS, &busy);
+	cr_expect(lt(u64, ts_now_ns() - start, 5000 * MS));
+	cr_expect(eq(int, busy.verdict, TS_CLAIM));
+	ts_claim_abandon(store, &busy.claim);
+	ts_store_detach(store);
+}
+
+Test(share, garbage_in_the_directory_is_a_miss)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	uint64_t random = 88172645463325252u;
+
+	fixture_capture(store, true);
+	fixture_publish(store, fixture_key(7, 1), 1000, 1);
+	for (int i = 0; i < 20000; i++) {
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		struct ts_entry *entry = &store->entries[7 * TS_WAYS + (unsigned)i % TS_WAYS];
+		uint64_t state = i % 3 ? TS_ENTRY_READY : random % 8;
+		ts_store_relaxed(&entry->word,
+			ts_entry_pack((enum ts_entry_state)state, random % 1024, 5, 1 + i % 2));
+		ts_store_relaxed(
+			&entry->where, i % 2 ? random : random & ~UINT64_C(0x3ffffffff));
+		struct ts_take take = fixture_take(store, fixture_key(7, 1 + (unsigned)i % 2));
+		if (take.verdict == TS_HIT)
+			ts_lease_release(store, &take.lease);
+		else if (take.verdict == TS_CLAIM)
+			ts_claim_abandon(store, &take.claim);
+	}
+	for (uint32_t i = 0; i < TS_LEASES; i++)
+		cr_expect(eq(u64, store->members[store->member].lease[i], 0));
+	ts_store_detach(store);
+}
