@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+TS_PRINTF(2, 0)
 static void print(const char *prefix, const char *format, va_list arguments)
 {
 	int keep = errno;

@@ -88,7 +88,7 @@ static int copy_words(int fd, uint64_t bytes, void **ret_copy)
 int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
 {
 	struct stat st;
-	void *copy;
+	void *copy = NULL;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
@@ -217,7 +217,7 @@ int ts_view_ring(int fd, struct ts_view_ring *ret_ring)
 		header.members_at + header.member_count * sizeof(struct ts_member);
 	uint64_t segments_end =
 		header.segments_at + header.segment_count * sizeof(struct ts_segment);
-	void *copy;
+	void *copy = NULL;
 	r = copy_words(fd, ts_max_u64(members_end, segments_end), &copy);
 	if (r < 0)
 		return r;
