@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* The ledger of a group: rows of datasets and jobs. */
+#include "leader/ledger.h"
+
+#include "shim/atomic.h"
+#include "shim/hash.h"
+#include "shim/identity.h"
+
+#include <string.h>
+
+static bool name_is(struct ts_dataset_row *row, const char *name, size_t length)
+{
+	/* Acquire: pairs with the release in ts_ledger_find_dataset(), name before the flag.
+	 * A row whose maker died before that keeps its place and has no name. */
+	return ts_load_acquire(&row->named) && memcmp(row->name, name, length) == 0 &&
+	       row->name[length] == '\0';
+}
+
+int ts_ledger_find_dataset(struct ts_ledger *ledger, const char *name)
+{
+	size_t length = strnlen(name, TS_DATASET_NAME - 1);
+	uint64_t hash = ts_hash64(name, length) | 1;
+	for (uint32_t i = 0; i < TS_DATASET_MAX; i++) {
+		struct ts_dataset_row *row = ts_ledger_dataset(ledger, i);
+		uint64_t there = 0;
+		if (ts_cas(&row->name_hash, &there, hash)) {
+			memset(row->name, 0, sizeof(row->name));
+			memcpy(row->name, name, length);
+			ts_store_release(&row->named, 1);
+			return (int)i;
+		}
+		/* Same hash, not named yet: another member is just writing the same name. */
+		if (there == hash &&
+			(name_is(row, name, length) || !ts_load_acquire(&row->named)))
+			return (int)i;
+	}
+	return -ENOSPC;
+}
+
+static bool is_alive(uint64_t id)
+{
+	return id != 0 && ts_process_id(TS_PROCESS_PID(id), true) == id;
+}
+
+static int claim_job_row(struct ts_ledger *ledger, uint32_t index, uint64_t old, uint64_t id)
+{
+	struct ts_job_row *row = ts_ledger_job(ledger, index);
+	if (!ts_cas(&row->id, &old, id))
+		return old == id ? (int)index : -EAGAIN;
+	/* A row that belonged to a dead job starts from zero.  Another member of the same new
+	 * job may add to it meanwhile and lose a count or two: only statistics. */
+	for (uint32_t i = 0; i < TS_JOB_DATASETS; i++)
+		ts_store_relaxed(&row->dataset[i], 0);
+	for (uint32_t i = 0; i < TS_KIND_COUNT; i++) {
+		ts_store_relaxed(&row->kinds[i].produced, 0);
+		ts_store_relaxed(&row->kinds[i].shared, 0);
+		ts_store_relaxed(&row->kinds[i].shared_bytes, 0);
+		ts_store_relaxed(&row->kinds[i].saved_ns, 0);
+	}
+	for (uint32_t i = 0; i < TS_REASON_SLOTS; i++)
+		ts_store_relaxed(&row->passed[i], 0);
+	ts_store_relaxed(&row->ticket, ts_add_relaxed(&ledger->tickets, 1) + 1);
+	return (int)index;
+}
+
+static int reuse_oldest_dead(struct ts_ledger *ledger, uint64_t id)
+{
+	uint32_t oldest = TS_JOB_MAX;
+	uint64_t oldest_ticket = UINT64_MAX, oldest_id = 0;
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		struct ts_job_row *row = ts_ledger_job(ledger, i);
+		uint64_t there = ts_load_relaxed(&row->id),
+			 ticket = ts_load_relaxed(&row->ticket);
+		if (ticket >= oldest_ticket || is_alive(there))
+			continue;
+		oldest = i;
+		oldest_ticket = ticket;
+		oldest_id = there;
+	}
+	return oldest == TS_JOB_MAX ? -ENOSPC : claim_job_row(ledger, oldest, oldest_id, id);
+}
+
+int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id)
+{
+	uint32_t unused = TS_JOB_MAX;
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		uint64_t there = ts_load_acquire(&ts_ledger_job(ledger, i)->id);
+		if (there == id)
+			return (int)i;
+		if (there == 0 && unused == TS_JOB_MAX)
+			unused = i;
+	}
+	/* Members of one new job start at the same free row, so all but one find it there. */
+	for (uint32_t i = unused; i < TS_JOB_MAX; i++) {
+		if (ts_load_relaxed(&ts_ledger_job(ledger, i)->id) != 0)
+			continue;
+		int r = claim_job_row(ledger, i, 0, id);
+		if (r >= 0)
+			return r;
+	}
+	int r = reuse_oldest_dead(ledger, id);
+	return r == -EAGAIN ? -ENOSPC : r;
+}
+
+void ts_ledger_note(struct ts_ledger *ledger, uint32_t job, uint32_t dataset)
+{
+	if (job >= TS_JOB_MAX || dataset >= TS_DATASET_MAX)
+		return;
+	struct ts_job_row *row = ts_ledger_job(ledger, job);
+	uint64_t ticket = 0;
+	for (uint32_t i = 0; i < TS_JOB_DATASETS; i++) {
+		uint64_t there = ts_load_relaxed(&row->dataset[i]);
+		if ((there & 0xff) == dataset + 1)
+			return;
+		if (there != 0)
+			continue;
+		if (ticket == 0)
+			ticket = ts_add_relaxed(&ledger->tickets, 1) + 1;
+		if (ts_cas(&row->dataset[i], &there, ticket << 8 | (dataset + 1)) ||
+			(there & 0xff) == dataset + 1)
+			return;
+	}
+}
+
+/* The ticket with which job row @job joined @dataset, or UINT64_MAX. */
+static uint64_t ticket_of(struct ts_job_row *row, uint32_t dataset)
+{
+	for (uint32_t i = 0; i < TS_JOB_DATASETS; i++) {
+		uint64_t there = ts_load_relaxed(&row->dataset[i]);
+		if ((there & 0xff) == dataset + 1)
+			return there >> 8;
+	}
+	return UINT64_MAX;
+}
+
+int ts_ledger_leader(struct ts_ledger *ledger, uint32_t dataset, bool *ret_alive)
+{
+	int best = -ENOENT;
+	uint64_t best_ticket = UINT64_MAX;
+	bool best_alive = false;
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		struct ts_job_row *row = ts_ledger_job(ledger, i);
+		uint64_t id = ts_load_relaxed(&row->id);
+		uint64_t ticket = id ? ticket_of(row, dataset) : UINT64_MAX;
+		if (ticket == UINT64_MAX)
+			continue;
+		bool alive = is_alive(id);
+		if (alive < best_alive || (alive == best_alive && ticket >= best_ticket))
+			continue;
+		best = (int)i;
+		best_ticket = ticket;
+		best_alive = alive;
+	}
+	if (best >= 0)
+		*ret_alive = best_alive;
+	return best;
+}
+
+bool ts_ledger_has_live_job(struct ts_ledger *ledger)
+{
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
+		if (is_alive(ts_load_relaxed(&ts_ledger_job(ledger, i)->id)))
+			return true;
+	return false;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* This process's one store, joined at the first use and again after a fork. */
+#include "leader/session.h"
+
+#include "leader/attach.h"
+#include "leader/ledger.h"
+#include "leader/summary.h"
+#include "shim/atomic.h"
+#include "shim/config.h"
+#include "shim/identity.h"
+#include "shim/log.h"
+#include "shim/sys.h"
+
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define RETRY_FIRST_NS UINT64_C(1000000000)
+#define RETRY_MAX_NS   (64 * RETRY_FIRST_NS)
+
+/* Waiting less than a scheduling round is of no use; more than two seconds is a hang. */
+#define DEADLINE_MIN_NS UINT64_C(20000000)
+#define DEADLINE_MAX_NS UINT64_C(2000000000)
+
+/* What cannot be counted in the ledger yet. */
+struct private_counts {
+	_Atomic uint64_t passed[TS_REASON_COUNT];
+	_Atomic uint64_t produced[TS_KIND_COUNT];
+};
+
+static struct ts_session session;
+static struct ts_session *_Atomic current; /* &session while it may be used */
+static _Atomic uint32_t attaching;         /* one thread at a time */
+static _Atomic uint64_t retry_at, retry_wait;
+static _Atomic uint32_t last_reason = TS_REASON_NO_STORE;
+static struct private_counts waiting;
+
+/* ---- joining ---------------------------------------------------------------------------- */
+
+static void complain(
+	enum ts_option option, const char *name, const char *value, const char *suggestion)
+{
+	if (option < TS_OPTION_COUNT)
+		ts_log(TS_LEVEL_WARN, "%s=%s is not %s, ignoring", name, value,
+			ts_config_expect(option));
+	else if (suggestion)
+		ts_log(TS_LEVEL_WARN, "unknown setting %s, did you mean %s?", name, suggestion);
+	else
+		ts_log(TS_LEVEL_WARN, "unknown setting %s, ignoring", name);
+}
+
+/* Once per job, by the process that is the job; workers inherit the same environment. */
+static void check_environment(void)
+{
+	static _Atomic uint32_t done;
+	struct ts_config unused;
+	if (ts_add_relaxed(&done, 1) == 0 && ts_identity_self() == ts_identity_job())
+		ts_config_load(&unused, environ, complain);
+}
+
+static void add(_Atomic uint64_t *counter, _Atomic uint64_t *from)
+{
+	uint64_t value = ts_load_relaxed(from);
+	if (value == 0)
+		return;
+	ts_sub_relaxed(from, value);
+	ts_add_relaxed(counter, value);
+}
+
+static void flush_waiting(struct ts_ledger *ledger)
+{
+	struct ts_job_row *job = ts_ledger_job(ledger, session.job);
+	struct ts_dataset_row *dataset = ts_ledger_dataset(ledger, session.dataset);
+	for (uint32_t i = 0; i < TS_REASON_COUNT; i++) {
+		ts_add_relaxed(&job->passed[i], ts_load_relaxed(&waiting.passed[i]));
+		add(&ledger->passed[i], &waiting.passed[i]);
+	}
+	for (uint32_t i = 0; i < TS_KIND_COUNT; i++) {
+		ts_add_relaxed(&job->kinds[i].produced, ts_load_relaxed(&waiting.produced[i]));
+		add(&dataset->kinds[i].produced, &waiting.produced[i]);
+	}
+}
+
+static void find_rows(void)
+{
+	struct ts_ledger *ledger = ts_store_ledger(session.store);
+	int dataset = ts_ledger_find_dataset(ledger, ts_config()->dataset);
+	int job = ts_ledger_find_job(ledger, ts_identity_job());
+	session.dataset = dataset < 0 ? 0 : (uint32_t)dataset;
+	/* Without a row of its own a job counts in the last one; only statistics suffer. */
+	session.job = job < 0 ? TS_JOB_MAX - 1 : (uint32_t)job;
+	ts_ledger_note(ledger, session.job, session.dataset);
+	flush_waiting(ledger);
+}
+
+static void fill_options(struct ts_attach_options *options)
+{
+	const struct ts_config *config = ts_config();
+	memset(options, 0, sizeof(*options));
+	memcpy(options->group, config->group, sizeof(options->group));
+	options->ring_bytes = config->ring_bytes;
+	options->job = ts_identity_job();
+}
+
+static void postpone(enum ts_reason reason)
+{
+	uint64_t wait = ts_load_relaxed(&retry_wait);
+	wait = wait ? ts_min_u64(wait * 2, RETRY_MAX_NS) : RETRY_FIRST_NS;
+	ts_store_relaxed(&retry_wait, wait);
+	ts_store_relaxed(&retry_at, ts_now_ns() + wait);
+	ts_store_relaxed(&last_reason, reason);
+	ts_log(TS_LEVEL_INFO, "cannot share now (reason %u), working alone", (unsigned)reason);
+}
+
+static const struct ts_session *attach(enum ts_reason *ret_reason)
+{
+	struct ts_attach_options options;
+	enum ts_reason reason = TS_REASON_NO_STORE;
+	uint32_t free = 0;
+	*ret_reason = (enum ts_reason)ts_load_relaxed(&last_reason);
+	if (ts_now_ns() < ts_load_relaxed(&retry_at) || !ts_cas(&attaching, &free, 1))
+		return NULL;
+	if (ts_load_acquire(&current)) {
+		ts_store_release(&attaching, 0);
+		return &session; /* another thread was faster */
+	}
+	check_environment();
+	fill_options(&options);
+	if (ts_store_attach(&options, &session.store, &reason) < 0) {
+		postpone(reason);
+		*ret_reason = reason;
+		ts_store_release(&attaching, 0);
+		return NULL;
+	}
+	find_rows();
+	ts_store_relaxed(&retry_wait, 0);
+	/* Pairs with the loads of `current`: the session is complete. */
+	ts_store_release(&current, &session);
+	ts_store_release(&attaching, 0);
+	return &session;
+}
+
+/* Only the forking thread exists in the child, so nobody else is in here. */
+static const struct ts_session *rejoin(enum ts_reason *ret_reason)
+{
+	bool attached = ts_load_relaxed(&current) != NULL;
+	ts_identity_settle();
+	ts_store_relaxed(&attaching, 0);
+	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
+		ts_store_relaxed(&waiting.passed[i], 0);
+	for (uint32_t i = 0; i < TS_KIND_COUNT; i++)
+		ts_store_relaxed(&waiting.produced[i], 0);
+	if (!attached)
+		return attach(ret_reason);
+	if (ts_store_after_fork(session.store) == 0)
+		return &session;
+	ts_store_relaxed(&current, NULL);
+	ts_store_detach(session.store);
+	session.store = NULL;
+	postpone(TS_REASON_NO_MEMBER);
+	*ret_reason = TS_REASON_NO_MEMBER;
+	return NULL;
+}
+
+const struct ts_session *ts_session_enter(enum ts_reason *ret_reason)
+{
+	const struct ts_config *config = ts_config();
+	if (config->disable || config->ring_bytes == 0) {
+		*ret_reason = TS_REASON_DISABLED;
+		return NULL;
+	}
+	switch (ts_identity_check()) {
+	case TS_VFORK_CHILD:
+		*ret_reason = TS_REASON_VFORK;
+		return NULL;
+	case TS_FORK_CHILD:
+		return rejoin(ret_reason);
+	default:
+		break;
+	}
+	const struct ts_session *joined = ts_load_acquire(&current);
+	return joined ? joined : attach(ret_reason);
+}
+
+/* ---- counting --------------------------------------------------------------------------- */
+
+/* The ledger, unless there is none or it is a parent's that this fork child has not rejoined.
+ */
+static struct ts_ledger *ledger_of_session(void)
+{
+	const struct ts_session *joined = ts_load_acquire(&current);
+	return joined && !ts_identity_forked() ? ts_store_ledger(joined->store) : NULL;
+}
+
+void ts_session_count_pass(enum ts_reason reason)
+{
+	struct ts_ledger *ledger = ledger_of_session();
+	/* Between vfork and exec even a private counter would be the parent's. */
+	if (reason == TS_REASON_VFORK)
+		return;
+	if (!ledger) {
+		ts_add_relaxed(&waiting.passed[reason], 1);
+		return;
+	}
+	ts_add_relaxed(&ledger->passed[reason], 1);
+	ts_add_relaxed(&ts_ledger_job(ledger, session.job)->passed[reason], 1);
+}
+
+static void learn_cost(
+	struct ts_dataset_row *row, enum ts_kind kind, uint64_t bytes, uint64_t ns)
+{
+	uint64_t cost = ns * 1024 / ts_max_u64(bytes, 1024);
+	uint64_t old = ts_load_relaxed(&row->cost_ns_per_kib[kind]);
+	ts_store_relaxed(&row->cost_ns_per_kib[kind], old ? old - old / 8 + cost / 8 : cost);
+}
+
+void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns)
+{
+	struct ts_ledger *ledger = ledger_of_session();
+	if (!ledger) {
+		ts_add_relaxed(&waiting.produced[kind], 1);
+		return;
+	}
+	struct ts_dataset_row *row = ts_ledger_dataset(ledger, session.dataset);
+	ts_add_relaxed(&row->kinds[kind].produced, 1);
+	ts_add_relaxed(&ts_ledger_job(ledger, session.job)->kinds[kind].produced, 1);
+	if (produce_ns)
+		learn_cost(row, kind, bytes, produce_ns);
+}
+
+static void count_shared(struct ts_tally *tally, const struct ts_lease *lease)
+{
+	ts_add_relaxed(&tally->shared, 1);
+	ts_add_relaxed(&tally->shared_bytes, lease->bytes);
+	ts_add_relaxed(&tally->saved_ns, lease->produce_ns);
+}
+
+void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease)
+{
+	struct ts_ledger *ledger = ledger_of_session();
+	if (!ledger)
+		return;
+	count_shared(&ts_ledger_dataset(ledger, session.dataset)->kinds[kind], lease);
+	count_shared(&ts_ledger_job(ledger, session.job)->kinds[kind], lease);
+}
+
+uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes)
+{
+	struct ts_ledger *ledger = ledger_of_session();
+	uint64_t cost = 0;
+	if (ledger)
+		cost = ts_load_relaxed(
+			&ts_ledger_dataset(ledger, session.dataset)->cost_ns_per_kib[kind]);
+	/* Whatever is in there, keep the product far from overflow. */
+	cost = ts_min_u64(cost, DEADLINE_MAX_NS);
+	uint64_t kib = ts_min_u64(bytes / 1024 + 1, UINT64_C(1) << 24);
+	return ts_min_u64(ts_max_u64(4 * cost * kib, DEADLINE_MIN_NS), DEADLINE_MAX_NS);
+}
+
+/* ---- verify mode ------------------------------------------------------------------------ */
+
+bool ts_session_verify_this_hit(void)
+{
+	TS_THREAD_LOCAL uint64_t random;
+	uint32_t ppm = ts_config()->verify_ppm;
+	if (ppm == 0 || ppm >= 1000000)
+		return ppm != 0;
+	if (random == 0)
+		random = (ts_now_ns() << 20 ^ (uint64_t)getpid()) | 1;
+	/* Marsaglia's xorshift64: any choice of hits is as good as another. */
+	random ^= random << 13;
+	random ^= random >> 7;
+	random ^= random << 17;
+	return random % 1000000 < ppm;
+}
+
+void ts_session_count_verified(bool equal)
+{
+	struct ts_ledger *ledger = ledger_of_session();
+	if (!ledger)
+		return;
+	ts_add_relaxed(&ledger->verified, 1);
+	if (equal)
+		return;
+	ts_add_relaxed(&ledger->mismatched, 1);
+	ts_store_relaxed(&ts_ledger_dataset(ledger, session.dataset)->off, 1);
+	ts_log(TS_LEVEL_ERROR,
+		"a shared result of dataset %s differs from its own computation; "
+		"sharing is off for this dataset, please report this",
+		ts_config()->dataset);
+}
+
+bool ts_session_dataset_off(void)
+{
+	struct ts_ledger *ledger = ledger_of_session();
+	return ledger && ts_load_relaxed(&ts_ledger_dataset(ledger, session.dataset)->off) != 0;
+}
+
+/* ---- the end ---------------------------------------------------------------------------- */
+
+/* Workers may have used the store for this job and be gone: then we are the last one out. */
+static struct ts_session *join_to_leave(void)
+{
+	struct ts_attach_options options;
+	enum ts_reason reason;
+	if (!ts_summary_has_job(ts_config()->group, ts_identity_job()))
+		return NULL;
+	fill_options(&options);
+	if (ts_store_attach(&options, &session.store, &reason) < 0)
+		return NULL;
+	find_rows();
+	return &session;
+}
+
+static bool wants_summary(bool has_counts)
+{
+	const struct ts_config *config = ts_config();
+	if (!config->summary)
+		return false;
+	return config->summary_pid ? config->summary_pid == getpid() : has_counts;
+}
+
+void ts_session_finish(void)
+{
+	/* A fork child that never used the store has its parent's membership: not ours. */
+	const struct ts_config *config = ts_config();
+	if (config->disable || ts_identity_check() != TS_SAME_PROCESS)
+		return;
+	struct ts_session *joined = ts_load_acquire(&current);
+	/* Most processes that end here are shells and tools: ask the cheapest question first.
+	 */
+	if (!joined && !config->summary && !ts_summary_has_group(config->group))
+		return;
+	bool is_job = ts_identity_self() == ts_identity_job();
+	if (!joined && is_job)
+		joined = join_to_leave();
+	if (is_job && wants_summary(joined != NULL))
+		ts_summary_print(
+			joined ? ts_store_ledger(joined->store) : NULL, ts_identity_job());
+	ts_store_relaxed(&current, NULL);
+	if (joined)
+		ts_store_detach(joined->store);
+}

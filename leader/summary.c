@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* What a job shared, in one block on stderr when it ends. */
+#include "leader/summary.h"
+
+#include "leader/store_private.h"
+#include "shim/log.h"
+#include "shim/sys.h"
+
+#include <sys/mman.h>
+
+#define BLOCK_BYTES 2048u
+#define REASONS_MAX 5 /* lines about what was not shared */
+
+static const char *const reason_texts[] = {
+#define TS_X(name, id, text) text,
+	TS_REASONS(TS_X)
+#undef TS_X
+};
+
+static const char *const kind_texts[] = {
+#define TS_X(name, id, text) text,
+	TS_KINDS(TS_X)
+#undef TS_X
+};
+
+bool ts_summary_has_group(const char *group)
+{
+	char path[TS_PATH_BYTES];
+	struct stat found;
+	return ts_object_path(path, sizeof(path), group, "ring") == 0 &&
+	       ts_sys_stat(path, &found) == 0;
+}
+
+static bool has_row(struct ts_ledger *ledger, uint64_t id)
+{
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
+		if (ts_load_relaxed(&ts_ledger_job(ledger, i)->id) == id)
+			return true;
+	return false;
+}
+
+bool ts_summary_has_job(const char *group, uint64_t id)
+{
+	struct ts_object object = {.fd = -1};
+	if (!ts_summary_has_group(group) ||
+		ts_object_path(object.path, sizeof(object.path), group, "ledger") < 0 ||
+		ts_object_open(&object) < 0)
+		return false;
+	bool found = false;
+	if (object.bytes == TS_LEDGER_BYTES) {
+		void *map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ, MAP_SHARED,
+			ts_load_relaxed(&object.fd), 0);
+		if (map != MAP_FAILED) {
+			found = has_row(map, id);
+			munmap(map, TS_LEDGER_BYTES);
+		}
+	}
+	ts_object_close(&object);
+	return found;
+}
+
+struct block {
+	char text[BLOCK_BYTES];
+	size_t length;
+};
+
+static void line(struct block *block, const char *format, ...) TS_PRINTF(2, 3);
+
+static void line(struct block *block, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	block->length += ts_format_v(block->text + block->length,
+		sizeof(block->text) - block->length, format, arguments);
+	va_end(arguments);
+}
+
+static void put_kind(struct block *block, const struct ts_tally *tally, const char *text)
+{
+	unsigned long long produced = ts_load_relaxed(&tally->produced);
+	unsigned long long shared = ts_load_relaxed(&tally->shared);
+	unsigned long long saved_ms = ts_load_relaxed(&tally->saved_ns) / 1000000;
+	if (produced + shared == 0)
+		return;
+	line(block, "  %s: %llu worked out here, %llu taken from the ring (%llu %%)\n", text,
+		produced, shared, shared * 100 / (produced + shared));
+	line(block, "  CPU time saved: %llu.%u%u s\n", saved_ms / 1000,
+		(unsigned)(saved_ms / 100 % 10), (unsigned)(saved_ms / 10 % 10));
+}
+
+/* The most frequent reasons, largest first. */
+static void put_reasons(struct block *block, struct ts_job_row *row)
+{
+	uint64_t below = UINT64_MAX;
+	uint32_t last = 0;
+	for (int n = 0; n < REASONS_MAX; n++) {
+		uint32_t best = TS_REASON_COUNT;
+		uint64_t count = 0;
+		for (uint32_t i = 0; i < TS_REASON_COUNT; i++) {
+			uint64_t c = ts_load_relaxed(&row->passed[i]);
+			bool later = c < below || (c == below && i > last);
+			if (c > count && later) {
+				best = i;
+				count = c;
+			}
+		}
+		if (best == TS_REASON_COUNT)
+			return;
+		line(block, "  not shared %llu times: %s\n", (unsigned long long)count,
+			reason_texts[best]);
+		below = count;
+		last = best;
+	}
+}
+
+void ts_summary_print(struct ts_ledger *ledger, uint64_t id)
+{
+	struct block block = {.length = 0};
+	bool any = false;
+	line(&block, "tsshim: what this job shared\n");
+	for (uint32_t i = 0; ledger && i < TS_JOB_MAX; i++) {
+		struct ts_job_row *row = ts_ledger_job(ledger, i);
+		if (ts_load_relaxed(&row->id) != id)
+			continue;
+		any = true;
+		for (uint32_t kind = 0; kind < TS_KIND_COUNT; kind++)
+			put_kind(&block, &row->kinds[kind], kind_texts[kind]);
+		put_reasons(&block, row);
+		break;
+	}
+	if (!any)
+		line(&block, "  nothing: no call of this job could be shared\n");
+	(void)ts_sys_write(2, block.text, block.length);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* What a job shared, in one block on stderr when it ends. */
+#ifndef TS_LEADER_SUMMARY_H
+#define TS_LEADER_SUMMARY_H
+
+#include "leader/attach.h"
+#include "leader/ledger.h"
+
+/**
+ * Whether @group has a ring and a ledger in which job @id is counted: it was attached, or
+ * its workers were.  Two system calls where there is none.
+ */
+bool ts_summary_has_job(const char *group, uint64_t id);
+
+/** Whether anything at all exists under the group's name: one system call. */
+bool ts_summary_has_group(const char *group);
+
+/**
+ * Print the block for job @id in one write.  @ledger may be NULL: nothing was shared.
+ * Async-signal-safe.
+ */
+void ts_summary_print(struct ts_ledger *ledger, uint64_t id);
+
+#endif

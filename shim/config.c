@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/* Settings of this process, read from the environment by the rules of shim/options.h. */
+#include "shim/config.h"
+
+#include "shim/atomic.h"
+
+#include <string.h>
+
+extern char **environ;
+
+enum option_kind {
+	KIND_BOOL,
+	KIND_NAME,
+	KIND_DATASET,
+	KIND_SIZE,
+	KIND_PERCENT,
+	KIND_SUMMARY,
+	KIND_LEVEL
+};
+
+static const struct {
+	const char *environment;
+	const char *standard;
+	enum option_kind kind;
+} options[] = {
+#define TS_X(name, env, option, kind, standard, help) {env, standard, KIND_##kind},
+	TS_OPTIONS(TS_X)
+#undef TS_X
+};
+
+static const char *const environment_names[] = {
+#define TS_X(name, env, option, kind, standard, help) env,
+	TS_OPTIONS(TS_X)
+#undef TS_X
+		NULL,
+};
+
+static const char *const levels[] = {"error", "warn", "info", "debug"};
+
+/* Reads digits; returns how many, 0 when there are none or the number is too large. */
+static size_t read_number(const char *text, uint64_t *ret_value)
+{
+	uint64_t value = 0;
+	size_t length = 0;
+	for (; text[length] >= '0' && text[length] <= '9'; length++) {
+		uint64_t digit = (uint64_t)(text[length] - '0');
+		if (value > (UINT64_MAX - digit) / 10)
+			return 0;
+		value = value * 10 + digit;
+	}
+	if (length)
+		*ret_value = value;
+	return length;
+}
+
+static int parse_bool(const char *value, bool *ret_flag)
+{
+	if ((value[0] != '0' && value[0] != '1') || value[1] != '\0')
+		return -EINVAL;
+	*ret_flag = value[0] == '1';
+	return 0;
+}
+
+static bool is_name_character(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '-' || c == '.';
+}
+
+/* @end is where the name must stop: the end of the text, or '='. */
+static int parse_name(const char *value, char stop, char *ret_name, const char **ret_rest)
+{
+	size_t length = 0;
+	while (is_name_character(value[length]))
+		length++;
+	if (length == 0 || length > TS_NAME_MAX || value[0] == '.')
+		return -EINVAL;
+	if (value[length] != '\0' && value[length] != stop)
+		return -EINVAL;
+	memcpy(ret_name, value, length);
+	ret_name[length] = '\0';
+	*ret_rest = value + length;
+	return 0;
+}
+
+static int parse_group(const char *value, char *ret_name)
+{
+	const char *rest;
+	return parse_name(value, '\0', ret_name, &rest);
+}
+
+static int parse_dataset(const char *value, struct ts_config *config)
+{
+	char name[TS_NAME_MAX + 1];
+	const char *rest;
+	int r = parse_name(value, '=', name, &rest);
+	if (r < 0)
+		return r;
+	if (*rest == '=' && rest[1] == '\0')
+		return -EINVAL;
+	memcpy(config->dataset, name, sizeof(name));
+	config->dataset_dir = *rest == '=' ? rest + 1 : NULL;
+	return 0;
+}
+
+static int parse_size(const char *value, uint64_t *ret_bytes)
+{
+	static const char units[] = "KMGT";
+	uint64_t bytes;
+	size_t length = read_number(value, &bytes);
+	if (length == 0)
+		return -EINVAL;
+	const char *unit = value + length;
+	if (*unit != '\0') {
+		const char *found = strchr(units, *unit);
+		unsigned shift = found ? 10u * (unsigned)(found - units + 1) : 0;
+		if (!found || unit[1] != '\0' || bytes > UINT64_MAX >> shift)
+			return -EINVAL;
+		bytes <<= shift;
+	}
+	*ret_bytes = bytes;
+	return 0;
+}
+
+/* Per cent with up to four decimals, as parts per million. */
+static int parse_percent(const char *value, uint32_t *ret_ppm)
+{
+	uint64_t whole, ppm;
+	size_t length = read_number(value, &whole);
+	if (length == 0 || whole > 100)
+		return -EINVAL;
+	ppm = whole * 10000;
+	if (value[length] == '.') {
+		uint64_t scale = 1000;
+		for (length++; value[length] >= '0' && value[length] <= '9'; length++) {
+			if (scale == 0)
+				return -EINVAL;
+			ppm += (uint64_t)(value[length] - '0') * scale;
+			scale /= 10;
+		}
+		if (value[length - 1] == '.')
+			return -EINVAL;
+	}
+	if (value[length] != '\0' || ppm > 1000000)
+		return -EINVAL;
+	*ret_ppm = (uint32_t)ppm;
+	return 0;
+}
+
+/* 0, 1, or pid:<n>, which tsrun sets for the process it becomes. */
+static int parse_summary(const char *value, struct ts_config *config)
+{
+	uint64_t pid = 0;
+	bool summary = true;
+	if (strncmp(value, "pid:", 4) == 0) {
+		size_t length = read_number(value + 4, &pid);
+		if (length == 0 || value[4 + length] != '\0' || pid == 0 || pid > INT32_MAX)
+			return -EINVAL;
+	} else if (parse_bool(value, &summary) < 0) {
+		return -EINVAL;
+	}
+	config->summary = summary;
+	config->summary_pid = (int32_t)pid;
+	return 0;
+}
+
+static int parse_level(const char *value, enum ts_level *ret_level)
+{
+	for (unsigned i = 0; i < TS_ARRAY_SIZE(levels); i++) {
+		if (strcmp(value, levels[i]) != 0)
+			continue;
+		*ret_level = (enum ts_level)i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+int ts_config_set(struct ts_config *config, enum ts_option option, const char *value)
+{
+	switch (option) {
+	case TS_OPTION_DISABLE:
+		return parse_bool(value, &config->disable);
+	case TS_OPTION_GROUP:
+		return parse_group(value, config->group);
+	case TS_OPTION_DATASET:
+		return parse_dataset(value, config);
+	case TS_OPTION_RING:
+		return parse_size(value, &config->ring_bytes);
+	case TS_OPTION_VERIFY:
+		return parse_percent(value, &config->verify_ppm);
+	case TS_OPTION_SUMMARY:
+		return parse_summary(value, config);
+	case TS_OPTION_DEBUG:
+		return parse_level(value, &config->debug);
+	default:
+		return -EINVAL;
+	}
+}
+
+void ts_config_init(struct ts_config *config)
+{
+	memset(config, 0, sizeof(*config));
+	for (int i = 0; i < TS_OPTION_COUNT; i++)
+		(void)ts_config_set(config, (enum ts_option)i, options[i].standard);
+}
+
+const char *ts_config_expect(enum ts_option option)
+{
+	switch (options[option].kind) {
+	case KIND_BOOL:
+		return "0 or 1";
+	case KIND_NAME:
+		return "up to 64 letters, digits, '_', '-' or '.' (not first)";
+	case KIND_DATASET:
+		return "NAME or NAME=DIR";
+	case KIND_SIZE:
+		return "a size such as 512M or 4G";
+	case KIND_PERCENT:
+		return "a number from 0 to 100 with up to four decimals";
+	case KIND_SUMMARY:
+		return "0 or 1";
+	default:
+		return "error, warn, info or debug";
+	}
+}
+
+/* Looks up one "NAME=value" of the environment. */
+static void load_one(struct ts_config *config, const char *entry,
+	void (*complain)(enum ts_option, const char *, const char *, const char *))
+{
+	char name[64];
+	const char *equals = strchr(entry, '=');
+	size_t length = equals ? (size_t)(equals - entry) : 0;
+	if (length == 0 || length >= sizeof(name) || strncmp(entry, "TSSHIM_", 7) != 0 ||
+		strncmp(entry, "TSSHIM_TEST_", 12) == 0)
+		return;
+	memcpy(name, entry, length);
+	name[length] = '\0';
+	for (int i = 0; i < TS_OPTION_COUNT; i++) {
+		if (strcmp(name, options[i].environment) != 0)
+			continue;
+		if (ts_config_set(config, (enum ts_option)i, equals + 1) < 0 && complain)
+			complain((enum ts_option)i, name, equals + 1, NULL);
+		return;
+	}
+	if (complain)
+		complain(TS_OPTION_COUNT, name, equals + 1,
+			ts_config_nearest(name, environment_names));
+}
+
+void ts_config_load(struct ts_config *config, char *const *env,
+	void (*complain)(enum ts_option option, const char *name, const char *value,
+		const char *suggestion))
+{
+	ts_config_init(config);
+	for (; env && *env; env++)
+		load_one(config, *env, complain);
+}
+
+/* Edit distance with transpositions (optimal string alignment), three rows. */
+static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+	unsigned rows[3][TS_NAME_MAX + 1];
+	for (size_t j = 0; j <= b_length; j++)
+		rows[0][j] = (unsigned)j;
+	for (size_t i = 1; i <= a_length; i++) {
+		unsigned *row = rows[i % 3];
+		const unsigned *last = rows[(i + 2) % 3], *older = rows[(i + 1) % 3];
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= b_length; j++) {
+			unsigned best = last[j - 1] + (a[i - 1] != b[j - 1]);
+			best = last[j] + 1 < best ? last[j] + 1 : best;
+			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				best = older[j - 2] + 1 < best ? older[j - 2] + 1 : best;
+			row[j] = best;
+		}
+	}
+	return rows[a_length % 3][b_length];
+}
+
+const char *ts_config_nearest(const char *word, const char *const *candidates)
+{
+	const char *nearest = NULL;
+	size_t length = strlen(word);
+	/* A third of the letters wrong is another word, not a typing mistake. */
+	unsigned best = (unsigned)(length / 3) + 1;
+	if (length > TS_NAME_MAX)
+		return NULL;
+	for (; *candidates; candidates++) {
+		size_t candidate_length = strlen(*candidates);
+		if (candidate_length == 0 || candidate_length > TS_NAME_MAX)
+			continue;
+		unsigned d = distance(word, length, *candidates, candidate_length);
+		if (d < best) {
+			best = d;
+			nearest = *candidates;
+		}
+	}
+	return nearest;
+}
+
+const struct ts_config *ts_config(void)
+{
+	static struct ts_config config;
+	static _Atomic int loaded;
+	/* Two threads may both load the same values; the pointer into the environment is the
+	 * same too.  Pairs with the release below. */
+	if (TS_UNLIKELY(!ts_load_acquire(&loaded))) {
+		struct ts_config fresh;
+		ts_config_load(&fresh, environ, NULL);
+		config = fresh;
+		ts_store_release(&loaded, 1);
+	}
+	return &config;
+}

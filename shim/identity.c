@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* Who this process is: itself, its job, and whether it still is who it was. */
+#include "shim/identity.h"
+
+#include "shim/atomic.h"
+#include "shim/log.h"
+#include "shim/sys.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define START_BITS ((UINT64_C(1) << 40) - 1)
+
+/* Levels walked up from a multiprocessing child: forkserver, then its parent, and spare. */
+#define ANCESTORS_MAX 8
+
+/* Set to 1 by ts_identity_settle(); the kernel wipes the page in a fork child. */
+static _Atomic uint32_t *sentinel;
+static _Atomic uint32_t sentinel_without_wipe = 1;
+static _Atomic pid_t settled_pid;
+/* The process that the program was started in; fork children remember their ancestor. */
+static _Atomic pid_t origin_pid;
+static _Atomic uint64_t self_id, job_id;
+
+uint64_t ts_process_id(pid_t pid, bool zombie_is_gone)
+{
+	char path[32], text[1024];
+	if (pid <= 0)
+		return 0;
+	ts_format(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (ts_sys_read_file(path, text, sizeof(text)) < 0) {
+		int r = ts_sys_kill(pid, 0);
+		return r == 0 || r == -EPERM ? (uint64_t)pid : 0;
+	}
+	/* The name in parentheses may hold anything: fields count from behind the last ')'. */
+	const char *at = strrchr(text, ')');
+	if (!at || at[1] != ' ')
+		return 0;
+	at += 2;
+	if (zombie_is_gone && (*at == 'Z' || *at == 'X'))
+		return 0;
+	/* proc(5): state is field 3, starttime field 22. */
+	for (int field = 3; field < 22; field++) {
+		at = strchr(at, ' ');
+		if (!at)
+			return 0;
+		at++;
+	}
+	uint64_t start = 0;
+	while (*at >= '0' && *at <= '9')
+		start = start * 10 + (uint64_t)(*at++ - '0');
+	return (start & START_BITS) << 24 | (uint64_t)pid;
+}
+
+/* The parent's pid; 0 when it cannot be read. */
+static pid_t parent_of(pid_t pid)
+{
+	char path[32], text[1024];
+	ts_format(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (ts_sys_read_file(path, text, sizeof(text)) < 0)
+		return 0;
+	const char *at = strrchr(text, ')');
+	if (!at || strlen(at) < 4)
+		return 0;
+	pid_t parent = 0;
+	for (at += 4; *at >= '0' && *at <= '9'; at++)
+		parent = parent * 10 + (*at - '0');
+	return parent;
+}
+
+/*
+ * Whether @pid was started by Python's multiprocessing to work for its parent.  The command
+ * lines are those of CPython's Lib/multiprocessing: spawn.py get_command_line(),
+ * forkserver.py, resource_tracker.py.
+ */
+static bool is_multiprocessing_child(pid_t pid)
+{
+	static const char *const marks[] = {"--multiprocessing-fork", "multiprocessing.spawn",
+		"multiprocessing.forkserver", "multiprocessing.resource_tracker"};
+	char path[32], text[2048];
+	ts_format(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	int length = ts_sys_read_file(path, text, sizeof(text));
+	for (int i = 0; i < length; i++)
+		if (text[i] == '\0')
+			text[i] = ' ';
+	for (size_t i = 0; length > 0 && i < TS_ARRAY_SIZE(marks); i++)
+		if (strstr(text, marks[i]))
+			return true;
+	return false;
+}
+
+static uint64_t find_job(void)
+{
+	pid_t pid = ts_load_relaxed(&origin_pid);
+	for (int i = 0; i < ANCESTORS_MAX && is_multiprocessing_child(pid); i++) {
+		pid_t parent = parent_of(pid);
+		if (parent <= 1)
+			break;
+		pid = parent;
+	}
+	uint64_t id = ts_process_id(pid, false);
+	return id ? id : ts_identity_self();
+}
+
+/* Async-signal-safe: plain stores.  The job stays the parent's. */
+static void forget_at_fork(void)
+{
+	ts_store_relaxed(&sentinel_without_wipe, 0);
+	ts_store_relaxed(&self_id, 0);
+}
+
+void ts_identity_init(void)
+{
+	void *page = mmap(NULL, TS_PAGE_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page != MAP_FAILED) {
+		if (madvise(page, TS_PAGE_BYTES, MADV_WIPEONFORK) == 0)
+			sentinel = page;
+		else
+			munmap(page, TS_PAGE_BYTES);
+	}
+	(void)pthread_atfork(NULL, NULL, forget_at_fork);
+	ts_store_relaxed(&origin_pid, getpid());
+	ts_identity_settle();
+}
+
+void ts_identity_settle(void)
+{
+	ts_store_relaxed(&settled_pid, getpid());
+	ts_store_relaxed(&self_id, 0);
+	ts_store_relaxed(&sentinel_without_wipe, 1);
+	if (sentinel)
+		ts_store_release(sentinel, 1);
+}
+
+bool ts_identity_forked(void)
+{
+	if (sentinel)
+		return ts_load_relaxed(sentinel) == 0;
+	return ts_load_relaxed(&sentinel_without_wipe) == 0;
+}
+
+enum ts_continuity ts_identity_check(void)
+{
+	if (ts_identity_forked())
+		return TS_FORK_CHILD;
+	return getpid() == ts_load_relaxed(&settled_pid) ? TS_SAME_PROCESS : TS_VFORK_CHILD;
+}
+
+uint64_t ts_identity_self(void)
+{
+	uint64_t id = ts_load_relaxed(&self_id);
+	if (id == 0) {
+		id = ts_process_id(getpid(), false);
+		ts_store_relaxed(&self_id, id);
+	}
+	return id;
+}
+
+uint64_t ts_identity_job(void)
+{
+	uint64_t id = ts_load_relaxed(&job_id);
+	if (id == 0) {
+		id = find_job();
+		ts_store_relaxed(&job_id, id);
+	}
+	return id;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* System calls, past the C library's newer names and other preloads' hooks. */
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* syscall(3) reports through errno, which the host must not see change. */
+#define CALL(...)                                   \
+	({                                          \
+		int saved_errno = errno;            \
+		long result = syscall(__VA_ARGS__); \
+		if (result < 0)                     \
+			result = -errno;            \
+		errno = saved_errno;                \
+		result;                             \
+	})
+
+int ts_sys_open(const char *path, int flags, unsigned mode)
+{
+	return (int)CALL(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int ts_sys_close(int fd)
+{
+	return (int)CALL(SYS_close, fd);
+}
+
+int ts_sys_fstat(int fd, struct stat *ret_stat)
+{
+	/* The kernel's structure is glibc's on the targets we build for. */
+	return (int)CALL(SYS_newfstatat, fd, "", ret_stat, AT_EMPTY_PATH);
+}
+
+int ts_sys_stat(const char *path, struct stat *ret_stat)
+{
+	return (int)CALL(SYS_newfstatat, AT_FDCWD, path, ret_stat, 0);
+}
+
+int64_t ts_sys_read(int fd, void *buffer, size_t bytes)
+{
+	return CALL(SYS_read, fd, buffer, bytes);
+}
+
+int64_t ts_sys_write(int fd, const void *buffer, size_t bytes)
+{
+	return CALL(SYS_write, fd, buffer, bytes);
+}
+
+int ts_sys_unlink(const char *path)
+{
+	return (int)CALL(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+int ts_sys_link(const char *from, const char *to)
+{
+	return (int)CALL(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int ts_sys_fallocate(int fd, uint64_t offset, uint64_t bytes)
+{
+	return (int)CALL(SYS_fallocate, fd, 0, (off_t)offset, (off_t)bytes);
+}
+
+int ts_sys_ftruncate(int fd, uint64_t bytes)
+{
+	return (int)CALL(SYS_ftruncate, fd, (off_t)bytes);
+}
+
+int ts_sys_fcntl(int fd, int command, void *argument)
+{
+	return (int)CALL(SYS_fcntl, fd, command, argument);
+}
+
+int ts_sys_kill(int pid, int signal)
+{
+	return (int)CALL(SYS_kill, pid, signal);
+}
+
+int ts_sys_free_bytes(int fd, uint64_t *ret_bytes)
+{
+	struct statfs fs;
+	long r = CALL(SYS_fstatfs, fd, &fs);
+	if (r < 0)
+		return (int)r;
+	*ret_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+	return 0;
+}
+
+int ts_sys_futex_wait(const volatile void *word, uint32_t expected, uint64_t timeout_ns)
+{
+	struct timespec timeout = {
+		.tv_sec = (time_t)(timeout_ns / 1000000000u),
+		.tv_nsec = (long)(timeout_ns % 1000000000u),
+	};
+	return (int)CALL(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0);
+}
+
+void ts_sys_futex_wake(const volatile void *word)
+{
+	(void)CALL(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+int ts_sys_read_file(const char *path, char *buffer, size_t bytes)
+{
+	size_t length = 0;
+	int fd = ts_sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	while (length + 1 < bytes) {
+		int64_t n = ts_sys_read(fd, buffer + length, bytes - 1 - length);
+		if (n == -EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		length += (size_t)n;
+	}
+	ts_sys_close(fd);
+	buffer[length] = '\0';
+	return (int)length;
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+	/* Cannot fail for these clocks; through the vDSO where there is one. */
+	(void)clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t ts_now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t ts_thread_cpu_ns(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
