@@ -6,6 +6,7 @@
 #include "shim/log.h"
 #include "shim/sys.h"
 
+#include <stdarg.h>
 #include <sys/mman.h>
 
 #define BLOCK_BYTES 2048u
