@@ -22,29 +22,6 @@
 /* Times the ledger may be replaced under our hands before we give up. */
 #define BOOK_TRIES 4
 
-/* ---- scope --------------------------------------------------------------------------------
- */
-
-/* Errors: -EXDEV made on another boot or in another namespace; -EPERM by another user. */
-static int check_scope(const struct ts_scope *mine, uint32_t uid, const uint8_t *boot_id,
-	uint64_t user_ns, uint64_t pid_ns)
-{
-	if (uid != mine->uid)
-		return -EPERM;
-	if (memcmp(boot_id, mine->boot_id, sizeof(mine->boot_id)) != 0 ||
-		user_ns != mine->user_ns || pid_ns != mine->pid_ns)
-		return -EXDEV;
-	return 0;
-}
-
-/* Read the first @bytes of @fd. Errors: -EBADMSG the object is shorter. */
-static int read_start(int fd, void *buffer, size_t bytes)
-{
-	ssize_t r = pread(fd, buffer, bytes, 0);
-
-	return r == (ssize_t)bytes ? 0 : -EBADMSG;
-}
-
 /* ---- ledger -------------------------------------------------------------------------------
  */
 
@@ -66,7 +43,7 @@ static void fill_ledger(void *context, void *start)
 static int check_ledger(const struct ts_scope *scope, struct ts_object *book)
 {
 	struct ts_ledger head;
-	int r = read_start(ts_load_relaxed(&book->fd), &head, sizeof(head));
+	int r = ts_object_read_start(ts_load_relaxed(&book->fd), &head, sizeof(head));
 
 	if (r < 0)
 		return r;
@@ -77,7 +54,7 @@ static int check_ledger(const struct ts_scope *scope, struct ts_object *book)
 	if (book->bytes != TS_LEDGER_BYTES ||
 		head.check != ts_hash64(&head, offsetof(struct ts_ledger, check)))
 		return -EBADMSG;
-	return check_scope(scope, head.uid, head.boot_id, head.user_ns, head.pid_ns);
+	return ts_scope_check(scope, head.uid, head.boot_id, head.user_ns, head.pid_ns);
 }
 
 static int map_ledger(struct ts_object *book, struct ts_ledger **ret_ledger)
@@ -163,138 +140,8 @@ static int enter_ledger(struct ts_store *store)
 	return -EAGAIN;
 }
 
-/* ---- ring ---------------------------------------------------------------------------------
- */
-
-static void fill_ring(void *context, void *start)
-{
-	const struct ts_store *store = context;
-	struct ts_ring_header *header = start;
-
-	header->magic = TS_RING_MAGIC;
-	header->abi_major = TS_ABI_MAJOR;
-	header->abi_minor = TS_ABI_MINOR;
-	header->header_bytes = sizeof(*header);
-	header->uid = store->scope.uid;
-	memcpy(header->boot_id, store->scope.boot_id, sizeof(header->boot_id));
-	header->user_ns = store->scope.user_ns;
-	header->pid_ns = store->scope.pid_ns;
-	header->total_bytes = store->shape.total_bytes;
-	header->members_at = store->shape.members_at;
-	header->segments_at = store->shape.segments_at;
-	header->directory_at = store->shape.directory_at;
-	header->data_at = store->shape.data_at;
-	header->segment_bytes = store->shape.segment_bytes;
-	header->member_count = TS_MEMBER_MAX;
-	header->segment_count = store->shape.segment_count;
-	header->set_count = store->shape.set_count;
-	header->check = ts_hash64(header, offsetof(struct ts_ring_header, check));
-}
-
-static bool is_power(uint64_t value)
-{
-	return value != 0 && (value & (value - 1)) == 0;
-}
-
-/* Everything the header says must follow from three sizes, which must be within bounds. */
-static int check_shape(const struct ts_ring_header *header, struct ts_shape *ret_shape)
-{
-	struct ts_shape shape = {.segment_bytes = header->segment_bytes,
-		.segment_count = header->segment_count,
-		.set_count = header->set_count};
-
-	if (!is_power(shape.segment_bytes) || shape.segment_bytes < (1u << 20) ||
-		shape.segment_bytes > (1u << 26) || shape.segment_count == 0 ||
-		shape.segment_count > TS_SEGMENT_MAX || !is_power(shape.set_count) ||
-		shape.set_count > (1u << 20) || header->member_count != TS_MEMBER_MAX)
-		return -EBADMSG;
-	ts_limits_offsets(&shape);
-	if (header->members_at != shape.members_at ||
-		header->segments_at != shape.segments_at ||
-		header->directory_at != shape.directory_at ||
-		header->data_at != shape.data_at || header->total_bytes != shape.total_bytes)
-		return -EBADMSG;
-	*ret_shape = shape;
-	return 0;
-}
-
-static int check_ring(
-	const struct ts_scope *scope, struct ts_object *ring, struct ts_shape *ret)
-{
-	struct ts_ring_header head;
-	struct ts_shape shape;
-	int r = read_start(ts_load_relaxed(&ring->fd), &head, sizeof(head));
-
-	if (r < 0)
-		return r;
-	if (head.magic != TS_RING_MAGIC)
-		return -EBADMSG;
-	if (head.abi_major != TS_ABI_MAJOR || head.header_bytes != sizeof(head))
-		return -EPROTO;
-	if (head.check != ts_hash64(&head, offsetof(struct ts_ring_header, check)))
-		return -EBADMSG;
-	r = check_scope(scope, head.uid, head.boot_id, head.user_ns, head.pid_ns);
-	if (r == 0)
-		r = check_shape(&head, &shape);
-	if (r == 0 && ring->bytes != shape.total_bytes)
-		r = -EBADMSG;
-	if (r == 0 && shape.total_bytes > ts_limits_address_space())
-		r = -ENOSPC;
-	if (r == 0)
-		*ret = shape;
-	return r;
-}
-
-static void unmap_ring(struct ts_store *store)
-{
-	if (store->header)
-		munmap(store->header, store->shape.data_at);
-	if (store->data)
-		munmap((void *)store->data, store->shape.total_bytes - store->shape.data_at);
-	store->header = NULL;
-	store->data = NULL;
-}
-
-static int map_ring(struct ts_store *store)
-{
-	const struct ts_shape *shape = &store->shape;
-	int fd = ts_load_relaxed(&store->ring.fd);
-	uint64_t bytes = shape->total_bytes - shape->data_at;
-	char *control = mmap(NULL, shape->data_at, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (control == MAP_FAILED)
-		return -ENOMEM;
-	store->header = (struct ts_ring_header *)control;
-	store->members = (struct ts_member *)(control + shape->members_at);
-	store->segments = (struct ts_segment *)(control + shape->segments_at);
-	store->entries = (struct ts_entry *)(control + shape->directory_at);
-	void *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)shape->data_at);
-	if (data == MAP_FAILED) {
-		unmap_ring(store);
-		return -ENOMEM;
-	}
-	store->data = data;
-	/* The ring is no part of a crashed host's story, and large. */
-	madvise(control, shape->data_at, MADV_DONTDUMP);
-	madvise(data, bytes, MADV_DONTDUMP);
-	return 0;
-}
-
-static int make_ring(struct ts_store *store, uint64_t wanted)
-{
-	uint64_t limit = ts_limits_machine(ts_load_relaxed(&store->book.fd), 0);
-	int r = ts_limits_shape(ts_min_u64(wanted, limit), &store->shape);
-
-	if (r == 0)
-		r = ts_object_make(&store->ring, store->shape.total_bytes, store->shape.data_at,
-			fill_ring, store);
-	if (r < 0)
-		return r;
-	r = map_ring(store);
-	if (r < 0)
-		ts_object_close(&store->ring);
-	return r;
-}
+/* ---- ring
+ * ------------------------------------------------------------------------------------- */
 
 /*
  * Whether a job of the ledger other than this process is alive.  Our own row must not keep
@@ -318,12 +165,12 @@ static int open_ring(struct ts_store *store, uint64_t wanted)
 	int r = ts_object_open(&store->ring);
 
 	if (r == -ENOENT)
-		return make_ring(store, wanted);
+		return ts_ring_make(store, wanted);
 	if (r < 0)
 		return r;
-	r = check_ring(&store->scope, &store->ring, &store->shape);
+	r = ts_ring_check(&store->scope, &store->ring, &store->shape);
 	if (r == 0)
-		r = map_ring(store);
+		r = ts_ring_map(store);
 	if (r < 0) {
 		ts_object_close(&store->ring);
 		return r;
@@ -331,9 +178,9 @@ static int open_ring(struct ts_store *store, uint64_t wanted)
 	if (ts_member_any_alive(store) || is_job_alive(store))
 		return 0;
 	ts_sys_unlink(store->ring.path);
-	unmap_ring(store);
+	ts_ring_unmap(store);
 	ts_object_close(&store->ring);
-	return make_ring(store, wanted);
+	return ts_ring_make(store, wanted);
 }
 
 /* ---- attach and detach --------------------------------------------------------------------
@@ -367,7 +214,7 @@ static void destroy(struct ts_store *store)
 {
 	if (store->header)
 		ts_segment_unmap_windows(store);
-	unmap_ring(store);
+	ts_ring_unmap(store);
 	ts_object_close(&store->ring);
 	close_ledger(&store->book, store->ledger);
 	munmap(store, sizeof(*store));

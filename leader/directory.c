@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The directory: finding a record, pinning it, claiming the right to make it, waiting. */
+/* The directory: finding a record, pinning it, claiming the right to make it. */
 #include "leader/store_private.h"
 #include "leader/words.h"
 #include "shim/hash.h"
@@ -7,23 +7,15 @@
 
 #include <string.h>
 
-/* A dead owner is noticed that fast; shorter slices would only cost system calls. */
-#define WAIT_SLICE_NS UINT64_C(5000000)
-
 /* Tries at an entry that others change at the same moment. */
 #define TAKE_TRIES 8
-
-static uint32_t tag_of(const struct ts_key *key)
-{
-	return (uint32_t)(key->hi >> 32);
-}
 
 static uint32_t first_way(const struct ts_store *store, const struct ts_key *key)
 {
 	return (uint32_t)(key->lo & (store->shape.set_count - 1)) * TS_WAYS;
 }
 
-static void pass(struct ts_take *take, enum ts_reason reason)
+void ts_take_give_pass(struct ts_take *take, enum ts_reason reason)
 {
 	*take = (struct ts_take){.verdict = TS_PASS, .reason = reason};
 }
@@ -168,7 +160,8 @@ static int choose_victim(
 		/* Starting anywhere spreads evictions among equals. */
 		uint32_t at = first + (spread + i) % TS_WAYS;
 		uint64_t word = ts_load_acquire(&store->entries[at].word), age;
-		enum rank rank = rank_of(store, &store->entries[at], word, tag_of(key), &age);
+		enum rank rank =
+			rank_of(store, &store->entries[at], word, ts_key_tag(key), &age);
 		if (rank > worst || rank > best || (rank == best && age >= best_age))
 			continue;
 		if (rank == RANK_NEVER)
@@ -208,7 +201,7 @@ bool ts_entry_is_claimed(const struct ts_entry *entry, uint64_t word)
 	return ((ts_load_acquire(&entry->word) ^ word) & ~TS_ENTRY_WAITED) == 0;
 }
 
-static void give_claim(struct ts_take *take, const struct ts_key *key, uint32_t entry,
+void ts_take_give_claim(struct ts_take *take, const struct ts_key *key, uint32_t entry,
 	uint64_t word, uint32_t dataset, enum ts_kind kind)
 {
 	*take = (struct ts_take){.verdict = TS_CLAIM, .entry = entry, .word = word};
@@ -225,12 +218,11 @@ static void give_claim(struct ts_take *take, const struct ts_key *key, uint32_t 
 static void give_busy(struct ts_take *take, const struct ts_key *key, uint32_t entry,
 	uint64_t word, uint32_t dataset, enum ts_kind kind)
 {
-	give_claim(take, key, entry, word, dataset, kind);
+	ts_take_give_claim(take, key, entry, word, dataset, kind);
 	take->verdict = TS_BUSY;
 }
 
-/* Replace the entry word @old by a new tenure of ours. */
-static bool begin_tenure(struct ts_store *store, uint32_t at, uint64_t old,
+bool ts_entry_begin(struct ts_store *store, uint32_t at, uint64_t old,
 	enum ts_entry_state state, uint32_t tag, uint64_t *ret_word)
 {
 	uint64_t mine = ts_entry_pack(
@@ -250,8 +242,8 @@ static void make_ghost(struct ts_store *store, const struct ts_key *key)
 	int way = choose_victim(store, key, RANK_GHOST, &word);
 
 	/* Ghosts never push out records: other datasets may be captured. */
-	if (way >= 0 &&
-		begin_tenure(store, (uint32_t)way, word, TS_ENTRY_GHOST, tag_of(key), &word))
+	if (way >= 0 && ts_entry_begin(store, (uint32_t)way, word, TS_ENTRY_GHOST,
+				ts_key_tag(key), &word))
 		TS_KILLPOINT(take_ghost);
 }
 
@@ -276,7 +268,7 @@ struct findings {
 static int find(struct ts_store *store, const struct ts_key *key, uint32_t skip,
 	struct findings *found, struct ts_lease *ret_lease)
 {
-	uint32_t first = first_way(store, key), tag = tag_of(key);
+	uint32_t first = first_way(store, key), tag = ts_key_tag(key);
 
 	*found = (struct findings){.busy = -1, .ghost = -1};
 	for (uint32_t at = first; at < first + TS_WAYS; at++) {
@@ -342,7 +334,7 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 		ts_demand_taken(row);
 		return true;
 	}
-	pass(take, r == -EBUSY ? TS_REASON_NO_LEASE : TS_REASON_ALONE);
+	ts_take_give_pass(take, r == -EBUSY ? TS_REASON_NO_LEASE : TS_REASON_ALONE);
 	if (r == -EBUSY)
 		return true;
 	if (found.busy >= 0) {
@@ -357,13 +349,13 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 	if (!capture)
 		return true;
 	int way = choose_victim(store, key, RANK_ORPHAN, &word);
-	pass(take, TS_REASON_DIRECTORY_BUSY);
+	ts_take_give_pass(take, TS_REASON_DIRECTORY_BUSY);
 	if (way < 0)
 		return true;
-	if (!begin_tenure(store, (uint32_t)way, word, TS_ENTRY_CLAIM, tag_of(key), &word))
+	if (!ts_entry_begin(store, (uint32_t)way, word, TS_ENTRY_CLAIM, ts_key_tag(key), &word))
 		return false;
 	TS_KILLPOINT(take_claim);
-	give_claim(take, key, (uint32_t)way, word, dataset, kind);
+	ts_take_give_claim(take, key, (uint32_t)way, word, dataset, kind);
 	settle_claim(store, key, row, take);
 	return true;
 }
@@ -372,82 +364,15 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 	enum ts_kind kind, struct ts_take *ret_take)
 {
 	if (store->member < 0) {
-		pass(ret_take, TS_REASON_NO_STORE);
+		ts_take_give_pass(ret_take, TS_REASON_NO_STORE);
 		return;
 	}
 	if (ts_load_relaxed(&ts_demand_row(store, dataset)->off)) {
-		pass(ret_take, TS_REASON_DATASET_OFF);
+		ts_take_give_pass(ret_take, TS_REASON_DATASET_OFF);
 		return;
 	}
 	for (int i = 0; i < TAKE_TRIES; i++) {
 		if (try_take(store, key, dataset, kind, ret_take))
 			return;
-	}
-}
-
-/* ---- waiting ------------------------------------------------------------------------------
- */
-
-/* Sleep at most one slice. False when the claim has ended meanwhile. */
-static bool sleep_on(struct ts_entry *entry, uint64_t word, uint64_t timeout_ns)
-{
-	uint64_t plain = word & ~TS_ENTRY_WAITED, waited = word | TS_ENTRY_WAITED;
-	uint64_t seen = plain;
-
-	if (!ts_cas(&entry->word, &seen, waited) && seen != waited)
-		return false;
-	TS_KILLPOINT(wait_sleep);
-	/* The kernel compares the low half: state, waited, owner and generation. */
-	ts_sys_futex_wait(
-		&entry->word, (uint32_t)waited, ts_min_u64(timeout_ns, WAIT_SLICE_NS));
-	return ts_entry_is_claimed(entry, word);
-}
-
-/* Move the right to produce from the claim @take waits for to us; never any memory. */
-static bool take_over(struct ts_store *store, const struct ts_key *key, struct ts_take *take)
-{
-	uint64_t word = take->word & ~TS_ENTRY_WAITED;
-	uint32_t at = take->entry;
-
-	if (!begin_tenure(
-		    store, at, word | TS_ENTRY_WAITED, TS_ENTRY_CLAIM, tag_of(key), &word) &&
-		!begin_tenure(store, at, word, TS_ENTRY_CLAIM, tag_of(key), &word))
-		return false;
-	TS_KILLPOINT(wait_takeover);
-	give_claim(take, key, at, word, take->claim.dataset, (enum ts_kind)take->claim.kind);
-	return true;
-}
-
-/* Whether the owner of the claim is known not to publish any more. */
-static bool owner_is_gone(struct ts_store *store, uint64_t word)
-{
-	uint32_t owner = ts_entry_owner(word);
-
-	if (owner == (uint32_t)store->member || !ts_member_is_gone(store, owner))
-		return false;
-	ts_member_clean(store, owner);
-	return true;
-}
-
-void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
-	struct ts_take *take)
-{
-	uint64_t start = ts_now_ns();
-	uint32_t dataset = take->claim.dataset;
-	enum ts_kind kind = (enum ts_kind)take->claim.kind;
-
-	while (take->verdict == TS_BUSY) {
-		uint64_t passed = ts_now_ns() - start;
-		bool late = passed >= timeout_ns;
-		bool claimed = late || sleep_on(&store->entries[take->entry], take->word,
-					       timeout_ns - passed);
-		if (claimed && (late || owner_is_gone(store, take->word)) &&
-			take_over(store, key, take))
-			return;
-		if (claimed && !late)
-			continue;
-		ts_store_take(store, key, dataset, kind, take);
-		if (late && take->verdict == TS_BUSY)
-			pass(take, TS_REASON_TIMEOUT);
 	}
 }

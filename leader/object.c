@@ -283,3 +283,24 @@ int ts_scope_read(struct ts_scope *ret_scope)
 	*ret_scope = scope;
 	return 0;
 }
+
+/* ---- scope --------------------------------------------------------------------------------
+ */
+
+int ts_scope_check(const struct ts_scope *mine, uint32_t uid, const uint8_t *boot_id,
+	uint64_t user_ns, uint64_t pid_ns)
+{
+	if (uid != mine->uid)
+		return -EPERM;
+	if (memcmp(boot_id, mine->boot_id, sizeof(mine->boot_id)) != 0 ||
+		user_ns != mine->user_ns || pid_ns != mine->pid_ns)
+		return -EXDEV;
+	return 0;
+}
+
+int ts_object_read_start(int fd, void *buffer, size_t bytes)
+{
+	ssize_t r = pread(fd, buffer, bytes, 0);
+
+	return r == (ssize_t)bytes ? 0 : -EBADMSG;
+}

@@ -105,8 +105,34 @@ void ts_object_close(struct ts_object *object);
 /** fcntl lock of one byte: F_WRLCK or F_UNLCK, never waits. Errors: -EAGAIN held. */
 int ts_object_lock_byte(int fd, int64_t byte, int type);
 
+/** Read the first @bytes of @fd. Errors: -EBADMSG the object is shorter. */
+int ts_object_read_start(int fd, void *buffer, size_t bytes);
+
+/** Errors: -EXDEV made on another boot or in another namespace; -EPERM by another user. */
+int ts_scope_check(const struct ts_scope *mine, uint32_t uid, const uint8_t *boot_id,
+	uint64_t user_ns, uint64_t pid_ns);
+
 /** Who we are and where. Errors: those of reading /proc. */
 int ts_scope_read(struct ts_scope *ret_scope);
+
+/* ---- leader/ring.c ------------------------------------------------------------------------
+ */
+
+/**
+ * Check the header of the open object @ring against us and against itself.
+ * Errors: those of ts_store_attach().
+ */
+int ts_ring_check(
+	const struct ts_scope *scope, struct ts_object *ring, struct ts_shape *ret_shape);
+
+/** Make the ring of @store, at most @wanted bytes, and map it. Errors: -ENOSPC, -EEXIST... */
+int ts_ring_make(struct ts_store *store, uint64_t wanted);
+
+/** Map the open and checked ring. Errors: -ENOMEM. */
+int ts_ring_map(struct ts_store *store);
+
+/** Accepts a ring that is not mapped. */
+void ts_ring_unmap(struct ts_store *store);
 
 /* ---- leader/limits.c ----------------------------------------------------------------------
  */
@@ -207,6 +233,24 @@ int ts_entry_end(struct ts_entry *entry, uint64_t word, enum ts_entry_state stat
 
 /** Whether @entry still holds the claim @word. */
 bool ts_entry_is_claimed(const struct ts_entry *entry, uint64_t word);
+
+/**
+ * Replace the entry word @old of entry @at by a new tenure of ours; sleepers on the old one
+ * are woken when the new one ends.  False when the word was not @old any more.
+ */
+bool ts_entry_begin(struct ts_store *store, uint32_t at, uint64_t old,
+	enum ts_entry_state state, uint32_t tag, uint64_t *ret_word);
+
+/** Make *take the claim @word of @entry, or TS_PASS. */
+void ts_take_give_claim(struct ts_take *take, const struct ts_key *key, uint32_t entry,
+	uint64_t word, uint32_t dataset, enum ts_kind kind);
+void ts_take_give_pass(struct ts_take *take, enum ts_reason reason);
+
+/** The bits of a key that its entry shows; other bits choose the set. */
+static inline uint32_t ts_key_tag(const struct ts_key *key)
+{
+	return (uint32_t)(key->hi >> 32);
+}
 
 /* ---- leader/demand.c ----------------------------------------------------------------------
  */

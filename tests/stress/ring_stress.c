@@ -53,20 +53,28 @@ static struct shared *shared;
 static _Atomic bool failed;
 static uint64_t end_ns;
 
+/* After every operation, so that what a child did before it was killed counts as well. */
+static void add_counts(struct load_counts *counts)
+{
+	shared->hits += counts->hits;
+	shared->published += counts->published;
+	shared->passed += counts->passed;
+	shared->lost += counts->lost;
+	*counts = (struct load_counts){0};
+}
+
 static void *run_thread(void *argument)
 {
 	struct load *load = argument;
 
 	for (int i = 0; i < settings.operations && ts_now_ns() < end_ns; i++) {
-		if (!load_operation(load)) {
+		bool right = load_operation(load);
+		add_counts(&load->counts);
+		if (!right) {
 			failed = true;
 			break;
 		}
 	}
-	shared->hits += load->counts.hits;
-	shared->published += load->counts.published;
-	shared->passed += load->counts.passed;
-	shared->lost += load->counts.lost;
 	return NULL;
 }
 

@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,24 +155,37 @@ Test(ring, several_threads_produce_in_windows_of_their_own)
 	ts_store_detach(store);
 }
 
-Test(ring, sealed_segments_cannot_be_written_by_anybody)
+/* How many mappings of segments are writable in this process; found by inode number. */
+static int writable_segments(struct ts_store *store)
+{
+	char line[512], access[8];
+	unsigned long offset, inode;
+	int count = 0;
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	cr_assert(maps != NULL);
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%*s %7s %lx %*s %lu", access, &offset, &inode) == 3 &&
+			inode == store->ring.inode && access[1] == 'w' &&
+			offset >= store->shape.data_at)
+			count++;
+	}
+	fclose(maps);
+	return count;
+}
+
+Test(ring, only_the_open_segment_is_writable_and_only_for_its_owner)
 {
 	struct ts_store *store = fixture_attach(JOB_A);
-	int status;
 
+	cr_expect(eq(int, writable_segments(store), 0));
 	fixture_capture(store, true);
 	fixture_publish(store, fixture_key(1, 1), 500000, 1);
-	unsigned char *window = store->windows[0].map;
+	cr_expect(eq(int, writable_segments(store), 1));
+	turn_over(store, 1);
+	cr_expect(eq(int, writable_segments(store), 1));
 	ts_segment_seal(store, &store->windows[0]);
-	pid_t pid = fork();
-	if (pid == 0) {
-		signal(SIGSEGV, SIG_DFL);
-		window[8192] = 1;
-		_exit(0);
-	}
-	waitpid(pid, &status, 0);
-	cr_expect(ne(int, status, 0), "a fault, or a sanitizer's report of one");
-	cr_expect(fixture_hits(store, fixture_key(1, 1), 500000, 1));
+	cr_expect(eq(int, writable_segments(store), 0));
 	ts_store_detach(store);
 }
 
