@@ -452,7 +452,9 @@ inline take()
 		if
 		:: entry[AT_ENTRY] != ew
 		:: halted[p] -> goto out
-#if MUTANT != 13
+#if MUTANT == 19
+		:: else -> do :: STEP(ok = (entry[AT_ENTRY] != ew)); if :: ok -> ok = false; break :: else fi od
+#elif MUTANT != 13
 		:: (ops & MAY_CLAIM) -> ok = true /* take it over */
 		:: true /* pass: work alone */
 #endif
@@ -785,5 +787,13 @@ init
 		i = 0;
 		m = 0
 	}
+#ifndef PROGRESS
 	timeout -> d_step { audit() }
+#endif
 }
+
+#ifdef PROGRESS
+/* P1 once more, under weak fairness: nobody runs in circles either. */
+#define OVER(t) (ended[t] || halted[PROCESS_OF(t)])
+ltl ends { (<> OVER(0)) && (<> OVER(1)) }
+#endif
