@@ -75,6 +75,8 @@
  *
  *   R1  record bytes, then `where`, then READY          pairs with
  *   A1  load of `word`, then `where`, then the bytes
+ *       (`where` is stored with release and loaded with acquire itself: after a take-over
+ *       READY may be the new owner's and `where` the old one's)
  *   D1  store of a lease word; full fence; load of the entry and segment words
  *   D2  CAS of a segment word to DRAIN; full fence; loads of all lease words
  *       (at least one of D1 and D2 sees the other: Dekker)
