@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Attaching takes some 100 us, so this lets dozens queue; then we work alone for a while. */
@@ -100,11 +99,13 @@ static int open_ledger(
 /* Errors: -EAGAIN held by somebody for 50 ms. */
 static int lock_ledger(struct ts_object *book)
 {
+	uint32_t never_woken = 0;
 	int r = -EAGAIN;
 
 	for (int i = 0; i < LOCK_TRIES && r == -EAGAIN; i++) {
+		/* A nap that is no cancellation point, unlike nanosleep(2)'s wrapper. */
 		if (i > 0)
-			nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+			ts_sys_futex_wait(&never_woken, 0, 1000000);
 		int fd = ts_object_fd(book, NULL);
 		if (fd < 0)
 			return fd;

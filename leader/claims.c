@@ -107,13 +107,25 @@ int ts_claim_reserve(
 	return r;
 }
 
+/* Whether somebody found no segment; one owner answers each such call. */
+static bool is_asked_for_room(struct ts_store *store)
+{
+	uint32_t starved = 1;
+
+	return ts_load_relaxed(&store->header->starved) == 1 &&
+	       ts_cas(&store->header->starved, &starved, 0);
+}
+
 /* The reservation ends; its bytes are used again unless publish() moved `next` past them. */
 static void end_reservation(struct ts_store *store, struct ts_claim *claim)
 {
 	if (claim->window < 0)
 		return;
+	struct ts_window *window = &store->windows[claim->window];
 	ts_lease_drop(store, claim->slot);
-	give_window(&store->windows[claim->window]);
+	if (window->next > 0 && is_asked_for_room(store))
+		ts_segment_seal(store, window);
+	give_window(window);
 	claim->window = -1;
 }
 

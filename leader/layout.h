@@ -62,6 +62,10 @@
  * stopped owner keeps its segment, which costs one segment and nothing else: bytes that a
  * process not proven dead may still write or read are never reused.
  *
+ * With more producers than segments every one would be OPEN and late comers could never
+ * publish.  Who finds none sets `starved`; the next owner that has published something takes
+ * the flag back to 0 and seals early.  A hint: nothing depends on who sees it when.
+ *
  * ---- Lease word: what is being read ------------------------------------------------------
  *
  *   0 ──> PIN(segment, gen) ──> 0        only by the process whose member it is
@@ -82,9 +86,9 @@
  *       (at least one of D1 and D2 sees the other: Dekker)
  *   D3  CAS of an entry to CLAIM; full fence; loads of the other ways of its set
  *       (of two members that claim two ways for one key, at least one sees the other)
- *   R4  memory of a segment exists, then `allocated`      pairs with the load in a hit (A4)
  *   R2  last write into a segment, then SEALED          pairs with the CAS to DRAIN (A2)
  *   R3  last read under a pin, then the store of 0      pairs with the loads in D2 (A3)
+ *   R4  memory of a segment exists, then `allocated`    pairs with the load in a hit (A4)
  *
  * tests/models/ring.pml says the same to Spin, step by step.
  */
@@ -190,6 +194,7 @@ struct ts_ring_header {
 	_Alignas(64) _Atomic uint64_t seal_clock;
 	_Alignas(64) _Atomic uint64_t allocated_bytes; /* of the segments */
 	_Alignas(64) _Atomic uint32_t member_high;     /* slots >= this were never used */
+	_Atomic uint32_t starved; /* 1: a producer found no segment (segment word) */
 };
 static_assert(offsetof(struct ts_ring_header, check) == 120, "ABI 1");
 static_assert(offsetof(struct ts_ring_header, seal_clock) == 256, "ABI 1");

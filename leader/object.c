@@ -300,7 +300,7 @@ int ts_scope_check(const struct ts_scope *mine, uint32_t uid, const uint8_t *boo
 
 int ts_object_read_start(int fd, void *buffer, size_t bytes)
 {
-	ssize_t r = pread(fd, buffer, bytes, 0);
+	int64_t r = ts_sys_read(fd, buffer, bytes);
 
-	return r == (ssize_t)bytes ? 0 : -EBADMSG;
+	return r == (int64_t)bytes ? 0 : -EBADMSG;
 }

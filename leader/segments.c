@@ -297,8 +297,10 @@ int ts_segment_open(struct ts_store *store, struct ts_window *window)
 	for (int attempt = 0; attempt < 2; attempt++) {
 		/* Second attempt: the file system is full, so use only what exists. */
 		int index = find_segment(store, attempt == 0, &generation);
-		if (index < 0)
+		if (index < 0) {
+			ts_store_relaxed(&store->header->starved, 1);
 			return index;
+		}
 		int r = allocate(store, fd, (uint32_t)index);
 		if (r < 0) {
 			give_back(store, (uint32_t)index, generation);

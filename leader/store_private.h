@@ -105,7 +105,7 @@ void ts_object_close(struct ts_object *object);
 /** fcntl lock of one byte: F_WRLCK or F_UNLCK, never waits. Errors: -EAGAIN held. */
 int ts_object_lock_byte(int fd, int64_t byte, int type);
 
-/** Read the first @bytes of @fd. Errors: -EBADMSG the object is shorter. */
+/** Read the first @bytes of @fd, which was not read before. Errors: -EBADMSG the object is shorter. */
 int ts_object_read_start(int fd, void *buffer, size_t bytes);
 
 /** Errors: -EXDEV made on another boot or in another namespace; -EPERM by another user. */

@@ -110,6 +110,31 @@ Test(ring, a_ring_full_of_pins_refuses_and_recovers)
 		ts_store_detach(members[i]);
 }
 
+Test(ring, an_owner_makes_room_when_every_segment_is_open)
+{
+	struct ts_store *members[32];
+	uint32_t count;
+	void *buffer;
+
+	members[0] = fixture_attach(JOB_A);
+	count = members[0]->shape.segment_count;
+	fixture_capture(members[0], true);
+	for (uint32_t i = 0; i < count; i++) {
+		if (i > 0)
+			members[i] = fixture_attach(JOB_A + i);
+		fixture_publish(members[i], fixture_key(i, i + 1), 1000, 1);
+	}
+	struct ts_store *late = fixture_attach(JOB_B);
+	struct ts_take take = fixture_take(late, fixture_key(70, 70));
+	cr_assert(eq(int, ts_claim_reserve(late, &take.claim, 1000, &buffer), -ENOSPC));
+	fixture_publish(members[2], fixture_key(71, 71), 1000, 2);
+	fixture_publish(late, fixture_key(72, 72), 1000, 3);
+	cr_expect(fixture_hits(members[0], fixture_key(72, 72), 1000, 3));
+	for (uint32_t i = 0; i < count; i++)
+		ts_store_detach(members[i]);
+	ts_store_detach(late);
+}
+
 Test(ring, a_process_has_a_limited_number_of_leases)
 {
 	struct ts_store *store = fixture_attach(JOB_A);
