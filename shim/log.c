@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One line on stderr, written with one write(2). */
+/* A formatter of a few conversions, and lines on stderr made with it. */
 #include "shim/log.h"
 
 #include "shim/atomic.h"
@@ -7,93 +7,99 @@
 
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
-#define LINE_MAX_BYTES 512u
-
-struct writer {
-	char *at;
-	size_t left; /* without the terminator */
+struct sink {
+	char *at, *end; /* the byte at @end is kept for the NUL */
 };
 
-static void put(struct writer *writer, const char *text, size_t bytes)
+static void put(struct sink *sink, char c)
 {
-	if (bytes > writer->left)
-		bytes = writer->left;
-	memcpy(writer->at, text, bytes);
-	writer->at += bytes;
-	writer->left -= bytes;
+	if (sink->at < sink->end)
+		*sink->at++ = c;
 }
 
-static void put_number(struct writer *writer, uint64_t value, bool negative)
+static void put_number(struct sink *sink, unsigned long long value)
 {
-	char digits[24];
-	size_t i = sizeof(digits);
+	char digits[20];
+	size_t n = 0;
+
 	do {
-		digits[--i] = (char)('0' + value % 10);
+		digits[n++] = (char)('0' + value % 10);
 		value /= 10;
 	} while (value);
-	if (negative)
-		digits[--i] = '-';
-	put(writer, digits + i, sizeof(digits) - i);
+	while (n)
+		put(sink, digits[--n]);
 }
 
-/* Handles the conversion behind '%' and returns the character after it. */
-static const char *convert(struct writer *writer, const char *format, va_list *arguments)
+static void put_text(struct sink *sink, const char *text)
 {
-	if (strncmp(format, "llu", 3) == 0) {
-		put_number(writer, va_arg(*arguments, unsigned long long), false);
-		return format + 3;
-	}
-	switch (*format) {
-	case 's': {
-		const char *text = va_arg(*arguments, const char *);
-		text = text ? text : "(null)";
-		put(writer, text, strlen(text));
-		break;
-	}
-	case 'd': {
-		int value = va_arg(*arguments, int);
-		put_number(
-			writer, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, value < 0);
-		break;
-	}
+	for (text = text ? text : "(null)"; *text; text++)
+		put(sink, *text);
+}
+
+/* One conversion after '%'; returns where the format goes on. */
+static const char *convert(struct sink *sink, const char *p, va_list *arguments)
+{
+	int number;
+
+	switch (*p) {
+	case 's':
+		put_text(sink, va_arg(*arguments, const char *));
+		return p + 1;
+	case 'd':
+		number = va_arg(*arguments, int);
+		if (number < 0)
+			put(sink, '-');
+		put_number(sink, number < 0 ? 0ULL - (unsigned long long)number :
+					      (unsigned long long)number);
+		return p + 1;
 	case 'u':
-		put_number(writer, va_arg(*arguments, unsigned), false);
+		put_number(sink, va_arg(*arguments, unsigned));
+		return p + 1;
+	case 'l':
+		if (p[1] == 'l' && p[2] == 'u') {
+			put_number(sink, va_arg(*arguments, unsigned long long));
+			return p + 3;
+		}
 		break;
-	case '\0':
-		return format;
+	case '%':
+		put(sink, '%');
+		return p + 1;
 	default:
-		put(writer, format, 1);
 		break;
 	}
-	return format + 1;
+	/* Not ours: show it as it is, but take no argument. */
+	put(sink, '%');
+	return p;
 }
 
 size_t ts_format_v(char *buffer, size_t bytes, const char *format, va_list arguments)
 {
+	struct sink sink = {buffer, buffer + (bytes ? bytes - 1 : 0)};
+	va_list copy;
+
 	if (bytes == 0)
 		return 0;
-	struct writer writer = {buffer, bytes - 1};
-	va_list list;
-	va_copy(list, arguments);
+	va_copy(copy, arguments);
 	while (*format) {
-		const char *percent = strchr(format, '%');
-		size_t plain = percent ? (size_t)(percent - format) : strlen(format);
-		put(&writer, format, plain);
-		format += plain;
-		if (percent)
-			format = convert(&writer, percent + 1, &list);
+		if (*format == '%')
+			format = convert(&sink, format + 1, &copy);
+		else
+			put(&sink, *format++);
 	}
-	va_end(list);
-	*writer.at = '\0';
-	return (size_t)(writer.at - buffer);
+	va_end(copy);
+	*sink.at = '\0';
+	return (size_t)(sink.at - buffer);
 }
 
 size_t ts_format(char *buffer, size_t bytes, const char *format, ...)
 {
 	va_list arguments;
+	size_t length;
+
 	va_start(arguments, format);
-	size_t length = ts_format_v(buffer, bytes, format, arguments);
+	length = ts_format_v(buffer, bytes, format, arguments);
 	va_end(arguments);
 	return length;
 }
@@ -101,17 +107,19 @@ size_t ts_format(char *buffer, size_t bytes, const char *format, ...)
 void ts_log(enum ts_level level, const char *format, ...)
 {
 	static _Atomic uint32_t lines;
-	if (level > ts_config()->debug)
+	static const char prefix[] = "tsshim: ";
+	char line[512];
+	size_t length = sizeof(prefix) - 1;
+	va_list arguments;
+
+	if (level > ts_config()->debug || ts_load_relaxed(&lines) >= TS_LOG_MAX)
 		return;
-	/* Relaxed: only a limit. */
 	if (ts_add_relaxed(&lines, 1) >= TS_LOG_MAX)
 		return;
-	char line[LINE_MAX_BYTES];
-	size_t length = ts_format(line, sizeof(line) - 1, "tsshim: ");
-	va_list arguments;
+	memcpy(line, prefix, length);
 	va_start(arguments, format);
-	length += ts_format_v(line + length, sizeof(line) - 1 - length, format, arguments);
+	length += ts_format_v(line + length, sizeof(line) - length - 1, format, arguments);
 	va_end(arguments);
 	line[length++] = '\n';
-	(void)ts_sys_write(2, line, length);
+	(void)ts_sys_write(STDERR_FILENO, line, length);
 }

@@ -31,11 +31,17 @@ int ts_sys_kill(int pid, int signal);
 /** Free bytes of the file system of @fd for us. */
 int ts_sys_free_bytes(int fd, uint64_t *ret_bytes);
 
-/** Sleep while *word == expected, at most @timeout_ns; shared between processes. */
+/**
+ * Sleep while *word == expected, at most @timeout_ns; shared between processes.
+ * Errors: -EAGAIN the word differs; -ETIMEDOUT; -EINTR a signal came.
+ */
 int ts_sys_futex_wait(const volatile void *word, uint32_t expected, uint64_t timeout_ns);
 void ts_sys_futex_wake(const volatile void *word);
 
-/** Read a whole small file; NUL-terminated. Returns its length. */
+/**
+ * Read a small file into @buffer, NUL-terminated, and return its length; what does not fit
+ * is left out.  On failure the content of @buffer is undefined.  Async-signal-safe.
+ */
 int ts_sys_read_file(const char *path, char *buffer, size_t bytes);
 
 /** Monotonic wall time, and CPU time of this thread, in nanoseconds. */
