@@ -10,12 +10,12 @@
 #include "shim/sys.h"
 
 /* assert() may be compiled out; a fuzz target without its checks proves nothing. */
-#define FUZZ_CHECK(condition)                                                                     \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
-			abort();                                                                   \
-		}                                                                                  \
+#define FUZZ_CHECK(condition)                                                           \
+	do {                                                                            \
+		if (!(condition)) {                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			abort();                                                        \
+		}                                                                       \
 	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

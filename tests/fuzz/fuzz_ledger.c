@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Garbage in the ledger (each 12 bytes: offset 2, padding 2, value 8), then all its functions. */
+/* Garbage in the ledger (each 12 bytes: offset 2, padding 2, value 8), then all its functions.
+ */
 #include "fuzz.h"
 
 #include "leader/ledger.h"

@@ -28,13 +28,24 @@
 #define LATE_NS UINT64_C(1000000000)
 
 /** Words an input can overwrite; low indices meet what the operations below touch. */
-enum target { HEADER, HEADER_CHECKED, MEMBER, SEGMENT, ENTRY_USED, ENTRY, RECORD, LEDGER, TARGETS };
+enum target {
+	HEADER,
+	HEADER_CHECKED,
+	MEMBER,
+	SEGMENT,
+	ENTRY_USED,
+	ENTRY,
+	RECORD,
+	LEDGER,
+	TARGETS
+};
 
 static const struct ts_key keys[] = {{1, 1}, {2, 2}, {1, 3}, {UINT64_C(1) << 40, 1}};
 
 static struct ts_store *attach(uint64_t job)
 {
-	struct ts_attach_options options = {.group = "fuzz", .ring_bytes = RING_BYTES, .job = job};
+	struct ts_attach_options options = {
+		.group = "fuzz", .ring_bytes = RING_BYTES, .job = job};
 	struct ts_store *store = NULL;
 	enum ts_reason reason;
 
@@ -123,8 +134,8 @@ static uint32_t used_entry(const struct ts_store *store, uint32_t n)
 	return count ? used[n % count] : 0;
 }
 
-static void overwrite(
-	const struct ts_store *store, int fd, enum target target, uint32_t index, uint64_t value)
+static void overwrite(const struct ts_store *store, int fd, enum target target, uint32_t index,
+	uint64_t value)
 {
 	const struct ts_shape *shape = &store->shape;
 	char *control = (char *)store->header;
@@ -153,7 +164,8 @@ static void overwrite(
 		memcpy((char *)store->ledger + index % TS_LEDGER_BYTES / 8 * 8, &value, 8);
 		return;
 	default: /* RECORD: the segments are mapped read-only, even for a vandal */
-		at = shape->data_at + (index & 3) * shape->segment_bytes + (index >> 2) % 1024 * 8;
+		at = shape->data_at + (index & 3) * shape->segment_bytes +
+		     (index >> 2) % 1024 * 8;
 		if (pwrite(fd, &value, 8, (off_t)at) != 8)
 			abort();
 		return;

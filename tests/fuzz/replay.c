@@ -137,7 +137,8 @@ int main(int argc, char **argv)
 		}
 	}
 	if (optind + 1 != argc) {
-		fprintf(stderr, "usage: %s [-n MUTATIONS] [-t SECONDS] FOLDER | -f FILE\n", argv[0]);
+		fprintf(stderr, "usage: %s [-n MUTATIONS] [-t SECONDS] FOLDER | -f FILE\n",
+			argv[0]);
 		return 2;
 	}
 	size_t count = list_folder(argv[optind], names, sizeof(names) / sizeof(names[0]));
@@ -163,6 +164,7 @@ int main(int argc, char **argv)
 		}
 		free(names[i]);
 	}
-	printf("%lu inputs, %zu of them files, %ld s\n", ran, count, (long)(time(NULL) - start));
+	printf("%lu inputs, %zu of them files, %ld s\n", ran, count,
+		(long)(time(NULL) - start));
 	return 0;
 }
