@@ -41,7 +41,8 @@ int ts_capture_begin(struct ts_decoder *decoder)
 
 	/* Memory shown as a whole may be a mapped file that somebody writes to meanwhile. */
 	const struct ts_jpeg_decompress *cinfo = decoder->cinfo;
-	uint64_t guard = decoder->stream.position + GUARD_SLACK_BYTES +
+	uint64_t guard =
+		decoder->stream.position + GUARD_SLACK_BYTES +
 		(uint64_t)cinfo->image_width * cinfo->image_height * GUARD_BYTES_PER_PIXEL;
 	ts_stream_guard(&decoder->stream, ts_min_u64(guard, ts_stream_seen(&decoder->stream)));
 	ts_stream_record(&decoder->stream);

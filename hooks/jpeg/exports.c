@@ -1,45 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported jpeg_* symbols: trampolines, nothing else. */
+/* The exported jpeg_* and tj* symbols: trampolines, nothing else. */
 #include "hooks/jpeg/calls.h"
+#include "hooks/jpeg/turbo.h"
 
 #define CALLER __builtin_return_address(0)
 
 /* Declared here only: no header of ours, or of libjpeg, may be needed to be stood in for. */
-TS_EXPORT
-void jpeg_CreateDecompress(struct ts_jpeg_decompress *cinfo, int version, size_t bytes);
-TS_EXPORT
-int jpeg_read_header(struct ts_jpeg_decompress *cinfo, int require_image);
-TS_EXPORT
-int jpeg_start_decompress(struct ts_jpeg_decompress *cinfo);
-TS_EXPORT
-unsigned jpeg_read_scanlines(
+TS_EXPORT void jpeg_CreateDecompress(
+	struct ts_jpeg_decompress *cinfo, int version, size_t bytes);
+TS_EXPORT int jpeg_read_header(struct ts_jpeg_decompress *cinfo, int require_image);
+TS_EXPORT int jpeg_start_decompress(struct ts_jpeg_decompress *cinfo);
+TS_EXPORT unsigned jpeg_read_scanlines(
 	struct ts_jpeg_decompress *cinfo, uint8_t **rows, unsigned max_rows);
-TS_EXPORT
-unsigned jpeg_skip_scanlines(struct ts_jpeg_decompress *cinfo, unsigned rows);
-TS_EXPORT
-void jpeg_crop_scanline(struct ts_jpeg_decompress *cinfo, unsigned *offset, unsigned *width);
-TS_EXPORT
-unsigned jpeg_read_raw_data(struct ts_jpeg_decompress *cinfo, void *planes, unsigned max_rows);
-TS_EXPORT
-void *jpeg_read_coefficients(struct ts_jpeg_decompress *cinfo);
-TS_EXPORT
-int jpeg_consume_input(struct ts_jpeg_decompress *cinfo);
-TS_EXPORT
-int jpeg_input_complete(struct ts_jpeg_decompress *cinfo);
-TS_EXPORT
-void jpeg_save_markers(struct ts_jpeg_decompress *cinfo, int code, unsigned limit);
-TS_EXPORT
-void jpeg_set_marker_processor(struct ts_jpeg_decompress *cinfo, int code, void *routine);
-TS_EXPORT
-int jpeg_finish_decompress(struct ts_jpeg_decompress *cinfo);
-TS_EXPORT
-void jpeg_abort_decompress(struct ts_jpeg_decompress *cinfo);
-TS_EXPORT
-void jpeg_destroy_decompress(struct ts_jpeg_decompress *cinfo);
-TS_EXPORT
-void jpeg_abort(struct ts_jpeg_common *cinfo);
-TS_EXPORT
-void jpeg_destroy(struct ts_jpeg_common *cinfo);
+TS_EXPORT unsigned jpeg_skip_scanlines(struct ts_jpeg_decompress *cinfo, unsigned rows);
+TS_EXPORT void jpeg_crop_scanline(
+	struct ts_jpeg_decompress *cinfo, unsigned *offset, unsigned *width);
+TS_EXPORT unsigned jpeg_read_raw_data(
+	struct ts_jpeg_decompress *cinfo, void *planes, unsigned max_rows);
+TS_EXPORT void *jpeg_read_coefficients(struct ts_jpeg_decompress *cinfo);
+TS_EXPORT int jpeg_consume_input(struct ts_jpeg_decompress *cinfo);
+TS_EXPORT int jpeg_input_complete(struct ts_jpeg_decompress *cinfo);
+TS_EXPORT void jpeg_save_markers(struct ts_jpeg_decompress *cinfo, int code, unsigned limit);
+TS_EXPORT void jpeg_set_marker_processor(
+	struct ts_jpeg_decompress *cinfo, int code, void *routine);
+TS_EXPORT int jpeg_finish_decompress(struct ts_jpeg_decompress *cinfo);
+TS_EXPORT void jpeg_abort_decompress(struct ts_jpeg_decompress *cinfo);
+TS_EXPORT void jpeg_destroy_decompress(struct ts_jpeg_decompress *cinfo);
+TS_EXPORT void jpeg_abort(struct ts_jpeg_common *cinfo);
+TS_EXPORT void jpeg_destroy(struct ts_jpeg_common *cinfo);
+TS_EXPORT int tjDecompress2(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,
+	unsigned char *picture, int width, int pitch, int height, int format, int flags);
 
 void jpeg_CreateDecompress(struct ts_jpeg_decompress *cinfo, int version, size_t bytes)
 {
@@ -125,4 +115,11 @@ void jpeg_abort(struct ts_jpeg_common *cinfo)
 void jpeg_destroy(struct ts_jpeg_common *cinfo)
 {
 	ts_jpeg_destroy(cinfo, CALLER);
+}
+
+int tjDecompress2(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,
+	unsigned char *picture, int width, int pitch, int height, int format, int flags)
+{
+	return ts_turbo_decompress2(
+		handle, jpeg, jpeg_bytes, picture, width, pitch, height, format, flags, CALLER);
 }

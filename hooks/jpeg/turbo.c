@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* TurboJPEG's one-call decoder. */
+#include "hooks/jpeg/turbo.h"
+
+#include "hooks/jpeg/decoder.h"
+#include "hooks/jpeg/elf.h"
+#include "shim/atomic.h"
+#include "shim/config.h"
+#include "shim/sys.h"
+
+#include <string.h>
+
+/* From turbojpeg.h: pixel formats TJPF_RGB ... TJPF_CMYK, and the bytes of their pixels. */
+static const uint8_t pixel_bytes[] = {3, 3, 4, 4, 4, 4, 1, 4, 4, 4, 4, 4};
+
+/* TJFLAG_BOTTOMUP | FASTUPSAMPLE | NOREALLOC | FASTDCT | ACCURATEDCT | STOPONWARNING |
+ * PROGRESSIVE | LIMITSCANS.  The others (FORCEMMX ...) change the environment. */
+#define KNOWN_FLAGS 0xfd02
+
+/* Less than this decodes in the time that sharing takes. */
+#define SMALL_STREAM_BYTES 2048u
+/* A buffer larger than this holds more than one picture's stream. */
+#define LARGE_STREAM_BYTES (256ul * 1024 * 1024)
+
+#define TRAILER_MAGIC UINT64_C(0x314a545453535354) /* "TSSSTTJ1" */
+
+struct scaling_factor {
+	int numerator, denominator;
+};
+
+struct turbo_library {
+	int (*decompress2)(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,
+		unsigned char *picture, int width, int pitch, int height, int format,
+		int flags);
+	int (*header3)(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,
+		int *width, int *height, int *subsampling, int *colour_space);
+	struct scaling_factor *(*scaling_factors)(int *count);
+	struct ts_hash128 identity;
+	bool has_parameters; /* libjpeg-turbo 3 */
+};
+
+/** Behind the rows of a record. */
+struct turbo_trailer {
+	uint64_t magic;
+	uint32_t width, height, row_bytes, reserved;
+};
+
+/* ---- which library a caller means -------------------------------------------------------- */
+
+#define SITE_COUNT 32u
+
+/* A call site and what it reaches; written once under the loader's lock, forgotten together
+ * when the loader has unloaded anything. */
+static struct {
+	struct turbo_library library;
+	_Atomic uintptr_t caller;
+} sites[SITE_COUNT];
+static _Atomic unsigned long long unloads_seen;
+
+struct search {
+	uintptr_t caller;
+	struct turbo_library library;
+	bool found;
+};
+
+static void fill_in(struct search *search, const struct ts_elf_object *object)
+{
+	struct turbo_library *library = &search->library;
+	library->decompress2 =
+		(__typeof__(library->decompress2))ts_elf_function(object, "tjDecompress2");
+	library->header3 =
+		(__typeof__(library->header3))ts_elf_function(object, "tjDecompressHeader3");
+	library->scaling_factors = (__typeof__(library->scaling_factors))ts_elf_function(
+		object, "tjGetScalingFactors");
+	library->has_parameters = ts_elf_function(object, "tj3Init") != 0;
+	library->identity = ts_elf_identity(object);
+	search->found = true;
+}
+
+static bool defines_elsewhere(const struct ts_elf_object *object, void *data)
+{
+	struct ts_elf_object self;
+	if (!ts_elf_containing((uintptr_t)&ts_turbo_decompress2, &self) ||
+		self.dynamic == object->dynamic || !ts_elf_function(object, "tjDecompress2"))
+		return false;
+	fill_in(data, object);
+	return true;
+}
+
+static void find_library(void *data)
+{
+	struct search *search = data;
+	struct ts_elf_object caller, provider;
+	if (ts_elf_containing(search->caller, &caller) &&
+		ts_elf_provider(
+			&caller, "tjDecompress2", (uintptr_t)&ts_turbo_decompress2, &provider))
+		fill_in(search, &provider);
+	else
+		ts_elf_each(defines_elsewhere, search);
+}
+
+static void forget_sites(void *data)
+{
+	(void)data;
+	for (unsigned i = 0; i < SITE_COUNT; i++)
+		ts_store_relaxed(&sites[i].caller, 0);
+}
+
+/* Copies the answer out, so that a site being replaced meanwhile does no harm. */
+static bool library_of_caller(const void *caller, struct turbo_library *ret_library)
+{
+	uintptr_t address = (uintptr_t)caller;
+	unsigned long long unloads = ts_elf_unloads();
+	if (unloads != ts_load_relaxed(&unloads_seen)) {
+		ts_elf_locked(forget_sites, NULL);
+		ts_store_relaxed(&unloads_seen, unloads);
+	}
+	for (unsigned i = 0; i < SITE_COUNT; i++) {
+		/* Pairs with the release below: the library was filled in before. */
+		if (ts_load_acquire(&sites[i].caller) != address)
+			continue;
+		*ret_library = sites[i].library;
+		return true;
+	}
+	struct search search = {.caller = address};
+	ts_elf_locked(find_library, &search);
+	if (!search.found || !search.library.decompress2)
+		return false;
+	for (unsigned i = 0; i < SITE_COUNT; i++) {
+		uintptr_t nobody = 0;
+		/* 1 is no address: the place is taken but not ready. */
+		if (!ts_cas(&sites[i].caller, &nobody, 1))
+			continue;
+		sites[i].library = search.library;
+		ts_store_release(&sites[i].caller, address);
+		break;
+	}
+	*ret_library = search.library;
+	return true;
+}
+
+/* ---- one call ---------------------------------------------------------------------------- */
+
+struct call {
+	struct turbo_library library;
+	void *handle;
+	const unsigned char *jpeg;
+	unsigned long jpeg_bytes;
+	unsigned char *picture;
+	int width, pitch, height, format, flags;
+};
+
+static int real(const struct call *call)
+{
+	return call->library.decompress2(call->handle, call->jpeg, call->jpeg_bytes,
+		call->picture, call->width, call->pitch, call->height, call->format,
+		call->flags);
+}
+
+static int pass(const struct call *call, enum ts_reason reason)
+{
+	ts_session_count_pass(reason);
+	return real(call);
+}
+
+static enum ts_reason objection(const struct call *call)
+{
+	if (!call->handle || !call->jpeg || !call->picture || call->width < 0 ||
+		call->height < 0 || call->pitch < 0 || call->format < 0 ||
+		call->format >= (int)TS_ARRAY_SIZE(pixel_bytes) ||
+		(call->flags & ~KNOWN_FLAGS) || call->library.has_parameters ||
+		!call->library.header3 || !call->library.scaling_factors ||
+		call->jpeg_bytes > LARGE_STREAM_BYTES)
+		return TS_REASON_TURBO_FIELDS;
+	return call->jpeg_bytes < SMALL_STREAM_BYTES ? TS_REASON_JPEG_SMALL : TS_REASON_COUNT;
+}
+
+static struct ts_key key_of(const struct call *call)
+{
+	struct {
+		uint64_t layout;
+		struct ts_hash128 stream, library;
+		uint64_t environment;
+		int64_t width, height, format, flags;
+	} all;
+	memset(&all, 0, sizeof(all));
+	all.layout = TRAILER_MAGIC;
+	all.stream = ts_hash128(call->jpeg, call->jpeg_bytes);
+	all.library = call->library.identity;
+	all.environment = ts_jpeg_environment();
+	all.width = call->width;
+	all.height = call->height;
+	all.format = call->format;
+	all.flags = call->flags;
+	struct ts_hash128 digest = ts_hash128(&all, sizeof(all));
+	return (struct ts_key){.lo = digest.lo | 1, .hi = digest.hi};
+}
+
+/* Output size, worked out as turbojpeg.c does: the first factor that fits. */
+static bool output_size(const struct call *call, int *ret_width, int *ret_height)
+{
+	int width, height, subsampling, colour_space, count = 0;
+	if (call->library.header3(call->handle, call->jpeg, call->jpeg_bytes, &width, &height,
+		    &subsampling, &colour_space) != 0)
+		return false;
+	const struct scaling_factor *factors = call->library.scaling_factors(&count);
+	int most_width = call->width ? call->width : width;
+	int most_height = call->height ? call->height : height;
+	for (int i = 0; factors && i < count; i++) {
+		int n = factors[i].numerator, d = factors[i].denominator;
+		int w = (width * n + d - 1) / d, h = (height * n + d - 1) / d;
+		if (w > most_width || h > most_height)
+			continue;
+		*ret_width = w;
+		*ret_height = h;
+		return true;
+	}
+	return false;
+}
+
+/* The record's trailer if everything in it agrees with the call; NULL otherwise. */
+static const struct turbo_trailer *trailer_of(
+	const struct call *call, const struct ts_lease *lease)
+{
+	if (lease->bytes < sizeof(struct turbo_trailer))
+		return NULL;
+	const struct turbo_trailer *trailer =
+		(const void *)((const uint8_t *)lease->data +
+			       (lease->bytes - sizeof(*trailer)) / 8 * 8);
+	uint64_t rows = (uint64_t)trailer->row_bytes * trailer->height;
+	if (trailer->magic != TRAILER_MAGIC || rows + sizeof(*trailer) > lease->bytes ||
+		trailer->row_bytes != trailer->width * pixel_bytes[call->format] ||
+		(call->pitch && (unsigned)call->pitch < trailer->row_bytes))
+		return NULL;
+	return trailer;
+}
+
+static uint8_t *row_of(const struct call *call, uint32_t row_bytes, uint32_t row)
+{
+	size_t pitch = call->pitch ? (size_t)call->pitch : row_bytes;
+	return call->picture + pitch * row;
+}
+
+static int serve(
+	const struct call *call, const struct ts_session *session, struct ts_lease *lease)
+{
+	const struct turbo_trailer *trailer = trailer_of(call, lease);
+	if (!trailer) {
+		ts_lease_release(session->store, lease);
+		return pass(call, TS_REASON_TURBO_FIELDS);
+	}
+	const uint8_t *rows = lease->data;
+	int result = 0;
+	bool verify = ts_session_verify_this_hit(), equal = true;
+	if (verify)
+		result = pass(call, TS_REASON_VERIFY);
+	for (uint32_t i = 0; i < trailer->height; i++) {
+		const uint8_t *from = rows + (size_t)i * trailer->row_bytes;
+		if (!verify)
+			memcpy(row_of(call, trailer->row_bytes, i), from, trailer->row_bytes);
+		else if (memcmp(row_of(call, trailer->row_bytes, i), from,
+				 trailer->row_bytes) != 0)
+			equal = false;
+	}
+	if (verify)
+		ts_session_count_verified(result == 0 && equal);
+	else
+		ts_session_count_shared(TS_KIND_PIXELS, lease);
+	ts_lease_release(session->store, lease);
+	return result;
+}
+
+static void publish(const struct call *call, const struct ts_session *session,
+	struct ts_claim *claim, uint64_t cpu_ns)
+{
+	int width, height;
+	void *buffer;
+	struct ts_key now = key_of(call); /* the buffer may have been changed meanwhile */
+	if (now.lo != claim->key.lo || now.hi != claim->key.hi ||
+		!output_size(call, &width, &height)) {
+		ts_claim_abandon(session->store, claim);
+		ts_session_count_pass(TS_REASON_JPEG_CHANGED);
+		return;
+	}
+	struct turbo_trailer trailer = {.magic = TRAILER_MAGIC,
+		.width = (uint32_t)width,
+		.height = (uint32_t)height,
+		.row_bytes = (uint32_t)width * pixel_bytes[call->format]};
+	uint64_t rows = ts_align_up((uint64_t)trailer.row_bytes * trailer.height, 8);
+	uint64_t bytes = rows + sizeof(trailer);
+	if ((call->pitch && (unsigned)call->pitch < trailer.row_bytes) ||
+		ts_claim_reserve(session->store, claim, bytes, &buffer) < 0) {
+		/* A failed reservation has ended the claim already. */
+		if (call->pitch && (unsigned)call->pitch < trailer.row_bytes)
+			ts_claim_abandon(session->store, claim);
+		ts_session_count_pass(TS_REASON_TOO_LARGE);
+		return;
+	}
+	for (uint32_t i = 0; i < trailer.height; i++)
+		memcpy((uint8_t *)buffer + (size_t)i * trailer.row_bytes,
+			row_of(call, trailer.row_bytes, i), trailer.row_bytes);
+	memcpy((uint8_t *)buffer + rows, &trailer, sizeof(trailer));
+	(void)ts_claim_publish(session->store, claim, bytes, cpu_ns);
+}
+
+static int produce(
+	const struct call *call, const struct ts_session *session, struct ts_claim *claim)
+{
+	uint64_t start = ts_thread_cpu_ns();
+	int result = real(call);
+	uint64_t cpu_ns = ts_thread_cpu_ns() - start;
+	if (result != 0) { /* an error, or a picture with warnings */
+		ts_claim_abandon(session->store, claim);
+		ts_session_count_pass(TS_REASON_JPEG_WARNING);
+		return result;
+	}
+	ts_session_count_produced(TS_KIND_PIXELS, call->jpeg_bytes, cpu_ns);
+	publish(call, session, claim, cpu_ns);
+	return result;
+}
+
+static int share(const struct call *call, const struct ts_session *session)
+{
+	struct ts_key key = key_of(call);
+	struct ts_take take;
+	ts_store_take(session->store, &key, session->dataset, TS_KIND_PIXELS, &take);
+	if (take.verdict == TS_BUSY)
+		ts_store_wait(session->store, &key,
+			ts_session_deadline_ns(TS_KIND_PIXELS, call->jpeg_bytes), &take);
+	if (take.verdict == TS_HIT)
+		return serve(call, session, &take.lease);
+	if (take.verdict == TS_CLAIM)
+		return produce(call, session, &take.claim);
+	int result = pass(call, take.reason);
+	if (result == 0)
+		ts_session_count_produced(TS_KIND_PIXELS, call->jpeg_bytes, 0);
+	return result;
+}
+
+int ts_turbo_decompress2(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,
+	unsigned char *picture, int width, int pitch, int height, int format, int flags,
+	const void *caller)
+{
+	struct call call = {
+		.handle = handle,
+		.jpeg = jpeg,
+		.jpeg_bytes = jpeg_bytes,
+		.picture = picture,
+		.width = width,
+		.pitch = pitch,
+		.height = height,
+		.format = format,
+		.flags = flags,
+	};
+	if (!library_of_caller(caller, &call.library))
+		return -1; /* nobody defines it: the caller could not have been linked either */
+	if (ts_config()->disable)
+		return real(&call);
+	enum ts_reason reason = objection(&call);
+	const struct ts_session *session = NULL;
+	if (reason == TS_REASON_COUNT)
+		session = ts_session_enter(&reason);
+	return session ? share(&call, session) : pass(&call, reason);
+}
