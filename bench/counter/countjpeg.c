@@ -2,13 +2,13 @@
 /*
  * Counts what a real libjpeg really decodes, for a witness that shares no code with tsshim.
  *
- * Built by tsbench/native.py into a library of the real one's SONAME that exports all of its
- * names (trampolines generated into countjpeg-names.h) and put first by LD_LIBRARY_PATH.  So
- * whoever looks for the caller's libjpeg, by whatever means, finds this one.
+ * Linked by tsbench/native.py with the objects of the system's static libjpeg, in which the
+ * two functions below were renamed to real_*, into a library of the shared one's SONAME and
+ * exports.  Put first by LD_LIBRARY_PATH it is an ordinary libjpeg for everybody: whoever
+ * calls it, however it was found, is counted.
  *
  * COUNTJPEG_FILE names a file of COUNTJPEG_SLOTS counters, COUNTJPEG_SLOT the one to use.
  */
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,13 +20,8 @@
 
 #define COUNTJPEG_SLOTS 512
 
-/* COUNTJPEG_NAMES(X): every function of the real library, but for those defined below. */
-#include "countjpeg-names.h"
-
-static void (*real_create)(j_decompress_ptr, int, size_t);
-static void *(*real_alloc_small)(j_common_ptr, int, size_t);
-static JDIMENSION (*real_read_scanlines)(j_decompress_ptr, JSAMPARRAY, JDIMENSION);
-static boolean (*real_finish_decompress)(j_decompress_ptr);
+JDIMENSION real_jpeg_read_scanlines(j_decompress_ptr cinfo, JSAMPARRAY rows, JDIMENSION max);
+boolean real_jpeg_finish_decompress(j_decompress_ptr cinfo);
 
 struct counters {
 	_Atomic uint64_t begun; /* decodes that delivered a first row */
@@ -35,57 +30,15 @@ struct counters {
 
 static struct counters *counters;
 
-#define X(name) void *countjpeg_real_##name __attribute__((visibility("hidden")));
-COUNTJPEG_NAMES(X)
-#undef X
+/* Static libraries are compiled for programs and expect this symbol in the same object. */
+__attribute__((visibility("hidden"))) FILE *countjpeg_stderr;
 
-/* A jump that touches no argument register and no stack: right for any signature. */
-#if defined(__x86_64__)
-#define TRAMPOLINE(name)                                                            \
-	__asm__(".text\n.globl " #name "\n.type " #name ",@function\n" #name        \
-		":\n\tendbr64\n\tjmp *countjpeg_real_" #name "(%rip)\n.size " #name \
-		",.-" #name);
-#elif defined(__aarch64__)
-#define TRAMPOLINE(name)                                                                     \
-	__asm__(".text\n.globl " #name "\n.type " #name ",%function\n" #name                 \
-		":\n\tbti c\n\tadrp x16, countjpeg_real_" #name                              \
-		"\n\tldr x16, [x16, :lo12:countjpeg_real_" #name "]\n\tbr x16\n.size " #name \
-		",.-" #name);
-#else
-#error "no trampoline for this processor"
-#endif
-COUNTJPEG_NAMES(TRAMPOLINE)
-
-static void *need(void *library, const char *name)
-{
-	void *symbol = dlsym(library, name);
-
-	if (symbol == NULL) {
-		fprintf(stderr, "countjpeg: the real libjpeg has no %s\n", name);
-		abort();
-	}
-	return symbol;
-}
-
-__attribute__((constructor)) static void open_real(void)
+__attribute__((constructor)) static void open_counters(void)
 {
 	const char *path = getenv("COUNTJPEG_FILE");
 	const char *slot = getenv("COUNTJPEG_SLOT");
-	void *library = dlopen(COUNTJPEG_REAL, RTLD_NOW | RTLD_LOCAL);
 
-	if (library == NULL) {
-		fprintf(stderr, "countjpeg: %s\n", dlerror());
-		abort();
-	}
-#define X(name) countjpeg_real_##name = need(library, #name);
-	COUNTJPEG_NAMES(X)
-#undef X
-	real_create =
-		(void (*)(j_decompress_ptr, int, size_t))need(library, "jpeg_CreateDecompress");
-	real_read_scanlines = (JDIMENSION(*)(j_decompress_ptr, JSAMPARRAY, JDIMENSION))need(
-		library, "jpeg_read_scanlines");
-	real_finish_decompress =
-		(boolean(*)(j_decompress_ptr))need(library, "jpeg_finish_decompress");
+	countjpeg_stderr = stderr;
 	if (path == NULL || slot == NULL)
 		return;
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -98,27 +51,9 @@ __attribute__((constructor)) static void open_real(void)
 		counters = (struct counters *)map + atoi(slot) % COUNTJPEG_SLOTS;
 }
 
-static void *alloc_small(j_common_ptr cinfo, int pool, size_t bytes)
-{
-	return real_alloc_small(cinfo, pool, bytes);
-}
-
-/*
- * Whoever asks an object's memory manager which library made it must find this one, or the
- * calls that follow would go round the counters.
- */
-void jpeg_CreateDecompress(j_decompress_ptr cinfo, int version, size_t bytes)
-{
-	real_create(cinfo, version, bytes);
-	if (cinfo->mem == NULL || cinfo->mem->alloc_small == alloc_small)
-		return;
-	real_alloc_small = cinfo->mem->alloc_small;
-	cinfo->mem->alloc_small = alloc_small;
-}
-
 JDIMENSION jpeg_read_scanlines(j_decompress_ptr cinfo, JSAMPARRAY rows, JDIMENSION max)
 {
-	JDIMENSION done = real_read_scanlines(cinfo, rows, max);
+	JDIMENSION done = real_jpeg_read_scanlines(cinfo, rows, max);
 
 	if (counters != NULL && done > 0 && cinfo->output_scanline == done)
 		counters->begun++;
@@ -127,7 +62,7 @@ JDIMENSION jpeg_read_scanlines(j_decompress_ptr cinfo, JSAMPARRAY rows, JDIMENSI
 
 boolean jpeg_finish_decompress(j_decompress_ptr cinfo)
 {
-	boolean done = real_finish_decompress(cinfo);
+	boolean done = real_jpeg_finish_decompress(cinfo);
 
 	if (counters != NULL && done)
 		counters->finished++;

@@ -8,7 +8,9 @@ import subprocess
 from .jobs import JobError
 
 SLOTS = 512
-OWN = ("jpeg_CreateDecompress", "jpeg_read_scanlines", "jpeg_finish_decompress")
+
+# What bench/counter/countjpeg.c defines in front of the real functions.
+COUNTED = ("jpeg_read_scanlines", "jpeg_finish_decompress")
 
 
 def _run(command):
@@ -62,19 +64,20 @@ def _version_script(exports):
 def counter(root, directory):
     """Build the counting libjpeg; the directory to put first in LD_LIBRARY_PATH."""
     real, soname = _real_library()
-    exports = _exports(real)
+    archive = _run(["cc", "-print-file-name=libjpeg.a"]).strip()
     target = os.path.join(directory, "counter")
     os.makedirs(target, exist_ok=True)
-    names = " ".join(f"X({name})" for name, _ in exports if name not in OWN)
-    with open(os.path.join(target, "countjpeg-names.h"), "w", encoding="utf-8") as file:
-        file.write(f"#define COUNTJPEG_NAMES(X) {names}\n")
+    renamed = os.path.join(target, "renamed.a")
+    _run(["objcopy", *(f"--redefine-sym={name}=real_{name}" for name in COUNTED),
+          "--redefine-sym=stderr=countjpeg_stderr", archive, renamed])
     script = os.path.join(target, "countjpeg.map")
     with open(script, "w", encoding="utf-8") as file:
-        file.write(_version_script(exports))
-    _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-fPIC", "-shared", f"-I{target}",
-          f'-DCOUNTJPEG_REAL="{real}"', f"-Wl,-soname,{soname}",
-          f"-Wl,--version-script={script}", "-o", os.path.join(target, soname),
-          os.path.join(root, "bench", "counter", "countjpeg.c"), "-ldl"])
+        file.write(_version_script(_exports(real)))
+    _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-fPIC", "-shared",
+          f"-Wl,-soname,{soname}", "-Wl,-Bsymbolic", f"-Wl,--version-script={script}",
+          "-o", os.path.join(target, soname),
+          os.path.join(root, "bench", "counter", "countjpeg.c"),
+          "-Wl,--whole-archive", renamed, "-Wl,--no-whole-archive", "-lm"])
     return target
 
 
