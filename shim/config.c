@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading the settings of shim/options.h from strings, strictly. */
+/* Settings of this process, read from the environment by the rules of shim/options.h. */
 #include "shim/config.h"
 
 #include "shim/atomic.h"
@@ -8,339 +8,309 @@
 
 extern char **environ;
 
-#define PREFIX      "TSSHIM_"
-#define TEST_PREFIX "TSSHIM_TEST_"
+enum option_kind {
+	KIND_BOOL,
+	KIND_NAME,
+	KIND_DATASET,
+	KIND_SIZE,
+	KIND_PERCENT,
+	KIND_SUMMARY,
+	KIND_LEVEL
+};
 
-/* Where the value of each option lives in struct ts_config. */
-#define FIELD_DISABLE disable
-#define FIELD_GROUP   group
-#define FIELD_DATASET dataset
-#define FIELD_RING    ring_bytes
-#define FIELD_VERIFY  verify_ppm
-#define FIELD_SUMMARY summary
-#define FIELD_DEBUG   debug
+static const struct {
+	const char *environment;
+	const char *standard;
+	enum option_kind kind;
+} options[] = {
+#define TS_X(name, env, option, kind, standard, help) {env, standard, KIND_##kind},
+	TS_OPTIONS(TS_X)
+#undef TS_X
+};
 
-static bool is_digit(char c)
+static const char *const environment_names[] = {
+#define TS_X(name, env, option, kind, standard, help) env,
+	TS_OPTIONS(TS_X)
+#undef TS_X
+		NULL,
+};
+
+static const char *const levels[] = {"error", "warn", "info", "debug"};
+
+/* Reads digits; returns how many, 0 when there are none or the number is too large. */
+static size_t read_number(const char *text, uint64_t *ret_value)
 {
-	return c >= '0' && c <= '9';
-}
-
-static char to_lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-static bool is_name_byte(char c)
-{
-	return is_digit(c) || (to_lower(c) >= 'a' && to_lower(c) <= 'z') || c == '_' || c == '-' ||
-		c == '.';
-}
-
-/* Decimal digits from *cursor on, at least one, at most @limit as a value. */
-static int take_digits(const char **cursor, uint64_t limit, uint64_t *ret_value)
-{
-	const char *p = *cursor;
 	uint64_t value = 0;
-
-	if (!is_digit(*p))
-		return -EINVAL;
-	for (; is_digit(*p); p++) {
-		uint64_t digit = (uint64_t)(*p - '0');
-
-		if (value > (limit - digit) / 10)
-			return -EINVAL;
+	size_t length = 0;
+	for (; text[length] >= '0' && text[length] <= '9'; length++) {
+		uint64_t digit = (uint64_t)(text[length] - '0');
+		if (value > (UINT64_MAX - digit) / 10)
+			return 0;
 		value = value * 10 + digit;
 	}
-	*cursor = p;
-	*ret_value = value;
-	return 0;
+	if (length)
+		*ret_value = value;
+	return length;
 }
 
-static int parse_BOOL(struct ts_config *config, void *field, const char *value)
+static int parse_bool(const char *value, bool *ret_flag)
 {
-	if ((value[0] != '0' && value[0] != '1') || value[1])
+	if ((value[0] != '0' && value[0] != '1') || value[1] != '\0')
 		return -EINVAL;
-	*(bool *)field = value[0] == '1';
+	*ret_flag = value[0] == '1';
 	return 0;
 }
 
-/* A name that ends at @stop or at the end of @value. */
-static int take_name(const char *value, char stop, char *ret_name, const char **ret_rest)
+static bool is_name_character(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '-' || c == '.';
+}
+
+/* @end is where the name must stop: the end of the text, or '='. */
+static int parse_name(const char *value, char stop, char *ret_name, const char **ret_rest)
 {
 	size_t length = 0;
-
-	while (is_name_byte(value[length]))
+	while (is_name_character(value[length]))
 		length++;
 	if (length == 0 || length > TS_NAME_MAX || value[0] == '.')
 		return -EINVAL;
 	if (value[length] != '\0' && value[length] != stop)
 		return -EINVAL;
-	memset(ret_name, 0, TS_NAME_MAX + 1);
 	memcpy(ret_name, value, length);
+	ret_name[length] = '\0';
 	*ret_rest = value + length;
 	return 0;
 }
 
-static int parse_NAME(struct ts_config *config, void *field, const char *value)
+static int parse_group(const char *value, char *ret_name)
 {
 	const char *rest;
-
-	return take_name(value, '\0', field, &rest);
+	return parse_name(value, '\0', ret_name, &rest);
 }
 
-static int parse_DATASET(struct ts_config *config, void *field, const char *value)
+static int parse_dataset(const char *value, struct ts_config *config)
 {
 	char name[TS_NAME_MAX + 1];
 	const char *rest;
-
-	if (take_name(value, '=', name, &rest) < 0 || (*rest == '=' && !rest[1]))
+	int r = parse_name(value, '=', name, &rest);
+	if (r < 0)
+		return r;
+	if (*rest == '=' && rest[1] == '\0')
 		return -EINVAL;
-	memcpy(field, name, sizeof(name));
+	memcpy(config->dataset, name, sizeof(name));
 	config->dataset_dir = *rest == '=' ? rest + 1 : NULL;
 	return 0;
 }
 
-static int parse_SIZE(struct ts_config *config, void *field, const char *value)
+static int parse_size(const char *value, uint64_t *ret_bytes)
 {
 	static const char units[] = "KMGT";
-	const char *unit;
-	uint64_t number;
-	unsigned shift = 0;
-
-	if (take_digits(&value, UINT64_MAX, &number) < 0)
+	uint64_t bytes;
+	size_t length = read_number(value, &bytes);
+	if (length == 0)
 		return -EINVAL;
-	if (*value) {
-		unit = strchr(units, *value);
-		if (!unit || value[1])
+	const char *unit = value + length;
+	if (*unit != '\0') {
+		const char *found = strchr(units, *unit);
+		unsigned shift = found ? 10u * (unsigned)(found - units + 1) : 0;
+		if (!found || unit[1] != '\0' || bytes > UINT64_MAX >> shift)
 			return -EINVAL;
-		shift = 10 * (unsigned)(unit - units + 1);
+		bytes <<= shift;
 	}
-	if (number > UINT64_MAX >> shift)
-		return -EINVAL;
-	*(uint64_t *)field = number << shift;
+	*ret_bytes = bytes;
 	return 0;
 }
 
-/* Up to four decimals: a millionth is the unit it is stored in. */
-static int parse_PERCENT(struct ts_config *config, void *field, const char *value)
+/* Per cent with up to four decimals, as parts per million. */
+static int parse_percent(const char *value, uint32_t *ret_ppm)
 {
-	uint64_t ppm;
-	uint32_t unit = 10000;
-
-	if (take_digits(&value, 100, &ppm) < 0)
+	uint64_t whole, ppm;
+	size_t length = read_number(value, &whole);
+	if (length == 0 || whole > 100)
 		return -EINVAL;
-	ppm *= unit;
-	if (*value == '.') {
-		value++;
-		do {
-			unit /= 10;
-			if (!is_digit(*value) || unit == 0)
+	ppm = whole * 10000;
+	if (value[length] == '.') {
+		uint64_t scale = 1000;
+		for (length++; value[length] >= '0' && value[length] <= '9'; length++) {
+			if (scale == 0)
 				return -EINVAL;
-			ppm += (uint64_t)(*value++ - '0') * unit;
-		} while (*value);
+			ppm += (uint64_t)(value[length] - '0') * scale;
+			scale /= 10;
+		}
+		if (value[length - 1] == '.')
+			return -EINVAL;
 	}
-	if (*value || ppm > 1000000)
+	if (value[length] != '\0' || ppm > 1000000)
 		return -EINVAL;
-	*(uint32_t *)field = (uint32_t)ppm;
+	*ret_ppm = (uint32_t)ppm;
 	return 0;
 }
 
-static int parse_SUMMARY(struct ts_config *config, void *field, const char *value)
+/* 0, 1, or pid:<n>, which tsrun sets for the process it becomes. */
+static int parse_summary(const char *value, struct ts_config *config)
 {
 	uint64_t pid = 0;
-
+	bool summary = true;
 	if (strncmp(value, "pid:", 4) == 0) {
-		value += 4;
-		if (take_digits(&value, INT32_MAX, &pid) < 0 || *value || pid == 0)
+		size_t length = read_number(value + 4, &pid);
+		if (length == 0 || value[4 + length] != '\0' || pid == 0 || pid > INT32_MAX)
 			return -EINVAL;
-		*(bool *)field = true;
-	} else if (parse_BOOL(config, field, value) < 0) {
+	} else if (parse_bool(value, &summary) < 0) {
 		return -EINVAL;
 	}
+	config->summary = summary;
 	config->summary_pid = (int32_t)pid;
 	return 0;
 }
 
-static int parse_LEVEL(struct ts_config *config, void *field, const char *value)
+static int parse_level(const char *value, enum ts_level *ret_level)
 {
-	static const char *const names[] = {[TS_LEVEL_ERROR] = "error",
-		[TS_LEVEL_WARN] = "warn",
-		[TS_LEVEL_INFO] = "info",
-		[TS_LEVEL_DEBUG] = "debug"};
-
-	for (size_t i = 0; i < TS_ARRAY_SIZE(names); i++) {
-		if (strcmp(value, names[i]) == 0) {
-			*(enum ts_level *)field = (enum ts_level)i;
-			return 0;
-		}
+	for (unsigned i = 0; i < TS_ARRAY_SIZE(levels); i++) {
+		if (strcmp(value, levels[i]) != 0)
+			continue;
+		*ret_level = (enum ts_level)i;
+		return 0;
 	}
 	return -EINVAL;
 }
 
-#define EXPECT_BOOL    "0 or 1"
-#define EXPECT_NAME    "a name of at most 64 letters, digits, '_', '-' or '.'"
-#define EXPECT_DATASET "NAME or NAME=DIR"
-#define EXPECT_SIZE    "a size such as 512M or 4G"
-#define EXPECT_PERCENT "a percentage from 0 to 100 such as 0.1"
-#define EXPECT_SUMMARY "0, 1 or pid:NUMBER"
-#define EXPECT_LEVEL   "error, warn, info or debug"
-
-static const struct row {
-	const char *env;
-	const char *standard;
-	const char *expect;
-	int (*parse)(struct ts_config *config, void *field, const char *value);
-	size_t field;
-} rows[TS_OPTION_COUNT] = {
-#define TS_X(name, env_, option, kind, standard_, help)                                           \
-	[TS_OPTION_##name] = {env_, standard_, EXPECT_##kind, parse_##kind,                        \
-		offsetof(struct ts_config, FIELD_##name)},
-	TS_OPTIONS(TS_X)
-#undef TS_X
-};
-
 int ts_config_set(struct ts_config *config, enum ts_option option, const char *value)
 {
-	if ((unsigned)option >= TS_OPTION_COUNT || !value)
+	switch (option) {
+	case TS_OPTION_DISABLE:
+		return parse_bool(value, &config->disable);
+	case TS_OPTION_GROUP:
+		return parse_group(value, config->group);
+	case TS_OPTION_DATASET:
+		return parse_dataset(value, config);
+	case TS_OPTION_RING:
+		return parse_size(value, &config->ring_bytes);
+	case TS_OPTION_VERIFY:
+		return parse_percent(value, &config->verify_ppm);
+	case TS_OPTION_SUMMARY:
+		return parse_summary(value, config);
+	case TS_OPTION_DEBUG:
+		return parse_level(value, &config->debug);
+	default:
 		return -EINVAL;
-	return rows[option].parse(config, (char *)config + rows[option].field, value);
-}
-
-const char *ts_config_expect(enum ts_option option)
-{
-	return (unsigned)option < TS_OPTION_COUNT ? rows[option].expect : "";
+	}
 }
 
 void ts_config_init(struct ts_config *config)
 {
 	memset(config, 0, sizeof(*config));
 	for (int i = 0; i < TS_OPTION_COUNT; i++)
-		ts_config_set(config, (enum ts_option)i, rows[i].standard);
+		(void)ts_config_set(config, (enum ts_option)i, options[i].standard);
 }
 
-/* The option whose variable is the @length bytes at @name, or TS_OPTION_COUNT. */
-static enum ts_option find_option(const char *name, size_t length)
+const char *ts_config_expect(enum ts_option option)
 {
-	int i = 0;
-
-	while (i < TS_OPTION_COUNT &&
-		(strncmp(rows[i].env, name, length) != 0 || rows[i].env[length]))
-		i++;
-	return (enum ts_option)i;
+	switch (options[option].kind) {
+	case KIND_BOOL:
+		return "0 or 1";
+	case KIND_NAME:
+		return "up to 64 letters, digits, '_', '-' or '.' (not first)";
+	case KIND_DATASET:
+		return "NAME or NAME=DIR";
+	case KIND_SIZE:
+		return "a size such as 512M or 4G";
+	case KIND_PERCENT:
+		return "a number from 0 to 100 with up to four decimals";
+	case KIND_SUMMARY:
+		return "0 or 1";
+	default:
+		return "error, warn, info or debug";
+	}
 }
 
-static const char *nearest_variable(const char *name)
+/* Looks up one "NAME=value" of the environment. */
+static void load_one(struct ts_config *config, const char *entry,
+	void (*complain)(enum ts_option, const char *, const char *, const char *))
 {
-	const char *names[TS_OPTION_COUNT + 1];
-
-	for (int i = 0; i < TS_OPTION_COUNT; i++)
-		names[i] = rows[i].env;
-	names[TS_OPTION_COUNT] = NULL;
-	return ts_config_nearest(name, names);
+	char name[64];
+	const char *equals = strchr(entry, '=');
+	size_t length = equals ? (size_t)(equals - entry) : 0;
+	if (length == 0 || length >= sizeof(name) || strncmp(entry, "TSSHIM_", 7) != 0 ||
+		strncmp(entry, "TSSHIM_TEST_", 12) == 0)
+		return;
+	memcpy(name, entry, length);
+	name[length] = '\0';
+	for (int i = 0; i < TS_OPTION_COUNT; i++) {
+		if (strcmp(name, options[i].environment) != 0)
+			continue;
+		if (ts_config_set(config, (enum ts_option)i, equals + 1) < 0 && complain)
+			complain((enum ts_option)i, name, equals + 1, NULL);
+		return;
+	}
+	if (complain)
+		complain(TS_OPTION_COUNT, name, equals + 1,
+			ts_config_nearest(name, environment_names));
 }
 
 void ts_config_load(struct ts_config *config, char *const *env,
 	void (*complain)(enum ts_option option, const char *name, const char *value,
 		const char *suggestion))
 {
-	bool seen[TS_OPTION_COUNT] = {false};
-	char name[TS_NAME_MAX + 1];
-
 	ts_config_init(config);
-	for (; env && *env; env++) {
-		const char *equals = strchr(*env, '=');
-		size_t length = equals ? (size_t)(equals - *env) : 0;
-		enum ts_option option;
-
-		if (!equals || strncmp(*env, PREFIX, sizeof(PREFIX) - 1) != 0 ||
-			strncmp(*env, TEST_PREFIX, sizeof(TEST_PREFIX) - 1) == 0)
-			continue;
-		option = find_option(*env, length);
-		if (option != TS_OPTION_COUNT && seen[option])
-			continue; /* getenv() answers the first of two as well */
-		if (option != TS_OPTION_COUNT) {
-			seen[option] = true;
-			if (ts_config_set(config, option, equals + 1) == 0)
-				continue;
-		}
-		if (!complain)
-			continue;
-		length = ts_min_u64(length, sizeof(name) - 1);
-		memcpy(name, *env, length);
-		name[length] = '\0';
-		complain(option, name, equals + 1,
-			option == TS_OPTION_COUNT ? nearest_variable(name) : NULL);
-	}
+	for (; env && *env; env++)
+		load_one(config, *env, complain);
 }
 
-static unsigned min3(unsigned a, unsigned b, unsigned c)
+/* Edit distance with transpositions (optimal string alignment), three rows. */
+static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
-	unsigned least = a < b ? a : b;
-
-	return least < c ? least : c;
-}
-
-/* Insertions, deletions, changes and swaps of neighbours from @a to @b, letter case apart. */
-static unsigned edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-	uint8_t table[3][TS_NAME_MAX + 1];
-	uint8_t *two_ago = table[0], *last = table[1], *row = table[2];
-
+	unsigned rows[3][TS_NAME_MAX + 1];
 	for (size_t j = 0; j <= b_length; j++)
-		last[j] = (uint8_t)j;
+		rows[0][j] = (unsigned)j;
 	for (size_t i = 1; i <= a_length; i++) {
-		uint8_t *recycled = two_ago;
-
-		row[0] = (uint8_t)i;
+		unsigned *row = rows[i % 3];
+		const unsigned *last = rows[(i + 2) % 3], *older = rows[(i + 1) % 3];
+		row[0] = (unsigned)i;
 		for (size_t j = 1; j <= b_length; j++) {
-			char x = to_lower(a[i - 1]), y = to_lower(b[j - 1]);
-			unsigned cost = min3(last[j] + 1u, row[j - 1] + 1u, last[j - 1] + (x != y));
-
-			if (i > 1 && j > 1 && x == to_lower(b[j - 2]) && y == to_lower(a[i - 2]))
-				cost = min3(cost, two_ago[j - 2] + 1u, cost);
-			row[j] = (uint8_t)cost;
+			unsigned best = last[j - 1] + (a[i - 1] != b[j - 1]);
+			best = last[j] + 1 < best ? last[j] + 1 : best;
+			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				best = older[j - 2] + 1 < best ? older[j - 2] + 1 : best;
+			row[j] = best;
 		}
-		two_ago = last;
-		last = row;
-		row = recycled;
 	}
-	return last[b_length];
+	return rows[a_length % 3][b_length];
 }
 
 const char *ts_config_nearest(const char *word, const char *const *candidates)
 {
+	const char *nearest = NULL;
 	size_t length = strlen(word);
-	/* A quarter of the letters, three at most: more is another word, not a slip. */
-	unsigned best = (unsigned)ts_min_u64(3, 1 + length / 4) + 1;
-	const char *found = NULL;
-
-	if (length == 0 || length > TS_NAME_MAX)
+	/* A third of the letters wrong is another word, not a typing mistake. */
+	unsigned best = (unsigned)(length / 3) + 1;
+	if (length > TS_NAME_MAX)
 		return NULL;
 	for (; *candidates; candidates++) {
-		size_t other = strlen(*candidates);
-		unsigned distance;
-
-		if (other == 0 || other > TS_NAME_MAX)
+		size_t candidate_length = strlen(*candidates);
+		if (candidate_length == 0 || candidate_length > TS_NAME_MAX)
 			continue;
-		distance = edit_distance(word, length, *candidates, other);
-		if (distance < best) {
-			best = distance;
-			found = *candidates;
+		unsigned d = distance(word, length, *candidates, candidate_length);
+		if (d < best) {
+			best = d;
+			nearest = *candidates;
 		}
 	}
-	return found;
+	return nearest;
 }
 
 const struct ts_config *ts_config(void)
 {
 	static struct ts_config config;
-	static _Atomic bool loaded;
-
-	/* Two threads that come first together write the same values; the constructor, which
-	 * is alone, has normally done it before. */
+	static _Atomic int loaded;
+	/* Two threads may both load the same values; the pointer into the environment is the
+	 * same too.  Pairs with the release below. */
 	if (TS_UNLIKELY(!ts_load_acquire(&loaded))) {
-		ts_config_load(&config, environ, NULL);
-		ts_store_release(&loaded, true);
+		struct ts_config fresh;
+		ts_config_load(&fresh, environ, NULL);
+		config = fresh;
+		ts_store_release(&loaded, 1);
 	}
 	return &config;
 }

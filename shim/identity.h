@@ -32,9 +32,6 @@ enum ts_continuity {
 void ts_identity_init(void);
 void ts_identity_settle(void);
 
-/** For the pthread_atfork child handler: one store, so that kernels without a wiped page work. */
-void ts_identity_note_fork(void);
-
 /**
  * What happened since ts_identity_settle().  A page the kernel wipes at fork tells forks
  * that run no atfork handlers as well (_Fork, clone); getpid() tells vfork.
@@ -42,7 +39,7 @@ void ts_identity_note_fork(void);
  */
 enum ts_continuity ts_identity_check(void);
 
-/** Whether ts_identity_check() would say TS_FORK_CHILD; one load, no system call. */
+/** Number that changes at every fork this process went through; 0 work, no system call. */
 bool ts_identity_forked(void);
 
 /** ts_process_id() of this process, and of the job it works for (docs/design.md, jobs). */

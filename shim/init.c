@@ -1,26 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens because the library is loaded, in every process, also in those without a decode. */
+/* What runs because of LD_PRELOAD, before and after the program's own code. */
 #include "leader/session.h"
 #include "shim/config.h"
 #include "shim/identity.h"
 
-#include <pthread.h>
-
 /*
- * Runs in each child process of the trainer too (shells, compilers), so it reads a few
- * environment strings, maps one page and opens nothing.  Complaints about settings wait
- * for the first use (leader/session.c), when it is known that this process decodes at all.
+ * Runs in every process of the job, shells and compilers included: read the settings, map
+ * one page, register one fork handler.  All else waits for the first call that is ours.
  */
-__attribute__((constructor)) static void load(void)
+__attribute__((constructor)) static void begin(void)
 {
 	if (ts_config()->disable)
 		return;
 	ts_identity_init();
-	/* Here and not later: registering while another thread forks can hang the child. */
-	pthread_atfork(NULL, NULL, ts_identity_note_fork);
 }
 
-__attribute__((destructor)) static void unload(void)
+__attribute__((destructor)) static void end(void)
 {
 	if (!ts_config()->disable)
 		ts_session_finish();

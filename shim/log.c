@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A formatter of a few conversions, and lines on stderr made with it. */
+/* One line on stderr, written with one write(2). */
 #include "shim/log.h"
 
 #include "shim/atomic.h"
@@ -7,99 +7,93 @@
 
 #include <stdarg.h>
 #include <string.h>
-#include <unistd.h>
 
-struct sink {
-	char *at, *end; /* the byte at @end is kept for the NUL */
+#define LINE_MAX_BYTES 512u
+
+struct writer {
+	char *at;
+	size_t left; /* without the terminator */
 };
 
-static void put(struct sink *sink, char c)
+static void put(struct writer *writer, const char *text, size_t bytes)
 {
-	if (sink->at < sink->end)
-		*sink->at++ = c;
+	if (bytes > writer->left)
+		bytes = writer->left;
+	memcpy(writer->at, text, bytes);
+	writer->at += bytes;
+	writer->left -= bytes;
 }
 
-static void put_number(struct sink *sink, unsigned long long value)
+static void put_number(struct writer *writer, uint64_t value, bool negative)
 {
-	char digits[20];
-	size_t n = 0;
-
+	char digits[24];
+	size_t i = sizeof(digits);
 	do {
-		digits[n++] = (char)('0' + value % 10);
+		digits[--i] = (char)('0' + value % 10);
 		value /= 10;
 	} while (value);
-	while (n)
-		put(sink, digits[--n]);
+	if (negative)
+		digits[--i] = '-';
+	put(writer, digits + i, sizeof(digits) - i);
 }
 
-static void put_text(struct sink *sink, const char *text)
+/* Handles the conversion behind '%' and returns the character after it. */
+static const char *convert(struct writer *writer, const char *format, va_list *arguments)
 {
-	for (text = text ? text : "(null)"; *text; text++)
-		put(sink, *text);
-}
-
-/* One conversion after '%'; returns where the format goes on. */
-static const char *convert(struct sink *sink, const char *p, va_list *arguments)
-{
-	int number;
-
-	switch (*p) {
-	case 's':
-		put_text(sink, va_arg(*arguments, const char *));
-		return p + 1;
-	case 'd':
-		number = va_arg(*arguments, int);
-		if (number < 0)
-			put(sink, '-');
-		put_number(sink, number < 0 ? 0ULL - (unsigned long long)number :
-					      (unsigned long long)number);
-		return p + 1;
-	case 'u':
-		put_number(sink, va_arg(*arguments, unsigned));
-		return p + 1;
-	case 'l':
-		if (p[1] == 'l' && p[2] == 'u') {
-			put_number(sink, va_arg(*arguments, unsigned long long));
-			return p + 3;
-		}
-		break;
-	case '%':
-		put(sink, '%');
-		return p + 1;
-	default:
+	if (strncmp(format, "llu", 3) == 0) {
+		put_number(writer, va_arg(*arguments, unsigned long long), false);
+		return format + 3;
+	}
+	switch (*format) {
+	case 's': {
+		const char *text = va_arg(*arguments, const char *);
+		text = text ? text : "(null)";
+		put(writer, text, strlen(text));
 		break;
 	}
-	/* Not ours: show it as it is, but take no argument. */
-	put(sink, '%');
-	return p;
+	case 'd': {
+		int value = va_arg(*arguments, int);
+		put_number(
+			writer, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, value < 0);
+		break;
+	}
+	case 'u':
+		put_number(writer, va_arg(*arguments, unsigned), false);
+		break;
+	case '\0':
+		return format;
+	default:
+		put(writer, format, 1);
+		break;
+	}
+	return format + 1;
 }
 
 size_t ts_format_v(char *buffer, size_t bytes, const char *format, va_list arguments)
 {
-	struct sink sink = {buffer, buffer + (bytes ? bytes - 1 : 0)};
-	va_list copy;
-
 	if (bytes == 0)
 		return 0;
-	va_copy(copy, arguments);
+	struct writer writer = {buffer, bytes - 1};
+	va_list list;
+	va_copy(list, arguments);
 	while (*format) {
-		if (*format == '%')
-			format = convert(&sink, format + 1, &copy);
-		else
-			put(&sink, *format++);
+		const char *percent = strchr(format, '%');
+		size_t plain = percent ? (size_t)(percent - format) : strlen(format);
+		put(&writer, format, plain);
+		format += plain;
+		if (percent)
+			format = convert(&writer, percent + 1, &list);
 	}
-	va_end(copy);
-	*sink.at = '\0';
-	return (size_t)(sink.at - buffer);
+	va_end(list);
+	*writer.at = '\0';
+	return (size_t)(writer.at - buffer);
 }
 
 size_t ts_format(char *buffer, size_t bytes, const char *format, ...)
 {
 	va_list arguments;
-	size_t length;
-
 	va_start(arguments, format);
-	length = ts_format_v(buffer, bytes, format, arguments);
+	size_t length = ts_format_v(buffer, bytes, format, arguments);
 	va_end(arguments);
 	return length;
 }
@@ -107,19 +101,17 @@ size_t ts_format(char *buffer, size_t bytes, const char *format, ...)
 void ts_log(enum ts_level level, const char *format, ...)
 {
 	static _Atomic uint32_t lines;
-	static const char prefix[] = "tsshim: ";
-	char line[512];
-	size_t length = sizeof(prefix) - 1;
-	va_list arguments;
-
-	if (level > ts_config()->debug || ts_load_relaxed(&lines) >= TS_LOG_MAX)
+	if (level > ts_config()->debug)
 		return;
+	/* Relaxed: only a limit. */
 	if (ts_add_relaxed(&lines, 1) >= TS_LOG_MAX)
 		return;
-	memcpy(line, prefix, length);
+	char line[LINE_MAX_BYTES];
+	size_t length = ts_format(line, sizeof(line) - 1, "tsshim: ");
+	va_list arguments;
 	va_start(arguments, format);
-	length += ts_format_v(line + length, sizeof(line) - length - 1, format, arguments);
+	length += ts_format_v(line + length, sizeof(line) - 1 - length, format, arguments);
 	va_end(arguments);
 	line[length++] = '\n';
-	(void)ts_sys_write(STDERR_FILENO, line, length);
+	(void)ts_sys_write(2, line, length);
 }

@@ -31,17 +31,11 @@ int ts_sys_kill(int pid, int signal);
 /** Free bytes of the file system of @fd for us. */
 int ts_sys_free_bytes(int fd, uint64_t *ret_bytes);
 
-/**
- * Sleep while *word == expected, at most @timeout_ns; shared between processes.
- * Errors: -EAGAIN the word differs; -ETIMEDOUT; -EINTR a signal came.
- */
+/** Sleep while *word == expected, at most @timeout_ns; shared between processes. */
 int ts_sys_futex_wait(const volatile void *word, uint32_t expected, uint64_t timeout_ns);
 void ts_sys_futex_wake(const volatile void *word);
 
-/**
- * Read a small file into @buffer, NUL-terminated, and return its length; what does not fit
- * is left out.  On failure the content of @buffer is undefined.  Async-signal-safe.
- */
+/** Read a whole small file; NUL-terminated. Returns its length. */
 int ts_sys_read_file(const char *path, char *buffer, size_t bytes);
 
 /** Monotonic wall time, and CPU time of this thread, in nanoseconds. */
