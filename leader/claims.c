@@ -68,7 +68,8 @@ static int reserve(
 {
 	if (store->member < 0 || claim->window >= 0)
 		return -EINVAL;
-	if (bytes > store->shape.segment_bytes / 2)
+	/* A whole segment less its first page, which holds the header. */
+	if (bytes > store->shape.segment_bytes - TS_PAGE_BYTES)
 		return -E2BIG;
 	if (!ts_entry_is_claimed(&store->entries[claim->entry], claim->word))
 		return -ESTALE;

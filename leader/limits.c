@@ -28,14 +28,22 @@ static uint64_t percent(uint64_t value, uint32_t share)
 	return value / 100 * share + value % 100 * share / 100;
 }
 
+/*
+ * A record fits in one segment, every member that produces owns one, and a reader that
+ * stops costs one.  So: 16 MiB, which holds a picture of 4 million pixels, in as many
+ * segments as there may be; smaller while there would be fewer than 32, larger only where
+ * there would be more than the directory can name.
+ */
 static uint64_t segment_bytes_for(uint64_t ring)
 {
-	uint64_t bytes = 64 * MIB;
+	uint64_t bytes = 16 * MIB;
 
 	if (ring < 64 * MIB)
 		return 1 * MIB;
-	while (bytes > 4 * MIB && ring / bytes < 64)
+	while (bytes > 4 * MIB && ring / bytes < 32)
 		bytes /= 2;
+	while (bytes < 64 * MIB && ring / bytes > TS_SEGMENT_MAX)
+		bytes *= 2;
 	return bytes;
 }
 

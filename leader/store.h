@@ -105,7 +105,7 @@ void ts_lease_release(struct ts_store *store, struct ts_lease *lease);
  * Get @bytes of ring memory to produce the claimed record in; 64-byte aligned, page aligned
  * from TS_PAGE_ALIGN_FROM on.  Other processes cannot see it before ts_claim_publish().
  *
- * On failure the claim is abandoned.  Errors: -E2BIG larger than half a segment; -ENOSPC no
+ * On failure the claim is abandoned.  Errors: -E2BIG larger than a segment; -ENOSPC no
  * memory or no segment; -EBUSY too many threads produce at once; -ESTALE taken over.
  */
 int ts_claim_reserve(

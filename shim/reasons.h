@@ -22,7 +22,7 @@
 	X(NO_MEMBER, "no_member", "too many processes share this group")                           \
 	X(NO_SEGMENT, "no_segment", "every segment of the ring is in use")                         \
 	X(NO_LEASE, "no_lease", "too many threads of this process use the ring at once")           \
-	X(TOO_LARGE, "too_large", "the result is larger than half a segment of the ring")          \
+	X(TOO_LARGE, "too_large", "the result is larger than a segment of the ring")          \
 	X(DIRECTORY_BUSY, "directory_busy", "no free place in the directory of the ring")          \
 	X(TIMEOUT, "timeout", "another process was too slow; the work was done here as well")      \
 	X(DATASET_OFF, "dataset_off", "verification found a difference; the dataset is off")       \

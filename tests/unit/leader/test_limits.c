@@ -21,10 +21,12 @@ static const struct {
 	{8 * MIB, 1 * MIB},
 	{63 * MIB, 1 * MIB},
 	{64 * MIB, 4 * MIB},
-	{256 * MIB, 4 * MIB},
-	{512 * MIB, 8 * MIB},
-	{2 * GIB, 32 * MIB},
-	{4 * GIB, 64 * MIB},
+	{128 * MIB, 4 * MIB},
+	{256 * MIB, 8 * MIB},
+	{512 * MIB, 16 * MIB},
+	{2 * GIB, 16 * MIB},
+	{8 * GIB, 16 * MIB},
+	{16 * GIB, 32 * MIB},
 	{64 * GIB, 64 * MIB},
 };
 
