@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""Decode pictures as trainers do and print all there is to see.  An ordinary program: it
+knows nothing of what may be preloaded.
+
+usage: consumer.py KIND ORDER FILE...      ORDER: given, reversed
+"""
+
+import hashlib
+import io
+import mmap
+import os
+import sys
+import warnings
+
+
+def digest(data):
+    """Short hash of pixels."""
+    return hashlib.sha256(data).hexdigest()[:24]
+
+
+def pillow_image(image):
+    """What is visible of a loaded picture."""
+    image.load()
+    return "%s %s %s %s" % (image.mode, image.size, digest(image.tobytes()),
+                            sorted((k, str(v)[:60]) for k, v in image.info.items()
+                                   if not isinstance(v, bytes)))
+
+
+def pillow(path):
+    from PIL import Image
+    with open(path, "rb") as file:
+        return pillow_image(Image.open(file).convert("RGB"))
+
+
+def pillow_name(path):
+    from PIL import Image
+    return pillow_image(Image.open(path))
+
+
+def pillow_bytesio(path):
+    from PIL import Image
+    with open(path, "rb") as file:
+        return pillow_image(Image.open(io.BytesIO(file.read())))
+
+
+def pillow_mmap(path):
+    from PIL import Image
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+        return pillow_image(Image.open(io.BytesIO(data[:])))
+
+
+def pillow_truncated(path):
+    from PIL import Image, ImageFile
+    ImageFile.LOAD_TRUNCATED_IMAGES = True
+    return pillow_image(Image.open(path))
+
+
+def pillow_draft(path):
+    from PIL import Image
+    texts = []
+    for size in ((300, 200), (150, 100), (40, 40)):
+        image = Image.open(path)
+        texts.append("%s %s" % (image.draft("RGB", size), pillow_image(image)))
+    image = Image.open(path)
+    image.draft("L", (200, 200))
+    return texts + [pillow_image(image)]
+
+
+def pillow_exif(path):
+    from PIL import Image, ImageOps
+    return pillow_image(ImageOps.exif_transpose(Image.open(path)))
+
+
+def pillow_frames(path):
+    from PIL import Image, ImageSequence
+    return [pillow_image(frame.copy()) for frame in ImageSequence.Iterator(Image.open(path))]
+
+
+def torchvision_read(path):
+    import torchvision.io
+    image = torchvision.io.read_image(path)
+    return "%s %s" % (tuple(image.shape), digest(image.numpy().tobytes()))
+
+
+def torchvision_modes(path):
+    import torch
+    from torchvision.io import ImageReadMode, decode_jpeg
+    with open(path, "rb") as file:
+        data = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
+    texts = []
+    for mode in (ImageReadMode.RGB, ImageReadMode.GRAY):
+        image = decode_jpeg(data, mode=mode)
+        texts.append("%s %s" % (tuple(image.shape), digest(image.numpy().tobytes())))
+    return texts
+
+
+def cv2_image(image):
+    """None, or shape and pixels."""
+    return "None" if image is None else "%s %s" % (image.shape, digest(image.tobytes()))
+
+
+def cv2_imread(path):
+    import cv2
+    return [cv2_image(cv2.imread(path, flag)) for flag in (
+        cv2.IMREAD_COLOR, cv2.IMREAD_GRAYSCALE, cv2.IMREAD_UNCHANGED,
+        cv2.IMREAD_REDUCED_COLOR_2)]
+
+
+def cv2_imdecode(path):
+    import cv2
+    import numpy
+    return cv2_image(cv2.imdecode(numpy.fromfile(path, numpy.uint8), cv2.IMREAD_COLOR))
+
+
+KINDS = [pillow, pillow_name, pillow_bytesio, pillow_mmap, pillow_truncated, pillow_draft,
+         pillow_exif, pillow_frames, torchvision_read, torchvision_modes, cv2_imread,
+         cv2_imdecode]
+
+
+def main():
+    """One block per picture: its name, then the results or the exception."""
+    decode = {kind.__name__: kind for kind in KINDS}[sys.argv[1]]
+    paths = sys.argv[3:]
+    if sys.argv[2] == "reversed":
+        paths.reverse()
+    # Warnings of C and Python libraries on stderr would come in the order of the pictures.
+    os.environ["OPENCV_LOG_LEVEL"] = "OFF"
+    for path in paths:
+        print(os.path.basename(path))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                print(" ", decode(path))
+            except Exception as problem:
+                text = str(problem).split("Exception raised from")[0].strip()
+                print(" ", type(problem).__module__, type(problem).__name__, repr(text))
+            for warning in caught:
+                print("  warned", warning.category.__name__, str(warning.message))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""The same pixels, errors and positions with and without the library, for every consumer."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+
+import support
+from support import HERE, PYTHON, Group, run, same_pictures, victim
+
+SOURCES = ("mem", "stdio", "suspend", "suspend=4096", "suspend=700", "pull=4096", "pull=777",
+           "pull=1048576", "seek=4096", "seek=65536")
+SETTINGS = (
+    [], ["--rows", "7"], ["--rows", "64", "--colour", "rgbx"], ["--colour", "gray"],
+    ["--colour", "bgr", "--scale", "1/2"], ["--scale", "1/8"], ["--scale", "3/8"],
+    ["--dct", "ifast", "--no-fancy"], ["--dct", "float"], ["--no-smoothing"],
+    ["--colour", "rgb565"], ["--trace", "3"], ["--destroy-early"], ["--colour", "ycc"],
+)
+MODES = ("partial", "abort", "early_finish", "too_many_rows", "crop", "skip", "coefficients",
+         "buffered", "raw", "quantize", "two_images", "savemarkers", "progress",
+         "header_again")
+
+
+def compare(command, files, what, must_share, verify="0", order=("given", "reversed")):
+    """
+    Plain once; then two jobs at the same time in different order, a third one afterwards.
+    @command(order, files) makes the command line.
+    """
+    reference = run(command("given", files))
+    with Group(TSSHIM_VERIFY=verify) as group:
+        jobs = [support.start(command(o, files), group.environment()) for o in order]
+        outcomes = [support.finish(job) for job in jobs]
+        # Two more, one after the other: the first publishes what the second may take.
+        outcomes += [run(command("given", files), group.environment()) for _ in range(2)]
+        for number, outcome in enumerate(outcomes):
+            same_pictures(reference, outcome, "%s, job %d" % (what, number))
+        shared = group.pixels("shared")
+        assert shared > 0 or not must_share, (what, "nothing was shared", group.statistics())
+        assert group.leftovers() == [], group.leftovers()
+
+
+def decode_command(*options):
+    """Command line of the C victim."""
+    return lambda order, files: [victim("decode"), "--order", order, "--repeat", "2", *options,
+                                 *files]
+
+
+def consumer_command(kind, python=PYTHON):
+    """Command line of the Python consumer."""
+    return lambda order, files: [python, os.path.join(HERE, "consumer.py"), kind, order, *files]
+
+
+def test_the_comparison_notices_a_difference():
+    """One changed byte, one missing picture, another exit status: each must be noticed."""
+    files = support.pictures("s_4")
+    reference = run(decode_command()("given", files))
+    with tempfile.TemporaryDirectory() as directory:
+        copies = [shutil.copy(path, directory) for path in files]
+        with open(copies[0], "r+b") as file:
+            file.seek(os.path.getsize(copies[0]) // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 0x15]))
+        for wrong in (copies, copies[1:], copies + ["/nonexistent"]):
+            try:
+                same_pictures(reference, run(decode_command()("given", wrong)), "self-check")
+            except AssertionError:
+                continue
+            raise AssertionError("a difference was not noticed: %s" % wrong)
+
+
+def source_tests():
+    """Each source manager over the whole corpus, with and without recomputing every hit."""
+    for source in SOURCES:
+        # A seeking source hides what it skips; such a stream need not be shared.
+        must = not source.startswith("seek")
+        for verify in ("0", "100"):
+            yield "source_%s_verify_%s" % (source, verify), (
+                lambda source=source, verify=verify, must=must: compare(
+                    decode_command("--source", source), support.pictures(),
+                    source, must, verify))
+
+
+def setting_tests():
+    """Each setting of the decoder over the clean pictures."""
+    for setting in SETTINGS:
+        name = "setting_" + ("_".join(setting).replace("--", "") or "default")
+        must = not set(setting) & {"--trace", "--destroy-early"}
+        yield name, lambda setting=setting, must=must: compare(
+            decode_command(*setting), usable(setting), name, must)
+
+
+def usable(setting):
+    """A few pictures, in which every kind of sampling and coding occurs."""
+    return [path for path in support.pictures("s_") if os.path.getsize(path) < 300000]
+
+
+def mode_tests():
+    """The less usual calls, after and while ordinary jobs fill the ring with the same."""
+    for mode in MODES:
+        for source in ("mem", "stdio", "pull=3000"):
+            yield "mode_%s_%s" % (mode, source), (
+                lambda mode=mode, source=source: compare_mode(mode, source))
+
+
+def compare_mode(mode, source):
+    """Three unusual jobs between two usual ones, all equal to themselves without us."""
+    files = usable(None)[:12] + support.pictures("s_mpo") + support.pictures("s_prog")[:1]
+    unusual = [victim("access"), mode, source, *files]
+    usual = decode_command("--source", source)("given", files)
+    references = run(unusual), run(usual)
+    with Group(TSSHIM_VERIFY="0") as group:
+        for command in (usual, unusual, usual, usual, unusual, unusual):
+            outcome = run(command, group.environment())
+            same_pictures(references[command is usual], outcome, mode)
+        assert group.pixels("shared") > 0, "the usual jobs shared nothing"
+
+
+def python_tests():
+    """Each Python consumer over the whole corpus."""
+    import consumer
+    for kind in consumer.KINDS:
+        name = kind.__name__
+        yield name, lambda name=name: compare_python(name, PYTHON)
+    yield "pillow_wheel", lambda: compare_python("pillow", wheel_python())
+    yield "pillow_wheel_draft", lambda: compare_python("pillow_draft", wheel_python())
+
+
+def compare_python(kind, python):
+    """As compare(); says which module is missing where one is."""
+    module = {"torchvision": "torchvision.io", "cv2": "cv2"}.get(kind.split("_")[0], "PIL.Image")
+    if run([python, "-c", "import numpy, " + module]).status != 0 and python == PYTHON:
+        raise support.Skip(module.split(".")[0], "not installed for " + python)
+    compare(consumer_command(kind, python), support.pictures(), kind, True)
+
+
+def wheel_python():
+    """Python of a virtual environment with the current Pillow wheel (see scripts/deps)."""
+    python = os.environ.get("TSSHIM_TEST_WHEEL_PYTHON")
+    if not python or not os.path.exists(python):
+        raise support.Skip("wheel", "TSSHIM_TEST_WHEEL_PYTHON names no Python with the wheel")
+    return python
+
+
+def test_turbojpeg():
+    """TurboJPEG's own calls."""
+    files = usable(None) + support.pictures("cut_base")
+    reference = run([victim("turbo"), *files])
+    with Group(TSSHIM_VERIFY="0") as group:
+        for _ in range(3):
+            same_pictures(reference, run([victim("turbo"), *files], group.environment()), "tj")
+
+
+def test_encoders_are_left_alone():
+    """jpeg_abort and jpeg_destroy are shared by both kinds of objects."""
+    command = [victim("compress"), "30"]
+    with Group() as group:
+        support.equal(run(command), run(command, group.environment()), "compress")
+
+
+def rewritten(how):
+    """A file whose content is replaced between two decodes, by @how(path, data)."""
+    old, new = (open(path, "rb").read() for path in (
+        support.pictures("s_prefix_a")[0], support.pictures("s_prefix_c")[0]))
+    assert len(old) == len(new) and old[:65536] == new[:65536] and old != new
+    with tempfile.TemporaryDirectory() as directory, Group(TSSHIM_VERIFY="0") as group:
+        path = os.path.join(directory, "picture.jpg")
+        for source in ("mem", "stdio", "suspend"):
+            command = decode_command("--source", source)("given", [path])
+            for turn in range(6):
+                how(path, (old, new)[turn % 2])
+                same_pictures(run(command), run(command, group.environment()), source)
+                same_pictures(run(command), run(command, group.environment()), source)
+        assert group.pixels("shared") > 0, "nothing was shared"
+
+
+def test_rewritten_in_place():
+    def write(path, data):
+        with open(path, "wb") as file:
+            file.write(data)
+    rewritten(write)
+
+
+def test_rewritten_by_rename():
+    def rename(path, data):
+        with open(path + ".new", "wb") as file:
+            file.write(data)
+        os.utime(path + ".new", (1, 1))
+        os.rename(path + ".new", path)
+    rewritten(rename)
+
+
+def test_rewritten_by_mmap_store():
+    import mmap
+
+    def store(path, data):
+        if not os.path.exists(path):
+            with open(path, "wb") as file:
+                file.write(data)
+        with open(path, "r+b") as file, mmap.mmap(file.fileno(), len(data)) as memory:
+            memory[:] = data
+        os.utime(path, (1, 1))
+    rewritten(store)
+
+
+def test_scopes_of_plugins():
+    """A libjpeg that only a plug-in knows: by dlopen local, global and with deep binding."""
+    files = usable(None)[:6]
+    for how in ("local", "global", "deepbind"):
+        command = [victim("plugger"), how, victim("plugin"), *files]
+        reference = run(command)
+        assert reference.status == 0, reference.errors
+        with Group() as group:
+            for _ in range(3):
+                support.equal(reference, run(command, group.environment()), how)
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()) + list(source_tests()) + list(setting_tests())
+                 + list(mode_tests()) + list(python_tests()))

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT
+"""What the end-to-end tests share: running programs without and with the library, TAP."""
+
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+
+import corpus
+
+BUILD = os.environ["TSSHIM_TEST_BUILD"]
+LIBRARY = os.path.join(BUILD, "libtsshim.so")
+TEST_LIBRARY = os.path.join(BUILD, "libtsshim-test.so")
+TSRUN = os.path.join(BUILD, "shim", "tsrun", "tsrun")
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = "/usr/bin/python3"  # the one that has Debian's Pillow, torch and OpenCV
+LONG = os.environ.get("TSSHIM_TEST_LONG") == "1"
+MUST = os.environ.get("TSSHIM_TEST_MUST", "0") not in ("", "0")
+MAY_SKIP = set(filter(None, os.environ.get("TSSHIM_TEST_MAY_SKIP", "").split(",")))
+TIMEOUT = 300  # seconds: nothing here takes a tenth of it; more means that it hangs
+
+
+class Skip(Exception):
+    """This cannot be tested here; @feature is the word that TSSHIM_TEST_MAY_SKIP knows."""
+
+    def __init__(self, feature, why):
+        super().__init__("%s: %s" % (feature, why))
+        self.feature = feature
+
+
+def victim(name):
+    """Path of a C victim; a build without libjpeg has none."""
+    path = os.path.join(BUILD, "tests", "victims", "victim-" + name)
+    if name == "plugin":
+        path = os.path.join(BUILD, "tests", "victims", "libvictim-plugin.so")
+    if not os.path.exists(path):
+        raise Skip("victims", name + " was not built")
+    return path
+
+
+def pictures(prefix=""):
+    """The corpus, made when it is not there yet."""
+    paths = corpus.make(os.path.join(BUILD, "tests", "e2e", "corpus"))
+    return [path for path in paths if os.path.basename(path).startswith(prefix)]
+
+
+def plain_environment(**more):
+    """The environment without anything of ours or of other preloads."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("TSSHIM_", "LD_"))}
+    env.update(more, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")
+    return env
+
+
+class Group:
+    """A group of its own for one test; removes what it left in /dev/shm."""
+
+    count = 0
+
+    def __init__(self, library=LIBRARY, **settings):
+        Group.count += 1
+        self.name = "e2e-%d-%d" % (os.getpid(), Group.count)
+        self.settings = {"LD_PRELOAD": library, "TSSHIM_GROUP": self.name,
+                         "TSSHIM_RING": "256M", **settings}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for path in self.leftovers() + self.leftovers("ledger"):
+            os.unlink(path) if not os.path.isdir(path) else os.rmdir(path)
+
+    def environment(self, **more):
+        """For a process of this group."""
+        return plain_environment(**{**self.settings, **more})
+
+    def leftovers(self, kind="[rn]*"):
+        """What lies in /dev/shm: the ring and half-made objects, or the ledger."""
+        return glob.glob("/dev/shm/tsshim.%d.%s.%s" % (os.getuid(), self.name, kind))
+
+    def statistics(self):
+        """What `tsrun stats --json` says."""
+        done = subprocess.run([TSRUN, "stats", "--json", "--group", self.name], text=True,
+                              env=plain_environment(), stdout=subprocess.PIPE, timeout=60)
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    def pixels(self, counter):
+        """Sum of a counter of the pixels of all datasets: produced, shared, ..."""
+        return sum(dataset["pixels"][counter] if "pixels" in dataset
+                   else dataset["kinds"]["pixels"][counter]
+                   for dataset in self.statistics().get("datasets", []))
+
+    def gc(self):
+        """What a user does after a crash."""
+        return subprocess.run([TSRUN, "gc", "--group", self.name], env=plain_environment(),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=60)
+
+
+class Outcome:
+    """Exit status and output of a process, for comparing."""
+
+    def __init__(self, status, output, errors):
+        self.status, self.output, self.errors = status, output, errors
+
+    def __eq__(self, other):
+        return (self.status, facts(self.output), self.errors) == (
+            other.status, facts(other.output), other.errors)
+
+
+def facts(output):
+    """@output without the lines that may legally differ."""
+    return [line for line in output.splitlines() if not line.startswith("~")]
+
+
+def start(command, env, **more):
+    """Start a program whose output will be collected by finish()."""
+    return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, text=True,
+                            errors="surrogateescape", stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, start_new_session=True, **more)
+
+
+def finish(process, timeout=TIMEOUT):
+    """Its Outcome; kills its session and fails when it hangs."""
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise AssertionError("hangs: %s" % process.args)
+    return Outcome(process.returncode, output, errors)
+
+
+def run(command, env=None, **more):
+    """Run to the end; the plain environment unless told otherwise."""
+    return finish(start(command, plain_environment() if env is None else env, **more))
+
+
+def blocks(output):
+    """{picture: [its lines, once per decode]}; blocks begin in column one."""
+    found = {}
+    for line in facts(output):
+        if not line.startswith(" "):
+            name, current = line, []
+            found.setdefault(name, []).append(current)
+        else:
+            current.append(line)
+    return found
+
+
+def same_pictures(reference, outcome, what):
+    """Every decode in @outcome must have said what the (one) decode in @reference said."""
+    assert outcome.status == reference.status, (what, outcome.status, outcome.errors[-2000:])
+    assert outcome.errors == reference.errors, (what, outcome.errors[-2000:])
+    wanted, got = blocks(reference.output), blocks(outcome.output)
+    assert wanted.keys() == got.keys(), (what, wanted.keys() ^ got.keys())
+    for name, turns in got.items():
+        for turn, lines in enumerate(turns):
+            if lines != wanted[name][0]:
+                differing = [(a, b) for a, b in zip(wanted[name][0], lines) if a != b]
+                raise AssertionError("%s: %s, decode %d differs: %s" % (
+                    what, name, turn, differing or (wanted[name][0], lines)))
+
+
+def equal(reference, outcome, what):
+    """Exactly the same status, output and messages."""
+    if reference != outcome:
+        raise AssertionError("%s: plain %d %r %r, with %d %r %r" % (
+            what, reference.status, reference.output[-1500:], reference.errors[-1500:],
+            outcome.status, outcome.output[-1500:], outcome.errors[-1500:]))
+
+
+def main(tests):
+    """Run (name, function) pairs; print TAP; a skip is a failure where it must not be."""
+    failed = 0
+    tests = list(tests)
+    wanted = sys.argv[1:]
+    if wanted:
+        tests = [(n, f) for n, f in tests if any(word in n for word in wanted)]
+    print("1..%d" % len(tests), flush=True)
+    for number, (name, function) in enumerate(tests, 1):
+        line = "ok %d - %s" % (number, name)
+        try:
+            function()
+        except Skip as skip:
+            if MUST and skip.feature not in MAY_SKIP:
+                failed += 1
+                line = "not %s (must not be skipped: %s)" % (line, skip)
+            else:
+                line += " # SKIP %s" % skip
+        except Exception:
+            failed += 1
+            line = "not " + line
+            for text in traceback.format_exc().splitlines()[-14:]:
+                print("# " + text[:1500])
+        print(line, flush=True)
+    sys.exit(1 if failed else 0)
+
+
+def functions(namespace):
+    """All functions called test_*, for main()."""
+    return [(n[5:], f) for n, f in namespace.items() if n.startswith("test_")]
