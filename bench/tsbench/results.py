@@ -63,10 +63,9 @@ def _conditions(result):
     if "workers" in settings:
         parts.append(f"{settings['workers']} worker each")
     if "images" in settings:
-        rings = settings["images"] * settings["decoded_bytes"] / (
-            settings["ring_images"] * settings["decoded_bytes"])
-        parts.append(f"{settings['images']} {settings['photos']} of "
-                     f"{settings['photo_bytes'] / 1000:.0f} KB = {rings:.0f} rings of "
+        rings = settings["images"] / settings["ring_images"]
+        parts.append(f"{settings['images']} copies of {settings['photos']}, "
+                     f"{settings['photo_bytes'] / 1000:.0f} KB each = {rings:.0f} rings of "
                      f"{settings['ring']}")
     return "; ".join(parts) + f". Revision {machine['commit']}, {result['when'][:10]}."
 
