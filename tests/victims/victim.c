@@ -49,16 +49,15 @@ static void escape(j_common_ptr cinfo)
 	longjmp(errors->escape, 1);
 }
 
-/* Counts what the standard manager counts, but never prints. */
-static void note_message(j_common_ptr cinfo, int level)
+/* Shown messages are noted, never printed; emit_message stays the library's own, as in all
+ * known consumers: it calls this at the first warning of a stream and for traces. */
+static void note_message(j_common_ptr cinfo)
 {
 	struct victim_errors *errors = (struct victim_errors *)cinfo->err;
-	if (level < 0) {
-		errors->warnings++;
-		errors->base.num_warnings++;
-	} else if (errors->base.trace_level >= level) {
-		errors->traces++;
-	}
+	char text[JMSG_LENGTH_MAX];
+	errors->base.format_message(cinfo, text);
+	errors->shown++;
+	errors->shown_hash = victim_hash(errors->shown_hash, text, strlen(text));
 }
 
 struct jpeg_error_mgr *victim_errors_init(struct victim_errors *errors, int trace_level)
@@ -66,7 +65,8 @@ struct jpeg_error_mgr *victim_errors_init(struct victim_errors *errors, int trac
 	memset(errors, 0, sizeof(*errors));
 	jpeg_std_error(&errors->base);
 	errors->base.error_exit = escape;
-	errors->base.emit_message = note_message;
+	errors->base.output_message = note_message;
+	errors->shown_hash = VICTIM_HASH_START;
 	errors->base.trace_level = trace_level;
 	return &errors->base;
 }
@@ -83,17 +83,19 @@ uint64_t victim_hash(uint64_t hash, const void *data, size_t bytes)
  * coef_bits and the table pointers, which point into the library's own memory. */
 #define FIELDS(X)                                                                              \
 	X(global_state)                                                                        \
-	X(image_width) X(image_height) X(num_components) X(jpeg_color_space) X(                \
-		out_color_space) X(scale_num) X(scale_denom) X(buffered_image) X(raw_data_out) \
-		X(dct_method) X(do_fancy_upsampling) X(do_block_smoothing) X(quantize_colors)  \
-			X(dither_mode) X(two_pass_quantize) X(desired_number_of_colors)        \
-				X(enable_1pass_quant) X(enable_external_quant) X(              \
-					enable_2pass_quant) X(output_width) X(output_height)   \
-					X(out_color_components) X(output_components) X(        \
-						rec_outbuf_height) X(actual_number_of_colors)  \
-						X(output_scanline) X(input_scan_number) X(     \
-							input_iMCU_row) X(output_scan_number)  \
-							X(output_iMCU_row) X(data_precision)
+	X(image_width)                                                                         \
+	X(image_height) X(num_components) X(jpeg_color_space) X(out_color_space) X(            \
+		scale_num) X(scale_denom) X(buffered_image) X(raw_data_out) X(dct_method)      \
+		X(do_fancy_upsampling) X(do_block_smoothing) X(quantize_colors) X(dither_mode) \
+			X(two_pass_quantize) X(desired_number_of_colors) X(enable_1pass_quant) \
+				X(enable_external_quant) X(enable_2pass_quant) X(output_width) \
+					X(output_height) X(out_color_components) X(            \
+						output_components) X(rec_outbuf_height)        \
+						X(actual_number_of_colors) X(output_scanline)  \
+							X(input_scan_number) X(input_iMCU_row) \
+								X(output_scan_number) X(       \
+									output_iMCU_row)       \
+									X(data_precision)
 
 void victim_print_fields(const char *moment, const struct jpeg_decompress_struct *cinfo)
 {
@@ -109,8 +111,8 @@ void victim_print_messages(const struct jpeg_decompress_struct *cinfo)
 	const struct victim_errors *errors = (const struct victim_errors *)cinfo->err;
 	char text[JMSG_LENGTH_MAX];
 	errors->base.format_message((j_common_ptr)cinfo, text);
-	printf(" warnings=%ld seen=%u traces=%u message=\"%s\"\n", errors->base.num_warnings,
-		errors->warnings, errors->traces, text);
+	printf(" warnings=%ld shown=%u %016llx message=\"%s\"\n", errors->base.num_warnings,
+		errors->shown, (unsigned long long)errors->shown_hash, text);
 }
 
 uint64_t victim_cpu_ns(void)

@@ -32,8 +32,8 @@ void victim_input_free(struct victim_input *input);
 struct victim_errors {
 	struct jpeg_error_mgr base;
 	jmp_buf escape;
-	unsigned warnings; /* emit_message calls of level -1 */
-	unsigned traces;   /* emit_message calls of level >= 0, when asked for */
+	unsigned shown;      /* calls of output_message */
+	uint64_t shown_hash; /* of their texts */
 	char text[JMSG_LENGTH_MAX];
 };
 
