@@ -23,7 +23,7 @@
  *
  * A process joins by taking the lock byte of a FREE slot (fcntl, so the kernel drops it at
  * death) and then the word by CAS.  Proven dead = the lock byte is free AND the process
- * (pid, start time) is gone or a zombie.  Either alone is wrong: closing any descriptor of
+ * (pid, start time) is gone or a zombie without other threads.  Either alone is wrong: closing any descriptor of
  * the file drops a live process's locks, and pids repeat.  The cleaner seals the dead
  * member's OPEN segments, takes its DRAIN segments back to SEALED, clears its leases, and
  * only then frees the slot, so an index never names two processes while anything carries
@@ -59,7 +59,7 @@
  * the next record does not fit.  To reclaim, a member moves the oldest SEALED segment to
  * DRAIN, fences, and looks at every lease word; a pin puts the segment back and the next
  * oldest is tried.  A crash in OPEN or DRAIN is undone by the cleaner of that member.  A
- * stopped owner keeps its segment, which costs one segment and nothing else: bytes that a
+ * stopped party keeps the segment it writes and the one it reads, and nothing else: bytes that a
  * process not proven dead may still write or read are never reused.
  *
  * With more producers than segments every one would be OPEN and late comers could never

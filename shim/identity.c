@@ -39,14 +39,17 @@ uint64_t ts_process_id(pid_t pid, bool zombie_is_gone)
 	if (!at || at[1] != ' ')
 		return 0;
 	at += 2;
-	if (zombie_is_gone && (*at == 'Z' || *at == 'X'))
-		return 0;
-	/* proc(5): state is field 3, starttime field 22. */
+	/* proc(5): state is field 3, num_threads field 20, starttime field 22. */
+	bool zombie = *at == 'Z' || *at == 'X';
 	for (int field = 3; field < 22; field++) {
 		at = strchr(at, ' ');
 		if (!at)
 			return 0;
 		at++;
+		/* A process whose first thread has ended shows as a zombie while others run. */
+		if (field + 1 == 20 && zombie && zombie_is_gone &&
+			(at[0] == '0' || at[0] == '1') && at[1] == ' ')
+			return 0;
 	}
 	uint64_t start = 0;
 	while (*at >= '0' && *at <= '9')

@@ -16,8 +16,8 @@
 #define TS_PROCESS_PID(id) ((pid_t)((id)&0xffffff))
 
 /**
- * The id of @pid in our PID namespace, or 0 when there is no such process.  A zombie counts
- * as gone when @zombie_is_gone.  Reads /proc/<pid>/stat; without /proc any existing process
+ * The id of @pid in our PID namespace, or 0 when there is no such process.  A zombie without
+ * other threads counts as gone when @zombie_is_gone.  Reads /proc/<pid>/stat; without /proc any existing process
  * has start time 0.  Async-signal-safe.
  */
 uint64_t ts_process_id(pid_t pid, bool zombie_is_gone);
