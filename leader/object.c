@@ -98,7 +98,7 @@ static void remember(struct ts_object *object, int fd, const struct stat *st)
 
 int ts_object_open(struct ts_object *object)
 {
-	struct stat st;
+	struct stat st = {0};
 	int fd = open_checked(object->path, &st);
 
 	if (fd < 0)
@@ -193,7 +193,7 @@ static bool is_ours(const struct ts_object *object, int fd)
 
 int ts_object_fd(struct ts_object *object, bool *ret_reopened)
 {
-	struct stat st;
+	struct stat st = {0};
 	uint32_t idle = 0;
 	int fd = ts_load_relaxed(&object->fd);
 
