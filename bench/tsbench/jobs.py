@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Start jobs, listen to them, and leave nothing behind whatever happens."""
+import glob
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 
 
 class JobError(Exception):
@@ -152,11 +154,18 @@ class Workplace:
         return unique
 
     def forget(self, group):
-        """Remove the shared memory of @group."""
-        if not os.path.exists(self.tsrun or ""):
-            return
-        subprocess.run([self.tsrun, "gc", "--group", group], stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL, timeout=60, check=False)
+        """Remove the shared memory of @group, for a few seconds at most.
+
+        Loader workers that were just killed may still be dying, and nobody waits for them.
+        """
+        pattern = f"/dev/shm/tsshim.{os.getuid()}.{group}.*"
+        end = time.monotonic() + 5
+        while glob.glob(pattern) and os.path.exists(self.tsrun or ""):
+            subprocess.run([self.tsrun, "gc", "--group", group], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, timeout=60, check=False)
+            if not glob.glob(pattern) or time.monotonic() > end:
+                break
+            time.sleep(0.1)
 
     def stats(self, group):
         """What `tsrun stats --json` says of @group."""
