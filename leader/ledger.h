@@ -44,14 +44,14 @@ struct ts_tally {
 struct ts_dataset_row {
 	_Atomic uint64_t name_hash; /* 0 = free; taken by CAS, then `name` is written */
 	char name[TS_DATASET_NAME];
-	_Atomic uint32_t named;     /* `name` is complete */
+	_Atomic uint32_t named; /* `name` is complete */
 	_Atomic uint32_t capture;
-	_Atomic uint32_t off;       /* verification found a difference */
+	_Atomic uint32_t off; /* verification found a difference */
 	_Atomic uint32_t demand_needed;
 	_Atomic uint64_t demand;
 	_Atomic uint64_t window_bytes, window_published, window_taken;
 	_Atomic uint64_t reserved[3];
-	struct ts_tally kinds[TS_KIND_COUNT]; /* offset 144 */
+	struct ts_tally kinds[TS_KIND_COUNT];            /* offset 144 */
 	_Atomic uint64_t cost_ns_per_kib[TS_KIND_COUNT]; /* moving average: deadlines */
 	uint8_t pad[208];
 };
@@ -82,9 +82,11 @@ struct ts_ledger {
 	/* at TS_LEDGER_DATASETS: struct ts_dataset_row [TS_DATASET_MAX]
 	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX] */
 };
-static_assert(TS_LEDGER_DATASETS + TS_DATASET_MAX * sizeof(struct ts_dataset_row) <= TS_LEDGER_JOBS,
+static_assert(
+	TS_LEDGER_DATASETS + TS_DATASET_MAX * sizeof(struct ts_dataset_row) <= TS_LEDGER_JOBS,
 	"ABI 1");
-static_assert(TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_BYTES, "ABI 1");
+static_assert(
+	TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_BYTES, "ABI 1");
 
 /** Row @index of the datasets; @index below TS_DATASET_MAX. */
 static inline struct ts_dataset_row *ts_ledger_dataset(struct ts_ledger *ledger, uint32_t index)
