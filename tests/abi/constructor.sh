@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# constructor.sh LIBRARY: what a process pays for the preload when it decodes nothing. TAP.
+set -eu
+library=$1
+skip() {
+	if [ "${TSSHIM_TEST_MUST:-0}" != 0 ]; then
+		echo "not ok 1 - constructor (must not be skipped: $1)"
+		exit 1
+	fi
+	echo "ok 1 - constructor # SKIP $1"
+	exit 0
+}
+
+echo 1..1
+command -v strace >/dev/null || skip "strace is not installed"
+trace=$(mktemp)
+trap 'rm -f "$trace"' EXIT
+env -i strace -o "$trace" -E LD_PRELOAD="$library" /bin/true || skip "strace may not trace here"
+# The loader ends with unmapping its cache; the first call of the program itself is exit.
+calls=$(sed -n '/^munmap(/,/^exit_group(/p' "$trace" | sed -e 1d -e '/^exit_group/d')
+sed 's/^/# /' <<END
+$calls
+END
+# At the end of a process: whether it could be the last one out of a ring.
+unexpected=$(printf '%s\n' "$calls" | grep -Ev '^(getpid|mmap|madvise|geteuid)\(|^newfstatat\(AT_FDCWD, "/dev/shm/tsshim|^$' || true)
+count=$(printf "%s\n" "$calls" | grep -c .)
+if [ -z "$unexpected" ] && [ "$count" -le 7 ] && grep -q 'getpid()' "$trace"; then
+	echo "ok 1 - a start and an end cost seven cheap system calls at most"
+else
+	echo "not ok 1 - a start and an end cost seven cheap system calls at most"
+	exit 1
+fi
