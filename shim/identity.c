@@ -23,6 +23,7 @@ static _Atomic pid_t settled_pid;
 /* The process that the program was started in; fork children remember their ancestor. */
 static _Atomic pid_t origin_pid;
 static _Atomic uint64_t self_id, job_id;
+static _Atomic uint32_t settled_serial; /* grows with each settle in a fork child */
 
 uint64_t ts_process_id(pid_t pid, bool zombie_is_gone)
 {
@@ -131,9 +132,12 @@ void ts_identity_init(void)
 
 void ts_identity_settle(void)
 {
+	if (ts_identity_forked())
+		ts_add_relaxed(&settled_serial, 1);
 	ts_store_relaxed(&settled_pid, getpid());
 	ts_store_relaxed(&self_id, 0);
-	ts_store_relaxed(&sentinel_without_wipe, 1);
+	/* Last, and pairs with the loads in ts_identity_forked(): all that was done before. */
+	ts_store_release(&sentinel_without_wipe, 1);
 	if (sentinel)
 		ts_store_release(sentinel, 1);
 }
@@ -141,8 +145,13 @@ void ts_identity_settle(void)
 bool ts_identity_forked(void)
 {
 	if (sentinel)
-		return ts_load_relaxed(sentinel) == 0;
-	return ts_load_relaxed(&sentinel_without_wipe) == 0;
+		return ts_load_acquire(sentinel) == 0;
+	return ts_load_acquire(&sentinel_without_wipe) == 0;
+}
+
+uint32_t ts_identity_serial(void)
+{
+	return ts_load_relaxed(&settled_serial) + (ts_identity_forked() ? 1 : 0);
 }
 
 enum ts_continuity ts_identity_check(void)

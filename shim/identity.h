@@ -17,8 +17,8 @@
 
 /**
  * The id of @pid in our PID namespace, or 0 when there is no such process.  A zombie without
- * other threads counts as gone when @zombie_is_gone.  Reads /proc/<pid>/stat; without /proc any existing process
- * has start time 0.  Async-signal-safe.
+ * other threads counts as gone when @zombie_is_gone.  Reads /proc/<pid>/stat; without /proc any
+ * existing process has start time 0.  Async-signal-safe.
  */
 uint64_t ts_process_id(pid_t pid, bool zombie_is_gone);
 
@@ -41,6 +41,12 @@ enum ts_continuity ts_identity_check(void);
 
 /** Number that changes at every fork this process went through; 0 work, no system call. */
 bool ts_identity_forked(void);
+
+/**
+ * A number that is another one in every fork child: what was held under an older number
+ * (a lease, a reservation, a place in the ring) is the parent's.  Two loads, no system call.
+ */
+uint32_t ts_identity_serial(void);
 
 /** ts_process_id() of this process, and of the job it works for (docs/design.md, jobs). */
 uint64_t ts_identity_self(void);

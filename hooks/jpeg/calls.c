@@ -24,8 +24,14 @@
 static struct ts_decoder *followed(const void *cinfo, const void *caller)
 {
 	struct ts_decoder *decoder = ts_decoder_find(cinfo);
-	if (decoder && TS_UNLIKELY(ts_jpeg_inside(decoder->library, caller)))
+	if (!decoder || TS_UNLIKELY(ts_jpeg_inside(decoder->library, caller)))
 		return NULL;
+	/* A child that goes on with its parent's decode must not touch the parent's record. */
+	if (TS_UNLIKELY(ts_decoder_is_foreign(decoder)) &&
+		(decoder->phase == TS_DECODER_CAPTURE || decoder->phase == TS_DECODER_VERIFY)) {
+		decoder->stream.recording = false;
+		decoder->phase = TS_DECODER_PLAIN;
+	}
 	return decoder;
 }
 
@@ -206,6 +212,8 @@ static int start_matching(struct ts_decoder *decoder)
 {
 	enum ts_reason reason;
 	ts_stream_look(&decoder->stream, decoder->cinfo);
+	if (ts_decoder_is_foreign(decoder))
+		return start_plain(decoder);
 	switch (ts_serve_match(decoder, &reason)) {
 	case TS_MATCH_SAME:
 		ts_serve_begin(decoder);
@@ -214,7 +222,7 @@ static int start_matching(struct ts_decoder *decoder)
 		return 0;
 	default:
 		ts_decoder_pass(decoder, reason);
-		ts_lease_release(decoder->store, &decoder->lease);
+		ts_decoder_end_lease(decoder);
 		return start_plain(decoder);
 	}
 }
@@ -225,7 +233,7 @@ static int start_with_record(struct ts_decoder *decoder, const struct ts_lease *
 	decoder->trailer = ts_pixels_trailer(
 		lease->data, lease->bytes, decoder->height, decoder->row_bytes);
 	if (!decoder->trailer) {
-		ts_lease_release(decoder->store, &decoder->lease);
+		ts_decoder_end_lease(decoder);
 		ts_decoder_pass(decoder, TS_REASON_STORE_DAMAGED);
 		return start_plain(decoder);
 	}
@@ -263,6 +271,7 @@ static int start_sharing(struct ts_decoder *decoder, const struct ts_session *se
 	struct ts_key key = ts_decoder_key(decoder, ts_stream_digest(stream, prefix));
 	struct ts_take take;
 	decoder->store = session->store;
+	decoder->serial = ts_identity_serial();
 	ts_store_take(session->store, &key, session->dataset, TS_KIND_PIXELS, &take);
 	if (take.verdict == TS_BUSY)
 		ts_store_wait(session->store, &key,
@@ -326,7 +335,7 @@ static bool hand_back(struct ts_decoder *decoder, enum ts_reason reason)
 	unsigned served = cinfo->output_scanline;
 	ts_decoder_pass(decoder, reason);
 	ts_stream_look(&decoder->stream, cinfo);
-	ts_lease_release(decoder->store, &decoder->lease);
+	ts_decoder_end_lease(decoder);
 	cinfo->global_state = TS_JPEG_READY;
 	cinfo->input_scan_number = decoder->input_scan;
 	cinfo->output_scan_number = decoder->output_scan;
@@ -399,7 +408,9 @@ unsigned ts_jpeg_read_scanlines(
 	if (TS_UNLIKELY(!decoder))
 		return REAL_OF(cinfo, caller)->read_scanlines(cinfo, rows, max_rows);
 	if (decoder->phase == TS_DECODER_SERVED && cinfo->output_scanline < decoder->height) {
-		int count = ts_serve_rows(decoder, rows, max_rows);
+		int count = ts_decoder_is_foreign(decoder)
+				    ? -EAGAIN
+				    : ts_serve_rows(decoder, rows, max_rows);
 		if (TS_LIKELY(count >= 0))
 			return (unsigned)count;
 		if (!hand_back(decoder, TS_REASON_JPEG_CALLS))
@@ -503,9 +514,15 @@ int ts_jpeg_finish_decompress(struct ts_jpeg_decompress *cinfo, const void *call
 		/* The library's own complaint, which it makes before touching anything. */
 		if (cinfo->output_scanline < cinfo->output_height)
 			return decoder->library->finish_decompress(cinfo);
-		ts_stream_look(&decoder->stream, cinfo);
-		ts_serve_finish(decoder);
-		finished = 1;
+		if (ts_decoder_is_foreign(decoder)) {
+			finished = hand_back(decoder, TS_REASON_JPEG_CALLS)
+					   ? finish_plain(decoder)
+					   : 0;
+		} else {
+			ts_stream_look(&decoder->stream, cinfo);
+			ts_serve_finish(decoder);
+			finished = 1;
+		}
 	} else if (decoder->phase == TS_DECODER_CAPTURE ||
 		   decoder->phase == TS_DECODER_VERIFY) {
 		finished = finish_observed(decoder);

@@ -52,7 +52,7 @@ int ts_capture_begin(struct ts_decoder *decoder)
 /* Give up publishing; the library goes on. */
 static void drop(struct ts_decoder *decoder, enum ts_reason reason)
 {
-	ts_claim_abandon(decoder->store, &decoder->claim);
+	ts_decoder_end_claim(decoder);
 	decoder->buffer = NULL;
 	decoder->phase = TS_DECODER_PLAIN;
 	decoder->stream.recording = false;
@@ -190,6 +190,6 @@ void ts_verify_finish(struct ts_decoder *decoder)
 			!decoder->differs && decoder->cinfo->err->num_warnings == 0);
 	ts_session_count_produced(TS_KIND_PIXELS, decoder->lease.bytes, 0);
 	ts_decoder_pass(decoder, TS_REASON_VERIFY);
-	ts_lease_release(decoder->store, &decoder->lease);
+	ts_decoder_end_lease(decoder);
 	decoder->phase = TS_DECODER_PLAIN;
 }

@@ -24,6 +24,7 @@
 #include "hooks/jpeg/record.h"
 #include "hooks/jpeg/stream.h"
 #include "leader/session.h"
+#include "shim/identity.h"
 
 enum ts_decoder_phase {
 	TS_DECODER_IDLE,
@@ -46,6 +47,7 @@ struct ts_decoder {
 	uint64_t environment; /* hash of the JSIMD_* variables when the object was made */
 	struct ts_stream stream;
 
+	uint32_t serial;        /* ts_identity_serial() when lease or claim was got */
 	struct ts_store *store; /* the three below are valid in the phases that need them */
 	struct ts_claim claim;
 	struct ts_lease lease;
@@ -80,6 +82,19 @@ void ts_decoder_reset(struct ts_decoder *decoder);
 
 /** Count this image as not shared for @reason, unless it has been counted already. */
 void ts_decoder_pass(struct ts_decoder *decoder, enum ts_reason reason);
+
+/**
+ * Whether what the decoder holds is a parent's: in a fork child its lease protects the
+ * record no longer, and its reservation is memory that will hold somebody else's record.
+ */
+static inline bool ts_decoder_is_foreign(const struct ts_decoder *decoder)
+{
+	return decoder->phase > TS_DECODER_PLAIN && decoder->serial != ts_identity_serial();
+}
+
+/** End the lease, or the claim, unless it is a parent's. */
+void ts_decoder_end_lease(struct ts_decoder *decoder);
+void ts_decoder_end_claim(struct ts_decoder *decoder);
 
 /** A cycle counter, for proportions only. */
 uint64_t ts_ticks(void);

@@ -135,7 +135,7 @@ void ts_serve_finish(struct ts_decoder *decoder)
 	ts_stream_leave_at(&decoder->stream, trailer->stream_bytes);
 	ts_session_count_shared(TS_KIND_PIXELS, &decoder->lease);
 	decoder->counted = true;
-	ts_lease_release(decoder->store, &decoder->lease);
+	ts_decoder_end_lease(decoder);
 	decoder->phase = TS_DECODER_PLAIN;
 	/* The library frees its working memory; the caller's source may do so as well. */
 	cinfo->src->term_source(cinfo);
