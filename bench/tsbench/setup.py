@@ -19,11 +19,6 @@ def size(text):
     return int(text)
 
 
-# A small ring has segments of 4 MiB and takes records of half a segment; four bytes a pixel is
-# the most a decoder asks for.  In a ring of the standard size these photographs would do.
-LARGEST_PIXELS = (2**21 - 4096) // 4
-
-
 class Setup:
     """Settings of this run and the workers that all benchmarks use."""
 
@@ -38,13 +33,8 @@ class Setup:
 
     def _photos(self, directory):
         if directory:
-            found = photos.find(directory)
-            kept = [path for path in found if _pixels(path) <= LARGEST_PIXELS]
-            if not kept:
-                raise FileNotFoundError(f"no photographs below half a megapixel in {directory}")
-            left_out = f", {len(found) - len(kept)} of {len(found)} too large for a small ring"
-            self.source = "real photographs" + (left_out if len(kept) < len(found) else "")
-            return kept
+            self.source = "real photographs"
+            return photos.find(directory)
         self.source = "made photographs"
         count = 100 if self.quick else 400
         directory = os.path.join(self.build, f"demo-photos-{count}")
@@ -103,11 +93,6 @@ class Setup:
         return {"ring": self.ring, "ring_images": self.ring_images(), "photos": self.source,
                 "photo_bytes": round(mean), "decoded_bytes": round(self.each),
                 "quick": self.quick, **more}
-
-
-def _pixels(path):
-    width, height, _ = photos.dimensions(path)
-    return width * height
 
 
 def ask_all(jobs, text):
