@@ -31,7 +31,7 @@ struct private_counts {
 
 static struct ts_session session;
 static struct ts_session *_Atomic current; /* &session while it may be used */
-static _Atomic uint32_t attaching;         /* one thread at a time */
+static _Atomic pid_t attaching;            /* the process one thread of which is at it, or 0 */
 static _Atomic uint64_t retry_at, retry_wait;
 static _Atomic uint32_t last_reason = TS_REASON_NO_STORE;
 static struct private_counts waiting;
@@ -59,26 +59,40 @@ static void check_environment(void)
 		ts_config_load(&unused, environ, complain);
 }
 
-static void add(_Atomic uint64_t *counter, _Atomic uint64_t *from)
+/* Empty @counter; what other threads add meanwhile stays in it. */
+static uint64_t take_out(_Atomic uint64_t *counter)
 {
-	uint64_t value = ts_load_relaxed(from);
-	if (value == 0)
-		return;
-	ts_sub_relaxed(from, value);
-	ts_add_relaxed(counter, value);
+	uint64_t value = ts_load_relaxed(counter);
+	if (value)
+		ts_sub_relaxed(counter, value);
+	return value;
+}
+
+/* The counters of our job, or NULL where the ledger has no row left for it. */
+static struct ts_job_row *row_of_job(struct ts_ledger *ledger)
+{
+	return session.job < TS_JOB_MAX ? ts_ledger_job(ledger, session.job) : NULL;
 }
 
 static void flush_waiting(struct ts_ledger *ledger)
 {
-	struct ts_job_row *job = ts_ledger_job(ledger, session.job);
+	struct ts_job_row *job = row_of_job(ledger);
 	struct ts_dataset_row *dataset = ts_ledger_dataset(ledger, session.dataset);
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++) {
-		ts_add_relaxed(&job->passed[i], ts_load_relaxed(&waiting.passed[i]));
-		add(&ledger->passed[i], &waiting.passed[i]);
+		uint64_t passed = take_out(&waiting.passed[i]);
+		if (passed == 0)
+			continue;
+		ts_add_relaxed(&ledger->passed[i], passed);
+		if (job)
+			ts_add_relaxed(&job->passed[i], passed);
 	}
 	for (uint32_t i = 0; i < TS_KIND_COUNT; i++) {
-		ts_add_relaxed(&job->kinds[i].produced, ts_load_relaxed(&waiting.produced[i]));
-		add(&dataset->kinds[i].produced, &waiting.produced[i]);
+		uint64_t produced = take_out(&waiting.produced[i]);
+		if (produced == 0)
+			continue;
+		ts_add_relaxed(&dataset->kinds[i].produced, produced);
+		if (job)
+			ts_add_relaxed(&job->kinds[i].produced, produced);
 	}
 }
 
@@ -88,10 +102,8 @@ static void find_rows(void)
 	int dataset = ts_ledger_find_dataset(ledger, ts_config()->dataset);
 	int job = ts_ledger_find_job(ledger, ts_identity_job());
 	session.dataset = dataset < 0 ? 0 : (uint32_t)dataset;
-	/* Without a row of its own a job counts in the last one; only statistics suffer. */
-	session.job = job < 0 ? TS_JOB_MAX - 1 : (uint32_t)job;
+	session.job = job < 0 ? TS_JOB_MAX : (uint32_t)job;
 	ts_ledger_note(ledger, session.job, session.dataset);
-	flush_waiting(ledger);
 }
 
 static void fill_options(struct ts_attach_options *options)
@@ -113,54 +125,97 @@ static void postpone(enum ts_reason reason)
 	ts_log(TS_LEVEL_INFO, "cannot share now (reason %u), working alone", (unsigned)reason);
 }
 
-static const struct ts_session *attach(enum ts_reason *ret_reason)
+/*
+ * One thread at a time.  It is the process that is noted, not just that somebody is at it: a
+ * fork child may have been given a note of its parent's, whose thread it does not have.
+ */
+static bool begin_attaching(void)
+{
+	pid_t self = getpid(), holder = ts_load_relaxed(&attaching);
+	return holder != self && ts_cas(&attaching, &holder, self);
+}
+
+static void end_attaching(void)
+{
+	ts_store_release(&attaching, 0);
+}
+
+/* Pairs with the loads of `current`: the session is complete. */
+static const struct ts_session *show_session(void)
+{
+	ts_store_release(&current, &session);
+	/* From here on nobody counts in private any more. */
+	flush_waiting(ts_store_ledger(session.store));
+	return &session;
+}
+
+/* The caller is the one that is attaching. */
+static const struct ts_session *join(enum ts_reason *ret_reason)
 {
 	struct ts_attach_options options;
 	enum ts_reason reason = TS_REASON_NO_STORE;
-	uint32_t free = 0;
-	*ret_reason = (enum ts_reason)ts_load_relaxed(&last_reason);
-	if (ts_now_ns() < ts_load_relaxed(&retry_at) || !ts_cas(&attaching, &free, 1))
-		return NULL;
-	if (ts_load_acquire(&current)) {
-		ts_store_release(&attaching, 0);
-		return &session; /* another thread was faster */
-	}
 	check_environment();
 	fill_options(&options);
 	if (ts_store_attach(&options, &session.store, &reason) < 0) {
 		postpone(reason);
 		*ret_reason = reason;
-		ts_store_release(&attaching, 0);
 		return NULL;
 	}
 	find_rows();
 	ts_store_relaxed(&retry_wait, 0);
-	/* Pairs with the loads of `current`: the session is complete. */
-	ts_store_release(&current, &session);
-	ts_store_release(&attaching, 0);
-	return &session;
+	return show_session();
 }
 
-/* Only the forking thread exists in the child, so nobody else is in here. */
-static const struct ts_session *rejoin(enum ts_reason *ret_reason)
+static const struct ts_session *attach(enum ts_reason *ret_reason)
 {
-	bool attached = ts_load_relaxed(&current) != NULL;
-	ts_identity_settle();
-	ts_store_relaxed(&attaching, 0);
+	*ret_reason = (enum ts_reason)ts_load_relaxed(&last_reason);
+	if (ts_now_ns() < ts_load_relaxed(&retry_at) || !begin_attaching())
+		return NULL;
+	const struct ts_session *joined = ts_load_acquire(&current);
+	/* Another thread may have been faster: to join, or to fail and postpone. */
+	if (!joined && ts_now_ns() >= ts_load_relaxed(&retry_at))
+		joined = join(ret_reason);
+	end_attaching();
+	return joined;
+}
+
+/* The caller is the one that is attaching.  Counts of other threads up to here are lost. */
+static const struct ts_session *start_again(enum ts_reason *ret_reason)
+{
+	/* A parent that was just attaching may have left half a session, but not shown it. */
+	struct ts_store *store = ts_load_relaxed(&current) ? session.store : NULL;
+	ts_store_relaxed(&current, NULL);
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
 		ts_store_relaxed(&waiting.passed[i], 0);
 	for (uint32_t i = 0; i < TS_KIND_COUNT; i++)
 		ts_store_relaxed(&waiting.produced[i], 0);
-	if (!attached)
-		return attach(ret_reason);
-	if (ts_store_after_fork(session.store) == 0)
-		return &session;
-	ts_store_relaxed(&current, NULL);
-	ts_store_detach(session.store);
-	session.store = NULL;
+	/* Whoever sees that we are settled sees that there is no session yet, too. */
+	ts_identity_settle();
+	if (!store)
+		return join(ret_reason);
+	if (ts_store_after_fork(store) == 0)
+		return show_session();
+	/* The mappings stay: a call that was begun before the fork may still read there. */
 	postpone(TS_REASON_NO_MEMBER);
 	*ret_reason = TS_REASON_NO_MEMBER;
 	return NULL;
+}
+
+/* A fork child may have started threads before its first call that is ours. */
+static const struct ts_session *rejoin(enum ts_reason *ret_reason)
+{
+	*ret_reason = TS_REASON_NO_STORE;
+	if (!begin_attaching())
+		return NULL;
+	const struct ts_session *joined;
+	if (ts_identity_forked()) {
+		joined = start_again(ret_reason);
+	} else {
+		*ret_reason = (enum ts_reason)ts_load_relaxed(&last_reason);
+		joined = ts_load_acquire(&current);
+	}
+	end_attaching();
+	return joined;
 }
 
 const struct ts_session *ts_session_enter(enum ts_reason *ret_reason)
@@ -204,7 +259,9 @@ void ts_session_count_pass(enum ts_reason reason)
 		return;
 	}
 	ts_add_relaxed(&ledger->passed[reason], 1);
-	ts_add_relaxed(&ts_ledger_job(ledger, session.job)->passed[reason], 1);
+	struct ts_job_row *job = row_of_job(ledger);
+	if (job)
+		ts_add_relaxed(&job->passed[reason], 1);
 }
 
 static void learn_cost(
@@ -224,7 +281,9 @@ void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produ
 	}
 	struct ts_dataset_row *row = ts_ledger_dataset(ledger, session.dataset);
 	ts_add_relaxed(&row->kinds[kind].produced, 1);
-	ts_add_relaxed(&ts_ledger_job(ledger, session.job)->kinds[kind].produced, 1);
+	struct ts_job_row *job = row_of_job(ledger);
+	if (job)
+		ts_add_relaxed(&job->kinds[kind].produced, 1);
 	if (produce_ns)
 		learn_cost(row, kind, bytes, produce_ns);
 }
@@ -242,7 +301,9 @@ void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease)
 	if (!ledger)
 		return;
 	count_shared(&ts_ledger_dataset(ledger, session.dataset)->kinds[kind], lease);
-	count_shared(&ts_ledger_job(ledger, session.job)->kinds[kind], lease);
+	struct ts_job_row *job = row_of_job(ledger);
+	if (job)
+		count_shared(&job->kinds[kind], lease);
 }
 
 uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes)
@@ -310,6 +371,7 @@ static struct ts_session *join_to_leave(void)
 	if (ts_store_attach(&options, &session.store, &reason) < 0)
 		return NULL;
 	find_rows();
+	flush_waiting(ts_store_ledger(session.store));
 	return &session;
 }
 

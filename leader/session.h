@@ -15,7 +15,7 @@
 struct ts_session {
 	struct ts_store *store;
 	uint32_t dataset; /* row in the ledger */
-	uint32_t job;     /* row in the ledger */
+	uint32_t job;     /* row in the ledger; TS_JOB_MAX: none was free, count without */
 };
 
 /**
@@ -24,7 +24,8 @@ struct ts_session {
  * Returns NULL with *ret_reason set while there is nothing to share with: switched off,
  * between vfork and exec, or attaching failed (tried again after 1 s, 2 s, 4 s ... 64 s).
  * Cheap when it has been answered before: one load and a fork check.
- * Threads: any; one attaches while the others get NULL.  Not async-signal-safe.
+ * Threads: any; one attaches, or joins again after a fork, while the others get NULL.
+ * Fork: the child joins again here, at its first use.  Not async-signal-safe.
  */
 const struct ts_session *ts_session_enter(enum ts_reason *ret_reason);
 

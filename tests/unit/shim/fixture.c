@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* What the unit tests of shim/ and of the session need: a group of their own, and children. */
+#include "fixture.h"
+
+#include "leader/store_private.h"
+#include "shim/identity.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char group[32];
+
+void fixture_init(void)
+{
+	snprintf(group, sizeof(group), "shim-%d", (int)getpid());
+	setenv("TSSHIM_GROUP", group, 1);
+	setenv("TSSHIM_RING", "8M", 1);
+	ts_identity_init();
+}
+
+void fixture_finish(void)
+{
+	static const char *const suffixes[] = {"ring", "ledger"};
+	char path[TS_PATH_BYTES];
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(suffixes); i++)
+		if (ts_object_path(path, sizeof(path), group, suffixes[i]) == 0)
+			unlink(path);
+}
+
+const struct ts_session *fixture_enter(void)
+{
+	enum ts_reason reason = TS_REASON_COUNT;
+	const struct ts_session *session = ts_session_enter(&reason);
+
+	cr_assert(session != NULL, "reason %d", (int)reason);
+	return session;
+}
+
+int fixture_wait(int pid)
+{
+	int status = -1;
+
+	cr_assert(eq(int, waitpid(pid, &status, 0), pid));
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int fixture_fork(int (*body)(void))
+{
+	pid_t pid = fork();
+
+	cr_assert(ge(int, pid, 0));
+	if (pid == 0)
+		_exit(body());
+	return fixture_wait(pid);
+}
+
+const char *fixture_program(const char *name)
+{
+	static char path[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	cr_assert(gt(int, (int)length, 0));
+	path[length] = '\0';
+	char *last = strrchr(path, '/') + 1;
+	snprintf(last, (size_t)(path + sizeof(path) - last), "%s", name);
+	return path;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* What the unit tests of shim/ and of the session need: a group of their own, and children. */
+#ifndef TS_TESTS_SHIM_FIXTURE_H
+#define TS_TESTS_SHIM_FIXTURE_H
+
+#include "leader/ledger.h"
+#include "leader/session.h"
+#include "shim/atomic.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+/** Name this test's group in the environment, as `tsrun` does, before any fork. */
+void fixture_init(void);
+
+/** Remove whatever the test left. */
+void fixture_finish(void);
+
+/** Enter the session; fails the test when that fails. */
+const struct ts_session *fixture_enter(void);
+
+/** Run @body in a forked child; returns its exit status, or -1 when it did not exit. */
+int fixture_fork(int (*body)(void));
+
+/** Exit status of @pid, or -1 when it did not exit. */
+int fixture_wait(int pid);
+
+/** Path of the program @name that lies beside this one. */
+const char *fixture_program(const char *name);
+
+#endif

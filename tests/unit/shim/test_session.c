@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/* When a process joins its store, who does it, and where it counts. */
+#include "fixture.h"
+
+#include "leader/store_private.h"
+#include "shim/identity.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS 8
+
+TestSuite(session, .init = fixture_init, .fini = fixture_finish);
+
+static struct ts_ledger *ledger(void)
+{
+	return ts_store_ledger(fixture_enter()->store);
+}
+
+/* Members of the group that are not proven dead. */
+static unsigned members(void)
+{
+	struct ts_store *store = fixture_enter()->store;
+	unsigned count = 0;
+
+	for (uint32_t i = 0; i < ts_member_high(store); i++)
+		count += !ts_member_is_gone(store, i);
+	return count;
+}
+
+static void sleep_ms(unsigned ms)
+{
+	struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+	nanosleep(&time, NULL);
+}
+
+/* ---- joining ---------------------------------------------------------------------------- */
+
+Test(session, is_joined_once)
+{
+	const struct ts_session *first = fixture_enter();
+
+	cr_expect(eq(ptr, (void *)fixture_enter(), (void *)first));
+	cr_expect(eq(u32, members(), 1));
+	ts_session_finish();
+}
+
+static void expect_disabled(void)
+{
+	enum ts_reason reason = TS_REASON_COUNT;
+
+	cr_expect(ts_session_enter(&reason) == NULL);
+	cr_expect(eq(int, reason, TS_REASON_DISABLED));
+}
+
+Test(session, can_be_switched_off)
+{
+	setenv("TSSHIM_DISABLE", "1", 1);
+	expect_disabled();
+}
+
+Test(session, has_nothing_to_share_with_a_ring_of_size_0)
+{
+	setenv("TSSHIM_RING", "0", 1);
+	expect_disabled();
+}
+
+/* ---- forks ------------------------------------------------------------------------------ */
+
+static struct ts_store *parents_store;
+static int32_t parents_member;
+
+static int join_in_child(void)
+{
+	enum ts_reason reason;
+	const struct ts_session *session = ts_session_enter(&reason);
+
+	if (!session || session->store->member == parents_member)
+		return 1;
+	/* The mappings are the parent's still; only the membership is new. */
+	if (session->store != parents_store || members() != 2)
+		return 2;
+	ts_session_count_pass(TS_REASON_JPEG_SMALL);
+	ts_session_finish();
+	return 0;
+}
+
+Test(session, a_fork_child_joins_as_a_member_of_its_own)
+{
+	parents_store = fixture_enter()->store;
+	parents_member = parents_store->member;
+	cr_assert(eq(int, fixture_fork(join_in_child), 0));
+	cr_expect(eq(u32, members(), 1));
+	cr_expect(eq(u64, ts_load_relaxed(&ledger()->passed[TS_REASON_JPEG_SMALL]), 1));
+	ts_session_finish();
+}
+
+static int leave_without_joining(void)
+{
+	ts_session_finish();
+	return 0;
+}
+
+Test(session, a_fork_child_that_did_nothing_leaves_the_parent_alone)
+{
+	fixture_enter();
+	cr_assert(eq(int, fixture_fork(leave_without_joining), 0));
+	cr_expect(eq(u32, members(), 1));
+	ts_session_finish();
+}
+
+static pthread_barrier_t barrier;
+static _Atomic uint32_t entered;
+
+static void *enter_with_others(void *unused)
+{
+	enum ts_reason reason = TS_REASON_COUNT;
+
+	pthread_barrier_wait(&barrier);
+	if (ts_session_enter(&reason))
+		ts_add_relaxed(&entered, 1);
+	else if (reason != TS_REASON_NO_STORE)
+		abort();
+	return NULL;
+}
+
+/* All threads of this process enter at once; how many members there are then. */
+static unsigned enter_in_threads(void)
+{
+	pthread_t threads[THREADS];
+
+	pthread_barrier_init(&barrier, NULL, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		if (pthread_create(&threads[i], NULL, enter_with_others, NULL) != 0)
+			return 0;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	return ts_load_relaxed(&entered) == 0 ? 0 : members();
+}
+
+static int expect_two_members(void)
+{
+	unsigned count = enter_in_threads();
+
+	ts_session_finish();
+	return count == 2 ? 0 : (int)count + 10;
+}
+
+static int expect_one_member(void)
+{
+	unsigned count = enter_in_threads();
+
+	ts_session_finish();
+	return count == 1 ? 0 : (int)count + 10;
+}
+
+Test(session, threads_of_one_process_join_once)
+{
+	cr_expect(eq(u32, enter_in_threads(), 1));
+	ts_session_finish();
+}
+
+Test(session, threads_of_a_fork_child_join_once)
+{
+	fixture_enter();
+	/* The race is a matter of luck; many children have enough of it. */
+	for (int i = 0; i < 50; i++)
+		cr_assert(eq(int, fixture_fork(expect_two_members), 0), "child %d", i);
+	ts_session_finish();
+}
+
+Test(session, threads_of_a_child_of_nobody_join_once)
+{
+	for (int i = 0; i < 50; i++)
+		cr_assert(eq(int, fixture_fork(expect_one_member), 0), "child %d", i);
+}
+
+/* A file system on which attaching stops in the middle: the test holds the ledger's lock. */
+static void *attach_slowly(void *unused)
+{
+	enum ts_reason reason;
+
+	(void)ts_session_enter(&reason);
+	return NULL;
+}
+
+static int hold_lock_pipe[2];
+
+/* Another process, for a lock of our own would not keep us out. */
+static pid_t hold_lock(const char *path)
+{
+	char ready;
+	pid_t pid;
+
+	cr_assert(eq(int, pipe(hold_lock_pipe), 0));
+	pid = fork();
+	if (pid == 0) {
+		struct ts_object book = {.fd = -1};
+		memcpy(book.path, path, strlen(path) + 1);
+		if (ts_object_open(&book) < 0 ||
+			ts_object_lock_byte(ts_load_relaxed(&book.fd), 0, F_WRLCK) < 0)
+			_exit(1);
+		(void)!write(hold_lock_pipe[1], "", 1);
+		for (;;)
+			pause();
+	}
+	cr_assert(eq(int, (int)read(hold_lock_pipe[0], &ready, 1), 1));
+	return pid;
+}
+
+static void end_holder(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static int join_after_holder(void)
+{
+	enum ts_reason reason;
+
+	/* By then the lock is free again, and the parent a member. */
+	sleep_ms(100);
+	const struct ts_session *session = ts_session_enter(&reason);
+	if (!session)
+		return (int)reason + 10;
+	unsigned count = members();
+	ts_session_finish();
+	return count == 2 ? 0 : (int)count;
+}
+
+Test(session, a_child_forked_while_a_thread_attached_can_join)
+{
+	char path[TS_PATH_BYTES];
+	pthread_t thread;
+
+	/* Make the ledger, and have no member. */
+	cr_assert(eq(int, fixture_fork(expect_one_member), 0));
+	cr_assert(eq(
+		int, ts_object_path(path, sizeof(path), getenv("TSSHIM_GROUP"), "ledger"), 0));
+	pid_t holder = hold_lock(path);
+	cr_assert(eq(int, pthread_create(&thread, NULL, attach_slowly, NULL), 0));
+	sleep_ms(20); /* attaching tries for 50 ms */
+	pid_t child = fork();
+	if (child == 0)
+		_exit(join_after_holder());
+	end_holder(holder);
+	cr_expect(eq(int, fixture_wait(child), 0));
+	pthread_join(thread, NULL);
+	ts_session_finish();
+}
+
+static int vfork_answer;
+
+static int ask_like_vfork(void *unused)
+{
+	enum ts_reason reason = TS_REASON_COUNT;
+
+	vfork_answer = ts_session_enter(&reason) ? -1 : (int)reason;
+	ts_session_count_pass(reason);
+	return 0;
+}
+
+Test(session, nothing_is_done_between_vfork_and_exec)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+
+	fixture_enter();
+	pid_t pid = clone(
+		ask_like_vfork, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+	cr_assert(gt(int, pid, 0));
+	cr_assert(eq(int, fixture_wait(pid), 0));
+	cr_expect(eq(int, vfork_answer, TS_REASON_VFORK));
+	cr_expect(eq(u64, ts_load_relaxed(&ledger()->passed[TS_REASON_VFORK]), 0));
+	ts_session_finish();
+}
