@@ -3,7 +3,6 @@
 
 import os
 import shutil
-import subprocess
 import tempfile
 
 import support
@@ -24,7 +23,7 @@ MODES = ("partial", "abort", "early_finish", "too_many_rows", "crop", "skip", "c
 
 def compare(command, files, what, must_share, verify="0", order=("given", "reversed")):
     """
-    Plain once; then two jobs at the same time in different order, a third one afterwards.
+    Plain once; then two jobs at the same time in different order, two more afterwards.
     @command(order, files) makes the command line.
     """
     reference = run(command("given", files))
@@ -37,7 +36,7 @@ def compare(command, files, what, must_share, verify="0", order=("given", "rever
             same_pictures(reference, outcome, "%s, job %d" % (what, number))
         shared = group.pixels("shared")
         assert shared > 0 or not must_share, (what, "nothing was shared", group.statistics())
-        assert group.leftovers() == [], group.leftovers()
+        group.assert_clean()
 
 
 def decode_command(*options):
@@ -111,6 +110,7 @@ def compare_mode(mode, source):
     usual = decode_command("--source", source)("given", files)
     references = run(unusual), run(usual)
     with Group(TSSHIM_VERIFY="0") as group:
+        group.keep()
         for command in (usual, unusual, usual, usual, unusual, unusual):
             outcome = run(command, group.environment())
             same_pictures(references[command is usual], outcome, mode)
@@ -165,6 +165,7 @@ def rewritten(how):
         support.pictures("s_prefix_a")[0], support.pictures("s_prefix_c")[0]))
     assert len(old) == len(new) and old[:65536] == new[:65536] and old != new
     with tempfile.TemporaryDirectory() as directory, Group(TSSHIM_VERIFY="0") as group:
+        group.keep()
         path = os.path.join(directory, "picture.jpg")
         for source in ("mem", "stdio", "suspend"):
             command = decode_command("--source", source)("given", [path])

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import traceback
 
 import corpus
@@ -61,6 +62,7 @@ class Group:
 
     def __init__(self, library=LIBRARY, **settings):
         Group.count += 1
+        self.keeper = None
         self.name = "e2e-%d-%d" % (os.getpid(), Group.count)
         self.settings = {"LD_PRELOAD": library, "TSSHIM_GROUP": self.name,
                          "TSSHIM_RING": "256M", **settings}
@@ -68,7 +70,30 @@ class Group:
     def __enter__(self):
         return self
 
+    def keep(self):
+        """
+        Keep the ring: it goes with the last member, so jobs that come one after another
+        would share nothing.  The keeper is a stopped job; a stopped job is no obstacle.
+        """
+        picture = pictures("s_baseline")
+        self.keeper = subprocess.Popen([victim("decode"), "--repeat", "1000000", *picture],
+                                       env=self.environment(), stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 20
+        while not self.leftovers("ring"):
+            assert self.keeper.poll() is None and time.monotonic() < deadline, "no ring"
+            time.sleep(0.01)
+        self.keeper.send_signal(signal.SIGSTOP)
+        return self
+
+    def release(self):
+        """End the keeper, as a crash would."""
+        if self.keeper:
+            self.keeper.kill()
+            self.keeper.wait()
+            self.keeper = None
+
     def __exit__(self, *_):
+        self.release()
         for path in self.leftovers() + self.leftovers("ledger"):
             os.unlink(path) if not os.path.isdir(path) else os.rmdir(path)
 
@@ -79,6 +104,12 @@ class Group:
     def leftovers(self, kind="[rn]*"):
         """What lies in /dev/shm: the ring and half-made objects, or the ledger."""
         return glob.glob("/dev/shm/tsshim.%d.%s.%s" % (os.getuid(), self.name, kind))
+
+    def assert_clean(self):
+        """No ring is left; jobs that were killed or left together may leave it to gc."""
+        if self.leftovers():
+            done = self.gc()
+            assert self.leftovers() == [], (self.leftovers(), done.stdout, done.stderr)
 
     def statistics(self):
         """What `tsrun stats --json` says."""
@@ -145,7 +176,11 @@ def blocks(output):
         if not line.startswith(" "):
             name, current = line, []
             found.setdefault(name, []).append(current)
-        else:
+        elif line.startswith(" end: short"):
+            # The input ended while libjpeg was suspended, which it may be sooner or later:
+            # only what was consumed must agree (Pillow reports it).
+            current[:] = [line, "short"]
+        elif current[1:] != ["short"]:
             current.append(line)
     return found
 
@@ -153,7 +188,9 @@ def blocks(output):
 def same_pictures(reference, outcome, what):
     """Every decode in @outcome must have said what the (one) decode in @reference said."""
     assert outcome.status == reference.status, (what, outcome.status, outcome.errors[-2000:])
-    assert outcome.errors == reference.errors, (what, outcome.errors[-2000:])
+    # Pictures come in another order, and so do messages about them.
+    assert (sorted(outcome.errors.splitlines()) == sorted(reference.errors.splitlines())), (
+        what, outcome.errors[-2000:], reference.errors[-2000:])
     wanted, got = blocks(reference.output), blocks(outcome.output)
     assert wanted.keys() == got.keys(), (what, wanted.keys() ^ got.keys())
     for name, turns in got.items():

@@ -111,8 +111,10 @@ void victim_print_messages(const struct jpeg_decompress_struct *cinfo)
 	const struct victim_errors *errors = (const struct victim_errors *)cinfo->err;
 	char text[JMSG_LENGTH_MAX];
 	errors->base.format_message((j_common_ptr)cinfo, text);
-	printf(" warnings=%ld shown=%u %016llx message=\"%s\"\n", errors->base.num_warnings,
-		errors->shown, (unsigned long long)errors->shown_hash, text);
+	printf(" warnings=%ld shown=%u %016llx\n", errors->base.num_warnings, errors->shown,
+		(unsigned long long)errors->shown_hash);
+	/* Without a warning this is the remains of a trace message that nobody asked for. */
+	printf("%s message=\"%s\"\n", errors->base.num_warnings ? "" : "~", text);
 }
 
 uint64_t victim_cpu_ns(void)

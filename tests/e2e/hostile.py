@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""Surroundings in which sharing is hard or impossible: programs must not notice."""
+
+import os
+import resource
+import shutil
+import subprocess
+
+import support
+from support import Group, run, same_pictures, victim
+
+
+def command():
+    """A job that would like to share."""
+    return [victim("decode"), "--repeat", "2", *support.pictures("s_4")]
+
+
+def unharmed(group, what, prefix=(), env=None, **more):
+    """Three jobs at once in these surroundings say what one says without us."""
+    reference = run(command())
+    jobs = [support.start([*prefix, *command()], env or group.environment(), **more)
+            for _ in range(3)]
+    for job in jobs:
+        outcome = support.finish(job)
+        # One line of warning is allowed where shared memory cannot be used.
+        outcome.errors = "\n".join(line for line in outcome.errors.splitlines()
+                                   if not line.startswith("tsshim: "))
+        same_pictures(reference, outcome, what)
+
+
+def in_namespace(script, what):
+    """Run the jobs with a /dev/shm of their own, made by @script."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"]).returncode != 0:
+        raise support.Skip("unshare", "needs root and mount namespaces")
+    with Group() as group:
+        unharmed(group, what, ["unshare", "-m", "sh", "-c", script + ' && exec "$@"', "sh"])
+
+
+def test_shm_of_64_mib():
+    in_namespace("mount -t tmpfs -o size=64m none /dev/shm", "64 MiB")
+
+
+def test_shm_of_one_page():
+    in_namespace("mount -t tmpfs -o size=4k none /dev/shm", "one page")
+
+
+def test_shm_full():
+    in_namespace("mount -t tmpfs -o size=8m none /dev/shm && "
+                 "{ cat /dev/zero >/dev/shm/full 2>/dev/null || true; }", "full")
+
+
+def test_shm_read_only():
+    in_namespace("mount -t tmpfs -o ro none /dev/shm", "read-only")
+
+
+def test_shm_missing():
+    in_namespace("mount -t tmpfs none /dev && mknod /dev/null c 1 3", "no /dev/shm")
+
+
+def test_private_pid_namespace():
+    if os.geteuid() != 0 or subprocess.run(
+            ["unshare", "-p", "-f", "--mount-proc", "true"]).returncode != 0:
+        raise support.Skip("unshare", "needs root and PID namespaces")
+    with Group() as group:
+        group.keep()
+        for options in (["-p", "-f"], ["-p", "-f", "--mount-proc"]):
+            unharmed(group, "PID namespace", ["unshare", *options])
+
+
+def squat(kind, what):
+    """Something else has the name of the ring, or of the ledger."""
+    for part in ("ring", "ledger"):
+        with Group() as group:
+            path = "/dev/shm/tsshim.%d.%s.%s" % (os.getuid(), group.name, part)
+            kind(path)
+            before = os.lstat(path)
+            unharmed(group, "%s as %s" % (what, part))
+            assert os.path.samestat(before, os.lstat(path)) or part == "ring", what
+
+
+def write(path, data=b"\x5a" * 70000, mode=0o600):
+    """A file as somebody might have left it."""
+    with open(path, "wb") as file:
+        file.write(data)
+    os.chmod(path, mode)
+
+
+def test_squatter_directory():
+    squat(os.mkdir, "directory")
+
+
+def test_squatter_fifo():
+    squat(os.mkfifo, "fifo")
+
+
+def test_squatter_symlink():
+    squat(lambda path: os.symlink("/etc/passwd", path), "symlink")
+
+
+def test_squatter_garbage():
+    squat(write, "garbage")
+
+
+def test_squatter_empty():
+    squat(lambda path: write(path, b""), "empty file")
+
+
+def test_squatter_open_to_all():
+    squat(lambda path: write(path, mode=0o666), "file of mode 0666")
+
+
+def test_squatter_foreign():
+    if os.geteuid() != 0:
+        raise support.Skip("root", "only root may give files away")
+
+    def foreign(path):
+        write(path)
+        os.chown(path, 12345, 12345)
+    squat(foreign, "foreign file")
+
+
+def test_older_abi():
+    """A real ring and ledger whose header says that another version made them."""
+    for part in ("ring", "ledger"):
+        with Group() as group:
+            group.keep()
+            path = group.leftovers(part)[0]
+            with open(path, "r+b") as file:
+                file.seek(8)
+                file.write(b"\x63\0\0\0")
+            unharmed(group, "another ABI in the " + part)
+
+
+def test_ring_unlinked_under_jobs():
+    reference = run(command())
+    with Group() as group:
+        group.keep()
+        jobs = [support.start(command(), group.environment()) for _ in range(2)]
+        os.unlink(group.leftovers("ring")[0])
+        jobs += [support.start(command(), group.environment()) for _ in range(2)]
+        for job in jobs:
+            same_pictures(reference, support.finish(job), "unlinked")
+
+
+def test_address_space_limit():
+    with Group() as group:
+        for mib in (64, 200, 1000):
+            limit = mib << 20
+            unharmed(group, "RLIMIT_AS %d MiB" % mib, preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_AS, (limit, limit)))
+
+
+def test_memory_cgroup():
+    """A group of processes with 60 MiB: the ring must not get it killed."""
+    version2 = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+    parent = "/sys/fs/cgroup" if version2 else "/sys/fs/cgroup/memory"
+    limit = "memory.max" if version2 else "memory.limit_in_bytes"
+    path = os.path.join(parent, "tsshim-e2e-%d" % os.getpid())
+    try:
+        os.mkdir(path)
+    except OSError as problem:
+        raise support.Skip("cgroup", str(problem))
+    try:
+        try:
+            with open(os.path.join(path, limit), "w") as file:
+                file.write(str(60 << 20))
+        except OSError as problem:
+            raise support.Skip("cgroup", str(problem))
+        with Group() as group:
+            unharmed(group, "cgroup", ["sh", "-c", 'echo $$ >%s/cgroup.procs && exec "$@"' % path,
+                                       "sh"])
+    finally:
+        os.rmdir(path)
+
+
+def test_test_library_says_the_same():
+    """The library with kill points, which other tests use, is as exact as the real one."""
+    with Group(support.TEST_LIBRARY) as group:
+        unharmed(group, "test library")
+
+
+if __name__ == "__main__":
+    assert shutil.which("unshare"), "util-linux is part of every system"
+    support.main(support.functions(globals()))

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Kill and stop jobs at every kill point and at random moments; the others must not notice."""
+
+import os
+import random
+import re
+import signal
+import time
+
+import support
+from support import HERE, LONG, Group, victim
+
+# The longest wait for another process is 2 s (docs/design.md, deadlines); a job meets few.
+SLOWER_SECONDS = 20
+
+
+def names():
+    """The kill points, from the one table that lists them."""
+    header = os.path.join(HERE, "..", "..", "leader", "killpoint.h")
+    with open(header) as file:
+        table = file.read().split("#define TS_KILLPOINTS(X)")[1].split("#ifdef")[0]
+    return re.findall(r"X\((\w+)\)", table)
+
+
+def command(repeat=3):
+    """A job that shares all the time."""
+    return [victim("decode"), "--repeat", str(repeat), *support.pictures("s_4")]
+
+
+def survive(what, wound, environment=None, jobs=2):
+    """
+    @jobs healthy jobs beside one that @wound(process) treats (@environment is its own);
+    they must say what they say alone, in time, and leave nothing behind.
+    """
+    began = time.monotonic()
+    reference = support.run(command())
+    alone = time.monotonic() - began
+    with Group(support.TEST_LIBRARY, TSSHIM_VERIFY="0") as group:
+        wounded = support.start(command(1000), group.environment(**(environment or {})))
+        try:
+            healthy = [support.start(command(), group.environment()) for _ in range(jobs)]
+            wound(wounded)
+            for job in healthy:
+                outcome = support.finish(job, alone * (jobs + 2) * 3 + SLOWER_SECONDS)
+                support.same_pictures(reference, outcome, what)
+        finally:
+            for order in (signal.SIGCONT, signal.SIGKILL):
+                os.killpg(wounded.pid, order)
+            wounded.communicate()
+        group.assert_clean()
+
+
+def test_the_comparison_notices_a_dead_job():
+    """A healthy job that dies is a failure: kill all of them and see."""
+    def wound_all(process):
+        raise AssertionError("wounded")
+    try:
+        survive("self-check", wound_all)
+    except AssertionError as problem:
+        assert str(problem) == "wounded"
+        return
+    raise AssertionError("not noticed")
+
+
+def point_tests():
+    """Every kill point, first and tenth time, by SIGKILL and by SIGSTOP."""
+    for name in names():
+        for how in ("KILL", "STOP"):
+            for count in ("1", "10") if LONG else ("1",):
+                yield "%s_%s_%s" % (how.lower(), name, count), (
+                    lambda name=name, how=how, count=count: survive(
+                        name, lambda process: None,
+                        {"TSSHIM_TEST_" + how: "%s:%s" % (name, count)}))
+
+
+def random_moments(order, count, seed):
+    """@count jobs killed or stopped at random moments of their first half second."""
+    moments = random.Random(seed)
+    reference = support.run(command(1))
+    with Group(support.TEST_LIBRARY, TSSHIM_VERIFY="0") as group:
+        group.keep()
+        for _ in range(count):
+            wounded = support.start(command(1000), group.environment())
+            healthy = support.start(command(1), group.environment())
+            time.sleep(moments.random() * 0.3)
+            wounded.send_signal(order)
+            outcome = support.finish(healthy, SLOWER_SECONDS * 2)
+            support.same_pictures(reference, outcome, "random moment")
+            # A stopped job that wakes up must harm nothing.
+            wounded.send_signal(signal.SIGCONT)
+            wounded.send_signal(signal.SIGKILL)
+            wounded.communicate()
+        assert group.pixels("shared") > 0, "nothing was shared"
+        group.release()
+        group.assert_clean()
+
+
+def test_random_kills():
+    random_moments(signal.SIGKILL, 500 if LONG else 100, 1)
+
+
+def test_random_stops():
+    random_moments(signal.SIGSTOP, 500 if LONG else 100, 2)
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()) + list(point_tests()))
