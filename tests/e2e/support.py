@@ -51,7 +51,8 @@ def pictures(prefix=""):
 def plain_environment(**more):
     """The environment without anything of ours or of other preloads."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("TSSHIM_", "LD_"))}
-    env.update(more, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")
+    # OpenCV returns memory that it never wrote when a picture is cut: let it be the same.
+    env.update(more, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", MALLOC_PERTURB_="85")
     return env
 
 
