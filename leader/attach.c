@@ -213,8 +213,6 @@ static enum ts_reason reason_of(int error)
 
 static void destroy(struct ts_store *store)
 {
-	if (store->header)
-		ts_segment_unmap_windows(store);
 	ts_ring_unmap(store);
 	ts_object_close(&store->ring);
 	close_ledger(&store->book, store->ledger);

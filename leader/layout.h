@@ -10,7 +10,7 @@
  * The ring is created under a private name, filled in and then linked to its real name, so
  * no process ever sees a half-made one.  Everything before the segments is mapped writable
  * by every member; the segments are mapped read-only by all.  The owner of an OPEN segment
- * maps that one segment a second time, writable, in a private window.
+ * makes that one segment of its mapping writable for as long: a window.
  *
  * Only offsets and indices are stored, never pointers, and whoever reads one checks it
  * against the sizes it copied from the header when it attached: the writer may be buggy.

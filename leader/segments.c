@@ -7,48 +7,46 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; not in older headers */
+#endif
+
 /* ---- windows ------------------------------------------------------------------------------
  */
 
-static int window_reserve(struct ts_store *store, struct ts_window *window)
+/*
+ * A window is the segment's place in the read-only mapping of all segments, made writable
+ * for as long as it is OPEN.  A second, writable mapping would have to be filled with pages
+ * for each segment (1.3 ms for 16 MiB, and 0.7 ms to empty it); changing the protection
+ * keeps those that are there (0.4 ms each way).
+ */
+static unsigned char *segment_at(const struct ts_store *store, uint32_t segment)
 {
-	if (window->map)
-		return 0;
-	void *map = mmap(NULL, store->shape.segment_bytes, PROT_NONE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (map == MAP_FAILED)
-		return -ENOMEM;
-	window->map = map;
-	return 0;
+	return (unsigned char *)store->data + segment * store->shape.segment_bytes;
 }
 
-/*
- * Nothing of the ring is writable through @window any more; the addresses stay ours.  After
- * a failed MAP_FIXED they may not be: then they are forgotten, never mapped over again.
- */
 static void window_close(struct ts_store *store, struct ts_window *window)
 {
-	if (window->map && mmap(window->map, store->shape.segment_bytes, PROT_NONE,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-				   0) == MAP_FAILED)
-		window->map = NULL;
+	if (window->map)
+		(void)mprotect(window->map, store->shape.segment_bytes, PROT_READ);
+	window->map = NULL;
 }
 
-static int window_map(
-	struct ts_store *store, struct ts_window *window, int fd, uint32_t segment)
+static int window_map(struct ts_store *store, struct ts_window *window, uint32_t segment)
 {
-	uint64_t at = store->shape.data_at + segment * store->shape.segment_bytes;
-	int r = window_reserve(store, window);
+	uint64_t bytes = store->shape.segment_bytes;
+	unsigned char *map = segment_at(store, segment);
+	uint64_t seen = UINT64_C(1) << segment % 64;
 
-	if (r < 0)
-		return r;
-	void *map = mmap(window->map, store->shape.segment_bytes, PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, (off_t)at);
-	if (map == MAP_FAILED) {
-		window->map = NULL;
+	if (mprotect(map, bytes, PROT_READ | PROT_WRITE) < 0)
 		return -ENOMEM;
+	/* All pages in one go, the first time: cheaper than a fault for each.  Kernels before
+	 * 5.14 say EINVAL and fault. */
+	if (!(ts_load_relaxed(&store->populated[segment / 64]) & seen)) {
+		(void)madvise(map, bytes, MADV_POPULATE_WRITE);
+		ts_or_relaxed(&store->populated[segment / 64], seen);
 	}
-	madvise(map, store->shape.segment_bytes, MADV_DONTDUMP);
+	window->map = map;
 	return 0;
 }
 
@@ -60,15 +58,9 @@ void ts_segment_forget_windows(struct ts_store *store)
 		window->segment = -1;
 		ts_store_relaxed(&window->busy, 0);
 	}
-}
-
-void ts_segment_unmap_windows(struct ts_store *store)
-{
-	for (uint32_t i = 0; i < TS_WINDOWS; i++) {
-		if (store->windows[i].map)
-			munmap(store->windows[i].map, store->shape.segment_bytes);
-		store->windows[i].map = NULL;
-	}
+	/* A fork child has the mappings, but none of their pages. */
+	for (uint32_t i = 0; i < TS_ARRAY_SIZE(store->populated); i++)
+		ts_store_relaxed(&store->populated[i], 0);
 }
 
 /* ---- sealing ------------------------------------------------------------------------------
@@ -306,7 +298,7 @@ int ts_segment_open(struct ts_store *store, struct ts_window *window)
 			give_back(store, (uint32_t)index, generation);
 			continue;
 		}
-		r = window_map(store, window, fd, (uint32_t)index);
+		r = window_map(store, window, (uint32_t)index);
 		if (r < 0) {
 			seal_word(store, (uint32_t)index, generation);
 			return r;

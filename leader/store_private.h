@@ -44,7 +44,7 @@ struct ts_window {
 	int32_t segment;       /* -1: none open */
 	uint32_t generation;
 	uint64_t next;      /* first byte not yet allocated */
-	unsigned char *map; /* address range of one segment, reserved at first use */
+	unsigned char *map; /* the segment, writable while it is OPEN; NULL: none */
 };
 
 /**
@@ -67,6 +67,8 @@ struct ts_store {
 	_Atomic uint32_t window_hint;
 	_Atomic uint32_t lease_busy[TS_LEASES];
 	struct ts_window windows[TS_WINDOWS];
+	_Atomic uint64_t
+		populated[TS_SEGMENT_MAX / 64]; /* whose pages this process has mapped */
 };
 
 /* ---- leader/object.c ----------------------------------------------------------------------
@@ -105,7 +107,8 @@ void ts_object_close(struct ts_object *object);
 /** fcntl lock of one byte: F_WRLCK or F_UNLCK, never waits. Errors: -EAGAIN held. */
 int ts_object_lock_byte(int fd, int64_t byte, int type);
 
-/** Read the first @bytes of @fd, which was not read before. Errors: -EBADMSG the object is shorter. */
+/** Read the first @bytes of @fd, which was not read before. Errors: -EBADMSG the object is
+ * shorter. */
 int ts_object_read_start(int fd, void *buffer, size_t bytes);
 
 /** Errors: -EXDEV made on another boot or in another namespace; -EPERM by another user. */
@@ -218,9 +221,6 @@ void ts_segment_clean(struct ts_store *store, uint32_t member);
 
 /** In the child of a fork: the parent's windows are not ours. */
 void ts_segment_forget_windows(struct ts_store *store);
-
-/** Unmap all windows. */
-void ts_segment_unmap_windows(struct ts_store *store);
 
 /* ---- leader/directory.c -------------------------------------------------------------------
  */

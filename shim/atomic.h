@@ -19,11 +19,12 @@
 #define ts_store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
 #define ts_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
 #define ts_add_relaxed(p, v)   atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+#define ts_or_relaxed(p, v)    atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
 #define ts_sub_relaxed(p, v)   atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
 
 /* Strong compare-and-swap, acquire on both outcomes and release on success. */
-#define ts_cas(p, expected, desired)                                                              \
-	atomic_compare_exchange_strong_explicit(                                                   \
+#define ts_cas(p, expected, desired)             \
+	atomic_compare_exchange_strong_explicit( \
 		(p), (expected), (desired), memory_order_acq_rel, memory_order_acquire)
 
 /* Store-load fence between one's own announcement and the look at the other side's. */

@@ -63,10 +63,6 @@ static void detach(struct ts_store *store)
 	ts_store_detach(store);
 	if (!joined)
 		return;
-	for (uint32_t i = 0; i < TS_WINDOWS; i++) {
-		if (copy.windows[i].map)
-			munmap(copy.windows[i].map, copy.shape.segment_bytes);
-	}
 	munmap(copy.header, copy.shape.data_at);
 	munmap((void *)copy.data, copy.shape.total_bytes - copy.shape.data_at);
 	munmap(copy.ledger, TS_LEDGER_BYTES);
