@@ -3,17 +3,17 @@
 #ifndef TS_LEADER_KINDS_H
 #define TS_LEADER_KINDS_H
 
-#define TS_KINDS(X)                                                                               \
-	X(PIXELS, "pixels", "decoded images")                                                      \
-	X(SAMPLE, "sample", "finished samples of a data set")                                      \
-	X(BYTES, "bytes", "files of slow storage")                                                 \
+#define TS_KINDS(X)                                           \
+	X(PIXELS, "pixels", "decoded images")                 \
+	X(SAMPLE, "sample", "finished samples of a data set") \
+	X(BYTES, "bytes", "files of slow storage")            \
 	X(DEVICE, "device", "copies to a GPU")
 
 enum ts_kind {
 #define TS_X(name, id, text) TS_KIND_##name,
 	TS_KINDS(TS_X)
 #undef TS_X
-	TS_KIND_COUNT
+		TS_KIND_COUNT
 };
 
 #endif

@@ -23,10 +23,10 @@
  *
  * A process joins by taking the lock byte of a FREE slot (fcntl, so the kernel drops it at
  * death) and then the word by CAS.  Proven dead = the lock byte is free AND the process
- * (pid, start time) is gone or a zombie without other threads.  Either alone is wrong: closing any descriptor of
- * the file drops a live process's locks, and pids repeat.  The cleaner seals the dead
- * member's OPEN segments, takes its DRAIN segments back to SEALED, clears its leases, and
- * only then frees the slot, so an index never names two processes while anything carries
+ * (pid, start time) is gone or a zombie without other threads.  Either alone is wrong: closing
+ * any descriptor of the file drops a live process's locks, and pids repeat.  The cleaner seals
+ * the dead member's OPEN segments, takes its DRAIN segments back to SEALED, clears its leases,
+ * and only then frees the slot, so an index never names two processes while anything carries
  * it.  A crash while CLEANING leaves the cleaner's identity in the word: whoever finds that
  * process gone takes over, all steps being idempotent.
  *
@@ -59,8 +59,8 @@
  * the next record does not fit.  To reclaim, a member moves the oldest SEALED segment to
  * DRAIN, fences, and looks at every lease word; a pin puts the segment back and the next
  * oldest is tried.  A crash in OPEN or DRAIN is undone by the cleaner of that member.  A
- * stopped party keeps the segment it writes and the one it reads, and nothing else: bytes that a
- * process not proven dead may still write or read are never reused.
+ * stopped party keeps the segment it writes and the one it reads, and nothing else: bytes that
+ * a process not proven dead may still write or read are never reused.
  *
  * With more producers than segments every one would be OPEN and late comers could never
  * publish.  Who finds none sets `starved`; the next owner that has published something takes
@@ -100,14 +100,14 @@
 #include <assert.h>
 #include <stdatomic.h>
 
-#define TS_RING_MAGIC  UINT64_C(0x31474e4952535354) /* "TSSRING1", little endian */
-#define TS_ABI_MAJOR   1u
-#define TS_ABI_MINOR   0u
+#define TS_RING_MAGIC UINT64_C(0x31474e4952535354) /* "TSSRING1", little endian */
+#define TS_ABI_MAJOR  1u
+#define TS_ABI_MINOR  0u
 
 #define TS_MEMBER_MAX  1024u /* 10 bits of owner in a word */
 #define TS_LEASES      8u    /* per member: one cache line */
 #define TS_SEGMENT_MAX 512u
-#define TS_WAYS        8u    /* entries of a set: two cache lines */
+#define TS_WAYS        8u /* entries of a set: two cache lines */
 
 /* Lock bytes lie beyond any possible size, where no read or write can meet them. */
 #define TS_LOCK_BASE (INT64_C(1) << 60)
@@ -116,9 +116,15 @@
 enum ts_member_state { TS_MEMBER_FREE = 0, TS_MEMBER_LIVE = 1, TS_MEMBER_CLEANING = 2 };
 
 /* ---- entry word: state 3 | waited 1 | owner 10 | gen 18 | tag 32 (low to high) ----------- */
-enum ts_entry_state { TS_ENTRY_EMPTY = 0, TS_ENTRY_GHOST = 1, TS_ENTRY_CLAIM = 2, TS_ENTRY_READY = 3 };
+enum ts_entry_state {
+	TS_ENTRY_EMPTY = 0,
+	TS_ENTRY_GHOST = 1,
+	TS_ENTRY_CLAIM = 2,
+	TS_ENTRY_READY = 3
+};
 
-/* ---- segment word: state 3 | owner 10 | unused 19 | gen 32 (low to high) ------------------ */
+/* ---- segment word: state 3 | owner 10 | unused 19 | gen 32 (low to high) ------------------
+ */
 enum ts_segment_state {
 	TS_SEGMENT_FREE = 0,
 	TS_SEGMENT_OPEN = 1,
@@ -128,8 +134,8 @@ enum ts_segment_state {
 
 /** One process that uses the ring; two cache lines, the second written at every hit. */
 struct ts_member {
-	_Atomic uint64_t word;      /* state, generation, start time, pid */
-	_Atomic uint64_t job;       /* ts_process_id() of the job it works for; 0 while joining */
+	_Atomic uint64_t word; /* state, generation, start time, pid */
+	_Atomic uint64_t job;  /* ts_process_id() of the job it works for; 0 while joining */
 	_Atomic uint64_t joined_ns; /* CLOCK_BOOTTIME, for people */
 	uint64_t reserved[5];
 	_Atomic uint64_t lease[TS_LEASES]; /* 0, or bit 63 | segment << 32 | generation */
@@ -143,28 +149,29 @@ struct ts_segment {
 	_Atomic uint64_t sealed_at; /* value of the seal clock: smallest = oldest; a hint */
 	_Atomic uint32_t allocated; /* pages exist (posix_fallocate succeeded); never undone */
 	uint32_t reserved0;
-	_Atomic uint64_t used;      /* bytes bump-allocated in this generation; for statistics */
+	_Atomic uint64_t used; /* bytes bump-allocated in this generation; for statistics */
 	uint64_t reserved[4];
 };
 static_assert(sizeof(struct ts_segment) == 64, "ABI 1");
 
 struct ts_entry {
 	_Atomic uint64_t word;
-	_Atomic uint64_t where; /* offset in 64-byte units 24 | segment 10 | gen (low bits) 30 */
+	_Atomic uint64_t
+		where; /* offset in 64-byte units 24 | segment 10 | gen (low bits) 30 */
 };
 static_assert(sizeof(struct ts_entry) == 16, "ABI 1");
 
 /** In front of every record's bytes, inside the segment; immutable once published. */
 struct ts_record {
 	uint64_t key_lo, key_hi;
-	uint64_t bytes;         /* of the payload */
-	uint32_t skip;          /* from the start of this header to the payload */
-	uint32_t generation;    /* of the segment */
-	uint64_t produce_ns;    /* CPU time the producer spent: what a hit saves */
-	uint32_t kind;          /* enum ts_kind */
-	uint32_t dataset;       /* row in the ledger */
-	uint64_t producer;      /* ts_process_id() of the producer's job */
-	uint64_t check;         /* ts_hash64 of the fields above */
+	uint64_t bytes;      /* of the payload */
+	uint32_t skip;       /* from the start of this header to the payload */
+	uint32_t generation; /* of the segment */
+	uint64_t produce_ns; /* CPU time the producer spent: what a hit saves */
+	uint32_t kind;       /* enum ts_kind */
+	uint32_t dataset;    /* row in the ledger */
+	uint64_t producer;   /* ts_process_id() of the producer's job */
+	uint64_t check;      /* ts_hash64 of the fields above */
 };
 static_assert(sizeof(struct ts_record) == 64, "ABI 1");
 

@@ -44,7 +44,7 @@ struct ts_key {
 
 /** A pin on a record while its bytes are used. */
 struct ts_lease {
-	const void *data;    /* 64-byte aligned; page aligned from TS_PAGE_ALIGN_FROM on */
+	const void *data; /* 64-byte aligned; page aligned from TS_PAGE_ALIGN_FROM on */
 	uint64_t bytes;
 	uint64_t produce_ns; /* CPU time the producer spent on it */
 	uint32_t slot;       /* lease word of this member */
@@ -55,13 +55,13 @@ struct ts_lease {
 /** The exclusive right to produce one record, and what is reserved for it. */
 struct ts_claim {
 	struct ts_key key;
-	uint64_t word;    /* exact entry word of this claim */
-	uint32_t entry;   /* index in the directory */
+	uint64_t word;  /* exact entry word of this claim */
+	uint32_t entry; /* index in the directory */
 	uint32_t dataset;
 	uint32_t kind;
-	int32_t window;   /* private writable window, -1 while nothing is reserved */
-	uint32_t slot;    /* lease word that pins the segment */
-	uint32_t offset;  /* of the record header in its segment, in 64-byte units */
+	int32_t window;  /* private writable window, -1 while nothing is reserved */
+	uint32_t slot;   /* lease word that pins the segment */
+	uint32_t offset; /* of the record header in its segment, in 64-byte units */
 	uint64_t bytes;
 };
 

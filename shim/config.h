@@ -6,7 +6,8 @@
 #include "shim/base.h"
 #include "shim/options.h"
 
-#define TS_NAME_MAX 64 /* of a group or a dataset; letters, digits, '_', '-', '.' (not first) */
+#define TS_NAME_MAX 64 /* of a group or a dataset; letters, digits, '_', '-', '.' (not first) \
+			*/
 
 enum ts_level { TS_LEVEL_ERROR, TS_LEVEL_WARN, TS_LEVEL_INFO, TS_LEVEL_DEBUG };
 
@@ -16,9 +17,9 @@ struct ts_config {
 	char dataset[TS_NAME_MAX + 1];
 	const char *dataset_dir; /* behind NAME=, inside the environment string, or NULL */
 	uint64_t ring_bytes;
-	uint32_t verify_ppm;     /* of the hits, parts per million */
+	uint32_t verify_ppm; /* of the hits, parts per million */
 	bool summary;
-	int32_t summary_pid;     /* print always in this process (set by tsrun), or 0 */
+	int32_t summary_pid; /* print always in this process (set by tsrun), or 0 */
 	enum ts_level debug;
 };
 

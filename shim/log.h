@@ -17,7 +17,8 @@
  */
 void ts_log(enum ts_level level, const char *format, ...) TS_PRINTF(2, 3);
 
-/** Like snprintf with the same few conversions; always terminated; returns the length cut to fit. */
+/** Like snprintf with the same few conversions; always terminated; returns the length cut to
+ * fit. */
 size_t ts_format(char *buffer, size_t bytes, const char *format, ...) TS_PRINTF(3, 4);
 size_t ts_format_v(char *buffer, size_t bytes, const char *format, __builtin_va_list arguments);
 

@@ -12,25 +12,25 @@
 /*
  *	 enumerator  environment        option       kind     default    help
  */
-#define TS_OPTIONS(X)                                                                             \
-	X(DISABLE, "TSSHIM_DISABLE", "", BOOL, "0", "1 switches everything off")                   \
-	X(GROUP, "TSSHIM_GROUP", "--group", NAME, "default",                                       \
-		"who shares: jobs of the same user, node and group name")                          \
-	X(DATASET, "TSSHIM_DATASET", "--dataset", DATASET, "default",                              \
-		"label for statistics, NAME or NAME=DIR")                                          \
-	X(RING, "TSSHIM_RING", "--ring", SIZE, "2G",                                               \
-		"most shared memory to use (K, M, G, T; 0 shares nothing)")                        \
-	X(VERIFY, "TSSHIM_VERIFY", "--verify", PERCENT, "0.1",                                     \
-		"per cent of shared results to compute again and compare")                         \
-	X(SUMMARY, "TSSHIM_SUMMARY", "--summary", SUMMARY, "0",                                    \
-		"print what was shared when the job ends")                                         \
+#define TS_OPTIONS(X)                                                            \
+	X(DISABLE, "TSSHIM_DISABLE", "", BOOL, "0", "1 switches everything off") \
+	X(GROUP, "TSSHIM_GROUP", "--group", NAME, "default",                     \
+		"who shares: jobs of the same user, node and group name")        \
+	X(DATASET, "TSSHIM_DATASET", "--dataset", DATASET, "default",            \
+		"label for statistics, NAME or NAME=DIR")                        \
+	X(RING, "TSSHIM_RING", "--ring", SIZE, "2G",                             \
+		"most shared memory to use (K, M, G, T; 0 shares nothing)")      \
+	X(VERIFY, "TSSHIM_VERIFY", "--verify", PERCENT, "0.1",                   \
+		"per cent of shared results to compute again and compare")       \
+	X(SUMMARY, "TSSHIM_SUMMARY", "--summary", SUMMARY, "0",                  \
+		"print what was shared when the job ends")                       \
 	X(DEBUG, "TSSHIM_DEBUG", "", LEVEL, "warn", "error, warn, info or debug, on stderr")
 
 enum ts_option {
 #define TS_X(name, env, option, kind, standard, help) TS_OPTION_##name,
 	TS_OPTIONS(TS_X)
 #undef TS_X
-	TS_OPTION_COUNT
+		TS_OPTION_COUNT
 };
 
 #endif

@@ -10,47 +10,52 @@
  *
  *	 enumerator          id                       one line for people
  */
-#define TS_REASONS(X)                                                                             \
-	X(ALONE, "alone", "no other job has asked for this data yet")                              \
-	X(DISABLED, "disabled", "sharing is switched off (TSSHIM_DISABLE or a ring of size 0)")    \
-	X(NO_STORE, "no_store", "the shared memory of the group could not be used")                \
-	X(STORE_FOREIGN, "store_foreign", "shared memory of that name belongs to somebody else")   \
-	X(STORE_ABI, "store_abi", "shared memory was made by another version of tsshim")           \
-	X(STORE_DAMAGED, "store_damaged", "shared memory is damaged; `tsrun gc` removes it")       \
-	X(STORE_SCOPE, "store_scope", "shared memory is of another boot or namespace")             \
-	X(NO_SPACE, "no_space", "not enough shared memory (/dev/shm, memory limit, RLIMIT_AS)")    \
-	X(NO_MEMBER, "no_member", "too many processes share this group")                           \
-	X(NO_SEGMENT, "no_segment", "every segment of the ring is in use")                         \
-	X(NO_LEASE, "no_lease", "too many threads of this process use the ring at once")           \
+#define TS_REASONS(X)                                                                         \
+	X(ALONE, "alone", "no other job has asked for this data yet")                         \
+	X(DISABLED, "disabled",                                                               \
+		"sharing is switched off (TSSHIM_DISABLE or a ring of size 0)")               \
+	X(NO_STORE, "no_store", "the shared memory of the group could not be used")           \
+	X(STORE_FOREIGN, "store_foreign",                                                     \
+		"shared memory of that name belongs to somebody else")                        \
+	X(STORE_ABI, "store_abi", "shared memory was made by another version of tsshim")      \
+	X(STORE_DAMAGED, "store_damaged", "shared memory is damaged; `tsrun gc` removes it")  \
+	X(STORE_SCOPE, "store_scope", "shared memory is of another boot or namespace")        \
+	X(NO_SPACE, "no_space",                                                               \
+		"not enough shared memory (/dev/shm, memory limit, RLIMIT_AS)")               \
+	X(NO_MEMBER, "no_member", "too many processes share this group")                      \
+	X(NO_SEGMENT, "no_segment", "every segment of the ring is in use")                    \
+	X(NO_LEASE, "no_lease", "too many threads of this process use the ring at once")      \
 	X(TOO_LARGE, "too_large", "the result is larger than a segment of the ring")          \
-	X(DIRECTORY_BUSY, "directory_busy", "no free place in the directory of the ring")          \
-	X(TIMEOUT, "timeout", "another process was too slow; the work was done here as well")      \
-	X(DATASET_OFF, "dataset_off", "verification found a difference; the dataset is off")       \
-	X(VERIFY, "verify", "done again on purpose to check a shared result")                      \
-	X(VFORK, "vfork", "called between vfork and exec")                                         \
-	X(JPEG_ABI, "jpeg_abi", "unknown layout of the caller's libjpeg")                          \
-	X(JPEG_UNBOUND, "jpeg_unbound", "the caller's libjpeg could not be found")                 \
-	X(JPEG_SLOTS, "jpeg_slots", "too many decoders open at once in this process")              \
-	X(JPEG_FIELDS, "jpeg_fields", "unusual decoder settings (quantised, buffered, raw, ...)")  \
-	X(JPEG_COEFFICIENTS, "jpeg_coefficients", "coefficients were read instead of pixels")      \
-	X(JPEG_CALLBACKS, "jpeg_callbacks", "progress monitor, marker processor or tracing")       \
-	X(JPEG_SOURCE, "jpeg_source", "the data source skipped or moved data in an unknown way")   \
-	X(JPEG_WARNING, "jpeg_warning", "the stream is damaged or truncated")                      \
-	X(JPEG_PARTIAL, "jpeg_partial", "not all rows were read")                                  \
-	X(JPEG_DIFFERENT, "jpeg_different", "another stream begins with the same bytes")           \
-	X(JPEG_FEED, "jpeg_feed", "the stream arrives in other pieces than it did before")         \
-	X(JPEG_CHANGED, "jpeg_changed", "the stream changed while it was decoded")                 \
-	X(JPEG_PRECISION, "jpeg_precision", "12 or 16 bit samples or lossless JPEG")               \
-	X(JPEG_SMALL, "jpeg_small", "decoding costs less than sharing would")                      \
-	X(JPEG_CALLS, "jpeg_calls", "a call that only the real library can answer")                \
-	X(TURBO_FIELDS, "turbo_fields", "TurboJPEG call with unusual flags or pitch")              \
+	X(DIRECTORY_BUSY, "directory_busy", "no free place in the directory of the ring")     \
+	X(TIMEOUT, "timeout", "another process was too slow; the work was done here as well") \
+	X(DATASET_OFF, "dataset_off", "verification found a difference; the dataset is off")  \
+	X(VERIFY, "verify", "done again on purpose to check a shared result")                 \
+	X(VFORK, "vfork", "called between vfork and exec")                                    \
+	X(JPEG_ABI, "jpeg_abi", "unknown layout of the caller's libjpeg")                     \
+	X(JPEG_UNBOUND, "jpeg_unbound", "the caller's libjpeg could not be found")            \
+	X(JPEG_SLOTS, "jpeg_slots", "too many decoders open at once in this process")         \
+	X(JPEG_FIELDS, "jpeg_fields",                                                         \
+		"unusual decoder settings (quantised, buffered, raw, ...)")                   \
+	X(JPEG_COEFFICIENTS, "jpeg_coefficients", "coefficients were read instead of pixels") \
+	X(JPEG_CALLBACKS, "jpeg_callbacks", "progress monitor, marker processor or tracing")  \
+	X(JPEG_SOURCE, "jpeg_source",                                                         \
+		"the data source skipped or moved data in an unknown way")                    \
+	X(JPEG_WARNING, "jpeg_warning", "the stream is damaged or truncated")                 \
+	X(JPEG_PARTIAL, "jpeg_partial", "not all rows were read")                             \
+	X(JPEG_DIFFERENT, "jpeg_different", "another stream begins with the same bytes")      \
+	X(JPEG_FEED, "jpeg_feed", "the stream arrives in other pieces than it did before")    \
+	X(JPEG_CHANGED, "jpeg_changed", "the stream changed while it was decoded")            \
+	X(JPEG_PRECISION, "jpeg_precision", "12 or 16 bit samples or lossless JPEG")          \
+	X(JPEG_SMALL, "jpeg_small", "decoding costs less than sharing would")                 \
+	X(JPEG_CALLS, "jpeg_calls", "a call that only the real library can answer")           \
+	X(TURBO_FIELDS, "turbo_fields", "TurboJPEG call with unusual flags or pitch")         \
 	X(MEMORY, "memory", "no private memory left")
 
 enum ts_reason {
 #define TS_X(name, id, text) TS_REASON_##name,
 	TS_REASONS(TS_X)
 #undef TS_X
-	TS_REASON_COUNT
+		TS_REASON_COUNT
 };
 
 /* Counters reserved for reasons in shared memory. */
