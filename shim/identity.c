@@ -95,12 +95,29 @@ static bool is_multiprocessing_child(pid_t pid)
 	return false;
 }
 
+/* Whether two processes run the same program file; false when we may not look. */
+static bool run_same_program(pid_t one, pid_t other)
+{
+	char path[32];
+	struct stat first, second;
+	ts_format(path, sizeof(path), "/proc/%d/exe", (int)one);
+	if (ts_sys_stat(path, &first) < 0)
+		return false;
+	ts_format(path, sizeof(path), "/proc/%d/exe", (int)other);
+	return ts_sys_stat(path, &second) == 0 && first.st_dev == second.st_dev &&
+	       first.st_ino == second.st_ino;
+}
+
+/*
+ * A trainer may be process 1 of a container, and an orphan's parent is whoever reaps it: only
+ * a parent that runs the same interpreter is taken for the one that started the worker.
+ */
 static uint64_t find_job(void)
 {
 	pid_t pid = ts_load_relaxed(&origin_pid);
 	for (int i = 0; i < ANCESTORS_MAX && is_multiprocessing_child(pid); i++) {
 		pid_t parent = parent_of(pid);
-		if (parent <= 1)
+		if (parent <= 0 || !run_same_program(pid, parent))
 			break;
 		pid = parent;
 	}
@@ -158,7 +175,8 @@ enum ts_continuity ts_identity_check(void)
 {
 	if (ts_identity_forked())
 		return TS_FORK_CHILD;
-	return getpid() == ts_load_relaxed(&settled_pid) ? TS_SAME_PROCESS : TS_VFORK_CHILD;
+	pid_t settled = ts_load_relaxed(&settled_pid);
+	return settled == 0 || getpid() == settled ? TS_SAME_PROCESS : TS_VFORK_CHILD;
 }
 
 uint64_t ts_identity_self(void)

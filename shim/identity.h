@@ -28,7 +28,10 @@ enum ts_continuity {
 	TS_VFORK_CHILD, /* running in its parent's memory: touch nothing */
 };
 
-/** Remember this process; called by the constructor and, in the child, after a fork. */
+/**
+ * Remember this process: the first once, from the constructor, the second after a fork, by
+ * one thread of the child.  A program that never calls them is taken for one process.
+ */
 void ts_identity_init(void);
 void ts_identity_settle(void);
 
@@ -39,7 +42,10 @@ void ts_identity_settle(void);
  */
 enum ts_continuity ts_identity_check(void);
 
-/** Number that changes at every fork this process went through; 0 work, no system call. */
+/**
+ * Whether this is a fork child in which ts_identity_settle() was not called yet.  One load
+ * (acquire: when it says no, all that was stored before the settling is seen).
+ */
 bool ts_identity_forked(void);
 
 /**
@@ -48,7 +54,13 @@ bool ts_identity_forked(void);
  */
 uint32_t ts_identity_serial(void);
 
-/** ts_process_id() of this process, and of the job it works for (docs/design.md, jobs). */
+/**
+ * ts_process_id() of this process, and of the job it works for (docs/design.md, jobs).
+ *
+ * Fork children work for who was started by exec; a child that Python's multiprocessing
+ * started by exec (spawn, forkserver) for the parent that runs the same program file, which
+ * may be process 1 of a container.  Read from /proc at the first call, then remembered.
+ */
 uint64_t ts_identity_self(void);
 uint64_t ts_identity_job(void);
 
