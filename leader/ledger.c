@@ -8,33 +8,53 @@
 
 #include <string.h>
 
+/* Times a row of a dead job may be snatched away before a job goes without. */
+#define FIND_TRIES 3
+
 static bool name_is(struct ts_dataset_row *row, const char *name, size_t length)
 {
-	/* Acquire: pairs with the release in ts_ledger_find_dataset(), name before the flag.
-	 * A row whose maker died before that keeps its place and has no name. */
+	/* Acquire: pairs with the release in write_name(), name before the flag. */
 	return ts_load_acquire(&row->named) && memcmp(row->name, name, length) == 0 &&
 	       row->name[length] == '\0';
+}
+
+/*
+ * Every byte is written in one go and always the same, so that two members may do it at
+ * once, and one may do it again for a maker that died before it could.
+ */
+static void write_name(struct ts_dataset_row *row, const char *name, size_t length)
+{
+	char padded[TS_DATASET_NAME] = {0};
+	memcpy(padded, name, length);
+	memcpy(row->name, padded, sizeof(padded));
+	ts_store_release(&row->named, 1);
+}
+
+/* Take @row for @name, or find that it has it already. */
+static bool take_dataset_row(
+	struct ts_dataset_row *row, const char *name, size_t length, uint64_t hash)
+{
+	uint64_t there = 0;
+	if (!ts_cas(&row->name_hash, &there, hash) && there != hash)
+		return false;
+	if (!ts_load_acquire(&row->named))
+		write_name(row, name, length);
+	return name_is(row, name, length);
 }
 
 int ts_ledger_find_dataset(struct ts_ledger *ledger, const char *name)
 {
 	size_t length = strnlen(name, TS_DATASET_NAME - 1);
 	uint64_t hash = ts_hash64(name, length) | 1;
-	for (uint32_t i = 0; i < TS_DATASET_MAX; i++) {
-		struct ts_dataset_row *row = ts_ledger_dataset(ledger, i);
-		uint64_t there = 0;
-		if (ts_cas(&row->name_hash, &there, hash)) {
-			memset(row->name, 0, sizeof(row->name));
-			memcpy(row->name, name, length);
-			ts_store_release(&row->named, 1);
+	for (uint32_t i = 0; i < TS_DATASET_MAX - 1; i++)
+		if (take_dataset_row(ts_ledger_dataset(ledger, i), name, length, hash))
 			return (int)i;
-		}
-		/* Same hash, not named yet: another member is just writing the same name. */
-		if (there == hash &&
-			(name_is(row, name, length) || !ts_load_acquire(&row->named)))
-			return (int)i;
-	}
-	return -ENOSPC;
+	name = TS_DATASET_OTHERS;
+	length = strlen(name);
+	hash = ts_hash64(name, length) | 1;
+	uint32_t last = TS_DATASET_MAX - 1;
+	return take_dataset_row(ts_ledger_dataset(ledger, last), name, length, hash) ? (int)last
+										     : -ENOSPC;
 }
 
 static bool is_alive(uint64_t id)
@@ -80,7 +100,8 @@ static int reuse_oldest_dead(struct ts_ledger *ledger, uint64_t id)
 	return oldest == TS_JOB_MAX ? -ENOSPC : claim_job_row(ledger, oldest, oldest_id, id);
 }
 
-int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id)
+/* Errors: -EAGAIN somebody else was faster; -ENOSPC. */
+static int find_job(struct ts_ledger *ledger, uint64_t id)
 {
 	uint32_t unused = TS_JOB_MAX;
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
@@ -98,7 +119,14 @@ int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id)
 		if (r >= 0)
 			return r;
 	}
-	int r = reuse_oldest_dead(ledger, id);
+	return reuse_oldest_dead(ledger, id);
+}
+
+int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id)
+{
+	int r = id ? -EAGAIN : -EINVAL;
+	for (int i = 0; i < FIND_TRIES && r == -EAGAIN; i++)
+		r = find_job(ledger, id);
 	return r == -EAGAIN ? -ENOSPC : r;
 }
 

@@ -20,6 +20,7 @@
 #define TS_LEDGER_BYTES    65536u
 #define TS_DATASET_MAX     32u
 #define TS_DATASET_NAME    64u
+#define TS_DATASET_OTHERS  "(others)" /* no name that a user could give */
 #define TS_JOB_MAX         56u
 #define TS_JOB_DATASETS    8u
 #define TS_LEDGER_DATASETS 8192u
@@ -102,17 +103,23 @@ static inline struct ts_job_row *ts_ledger_job(struct ts_ledger *ledger, uint32_
 
 /**
  * Row of the dataset called @name (at most TS_DATASET_NAME - 1 bytes count), made when it is
- * new.  Errors: -ENOSPC all rows taken (callers use row 0, "default").
+ * new.  The last row is kept for all datasets that find no other: they are counted, captured
+ * and switched off together there, under the name TS_DATASET_OTHERS.
+ * Threads and processes: any.  Errors: -ENOSPC the last row is damaged.
  */
 int ts_ledger_find_dataset(struct ts_ledger *ledger, const char *name);
 
 /**
  * Row of job @id, made when it is new; rows of dead jobs are reused, oldest ticket first.
- * Errors: -ENOSPC.
+ * Threads and processes: any.  Errors: -ENOSPC all rows belong to live jobs, or others were
+ * faster three times; -EINVAL @id is 0, which is nobody.
  */
 int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id);
 
-/** Note that the job in row @job uses dataset @dataset (first note wins a ticket). */
+/**
+ * Note that the job in row @job uses dataset @dataset (first note wins a ticket).  Rows that
+ * do not exist, and datasets beyond a job's TS_JOB_DATASETS, are ignored.
+ */
 void ts_ledger_note(struct ts_ledger *ledger, uint32_t job, uint32_t dataset);
 
 /**

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows of the ledger: who gets which, who leads, and what garbage does. */
+#include "fixture.h"
+
+#include "leader/layout.h"
+#include "leader/store_private.h"
+#include "leader/summary.h"
+#include "shim/hash.h"
+#include "shim/identity.h"
+
+#include <criterion/redirect.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Beyond any pid: these processes do not exist. */
+#define DEAD(n) ((UINT64_C(77) + (n)) << 24 | 0xfffff0)
+
+static struct ts_ledger *book;
+
+static void make_ledger(void)
+{
+	book = mmap(NULL, TS_LEDGER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0);
+	cr_assert(book != MAP_FAILED);
+}
+
+TestSuite(ledger, .init = make_ledger);
+
+static uint64_t self(void)
+{
+	return ts_process_id(getpid(), false);
+}
+
+/* ---- datasets --------------------------------------------------------------------------- */
+
+Test(ledger, a_dataset_keeps_its_row)
+{
+	cr_expect(eq(int, ts_ledger_find_dataset(book, "one"), 0));
+	cr_expect(eq(int, ts_ledger_find_dataset(book, "two"), 1));
+	cr_expect(eq(int, ts_ledger_find_dataset(book, "one"), 0));
+	cr_expect(eq(str, ts_ledger_dataset(book, 1)->name, (char *)"two"));
+	cr_expect(eq(int, ts_ledger_find_dataset(book, "tw"), 2), "a prefix is another name");
+}
+
+Test(ledger, long_names_are_cut)
+{
+	char name[2 * TS_DATASET_NAME];
+
+	memset(name, 'x', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	cr_expect(eq(int, ts_ledger_find_dataset(book, name), 0));
+	cr_expect(eq(sz, strlen(ts_ledger_dataset(book, 0)->name), TS_DATASET_NAME - 1));
+	name[TS_DATASET_NAME - 1] = '\0';
+	cr_expect(eq(int, ts_ledger_find_dataset(book, name), 0));
+}
+
+Test(ledger, too_many_datasets_share_the_last_row_and_are_called_so)
+{
+	char name[16];
+
+	for (int i = 0; i < (int)TS_DATASET_MAX + 3; i++) {
+		int expected = i < (int)TS_DATASET_MAX - 1 ? i : (int)TS_DATASET_MAX - 1;
+		snprintf(name, sizeof(name), "set%d", i);
+		cr_expect(eq(int, ts_ledger_find_dataset(book, name), expected));
+	}
+	cr_expect(eq(str, ts_ledger_dataset(book, TS_DATASET_MAX - 1)->name,
+		(char *)TS_DATASET_OTHERS));
+	cr_expect(eq(int, ts_ledger_find_dataset(book, "set5"), 5));
+}
+
+Test(ledger, a_row_without_a_name_gets_it_from_the_next_member)
+{
+	struct ts_dataset_row *row = ts_ledger_dataset(book, 0);
+
+	/* Its maker was killed between taking the row and naming it. */
+	ts_store_relaxed(&row->name_hash, ts_hash64("one", 3) | 1);
+	memset(row->name, 'z', sizeof(row->name));
+	cr_expect(eq(int, ts_ledger_find_dataset(book, "one"), 0));
+	cr_expect(eq(str, row->name, (char *)"one"));
+	cr_expect(eq(u32, ts_load_relaxed(&row->named), 1));
+}
+
+Test(ledger, a_name_that_does_not_end_is_nobodys)
+{
+	struct ts_dataset_row *row = ts_ledger_dataset(book, 0);
+
+	ts_store_relaxed(&row->name_hash, ts_hash64("zzz", 3) | 1);
+	ts_store_relaxed(&row->named, 1);
+	memset(row->name, 'z', sizeof(row->name));
+	cr_expect(eq(int, ts_ledger_find_dataset(book, "zzz"), 1));
+}
+
+/* ---- jobs ------------------------------------------------------------------------------- */
+
+Test(ledger, a_job_keeps_its_row)
+{
+	cr_expect(eq(int, ts_ledger_find_job(book, DEAD(1)), 0));
+	cr_expect(eq(int, ts_ledger_find_job(book, DEAD(2)), 1));
+	cr_expect(eq(int, ts_ledger_find_job(book, DEAD(1)), 0));
+	cr_expect(eq(int, ts_ledger_find_job(book, 0), -EINVAL));
+}
+
+static void fill_with_dead(void)
+{
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
+		cr_assert(eq(int, ts_ledger_find_job(book, DEAD(i)), (int)i));
+}
+
+Test(ledger, the_oldest_dead_job_makes_room_and_its_counts_go)
+{
+	struct ts_job_row *row = ts_ledger_job(book, 0);
+
+	fill_with_dead();
+	ts_store_relaxed(&row->passed[TS_REASON_ALONE], 5);
+	ts_store_relaxed(&row->kinds[TS_KIND_PIXELS].saved_ns, 5);
+	ts_ledger_note(book, 0, 0);
+	cr_expect(eq(int, ts_ledger_find_job(book, self()), 0));
+	cr_expect(eq(u64, ts_load_relaxed(&row->id), self()));
+	cr_expect(eq(u64, ts_load_relaxed(&row->passed[TS_REASON_ALONE]), 0));
+	cr_expect(eq(u64, ts_load_relaxed(&row->kinds[TS_KIND_PIXELS].saved_ns), 0));
+	cr_expect(eq(u64, ts_load_relaxed(&row->dataset[0]), 0));
+	cr_expect(eq(int, ts_ledger_find_job(book, DEAD(100)), 1), "now the next one");
+}
+
+Test(ledger, live_jobs_keep_their_rows)
+{
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
+		ts_store_relaxed(&ts_ledger_job(book, i)->id, self());
+	cr_expect(eq(int, ts_ledger_find_job(book, DEAD(1)), -ENOSPC));
+}
+
+#define RACERS 3
+#define ROUNDS 100
+
+static pthread_barrier_t barrier;
+static int round_number;
+
+static void *race(void *number)
+{
+	int *result = number;
+	uint64_t id = DEAD(1000 + RACERS * round_number + *result);
+
+	pthread_barrier_wait(&barrier);
+	*result = ts_ledger_find_job(book, id);
+	return NULL;
+}
+
+/* Of three, one wins each time, so that the third time is the last one's at the latest. */
+Test(ledger, a_lost_race_for_a_row_is_run_again)
+{
+	pthread_t threads[RACERS];
+	int results[RACERS];
+
+	fill_with_dead();
+	pthread_barrier_init(&barrier, NULL, RACERS);
+	for (round_number = 0; round_number < ROUNDS; round_number++) {
+		for (int i = 0; i < RACERS; i++) {
+			results[i] = i;
+			cr_assert(eq(
+				int, pthread_create(&threads[i], NULL, race, &results[i]), 0));
+		}
+		for (int i = 0; i < RACERS; i++)
+			pthread_join(threads[i], NULL);
+		for (int i = 0; i < RACERS; i++)
+			cr_assert(ge(int, results[i], 0), "round %d", round_number);
+		cr_assert(ne(int, results[0], results[1]));
+		cr_assert(ne(int, results[1], results[2]));
+		cr_assert(ne(int, results[0], results[2]));
+	}
+}
+
+/* ---- leaders ---------------------------------------------------------------------------- */
+
+static int leader(uint32_t dataset, bool *ret_alive)
+{
+	*ret_alive = false;
+	return ts_ledger_leader(book, dataset, ret_alive);
+}
+
+Test(ledger, nobody_leads_what_nobody_uses)
+{
+	bool alive = true;
+
+	cr_expect(eq(int, ts_ledger_leader(book, 0, &alive), -ENOENT));
+	cr_expect(alive, "untouched on failure");
+	cr_expect(not(ts_ledger_has_live_job(book)));
+}
+
+Test(ledger, who_joined_the_dataset_first_leads)
+{
+	bool alive;
+	int one = ts_ledger_find_job(book, self());
+	int two = ts_ledger_find_job(book, ts_process_id(getppid(), false));
+
+	cr_assert(ne(int, one, two));
+	ts_ledger_note(book, (uint32_t)two, 3);
+	ts_ledger_note(book, (uint32_t)one, 3);
+	ts_ledger_note(book, (uint32_t)one, 4);
+	ts_ledger_note(book, (uint32_t)two, 3); /* again: the first note counts */
+	cr_expect(eq(int, leader(3, &alive), two));
+	cr_expect(alive);
+	cr_expect(eq(int, leader(4, &alive), one));
+	cr_expect(eq(int, leader(5, &alive), -ENOENT));
+	cr_expect(ts_ledger_has_live_job(book));
+}
+
+Test(ledger, the_living_lead_before_the_dead)
+{
+	bool alive;
+	int dead = ts_ledger_find_job(book, DEAD(1));
+	int later = ts_ledger_find_job(book, DEAD(2));
+
+	ts_ledger_note(book, (uint32_t)dead, 0);
+	ts_ledger_note(book, (uint32_t)later, 0);
+	cr_expect(eq(int, leader(0, &alive), dead));
+	cr_expect(not(alive));
+	int live = ts_ledger_find_job(book, self());
+	ts_ledger_note(book, (uint32_t)live, 0);
+	cr_expect(eq(int, leader(0, &alive), live));
+	cr_expect(alive);
+}
+
+Test(ledger, a_job_may_use_eight_datasets)
+{
+	bool alive;
+	int job = ts_ledger_find_job(book, self());
+
+	for (uint32_t i = 0; i < TS_JOB_DATASETS + 2; i++)
+		ts_ledger_note(book, (uint32_t)job, i);
+	cr_expect(eq(int, leader(TS_JOB_DATASETS - 1, &alive), job));
+	cr_expect(eq(int, leader(TS_JOB_DATASETS, &alive), -ENOENT));
+}
+
+Test(ledger, rows_that_do_not_exist_are_not_noted)
+{
+	unsigned char *bytes = (unsigned char *)book;
+
+	ts_ledger_note(book, TS_JOB_MAX, 0);
+	ts_ledger_note(book, 0, TS_DATASET_MAX);
+	for (uint32_t i = 0; i < TS_LEDGER_BYTES; i++)
+		cr_assert(eq(u8, bytes[i], 0), "byte %u", i);
+}
+
+/* Whatever is in there: answers within bounds, and no row is taken twice. */
+Test(ledger, garbage_gives_rows_or_refusals)
+{
+	uint64_t random = 88172645463325252u;
+	bool alive;
+
+	for (int round = 0; round < 20; round++) {
+		uint64_t *words = (uint64_t *)book;
+		for (uint32_t i = 0; i < TS_LEDGER_BYTES / sizeof(*words); i++) {
+			random ^= random << 13;
+			random ^= random >> 7;
+			random ^= random << 17;
+			words[i] = random;
+		}
+		int job = ts_ledger_find_job(book, self());
+		int dataset = ts_ledger_find_dataset(book, "one");
+		cr_assert(ge(int, job, 0), "no garbage row is alive");
+		cr_assert(lt(int, job, (int)TS_JOB_MAX));
+		cr_assert(eq(int, dataset, -ENOSPC), "all rows have other names");
+		ts_ledger_note(book, (uint32_t)job, 2);
+		cr_assert(eq(int, leader(2, &alive), job));
+		cr_assert(alive);
+	}
+}
+
+/* ---- the ledger of a group, looked at when a job ends ------------------------------------ */
+
+TestSuite(summary, .init = fixture_init, .fini = fixture_finish);
+
+/* Change @bytes at @offset of the group's ledger, and its check when @forge. */
+static void patch(size_t offset, const void *data, size_t bytes, bool forge)
+{
+	char path[TS_PATH_BYTES];
+	struct ts_ledger head;
+
+	cr_assert(eq(
+		int, ts_object_path(path, sizeof(path), getenv("TSSHIM_GROUP"), "ledger"), 0));
+	int fd = open(path, O_RDWR);
+	cr_assert(eq(int, (int)pread(fd, &head, sizeof(head), 0), (int)sizeof(head)));
+	memcpy((char *)&head + offset, data, bytes);
+	if (forge)
+		head.check = ts_hash64(&head, offsetof(struct ts_ledger, check));
+	cr_assert(eq(int, (int)pwrite(fd, &head, sizeof(head), 0), (int)sizeof(head)));
+	close(fd);
+}
+
+Test(summary, a_job_is_found_in_a_ledger_of_ours_only)
+{
+	static const uint64_t magic = 1;
+	static const uint32_t ours = TS_ABI_MAJOR, abi = TS_ABI_MAJOR + 1, uid = 12345;
+	const char *group = getenv("TSSHIM_GROUP");
+
+	cr_expect(not(ts_summary_has_group(group)));
+	cr_expect(not(ts_summary_has_job(group, ts_identity_job())));
+	fixture_enter();
+	cr_expect(ts_summary_has_group(group));
+	cr_expect(ts_summary_has_job(group, ts_identity_job()));
+	cr_expect(not(ts_summary_has_job(group, ts_identity_job() + 1)));
+	patch(offsetof(struct ts_ledger, uid), &uid, sizeof(uid), false);
+	cr_expect(not(ts_summary_has_job(group, ts_identity_job())), "check");
+	patch(offsetof(struct ts_ledger, uid), &uid, sizeof(uid), true);
+	cr_expect(ts_summary_has_job(group, ts_identity_job()));
+	patch(offsetof(struct ts_ledger, abi_major), &abi, sizeof(abi), true);
+	cr_expect(not(ts_summary_has_job(group, ts_identity_job())), "abi");
+	patch(offsetof(struct ts_ledger, abi_major), &ours, sizeof(ours), true);
+	cr_expect(ts_summary_has_job(group, ts_identity_job()));
+	patch(offsetof(struct ts_ledger, magic), &magic, sizeof(magic), true);
+	cr_expect(not(ts_summary_has_job(group, ts_identity_job())), "magic");
+	ts_session_finish();
+}
+
+Test(summary, says_what_was_shared_and_what_not)
+{
+	make_ledger();
+	struct ts_job_row *row = ts_ledger_job(book, 3);
+	struct ts_tally *pixels = &row->kinds[TS_KIND_PIXELS];
+
+	ts_store_relaxed(&row->id, 4711);
+	ts_store_relaxed(&pixels->produced, 25);
+	ts_store_relaxed(&pixels->shared, 75);
+	ts_store_relaxed(&pixels->saved_ns, UINT64_C(12340000000));
+	ts_store_relaxed(&row->passed[TS_REASON_JPEG_SMALL], 7);
+	ts_store_relaxed(&row->passed[TS_REASON_ALONE], 9);
+	ts_store_relaxed(&row->passed[TS_REASON_MEMORY], 7);
+	cr_redirect_stderr();
+	ts_summary_print(book, 4711);
+	cr_assert_stderr_eq_str(
+		"tsshim: what this job shared\n"
+		"  decoded images: 25 worked out here, 75 taken from the ring (75 %)\n"
+		"  CPU time saved: 12.34 s\n"
+		"  not shared 9 times: no other job has asked for this data yet\n"
+		"  not shared 7 times: decoding costs less than sharing would\n"
+		"  not shared 7 times: no private memory left\n");
+}
+
+static const char nothing[] = "tsshim: what this job shared\n"
+			      "  nothing: no call of this job could be shared\n";
+
+Test(summary, says_so_when_there_is_no_row)
+{
+	make_ledger();
+	cr_redirect_stderr();
+	ts_summary_print(book, 4711);
+	cr_assert_stderr_eq_str(nothing);
+}
+
+Test(summary, says_so_when_there_is_no_ledger)
+{
+	cr_redirect_stderr();
+	ts_summary_print(NULL, 4711);
+	cr_assert_stderr_eq_str(nothing);
+}
+
+Test(summary, names_the_five_most_frequent_reasons)
+{
+	static const uint64_t huge = 1000000000000000000u;
+	char text[2048] = {0};
+	int ends[2], lines = 0;
+
+	make_ledger();
+	ts_store_relaxed(&ts_ledger_job(book, 0)->id, 1);
+	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
+		ts_store_relaxed(&ts_ledger_job(book, 0)->passed[i], huge - i);
+	cr_assert(eq(int, pipe(ends), 0));
+	dup2(ends[1], 2);
+	ts_summary_print(book, 1);
+	cr_assert(gt(int, (int)read(ends[0], text, sizeof(text) - 1), 0));
+	for (char *at = text; (at = strchr(at, '\n')); at++)
+		lines++;
+	cr_expect(eq(int, lines, 6));
+	cr_expect(strstr(text, "not shared 999999999999999996 times") != NULL);
+	cr_expect(strstr(text, "999999999999999995") == NULL);
+}
