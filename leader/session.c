@@ -336,7 +336,20 @@ bool ts_session_verify_this_hit(void)
 	return random % 1000000 < ppm;
 }
 
-void ts_session_count_verified(bool equal)
+static void switch_off(struct ts_ledger *ledger, uint32_t dataset)
+{
+	struct ts_dataset_row *row = ts_ledger_dataset(ledger, dataset);
+	char name[TS_DATASET_NAME];
+	memcpy(name, row->name, sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	ts_store_relaxed(&row->off, 1);
+	ts_log(TS_LEVEL_ERROR,
+		"a shared result of dataset %s differs from its own computation; "
+		"sharing is off for this dataset, please report this",
+		name);
+}
+
+void ts_session_count_verified(bool equal, const struct ts_lease *lease)
 {
 	struct ts_ledger *ledger = ledger_of_session();
 	if (!ledger)
@@ -345,17 +358,11 @@ void ts_session_count_verified(bool equal)
 	if (equal)
 		return;
 	ts_add_relaxed(&ledger->mismatched, 1);
-	ts_store_relaxed(&ts_ledger_dataset(ledger, session.dataset)->off, 1);
-	ts_log(TS_LEVEL_ERROR,
-		"a shared result of dataset %s differs from its own computation; "
-		"sharing is off for this dataset, please report this",
-		ts_config()->dataset);
-}
-
-bool ts_session_dataset_off(void)
-{
-	struct ts_ledger *ledger = ledger_of_session();
-	return ledger && ts_load_relaxed(&ts_ledger_dataset(ledger, session.dataset)->off) != 0;
+	if (lease->dataset < TS_DATASET_MAX)
+		switch_off(ledger, lease->dataset);
+	/* What is asked for under our own label would be answered with that record again. */
+	if (lease->dataset != session.dataset)
+		switch_off(ledger, session.dataset);
 }
 
 /* ---- the end ---------------------------------------------------------------------------- */

@@ -47,11 +47,11 @@ uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes);
 /** Whether to recompute this hit and compare (verify mode). */
 bool ts_session_verify_this_hit(void);
 
-/** Result of such a comparison; a mismatch switches the dataset off for the group. */
-void ts_session_count_verified(bool equal);
-
-/** Whether this dataset was switched off by a mismatch. */
-bool ts_session_dataset_off(void);
+/**
+ * Result of such a comparison with the record under @lease.  A mismatch switches the dataset
+ * of the record off for the group, and that of this session, which would meet it again.
+ */
+void ts_session_count_verified(bool equal, const struct ts_lease *lease);
 
 /** At the end of the process: print the summary if asked to, leave the store. */
 void ts_session_finish(void);

@@ -187,7 +187,8 @@ void ts_verify_finish(struct ts_decoder *decoder)
 	/* A clean record of a stream that decodes with warnings would be a difference, too. */
 	if (same_stream)
 		ts_session_count_verified(
-			!decoder->differs && decoder->cinfo->err->num_warnings == 0);
+			!decoder->differs && decoder->cinfo->err->num_warnings == 0,
+			&decoder->lease);
 	ts_session_count_produced(TS_KIND_PIXELS, decoder->lease.bytes, 0);
 	ts_decoder_pass(decoder, TS_REASON_VERIFY);
 	ts_decoder_end_lease(decoder);

@@ -263,7 +263,7 @@ static int serve(
 			equal = false;
 	}
 	if (verify)
-		ts_session_count_verified(result == 0 && equal);
+		ts_session_count_verified(result == 0 && equal, lease);
 	else
 		ts_session_count_shared(TS_KIND_PIXELS, lease);
 	ts_lease_release(session->store, lease);
