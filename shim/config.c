@@ -4,9 +4,15 @@
 
 #include "shim/atomic.h"
 
+#include <assert.h>
 #include <string.h>
 
 extern char **environ;
+
+/* Longest part of a variable's name that is looked at and shown. */
+#define NAME_SHOWN 63
+
+static_assert(TS_OPTION_COUNT <= 64, "a bit for each");
 
 enum option_kind {
 	KIND_BOOL,
@@ -91,7 +97,7 @@ static int parse_group(const char *value, char *ret_name)
 
 static int parse_dataset(const char *value, struct ts_config *config)
 {
-	char name[TS_NAME_MAX + 1];
+	char name[TS_NAME_MAX + 1] = {0};
 	const char *rest;
 	int r = parse_name(value, '=', name, &rest);
 	if (r < 0)
@@ -224,37 +230,59 @@ const char *ts_config_expect(enum ts_option option)
 	}
 }
 
-/* Looks up one "NAME=value" of the environment. */
-static void load_one(struct ts_config *config, const char *entry,
+#define PREFIX "TSSHIM_"
+
+/* Names that tests, and programs that measure us, use among themselves. */
+static bool is_internal(const char *entry)
+{
+	return strncmp(entry, PREFIX "TEST_", sizeof(PREFIX "TEST_") - 1) == 0 ||
+	       strncmp(entry, PREFIX "BENCH_", sizeof(PREFIX "BENCH_") - 1) == 0;
+}
+
+/* The option that is set by the variable @name, or TS_OPTION_COUNT. */
+static unsigned find_option(const char *name)
+{
+	unsigned i = 0;
+	while (i < TS_OPTION_COUNT && strcmp(name, options[i].environment) != 0)
+		i++;
+	return i;
+}
+
+/* Looks up one "NAME=value" of the environment; *seen has a bit for each option met before. */
+static void load_one(struct ts_config *config, const char *entry, uint64_t *seen,
 	void (*complain)(enum ts_option, const char *, const char *, const char *))
 {
-	char name[64];
+	char name[NAME_SHOWN + 1];
 	const char *equals = strchr(entry, '=');
-	size_t length = equals ? (size_t)(equals - entry) : 0;
-	if (length == 0 || length >= sizeof(name) || strncmp(entry, "TSSHIM_", 7) != 0 ||
-		strncmp(entry, "TSSHIM_TEST_", 12) == 0)
+	if (!equals || strncmp(entry, PREFIX, sizeof(PREFIX) - 1) != 0 || is_internal(entry))
 		return;
+	/* No name of ours is so long that cutting it could make it one. */
+	size_t length = (size_t)ts_min_u64((uint64_t)(equals - entry), NAME_SHOWN);
 	memcpy(name, entry, length);
 	name[length] = '\0';
-	for (int i = 0; i < TS_OPTION_COUNT; i++) {
-		if (strcmp(name, options[i].environment) != 0)
-			continue;
-		if (ts_config_set(config, (enum ts_option)i, equals + 1) < 0 && complain)
-			complain((enum ts_option)i, name, equals + 1, NULL);
+	unsigned option = find_option(name);
+	if (option == TS_OPTION_COUNT) {
+		if (complain)
+			complain(TS_OPTION_COUNT, name, equals + 1,
+				ts_config_nearest(name, environment_names));
 		return;
 	}
-	if (complain)
-		complain(TS_OPTION_COUNT, name, equals + 1,
-			ts_config_nearest(name, environment_names));
+	/* Of a name that is there twice getenv(3) takes the first, and so do we. */
+	if (*seen >> option & 1)
+		return;
+	*seen |= UINT64_C(1) << option;
+	if (ts_config_set(config, (enum ts_option)option, equals + 1) < 0 && complain)
+		complain((enum ts_option)option, name, equals + 1, NULL);
 }
 
 void ts_config_load(struct ts_config *config, char *const *env,
 	void (*complain)(enum ts_option option, const char *name, const char *value,
 		const char *suggestion))
 {
+	uint64_t seen = 0;
 	ts_config_init(config);
 	for (; env && *env; env++)
-		load_one(config, *env, complain);
+		load_one(config, *env, &seen, complain);
 }
 
 /* Edit distance with transpositions (optimal string alignment), three rows. */
@@ -279,20 +307,41 @@ static unsigned distance(const char *a, size_t a_length, const char *b, size_t b
 	return rows[a_length % 3][b_length];
 }
 
+/*
+ * Length of what @word and all @candidates begin with, up to a '_' or '-': letters that nobody
+ * typed wrong say nothing about the others.
+ */
+static size_t common_prefix(const char *word, const char *const *candidates)
+{
+	size_t length = strlen(word);
+	for (; *candidates; candidates++) {
+		size_t same = 0;
+		while (same < length && (*candidates)[same] == word[same])
+			same++;
+		length = same;
+	}
+	while (length > 0 && word[length - 1] != '_' && word[length - 1] != '-')
+		length--;
+	return length;
+}
+
 const char *ts_config_nearest(const char *word, const char *const *candidates)
 {
 	const char *nearest = NULL;
-	size_t length = strlen(word);
-	/* A third of the letters wrong is another word, not a typing mistake. */
-	unsigned best = (unsigned)(length / 3) + 1;
+	size_t prefix = common_prefix(word, candidates), length = strlen(word) - prefix;
 	if (length > TS_NAME_MAX)
 		return NULL;
+	/* A third of the letters wrong is another word, not a typing mistake; but one may be.
+	 */
+	unsigned best = (unsigned)ts_max_u64(length / 3, 1) + 1;
 	for (; *candidates; candidates++) {
-		size_t candidate_length = strlen(*candidates);
+		const char *candidate = *candidates + prefix;
+		size_t candidate_length = strlen(candidate);
 		if (candidate_length == 0 || candidate_length > TS_NAME_MAX)
 			continue;
-		unsigned d = distance(word, length, *candidates, candidate_length);
-		if (d < best) {
+		unsigned d = distance(word + prefix, length, candidate, candidate_length);
+		/* Something of the word must be left. */
+		if (d < best && d < length) {
 			best = d;
 			nearest = *candidates;
 		}

@@ -6,8 +6,9 @@
 #include "shim/base.h"
 #include "shim/options.h"
 
-#define TS_NAME_MAX 64 /* of a group or a dataset; letters, digits, '_', '-', '.' (not first) \
-			*/
+#define TS_NAME_MAX                                                               \
+	64 /* of a group or a dataset; letters, digits, '_', '-', '.' (not first) \
+	    */
 
 enum ts_level { TS_LEVEL_ERROR, TS_LEVEL_WARN, TS_LEVEL_INFO, TS_LEVEL_DEBUG };
 
@@ -34,9 +35,10 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 void ts_config_init(struct ts_config *config);
 
 /**
- * Defaults, then the environment @env (as environ).  A bad value leaves the default; each
- * one, and each unknown TSSHIM_ name, is reported through @complain if not NULL (@suggestion
- * is the nearest known name, or NULL).
+ * Defaults, then the environment @env (as environ).  Of a name that is there twice the first
+ * counts, as for getenv(3).  A bad value leaves the default; each one, and each unknown
+ * TSSHIM_ name (cut to 63 bytes), is reported through @complain if not NULL (@suggestion is
+ * the nearest known name, or NULL).  TSSHIM_TEST_ and TSSHIM_BENCH_ names are not ours.
  */
 void ts_config_load(struct ts_config *config, char *const *env,
 	void (*complain)(enum ts_option option, const char *name, const char *value,
@@ -47,7 +49,8 @@ const char *ts_config_expect(enum ts_option option);
 
 /**
  * The one of @candidates nearest to @word by edit distance, or NULL when none is near enough
- * to be a typing mistake.  @candidates ends with NULL.
+ * to be a typing mistake: up to a third of the letters, or one, behind what @word and all of
+ * them begin with ("TSSHIM_", "--").  @candidates ends with NULL.
  */
 const char *ts_config_nearest(const char *word, const char *const *candidates);
 

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/* Every setting with every kind of good and bad value, and what is said about bad ones. */
+#include "fixture.h"
+
+#include "shim/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct ts_config config;
+
+static int set(enum ts_option option, const char *value)
+{
+	return ts_config_set(&config, option, value);
+}
+
+TestSuite(config);
+
+/* ---- values ----------------------------------------------------------------------------- */
+
+Test(config, defaults_are_those_of_the_table)
+{
+	ts_config_init(&config);
+	cr_expect(not(config.disable));
+	cr_expect(eq(str, config.group, (char *)"default"));
+	cr_expect(eq(str, config.dataset, (char *)"default"));
+	cr_expect(config.dataset_dir == NULL);
+	cr_expect(eq(u64, config.ring_bytes, UINT64_C(2) << 30));
+	cr_expect(eq(u32, config.verify_ppm, 1000));
+	cr_expect(not(config.summary));
+	cr_expect(eq(int, config.summary_pid, 0));
+	cr_expect(eq(int, config.debug, TS_LEVEL_WARN));
+}
+
+static const char long_name[] =
+	"0123456789012345678901234567890123456789012345678901234567890123"; /* 64 */
+static const char too_long_name[] =
+	"01234567890123456789012345678901234567890123456789012345678901234";
+
+static const struct {
+	enum ts_option option;
+	const char *value;
+} bad[] = {
+	{TS_OPTION_DISABLE, ""},
+	{TS_OPTION_DISABLE, "2"},
+	{TS_OPTION_DISABLE, "yes"},
+	{TS_OPTION_DISABLE, "01"},
+	{TS_OPTION_DISABLE, "1 "},
+	{TS_OPTION_DISABLE, " 1"},
+	{TS_OPTION_DISABLE, "-1"},
+	{TS_OPTION_GROUP, ""},
+	{TS_OPTION_GROUP, "."},
+	{TS_OPTION_GROUP, ".."},
+	{TS_OPTION_GROUP, ".hidden"},
+	{TS_OPTION_GROUP, "a/b"},
+	{TS_OPTION_GROUP, "a b"},
+	{TS_OPTION_GROUP, "a=b"},
+	{TS_OPTION_GROUP, "a\n"},
+	{TS_OPTION_GROUP, "gr\xc3\xbc"},
+	{TS_OPTION_GROUP, too_long_name},
+	{TS_OPTION_DATASET, ""},
+	{TS_OPTION_DATASET, "="},
+	{TS_OPTION_DATASET, "=/data"},
+	{TS_OPTION_DATASET, "name="},
+	{TS_OPTION_DATASET, "na me=/data"},
+	{TS_OPTION_DATASET, ".name"},
+	{TS_OPTION_DATASET, too_long_name},
+	{TS_OPTION_RING, ""},
+	{TS_OPTION_RING, "G"},
+	{TS_OPTION_RING, "1g"},
+	{TS_OPTION_RING, "1GB"},
+	{TS_OPTION_RING, "1 G"},
+	{TS_OPTION_RING, "1.5G"},
+	{TS_OPTION_RING, "-1"},
+	{TS_OPTION_RING, "+1"},
+	{TS_OPTION_RING, "0x10"},
+	{TS_OPTION_RING, "1P"},
+	{TS_OPTION_RING, "18446744073709551616"},
+	{TS_OPTION_RING, "18014398509481984K"},
+	{TS_OPTION_RING, "16777216T"},
+	{TS_OPTION_VERIFY, ""},
+	{TS_OPTION_VERIFY, "."},
+	{TS_OPTION_VERIFY, ".5"},
+	{TS_OPTION_VERIFY, "1."},
+	{TS_OPTION_VERIFY, "1.00001"},
+	{TS_OPTION_VERIFY, "1.0.0"},
+	{TS_OPTION_VERIFY, "100.0001"},
+	{TS_OPTION_VERIFY, "101"},
+	{TS_OPTION_VERIFY, "1%"},
+	{TS_OPTION_VERIFY, "1e1"},
+	{TS_OPTION_VERIFY, "-1"},
+	{TS_OPTION_VERIFY, "1,5"},
+	{TS_OPTION_VERIFY, "99999999999999999999"},
+	{TS_OPTION_SUMMARY, ""},
+	{TS_OPTION_SUMMARY, "2"},
+	{TS_OPTION_SUMMARY, "pid:"},
+	{TS_OPTION_SUMMARY, "pid:0"},
+	{TS_OPTION_SUMMARY, "pid:-1"},
+	{TS_OPTION_SUMMARY, "pid:1x"},
+	{TS_OPTION_SUMMARY, "pid:2147483648"},
+	{TS_OPTION_DEBUG, ""},
+	{TS_OPTION_DEBUG, "Warn"},
+	{TS_OPTION_DEBUG, "warning"},
+	{TS_OPTION_DEBUG, "1"},
+	{TS_OPTION_COUNT, "1"},
+};
+
+Test(config, bad_values_change_nothing)
+{
+	bool covered[TS_OPTION_COUNT + 1] = {false};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(bad); i++) {
+		struct ts_config before;
+		ts_config_init(&config);
+		memcpy(&before, &config, sizeof(before));
+		covered[bad[i].option] = true;
+		cr_expect(eq(int, set(bad[i].option, bad[i].value), -EINVAL), "%d '%s'",
+			(int)bad[i].option, bad[i].value);
+		cr_expect(memcmp(&before, &config, sizeof(before)) == 0, "%d '%s'",
+			(int)bad[i].option, bad[i].value);
+	}
+	for (int i = 0; i < TS_OPTION_COUNT; i++)
+		cr_expect(covered[i], "option %d has no bad value here", i);
+}
+
+static const struct {
+	const char *value;
+	uint64_t bytes;
+} sizes[] = {
+	{"0", 0},
+	{"1", 1},
+	{"007", 7},
+	{"3K", 3 << 10},
+	{"512M", UINT64_C(512) << 20},
+	{"4G", UINT64_C(4) << 30},
+	{"2T", UINT64_C(2) << 40},
+	{"0T", 0},
+	{"18446744073709551615", UINT64_MAX},
+	{"18014398509481983K", UINT64_MAX - 1023},
+	{"16777215T", UINT64_C(16777215) << 40},
+};
+
+Test(config, sizes)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(sizes); i++) {
+		cr_assert(
+			eq(int, set(TS_OPTION_RING, sizes[i].value), 0), "%s", sizes[i].value);
+		cr_expect(eq(u64, config.ring_bytes, sizes[i].bytes), "%s", sizes[i].value);
+	}
+}
+
+static const struct {
+	const char *value;
+	uint32_t ppm;
+} shares[] = {
+	{"0", 0},
+	{"0.0", 0},
+	{"0.0001", 1},
+	{"0.1", 1000},
+	{"0.10", 1000},
+	{"1.2345", 12345},
+	{"50", 500000},
+	{"99.9999", 999999},
+	{"100", 1000000},
+	{"100.0000", 1000000},
+	{"00100", 1000000},
+};
+
+Test(config, per_cent)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(shares); i++) {
+		cr_assert(eq(int, set(TS_OPTION_VERIFY, shares[i].value), 0), "%s",
+			shares[i].value);
+		cr_expect(eq(u32, config.verify_ppm, shares[i].ppm), "%s", shares[i].value);
+	}
+}
+
+Test(config, names)
+{
+	static const char *const names[] = {"a", "A-Z_0.9", "-", "_", "0", "a.", long_name};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(names); i++) {
+		cr_assert(eq(int, set(TS_OPTION_GROUP, names[i]), 0), "%s", names[i]);
+		cr_expect(eq(str, config.group, (char *)names[i]));
+		cr_assert(eq(int, set(TS_OPTION_DATASET, names[i]), 0), "%s", names[i]);
+		cr_expect(eq(str, config.dataset, (char *)names[i]));
+		cr_expect(config.dataset_dir == NULL);
+	}
+}
+
+Test(config, a_dataset_may_have_a_directory)
+{
+	cr_assert(eq(int, set(TS_OPTION_DATASET, "pets=/data/x=y"), 0));
+	cr_expect(eq(str, config.dataset, (char *)"pets"));
+	cr_expect(eq(str, (char *)config.dataset_dir, (char *)"/data/x=y"));
+	cr_assert(eq(int, set(TS_OPTION_DATASET, "pets"), 0));
+	cr_expect(config.dataset_dir == NULL);
+}
+
+Test(config, switches)
+{
+	cr_assert(eq(int, set(TS_OPTION_DISABLE, "1"), 0));
+	cr_expect(config.disable);
+	cr_assert(eq(int, set(TS_OPTION_DISABLE, "0"), 0));
+	cr_expect(not(config.disable));
+}
+
+Test(config, summaries)
+{
+	cr_assert(eq(int, set(TS_OPTION_SUMMARY, "pid:2147483647"), 0));
+	cr_expect(config.summary);
+	cr_expect(eq(int, config.summary_pid, INT32_MAX));
+	cr_assert(eq(int, set(TS_OPTION_SUMMARY, "1"), 0));
+	cr_expect(config.summary);
+	cr_expect(eq(int, config.summary_pid, 0));
+	cr_assert(eq(int, set(TS_OPTION_SUMMARY, "0"), 0));
+	cr_expect(not(config.summary));
+}
+
+Test(config, levels)
+{
+	static const char *const names[] = {"error", "warn", "info", "debug"};
+
+	for (int i = TS_LEVEL_ERROR; i <= TS_LEVEL_DEBUG; i++) {
+		cr_assert(eq(int, set(TS_OPTION_DEBUG, names[i]), 0));
+		cr_expect(eq(int, config.debug, i));
+	}
+}
+
+Test(config, every_option_says_what_it_expects)
+{
+	for (int i = 0; i < TS_OPTION_COUNT; i++)
+		cr_expect(strlen(ts_config_expect((enum ts_option)i)) > 0, "%d", i);
+}
+
+/* ---- the environment -------------------------------------------------------------------- */
+
+static char complaints[1024];
+
+static void complain(
+	enum ts_option option, const char *name, const char *value, const char *suggestion)
+{
+	size_t length = strlen(complaints);
+
+	snprintf(complaints + length, sizeof(complaints) - length, "%s %s %s %s\n",
+		option == TS_OPTION_COUNT ? "unknown" : "bad", name, value,
+		suggestion ? suggestion : "-");
+}
+
+static void load(const char *const *env,
+	void (*report)(enum ts_option, const char *, const char *, const char *))
+{
+	ts_config_load(&config, (char *const *)(uintptr_t)env, report);
+}
+
+static void expect_complaints(const char *const *env, const char *expected)
+{
+	complaints[0] = '\0';
+	load(env, complain);
+	cr_expect(eq(str, complaints, (char *)expected));
+}
+
+Test(config, an_empty_environment_gives_defaults)
+{
+	const char *env[] = {NULL};
+	struct ts_config standard;
+
+	ts_config_init(&standard);
+	expect_complaints(env, "");
+	cr_expect(memcmp(&config, &standard, sizeof(config)) == 0);
+	expect_complaints(NULL, "");
+	cr_expect(memcmp(&config, &standard, sizeof(config)) == 0);
+}
+
+Test(config, only_our_names_are_looked_at)
+{
+	const char *env[] = {"TSSHIM_GROUP=mine", "GROUP=other", "TSSHIM_RING",
+		"XTSSHIM_GROUP=x", "TSSHIM=1", "=", "", "TSSHIM_TEST_ANY=1",
+		"TSSHIM_BENCH_ANY=1", NULL};
+
+	expect_complaints(env, "");
+	cr_expect(eq(str, config.group, (char *)"mine"));
+	cr_expect(eq(u64, config.ring_bytes, UINT64_C(2) << 30));
+}
+
+Test(config, bad_values_are_reported_and_the_default_is_used)
+{
+	const char *env[] = {"TSSHIM_RING=lots", "TSSHIM_VERIFY=100", "TSSHIM_SUMARY=1", NULL};
+
+	expect_complaints(env, "bad TSSHIM_RING lots -\n"
+			       "unknown TSSHIM_SUMARY 1 TSSHIM_SUMMARY\n");
+	cr_expect(eq(u64, config.ring_bytes, UINT64_C(2) << 30));
+	cr_expect(eq(u32, config.verify_ppm, 1000000));
+	load(env, NULL);
+	cr_expect(eq(u32, config.verify_ppm, 1000000));
+}
+
+Test(config, of_two_the_first_counts_as_for_getenv)
+{
+	const char *env[] = {"TSSHIM_GROUP=one", "TSSHIM_GROUP=two", "TSSHIM_RING=bad",
+		"TSSHIM_RING=1M", NULL};
+
+	expect_complaints(env, "bad TSSHIM_RING bad -\n");
+	cr_expect(eq(str, config.group, (char *)"one"));
+	cr_expect(eq(u64, config.ring_bytes, UINT64_C(2) << 30));
+}
+
+Test(config, long_unknown_names_are_reported_cut)
+{
+	const char *env[] = {
+		"TSSHIM_0123456789012345678901234567890123456789012345678901234567890=x", NULL};
+
+	expect_complaints(env,
+		"unknown TSSHIM_01234567890123456789012345678901234567890123456789012345 "
+		"x -\n");
+}
+
+/* ---- typing mistakes -------------------------------------------------------------------- */
+
+static const char *const variables[] = {
+#define TS_X(name, env, option, kind, standard, help) env,
+	TS_OPTIONS(TS_X)
+#undef TS_X
+		NULL};
+static const char *const commands[] = {"stats", "status", "top", "gc", "config", NULL};
+static const char *const flags[] = {"--group", "--ring", "--verify", NULL};
+static const char *const single[] = {"stats", NULL};
+
+static const struct {
+	const char *word;
+	const char *const *candidates;
+	const char *nearest;
+} words[] = {
+	{"TSSHIM_GROP", variables, "TSSHIM_GROUP"},
+	{"TSSHIM_RNIG", variables, "TSSHIM_RING"},
+	{"TSSHIM_DATASETS", variables, "TSSHIM_DATASET"},
+	{"TSSHIM_VERFIY", variables, "TSSHIM_VERIFY"},
+	{"TSSHIM_FOO", variables, NULL},
+	{"TSSHIM_SIZE", variables, NULL},
+	{"TSSHIM_X", variables, NULL},
+	{"TSSHIM_", variables, NULL},
+	{"stat", commands, "stats"},
+	{"sttaus", commands, "status"},
+	{"tp", commands, "top"},
+	{"cg", commands, "gc"},
+	{"x", commands, NULL},
+	{"", commands, NULL},
+	{"doctor", commands, NULL},
+	{"--rnig", flags, "--ring"},
+	{"--x", flags, NULL},
+	{"statz", single, "stats"},
+	{"stats", single, "stats"},
+	{too_long_name, commands, NULL},
+};
+
+Test(config, only_typing_mistakes_have_a_nearest_word)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(words); i++) {
+		const char *found = ts_config_nearest(words[i].word, words[i].candidates);
+		const char *expected = words[i].nearest;
+		cr_expect(eq(str, (char *)(found ? found : "nothing"),
+				  (char *)(expected ? expected : "nothing")),
+			"'%s'", words[i].word);
+	}
+}
+
+/* ---- this process ----------------------------------------------------------------------- */
+
+Test(config, this_process_reads_its_environment_once)
+{
+	setenv("TSSHIM_GROUP", "first", 1);
+	const struct ts_config *mine = ts_config();
+	cr_expect(eq(str, (char *)mine->group, (char *)"first"));
+	setenv("TSSHIM_GROUP", "second", 1);
+	cr_expect(eq(ptr, (void *)ts_config(), (void *)mine));
+	cr_expect(eq(str, (char *)mine->group, (char *)"first"));
+}
