@@ -5,6 +5,7 @@
 #include "leader/store_private.h"
 #include "shim/identity.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,32 @@ const struct ts_session *fixture_enter(void)
 
 	cr_assert(session != NULL, "reason %d", (int)reason);
 	return session;
+}
+
+struct ts_ledger *fixture_ledger(void)
+{
+	return ts_store_ledger(fixture_enter()->store);
+}
+
+int fixture_catch_stderr(void)
+{
+	int ends[2];
+
+	cr_assert(eq(int, pipe2(ends, O_NONBLOCK), 0));
+	dup2(ends[1], 2);
+	close(ends[1]);
+	return ends[0];
+}
+
+int fixture_lines(int end)
+{
+	char text[4096];
+	int lines = 0;
+	ssize_t n = read(end, text, sizeof(text));
+
+	for (ssize_t i = 0; i < n; i++)
+		lines += text[i] == '\n';
+	return lines;
 }
 
 int fixture_wait(int pid)

@@ -19,6 +19,15 @@ void fixture_finish(void);
 /** Enter the session; fails the test when that fails. */
 const struct ts_session *fixture_enter(void);
 
+/** The ledger of the session, which is entered for it. */
+struct ts_ledger *fixture_ledger(void);
+
+/** Send stderr into a pipe; returns the end to read from, which never blocks. */
+int fixture_catch_stderr(void);
+
+/** How many lines can be read from @end now. */
+int fixture_lines(int end);
+
 /** Run @body in a forked child; returns its exit status, or -1 when it did not exit. */
 int fixture_fork(int (*body)(void));
 

@@ -21,11 +21,6 @@
 
 TestSuite(session, .init = fixture_init, .fini = fixture_finish);
 
-static struct ts_ledger *ledger(void)
-{
-	return ts_store_ledger(fixture_enter()->store);
-}
-
 /* Members of the group that are not proven dead. */
 static unsigned members(void)
 {
@@ -101,7 +96,7 @@ Test(session, a_fork_child_joins_as_a_member_of_its_own)
 	parents_member = parents_store->member;
 	cr_assert(eq(int, fixture_fork(join_in_child), 0));
 	cr_expect(eq(u32, members(), 1));
-	cr_expect(eq(u64, ts_load_relaxed(&ledger()->passed[TS_REASON_JPEG_SMALL]), 1));
+	cr_expect(eq(u64, ts_load_relaxed(&fixture_ledger()->passed[TS_REASON_JPEG_SMALL]), 1));
 	ts_session_finish();
 }
 
@@ -280,6 +275,39 @@ Test(session, nothing_is_done_between_vfork_and_exec)
 	cr_assert(gt(int, pid, 0));
 	cr_assert(eq(int, fixture_wait(pid), 0));
 	cr_expect(eq(int, vfork_answer, TS_REASON_VFORK));
-	cr_expect(eq(u64, ts_load_relaxed(&ledger()->passed[TS_REASON_VFORK]), 0));
+	cr_expect(eq(u64, ts_load_relaxed(&fixture_ledger()->passed[TS_REASON_VFORK]), 0));
+	ts_session_finish();
+}
+
+/* ---- trying again ----------------------------------------------------------------------- */
+
+static enum ts_reason enter_fails(void)
+{
+	enum ts_reason reason = TS_REASON_COUNT;
+
+	cr_assert(ts_session_enter(&reason) == NULL);
+	return reason;
+}
+
+Test(session, a_failure_is_tried_again_after_1_and_2_seconds)
+{
+	setenv("TSSHIM_TEST_SHM", "/nonexistent", 1);
+	setenv("TSSHIM_DEBUG", "info", 1);
+	int lines = fixture_catch_stderr();
+	cr_expect(eq(int, enter_fails(), TS_REASON_NO_STORE));
+	cr_expect(eq(int, fixture_lines(lines), 1));
+	for (int i = 0; i < 1000; i++)
+		cr_expect(eq(int, enter_fails(), TS_REASON_NO_STORE));
+	cr_expect(eq(int, fixture_lines(lines), 0));
+	sleep_ms(1050);
+	enter_fails();
+	cr_expect(eq(int, fixture_lines(lines), 1));
+	sleep_ms(1050);
+	enter_fails();
+	cr_expect(eq(int, fixture_lines(lines), 0), "now two seconds");
+	ts_session_count_pass(TS_REASON_NO_STORE);
+	unsetenv("TSSHIM_TEST_SHM");
+	sleep_ms(1050);
+	cr_expect(eq(u64, ts_load_relaxed(&fixture_ledger()->passed[TS_REASON_NO_STORE]), 1));
 	ts_session_finish();
 }
