@@ -103,15 +103,19 @@ Test(identity, a_name_with_brackets_confuses_nobody)
 /* ---- forks ------------------------------------------------------------------------------ */
 
 static uint64_t parents_self, parents_job;
+static uint32_t parents_serial;
 
 /* What every kind of fork must show, before and after it is settled. */
 static int settle_in_child(void)
 {
 	if (ts_identity_check() != TS_FORK_CHILD || !ts_identity_forked())
 		return 1;
+	uint32_t serial = ts_identity_serial();
 	ts_identity_settle();
 	if (ts_identity_check() != TS_SAME_PROCESS || ts_identity_forked())
 		return 2;
+	if (serial == parents_serial || ts_identity_serial() != serial)
+		return 5;
 	if (ts_identity_self() == parents_self ||
 		ts_identity_self() != ts_process_id(getpid(), false))
 		return 3;
@@ -122,6 +126,7 @@ static void remember_parent(void)
 {
 	parents_self = ts_identity_self();
 	parents_job = ts_identity_job();
+	parents_serial = ts_identity_serial();
 	cr_assert(eq(u64, parents_self, parents_job));
 	cr_assert(eq(int, ts_identity_check(), TS_SAME_PROCESS));
 }
@@ -138,6 +143,7 @@ static int fork_again(void)
 {
 	ts_identity_settle();
 	parents_self = ts_identity_self();
+	parents_serial = ts_identity_serial();
 	return fixture_fork(settle_in_child);
 }
 
