@@ -53,29 +53,79 @@ static void note_piece(struct ts_stream *stream, uint64_t consumed)
 
 /* ---- our functions in the caller's source manager --------------------------------------- */
 
+static int our_fill(struct ts_jpeg_decompress *cinfo);
+static void our_skip(struct ts_jpeg_decompress *cinfo, long num_bytes);
+static void our_term(struct ts_jpeg_decompress *cinfo);
+
+static void install(struct ts_stream *stream)
+{
+	struct ts_jpeg_source_mgr *src = stream->src;
+	stream->fill = src->fill_input_buffer;
+	stream->skip = src->skip_input_data;
+	stream->term = src->term_source;
+	src->fill_input_buffer = our_fill;
+	src->skip_input_data = our_skip;
+	src->term_source = our_term;
+	stream->installed = true;
+}
+
+/* One by one: a caller's function may have set others, and after a longjmp the structure may
+ * be gone and its memory something else's. */
+static void uninstall(struct ts_stream *stream)
+{
+	struct ts_jpeg_source_mgr *src = stream->src;
+	if (src->fill_input_buffer == our_fill)
+		src->fill_input_buffer = stream->fill;
+	if (src->skip_input_data == our_skip)
+		src->skip_input_data = stream->skip;
+	if (src->term_source == our_term)
+		src->term_source = stream->term;
+	stream->installed = false;
+}
+
+/* The caller's function finds its own source manager, also where it leaves by a longjmp. */
+static int call_fill(struct ts_stream *stream, struct ts_jpeg_decompress *cinfo)
+{
+	uninstall(stream);
+	int more = stream->fill(cinfo);
+	if (cinfo->src == stream->src)
+		install(stream);
+	else
+		stream->broken = true;
+	return more;
+}
+
+static uint64_t place(const struct ts_stream *stream)
+{
+	const uint8_t *next = stream->src->next_input_byte;
+	if (next < stream->window || next > stream->window + stream->window_bytes ||
+		next + stream->src->bytes_in_buffer != stream->window + stream->window_bytes)
+		return UINT64_MAX;
+	return stream->at + (uint64_t)(next - stream->window);
+}
+
 /* The library has read the whole splice; go on with the caller's own source. */
 static int fill_after_splice(struct ts_stream *stream, struct ts_jpeg_decompress *cinfo)
 {
 	struct ts_jpeg_source_mgr *src = stream->src;
 	const uint8_t *next = src->next_input_byte;
-	size_t bytes = src->bytes_in_buffer;
+	size_t bytes = src->bytes_in_buffer, kept_bytes = stream->kept_bytes;
+	stream->splicing = false;
+	stream->kept_bytes = 0;
 	if (!stream->window_in_splice) {
 		src->next_input_byte = stream->window;
 		src->bytes_in_buffer = stream->window_bytes;
-		stream->splicing = false;
-		stream->kept_bytes = 0;
 		return 1;
 	}
 	src->next_input_byte = stream->window + stream->window_bytes;
 	src->bytes_in_buffer = 0;
-	int more = stream->fill(cinfo);
+	int more = call_fill(stream, cinfo);
 	if (!more) {
 		src->next_input_byte = next;
 		src->bytes_in_buffer = bytes;
-		return 0;
+		stream->splicing = true;
+		stream->kept_bytes = kept_bytes;
 	}
-	stream->splicing = false;
-	stream->kept_bytes = 0;
 	return more;
 }
 
@@ -84,8 +134,11 @@ static int our_fill(struct ts_jpeg_decompress *cinfo)
 	struct ts_stream *stream = ts_stream_of(cinfo);
 	if (stream->splicing)
 		return fill_after_splice(stream, cinfo);
+	/* A window that nobody announced, by init_source say, was never hashed. */
+	if (place(stream) == UINT64_MAX)
+		stream->broken = true;
 	if (stream->broken)
-		return stream->fill(cinfo);
+		return call_fill(stream, cinfo);
 
 	/* Everything shown was read, though src may not say so yet (jdhuff.c keeps its own
 	 * copy).  The window may be overwritten by the caller's function, so hash first; a
@@ -93,7 +146,7 @@ static int our_fill(struct ts_jpeg_decompress *cinfo)
 	struct ts_hasher before = stream->hasher;
 	uint64_t hashed = stream->hashed, seen = ts_stream_seen(stream);
 	hash_to(stream, seen);
-	int more = stream->fill(cinfo);
+	int more = call_fill(stream, cinfo);
 	if (!more) {
 		stream->hasher = before;
 		stream->hashed = hashed;
@@ -131,15 +184,6 @@ static void skip_in_splice(
 	stream->skip(cinfo, (long)bytes);
 }
 
-static uint64_t place(const struct ts_stream *stream)
-{
-	const uint8_t *next = stream->src->next_input_byte;
-	if (next < stream->window || next > stream->window + stream->window_bytes ||
-		next + stream->src->bytes_in_buffer != stream->window + stream->window_bytes)
-		return UINT64_MAX;
-	return stream->at + (uint64_t)(next - stream->window);
-}
-
 static void our_skip(struct ts_jpeg_decompress *cinfo, long num_bytes)
 {
 	struct ts_stream *stream = ts_stream_of(cinfo);
@@ -156,6 +200,22 @@ static void our_skip(struct ts_jpeg_decompress *cinfo, long num_bytes)
 	uint64_t wanted = num_bytes > 0 ? (uint64_t)num_bytes : 0;
 	if (from == UINT64_MAX || to == UINT64_MAX || to - from != wanted)
 		stream->broken = true;
+}
+
+/* Give the caller its own window back, as far as the library has come in the splice. */
+static void leave_splice(struct ts_stream *stream)
+{
+	struct ts_jpeg_source_mgr *src = stream->src;
+	const uint8_t *shown = stream->window_in_splice ? stream->splice : stream->kept;
+	size_t taken = (size_t)(src->next_input_byte - shown);
+	size_t of_kept = taken < stream->kept_bytes ? taken : stream->kept_bytes;
+	size_t of_window = taken - of_kept;
+	memmove(stream->kept, stream->kept + of_kept, stream->kept_bytes - of_kept);
+	stream->kept_bytes -= of_kept;
+	src->next_input_byte = stream->window + of_window;
+	src->bytes_in_buffer = stream->window_bytes - of_window;
+	stream->position += of_window;
+	stream->splicing = false;
 }
 
 static bool guard_unchanged(const struct ts_stream *stream)
@@ -180,28 +240,11 @@ static void our_term(struct ts_jpeg_decompress *cinfo)
 		stream->guard_held = !stream->guard_to || !stream->one_window ||
 				     (end <= stream->guard_to && guard_unchanged(stream));
 	}
+	/* What is unread is the caller's business now, and the structure may end here. */
+	if (stream->splicing)
+		leave_splice(stream);
+	uninstall(stream);
 	stream->term(cinfo);
-}
-
-static void install(struct ts_stream *stream)
-{
-	struct ts_jpeg_source_mgr *src = stream->src;
-	stream->fill = src->fill_input_buffer;
-	stream->skip = src->skip_input_data;
-	stream->term = src->term_source;
-	src->fill_input_buffer = our_fill;
-	src->skip_input_data = our_skip;
-	src->term_source = our_term;
-	stream->installed = true;
-}
-
-static void uninstall(struct ts_stream *stream)
-{
-	struct ts_jpeg_source_mgr *src = stream->src;
-	src->fill_input_buffer = stream->fill;
-	src->skip_input_data = stream->skip;
-	src->term_source = stream->term;
-	stream->installed = false;
 }
 
 /* ---- around calls into the library ------------------------------------------------------ */
@@ -255,6 +298,12 @@ void ts_stream_look(struct ts_stream *stream, struct ts_jpeg_decompress *cinfo)
  */
 static void show_splice(struct ts_stream *stream)
 {
+	/* Of the window, what was taken already is kept. */
+	size_t taken = (size_t)(stream->position - stream->at);
+	stream->window += taken;
+	stream->window_bytes -= taken;
+	stream->at = stream->position;
+	stream->broken = true; /* the library reads on by itself: no more is followed */
 	size_t bytes = stream->kept_bytes + stream->window_bytes;
 	uint8_t *whole = realloc(stream->splice, bytes ? bytes : 1);
 	stream->window_in_splice = whole != NULL;
@@ -272,33 +321,23 @@ static void show_splice(struct ts_stream *stream)
 
 void ts_stream_enter(struct ts_stream *stream, struct ts_jpeg_decompress *cinfo)
 {
-	ts_stream_look(stream, cinfo);
+	/* The last call was left by a longjmp: where in the stream is anybody's guess. */
+	if (stream->inside)
+		stream->broken = true;
+	if (!stream->installed || !stream->splicing)
+		ts_stream_look(stream, cinfo);
 	stream->suspended = false;
-	if (cinfo->src != stream->src || !stream->src || is_ours(stream->src))
+	stream->inside = true;
+	if (cinfo->src != stream->src || !stream->src || stream->installed)
 		return;
 	install(stream);
 	if (ts_stream_owes(stream))
 		show_splice(stream);
 }
 
-/* Give the caller its own window back, as far as the library has come in the splice. */
-static void leave_splice(struct ts_stream *stream)
-{
-	struct ts_jpeg_source_mgr *src = stream->src;
-	const uint8_t *shown = stream->window_in_splice ? stream->splice : stream->kept;
-	size_t taken = (size_t)(src->next_input_byte - shown);
-	size_t of_kept = taken < stream->kept_bytes ? taken : stream->kept_bytes;
-	size_t of_window = taken - of_kept;
-	memmove(stream->kept, stream->kept + of_kept, stream->kept_bytes - of_kept);
-	stream->kept_bytes -= of_kept;
-	src->next_input_byte = stream->window + of_window;
-	src->bytes_in_buffer = stream->window_bytes - of_window;
-	stream->position += of_window;
-	stream->splicing = false;
-}
-
 void ts_stream_leave(struct ts_stream *stream, struct ts_jpeg_decompress *cinfo)
 {
+	stream->inside = false;
 	if (!stream->installed)
 		return;
 	struct ts_jpeg_source_mgr *src = stream->src;
@@ -332,9 +371,13 @@ void ts_stream_record(struct ts_stream *stream)
 
 void ts_stream_forget(struct ts_stream *stream)
 {
-	if (stream->installed && is_ours(stream->src))
+	if (stream->installed && is_ours(stream->src)) {
+		/* The splice goes: nobody must go on reading there. */
+		if (stream->splicing)
+			leave_splice(stream);
 		uninstall(stream);
-	stream->installed = stream->splicing = stream->recording = false;
+	}
+	stream->installed = stream->inside = stream->splicing = stream->recording = false;
 	free(stream->kept);
 	free(stream->splice);
 	free(stream->pieces);

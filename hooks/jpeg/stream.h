@@ -30,6 +30,7 @@ struct ts_stream {
 	void (*skip)(struct ts_jpeg_decompress *cinfo, long num_bytes);
 	void (*term)(struct ts_jpeg_decompress *cinfo);
 	bool installed;  /* ours stand in *src */
+	bool inside;     /* between enter and leave, or the call was left by a longjmp */
 	bool broken;     /* bytes went past us unseen: this image cannot be shared */
 	bool suspended;  /* the caller's fill said no during this call */
 	bool one_window; /* nothing but the first window was ever seen */
