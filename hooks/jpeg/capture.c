@@ -27,12 +27,14 @@ static uint64_t piece_budget(const struct ts_decoder *decoder)
 int ts_capture_begin(struct ts_decoder *decoder)
 {
 	void *buffer;
+	uint64_t pieces = piece_budget(decoder);
 	uint64_t bytes = ts_pixels_bytes(
-		decoder->height, decoder->row_bytes, piece_budget(decoder), decoder->height);
+		decoder->height, decoder->row_bytes, pieces, decoder->height);
 	int r = ts_claim_reserve(decoder->store, &decoder->claim, bytes, &buffer);
 	if (r < 0)
 		return r;
 	decoder->buffer = buffer;
+	decoder->piece_room = pieces;
 	decoder->phase = TS_DECODER_CAPTURE;
 	decoder->max_rows = decoder->call_count = 0;
 	decoder->cpu_start = ts_thread_cpu_ns();
@@ -106,7 +108,7 @@ static enum ts_reason objection(const struct ts_decoder *decoder)
 		return TS_REASON_JPEG_SOURCE;
 	if (!stream->guard_held)
 		return TS_REASON_JPEG_CHANGED;
-	if (stream->piece_count > piece_budget(decoder))
+	if (stream->piece_count > decoder->piece_room)
 		return TS_REASON_JPEG_FEED;
 	return TS_REASON_COUNT;
 }

@@ -52,6 +52,7 @@ struct ts_decoder {
 	struct ts_claim claim;
 	struct ts_lease lease;
 	uint8_t *buffer;                         /* CAPTURE: the record being made */
+	uint64_t piece_room;                     /* CAPTURE: pieces that fit in it */
 	const struct ts_pixels_trailer *trailer; /* VERIFY, MATCHING, SERVED */
 	uint64_t row_bytes;
 	uint32_t height;
