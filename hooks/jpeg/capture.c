@@ -84,12 +84,26 @@ static bool note_call(
 	return true;
 }
 
+/* Whether the rows of one call lie apart, so that what the library wrote can be read back. */
+static bool rows_apart(uint8_t *const *rows, unsigned count, uint64_t row_bytes)
+{
+	for (unsigned i = 1; i < count; i++) {
+		uintptr_t a = (uintptr_t)rows[i - 1], b = (uintptr_t)rows[i];
+		/* All upwards, or all downwards: enough to know it of every pair. */
+		bool up = (uintptr_t)rows[1] > (uintptr_t)rows[0];
+		if (up ? b < a + row_bytes : a < b + row_bytes)
+			return false;
+	}
+	return true;
+}
+
 void ts_capture_rows(struct ts_decoder *decoder, uint8_t **rows, unsigned first, unsigned count,
 	unsigned asked)
 {
 	if (count == 0)
 		return; /* suspended, or asked for none */
-	if (count > decoder->height - first || !note_call(decoder, first, count, asked)) {
+	if (count > decoder->height - first || !note_call(decoder, first, count, asked) ||
+		!rows_apart(rows, count, decoder->row_bytes)) {
 		drop(decoder, TS_REASON_JPEG_CALLS);
 		return;
 	}
@@ -172,7 +186,7 @@ void ts_capture_finish(struct ts_decoder *decoder)
 void ts_verify_rows(struct ts_decoder *decoder, uint8_t **rows, unsigned first, unsigned count)
 {
 	const uint8_t *expected = decoder->lease.data;
-	if (count > decoder->height - first)
+	if (count > decoder->height - first || !rows_apart(rows, count, decoder->row_bytes))
 		return;
 	for (unsigned i = 0; i < count && !decoder->differs; i++)
 		decoder->differs = memcmp(expected + (uint64_t)(first + i) * decoder->row_bytes,
