@@ -100,6 +100,10 @@ static bool rows_apart(uint8_t *const *rows, unsigned count, uint64_t row_bytes)
 void ts_capture_rows(struct ts_decoder *decoder, uint8_t **rows, unsigned first, unsigned count,
 	unsigned asked)
 {
+	if (decoder->cinfo->err->num_warnings != 0) {
+		drop(decoder, TS_REASON_JPEG_WARNING); /* now: the caller may clear it */
+		return;
+	}
 	if (count == 0)
 		return; /* suspended, or asked for none */
 	if (count > decoder->height - first || !note_call(decoder, first, count, asked) ||
