@@ -128,6 +128,9 @@ enum ts_jpeg_state {
 	TS_JPEG_SCANNING = 205,
 };
 
+/* J_COLOR_SPACE of libjpeg-turbo: 16 bits a pixel, although it has three components. */
+#define TS_JPEG_RGB565 16
+
 enum { TS_JPEG_SUSPENDED = 0, TS_JPEG_HEADER_OK = 1, TS_JPEG_HEADER_TABLES_ONLY = 2 };
 
 /**
