@@ -354,11 +354,36 @@ static bool hand_back(struct ts_decoder *decoder, enum ts_reason reason)
 	return cinfo->output_scanline == served;
 }
 
+/* The caller does not wait for the rest of the stream: the library starts where it is. */
+static void end_matching(struct ts_decoder *decoder)
+{
+	ts_decoder_pass(decoder, TS_REASON_JPEG_CALLS);
+	ts_decoder_end_lease(decoder);
+	(void)start_plain(decoder);
+}
+
 /* Whether @decoder has to be handed back before any other call on its object. */
 static void hand_back_if_served(struct ts_decoder *decoder)
 {
 	if (decoder && decoder->phase == TS_DECODER_SERVED)
 		(void)hand_back(decoder, TS_REASON_JPEG_CALLS);
+	else if (decoder && decoder->phase == TS_DECODER_MATCHING)
+		end_matching(decoder);
+}
+
+/* Around a call of the library that may read: it has to see first what was kept. */
+static bool show_owed(struct ts_decoder *decoder)
+{
+	if (!decoder || !ts_stream_owes(&decoder->stream))
+		return false;
+	ts_stream_enter(&decoder->stream, decoder->cinfo);
+	return true;
+}
+
+static void hide_owed(struct ts_decoder *decoder, bool shown)
+{
+	if (shown)
+		ts_stream_leave(&decoder->stream, decoder->cinfo);
 }
 
 /* The caller is about to read or move data in a way that is not followed. */
@@ -394,11 +419,9 @@ static unsigned read_observed(struct ts_decoder *decoder, uint8_t **rows, unsign
 
 static unsigned read_plain(struct ts_decoder *decoder, uint8_t **rows, unsigned max_rows)
 {
-	if (TS_LIKELY(!ts_stream_owes(&decoder->stream)))
-		return decoder->library->read_scanlines(decoder->cinfo, rows, max_rows);
-	ts_stream_enter(&decoder->stream, decoder->cinfo);
+	bool shown = show_owed(decoder);
 	unsigned count = decoder->library->read_scanlines(decoder->cinfo, rows, max_rows);
-	ts_stream_leave(&decoder->stream, decoder->cinfo);
+	hide_owed(decoder, shown);
 	return count;
 }
 
@@ -419,15 +442,21 @@ unsigned ts_jpeg_read_scanlines(
 	}
 	if (decoder->phase == TS_DECODER_CAPTURE || decoder->phase == TS_DECODER_VERIFY)
 		return read_observed(decoder, rows, max_rows);
+	if (TS_UNLIKELY(decoder->phase == TS_DECODER_MATCHING))
+		end_matching(decoder);
 	return read_plain(decoder, rows, max_rows);
 }
 
 unsigned ts_jpeg_skip_scanlines(
 	struct ts_jpeg_decompress *cinfo, unsigned rows, const void *caller)
 {
-	let_go(followed(cinfo, caller));
+	struct ts_decoder *decoder = followed(cinfo, caller);
+	let_go(decoder);
 	const struct ts_jpeg_library *library = REAL_OF(cinfo, caller);
-	return library->skip_scanlines ? library->skip_scanlines(cinfo, rows) : 0;
+	bool shown = show_owed(decoder);
+	unsigned skipped = library->skip_scanlines ? library->skip_scanlines(cinfo, rows) : 0;
+	hide_owed(decoder, shown);
+	return skipped;
 }
 
 void ts_jpeg_crop_scanline(
@@ -442,8 +471,12 @@ void ts_jpeg_crop_scanline(
 unsigned ts_jpeg_read_raw_data(
 	struct ts_jpeg_decompress *cinfo, void *planes, unsigned max_rows, const void *caller)
 {
-	let_go(followed(cinfo, caller));
-	return REAL_OF(cinfo, caller)->read_raw_data(cinfo, planes, max_rows);
+	struct ts_decoder *decoder = followed(cinfo, caller);
+	let_go(decoder);
+	bool shown = show_owed(decoder);
+	unsigned count = REAL_OF(cinfo, caller)->read_raw_data(cinfo, planes, max_rows);
+	hide_owed(decoder, shown);
+	return count;
 }
 
 void *ts_jpeg_read_coefficients(struct ts_jpeg_decompress *cinfo, const void *caller)
@@ -452,7 +485,10 @@ void *ts_jpeg_read_coefficients(struct ts_jpeg_decompress *cinfo, const void *ca
 	if (decoder)
 		ts_decoder_pass(decoder, TS_REASON_JPEG_COEFFICIENTS);
 	let_go(decoder);
-	return REAL_OF(cinfo, caller)->read_coefficients(cinfo);
+	bool shown = show_owed(decoder);
+	void *coefficients = REAL_OF(cinfo, caller)->read_coefficients(cinfo);
+	hide_owed(decoder, shown);
+	return coefficients;
 }
 
 int ts_jpeg_consume_input(struct ts_jpeg_decompress *cinfo, const void *caller)
@@ -461,7 +497,10 @@ int ts_jpeg_consume_input(struct ts_jpeg_decompress *cinfo, const void *caller)
 	let_go(decoder);
 	if (decoder && decoder->phase == TS_DECODER_HEADER)
 		decoder->stream.broken = true;
-	return REAL_OF(cinfo, caller)->consume_input(cinfo);
+	bool shown = show_owed(decoder);
+	int result = REAL_OF(cinfo, caller)->consume_input(cinfo);
+	hide_owed(decoder, shown);
+	return result;
 }
 
 int ts_jpeg_input_complete(struct ts_jpeg_decompress *cinfo, const void *caller)
@@ -494,12 +533,9 @@ static int finish_plain(struct ts_decoder *decoder)
 	struct ts_jpeg_decompress *cinfo = decoder->cinfo;
 	uint64_t bytes = cinfo->output_height * (uint64_t)cinfo->output_width *
 			 (unsigned)cinfo->output_components;
-	bool owes = ts_stream_owes(&decoder->stream);
-	if (owes)
-		ts_stream_enter(&decoder->stream, cinfo);
+	bool shown = show_owed(decoder);
 	int finished = decoder->library->finish_decompress(cinfo);
-	if (owes)
-		ts_stream_leave(&decoder->stream, cinfo);
+	hide_owed(decoder, shown);
 	if (finished && decoder->phase == TS_DECODER_PLAIN)
 		ts_session_count_produced(TS_KIND_PIXELS, bytes, 0);
 	return finished;
