@@ -206,6 +206,9 @@ static int start_observed(struct ts_decoder *decoder)
 	int started = decoder->library->start_decompress(cinfo);
 	decoder->ticks_inside += ts_ticks() - ticks;
 	ts_stream_leave(&decoder->stream, cinfo);
+	/* No rows yet, but several scans are decoded by now, with what warnings there are. */
+	if (decoder->phase == TS_DECODER_CAPTURE)
+		ts_capture_rows(decoder, NULL, 0, 0, 0);
 	return started;
 }
 
