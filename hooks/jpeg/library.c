@@ -154,7 +154,9 @@ static void revalidate(void *data)
 		if (ts_load_relaxed(&libraries[i].state) != ENTRY_READY)
 			continue;
 		struct ts_hash128 identity = {0, 0};
-		if (ts_elf_containing((uintptr_t)library->CreateDecompress, &object))
+		uintptr_t create = (uintptr_t)library->CreateDecompress;
+		if (ts_elf_containing(create, &object) &&
+			ts_elf_function(&object, "jpeg_CreateDecompress") == create)
 			identity = identity_with_processor(ts_elf_identity(&object));
 		if (memcmp(&identity, &library->identity, sizeof(identity)) != 0)
 			ts_store_release(&libraries[i].state, ENTRY_GONE);
@@ -163,14 +165,19 @@ static void revalidate(void *data)
 		ts_store_relaxed(&sites[i], 0);
 }
 
+static void forget_what_is_gone(void)
+{
+	unsigned long long unloads = ts_elf_unloads();
+	if (TS_LIKELY(unloads == ts_load_relaxed(&unloads_seen)))
+		return;
+	ts_elf_locked(revalidate, NULL);
+	ts_store_relaxed(&unloads_seen, unloads);
+}
+
 const struct ts_jpeg_library *ts_jpeg_library_of_caller(const void *caller)
 {
 	uintptr_t address = (uintptr_t)caller;
-	unsigned long long unloads = ts_elf_unloads();
-	if (TS_UNLIKELY(unloads != ts_load_relaxed(&unloads_seen))) {
-		ts_elf_locked(revalidate, NULL);
-		ts_store_relaxed(&unloads_seen, unloads);
-	}
+	forget_what_is_gone();
 	uint64_t site = ts_load_acquire(&sites[site_index(address)]);
 	if ((site & SITE_MASK) == (address & SITE_MASK) && site >> 48)
 		return &libraries[(site >> 48) - 1].library;
@@ -192,6 +199,7 @@ const struct ts_jpeg_library *ts_jpeg_library_of(
 	const struct ts_jpeg_common *cinfo, const void *caller)
 {
 	const struct ts_jpeg_memory_mgr *mem = cinfo->mem;
+	forget_what_is_gone();
 	if (mem) {
 		const struct ts_jpeg_library *known = library_at((uintptr_t)mem->alloc_small);
 		if (TS_LIKELY(known != NULL))
