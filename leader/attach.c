@@ -145,19 +145,12 @@ static int enter_ledger(struct ts_store *store)
  * ------------------------------------------------------------------------------------- */
 
 /*
- * Whether a job of the ledger other than this process is alive.  Our own row must not keep
- * the ring: the last job is still alive while it leaves.
+ * Whether a job other than this process keeps the ring: between two epochs all workers of
+ * all jobs may be gone for a moment.  We ask when we come or leave, so we do not count.
  */
 static bool is_job_alive(struct ts_store *store)
 {
-	uint64_t self = ts_process_id(getpid(), false);
-
-	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
-		uint64_t id = ts_load_acquire(&ts_ledger_job(store->ledger, i)->id);
-		if (id != 0 && id != self && ts_process_id(TS_PROCESS_PID(id), true) == id)
-			return true;
-	}
-	return false;
+	return ts_ledger_has_live_job(store->ledger, ts_process_id(getpid(), false));
 }
 
 /* Open the ring under the ledger's lock; one that nobody alive uses is replaced. */

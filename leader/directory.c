@@ -225,8 +225,9 @@ static void give_busy(struct ts_take *take, const struct ts_key *key, uint32_t e
 bool ts_entry_begin(struct ts_store *store, uint32_t at, uint64_t old,
 	enum ts_entry_state state, uint32_t tag, uint64_t *ret_word)
 {
-	uint64_t mine = ts_entry_pack(
-		state, (uint32_t)store->member, ts_entry_generation(old) + 1, tag);
+	uint32_t owner =
+		state == TS_ENTRY_GHOST ? ts_job_mark(store->job) : (uint32_t)store->member;
+	uint64_t mine = ts_entry_pack(state, owner, ts_entry_generation(old) + 1, tag);
 
 	/* Sleepers on the old tenure are woken when the new one ends. */
 	mine |= old & TS_ENTRY_WAITED;
@@ -250,12 +251,7 @@ static void make_ghost(struct ts_store *store, const struct ts_key *key)
 /* Whether meeting the ghost @word turns capturing on: it must be another job's. */
 static bool ask_for_ghost(struct ts_store *store, uint64_t word, struct ts_dataset_row *row)
 {
-	uint32_t owner = ts_entry_owner(word);
-	uint64_t job = ts_load_relaxed(&store->members[owner].job);
-
-	if (owner == (uint32_t)store->member || job == 0 || job == store->job)
-		return false;
-	return ts_demand_count(row);
+	return ts_entry_owner(word) != ts_job_mark(store->job) && ts_demand_count(row);
 }
 
 /** What the entries of a set that carry the key's tag say. */

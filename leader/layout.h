@@ -32,7 +32,7 @@
  *
  * ---- Directory entry: one key, 16 bytes --------------------------------------------------
  *
- *   EMPTY ──> GHOST(owner)    somebody alone produced this key; no bytes
+ *   EMPTY ──> GHOST(job)      somebody alone produced this key; no bytes
  *   EMPTY | GHOST | READY | CLAIM ──> CLAIM(owner)      all by one CAS on `word`
  *   CLAIM(owner) ──publish──> READY ;  CLAIM(owner) ──abandon──> EMPTY
  *

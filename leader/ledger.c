@@ -69,6 +69,7 @@ static int claim_job_row(struct ts_ledger *ledger, uint32_t index, uint64_t old,
 		return old == id ? (int)index : -EAGAIN;
 	/* A row that belonged to a dead job starts from zero.  Another member of the same new
 	 * job may add to it meanwhile and lose a count or two: only statistics. */
+	ts_store_relaxed(&row->ended, 0);
 	for (uint32_t i = 0; i < TS_JOB_DATASETS; i++)
 		ts_store_relaxed(&row->dataset[i], 0);
 	for (uint32_t i = 0; i < TS_KIND_COUNT; i++) {
@@ -127,6 +128,8 @@ int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id)
 	int r = id ? -EAGAIN : -EINVAL;
 	for (int i = 0; i < FIND_TRIES && r == -EAGAIN; i++)
 		r = find_job(ledger, id);
+	if (r >= 0)
+		ts_store_relaxed(&ts_ledger_job(ledger, (uint32_t)r)->ended, 0);
 	return r == -EAGAIN ? -ENOSPC : r;
 }
 
@@ -184,10 +187,22 @@ int ts_ledger_leader(struct ts_ledger *ledger, uint32_t dataset, bool *ret_alive
 	return best;
 }
 
-bool ts_ledger_has_live_job(struct ts_ledger *ledger)
+bool ts_ledger_has_live_job(struct ts_ledger *ledger, uint64_t except)
 {
-	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
-		if (is_alive(ts_load_relaxed(&ts_ledger_job(ledger, i)->id)))
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		struct ts_job_row *row = ts_ledger_job(ledger, i);
+		uint64_t id = ts_load_acquire(&row->id);
+		if (id != except && !ts_load_relaxed(&row->ended) && is_alive(id))
 			return true;
+	}
 	return false;
+}
+
+void ts_ledger_end_job(struct ts_ledger *ledger, uint64_t id)
+{
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		struct ts_job_row *row = ts_ledger_job(ledger, i);
+		if (ts_load_acquire(&row->id) == id)
+			ts_store_relaxed(&row->ended, 1);
+	}
 }

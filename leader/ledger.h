@@ -63,11 +63,12 @@ static_assert(offsetof(struct ts_dataset_row, kinds) == 144, "ABI 1");
 struct ts_job_row {
 	_Atomic uint64_t id;     /* ts_process_id(); 0 = free; a dead job's row may be reused */
 	_Atomic uint64_t ticket; /* order of joining */
+	_Atomic uint64_t ended;  /* the job's process has left; it may still be exiting */
 	_Atomic uint64_t dataset[TS_JOB_DATASETS]; /* 0, or ticket << 8 | row + 1 */
 	struct ts_tally kinds[TS_KIND_COUNT];
 	_Atomic uint64_t passed[TS_REASON_SLOTS];
 };
-static_assert(sizeof(struct ts_job_row) == 720, "ABI 1");
+static_assert(sizeof(struct ts_job_row) == 728, "ABI 1");
 
 struct ts_ledger {
 	uint64_t magic;
@@ -128,7 +129,13 @@ void ts_ledger_note(struct ts_ledger *ledger, uint32_t job, uint32_t dataset);
  */
 int ts_ledger_leader(struct ts_ledger *ledger, uint32_t dataset, bool *ret_alive);
 
-/** Whether any job in the ledger is still alive. */
-bool ts_ledger_has_live_job(struct ts_ledger *ledger);
+/**
+ * Whether any job but @except (0: none) is still there: its process lives, and has not said
+ * that it is leaving.
+ */
+bool ts_ledger_has_live_job(struct ts_ledger *ledger, uint64_t except);
+
+/** The process that is job @id leaves; undone when it comes back (exec). */
+void ts_ledger_end_job(struct ts_ledger *ledger, uint64_t id);
 
 #endif

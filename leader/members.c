@@ -60,6 +60,48 @@ static int join_slot(struct ts_store *store, int fd, uint32_t index, uint64_t se
 	return 0;
 }
 
+/* Take over what the member that left @word behind held; nobody else does at a time. */
+static bool take_apart(struct ts_store *store, uint32_t index, uint64_t word)
+{
+	struct ts_member *member = &store->members[index];
+	uint64_t self = ts_process_id(getpid(), false);
+	uint64_t mine = ts_member_pack(TS_MEMBER_CLEANING, ts_member_generation(word), self);
+	if (!ts_cas(&member->word, &word, mine))
+		return false;
+	TS_KILLPOINT(clean_word);
+	ts_segment_clean(store, index);
+	TS_KILLPOINT(clean_segments);
+	for (uint32_t i = 0; i < TS_LEASES; i++)
+		ts_store_release(&member->lease[i], 0); /* R3, in the name of the dead */
+	TS_KILLPOINT(clean_leases);
+	bool freed = ts_cas(&member->word, &mine,
+		ts_member_pack(TS_MEMBER_FREE, ts_member_generation(mine) + 1, 0));
+	TS_KILLPOINT(clean_freed);
+	return freed;
+}
+
+/*
+ * A process that replaced itself by exec keeps pid and start time, and with them what its
+ * old program held in the ring; its lock byte went with the descriptor.  Slots in our name
+ * are such remains until this program has joined for the first time.
+ */
+static void clean_own_remains(struct ts_store *store, uint64_t self)
+{
+	static _Atomic uint64_t joined_as;
+	uint32_t high = ts_member_high(store);
+
+	if (ts_load_relaxed(&joined_as) == self)
+		return;
+	ts_store_relaxed(&joined_as, self);
+	for (uint32_t i = 0; i < high; i++) {
+		uint64_t word = ts_load_acquire(&store->members[i].word);
+		if (ts_member_state(word) == TS_MEMBER_LIVE &&
+			word == ts_member_pack(
+					TS_MEMBER_LIVE, ts_member_generation(word), self))
+			take_apart(store, i, word);
+	}
+}
+
 int ts_member_join(struct ts_store *store)
 {
 	/* Asked for here and not cached: after a fork we are somebody else. */
@@ -68,6 +110,7 @@ int ts_member_join(struct ts_store *store)
 
 	if (fd < 0)
 		return fd;
+	clean_own_remains(store, self);
 	for (int round = 0; round < 2; round++) {
 		for (uint32_t i = 0; i < TS_MEMBER_MAX; i++) {
 			if (join_slot(store, fd, i, self) == 0)
@@ -202,25 +245,11 @@ bool ts_member_any_alive(struct ts_store *store)
 
 bool ts_member_clean(struct ts_store *store, uint32_t index)
 {
-	struct ts_member *member = &store->members[index];
-	uint64_t word = ts_load_acquire(&member->word);
+	uint64_t word = ts_load_acquire(&store->members[index].word);
 
 	if (ts_member_state(word) == TS_MEMBER_FREE || !is_dead(store, index, word))
 		return false;
-	uint64_t self = ts_process_id(getpid(), false);
-	uint64_t mine = ts_member_pack(TS_MEMBER_CLEANING, ts_member_generation(word), self);
-	if (!ts_cas(&member->word, &word, mine))
-		return false;
-	TS_KILLPOINT(clean_word);
-	ts_segment_clean(store, index);
-	TS_KILLPOINT(clean_segments);
-	for (uint32_t i = 0; i < TS_LEASES; i++)
-		ts_store_release(&member->lease[i], 0); /* R3, in the name of the dead */
-	TS_KILLPOINT(clean_leases);
-	bool freed = ts_cas(&member->word, &mine,
-		ts_member_pack(TS_MEMBER_FREE, ts_member_generation(mine) + 1, 0));
-	TS_KILLPOINT(clean_freed);
-	return freed;
+	return take_apart(store, index, word);
 }
 
 uint32_t ts_member_clean_all(struct ts_store *store)

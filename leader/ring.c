@@ -62,7 +62,8 @@ static int check_shape(const struct ts_ring_header *header, struct ts_shape *ret
 	return 0;
 }
 
-int ts_ring_check(const struct ts_scope *scope, struct ts_object *ring, struct ts_shape *ret_shape)
+int ts_ring_check(
+	const struct ts_scope *scope, struct ts_object *ring, struct ts_shape *ret_shape)
 {
 	struct ts_ring_header head;
 	struct ts_shape shape;

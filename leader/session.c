@@ -408,6 +408,9 @@ void ts_session_finish(void)
 		ts_summary_print(
 			joined ? ts_store_ledger(joined->store) : NULL, ts_identity_job());
 	ts_store_relaxed(&current, NULL);
+	/* Two jobs that leave at once must not wait for each other to take the ring along. */
+	if (joined && is_job)
+		ts_ledger_end_job(ts_store_ledger(joined->store), ts_identity_job());
 	if (joined)
 		ts_store_detach(joined->store);
 }

@@ -57,6 +57,16 @@ static inline enum ts_entry_state ts_entry_state(uint64_t word)
 	return (enum ts_entry_state)TS_BITS(word, 0, 3);
 }
 
+/**
+ * Ten bits of job @id, which a ghost carries in place of an owner: a job outlives its
+ * workers, whose member slots other jobs take over.  Two jobs with the same mark do not see
+ * each other's ghosts; that is one pair in a thousand, and other jobs' ghosts still count.
+ */
+static inline uint32_t ts_job_mark(uint64_t id)
+{
+	return (uint32_t)((id * UINT64_C(0x9e3779b97f4a7c15)) >> 54);
+}
+
 static inline uint32_t ts_entry_owner(uint64_t word)
 {
 	return (uint32_t)TS_BITS(word, 4, 10);

@@ -209,6 +209,8 @@ static int start_observed(struct ts_decoder *decoder)
 	/* No rows yet, but several scans are decoded by now, with what warnings there are. */
 	if (decoder->phase == TS_DECODER_CAPTURE)
 		ts_capture_rows(decoder, NULL, 0, 0, 0);
+	if (started)
+		decoder->progress = ts_decoder_progress(decoder);
 	return started;
 }
 
@@ -341,8 +343,7 @@ static bool hand_back(struct ts_decoder *decoder, enum ts_reason reason)
 	ts_stream_look(&decoder->stream, cinfo);
 	ts_decoder_end_lease(decoder);
 	cinfo->global_state = TS_JPEG_READY;
-	cinfo->input_scan_number = decoder->input_scan;
-	cinfo->output_scan_number = decoder->output_scan;
+	ts_decoder_set_progress(decoder, &decoder->progress);
 	if (!start_plain(decoder))
 		return false;
 	uint8_t *row = served ? malloc(decoder->row_bytes ? decoder->row_bytes : 1) : NULL;

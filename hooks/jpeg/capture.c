@@ -133,7 +133,6 @@ static enum ts_reason objection(const struct ts_decoder *decoder)
 
 static void write_trailer(const struct ts_decoder *decoder)
 {
-	const struct ts_jpeg_decompress *cinfo = decoder->cinfo;
 	const struct ts_stream *stream = &decoder->stream;
 	struct ts_pixels_trailer trailer = {
 		.magic = TS_PIXELS_MAGIC,
@@ -142,10 +141,8 @@ static void write_trailer(const struct ts_decoder *decoder)
 		.piece_count = stream->piece_count,
 		.stream_bytes = stream->end,
 		.stream_digest = stream->end_digest,
-		.input_scan_number = cinfo->input_scan_number,
-		.input_imcu_row = cinfo->input_iMCU_row,
-		.output_scan_number = cinfo->output_scan_number,
-		.output_imcu_row = cinfo->output_iMCU_row,
+		.started = decoder->progress,
+		.finished = ts_decoder_progress(decoder),
 		.max_rows = decoder->max_rows,
 		.call_count = decoder->call_count,
 	};
@@ -204,11 +201,11 @@ void ts_verify_finish(struct ts_decoder *decoder)
 			   stream->end_digest.lo == decoder->trailer->stream_digest.lo &&
 			   stream->end_digest.hi == decoder->trailer->stream_digest.hi &&
 			   stream->guard_held;
-	/* A clean record of a stream that decodes with warnings would be a difference, too. */
-	if (same_stream)
-		ts_session_count_verified(
-			!decoder->differs && decoder->cinfo->err->num_warnings == 0,
-			&decoder->lease);
+	/* With a warning it is another stream that only looks the same: where the input ends
+	 * early, jpeg_mem_src() and others put in the end marker that the record's stream had.
+	 */
+	if (same_stream && decoder->cinfo->err->num_warnings == 0)
+		ts_session_count_verified(!decoder->differs, &decoder->lease);
 	ts_session_count_produced(TS_KIND_PIXELS, decoder->lease.bytes, 0);
 	ts_decoder_pass(decoder, TS_REASON_VERIFY);
 	ts_decoder_end_lease(decoder);

@@ -116,6 +116,27 @@ void ts_decoder_pass(struct ts_decoder *decoder, enum ts_reason reason)
 	ts_session_count_pass(reason);
 }
 
+struct ts_pixels_progress ts_decoder_progress(const struct ts_decoder *decoder)
+{
+	const struct ts_jpeg_decompress *cinfo = decoder->cinfo;
+	return (struct ts_pixels_progress){
+		.input_scan_number = cinfo->input_scan_number,
+		.input_imcu_row = cinfo->input_iMCU_row,
+		.output_scan_number = cinfo->output_scan_number,
+		.output_imcu_row = cinfo->output_iMCU_row,
+	};
+}
+
+void ts_decoder_set_progress(
+	struct ts_decoder *decoder, const struct ts_pixels_progress *progress)
+{
+	struct ts_jpeg_decompress *cinfo = decoder->cinfo;
+	cinfo->input_scan_number = progress->input_scan_number;
+	cinfo->input_iMCU_row = progress->input_imcu_row;
+	cinfo->output_scan_number = progress->output_scan_number;
+	cinfo->output_iMCU_row = progress->output_imcu_row;
+}
+
 uint64_t ts_ticks(void)
 {
 #if defined(__x86_64__)

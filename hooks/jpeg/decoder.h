@@ -56,8 +56,9 @@ struct ts_decoder {
 	const struct ts_pixels_trailer *trailer; /* VERIFY, MATCHING, SERVED */
 	uint64_t row_bytes;
 	uint32_t height;
-	bool differs;                /* VERIFY: a row was not the same */
-	int input_scan, output_scan; /* SERVED: what the fields were before */
+	bool differs; /* VERIFY: a row was not the same */
+	/* CAPTURE: after start_decompress; SERVED: what the fields were before it */
+	struct ts_pixels_progress progress;
 
 	uint32_t max_rows; /* of the first read_scanlines call, TS_ROWS_MANY at most */
 	uint32_t call_count;
@@ -99,6 +100,11 @@ void ts_decoder_end_claim(struct ts_decoder *decoder);
 
 /** A cycle counter, for proportions only. */
 uint64_t ts_ticks(void);
+
+/** Read and set the object's fields that tell where a decode stands. */
+struct ts_pixels_progress ts_decoder_progress(const struct ts_decoder *decoder);
+void ts_decoder_set_progress(
+	struct ts_decoder *decoder, const struct ts_pixels_progress *progress);
 
 /* ---- key.c ------------------------------------------------------------------------------ */
 

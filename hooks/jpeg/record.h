@@ -31,6 +31,14 @@ struct ts_pixels_piece {
 };
 static_assert(sizeof(struct ts_pixels_piece) == 32, "ABI 1");
 
+/** Where a decode stands, as far as the object's public fields tell. */
+struct ts_pixels_progress {
+	int32_t input_scan_number;
+	uint32_t input_imcu_row;
+	int32_t output_scan_number;
+	uint32_t output_imcu_row;
+};
+
 struct ts_pixels_trailer {
 	uint64_t magic;
 	uint64_t row_bytes;
@@ -38,14 +46,12 @@ struct ts_pixels_trailer {
 	uint32_t piece_count;
 	uint64_t stream_bytes; /* up to and including the EOI marker */
 	struct ts_hash128 stream_digest;
-	int32_t input_scan_number; /* fields of the object after the last row */
-	uint32_t input_imcu_row;
-	int32_t output_scan_number;
-	uint32_t output_imcu_row;
+	struct ts_pixels_progress started;  /* after jpeg_start_decompress() */
+	struct ts_pixels_progress finished; /* after jpeg_finish_decompress() */
 	uint32_t max_rows;   /* rows the producer asked for per call, TS_ROWS_MANY at most */
 	uint32_t call_count; /* 0 where that was 1: every call returned one row */
 };
-static_assert(sizeof(struct ts_pixels_trailer) == 72, "ABI 1");
+static_assert(sizeof(struct ts_pixels_trailer) == 88, "ABI 1");
 
 /* Asking for this many rows or more, a caller gets what the library has at hand. */
 #define TS_ROWS_MANY 64u

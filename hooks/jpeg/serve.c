@@ -80,10 +80,8 @@ void ts_serve_begin(struct ts_decoder *decoder)
 	struct ts_jpeg_decompress *cinfo = decoder->cinfo;
 	/* Output dimensions were filled in by the library for the key. */
 	cinfo->output_scanline = 0;
-	decoder->input_scan = cinfo->input_scan_number;
-	decoder->output_scan = cinfo->output_scan_number;
-	cinfo->input_scan_number = decoder->trailer->input_scan_number;
-	cinfo->output_scan_number = decoder->trailer->output_scan_number;
+	decoder->progress = ts_decoder_progress(decoder);
+	ts_decoder_set_progress(decoder, &decoder->trailer->started);
 	cinfo->global_state = TS_JPEG_SCANNING;
 	decoder->phase = TS_DECODER_SERVED;
 	decoder->max_rows = decoder->call_count = 0;
@@ -128,10 +126,7 @@ void ts_serve_finish(struct ts_decoder *decoder)
 {
 	struct ts_jpeg_decompress *cinfo = decoder->cinfo;
 	const struct ts_pixels_trailer *trailer = decoder->trailer;
-	cinfo->input_scan_number = trailer->input_scan_number;
-	cinfo->input_iMCU_row = trailer->input_imcu_row;
-	cinfo->output_scan_number = trailer->output_scan_number;
-	cinfo->output_iMCU_row = trailer->output_imcu_row;
+	ts_decoder_set_progress(decoder, &trailer->finished);
 	ts_stream_leave_at(&decoder->stream, trailer->stream_bytes);
 	ts_session_count_shared(TS_KIND_PIXELS, &decoder->lease);
 	decoder->counted = true;

@@ -137,7 +137,7 @@ static const char *keep_ledger(int fd)
 	int r = ts_view_ledger(fd, &ledger);
 	if (r < 0)
 		return keep_unreadable(fd, r);
-	bool alive = ts_ledger_has_live_job(ledger);
+	bool alive = ts_ledger_has_live_job(ledger, 0);
 	free(ledger);
 	return alive ? "a job of the group is alive" : NULL;
 }
