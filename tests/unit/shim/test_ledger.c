@@ -140,39 +140,66 @@ Test(ledger, live_jobs_keep_their_rows)
 #define ROUNDS 100
 
 static pthread_barrier_t barrier;
-static int round_number;
 
-static void *race(void *number)
+struct racer {
+	uint64_t id;
+	int result;
+};
+
+static void *race(void *context)
 {
-	int *result = number;
-	uint64_t id = DEAD(1000 + RACERS * round_number + *result);
+	struct racer *racer = context;
 
 	pthread_barrier_wait(&barrier);
-	*result = ts_ledger_find_job(book, id);
+	racer->result = ts_ledger_find_job(book, racer->id);
 	return NULL;
+}
+
+static void run_race(struct racer *racers)
+{
+	pthread_t threads[RACERS];
+
+	memset(book, 0, TS_LEDGER_BYTES);
+	fill_with_dead();
+	for (int i = 0; i < RACERS; i++)
+		cr_assert(eq(int, pthread_create(&threads[i], NULL, race, &racers[i]), 0));
+	for (int i = 0; i < RACERS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* A job that is alive until it is killed. */
+static pid_t start_job(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		for (;;)
+			pause();
+	return pid;
 }
 
 /* Of three, one wins each time, so that the third time is the last one's at the latest. */
 Test(ledger, a_lost_race_for_a_row_is_run_again)
 {
-	pthread_t threads[RACERS];
-	int results[RACERS];
+	struct racer racers[RACERS];
+	pid_t jobs[RACERS];
 
-	fill_with_dead();
+	for (int i = 0; i < RACERS; i++) {
+		jobs[i] = start_job();
+		racers[i].id = ts_process_id(jobs[i], false);
+	}
 	pthread_barrier_init(&barrier, NULL, RACERS);
-	for (round_number = 0; round_number < ROUNDS; round_number++) {
-		for (int i = 0; i < RACERS; i++) {
-			results[i] = i;
-			cr_assert(eq(
-				int, pthread_create(&threads[i], NULL, race, &results[i]), 0));
-		}
+	for (int round = 0; round < ROUNDS; round++) {
+		run_race(racers);
 		for (int i = 0; i < RACERS; i++)
-			pthread_join(threads[i], NULL);
-		for (int i = 0; i < RACERS; i++)
-			cr_assert(ge(int, results[i], 0), "round %d", round_number);
-		cr_assert(ne(int, results[0], results[1]));
-		cr_assert(ne(int, results[1], results[2]));
-		cr_assert(ne(int, results[0], results[2]));
+			cr_assert(ge(int, racers[i].result, 0), "round %d", round);
+		cr_assert(ne(int, racers[0].result, racers[1].result));
+		cr_assert(ne(int, racers[1].result, racers[2].result));
+		cr_assert(ne(int, racers[0].result, racers[2].result));
+	}
+	for (int i = 0; i < RACERS; i++) {
+		kill(jobs[i], SIGKILL);
+		waitpid(jobs[i], NULL, 0);
 	}
 }
 
@@ -190,7 +217,7 @@ Test(ledger, nobody_leads_what_nobody_uses)
 
 	cr_expect(eq(int, ts_ledger_leader(book, 0, &alive), -ENOENT));
 	cr_expect(alive, "untouched on failure");
-	cr_expect(not(ts_ledger_has_live_job(book)));
+	cr_expect(not(ts_ledger_has_live_job(book, 0)));
 }
 
 Test(ledger, who_joined_the_dataset_first_leads)
@@ -208,7 +235,7 @@ Test(ledger, who_joined_the_dataset_first_leads)
 	cr_expect(alive);
 	cr_expect(eq(int, leader(4, &alive), one));
 	cr_expect(eq(int, leader(5, &alive), -ENOENT));
-	cr_expect(ts_ledger_has_live_job(book));
+	cr_expect(ts_ledger_has_live_job(book, 0));
 }
 
 Test(ledger, the_living_lead_before_the_dead)
