@@ -21,7 +21,7 @@ static void check(struct ts_ledger *ledger, const char *name)
 		int leader = ts_ledger_leader(ledger, row, &alive);
 		FUZZ_CHECK(leader == -ENOENT || (leader >= 0 && leader < (int)TS_JOB_MAX));
 	}
-	(void)ts_ledger_has_live_job(ledger);
+	(void)ts_ledger_has_live_job(ledger, 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
