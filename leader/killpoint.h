@@ -8,17 +8,40 @@
 #define TS_LEADER_KILLPOINT_H
 
 /* Every place, in the order of a record's life; the kill matrix of tests/ runs through it. */
-#define TS_KILLPOINTS(X)                                                                       \
-	X(attach_locked)                                                                       \
-	X(attach_made)                                                                         \
-	X(attach_linked) X(join_lock) X(join_word) X(join_done) X(take_ghost) X(take_claim) X( \
-		wait_sleep) X(wait_takeover) X(segment_drain) X(segment_scan) X(segment_freed) \
-		X(segment_open) X(segment_allocated) X(segment_mapped) X(segment_seal)         \
-			X(reserve_pin) X(reserve_header) X(publish_bytes) X(publish_where)     \
-				X(publish_ready) X(abandon_word) X(lease_pin) X(lease_checked) \
-					X(lease_release) X(clean_word) X(clean_segments)       \
-						X(clean_leases) X(clean_freed) X(detach_word)  \
-							X(detach_unlink)
+/* clang-format off: it would not come to rest on such a list */
+#define TS_KILLPOINTS(X) \
+	X(attach_locked) \
+	X(attach_made) \
+	X(attach_linked) \
+	X(join_lock) \
+	X(join_word) \
+	X(join_done) \
+	X(take_ghost) \
+	X(take_claim) \
+	X(wait_sleep) \
+	X(wait_takeover) \
+	X(segment_drain) \
+	X(segment_scan) \
+	X(segment_freed) \
+	X(segment_open) \
+	X(segment_mapped) \
+	X(segment_seal) \
+	X(reserve_pin) \
+	X(reserve_header) \
+	X(publish_bytes) \
+	X(publish_where) \
+	X(publish_ready) \
+	X(abandon_word) \
+	X(lease_pin) \
+	X(lease_checked) \
+	X(lease_release) \
+	X(clean_word) \
+	X(clean_segments) \
+	X(clean_leases) \
+	X(clean_freed) \
+	X(detach_word) \
+	X(detach_unlink)
+/* clang-format on */
 
 #ifdef TS_TEST_BUILD
 void ts_killpoint_reached(const char *name);

@@ -47,7 +47,7 @@ def survive(what, wound, environment=None, jobs=2):
             for order in (signal.SIGCONT, signal.SIGKILL):
                 os.killpg(wounded.pid, order)
             wounded.communicate()
-        group.assert_clean()
+        group.assert_clean(after_kill=True)
 
 
 def test_the_comparison_notices_a_dead_job():
@@ -92,7 +92,7 @@ def random_moments(order, count, seed):
             wounded.communicate()
         assert group.pixels("shared") > 0, "nothing was shared"
         group.release()
-        group.assert_clean()
+        group.assert_clean(after_kill=True)
 
 
 def test_random_kills():

