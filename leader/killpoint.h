@@ -8,7 +8,8 @@
 #define TS_LEADER_KILLPOINT_H
 
 /* Every place, in the order of a record's life; the kill matrix of tests/ runs through it. */
-/* clang-format off: it would not come to rest on such a list */
+/* clang-format would not come to rest on this list. */
+/* clang-format off */
 #define TS_KILLPOINTS(X) \
 	X(attach_locked) \
 	X(attach_made) \
@@ -24,6 +25,7 @@
 	X(segment_scan) \
 	X(segment_freed) \
 	X(segment_open) \
+	X(segment_allocated) \
 	X(segment_mapped) \
 	X(segment_seal) \
 	X(reserve_pin) \

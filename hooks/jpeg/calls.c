@@ -165,8 +165,8 @@ static enum ts_reason objection(const struct ts_decoder *decoder)
 		return TS_REASON_JPEG_PRECISION;
 	if (cinfo->quantize_colors || cinfo->buffered_image || cinfo->raw_data_out ||
 		cinfo->colormap || cinfo->out_color_space == TS_JPEG_RGB565 ||
-		cinfo->num_components < 1 ||
-		cinfo->num_components > TS_JPEG_MAX_COMPONENTS || !cinfo->comp_info)
+		cinfo->num_components < 1 || cinfo->num_components > TS_JPEG_MAX_COMPONENTS ||
+		!cinfo->comp_info)
 		return TS_REASON_JPEG_FIELDS;
 	/* Messages that the real library would have passed to the caller while decoding must
 	 * not be missing: only the library's own emit_message counts warnings reliably. */

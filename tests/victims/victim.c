@@ -81,7 +81,8 @@ uint64_t victim_hash(uint64_t hash, const void *data, size_t bytes)
 
 /* Public fields in front of comp_info: the same offsets in every libjpeg ABI.  Left out:
  * coef_bits and the table pointers, which point into the library's own memory. */
-/* clang-format off: it would not come to rest on such a list */
+/* clang-format would not come to rest on this list. */
+/* clang-format off */
 #define FIELDS(X) \
 	X(global_state) \
 	X(image_width) \
@@ -96,10 +97,12 @@ uint64_t victim_hash(uint64_t hash, const void *data, size_t bytes)
 	X(dct_method) \
 	X(do_fancy_upsampling) \
 	X(do_block_smoothing) \
+	X(quantize_colors) \
 	X(dither_mode) \
 	X(two_pass_quantize) \
 	X(desired_number_of_colors) \
 	X(enable_1pass_quant) \
+	X(enable_external_quant) \
 	X(enable_2pass_quant) \
 	X(output_width) \
 	X(output_height) \
@@ -109,6 +112,7 @@ uint64_t victim_hash(uint64_t hash, const void *data, size_t bytes)
 	X(actual_number_of_colors) \
 	X(output_scanline) \
 	X(input_scan_number) \
+	X(input_iMCU_row) \
 	X(output_scan_number) \
 	X(output_iMCU_row) \
 	X(data_precision)
