@@ -28,8 +28,8 @@ int ts_capture_begin(struct ts_decoder *decoder)
 {
 	void *buffer;
 	uint64_t pieces = piece_budget(decoder);
-	uint64_t bytes = ts_pixels_bytes(
-		decoder->height, decoder->row_bytes, pieces, decoder->height);
+	uint64_t bytes =
+		ts_pixels_bytes(decoder->height, decoder->row_bytes, pieces, decoder->height);
 	int r = ts_claim_reserve(decoder->store, &decoder->claim, bytes, &buffer);
 	if (r < 0)
 		return r;

@@ -7,9 +7,11 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +68,11 @@ int fixture_lines(int end)
 	for (ssize_t i = 0; i < n; i++)
 		lines += text[i] == '\n';
 	return lines;
+}
+
+void fixture_end_with_parent(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
 int fixture_wait(int pid)

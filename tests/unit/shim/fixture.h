@@ -31,6 +31,9 @@ int fixture_lines(int end);
 /** Run @body in a forked child; returns its exit status, or -1 when it did not exit. */
 int fixture_fork(int (*body)(void));
 
+/** In a child that waits for ever: end with the parent, also when its test fails. */
+void fixture_end_with_parent(void);
+
 /** Exit status of @pid, or -1 when it did not exit. */
 int fixture_wait(int pid);
 

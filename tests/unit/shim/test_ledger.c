@@ -172,9 +172,11 @@ static pid_t start_job(void)
 {
 	pid_t pid = fork();
 
-	if (pid == 0)
+	if (pid == 0) {
+		fixture_end_with_parent();
 		for (;;)
 			pause();
+	}
 	return pid;
 }
 

@@ -201,6 +201,7 @@ static pid_t hold_lock(const char *path)
 	pid = fork();
 	if (pid == 0) {
 		struct ts_object book = {.fd = -1};
+		fixture_end_with_parent();
 		memcpy(book.path, path, strlen(path) + 1);
 		if (ts_object_open(&book) < 0 ||
 			ts_object_lock_byte(ts_load_relaxed(&book.fd), 0, F_WRLCK) < 0)
