@@ -89,11 +89,19 @@ step_fuzz() {
 	run_suite build-test fuzz
 }
 
+# The current Pillow wheel brings its own libjpeg; scripts/deps puts it there.
+wheel_python() {
+	TSSHIM_TEST_WHEEL_PYTHON=${TSSHIM_TEST_WHEEL_PYTHON:-$ts_cache/venv/bin/python}
+	export TSSHIM_TEST_WHEEL_PYTHON
+}
+
 step_e2e() {
+	wheel_python
 	run_suite build-test e2e
 }
 
 step_e2e_long() {
+	wheel_python
 	run_suite build-test e2e-long
 }
 
