@@ -289,11 +289,28 @@ static int find(struct ts_store *store, const struct ts_key *key, uint32_t skip,
 }
 
 /*
+ * The dataset that counts is the record's: it published it, and it is the one that was
+ * switched off if verification found it wrong.  Another job may ask under another label.
+ */
+static void give_hit(struct ts_store *store, struct ts_take *take, struct ts_lease *lease)
+{
+	struct ts_dataset_row *row = ts_demand_row(store, lease->dataset);
+
+	if (ts_load_relaxed(&row->off)) {
+		ts_lease_release(store, lease);
+		ts_take_give_pass(take, TS_REASON_DATASET_OFF);
+		return;
+	}
+	*take = (struct ts_take){.verdict = TS_HIT};
+	take->lease = *lease;
+	ts_demand_taken(row);
+}
+
+/*
  * Two members may have claimed two ways of the set for one key.  Each looks again after its
  * claim (D3: claim before look, on both sides); the lower way keeps the right.
  */
-static void settle_claim(struct ts_store *store, const struct ts_key *key,
-	struct ts_dataset_row *row, struct ts_take *take)
+static void settle_claim(struct ts_store *store, const struct ts_key *key, struct ts_take *take)
 {
 	uint32_t dataset = take->claim.dataset, at = take->claim.entry;
 	enum ts_kind kind = (enum ts_kind)take->claim.kind;
@@ -305,9 +322,7 @@ static void settle_claim(struct ts_store *store, const struct ts_key *key,
 	int r = find(store, key, at, &found, &lease);
 	if (r == 0) {
 		ts_entry_end(&store->entries[at], word, TS_ENTRY_EMPTY);
-		*take = (struct ts_take){.verdict = TS_HIT};
-		take->lease = lease;
-		ts_demand_taken(row);
+		give_hit(store, take, &lease);
 	} else if (found.busy >= 0 && (uint32_t)found.busy < at) {
 		ts_entry_end(&store->entries[at], word, TS_ENTRY_EMPTY);
 		give_busy(take, key, (uint32_t)found.busy, found.busy_word, dataset, kind);
@@ -325,9 +340,7 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 	int r = find(store, key, UINT32_MAX, &found, &lease);
 
 	if (r == 0) {
-		*take = (struct ts_take){.verdict = TS_HIT};
-		take->lease = lease;
-		ts_demand_taken(row);
+		give_hit(store, take, &lease);
 		return true;
 	}
 	ts_take_give_pass(take, r == -EBUSY ? TS_REASON_NO_LEASE : TS_REASON_ALONE);
@@ -352,7 +365,7 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 		return false;
 	TS_KILLPOINT(take_claim);
 	ts_take_give_claim(take, key, (uint32_t)way, word, dataset, kind);
-	settle_claim(store, key, row, take);
+	settle_claim(store, key, take);
 	return true;
 }
 

@@ -359,3 +359,22 @@ Test(share, garbage_in_the_directory_is_a_miss)
 		cr_expect(eq(u64, store->members[store->member].lease[i], 0));
 	ts_store_detach(store);
 }
+
+Test(share, a_record_of_a_dataset_that_is_off_is_no_hit_under_another_label)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct ts_key key = fixture_key(3, 3);
+	struct ts_take take;
+
+	fixture_capture(store, true);
+	fixture_publish(store, key, 1000, 7); /* dataset 0 */
+	ts_store_take(store, &key, 1, TS_KIND_PIXELS, &take);
+	cr_assert(eq(int, take.verdict, TS_HIT));
+	ts_lease_release(store, &take.lease);
+
+	ts_store_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 0)->off, 1);
+	ts_store_take(store, &key, 1, TS_KIND_PIXELS, &take);
+	cr_expect(eq(int, take.verdict, TS_PASS));
+	cr_expect(eq(int, take.reason, TS_REASON_DATASET_OFF));
+	ts_store_detach(store);
+}
