@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Segments, pins, windows, forks, and cleaning up after the dead. */
+#include "tests/unit/valgrind.h"
 #include "fixture.h"
 
 #include <signal.h>
@@ -201,6 +202,7 @@ static int writable_segments(struct ts_store *store)
 
 Test(ring, only_the_open_segment_is_writable_and_only_for_its_owner)
 {
+	NOT_UNDER_VALGRIND("it shows other protections in /proc/self/maps");
 	struct ts_store *store = fixture_attach(JOB_A);
 
 	cr_expect(eq(int, writable_segments(store), 0));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who a process is, for whom it works, and what forks and threads do to that. */
+#include "tests/unit/valgrind.h"
 #include "fixture.h"
 
 #include "shim/identity.h"
@@ -173,6 +174,7 @@ static int ask(void *unused)
 
 Test(identity, a_vfork_child_is_noticed)
 {
+	NOT_UNDER_VALGRIND("vfork is a fork");
 	static char stack[65536] __attribute__((aligned(16)));
 
 	answer = -1;
@@ -242,6 +244,7 @@ static const char *const worker_arguments[] = {
 
 Test(identity, a_child_of_multiprocessing_works_for_its_parent)
 {
+	NOT_UNDER_VALGRIND("/proc shows valgrind's program");
 	for (size_t i = 0; i < TS_ARRAY_SIZE(worker_arguments); i++) {
 		const char *argv[] = {"program", "parent", "-c", worker_arguments[i], NULL};
 		uint64_t n[3];
@@ -254,6 +257,7 @@ Test(identity, a_child_of_multiprocessing_works_for_its_parent)
 
 Test(identity, another_child_is_a_job_of_its_own)
 {
+	NOT_UNDER_VALGRIND("/proc shows valgrind's program");
 	const char *argv[] = {"program", "parent", "child", NULL};
 	uint64_t n[3];
 
@@ -264,6 +268,7 @@ Test(identity, another_child_is_a_job_of_its_own)
 
 Test(identity, an_orphan_does_not_work_for_its_reaper)
 {
+	NOT_UNDER_VALGRIND("/proc shows valgrind's program");
 	/* This program stands for the reaper: it runs something else than its child. */
 	const char *argv[] = {"program", "-c", worker_arguments[0], NULL};
 	uint64_t n[2];
@@ -295,6 +300,7 @@ static int start_as_process_1(void *context)
 
 Test(identity, a_trainer_that_is_process_1_is_a_job)
 {
+	NOT_UNDER_VALGRIND("/proc shows valgrind's program");
 	static char stack[65536] __attribute__((aligned(16)));
 	static const int spaces = CLONE_NEWPID | CLONE_NEWNS;
 	struct start start = {.program = fixture_program("unit_shim_program")};

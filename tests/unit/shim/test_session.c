@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* When a process joins its store, who does it, and where it counts. */
+#include "tests/unit/valgrind.h"
 #include "fixture.h"
 
 #include "leader/store_private.h"
@@ -267,6 +268,7 @@ static int ask_like_vfork(void *unused)
 
 Test(session, nothing_is_done_between_vfork_and_exec)
 {
+	NOT_UNDER_VALGRIND("vfork is a fork");
 	static char stack[65536] __attribute__((aligned(16)));
 
 	fixture_enter();
