@@ -187,10 +187,11 @@ int ts_entry_end(struct ts_entry *entry, uint64_t word, enum ts_entry_state stat
 		if ((seen ^ word) & ~TS_ENTRY_WAITED)
 			return -ESTALE;
 	}
-	if (state == TS_ENTRY_READY)
+	if (state == TS_ENTRY_READY) { /* NOLINT(bugprone-branch-clone): test build only */
 		TS_KILLPOINT(publish_ready);
-	else
+	} else {
 		TS_KILLPOINT(abandon_word);
+	}
 	if (seen & TS_ENTRY_WAITED)
 		ts_sys_futex_wake(&entry->word);
 	return 0;

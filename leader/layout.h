@@ -176,7 +176,7 @@ struct ts_record {
 static_assert(sizeof(struct ts_record) == 64, "ABI 1");
 
 /* Payloads of this size and more start on a page. */
-#define TS_PAGE_ALIGN_FROM (64u * 1024u)
+#define TS_PAGE_ALIGN_FROM UINT64_C(65536)
 
 /** The first page of the ring. Constant after creation, but for the last lines. */
 struct ts_ring_header {

@@ -69,7 +69,7 @@ static int check_owner(const struct stat *st)
 
 static int open_checked(const char *path, struct stat *ret_stat)
 {
-	struct stat st;
+	struct stat st = {.st_ino = 0};
 	int fd = ts_sys_open(path, OPEN_FLAGS, 0);
 
 	/* A link, a directory, a device or a file of somebody else sits on our name. */
@@ -154,7 +154,7 @@ int ts_object_make(struct ts_object *object, uint64_t bytes, uint64_t allocate,
 	void (*fill)(void *context, void *start), void *context)
 {
 	char private[TS_PATH_BYTES + 16] = "";
-	struct stat st;
+	struct stat st = {.st_ino = 0};
 	bool unnamed = true;
 	int fd = ts_sys_open(directory(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
@@ -185,7 +185,7 @@ int ts_object_make(struct ts_object *object, uint64_t bytes, uint64_t allocate,
 
 static bool is_ours(const struct ts_object *object, int fd)
 {
-	struct stat st;
+	struct stat st = {.st_ino = 0};
 
 	return fd >= 0 && ts_sys_fstat(fd, &st) == 0 && st.st_dev == object->device &&
 	       st.st_ino == object->inode;
@@ -218,7 +218,7 @@ int ts_object_fd(struct ts_object *object, bool *ret_reopened)
 
 bool ts_object_is_named(const struct ts_object *object)
 {
-	struct stat st;
+	struct stat st = {.st_ino = 0};
 
 	return ts_sys_stat(object->path, &st) == 0 && st.st_dev == object->device &&
 	       st.st_ino == object->inode;
@@ -265,7 +265,7 @@ static int parse_uuid(const char *text, uint8_t *bytes)
 int ts_scope_read(struct ts_scope *ret_scope)
 {
 	struct ts_scope scope = {.uid = (uint32_t)geteuid()};
-	struct stat st;
+	struct stat st = {.st_ino = 0};
 	char text[64];
 	int r = ts_sys_read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text));
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 /* Bytes of the stream that the first look-up covers: what Pillow shows at once. */
-#define PREFIX_BYTES (64u * 1024u)
+#define PREFIX_BYTES UINT64_C(65536)
 
 /* Below this many pixels decoding costs less than 20 times what sharing it would. */
-#define SMALL_PIXELS (64u * 64u)
+#define SMALL_PIXELS UINT64_C(4096) /* 64 x 64 */
 
 /* The real function of an object we do not follow, as of @caller. */
 #define REAL_OF(cinfo, caller) \

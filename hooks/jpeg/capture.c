@@ -10,7 +10,7 @@
 /* How much of a shown buffer may belong to this image: hardly any stream is larger, and a
  * buffer that holds many images is not hashed to its end for each of them. */
 #define GUARD_BYTES_PER_PIXEL 3u
-#define GUARD_SLACK_BYTES     (64u * 1024u)
+#define GUARD_SLACK_BYTES     UINT64_C(65536)
 
 /*
  * How many pieces an image may come in, judged before its length is known: a stream is

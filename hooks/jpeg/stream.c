@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Enough for a 64 KiB window or two; grows by doubling. */
-#define KEEP_FIRST_BYTES (128u * 1024u)
+#define KEEP_FIRST_BYTES ((size_t)128 * 1024)
 #define PIECES_FIRST     32u
 
 static void hash_to(struct ts_stream *stream, uint64_t bytes)
