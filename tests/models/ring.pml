@@ -134,9 +134,6 @@ byte bytes0[NS], bytes1[NS];
 
 /* Private to a process, shared by its threads. */
 byte index[NP];      /* of its member */
-#ifdef TAKES
-byte takes;          /* OPEN segments taken from others so far */
-#endif
 byte open_at[NP];    /* its OPEN segment + 1 */
 byte open_gen[NP];
 bool open_full[NP];
@@ -189,14 +186,11 @@ inline claim_nobody_holds(s)
 	i = 0;
 }
 
-/*
- * S4: called in the step in which process p becomes the owner of segment s.  Another may
- * still believe that it has the segment, but of an older generation: it was taken while idle.
- */
+/* S4: called in the step in which process p becomes the owner of segment s. */
 inline claim_nobody_owns(s)
 {
 	for (i : 0 .. NP - 1) {
-		assert(i == p || dead[i] || open_at[i] != s + 1 || open_gen[i] != SEGMENT_GEN(segment[s]));
+		assert(i == p || dead[i] || open_at[i] != s + 1);
 	}
 	i = 0;
 }
@@ -295,11 +289,6 @@ inline acquire()
 					adopt(s, SEGMENT_GEN(sw))
 			     :: else fi)
 		:: STATE(sw) == SEALED -> drain(s, sw)
-#ifdef TAKES
-		:: STATE(sw) == OPEN && SEGMENT_OWNER(sw) != index[p] && takes < TAKES ->
-			/* Of an owner that is idle, or seems to be. */
-			STEP(takes++; if :: segment[s] == sw -> segment[s] = SEGMENT(SEALED, 0, SEGMENT_GEN(sw)) :: else fi)
-#endif
 		:: else -> s++
 		fi;
 		sw = 0
@@ -325,11 +314,7 @@ inline reserve()
 			pin(AT(x, g));
 			fence();
 #endif
-#if MUTANT == 20
-			STEP(ok = true);
-#else
 			STEP(ok = (segment[x] == SEGMENT(OPEN, index[p], g)));
-#endif
 			STEP(if
 			     :: ok && open_at[p] == x + 1 && open_gen[p] == g && !open_full[p] ->
 				open_full[p] = true;
