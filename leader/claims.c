@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+/* Times an idle segment may be taken from us between two looks before we work alone. */
+#define ROOM_TRIES 4
+
 /* A window nobody uses, the last used one first: its segment is likely to have room. */
 static struct ts_window *take_window(struct ts_store *store)
 {
@@ -34,14 +37,42 @@ static uint64_t payload_at(const struct ts_window *window, uint64_t bytes)
 	return ts_align_up(window->next + sizeof(struct ts_record), align);
 }
 
-/* Give @window an OPEN segment with room for @bytes. */
-static int make_room(struct ts_store *store, struct ts_window *window, uint64_t bytes)
+/*
+ * End the use of a window's segment.  Pinned, and seen to be ours after that, it cannot come
+ * back to this process through another window before it is read-only here.
+ */
+static void close_window(struct ts_store *store, struct ts_window *window, uint32_t slot)
 {
-	if (window->segment >= 0 &&
-		payload_at(window, bytes) + bytes <= store->shape.segment_bytes)
-		return 0;
-	ts_segment_seal(store, window);
-	return ts_segment_open(store, window) < 0 ? -ENOSPC : 0;
+	ts_lease_pin(store, slot, (uint32_t)window->segment, window->generation);
+	ts_fence_full(); /* D1 */
+	if (ts_segment_is_mine(store, window))
+		ts_segment_seal(store, window);
+	else
+		ts_segment_forget(window);
+}
+
+/*
+ * Give @window an OPEN segment with room for @bytes, pinned in lease word @slot.  Who finds no
+ * other segment may have sealed ours while it was idle, so look again after the pin (D1):
+ * from then on nobody reuses it before the pin is gone.
+ */
+static int hold_room(
+	struct ts_store *store, struct ts_window *window, uint64_t bytes, uint32_t slot)
+{
+	for (int tries = 0; tries < ROOM_TRIES; tries++) {
+		if (window->segment >= 0 &&
+			payload_at(window, bytes) + bytes > store->shape.segment_bytes)
+			close_window(store, window, slot);
+		if (window->segment < 0 && ts_segment_open(store, window) < 0)
+			return -ENOSPC;
+		ts_lease_pin(store, slot, (uint32_t)window->segment, window->generation);
+		TS_KILLPOINT(reserve_pin);
+		ts_fence_full();
+		if (ts_segment_is_mine(store, window))
+			return 0;
+		ts_segment_forget(window);
+	}
+	return -ENOSPC;
 }
 
 static struct ts_record *record_of(const struct ts_window *window, const struct ts_claim *claim)
@@ -77,16 +108,13 @@ static int reserve(
 	if (slot < 0)
 		return slot;
 	struct ts_window *window = take_window(store);
-	int r = window ? make_room(store, window, bytes) : -EBUSY;
+	int r = window ? hold_room(store, window, bytes, (uint32_t)slot) : -EBUSY;
 	if (r < 0) {
 		if (window)
 			give_window(window);
 		ts_lease_drop(store, (uint32_t)slot);
 		return r;
 	}
-	/* The segment is ours and OPEN, so the pin needs no second look. */
-	ts_lease_pin(store, (uint32_t)slot, (uint32_t)window->segment, window->generation);
-	TS_KILLPOINT(reserve_pin);
 	uint64_t payload = payload_at(window, bytes);
 	claim->window = (int32_t)(window - store->windows);
 	claim->slot = (uint32_t)slot;
@@ -108,15 +136,6 @@ int ts_claim_reserve(
 	return r;
 }
 
-/* Whether somebody found no segment; one owner answers each such call. */
-static bool is_asked_for_room(struct ts_store *store)
-{
-	uint32_t starved = 1;
-
-	return ts_load_relaxed(&store->header->starved) == 1 &&
-	       ts_cas(&store->header->starved, &starved, 0);
-}
-
 /* The reservation ends; its bytes are used again unless publish() moved `next` past them. */
 static void end_reservation(struct ts_store *store, struct ts_claim *claim)
 {
@@ -124,8 +143,6 @@ static void end_reservation(struct ts_store *store, struct ts_claim *claim)
 		return;
 	struct ts_window *window = &store->windows[claim->window];
 	ts_lease_drop(store, claim->slot);
-	if (window->next > 0 && is_asked_for_room(store))
-		ts_segment_seal(store, window);
 	give_window(window);
 	claim->window = -1;
 }

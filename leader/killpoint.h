@@ -24,6 +24,7 @@
 	X(segment_drain) \
 	X(segment_scan) \
 	X(segment_freed) \
+	X(segment_taken) \
 	X(segment_open) \
 	X(segment_allocated) \
 	X(segment_mapped) \

@@ -62,9 +62,11 @@
  * stopped party keeps the segment it writes and the one it reads, and nothing else: bytes that
  * a process not proven dead may still write or read are never reused.
  *
- * With more producers than segments every one would be OPEN and late comers could never
- * publish.  Who finds none sets `starved`; the next owner that has published something takes
- * the flag back to 0 and seals early.  A hint: nothing depends on who sees it when.
+ * With more members than segments every one would be OPEN and late comers could never
+ * publish.  Who finds none may seal another's OPEN segment that nobody pins (OPEN -> SEALED
+ * by a CAS from the exact word) and reclaim it like any other.  A producer therefore pins
+ * before it allocates and looks again (D1): the segment must still be OPEN and its own.
+ * Its window stays writable until it looks; it writes only under a pin.
  *
  * ---- Lease word: what is being read ------------------------------------------------------
  *
@@ -201,7 +203,7 @@ struct ts_ring_header {
 	_Alignas(64) _Atomic uint64_t seal_clock;
 	_Alignas(64) _Atomic uint64_t allocated_bytes; /* of the segments */
 	_Alignas(64) _Atomic uint32_t member_high;     /* slots >= this were never used */
-	_Atomic uint32_t starved; /* 1: a producer found no segment (segment word) */
+	uint32_t reserved3;
 };
 static_assert(offsetof(struct ts_ring_header, check) == 120, "ABI 1");
 static_assert(offsetof(struct ts_ring_header, seal_clock) == 256, "ABI 1");

@@ -217,6 +217,38 @@ static int reclaim(struct ts_store *store)
 	return -ENOSPC;
 }
 
+/*
+ * Take the fullest segment that another member has OPEN but is not writing into: members that
+ * stopped producing would keep theirs for ever.  It is sealed in its owner's name and then
+ * reclaimed like any other; the owner notices before it writes again (claims.c, hold_room).
+ */
+static int take_idle(struct ts_store *store)
+{
+	uint64_t best_used = 0, best_word = 0;
+	uint32_t best = 0;
+
+	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
+		uint64_t word = ts_load_acquire(&store->segments[i].word);
+		uint64_t used = ts_load_relaxed(&store->segments[i].used);
+		if (ts_segment_state(word) != TS_SEGMENT_OPEN || used <= best_used ||
+			ts_segment_owner(word) == (uint32_t)store->member ||
+			!is_allocated(store, i) ||
+			is_pinned(store, i, ts_segment_generation(word)))
+			continue;
+		best = i;
+		best_used = used;
+		best_word = word;
+	}
+	if (best_used == 0)
+		return -ENOSPC;
+	uint64_t sealed =
+		ts_segment_pack(TS_SEGMENT_SEALED, 0, ts_segment_generation(best_word));
+	if (!ts_cas(&store->segments[best].word, &best_word, sealed))
+		return -EAGAIN;
+	TS_KILLPOINT(segment_taken);
+	return drain(store, best, sealed);
+}
+
 /* An OPEN segment that never got memory goes back the ordinary way; nobody can have a pin. */
 static void give_back(struct ts_store *store, uint32_t index, uint32_t generation)
 {
@@ -264,7 +296,7 @@ static int find_segment(struct ts_store *store, bool may_grow, uint32_t *ret_gen
 			}
 			if (index >= 0)
 				return index;
-			if (reclaim(store) < 0)
+			if (reclaim(store) < 0 && take_idle(store) == -ENOSPC)
 				break;
 			/* It is FREE now, but not ours: somebody may be faster, hence `tries`.
 			 */
@@ -273,6 +305,18 @@ static int find_segment(struct ts_store *store, bool may_grow, uint32_t *ret_gen
 			break;
 	}
 	return -ENOSPC;
+}
+
+void ts_segment_forget(struct ts_window *window)
+{
+	window->map = NULL;
+	window->segment = -1;
+}
+
+bool ts_segment_is_mine(struct ts_store *store, const struct ts_window *window)
+{
+	return ts_load_acquire(&store->segments[window->segment].word) ==
+	       ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, window->generation);
 }
 
 int ts_segment_open(struct ts_store *store, struct ts_window *window)
@@ -289,10 +333,8 @@ int ts_segment_open(struct ts_store *store, struct ts_window *window)
 	for (int attempt = 0; attempt < 2; attempt++) {
 		/* Second attempt: the file system is full, so use only what exists. */
 		int index = find_segment(store, attempt == 0, &generation);
-		if (index < 0) {
-			ts_store_relaxed(&store->header->starved, 1);
+		if (index < 0)
 			return index;
-		}
 		int r = allocate(store, fd, (uint32_t)index);
 		if (r < 0) {
 			give_back(store, (uint32_t)index, generation);

@@ -216,6 +216,15 @@ int ts_segment_open(struct ts_store *store, struct ts_window *window);
 /** Seal the segment of @window, which the caller holds; no-op without one. */
 void ts_segment_seal(struct ts_store *store, struct ts_window *window);
 
+/**
+ * Forget a segment that somebody took from @window while it was idle.  It stays writable in
+ * this process: another window may have it by now, and nobody writes through this one.
+ */
+void ts_segment_forget(struct ts_window *window);
+
+/** Whether the segment of @window still is OPEN and ours: see take_idle() in segments.c. */
+bool ts_segment_is_mine(struct ts_store *store, const struct ts_window *window);
+
 /** Undo what a dead @member left in segment words; part of cleaning. */
 void ts_segment_clean(struct ts_store *store, uint32_t member);
 

@@ -134,6 +134,9 @@ byte bytes0[NS], bytes1[NS];
 
 /* Private to a process, shared by its threads. */
 byte index[NP];      /* of its member */
+#ifdef TAKES
+byte takes;          /* OPEN segments taken from others so far */
+#endif
 byte open_at[NP];    /* its OPEN segment + 1 */
 byte open_gen[NP];
 bool open_full[NP];
@@ -186,11 +189,14 @@ inline claim_nobody_holds(s)
 	i = 0;
 }
 
-/* S4: called in the step in which process p becomes the owner of segment s. */
+/*
+ * S4: called in the step in which process p becomes the owner of segment s.  Another may
+ * still believe that it has the segment, but of an older generation: it was taken while idle.
+ */
 inline claim_nobody_owns(s)
 {
 	for (i : 0 .. NP - 1) {
-		assert(i == p || dead[i] || open_at[i] != s + 1);
+		assert(i == p || dead[i] || open_at[i] != s + 1 || open_gen[i] != SEGMENT_GEN(segment[s]));
 	}
 	i = 0;
 }
@@ -289,6 +295,11 @@ inline acquire()
 					adopt(s, SEGMENT_GEN(sw))
 			     :: else fi)
 		:: STATE(sw) == SEALED -> drain(s, sw)
+#ifdef TAKES
+		:: STATE(sw) == OPEN && SEGMENT_OWNER(sw) != index[p] && takes < TAKES ->
+			/* Of an owner that is idle, or seems to be. */
+			STEP(takes++; if :: segment[s] == sw -> segment[s] = SEGMENT(SEALED, 0, SEGMENT_GEN(sw)) :: else fi)
+#endif
 		:: else -> s++
 		fi;
 		sw = 0
@@ -314,7 +325,11 @@ inline reserve()
 			pin(AT(x, g));
 			fence();
 #endif
+#if MUTANT == 20
+			STEP(ok = true);
+#else
 			STEP(ok = (segment[x] == SEGMENT(OPEN, index[p], g)));
+#endif
 			STEP(if
 			     :: ok && open_at[p] == x + 1 && open_gen[p] == g && !open_full[p] ->
 				open_full[p] = true;

@@ -5,10 +5,10 @@
  *
  *	kill_matrix -k|-s [-c visit] [name...]
  *
- * Two situations are tried until the point is reached: a victim that makes the group, and
- * one that joins a group with a dead member in it.  A point reached in neither is a failure;
- * but with -c, which asks for a later visit, there are points passed only once.
- * Exit status: 0, 1, or 77 without shared memory.
+ * Three situations are tried until the point is reached: a victim that makes the group, one
+ * that joins a group with a dead member in it, and one that meets idle owners of all segments.
+ *A point reached in neither is a failure; but with -c, which asks for a later visit, there are
+ *points passed only once. Exit status: 0, 1, or 77 without shared memory.
  */
 #include "load.h"
 
@@ -42,7 +42,10 @@ static const char *const points[] = {
 #undef TS_X
 };
 
-enum situation { MAKES_THE_GROUP, JOINS_WITH_A_CORPSE, SITUATIONS };
+enum situation { MAKES_THE_GROUP, JOINS_WITH_A_CORPSE, MEETS_IDLE_OWNERS, SITUATIONS };
+
+/* More than the ring has segments. */
+#define IDLE_OWNERS 8
 
 /** Orders to the children. */
 struct orders {
@@ -238,10 +241,30 @@ static bool survivors_go_on(pid_t victim, const pid_t *peers)
 	return end_peers(others) && right;
 }
 
+/* Members that produced one record each and then do nothing: every segment is OPEN. */
+static bool start_idle_owners(struct ts_store **owners)
+{
+	for (uint32_t i = 0; i < IDLE_OWNERS; i++) {
+		struct ts_key key = {.lo = 0x900 + i, .hi = (UINT64_C(0x999900) + i) << 32};
+		struct ts_take take;
+		void *buffer;
+		if (load_attach(group, RING_BYTES, &owners[i]) < 0)
+			return false;
+		ts_store_take(owners[i], &key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
+		if (take.verdict != TS_CLAIM ||
+			ts_claim_reserve(owners[i], &take.claim, 4096, &buffer) < 0)
+			return false;
+		memset(buffer, 0x11, 4096);
+		if (ts_claim_publish(owners[i], &take.claim, 4096, 1) < 0)
+			return false;
+	}
+	return true;
+}
+
 /* Returns 1 reached and survived, 0 not reached, -1 something was wrong. */
 static int try_situation(enum situation situation, int point)
 {
-	struct ts_store *anchor = NULL;
+	struct ts_store *anchor = NULL, *owners[IDLE_OWNERS] = {NULL};
 	pid_t peers[PEERS];
 	int status = 0, result = 0;
 
@@ -251,6 +274,8 @@ static int try_situation(enum situation situation, int point)
 			return -1;
 		waitpid(start(start_corpse, 0), NULL, 0);
 	}
+	if (situation == MEETS_IDLE_OWNERS && !start_idle_owners(owners))
+		return -1;
 	pid_t victim = start(start_victim, point);
 	/* Peers come when the victim is in, so that it meets an empty group or the corpse. */
 	int happened = 0;
@@ -280,6 +305,8 @@ static int try_situation(enum situation situation, int point)
 			end_peers(peers);
 	}
 	ts_store_detach(anchor);
+	for (uint32_t i = 0; i < IDLE_OWNERS; i++)
+		ts_store_detach(owners[i]);
 	return load_group_is_healthy(group, RING_BYTES) ? result : -1;
 }
 
