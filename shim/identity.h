@@ -38,7 +38,7 @@ void ts_identity_settle(void);
 /**
  * What happened since ts_identity_settle().  A page the kernel wipes at fork tells forks
  * that run no atfork handlers as well (_Fork, clone); getpid() tells vfork.
- * Some 60 ns (one getpid system call) where the page is intact.
+ * Some 115 ns (one getpid system call) where the page is intact.
  */
 enum ts_continuity ts_identity_check(void);
 
