@@ -1,27 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens behind each exported jpeg_* function. */
-#include "hooks/jpeg/calls.h"
-
-#include "hooks/jpeg/decoder.h"
+/* Behind the exported jpeg_* functions: the life of an object, and its header. */
+#include "hooks/jpeg/calls_private.h"
 #include "shim/config.h"
 
-#include <stdlib.h>
-
-/* Bytes of the stream that the first look-up covers: what Pillow shows at once. */
-#define PREFIX_BYTES UINT64_C(65536)
-
-/* Below this many pixels decoding costs less than 20 times what sharing it would. */
-#define SMALL_PIXELS UINT64_C(4096) /* 64 x 64 */
-
-/* The real function of an object we do not follow, as of @caller. */
-#define REAL_OF(cinfo, caller) \
-	ts_jpeg_library_of((const struct ts_jpeg_common *)(cinfo), (caller))
-
-/*
- * The decoder of @cinfo, or NULL where the call has to go straight on: an object we do not
- * follow, or the library calling itself through its own exported name.
- */
-static struct ts_decoder *followed(const void *cinfo, const void *caller)
+struct ts_decoder *ts_jpeg_followed(const void *cinfo, const void *caller)
 {
 	struct ts_decoder *decoder = ts_decoder_find(cinfo);
 	if (!decoder || TS_UNLIKELY(ts_jpeg_inside(decoder->library, caller)))
@@ -67,14 +49,14 @@ static void give_up(struct ts_decoder *decoder)
 
 static void abort_object(struct ts_jpeg_common *cinfo, const void *caller)
 {
-	struct ts_decoder *decoder = followed(cinfo, caller);
+	struct ts_decoder *decoder = ts_jpeg_followed(cinfo, caller);
 	if (decoder)
 		give_up(decoder);
 }
 
 static void destroy_object(struct ts_jpeg_common *cinfo, const void *caller)
 {
-	struct ts_decoder *decoder = followed(cinfo, caller);
+	struct ts_decoder *decoder = ts_jpeg_followed(cinfo, caller);
 	if (!decoder)
 		return;
 	give_up(decoder);
@@ -83,7 +65,7 @@ static void destroy_object(struct ts_jpeg_common *cinfo, const void *caller)
 
 void ts_jpeg_abort_decompress(struct ts_jpeg_decompress *cinfo, const void *caller)
 {
-	const struct ts_jpeg_library *library = REAL_OF(cinfo, caller);
+	const struct ts_jpeg_library *library = TS_REAL_OF(cinfo, caller);
 	abort_object((struct ts_jpeg_common *)cinfo, caller);
 	if (library)
 		library->abort_decompress(cinfo);
@@ -91,7 +73,7 @@ void ts_jpeg_abort_decompress(struct ts_jpeg_decompress *cinfo, const void *call
 
 void ts_jpeg_destroy_decompress(struct ts_jpeg_decompress *cinfo, const void *caller)
 {
-	const struct ts_jpeg_library *library = REAL_OF(cinfo, caller);
+	const struct ts_jpeg_library *library = TS_REAL_OF(cinfo, caller);
 	destroy_object((struct ts_jpeg_common *)cinfo, caller);
 	if (library)
 		library->destroy_decompress(cinfo);
@@ -119,9 +101,9 @@ void ts_jpeg_destroy(struct ts_jpeg_common *cinfo, const void *caller)
 
 int ts_jpeg_read_header(struct ts_jpeg_decompress *cinfo, int require_image, const void *caller)
 {
-	struct ts_decoder *decoder = followed(cinfo, caller);
+	struct ts_decoder *decoder = ts_jpeg_followed(cinfo, caller);
 	if (!decoder)
-		return REAL_OF(cinfo, caller)->read_header(cinfo, require_image);
+		return TS_REAL_OF(cinfo, caller)->read_header(cinfo, require_image);
 	if (cinfo->global_state == TS_JPEG_START) {
 		ts_decoder_reset(decoder);
 		decoder->counted = false;
@@ -139,438 +121,17 @@ int ts_jpeg_read_header(struct ts_jpeg_decompress *cinfo, int require_image, con
 void ts_jpeg_save_markers(
 	struct ts_jpeg_decompress *cinfo, int code, unsigned limit, const void *caller)
 {
-	struct ts_decoder *decoder = followed(cinfo, caller);
+	struct ts_decoder *decoder = ts_jpeg_followed(cinfo, caller);
 	if (decoder && limit > 0)
 		decoder->saves_markers = true;
-	REAL_OF(cinfo, caller)->save_markers(cinfo, code, limit);
+	TS_REAL_OF(cinfo, caller)->save_markers(cinfo, code, limit);
 }
 
 void ts_jpeg_set_marker_processor(
 	struct ts_jpeg_decompress *cinfo, int code, void *routine, const void *caller)
 {
-	struct ts_decoder *decoder = followed(cinfo, caller);
+	struct ts_decoder *decoder = ts_jpeg_followed(cinfo, caller);
 	if (decoder)
 		decoder->own_markers = true;
-	REAL_OF(cinfo, caller)->set_marker_processor(cinfo, code, routine);
-}
-
-/* ---- start ------------------------------------------------------------------------------ */
-
-/* Why this image must not be shared whatever its bytes are; TS_REASON_COUNT if it may. */
-static enum ts_reason objection(const struct ts_decoder *decoder)
-{
-	const struct ts_jpeg_decompress *cinfo = decoder->cinfo;
-	const struct ts_jpeg_error_mgr *err = cinfo->err;
-	if (cinfo->data_precision != 8)
-		return TS_REASON_JPEG_PRECISION;
-	if (cinfo->quantize_colors || cinfo->buffered_image || cinfo->raw_data_out ||
-		cinfo->colormap || cinfo->out_color_space == TS_JPEG_RGB565 ||
-		cinfo->num_components < 1 || cinfo->num_components > TS_JPEG_MAX_COMPONENTS ||
-		!cinfo->comp_info)
-		return TS_REASON_JPEG_FIELDS;
-	/* Messages that the real library would have passed to the caller while decoding must
-	 * not be missing: only the library's own emit_message counts warnings reliably. */
-	if (cinfo->progress || decoder->own_markers || err->trace_level != 0 ||
-		!ts_jpeg_inside(decoder->library, (const void *)(uintptr_t)err->emit_message))
-		return TS_REASON_JPEG_CALLBACKS;
-	if (decoder->saves_markers && decoder->library->has_multiple_scans(decoder->cinfo))
-		return TS_REASON_JPEG_CALLBACKS; /* markers may stand between the scans */
-	if (err->num_warnings != 0)
-		return TS_REASON_JPEG_WARNING;
-	if (decoder->stream.broken || decoder->stream.position == 0)
-		return TS_REASON_JPEG_SOURCE;
-	if ((uint64_t)cinfo->image_width * cinfo->image_height < SMALL_PIXELS)
-		return TS_REASON_JPEG_SMALL;
-	return TS_REASON_COUNT;
-}
-
-/* The real library from here on; false = suspended. */
-static int start_plain(struct ts_decoder *decoder)
-{
-	struct ts_jpeg_decompress *cinfo = decoder->cinfo;
-	decoder->phase = TS_DECODER_PLAIN;
-	if (!ts_stream_owes(&decoder->stream))
-		return decoder->library->start_decompress(cinfo);
-	ts_stream_enter(&decoder->stream, cinfo);
-	int started = decoder->library->start_decompress(cinfo);
-	ts_stream_leave(&decoder->stream, cinfo);
-	return started;
-}
-
-/* The real library, observed: its rows are published or compared. */
-static int start_observed(struct ts_decoder *decoder)
-{
-	struct ts_jpeg_decompress *cinfo = decoder->cinfo;
-	ts_stream_enter(&decoder->stream, cinfo);
-	uint64_t ticks = ts_ticks();
-	int started = decoder->library->start_decompress(cinfo);
-	decoder->ticks_inside += ts_ticks() - ticks;
-	ts_stream_leave(&decoder->stream, cinfo);
-	/* No rows yet, but several scans are decoded by now, with what warnings there are. */
-	if (decoder->phase == TS_DECODER_CAPTURE)
-		ts_capture_rows(decoder, NULL, 0, 0, 0);
-	if (started)
-		decoder->progress = ts_decoder_progress(decoder);
-	return started;
-}
-
-static int start_matching(struct ts_decoder *decoder)
-{
-	enum ts_reason reason;
-	ts_stream_look(&decoder->stream, decoder->cinfo);
-	if (ts_decoder_is_foreign(decoder))
-		return start_plain(decoder);
-	switch (ts_serve_match(decoder, &reason)) {
-	case TS_MATCH_SAME:
-		ts_serve_begin(decoder);
-		return 1;
-	case TS_MATCH_MORE:
-		return 0;
-	default:
-		ts_decoder_pass(decoder, reason);
-		ts_decoder_end_lease(decoder);
-		return start_plain(decoder);
-	}
-}
-
-static int start_with_record(struct ts_decoder *decoder, const struct ts_lease *lease)
-{
-	decoder->lease = *lease;
-	decoder->trailer = ts_pixels_trailer(
-		lease->data, lease->bytes, decoder->height, decoder->row_bytes);
-	if (!decoder->trailer) {
-		ts_decoder_end_lease(decoder);
-		ts_decoder_pass(decoder, TS_REASON_STORE_DAMAGED);
-		return start_plain(decoder);
-	}
-	if (ts_session_verify_this_hit()) {
-		decoder->phase = TS_DECODER_VERIFY;
-		decoder->differs = false;
-		ts_stream_guard(&decoder->stream, ts_stream_seen(&decoder->stream));
-		ts_stream_record(&decoder->stream);
-		return start_observed(decoder);
-	}
-	decoder->phase = TS_DECODER_MATCHING;
-	return start_matching(decoder);
-}
-
-static enum ts_reason reason_of_error(int error)
-{
-	switch (error) {
-	case -E2BIG:
-		return TS_REASON_TOO_LARGE;
-	case -EBUSY:
-		return TS_REASON_NO_LEASE;
-	case -ESTALE:
-		return TS_REASON_TIMEOUT;
-	default:
-		return TS_REASON_NO_SEGMENT;
-	}
-}
-
-static int start_sharing(struct ts_decoder *decoder, const struct ts_session *session)
-{
-	struct ts_stream *stream = &decoder->stream;
-	uint64_t seen = ts_stream_seen(stream);
-	uint64_t prefix =
-		seen < PREFIX_BYTES ? seen : ts_max_u64(PREFIX_BYTES, stream->position);
-	struct ts_key key = ts_decoder_key(decoder, ts_stream_digest(stream, prefix));
-	struct ts_take take;
-	decoder->store = session->store;
-	decoder->serial = ts_identity_serial();
-	ts_store_take(session->store, &key, session->dataset, TS_KIND_PIXELS, &take);
-	if (take.verdict == TS_BUSY)
-		ts_store_wait(session->store, &key,
-			ts_session_deadline_ns(
-				TS_KIND_PIXELS, decoder->height * decoder->row_bytes),
-			&take);
-	if (take.verdict == TS_HIT)
-		return start_with_record(decoder, &take.lease);
-	if (take.verdict == TS_CLAIM) {
-		decoder->claim = take.claim;
-		int r = ts_capture_begin(decoder);
-		if (r == 0)
-			return start_observed(decoder);
-		take.reason = reason_of_error(r);
-	}
-	ts_decoder_pass(decoder, take.reason);
-	return start_plain(decoder);
-}
-
-int ts_jpeg_start_decompress(struct ts_jpeg_decompress *cinfo, const void *caller)
-{
-	struct ts_decoder *decoder = followed(cinfo, caller);
-	if (!decoder)
-		return REAL_OF(cinfo, caller)->start_decompress(cinfo);
-	if (decoder->phase == TS_DECODER_MATCHING)
-		return start_matching(decoder);
-	if (decoder->phase == TS_DECODER_CAPTURE || decoder->phase == TS_DECODER_VERIFY)
-		return start_observed(decoder);
-	if (decoder->phase == TS_DECODER_PLAIN)
-		return start_plain(decoder);
-	if (decoder->phase != TS_DECODER_HEADER || cinfo->global_state != TS_JPEG_READY) {
-		ts_decoder_reset(decoder);
-		return decoder->library->start_decompress(cinfo);
-	}
-
-	ts_stream_look(&decoder->stream, cinfo);
-	enum ts_reason reason = objection(decoder);
-	const struct ts_session *session = NULL;
-	if (reason == TS_REASON_COUNT)
-		session = ts_session_enter(&reason);
-	if (!session) {
-		ts_decoder_pass(decoder, reason);
-		return start_plain(decoder);
-	}
-	decoder->library->calc_output_dimensions(cinfo);
-	decoder->height = cinfo->output_height;
-	decoder->row_bytes = (uint64_t)cinfo->output_width * (unsigned)cinfo->output_components;
-	return start_sharing(decoder, session);
-}
-
-/* ---- back to the real library ----------------------------------------------------------- */
-
-/*
- * A call that only the real library can answer: let it decode from the beginning, read the
- * rows again that were served, and go on with it.  False where its source suspends, which
- * cannot be: all of the stream was seen.
- */
-static bool hand_back(struct ts_decoder *decoder, enum ts_reason reason)
-{
-	struct ts_jpeg_decompress *cinfo = decoder->cinfo;
-	unsigned served = cinfo->output_scanline;
-	ts_decoder_pass(decoder, reason);
-	ts_stream_look(&decoder->stream, cinfo);
-	ts_decoder_end_lease(decoder);
-	cinfo->global_state = TS_JPEG_READY;
-	ts_decoder_set_progress(decoder, &decoder->progress);
-	if (!start_plain(decoder))
-		return false;
-	uint8_t *row = served ? malloc(decoder->row_bytes ? decoder->row_bytes : 1) : NULL;
-	if (served && !row)
-		return false;
-	ts_stream_enter(&decoder->stream, cinfo);
-	while (cinfo->output_scanline < served &&
-		decoder->library->read_scanlines(cinfo, &row, 1) == 1)
-		continue;
-	ts_stream_leave(&decoder->stream, cinfo);
-	free(row);
-	return cinfo->output_scanline == served;
-}
-
-/* The caller does not wait for the rest of the stream: the library starts where it is. */
-static void end_matching(struct ts_decoder *decoder)
-{
-	ts_decoder_pass(decoder, TS_REASON_JPEG_CALLS);
-	ts_decoder_end_lease(decoder);
-	(void)start_plain(decoder);
-}
-
-/* Whether @decoder has to be handed back before any other call on its object. */
-static void hand_back_if_served(struct ts_decoder *decoder)
-{
-	if (decoder && decoder->phase == TS_DECODER_SERVED)
-		(void)hand_back(decoder, TS_REASON_JPEG_CALLS);
-	else if (decoder && decoder->phase == TS_DECODER_MATCHING)
-		end_matching(decoder);
-}
-
-/* Around a call of the library that may read: it has to see first what was kept. */
-static bool show_owed(struct ts_decoder *decoder)
-{
-	if (!decoder || !ts_stream_owes(&decoder->stream))
-		return false;
-	ts_stream_enter(&decoder->stream, decoder->cinfo);
-	return true;
-}
-
-static void hide_owed(struct ts_decoder *decoder, bool shown)
-{
-	if (shown)
-		ts_stream_leave(&decoder->stream, decoder->cinfo);
-}
-
-/* The caller is about to read or move data in a way that is not followed. */
-static void let_go(struct ts_decoder *decoder)
-{
-	if (!decoder)
-		return;
-	hand_back_if_served(decoder);
-	if (decoder->phase == TS_DECODER_CAPTURE || decoder->phase == TS_DECODER_VERIFY) {
-		ts_decoder_pass(decoder, TS_REASON_JPEG_CALLS);
-		ts_decoder_reset(decoder);
-		decoder->phase = TS_DECODER_PLAIN;
-	}
-}
-
-/* ---- rows ------------------------------------------------------------------------------- */
-
-static unsigned read_observed(struct ts_decoder *decoder, uint8_t **rows, unsigned max_rows)
-{
-	struct ts_jpeg_decompress *cinfo = decoder->cinfo;
-	unsigned first = cinfo->output_scanline;
-	ts_stream_enter(&decoder->stream, cinfo);
-	uint64_t ticks = ts_ticks();
-	unsigned count = decoder->library->read_scanlines(cinfo, rows, max_rows);
-	decoder->ticks_inside += ts_ticks() - ticks;
-	ts_stream_leave(&decoder->stream, cinfo);
-	if (decoder->phase == TS_DECODER_CAPTURE)
-		ts_capture_rows(decoder, rows, first, count, max_rows);
-	else if (decoder->phase == TS_DECODER_VERIFY)
-		ts_verify_rows(decoder, rows, first, count);
-	return count;
-}
-
-static unsigned read_plain(struct ts_decoder *decoder, uint8_t **rows, unsigned max_rows)
-{
-	bool shown = show_owed(decoder);
-	unsigned count = decoder->library->read_scanlines(decoder->cinfo, rows, max_rows);
-	hide_owed(decoder, shown);
-	return count;
-}
-
-unsigned ts_jpeg_read_scanlines(
-	struct ts_jpeg_decompress *cinfo, uint8_t **rows, unsigned max_rows, const void *caller)
-{
-	struct ts_decoder *decoder = followed(cinfo, caller);
-	if (TS_UNLIKELY(!decoder))
-		return REAL_OF(cinfo, caller)->read_scanlines(cinfo, rows, max_rows);
-	if (decoder->phase == TS_DECODER_SERVED && cinfo->output_scanline < decoder->height) {
-		int count = ts_decoder_is_foreign(decoder)
-				    ? -EAGAIN
-				    : ts_serve_rows(decoder, rows, max_rows);
-		if (TS_LIKELY(count >= 0))
-			return (unsigned)count;
-		if (!hand_back(decoder, TS_REASON_JPEG_CALLS))
-			return 0;
-	}
-	if (decoder->phase == TS_DECODER_CAPTURE || decoder->phase == TS_DECODER_VERIFY)
-		return read_observed(decoder, rows, max_rows);
-	if (TS_UNLIKELY(decoder->phase == TS_DECODER_MATCHING))
-		end_matching(decoder);
-	return read_plain(decoder, rows, max_rows);
-}
-
-unsigned ts_jpeg_skip_scanlines(
-	struct ts_jpeg_decompress *cinfo, unsigned rows, const void *caller)
-{
-	struct ts_decoder *decoder = followed(cinfo, caller);
-	let_go(decoder);
-	const struct ts_jpeg_library *library = REAL_OF(cinfo, caller);
-	bool shown = show_owed(decoder);
-	unsigned skipped = library->skip_scanlines ? library->skip_scanlines(cinfo, rows) : 0;
-	hide_owed(decoder, shown);
-	return skipped;
-}
-
-void ts_jpeg_crop_scanline(
-	struct ts_jpeg_decompress *cinfo, unsigned *offset, unsigned *width, const void *caller)
-{
-	let_go(followed(cinfo, caller));
-	const struct ts_jpeg_library *library = REAL_OF(cinfo, caller);
-	if (library->crop_scanline)
-		library->crop_scanline(cinfo, offset, width);
-}
-
-unsigned ts_jpeg_read_raw_data(
-	struct ts_jpeg_decompress *cinfo, void *planes, unsigned max_rows, const void *caller)
-{
-	struct ts_decoder *decoder = followed(cinfo, caller);
-	let_go(decoder);
-	bool shown = show_owed(decoder);
-	unsigned count = REAL_OF(cinfo, caller)->read_raw_data(cinfo, planes, max_rows);
-	hide_owed(decoder, shown);
-	return count;
-}
-
-void *ts_jpeg_read_coefficients(struct ts_jpeg_decompress *cinfo, const void *caller)
-{
-	struct ts_decoder *decoder = followed(cinfo, caller);
-	if (decoder)
-		ts_decoder_pass(decoder, TS_REASON_JPEG_COEFFICIENTS);
-	let_go(decoder);
-	bool shown = show_owed(decoder);
-	void *coefficients = REAL_OF(cinfo, caller)->read_coefficients(cinfo);
-	hide_owed(decoder, shown);
-	return coefficients;
-}
-
-int ts_jpeg_consume_input(struct ts_jpeg_decompress *cinfo, const void *caller)
-{
-	struct ts_decoder *decoder = followed(cinfo, caller);
-	let_go(decoder);
-	if (decoder && decoder->phase == TS_DECODER_HEADER)
-		decoder->stream.broken = true;
-	bool shown = show_owed(decoder);
-	int result = REAL_OF(cinfo, caller)->consume_input(cinfo);
-	hide_owed(decoder, shown);
-	return result;
-}
-
-int ts_jpeg_input_complete(struct ts_jpeg_decompress *cinfo, const void *caller)
-{
-	hand_back_if_served(followed(cinfo, caller));
-	return REAL_OF(cinfo, caller)->input_complete(cinfo);
-}
-
-/* ---- end -------------------------------------------------------------------------------- */
-
-static int finish_observed(struct ts_decoder *decoder)
-{
-	struct ts_jpeg_decompress *cinfo = decoder->cinfo;
-	ts_stream_enter(&decoder->stream, cinfo);
-	uint64_t ticks = ts_ticks();
-	int finished = decoder->library->finish_decompress(cinfo);
-	decoder->ticks_inside += ts_ticks() - ticks;
-	ts_stream_leave(&decoder->stream, cinfo);
-	if (!finished)
-		return finished; /* suspended before the end marker: the caller may try again */
-	if (decoder->phase == TS_DECODER_CAPTURE)
-		ts_capture_finish(decoder);
-	else if (decoder->phase == TS_DECODER_VERIFY)
-		ts_verify_finish(decoder);
-	return finished;
-}
-
-static int finish_plain(struct ts_decoder *decoder)
-{
-	struct ts_jpeg_decompress *cinfo = decoder->cinfo;
-	uint64_t bytes = cinfo->output_height * (uint64_t)cinfo->output_width *
-			 (unsigned)cinfo->output_components;
-	bool shown = show_owed(decoder);
-	int finished = decoder->library->finish_decompress(cinfo);
-	hide_owed(decoder, shown);
-	if (finished && decoder->phase == TS_DECODER_PLAIN)
-		ts_session_count_produced(TS_KIND_PIXELS, bytes, 0);
-	return finished;
-}
-
-int ts_jpeg_finish_decompress(struct ts_jpeg_decompress *cinfo, const void *caller)
-{
-	struct ts_decoder *decoder = followed(cinfo, caller);
-	if (!decoder)
-		return REAL_OF(cinfo, caller)->finish_decompress(cinfo);
-	int finished;
-	if (decoder->phase == TS_DECODER_SERVED) {
-		/* The library's own complaint, which it makes before touching anything. */
-		if (cinfo->output_scanline < cinfo->output_height)
-			return decoder->library->finish_decompress(cinfo);
-		if (ts_decoder_is_foreign(decoder)) {
-			finished = hand_back(decoder, TS_REASON_JPEG_CALLS)
-					   ? finish_plain(decoder)
-					   : 0;
-		} else {
-			ts_stream_look(&decoder->stream, cinfo);
-			ts_serve_finish(decoder);
-			finished = 1;
-		}
-	} else if (decoder->phase == TS_DECODER_CAPTURE ||
-		   decoder->phase == TS_DECODER_VERIFY) {
-		finished = finish_observed(decoder);
-	} else {
-		finished = finish_plain(decoder);
-	}
-	if (finished)
-		ts_decoder_reset(decoder);
-	return finished;
+	TS_REAL_OF(cinfo, caller)->set_marker_processor(cinfo, code, routine);
 }
