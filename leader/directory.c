@@ -118,7 +118,7 @@ static bool is_stale(
 		return true;
 	*ret_age = ts_segment_state(word) == TS_SEGMENT_OPEN
 			   ? UINT64_MAX
-			   : ts_load_relaxed(&store->segments[index].sealed_at);
+			   : ts_load_relaxed(&store->segments[index].written_at);
 	return false;
 }
 

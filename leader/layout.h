@@ -63,10 +63,10 @@
  * a process not proven dead may still write or read are never reused.
  *
  * With more members than segments every one would be OPEN and late comers could never
- * publish.  Who finds none may seal another's OPEN segment that nobody pins (OPEN -> SEALED
- * by a CAS from the exact word) and reclaim it like any other.  A producer therefore pins
- * before it allocates and looks again (D1): the segment must still be OPEN and its own.
- * Its window stays writable until it looks; it writes only under a pin.
+ * publish.  Whose turn it is by age is reclaimed whether it is SEALED or another's OPEN that
+ * nobody pins: that one is sealed first (OPEN -> SEALED by a CAS from the exact word).  A
+ * producer therefore pins before it allocates and looks again (D1): the segment must still be
+ * OPEN and its own.  What it had mapped writable may stay so; it writes only under a pin.
  *
  * ---- Lease word: what is being read ------------------------------------------------------
  *
@@ -110,6 +110,7 @@
 #define TS_LEASES      8u    /* per member: one cache line */
 #define TS_SEGMENT_MAX 512u
 #define TS_WAYS        8u /* entries of a set: two cache lines */
+#define TS_HUGE_BYTES  (UINT64_C(2) << 20)
 
 /* Lock bytes lie beyond any possible size, where no read or write can meet them. */
 #define TS_LOCK_BASE (INT64_C(1) << 60)
@@ -148,9 +149,10 @@ static_assert(offsetof(struct ts_member, lease) == 64, "lease line of its own");
 /** One segment's control words; a line of its own, for its owner writes it. */
 struct ts_segment {
 	_Atomic uint64_t word;
-	_Atomic uint64_t sealed_at; /* value of the seal clock: smallest = oldest; a hint */
+	_Atomic uint64_t
+		written_at; /* seal clock of the last record: smallest = oldest; a hint */
 	_Atomic uint32_t allocated; /* pages exist (posix_fallocate succeeded); never undone */
-	uint32_t reserved0;
+	_Atomic uint32_t huge; /* so many times TS_HUGE_BYTES at its start are huge pages */
 	_Atomic uint64_t used; /* bytes bump-allocated in this generation; for statistics */
 	uint64_t reserved[4];
 };
@@ -192,7 +194,8 @@ struct ts_ring_header {
 	uint64_t members_at;      /* all offsets from the start of the object */
 	uint64_t segments_at;
 	uint64_t directory_at;
-	uint64_t data_at; /* page aligned: here the read-only part begins */
+	uint64_t data_at; /* here the read-only part begins; huge page aligned, page aligned
+			   * where segments are smaller than that */
 	uint64_t segment_bytes;
 	uint32_t member_count;
 	uint32_t segment_count;

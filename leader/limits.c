@@ -15,6 +15,9 @@
 #define ADDRESS_SPACE_PERCENT 5u
 #define GROWTH_PERCENT        85u
 
+/* A machine without room is asked again after this. */
+#define GROWTH_PAUSE_NS UINT64_C(100000000)
+
 /* One entry of 16 bytes for every KiB of the ring, so that ghosts outnumber the records. */
 #define DIRECTORY_SHARE 64u
 #define DIRECTORY_MIN   (1 * MIB)
@@ -23,6 +26,9 @@
 /* Fewer could not hold a writer, a reader and something to reclaim at the same time. */
 #define SEGMENTS_MIN 4u
 
+/* From here on larger segments serve better than more of them. */
+#define SEGMENTS_MANY 256u
+
 static uint64_t percent(uint64_t value, uint32_t share)
 {
 	return value / 100 * share + value % 100 * share / 100;
@@ -30,9 +36,9 @@ static uint64_t percent(uint64_t value, uint32_t share)
 
 /*
  * A record fits in one segment, every member that produces owns one, and a reader that
- * stops costs one.  So: 16 MiB, which holds a picture of 4 million pixels, in as many
- * segments as there may be; smaller while there would be fewer than 32, larger only where
- * there would be more than the directory can name.
+ * stops costs one.  So: 16 MiB, which holds a picture of 4 million pixels; smaller while there
+ * would be fewer than 32 segments, larger, for larger pictures, where there would be more than
+ * 256, up to what a telephone's camera makes (64 MiB: 16 to 22 million pixels).
  */
 static uint64_t segment_bytes_for(uint64_t ring)
 {
@@ -42,7 +48,7 @@ static uint64_t segment_bytes_for(uint64_t ring)
 		return 1 * MIB;
 	while (bytes > 4 * MIB && ring / bytes < 32)
 		bytes /= 2;
-	while (bytes < 64 * MIB && ring / bytes > TS_SEGMENT_MAX)
+	while (bytes < 64 * MIB && ring / bytes >= SEGMENTS_MANY)
 		bytes *= 2;
 	return bytes;
 }
@@ -56,7 +62,9 @@ void ts_limits_offsets(struct ts_shape *shape)
 	shape->directory_at = ts_align_up(
 		shape->segments_at + shape->segment_count * sizeof(struct ts_segment),
 		TS_PAGE_BYTES);
-	shape->data_at = ts_align_up(shape->directory_at + sets, TS_PAGE_BYTES);
+	shape->control_bytes = ts_align_up(shape->directory_at + sets, TS_PAGE_BYTES);
+	shape->data_at = ts_align_up(shape->control_bytes,
+		shape->segment_bytes < TS_HUGE_BYTES ? TS_PAGE_BYTES : TS_HUGE_BYTES);
 	shape->total_bytes = shape->data_at + shape->segment_count * shape->segment_bytes;
 }
 
@@ -237,16 +245,22 @@ uint64_t ts_limits_machine(int fd, uint64_t allocated)
 
 bool ts_limits_may_grow(struct ts_store *store)
 {
-	int fd = ts_object_fd(&store->ring, NULL);
-	uint64_t allocated = store->shape.data_at;
+	uint64_t allocated = store->shape.data_at, now = ts_now_ns();
 
-	if (fd < 0)
-		return false;
 	/* Counted afresh: a counter would be wrong for ever after a crash between two steps. */
 	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
 		if (ts_load_relaxed(&store->segments[i].allocated))
 			allocated += store->shape.segment_bytes;
 	}
+	/* The usual case is a complete ring, and asking the machine takes dozens of files. */
+	if (allocated == store->shape.total_bytes || now < ts_load_relaxed(&store->grow_at))
+		return false;
+	int fd = ts_object_fd(&store->ring, NULL);
+	if (fd < 0)
+		return false;
 	uint64_t limit = percent(ts_limits_machine(fd, allocated), GROWTH_PERCENT);
-	return allocated + store->shape.segment_bytes <= limit;
+	bool may = allocated + store->shape.segment_bytes <= limit;
+	if (!may)
+		ts_store_relaxed(&store->grow_at, now + GROWTH_PAUSE_NS);
+	return may;
 }

@@ -103,7 +103,6 @@ int ts_ring_map(struct ts_store *store)
 {
 	const struct ts_shape *shape = &store->shape;
 	int fd = ts_load_relaxed(&store->ring.fd);
-	uint64_t bytes = shape->total_bytes - shape->data_at;
 	char *control = mmap(NULL, shape->data_at, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (control == MAP_FAILED)
@@ -112,15 +111,12 @@ int ts_ring_map(struct ts_store *store)
 	store->members = (struct ts_member *)(control + shape->members_at);
 	store->segments = (struct ts_segment *)(control + shape->segments_at);
 	store->entries = (struct ts_entry *)(control + shape->directory_at);
-	void *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)shape->data_at);
-	if (data == MAP_FAILED) {
+	store->data = ts_pages_map(fd, shape);
+	if (!store->data) {
 		ts_ring_unmap(store);
 		return -ENOMEM;
 	}
-	store->data = data;
-	/* The ring is no part of a crashed host's story, and large. */
 	madvise(control, shape->data_at, MADV_DONTDUMP);
-	madvise(data, bytes, MADV_DONTDUMP);
 	return 0;
 }
 
@@ -130,8 +126,8 @@ int ts_ring_make(struct ts_store *store, uint64_t wanted)
 	int r = ts_limits_shape(ts_min_u64(wanted, limit), &store->shape);
 
 	if (r == 0)
-		r = ts_object_make(&store->ring, store->shape.total_bytes, store->shape.data_at,
-			fill_ring, store);
+		r = ts_object_make(&store->ring, store->shape.total_bytes,
+			store->shape.control_bytes, fill_ring, store);
 	if (r < 0)
 		return r;
 	r = ts_ring_map(store);

@@ -4,13 +4,6 @@
 #include "leader/words.h"
 #include "shim/sys.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14; not in older headers */
-#endif
-
 /* ---- windows ------------------------------------------------------------------------------
  */
 
@@ -18,36 +11,13 @@
  * A window is the segment's place in the read-only mapping of all segments, made writable
  * for as long as it is OPEN.  A second, writable mapping would have to be filled with pages
  * for each segment (1.3 ms for 16 MiB, and 0.7 ms to empty it); changing the protection
- * keeps those that are there (0.4 ms each way).
+ * keeps those that are there (0.4 ms each way, 0.01 ms where they are huge).
  */
-static unsigned char *segment_at(const struct ts_store *store, uint32_t segment)
-{
-	return (unsigned char *)store->data + segment * store->shape.segment_bytes;
-}
-
 static void window_close(struct ts_store *store, struct ts_window *window)
 {
 	if (window->map)
-		(void)mprotect(window->map, store->shape.segment_bytes, PROT_READ);
+		ts_pages_close(store, window->map);
 	window->map = NULL;
-}
-
-static int window_map(struct ts_store *store, struct ts_window *window, uint32_t segment)
-{
-	uint64_t bytes = store->shape.segment_bytes;
-	unsigned char *map = segment_at(store, segment);
-	uint64_t seen = UINT64_C(1) << segment % 64;
-
-	if (mprotect(map, bytes, PROT_READ | PROT_WRITE) < 0)
-		return -ENOMEM;
-	/* All pages in one go, the first time: cheaper than a fault for each.  Kernels before
-	 * 5.14 say EINVAL and fault. */
-	if (!(ts_load_relaxed(&store->populated[segment / 64]) & seen)) {
-		(void)madvise(map, bytes, MADV_POPULATE_WRITE);
-		ts_or_relaxed(&store->populated[segment / 64], seen);
-	}
-	window->map = map;
-	return 0;
 }
 
 void ts_segment_forget_windows(struct ts_store *store)
@@ -59,8 +29,16 @@ void ts_segment_forget_windows(struct ts_store *store)
 		ts_store_relaxed(&window->busy, 0);
 	}
 	/* A fork child has the mappings, but none of their pages. */
-	for (uint32_t i = 0; i < TS_ARRAY_SIZE(store->populated); i++)
-		ts_store_relaxed(&store->populated[i], 0);
+	ts_pages_forget(store);
+}
+
+/* ---- age ----------------------------------------------------------------------------------
+ */
+
+void ts_segment_touch(struct ts_store *store, uint32_t segment)
+{
+	ts_store_relaxed(&store->segments[segment].written_at,
+		ts_load_relaxed(&store->header->seal_clock));
 }
 
 /* ---- sealing ------------------------------------------------------------------------------
@@ -73,7 +51,7 @@ static void seal_word(struct ts_store *store, uint32_t index, uint32_t generatio
 	uint64_t open = ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, generation);
 
 	ts_store_relaxed(
-		&segment->sealed_at, ts_add_relaxed(&store->header->seal_clock, 1) + 1);
+		&segment->written_at, ts_add_relaxed(&store->header->seal_clock, 1) + 1);
 	/* R2: the last write before SEALED; pairs with A2 in drain(). */
 	ts_cas(&segment->word, &open, ts_segment_pack(TS_SEGMENT_SEALED, 0, generation));
 }
@@ -98,7 +76,7 @@ void ts_segment_clean(struct ts_store *store, uint32_t member)
 			(state != TS_SEGMENT_OPEN && state != TS_SEGMENT_DRAIN))
 			continue;
 		if (state == TS_SEGMENT_OPEN)
-			ts_store_relaxed(&segment->sealed_at,
+			ts_store_relaxed(&segment->written_at,
 				ts_add_relaxed(&store->header->seal_clock, 1) + 1);
 		ts_cas(&segment->word, &word,
 			ts_segment_pack(TS_SEGMENT_SEALED, 0, ts_segment_generation(word)));
@@ -151,11 +129,6 @@ static int drain(struct ts_store *store, uint32_t index, uint64_t sealed)
 	return pinned ? -EBUSY : 0;
 }
 
-static bool is_allocated(struct ts_store *store, uint32_t index)
-{
-	return ts_load_acquire(&store->segments[index].allocated) != 0;
-}
-
 /* FREE -> OPEN(me) of a segment with or without memory. Returns its index or -ENOENT. */
 static int open_free(struct ts_store *store, bool allocated, uint32_t *ret_generation)
 {
@@ -163,13 +136,16 @@ static int open_free(struct ts_store *store, bool allocated, uint32_t *ret_gener
 		struct ts_segment *segment = &store->segments[i];
 		uint64_t word = ts_load_acquire(&segment->word);
 		if (ts_segment_state(word) != TS_SEGMENT_FREE ||
-			is_allocated(store, i) != allocated)
+			ts_pages_exist(store, i) != allocated)
 			continue;
 		uint32_t generation = ts_segment_generation(word);
 		uint64_t open =
 			ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, generation);
 		if (!ts_cas(&segment->word, &word, open))
 			continue;
+		/* At once: with the age of its last generation it would be taken away again. */
+		ts_segment_touch(store, i);
+		ts_store_relaxed(&segment->used, 0);
 		TS_KILLPOINT(segment_open);
 		*ret_generation = generation;
 		return (int)i;
@@ -177,16 +153,28 @@ static int open_free(struct ts_store *store, bool allocated, uint32_t *ret_gener
 	return -ENOENT;
 }
 
-/* The oldest SEALED segment sealed after @after, or -ENOENT; ties go by index. */
-static int oldest_sealed(struct ts_store *store, uint64_t after_time, int after_index)
+/*
+ * Whether @word lets us have segment @index: it is SEALED, or another member's OPEN one:
+ * a member that stopped producing would keep its segment for ever.
+ */
+static bool is_candidate(struct ts_store *store, uint32_t index, uint64_t word)
+{
+	if (!ts_pages_exist(store, index))
+		return false;
+	return ts_segment_state(word) == TS_SEGMENT_SEALED ||
+	       (ts_segment_state(word) == TS_SEGMENT_OPEN &&
+		       ts_segment_owner(word) != (uint32_t)store->member);
+}
+
+/* The candidate next in age after @after, or -ENOENT; ties go by index. */
+static int next_oldest(struct ts_store *store, uint64_t after_time, int after_index)
 {
 	uint64_t best_time = 0;
 	int best = -ENOENT;
 
 	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
-		uint64_t time = ts_load_relaxed(&store->segments[i].sealed_at);
-		uint64_t word = ts_load_acquire(&store->segments[i].word);
-		if (ts_segment_state(word) != TS_SEGMENT_SEALED || !is_allocated(store, i))
+		uint64_t time = ts_load_relaxed(&store->segments[i].written_at);
+		if (!is_candidate(store, i, ts_load_acquire(&store->segments[i].word)))
 			continue;
 		if (time < after_time || (time == after_time && (int)i <= after_index))
 			continue;
@@ -198,55 +186,43 @@ static int oldest_sealed(struct ts_store *store, uint64_t after_time, int after_
 	return best;
 }
 
-/* Free the oldest segment that nobody pins; every segment is tried once at most. */
+/*
+ * Make the candidate @index FREE.  One that is OPEN is sealed in its owner's name first; the
+ * owner notices before it writes again (claims.c, hold_room).
+ */
+static int take(struct ts_store *store, uint32_t index)
+{
+	struct ts_segment *segment = &store->segments[index];
+	uint64_t word = ts_load_acquire(&segment->word);
+	uint64_t sealed = ts_segment_pack(TS_SEGMENT_SEALED, 0, ts_segment_generation(word));
+
+	if (!is_candidate(store, index, word))
+		return -EBUSY;
+	if (ts_segment_state(word) == TS_SEGMENT_OPEN) {
+		if (is_pinned(store, index, ts_segment_generation(word)) ||
+			!ts_cas(&segment->word, &word, sealed))
+			return -EBUSY;
+		TS_KILLPOINT(segment_taken);
+	}
+	return drain(store, index, sealed);
+}
+
+/* Free the segment that nobody pins and nobody has written to for longest. */
 static int reclaim(struct ts_store *store)
 {
 	uint64_t time = 0;
 	int index = -1;
 
+	/* Every segment is tried once at most. */
 	for (uint32_t tries = 0; tries < store->shape.segment_count; tries++) {
-		index = oldest_sealed(store, time, index);
+		index = next_oldest(store, time, index);
 		if (index < 0)
 			return -ENOSPC;
-		time = ts_load_relaxed(&store->segments[index].sealed_at);
-		uint64_t word = ts_load_acquire(&store->segments[index].word);
-		if (ts_segment_state(word) == TS_SEGMENT_SEALED &&
-			drain(store, (uint32_t)index, word) == 0)
+		time = ts_load_relaxed(&store->segments[index].written_at);
+		if (take(store, (uint32_t)index) == 0)
 			return 0;
 	}
 	return -ENOSPC;
-}
-
-/*
- * Take the fullest segment that another member has OPEN but is not writing into: members that
- * stopped producing would keep theirs for ever.  It is sealed in its owner's name and then
- * reclaimed like any other; the owner notices before it writes again (claims.c, hold_room).
- */
-static int take_idle(struct ts_store *store)
-{
-	uint64_t best_used = 0, best_word = 0;
-	uint32_t best = 0;
-
-	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
-		uint64_t word = ts_load_acquire(&store->segments[i].word);
-		uint64_t used = ts_load_relaxed(&store->segments[i].used);
-		if (ts_segment_state(word) != TS_SEGMENT_OPEN || used <= best_used ||
-			ts_segment_owner(word) == (uint32_t)store->member ||
-			!is_allocated(store, i) ||
-			is_pinned(store, i, ts_segment_generation(word)))
-			continue;
-		best = i;
-		best_used = used;
-		best_word = word;
-	}
-	if (best_used == 0)
-		return -ENOSPC;
-	uint64_t sealed =
-		ts_segment_pack(TS_SEGMENT_SEALED, 0, ts_segment_generation(best_word));
-	if (!ts_cas(&store->segments[best].word, &best_word, sealed))
-		return -EAGAIN;
-	TS_KILLPOINT(segment_taken);
-	return drain(store, best, sealed);
 }
 
 /* An OPEN segment that never got memory goes back the ordinary way; nobody can have a pin. */
@@ -261,25 +237,9 @@ static void free_unallocated(struct ts_store *store)
 {
 	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
 		uint64_t word = ts_load_acquire(&store->segments[i].word);
-		if (ts_segment_state(word) == TS_SEGMENT_SEALED && !is_allocated(store, i))
+		if (ts_segment_state(word) == TS_SEGMENT_SEALED && !ts_pages_exist(store, i))
 			drain(store, i, word);
 	}
-}
-
-/* Pages are allocated by who produces into them, so that its own cgroup is charged. */
-static int allocate(struct ts_store *store, int fd, uint32_t index)
-{
-	uint64_t bytes = store->shape.segment_bytes;
-
-	if (is_allocated(store, index))
-		return 0;
-	int r = ts_sys_fallocate(fd, store->shape.data_at + index * bytes, bytes);
-	if (r < 0)
-		return r;
-	ts_store_release(&store->segments[index].allocated, 1); /* R4, pairs with A4 */
-	ts_add_relaxed(&store->header->allocated_bytes, bytes);
-	TS_KILLPOINT(segment_allocated);
-	return 0;
 }
 
 /* ---- opening ------------------------------------------------------------------------------
@@ -296,7 +256,7 @@ static int find_segment(struct ts_store *store, bool may_grow, uint32_t *ret_gen
 			}
 			if (index >= 0)
 				return index;
-			if (reclaim(store) < 0 && take_idle(store) == -ENOSPC)
+			if (reclaim(store) < 0)
 				break;
 			/* It is FREE now, but not ours: somebody may be faster, hence `tries`.
 			 */
@@ -335,18 +295,17 @@ int ts_segment_open(struct ts_store *store, struct ts_window *window)
 		int index = find_segment(store, attempt == 0, &generation);
 		if (index < 0)
 			return index;
-		int r = allocate(store, fd, (uint32_t)index);
+		int r = ts_pages_allocate(store, fd, (uint32_t)index);
 		if (r < 0) {
 			give_back(store, (uint32_t)index, generation);
 			continue;
 		}
-		r = window_map(store, window, (uint32_t)index);
+		r = ts_pages_open(store, (uint32_t)index, &window->map);
 		if (r < 0) {
 			seal_word(store, (uint32_t)index, generation);
 			return r;
 		}
 		TS_KILLPOINT(segment_mapped);
-		ts_store_relaxed(&store->segments[index].used, 0);
 		window->segment = index;
 		window->generation = generation;
 		window->next = 0;

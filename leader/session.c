@@ -23,18 +23,12 @@ extern char **environ;
 #define DEADLINE_MIN_NS UINT64_C(20000000)
 #define DEADLINE_MAX_NS UINT64_C(2000000000)
 
-/* What cannot be counted in the ledger yet. */
-struct private_counts {
-	_Atomic uint64_t passed[TS_REASON_COUNT];
-	_Atomic uint64_t produced[TS_KIND_COUNT];
-};
-
 static struct ts_session session;
 static struct ts_session *_Atomic current; /* &session while it may be used */
 static _Atomic pid_t attaching;            /* the process one thread of which is at it, or 0 */
 static _Atomic uint64_t retry_at, retry_wait;
 static _Atomic uint32_t last_reason = TS_REASON_NO_STORE;
-static struct private_counts waiting;
+static struct ts_job_row waiting; /* what cannot be counted in the ledger yet */
 
 /* ---- joining ---------------------------------------------------------------------------- */
 
@@ -87,7 +81,7 @@ static void flush_waiting(struct ts_ledger *ledger)
 			ts_add_relaxed(&job->passed[i], passed);
 	}
 	for (uint32_t i = 0; i < TS_KIND_COUNT; i++) {
-		uint64_t produced = take_out(&waiting.produced[i]);
+		uint64_t produced = take_out(&waiting.kinds[i].produced);
 		if (produced == 0)
 			continue;
 		ts_add_relaxed(&dataset->kinds[i].produced, produced);
@@ -188,7 +182,7 @@ static const struct ts_session *start_again(enum ts_reason *ret_reason)
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
 		ts_store_relaxed(&waiting.passed[i], 0);
 	for (uint32_t i = 0; i < TS_KIND_COUNT; i++)
-		ts_store_relaxed(&waiting.produced[i], 0);
+		ts_store_relaxed(&waiting.kinds[i].produced, 0);
 	/* Whoever sees that we are settled sees that there is no session yet, too. */
 	ts_identity_settle();
 	if (!store)
@@ -276,7 +270,7 @@ void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produ
 {
 	struct ts_ledger *ledger = ledger_of_session();
 	if (!ledger) {
-		ts_add_relaxed(&waiting.produced[kind], 1);
+		ts_add_relaxed(&waiting.kinds[kind].produced, 1);
 		return;
 	}
 	struct ts_dataset_row *row = ts_ledger_dataset(ledger, session.dataset);
@@ -382,12 +376,24 @@ static struct ts_session *join_to_leave(void)
 	return &session;
 }
 
+/* Whether anything was counted that no ledger has. */
+static bool has_waiting(void)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
+		sum += ts_load_relaxed(&waiting.passed[i]);
+	for (uint32_t i = 0; i < TS_KIND_COUNT; i++)
+		sum += ts_load_relaxed(&waiting.kinds[i].produced);
+	return sum != 0;
+}
+
 static bool wants_summary(bool has_counts)
 {
 	const struct ts_config *config = ts_config();
 	if (!config->summary)
 		return false;
-	return config->summary_pid ? config->summary_pid == getpid() : has_counts;
+	/* What tsrun started may be a shell whose children are the jobs. */
+	return has_counts || config->summary_pid == getpid();
 }
 
 void ts_session_finish(void)
@@ -404,9 +410,9 @@ void ts_session_finish(void)
 	bool is_job = ts_identity_self() == ts_identity_job();
 	if (!joined && is_job)
 		joined = join_to_leave();
-	if (is_job && wants_summary(joined != NULL))
-		ts_summary_print(
-			joined ? ts_store_ledger(joined->store) : NULL, ts_identity_job());
+	if (is_job && wants_summary(joined || has_waiting()))
+		ts_summary_print(joined ? ts_store_ledger(joined->store) : NULL,
+			ts_identity_job(), &waiting);
 	ts_store_relaxed(&current, NULL);
 	/* Two jobs that leave at once must not wait for each other to take the ring along. */
 	if (joined && is_job)

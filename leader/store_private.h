@@ -36,6 +36,7 @@ struct ts_shape {
 	uint64_t segment_bytes;
 	uint32_t segment_count, set_count;
 	uint64_t members_at, segments_at, directory_at, data_at, total_bytes;
+	uint64_t control_bytes; /* what is used of what lies before data_at */
 };
 
 /** A private writable view of a segment this process has OPEN. */
@@ -69,6 +70,9 @@ struct ts_store {
 	struct ts_window windows[TS_WINDOWS];
 	_Atomic uint64_t
 		populated[TS_SEGMENT_MAX / 64]; /* whose pages this process has mapped */
+	_Atomic uint32_t no_huge;               /* the kernel gives us no huge pages */
+	_Atomic uint64_t grow_at;               /* ts_now_ns() of the next look for room */
+	_Atomic uint32_t huge_pause;            /* openings until huge pages are tried again */
 };
 
 /* ---- leader/object.c ----------------------------------------------------------------------
@@ -207,11 +211,39 @@ void ts_lease_pin(struct ts_store *store, uint32_t slot, uint32_t segment, uint3
 /** Clear the lease word @slot of ours and give it back. */
 void ts_lease_drop(struct ts_store *store, uint32_t slot);
 
+/* ---- leader/pages.c -----------------------------------------------------------------------
+ */
+
+/** Map all segments of the ring @fd, read-only, where huge pages fit. NULL: no address space.
+ */
+const unsigned char *ts_pages_map(int fd, const struct ts_shape *shape);
+
+/** Whether @segment has memory (A4), so that reading there cannot fault for want of space. */
+bool ts_pages_exist(const struct ts_store *store, uint32_t segment);
+
+/**
+ * Give @segment, which is OPEN and ours, memory: by whoever produces into it, so that its own
+ * cgroup is charged.  Errors: -ENOSPC and others of posix_fallocate(3).
+ */
+int ts_pages_allocate(struct ts_store *store, int fd, uint32_t segment);
+
+/** Make @segment, which is OPEN and ours and has memory, writable here. Errors: -ENOMEM. */
+int ts_pages_open(struct ts_store *store, uint32_t segment, unsigned char **ret_map);
+
+/** Make the segment at @map read-only again. */
+void ts_pages_close(const struct ts_store *store, unsigned char *map);
+
+/** In the child of a fork: nothing is mapped here yet. */
+void ts_pages_forget(struct ts_store *store);
+
 /* ---- leader/segments.c --------------------------------------------------------------------
  */
 
 /** Give @window, which the caller holds, a fresh OPEN segment. Errors: -ENOSPC, -EBADF... */
 int ts_segment_open(struct ts_store *store, struct ts_window *window);
+
+/** Note that something was written into @segment, which is OPEN and ours. */
+void ts_segment_touch(struct ts_store *store, uint32_t segment);
 
 /** Seal the segment of @window, which the caller holds; no-op without one. */
 void ts_segment_seal(struct ts_store *store, struct ts_window *window);
@@ -222,7 +254,7 @@ void ts_segment_seal(struct ts_store *store, struct ts_window *window);
  */
 void ts_segment_forget(struct ts_window *window);
 
-/** Whether the segment of @window still is OPEN and ours: see take_idle() in segments.c. */
+/** Whether the segment of @window still is OPEN and ours: see take() in segments.c. */
 bool ts_segment_is_mine(struct ts_store *store, const struct ts_window *window);
 
 /** Undo what a dead @member left in segment words; part of cleaning. */

@@ -7,8 +7,10 @@
 #include "shim/log.h"
 #include "shim/sys.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define BLOCK_BYTES 2048u
 #define REASONS_MAX 5 /* lines about what was not shared */
@@ -122,22 +124,21 @@ static void put_reasons(struct block *block, struct ts_job_row *row)
 	}
 }
 
-void ts_summary_print(struct ts_ledger *ledger, uint64_t id)
+void ts_summary_print(struct ts_ledger *ledger, uint64_t id, struct ts_job_row *alone)
 {
 	struct block block = {.length = 0};
-	bool any = false;
-	line(&block, "tsshim: what this job shared\n");
+	struct ts_job_row *row = alone;
+	line(&block, "tsshim: what %s (%d) shared\n", program_invocation_short_name,
+		(int)getpid());
+	size_t title = block.length;
 	for (uint32_t i = 0; ledger && i < TS_JOB_MAX; i++) {
-		struct ts_job_row *row = ts_ledger_job(ledger, i);
-		if (ts_load_relaxed(&row->id) != id)
-			continue;
-		any = true;
-		for (uint32_t kind = 0; kind < TS_KIND_COUNT; kind++)
-			put_kind(&block, &row->kinds[kind], kind_texts[kind]);
-		put_reasons(&block, row);
-		break;
+		if (ts_load_relaxed(&ts_ledger_job(ledger, i)->id) == id)
+			row = ts_ledger_job(ledger, i);
 	}
-	if (!any)
+	for (uint32_t kind = 0; kind < TS_KIND_COUNT; kind++)
+		put_kind(&block, &row->kinds[kind], kind_texts[kind]);
+	put_reasons(&block, row);
+	if (block.length == title)
 		line(&block, "  nothing: no call of this job could be shared\n");
 	(void)ts_sys_write(2, block.text, block.length);
 }

@@ -16,9 +16,9 @@ bool ts_summary_has_job(const char *group, uint64_t id);
 bool ts_summary_has_group(const char *group);
 
 /**
- * Print the block for job @id in one write.  @ledger may be NULL: nothing was shared.
- * Async-signal-safe.
+ * Print the block for job @id in one write.  @alone is what was counted outside @ledger, which
+ * may be NULL: what a job did without shared memory, and why.  Async-signal-safe.
  */
-void ts_summary_print(struct ts_ledger *ledger, uint64_t id);
+void ts_summary_print(struct ts_ledger *ledger, uint64_t id, struct ts_job_row *alone);
 
 #endif

@@ -45,7 +45,12 @@ static struct ts_attach_options options_for(uint64_t job, uint64_t ring_bytes)
 
 struct ts_store *fixture_attach(uint64_t job)
 {
-	struct ts_attach_options options = options_for(job, RING_BYTES);
+	return fixture_attach_sized(job, RING_BYTES);
+}
+
+struct ts_store *fixture_attach_sized(uint64_t job, uint64_t ring_bytes)
+{
+	struct ts_attach_options options = options_for(job, ring_bytes);
 	struct ts_store *store = NULL;
 	enum ts_reason reason = TS_REASON_COUNT;
 	int r = ts_store_attach(&options, &store, &reason);

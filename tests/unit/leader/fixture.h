@@ -28,6 +28,9 @@ void fixture_finish(void);
 /** Attach as a member of @job; fails the test when that fails. */
 struct ts_store *fixture_attach(uint64_t job);
 
+/** The same with a ring of another size, if it is the first to attach. */
+struct ts_store *fixture_attach_sized(uint64_t job, uint64_t ring_bytes);
+
 /** Attach and expect a failure; returns the error, and the reason. */
 int fixture_refused(uint64_t ring_bytes, enum ts_reason *ret_reason);
 

@@ -25,8 +25,9 @@ static const struct {
 	{256 * MIB, 8 * MIB},
 	{512 * MIB, 16 * MIB},
 	{2 * GIB, 16 * MIB},
-	{8 * GIB, 16 * MIB},
-	{16 * GIB, 32 * MIB},
+	{2 * GIB + MIB, 16 * MIB},
+	{4 * GIB, 32 * MIB},
+	{8 * GIB, 64 * MIB},
 	{64 * GIB, 64 * MIB},
 };
 
@@ -40,6 +41,8 @@ Test(limits, segments_follow_the_size_of_the_ring)
 		cr_expect(ge(u32, shape.segment_count, 4), "case %zu", i);
 		cr_expect(le(u32, shape.segment_count, TS_SEGMENT_MAX), "case %zu", i);
 		cr_expect(eq(u64, shape.data_at % TS_PAGE_BYTES, 0), "case %zu", i);
+		if (shape.segment_bytes >= TS_HUGE_BYTES)
+			cr_expect(eq(u64, shape.data_at % TS_HUGE_BYTES, 0), "case %zu", i);
 		cr_expect(eq(u32, shape.set_count & (shape.set_count - 1), 0), "case %zu", i);
 	}
 }

@@ -272,10 +272,18 @@ Test(counts, the_summary_is_printed_when_asked_for)
 		strstr(text, "decoded images: 1 worked out here, 0 taken") != NULL, "%s", text);
 }
 
-Test(counts, the_summary_of_another_process_is_not_ours_to_print)
+Test(counts, a_job_started_by_what_tsrun_started_has_a_summary_too)
 {
 	setenv("TSSHIM_SUMMARY", "pid:1", 1);
 	fixture_enter();
+	int lines = fixture_catch_stderr();
+	ts_session_finish();
+	cr_expect(eq(int, fixture_lines(lines), 2));
+}
+
+Test(counts, a_process_that_shares_nothing_prints_nothing_unless_tsrun_started_it)
+{
+	setenv("TSSHIM_SUMMARY", "pid:1", 1);
 	int lines = fixture_catch_stderr();
 	ts_session_finish();
 	cr_expect(eq(int, fixture_lines(lines), 0));

@@ -348,6 +348,18 @@ Test(summary, a_job_is_found_in_a_ledger_of_ours_only)
 	ts_session_finish();
 }
 
+static struct ts_job_row alone; /* what was counted outside the ledger */
+
+/* The block on the redirected stderr is that of this process, with these lines. */
+static void expect_block(const char *lines)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text), "tsshim: what %s (%d) shared\n%s",
+		program_invocation_short_name, (int)getpid(), lines);
+	cr_assert_stderr_eq_str(text);
+}
+
 Test(summary, says_what_was_shared_and_what_not)
 {
 	make_ledger();
@@ -362,32 +374,41 @@ Test(summary, says_what_was_shared_and_what_not)
 	ts_store_relaxed(&row->passed[TS_REASON_ALONE], 9);
 	ts_store_relaxed(&row->passed[TS_REASON_MEMORY], 7);
 	cr_redirect_stderr();
-	ts_summary_print(book, 4711);
-	cr_assert_stderr_eq_str(
-		"tsshim: what this job shared\n"
-		"  decoded images: 25 worked out here, 75 taken from the ring (75 %)\n"
-		"  CPU time saved: 12.34 s\n"
-		"  not shared 9 times: no other job has asked for this data yet\n"
-		"  not shared 7 times: decoding costs less than sharing would\n"
-		"  not shared 7 times: no private memory left\n");
+	ts_summary_print(book, 4711, &alone);
+	expect_block("  decoded images: 25 worked out here, 75 taken from the ring (75 %)\n"
+		     "  CPU time saved: 12.34 s\n"
+		     "  not shared 9 times: no other job has asked for this data yet\n"
+		     "  not shared 7 times: decoding costs less than sharing would\n"
+		     "  not shared 7 times: no private memory left\n");
 }
 
-static const char nothing[] = "tsshim: what this job shared\n"
-			      "  nothing: no call of this job could be shared\n";
+static const char nothing[] = "  nothing: no call of this job could be shared\n";
 
 Test(summary, says_so_when_there_is_no_row)
 {
 	make_ledger();
 	cr_redirect_stderr();
-	ts_summary_print(book, 4711);
-	cr_assert_stderr_eq_str(nothing);
+	ts_summary_print(book, 4711, &alone);
+	expect_block(nothing);
 }
 
 Test(summary, says_so_when_there_is_no_ledger)
 {
 	cr_redirect_stderr();
-	ts_summary_print(NULL, 4711);
-	cr_assert_stderr_eq_str(nothing);
+	ts_summary_print(NULL, 4711, &alone);
+	expect_block(nothing);
+}
+
+Test(summary, says_why_there_is_no_ledger)
+{
+	ts_store_relaxed(&alone.kinds[TS_KIND_PIXELS].produced, 3);
+	ts_store_relaxed(&alone.passed[TS_REASON_NO_SPACE], 3);
+	cr_redirect_stderr();
+	ts_summary_print(NULL, 4711, &alone);
+	expect_block("  decoded images: 3 worked out here, 0 taken from the ring (0 %)\n"
+		     "  CPU time saved: 0.00 s\n"
+		     "  not shared 3 times: not enough shared memory (/dev/shm, memory limit, "
+		     "RLIMIT_AS)\n");
 }
 
 Test(summary, names_the_five_most_frequent_reasons)
@@ -402,7 +423,7 @@ Test(summary, names_the_five_most_frequent_reasons)
 		ts_store_relaxed(&ts_ledger_job(book, 0)->passed[i], huge - i);
 	cr_assert(eq(int, pipe(ends), 0));
 	dup2(ends[1], 2);
-	ts_summary_print(book, 1);
+	ts_summary_print(book, 1, &alone);
 	cr_assert(gt(int, (int)read(ends[0], text, sizeof(text) - 1), 0));
 	for (char *at = text; (at = strchr(at, '\n')); at++)
 		lines++;
