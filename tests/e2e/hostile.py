@@ -2,12 +2,13 @@
 """Surroundings in which sharing is hard or impossible: programs must not notice."""
 
 import os
+import re
 import resource
 import shutil
 import subprocess
 
 import support
-from support import Group, run, same_pictures, victim
+from support import HERE, Group, run, same_pictures, victim
 
 
 def command():
@@ -15,8 +16,25 @@ def command():
     return [victim("decode"), "--repeat", "2", *support.pictures("s_4")]
 
 
-def unharmed(group, what, prefix=(), env=None, **more):
-    """Three jobs at once in these surroundings say what one says without us."""
+def reason_texts():
+    """{id: text} of all reasons not to share, from the one table that lists them."""
+    with open(os.path.join(HERE, "..", "..", "shim", "reasons.h")) as file:
+        return dict(re.findall(r'X\(\w+,\s*"(\w+)",\s*\\?\s*"([^"]*)"\)', file.read()))
+
+
+def says_why(group, reason, prefix, more):
+    """A job in these surroundings tells its user why it could not share."""
+    arguments = [*prefix, support.TSRUN, "--summary", "--group", group.name, "--ring", "256M",
+               "--", *command()]
+    outcome = run(arguments, **more)
+    assert reason_texts()[reason] in outcome.errors, (reason, outcome.errors)
+
+
+def unharmed(group, what, prefix=(), env=None, reason=None, **more):
+    """
+    Three jobs at once in these surroundings say what one says without us; one that cannot
+    share gives @reason for it.
+    """
     reference = run(command())
     jobs = [support.start([*prefix, *command()], env or group.environment(), **more)
             for _ in range(3)]
@@ -26,14 +44,17 @@ def unharmed(group, what, prefix=(), env=None, **more):
         outcome.errors = "\n".join(line for line in outcome.errors.splitlines()
                                    if not line.startswith("tsshim: "))
         same_pictures(reference, outcome, what)
+    if reason:
+        says_why(group, reason, prefix, more)
 
 
-def in_namespace(script, what):
+def in_namespace(script, what, reason=None):
     """Run the jobs with a /dev/shm of their own, made by @script."""
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"]).returncode != 0:
         raise support.Skip("unshare", "needs root and mount namespaces")
     with Group() as group:
-        unharmed(group, what, ["unshare", "-m", "sh", "-c", script + ' && exec "$@"', "sh"])
+        unharmed(group, what, ["unshare", "-m", "sh", "-c", script + ' && exec "$@"', "sh"],
+                 reason=reason)
 
 
 def test_shm_of_64_mib():
@@ -41,20 +62,21 @@ def test_shm_of_64_mib():
 
 
 def test_shm_of_one_page():
-    in_namespace("mount -t tmpfs -o size=4k none /dev/shm", "one page")
+    in_namespace("mount -t tmpfs -o size=4k none /dev/shm", "one page", "no_space")
 
 
 def test_shm_full():
     in_namespace("mount -t tmpfs -o size=8m none /dev/shm && "
-                 "{ cat /dev/zero >/dev/shm/full 2>/dev/null || true; }", "full")
+                 "{ cat /dev/zero >/dev/shm/full 2>/dev/null || true; }", "full", "no_space")
 
 
 def test_shm_read_only():
-    in_namespace("mount -t tmpfs -o ro none /dev/shm", "read-only")
+    in_namespace("mount -t tmpfs -o ro none /dev/shm", "read-only", "no_store")
 
 
 def test_shm_missing():
-    in_namespace("mount -t tmpfs none /dev && mknod /dev/null c 1 3", "no /dev/shm")
+    in_namespace("mount -t tmpfs none /dev && mknod /dev/null c 1 3", "no /dev/shm",
+                 "no_store")
 
 
 def test_private_pid_namespace():
@@ -64,17 +86,17 @@ def test_private_pid_namespace():
     with Group() as group:
         group.keep()
         for options in (["-p", "-f"], ["-p", "-f", "--mount-proc"]):
-            unharmed(group, "PID namespace", ["unshare", *options])
+            unharmed(group, "PID namespace", ["unshare", *options], reason="store_scope")
 
 
-def squat(kind, what):
-    """Something else has the name of the ring, or of the ledger."""
-    for part in ("ring", "ledger"):
+def squat(kind, what, ring_reason, ledger_reason):
+    """Something else has the name of the ring (None: it is replaced), or of the ledger."""
+    for part, reason in (("ring", ring_reason), ("ledger", ledger_reason)):
         with Group() as group:
             path = "/dev/shm/tsshim.%d.%s.%s" % (os.getuid(), group.name, part)
             kind(path)
             before = os.lstat(path)
-            unharmed(group, "%s as %s" % (what, part))
+            unharmed(group, "%s as %s" % (what, part), reason=reason)
             assert os.path.samestat(before, os.lstat(path)) or part == "ring", what
 
 
@@ -86,27 +108,29 @@ def write(path, data=b"\x5a" * 70000, mode=0o600):
 
 
 def test_squatter_directory():
-    squat(os.mkdir, "directory")
+    squat(os.mkdir, "directory", "store_foreign", "store_foreign")
 
 
 def test_squatter_fifo():
-    squat(os.mkfifo, "fifo")
+    squat(os.mkfifo, "fifo", "store_foreign", "store_foreign")
 
 
 def test_squatter_symlink():
-    squat(lambda path: os.symlink("/etc/passwd", path), "symlink")
+    squat(lambda path: os.symlink("/etc/passwd", path), "symlink", "store_foreign",
+          "store_foreign")
 
 
 def test_squatter_garbage():
-    squat(write, "garbage")
+    squat(write, "garbage", None, "store_damaged")
 
 
 def test_squatter_empty():
-    squat(lambda path: write(path, b""), "empty file")
+    squat(lambda path: write(path, b""), "empty file", None, "store_damaged")
 
 
 def test_squatter_open_to_all():
-    squat(lambda path: write(path, mode=0o666), "file of mode 0666")
+    squat(lambda path: write(path, mode=0o666), "file of mode 0666", None,
+          "store_foreign")
 
 
 def test_squatter_foreign():
@@ -116,7 +140,7 @@ def test_squatter_foreign():
     def foreign(path):
         write(path)
         os.chown(path, 12345, 12345)
-    squat(foreign, "foreign file")
+    squat(foreign, "foreign file", "store_foreign", "store_foreign")
 
 
 def test_older_abi():
@@ -128,7 +152,7 @@ def test_older_abi():
             with open(path, "r+b") as file:
                 file.seek(8)
                 file.write(b"\x63\0\0\0")
-            unharmed(group, "another ABI in the " + part)
+            unharmed(group, "another ABI in the " + part, reason="store_abi")
 
 
 def test_ring_unlinked_under_jobs():

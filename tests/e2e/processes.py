@@ -123,6 +123,17 @@ def test_static_victim():
         alike([program, *some_pictures()], "static")
 
 
+def test_summary_of_what_a_script_starts():
+    """The jobs are the shell's children; each says what it shared."""
+    script = '"$@" >/dev/null; "$@" >/dev/null; true'
+    for ring in ("256M", "1"):  # the second is too small: what is counted finds no ledger
+        with Group() as group:
+            outcome = run([support.TSRUN, "--summary", "--group", group.name, "--ring", ring, "--",
+                           "sh", "-c", script, "sh", victim("decode"), *some_pictures()])
+        assert outcome.status == 0, outcome.errors
+        assert outcome.errors.count("tsshim: what victim-decode (") == 2, (ring, outcome.errors)
+
+
 def test_other_children():
     """Shells, pipes, compilers' kind of children: output and status as they were."""
     alike(["sh", "-c", "seq 100 | sort -r | head -3; (exit 7); echo $?; sh -c 'kill -9 $$';"
