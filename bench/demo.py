@@ -108,7 +108,7 @@ def run_jobs(place, arguments, directory, count, group):
         job.line(0)
     begin = time.monotonic()
     for job in started:
-        job.say("go")
+        job.say("go\n" * arguments.epochs)
     place.end(started)
     seconds = time.monotonic() - begin
     progress.finish()

@@ -91,6 +91,8 @@ def run_one(name, arguments, facts):
              f"{results.number(row['max'], row['unit'])})", results.bar(row),
              results.verdict(row)] for row in result["rows"]]
     print(table(rows))
+    for note in result.get("notes", []):
+        print("  " + note)
     print(f"  {os.path.relpath(path, ROOT)}\n", flush=True)
     return sum(not row["passed"] for row in result["rows"])
 

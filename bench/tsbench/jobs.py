@@ -15,6 +15,20 @@ class JobError(Exception):
     """A job or a tool did not do what it was started for."""
 
 
+def _children(pid):
+    """The processes that any thread of @pid started; proc(5) task/TID/children."""
+    found = []
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        with open(path, encoding="ascii") as file:
+            found += [int(word) for word in file.read().split()]
+    return found
+
+
+def _cpu_clock(pid):
+    """CPU seconds of the process @pid: its clock as clock_getcpuclockid(3) makes it."""
+    return time.clock_gettime(~pid << 3 | 2)
+
+
 class Job:
     """One started command: its lines of output, and at the end its CPU time."""
 
@@ -25,6 +39,7 @@ class Job:
         self._on_line = on_line
         self._changed = threading.Condition()
         self._ended = False
+        self._taken = 0
         self.usage = None
         self.status = None
         # A session of its own: Ctrl-C reaches us alone, and we end the whole group.
@@ -61,11 +76,26 @@ class Job:
                 raise JobError(self.complaint())
             return self.lines[index]
 
+    def answer(self, word, timeout=900):
+        """The next line, after those taken so, that begins with @word."""
+        while True:
+            line = self.line(self._taken, timeout)
+            self._taken += 1
+            if line.startswith(word):
+                return line
+
     def ask(self, text):
         """Send a line, return the line that answers it as JSON."""
         expected = len(self.lines)
         self.say(text)
         return json.loads(self.line(expected))
+
+    def cpu(self):
+        """CPU seconds until now of the command and of what it started and still runs."""
+        pids = [self.process.pid]
+        for pid in pids:
+            pids += _children(pid)
+        return sum(_cpu_clock(pid) for pid in pids)
 
     def complaint(self):
         self.errors.seek(0)

@@ -75,6 +75,8 @@ def render(document, plots, results):
     lines = [BEGIN, ""]
     for name, result in results.items():
         lines += [f"### {result['title']}", ""] + _table(result)
+        for note in result.get("notes", []):
+            lines += ["", note]
         lines += ["", _conditions(result), ""]
         relative = os.path.relpath(os.path.join(plots, name + ".svg"),
                                    os.path.dirname(document))

@@ -26,8 +26,10 @@ def parse_arguments():
     parser.add_argument("--augment-seed", type=int, default=0, help="of crops and flips")
     parser.add_argument("--model", choices=["none", "tiny"], default="tiny")
     parser.add_argument("--delay-ms", type=float, default=0, help="slow storage, per image")
+    parser.add_argument("--slices", type=int, default=0, metavar="N",
+                        help="cut the order into N parts, one for each of N epochs")
     parser.add_argument("--wait", action="store_true",
-                        help="say 'ready', start when a line arrives on standard input")
+                        help="say 'ready', start each epoch when a line arrives on standard input")
     return parser.parse_args()
 
 
@@ -42,6 +44,21 @@ class SlowLoader:
         return datasets.folder.default_loader(path)
 
 
+class SliceSampler:
+    """A random order of all samples, of which each epoch takes the next part."""
+
+    def __init__(self, count, slices, seed):
+        self.order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+        self.size, self.epoch = count // slices, -1
+
+    def __iter__(self):
+        self.epoch += 1
+        return iter(self.order[self.epoch * self.size:][:self.size].tolist())
+
+    def __len__(self):
+        return self.size
+
+
 def make_loader(arguments):
     transform = transforms.Compose([
         transforms.RandomResizedCrop(224),
@@ -53,9 +70,12 @@ def make_loader(arguments):
     if arguments.delay_ms:
         load = SlowLoader(arguments.delay_ms)
     dataset = datasets.ImageFolder(arguments.data, transform, loader=load)
-    order = RandomSampler(dataset, generator=torch.Generator().manual_seed(arguments.seed))
+    if arguments.slices:
+        order = SliceSampler(len(dataset), arguments.slices, arguments.seed)
+    else:
+        order = RandomSampler(dataset, generator=torch.Generator().manual_seed(arguments.seed))
     return DataLoader(dataset, arguments.batch_size, sampler=order,
-                      num_workers=arguments.workers)
+                      num_workers=arguments.workers, persistent_workers=bool(arguments.slices))
 
 
 def make_model(classes):
@@ -107,9 +127,9 @@ def main():
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     if arguments.wait:
         print("ready", flush=True)
-        if not sys.stdin.readline():
+    for epoch in range(arguments.slices or arguments.epochs):
+        if arguments.wait and not sys.stdin.readline():
             return
-    for epoch in range(arguments.epochs):
         cpu, wall = cpu_seconds(), time.monotonic()
         count, loss, check = train_epoch(loader, model, optimizer)
         print(f"epoch {epoch} images {count} seconds {time.monotonic() - wall:.3f} "
