@@ -296,8 +296,14 @@ void ts_lease_drop(struct ts_store *store, uint32_t slot)
 {
 	if (slot >= TS_LEASES || store->member < 0)
 		return;
-	ts_store_release(&store->members[store->member].lease[slot], 0); /* R3, pairs with A3 */
-	ts_store_release(&store->lease_busy[slot], 0);                   /* private try-lock */
+	_Atomic uint64_t *lease = &store->members[store->member].lease[slot];
+	uint32_t segment = ts_lease_segment(ts_load_relaxed(lease));
+
+	/* A3 may be another process's, which then hands the segment to our other threads. */
+	if (segment < store->shape.segment_count)
+		ts_ordered_by_others(&store->segments[segment].word);
+	ts_store_release(lease, 0);                    /* R3, pairs with A3 */
+	ts_store_release(&store->lease_busy[slot], 0); /* private try-lock */
 }
 
 void ts_lease_release(struct ts_store *store, struct ts_lease *lease)

@@ -152,4 +152,9 @@ static inline uint64_t ts_lease_pack(uint32_t segment, uint32_t generation)
 	return (UINT64_C(1) << 63) | ((uint64_t)segment << 32) | generation;
 }
 
+static inline uint32_t ts_lease_segment(uint64_t word)
+{
+	return (uint32_t)(word >> 32) & 0x7fffffff;
+}
+
 #endif

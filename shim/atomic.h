@@ -30,4 +30,15 @@
 /* Store-load fence between one's own announcement and the look at the other side's. */
 #define ts_fence_full() atomic_thread_fence(memory_order_seq_cst)
 
+/*
+ * ThreadSanitizer sees one process.  Where the order between two of its threads goes through
+ * another process, the first says so here: whoever loads @p with acquire comes after it.
+ */
+#ifdef __SANITIZE_THREAD__
+void __tsan_release(void *address); /* from sanitizer/tsan_interface.h */
+#define ts_ordered_by_others(p) __tsan_release((void *)(p))
+#else
+#define ts_ordered_by_others(p) ((void)(p))
+#endif
+
 #endif
