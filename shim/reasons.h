@@ -49,7 +49,25 @@
 	X(JPEG_SMALL, "jpeg_small", "decoding costs less than sharing would")                 \
 	X(JPEG_CALLS, "jpeg_calls", "a call that only the real library can answer")           \
 	X(TURBO_FIELDS, "turbo_fields", "TurboJPEG call with unusual flags or pitch")         \
-	X(MEMORY, "memory", "no private memory left")
+	X(MEMORY, "memory", "no private memory left")                                         \
+	X(TORCH_DATASET, "torch_dataset",                                                     \
+		"the dataset contains something whose equality cannot be proven")             \
+	X(TORCH_SAMPLE, "torch_sample",                                                       \
+		"a sample holds something that cannot be shared (subclass, aliasing, "        \
+		"gradient, unknown type)")                                                    \
+	X(TORCH_ITERABLE, "torch_iterable",                                                   \
+		"iterable datasets, DataPipes and stateful loaders are not shared")           \
+	X(TORCH_INDEX, "torch_index", "an index that is no number or plain tuple")            \
+	X(TORCH_INPUTS, "torch_inputs",                                                       \
+		"a file was opened in an unusual way while the sample was made")              \
+	X(TORCH_YOUNG, "torch_young",                                                         \
+		"an input file is younger than 60 s or changed while it was read")            \
+	X(TORCH_CHANGED, "torch_changed",                                                     \
+		"an input file of a shared sample is not the same here")                      \
+	X(TORCH_GETITEMS, "torch_getitems",                                                   \
+		"the dataset fetches whole batches itself (__getitems__)")                    \
+	X(TORCH_CHEAP, "torch_cheap", "preparing a sample costs less than sharing it")        \
+	X(TORCH_SETTINGS, "torch_settings", "the start-up part could not be loaded")
 
 enum ts_reason {
 #define TS_X(name, id, text) TS_REASON_##name,
