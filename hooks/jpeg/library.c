@@ -2,8 +2,8 @@
 /* Which libjpeg a caller means, and its functions. */
 #include "hooks/jpeg/library.h"
 
-#include "hooks/jpeg/elf.h"
 #include "shim/atomic.h"
+#include "shim/elf.h"
 
 #include <string.h>
 

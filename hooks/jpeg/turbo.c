@@ -3,9 +3,9 @@
 #include "hooks/jpeg/turbo.h"
 
 #include "hooks/jpeg/decoder.h"
-#include "hooks/jpeg/elf.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
+#include "shim/elf.h"
 #include "shim/sys.h"
 
 #include <string.h>

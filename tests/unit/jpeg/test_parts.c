@@ -4,7 +4,7 @@
 #include "fake_store.h"
 
 #include "hooks/jpeg/decoder.h"
-#include "hooks/jpeg/elf.h"
+#include "shim/elf.h"
 
 #include <stdlib.h>
 #include <string.h>

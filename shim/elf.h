@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Loaded ELF objects, read in place: just enough to follow DT_NEEDED and find a function. */
-#ifndef TS_HOOKS_JPEG_ELF_H
-#define TS_HOOKS_JPEG_ELF_H
+#ifndef TS_SHIM_ELF_H
+#define TS_SHIM_ELF_H
 
 #include "shim/base.h"
 #include "shim/hash.h"

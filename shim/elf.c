@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Loaded ELF objects, read in place. Formats: System V gABI chapter 5, GNU hash section. */
-#include "hooks/jpeg/elf.h"
+#include "shim/elf.h"
 
 #include <string.h>
 
