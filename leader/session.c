@@ -215,7 +215,7 @@ static const struct ts_session *rejoin(enum ts_reason *ret_reason)
 const struct ts_session *ts_session_enter(enum ts_reason *ret_reason)
 {
 	const struct ts_config *config = ts_config();
-	if (config->disable || config->ring_bytes == 0) {
+	if (config->disable || config->share == TS_SHARE_OFF || config->ring_bytes == 0) {
 		*ret_reason = TS_REASON_DISABLED;
 		return NULL;
 	}

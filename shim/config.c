@@ -18,6 +18,9 @@ enum option_kind {
 	KIND_BOOL,
 	KIND_NAME,
 	KIND_DATASET,
+	KIND_SHARE,
+	KIND_SEED,
+	KIND_EPOCH,
 	KIND_SIZE,
 	KIND_PERCENT,
 	KIND_SUMMARY,
@@ -41,7 +44,18 @@ static const char *const environment_names[] = {
 		NULL,
 };
 
-static const char *const levels[] = {"error", "warn", "info", "debug"};
+static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+
+static const char *const shares[] = {
+#define TS_X(name, word) word,
+	TS_SHARES(TS_X)
+#undef TS_X
+		NULL,
+};
+
+#define SEED_OFF "off"
+
+static const char *const seeds[] = {SEED_OFF, NULL};
 
 /* Reads digits; returns how many, 0 when there are none or the number is too large. */
 static size_t read_number(const char *text, uint64_t *ret_value)
@@ -57,6 +71,29 @@ static size_t read_number(const char *text, uint64_t *ret_value)
 	if (length)
 		*ret_value = value;
 	return length;
+}
+
+/* All of @value is one number up to @max. */
+static int parse_number(const char *value, uint64_t max, uint64_t *ret_value)
+{
+	uint64_t number;
+	size_t length = read_number(value, &number);
+	if (length == 0 || value[length] != '\0' || number > max)
+		return -EINVAL;
+	*ret_value = number;
+	return 0;
+}
+
+/* Position of @value in @words, which end with NULL. */
+static int parse_word(const char *value, const char *const *words, unsigned *ret_position)
+{
+	for (unsigned i = 0; words[i]; i++) {
+		if (strcmp(value, words[i]) != 0)
+			continue;
+		*ret_position = i;
+		return 0;
+	}
+	return -EINVAL;
 }
 
 static int parse_bool(const char *value, bool *ret_flag)
@@ -159,8 +196,7 @@ static int parse_summary(const char *value, struct ts_config *config)
 	uint64_t pid = 0;
 	bool summary = true;
 	if (strncmp(value, "pid:", 4) == 0) {
-		size_t length = read_number(value + 4, &pid);
-		if (length == 0 || value[4 + length] != '\0' || pid == 0 || pid > INT32_MAX)
+		if (parse_number(value + 4, INT32_MAX, &pid) < 0 || pid == 0)
 			return -EINVAL;
 	} else if (parse_bool(value, &summary) < 0) {
 		return -EINVAL;
@@ -172,13 +208,41 @@ static int parse_summary(const char *value, struct ts_config *config)
 
 static int parse_level(const char *value, enum ts_level *ret_level)
 {
-	for (unsigned i = 0; i < TS_ARRAY_SIZE(levels); i++) {
-		if (strcmp(value, levels[i]) != 0)
-			continue;
-		*ret_level = (enum ts_level)i;
-		return 0;
-	}
-	return -EINVAL;
+	unsigned level;
+	int r = parse_word(value, levels, &level);
+	if (r == 0)
+		*ret_level = (enum ts_level)level;
+	return r;
+}
+
+static int parse_share(const char *value, enum ts_share *ret_share)
+{
+	unsigned share;
+	int r = parse_word(value, shares, &share);
+	if (r == 0)
+		*ret_share = (enum ts_share)share;
+	return r;
+}
+
+/* Job scripts switch off by a variable that is empty; tsrun refuses "--align=" itself. */
+static int parse_seed(const char *value, struct ts_config *config)
+{
+	uint64_t seed = 0;
+	bool align = value[0] != '\0' && strcmp(value, SEED_OFF) != 0;
+	if (align && parse_number(value, TS_SEED_MAX, &seed) < 0)
+		return -EINVAL;
+	config->align = align;
+	config->align_seed = seed;
+	return 0;
+}
+
+static int parse_epoch(const char *value, uint32_t *ret_epoch)
+{
+	uint64_t epoch;
+	int r = parse_number(value, TS_EPOCH_MAX, &epoch);
+	if (r == 0)
+		*ret_epoch = (uint32_t)epoch;
+	return r;
 }
 
 int ts_config_set(struct ts_config *config, enum ts_option option, const char *value)
@@ -190,6 +254,12 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 		return parse_group(value, config->group);
 	case TS_OPTION_DATASET:
 		return parse_dataset(value, config);
+	case TS_OPTION_SHARE:
+		return parse_share(value, &config->share);
+	case TS_OPTION_ALIGN:
+		return parse_seed(value, config);
+	case TS_OPTION_EPOCH:
+		return parse_epoch(value, &config->epoch);
 	case TS_OPTION_RING:
 		return parse_size(value, &config->ring_bytes);
 	case TS_OPTION_VERIFY:
@@ -210,6 +280,20 @@ void ts_config_init(struct ts_config *config)
 		(void)ts_config_set(config, (enum ts_option)i, options[i].standard);
 }
 
+const char *const *ts_config_words(enum ts_option option)
+{
+	switch (options[option].kind) {
+	case KIND_SHARE:
+		return shares;
+	case KIND_SEED:
+		return seeds;
+	case KIND_LEVEL:
+		return levels;
+	default:
+		return NULL;
+	}
+}
+
 const char *ts_config_expect(enum ts_option option)
 {
 	switch (options[option].kind) {
@@ -219,6 +303,12 @@ const char *ts_config_expect(enum ts_option option)
 		return "up to 64 letters, digits, '_', '-' or '.' (not first)";
 	case KIND_DATASET:
 		return "NAME or NAME=DIR";
+	case KIND_SHARE:
+		return "auto, samples, pixels or off";
+	case KIND_SEED:
+		return "a number from 0 to 9223372036854775807, or off";
+	case KIND_EPOCH:
+		return "a number from 0 to 2147483647";
 	case KIND_SIZE:
 		return "a size such as 512M or 4G";
 	case KIND_PERCENT:
@@ -283,70 +373,6 @@ void ts_config_load(struct ts_config *config, char *const *env,
 	ts_config_init(config);
 	for (; env && *env; env++)
 		load_one(config, *env, &seen, complain);
-}
-
-/* Edit distance with transpositions (optimal string alignment), three rows. */
-static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-	unsigned rows[3][TS_NAME_MAX + 1];
-	for (size_t j = 0; j <= b_length; j++)
-		rows[0][j] = (unsigned)j;
-	for (size_t i = 1; i <= a_length; i++) {
-		unsigned *row = rows[i % 3];
-		const unsigned *last = rows[(i + 2) % 3], *older = rows[(i + 1) % 3];
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= b_length; j++) {
-			unsigned best = last[j - 1] + (a[i - 1] != b[j - 1]);
-			best = last[j] + 1 < best ? last[j] + 1 : best;
-			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				best = older[j - 2] + 1 < best ? older[j - 2] + 1 : best;
-			row[j] = best;
-		}
-	}
-	return rows[a_length % 3][b_length];
-}
-
-/*
- * Length of what @word and all @candidates begin with, up to a '_' or '-': letters that nobody
- * typed wrong say nothing about the others.
- */
-static size_t common_prefix(const char *word, const char *const *candidates)
-{
-	size_t length = strlen(word);
-	for (; *candidates; candidates++) {
-		size_t same = 0;
-		while (same < length && (*candidates)[same] == word[same])
-			same++;
-		length = same;
-	}
-	while (length > 0 && word[length - 1] != '_' && word[length - 1] != '-')
-		length--;
-	return length;
-}
-
-const char *ts_config_nearest(const char *word, const char *const *candidates)
-{
-	const char *nearest = NULL;
-	size_t prefix = common_prefix(word, candidates), length = strlen(word) - prefix;
-	if (length > TS_NAME_MAX)
-		return NULL;
-	/* A third of the letters wrong is another word, not a typing mistake; but one may be.
-	 */
-	unsigned best = (unsigned)ts_max_u64(length / 3, 1) + 1;
-	for (; *candidates; candidates++) {
-		const char *candidate = *candidates + prefix;
-		size_t candidate_length = strlen(candidate);
-		if (candidate_length == 0 || candidate_length > TS_NAME_MAX)
-			continue;
-		unsigned d = distance(word + prefix, length, candidate, candidate_length);
-		/* Something of the word must be left. */
-		if (d < best && d < length) {
-			best = d;
-			nearest = *candidates;
-		}
-	}
-	return nearest;
 }
 
 const struct ts_config *ts_config(void)

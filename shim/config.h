@@ -10,6 +10,22 @@
 	64 /* of a group or a dataset; letters, digits, '_', '-', '.' (not first) \
 	    */
 
+/* What is shared; the first one is the default. */
+#define TS_SHARES(X)                                                           \
+	X(AUTO, "auto")       /* samples of aligned jobs, else pixels */       \
+	X(SAMPLES, "samples") /* the user vouches for samples in every mode */ \
+	X(PIXELS, "pixels")   /* never samples */                              \
+	X(OFF, "off")         /* nothing, counted as disabled; alignment stays */
+
+enum ts_share {
+#define TS_X(name, word) TS_SHARE_##name,
+	TS_SHARES(TS_X)
+#undef TS_X
+};
+
+#define TS_SEED_MAX  ((uint64_t)INT64_MAX) /* positive in every language */
+#define TS_EPOCH_MAX ((uint64_t)INT32_MAX)
+
 enum ts_level { TS_LEVEL_ERROR, TS_LEVEL_WARN, TS_LEVEL_INFO, TS_LEVEL_DEBUG };
 
 struct ts_config {
@@ -17,6 +33,10 @@ struct ts_config {
 	char group[TS_NAME_MAX + 1];
 	char dataset[TS_NAME_MAX + 1];
 	const char *dataset_dir; /* behind NAME=, inside the environment string, or NULL */
+	enum ts_share share;
+	bool align;          /* data randomness comes from the seed, not from the job */
+	uint64_t align_seed; /* 0 ... TS_SEED_MAX; 0 unless @align */
+	uint32_t epoch;      /* number of the first one, 0 ... TS_EPOCH_MAX; only with @align */
 	uint64_t ring_bytes;
 	uint32_t verify_ppm; /* of the hits, parts per million */
 	bool summary;
@@ -43,6 +63,12 @@ void ts_config_init(struct ts_config *config);
 void ts_config_load(struct ts_config *config, char *const *env,
 	void (*complain)(enum ts_option option, const char *name, const char *value,
 		const char *suggestion));
+
+/**
+ * The words that @option takes as values, ending with NULL, for hints and completions; NULL
+ * when it takes none.
+ */
+const char *const *ts_config_words(enum ts_option option);
 
 /** What a valid value looks like, for messages: "0 or 1", "a size such as 512M", ... */
 const char *ts_config_expect(enum ts_option option);

@@ -18,6 +18,12 @@
 		"who shares: jobs of the same user, node and group name")        \
 	X(DATASET, "TSSHIM_DATASET", "--dataset", DATASET, "default",            \
 		"label for statistics, NAME or NAME=DIR")                        \
+	X(SHARE, "TSSHIM_SHARE", "--share", SHARE, "auto",                       \
+		"what: samples where exact, pixels only, off, or auto")          \
+	X(ALIGN, "TSSHIM_ALIGN", "--align", SEED, "off",                         \
+		"take order and augmentation from SEED (0) in all jobs alike")   \
+	X(EPOCH, "TSSHIM_EPOCH", "--epoch", EPOCH, "0",                          \
+		"first epoch of a job resumed with --align")                     \
 	X(RING, "TSSHIM_RING", "--ring", SIZE, "2G",                             \
 		"most shared memory to use (K, M, G, T; 0 shares nothing)")      \
 	X(VERIFY, "TSSHIM_VERIFY", "--verify", PERCENT, "0.1",                   \

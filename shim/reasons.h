@@ -13,7 +13,7 @@
 #define TS_REASONS(X)                                                                         \
 	X(ALONE, "alone", "no other job has asked for this data yet")                         \
 	X(DISABLED, "disabled",                                                               \
-		"sharing is switched off (TSSHIM_DISABLE or a ring of size 0)")               \
+		"sharing is switched off (TSSHIM_DISABLE, --share off or a ring of size 0)")  \
 	X(NO_STORE, "no_store", "the shared memory of the group could not be used")           \
 	X(STORE_FOREIGN, "store_foreign",                                                     \
 		"shared memory of that name belongs to somebody else")                        \

@@ -38,16 +38,17 @@ _tsrun()
 			((i++))
 			break
 			;;
-		--group | --dataset | --ring | --verify) ((i += 2)) ;;
+		--group | --dataset | --share | --epoch | --ring | --verify) ((i += 2)) ;;
 		-*) ((i++)) ;;
-		=) ((i += 2)) ;; # bash splits --ring=1G at the '='
+		=) ((i += 2)) ;; # bash splits --align=1 at the '='
 		*) break ;;
 		esac
 	done
 	if [[ $mode == run ]] && ((i < COMP_CWORD || (i == COMP_CWORD && i > 1))) &&
 		[[ $current != -* || ${COMP_WORDS[i - 1]} == -- ]] &&
-		[[ $previous != --group && $previous != --dataset && $previous != --ring && \
-			$previous != --verify && $previous != = ]]; then
+		[[ $previous != --group && $previous != --dataset && $previous != --share && \
+			$previous != --epoch && $previous != --ring && $previous != --verify && \
+			$previous != = ]]; then
 		if declare -F _command_offset >/dev/null; then
 			_command_offset "$i"
 		else
@@ -61,6 +62,10 @@ _tsrun()
 		_tsrun_words "$(_tsrun_groups)" "$current"
 		return
 		;;
+	--share)
+		_tsrun_words "auto samples pixels off" "$current"
+		return
+		;;
 	--ring)
 		_tsrun_words "512M 1G 2G 4G 8G 0" "$current"
 		return
@@ -69,14 +74,15 @@ _tsrun()
 		_tsrun_words "0 0.1 1 100" "$current"
 		return
 		;;
-	--dataset) return ;;
+	--dataset | --epoch) return ;;
 	esac
 
 	case $mode in
 	stats) _tsrun_words "--group --json --help" "$current" ;;
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
 	run)
-		_tsrun_words "--group --dataset --ring --verify --summary --help --version" "$current"
+		_tsrun_words "--group --dataset --share --align --epoch --ring --verify --summary \
+			--help --version" "$current"
 		if [[ $current != -* ]]; then
 			local words
 			mapfile -t words < <(compgen -W "stats gc" -- "$current")

@@ -6,14 +6,26 @@
 
 #include <string.h>
 
-/* What to print for the value of each kind of setting; NULL = the option takes no value. */
+/*
+ * What to print for the value of each kind of setting; NULL = the option takes no value.
+ * One that may be left out is joined by '=': the next word could be the command.
+ */
 #define METAVAR_BOOL    NULL
 #define METAVAR_SUMMARY NULL
 #define METAVAR_NAME    "NAME"
 #define METAVAR_DATASET "NAME[=DIR]"
+#define METAVAR_SHARE   "WHAT"
+#define METAVAR_SEED    "[=SEED]"
+#define METAVAR_EPOCH   "N"
 #define METAVAR_SIZE    "SIZE"
 #define METAVAR_PERCENT "PERCENT"
 #define METAVAR_LEVEL   "LEVEL"
+
+/* Value of an option given without one. */
+static const char *implied_value(enum ts_option option)
+{
+	return option == TS_OPTION_ALIGN ? "0" : NULL;
+}
 
 /* Sub-commands look into a group; everything else is about the job to start. */
 static unsigned modes_of_setting(enum ts_option option)
@@ -56,8 +68,10 @@ const struct ts_option_text *ts_arguments_options(void)
 		struct ts_option_text row = rows[i];
 		if (row.name[0] == '\0')
 			continue;
-		if (row.setting >= 0)
+		if (row.setting >= 0) {
 			row.modes = modes_of_setting((enum ts_option)row.setting);
+			row.implied = implied_value((enum ts_option)row.setting);
+		}
 		if (!row.metavar)
 			row.standard = NULL;
 		rows[kept++] = row;
@@ -141,20 +155,25 @@ static void complain_unknown(const char *word, size_t length, enum ts_mode mode)
 		ts_message_hint("`tsrun%s%s --help` lists the options", blank, command);
 }
 
-/* Parse the option at argv[*at] and move *at behind it and its value. */
-static int parse_option(char **argv, int *at, struct ts_arguments *arguments)
+/*
+ * Find the value of @option, the word argv[*at], behind @equals or in the next word, and move
+ * *at there.  "" is the value of an option that takes none.
+ */
+static int take_value(
+	char **argv, int *at, const struct ts_option_text *option, const char **ret_value)
 {
-	const char *word = argv[*at];
-	size_t length = strcspn(word, "=");
-	const char *value = word[length] == '=' ? word + length + 1 : NULL;
+	const char *equals = strchr(argv[*at], '=');
+	const char *value = equals ? equals + 1 : option->implied;
 
-	const struct ts_option_text *option = find(word, length, arguments->mode);
-	if (!option) {
-		complain_unknown(word, length, arguments->mode);
+	if (!option->metavar && equals) {
+		ts_message_say("option '%s' takes no value", option->name);
 		return -EINVAL;
 	}
-	if (!option->metavar && value) {
-		ts_message_say("option '%s' takes no value", option->name);
+	/* An empty variable of a script must not look like a value that was chosen. */
+	if (option->implied && value[0] == '\0') {
+		ts_message_say("option '%s=' has an empty value", option->name);
+		ts_message_hint(
+			"%s alone means %s=%s", option->name, option->name, option->implied);
 		return -EINVAL;
 	}
 	if (option->metavar && !value) {
@@ -167,11 +186,32 @@ static int parse_option(char **argv, int *at, struct ts_arguments *arguments)
 		}
 		(*at)++;
 	}
+	*ret_value = value ? value : "";
+	return 0;
+}
+
+/* Parse the option at argv[*at] and move *at behind it and its value. */
+static int parse_option(char **argv, int *at, struct ts_arguments *arguments)
+{
+	const char *word = argv[*at];
+	size_t length = strcspn(word, "=");
+	const char *value;
+
+	const struct ts_option_text *option = find(word, length, arguments->mode);
+	if (!option) {
+		complain_unknown(word, length, arguments->mode);
+		return -EINVAL;
+	}
+	int r = take_value(argv, at, option, &value);
+	if (r < 0)
+		return r;
 	(*at)++;
+	bool bare = (!option->metavar || option->implied) && word[length] == '\0';
+	arguments->last = bare ? option : NULL;
 	if (option->flag >= 0)
 		arguments->flag[option->flag] = true;
 	else
-		arguments->setting[option->setting] = value ? value : "";
+		arguments->setting[option->setting] = value;
 	return 0;
 }
 

@@ -39,13 +39,16 @@ struct ts_arguments {
 	bool flag[TS_FLAG_COUNT];
 	char **command; /* NULL-terminated rest of argv (of TS_MODE_RUN), or NULL */
 	bool separated; /* by "--" */
+	/* What stands before the command when it is an option without a value; or NULL. */
+	const struct ts_option_text *last;
 };
 
 /** One option as help, completions and hints show it. */
 struct ts_option_text {
 	const char *name;
 	const char *letter;   /* short form, or "" */
-	const char *metavar;  /* NULL when it takes no value */
+	const char *metavar;  /* NULL when it takes no value; "[=X]" when it may */
+	const char *implied;  /* value it has when none is given, or NULL: one is needed */
 	const char *standard; /* default to show, or NULL */
 	const char *help;
 	unsigned modes; /* enum ts_mode bits */
@@ -58,9 +61,10 @@ const struct ts_option_text *ts_arguments_options(void);
 
 /**
  * Parse @argv.  Options end at "--" or at the first word that does not begin with '-'; the
- * rest is the command and is never looked at.  Both "--name VALUE" and "--name=VALUE" work;
- * of a repeated option the last one counts.  --help and --version stop the parsing: what
- * follows is not checked, and @ret_arguments->command is NULL.
+ * rest is the command and is never looked at.  Both "--name VALUE" and "--name=VALUE" work,
+ * where the value may be left out only the latter; of a repeated option the last one counts.
+ * --help and --version stop the parsing: what follows is not checked, and
+ * @ret_arguments->command is NULL.
  *
  * Values are not checked here (ts_config_set() does that).
  * Errors: -EINVAL after a message that names the word and the nearest right one.

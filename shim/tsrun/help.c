@@ -38,7 +38,7 @@ static void print_row(const char *name, const char *letter, const char *metavar,
 {
 	char text[256];
 	int column = printf("  %s%s%s%s%s", letter, letter[0] != '\0' ? ", " : "", name,
-		metavar ? " " : "", metavar ? metavar : "");
+		metavar && metavar[0] != '[' ? " " : "", metavar ? metavar : "");
 	snprintf(text, sizeof(text), "%s%s%s%s", help, standard ? " [" : "",
 		standard ? standard : "", standard ? "]" : "");
 	print_wrapped(column, text);

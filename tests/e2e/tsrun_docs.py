@@ -150,7 +150,7 @@ def test_bash_knows_which_options_take_values(directory):
 
 def test_zsh_completion_has_every_option(directory):
     text = read("scripts", "completions", "_tsrun")
-    named = set(re.findall(r"(--[a-z][a-z-]+)(?==\[|\[|\}|')", text))
+    named = set(re.findall(r"(--[a-z][a-z-]+)(?==-?\[|\[|\}|')", text))
     assert named == all_options(), named ^ all_options()
 
 

@@ -26,6 +26,10 @@ Test(config, defaults_are_those_of_the_table)
 	cr_expect(eq(str, config.group, (char *)"default"));
 	cr_expect(eq(str, config.dataset, (char *)"default"));
 	cr_expect(config.dataset_dir == NULL);
+	cr_expect(eq(int, config.share, TS_SHARE_AUTO));
+	cr_expect(not(config.align));
+	cr_expect(eq(u64, config.align_seed, 0));
+	cr_expect(eq(u32, config.epoch, 0));
 	cr_expect(eq(u64, config.ring_bytes, UINT64_C(2) << 30));
 	cr_expect(eq(u32, config.verify_ppm, 1000));
 	cr_expect(not(config.summary));
@@ -66,6 +70,28 @@ static const struct {
 	{TS_OPTION_DATASET, "na me=/data"},
 	{TS_OPTION_DATASET, ".name"},
 	{TS_OPTION_DATASET, too_long_name},
+	{TS_OPTION_SHARE, ""},
+	{TS_OPTION_SHARE, "Auto"},
+	{TS_OPTION_SHARE, "sample"},
+	{TS_OPTION_SHARE, "samples,pixels"},
+	{TS_OPTION_SHARE, "pixels "},
+	{TS_OPTION_SHARE, "0"},
+	{TS_OPTION_ALIGN, "on"},
+	{TS_OPTION_ALIGN, "Off"},
+	{TS_OPTION_ALIGN, "-1"},
+	{TS_OPTION_ALIGN, "+1"},
+	{TS_OPTION_ALIGN, "0x1"},
+	{TS_OPTION_ALIGN, "1 "},
+	{TS_OPTION_ALIGN, " "},
+	{TS_OPTION_ALIGN, "1.0"},
+	{TS_OPTION_ALIGN, "9223372036854775808"},
+	{TS_OPTION_ALIGN, "18446744073709551617"},
+	{TS_OPTION_EPOCH, ""},
+	{TS_OPTION_EPOCH, "-1"},
+	{TS_OPTION_EPOCH, "off"},
+	{TS_OPTION_EPOCH, "3 "},
+	{TS_OPTION_EPOCH, "1e3"},
+	{TS_OPTION_EPOCH, "2147483648"},
 	{TS_OPTION_RING, ""},
 	{TS_OPTION_RING, "G"},
 	{TS_OPTION_RING, "1g"},
@@ -216,6 +242,59 @@ Test(config, summaries)
 	cr_expect(eq(int, config.summary_pid, 0));
 	cr_assert(eq(int, set(TS_OPTION_SUMMARY, "0"), 0));
 	cr_expect(not(config.summary));
+}
+
+Test(config, what_is_shared)
+{
+	static const char *const names[] = {"auto", "samples", "pixels", "off"};
+
+	for (int i = TS_SHARE_AUTO; i <= TS_SHARE_OFF; i++) {
+		cr_assert(eq(int, set(TS_OPTION_SHARE, names[i]), 0));
+		cr_expect(eq(int, config.share, i));
+	}
+}
+
+static const struct {
+	const char *value;
+	bool align;
+	uint64_t seed;
+} seeds[] = {
+	{"0", true, 0},
+	{"off", false, 0},
+	{"7", true, 7},
+	{"", false, 0},
+	{"007", true, 7},
+	{"9223372036854775807", true, TS_SEED_MAX},
+	{"off", false, 0},
+};
+
+Test(config, alignment_is_off_or_has_a_seed)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(seeds); i++) {
+		cr_assert(
+			eq(int, set(TS_OPTION_ALIGN, seeds[i].value), 0), "%s", seeds[i].value);
+		cr_expect(eq(int, config.align, seeds[i].align), "%s", seeds[i].value);
+		cr_expect(eq(u64, config.align_seed, seeds[i].seed), "%s", seeds[i].value);
+	}
+}
+
+Test(config, epochs)
+{
+	cr_assert(eq(int, set(TS_OPTION_EPOCH, "2147483647"), 0));
+	cr_expect(eq(u32, config.epoch, TS_EPOCH_MAX));
+	cr_assert(eq(int, set(TS_OPTION_EPOCH, "0"), 0));
+	cr_expect(eq(u32, config.epoch, 0));
+}
+
+Test(config, words_are_the_values_an_option_takes)
+{
+	for (int i = 0; i < TS_OPTION_COUNT; i++) {
+		const char *const *allowed = ts_config_words((enum ts_option)i);
+		for (; allowed && *allowed; allowed++)
+			cr_expect(eq(int, set((enum ts_option)i, *allowed), 0), "%s", *allowed);
+	}
+	cr_expect(ts_config_words(TS_OPTION_SHARE) != NULL);
+	cr_expect(ts_config_words(TS_OPTION_RING) == NULL);
 }
 
 Test(config, levels)

@@ -65,6 +65,20 @@ Test(session, can_be_switched_off)
 	expect_disabled();
 }
 
+Test(session, shares_nothing_when_told_so)
+{
+	setenv("TSSHIM_SHARE", "off", 1);
+	setenv("TSSHIM_ALIGN", "0", 1);
+	expect_disabled();
+}
+
+Test(session, still_shares_pixels_without_samples)
+{
+	setenv("TSSHIM_SHARE", "pixels", 1);
+	fixture_enter();
+	ts_session_finish();
+}
+
 Test(session, has_nothing_to_share_with_a_ring_of_size_0)
 {
 	setenv("TSSHIM_RING", "0", 1);
