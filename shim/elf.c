@@ -204,6 +204,40 @@ uintptr_t ts_elf_function(const struct ts_elf_object *object, const char *name)
 	return index ? object->base + object->symbols[index].st_value : 0;
 }
 
+static bool is_referred(const struct ts_elf_object *object, ElfW(Addr) relocations,
+	ElfW(Xword) bytes, const char *name)
+{
+	const ElfW(Rela) *all = dynamic_pointer(object->base, relocations);
+	for (size_t i = 0; i < bytes / sizeof(*all); i++) {
+		const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(all[i].r_info)];
+		if (symbol->st_shndx == SHN_UNDEF &&
+			strcmp(object->strings + symbol->st_name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* By its relocations: how many symbols it has, a GNU hash table does not say. */
+bool ts_elf_refers(const struct ts_elf_object *object, const char *name)
+{
+	ElfW(Addr) calls = 0, others = 0;
+	ElfW(Xword) calls_bytes = 0, others_bytes = 0;
+	if (!object->symbols || !object->strings)
+		return false;
+	for (const ElfW(Dyn) *d = object->dynamic; d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_JMPREL)
+			calls = d->d_un.d_ptr;
+		else if (d->d_tag == DT_PLTRELSZ)
+			calls_bytes = d->d_un.d_val;
+		else if (d->d_tag == DT_RELA)
+			others = d->d_un.d_ptr;
+		else if (d->d_tag == DT_RELASZ)
+			others_bytes = d->d_un.d_val;
+	}
+	return (calls && is_referred(object, calls, calls_bytes, name)) ||
+	       (others && is_referred(object, others, others_bytes, name));
+}
+
 struct name_search {
 	const char *name;
 	struct ts_elf_object *found;

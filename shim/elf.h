@@ -41,6 +41,9 @@ bool ts_elf_containing(uintptr_t address, struct ts_elf_object *ret_object);
 /** Address of the function @name defined in @object itself, or 0. Versions are ignored. */
 uintptr_t ts_elf_function(const struct ts_elf_object *object, const char *name);
 
+/** Whether @object calls @name, or takes its address, in another object. */
+bool ts_elf_refers(const struct ts_elf_object *object, const char *name);
+
 /**
  * The first object that defines function @name, breadth first from @start through
  * DT_NEEDED, never @except (an address inside the object to leave out).
