@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""
+What is changed in torch.utils.data.
+
+install() runs while torch is still being imported, so it only puts small wrappers in place;
+what they need is imported when a loader is iterated.  Each wrapper goes back to torch's own
+function as soon as anything is not as expected.
+"""
+
+import functools
+import os
+import sys
+
+installed = False
+
+
+def install():
+    """Called once, when torch.utils.data.dataloader was executed; the rest of torch may not."""
+    global installed
+    if installed:
+        return
+    from . import native
+    dataloader = sys.modules["torch.utils.data.dataloader"]
+    if native.settings.aligned:
+        _wrap_iterators(dataloader._BaseDataLoaderIter, dataloader)
+        _wrap_fetch(dataloader._utils.fetch._MapDatasetFetcher)
+        _wrap_worker(dataloader._utils.worker)
+    installed = True
+
+
+# ---- the process that iterates the loader ----
+
+def _can_align(iterator, loader, dataloader):
+    """Whether the batches of @iterator come from indices, and its workers understand us."""
+    from . import native
+    data = sys.modules["torch.utils.data"]
+    if iterator._dataset_kind != dataloader._DatasetKind.Map or \
+            isinstance(loader.dataset, data.MapDataPipe):
+        native.count_pass(b"torch_iterable")
+        return False
+    if loader.num_workers == 0:
+        return True
+    context = loader.multiprocessing_context or sys.modules["torch.multiprocessing"]
+    # A worker that is started anew without us would not know what a Work is.
+    return context.get_start_method() == "fork" or "libtsshim" in os.environ.get("LD_PRELOAD", "")
+
+
+def _begin(iterator, loader, dataloader):
+    iterator._tsshim_plan = None
+    try:
+        if _can_align(iterator, loader, dataloader):
+            from . import align
+            iterator._tsshim_plan = align.begin(loader)
+    except Exception as error:  # ours: the loader works as without us
+        _report(error)
+
+
+def _wrap_iterators(base, dataloader):
+    init, reset, next_index, next_ = base.__init__, base._reset, base._next_index, base.__next__
+
+    @functools.wraps(init)
+    def __init__(self, loader, *args, **kwargs):
+        init(self, loader, *args, **kwargs)
+        _begin(self, loader, dataloader)
+
+    @functools.wraps(reset)
+    def _reset(self, loader, first_iter=False, *args, **kwargs):
+        reset(self, loader, first_iter, *args, **kwargs)
+        if not first_iter:
+            _begin(self, loader, dataloader)
+
+    @functools.wraps(next_index)
+    def _next_index(self):
+        plan = getattr(self, "_tsshim_plan", None)
+        return next_index(self) if plan is None else plan.next_index(self, next_index)
+
+    @functools.wraps(next_)
+    def __next__(self):
+        data = next_(self)
+        plan = getattr(self, "_tsshim_plan", None)
+        if plan is not None:
+            plan.delivered += 1
+        return data
+
+    base.__init__, base._reset = __init__, _reset
+    base._next_index, base.__next__ = _next_index, __next__
+
+
+# ---- where the samples are made ----
+
+def _wrap_fetch(fetcher):
+    original = fetcher.fetch
+
+    @functools.wraps(original)
+    def fetch(self, possibly_batched_index):
+        align = sys.modules.get(__package__ + ".align")
+        if align is None or type(possibly_batched_index) is not align.Work:
+            return original(self, possibly_batched_index)
+        from . import fetch as ours
+        return ours.fetch(self, possibly_batched_index)
+
+    fetcher.fetch = fetch
+
+
+def _wrap_worker(worker):
+    original = worker._worker_loop
+
+    @functools.wraps(original)
+    def _worker_loop(dataset_kind, dataset, index_queue, *args, **kwargs):
+        try:
+            from . import fetch
+            index_queue = fetch.worker_queue = fetch.QueueAhead(index_queue)
+        except Exception as error:
+            _report(error)
+        return original(dataset_kind, dataset, index_queue, *args, **kwargs)
+
+    worker._worker_loop = _worker_loop
+
+
+def _report(error):
+    if os.environ.get("TSSHIM_DEBUG") == "debug":
+        try:
+            os.write(2, ("tsshim: %s: %s\n" % (type(error).__name__, error)).encode())
+        except OSError:
+            pass
