@@ -19,7 +19,16 @@ _tsrun_words()
 _tsrun()
 {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-	local mode=run i=1
+	local mode=run i=1 joined=
+
+	# bash splits --ring=1G at the '=', which may be the last word so far.
+	if [[ $current == = ]]; then
+		current=
+		joined=yes
+	elif [[ $previous == = ]] && ((COMP_CWORD > 2)); then
+		previous=${COMP_WORDS[COMP_CWORD - 2]}
+		joined=yes
+	fi
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]-} in
@@ -40,15 +49,15 @@ _tsrun()
 			;;
 		--group | --dataset | --share | --epoch | --ring | --verify) ((i += 2)) ;;
 		-*) ((i++)) ;;
-		=) ((i += 2)) ;; # bash splits --align=1 at the '='
 		*) break ;;
 		esac
+		[[ ${COMP_WORDS[i - 1]} != = ]] || ((i++)) # --ring=1G
+		[[ ${COMP_WORDS[i]-} != = ]] || ((i += 2)) # --align=1, --dataset=NAME=DIR
 	done
 	if [[ $mode == run ]] && ((i < COMP_CWORD || (i == COMP_CWORD && i > 1))) &&
 		[[ $current != -* || ${COMP_WORDS[i - 1]} == -- ]] &&
 		[[ $previous != --group && $previous != --dataset && $previous != --share && \
-			$previous != --epoch && $previous != --ring && $previous != --verify && \
-			$previous != = ]]; then
+			$previous != --epoch && $previous != --ring && $previous != --verify ]]; then
 		if declare -F _command_offset >/dev/null; then
 			_command_offset "$i"
 		else
@@ -73,6 +82,12 @@ _tsrun()
 	--verify)
 		_tsrun_words "0 0.1 1 100" "$current"
 		return
+		;;
+	--align)
+		if [[ $joined ]]; then
+			_tsrun_words "0 off" "$current"
+			return
+		fi
 		;;
 	--dataset | --epoch) return ;;
 	esac

@@ -133,10 +133,35 @@ def test_bash_completes_the_options(directory):
     assert complete("--ring", "1G", "--sum") == {"--summary"}
 
 
+def test_bash_completes_values(directory):
+    shares = set(re.findall(r'^\tX\(\w+, "(\w+)"\)', read("shim", "config.h"), re.M))
+    assert len(shares) == 4, shares
+    # As bash hands it over: split at each '='.
+    assert complete("--share", "") == complete("--share", "=") == shares
+    assert complete("--share", "=", "pix") == {"pixels"}
+    assert complete("--align", "=") == {"0", "off"}
+    assert "1G" in complete("--ring", "=", "1")
+    assert complete("--epoch", "") == set()
+    for words in (["--ring", "=", "1G"], ["--align", "=", "1"], ["--align"],
+                  ["--dataset", "=", "name", "=", "dir"]):
+        assert complete(*words, "--sum") == {"--summary"}, words
+
+
+def test_zsh_completes_values(directory):
+    text = read("scripts", "completions", "_tsrun")
+    shares = re.findall(r'^\tX\(\w+, "(\w+)"\)', read("shim", "config.h"), re.M)
+    assert ":(%s)'" % " ".join(shares) in text, shares
+    assert "'--align=-[" in text, "a seed is joined"
+
+
 def test_bash_completes_commands(directory):
     assert {"stats", "stat"} & complete("sta") >= {"stats"}
     assert "printf" in complete("--", "print")
     assert "printf" in complete("--group", "g", "print")
+    assert "printf" in complete("--align", "print")
+    assert "printf" in complete("--align", "=", "1", "print")
+    assert "printf" in complete("--ring", "=", "1G", "print")
+    assert "printf" in complete("--dataset", "n", "=", "d", "--align", "--", "print")
     assert "printf" in complete("print")
 
 
