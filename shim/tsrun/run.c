@@ -23,12 +23,25 @@ static const struct {
 /* How many variables were refused; ts_config_load() hands no pointer through. */
 static unsigned refused;
 
+/* What should have stood there instead of @value. */
+static void hint_value(enum ts_option option, const char *value)
+{
+	const char *const *words = ts_config_words(option);
+	const char *near = words && value ? ts_config_nearest(value, words) : NULL;
+
+	if (near)
+		ts_message_hint(
+			"did you mean '%s'? It must be %s", near, ts_config_expect(option));
+	else
+		ts_message_hint("it must be %s", ts_config_expect(option));
+}
+
 static void complain(
 	enum ts_option option, const char *name, const char *value, const char *suggestion)
 {
 	if ((unsigned)option < TS_OPTION_COUNT) {
 		ts_message_say("%s has a bad value '%s'", name, value ? value : "");
-		ts_message_hint("it must be %s", ts_config_expect(option));
+		hint_value(option, value);
 		refused++;
 		return;
 	}
@@ -75,7 +88,7 @@ static char *value_to_export(enum ts_option option, const char *given)
 	if (ts_config_set(&scratch, option, given) < 0) {
 		ts_message_say(
 			"option '%s' has a bad value '%s'", settings[option].option, given);
-		ts_message_hint("it must be %s", ts_config_expect(option));
+		hint_value(option, given);
 		return NULL;
 	}
 	return option == TS_OPTION_DATASET ? absolute_dataset(given) : strdup(given);
@@ -100,6 +113,20 @@ int ts_run_settings(const struct ts_arguments *arguments, struct ts_config *ret_
 		return -EINVAL;
 	*ret_config = config;
 	return 0;
+}
+
+/* Say which settings do nothing together; none of them is a reason not to run. */
+static void judge_settings(const struct ts_arguments *arguments, const struct ts_config *config)
+{
+	if (config->align && config->disable) {
+		ts_message_say("TSSHIM_DISABLE=1 switches alignment off too: the job computes "
+			       "something else");
+		ts_message_hint("`--share off` aligns a job that shares nothing");
+	} else if (!config->align &&
+		   (config->epoch > 0 || arguments->setting[TS_OPTION_EPOCH])) {
+		ts_message_say("the first epoch counts for aligned jobs only, ignoring");
+		ts_message_hint("add --align, or leave out --epoch and TSSHIM_EPOCH");
+	}
 }
 
 /* Path of the running program, without symbolic links. */
@@ -174,6 +201,28 @@ static int preload(const char *command)
 	return 0;
 }
 
+/*
+ * "tsrun --align 7 -- cmd" and "tsrun --summary 1 -- cmd" run a program called 7 or 1, which
+ * nobody means. Returns whether it was that.
+ */
+static bool hint_misplaced_value(const struct ts_arguments *arguments)
+{
+	const struct ts_option_text *last = arguments->last;
+	const char *word = arguments->command[0];
+	struct ts_config scratch;
+
+	if (!last || arguments->separated || word[0] == '\0')
+		return false;
+	ts_config_init(&scratch);
+	if (last->implied && ts_config_set(&scratch, (enum ts_option)last->setting, word) == 0)
+		ts_message_hint("write %s=%s: its value is joined by '='", last->name, word);
+	else if (!last->metavar && word[strspn(word, "0123456789")] == '\0')
+		ts_message_hint("option '%s' takes no value", last->name);
+	else
+		return false;
+	return true;
+}
+
 static int report_exec(const struct ts_arguments *arguments, int error)
 {
 	const char *command = arguments->command[0];
@@ -185,7 +234,7 @@ static int report_exec(const struct ts_arguments *arguments, int error)
 	const char *near = arguments->separated ? NULL : ts_arguments_near_mode(command);
 	if (ts_library_which(command, path) == 0)
 		ts_message_hint("'%s' is there, but the interpreter it names is not", path);
-	else if (near)
+	else if (!hint_misplaced_value(arguments) && near)
 		ts_message_hint("did you mean `tsrun %s`?", near);
 	return TS_EXIT_NOT_FOUND;
 }
@@ -201,6 +250,7 @@ int ts_run_command(const struct ts_arguments *arguments)
 	}
 	if (ts_run_settings(arguments, &config) < 0)
 		return TS_EXIT_FAILED;
+	judge_settings(arguments, &config);
 	if (!config.disable) {
 		int status = preload(arguments->command[0]);
 		if (status != 0)

@@ -93,6 +93,57 @@ def test_option_wins_over_environment(directory):
     assert env["TSSHIM_RING"] == "1G"
 
 
+def test_alignment_reaches_the_environment(directory):
+    for words, seed in ((["--align"], "0"), (["--align=7"], "7"), (["--align=off"], "off"),
+                        (["--align=3", "--align"], "0"), (["--align", "--align=3"], "3"),
+                        (["--align", "--"], "0"), (["--align=9223372036854775807", "--"],
+                                                   "9223372036854775807")):
+        result = tsrun(*words, "env", env={"TSSHIM_ALIGN": "5"})
+        expect(result, 0)
+        assert environment(result)["TSSHIM_ALIGN"] == seed, words
+    for value in ("", "off", "5"):
+        result = tsrun("env", env={"TSSHIM_ALIGN": value})
+        expect(result, 0)
+        assert environment(result)["TSSHIM_ALIGN"] == value
+    result = tsrun("--share=samples", "--align", "--epoch", "12", "env")
+    expect(result, 0)
+    assert environment(result)["TSSHIM_EPOCH"] == "12"
+    assert environment(result)["TSSHIM_SHARE"] == "samples"
+
+
+def test_epoch_without_alignment_is_warned_of(directory):
+    for words, env in ((["--epoch", "3"], {}), (["--epoch=3", "--align=off"], {}),
+                       ([], {"TSSHIM_EPOCH": "3"}), (["--epoch=0"], {"TSSHIM_ALIGN": ""})):
+        expect(tsrun(*words, "true", env=env), 0, "the first epoch counts for aligned jobs only, "
+               "ignoring\nhint: add --align, or leave out --epoch and TSSHIM_EPOCH\n")
+    expect(tsrun("--epoch=3", "true", env={"TSSHIM_ALIGN": "1"}), 0)
+    expect(tsrun("true", env={"TSSHIM_EPOCH": "0"}), 0)
+
+
+def test_alignment_without_the_library_is_warned_of(directory):
+    result = tsrun("--align", "env", env={"TSSHIM_DISABLE": "1"})
+    expect(result, 0, "TSSHIM_DISABLE=1 switches alignment off too")
+    assert "hint: `--share off` aligns a job" in result.stderr
+    assert "LD_PRELOAD" not in environment(result)
+    expect(tsrun("--align", "--share", "off", "true"), 0)
+    expect(tsrun("--epoch", "3", "true", env={"TSSHIM_DISABLE": "1"}), 0, "the first epoch")
+
+
+def test_value_behind_an_option_without_one(directory):
+    for word in ("7", "off"):
+        for words in (["--align", word, "--", "true"], ["--group=g", "--align", word, "true"]):
+            expect(tsrun(*words, cwd=directory), 127, "tsrun: cannot run '%s': No such file or "
+                   "directory\nhint: write --align=%s: its value is joined by '='\n"
+                   % (word, word))
+    expect(tsrun("--summary", "1", "--", "true"), 127, "hint: option '--summary' takes no value")
+    # Who says "--" means a command, and a word that is no value is one as well.
+    for words in (["--align", "--", "7"], ["--align", "7x", "true"], ["--align=1", "7"],
+                  ["--align", ""], ["7", "--", "true"]):
+        result = tsrun(*words, cwd=directory)
+        expect(result, 127, "No such file or directory\n")
+        assert "hint" not in result.stderr, result.stderr
+
+
 def test_summary_names_the_process(directory):
     result = tsrun("--summary", "--", "sh", "-c", "echo $$ $TSSHIM_SUMMARY")
     assert result.returncode == 0
@@ -137,6 +188,12 @@ def test_wrong_options(directory):
     expect(tsrun("stats", "--jsn"), 125, "did you mean '--json'?")
     expect(tsrun("stats", "--ring", "1G"), 125, "'--ring' does not belong to `tsrun stats`")
     expect(tsrun("--group"), 125, "option '--group' needs a value")
+    expect(tsrun("--allign", "--", "true"), 125, "did you mean '--align'?")
+    expect(tsrun("--epcoh", "3", "true"), 125, "did you mean '--epoch'?")
+    expect(tsrun("--align=", "--", "true"), 125, "option '--align=' has an empty value\n"
+           "hint: --align alone means --align=0\n")
+    expect(tsrun("--share", "--", "true"), 125, "hint: write --share WHAT")
+    expect(tsrun("stats", "--align"), 125, "'--align' does not belong to `tsrun stats`")
     expect(tsrun(), 125, "no command given")
     expect(tsrun("--"), 125, "no command given")
     expect(tsrun("statz"), 127, "did you mean `tsrun stats`?")
@@ -144,22 +201,30 @@ def test_wrong_options(directory):
 
 def test_wrong_values(directory):
     for words in (["--ring=12Q"], ["--ring", "-1"], ["--group", "a/b"], ["--group="],
-                  ["--group", ".x"], ["--verify", "101"], ["--verify", "x"], ["--dataset", "a b"]):
+                  ["--group", ".x"], ["--verify", "101"], ["--verify", "x"], ["--dataset", "a b"],
+                  ["--align=x"], ["--align=-1"], ["--align=9223372036854775808"], ["--epoch", "-1"],
+                  ["--epoch=2147483648"], ["--share", "bytes"], ["--share="]):
         result = tsrun(*words, "--", "true")
         expect(result, 125, "has a bad value")
         assert "hint: it must be " in result.stderr, result.stderr
     expect(tsrun("gc", "--group=a/b"), 125, "option '--group' has a bad value 'a/b'")
+    expect(tsrun("--share", "sample", "true"), 125, "option '--share' has a bad value 'sample'\n"
+           "hint: did you mean 'samples'? It must be auto, samples, pixels or off\n")
+    expect(tsrun("--align=of", "true"), 125, "hint: did you mean 'off'? It must be a number")
 
 
 def test_wrong_environment(directory):
     for name, value in (("RING", "lots"), ("DISABLE", "yes"), ("GROUP", ""), ("VERIFY", "-1"),
-                        ("SUMMARY", "2"), ("DEBUG", "loud")):
+                        ("SUMMARY", "2"), ("DEBUG", "loud"), ("SHARE", "none"), ("SHARE", ""),
+                        ("ALIGN", "yes"), ("EPOCH", "")):
         result = tsrun("true", env={"TSSHIM_" + name: value})
         expect(result, 125, "tsrun: TSSHIM_%s has a bad value '%s'\nhint: " % (name, value))
-    result = tsrun("true", env={"TSSHIM_RNG": "1G"})
-    assert result.returncode == 0
-    assert ("tsrun: unknown variable TSSHIM_RNG in the environment, ignoring\n"
-            "hint: did you mean TSSHIM_RING?\n") in result.stderr, result.stderr
+    for wrong, right in (("RNG", "RING"), ("ALIGNED", "ALIGN"), ("EPOC", "EPOCH"),
+                         ("SHARES", "SHARE")):
+        expect(tsrun("true", env={"TSSHIM_" + wrong: "1"}), 0,
+               "tsrun: unknown variable TSSHIM_%s in the environment, ignoring\n"
+               "hint: did you mean TSSHIM_%s?\n" % (wrong, right))
+    expect(tsrun("true", env={"TSSHIM_DEBUG": "wran"}), 125, "hint: did you mean 'warn'? It must be")
 
 
 def test_output_that_cannot_be_written(directory):

@@ -66,6 +66,41 @@ Test(arguments, summary_takes_no_value)
 	cr_assert_stderr_eq_str("tsrun: option '--summary' takes no value\n");
 }
 
+Test(arguments, a_seed_may_be_left_out_and_is_joined)
+{
+	cr_assert_eq(parse(WORDS("--align", "c")), 0);
+	cr_assert_str_eq(result.setting[TS_OPTION_ALIGN], "0");
+	cr_assert_str_eq(result.command[0], "c");
+	cr_assert_eq(parse(WORDS("--align", "--", "c")), 0);
+	cr_assert_str_eq(result.setting[TS_OPTION_ALIGN], "0");
+	cr_assert(result.separated);
+	cr_assert_eq(parse(WORDS("--align=7", "--epoch", "3", "c")), 0);
+	cr_assert_str_eq(result.setting[TS_OPTION_ALIGN], "7");
+	cr_assert_str_eq(result.setting[TS_OPTION_EPOCH], "3");
+	cr_assert_eq(parse(WORDS("--align", "--align=off", "c")), 0);
+	cr_assert_str_eq(result.setting[TS_OPTION_ALIGN], "off");
+	cr_assert_eq(parse(WORDS("--align=9", "--align", "c")), 0);
+	cr_assert_str_eq(result.setting[TS_OPTION_ALIGN], "0");
+	cr_assert_eq(parse(WORDS("--align")), 0);
+	cr_assert_null(result.command);
+}
+
+Test(arguments, the_option_before_the_command_is_known_when_it_has_no_value)
+{
+	cr_assert_eq(parse(WORDS("--group=g", "--align", "7", "--", "c")), 0);
+	cr_assert_str_eq(result.command[0], "7");
+	cr_assert_not_null(result.last);
+	cr_assert_str_eq(result.last->name, "--align");
+	cr_assert_eq(parse(WORDS("--summary", "c")), 0);
+	cr_assert_str_eq(result.last->name, "--summary");
+	cr_assert_eq(parse(WORDS("--align", "--group", "g", "c")), 0);
+	cr_assert_null(result.last);
+	cr_assert_eq(parse(WORDS("--align=7", "c")), 0);
+	cr_assert_null(result.last);
+	cr_assert_eq(parse(WORDS("c")), 0);
+	cr_assert_null(result.last);
+}
+
 Test(arguments, sub_commands)
 {
 	cr_assert_eq(parse(WORDS("stats", "--json", "--group=g")), 0);
@@ -105,6 +140,10 @@ static const char *const wrong[][4] = {
 	{"--group"},
 	{"--group", "--", "c"},
 	{"--json", "c"},
+	{"--align=", "c"},
+	{"--epoch", "--", "c"},
+	{"--share"},
+	{"gc", "--align"},
 	{"--version=1", "c"},
 	{"stats", "--dry-run"},
 	{"stats", "--ring", "1G"},
