@@ -91,6 +91,16 @@ int ts_sys_free_bytes(int fd, uint64_t *ret_bytes)
 	return 0;
 }
 
+int ts_sys_file_system(int fd, uint64_t *ret_type)
+{
+	struct statfs fs;
+	long r = CALL(SYS_fstatfs, fd, &fs);
+	if (r < 0)
+		return (int)r;
+	*ret_type = (uint32_t)fs.f_type;
+	return 0;
+}
+
 int ts_sys_futex_wait(const volatile void *word, uint32_t expected, uint64_t timeout_ns)
 {
 	struct timespec timeout = {

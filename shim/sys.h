@@ -31,6 +31,9 @@ int ts_sys_kill(int pid, int signal);
 /** Free bytes of the file system of @fd for us. */
 int ts_sys_free_bytes(int fd, uint64_t *ret_bytes);
 
+/** Kind of file system that @fd lies on: a number of linux/magic.h. */
+int ts_sys_file_system(int fd, uint64_t *ret_type);
+
 /** Sleep while *word == expected, at most @timeout_ns; shared between processes. */
 int ts_sys_futex_wait(const volatile void *word, uint32_t expected, uint64_t timeout_ns);
 void ts_sys_futex_wake(const volatile void *word);

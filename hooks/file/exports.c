@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The exported open family: trampolines, nothing else.  Unless this thread makes a sample
+ * (hooks/file/opens.h) each is two loads and a jump: errno, cancellation and signals are the
+ * real call's.
+ *
+ * The mode is a named parameter here, and passed on as it came, garbage where the caller gave
+ * none: on the targets we build for it travels in the same register either way, and only the
+ * real call knows when to look at it.
+ */
+#include "hooks/file/next.h"
+#include "hooks/file/opens.h"
+#include "shim/atomic.h"
+
+#include <fcntl.h>
+
+#define NEXT(name) ts_load_relaxed(&ts_file_next.name)
+
+static int noted(int directory, const char *path, int flags, int fd)
+{
+	struct ts_opens *opens = ts_opens_armed;
+	if (opens) /* still: a signal handler may have ended it */
+		ts_opens_note(opens, directory, path, flags, fd);
+	return fd;
+}
+
+/* What fopen's mode asks for: "r" alone, with letters that do not matter here, only reads. */
+static int flags_of(const char *mode)
+{
+	if (mode[0] != 'r')
+		return O_WRONLY | O_CREAT;
+	for (const char *letter = mode + 1; *letter && *letter != ','; letter++)
+		if (*letter == '+')
+			return O_RDWR;
+	return O_RDONLY;
+}
+
+static FILE *noted_stream(const char *path, const char *mode, FILE *stream)
+{
+	(void)noted(AT_FDCWD, path, flags_of(mode), stream ? fileno(stream) : -1);
+	return stream;
+}
+
+#define CALL_open(symbol, name)                                                           \
+	TS_EXPORT int ts_file_##name(const char *path, int flags, unsigned mode) __asm__( \
+		#symbol);                                                                 \
+	int ts_file_##name(const char *path, int flags, unsigned mode)                    \
+	{                                                                                 \
+		if (TS_LIKELY(!ts_opens_armed))                                           \
+			return NEXT(name)(path, flags, mode);                             \
+		return noted(AT_FDCWD, path, flags, NEXT(name)(path, flags, mode));       \
+	}
+
+#define CALL_openat(symbol, name)                                                            \
+	TS_EXPORT int ts_file_##name(                                                        \
+		int directory, const char *path, int flags, unsigned mode) __asm__(#symbol); \
+	int ts_file_##name(int directory, const char *path, int flags, unsigned mode)        \
+	{                                                                                    \
+		if (TS_LIKELY(!ts_opens_armed))                                              \
+			return NEXT(name)(directory, path, flags, mode);                     \
+		return noted(                                                                \
+			directory, path, flags, NEXT(name)(directory, path, flags, mode));   \
+	}
+
+#define CALL_open_2(symbol, name)                                                   \
+	TS_EXPORT int ts_file_##name(const char *path, int flags) __asm__(#symbol); \
+	int ts_file_##name(const char *path, int flags)                             \
+	{                                                                           \
+		if (TS_LIKELY(!ts_opens_armed))                                     \
+			return NEXT(name)(path, flags);                             \
+		return noted(AT_FDCWD, path, flags, NEXT(name)(path, flags));       \
+	}
+
+#define CALL_openat_2(symbol, name)                                                       \
+	TS_EXPORT int ts_file_##name(int directory, const char *path, int flags) __asm__( \
+		#symbol);                                                                 \
+	int ts_file_##name(int directory, const char *path, int flags)                    \
+	{                                                                                 \
+		if (TS_LIKELY(!ts_opens_armed))                                           \
+			return NEXT(name)(directory, path, flags);                        \
+		return noted(directory, path, flags, NEXT(name)(directory, path, flags)); \
+	}
+
+#define CALL_creat(symbol, name)                                                          \
+	TS_EXPORT int ts_file_##name(const char *path, unsigned mode) __asm__(#symbol);   \
+	int ts_file_##name(const char *path, unsigned mode)                               \
+	{                                                                                 \
+		if (TS_LIKELY(!ts_opens_armed))                                           \
+			return NEXT(name)(path, mode);                                    \
+		return noted(AT_FDCWD, path, O_WRONLY | O_CREAT, NEXT(name)(path, mode)); \
+	}
+
+#define CALL_fopen(symbol, name)                                                             \
+	TS_EXPORT FILE *ts_file_##name(const char *path, const char *mode) __asm__(#symbol); \
+	FILE *ts_file_##name(const char *path, const char *mode)                             \
+	{                                                                                    \
+		if (TS_LIKELY(!ts_opens_armed))                                              \
+			return NEXT(name)(path, mode);                                       \
+		return noted_stream(path, mode, NEXT(name)(path, mode));                     \
+	}
+
+#define CALL_freopen(symbol, name)                                                  \
+	TS_EXPORT FILE *ts_file_##name(                                             \
+		const char *path, const char *mode, FILE *stream) __asm__(#symbol); \
+	FILE *ts_file_##name(const char *path, const char *mode, FILE *stream)      \
+	{                                                                           \
+		if (TS_LIKELY(!ts_opens_armed))                                     \
+			return NEXT(name)(path, mode, stream);                      \
+		return noted_stream(path, mode, NEXT(name)(path, mode, stream));    \
+	}
+
+#define TS_X(symbol, name, kind) CALL_##kind(symbol, name)
+TS_FILE_CALLS(TS_X)
+#undef TS_X

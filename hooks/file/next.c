@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* The next definitions of the open family behind ours. */
+#include "hooks/file/next.h"
+
+#include "shim/atomic.h"
+#include "shim/elf.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * Before the constructor: a memory allocator may open files while it holds its locks, so
+ * nothing is searched for here, and system calls report through errno as these calls do.
+ */
+static int first_open(const char *path, int flags, ...)
+{
+	va_list more;
+	va_start(more, flags);
+	unsigned mode = va_arg(more, unsigned); /* whatever it is where there is none */
+	va_end(more);
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+static int first_openat(int directory, const char *path, int flags, ...)
+{
+	va_list more;
+	va_start(more, flags);
+	unsigned mode = va_arg(more, unsigned);
+	va_end(more);
+	return (int)syscall(SYS_openat, directory, path, flags, mode);
+}
+
+static int first_open_2(const char *path, int flags)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
+}
+
+static int first_openat_2(int directory, const char *path, int flags)
+{
+	return (int)syscall(SYS_openat, directory, path, flags, 0);
+}
+
+static int first_creat(const char *path, unsigned mode)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+/* A stream needs memory anyway: nothing that calls these may hold the loader's lock. */
+static FILE *first_fopen(const char *path, const char *mode)
+{
+	ts_file_next_find();
+	ts_fopen_call *found = ts_load_relaxed(&ts_file_next.fopen);
+	if (found != first_fopen)
+		return found(path, mode);
+	errno = ENOSYS;
+	return NULL;
+}
+
+static FILE *first_freopen(const char *path, const char *mode, FILE *stream)
+{
+	ts_file_next_find();
+	ts_freopen_call *found = ts_load_relaxed(&ts_file_next.freopen);
+	if (found != first_freopen)
+		return found(path, mode, stream);
+	errno = ENOSYS;
+	return NULL;
+}
+
+struct ts_file_next ts_file_next = {
+#define TS_X(symbol, name, kind) .name = first_##kind,
+	TS_FILE_CALLS(TS_X)
+#undef TS_X
+};
+
+struct search {
+	const ElfW(Dyn) * self;
+	bool behind; /* us in load order */
+	struct {
+#define TS_X(symbol, name, kind) uintptr_t name;
+		TS_FILE_CALLS(TS_X)
+#undef TS_X
+	} found;
+};
+
+static bool look_in(const struct ts_elf_object *object, void *data)
+{
+	struct search *search = data;
+	bool missing = false;
+
+	if (object->dynamic == search->self) {
+		search->behind = true;
+		return false;
+	}
+	if (!search->behind)
+		return false;
+#define TS_X(symbol, name, kind)                                       \
+	if (!search->found.name)                                       \
+		search->found.name = ts_elf_function(object, #symbol); \
+	missing |= !search->found.name;
+	TS_FILE_CALLS(TS_X)
+#undef TS_X
+	return !missing;
+}
+
+static void find(void *data)
+{
+	struct search *search = data;
+	struct ts_elf_object self;
+	if (ts_elf_containing((uintptr_t)&look_in, &self))
+		search->self = self.dynamic;
+	/* Not preloaded but loaded later, we stand behind the C library: then any will do. */
+	if (!search->self || !ts_elf_each(look_in, search)) {
+		search->behind = true;
+		ts_elf_each(look_in, search);
+	}
+}
+
+void ts_file_next_find(void)
+{
+	struct search search = {0};
+	ts_elf_locked(find, &search);
+#define TS_X(symbol, name, kind) \
+	if (search.found.name)   \
+		ts_store_relaxed(&ts_file_next.name, (ts_##kind##_call *)search.found.name);
+	TS_FILE_CALLS(TS_X)
+#undef TS_X
+}
+
+/* Also where sharing is switched off: the calls come through here all the same. */
+__attribute__((constructor)) static void find_at_start(void)
+{
+	ts_file_next_find();
+}

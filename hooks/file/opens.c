@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* Which files a thread opens while it makes a sample: the producer's side. */
+#include "hooks/file/opens.h"
+
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+__thread struct ts_opens *ts_opens_armed;
+
+/*
+ * File systems whose files the kernel makes up when they are read: regular by their mode, and
+ * their times say nothing about their content.
+ */
+static const uint32_t made_up[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC,
+	CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC, SECURITYFS_MAGIC, EFIVARFS_MAGIC,
+	BPF_FS_MAGIC, PSTOREFS_MAGIC, SELINUX_MAGIC, BINFMTFS_MAGIC, NSFS_MAGIC,
+	0x62656570 /* configfs */, 0x65735543 /* the control files of FUSE */};
+
+void ts_opens_begin(struct ts_opens *opens)
+{
+	int process = (int)getpid();
+	bool nested =
+		ts_opens_armed && ts_opens_armed != opens && ts_opens_armed->process == process;
+	opens->why = nested ? -EALREADY : 0;
+	opens->busy = 0;
+	opens->process = process;
+	opens->count = opens->text_used = 0;
+	atomic_signal_fence(memory_order_seq_cst); /* a handler must find it complete */
+	if (!nested)
+		ts_opens_armed = opens;
+}
+
+int ts_opens_end(struct ts_opens *opens)
+{
+	if (ts_opens_armed == opens)
+		ts_opens_armed = NULL;
+	else if (opens->why == 0 && opens->process != 0)
+		opens->why = -EINVAL;
+	opens->process = 0; /* ended: a second end() finds nothing wrong */
+	return opens->why;
+}
+
+/* Nanoseconds since 1970, which last until 2262; what lies outside saturates. */
+static int64_t time_ns(struct timespec time)
+{
+	const int64_t second = 1000000000;
+	if (time.tv_sec >= INT64_MAX / second)
+		return INT64_MAX;
+	if (time.tv_sec <= INT64_MIN / second)
+		return INT64_MIN;
+	return (int64_t)time.tv_sec * second + time.tv_nsec;
+}
+
+bool ts_file_identify(const struct stat *stat, struct ts_file_identity *ret_identity)
+{
+	if (!S_ISREG(stat->st_mode))
+		return false;
+	*ret_identity = (struct ts_file_identity){
+		.device = stat->st_dev,
+		.inode = stat->st_ino,
+		.bytes = (uint64_t)stat->st_size,
+		.modified_ns = time_ns(stat->st_mtim),
+		.changed_ns = time_ns(stat->st_ctim),
+	};
+	return true;
+}
+
+static bool is_made_up(int fd)
+{
+	uint64_t type;
+	if (ts_sys_file_system(fd, &type) < 0)
+		return true;
+	for (size_t i = 0; i < TS_ARRAY_SIZE(made_up); i++)
+		if (type == made_up[i])
+			return true;
+	return false;
+}
+
+/* Add @path, or find that it is listed already as the same file. */
+static int add(struct ts_opens *opens, const char *path, const struct ts_opens_file *new)
+{
+	for (uint32_t i = 0; i < opens->count; i++) {
+		const struct ts_opens_file *file = &opens->files[i];
+		if (strcmp(opens->text + file->text_at, path) != 0)
+			continue;
+		bool same = file->absent ==
+			    new->absent &&memcmp(&file->identity, &new->identity,
+				    sizeof(file->identity)) == 0;
+		return same ? 0 : -ESTALE;
+	}
+	size_t bytes = strlen(path);
+	if (opens->count == TS_OPENS_FILES || bytes + 1 > TS_OPENS_TEXT - opens->text_used)
+		return -E2BIG;
+	struct ts_opens_file *file = &opens->files[opens->count++];
+	*file = *new;
+	file->text_at = (uint16_t)opens->text_used;
+	file->path_bytes = (uint16_t)bytes;
+	memcpy(opens->text + opens->text_used, path, bytes + 1);
+	opens->text_used += (uint32_t)bytes + 1;
+	return 0;
+}
+
+static int note(
+	struct ts_opens *opens, int directory, const char *path, int flags, int fd, int error)
+{
+	/* O_CREAT also of a file that was there: what an open by a reader would do is more. */
+	const int writes = O_CREAT | O_TRUNC | O_APPEND;
+	struct ts_opens_file file = {0};
+	struct stat stat;
+
+	if ((flags & O_ACCMODE) != O_RDONLY || (flags & writes) != 0)
+		return -EROFS;
+	/* A reader's plain open would not mean the same thing. */
+	if ((flags & (O_PATH | O_NOFOLLOW | O_DIRECTORY)) != 0)
+		return -ENODEV;
+	if (fd < 0 && error != ENOENT)
+		return -EIO;
+	if (!path || path[0] == '\0')
+		return -ENODEV;
+	if (path[0] != '/' && directory != AT_FDCWD)
+		return -EXDEV;
+	if (fd < 0) {
+		file.absent = 1;
+	} else {
+		if (ts_sys_fstat(fd, &stat) < 0 || !ts_file_identify(&stat, &file.identity) ||
+			is_made_up(fd))
+			return -ENODEV;
+	}
+	return add(opens, path, &file);
+}
+
+void ts_opens_note(struct ts_opens *opens, int directory, const char *path, int flags, int fd)
+{
+	int error = errno;
+	if (opens->why != 0)
+		return;
+	if (opens->process != (int)getpid()) {
+		/* A vfork child writes into its parent's memory here, as it should: what it
+		 * opens may be what the item is made from. */
+		opens->why = -ECHILD;
+		ts_opens_armed = NULL;
+		return;
+	}
+	if (opens->busy) {
+		opens->why = -EBUSY;
+		return;
+	}
+	opens->busy = 1;
+	atomic_signal_fence(memory_order_seq_cst);
+	int r = note(opens, directory, path, flags, fd, error);
+	atomic_signal_fence(memory_order_seq_cst);
+	opens->busy = 0;
+	if (r < 0)
+		opens->why = r;
+	errno = error;
+}
+
+static int settled(const struct ts_opens_file *file, const char *path, int64_t youngest_ns)
+{
+	struct ts_file_identity now;
+	struct stat stat;
+	int r = ts_sys_stat(path, &stat);
+
+	if (file->absent)
+		return r == -ENOENT ? 0 : -ESTALE;
+	if (r < 0)
+		return r == -ENOENT || r == -ENOTDIR ? -ESTALE : r;
+	if (!ts_file_identify(&stat, &now) || memcmp(&now, &file->identity, sizeof(now)) != 0)
+		return -ESTALE;
+	return now.modified_ns > youngest_ns || now.changed_ns > youngest_ns ? -EAGAIN : 0;
+}
+
+int ts_opens_settled(const struct ts_opens *opens, uint64_t min_age_ns)
+{
+	struct timespec time;
+	if (opens->why != 0)
+		return opens->why;
+	if (clock_gettime(CLOCK_REALTIME, &time) < 0)
+		return -EAGAIN;
+	int64_t now = time_ns(time);
+	if (now < 0 || min_age_ns > (uint64_t)now)
+		return -EAGAIN;
+	for (uint32_t i = 0; i < opens->count; i++) {
+		const struct ts_opens_file *file = &opens->files[i];
+		int r = settled(file, opens->text + file->text_at, now - (int64_t)min_age_ns);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
