@@ -3,10 +3,10 @@
 #ifndef TS_LEADER_KINDS_H
 #define TS_LEADER_KINDS_H
 
-#define TS_KINDS(X)                                           \
-	X(PIXELS, "pixels", "decoded images")                 \
-	X(SAMPLE, "sample", "finished samples of a data set") \
-	X(BYTES, "bytes", "files of slow storage")            \
+#define TS_KINDS(X)                                \
+	X(PIXELS, "pixels", "decoded images")      \
+	X(SAMPLE, "sample", "finished samples")    \
+	X(BYTES, "bytes", "files of slow storage") \
 	X(DEVICE, "device", "copies to a GPU")
 
 enum ts_kind {
