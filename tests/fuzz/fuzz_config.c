@@ -30,6 +30,9 @@ static void check(const struct ts_config *config)
 {
 	FUZZ_CHECK(is_name(config->group));
 	FUZZ_CHECK(is_name(config->dataset));
+	FUZZ_CHECK(config->share >= TS_SHARE_AUTO && config->share <= TS_SHARE_OFF);
+	FUZZ_CHECK(config->align_seed <= (config->align ? TS_SEED_MAX : 0));
+	FUZZ_CHECK(config->epoch <= TS_EPOCH_MAX);
 	FUZZ_CHECK(config->verify_ppm <= 1000000);
 	FUZZ_CHECK(config->debug >= TS_LEVEL_ERROR && config->debug <= TS_LEVEL_DEBUG);
 	FUZZ_CHECK(config->summary_pid >= 0);
