@@ -23,7 +23,8 @@ def report(error):
 def leave():
     """Take this directory out of the search path and the environment, as if never there."""
     sys.path[:] = [entry for entry in sys.path if entry != HERE]
-    sys.path_importer_cache.pop(HERE, None)
+    for entry in (HERE, HERE + "/"):
+        sys.path_importer_cache.pop(entry, None)
     # DIRECTORY, DIRECTORY/ or DIRECTORY:VALUE: the variable was unset, empty, VALUE (start.c).
     first, colon, value = os.environ.get("PYTHONPATH", "").partition(":")
     if first == HERE and not colon:
@@ -35,17 +36,18 @@ def leave():
 class Finder:
     """Stands in sys.meta_path, for our own package and for one module of torch."""
 
+    __module__ = "tsshim_torch"  # where who prints sys.meta_path would look for it
     done = False  # set by start.activate()
     report = staticmethod(report)
 
     def find_spec(self, name, path=None, target=None):
-        if not name.startswith(("tsshim_torch", "torch.utils.data.")):
+        if name != "tsshim_torch" and (self.done or not name.startswith("torch.utils.data.")):
             return None
         try:
             if name == "tsshim_torch":
                 from importlib.machinery import PathFinder
                 return PathFinder.find_spec(name, [HERE])
-            if not self.done and (name == LOADER or LOADER in sys.modules):
+            if name == LOADER or LOADER in sys.modules:
                 from tsshim_torch import start
                 return start.find_spec(self, name, path, target)
         except Exception as error:
