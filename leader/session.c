@@ -212,8 +212,19 @@ static const struct ts_session *rejoin(enum ts_reason *ret_reason)
 	return joined;
 }
 
+TS_THREAD_LOCAL bool is_nested;
+
+void ts_session_nest(bool nested)
+{
+	is_nested = nested;
+}
+
 const struct ts_session *ts_session_enter(enum ts_reason *ret_reason)
 {
+	if (is_nested) {
+		*ret_reason = TS_REASON_NESTED;
+		return NULL;
+	}
 	const struct ts_config *config = ts_config();
 	if (config->disable || config->share == TS_SHARE_OFF || config->ring_bytes == 0) {
 		*ret_reason = TS_REASON_DISABLED;
@@ -280,6 +291,13 @@ void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produ
 		ts_add_relaxed(&job->kinds[kind].produced, 1);
 	if (produce_ns)
 		learn_cost(row, kind, bytes, produce_ns);
+}
+
+void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns)
+{
+	struct ts_ledger *ledger = ledger_of_session();
+	if (ledger && produce_ns)
+		learn_cost(ts_ledger_dataset(ledger, session.dataset), kind, bytes, produce_ns);
 }
 
 static void count_shared(struct ts_tally *tally, const struct ts_lease *lease)

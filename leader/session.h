@@ -39,6 +39,18 @@ void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produ
 void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease);
 
 /**
+ * What making a record of @bytes costs here, for ts_session_deadline_ns(); counting produced
+ * work with its time does this, too.
+ */
+void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns);
+
+/**
+ * While @nested, what this thread does is part of a record that is shared as a whole:
+ * ts_session_enter() answers NULL with TS_REASON_NESTED.  Per thread.
+ */
+void ts_session_nest(bool nested);
+
+/**
  * How long to wait for somebody else's @kind of work of about @bytes: the moving average of
  * what that work costs in this dataset, within 20 ms and 2 s (docs/design.md, deadlines).
  */

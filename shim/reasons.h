@@ -53,8 +53,7 @@
 	X(TORCH_DATASET, "torch_dataset",                                                     \
 		"the dataset contains something whose equality cannot be proven")             \
 	X(TORCH_SAMPLE, "torch_sample",                                                       \
-		"a sample holds something that cannot be shared (subclass, aliasing, "        \
-		"gradient, unknown type)")                                                    \
+		"a sample holds what cannot be shared (subclass, aliasing, gradient, ...)")   \
 	X(TORCH_ITERABLE, "torch_iterable",                                                   \
 		"iterable datasets, DataPipes and stateful loaders are not shared")           \
 	X(TORCH_INDEX, "torch_index", "an index that is no number or plain tuple")            \

@@ -76,8 +76,13 @@ def _wrap_iterators(base, dataloader):
 
     @functools.wraps(next_)
     def __next__(self):
-        data = next_(self)
         plan = getattr(self, "_tsshim_plan", None)
+        try:
+            data = next_(self)
+        except StopIteration:
+            if plan is not None:
+                plan.ended = True
+            raise
         if plan is not None:
             plan.delivered += 1
         return data

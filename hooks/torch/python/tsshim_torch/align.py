@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: MIT
+"""
+Alignment, in the process that iterates the loader: which epoch and loader this is, the
+sampler's order, and what the workers must know to draw the same numbers as everybody else.
+
+Under --align[=SEED] an item is a function of (data set, SEED, epoch, ordinal, index,
+occurrence), whoever computes it:
+- epoch: the sampler's own (set_epoch), else how often this loader was iterated, + --epoch;
+- ordinal: how many loaders over an equal data set this job iterated before this one, so that
+  two loaders over one data set get two views;
+- occurrence: how often the index came before in this epoch, so that repeats differ.
+The sampler's own code runs with the global CPU generators derived from (SEED, epoch, ordinal);
+the job's generators are put back, so that its initialisation and dropout stay its own.
+"""
+
+import hashlib
+import os
+import random
+import sys
+import weakref
+
+import torch
+
+from . import native
+
+# A first iteration that was given up after so many batches is a look at the data, not an epoch.
+FIRST_LOOK = 2
+
+
+class Work:
+    """The indices of one batch and what their generators are derived from; goes to a worker."""
+
+    __slots__ = ("indices", "occurrences", "stream", "looked")
+
+    def __init__(self, indices, occurrences, stream):
+        self.indices = indices  # what the sampler gave: a batch, or one index
+        self.occurrences = occurrences  # per index, or None: all 0
+        self.stream = stream  # 16 bytes for (seed, epoch, ordinal)
+        self.looked = 0  # how far a worker looked ahead into this batch
+
+    def __reduce__(self):
+        return Work, (self.indices, self.occurrences, self.stream)
+
+
+# ---- the global CPU generators ----
+
+def save_generators():
+    numpy = sys.modules.get("numpy")
+    return (torch.default_generator.get_state(), random.getstate(),
+            numpy.random.get_state() if numpy is not None else None)
+
+
+def restore_generators(state):
+    torch.default_generator.set_state(state[0])
+    random.setstate(state[1])
+    if state[2] is not None:
+        sys.modules["numpy"].random.set_state(state[2])
+
+
+def seed_generators(torch_seed, python_seed, numpy_seed):
+    # Not torch.manual_seed(), which would seed the GPUs of the trainer as well.
+    torch.default_generator.manual_seed(torch_seed)
+    random.seed(python_seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(numpy_seed)
+
+
+def _digest(*parts):
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
+
+
+# ---- loaders and their epochs ----
+
+class _Loader:
+    """What is remembered of a DataLoader."""
+
+    def __init__(self, ordinal):
+        self.ordinal = ordinal
+        self.epoch = native.settings.epoch
+        self.plan = None
+        self.looked = False
+
+
+_loaders = weakref.WeakKeyDictionary()
+_ordinals = {}  # per data set: how many loaders were seen
+
+
+def _identify(dataset):
+    """What tells equal data sets from others, also where they cannot be shared."""
+    from . import fingerprint
+    try:
+        return fingerprint.fingerprint(dataset)
+    except fingerprint.Unknown:
+        kind = type(dataset)
+        return (kind.__module__, kind.__qualname__)
+
+
+def _loader_of(loader):
+    known = _loaders.get(loader)
+    if known is None:
+        identity = _identify(loader.dataset)
+        ordinal = _ordinals.get(identity, 0)
+        _ordinals[identity] = ordinal + 1
+        known = _loaders[loader] = _Loader(ordinal)
+    return known
+
+
+def _own_epoch(loader):
+    """The epoch that the user told the sampler, or None."""
+    batches = getattr(loader, "batch_sampler", None)
+    for sampler in (batches, getattr(batches, "sampler", None), getattr(loader, "sampler", None)):
+        if callable(getattr(sampler, "set_epoch", None)):
+            epoch = getattr(sampler, "epoch", None)
+            if type(epoch) is int:
+                return epoch
+    return None
+
+
+def _next_epoch(known):
+    """Count the iteration that ended; a first look at the data does not count."""
+    ended = known.plan
+    if ended is None:
+        return
+    if not known.looked and ended.first and not ended.ended and ended.delivered <= FIRST_LOOK:
+        known.looked = True
+        return
+    known.epoch += 1
+
+
+def begin(loader):
+    """The plan of an iteration that begins now."""
+    known = _loader_of(loader)
+    first = known.plan is None
+    _next_epoch(known)
+    epoch = _own_epoch(loader)
+    known.plan = Plan(known.epoch if epoch is None else epoch, known.ordinal, first)
+    return known.plan
+
+
+# ---- one iteration ----
+
+class _Seen:
+    """How often each index came in this epoch: a byte per number, a dictionary for the rest."""
+
+    def __init__(self):
+        self.small = bytearray()
+        self.rest = {}
+
+    def count(self, index):
+        if type(index) is int and 0 <= index < 1 << 28:
+            if index >= len(self.small):
+                self.small.extend(bytes(index + 1 - len(self.small) + len(self.small) // 2))
+            before = self.small[index]
+            if before < 255:
+                self.small[index] = before + 1
+                return before
+        try:
+            before = self.rest.get(index, 255 if type(index) is int else 0)
+            self.rest[index] = before + 1
+        except TypeError:  # not hashable: such an index is not shared either
+            before = 0
+        return before
+
+
+class Plan:
+    def __init__(self, epoch, ordinal, first):
+        self.first = first
+        self.delivered = 0  # batches the program got
+        self.ended = False  # it got them all
+        self.stream = _digest("tsshim stream", native.settings.seed, epoch, ordinal)
+        self.state = None  # of the sampler's generators between two batches
+        self.seen = _Seen()
+        _say_once(epoch)
+
+    def next_index(self, iterator, original):
+        """What iterator._next_index() gives under the derived generators."""
+        if self.state is None:
+            _draw_as_before(iterator)
+        own = save_generators()
+        try:
+            if self.state is None:
+                numbers = hashlib.blake2b(self.stream, digest_size=24).digest()
+                seed_generators(int.from_bytes(numbers[:8], "little") >> 1,
+                                int.from_bytes(numbers[8:16], "little"),
+                                int.from_bytes(numbers[16:20], "little"))
+                iterator._sampler_iter = iter(iterator._index_sampler)
+            else:
+                restore_generators(self.state)
+            index = original(iterator)
+            self.state = save_generators()
+        finally:
+            restore_generators(own)
+        return self.work(index, iterator._auto_collation)
+
+    def work(self, indices, batched):
+        if not batched:
+            occurrence = self.seen.count(indices)
+            return Work(indices, [occurrence] if occurrence else None, self.stream)
+        if type(indices) not in (list, tuple):
+            indices = list(indices)
+        occurrences = [self.seen.count(index) for index in indices]
+        return Work(indices, occurrences if any(occurrences) else None, self.stream)
+
+
+def _draw_as_before(iterator):
+    """
+    Torch's own samplers draw from the job's generators with the first index they give.  That
+    draw is made and thrown away, so that what the job draws later is what it would be.
+    """
+    data = torch.utils.data
+    sampler = iterator._index_sampler
+    if type(sampler) is data.BatchSampler:
+        sampler = sampler.sampler
+    if getattr(sampler, "generator", None) is not None:
+        return
+    if type(sampler) is data.RandomSampler:
+        torch.empty((), dtype=torch.int64).random_()
+    elif type(sampler) in (data.WeightedRandomSampler, data.SubsetRandomSampler):
+        next(iter(sampler), None)
+
+
+_said = False
+
+
+def _say_once(epoch):
+    """For logs and experiment trackers: what another run must be given to get this data."""
+    global _said
+    if not _said:
+        _said = True
+        line = "tsshim: aligned data, seed %d, first epoch %d\n" % (native.settings.seed, epoch)
+        try:
+            os.write(2, line.encode())
+        except OSError:
+            pass

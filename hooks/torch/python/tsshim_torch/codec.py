@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT
+"""
+Samples as bytes: a small structure ("meta") and the bytes of the large leaves ("payload").
+
+Encoded are exactly: None, bool, int, float, complex, str, bytes, tuple, list, dict, namedtuple,
+torch.Tensor, numpy.ndarray and NumPy scalars.  Whatever comes back is equal in type, value,
+dtype, strides and order; anything that could not be (subclasses, gradients, two leaves on one
+memory, one list in two places) raises Unshareable, and the sample is not shared.
+
+The meta is marshal's: it knows these builtin types exactly, is fast, and cannot run code.
+Two singletons that no sample may hold mark what is not builtin: Ellipsis stands for the next
+leaf, a tuple that begins with StopIteration for a namedtuple.
+"""
+
+import ctypes
+import importlib
+import marshal
+import sys
+
+import torch
+
+VERSION = 4  # of marshal: floats binary, sharing of equal strings allowed
+
+_PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
+_DTYPES = {str(value)[6:]: value for value in (
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int8,
+    torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64, torch.complex128)}
+_DTYPE_NAMES = {value: name for name, value in _DTYPES.items()}
+_DTYPE_BYTES = {name: torch.empty((), dtype=value).element_size()
+                for name, value in _DTYPES.items()}
+
+
+class Unshareable(Exception):
+    """The sample holds something that could not be given back exactly."""
+
+
+class Leaf:
+    """Where the bytes of a leaf are: @kind 't' tensor, 'a' array, 's' NumPy scalar."""
+
+    __slots__ = ("address", "bytes", "keep", "spec")
+
+    def __init__(self, keep, address, size, spec):
+        self.keep = keep  # what owns the memory
+        self.address = address
+        self.bytes = size
+        self.spec = spec  # (kind, dtype, shape, strides, flag)
+
+
+def _align(offset):
+    return (offset + 63) & ~63
+
+
+def _is_dense(shape, strides):
+    """Whether every byte between the first and the last element belongs to exactly one."""
+    expected = 1
+    for stride, size in sorted((st, sz) for st, sz in zip(strides, shape) if sz != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _tensor_leaf(value):
+    if (value.layout is not torch.strided or value.device.type != "cpu" or value.requires_grad
+            or value.dtype not in _DTYPE_NAMES or value.is_conj() or value.is_neg()
+            or value.__dict__ or value.is_quantized or value.has_names()):
+        raise Unshareable("tensor")
+    shape, strides = tuple(value.shape), tuple(value.stride())
+    if value.numel() and not value.is_contiguous() and not _is_dense(shape, strides):
+        raise Unshareable("strides")
+    size = value.numel() * value.element_size()
+    return Leaf(value, value.data_ptr(), size,
+                ("t", _DTYPE_NAMES[value.dtype], shape, strides, False))
+
+
+def _array_leaf(value, numpy):
+    if type(value) is not numpy.ndarray:
+        kept = numpy.asarray(value)
+        kind = "s"
+    else:
+        kept, kind = value, "a"
+    if kept.dtype.hasobject or kept.dtype.fields or kept.dtype.metadata or kept.dtype.subdtype:
+        raise Unshareable("dtype")
+    item = kept.dtype.itemsize
+    strides = tuple(kept.strides)
+    if kept.size and not (kept.flags.c_contiguous or kept.flags.f_contiguous):
+        raise Unshareable("strides")
+    if item == 0:
+        raise Unshareable("dtype")
+    return Leaf(kept, kept.__array_interface__["data"][0], kept.nbytes,
+                (kind, kept.dtype.str, tuple(kept.shape), strides, bool(kept.flags.writeable)))
+
+
+class _Encoder:
+    def __init__(self):
+        self.leaves = []
+        self.containers = set()
+
+    def once(self, value):
+        """The same list in two places would come back as two lists."""
+        if id(value) in self.containers:
+            raise Unshareable("aliased container")
+        self.containers.add(id(value))
+
+    def strip(self, value):
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is torch.Tensor:
+            self.leaves.append(_tensor_leaf(value))
+            return Ellipsis
+        if kind is tuple:
+            return tuple([self.strip(item) for item in value])
+        if kind is list:
+            self.once(value)
+            return [self.strip(item) for item in value]
+        if kind is dict:
+            self.once(value)
+            if not all(type(key) in _PLAIN for key in value):
+                raise Unshareable("key")
+            return {key: self.strip(item) for key, item in value.items()}
+        return self.strip_rare(value, kind)
+
+    def strip_rare(self, value, kind):
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and (kind is numpy.ndarray or
+                                  isinstance(value, numpy.generic) and kind.__module__ == "numpy"):
+            self.leaves.append(_array_leaf(value, numpy))
+            return Ellipsis
+        if kind.__bases__ == (tuple,) and _namedtuple(kind.__module__, kind.__qualname__) is kind:
+            return (StopIteration, kind.__module__, kind.__qualname__,
+                    *[self.strip(item) for item in value])
+        raise Unshareable(kind.__qualname__)
+
+    def check_apart(self):
+        """Two leaves on one memory are one object to who changes it in place."""
+        spans = sorted((leaf.address, leaf.address + leaf.bytes)
+                       for leaf in self.leaves if leaf.bytes)
+        for (_, end), (start, _) in zip(spans, spans[1:]):
+            if start < end:
+                raise Unshareable("aliased leaves")
+
+
+def _namedtuple(module, qualname):
+    """The namedtuple class of that name, or None."""
+    try:
+        found = importlib.import_module(module)
+        for part in qualname.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    if isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields"):
+        return found
+    return None
+
+
+def encode(sample):
+    """
+    (meta, leaves, payload bytes) of @sample; leaf i goes to offsets(leaves)[i].  The leaves
+    refer to the sample's memory.  Raises Unshareable.
+    """
+    encoder = _Encoder()
+    try:
+        skeleton = encoder.strip(sample)
+    except RecursionError:
+        raise Unshareable("depth") from None
+    leaves = encoder.leaves
+    if len(leaves) > 1:
+        encoder.check_apart()
+    meta = marshal.dumps((tuple([leaf.spec for leaf in leaves]), skeleton), VERSION)
+    return meta, leaves, payload_bytes([leaf.bytes for leaf in leaves])
+
+
+def payload_bytes(sizes):
+    total = 0
+    for size in sizes:
+        total = _align(total) + size
+    return total
+
+
+def offsets(sizes):
+    """Where each leaf begins in the payload."""
+    result, at = [], 0
+    for size in sizes:
+        at = _align(at)
+        result.append(at)
+        at += size
+    return result
+
+
+def spec_bytes(spec):
+    count = 1
+    for size in spec[2]:
+        count *= size
+    if spec[0] == "t":
+        return count * _DTYPE_BYTES[spec[1]]
+    import numpy
+    return count * numpy.dtype(spec[1]).itemsize
+
+
+def fill(leaves, address):
+    """Copy the bytes of the leaves into the payload at @address."""
+    for leaf, offset in zip(leaves, offsets([leaf.bytes for leaf in leaves])):
+        if leaf.bytes:
+            ctypes.memmove(address + offset, leaf.address, leaf.bytes)
+
+
+def parse(meta):
+    """(specs, skeleton) of a meta that encode() made."""
+    return marshal.loads(meta)
+
+
+def dtype_of(spec):
+    return _DTYPES[spec[1]]
+
+
+def make_leaf(spec, address, size):
+    """A leaf with private memory of its own, filled from @address."""
+    kind, dtype, shape, strides, flag = spec
+    if kind == "t":
+        tensor = torch.empty_strided(shape, strides, dtype=_DTYPES[dtype])
+        if size:
+            ctypes.memmove(tensor.data_ptr(), address, size)
+        return tensor
+    import numpy
+    order = "C" if _is_c_order(shape, strides, numpy.dtype(dtype).itemsize) else "F"
+    array = numpy.empty(shape, dtype=numpy.dtype(dtype), order=order)
+    if size:
+        ctypes.memmove(array.__array_interface__["data"][0], address, size)
+    if kind == "s":
+        return array[()]
+    array.flags.writeable = flag
+    return array
+
+
+def _is_c_order(shape, strides, item):
+    expected = item
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def join(skeleton, leaves):
+    """Put the leaves (an iterator) back into their places."""
+    kind = type(skeleton)
+    if skeleton is Ellipsis:
+        return next(leaves)
+    if kind is tuple:
+        if skeleton and skeleton[0] is StopIteration:
+            made = _namedtuple(skeleton[1], skeleton[2])
+            if made is None:
+                raise Unshareable("namedtuple")
+            return made._make(join(item, leaves) for item in skeleton[3:])
+        return tuple([join(item, leaves) for item in skeleton])
+    if kind is list:
+        return [join(item, leaves) for item in skeleton]
+    if kind is dict:
+        return {key: join(item, leaves) for key, item in skeleton.items()}
+    return skeleton
+
+
+def decode(meta, address):
+    """The sample, with private memory of its own."""
+    specs, skeleton = parse(meta)
+    sizes = [spec_bytes(spec) for spec in specs]
+    leaves = [make_leaf(spec, address + offset, size)
+              for spec, offset, size in zip(specs, offsets(sizes), sizes)]
+    return join(skeleton, iter(leaves))

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""
+Building a batch from records and computed samples.
+
+Where torch's own default_collate() would stack tensors, the rows go straight from the ring
+into the batch: one copy.  The structure around them, and everything small, is collated by
+default_collate() itself, with a string in the place of each large leaf (strings come through
+as a list); so what a batch looks like is decided by the installed torch alone.  Any other
+collate_fn gets samples with private memory, as the data set would have made them.
+"""
+
+import ctypes
+
+import torch
+from torch.utils.data._utils import collate as torch_collate
+from torch.utils.data._utils import worker as torch_worker
+
+from . import codec
+
+ROW_MIN = 4096  # bytes: what is smaller is collated by torch
+
+_HOLE = "tsshim leaf"
+
+
+def is_default(collate_fn):
+    """Whether @collate_fn is torch's own, and stacks tensors as it always did."""
+    if collate_fn is not torch_collate.default_collate:
+        return False
+    functions = getattr(torch_collate, "default_collate_fn_map", None)
+    return functions is None or \
+        functions.get(torch.Tensor) is getattr(torch_collate, "collate_tensor_fn", None)
+
+
+def _is_row(spec):
+    kind, _, shape, strides, _ = spec
+    if kind != "t":
+        return False
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return codec.spec_bytes(spec) >= ROW_MIN
+
+
+def _new_rows(count, spec):
+    """Memory for @count rows: shared in a worker, where torch would share it, too."""
+    dtype, shape = codec.dtype_of(spec), (count,) + spec[2]
+    if torch_worker._worker_info is None:
+        return torch.empty(shape, dtype=dtype)
+    storage = torch.UntypedStorage._new_shared(count * codec.spec_bytes(spec))
+    typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True) \
+        if hasattr(torch.storage, "_warn_typed_storage_removal") \
+        else torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype)
+    return torch.empty(0, dtype=dtype).set_(typed, 0, shape)
+
+
+class Batch:
+    """The samples of one batch, put in any order."""
+
+    def __init__(self, count, direct):
+        self.values = [None] * count  # finished samples, where not direct
+        self.parts = [None] * count  # (skeleton, leaves), None in the place of a row
+        self.direct = direct
+        self.layout = None  # specs of the rows, of the first sample put
+        self.rows = []  # (tensor, address, bytes of a row)
+        self.known = {}  # specs -> (layout, offsets, sizes, which are rows): they seldom change
+
+    # ---- putting ----
+
+    def put_value(self, position, value, encoded):
+        """A computed sample; @encoded is what codec.encode() made of it, or None."""
+        if not self.direct or encoded is None:
+            self.values[position] = value
+            self.parts[position] = ()
+            self.direct = False
+            return
+        meta, leaves, _ = encoded
+        specs, skeleton = codec.parse(meta)
+        self._place(position, specs, skeleton, [leaf.address for leaf in leaves])
+
+    def put_record(self, position, meta, payload):
+        """A record at @payload, whose memory is not referred to afterwards."""
+        if not self.direct:
+            self.values[position] = codec.decode(meta, payload)
+            self.parts[position] = ()
+            return
+        specs, skeleton = codec.parse(meta)
+        offsets = self._layout_of(specs)[1]
+        self._place(position, specs, skeleton, [payload + offset for offset in offsets])
+
+    def _layout_of(self, specs):
+        known = self.known.get(specs)
+        if known is None:
+            sizes = [codec.spec_bytes(spec) for spec in specs]
+            are_rows = [_is_row(spec) for spec in specs]
+            layout = tuple(spec for spec, is_row in zip(specs, are_rows) if is_row)
+            known = self.known[specs] = (layout, codec.offsets(sizes), sizes, are_rows)
+        return known
+
+    def _place(self, position, specs, skeleton, addresses):
+        layout, _, sizes, are_rows = self._layout_of(specs)
+        if self.layout is None:
+            self.layout = layout
+            for spec in layout:
+                rows = _new_rows(len(self.parts), spec)
+                self.rows.append((rows, rows.data_ptr(), codec.spec_bytes(spec)))
+        if layout != self.layout:
+            # default_collate() will refuse this batch, or knows better than we what to do.
+            self.direct = False
+        leaves, row = [], 0
+        for spec, address, size, is_row in zip(specs, addresses, sizes, are_rows):
+            if self.direct and is_row:
+                _, base, bytes_ = self.rows[row]
+                ctypes.memmove(base + position * bytes_, address, bytes_)
+                leaves.append(None)
+                row += 1
+            else:
+                leaves.append(codec.make_leaf(spec, address, size))
+        self.parts[position] = (skeleton, leaves)
+
+    # ---- finishing ----
+
+    def _value(self, position):
+        """The sample at @position with private memory."""
+        if not self.parts[position]:
+            return self.values[position]
+        skeleton, leaves = self.parts[position]
+        rows = iter(self.rows)
+        return codec.join(skeleton, iter([
+            next(rows)[0][position].clone() if leaf is None else leaf for leaf in leaves]))
+
+    def samples(self):
+        return [self._value(position) for position in range(len(self.parts))]
+
+    def finish(self, collate_fn):
+        if not self.direct or not self.rows:
+            return collate_fn(self.samples())
+        shells = [codec.join(skeleton, iter([_HOLE if leaf is None else leaf
+                                             for leaf in leaves]))
+                  for skeleton, leaves in self.parts]
+        skeleton = shells[0]
+        return _put_back(skeleton, collate_fn(shells), iter([rows[0] for rows in self.rows]))
+
+
+def _put_back(shell, result, rows):
+    """@result with the rows where @shell, the structure of a sample, has its holes."""
+    if shell is _HOLE:
+        return next(rows)
+    kind = type(shell)
+    if kind is dict:
+        for key, item in shell.items():
+            result[key] = _put_back(item, result[key], rows)
+        return result
+    if kind is list or isinstance(shell, tuple):
+        items = [_put_back(a, b, rows) for a, b in zip(shell, result)]
+        if isinstance(result, list):
+            return items
+        return result._make(items) if hasattr(result, "_make") else type(result)(items)
+    return result

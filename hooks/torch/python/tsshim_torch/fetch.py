@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: MIT
+"""
+Where indices become samples, under alignment: take, or compute for everybody.
+
+The samples of a batch are independent of each other, so the workers of all jobs split them:
+who finds one in the making goes on with the next, then looks ahead into the batches queued
+for this worker, and only then waits, at most until the deadline of the store.
+"""
+
+import collections
+import ctypes
+import marshal
+import queue
+import sys
+import time
+
+import torch
+
+from . import align, codec, collate, native
+
+# Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
+CHEAP_NS = 400_000
+CHEAP_AFTER = 8  # items that must have been computed first
+CHEAP_RETRY = 256  # items after which a cheap data set is looked at again
+
+# A data set may be changed by the program at any time: it is looked at again so often that
+# this takes no more than 0.5 % of the time.
+RECHECK = 200
+
+_INDEX_TYPES = (int, str, float, bool)
+_RAISED = object()
+
+
+class QueueAhead:
+    """A worker's queue of batches that lets one look at those that wait in it."""
+
+    def __init__(self, wrapped):
+        self._wrapped = wrapped
+        self._stash = collections.deque()
+
+    def __getattr__(self, name):
+        return getattr(self._wrapped, name)
+
+    def get(self, *args, **kwargs):
+        if self._stash:
+            return self._stash.popleft()
+        return self._wrapped.get(*args, **kwargs)
+
+    def waiting(self):
+        """The Works that are queued, in order."""
+        try:
+            while len(self._stash) < 64:
+                self._stash.append(self._wrapped.get_nowait())
+        except (queue.Empty, OSError, EOFError):
+            pass
+        return [item[1] for item in self._stash
+                if type(item) is tuple and type(item[1]) is align.Work]
+
+
+worker_queue = None  # of this worker process, set by patch.py
+
+
+def index_bytes(index):
+    """The index with its type as bytes, or None where it cannot be named."""
+    kind = type(index)
+    if kind is int and -(1 << 63) <= index < 1 << 63:
+        return b"i" + index.to_bytes(8, "little", signed=True)
+    if kind in _INDEX_TYPES:
+        return marshal.dumps(index, 0)
+    if kind is tuple:
+        parts = [index_bytes(part) for part in index]
+        if None in parts:
+            return None
+        return b"(" + b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+    if kind.__module__ == "numpy" and isinstance(index, sys.modules["numpy"].generic) \
+            and not index.dtype.hasobject:
+        return b"n" + index.dtype.str.encode() + b" " + index.tobytes()
+    if kind is torch.Tensor and index.dim() == 0 and index.device.type == "cpu":
+        return b"t" + str(index.dtype).encode() + b" " + repr(index.item()).encode()
+    return None
+
+
+class Scope:
+    """What the samples of a fetcher are a function of, apart from index and stream."""
+
+    def __init__(self, fetcher):
+        self.dataset = fetcher.dataset
+        self.direct = collate.is_default(fetcher.collate_fn)
+        self.sample = native.Sample()
+        self.prefixes = {}
+        self.identity = None
+        self.checked = self.cost = 0.0
+        self.item_ns = None
+        self.items = 0
+        self.look()
+
+    def look(self):
+        """Fingerprint the data set, when it is time to."""
+        now = time.monotonic()
+        if self.checked and now - self.checked < RECHECK * self.cost:
+            return
+        identity = self._identity()
+        if identity != self.identity:
+            self.prefixes.clear()
+        self.identity = identity
+        self.checked = time.monotonic()
+        self.cost = max(self.checked - now, 1e-4)
+
+    def _identity(self):
+        from . import fingerprint
+        if callable(getattr(self.dataset, "__getitems__", None)) \
+                and type(self.dataset).__module__.partition(".")[0] != "torch":
+            self.reason = b"torch_getitems"
+            return None
+        try:
+            return fingerprint.fingerprint(self.dataset) + fingerprint.environment()
+        except fingerprint.Unknown:
+            self.reason = b"torch_dataset"
+            return None
+
+    def prefix(self, stream):
+        """16 bytes that name the data set in this epoch, or None: not to be shared."""
+        if self.identity is None:
+            return None
+        known = self.prefixes.get(stream)
+        if known is None:
+            known = self.prefixes[stream] = align._digest("tsshim aligned", self.identity, stream)
+        return known
+
+    # ---- cost ----
+
+    def is_cheap(self):
+        if self.item_ns is None or self.items < CHEAP_AFTER or self.item_ns >= CHEAP_NS:
+            return False
+        return self.items % CHEAP_RETRY != 0
+
+    def learn(self, ns):
+        self.items += 1
+        self.item_ns = ns if self.item_ns is None else self.item_ns + (ns - self.item_ns) // 8
+
+
+def scope_of(fetcher):
+    scope = fetcher.__dict__.get("_tsshim_scope")
+    if scope is None:
+        scope = fetcher._tsshim_scope = Scope(fetcher)
+    else:
+        scope.look()
+    return scope
+
+
+class Fetch:
+    """The work on one batch."""
+
+    def __init__(self, scope, work, indices):
+        self.scope = scope
+        self.sample = scope.sample
+        self.work = work
+        self.indices = indices
+        self.batch = collate.Batch(len(indices), scope.direct)
+        self.failed_at = len(indices)
+        self.error = None
+        self.own_generators = None
+        self.threads = torch.get_num_threads()
+
+    def run(self):
+        try:
+            self._fill()
+        finally:
+            self.leave()
+        if self.error is not None:
+            raise self.error
+        return self.batch
+
+    def leave(self):
+        """Put everything back as the program had it."""
+        self.sample.drop()
+        if self.own_generators is not None:
+            align.restore_generators(self.own_generators)
+            if self.threads != 1:
+                torch.set_num_threads(self.threads)
+
+    def _fill(self):
+        pending = []
+        for position in range(len(self.indices)):
+            if position < self.failed_at and self._settle(position) == native.BUSY:
+                pending.append(position)
+        while pending:
+            left = [position for position in pending if position < self.failed_at
+                    and self._settle(position) == native.BUSY]
+            if left and len(left) == len(pending) and not self._look_ahead():
+                self._settle(left.pop(0), wait=True)
+            pending = left
+
+    def _name(self, work, position, index):
+        """Say which sample is meant; whether it may be shared."""
+        occurrence = work.occurrences[position] if work.occurrences else 0
+        index = index_bytes(index)
+        prefix = self.scope.prefix(work.stream)
+        # What cannot be named draws by its place in the batch, which is no worse than any.
+        self.sample.name(prefix or work.stream, work.stream,
+                         b"?%d" % position if index is None else index, occurrence)
+        if index is None:
+            native.count_pass(b"torch_index")
+        elif prefix is None:
+            native.count_pass(self.scope.reason)
+        return index is not None and prefix is not None
+
+    def _settle(self, position, wait=False):
+        """Put the sample at @position into the batch, or answer BUSY."""
+        sample, verdict = self.sample, native.PASS
+        shareable = self._name(self.work, position, self.indices[position])
+        if shareable and self.scope.is_cheap():
+            native.count_pass(b"torch_cheap")
+        elif shareable:
+            verdict = sample.wait() if wait else sample.take()
+        if verdict == native.BUSY:
+            return verdict
+        if verdict == native.HIT and self._use_hit(position):
+            return verdict
+        self._compute(position)
+        return native.PASS
+
+    def _use_hit(self, position):
+        sample = self.sample
+        if sample.view.verify:
+            return self._verify(position)
+        try:
+            self.batch.put_record(position, sample.meta(), sample.view.payload)
+        except (codec.Unshareable, ValueError, TypeError, EOFError):
+            sample.drop()
+            return False
+        sample.taken()
+        return True
+
+    def _verify(self, position):
+        """Compute the hit as well, and use that."""
+        sample = self.sample
+        value = self._item(self.indices[position])
+        if value is _RAISED:
+            sample.drop()
+            self.failed_at = position
+            return True
+        try:
+            meta, leaves, size = encoded = codec.encode(value)
+            equal = meta == sample.meta() and size == sample.view.payload_bytes and \
+                _is_equal(leaves, sample.view.payload)
+        except codec.Unshareable:
+            encoded, equal = None, False
+        sample.verified(equal)
+        self.batch.put_value(position, value, encoded)
+        return True
+
+    def _item(self, index):
+        """dataset[index] under its generators; _RAISED with self.error when it raises."""
+        if self.own_generators is None:
+            self.own_generators = align.save_generators()
+            if self.threads != 1:
+                torch.set_num_threads(1)  # sums depend on it, and workers have one
+        view = self.sample.view
+        align.seed_generators(view.torch_seed, view.python_seed, view.numpy_seed)
+        start = time.thread_time_ns()
+        try:
+            value = self.scope.dataset[index]
+        except Exception as error:  # the program's own; raised again when it is its turn
+            self.error = error.with_traceback(error.__traceback__.tb_next)
+            return _RAISED
+        self.scope.learn(time.thread_time_ns() - start)
+        return value
+
+    def _produce(self, index):
+        """(value, encoded) of an item that is ours to compute; published when it may be."""
+        sample = self.sample
+        sample.begin()
+        raised = True
+        try:
+            value = self._item(index)
+            raised = value is _RAISED
+        finally:
+            publish = sample.end(raised)
+        if raised:
+            return _RAISED, None
+        try:
+            encoded = codec.encode(value)
+        except codec.Unshareable:
+            if publish:
+                native.count_pass(b"torch_sample")
+                sample.drop()
+            return value, None
+        if publish:
+            address = sample.reserve(encoded[0], encoded[2])
+            if address:
+                codec.fill(encoded[1], address)
+                sample.publish()
+        return value, encoded
+
+    def _compute(self, position):
+        value, encoded = self._produce(self.indices[position])
+        if value is _RAISED:
+            self.failed_at = position
+        else:
+            self.batch.put_value(position, value, encoded)
+
+    def _look_ahead(self):
+        """Compute one sample of a later batch; False when there is none to do."""
+        if worker_queue is None or self.error is not None:
+            return False
+        for work in worker_queue.waiting():
+            indices = work.indices
+            while type(indices) in (list, tuple) and work.looked < len(indices):
+                position, work.looked = work.looked, work.looked + 1
+                if not self._name(work, position, indices[position]):
+                    return False
+                verdict = self.sample.take()
+                if verdict == native.PASS:
+                    return False
+                if verdict != native.CLAIM:
+                    self.sample.drop()
+                    continue
+                self._produce(indices[position])
+                self.error = None  # its own batch will raise it
+                return True
+        return False
+
+
+def _is_equal(leaves, payload):
+    for leaf, offset in zip(leaves, codec.offsets([leaf.bytes for leaf in leaves])):
+        if ctypes.string_at(leaf.address, leaf.bytes) != \
+                ctypes.string_at(payload + offset, leaf.bytes):
+            return False
+    return True
+
+
+def _plain(fetcher, work, indices):
+    """The samples without sharing, under the same generators; for when we are in doubt."""
+    run = Fetch(scope_of(fetcher), work, indices)
+    samples = []
+    try:
+        for position, index in enumerate(indices):
+            run._name(work, position, index)
+            value = run._item(index)
+            if value is _RAISED:
+                raise run.error
+            samples.append(value)
+    finally:
+        run.leave()
+    return samples
+
+
+def _batch_of(fetcher, work, indices):
+    """A collate.Batch of @indices; only exceptions of the data set come out of here."""
+    run = Fetch(scope_of(fetcher), work, indices)
+    try:
+        return run.run()
+    except Exception as error:
+        if error is run.error:
+            raise
+    native.count_pass(b"torch_settings")
+    batch = collate.Batch(len(indices), False)
+    for position, value in enumerate(_plain(fetcher, work, indices)):
+        batch.put_value(position, value, None)
+    return batch
+
+
+def fetch(fetcher, work):
+    """What _MapDatasetFetcher.fetch() gives for the batch of @work."""
+    if not fetcher.auto_collation:
+        return fetcher.collate_fn(_batch_of(fetcher, work, [work.indices]).samples()[0])
+    return _batch_of(fetcher, work, work.indices).finish(fetcher.collate_fn)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""
+The C interface of hooks/torch/samples.h by ctypes.
+
+Short calls keep the interpreter lock: giving it up costs more than they do.  Only a wait for
+somebody else's work lets other threads of the program run.
+"""
+
+import ctypes
+
+ABI = 1
+
+HIT, CLAIM, BUSY, PASS = range(4)
+SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
+
+
+class _View(ctypes.Structure):
+    _fields_ = [("meta", ctypes.c_void_p), ("meta_bytes", ctypes.c_uint64),
+                ("payload", ctypes.c_void_p), ("payload_bytes", ctypes.c_uint64),
+                ("torch_seed", ctypes.c_uint64), ("python_seed", ctypes.c_uint64),
+                ("numpy_seed", ctypes.c_uint32), ("verify", ctypes.c_uint32)]
+
+
+class Settings:
+    """What this process was told; see shim/options.h."""
+
+    def __init__(self, library):
+        aligned, share = ctypes.c_uint32(), ctypes.c_uint32()
+        seed, epoch = ctypes.c_uint64(), ctypes.c_uint64()
+        library.tsshim_sample_settings(ctypes.byref(aligned), ctypes.byref(seed),
+                                       ctypes.byref(epoch), ctypes.byref(share))
+        self.aligned = bool(aligned.value)
+        self.seed = seed.value
+        self.epoch = epoch.value
+        self.share = share.value
+
+
+def _declare(library):
+    pointer, number, text = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p
+    for name, result, arguments in (
+            ("abi", ctypes.c_uint32, []),
+            ("settings", None, [pointer] * 4),
+            ("create", pointer, []),
+            ("destroy", None, [pointer]),
+            ("name", None, [pointer, text, text, text, number, ctypes.c_uint32]),
+            ("take", ctypes.c_int, [pointer, ctypes.c_int]),
+            ("taken", None, [pointer]),
+            ("verified", None, [pointer, ctypes.c_int]),
+            ("drop", None, [pointer]),
+            ("begin", None, [pointer]),
+            ("end", ctypes.c_int, [pointer, ctypes.c_int]),
+            ("reserve", pointer, [pointer, text, number, number]),
+            ("publish", None, [pointer]),
+            ("pass", None, [text]),
+            ("hash", None, [pointer, number, pointer])):
+        function = getattr(library, "tsshim_sample_" + name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+def _load(kind):
+    library = _declare(kind(None))
+    if library.tsshim_sample_abi() != ABI:
+        raise ImportError("libtsshim.so has another interface")
+    return library
+
+
+library = _load(ctypes.PyDLL)
+_unlocked = _load(ctypes.CDLL)
+
+settings = Settings(library)
+count_pass = getattr(library, "tsshim_sample_pass")
+
+
+class Sample:
+    """One struct ts_sample, for one thread; the methods are those of samples.h."""
+
+    def __init__(self):
+        self.handle = library.tsshim_sample_create()
+        if not self.handle:
+            raise MemoryError
+        self.view = _View.from_address(self.handle)
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            library.tsshim_sample_destroy(self.handle)
+
+    def name(self, scope, stream, index, occurrence):
+        library.tsshim_sample_name(self.handle, scope, stream, index, len(index), occurrence)
+
+    def take(self):
+        return library.tsshim_sample_take(self.handle, 0)
+
+    def wait(self):
+        return _unlocked.tsshim_sample_take(self.handle, 1)
+
+    def meta(self):
+        """The meta of a hit, copied."""
+        return ctypes.string_at(self.view.meta, self.view.meta_bytes)
+
+    def taken(self):
+        library.tsshim_sample_taken(self.handle)
+
+    def verified(self, equal):
+        library.tsshim_sample_verified(self.handle, equal)
+
+    def drop(self):
+        library.tsshim_sample_drop(self.handle)
+
+    def begin(self):
+        library.tsshim_sample_begin(self.handle)
+
+    def end(self, raised):
+        """Whether the item may be published."""
+        return library.tsshim_sample_end(self.handle, raised) == 0
+
+    def reserve(self, meta, payload_bytes):
+        return library.tsshim_sample_reserve(self.handle, meta, len(meta), payload_bytes)
+
+    def publish(self):
+        library.tsshim_sample_publish(self.handle)

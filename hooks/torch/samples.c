@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+/* Whole samples for the Python glue: naming, taking, producing, counting. */
+#include "hooks/torch/samples.h"
+
+#include "hooks/file/opens.h"
+#include "leader/session.h"
+#include "shim/atomic.h"
+#include "shim/config.h"
+#include "shim/hash.h"
+#include "shim/identity.h"
+#include "shim/sys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLE_ABI 1u
+
+/* Anything younger may be being written still, and stamps of files are coarse. */
+#define INPUT_AGE_NS UINT64_C(60000000000)
+
+/* Structure and inputs of a record: more than this is no sample but a data set. */
+#define META_MAX (UINT64_C(16) << 20)
+
+#define RECORD_MAGIC 0x31455354u /* "TSE1" */
+
+/** What a record begins with; inputs, meta and payload follow, the payload 64-byte aligned. */
+struct record {
+	uint32_t magic;
+	uint32_t input_bytes;
+	uint64_t meta_bytes;
+	uint64_t payload_bytes;
+	uint64_t check; /* of the three above, the inputs and the meta */
+};
+
+/** What the struct holds at the moment. */
+enum held { HELD_NOTHING, HELD_LEASE, HELD_CLAIM, HELD_ROOM };
+
+struct ts_sample {
+	struct ts_sample_view view; /* first: the glue reads it */
+	struct ts_store *store;
+	uint32_t dataset;
+	uint32_t serial; /* ts_identity_serial() of the take: a fork child must not go on */
+	enum held held;
+	bool observing;
+	struct ts_key key;
+	struct ts_take take;
+	uint64_t cpu_start, cpu_ns;
+	uint64_t record_bytes; /* of the record in the making, or the last one */
+	struct ts_opens opens;
+	uint32_t input_bytes; /* of the list below, as it goes into the record */
+	unsigned char inputs[TS_OPENS_ENCODED_MAX];
+};
+
+uint32_t tsshim_sample_abi(void)
+{
+	return SAMPLE_ABI;
+}
+
+void tsshim_sample_settings(
+	uint32_t *ret_aligned, uint64_t *ret_seed, uint64_t *ret_epoch, uint32_t *ret_share)
+{
+	const struct ts_config *config = ts_config();
+
+	*ret_aligned = config->align && !config->disable;
+	*ret_seed = config->align_seed;
+	*ret_epoch = config->epoch;
+	*ret_share = config->disable ? TS_SHARE_OFF : (uint32_t)config->share;
+}
+
+struct ts_sample *tsshim_sample_create(void)
+{
+	return calloc(1, sizeof(struct ts_sample));
+}
+
+void tsshim_sample_destroy(struct ts_sample *sample)
+{
+	tsshim_sample_drop(sample);
+	free(sample);
+}
+
+/* ---- naming ------------------------------------------------------------------------------ */
+
+static struct ts_hash128 hash_item(
+	const void *prefix, const void *index, uint64_t index_bytes, uint32_t occurrence)
+{
+	struct ts_hasher hasher;
+
+	ts_hasher_init(&hasher);
+	ts_hasher_add(&hasher, prefix, 16);
+	ts_hasher_add(&hasher, &occurrence, sizeof(occurrence));
+	ts_hasher_add(&hasher, index, index_bytes);
+	return ts_hasher_digest(&hasher);
+}
+
+void tsshim_sample_name(struct ts_sample *sample, const void *scope, const void *stream,
+	const void *index, uint64_t index_bytes, uint32_t occurrence)
+{
+	tsshim_sample_drop(sample);
+	struct ts_hash128 key = hash_item(scope, index, index_bytes, occurrence);
+	struct ts_hash128 seed = hash_item(stream, index, index_bytes, occurrence);
+
+	sample->key = (struct ts_key){.lo = key.lo | 1, .hi = key.hi};
+	sample->view = (struct ts_sample_view){
+		.torch_seed = seed.lo >> 1,
+		.python_seed = seed.hi,
+		/* Its own bits: two generators must not run in step. */
+		.numpy_seed = (uint32_t)(ts_hash64(&seed, sizeof(seed)) >> 32),
+	};
+}
+
+/* ---- a record that is there ---------------------------------------------------------------
+ */
+
+static uint64_t payload_at(uint64_t input_bytes, uint64_t meta_bytes)
+{
+	return ts_align_up(sizeof(struct record) + input_bytes + meta_bytes, 64);
+}
+
+static uint64_t check_of(const struct record *record, const void *behind)
+{
+	struct ts_hasher hasher;
+
+	ts_hasher_init(&hasher);
+	ts_hasher_add(&hasher, record, offsetof(struct record, check));
+	ts_hasher_add(&hasher, behind, record->input_bytes + record->meta_bytes);
+	return ts_hasher_digest(&hasher).lo;
+}
+
+/* Look into the leased record.  Errors: -EBADMSG; those of ts_opens_check(). */
+static int read_record(struct ts_sample *sample)
+{
+	const struct ts_lease *lease = &sample->take.lease;
+	const unsigned char *at = lease->data;
+	struct record record;
+
+	if (lease->bytes < sizeof(record))
+		return -EBADMSG;
+	memcpy(&record, at, sizeof(record));
+	if (record.magic != RECORD_MAGIC || record.meta_bytes > META_MAX ||
+		record.input_bytes > META_MAX || record.payload_bytes > lease->bytes)
+		return -EBADMSG;
+	uint64_t payload = payload_at(record.input_bytes, record.meta_bytes);
+	if (payload + record.payload_bytes != lease->bytes ||
+		record.check != check_of(&record, at + sizeof(record)))
+		return -EBADMSG;
+	sample->view.meta = at + sizeof(record) + record.input_bytes;
+	sample->view.meta_bytes = record.meta_bytes;
+	sample->view.payload = at + payload;
+	sample->view.payload_bytes = record.payload_bytes;
+	return ts_opens_check(at + sizeof(record), record.input_bytes);
+}
+
+static int accept_hit(struct ts_sample *sample)
+{
+	sample->held = HELD_LEASE;
+	int r = read_record(sample);
+	if (r < 0) {
+		tsshim_sample_drop(sample);
+		ts_session_count_pass(
+			r == -EBADMSG ? TS_REASON_STORE_DAMAGED : TS_REASON_TORCH_CHANGED);
+		return TS_PASS;
+	}
+	sample->record_bytes = sample->take.lease.bytes;
+	sample->view.verify = ts_session_verify_this_hit();
+	return TS_HIT;
+}
+
+int tsshim_sample_take(struct ts_sample *sample, int wait)
+{
+	enum ts_reason reason = TS_REASON_NO_STORE;
+	const struct ts_session *session = ts_session_enter(&reason);
+
+	tsshim_sample_drop(sample);
+	if (!session) {
+		ts_session_count_pass(reason);
+		return TS_PASS;
+	}
+	sample->store = session->store;
+	sample->dataset = session->dataset;
+	sample->serial = ts_identity_serial();
+	ts_store_take(
+		session->store, &sample->key, session->dataset, TS_KIND_SAMPLE, &sample->take);
+	if (sample->take.verdict == TS_BUSY && wait)
+		ts_store_wait(session->store, &sample->key,
+			ts_session_deadline_ns(TS_KIND_SAMPLE, sample->record_bytes),
+			&sample->take);
+	switch (sample->take.verdict) {
+	case TS_HIT:
+		return accept_hit(sample);
+	case TS_CLAIM:
+		sample->held = HELD_CLAIM;
+		return TS_CLAIM;
+	case TS_BUSY:
+		return TS_BUSY;
+	default:
+		ts_session_count_pass(sample->take.reason);
+		return TS_PASS;
+	}
+}
+
+/* Whether what the struct holds is this process's; what a parent holds is not ours to end. */
+static bool is_ours(struct ts_sample *sample)
+{
+	if (sample->held != HELD_NOTHING && sample->serial == ts_identity_serial())
+		return true;
+	sample->held = HELD_NOTHING;
+	return false;
+}
+
+void tsshim_sample_taken(struct ts_sample *sample)
+{
+	if (is_ours(sample) && sample->held == HELD_LEASE)
+		ts_session_count_shared(TS_KIND_SAMPLE, &sample->take.lease);
+	tsshim_sample_drop(sample);
+}
+
+void tsshim_sample_verified(struct ts_sample *sample, int equal)
+{
+	if (is_ours(sample) && sample->held == HELD_LEASE) {
+		ts_session_count_verified(equal != 0, &sample->take.lease);
+		ts_session_count_pass(TS_REASON_VERIFY);
+	}
+	tsshim_sample_drop(sample);
+}
+
+void tsshim_sample_drop(struct ts_sample *sample)
+{
+	if (is_ours(sample)) {
+		if (sample->held == HELD_LEASE)
+			ts_lease_release(sample->store, &sample->take.lease);
+		else
+			ts_claim_abandon(sample->store, &sample->take.claim);
+	}
+	sample->held = HELD_NOTHING;
+	sample->view.meta = NULL;
+	sample->view.payload = NULL;
+}
+
+/* ---- a record in the making ---------------------------------------------------------------
+ */
+
+void tsshim_sample_begin(struct ts_sample *sample)
+{
+	sample->observing = is_ours(sample) && sample->held == HELD_CLAIM;
+	if (sample->observing) {
+		ts_session_nest(true);
+		ts_opens_begin(&sample->opens);
+	}
+	sample->cpu_start = ts_thread_cpu_ns();
+}
+
+/* Whether the files that were opened allow publishing; TS_REASON_COUNT if they do. */
+static enum ts_reason judge_inputs(struct ts_sample *sample)
+{
+	if (ts_opens_end(&sample->opens) != 0)
+		return TS_REASON_TORCH_INPUTS;
+	int64_t bytes = ts_opens_encode(&sample->opens, sample->inputs, sizeof(sample->inputs));
+	if (bytes < 0)
+		return TS_REASON_TORCH_INPUTS;
+	sample->input_bytes = (uint32_t)bytes;
+	if (ts_opens_settled(&sample->opens, INPUT_AGE_NS) != 0)
+		return TS_REASON_TORCH_YOUNG;
+	return TS_REASON_COUNT;
+}
+
+int tsshim_sample_end(struct ts_sample *sample, int raised)
+{
+	sample->cpu_ns = ts_thread_cpu_ns() - sample->cpu_start;
+	ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
+	if (!sample->observing)
+		return -ECANCELED;
+	sample->observing = false;
+	ts_session_nest(false);
+	enum ts_reason reason = judge_inputs(sample);
+	if (!raised && reason == TS_REASON_COUNT && is_ours(sample))
+		return 0;
+	if (!raised && reason != TS_REASON_COUNT)
+		ts_session_count_pass(reason);
+	tsshim_sample_drop(sample);
+	return -ECANCELED;
+}
+
+/* Header, inputs and meta into @at; the room was reserved for exactly this. */
+static void write_head(struct ts_sample *sample, unsigned char *at, const void *meta,
+	uint64_t meta_bytes, uint64_t payload_bytes)
+{
+	struct record record = {.magic = RECORD_MAGIC,
+		.input_bytes = sample->input_bytes,
+		.meta_bytes = meta_bytes,
+		.payload_bytes = payload_bytes};
+	unsigned char *behind = at + sizeof(record);
+
+	memcpy(behind, sample->inputs, sample->input_bytes);
+	memcpy(behind + sample->input_bytes, meta, meta_bytes);
+	record.check = check_of(&record, behind);
+	memcpy(at, &record, sizeof(record));
+}
+
+static enum ts_reason why_no_room(int r)
+{
+	switch (r) {
+	case -E2BIG:
+		return TS_REASON_TOO_LARGE;
+	case -ESTALE:
+		return TS_REASON_TIMEOUT;
+	case -EBUSY:
+		return TS_REASON_NO_LEASE;
+	default:
+		return TS_REASON_NO_SEGMENT;
+	}
+}
+
+void *tsshim_sample_reserve(
+	struct ts_sample *sample, const void *meta, uint64_t meta_bytes, uint64_t payload_bytes)
+{
+	void *buffer;
+
+	if (!is_ours(sample) || sample->held != HELD_CLAIM)
+		return NULL;
+	if (meta_bytes > META_MAX) {
+		tsshim_sample_drop(sample);
+		ts_session_count_pass(TS_REASON_TOO_LARGE);
+		return NULL;
+	}
+	uint64_t payload = payload_at(sample->input_bytes, meta_bytes);
+	sample->record_bytes = payload + payload_bytes;
+	int r = ts_claim_reserve(
+		sample->store, &sample->take.claim, sample->record_bytes, &buffer);
+	if (r < 0) {
+		sample->held = HELD_NOTHING; /* abandoned by the store */
+		ts_session_count_pass(why_no_room(r));
+		return NULL;
+	}
+	sample->held = HELD_ROOM;
+	write_head(sample, buffer, meta, meta_bytes, payload_bytes);
+	return (unsigned char *)buffer + payload;
+}
+
+/* What making a record of this size costs is what others wait for. */
+void tsshim_sample_publish(struct ts_sample *sample)
+{
+	if (!is_ours(sample) || sample->held != HELD_ROOM)
+		return;
+	sample->held = HELD_NOTHING;
+	ts_session_learn_cost(TS_KIND_SAMPLE, sample->record_bytes, sample->cpu_ns);
+	(void)ts_claim_publish(
+		sample->store, &sample->take.claim, sample->record_bytes, sample->cpu_ns);
+}
+
+/* ---- small things for the glue ------------------------------------------------------------
+ */
+
+static const char *const reason_ids[] = {
+#define TS_X(name, id, text) id,
+	TS_REASONS(TS_X)
+#undef TS_X
+};
+
+void tsshim_sample_pass(const char *reason)
+{
+	for (unsigned i = 0; i < TS_REASON_COUNT; i++) {
+		if (strcmp(reason, reason_ids[i]) == 0)
+			ts_session_count_pass((enum ts_reason)i);
+	}
+}
+
+void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest)
+{
+	struct ts_hash128 digest = ts_hash128(data, bytes);
+
+	memcpy(ret_digest, &digest, sizeof(digest));
+}
+
+void tsshim_flag_store(void *flag, uint32_t value)
+{
+	ts_store_release((_Atomic uint8_t *)flag, (uint8_t)value);
+}
+
+uint32_t tsshim_flag_load(const void *flag)
+{
+	return ts_load_acquire((const _Atomic uint8_t *)flag);
+}

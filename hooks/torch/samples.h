@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whole samples: what the Python glue (hooks/torch/python) calls through ctypes.
+ *
+ * The life of one sample, driven by the glue, one struct at a time per thread:
+ *
+ *	name -> take -+-> HIT    read meta and payload, copy out -> taken | verified | drop
+ *	              +-> CLAIM  begin, compute the item, end -> reserve, fill -> publish | drop
+ *	              +-> BUSY   do something else, then name and take again, at last with a
+ *wait
+ *	              +-> PASS   begin, compute the item, end
+ *
+ * A record holds which files the producer opened (hooks/file/opens.h), the structure of the
+ * sample (meta, in the glue's own encoding), and the bytes of its large leaves (payload).
+ * The key names everything the sample is a function of; who computes it does not matter.
+ *
+ * Fork: a child must not go on with its parent's struct; every function notices and does
+ * nothing (a take in the child starts anew).  Threads: each needs a struct of its own.
+ * Nothing here is async-signal-safe.
+ */
+#ifndef TS_HOOKS_TORCH_SAMPLES_H
+#define TS_HOOKS_TORCH_SAMPLES_H
+
+#include "shim/base.h"
+
+/** What the glue may read; its order is the ABI between samples.c and native.py. */
+struct ts_sample_view {
+	const void *meta; /* of a hit; 64-byte aligned payload behind it */
+	uint64_t meta_bytes;
+	const void *payload;
+	uint64_t payload_bytes;
+	uint64_t torch_seed;  /* for this item, 63 bits; the same for whoever computes it */
+	uint64_t python_seed; /* 64 bits */
+	uint32_t numpy_seed;
+	uint32_t verify; /* this hit is to be computed again and compared */
+};
+
+struct ts_sample;
+
+/** Version of this interface; the glue does nothing when it expects another one. */
+TS_EXPORT uint32_t tsshim_sample_abi(void);
+
+/** Settings of this process that the glue needs. Seed and epoch mean nothing unless aligned. */
+TS_EXPORT void tsshim_sample_settings(
+	uint32_t *ret_aligned, uint64_t *ret_seed, uint64_t *ret_epoch, uint32_t *ret_share);
+
+/** A struct for one thread, from malloc(), never freed by us; NULL when there is no memory. */
+TS_EXPORT struct ts_sample *tsshim_sample_create(void);
+TS_EXPORT void tsshim_sample_destroy(struct ts_sample *sample);
+
+/**
+ * Say which sample is meant.  @scope (16 bytes) stands for the data set, code, environment and
+ * generator rule; @stream (16 bytes) for what the item's generators are derived from;
+ * @index (@index_bytes bytes) for the index with its type; @occurrence for how often this
+ * index came before in the epoch.  Ends whatever the struct held.
+ */
+TS_EXPORT void tsshim_sample_name(struct ts_sample *sample, const void *scope,
+	const void *stream, const void *index, uint64_t index_bytes, uint32_t occurrence);
+
+/** 0 hit, 1 claim, 2 busy, 3 pass (counted).  With @wait a busy one is waited for first. */
+TS_EXPORT int tsshim_sample_take(struct ts_sample *sample, int wait);
+
+/** The hit was used: count it, end the lease. */
+TS_EXPORT void tsshim_sample_taken(struct ts_sample *sample);
+
+/** The hit was computed again, with this outcome; ends the lease. */
+TS_EXPORT void tsshim_sample_verified(struct ts_sample *sample, int equal);
+
+/** Give back whatever is held, uncounted: a lease, a claim, a reservation. */
+TS_EXPORT void tsshim_sample_drop(struct ts_sample *sample);
+
+/**
+ * The item is computed between these two, by this thread.  While a claim is held, files are
+ * observed, and decodes inside are not shared for themselves (DESIGN section 3).
+ * end() returns 0, or -ECANCELED when the result must not be published (counted, the claim
+ * is given back); it is to be called in any case, also when the item raised an exception.
+ */
+TS_EXPORT void tsshim_sample_begin(struct ts_sample *sample);
+TS_EXPORT int tsshim_sample_end(struct ts_sample *sample, int raised);
+
+/**
+ * Ring memory for a record with @meta and @payload_bytes of payload, which is 64-byte
+ * aligned; NULL when there is none, and the claim is given back.
+ */
+TS_EXPORT void *tsshim_sample_reserve(struct ts_sample *sample, const void *meta,
+	uint64_t meta_bytes, uint64_t payload_bytes);
+
+/** The payload is complete: make the record visible.  Ends the claim. */
+TS_EXPORT void tsshim_sample_publish(struct ts_sample *sample);
+
+/** Count one sample that was not shared, by the id of the reason; unknown ids are ignored. */
+TS_EXPORT void tsshim_sample_pass(const char *reason);
+
+/** 128-bit hash of @bytes of memory, into 16 bytes. */
+TS_EXPORT void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest);
+
+/** One byte shared by two processes: ordered after what was read or written before, or before
+ * what comes after. */
+TS_EXPORT void tsshim_flag_store(void *flag, uint32_t value);
+TS_EXPORT uint32_t tsshim_flag_load(const void *flag);
+
+#endif

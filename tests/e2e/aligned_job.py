@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""
+A small training job for aligned.py: prints what its loader delivered, and what it computed.
+
+"epoch E index digest" for each sample in order of delivery; with --train also the loss, to
+the last bit.  Lines that begin with "~" say what may differ between two runs.
+"""
+
+import argparse
+import hashlib
+import os
+import random
+import sys
+import time
+
+import numpy
+import torch
+from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler
+
+
+class Items(Dataset):
+    """@count random crops and jitters of fixed pictures, with all three generators."""
+
+    def __init__(self, count, cost):
+        generator = numpy.random.RandomState(1)
+        self.pictures = generator.randint(0, 256, (16, 3, 40, 40)).astype(numpy.uint8)
+        self.count = count
+        self.cost = cost  # seconds of CPU time, so that sharing an item pays
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        end = time.thread_time() + self.cost
+        top, left = random.randrange(8), int(torch.randint(8, ()))
+        picture = self.pictures[index % 16, :, top:top + 32, left:left + 32]
+        noise = numpy.random.normal(size=picture.shape).astype(numpy.float32)
+        sample = torch.from_numpy(picture / numpy.float32(255) + noise * numpy.float32(0.1))
+        while time.thread_time() < end:
+            pass
+        return {"picture": sample, "label": index % 4, "index": index,
+                "name": "item %d" % index}
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--items", type=int, default=96)
+    parser.add_argument("--cost", type=float, default=0.002)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--context", default=None)
+    parser.add_argument("--persistent", action="store_true")
+    parser.add_argument("--repeats", action="store_true", help="sample with replacement")
+    parser.add_argument("--two-views", action="store_true")
+    parser.add_argument("--collate", action="store_true", help="a collate_fn of its own")
+    parser.add_argument("--sanity", action="store_true", help="look at one batch first")
+    parser.add_argument("--train", action="store_true")
+    parser.add_argument("--seed", type=int, default=None, help="of the job itself")
+    parser.add_argument("--draw", action="store_true", help="print what the job draws")
+    parser.add_argument("--step", type=float, default=0, help="seconds per batch")
+    return parser.parse_args()
+
+
+def own_collate(samples):
+    """Changes the samples in place, which must harm nobody."""
+    for sample in samples:
+        sample["picture"] += 0
+    return {key: torch.stack([sample[key] for sample in samples]) if key == "picture"
+            else [sample[key] for sample in samples] for key in samples[0]}
+
+
+def loader_of(options, data):
+    sampler = None
+    if options.repeats:
+        weights = [1.0 + (index % 7) ** 2 for index in range(len(data))]
+        sampler = WeightedRandomSampler(weights, len(data))
+    more = {"persistent_workers": options.persistent} if options.workers else {}
+    return DataLoader(data, batch_size=options.batch, shuffle=sampler is None, sampler=sampler,
+                      num_workers=options.workers, multiprocessing_context=options.context,
+                      collate_fn=own_collate if options.collate else None, **more)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Dropout(0.3),
+            torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(128, 4))
+        self.optimizer = torch.optim.SGD(self.parameters(), lr=0.05)
+
+    def step(self, batch):
+        loss = torch.nn.functional.cross_entropy(
+            self.layers(batch["picture"]), torch.as_tensor(batch["label"]))
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return float(loss).hex()
+
+
+def show(epoch, batch, view=""):
+    for picture, index, name in zip(batch["picture"], batch["index"], batch["name"]):
+        assert name == "item %d" % int(index)
+        digest = hashlib.md5(picture.numpy().tobytes()).hexdigest()[:12]
+        print("epoch", epoch, int(index), digest + view)
+
+
+def main():
+    options = arguments()
+    torch.set_num_threads(1)
+    if options.seed is not None:
+        torch.manual_seed(options.seed)
+        random.seed(options.seed)
+        numpy.random.seed(options.seed)
+    data = Items(options.items, options.cost)
+    loaders = [loader_of(options, data) for _ in range(2 if options.two_views else 1)]
+    model = Model() if options.train else None
+    if options.sanity:
+        next(iter(loaders[0]))
+    for epoch in range(options.epochs):
+        for batches in zip(*loaders):
+            for view, batch in enumerate(batches):
+                show(epoch, batch, " view %d" % view if view else "")
+            if model:
+                print("loss", model.step(batches[0]))
+            time.sleep(options.step)
+        if options.draw:
+            print("draw", torch.rand(()).item(), random.random(), numpy.random.rand())
+        sys.stdout.flush()
+    print("~ pid", os.getpid())
+
+
+if __name__ == "__main__":
+    main()
