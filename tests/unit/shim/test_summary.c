@@ -71,5 +71,5 @@ Test(block, the_longest_block_fits)
 	for (const char *at = rest; *at; at++)
 		lines += *at == '\n';
 	cr_expect(eq(int, (int)lines, 2 * TS_KIND_COUNT + 5), "%s", text);
-	cr_expect(eq(int, text[strlen(text) - 1], '\n'), "%s", text);
+	cr_expect(text[strlen(text) - 1] == '\n', "%s", text);
 }
