@@ -139,15 +139,16 @@ static int note(
 void ts_opens_note(struct ts_opens *opens, int directory, const char *path, int flags, int fd)
 {
 	int error = errno;
-	if (opens->why != 0)
-		return;
 	if (opens->process != (int)getpid()) {
 		/* A vfork child writes into its parent's memory here, as it should: what it
 		 * opens may be what the item is made from. */
-		opens->why = -ECHILD;
+		if (opens->why == 0)
+			opens->why = -ECHILD;
 		ts_opens_armed = NULL;
 		return;
 	}
+	if (opens->why != 0)
+		return;
 	if (opens->busy) {
 		opens->why = -EBUSY;
 		return;

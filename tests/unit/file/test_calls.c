@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* Each call of the open family, as this program finds it: ours, linked into it. */
+#include "fixture.h"
+
+#include "hooks/file/next.h"
+#include "shim/elf.h"
+
+#include <pthread.h>
+
+TestSuite(calls, .init = folder_make, .fini = folder_remove, .timeout = 20);
+
+/* What only fortified programs declare. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int directory, const char *path, int flags);
+int __openat64_2(int directory, const char *path, int flags);
+
+/* Every call as open(path, flags, mode), by its place in the list. */
+enum call {
+#define TS_X(symbol, name, kind) CALL_##name,
+	TS_FILE_CALLS(TS_X)
+#undef TS_X
+		CALL_COUNT
+};
+
+static const char *const names[] = {
+#define TS_X(symbol, name, kind) #symbol,
+	TS_FILE_CALLS(TS_X)
+#undef TS_X
+};
+
+static int stream_fd(FILE *stream)
+{
+	int fd = stream ? dup(fileno(stream)) : -1;
+	if (stream)
+		fclose(stream);
+	return fd;
+}
+
+static FILE *some_stream(void)
+{
+	return fdopen(dup(STDERR_FILENO), "w");
+}
+
+static int call(enum call which, const char *path, int flags, mode_t mode)
+{
+	const char *letters = flags & O_CREAT ? "w" : "rb";
+	switch (which) {
+	case CALL_open:
+		return open(path, flags, mode);
+	case CALL_open64:
+		return open64(path, flags, mode);
+	case CALL_openat:
+		return openat(AT_FDCWD, path, flags, mode);
+	case CALL_openat64:
+		return openat64(AT_FDCWD, path, flags, mode);
+	case CALL_open_2:
+		return __open_2(path, flags);
+	case CALL_open64_2:
+		return __open64_2(path, flags);
+	case CALL_openat_2:
+		return __openat_2(AT_FDCWD, path, flags);
+	case CALL_openat64_2:
+		return __openat64_2(AT_FDCWD, path, flags);
+	case CALL_creat:
+		return creat(path, mode);
+	case CALL_creat64:
+		return creat64(path, mode);
+	case CALL_fopen:
+		return stream_fd(fopen(path, letters));
+	case CALL_fopen64:
+		return stream_fd(fopen64(path, letters));
+	case CALL_freopen:
+		return stream_fd(freopen(path, letters, some_stream()));
+	case CALL_freopen64:
+		return stream_fd(freopen64(path, letters, some_stream()));
+	default:
+		return -1;
+	}
+}
+
+static bool only_writes(enum call which)
+{
+	return which == CALL_creat || which == CALL_creat64;
+}
+
+/* Its real counterpart aborts when it is to make a file without a mode. */
+static bool only_reads(enum call which)
+{
+	return which >= CALL_open_2 && which <= CALL_openat64_2;
+}
+
+Test(calls, listed_by_every_name)
+{
+	file_write("a", "text");
+	for (enum call which = 0; which < CALL_COUNT; which++) {
+		struct ts_opens opens;
+		char letter = 0;
+		if (only_writes(which))
+			continue;
+		ts_opens_begin(&opens);
+		int fd = call(which, in_folder("a"), O_RDONLY, 0);
+		cr_expect(eq(int, ts_opens_end(&opens), 0), "%s", names[which]);
+		cr_expect(eq(long, read(fd, &letter, 1), 1), "%s", names[which]);
+		cr_expect(eq(chr, letter, 't'), "%s", names[which]);
+		close(fd);
+		cr_assert(eq(u32, opens.count, 1), "%s", names[which]);
+		cr_expect(eq(str, opens.text, (char *)in_folder("a")), "%s", names[which]);
+		cr_expect(eq(u64, opens.files[0].identity.bytes, 4), "%s", names[which]);
+	}
+}
+
+Test(calls, writing_by_every_name)
+{
+	umask(0);
+	for (enum call which = 0; which < CALL_COUNT; which++) {
+		struct ts_opens opens;
+		struct stat stat;
+		mode_t mode = names[which][0] == 'f' ? 0666 : 0642;
+		if (only_reads(which))
+			continue;
+		for (int listed = 0; listed < 2; listed++) {
+			if (listed)
+				ts_opens_begin(&opens);
+			int fd = call(which, in_folder("w"), O_CREAT | O_RDWR, 0642);
+			if (listed)
+				cr_expect(eq(int, ts_opens_end(&opens), -EROFS), "%s",
+					names[which]);
+			cr_expect(eq(int, fstat(fd, &stat), 0), "%s", names[which]);
+			cr_expect(eq(u32, stat.st_mode & 0777, mode), "%s", names[which]);
+			close(fd);
+			unlink("w");
+		}
+	}
+}
+
+Test(calls, mode_of_a_nameless_file)
+{
+	struct stat stat;
+	umask(0);
+	int fd = open(in_folder("."), O_TMPFILE | O_RDWR, 0604);
+	if (fd < 0 && errno == EOPNOTSUPP)
+		return; /* the file system's business; the flag is passed on as others are */
+	cr_assert(eq(int, fstat(fd, &stat), 0));
+	cr_expect(eq(u32, stat.st_mode & 0777, 0604));
+	close(fd);
+}
+
+Test(calls, failures_are_the_real_ones)
+{
+	for (enum call which = 0; which < CALL_COUNT; which++) {
+		struct ts_opens opens;
+		for (int listed = 0; listed < 2; listed++) {
+			if (listed)
+				ts_opens_begin(&opens);
+			errno = 0;
+			int fd = call(which, in_folder("no/such"), O_RDONLY, 0);
+			cr_expect(eq(int, errno, ENOENT), "%s", names[which]);
+			cr_expect(eq(int, fd, -1), "%s", names[which]);
+			if (listed)
+				ts_opens_end(&opens);
+		}
+	}
+}
+
+Test(calls, errno_of_others_stays)
+{
+	struct ts_opens opens;
+	file_write("a", "text");
+	ts_opens_begin(&opens);
+	errno = EXFULL;
+	int fd = open(in_folder("a"), O_RDONLY);
+	cr_expect(eq(int, errno, EXFULL));
+	cr_expect(eq(int, ts_opens_end(&opens), 0));
+	close(fd);
+}
+
+Test(calls, streams_by_their_mode)
+{
+	static const struct {
+		char mode[16];
+		int why;
+	} table[] = {{"r", 0}, {"rb", 0}, {"rme", 0}, {"r,ccs=UTF-8", 0}, {"r+", -EROFS},
+		{"rb+", -EROFS}, {"a", -EROFS}, {"a+", -EROFS}, {"w", -EROFS}, {"wx", -EROFS},
+		{"?", -EROFS}};
+	for (size_t i = 0; i < TS_ARRAY_SIZE(table); i++) {
+		struct ts_opens opens;
+		file_write("a", "text");
+		ts_opens_begin(&opens);
+		FILE *file = fopen(in_folder("a"), table[i].mode);
+		cr_expect(eq(int, ts_opens_end(&opens), table[i].why), "%s", table[i].mode);
+		if (file)
+			fclose(file);
+	}
+}
+
+static void *open_there(void *path)
+{
+	int fd = open(path, O_RDONLY);
+	close(fd);
+	return NULL;
+}
+
+Test(calls, other_threads_are_not_listed)
+{
+	struct ts_opens opens;
+	pthread_t thread;
+	file_write("a", "text");
+	ts_opens_begin(&opens);
+	pthread_create(&thread, NULL, open_there, (void *)in_folder("a"));
+	pthread_join(thread, NULL);
+	cr_expect(eq(int, ts_opens_end(&opens), 0));
+	cr_expect(eq(u32, opens.count, 0));
+}
+
+static void *open_until_cancelled(void *fifo)
+{
+	struct ts_opens opens;
+	ts_opens_begin(&opens);
+	int fd = open(fifo, O_RDONLY); /* nobody ever writes */
+	ts_opens_end(&opens);
+	return fd < 0 ? NULL : fifo;
+}
+
+Test(calls, can_be_cancelled)
+{
+	pthread_t thread;
+	void *result = NULL;
+	cr_assert(mkfifo("fifo", 0600) == 0);
+	pthread_create(&thread, NULL, open_until_cancelled, (void *)in_folder("fifo"));
+	usleep(20000);
+	pthread_cancel(thread);
+	pthread_join(thread, &result);
+	cr_expect(result == PTHREAD_CANCELED);
+}
+
+static bool is_in_this_program(const void *address)
+{
+	struct ts_elf_object here, there;
+	cr_assert(ts_elf_containing((uintptr_t)&is_in_this_program, &here));
+	cr_assert(ts_elf_containing((uintptr_t)address, &there));
+	return here.dynamic == there.dynamic;
+}
+
+Test(calls, next_definition_is_another_object)
+{
+#define TS_X(symbol, name, kind)                                          \
+	cr_expect(is_in_this_program((const void *)symbol), "%s", #name); \
+	cr_expect(is_in_this_program((const void *)ts_file_next.name) == false, "%s", #name);
+	TS_FILE_CALLS(TS_X)
+#undef TS_X
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* The list itself: what makes an item unfit, and when its files have settled. */
+#include "fixture.h"
+
+#include "../valgrind.h"
+#include "shim/sys.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+
+TestSuite(opens, .init = folder_make, .fini = folder_remove, .timeout = 20);
+
+#define AGES_NS UINT64_C(3600000000000)
+
+/* ---- what is listed ---------------------------------------------------------------------- */
+
+Test(opens, nothing_opened)
+{
+	struct ts_opens opens;
+	memset(&opens, 0x55, sizeof(opens));
+	ts_opens_begin(&opens);
+	cr_expect(eq(int, ts_opens_end(&opens), 0));
+	cr_expect(eq(int, ts_opens_end(&opens), 0), "a second end");
+	cr_expect(eq(u32, opens.count, 0));
+	cr_expect(eq(int, ts_opens_settled(&opens, AGES_NS), 0));
+	close(open("/", O_RDONLY));
+	cr_expect(eq(int, opens.why, 0), "not listed any more");
+}
+
+Test(opens, one_entry_for_each_path)
+{
+	struct ts_opens opens;
+	file_write("a", "text");
+	cr_assert(symlink("a", "link") == 0);
+	ts_opens_begin(&opens);
+	close(open(in_folder("a"), O_RDONLY));
+	close(open(in_folder("a"), O_RDONLY | O_CLOEXEC));
+	close(open("a", O_RDONLY));
+	close(open("link", O_RDONLY));
+	cr_expect(eq(int, open("absent", O_RDONLY), -1));
+	cr_expect(eq(int, open("absent", O_RDONLY), -1));
+	cr_expect(eq(int, ts_opens_end(&opens), 0));
+	cr_assert(eq(u32, opens.count, 4));
+	cr_expect(eq(u64, opens.files[2].identity.inode, opens.files[0].identity.inode));
+	cr_expect(eq(u32, opens.files[3].absent, 1));
+}
+
+Test(opens, a_file_replaced_meanwhile)
+{
+	struct ts_opens opens;
+	file_write("a", "text");
+	file_write("b", "text");
+	ts_opens_begin(&opens);
+	close(open("a", O_RDONLY));
+	cr_assert(rename("b", "a") == 0);
+	close(open("a", O_RDONLY));
+	cr_expect(eq(int, ts_opens_end(&opens), -ESTALE));
+	cr_expect(eq(int, ts_opens_settled(&opens, 0), -ESTALE));
+	cr_expect(eq(long, ts_opens_encode(&opens, &(char){0}, 1), -ESTALE));
+}
+
+Test(opens, a_file_made_meanwhile)
+{
+	struct ts_opens opens;
+	ts_opens_begin(&opens);
+	cr_expect(eq(int, open("a", O_RDONLY), -1));
+	close(ts_sys_open("a", O_CREAT | O_RDWR, 0600));
+	close(open("a", O_RDONLY));
+	cr_expect(eq(int, ts_opens_end(&opens), -ESTALE));
+}
+
+Test(opens, too_many_files)
+{
+	struct ts_opens opens;
+	ts_opens_begin(&opens);
+	for (unsigned i = 0; i <= TS_OPENS_FILES; i++) {
+		char name[16];
+		cr_expect(eq(int, opens.why, 0));
+		snprintf(name, sizeof(name), "f%u", i);
+		cr_expect(eq(int, open(name, O_RDONLY), -1));
+	}
+	cr_expect(eq(int, ts_opens_end(&opens), -E2BIG));
+	cr_expect(eq(u32, opens.count, TS_OPENS_FILES));
+}
+
+/* A path of @bytes bytes to the file "a", by going through "." again and again. */
+static const char *long_path(size_t bytes)
+{
+	static char path[TS_OPENS_TEXT + 1];
+	size_t at = 0;
+	for (; at + 3 <= bytes; at += 2)
+		memcpy(path + at, "./", 2);
+	strcpy(path + at, bytes - at == 2 ? "/a" : "a");
+	return path;
+}
+
+Test(opens, too_much_text)
+{
+	struct ts_opens opens;
+	file_write("a", "text");
+	ts_opens_begin(&opens);
+	close(open(long_path(2047), O_RDONLY));
+	close(open(long_path(2045), O_RDONLY));
+	cr_expect(eq(u32, opens.text_used, 4094));
+	close(open("a", O_RDONLY));
+	cr_expect(eq(u32, opens.text_used, 4096));
+	cr_expect(eq(int, opens.why, 0));
+	close(open(".", O_RDONLY | O_CLOEXEC)); /* no regular file comes first */
+	cr_expect(eq(int, ts_opens_end(&opens), -ENODEV));
+	ts_opens_begin(&opens);
+	close(open(long_path(2047), O_RDONLY));
+	close(open(long_path(2045), O_RDONLY));
+	close(open("./a", O_RDONLY));
+	cr_expect(eq(int, ts_opens_end(&opens), -E2BIG));
+	cr_expect(eq(u32, opens.count, 2));
+}
+
+/* ---- what makes an item unfit ------------------------------------------------------------ */
+
+Test(opens, unfit_by_file_and_flags)
+{
+	static const struct {
+		char path[32];
+		int flags, why;
+	} table[] = {
+		{"a", O_RDONLY, 0},
+		{"a", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOATIME, 0},
+		{"a", O_WRONLY, -EROFS},
+		{"a", O_RDWR, -EROFS},
+		{"a", O_RDONLY | O_TRUNC, -EROFS},
+		{"a", O_RDONLY | O_CREAT, -EROFS},
+		{"a", O_RDONLY | O_APPEND, -EROFS},
+		{".", O_RDWR | O_TMPFILE, -EROFS},
+		{"absent", O_WRONLY, -EROFS},
+		{"a", O_PATH, -ENODEV},
+		{"a", O_NOFOLLOW, -ENODEV},
+		{".", O_RDONLY, -ENODEV},
+		{".", O_RDONLY | O_DIRECTORY, -ENODEV},
+		{"fifo", O_RDONLY | O_NONBLOCK, -ENODEV},
+		{"/dev/null", O_RDONLY, -ENODEV},
+		{"/dev/urandom", O_RDONLY, -ENODEV},
+		{"/proc/self/stat", O_RDONLY, -ENODEV},
+		{"/proc/cpuinfo", O_RDONLY, -ENODEV},
+		{"/sys/kernel/mm/ksm/run", O_RDONLY, -ENODEV},
+		{"a/b", O_RDONLY, -EIO}, /* ENOTDIR */
+		{"loop", O_RDONLY, -EIO},
+		{"", O_RDONLY, -ENODEV},
+	};
+	file_write("a", "text");
+	cr_assert(mkfifo("fifo", 0600) == 0 && symlink("loop", "loop") == 0);
+	for (size_t i = 0; i < TS_ARRAY_SIZE(table); i++) {
+		struct ts_opens opens;
+		if (strncmp(table[i].path, "/sys", 4) == 0 && access(table[i].path, R_OK) != 0)
+			continue; /* a container without it: /proc has shown the rule */
+		ts_opens_begin(&opens);
+		int fd = open(table[i].path, table[i].flags, 0600);
+		cr_expect(eq(int, ts_opens_end(&opens), table[i].why), "%s with 0%o",
+			table[i].path, table[i].flags);
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+Test(opens, relative_to_a_directory)
+{
+	struct ts_opens opens;
+	int directory = open("/", O_RDONLY | O_DIRECTORY);
+	file_write("a", "text");
+	ts_opens_begin(&opens);
+	close(openat(directory, in_folder("a"), O_RDONLY));
+	cr_expect(eq(int, ts_opens_end(&opens), 0), "an absolute path is one anywhere");
+	ts_opens_begin(&opens);
+	close(openat(directory, in_folder("a") + 1, O_RDONLY));
+	cr_expect(eq(int, ts_opens_end(&opens), -EXDEV));
+	close(directory);
+}
+
+Test(opens, the_first_reason_stays)
+{
+	struct ts_opens opens;
+	file_write("a", "text");
+	ts_opens_begin(&opens);
+	close(open("/dev/null", O_RDONLY));
+	close(open("a", O_RDWR));
+	close(open("a", O_RDONLY));
+	cr_expect(eq(int, ts_opens_end(&opens), -ENODEV));
+	cr_expect(eq(int, item_reads(&opens, "a"), 0), "and goes with the next item");
+}
+
+Test(opens, nested)
+{
+	struct ts_opens outer, inner;
+	file_write("a", "text");
+	ts_opens_begin(&outer);
+	cr_expect(eq(int, item_reads(&inner, "a"), -EALREADY));
+	cr_expect(eq(int, ts_opens_end(&outer), 0));
+	cr_expect(eq(u32, outer.count, 1));
+	ts_opens_begin(&outer);
+	ts_opens_begin(&outer); /* the same one anew */
+	cr_expect(eq(int, ts_opens_end(&outer), 0));
+}
+
+static void *end_it(void *opens)
+{
+	return (void *)(intptr_t)ts_opens_end(opens);
+}
+
+Test(opens, ended_by_another_thread)
+{
+	struct ts_opens opens;
+	pthread_t thread;
+	void *result;
+	ts_opens_begin(&opens);
+	pthread_create(&thread, NULL, end_it, &opens);
+	pthread_join(thread, &result);
+	cr_expect(eq(int, (int)(intptr_t)result, -EINVAL));
+	close(open("/", O_RDONLY));
+	cr_expect(ts_opens_armed == NULL, "disarmed by the next open at the latest");
+}
+
+Test(opens, opened_by_a_signal_handler_meanwhile)
+{
+	struct ts_opens opens;
+	file_write("a", "text");
+	ts_opens_begin(&opens);
+	opens.busy = 1; /* what a handler would find */
+	close(open("a", O_RDONLY));
+	cr_expect(eq(int, ts_opens_end(&opens), -EBUSY));
+}
+
+/* ---- children ---------------------------------------------------------------------------- */
+
+Test(opens, fork_child_opens)
+{
+	struct ts_opens opens;
+	int status;
+	file_write("a", "text");
+	ts_opens_begin(&opens);
+	pid_t child = fork();
+	if (child == 0) {
+		struct ts_opens own;
+		bool fresh = item_reads(&own, "a") == 0;
+		close(open("a", O_RDONLY));
+		_exit(fresh && opens.why == 0 ? 0 : 1);
+	}
+	cr_assert(waitpid(child, &status, 0) == child);
+	cr_expect(eq(int, status, 0), "a child may make items of its own");
+	child = fork();
+	if (child == 0) {
+		close(open("a", O_RDONLY));
+		_exit(opens.why == -ECHILD && !ts_opens_armed ? 0 : 1);
+	}
+	cr_assert(waitpid(child, &status, 0) == child);
+	cr_expect(eq(int, status, 0), "the child's copy is unfit");
+	cr_expect(eq(int, ts_opens_end(&opens), 0), "the parent's is not");
+}
+
+Test(opens, vfork_child_opens)
+{
+	static struct ts_opens opens;
+	static const char *path;
+	int status;
+	NOT_UNDER_VALGRIND("vfork is fork there");
+	file_write("a", "text");
+	path = in_folder("a");
+	ts_opens_begin(&opens);
+	pid_t child = vfork();
+	if (child == 0) {
+		int fd = open(path, O_RDONLY);
+		_exit(fd >= 0 ? 0 : 1);
+	}
+	cr_assert(waitpid(child, &status, 0) == child);
+	cr_expect(eq(int, status, 0));
+	cr_expect(eq(int, ts_opens_end(&opens), -ECHILD));
+	cr_expect(eq(int, item_reads(&opens, "a"), 0), "the next item is as usual");
+}
+
+/* ---- settled ----------------------------------------------------------------------------- */
+
+#define SHORT_NS 50000000u
+
+Test(opens, young_files_have_not_settled)
+{
+	struct ts_opens opens;
+	const struct timespec old[2] = {{1000000000, 0}, {1000000000, 0}};
+	file_write("a", "text");
+	cr_assert(utimensat(AT_FDCWD, "a", old, 0) == 0);
+	cr_expect(eq(int, item_reads(&opens, "a"), 0));
+	cr_expect(eq(int, ts_opens_settled(&opens, AGES_NS), -EAGAIN), "by ctime");
+	cr_expect(eq(int, ts_opens_settled(&opens, 0), 0));
+	cr_expect(eq(int, ts_opens_settled(&opens, UINT64_MAX), -EAGAIN));
+	usleep(SHORT_NS / 1000 + 20000);
+	cr_expect(eq(int, ts_opens_settled(&opens, SHORT_NS), 0));
+}
+
+Test(opens, files_of_the_future_never_settle)
+{
+	struct ts_opens opens;
+	const int64_t seconds[] = {4000000000, 1LL << 33};
+	for (size_t i = 0; i < TS_ARRAY_SIZE(seconds); i++) {
+		const struct timespec times[2] = {{seconds[i], 0}, {seconds[i], 0}};
+		file_write("a", "text");
+		cr_assert(utimensat(AT_FDCWD, "a", times, 0) == 0);
+		usleep(30000);
+		cr_expect(eq(int, item_reads(&opens, "a"), 0));
+		cr_expect(eq(int, ts_opens_settled(&opens, 1000), -EAGAIN));
+	}
+}
+
+enum change { REPLACE, APPEND, TOUCH, CHMOD, REMOVE, DIRECTORY, CHANGE_COUNT };
+
+static void change_file(enum change change)
+{
+	const struct timespec now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
+	usleep(20000); /* the clock of files ticks every few milliseconds */
+	switch (change) {
+	case REPLACE:
+		file_write("b", "text");
+		cr_assert(rename("b", "a") == 0);
+		break;
+	case APPEND:
+		file_write("a", "longer text");
+		break;
+	case TOUCH:
+		cr_assert(utimensat(AT_FDCWD, "a", now, 0) == 0);
+		break;
+	case CHMOD:
+		cr_assert(chmod("a", 0640) == 0);
+		break;
+	case DIRECTORY:
+		cr_assert(unlink("a") == 0 && mkdir("a", 0700) == 0);
+		break;
+	default:
+		cr_assert(unlink("a") == 0);
+	}
+}
+
+Test(opens, changed_files_have_not_settled)
+{
+	for (enum change change = 0; change < CHANGE_COUNT; change++) {
+		struct ts_opens opens;
+		file_write("a", "text");
+		cr_expect(eq(int, item_reads(&opens, "a"), 0));
+		cr_expect(eq(int, ts_opens_settled(&opens, 0), 0));
+		change_file(change);
+		cr_expect(eq(int, ts_opens_settled(&opens, 0), -ESTALE), "change %d", change);
+	}
+}
+
+Test(opens, what_was_absent_is_to_be_absent)
+{
+	struct ts_opens opens;
+	cr_expect(eq(int, item_reads(&opens, "a"), 0));
+	cr_expect(eq(int, ts_opens_settled(&opens, AGES_NS), 0));
+	file_write("a", "text");
+	cr_expect(eq(int, ts_opens_settled(&opens, 0), -ESTALE));
+}
