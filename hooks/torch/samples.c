@@ -242,10 +242,10 @@ void tsshim_sample_drop(struct ts_sample *sample)
 void tsshim_sample_begin(struct ts_sample *sample)
 {
 	sample->observing = is_ours(sample) && sample->held == HELD_CLAIM;
-	if (sample->observing) {
-		ts_session_nest(true);
+	/* Also where it is not published now: two kinds of sharing cost twice. */
+	ts_session_nest(true);
+	if (sample->observing)
 		ts_opens_begin(&sample->opens);
-	}
 	sample->cpu_start = ts_thread_cpu_ns();
 }
 
@@ -266,11 +266,11 @@ static enum ts_reason judge_inputs(struct ts_sample *sample)
 int tsshim_sample_end(struct ts_sample *sample, int raised)
 {
 	sample->cpu_ns = ts_thread_cpu_ns() - sample->cpu_start;
+	ts_session_nest(false);
 	ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
 	if (!sample->observing)
 		return -ECANCELED;
 	sample->observing = false;
-	ts_session_nest(false);
 	enum ts_reason reason = judge_inputs(sample);
 	if (!raised && reason == TS_REASON_COUNT && is_ours(sample))
 		return 0;

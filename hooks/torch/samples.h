@@ -70,8 +70,8 @@ TS_EXPORT void tsshim_sample_verified(struct ts_sample *sample, int equal);
 TS_EXPORT void tsshim_sample_drop(struct ts_sample *sample);
 
 /**
- * The item is computed between these two, by this thread.  While a claim is held, files are
- * observed, and decodes inside are not shared for themselves (DESIGN section 3).
+ * The item is computed between these two, by this thread.  Decodes inside are not shared for
+ * themselves (DESIGN section 3); while a claim is held, files are observed.
  * end() returns 0, or -ECANCELED when the result must not be published (counted, the claim
  * is given back); it is to be called in any case, also when the item raised an exception.
  */

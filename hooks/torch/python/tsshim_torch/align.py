@@ -170,13 +170,16 @@ class Plan:
         self.ended = False  # it got them all
         self.stream = _digest("tsshim stream", native.settings.seed, epoch, ordinal)
         self.state = None  # of the sampler's generators between two batches
+        self.draws_once = False  # all with the first index
         self.seen = _Seen()
         _say_once(epoch)
 
     def next_index(self, iterator, original):
         """What iterator._next_index() gives under the derived generators."""
+        if self.state is not None and self.draws_once:
+            return self.work(original(iterator), iterator._auto_collation)
         if self.state is None:
-            _draw_as_before(iterator)
+            self.draws_once = _draw_as_before(iterator)
         own = save_generators()
         try:
             if self.state is None:
@@ -207,17 +210,23 @@ def _draw_as_before(iterator):
     """
     Torch's own samplers draw from the job's generators with the first index they give.  That
     draw is made and thrown away, so that what the job draws later is what it would be.
+
+    Returns whether that is all the sampler ever draws.
     """
     data = torch.utils.data
     sampler = iterator._index_sampler
     if type(sampler) is data.BatchSampler:
         sampler = sampler.sampler
+    kind = type(sampler)
+    if kind not in (data.RandomSampler, data.WeightedRandomSampler, data.SubsetRandomSampler):
+        return kind is data.SequentialSampler
     if getattr(sampler, "generator", None) is not None:
-        return
-    if type(sampler) is data.RandomSampler:
+        return True
+    if kind is data.RandomSampler:
         torch.empty((), dtype=torch.int64).random_()
-    elif type(sampler) in (data.WeightedRandomSampler, data.SubsetRandomSampler):
+    else:
         next(iter(sampler), None)
+    return True
 
 
 _said = False

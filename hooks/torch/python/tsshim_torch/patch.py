@@ -41,8 +41,10 @@ def _can_align(iterator, loader, dataloader):
     if loader.num_workers == 0:
         return True
     context = loader.multiprocessing_context or sys.modules["torch.multiprocessing"]
-    # A worker that is started anew without us would not know what a Work is.
-    return context.get_start_method() == "fork" or "libtsshim" in os.environ.get("LD_PRELOAD", "")
+    # A worker that is started anew without us would not know what a Work is.  (To ask without
+    # allow_none would settle the method for the program.)
+    return context.get_start_method(allow_none=True) == "fork" or \
+        "libtsshim" in os.environ.get("LD_PRELOAD", "")
 
 
 def _begin(iterator, loader, dataloader):

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""Samples to bytes and back, and batches made of them: equal to what torch makes, or refused."""
+
+import collections
+import ctypes
+import enum
+import os
+import sys
+
+import numpy
+import torch
+from torch.utils.data import default_collate
+
+import support
+
+sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
+from tsshim_torch import codec, collate  # noqa: E402
+
+Point = collections.namedtuple("Point", "x y")
+
+
+class Word(str):
+    pass
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+def there_and_back(sample):
+    meta, leaves, size = codec.encode(sample)
+    room = ctypes.create_string_buffer(size + 64)
+    codec.fill(leaves, ctypes.addressof(room))
+    return codec.decode(bytes(meta), ctypes.addressof(room))
+
+
+def same(a, b, where="sample"):
+    """Equal in type, value, dtype, strides, order and to the last bit."""
+    assert type(a) is type(b), (where, type(a), type(b))
+    if isinstance(a, torch.Tensor):
+        assert (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride()), where
+        assert a.numpy().tobytes() == b.numpy().tobytes() if a.dtype != torch.bfloat16 \
+            else torch.equal(a.float(), b.float()), where
+        assert not a.numel() or a.data_ptr() != b.data_ptr(), where
+    elif isinstance(a, (numpy.ndarray, numpy.generic)):
+        assert (a.dtype.str, a.shape) == (b.dtype.str, b.shape), where
+        assert a.tobytes() == b.tobytes(), where
+        if isinstance(a, numpy.ndarray):
+            assert a.strides == b.strides and a.flags.writeable == b.flags.writeable, where
+    elif isinstance(a, dict):
+        assert list(a) == list(b), where
+        for key in a:
+            same(a[key], b[key], "%s[%r]" % (where, key))
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b), where
+        for number, (x, y) in enumerate(zip(a, b)):
+            same(x, y, "%s[%d]" % (where, number))
+    elif isinstance(a, float):
+        assert a.hex() == b.hex(), where
+    elif isinstance(a, complex):
+        same((a.real, a.imag), (b.real, b.imag), where)
+    else:
+        assert a == b, where
+
+
+def image():
+    return torch.arange(3 * 40 * 40, dtype=torch.float32).reshape(3, 40, 40)
+
+
+GOOD = [
+    None, True, 0, -1, 1 << 80, 0.0, -0.0, float("inf"), 1e-310, 1 + 2j, "", "Grüße \ud800", b"\0",
+    (), [], {}, (1, [2, {"a": (None, "b")}], b"c"), {"z": 1, "a": 2, 3: 4, None: 5},
+    Point(1, torch.ones(2)), (image(), 7), {"image": image(), "boxes": torch.zeros(0, 4)},
+    torch.tensor(5), torch.zeros(2, 0, 3), image().permute(1, 2, 0),
+    image()[None].contiguous(memory_format=torch.channels_last), torch.ones(3, dtype=torch.bool),
+    torch.ones(5, dtype=torch.bfloat16), torch.ones(5, dtype=torch.complex64), image()[1],
+    torch.ones(4, dtype=torch.uint8), torch.ones(4, dtype=torch.float16),
+    numpy.arange(12).reshape(3, 4), numpy.asfortranarray(numpy.arange(12.0).reshape(3, 4)),
+    numpy.array(3.5), numpy.array(["a", "bcd"]), numpy.array([1], dtype=">i4"),
+    numpy.float32(1.5), numpy.int64(-3), numpy.bool_(True), numpy.datetime64("2020-01-01"),
+    numpy.frombuffer(b"read only", dtype=numpy.uint8), numpy.zeros((0, 3)),
+]
+
+
+def test_what_is_encoded_comes_back_equal():
+    for sample in GOOD:
+        same(sample, there_and_back(sample), repr(sample)[:60])
+
+
+def test_nan_keeps_its_bits():
+    strange = numpy.frombuffer(b"\x01\0\0\0\0\0\xf8\x7f", dtype=numpy.float64)
+    same(strange, there_and_back(strange))
+    same(float(strange[0]), there_and_back(float(strange[0])))
+
+
+def bad_samples():
+    shared = image()
+    twice = [1]
+    with_attribute = torch.ones(2)
+    with_attribute.extra = 1
+    base = numpy.arange(10)
+    return {
+        "subclass of str": Word("a"), "enum": Colour.RED, "set": {1}, "object": object(),
+        "bytearray": bytearray(b"a"), "ellipsis": ..., "class": StopIteration,
+        "gradient": torch.ones(2, requires_grad=True), "parameter": torch.nn.Parameter(
+            torch.ones(1)), "sparse": torch.eye(3).to_sparse(), "attribute": with_attribute,
+        "quantised": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+        "two leaves on one memory": (shared, shared[0]), "the same leaf twice": [shared, shared],
+        "the same list twice": (twice, twice), "stride 0": torch.ones(1).expand(5),
+        "gaps": image()[:, ::2], "array with gaps": base[::2], "negative stride": base[::-1],
+        "tensor and array": (torch.from_numpy(base), base), "objects": numpy.array([None]),
+        "records": numpy.zeros(2, dtype=[("a", "i4")]), "matrix": numpy.matrix([[1]]),
+        "masked": numpy.ma.array([1]), "tuple as key": {(1, 2): 3}, "ordered": (
+            collections.OrderedDict(a=1)), "conjugate": torch.ones(2, dtype=torch.complex64).conj(),
+        "local namedtuple": collections.namedtuple("Local", "x")(1),
+        "deep": deep(100000),
+    }
+
+
+def deep(levels):
+    sample = []
+    for _ in range(levels):
+        sample = [sample]
+    return sample
+
+
+def test_what_would_not_be_equal_is_refused():
+    for name, sample in bad_samples().items():
+        try:
+            codec.encode(sample)
+        except codec.Unshareable:
+            continue
+        raise AssertionError("encoded: " + name)
+
+
+def batches():
+    def sample(i, side=40):
+        return torch.full((3, side, 40), float(i)), i
+    yield "pairs", [sample(i) for i in range(5)]
+    yield "dictionaries", [{"image": sample(i)[0], "label": i, "name": "n%d" % i,
+                            "nested": [sample(i)[0] + 1, {"x": float(i)}]} for i in range(5)]
+    yield "named", [Point(sample(i)[0], numpy.float32(i)) for i in range(5)]
+    yield "tensors alone", [sample(i)[0] for i in range(5)]
+    yield "arrays", [(sample(i)[0].numpy(), i) for i in range(5)]
+    yield "small", [(torch.ones(3) * i, i) for i in range(5)]
+    yield "numbers", list(range(5))
+    yield "permuted", [sample(i)[0].permute(1, 2, 0) for i in range(5)]
+    yield "one", [sample(1)]
+    yield "other shapes", [sample(i, 40 + i) for i in range(5)]
+    yield "other structure", [sample(0), {"image": sample(1)[0]}]
+    yield "other keys", [{"a": sample(0)[0]}, {"b": sample(1)[0]}]
+    yield "another dtype", [sample(0), (sample(1)[0].double(), 1)]
+
+
+def outcome_of(work):
+    try:
+        return work(), None
+    except Exception as error:
+        return None, (type(error), str(error))
+
+
+def build(samples, how):
+    """The batch of @samples, of which how[i] are records, the others computed here."""
+    batch = collate.Batch(len(samples), True)
+    # In an order that no collation would take.
+    for position in sorted(range(len(samples)), key=lambda i: (i * 7) % 5):
+        encoded = codec.encode(samples[position])
+        if how[position % len(how)]:
+            room = ctypes.create_string_buffer(encoded[2] + 64)
+            codec.fill(encoded[1], ctypes.addressof(room))
+            batch.put_record(position, encoded[0], ctypes.addressof(room))
+            ctypes.memset(ctypes.addressof(room), 0xff, len(room))  # nothing may refer to it
+        else:
+            batch.put_value(position, samples[position], encoded)
+    return batch.finish(default_collate)
+
+
+def test_batches_are_what_default_collate_makes():
+    for name, samples in batches():
+        expected = outcome_of(lambda: default_collate(samples))
+        for how in ((True,), (False,), (True, False), (False, False, True)):
+            got = outcome_of(lambda: build(samples, how))
+            assert got[1] == expected[1], (name, how, got[1], expected[1])
+            if expected[1] is None:
+                same(expected[0], got[0], "%s %s" % (name, how))
+
+
+def test_a_changed_default_collate_is_noticed():
+    assert collate.is_default(default_collate)
+    assert not collate.is_default(lambda samples: samples)
+    functions = getattr(collate.torch_collate, "default_collate_fn_map", None)
+    if functions:
+        kept = functions[torch.Tensor]
+        functions[torch.Tensor] = lambda batch, **_: torch.stack(batch) * 2
+        try:
+            assert not collate.is_default(default_collate)
+        finally:
+            functions[torch.Tensor] = kept
+
+
+def test_damaged_meta_is_an_error_not_a_crash():
+    """The record's check keeps such bytes out; should they come, nothing worse may happen."""
+    meta = codec.encode({"image": image(), "label": 3})[0]
+    for cut in range(len(meta)):
+        try:
+            codec.parse(meta[:cut])
+        except (EOFError, ValueError, TypeError):
+            continue
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
