@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""
+Fingerprints of map-style datasets: equal in independent processes when nothing that dataset[i]
+is made of differs, and an exception when that cannot be told.
+
+What counts: the dataset with all it refers to; the code of its classes and functions, of their
+closures, defaults and the globals they name; what is changed in the libraries used.  What
+dataset[i] asks the world (files, clocks, random numbers) while it runs is not judged here.
+"""
+
+import bisect
+import sys
+import types
+
+from . import fp_arrays
+from . import fp_nodes  # noqa: F401 -- registers what it knows
+from .fp_classes import instance_dict
+from .fp_environment import environment
+from .fp_library import class_dict, is_library_function
+from .fp_walk import REASONS, Unknown, Walker
+
+__all__ = ("REASONS", "Unknown", "environment", "fingerprint", "unwrap")
+
+
+def fingerprint(dataset):
+    """
+    16 bytes for @dataset.  Raises Unknown and nothing else.  Runs no code of the user's.  Costs
+    some milliseconds, and a second for each gigabyte the dataset holds; takes no lock, may be
+    called in any thread, but not while another one changes the dataset.
+    """
+    try:
+        fp_arrays.register()
+        walker = Walker("dataset")
+        walker.add(dataset)
+        return walker.digest()
+    except Unknown:
+        raise
+    except Exception as error:
+        raise Unknown("internal", "%s: %s" % (type(error).__name__, error)) from error
+
+
+def unwrap(dataset, index):
+    """
+    The (dataset, index) that @dataset[@index] comes down to when @dataset is one of PyTorch's
+    own Subset and ConcatDataset, once or several times; else the arguments.  An index that is
+    wrong, or not an int, is left to them.
+    """
+    library = sys.modules.get("torch.utils.data.dataset")
+    while library is not None:
+        kind = type(dataset)
+        if kind is library.__dict__.get("Subset"):
+            inner = _in_subset(dataset, index)
+        elif kind is library.__dict__.get("ConcatDataset"):
+            inner = _in_concatenation(dataset, index)
+        else:
+            break
+        if inner is None or not _is_original(kind):
+            break
+        dataset, index = inner
+    return dataset, index
+
+
+def _is_original(kind):
+    method = class_dict(kind).get("__getitem__")
+    return (type(method) is types.FunctionType and is_library_function(method)
+            and method.__qualname__ == kind.__name__ + ".__getitem__")
+
+
+def _in_subset(dataset, index):
+    attributes = instance_dict(dataset)
+    indices = attributes.get("indices")
+    if type(index) is not int or "dataset" not in attributes or not _is_sequence(indices):
+        return None
+    try:
+        return attributes["dataset"], indices[index]
+    except IndexError:
+        return None
+
+
+def _is_sequence(indices):
+    """Whether @indices[i] runs no code of the user's."""
+    kind = type(indices)
+    if kind in (list, tuple, range):
+        return True
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    return (numpy is not None and kind is numpy.ndarray
+            or torch is not None and kind is torch.Tensor)
+
+
+def _in_concatenation(dataset, index):
+    attributes = instance_dict(dataset)
+    ends, parts = attributes.get("cumulative_sizes"), attributes.get("datasets")
+    if (type(index) is not int or type(ends) is not list or type(parts) is not list
+            or not ends or len(ends) != len(parts) or set(map(type, ends)) != {int}):
+        return None
+    if index < 0:
+        index += ends[-1]
+    if not 0 <= index < ends[-1]:
+        return None
+    which = bisect.bisect_right(ends, index)
+    return parts[which], index - (ends[which - 1] if which else 0)

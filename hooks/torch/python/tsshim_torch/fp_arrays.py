@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+"""
+Values of the libraries that samples are made with: NumPy, PyTorch, Pillow; and of the standard
+library where its objects are made in C.  A library is asked for only when it is loaded.
+"""
+
+import ctypes
+import datetime
+import decimal
+import os
+import pathlib
+import re
+import sys
+
+from . import fp_library as library
+from .fp_walk import OTHERS, VALUES, inline, node, value
+
+_known = set()  # names of libraries whose types are registered
+LARGEST = 8 << 30  # bytes of one array; reading more takes longer than sharing it can save
+PIECE = 64 << 20
+
+
+@value(type(NotImplemented))
+def _not_implemented(_):
+    return b"!"
+
+
+@value(pathlib.PurePosixPath, pathlib.PosixPath, pathlib.PureWindowsPath)
+def _path(path):
+    # Not its slots, which are filled when they are needed.
+    return b"P" + type(path).__name__.encode() + os.fsencode(str(path))
+
+
+@value(re.Pattern)
+def _pattern(pattern):
+    data = inline((pattern.pattern, pattern.flags))
+    return None if data is None else b"E" + data
+
+
+@value(decimal.Decimal)
+def _decimal(number):
+    return b"D" + str(number).encode()
+
+
+@value(datetime.timedelta, datetime.date)
+def _date(date):
+    return b"T" + type(date).__name__.encode() + repr(date).encode()
+
+
+@value(datetime.datetime, datetime.time)
+def _time(time):
+    if time.tzinfo is not None and type(time.tzinfo) is not datetime.timezone:
+        return None
+    return b"T" + type(time).__name__.encode() + repr(time).encode()
+
+
+@value(datetime.timezone)
+def _timezone(zone):
+    return b"Z" + repr(zone).encode()
+
+
+def register():
+    """Register the types of the libraries that were loaded since the last call."""
+    for name, function in (("numpy", _numpy), ("torch", _torch), ("PIL.Image", _pillow)):
+        module = sys.modules.get(name)
+        if name not in _known and module is not None:
+            # Half imported in another thread: next time.
+            try:
+                function(module)
+            except AttributeError:
+                continue
+            _known.add(name)
+
+
+def _buffer(address, size):
+    return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+
+
+def _hash_memory(walker, address, size):
+    if size > LARGEST:
+        walker.fail("large")
+    walker.put(b"y", b"%d" % size)
+    if size:
+        memory = _buffer(address, size)
+        for begin in range(0, size, PIECE):
+            walker.hash.update(memory[begin:begin + PIECE])
+
+
+class Maps:
+    """The shared mappings of this process, from /proc/self/maps."""
+
+    LINE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ..(.)s ([0-9a-f]+) \S+ (\d+) *(.*)$", re.M)
+
+    def __init__(self):
+        with open("/proc/self/maps", "rb", buffering=0) as file:
+            text = file.readall()
+        self.shared = [(int(begin, 16), int(end, 16), int(offset, 16), int(inode), name)
+                       for begin, end, _, offset, inode, name in self.LINE.findall(text)]
+
+    def find(self, address):
+        """(begin, end, offset in the file, inode, path) of the mapping, or None if private."""
+        for mapping in self.shared:
+            if mapping[0] <= address < mapping[1]:
+                return mapping
+        return None
+
+
+def _mapping(walker, address):
+    """The shared mapping that @address lies in, or None."""
+    maps = walker.memory.get("maps")
+    if maps is None:
+        maps = walker.memory["maps"] = Maps()
+    return maps.find(address)
+
+
+def _numpy(numpy):
+    scalar, array, memmap = numpy.generic, numpy.ndarray, numpy.memmap
+
+    @node(array)
+    def _array(walker, data):
+        _add_array(walker, numpy, data)
+
+    @node(memmap)
+    def _memmap(walker, data):
+        _add_array(walker, numpy, data.view(array))
+
+    def _others(walker, data):
+        if not library.inherits(type(data), numpy.dtype):
+            return False
+        walker.put(b"d", repr(_type(data)))
+        return True
+
+    OTHERS.insert(0, _others)
+    for kind in set(numpy.sctypeDict.values()):
+        if library.inherits(kind, scalar) and kind is not numpy.object_ and kind is not numpy.void:
+            VALUES[id(kind)] = _scalar
+
+
+def _type(dtype):
+    return (dtype.str, repr(dtype))
+
+
+def _scalar(number):
+    return b"N" + number.dtype.str.encode() + number.tobytes()
+
+
+def _add_array(walker, numpy, data):
+    """Type, shape, strides and bytes of an ndarray; of a mapped file who it is."""
+    walker.put(b"A", repr((_type(data.dtype), data.shape, data.strides,
+                           data.flags.writeable)))
+    if data.dtype.hasobject:
+        walker.add(data.ravel().tolist(), ".flat")
+        return
+    if data.size == 0:
+        return
+    mapping = _mapping(walker, data.__array_interface__["data"][0])
+    if mapping is not None:
+        _add_mapped(walker, numpy, data, mapping)
+        return
+    if not data.flags.c_contiguous:
+        data = data.T if data.flags.f_contiguous else numpy.ascontiguousarray(data)
+    _hash_memory(walker, data.__array_interface__["data"][0], data.nbytes)
+
+
+def _add_mapped(walker, numpy, data, mapping):
+    """
+    A memmap of a file, opened for reading only: the file's identity and where in it.  The path
+    may lead to another file by now, or the mapping be writable: then who knows.
+    """
+    base = data
+    while type(base) is numpy.ndarray or type(base) is numpy.memmap:
+        found, base = base, base.base
+    begin, _, offset, inode, path = mapping
+    if type(found) is not numpy.memmap:
+        walker.fail("shared_memory")
+    if found.mode != "r" or not path.startswith(b"/"):
+        walker.fail("memmap")
+    try:
+        status = os.stat(path)
+    except OSError:
+        walker.fail("memmap")
+    if status.st_ino != inode:
+        walker.fail("memmap")
+    place = data.__array_interface__["data"][0] - begin + offset
+    walker.put(b"w", path)
+    walker.put(b"w", repr((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns,
+                           status.st_ctime_ns, place)))
+
+
+def _torch(torch):
+    types = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+    @value(*types)
+    def _name(thing):
+        return b"t" + type(thing).__name__.encode() + str(thing).encode()
+
+    @value(torch.Size)
+    def _size(size):
+        return b"S" + repr(tuple(size)).encode()
+
+    @node(torch.Tensor, torch.nn.Parameter)
+    def _tensor(walker, tensor):
+        _add_tensor(walker, torch, tensor)
+
+    def _others(walker, thing):
+        if library.inherits(type(thing), torch.Tensor):
+            walker.fail("tensor")
+        return False
+
+    OTHERS.insert(0, _others)
+
+
+def _add_tensor(walker, torch, tensor):
+    if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.is_quantized:
+        walker.fail("tensor")
+    if tensor.is_shared():
+        walker.fail("shared_tensor")
+    shape, strides = tuple(tensor.shape), tensor.stride()
+    walker.put(b"X", repr((type(tensor).__name__, str(tensor.dtype), shape, strides,
+                           tensor.requires_grad, tensor.is_conj(), tensor.is_neg())))
+    attributes = object.__getattribute__(tensor, "__dict__")
+    if attributes:
+        walker.add(attributes, ".__dict__")
+    if 0 in shape:
+        return
+    if _mapping(walker, tensor.data_ptr()) is not None:
+        walker.fail("shared_tensor")
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
+    if extent != tensor.numel():  # has holes, or repeats itself
+        tensor = tensor.detach().clone(memory_format=torch.contiguous_format)
+    _hash_memory(walker, tensor.data_ptr(), tensor.numel() * tensor.element_size())
+
+
+def _pillow(module):
+    @node(module.Image)
+    def _image(walker, image):
+        walker.put(b"J", repr((image.mode, image.size, image.readonly)))
+        walker.put(b"y", image.tobytes())
+        palette = image.im.getpalette() if image.mode in ("P", "PA") else None
+        walker.add(palette, ".palette")
+        walker.add(image.info, ".info")
+
+    def _others(walker, thing):
+        if not library.inherits(type(thing), module.Image):
+            return False
+        if library.is_library_class(type(thing)):
+            walker.fail("handle")  # an image file: open, or made of one
+        walker.fail("object")
+
+    OTHERS.insert(0, _others)

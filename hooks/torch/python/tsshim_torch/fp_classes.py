@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""Classes, and objects of classes written in Python: what a fingerprint says of each."""
+
+import sys
+import types
+from collections import OrderedDict
+
+from . import fp_library as library
+from .fp_library import HEAP_TYPE
+from .fp_walk import NODES, OTHERS, add_dict, add_ordered, add_set, inline
+
+_flags = type.__dict__["__flags__"].__get__
+_size = type.__dict__["__basicsize__"].__get__
+_item_size = type.__dict__["__itemsize__"].__get__
+_base = type.__dict__["__base__"].__get__
+
+# What a class holds besides what its author wrote, or what only documents it.
+CLASS_NOISE = frozenset((
+    "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__",
+    "__annotations_cache__", "__annotate__", "__annotate_func__", "__abstractmethods__",
+    "_abc_impl", "__orig_bases__", "__parameters__", "__type_params__", "__firstlineno__",
+    "__static_attributes__", "__classdictcell__", "__dataclass_params__"))
+
+# Classes whose instances, and those of their subclasses, cannot be told.
+REFUSED = {
+    "_io._IOBase": "handle", "_socket.socket": "handle", "mmap.mmap": "handle",
+    "zipfile.ZipFile": "handle", "tarfile.TarFile": "handle", "sqlite3.Connection": "handle",
+    "sqlite3.Cursor": "handle", "selectors.BaseSelector": "handle",
+    "builtins.Environment": "handle", "builtins.Transaction": "handle",  # lmdb's
+    "threading.Thread": "process", "multiprocessing.process.BaseProcess": "process",
+    "subprocess.Popen": "process", "concurrent.futures._base.Executor": "process",
+    "_thread.lock": "lock", "_thread.RLock": "lock", "_thread._local": "lock",
+    "threading.Condition": "lock", "threading.Event": "lock", "threading.Semaphore": "lock",
+    "threading.Barrier": "lock", "multiprocessing.synchronize.SemLock": "lock",
+    "queue.Queue": "lock", "_queue.SimpleQueue": "lock",
+    "_random.Random": "generator", "torch._C.Generator": "generator",
+    "numpy.random.mtrand.RandomState": "generator",
+    "numpy.random._generator.Generator": "generator",
+    "numpy.random.bit_generator.BitGenerator": "generator",
+    "torch.utils.data.dataset.IterableDataset": "iterable",
+    "weakref.ReferenceType": "weakref", "builtins.weakref": "weakref",
+    "weakref.CallableProxyType": "weakref", "weakref.ProxyType": "weakref",
+    "_weakrefset.WeakSet": "weakref", "weakref.WeakValueDictionary": "weakref",
+    "weakref.WeakKeyDictionary": "weakref", "weakref.finalize": "weakref",
+}
+REFUSED_PACKAGES = {
+    "_ctypes": "shared_memory", "multiprocessing": "shared_memory", "h5py": "handle",
+    "lmdb": "handle", "tables": "handle", "netCDF4": "handle", "rocksdb": "handle",
+    "decord": "handle",
+}
+
+
+def _class(walker, kind):
+    """A class of a library by name and module, another by all that its body left."""
+    walker.put(b"T", library.class_name(kind))
+    if not _flags(kind) & HEAP_TYPE:
+        return
+    if library.is_library_class(kind):
+        walker.add(sys.modules[library.class_module(kind)], " in " + library.class_module(kind))
+        pairs = ((n, v) for n, v in library.class_dict(kind).items()
+                 if type(n) is str and n not in CLASS_NOISE and inline(v) is not None)
+        walker.add_pairs(pairs)
+        return
+    walker.add(type(kind), ".__class__")
+    for base in library.mro(kind)[1:]:
+        walker.add(base, ".__mro__")
+    pairs = ((n, v) for n, v in library.class_dict(kind).items()
+             if type(n) is str and n not in CLASS_NOISE)
+    walker.add_pairs(pairs)
+
+
+def _refusal(kind):
+    """Why instances of @kind cannot be told, or None."""
+    classes = library.mro(kind)
+    reasons = [REFUSED.get(library.class_name(base)) for base in classes]
+    reasons += [REFUSED_PACKAGES.get(library.class_module(base).partition(".")[0])
+                for base in classes]
+    for reason in filter(None, reasons):
+        return reason
+    own = library.class_dict(kind)
+    if not _flags(kind) & HEAP_TYPE and ("__next__" in own or "send" in own):
+        return "iterator"
+    return None
+
+
+def _is_open(kind):
+    """
+    Whether instances of @kind hold nothing but a dict, slots and what a known base holds: a
+    class made in C may have fields that no descriptor shows, which its size tells.
+    """
+    while _flags(kind) & HEAP_TYPE:
+        base, own = _base(kind), library.class_dict(kind)
+        fields = sum(type(value) is types.MemberDescriptorType for value in own.values())
+        fields += ("__dict__" in own) + ("__weakref__" in own)
+        if _size(kind) - _size(base) > 8 * fields or _item_size(kind) != _item_size(base):
+            return False
+        kind = base
+    return kind in BASES
+
+
+def _set_of(base):
+    return lambda walker, value: add_set(walker, list(base.__iter__(value)))
+
+
+ALL = slice(None)
+BASES = {
+    object: None,
+    int: lambda walker, value: walker.add(int.__index__(value)),
+    float: lambda walker, value: walker.add(float.__pos__(value)),
+    complex: lambda walker, value: walker.add(complex.__pos__(value)),
+    str: lambda walker, value: walker.add(str.__str__(value)),
+    bytes: lambda walker, value: walker.add(bytes.__getitem__(value, ALL)),
+    tuple: lambda walker, value: walker.add_sequence(tuple.__getitem__(value, ALL)),
+    list: lambda walker, value: walker.add_sequence(list.__getitem__(value, ALL)),
+    dict: lambda walker, value: add_dict(walker, value),
+    set: _set_of(set),
+    frozenset: _set_of(frozenset),
+    OrderedDict: add_ordered,
+    types.SimpleNamespace: lambda walker, value: None,
+}
+
+
+def instance_dict(value):
+    """The attributes of @value, or None; asks no descriptor of the user's."""
+    for kind in library.mro(type(value)):
+        descriptor = library.class_dict(kind).get("__dict__")
+        if type(descriptor) is types.GetSetDescriptorType:
+            return descriptor.__get__(value)
+        if kind is types.SimpleNamespace:
+            return types.SimpleNamespace.__dict__["__dict__"].__get__(value)
+    return None
+
+
+class _Judgement:
+    """What the class @kind says of its instances."""
+
+    def __init__(self, kind):
+        classes = library.mro(kind)
+        self.kind = kind  # kept, so that its id stays its own
+        self.is_class = library.inherits(kind, type)
+        self.is_module = library.inherits(kind, types.ModuleType)
+        self.reason = None if self.is_class else _refusal(kind)
+        self.is_open = _is_open(kind)
+        self.base = next(base for base in classes if not _flags(base) & HEAP_TYPE)
+        self.slots = [pair for base in classes if _flags(base) & HEAP_TYPE
+                      for pair in sorted(library.class_dict(base).items(), key=lambda p: p[0])
+                      if type(pair[1]) is types.MemberDescriptorType]
+
+
+def _instance(walker, value):
+    """An object of a class written in Python: its class, attributes and slots."""
+    kind = type(value)
+    judged = walker.memory.get(id(kind))
+    if judged is None:
+        judged = walker.memory[id(kind)] = _Judgement(kind)
+    if judged.is_class:
+        _class(walker, value)
+        return True
+    if judged.reason is not None:
+        walker.fail(judged.reason)
+    if judged.is_module:
+        return _strange_module(walker, value)
+    if not judged.is_open:
+        return _named(walker, value)
+    walker.put(b"I")
+    walker.add(kind, ".__class__")
+    if judged.base is not object:
+        walker.put(b"b", judged.base.__name__)
+        BASES[judged.base](walker, value)
+    _attributes_of(walker, value, judged.slots)
+    return True
+
+
+def _attributes_of(walker, value, slots):
+    attributes = instance_dict(value)
+    if attributes is not None:
+        if set(map(id, map(type, attributes))) <= {id(str)}:
+            walker.add_pairs(list(attributes.items()))
+        else:
+            add_dict(walker, attributes)
+    for name, member in slots:
+        try:
+            content = member.__get__(value)
+        except AttributeError:
+            walker.put(b"-")
+            continue
+        walker.add(content, "." + name)
+
+
+def _strange_module(walker, module):
+    """A module of a class of its own, loading its parts when asked: only a library's."""
+    name = library.module_name(module)
+    if not library.is_library_name(name):
+        walker.fail("object")
+    walker.put(b"L", name)
+    walker.put(b"h", library.module_content(module))
+    return True
+
+
+def _named(walker, value):
+    """An object made in C, such as a ufunc: known when a library keeps it under its name."""
+    if _flags(type(value)) & HEAP_TYPE and not library.is_library_class(type(value)):
+        return False
+    try:
+        module, name = value.__module__, value.__name__
+    except AttributeError:
+        module, name = library.class_module(type(value)), getattr(value, "__name__", None)
+    if library.bound(module, name) is not value:
+        return False
+    walker.put(b"N", "%s.%s" % (module, name))
+    walker.add(sys.modules[module])
+    return True
+
+
+NODES[id(type)] = _class
+OTHERS.append(_instance)

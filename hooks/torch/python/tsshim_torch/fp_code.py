@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""
+Code objects: what they do, as bytes, and which names they look up outside of themselves.
+
+File names and line numbers are left out, so moving a function does not change it.
+"""
+
+import dis
+import marshal
+import types
+
+from .fp_walk import MARSHAL, Unknown, joined
+
+_codes = {}  # id(code) -> (code, bytes); the code is kept, so that its id stays its own
+_uses = {}  # id(code) -> (code, [Use])
+
+GLOBAL_LOADS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
+ATTRIBUTE_LOADS = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
+# Instructions between those that matter, in one version of Python or another.
+NOISE = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "PRECALL", "PUSH_NULL", "RESUME"))
+# What may follow on a constant that is a whole key or argument.
+KEY_ENDS = ("BINARY_SUBSCR", "CALL", "DELETE_SUBSCR", "STORE_SUBSCR")
+
+
+def code_bytes(code):
+    """All of @code that decides what it does, as a function of values only."""
+    known = _codes.get(id(code))
+    if known is None:
+        known = _codes[id(code)] = (code, _encode(code))
+    return known[1]
+
+
+def _encode(code):
+    parts = (code.co_code, code.co_name, code.co_names, code.co_varnames, code.co_freevars,
+             code.co_cellvars, code.co_argcount, code.co_posonlyargcount,
+             code.co_kwonlyargcount, code.co_flags, getattr(code, "co_exceptiontable", b""))
+    try:
+        return marshal.dumps((parts, tuple(map(_constant, code.co_consts))), MARSHAL)
+    except ValueError:
+        raise Unknown("object", "constants of " + code.co_name)
+
+
+def _constant(value):
+    kind = type(value)
+    if kind is types.CodeType:
+        return ("code", code_bytes(value))
+    if kind is tuple:
+        return ("tuple", tuple(map(_constant, value)))
+    if kind is frozenset:  # its order depends on the seed of the hashes
+        return ("frozenset", joined(sorted(marshal.dumps(_constant(v), MARSHAL) for v in value)))
+    if kind is slice:  # a constant from Python 3.14 on
+        return ("slice", _constant((value.start, value.stop, value.step)))
+    return value
+
+
+class Use:
+    """
+    A name that code looks up outside of itself.
+
+    .kind   "name": a global or built-in, with the attributes that follow at once;
+            "import": a module imported by the function itself
+    .names  ("os", "environ"), or (module name, *names imported from it)
+    .level  of a relative import
+    .key    the constant string that is the first argument or subscript of it, or None
+    """
+
+    __slots__ = ("kind", "names", "level", "key")
+
+    def __init__(self, kind, names, level=0, key=None):
+        self.kind, self.names, self.level, self.key = kind, names, level, key
+
+    def order(self):
+        """To sort by."""
+        return (self.kind, self.names, self.level, self.key or "")
+
+
+def uses(code):
+    """The Uses of @code and of the functions defined in it, sorted, each once."""
+    known = _uses.get(id(code))
+    if known is None:
+        found = {use.order() + (use.key is None,): use for use in _find(code)}
+        for constant in code.co_consts:
+            if type(constant) is types.CodeType:
+                found.update((use.order() + (use.key is None,), use) for use in uses(constant))
+        known = _uses[id(code)] = (code, [found[order] for order in sorted(found)])
+    return known[1]
+
+
+def _find(code):
+    steps = [step for step in dis.get_instructions(code) if step.opname not in NOISE]
+    for position, step in enumerate(steps):
+        if step.opname in GLOBAL_LOADS:
+            yield _name(steps, position)
+        elif step.opname == "IMPORT_NAME":
+            level, wanted = steps[position - 2].argval, steps[position - 1].argval
+            wanted = wanted if type(wanted) is tuple else ()
+            yield Use("import", (step.argval,) + wanted, level if type(level) is int else 0)
+
+
+def _name(steps, position):
+    names, after = [steps[position].argval], position + 1
+    while after < len(steps) and steps[after].opname in ATTRIBUTE_LOADS:
+        names.append(steps[after].argval)
+        after += 1
+    return Use("name", tuple(names), key=_key(steps, position, after))
+
+
+def _key(steps, position, after):
+    """The constant in os.environ["X"], os.getenv("X"), os.getenv("X", "1"), "X" in os.environ."""
+    following = [(step.opname, step.argval) for step in steps[after:after + 3]]
+    following += [("", None)] * 3
+    if following[0][0] == "CONTAINS_OP" and position > 0:
+        name, value = steps[position - 1].opname, steps[position - 1].argval
+        return value if name == "LOAD_CONST" and type(value) is str else None
+    if following[1][0].startswith("LOAD_CONST"):  # a default
+        del following[1]
+    ends = following[1][0].startswith(KEY_ENDS) or following[1] == ("BINARY_OP", 26)
+    constant = following[0][0].startswith("LOAD_CONST") and type(following[0][1]) is str
+    return following[0][1] if constant and ends else None

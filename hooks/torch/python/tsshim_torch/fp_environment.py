@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""
+What else decides the bytes of a sample: interpreter, versions of libraries, switches, variables,
+the machine.  Not the number of threads of PyTorch: whoever shares samples makes them with one.
+"""
+
+import functools
+import hashlib
+import locale
+import os
+import platform
+import re
+import sys
+
+from . import fp_library as library
+from .fp_walk import Unknown, joined
+
+PACKAGES = ("torch", "torchvision", "numpy", "PIL", "cv2")
+VARIABLES = ("ATEN_", "MKL_", "OMP_", "OPENBLAS_", "KMP_", "DNNL_", "ONEDNN_", "NPY_", "OPENCV_",
+             "JSIMD_", "LC_", "IPP_", "BLIS_", "GOTO_")
+VARIABLE_NAMES = ("LANG", "LANGUAGE", "TZ", "PYTHONUTF8", "GLIBC_TUNABLES", "LD_BIND_NOW")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")  # torch.set_num_threads rules over them
+# Shared objects whose machine code makes samples, by the beginning of their names.
+# Not what libraries load when they first need it: that would change while a program runs.
+OBJECTS = re.compile(
+    rb"/(?:libtorch_cpu|libtorch_python|libc10\.|libmkl_core|libmkl_rt|libopenblas|libblas|"
+    rb"liblapack|libgomp|libomp|libiomp5|libjpeg|libturbojpeg|libz|libm[.-]|libc[.-]|"
+    rb"libstdc\+\+|_multiarray_umath|_imaging\.|cv2)[^/]*$")
+SWITCHES = (
+    "get_default_dtype", "are_deterministic_algorithms_enabled",
+    "is_deterministic_algorithms_warn_only_enabled", "get_float32_matmul_precision",
+    "is_grad_enabled", "is_inference_mode_enabled", "_C._get_mkldnn_enabled",
+    "_C._get_nnpack_enabled", "_C._get_default_device", "_C._get_qengine")
+
+
+def environment():
+    """
+    16 bytes for everything outside of the dataset that can change a sample.  Raises Unknown and
+    nothing else.  The first call reads files, later ones cost some hundred microseconds.
+    """
+    try:
+        loaded = tuple(name for name in PACKAGES if name in sys.modules)
+        parts = [_software(loaded), _machine(), *_variables(), os.fsencode(os.getcwd())]
+        parts += [_text(part) for part in (
+            _switches(), _image_switches(), _denormals(), sys.flags.optimize,
+            sys.getfilesystemencoding(), locale.getpreferredencoding(False))]
+        return hashlib.blake2b(joined(parts), digest_size=16).digest()
+    except Unknown:
+        raise
+    except Exception as error:
+        raise Unknown("internal", "%s: %s" % (type(error).__name__, error)) from error
+
+
+def _text(value):
+    return repr(value).encode("utf-8", "surrogateescape")
+
+
+@functools.lru_cache(maxsize=None)
+def _software(loaded):
+    """The interpreter and the @loaded packages: their first files, extensions and objects."""
+    parts = [sys.version.encode(), platform.python_implementation().encode()]
+    for name in loaded:
+        module = sys.modules[name]
+        parts.append(_text((name, library.module_dict(module).get("__version__"))))
+        for other in (name, name + ".version", name + "._version", name + ".functional"):
+            if other in sys.modules:
+                parts.append(library.module_content(sys.modules[other]))
+    return joined(parts + _objects())
+
+
+def _objects():
+    with open("/proc/self/maps", "rb", buffering=0) as file:
+        lines = file.readall().split(b"\n")
+    paths = {line.partition(b"/")[2] for line in lines if b" r-xp " in line and b"/" in line}
+    paths = sorted(b"/" + path for path in paths)
+    wanted = [path for path in paths if OBJECTS.search(path) and b"scipy" not in path]
+    return [library.content(os.fsdecode(path)) for path in wanted]
+
+
+@functools.lru_cache(maxsize=None)
+def _machine():
+    """What the libraries choose their code by."""
+    wanted = {}
+    with open("/proc/cpuinfo", "rb") as file:
+        for line in file:
+            name, _, value = line.partition(b":")
+            if name.strip() in (b"vendor_id", b"cpu family", b"model", b"flags", b"Features",
+                                b"CPU implementer", b"CPU part"):
+                wanted.setdefault(name.strip(), value.strip())
+    return joined([os.uname().machine.encode()] + [joined(pair) for pair in sorted(wanted.items())])
+
+
+def _variables():
+    return [os.fsencode("%s=%s" % pair) for pair in sorted(os.environ.items())
+            if (pair[0].startswith(VARIABLES) or pair[0] in VARIABLE_NAMES)
+            and pair[0] not in THREADS]
+
+
+def _switches():
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    state = []
+    for path in SWITCHES:
+        function = torch
+        for name in path.split("."):
+            function = getattr(function, name, None)
+        state.append((path, str(function()) if callable(function) else None))
+    if hasattr(torch, "get_autocast_dtype"):  # the older names warn since PyTorch 2.4
+        state += [torch.is_autocast_enabled("cpu"), str(torch.get_autocast_dtype("cpu"))]
+    elif hasattr(torch, "is_autocast_cpu_enabled"):
+        state += [torch.is_autocast_cpu_enabled(), str(torch.get_autocast_cpu_dtype())]
+    return state
+
+
+def _image_switches():
+    files, vision = sys.modules.get("PIL.ImageFile"), sys.modules.get("torchvision")
+    opencv = sys.modules.get("cv2")
+    return (getattr(files, "LOAD_TRUNCATED_IMAGES", False),
+            getattr(sys.modules.get("PIL.Image"), "MAX_IMAGE_PIXELS", None),
+            getattr(vision, "_image_backend", None),
+            opencv.useOptimized() if hasattr(opencv, "useOptimized") else None)
+
+
+def _denormals():
+    """Whether this thread rounds what is nearly zero to zero (torch.set_flush_denormal)."""
+    smallest = sys.float_info.min
+    return (smallest / 4 == 0.0, (smallest - smallest / 2) * 2 == 0.0, float("5e-324") * 1e300 == 0)

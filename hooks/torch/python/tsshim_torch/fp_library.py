@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: MIT
+"""
+What is a library, and what it is like in this process.
+
+Code under the interpreter's library directories is not walked like the user's: there is too much
+of it.  A module of a library is told by its name, the content of its file, and by what its names
+are bound to now, because programs replace functions of libraries.  The latter is compared with
+what it was at the last look, by identity and at the speed of C; only changes are looked at again.
+What a module imports from others is followed inside of the same package and into packages that
+prepare samples, not into PyTorch, NumPy and the standard library, of which only the modules
+right at the border are looked at: environment() knows their versions.
+"""
+
+import functools
+import hashlib
+import importlib.machinery
+import marshal
+import operator
+import os
+import site
+import sys
+import sysconfig
+import types
+
+from . import fp_walk
+from .fp_code import code_bytes
+
+# Packages of which only the modules that somebody else names are looked at.
+BORDERS = frozenset(("torch", "numpy", "scipy", "pandas", "matplotlib", "sympy", "sklearn"))
+# Modules of the standard library that matter when others name them.
+STANDARD = frozenset(("random", "math", "colorsys", "bisect"))
+WHOLE = 4 << 20  # files of up to this size are hashed as a whole
+PIECE = 256 << 10  # of larger ones (shared objects) only both ends, where the build id is
+
+_cached = type(functools.lru_cache(maxsize=None)(len))
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+PYBIND = "pybind11_builtins"  # where its metaclass says it is from
+DESCRIPTOR_IDS = frozenset(map(id, (
+    types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType, types.MemberDescriptorType)))
+
+_flags = type.__dict__["__flags__"].__get__
+_mro = type.__dict__["__mro__"].__get__
+_dict = type.__dict__["__dict__"].__get__
+_code_of = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
+_contents = {}  # path -> digest, for the life of the process
+_is_library = {}  # path -> bool
+_looks = {}  # id(module) -> Look
+
+
+def mro(kind):
+    """The classes of @kind, whatever its metaclass says."""
+    return _mro(kind)
+
+
+def class_dict(kind):
+    """The (read-only) dict of class @kind, whatever its metaclass says."""
+    return _dict(kind)
+
+
+def inherits(kind, base):
+    """Whether @kind is @base or a subclass of it, whatever its metaclass says."""
+    return any(each is base for each in _mro(kind))
+
+
+def class_module(kind):
+    """Name of the module of class @kind, or "" when it is not a name."""
+    name = _dict(kind).get("__module__")
+    if type(name) is not str:
+        name = type.__dict__["__module__"].__get__(kind)
+    return name if type(name) is str else ""
+
+
+def class_name(kind):
+    """module.qualified_name of class @kind."""
+    return "%s.%s" % (class_module(kind), type.__dict__["__qualname__"].__get__(kind))
+
+
+def _directories(names):
+    names = {name for name in names if name}
+    names |= {os.path.realpath(name) for name in names}
+    return tuple(sorted(name.rstrip("/") + "/" for name in names))
+
+
+_paths = sysconfig.get_paths()
+STANDARD_ROOTS = _directories(_paths.get(key) for key in ("stdlib", "platstdlib"))
+ROOTS = STANDARD_ROOTS + _directories(
+    [_paths.get("purelib"), _paths.get("platlib"), getattr(site, "USER_SITE", None),
+     os.path.dirname(os.path.abspath(__file__))] + getattr(site, "getsitepackages", list)())
+
+
+def is_library_path(path):
+    """Whether the file @path belongs to the interpreter or an installed package."""
+    known = _is_library.get(path)
+    if known is None:
+        known = _is_library[path] = (
+            path.startswith(ROOTS) or path.startswith("<frozen ")
+            or "/site-packages/" in path or "/dist-packages/" in path)
+    return known
+
+
+def module_dict(module):
+    """The namespace of @module, without asking its class."""
+    return types.ModuleType.__dict__["__dict__"].__get__(module)
+
+
+def module_name(module):
+    """Name of @module, or ""."""
+    name = module_dict(module).get("__name__")
+    return name if type(name) is str else ""
+
+
+def module_path(module):
+    """The file of @module, or None."""
+    path = module_dict(module).get("__file__")
+    return path if type(path) is str else None
+
+
+def is_library_name(name):
+    """Whether the loaded module called @name is a library's."""
+    if name == "__main__":
+        return False
+    module = sys.modules.get(name)
+    if module is None or not inherits(type(module), types.ModuleType):
+        return False
+    path = module_path(module)
+    if path is not None:
+        return is_library_path(path)
+    if name in sys.builtin_module_names:
+        return True
+    spec = module_dict(module).get("__spec__")
+    if type(spec) is not importlib.machinery.ModuleSpec:
+        # Made by an extension module for its own names, as torch._C._nn: as that one.
+        return "." in name and is_library_name(name.rpartition(".")[0])
+    if spec.origin in ("built-in", "frozen"):
+        return True
+    places = getattr(spec.submodule_search_locations, "_path", None)
+    return bool(places) and all(is_library_path(place + "/") for place in places)
+
+
+def is_library_function(function):
+    """Whether the code of @function, a plain Python function, comes from a library."""
+    path = function.__code__.co_filename
+    if is_library_path(path):
+        return True
+    if not path.startswith("<"):
+        return False
+    name = function.__globals__.get("__name__")
+    if type(name) is not str:
+        return path == "<__array_function__ internals>"
+    return name.startswith("namedtuple_") or is_library_name(name)
+
+
+def bound(module_name, qualified):
+    """What @qualified means in a loaded library module, or None; asks no descriptor."""
+    if not (type(module_name) is str and type(qualified) is str
+            and is_library_name(module_name)):
+        return None
+    names = qualified.split(".")
+    value = module_dict(sys.modules[module_name]).get(names[0])
+    for name in names[1:]:
+        if not inherits(type(value), type):
+            return None
+        value = class_dict(value).get(name)
+    return value
+
+
+def is_library_class(kind):
+    """Whether @kind is a class of a library that is still found under its name there."""
+    return bound(class_module(kind), type.__dict__["__qualname__"].__get__(kind)) is kind
+
+
+def is_user_class(kind):
+    """Whether class @kind says that it comes from a module of the user's."""
+    name = class_module(kind)
+    return name in sys.modules and not is_library_name(name)
+
+
+def content(path):
+    """Digest of the file @path; of a large one its size, time and both ends."""
+    known = _contents.get(path)
+    if known is None:
+        known = _contents[path] = _read(path)
+    return known
+
+
+def _read(path):
+    hasher = hashlib.blake2b(digest_size=16)
+    try:
+        with open(path, "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            if status.st_size <= WHOLE:
+                hasher.update(file.read())
+            else:
+                hasher.update(b"%d %d" % (status.st_size, status.st_mtime_ns))
+                hasher.update(os.pread(file.fileno(), PIECE, 0))
+                hasher.update(os.pread(file.fileno(), PIECE, status.st_size - PIECE))
+    except OSError:
+        raise fp_walk.Unknown("import", path)
+    return hasher.digest()
+
+
+def module_content(module):
+    """Digest of the file of library @module; of one without a file nothing but its name."""
+    path = module_path(module)
+    return b"" if path is None or path.startswith("<") else content(path)
+
+
+def unloaded(name):
+    """
+    Digest of the library module @name that is not loaded yet, b"" when there is none.  None for
+    one of the user's: what it will define cannot be known.
+    """
+    if name in sys.builtin_module_names:
+        return name.encode()
+    places, full = None, ""
+    for part in name.split("."):
+        full = full + "." + part if full else part
+        spec = importlib.machinery.PathFinder.find_spec(full, places)
+        if spec is None:
+            return b""
+        places = spec.submodule_search_locations
+    if spec.origin is None or not is_library_path(spec.origin):
+        return None
+    return content(spec.origin)
+
+
+class Look:
+    """
+    What a library module was bound to when it was looked at.
+
+    .data   bytes that stand for it
+    .foreign  [(name, value)] that do not come from a library: to be walked
+    .modules  library modules that belong to it
+    """
+
+    def __init__(self, module):
+        self.module = module
+        self.data = []
+        self.foreign = []
+        self.modules = []
+        self.names = module_dict(module)
+        self.users = {}  # name of a module -> whether it is the user's
+        self.classes = []
+        self.functions = []
+        self._all(self.names.items(), "")
+        self._snapshot()
+
+    def _snapshot(self):
+        self.data = hashlib.blake2b(fp_walk.joined(self.data), digest_size=16).digest()
+        tables = [self.names] + [class_dict(kind) for kind in self.classes]
+        self.tables = [(table, list(table.keys()), list(table.values())) for table in tables]
+        self.codes = list(map(_code_of, self.functions))
+
+    def is_same(self):
+        """Whether all names are still bound to the same objects with the same code."""
+        for table, names, values in self.tables:
+            if len(table) != len(values) or not all(map(operator.is_, table.values(), values)):
+                return False
+            if not all(map(operator.is_, table.keys(), names)) and list(table) != names:
+                return False
+        return all(all(map(operator.is_, now, then))
+                   for now, then in zip(map(_code_of, self.functions), self.codes))
+
+    def _all(self, items, prefix):
+        pairs = [pair for pair in items if type(pair[0]) is str]
+        for name, value in sorted(pairs, key=operator.itemgetter(0)):
+            self._one(prefix + name, name, value)
+
+    def _one(self, path, name, value):
+        kind = type(value)
+        if kind is types.FunctionType:
+            self._function(path, value)
+        elif id(kind) in DESCRIPTOR_IDS:
+            pass  # what C defines stays, or something else has taken its place
+        elif kind is types.BuiltinFunctionType:
+            self._note(path, value.__name__)
+        elif kind is staticmethod or kind is classmethod:
+            self._one(path, name, value.__func__)
+        elif kind is property:
+            for accessor in (value.fget, value.fset, value.fdel):
+                if accessor is not None:
+                    self._one(path, name, accessor)
+        elif kind is types.MethodType:
+            self._one(path, name, value.__func__)
+        elif kind is types.ModuleType:
+            self._module(path, value)
+        elif name.startswith("__"):
+            pass
+        elif inherits(kind, type):
+            self._class(path, value)
+        elif id(kind) in fp_walk.ATOM_IDS:
+            if not name.startswith("_"):  # others are counters and the like
+                self.data += (path.encode(), marshal.dumps(value, fp_walk.MARSHAL))
+        elif kind is _cached:
+            self._one(path, name, value.__dict__.get("__wrapped__"))
+        elif kind is functools.partial or self._is_users(kind):
+            self.foreign.append((path, value))
+        else:
+            self._note(path, class_name(kind))
+
+    def _is_users(self, kind):
+        name = class_module(kind)
+        if name not in self.users:
+            self.users[name] = is_user_class(kind)
+        return self.users[name]
+
+    def _note(self, path, text):
+        self.data += (path.encode(), text.encode("utf-8", "surrogatepass"))
+
+    def _function(self, path, value):
+        self.functions.append(value)
+        if not is_library_function(value):
+            self.foreign.append((path, value))
+            return
+        self.data += (path.encode(), code_bytes(value.__code__))
+        self._follow(value.__globals__.get("__name__"))
+
+    def _class(self, path, value):
+        home = class_module(value)
+        self._note(path, class_name(value))
+        if home == self.names.get("__name__"):
+            # Others are made in C, and can only be changed from there.
+            is_open = _flags(value) & HEAP_TYPE and class_module(type(value)) != PYBIND
+            if is_open and not any(value is known for known in self.classes):
+                self.classes.append(value)
+                self._all(class_dict(value).items(), path + ".")
+        elif not self._is_users(value):
+            self._follow(home)
+        else:
+            self.foreign.append((path, value))
+
+    def _module(self, path, value):
+        name = module_dict(value).get("__name__")
+        # Importing a part of a package binds it in the package, whoever imported it.
+        if type(name) is str and name != "%s.%s" % (self.names.get("__name__"), path):
+            self._note(path, name)
+            self._follow(name)
+
+    def _follow(self, name):
+        """The module @name is used by this one."""
+        here = self.names.get("__name__")
+        if type(name) is not str or type(here) is not str or name == here:
+            return
+        if here.partition(".")[0] in BORDERS or is_standard(here) or (is_standard(name) and name not in STANDARD):
+            return
+        module = sys.modules.get(name)
+        if (type(module) is types.ModuleType and is_library_name(name)
+                and not any(module is known for known in self.modules)):
+            self.modules.append(module)
+
+
+def is_standard(name):
+    """Whether module @name comes with the interpreter."""
+    path = module_path(sys.modules[name]) if name in sys.modules else None
+    return path is None or ("/site-packages/" not in path and "/dist-packages/" not in path
+                            and path.startswith(STANDARD_ROOTS))
+
+
+def look(module):
+    """The Look at library @module; a new one when something was bound anew."""
+    known = _looks.get(id(module))
+    if known is None or known.module is not module or not known.is_same():
+        known = _looks[id(module)] = Look(module)
+    return known

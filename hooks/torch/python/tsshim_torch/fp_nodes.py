@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: MIT
+"""Functions, methods and modules: what a fingerprint says of each."""
+
+import _socket
+import dataclasses
+import functools
+import logging
+import operator
+import os
+import sys
+import types
+from collections import namedtuple
+
+from . import fp_library as library
+from .fp_code import code_bytes, uses
+from .fp_walk import NODES, inline, node
+
+MISSING = object()
+CAPSULE = type(_socket.CAPI)  # functions made by pybind11 belong to one
+
+
+@node(types.FunctionType)
+def _function(walker, function):
+    walker.put(b"f", function.__qualname__)
+    walker.put(b"c", code_bytes(function.__code__))
+    if library.is_library_function(function):
+        name = function.__globals__.get("__name__")
+        if type(name) is str and library.is_library_name(name):
+            walker.add(sys.modules[name], " in " + name)
+        if library.bound(function.__module__, function.__qualname__) is function:
+            return
+    else:
+        for use in uses(function.__code__):
+            _use(walker, function.__globals__, use)
+    walker.add(function.__defaults__, ".__defaults__")
+    walker.add(function.__kwdefaults__, ".__kwdefaults__")
+    walker.add(function.__dict__, ".__dict__")
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            content = cell.cell_contents
+        except ValueError:  # not assigned yet
+            walker.put(b"-")
+            continue
+        walker.add(content, ".<locals>." + name)
+
+
+def _use(walker, names, use):
+    walker.put(b"u", "\0".join((use.kind,) + use.names))
+    if use.kind == "import":
+        _imported(walker, names, use)
+        return
+    root = names.get(use.names[0], MISSING)
+    if root is MISSING:
+        builtin = sys.modules["builtins"].__dict__.get(use.names[0], MISSING)
+        if builtin is MISSING:
+            walker.put(b"-")
+        else:
+            walker.add(builtin, ":" + use.names[0])
+        return
+    _attributes(walker, root, use.names[0], use.names[1:], use.key)
+
+
+def _attributes(walker, value, path, names, key):
+    """Go through modules as the code does; what is found in one is walked, not the module."""
+    for name in names:
+        if type(value) is not types.ModuleType:
+            break
+        module, value = value, library.module_dict(value).get(name, MISSING)
+        path += "." + name
+        if value is MISSING:
+            walker.put(b"-")  # it is a part imported later, or an error
+            maker = library.module_dict(module).get("__getattr__")
+            walker.add(None if library.is_library_name(library.module_name(module)) else maker)
+            return
+        if library.is_library_name(library.module_name(module)):
+            if not _is_walked_in_library(value):
+                walker.put(b"l", library.class_name(type(value)))
+                walker.add(module, ":" + path)
+                return
+    if value is os.environ or value is os.getenv:
+        _environment(walker, key)
+    else:
+        walker.add(value, ":" + path)
+
+
+def _environment(walker, key):
+    """The variable @key or, when code may ask for any, all."""
+    if key is None:
+        walker.put(b"e", repr(sorted(os.environ._data.items())))
+    else:
+        walker.put(b"e", repr(os.environ._data.get(os.environ.encodekey(key))))
+
+
+def _is_walked_in_library(value):
+    """Whether @value, of a library module's, can be walked: objects of libraries may not."""
+    kind = type(value)
+    if value is os.environ or inline(value) is not None:
+        return True
+    if kind is list or kind is dict:
+        return value is sys.argv
+    return id(kind) in NODES or library.inherits(kind, type) or not library.is_library_name(
+        library.class_module(kind))
+
+
+def _imported(walker, names, use):
+    name = use.names[0]
+    if use.level:
+        package = names.get("__package__") or names.get("__name__")
+        if type(package) is not str:
+            walker.fail("import", ":" + name)
+        package = package.rsplit(".", use.level - 1)[0]
+        name = package + "." + name if name else package
+    module = sys.modules.get(name)
+    if module is None:
+        later = library.unloaded(name)
+        if later is None:
+            walker.fail("import", ":" + name)
+        walker.put(b"i", later)
+        return
+    if len(use.names) == 1 or not library.inherits(type(module), types.ModuleType):
+        walker.add(module, ":" + name)
+        return
+    for wanted in use.names[1:]:
+        part = sys.modules.get(name + "." + wanted)
+        if part is not None and wanted not in library.module_dict(module):
+            walker.add(part, ":%s.%s" % (name, wanted))
+        else:
+            _attributes(walker, module, ":" + name, (wanted,), None)
+
+
+@node(types.MethodType)
+def _method(walker, method):
+    walker.put(b"M")
+    walker.add(method.__func__, ".__func__")
+    if _is_global_generator(method.__self__):
+        walker.put(b"g")
+    else:
+        walker.add(method.__self__, ".__self__")
+
+
+def _is_global_generator(value):
+    """Whether @value is one of the generators whose state the caller takes care of."""
+    for name, attribute in (("random", "_inst"), ("numpy.random.mtrand", "_rand")):
+        module = sys.modules.get(name)
+        if module is not None and library.module_dict(module).get(attribute) is value:
+            return True
+    return False
+
+
+@node(types.BuiltinFunctionType)
+def _builtin(walker, function):
+    owner = function.__self__
+    walker.put(b"B", function.__qualname__)
+    if owner is None or type(owner) in (types.ModuleType, CAPSULE):
+        name = function.__module__
+        walker.put(b"n", name if type(name) is str else "")
+    elif _is_global_generator(owner):
+        walker.put(b"g")
+    else:
+        walker.add(owner, ".__self__")
+
+
+@node(type(str.join), type(str.__len__), type(dict.__dict__["fromkeys"]))
+def _slot(walker, method):
+    walker.put(b"W", method.__name__)
+    walker.add(method.__objclass__, ".__objclass__")
+
+
+@node(type("".__len__))
+def _method_wrapper(walker, method):
+    walker.put(b"W", method.__name__)
+    walker.add(method.__self__, ".__self__")
+
+
+@node(types.GetSetDescriptorType, types.MemberDescriptorType)
+def _member(walker, descriptor):
+    walker.put(b"D", descriptor.__name__)
+
+
+@node(staticmethod, classmethod)
+def _wrapped_method(walker, method):
+    walker.put(b"S", type(method).__name__)
+    walker.add(method.__func__)
+
+
+@node(property)
+def _property(walker, value):
+    walker.put(b"P")
+    for name in ("fget", "fset", "fdel"):
+        walker.add(getattr(value, name), "." + name)
+
+
+@node(functools.partial)
+def _partial(walker, value):
+    walker.put(b"p")
+    for name in ("func", "args", "keywords", "__dict__"):
+        walker.add(getattr(value, name), "." + name)
+
+
+@node(type(functools.lru_cache(maxsize=None)(len)))
+def _cached(walker, value):
+    walker.put(b"C")
+    walker.add(value.__dict__, ".__dict__")
+
+
+@node(operator.itemgetter, operator.attrgetter, operator.methodcaller)
+def _getter(walker, value):
+    walker.put(b"G", type(value).__name__)
+    for part in value.__reduce__()[1:]:
+        walker.add(part)
+
+
+@node(type(namedtuple("_Pair", "a").a))
+def _tuple_field(walker, value):
+    walker.put(b"G", repr(value.__reduce__()[1][0]))
+
+
+@node(functools.cached_property)
+def _cached_property(walker, value):
+    walker.put(b"Y")  # it also has a lock
+    walker.add(value.func, ".func")
+
+
+@node(dataclasses.Field)
+def _field(walker, value):
+    walker.put(b"Z")
+    for name in ("name", "default", "default_factory", "init", "metadata"):
+        walker.add(getattr(value, name), "." + name)
+
+
+@node(logging.Logger, logging.RootLogger)
+def _logger(walker, value):
+    # Its handlers hold locks and files, and decide about messages only.
+    walker.put(b"L", str(value.name))
+
+
+@node(type(os.environ))
+def _environ(walker, _):
+    _environment(walker, None)
+
+
+@node(types.ModuleType)
+def _module(walker, module):
+    name = library.module_name(module)
+    if library.is_library_name(name):
+        look = library.look(module)
+        walker.put(b"L", name)
+        walker.put(b"h", library.module_content(module) + look.data)
+        for path, value in look.foreign:
+            walker.add(value, ":%s.%s" % (name, path))
+        for other in look.modules:
+            walker.add(other)
+        return
+    walker.put(b"U")
+    walker.add_pairs((key, value) for key, value in library.module_dict(module).items()
+                     if type(key) is str and not key.startswith("__"))

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: MIT
+"""
+The walk behind a fingerprint: a stream of tokens over the graph of objects reachable from one.
+
+Nothing of the user's runs: no method, operator, hash, descriptor or metaclass of a class that is
+not built in.  Types are told apart by identity, and what a class or an object holds is read with
+the interpreter's own descriptors.  The walk is breadth first without recursion; an object is
+numbered when it is met, so cycles end and sharing between objects is part of the digest.  What is
+a plain value (a number, a string, a tuple of such) is written in place and never numbered, because
+two processes may differ in which equal constants they keep only once.
+"""
+
+import gc
+import hashlib
+import marshal
+import types
+from collections import OrderedDict, defaultdict, deque
+from itertools import chain
+
+# Version 2 writes values only: later ones also write which strings are interned and which
+# objects are referred to twice.  Floats are written as their eight bytes.
+MARSHAL = 2
+ATOMS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
+LEVELS = 8  # of containers inside containers that are still looked at as one plain value
+ELEMENTS = 1 << 26  # at one level; more are walked one by one, and meet LIMIT
+CHUNK = 1 << 13  # elements turned into bytes at once: they stay in the cache
+LIMIT = 1 << 21  # objects in one walk; it would take more than ten seconds
+
+ATOM_IDS = frozenset(map(id, ATOMS))
+CONTAINER_IDS = frozenset(map(id, (list, tuple, dict)))
+PLAIN_IDS = ATOM_IDS | CONTAINER_IDS
+
+# id(type) -> function(value) -> bytes or None: immutable, written in place.
+VALUES = {}
+# id(type) -> function(walker, value): numbered, adds what it holds.
+NODES = {}
+# Functions (walker, value) -> True when they wrote it, for types that are not in NODES.
+OTHERS = []
+
+# Reasons for not knowing; stable, for counters and documentation.
+REASONS = {
+    "generator": "a random number generator of the dataset's own",
+    "handle": "an open file, socket, archive or data base",
+    "import": "a module of the user's that is imported later",
+    "internal": "the fingerprint itself failed",
+    "iterable": "not a map-style dataset",
+    "iterator": "a generator, coroutine or iterator, which has a position",
+    "large": "more objects or bytes than can be looked at",
+    "lock": "a lock, condition, event or thread-local",
+    "memmap": "a mapped file that cannot be told, or may be written through this mapping",
+    "object": "an object that shows nothing of what it holds",
+    "process": "a process or thread",
+    "set": "a set whose elements have no order of their own",
+    "shared_memory": "memory or values shared between processes",
+    "shared_tensor": "a tensor in shared memory",
+    "tensor": "a tensor not in plain memory of the CPU, or of a subclass",
+    "weakref": "a weak reference",
+}
+
+
+class Unknown(Exception):
+    """The dataset cannot be fingerprinted: .reason is one of REASONS, .where a dotted path."""
+
+    def __init__(self, reason, where=""):
+        super().__init__(reason, where)
+        self.reason = reason
+        self.where = where
+
+
+def is_plain(value):
+    """
+    Whether marshal writes the exact built-in @value, all the way down, as a function of values
+    only.  Looks at a level of containers at a time, at the speed of C, because lists of
+    millions of (path, class) are what image datasets consist of.
+    """
+    level = (value,)
+    for _ in range(LEVELS):
+        kinds = set(map(id, map(type, level)))
+        if kinds <= ATOM_IDS:
+            return True
+        if not kinds <= PLAIN_IDS:
+            return False
+        inner = level
+        if not kinds <= CONTAINER_IDS:
+            inner = [part for part in level if id(type(part)) in CONTAINER_IDS]
+        if sum(map(len, inner)) > ELEMENTS:
+            return False
+        if id(dict) in kinds:
+            tables = [part for part in inner if type(part) is dict]
+            inner = [part for part in inner if type(part) is not dict]
+            inner += [table.values() for table in tables] + [list(table) for table in tables]
+        level = list(chain.from_iterable(inner))
+    return False
+
+
+def inline(value):
+    """The bytes of a plain immutable @value, or None when it must be walked."""
+    kind = id(type(value))
+    if kind in ATOM_IDS:
+        return b"a" + marshal.dumps(value, MARSHAL)
+    make = VALUES.get(kind)
+    return None if make is None else make(value)
+
+
+def joined(parts):
+    """@parts, each with its length in front, as one bytes."""
+    return b"".join(b"%d:%s" % (len(part), part) for part in parts)
+
+
+class Walker:
+    """One walk; add() what to look at, then digest() does the looking."""
+
+    def __init__(self, where):
+        self.hash = hashlib.blake2b(digest_size=16)
+        self.memory = {}  # what a kind of node wants to remember during one walk
+        self._where = where
+        self._numbers = {}  # id -> number
+        self._objects = []  # by number; also keeps ids from being used again
+        self._labels = []  # by number: (number of the parent, how it was reached)
+        self._current = -1
+
+    def put(self, tag, payload=b""):
+        """Write one token; a str payload is written as UTF-8."""
+        if type(payload) is str:
+            payload = payload.encode("utf-8", "surrogatepass")
+        self.hash.update(b"%s%d:" % (tag, len(payload)))
+        self.hash.update(payload)
+
+    def add(self, value, label=""):
+        """Write @value in place, or a reference to it, which will be followed later."""
+        data = inline(value)
+        if data is not None:
+            self.put(b"v", data)
+            return
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = len(self._objects)
+            if number >= LIMIT:
+                self.fail("large", label)
+            self._numbers[id(value)] = number
+            self._objects.append(value)
+            self._labels.append((self._current, label))
+        self.put(b"r", b"%d" % number)
+
+    def add_pairs(self, pairs):
+        """Write (name, value) pairs, sorted by name; names are exact str."""
+        for name, value in sorted(pairs, key=lambda pair: pair[0]):
+            self.put(b"k", name)
+            self.add(value, "." + name)
+
+    def add_sequence(self, values):
+        """Write the list or tuple @values: plain chunks at once, others element by element."""
+        self.put(b"n", b"%d" % len(values))
+        for begin in range(0, len(values), CHUNK):
+            part = values[begin:begin + CHUNK]
+            if is_plain(part):
+                self.put(b"m", marshal.dumps(part, MARSHAL))
+                continue
+            for position, value in enumerate(part, begin):
+                self.add(value, position)
+
+    def fail(self, reason, label=""):
+        """Raise Unknown for the current object, or what @label leads to from it."""
+        raise Unknown(reason, self.where(self._current) + _text(label))
+
+    def where(self, number):
+        """Path to the object @number, from the root; cut in the middle when it is long."""
+        labels = []
+        while number > 0:
+            number, label = self._labels[number]
+            labels.append(_text(label))
+        path = self._where + "".join(reversed(labels))
+        return path if len(path) < 400 else path[:200] + " ... " + path[-180:]
+
+    def digest(self):
+        """Follow everything that was added; return the 16 bytes."""
+        self._current = 0
+        while self._current < len(self._objects):
+            self._visit(self._objects[self._current])
+            self._current += 1
+        return self.hash.digest()
+
+    def _visit(self, value):
+        handler = NODES.get(id(type(value)))
+        if handler is not None:
+            handler(self, value)
+            return
+        for handler in OTHERS:
+            if handler(self, value):
+                return
+        self.fail("object")
+
+
+def _text(label):
+    return label if type(label) is str else "[%d]" % label
+
+
+def node(*kinds):
+    """Decorator: the function writes objects of exactly these @kinds."""
+    def register(function):
+        for kind in kinds:
+            NODES[id(kind)] = function
+        return function
+    return register
+
+
+def value(*kinds):
+    """Decorator: the function gives the bytes of immutable objects of exactly these @kinds."""
+    def register(function):
+        for kind in kinds:
+            VALUES[id(kind)] = function
+        return function
+    return register
+
+
+@value(tuple)
+def _tuple_in_place(value):
+    return b"(" + marshal.dumps(value, MARSHAL) if is_plain(value) else None
+
+
+@value(frozenset)
+def _frozenset_in_place(value):
+    parts = list(map(inline, value))
+    return None if None in parts else b"{" + joined(sorted(parts))
+
+
+@value(range)
+def _range_in_place(value):
+    return b"R" + marshal.dumps((value.start, value.stop, value.step), MARSHAL)
+
+
+@node(list)
+def _list(walker, value):
+    walker.put(b"[")
+    walker.add_sequence(value)
+
+
+@node(tuple)
+def _tuple(walker, value):
+    walker.put(b"(")
+    walker.add_sequence(value)
+
+
+@node(dict)
+def add_dict(walker, value):
+    """A dict in its order, which a loop over it would see."""
+    walker.put(b"{")
+    keys, values = list(dict.keys(value)), list(dict.values(value))
+    walker.add_sequence(keys)
+    if set(map(id, map(type, keys))) == {id(str)} and not is_plain(values):
+        for key, part in zip(keys, values):
+            walker.add(part, "[%r]" % key)
+    else:
+        walker.add_sequence(values)
+
+
+@node(OrderedDict)
+def add_ordered(walker, value):
+    """An OrderedDict in its order."""
+    walker.put(b"O")
+    # Looking its keys up would ask them for their hash; a plain dict keeps another order.
+    values = {id(key): part for key, part in dict.items(value)}
+    keys = list(OrderedDict.__iter__(value))
+    walker.add_sequence(keys)
+    walker.add_sequence([values[id(key)] for key in keys])
+
+
+@node(defaultdict)
+def _default(walker, value):
+    walker.put(b"F")
+    walker.add(value.default_factory, ".default_factory")
+    add_dict(walker, value)
+
+
+@node(deque)
+def _deque(walker, value):
+    walker.put(b"Q", repr(value.maxlen))
+    walker.add_sequence(list(value))
+
+
+@node(types.MappingProxyType)
+def _proxy(walker, value):
+    # The proxy itself would ask what is behind it, which may be of a class of the user's.
+    behind = gc.get_referents(value)
+    if len(behind) != 1 or type(behind[0]) is not dict:
+        walker.fail("object")
+    add_dict(walker, behind[0])
+
+
+@node(bytearray)
+def _bytearray(walker, value):
+    walker.put(b"b", bytes(value))
+
+
+@node(slice)
+def _slice(walker, value):
+    walker.put(b"/")
+    walker.add_sequence((value.start, value.stop, value.step))
+
+
+@node(set, frozenset)
+def _set(walker, value):
+    add_set(walker, list(value))
+
+
+def add_set(walker, elements):
+    """Sorted by bytes or, for classes and functions, by name; anything else has no order."""
+    parts, named = [], {}
+    for element in elements:
+        data = inline(element)
+        if data is not None:
+            parts.append(data)
+            continue
+        name = _set_order(element)
+        if name is None or name in named:
+            walker.fail("set")
+        named[name] = element
+    walker.put(b"s", joined(sorted(parts)))
+    walker.add_pairs(named.items())
+
+
+def _set_order(element):
+    """A name to sort @element of a set by, or None: that of a class or function."""
+    if type(element) is type or type(element) is types.FunctionType:
+        names = (element.__module__, element.__qualname__)
+        if set(map(type, names)) == {str}:
+            return ".".join(names)
+    return None

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""Fingerprints of datasets: equal where they must be, different where anything differs."""
+
+import os
+import shutil
+import tempfile
+
+import support
+
+PACKAGE = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
+CHILD = os.path.join(support.HERE, "fingerprints_child.py")
+FAR_TOO_LONG = 5000  # ms of CPU for ImageNet's list, which takes 250
+
+
+def outputs():
+    """What two processes with other seeds of hashes print: {name: (kind, results)} of each."""
+    command = [support.PYTHON, "-c", "import torch, torchvision"]
+    if support.run(command).status != 0:
+        raise support.Skip("torch", "not installed for " + support.PYTHON)
+    work = tempfile.mkdtemp()
+    try:
+        return [parsed(support.run([support.PYTHON, CHILD], support.plain_environment(
+            PYTHONPATH=PACKAGE, PYTHONHASHSEED=seed, TSSHIM_TEST_IMAGES=work + "/images")))
+                for seed in ("1", "2")]
+    finally:
+        shutil.rmtree(work)
+
+
+def parsed(outcome):
+    """{name: (kind, results)} of the lines of a child."""
+    assert outcome.status == 0, outcome.errors[-1500:]
+    found = {}
+    for line in outcome.output.splitlines():
+        kind, name, *results = line.split(" ")
+        found[name] = (kind, results)
+    return found
+
+
+class Zoo:
+    """Both outputs, made when the first test asks."""
+
+    found = None
+
+    @classmethod
+    def get(cls):
+        """The outputs, or what hindered them."""
+        if cls.found is None:
+            cls.found = outputs()
+        return cls.found
+
+    @classmethod
+    def of(cls, kind):
+        """[(name, results)] of a kind, in both processes."""
+        cases = [(name, results) for output in cls.get()
+                 for name, (found, results) in output.items() if found.strip("~") == kind]
+        assert cases, kind
+        return cases
+
+
+def test_two_processes():
+    first, second = Zoo.get()
+    assert first.keys() == second.keys() and len(first) > 25, first.keys() ^ second.keys()
+    differing = [name for name in first
+                 if not first[name][0].startswith("~") and first[name] != second[name]]
+    assert not differing, [(name, first[name], second[name]) for name in differing]
+
+
+def test_every_change_counts():
+    for name, results in Zoo.of("differ"):
+        assert len(results) > 1 and not any("!" in result for result in results), (name, results)
+        again = [number for number, result in enumerate(results) if results.index(result) < number]
+        assert not again, (name, again)
+
+
+def test_what_does_not_count():
+    for name, results in Zoo.of("same"):
+        assert len(set(results)) == 1 and "!" not in results[0], (name, results)
+
+
+def test_unknown():
+    for name, results in Zoo.of("unknown"):
+        assert len(results) > 30 and set(results) == {"ok"}, (name, set(results))
+
+
+def test_environment_and_subsets():
+    for name, results in Zoo.of("check"):
+        assert len(results) == 1, (name, results)  # the child itself asserts
+
+
+def test_time():
+    for _, results in Zoo.of("time"):
+        print("# CPU ms: ImageFolder %s, again %s; ImageNet's list %s" % tuple(results))
+        assert all(float(result) < FAR_TOO_LONG for result in results), results
+
+
+def test_imports_no_torch():
+    code = ("import sys; from tsshim_torch.fingerprint import fingerprint as f, environment as e; "
+            "f([1]), e(); assert not {'torch', 'numpy', 'PIL'} & set(sys.modules)")
+    outcome = support.run([support.PYTHON, "-c", code],
+                          support.plain_environment(PYTHONPATH=PACKAGE))
+    assert outcome.status == 0, outcome.errors
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))

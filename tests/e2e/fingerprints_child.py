@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: MIT
+"""
+Fingerprints of a zoo of datasets, for fingerprints.py: a line "kind name result..." for each.
+
+A case is a generator of datasets.  Kinds: "differ", all fingerprints must differ; "same", all must
+be equal; "unknown", each result is "ok" when the right reason was given.  Two processes must
+print the same, but for lines that begin with "~".
+"""
+
+import collections
+import ctypes
+import dataclasses
+import enum
+import functools
+import io
+import multiprocessing
+import os
+import queue
+import random
+import socket
+import sys
+import threading
+import time
+import types
+import weakref
+
+import numpy
+import torch
+import torchvision
+from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
+
+from fingerprints_zoo import CASES, SIZE, WORK, Plain, Settings, case, changed, images
+from tsshim_torch import fp_library
+from tsshim_torch.fingerprint import REASONS, Unknown, environment, fingerprint, unwrap
+
+
+class Colour(enum.Enum):
+    """An enumeration of the user's."""
+
+    RED = 1
+    BLUE = 2
+
+
+class Number(enum.IntFlag):
+    """Another."""
+
+    ONE = 1
+    TWO = 2
+
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+@dataclasses.dataclass
+class Options:
+    """A data class."""
+
+    size: int = 1
+    names: list = dataclasses.field(default_factory=list)
+
+
+class Slots:
+    """No dict."""
+
+    __slots__ = ("a", "b")
+
+    def __init__(self, a):
+        self.a = a
+
+
+class Words(list):
+    """A list with attributes."""
+
+
+class Strange(type):
+    """A metaclass."""
+
+    answer = 42
+
+
+class Made(metaclass=Strange):
+    """A class of another class."""
+
+
+@case("differ")
+def classes():
+    for value in (Colour.RED, Colour.BLUE, Number.ONE, Number.TWO, Pair(1, 2), Pair(1, 3),
+                  Options(1), Options(2), Options(1, ["a"]), Slots(1), Slots(2), Words([1]), Words([2]), Made(),
+                  Made, Settings(), Settings):
+        yield Plain(value=value)
+    words = Words([1])
+    words.more = 1
+    yield Plain(value=words)
+    with changed(Strange, "answer", 43):
+        yield Plain(value=Made)
+
+
+class Cached:
+    """Things that classes hold."""
+
+    def __init__(self):
+        self.function = staticmethod(len)
+
+    @functools.cached_property
+    def one(self):
+        """Cached."""
+        return 1
+
+    @property
+    def two(self):
+        """Computed."""
+        return 2
+
+    @classmethod
+    def three(cls, scale=SIZE):
+        """Of the class."""
+        return scale
+
+    @functools.lru_cache(maxsize=3)
+    def four(self):
+        """Remembered."""
+        return super().__repr__()
+
+
+@case("same")
+def what_classes_hold():
+    yield Plain(value=Cached())
+    yield Plain(value=Cached())
+
+
+@case("same")
+def imports_in_functions():
+    def function(path):
+        import cv2
+        import json
+        from os import path as paths
+        return cv2.imread(paths.join(path, json.dumps(1)))
+    yield Plain(function=function, other=numpy.mean, more=torch.nn.functional.max_pool2d,
+                generator=numpy.random.rand, python=random.randint, ufunc=numpy.add,
+                fft=numpy.fft.fft, linear=torch.nn.functional.linear, relu=torch.relu)
+    yield Plain(function=function, other=numpy.mean, more=torch.nn.functional.max_pool2d,
+                generator=numpy.random.rand, python=random.randint, ufunc=numpy.add,
+                fft=numpy.fft.fft, linear=torch.nn.functional.linear, relu=torch.relu)
+
+
+@case("unknown")
+def unknowns():
+    class Iterable(IterableDataset):
+        pass
+
+    def generator():
+        yield 1
+
+    shared = torch.zeros(3).share_memory_()
+    array = multiprocessing.Array("i", 3)
+    path = os.path.join(WORK, "writable")
+    numpy.zeros(9000, numpy.uint8).tofile(path)
+    gone = os.path.join(WORK, "gone")
+    numpy.zeros(9000, numpy.uint8).tofile(gone)
+    deleted = numpy.memmap(gone, numpy.uint8, "r")
+    os.unlink(gone)
+    def imports():
+        import users_later  # noqa: F401
+        return users_later
+
+    with open(os.path.join(WORK, "users_later.py"), "w") as file:
+        file.write("X = 1\n")
+    sys.path.insert(0, WORK)
+    things = [
+        ("handle", [open(os.devnull), io.BytesIO(), socket.socket(),
+                    open(os.devnull, "rb")]),
+        ("lock", [threading.Lock(), threading.RLock(), threading.Condition(), threading.Event(),
+                  threading.local(), queue.Queue(), multiprocessing.Lock()]),
+        ("process", [threading.Thread(), multiprocessing.Process()]),
+        ("iterator", [generator(), iter([1]), map(len, []), zip(), enumerate([])]),
+        ("generator", [random.Random(1), random.SystemRandom(), numpy.random.default_rng(1),
+                       numpy.random.RandomState(1), torch.Generator(), numpy.random.PCG64(),
+                       random.Random(1).random, numpy.random.RandomState(1).rand]),
+        ("shared_memory", [multiprocessing.Value("i"), array, multiprocessing.RawArray("i", 3),
+                           ctypes.c_int(1), numpy.frombuffer(array.get_obj(), numpy.int32)]),
+        ("shared_tensor", [shared, [shared[1:]], torch.from_numpy(
+            numpy.frombuffer(array.get_obj(), numpy.int32))]),
+        ("tensor", [torch.zeros(1).to_sparse(), torch.zeros(1, device="meta")]),
+        ("weakref", [weakref.ref(Plain), weakref.WeakValueDictionary(), weakref.proxy(Plain)]),
+        ("memmap", [numpy.memmap(path, numpy.uint8, "r+"), deleted]),
+        ("iterable", [Iterable()]),
+        ("set", [{Settings()}]),
+        ("import", [imports]),
+        ("object", [memoryview(b"a"), sys._getframe(), iter_module()]),
+    ]
+    for reason, values in things:
+        for value in values:
+            yield reason, value
+
+
+def iter_module():
+    """A module of a class of its own."""
+    class Lazy(types.ModuleType):
+        pass
+    return Lazy("lazy")
+
+
+class Trap(Exception):
+    """User code ran."""
+
+
+def trap(*_, **__):
+    """What must not be called."""
+    raise Trap
+
+
+class Meta(type):
+    """A metaclass full of traps."""
+
+    __eq__ = __hash__ = __getattribute__ = __instancecheck__ = __subclasscheck__ = __repr__ = trap
+
+
+NAMES = ("__getstate__ __reduce__ __reduce_ex__ __eq__ __ne__ __lt__ __hash__ __repr__ __str__ "
+         "__getattr__ __getattribute__ __iter__ __len__ __contains__ __bool__ __index__ __int__ "
+         "__float__ __bytes__ __fspath__ __format__ __dir__ __copy__ __deepcopy__ __array__ "
+         "__instancecheck__ __call__ __enter__ __get__ __set_name__ __missing__ keys items values "
+         "__sizeof__ __length_hint__ __reversed__ __del__")
+
+
+def trapped(*bases, **more):
+    """An instance full of traps of a class with these bases."""
+    body = {name: trap for name in NAMES.split() if name not in ("__set_name__", "__del__")}
+    body.update(more, __class__=property(trap), __dict__=property(trap) if not bases else None,
+                item=property(trap))
+    if bases:
+        del body["__dict__"]
+    base = bases[0] if bases else object
+    kind = type("Trapped", bases or (object,), body)
+    return base.__new__(kind) if base is not type else kind
+
+
+@case("same")
+def traps():
+    values = [trapped(), trapped(list), trapped(dict), trapped(tuple), trapped(str), trapped(int),
+              trapped(float), trapped(Dataset), trapped(bytes), Meta("Class", (), {})]
+    for _ in range(2):
+        yield Plain(values=values, method=types.MethodType(len, values[0]), key={"a": values[0]},
+                    descriptor=type("Holder", (), {})())
+
+
+def environment_changes():
+    """All environments here must differ."""
+    found = {"plain": environment()}
+    os.environ["OMP_DYNAMIC"] = "true"
+    found["variable"] = environment()
+    del os.environ["OMP_DYNAMIC"]
+    torch.set_default_dtype(torch.float64)
+    found["dtype"] = environment()
+    torch.set_default_dtype(torch.float32)
+    torch.use_deterministic_algorithms(True)
+    found["deterministic"] = environment()
+    torch.use_deterministic_algorithms(False)
+    if torch.set_flush_denormal(True):
+        found["denormal"] = environment()
+        torch.set_flush_denormal(False)
+    from PIL import ImageFile
+    with changed(ImageFile, "LOAD_TRUNCATED_IMAGES", True):
+        found["truncated"] = environment()
+    with changed(torchvision, "_image_backend", "accimage"):
+        found["backend"] = environment()
+    here = os.getcwd()
+    os.chdir("/")
+    found["directory"] = environment()
+    os.chdir(here)
+    torch.set_num_threads(1 + torch.get_num_threads() % 2)
+    assert environment() == found["plain"]
+    assert len(set(found.values())) == len(found), found
+    return found["plain"].hex()
+
+
+def unwrapping():
+    """unwrap() against what the dataset itself does."""
+    class Tuples(Dataset):
+        def __init__(self, name, length):
+            self.name, self.length = name, length
+
+        def __getitem__(self, index):
+            return self.name, index, type(index).__name__
+
+        def __len__(self):
+            return self.length
+
+    class Mine(Subset):
+        pass
+
+    a, b = Tuples("a", 5), Tuples("b", 7)
+    both = ConcatDataset([a, Subset(b, [6, 5, 1]), Subset(b, numpy.array([2, 3]))])
+    nested = Subset(both, range(len(both) - 1, -1, -1))
+    for dataset in (both, nested, Subset(nested, torch.tensor([1, 2]))):
+        for index in range(-len(dataset), len(dataset)):
+            inner, place = unwrap(dataset, index)
+            assert repr(inner[place]) == repr(dataset[index]), (index, inner, place)
+            assert type(inner) is Tuples or type(place) is not int
+    assert unwrap(both, 10) == (both, 10) and unwrap(both, -11) == (both, -11)
+    assert unwrap(both, True) == (both, True) and unwrap(a, 1) == (a, 1)
+    mine = Mine(a, [1])
+    assert unwrap(mine, 0) == (mine, 0)
+    with changed(Subset, "__getitem__", lambda self, index: 1):
+        assert unwrap(nested, 0) == (nested, 0)
+    assert fingerprint(nested) != fingerprint(both)
+    return "ok"
+
+
+def timing():
+    """Milliseconds of CPU: first and second ImageFolder, and ImageNet's list."""
+    dataset, times = images(), []
+    fp_library._looks.clear()
+    fp_library._contents.clear()
+    samples = [("/data/train/n%08d/n%08d_%d.JPEG" % (i % 1000, i % 1000, i), i % 1000)
+               for i in range(1281167)]
+    for value in (dataset, dataset, samples):
+        begin = time.thread_time()
+        fingerprint(value)
+        times.append("%.1f" % (1000 * (time.thread_time() - begin)))
+    return " ".join(times)
+
+
+def result(kind, made):
+    """What to print for one dataset of a case."""
+    if kind == "unknown":
+        reason, value = made
+        try:
+            fingerprint(Plain(attribute=value))
+        except Unknown as unknown:
+            right = unknown.reason == reason and unknown.where.startswith("dataset.attribute")
+            assert reason in REASONS
+            return "ok" if right or reason == "iterable" else "%s/%s/%s/%r" % (
+                reason, unknown.reason, unknown.where, value)
+        return "%s/known/%r" % (reason, value)
+    try:
+        return fingerprint(made).hex()
+    except Unknown as unknown:
+        return "!%s/%s" % (unknown.reason, str(unknown.where).replace(" ", "_"))
+
+
+def main():
+    """One line for each case; the rest by name."""
+    for kind, name, function in CASES:
+        print(kind, name, *[result(kind, made) for made in function()], flush=True)
+    print("check environment", environment_changes())
+    print("check unwrap", unwrapping())
+    print("~time time", timing())
+
+
+if __name__ == "__main__":
+    main()

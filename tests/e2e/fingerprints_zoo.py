@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: MIT
+"""
+A zoo of datasets for fingerprints_child.py, which describes it: what is the same, what differs.
+"""
+
+import collections
+import contextlib
+import decimal
+import functools
+import os
+import pathlib
+import random
+import re
+import sys
+import tempfile
+import threading
+import types
+
+import numpy
+import torch
+import torchvision
+from PIL import Image
+from torch.utils.data import Dataset, TensorDataset
+from torchvision import transforms
+
+from tsshim_torch import fp_library
+
+CASES = []
+WORK = tempfile.mkdtemp()
+
+
+def case(kind):
+    """Decorator: a case of this @kind."""
+    def register(function):
+        CASES.append((kind, function.__name__, function))
+        return function
+    return register
+
+
+@contextlib.contextmanager
+def changed(owner, name, value):
+    """Set an attribute for a while."""
+    before = owner.__dict__[name] if name in owner.__dict__ else getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+class Plain(Dataset):
+    """A dataset that holds whatever it is told to."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+    def __getitem__(self, index):
+        return index
+
+
+SIZE = 3
+TABLE = {"a": [1, 2]}
+
+
+class Settings:
+    """As people write them."""
+
+    SCALE = 1.0
+
+
+def double(value):
+    """Reads a global."""
+    return value * SIZE
+
+
+def calls_double(value):
+    """Reads one through another function."""
+    return double(value) + 1
+
+
+@case("differ")
+def values():
+    for value in (0, 1, True, 0.0, -0.0, float("nan"), float("inf"), 1j, complex(0, -0.0), 1 << 80,
+                  "", "1", "\ud800", b"", b"1", (), [], {}, set(), frozenset(), None, ..., "a" * 99,
+                  (1,), [1], [True], [1.0], {1: 2}, {1: 3}, {2: 2}, {1}, frozenset({1}), [[1]],
+                  [(1,)], ["1"], range(3), range(4), slice(1), slice(1, 2), NotImplemented,
+                  bytearray(b"1"), [[], [1]], [[1], []], (("a", 1), ("b", 2)), (("a", 1), ("b", 3)),
+                  collections.OrderedDict(a=1), collections.defaultdict(int),
+                  collections.defaultdict(list), collections.deque([1]), collections.deque([1], 2),
+                  collections.Counter("a"), pathlib.Path("a"), pathlib.PurePath("a"),
+                  re.compile("a"), re.compile("a", re.I), re.compile(b"a"), decimal.Decimal("1.0"),
+                  decimal.Decimal("1.00"), types.SimpleNamespace(a=1), types.SimpleNamespace(a=2),
+                  types.MappingProxyType({"a": 1}), torch.Size([1]), torch.float32, torch.int8,
+                  torch.device("cpu"), numpy.float32(1), numpy.float64(1), numpy.int64(1),
+                  numpy.dtype("f4"), numpy.dtype("f8"), numpy.dtype([("a", "f4")]), int, Plain):
+        yield Plain(value=value)
+
+
+@case("differ")
+def dict_order():
+    yield Plain(value={"a": 1, "b": 2})
+    yield Plain(value={"b": 2, "a": 1})
+    yield Plain(value=collections.OrderedDict([("a", [object]), ("b", 2)]))
+    yield Plain(value=collections.OrderedDict([("b", 2), ("a", [object])]))
+
+
+@case("same")
+def set_order():
+    words = ["w%d" % number for number in range(50)]
+    yield Plain(value=set(words), other=frozenset(words), kinds={int, str, Plain, double})
+    yield Plain(other=frozenset(words), value=set(words[::-1]), kinds={double, str, int, Plain})
+
+
+@case("same")
+def interning():
+    text = "".join(["ab", "cd"])
+    yield Plain(value=["abcd", "abcd", ("abcd", 1)])
+    yield Plain(value=[text, sys.intern(text), tuple(["".join(["a", "bcd"]), 1])])
+
+
+@case("differ")
+def cycles():
+    loop = [1]
+    loop.append(loop)
+    yield Plain(value=loop)
+    yield Plain(value=[1, [1, None]])
+    inner = [object]
+    yield Plain(value=[inner, inner])
+    yield Plain(value=[[object], [object]])
+
+
+@case("same")
+def deep():
+    chain = None
+    for _ in range(50000):
+        chain = [chain, object]
+    yield Plain(value=chain)
+    yield Plain(value=chain)
+
+
+@case("differ")
+def module_global():
+    yield Plain(function=calls_double)
+    with changed(sys.modules[__name__], "SIZE", 4):
+        yield Plain(function=calls_double)
+    with changed(sys.modules[__name__], "double", lambda value: value):
+        yield Plain(function=calls_double)
+
+
+@case("differ")
+def class_attribute():
+    function = lambda value: value * Settings.SCALE  # noqa: E731
+    yield Plain(function=function)
+    with changed(Settings, "SCALE", 2.0):
+        yield Plain(function=function)
+    Plain.more = 1
+    yield Plain(function=function)
+    del Plain.more
+    Dataset.more = 1
+    yield Plain(function=function)
+    del Dataset.more
+
+
+@case("differ")
+def user_module():
+    path = os.path.join(WORK, "users_module.py")
+    with open(path, "w") as file:
+        file.write("SIZE = 1\nTABLE = {}\ndef f(x):\n    return x + SIZE\n")
+    sys.path.insert(0, WORK)
+    import users_module
+    function = lambda x: users_module.f(x)  # noqa: E731
+    yield Plain(function=function)
+    with changed(users_module, "SIZE", 2):
+        yield Plain(function=function)
+    yield Plain(module=users_module)
+    users_module.TABLE["a"] = 1
+    yield Plain(module=users_module)
+
+
+@case("same")
+def module_not_named():
+    yield Plain(function=calls_double)
+    with changed(sys.modules[__name__], "TABLE", threading.Lock()):
+        yield Plain(function=calls_double)
+
+
+@case("differ")
+def functions():
+    def closure(value, default=0):
+        return lambda x, y=default, *, z=default: x + y + z + value
+    yield Plain(function=closure(1))
+    yield Plain(function=closure(2))
+    yield Plain(function=closure(1, 1))
+    yield Plain(function=lambda x: x + 1)
+    yield Plain(function=lambda x: x + 2)
+    yield Plain(function=lambda x: x - 1)
+    yield Plain(function=lambda x: x in {"a", "b", "c"})
+    yield Plain(function=lambda x: x in {"a", "b", "d"})
+    yield Plain(function=lambda x: [x + y for y in (1, 2)])
+    yield Plain(function=lambda x: [x + y for y in (1, 3)])
+    yield Plain(function=functools.partial(double, 1))
+    yield Plain(function=functools.partial(double, 2))
+    yield Plain(function=functools.lru_cache()(double))
+    yield Plain(function=functools.wraps(double)(lambda x: x))
+    yield Plain(function=Settings().__init__)
+    yield Plain(function=TABLE.get)
+    yield Plain(function="abc".join)
+    yield Plain(function="abd".join)
+    yield Plain(function=len)
+    yield Plain(function=max)
+
+
+@case("differ")
+def variables():
+    yield from _variables(lambda: os.environ["TSSHIM_TEST_X"],
+                          lambda: os.getenv("TSSHIM_TEST_X", "1"),
+                          lambda: "TSSHIM_TEST_X" in os.environ)
+
+
+@case("~differ")  # in two processes, too
+def any_variables():
+    yield from _variables(lambda name: os.environ.get(name), lambda: dict(os.environ))
+
+
+def _variables(*functions):
+    for function in functions:
+        os.environ.pop("TSSHIM_TEST_X", None)
+        yield Plain(function=function)
+        os.environ["TSSHIM_TEST_X"] = "1"
+        yield Plain(function=function)
+    del os.environ["TSSHIM_TEST_X"]
+
+
+@case("same")
+def other_variables():
+    function = lambda: os.environ.get("TSSHIM_TEST_X", "1")  # noqa: E731
+    yield Plain(function=function)
+    os.environ["TSSHIM_TEST_Y"] = "1"
+    yield Plain(function=function)
+    del os.environ["TSSHIM_TEST_Y"]
+
+
+def folder():
+    """A little image folder; its path must be the same in two processes."""
+    root = os.environ["TSSHIM_TEST_IMAGES"]
+    with contextlib.suppress(FileExistsError):
+        for number in range(300):
+            os.makedirs(os.path.join(root, str(number % 3)), exist_ok=True)
+            with open(os.path.join(root, str(number % 3), "%d.png" % number), "xb"):
+                pass
+    return root
+
+
+def images(*extra):
+    """ImageFolder with the usual transforms."""
+    steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), *extra,
+             transforms.ToTensor(), transforms.Normalize([0.5] * 3, [0.5] * 3)]
+    return torchvision.datasets.ImageFolder(folder(), transforms.Compose(steps))
+
+
+@case("differ")
+def image_folder():
+    yield images()
+    yield images(transforms.Grayscale(3))
+    dataset = images()
+    dataset.transform.transforms[0].scale = (0.1, 1.0)
+    yield dataset
+    dataset = images()
+    dataset.transform.transforms.reverse()
+    yield dataset
+    dataset = images()
+    dataset.samples.pop()
+    yield dataset
+    dataset = images()
+    dataset.loader = lambda path: Image.open(path)
+    yield dataset
+    yield images(transforms.Resize(9, transforms.InterpolationMode.NEAREST))
+    yield images(transforms.Resize(9, transforms.InterpolationMode.BICUBIC))
+    yield images(transforms.Lambda(lambda image: image.rotate(1)))
+    yield images(transforms.Lambda(lambda image: image.rotate(2)))
+
+
+@case("differ")
+def patches():
+    functional, loading = transforms.functional, torchvision.datasets.folder
+    yield images()
+    with changed(functional, "hflip", lambda image: image):
+        yield images()
+    with changed(functional, "hflip", functional.vflip):
+        yield images()
+    with changed(functional.F_pil, "hflip", lambda image: image):
+        yield images()
+    with changed(transforms.ToTensor, "__call__", lambda self, image: image):
+        yield images()
+    with changed(loading, "pil_loader", lambda path: None):
+        yield images()
+    with changed(loading.pil_loader, "__code__", (lambda path: None).__code__):
+        yield images()
+    with changed(Image.Image, "resize", lambda *_: None):
+        yield images()
+    with changed(Image, "MAX_IMAGE_PIXELS", 12345):
+        yield images()
+    with changed(random, "random", lambda: 0.5):
+        yield images()
+    with changed(torch, "rand", lambda *_: 0.5):
+        yield images()
+
+
+@case("same")
+def patches_undone():
+    yield images()
+    with changed(transforms.functional, "hflip", lambda image: image):
+        pass
+    fp_library._looks.clear()
+    yield images()
+
+
+@case("differ")
+def arrays():
+    data = numpy.arange(24, dtype=numpy.uint8).reshape(2, 3, 4)
+    yield Plain(data=data)
+    yield Plain(data=data.astype(numpy.int8))
+    yield Plain(data=data.reshape(2, 4, 3))
+    yield Plain(data=numpy.asfortranarray(data))
+    yield Plain(data=data[::-1])
+    other = data.copy()
+    other[1, 2, 3] = 0
+    yield Plain(data=other)
+    yield Plain(data=numpy.array([0.0]))
+    yield Plain(data=numpy.array([-0.0]))
+    yield Plain(data=numpy.array(["a", None]))
+    yield Plain(data=numpy.array(["b", None]))
+    yield Plain(data=numpy.zeros(0))
+    yield Plain(data=[numpy.int64(1), numpy.int64(2)])
+    yield Plain(data=[numpy.int64(1), numpy.int64(3)])
+
+
+@case("differ")
+def tensors():
+    data = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    yield TensorDataset(data)
+    yield TensorDataset(data.double())
+    yield TensorDataset(data.clone().requires_grad_())
+    yield TensorDataset(torch.nn.Parameter(data))
+    yield TensorDataset(data.t().contiguous().t())
+    yield TensorDataset(data, data)
+    yield TensorDataset(data, data.clone())
+    yield TensorDataset(torch.arange(6, dtype=torch.float32).reshape(3, 2))
+    yield TensorDataset(torch.cat([data, data])[::2])
+    yield TensorDataset(torch.zeros(1))
+    yield TensorDataset(torch.tensor([-0.0]))
+    yield TensorDataset(torch.zeros(1).to(torch.bfloat16))
+    torch.manual_seed(0)
+    yield Plain(module=torch.nn.Conv2d(1, 2, 3))
+    torch.manual_seed(1)
+    yield Plain(module=torch.nn.Conv2d(1, 2, 3))
+
+
+@case("differ")
+def mapped_files():
+    path = os.path.join(os.environ["TSSHIM_TEST_IMAGES"], "..", "mapped")
+    if not os.path.exists(path):
+        numpy.arange(9000, dtype=numpy.uint8).tofile(path)
+    yield Plain(data=numpy.memmap(path, numpy.uint8, "r"))
+    yield Plain(data=numpy.memmap(path, numpy.uint8, "r", offset=8))
+    yield Plain(data=numpy.memmap(path, numpy.uint8, "r")[1:])
+    yield Plain(data=numpy.asarray(numpy.memmap(path, numpy.uint8, "r"))[2:])
+    yield Plain(data=numpy.memmap(path, numpy.uint8, "c"))
+
+
+@case("differ")
+def pictures():
+    for image in (("L", (8, 8), 0), ("L", (8, 8), 1), ("L", (4, 16), 0), ("P", (8, 8), 0)):
+        yield Plain(image=Image.new(*image))
+    image = Image.new("P", (8, 8))
+    image.putpalette([1, 2, 3])
+    yield Plain(image=image)
