@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """An installation, and one that was moved afterwards."""
 
+import glob
 import os
 import shutil
 import subprocess
 
-from tsrun_common import BUILD, HAS_LIBELF, clean_environment, expect, main, tsrun
+from tsrun_common import BUILD, HAS_LIBELF, Skip, clean_environment, expect, main, tsrun
 
 
 def install(directory):
@@ -53,6 +54,37 @@ def test_installed_and_moved(directory):
     colon = os.path.join(directory, "with:colon")
     os.rename(blank, colon)
     expect(tsrun("true", program=colon + "/bin/tsrun"), 125, "cannot be preloaded")
+
+
+def entered(program):
+    """Where our start-up file was found by a Python below @program, or None."""
+    code = """if True:
+        import sys
+        for finder in sys.meta_path:
+            if type(finder).__module__ == "tsshim_torch":
+                print(finder.find_spec("tsshim_torch").origin)
+        print(any("tsshim" in entry for entry in sys.path))"""
+    result = tsrun("--", "/usr/bin/python3", "-c", code, program=program)
+    expect(result, 0)
+    *origin, in_path = result.stdout.splitlines()
+    assert in_path == "False", result.stdout
+    return origin[0] if origin else None
+
+
+def test_start_up_files_move_along(directory):
+    """Python programs are entered from wherever the library is; without the files, not at all."""
+    if not os.path.exists("/usr/bin/python3"):
+        raise Skip("needs /usr/bin/python3")
+    program, prefix = install(directory)
+    moved = os.path.join(directory, "elsewhere")
+    os.rename(prefix, moved)
+    program = os.path.join(moved, "bin/tsrun")
+    place = os.path.join(os.path.dirname(preloaded(program)), "python")
+    assert entered(program) == os.path.join(place, "tsshim_torch/__init__.py")
+    # Byte code was made when it was installed: users may not be able to write there.
+    assert glob.glob(place + "/__pycache__/sitecustomize.*.pyc"), os.listdir(place)
+    shutil.rmtree(place)
+    assert entered(program) is None
 
 
 def test_files_of_the_installation(directory):
