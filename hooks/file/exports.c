@@ -13,6 +13,7 @@
 #include "shim/atomic.h"
 
 #include <fcntl.h>
+#include <string.h>
 
 #define NEXT(name) ts_load_relaxed(&ts_file_next.name)
 
@@ -24,15 +25,12 @@ static int noted(int directory, const char *path, int flags, int fd)
 	return fd;
 }
 
-/* What fopen's mode asks for: "r" alone, with letters that do not matter here, only reads. */
+/* What fopen's mode asks for: only "r", with letters that do not matter here, is reading. */
 static int flags_of(const char *mode)
 {
 	if (mode[0] != 'r')
 		return O_WRONLY | O_CREAT;
-	for (const char *letter = mode + 1; *letter && *letter != ','; letter++)
-		if (*letter == '+')
-			return O_RDWR;
-	return O_RDONLY;
+	return strchr(mode, '+') ? O_RDWR : O_RDONLY;
 }
 
 static FILE *noted_stream(const char *path, const char *mode, FILE *stream)

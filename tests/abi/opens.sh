@@ -49,9 +49,12 @@ grep -q 'neighbour: early 1 1 1 1 1, then [1-9]' "$work/neighbour" || {
 	cat "$work/neighbour"
 	exit 1
 }
+NEIGHBOUR_NO_STREAM=1 LD_PRELOAD=$neighbour "$opener" "$work" >"$work/no_stream"
 same "alone" "$work/alone" "$library"
 same "switched off" "$work/alone" "$library" TSSHIM_DISABLE=1
 same "before another preload, whose constructor runs first" "$work/neighbour" "$library:$neighbour"
+same "before one that makes no stream early" "$work/no_stream" "$library:$neighbour" \
+	NEIGHBOUR_NO_STREAM=1
 same "behind another preload" "$work/neighbour" "$neighbour:$library"
 same "bound at once" "$work/neighbour" "$library:$neighbour" LD_BIND_NOW=1
 if found libasan.so; then
