@@ -132,6 +132,24 @@ def test_repeated_indices_differ_within_an_epoch():
         assert samples(outcome) == expected
 
 
+def test_folds_share_what_they_have_in_common():
+    """The item of a Subset is that of the data set it picks from."""
+    folds = [("--subset", "0:72"), ("--subset", "24:96")]
+    with aligned(TSSHIM_VERIFY="0") as group:
+        outcomes = together([job("--epochs", 4, *fold) for fold in folds], group)
+        shared = counter(group, "shared")
+    for fold, outcome in zip(folds, outcomes):
+        assert samples(outcome) == samples(alone("--epochs", 4, *fold)), fold
+    assert shared > 4 * 48 / 3, shared
+    whole = samples(alone())
+    assert all(whole[key] == digests for key, digests in samples(alone(*folds[0])).items())
+
+
+def test_a_data_set_twice_in_a_concatenation_gives_two_views():
+    for index, digests in samples(alone("--subset", "twice")).items():
+        assert len(digests) == 2 and digests[0] != digests[1], index
+
+
 def test_two_loaders_give_two_views():
     for index, digests in samples(alone("--two-views")).items():
         first, second = (digest.split()[0] for digest in digests)

@@ -15,7 +15,8 @@ import time
 
 import numpy
 import torch
-from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler
+from torch.utils.data import (ConcatDataset, DataLoader, Dataset, Subset,
+                              WeightedRandomSampler)
 
 
 class Items(Dataset):
@@ -78,6 +79,7 @@ def arguments():
     parser.add_argument("--train", action="store_true")
     parser.add_argument("--seed", type=int, default=None, help="of the job itself")
     parser.add_argument("--draw", action="store_true", help="print what the job draws")
+    parser.add_argument("--subset", help="A:B, a Subset of these items; 'twice' all two times")
     parser.add_argument("--files", help="directory to read the items from")
     parser.add_argument("--linger", type=float, default=0, help="seconds to stay at the end")
     parser.add_argument("--step", type=float, default=0, help="seconds per batch")
@@ -136,6 +138,10 @@ def main():
         numpy.random.seed(options.seed)
     data = Files(options.files, options.cost) if options.files \
         else Items(options.items, options.cost)
+    if options.subset == "twice":
+        data = ConcatDataset([data, data])
+    elif options.subset:
+        data = Subset(data, range(*map(int, options.subset.split(":"))))
     loaders = [loader_of(options, data) for _ in range(2 if options.two_views else 1)]
     model = Model() if options.train else None
     if options.sanity:

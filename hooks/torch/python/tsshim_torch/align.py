@@ -134,7 +134,8 @@ def begin(loader):
     first = known.plan is None
     _next_epoch(known)
     epoch = _own_epoch(loader)
-    known.plan = Plan(known.epoch if epoch is None else epoch, known.ordinal, first)
+    known.plan = Plan(loader.dataset, known.epoch if epoch is None else epoch, known.ordinal,
+                      first)
     return known.plan
 
 
@@ -163,15 +164,29 @@ class _Seen:
         return before
 
 
+def unwrapper(dataset):
+    """
+    fingerprint.unwrap() for a data set that only picks from others, else None.  What is shared
+    is the inner data set's sample: folds and splits of one data set have most in common.
+    """
+    from . import fingerprint
+    data = torch.utils.data
+    return fingerprint.unwrap if type(dataset) in (data.Subset, data.ConcatDataset) else None
+
+
 class Plan:
-    def __init__(self, epoch, ordinal, first):
+    """One iteration of a loader; see the rules above."""
+
+    def __init__(self, dataset, epoch, ordinal, first):
+        self.dataset = dataset
+        self.unwrap = unwrapper(dataset)
         self.first = first
         self.delivered = 0  # batches the program got
         self.ended = False  # it got them all
         self.stream = _digest("tsshim stream", native.settings.seed, epoch, ordinal)
         self.state = None  # of the sampler's generators between two batches
         self.draws_once = False  # all with the first index
-        self.seen = _Seen()
+        self.seen = {}  # by the data set that the index is of
         _say_once(epoch)
 
     def next_index(self, iterator, original):
@@ -196,13 +211,22 @@ class Plan:
             restore_generators(own)
         return self.work(index, iterator._auto_collation)
 
+    def count(self, index):
+        dataset = self.dataset
+        if self.unwrap is not None:
+            dataset, index = self.unwrap(dataset, index)
+        seen = self.seen.get(id(dataset))
+        if seen is None:
+            seen = self.seen[id(dataset)] = _Seen()
+        return seen.count(index)
+
     def work(self, indices, batched):
         if not batched:
-            occurrence = self.seen.count(indices)
+            occurrence = self.count(indices)
             return Work(indices, [occurrence] if occurrence else None, self.stream)
         if type(indices) not in (list, tuple):
             indices = list(indices)
-        occurrences = [self.seen.count(index) for index in indices]
+        occurrences = [self.count(index) for index in indices]
         return Work(indices, occurrences if any(occurrences) else None, self.stream)
 
 

@@ -87,44 +87,52 @@ class Scope:
         self.dataset = fetcher.dataset
         self.direct = collate.is_default(fetcher.collate_fn)
         self.sample = native.Sample()
+        self.unwrap = align.unwrapper(self.dataset)
+        self.reason = b"torch_dataset"
+        self.identities = {}  # id -> (data set, bytes or None), of the data set or those inside
         self.prefixes = {}
-        self.identity = None
         self.checked = self.cost = 0.0
         self.item_ns = None
         self.items = 0
-        self.look()
 
     def look(self):
-        """Fingerprint the data set, when it is time to."""
+        """Fingerprint again what was fingerprinted, when it is time to."""
         now = time.monotonic()
-        if self.checked and now - self.checked < RECHECK * self.cost:
+        if now - self.checked < RECHECK * self.cost:
             return
-        identity = self._identity()
-        if identity != self.identity:
-            self.prefixes.clear()
-        self.identity = identity
+        for key, (dataset, identity) in list(self.identities.items()):
+            if self._identify(dataset) != identity:
+                self.prefixes.clear()
         self.checked = time.monotonic()
         self.cost = max(self.checked - now, 1e-4)
 
-    def _identity(self):
+    def _identify(self, dataset):
+        identity = self._identity(dataset)
+        self.identities[id(dataset)] = (dataset, identity)
+        return identity
+
+    def _identity(self, dataset):
         from . import fingerprint
-        if callable(getattr(self.dataset, "__getitems__", None)) \
-                and type(self.dataset).__module__.partition(".")[0] != "torch":
+        if callable(getattr(dataset, "__getitems__", None)) \
+                and type(dataset).__module__.partition(".")[0] != "torch":
             self.reason = b"torch_getitems"
             return None
         try:
-            return fingerprint.fingerprint(self.dataset) + fingerprint.environment()
+            return fingerprint.fingerprint(dataset) + fingerprint.environment()
         except fingerprint.Unknown:
             self.reason = b"torch_dataset"
             return None
 
-    def prefix(self, stream):
-        """16 bytes that name the data set in this epoch, or None: not to be shared."""
-        if self.identity is None:
-            return None
-        known = self.prefixes.get(stream)
+    def prefix(self, dataset, stream):
+        """16 bytes that name @dataset in this epoch, or None: not to be shared."""
+        known = self.prefixes.get((id(dataset), stream))
         if known is None:
-            known = self.prefixes[stream] = align._digest("tsshim aligned", self.identity, stream)
+            known = self.identities.get(id(dataset))
+            identity = known[1] if known else self._identify(dataset)
+            if identity is None:
+                return None
+            known = align._digest("tsshim aligned", identity, stream)
+            self.prefixes[id(dataset), stream] = known
         return known
 
     # ---- cost ----
@@ -194,8 +202,11 @@ class Fetch:
     def _name(self, work, position, index):
         """Say which sample is meant; whether it may be shared."""
         occurrence = work.occurrences[position] if work.occurrences else 0
+        dataset = self.scope.dataset
+        if self.scope.unwrap is not None:
+            dataset, index = self.scope.unwrap(dataset, index)
         index = index_bytes(index)
-        prefix = self.scope.prefix(work.stream)
+        prefix = self.scope.prefix(dataset, work.stream)
         # What cannot be named draws by its place in the batch, which is no worse than any.
         self.sample.name(prefix or work.stream, work.stream,
                          b"?%d" % position if index is None else index, occurrence)
