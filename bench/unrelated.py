@@ -7,6 +7,13 @@ from tsbench.setup import row
 
 ROUNDS = 21
 
+CALLS = {
+    "jpeg_abort": "jpeg_abort() of a compressor",
+    "jpeg_destroy": "jpeg_destroy() of a compressor",
+    "open": "open() while no sample is made",
+    "fopen": "fopen() while no sample is made",
+}
+
 
 def _once(setup, program, group):
     job = setup.place.start([program], group)
@@ -23,7 +30,7 @@ def measure(setup):
         for kind in ("without", "with") if number % 2 == 0 else ("with", "without"):
             pair[kind] = _once(setup, program, group if kind == "with" else None)
         raw.append(pair)
-    rows = [row(f"unrelated-{call}", f"added to {call}() of a compressor", 30,
+    rows = [row(f"unrelated-{call}", f"added to {what}", 30,
                 [pair["with"][call] - pair["without"][call] for pair in raw], unit="ns")
-            for call in raw[0]["with"]]
+            for call, what in CALLS.items()]
     return {"title": "Unrelated calls", "rows": rows, "raw": raw, "settings": setup.settings()}
