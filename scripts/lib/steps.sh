@@ -92,7 +92,9 @@ step_fuzz() {
 # The current Pillow wheel brings its own libjpeg; scripts/deps puts it there.
 wheel_python() {
 	TSSHIM_TEST_WHEEL_PYTHON=${TSSHIM_TEST_WHEEL_PYTHON:-$ts_cache/venv/bin/python}
-	export TSSHIM_TEST_WHEEL_PYTHON
+	# The current torch, if `scripts/deps pypi` has put it there; tests that want it say so.
+	TSSHIM_TEST_PYPI_PYTHON=${TSSHIM_TEST_PYPI_PYTHON:-$ts_cache/pypi/bin/python}
+	export TSSHIM_TEST_WHEEL_PYTHON TSSHIM_TEST_PYPI_PYTHON
 }
 
 step_e2e() {
