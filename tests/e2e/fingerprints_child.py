@@ -15,6 +15,7 @@ import functools
 import io
 import multiprocessing
 import os
+import pickle
 import queue
 import random
 import socket
@@ -27,7 +28,9 @@ import weakref
 import numpy
 import torch
 import torchvision
+from PIL import Image
 from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
+from torchvision import transforms
 
 from fingerprints_zoo import CASES, SIZE, WORK, Plain, Settings, case, changed, images
 from tsshim_torch import fp_library
@@ -85,8 +88,8 @@ class Made(metaclass=Strange):
 @case("differ")
 def classes():
     for value in (Colour.RED, Colour.BLUE, Number.ONE, Number.TWO, Pair(1, 2), Pair(1, 3),
-                  Options(1), Options(2), Options(1, ["a"]), Slots(1), Slots(2), Words([1]), Words([2]), Made(),
-                  Made, Settings(), Settings):
+                  Options(1), Options(2), Options(1, ["a"]), Slots(1), Slots(2), Words([1]),
+                  Words([2]), Made(), Made, Settings(), Settings):
         yield Plain(value=value)
     words = Words([1])
     words.more = 1
@@ -129,6 +132,30 @@ def what_classes_hold():
 
 
 @case("same")
+def pickled():
+    for _ in range(2):
+        dataset = Plain(options=Options(), pair=Pair(1, [2]), slots=Slots(3), colour=Colour.RED,
+                        data=numpy.zeros(3), tensor=torch.zeros(3), images=images(),
+                        words=Words([1]))
+        yield dataset
+        yield pickle.loads(pickle.dumps(dataset))
+
+
+@case("same")
+def used():
+    root = os.path.join(os.environ["TSSHIM_TEST_IMAGES"], "..", "used")
+    os.makedirs(root + "/1", exist_ok=True)
+    Image.new("RGB", (9, 9)).save(root + "/1/1.jpg")
+    steps = [transforms.RandomResizedCrop(5), transforms.ColorJitter(0.1), transforms.ToTensor()]
+    dataset = torchvision.datasets.ImageFolder(root, transforms.Compose(steps))
+    yield dataset
+    for _ in torch.utils.data.DataLoader(dataset, num_workers=1):
+        dataset[0]
+    fp_library._looks.clear()  # what libraries set when they are first used does not count
+    yield dataset
+
+
+@case("same")
 def imports_in_functions():
     def function(path):
         import cv2
@@ -146,7 +173,8 @@ def imports_in_functions():
 @case("unknown")
 def unknowns():
     class Iterable(IterableDataset):
-        pass
+        def __iter__(self):
+            return iter(())
 
     def generator():
         yield 1

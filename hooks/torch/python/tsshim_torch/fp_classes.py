@@ -13,13 +13,15 @@ _flags = type.__dict__["__flags__"].__get__
 _size = type.__dict__["__basicsize__"].__get__
 _item_size = type.__dict__["__itemsize__"].__get__
 _base = type.__dict__["__base__"].__get__
+_qualname = type.__dict__["__qualname__"].__get__
 
 # What a class holds besides what its author wrote, or what only documents it.
 CLASS_NOISE = frozenset((
     "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__",
     "__annotations_cache__", "__annotate__", "__annotate_func__", "__abstractmethods__",
     "_abc_impl", "__orig_bases__", "__parameters__", "__type_params__", "__firstlineno__",
-    "__static_attributes__", "__classdictcell__", "__dataclass_params__"))
+    "__static_attributes__", "__classdictcell__", "__dataclass_params__",
+    "__slotnames__"))  # the last one appears when an instance is pickled
 
 # Classes whose instances, and those of their subclasses, cannot be told.
 REFUSED = {
@@ -52,15 +54,18 @@ REFUSED_PACKAGES = {
 
 def _class(walker, kind):
     """A class of a library by name and module, another by all that its body left."""
-    walker.put(b"T", library.class_name(kind))
     if not _flags(kind) & HEAP_TYPE:
+        walker.put(b"T", library.class_name(kind))
         return
     if library.is_library_class(kind):
+        walker.put(b"T", library.class_name(kind))
         walker.add(sys.modules[library.class_module(kind)], " in " + library.class_module(kind))
         pairs = ((n, v) for n, v in library.class_dict(kind).items()
                  if type(n) is str and n not in CLASS_NOISE and inline(v) is not None)
         walker.add_pairs(pairs)
         return
+    # Not the module: __main__ has another name in a process made by spawning.
+    walker.put(b"t", _qualname(kind))
     walker.add(type(kind), ".__class__")
     for base in library.mro(kind)[1:]:
         walker.add(base, ".__mro__")

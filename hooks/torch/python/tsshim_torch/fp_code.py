@@ -109,7 +109,8 @@ def _key(steps, position, after):
     """The constant in os.environ["X"], os.getenv("X"), os.getenv("X", "1"), "X" in os.environ."""
     following = [(step.opname, step.argval) for step in steps[after:after + 3]]
     following += [("", None)] * 3
-    if following[0][0] == "CONTAINS_OP" and position > 0:
+    is_in = following[0] in (("COMPARE_OP", "in"), ("COMPARE_OP", "not in"))  # until Python 3.8
+    if (is_in or following[0][0] == "CONTAINS_OP") and position > 0:
         name, value = steps[position - 1].opname, steps[position - 1].argval
         return value if name == "LOAD_CONST" and type(value) is str else None
     if following[1][0].startswith("LOAD_CONST"):  # a default

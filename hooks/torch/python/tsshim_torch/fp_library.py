@@ -49,23 +49,23 @@ _looks = {}  # id(module) -> Look
 
 
 def mro(kind):
-    """The classes of @kind, whatever its metaclass says."""
-    return _mro(kind)
+    """The classes of @kind, whatever its metaclass says; old types of C have a broken list."""
+    return _mro(kind) or (kind, object)
 
 
 def class_dict(kind):
     """The (read-only) dict of class @kind, whatever its metaclass says."""
-    return _dict(kind)
+    return _dict(kind) or {}
 
 
 def inherits(kind, base):
     """Whether @kind is @base or a subclass of it, whatever its metaclass says."""
-    return any(each is base for each in _mro(kind))
+    return any(each is base for each in mro(kind))
 
 
 def class_module(kind):
     """Name of the module of class @kind, or "" when it is not a name."""
-    name = _dict(kind).get("__module__")
+    name = class_dict(kind).get("__module__")
     if type(name) is not str:
         name = type.__dict__["__module__"].__get__(kind)
     return name if type(name) is str else ""
@@ -290,13 +290,13 @@ class Look:
         elif inherits(kind, type):
             self._class(path, value)
         elif id(kind) in fp_walk.ATOM_IDS:
-            if not name.startswith("_"):  # others are counters and the like
+            if not name.startswith("_"):  # others are counters, or set when first needed
                 self.data += (path.encode(), marshal.dumps(value, fp_walk.MARSHAL))
         elif kind is _cached:
             self._one(path, name, value.__dict__.get("__wrapped__"))
         elif kind is functools.partial or self._is_users(kind):
             self.foreign.append((path, value))
-        else:
+        elif not name.startswith("_"):
             self._note(path, class_name(kind))
 
     def _is_users(self, kind):
@@ -342,7 +342,9 @@ class Look:
         here = self.names.get("__name__")
         if type(name) is not str or type(here) is not str or name == here:
             return
-        if here.partition(".")[0] in BORDERS or is_standard(here) or (is_standard(name) and name not in STANDARD):
+        if here.partition(".")[0] in BORDERS or is_standard(here):
+            return
+        if is_standard(name) and name not in STANDARD:
             return
         module = sys.modules.get(name)
         if (type(module) is types.ModuleType and is_library_name(name)

@@ -131,11 +131,17 @@ def _imported(walker, names, use):
 @node(types.MethodType)
 def _method(walker, method):
     walker.put(b"M")
-    walker.add(method.__func__, ".__func__")
-    if _is_global_generator(method.__self__):
-        walker.put(b"g")
-    else:
-        walker.add(method.__self__, ".__self__")
+    function, owner = method.__func__, method.__self__
+    if not _is_global_generator(owner):
+        walker.add(owner, ".__self__")
+        walker.add(function, ".__func__")
+        return
+    walker.put(b"g", library.class_name(type(owner)))
+    names = [name for name, value in library.class_dict(type(owner)).items() if value is function]
+    if type(function) is types.FunctionType or not names:
+        walker.add(function, ".__func__")
+    else:  # made by Cython: its name will do
+        walker.put(b"n", names[0])
 
 
 def _is_global_generator(value):
