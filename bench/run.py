@@ -18,7 +18,8 @@ from tsbench.setup import Setup, size  # noqa: E402
 from tsbench.terminal import table  # noqa: E402
 
 # Groups of benchmarks by the subject they measure; each name is a module beside this file.
-SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many")}
+SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"),
+            "prepare": ("prepare",)}
 ALL = tuple(name for names in SUBJECTS.values() for name in names)
 
 

@@ -29,6 +29,12 @@ def _cpu_clock(pid):
     return time.clock_gettime(~pid << 3 | 2)
 
 
+def _read_bytes(pid):
+    """The counter rchar of proc(5); memory mapped files do not count."""
+    with open(f"/proc/{pid}/io", encoding="ascii") as file:
+        return int(file.readline().split()[1])
+
+
 class Job:
     """One started command: its lines of output, and at the end its CPU time."""
 
@@ -90,12 +96,20 @@ class Job:
         self.say(text)
         return json.loads(self.line(expected))
 
+    def pids(self):
+        """The command's process and those that it started and still runs."""
+        found = [self.process.pid]
+        for pid in found:
+            found += _children(pid)
+        return found
+
     def cpu(self):
         """CPU seconds until now of the command and of what it started and still runs."""
-        pids = [self.process.pid]
-        for pid in pids:
-            pids += _children(pid)
-        return sum(_cpu_clock(pid) for pid in pids)
+        return sum(_cpu_clock(pid) for pid in self.pids())
+
+    def read_bytes(self):
+        """Bytes that the same processes have read(2) until now, from the page cache or not."""
+        return sum(_read_bytes(pid) for pid in self.pids())
 
     def complaint(self):
         self.errors.seek(0)

@@ -25,10 +25,10 @@ def memory_bytes():
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _versions(python):
+def versions(python):
     """Versions of what @python imports; absent modules are left out."""
     program = ("import importlib, json\nfound = {}\n"
-               "for name in ('numpy', 'PIL', 'torch', 'torchvision'):\n"
+               "for name in ('numpy', 'PIL', 'torch', 'torchvision', 'tensorsocket'):\n"
                "    try:\n"
                "        found[name] = importlib.import_module(name).__version__\n"
                "    except ImportError:\n"
@@ -58,7 +58,7 @@ def facts(root, python):
         "memory_gib": round(memory_bytes() / 2**30, 1),
         "kernel": platform.release().split("-")[0],
         "system": system,
-        "versions": _versions(python),
+        "versions": versions(python),
         "commit": _commit(root),
         "load_before": round(os.getloadavg()[0], 2),
     }

@@ -57,7 +57,8 @@ def _conditions(result):
     machine, settings = result["machine"], result["settings"]
     parts = [f"{machine['cpu']}, {settings.get('bench_cores', machine['cores'])} cores",
              f"{machine['memory_gib']} GiB", f"{machine['system']}, kernel {machine['kernel']}"]
-    parts += [f"{name} {version}" for name, version in machine["versions"].items()]
+    versions = settings.get("versions", machine["versions"])
+    parts += [f"{name} {version}" for name, version in versions.items()]
     if "jobs" in settings:
         parts.append(f"K = {settings['jobs']}")
     if "workers" in settings:
