@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""The hand-over pool in a DataLoader worker: taking buffers, sending them."""
+
+import multiprocessing
+import multiprocessing.reduction
+import os
+import resource
+import threading
+import time
+
+from . import buffers
+from .buffers import CLOSED, COUNT, DONE, GREETED, KNOWN, RETIRED, SENT
+
+# Memory a worker may keep in buffers.  Torch has as much in flight: (prefetch_factor + 3)
+# batches, so more than this is for batches of 100 MB only, which then go torch's way in part.
+MAX_BYTES = 512 << 20
+MAX_BUFFERS = 16
+# A buffer that was not used for so many takes is of a size that is not asked for any more.
+STALE_TAKES = 32
+
+
+class Outbox:
+    """
+    The owner's side of a pool.  take() may be called by any thread, parcel() is called by the
+    thread that feeds the loader's queue.
+    """
+
+    def __init__(self, queue, counts, count, inherited):
+        self._queue = queue
+        self._counts = counts
+        self._count = count
+        self._inherited = inherited  # the parent's Inbox as it was at the fork, or None
+        self.lock = threading.RLock()
+        self._control = None
+        self._name = None
+        self._buffers = {}  # {_cdata: Buffer}
+        self._takes = 0
+        self._pid = os.getpid()
+        self._receiver = multiprocessing.parent_process().pid
+        self._most = MAX_BUFFERS
+
+    # ---- opening --------------------------------------------------------------------------
+
+    def _open(self):
+        """Have a pool: one that a dead worker left, so that its pages need not be made anew."""
+        if self._control is not None and self._control.get(COUNT) < buffers.SLOTS:
+            return
+        inherited, self._inherited = self._inherited, None
+        if inherited is not None:
+            for name, pool in inherited.abandon():
+                if self._control is None and self._adopt(name, pool):
+                    continue
+                pool.control.close()
+        if self._control is None or self._control.get(COUNT) >= buffers.SLOTS:
+            self._create()
+        import torch.utils.data
+        info = torch.utils.data.get_worker_info()
+        # The receiver has one descriptor open per buffer, and torch wants some as well.
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most = max(4, min(MAX_BUFFERS, files // (8 * (info.num_workers if info else 1))))
+
+    def _create(self):
+        control = buffers.Control.create()
+        if not control.own():
+            raise OSError("cannot lock")
+        self._control = control
+        self._buffers = {}
+        self._name = (self._pid, time.monotonic_ns())
+
+    def _adopt(self, name, pool):
+        """Continue @pool if nobody owns it."""
+        control = pool.control
+        if not control.own():
+            return False
+        if control.get(CLOSED) or control.get(COUNT) >= buffers.SLOTS:
+            control.disown()
+            return False
+        for buffer in pool.buffers.values():
+            if control.of(buffer.index, RETIRED):
+                continue
+            if control.of(buffer.index, SENT) != control.of(buffer.index, DONE):
+                # On its way when its owner died: it may never arrive, or arrive later.
+                control.put(buffer.index, RETIRED, 1)
+            else:
+                self._buffers[buffer.cdata] = buffer
+        self._control, self._name = control, name
+        return True
+
+    # ---- taking ---------------------------------------------------------------------------
+
+    def take(self, nbytes):
+        """
+        A storage of @nbytes of which the contents are undefined, or None if the pool has no
+        room.  The second result says whether it is new, and so all zero.
+        """
+        with self.lock:
+            if os.getpid() != self._pid:
+                return None, False
+            self._open()
+            self._takes += 1
+            free = self._free()
+            buffer, fresh = self._choose(nbytes, free)
+            if buffer is None:
+                return None, False
+            buffer.used = self._takes
+            self._buffers[buffer.cdata] = buffer
+            self._counts["fresh" if fresh else "recycled"] += 1
+            return buffer.storage, fresh
+
+    def _free(self):
+        """The buffers that nobody has; forgets the retired ones."""
+        control, free = self._control, []
+        for cdata, buffer in list(self._buffers.items()):
+            index = buffer.index
+            if control.of(index, RETIRED):
+                del self._buffers[cdata]
+                self._counts["retired"] += 1
+            elif control.of(index, SENT) == control.of(index, DONE) and not buffer.busy():
+                free.append(buffer)
+        return free
+
+    def _choose(self, nbytes, free):
+        """(buffer, whether it is new); a free one of this size, an old one, a new one."""
+        for buffer in free:
+            if buffer.nbytes == nbytes:
+                return buffer, False
+        free.sort(key=lambda buffer: buffer.used)
+        stale = [b for b in free if self._takes - b.used > STALE_TAKES]
+        # A free one that has to grow takes more memory, one that does not comes first.
+        stale.sort(key=lambda buffer: buffer.capacity() < nbytes)
+        if stale and self._room(nbytes - stale[0].capacity()):
+            return self._remap(stale[0], nbytes), False
+        if len(self._buffers) < self._most and self._room(nbytes):
+            index = self._control.get(COUNT)
+            buffer = buffers.Buffer.create(index, nbytes, self._count)
+            self._control.set(COUNT, index + 1)
+            return buffer, True
+        for buffer in free:
+            if self._room(nbytes - buffer.capacity()):
+                return self._remap(buffer, nbytes), False
+        return None, False
+
+    def _room(self, more):
+        return sum(b.capacity() for b in self._buffers.values()) + max(more, 0) <= MAX_BYTES
+
+    def _remap(self, buffer, nbytes):
+        again = buffer.remap(nbytes)
+        del self._buffers[buffer.cdata]
+        return again
+
+    # ---- sending --------------------------------------------------------------------------
+
+    def parcel(self, storage):
+        """What the receiver's Inbox.receive() needs to get @storage, or None: torch's way."""
+        if os.getpid() != self._pid:
+            return None
+        with self.lock:
+            buffer = self._buffers.get(storage._cdata)
+            if buffer is None:
+                return None
+            if threading.current_thread() is not getattr(self._queue, "_thread", None):
+                # To somebody who will not tell us when he is done with it.
+                self._retire(buffer)
+                return None
+            control, index = self._control, buffer.index
+            if control.of(index, RETIRED):
+                return None
+            fd = buffer.fd()
+            dup = multiprocessing.reduction.DupFd
+            door = (None if control.get(GREETED) else dup(control.fd),
+                    None if control.of(index, KNOWN) else dup(fd))
+            sent = control.of(index, SENT) + 1
+            control.put(index, SENT, sent)
+            return (self._receiver, self._name, index, sent, buffer.nbytes,
+                    (self._pid, fd, buffer.inode), door)
+
+    def _retire(self, buffer):
+        self._control.put(buffer.index, RETIRED, 1)
+
+    def before_fork(self):
+        """Retire what is in use.  The caller holds the lock."""
+        for buffer in self._buffers.values():
+            if buffer.busy():
+                self._retire(buffer)

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: MIT
+"""Hand-over of batches from DataLoader workers to the trainer in recycled shared memory.
+
+Plain torch makes, faults in and unlinks one shared-memory file per tensor per batch.  Under
+install() a worker collates into buffers that it has used before (outbox.py), and the trainer
+gives them back when its last tensor on them has died (inbox.py); what they have in common is
+in buffers.py.  Whatever is not certain goes torch's own way.
+
+    install()            once per process, when torch.utils.data is imported
+    new_storage(nbytes)  for our own collation: a storage to fill, or None
+    counts               of this process: what became of storages of MIN_BYTES and more
+"""
+
+import functools
+import os
+import sys
+import threading
+
+from . import buffers, inbox, outbox
+
+# Below this torch's own way is as cheap.
+MIN_BYTES = 64 << 10
+# Longest that a fork waits for another thread of ours, which never takes a thousandth of it.
+FORK_SECONDS = 10
+
+#: recycled: a buffer was used again; fresh: a new one was made; ordinary: sent torch's own way;
+#: retired: buffers that could not be used again.
+counts = {"recycled": 0, "fresh": 0, "ordinary": 0, "retired": 0}
+
+# Tells a spawned child that its parent can receive from a pool.  Not a setting: it is
+# in the environment of children only, and start-up takes it out of theirs.
+_ANNOUNCEMENT = "_TSSHIM_POOL"
+
+_outbox = None     # in a DataLoader worker
+_inbox = None      # in a process that has received something, and in its forked children
+_installed = set()  # processes of our line of forks that can receive
+_parent_says = 0   # process that announced to be able to
+_count = None      # tells the references of a storage
+_torch_reduce = None
+_overwriters = ()  # code of functions that write every byte of what they allocate
+_lock = threading.RLock()
+_held = []         # locks that are held while this process forks
+
+
+# ---- in a worker ----------------------------------------------------------------------------
+
+
+def _enter_worker(queue):
+    """This process is a worker that answers through @queue."""
+    global _outbox, _inbox
+    import multiprocessing
+    parent = multiprocessing.parent_process()
+    if parent is None or (parent.pid not in _installed and parent.pid != _parent_says):
+        return
+    if not _complete():
+        return
+    inherited, _inbox = _inbox, None
+    if inherited is not None and inherited.pid != parent.pid:
+        inherited.abandon()
+        inherited = None
+    for name in counts:
+        counts[name] = 0
+    _outbox = outbox.Outbox(queue, counts, _count, inherited)
+
+
+def new_storage(nbytes, zeroed=False):
+    """
+    A torch.UntypedStorage of @nbytes in shared memory, from the pool, or None: outside a
+    worker, too small, no room, another sharing strategy.  Its contents are undefined unless
+    @zeroed.  It belongs to the caller as any storage does.  For any thread; never raises.
+    """
+    if _outbox is None or nbytes < MIN_BYTES:
+        return None
+    try:
+        import torch.multiprocessing
+        import torch.utils.data
+        storage = fresh = None
+        if (torch.multiprocessing.get_sharing_strategy() == "file_descriptor"
+                and torch.utils.data.get_worker_info() is not None):
+            storage, fresh = _outbox.take(nbytes)
+        if storage is not None and zeroed and not fresh:
+            storage.fill_(0)
+        return storage
+    except Exception:
+        return None
+
+
+def _is_overwritten(frame):
+    """Was it called for a function that writes all of the storage?  Torch's are all zero."""
+    for _ in range(2):
+        if frame is None:
+            return False
+        if frame.f_code in _overwriters:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _wrap_new_shared(torch):
+    """UntypedStorage._new_shared(), by which torch's collation gets its memory."""
+    original = torch.UntypedStorage._new_shared.__func__
+
+    @functools.wraps(original)
+    def _new_shared(cls, size, *args, **kwargs):
+        if (_outbox is not None and cls is torch.UntypedStorage and not args
+                and str(kwargs.get("device", "cpu")) == "cpu"):
+            storage = new_storage(size, zeroed=not _is_overwritten(sys._getframe(1)))
+            if storage is not None:
+                return storage
+        return original(cls, size, *args, **kwargs)
+
+    torch.UntypedStorage._new_shared = classmethod(_new_shared)
+
+
+def _wrap_worker_loop(worker):
+    """
+    The main function of workers, to learn which queue leads to the trainer.  Spawned workers get
+    it by its name, and so the one that is there.
+    """
+    original = worker._worker_loop
+
+    @functools.wraps(original)
+    def _worker_loop(dataset_kind, dataset, index_queue, data_queue, *args, **kwargs):
+        try:
+            _enter_worker(data_queue)
+        except Exception:
+            pass
+        return original(dataset_kind, dataset, index_queue, data_queue, *args, **kwargs)
+
+    worker._worker_loop = _worker_loop
+
+
+# ---- across -----------------------------------------------------------------------------------
+
+
+def _reduce(storage):
+    """Instead of torch's reduce_storage(): how @storage goes to another process."""
+    try:
+        if _outbox is not None:
+            parcel = _outbox.parcel(storage)
+            if parcel is not None:
+                return (_rebuild, parcel)
+            counts["ordinary"] += storage.nbytes() >= MIN_BYTES
+        elif _inbox is not None:
+            _inbox.sent_on(storage)
+    except Exception:
+        pass
+    return _torch_reduce(storage)
+
+
+def _rebuild(receiver, name, index, sent, nbytes, origin, door):
+    """
+    The storage that a worker sent.  ConnectionRefusedError, as of torch, when that one is gone and
+    the storage with it.
+    """
+    if receiver == os.getpid():
+        try:
+            return _receiving().receive(name, index, sent, nbytes, origin, door)
+        except ConnectionRefusedError:
+            raise
+        except Exception:
+            door = (None, None)  # used up
+    return _rebuild_apart(nbytes, origin, door)
+
+
+def _rebuild_apart(nbytes, origin, door):
+    """
+    For whom it was not meant, or who cannot tell when he is done: a mapping of his own.  As
+    nobody reports that as done with, the buffer is never used again.
+    """
+    import torch
+    if door[0] is not None:
+        os.close(door[0].detach())
+    fd = door[1].detach() if door[1] is not None else inbox.open_at(origin)
+    try:
+        return torch.UntypedStorage._new_shared_fd_cpu(fd, nbytes)
+    finally:
+        os.close(fd)
+
+
+def _receiving():
+    """The Inbox of this process; an error if it cannot have one."""
+    global _inbox
+    with _lock:
+        if _inbox is None or _inbox.pid != os.getpid():
+            if _inbox is not None:  # the parent's, by a fork
+                for _, pool in _inbox.abandon():
+                    pool.control.close()
+                _inbox = None
+            if not _complete():
+                raise NotImplementedError
+            _inbox = inbox.Inbox(_count)
+        return _inbox
+
+
+# ---- in every process -------------------------------------------------------------------------
+
+
+def _before_fork():
+    """
+    Retire what is in use: the child may go on using it, and would not tell.  The locks are held
+    until the fork is done, or another thread could receive something in between.
+    """
+    for lock in [_lock] + [box.lock for box in (_outbox, _inbox) if box is not None]:
+        if lock.acquire(timeout=FORK_SECONDS):
+            _held.append(lock)
+    try:
+        for box in (_outbox, _inbox):
+            if box is not None:
+                box.before_fork()
+    except Exception:
+        pass
+
+
+def _after_fork_in_parent():
+    while _held:
+        _held.pop().release()
+
+
+def _after_fork_in_child():
+    global _lock, _outbox
+    del _held[:]
+    _lock = threading.RLock()
+    _outbox = None
+    if _inbox is not None:
+        _inbox.lock = threading.RLock()
+    _installed.add(os.getpid())
+
+
+def install():
+    """
+    Let this process have workers that send, and be one.  May be called while torch is still
+    being imported; changes one function, the rest follows when there is a worker.  A second call
+    does nothing.  Never raises.
+    """
+    global _parent_says
+    if _installed:
+        return
+    try:
+        from torch.utils.data._utils import worker
+        _parent_says = int(os.environ.pop(_ANNOUNCEMENT, "0"))
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent,
+                            after_in_child=_after_fork_in_child)
+        _wrap_worker_loop(worker)
+        _installed.add(os.getpid())
+        # Not os.environ: this process need not see it.
+        os.putenv(_ANNOUNCEMENT, str(os.getpid()))
+    except Exception:
+        pass
+
+
+def _complete():
+    """The rest of install(), before anything is sent or received.  Is all as we know it?"""
+    global _count, _torch_reduce, _overwriters
+    if _torch_reduce is not None:
+        return _count is not None
+    from multiprocessing.reduction import ForkingPickler
+    import torch
+    import torch.multiprocessing.reductions as reductions
+    from torch.utils.data._utils import collate
+    kind = torch.UntypedStorage
+    previous = getattr(ForkingPickler, "_extra_reducers", {}).get(kind)
+    _torch_reduce = previous or reductions.reduce_storage
+    if not hasattr(os, "memfd_create"):
+        return False
+    collation = getattr(collate, "collate_tensor_fn", None)
+    _overwriters = (collation.__code__,) if collation is not None else ()
+    _wrap_new_shared(torch)
+    ForkingPickler.register(kind, _reduce)
+    _count = buffers.use_counter()
+    return _count is not None

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""The hand-over pool: trainers see with it what they see without it.
+
+The pinning thread of pin_memory=True needs CUDA and is not tried here; receiving in a thread is.
+"""
+
+import glob
+import os
+import re
+import signal
+import subprocess
+import time
+
+import support
+from support import PYTHON
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+VICTIM = os.path.join(HERE, "pool_victim.py")
+PACKAGE = os.path.join(ROOT, "hooks", "torch", "python")
+
+#: Scenario and the least number of batches that must have come through the pool.
+SCENARIOS = [
+    ("kept", 12), ("plain", 20), ("inplace", 15), ("sent_on", 15), ("aliased", 12),
+    ("forked", 15), ("labels_kept", 15), ("properties", 5), ("broken_off", 12), ("dropped", 12),
+    ("killed", 10), ("persistent", 20), ("spawned", 8), ("forkserver", 8), ("interleaved", 20),
+    ("threads", 10), ("nested", 30), ("custom", 0), ("zeroed", 15), ("views", 15),
+    ("worker_keeps", 15), ("sent_again", 15), ("worker_forks", 4), ("told_others", 0),
+    ("sizes", 40), ("file_system", 0), ("few_files", 4),
+]
+
+
+def environment(**more):
+    return support.plain_environment(POOL_PACKAGE=PACKAGE, **more)
+
+
+def victim(on, scenario, **more):
+    """Outcome of the scenario without (0) or with (1) the pool."""
+    env = environment(**more)
+    return support.run([os.environ.get("POOL_PYTHON", PYTHON), VICTIM, str(on), scenario], env)
+
+
+def delivered(outcome):
+    found = re.search(r"^~deliveries (\d+)", outcome.output, re.M)
+    assert found, outcome.output[-500:]
+    return int(found.group(1))
+
+
+def same(scenario, least):
+    """Equal output, all of it right, and the pool was used."""
+    reference, outcome = victim(0, scenario), victim(1, scenario)
+    assert reference.status == 0, reference.errors[-1500:]
+    support.equal(reference, outcome, scenario)
+    assert "False" not in outcome.output or "False" in reference.output, outcome.output
+    assert delivered(reference) == 0
+    assert delivered(outcome) >= least, (scenario, delivered(outcome))
+
+
+def bounded(scenario, least, **more):
+    outcome = victim(1, scenario, **more)
+    assert outcome.status == 0, outcome.errors[-1500:]
+    assert support.facts(outcome.output) == ["True True"], outcome.output
+    assert delivered(outcome) >= least, outcome.output
+
+
+def test_files_and_memory_are_bounded():
+    epochs = 1000 if support.LONG else 50
+    bounded("bounded", 5 * epochs, POOL_EPOCHS=str(epochs))
+
+
+def test_files_and_memory_are_bounded_with_spawn():
+    bounded("spawn_bounded", 30)
+
+
+def test_nothing_lies_in_dev_shm():
+    before = set(glob.glob("/dev/shm/*"))
+    victim(1, "broken_off")
+    assert {path for path in set(glob.glob("/dev/shm/*")) - before if "torch_" in path} == set()
+
+
+def test_workers_of_a_killed_trainer_end():
+    program = ("import sys, time; sys.argv = ['x', '1']; sys.path.insert(0, %r)\n"
+               "from pool_victim import *\n"
+               "it = iter(loader()); next(it)\n"
+               "print(*[w.pid for w in it._workers], flush=True); time.sleep(600)") % HERE
+    trainer = subprocess.Popen([PYTHON, "-c", program], env=environment(),
+                               stdout=subprocess.PIPE, text=True)
+    workers = [int(word) for word in trainer.stdout.readline().split()]
+    assert len(workers) == 2
+    trainer.send_signal(signal.SIGKILL)
+    trainer.wait()
+    trainer.stdout.close()
+    deadline = time.monotonic() + 30  # torch's workers look every 5 s
+    while any(os.path.exists("/proc/%d" % pid) for pid in workers):
+        assert time.monotonic() < deadline, "workers live on"
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    support.main([(scenario, lambda s=scenario, n=least: same(s, n))
+                  for scenario, least in SCENARIOS] + support.functions(globals()))

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: MIT
+"""What trainers do with batches.  An ordinary program, but for its first argument.
+
+usage: pool_victim.py 0|1 SCENARIO     0: plain torch, 1: with the hand-over pool
+
+Lines that begin with ~ may differ between the two.
+"""
+
+import hashlib
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+
+import numpy
+import torch
+import torch.multiprocessing as mp
+from torch.utils.data import DataLoader, Dataset
+
+ON = len(sys.argv) > 1 and sys.argv[1] == "1"
+if ON or "POOL_TEST_CHILD" in os.environ:
+    sys.path.insert(0, os.environ["POOL_PACKAGE"])
+    from tsshim_torch import pool
+    pool.install()
+
+warnings.simplefilter("ignore")  # of torch about the number of cores
+SHAPE = (3, 64, 64)
+LENGTH = 52  # seven batches of eight, the last of four
+
+
+class Pictures(Dataset):
+    """Every picture is its number and its epoch; the batch of eight is 393 KB."""
+
+    def __init__(self, epoch=0):
+        self.epoch = epoch
+
+    def __len__(self):
+        return LENGTH
+
+    def __getitem__(self, index):
+        return picture(index, self.epoch), index
+
+
+def picture(index, epoch=0):
+    values = torch.arange(3 * 64 * 64, dtype=torch.float32).view(SHAPE)
+    return values * (index + 1) + epoch
+
+
+def digest(*tensors):
+    """Short hash of values."""
+    joined = hashlib.sha256()
+    for tensor in tensors:
+        joined.update(numpy.ascontiguousarray(tensor).tobytes())
+    return joined.hexdigest()[:16]
+
+
+def right(images, labels, epoch=0):
+    """Are these the pictures of these numbers?"""
+    return all(torch.equal(image, picture(int(label), epoch))
+               for image, label in zip(images, labels))
+
+
+def loader(dataset=None, workers=2, **more):
+    return DataLoader(dataset or Pictures(), batch_size=8, num_workers=workers, **more)
+
+
+def deliveries():
+    """How many batches came through the pool."""
+    return pool._inbox._deliveries if ON and pool._inbox else 0
+
+
+# ---- what happens to batches ------------------------------------------------------------------
+
+
+def kept():
+    epochs = [list(loader(Pictures(epoch))) for epoch in range(3)]
+    for epoch, batches in enumerate(epochs):
+        for images, labels in batches:
+            print(digest(images, labels), right(images, labels, epoch))
+
+
+def plain():
+    for epoch in range(4):
+        for images, labels in loader(Pictures(epoch), shuffle=False):
+            print(digest(images), right(images, labels, epoch))
+
+
+def inplace():
+    for epoch in range(3):
+        for images, labels in loader(Pictures(epoch)):
+            ok = right(images, labels, epoch)
+            images.mul_(2).add_(1)
+            print(ok, digest(images))
+
+
+def hold(inbound, outbound):
+    """A process that keeps and changes what it is sent."""
+    held = []
+    while True:
+        item = inbound.get()
+        if item is None:
+            break
+        item[0, 0] = -1
+        held.append(item)
+        outbound.put(len(held))
+    outbound.put([digest(item) for item in held])
+    inbound.get()
+
+
+def sent_on():
+    to, back = mp.Queue(), mp.Queue()
+    other = mp.Process(target=hold, args=(to, back))
+    other.start()
+    for epoch in range(3):
+        for images, _ in loader(Pictures(epoch)):
+            alias = images.numpy()
+            to.put(images)
+            back.get()
+            print(digest(images), alias[0, 0, 0, 0], images.is_shared())
+            alias[0, 0] = 5
+            images[0, 1] = 6
+            print(digest(images))
+    to.put(None)
+    print(back.get())
+    to.put(None)
+    other.join()
+
+
+def aliased():
+    arrays = []
+    for epoch in range(3):
+        for images, labels in loader(Pictures(epoch)):
+            arrays.append((epoch, images[2:4].numpy(), labels[2:4]))
+    for epoch, array, labels in arrays:
+        print(digest(array), right(torch.from_numpy(array), labels, epoch))
+
+
+def forked():
+    results = []
+    for epoch in range(3):
+        for number, (images, labels) in enumerate(loader(Pictures(epoch))):
+            if number % 3 == 0:
+                (read, write), (told, tell) = os.pipe(), os.pipe()
+                child = os.fork()
+                if child == 0:
+                    os.read(told, 1)  # until the parent is long past this batch
+                    os.write(write, repr((digest(images), right(images, labels, epoch))).encode())
+                    os._exit(0)
+                results.append((child, read, tell))
+    del images
+    for child, read, tell in results:
+        os.write(tell, b"x")
+        print(os.read(read, 100).decode())
+        os.waitpid(child, 0)
+
+
+def labels_kept():
+    numbers = []
+    for epoch in range(3):
+        for images, labels in loader(Pictures(epoch)):
+            print(right(images, labels, epoch))
+            numbers.append(labels)
+    print(torch.cat(numbers).tolist())
+
+
+def properties():
+    for images, labels in loader():
+        print(images.is_shared(), images.storage().is_shared(), images.stride(),
+              images.storage().size(), images.storage_offset(), images.is_pinned(),
+              images.requires_grad, images.is_contiguous(), type(images), labels.is_shared())
+        for size in (images.numel() + 1, 2 * images.numel()):
+            try:
+                images.resize_(size)
+            except RuntimeError as error:
+                print("RuntimeError", str(error).split("\n")[0])
+        print(images.share_memory_().is_shared(), images.resize_(2, 3).tolist())
+
+
+# ---- how loaders end --------------------------------------------------------------------------
+
+
+def broken_off():
+    for epoch in range(12):
+        for number, (images, labels) in enumerate(loader(Pictures(epoch))):
+            print(right(images, labels, epoch), digest(images))
+            if number == epoch % 4:
+                break
+
+
+def dropped():
+    kept_one = []
+    for epoch in range(12):
+        iterator = iter(loader(Pictures(epoch)))
+        images, labels = next(iterator)
+        if epoch % 3 == 0:
+            kept_one.append((epoch, images, labels))
+        print(right(images, labels, epoch))
+        del iterator
+    print([right(images, labels, epoch) for epoch, images, labels in kept_one])
+
+
+def killed():
+    for turn in range(3):
+        iterator = iter(loader(workers=1))
+        print(right(*next(iterator)))
+        pid = iterator._workers[0].pid
+        try:
+            os.kill(pid, signal.SIGKILL)
+            time.sleep(20)  # torch's signal handler raises
+            print("nothing raised")
+        except RuntimeError as error:
+            print("RuntimeError", str(error).replace(str(pid), "PID"))
+        del iterator
+        print([right(*batch) for batch in loader(workers=1)])
+
+
+class Counting(Pictures):
+    """Counts its epochs in the worker, where persistent workers keep it."""
+
+    def __getitem__(self, index):
+        if index == 0:
+            self.epoch += 1
+        return super().__getitem__(index)
+
+
+def persistent():
+    batches = loader(Counting(), workers=1, persistent_workers=True)
+    for epoch in range(1, 9):
+        for number, (images, labels) in enumerate(batches):
+            print(right(images, labels, epoch))
+            if epoch % 3 == 0 and number == 2:
+                break
+
+
+def spawned(method="spawn"):
+    os.environ["POOL_TEST_CHILD"] = "1"
+    for epoch in range(2):
+        for images, labels in loader(Pictures(epoch), workers=1, multiprocessing_context=method):
+            print(right(images, labels, epoch), digest(images))
+
+
+def forkserver():
+    spawned("forkserver")
+
+
+def interleaved():
+    first, second = loader(Pictures(1)), loader(Pictures(2), workers=1)
+    for _ in range(3):
+        for (images, labels), (others, numbers) in zip(first, second):
+            print(right(images, labels, 1), right(others, numbers, 2))
+
+
+def threads():
+    """One thread receives while another forks children that look at what there is."""
+    shared, results = [], []
+
+    def receive():
+        for epoch in range(3):
+            for images, labels in loader(Pictures(epoch)):
+                shared.append((images, labels, epoch))
+                del shared[:-2]
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    while thread.is_alive():
+        child = os.fork()
+        if child == 0:
+            end = all(right(*item) for _ in range(20) for item in list(shared))
+            os._exit(0 if end else 1)
+        results.append(os.waitpid(child, 0)[1])
+    thread.join()
+    print(set(results))
+
+
+if __name__ == "__main__":
+    if sys.argv[2] in globals():
+        globals()[sys.argv[2]]()
+    else:
+        import pool_collations
+        getattr(pool_collations, sys.argv[2])()
+    print("~deliveries", deliveries())
