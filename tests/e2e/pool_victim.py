@@ -257,7 +257,7 @@ def threads():
     shared, results = [], []
 
     def receive():
-        for epoch in range(3):
+        for epoch in range(24):
             for images, labels in loader(Pictures(epoch)):
                 shared.append((images, labels, epoch))
                 del shared[:-2]
@@ -267,7 +267,8 @@ def threads():
     while thread.is_alive():
         child = os.fork()
         if child == 0:
-            end = all(right(*item) for _ in range(20) for item in list(shared))
+            time.sleep(0.5)  # the parent's thread goes on
+            end = all(right(*item) for item in list(shared))
             os._exit(0 if end else 1)
         results.append(os.waitpid(child, 0)[1])
     thread.join()
