@@ -15,6 +15,10 @@ class JobError(Exception):
     """A job or a tool did not do what it was started for."""
 
 
+class Unavailable(JobError):
+    """Something that a measurement needs, and that is not installed by itself, is not here."""
+
+
 def _children(pid):
     """The processes that any thread of @pid started; proc(5) task/TID/children."""
     found = []

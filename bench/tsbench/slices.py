@@ -3,8 +3,12 @@
 import os
 import time
 
+from .jobs import JobError
+
 # A sample made from younger files is not shared, for they may still be changing.
 FILE_AGE = 61
+
+STARVED = "epoch -1 images 0 distinct 0 seconds 0 checksum -"
 
 
 def warm(paths):
@@ -20,9 +24,21 @@ def wait_for_age(paths):
     time.sleep(max(0, youngest + FILE_AGE - time.time()))
 
 
+def _answer(job, patience, lenient):
+    try:
+        return job.answer("epoch", patience)
+    except JobError:
+        # It still waits for its samples, and will take the next slice's for them.
+        if not lenient or job.process.poll() is not None:
+            raise
+        return STARVED
+
+
 def take_turn(jobs, feeders=(), patience=900):
-    """Let @jobs, and @feeders that give no answer of their own, take their next slice; each
-    must be done @patience seconds after the one before.
+    """Let @jobs, and @feeders that give no answer of their own, take their next slice.
+
+    A job must be done @patience seconds after the one before it; one that has feeders and is
+    not was starved by them, and has been given nothing.
 
     Returns CPU seconds of all of them, wall seconds until the last job had its samples, bytes
     that were read from files, and of each job the number of samples, of distinct ones, and
@@ -34,11 +50,14 @@ def take_turn(jobs, feeders=(), patience=900):
     begin = time.monotonic()
     for job in everybody:
         job.say("go")
-    answers = [job.answer("epoch", patience).split() for job in jobs]
+    answers = [_answer(job, patience, bool(feeders)).split() for job in jobs]
     wall = time.monotonic() - begin
     cpu += sum(job.cpu() for job in everybody)
     read += sum(job.read_bytes() for job in everybody)
     answers = [dict(zip(words[2::2], words[3::2])) for words in answers]
+    if any(not int(answer["images"]) for answer in answers):
+        # The clock went on until patience ended; the others know when they were done.
+        wall = max(float(answer["seconds"]) for answer in answers)
     return {"cpu": cpu, "wall": wall, "read": read,
             "images": [int(answer["images"]) for answer in answers],
             "distinct": [int(answer["distinct"]) for answer in answers],

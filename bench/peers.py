@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""peers: plain PyTorch, tsshim and TensorSocket feed the same K trainers, side by side.
+
+All sides live through the run, each with K trainers and K loader workers, and take turns: one
+epoch after the other over the same files.  TensorSocket runs twice: with its own packing, and
+with a packing function that sends a batch once to all instead of K times to each.  Without a GPU
+to share memory of, it sends the bytes of every batch through sockets.
+"""
+import os
+import socket
+import time
+
+from tsbench import footprint, machine, slices
+from tsbench import jobs as tsjobs
+from tsbench.setup import RINGS, row, size
+
+SAMPLE_BYTES = 3 * 224 * 224 * 4
+ROUNDS = 4
+BATCH = 64
+SIDES = ("plain", "tsshim", "tensorsocket", "packed")
+
+# A trainer of TensorSocket that missed a heartbeat is not served until the next epoch, and waits
+# for ever when it was the last.
+PATIENCE = 600
+
+# Between two epochs its producer waits in a loop until all trainers have sent a heartbeat.  Real
+# epochs are long enough not to notice; these are not, so the beats come before the clock starts.
+BEATS_SECONDS = 1.5
+
+# As slow as the published packing is without a GPU, two rounds tell enough.
+MOST_ROUNDS = {"tensorsocket": 2}
+
+
+def _python():
+    python = os.environ.get("TSSHIM_BENCH_PYPI_PYTHON", "")
+    if not os.path.exists(python):
+        raise tsjobs.Unavailable("there is no environment with TensorSocket and a torch it works "
+                                 "with; scripts/deps pypi makes one, of 6 GB")
+    return python
+
+
+# Where to look for ports; sides start at the same time and must not choose the same.
+PORTS = {"tensorsocket": 20000, "packed": 25000}
+
+
+def _free_ports(start):
+    """The first of four consecutive ports, from @start on, that nobody uses now."""
+    for first in range(start, start + 4000, 4):
+        try:
+            for port in range(first, first + 4):
+                with socket.socket() as probe:
+                    probe.bind(("", port))
+            return first
+        except OSError:
+            continue
+    raise tsjobs.JobError("peers: no four consecutive free ports")
+
+
+class Side:
+    """K trainers that are fed in one way, and the processes that feed them."""
+
+    def __init__(self, setup, data, kind, many):
+        self.setup, self.data, self.kind, self.many = setup, data, kind, many
+        self.group = setup.place.group(f"peers-{many}") if kind == "tsshim" else None
+        self.feeders = []
+        if kind in ("plain", "tsshim"):
+            self.trainers = [self._start("samples.py", "train", data.where, "--size",
+                                         str(data.slice), "--seed", str(100 + number))
+                             for number in range(many)]
+        else:
+            self._start_tensorsocket()
+
+    def _start(self, script, *arguments):
+        path = os.path.join(self.setup.root, "bench", "workloads", script)
+        return self.setup.place.start([_python(), path, *arguments], self.group,
+                                      options=("--align",) if self.group else ())
+
+    def _start_tensorsocket(self):
+        port = str(_free_ports(PORTS[self.kind]))
+        once = ("--pack-once",) if self.kind == "packed" else ()
+        self.feeders = [self._start(
+            "tensorsocket_job.py", "produce", self.data.where, "--port", port, "--size",
+            str(self.data.slice), "--workers", str(self.many), "--trainers", str(self.many), *once)]
+        self.trainers = [self._start("tensorsocket_job.py", "receive", "--port", port)
+                         for _ in range(self.many)]
+
+    def wait_until_ready(self):
+        for job in self.feeders or self.trainers:
+            job.line(0)
+
+    def take_turn(self):
+        slices.warm(self.data.paths)
+        if self.feeders:
+            time.sleep(BEATS_SECONDS)
+        with footprint.Peak((*self.trainers, *self.feeders)) as peak:
+            found = slices.take_turn(self.trainers, self.feeders, PATIENCE)
+        if not any(found["images"]):
+            raise tsjobs.JobError(f"peers: no trainer of {self.kind} was given anything")
+        found["peak"] = peak.bytes
+        return found
+
+    def end(self):
+        for job in (*self.trainers, *self.feeders):
+            job.kill()  # a trainer of TensorSocket waits for ever once its producer is gone
+        if self.group:
+            self.setup.place.forget(self.group)
+
+
+class Data:
+    """Photographs for all rounds, and how many make one."""
+
+    def __init__(self, setup):
+        self.rounds = 1 if setup.quick else ROUNDS
+        batches = RINGS * size(setup.ring) / SAMPLE_BYTES / self.rounds / BATCH
+        self.slice = BATCH * (4 if setup.quick else int(batches + 1))
+        self.where, self.paths = setup.streams(self.slice * (self.rounds + 1))
+        slices.wait_for_age(self.paths)
+
+
+def _run(setup, data, many):
+    """All rounds with K=@many trainers; in the first one everybody joins."""
+    sides = {}
+    found = []
+    try:
+        for kind in SIDES:
+            sides[kind] = Side(setup, data, kind, many)
+        for side in sides.values():
+            side.wait_until_ready()
+        for number in range(data.rounds + 1):
+            order = SIDES if number % 2 == 0 else SIDES[::-1]
+            found.append({kind: sides[kind].take_turn() for kind in order
+                          if number <= MOST_ROUNDS.get(kind, number)})
+    finally:
+        for side in sides.values():
+            side.end()
+    for kind in ("plain", "tsshim"):
+        for turns in found:
+            if set(turns[kind]["distinct"]) != {data.slice}:
+                raise tsjobs.JobError(f"peers: a trainer of {kind} did not get every sample")
+    if any(len(set(turns["tsshim"]["checksums"])) != 1 for turns in found):
+        raise tsjobs.JobError("peers: aligned jobs were given different samples")
+    return found
+
+
+def _rows(many, rounds):
+    def faster(other):
+        return [slices.rate(turns["tsshim"]) / slices.rate(turns[other]) for turns in rounds
+                if other in turns]
+
+    return [row(f"own-{many}", f"tsshim / TensorSocket, images/s of all, K={many}", 1.3,
+                faster("tensorsocket"), below=False),
+            row(f"packed-{many}", f"the same, TensorSocket helped to pack once, K={many}", 1.3,
+                faster("packed"), below=False)]
+
+
+def _note(many, kind, data, rounds):
+    """One line about what a side delivered and took."""
+    turns = [turn[kind] for turn in rounds if kind in turn]
+    rates = sorted(slices.rate(turn) for turn in turns)
+    got = [count for turn in turns for count in turn["distinct"]]
+    cpu = sum(turn["cpu"] for turn in turns) / sum(sum(turn["images"]) for turn in turns)
+    peak = max(turn["peak"] for turn in turns)
+    lost = 1 - sum(got) / len(got) / data.slice
+    return (f"- K={many}, {kind}: {rates[len(rates) // 2]:.0f} images/s of all trainers, "
+            f"{1e3 * cpu:.2f} ms of CPU time per image, {peak / 2**30:.1f} GiB at most, "
+            f"{min(got)} to {max(got)} of {data.slice} samples of an epoch ({100 * lost:.1f} % lost)")
+
+
+def measure(setup):
+    _python()
+    affinity = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(affinity)[:2])
+    try:
+        data = Data(setup)
+        found = {many: _run(setup, data, many) for many in ((4,) if setup.quick else (4, 8))}
+        cores = machine.cores()
+    finally:
+        os.sched_setaffinity(0, affinity)
+    first = {str(many): rounds.pop(0) for many, rounds in found.items()}
+    notes = ["TensorSocket without a GPU sends the bytes of every batch through sockets; its "
+             "first row is the published release, the second is helped. Sums over all processes:"]
+    notes.append("\n".join(_note(many, kind, data, rounds)
+                           for many, rounds in found.items() for kind in SIDES))
+    return {"title": "Peers",
+            "rows": [line for many, rounds in found.items() for line in _rows(many, rounds)],
+            "notes": notes,
+            "raw": {"first": first, **{str(many): rounds for many, rounds in found.items()}},
+            "settings": setup.settings(images=data.slice * data.rounds, rounds=data.rounds,
+                                       versions=machine.versions(_python()), bench_cores=cores)}
