@@ -66,7 +66,8 @@
 	X(TORCH_GETITEMS, "torch_getitems",                                                   \
 		"the dataset fetches whole batches itself (__getitems__)")                    \
 	X(TORCH_CHEAP, "torch_cheap", "preparing a sample costs less than sharing it")        \
-	X(TORCH_SETTINGS, "torch_settings", "the start-up part could not be loaded")          \
+	X(TORCH_SETTINGS, "torch_settings",                                                   \
+		"the Python part failed; the work was done without it")                       \
 	X(TORCH_ISOLATED, "torch_isolated",                                                   \
 		"Python was started with -I, -E or -S and ignores PYTHONPATH")                \
 	X(NESTED, "nested", "part of a sample that is shared as a whole")

@@ -235,6 +235,12 @@ void tsshim_sample_verified(struct ts_sample *sample, int equal)
 
 void tsshim_sample_drop(struct ts_sample *sample)
 {
+	/* An item that never ended: this thread must not go on writing into the struct. */
+	if (sample->observing) {
+		sample->observing = false;
+		ts_session_nest(false);
+		(void)ts_opens_end(&sample->opens);
+	}
 	if (is_ours(sample)) {
 		if (sample->held == HELD_LEASE)
 			ts_lease_release(sample->store, &sample->take.lease);
@@ -249,11 +255,10 @@ void tsshim_sample_drop(struct ts_sample *sample)
 /* ---- a record in the making ---------------------------------------------------------------
  */
 
-void tsshim_sample_begin(struct ts_sample *sample)
+void tsshim_sample_begin(struct ts_sample *sample, int nest)
 {
 	sample->observing = is_ours(sample) && sample->held == HELD_CLAIM;
-	/* Also where it is not published now: two kinds of sharing cost twice. */
-	ts_session_nest(true);
+	ts_session_nest(nest != 0);
 	if (sample->observing)
 		ts_opens_begin(&sample->opens);
 	sample->cpu_start = ts_thread_cpu_ns();
@@ -268,6 +273,7 @@ static enum ts_reason judge_inputs(struct ts_sample *sample)
 	if (bytes < 0)
 		return TS_REASON_TORCH_INPUTS;
 	sample->input_bytes = (uint32_t)bytes;
+	/* A file that changed meanwhile is too young as well. */
 	if (ts_opens_settled(&sample->opens, input_age_ns()) != 0)
 		return TS_REASON_TORCH_YOUNG;
 	return TS_REASON_COUNT;
@@ -366,12 +372,14 @@ static const char *const reason_ids[] = {
 #undef TS_X
 };
 
-void tsshim_sample_pass(const char *reason)
+void tsshim_sample_pass(const char *reason, uint32_t count)
 {
-	for (unsigned i = 0; i < TS_REASON_COUNT; i++) {
-		if (strcmp(reason, reason_ids[i]) == 0)
-			ts_session_count_pass((enum ts_reason)i);
-	}
+	unsigned i = 0;
+
+	while (i < TS_REASON_COUNT && strcmp(reason, reason_ids[i]) != 0)
+		i++;
+	for (; i < TS_REASON_COUNT && count > 0; count--)
+		ts_session_count_pass((enum ts_reason)i);
 }
 
 void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest)

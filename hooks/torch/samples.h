@@ -70,12 +70,12 @@ TS_EXPORT void tsshim_sample_verified(struct ts_sample *sample, int equal);
 TS_EXPORT void tsshim_sample_drop(struct ts_sample *sample);
 
 /**
- * The item is computed between these two, by this thread.  Decodes inside are not shared for
- * themselves (DESIGN section 3); while a claim is held, files are observed.
+ * The item is computed between these two, by this thread.  While a claim is held, files are
+ * observed; with @nest, decodes inside are not shared for themselves (DESIGN section 3).
  * end() returns 0, or -ECANCELED when the result must not be published (counted, the claim
  * is given back); it is to be called in any case, also when the item raised an exception.
  */
-TS_EXPORT void tsshim_sample_begin(struct ts_sample *sample);
+TS_EXPORT void tsshim_sample_begin(struct ts_sample *sample, int nest);
 TS_EXPORT int tsshim_sample_end(struct ts_sample *sample, int raised);
 
 /**
@@ -88,8 +88,9 @@ TS_EXPORT void *tsshim_sample_reserve(struct ts_sample *sample, const void *meta
 /** The payload is complete: make the record visible.  Ends the claim. */
 TS_EXPORT void tsshim_sample_publish(struct ts_sample *sample);
 
-/** Count one sample that was not shared, by the id of the reason; unknown ids are ignored. */
-TS_EXPORT void tsshim_sample_pass(const char *reason);
+/** Count @count samples that were not shared, by the id of the reason; unknown ids do nothing.
+ */
+TS_EXPORT void tsshim_sample_pass(const char *reason, uint32_t count);
 
 /** 128-bit hash of @bytes of memory, into 16 bytes. */
 TS_EXPORT void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest);

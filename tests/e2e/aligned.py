@@ -10,13 +10,13 @@ import tempfile
 import time
 
 import support
-from support import HERE, PYTHON, Group, finish, run, start
+from support import HERE, Group, finish, run, start
 
-JOB = [PYTHON, os.path.join(HERE, "aligned_job.py")]
+JOB = os.path.join(HERE, "aligned_job.py")
 
 
 def job(*options):
-    return JOB + [str(option) for option in options]
+    return [support.torch_python(), JOB, *[str(option) for option in options]]
 
 
 def alone(*options, **settings):

@@ -32,6 +32,16 @@ class Skip(Exception):
         self.feature = feature
 
 
+def torch_python():
+    """The interpreter whose torch is tested: Debian's, or with TSSHIM_TEST_TORCH=pypi PyPI's."""
+    if os.environ.get("TSSHIM_TEST_TORCH", "debian") == "debian":
+        return PYTHON
+    python = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
+    if not os.path.exists(python):
+        raise Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
+    return python
+
+
 def victim(name):
     """Path of a C victim; a build without libjpeg has none."""
     path = os.path.join(BUILD, "tests", "victims", "victim-" + name)

@@ -30,6 +30,10 @@ _DTYPE_BYTES = {name: torch.empty((), dtype=value).element_size()
                 for name, value in _DTYPES.items()}
 
 
+# Tensors whose dimensions have names were given up in later releases of torch.
+_HAS_NAMES = hasattr(torch.Tensor, "has_names")
+
+
 class Unshareable(Exception):
     """The sample holds something that could not be given back exactly."""
 
@@ -63,7 +67,7 @@ def _is_dense(shape, strides):
 def _tensor_leaf(value):
     if (value.layout is not torch.strided or value.device.type != "cpu" or value.requires_grad
             or value.dtype not in _DTYPE_NAMES or value.is_conj() or value.is_neg()
-            or value.__dict__ or value.is_quantized or value.has_names()):
+            or value.__dict__ or value.is_quantized or _HAS_NAMES and value.has_names()):
         raise Unshareable("tensor")
     shape, strides = tuple(value.shape), tuple(value.stride())
     if value.numel() and not value.is_contiguous() and not _is_dense(shape, strides):
@@ -154,10 +158,10 @@ def _namedtuple(module, qualname):
     return None
 
 
-def encode(sample):
+def encode(sample, extra=None):
     """
     (meta, leaves, payload bytes) of @sample; leaf i goes to offsets(leaves)[i].  The leaves
-    refer to the sample's memory.  Raises Unshareable.
+    refer to the sample's memory.  @extra, plain values, goes along.  Raises Unshareable.
     """
     encoder = _Encoder()
     try:
@@ -167,7 +171,7 @@ def encode(sample):
     leaves = encoder.leaves
     if len(leaves) > 1:
         encoder.check_apart()
-    meta = marshal.dumps((tuple([leaf.spec for leaf in leaves]), skeleton), VERSION)
+    meta = marshal.dumps((tuple([leaf.spec for leaf in leaves]), skeleton, extra), VERSION)
     return meta, leaves, payload_bytes([leaf.bytes for leaf in leaves])
 
 
@@ -206,7 +210,7 @@ def fill(leaves, address):
 
 
 def parse(meta):
-    """(specs, skeleton) of a meta that encode() made."""
+    """(specs, skeleton, extra) of a meta that encode() made."""
     return marshal.loads(meta)
 
 
@@ -263,7 +267,7 @@ def join(skeleton, leaves):
 
 def decode(meta, address):
     """The sample, with private memory of its own."""
-    specs, skeleton = parse(meta)
+    specs, skeleton, _ = parse(meta)
     sizes = [spec_bytes(spec) for spec in specs]
     leaves = [make_leaf(spec, address + offset, size)
               for spec, offset, size in zip(specs, offsets(sizes), sizes)]

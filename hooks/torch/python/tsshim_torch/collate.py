@@ -15,7 +15,7 @@ import torch
 from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import worker as torch_worker
 
-from . import codec
+from . import codec, pool
 
 ROW_MIN = 4096  # bytes: what is smaller is collated by torch
 
@@ -48,7 +48,10 @@ def _new_rows(count, spec):
     dtype, shape = codec.dtype_of(spec), (count,) + spec[2]
     if torch_worker._worker_info is None:
         return torch.empty(shape, dtype=dtype)
-    storage = torch.UntypedStorage._new_shared(count * codec.spec_bytes(spec))
+    size = count * codec.spec_bytes(spec)
+    storage = pool.new_storage(size)
+    if storage is None:
+        storage = torch.UntypedStorage._new_shared(size)
     typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True) \
         if hasattr(torch.storage, "_warn_typed_storage_removal") \
         else torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype)
@@ -76,18 +79,19 @@ class Batch:
             self.direct = False
             return
         meta, leaves, _ = encoded
-        specs, skeleton = codec.parse(meta)
+        specs, skeleton, _ = codec.parse(meta)
         self._place(position, specs, skeleton, [leaf.address for leaf in leaves])
 
     def put_record(self, position, meta, payload):
-        """A record at @payload, whose memory is not referred to afterwards."""
+        """A record at @payload, whose memory is not referred to afterwards; gives its extra."""
+        specs, skeleton, extra = codec.parse(meta)
         if not self.direct:
             self.values[position] = codec.decode(meta, payload)
             self.parts[position] = ()
-            return
-        specs, skeleton = codec.parse(meta)
-        offsets = self._layout_of(specs)[1]
-        self._place(position, specs, skeleton, [payload + offset for offset in offsets])
+        else:
+            offsets = self._layout_of(specs)[1]
+            self._place(position, specs, skeleton, [payload + offset for offset in offsets])
+        return extra
 
     def _layout_of(self, specs):
         known = self.known.get(specs)

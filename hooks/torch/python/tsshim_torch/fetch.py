@@ -20,7 +20,7 @@ from . import align, codec, collate, native
 
 # Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
 CHEAP_NS = 400_000
-CHEAP_AFTER = 8  # items that must have been computed first
+CHEAP_AFTER = 8  # items, the fastest of which counts: the first ones import modules
 CHEAP_RETRY = 256  # items after which a cheap data set is looked at again
 
 # A data set may be changed by the program at any time: it is looked at again so often that
@@ -113,6 +113,9 @@ class Scope:
 
     def _identity(self, dataset):
         from . import fingerprint
+        if native.settings.share == native.SHARE_PIXELS:
+            self.reason = b"disabled"
+            return None
         if callable(getattr(dataset, "__getitems__", None)) \
                 and type(dataset).__module__.partition(".")[0] != "torch":
             self.reason = b"torch_getitems"
@@ -144,7 +147,12 @@ class Scope:
 
     def learn(self, ns):
         self.items += 1
-        self.item_ns = ns if self.item_ns is None else self.item_ns + (ns - self.item_ns) // 8
+        if self.item_ns is None:
+            self.item_ns = ns
+        elif self.items <= CHEAP_AFTER:
+            self.item_ns = min(self.item_ns, ns)
+        else:
+            self.item_ns += (ns - self.item_ns) // 8
 
 
 def scope_of(fetcher):
@@ -229,7 +237,7 @@ class Fetch:
             return verdict
         if verdict == native.HIT and self._use_hit(position):
             return verdict
-        self._compute(position, shareable)
+        self._compute(position, shareable, verdict)
         return native.PASS
 
     def _use_hit(self, position):
@@ -237,11 +245,12 @@ class Fetch:
         if sample.view.verify:
             return self._verify(position)
         try:
-            self.batch.put_record(position, sample.meta(), sample.view.payload)
+            extra = self.batch.put_record(position, sample.meta(), sample.view.payload)
         except (codec.Unshareable, ValueError, TypeError, EOFError):
             sample.drop()
             return False
         sample.taken()
+        self._took(extra)
         return True
 
     def _verify(self, position):
@@ -253,7 +262,7 @@ class Fetch:
             self.failed_at = position
             return True
         try:
-            meta, leaves, size = encoded = codec.encode(value)
+            meta, leaves, size = encoded = codec.encode(value, self._extra())
             equal = meta == sample.meta() and size == sample.view.payload_bytes and \
                 _is_equal(leaves, sample.view.payload)
         except codec.Unshareable:
@@ -279,10 +288,23 @@ class Fetch:
         self.scope.learn(time.thread_time_ns() - start)
         return value
 
-    def _produce(self, index):
+    # ---- what the default mode does in another way (exact.py) ----
+
+    def _may_nest(self, verdict):
+        """Whether decodes inside are not worth sharing for themselves."""
+        return True
+
+    def _extra(self):
+        """What goes into the record besides the sample."""
+        return None
+
+    def _took(self, extra):
+        """A record was taken that had this extra."""
+
+    def _produce(self, index, verdict):
         """(value, encoded) of an item that is ours to compute; published when it may be."""
         sample = self.sample
-        sample.begin()
+        sample.begin(self._may_nest(verdict))
         raised = True
         try:
             value = self._item(index)
@@ -292,7 +314,7 @@ class Fetch:
         if raised:
             return _RAISED, None
         try:
-            encoded = codec.encode(value)
+            encoded = codec.encode(value, self._extra())
         except codec.Unshareable:
             if publish:
                 native.count_pass(b"torch_sample")
@@ -305,9 +327,9 @@ class Fetch:
                 sample.publish()
         return value, encoded
 
-    def _compute(self, position, shareable):
+    def _compute(self, position, shareable, verdict):
         if shareable:
-            value, encoded = self._produce(self.indices[position])
+            value, encoded = self._produce(self.indices[position], verdict)
         else:
             value, encoded = self._item(self.indices[position]), None
         if value is _RAISED:
@@ -331,7 +353,7 @@ class Fetch:
                 if verdict != native.CLAIM:
                     self.sample.drop()
                     continue
-                self._produce(indices[position])
+                self._produce(indices[position], verdict)
                 self.error = None  # its own batch will raise it
                 return True
         return False
@@ -361,23 +383,32 @@ def _plain(fetcher, work, indices):
     return samples
 
 
-def _batch_of(fetcher, work, indices):
-    """A collate.Batch of @indices; only exceptions of the data set come out of here."""
-    run = Fetch(scope_of(fetcher), work, indices)
+def batch_of(run):
+    """
+    The collate.Batch that @run makes, or None when something of ours failed; the only
+    exceptions that come out of here are those of the data set.
+    """
     try:
         return run.run()
     except Exception as error:
         if error is run.error:
             raise
+        native.report(error)
     native.count_pass(b"torch_settings")
-    batch = collate.Batch(len(indices), False)
-    for position, value in enumerate(_plain(fetcher, work, indices)):
-        batch.put_value(position, value, None)
+    return None
+
+
+def _aligned_batch(fetcher, work, indices):
+    batch = batch_of(Fetch(scope_of(fetcher), work, indices))
+    if batch is None:
+        batch = collate.Batch(len(indices), False)
+        for position, value in enumerate(_plain(fetcher, work, indices)):
+            batch.put_value(position, value, None)
     return batch
 
 
 def fetch(fetcher, work):
     """What _MapDatasetFetcher.fetch() gives for the batch of @work."""
     if not fetcher.auto_collation:
-        return fetcher.collate_fn(_batch_of(fetcher, work, [work.indices]).samples()[0])
-    return _batch_of(fetcher, work, work.indices).finish(fetcher.collate_fn)
+        return fetcher.collate_fn(_aligned_batch(fetcher, work, [work.indices]).samples()[0])
+    return _aligned_batch(fetcher, work, work.indices).finish(fetcher.collate_fn)

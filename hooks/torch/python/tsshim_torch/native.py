@@ -7,6 +7,8 @@ somebody else's work lets other threads of the program run.
 """
 
 import ctypes
+import os
+import traceback
 
 ABI = 1
 
@@ -47,12 +49,12 @@ def _declare(library):
             ("taken", None, [pointer]),
             ("verified", None, [pointer, ctypes.c_int]),
             ("drop", None, [pointer]),
-            ("begin", None, [pointer]),
+            ("begin", None, [pointer, ctypes.c_int]),
             ("end", ctypes.c_int, [pointer, ctypes.c_int]),
             ("reserve", pointer, [pointer, text, number, number]),
             ("publish", None, [pointer]),
-            ("pass", None, [text]),
-            ("hash", None, [pointer, number, pointer])):
+            ("pass", None, [text, ctypes.c_uint32]),
+            ("hash", None, [text, number, pointer])):
         function = getattr(library, "tsshim_sample_" + name)
         function.restype = result
         function.argtypes = arguments
@@ -70,7 +72,30 @@ library = _load(ctypes.PyDLL)
 _unlocked = _load(ctypes.CDLL)
 
 settings = Settings(library)
-count_pass = getattr(library, "tsshim_sample_pass")
+_count_pass = getattr(library, "tsshim_sample_pass")
+
+
+def count_pass(reason, count=1):
+    """Count @count samples that were not shared; @reason is an id of shim/reasons.h."""
+    _count_pass(reason, count)
+
+
+def digest(data):
+    """16 bytes for @data."""
+    room = ctypes.create_string_buffer(16)
+    library.tsshim_sample_hash(data, len(data), room)
+    return room.raw
+
+
+def report(error):
+    """An error of ours, for those who look for it; the program goes on without us."""
+    if os.environ.get("TSSHIM_DEBUG") == "debug":
+        text = "tsshim: " + "".join(traceback.format_exception(
+            type(error), error, error.__traceback__))
+        try:
+            os.write(2, text.encode())
+        except OSError:
+            pass
 
 
 class Sample:
@@ -108,8 +133,8 @@ class Sample:
     def drop(self):
         library.tsshim_sample_drop(self.handle)
 
-    def begin(self):
-        library.tsshim_sample_begin(self.handle)
+    def begin(self, nest):
+        library.tsshim_sample_begin(self.handle, nest)
 
     def end(self, raised):
         """Whether the item may be published."""

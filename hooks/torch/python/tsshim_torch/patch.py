@@ -21,10 +21,15 @@ def install():
         return
     from . import native
     dataloader = sys.modules["torch.utils.data.dataloader"]
+    fetcher = dataloader._utils.fetch._MapDatasetFetcher
     if native.settings.aligned:
         _wrap_iterators(dataloader._BaseDataLoaderIter, dataloader)
-        _wrap_fetch(dataloader._utils.fetch._MapDatasetFetcher)
+        _wrap_fetch(fetcher, _fetch_aligned)
         _wrap_worker(dataloader._utils.worker)
+    elif native.settings.share in (native.SHARE_AUTO, native.SHARE_SAMPLES):
+        _wrap_fetch(fetcher, _fetch_exact)
+    from . import pool
+    pool.install()
     installed = True
 
 
@@ -48,13 +53,14 @@ def _can_align(iterator, loader, dataloader):
 
 
 def _begin(iterator, loader, dataloader):
+    from . import native
     iterator._tsshim_plan = None
     try:
         if _can_align(iterator, loader, dataloader):
             from . import align
             iterator._tsshim_plan = align.begin(loader)
     except Exception as error:  # ours: the loader works as without us
-        _report(error)
+        native.report(error)
 
 
 def _wrap_iterators(base, dataloader):
@@ -95,16 +101,25 @@ def _wrap_iterators(base, dataloader):
 
 # ---- where the samples are made ----
 
-def _wrap_fetch(fetcher):
+def _fetch_aligned(self, indices, original):
+    align = sys.modules.get(__package__ + ".align")
+    if align is None or type(indices) is not align.Work:
+        return original(self, indices)
+    from . import fetch
+    return fetch.fetch(self, indices)
+
+
+def _fetch_exact(self, indices, original):
+    from . import exact
+    return exact.run(self, indices, original)
+
+
+def _wrap_fetch(fetcher, ours):
     original = fetcher.fetch
 
     @functools.wraps(original)
     def fetch(self, possibly_batched_index):
-        align = sys.modules.get(__package__ + ".align")
-        if align is None or type(possibly_batched_index) is not align.Work:
-            return original(self, possibly_batched_index)
-        from . import fetch as ours
-        return ours.fetch(self, possibly_batched_index)
+        return ours(self, possibly_batched_index, original)
 
     fetcher.fetch = fetch
 
@@ -114,19 +129,12 @@ def _wrap_worker(worker):
 
     @functools.wraps(original)
     def _worker_loop(dataset_kind, dataset, index_queue, *args, **kwargs):
+        from . import native
         try:
             from . import fetch
             index_queue = fetch.worker_queue = fetch.QueueAhead(index_queue)
         except Exception as error:
-            _report(error)
+            native.report(error)
         return original(dataset_kind, dataset, index_queue, *args, **kwargs)
 
     worker._worker_loop = _worker_loop
-
-
-def _report(error):
-    if os.environ.get("TSSHIM_DEBUG") == "debug":
-        try:
-            os.write(2, ("tsshim: %s: %s\n" % (type(error).__name__, error)).encode())
-        except OSError:
-            pass

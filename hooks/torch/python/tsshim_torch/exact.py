@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT
+"""
+Default mode: whole samples shared between jobs that would have computed the very same ones.
+
+Items of a data set that draws no random numbers (a validation set) are a function of data set
+and index.  All others also depend on the state of the generators they draw from, and change
+it: the key names the state before, the record delivers the state after, so that a job that
+takes a sample goes on exactly as if it had computed it.  Equally seeded jobs therefore share;
+differently seeded ones do not.  Only data sets whose code is known take part (allowed.py), or
+those the user vouches for with --share samples.
+"""
+
+import marshal
+import random
+import sys
+import time
+
+import torch
+from torch.utils.data._utils import worker as torch_worker
+
+from . import align, allowed, codec, collate, fetch, native
+
+# Batches after which a data set whose items are cheap, or refused, is looked at again.
+RETRY = 256
+
+# Items that are timed before anything is done that costs time itself.
+TIMED = 2
+
+
+# ---- generators ----
+
+class _Torch:
+    @staticmethod
+    def get():
+        return bytes(torch.default_generator.get_state().numpy())
+
+    @staticmethod
+    def set(state):
+        torch.default_generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+
+
+class _Python:
+    @staticmethod
+    def get():
+        return marshal.dumps(random.getstate(), 2)
+
+    @staticmethod
+    def set(state):
+        random.setstate(marshal.loads(state))
+
+
+class _Numpy:
+    @staticmethod
+    def get():
+        name, key, place, has_gauss, gauss = sys.modules["numpy"].random.get_state()
+        return marshal.dumps((name, key.tobytes(), place, has_gauss, gauss), 2)
+
+    @staticmethod
+    def set(state):
+        numpy = sys.modules["numpy"]
+        name, key, place, has_gauss, gauss = marshal.loads(state)
+        numpy.random.set_state((name, numpy.frombuffer(key, dtype=numpy.uint32), place,
+                                has_gauss, gauss))
+
+
+def _kinds(names):
+    kinds = []
+    if allowed.TORCH in names:
+        kinds.append(_Torch)
+    if allowed.PYTHON in names:
+        kinds.append(_Python)
+    if "numpy" in names and "numpy" in sys.modules:
+        kinds.append(_Numpy)
+    return kinds
+
+
+# ---- what is known of a fetcher ----
+
+class Scope(fetch.Scope):
+    """As under alignment; the stream of the key is the state of the generators."""
+
+    def __init__(self, fetcher):
+        super().__init__(fetcher)
+        self.off_until = 0  # batches to go by without us
+        self.batches = 0
+        self.kinds = None  # of generators; None: not judged yet
+
+    def rest(self, reason):
+        self.reason = reason
+        self.off_until = self.batches + RETRY
+
+    def judge(self):
+        """Whether samples may be shared, as far as the data set's code goes."""
+        if native.settings.share == native.SHARE_SAMPLES:
+            self.kinds = _kinds((allowed.TORCH, allowed.PYTHON, "numpy"))
+            return True
+        try:
+            self.kinds = _kinds(allowed.judge(self.dataset))
+            return True
+        except allowed.Refused:
+            self.rest(b"torch_dataset")
+            return False
+
+    def look(self):
+        if torch_worker._worker_info is None:
+            self.checked = 0.0  # the program itself may change the data set between batches
+            self.kinds = None
+        super().look()
+
+    def name_of(self, dataset):
+        """16 bytes for @dataset here and now, or None."""
+        return self.prefix(dataset, b"exact %d" % torch.get_num_threads())
+
+
+class Items(fetch.Fetch):
+    """A batch of items that draw no random numbers: in any order, split between all jobs."""
+
+    def _stream(self, dataset):
+        return self.scope.name_of(dataset)
+
+    def _name(self, work, position, index):
+        dataset = self.scope.dataset
+        if self.scope.unwrap is not None:
+            dataset, index = self.scope.unwrap(dataset, index)
+        index = fetch.index_bytes(index)
+        prefix = self._stream(dataset)
+        if index is None or prefix is None:
+            native.count_pass(b"torch_index" if index is None else self.scope.reason, 1)
+            self.sample.drop()
+            return False
+        self.sample.name(prefix, prefix, index, 0)
+        return True
+
+    def _settle(self, position, wait=False):
+        scope = self.scope
+        if scope.items >= TIMED and scope.item_ns >= fetch.CHEAP_NS:
+            return super()._settle(position, wait)
+        if scope.items == TIMED and scope.item_ns < fetch.CHEAP_NS:
+            scope.rest(b"torch_cheap")
+        self._compute(position, False, native.PASS)
+        return native.PASS
+
+    def _item(self, index):
+        start = time.thread_time_ns()
+        try:
+            value = self.scope.dataset[index]
+        except Exception as error:  # the program's own
+            self.error = error.with_traceback(error.__traceback__.tb_next)
+            return fetch._RAISED
+        self.scope.learn(time.thread_time_ns() - start)
+        return value
+
+    def undo(self):
+        """Nothing was changed that must be put back before the batch is computed again."""
+
+    def _may_nest(self, verdict):
+        # A job alone, or with others of other seeds, shares pixels as ever.
+        return verdict == native.CLAIM
+
+
+class Chain(Items):
+    """A batch of items each of which draws from where the one before left the generators."""
+
+    def __init__(self, scope, work, indices):
+        super().__init__(scope, work, indices)
+        self.after = None  # states that the last record left, not yet set
+
+    def _fill(self):
+        self.states = [kind.get() for kind in self.scope.kinds]
+        self.before = self.states
+        self.digest = native.digest(b"".join(self.states))
+        try:
+            for position in range(len(self.indices)):
+                if position < self.failed_at:
+                    self._settle(position, wait=True)
+        finally:
+            self._set_states()
+
+    def undo(self):
+        """The generators as they were before this batch."""
+        self.after = getattr(self, "before", None)
+        self._set_states()
+
+    def _set_states(self):
+        if self.after is not None:
+            for kind, state in zip(self.scope.kinds, self.after):
+                kind.set(state)
+            self.after = None
+
+    def _stream(self, dataset):
+        name = self.scope.name_of(dataset)
+        return None if name is None else native.digest(name + self.digest)
+
+    def _item(self, index):
+        self._set_states()
+        value = super()._item(index)
+        self.states = [kind.get() for kind in self.scope.kinds]
+        self.digest = native.digest(b"".join(self.states))
+        return value
+
+    def _extra(self):
+        return self.states
+
+    def _took(self, extra):
+        self.after = self.states = extra
+        self.digest = native.digest(b"".join(extra))
+
+
+def _scope_of(fetcher):
+    scope = fetcher.__dict__.get("_tsshim_scope")
+    if scope is None:
+        scope = fetcher._tsshim_scope = Scope(fetcher)
+    return scope
+
+
+def run(fetcher, indices, original):
+    """_MapDatasetFetcher.fetch() in default mode."""
+    scope = _scope_of(fetcher)
+    scope.batches += 1
+    batched = fetcher.auto_collation
+    if scope.batches <= scope.off_until or batched and type(indices) not in (list, tuple):
+        native.count_pass(scope.reason, len(indices) if type(indices) in (list, tuple) else 1)
+        return original(fetcher, indices)
+    if scope.off_until:
+        scope.off_until = scope.items = 0
+        scope.item_ns = scope.kinds = None
+    scope.look()
+    if scope.kinds is None and not scope.judge():
+        return original(fetcher, indices)
+    work = align.Work(indices, None, b"")
+    kind = Chain if scope.kinds else Items
+    made = kind(scope, work, list(indices) if batched else [indices])
+    batch = fetch.batch_of(made)
+    if batch is None:
+        made.undo()
+        scope.rest(b"torch_settings")
+        return original(fetcher, indices)
+    if not batched:
+        return fetcher.collate_fn(batch.samples()[0])
+    return batch.finish(fetcher.collate_fn)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""Default mode: whole samples are shared where that is sound, and no bit of any run differs."""
+
+import os
+import tempfile
+
+import numpy
+import PIL.Image
+
+import support
+from support import HERE, Group, finish, run, start
+
+JOB = os.path.join(HERE, "exact_job.py")
+IMAGES = 48
+
+
+class Pictures:
+    """An ImageFolder of pictures that cost more to prepare than to share."""
+
+    directory = None
+
+    @classmethod
+    def path(cls):
+        if cls.directory is None:
+            cls.directory = tempfile.TemporaryDirectory()
+            generator = numpy.random.RandomState(0)
+            for number in range(IMAGES):
+                folder = os.path.join(cls.directory.name, "class%d" % (number % 3))
+                os.makedirs(folder, exist_ok=True)
+                small = generator.randint(0, 256, (12, 16, 3)).astype(numpy.uint8)
+                PIL.Image.fromarray(small).resize((320, 240), PIL.Image.BICUBIC).save(
+                    os.path.join(folder, "%02d.jpg" % number), quality=92)
+        return cls.directory.name
+
+
+def job(*options):
+    return [support.torch_python(), JOB, "--images", Pictures.path(),
+            *[str(option) for option in options]]
+
+
+def group_of(**settings):
+    # The test build also shares samples of files that are younger than a minute.
+    return Group(support.TEST_LIBRARY, TSSHIM_TEST_YOUNG_INPUTS="1", **settings)
+
+
+def counter(group, name, kind="sample"):
+    return sum(dataset.get("kinds", dataset)[kind][name]
+               for dataset in group.statistics().get("datasets", []))
+
+
+known = {}
+
+
+def plain(command):
+    """The outcome of @command without us, run once."""
+    if tuple(command) not in known:
+        outcome = known[tuple(command)] = run(command)
+        assert outcome.status == 0, outcome.errors[-2000:]
+    return known[tuple(command)]
+
+
+def alike(commands, verify=5, **settings):
+    """Each of @commands with all others at the same time is as alone; the group's counters."""
+    expected = [plain(command) for command in commands]
+    with group_of(TSSHIM_VERIFY=str(verify), **settings) as group:
+        started = [start(command, group.environment()) for command in commands]
+        for wanted, process in zip(expected, started):
+            got = finish(process)
+            assert got == wanted, (process.args, got.errors[-2000:], [
+                pair for pair in zip(wanted.output.splitlines(), got.output.splitlines())
+                if pair[0] != pair[1]][:3])
+        counts = {name: counter(group, name) for name in ("produced", "shared")}
+        counts["passed"] = group.statistics()["passed"]
+        group.assert_clean()
+    return counts
+
+
+def test_equal_seeds_share_and_compute_the_same():
+    for options in ((), ("--workers", 2), ("--workers", 0), ("--batch", 5),
+                    ("--pipeline", "many"), ("--pipeline", "python")):
+        counts = alike([job(*options)] * 3)
+        # Three jobs of three epochs; two thirds could be taken, the first batches are not.
+        assert counts["shared"] > 3 * 3 * IMAGES / 4, (options, counts["shared"])
+
+
+def test_other_seeds_share_nothing_and_compute_the_same():
+    counts = alike([job("--seed", seed) for seed in (1, 2, 3)])
+    assert counts["shared"] == 0, counts
+
+
+def test_items_without_randomness_are_shared_by_all_seeds():
+    commands = [job("--pipeline", "free", "--seed", seed, "--batch", 6 + seed)
+                for seed in (1, 2, 3)]
+    counts = alike(commands)
+    assert counts["shared"] > 3 * 3 * IMAGES / 3, counts
+    # In order, as validation sets are.
+    assert alike([command + ["--shuffle", "0"] for command in commands])["shared"] > 0
+
+
+def test_a_record_of_another_epoch_serves_as_well():
+    """A validation set that fits into the ring is prepared once, not once per epoch."""
+    counts = alike([job("--pipeline", "free", "--epochs", 8)] * 2, verify=0)
+    assert counts["produced"] < 4 * IMAGES, counts
+
+
+def test_folds_and_concatenations():
+    for split in ("fold", "twice"):
+        counts = alike([job("--split", split)] * 2 + [job("--split", split, "--seed", 2)])
+        assert counts["shared"] > 0, split
+    alike([job("--split", "fold", "--pipeline", "free"), job("--pipeline", "free")])
+
+
+def test_every_hit_is_right_when_all_are_checked():
+    counts = alike([job()] * 3, verify=100)
+    assert counts["passed"]["verify"] > 50, counts
+
+
+def test_collate_functions_of_the_users_own():
+    for collate in ("inplace", "cutmix"):
+        assert alike([job("--collate", collate)] * 2)["shared"] > 0, collate
+
+
+def test_a_changed_transform_is_noticed():
+    """Also in the middle of an epoch, where the program itself makes the items."""
+    for workers in (0, 1):
+        alike([job("--change", "--workers", workers), job("--workers", workers)] * 2)
+
+
+def test_what_was_patched_is_not_shared():
+    for where in ("function", "class", "instance", "hook"):
+        counts = alike([job("--patch", where), job("--patch", where), job(), job()])
+        refused = counts["passed"]["torch_dataset"]
+        assert refused > 2 * 3 * IMAGES / 2, (where, counts)
+
+
+def test_code_of_the_users_own_is_not_shared():
+    counts = alike([job("--pipeline", "lambda")] * 2)
+    assert counts["shared"] == 0 and counts["passed"]["torch_dataset"] > IMAGES, counts
+
+
+def zoo():
+    recipes = ("default_rng", "own_generator", "system_random", "clock", "counter", "caching",
+               "module_global", "environment", "class_attribute", "worker_info",
+               "swallowed_error", "forked_generator", "shared_tensor")
+    for recipe in recipes:
+        def check(recipe=recipe):
+            for workers in (0, 2):
+                assert alike([job("--own", recipe, "--workers", workers, "--epochs", 2)] * 2)[
+                    "shared"] == 0
+        yield "zoo_" + recipe, check
+
+
+def test_the_user_may_vouch_for_a_data_set():
+    """--share samples: code of the user's own, with the generators it draws from."""
+    for options in (("--pipeline", "lambda"), ("--own", "vouched")):
+        counts = alike([job(*options)] * 3, TSSHIM_SHARE="samples")
+        assert counts["shared"] > IMAGES, (options, counts)
+
+
+def test_share_pixels_and_off():
+    for share in ("pixels", "off"):
+        assert alike([job()] * 2, TSSHIM_SHARE=share)["shared"] == 0
+
+
+if __name__ == "__main__":
+    support.main([*support.functions(globals()), *zoo()])
