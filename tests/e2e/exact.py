@@ -70,13 +70,13 @@ def alike(commands, verify=5, **settings):
                 pair for pair in zip(wanted.output.splitlines(), got.output.splitlines())
                 if pair[0] != pair[1]][:3])
         counts = {name: counter(group, name) for name in ("produced", "shared")}
-        counts["passed"] = group.statistics()["passed"]
+        counts["passed"] = group.statistics().get("passed", {})
         group.assert_clean()
     return counts
 
 
 def test_equal_seeds_share_and_compute_the_same():
-    for options in ((), ("--workers", 2), ("--workers", 0), ("--batch", 5),
+    for options in ((), ("--workers", 2), ("--workers", 0, "--batch", 48), ("--batch", 5),
                     ("--pipeline", "many"), ("--pipeline", "python")):
         counts = alike([job(*options)] * 3)
         # Three jobs of three epochs; two thirds could be taken, the first batches are not.
@@ -155,6 +155,12 @@ def test_the_user_may_vouch_for_a_data_set():
     for options in (("--pipeline", "lambda"), ("--own", "vouched")):
         counts = alike([job(*options)] * 3, TSSHIM_SHARE="samples")
         assert counts["shared"] > IMAGES, (options, counts)
+
+
+def test_a_data_set_that_fetches_batches_is_asked_for_batches():
+    for split in ((), ("--split", "fold")):
+        counts = alike([job("--own", "batches", *split)] * 2, TSSHIM_SHARE="samples")
+        assert counts["shared"] == 0, counts
 
 
 def test_share_pixels_and_off():

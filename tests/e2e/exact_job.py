@@ -98,6 +98,15 @@ class Vouched(Dataset):
         return torch.rand(3, 32, 32) * random.random() + numpy.random.rand(), index
 
 
+class Batches(Vouched):
+    """Makes whole batches in one call, as torch offers from 2.0 on."""
+
+    def __getitems__(self, indices):
+        spend(0.002 * len(indices))
+        noise = torch.rand(())
+        return [(torch.rand(3, 32, 32) + noise, index) for index in indices]
+
+
 GLOBAL = 2
 
 RANDOM = [T.RandomResizedCrop(96), T.RandomHorizontalFlip(), T.ToTensor(),
@@ -159,8 +168,9 @@ def cutmix(samples):
 
 
 def data_of(options):
-    if options.own == "vouched":
-        return Vouched()
+    if options.own in ("vouched", "batches"):
+        data = Vouched() if options.own == "vouched" else Batches()
+        return Subset(data, range(30)) if options.split else data
     if options.own:
         return Own(options.own)
     data = torchvision.datasets.ImageFolder(options.images, T.Compose(

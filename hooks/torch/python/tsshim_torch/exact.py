@@ -23,6 +23,10 @@ from . import align, allowed, codec, collate, fetch, native
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
 
+# Where the program itself makes the items it may change the data set between two batches, so
+# each begins with a look; a batch that costs less than so many looks is left alone.
+LOOKS = 50
+
 # Items that are timed before anything is done that costs time itself.
 TIMED = 2
 
@@ -106,6 +110,10 @@ class Scope(fetch.Scope):
             self.checked = 0.0  # the program itself may change the data set between batches
             self.kinds = None
         super().look()
+
+    def is_not_worth_a_look(self, count):
+        return torch_worker._worker_info is None and self.item_ns is not None and \
+            self.item_ns * count < LOOKS * self.cost * 1e9
 
     def name_of(self, dataset):
         """16 bytes for @dataset here and now, or None."""
@@ -218,14 +226,22 @@ def run(fetcher, indices, original):
     scope = _scope_of(fetcher)
     scope.batches += 1
     batched = fetcher.auto_collation
-    if scope.batches <= scope.off_until or batched and type(indices) not in (list, tuple):
-        native.count_pass(scope.reason, len(indices) if type(indices) in (list, tuple) else 1)
+    known = not batched or type(indices) in (list, tuple)
+    count = len(indices) if batched and known else 1
+    if scope.batches > scope.off_until:
+        if scope.off_until:
+            scope.off_until = scope.items = 0
+            scope.item_ns = scope.kinds = None
+        if batched and fetch.fetches_batches(scope.dataset):
+            scope.rest(b"torch_getitems")
+        elif scope.is_not_worth_a_look(count):
+            scope.rest(b"torch_cheap")
+    if scope.batches <= scope.off_until or not known:
+        native.count_pass(scope.reason, count)
         return original(fetcher, indices)
-    if scope.off_until:
-        scope.off_until = scope.items = 0
-        scope.item_ns = scope.kinds = None
     scope.look()
     if scope.kinds is None and not scope.judge():
+        native.count_pass(scope.reason, count)
         return original(fetcher, indices)
     work = align.Work(indices, None, b"")
     kind = Chain if scope.kinds else Items

@@ -80,6 +80,14 @@ def index_bytes(index):
     return None
 
 
+def fetches_batches(dataset):
+    """Whether torch asks @dataset for whole batches; then items are not ours to make."""
+    subset = torch.utils.data.Subset
+    while type(dataset) is subset:  # whose own __getitems__ only passes on what is inside
+        dataset = dataset.dataset
+    return callable(getattr(dataset, "__getitems__", None))
+
+
 class Scope:
     """What the samples of a fetcher are a function of, apart from index and stream."""
 
@@ -91,20 +99,20 @@ class Scope:
         self.reason = b"torch_dataset"
         self.identities = {}  # id -> (data set, bytes or None), of the data set or those inside
         self.prefixes = {}
-        self.checked = self.cost = 0.0
+        self.checked = self.cost = 0.0  # when, and what a look costs; seconds
         self.item_ns = None
         self.items = 0
 
     def look(self):
         """Fingerprint again what was fingerprinted, when it is time to."""
-        now = time.monotonic()
-        if now - self.checked < RECHECK * self.cost:
+        if time.monotonic() - self.checked < RECHECK * self.cost:
             return
-        for key, (dataset, identity) in list(self.identities.items()):
+        start = time.thread_time()
+        for dataset, identity in list(self.identities.values()):
             if self._identify(dataset) != identity:
                 self.prefixes.clear()
         self.checked = time.monotonic()
-        self.cost = max(self.checked - now, 1e-4)
+        self.cost = max(time.thread_time() - start, 1e-4)
 
     def _identify(self, dataset):
         identity = self._identity(dataset)
@@ -115,10 +123,6 @@ class Scope:
         from . import fingerprint
         if native.settings.share == native.SHARE_PIXELS:
             self.reason = b"disabled"
-            return None
-        if callable(getattr(dataset, "__getitems__", None)) \
-                and type(dataset).__module__.partition(".")[0] != "torch":
-            self.reason = b"torch_getitems"
             return None
         try:
             return fingerprint.fingerprint(dataset) + fingerprint.environment()
@@ -271,14 +275,18 @@ class Fetch:
         self.batch.put_value(position, value, encoded)
         return True
 
-    def _item(self, index):
-        """dataset[index] under its generators; _RAISED with self.error when it raises."""
+    def seed(self):
+        """Let the generators be those of the sample that was named."""
         if self.own_generators is None:
             self.own_generators = align.save_generators()
             if self.threads != 1:
                 torch.set_num_threads(1)  # sums depend on it, and workers have one
         view = self.sample.view
         align.seed_generators(view.torch_seed, view.python_seed, view.numpy_seed)
+
+    def _item(self, index):
+        """dataset[index] under its generators; _RAISED with self.error when it raises."""
+        self.seed()
         start = time.thread_time_ns()
         try:
             value = self.scope.dataset[index]
@@ -407,8 +415,23 @@ def _aligned_batch(fetcher, work, indices):
     return batch
 
 
-def fetch(fetcher, work):
+def _whole_batch(fetcher, work, original):
+    """A batch that the data set makes in one call: aligned by its first index, not shared."""
+    native.count_pass(b"torch_getitems", len(work.indices))
+    run = Fetch(scope_of(fetcher), work, work.indices)
+    try:
+        if work.indices:
+            run._name(work, 0, work.indices[0])
+            run.seed()
+        return original(fetcher, work.indices)
+    finally:
+        run.leave()
+
+
+def fetch(fetcher, work, original):
     """What _MapDatasetFetcher.fetch() gives for the batch of @work."""
+    if fetcher.auto_collation and fetches_batches(fetcher.dataset):
+        return _whole_batch(fetcher, work, original)
     if not fetcher.auto_collation:
         return fetcher.collate_fn(_aligned_batch(fetcher, work, [work.indices]).samples()[0])
     return _aligned_batch(fetcher, work, work.indices).finish(fetcher.collate_fn)

@@ -106,7 +106,7 @@ def _fetch_aligned(self, indices, original):
     if align is None or type(indices) is not align.Work:
         return original(self, indices)
     from . import fetch
-    return fetch.fetch(self, indices)
+    return fetch.fetch(self, indices, original)
 
 
 def _fetch_exact(self, indices, original):
