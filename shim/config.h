@@ -12,7 +12,7 @@
 
 /* What is shared; the first one is the default. */
 #define TS_SHARES(X)                                                           \
-	X(AUTO, "auto")       /* samples of aligned jobs, else pixels */       \
+	X(AUTO, "auto")       /* samples where that is exact, else pixels */   \
 	X(SAMPLES, "samples") /* the user vouches for samples in every mode */ \
 	X(PIXELS, "pixels")   /* never samples */                              \
 	X(OFF, "off")         /* nothing, counted as disabled; alignment stays */

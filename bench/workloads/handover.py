@@ -33,15 +33,10 @@ class Ready(Dataset):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pool", metavar="DIR", help="where the package of the pool is")
     parser.add_argument("--size", type=int, required=True, help="samples of one epoch")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
-    if arguments.pool:
-        sys.path.insert(0, arguments.pool)
-        from tsshim_torch import pool
-        pool.install()
     torch.set_num_threads(1)
     loader = DataLoader(Ready(arguments.size), batch_size=arguments.batch_size,
                         num_workers=arguments.workers)

@@ -156,6 +156,23 @@ def test_two_loaders_give_two_views():
         assert first != second, index
 
 
+def test_one_loader_iterated_twice_at_once_gives_two_epochs():
+    """As `for a, b in zip(loader, loader)`; else each sample would be paired with itself."""
+    for index, digests in samples(alone("--zip", "--epochs", 1)).items():
+        first, second = (digest.split()[0] for digest in digests)
+        assert first != second, index
+
+
+def test_lists_as_indices_get_other_draws_each():
+    """A data set that is given a list for each batch, which is the documented way for bulk."""
+    with aligned() as group:
+        outcomes = together([job("--bulk")] * 2, group)
+        assert counter(group, "shared") > 0
+    expected = samples(alone("--bulk"))
+    assert samples(outcomes[0]) == samples(outcomes[1]) == expected
+    assert all(expected[0, index] != expected[1, index] for index in range(96))
+
+
 def test_a_first_look_is_no_epoch():
     assert samples(alone("--sanity")) == samples(alone())
 

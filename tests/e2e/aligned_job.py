@@ -15,8 +15,8 @@ import time
 
 import numpy
 import torch
-from torch.utils.data import (ConcatDataset, DataLoader, Dataset, Subset,
-                              WeightedRandomSampler)
+from torch.utils.data import (BatchSampler, ConcatDataset, DataLoader, Dataset, RandomSampler,
+                              Subset, WeightedRandomSampler)
 
 
 class Items(Dataset):
@@ -74,6 +74,8 @@ def arguments():
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument("--repeats", action="store_true", help="sample with replacement")
     parser.add_argument("--two-views", action="store_true")
+    parser.add_argument("--zip", action="store_true", help="iterate one loader twice at once")
+    parser.add_argument("--bulk", action="store_true", help="lists as indices of one item each")
     parser.add_argument("--collate", action="store_true", help="a collate_fn of its own")
     parser.add_argument("--sanity", action="store_true", help="look at one batch first")
     parser.add_argument("--train", action="store_true")
@@ -94,7 +96,25 @@ def own_collate(samples):
             else [sample[key] for sample in samples] for key in samples[0]}
 
 
+class Bulk(Dataset):
+    """Makes a whole batch of what it is given as one index, with one draw for all."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __getitem__(self, indices):
+        samples = [self.items[index] for index in indices]
+        noise = torch.rand(())
+        for sample in samples:
+            sample["picture"] += noise
+        return torch.utils.data.default_collate(samples)
+
+
 def loader_of(options, data):
+    if options.bulk:
+        order = BatchSampler(RandomSampler(data), options.batch, False)
+        return DataLoader(Bulk(data), sampler=order, batch_size=None,
+                          num_workers=options.workers)
     sampler = None
     if options.repeats:
         weights = [1.0 + (index % 7) ** 2 for index in range(len(data))]
@@ -144,6 +164,8 @@ def main():
         data = Subset(data, range(*map(int, options.subset.split(":"))))
     loaders = [loader_of(options, data) for _ in range(2 if options.two_views else 1)]
     model = Model() if options.train else None
+    if options.zip:
+        loaders *= 2
     if options.sanity:
         next(iter(loaders[0]))
     for epoch in range(options.epochs):

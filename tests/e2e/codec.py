@@ -149,6 +149,10 @@ def batches():
     yield "other shapes", [sample(i, 40 + i) for i in range(5)]
     yield "other structure", [sample(0), {"image": sample(1)[0]}]
     yield "other keys", [{"a": sample(0)[0]}, {"b": sample(1)[0]}]
+    yield "keys in another order", [{"a": sample(0)[0], "b": sample(1)[0]},
+                                    {"b": sample(2)[0], "a": sample(3)[0]}] * 2
+    yield "another place", [(sample(0)[0], "a"), ("b", sample(1)[0])]
+    yield "nothing there", [(sample(0)[0], None), (None, sample(1)[0])]
     yield "another dtype", [sample(0), (sample(1)[0].double(), 1)]
 
 
@@ -168,7 +172,7 @@ def build(samples, how):
         if how[position % len(how)]:
             room = ctypes.create_string_buffer(encoded[2] + 64)
             codec.fill(encoded[1], ctypes.addressof(room))
-            batch.put_record(position, encoded[0], ctypes.addressof(room))
+            batch.put_record(position, encoded[0], ctypes.addressof(room), encoded[2])
             ctypes.memset(ctypes.addressof(room), 0xff, len(room))  # nothing may refer to it
         else:
             batch.put_value(position, samples[position], encoded)
@@ -198,6 +202,50 @@ def test_a_changed_default_collate_is_noticed():
             functions[torch.Tensor] = kept
 
 
+def test_handlers_of_the_users_own_see_samples_only():
+    functions = getattr(collate.torch_collate, "default_collate_fn_map", None)
+    if functions is None:
+        raise support.Skip("collate_map", "this torch has no default_collate_fn_map")
+    kind = next(key for key in functions if key is not torch.Tensor)
+    kept = functions[kind]
+    functions[kind] = lambda batch, **_: torch.tensor([len(word) for word in batch])
+    try:
+        assert not collate.is_default(default_collate)
+    finally:
+        functions[kind] = kept
+
+
+def test_equal_samples_have_equal_bytes():
+    """Verification compares them; identity and interning must not show."""
+    word = "".join(["tra", "in"])
+    pairs = [(("train", "train"), (word, "".join(["tr", "ain"]))),
+             ((1000, 1000), (int("1000"), int("1000"))), ((1.5, 1.5), (float("1.5"), 3 / 2))]
+    for one, other in pairs:
+        assert codec.encode(one)[0] == codec.encode(other)[0], one
+
+
+def test_another_default_device_is_no_obstacle():
+    if not hasattr(torch, "set_default_device"):
+        raise support.Skip("default_device", "this torch has no default device")
+    samples = [(torch.ones(3, 40, 40),), (torch.zeros(3, 40, 40),)]
+    with torch.device("meta"):
+        batch = build(samples, (True, False))
+    same(default_collate(samples), batch)
+
+
+def test_a_namedtuple_of_an_unknown_module_is_refused_when_it_is_read():
+    meta, leaves, size = codec.encode(Point(image(), 1))
+    room = ctypes.create_string_buffer(size + 64)
+    codec.fill(leaves, ctypes.addressof(room))
+    strange = meta.replace(Point.__module__.encode(), b"_" * len(Point.__module__))
+    assert strange != meta
+    try:
+        collate.Batch(1, True).put_record(0, strange, ctypes.addressof(room), size)
+    except codec.Unshareable:
+        return
+    raise AssertionError("taken")
+
+
 def test_damaged_meta_is_an_error_not_a_crash():
     """The record's check keeps such bytes out; should they come, nothing worse may happen."""
     meta = codec.encode({"image": image(), "label": 3})[0]
@@ -206,6 +254,11 @@ def test_damaged_meta_is_an_error_not_a_crash():
             codec.parse(meta[:cut])
         except (EOFError, ValueError, TypeError):
             continue
+    try:
+        collate.Batch(1, True).put_record(0, meta, 0, 100)
+    except ValueError:
+        return
+    raise AssertionError("a payload that is too small was taken")
 
 
 if __name__ == "__main__":

@@ -68,7 +68,9 @@ Test(arguments, summary_takes_no_value)
 
 Test(arguments, a_seed_may_be_left_out_and_is_joined)
 {
-	cr_assert_eq(parse(WORDS("--align", "c")), 0);
+	/* Of this scope, for the command points into it. */
+	const char **argv = WORDS("--align", "c");
+	cr_assert_eq(parse(argv), 0);
 	cr_assert_str_eq(result.setting[TS_OPTION_ALIGN], "0");
 	cr_assert_str_eq(result.command[0], "c");
 	cr_assert_eq(parse(WORDS("--align", "--", "c")), 0);
@@ -87,7 +89,9 @@ Test(arguments, a_seed_may_be_left_out_and_is_joined)
 
 Test(arguments, the_option_before_the_command_is_known_when_it_has_no_value)
 {
-	cr_assert_eq(parse(WORDS("--group=g", "--align", "7", "--", "c")), 0);
+	/* Of this scope, for the command points into it. */
+	const char **argv = WORDS("--group=g", "--align", "7", "--", "c");
+	cr_assert_eq(parse(argv), 0);
 	cr_assert_str_eq(result.command[0], "7");
 	cr_assert_not_null(result.last);
 	cr_assert_str_eq(result.last->name, "--align");

@@ -30,16 +30,17 @@ FIRST_LOOK = 2
 class Work:
     """The indices of one batch and what their generators are derived from; goes to a worker."""
 
-    __slots__ = ("indices", "occurrences", "stream", "looked")
+    __slots__ = ("indices", "occurrences", "stream", "number", "looked")
 
-    def __init__(self, indices, occurrences, stream):
+    def __init__(self, indices, occurrences, stream, number=0):
         self.indices = indices  # what the sampler gave: a batch, or one index
         self.occurrences = occurrences  # per index, or None: all 0
         self.stream = stream  # 16 bytes for (seed, epoch, ordinal)
+        self.number = number  # of the batch in the epoch
         self.looked = 0  # how far a worker looked ahead into this batch
 
     def __reduce__(self):
-        return Work, (self.indices, self.occurrences, self.stream)
+        return Work, (self.indices, self.occurrences, self.stream, self.number)
 
 
 # ---- the global CPU generators ----
@@ -117,25 +118,27 @@ def _own_epoch(loader):
     return None
 
 
-def _next_epoch(known):
-    """Count the iteration that ended; a first look at the data does not count."""
-    ended = known.plan
-    if ended is None:
+def _next_epoch(known, iterator):
+    """Count the iteration before; a first look at the data, given up, does not count."""
+    before = known.plan
+    if before is None:
         return
-    if not known.looked and ended.first and not ended.ended and ended.delivered <= FIRST_LOOK:
+    given_up = not before.ended and before.iterator() in (None, iterator)
+    if not known.looked and before.first and given_up and before.delivered <= FIRST_LOOK:
         known.looked = True
         return
     known.epoch += 1
 
 
-def begin(loader):
-    """The plan of an iteration that begins now."""
+def begin(loader, iterator):
+    """The plan of @iterator, which begins now."""
     known = _loader_of(loader)
     first = known.plan is None
-    _next_epoch(known)
+    _next_epoch(known, iterator)
     epoch = _own_epoch(loader)
     known.plan = Plan(loader.dataset, known.epoch if epoch is None else epoch, known.ordinal,
                       first)
+    known.plan.iterator = weakref.ref(iterator)
     return known.plan
 
 
@@ -159,8 +162,10 @@ class _Seen:
         try:
             before = self.rest.get(index, 255 if type(index) is int else 0)
             self.rest[index] = before + 1
-        except TypeError:  # not hashable: such an index is not shared either
-            before = 0
+        except TypeError:  # not hashable, as a list
+            from . import fetch
+            name = fetch.index_bytes(index)
+            before = 0 if name is None else self.count(name)
         return before
 
 
@@ -186,14 +191,17 @@ class Plan:
         self.stream = _digest("tsshim stream", native.settings.seed, epoch, ordinal)
         self.state = None  # of the sampler's generators between two batches
         self.draws_once = False  # all with the first index
+        self.started = False
+        self.batches = 0
         self.seen = {}  # by the data set that the index is of
         _say_once(epoch)
 
     def next_index(self, iterator, original):
         """What iterator._next_index() gives under the derived generators."""
-        if self.state is not None and self.draws_once:
+        if self.started and (self.draws_once or self.state is None):
             return self.work(original(iterator), iterator._auto_collation)
-        if self.state is None:
+        if not self.started:
+            self.started = True
             self.draws_once = _draw_as_before(iterator)
         own = save_generators()
         try:
@@ -221,13 +229,17 @@ class Plan:
         return seen.count(index)
 
     def work(self, indices, batched):
+        number, self.batches = self.batches, self.batches + 1
         if not batched:
             occurrence = self.count(indices)
-            return Work(indices, [occurrence] if occurrence else None, self.stream)
+            return Work(indices, [occurrence] if occurrence else None, self.stream, number)
         if type(indices) not in (list, tuple):
-            indices = list(indices)
+            try:
+                indices = list(indices)
+            except TypeError:  # something that only the data set itself understands
+                return indices
         occurrences = [self.count(index) for index in indices]
-        return Work(indices, occurrences if any(occurrences) else None, self.stream)
+        return Work(indices, occurrences if any(occurrences) else None, self.stream, number)
 
 
 def _draw_as_before(iterator):

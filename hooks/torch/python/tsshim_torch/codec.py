@@ -13,20 +13,21 @@ leaf, a tuple that begins with StopIteration for a namedtuple.
 """
 
 import ctypes
-import importlib
 import marshal
 import sys
 
 import torch
 
-VERSION = 4  # of marshal: floats binary, sharing of equal strings allowed
+VERSION = 2  # of marshal: floats binary; later ones tell equal values of other identity apart
+
+FORMAT = 1  # of records; part of the key
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 _DTYPES = {str(value)[6:]: value for value in (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int8,
     torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64, torch.complex128)}
 _DTYPE_NAMES = {value: name for name, value in _DTYPES.items()}
-_DTYPE_BYTES = {name: torch.empty((), dtype=value).element_size()
+_DTYPE_BYTES = {name: torch.empty((), dtype=value, device="cpu").element_size()
                 for name, value in _DTYPES.items()}
 
 
@@ -89,7 +90,7 @@ def _array_leaf(value, numpy):
     strides = tuple(kept.strides)
     if kept.size and not (kept.flags.c_contiguous or kept.flags.f_contiguous):
         raise Unshareable("strides")
-    if item == 0:
+    if item == 0 or numpy.dtype(kept.dtype.str) != kept.dtype:
         raise Unshareable("dtype")
     return Leaf(kept, kept.__array_interface__["data"][0], kept.nbytes,
                 (kind, kept.dtype.str, tuple(kept.shape), strides, bool(kept.flags.writeable)))
@@ -146,13 +147,10 @@ class _Encoder:
 
 
 def _namedtuple(module, qualname):
-    """The namedtuple class of that name, or None."""
-    try:
-        found = importlib.import_module(module)
-        for part in qualname.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError):
-        return None
+    """The namedtuple class of that name, or None; imports nothing, which could run a script."""
+    found = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
     if isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields"):
         return found
     return None
@@ -222,7 +220,7 @@ def make_leaf(spec, address, size):
     """A leaf with private memory of its own, filled from @address."""
     kind, dtype, shape, strides, flag = spec
     if kind == "t":
-        tensor = torch.empty_strided(shape, strides, dtype=_DTYPES[dtype])
+        tensor = torch.empty_strided(shape, strides, dtype=_DTYPES[dtype], device="cpu")
         if size:
             ctypes.memmove(tensor.data_ptr(), address, size)
         return tensor
@@ -244,6 +242,24 @@ def _is_c_order(shape, strides, item):
             return False
         expected *= size
     return True
+
+
+def places(skeleton):
+    """Where the leaves are: a path for each, in order."""
+    found = []
+
+    def walk(part, path):
+        if part is Ellipsis:
+            found.append(path)
+        elif type(part) in (tuple, list):
+            for number, item in enumerate(part):
+                walk(item, (*path, number))
+        elif type(part) is dict:
+            for key, item in part.items():
+                walk(item, (*path, key))
+
+    walk(skeleton, ())
+    return found
 
 
 def join(skeleton, leaves):

@@ -23,12 +23,11 @@ _HOLE = "tsshim leaf"
 
 
 def is_default(collate_fn):
-    """Whether @collate_fn is torch's own, and stacks tensors as it always did."""
-    if collate_fn is not torch_collate.default_collate:
-        return False
-    functions = getattr(torch_collate, "default_collate_fn_map", None)
-    return functions is None or \
-        functions.get(torch.Tensor) is getattr(torch_collate, "collate_tensor_fn", None)
+    """Whether @collate_fn is torch's own, and does with every type what it always did."""
+    own = torch_collate.__name__
+    functions = getattr(torch_collate, "default_collate_fn_map", {})
+    return collate_fn is torch_collate.default_collate and collate_fn.__module__ == own and all(
+        getattr(function, "__module__", None) == own for function in functions.values())
 
 
 def _is_row(spec):
@@ -47,7 +46,7 @@ def _new_rows(count, spec):
     """Memory for @count rows: shared in a worker, where torch would share it, too."""
     dtype, shape = codec.dtype_of(spec), (count,) + spec[2]
     if torch_worker._worker_info is None:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype, device="cpu")
     size = count * codec.spec_bytes(spec)
     storage = pool.new_storage(size)
     if storage is None:
@@ -55,7 +54,7 @@ def _new_rows(count, spec):
     typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True) \
         if hasattr(torch.storage, "_warn_typed_storage_removal") \
         else torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype)
-    return torch.empty(0, dtype=dtype).set_(typed, 0, shape)
+    return torch.empty(0, dtype=dtype, device="cpu").set_(typed, 0, shape)
 
 
 class Batch:
@@ -65,7 +64,8 @@ class Batch:
         self.values = [None] * count  # finished samples, where not direct
         self.parts = [None] * count  # (skeleton, leaves), None in the place of a row
         self.direct = direct
-        self.layout = None  # specs of the rows, of the first sample put
+        self.layout = None  # specs of the rows, of the first sample put,
+        self.places = None  # and where its leaves are
         self.rows = []  # (tensor, address, bytes of a row)
         self.known = {}  # specs -> (layout, offsets, sizes, which are rows): they seldom change
 
@@ -82,14 +82,20 @@ class Batch:
         specs, skeleton, _ = codec.parse(meta)
         self._place(position, specs, skeleton, [leaf.address for leaf in leaves])
 
-    def put_record(self, position, meta, payload):
-        """A record at @payload, whose memory is not referred to afterwards; gives its extra."""
+    def put_record(self, position, meta, payload, size):
+        """
+        A record with @size bytes at @payload, whose memory is not referred to afterwards; gives
+        its extra.  Raises when it is no sample here.
+        """
         specs, skeleton, extra = codec.parse(meta)
+        _, offsets, sizes, _ = self._layout_of(specs)
+        if codec.payload_bytes(sizes) != size:
+            raise ValueError("sizes")
         if not self.direct:
             self.values[position] = codec.decode(meta, payload)
             self.parts[position] = ()
         else:
-            offsets = self._layout_of(specs)[1]
+            codec.join(skeleton, iter([None] * len(specs)))  # its classes are known here
             self._place(position, specs, skeleton, [payload + offset for offset in offsets])
         return extra
 
@@ -104,12 +110,13 @@ class Batch:
 
     def _place(self, position, specs, skeleton, addresses):
         layout, _, sizes, are_rows = self._layout_of(specs)
+        places = codec.places(skeleton)
         if self.layout is None:
-            self.layout = layout
+            self.layout, self.places = layout, places
             for spec in layout:
                 rows = _new_rows(len(self.parts), spec)
                 self.rows.append((rows, rows.data_ptr(), codec.spec_bytes(spec)))
-        if layout != self.layout:
+        if layout != self.layout or places != self.places:
             # default_collate() will refuse this batch, or knows better than we what to do.
             self.direct = False
         leaves, row = [], 0
@@ -140,6 +147,12 @@ class Batch:
     def finish(self, collate_fn):
         if not self.direct or not self.rows:
             return collate_fn(self.samples())
+        try:
+            return self._finish_rows(collate_fn)
+        except Exception:
+            return collate_fn(self.samples())  # whose exception it is if there is one
+
+    def _finish_rows(self, collate_fn):
         shells = [codec.join(skeleton, iter([_HOLE if leaf is None else leaf
                                              for leaf in leaves]))
                   for skeleton, leaves in self.parts]

@@ -107,7 +107,7 @@ class Scope(fetch.Scope):
 
     def look(self):
         if torch_worker._worker_info is None:
-            self.checked = 0.0  # the program itself may change the data set between batches
+            self.checked = float("-inf")  # the program itself may change the data set between batches
             self.kinds = None
         super().look()
 
@@ -221,8 +221,8 @@ def _scope_of(fetcher):
     return scope
 
 
-def run(fetcher, indices, original):
-    """_MapDatasetFetcher.fetch() in default mode."""
+def _begin(fetcher, indices):
+    """The work on a batch, or None: it is torch's own."""
     scope = _scope_of(fetcher)
     scope.batches += 1
     batched = fetcher.auto_collation
@@ -236,21 +236,30 @@ def run(fetcher, indices, original):
             scope.rest(b"torch_getitems")
         elif scope.is_not_worth_a_look(count):
             scope.rest(b"torch_cheap")
-    if scope.batches <= scope.off_until or not known:
-        native.count_pass(scope.reason, count)
-        return original(fetcher, indices)
-    scope.look()
-    if scope.kinds is None and not scope.judge():
-        native.count_pass(scope.reason, count)
-        return original(fetcher, indices)
-    work = align.Work(indices, None, b"")
-    kind = Chain if scope.kinds else Items
-    made = kind(scope, work, list(indices) if batched else [indices])
-    batch = fetch.batch_of(made)
+    if scope.batches > scope.off_until and known and fetch.is_alone(scope):
+        scope.look()
+        if scope.kinds is not None or scope.judge():
+            work = align.Work(indices, None, b"")
+            kind = Chain if scope.kinds else Items
+            return kind(scope, work, list(indices) if batched else [indices])
+    native.count_pass(scope.reason, count)
+    return None
+
+
+def run(fetcher, indices, original):
+    """_MapDatasetFetcher.fetch() in default mode."""
+    made = batch = None
+    try:
+        made = _begin(fetcher, indices)
+    except Exception as error:  # ours
+        native.report(error)
+    if made is not None:
+        batch = fetch.batch_of(made)
+        if batch is None:
+            made.undo()
+            made.scope.rest(b"torch_settings")
     if batch is None:
-        made.undo()
-        scope.rest(b"torch_settings")
         return original(fetcher, indices)
-    if not batched:
+    if not fetcher.auto_collation:
         return fetcher.collate_fn(batch.samples()[0])
     return batch.finish(fetcher.collate_fn)

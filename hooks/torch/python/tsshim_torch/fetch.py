@@ -12,9 +12,11 @@ import ctypes
 import marshal
 import queue
 import sys
+import threading
 import time
 
 import torch
+from torch.utils.data._utils import worker as torch_worker
 
 from . import align, codec, collate, native
 
@@ -67,11 +69,11 @@ def index_bytes(index):
         return b"i" + index.to_bytes(8, "little", signed=True)
     if kind in _INDEX_TYPES:
         return marshal.dumps(index, 0)
-    if kind is tuple:
+    if kind in (tuple, list):
         parts = [index_bytes(part) for part in index]
         if None in parts:
             return None
-        return b"(" + b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+        return (b"(" if kind is tuple else b"[") + b"".join(len(part).to_bytes(4, "little") + part for part in parts)
     if kind.__module__ == "numpy" and isinstance(index, sys.modules["numpy"].generic) \
             and not index.dtype.hasobject:
         return b"n" + index.dtype.str.encode() + b" " + index.tobytes()
@@ -96,10 +98,15 @@ class Scope:
         self.direct = collate.is_default(fetcher.collate_fn)
         self.sample = native.Sample()
         self.unwrap = align.unwrapper(self.dataset)
+        worker = torch_worker._worker_info
+        # A loader inside an item has batches, and a data set, of its own.
+        self.may_look_ahead = fetcher.auto_collation and worker is not None \
+            and worker.dataset is self.dataset
+        self.in_use = False
         self.reason = b"torch_dataset"
         self.identities = {}  # id -> (data set, bytes or None), of the data set or those inside
         self.prefixes = {}
-        self.checked = self.cost = 0.0  # when, and what a look costs; seconds
+        self.checked, self.cost = float("-inf"), 0.0  # when, and what a look costs; seconds
         self.item_ns = None
         self.items = 0
 
@@ -138,7 +145,7 @@ class Scope:
             identity = known[1] if known else self._identify(dataset)
             if identity is None:
                 return None
-            known = align._digest("tsshim aligned", identity, stream)
+            known = align._digest("tsshim", codec.FORMAT, identity, stream)
             self.prefixes[id(dataset), stream] = known
         return known
 
@@ -157,6 +164,15 @@ class Scope:
             self.item_ns = min(self.item_ns, ns)
         else:
             self.item_ns += (ns - self.item_ns) // 8
+
+
+def is_alone(scope):
+    """
+    Whether nobody else can be in the middle of an item here: in a worker, or in the main thread
+    of the program.  What other threads draw from the global generators is not to be shared.
+    """
+    return not scope.in_use and (torch_worker._worker_info is not None
+                                 or threading.current_thread() is threading.main_thread())
 
 
 def scope_of(fetcher):
@@ -204,12 +220,15 @@ class Fetch:
         for position in range(len(self.indices)):
             if position < self.failed_at and self._settle(position) == native.BUSY:
                 pending.append(position)
+        pending.reverse()
         while pending:
-            left = [position for position in pending if position < self.failed_at
-                    and self._settle(position) == native.BUSY]
-            if left and len(left) == len(pending) and not self._look_ahead():
-                self._settle(left.pop(0), wait=True)
-            pending = left
+            # The first of them was begun first; the others are likely to be there after it.
+            position = pending[-1]
+            if position < self.failed_at and self._settle(position) == native.BUSY:
+                if self._look_ahead():
+                    continue
+                self._settle(position, wait=True)
+            pending.pop()
 
     def _name(self, work, position, index):
         """Say which sample is meant; whether it may be shared."""
@@ -219,9 +238,10 @@ class Fetch:
             dataset, index = self.scope.unwrap(dataset, index)
         index = index_bytes(index)
         prefix = self.scope.prefix(dataset, work.stream)
-        # What cannot be named draws by its place in the batch, which is no worse than any.
+        # What cannot be named draws by its place in the epoch, which is no worse than any.
         self.sample.name(prefix or work.stream, work.stream,
-                         b"?%d" % position if index is None else index, occurrence)
+                         b"?%d %d" % (work.number, position) if index is None else index,
+                         occurrence)
         if index is None:
             native.count_pass(b"torch_index")
         elif prefix is None:
@@ -249,8 +269,10 @@ class Fetch:
         if sample.view.verify:
             return self._verify(position)
         try:
-            extra = self.batch.put_record(position, sample.meta(), sample.view.payload)
-        except (codec.Unshareable, ValueError, TypeError, EOFError):
+            extra = self.batch.put_record(position, sample.meta(), sample.view.payload,
+                                          sample.view.payload_bytes)
+        except Exception as error:  # no sample that is understood here
+            native.report(error)
             sample.drop()
             return False
         sample.taken()
@@ -347,7 +369,7 @@ class Fetch:
 
     def _look_ahead(self):
         """Compute one sample of a later batch; False when there is none to do."""
-        if worker_queue is None or self.error is not None:
+        if not self.scope.may_look_ahead or worker_queue is None or self.error is not None:
             return False
         for work in worker_queue.waiting():
             indices = work.indices
@@ -377,7 +399,7 @@ def _is_equal(leaves, payload):
 
 def _plain(fetcher, work, indices):
     """The samples without sharing, under the same generators; for when we are in doubt."""
-    run = Fetch(scope_of(fetcher), work, indices)
+    run = Fetch(Scope(fetcher), work, indices)
     samples = []
     try:
         for position, index in enumerate(indices):
@@ -396,18 +418,23 @@ def batch_of(run):
     The collate.Batch that @run makes, or None when something of ours failed; the only
     exceptions that come out of here are those of the data set.
     """
+    run.scope.in_use = True
     try:
         return run.run()
     except Exception as error:
         if error is run.error:
             raise
         native.report(error)
+    finally:
+        run.scope.in_use = False
     native.count_pass(b"torch_settings")
     return None
 
 
 def _aligned_batch(fetcher, work, indices):
-    batch = batch_of(Fetch(scope_of(fetcher), work, indices))
+    scope, batch = scope_of(fetcher), None
+    if is_alone(scope):
+        batch = batch_of(Fetch(scope, work, indices))
     if batch is None:
         batch = collate.Batch(len(indices), False)
         for position, value in enumerate(_plain(fetcher, work, indices)):

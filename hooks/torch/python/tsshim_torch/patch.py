@@ -39,8 +39,11 @@ def _can_align(iterator, loader, dataloader):
     """Whether the batches of @iterator come from indices, and its workers understand us."""
     from . import native
     data = sys.modules["torch.utils.data"]
-    if iterator._dataset_kind != dataloader._DatasetKind.Map or \
-            isinstance(loader.dataset, data.MapDataPipe):
+    known = (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter)
+    # Iterators of others (stateful loaders) keep their place in the sampler's order.
+    if type(iterator) not in known or iterator._dataset_kind != dataloader._DatasetKind.Map or \
+            isinstance(loader.dataset, data.MapDataPipe) or \
+            not hasattr(dataloader._utils.fetch._MapDatasetFetcher.fetch, "tsshim"):
         native.count_pass(b"torch_iterable")
         return False
     if loader.num_workers == 0:
@@ -58,7 +61,7 @@ def _begin(iterator, loader, dataloader):
     try:
         if _can_align(iterator, loader, dataloader):
             from . import align
-            iterator._tsshim_plan = align.begin(loader)
+            iterator._tsshim_plan = align.begin(loader, iterator)
     except Exception as error:  # ours: the loader works as without us
         native.report(error)
 
@@ -110,7 +113,12 @@ def _fetch_aligned(self, indices, original):
 
 
 def _fetch_exact(self, indices, original):
-    from . import exact
+    from . import native
+    try:
+        from . import exact
+    except Exception as error:
+        native.report(error)
+        return original(self, indices)
     return exact.run(self, indices, original)
 
 
@@ -121,6 +129,7 @@ def _wrap_fetch(fetcher, ours):
     def fetch(self, possibly_batched_index):
         return ours(self, possibly_batched_index, original)
 
+    fetch.tsshim = True
     fetcher.fetch = fetch
 
 
