@@ -71,14 +71,6 @@ class Tokens(Dataset):
         return torch.from_numpy(block[:-1]), torch.from_numpy(block[1:])
 
 
-class Photographs(datasets.ImageFolder):
-    """ImageFolder, with the index of a sample as its target."""
-
-    def __init__(self, root, transform):
-        super().__init__(root, transform)
-        self.samples = [(path, number) for number, (path, _) in enumerate(self.samples)]
-
-
 class SliceSampler:
     """Each epoch the next part of the data, in an order of its own where it is trained on."""
 
@@ -105,8 +97,12 @@ def make_dataset(arguments):
         steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
     else:
         steps = [transforms.Resize(256), transforms.CenterCrop(224)]
-    return Photographs(arguments.data,
-                       transforms.Compose([*steps, transforms.ToTensor(), NORMALIZE]))
+    dataset = datasets.ImageFolder(
+        arguments.data, transforms.Compose([*steps, transforms.ToTensor(), NORMALIZE]))
+    # The index of a sample as its target, in the library's own class: default mode shares the
+    # samples of classes that it knows, and of a subclass only the pixels.
+    dataset.samples = [(path, number) for number, (path, _) in enumerate(dataset.samples)]
+    return dataset
 
 
 def make_loader(arguments):
