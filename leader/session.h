@@ -32,6 +32,21 @@ const struct ts_session *ts_session_enter(enum ts_reason *ret_reason);
 /** Count one piece of work that was not shared. Counts in private when there is no store. */
 void ts_session_count_pass(enum ts_reason reason);
 
+/** Why ts_claim_reserve() failed with @error, for the counters. */
+static inline enum ts_reason ts_session_why_no_room(int error)
+{
+	switch (error) {
+	case -E2BIG:
+		return TS_REASON_TOO_LARGE;
+	case -EBUSY:
+		return TS_REASON_NO_LEASE;
+	case -ESTALE:
+		return TS_REASON_TIMEOUT;
+	default:
+		return TS_REASON_NO_SEGMENT;
+	}
+}
+
 /** Count one piece of work done here (@produce_ns of CPU time, @bytes of result). */
 void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns);
 

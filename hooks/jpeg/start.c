@@ -105,20 +105,6 @@ static int start_with_record(struct ts_decoder *decoder, const struct ts_lease *
 	return start_matching(decoder);
 }
 
-static enum ts_reason reason_of_error(int error)
-{
-	switch (error) {
-	case -E2BIG:
-		return TS_REASON_TOO_LARGE;
-	case -EBUSY:
-		return TS_REASON_NO_LEASE;
-	case -ESTALE:
-		return TS_REASON_TIMEOUT;
-	default:
-		return TS_REASON_NO_SEGMENT;
-	}
-}
-
 static int start_sharing(struct ts_decoder *decoder, const struct ts_session *session)
 {
 	struct ts_stream *stream = &decoder->stream;
@@ -142,7 +128,7 @@ static int start_sharing(struct ts_decoder *decoder, const struct ts_session *se
 		int r = ts_capture_begin(decoder);
 		if (r == 0)
 			return start_observed(decoder);
-		take.reason = reason_of_error(r);
+		take.reason = ts_session_why_no_room(r);
 	}
 	ts_decoder_pass(decoder, take.reason);
 	return ts_jpeg_start_plain(decoder);

@@ -4,7 +4,6 @@
 
 #include "hooks/file/opens.h"
 #include "leader/session.h"
-#include "shim/atomic.h"
 #include "shim/config.h"
 #include "shim/hash.h"
 #include "shim/identity.h"
@@ -312,20 +311,6 @@ static void write_head(struct ts_sample *sample, unsigned char *at, const void *
 	memcpy(at, &record, sizeof(record));
 }
 
-static enum ts_reason why_no_room(int r)
-{
-	switch (r) {
-	case -E2BIG:
-		return TS_REASON_TOO_LARGE;
-	case -ESTALE:
-		return TS_REASON_TIMEOUT;
-	case -EBUSY:
-		return TS_REASON_NO_LEASE;
-	default:
-		return TS_REASON_NO_SEGMENT;
-	}
-}
-
 void *tsshim_sample_reserve(
 	struct ts_sample *sample, const void *meta, uint64_t meta_bytes, uint64_t payload_bytes)
 {
@@ -344,7 +329,7 @@ void *tsshim_sample_reserve(
 		sample->store, &sample->take.claim, sample->record_bytes, &buffer);
 	if (r < 0) {
 		sample->held = HELD_NOTHING; /* abandoned by the store */
-		ts_session_count_pass(why_no_room(r));
+		ts_session_count_pass(ts_session_why_no_room(r));
 		return NULL;
 	}
 	sample->held = HELD_ROOM;
@@ -387,14 +372,4 @@ void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest)
 	struct ts_hash128 digest = ts_hash128(data, bytes);
 
 	memcpy(ret_digest, &digest, sizeof(digest));
-}
-
-void tsshim_flag_store(void *flag, uint32_t value)
-{
-	ts_store_release((_Atomic uint8_t *)flag, (uint8_t)value);
-}
-
-uint32_t tsshim_flag_load(const void *flag)
-{
-	return ts_load_acquire((const _Atomic uint8_t *)flag);
 }

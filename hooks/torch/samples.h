@@ -6,8 +6,7 @@
  *
  *	name -> take -+-> HIT    read meta and payload, copy out -> taken | verified | drop
  *	              +-> CLAIM  begin, compute the item, end -> reserve, fill -> publish | drop
- *	              +-> BUSY   do something else, then name and take again, at last with a
- *wait
+ *	              +-> BUSY   do something else, name and take again, at last with a wait
  *	              +-> PASS   begin, compute the item, end
  *
  * A record holds which files the producer opened (hooks/file/opens.h), the structure of the
@@ -94,10 +93,5 @@ TS_EXPORT void tsshim_sample_pass(const char *reason, uint32_t count);
 
 /** 128-bit hash of @bytes of memory, into 16 bytes. */
 TS_EXPORT void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest);
-
-/** One byte shared by two processes: ordered after what was read or written before, or before
- * what comes after. */
-TS_EXPORT void tsshim_flag_store(void *flag, uint32_t value);
-TS_EXPORT uint32_t tsshim_flag_load(const void *flag);
 
 #endif

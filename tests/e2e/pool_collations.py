@@ -146,6 +146,9 @@ class Telling:
 
     def __call__(self, samples):
         images, labels = default_collate(samples)
+        # Each queue moves in a thread of its own what is not shared yet; with plain torch, too,
+        # two of them doing that to one tensor at once now and then leave zeros in it.
+        labels.share_memory_()
         self.queue.put((images, labels))
         return images, labels
 
@@ -165,7 +168,7 @@ def told_others():
             print(right(images, labels))
             import time
             time.sleep(0.05)
-    print("~ others", back.get())  # plain torch itself now and then gives zeros there
+    print("others", back.get())
     other.join()
 
 

@@ -107,7 +107,8 @@ class Scope(fetch.Scope):
 
     def look(self):
         if torch_worker._worker_info is None:
-            self.checked = float("-inf")  # the program itself may change the data set between batches
+            # The program itself may change the data set between two batches.
+            self.checked = float("-inf")
             self.kinds = None
         super().look()
 

@@ -73,7 +73,8 @@ def index_bytes(index):
         parts = [index_bytes(part) for part in index]
         if None in parts:
             return None
-        return (b"(" if kind is tuple else b"[") + b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+        return (b"(" if kind is tuple else b"[") + b"".join(
+            [len(part).to_bytes(4, "little") + part for part in parts])
     if kind.__module__ == "numpy" and isinstance(index, sys.modules["numpy"].generic) \
             and not index.dtype.hasobject:
         return b"n" + index.dtype.str.encode() + b" " + index.tobytes()
