@@ -383,12 +383,14 @@ void ts_session_count_verified(bool equal, const struct ts_lease *lease)
 static struct ts_session *join_to_leave(void)
 {
 	struct ts_attach_options options;
-	enum ts_reason reason;
+	enum ts_reason reason = TS_REASON_NO_STORE;
 	if (!ts_summary_has_job(ts_config()->group, ts_identity_job()))
 		return NULL;
 	fill_options(&options);
-	if (ts_store_attach(&options, &session.store, &reason) < 0)
+	if (ts_store_attach(&options, &session.store, &reason) < 0) {
+		ts_add_relaxed(&waiting.passed[reason], 1);
 		return NULL;
+	}
 	find_rows();
 	flush_waiting(ts_store_ledger(session.store));
 	return &session;

@@ -234,6 +234,43 @@ def test_no_shared_memory_is_no_obstacle():
         samples(alone(TSSHIM_SHARE="off"))
 
 
+def full_dev_shm(until):
+    """
+    Two jobs in a /dev/shm of their own of which all but 1 MB, which Python's semaphores need, is
+    taken when the shell command @until ends.  Gives what each delivered, and their summaries.
+    """
+    if os.getuid() != 0 or run(["unshare", "--mount", "true"]).status != 0:
+        raise support.Skip("namespaces", "needs root and unshare")
+    program = ('mount -t tmpfs -o size=100m none /dev/shm; fill() { '
+               'free=$(df --output=avail -B1 /dev/shm | tail -1); '
+               'head -c $((free - 1000000)) /dev/zero >/dev/shm/full; }; '
+               '%s "$@" >"$OUT/one" & "$@" >"$OUT/two"; wait') % until
+    command = [support.TSRUN, "--summary", "--align=7", "--ring", "64M", "--",
+               *job("--epochs", 3, "--cost", 0.02)]
+    with tempfile.TemporaryDirectory() as out:
+        outcome = run(["unshare", "--mount", "--propagation", "private", "sh", "-c", program,
+                       "sh", *command],
+                      support.plain_environment(OUT=out))
+        assert outcome.status == 0, outcome.errors[-2000:]
+        delivered = []
+        for name in ("one", "two"):
+            with open(os.path.join(out, name)) as file:
+                delivered.append(samples(support.Outcome(0, file.read(), "")))
+    return delivered, outcome.errors
+
+
+def test_a_full_dev_shm_is_no_obstacle():
+    """Full from the beginning, and from the middle on."""
+    expected = samples(alone("--epochs", 3))
+    delivered, errors = full_dev_shm("fill;")
+    assert delivered == [expected, expected]
+    assert errors.count("nothing: no call of this job could be shared") == 2, errors
+    delivered, errors = full_dev_shm(
+        "(until ls /dev/shm/tsshim*.ring >/dev/null 2>&1; do sleep 0.1; done; sleep 1; fill) &")
+    assert delivered == [expected, expected]
+    assert "taken from the ring" in errors or "not enough shared memory" in errors, errors
+
+
 # ---- what the samples were made of ----
 
 FILES = 48
