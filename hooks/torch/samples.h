@@ -34,7 +34,14 @@ struct ts_sample_view {
 	uint32_t verify; /* this hit is to be computed again and compared */
 };
 
+/** Begins with its struct ts_sample_view. */
 struct ts_sample;
+
+/** What the glue reads of @sample; as of the last call with it. */
+static inline const struct ts_sample_view *ts_sample_view(const struct ts_sample *sample)
+{
+	return (const struct ts_sample_view *)(const void *)sample;
+}
 
 /** Version of this interface; the glue does nothing when it expects another one. */
 TS_EXPORT uint32_t tsshim_sample_abi(void);

@@ -28,10 +28,17 @@ class Colour(enum.IntEnum):
 
 
 def there_and_back(sample):
-    meta, leaves, size = codec.encode(sample)
-    room = ctypes.create_string_buffer(size + 64)
-    codec.fill(leaves, ctypes.addressof(room))
-    return codec.decode(bytes(meta), ctypes.addressof(room))
+    encoded = codec.encode(sample)
+    assert encoded.meta.startswith(codec.head(encoded.specs))
+    room = filled(encoded)
+    return codec.decode(encoded.meta, ctypes.addressof(room))
+
+
+def filled(encoded):
+    """The payload in memory of its own."""
+    room = ctypes.create_string_buffer(encoded.bytes + 64)
+    codec.fill(encoded.leaves, ctypes.addressof(room))
+    return room
 
 
 def same(a, b, where="sample"):
@@ -170,9 +177,8 @@ def build(samples, how):
     for position in sorted(range(len(samples)), key=lambda i: (i * 7) % 5):
         encoded = codec.encode(samples[position])
         if how[position % len(how)]:
-            room = ctypes.create_string_buffer(encoded[2] + 64)
-            codec.fill(encoded[1], ctypes.addressof(room))
-            batch.put_record(position, encoded[0], ctypes.addressof(room), encoded[2])
+            room = filled(encoded)
+            batch.put_record(position, encoded.meta, ctypes.addressof(room), encoded.bytes)
             ctypes.memset(ctypes.addressof(room), 0xff, len(room))  # nothing may refer to it
         else:
             batch.put_value(position, samples[position], encoded)
@@ -219,7 +225,7 @@ def test_equal_samples_have_equal_bytes():
     pairs = [(("train", "train"), (word, "".join(["tr", "ain"]))),
              ((1000, 1000), (int("1000"), int("1000"))), ((1.5, 1.5), (float("1.5"), 3 / 2))]
     for one, other in pairs:
-        assert codec.encode(one)[0] == codec.encode(other)[0], one
+        assert codec.encode(one).meta == codec.encode(other).meta, one
 
 
 def another_default_device_is_no_obstacle():
@@ -230,13 +236,12 @@ def another_default_device_is_no_obstacle():
 
 
 def test_a_namedtuple_of_an_unknown_module_is_refused_when_it_is_read():
-    meta, leaves, size = codec.encode(Point(image(), 1))
-    room = ctypes.create_string_buffer(size + 64)
-    codec.fill(leaves, ctypes.addressof(room))
+    encoded = codec.encode(Point(image(), 1))
+    room, meta = filled(encoded), encoded.meta
     strange = meta.replace(Point.__module__.encode(), b"_" * len(Point.__module__))
     assert strange != meta
     try:
-        collate.Batch(1, True).put_record(0, strange, ctypes.addressof(room), size)
+        collate.Batch(1, True).put_record(0, strange, ctypes.addressof(room), encoded.bytes)
     except codec.Unshareable:
         return
     raise AssertionError("taken")
@@ -244,7 +249,7 @@ def test_a_namedtuple_of_an_unknown_module_is_refused_when_it_is_read():
 
 def test_damaged_meta_is_an_error_not_a_crash():
     """The record's check keeps such bytes out; should they come, nothing worse may happen."""
-    meta = codec.encode({"image": image(), "label": 3})[0]
+    meta = codec.encode({"image": image(), "label": 3}).meta
     for cut in range(len(meta)):
         try:
             codec.parse(meta[:cut])

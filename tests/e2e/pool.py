@@ -51,7 +51,7 @@ def same(scenario, least):
     reference, outcome = victim(0, scenario), victim(1, scenario)
     assert reference.status == 0, reference.errors[-1500:]
     support.equal(reference, outcome, scenario)
-    assert "False" not in outcome.output, outcome.output
+    assert "False" not in outcome.output or "False" in reference.output, outcome.output
     assert delivered(reference) == 0
     assert delivered(outcome) >= least, (scenario, delivered(outcome))
 

@@ -30,7 +30,7 @@ FIRST_LOOK = 2
 class Work:
     """The indices of one batch and what their generators are derived from; goes to a worker."""
 
-    __slots__ = ("indices", "occurrences", "stream", "number", "looked")
+    __slots__ = ("indices", "occurrences", "stream", "number", "looked", "names")
 
     def __init__(self, indices, occurrences, stream, number=0):
         self.indices = indices  # what the sampler gave: a batch, or one index
@@ -38,6 +38,7 @@ class Work:
         self.stream = stream  # 16 bytes for (seed, epoch, ordinal)
         self.number = number  # of the batch in the epoch
         self.looked = 0  # how far a worker looked ahead into this batch
+        self.names = None  # of its samples, when it did; see fetch.py
 
     def __reduce__(self):
         return Work, (self.indices, self.occurrences, self.stream, self.number)
@@ -163,8 +164,8 @@ class _Seen:
             before = self.rest.get(index, 255 if type(index) is int else 0)
             self.rest[index] = before + 1
         except TypeError:  # not hashable, as a list
-            from . import fetch
-            name = fetch.index_bytes(index)
+            from . import scopes
+            name = scopes.index_bytes(index)
             before = 0 if name is None else self.count(name)
         return before
 

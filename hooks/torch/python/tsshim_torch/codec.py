@@ -156,11 +156,26 @@ def _namedtuple(module, qualname):
     return None
 
 
+class Encoded:
+    """A sample as bytes; the leaves refer to its memory."""
+
+    __slots__ = ("meta", "specs", "skeleton", "leaves", "bytes")
+
+    def __init__(self, specs, skeleton, leaves, extra):
+        self.meta = marshal.dumps((specs, skeleton, extra), VERSION)
+        self.specs = specs
+        self.skeleton = skeleton
+        self.leaves = leaves  # leaf i goes to offsets(sizes of the leaves)[i] of the payload
+        self.bytes = payload_bytes([leaf.bytes for leaf in leaves])
+
+
+def head(specs):
+    """What the meta of every sample with these leaves begins with."""
+    return marshal.dumps((specs, None, None), VERSION)[:-2]
+
+
 def encode(sample, extra=None):
-    """
-    (meta, leaves, payload bytes) of @sample; leaf i goes to offsets(leaves)[i].  The leaves
-    refer to the sample's memory.  @extra, plain values, goes along.  Raises Unshareable.
-    """
+    """@sample Encoded.  @extra, plain values, goes along.  Raises Unshareable."""
     encoder = _Encoder()
     try:
         skeleton = encoder.strip(sample)
@@ -169,8 +184,7 @@ def encode(sample, extra=None):
     leaves = encoder.leaves
     if len(leaves) > 1:
         encoder.check_apart()
-    meta = marshal.dumps((tuple([leaf.spec for leaf in leaves]), skeleton, extra), VERSION)
-    return meta, leaves, payload_bytes([leaf.bytes for leaf in leaves])
+    return Encoded(tuple([leaf.spec for leaf in leaves]), skeleton, leaves, extra)
 
 
 def payload_bytes(sizes):

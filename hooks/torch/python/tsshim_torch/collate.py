@@ -51,10 +51,43 @@ def _new_rows(count, spec):
     storage = pool.new_storage(size)
     if storage is None:
         storage = torch.UntypedStorage._new_shared(size)
+    return _tensor_on(storage, dtype, shape)
+
+
+def _tensor_on(storage, dtype, shape):
     typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True) \
         if hasattr(torch.storage, "_warn_typed_storage_removal") \
         else torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype)
     return torch.empty(0, dtype=dtype, device="cpu").set_(typed, 0, shape)
+
+
+def _in_pool(tensor):
+    """
+    @tensor, which default_collate() has just made, in memory of the pool where there is some.
+    Left alone, each would cost a connection between worker and trainer, more than 64 labels do.
+    """
+    if torch_worker._worker_info is None or not tensor.is_contiguous() or tensor.is_shared():
+        return tensor
+    storage = pool.new_storage(tensor.numel() * tensor.element_size())
+    if storage is None:
+        return tensor
+    return _tensor_on(storage, tensor.dtype, tensor.shape).copy_(tensor)
+
+
+_structures = {}  # meta -> what _structure() gives; many samples have one of few labels
+STRUCTURES = 4096
+
+
+def _structure(meta):
+    """(skeleton, places) of a record; neither is to be changed."""
+    known = _structures.get(meta)
+    if known is None:
+        specs, skeleton, _ = codec.parse(meta)
+        codec.join(skeleton, iter([None] * len(specs)))  # its classes are known here
+        if len(_structures) >= STRUCTURES:
+            _structures.clear()
+        known = _structures[meta] = (skeleton, codec.places(skeleton))
+    return known
 
 
 class Batch:
@@ -64,8 +97,10 @@ class Batch:
         self.values = [None] * count  # finished samples, where not direct
         self.parts = [None] * count  # (skeleton, leaves), None in the place of a row
         self.direct = direct
-        self.layout = None  # specs of the rows, of the first sample put,
-        self.places = None  # and where its leaves are
+        self.specs = None  # of the leaves of the first sample put,
+        self.layout = None  # of those that are rows,
+        self.places = None  # and where the leaves are
+        self.staging = []  # memory for the small leaves of many samples
         self.rows = []  # (tensor, address, bytes of a row)
         self.known = {}  # specs -> (layout, offsets, sizes, which are rows): they seldom change
 
@@ -78,9 +113,8 @@ class Batch:
             self.parts[position] = ()
             self.direct = False
             return
-        meta, leaves, _ = encoded
-        specs, skeleton, _ = codec.parse(meta)
-        self._place(position, specs, skeleton, [leaf.address for leaf in leaves])
+        self._place(position, encoded.specs, encoded.skeleton,
+                    [leaf.address for leaf in encoded.leaves])
 
     def put_record(self, position, meta, payload, size):
         """
@@ -99,6 +133,34 @@ class Batch:
             self._place(position, specs, skeleton, [payload + offset for offset in offsets])
         return extra
 
+    def destinations(self):
+        """
+        For each leaf of samples like the first: (place in the payload, bytes, address).  Those of
+        sample i go to the address + i * bytes; then put_taken() makes it part of the batch.
+        """
+        result, rows = [], iter(self.rows)
+        _, offsets, sizes, are_rows = self.known[self.specs]
+        for offset, size, is_row in zip(offsets, sizes, are_rows):
+            if is_row:
+                address = next(rows)[1]
+            else:
+                self.staging.append(ctypes.create_string_buffer(size * len(self.parts) or 1))
+                address = ctypes.addressof(self.staging[-1])
+            result.append((offset, size, address))
+        self.staged = [None if is_row else address
+                       for (_, _, address), is_row in zip(result, are_rows)]
+        return result
+
+    def put_taken(self, position, meta):
+        """A record with the leaves of the first sample, which lie at their destinations."""
+        skeleton, places = _structure(meta)
+        if places != self.places:
+            self.direct = False
+        _, _, sizes, _ = self.known[self.specs]
+        self.parts[position] = (skeleton, [
+            None if address is None else codec.make_leaf(spec, address + position * size, size)
+            for spec, address, size in zip(self.specs, self.staged, sizes)])
+
     def _layout_of(self, specs):
         known = self.known.get(specs)
         if known is None:
@@ -112,7 +174,7 @@ class Batch:
         layout, _, sizes, are_rows = self._layout_of(specs)
         places = codec.places(skeleton)
         if self.layout is None:
-            self.layout, self.places = layout, places
+            self.specs, self.layout, self.places = specs, layout, places
             for spec in layout:
                 rows = _new_rows(len(self.parts), spec)
                 self.rows.append((rows, rows.data_ptr(), codec.spec_bytes(spec)))
@@ -174,4 +236,4 @@ def _put_back(shell, result, rows):
         if isinstance(result, list):
             return items
         return result._make(items) if hasattr(result, "_make") else type(result)(items)
-    return result
+    return _in_pool(result) if type(result) is torch.Tensor else result

@@ -13,12 +13,11 @@ those the user vouches for with --share samples.
 import marshal
 import random
 import sys
-import time
 
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from . import align, allowed, codec, collate, fetch, native
+from . import align, allowed, fetch, native, scopes
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -80,7 +79,7 @@ def _kinds(names):
 
 # ---- what is known of a fetcher ----
 
-class Scope(fetch.Scope):
+class Scope(scopes.Scope):
     """As under alignment; the stream of the key is the state of the generators."""
 
     def __init__(self, fetcher):
@@ -131,7 +130,7 @@ class Items(fetch.Fetch):
         dataset = self.scope.dataset
         if self.scope.unwrap is not None:
             dataset, index = self.scope.unwrap(dataset, index)
-        index = fetch.index_bytes(index)
+        index = scopes.index_bytes(index)
         prefix = self._stream(dataset)
         if index is None or prefix is None:
             native.count_pass(b"torch_index" if index is None else self.scope.reason, 1)
@@ -140,24 +139,23 @@ class Items(fetch.Fetch):
         self.sample.name(prefix, prefix, index, 0)
         return True
 
-    def _settle(self, position, wait=False):
-        scope = self.scope
-        if scope.items >= TIMED and scope.item_ns >= fetch.CHEAP_NS:
-            return super()._settle(position, wait)
-        if scope.items == TIMED and scope.item_ns < fetch.CHEAP_NS:
-            scope.rest(b"torch_cheap")
-        self._compute(position, False, native.PASS)
-        return native.PASS
+    def _streams(self, dataset, work):
+        prefix = self._stream(dataset)
+        return prefix, prefix
 
-    def _item(self, index):
-        start = time.thread_time_ns()
-        try:
-            value = self.scope.dataset[index]
-        except Exception as error:  # the program's own
-            self.error = error.with_traceback(error.__traceback__.tb_next)
-            return fetch._RAISED
-        self.scope.learn(time.thread_time_ns() - start)
-        return value
+    def _is_cheap(self):
+        scope = self.scope
+        return scope.items < TIMED or scope.item_ns < scopes.CHEAP_NS
+
+    def _ask(self, position, wait=False):
+        if not self._is_cheap():
+            return super()._ask(position, wait)
+        if self.scope.items == TIMED:
+            self.scope.rest(b"torch_cheap")
+        return None
+
+    def seed(self):
+        """The generators are the program's."""
 
     def undo(self):
         """Nothing was changed that must be put back before the batch is computed again."""
@@ -181,7 +179,7 @@ class Chain(Items):
         try:
             for position in range(len(self.indices)):
                 if position < self.failed_at:
-                    self._settle(position, wait=True)
+                    self._settle(position, self._ask(position, wait=True))
         finally:
             self._set_states()
 
@@ -215,16 +213,9 @@ class Chain(Items):
         self.digest = native.digest(b"".join(extra))
 
 
-def _scope_of(fetcher):
-    scope = fetcher.__dict__.get("_tsshim_scope")
-    if scope is None:
-        scope = fetcher._tsshim_scope = Scope(fetcher)
-    return scope
-
-
 def _begin(fetcher, indices):
     """The work on a batch, or None: it is torch's own."""
-    scope = _scope_of(fetcher)
+    scope = scopes.scope_of(fetcher, Scope)
     scope.batches += 1
     batched = fetcher.auto_collation
     known = not batched or type(indices) in (list, tuple)
@@ -233,11 +224,11 @@ def _begin(fetcher, indices):
         if scope.off_until:
             scope.off_until = scope.items = 0
             scope.item_ns = scope.kinds = None
-        if batched and fetch.fetches_batches(scope.dataset):
+        if batched and scopes.fetches_batches(scope.dataset):
             scope.rest(b"torch_getitems")
         elif scope.is_not_worth_a_look(count):
             scope.rest(b"torch_cheap")
-    if scope.batches > scope.off_until and known and fetch.is_alone(scope):
+    if scope.batches > scope.off_until and known and scopes.is_alone(scope):
         scope.look()
         if scope.kinds is not None or scope.judge():
             work = align.Work(indices, None, b"")

@@ -9,27 +9,13 @@ for this worker, and only then waits, at most until the deadline of the store.
 
 import collections
 import ctypes
-import marshal
 import queue
-import sys
-import threading
 import time
 
 import torch
-from torch.utils.data._utils import worker as torch_worker
 
-from . import align, codec, collate, native
+from . import align, batches, codec, collate, native, scopes
 
-# Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
-CHEAP_NS = 400_000
-CHEAP_AFTER = 8  # items, the fastest of which counts: the first ones import modules
-CHEAP_RETRY = 256  # items after which a cheap data set is looked at again
-
-# A data set may be changed by the program at any time: it is looked at again so often that
-# this takes no more than 0.5 % of the time.
-RECHECK = 200
-
-_INDEX_TYPES = (int, str, float, bool)
 _RAISED = object()
 
 
@@ -62,129 +48,6 @@ class QueueAhead:
 worker_queue = None  # of this worker process, set by patch.py
 
 
-def index_bytes(index):
-    """The index with its type as bytes, or None where it cannot be named."""
-    kind = type(index)
-    if kind is int and -(1 << 63) <= index < 1 << 63:
-        return b"i" + index.to_bytes(8, "little", signed=True)
-    if kind in _INDEX_TYPES:
-        return marshal.dumps(index, 0)
-    if kind in (tuple, list):
-        parts = [index_bytes(part) for part in index]
-        if None in parts:
-            return None
-        return (b"(" if kind is tuple else b"[") + b"".join(
-            [len(part).to_bytes(4, "little") + part for part in parts])
-    if kind.__module__ == "numpy" and isinstance(index, sys.modules["numpy"].generic) \
-            and not index.dtype.hasobject:
-        return b"n" + index.dtype.str.encode() + b" " + index.tobytes()
-    if kind is torch.Tensor and index.dim() == 0 and index.device.type == "cpu":
-        return b"t" + str(index.dtype).encode() + b" " + repr(index.item()).encode()
-    return None
-
-
-def fetches_batches(dataset):
-    """Whether torch asks @dataset for whole batches; then items are not ours to make."""
-    subset = torch.utils.data.Subset
-    while type(dataset) is subset:  # whose own __getitems__ only passes on what is inside
-        dataset = dataset.dataset
-    return callable(getattr(dataset, "__getitems__", None))
-
-
-class Scope:
-    """What the samples of a fetcher are a function of, apart from index and stream."""
-
-    def __init__(self, fetcher):
-        self.dataset = fetcher.dataset
-        self.direct = collate.is_default(fetcher.collate_fn)
-        self.sample = native.Sample()
-        self.unwrap = align.unwrapper(self.dataset)
-        worker = torch_worker._worker_info
-        # A loader inside an item has batches, and a data set, of its own.
-        self.may_look_ahead = fetcher.auto_collation and worker is not None \
-            and worker.dataset is self.dataset
-        self.in_use = False
-        self.reason = b"torch_dataset"
-        self.identities = {}  # id -> (data set, bytes or None), of the data set or those inside
-        self.prefixes = {}
-        self.checked, self.cost = float("-inf"), 0.0  # when, and what a look costs; seconds
-        self.item_ns = None
-        self.items = 0
-
-    def look(self):
-        """Fingerprint again what was fingerprinted, when it is time to."""
-        if time.monotonic() - self.checked < RECHECK * self.cost:
-            return
-        start = time.thread_time()
-        for dataset, identity in list(self.identities.values()):
-            if self._identify(dataset) != identity:
-                self.prefixes.clear()
-        self.checked = time.monotonic()
-        self.cost = max(time.thread_time() - start, 1e-4)
-
-    def _identify(self, dataset):
-        identity = self._identity(dataset)
-        self.identities[id(dataset)] = (dataset, identity)
-        return identity
-
-    def _identity(self, dataset):
-        from . import fingerprint
-        if native.settings.share == native.SHARE_PIXELS:
-            self.reason = b"disabled"
-            return None
-        try:
-            return fingerprint.fingerprint(dataset) + fingerprint.environment()
-        except fingerprint.Unknown:
-            self.reason = b"torch_dataset"
-            return None
-
-    def prefix(self, dataset, stream):
-        """16 bytes that name @dataset in this epoch, or None: not to be shared."""
-        known = self.prefixes.get((id(dataset), stream))
-        if known is None:
-            known = self.identities.get(id(dataset))
-            identity = known[1] if known else self._identify(dataset)
-            if identity is None:
-                return None
-            known = align._digest("tsshim", codec.FORMAT, identity, stream)
-            self.prefixes[id(dataset), stream] = known
-        return known
-
-    # ---- cost ----
-
-    def is_cheap(self):
-        if self.item_ns is None or self.items < CHEAP_AFTER or self.item_ns >= CHEAP_NS:
-            return False
-        return self.items % CHEAP_RETRY != 0
-
-    def learn(self, ns):
-        self.items += 1
-        if self.item_ns is None:
-            self.item_ns = ns
-        elif self.items <= CHEAP_AFTER:
-            self.item_ns = min(self.item_ns, ns)
-        else:
-            self.item_ns += (ns - self.item_ns) // 8
-
-
-def is_alone(scope):
-    """
-    Whether nobody else can be in the middle of an item here: in a worker, or in the main thread
-    of the program.  What other threads draw from the global generators is not to be shared.
-    """
-    return not scope.in_use and (torch_worker._worker_info is not None
-                                 or threading.current_thread() is threading.main_thread())
-
-
-def scope_of(fetcher):
-    scope = fetcher.__dict__.get("_tsshim_scope")
-    if scope is None:
-        scope = fetcher._tsshim_scope = Scope(fetcher)
-    else:
-        scope.look()
-    return scope
-
-
 class Fetch:
     """The work on one batch."""
 
@@ -194,6 +57,8 @@ class Fetch:
         self.work = work
         self.indices = indices
         self.batch = collate.Batch(len(indices), scope.direct)
+        self.progress = bytearray([native.TODO]) * len(indices)
+        self.taking = None
         self.failed_at = len(indices)
         self.error = None
         self.own_generators = None
@@ -217,19 +82,68 @@ class Fetch:
                 torch.set_num_threads(self.threads)
 
     def _fill(self):
-        pending = []
-        for position in range(len(self.indices)):
-            if position < self.failed_at and self._settle(position) == native.BUSY:
-                pending.append(position)
-        pending.reverse()
-        while pending:
-            # The first of them was begun first; the others are likely to be there after it.
-            position = pending[-1]
-            if position < self.failed_at and self._settle(position) == native.BUSY:
+        """Put all samples; those in the making elsewhere last."""
+        position = 0
+        while position < self.failed_at:
+            position, verdict = self._next(position, True)
+            if position < self.failed_at:
+                self._settle(position, verdict)
+            position += 1
+        # The first of them was begun first; the others are likely to be there after it.
+        position = self.progress.find(native.BUSY)
+        while 0 <= position < self.failed_at:
+            position, verdict = self._next(position, False)
+            if verdict == native.BUSY:
                 if self._look_ahead():
                     continue
-                self._settle(position, wait=True)
-            pending.pop()
+                verdict = self._ask(position, wait=True)
+            if position < self.failed_at:
+                self._settle(position, verdict)
+            position = self.progress.find(native.BUSY, position)
+
+    def _next(self, position, patient):
+        """
+        (position, verdict) of the next sample from @position on that is not simply there; passing
+        by those that are BUSY if @patient.  The verdict is that of _ask().
+        """
+        taking = self._taking()
+        if taking is None:
+            return position, self._ask(position)
+        position = taking.take(self.sample, position, patient)
+        if position == len(self.progress):
+            return position, None
+        verdict = self.progress[position]
+        return position, native.HIT if verdict == native.ODD else verdict
+
+    def _taking(self):
+        """What takes many samples in one call, as soon as there is one to compare them with."""
+        if not self.batch.direct or not self.batch.rows or self._is_cheap():
+            return None
+        if self.taking is None:
+            names = self._names(self.work, self.indices)
+            self.taking = names and batches.Taking(names, self.batch, self.progress)
+        return self.taking or None
+
+    def _names(self, work, indices):
+        """The names of the samples at @indices of @work, or False: to be asked for singly."""
+        dataset = self.scope.dataset
+        if self.scope.unwrap is not None:
+            found = [self.scope.unwrap(dataset, index) for index in indices]
+            if len({id(inner) for inner, _ in found}) != 1:
+                return False
+            dataset, indices = found[0][0], [index for _, index in found]
+        if not batches.can_be_named(indices):
+            return False
+        prefix, stream = self._streams(dataset, work)
+        return prefix is not None and batches.Names(prefix, stream, indices, work.occurrences)
+
+    def _streams(self, dataset, work):
+        """(what the key of a sample of @dataset begins with or None, what its seeds do)."""
+        return self.scope.prefix(dataset, work.stream), work.stream
+
+    def _is_cheap(self):
+        """Whether sharing these samples would not pay."""
+        return self.scope.is_cheap()
 
     def _name(self, work, position, index):
         """Say which sample is meant; whether it may be shared."""
@@ -237,7 +151,7 @@ class Fetch:
         dataset = self.scope.dataset
         if self.scope.unwrap is not None:
             dataset, index = self.scope.unwrap(dataset, index)
-        index = index_bytes(index)
+        index = scopes.index_bytes(index)
         prefix = self.scope.prefix(dataset, work.stream)
         # What cannot be named draws by its place in the epoch, which is no worse than any.
         self.sample.name(prefix or work.stream, work.stream,
@@ -249,21 +163,23 @@ class Fetch:
             native.count_pass(self.scope.reason)
         return index is not None and prefix is not None
 
-    def _settle(self, position, wait=False):
-        """Put the sample at @position into the batch, or answer BUSY."""
-        sample, verdict = self.sample, native.PASS
-        shareable = self._name(self.work, position, self.indices[position])
-        if shareable and self.scope.is_cheap():
+    def _ask(self, position, wait=False):
+        """HIT, CLAIM, BUSY or PASS for the sample at @position; None: not to be shared."""
+        if not self._name(self.work, position, self.indices[position]):
+            return None
+        if self._is_cheap():
             native.count_pass(b"torch_cheap")
-            shareable = False
-        elif shareable:
-            verdict = sample.wait() if wait else sample.take()
+            return None
+        return self.sample.wait() if wait else self.sample.take()
+
+    def _settle(self, position, verdict):
+        """Put the sample at @position into the batch, or mark it as BUSY."""
         if verdict == native.BUSY:
-            return verdict
-        if verdict == native.HIT and self._use_hit(position):
-            return verdict
-        self._compute(position, shareable, verdict)
-        return native.PASS
+            self.progress[position] = native.BUSY
+            return
+        self.progress[position] = batches.PUT
+        if verdict != native.HIT or not self._use_hit(position):
+            self._compute(position, verdict)
 
     def _use_hit(self, position):
         sample = self.sample
@@ -289,9 +205,10 @@ class Fetch:
             self.failed_at = position
             return True
         try:
-            meta, leaves, size = encoded = codec.encode(value, self._extra())
-            equal = meta == sample.meta() and size == sample.view.payload_bytes and \
-                _is_equal(leaves, sample.view.payload)
+            encoded = codec.encode(value, self._extra())
+            equal = encoded.meta == sample.meta() and \
+                encoded.bytes == sample.view.payload_bytes and \
+                _is_equal(encoded.leaves, sample.view.payload)
         except codec.Unshareable:
             encoded, equal = None, False
         sample.verified(equal)
@@ -352,14 +269,15 @@ class Fetch:
                 sample.drop()
             return value, None
         if publish:
-            address = sample.reserve(encoded[0], encoded[2])
+            address = sample.reserve(encoded.meta, encoded.bytes)
             if address:
-                codec.fill(encoded[1], address)
+                codec.fill(encoded.leaves, address)
                 sample.publish()
         return value, encoded
 
-    def _compute(self, position, shareable, verdict):
-        if shareable:
+    def _compute(self, position, verdict):
+        """Make the sample at @position, for others as well unless @verdict is None."""
+        if verdict is not None:
             value, encoded = self._produce(self.indices[position], verdict)
         else:
             value, encoded = self._item(self.indices[position]), None
@@ -368,26 +286,42 @@ class Fetch:
         else:
             self.batch.put_value(position, value, encoded)
 
+    # ---- ahead ----
+
     def _look_ahead(self):
         """Compute one sample of a later batch; False when there is none to do."""
         if not self.scope.may_look_ahead or worker_queue is None or self.error is not None:
             return False
         for work in worker_queue.waiting():
-            indices = work.indices
-            while type(indices) in (list, tuple) and work.looked < len(indices):
-                position, work.looked = work.looked, work.looked + 1
-                if not self._name(work, position, indices[position]):
-                    return False
-                verdict = self.sample.take()
-                if verdict == native.PASS:
-                    return False
-                if verdict != native.CLAIM:
-                    self.sample.drop()
-                    continue
-                self._produce(indices[position], verdict)
+            if type(work.indices) not in (list, tuple):
+                continue
+            position = self._claim_ahead(work)
+            if position is not None:
+                self._produce(work.indices[position], native.CLAIM)
                 self.error = None  # its own batch will raise it
                 return True
         return False
+
+    def _claim_ahead(self, work):
+        """The position of a sample of @work that is ours to make now, or None."""
+        count = len(work.indices)
+        if work.looked < count and work.names is None:
+            work.names = self._names(work, work.indices)
+        if work.looked < count and work.names:
+            position = self.sample.claim_batch(work.names.reference, work.looked)
+            work.looked = position + 1
+            return position if position < count else None
+        while work.looked < count:
+            position, work.looked = work.looked, work.looked + 1
+            if not self._name(work, position, work.indices[position]):
+                return None
+            verdict = self.sample.take()
+            if verdict == native.CLAIM:
+                return position
+            self.sample.drop()
+            if verdict == native.PASS:
+                return None
+        return None
 
 
 def _is_equal(leaves, payload):
@@ -400,7 +334,7 @@ def _is_equal(leaves, payload):
 
 def _plain(fetcher, work, indices):
     """The samples without sharing, under the same generators; for when we are in doubt."""
-    run = Fetch(Scope(fetcher), work, indices)
+    run = Fetch(scopes.Scope(fetcher), work, indices)
     samples = []
     try:
         for position, index in enumerate(indices):
@@ -433,8 +367,9 @@ def batch_of(run):
 
 
 def _aligned_batch(fetcher, work, indices):
-    scope, batch = scope_of(fetcher), None
-    if is_alone(scope):
+    scope, batch = scopes.scope_of(fetcher), None
+    scope.look()
+    if scopes.is_alone(scope):
         batch = batch_of(Fetch(scope, work, indices))
     if batch is None:
         batch = collate.Batch(len(indices), False)
@@ -446,7 +381,7 @@ def _aligned_batch(fetcher, work, indices):
 def _whole_batch(fetcher, work, original):
     """A batch that the data set makes in one call: aligned by its first index, not shared."""
     native.count_pass(b"torch_getitems", len(work.indices))
-    run = Fetch(scope_of(fetcher), work, work.indices)
+    run = Fetch(scopes.scope_of(fetcher), work, work.indices)
     try:
         if work.indices:
             run._name(work, 0, work.indices[0])
@@ -458,7 +393,7 @@ def _whole_batch(fetcher, work, original):
 
 def fetch(fetcher, work, original):
     """What _MapDatasetFetcher.fetch() gives for the batch of @work."""
-    if fetcher.auto_collation and fetches_batches(fetcher.dataset):
+    if fetcher.auto_collation and scopes.fetches_batches(fetcher.dataset):
         return _whole_batch(fetcher, work, original)
     if not fetcher.auto_collation:
         return fetcher.collate_fn(_aligned_batch(fetcher, work, [work.indices]).samples()[0])

@@ -3,16 +3,17 @@
 The C interface of hooks/torch/samples.h by ctypes.
 
 Short calls keep the interpreter lock: giving it up costs more than they do.  Only a wait for
-somebody else's work lets other threads of the program run.
+somebody else's work, and the copies of a whole batch, let other threads of the program run.
 """
 
 import ctypes
 import os
 import traceback
 
-ABI = 1
+ABI = 2
 
 HIT, CLAIM, BUSY, PASS = range(4)
+ODD, TODO = 4, 5  # states in a batch besides these; hooks/torch/batches.h
 SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
 
 
@@ -21,6 +22,25 @@ class _View(ctypes.Structure):
                 ("payload", ctypes.c_void_p), ("payload_bytes", ctypes.c_uint64),
                 ("torch_seed", ctypes.c_uint64), ("python_seed", ctypes.c_uint64),
                 ("numpy_seed", ctypes.c_uint32), ("verify", ctypes.c_uint32)]
+
+
+class Leaf(ctypes.Structure):
+    """struct ts_sample_leaf of hooks/torch/batches.h."""
+
+    _fields_ = [("offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
+                ("base", ctypes.c_void_p)]
+
+
+class BatchView(ctypes.Structure):
+    """struct ts_sample_batch of hooks/torch/batches.h."""
+
+    _fields_ = [("scope", ctypes.c_char_p), ("stream", ctypes.c_char_p),
+                ("indices", ctypes.c_void_p), ("occurrences", ctypes.c_void_p),
+                ("count", ctypes.c_uint64), ("states", ctypes.c_void_p),
+                ("head", ctypes.c_char_p), ("head_bytes", ctypes.c_uint64),
+                ("payload_bytes", ctypes.c_uint64), ("leaves", ctypes.c_void_p),
+                ("leaf_count", ctypes.c_uint64), ("metas", ctypes.c_void_p),
+                ("meta_bytes", ctypes.c_void_p), ("meta_room", ctypes.c_uint64)]
 
 
 class Settings:
@@ -37,39 +57,44 @@ class Settings:
         self.share = share.value
 
 
-def _declare(library):
+def _functions():
     pointer, number, text = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p
-    for name, result, arguments in (
-            ("abi", ctypes.c_uint32, []),
-            ("settings", None, [pointer] * 4),
-            ("create", pointer, []),
-            ("destroy", None, [pointer]),
-            ("name", None, [pointer, text, text, text, number, ctypes.c_uint32]),
-            ("take", ctypes.c_int, [pointer, ctypes.c_int]),
-            ("taken", None, [pointer]),
-            ("verified", None, [pointer, ctypes.c_int]),
-            ("drop", None, [pointer]),
-            ("begin", None, [pointer, ctypes.c_int]),
-            ("end", ctypes.c_int, [pointer, ctypes.c_int]),
-            ("reserve", pointer, [pointer, text, number, number]),
-            ("publish", None, [pointer]),
-            ("pass", None, [text, ctypes.c_uint32]),
-            ("hash", None, [text, number, pointer])):
-        function = getattr(library, "tsshim_sample_" + name)
-        function.restype = result
-        function.argtypes = arguments
-    return library
+    return (
+        ("abi", ctypes.c_uint32, []),
+        ("settings", None, [pointer] * 4),
+        ("create", pointer, []),
+        ("destroy", None, [pointer]),
+        ("name", None, [pointer, text, text, text, number, ctypes.c_uint32]),
+        ("take", ctypes.c_int, [pointer, ctypes.c_int]),
+        ("taken", None, [pointer]),
+        ("verified", None, [pointer, ctypes.c_int]),
+        ("drop", None, [pointer]),
+        ("begin", None, [pointer, ctypes.c_int]),
+        ("end", ctypes.c_int, [pointer, ctypes.c_int]),
+        ("reserve", pointer, [pointer, text, number, number]),
+        ("publish", None, [pointer]),
+        ("take_batch", number, [pointer, pointer, number, ctypes.c_int]),
+        ("claim_batch", number, [pointer, pointer, number]),
+        ("pass", None, [text, ctypes.c_uint32]),
+        ("hash", None, [text, number, pointer]))
 
 
-def _load(kind):
-    library = _declare(kind(None))
-    if library.tsshim_sample_abi() != ABI:
-        raise ImportError("libtsshim.so has another interface")
+def _load(kind, names=None):
+    """The library by way of @kind; with @names only these functions of it."""
+    library = kind(None)
+    for name, result, arguments in _functions():
+        if names is None or name in names:
+            function = getattr(library, "tsshim_sample_" + name)
+            function.restype = result
+            function.argtypes = arguments
     return library
 
 
 library = _load(ctypes.PyDLL)
-_unlocked = _load(ctypes.CDLL)
+if library.tsshim_sample_abi() != ABI:
+    raise ImportError("libtsshim.so has another interface")
+# What may take longer: other threads of the program run meanwhile.
+_unlocked = _load(ctypes.CDLL, ("take", "take_batch"))
 
 settings = Settings(library)
 _count_pass = getattr(library, "tsshim_sample_pass")
@@ -145,3 +170,9 @@ class Sample:
 
     def publish(self):
         library.tsshim_sample_publish(self.handle)
+
+    def take_batch(self, view, start, patient):
+        return _unlocked.tsshim_sample_take_batch(self.handle, view, start, patient)
+
+    def claim_batch(self, view, start):
+        return library.tsshim_sample_claim_batch(self.handle, view, start)

@@ -15,6 +15,9 @@ from .buffers import CLOSED, COUNT, DONE, GREETED, KNOWN, RETIRED, SENT
 # batches, so more than this is for batches of 100 MB only, which then go torch's way in part.
 MAX_BYTES = 512 << 20
 MAX_BUFFERS = 16
+# Of the buffers, half may be smaller than this: batches of many labels must not keep the
+# images, for which the pool is there, out of it.
+SMALL_BYTES = 64 << 10
 # A buffer that was not used for so many takes is of a size that is not asked for any more.
 STALE_TAKES = 32
 
@@ -124,13 +127,15 @@ class Outbox:
         for buffer in free:
             if buffer.nbytes == nbytes:
                 return buffer, False
+        small = nbytes < SMALL_BYTES
+        free = [buffer for buffer in free if (buffer.nbytes < SMALL_BYTES) == small]
         free.sort(key=lambda buffer: buffer.used)
         stale = [b for b in free if self._takes - b.used > STALE_TAKES]
         # A free one that has to grow takes more memory, one that does not comes first.
         stale.sort(key=lambda buffer: buffer.capacity() < nbytes)
         if stale and self._room(nbytes - stale[0].capacity()):
             return self._remap(stale[0], nbytes), False
-        if len(self._buffers) < self._most and self._room(nbytes):
+        if self._may_have_one_more(small) and self._room(nbytes):
             index = self._control.get(COUNT)
             buffer = buffers.Buffer.create(index, nbytes, self._count)
             self._control.set(COUNT, index + 1)
@@ -139,6 +144,12 @@ class Outbox:
             if self._room(nbytes - buffer.capacity()):
                 return self._remap(buffer, nbytes), False
         return None, False
+
+    def _may_have_one_more(self, small):
+        if len(self._buffers) >= self._most:
+            return False
+        return not small or self._most // 2 > sum(
+            buffer.nbytes < SMALL_BYTES for buffer in self._buffers.values())
 
     def _room(self, more):
         return sum(b.capacity() for b in self._buffers.values()) + max(more, 0) <= MAX_BYTES

@@ -18,7 +18,7 @@ import threading
 
 from . import buffers, inbox, outbox
 
-# Below this torch's own way is as cheap.
+# Storages of this size and more are counted when they go torch's own way.
 MIN_BYTES = 64 << 10
 # Longest that a fork waits for another thread of ours, which never takes a thousandth of it.
 FORK_SECONDS = 10
@@ -66,10 +66,10 @@ def _enter_worker(queue):
 def new_storage(nbytes, zeroed=False):
     """
     A torch.UntypedStorage of @nbytes in shared memory, from the pool, or None: outside a
-    worker, too small, no room, another sharing strategy.  Its contents are undefined unless
+    worker, no room, another sharing strategy.  Its contents are undefined unless
     @zeroed.  It belongs to the caller as any storage does.  For any thread; never raises.
     """
-    if _outbox is None or nbytes < MIN_BYTES:
+    if _outbox is None or nbytes <= 0:
         return None
     try:
         import torch.multiprocessing

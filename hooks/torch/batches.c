@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* Many samples in one call from the Python glue. */
+#include "hooks/torch/batches.h"
+
+#include "leader/store.h"
+
+#include <string.h>
+
+_Static_assert(TS_SAMPLE_TAKEN == (int)TS_HIT && TS_SAMPLE_CLAIMED == (int)TS_CLAIM &&
+		       TS_SAMPLE_BUSY == (int)TS_BUSY && TS_SAMPLE_PASSED == (int)TS_PASS,
+	"the verdicts of the store, which the glue knows too");
+
+static void name_position(
+	struct ts_sample *sample, const struct ts_sample_batch *batch, uint64_t position)
+{
+	uint64_t number = (uint64_t)batch->indices[position];
+	unsigned char index[9] = {'i'};
+
+	for (unsigned i = 0; i < 8; i++)
+		index[1 + i] = (unsigned char)(number >> (8 * i));
+	tsshim_sample_name(sample, batch->scope, batch->stream, index, sizeof(index),
+		batch->occurrences ? batch->occurrences[position] : 0);
+}
+
+/* Copy the record that @sample holds if it is as expected; false: it is for the glue. */
+static bool copy_record(
+	struct ts_sample *sample, const struct ts_sample_batch *batch, uint64_t position)
+{
+	const struct ts_sample_view *view = ts_sample_view(sample);
+
+	if (view->verify || view->payload_bytes != batch->payload_bytes ||
+		view->meta_bytes > batch->meta_room || view->meta_bytes < batch->head_bytes ||
+		memcmp(view->meta, batch->head, batch->head_bytes) != 0)
+		return false;
+	for (uint64_t i = 0; i < batch->leaf_count; i++) {
+		const struct ts_sample_leaf *leaf = &batch->leaves[i];
+		memcpy(leaf->base + position * leaf->bytes,
+			(const unsigned char *)view->payload + leaf->offset, leaf->bytes);
+	}
+	memcpy(batch->metas + position * batch->meta_room, view->meta, view->meta_bytes);
+	batch->meta_bytes[position] = (uint32_t)view->meta_bytes;
+	tsshim_sample_taken(sample);
+	return true;
+}
+
+uint64_t tsshim_sample_take_batch(struct ts_sample *sample, const struct ts_sample_batch *batch,
+	uint64_t from, int patient)
+{
+	for (uint64_t position = from; position < batch->count; position++) {
+		uint8_t *state = &batch->states[position];
+		if (*state != TS_SAMPLE_TODO && *state != TS_SAMPLE_BUSY)
+			continue;
+		name_position(sample, batch, position);
+		*state = (uint8_t)tsshim_sample_take(sample, 0);
+		if (*state == TS_SAMPLE_TAKEN && !copy_record(sample, batch, position))
+			*state = TS_SAMPLE_ODD;
+		if (*state != TS_SAMPLE_TAKEN && !(*state == TS_SAMPLE_BUSY && patient))
+			return position;
+	}
+	return batch->count;
+}
+
+uint64_t tsshim_sample_claim_batch(
+	struct ts_sample *sample, const struct ts_sample_batch *batch, uint64_t from)
+{
+	for (uint64_t position = from; position < batch->count; position++) {
+		name_position(sample, batch, position);
+		switch (tsshim_sample_take(sample, 0)) {
+		case TS_CLAIM:
+			return position;
+		case TS_PASS:
+			return batch->count;
+		default:
+			tsshim_sample_drop(sample);
+		}
+	}
+	return batch->count;
+}

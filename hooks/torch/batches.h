@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A batch of samples taken in one call: what samples.h does one by one, for the common case
+ * of whole-number indices and samples that all look alike.
+ *
+ * The glue says what a record must look like (its meta begins with @head, its payload has
+ * @payload_bytes) and where its leaves go.  Such records are copied there and counted; at
+ * the first sample that wants more than a copy the call returns, with whatever
+ * tsshim_sample_take() would have left in the struct for it: the claim of one to be made,
+ * the lease of one that looks different or is to be verified.
+ *
+ * Threads and forks as in samples.h.  The arrays are the caller's, and unchanged by others
+ * while a call runs.  Errors: none of its own; what cannot be taken is reported per sample.
+ */
+#ifndef TS_HOOKS_TORCH_BATCHES_H
+#define TS_HOOKS_TORCH_BATCHES_H
+
+#include "hooks/torch/samples.h"
+
+/** What became of a sample; the first four are what tsshim_sample_take() answers. */
+enum ts_sample_state {
+	TS_SAMPLE_TAKEN,   /* copied, counted */
+	TS_SAMPLE_CLAIMED, /* held: to be made here */
+	TS_SAMPLE_BUSY,    /* in the making elsewhere */
+	TS_SAMPLE_PASSED,  /* not to be had, counted; to be made for this job alone */
+	TS_SAMPLE_ODD,     /* held: there, but not for a mere copy */
+	TS_SAMPLE_TODO     /* not looked at yet */
+};
+
+/** Where a leaf goes: @bytes from @offset in the payload to @base + position * @bytes. */
+struct ts_sample_leaf {
+	uint64_t offset;
+	uint64_t bytes;
+	unsigned char *base;
+};
+
+/** Its order is the ABI between batches.c and batches.py. */
+struct ts_sample_batch {
+	const void *scope, *stream;  /* as in tsshim_sample_name() */
+	const int64_t *indices;      /* named as the bytes "i" and the number, little endian */
+	const uint32_t *occurrences; /* NULL: all 0 */
+	uint64_t count;
+	uint8_t *states; /* enum ts_sample_state of each */
+	const void *head;
+	uint64_t head_bytes;
+	uint64_t payload_bytes;
+	const struct ts_sample_leaf *leaves;
+	uint64_t leaf_count;
+	unsigned char *metas; /* of those taken, @meta_room bytes for each */
+	uint32_t *meta_bytes;
+	uint64_t meta_room;
+};
+
+/**
+ * Take from position @from on those that are TODO or BUSY.  Returns the position of the first
+ * that is CLAIMED, PASSED or ODD, with @patient == 0 also of the first that is BUSY; @count
+ * when there is none.
+ */
+TS_EXPORT uint64_t tsshim_sample_take_batch(struct ts_sample *sample,
+	const struct ts_sample_batch *batch, uint64_t from, int patient);
+
+/**
+ * For a batch that is not this one's turn yet: the first position from @from on whose right to
+ * make it was got, as after tsshim_sample_take(); @count when there is none, or when samples
+ * pass.  Only the names of @batch are used.
+ */
+TS_EXPORT uint64_t tsshim_sample_claim_batch(
+	struct ts_sample *sample, const struct ts_sample_batch *batch, uint64_t from);
+
+#endif

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""
+What the samples of a fetcher are a function of: its data set, seen through the fingerprint, and
+what can be told of it that decides whether sharing them is possible and pays.
+"""
+
+import marshal
+import sys
+import threading
+import time
+
+import torch
+from torch.utils.data._utils import worker as torch_worker
+
+from . import align, codec, collate, native
+
+# Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
+CHEAP_NS = 400_000
+CHEAP_AFTER = 8  # items, the fastest of which counts: the first ones import modules
+CHEAP_RETRY = 256  # items after which a cheap data set is looked at again
+
+# A data set may be changed by the program at any time: it is looked at again so often that
+# this takes no more than 0.5 % of the time.
+RECHECK = 200
+
+_INDEX_TYPES = (int, str, float, bool)
+
+
+def index_bytes(index):
+    """The index with its type as bytes, or None where it cannot be named."""
+    kind = type(index)
+    if kind is int and -(1 << 63) <= index < 1 << 63:
+        return b"i" + index.to_bytes(8, "little", signed=True)
+    if kind in _INDEX_TYPES:
+        return marshal.dumps(index, 0)
+    if kind in (tuple, list):
+        parts = [index_bytes(part) for part in index]
+        if None in parts:
+            return None
+        return (b"(" if kind is tuple else b"[") + b"".join(
+            [len(part).to_bytes(4, "little") + part for part in parts])
+    if kind.__module__ == "numpy" and isinstance(index, sys.modules["numpy"].generic) \
+            and not index.dtype.hasobject:
+        return b"n" + index.dtype.str.encode() + b" " + index.tobytes()
+    if kind is torch.Tensor and index.dim() == 0 and index.device.type == "cpu":
+        return b"t" + str(index.dtype).encode() + b" " + repr(index.item()).encode()
+    return None
+
+
+def fetches_batches(dataset):
+    """Whether torch asks @dataset for whole batches; then items are not ours to make."""
+    subset = torch.utils.data.Subset
+    while type(dataset) is subset:  # whose own __getitems__ only passes on what is inside
+        dataset = dataset.dataset
+    return callable(getattr(dataset, "__getitems__", None))
+
+
+class Scope:
+    """What the samples of a fetcher are a function of, apart from index and stream."""
+
+    def __init__(self, fetcher):
+        self.dataset = fetcher.dataset
+        self.direct = collate.is_default(fetcher.collate_fn)
+        self.sample = native.Sample()
+        self.unwrap = align.unwrapper(self.dataset)
+        worker = torch_worker._worker_info
+        # A loader inside an item has batches, and a data set, of its own.
+        self.may_look_ahead = fetcher.auto_collation and worker is not None \
+            and worker.dataset is self.dataset
+        self.in_use = False
+        self.reason = b"torch_dataset"
+        self.identities = {}  # id -> (data set, bytes or None), of the data set or those inside
+        self.prefixes = {}
+        self.checked, self.cost = float("-inf"), 0.0  # when, and what a look costs; seconds
+        self.item_ns = None
+        self.items = 0
+
+    def look(self):
+        """Fingerprint again what was fingerprinted, when it is time to."""
+        if time.monotonic() - self.checked < RECHECK * self.cost:
+            return
+        start = time.thread_time()
+        for dataset, identity in list(self.identities.values()):
+            if self._identify(dataset) != identity:
+                self.prefixes.clear()
+        self.checked = time.monotonic()
+        self.cost = max(time.thread_time() - start, 1e-4)
+
+    def _identify(self, dataset):
+        identity = self._identity(dataset)
+        self.identities[id(dataset)] = (dataset, identity)
+        return identity
+
+    def _identity(self, dataset):
+        from . import fingerprint
+        if native.settings.share == native.SHARE_PIXELS:
+            self.reason = b"disabled"
+            return None
+        try:
+            return fingerprint.fingerprint(dataset) + fingerprint.environment()
+        except fingerprint.Unknown:
+            self.reason = b"torch_dataset"
+            return None
+
+    def prefix(self, dataset, stream):
+        """16 bytes that name @dataset in this epoch, or None: not to be shared."""
+        known = self.prefixes.get((id(dataset), stream))
+        if known is None:
+            known = self.identities.get(id(dataset))
+            identity = known[1] if known else self._identify(dataset)
+            if identity is None:
+                return None
+            known = align._digest("tsshim", codec.FORMAT, identity, stream)
+            self.prefixes[id(dataset), stream] = known
+        return known
+
+    # ---- cost ----
+
+    def is_cheap(self):
+        if self.item_ns is None or self.items < CHEAP_AFTER or self.item_ns >= CHEAP_NS:
+            return False
+        return self.items % CHEAP_RETRY != 0
+
+    def learn(self, ns):
+        self.items += 1
+        if self.item_ns is None:
+            self.item_ns = ns
+        elif self.items <= CHEAP_AFTER:
+            self.item_ns = min(self.item_ns, ns)
+        else:
+            self.item_ns += (ns - self.item_ns) // 8
+
+
+def is_alone(scope):
+    """
+    Whether nobody else can be in the middle of an item here: in a worker, or in the main thread
+    of the program.  What other threads draw from the global generators is not to be shared.
+    """
+    return not scope.in_use and (torch_worker._worker_info is not None
+                                 or threading.current_thread() is threading.main_thread())
+
+
+def scope_of(fetcher, kind=Scope):
+    """The @kind of Scope that belongs to @fetcher."""
+    scope = fetcher.__dict__.get("_tsshim_scope")
+    if scope is None:
+        scope = fetcher._tsshim_scope = kind(fetcher)
+    return scope

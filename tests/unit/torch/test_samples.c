@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* The life of one sample between the glue and the store. */
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAYLOAD UINT64_C(100000)
+
+TestSuite(samples, .init = torch_init, .fini = fixture_finish);
+
+static bool is_all(const void *data, uint64_t bytes, unsigned char value)
+{
+	const unsigned char *at = data;
+
+	while (bytes > 0 && *at == value)
+		at++, bytes--;
+	return bytes == 0;
+}
+
+static void expect_hit(struct ts_sample *sample, int64_t number, unsigned char value)
+{
+	const struct ts_sample_view *view = ts_sample_view(sample);
+
+	cr_assert(eq(int, torch_take(sample, number, 0), TS_HIT));
+	cr_expect(eq(u64, view->meta_bytes, META_BYTES));
+	cr_expect(eq(int, ((const unsigned char *)view->meta)[META_BYTES - 1], value));
+	cr_expect(eq(u64, view->payload_bytes, PAYLOAD));
+	cr_expect(eq(u64, (uintptr_t)view->payload % 64, 0));
+	cr_expect(is_all(view->payload, PAYLOAD, value));
+}
+
+Test(samples, what_is_published_is_taken)
+{
+	struct ts_sample *sample = torch_sample();
+
+	torch_make(sample, 5, PAYLOAD, 7);
+	cr_expect(eq(u64, torch_produced(), 1));
+	cr_expect(eq(u64, torch_shared(), 0));
+	expect_hit(sample, 5, 7);
+	tsshim_sample_taken(sample);
+	cr_expect(eq(u64, torch_shared(), 1));
+	tsshim_sample_destroy(sample);
+}
+
+Test(samples, a_hit_that_is_dropped_is_not_counted)
+{
+	struct ts_sample *sample = torch_sample();
+
+	torch_make(sample, 5, PAYLOAD, 7);
+	expect_hit(sample, 5, 7);
+	tsshim_sample_drop(sample);
+	cr_expect(eq(u64, torch_shared(), 0));
+	cr_expect(ts_sample_view(sample)->payload == NULL);
+	tsshim_sample_destroy(sample);
+}
+
+Test(samples, every_part_of_the_name_counts)
+{
+	struct ts_sample *sample = torch_sample();
+	struct ts_sample_view seen[4];
+
+	torch_make(sample, 5, PAYLOAD, 7);
+	seen[0] = *ts_sample_view(sample);
+	cr_expect(eq(int, torch_take(sample, 6, 0), TS_CLAIM));
+	seen[1] = *ts_sample_view(sample);
+	cr_expect(eq(int, torch_take(sample, 5, 1), TS_CLAIM));
+	seen[2] = *ts_sample_view(sample);
+	/* The stream gives the generators, the scope the key. */
+	tsshim_sample_name(sample, torch_scope, torch_scope, "i\5\0\0\0\0\0\0\0", 9, 0);
+	cr_expect(eq(int, tsshim_sample_take(sample, 0), TS_HIT));
+	seen[3] = *ts_sample_view(sample);
+	for (int i = 0; i < 4; i++)
+		for (int j = 0; j < i; j++) {
+			cr_expect(seen[i].torch_seed != seen[j].torch_seed);
+			cr_expect(seen[i].python_seed != seen[j].python_seed);
+			cr_expect(seen[i].numpy_seed != seen[j].numpy_seed);
+		}
+	cr_expect(seen[0].torch_seed >> 63 == 0);
+	tsshim_sample_destroy(sample);
+}
+
+Test(samples, one_that_is_in_the_making_is_busy_until_it_is_given_up)
+{
+	struct ts_sample *maker = torch_sample(), *other = torch_sample();
+
+	cr_assert(eq(int, torch_take(maker, 5, 0), TS_CLAIM));
+	cr_expect(eq(int, torch_take(other, 5, 0), TS_BUSY));
+	tsshim_sample_begin(maker, 1);
+	/* It raised an exception. */
+	cr_expect(eq(int, tsshim_sample_end(maker, 1), -ECANCELED));
+	cr_expect(eq(int, torch_take(other, 5, 0), TS_CLAIM));
+	tsshim_sample_destroy(maker);
+	tsshim_sample_destroy(other);
+}
+
+Test(samples, a_record_too_large_is_no_claim_any_more)
+{
+	struct ts_sample *sample = torch_sample(), *other = torch_sample();
+
+	cr_assert(eq(int, torch_take(sample, 5, 0), TS_CLAIM));
+	tsshim_sample_begin(sample, 1);
+	cr_assert(eq(int, tsshim_sample_end(sample, 0), 0));
+	cr_expect(tsshim_sample_reserve(sample, "meta", 4, UINT64_C(1) << 30) == NULL);
+	cr_expect(tsshim_sample_reserve(sample, "meta", 4, 100) == NULL);
+	tsshim_sample_publish(sample);
+	cr_expect(eq(int, torch_take(other, 5, 0), TS_CLAIM));
+	tsshim_sample_destroy(sample);
+	tsshim_sample_destroy(other);
+}
+
+static struct ts_sample *inherited;
+
+static int goes_on(void)
+{
+	tsshim_sample_begin(inherited, 1);
+	bool ended = tsshim_sample_end(inherited, 0) == 0;
+	bool reserved = tsshim_sample_reserve(inherited, "meta", 4, 100) != NULL;
+	tsshim_sample_publish(inherited);
+	tsshim_sample_drop(inherited);
+	return ended || reserved;
+}
+
+Test(samples, a_child_does_not_go_on_with_its_parents)
+{
+	struct ts_sample *other = torch_sample();
+
+	inherited = torch_sample();
+	cr_assert(eq(int, torch_take(inherited, 5, 0), TS_CLAIM));
+	cr_expect(eq(int, fixture_fork(goes_on), 0));
+	cr_expect(eq(int, torch_take(other, 5, 0), TS_BUSY));
+	torch_publish(inherited, PAYLOAD, 3);
+	expect_hit(other, 5, 3);
+	tsshim_sample_destroy(inherited);
+	tsshim_sample_destroy(other);
+}
