@@ -96,11 +96,11 @@ def _start_makers(setup, data, what):
 
 
 def _make(makers):
-    """CPU seconds that making a sample and looking at it take when K processes do it."""
+    """CPU seconds that making, copying and looking at a sample take when K processes do it."""
     answers = ask_all(makers, "make")
     images = sum(answer["images"] for answer in answers)
-    return {"make": sum(answer["make_ns"] for answer in answers) / images / 1e9,
-            "look": sum(answer["look_ns"] for answer in answers) / images / 1e9}
+    return {what: sum(answer[what + "_ns"] for answer in answers) / images / 1e9
+            for what in ("make", "copy", "look")}
 
 
 def _check(what, turns):
@@ -154,6 +154,13 @@ def _price(rounds, jobs):
                    - found["makers"]["look"]) for found in rounds]
 
 
+def _limit(rounds, jobs):
+    """How much faster the shared jobs would be if sharing cost one copy of a sample, no more."""
+    found = [slices.cpu_each(one["plain"]) / (one["makers"]["make"] / jobs + one["makers"]["copy"]
+                                              + one["makers"]["look"]) for one in rounds]
+    return sorted(found)[len(found) // 2]
+
+
 def _computed(rounds, jobs):
     """Items made per item of the set.  The witness is what was read from the photographs: a plain
     job reads each once, and so does every job that makes it, but not one that is given it."""
@@ -205,6 +212,9 @@ def measure(setup):
     notes = [f"{images} distinct samples of {SAMPLE_BYTES} bytes in each phase, which are "
              f"{images * SAMPLE_BYTES / size(setup.ring):.0f} rings; jobs of K=1 and of the same "
              "seeds have two workers, the others one."]
+    notes += [f"The limit of {what.name} is {_limit(found[what.name], what.jobs):.2f}: if a sample "
+              f"cost one copy and {what.jobs} jobs made each once."
+              for what in PHASES if what.makers and what.name in found]
     return {"title": "Prepare once", "rows": _rows(found), "notes": notes,
             "raw": {"first": first, **found},
             "settings": setup.settings(images=images, rounds=data.rounds, bench_cores=cores)}
