@@ -80,6 +80,9 @@ static int claim_job_row(struct ts_ledger *ledger, uint32_t index, uint64_t old,
 	}
 	for (uint32_t i = 0; i < TS_REASON_SLOTS; i++)
 		ts_store_relaxed(&row->passed[i], 0);
+	ts_store_relaxed(&ts_ledger_drawn(ledger, index)->identity, 0);
+	ts_store_relaxed(&ts_ledger_drawn(ledger, index)->computed, 0);
+	ts_store_relaxed(&ts_ledger_drawn(ledger, index)->delivered, 0);
 	ts_store_relaxed(&row->ticket, ts_add_relaxed(&ledger->tickets, 1) + 1);
 	return (int)index;
 }
@@ -151,6 +154,51 @@ void ts_ledger_note(struct ts_ledger *ledger, uint32_t job, uint32_t dataset)
 			(there & 0xff) == dataset + 1)
 			return;
 	}
+}
+
+void ts_ledger_add_drawn(struct ts_ledger *ledger, uint32_t job, uint64_t identity,
+	uint64_t computed, uint64_t delivered)
+{
+	if (job >= TS_JOB_MAX || identity == 0)
+		return;
+	struct ts_drawn_row *row = ts_ledger_drawn(ledger, job);
+	uint64_t there = 0;
+	if (ts_cas(&row->identity, &there, identity) || there == identity) {
+		ts_add_relaxed(&row->computed, computed);
+		ts_add_relaxed(&row->delivered, delivered);
+	}
+}
+
+/* The same for the data set of row @first; nothing when an earlier row has it, too. */
+static uint64_t alignable_from(struct ts_ledger *ledger, uint32_t first, uint64_t *ret_samples)
+{
+	uint64_t identity = ts_load_relaxed(&ts_ledger_drawn(ledger, first)->identity);
+	uint64_t sum = 0, most = 0, jobs = 0;
+	*ret_samples = 0;
+	for (uint32_t i = 0; identity != 0 && i < TS_JOB_MAX; i++) {
+		struct ts_drawn_row *row = ts_ledger_drawn(ledger, i);
+		if (ts_load_relaxed(&row->identity) != identity)
+			continue;
+		if (i < first)
+			return 0;
+		jobs++;
+		sum += ts_load_relaxed(&row->computed);
+		most = ts_max_u64(most, ts_load_relaxed(&row->delivered));
+	}
+	if (jobs > 1)
+		*ret_samples = sum;
+	return sum > most ? sum - most : 0;
+}
+
+uint64_t ts_ledger_alignable(struct ts_ledger *ledger, uint64_t *ret_samples)
+{
+	uint64_t alignable = 0, samples;
+	*ret_samples = 0;
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		alignable += alignable_from(ledger, i, &samples);
+		*ret_samples += samples;
+	}
+	return alignable;
 }
 
 /* The ticket with which job row @job joined @dataset, or UINT64_MAX. */

@@ -23,6 +23,7 @@
 #define TS_DATASET_OTHERS  "(others)" /* no name that a user could give */
 #define TS_JOB_MAX         56u
 #define TS_JOB_DATASETS    8u
+#define TS_LEDGER_DRAWN    4096u /* offset of the rows of drawn samples */
 #define TS_LEDGER_DATASETS 8192u
 #define TS_LEDGER_JOBS     24576u /* offset of the job rows */
 
@@ -70,6 +71,18 @@ struct ts_job_row {
 };
 static_assert(sizeof(struct ts_job_row) == 728, "ABI 1");
 
+/**
+ * Samples that draw random numbers of the job's own, so that only jobs of equal seeds share
+ * them; --align would make all jobs share.  One row per job row, for the first such data set
+ * of the job.
+ */
+struct ts_drawn_row {
+	_Atomic uint64_t identity;            /* hash of the data set; 0 = none yet */
+	_Atomic uint64_t computed, delivered; /* what was not computed was taken */
+};
+static_assert(TS_LEDGER_DRAWN + TS_JOB_MAX * sizeof(struct ts_drawn_row) <= TS_LEDGER_DATASETS,
+	"ABI 1");
+
 struct ts_ledger {
 	uint64_t magic;
 	uint32_t abi_major, abi_minor;
@@ -81,7 +94,8 @@ struct ts_ledger {
 	_Alignas(64) _Atomic uint64_t tickets;
 	_Atomic uint64_t verified, mismatched; /* verify mode */
 	_Alignas(64) _Atomic uint64_t passed[TS_REASON_SLOTS];
-	/* at TS_LEDGER_DATASETS: struct ts_dataset_row [TS_DATASET_MAX]
+	/* at TS_LEDGER_DRAWN:    struct ts_drawn_row [TS_JOB_MAX]
+	 * at TS_LEDGER_DATASETS: struct ts_dataset_row [TS_DATASET_MAX]
 	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX] */
 };
 static_assert(
@@ -100,6 +114,12 @@ static inline struct ts_dataset_row *ts_ledger_dataset(struct ts_ledger *ledger,
 static inline struct ts_job_row *ts_ledger_job(struct ts_ledger *ledger, uint32_t index)
 {
 	return (struct ts_job_row *)((char *)ledger + TS_LEDGER_JOBS) + index;
+}
+
+/** Row of drawn samples of the job in row @index. */
+static inline struct ts_drawn_row *ts_ledger_drawn(struct ts_ledger *ledger, uint32_t index)
+{
+	return (struct ts_drawn_row *)((char *)ledger + TS_LEDGER_DRAWN) + index;
 }
 
 /**
@@ -122,6 +142,20 @@ int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id);
  * do not exist, and datasets beyond a job's TS_JOB_DATASETS, are ignored.
  */
 void ts_ledger_note(struct ts_ledger *ledger, uint32_t job, uint32_t dataset);
+
+/**
+ * The job in row @job delivered so many such samples of the data set with hash @identity, and
+ * computed some of them.  Rows that do not exist, and further data sets of a job, are ignored.
+ */
+void ts_ledger_add_drawn(struct ts_ledger *ledger, uint32_t job, uint64_t identity,
+	uint64_t computed, uint64_t delivered);
+
+/**
+ * How many such samples of data sets that several jobs have were computed (*ret_samples), and
+ * how many of these --align would have shared: all that exceed what the job that was given
+ * most needed.
+ */
+uint64_t ts_ledger_alignable(struct ts_ledger *ledger, uint64_t *ret_samples);
 
 /**
  * The leader of @dataset: the live job that joined it first; a dead one only when no live

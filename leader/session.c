@@ -293,6 +293,13 @@ void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produ
 		learn_cost(row, kind, bytes, produce_ns);
 }
 
+void ts_session_count_drawn(uint64_t identity, uint64_t computed, uint64_t delivered)
+{
+	struct ts_ledger *ledger = ledger_of_session();
+	if (ledger)
+		ts_ledger_add_drawn(ledger, session.job, identity, computed, delivered);
+}
+
 void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns)
 {
 	struct ts_ledger *ledger = ledger_of_session();

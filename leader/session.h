@@ -54,6 +54,12 @@ void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produ
 void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease);
 
 /**
+ * Count samples that draw random numbers of the job's own, of the data set @identity (not 0);
+ * see struct ts_drawn_row.  Not counted while there is no store.
+ */
+void ts_session_count_drawn(uint64_t identity, uint64_t computed, uint64_t delivered);
+
+/**
  * What making a record of @bytes costs here, for ts_session_deadline_ns(); counting produced
  * work with its time does this, too.
  */

@@ -367,6 +367,11 @@ void tsshim_sample_pass(const char *reason, uint32_t count)
 		ts_session_count_pass((enum ts_reason)i);
 }
 
+void tsshim_sample_drawn(const void *identity, uint64_t computed, uint64_t delivered)
+{
+	ts_session_count_drawn(ts_hash64(identity, 16) | 1, computed, delivered);
+}
+
 void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest)
 {
 	struct ts_hash128 digest = ts_hash128(data, bytes);

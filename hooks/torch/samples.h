@@ -98,6 +98,12 @@ TS_EXPORT void tsshim_sample_publish(struct ts_sample *sample);
  */
 TS_EXPORT void tsshim_sample_pass(const char *reason, uint32_t count);
 
+/**
+ * Count samples that --align would share with any other job that has the same data set, for
+ * which the 16 bytes of @identity stand: so many were delivered, of these some computed here.
+ */
+TS_EXPORT void tsshim_sample_drawn(const void *identity, uint64_t computed, uint64_t delivered);
+
 /** 128-bit hash of @bytes of memory, into 16 bytes. */
 TS_EXPORT void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest);
 

@@ -145,6 +145,20 @@ static void print_passed(FILE *out, struct ts_ledger *ledger)
 			grouped(unknown, number));
 }
 
+/* What the user could do about it, where that is known. */
+static void print_advice(FILE *out, struct ts_ledger *ledger)
+{
+	uint64_t drawn, alignable = ts_ledger_alignable(ledger, &drawn);
+	char number[32];
+
+	/* Damaged counters may say anything. */
+	if (alignable > 0 && alignable <= drawn)
+		fprintf(out,
+			"\n%s samples were made by several jobs, each with its own seed: "
+			"--align would have shared %.0f %% of them\n",
+			grouped(drawn, number), 100.0 * (double)alignable / (double)drawn);
+}
+
 static void print_head(FILE *out, const struct ts_report *report)
 {
 	uint32_t jobs = 0, processes = 0;
@@ -182,6 +196,7 @@ void ts_report_text(const struct ts_report *report, FILE *out)
 	for (uint32_t d = 0; d < TS_DATASET_MAX; d++)
 		print_dataset(out, report, d);
 	print_passed(out, ledger);
+	print_advice(out, ledger);
 	uint64_t verified = ts_load_relaxed(&ledger->verified);
 	uint64_t mismatched = ts_load_relaxed(&ledger->mismatched);
 	if (verified + mismatched > 0)

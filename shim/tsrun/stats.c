@@ -170,6 +170,11 @@ void ts_report_json(const struct ts_report *report, FILE *out)
 	for (uint32_t j = 0; ledger && j < TS_JOB_MAX; j++)
 		write_job(&json, report, j);
 	ts_json_close(&json, ']');
+	uint64_t drawn = 0, alignable = ledger ? ts_ledger_alignable(ledger, &drawn) : 0;
+	ts_json_open(&json, "made_apart", '{');
+	ts_json_number(&json, "samples", drawn);
+	ts_json_number(&json, "align_would_share", alignable);
+	ts_json_close(&json, '}');
 	ts_json_number(&json, "verified", ledger ? ts_load_relaxed(&ledger->verified) : 0);
 	ts_json_number(&json, "mismatched", ledger ? ts_load_relaxed(&ledger->mismatched) : 0);
 	ts_json_close(&json, '}');

@@ -302,6 +302,59 @@ Test(ledger, garbage_gives_rows_or_refusals)
 	}
 }
 
+/* ---- what --align would share ------------------------------------------------------------ */
+
+static void expect_alignable(uint64_t alignable, uint64_t samples)
+{
+	uint64_t found = 1;
+
+	cr_expect(eq(u64, ts_ledger_alignable(book, &found), alignable));
+	cr_expect(eq(u64, found, samples));
+}
+
+Test(ledger, a_job_that_draws_alone_has_nobody_to_share_with)
+{
+	expect_alignable(0, 0);
+	ts_ledger_add_drawn(book, 3, 77, 100, 100);
+	ts_ledger_add_drawn(book, 4, 78, 100, 100);
+	expect_alignable(0, 0);
+}
+
+Test(ledger, all_but_the_most_of_one_job_would_be_shared)
+{
+	ts_ledger_add_drawn(book, 3, 77, 100, 100);
+	ts_ledger_add_drawn(book, 0, 77, 60, 60);
+	ts_ledger_add_drawn(book, 0, 77, 20, 20);
+	ts_ledger_add_drawn(book, 55, 78, 30, 30);
+	ts_ledger_add_drawn(book, 54, 78, 30, 30);
+	expect_alignable(80 + 30, 180 + 60);
+}
+
+Test(ledger, what_equal_seeds_shared_is_not_counted_again)
+{
+	ts_ledger_add_drawn(book, 3, 77, 50, 100);
+	ts_ledger_add_drawn(book, 4, 77, 50, 100);
+	expect_alignable(0, 100);
+}
+
+Test(ledger, only_the_first_data_set_that_a_job_draws_for_counts)
+{
+	ts_ledger_add_drawn(book, 3, 77, 10, 10);
+	ts_ledger_add_drawn(book, 3, 78, 10, 10);
+	ts_ledger_add_drawn(book, 4, 78, 10, 10);
+	ts_ledger_add_drawn(book, TS_JOB_MAX, 77, 10, 10);
+	expect_alignable(0, 0);
+}
+
+Test(ledger, a_new_job_in_an_old_row_has_drawn_nothing)
+{
+	fill_with_dead();
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
+		ts_ledger_add_drawn(book, i, 77, 10, 10);
+	cr_assert(ge(int, ts_ledger_find_job(book, ts_identity_self()), 0));
+	expect_alignable(10 * (TS_JOB_MAX - 2), 10 * (TS_JOB_MAX - 1));
+}
+
 /* ---- the ledger of a group, looked at when a job ends ------------------------------------ */
 
 TestSuite(summary, .init = fixture_init, .fini = fixture_finish);

@@ -171,6 +171,7 @@ class Chain(Items):
     def __init__(self, scope, work, indices):
         super().__init__(scope, work, indices)
         self.after = None  # states that the last record left, not yet set
+        self.computed = 0
 
     def _fill(self):
         self.states = [kind.get() for kind in self.scope.kinds]
@@ -182,6 +183,18 @@ class Chain(Items):
                     self._settle(position, self._ask(position, wait=True))
         finally:
             self._set_states()
+            self._count_drawn()
+
+    def _count_drawn(self):
+        """For the advice of `tsrun stats`: --align would share these between all seeds."""
+        if self._is_cheap() or not self.indices:
+            return
+        dataset = self.scope.dataset
+        if self.scope.unwrap is not None:
+            dataset, _ = self.scope.unwrap(dataset, self.indices[0])
+        name = self.scope.name_of(dataset)
+        if name is not None:
+            native.count_drawn(name, self.computed, len(self.indices))
 
     def undo(self):
         """The generators as they were before this batch."""
@@ -200,6 +213,7 @@ class Chain(Items):
 
     def _item(self, index):
         self._set_states()
+        self.computed += 1
         value = super()._item(index)
         self.states = [kind.get() for kind in self.scope.kinds]
         self.digest = native.digest(b"".join(self.states))

@@ -76,6 +76,7 @@ def _functions():
         ("take_batch", number, [pointer, pointer, number, ctypes.c_int]),
         ("claim_batch", number, [pointer, pointer, number]),
         ("pass", None, [text, ctypes.c_uint32]),
+        ("drawn", None, [text, number, number]),
         ("hash", None, [text, number, pointer]))
 
 
@@ -103,6 +104,11 @@ _count_pass = getattr(library, "tsshim_sample_pass")
 def count_pass(reason, count=1):
     """Count @count samples that were not shared; @reason is an id of shim/reasons.h."""
     _count_pass(reason, count)
+
+
+def count_drawn(identity, computed, delivered):
+    """Count samples of the data set @identity, 16 bytes, that --align would share."""
+    library.tsshim_sample_drawn(identity, computed, delivered)
 
 
 def digest(data):
