@@ -65,14 +65,11 @@ uint64_t tsshim_sample_claim_batch(
 {
 	for (uint64_t position = from; position < batch->count; position++) {
 		name_position(sample, batch, position);
-		switch (tsshim_sample_take(sample, 0)) {
-		case TS_CLAIM:
+		int verdict = ts_sample_claim(sample);
+		if (verdict == TS_CLAIM)
 			return position;
-		case TS_PASS:
-			return batch->count;
-		default:
-			tsshim_sample_drop(sample);
-		}
+		if (verdict == TS_PASS)
+			break;
 	}
 	return batch->count;
 }

@@ -174,7 +174,8 @@ static int accept_hit(struct ts_sample *sample)
 	return TS_HIT;
 }
 
-int tsshim_sample_take(struct ts_sample *sample, int wait)
+/* Ask the store for the sample; a lease of TS_HIT is not looked into yet. */
+static enum ts_verdict ask(struct ts_sample *sample, int wait)
 {
 	enum ts_reason reason = TS_REASON_NO_STORE;
 	const struct ts_session *session = ts_session_enter(&reason);
@@ -193,18 +194,27 @@ int tsshim_sample_take(struct ts_sample *sample, int wait)
 		ts_store_wait(session->store, &sample->key,
 			ts_session_deadline_ns(TS_KIND_SAMPLE, sample->record_bytes),
 			&sample->take);
-	switch (sample->take.verdict) {
-	case TS_HIT:
-		return accept_hit(sample);
-	case TS_CLAIM:
+	if (sample->take.verdict == TS_CLAIM)
 		sample->held = HELD_CLAIM;
-		return TS_CLAIM;
-	case TS_BUSY:
-		return TS_BUSY;
-	default:
+	else if (sample->take.verdict == TS_PASS)
 		ts_session_count_pass(sample->take.reason);
-		return TS_PASS;
-	}
+	return sample->take.verdict;
+}
+
+int tsshim_sample_take(struct ts_sample *sample, int wait)
+{
+	enum ts_verdict verdict = ask(sample, wait);
+
+	return verdict == TS_HIT ? accept_hit(sample) : (int)verdict;
+}
+
+int ts_sample_claim(struct ts_sample *sample)
+{
+	enum ts_verdict verdict = ask(sample, 0);
+
+	if (verdict == TS_HIT)
+		ts_lease_release(sample->store, &sample->take.lease);
+	return (int)verdict;
 }
 
 /* Whether what the struct holds is this process's; what a parent holds is not ours to end. */

@@ -66,6 +66,9 @@ TS_EXPORT void tsshim_sample_name(struct ts_sample *sample, const void *scope,
 /** 0 hit, 1 claim, 2 busy, 3 pass (counted).  With @wait a busy one is waited for first. */
 TS_EXPORT int tsshim_sample_take(struct ts_sample *sample, int wait);
 
+/** As tsshim_sample_take(), for who only wants to make it: nothing is held of a hit. */
+int ts_sample_claim(struct ts_sample *sample);
+
 /** The hit was used: count it, end the lease. */
 TS_EXPORT void tsshim_sample_taken(struct ts_sample *sample);
 
