@@ -100,6 +100,33 @@ def test_nan_keeps_its_bits():
     same(float(strange[0]), there_and_back(float(strange[0])))
 
 
+def test_tensors_of_torchvision():
+    """Where this torchvision has any; programs.py runs this with the current one."""
+    try:
+        from torchvision import tv_tensors
+    except ImportError:
+        assert torch.__version__ < "2.1", torch.__version__
+        return
+    bare = torch.arange(3 * 40 * 40).reshape(3, 40, 40)
+    good = [tv_tensors.Image(image()), tv_tensors.Mask(bare > 7), tv_tensors.Video(bare[None]),
+            {"image": tv_tensors.Image(bare.byte()), "labels": [1, tv_tensors.Mask(image())]},
+            tv_tensors.Image(image().permute(1, 2, 0))]
+    for sample in good:
+        same(sample, there_and_back(sample), repr(sample)[:60])
+        same(default_collate([sample] * 3), build([sample] * 3, (True, False)))
+    marked = tv_tensors.Image(image())
+    marked.extra = 1
+    boxes = tv_tensors.BoundingBoxes([[0, 0, 1, 1]], format="XYXY", canvas_size=(9, 9))
+    own = type("Own", (tv_tensors.Image,), {})
+    leaf = tv_tensors.Image(image(), requires_grad=True)
+    for sample in (marked, boxes, own(image()), leaf, (good[0], good[0][1])):
+        try:
+            codec.encode(sample)
+        except codec.Unshareable:
+            continue
+        raise AssertionError("encoded: %r" % (sample,))
+
+
 def bad_samples():
     shared = image()
     twice = [1]

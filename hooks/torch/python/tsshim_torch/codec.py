@@ -3,9 +3,10 @@
 Samples as bytes: a small structure ("meta") and the bytes of the large leaves ("payload").
 
 Encoded are exactly: None, bool, int, float, complex, str, bytes, tuple, list, dict, namedtuple,
-torch.Tensor, numpy.ndarray and NumPy scalars.  Whatever comes back is equal in type, value,
-dtype, strides and order; anything that could not be (subclasses, gradients, two leaves on one
-memory, one list in two places) raises Unshareable, and the sample is not shared.
+torch.Tensor, torchvision's Image, Mask and Video, numpy.ndarray and NumPy scalars.  Whatever comes
+back is equal in type, value, dtype, strides and order; anything that could not be (other
+subclasses, gradients, two leaves on one memory, one list in two places) raises Unshareable, and
+the sample is not shared.
 
 The meta is marshal's: it knows these builtin types exactly, is fast, and cannot run code.
 Two singletons that no sample may hold mark what is not builtin: Ellipsis stands for the next
@@ -20,7 +21,7 @@ import torch
 
 VERSION = 2  # of marshal: floats binary; later ones tell equal values of other identity apart
 
-FORMAT = 1  # of records; part of the key
+FORMAT = 2  # of records; part of the key
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 _DTYPES = {str(value)[6:]: value for value in (
@@ -30,6 +31,9 @@ _DTYPE_NAMES = {value: name for name, value in _DTYPES.items()}
 _DTYPE_BYTES = {name: torch.empty((), dtype=value, device="cpu").element_size()
                 for name, value in _DTYPES.items()}
 
+# torchvision's subclasses of tensors that hold nothing else, by the kind of their leaves.
+_VISION = {"i": "Image", "m": "Mask", "v": "Video"}
+_TENSORS = frozenset("t").union(_VISION)
 
 # Tensors whose dimensions have names were given up in later releases of torch.
 _HAS_NAMES = hasattr(torch.Tensor, "has_names")
@@ -40,7 +44,7 @@ class Unshareable(Exception):
 
 
 class Leaf:
-    """Where the bytes of a leaf are: @kind 't' tensor, 'a' array, 's' NumPy scalar."""
+    """Where the bytes of a leaf are; kinds: 't' or one of _VISION, 'a' array, 's' NumPy scalar."""
 
     __slots__ = ("address", "bytes", "keep", "spec")
 
@@ -63,6 +67,19 @@ def _is_dense(shape, strides):
             return False
         expected *= size
     return True
+
+
+def _vision_class(kind):
+    """torchvision's class for the @kind of a leaf, or None where it is not loaded."""
+    return getattr(sys.modules.get("torchvision.tv_tensors"), _VISION[kind], None)
+
+
+def _vision_leaf(value, kind):
+    if value.__dict__:
+        raise Unshareable("attribute")
+    leaf = _tensor_leaf(value.as_subclass(torch.Tensor))
+    leaf.spec = (kind, *leaf.spec[1:])
+    return leaf
 
 
 def _tensor_leaf(value):
@@ -135,6 +152,10 @@ class _Encoder:
         if kind.__bases__ == (tuple,) and _namedtuple(kind.__module__, kind.__qualname__) is kind:
             return (StopIteration, kind.__module__, kind.__qualname__,
                     *[self.strip(item) for item in value])
+        for letter in _VISION:
+            if kind is _vision_class(letter):
+                self.leaves.append(_vision_leaf(value, letter))
+                return Ellipsis
         raise Unshareable(kind.__qualname__)
 
     def check_apart(self):
@@ -208,7 +229,7 @@ def spec_bytes(spec):
     count = 1
     for size in spec[2]:
         count *= size
-    if spec[0] == "t":
+    if spec[0] in _TENSORS:
         return count * _DTYPE_BYTES[spec[1]]
     import numpy
     return count * numpy.dtype(spec[1]).itemsize
@@ -233,11 +254,11 @@ def dtype_of(spec):
 def make_leaf(spec, address, size):
     """A leaf with private memory of its own, filled from @address."""
     kind, dtype, shape, strides, flag = spec
-    if kind == "t":
+    if kind in _TENSORS:
         tensor = torch.empty_strided(shape, strides, dtype=_DTYPES[dtype], device="cpu")
         if size:
             ctypes.memmove(tensor.data_ptr(), address, size)
-        return tensor
+        return tensor if kind == "t" else _as_vision(tensor, kind)
     import numpy
     order = "C" if _is_c_order(shape, strides, numpy.dtype(dtype).itemsize) else "F"
     array = numpy.empty(shape, dtype=numpy.dtype(dtype), order=order)
@@ -247,6 +268,13 @@ def make_leaf(spec, address, size):
         return array[()]
     array.flags.writeable = flag
     return array
+
+
+def _as_vision(tensor, kind):
+    made = _vision_class(kind)
+    if made is None:
+        raise Unshareable("torchvision")
+    return tensor.as_subclass(made)
 
 
 def _is_c_order(shape, strides, item):
