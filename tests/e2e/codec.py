@@ -100,13 +100,8 @@ def test_nan_keeps_its_bits():
     same(float(strange[0]), there_and_back(float(strange[0])))
 
 
-def test_tensors_of_torchvision():
-    """Where this torchvision has any; programs.py runs this with the current one."""
-    try:
-        from torchvision import tv_tensors
-    except ImportError:
-        assert torch.__version__ < "2.1", torch.__version__
-        return
+def tensors_of_torchvision():
+    from torchvision import tv_tensors
     bare = torch.arange(3 * 40 * 40).reshape(3, 40, 40)
     good = [tv_tensors.Image(image()), tv_tensors.Mask(bare > 7), tv_tensors.Video(bare[None]),
             {"image": tv_tensors.Image(bare.byte()), "labels": [1, tv_tensors.Mask(image())]},
@@ -114,6 +109,12 @@ def test_tensors_of_torchvision():
     for sample in good:
         same(sample, there_and_back(sample), repr(sample)[:60])
         same(default_collate([sample] * 3), build([sample] * 3, (True, False)))
+    # Rows in a batch, which default_collate() makes plain tensors of; alone they are none.
+    batch = collate.Batch(2, True)
+    for position in range(2):
+        batch.put_value(position, good[0], codec.encode(good[0]))
+    assert len(batch.rows) == 1
+    same([good[0], good[0]], batch.samples())
     marked = tv_tensors.Image(image())
     marked.extra = 1
     boxes = tv_tensors.BoundingBoxes([[0, 0, 1, 1]], format="XYXY", canvas_size=(9, 9))
@@ -293,6 +294,11 @@ def of_newer_releases():
     """What Debian's torch does not have; PyPI's, with which all of this is run as well, does."""
     if hasattr(collate.torch_collate, "default_collate_fn_map"):
         yield "handlers_of_the_users_own", handlers_of_the_users_own_see_samples_only
+    try:
+        import torchvision.tv_tensors  # noqa: F401
+        yield "tensors_of_torchvision", tensors_of_torchvision
+    except ImportError:
+        pass
     if hasattr(torch, "set_default_device"):
         yield "another_default_device", another_default_device_is_no_obstacle
 

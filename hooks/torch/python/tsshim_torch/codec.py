@@ -33,7 +33,7 @@ _DTYPE_BYTES = {name: torch.empty((), dtype=value, device="cpu").element_size()
 
 # torchvision's subclasses of tensors that hold nothing else, by the kind of their leaves.
 _VISION = {"i": "Image", "m": "Mask", "v": "Video"}
-_TENSORS = frozenset("t").union(_VISION)
+TENSORS = frozenset("t").union(_VISION)
 
 # Tensors whose dimensions have names were given up in later releases of torch.
 _HAS_NAMES = hasattr(torch.Tensor, "has_names")
@@ -229,7 +229,7 @@ def spec_bytes(spec):
     count = 1
     for size in spec[2]:
         count *= size
-    if spec[0] in _TENSORS:
+    if spec[0] in TENSORS:
         return count * _DTYPE_BYTES[spec[1]]
     import numpy
     return count * numpy.dtype(spec[1]).itemsize
@@ -254,11 +254,11 @@ def dtype_of(spec):
 def make_leaf(spec, address, size):
     """A leaf with private memory of its own, filled from @address."""
     kind, dtype, shape, strides, flag = spec
-    if kind in _TENSORS:
+    if kind in TENSORS:
         tensor = torch.empty_strided(shape, strides, dtype=_DTYPES[dtype], device="cpu")
         if size:
             ctypes.memmove(tensor.data_ptr(), address, size)
-        return tensor if kind == "t" else _as_vision(tensor, kind)
+        return of_kind(tensor, kind)
     import numpy
     order = "C" if _is_c_order(shape, strides, numpy.dtype(dtype).itemsize) else "F"
     array = numpy.empty(shape, dtype=numpy.dtype(dtype), order=order)
@@ -270,7 +270,10 @@ def make_leaf(spec, address, size):
     return array
 
 
-def _as_vision(tensor, kind):
+def of_kind(tensor, kind):
+    """The plain @tensor as what leaves of @kind, one of TENSORS, are."""
+    if kind == "t":
+        return tensor
     made = _vision_class(kind)
     if made is None:
         raise Unshareable("torchvision")

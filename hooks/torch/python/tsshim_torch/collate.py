@@ -10,6 +10,7 @@ collate_fn gets samples with private memory, as the data set would have made the
 """
 
 import ctypes
+import functools
 
 import torch
 from torch.utils.data._utils import collate as torch_collate
@@ -30,9 +31,16 @@ def is_default(collate_fn):
         getattr(function, "__module__", None) == own for function in functions.values())
 
 
+@functools.lru_cache(None)
+def _collates_plain(kind):
+    """Whether default_collate() makes plain tensors of leaves of @kind, as with torchvision's."""
+    leaf = codec.of_kind(torch.zeros(1, device="cpu"), kind)
+    return type(torch_collate.default_collate([leaf, leaf])) is torch.Tensor
+
+
 def _is_row(spec):
     kind, _, shape, strides, _ = spec
-    if kind != "t":
+    if kind not in codec.TENSORS or not _collates_plain(kind):
         return False
     expected = 1
     for size, stride in zip(reversed(shape), reversed(strides)):
@@ -199,9 +207,13 @@ class Batch:
         if not self.parts[position]:
             return self.values[position]
         skeleton, leaves = self.parts[position]
-        rows = iter(self.rows)
+        rows = iter(zip(self.rows, self.layout))
         return codec.join(skeleton, iter([
-            next(rows)[0][position].clone() if leaf is None else leaf for leaf in leaves]))
+            self._row(position, *next(rows)) if leaf is None else leaf for leaf in leaves]))
+
+    @staticmethod
+    def _row(position, row, spec):
+        return codec.of_kind(row[0][position].clone(), spec[0])
 
     def samples(self):
         return [self._value(position) for position in range(len(self.parts))]
