@@ -94,7 +94,9 @@ wheel_python() {
 	TSSHIM_TEST_WHEEL_PYTHON=${TSSHIM_TEST_WHEEL_PYTHON:-$ts_cache/venv/bin/python}
 	# The current torch, if `scripts/deps pypi` has put it there; tests that want it say so.
 	TSSHIM_TEST_PYPI_PYTHON=${TSSHIM_TEST_PYPI_PYTHON:-$ts_cache/pypi/bin/python}
-	export TSSHIM_TEST_WHEEL_PYTHON TSSHIM_TEST_PYPI_PYTHON
+	# Likewise the programs of others, from `scripts/deps programs`.
+	TSSHIM_TEST_PROGRAMS=${TSSHIM_TEST_PROGRAMS:-$ts_cache/programs}
+	export TSSHIM_TEST_WHEEL_PYTHON TSSHIM_TEST_PYPI_PYTHON TSSHIM_TEST_PROGRAMS
 }
 
 step_e2e() {

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: MIT
+"""
+Programs as people run them, unmodified, in three ways: plain, two jobs at once under tsrun, two
+aligned jobs at once with other seeds.  What they compute is compared, and what they shared.
+
+In default mode everything printed is the plain run's, bit for bit.  Aligned jobs begin with equal
+weights and differ in their seeds; that they go through equal losses all the same shows that they
+got equal data.  The environment and the scripts come from `scripts/deps programs`.  What each
+shares is told in docs/programs.md.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+import time
+
+import numpy
+import PIL.Image
+
+import support
+from support import BUILD, HERE, TSRUN, Group, finish, plain_environment, start
+
+ROOT = os.environ.get("TSSHIM_TEST_PROGRAMS", "")
+IMAGES, VALIDATION, EPOCHS = 96, 24, 2
+DELIVERED = 2 * EPOCHS * (IMAGES + VALIDATION)  # to two jobs together
+OLD = 61  # seconds: the library shares no samples of younger files
+OURS = r"^(?:\d+ )?(?:\w*loss|validation|weights|grad_norm) \S+(?: tokens \d+)?$"
+
+
+def python():
+    path = os.path.join(ROOT, "bin", "python")
+    if not os.path.exists(path):
+        raise support.Skip("programs", "their environment is not there (scripts/deps programs)")
+    return path
+
+
+def script(*parts):
+    """A script of others', as scripts/deps programs put it there."""
+    return os.path.join(ROOT, "scripts", *parts)
+
+
+class Data:
+    """Images in folders and a file of tokens, kept in the build directory: they must age."""
+
+    path = os.path.join(BUILD, "tests", "e2e", "programs-data")
+
+    @classmethod
+    def make(cls):
+        if os.path.exists(os.path.join(cls.path, "complete")):
+            return
+        shutil.rmtree(cls.path, ignore_errors=True)
+        generator = numpy.random.RandomState(0)
+        for part, count in (("train", IMAGES), ("val", VALIDATION)):
+            for number in range(count):
+                folder = os.path.join(cls.path, part, "class%d" % (number % 6))
+                os.makedirs(folder, exist_ok=True)
+                small = generator.randint(0, 256, (30, 40, 3)).astype(numpy.uint8)
+                PIL.Image.fromarray(small).resize((500, 375), PIL.Image.BICUBIC).save(
+                    os.path.join(folder, "%02d.jpg" % number), quality=90)
+        generator.randint(0, 512, 64 * 256 + 1).astype(numpy.uint16).tofile(
+            os.path.join(cls.path, "tokens"))
+        with open(os.path.join(cls.path, "complete"), "w"):
+            pass
+
+    @classmethod
+    def settle(cls):
+        """Wait until the library takes the files for finished."""
+        age = time.time() - os.stat(os.path.join(cls.path, "complete")).st_ctime
+        time.sleep(max(0, OLD - age))
+
+
+# ---- the programs: command(seed, output, start) -> list; start is where a plain run wrote ----
+
+def own(name, data="", *options):
+    def command(seed, output, start):
+        return [python(), os.path.join(HERE, name), os.path.join(Data.path, data), "--seed",
+                str(seed), *options]
+    return command
+
+
+def trainer(seed, output, start):
+    return [*own("programs_trainer.py")(seed, output, start), "--data-seed", "3",
+            "--output", output]
+
+
+def reference(seed, output, start, launcher=("programs_seeded.py",)):
+    epochs, more = EPOCHS, []
+    if start:
+        epochs, more = 2 * EPOCHS, ["--resume", os.path.join(start, "checkpoint.pth")]
+    seeded = [os.path.join(HERE, name) for name in launcher] + [str(seed)] * len(launcher)
+    return [python(), *seeded, script("vision", "references", "classification", "train.py"),
+            "--use-v2", "--data-path", Data.path, "--model", "shufflenet_v2_x0_5", "--device",
+            "cpu", "-b", "16", "-j", "1", "--print-freq", "1", "--train-crop-size", "128",
+            "--epochs", str(epochs), "--output-dir", output, *more]
+
+
+def imagenet(seed, output, start):
+    # It writes into its working directory; see run() for where that is.
+    epochs, more = EPOCHS, []
+    if start:
+        epochs, more = 2 * EPOCHS, ["--resume", os.path.join(start, "checkpoint.pth.tar")]
+    return [python(), script("imagenet", "main.py"), "-a", "shufflenet_v2_x0_5", "-j", "1",
+            "-b", "16", "-p", "1", "--epochs", str(epochs), "--seed", str(seed), *more, Data.path]
+
+
+def timm(seed, output, start):
+    more = ["--initial-checkpoint", os.path.join(start, "job", "last.pth.tar")] if start else []
+    return [python(), script("timm", "train.py"), "--data-dir", Data.path, "--model",
+            "test_resnet", "--device", "cpu", "-b", "16", "--epochs", str(EPOCHS), "-j", "1",
+            "--log-interval", "1", "--output", output, "--experiment", "job", "--num-classes",
+            "6", "--img-size", "128", "--opt", "sgd", "--lr", "0.01", "--seed", str(seed), *more]
+
+
+class Program:
+    """One program, what of its output counts, and what it should share and why not more."""
+
+    def __init__(self, name, command, default, facts=OURS, whole=False, aligned="sample",
+                 aligned_facts=None, reason="torch_dataset"):
+        self.name, self.command = name, command
+        self.facts, self.aligned_facts = facts, aligned_facts or facts
+        self.whole = whole  # its output is the same in every byte, messages included
+        self.default, self.aligned = default, aligned  # the kind that is shared, or None
+        self.reason = reason  # why default mode shares no samples
+        self.known = None
+
+    def start(self, seed, output, checkpoints=None, prefix=(), directory=None):
+        os.makedirs(output)
+        environment = plain_environment(HF_HUB_OFFLINE="1", HF_HOME=output)
+        return start([*prefix, *self.command(seed, output, checkpoints)], environment,
+                     cwd=directory or output)
+
+    def found(self, outcome, pattern=None):
+        assert outcome.status == 0, outcome.errors[-3000:]
+        facts = re.findall(pattern or self.facts, outcome.output + outcome.errors, re.MULTILINE)
+        assert len(facts) > 2 * EPOCHS, outcome.output[-2000:]
+        return facts
+
+    def plain(self):
+        """The outcome without us, and where it left its checkpoints; run once, as two jobs."""
+        where = os.path.join(work(), self.name)
+        if self.known is None:
+            assert not os.path.exists(where), "the plain run had failed"
+            jobs = [self.start(1, os.path.join(where, "plain%d" % number)) for number in (1, 2)]
+            outcomes = [finish(job) for job in jobs]
+            assert self.found(outcomes[0]) == self.found(outcomes[1]), "not repeatable"
+            self.known = outcomes[0], os.path.join(where, "plain1")
+        return self.known
+
+    def together(self, mode, seeds, checkpoints, *options):
+        """Outcomes and statistics of two jobs at once."""
+        where = os.path.join(work(), self.name)
+        # Jobs in other working directories share no samples.
+        directory = os.path.join(where, mode)
+        os.makedirs(directory)
+        with Group() as group:
+            prefix = [TSRUN, "--group", group.name, *options, "--"]
+            jobs = [self.start(seed, os.path.join(where, "%s%d" % (mode, number)), checkpoints,
+                               prefix, directory) for number, seed in enumerate(seeds)]
+            outcomes = [finish(job) for job in jobs]
+            statistics = group.statistics()
+            group.assert_clean()
+        return outcomes, statistics
+
+
+_work = []
+
+
+def work():
+    """A directory for what the programs write; goes with this process."""
+    if not _work:
+        _work.append(tempfile.TemporaryDirectory())
+    return _work[0].name
+
+
+def shared(statistics, kind):
+    return sum(dataset[kind]["shared"] for dataset in statistics.get("datasets", []))
+
+
+def expect(statistics, kind, reason):
+    """A good part of what could be was shared as @kind, and no samples for @reason."""
+    counts = {name: shared(statistics, name) for name in ("sample", "pixels")}
+    if kind is not None:
+        # Half of all is what one job can take from the other; the start costs some.
+        assert counts[kind] > DELIVERED / 6, (counts, statistics["passed"])
+    if kind != "sample":
+        assert counts["sample"] == 0, counts
+        if reason:
+            assert statistics["passed"][reason] > DELIVERED / 4, statistics["passed"]
+
+
+def check_plain(program):
+    Data.make()
+    program.plain()
+
+
+def check_default(program):
+    """Two jobs with one seed: everything as without us."""
+    wanted, _ = program.plain()
+    Data.settle()
+    outcomes, statistics = program.together("default", (1, 1), None)
+    for outcome in outcomes:
+        assert program.found(outcome) == program.found(wanted)
+        if program.whole:
+            support.equal(wanted, outcome, program.name)
+    expect(statistics, program.default, program.reason)
+
+
+def check_aligned(program):
+    """Two jobs with other seeds and the same weights at first: equal data."""
+    wanted, checkpoints = program.plain()
+    Data.settle()
+    outcomes, statistics = program.together("aligned", (1, 2), checkpoints, "--align=7")
+    one, other = [program.found(outcome, program.aligned_facts) for outcome in outcomes]
+    assert one == other, [pair for pair in zip(one, other) if pair[0] != pair[1]][:3]
+    assert one != program.found(wanted, program.aligned_facts), "nothing was aligned"
+    expect(statistics, program.aligned, "torch_cheap")
+
+
+def test_the_reference_script_is_not_repeatable_without_a_seed():
+    Data.make()
+    program = Program("unseeded", lambda *what: reference(*what, launcher=()), None,
+                      facts=r"loss: \S+ \(\S+\)")
+    try:
+        program.plain()
+    except AssertionError as error:
+        assert str(error) == "not repeatable", error
+        return
+    raise AssertionError("repeatable; then it needs no launcher")
+
+
+PROGRAMS = [
+    Program("reference_v2", reference, "pixels",
+            facts=r"(?:loss|acc1|acc5): \S+ \(\S+\)|Acc@1 .*"),
+    Program("lightning", own("programs_lightning.py"), "pixels", whole=True),
+    Program("trainer", trainer, "pixels"),
+    # Nothing is counted in default mode: its workers never get as far as to join the group.
+    Program("tokens", own("programs_tokens.py", "tokens"), None, whole=True, aligned=None,
+            aligned_facts=r"tokens \d+", reason=None),
+]
+# Two are to be had from GitHub only, which not every machine may ask: there a script of ours with
+# the same parts takes the place of the original.
+ORIGINALS = [
+    (script("imagenet", "main.py"),
+     Program("imagenet", imagenet, "sample", facts=r"Loss \S+ \( *\S+\).*|Acc@1 .*"),
+     Program("imagenet_style", own("programs_imagenet.py"), "sample", whole=True)),
+    (script("timm", "train.py"),
+     Program("timm", timm, "pixels",
+             facts=r"Loss: +\S+ +\( *\S+\)|Acc@[15]: +\S+ +\( *\S+\)|\"loss\": .*"),
+     Program("timm_style", own("programs_timm.py"), "pixels", whole=True)),
+]
+
+
+def tests():
+    programs = list(PROGRAMS)
+    for path, original, stand_in in ORIGINALS:
+        found = os.path.exists(path)
+        programs.append(original if found else stand_in)
+        if not found:
+            print("# no %s, so %s instead of %s" % (path, stand_in.name, original.name))
+    # The plain ones first: meanwhile the data becomes old enough to be shared.
+    for check in (check_plain, check_default, check_aligned):
+        for program in programs:
+            yield "%s_%s" % (program.name, check.__name__[6:]), lambda c=check, p=program: c(p)
+
+
+if __name__ == "__main__":
+    support.main([*support.functions(globals()), *tests()])

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""
+For programs.py: a script with the parts of PyTorch's ImageNet example (image folders, v1
+transforms, two loaders, train and validate in turns), which itself is only to be had from GitHub.
+"""
+
+import argparse
+import os
+import random
+
+import torch
+from torchvision import datasets, models, transforms
+
+import programs_model
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=1)
+    return parser.parse_args()
+
+
+def loaders_of(options):
+    last = [transforms.ToTensor(), transforms.Normalize(mean=[0.485, 0.456, 0.406],
+                                                        std=[0.229, 0.224, 0.225])]
+    training = datasets.ImageFolder(os.path.join(options.data, "train"), transforms.Compose([
+        transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), *last]))
+    validation = datasets.ImageFolder(os.path.join(options.data, "val"), transforms.Compose([
+        transforms.Resize(256), transforms.CenterCrop(224), *last]))
+    return [torch.utils.data.DataLoader(data, batch_size=16, shuffle=data is training,
+                                        num_workers=options.workers, pin_memory=True)
+            for data in (training, validation)]
+
+
+def run(model, loader, optimizer, what):
+    """One pass; trains with an @optimizer, else only looks."""
+    model.train(optimizer is not None)
+    with torch.set_grad_enabled(optimizer is not None):
+        for images, labels in loader:
+            loss = torch.nn.functional.cross_entropy(model(images), labels)
+            if optimizer:
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            print(what, float(loss.detach()).hex())
+
+
+def main():
+    options = arguments()
+    torch.manual_seed(0)  # the same weights at first, whatever the seed
+    model = models.shufflenet_v2_x0_5(num_classes=6)
+    random.seed(options.seed)
+    torch.manual_seed(options.seed)
+    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=1e-4)
+    training, validation = loaders_of(options)
+    for _ in range(options.epochs):
+        run(model, training, optimizer, "loss")
+        run(model, validation, None, "validation")
+    print("weights", programs_model.digest(model))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""
+For programs.py: data set, augmentation and loader as the training script of timm makes them with
+its library (prefetcher, RandAugment); that script itself is only to be had from GitHub.
+"""
+
+import argparse
+
+import timm.data
+import timm.utils
+import torch
+
+import programs_model
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=1)
+    return parser.parse_args()
+
+
+def loader_of(options, split, training):
+    more = {"auto_augment": "rand-m9-mstd0.5", "hflip": 0.5, "color_jitter": 0.4} \
+        if training else {}
+    return timm.data.create_loader(
+        timm.data.create_dataset("", root=options.data, split=split), input_size=(3, 128, 128),
+        batch_size=16, is_training=training, num_workers=options.workers, use_prefetcher=True,
+        device=torch.device("cpu"), pin_memory=False, **more)
+
+
+def main():
+    options = arguments()
+    timm.utils.random_seed(0)  # the same weights at first, whatever the seed
+    model = timm.create_model("test_resnet", num_classes=6)
+    timm.utils.random_seed(options.seed)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+    training = loader_of(options, "train", True)
+    validation = loader_of(options, "val", False)
+    for _ in range(options.epochs):
+        for loader, what in ((training, "loss"), (validation, "validation")):
+            model.train(what == "loss")
+            for images, labels in loader:
+                loss = torch.nn.functional.cross_entropy(model(images), labels)
+                if what == "loss":
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                print(what, float(loss.detach()).hex())
+    print("weights", programs_model.digest(model))
+
+
+if __name__ == "__main__":
+    main()
