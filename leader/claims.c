@@ -183,8 +183,9 @@ int ts_claim_publish(
 	int r = publish(store, claim, bytes, produce_ns);
 	end_reservation(store, claim);
 	if (r == 0)
-		ts_demand_published(ts_demand_row(store, claim->dataset), bytes,
-			store->shape.segment_count * store->shape.segment_bytes);
+		ts_demand_published(ts_demand_of(ts_demand_row(store, claim->dataset),
+					    (enum ts_kind)claim->kind, &claim->key),
+			bytes, store->shape.segment_count * store->shape.segment_bytes);
 	return r;
 }
 

@@ -14,45 +14,53 @@ struct ts_dataset_row *ts_demand_row(struct ts_store *store, uint32_t dataset)
 	return ts_ledger_dataset(store->ledger, dataset < TS_DATASET_MAX ? dataset : 0);
 }
 
-bool ts_demand_count(struct ts_dataset_row *row)
+struct ts_demand *ts_demand_of(
+	struct ts_dataset_row *row, enum ts_kind kind, const struct ts_key *key)
 {
-	uint64_t needed = ts_max_u64(1, ts_load_relaxed(&row->demand_needed));
+	bool drawn = kind == TS_KIND_SAMPLE && (key->lo & TS_KEY_DRAWN);
 
-	if (ts_add_relaxed(&row->demand, 1) + 1 < needed)
-		return ts_load_relaxed(&row->capture) != 0;
-	ts_store_relaxed(&row->capture, 1);
+	return &row->demands[drawn ? TS_DEMAND_DRAWN : (uint32_t)kind % TS_KIND_COUNT];
+}
+
+bool ts_demand_count(struct ts_demand *demand)
+{
+	uint64_t needed = ts_max_u64(1, ts_load_relaxed(&demand->needed));
+
+	if (ts_add_relaxed(&demand->asked, 1) + 1 < needed)
+		return ts_load_relaxed(&demand->capture) != 0;
+	ts_store_relaxed(&demand->capture, 1);
 	return true;
 }
 
-void ts_demand_taken(struct ts_dataset_row *row)
+void ts_demand_taken(struct ts_demand *demand)
 {
-	ts_add_relaxed(&row->window_taken, 1);
+	ts_add_relaxed(&demand->window_taken, 1);
 }
 
 /* Ends a window. Counts that arrive meanwhile belong to the next one, hence the subtraction. */
-static void judge(struct ts_dataset_row *row)
+static void judge(struct ts_demand *demand)
 {
-	uint64_t published = ts_load_relaxed(&row->window_published);
-	uint64_t taken = ts_load_relaxed(&row->window_taken);
+	uint64_t published = ts_load_relaxed(&demand->window_published);
+	uint64_t taken = ts_load_relaxed(&demand->window_taken);
 
-	ts_sub_relaxed(&row->window_published, published);
-	ts_sub_relaxed(&row->window_taken, taken);
+	ts_sub_relaxed(&demand->window_published, published);
+	ts_sub_relaxed(&demand->window_taken, taken);
 	if (taken * TAKEN_ONE_IN >= published) {
-		ts_store_relaxed(&row->demand_needed, 1);
+		ts_store_relaxed(&demand->needed, 1);
 		return;
 	}
-	uint64_t needed = ts_max_u64(1, ts_load_relaxed(&row->demand_needed)) * NEEDED_FACTOR;
-	ts_store_relaxed(&row->demand_needed, (uint32_t)ts_min_u64(needed, NEEDED_MAX));
-	ts_store_relaxed(&row->demand, 0);
-	ts_store_relaxed(&row->capture, 0);
+	uint64_t needed = ts_max_u64(1, ts_load_relaxed(&demand->needed)) * NEEDED_FACTOR;
+	ts_store_relaxed(&demand->needed, (uint32_t)ts_min_u64(needed, NEEDED_MAX));
+	ts_store_relaxed(&demand->asked, 0);
+	ts_store_relaxed(&demand->capture, 0);
 }
 
-void ts_demand_published(struct ts_dataset_row *row, uint64_t bytes, uint64_t capacity)
+void ts_demand_published(struct ts_demand *demand, uint64_t bytes, uint64_t capacity)
 {
-	ts_add_relaxed(&row->window_published, 1);
-	uint64_t total = ts_add_relaxed(&row->window_bytes, bytes) + bytes;
+	ts_add_relaxed(&demand->window_published, 1);
+	uint64_t total = ts_add_relaxed(&demand->window_bytes, bytes) + bytes;
 
 	/* Only one of the members that see the window full may judge it. */
-	if (total >= capacity && ts_cas(&row->window_bytes, &total, 0))
-		judge(row);
+	if (total >= capacity && ts_cas(&demand->window_bytes, &total, 0))
+		judge(demand);
 }

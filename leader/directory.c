@@ -250,9 +250,9 @@ static void make_ghost(struct ts_store *store, const struct ts_key *key)
 }
 
 /* Whether meeting the ghost @word turns capturing on: it must be another job's. */
-static bool ask_for_ghost(struct ts_store *store, uint64_t word, struct ts_dataset_row *row)
+static bool ask_for_ghost(struct ts_store *store, uint64_t word, struct ts_demand *demand)
 {
-	return ts_entry_owner(word) != ts_job_mark(store->job) && ts_demand_count(row);
+	return ts_entry_owner(word) != ts_job_mark(store->job) && ts_demand_count(demand);
 }
 
 /** What the entries of a set that carry the key's tag say. */
@@ -293,7 +293,8 @@ static int find(struct ts_store *store, const struct ts_key *key, uint32_t skip,
  * The dataset that counts is the record's: it published it, and it is the one that was
  * switched off if verification found it wrong.  Another job may ask under another label.
  */
-static void give_hit(struct ts_store *store, struct ts_take *take, struct ts_lease *lease)
+static void give_hit(struct ts_store *store, const struct ts_key *key, struct ts_take *take,
+	struct ts_lease *lease)
 {
 	struct ts_dataset_row *row = ts_demand_row(store, lease->dataset);
 
@@ -304,7 +305,7 @@ static void give_hit(struct ts_store *store, struct ts_take *take, struct ts_lea
 	}
 	*take = (struct ts_take){.verdict = TS_HIT};
 	take->lease = *lease;
-	ts_demand_taken(row);
+	ts_demand_taken(ts_demand_of(row, (enum ts_kind)lease->kind, key));
 }
 
 /*
@@ -323,7 +324,7 @@ static void settle_claim(struct ts_store *store, const struct ts_key *key, struc
 	int r = find(store, key, at, &found, &lease);
 	if (r == 0) {
 		ts_entry_end(&store->entries[at], word, TS_ENTRY_EMPTY);
-		give_hit(store, take, &lease);
+		give_hit(store, key, take, &lease);
 	} else if (found.busy >= 0 && (uint32_t)found.busy < at) {
 		ts_entry_end(&store->entries[at], word, TS_ENTRY_EMPTY);
 		give_busy(take, key, (uint32_t)found.busy, found.busy_word, dataset, kind);
@@ -334,14 +335,14 @@ static void settle_claim(struct ts_store *store, const struct ts_key *key, struc
 static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
 	enum ts_kind kind, struct ts_take *take)
 {
-	struct ts_dataset_row *row = ts_demand_row(store, dataset);
+	struct ts_demand *demand = ts_demand_of(ts_demand_row(store, dataset), kind, key);
 	struct findings found;
 	struct ts_lease lease;
 	uint64_t word;
 	int r = find(store, key, UINT32_MAX, &found, &lease);
 
 	if (r == 0) {
-		give_hit(store, take, &lease);
+		give_hit(store, key, take, &lease);
 		return true;
 	}
 	ts_take_give_pass(take, r == -EBUSY ? TS_REASON_NO_LEASE : TS_REASON_ALONE);
@@ -351,9 +352,9 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 		give_busy(take, key, (uint32_t)found.busy, found.busy_word, dataset, kind);
 		return true;
 	}
-	bool capture = ts_load_relaxed(&row->capture) != 0;
+	bool capture = ts_load_relaxed(&demand->capture) != 0;
 	if (!capture && found.ghost >= 0)
-		capture = ask_for_ghost(store, found.ghost_word, row);
+		capture = ask_for_ghost(store, found.ghost_word, demand);
 	else if (!capture)
 		make_ghost(store, key);
 	if (!capture)

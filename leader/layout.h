@@ -103,7 +103,7 @@
 #include <stdatomic.h>
 
 #define TS_RING_MAGIC UINT64_C(0x31474e4952535354) /* "TSSRING1", little endian */
-#define TS_ABI_MAJOR  1u
+#define TS_ABI_MAJOR  2u
 #define TS_ABI_MINOR  0u
 
 #define TS_MEMBER_MAX  1024u /* 10 bits of owner in a word */
@@ -143,7 +143,7 @@ struct ts_member {
 	uint64_t reserved[5];
 	_Atomic uint64_t lease[TS_LEASES]; /* 0, or bit 63 | segment << 32 | generation */
 };
-static_assert(sizeof(struct ts_member) == 128, "ABI 1");
+static_assert(sizeof(struct ts_member) == 128, "ABI 2");
 static_assert(offsetof(struct ts_member, lease) == 64, "lease line of its own");
 
 /** One segment's control words; a line of its own, for its owner writes it. */
@@ -156,14 +156,14 @@ struct ts_segment {
 	_Atomic uint64_t used; /* bytes bump-allocated in this generation; for statistics */
 	uint64_t reserved[4];
 };
-static_assert(sizeof(struct ts_segment) == 64, "ABI 1");
+static_assert(sizeof(struct ts_segment) == 64, "ABI 2");
 
 struct ts_entry {
 	_Atomic uint64_t word;
 	_Atomic uint64_t
 		where; /* offset in 64-byte units 24 | segment 10 | gen (low bits) 30 */
 };
-static_assert(sizeof(struct ts_entry) == 16, "ABI 1");
+static_assert(sizeof(struct ts_entry) == 16, "ABI 2");
 
 /** In front of every record's bytes, inside the segment; immutable once published. */
 struct ts_record {
@@ -177,7 +177,7 @@ struct ts_record {
 	uint64_t producer;   /* ts_process_id() of the producer's job */
 	uint64_t check;      /* ts_hash64 of the fields above */
 };
-static_assert(sizeof(struct ts_record) == 64, "ABI 1");
+static_assert(sizeof(struct ts_record) == 64, "ABI 2");
 
 /* Payloads of this size and more start on a page. */
 #define TS_PAGE_ALIGN_FROM UINT64_C(65536)
@@ -208,8 +208,8 @@ struct ts_ring_header {
 	_Alignas(64) _Atomic uint32_t member_high;     /* slots >= this were never used */
 	uint32_t reserved3;
 };
-static_assert(offsetof(struct ts_ring_header, check) == 120, "ABI 1");
-static_assert(offsetof(struct ts_ring_header, seal_clock) == 256, "ABI 1");
-static_assert(sizeof(struct ts_ring_header) == 448, "ABI 1");
+static_assert(offsetof(struct ts_ring_header, check) == 120, "ABI 2");
+static_assert(offsetof(struct ts_ring_header, seal_clock) == 256, "ABI 2");
+static_assert(sizeof(struct ts_ring_header) == 448, "ABI 2");
 
 #endif

@@ -36,29 +36,36 @@ struct ts_tally {
 };
 
 /**
- * A dataset: a label on records.
- *
- * Capture on demand: `demand` counts ghosts that another job asked for; when it reaches
- * `demand_needed`, `capture` becomes 1 and members publish.  After every ring's worth of
- * published bytes the window is judged: fewer than 5 % taken turns capture off and
- * quadruples `demand_needed` (1 ... 4096), more resets it to 1.
+ * Capture on demand: `asked` counts ghosts that another job asked for; when it reaches
+ * `needed`, `capture` becomes 1 and members publish.  After every ring's worth of published
+ * bytes the window is judged: fewer than 5 % taken turns capture off and quadruples `needed`
+ * (1 ... 4096), more resets it to 1.
  */
+struct ts_demand {
+	_Atomic uint32_t capture, needed;
+	_Atomic uint64_t asked;
+	_Atomic uint64_t window_bytes, window_published, window_taken;
+};
+
+/* Each kind is captured apart, and the samples that draw random numbers apart from the others
+ * (TS_KEY_DRAWN): that one is asked for says nothing about another. */
+#define TS_DEMANDS      (TS_KIND_COUNT + 1)
+#define TS_DEMAND_DRAWN TS_KIND_COUNT
+
+/** A dataset: a label on records. */
 struct ts_dataset_row {
 	_Atomic uint64_t name_hash; /* 0 = free; taken by CAS, then `name` is written */
 	char name[TS_DATASET_NAME];
 	_Atomic uint32_t named; /* `name` is complete */
-	_Atomic uint32_t capture;
-	_Atomic uint32_t off; /* verification found a difference */
-	_Atomic uint32_t demand_needed;
-	_Atomic uint64_t demand;
-	_Atomic uint64_t window_bytes, window_published, window_taken;
-	_Atomic uint64_t reserved[3];
+	_Atomic uint32_t off;   /* verification found a difference */
+	_Atomic uint64_t reserved[8];
 	struct ts_tally kinds[TS_KIND_COUNT];            /* offset 144 */
 	_Atomic uint64_t cost_ns_per_kib[TS_KIND_COUNT]; /* moving average: deadlines */
-	uint8_t pad[208];
+	struct ts_demand demands[TS_DEMANDS];
+	uint8_t pad[8];
 };
-static_assert(sizeof(struct ts_dataset_row) == 512, "ABI 1");
-static_assert(offsetof(struct ts_dataset_row, kinds) == 144, "ABI 1");
+static_assert(sizeof(struct ts_dataset_row) == 512, "ABI 2");
+static_assert(offsetof(struct ts_dataset_row, kinds) == 144, "ABI 2");
 
 /** A job: the process that was started, with its workers. */
 struct ts_job_row {
@@ -69,7 +76,7 @@ struct ts_job_row {
 	struct ts_tally kinds[TS_KIND_COUNT];
 	_Atomic uint64_t passed[TS_REASON_SLOTS];
 };
-static_assert(sizeof(struct ts_job_row) == 728, "ABI 1");
+static_assert(sizeof(struct ts_job_row) == 728, "ABI 2");
 
 /**
  * Samples that draw random numbers of the job's own, so that only jobs of equal seeds share
@@ -81,7 +88,7 @@ struct ts_drawn_row {
 	_Atomic uint64_t computed, delivered; /* what was not computed was taken */
 };
 static_assert(TS_LEDGER_DRAWN + TS_JOB_MAX * sizeof(struct ts_drawn_row) <= TS_LEDGER_DATASETS,
-	"ABI 1");
+	"ABI 2");
 
 struct ts_ledger {
 	uint64_t magic;
@@ -100,9 +107,9 @@ struct ts_ledger {
 };
 static_assert(
 	TS_LEDGER_DATASETS + TS_DATASET_MAX * sizeof(struct ts_dataset_row) <= TS_LEDGER_JOBS,
-	"ABI 1");
+	"ABI 2");
 static_assert(
-	TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_BYTES, "ABI 1");
+	TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_BYTES, "ABI 2");
 
 /** Row @index of the datasets; @index below TS_DATASET_MAX. */
 static inline struct ts_dataset_row *ts_ledger_dataset(struct ts_ledger *ledger, uint32_t index)

@@ -42,6 +42,9 @@ struct ts_key {
 	uint64_t lo, hi;
 };
 
+/** Set in `lo` of the keys of samples that depend on the state of a job's generators. */
+#define TS_KEY_DRAWN UINT64_C(2)
+
 /** A pin on a record while its bytes are used. */
 struct ts_lease {
 	const void *data; /* 64-byte aligned; page aligned from TS_PAGE_ALIGN_FROM on */

@@ -299,13 +299,17 @@ static inline uint32_t ts_key_tag(const struct ts_key *key)
 /** The row of @dataset, or of dataset 0 when there is no such row. */
 struct ts_dataset_row *ts_demand_row(struct ts_store *store, uint32_t dataset);
 
-/** Another job asked for a ghost; true when the dataset is captured from now on. */
-bool ts_demand_count(struct ts_dataset_row *row);
+/** The demand that records of @key and @kind belong to. */
+struct ts_demand *ts_demand_of(
+	struct ts_dataset_row *row, enum ts_kind kind, const struct ts_key *key);
+
+/** Another job asked for a ghost; true when such records are captured from now on. */
+bool ts_demand_count(struct ts_demand *demand);
 
 /** A record was taken. */
-void ts_demand_taken(struct ts_dataset_row *row);
+void ts_demand_taken(struct ts_demand *demand);
 
 /** A record of @bytes was published; judges the window after @capacity bytes. */
-void ts_demand_published(struct ts_dataset_row *row, uint64_t bytes, uint64_t capacity);
+void ts_demand_published(struct ts_demand *demand, uint64_t bytes, uint64_t capacity);
 
 #endif

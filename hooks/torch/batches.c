@@ -19,7 +19,7 @@ static void name_position(
 	for (unsigned i = 0; i < 8; i++)
 		index[1 + i] = (unsigned char)(number >> (8 * i));
 	tsshim_sample_name(sample, batch->scope, batch->stream, index, sizeof(index),
-		batch->occurrences ? batch->occurrences[position] : 0);
+		batch->occurrences ? batch->occurrences[position] : 0, 0);
 }
 
 /* Copy the record that @sample holds if it is as expected; false: it is for the glue. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 2u
+#define SAMPLE_ABI 3u
 
 /* Anything younger may be being written still, and stamps of files are coarse. */
 #define INPUT_AGE_NS UINT64_C(60000000000)
@@ -102,13 +102,14 @@ static struct ts_hash128 hash_item(
 }
 
 void tsshim_sample_name(struct ts_sample *sample, const void *scope, const void *stream,
-	const void *index, uint64_t index_bytes, uint32_t occurrence)
+	const void *index, uint64_t index_bytes, uint32_t occurrence, int drawn)
 {
 	tsshim_sample_drop(sample);
 	struct ts_hash128 key = hash_item(scope, index, index_bytes, occurrence);
 	struct ts_hash128 seed = hash_item(stream, index, index_bytes, occurrence);
 
-	sample->key = (struct ts_key){.lo = key.lo | 1, .hi = key.hi};
+	sample->key = (struct ts_key){
+		.lo = (key.lo & ~TS_KEY_DRAWN) | (drawn ? TS_KEY_DRAWN : 0) | 1, .hi = key.hi};
 	sample->view = (struct ts_sample_view){
 		.torch_seed = seed.lo >> 1,
 		.python_seed = seed.hi,

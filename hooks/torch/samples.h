@@ -58,10 +58,12 @@ TS_EXPORT void tsshim_sample_destroy(struct ts_sample *sample);
  * Say which sample is meant.  @scope (16 bytes) stands for the data set, code, environment and
  * generator rule; @stream (16 bytes) for what the item's generators are derived from;
  * @index (@index_bytes bytes) for the index with its type; @occurrence for how often this
- * index came before in the epoch.  Ends whatever the struct held.
+ * index came before in the epoch.  @drawn: @scope holds the state of a job's generators, so
+ * that only jobs of equal seeds have use for it.  Ends whatever the struct held.
  */
 TS_EXPORT void tsshim_sample_name(struct ts_sample *sample, const void *scope,
-	const void *stream, const void *index, uint64_t index_bytes, uint32_t occurrence);
+	const void *stream, const void *index, uint64_t index_bytes, uint32_t occurrence,
+	int drawn);
 
 /** 0 hit, 1 claim, 2 busy, 3 pass (counted).  With @wait a busy one is waited for first. */
 TS_EXPORT int tsshim_sample_take(struct ts_sample *sample, int wait);

@@ -50,6 +50,14 @@ static bool is_right(const uint64_t *words, uint64_t bytes, const struct ts_key 
 	return wrong == 0;
 }
 
+/* What is published here is wanted. */
+static void capture(struct ts_store *store)
+{
+	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(store), LOAD_CAPTURED);
+
+	ts_store_relaxed(&row->demands[TS_KIND_PIXELS].capture, 1);
+}
+
 int load_attach(const char *group, uint64_t ring_bytes, struct ts_store **ret_store)
 {
 	struct ts_attach_options options = {
@@ -59,9 +67,7 @@ int load_attach(const char *group, uint64_t ring_bytes, struct ts_store **ret_st
 	snprintf(options.group, sizeof(options.group), "%s", group);
 	int r = ts_store_attach(&options, ret_store, &reason);
 	if (r == 0)
-		ts_store_relaxed(
-			&ts_ledger_dataset(ts_store_ledger(*ret_store), LOAD_CAPTURED)->capture,
-			1);
+		capture(*ret_store);
 	return r;
 }
 
@@ -157,7 +163,7 @@ bool load_pair_shares(struct ts_store *one, struct ts_store *other, uint64_t id)
 	struct ts_take take;
 	void *buffer;
 
-	ts_store_relaxed(&ts_ledger_dataset(ts_store_ledger(one), LOAD_CAPTURED)->capture, 1);
+	capture(one);
 	ts_store_take(one, &key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
 	if (take.verdict != TS_CLAIM) {
 		fprintf(stderr, "fresh pair: no claim (%d, reason %d)\n", take.verdict,

@@ -79,7 +79,10 @@ struct ts_key fixture_key(uint32_t set, uint32_t tag)
 
 void fixture_capture(struct ts_store *store, bool on)
 {
-	ts_store_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 0)->capture, on);
+	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(store), 0);
+
+	for (uint32_t i = 0; i < TS_DEMANDS; i++)
+		ts_store_relaxed(&row->demands[i].capture, on);
 }
 
 struct ts_take fixture_take(struct ts_store *store, struct ts_key key)

@@ -49,10 +49,40 @@ Test(share, a_ghost_asked_for_by_another_job_starts_capturing)
 	ts_store_detach(other);
 }
 
+static enum ts_verdict verdict_of(struct ts_store *store, enum ts_kind kind, uint64_t lo)
+{
+	struct ts_key key = {.lo = lo, .hi = fixture_key(1, 1).hi};
+	struct ts_take take;
+
+	ts_store_take(store, &key, 0, kind, &take);
+	if (take.verdict == TS_CLAIM)
+		ts_claim_abandon(store, &take.claim);
+	return take.verdict;
+}
+
+Test(share, demand_for_one_kind_says_nothing_about_others)
+{
+	struct ts_store *one = fixture_attach(JOB_A), *other = fixture_attach(JOB_B);
+
+	/* Keys that nobody has asked for, once the pixels of the dataset are wanted ... */
+	cr_expect(eq(int, verdict_of(one, TS_KIND_PIXELS, 0x100), TS_PASS));
+	cr_expect(eq(int, verdict_of(other, TS_KIND_PIXELS, 0x100), TS_CLAIM));
+	cr_expect(eq(int, verdict_of(one, TS_KIND_PIXELS, 0x200 | TS_KEY_DRAWN), TS_CLAIM));
+	cr_expect(eq(int, verdict_of(one, TS_KIND_SAMPLE, 0x300), TS_PASS));
+	/* ... and its samples, but not those that draw. */
+	cr_expect(eq(int, verdict_of(other, TS_KIND_SAMPLE, 0x300), TS_CLAIM));
+	cr_expect(eq(int, verdict_of(one, TS_KIND_SAMPLE, 0x400), TS_CLAIM));
+	cr_expect(eq(int, verdict_of(one, TS_KIND_SAMPLE, 0x500 | TS_KEY_DRAWN), TS_PASS));
+	cr_expect(eq(int, verdict_of(other, TS_KIND_SAMPLE, 0x500 | TS_KEY_DRAWN), TS_CLAIM));
+	ts_store_detach(one);
+	ts_store_detach(other);
+}
+
 Test(share, capturing_that_nobody_uses_stops_and_starts_harder)
 {
 	struct ts_store *store = fixture_attach(JOB_A);
-	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(store), 0);
+	struct ts_demand *demand =
+		&ts_ledger_dataset(ts_store_ledger(store), 0)->demands[TS_KIND_PIXELS];
 	uint64_t capacity, used;
 
 	ts_store_usage(store, &capacity, &used);
@@ -60,26 +90,27 @@ Test(share, capturing_that_nobody_uses_stops_and_starts_harder)
 	for (uint32_t i = 0; i < capacity / 400000 + 1; i++)
 		fixture_publish(store, fixture_key(i, i + 1), 400000, 1);
 	expect_pass(fixture_take(store, fixture_key(9, 999)), TS_REASON_ALONE);
-	cr_expect(eq(u32, row->demand_needed, 4));
+	cr_expect(eq(u32, demand->needed, 4));
 	for (int i = 0; i < 3; i++)
-		cr_expect(not(ts_demand_count(row)));
-	cr_expect(ts_demand_count(row), "the fourth ghost asked for turns it on again");
+		cr_expect(not(ts_demand_count(demand)));
+	cr_expect(ts_demand_count(demand), "the fourth ghost asked for turns it on again");
 	ts_store_detach(store);
 }
 
 Test(share, capturing_that_is_used_goes_on)
 {
 	struct ts_store *store = fixture_attach(JOB_A);
-	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(store), 0);
+	struct ts_demand *demand =
+		&ts_ledger_dataset(ts_store_ledger(store), 0)->demands[TS_KIND_PIXELS];
 
 	fixture_capture(store, true);
-	ts_store_relaxed(&row->demand_needed, 64);
+	ts_store_relaxed(&demand->needed, 64);
 	for (uint32_t i = 0; i < 40; i++) {
 		fixture_publish(store, fixture_key(i, i + 1), 400000, 1);
 		cr_assert(fixture_hits(store, fixture_key(i, i + 1), 400000, 1));
 	}
-	cr_expect(eq(u32, row->capture, 1));
-	cr_expect(eq(u32, row->demand_needed, 1));
+	cr_expect(eq(u32, demand->capture, 1));
+	cr_expect(eq(u32, demand->needed, 1));
 	ts_store_detach(store);
 }
 
@@ -101,7 +132,8 @@ Test(share, a_lease_says_what_the_producer_said)
 	struct ts_take take;
 	void *buffer;
 
-	ts_store_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 5)->capture, 1);
+	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(store), 5);
+	ts_store_relaxed(&ts_demand_of(row, TS_KIND_SAMPLE, &key)->capture, 1);
 	ts_store_take(store, &key, 5, TS_KIND_SAMPLE, &take);
 	cr_assert(eq(int, take.verdict, TS_CLAIM));
 	cr_assert(eq(int, ts_claim_reserve(store, &take.claim, 90000, &buffer), 0));

@@ -15,9 +15,9 @@ void torch_init(void)
 	fixture_init();
 	/* Otherwise what a job makes is kept only once another one asks for it. */
 	const struct ts_session *session = fixture_enter();
-	ts_store_relaxed(
-		&ts_ledger_dataset(ts_store_ledger(session->store), session->dataset)->capture,
-		1);
+	struct ts_dataset_row *row =
+		ts_ledger_dataset(ts_store_ledger(session->store), session->dataset);
+	ts_store_relaxed(&row->demands[TS_KIND_SAMPLE].capture, 1);
 }
 
 struct ts_sample *torch_sample(void)
@@ -33,7 +33,8 @@ int torch_take(struct ts_sample *sample, int64_t number, uint32_t occurrence)
 	unsigned char index[9] = {'i'};
 
 	memcpy(index + 1, &number, sizeof(number));
-	tsshim_sample_name(sample, torch_scope, torch_stream, index, sizeof(index), occurrence);
+	tsshim_sample_name(
+		sample, torch_scope, torch_stream, index, sizeof(index), occurrence, 0);
 	return tsshim_sample_take(sample, 0);
 }
 

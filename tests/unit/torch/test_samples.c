@@ -67,7 +67,7 @@ Test(samples, every_part_of_the_name_counts)
 	cr_expect(eq(int, torch_take(sample, 5, 1), TS_CLAIM));
 	seen[2] = *ts_sample_view(sample);
 	/* The stream gives the generators, the scope the key. */
-	tsshim_sample_name(sample, torch_scope, torch_scope, "i\5\0\0\0\0\0\0\0", 9, 0);
+	tsshim_sample_name(sample, torch_scope, torch_scope, "i\5\0\0\0\0\0\0\0", 9, 0, 0);
 	cr_expect(eq(int, tsshim_sample_take(sample, 0), TS_HIT));
 	seen[3] = *ts_sample_view(sample);
 	for (int i = 0; i < 4; i++)

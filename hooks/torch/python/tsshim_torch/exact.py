@@ -123,6 +123,8 @@ class Scope(scopes.Scope):
 class Items(fetch.Fetch):
     """A batch of items that draw no random numbers: in any order, split between all jobs."""
 
+    draws = False
+
     def _stream(self, dataset):
         return self.scope.name_of(dataset)
 
@@ -136,7 +138,7 @@ class Items(fetch.Fetch):
             native.count_pass(b"torch_index" if index is None else self.scope.reason, 1)
             self.sample.drop()
             return False
-        self.sample.name(prefix, prefix, index, 0)
+        self.sample.name(prefix, prefix, index, 0, self.draws)
         return True
 
     def _streams(self, dataset, work):
@@ -167,6 +169,8 @@ class Items(fetch.Fetch):
 
 class Chain(Items):
     """A batch of items each of which draws from where the one before left the generators."""
+
+    draws = True
 
     def __init__(self, scope, work, indices):
         super().__init__(scope, work, indices)

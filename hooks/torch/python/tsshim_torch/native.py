@@ -10,7 +10,7 @@ import ctypes
 import os
 import traceback
 
-ABI = 2
+ABI = 3
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, TODO = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -64,7 +64,7 @@ def _functions():
         ("settings", None, [pointer] * 4),
         ("create", pointer, []),
         ("destroy", None, [pointer]),
-        ("name", None, [pointer, text, text, text, number, ctypes.c_uint32]),
+        ("name", None, [pointer, text, text, text, number, ctypes.c_uint32, ctypes.c_int]),
         ("take", ctypes.c_int, [pointer, ctypes.c_int]),
         ("taken", None, [pointer]),
         ("verified", None, [pointer, ctypes.c_int]),
@@ -142,8 +142,9 @@ class Sample:
         if getattr(self, "handle", None):
             library.tsshim_sample_destroy(self.handle)
 
-    def name(self, scope, stream, index, occurrence):
-        library.tsshim_sample_name(self.handle, scope, stream, index, len(index), occurrence)
+    def name(self, scope, stream, index, occurrence, drawn=False):
+        library.tsshim_sample_name(self.handle, scope, stream, index, len(index), occurrence,
+                                   drawn)
 
     def take(self):
         return library.tsshim_sample_take(self.handle, 0)
