@@ -96,7 +96,7 @@ def reference(seed, output, start, launcher=("programs_seeded.py",)):
 
 
 def imagenet(seed, output, start):
-    # It writes into its working directory; see run() for where that is.
+    # It writes its checkpoints into the working directory.
     epochs, more = EPOCHS, []
     if start:
         epochs, more = 2 * EPOCHS, ["--resume", os.path.join(start, "checkpoint.pth.tar")]
@@ -124,11 +124,11 @@ class Program:
         self.reason = reason  # why default mode shares no samples
         self.known = None
 
-    def start(self, seed, output, checkpoints=None, prefix=(), directory=None):
+    def start(self, seed, output, checkpoints=None, prefix=()):
         os.makedirs(output)
         environment = plain_environment(HF_HUB_OFFLINE="1", HF_HOME=output)
         return start([*prefix, *self.command(seed, output, checkpoints)], environment,
-                     cwd=directory or output)
+                     cwd=output)
 
     def found(self, outcome, pattern=None):
         assert outcome.status == 0, outcome.errors[-3000:]
@@ -150,13 +150,10 @@ class Program:
     def together(self, mode, seeds, checkpoints, *options):
         """Outcomes and statistics of two jobs at once."""
         where = os.path.join(work(), self.name)
-        # Jobs in other working directories share no samples.
-        directory = os.path.join(where, mode)
-        os.makedirs(directory)
         with Group() as group:
             prefix = [TSRUN, "--group", group.name, *options, "--"]
             jobs = [self.start(seed, os.path.join(where, "%s%d" % (mode, number)), checkpoints,
-                               prefix, directory) for number, seed in enumerate(seeds)]
+                               prefix) for number, seed in enumerate(seeds)]
             outcomes = [finish(job) for job in jobs]
             statistics = group.statistics()
             group.assert_clean()

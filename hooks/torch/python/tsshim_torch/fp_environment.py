@@ -2,6 +2,8 @@
 """
 What else decides the bytes of a sample: interpreter, versions of libraries, switches, variables,
 the machine.  Not the number of threads of PyTorch: whoever shares samples makes them with one.
+Not the working directory, which is another one for each job of a sweep: files of a sample are
+opened anew and compared at each hit, and a relative name leads there where it leads the reader.
 """
 
 import functools
@@ -40,7 +42,7 @@ def environment():
     """
     try:
         loaded = tuple(name for name in PACKAGES if name in sys.modules)
-        parts = [_software(loaded), _machine(), *_variables(), os.fsencode(os.getcwd())]
+        parts = [_software(loaded), _machine(), *_variables()]
         parts += [_text(part) for part in (
             _switches(), _image_switches(), _denormals(), sys.flags.optimize,
             sys.getfilesystemencoding(), locale.getpreferredencoding(False))]
