@@ -226,6 +226,15 @@ def test_the_reference_script_is_not_repeatable_without_a_seed():
     raise AssertionError("repeatable; then it needs no launcher")
 
 
+def test_other_seeds_share_pixels_by_default():
+    Data.make()
+    Data.settle()
+    program = Program("seeds", own("programs_imagenet.py"), "pixels")
+    outcomes, statistics = program.together("default", (1, 2), None)
+    assert program.found(outcomes[0]) != program.found(outcomes[1])
+    assert shared(statistics, "pixels") > DELIVERED / 6, statistics["datasets"]
+
+
 PROGRAMS = [
     Program("reference_v2", reference, "pixels",
             facts=r"(?:loss|acc1|acc5): \S+ \(\S+\)|Acc@1 .*"),
