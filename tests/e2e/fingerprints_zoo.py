@@ -306,6 +306,15 @@ def patches():
         yield images()
 
 
+@case("differ")
+def patched_arithmetic():
+    def function(value):
+        return numpy.add(value, 1)
+    yield Plain(function=function)
+    with changed(numpy, "add", numpy.subtract):
+        yield Plain(function=function)
+
+
 @case("same")
 def patches_undone():
     yield images()

@@ -29,6 +29,8 @@ from .fp_code import code_bytes
 BORDERS = frozenset(("torch", "numpy", "scipy", "pandas", "matplotlib", "sympy", "sklearn"))
 # Modules of the standard library that matter when others name them.
 STANDARD = frozenset(("random", "math", "colorsys", "bisect"))
+# Classes of functions made in C.
+NAMED = frozenset(("numpy.ufunc", "numpy._ArrayFunctionDispatcher"))
 WHOLE = 4 << 20  # files of up to this size are hashed as a whole
 PIECE = 256 << 10  # of larger ones (shared objects) only both ends, where the build id is
 
@@ -296,6 +298,8 @@ class Look:
             self._one(path, name, value.__dict__.get("__wrapped__"))
         elif kind is functools.partial or self._is_users(kind):
             self.foreign.append((path, value))
+        elif class_name(kind) in NAMED:
+            self._note(path, value.__name__)
         elif not name.startswith("_"):
             self._note(path, class_name(kind))
 
