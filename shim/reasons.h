@@ -70,7 +70,9 @@
 		"the Python part failed; the work was done without it")                       \
 	X(TORCH_ISOLATED, "torch_isolated",                                                   \
 		"Python was started with -I, -E or -S and ignores PYTHONPATH")                \
-	X(NESTED, "nested", "part of a sample that is shared as a whole")
+	X(NESTED, "nested", "part of a sample that is shared as a whole")                     \
+	X(TORCH_IMPURE, "torch_impure",                                                       \
+		"a sample drew from a generator that its code was not known to use")
 
 enum ts_reason {
 #define TS_X(name, id, text) TS_REASON_##name,

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""A job in default mode for exact.py: prints digests of its batches and what it draws itself."""
+"""
+A job in default mode for exact.py: prints digests of its batches and what it draws itself.
+
+Where many data sets are to be tried, they follow one another in one job.
+"""
 
 import argparse
 import hashlib
-import os
 import random
 import sys
-import time
 
 import numpy
 import torch
@@ -14,77 +16,9 @@ import torchvision
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 from torchvision import transforms as T
 
-
-def spend(seconds):
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        pass
-
-
-class Own(Dataset):
-    """A data set of the user's own; what it does in an item is @recipe."""
-
-    limit = 3
-
-    def __init__(self, recipe):
-        self.recipe = recipe
-        self.calls = 0
-        self.cache = {}
-        self.generator = torch.Generator().manual_seed(int.from_bytes(os.urandom(4), "little"))
-        self.shared = torch.zeros(1).share_memory_()
-
-    def __len__(self):
-        return 40
-
-    def __getitem__(self, index):
-        spend(0.001)
-        value = getattr(self, self.recipe)(index)
-        return torch.full((3, 32, 32), float(value)), index
-
-    def default_rng(self, index):
-        return float(numpy.random.default_rng().random() >= 0) + index
-
-    def own_generator(self, index):
-        return float(torch.rand((), generator=self.generator) >= 0) + index
-
-    def system_random(self, index):
-        return float(random.SystemRandom().random() >= 0) + index
-
-    def clock(self, index):
-        return float(time.time() > 0) + index
-
-    def counter(self, index):
-        self.calls += 1
-        return self.calls
-
-    def caching(self, index):
-        return self.cache.setdefault(index, random.random())
-
-    def module_global(self, index):
-        return GLOBAL + index
-
-    def environment(self, index):
-        return float(os.environ.get("EXACT_VALUE", "0")) + index
-
-    def class_attribute(self, index):
-        return self.limit + index
-
-    def worker_info(self, index):
-        info = torch.utils.data.get_worker_info()
-        return (info.id if info else 9) + index
-
-    def swallowed_error(self, index):
-        try:
-            return float(open("/nonexistent/%d" % index).read())
-        except OSError:
-            return index
-
-    def forked_generator(self, index):
-        with torch.random.fork_rng(devices=[]):
-            return float(torch.rand(()) >= 0) + index
-
-    def shared_tensor(self, index):
-        return float(self.shared) + index
+import exact_stateful
+import exact_zoo
+from exact_stateful import spend
 
 
 class Vouched(Dataset):
@@ -107,7 +41,27 @@ class Batches(Vouched):
         return [(torch.rand(3, 32, 32) + noise, index) for index in indices]
 
 
-GLOBAL = 2
+class Views(Dataset):
+    """Hands out what it holds: who changes an item in place changes the next one."""
+
+    def __init__(self):
+        self.data = torch.ones(6, 3, 64, 64)
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        return self.data[index % 6], exact_stateful.work()
+
+
+def overlooked():
+    """Draws from a generator, and the library was made to believe that it does not."""
+    if "tsshim_torch" in sys.modules:
+        from tsshim_torch import allowed
+        allowed.judge = lambda data: allowed.Judgement(frozenset(), False, True)
+    return exact_zoo.Items(lambda index: (
+        torch.from_numpy(numpy.asarray(exact_zoo.picture(index)).copy()), numpy.random.rand()))
+
 
 RANDOM = [T.RandomResizedCrop(96), T.RandomHorizontalFlip(), T.ToTensor(),
           T.Normalize([.5, .5, .5], [.2, .2, .2])]
@@ -125,7 +79,10 @@ def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--images")
     parser.add_argument("--pipeline", default="random", choices=sorted(PIPELINES))
-    parser.add_argument("--own", help="recipe of the user's own data set")
+    parser.add_argument("--own", choices=("vouched", "batches", "overlooked", "views"))
+    parser.add_argument("--zoo", choices=("good", "refused", "changed"),
+                        help="many data sets in a row")
+    parser.add_argument("--only", help="one of the zoo")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=3)
@@ -168,11 +125,13 @@ def cutmix(samples):
 
 
 def data_of(options):
-    if options.own in ("vouched", "batches"):
+    if options.own == "overlooked":
+        return overlooked()
+    if options.own == "views":
+        return Views()
+    if options.own:
         data = Vouched() if options.own == "vouched" else Batches()
         return Subset(data, range(30)) if options.split else data
-    if options.own:
-        return Own(options.own)
     data = torchvision.datasets.ImageFolder(options.images, T.Compose(
         list(PIPELINES[options.pipeline])))
     if options.patch:
@@ -182,26 +141,65 @@ def data_of(options):
     return ConcatDataset([data, data]) if options.split else data
 
 
+def digest(value):
+    """A few digits for all of a batch: structure, types and bytes."""
+    if isinstance(value, torch.Tensor):
+        value = (str(value.dtype), value.shape, value.numpy().tobytes())
+    elif isinstance(value, dict):
+        value = [(key, digest(part)) for key, part in value.items()]
+    elif isinstance(value, (list, tuple)):
+        value = (type(value).__name__, [digest(part) for part in value])
+    return hashlib.md5(repr(value).encode()).hexdigest()[:12]
+
+
+def iterate(data, options, change=None):
+    """All epochs of @data."""
+    loader = DataLoader(data, batch_size=options.batch, shuffle=bool(options.shuffle),
+                        num_workers=options.workers,
+                        collate_fn=globals()[options.collate] if options.collate else None)
+    for epoch in range(options.epochs):
+        if change is not None:
+            change(data, epoch, -1)
+        for number, batch in enumerate(loader):
+            print(epoch, number, digest(batch))
+            if change is not None:
+                change(data, epoch, number)
+        print("draw", torch.rand(()).item(), random.random(), numpy.random.rand())
+        sys.stdout.flush()
+
+
+def other_transform(data, epoch, number):
+    """Changes a transform between two epochs, and in the middle of one."""
+    if epoch == 1 and number == -1:
+        data.transform.transforms[1] = T.RandomVerticalFlip()
+    elif epoch == 1 and number == 1:
+        data.transform.transforms[1] = T.RandomHorizontalFlip()
+
+
+def zoo(options):
+    """One data set after the other; what has a name of its own is known by it."""
+    if options.zoo == "good":
+        cases = [(name, lambda make=make: make(options.images), None)
+                 for name, (_, make) in exact_zoo.GOOD.items()]
+    else:
+        cases = exact_stateful.cases(options.zoo)
+    for name, make, change in cases:
+        if options.only in (None, name):
+            print("#", name)
+            iterate(make(), options, change)
+
+
 def main():
     options = arguments()
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
     random.seed(options.seed)
     numpy.random.seed(options.seed)
-    data = data_of(options)
-    loader = DataLoader(data, batch_size=options.batch, shuffle=bool(options.shuffle),
-                        num_workers=options.workers,
-                        collate_fn=globals()[options.collate] if options.collate else None)
-    for epoch in range(options.epochs):
-        if epoch == 1 and options.change:
-            data.transform.transforms[1] = T.RandomVerticalFlip()
-        for number, (images, labels) in enumerate(loader):
-            print(epoch, number, hashlib.md5(images.numpy().tobytes()).hexdigest(),
-                  labels.tolist())
-            if options.change and epoch == 1 and number == 1:
-                data.transform.transforms[1] = T.RandomHorizontalFlip()
-        print("draw", torch.rand(()).item(), random.random(), numpy.random.rand())
-        sys.stdout.flush()
+    if options.zoo:
+        zoo(options)
+    else:
+        iterate(data_of(options), options, other_transform if options.change else None)
+
 
 if __name__ == "__main__":
     main()

@@ -4,184 +4,353 @@ Data sets whose items are a function of the data set, its files and known genera
 
 Sharing whole samples by default needs more than an equal fingerprint: an item may ask a clock,
 keep a counter, or have a generator of its own.  So every object that takes part must be of a
-class in the table below, as its library made it; anything else, all code of the user's
-included, is not shared (but its pixels are).  Each row was read: what it draws is named.
+class in allowed_tables, as its library made it, or of a class of the user's; and every function
+must be in these tables, or the user's and made of harmless instructions (allowed_code.py says
+why that is enough).  Anything else is not shared (but its pixels are).
 """
 
 import collections
-import itertools
+import enum
+import functools
 import sys
 import types
 
-from . import fp_classes, fp_library
+from . import allowed_tables as tables
+from . import fp_classes, fp_library, fp_walk
+from .allowed_classes import Classes, user_parts
+from .allowed_code import Reader
+from .allowed_library import FUNCTION_CLASSES, check, check_class, find_calls
+from .allowed_values import Refused, Value
 
-TORCH, PYTHON = "torch", "python"  # generators
+__all__ = ("Judgement", "PYTHON", "Refused", "TORCH", "NUMPY", "judge")
 
-_TRANSFORMS = {
-    "torchvision.transforms.transforms": {
-        (): ("Compose ToTensor PILToTensor ConvertImageDtype ToPILImage Normalize Resize "
-             "CenterCrop Pad FiveCrop TenCrop LinearTransformation Grayscale"),
-        (TORCH,): ("RandomApply RandomCrop RandomHorizontalFlip RandomVerticalFlip "
-                   "RandomResizedCrop ColorJitter RandomRotation RandomAffine "
-                   "RandomGrayscale RandomPerspective RandomErasing GaussianBlur RandomInvert "
-                   "RandomPosterize RandomSolarize RandomAdjustSharpness RandomAutocontrast "
-                   "RandomEqualize ElasticTransform"),
-        (PYTHON,): "RandomChoice RandomOrder",
-    },
-    "torchvision.transforms.autoaugment": {
-        (TORCH,): "AutoAugment RandAugment TrivialAugmentWide AugMix",
-    },
-}
-_DATASETS = {
-    "torchvision.datasets.folder": {(): "ImageFolder DatasetFolder"},
-    "torchvision.datasets.imagenet": {(): "ImageNet"},
-    "torchvision.datasets.cifar": {(): "CIFAR10 CIFAR100"},
-    "torchvision.datasets.mnist": {(): "MNIST FashionMNIST KMNIST EMNIST"},
-    "torchvision.datasets.food101": {(): "Food101"},
-    "torchvision.datasets.flowers102": {(): "Flowers102"},
-    "torchvision.datasets.vision": {(): "StandardTransform"},
-    "torch.utils.data.dataset": {(): "Subset ConcatDataset"},
-}
-_FUNCTIONS = {"torchvision.datasets.folder": "default_loader pil_loader"}
-
-# What the classes above work with: no function of these may have been replaced.
-_MODULES = ("torchvision.transforms.functional", "torchvision.transforms.functional_pil",
-            "torchvision.transforms._functional_pil", "torchvision.transforms.functional_tensor",
-            "torchvision.transforms._functional_tensor", "torchvision.datasets.folder",
-            "torchvision.datasets.vision", "PIL.Image", "PIL.ImageFile", "PIL.ImageOps",
-            "PIL.ImageEnhance", "PIL.ImageFilter", "PIL.JpegImagePlugin", "PIL.PngImagePlugin")
-
-_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+TORCH, PYTHON, NUMPY = tables.TORCH, tables.PYTHON, tables.NUMPY
 
 
 def _rows():
     rows = {}
-    for table in (_TRANSFORMS, _DATASETS):
+    for table in (tables.TRANSFORMS, tables.DATASETS):
         for module, groups in table.items():
             for generators, names in groups.items():
                 rows.update({(module, name): generators for name in names.split()})
     return rows
 
 
-_CLASSES = _rows()
+_ROWS = _rows()
+_PLAIN = fp_walk.ATOMS
+# Built in, and harmless whatever they are called with: they may be values.
+_BUILT_IN = frozenset(map(id, (int, float, bool, str, bytes, complex, list, dict, tuple, range)))
 
 
 def _name(kind):
     return type.__dict__["__qualname__"].__get__(kind)
 
 
-class Refused(Exception):
-    """Something takes part that is not in the tables; the argument says what."""
+def _is_immutable(values):
+    return all(type(value) in _PLAIN or type(value) is types.FunctionType
+               or type(value) is tuple and _is_immutable(value) for value in values)
+
+
+class Judgement:
+    """
+    What is known of the items of a data set.
+
+    .generators  what they draw from
+    .by_hash     whether the order of a set may decide, which depends on the hashes of strings
+    .exposes     whether an item may be, or refer to, what the data set holds: whoever changes
+                 the item, as a collate function might, changes the data set, and what comes
+                 from another job is a copy
+    """
+
+    def __init__(self, generators, by_hash, exposes):
+        self.generators, self.by_hash, self.exposes = generators, by_hash, exposes
 
 
 def judge(dataset):
     """
-    The set of generators that items of @dataset draw from.  Raises Refused.  Runs no code of
-    the user's.
+    The Judgement on items of @dataset.  Raises Refused.  Runs no code of the user's.
     """
-    for name in _MODULES:
-        _check_module(sys.modules.get(name))
-    if _has_global_hooks():
-        raise Refused("a hook for all modules")
+    check()
     return _Judge().all_of(dataset)
 
 
-def _check_module(module):
-    """Whether what the module was given by its library is still there."""
-    if module is None:
-        return
-    for value in list(fp_library.module_dict(module).values()):
-        if type(value) is types.FunctionType:
-            _check_function(value)
-        elif isinstance(value, type) and fp_library.class_module(value) == module.__name__:
-            _check_class(value)
+# ---- what the data set refers to ----
 
+class _Judge(Classes):
+    """What allowed_code.Reader tells of what code may do, and all that the data set refers to."""
 
-def _check_class(kind):
-    for value in list(fp_library.class_dict(kind).values()):
-        if type(value) in (staticmethod, classmethod):
-            value = value.__func__
-        if type(value) is types.FunctionType:
-            _check_function(value)
-
-
-def _check_function(function):
-    if not fp_library.is_library_function(function):
-        raise Refused("%s.%s" % (function.__module__, function.__qualname__))
-
-
-def _has_global_hooks():
-    module = sys.modules.get("torch.nn.modules.module")
-    return any(getattr(module, name, None) for name in (
-        "_global_forward_hooks", "_global_forward_pre_hooks"))
-
-
-class _Judge:
     def __init__(self):
+        super().__init__()
         self.generators = set()
         self.met = {}  # id -> value, which keeps the id its own
+        self.waiting = []
+        self.builtins = fp_library.module_dict(sys.modules["builtins"])
+        self.by_hash = False
+        self.has_memory = False  # arrays or tensors of the data set itself
+        self.has_state = False  # a module with parameters
+        self.in_place = False  # a transform that changes its argument
+        self._calls = None
+
+    @property
+    def calls(self):
+        """{id: Call} of what may be called by name."""
+        if self._calls is None:
+            self._calls = find_calls()
+        return self._calls
 
     def all_of(self, value):
-        waiting = [value]
-        while waiting:
-            value = waiting.pop()
-            if type(value) in _PLAIN or id(value) in self.met:
-                continue
-            self.met[id(value)] = value
-            waiting.extend(self.parts(value))
-        return frozenset(self.generators)
+        """The Judgement on @value; Refused when something it refers to is not allowed."""
+        self.value(value)
+        while self.waiting or self.close():
+            while self.waiting:
+                self._one(self.waiting.pop())
+        self.conclude()
+        return Judgement(frozenset(self.generators), self.by_hash, self.exposes())
 
-    def parts(self, value):
-        """What @value, which is allowed itself, refers to."""
+    def value(self, value):
+        """@value may be anywhere from now on."""
+        if type(value) not in _PLAIN and id(value) not in self.met:
+            self.met[id(value)] = value
+            self.waiting.append(value)
+
+    def _one(self, value):
         kind = type(value)
-        if kind in (list, tuple, set, frozenset):
-            return () if _is_plain(value) else list(value)
-        if kind in (dict, collections.OrderedDict):
-            return [*value.keys(), *value.values()]
-        if kind is types.FunctionType:
-            return self.function(value)
-        module = fp_library.class_module(kind)
-        row = _CLASSES.get((module, _name(kind)))
-        if row is not None:
-            return self.instance(value, kind, row)
-        if self.is_value(kind, module):
-            return ()
-        raise Refused("%s.%s" % (module, _name(kind)))
+        if kind in (list, tuple, dict):
+            if not fp_walk.is_plain(value):
+                for part in (*value.keys(), *value.values()) if kind is dict else value:
+                    self.value(part)
+        elif kind in (set, frozenset):
+            self._set(value)
+        elif kind is collections.OrderedDict:
+            if fp_classes.instance_dict(value):
+                raise Refused("attributes of an OrderedDict")
+            for part in (*dict.keys(value), *dict.values(value)):
+                self.value(part)
+        elif kind is types.FunctionType:
+            self.function(value)
+        elif kind is types.MethodType:
+            self._method(value)
+        elif kind is functools.partial:
+            self._partial(value)
+        elif fp_library.inherits(type(value), type):
+            self._class_as_value(value)
+        else:
+            self._instance(value, kind)
+
+    def _set(self, value):
+        self.by_hash |= any(type(part) is not int for part in value)
+        for part in value:
+            self.value(part)
+
+    def _method(self, method):
+        owner, function = method.__self__, method.__func__
+        call = self.calls.get(id(method))
+        if call is not None:
+            self._call_as_value(call, method)
+            return
+        self.value(owner)
+        for base in fp_library.mro(type(owner)):
+            if fp_library.is_user_class(base) and any(
+                    value is function for value in fp_library.class_dict(base).values()):
+                self.function(function, base)
+                return
+        self.value(function)
+
+    def _call_as_value(self, call, value):
+        if call.limit is not None or call.rule is not None:
+            raise Refused("%s as a value" % getattr(value, "__name__", type(value)))
+        if call.draws:
+            self.generators.add(call.draws)
+
+    def _partial(self, value):
+        if value.__dict__ or tables.CHANGING_KEYWORDS & set(value.keywords):
+            raise Refused("functools.partial")
+        self.holds(value.args)
+        self.holds(tuple(value.keywords.values()))
+        for part in (value.func, *value.args, *value.keywords.values()):
+            self.value(part)
+
+    def _class_as_value(self, kind):
+        call = self.calls.get(id(kind))
+        if call is not None:
+            self._call_as_value(call, kind)
+        elif id(kind) not in _BUILT_IN and not self._is_type_key(kind):
+            raise Refused("class " + fp_library.class_name(kind))
 
     @staticmethod
-    def is_value(kind, module):
-        """Whether instances of this class only hold numbers or names."""
-        numpy, torch = sys.modules.get("numpy"), sys.modules["torch"]
-        return (kind in (torch.Tensor, torch.dtype, torch.device, torch.Size)
-                or numpy is not None and kind is numpy.ndarray
-                or (module, _name(kind)) in (
-                    ("torchvision.transforms.functional", "InterpolationMode"),
-                    ("torchvision.transforms.autoaugment", "AutoAugmentPolicy"))
-                or module == "pathlib" or kind is range)
+    def _is_type_key(kind):
+        """Classes that v2 transforms tell their inputs by; making one changes nothing."""
+        return fp_library.class_module(kind).startswith("torchvision.tv_tensors") and \
+            fp_library.is_library_class(kind)
 
-    def function(self, function):
-        names = _FUNCTIONS.get(function.__module__, "").split()
-        if function.__qualname__ not in names or \
-                fp_library.bound(function.__module__, function.__qualname__) is not function:
-            raise Refused("%s.%s" % (function.__module__, function.__qualname__))
-        _check_function(function)
-        return ()
+    def _instance(self, value, kind):
+        module, name = fp_library.class_module(kind), _name(kind)
+        if kind is types.BuiltinFunctionType or fp_library.class_name(kind) in FUNCTION_CLASSES:
+            if id(value) not in self.calls:
+                raise Refused("%s.%s" % (value.__module__, value.__name__))
+            self._call_as_value(self.calls[id(value)], value)
+            return
+        row = _ROWS.get((module, name))
+        if row is not None and fp_library.is_library_class(kind):
+            self.code_holds |= name == "TensorDataset"
+            self.row(kind, row)
+            self._attributes(value)
+        elif self.is_named_tuple(kind):
+            for part in tuple.__iter__(value):
+                self.value(part)
+        elif fp_library.is_user_class(kind):
+            self.user_class(kind, _ROWS)
+            self._attributes(value)
+        elif kind is types.SimpleNamespace or (module, name) == ("argparse", "Namespace") and \
+                fp_library.is_library_class(kind):
+            self._attributes(value)
+        elif not self._is_value(value, kind, module, name):
+            raise Refused("%s.%s" % (module, name))
 
-    def instance(self, value, kind, row):
-        if not fp_library.is_library_class(kind):
-            raise Refused(kind.__name__)
+    def row(self, kind, generators):
+        """Objects of class @kind of a library take part."""
         for base in fp_library.mro(kind):
-            if base is not object and not fp_library.class_module(base).startswith("torch.nn"):
-                _check_class(base)
-        self.generators.update(row)
-        return list(fp_classes.instance_dict(value).values())
+            if base is not object:
+                self.check_class(base)
+        self.generators.update(generators)
+        self.library_class(kind)
 
+    def check_class(self, kind):
+        """Raise Refused unless class @kind of a library is as it was made."""
+        if id(kind) not in self.met:
+            self.met[id(kind)] = kind
+            check_class(kind)
 
-def _is_plain(items):
-    """Whether a large list holds plain values, or tuples of such, only; fast."""
-    kinds = set(map(type, items))
-    if kinds <= set(_PLAIN):
-        return True
-    if kinds <= {tuple}:
-        return set(map(type, itertools.chain.from_iterable(items))) <= set(_PLAIN)
-    return False
+    def _attributes(self, value):
+        attributes = fp_classes.instance_dict(value) or {}
+        self.instance_names.update(attributes)
+        self.in_place |= bool(attributes.get("inplace"))
+        self.has_state |= any(attributes.get(name) for name in ("_parameters", "_buffers"))
+        for part in list(attributes.values()):
+            self.value(part)
+        for base in user_parts(type(value)):
+            for member in list(fp_library.class_dict(base).values()):
+                if type(member) is types.MemberDescriptorType:
+                    try:
+                        self.value(member.__get__(value))
+                    except AttributeError:
+                        pass  # not set
+
+    def _is_value(self, value, kind, module, name):
+        """Whether @value only holds numbers or names."""
+        numpy, torch = sys.modules.get("numpy"), sys.modules["torch"]
+        if kind is torch.Tensor or numpy is not None and kind is numpy.ndarray:
+            if kind is torch.Tensor and fp_classes.instance_dict(value):
+                raise Refused("attributes of a tensor")
+            if kind is not torch.Tensor and value.dtype.hasobject:
+                raise Refused("objects in an array")
+            self.has_memory = True
+            self.has_array |= kind is not torch.Tensor
+            return True
+        return (kind in (torch.dtype, torch.device, torch.Size)
+                or numpy is not None and fp_library.inherits(kind, numpy.dtype)
+                or numpy is not None and fp_library.inherits(kind, numpy.generic)
+                and module == "numpy"
+                or fp_library.inherits(kind, enum.Enum) and fp_library.is_library_class(kind)
+                or (module, name) in tables.VALUES)
+
+    # ---- code ----
+
+    def function(self, function, owner=None):
+        """@function may be called, with anything; by @owner's instances alone when given."""
+        key = (id(function), id(owner))
+        if key in self.functions:
+            return
+        self.functions[key] = (function, owner)
+        call = self.calls.get(id(function))
+        if call is not None:
+            self._call_as_value(call, function)
+            return
+        inner = self.of_dataclass(function)
+        if inner is not None:
+            self.function(inner, owner)
+            return
+        if fp_library.is_library_function(function):
+            raise Refused("%s.%s" % (function.__module__, function.__qualname__))
+        self._check_names(function)
+        for value in (function.__defaults__, function.__kwdefaults__, function.__dict__ or None):
+            self.value(value)
+            self.holds(value)
+        reader = Reader(self, function.__code__, function.__globals__, {}, owner)
+        reader.cells = {name: self._cell(reader, name, cell) for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or ())}
+        self.has_code = True
+        reader.read()
+
+    def holds(self, value):
+        """Code of the user's can get at @value, and so may its items."""
+        if value is not None and not self.is_callable(value) and not (
+                type(value) is tuple and _is_immutable(value)):
+            self.code_holds = True
+
+    def _check_names(self, function):
+        names = function.__globals__
+        builtins = getattr(function, "__builtins__", None)
+        if builtins is None:
+            builtins = names.get("__builtins__", self.builtins)
+            builtins = builtins if type(builtins) is dict else builtins.__dict__
+        if type(names) is not dict or builtins is not self.builtins:
+            raise Refused("the globals of " + function.__qualname__)
+
+    @staticmethod
+    def _cell(reader, name, cell):
+        try:
+            content = cell.cell_contents
+        except ValueError:
+            return None  # not assigned yet
+        if name == "__class__":
+            return Value("known", content)
+        return reader.outside(content)
+
+    def is_callable(self, value):
+        """Whether @value is to be told by what it is rather than walked at once."""
+        return (type(value) in (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+                or fp_library.inherits(type(value), type) or id(value) in self.calls)
+
+    def is_super(self, value):
+        """Whether @value is the built-in super."""
+        return value is super
+
+    def called(self, target, arguments, keywords):
+        """Code calls @target, which is not in tables.CALLS."""
+        if not fp_library.inherits(type(target), type):
+            self.value(target)
+            return
+        row = _ROWS.get((fp_library.class_module(target), _name(target)))
+        if row is None or not fp_library.is_library_class(target):
+            if not self.is_named_tuple(target):
+                raise Refused("a new %s" % fp_library.class_name(target))
+        elif keywords is None or arguments is None or len(arguments) > 2 or \
+                "inplace" in keywords or issubclass(target, sys.modules[
+                    "torch.utils.data"].Dataset):
+            raise Refused("a new %s" % fp_library.class_name(target))
+        else:
+            self.row(target, row)
+
+    def class_attribute(self, kind, name):
+        """What code finds as @kind.@name, a class of its own or a library's; None: refused."""
+        if not fp_library.inherits(type(kind), type):
+            return None
+        row = _ROWS.get((fp_library.class_module(kind), _name(kind)))
+        if row is not None and name == "get_params" and fp_library.is_library_class(kind):
+            return self._parameters_of(kind, row)
+        if fp_library.is_library_class(kind):
+            members = fp_library.class_dict(kind).get("_member_map_")
+            is_enum = fp_library.inherits(kind, enum.Enum) and type(members) is dict
+            return members.get(name) if is_enum else None
+        return self.constant_of(kind, name)
+
+    def _parameters_of(self, kind, row):
+        """RandomCrop.get_params and the like, which people call for images and masks at once."""
+        for base in fp_library.mro(kind):
+            found = fp_library.class_dict(base).get("get_params")
+            if type(found) is staticmethod and fp_library.is_library_function(found.__func__):
+                self.row(kind, row)
+                self.calls[id(found.__func__)] = tables.Call(draws=row[0] if row else None)
+                return found.__func__
+        return None

@@ -7,17 +7,19 @@ and index.  All others also depend on the state of the generators they draw from
 it: the key names the state before, the record delivers the state after, so that a job that
 takes a sample goes on exactly as if it had computed it.  Equally seeded jobs therefore share;
 differently seeded ones do not.  Only data sets whose code is known take part (allowed.py), or
-those the user vouches for with --share samples.
+those the user vouches for with --share samples.  An item that draws from a generator which its
+code was not found to draw from shows that something was overlooked: it is not published.
 """
 
 import marshal
 import random
 import sys
+import time
 
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from . import align, allowed, fetch, native, scopes
+from . import align, allowed, fetch, native, scopes, sentinels
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -72,7 +74,7 @@ def _kinds(names):
         kinds.append(_Torch)
     if allowed.PYTHON in names:
         kinds.append(_Python)
-    if "numpy" in names and "numpy" in sys.modules:
+    if allowed.NUMPY in names and "numpy" in sys.modules:
         kinds.append(_Numpy)
     return kinds
 
@@ -87,6 +89,8 @@ class Scope(scopes.Scope):
         self.off_until = 0  # batches to go by without us
         self.batches = 0
         self.kinds = None  # of generators; None: not judged yet
+        self.unnamed = ()  # sentinels of the others
+        self.stream = b"exact"
 
     def rest(self, reason):
         self.reason = reason
@@ -95,14 +99,25 @@ class Scope(scopes.Scope):
     def judge(self):
         """Whether samples may be shared, as far as the data set's code goes."""
         if native.settings.share == native.SHARE_SAMPLES:
-            self.kinds = _kinds((allowed.TORCH, allowed.PYTHON, "numpy"))
+            self.kinds = _kinds((allowed.TORCH, allowed.PYTHON, allowed.NUMPY))
             return True
+        start = time.thread_time()
         try:
-            self.kinds = _kinds(allowed.judge(self.dataset))
-            return True
-        except allowed.Refused:
-            self.rest(b"torch_dataset")
+            found = allowed.judge(self.dataset)
+            if found.exposes and not self.direct:
+                raise allowed.Refused("a collate function that may change the data set")
+        except Exception as error:
+            native.report(error)
+            known = isinstance(error, allowed.Refused)
+            self.rest(b"torch_dataset" if known else b"torch_settings")
             return False
+        self.kinds = _kinds(found.generators)
+        self.unnamed = sentinels.but(found.generators)
+        # The order of a set of strings is the same in processes of equal seeds of the hashes.
+        self.stream = b"exact by hash %d" % hash("tsshim") if found.by_hash else b"exact"
+        if torch_worker._worker_info is None:  # where this is done for each batch
+            self.cost += time.thread_time() - start
+        return True
 
     def look(self):
         if torch_worker._worker_info is None:
@@ -117,13 +132,14 @@ class Scope(scopes.Scope):
 
     def name_of(self, dataset):
         """16 bytes for @dataset here and now, or None."""
-        return self.prefix(dataset, b"exact %d" % torch.get_num_threads())
+        return self.prefix(dataset, self.stream + b" %d" % torch.get_num_threads())
 
 
 class Items(fetch.Fetch):
     """A batch of items that draw no random numbers: in any order, split between all jobs."""
 
     draws = False
+    is_watched = False  # the item that is made now is to be published
 
     def _stream(self, dataset):
         return self.scope.name_of(dataset)
@@ -158,6 +174,22 @@ class Items(fetch.Fetch):
 
     def seed(self):
         """The generators are the program's."""
+
+    def _produce(self, index, verdict):
+        self.is_watched = verdict == native.CLAIM
+        try:
+            return super()._produce(index, verdict)
+        finally:
+            self.is_watched = False
+
+    def _item(self, index):
+        watched = [(look, look()) for look in self.scope.unnamed] if self.is_watched else ()
+        value = super()._item(index)
+        if any(look() != before for look, before in watched):
+            self.sample.drop()
+            native.count_pass(b"torch_impure")
+            self.scope.rest(b"torch_impure")
+        return value
 
     def undo(self):
         """Nothing was changed that must be put back before the batch is computed again."""
@@ -263,6 +295,7 @@ def run(fetcher, indices, original):
         made = _begin(fetcher, indices)
     except Exception as error:  # ours
         native.report(error)
+        native.count_pass(b"torch_settings")
     if made is not None:
         batch = fetch.batch_of(made)
         if batch is None:

@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: MIT
+"""
+Attacks on default mode's check of code: data sets that must be refused, whatever it costs.
+
+Each of them would give another sample in another job or at another time, change what later
+samples are made of, or could do so with the same byte code.
+"""
+
+import collections
+import functools
+import os
+import pathlib
+import random
+import sys
+import threading
+import time
+import types
+import uuid
+
+import numpy
+import numpy as np
+import torch
+import torchvision.transforms.functional as TF
+from torchvision import transforms as T
+
+from exact_zoo import Items, good
+
+BAD = {}
+SIZE = 16
+COUNTS = [0]
+EVENTS = []
+BUFFER = np.zeros(3)
+TENSOR = torch.zeros(3)
+GENERATOR = torch.Generator()
+RANDOM = random.Random()
+EVENTS_APPEND = EVENTS.append
+ITERATOR = iter(range(1000))
+NORMALIZE = T.Normalize([.5], [.5], inplace=True)
+PATH = pathlib.Path("/tmp/y")
+OPENED = open(os.devnull)
+
+
+def bad(function):
+    """Decorator: the function gives a data set that must be refused."""
+    BAD[function.__name__] = function
+    return function
+
+
+def refused(name, make, **attributes):
+    """A data set that must be refused: an item is what @make gives."""
+    BAD[name] = lambda: Items(make, **attributes)
+
+
+class Patched:
+    """A data set that is judged while a name of a module is bound to something else."""
+
+    def __init__(self, module, name, value, make):
+        self.module, self.name, self.value, self.make = module, name, value, make
+
+    def judged(self, judge):
+        missing = object()
+        before = vars(self.module).get(self.name, missing)
+        setattr(self.module, self.name, self.value)
+        try:
+            return judge(Items(self.make))
+        finally:
+            if before is missing:
+                delattr(self.module, self.name)
+            else:
+                setattr(self.module, self.name, before)
+
+
+refused("default_rng", lambda index: np.random.default_rng().random() + index)
+refused("seeded_rng", lambda index: np.random.RandomState(index).rand())
+refused("own_generator", lambda index: torch.rand(3, generator=GENERATOR))
+refused("system_random", lambda index: random.SystemRandom().random())
+refused("own_random", lambda index: RANDOM.random())
+refused("seeds", lambda index: random.seed(index))
+refused("torch_seeds", lambda index: torch.manual_seed(index))
+refused("clock", lambda index: time.time())
+refused("identity", lambda index: uuid.uuid4().hex)
+refused("bytes_of_the_kernel", lambda index: os.urandom(3))
+refused("environment", lambda index: os.environ.get("EXACT_VALUE", "0"))
+refused("environment_by_getenv", lambda index: os.getenv("EXACT_VALUE"))
+refused("worker_info", lambda index: torch.utils.data.get_worker_info())
+refused("existence", lambda index: os.path.exists("/tmp/%d" % index))
+refused("listing", lambda index: os.listdir("/tmp"))
+refused("output", lambda index: print(index))
+refused("writing", lambda index: open("/tmp/x", "w"))
+refused("appending", lambda index: open("/tmp/x", mode="a"))
+refused("mode_of_a_name", lambda index: open("/tmp/x", str(index)))
+refused("descriptor", lambda index: open(3))
+refused("dynamic_name", lambda index: getattr(random, "random" + str(index)))
+refused("evaluated", lambda index: eval("index"))
+refused("imported", lambda index: __import__("time").time())
+refused("names", lambda index: globals())
+refused("global_list", lambda index: COUNTS.append(index))
+refused("global_element", lambda index: COUNTS.__setitem__(0, index))
+refused("method_of_a_class", lambda index: list.append(COUNTS, index))
+refused("bound_method", lambda index: EVENTS_APPEND(index))
+refused("mapped_method", lambda index: list(map(EVENTS.append, [index])))
+refused("sorted_with_effects", lambda index: sorted([1, 2], key=EVENTS.append))
+refused("hash_of_a_string", lambda index: hash("a"))
+refused("address", lambda index: id(index))
+refused("thread", lambda index: threading.current_thread().name)
+refused("frames", lambda index: sys._getframe())
+refused("uninitialised", lambda index: torch.empty(3))
+refused("code_of_a_function", lambda index: good.__code__)
+refused("globals_of_a_function", lambda index: good.__globals__["COUNTS"].append(1))
+refused("dict_of_a_class", lambda index: Items.__dict__)
+refused("class_of_a_value", lambda index: index.__class__)
+refused("new_object", lambda index: Items(index))
+refused("new_type", lambda index: type("X", (), {})())
+refused("into_an_argument", lambda index: np.add([1], [2], BUFFER))
+refused("into_a_keyword", lambda index: torch.add(TENSOR, 1, out=TENSOR))
+refused("into_by_star", lambda index: torch.add(TENSOR, 1, **{"out": TENSOR}))
+refused("into_by_all", lambda index: np.add(*(BUFFER, BUFFER, BUFFER)))
+refused("into_by_method", lambda index: BUFFER.max(0, BUFFER))
+refused("into_by_bound", lambda index: list(map(BUFFER.max, [0], [BUFFER])))
+refused("in_place_method", lambda index: TENSOR.add_(1))
+refused("in_place_sort", lambda index: BUFFER.sort())
+refused("in_place_resize", lambda index: BUFFER.resize(4))
+refused("in_place_transform", T.Normalize([.5], [.5], inplace=True), data=torch.zeros(1, 2, 2))
+BAD["in_place_on_own_memory"] = lambda: Items(
+    lambda index: NORMALIZE(TENSOR.view(1, 1, 3)))
+refused("in_place_functional", lambda index: TF.normalize(TENSOR, [1], [1], True))
+refused("shuffled", lambda index: random.shuffle(COUNTS))
+refused("renamed_file", lambda index: PATH.replace("/tmp/x"))
+refused("file_status", lambda index: PATH.exists())
+refused("match_of_state", lambda index: next(ITERATOR))
+refused("threads_of_torch", lambda index: torch.set_num_threads(index))
+refused("default_type", lambda index: torch.set_default_dtype(torch.float64))
+refused("loaded_pickle", lambda index: torch.load("/tmp/x"))
+refused("unpickled", lambda index: np.load("/tmp/x", allow_pickle=True))
+refused("mapped_file", lambda index: np.load("/tmp/x", mmap_mode="r+"))
+refused("descriptor_kept_open", lambda index: open(index, "rb", closefd=False))
+refused("object_in_an_array", lambda index: index, data=np.array([time.time, None]))
+refused("comprehension", lambda index: [COUNTS.append(number) for number in [1]])
+refused("generator_expression", lambda index: list(COUNTS.append(number) for number in [1]))
+refused("called_until", lambda index: list(iter(COUNTS.pop, 0)))
+refused("largest_by", lambda index: max([1, 2], key=COUNTS.append))
+refused("reduced", lambda index: functools.reduce(lambda a, b: a.append(b), [COUNTS, 1]))
+refused("set_by_name", lambda index: setattr(NORMALIZE, "mean", index))
+refused("set_by_object", lambda index: object.__setattr__(NORMALIZE, "mean", index))
+refused("globals_by_format", lambda index: "{0.__globals__}".format(good))
+refused("format_as_value", lambda index: list(map("{0.__globals__}".format, [good])))
+refused("format_of_a_format", lambda index: "{0:{0.x}}".format(index))
+refused("operator_as_value", lambda index: functools.reduce(np.add, [BUFFER] * 3))
+
+@bad
+def in_place_operator():
+    def make(index):
+        values = COUNTS
+        values += [index]
+        return values
+    return Items(make)
+
+
+@bad
+def either_of_two():
+    def make(index):
+        values = [] if index else COUNTS
+        values.append(index)
+        return values
+    return Items(make)
+
+
+@bad
+def loop_carries_it():
+    def make(index):
+        values = []
+        for _ in range(2):
+            values.append(index)
+            values = COUNTS
+        return values
+    return Items(make)
+
+
+@bad
+def element_of_what_is_new():
+    def make(index):
+        values = [COUNTS]
+        values[0].append(index)
+        return values
+    return Items(make)
+
+
+@bad
+def alias_of_a_copy():
+    def make(index):
+        values = np.asarray(BUFFER)
+        values[0] = index
+        return values
+    return Items(make)
+
+
+@bad
+def shared_memory_of_an_array():
+    def make(index):
+        values = np.array(BUFFER, copy=False)
+        values[0] = index
+        return values
+    return Items(make)
+
+
+@bad
+def nonlocal_counter():
+    count = 0
+
+    def make(index):
+        nonlocal count
+        count += 1
+        return count
+    return Items(make)
+
+
+@bad
+def global_counter():
+    def make(index):
+        global SIZE
+        SIZE += 0
+        return SIZE
+    return Items(make)
+
+
+@bad
+def default_argument():
+    def make(index, cache={}):
+        cache[index] = 1
+        return cache
+    return Items(make)
+
+
+@bad
+def default_object():
+    def make(index, source=random.Random(3)):
+        return source.random()
+    return Items(make)
+
+
+@bad
+def swallowed_error():
+    def make(index):
+        try:
+            return open("/nonexistent").read()
+        except OSError:
+            return index
+    return Items(make)
+
+
+@bad
+def swallowed_by_bare():
+    def make(index):
+        try:
+            index = 1 / index
+        except:  # noqa: E722
+            pass
+        return index
+    return Items(make)
+
+
+@bad
+def finally_returns():
+    def make(index):
+        try:
+            return open("/nonexistent").read()
+        finally:
+            return index  # noqa: B012
+    return Items(make)
+
+
+@bad
+def suppressed():
+    import contextlib
+
+    def make(index):
+        with contextlib.suppress(OSError):
+            return open("/nonexistent").read()
+        return index
+    return Items(make)
+
+
+@bad
+def forked_generator():
+    def make(index):
+        with torch.random.fork_rng(devices=[]):
+            return torch.rand(())
+    return Items(make)
+
+
+@bad
+def imports_inside():
+    def make(index):
+        import time
+        return time.time()
+    return Items(make)
+
+
+@bad
+def generator_with_a_position():
+    return Items(lambda index: index, source=(n for n in range(9)))
+
+
+@bad
+def method_of_a_module():
+    return Items(time.time)
+
+
+@bad
+def attribute_of_a_function():
+    def helper(index):
+        return index
+    helper.go = time.time
+    return Items(lambda index: index, helper=helper)
+
+
+@bad
+def attribute_of_a_tensor():
+    tensor = torch.zeros(1)
+    tensor.go = time.time
+    return Items(lambda index: index, tensor=tensor)
+
+
+@bad
+def attribute_of_a_dict():
+    table = collections.OrderedDict()
+    table.go = time.time
+    return Items(lambda index: index, table=table)
+
+
+@bad
+def other_built_ins():
+    names = {"__builtins__": {"len": lambda value: time.time()}, "__name__": __name__}
+    function = types.FunctionType((lambda index: len("a")).__code__, names)
+    return Items(function)
+
+
+@bad
+def names_with_a_mind():
+    class Names(dict):
+        def __missing__(self, name):
+            return time.time
+    function = types.FunctionType((lambda index: anything()).__code__,  # noqa: F821
+                                  Names(__builtins__=__builtins__))
+    return Items(function)
+
+
+@bad
+def shadowed_built_in():
+    names = {"len": time.time, "__name__": __name__, "__builtins__": __import__("builtins")}
+    return Items(types.FunctionType((lambda index: len()).__code__, names))
+
+
+@bad
+def function_that_pretends():
+    def default_loader(index):
+        return time.time()
+    default_loader.__module__ = "torchvision.datasets.folder"
+    return Items(default_loader)
+
+
+@bad
+def shared_tensor():
+    return Items(lambda index: index, event=threading.Event())
+
+
+@bad
+def open_file():
+    return Items(lambda index: OPENED.read())
+
+
+@bad
+def module_held():
+    return Items(lambda index: index, module=time)
+
+
+@bad
+def class_held():
+    return Items(lambda index: index, kind=Items)
+
+
+@bad
+def inner_function_with_effects():
+    def make(index):
+        def inner():
+            return time.time()
+        return inner()
+    return Items(make)
+
+
+@bad
+def patched_in_a_library():
+    return Patched(numpy, "zeros", lambda shape: time.time(), lambda index: np.zeros(3))
+
+
+@bad
+def patched_built_in():
+    return Patched(__import__("builtins"), "len", lambda value: 1, lambda index: len([]))
+
+
+@bad
+def patched_generator():
+    return Patched(random, "choice", random.Random().choice, lambda index: random.choice([1, 2]))
+
+
+@bad
+def other_code():
+    def make(index):
+        return index
+    make.__code__ = (lambda index: time.time()).__code__
+    return Items(make)
+
+
+@bad
+def patched_by_a_partial():
+    return Patched(TF, "hflip", functools.partial(lambda image: image), T.RandomCrop(3))
+
+
+@bad
+def patched_by_an_object():
+    return Patched(TF, "hflip", Items(None), T.RandomCrop(3))
+
+
+@bad
+def patched_data_set():
+    return Patched(torch.utils.data.Dataset, "__getattr__", lambda self, name: 1,
+                   lambda index: index)
+
+
+@bad
+def patched_module_call():
+    return Patched(torch.nn.Module, "__call__", lambda self, x: x, T.RandomCrop(3))
+
+
+@bad
+def patched_class_of_built_ins():
+    class Numbers(list):
+        pass
+    return Patched(__import__("builtins"), "list", Numbers, lambda index: index)
+
+
+@bad
+def element_in_place():
+    def make(index):
+        table = dict(a=COUNTS)
+        table["a"] += [index]
+        return table
+    return Items(make)
