@@ -99,7 +99,9 @@ TS_EXPORT void *tsshim_sample_reserve(struct ts_sample *sample, const void *meta
 /** The payload is complete: make the record visible.  Ends the claim. */
 TS_EXPORT void tsshim_sample_publish(struct ts_sample *sample);
 
-/** Count @count samples that were not shared, by the id of the reason; unknown ids do nothing.
+/**
+ * Count @count samples that were not shared, by the id of the reason; unknown ids do nothing.
+ * Joins the store, so that the counts are kept.
  */
 TS_EXPORT void tsshim_sample_pass(const char *reason, uint32_t count);
 
