@@ -183,6 +183,19 @@ step_shellcheck() {
 	(cd "$root" && xargs shellcheck -x <"$work/shell")
 }
 
+# Names that are not defined, above all.  A line that has to look wrong says so: noqa.
+step_pyflakes() {
+	sources '*.py' >"$work/python"
+	(cd "$root" && xargs /usr/bin/python3 -m pyflakes <"$work/python") >"$work/flakes" || :
+	wrong=
+	while IFS=: read -r file line what; do
+		sed -n "${line}p" "$root/$file" | grep -q noqa && continue
+		echo "$file:$line:$what"
+		wrong=yes
+	done <"$work/flakes"
+	[ -z "$wrong" ] && /usr/bin/python3 -m pyflakes --version
+}
+
 step_codespell() {
 	sources '*.c' '*.h' '*.py' '*.sh' '*.md' '*.build' '*.pml' scripts .ci >"$work/spell"
 	(cd "$root" && xargs codespell -L 'ans,inout,mis,nd,te,fo' <"$work/spell")

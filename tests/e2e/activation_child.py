@@ -88,7 +88,7 @@ def broken():
     """An import that fails, and works when it is tried again."""
     os.environ["FAKE_TORCH_FAILS"] = "1"
     try:
-        import torch.utils.data
+        import torch.utils.data  # noqa: F401
     except ImportError as error:
         print(type(error), error, error.name, LOADER in sys.modules)
     del os.environ["FAKE_TORCH_FAILS"]

@@ -9,7 +9,7 @@ import torch
 import torch.multiprocessing as mp
 from torch.utils.data import DataLoader, default_collate
 
-from __main__ import LENGTH, Pictures, deliveries, digest, loader, picture, right
+from __main__ import LENGTH, Pictures, digest, loader, picture, right
 
 Pair = collections.namedtuple("Pair", "left right")
 
