@@ -38,7 +38,7 @@ class Work:
         self.stream = stream  # 16 bytes for (seed, epoch, ordinal)
         self.number = number  # of the batch in the epoch
         self.looked = 0  # how far a worker looked ahead into this batch
-        self.names = None  # of its samples, when it did; see fetch.py
+        self.names = None  # (prefixes they were made with, Names or False) when it did
 
     def __reduce__(self):
         return Work, (self.indices, self.occurrences, self.stream, self.number)

@@ -305,10 +305,12 @@ class Fetch:
     def _claim_ahead(self, work):
         """The position of a sample of @work that is ours to make now, or None."""
         count = len(work.indices)
-        if work.looked < count and work.names is None:
-            work.names = self._names(work, work.indices)
-        if work.looked < count and work.names:
-            position = self.sample.claim_batch(work.names.reference, work.looked)
+        if work.looked < count and (work.names is None
+                                    or work.names[0] is not self.scope.prefixes):
+            names = self._names(work, work.indices)
+            work.names = (self.scope.prefixes, names)
+        if work.looked < count and work.names[1]:
+            position = self.sample.claim_batch(work.names[1].reference, work.looked)
             work.looked = position + 1
             return position if position < count else None
         while work.looked < count:

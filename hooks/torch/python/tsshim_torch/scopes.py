@@ -82,7 +82,7 @@ class Scope:
         start = time.thread_time()
         for dataset, identity in list(self.identities.values()):
             if self._identify(dataset) != identity:
-                self.prefixes.clear()
+                self.prefixes = {}  # another one: whoever kept something knows it is old
         self.checked = time.monotonic()
         self.cost = max(time.thread_time() - start, 1e-4)
 
