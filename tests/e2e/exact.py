@@ -166,6 +166,8 @@ def test_verdicts_on_code():
     assert len(verdicts) > 140, len(verdicts)
     wrong = [line for line in verdicts if line[2] != line[3]]
     assert not wrong, wrong
+    by_hash = {line[1] for line in verdicts if line[4:] == ["True"]}
+    assert "goes_through_a_set" in by_hash and "asks_a_set" not in by_hash, by_hash
 
 
 def test_code_of_the_users_own_is_shared():

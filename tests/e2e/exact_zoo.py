@@ -237,6 +237,21 @@ def made_in_the_item(root):
     return Items(make)
 
 
+TABLE = {"red": 1, "green": 2, "blue": 3}
+
+
+@good()
+def goes_through_a_set(root):
+    return Items(lambda index: [TABLE[name] + picture(index).size[0]
+                                for name in {"red", "green", "blue"}])
+
+
+@good()
+def asks_a_set(root):
+    return Items(lambda index: [picture(index).size[0] for name in TABLE
+                                if name in {"red", "green"}])
+
+
 try:
     from torchvision.transforms import v2
 except ImportError:  # torchvision before 0.15
@@ -271,10 +286,12 @@ def main(root):
     """Print all verdicts."""
     import exact_attacks
     import exact_attacks_classes
+    import exact_attacks_more
     from tsshim_torch import allowed
     for name, (draws, make) in GOOD.items():
         print("good|%s|%s|%s|%s" % (name, draws, *verdict(allowed, make(root))))
-    for name, make in {**exact_attacks.BAD, **exact_attacks_classes.BAD}.items():
+    for name, make in {**exact_attacks.BAD, **exact_attacks_classes.BAD,
+                       **exact_attacks_more.BAD}.items():
         print("bad|%s|refused|%s|%s" % (name, *verdict(allowed, make())))
 
 

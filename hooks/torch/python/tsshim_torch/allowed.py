@@ -89,6 +89,7 @@ class _Judge(Classes):
         self.has_memory = False  # arrays or tensors of the data set itself
         self.has_state = False  # a module with parameters
         self.in_place = False  # a transform that changes its argument
+        self.user_objects = 0  # that were met
         self._calls = None
 
     @property
@@ -105,6 +106,8 @@ class _Judge(Classes):
             while self.waiting:
                 self._one(self.waiting.pop())
         self.conclude()
+        if self.by_hash and self.user_objects > 1:
+            raise Refused("a set, perhaps of objects, whose order depends on where they lie")
         return Judgement(frozenset(self.generators), self.by_hash, self.exposes())
 
     def value(self, value):
@@ -196,9 +199,11 @@ class _Judge(Classes):
             self.row(kind, row)
             self._attributes(value)
         elif self.is_named_tuple(kind):
+            self.instance_names.update(fp_library.class_dict(kind)["_fields"])
             for part in tuple.__iter__(value):
                 self.value(part)
         elif fp_library.is_user_class(kind):
+            self.user_objects += 1
             self.user_class(kind, _ROWS)
             self._attributes(value)
         elif kind is types.SimpleNamespace or (module, name) == ("argparse", "Namespace") and \
@@ -276,6 +281,7 @@ class _Judge(Classes):
         for value in (function.__defaults__, function.__kwdefaults__, function.__dict__ or None):
             self.value(value)
             self.holds(value)
+        self.instance_names.update(function.__dict__)
         reader = Reader(self, function.__code__, function.__globals__, {}, owner)
         reader.cells = {name: self._cell(reader, name, cell) for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or ())}

@@ -22,7 +22,10 @@ _FORBIDDEN = frozenset((
     "__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__del__", "__new__",
     "__enter__", "__exit__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__",
     "__getnewargs__", "__getnewargs_ex__", "__copy__", "__deepcopy__", "__getitems__",
-    "__instancecheck__", "__subclasscheck__", "__subclasshook__", "__mro_entries__"))
+    "__instancecheck__", "__subclasscheck__", "__subclasshook__", "__mro_entries__",
+    # NumPy and torch ask for these, and may take what they give for new.
+    "__array__", "__array_interface__", "__array_struct__", "__array_ufunc__",
+    "__array_function__", "__array_wrap__", "__torch_function__", "__buffer__"))
 # What no item runs: it makes objects or classes, or documents them.
 _UNUSED = CLASS_NOISE | {"__init__", "__slots__", "__match_args__", "__dataclass_fields__",
                          "__init_subclass__", "__set_name__", "__class_getitem__",
@@ -134,7 +137,9 @@ class Classes:
             special = name.startswith("__") and name.endswith("__")
             if name in _FORBIDDEN:
                 raise Refused("%s of %s" % (name, fp_library.class_name(base)))
-            if name not in _UNUSED and (special or is_driven and name not in tables.INIT_ONLY):
+            # Functions of libraries ask for names of what they expect: numpy.mean() for .mean.
+            if name not in _UNUSED and (special or name in holders()
+                                        or is_driven and name not in tables.INIT_ONLY):
                 self.member(base, value)
 
     def member(self, owner, value):

@@ -29,7 +29,7 @@ import types
 
 from . import allowed_calls  # noqa: F401 -- registers its handlers
 from . import allowed_tables as tables
-from . import fp_library
+from . import fp_library, fp_nodes
 from .allowed_ops import EFFECTS, HANDLERS, IGNORED
 from .allowed_values import ANY, FRESH, PLAIN, SELF, SUPER, Refused, Value
 
@@ -195,6 +195,9 @@ class Reader:
             for kind in value.what:
                 self.judge.value(kind)
             return ANY
+        if value.kind == "const" and type(value.what) is frozenset:
+            self.judge.uses_sets()  # {"a", "b"} that is gone through
+            return ANY
         if value.kind in ("null", "super", "class"):
             self.refuse("a strange value")
         return value
@@ -263,9 +266,17 @@ class Reader:
             found = fp_library.module_dict(owner)
             if name not in found:
                 self.refuse(".%s of a module" % name)
-            return self.outside(found[name])
+            return self._of_module(owner, name, found[name])
         found = self.judge.class_attribute(owner, name)
         return self.outside(found) if found is not None else self.refuse("." + name)
+
+    def _of_module(self, owner, name, value):
+        # Fingerprints do not look into what libraries keep in lists, dictionaries and objects.
+        if not (type(value) is types.ModuleType or self.judge.is_callable(value)
+                or not fp_library.is_library_name(fp_library.module_name(owner))
+                or fp_nodes.is_walked_in_library(value)):
+            self.refuse(".%s of a module" % name)
+        return self.outside(value)
 
     def call(self, callee, arguments, keywords):
         """
@@ -320,6 +331,7 @@ class Reader:
             _check_format(self, callee.owner)
         if name == "open":
             _check_mode(self, arguments, keywords, 0)
+            self.judge.new_name(name)
             return FRESH
         if name == "replace" and (count is None or count < 2) and not keywords:
             self.refuse(".replace")  # a path's renames the file

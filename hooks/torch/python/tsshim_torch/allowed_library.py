@@ -36,6 +36,9 @@ def check():
         _check_module(sys.modules.get(name))
     if _has_global_hooks():
         raise Refused("a hook for all modules")
+    for kind in _held_classes(_loaded_holders()):
+        check_class(kind)
+    _check_formats(sys.modules.get("PIL.Image"))
     if "torchvision.transforms.v2.functional" in sys.modules:
         _check_v2()
 
@@ -53,6 +56,17 @@ def _check_module(module):
                 fp_library.class_module(value) == module.__name__:
             check_class(value)
     _checked[id(module)] = look
+
+
+def _check_formats(image):
+    """Programs may teach Pillow to read formats of their own."""
+    if image is None:
+        return
+    for openers in list(image.OPEN.values()):
+        for opener in openers:
+            _check_member(opener)
+    for decoder in list(image.DECODERS.values()):
+        _check_member(decoder)
 
 
 def check_class(kind):
@@ -206,6 +220,19 @@ def _global_generator(draws):
 
 
 @functools.lru_cache(maxsize=8)
+def _held_classes(loaded):
+    """The classes of the libraries' @loaded, and those they are derived from."""
+    found = {}
+    for name in loaded:
+        module, _, kind = name.rpartition(".")
+        kind = getattr(sys.modules[module], kind, None)
+        for base in fp_library.mro(kind) if isinstance(kind, type) else ():
+            if base is not object and fp_library.is_library_class(base):
+                found[id(base)] = base
+    return tuple(found.values())
+
+
+@functools.lru_cache(maxsize=8)
 def _held_names(loaded):
     """Names of all that the classes have whose instances items work with."""
     kinds = [int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range,
@@ -214,12 +241,8 @@ def _held_names(loaded):
              io.TextIOWrapper, io.BufferedReader, io.FileIO, io.BytesIO, io.StringIO,
              pathlib.PosixPath, re.Pattern, re.Match, collections.OrderedDict,
              collections.defaultdict, collections.deque, collections.Counter, functools.partial]
-    for name in loaded:
-        module, _, kind = name.rpartition(".")
-        found = getattr(sys.modules[module], kind, None)
-        kinds += [found] if isinstance(found, type) else []
     names = set()
-    for kind in kinds:
+    for kind in (*kinds, *_held_classes(loaded)):
         for base in fp_library.mro(kind):
             names.update(fp_library.class_dict(base))
     return frozenset(names)
@@ -234,5 +257,8 @@ _HOLDERS = ("torch.Tensor", "torch.Size", "torch.dtype", "torch.device", "torch.
 
 def holders():
     """The names of all attributes of the libraries' classes that items work with."""
-    return _held_names(tuple(name for name in _HOLDERS
-                             if name.rpartition(".")[0] in sys.modules))
+    return _held_names(_loaded_holders())
+
+
+def _loaded_holders():
+    return tuple(name for name in _HOLDERS if name.rpartition(".")[0] in sys.modules)

@@ -20,7 +20,7 @@ IGNORED = frozenset(("CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "GEN_START", "KW
 EFFECTS = {
     "BINARY_SUBSCR": (2, "any"), "BINARY_SLICE": (3, "any"), "GET_ITER": (1, "any"),
     "GET_LEN": (0, "plain"), "UNARY_POSITIVE": (1, "any"), "UNARY_NEGATIVE": (1, "any"),
-    "UNARY_INVERT": (1, "any"), "CONTAINS_OP": (2, "plain"),
+    "UNARY_INVERT": (1, "any"),
     "FORMAT_SIMPLE": (1, "plain"), "FORMAT_WITH_SPEC": (2, "plain"),
     "CONVERT_VALUE": (1, "plain"), "LIST_TO_TUPLE": (1, "plain"),
     "RETURN_GENERATOR": (0, "any"), "YIELD_VALUE": (1, "any"),
@@ -219,6 +219,15 @@ def _compare(reader, _step):
     for value in reader.pop(2):
         reader.use(value)
     reader.stack.append(ANY)
+
+
+@handles("CONTAINS_OP")
+def _contains(reader, _step):
+    item, container = reader.pop(2)
+    reader.use(item)
+    if container.kind != "const":  # the order of a constant set does not matter here
+        reader.use(container)
+    reader.stack.append(PLAIN)
 
 
 @handles("FORMAT_VALUE")

@@ -118,7 +118,8 @@ class Call:
 # Keywords by which something that exists is changed, or drawn from.  Functions whose limit is
 # None take them by keyword only, or not at all.
 KEYWORDS = frozenset(("out", "dst", "generator", "inplace", "in_place", "where", "mmap_mode",
-                      "allow_pickle", "device", "opener", "cls"))
+                      "allow_pickle", "device", "opener", "cls", "object_hook",
+                      "object_pairs_hook", "parse_float", "parse_int", "parse_constant"))
 # The same for what is called without knowing what it is.
 CHANGING_KEYWORDS = frozenset(("out", "dst", "generator", "inplace", "in_place"))
 
@@ -179,7 +180,7 @@ CALLS = {
         (_ANY, "from_numpy as_tensor where clamp sqrt exp log log2 log10 log1p abs sin cos tan "
                "flip fliplr flipud rot90 roll mean std var sum prod min max argmax argmin amin "
                "amax nonzero meshgrid logical_and logical_or logical_not logical_xor isnan "
-               "isfinite isinf floor ceil round pow maximum minimum sigmoid softmax tanh norm "
+               "isfinite isinf floor ceil round pow maximum minimum sigmoid softmax tanh "
                "outer matmul bmm mm mv dot unique sort argsort topk cumsum cumprod broadcast_to "
                "squeeze unsqueeze transpose permute movedim reshape flatten split chunk narrow "
                "gather is_tensor numel tril triu diag add sub mul div eq ne lt le gt ge all any "
@@ -200,7 +201,7 @@ CALLS = {
         (_ANY, "asarray ascontiguousarray expand_dims squeeze transpose moveaxis swapaxes flip "
                "fliplr flipud rot90 roll reshape where unique meshgrid diag histogram interp "
                "array_equal allclose isclose frombuffer array_split split argsort nonzero "
-               "argwhere broadcast_to isscalar ndim shape size fromfile loadtxt flatnonzero "
+               "argwhere broadcast_to isscalar ndim shape size fromfile flatnonzero "
                "triu tril digitize bincount searchsorted"),
         (_TWO, "mean std var sum prod min max amin amax argmax argmin cumsum any all round "
                "around percentile median dot matmul outer"),
@@ -253,7 +254,7 @@ ATTRIBUTES = frozenset("""
     transform translate transpose tril triu trunc type type_as unbind unfold union unique
     unsqueeze upper values var view where width with_name with_suffix zfill forward enhance
     as_posix relative_to is_absolute encoding closed args end entropy
-    symmetric_difference difference resize replace open lambd training absolute amax amin angle
+    symmetric_difference difference resize replace open lambd training amax amin angle
     atan atan2 base bmm broadcast_to clamp_max clamp_min colors conj diagonal elements erf expm1
     fields getexif getpalette grad indices inverse is_complex is_leaf isidentifier layout lerp
     ljust log_softmax logical_xor logsumexp mapping maximum median minimum most_common movedim
@@ -261,7 +262,7 @@ ATTRIBUTES = frozenset("""
     rfind rindex rjust root rsqrt search sgn string subtract swapdims text tile unflatten view_as
     """.split())
 # More arguments than these and an array is written to; see Call.limit.
-LIMITS = {"max": 1, "min": 1, "argmax": 1, "argmin": 1, "any": 1, "all": 1, "dot": 1, "round": 1,
+LIMITS = {"conj": 0, "max": 1, "min": 1, "argmax": 1, "argmin": 1, "any": 1, "all": 1, "dot": 1, "round": 1,
           "mean": 2, "sum": 2, "std": 2, "var": 2, "prod": 2, "cumsum": 2, "cumprod": 2,
           "clip": 2, "take": 2}
 # Those with a rule of their own in allowed_code.py; LIMITS, CHANGES and these only when called.

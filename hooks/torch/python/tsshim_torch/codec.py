@@ -85,6 +85,7 @@ def _vision_leaf(value, kind):
 def _tensor_leaf(value):
     if (value.layout is not torch.strided or value.device.type != "cpu" or value.requires_grad
             or value.dtype not in _DTYPE_NAMES or value.is_conj() or value.is_neg()
+            or value.is_inference() != torch.is_inference_mode_enabled()
             or value.__dict__ or value.is_quantized or _HAS_NAMES and value.has_names()):
         raise Unshareable("tensor")
     shape, strides = tuple(value.shape), tuple(value.stride())

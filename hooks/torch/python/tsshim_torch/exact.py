@@ -115,19 +115,25 @@ class Scope(scopes.Scope):
         self.unnamed = sentinels.but(found.generators)
         # The order of a set of strings is the same in processes of equal seeds of the hashes.
         self.stream = b"exact by hash %d" % hash("tsshim") if found.by_hash else b"exact"
-        if torch_worker._worker_info is None:  # where this is done for each batch
+        if self._may_change():  # then this is done for each batch
             self.cost += time.thread_time() - start
         return True
 
+    def _may_change(self):
+        """Whether code of the program's runs in this process between two batches."""
+        return torch_worker._worker_info is None or not self.direct
+
     def look(self):
-        if torch_worker._worker_info is None:
-            # The program itself may change the data set between two batches.
+        if self._may_change():
             self.checked = float("-inf")
             self.kinds = None
+        before = self.prefixes
         super().look()
+        if self.prefixes is not before:
+            self.kinds = None  # another data set, to be judged anew
 
     def is_not_worth_a_look(self, count):
-        return torch_worker._worker_info is None and self.item_ns is not None and \
+        return self._may_change() and self.item_ns is not None and \
             self.item_ns * count < LOOKS * self.cost * 1e9
 
     def name_of(self, dataset):

@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import sys
+import warnings
 
 from . import fp_library as library
 from .fp_walk import Unknown, joined
@@ -44,13 +45,21 @@ def environment():
         loaded = tuple(name for name in PACKAGES if name in sys.modules)
         parts = [_software(loaded), _machine(), *_variables()]
         parts += [_text(part) for part in (
-            _switches(), _image_switches(), _denormals(), sys.flags.optimize,
+            _switches(), _image_switches(), _denormals(), _manners(), sys.flags.optimize,
             sys.getfilesystemencoding(), locale.getpreferredencoding(False))]
         return hashlib.blake2b(joined(parts), digest_size=16).digest()
     except Unknown:
         raise
     except Exception as error:
         raise Unknown("internal", "%s: %s" % (type(error).__name__, error)) from error
+
+
+def _manners():
+    """How numbers are printed, and which warnings and errors of arithmetic are exceptions."""
+    found = ([(entry[2].__qualname__, str(entry[1])) for entry in warnings.filters
+              if entry[0] == "error"], vars(sys.modules["torch"]._tensor_str.PRINT_OPTS))
+    numpy = sys.modules.get("numpy")
+    return found if numpy is None else (*found, numpy.geterr(), numpy.get_printoptions())
 
 
 def _text(value):

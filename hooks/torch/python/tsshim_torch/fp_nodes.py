@@ -73,7 +73,7 @@ def _attributes(walker, value, path, names, key):
             walker.add(None if library.is_library_name(library.module_name(module)) else maker)
             return
         if library.is_library_name(library.module_name(module)):
-            if not _is_walked_in_library(value):
+            if not is_walked_in_library(value):
                 walker.put(b"l", library.class_name(type(value)))
                 walker.add(module, ":" + path)
                 return
@@ -91,7 +91,7 @@ def _environment(walker, key):
         walker.put(b"e", repr(os.environ._data.get(os.environ.encodekey(key))))
 
 
-def _is_walked_in_library(value):
+def is_walked_in_library(value):
     """Whether @value, of a library module's, can be walked: objects of libraries may not."""
     kind = type(value)
     if value is os.environ or inline(value) is not None:

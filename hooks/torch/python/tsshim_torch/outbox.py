@@ -37,7 +37,7 @@ class Outbox:
         self._control = None
         self._name = None
         self._buffers = {}  # {_cdata: Buffer}
-        self._takes = 0
+        self._takes = [0, 0]  # of large ones, of small ones
         self._pid = os.getpid()
         self._receiver = multiprocessing.parent_process().pid
         self._most = MAX_BUFFERS
@@ -100,12 +100,12 @@ class Outbox:
             if os.getpid() != self._pid:
                 return None, False
             self._open()
-            self._takes += 1
-            free = self._free()
-            buffer, fresh = self._choose(nbytes, free)
+            small = nbytes < SMALL_BYTES
+            self._takes[small] += 1
+            buffer, fresh = self._choose(nbytes, small)
             if buffer is None:
                 return None, False
-            buffer.used = self._takes
+            buffer.used = self._takes[small]
             self._buffers[buffer.cdata] = buffer
             self._counts["fresh" if fresh else "recycled"] += 1
             return buffer.storage, fresh
@@ -122,15 +122,14 @@ class Outbox:
                 free.append(buffer)
         return free
 
-    def _choose(self, nbytes, free):
+    def _choose(self, nbytes, small):
         """(buffer, whether it is new); a free one of this size, an old one, a new one."""
+        free = [buffer for buffer in self._free() if (buffer.nbytes < SMALL_BYTES) == small]
         for buffer in free:
             if buffer.nbytes == nbytes:
                 return buffer, False
-        small = nbytes < SMALL_BYTES
-        free = [buffer for buffer in free if (buffer.nbytes < SMALL_BYTES) == small]
         free.sort(key=lambda buffer: buffer.used)
-        stale = [b for b in free if self._takes - b.used > STALE_TAKES]
+        stale = [b for b in free if self._takes[small] - b.used > STALE_TAKES]
         # A free one that has to grow takes more memory, one that does not comes first.
         stale.sort(key=lambda buffer: buffer.capacity() < nbytes)
         if stale and self._room(nbytes - stale[0].capacity()):

@@ -5,6 +5,7 @@ what can be told of it that decides whether sharing them is possible and pays.
 """
 
 import marshal
+import os
 import sys
 import threading
 import time
@@ -55,6 +56,20 @@ def fetches_batches(dataset):
     return callable(getattr(dataset, "__getitems__", None))
 
 
+def directory_of(dataset):
+    """
+    What of the working directory is part of the key.  Files that an item opens are compared at
+    each hit, by their names as they lead from here; but code that is not known to keep nothing
+    may have opened a relative name once and for all.
+    """
+    from . import allowed
+    try:
+        allowed.judge(dataset)
+        return b""
+    except allowed.Refused:
+        return os.fsencode(os.getcwd())
+
+
 class Scope:
     """What the samples of a fetcher are a function of, apart from index and stream."""
 
@@ -97,7 +112,8 @@ class Scope:
             self.reason = b"disabled"
             return None
         try:
-            return fingerprint.fingerprint(dataset) + fingerprint.environment()
+            return fingerprint.fingerprint(dataset) + fingerprint.environment() + \
+                directory_of(dataset)
         except fingerprint.Unknown:
             self.reason = b"torch_dataset"
             return None

@@ -31,6 +31,8 @@ def _python_slow():
 def _python():
     """The sentinel of random: an int and the words follow on the head of the object."""
     owner = random._inst
+    if type(owner) is not random.Random:
+        return _python_slow
     address = id(owner) + object.__basicsize__
 
     def look():
