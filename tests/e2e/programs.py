@@ -182,9 +182,9 @@ def shared(statistics, kind):
 def expect(statistics, kind, reason):
     """A good part of what could be was shared as @kind, and no samples for @reason."""
     counts = {name: shared(statistics, name) for name in ("sample", "pixels")}
+    print("# shared %s of %d" % (counts, DELIVERED))
     if kind is not None:
-        print("# shared %s of %d" % (counts, DELIVERED))
-    # Half of all is what one job can take from the other; the start costs some.
+        # Half of all is what one job can take from the other; the start costs some.
         assert counts[kind] > DELIVERED / 6, (counts, statistics["passed"])
     if kind != "sample":
         assert counts["sample"] == 0, counts
