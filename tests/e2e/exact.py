@@ -117,6 +117,11 @@ def test_folds_and_concatenations():
     alike([job("--split", "fold", "--pipeline", "free"), job("--pipeline", "free")])
 
 
+def test_a_balanced_sampler():
+    counts = alike([job("--balanced")] * 2 + [job("--balanced", "--seed", 2)])
+    assert counts["shared"] > 0, counts
+
+
 def test_every_hit_is_right_when_all_are_checked():
     counts = alike([job()] * 3, verify=100)
     assert counts["passed"]["verify"] > 50, counts

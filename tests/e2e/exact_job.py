@@ -13,7 +13,7 @@ import sys
 import numpy
 import torch
 import torchvision
-from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, WeightedRandomSampler
 from torchvision import transforms as T
 
 import exact_stateful
@@ -91,6 +91,7 @@ def arguments():
     parser.add_argument("--split", choices=("fold", "twice"))
     parser.add_argument("--patch", choices=("function", "class", "instance", "hook"))
     parser.add_argument("--collate", choices=("inplace", "cutmix"))
+    parser.add_argument("--balanced", action="store_true", help="sampled by weights")
     parser.add_argument("--change", action="store_true", help="another transform in epoch 1")
     return parser.parse_args()
 
@@ -154,7 +155,10 @@ def digest(value):
 
 def iterate(data, options, change=None):
     """All epochs of @data."""
-    loader = DataLoader(data, batch_size=options.batch, shuffle=bool(options.shuffle),
+    sampler = WeightedRandomSampler([1 + number % 3 for number in range(len(data))], len(data)) \
+        if options.balanced else None
+    loader = DataLoader(data, batch_size=options.batch, sampler=sampler,
+                        shuffle=bool(options.shuffle) and not options.balanced,
                         num_workers=options.workers,
                         collate_fn=globals()[options.collate] if options.collate else None)
     for epoch in range(options.epochs):

@@ -66,7 +66,7 @@ def directory_of(dataset):
     try:
         allowed.judge(dataset)
         return b""
-    except allowed.Refused:
+    except Exception:  # Refused, or a mistake of ours
         return os.fsencode(os.getcwd())
 
 
@@ -113,10 +113,13 @@ class Scope:
             return None
         try:
             return fingerprint.fingerprint(dataset) + fingerprint.environment() + \
-                directory_of(dataset)
-        except fingerprint.Unknown:
+                self._directory(dataset)
+        except (fingerprint.Unknown, OSError):  # a working directory that was removed
             self.reason = b"torch_dataset"
             return None
+
+    def _directory(self, dataset):
+        return directory_of(dataset)
 
     def prefix(self, dataset, stream):
         """16 bytes that name @dataset in this epoch, or None: not to be shared."""
