@@ -56,10 +56,14 @@ def environment():
 
 def _manners():
     """How numbers are printed, and which warnings and errors of arithmetic are exceptions."""
-    found = ([(entry[2].__qualname__, str(entry[1])) for entry in warnings.filters
-              if entry[0] == "error"], vars(sys.modules["torch"]._tensor_str.PRINT_OPTS))
-    numpy = sys.modules.get("numpy")
-    return found if numpy is None else (*found, numpy.geterr(), numpy.get_printoptions())
+    found = [(entry[2].__qualname__, str(entry[1])) for entry in warnings.filters
+             if entry[0] == "error"]
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None:
+        found.append(vars(torch._tensor_str.PRINT_OPTS))
+    if numpy is not None:
+        found += [numpy.geterr(), numpy.get_printoptions()]
+    return found
 
 
 def _text(value):
