@@ -24,6 +24,9 @@ from support import BUILD, HERE, TSRUN, Group, finish, plain_environment, start
 ROOT = os.environ.get("TSSHIM_TEST_PROGRAMS", "")
 IMAGES, VALIDATION, EPOCHS = 96, 24, 2
 DELIVERED = 2 * EPOCHS * (IMAGES + VALIDATION)  # to two jobs together
+# Imports take longer than the training: on a busy machine one job may be done when the other begins
+# to ask for samples, and then there was nothing to share.  What is computed must be right each time.
+ATTEMPTS = 4
 OLD = 61  # seconds: the library shares no samples of younger files
 OURS = r"^(?:\d+ )?(?:\w*loss|validation|weights|grad_norm) \S+(?: tokens \d+)?$"
 
@@ -179,13 +182,16 @@ def shared(statistics, kind):
     return sum(dataset[kind]["shared"] for dataset in statistics.get("datasets", []))
 
 
+def is_enough(statistics, kind):
+    # Half of all is what one job can take from the other; the start costs some.
+    return kind is None or shared(statistics, kind) > DELIVERED / 6
+
+
 def expect(statistics, kind, reason):
     """A good part of what could be was shared as @kind, and no samples for @reason."""
     counts = {name: shared(statistics, name) for name in ("sample", "pixels")}
     print("# shared %s of %d" % (counts, DELIVERED))
-    if kind is not None:
-        # Half of all is what one job can take from the other; the start costs some.
-        assert counts[kind] > DELIVERED / 6, (counts, statistics["passed"])
+    assert is_enough(statistics, kind), (counts, statistics["passed"])
     if kind != "sample":
         assert counts["sample"] == 0, counts
         if reason:
@@ -201,11 +207,14 @@ def check_default(program):
     """Two jobs with one seed: everything as without us."""
     wanted, _ = program.plain()
     Data.settle()
-    outcomes, statistics = program.together("default", (1, 1), None)
-    for outcome in outcomes:
-        assert program.found(outcome) == program.found(wanted)
-        if program.whole:
-            support.equal(wanted, outcome, program.name)
+    for attempt in range(ATTEMPTS):
+        outcomes, statistics = program.together("default%d-" % attempt, (1, 1), None)
+        for outcome in outcomes:
+            assert program.found(outcome) == program.found(wanted)
+            if program.whole:
+                support.equal(wanted, outcome, program.name)
+        if is_enough(statistics, program.default):
+            break
     expect(statistics, program.default, program.reason)
 
 
@@ -213,10 +222,14 @@ def check_aligned(program):
     """Two jobs with other seeds and the same weights at first: equal data."""
     wanted, checkpoints = program.plain()
     Data.settle()
-    outcomes, statistics = program.together("aligned", (1, 2), checkpoints, "--align=7")
-    one, other = [program.found(outcome, program.aligned_facts) for outcome in outcomes]
-    assert one == other, [pair for pair in zip(one, other) if pair[0] != pair[1]][:3]
-    assert one != program.found(wanted, program.aligned_facts), "nothing was aligned"
+    for attempt in range(ATTEMPTS):
+        outcomes, statistics = program.together("aligned%d-" % attempt, (1, 2), checkpoints,
+                                                "--align=7")
+        one, other = [program.found(outcome, program.aligned_facts) for outcome in outcomes]
+        assert one == other, [pair for pair in zip(one, other) if pair[0] != pair[1]][:3]
+        assert one != program.found(wanted, program.aligned_facts), "nothing was aligned"
+        if is_enough(statistics, program.aligned):
+            break
     expect(statistics, program.aligned, "torch_cheap")
 
 
@@ -236,9 +249,12 @@ def test_other_seeds_share_pixels_by_default():
     Data.make()
     Data.settle()
     program = Program("seeds", own("programs_imagenet.py"), "pixels")
-    outcomes, statistics = program.together("default", (1, 2), None)
-    assert program.found(outcomes[0]) != program.found(outcomes[1])
-    assert shared(statistics, "pixels") > DELIVERED / 6, statistics["datasets"]
+    for attempt in range(ATTEMPTS):
+        outcomes, statistics = program.together("default%d-" % attempt, (1, 2), None)
+        assert program.found(outcomes[0]) != program.found(outcomes[1])
+        if is_enough(statistics, "pixels"):
+            break
+    assert is_enough(statistics, "pixels"), statistics["datasets"]
 
 
 PROGRAMS = [
