@@ -4,10 +4,11 @@
 
 #include "leader/store.h"
 
+#include <assert.h>
 #include <string.h>
 
-_Static_assert(TS_SAMPLE_TAKEN == (int)TS_HIT && TS_SAMPLE_CLAIMED == (int)TS_CLAIM &&
-		       TS_SAMPLE_BUSY == (int)TS_BUSY && TS_SAMPLE_PASSED == (int)TS_PASS,
+static_assert(TS_SAMPLE_TAKEN == (int)TS_HIT && TS_SAMPLE_CLAIMED == (int)TS_CLAIM &&
+		      TS_SAMPLE_BUSY == (int)TS_BUSY && TS_SAMPLE_PASSED == (int)TS_PASS,
 	"the verdicts of the store, which the glue knows too");
 
 static void name_position(
@@ -48,7 +49,7 @@ uint64_t tsshim_sample_take_batch(struct ts_sample *sample, const struct ts_samp
 {
 	for (uint64_t position = from; position < batch->count; position++) {
 		uint8_t *state = &batch->states[position];
-		if (*state != TS_SAMPLE_TODO && *state != TS_SAMPLE_BUSY)
+		if (*state != TS_SAMPLE_UNSEEN && *state != TS_SAMPLE_BUSY)
 			continue;
 		name_position(sample, batch, position);
 		*state = (uint8_t)tsshim_sample_take(sample, 0);

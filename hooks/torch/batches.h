@@ -24,7 +24,7 @@ enum ts_sample_state {
 	TS_SAMPLE_BUSY,    /* in the making elsewhere */
 	TS_SAMPLE_PASSED,  /* not to be had, counted; to be made for this job alone */
 	TS_SAMPLE_ODD,     /* held: there, but not for a mere copy */
-	TS_SAMPLE_TODO     /* not looked at yet */
+	TS_SAMPLE_UNSEEN   /* not looked at yet */
 };
 
 /** Where a leaf goes: @bytes from @offset in the payload to @base + position * @bytes. */
@@ -52,7 +52,7 @@ struct ts_sample_batch {
 };
 
 /**
- * Take from position @from on those that are TODO or BUSY.  Returns the position of the first
+ * Take from position @from on those that are UNSEEN or BUSY.  Returns the position of the first
  * that is CLAIMED, PASSED or ODD, with @patient == 0 also of the first that is BUSY; @count
  * when there is none.
  */

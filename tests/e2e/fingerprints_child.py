@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 import types
+import warnings
 import weakref
 
 import numpy
@@ -291,6 +292,16 @@ def environment_changes():
         found["truncated"] = environment()
     with changed(torchvision, "_image_backend", "accimage"):
         found["backend"] = environment()
+    with numpy.errstate(all="raise"):
+        found["arithmetic"] = environment()
+    with numpy.printoptions(precision=3):
+        found["printing"] = environment()
+    torch.set_printoptions(precision=3)
+    found["printing_tensors"] = environment()
+    torch.set_printoptions(profile="default")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        found["warnings"] = environment()
     here = os.getcwd()
     os.chdir("/")
     assert environment() == found["plain"]

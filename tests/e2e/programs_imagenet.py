@@ -4,7 +4,6 @@ For programs.py: a script with the parts of PyTorch's ImageNet example (image fo
 transforms, two loaders, train and validate in turns), which itself is only to be had from GitHub.
 """
 
-import argparse
 import os
 import random
 
@@ -12,15 +11,6 @@ import torch
 from torchvision import datasets, models, transforms
 
 import programs_model
-
-
-def arguments():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=1)
-    return parser.parse_args()
 
 
 def loaders_of(options):
@@ -49,7 +39,7 @@ def run(model, loader, optimizer, what):
 
 
 def main():
-    options = arguments()
+    options = programs_model.parser().parse_args()
     torch.manual_seed(0)  # the same weights at first, whatever the seed
     model = models.shufflenet_v2_x0_5(num_classes=6)
     random.seed(options.seed)

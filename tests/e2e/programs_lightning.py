@@ -4,7 +4,6 @@ A Lightning script as people write them, for programs.py: an image folder, v2 tr
 sanity check, validation after each epoch.  Prints losses and the final weights to the last bit.
 """
 
-import argparse
 import logging
 
 import lightning
@@ -13,15 +12,6 @@ from torchvision import datasets
 from torchvision.transforms import v2
 
 import programs_model
-
-
-def arguments():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=1)
-    return parser.parse_args()
 
 
 class Classifier(lightning.LightningModule):
@@ -72,7 +62,7 @@ class Pictures(lightning.LightningDataModule):
 
 
 def main():
-    options = arguments()
+    options = programs_model.parser().parse_args()
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     lightning.seed_everything(0)  # the same weights at first, whatever the seed
     model = Classifier()

@@ -1,9 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""What our own scripts for programs.py have in common: a small network, weights as a digest."""
+"""What our own scripts for programs.py have in common: options, a small network, a digest."""
 
+import argparse
 import hashlib
 
 import torch
+
+
+def parser():
+    """What programs.py says to each of them."""
+    options = argparse.ArgumentParser()
+    options.add_argument("data", help="directory of images, or file of tokens")
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--epochs", type=int, default=2)
+    options.add_argument("--workers", type=int, default=1)
+    return options
 
 
 def network(classes=6):

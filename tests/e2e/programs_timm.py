@@ -4,22 +4,11 @@ For programs.py: data set, augmentation and loader as the training script of tim
 its library (prefetcher, RandAugment); that script itself is only to be had from GitHub.
 """
 
-import argparse
-
 import timm.data
 import timm.utils
 import torch
 
 import programs_model
-
-
-def arguments():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=1)
-    return parser.parse_args()
 
 
 def loader_of(options, split, training):
@@ -32,7 +21,7 @@ def loader_of(options, split, training):
 
 
 def main():
-    options = arguments()
+    options = programs_model.parser().parse_args()
     timm.utils.random_seed(0)  # the same weights at first, whatever the seed
     model = timm.create_model("test_resnet", num_classes=6)
     timm.utils.random_seed(options.seed)

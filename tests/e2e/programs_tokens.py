@@ -4,8 +4,6 @@ A language model trained from a file of tokens, for programs.py: a memory map of
 windows of it at random places, a small transformer.
 """
 
-import argparse
-
 import numpy
 import torch
 
@@ -44,19 +42,10 @@ class Model(torch.nn.Module):
         return self.head(self.layers(hidden, self.mask))
 
 
-def arguments():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("file")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=1)
-    return parser.parse_args()
-
-
 def main():
-    options = arguments()
+    options = programs_model.parser().parse_args()
     torch.manual_seed(options.seed)
-    loader = torch.utils.data.DataLoader(Windows(options.file), batch_size=16, shuffle=True,
+    loader = torch.utils.data.DataLoader(Windows(options.data), batch_size=16, shuffle=True,
                                          num_workers=options.workers)
     model = Model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)

@@ -4,7 +4,6 @@ A script for the Trainer of Hugging Face's transformers as people write them, fo
 a data set class of its own, a small vision transformer, evaluation after each epoch.
 """
 
-import argparse
 import glob
 import os
 
@@ -44,12 +43,8 @@ class Print(transformers.TrainerCallback):
 
 
 def arguments():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data")
-    parser.add_argument("--seed", type=int, default=1)
+    parser = programs_model.parser()
     parser.add_argument("--data-seed", type=int, help="of the order, instead of the seed")
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--output", default="output")
     return parser.parse_args()
 
@@ -81,7 +76,8 @@ def main():
         args=transformers.TrainingArguments(
             output_dir=options.output, seed=options.seed, data_seed=options.data_seed,
             num_train_epochs=options.epochs, per_device_train_batch_size=16,
-            per_device_eval_batch_size=16, dataloader_num_workers=options.workers, eval_strategy="epoch",
+            per_device_eval_batch_size=16, dataloader_num_workers=options.workers,
+            eval_strategy="epoch",
             logging_steps=1, save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True,
             remove_unused_columns=False))
     trainer.train()

@@ -24,7 +24,7 @@ static void init(void)
 	torch_init();
 	for (unsigned i = 0; i < COUNT; i++)
 		indices[i] = 100 + i;
-	memset(states, TS_SAMPLE_TODO, sizeof(states));
+	memset(states, TS_SAMPLE_UNSEEN, sizeof(states));
 	memset(rows, 0xee, sizeof(rows));
 	memset(labels, 0xee, sizeof(labels));
 }

@@ -12,7 +12,6 @@ import ctypes
 from . import codec, native
 
 META_ROOM = 256  # bytes; a sample with more structure is taken one by one
-PUT = 6  # state of a sample that was taken and is in the batch
 
 
 class Names:
@@ -40,7 +39,7 @@ class Taking:
     """The samples of one batch that come by one call; the first of @batch must be known."""
 
     def __init__(self, names, batch, states):
-        """@states, a bytearray, is the caller's, too: what is TODO or BUSY there is taken."""
+        """@states, a bytearray, is the caller's, too: what is UNSEEN or BUSY there is taken."""
         self._batch = batch
         self._states = states
         self._reference = names.reference
@@ -68,7 +67,7 @@ class Taking:
         position = self._states.find(native.HIT, start, end)
         while position >= 0:
             at = position * META_ROOM
-            self._states[position] = PUT
+            self._states[position] = native.PUT
             self._batch.put_taken(position, bytes(self._metas[at:at + self._sizes[position]]))
             position = self._states.find(native.HIT, position, end)
         return end

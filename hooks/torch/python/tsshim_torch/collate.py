@@ -108,7 +108,8 @@ class Batch:
         self.specs = None  # of the leaves of the first sample put,
         self.layout = None  # of those that are rows,
         self.places = None  # and where the leaves are
-        self.staging = []  # memory for the small leaves of many samples
+        self.staging = []  # memory for the small leaves of many samples,
+        self.staged = ()  # and per leaf where that is, None for rows
         self.rows = []  # (tensor, address, bytes of a row)
         self.known = {}  # specs -> (layout, offsets, sizes, which are rows): they seldom change
 

@@ -57,7 +57,7 @@ class Fetch:
         self.work = work
         self.indices = indices
         self.batch = collate.Batch(len(indices), scope.direct)
-        self.progress = bytearray([native.TODO]) * len(indices)
+        self.progress = bytearray([native.UNSEEN]) * len(indices)
         self.taking = None
         self.failed_at = len(indices)
         self.error = None
@@ -177,7 +177,7 @@ class Fetch:
         if verdict == native.BUSY:
             self.progress[position] = native.BUSY
             return
-        self.progress[position] = batches.PUT
+        self.progress[position] = native.PUT
         if verdict != native.HIT or not self._use_hit(position):
             self._compute(position, verdict)
 

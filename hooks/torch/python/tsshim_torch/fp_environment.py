@@ -35,6 +35,8 @@ SWITCHES = (
     "is_grad_enabled", "is_inference_mode_enabled", "_C._get_mkldnn_enabled",
     "_C._get_nnpack_enabled", "_C._get_default_device", "_C._get_qengine")
 
+PRINTING = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
+
 
 def environment():
     """
@@ -60,7 +62,7 @@ def _manners():
              if entry[0] == "error"]
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None:
-        found.append(vars(torch._tensor_str.PRINT_OPTS))
+        found.append([getattr(torch._tensor_str.PRINT_OPTS, name) for name in PRINTING])
     if numpy is not None:
         found += [numpy.geterr(), numpy.get_printoptions()]
     return found

@@ -13,7 +13,8 @@ import traceback
 ABI = 3
 
 HIT, CLAIM, BUSY, PASS = range(4)
-ODD, TODO = 4, 5  # states in a batch besides these; hooks/torch/batches.h
+ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
+PUT = 6  # what was taken and is in the batch; C passes by states that it does not know
 SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
 
 
