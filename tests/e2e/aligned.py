@@ -405,6 +405,24 @@ def test_young_files_are_not_published():
         assert inputs.passed("torch_young") > 0
 
 
+def test_a_relative_name_that_is_read_once_leads_where_each_job_is():
+    """Nothing but the first item opens the file, so no hit would notice that it is another."""
+    command, expected, got = job("--kept", "--epochs", 3, "--cost", 0.01), [], []
+    settings = {"TSSHIM_ALIGN": "7", "TSSHIM_VERIFY": "0", "TSSHIM_TEST_YOUNG_INPUTS": "1"}
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        for number, directory in enumerate((one, other)):
+            with open(os.path.join(directory, "offset"), "w") as file:
+                file.write(str(number))
+            with Group(support.TEST_LIBRARY, **settings) as group:
+                expected.append(samples(run(command, group.environment(), cwd=directory)))
+        with Group(support.TEST_LIBRARY, **settings) as group:
+            started = [start(command, group.environment(), cwd=directory)
+                       for directory in (one, other, one)]
+            got = [samples(finish(process)) for process in started]
+            assert counter(group, "shared") > 0  # by the two in one directory
+    assert got == [*expected, expected[0]] and expected[0] != expected[1]
+
+
 def test_the_same_path_in_another_mount_namespace_is_another_file():
     """Two containers, one /dev/shm: the same names, other bytes."""
     other = ["unshare", "--mount", "--propagation", "private", "sh", "-c",

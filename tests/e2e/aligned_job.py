@@ -7,6 +7,7 @@ the last bit.  Lines that begin with "~" say what may differ between two runs.
 """
 
 import argparse
+import functools
 import hashlib
 import os
 import random
@@ -63,6 +64,22 @@ class Files(Items):
         return sample
 
 
+@functools.lru_cache(maxsize=None)
+def read_once(path):
+    """Only the first item is seen to open the file."""
+    with open(path) as file:
+        return float(file.read())
+
+
+class Kept(Items):
+    """Items that depend on a file with a relative name, which is read once."""
+
+    def __getitem__(self, index):
+        sample = super().__getitem__(index)
+        sample["picture"] += read_once("offset")
+        return sample
+
+
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--items", type=int, default=96)
@@ -83,6 +100,7 @@ def arguments():
     parser.add_argument("--draw", action="store_true", help="print what the job draws")
     parser.add_argument("--subset", help="A:B, a Subset of these items; 'twice' all two times")
     parser.add_argument("--files", help="directory to read the items from")
+    parser.add_argument("--kept", action="store_true", help="items that read ./offset, once")
     parser.add_argument("--linger", type=float, default=0, help="seconds to stay at the end")
     parser.add_argument("--step", type=float, default=0, help="seconds per batch")
     return parser.parse_args()
@@ -157,7 +175,7 @@ def main():
         random.seed(options.seed)
         numpy.random.seed(options.seed)
     data = Files(options.files, options.cost) if options.files \
-        else Items(options.items, options.cost)
+        else (Kept if options.kept else Items)(options.items, options.cost)
     if options.subset == "twice":
         data = ConcatDataset([data, data])
     elif options.subset:

@@ -189,7 +189,10 @@ def test_code_of_the_users_own_is_shared():
 
 def test_code_that_keeps_state_is_not_shared():
     for workers in (0, 1):
-        counts = alike([job("--zoo", "refused", "--epochs", 2, "--workers", workers)] * 2)
+        command = job("--zoo", "refused", "--epochs", 2, "--workers", workers)
+        counts = alike([command] * 2)
+        tried = plain(command).output.splitlines()
+        assert "# read_from_hdf5" in tried and "# drawn_by_opencv" in tried
         assert counts["shared"] == counts["produced"] == 0, counts
 
 

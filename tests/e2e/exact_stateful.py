@@ -10,6 +10,7 @@ they are made of, between two epochs and in the middle of one.
 import functools
 import os
 import random
+import tempfile
 import time
 import types
 import uuid
@@ -22,6 +23,10 @@ try:
     import cv2
 except ImportError:
     cv2 = None
+try:
+    import h5py
+except ImportError:
+    h5py = None
 
 REFUSED, CHANGED = {}, {}
 GLOBAL = 2
@@ -197,8 +202,22 @@ def drawn_by_opencv(self, index):
     return int(noise.max()) + index
 
 
+@refused
+def read_from_hdf5(self, index):
+    if not self.cache:
+        self.cache["file"] = h5py.File(os.path.join(FILES.name, "numbers.h5"), "r")
+    return self.cache["file"]["numbers"][index] + self.cache["file"]["numbers"][0]
+
+
+# Debian's Python has both; the other one, with PyPI's torch, need not.
 if cv2 is None:
     del REFUSED["drawn_by_opencv"]
+if h5py is None:
+    del REFUSED["read_from_hdf5"]
+else:
+    FILES = tempfile.TemporaryDirectory()
+    with h5py.File(os.path.join(FILES.name, "numbers.h5"), "w") as numbers:
+        numbers["numbers"] = numpy.arange(16.0)
 
 
 # ---- changed by the program ----

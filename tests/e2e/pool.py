@@ -72,6 +72,12 @@ def test_files_and_memory_are_bounded_with_spawn():
     bounded("spawn_bounded", 30)
 
 
+def test_many_labels_leave_room_for_images():
+    same("many_labels", 30)
+    images = re.search(r"^~images (\d+)", victim(1, "many_labels").output, re.M)
+    assert int(images.group(1)) >= 2, images.group(0)
+
+
 def test_nothing_lies_in_dev_shm():
     before = set(glob.glob("/dev/shm/*"))
     victim(1, "broken_off")

@@ -9,7 +9,7 @@ import torch
 import torch.multiprocessing as mp
 from torch.utils.data import DataLoader, default_collate
 
-from __main__ import LENGTH, Pictures, digest, loader, picture, right
+from __main__ import LENGTH, Pictures, digest, loader, picture, pooled, right
 
 Pair = collections.namedtuple("Pair", "left right")
 
@@ -187,6 +187,24 @@ def sizes():
     for epoch in range(3):
         for images, labels in DataLoader(Pictures(epoch), batch_sampler=Sized(), num_workers=2):
             print(right(images, labels, epoch), digest(images))
+
+
+class Labelled(Pictures):
+    """More labels than a pool has files, which come before the image."""
+
+    def __getitem__(self, index):
+        labels = {"%02d" % number: torch.tensor([index + number]) for number in range(20)}
+        return {**labels, "image": picture(index, self.epoch)}
+
+
+def many_labels():
+    for epoch in range(4):
+        for batch in loader(Labelled(epoch)):
+            images, numbers = batch.pop("image"), batch["00"][:, 0]
+            print(right(images, numbers, epoch), images.is_shared(), [
+                label.is_shared() and torch.equal(label[:, 0], numbers + number)
+                for number, label in enumerate(batch.values())])
+    print("~images", pooled(1 << 16))
 
 
 def file_system():

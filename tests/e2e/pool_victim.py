@@ -71,6 +71,12 @@ def deliveries():
     return pool._inbox._deliveries if ON and pool._inbox else 0
 
 
+def pooled(nbytes):
+    """How many buffers of @nbytes and more there are here."""
+    pools = pool._inbox._pools.values() if ON and pool._inbox else ()
+    return sum(buffer.nbytes >= nbytes for one in pools for buffer in one.buffers.values())
+
+
 # ---- what happens to batches ------------------------------------------------------------------
 
 
