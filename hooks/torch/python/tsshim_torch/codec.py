@@ -82,18 +82,34 @@ def _vision_leaf(value, kind):
     return leaf
 
 
-def _tensor_leaf(value):
-    if (value.layout is not torch.strided or value.device.type != "cpu" or value.requires_grad
-            or value.dtype not in _DTYPE_NAMES or value.is_conj() or value.is_neg()
-            or value.is_inference() != torch.is_inference_mode_enabled()
-            or value.__dict__ or value.is_quantized or _HAS_NAMES and value.has_names()):
+_shapes = {}  # (dtype, shape, strides) of tensors that can be given back -> (spec, bytes)
+SHAPES = 1024
+
+
+def _shape_of(value, key):
+    """(spec, bytes) of a strided tensor; few shapes come again and again."""
+    dtype, shape, strides = key
+    if dtype not in _DTYPE_NAMES or value.is_quantized:
         raise Unshareable("tensor")
-    shape, strides = tuple(value.shape), tuple(value.stride())
     if value.numel() and not value.is_contiguous() and not _is_dense(shape, strides):
         raise Unshareable("strides")
-    size = value.numel() * value.element_size()
-    return Leaf(value, value.data_ptr(), size,
-                ("t", _DTYPE_NAMES[value.dtype], shape, strides, False))
+    if len(_shapes) >= SHAPES:
+        _shapes.clear()
+    known = _shapes[key] = (("t", _DTYPE_NAMES[dtype], tuple(shape), strides, False),
+                            value.numel() * value.element_size())
+    return known
+
+
+def _tensor_leaf(value):
+    # Each of these costs a microsecond where the item has just emptied the processor's caches.
+    if (value.layout is not torch.strided or not value.is_cpu or value.requires_grad
+            or value.is_conj() or value.is_neg()
+            or value.is_inference() != torch.is_inference_mode_enabled()
+            or value.__dict__ or _HAS_NAMES and value.has_names()):
+        raise Unshareable("tensor")
+    key = (value.dtype, value.shape, value.stride())
+    spec, size = _shapes.get(key) or _shape_of(value, key)
+    return Leaf(value, value.data_ptr(), size, spec)
 
 
 def _array_leaf(value, numpy):

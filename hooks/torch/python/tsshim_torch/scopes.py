@@ -21,8 +21,9 @@ CHEAP_AFTER = 8  # items, the fastest of which counts: the first ones import mod
 CHEAP_RETRY = 256  # items after which a cheap data set is looked at again
 
 # A data set may be changed by the program at any time: it is looked at again so often that
-# this takes no more than 0.5 % of the time.
+# this takes no more than 0.5 % of the CPU time.
 RECHECK = 200
+PREFIXES = 64  # that are remembered: one for each data set inside and epoch
 
 _INDEX_TYPES = (int, str, float, bool)
 
@@ -75,6 +76,7 @@ class Scope:
 
     def __init__(self, fetcher):
         self.dataset = fetcher.dataset
+        self.collate_fn, self.auto = fetcher.collate_fn, fetcher.auto_collation
         self.direct = collate.is_default(fetcher.collate_fn)
         self.sample = native.Sample()
         self.unwrap = align.unwrapper(self.dataset)
@@ -86,20 +88,22 @@ class Scope:
         self.reason = b"torch_dataset"
         self.identities = {}  # id -> (data set, bytes or None), of the data set or those inside
         self.prefixes = {}
-        self.checked, self.cost = float("-inf"), 0.0  # when, and what a look costs; seconds
+        # When, and what a look costs: seconds of CPU time.  Where many jobs share a core, time
+        # that passes would have each of them look more often than its samples call for.
+        self.checked, self.cost = float("-inf"), 0.0
         self.item_ns = None
         self.items = 0
 
     def look(self):
         """Fingerprint again what was fingerprinted, when it is time to."""
-        if time.monotonic() - self.checked < RECHECK * self.cost:
-            return
         start = time.thread_time()
+        if start - self.checked < RECHECK * self.cost:
+            return
         for dataset, identity in list(self.identities.values()):
             if self._identify(dataset) != identity:
                 self.prefixes = {}  # another one: whoever kept something knows it is old
-        self.checked = time.monotonic()
-        self.cost = max(time.thread_time() - start, 1e-4)
+        self.checked = time.thread_time()
+        self.cost = max(self.checked - start, 1e-4)
 
     def _identify(self, dataset):
         identity = self._identity(dataset)
@@ -130,6 +134,8 @@ class Scope:
             if identity is None:
                 return None
             known = align._digest("tsshim", codec.FORMAT, identity, stream)
+            if len(self.prefixes) >= PREFIXES:
+                self.prefixes = {}  # of epochs long past
             self.prefixes[id(dataset), stream] = known
         return known
 
@@ -159,9 +165,29 @@ def is_alone(scope):
                                  or threading.current_thread() is threading.main_thread())
 
 
+_kept = None  # the Scope of the last fetcher of this worker
+
+
+def _renewed(fetcher):
+    """
+    The Scope of this worker's last epoch if it is one for @fetcher as well; it begins with a
+    look.  A worker that lives on gets a new fetcher for each epoch, with the same data set.
+    """
+    if _kept is None or _kept.in_use or _kept.dataset is not fetcher.dataset \
+            or _kept.collate_fn is not fetcher.collate_fn or _kept.auto != fetcher.auto_collation:
+        return None
+    _kept.checked = float("-inf")
+    return _kept
+
+
 def scope_of(fetcher, kind=Scope):
     """The @kind of Scope that belongs to @fetcher."""
+    global _kept
     scope = fetcher.__dict__.get("_tsshim_scope")
     if scope is None:
-        scope = fetcher._tsshim_scope = kind(fetcher)
+        if kind is Scope and torch_worker._worker_info is not None:
+            _kept = scope = _renewed(fetcher) or Scope(fetcher)
+        else:
+            scope = kind(fetcher)
+        fetcher._tsshim_scope = scope
     return scope
