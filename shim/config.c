@@ -322,10 +322,14 @@ const char *ts_config_expect(enum ts_option option)
 
 #define PREFIX "TSSHIM_"
 
-/* Names that tests, and programs that measure us, use among themselves. */
+/*
+ * Names that tests, and programs that measure us, use among themselves; and the one that
+ * scripts/slurm reads before there is a process of ours.
+ */
 static bool is_internal(const char *entry)
 {
-	return strncmp(entry, PREFIX "TEST_", sizeof(PREFIX "TEST_") - 1) == 0 ||
+	return strncmp(entry, PREFIX "SLURM=", sizeof(PREFIX "SLURM=") - 1) == 0 ||
+	       strncmp(entry, PREFIX "TEST_", sizeof(PREFIX "TEST_") - 1) == 0 ||
 	       strncmp(entry, PREFIX "BENCH_", sizeof(PREFIX "BENCH_") - 1) == 0;
 }
 

@@ -58,7 +58,8 @@ void ts_config_init(struct ts_config *config);
  * Defaults, then the environment @env (as environ).  Of a name that is there twice the first
  * counts, as for getenv(3).  A bad value leaves the default; each one, and each unknown
  * TSSHIM_ name (cut to 63 bytes), is reported through @complain if not NULL (@suggestion is
- * the nearest known name, or NULL).  TSSHIM_TEST_ and TSSHIM_BENCH_ names are not ours.
+ * the nearest known name, or NULL).  TSSHIM_TEST_ and TSSHIM_BENCH_ names and TSSHIM_SLURM
+ * are not ours.
  */
 void ts_config_load(struct ts_config *config, char *const *env,
 	void (*complain)(enum ts_option option, const char *name, const char *value,

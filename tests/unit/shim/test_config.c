@@ -356,7 +356,7 @@ Test(config, only_our_names_are_looked_at)
 {
 	const char *env[] = {"TSSHIM_GROUP=mine", "GROUP=other", "TSSHIM_RING",
 		"XTSSHIM_GROUP=x", "TSSHIM=1", "=", "", "TSSHIM_TEST_ANY=1",
-		"TSSHIM_BENCH_ANY=1", NULL};
+		"TSSHIM_BENCH_ANY=1", "TSSHIM_SLURM=array", NULL};
 
 	expect_complaints(env, "");
 	cr_expect(eq(str, config.group, (char *)"mine"));
