@@ -176,8 +176,8 @@ step_cppcheck() {
 step_shellcheck() {
 	sources scripts .ci tests | while IFS= read -r name; do
 		case $name in
-		*.sh) printf '%s\n' "$name" ;;
-		*) head -n 1 "$root/$name" | grep -aqE '^#!.*[ /](ba)?sh$' && printf '%s\n' "$name" ;;
+		*.sh | *.bash) printf '%s\n' "$name" ;;
+		*) head -n 1 "$root/$name" | grep -aqE '^#!.*[ /](ba)?sh( -p)?$' && printf '%s\n' "$name" ;;
 		esac
 	done >"$work/shell"
 	(cd "$root" && xargs shellcheck -x <"$work/shell")
