@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT
+"""Prolog and epilog of scripts/slurm: root's part, which must touch nothing that is not ours."""
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import time
+
+import support
+from slurm_node import ALICE, BOB, BOUND_S, Job, Node, become, mounted
+
+OBJECTS = ["tsshim.%d.slurm.ledger" % ALICE, "tsshim.%d.slurm.ring" % ALICE]
+
+
+class Sharer:
+    """A process of a job that has joined the job's group, until it ends or is killed."""
+
+    def __init__(self, node, job, group="slurm"):
+        program = node.hand_over([os.path.join(support.BUILD, "tests/unit/tsrun/tsrun-member")])
+        self.process = subprocess.Popen([*program, group, "photos"], env=job.own, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        **become(job.user))
+        assert self.process.stdout.readline() == "ready\n"
+
+    def end(self, kill=False):
+        if kill:
+            self.process.kill()
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+        self.process.stdout.close()
+
+
+def crash(node, job, group="slurm"):
+    """What a job that is killed leaves behind."""
+    Sharer(node, job, group).end(kill=True)
+    assert len(node.shared(job.user, group)) == 2, node.shared(job.user)
+
+
+@contextlib.contextmanager
+def idle(user, environment):
+    """A process that shares nothing, there for a while."""
+    process = subprocess.Popen(["/bin/sleep", "100"], env=environment, **become(user),
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_epilog_removes_what_the_last_job_left():
+    with Node() as node:
+        job = Job()
+        for group in ("slurm", "slurm-j7", "a.name"):
+            crash(node, job, group)
+        crash(node, Job(BOB))
+        node.administer("prolog", job)
+        node.administer("epilog", job)
+        assert node.shared(ALICE) == [], node.shared(ALICE)
+        assert len(node.shared(BOB)) == 2, "not that user's job"
+        node.administer("epilog", job)
+        node.administer("epilog", Job(BOB))
+        assert node.shared(BOB) == []
+
+
+def test_another_job_of_the_user_keeps_it():
+    with Node() as node:
+        first, second = Job(), Job()
+        sharer = Sharer(node, second)
+        node.administer("epilog", first)
+        assert node.shared(ALICE) == OBJECTS, node.shared(ALICE)
+        sharer.end()
+        # Not even a process that shares: the counters are of the other job as well.
+        with idle(ALICE, second.own):
+            node.administer("epilog", first)
+            assert node.shared(ALICE) == OBJECTS[:1], node.shared(ALICE)
+        # Processes of the job itself, of other users, and of nobody's job do not.
+        with idle(ALICE, first.own), idle(ALICE, {}), idle(0, {"SLURM_JOB_ID": "5"}), \
+                idle(BOB, Job(BOB).own):
+            node.administer("epilog", first)
+        assert node.shared(ALICE) == [], node.shared(ALICE)
+
+
+def test_the_epilog_follows_no_link_and_spares_what_is_not_ours():
+    with Node() as node:
+        precious = os.path.join(node.root, "precious")
+        with open(precious, "w") as file:
+            file.write("data")
+        os.chown(precious, ALICE, ALICE)
+        kept = []
+        for name, make in (
+                (OBJECTS[0], lambda path: os.symlink(precious, path)),
+                ("tsshim.%d.link.ring" % ALICE, lambda path: os.symlink(precious, path)),
+                ("tsshim.%d.pipe.ring" % ALICE, lambda path: os.mkfifo(path)),
+                ("tsshim.%d.hard.ring" % ALICE, lambda path: os.mknod(path)),
+                ("tsshim.%d.other" % ALICE, lambda path: os.mknod(path)),
+                ("tsshim-own", lambda path: os.mknod(path))):
+            make("/dev/shm/" + name)
+            kept.append(name)
+        for name in ("link.ring", "pipe.ring", "other"):
+            os.lchown("/dev/shm/tsshim.%d.%s" % (ALICE, name), ALICE, ALICE)
+        try:
+            node.administer("epilog", Job())
+            left = [name for name in kept if os.path.lexists("/dev/shm/" + name)]
+            assert left == kept, set(kept) - set(left)
+            with open(precious) as file:
+                assert file.read() == "data"
+        finally:
+            for name in kept:
+                if os.path.lexists("/dev/shm/" + name):
+                    os.unlink("/dev/shm/" + name)
+
+
+def stage_of(node, mode=0o755):
+    """A directory for staged files, as an administrator makes it."""
+    stage = os.path.join(node.root, "stage")
+    os.mkdir(stage)
+    os.chmod(stage, mode)
+    node.write_settings("stage = %s\n" % stage)
+    return stage
+
+
+def test_stage_directories_come_and_go():
+    with Node() as node:
+        stage, job = stage_of(node), Job()
+        place = os.path.join(stage, str(ALICE))
+        assert "TSSHIM_STAGE" not in node.task(job).environment
+        for _ in range(2):
+            node.administer("prolog", job)
+            state = os.stat(place)
+            assert (state.st_uid, state.st_gid, stat.S_IMODE(state.st_mode)) == (
+                ALICE, ALICE, 0o700), state
+        # Killed between its two steps.
+        os.chown(place, 0, 0)
+        assert "TSSHIM_STAGE" not in node.task(job).environment
+        node.administer("prolog", job)
+        assert node.task(job).environment["TSSHIM_STAGE"] == place
+        assert node.task(job, TSSHIM_STAGE="off").environment["TSSHIM_STAGE"] == "off"
+        os.makedirs(os.path.join(place, "a/b"))
+        precious = os.path.join(node.root, "precious")
+        os.mkdir(precious)
+        os.chown(precious, ALICE, ALICE)
+        open(os.path.join(precious, "file"), "w").close()
+        os.chown(precious + "/file", ALICE, ALICE)
+        os.symlink(precious, os.path.join(place, "link"))
+        for name in ("a", "a/b"):
+            os.chown(os.path.join(place, name), ALICE, ALICE)
+        os.mkdir(os.path.join(stage, str(BOB)))
+        with idle(ALICE, Job().own):
+            node.administer("epilog", job)
+        assert os.path.exists(place + "/a/b")
+        node.administer("epilog", job)
+        assert os.listdir(stage) == [str(BOB)], os.listdir(stage)
+        assert os.listdir(precious) == ["file"]
+
+
+def test_stage_directories_where_others_can_write_are_not_used():
+    with Node() as node:
+        stage, job = stage_of(node, 0o1777), Job()
+        target = os.path.join(node.root, "target")
+        os.mkdir(target)
+        node.administer("prolog", job)
+        assert os.listdir(stage) == []
+        # Nor is a link followed, whoever made it.
+        os.chmod(stage, 0o755)
+        link = os.path.join(stage, str(ALICE))
+        os.symlink(target, link)
+        open(os.path.join(target, "file"), "w").close()
+        node.administer("prolog", job)
+        node.administer("epilog", job)
+        assert os.stat(target).st_uid == os.lstat(link).st_uid == 0
+        assert os.listdir(target) == ["file"]
+        os.unlink(link)
+        os.rename(stage, stage + "-real")
+        os.symlink(stage + "-real", stage)
+        node.administer("prolog", job)
+        assert os.listdir(stage) == []
+
+
+def test_settings_that_cannot_be_trusted():
+    with Node() as node:
+        stage, job, mark = stage_of(node), Job(), os.path.join(node.root, "mark")
+        node.write_settings("stage = %s\n$(touch %s)\ntouch %s\n" % (stage, mark, mark))
+        node.administer("prolog", job)
+        node.write_settings("stage = %s\n" % stage, 0o666)
+        node.administer("prolog", job)
+        os.chmod(node.settings, 0o644)
+        os.chown(node.settings, ALICE, ALICE)
+        node.administer("prolog", job)
+        assert os.listdir(stage) == [] and not os.path.exists(mark)
+        # Cleaning needs no setting.
+        crash(node, job)
+        node.administer("epilog", job)
+        assert node.shared(ALICE) == []
+
+
+def test_odd_job_numbers_and_missing_programs():
+    with Node() as node:
+        stage, job = stage_of(node), Job()
+        crash(node, job)
+        for odd in ("", "-1", "0x10", "../..", "61001; touch x", "61001\n", "9" * 40, "root"):
+            job.ids["SLURM_JOB_UID"] = odd
+            node.administer("prolog", job)
+            node.administer("epilog", job)
+        assert os.listdir(stage) == [] and node.shared(ALICE) == OBJECTS
+        job = Job()
+        job.ids["SLURM_JOB_GID"] = "evil"
+        node.administer("prolog", job)
+        os.unlink(node.tsrun)
+        with idle(ALICE, {}):
+            node.administer("epilog", Job())
+        assert node.shared(ALICE) == OBJECTS, "somebody might still use them"
+        node.administer("epilog", Job())
+        assert node.shared(ALICE) == [], "without gc"
+
+
+def test_what_hangs_is_given_up():
+    with Node() as node:
+        job = Job()
+        crash(node, job)
+        real = node.tsrun + ".real"
+        os.rename(node.tsrun, real)
+        with open(node.tsrun, "w") as file:
+            file.write("#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 1; done\n")
+        os.chmod(node.tsrun, 0o755)
+        begin = time.monotonic()
+        node.administer("epilog", job)
+        assert 4 < time.monotonic() - begin < 15, "the rest was not done"
+        stuck = os.path.join(node.root, "stuck")
+        os.rename(node.tsrun, stuck)
+        os.rename(real, node.tsrun)
+        for script in ("prolog", "epilog"):
+            begin = time.monotonic()
+            node.write_settings("enable = on\n")
+            node.administer(script, job, mounted("mount --bind %s %s" % (
+                stuck, os.path.realpath("/usr/bin/stat"))))
+            assert 4 < time.monotonic() - begin < BOUND_S
+        node.administer("epilog", job)
+        assert node.shared(ALICE) == []
+
+
+def test_killed_at_any_time():
+    with Node() as node:
+        stage = stage_of(node)
+        for delay in range(0, 40, 2):
+            job = Job()
+            crash(node, job)
+            for script in ("prolog", "epilog"):
+                process = subprocess.Popen(node.command(script), env=job.ids,
+                                           start_new_session=True)
+                time.sleep(delay / 1000)
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            node.administer("prolog", job)
+            assert os.stat(os.path.join(stage, str(ALICE))).st_uid == ALICE
+            node.administer("epilog", job)
+            assert node.shared(ALICE) == [] and os.listdir(stage) == []
+
+
+def test_private_shared_memory_leaves_nothing_to_do():
+    with Node() as node:
+        crash(node, Job())
+        node.administer("epilog", Job(), mounted("mount -t tmpfs none /dev/shm"))
+        assert node.shared(ALICE) == OBJECTS
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
