@@ -4,6 +4,7 @@
 import collections
 import ctypes
 import enum
+import functools
 import os
 import sys
 
@@ -234,6 +235,20 @@ def test_a_changed_default_collate_is_noticed():
             assert not collate.is_default(default_collate)
         finally:
             functions[torch.Tensor] = kept
+
+
+def test_a_wrapped_default_collate_is_noticed():
+    """It says that it is torch's, by functools.wraps()."""
+    module = collate.torch_collate
+    names = ["default_collate"] + [
+        name for name in ("collate", "collate_tensor_fn") if hasattr(module, name)]
+    for name in names:
+        kept = getattr(module, name)
+        setattr(module, name, functools.wraps(kept)(lambda *rest, **more: kept(*rest, **more)))
+        try:
+            assert not collate.is_default(module.default_collate), name
+        finally:
+            setattr(module, name, kept)
 
 
 def handlers_of_the_users_own_see_samples_only():

@@ -11,6 +11,7 @@ collate_fn gets samples with private memory, as the data set would have made the
 
 import ctypes
 import functools
+import types
 
 import torch
 from torch.utils.data._utils import collate as torch_collate
@@ -25,10 +26,22 @@ _HOLE = "tsshim leaf"
 
 def is_default(collate_fn):
     """Whether @collate_fn is torch's own, and does with every type what it always did."""
-    own = torch_collate.__name__
     functions = getattr(torch_collate, "default_collate_fn_map", {})
-    return collate_fn is torch_collate.default_collate and collate_fn.__module__ == own and all(
-        getattr(function, "__module__", None) == own for function in functions.values())
+    return collate_fn is torch_collate.default_collate and _is_own(collate_fn) and all(
+        map(_is_own, functions.values())) and all(
+            _is_own(getattr(torch_collate, name, collate_fn)) for name in _USED) and \
+        functions.get(torch.Tensor) is getattr(torch_collate, "collate_tensor_fn", None)
+
+
+# What default_collate() calls by these names, in one version of torch or another.
+_USED = ("collate", "collate_tensor_fn", "collate_numpy_array_fn", "collate_str_fn")
+
+
+def _is_own(function):
+    # What wraps it has its name and says that it comes from its module.
+    return type(function) is types.FunctionType and \
+        function.__code__.co_filename == torch_collate.__file__ and \
+        function.__globals__ is vars(torch_collate) and not function.__closure__
 
 
 @functools.lru_cache(None)
