@@ -171,7 +171,7 @@ def test_verdicts_on_code():
         PYTHONPATH=os.path.join(HERE, "..", "..", "hooks", "torch", "python")))
     assert outcome.status == 0, outcome.errors[-2000:]
     verdicts = [line.split("|") for line in outcome.output.splitlines()]
-    assert len(verdicts) > 140, len(verdicts)
+    assert len(verdicts) > 200, len(verdicts)
     wrong = [line for line in verdicts if line[2] != line[3]]
     assert not wrong, wrong
     by_hash = {line[1] for line in verdicts if line[4:] == ["True"]}

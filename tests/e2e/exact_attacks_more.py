@@ -143,6 +143,7 @@ class Taught:
             return judge(Items(lambda index: PIL.Image.open(io.BytesIO(b"x"))))
         finally:
             del PIL.Image.OPEN["MINE"]
+            PIL.Image.ID.remove("MINE")
 
 
 BAD["format_of_pillow"] = Taught

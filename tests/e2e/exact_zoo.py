@@ -302,12 +302,16 @@ def main(root):
     import exact_attacks
     import exact_attacks_classes
     import exact_attacks_more
-    from tsshim_torch import allowed
+    import exact_attacks_state
+    import exact_apart
+    from tsshim_torch import allowed, fingerprint
     for name, (draws, make) in GOOD.items():
         print("good|%s|%s|%s|%s" % (name, draws, *verdict(allowed, make(root))))
     for name, make in {**exact_attacks.BAD, **exact_attacks_classes.BAD,
-                       **exact_attacks_more.BAD}.items():
+                       **exact_attacks_more.BAD, **exact_attacks_state.BAD}.items():
         print("bad|%s|refused|%s|%s" % (name, *verdict(allowed, make())))
+    for name in exact_apart.APART:
+        print("apart|%s|apart|%s|" % (name, exact_apart.verdict(name, allowed, fingerprint)))
 
 
 if __name__ == "__main__":

@@ -12,14 +12,15 @@ why that is enough).  Anything else is not shared (but its pixels are).
 import collections
 import enum
 import functools
+import hashlib
 import sys
 import types
 
+from . import allowed_state, fp_classes, fp_library, fp_walk
 from . import allowed_tables as tables
-from . import fp_classes, fp_library, fp_walk
 from .allowed_classes import Classes, user_parts
 from .allowed_code import Reader
-from .allowed_library import FUNCTION_CLASSES, check, check_class, find_calls
+from .allowed_library import FUNCTION_CLASSES, check, check_class, check_modules, find_calls
 from .allowed_values import Refused, Value
 
 __all__ = ("Judgement", "PYTHON", "Refused", "TORCH", "NUMPY", "judge")
@@ -38,6 +39,9 @@ def _rows():
 
 _ROWS = _rows()
 _PLAIN = fp_walk.ATOMS
+# Attributes that are named like methods and called by nobody.
+_NOTES = frozenset(("__wrapped__", "__name__", "__qualname__", "__doc__", "__module__",
+                    "__annotations__", "__type_params__", "__orig_class__"))
 # Built in, and harmless whatever they are called with: they may be values.
 _BUILT_IN = frozenset(map(id, (int, float, bool, str, bytes, complex, list, dict, tuple, range)))
 
@@ -57,21 +61,25 @@ class Judgement:
 
     .generators  what they draw from
     .by_hash     whether the order of a set may decide, which depends on the hashes of strings
+    .orders      16 bytes for the orders of the sets that the data set holds: equal sets may
+                 differ in that, by how they were made
     .exposes     whether an item may be, or refer to, what the data set holds: whoever changes
                  the item, as a collate function might, changes the data set, and what comes
                  from another job is a copy
     """
 
-    def __init__(self, generators, by_hash, exposes):
+    def __init__(self, generators, by_hash, exposes, orders=b""):
         self.generators, self.by_hash, self.exposes = generators, by_hash, exposes
+        self.orders = orders
 
 
 def judge(dataset):
     """
     The Judgement on items of @dataset.  Raises Refused.  Runs no code of the user's.
     """
-    check()
-    return _Judge().all_of(dataset)
+    judge_ = _Judge()
+    check(judge_.modules)
+    return judge_.all_of(dataset)
 
 
 # ---- what the data set refers to ----
@@ -82,10 +90,13 @@ class _Judge(Classes):
     def __init__(self):
         super().__init__()
         self.generators = set()
+        self.modules = set()  # names of those that were looked at
         self.met = {}  # id -> value, which keeps the id its own
         self.waiting = []
         self.builtins = fp_library.module_dict(sys.modules["builtins"])
         self.by_hash = False
+        self.orders = {}  # elements of a set, sorted -> in their order
+        self.addresses = []  # of arrays and tensors
         self.has_memory = False  # arrays or tensors of the data set itself
         self.has_state = False  # a module with parameters
         self.in_place = False  # a transform that changes its argument
@@ -108,7 +119,11 @@ class _Judge(Classes):
         self.conclude()
         if self.by_hash and self.user_objects > 1:
             raise Refused("a set, perhaps of objects, whose order depends on where they lie")
-        return Judgement(frozenset(self.generators), self.by_hash, self.exposes())
+        if self.addresses:
+            allowed_state.check_memory(self.addresses)
+        orders = b"".join(fp_walk.joined(order) for _, order in sorted(self.orders.items()))
+        return Judgement(frozenset(self.generators), self.by_hash, self.exposes(),
+                         hashlib.blake2b(orders, digest_size=16).digest() if orders else b"")
 
     def value(self, value):
         """@value may be anywhere from now on."""
@@ -142,8 +157,15 @@ class _Judge(Classes):
 
     def _set(self, value):
         self.by_hash |= any(type(part) is not int for part in value)
+        self.set_order(value)
         for part in value:
             self.value(part)
+
+    def set_order(self, value):
+        """Somebody may go through the set @value."""
+        order = [fp_walk.inline(part) or b"?" for part in value]
+        if self.orders.setdefault(tuple(sorted(order)), order) != order:
+            raise Refused("equal sets of different orders")
 
     def _method(self, method):
         owner, function = method.__self__, method.__func__
@@ -199,7 +221,7 @@ class _Judge(Classes):
             self.row(kind, row)
             self._attributes(value)
         elif self.is_named_tuple(kind):
-            self.instance_names.update(fp_library.class_dict(kind)["_fields"])
+            self.named_tuple(kind)
             for part in tuple.__iter__(value):
                 self.value(part)
         elif fp_library.is_user_class(kind):
@@ -217,6 +239,7 @@ class _Judge(Classes):
         for base in fp_library.mro(kind):
             if base is not object:
                 self.check_class(base)
+                check_modules(fp_library.class_module(base), self.modules)
         self.generators.update(generators)
         self.library_class(kind)
 
@@ -226,9 +249,19 @@ class _Judge(Classes):
             self.met[id(kind)] = kind
             check_class(kind)
 
+    def _names(self, attributes):
+        self.instance_names.update(attributes)
+        for name in attributes:
+            # Many a library asks the object, not its class, for what should be a method.
+            if type(name) is not str or name[:2] == name[-2:] == "__" and name not in _NOTES:
+                raise Refused("attribute %s" % (name,))
+
     def _attributes(self, value):
         attributes = fp_classes.instance_dict(value) or {}
-        self.instance_names.update(attributes)
+        self._names(attributes)
+        for name in ("_modules", "_parameters", "_buffers"):
+            if type(attributes.get(name)) in (dict, collections.OrderedDict):
+                self._names(dict.keys(attributes[name]))
         self.in_place |= bool(attributes.get("inplace"))
         self.has_state |= any(attributes.get(name) for name in ("_parameters", "_buffers"))
         for part in list(attributes.values()):
@@ -250,6 +283,11 @@ class _Judge(Classes):
             if kind is not torch.Tensor and value.dtype.hasobject:
                 raise Refused("objects in an array")
             self.has_memory = True
+            if kind is torch.Tensor and value.layout is torch.strided and \
+                    value.device.type == "cpu":
+                self.addresses.append(value.data_ptr())
+            elif kind is not torch.Tensor:
+                self.addresses.append(value.__array_interface__["data"][0])
             self.has_array |= kind is not torch.Tensor
             return True
         return (kind in (torch.dtype, torch.device, torch.Size)
@@ -281,7 +319,7 @@ class _Judge(Classes):
         for value in (function.__defaults__, function.__kwdefaults__, function.__dict__ or None):
             self.value(value)
             self.holds(value)
-        self.instance_names.update(function.__dict__)
+        self._names(function.__dict__)
         reader = Reader(self, function.__code__, function.__globals__, {}, owner)
         reader.cells = {name: self._cell(reader, name, cell) for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or ())}
@@ -331,6 +369,7 @@ class _Judge(Classes):
         if row is None or not fp_library.is_library_class(target):
             if not self.is_named_tuple(target):
                 raise Refused("a new %s" % fp_library.class_name(target))
+            self.named_tuple(target)
         elif keywords is None or arguments is None or len(arguments) > 2 or \
                 "inplace" in keywords or issubclass(target, sys.modules[
                     "torch.utils.data"].Dataset):

@@ -8,12 +8,14 @@ asks for an attribute of that name, whatever it asks; the others always are.
 """
 
 import abc
+import collections
 import dataclasses
 import types
 
 from . import allowed_tables as tables
 from . import fp_library
 from .allowed_library import holders
+from .allowed_state import check_asked
 from .allowed_values import Refused
 from .fp_classes import CLASS_NOISE
 
@@ -30,9 +32,14 @@ _FORBIDDEN = frozenset((
 _UNUSED = CLASS_NOISE | {"__init__", "__slots__", "__match_args__", "__dataclass_fields__",
                          "__init_subclass__", "__set_name__", "__class_getitem__",
                          "__post_init__", "__classcell__", "__protocol_attrs__"}
+# What a class made by collections.namedtuple() has besides its fields.
+_NAMED_TUPLE = CLASS_NOISE | {"__slots__", "__match_args__", "__new__", "__repr__", "__replace__",
+                              "__getnewargs__", "_fields", "_field_defaults", "_make", "_replace",
+                              "_asdict", "_fields_defaults", "_field_types", "__orig_bases__"}
 _ARITHMETIC = frozenset("__%s%s__" % (kind, name) for kind in ("", "r", "i") for name in (
     "add sub mul truediv floordiv mod pow matmul lshift rshift and or xor").split())
 _LIBRARY_SPECIAL = frozenset(("__getitem__", "__len__", "__call__", "forward"))
+_FIELD = type(collections.namedtuple("_Pair", "one").one)
 
 
 def user_parts(kind):
@@ -100,6 +107,8 @@ class Classes:
         for base in user_parts(kind):
             if "__subclasshook__" in fp_library.class_dict(base):
                 raise Refused("__subclasshook__")
+        if fp_library.inherits(type(kind), abc.ABCMeta):
+            check_asked(kind)
 
     # ---- classes ----
 
@@ -135,7 +144,8 @@ class Classes:
     def _special_methods(self, base, is_driven):
         for name, value in list(fp_library.class_dict(base).items()):
             special = name.startswith("__") and name.endswith("__")
-            if name in _FORBIDDEN:
+            if name in _FORBIDDEN or name == "__dict__" and \
+                    type(value) is not types.GetSetDescriptorType:
                 raise Refused("%s of %s" % (name, fp_library.class_name(base)))
             # Functions of libraries ask for names of what they expect: numpy.mean() for .mean.
             if name not in _UNUSED and (special or name in holders()
@@ -231,11 +241,28 @@ class Classes:
         """Whether @kind was made by collections.namedtuple() and nothing was added."""
         if type(kind) is not type or fp_library.mro(kind)[1:] != (tuple, object):
             return False
-        made = fp_library.class_dict(kind).get("__new__")
+        members = fp_library.class_dict(kind)
+        made = members.get("__new__")
         made = made.__func__ if type(made) is staticmethod else None
-        return (type(made) is types.FunctionType
-                and made.__globals__.get("__name__") == "namedtuple_" + kind.__name__
-                and made.__code__.co_filename.startswith("<string>"))
+        fields = members.get("_fields")
+        if type(fields) is not tuple or type(made) is not types.FunctionType:
+            return False
+        # typing.NamedTuple adds the methods of its class to what collections made.
+        return (made.__globals__.get("__name__") == "namedtuple_" + kind.__name__
+                and made.__code__.co_filename.startswith("<string>")
+                and all(name in _NAMED_TUPLE or name in fields and type(value) is _FIELD
+                        for name, value in members.items())
+                and all(type(members[name]) is not types.FunctionType
+                        or fp_library.is_library_function(members[name])
+                        for name in _NAMED_TUPLE.intersection(members)))
+
+    def named_tuple(self, kind):
+        """Named tuples of class @kind take part, or are made by an item."""
+        members = fp_library.class_dict(kind)
+        self.instance_names.update(members["_fields"])
+        for value in members["__new__"].__func__.__defaults__ or ():
+            self.value(value)
+            self.holds(value)
 
     @staticmethod
     def of_dataclass(function):

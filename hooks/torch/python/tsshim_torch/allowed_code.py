@@ -32,6 +32,7 @@ from . import allowed_tables as tables
 from . import fp_library, fp_nodes
 from .allowed_ops import EFFECTS, HANDLERS, IGNORED
 from .allowed_values import ANY, FRESH, PLAIN, SELF, SUPER, Refused, Value
+from .fp_code import named_attributes
 
 PLAIN_TYPES = frozenset((type(None), bool, int, float, complex, str, bytes, type(Ellipsis)))
 STEPS = 20000  # instructions looked at; more is not worth the time
@@ -75,6 +76,7 @@ class Reader:
         self._check_handlers(steps)
         self.after = {step.offset: following for step, following in zip(steps, steps[1:])}
         by_offset = {step.offset: step for step in steps}
+        self.named = named_attributes(steps)
         count = code.co_argcount + code.co_kwonlyargcount + bin(code.co_flags & 12).count("1")
         local = dict.fromkeys(code.co_varnames[:count], ANY)
         if code.co_argcount:
@@ -197,6 +199,7 @@ class Reader:
             return ANY
         if value.kind == "const" and type(value.what) is frozenset:
             self.judge.uses_sets()  # {"a", "b"} that is gone through
+            self.judge.set_order(value.what)
             return ANY
         if value.kind in ("null", "super", "class"):
             self.refuse("a strange value")
@@ -271,10 +274,14 @@ class Reader:
         return self.outside(found) if found is not None else self.refuse("." + name)
 
     def _of_module(self, owner, name, value):
-        # Fingerprints do not look into what libraries keep in lists, dictionaries and objects.
-        if not (type(value) is types.ModuleType or self.judge.is_callable(value)
-                or not fp_library.is_library_name(fp_library.module_name(owner))
-                or fp_nodes.is_walked_in_library(value)):
+        if type(value) is types.ModuleType or self.judge.is_callable(value):
+            return self.outside(value)
+        # Fingerprints see what code asks of a module that it names; where the module comes out
+        # of a closure, or another name, they look at all of it, but not at all of a library.
+        of_library = fp_library.is_library_name(fp_library.module_name(owner))
+        is_seen = self.step.offset in self.named
+        if not is_seen and (of_library or name.startswith("__")) or \
+                of_library and not fp_nodes.is_walked_in_library(value):
             self.refuse(".%s of a module" % name)
         return self.outside(value)
 
@@ -313,6 +320,9 @@ class Reader:
             self.judge.generators.add(call.draws)
         if "copy" in keywords:  # numpy.array(x, copy=False)
             return ANY
+        name = getattr(target, "__name__", None)
+        if name in tables.PASSED_ON:
+            self.judge.new_name(name)
         return {"any": ANY, "fresh": FRESH, "plain": PLAIN}[call.result]
 
     def _call_attribute(self, callee, arguments, keywords):

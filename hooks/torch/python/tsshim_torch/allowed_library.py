@@ -10,52 +10,85 @@ the modules concerned refuses the data set.
 import collections
 import functools
 import io
+import operator
 import pathlib
 import re
 import sys
 import types
 
+from . import allowed_state, fp_library, fp_walk
 from . import allowed_tables as tables
-from . import fp_library, fp_walk
 from .allowed_values import Refused
 
 _CAPSULES = ("PyCapsule", "_VariableFunctionsClass")  # what functions of torch belong to
 # Classes of functions made in C.
 FUNCTION_CLASSES = ("numpy.ufunc", "numpy._ArrayFunctionDispatcher")
 # What is no function, or made in C, where only C can change it.
-_INERT = fp_library.DESCRIPTOR_IDS | fp_walk.ATOM_IDS | frozenset(map(id, (
-    list, tuple, dict, set, types.ModuleType, types.BuiltinFunctionType)))
+_INERT = fp_library.DESCRIPTOR_IDS | fp_walk.ATOM_IDS | frozenset(map(id, (list, dict, set)))
+DEPTH = 4  # of decorators around a function, and containers around it
+# What functools puts around a function, by the name of the attribute that it is found at.
+_AROUND = {fp_library.CACHED: "__wrapped__", functools.cached_property: "func",
+           functools.partialmethod: "func", functools.singledispatchmethod: "func"}
+# Replaced there, even a function of another installed package's is not known.
+_READ = ("torchvision", "PIL")
+_KNOWN = _READ + ("torch", "numpy", "cv2")
 
 _checked = {}  # id(module) -> the Look at it when nothing in it was the user's
 
 
-def check():
-    """Raise Refused when something of the user's is where the tables expect a library's."""
+def check(met):
+    """
+    Raise Refused when something of the user's is where the tables expect a library's; @met is
+    that of check_modules().
+    """
     _check_builtins()
     for name in tables.MODULES:
-        _check_module(sys.modules.get(name))
-    if _has_global_hooks():
-        raise Refused("a hook for all modules")
+        check_modules(name, met)
+    allowed_state.check()
     for kind in _held_classes(_loaded_holders()):
         check_class(kind)
     _check_formats(sys.modules.get("PIL.Image"))
     if "torchvision.transforms.v2.functional" in sys.modules:
-        _check_v2()
+        _check_v2(met)
 
 
 def _check_module(module):
-    """Whether what the module was given by its library is still there."""
-    if module is None:
-        return
+    """The Look at the module, which holds what its library gave it; else Refused."""
     look = fp_library.look(module)
     if _checked.get(id(module)) is look:
-        return
+        return look
+    name = fp_library.module_name(module)
     for value in list(fp_library.module_dict(module).values()):
-        _check_member(value)
-        if fp_library.inherits(type(value), type) and \
-                fp_library.class_module(value) == module.__name__:
+        check_member(value)
+        if name.partition(".")[0] in _READ:
+            _check_origin(value)
+        if fp_library.inherits(type(value), type) and fp_library.class_module(value) == name:
             check_class(value)
     _checked[id(module)] = look
+    return look
+
+
+def check_modules(name, met):
+    """
+    Raise Refused unless library module @name, and those it uses, are as they were made; @met
+    are names of those that were looked at.
+    """
+    waiting = [name]
+    while waiting:
+        name = waiting.pop()
+        if name not in met and name in sys.modules:
+            met.add(name)
+            look = _check_module(sys.modules[name])
+            waiting += map(fp_library.module_name, look.modules)
+
+
+def _check_origin(value):
+    """A function in the place of one that was read for the tables."""
+    if type(value) is types.FunctionType:
+        home = value.__globals__.get("__name__")
+        if type(home) is not str or home.partition(".")[0] not in _KNOWN and \
+                not fp_library.is_standard(home):
+            raise Refused("%s.%s" % (value.__module__, value.__qualname__))
 
 
 def _check_formats(image):
@@ -64,37 +97,76 @@ def _check_formats(image):
         return
     for openers in list(image.OPEN.values()):
         for opener in openers:
-            _check_member(opener)
+            check_member(opener)
     for decoder in list(image.DECODERS.values()):
-        _check_member(decoder)
+        check_member(decoder)
 
 
 def check_class(kind):
     """Raise Refused unless class @kind of a library is as it was made."""
+    is_read = fp_library.class_module(kind).partition(".")[0] in _READ
     for value in list(fp_library.class_dict(kind).values()):
-        _check_member(value)
+        if is_read and type(value) in (dict, list, tuple):  # such as RandAugment's operations
+            _check_parts(value, 0)
+        check_member(value)
 
 
-def _check_member(value):
+def check_member(value, depth=0):
     """Raise Refused where @value, in a library's name space, is the user's and may be called."""
     kind = type(value)
-    if id(kind) in _INERT:
+    if id(kind) in _INERT or depth > DEPTH:
         return
     if kind in (staticmethod, classmethod):
         value, kind = value.__func__, type(value.__func__)
     if kind is types.FunctionType:
-        _check_function(value)
+        _check_function(value, depth)
+    elif kind is types.BuiltinFunctionType:
+        _check_owner(value)
+    elif kind is types.ModuleType:
+        _check_loaded(value)
     elif kind is property:
-        for function in (value.fget, value.fset):
-            if type(function) is types.FunctionType:
-                _check_function(function)
+        check_member(value.fget, depth + 1)
+        check_member(value.fset, depth + 1)
     elif kind is functools.partial:
-        _check_member(value.func)
+        _check_parts((value.func, value.args, value.keywords), depth)
     elif kind is types.MethodType:
-        _check_member(value.__func__)
+        _check_parts((value.__func__, value.__self__), depth)
+    elif kind in _AROUND:
+        check_member(getattr(value, _AROUND[kind]), depth + 1)
+    elif fp_library.class_name(kind) == "numpy.vectorize":
+        check_member(value.pyfunc, depth + 1)
     elif fp_library.is_user_class(kind) or \
             fp_library.inherits(kind, type) and fp_library.is_user_class(value):
         raise Refused("something of the user's in a library")
+
+
+def _check_parts(values, depth):
+    """The same for what a container holds, and a container in it."""
+    for value in list(values.values()) if type(values) is dict else list(values):
+        if type(value) in (dict, list, tuple, set) and depth < DEPTH:
+            _check_parts(value, depth + 1)
+        else:
+            check_member(value, depth + 1)
+
+
+def _check_owner(method):
+    """A method made in C, of an object that remembers."""
+    owner = method.__self__
+    kind = type(owner)
+    if kind in (list, dict, set, collections.deque, collections.OrderedDict) \
+            or not fp_library.inherits(kind, type) and fp_library.is_user_class(kind):
+        raise Refused("a method of the user's in a library")
+
+
+def _check_loaded(module):
+    """A module that is no library's, or no more the one of that name."""
+    name = fp_library.module_name(module)
+    home, _, last = name.rpartition(".")
+    known = sys.modules.get(name)
+    if known is None and fp_library.is_library_name(home):  # made by the extension module @home
+        known = fp_library.module_dict(sys.modules[home]).get(last)
+    if known is not module or name in sys.modules and not fp_library.is_library_name(name):
+        raise Refused("module %s in a library" % name)
 
 
 def _check_builtins():
@@ -111,25 +183,39 @@ def _check_builtins():
             raise Refused("built-in " + name)
 
 
-def _check_function(function):
+_untouched = {}  # id(function) -> (function, what made it) where nothing in it is the user's
+_made_of = operator.attrgetter("__code__", "__closure__", "__defaults__", "__kwdefaults__")
+
+
+def _check_function(function, depth=0):
+    """Decorators of libraries hold what they decorate in their closures."""
     if not fp_library.is_library_function(function):
         raise Refused("%s.%s" % (function.__module__, function.__qualname__))
+    parts = _made_of(function)
+    known = _untouched.get(id(function))
+    if known is not None and all(map(operator.is_, known[1], parts)):
+        return
+    for cell in function.__closure__ or ():
+        try:
+            _check_parts((cell.cell_contents,), depth)
+        except ValueError:
+            pass  # not assigned
+    _check_parts(function.__defaults__ or (), depth)
+    _untouched[id(function)] = (function, parts)
 
 
-def _has_global_hooks():
-    module = sys.modules.get("torch.nn.modules.module")
-    if any(getattr(module, name, None) for name in (
-            "_global_forward_hooks", "_global_forward_pre_hooks")):
-        return True
-    # A mode rules over every function: a default device, or one of the user's.
-    count = getattr(sys.modules["torch"]._C, "_len_torch_function_stack", None)
-    return count is not None and count() > 0
+def _is_untouched(function):
+    try:
+        _check_function(function)
+    except Refused:
+        return False
+    return True
 
 
-def _check_v2():
+def _check_v2(met):
     """The transforms of v2 find their functions in a registry that programs may add to."""
     for name in tables.V2_MODULES:
-        _check_module(sys.modules.get(name))
+        check_modules(name, met)
     registry = sys.modules["torchvision.transforms.v2.functional._utils"]._KERNEL_REGISTRY
     for kernels in list(registry.values()):
         for kernel in list(kernels.values()):
@@ -195,7 +281,7 @@ def _is_original(value, module_name, name, draws):
         return fp_library.is_library_class(value) and value.__name__.rstrip("_") == name
     names = (name, tables.ALIASES.get(name))
     if kind is types.FunctionType:
-        return value.__name__ in names and fp_library.is_library_function(value) and (
+        return value.__name__ in names and _is_untouched(value) and (
             fp_library.bound(value.__module__, value.__qualname__) is value
             or fp_library.bound(module_name, name) is value)
     if kind is types.MethodType:

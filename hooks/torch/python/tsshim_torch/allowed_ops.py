@@ -13,6 +13,7 @@ import sys
 from .allowed_values import ANY, FRESH, NULL, PLAIN, Value
 
 HANDLERS = {}
+_ONE_OF_ITS_KIND = frozenset(map(id, (None, False, True, Ellipsis)))
 
 IGNORED = frozenset(("CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "GEN_START", "KW_NAMES",
                      "MAKE_CELL", "NOP", "NOT_TAKEN", "POP_BLOCK", "PRECALL", "RESUME"))
@@ -210,7 +211,10 @@ def _truth(reader, _step):
 
 @handles("IS_OP")
 def _is(reader, _step):
-    reader.pop(2)
+    # Whether two equal values are one object depends on how they were made.
+    if not any(value.kind in ("known", "class") or value.kind == "const"
+               and id(value.what) in _ONE_OF_ITS_KIND for value in reader.pop(2)):
+        reader.refuse("is")
     reader.stack.append(PLAIN)
 
 

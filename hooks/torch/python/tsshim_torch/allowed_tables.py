@@ -228,6 +228,10 @@ ALIASES = {"abs": "absolute", "max": "amax", "min": "amin", "round": "round_",
            "around": "round_", "random": "random_sample", "mod": "remainder"}
 
 
+# Functions of NumPy that give what a method of that name gives, for what is no array.
+PASSED_ON = frozenset(("clip", "repeat"))
+
+
 # ---- attributes of values ----
 
 # Reading these, and calling what they are, changes and asks nothing, whichever of the classes

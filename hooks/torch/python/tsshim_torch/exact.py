@@ -115,6 +115,7 @@ class Scope(scopes.Scope):
         self.unnamed = sentinels.but(found.generators)
         # The order of a set of strings is the same in processes of equal seeds of the hashes.
         self.stream = b"exact by hash %d" % hash("tsshim") if found.by_hash else b"exact"
+        self.stream += found.orders
         if self._may_change():  # then this is done for each batch
             self.cost += time.thread_time() - start
         return True

@@ -60,9 +60,9 @@ def _class(walker, kind):
     if library.is_library_class(kind):
         walker.put(b"T", library.class_name(kind))
         walker.add(sys.modules[library.class_module(kind)], " in " + library.class_module(kind))
-        pairs = ((n, v) for n, v in library.class_dict(kind).items()
-                 if type(n) is str and n not in CLASS_NOISE and inline(v) is not None)
-        walker.add_pairs(pairs)
+        for base in library.mro(kind):
+            if library.is_library_class(base):
+                _constants(walker, base)
         return
     # Not the module: __main__ has another name in a process made by spawning.
     walker.put(b"t", _qualname(kind))
@@ -72,6 +72,16 @@ def _class(walker, kind):
     pairs = ((n, v) for n, v in library.class_dict(kind).items()
              if type(n) is str and n not in CLASS_NOISE)
     walker.add_pairs(pairs)
+
+
+def _constants(walker, kind):
+    """What class @kind of a library keeps; lists and tables only where a program may edit them."""
+    pairs = [(name, value) for name, value in library.class_dict(kind).items()
+             if type(name) is str and name not in CLASS_NOISE]
+    walker.add_pairs(pair for pair in pairs if inline(pair[1]) is not None)
+    if library.class_module(kind).startswith("torchvision.transforms."):
+        walker.add_pairs(pair for pair in pairs if type(pair[1]) in (list, tuple, dict)
+                         and inline(pair[1]) is None and not pair[0].startswith("__"))
 
 
 def _refusal(kind):
@@ -121,7 +131,7 @@ BASES = {
     set: _set_of(set),
     frozenset: _set_of(frozenset),
     OrderedDict: add_ordered,
-    types.SimpleNamespace: lambda walker, value: None,
+    types.SimpleNamespace: lambda walker, value: walker.add(tuple(vars(value))),
 }
 
 
@@ -179,6 +189,8 @@ def _instance(walker, value):
 def _attributes_of(walker, value, slots):
     attributes = instance_dict(value)
     if attributes is not None:
+        if library.class_name(type(value)) == "argparse.Namespace":  # which prints them in order
+            walker.add(tuple(attributes))
         if set(map(id, map(type, attributes))) <= {id(str)}:
             walker.add_pairs(list(attributes.items()))
         else:

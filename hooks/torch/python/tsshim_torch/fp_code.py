@@ -97,6 +97,19 @@ def _find(code):
             yield Use("import", (step.argval,) + wanted, level if type(level) is int else 0)
 
 
+def named_attributes(steps):
+    """Offsets of those @steps that ask a global name, or an attribute of one, for an attribute."""
+    found, follows = set(), False
+    for step in steps:
+        if step.opname in NOISE:
+            continue
+        if follows and step.opname in ATTRIBUTE_LOADS:
+            found.add(step.offset)
+        else:
+            follows = step.opname in GLOBAL_LOADS
+    return found
+
+
 def _name(steps, position):
     names, after = [steps[position].argval], position + 1
     while after < len(steps) and steps[after].opname in ATTRIBUTE_LOADS:

@@ -47,8 +47,9 @@ def environment():
         loaded = tuple(name for name in PACKAGES if name in sys.modules)
         parts = [_software(loaded), _machine(), *_variables()]
         parts += [_text(part) for part in (
-            _switches(), _image_switches(), _denormals(), _manners(), sys.flags.optimize,
-            sys.getfilesystemencoding(), locale.getpreferredencoding(False))]
+            _switches(), _image_switches(), _formats(), _arithmetic(), _manners(), _limits(),
+            sys.flags.optimize, sys.getfilesystemencoding(), locale.getpreferredencoding(False),
+            locale.setlocale(locale.LC_ALL))]
         return hashlib.blake2b(joined(parts), digest_size=16).digest()
     except Unknown:
         raise
@@ -58,14 +59,26 @@ def environment():
 
 def _manners():
     """How numbers are printed, and which warnings and errors of arithmetic are exceptions."""
-    found = [(entry[2].__qualname__, str(entry[1])) for entry in warnings.filters
-             if entry[0] == "error"]
+    found = [warnings.defaultaction]
+    if any(entry[0] == "error" for entry in warnings.filters):  # the first that fits decides
+        found += [(entry[0], _pattern(entry[1]), entry[2].__qualname__, _pattern(entry[3]),
+                   entry[4]) for entry in warnings.filters]
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None:
         found.append([getattr(torch._tensor_str.PRINT_OPTS, name) for name in PRINTING])
     if numpy is not None:
-        found += [numpy.geterr(), numpy.get_printoptions()]
+        found += [numpy.geterr(), numpy.get_printoptions(), numpy.getbufsize()]
+        found.append(getattr(numpy, "_get_promotion_state", bool)())
     return found
+
+
+def _pattern(pattern):
+    return getattr(pattern, "pattern", pattern)
+
+
+def _limits():
+    """What decides whether there is an error instead of a result."""
+    return (sys.getrecursionlimit(), getattr(sys, "get_int_max_str_digits", int)())
 
 
 def _text(value):
@@ -136,10 +149,47 @@ def _image_switches():
     return (getattr(files, "LOAD_TRUNCATED_IMAGES", False),
             getattr(sys.modules.get("PIL.Image"), "MAX_IMAGE_PIXELS", None),
             getattr(vision, "_image_backend", None),
-            opencv.useOptimized() if hasattr(opencv, "useOptimized") else None)
+            opencv.useOptimized() if hasattr(opencv, "useOptimized") else None,
+            opencv.ipp.useIPP() if hasattr(opencv, "ipp") else None)
 
 
-def _denormals():
-    """Whether this thread rounds what is nearly zero to zero (torch.set_flush_denormal)."""
-    smallest = sys.float_info.min
-    return (smallest / 4 == 0.0, (smallest - smallest / 2) * 2 == 0.0, float("5e-324") * 1e300 == 0)
+def _formats():
+    """
+    Which formats Pillow would try, as far as the program had a say.  Its own are registered when
+    it first needs them, and make no difference by that.
+    """
+    image = sys.modules.get("PIL.Image")
+    if image is None:
+        return None
+    gif = sys.modules.get("PIL.GifImagePlugin")
+    found = [str(getattr(gif, "LOADING_STRATEGY", "RGB_AFTER_FIRST")).rpartition(".")[2],
+             [name for name in _FIRST if image._initialized and name not in image.ID]]
+    order = list(image.ID)
+    own = [name for name in order if _is_own(name, image.OPEN.get(name))]
+    if own != order or any(name not in own for name in image.OPEN):
+        found += [order, [(name, [_named(part) for part in parts])
+                          for name, parts in image.OPEN.items()]]
+    return found
+
+
+_FIRST = ("BMP", "GIF", "JPEG", "PPM", "PNG")  # that Pillow registers before all others
+
+
+def _is_own(name, opener):
+    """Whether Pillow itself opens files of the format @name by @opener."""
+    return opener is not None and _named(opener[0]).startswith("PIL.") and (
+        str(getattr(opener[0], "format", "JPEG")).upper() == name)
+
+
+def _named(value):
+    return "%s.%s" % (getattr(value, "__module__", None), getattr(value, "__qualname__", None))
+
+
+def _arithmetic():
+    """
+    Whether this thread rounds what is nearly zero to zero (torch.set_flush_denormal), and which
+    way it rounds.
+    """
+    smallest, one, little = sys.float_info.min, float("1"), sys.float_info.epsilon / 4
+    return (smallest / 4 == 0.0, (smallest - smallest / 2) * 2 == 0.0, float("5e-324") * 1e300 == 0,
+            one + little == one, -one - little == -one, one - little / 2 == one)

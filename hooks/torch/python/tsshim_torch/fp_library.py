@@ -11,6 +11,7 @@ prepare samples, not into PyTorch, NumPy and the standard library, of which only
 right at the border are looked at: environment() knows their versions.
 """
 
+import enum
 import functools
 import hashlib
 import importlib.machinery
@@ -21,6 +22,7 @@ import site
 import sys
 import sysconfig
 import types
+from itertools import chain
 
 from . import fp_walk
 from .fp_code import code_bytes
@@ -34,7 +36,7 @@ NAMED = frozenset(("numpy.ufunc", "numpy._ArrayFunctionDispatcher"))
 WHOLE = 4 << 20  # files of up to this size are hashed as a whole
 PIECE = 256 << 10  # of larger ones (shared objects) only both ends, where the build id is
 
-_cached = type(functools.lru_cache(maxsize=None)(len))
+CACHED = type(functools.lru_cache(maxsize=None)(len))
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 PYBIND = "pybind11_builtins"  # where its metaclass says it is from
 DESCRIPTOR_IDS = frozenset(map(id, (
@@ -252,7 +254,7 @@ class Look:
         self.data = hashlib.blake2b(fp_walk.joined(self.data), digest_size=16).digest()
         tables = [self.names] + [class_dict(kind) for kind in self.classes]
         self.tables = [(table, list(table.keys()), list(table.values())) for table in tables]
-        self.codes = list(map(_code_of, self.functions))
+        self.codes = list(self._codes())
 
     def is_same(self):
         """Whether all names are still bound to the same objects with the same code."""
@@ -261,8 +263,10 @@ class Look:
                 return False
             if not all(map(operator.is_, table.keys(), names)) and list(table) != names:
                 return False
-        return all(all(map(operator.is_, now, then))
-                   for now, then in zip(map(_code_of, self.functions), self.codes))
+        return all(map(operator.is_, self._codes(), self.codes))
+
+    def _codes(self):
+        return chain.from_iterable(map(_code_of, self.functions))
 
     def _all(self, items, prefix):
         pairs = [pair for pair in items if type(pair[0]) is str]
@@ -294,7 +298,7 @@ class Look:
         elif id(kind) in fp_walk.ATOM_IDS:
             if not name.startswith("_"):  # others are counters, or set when first needed
                 self.data += (path.encode(), marshal.dumps(value, fp_walk.MARSHAL))
-        elif kind is _cached:
+        elif kind is CACHED:
             self._one(path, name, value.__dict__.get("__wrapped__"))
         elif kind is functools.partial or self._is_users(kind):
             self.foreign.append((path, value))
@@ -318,7 +322,29 @@ class Look:
             self.foreign.append((path, value))
             return
         self.data += (path.encode(), code_bytes(value.__code__))
+        self._defaults(path, value)
+        self._decorated(path, value.__closure__ or ())
         self._follow(value.__globals__.get("__name__"))
+
+    def _defaults(self, path, function):
+        values = list(function.__defaults__ or ()) + list((function.__kwdefaults__ or {}).values())
+        for number, value in enumerate(values):
+            if id(type(value)) in fp_walk.ATOM_IDS:
+                self.data += (path.encode(), marshal.dumps((number, value), fp_walk.MARSHAL))
+            elif inherits(type(value), enum.Enum):
+                self._note(path, str(value))
+
+    def _decorated(self, path, cells):
+        """A decorator of a library holds what it decorates, perhaps the user's, in its cells."""
+        for cell in cells:
+            try:
+                value = cell.cell_contents
+            except ValueError:  # not assigned yet
+                continue
+            if type(value) is types.FunctionType and value not in self.functions:
+                self._function(path, value)
+            elif self._is_users(type(value)):
+                self.foreign.append((path, value))
 
     def _class(self, path, value):
         home = class_module(value)
@@ -336,6 +362,8 @@ class Look:
 
     def _module(self, path, value):
         name = module_dict(value).get("__name__")
+        if type(name) is str and sys.modules.get(name) is value and not is_library_name(name):
+            self.foreign.append((path, value))
         # Importing a part of a package binds it in the package, whoever imported it.
         if type(name) is str and name != "%s.%s" % (self.names.get("__name__"), path):
             self._note(path, name)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""
+What is set for a whole process and would be asked by the code of libraries: generators that
+take the place of the global ones, modes and kernels that programs put in front of PyTorch's
+functions, registries of the interpreter, whoever is told of warnings and errors.
+"""
+
+import bisect
+import copy
+import copyreg
+import random
+import re
+import sys
+import types
+import warnings
+from _abc import _get_dump
+
+from . import fp_library
+from .allowed_values import Refused
+
+# Keys of the dispatcher that tensors of the CPU come by.
+_DISPATCHED = ("/CPU", "/AutogradCPU", "/Autograd", "/ADInplaceOrView", "/AutocastCPU",
+               "/CompositeImplicitAutograd", "/CompositeExplicitAutograd", "/BackendSelect")
+
+_known = set()  # keys of torch.library that are harmless
+
+
+def check():
+    """Raise Refused when something of this kind is the user's.  Takes some ten microseconds."""
+    _check_generators()
+    _check_modes()
+    _check_kernels()
+    _check_copies()
+    for name in ("showwarning", "_showwarnmsg", "_showwarnmsg_impl", "formatwarning"):
+        _check_made(getattr(warnings, name, None), "warnings." + name)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and {"call", "log"} & set(numpy.geterr().values()):
+        raise Refused("a function for errors of arithmetic")
+
+
+def _check_made(value, name):
+    if value is not None and not (type(value) is types.FunctionType
+                                  and fp_library.is_library_function(value)):
+        raise Refused(name)
+
+
+# ---- generators ----
+
+def _check_generators():
+    """Keys name the states of the global generators; nothing else may be under their names."""
+    names = fp_library.module_dict(random)
+    _check_owners(names, names.get("_inst"), random.Random)
+    legacy = sys.modules.get("numpy.random.mtrand")
+    if legacy is not None and "numpy.random" in sys.modules:
+        owner = fp_library.module_dict(legacy).get("_rand")
+        for module in (legacy, sys.modules["numpy.random"]):
+            _check_owners(fp_library.module_dict(module), owner, legacy.RandomState)
+    torch = sys.modules["torch"]
+    for module in (torch, sys.modules["torch.random"]):
+        if module.default_generator is not torch._C.default_generator:
+            raise Refused("torch.default_generator")
+
+
+def _check_owners(names, owner, kind):
+    """All methods of generators of this @kind among @names are the @owner's."""
+    if type(owner) is not kind:
+        raise Refused("the generator of a library")
+    for value in list(names.values()):
+        if type(value) in (types.MethodType, types.BuiltinFunctionType) or \
+                fp_library.class_name(type(value)).endswith("cython_function_or_method"):
+            bound = getattr(value, "__self__", None)
+            if bound is not owner and fp_library.inherits(type(bound), kind):
+                raise Refused("%s of another generator" % value.__name__)
+
+
+# ---- PyTorch ----
+
+def _check_modes():
+    module = sys.modules.get("torch.nn.modules.module")
+    if any(getattr(module, name, None) for name in (
+            "_global_forward_hooks", "_global_forward_pre_hooks")):
+        raise Refused("a hook for all modules")
+    # A mode rules over every function: a default device, or one of the user's.
+    core = sys.modules["torch"]._C
+    for name in ("_len_torch_function_stack", "_len_torch_dispatch_stack"):
+        if getattr(core, name, int)() > 0:
+            raise Refused("a mode of torch")
+    for name in ("_get_torch_function_mode", "_get_torch_dispatch_mode"):  # until torch 1.13
+        if getattr(core, name, dict)():
+            raise Refused("a mode of torch")
+
+
+def _check_kernels():
+    """Functions in Python in the place of operators."""
+    global _known
+    keys = getattr(sys.modules.get("torch.library"), "_impls", set())
+    if keys != _known:
+        for key in keys:
+            if key.startswith("aten/") and key.endswith(_DISPATCHED):
+                raise Refused("operator " + key)
+        _known = set(keys)
+    dataset = sys.modules["torch.utils.data"].Dataset
+    for function in fp_library.class_dict(dataset).get("functions", {}).values():
+        _check_made(function, "a function of all data sets")
+
+
+# ---- the interpreter ----
+
+def _check_copies():
+    """deepcopy() asks these for classes of anybody's."""
+    for function in (*copyreg.dispatch_table.values(), *copy._deepcopy_dispatch.values()):
+        if type(function) is types.FunctionType:
+            _check_made(function, "a function that copies")
+
+
+def check_asked(kind):
+    """Raise Refused where isinstance(x, @kind) asks code, or a registry, of the user's."""
+    waiting, met = [kind], set()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in met:
+            continue
+        met.add(id(each))
+        if fp_library.is_user_class(each) and "__subclasshook__" in fp_library.class_dict(each):
+            raise Refused("__subclasshook__")
+        if "_abc_impl" not in fp_library.class_dict(each):
+            continue
+        for reference in _get_dump(each)[0]:
+            registered = reference()
+            if registered is not None and (fp_library.is_user_class(each)
+                                           or not fp_library.is_library_class(registered)):
+                raise Refused("a class that was registered")
+        waiting += type.__subclasses__(each)
+
+
+# ---- memory ----
+
+_LINE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ...(.) \S+ \S+ (\d+)", re.M)
+
+
+def check_memory(addresses):
+    """
+    Raise Refused where one of the @addresses lies in a mapped file or in shared memory: others
+    write to it, and no look here can be often enough.
+    """
+    with open("/proc/self/maps", "rb", buffering=0) as file:
+        text = file.readall()
+    found = [(int(begin, 16), int(end, 16)) for begin, end, way, inode in _LINE.findall(text)
+             if way == b"s" or inode != b"0"]
+    begins = [begin for begin, _ in found]  # in order
+    for address in addresses:
+        place = bisect.bisect_right(begins, address)
+        if place and address < found[place - 1][1]:
+            raise Refused("memory of a file, or shared")

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""
+Attacks on the names of samples: pairs of programs that make different samples of the same code.
+
+In each pair something is done in the second program that the first one does not do.  The two
+may be refused, but where they are not their keys must differ.
+"""
+
+import argparse
+import ctypes
+import functools
+import locale
+import sys
+import types
+import warnings
+
+import numpy as np
+import PIL.GifImagePlugin
+import PIL.Image
+import torch
+import torchvision.transforms.functional as TF
+from torchvision import transforms as T
+
+from exact_zoo import Items
+
+APART = {}
+STEP = T.RandomHorizontalFlip()
+
+
+def apart(name, change, undo, make=STEP, aligned=False):
+    """
+    What @change() does must show in the name of the samples that @make gives; under alignment,
+    where nothing is refused, too, if so said.
+    """
+    APART[name] = (lambda: Items(make), change, undo, aligned)
+
+
+def restored(name, get, put, other, **more):
+    """What @get() gives is set to @other by @put(), and back again."""
+    before = []
+    apart(name, lambda: (before.append(get()), put(other)), lambda: put(before.pop()), **more)
+
+
+def attribute(name, owner, key, value, **more):
+    """The attribute of @owner is bound to another @value."""
+    restored(name, lambda: getattr(owner, key), lambda new: setattr(owner, key, new), value,
+             **more)
+
+
+# ---- switches ----
+
+restored("recursion", sys.getrecursionlimit, sys.setrecursionlimit, 4321)
+if hasattr(sys, "set_int_max_str_digits"):
+    restored("digits", sys.get_int_max_str_digits, sys.set_int_max_str_digits, 5432)
+restored("buffers_of_numpy", np.getbufsize, np.setbufsize, 16)
+restored("locale", lambda: locale.setlocale(locale.LC_NUMERIC),
+         lambda name: locale.setlocale(locale.LC_NUMERIC, name), "C.UTF-8")
+if hasattr(np, "_set_promotion_state"):
+    restored("promotion_of_numpy", np._get_promotion_state, np._set_promotion_state, "weak")
+
+_LIBM = ctypes.CDLL("libm.so.6")
+for _name, _mode in (("down", 0x400), ("up", 0x800), ("to_zero", 0xc00)):  # of x86; see fenv.h
+    apart("rounding_" + _name, functools.partial(_LIBM.fesetround, _mode),
+          functools.partial(_LIBM.fesetround, 0))
+
+
+# Both raise a warning as an error, but in the second another filter comes first.
+warnings.filters.append(("error", None, BytesWarning, None, 0))
+apart("order_of_filters", lambda: warnings.filters.insert(
+    0, ("ignore", None, BytesWarning, None, 0)), lambda: warnings.filters.pop(0))
+
+# ---- Pillow ----
+
+_STRATEGY = getattr(PIL.GifImagePlugin, "LoadingStrategy", None)
+if _STRATEGY is not None:
+    attribute("strategy_of_gif", PIL.GifImagePlugin, "LOADING_STRATEGY", _STRATEGY.RGB_ALWAYS)
+PIL.Image.init()
+apart("format_of_another_package",
+      lambda: PIL.Image.register_open("NUMPY", np.load, np.isscalar),
+      lambda: (PIL.Image.ID.remove("NUMPY"), PIL.Image.OPEN.pop("NUMPY")))
+restored("format_taken_away", lambda: list(PIL.Image.ID),
+         lambda names: PIL.Image.ID.__setitem__(slice(None), names),
+         [name for name in PIL.Image.ID if name != "GIF"])
+restored("format_opened_by_another", lambda: PIL.Image.OPEN["GIF"],
+         lambda opener: PIL.Image.OPEN.update(GIF=opener), PIL.Image.OPEN["PNG"])
+
+# ---- libraries ----
+
+attribute("defaults_of_a_function", TF.to_pil_image, "__defaults__", ("L",))
+attribute("decorated_function", TF, "hflip", torch.no_grad()(lambda image: image), aligned=True)
+OTHER = types.ModuleType("exact_apart_other")
+vars(OTHER).update((name, value) for name, value in vars(TF).items() if name[:2] != "__")
+OTHER.hflip = lambda image: image
+sys.modules["exact_apart_other"] = OTHER
+attribute("module_of_the_users", sys.modules["torchvision.transforms.transforms"], "F", OTHER)
+
+
+try:
+    from torchvision.transforms import v2
+except ImportError:
+    v2 = None
+if v2 is not None:
+    _SPACE = v2.RandAugment._AUGMENTATION_SPACE
+    restored("table_of_a_class", lambda: dict(_SPACE), lambda new: (_SPACE.clear(), _SPACE.update(
+        new)), {"Identity": _SPACE["Identity"]}, make=v2.RandAugment())
+    attribute("types_of_a_class", v2.Transform, "_transformed_types", (int,),
+              make=v2.RandomHorizontalFlip())
+
+# ---- values that are equal ----
+
+IDS = [{0, 8}]
+restored("order_of_a_set", lambda: IDS[0], lambda new: IDS.__setitem__(0, new), {8, 0},
+         make=lambda index: list(IDS[0]))
+CONSTANTS = types.SimpleNamespace(one=1, two=2)
+
+
+def reorder(names, order):
+    values = dict(vars(names))
+    for name in order:
+        delattr(names, name)
+        setattr(names, name, values[name])
+
+
+PARSED = argparse.Namespace(one=1, two=2)
+for _name, _names in (("namespace", CONSTANTS), ("arguments", PARSED)):
+    apart("order_of_a_" + _name, functools.partial(reorder, _names, ["two", "one"]),
+          functools.partial(reorder, _names, ["one", "two"]),
+          make=functools.partial(lambda names, index: str(names), _names))
+
+
+def verdict(name, allowed, fingerprint):
+    """ "apart" or "alike", for the two of this @name. """
+    make, change, undo, aligned = APART[name]
+
+    def key():
+        data = make()
+        names = (fingerprint.fingerprint(data), fingerprint.environment())
+        if aligned:
+            return names
+        try:
+            found = allowed.judge(data)
+        except allowed.Refused:
+            return None
+        return (*names, found.generators, found.by_hash, found.orders)
+    first = key()
+    change()
+    try:
+        second = key()
+    finally:
+        undo()
+    assert key() == first and first is not None, name
+    return "alike" if first == second else "apart"
