@@ -15,13 +15,13 @@ import types
 import warnings
 
 import numpy as np
-import PIL.GifImagePlugin
 import PIL.Image
 import torch
 import torchvision.transforms.functional as TF
 from torchvision import transforms as T
 
 from exact_zoo import Items
+from tsshim_torch import allowed, fingerprint
 
 APART = {}
 STEP = T.RandomHorizontalFlip()
@@ -71,10 +71,19 @@ apart("order_of_filters", lambda: warnings.filters.insert(
 
 # ---- Pillow ----
 
-_STRATEGY = getattr(PIL.GifImagePlugin, "LoadingStrategy", None)
+def _of_itself():
+    """Whether what Pillow loads when it meets its first pictures makes no difference."""
+    before, is_new = fingerprint.environment(), "PIL.GifImagePlugin" not in sys.modules
+    PIL.Image.preinit()
+    PIL.Image.init()
+    return is_new and fingerprint.environment() == before
+
+
+LOADS_ITSELF = _of_itself()
+GIF = sys.modules["PIL.GifImagePlugin"]
+_STRATEGY = getattr(GIF, "LoadingStrategy", None)
 if _STRATEGY is not None:
-    attribute("strategy_of_gif", PIL.GifImagePlugin, "LOADING_STRATEGY", _STRATEGY.RGB_ALWAYS)
-PIL.Image.init()
+    attribute("strategy_of_gif", GIF, "LOADING_STRATEGY", _STRATEGY.RGB_ALWAYS)
 apart("format_of_another_package",
       lambda: PIL.Image.register_open("NUMPY", np.load, np.isscalar),
       lambda: (PIL.Image.ID.remove("NUMPY"), PIL.Image.OPEN.pop("NUMPY")))
@@ -128,7 +137,7 @@ for _name, _names in (("namespace", CONSTANTS), ("arguments", PARSED)):
           make=functools.partial(lambda names, index: str(names), _names))
 
 
-def verdict(name, allowed, fingerprint):
+def verdict(name):
     """ "apart" or "alike", for the two of this @name. """
     make, change, undo, aligned = APART[name]
 

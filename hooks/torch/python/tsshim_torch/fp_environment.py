@@ -161,8 +161,8 @@ def _formats():
     image = sys.modules.get("PIL.Image")
     if image is None:
         return None
-    gif = sys.modules.get("PIL.GifImagePlugin")
-    found = [str(getattr(gif, "LOADING_STRATEGY", "RGB_AFTER_FIRST")).rpartition(".")[2],
+    gif = getattr(sys.modules.get("PIL.GifImagePlugin"), "LOADING_STRATEGY", None)
+    found = [getattr(gif, "name", "RGB_AFTER_FIRST"),  # that of who has not loaded it
              [name for name in _FIRST if image._initialized and name not in image.ID]]
     order = list(image.ID)
     own = [name for name in order if _is_own(name, image.OPEN.get(name))]
