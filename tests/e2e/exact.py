@@ -203,6 +203,12 @@ def test_what_the_program_changes_is_noticed():
         assert counts["shared"] > 0, counts
 
 
+def test_what_a_thread_of_the_program_changes_in_a_worker_is_noticed():
+    """Workers look seldom, but not where code of the program's runs besides the items."""
+    counts = alike([job("--own", "scheduled", "--epochs", 9)] * 2, verify=0)
+    assert counts["produced"] > 0, counts
+
+
 def test_a_draw_that_was_overlooked_is_noticed():
     """Nobody is given such an item; in which order a job makes its own is not repaired."""
     with group_of() as group:

@@ -27,12 +27,12 @@ APART = {}
 STEP = T.RandomHorizontalFlip()
 
 
-def apart(name, change, undo, make=STEP, aligned=False):
+def apart(name, change, undo, make=STEP, aligned=False, before=None):
     """
     What @change() does must show in the name of the samples that @make gives; under alignment,
-    where nothing is refused, too, if so said.
+    where nothing is refused, if so said.  @before() is done in both programs.
     """
-    APART[name] = (lambda: Items(make), change, undo, aligned)
+    APART[name] = (lambda: Items(make), change, undo, aligned, before)
 
 
 def restored(name, get, put, other, **more):
@@ -96,12 +96,27 @@ restored("format_opened_by_another", lambda: PIL.Image.OPEN["GIF"],
 # ---- libraries ----
 
 attribute("defaults_of_a_function", TF.to_pil_image, "__defaults__", ("L",))
-attribute("decorated_function", TF, "hflip", torch.no_grad()(lambda image: image), aligned=True)
 OTHER = types.ModuleType("exact_apart_other")
 vars(OTHER).update((name, value) for name, value in vars(TF).items() if name[:2] != "__")
-OTHER.hflip = lambda image: image
 sys.modules["exact_apart_other"] = OTHER
-attribute("module_of_the_users", sys.modules["torchvision.transforms.transforms"], "F", OTHER)
+TRANSFORMS = sys.modules["torchvision.transforms.transforms"]
+HFLIP = TF.hflip
+
+
+def decorated(function):
+    """Both programs replace TF.hflip, by functions of which only the closures differ."""
+    TF.hflip = torch.no_grad()(function)
+
+
+def from_another(function):
+    """Both programs replace TF, by modules of one name."""
+    OTHER.hflip, TRANSFORMS.F = function, OTHER
+
+
+for _function in (decorated, from_another):
+    apart(_function.__name__, functools.partial(_function, lambda image: image),
+          lambda: (setattr(TF, "hflip", HFLIP), setattr(TRANSFORMS, "F", TF)), aligned=True,
+          before=functools.partial(_function, lambda image: image.rotate(90)))
 
 
 try:
@@ -139,7 +154,7 @@ for _name, _names in (("namespace", CONSTANTS), ("arguments", PARSED)):
 
 def verdict(name):
     """ "apart" or "alike", for the two of this @name. """
-    make, change, undo, aligned = APART[name]
+    make, change, undo, aligned, before = APART[name]
 
     def key():
         data = make()
@@ -151,11 +166,13 @@ def verdict(name):
         except allowed.Refused:
             return None
         return (*names, found.generators, found.by_hash, found.orders)
+    if before is not None:
+        before()
     first = key()
     change()
     try:
         second = key()
     finally:
         undo()
-    assert key() == first and first is not None, name
+    assert first is not None and (before is not None or key() == first), name
     return "alike" if first == second else "apart"

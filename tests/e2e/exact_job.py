@@ -7,8 +7,10 @@ Where many data sets are to be tried, they follow one another in one job.
 
 import argparse
 import hashlib
+import multiprocessing
 import random
 import sys
+import threading
 
 import numpy
 import torch
@@ -54,6 +56,49 @@ class Views(Dataset):
         return self.data[index % 6], exact_stateful.work()
 
 
+class Scheduled(Dataset):
+    """Harmless, but in each worker a thread follows what the sampler says between batches."""
+
+    def __init__(self):
+        self.scale = 1
+        self.table = list(range(1000000))  # so that a look takes time, and the next is far
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        return torch.full((3, 64, 64), float(self.table[index] * self.scale + exact_stateful.work())), index
+
+
+ORDERS, ANSWERS = multiprocessing.Queue(), multiprocessing.Queue()
+
+
+def follow(data):
+    while True:
+        data.scale = ORDERS.get()
+        ANSWERS.put(data.scale)
+
+
+def listen(_):
+    data = torch.utils.data.get_worker_info().dataset
+    threading.Thread(target=follow, args=(data,), daemon=True).start()
+
+
+def curriculum(batches):
+    """What the only worker has to do at a time; it has nothing else when the next is asked for."""
+    for number in range(batches):
+        ORDERS.put(number)
+        ANSWERS.get()
+        yield list(range(24))
+
+
+def scheduled(options):
+    loader = DataLoader(Scheduled(), batch_sampler=curriculum(options.epochs), num_workers=1,
+                        prefetch_factor=1, worker_init_fn=listen)
+    for number, batch in enumerate(loader):
+        print(number, digest(batch))
+
+
 def overlooked():
     """Draws from a generator, and the library was made to believe that it does not."""
     if "tsshim_torch" in sys.modules:
@@ -79,7 +124,8 @@ def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--images")
     parser.add_argument("--pipeline", default="random", choices=sorted(PIPELINES))
-    parser.add_argument("--own", choices=("vouched", "batches", "overlooked", "views"))
+    parser.add_argument("--own", choices=("vouched", "batches", "overlooked", "views",
+                                          "scheduled"))
     parser.add_argument("--zoo", choices=("good", "refused", "changed"),
                         help="many data sets in a row")
     parser.add_argument("--only", help="one of the zoo")
@@ -201,6 +247,8 @@ def main():
     numpy.random.seed(options.seed)
     if options.zoo:
         zoo(options)
+    elif options.own == "scheduled":
+        scheduled(options)
     else:
         iterate(data_of(options), options, other_transform if options.change else None)
 

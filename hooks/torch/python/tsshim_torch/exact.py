@@ -126,7 +126,8 @@ class Scope(scopes.Scope):
 
     def _may_change(self):
         """Whether code of the program's runs in this process between two batches."""
-        return torch_worker._worker_info is None or not self.direct
+        return torch_worker._worker_info is None or not self.direct or \
+            scopes.has_threads_of_the_program()
 
     def look(self):
         if self._may_change():

@@ -180,6 +180,21 @@ def _renewed(fetcher):
     return _kept
 
 
+def has_threads_of_the_program():
+    """Whether there are threads besides this one that are not known to be the libraries' own."""
+    known = sum(map(_is_known, threading.enumerate()))
+    return len(sys._current_frames()) > known
+
+
+def _is_known(thread):
+    if thread is threading.current_thread():
+        return True
+    # Those that send what a queue was given, or hand descriptors to the trainer.
+    module = getattr(getattr(thread, "_target", None), "__module__", None)
+    return type(thread) is threading.Thread and module in (
+        "multiprocessing.queues", "multiprocessing.resource_sharer")
+
+
 def scope_of(fetcher, kind=Scope):
     """The @kind of Scope that belongs to @fetcher."""
     global _kept
