@@ -165,21 +165,6 @@ def is_alone(scope):
                                  or threading.current_thread() is threading.main_thread())
 
 
-_kept = None  # the Scope of the last fetcher of this worker
-
-
-def _renewed(fetcher):
-    """
-    The Scope of this worker's last epoch if it is one for @fetcher as well; it begins with a
-    look.  A worker that lives on gets a new fetcher for each epoch, with the same data set.
-    """
-    if _kept is None or _kept.in_use or _kept.dataset is not fetcher.dataset \
-            or _kept.collate_fn is not fetcher.collate_fn or _kept.auto != fetcher.auto_collation:
-        return None
-    _kept.checked = float("-inf")
-    return _kept
-
-
 def has_threads_of_the_program():
     """Whether there are threads besides this one that are not known to be the libraries' own."""
     known = sum(map(_is_known, threading.enumerate()))
@@ -193,6 +178,21 @@ def _is_known(thread):
     module = getattr(getattr(thread, "_target", None), "__module__", None)
     return type(thread) is threading.Thread and module in (
         "multiprocessing.queues", "multiprocessing.resource_sharer")
+
+
+_kept = None  # the Scope of the last fetcher of this worker
+
+
+def _renewed(fetcher):
+    """
+    The Scope of this worker's last epoch if it is one for @fetcher as well; it begins with a
+    look.  A worker that lives on gets a new fetcher for each epoch, with the same data set.
+    """
+    if _kept is None or _kept.in_use or _kept.dataset is not fetcher.dataset \
+            or _kept.collate_fn is not fetcher.collate_fn or _kept.auto != fetcher.auto_collation:
+        return None
+    _kept.checked = float("-inf")
+    return _kept
 
 
 def scope_of(fetcher, kind=Scope):
