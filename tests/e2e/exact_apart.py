@@ -10,6 +10,7 @@ import argparse
 import ctypes
 import functools
 import locale
+import os
 import sys
 import types
 import warnings
@@ -21,7 +22,7 @@ import torchvision.transforms.functional as TF
 from torchvision import transforms as T
 
 from exact_zoo import Items
-from tsshim_torch import allowed, fingerprint
+from tsshim_torch import allowed, fingerprint, fp_environment
 
 APART = {}
 STEP = T.RandomHorizontalFlip()
@@ -130,6 +131,17 @@ if v2 is not None:
     attribute("types_of_a_class", v2.Transform, "_transformed_types", (int,),
               make=v2.RandomHorizontalFlip())
 
+# ---- threads ----
+
+VECTOR, DOT = np.ones(9), np.dot
+for _name, _make in (
+        ("dot", lambda index: DOT(VECTOR, VECTOR)), ("method", lambda index: VECTOR.dot(VECTOR)),
+        ("operator", lambda index: VECTOR @ VECTOR),
+        ("value", lambda index: list(map(torch.matmul, [torch.ones(2)], [torch.ones(2)]))),
+        ("transform", T.LinearTransformation(torch.ones(2, 2), torch.ones(2)))):
+    restored("threads_of_" + _name, lambda: os.environ.get("OMP_NUM_THREADS", "1"),
+             lambda count: os.environ.update(OMP_NUM_THREADS=count), "37", make=_make)
+
 # ---- values that are equal ----
 
 IDS = [{0, 8}]
@@ -165,7 +177,8 @@ def verdict(name):
             found = allowed.judge(data)
         except allowed.Refused:
             return None
-        return (*names, found.generators, found.by_hash, found.orders)
+        threads = fp_environment.blas_threads() if found.by_threads else b""
+        return (*names, found.generators, found.by_hash, found.orders, threads)
     if before is not None:
         before()
     first = key()

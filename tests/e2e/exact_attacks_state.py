@@ -347,6 +347,28 @@ def tensor_of_a_mapped_file():
     return Items(lambda index: index, data=torch.from_numpy(np.memmap(FILE.name, np.uint8, "c")))
 
 
+WHOLE = np.arange(9)
+PART = WHOLE[2:5]
+NAMED = torch.zeros(2)
+NAMED.grad = torch.ones(2)
+
+
+@bad
+def whole_of_a_part():
+    return Items(lambda index: PART.base[0])
+
+
+if hasattr(torch.Tensor, "has_names"):
+    @bad
+    def names_of_a_tensor():
+        return Items(lambda index: index, data=torch.zeros(2, names=("one",)))
+
+
+@bad
+def gradient_of_a_tensor():
+    return Items(lambda index: NAMED.grad + index)
+
+
 # ---- what equal values may differ in ----
 
 PAIR = [1e9, 1e9]

@@ -67,7 +67,8 @@ class Scheduled(Dataset):
         return 24
 
     def __getitem__(self, index):
-        return torch.full((3, 64, 64), float(self.table[index] * self.scale + exact_stateful.work())), index
+        value = self.table[index] * self.scale + exact_stateful.work()
+        return torch.full((3, 64, 64), float(value)), index
 
 
 ORDERS, ANSWERS = multiprocessing.Queue(), multiprocessing.Queue()

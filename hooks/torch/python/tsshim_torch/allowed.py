@@ -61,6 +61,7 @@ class Judgement:
 
     .generators  what they draw from
     .by_hash     whether the order of a set may decide, which depends on the hashes of strings
+    .by_threads  whether the number of threads of a BLAS may decide, by the order of its sums
     .orders      16 bytes for the orders of the sets that the data set holds: equal sets may
                  differ in that, by how they were made
     .exposes     whether an item may be, or refer to, what the data set holds: whoever changes
@@ -68,9 +69,9 @@ class Judgement:
                  from another job is a copy
     """
 
-    def __init__(self, generators, by_hash, exposes, orders=b""):
+    def __init__(self, generators, by_hash, exposes, by_threads=False, orders=b""):
         self.generators, self.by_hash, self.exposes = generators, by_hash, exposes
-        self.orders = orders
+        self.by_threads, self.orders = by_threads, orders
 
 
 def judge(dataset):
@@ -94,9 +95,10 @@ class _Judge(Classes):
         self.met = {}  # id -> value, which keeps the id its own
         self.waiting = []
         self.builtins = fp_library.module_dict(sys.modules["builtins"])
-        self.by_hash = False
+        self.by_hash = self.by_threads = False
         self.orders = {}  # elements of a set, sorted -> in their order
         self.addresses = []  # of arrays and tensors
+        self.has_base = False  # arrays that are part of others, which no name tells
         self.has_memory = False  # arrays or tensors of the data set itself
         self.has_state = False  # a module with parameters
         self.in_place = False  # a transform that changes its argument
@@ -119,10 +121,13 @@ class _Judge(Classes):
         self.conclude()
         if self.by_hash and self.user_objects > 1:
             raise Refused("a set, perhaps of objects, whose order depends on where they lie")
+        if self.has_base and self.names & {"base", "owndata"}:
+            raise Refused("what an array is part of")
         if self.addresses:
             allowed_state.check_memory(self.addresses)
         orders = b"".join(fp_walk.joined(order) for _, order in sorted(self.orders.items()))
         return Judgement(frozenset(self.generators), self.by_hash, self.exposes(),
+                         self.by_threads,
                          hashlib.blake2b(orders, digest_size=16).digest() if orders else b"")
 
     def value(self, value):
@@ -181,7 +186,12 @@ class _Judge(Classes):
                 return
         self.value(function)
 
+    def computes_by(self, name):
+        """A function of this @name takes part."""
+        self.by_threads |= name in tables.BY_BLAS
+
     def _call_as_value(self, call, value):
+        self.computes_by(getattr(value, "__name__", None))
         if call.limit is not None or call.rule is not None:
             raise Refused("%s as a value" % getattr(value, "__name__", type(value)))
         if call.draws:
@@ -236,6 +246,7 @@ class _Judge(Classes):
 
     def row(self, kind, generators):
         """Objects of class @kind of a library take part."""
+        self.computes_by(_name(kind))
         for base in fp_library.mro(kind):
             if base is not object:
                 self.check_class(base)
@@ -278,8 +289,11 @@ class _Judge(Classes):
         """Whether @value only holds numbers or names."""
         numpy, torch = sys.modules.get("numpy"), sys.modules["torch"]
         if kind is torch.Tensor or numpy is not None and kind is numpy.ndarray:
-            if kind is torch.Tensor and fp_classes.instance_dict(value):
+            if kind is torch.Tensor and (fp_classes.instance_dict(value) or value.requires_grad
+                                         or value.grad is not None
+                                         or getattr(value, "has_names", bool)()):
                 raise Refused("attributes of a tensor")
+            self.has_base |= kind is not torch.Tensor and value.base is not None
             if kind is not torch.Tensor and value.dtype.hasobject:
                 raise Refused("objects in an array")
             self.has_memory = True

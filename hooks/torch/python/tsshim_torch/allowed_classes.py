@@ -60,7 +60,8 @@ class Classes:
         self.new_names = set()  # of methods that are taken to give something new
         self.instance_names = set()
         self.signs = set()  # of operators that sets have
-        self.has_array = self.has_resize = self.has_arithmetic = self.has_code = self.code_holds = False
+        self.has_array = self.has_resize = self.has_arithmetic = False
+        self.has_code = self.code_holds = False
         self.checked = set()  # (id of a class, name, whether of super)
 
     # ---- what code does; called by Reader ----

@@ -258,6 +258,7 @@ class Reader:
         self.use(owner)
         if name.startswith("__"):
             self.refuse("." + name)
+        self.judge.computes_by(name)
         known = (name in tables.ATTRIBUTES or name in tables.CHANGES
                  or name in tables.CHANGES_AND_DRAWS)
         self.judge.name(name, known)
@@ -308,6 +309,7 @@ class Reader:
                 self.use(value)
             self.judge.called(target, arguments, keywords)
             return ANY
+        self.judge.computes_by(getattr(target, "__name__", None))
         if call.rule is not None:
             return _RULES[call.rule](self, call, target, arguments, keywords)
         for value in arguments or ():

@@ -198,6 +198,8 @@ def _operate(reader, sign):
         reader.refuse("a change in place")
     if sign[:1] in "&|^-":
         reader.judge.combines(sign[0])
+    if sign in ("@", "@=", "MATRIX_MULTIPLY", "MATRIX_MULTIPLY="):
+        reader.judge.computes_by("matmul")
     reader.judge.computes()
     both = {left.kind, right.kind}
     reader.stack.append(PLAIN if both <= {"plain", "const"} else FRESH)

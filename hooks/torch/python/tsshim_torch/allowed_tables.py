@@ -231,6 +231,10 @@ ALIASES = {"abs": "absolute", "max": "amax", "min": "amin", "round": "round_",
 # Functions of NumPy that give what a method of that name gives, for what is no array.
 PASSED_ON = frozenset(("clip", "repeat"))
 
+# Functions, methods and a transform whose sums NumPy's or torch's BLAS splits between threads.
+BY_BLAS = frozenset(("dot", "matmul", "inv", "norm", "mm", "mv", "bmm", "cdist", "conv1d", "conv2d",
+                     "affine_grid", "inverse", "LinearTransformation"))
+
 
 # ---- attributes of values ----
 
@@ -266,7 +270,8 @@ ATTRIBUTES = frozenset("""
     rfind rindex rjust root rsqrt search sgn string subtract swapdims text tile unflatten view_as
     """.split())
 # More arguments than these and an array is written to; see Call.limit.
-LIMITS = {"conj": 0, "max": 1, "min": 1, "argmax": 1, "argmin": 1, "any": 1, "all": 1, "dot": 1, "round": 1,
+LIMITS = {"conj": 0, "max": 1, "min": 1, "argmax": 1, "argmin": 1, "any": 1, "all": 1, "dot": 1,
+          "round": 1,
           "mean": 2, "sum": 2, "std": 2, "var": 2, "prod": 2, "cumsum": 2, "cumprod": 2,
           "clip": 2, "take": 2}
 # Those with a rule of their own in allowed_code.py; LIMITS, CHANGES and these only when called.

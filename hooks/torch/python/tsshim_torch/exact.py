@@ -19,7 +19,7 @@ import time
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from . import align, allowed, fetch, native, scopes, sentinels
+from . import align, allowed, fetch, fp_environment, native, scopes, sentinels
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -116,6 +116,8 @@ class Scope(scopes.Scope):
         # The order of a set of strings is the same in processes of equal seeds of the hashes.
         self.stream = b"exact by hash %d" % hash("tsshim") if found.by_hash else b"exact"
         self.stream += found.orders
+        if found.by_threads:
+            self.stream += fp_environment.blas_threads()
         if self._may_change():  # then this is done for each batch
             self.cost += time.thread_time() - start
         return True
