@@ -133,6 +133,12 @@ def test_an_empty_environment_is_enough():
         environment = node.task(job).environment
         assert environment == {"LD_PRELOAD": node.library, "TSSHIM_GROUP": group_of("slurm"),
                                "APPTAINERENV_LD_PRELOAD": ""}, environment
+        # As Slurm calls it, without an argument, and by a link from where sites keep scripts.
+        link = os.path.join(node.root, "taskprolog")
+        os.symlink(node.find("taskprolog"), link)
+        if not os.path.exists("/etc/tsshim/slurm.conf"):
+            done = subprocess.run([link], env={}, stdout=subprocess.PIPE, text=True)
+            assert done.stdout == node.raw(job, {}), done.stdout
 
 
 def test_a_hostile_environment_changes_nothing():
