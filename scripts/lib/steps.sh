@@ -89,6 +89,10 @@ step_fuzz() {
 	run_suite build-test fuzz
 }
 
+step_storage() {
+	run_suite build-test storage
+}
+
 # The current Pillow wheel brings its own libjpeg; scripts/deps puts it there.
 wheel_python() {
 	TSSHIM_TEST_WHEEL_PYTHON=${TSSHIM_TEST_WHEEL_PYTHON:-$ts_cache/venv/bin/python}

@@ -1,0 +1,321 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""slowfs passes everything through: what programs see is what the source has."""
+
+import errno
+import fcntl
+import hashlib
+import mmap
+import os
+import signal
+import stat
+import subprocess
+import time
+
+from storage_common import (Skip, content, functions, main, raises, read_file, write_file,
+                            write_files)
+
+from mounted import Mounted
+
+LARGE = (9 << 20) + 123  # several requests, no multiple of anything
+HOLE = 4 << 20
+
+
+def make_tree(top):
+    """One of everything."""
+    os.makedirs(top + "/deep/er/still")
+    os.mkdir(top + "/empty_directory")
+    write_file(top + "/empty", b"")
+    write_file(top + "/one", b"1")
+    write_file(top + "/large", content(1, LARGE))
+    write_file(top + "/deep/er/still/page", content(2, 4096))
+    write_file(os.fsencode(top) + b"/name \xff\"\\\n", b"bytes, not text")
+    with open(top + "/holes", "wb") as file:
+        file.write(content(3, 5000))
+        file.seek(HOLE)
+        file.write(b"behind the hole")
+        file.truncate(2 * HOLE)
+    os.link(top + "/large", top + "/deep/hard")
+    os.symlink("large", top + "/soft")
+    os.symlink("nowhere/at/all", top + "/dangling")
+    os.symlink("x" * 3000, top + "/long_link")
+    os.mkfifo(top + "/fifo")
+    os.chmod(top + "/one", 0o4751)
+    os.chmod(top + "/deep", 0o1700)
+    for number, name in enumerate(("one", "empty", "soft", "deep/er")):
+        os.utime(os.path.join(top, name), ns=(10**18 + number, 10**18 + 7 * number + 1),
+                 follow_symlinks=False)
+
+
+def facts(top):
+    """{relative path: what two equal trees agree on}"""
+    found = {}
+    top = os.fsencode(top)
+    for directory, directories, files in os.walk(top):
+        for name in directories + files:
+            path = os.path.join(directory, name)
+            status = os.lstat(path)
+            data = None
+            if stat.S_ISLNK(status.st_mode):
+                data = os.readlink(path)
+            elif stat.S_ISREG(status.st_mode):
+                data = hashlib.sha256(read_file(path)).hexdigest()
+            links = 0 if stat.S_ISDIR(status.st_mode) else status.st_nlink
+            size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
+            found[os.path.relpath(path, top)] = (
+                stat.filemode(status.st_mode), status.st_uid, status.st_gid, size,
+                status.st_mtime_ns, links, data)
+    return found
+
+
+def copy(source, target):
+    subprocess.run(["cp", "-a", source, target], check=True, timeout=60)
+
+
+def same(one, other):
+    one, other = facts(one), facts(other)
+    assert len(one) > 10
+    assert one.keys() == other.keys(), one.keys() ^ other.keys()
+    for name in one:
+        assert one[name] == other[name], (name, one[name], other[name])
+
+
+def test_a_tree_written_read_and_copied_out():
+    with Mounted() as origin, Mounted() as storage:
+        tree = origin.source + "/tree"
+        os.mkdir(tree)
+        make_tree(tree)
+        copy(tree, storage.path + "/in")
+        same(tree, storage.source + "/in")
+        same(tree, storage.path + "/in")
+        copy(storage.path + "/in", origin.source + "/out")
+        same(tree, origin.source + "/out")
+        for holes in (storage.source + "/in/holes", origin.source + "/out/holes"):
+            assert os.stat(holes).st_blocks * 512 < HOLE, "the hole was filled"
+        subprocess.run(["rm", "-r", storage.path + "/in"], check=True)
+        assert os.listdir(storage.source) == []
+
+
+def test_attributes_are_the_sources_own():
+    with Mounted() as storage:
+        make_tree(storage.source + "/t")
+        for name in ("/t", "/t/one", "/t/large", "/t/deep/hard", "/t/holes", "/t/soft"):
+            seen, real = os.lstat(storage.path + name), os.lstat(storage.source + name)
+            for field in ("st_ino", "st_mode", "st_nlink", "st_uid", "st_gid", "st_size",
+                          "st_blocks", "st_mtime_ns", "st_ctime_ns"):
+                assert getattr(seen, field) == getattr(real, field), (name, field)
+        seen, real = os.statvfs(storage.path), os.statvfs(storage.source)
+        assert (seen.f_blocks, seen.f_bsize, seen.f_files, seen.f_namemax) == (
+            real.f_blocks, real.f_bsize, real.f_files, real.f_namemax)
+        for entry in os.scandir(storage.path + "/t"):
+            assert entry.inode() == os.lstat(storage.source + "/t/" + entry.name).st_ino
+
+
+def test_attributes_are_set():
+    with Mounted() as storage:
+        path, real = storage.path + "/f", storage.source + "/f"
+        write_file(path, b"0123456789")
+        os.chmod(path, 0o640)
+        os.chown(path, 12, 34)
+        os.utime(path, ns=(1, 10**18 + 5))
+        status = os.stat(real)
+        assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (0o640, 12, 34)
+        assert (status.st_atime_ns, status.st_mtime_ns) == (1, 10**18 + 5)
+        os.utime(path)
+        assert abs(os.stat(real).st_mtime - time.time()) < 60
+        os.truncate(path, 4)
+        assert read_file(real) == read_file(path) == b"0123"
+        os.truncate(path, 6)
+        assert read_file(real) == read_file(path) == b"0123\0\0"
+
+
+def test_names_are_made_and_removed():
+    with Mounted() as storage:
+        os.chdir(storage.path)
+        try:
+            write_file("a", b"a")
+            write_file("b", b"b")
+            raises(errno.EEXIST, os.open, "a", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            os.rename("a", "b")
+            assert read_file("b") == b"a" and os.listdir(".") == ["b"]
+            os.link("b", "c")
+            assert os.stat("c").st_nlink == 2
+            raises(errno.EEXIST, os.symlink, "x", "c")
+            os.mkdir("d", 0o750)
+            assert stat.S_IMODE(os.stat(storage.source + "/d").st_mode) == 0o750
+            os.rename("c", "d/e")
+            raises(errno.ENOTEMPTY, os.rmdir, "d")
+            raises(errno.ENOENT, os.stat, "c")
+            raises(errno.ENOTDIR, os.stat, "b/x")
+            raises(errno.ENAMETOOLONG, os.stat, "n" * 256)
+            os.unlink("d/e")
+            os.rmdir("d")
+            assert os.listdir(storage.source) == ["b"]
+        finally:
+            os.chdir("/")
+
+
+def test_a_removed_file_lives_while_it_is_open():
+    with Mounted() as storage:
+        with open(storage.path + "/f", "w+b") as file:
+            os.unlink(storage.path + "/f")
+            file.write(b"still here")
+            file.flush()
+            assert os.fstat(file.fileno()).st_nlink == 0
+            assert os.pread(file.fileno(), 99, 0) == b"still here"
+        write_file(storage.path + "/f", b"another")
+        assert read_file(storage.path + "/f") == b"another"
+
+
+def test_files_are_written_in_every_way():
+    with Mounted() as storage:
+        path, real = storage.path + "/log", storage.source + "/log"
+        one, other = (os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY) for _ in "12")
+        for i in range(20):
+            os.write((one, other)[i % 2], b"%d\n" % i)
+        assert read_file(real) == b"".join(b"%d\n" % i for i in range(20))
+        os.fsync(one)
+        os.fdatasync(other)
+        os.close(one)
+        os.close(other)
+        write_file(path, b"short")
+        assert read_file(real) == b"short"
+        fd = os.open(path, os.O_RDWR)
+        os.pwrite(fd, b"end", 100000)
+        os.posix_fallocate(fd, 0, 200000)
+        assert os.stat(real).st_size == 200000
+        assert os.pread(fd, 10, 199995) == b"\0" * 5 and os.pread(fd, 10, 200000) == b""
+        os.close(fd)
+
+
+def test_files_are_mapped():
+    data = content(5, LARGE)
+    with Mounted() as storage:
+        write_file(storage.source + "/m", data)
+        with open(storage.path + "/m", "r+b") as file:
+            with mmap.mmap(file.fileno(), 0) as memory:
+                assert memory[:] == data
+                memory[4095:4097] = b"xy"
+        assert read_file(storage.source + "/m") == data[:4095] + b"xy" + data[4097:]
+
+
+def test_holes_are_found():
+    with Mounted() as storage:
+        make_tree(storage.source + "/t")
+        found = []
+        for top in (storage.source, storage.path):
+            with open(top + "/t/holes", "rb") as file:
+                fd = file.fileno()
+                found.append((os.lseek(fd, 0, os.SEEK_HOLE), os.lseek(fd, 9000, os.SEEK_DATA)))
+        assert found[0] == found[1] and found[0][1] > 9000, found
+
+
+def test_extended_attributes():
+    with Mounted() as storage:
+        real, path = storage.source + "/f", storage.path + "/f"
+        write_file(real, b"")
+        try:
+            os.setxattr(real, "user.one", b"\0\1")
+        except OSError as error:
+            raise Skip("xattr", "not in the file system of TMPDIR: %s" % error)
+        assert os.getxattr(path, "user.one") == b"\0\1" and os.listxattr(path) == ["user.one"]
+        os.setxattr(path, "user.two", b"2")
+        assert os.getxattr(real, "user.two") == b"2"
+        os.removexattr(path, "user.one")
+        assert os.listxattr(real) == ["user.two"]
+        raises(errno.ENODATA, os.getxattr, path, "user.one")
+
+
+def refused(path, lock):
+    """Whether another process is refused this lock."""
+    child = os.fork()
+    if child == 0:
+        try:
+            with open(path, "r+b") as file:
+                lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os._exit(0)
+        except BlockingIOError:
+            os._exit(1)
+        finally:
+            os._exit(2)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 1), status
+    return status == 1
+
+
+def test_locks_exclude_each_other():
+    with Mounted() as storage:
+        path = storage.path + "/f"
+        write_file(path, b"x")
+        for lock in (fcntl.flock, fcntl.lockf):
+            with open(path, "r+b") as file:
+                assert not refused(path, lock)
+                lock(file, fcntl.LOCK_EX)
+                assert refused(path, lock)
+                lock(file, fcntl.LOCK_UN)
+                assert not refused(path, lock)
+                lock(file, fcntl.LOCK_EX)
+            assert not refused(path, lock), "the lock outlived the file"
+
+
+def test_permissions_are_those_of_the_caller():
+    if os.geteuid() != 0:
+        raise Skip("root", "cannot become somebody else")
+    with Mounted() as storage:
+        os.chmod(storage.base, 0o755)
+        os.chmod(storage.source, 0o777)
+        write_file(storage.source + "/secret", b"x")
+        os.chmod(storage.source + "/secret", 0o600)
+        child = os.fork()
+        if child == 0:
+            try:
+                signal.alarm(20)
+                os.setgroups([])
+                os.setgid(4321)
+                os.setuid(1234)
+                raises(errno.EACCES, read_file, storage.path + "/secret")
+                write_file(storage.path + "/mine", b"")
+                os.mkdir(storage.path + "/my")
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        for name in ("/mine", "/my"):
+            status = os.stat(storage.source + name)
+            assert (status.st_uid, status.st_gid) == (1234, 4321), (name, status)
+
+
+def test_a_large_directory_with_and_without_attributes():
+    for plus in (0, 1):
+        with Mounted(readdirplus=plus) as storage:
+            names = set(write_files(storage.source, 3000, 1))
+            assert set(os.listdir(storage.path)) == names
+            storage.reset()
+            sizes = {entry.name: entry.stat().st_size for entry in os.scandir(storage.path)}
+            assert sizes == dict.fromkeys(names, 1)
+            requests = storage.counts()["requests"]
+            assert requests["readdir"] > 3
+            lookups = requests["lookup"] + requests["getattr"]
+            assert lookups < 1500 if plus else lookups >= 3000, requests
+            # From the middle, after a seek back.
+            listing = subprocess.run(["find", storage.path, "-name", "f*", "-delete"])
+            assert listing.returncode == 0 and os.listdir(storage.source) == []
+
+
+def test_changes_in_the_source_show_after_the_time_out():
+    with Mounted(attr_timeout_ms=0, entry_timeout_ms=0) as storage:
+        path, real = storage.path + "/f", storage.source + "/f"
+        write_file(real, b"one")
+        assert read_file(path) == b"one"
+        write_file(real, b"other")
+        assert os.stat(path).st_size == 5 and read_file(path) == b"other"
+        storage.set(attr_timeout_ms=60000, entry_timeout_ms=60000)
+        assert os.stat(path).st_size == 5
+        write_file(real, b"longer again")
+        os.rename(real, real + "2")
+        storage.reset()
+        assert os.stat(path).st_size == 5
+        assert sum(storage.counts()["requests"].values()) == 0
+
+
+main(functions(globals()))

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of slow storage share: the common test code, files to read, many readers."""
+
+import concurrent.futures
+import os
+import random
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
+
+from support import Skip, functions, main  # noqa: E402,F401
+
+
+def content(seed, size):
+    """Bytes that no other seed has."""
+    return random.Random(seed).randbytes(size)
+
+
+def write_file(path, data):
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def read_file(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write_files(directory, count, size):
+    """Files of different content. Returns {name: content}."""
+    made = {"f%04d" % i: content(i, size) for i in range(count)}
+    for name, data in made.items():
+        write_file(os.path.join(directory, name), data)
+    return made
+
+
+def at_once(function, arguments):
+    """Call it for all @arguments in threads of their own. Returns the results in order."""
+    arguments = list(arguments)
+    with concurrent.futures.ThreadPoolExecutor(len(arguments)) as pool:
+        return list(pool.map(function, arguments))
+
+
+def seconds(function, *arguments):
+    """How long a call takes."""
+    begin = time.monotonic()
+    function(*arguments)
+    return time.monotonic() - begin
+
+
+def takes(least, most, function, *arguments):
+    """
+    The call must never take less than @least seconds, and must not need more than @most in
+    one of three attempts: other programs may keep this one from running.
+    """
+    for _ in range(3):
+        took = seconds(function, *arguments)
+        assert took >= least, (took, least, most)
+        if took <= most:
+            return
+    raise AssertionError((took, least, most))
+
+
+def raises(number, function, *arguments):
+    """The call must fail with this errno."""
+    try:
+        function(*arguments)
+    except OSError as error:
+        assert error.errno == number, error
+        return
+    raise AssertionError("%s did not fail" % function)
