@@ -14,6 +14,7 @@ however that ends: slowfs watches it.
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -41,8 +42,10 @@ def program():
         os.environ.get("TSSHIM_TEST_BUILD", ""), "tests", "storage", "slowfs", "slowfs")
     if not os.path.exists(path):
         raise Skip("fuse", "slowfs was not built (is libfuse3-dev installed?)")
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        raise Skip("fuse", "/dev/fuse cannot be used here")
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        raise Skip("fuse", "/dev/fuse cannot be used here: %s" % error)
     if os.geteuid() != 0 and not shutil.which("fusermount3"):
         raise Skip("fuse", "not root, and fusermount3 is not installed")
     return path
@@ -123,6 +126,9 @@ class Mounted:
             assert not is_mounted(self.path), "%s is still mounted" % self.path
             shutil.rmtree(self.base)
             self.base = None
+        # Killed on purpose, or as it should; anything else is a mistake of its own.
+        status = self.process.returncode if self.process else 0
+        assert status in (0, -signal.SIGKILL), "slowfs ended with %d" % status
 
     def _end_process(self):
         if self.process is None:

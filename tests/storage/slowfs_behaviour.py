@@ -3,6 +3,7 @@
 """slowfs is as slow and as faulty as it is told, and counts exactly what reached it."""
 
 import errno
+import itertools
 import mmap
 import os
 import signal
@@ -75,6 +76,17 @@ def test_latencies_overlap():
         takes(0.4, 2 * alone, at_once, read_file, paths(storage, files))
 
 
+def test_lookups_in_one_directory_overlap():
+    with Mounted() as storage:
+        names = itertools.count()
+        storage.latency(100, "lookup")
+
+        def look_for_a_new_name(_):
+            raises(errno.ENOENT, os.stat, "%s/none%d" % (storage.path, next(names)))
+
+        takes(0.1, 0.8, at_once, look_for_a_new_name, range(16))
+
+
 def test_short_latencies_are_exact():
     with Mounted(direct_io=1) as storage:
         write_file(storage.source + "/f", b"x" * 200)
@@ -126,6 +138,17 @@ def test_counts_are_exact_with_concurrent_requests():
         counts = storage.counts()
         assert counts["files"] == {} and sum(counts["requests"].values()) == 0
         assert (counts["opens"], counts["reads"], counts["bytes_read"]) == (0, 0, 0)
+
+
+def test_counts_tell_many_files_apart():
+    with Mounted() as storage:
+        files = write_files(storage.source, 2000, 10)
+        for path in paths(storage, files):
+            read_file(path)
+        counts = storage.counts()["files"]
+        assert counts.keys() == files.keys()
+        one = {"opens": 1, "reads": 1, "bytes_read": 10, "bytes_written": 0}
+        assert all(count == one for count in counts.values())
 
 
 def test_each_byte_is_counted_once_through_the_page_cache():
@@ -279,16 +302,24 @@ def test_stalled_requests_go_on():
 
 
 def test_what_is_stalled_has_not_reached_the_source():
-    with Mounted() as storage:
-        fd = os.open(storage.path + "/f", os.O_CREAT | os.O_RDWR)
-        storage.stall()
-        writer = threading.Thread(target=os.write, args=(fd, b"late"), daemon=True)
-        writer.start()
-        storage.wait_for_waiting(1)
-        assert read_file(storage.source + "/f") == b""
-        storage.resume()
-        writer.join(10)
-        assert read_file(storage.source + "/f") == b"late"
+    # Directly, because a write through the page cache asks for capabilities first.
+    with Mounted(direct_io=1, entry_timeout_ms=60000, attr_timeout_ms=60000) as storage:
+        path, real = storage.path + "/f", storage.source + "/f"
+        fd = os.open(path, os.O_CREAT | os.O_RDWR)
+        for kind, act, before, after in (
+                ("write", lambda: os.write(fd, b"late"), b"", b"late"),
+                ("remove", lambda: os.unlink(path), b"late", None)):
+            os.stat(path)
+            storage.reset()
+            storage.stall()
+            worker = threading.Thread(target=act, daemon=True)
+            worker.start()
+            storage.wait_for_waiting(1)
+            assert storage.counts()["requests"][kind] == 1, (kind, storage.counts())
+            assert read_file(real) == before, kind
+            storage.resume()
+            worker.join(10)
+            assert (read_file(real) if os.path.exists(real) else None) == after, kind
         os.close(fd)
 
 

@@ -42,12 +42,11 @@ def start(program, *arguments):
 
 
 KEEPS_MOUNT = """
-    import mounted
+    import mounted, subprocess
     with mounted.Mounted() as storage:
-        print(storage.base, storage.process.pid, flush=True)
-        if sys.argv[1] == "busy":
-            os.chdir(storage.path)
-            file = open("f", "w")
+        user = subprocess.Popen(["sleep", "60"], start_new_session=True, stdout=2,
+                                cwd=storage.path if sys.argv[1] == "busy" else "/")
+        print(storage.base, storage.process.pid, user.pid, flush=True)
         time.sleep(60)
 """
 
@@ -56,17 +55,18 @@ def test_mounts_end_with_the_test_that_made_them():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         for busy in ("busy", "idle"):
             test = start(KEEPS_MOUNT, busy)
-            base, pid = test.stdout.readline().split()
+            base, pid, user = test.stdout.readline().split()
             assert is_mounted(base + "/mnt") and is_running(int(pid))
             test.send_signal(number)
-            test.communicate(timeout=10)
+            test.wait(10)
             within(5, lambda: not is_mounted(base + "/mnt"), (number, busy, "mounted"))
             within(5, lambda: not is_running(int(pid)), (number, busy, "running"))
+            os.kill(int(user), signal.SIGKILL)
+            test.communicate(timeout=10)
             assert not os.path.exists(base + "/control"), (number, busy)
             if number == signal.SIGINT:
                 assert not os.path.exists(base)
             else:
-                os.rmdir(base + "/mnt")
                 subprocess.run(["rm", "-r", base], check=True)
 
 
@@ -113,7 +113,7 @@ def test_a_stalled_mount_ends_and_wakes_who_waits():
         storage.wait_for_waiting(1)
         assert seconds(storage.close) < 4
     out, _ = user.communicate(timeout=10)
-    assert int(out) in (errno.EIO, errno.ENOTCONN, errno.ECONNABORTED), out
+    assert int(out) == errno.EIO, out
 
 
 def test_slowfs_killed_leaves_a_mount_that_is_removed():
@@ -169,6 +169,19 @@ def test_killed_programs_die_and_disturb_nobody():
     assert storage.process.returncode == 0
 
 
+def test_files_that_are_forgotten_cost_nothing():
+    with Mounted(entry_timeout_ms=0) as storage:
+        write_file(storage.source + "/stays", b"")
+        for _ in range(100):
+            os.stat(storage.path + "/stays")
+        for name in write_files(storage.source, 500, 10):
+            with open(os.path.join(storage.path, name), "rb"):
+                os.unlink(os.path.join(storage.path, name))
+        descriptors = "/proc/%d/fd" % storage.process.pid
+        # The kernel tells of it when it finds the time.
+        within(5, lambda: len(os.listdir(descriptors)) < 30, "descriptors stay open")
+
+
 def test_other_signals_do_not_end_a_wait():
     with Mounted() as storage:
         write_file(storage.source + "/f", b"x")
@@ -182,10 +195,12 @@ def test_other_signals_do_not_end_a_wait():
         """, storage.path)
         assert user.stdout.readline() == "ready\n"
         storage.wait_for_waiting(1)
+        before = storage.counts()["requests"]
         for _ in range(5):
             user.send_signal(signal.SIGUSR1)
             time.sleep(0.05)
-        assert user.poll() is None and storage.counts()["waiting"] == 1
+        # Python would ask again.
+        assert user.poll() is None and storage.counts()["requests"] == before
         storage.resume()
         assert user.communicate(timeout=10)[0] == "b'x'\n" and user.returncode == 0
 

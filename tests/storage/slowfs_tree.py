@@ -297,25 +297,34 @@ def test_a_large_directory_with_and_without_attributes():
             assert requests["readdir"] > 3
             lookups = requests["lookup"] + requests["getattr"]
             assert lookups < 1500 if plus else lookups >= 3000, requests
-            # From the middle, after a seek back.
-            listing = subprocess.run(["find", storage.path, "-name", "f*", "-delete"])
-            assert listing.returncode == 0 and os.listdir(storage.source) == []
+            fd = os.open(storage.path, os.O_RDONLY)
+            # From the beginning again each time.
+            assert set(os.listdir(fd)) == set(os.listdir(fd)) == names
+            os.close(fd)
+            subprocess.run(["find", storage.path, "-name", "f*", "-delete"], check=True)
+            assert os.listdir(storage.source) == []
 
 
 def test_changes_in_the_source_show_after_the_time_out():
-    with Mounted(attr_timeout_ms=0, entry_timeout_ms=0) as storage:
+    with Mounted(attr_timeout_ms=0, entry_timeout_ms=60000) as storage:
         path, real = storage.path + "/f", storage.source + "/f"
         write_file(real, b"one")
-        assert read_file(path) == b"one"
-        write_file(real, b"other")
-        assert os.stat(path).st_size == 5 and read_file(path) == b"other"
-        storage.set(attr_timeout_ms=60000, entry_timeout_ms=60000)
-        assert os.stat(path).st_size == 5
+        for data in (b"one", b"other", b"longest"):
+            write_file(real, data)
+            assert os.stat(path).st_size == len(data) and read_file(path) == data
+        storage.set(attr_timeout_ms=60000)
+        assert os.stat(path).st_size == 7 and os.listdir(storage.path) == ["f"]
+        # The library's own time-outs are a second each.
+        time.sleep(1.1)
         write_file(real, b"longer again")
         os.rename(real, real + "2")
         storage.reset()
-        assert os.stat(path).st_size == 5
+        assert os.stat(path).st_size == 7
         assert sum(storage.counts()["requests"].values()) == 0
+        storage.set(entry_timeout_ms=0)
+        assert os.stat(path + "2").st_size == 12
+        os.rename(real + "2", real + "3")
+        raises(errno.ENOENT, os.stat, path + "2")
 
 
 main(functions(globals()))

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS 65536u /* a few files each in a large data set */
+#define BUCKETS 4096u /* some hundred files each in a data set of a million */
 
 struct slow_record {
 	struct slow_record *next;
