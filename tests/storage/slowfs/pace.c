@@ -18,7 +18,7 @@
 
 /* What the link may catch up after it had nothing to send: a thread that was late is not to
  * make it slower than it was told to be. */
-#define BURST_NS INT64_C(10000000)
+#define BURST_NS INT64_C(20000000)
 
 /* PF_EXITING of the kernel's include/linux/sched.h, as field 9 of /proc/PID/stat shows it. */
 #define FLAG_EXITING 0x4ul
