@@ -144,7 +144,7 @@ def test_counts_are_exact_with_concurrent_requests():
 
 def test_counts_tell_many_files_apart():
     with Mounted() as storage:
-        files = write_files(storage.source, 2000, 10)
+        files = write_files(storage.source, 800, 10)
         for path in paths(storage, files):
             read_file(path)
         counts = storage.counts()["files"]

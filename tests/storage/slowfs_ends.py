@@ -52,6 +52,7 @@ KEEPS_MOUNT = """
 
 
 def test_mounts_end_with_the_test_that_made_them():
+    mounted.program()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         for busy in ("busy", "idle"):
             test = start(KEEPS_MOUNT, busy)

@@ -17,6 +17,7 @@
 #define SLOW_MOST_READ (INT64_C(1) << 30)
 #define SLOW_MOST_FLAG 1
 #define SLOW_MOST_POOL 512
+#define SLOW_MOST_PLUS 2
 
 /* clang-format off */
 /* From max_read on they are fixed while mounted. */
@@ -41,7 +42,7 @@
 	X(KEEP_CACHE,      keep_cache,            0,  0, FLAG, "1: open leaves cached pages") \
 	X(DIRECT_IO,       direct_io,             0,  0, FLAG, "1: open without page cache") \
 	X(MAX_READ,        max_read,              0,  0, READ, "bytes of one read; 0: kernel's") \
-	X(READDIRPLUS,     readdirplus,           1,  0, FLAG, "0: names without attributes") \
+	X(READDIRPLUS,     readdirplus,           1,  0, PLUS, "2: with attributes; 0: without") \
 	X(THREADS,         threads,              64,  1, POOL, "requests worked on at once")
 /* clang-format on */
 

@@ -144,6 +144,9 @@ static void on_init(void *data, struct fuse_conn_info *connection)
 	connection->max_background = (unsigned)(slow_get(SLOW_THREADS) + 1) / 2;
 	connection->congestion_threshold = connection->max_background;
 	answers_init = (connection->capable & FUSE_CAP_PARALLEL_DIROPS) != 0;
+	/* With 1 the kernel asks for attributes where programs have looked at some before. */
+	if (slow_get(SLOW_READDIRPLUS) == 2)
+		connection->want &= ~(unsigned)FUSE_CAP_READDIRPLUS_AUTO;
 	if (slow_get(SLOW_READDIRPLUS) == 0)
 		connection->want &= ~(unsigned)FUSE_CAP_READDIRPLUS;
 }
