@@ -289,7 +289,7 @@ def test_a_large_directory_with_and_without_attributes():
     lookups = []
     for plus in (0, 1, 2):
         with Mounted(readdirplus=plus, attr_timeout_ms=60000, entry_timeout_ms=60000) as storage:
-            names = set(write_files(storage.source, 1000, 1))
+            names = set(write_files(storage.source, 400, 1))
             # All names first: the kernel does not see in time that attributes will be wanted.
             entries = list(os.scandir(storage.path))
             sizes = {entry.name: entry.stat().st_size for entry in entries}
@@ -303,7 +303,7 @@ def test_a_large_directory_with_and_without_attributes():
             os.close(fd)
             subprocess.run(["find", storage.path, "-name", "f*", "-delete"], check=True)
             assert os.listdir(storage.source) == []
-    assert lookups[0] == 1000 > lookups[1] > lookups[2] == 0, lookups
+    assert lookups[0] == 400 > lookups[1] > lookups[2] == 0, lookups
 
 
 def test_changes_in_the_source_show_after_the_time_out():
