@@ -4,14 +4,12 @@
 
 import errno
 import itertools
-import json
 import mmap
 import os
 import signal
 import subprocess
 import threading
 import time
-import zlib
 
 from storage_common import (HERE, at_once, content, functions, main, raises, read_file, seconds,
                             takes, write_file, write_files)
@@ -328,28 +326,17 @@ def test_what_is_stalled_has_not_reached_the_source():
 READER = os.path.join(os.path.dirname(os.path.dirname(HERE)), "bench", "workloads", "read.py")
 
 
-def test_readers_in_any_order_and_way_agree():
-    with Mounted() as storage:
-        os.mkdir(storage.source + "/deep")
-        files = {**write_files(storage.source, 20, 3000),
-                 **{"deep/" + name: data
-                    for name, data in write_files(storage.source + "/deep", 9, 5000).items()}}
-        total = sum(zlib.crc32(data, zlib.crc32(name.encode())) for name, data in files.items())
-
-        def read(job):
-            done = subprocess.run(
-                ["/usr/bin/python3", READER, storage.path, ("read", "mmap")[job % 2], str(job)],
-                input="epoch 0\nepoch 1\n", stdout=subprocess.PIPE, text=True, check=True)
-            return [json.loads(line) for line in done.stdout.splitlines()[1:]]
-
-        for epochs in at_once(read, range(4)):
-            assert len(epochs) == 2
-            for epoch in epochs:
-                assert (epoch["files"], epoch["bytes"]) == (29, 20 * 3000 + 9 * 5000)
-                assert int(epoch["sum"], 16) == total and epoch["read_ns"] < epoch["wall_ns"]
-        counts = storage.counts()["files"]
-        assert {name: count["opens"] for name, count in counts.items()} == dict.fromkeys(
-            files, 8)
+def test_files_look_older_than_they_are():
+    with Mounted(age_s=3600) as storage:
+        write_file(storage.source + "/f", b"x")
+        behind = os.stat(storage.source + "/f")
+        for found in (os.stat(storage.path + "/f"), list(os.scandir(storage.path))[0].stat()):
+            assert found.st_mtime_ns == behind.st_mtime_ns - 3600 * 10**9
+            assert found.st_ctime_ns == behind.st_ctime_ns - 3600 * 10**9
+        fd = os.open(storage.path + "/f", os.O_RDONLY)
+        time.sleep(1.1)  # attributes are asked for again
+        assert os.fstat(fd).st_ctime_ns == behind.st_ctime_ns - 3600 * 10**9
+        os.close(fd)
 
 
 def test_settings_that_are_refused():

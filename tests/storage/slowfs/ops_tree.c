@@ -61,10 +61,12 @@ static void reply_attr(fuse_req_t req, fuse_ino_t ino)
 {
 	struct stat found;
 	int r = checked(fstatat(slow_tree_get(ino)->fd, "", &found, AT_EMPTY_PATH));
-	if (r < 0)
+	if (r < 0) {
 		reply(req, r);
-	else
+	} else {
+		slow_tree_age(&found);
 		fuse_reply_attr(req, &found, (double)slow_get(SLOW_ATTR_TIMEOUT) / 1000);
+	}
 }
 
 static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

@@ -43,6 +43,7 @@
 	X(DIRECT_IO,       direct_io,             0,  0, FLAG, "1: open without page cache") \
 	X(MAX_READ,        max_read,              0,  0, READ, "bytes of one read; 0: kernel's") \
 	X(READDIRPLUS,     readdirplus,           1,  0, PLUS, "2: with attributes; 0: without") \
+	X(AGE,             age_s,                 0,  0, LONG, "s by which files look older") \
 	X(THREADS,         threads,              64,  1, POOL, "requests worked on at once")
 /* clang-format on */
 

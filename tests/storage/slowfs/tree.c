@@ -93,6 +93,7 @@ int slow_tree_lookup(fuse_ino_t parent, const char *name, struct fuse_entry_para
 	struct slow_inode *inode = keep(fd, &entry.attr);
 	if (!inode)
 		return -ENOMEM;
+	slow_tree_age(&entry.attr);
 	entry.ino = (fuse_ino_t)(uintptr_t)inode;
 	*ret_entry = entry;
 	return 0;
@@ -117,6 +118,13 @@ void slow_tree_forget(fuse_ino_t number, uint64_t lookups)
 		close(inode->fd);
 		free(inode);
 	}
+}
+
+void slow_tree_age(struct stat *attr)
+{
+	time_t age = (time_t)slow_get(SLOW_AGE);
+	attr->st_mtim.tv_sec -= age;
+	attr->st_ctim.tv_sec -= age;
 }
 
 void slow_tree_proc(const struct slow_inode *inode, char ret_path[static SLOW_PROC_BYTES])

@@ -42,6 +42,9 @@ int slow_tree_lookup(fuse_ino_t parent, const char *name, struct fuse_entry_para
 /** The kernel, or the caller of slow_tree_lookup(), drops @lookups. Any thread. */
 void slow_tree_forget(fuse_ino_t number, uint64_t lookups);
 
+/** Let @attr tell of changes as long ago as was asked for. Any thread. */
+void slow_tree_age(struct stat *attr);
+
 /** A path under /proc that opens @inode itself, also by calls that take no descriptor. */
 void slow_tree_proc(const struct slow_inode *inode, char ret_path[static SLOW_PROC_BYTES]);
 
