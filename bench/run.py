@@ -19,7 +19,8 @@ from tsbench.terminal import table  # noqa: E402
 
 # Groups of benchmarks by the subject they measure; each name is a module beside this file.
 SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"),
-            "samples": ("prepare", "handover", "peers")}
+            "samples": ("prepare", "handover", "peers"),
+            "storage": ("read",)}
 ALL = tuple(name for names in SUBJECTS.values() for name in names)
 
 

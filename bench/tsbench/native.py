@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Build the small C programs of the benchmarks, and the library that counts decodes."""
+import glob
 import os
 import re
 import struct
@@ -27,6 +28,21 @@ def program(root, directory, name):
     target = os.path.join(directory, name)
     if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(source):
         _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-o", target, source, "-ljpeg"])
+    return target
+
+
+def slowfs(root, directory):
+    """Compile tests/storage/slowfs into @directory. Its path, whether or not that could be."""
+    os.makedirs(directory, exist_ok=True)
+    sources = glob.glob(os.path.join(root, "tests", "storage", "slowfs", "*.c"))
+    target = os.path.join(directory, "slowfs")
+    newest = max(map(os.path.getmtime, sources))
+    if not os.path.exists(target) or os.path.getmtime(target) < newest:
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fuse3"],
+                               capture_output=True, text=True, check=False)
+        if flags.returncode == 0:
+            _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-pthread", "-o", target,
+                  *sorted(sources), *flags.stdout.split()])
     return target
 
 
