@@ -70,6 +70,10 @@ warnings.filters.append(("error", None, BytesWarning, None, 0))
 apart("order_of_filters", lambda: warnings.filters.insert(
     0, ("ignore", None, BytesWarning, None, 0)), lambda: warnings.filters.pop(0))
 
+_MKLDNN = torch.backends.mkldnn
+if hasattr(getattr(_MKLDNN, "conv", None), "fp32_precision"):
+    attribute("precision_of_convolutions", _MKLDNN.conv, "fp32_precision", "bf16")
+
 # ---- Pillow ----
 
 def _of_itself():
@@ -88,6 +92,8 @@ if _STRATEGY is not None:
 apart("format_of_another_package",
       lambda: PIL.Image.register_open("NUMPY", np.load, np.isscalar),
       lambda: (PIL.Image.ID.remove("NUMPY"), PIL.Image.OPEN.pop("NUMPY")))
+attribute("texts_of_png", sys.modules["PIL.PngImagePlugin"], "MAX_TEXT_CHUNK", 1 << 24)
+attribute("library_of_tiff", sys.modules["PIL.TiffImagePlugin"], "READ_LIBTIFF", True)
 restored("format_taken_away", lambda: list(PIL.Image.ID),
          lambda names: PIL.Image.ID.__setitem__(slice(None), names),
          [name for name in PIL.Image.ID if name != "GIF"])

@@ -10,6 +10,7 @@ import contextlib
 import copy
 import copyreg
 import functools
+import json
 import random
 import sys
 import tempfile
@@ -95,6 +96,8 @@ patched("random_of_torch", torch, "rand", rand, FLIP)
 patched("generator_of_torch", torch, "default_generator", torch.Generator(), FLIP)
 patched("state_of_numpy", np.random, "get_state", np.random.RandomState(3).get_state,
         lambda index: np.random.rand())
+patched("decoder_of_json", json, "_default_decoder", json.JSONDecoder(object_hook=hflip),
+        lambda index: json.loads("{}"))
 BAD["decorated_method"] = lambda: Patched(
     T.RandomHorizontalFlip, "forward", torch.no_grad()(lambda self, image: hflip(image)), FLIP)
 BAD["property_of_a_partial"] = lambda: Patched(

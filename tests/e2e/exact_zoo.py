@@ -5,6 +5,7 @@ Data sets with code of the user's own that default mode shares: judged, and run 
 Run as a program, it prints the verdict on each of these and of the attacks on the check.
 """
 
+import abc
 import collections
 import functools
 import json
@@ -249,6 +250,36 @@ class TwoViews(torchvision.datasets.ImageFolder):
 @good("torch")
 def two_views(root):
     return TwoViews(root, T.Compose([T.RandomCrop(64), T.ColorJitter(.2), T.ToTensor()]))
+
+
+class Base(abc.ABC, Dataset):
+    """What attributes of objects are called does not matter where these are no functions."""
+
+    @abc.abstractmethod
+    def load(self, index):
+        """To be defined."""
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        return self.clip(self.load(index)), self.split.split("-")[0]
+
+    def clip(self, value):
+        return value
+
+
+class Loaded(Base):
+    def __init__(self):
+        self.split, self.convert, self.copy = "train-a", True, None
+
+    def load(self, index):
+        return np.asarray(picture(index).convert("L")).copy()
+
+
+@good()
+def attributes_that_are_no_functions(root):
+    return Loaded()
 
 
 TABLE = {"red": 1, "green": 2, "blue": 3}

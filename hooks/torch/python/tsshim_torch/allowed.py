@@ -104,12 +104,13 @@ class _Judge(Classes):
         self.in_place = False  # a transform that changes its argument
         self.user_objects = 0  # that were met
         self._calls = None
+        self.homes = {}
 
     @property
     def calls(self):
         """{id: Call} of what may be called by name."""
         if self._calls is None:
-            self._calls = find_calls()
+            self._calls, self.homes = find_calls()
         return self._calls
 
     def all_of(self, value):
@@ -187,11 +188,17 @@ class _Judge(Classes):
         self.value(function)
 
     def computes_by(self, name):
-        """A function of this @name takes part."""
+        """A function or method of this @name takes part."""
         self.by_threads |= name in tables.BY_BLAS
 
+    def called_by_name(self, target):
+        """@target, which is in .calls, takes part."""
+        self.computes_by(getattr(target, "__name__", None))
+        if id(target) in self.homes:
+            check_modules(self.homes[id(target)], self.modules)
+
     def _call_as_value(self, call, value):
-        self.computes_by(getattr(value, "__name__", None))
+        self.called_by_name(value)
         if call.limit is not None or call.rule is not None:
             raise Refused("%s as a value" % getattr(value, "__name__", type(value)))
         if call.draws:
@@ -261,18 +268,23 @@ class _Judge(Classes):
             check_class(kind)
 
     def _names(self, attributes):
-        self.instance_names.update(attributes)
-        for name in attributes:
-            # Many a library asks the object, not its class, for what should be a method.
-            if type(name) is not str or name[:2] == name[-2:] == "__" and name not in _NOTES:
+        """An object has these @attributes, or parts; numbers and strings nobody calls."""
+        for name, value in attributes.items():
+            if type(name) is not str:
                 raise Refused("attribute %s" % (name,))
+            if type(value) in _PLAIN:
+                continue
+            self.instance_names.add(name)
+            # Many a library asks the object, not its class, for what should be a method.
+            if name[:2] == name[-2:] == "__" and name not in _NOTES:
+                raise Refused("attribute " + name)
 
     def _attributes(self, value):
         attributes = fp_classes.instance_dict(value) or {}
         self._names(attributes)
         for name in ("_modules", "_parameters", "_buffers"):
             if type(attributes.get(name)) in (dict, collections.OrderedDict):
-                self._names(dict.keys(attributes[name]))
+                self._names(attributes[name])
         self.in_place |= bool(attributes.get("inplace"))
         self.has_state |= any(attributes.get(name) for name in ("_parameters", "_buffers"))
         for part in list(attributes.values()):

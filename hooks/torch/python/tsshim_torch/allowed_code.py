@@ -309,7 +309,7 @@ class Reader:
                 self.use(value)
             self.judge.called(target, arguments, keywords)
             return ANY
-        self.judge.computes_by(getattr(target, "__name__", None))
+        self.judge.called_by_name(target)
         if call.rule is not None:
             return _RULES[call.rule](self, call, target, arguments, keywords)
         for value in arguments or ():

@@ -133,6 +133,8 @@ def check_member(value, depth=0):
         _check_parts((value.__func__, value.__self__), depth)
     elif kind in _AROUND:
         check_member(getattr(value, _AROUND[kind]), depth + 1)
+    elif fp_library.class_name(kind) in ("json.decoder.JSONDecoder", "json.encoder.JSONEncoder"):
+        _check_parts(vars(value), depth)
     elif fp_library.class_name(kind) == "numpy.vectorize":
         check_member(value.pyfunc, depth + 1)
     elif fp_library.is_user_class(kind) or \
@@ -151,16 +153,21 @@ def _check_parts(values, depth):
 
 def _check_owner(method):
     """A method made in C, of an object that remembers."""
-    owner = method.__self__
-    kind = type(owner)
-    if kind in (list, dict, set, collections.deque, collections.OrderedDict) \
-            or not fp_library.inherits(kind, type) and fp_library.is_user_class(kind):
+    kind = type(method.__self__)
+    if fp_library.inherits(kind, type):
+        return
+    changes = kind in (list, dict, set, collections.deque, collections.OrderedDict) and \
+        method.__name__ not in ("__getitem__", "__contains__", "get")
+    if changes or fp_library.is_user_class(kind):
         raise Refused("a method of the user's in a library")
 
 
 def _check_loaded(module):
     """A module that is no library's, or no more the one of that name."""
     name = fp_library.module_name(module)
+    spec = fp_library.module_dict(module).get("__spec__")
+    if type(getattr(spec, "name", None)) is str and sys.modules.get(spec.name) is module:
+        name = spec.name  # _io says that it is io
     home, _, last = name.rpartition(".")
     known = sys.modules.get(name)
     if known is None and fp_library.is_library_name(home):  # made by the extension module @home
@@ -236,6 +243,7 @@ class _Calls:
     def __init__(self):
         self.modules = _loaded()
         self.found = {}  # id -> Call
+        self.homes = {}  # id -> name of the module
         self.bound = []  # (namespace, name, value, code) as they were looked at
         for module_name, module in self.modules:
             names = fp_library.module_dict(module)
@@ -245,6 +253,7 @@ class _Calls:
                     self.bound.append((names, name, value, _code_of(value)))
                     if value is not None and _is_original(value, module_name, name, call.draws):
                         self.found[id(value)] = call
+                        self.homes[id(value)] = module_name
 
     def is_same(self):
         """Whether all names are still bound to the same objects with the same code."""
@@ -257,11 +266,11 @@ _known_calls = None
 
 
 def find_calls():
-    """{id: Call}, the caller's own, of what may be called by name."""
+    """({id: Call}, the caller's own, {id: module}) of what may be called by name."""
     global _known_calls
     if _known_calls is None or not _known_calls.is_same():
         _known_calls = _Calls()
-    return dict(_known_calls.found)
+    return dict(_known_calls.found), _known_calls.homes
 
 
 def _loaded():

@@ -36,6 +36,9 @@ SWITCHES = (
     "is_grad_enabled", "is_inference_mode_enabled", "_C._get_mkldnn_enabled",
     "_C._get_nnpack_enabled", "_C._get_default_device", "_C._get_qengine")
 
+# Of PyTorch 2.9 on; the older switches do not tell all of them.
+PRECISIONS = ("backends", "backends.mkldnn", "backends.mkldnn.conv", "backends.mkldnn.matmul",
+              "backends.mkldnn.rnn")
 PRINTING = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
 
 
@@ -157,6 +160,11 @@ def _switches():
         for name in path.split("."):
             function = getattr(function, name, None)
         state.append((path, str(function()) if callable(function) else None))
+    for path in PRECISIONS:
+        owner = torch
+        for name in path.split("."):
+            owner = getattr(owner, name, None)
+        state.append(getattr(owner, "fp32_precision", None))
     if hasattr(torch, "get_autocast_dtype"):  # the older names warn since PyTorch 2.4
         state += [torch.is_autocast_enabled("cpu"), str(torch.get_autocast_dtype("cpu"))]
     elif hasattr(torch, "is_autocast_cpu_enabled"):
@@ -186,6 +194,8 @@ def _formats():
     found = [getattr(gif, "name", "RGB_AFTER_FIRST"),  # that of who has not loaded it
              [name for name in _FIRST if image._initialized and name not in image.ID]]
     order = list(image.ID)
+    for module, name, default in _PILLOW:
+        found.append(getattr(sys.modules.get("PIL." + module), name, default))
     own = [name for name in order if _is_own(name, image.OPEN.get(name))]
     if own != order or any(name not in own for name in image.OPEN):
         found += [order, [(name, [_named(part) for part in parts])
@@ -194,6 +204,12 @@ def _formats():
 
 
 _FIRST = ("BMP", "GIF", "JPEG", "PPM", "PNG")  # that Pillow registers before all others
+
+
+# What programs set in modules that Pillow loads when it needs them, and how they come.
+_PILLOW = (("PngImagePlugin", "MAX_TEXT_CHUNK", 1 << 20),
+           ("PngImagePlugin", "MAX_TEXT_MEMORY", 64 << 20),
+           ("TiffImagePlugin", "READ_LIBTIFF", False))
 
 
 def _is_own(name, opener):
