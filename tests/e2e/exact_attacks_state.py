@@ -115,7 +115,7 @@ class Record(typing.NamedTuple):
 
     value: int
 
-    def load(self):
+    def area(self):
         EVENTS.append(1)
         return self.value
 
@@ -129,7 +129,7 @@ Defaults = collections.namedtuple("Defaults", "value helper", defaults=[time.tim
 
 @bad
 def method_of_a_named_tuple():
-    return Items(lambda index: HELD[0].load(), held=HELD.append(Record(1)))
+    return Items(lambda index: HELD[0].area(), held=HELD.append(Record(1)))
 
 
 @bad
