@@ -22,6 +22,7 @@ enum option_kind {
 	KIND_SEED,
 	KIND_EPOCH,
 	KIND_SIZE,
+	KIND_STAGE,
 	KIND_PERCENT,
 	KIND_SUMMARY,
 	KIND_LEVEL
@@ -49,6 +50,13 @@ static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 static const char *const shares[] = {
 #define TS_X(name, word) word,
 	TS_SHARES(TS_X)
+#undef TS_X
+		NULL,
+};
+
+static const char *const stages[] = {
+#define TS_X(name, word) word,
+	TS_STAGES(TS_X)
 #undef TS_X
 		NULL,
 };
@@ -224,6 +232,18 @@ static int parse_share(const char *value, enum ts_share *ret_share)
 	return r;
 }
 
+/* A word, or a directory; a relative one would be another in every process. */
+static int parse_stage(const char *value, struct ts_config *config)
+{
+	unsigned mode = TS_STAGE_DIR;
+	bool is_dir = value[0] == '/' && strlen(value) <= TS_STAGE_DIR_MAX;
+	if (!is_dir && parse_word(value, stages, &mode) < 0)
+		return -EINVAL;
+	config->stage = (enum ts_stage_mode)mode;
+	config->stage_dir = is_dir ? value : NULL;
+	return 0;
+}
+
 /* Job scripts switch off by a variable that is empty; tsrun refuses "--align=" itself. */
 static int parse_seed(const char *value, struct ts_config *config)
 {
@@ -262,6 +282,10 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 		return parse_epoch(value, &config->epoch);
 	case TS_OPTION_RING:
 		return parse_size(value, &config->ring_bytes);
+	case TS_OPTION_STAGE:
+		return parse_stage(value, config);
+	case TS_OPTION_STAGE_SIZE:
+		return parse_size(value, &config->stage_bytes);
 	case TS_OPTION_VERIFY:
 		return parse_percent(value, &config->verify_ppm);
 	case TS_OPTION_SUMMARY:
@@ -287,6 +311,8 @@ const char *const *ts_config_words(enum ts_option option)
 		return shares;
 	case KIND_SEED:
 		return seeds;
+	case KIND_STAGE:
+		return stages;
 	case KIND_LEVEL:
 		return levels;
 	default:
@@ -311,6 +337,8 @@ const char *ts_config_expect(enum ts_option option)
 		return "a number from 0 to 2147483647";
 	case KIND_SIZE:
 		return "a size such as 512M or 4G";
+	case KIND_STAGE:
+		return "auto, shm, off or an absolute directory";
 	case KIND_PERCENT:
 		return "a number from 0 to 100 with up to four decimals";
 	case KIND_SUMMARY:

@@ -23,6 +23,22 @@ enum ts_share {
 #undef TS_X
 };
 
+/* Where copies of files lie; the words are options, any absolute path is the last row. */
+#define TS_STAGES(X)                                                        \
+	X(OFF, "off")   /* nowhere */                                       \
+	X(AUTO, "auto") /* shared memory, for files of slow storage only */ \
+	X(SHM, "shm")   /* shared memory, for all files under --dataset's DIR */
+
+enum ts_stage_mode {
+#define TS_X(name, word) TS_STAGE_##name,
+	TS_STAGES(TS_X)
+#undef TS_X
+		TS_STAGE_DIR, /* the directory that was named, for all these files */
+};
+
+/* Longest directory for copies: names of a group and of a copy follow. */
+#define TS_STAGE_DIR_MAX 255
+
 #define TS_SEED_MAX  ((uint64_t)INT64_MAX) /* positive in every language */
 #define TS_EPOCH_MAX ((uint64_t)INT32_MAX)
 
@@ -38,6 +54,9 @@ struct ts_config {
 	uint64_t align_seed; /* 0 ... TS_SEED_MAX; 0 unless @align */
 	uint32_t epoch;      /* number of the first one, 0 ... TS_EPOCH_MAX; only with @align */
 	uint64_t ring_bytes;
+	enum ts_stage_mode stage;
+	const char *stage_dir; /* of TS_STAGE_DIR, inside the environment string, else NULL */
+	uint64_t stage_bytes;
 	uint32_t verify_ppm; /* of the hits, parts per million */
 	bool summary;
 	int32_t summary_pid; /* print always in this process (set by tsrun), or 0 */

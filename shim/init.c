@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What runs because of LD_PRELOAD, before and after the program's own code. */
+#include "hooks/file/staged.h"
 #include "hooks/torch/start.h"
 #include "leader/session.h"
 #include "shim/config.h"
@@ -15,6 +16,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
 	if (ts_config()->disable)
 		return;
 	ts_identity_init();
+	ts_staged_begin();
 	ts_torch_begin(argc, argv);
 }
 

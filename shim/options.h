@@ -26,6 +26,10 @@
 		"first epoch of a job resumed with --align")                     \
 	X(RING, "TSSHIM_RING", "--ring", SIZE, "2G",                             \
 		"most shared memory to use (K, M, G, T; 0 shares nothing)")      \
+	X(STAGE, "TSSHIM_STAGE", "--stage", STAGE, "off",                        \
+		"copy files of DIR of --dataset here: auto, shm, DIR or off")    \
+	X(STAGE_SIZE, "TSSHIM_STAGE_SIZE", "--stage-size", SIZE, "16G",          \
+		"most room for such copies (K, M, G, T; 0 makes none)")          \
 	X(VERIFY, "TSSHIM_VERIFY", "--verify", PERCENT, "0.1",                   \
 		"per cent of shared results to compute again and compare")       \
 	X(SUMMARY, "TSSHIM_SUMMARY", "--summary", SUMMARY, "0",                  \

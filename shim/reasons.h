@@ -72,7 +72,16 @@
 		"Python was started with -I, -E or -S and ignores PYTHONPATH")                \
 	X(NESTED, "nested", "part of a sample that is shared as a whole")                     \
 	X(TORCH_IMPURE, "torch_impure",                                                       \
-		"a sample drew from a generator that its code was not known to use")
+		"a sample drew from a generator that its code was not known to use")          \
+	X(STAGE_YOUNG, "stage_young", "a file was changed less than ten minutes ago")         \
+	X(STAGE_LARGE, "stage_large", "a file is too large to be copied when it is opened")   \
+	X(STAGE_FULL, "stage_full", "there is no room for more copies of files")              \
+	X(STAGE_BUSY, "stage_busy", "another process took too long to copy a file")           \
+	X(STAGE_CHANGED, "stage_changed", "a file changed while it was copied or opened")     \
+	X(STAGE_FAILED, "stage_failed", "a copy of a file could not be made or opened")       \
+	X(STAGE_LOCKS, "stage_locks", "the program locks files of the data set")              \
+	X(STAGE_ORIGINAL, "stage_original",                                                   \
+		"a program did with an open file what only the original can do")
 
 enum ts_reason {
 #define TS_X(name, id, text) TS_REASON_##name,

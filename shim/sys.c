@@ -81,6 +81,78 @@ int ts_sys_kill(int pid, int signal)
 	return (int)CALL(SYS_kill, pid, signal);
 }
 
+int ts_sys_flock(int fd, int operation)
+{
+	return (int)CALL(SYS_flock, fd, operation);
+}
+
+int ts_sys_fchmod(int fd, unsigned mode)
+{
+	return (int)CALL(SYS_fchmod, fd, mode);
+}
+
+int ts_sys_rename(const char *from, const char *to)
+{
+	return (int)CALL(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int ts_sys_mkdir(const char *path, unsigned mode)
+{
+	return (int)CALL(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+
+int ts_sys_rmdir(const char *path)
+{
+	return (int)CALL(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+int ts_sys_dup3(int from, int to, int flags)
+{
+	return (int)CALL(SYS_dup3, from, to, flags);
+}
+
+int64_t ts_sys_seek(int fd, int64_t offset, int whence)
+{
+	return CALL(SYS_lseek, fd, offset, whence);
+}
+
+int64_t ts_sys_pread(int fd, void *buffer, size_t bytes, uint64_t offset)
+{
+	return CALL(SYS_pread64, fd, buffer, bytes, (off_t)offset);
+}
+
+int ts_sys_futimens(int fd, const struct timespec times[2])
+{
+	return (int)CALL(SYS_utimensat, fd, NULL, times, 0);
+}
+
+int ts_sys_statx(int fd, const char *path, struct statx *ret_stat)
+{
+	const unsigned fresh = AT_STATX_FORCE_SYNC | AT_EMPTY_PATH;
+	return (int)CALL(SYS_statx, fd, path, fresh, STATX_BASIC_STATS | STATX_BTIME, ret_stat);
+}
+
+int ts_sys_readlink(const char *path, char *buffer, size_t bytes)
+{
+	long length = CALL(SYS_readlinkat, AT_FDCWD, path, buffer, bytes);
+	if (length < 0)
+		return (int)length;
+	if ((size_t)length >= bytes)
+		return -ENAMETOOLONG;
+	buffer[length] = '\0';
+	return (int)length;
+}
+
+int64_t ts_sys_list(int fd, void *buffer, size_t bytes)
+{
+	return CALL(SYS_getdents64, fd, buffer, bytes);
+}
+
+void ts_sys_will_need(int fd, uint64_t bytes)
+{
+	(void)CALL(SYS_fadvise64, fd, (off_t)0, (off_t)bytes, POSIX_FADV_WILLNEED);
+}
+
 int ts_sys_free_bytes(int fd, uint64_t *ret_bytes)
 {
 	struct statfs fs;

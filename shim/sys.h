@@ -28,6 +28,31 @@ int ts_sys_ftruncate(int fd, uint64_t bytes);
 int ts_sys_fcntl(int fd, int command, void *argument);
 int ts_sys_kill(int pid, int signal);
 
+int ts_sys_flock(int fd, int operation);
+int ts_sys_fchmod(int fd, unsigned mode);
+int ts_sys_rename(const char *from, const char *to);
+int ts_sys_mkdir(const char *path, unsigned mode);
+int ts_sys_rmdir(const char *path);
+int ts_sys_dup3(int from, int to, int flags);
+int64_t ts_sys_seek(int fd, int64_t offset, int whence);
+int64_t ts_sys_pread(int fd, void *buffer, size_t bytes, uint64_t offset);
+
+/** Both times of the last use and change of @fd. */
+int ts_sys_futimens(int fd, const struct timespec times[2]);
+
+/** All attributes of @fd, or of @path where @fd is AT_FDCWD, as fresh as the server has them.
+ */
+int ts_sys_statx(int fd, const char *path, struct statx *ret_stat);
+
+/** Target of a symbolic link, NUL-terminated; returns its length. -ENAMETOOLONG: cut. */
+int ts_sys_readlink(const char *path, char *buffer, size_t bytes);
+
+/** Entries of the directory @fd as the kernel writes them (getdents64(2)); returns bytes. */
+int64_t ts_sys_list(int fd, void *buffer, size_t bytes);
+
+/** Tell the kernel that all of @fd will be read soon. */
+void ts_sys_will_need(int fd, uint64_t bytes);
+
 /** Free bytes of the file system of @fd for us. */
 int ts_sys_free_bytes(int fd, uint64_t *ret_bytes);
 
