@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Attaching to a group's shared memory and leaving it. */
 #include "leader/attach.h"
+#include "leader/stage_index.h"
 #include "leader/store_private.h"
 #include "leader/words.h"
 #include "shim/hash.h"
@@ -171,6 +172,7 @@ static int open_ring(struct ts_store *store, uint64_t wanted)
 	}
 	if (ts_member_any_alive(store) || is_job_alive(store))
 		return 0;
+	(void)ts_stage_remove(store->stage_path, false, NULL);
 	ts_sys_unlink(store->ring.path);
 	ts_ring_unmap(store);
 	ts_object_close(&store->ring);
@@ -229,6 +231,8 @@ static int attach(struct ts_store *store, const struct ts_attach_options *option
 	if (r == 0)
 		r = ts_object_path(store->book.path, TS_PATH_BYTES, options->group, "ledger");
 	if (r == 0)
+		r = ts_object_path(store->stage_path, TS_PATH_BYTES, options->group, "stage");
+	if (r == 0)
 		r = ts_scope_read(&store->scope);
 	if (r == 0)
 		r = enter_ledger(store);
@@ -276,6 +280,8 @@ static void unlink_if_last(struct ts_store *store)
 		return; /* the next attach finds nobody alive and replaces the ring */
 	if (!ts_member_any_alive(store) && !is_job_alive(store) &&
 		ts_object_is_named(&store->ring)) {
+		/* Copies of files first: a ring without users makes the next attach do this. */
+		(void)ts_stage_remove(store->stage_path, false, NULL);
 		ts_sys_unlink(store->ring.path);
 		TS_KILLPOINT(detach_unlink);
 	}
@@ -310,6 +316,16 @@ int ts_store_after_fork(struct ts_store *store)
 	for (uint32_t i = 0; i < TS_LEASES; i++)
 		ts_store_relaxed(&store->lease_busy[i], 0);
 	return ts_member_join(store);
+}
+
+int ts_store_lock(struct ts_store *store)
+{
+	return lock_ledger(&store->book);
+}
+
+void ts_store_unlock(struct ts_store *store)
+{
+	unlock_ledger(&store->book);
 }
 
 struct ts_ledger *ts_store_ledger(struct ts_store *store)

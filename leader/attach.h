@@ -53,6 +53,13 @@ void ts_store_detach(struct ts_store *store);
  */
 int ts_store_after_fork(struct ts_store *store);
 
+/**
+ * Hold what serialises making, replacing and removing what belongs to the group; tried for 50
+ * ms.  One thread at a time per process.  Errors: -EAGAIN somebody else holds it; -EBADF.
+ */
+int ts_store_lock(struct ts_store *store);
+void ts_store_unlock(struct ts_store *store);
+
 /** The ledger that belongs to this store; lives as long as the store. */
 struct ts_ledger *ts_store_ledger(struct ts_store *store);
 

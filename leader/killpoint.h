@@ -46,6 +46,21 @@
 	X(detach_unlink)
 /* clang-format on */
 
+/* Those of a copy of a file, leader/stage.h; tests/stress/stage_kills.c runs through them. */
+/* clang-format off */
+#define TS_STAGE_KILLPOINTS(X) \
+	X(stage_made) \
+	X(stage_locked) \
+	X(stage_admitted) \
+	X(stage_allocated) \
+	X(stage_filled) \
+	X(stage_finished) \
+	X(stage_slot) \
+	X(stage_row) \
+	X(stage_noted) \
+	X(stage_renamed)
+/* clang-format on */
+
 #ifdef TS_TEST_BUILD
 void ts_killpoint_reached(const char *name);
 #define TS_KILLPOINT(name) ts_killpoint_reached(#name)

@@ -243,6 +243,19 @@ uint64_t ts_limits_machine(int fd, uint64_t allocated)
 	return ts_min_u64(limit, share_of(available, allocated, TMPFS_PERCENT));
 }
 
+uint64_t ts_limits_files(int fd, uint64_t allocated, bool in_memory)
+{
+	uint64_t available, limit = UINT64_MAX;
+
+	if (ts_sys_free_bytes(fd, &available) < 0)
+		return 0;
+	if (in_memory)
+		limit = share_of(ts_limits_cgroup("/proc/self/cgroup", "/sys/fs/cgroup"),
+			allocated, CGROUP_PERCENT);
+	limit = ts_min_u64(limit, share_of(available, allocated, TMPFS_PERCENT));
+	return percent(limit, GROWTH_PERCENT);
+}
+
 bool ts_limits_may_grow(struct ts_store *store)
 {
 	uint64_t allocated = store->shape.data_at, now = ts_now_ns();

@@ -226,7 +226,17 @@ const struct ts_session *ts_session_enter(enum ts_reason *ret_reason)
 		return NULL;
 	}
 	const struct ts_config *config = ts_config();
-	if (config->disable || config->share == TS_SHARE_OFF || config->ring_bytes == 0) {
+	if (config->share == TS_SHARE_OFF) {
+		*ret_reason = TS_REASON_DISABLED;
+		return NULL;
+	}
+	return ts_session_enter_for_files(ret_reason);
+}
+
+const struct ts_session *ts_session_enter_for_files(enum ts_reason *ret_reason)
+{
+	const struct ts_config *config = ts_config();
+	if (config->disable || config->ring_bytes == 0) {
 		*ret_reason = TS_REASON_DISABLED;
 		return NULL;
 	}

@@ -29,6 +29,12 @@ struct ts_session {
  */
 const struct ts_session *ts_session_enter(enum ts_reason *ret_reason);
 
+/**
+ * The same for files that are read, which are shared inside of samples that are shared as a
+ * whole as well, and whatever --share says.
+ */
+const struct ts_session *ts_session_enter_for_files(enum ts_reason *ret_reason);
+
 /** Count one piece of work that was not shared. Counts in private when there is no store. */
 void ts_session_count_pass(enum ts_reason reason);
 

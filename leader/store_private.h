@@ -16,6 +16,9 @@
 /* Longest path of an object: directory, uid, group and a suffix. */
 #define TS_PATH_BYTES 256
 
+/* Longest path of a copy of a file without its digits: a directory of the user's, a name. */
+#define TS_STAGE_STEM 384
+
 /** Where we are: only processes with an equal scope share. */
 struct ts_scope {
 	uint8_t boot_id[16];
@@ -54,7 +57,8 @@ struct ts_window {
  */
 struct ts_store {
 	struct ts_scope scope;
-	struct ts_object ring, book; /* `book` is the ledger's object */
+	struct ts_object ring, book;    /* `book` is the ledger's object */
+	char stage_path[TS_PATH_BYTES]; /* of the index of copies of files */
 	struct ts_shape shape;
 	struct ts_ledger *ledger;
 	struct ts_ring_header *header; /* start of the writable control part */
@@ -156,6 +160,12 @@ void ts_limits_offsets(struct ts_shape *shape);
  * @allocated bytes of the ring exist already and count as free.
  */
 uint64_t ts_limits_machine(int fd, uint64_t allocated);
+
+/**
+ * The same for copies of files, 85 % of it: they lie on the file system of @fd, which is
+ * charged to a cgroup where it is shared memory (@in_memory); nothing maps them all.
+ */
+uint64_t ts_limits_files(int fd, uint64_t allocated, bool in_memory);
 
 /** 5 % of a finite RLIMIT_AS, or UINT64_MAX. */
 uint64_t ts_limits_address_space(void);

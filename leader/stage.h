@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Staging: complete copies of files of slow storage, made once per group and node.
+ *
+ * A copy is an ordinary file, so its users need nothing but its descriptor.  Its name is that
+ * of the group and a 128-bit hash of what the original is: device, inode, size, times, path.
+ * States of a copy, all of them visible in the directory:
+ *
+ *	ABSENT    no name
+ *	PART      <name>.part, 0600; whoever has an exclusive flock(2) on it makes it
+ *	COMPLETE  <name>, 0400, renamed from .part; never changes any more
+ *
+ * ABSENT -> PART by O_CREAT and the lock; then the holder looks again whether .part is still
+ * the file it locked and whether <name> has come meanwhile (the rename of another holder may
+ *lie between open and lock), allocates all its memory, reads the original, compares the
+ * original's attributes with those before, notes them in the index (leader/stage_index.h), and
+ * renames.  What fails on the way is removed under the lock: ABSENT again.
+ *
+ * The kernel drops the lock of a killed process: the next one that opens the file takes the
+ * .part over, and with it the room it takes up, if it has its size already.  (A fork child of
+ * the killed one that was forked while it copied keeps the lock: then everybody reads the
+ * original until that child ends.)  Who finds the lock taken waits for the copy, at most until
+ * a deadline, and then reads the original.
+ *
+ * Copies larger than TS_STAGE_AT_ONCE are used but not made here: that is the work of a stager
+ * in the background, which calls ts_stage_fetch() with its own descriptor.
+ */
+#ifndef TS_LEADER_STAGE_H
+#define TS_LEADER_STAGE_H
+
+#include "leader/stage_index.h"
+
+/* Largest file that is copied while its first reader waits. */
+#define TS_STAGE_AT_ONCE (UINT64_C(16) << 20)
+
+struct ts_stage {
+	struct ts_stage_index index;
+	uint64_t capacity;
+};
+
+/** An original: open, and what it was when it was opened. */
+struct ts_stage_source {
+	int fd; /* its position does not move */
+	const struct stat *stat;
+	const char *path; /* absolute, without links */
+};
+
+/** An open copy; the descriptor is the caller's. */
+struct ts_stage_copy {
+	int fd;            /* read-only, close-on-exec */
+	bool fetched;      /* the caller made it */
+	uint64_t fetch_ns; /* in that time */
+};
+
+/**
+ * Join the copies of @group at @directory, or in shared memory when that is NULL, of at most
+ * @capacity bytes.  This process is a member of @store, which is the group's: that keeps the
+ * copies.  Ownership: *ret_stage is the caller's for the rest of the process; fork children
+ * use it as well.  Threads: one at a time.  Never waits longer than 50 ms.
+ * Errors: those of ts_stage_index_init(); -EAGAIN somebody holds the group's lock.
+ */
+int ts_stage_attach(struct ts_store *store, const char *group, const char *directory,
+	uint64_t capacity, struct ts_stage **ret_stage);
+
+/** Join only what is there: for asking the index, not for opening. Errors: -ENOENT and others.
+ */
+int ts_stage_attach_existing(const char *group, struct ts_stage **ret_stage);
+
+/** Forget about it; copies stay. Accepts NULL. For tests: in a host others may still ask. */
+void ts_stage_destroy(struct ts_stage *stage);
+
+/**
+ * Open the copy of @source with those of the open(2) @flags that matter, making it when it is
+ * not there; while another process makes it, wait @wait_ns.
+ *
+ * Threads: any.  Not for a vfork child.  Keeps errno, allocates nothing, is no cancellation
+ * point.  Errors: -EFBIG too large to be made here; -ENOSPC no room; -EBUSY waited in vain;
+ * -ESTALE the original is another one now; others: it cannot be had.
+ */
+int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, int flags,
+	uint64_t wait_ns, struct ts_stage_copy *ret_copy);
+
+/**
+ * Fill the .part behind @part, which this process has locked and which has the name @part_path,
+ * with @source, and give it the name @path.  On failure the .part is removed.
+ * Errors: as for ts_stage_open().
+ */
+int ts_stage_fetch(struct ts_stage *stage, const struct ts_stage_source *source, int part,
+	const char *part_path, const char *path);
+
+#endif
