@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The exported open family: trampolines, nothing else.  Unless this thread makes a sample
- * (hooks/file/opens.h) each is two loads and a jump: errno, cancellation and signals are the
- * real call's.
+ * (hooks/file/opens.h) or files are staged (hooks/file/staged.h) each is three loads and a
+ * jump: errno, cancellation and signals are the real call's.
  *
  * The mode is a named parameter here, and passed on as it came, garbage where the caller gave
  * none: on the targets we build for it travels in the same register either way, and only the
@@ -10,6 +10,7 @@
  */
 #include "hooks/file/next.h"
 #include "hooks/file/opens.h"
+#include "hooks/file/staged.h"
 #include "shim/atomic.h"
 
 #include <fcntl.h>
@@ -17,11 +18,19 @@
 
 #define NEXT(name) ts_load_relaxed(&ts_file_next.name)
 
+static bool is_watched(void)
+{
+	return ts_opens_armed || ts_load_relaxed(&ts_staged_on);
+}
+
+/* Listed first: what a sample was made from is the original. */
 static int noted(int directory, const char *path, int flags, int fd)
 {
 	struct ts_opens *opens = ts_opens_armed;
 	if (opens) /* still: a signal handler may have ended it */
 		ts_opens_note(opens, directory, path, flags, fd);
+	if (fd >= 0 && ts_load_relaxed(&ts_staged_on))
+		ts_staged_open(fd, flags);
 	return fd;
 }
 
@@ -33,6 +42,7 @@ static int flags_of(const char *mode)
 	return strchr(mode, '+') ? O_RDWR : O_RDONLY;
 }
 
+/* Nothing was read from the stream yet, so its descriptor may become another file's. */
 static FILE *noted_stream(const char *path, const char *mode, FILE *stream)
 {
 	(void)noted(AT_FDCWD, path, flags_of(mode), stream ? fileno(stream) : -1);
@@ -44,7 +54,7 @@ static FILE *noted_stream(const char *path, const char *mode, FILE *stream)
 		#symbol);                                                                 \
 	int ts_file_##name(const char *path, int flags, unsigned mode)                    \
 	{                                                                                 \
-		if (TS_LIKELY(!ts_opens_armed))                                           \
+		if (TS_LIKELY(!is_watched()))                                             \
 			return NEXT(name)(path, flags, mode);                             \
 		return noted(AT_FDCWD, path, flags, NEXT(name)(path, flags, mode));       \
 	}
@@ -54,7 +64,7 @@ static FILE *noted_stream(const char *path, const char *mode, FILE *stream)
 		int directory, const char *path, int flags, unsigned mode) __asm__(#symbol); \
 	int ts_file_##name(int directory, const char *path, int flags, unsigned mode)        \
 	{                                                                                    \
-		if (TS_LIKELY(!ts_opens_armed))                                              \
+		if (TS_LIKELY(!is_watched()))                                                \
 			return NEXT(name)(directory, path, flags, mode);                     \
 		return noted(                                                                \
 			directory, path, flags, NEXT(name)(directory, path, flags, mode));   \
@@ -64,7 +74,7 @@ static FILE *noted_stream(const char *path, const char *mode, FILE *stream)
 	TS_EXPORT int ts_file_##name(const char *path, int flags) __asm__(#symbol); \
 	int ts_file_##name(const char *path, int flags)                             \
 	{                                                                           \
-		if (TS_LIKELY(!ts_opens_armed))                                     \
+		if (TS_LIKELY(!is_watched()))                                       \
 			return NEXT(name)(path, flags);                             \
 		return noted(AT_FDCWD, path, flags, NEXT(name)(path, flags));       \
 	}
@@ -74,7 +84,7 @@ static FILE *noted_stream(const char *path, const char *mode, FILE *stream)
 		#symbol);                                                                 \
 	int ts_file_##name(int directory, const char *path, int flags)                    \
 	{                                                                                 \
-		if (TS_LIKELY(!ts_opens_armed))                                           \
+		if (TS_LIKELY(!is_watched()))                                             \
 			return NEXT(name)(directory, path, flags);                        \
 		return noted(directory, path, flags, NEXT(name)(directory, path, flags)); \
 	}
@@ -83,7 +93,7 @@ static FILE *noted_stream(const char *path, const char *mode, FILE *stream)
 	TS_EXPORT int ts_file_##name(const char *path, unsigned mode) __asm__(#symbol);   \
 	int ts_file_##name(const char *path, unsigned mode)                               \
 	{                                                                                 \
-		if (TS_LIKELY(!ts_opens_armed))                                           \
+		if (TS_LIKELY(!is_watched()))                                             \
 			return NEXT(name)(path, mode);                                    \
 		return noted(AT_FDCWD, path, O_WRONLY | O_CREAT, NEXT(name)(path, mode)); \
 	}
@@ -92,7 +102,7 @@ static FILE *noted_stream(const char *path, const char *mode, FILE *stream)
 	TS_EXPORT FILE *ts_file_##name(const char *path, const char *mode) __asm__(#symbol); \
 	FILE *ts_file_##name(const char *path, const char *mode)                             \
 	{                                                                                    \
-		if (TS_LIKELY(!ts_opens_armed))                                              \
+		if (TS_LIKELY(!is_watched()))                                                \
 			return NEXT(name)(path, mode);                                       \
 		return noted_stream(path, mode, NEXT(name)(path, mode));                     \
 	}
@@ -102,11 +112,11 @@ static FILE *noted_stream(const char *path, const char *mode, FILE *stream)
 		const char *path, const char *mode, FILE *stream) __asm__(#symbol); \
 	FILE *ts_file_##name(const char *path, const char *mode, FILE *stream)      \
 	{                                                                           \
-		if (TS_LIKELY(!ts_opens_armed))                                     \
+		if (TS_LIKELY(!is_watched()))                                       \
 			return NEXT(name)(path, mode, stream);                      \
 		return noted_stream(path, mode, NEXT(name)(path, mode, stream));    \
 	}
 
 #define TS_X(symbol, name, kind) CALL_##kind(symbol, name)
-TS_FILE_CALLS(TS_X)
+TS_FILE_OPENS(TS_X)
 #undef TS_X

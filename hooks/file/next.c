@@ -68,6 +68,33 @@ static FILE *first_freopen(const char *path, const char *mode, FILE *stream)
 	return NULL;
 }
 
+static int first_fstat(int fd, struct stat *ret_stat)
+{
+	return (int)syscall(SYS_newfstatat, fd, "", ret_stat, AT_EMPTY_PATH);
+}
+
+static int first_fxstat(int version, int fd, struct stat *ret_stat)
+{
+	return first_fstat(fd, ret_stat);
+}
+
+static int first_fstatat(int directory, const char *path, struct stat *ret_stat, int flags)
+{
+	return (int)syscall(SYS_newfstatat, directory, path, ret_stat, flags);
+}
+
+static int first_fxstatat(
+	int version, int directory, const char *path, struct stat *ret_stat, int flags)
+{
+	return first_fstatat(directory, path, ret_stat, flags);
+}
+
+static int first_statx(
+	int directory, const char *path, int flags, unsigned mask, struct statx *ret_stat)
+{
+	return (int)syscall(SYS_statx, directory, path, flags, mask, ret_stat);
+}
+
 struct ts_file_next ts_file_next = {
 #define TS_X(symbol, name, kind) .name = first_##kind,
 	TS_FILE_CALLS(TS_X)

@@ -10,6 +10,7 @@
 #include "shim/base.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 typedef int ts_open_call(const char *path, int flags, ...);
 typedef int ts_openat_call(int directory, const char *path, int flags, ...);
@@ -18,12 +19,19 @@ typedef int ts_openat_2_call(int directory, const char *path, int flags);
 typedef int ts_creat_call(const char *path, unsigned mode);
 typedef FILE *ts_fopen_call(const char *path, const char *mode);
 typedef FILE *ts_freopen_call(const char *path, const char *mode, FILE *stream);
+typedef int ts_fstat_call(int fd, struct stat *ret_stat);
+typedef int ts_fxstat_call(int version, int fd, struct stat *ret_stat);
+typedef int ts_fstatat_call(int directory, const char *path, struct stat *ret_stat, int flags);
+typedef int ts_fxstatat_call(
+	int version, int directory, const char *path, struct stat *ret_stat, int flags);
+typedef int ts_statx_call(
+	int directory, const char *path, int flags, unsigned mask, struct statx *ret_stat);
 
 /*
  * Every call we stand in front of: the symbol, our name for it, and its kind.  What is called
  * _2 is what a fortified program calls where it gives no mode.
  */
-#define TS_FILE_CALLS(X)                      \
+#define TS_FILE_OPENS(X)                      \
 	X(open, open, open)                   \
 	X(open64, open64, open)               \
 	X(openat, openat, openat)             \
@@ -38,6 +46,23 @@ typedef FILE *ts_freopen_call(const char *path, const char *mode, FILE *stream);
 	X(fopen64, fopen64, fopen)            \
 	X(freopen, freopen, freopen)          \
 	X(freopen64, freopen64, freopen)
+
+/* What asks about a descriptor.  Programs built before glibc 2.33 call those that begin with
+ * __, and a C library older than that has no others. */
+#define TS_FILE_STATS(X)                      \
+	X(fstat, fstat, fstat)                \
+	X(fstat64, fstat64, fstat)            \
+	X(__fxstat, fxstat, fxstat)           \
+	X(__fxstat64, fxstat64, fxstat)       \
+	X(fstatat, fstatat, fstatat)          \
+	X(fstatat64, fstatat64, fstatat)      \
+	X(__fxstatat, fxstatat, fxstatat)     \
+	X(__fxstatat64, fxstatat64, fxstatat) \
+	X(statx, statx, statx)
+
+#define TS_FILE_CALLS(X) \
+	TS_FILE_OPENS(X) \
+	TS_FILE_STATS(X)
 
 /**
  * The next definitions.  Until our constructor has run, other libraries' constructors may call

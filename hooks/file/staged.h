@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Staged files at the border to the program: an open that may be given a copy, and calls on a
+ * descriptor that is a copy and must answer as the original.
+ *
+ *	program's open -> the real open -> ts_staged_open() -> a copy under the same number
+ *
+ * There is no table of descriptors, which dup, fork, exec and sockets would make wrong: a
+ * descriptor is a copy if the inode behind it is one (leader/stage_index.h).  So a copy stays
+ * one wherever it goes, as long as the program it gets to has us preloaded.
+ *
+ * Nothing here prints, allocates or changes errno; whatever fails, the program has what its own
+ * call gave it.
+ */
+#ifndef TS_HOOKS_FILE_STAGED_H
+#define TS_HOOKS_FILE_STAGED_H
+
+#include "shim/base.h"
+
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+/** Whether files are staged in this process. Constant from the constructor on. */
+extern _Atomic int ts_staged_on;
+
+/** From the constructor: see what the settings say. Looks at no file. */
+void ts_staged_begin(void);
+
+/**
+ * The program opened @fd with open(2) @flags: put a copy in its place if it is a file to stage.
+ * A file that is none of ours costs one fstat().  At the first file that is, joins the group
+ * (leader/session.h); making a copy takes as long as reading the file, waiting for another
+ * process that makes it up to two seconds.
+ *
+ * Threads: any.  Not for a signal handler that interrupts itself here.  A vfork child passes.
+ */
+void ts_staged_open(int fd, int flags);
+
+/** If @stat tells of a copy, let it tell of the original. Async-signal-safe once joined. */
+void ts_staged_answer(struct stat *stat);
+
+/** The same for statx(2) of @fd, if @path is NULL or empty. */
+void ts_staged_answer_x(int fd, const char *path, struct statx *stat);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Which files are to be staged: those under the directory of --dataset NAME=DIR. */
+#include "hooks/file/staged_root.h"
+
+#include "shim/atomic.h"
+#include "shim/config.h"
+#include "shim/log.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#define RETRY_NS UINT64_C(1000000000)
+
+/*
+ * f_type of file systems whose reads go to another machine or process.  Numbers, because most
+ * of them are in no header: linux/magic.h has the first few, the others' sources the rest.
+ */
+static const uint32_t slow[] = {
+	0x6969,     /* NFS */
+	0x517b,     /* SMB */
+	0xff534d42, /* CIFS */
+	0xfe534d42, /* SMB2 */
+	0x65735546, /* FUSE: sshfs, s3fs, gcsfuse, JuiceFS, GlusterFS, DAOS, ... */
+	0x01021997, /* 9p */
+	0x5346414f, /* AFS */
+	0x6b414653, /* kAFS */
+	0x00c36400, /* CephFS */
+	0x0bd00bd0, /* Lustre */
+	0x47504653, /* GPFS, Spectrum Scale */
+	0x19830326, /* BeeGFS */
+	0x20030528, /* OrangeFS */
+	0x73757245, /* Coda */
+	0xaad7aaea, /* PanFS */
+	0x786f4256, /* shared folders of VirtualBox */
+	0xbacbacbc, /* and of VMware */
+};
+
+enum state { UNKNOWN, LOOKING, FOUND, REFUSED };
+
+static struct {
+	_Atomic int state;
+	_Atomic uint64_t retry_at;
+	dev_t device;
+	size_t length; /* of @path; 0: the root directory */
+	char path[PATH_MAX];
+} root;
+
+static bool is_slow(int fd)
+{
+	uint64_t type;
+
+	if (ts_sys_file_system(fd, &type) < 0)
+		return false;
+	for (size_t i = 0; i < TS_ARRAY_SIZE(slow); i++)
+		if (type == slow[i])
+			return true;
+	return false;
+}
+
+static int path_of(int fd, char *path)
+{
+	char link[32];
+
+	ts_format(link, sizeof(link), "/proc/self/fd/%d", fd);
+	return ts_sys_readlink(link, path, PATH_MAX);
+}
+
+/* Errors: what the directory is not there for. */
+static int look(enum state *ret_state)
+{
+	const struct ts_config *config = ts_config();
+	struct stat st = {.st_ino = 0};
+	/* O_PATH: its own attributes are all we want, and may be all we are allowed. */
+	int fd = ts_sys_open(config->dataset_dir, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return fd;
+	int r = ts_sys_fstat(fd, &st);
+	if (r == 0)
+		r = path_of(fd, root.path);
+	bool wanted = config->stage != TS_STAGE_AUTO || is_slow(fd);
+	ts_sys_close(fd);
+	if (r < 0)
+		return r;
+	root.device = st.st_dev;
+	root.length = r == 1 ? 0 : (size_t)r;
+	*ret_state = wanted ? FOUND : REFUSED;
+	return 0;
+}
+
+/* One thread looks; the others go on as if there were nothing. */
+static enum state find(void)
+{
+	int unknown = UNKNOWN;
+	enum state found = UNKNOWN;
+	uint64_t now = ts_now_ns();
+
+	if (now < ts_load_relaxed(&root.retry_at) || !ts_cas(&root.state, &unknown, LOOKING))
+		return UNKNOWN;
+	if (look(&found) < 0)
+		ts_store_relaxed(&root.retry_at, now + RETRY_NS);
+	ts_store_release(&root.state, (int)found); /* pairs with the load below */
+	return found;
+}
+
+bool ts_staged_root_has_device(dev_t device)
+{
+	enum state state = (enum state)ts_load_acquire(&root.state);
+
+	if (TS_UNLIKELY(state == UNKNOWN))
+		state = find();
+	return state == FOUND && device == root.device;
+}
+
+bool ts_staged_root_path(int fd, char *path)
+{
+	int length = path_of(fd, path);
+
+	return length > 0 && (size_t)length > root.length &&
+	       memcmp(path, root.path, root.length) == 0 && path[root.length] == '/';
+}
