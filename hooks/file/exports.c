@@ -107,14 +107,17 @@ static FILE *noted_stream(const char *path, const char *mode, FILE *stream)
 		return noted_stream(path, mode, NEXT(name)(path, mode));                     \
 	}
 
-#define CALL_freopen(symbol, name)                                                  \
-	TS_EXPORT FILE *ts_file_##name(                                             \
-		const char *path, const char *mode, FILE *stream) __asm__(#symbol); \
-	FILE *ts_file_##name(const char *path, const char *mode, FILE *stream)      \
-	{                                                                           \
-		if (TS_LIKELY(!is_watched()))                                       \
-			return NEXT(name)(path, mode, stream);                      \
-		return noted_stream(path, mode, NEXT(name)(path, mode, stream));    \
+#define CALL_freopen(symbol, name)                                                   \
+	TS_EXPORT FILE *ts_file_##name(                                              \
+		const char *path, const char *mode, FILE *stream) __asm__(#symbol);  \
+	FILE *ts_file_##name(const char *path, const char *mode, FILE *stream)       \
+	{                                                                            \
+		if (TS_LIKELY(!is_watched()))                                        \
+			return NEXT(name)(path, mode, stream);                       \
+		/* Without a path it is the file that is open, with another mode. */ \
+		if (!path && stream && !ts_staged_give_back(fileno(stream)))         \
+			return NULL;                                                 \
+		return noted_stream(path, mode, NEXT(name)(path, mode, stream));     \
 	}
 
 #define TS_X(symbol, name, kind) CALL_##kind(symbol, name)

@@ -95,9 +95,128 @@ static int first_statx(
 	return (int)syscall(SYS_statx, directory, path, flags, mask, ret_stat);
 }
 
+/* What is more than a system call, and nothing that runs so early needs. */
+static int first_other(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+static int first_flock(int fd, int operation)
+{
+	return (int)syscall(SYS_flock, fd, operation);
+}
+
+static int first_fchmod(int fd, int mode)
+{
+	return (int)syscall(SYS_fchmod, fd, mode);
+}
+
+static int first_fchown(int fd, unsigned user, unsigned group)
+{
+	return (int)syscall(SYS_fchown, fd, user, group);
+}
+
+static int first_futimens(int fd, const void *times)
+{
+	return (int)syscall(SYS_utimensat, fd, NULL, times, 0);
+}
+
+static int first_futimes(int fd, const void *times)
+{
+	return first_other();
+}
+
+static int first_fsetxattr(int fd, const char *name, const void *value, size_t bytes, int flags)
+{
+	return (int)syscall(SYS_fsetxattr, fd, name, value, bytes, flags);
+}
+
+static int first_fremovexattr(int fd, const char *name)
+{
+	return (int)syscall(SYS_fremovexattr, fd, name);
+}
+
+static ssize_t first_fgetxattr(int fd, const char *name, void *value, size_t bytes)
+{
+	return syscall(SYS_fgetxattr, fd, name, value, bytes);
+}
+
+static ssize_t first_flistxattr(int fd, char *list, size_t bytes)
+{
+	return syscall(SYS_flistxattr, fd, list, bytes);
+}
+
+static int first_ioctl(int fd, unsigned long request, ...)
+{
+	va_list more;
+	va_start(more, request);
+	void *argument = va_arg(more, void *);
+	va_end(more);
+	return (int)syscall(SYS_ioctl, fd, request, argument);
+}
+
+static int first_fcntl(int fd, int command, ...)
+{
+	va_list more;
+	va_start(more, command);
+	void *argument = va_arg(more, void *);
+	va_end(more);
+	return (int)syscall(SYS_fcntl, fd, command, argument);
+}
+
+static int first_lockf(int fd, int command, off_t bytes)
+{
+	return first_other();
+}
+
+static int first_fstatfs(int fd, void *ret_stat)
+{
+	return (int)syscall(SYS_fstatfs, fd, ret_stat);
+}
+
+static int first_fstatvfs(int fd, void *ret_stat)
+{
+	return first_other();
+}
+
+static int first_fexecve(int fd, char *const argv[], char *const env[])
+{
+	return first_other();
+}
+
+static ssize_t first_readlink(const char *path, char *buffer, size_t bytes)
+{
+	return syscall(SYS_readlinkat, AT_FDCWD, path, buffer, bytes);
+}
+
+static ssize_t first_readlinkat(int directory, const char *path, char *buffer, size_t bytes)
+{
+	return syscall(SYS_readlinkat, directory, path, buffer, bytes);
+}
+
+static ssize_t first_readlink_chk(const char *path, char *buffer, size_t bytes, size_t room)
+{
+	return first_readlink(path, buffer, bytes);
+}
+
+static ssize_t first_readlinkat_chk(
+	int directory, const char *path, char *buffer, size_t bytes, size_t room)
+{
+	return first_readlinkat(directory, path, buffer, bytes);
+}
+
+#define first_fcntl64    first_fcntl
+#define first_lockf64    first_lockf
+#define first_fstatfs64  first_fstatfs
+#define first_fstatvfs64 first_fstatvfs
+
 struct ts_file_next ts_file_next = {
 #define TS_X(symbol, name, kind) .name = first_##kind,
-	TS_FILE_CALLS(TS_X)
+	TS_FILE_OPENS(TS_X) TS_FILE_STATS(TS_X)
+#undef TS_X
+#define TS_X(symbol, name, kind) .name = first_##name,
+		TS_FILE_DEEDS(TS_X)
 #undef TS_X
 };
 

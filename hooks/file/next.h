@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 typedef int ts_open_call(const char *path, int flags, ...);
 typedef int ts_openat_call(int directory, const char *path, int flags, ...);
@@ -26,6 +27,24 @@ typedef int ts_fxstatat_call(
 	int version, int directory, const char *path, struct stat *ret_stat, int flags);
 typedef int ts_statx_call(
 	int directory, const char *path, int flags, unsigned mask, struct statx *ret_stat);
+typedef int ts_flock_call(int fd, int operation);
+typedef int ts_fchown_call(int fd, unsigned user, unsigned group);
+typedef int ts_futimens_call(int fd, const void *times);
+typedef int ts_fsetxattr_call(
+	int fd, const char *name, const void *value, size_t bytes, int flags);
+typedef int ts_fremovexattr_call(int fd, const char *name);
+typedef ssize_t ts_fgetxattr_call(int fd, const char *name, void *value, size_t bytes);
+typedef ssize_t ts_flistxattr_call(int fd, char *list, size_t bytes);
+typedef int ts_ioctl_call(int fd, unsigned long request, ...);
+typedef int ts_fcntl_call(int fd, int command, ...);
+typedef int ts_lockf_call(int fd, int command, off_t bytes);
+typedef int ts_fstatfs_call(int fd, void *ret_stat);
+typedef int ts_fexecve_call(int fd, char *const argv[], char *const env[]);
+typedef ssize_t ts_readlink_call(const char *path, char *buffer, size_t bytes);
+typedef ssize_t ts_readlinkat_call(int directory, const char *path, char *buffer, size_t bytes);
+typedef ssize_t ts_readlink_chk_call(const char *path, char *buffer, size_t bytes, size_t room);
+typedef ssize_t ts_readlinkat_chk_call(
+	int directory, const char *path, char *buffer, size_t bytes, size_t room);
 
 /*
  * Every call we stand in front of: the symbol, our name for it, and its kind.  What is called
@@ -60,9 +79,36 @@ typedef int ts_statx_call(
 	X(__fxstatat64, fxstatat64, fxstatat) \
 	X(statx, statx, statx)
 
+/* What a copy of a file cannot do, or not answer as its original would. */
+#define TS_FILE_DEEDS(X)                              \
+	X(flock, flock, flock)                        \
+	X(fchmod, fchmod, flock)                      \
+	X(fchown, fchown, fchown)                     \
+	X(futimens, futimens, futimens)               \
+	X(futimes, futimes, futimens)                 \
+	X(fsetxattr, fsetxattr, fsetxattr)            \
+	X(fremovexattr, fremovexattr, fremovexattr)   \
+	X(fgetxattr, fgetxattr, fgetxattr)            \
+	X(flistxattr, flistxattr, flistxattr)         \
+	X(ioctl, ioctl, ioctl)                        \
+	X(fcntl, fcntl, fcntl)                        \
+	X(fcntl64, fcntl64, fcntl)                    \
+	X(lockf, lockf, lockf)                        \
+	X(lockf64, lockf64, lockf)                    \
+	X(fstatfs, fstatfs, fstatfs)                  \
+	X(fstatfs64, fstatfs64, fstatfs)              \
+	X(fstatvfs, fstatvfs, fstatfs)                \
+	X(fstatvfs64, fstatvfs64, fstatfs)            \
+	X(fexecve, fexecve, fexecve)                  \
+	X(readlink, readlink, readlink)               \
+	X(readlinkat, readlinkat, readlinkat)         \
+	X(__readlink_chk, readlink_chk, readlink_chk) \
+	X(__readlinkat_chk, readlinkat_chk, readlinkat_chk)
+
 #define TS_FILE_CALLS(X) \
 	TS_FILE_OPENS(X) \
-	TS_FILE_STATS(X)
+	TS_FILE_STATS(X) \
+	TS_FILE_DEEDS(X)
 
 /**
  * The next definitions.  Until our constructor has run, other libraries' constructors may call

@@ -2,6 +2,7 @@
 /* Staged files at the border to the program: giving out copies, answering for originals. */
 #include "hooks/file/staged.h"
 
+#include "hooks/file/staged_private.h"
 #include "hooks/file/staged_root.h"
 #include "leader/session.h"
 #include "leader/stage.h"
@@ -14,77 +15,18 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* A file that was written since cannot have the times it had before, whatever the clock. */
 #define AGE_NS INT64_C(600000000000)
 
-#define RETRY_NS UINT64_C(1000000000)
-
 _Atomic int ts_staged_on;
-
-static struct ts_stage *_Atomic stage;
-static _Atomic uint32_t stage_serial; /* of the process that made sure of it */
-static _Atomic pid_t attaching;       /* the process one thread of which is at it, or 0 */
-static _Atomic uint64_t retry_at;
 
 void ts_staged_begin(void)
 {
 	const struct ts_config *config = ts_config();
 	if (config->stage != TS_STAGE_OFF && config->dataset_dir && config->stage_bytes > 0)
 		ts_store_relaxed(&ts_staged_on, 1);
-}
-
-/* ---- joining ---------------------------------------------------------------------------- */
-
-/* The index of a group that had ended meanwhile is nobody's: a fork child may have it still. */
-static struct ts_stage *still_valid(uint32_t serial)
-{
-	struct ts_stage *known = ts_load_acquire(&stage);
-	if (!known || ts_load_relaxed(&stage_serial) == serial)
-		return known;
-	if (known->capacity == 0 || !ts_object_is_named(&known->index.object))
-		return NULL;
-	ts_store_relaxed(&stage_serial, serial);
-	return known;
-}
-
-/* Old ones stay mapped: another thread may be asking them. */
-static struct ts_stage *join(const struct ts_session *session)
-{
-	const struct ts_config *config = ts_config();
-	struct ts_stage *joined;
-	if (ts_stage_attach(session->store, config->group, config->stage_dir,
-		    config->stage_bytes, &joined) < 0) {
-		ts_store_relaxed(&retry_at, ts_now_ns() + RETRY_NS);
-		return NULL;
-	}
-	ts_store_relaxed(&stage_serial, ts_identity_serial());
-	ts_store_release(&stage, joined); /* pairs with the loads of `stage` */
-	return joined;
-}
-
-static bool begin_attaching(void)
-{
-	pid_t self = getpid(), holder = ts_load_relaxed(&attaching);
-	return ts_now_ns() >= ts_load_relaxed(&retry_at) && holder != self &&
-	       ts_cas(&attaching, &holder, self);
-}
-
-static struct ts_stage *enter(const struct ts_session *session)
-{
-	uint32_t serial = ts_identity_serial();
-	struct ts_stage *joined = still_valid(serial);
-	if (joined && joined->capacity > 0)
-		return joined;
-	if (!begin_attaching())
-		return NULL;
-	joined = still_valid(serial);
-	if (!joined || joined->capacity == 0)
-		joined = join(session);
-	ts_store_release(&attaching, 0);
-	return joined;
 }
 
 /* ---- opening ---------------------------------------------------------------------------- */
@@ -180,12 +122,16 @@ static int give_copy(struct ts_stage *joined, const struct ts_stage_source *sour
 static void consider(const struct ts_stage_source *source, int flags)
 {
 	enum ts_reason reason = TS_REASON_STAGE_YOUNG;
+	if (ts_staged_is_locked(source->stat->st_ino)) {
+		ts_session_count_pass(TS_REASON_STAGE_LOCKS);
+		return;
+	}
 	if (is_young(source->stat)) {
 		ts_session_count_pass(reason);
 		return;
 	}
 	const struct ts_session *session = ts_session_enter_for_files(&reason);
-	struct ts_stage *joined = session ? enter(session) : NULL;
+	struct ts_stage *joined = session ? ts_staged_join(session) : NULL;
 	if (session && !joined)
 		reason = TS_REASON_STAGE_FAILED;
 	int r = joined ? give_copy(joined, source, flags) : 0;
@@ -216,90 +162,4 @@ void ts_staged_open(int fd, int flags)
 		return;
 	if (ts_identity_check() != TS_VFORK_CHILD)
 		consider_path(fd, &st, flags);
-}
-
-/* ---- answering -------------------------------------------------------------------------- */
-
-/*
- * A copy may come to a process that never opened one: from a shell, by exec, through a socket.
- * What has a copy's mode and owner is a reason to look for the group's index, which most
- * processes never meet.
- */
-static const struct ts_stage *stage_to_ask(void)
-{
-	struct ts_stage *known = ts_load_acquire(&stage);
-	if (TS_LIKELY(known) || ts_identity_check() != TS_SAME_PROCESS || !begin_attaching())
-		return known;
-	known = ts_load_acquire(&stage);
-	if (!known && ts_stage_attach_existing(ts_config()->group, &known) == 0)
-		ts_store_release(&stage, known);
-	if (!known)
-		ts_store_relaxed(&retry_at, ts_now_ns() + RETRY_NS);
-	ts_store_release(&attaching, 0);
-	return known;
-}
-
-static bool find(const struct stat *copy, struct ts_stage_attributes *ret_attributes)
-{
-	if (TS_LIKELY(copy->st_mode != (S_IFREG | 0400)))
-		return false;
-	int saved = errno;
-	const struct ts_stage *known = stage_to_ask();
-	errno = saved;
-	return known && copy->st_uid == geteuid() &&
-	       ts_stage_index_find(&known->index, copy, ret_attributes, NULL);
-}
-
-void ts_staged_answer(struct stat *stat)
-{
-	struct ts_stage_attributes was;
-	if (!find(stat, &was))
-		return;
-	stat->st_dev = makedev(was.device_major, was.device_minor);
-	stat->st_ino = was.inode;
-	stat->st_mode = was.mode;
-	stat->st_nlink = was.links;
-	stat->st_uid = was.uid;
-	stat->st_gid = was.gid;
-	stat->st_size = (off_t)was.bytes;
-	stat->st_blksize = (blksize_t)was.block_bytes;
-	stat->st_blocks = (blkcnt_t)was.blocks;
-	stat->st_atim = (struct timespec){was.accessed.seconds, (long)was.accessed.nanoseconds};
-	stat->st_mtim = (struct timespec){was.modified.seconds, (long)was.modified.nanoseconds};
-	stat->st_ctim = (struct timespec){was.changed.seconds, (long)was.changed.nanoseconds};
-}
-
-static struct statx_timestamp time_x(int64_t seconds, uint64_t nanoseconds)
-{
-	return (struct statx_timestamp){.tv_sec = seconds, .tv_nsec = (uint32_t)nanoseconds};
-}
-
-static void answer_x(const struct ts_stage_attributes *was, struct statx *stat)
-{
-	stat->stx_mask &= was->mask;
-	stat->stx_blksize = was->block_bytes;
-	stat->stx_attributes = was->flags;
-	stat->stx_attributes_mask = was->flags_mask;
-	stat->stx_nlink = was->links;
-	stat->stx_uid = was->uid;
-	stat->stx_gid = was->gid;
-	stat->stx_mode = (uint16_t)was->mode;
-	stat->stx_ino = was->inode;
-	stat->stx_size = was->bytes;
-	stat->stx_blocks = was->blocks;
-	stat->stx_atime = time_x(was->accessed.seconds, was->accessed.nanoseconds);
-	stat->stx_mtime = time_x(was->modified.seconds, was->modified.nanoseconds);
-	stat->stx_ctime = time_x(was->changed.seconds, was->changed.nanoseconds);
-	stat->stx_btime = time_x(was->born.seconds, was->born.nanoseconds);
-	stat->stx_dev_major = was->device_major;
-	stat->stx_dev_minor = was->device_minor;
-}
-
-void ts_staged_answer_x(int fd, const char *path, struct statx *stat)
-{
-	struct ts_stage_attributes was;
-	struct stat copy;
-	/* The caller may have asked for less than what tells a copy. */
-	if ((!path || path[0] == '\0') && ts_sys_fstat(fd, &copy) == 0 && find(&copy, &was))
-		answer_x(&was, stat);
 }

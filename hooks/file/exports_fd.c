@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The exported calls that only an original can answer, or must not reach a copy: trampolines,
+ * nothing else.  Unless files are staged each is two loads and a jump.
+ *
+ * Optional arguments are named parameters here and passed on as they came; see exports.c.
+ */
+#include "hooks/file/next.h"
+#include "hooks/file/staged.h"
+#include "shim/atomic.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+
+#define NEXT(name) ts_load_relaxed(&ts_file_next.name)
+
+#define IS_STAGING TS_UNLIKELY(ts_load_relaxed(&ts_staged_on))
+
+/* A call that goes to the original, or nowhere. */
+#define CALL_IN_PLACE(type, symbol, name, parameters, arguments)   \
+	TS_EXPORT type ts_file_##name parameters __asm__(#symbol); \
+	type ts_file_##name parameters                             \
+	{                                                          \
+		if (IS_STAGING && !ts_staged_give_back(fd))        \
+			return -1;                                 \
+		return NEXT(name) arguments;                       \
+	}
+
+#define CALL_flock(symbol, name) \
+	CALL_IN_PLACE(int, symbol, name, (int fd, int value), (fd, value))
+#define CALL_fchown(symbol, name) \
+	CALL_IN_PLACE(            \
+		int, symbol, name, (int fd, unsigned user, unsigned group), (fd, user, group))
+#define CALL_futimens(symbol, name) \
+	CALL_IN_PLACE(int, symbol, name, (int fd, const void *times), (fd, times))
+#define CALL_fsetxattr(symbol, name)                                                         \
+	CALL_IN_PLACE(int, symbol, name,                                                     \
+		(int fd, const char *attribute, const void *value, size_t bytes, int flags), \
+		(fd, attribute, value, bytes, flags))
+#define CALL_fremovexattr(symbol, name) \
+	CALL_IN_PLACE(int, symbol, name, (int fd, const char *attribute), (fd, attribute))
+#define CALL_fexecve(symbol, name)                                                        \
+	CALL_IN_PLACE(int, symbol, name, (int fd, char *const argv[], char *const env[]), \
+		(fd, argv, env))
+
+/* A call that is asked of the original while the program goes on with the copy. */
+#define CALL_ASKED(type, symbol, name, parameters, arguments)      \
+	TS_EXPORT type ts_file_##name parameters __asm__(#symbol); \
+	type ts_file_##name parameters                             \
+	{                                                          \
+		int original = -1;                                 \
+		if (IS_STAGING)                                    \
+			original = ts_staged_ask_original(fd);     \
+		if (original >= 0)                                 \
+			fd = original;                             \
+		type r = NEXT(name) arguments;                     \
+		if (original >= 0)                                 \
+			ts_sys_close(original);                    \
+		return r;                                          \
+	}
+
+#define CALL_fgetxattr(symbol, name)                                        \
+	CALL_ASKED(ssize_t, symbol, name,                                   \
+		(int fd, const char *attribute, void *value, size_t bytes), \
+		(fd, attribute, value, bytes))
+#define CALL_flistxattr(symbol, name) \
+	CALL_ASKED(ssize_t, symbol, name, (int fd, char *list, size_t bytes), (fd, list, bytes))
+#define CALL_fstatfs(symbol, name) \
+	CALL_ASKED(int, symbol, name, (int fd, void *ret_stat), (fd, ret_stat))
+
+/* Calls of which some are harmless. */
+#define CALL_ioctl(symbol, name)                                                             \
+	TS_EXPORT int ts_file_##name(int fd, unsigned long request, void *argument) __asm__( \
+		#symbol);                                                                    \
+	int ts_file_##name(int fd, unsigned long request, void *argument)                    \
+	{                                                                                    \
+		if (IS_STAGING && !ts_staged_before_ioctl(fd, request))                      \
+			return -1;                                                           \
+		return NEXT(name)(fd, request, argument);                                    \
+	}
+
+#define CALL_fcntl(symbol, name)                                                            \
+	TS_EXPORT int ts_file_##name(int fd, int command, void *argument) __asm__(#symbol); \
+	int ts_file_##name(int fd, int command, void *argument)                             \
+	{                                                                                   \
+		if (IS_STAGING && !ts_staged_before_fcntl(fd, command, argument))           \
+			return -1;                                                          \
+		return NEXT(name)(fd, command, argument);                                   \
+	}
+
+#define CALL_lockf(symbol, name)                                                         \
+	TS_EXPORT int ts_file_##name(int fd, int command, off_t bytes) __asm__(#symbol); \
+	int ts_file_##name(int fd, int command, off_t bytes)                             \
+	{                                                                                \
+		if (IS_STAGING && !ts_staged_before_lockf(fd))                           \
+			return -1;                                                       \
+		return NEXT(name)(fd, command, bytes);                                   \
+	}
+
+/* Names of open files in /proc. */
+#define CALL_NAMED(symbol, name, directory, parameters, arguments)                    \
+	TS_EXPORT ssize_t ts_file_##name parameters __asm__(#symbol);                 \
+	ssize_t ts_file_##name parameters                                             \
+	{                                                                             \
+		ssize_t r = NEXT(name) arguments;                                     \
+		if (IS_STAGING)                                                       \
+			r = ts_staged_answer_name(directory, path, buffer, bytes, r); \
+		return r;                                                             \
+	}
+
+#define CALL_readlink(symbol, name)                                                        \
+	CALL_NAMED(symbol, name, AT_FDCWD, (const char *path, char *buffer, size_t bytes), \
+		(path, buffer, bytes))
+#define CALL_readlinkat(symbol, name)                                          \
+	CALL_NAMED(symbol, name, directory,                                    \
+		(int directory, const char *path, char *buffer, size_t bytes), \
+		(directory, path, buffer, bytes))
+#define CALL_readlink_chk(symbol, name)                                      \
+	CALL_NAMED(symbol, name, AT_FDCWD,                                   \
+		(const char *path, char *buffer, size_t bytes, size_t room), \
+		(path, buffer, bytes, room))
+#define CALL_readlinkat_chk(symbol, name)                                                   \
+	CALL_NAMED(symbol, name, directory,                                                 \
+		(int directory, const char *path, char *buffer, size_t bytes, size_t room), \
+		(directory, path, buffer, bytes, room))
+
+#define TS_X(symbol, name, kind) CALL_##kind(symbol, name)
+TS_FILE_DEEDS(TS_X)
+#undef TS_X

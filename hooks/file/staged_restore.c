@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* What only the original can do: giving it back to the program. */
+#include "hooks/file/staged.h"
+
+#include "hooks/file/staged_private.h"
+#include "hooks/file/staged_root.h"
+#include "shim/atomic.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/ioctl.h>
+#include <sys/sysmacros.h>
+
+/* Files this process may hold fcntl() locks on; with more of them nothing is staged any more.
+ */
+#define LOCKED_MAX 16u
+
+/* Not in older headers. */
+#ifndef F_GET_SEALS
+#define F_GET_SEALS 1034
+#endif
+
+static _Atomic uint64_t locked[LOCKED_MAX];
+static _Atomic uint32_t locked_count;
+
+/* ---- locks ------------------------------------------------------------------------------ */
+
+bool ts_staged_is_locked(uint64_t inode)
+{
+	uint32_t count = ts_load_acquire(&locked_count);
+	if (TS_LIKELY(count == 0))
+		return false;
+	for (uint32_t i = 0; i < LOCKED_MAX; i++)
+		if (ts_load_relaxed(&locked[i]) == inode)
+			return true;
+	return count > LOCKED_MAX;
+}
+
+/*
+ * Closing any descriptor of a file drops the process's fcntl() locks on it, and giving out a
+ * copy closes one: so no copies of what was ever locked here.
+ */
+static void note_lock(int fd)
+{
+	struct stat st;
+	if (ts_sys_fstat(fd, &st) < 0 || !ts_staged_root_has_device(st.st_dev) ||
+		ts_staged_is_locked(st.st_ino))
+		return;
+	uint32_t place = ts_add_relaxed(&locked_count, 1);
+	if (place < LOCKED_MAX)
+		ts_store_release(&locked[place], st.st_ino);
+}
+
+/* ---- going back to the original --------------------------------------------------------- */
+
+/* Open the original of the copy @copy with the open(2) @flags. */
+static int open_original(const struct stat *copy, int flags)
+{
+	struct ts_stage_attributes was;
+	struct stat st;
+	char path[PATH_MAX];
+	if (!ts_staged_find(copy, &was, path))
+		return -ENOENT;
+	int fd = ts_sys_open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0);
+	if (fd < 0)
+		return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? -ESTALE : fd;
+	/* Its content may have changed, as it may under a descriptor; the file may not. */
+	if (ts_sys_fstat(fd, &st) == 0 && st.st_ino == was.inode &&
+		st.st_dev == makedev(was.device_major, was.device_minor))
+		return fd;
+	ts_sys_close(fd);
+	return -ESTALE;
+}
+
+static int restore(int fd, int original)
+{
+	int flags = ts_sys_fcntl(fd, F_GETFD, NULL);
+	int64_t at = ts_sys_seek(fd, 0, SEEK_CUR);
+	if (flags < 0 || at < 0)
+		return -EBADF;
+	int64_t r = ts_sys_seek(original, at, SEEK_SET);
+	if (r >= 0)
+		r = ts_sys_dup3(original, fd, (flags & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0);
+	return r < 0 ? (int)r : 0;
+}
+
+/* Apart, for a path is large. */
+static TS_NOINLINE bool give_back(int fd, const struct stat *copy)
+{
+	const int kept = O_NONBLOCK | O_NOATIME;
+	int flags = ts_sys_fcntl(fd, F_GETFL, NULL);
+	int original = flags < 0 ? flags : open_original(copy, O_RDONLY | (flags & kept));
+	int r = original;
+	if (original >= 0) {
+		r = restore(fd, original);
+		ts_sys_close(original);
+	}
+	ts_session_count_pass(TS_REASON_STAGE_ORIGINAL);
+	if (r < 0)
+		errno = -r;
+	return r >= 0;
+}
+
+static bool is_copy(int fd, struct stat *ret_stat)
+{
+	struct ts_stage_attributes was;
+	return ts_sys_fstat(fd, ret_stat) == 0 && ts_staged_find(ret_stat, &was, NULL);
+}
+
+bool ts_staged_give_back(int fd)
+{
+	struct stat st;
+	return !is_copy(fd, &st) || give_back(fd, &st);
+}
+
+int ts_staged_ask_original(int fd)
+{
+	struct stat st;
+	return is_copy(fd, &st) ? open_original(&st, O_RDONLY | O_NONBLOCK) : -ENOENT;
+}
+
+/* ---- calls that sometimes are harmless -------------------------------------------------- */
+
+bool ts_staged_before_lockf(int fd)
+{
+	bool may = ts_staged_give_back(fd);
+	note_lock(fd);
+	return may;
+}
+
+bool ts_staged_before_fcntl(int fd, int command, const void *argument)
+{
+	switch (command) {
+	case F_SETLK:
+	case F_SETLKW:
+		return ts_staged_before_lockf(fd);
+	case F_SETFL:
+		if (((uintptr_t)argument & O_DIRECT) == 0)
+			return true;
+		break;
+	case F_GETLK:
+	case F_OFD_GETLK:
+	case F_OFD_SETLK:
+	case F_OFD_SETLKW:
+	case F_SETLEASE:
+	case F_GETLEASE:
+	case F_NOTIFY:
+	case F_GET_SEALS:
+		break;
+	default:
+		return true;
+	}
+	return ts_staged_give_back(fd);
+}
+
+bool ts_staged_before_ioctl(int fd, unsigned long request)
+{
+	switch (request) {
+	case TCGETS: /* isatty() of whoever buffers */
+	case FIOCLEX:
+	case FIONCLEX:
+	case FIONBIO:
+	case FIONREAD:
+		return true;
+	default:
+		return ts_staged_give_back(fd);
+	}
+}
