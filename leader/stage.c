@@ -110,7 +110,7 @@ static bool is_copy_of(const struct ts_stage *stage, const struct stat *copy,
 	const struct stat *st = source->stat;
 	struct ts_stage_attributes was;
 
-	return copy->st_uid == geteuid() && copy->st_nlink == 1 &&
+	return copy->st_uid == stage->index.uid && copy->st_nlink == 1 &&
 	       ts_stage_index_find(&stage->index, copy, &was, NULL) &&
 	       was.inode == st->st_ino && was.bytes == (uint64_t)st->st_size &&
 	       was.modified.seconds == st->st_mtim.tv_sec &&
@@ -123,13 +123,19 @@ static bool is_copy_of(const struct ts_stage *stage, const struct stat *copy,
 static int open_complete(const struct ts_stage *stage, const struct ts_stage_source *source,
 	const char *path, int flags)
 {
-	const int kept = O_NONBLOCK | O_NOATIME | O_LARGEFILE;
+	const int kept = O_NONBLOCK | O_NOATIME | O_LARGEFILE | O_NOFOLLOW;
 	struct stat st;
-	int fd = ts_sys_open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | (flags & kept), 0);
-
+	/* Flags of ours would be seen in the program's descriptor, so a look comes first:
+	 * others cannot put a link or a pipe in the place of a file of ours. */
+	int r = ts_sys_lstat(path, &st);
+	if (r == 0 && (!S_ISREG(st.st_mode) || st.st_uid != stage->index.uid))
+		r = -EPERM;
+	if (r < 0)
+		return r;
+	int fd = ts_sys_open(path, O_RDONLY | O_CLOEXEC | (flags & kept), 0);
 	if (fd < 0)
 		return fd;
-	int r = ts_sys_fstat(fd, &st);
+	r = ts_sys_fstat(fd, &st);
 	if (r == 0 && !is_copy_of(stage, &st, source))
 		r = -EPERM;
 	if (r < 0) {
@@ -223,6 +229,9 @@ static int try_to_make(struct ts_stage *stage, const struct ts_stage_source *sou
 
 	if ((uint64_t)source->stat->st_size > TS_STAGE_AT_ONCE)
 		return -EFBIG;
+	/* Under another name than the group's we would only be in the way. */
+	if (geteuid() != stage->index.uid)
+		return -EPERM;
 	ts_format(part_path, sizeof(part_path), "%s.part", path);
 	int r = take_part(part_path, path, &part);
 	if (r < 0)

@@ -157,6 +157,7 @@ static int map(struct ts_stage_index *index, const struct ts_stage_head *head)
 	memcpy(index->stem, head->stem, sizeof(index->stem));
 	memcpy(directory, head->stem, sizeof(directory));
 	*strrchr(directory, '/') = '\0';
+	index->uid = head->uid;
 	index->in_memory = head->in_memory != 0;
 	int r = check_directory(directory, index->in_memory, &index->device);
 	if (r < 0)

@@ -43,6 +43,7 @@ struct ts_stage_index {
 	struct ts_stage_head *head;                /* mapped for good, also across fork */
 	uint64_t slot_count, rows_at, total_bytes; /* checked copies */
 	uint64_t device;                           /* of the copies */
+	uint32_t uid;                              /* of the copies */
 	bool in_memory;                            /* the copies lie in shared memory */
 	char stem[TS_STAGE_STEM];                  /* path of a copy without its 32 digits */
 	_Atomic uint64_t full_until; /* ts_now_ns() before which nobody looks for room again */
@@ -73,6 +74,9 @@ void ts_stage_index_finish(struct ts_stage_index *index);
  */
 int ts_stage_index_admit(struct ts_stage_index *index, uint64_t capacity, uint64_t bytes);
 void ts_stage_index_return(struct ts_stage_index *index, uint64_t bytes);
+
+/** Room taken now, by copies and by what was admitted. */
+uint64_t ts_stage_index_used(const struct ts_stage_index *index);
 
 /**
  * Note what the copy with inode @inode is a copy of.  The caller holds that copy's lock.

@@ -41,6 +41,11 @@ int ts_sys_stat(const char *path, struct stat *ret_stat)
 	return (int)CALL(SYS_newfstatat, AT_FDCWD, path, ret_stat, 0);
 }
 
+int ts_sys_lstat(const char *path, struct stat *ret_stat)
+{
+	return (int)CALL(SYS_newfstatat, AT_FDCWD, path, ret_stat, AT_SYMLINK_NOFOLLOW);
+}
+
 int ts_sys_stat_at(int directory, const char *path, struct stat *ret_stat)
 {
 	return (int)CALL(SYS_newfstatat, directory, path, ret_stat, 0);

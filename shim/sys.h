@@ -20,6 +20,7 @@ int ts_sys_close(int fd);
 int ts_sys_fstat(int fd, struct stat *ret_stat);
 int ts_sys_stat(const char *path, struct stat *ret_stat);
 int ts_sys_stat_at(int directory, const char *path, struct stat *ret_stat);
+int ts_sys_lstat(const char *path, struct stat *ret_stat);
 int64_t ts_sys_read(int fd, void *buffer, size_t bytes);
 int64_t ts_sys_write(int fd, const void *buffer, size_t bytes);
 int ts_sys_unlink(const char *path);

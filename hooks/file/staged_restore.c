@@ -62,12 +62,14 @@ static int open_original(const struct stat *copy, int flags)
 	char path[PATH_MAX];
 	if (!ts_staged_find(copy, &was, path))
 		return -ENOENT;
-	int fd = ts_sys_open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0);
+	/* Whatever has come to that place meanwhile must not make us wait. */
+	int fd = ts_sys_open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd < 0)
 		return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? -ESTALE : fd;
 	/* Its content may have changed, as it may under a descriptor; the file may not. */
 	if (ts_sys_fstat(fd, &st) == 0 && st.st_ino == was.inode &&
-		st.st_dev == makedev(was.device_major, was.device_minor))
+		st.st_dev == makedev(was.device_major, was.device_minor) &&
+		ts_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)flags) == 0)
 		return fd;
 	ts_sys_close(fd);
 	return -ESTALE;
@@ -117,7 +119,7 @@ bool ts_staged_give_back(int fd)
 int ts_staged_ask_original(int fd)
 {
 	struct stat st;
-	return is_copy(fd, &st) ? open_original(&st, O_RDONLY | O_NONBLOCK) : -ENOENT;
+	return is_copy(fd, &st) ? open_original(&st, O_RDONLY) : -ENOENT;
 }
 
 /* ---- calls that sometimes are harmless -------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun gc: remove what the dead left behind. */
 #include "shim/tsrun/gc.h"
-#include "leader/store_private.h"
+#include "leader/stage_index.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/view.h"
 
@@ -148,6 +148,33 @@ static void close_part(struct part *part)
 		(void)close(part->fd);
 }
 
+/* Copies of files and their index stay while the ring stays, and go before it. */
+static void collect_copies(struct collector *gc, const char *group, const char *keep)
+{
+	struct ts_stage_usage usage = {.files = 0};
+	struct part part;
+
+	if (!open_named(gc, group, "stage", &part))
+		return;
+	if (!part.keep)
+		part.keep = keep;
+	close_part(&part);
+	int r = part.keep ? 0 : ts_stage_remove(part.path, gc->dry_run, &usage);
+	if (part.keep) {
+		report_kept(gc, &part);
+	} else if (r == 0) {
+		gc->removed++;
+		if (!gc->quiet)
+			printf("%s %s and %llu copies of files (%llu KiB)\n",
+				gc->dry_run ? "would remove" : "removed", part.path,
+				(unsigned long long)usage.files,
+				(unsigned long long)((part.bytes + usage.bytes) / 1024));
+	} else if (r != -ENOENT && !gc->quiet) {
+		ts_message_say("cannot remove '%s': %s", part.path, ts_view_explain(r));
+		gc->status = TS_EXIT_FAILED;
+	}
+}
+
 static void collect_group(struct collector *gc, const char *group)
 {
 	struct part book, ring;
@@ -166,6 +193,7 @@ static void collect_group(struct collector *gc, const char *group)
 		ring.keep = locked ? keep_ring(ring.fd, book.fd >= 0 ? book.keep : NULL)
 				   : book.keep;
 
+	collect_copies(gc, group, has_ring ? ring.keep : book.keep);
 	/* The ring first: whoever finds a ledger without a ring makes a new one. */
 	if (has_ring && !ring.keep)
 		remove_part(gc, &ring);
@@ -206,7 +234,7 @@ static void collect_private(struct collector *gc, const char *directory, const c
 }
 
 /* What a name in the directory of shared memory is. */
-enum name_kind { NAME_OTHER, NAME_LEDGER, NAME_RING, NAME_PRIVATE };
+enum name_kind { NAME_OTHER, NAME_LEDGER, NAME_RING, NAME_STAGE, NAME_PRIVATE };
 
 /* Split @name, which begins with @prefix; the group goes to @ret_group. */
 static enum name_kind classify(
@@ -218,7 +246,9 @@ static enum name_kind classify(
 	const char *dot = strrchr(group, '.');
 	if (!dot || dot == group)
 		return NAME_OTHER;
-	enum name_kind kind = strcmp(dot, ".ring") == 0 ? NAME_RING : NAME_LEDGER;
+	enum name_kind kind = strcmp(dot, ".ring") == 0    ? NAME_RING
+			      : strcmp(dot, ".stage") == 0 ? NAME_STAGE
+							   : NAME_LEDGER;
 	size_t length = (size_t)(dot - group);
 	if (kind == NAME_LEDGER && strcmp(dot, ".ledger") != 0) {
 		static const char mark[] = ".new";
@@ -250,12 +280,22 @@ static int split_place(char directory[TS_PATH_BYTES], char prefix[TS_PATH_BYTES]
 	return 0;
 }
 
-static bool has_ledger(const char *group)
+static bool has_object(const char *group, const char *suffix)
 {
 	char path[TS_PATH_BYTES];
 
-	return ts_object_path(path, sizeof(path), group, "ledger") == 0 &&
+	return ts_object_path(path, sizeof(path), group, suffix) == 0 &&
 	       access(path, F_OK) == 0;
+}
+
+/* Whether @kind is the object at whose name all objects of @group are looked at. */
+static bool is_first(enum name_kind kind, const char *group)
+{
+	if (kind == NAME_LEDGER)
+		return true;
+	if (has_object(group, "ledger"))
+		return false;
+	return kind == NAME_RING || !has_object(group, "ring");
 }
 
 static void collect_directory(struct collector *gc, const char *only)
@@ -276,8 +316,8 @@ static void collect_directory(struct collector *gc, const char *only)
 		if (kind != NAME_OTHER && (!only || strcmp(only, group) == 0)) {
 			if (kind == NAME_PRIVATE)
 				collect_private(gc, directory, names[i]->d_name);
-			else if (kind == NAME_LEDGER || !has_ledger(group))
-				collect_group(gc, group); /* both objects, so once is enough */
+			else if (is_first(kind, group))
+				collect_group(gc, group); /* all objects, so once is enough */
 		}
 		free(names[i]);
 	}

@@ -18,14 +18,14 @@ int __openat64_2(int directory, const char *path, int flags);
 /* Every call as open(path, flags, mode), by its place in the list. */
 enum call {
 #define TS_X(symbol, name, kind) CALL_##name,
-	TS_FILE_CALLS(TS_X)
+	TS_FILE_OPENS(TS_X)
 #undef TS_X
 		CALL_COUNT
 };
 
 static const char *const names[] = {
 #define TS_X(symbol, name, kind) #symbol,
-	TS_FILE_CALLS(TS_X)
+	TS_FILE_OPENS(TS_X)
 #undef TS_X
 };
 
@@ -250,6 +250,6 @@ Test(calls, next_definition_is_another_object)
 #define TS_X(symbol, name, kind)                                          \
 	cr_expect(is_in_this_program((const void *)symbol), "%s", #name); \
 	cr_expect(is_in_this_program((const void *)ts_file_next.name) == false, "%s", #name);
-	TS_FILE_CALLS(TS_X)
+	TS_FILE_OPENS(TS_X)
 #undef TS_X
 }

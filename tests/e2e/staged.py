@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT
+"""Staged files: every way to read them, without and with copies; nothing may change."""
+
+import os
+import subprocess
+import tempfile
+
+import support
+from support import HERE, PYTHON, Group, equal, run, start
+
+CHILD = os.path.join(HERE, "staged_child.py")
+
+# Files that are just made are old enough in the test build with this setting.
+SETTINGS = {"TSSHIM_STAGE": "shm", "TSSHIM_TEST_YOUNG_INPUTS": "1"}
+
+
+def random_bytes(count, seed):
+    """The same bytes in every run."""
+    import random
+    return random.Random(seed).randbytes(count)
+
+
+def fill(root):
+    """A directory of small files of all kinds."""
+    for i in range(8):
+        with open(os.path.join(root, "f%d" % i), "wb") as file:
+            file.write(random_bytes(30000 + 4096 * i + i, i))
+    os.symlink("f1", os.path.join(root, "symlink"))
+    os.link(os.path.join(root, "f2"), os.path.join(root, "hardlink"))
+    os.mkfifo(os.path.join(root, "fifo"))
+    open(os.path.join(root, "empty"), "wb").close()
+    with open(os.path.join(root, "sparse"), "wb") as file:
+        file.seek(1 << 20)
+        file.write(b"end")
+
+
+def job(group, recipe, root):
+    """A process that reads the files of @root by @recipe."""
+    settings = {"TSSHIM_DATASET": "files=" + root}
+    return start([PYTHON, CHILD, recipe, root], group.environment(**settings))
+
+
+def counts(group):
+    """How many files were fetched, how many opens were given a copy."""
+    rows = [row.get("kinds", row)["bytes"] for row in group.statistics().get("datasets", [])]
+    return sum(row["produced"] for row in rows), sum(row["shared"] for row in rows)
+
+
+def copies(group):
+    """What the group has left of its copies."""
+    return group.leftovers("f.*") + group.leftovers("stage")
+
+
+def alike(recipe, served=True, prepare=None, **settings):
+    """@recipe plain, then twice at once and once more under us; a copy must have been read."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as root:
+        fill(root)
+        if prepare:
+            prepare(root)
+        reference = run([PYTHON, CHILD, recipe, root])
+        assert reference.status == 0 and reference.output, reference.errors[-2000:]
+        again = run([PYTHON, CHILD, recipe, root])
+        equal(reference, again, recipe + " is not the same each time")
+        with Group(support.TEST_LIBRARY, **{**SETTINGS, **settings}) as group:
+            group.keep()
+            for _ in range(2):
+                equal(reference, support.finish(job(group, recipe, root)), recipe)
+            fetched, shared = counts(group)
+            assert (fetched + shared > 0) == served, (recipe, fetched, shared, group.statistics())
+            group.release()
+            group.gc()
+            assert copies(group) == [], copies(group)
+
+
+def recipes():
+    """The recipes of staged_child.py, one test each."""
+    for recipe in ("read", "read_parts", "mapped", "stdio", "attributes_of", "extended",
+                   "copied", "shared_positions", "links", "unusual", "few_descriptors",
+                   "commands", "locked", "epochs", "permission"):
+        yield recipe, lambda recipe=recipe: alike(recipe)
+    for recipe, module in (("numpy_arrays", "numpy"), ("hdf5", "h5py"), ("pillow", "PIL"),
+                           ("torch_file", "torch")):
+        yield recipe, lambda recipe=recipe, module=module: with_module(recipe, module)
+
+
+MAKERS = {
+    "numpy_arrays": "import numpy; a = numpy.arange(60000).reshape(300, 200);"
+                    "numpy.save('array.npy', a); numpy.savez('arrays.npz', a=a, b=a * 2)",
+    "hdf5": "import h5py, numpy; f = h5py.File('data.h5', 'w');"
+            "f['x'] = numpy.arange(60000).reshape(300, 200)",
+    "pillow": "from PIL import Image; import random;"
+              "Image.frombytes('RGB', (90, 70), random.Random(1).randbytes(18900))"
+              ".save('a.png')",
+    "torch_file": "import torch; torch.save({'x': torch.arange(30000)}, 'tensor.pt')",
+}
+
+
+def with_module(recipe, module):
+    """A recipe that needs @module of Debian's Python, and files that it makes."""
+    if run([PYTHON, "-c", "import " + module]).status != 0:
+        raise support.Skip(module, "not installed for " + PYTHON)
+    alike(recipe, prepare=lambda root: subprocess.run(
+        [PYTHON, "-c", MAKERS[recipe]], cwd=root, check=True))
+
+
+def reasons(group):
+    """Why files were not staged: {reason: how often}."""
+    return {k: v for k, v in group.statistics().get("passed", {}).items()
+            if k.startswith("stage") and v}
+
+
+def one_group(**settings):
+    """A group with a keeper, whose copies stay from job to job, and a directory of files."""
+    class Both:
+        def __enter__(self):
+            self.directory = tempfile.TemporaryDirectory(dir="/var/tmp")
+            fill(self.directory.name)
+            self.group = Group(support.TEST_LIBRARY, **{**SETTINGS, **settings}).keep()
+            return self.group, self.directory.name
+
+        def __exit__(self, *_):
+            self.group.release()
+            self.group.gc()
+            self.group.__exit__()
+            self.directory.cleanup()
+    return Both()
+
+
+def test_lock_of_another_descriptor_is_kept():
+    """Putting a copy in place closes a descriptor, which would drop the lock."""
+    alike("lock_is_kept", served=False)
+
+
+def test_four_processes_fetch_each_file_once():
+    with one_group() as (group, root):
+        reference = run([PYTHON, CHILD, "read", root])
+        for _ in range(2):
+            started = [job(group, "read", root) for _ in range(4)]
+            for process in started:
+                equal(reference, support.finish(process), "read by four")
+        assert counts(group) == (8, 7 * 8), (counts(group), reasons(group))
+        assert reasons(group) == {}, reasons(group)
+
+
+def test_capacity():
+    """What does not fit is read where it lies, and what is there stays."""
+    with one_group(TSSHIM_STAGE_SIZE="440K") as (group, root):
+        reference = run([PYTHON, CHILD, "read", root])
+        for turn in range(1, 4):
+            equal(reference, support.finish(job(group, "read", root)), "no room")
+            fetched, shared = counts(group)
+            full = reasons(group).get("stage_full", 0)
+            assert 0 < fetched < 8 and fetched + shared + full == 8 * turn, (
+                fetched, shared, reasons(group))
+            assert full == turn * (8 - fetched), (fetched, full)
+        size = sum(os.stat(path).st_blocks * 512 for path in group.leftovers("f.*"))
+        assert size <= 440 << 10, size
+
+
+def test_young_files_are_left_alone():
+    """Without the setting of the test build a file has to be ten minutes old."""
+    settings = {"TSSHIM_STAGE": "shm"}
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as root, Group(**settings) as group:
+        fill(root)
+        group.keep()
+        reference = run([PYTHON, CHILD, "read", root])
+        equal(reference, support.finish(job(group, "read", root)), "young")
+        assert counts(group) == (0, 0) and copies(group) == [], counts(group)
+
+
+def test_off_and_auto_leave_local_files_alone():
+    for where in ("off", "auto"):
+        alike("read", served=False, TSSHIM_STAGE=where)
+
+
+def test_other_directories_are_left_alone():
+    with one_group() as (group, root):
+        other = start([PYTHON, CHILD, "read", root],
+                      group.environment(TSSHIM_DATASET="files=" + root + "/own"))
+        assert support.finish(other).status == 0
+        sibling = root + "-sibling"
+        os.rename(root, sibling)
+        os.mkdir(root)
+        try:
+            other = start([PYTHON, CHILD, "read", sibling],
+                          group.environment(TSSHIM_DATASET="files=" + root))
+            assert support.finish(other).status == 0
+        finally:
+            os.rmdir(root)
+            os.rename(sibling, root)
+        assert counts(group) == (0, 0), counts(group)
+
+
+def test_directory_of_the_user():
+    """Copies in a directory: private, and gone with the last job."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        with one_group(TSSHIM_STAGE=place) as (group, root):
+            reference = run([PYTHON, CHILD, "attributes_of", root])
+            for _ in range(2):
+                equal(reference, support.finish(job(group, "attributes_of", root)), "directory")
+            assert counts(group)[0] == 8, counts(group)
+            own = os.path.join(place, os.listdir(place)[0])
+            assert os.stat(own).st_mode & 0o7777 == 0o700 and len(os.listdir(own)) == 8
+            assert group.leftovers("f.*") == []
+        assert os.listdir(place) == [], os.listdir(place)
+
+
+def test_last_one_out_removes_the_copies():
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as root:
+        fill(root)
+        with Group(support.TEST_LIBRARY, **SETTINGS) as group:
+            assert support.finish(job(group, "read", root)).status == 0
+            assert counts(group)[0] == 8 and copies(group) == [], copies(group)
+
+
+def test_gc_keeps_what_is_in_use():
+    with one_group() as (group, root):
+        assert support.finish(job(group, "read", root)).status == 0
+        assert len(copies(group)) == 9
+        group.gc()
+        assert len(copies(group)) == 9
+        group.release()
+        done = group.gc()
+        assert copies(group) == [] and "8 copies of files" in done.stdout, done.stdout
+
+
+def test_killed_while_copying():
+    """At every step of the making of a copy; then others read the same as ever."""
+    points = ("stage_made", "stage_locked", "stage_admitted", "stage_allocated", "stage_filled",
+              "stage_finished", "stage_slot", "stage_row", "stage_noted", "stage_renamed")
+    with one_group() as (group, root):
+        reference = run([PYTHON, CHILD, "read", root])
+        for number, point in enumerate(points):
+            settings = {"TSSHIM_DATASET": "files=" + root, "TSSHIM_TEST_KILL": point + ":3"}
+            os.utime(os.path.join(root, "f0"))  # new files each time, for something to copy
+            for name in ("f1", "f2", "f3"):
+                os.utime(os.path.join(root, name))
+            killed = support.finish(start([PYTHON, CHILD, "read", root],
+                                          group.environment(**settings)))
+            assert killed.status == -9, (point, killed.status)
+            equal(reference, support.finish(job(group, "read", root)), "after " + point)
+        assert reasons(group) == {}, reasons(group)
+        assert not [p for p in group.leftovers("f.*") if p.endswith(".part")]
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()) + list(recipes()))

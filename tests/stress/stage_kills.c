@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * At every step of the making of a copy of a file (leader/stage.h), a process dies (-k) or
+ *stops and is woken (-s) while others open the same files.
+ *
+ *	stage_kills -k|-s [name...]
+ *
+ * Whoever gets a copy must find in it what the original holds, no copy may be made twice but by
+ * those who take over from the dead, nobody may wait longer than its deadline, and in the end
+ * the room that is counted must be the room that is taken.  Exit status: 0, 1, or 77 without
+ * shared memory.
+ */
+#include "load.h"
+
+#include "leader/stage.h"
+#include "shim/atomic.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FILES      6
+#define FILE_BYTES 20000u
+#define PEERS      4
+#define ROUNDS     3
+#define WAIT_NS    UINT64_C(200000000)
+#define CAPACITY   (UINT64_C(64) << 20)
+
+/* Beyond the deadline: a process may not be scheduled for a while. */
+#define LATE_NS UINT64_C(2000000000)
+
+#define EXIT_WRONG      1
+#define EXIT_UNATTACHED 3
+
+static const char *const points[] = {
+#define TS_X(name) #name,
+	TS_STAGE_KILLPOINTS(TS_X)
+#undef TS_X
+};
+
+static char group[32], folder[64];
+static int mode;
+
+/** What the children did, for the parent. */
+struct tally {
+	_Atomic uint32_t fetched, passed, late;
+};
+
+static struct tally *tally;
+
+static void path_of(int file, char *path)
+{
+	snprintf(path, 96, "%s/%d", folder, file);
+}
+
+static bool make_files(void)
+{
+	char path[96], bytes[FILE_BYTES];
+
+	for (int i = 0; i < FILES; i++) {
+		path_of(i, path);
+		memset(bytes, 'a' + i, sizeof(bytes));
+		int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		if (fd < 0 || write(fd, bytes, sizeof(bytes)) != (ssize_t)sizeof(bytes))
+			return false;
+		close(fd);
+	}
+	return true;
+}
+
+static void remove_files(void)
+{
+	char path[TS_PATH_BYTES];
+
+	if (ts_object_path(path, sizeof(path), group, "ledger") == 0)
+		unlink(path);
+
+	for (int i = 0; i < FILES; i++) {
+		path_of(i, path);
+		unlink(path);
+	}
+	rmdir(folder);
+}
+
+static bool holds(int fd, int file)
+{
+	char bytes[FILE_BYTES + 1];
+
+	if (pread(fd, bytes, sizeof(bytes), 0) != FILE_BYTES)
+		return false;
+	for (unsigned i = 0; i < FILE_BYTES; i++)
+		if (bytes[i] != 'a' + file)
+			return false;
+	return true;
+}
+
+/* Open the copy of file @file; false when what it holds is wrong. */
+static bool open_one(struct ts_stage *stage, int file)
+{
+	struct ts_stage_source source;
+	struct ts_stage_copy copy;
+	struct stat st;
+	char path[96];
+
+	path_of(file, path);
+	int fd = open(path, O_RDONLY);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return false;
+	source = (struct ts_stage_source){.fd = fd, .stat = &st, .path = path};
+	uint64_t start = ts_now_ns();
+	int r = ts_stage_open(stage, &source, O_RDONLY, WAIT_NS, &copy);
+	if (ts_now_ns() - start > WAIT_NS + LATE_NS)
+		ts_add_relaxed(&tally->late, 1);
+	close(fd);
+	if (r < 0) {
+		ts_add_relaxed(&tally->passed, 1);
+		if (r != -EBUSY)
+			fprintf(stderr, "file %d: %s\n", file, strerror(-r));
+		return r == -EBUSY;
+	}
+	if (copy.fetched)
+		ts_add_relaxed(&tally->fetched, 1);
+	bool right = holds(copy.fd, file);
+	close(copy.fd);
+	return right;
+}
+
+static int run_reader(const char *point)
+{
+	struct ts_store *store;
+	struct ts_stage *stage;
+
+	if (point)
+		setenv(mode == 'k' ? "TSSHIM_TEST_KILL" : "TSSHIM_TEST_STOP", point, 1);
+	if (load_attach(group, UINT64_C(8) << 20, &store) < 0 ||
+		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0)
+		return EXIT_UNATTACHED;
+	int status = 0;
+	for (int round = 0; round < ROUNDS; round++)
+		for (int i = 0; i < FILES; i++)
+			if (!open_one(stage, (i + (int)getpid()) % FILES))
+				status = EXIT_WRONG;
+	ts_stage_destroy(stage);
+	ts_store_detach(store);
+	return status;
+}
+
+static pid_t start(const char *point)
+{
+	fflush(stderr);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(run_reader(point));
+	return pid;
+}
+
+static bool ends_well(pid_t pid, const char *who)
+{
+	int status = 0;
+
+	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	fprintf(stderr, "%s ended with status %x\n", who, (unsigned)status);
+	return false;
+}
+
+/* Whether the room that is counted is what the copies take, and no .part is left. */
+static bool is_tidy(struct ts_stage *stage)
+{
+	char pattern[TS_STAGE_STEM + 8];
+	glob_t found;
+	bool tidy = true;
+
+	snprintf(pattern, sizeof(pattern), "%s*", stage->index.stem);
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return false;
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		tidy &= !strstr(found.gl_pathv[i], ".part");
+	tidy &= found.gl_pathc == FILES;
+	if (!tidy)
+		fprintf(stderr, "%zu files of copies, or a part\n", found.gl_pathc);
+	globfree(&found);
+	return tidy;
+}
+
+/* The one step at which a death costs room: it was counted, and nothing shows for what. */
+static uint64_t lost_at(const char *point)
+{
+	return mode == 'k' && strcmp(point, "stage_admitted") == 0 ? FILE_BYTES : 0;
+}
+
+static bool has_counted(struct ts_stage *stage, const char *point, uint64_t before)
+{
+	uint64_t used = ts_stage_index_used(&stage->index) - before;
+	uint64_t wanted = (uint64_t)FILES * FILE_BYTES + lost_at(point);
+
+	if (used != wanted)
+		fprintf(stderr, "%llu bytes counted, not %llu\n", (unsigned long long)used,
+			(unsigned long long)wanted);
+	return used == wanted;
+}
+
+/* The victim alone up to the point, then others, then the victim again if it can. */
+static bool disturb(const char *point)
+{
+	pid_t peers[PEERS], victim = start(point);
+	int status = 0;
+	bool good = true;
+
+	waitpid(victim, &status, WUNTRACED);
+	if (mode == 'k' ? !WIFSIGNALED(status) : !WIFSTOPPED(status)) {
+		fprintf(stderr, "was not reached\n");
+		return false;
+	}
+	for (int i = 0; i < PEERS; i++)
+		peers[i] = start(NULL);
+	for (int i = 0; i < PEERS; i++)
+		good &= ends_well(peers[i], "a peer");
+	if (mode == 's') {
+		kill(victim, SIGCONT);
+		good &= ends_well(victim, "the victim");
+	}
+	return good & ends_well(start(NULL), "the last");
+}
+
+static bool try_point(const char *point)
+{
+	struct ts_store *store;
+	struct ts_stage *stage;
+
+	memset(tally, 0, sizeof(*tally));
+	if (!make_files() || load_attach(group, UINT64_C(8) << 20, &store) < 0 ||
+		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0)
+		return false;
+	uint64_t before = ts_stage_index_used(&stage->index);
+	bool good = disturb(point);
+	good &= is_tidy(stage) && has_counted(stage, point, before);
+	uint32_t fetched = ts_load_relaxed(&tally->fetched),
+		 late = ts_load_relaxed(&tally->late);
+	uint32_t passed = ts_load_relaxed(&tally->passed);
+	if (fetched > FILES || late > 0 || (mode == 'k' && passed > 0)) {
+		fprintf(stderr, "%u fetched, %u passed, %u late\n", fetched, passed, late);
+		good = false;
+	}
+	ts_stage_destroy(stage);
+	ts_store_detach(store);
+	return good;
+}
+
+static bool is_wanted(const char *point, char **names)
+{
+	if (!*names)
+		return true;
+	for (; *names; names++)
+		if (strcmp(*names, point) == 0)
+			return true;
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	int failed = 0;
+
+	if (argc < 2 || (strcmp(argv[1], "-k") != 0 && strcmp(argv[1], "-s") != 0))
+		return 2;
+	mode = argv[1][1];
+	if (access(TS_SHM_DIR, W_OK) != 0)
+		return 77;
+	snprintf(group, sizeof(group), "stage-kills-%d", (int)getpid());
+	snprintf(folder, sizeof(folder), "/var/tmp/tsshim-stage-%d", (int)getpid());
+	tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0);
+	if (tally == MAP_FAILED || mkdir(folder, 0700) < 0)
+		return 1;
+	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++) {
+		if (!is_wanted(points[i], argv + 2))
+			continue;
+		if (try_point(points[i]))
+			continue;
+		fprintf(stderr, "FAILED at %s\n", points[i]);
+		failed++;
+	}
+	remove_files();
+	printf("%d points failed\n", failed);
+	return failed != 0;
+}
