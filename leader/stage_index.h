@@ -106,7 +106,7 @@ int ts_stage_index_stem(const struct ts_object *object, char ret_stem[TS_STAGE_S
  * Remove the index at @path and all copies it stands for.  Nobody may use them: the caller
  * holds the ledger's lock and has seen that no member is alive.  With @dry_run only counts.
  * *ret_usage (may be NULL) is what was found.  Errors: -ENOENT no index; -EPERM foreign, and
- * nothing is removed; a damaged index goes alone.
+ * nothing is removed.
  */
 int ts_stage_remove(const char *path, bool dry_run, struct ts_stage_usage *ret_usage);
 

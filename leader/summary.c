@@ -86,13 +86,19 @@ static void line(struct block *block, const char *format, ...)
 	va_end(arguments);
 }
 
-static void put_kind(struct block *block, const struct ts_tally *tally, const char *text)
+static void put_kind(struct block *block, const struct ts_tally *tally, uint32_t kind)
 {
+	const char *text = kind_texts[kind];
 	unsigned long long produced = ts_load_relaxed(&tally->produced);
 	unsigned long long shared = ts_load_relaxed(&tally->shared);
 	unsigned long long saved_ms = ts_load_relaxed(&tally->saved_ns) / 1000000;
 	if (produced + shared == 0)
 		return;
+	if (kind == TS_KIND_BYTES) {
+		line(block, "  %s: %llu copied here, %llu opened as copies (%llu %%)\n", text,
+			produced, shared, shared * 100 / (produced + shared));
+		return;
+	}
 	line(block, "  %s: %llu worked out here, %llu taken from the ring (%llu %%)\n", text,
 		produced, shared, shared * 100 / (produced + shared));
 	line(block, "  CPU time saved: %llu.%u%u s\n", saved_ms / 1000,
@@ -136,7 +142,7 @@ void ts_summary_print(struct ts_ledger *ledger, uint64_t id, struct ts_job_row *
 			row = ts_ledger_job(ledger, i);
 	}
 	for (uint32_t kind = 0; kind < TS_KIND_COUNT; kind++)
-		put_kind(&block, &row->kinds[kind], kind_texts[kind]);
+		put_kind(&block, &row->kinds[kind], kind);
 	put_reasons(&block, row);
 	if (block.length == title)
 		line(&block, "  nothing: no call of this job could be shared\n");

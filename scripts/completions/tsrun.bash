@@ -47,7 +47,7 @@ _tsrun()
 			((i++))
 			break
 			;;
-		--group | --dataset | --share | --epoch | --ring | --verify) ((i += 2)) ;;
+		--group | --dataset | --share | --epoch | --ring | --stage | --stage-size | --verify) ((i += 2)) ;;
 		-*) ((i++)) ;;
 		*) break ;;
 		esac
@@ -57,7 +57,8 @@ _tsrun()
 	if [[ $mode == run ]] && ((i < COMP_CWORD || (i == COMP_CWORD && i > 1))) &&
 		[[ $current != -* || ${COMP_WORDS[i - 1]} == -- ]] &&
 		[[ $previous != --group && $previous != --dataset && $previous != --share && \
-			$previous != --epoch && $previous != --ring && $previous != --verify ]]; then
+			$previous != --epoch && $previous != --ring && $previous != --stage && \
+			$previous != --stage-size && $previous != --verify ]]; then
 		if declare -F _command_offset >/dev/null; then
 			_command_offset "$i"
 		else
@@ -79,6 +80,15 @@ _tsrun()
 		_tsrun_words "512M 1G 2G 4G 8G 0" "$current"
 		return
 		;;
+	--stage)
+		_tsrun_words "off auto shm" "$current"
+		mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -d -- "$current")
+		return
+		;;
+	--stage-size)
+		_tsrun_words "4G 16G 64G 256G 0" "$current"
+		return
+		;;
 	--verify)
 		_tsrun_words "0 0.1 1 100" "$current"
 		return
@@ -96,8 +106,8 @@ _tsrun()
 	stats) _tsrun_words "--group --json --help" "$current" ;;
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
 	run)
-		_tsrun_words "--group --dataset --share --align --epoch --ring --verify --summary \
-			--help --version" "$current"
+		_tsrun_words "--group --dataset --share --align --epoch --ring --stage \
+			--stage-size --verify --summary --help --version" "$current"
 		if [[ $current != -* ]]; then
 			local words
 			mapfile -t words < <(compgen -W "stats gc" -- "$current")

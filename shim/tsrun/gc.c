@@ -160,6 +160,8 @@ static void collect_copies(struct collector *gc, const char *group, const char *
 		part.keep = keep;
 	close_part(&part);
 	int r = part.keep ? 0 : ts_stage_remove(part.path, gc->dry_run, &usage);
+	if (r == -EPERM)
+		part.keep = ts_view_explain(r);
 	if (part.keep) {
 		report_kept(gc, &part);
 	} else if (r == 0) {

@@ -109,8 +109,13 @@ static void print_dataset(FILE *out, const struct ts_report *report, uint32_t da
 		any = true;
 		fprintf(out, "  %-24s %15s\n", kind_texts[kind],
 			grouped(produced + shared, number));
-		print_share(out, "worked out by a job", produced, produced + shared);
-		print_share(out, "taken from the ring", shared, produced + shared);
+		bool files = kind == TS_KIND_BYTES;
+		print_share(out, files ? "copied by a job" : "worked out by a job", produced,
+			produced + shared);
+		print_share(out, files ? "opened as copies" : "taken from the ring", shared,
+			produced + shared);
+		if (files)
+			continue;
 		fprintf(out, "    %-22s ", "CPU time saved");
 		print_duration(out, ts_load_relaxed(&row->kinds[kind].saved_ns));
 		fputs("\n", out);

@@ -71,8 +71,8 @@ def test_man_pages_have_every_variable(directory):
     rows = table(["shim", "options.h"], "TS_OPTIONS")
     declared = {row[0] for row in rows}
     run, overview = (roff(read("docs", "man", p)) for p in ("tsrun.1", "tsshim.7"))
-    assert set(re.findall(r"TSSHIM_[A-Z]+", run)) == declared
-    assert set(re.findall(r"^\.TP\n\.B (TSSHIM_[A-Z]+)", overview, re.M)) == declared
+    assert set(re.findall(r"TSSHIM_[A-Z_]+", run)) == declared
+    assert set(re.findall(r"^\.TP\n\.B (TSSHIM_[A-Z_]+)", overview, re.M)) == declared
     for environment, option, standard, *rest in rows:
         part = overview.split(".B %s\n" % environment, 1)[1].split(".TP", 1)[0]
         assert "(%s)" % standard in part, (environment, standard)
@@ -134,8 +134,10 @@ def test_bash_completes_the_options(directory):
 
 
 def test_bash_completes_values(directory):
-    shares = set(re.findall(r'^\tX\(\w+, "(\w+)"\)', read("shim", "config.h"), re.M))
-    assert len(shares) == 4, shares
+    shares = {row[0] for row in table(["shim", "config.h"], "TS_SHARES")}
+    stages = {row[0] for row in table(["shim", "config.h"], "TS_STAGES")}
+    assert len(shares) == 4 and len(stages) == 3, (shares, stages)
+    assert complete("--stage", "") >= stages and complete("--stage", "=", "sh") >= {"shm"}
     # As bash hands it over: split at each '='.
     assert complete("--share", "") == complete("--share", "=") == shares
     assert complete("--share", "=", "pix") == {"pixels"}
@@ -149,8 +151,9 @@ def test_bash_completes_values(directory):
 
 def test_zsh_completes_values(directory):
     text = read("scripts", "completions", "_tsrun")
-    shares = re.findall(r'^\tX\(\w+, "(\w+)"\)', read("shim", "config.h"), re.M)
-    assert ":(%s)'" % " ".join(shares) in text, shares
+    for name in ("TS_SHARES", "TS_STAGES"):
+        words = [row[0] for row in table(["shim", "config.h"], name)]
+        assert ":(%s)'" % " ".join(words) in text, words
     assert "'--align=-[" in text, "a seed is joined"
 
 

@@ -321,6 +321,42 @@ def test_ring_without_ledger(directory):
     assert not exists(group, "ring")
 
 
+def test_copies_of_files(directory):
+    """Removed with their index, kept while a process uses the ring; look-alikes stay."""
+    files = os.path.join(directory, "files")
+    os.makedirs(files)
+    for name in ("a", "b"):
+        with open(os.path.join(files, name), "w") as file:
+            file.write(name * 1000)
+    group, other = new_group(), path("clitest-%d-like" % os.getpid(), "f.0123")
+    library = os.path.join(os.environ["TSRUN_BUILD"], "libtsshim-test.so")
+    settings = {"LD_PRELOAD": library, "TSSHIM_GROUP": group, "TSSHIM_STAGE": "shm",
+                "TSSHIM_DATASET": "x=" + files, "TSSHIM_TEST_YOUNG_INPUTS": "1"}
+    reader = subprocess.Popen(["cat", os.path.join(files, "a"), os.path.join(files, "b"), "-"],
+                              env={**clean_environment(), **settings}, stdin=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 20
+        while len(glob.glob(path(group, "f.*"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        open(other, "w").close()
+        assert "would keep %s" % path(group, "stage") in tsrun("gc", "-n").stdout
+        expect(tsrun("gc", "--group", group), 0)
+        assert len(glob.glob(path(group, "f.*"))) == 2 and exists(group, "stage")
+        reader.kill()
+        reader.wait()
+        told = tsrun("gc", "-n", "--group", group).stdout
+        assert "would remove %s and 2 copies of files" % path(group, "stage") in told, told
+        assert len(glob.glob(path(group, "f.*"))) == 2
+        told = tsrun("gc", "--group", group).stdout
+        assert "removed %s and 2 copies of files" % path(group, "stage") in told, told
+        assert glob.glob(path(group, "*")) == [] and os.path.exists(other)
+    finally:
+        reader.kill()
+        reader.wait()
+        os.unlink(other)
+
+
 def test_what_is_no_file_is_left_alone(directory):
     group = new_group()
     os.symlink("/etc/passwd", path(group, "ledger"))

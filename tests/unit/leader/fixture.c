@@ -32,6 +32,7 @@ const char *fixture_path(const char *suffix)
 void fixture_finish(void)
 {
 	unlink(fixture_path("ring"));
+	unlink(fixture_path("stage"));
 	unlink(fixture_path("ledger"));
 }
 

@@ -365,6 +365,23 @@ Test(stage, copies_go_with_the_last_one_out)
 	store = fixture_attach(JOB_A);
 }
 
+Test(stage, copies_go_with_a_damaged_index_as_well)
+{
+	struct ts_stage_usage usage = {.files = 0};
+	uint64_t magic = 7;
+
+	close(open_copy(0, NULL));
+	int fd = open(fixture_path("stage"), O_RDWR);
+	cr_assert(eq(int, (int)pwrite(fd, &magic, 8, 0), 8));
+	close(fd);
+	cr_expect(eq(int, ts_stage_remove(fixture_path("stage"), true, &usage), 0));
+	cr_expect(eq(u64, usage.files, 1));
+	cr_expect(name_of_copy() != NULL, "only looked");
+	cr_expect(eq(int, ts_stage_remove(fixture_path("stage"), false, NULL), 0));
+	cr_expect(name_of_copy() == NULL);
+	cr_expect(eq(int, ts_stage_remove(fixture_path("stage"), false, NULL), -ENOENT));
+}
+
 Test(stage, a_second_index_removes_what_the_first_has_left)
 {
 	close(open_copy(0, NULL));

@@ -70,6 +70,13 @@ static const struct {
 	{TS_OPTION_DATASET, "na me=/data"},
 	{TS_OPTION_DATASET, ".name"},
 	{TS_OPTION_DATASET, too_long_name},
+	{TS_OPTION_STAGE, ""},
+	{TS_OPTION_STAGE, "SHM"},
+	{TS_OPTION_STAGE, "shm "},
+	{TS_OPTION_STAGE, "1"},
+	{TS_OPTION_STAGE, "relative/dir"},
+	{TS_OPTION_STAGE_SIZE, ""},
+	{TS_OPTION_STAGE_SIZE, "16g"},
 	{TS_OPTION_SHARE, ""},
 	{TS_OPTION_SHARE, "Auto"},
 	{TS_OPTION_SHARE, "sample"},
@@ -295,6 +302,27 @@ Test(config, words_are_the_values_an_option_takes)
 	}
 	cr_expect(ts_config_words(TS_OPTION_SHARE) != NULL);
 	cr_expect(ts_config_words(TS_OPTION_RING) == NULL);
+}
+
+Test(config, stage_is_a_word_or_an_absolute_directory)
+{
+	char directory[TS_STAGE_DIR_MAX + 2];
+
+	cr_assert(eq(int, set(TS_OPTION_STAGE, "shm"), 0));
+	cr_expect(eq(int, (int)config.stage, TS_STAGE_SHM));
+	cr_expect(config.stage_dir == NULL);
+	memset(directory, 'x', sizeof(directory));
+	directory[0] = '/';
+	directory[TS_STAGE_DIR_MAX] = '\0';
+	cr_assert(eq(int, set(TS_OPTION_STAGE, directory), 0));
+	cr_expect(eq(int, (int)config.stage, TS_STAGE_DIR));
+	cr_expect(config.stage_dir == directory);
+	directory[TS_STAGE_DIR_MAX] = 'x';
+	directory[TS_STAGE_DIR_MAX + 1] = '\0';
+	cr_expect(eq(int, set(TS_OPTION_STAGE, directory), -EINVAL));
+	cr_expect(eq(int, (int)config.stage, TS_STAGE_DIR), "and nothing changed");
+	cr_assert(eq(int, set(TS_OPTION_STAGE, "off"), 0));
+	cr_expect(config.stage_dir == NULL);
 }
 
 Test(config, levels)
