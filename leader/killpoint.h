@@ -49,6 +49,7 @@
 /* Those of a copy of a file, leader/stage.h; tests/stress/stage_kills.c runs through them. */
 /* clang-format off */
 #define TS_STAGE_KILLPOINTS(X) \
+	X(stage_looked) \
 	X(stage_made) \
 	X(stage_locked) \
 	X(stage_admitted) \

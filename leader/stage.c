@@ -197,6 +197,7 @@ static int take_part(const char *part_path, const char *path, int *ret_part)
 {
 	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 	struct stat st, other;
+	TS_KILLPOINT(stage_looked);
 	int part = ts_sys_open(part_path, flags, 0600);
 
 	if (part == -EACCES)

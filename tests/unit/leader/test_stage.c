@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CAPACITY (UINT64_C(4) << 20)
@@ -153,6 +154,57 @@ Test(stage, what_changes_after_its_open_is_not_copied)
 	cr_expect(name_of_copy() == NULL, "nothing stays");
 	cr_expect(eq(u64, used(), 0));
 	close(fd);
+}
+
+/* A child that opens a copy and stops on the way, at @point. */
+static pid_t stop_copying(const char *point)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		setenv("TSSHIM_TEST_STOP", point, 1);
+		_exit(-open_copy(0, NULL));
+	}
+	cr_assert(eq(int, waitpid(pid, &status, WUNTRACED), pid));
+	cr_assert(ne(int, WIFSTOPPED(status), 0));
+	return pid;
+}
+
+/* Let it go on; its error. */
+static int go_on(pid_t pid)
+{
+	int status = 0;
+
+	kill(pid, SIGCONT);
+	waitpid(pid, &status, 0);
+	return WEXITSTATUS(status);
+}
+
+Test(stage, what_changes_while_it_is_copied_is_not_kept)
+{
+	pid_t pid = stop_copying("stage_filled");
+
+	write_file('b', BYTES);
+	cr_expect(eq(int, go_on(pid), ESTALE));
+	cr_expect(name_of_copy() == NULL, "nothing stays");
+	cr_expect(eq(u64, used(), 0));
+}
+
+/* Between open and lock somebody else failed, removed the .part, and a third one began anew. */
+Test(stage, the_lock_of_a_removed_part_is_worth_nothing)
+{
+	char part[TS_STAGE_STEM + 48];
+	pid_t pid = stop_copying("stage_made");
+
+	snprintf(part, sizeof(part), "%s", name_of_copy());
+	cr_assert(ne(ptr, strstr(part, ".part"), NULL));
+	unlink(part);
+	int held = open(part, O_RDWR | O_CREAT, 0600);
+	cr_assert(eq(int, flock(held, LOCK_EX), 0));
+	cr_expect(eq(int, go_on(pid), EBUSY));
+	cr_expect(eq(str, (char *)name_of_copy(), part));
+	close(held);
 }
 
 Test(stage, a_file_without_its_name_is_not_copied)
@@ -296,6 +348,9 @@ Test(stage, inodes_that_come_back_are_nobodys)
 	copy.st_mtim.tv_nsec ^= 1;
 	cr_expect(not(ts_stage_index_find(&stage->index, &copy, &original, NULL)));
 	copy.st_mtim.tv_nsec ^= 1;
+	copy.st_mtim.tv_sec ^= 1;
+	cr_expect(not(ts_stage_index_find(&stage->index, &copy, &original, NULL)));
+	copy.st_mtim.tv_sec ^= 1;
 	copy.st_size++;
 	cr_expect(not(ts_stage_index_find(&stage->index, &copy, &original, NULL)));
 	copy.st_size--;
@@ -315,7 +370,7 @@ Test(stage, a_damaged_index_finds_nothing)
 	struct stat copy;
 	int fd = open_copy(0, NULL);
 	uint64_t *words = (uint64_t *)((char *)stage->index.head + TS_PAGE_BYTES);
-	const uint64_t wrong[] = {0, 1, 8, UINT64_MAX, UINT64_MAX - 7,
+	const uint64_t wrong[] = {0, 1, 8, UINT64_MAX, UINT64_MAX - 7, UINT64_C(1) << 40,
 		stage->index.total_bytes - 8, stage->index.total_bytes, TS_PAGE_BYTES};
 
 	cr_assert(eq(int, fstat(fd, &copy), 0));
