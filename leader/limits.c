@@ -214,6 +214,14 @@ uint64_t ts_limits_cgroup(const char *list, const char *root)
 	return best;
 }
 
+bool ts_limits_allow_file(uint64_t bytes)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+	       bytes <= limit.rlim_cur;
+}
+
 uint64_t ts_limits_address_space(void)
 {
 	struct rlimit limit;

@@ -48,6 +48,8 @@ static int make_room(struct ts_stage *stage, int part, uint64_t bytes, bool *adm
 {
 	int r = 0;
 
+	if (!ts_limits_allow_file(bytes))
+		return -ENOSPC;
 	if (!*admitted) {
 		r = ts_stage_index_admit(&stage->index, stage->capacity, bytes);
 		if (r < 0)

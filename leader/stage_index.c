@@ -26,15 +26,24 @@ struct plan {
 	const char *stem;
 };
 
+static uint64_t total_for(struct plan *plan)
+{
+	plan->rows_at = ts_align_up(
+		TS_PAGE_BYTES + plan->slot_count * sizeof(struct ts_stage_slot), TS_PAGE_BYTES);
+	return ts_align_up(plan->rows_at + plan->slot_count * ROWS_EACH, TS_STAGE_CHUNK);
+}
+
+/* Mapped in every process, so no larger than a finite RLIMIT_AS makes bearable. */
 static void make_plan(struct plan *plan, uint64_t capacity)
 {
+	uint64_t limit = ts_limits_address_space();
+
 	plan->slot_count = SLOTS_MIN;
 	while (plan->slot_count < SLOTS_MAX && plan->slot_count * FILE_BYTES < capacity)
 		plan->slot_count *= 2;
-	plan->rows_at = ts_align_up(
-		TS_PAGE_BYTES + plan->slot_count * sizeof(struct ts_stage_slot), TS_PAGE_BYTES);
-	plan->total_bytes =
-		ts_align_up(plan->rows_at + plan->slot_count * ROWS_EACH, TS_STAGE_CHUNK);
+	while (plan->slot_count > SLOTS_MIN && total_for(plan) > limit)
+		plan->slot_count /= 2;
+	plan->total_bytes = total_for(plan);
 }
 
 static void fill_head(void *context, void *start)
@@ -146,6 +155,8 @@ static int make(struct ts_stage_index *index, struct plan *plan, const char *gro
 		return r;
 	ts_stage_remove_copies(stem, false, &(struct ts_stage_usage){0});
 	make_plan(plan, capacity);
+	if (!ts_limits_allow_file(plan->total_bytes))
+		return -ENOSPC;
 	return ts_object_make(
 		&index->object, plan->total_bytes, TS_STAGE_CHUNK, fill_head, plan);
 }
@@ -157,6 +168,8 @@ static int map(struct ts_stage_index *index, const struct ts_stage_head *head)
 	memcpy(index->stem, head->stem, sizeof(index->stem));
 	memcpy(directory, head->stem, sizeof(directory));
 	*strrchr(directory, '/') = '\0';
+	if (head->total_bytes > ts_limits_address_space())
+		return -ENOMEM;
 	index->uid = head->uid;
 	index->in_memory = head->in_memory != 0;
 	int r = check_directory(directory, index->in_memory, &index->device);

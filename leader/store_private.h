@@ -167,6 +167,9 @@ uint64_t ts_limits_machine(int fd, uint64_t allocated);
  */
 uint64_t ts_limits_files(int fd, uint64_t allocated, bool in_memory);
 
+/** Whether a file may grow to @bytes here: beyond RLIMIT_FSIZE the kernel sends a signal. */
+bool ts_limits_allow_file(uint64_t bytes);
+
 /** 5 % of a finite RLIMIT_AS, or UINT64_MAX. */
 uint64_t ts_limits_address_space(void);
 

@@ -25,7 +25,8 @@ _Atomic int ts_staged_on;
 void ts_staged_begin(void)
 {
 	const struct ts_config *config = ts_config();
-	if (config->stage != TS_STAGE_OFF && config->dataset_dir && config->stage_bytes > 0)
+	bool named = config->dataset_dir && config->dataset_dir[0] == '/';
+	if (config->stage != TS_STAGE_OFF && named && config->stage_bytes > 0)
 		ts_store_relaxed(&ts_staged_on, 1);
 }
 

@@ -84,6 +84,14 @@ static const struct ts_stage *stage_to_ask(void)
 	return known;
 }
 
+/* Who only asks does not keep the index: when it has gone, there may be another one. */
+static void forget_if_gone(const struct ts_stage *known)
+{
+	struct ts_stage *expected = (struct ts_stage *)known;
+	if (known->capacity == 0 && !ts_object_is_named(&known->index.object))
+		(void)ts_cas(&stage, &expected, NULL);
+}
+
 bool ts_staged_find(
 	const struct stat *copy, struct ts_stage_attributes *ret_attributes, char *ret_path)
 {
@@ -92,6 +100,10 @@ bool ts_staged_find(
 	int saved = errno;
 	const struct ts_stage *known = stage_to_ask();
 	errno = saved;
-	return known && copy->st_uid == geteuid() &&
-	       ts_stage_index_find(&known->index, copy, ret_attributes, ret_path);
+	if (!known || copy->st_uid != known->index.uid)
+		return false;
+	if (ts_stage_index_find(&known->index, copy, ret_attributes, ret_path))
+		return true;
+	forget_if_gone(known);
+	return false;
 }

@@ -127,6 +127,13 @@ static void judge_settings(const struct ts_arguments *arguments, const struct ts
 		ts_message_say("the first epoch counts for aligned jobs only, ignoring");
 		ts_message_hint("add --align, or leave out --epoch and TSSHIM_EPOCH");
 	}
+	bool named = config->dataset_dir && config->dataset_dir[0] == '/';
+	if (config->stage != TS_STAGE_OFF && !named) {
+		ts_message_say("no directory is named whose files to copy, ignoring");
+		ts_message_hint("add --dataset NAME=DIR (in the environment, DIR is absolute), "
+				"or leave out "
+				"--stage and TSSHIM_STAGE");
+	}
 }
 
 /* Path of the running program, without symbolic links. */

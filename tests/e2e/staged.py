@@ -227,7 +227,8 @@ def test_gc_keeps_what_is_in_use():
 def test_killed_while_copying():
     """At every step of the making of a copy; then others read the same as ever."""
     points = ("stage_looked", "stage_made", "stage_locked", "stage_admitted", "stage_allocated",
-              "stage_filled", "stage_finished", "stage_slot", "stage_row", "stage_noted", "stage_renamed")
+              "stage_filled", "stage_finished", "stage_slot", "stage_row", "stage_noted",
+              "stage_renamed")
     with one_group() as (group, root):
         reference = run([PYTHON, CHILD, "read", root])
         for number, point in enumerate(points):

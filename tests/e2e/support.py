@@ -90,7 +90,8 @@ class Group:
         self.keeper = subprocess.Popen([victim("decode"), "--repeat", "1000000", *picture],
                                        env=self.environment(), stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 20
-        while not self.leftovers("ring"):
+        # The ring comes first; stopped before it has joined it would keep the group's lock.
+        while not self.leftovers("ring") or not self.pixels("produced"):
             assert self.keeper.poll() is None and time.monotonic() < deadline, "no ring"
             time.sleep(0.01)
         self.keeper.send_signal(signal.SIGSTOP)

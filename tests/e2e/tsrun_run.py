@@ -193,6 +193,12 @@ def test_wrong_options(directory):
     expect(tsrun("--align=", "--", "true"), 125, "option '--align=' has an empty value\n"
            "hint: --align alone means --align=0\n")
     expect(tsrun("--share", "--", "true"), 125, "hint: write --share WHAT")
+    for where in ("auto", "shm", "/tmp"):
+        expect(tsrun("--stage", where, "true"), 0, "no directory is named")
+        expect(tsrun("--stage", where, "--dataset", "a", "true"), 0, "no directory is named")
+        assert tsrun("--stage", where, "--dataset", "a=.", "true").stderr == ""
+    assert tsrun("--stage", "off", "true").stderr == ""
+    expect(tsrun("--stage", "tmp", "true"), 125, "bad value 'tmp'")
     expect(tsrun("stats", "--align"), 125, "'--align' does not belong to `tsrun stats`")
     expect(tsrun(), 125, "no command given")
     expect(tsrun("--"), 125, "no command given")
