@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -240,6 +241,23 @@ Test(stage, room_is_limited_and_nothing_is_thrown_out)
 	cr_expect(holds(first, 'a', BYTES) && holds(third, 'c', 1000));
 	close(first);
 	close(third);
+}
+
+static int open_under_limit(void *unused)
+{
+	struct rlimit limit = {.rlim_cur = BYTES - 1, .rlim_max = BYTES - 1};
+
+	setrlimit(RLIMIT_FSIZE, &limit);
+	return -open_copy(0, NULL);
+}
+
+Test(stage, a_limit_of_file_sizes_kills_nobody)
+{
+	int status = fixture_fork(open_under_limit, NULL);
+
+	cr_assert(eq(int, WIFSIGNALED(status), 0), "status %x", (unsigned)status);
+	cr_expect(eq(int, WEXITSTATUS(status), ENOSPC));
+	cr_expect(name_of_copy() == NULL);
 }
 
 /* Somebody else makes the copy: the lock of its .part is taken. */
