@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Staged files: every way to read them, without and with copies; nothing may change."""
 
+import glob
 import os
 import subprocess
 import tempfile
@@ -76,7 +77,7 @@ def recipes():
     """The recipes of staged_child.py, one test each."""
     for recipe in ("read", "read_parts", "mapped", "stdio", "attributes_of", "extended",
                    "copied", "shared_positions", "links", "unusual", "few_descriptors",
-                   "commands", "locked", "epochs", "permission"):
+                   "commands", "git", "locked", "epochs", "permission"):
         yield recipe, lambda recipe=recipe: alike(recipe)
     for recipe, module in (("numpy_arrays", "numpy"), ("hdf5", "h5py"), ("pillow", "PIL"),
                            ("torch_file", "torch")):
@@ -126,9 +127,53 @@ def one_group(**settings):
     return Both()
 
 
+def pictures_are_alike(command, what, preload=support.TEST_LIBRARY, **settings):
+    """A program that decodes pictures, plain and with copies of them."""
+    root = os.path.dirname(support.pictures("s_baseline")[0])
+    plain = {k: v for k, v in settings.items() if k != "TSSHIM_STAGE"}
+    reference = run(command, support.plain_environment(**plain))
+    with Group(preload, TSSHIM_DATASET="files=" + root, **{**SETTINGS, **settings}) as group:
+        group.keep()
+        for _ in range(2):
+            started = [start(command, group.environment()) for _ in range(2)]
+            for process in started:
+                equal(reference, support.finish(process), what)
+        fetched, shared = counts(group)
+        assert fetched > 0 and shared > fetched, (what, fetched, shared, reasons(group))
+        group.release()
+        group.gc()
+        assert copies(group) == []
+
+
+def processes():
+    """The recipes of processes_child.py, whose files are staged now."""
+    for recipe in ("os_fork", "subprocess_run", "pool_spawn", "posix_spawn", "close_everything",
+                   "threads", "daemon", "exec_from_thread", "exit_status"):
+        command = [PYTHON, os.path.join(HERE, "processes_child.py"), recipe,
+                   *support.pictures("s_4"), *support.pictures("s_exif")[:4]]
+        yield "processes_" + recipe, lambda command=command, recipe=recipe: pictures_are_alike(
+            command, recipe)
+
+
+def test_next_to_jemalloc():
+    """An allocator that opens and reads links before anything else runs."""
+    libraries = glob.glob("/usr/lib/*/libjemalloc.so.2")
+    if not libraries:
+        raise support.Skip("jemalloc", "libjemalloc2 is not installed")
+    command = [support.victim("forker"), *support.pictures("s_4")]
+    for preload in (libraries[0] + " " + support.TEST_LIBRARY,
+                    support.TEST_LIBRARY + " " + libraries[0]):
+        pictures_are_alike(command, preload, preload)
+
+
 def test_lock_of_another_descriptor_is_kept():
     """Putting a copy in place closes a descriptor, which would drop the lock."""
     alike("lock_is_kept", served=False)
+
+
+def test_a_database_is_left_alone():
+    """SQLite holds fcntl locks on its file, whoever opens it meanwhile."""
+    alike("database", served=False)
 
 
 def test_four_processes_fetch_each_file_once():
@@ -245,4 +290,5 @@ def test_killed_while_copying():
 
 
 if __name__ == "__main__":
-    support.main(support.functions(globals()) + list(recipes()))
+    support.main(support.functions(globals()) + list(recipes()) +
+                 list(processes()))

@@ -300,12 +300,50 @@ def commands():
     """Programs of others, in C, with their own ways of reading."""
     for command in (["cat", "f1"], ["md5sum", *names()], ["tar", "cf", "-", "f2"],
                     ["cmp", "f3", "f3"], ["wc", "-c", *names()], ["tail", "-c", "10", "f4"],
+                    ["cp", "-a", "f5", "/dev/stdout"], ["sh", "-c", "cat <f3 | tail -c 9 - f4"],
+                    ["sh", "-c", "while read -r line; do :; done <f6; echo $?"],
                     ["od", "-An", "-N16", "f5"], ["stat", "-c", "%s %Y %i", "f6"]):
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE)
         say(command[0], done.returncode, digest(done.stdout))
     with open(path("f7"), "rb") as file:
         say(subprocess.run(["stat", "-L", "-c", "%s %Y %i %a", "-"], stdin=file,
                            stdout=subprocess.PIPE).stdout)
+
+
+def database():
+    """SQLite locks and writes; whoever reads must see what was written last."""
+    import sqlite3
+    name = path("data.db")
+    for turn in range(4):
+        with sqlite3.connect(name) as writer:
+            writer.execute("create table if not exists t (a, b)")
+            writer.executemany("insert into t values (?, ?)", [(turn, "x" * 100)] * 50)
+        reader = sqlite3.connect("file:%s?mode=ro" % name, uri=True)
+        say(turn, reader.execute("select count(*), sum(a) from t").fetchall())
+        with open(name, "rb") as file:
+            say(file.read(16), os.fstat(file.fileno()).st_size == os.stat(name).st_size)
+        reader.close()
+        writer.close()
+    os.unlink(name)
+
+
+def git():
+    """A repository inside the directory: git maps, renames, reads back and compares."""
+    where = path("repository")
+    same = {**os.environ, "GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z", "HOME": where,
+            "GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z"}
+    options = ["-c", "user.name=n", "-c", "user.email=e@x"]
+    os.makedirs(where)
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "one"],
+                    ["status", "--short"], ["gc", "-q"], ["fsck"], ["log", "--stat"],
+                    ["archive", "HEAD"]):
+        if command == ["add", "."]:
+            shutil.copy(path("f0"), where)
+            shutil.copy(path("f1"), where)
+        done = subprocess.run(["git", *options, *command], cwd=where, env=same,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        say(command, done.returncode, digest(done.stdout), digest(done.stderr))
+    shutil.rmtree(where)
 
 
 def epochs():
