@@ -9,6 +9,7 @@ import hashlib
 import mmap
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -96,6 +97,15 @@ def stdio():
                 got = LIBC.fread(buffer, 1, len(buffer), stream)
                 say("again", got, digest(buffer.raw[:got]))
             LIBC.fclose(stream)
+    own = path("own")
+    with open(own, "wb") as file:
+        file.write(b"hello" * 100)
+    stream = ctypes.c_void_p(LIBC.fopen(own.encode(), b"r"))
+    stream = ctypes.c_void_p(LIBC.freopen(None, b"r+", stream))
+    say(LIBC.fputs(b"J", stream) >= 0, LIBC.fclose(stream))
+    with open(own, "r+b") as file:
+        say(file.read(5))
+    os.unlink(own)
 
 
 def attributes_of():
@@ -166,6 +176,29 @@ def shared_positions():
             os.close(number)
 
 
+def seen_by_others(name):
+    """Whether locks of the file @name are held, as a program without any preload sees it."""
+    code = ("import fcntl, os, sys\nfd = os.open(sys.argv[1], os.O_RDWR)\n"
+            "for lock in fcntl.flock, fcntl.lockf:\n"
+            "    try: lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB); print('free')\n"
+            "    except OSError: print('held')\n")
+    env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    return subprocess.run([sys.executable, "-c", code, name], env=env,
+                          stdout=subprocess.PIPE).stdout.split()
+
+
+def leased(fd):
+    """Whoever wants to write is told to wait while the lease is held."""
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    try:
+        os.close(os.open(os.readlink("/proc/self/fd/%d" % fd), os.O_WRONLY | os.O_NONBLOCK))
+        say("nobody is told")
+    except OSError as error:
+        say("told", errno.errorcode[error.errno])
+    say(fcntl.fcntl(fd, fcntl.F_GETLEASE))
+
+
 def locked():
     """What only the original can do, each in the middle of reading; the position stays."""
     deeds = {
@@ -177,7 +210,7 @@ def locked():
         "utime": lambda fd: os.utime(fd, (1600000000, 1600000000)),
         "getxattr": lambda fd: os.getxattr(fd, "user.tsshim"),
         "listxattr": lambda fd: say(os.listxattr(fd)),
-        "lease": lambda fd: fcntl.fcntl(fd, fcntl.F_GETLEASE),
+        "lease": leased,
         "flags": lambda fd: fcntl.ioctl(fd, 0x80086601, array.array("l", [0])),
         "fsync": os.fsync,
         "truncate": lambda fd: os.ftruncate(fd, 3),
@@ -190,8 +223,12 @@ def locked():
             say(deed, function(fd))
         except OSError as error:
             say(deed, errno.errorcode[error.errno])
-        if deed != "direct":
+        try:
             say(os.lseek(fd, 0, os.SEEK_CUR), digest(os.read(fd, 1000)))
+        except OSError as error:  # past the cache only in blocks, on most file systems
+            say(deed, errno.errorcode[error.errno])
+        if "lock" in deed:
+            say(seen_by_others(path(name)))
         st = os.stat(path(name))
         say(os.fstat(fd).st_ino == st.st_ino, oct(st.st_mode), os.fstat(fd).st_mode == st.st_mode)
         os.close(fd)
