@@ -4,10 +4,14 @@
 import glob
 import os
 import subprocess
+import sys
 import tempfile
 
 import support
 from support import HERE, PYTHON, Group, equal, run, start
+
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "storage"))
+import mounted  # noqa: E402
 
 CHILD = os.path.join(HERE, "staged_child.py")
 
@@ -216,6 +220,29 @@ def test_young_files_are_left_alone():
 def test_off_and_auto_leave_local_files_alone():
     for where in ("off", "auto"):
         alike("read", served=False, TSSHIM_STAGE=where)
+
+
+def test_auto_copies_what_lies_on_slow_storage():
+    """Four jobs, two epochs: each file is fetched once, and nothing in the second."""
+    with mounted.Mounted(latency_us=500) as storage:
+        for i in range(8):
+            with open(os.path.join(storage.source, "f%d" % i), "wb") as file:
+                file.write(random_bytes(40000 + i, i))
+        size = sum(40000 + i for i in range(8))
+        reference = run([PYTHON, CHILD, "read", storage.path])
+        with Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": "auto"}) as group:
+            group.keep()
+            for most in (3 * size, 0):
+                before = storage.counts()["bytes_read"]
+                started = [job(group, "read", storage.path) for _ in range(4)]
+                for process in started:
+                    equal(reference, support.finish(process), "slow storage")
+                took = storage.counts()["bytes_read"] - before
+                # A FUSE open drops the pages that the copying process is just reading.
+                assert took <= most, (took, most, counts(group), reasons(group))
+            assert counts(group) == (8, 7 * 8), (counts(group), reasons(group))
+            group.release()
+            group.gc()
 
 
 def test_other_directories_are_left_alone():
