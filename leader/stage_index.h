@@ -17,8 +17,8 @@
  * never move and go only with the whole index.
  *
  * @used is added to before a copy takes room and taken from when the copy fails.  A process
- * killed between adding and giving the copy its size leaves that much room unused until the
- * index goes.
+ * killed between adding and giving the copy its size, or between removing a failed one and
+ * taking from @used, leaves that much room unused until the index goes.
  */
 #ifndef TS_LEADER_STAGE_INDEX_H
 #define TS_LEADER_STAGE_INDEX_H
