@@ -119,9 +119,21 @@ static bool is_copy_of(const struct ts_stage *stage, const struct stat *copy,
 	       was.changed.nanoseconds == (uint64_t)st->st_ctim.tv_nsec;
 }
 
-/* Errors: -ENOENT no copy; -EPERM a file that is none. */
-static int open_complete(const struct ts_stage *stage, const struct ts_stage_source *source,
-	const char *path, int flags)
+/* The first user but the maker asks the storage; see leader/stage.h. */
+static int confirm(
+	struct ts_stage *stage, const struct stat *copy, const struct ts_stage_source *source)
+{
+	if (ts_stage_index_is_confirmed(&stage->index, copy->st_ino))
+		return 0;
+	int r = ts_stage_check(source);
+	if (r == 0)
+		ts_stage_index_confirm(&stage->index, copy->st_ino);
+	return r;
+}
+
+/* Errors: -ENOENT no copy; -EPERM a file that is none; -ESTALE one of what is no more. */
+static int open_complete(struct ts_stage *stage, const struct ts_stage_source *source,
+	const char *path, int flags, bool mine)
 {
 	const int kept = O_NONBLOCK | O_NOATIME | O_LARGEFILE | O_NOFOLLOW;
 	struct stat st;
@@ -138,6 +150,8 @@ static int open_complete(const struct ts_stage *stage, const struct ts_stage_sou
 	r = ts_sys_fstat(fd, &st);
 	if (r == 0 && !is_copy_of(stage, &st, source))
 		r = -EPERM;
+	if (r == 0 && !mine)
+		r = confirm(stage, &st, source);
 	if (r < 0) {
 		ts_sys_close(fd);
 		return r;
@@ -254,7 +268,7 @@ int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, 
 
 	make_path(stage, source, path);
 	for (int tries = 0; tries < TRIES;) {
-		copy.fd = open_complete(stage, source, path, flags);
+		copy.fd = open_complete(stage, source, path, flags, copy.fetched);
 		if (copy.fd >= 0) {
 			*ret_copy = copy;
 			return 0;

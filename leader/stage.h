@@ -12,9 +12,16 @@
  *
  * ABSENT -> PART by O_CREAT and the lock; then the holder looks again whether .part is still
  * the file it locked and whether <name> has come meanwhile (the rename of another holder may
- *lie between open and lock), allocates all its memory, reads the original, compares the
- * original's attributes with those before, notes them in the index (leader/stage_index.h), and
- * renames.  What fails on the way is removed under the lock: ABSENT again.
+ * lie between open and lock), allocates all its memory, reads the original, compares what the
+ * kernel knows of the original with what it knew before, notes that in the index
+ * (leader/stage_index.h), and renames.  What fails on the way is removed under the lock: ABSENT
+ * again.
+ *
+ * The maker gets what it would have read itself.  Whoever is given the copy first after it asks
+ * the storage anew, once for all others, whether the original still is what it was: the time of
+ * its last change lies well before the copy was begun (the caller's rule), so if it is the same
+ * after the copy was made, nothing changed in between.  Asked by the maker, the same question
+ * would be a request more for each file that is read once.
  *
  * The kernel drops the lock of a killed process: the next one that opens the file takes the
  * .part over, and with it the room it takes up, if it has its size already.  (A fork child of
@@ -43,6 +50,7 @@ struct ts_stage_source {
 	int fd; /* its position does not move */
 	const struct stat *stat;
 	const char *path; /* absolute, without links */
+	bool past_cache;  /* read without the kernel's page cache: see fill() */
 };
 
 /** An open copy; the descriptor is the caller's. */
@@ -79,6 +87,9 @@ void ts_stage_destroy(struct ts_stage *stage);
  */
 int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, int flags,
 	uint64_t wait_ns, struct ts_stage_copy *ret_copy);
+
+/** Ask the storage whether @source still is what it was. Errors: -ESTALE; those of statx(2). */
+int ts_stage_check(const struct ts_stage_source *source);
 
 /**
  * Fill the .part behind @part, which this process has locked and which has the name @part_path,

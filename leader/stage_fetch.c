@@ -12,12 +12,19 @@
 /* From here on the kernel is told to read ahead; less is one request anyway. */
 #define AHEAD_FROM (128u << 10)
 
-/* Whether what the storage says now is what it said when the original was opened. */
-static int check_fresh(const struct ts_stage_source *source, struct statx *ret_now)
+/*
+ * What a change of a file changes.  The time of the last use is not among it: after a read it
+ * would be a request to the storage to ask for that.
+ */
+#define CHANGES (STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | STATX_MTIME | STATX_CTIME)
+
+/* Whether the original is what it was when it was opened, as fresh as @sync asks for. */
+static int compare(
+	const struct ts_stage_source *source, int sync, unsigned wanted, struct statx *ret_now)
 {
 	const struct stat *st = source->stat;
 	struct statx now;
-	int r = ts_sys_statx(source->fd, "", &now);
+	int r = ts_sys_statx(source->fd, sync, wanted, &now);
 
 	if (r < 0)
 		return r;
@@ -29,6 +36,13 @@ static int check_fresh(const struct ts_stage_source *source, struct statx *ret_n
 		return -ESTALE;
 	*ret_now = now;
 	return 0;
+}
+
+int ts_stage_check(const struct ts_stage_source *source)
+{
+	struct statx now;
+
+	return compare(source, AT_STATX_FORCE_SYNC, CHANGES, &now);
 }
 
 /* Users go back to the original by its path; a deleted or moved file has none. */
@@ -65,26 +79,60 @@ static int make_room(struct ts_stage *stage, int part, uint64_t bytes, bool *adm
 }
 
 /*
+ * Whether reads of @fd go past the page cache now.  The descriptor is one that nobody knows
+ * yet: the program's open(2) has not returned.  *ret_flags are for end_direct().
+ */
+static bool begin_direct(int fd, int *ret_flags)
+{
+	*ret_flags = ts_sys_fcntl(fd, F_GETFL, NULL);
+	return *ret_flags >= 0 &&
+	       ts_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)(*ret_flags | O_DIRECT)) == 0;
+}
+
+static void end_direct(int fd, int flags)
+{
+	(void)ts_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)flags);
+}
+
+/* Errors: -EINVAL a direct read that the file system does not like; -ESTALE too short. */
+static int read_all(int fd, char *to, uint64_t bytes)
+{
+	for (uint64_t at = 0; at < bytes;) {
+		int64_t n = ts_sys_pread(fd, to + at, bytes - at, at);
+		if (n == 0)
+			return -ESTALE;
+		if (n < 0 && n != -EINTR)
+			return (int)n;
+		at += n > 0 ? (uint64_t)n : 0;
+	}
+	return 0;
+}
+
+/*
  * Read into a mapping of the copy: no buffer of ours, no second copy.  The memory is there, and
  * where it is not after all the kernel says EFAULT to the read and sends no signal.
+ *
+ * FUSE drops a file's pages whenever somebody opens it, also those that we wait for: four jobs
+ * in the same order then fetch a quarter more than there is.  Direct reads know no pages, and
+ * ask for as much at once as the file system takes.
  */
 static int fill(int part, const struct ts_stage_source *source, uint64_t bytes)
 {
-	int saved = errno, r = 0;
+	int saved = errno, flags, r = -EINVAL;
 
-	if (bytes > AHEAD_FROM)
-		ts_sys_will_need(source->fd, bytes);
 	char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, part, 0);
 	if (map == MAP_FAILED) {
 		errno = saved;
 		return -ENOMEM;
 	}
-	for (uint64_t at = 0; r == 0 && at < bytes;) {
-		int64_t n = ts_sys_pread(source->fd, map + at, bytes - at, at);
-		if (n > 0)
-			at += (uint64_t)n;
-		else if (n != -EINTR)
-			r = n < 0 ? (int)n : -ESTALE; /* shorter than it said */
+	if (source->past_cache && begin_direct(source->fd, &flags)) {
+		r = read_all(source->fd, map, bytes);
+		end_direct(source->fd, flags);
+	}
+	if (r == -EINVAL) {
+		if (bytes > AHEAD_FROM)
+			ts_sys_will_need(source->fd, bytes);
+		r = read_all(source->fd, map, bytes);
 	}
 	munmap(map, bytes);
 	errno = saved;
@@ -142,7 +190,7 @@ static int fetch(
 {
 	uint64_t bytes = (uint64_t)source->stat->st_size;
 	struct statx before, after;
-	int r = check_fresh(source, &before);
+	int r = compare(source, AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_BTIME, &before);
 
 	if (r == 0)
 		r = check_path(source);
@@ -152,7 +200,7 @@ static int fetch(
 		r = fill(part, source, bytes);
 	TS_KILLPOINT(stage_filled);
 	if (r == 0)
-		r = check_fresh(source, &after);
+		r = compare(source, AT_STATX_DONT_SYNC, CHANGES, &after);
 	if (r == 0)
 		r = finish(part, &before);
 	TS_KILLPOINT(stage_finished);

@@ -85,6 +85,13 @@ uint64_t ts_stage_index_used(const struct ts_stage_index *index);
 int ts_stage_index_add(struct ts_stage_index *index, uint64_t inode,
 	const struct ts_stage_attributes *attributes, const char *path);
 
+/**
+ * Whether somebody has seen that the original of the copy with inode @inode was the same after
+ * the copy was made as before; and: so it was.  Threads and processes: any.
+ */
+bool ts_stage_index_is_confirmed(const struct ts_stage_index *index, uint64_t inode);
+void ts_stage_index_confirm(struct ts_stage_index *index, uint64_t inode);
+
 /** The copy has become visible: count it. */
 void ts_stage_index_count(struct ts_stage_index *index);
 

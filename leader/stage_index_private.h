@@ -37,7 +37,8 @@ struct ts_stage_slot {
 
 struct ts_stage_row {
 	struct ts_stage_attributes attributes;
-	uint64_t path_bytes; /* without a NUL, which follows */
+	_Atomic uint64_t confirmed; /* 0 until the original was seen again, the same */
+	uint64_t path_bytes;        /* without a NUL, which follows */
 	char path[];
 };
 

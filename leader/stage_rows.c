@@ -159,6 +159,7 @@ int ts_stage_index_add(struct ts_stage_index *index, uint64_t inode,
 	TS_KILLPOINT(stage_slot);
 	struct ts_stage_row *row = (struct ts_stage_row *)((char *)index->head + at);
 	row->attributes = *attributes;
+	ts_store_relaxed(&row->confirmed, 0);
 	row->path_bytes = length;
 	memcpy(row->path, path, length + 1);
 	TS_KILLPOINT(stage_row);
@@ -171,7 +172,7 @@ void ts_stage_index_count(struct ts_stage_index *index)
 	ts_add_relaxed(&index->head->files, 1);
 }
 
-static const struct ts_stage_row *find_row(const struct ts_stage_index *index, uint64_t inode)
+static struct ts_stage_row *find_row(const struct ts_stage_index *index, uint64_t inode)
 {
 	uint64_t first = first_place(index, inode);
 
@@ -189,9 +190,25 @@ static const struct ts_stage_row *find_row(const struct ts_stage_index *index, u
 		if (at < index->rows_at || at % 8 != 0 ||
 			!has_chunks(index, at, sizeof(struct ts_stage_row)))
 			return NULL;
-		return (const struct ts_stage_row *)((const char *)index->head + at);
+		return (struct ts_stage_row *)((char *)index->head + at);
 	}
 	return NULL;
+}
+
+bool ts_stage_index_is_confirmed(const struct ts_stage_index *index, uint64_t inode)
+{
+	const struct ts_stage_row *row = find_row(index, inode);
+
+	/* Nothing else is read because of it, so no order is asked for. */
+	return row && ts_load_relaxed(&row->confirmed) != 0;
+}
+
+void ts_stage_index_confirm(struct ts_stage_index *index, uint64_t inode)
+{
+	struct ts_stage_row *row = find_row(index, inode);
+
+	if (row)
+		ts_store_relaxed(&row->confirmed, 1);
 }
 
 /* Names of inodes come back: what is no copy of ours any more must not be taken for one. */

@@ -136,10 +136,9 @@ int ts_sys_futimens(int fd, const struct timespec times[2])
 	return (int)CALL(SYS_utimensat, fd, NULL, times, 0);
 }
 
-int ts_sys_statx(int fd, const char *path, struct statx *ret_stat)
+int ts_sys_statx(int fd, int sync, unsigned wanted, struct statx *ret_stat)
 {
-	const unsigned fresh = AT_STATX_FORCE_SYNC | AT_EMPTY_PATH;
-	return (int)CALL(SYS_statx, fd, path, fresh, STATX_BASIC_STATS | STATX_BTIME, ret_stat);
+	return (int)CALL(SYS_statx, fd, "", sync | AT_EMPTY_PATH, wanted, ret_stat);
 }
 
 int ts_sys_readlink(const char *path, char *buffer, size_t bytes)

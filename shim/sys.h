@@ -42,9 +42,8 @@ int64_t ts_sys_pread(int fd, void *buffer, size_t bytes, uint64_t offset);
 /** Both times of the last use and change of @fd. */
 int ts_sys_futimens(int fd, const struct timespec times[2]);
 
-/** All attributes of @fd, or of @path where @fd is AT_FDCWD, as fresh as the server has them.
- */
-int ts_sys_statx(int fd, const char *path, struct statx *ret_stat);
+/** The @wanted (STATX_*) attributes of @fd, as fresh as @sync (AT_STATX_*) asks for. */
+int ts_sys_statx(int fd, int sync, unsigned wanted, struct statx *ret_stat);
 
 /** Target of a symbolic link, NUL-terminated; returns its length. -ENAMETOOLONG: cut. */
 int ts_sys_readlink(const char *path, char *buffer, size_t bytes);

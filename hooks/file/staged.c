@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* A file that was written since cannot have the times it had before, whatever the clock. */
@@ -146,17 +147,41 @@ static void consider(const struct ts_stage_source *source, int flags)
 static TS_NOINLINE void consider_path(int fd, const struct stat *st, int flags)
 {
 	char path[PATH_MAX];
-	struct ts_stage_source source = {.fd = fd, .stat = st, .path = path};
+	struct ts_stage_source source = {
+		.fd = fd, .stat = st, .path = path, .past_cache = ts_staged_root_is_fuse()};
 	int saved = errno;
 	if (ts_staged_root_path(fd, path))
 		consider(&source, flags);
 	errno = saved;
 }
 
+/*
+ * What there is to know of a file that may be ours.  Without the time of its last use: where
+ * somebody has read it since, FUSE would have to ask the storage for that.
+ */
+static int look(int fd, struct stat *ret_stat)
+{
+	const unsigned wanted =
+		STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | STATX_MTIME | STATX_CTIME;
+	struct statx found;
+	int r = ts_sys_statx(fd, AT_STATX_SYNC_AS_STAT, wanted, &found);
+	if (r < 0)
+		return r;
+	*ret_stat = (struct stat){
+		.st_dev = makedev(found.stx_dev_major, found.stx_dev_minor),
+		.st_ino = found.stx_ino,
+		.st_mode = found.stx_mode,
+		.st_size = (off_t)found.stx_size,
+		.st_mtim = {found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec},
+		.st_ctim = {found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec},
+	};
+	return 0;
+}
+
 void ts_staged_open(int fd, int flags)
 {
 	struct stat st;
-	if (!is_plain_reading(flags) || ts_sys_fstat(fd, &st) < 0 ||
+	if (!is_plain_reading(flags) || look(fd, &st) < 0 ||
 		!ts_staged_root_has_device(st.st_dev))
 		return;
 	if (!S_ISREG(st.st_mode) || st.st_size <= 0 || (st.st_mode & 0444) == 0)

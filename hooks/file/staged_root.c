@@ -17,12 +17,14 @@
  * f_type of file systems whose reads go to another machine or process.  Numbers, because most
  * of them are in no header: linux/magic.h has the first few, the others' sources the rest.
  */
+#define FUSE 0x65735546
+
 static const uint32_t slow[] = {
 	0x6969,     /* NFS */
 	0x517b,     /* SMB */
 	0xff534d42, /* CIFS */
 	0xfe534d42, /* SMB2 */
-	0x65735546, /* FUSE: sshfs, s3fs, gcsfuse, JuiceFS, GlusterFS, DAOS, ... */
+	FUSE,       /* sshfs, s3fs, gcsfuse, JuiceFS, GlusterFS, DAOS, ... */
 	0x01021997, /* 9p */
 	0x5346414f, /* AFS */
 	0x6b414653, /* kAFS */
@@ -43,16 +45,13 @@ static struct {
 	_Atomic int state;
 	_Atomic uint64_t retry_at;
 	dev_t device;
+	bool is_fuse;
 	size_t length; /* of @path; 0: the root directory */
 	char path[PATH_MAX];
 } root;
 
-static bool is_slow(int fd)
+static bool is_slow(uint64_t type)
 {
-	uint64_t type;
-
-	if (ts_sys_file_system(fd, &type) < 0)
-		return false;
 	for (size_t i = 0; i < TS_ARRAY_SIZE(slow); i++)
 		if (type == slow[i])
 			return true;
@@ -72,6 +71,7 @@ static int look(enum state *ret_state)
 {
 	const struct ts_config *config = ts_config();
 	struct stat st = {.st_ino = 0};
+	uint64_t type = 0;
 	/* O_PATH: its own attributes are all we want, and may be all we are allowed. */
 	int fd = ts_sys_open(config->dataset_dir, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 
@@ -80,11 +80,13 @@ static int look(enum state *ret_state)
 	int r = ts_sys_fstat(fd, &st);
 	if (r == 0)
 		r = path_of(fd, root.path);
-	bool wanted = config->stage != TS_STAGE_AUTO || is_slow(fd);
+	(void)ts_sys_file_system(fd, &type);
 	ts_sys_close(fd);
 	if (r < 0)
 		return r;
+	bool wanted = config->stage != TS_STAGE_AUTO || is_slow(type);
 	root.device = st.st_dev;
+	root.is_fuse = type == FUSE;
 	root.length = r == 1 ? 0 : (size_t)r;
 	*ret_state = wanted ? FOUND : REFUSED;
 	return 0;
@@ -112,6 +114,11 @@ bool ts_staged_root_has_device(dev_t device)
 	if (TS_UNLIKELY(state == UNKNOWN))
 		state = find();
 	return state == FOUND && device == root.device;
+}
+
+bool ts_staged_root_is_fuse(void)
+{
+	return root.is_fuse;
 }
 
 bool ts_staged_root_path(int fd, char *path)
