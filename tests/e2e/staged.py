@@ -222,27 +222,47 @@ def test_off_and_auto_leave_local_files_alone():
         alike("read", served=False, TSSHIM_STAGE=where)
 
 
+def fill_storage(storage):
+    """Eight files; what they hold together, in bytes."""
+    for i in range(8):
+        with open(os.path.join(storage.source, "f%d" % i), "wb") as file:
+            file.write(random_bytes(40000 + i, i))
+    return sum(40000 + i for i in range(8))
+
+
 def test_auto_copies_what_lies_on_slow_storage():
     """Four jobs, two epochs: each file is fetched once, and nothing in the second."""
     with mounted.Mounted(latency_us=500) as storage:
-        for i in range(8):
-            with open(os.path.join(storage.source, "f%d" % i), "wb") as file:
-                file.write(random_bytes(40000 + i, i))
-        size = sum(40000 + i for i in range(8))
+        size = fill_storage(storage)
         reference = run([PYTHON, CHILD, "read", storage.path])
         with Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": "auto"}) as group:
             group.keep()
-            for most in (3 * size, 0):
+            for most in (size, 0):
                 before = storage.counts()["bytes_read"]
                 started = [job(group, "read", storage.path) for _ in range(4)]
                 for process in started:
                     equal(reference, support.finish(process), "slow storage")
                 took = storage.counts()["bytes_read"] - before
-                # A FUSE open drops the pages that the copying process is just reading.
                 assert took <= most, (took, most, counts(group), reasons(group))
             assert counts(group) == (8, 7 * 8), (counts(group), reasons(group))
             group.release()
             group.gc()
+
+
+def test_a_lone_job_asks_slow_storage_for_nothing_more():
+    """Not even the first time; but for the root, and what kind of storage it lies on."""
+    asked = {}
+    for where in ("off", "auto"):
+        with mounted.Mounted(attr_timeout_ms=60000, entry_timeout_ms=60000) as storage, \
+                Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": where}) as group:
+            fill_storage(storage)
+            group.keep()
+            assert support.finish(job(group, "read", storage.path)).status == 0
+            requests = storage.counts()["requests"]
+            assert counts(group) == ((0, 0) if where == "off" else (8, 0)), counts(group)
+            asked[where] = {kind: count for kind, count in requests.items() if kind != "statfs"}
+            assert requests["statfs"] <= 1, requests
+    assert sum(asked["auto"].values()) <= sum(asked["off"].values()), asked
 
 
 def test_other_directories_are_left_alone():

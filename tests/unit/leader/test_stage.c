@@ -157,6 +157,43 @@ Test(stage, what_changes_after_its_open_is_not_copied)
 	close(fd);
 }
 
+/* Open with attributes that the kernel may still tell, of what the file was before. */
+static int open_stale(const struct stat *before)
+{
+	struct ts_stage_copy copy = {.fd = -1};
+	int fd = open(path, O_RDONLY);
+	struct ts_stage_source source = {.fd = fd, .stat = before, .path = path};
+	int r = ts_stage_open(stage, &source, O_RDONLY, 0, &copy);
+
+	close(fd);
+	return r < 0 ? r : copy.fd;
+}
+
+Test(stage, whoever_is_given_a_copy_first_asks_whether_it_is_still_true)
+{
+	int made = open_copy(0, NULL);
+	struct stat before = was;
+
+	write_file('b', BYTES);
+	cr_expect(eq(int, open_stale(&before), -ESTALE));
+	close(made);
+}
+
+Test(stage, that_is_asked_once_for_all)
+{
+	int made = open_copy(0, NULL), asked = open_copy(0, NULL);
+	struct stat before = was, copy;
+
+	cr_assert(eq(int, fstat(asked, &copy), 0));
+	cr_expect(ts_stage_index_is_confirmed(&stage->index, copy.st_ino));
+	write_file('b', BYTES);
+	int given = open_stale(&before); /* as a kernel that asked a moment ago would have it */
+	cr_expect(holds(given, 'a', BYTES));
+	close(made);
+	close(asked);
+	close(given);
+}
+
 /* A child that opens a copy and stops on the way, at @point. */
 static pid_t stop_copying(const char *point)
 {
