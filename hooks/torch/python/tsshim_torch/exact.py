@@ -122,9 +122,9 @@ class Scope(scopes.Scope):
             self.cost += time.thread_time() - start
         return True
 
-    def _directory(self, dataset):
+    def _directory(self, dataset, name):
         vouched = native.settings.share == native.SHARE_SAMPLES
-        return super()._directory(dataset) if vouched else b""  # others were judged
+        return super()._directory(dataset, name) if vouched else b""  # others were judged
 
     def _may_change(self):
         """Whether code of the program's runs in this process between two batches."""

@@ -57,18 +57,18 @@ def fetches_batches(dataset):
     return callable(getattr(dataset, "__getitems__", None))
 
 
-def directory_of(dataset):
+def keeps_names(dataset):
     """
-    What of the working directory is part of the key.  Files that an item opens are compared at
-    each hit, by their names as they lead from here; but code that is not known to keep nothing
-    may have opened a relative name once and for all.
+    Whether an item may have opened a relative name once and for all.  Files that an item opens
+    are compared at each hit, by their names as they lead from here; of code that is not known to
+    keep nothing the working directory is part of the key.
     """
     from . import allowed
     try:
         allowed.judge(dataset)
-        return b""
+        return False
     except Exception:  # Refused, or a mistake of ours
-        return os.fsencode(os.getcwd())
+        return True
 
 
 class Scope:
@@ -87,6 +87,7 @@ class Scope:
         self.in_use = False
         self.reason = b"torch_dataset"
         self.identities = {}  # id -> (data set, bytes or None), of the data set or those inside
+        self.judged = {}  # id -> (name, whether it keeps names), of the same data sets
         self.prefixes = {}
         # When, and what a look costs: seconds of CPU time.  Where many jobs share a core, time
         # that passes would have each of them look more often than its samples call for.
@@ -116,14 +117,18 @@ class Scope:
             self.reason = b"disabled"
             return None
         try:
-            return fingerprint.fingerprint(dataset) + fingerprint.environment() + \
-                self._directory(dataset)
+            name = fingerprint.fingerprint(dataset) + fingerprint.environment()
+            return name + self._directory(dataset, name)
         except (fingerprint.Unknown, OSError):  # a working directory that was removed
             self.reason = b"torch_dataset"
             return None
 
-    def _directory(self, dataset):
-        return directory_of(dataset)
+    def _directory(self, dataset, name):
+        """What of the working directory is part of the key of @dataset, which has this @name."""
+        known = self.judged.get(id(dataset))
+        if known is None or known[0] != name:  # judging costs more than the name
+            known = self.judged[id(dataset)] = (name, keeps_names(dataset))
+        return os.fsencode(os.getcwd()) if known[1] else b""
 
     def prefix(self, dataset, stream):
         """16 bytes that name @dataset in this epoch, or None: not to be shared."""
