@@ -106,6 +106,8 @@ class Group:
 
     def __exit__(self, *_):
         self.release()
+        if self.leftovers("stage"):
+            self.gc()  # a killed keeper leaves the copies of files as well
         for path in self.leftovers() + self.leftovers("ledger"):
             os.unlink(path) if not os.path.isdir(path) else os.rmdir(path)
 
