@@ -113,11 +113,16 @@ def plot(directory, name, result):
     pyplot.close(figure)
 
 
+def _relative(value, bar):
+    """@value in bars; what must be nothing at all is met on the line."""
+    return value / bar if bar else 1 + value
+
+
 def _plot_rows(axes, rows):
     for at, row in enumerate(reversed(rows)):
-        relative = [sample / row["bar"] for sample in row["samples"]]
+        relative = [_relative(sample, row["bar"]) for sample in row["samples"]]
         axes.plot(relative, [at] * len(relative), "o", color="tab:blue", alpha=0.35, ms=5)
-        axes.plot([row["value"] / row["bar"]], [at], "|", color="black", ms=18, mew=2)
+        axes.plot([_relative(row["value"], row["bar"])], [at], "|", color="black", ms=18, mew=2)
     axes.axvline(1, color="tab:red", lw=1)
     axes.set_yticks(range(len(rows)), [row["label"] + ("" if row["below"] else " (more is better)")
                                        for row in reversed(rows)])
