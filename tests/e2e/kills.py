@@ -29,10 +29,10 @@ SLOWER_SECONDS = 20
 
 
 def names():
-    """The kill points, from the one table that lists them."""
+    """The kill points of the ring, from the one table that lists them."""
     header = os.path.join(HERE, "..", "..", "leader", "killpoint.h")
     with open(header) as file:
-        table = file.read().split("#define TS_KILLPOINTS(X)")[1].split("#ifdef")[0]
+        table = file.read().split("#define TS_KILLPOINTS(X)")[1].split("*/")[0]
     return re.findall(r"X\((\w+)\)", table)
 
 
