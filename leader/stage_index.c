@@ -23,7 +23,7 @@ struct plan {
 	struct ts_scope scope;
 	uint64_t slot_count, rows_at, total_bytes;
 	bool in_memory;
-	const char *stem;
+	char stem[TS_STAGE_STEM];
 };
 
 static uint64_t total_for(struct plan *plan)
@@ -139,21 +139,19 @@ static int make_stem(const char *group, const char *directory, char stem[TS_STAG
 static int make(struct ts_stage_index *index, struct plan *plan, const char *group,
 	const char *directory, uint64_t capacity)
 {
-	char stem[TS_STAGE_STEM];
 	uint64_t device;
-	int r = make_stem(group, directory, stem);
+	int r = make_stem(group, directory, plan->stem);
 
 	if (r < 0)
 		return r;
-	plan->stem = stem;
 	plan->in_memory = !directory;
-	char *slash = strrchr(stem, '/');
+	char *slash = strrchr(plan->stem, '/');
 	*slash = '\0';
-	r = check_directory(stem, plan->in_memory, &device);
+	r = check_directory(plan->stem, plan->in_memory, &device);
 	*slash = '/';
 	if (r < 0)
 		return r;
-	ts_stage_remove_copies(stem, false, &(struct ts_stage_usage){0});
+	ts_stage_remove_copies(plan->stem, false, &(struct ts_stage_usage){0});
 	make_plan(plan, capacity);
 	if (!ts_limits_allow_file(plan->total_bytes))
 		return -ENOSPC;

@@ -35,8 +35,9 @@ void ts_staged_begin(void)
 
 static bool is_plain_reading(int flags)
 {
-	const int other = O_APPEND | O_CREAT | O_DIRECT | O_DIRECTORY | O_DSYNC | O_EXCL |
-			  O_PATH | O_SYNC | O_TMPFILE | O_TRUNC | O_ASYNC;
+	/* O_SYNC has the bit of O_DSYNC in it, and O_TMPFILE that of O_DIRECTORY. */
+	const int other = O_APPEND | O_CREAT | O_DIRECT | O_EXCL | O_PATH | O_SYNC | O_TMPFILE |
+			  O_TRUNC | O_ASYNC;
 	return (flags & O_ACCMODE) == O_RDONLY && (flags & other) == 0;
 }
 

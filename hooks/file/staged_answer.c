@@ -74,6 +74,7 @@ static TS_NOINLINE int64_t original_name(const struct stat *copy, char *buffer, 
 	size_t length = strlen(path);
 	if (length > bytes)
 		length = bytes;
+	/* No NUL, as readlink(2).  NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
 	memcpy(buffer, path, length);
 	return (int64_t)length;
 }
