@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 import support
 from support import HERE, PYTHON, Group, equal, run, start
@@ -263,6 +264,59 @@ def test_a_lone_job_asks_slow_storage_for_nothing_more():
             asked[where] = {kind: count for kind, count in requests.items() if kind != "statfs"}
             assert requests["statfs"] <= 1, requests
     assert sum(asked["auto"].values()) <= sum(asked["off"].values()), asked
+
+
+def test_errors_of_slow_storage_are_what_the_program_sees():
+    """Reads that fail, then opens that fail, then none: as without us, and nothing bad is kept."""
+    with mounted.Mounted(attr_timeout_ms=60000, entry_timeout_ms=60000) as storage, \
+            Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": "auto"}) as group:
+        fill_storage(storage)
+        group.keep()
+        for failing in ({"reads": True}, {"opens": True}, {}):
+            storage.fail(**failing)
+            reference = run([PYTHON, CHILD, "read", storage.path])
+            equal(reference, support.finish(job(group, "read", storage.path)), failing)
+            assert (reference.status == 0) == (not failing), (failing, reference.output)
+            assert counts(group) == ((0, 0) if failing else (8, 0)), (failing, counts(group))
+            assert len(group.leftovers("f.*")) == (0 if failing else 8), copies(group)
+
+
+def test_storage_that_stalls_and_comes_back():
+    """Two jobs that were caught by it finish as if they had been slow."""
+    with mounted.Mounted() as storage, \
+            Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": "auto"}) as group:
+        fill_storage(storage)
+        group.keep()
+        reference = run([PYTHON, CHILD, "read", storage.path])
+        storage.latency(100, "read")
+        started = [job(group, "read", storage.path) for _ in range(2)]
+        storage.reset()
+        while not storage.counts()["requests"]["read"]:
+            time.sleep(0.01)
+        storage.stall()
+        storage.wait_for_waiting(1)
+        time.sleep(3)  # longer than anybody waits for a copy
+        storage.resume()
+        for process in started:
+            equal(reference, support.finish(process), "stalled")
+        assert len(group.leftovers("f.*")) == 8, (copies(group), reasons(group))
+
+
+def test_nobody_waits_long_for_who_copies_slowly():
+    """A read that takes eight seconds holds up its own job, not the other one."""
+    with mounted.Mounted() as storage, \
+            Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": "auto"}) as group:
+        fill_storage(storage)
+        group.keep()
+        reference = run([PYTHON, CHILD, "read", storage.path])
+        storage.latency(8000, "read")
+        slow = job(group, "read", storage.path)
+        storage.wait_for_waiting(1)
+        storage.latency(0, "read")  # for those that begin now
+        equal(reference, support.finish(job(group, "read", storage.path)), "the other one")
+        assert slow.poll() is None, "the read was not slow"
+        assert reasons(group).get("stage_busy") == 1, reasons(group)
+        equal(reference, support.finish(slow), "the slow one")
 
 
 def test_other_directories_are_left_alone():
