@@ -151,7 +151,8 @@ int ts_stage_index_add(struct ts_stage_index *index, uint64_t inode,
 	if (length == 0 || length >= PATH_MAX || inode == 0)
 		return -EINVAL;
 	uint64_t at = index->rows_at + ts_add_relaxed(&index->head->rows_used, bytes);
-	int r = need_chunks(index, at, bytes);
+	/* The counter is in shared memory: damaged, it must not lead out of the rows. */
+	int r = at < index->rows_at || at % 8 != 0 ? -ENOSPC : need_chunks(index, at, bytes);
 	if (r == 0)
 		r = take_slot(index, inode, &slot);
 	if (r < 0)

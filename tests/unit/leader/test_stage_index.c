@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,6 +95,26 @@ Test(stage, a_damaged_index_finds_nothing)
 	cr_expect(
 		not(ts_stage_index_find(&fixture_files.stage->index, &copy, &original, name)));
 	close(fd);
+}
+
+/* Nor does noting something: not over the slots, not behind the end. */
+Test(stage, a_damaged_counter_leads_nowhere)
+{
+	struct ts_stage_index *index = &fixture_files.stage->index;
+	const uint64_t wrong[] = {UINT64_MAX - 7, -index->rows_at,
+		TS_PAGE_BYTES - index->rows_at, 4, index->total_bytes, UINT64_C(1) << 63};
+	uint64_t magic = index->head->magic;
+	unsigned char before[TS_PAGE_BYTES];
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(wrong); i++) {
+		ts_store_relaxed(&index->head->rows_used, wrong[i]);
+		memcpy(before, (char *)index->head + TS_PAGE_BYTES, sizeof(before));
+		cr_expect(eq(int, fixture_open_copy(0, NULL), -ENOSPC), "%zu", i);
+		cr_expect(eq(int,
+			memcmp(before, (char *)index->head + TS_PAGE_BYTES, sizeof(before)),
+			0));
+		cr_expect(eq(u64, index->head->magic, magic), "%zu", i);
+	}
 }
 
 Test(stage, another_index_is_refused)
