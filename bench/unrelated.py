@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """unrelated: nanoseconds added to calls that we export but have nothing to do with."""
 import json
+import os
+import tempfile
 
 from tsbench import native
 from tsbench.setup import row
@@ -12,25 +14,40 @@ CALLS = {
     "jpeg_destroy": "jpeg_destroy() of a compressor",
     "open": "open() while no sample is made",
     "fopen": "fopen() while no sample is made",
+    "fstat": "fstat() while no files are staged",
 }
 
+# With --stage: where the staged directory lies, seen from a file that is not in it.
+STAGED = {"elsewhere": "on another device", "beside": "on the same device"}
 
-def _once(setup, program, group):
-    job = setup.place.start([program], group)
+
+def _once(setup, program, group, directory=None):
+    options = ("--stage", "shm", "--dataset", f"d={directory}") if directory else ()
+    job = setup.place.start([program], group, options=options)
     setup.place.end([job])
     return json.loads(job.lines[0])
+
+
+def _round(setup, program, group, directories, backwards):
+    kinds = {"without": (None, None), "with": (group, None)}
+    kinds.update({name: (group, directory) for name, directory in directories.items()})
+    return {kind: _once(setup, program, *kinds[kind])
+            for kind in sorted(kinds, reverse=backwards)}
 
 
 def measure(setup):
     program = native.program(setup.root, setup.native, "unrelated")
     group = setup.place.group("unrelated")
-    raw = []
-    for number in range(3 if setup.quick else ROUNDS):
-        pair = {}
-        for kind in ("without", "with") if number % 2 == 0 else ("with", "without"):
-            pair[kind] = _once(setup, program, group if kind == "with" else None)
-        raw.append(pair)
+    beside = os.path.join(setup.place.directory, "staged")
+    os.mkdir(beside)
+    with tempfile.TemporaryDirectory(prefix="tsshim-bench-", dir="/dev/shm") as elsewhere:
+        directories = {"elsewhere": elsewhere, "beside": beside}
+        raw = [_round(setup, program, group, directories, number % 2 == 1)
+               for number in range(3 if setup.quick else ROUNDS)]
     rows = [row(f"unrelated-{call}", f"added to {what}", 30,
-                [pair["with"][call] - pair["without"][call] for pair in raw], unit="ns")
+                [one["with"][call] - one["without"][call] for one in raw], unit="ns")
             for call, what in CALLS.items()]
+    rows += [row(f"unrelated-{name}", f"--stage: added to open() of a file outside, {what}", 1000,
+                 [one[name]["file"] - one["without"]["file"] for one in raw], unit="ns")
+             for name, what in STAGED.items()]
     return {"title": "Unrelated calls", "rows": rows, "raw": raw, "settings": setup.settings()}

@@ -8,12 +8,9 @@
  * Files are read before, sums are made after the timed part: cpu_ns is the CPU time of this
  * process from the creation of a decompressor to its destruction, over all COUNT files.
  */
+#include "common.h"
+
 #include <inttypes.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include <jpeglib.h>
 
@@ -21,42 +18,6 @@ struct picture {
 	unsigned char *pixels;
 	size_t capacity, bytes;
 };
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static uint64_t now(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static char **read_list(const char *path, size_t *ret_count)
-{
-	FILE *file = fopen(path, "r");
-	char **list = NULL;
-	size_t count = 0;
-	char line[4096];
-
-	if (file == NULL)
-		die(path);
-	while (fgets(line, sizeof(line), file) != NULL) {
-		line[strcspn(line, "\n")] = '\0';
-		if (count % 1024 == 0)
-			list = realloc(list, (count + 1024) * sizeof(*list));
-		if (list == NULL || (list[count] = strdup(line)) == NULL)
-			die("memory");
-		count++;
-	}
-	fclose(file);
-	*ret_count = count;
-	return list;
-}
 
 static size_t read_file(const char *path, unsigned char **buffer, size_t *capacity)
 {

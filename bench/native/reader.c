@@ -11,14 +11,11 @@
  * Files are read in an order that SEED decides (0: as they are listed).  The sum does not
  *depend on the order.
  */
+#include "common.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BUFFER ((size_t)1 << 20)
@@ -30,38 +27,6 @@ struct work {
 	uint64_t *buffer;
 	uint64_t bytes, sum;
 };
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static uint64_t now(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void read_list(const char *path, struct work *work)
-{
-	FILE *file = fopen(path, "r");
-	char line[4096];
-
-	if (file == NULL)
-		die(path);
-	while (fgets(line, sizeof(line), file) != NULL) {
-		line[strcspn(line, "\n")] = '\0';
-		if (work->files % 1024 == 0)
-			work->list =
-				realloc(work->list, (work->files + 1024) * sizeof(*work->list));
-		if (work->list == NULL || (work->list[work->files++] = strdup(line)) == NULL)
-			die("memory");
-	}
-	fclose(file);
-}
 
 /* Xorshift: an order, and places, that differ from job to job. */
 static uint64_t draw(uint64_t *state)
@@ -147,7 +112,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2 || work.buffer == NULL)
 		die("usage: reader LIST");
-	read_list(argv[1], &work);
+	work.list = read_list(argv[1], &work.files);
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin) != NULL) {

@@ -26,7 +26,8 @@ def program(root, directory, name):
     os.makedirs(directory, exist_ok=True)
     source = os.path.join(root, "bench", "native", name + ".c")
     target = os.path.join(directory, name)
-    if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(source):
+    newest = max(map(os.path.getmtime, (source, os.path.join(root, "bench", "native", "common.h"))))
+    if not os.path.exists(target) or os.path.getmtime(target) < newest:
         _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-o", target, source, "-ljpeg"])
     return target
 
@@ -38,7 +39,7 @@ def slowfs(root, directory):
     target = os.path.join(directory, "slowfs")
     newest = max(map(os.path.getmtime, sources))
     if not os.path.exists(target) or os.path.getmtime(target) < newest:
-        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fuse3"],
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fuse3 >= 3.14"],
                                capture_output=True, text=True, check=False)
         if flags.returncode == 0:
             _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-pthread", "-o", target,
