@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Staged files: every way to read them, without and with copies; nothing may change."""
 
+import contextlib
 import glob
 import os
 import subprocess
@@ -223,12 +224,26 @@ def test_off_and_auto_leave_local_files_alone():
         alike("read", served=False, TSSHIM_STAGE=where)
 
 
+# What the kernel knows of files there it goes on knowing: every request counts.
+KEPT = {"attr_timeout_ms": 60000, "entry_timeout_ms": 60000}
+
+
 def fill_storage(storage):
     """Eight files; what they hold together, in bytes."""
     for i in range(8):
         with open(os.path.join(storage.source, "f%d" % i), "wb") as file:
             file.write(random_bytes(40000 + i, i))
     return sum(40000 + i for i in range(8))
+
+
+@contextlib.contextmanager
+def on_slow_storage(where="auto", **settings):
+    """(storage, group): eight files there, and a group that keeps its copies."""
+    with mounted.Mounted(**settings) as storage, \
+            Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": where}) as group:
+        fill_storage(storage)
+        group.keep()
+        yield storage, group
 
 
 def test_auto_copies_what_lies_on_slow_storage():
@@ -254,10 +269,7 @@ def test_a_lone_job_asks_slow_storage_for_nothing_more():
     """Not even the first time; but for the root, and what kind of storage it lies on."""
     asked = {}
     for where in ("off", "auto"):
-        with mounted.Mounted(attr_timeout_ms=60000, entry_timeout_ms=60000) as storage, \
-                Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": where}) as group:
-            fill_storage(storage)
-            group.keep()
+        with on_slow_storage(where, **KEPT) as (storage, group):
             assert support.finish(job(group, "read", storage.path)).status == 0
             requests = storage.counts()["requests"]
             assert counts(group) == ((0, 0) if where == "off" else (8, 0)), counts(group)
@@ -268,10 +280,7 @@ def test_a_lone_job_asks_slow_storage_for_nothing_more():
 
 def test_errors_of_slow_storage_are_what_the_program_sees():
     """Reads that fail, then opens that fail, then none: as without us, and nothing bad is kept."""
-    with mounted.Mounted(attr_timeout_ms=60000, entry_timeout_ms=60000) as storage, \
-            Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": "auto"}) as group:
-        fill_storage(storage)
-        group.keep()
+    with on_slow_storage(**KEPT) as (storage, group):
         for failing in ({"reads": True}, {"opens": True}, {}):
             storage.fail(**failing)
             reference = run([PYTHON, CHILD, "read", storage.path])
@@ -283,10 +292,7 @@ def test_errors_of_slow_storage_are_what_the_program_sees():
 
 def test_storage_that_stalls_and_comes_back():
     """Two jobs that were caught by it finish as if they had been slow."""
-    with mounted.Mounted() as storage, \
-            Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": "auto"}) as group:
-        fill_storage(storage)
-        group.keep()
+    with on_slow_storage() as (storage, group):
         reference = run([PYTHON, CHILD, "read", storage.path])
         storage.latency(100, "read")
         started = [job(group, "read", storage.path) for _ in range(2)]
@@ -304,10 +310,7 @@ def test_storage_that_stalls_and_comes_back():
 
 def test_nobody_waits_long_for_who_copies_slowly():
     """A read that takes eight seconds holds up its own job, not the other one."""
-    with mounted.Mounted() as storage, \
-            Group(support.TEST_LIBRARY, **{**SETTINGS, "TSSHIM_STAGE": "auto"}) as group:
-        fill_storage(storage)
-        group.keep()
+    with on_slow_storage() as (storage, group):
         reference = run([PYTHON, CHILD, "read", storage.path])
         storage.latency(8000, "read")
         slow = job(group, "read", storage.path)
