@@ -173,6 +173,7 @@ static int open_ring(struct ts_store *store, uint64_t wanted)
 	if (ts_member_any_alive(store) || is_job_alive(store))
 		return 0;
 	(void)ts_stage_remove(store->stage_path, false, NULL);
+	ts_sys_unlink(store->device_path);
 	ts_sys_unlink(store->ring.path);
 	ts_ring_unmap(store);
 	ts_object_close(&store->ring);
@@ -233,12 +234,16 @@ static int attach(struct ts_store *store, const struct ts_attach_options *option
 	if (r == 0)
 		r = ts_object_path(store->stage_path, TS_PATH_BYTES, options->group, "stage");
 	if (r == 0)
+		r = ts_object_path(store->device_path, TS_PATH_BYTES, options->group, "device");
+	if (r == 0)
 		r = ts_scope_read(&store->scope);
 	if (r == 0)
 		r = enter_ledger(store);
 	if (r < 0)
 		return r;
 	TS_KILLPOINT(attach_locked);
+	/* Somebody was here: `tsrun gc` of other namespaces asks how long ago that was. */
+	(void)ts_sys_futimens(ts_load_relaxed(&store->book.fd), NULL);
 	r = open_ring(store, options->ring_bytes);
 	/* Joined before the lock goes, so that nobody takes the ring for abandoned. */
 	if (r == 0)
@@ -280,8 +285,10 @@ static void unlink_if_last(struct ts_store *store)
 		return; /* the next attach finds nobody alive and replaces the ring */
 	if (!ts_member_any_alive(store) && !is_job_alive(store) &&
 		ts_object_is_named(&store->ring)) {
-		/* Copies of files first: a ring without users makes the next attach do this. */
+		/* What belongs to it first: a ring without users makes the next attach do this.
+		 */
 		(void)ts_stage_remove(store->stage_path, false, NULL);
+		ts_sys_unlink(store->device_path);
 		ts_sys_unlink(store->ring.path);
 		TS_KILLPOINT(detach_unlink);
 	}
@@ -312,6 +319,7 @@ int ts_store_after_fork(struct ts_store *store)
 	store->member = -1;
 	ts_store_relaxed(&store->ring.repair, 0);
 	ts_store_relaxed(&store->book.repair, 0);
+	ts_store_relaxed(&store->device, NULL);
 	ts_segment_forget_windows(store);
 	for (uint32_t i = 0; i < TS_LEASES; i++)
 		ts_store_relaxed(&store->lease_busy[i], 0);

@@ -3,10 +3,20 @@
  * Making, finding, checking, joining and leaving the shared memory of a group.
  *
  * Objects (shm_open(3) names; on Linux files of /dev/shm, opened as such because shm_open
- * itself is not in a glibc 2.28 libc.so.6):
- *	tsshim.<uid>.<group>.ring      unlinked by the last one out (see below)
- *	tsshim.<uid>.<group>.ledger    counters; stays until `tsrun gc`
- *	tsshim.<uid>.<group>.new.<pid> for moments, while one of them is made
+ * itself is not in a glibc 2.28 libc.so.6), named tsshim.<uid>.<scope>.<group>. and one of:
+ *	ring      unlinked by the last one out (see below)
+ *	ledger    counters; stays until `tsrun gc`
+ *	stage     copies of files, leader/stage_index.h; goes with the ring
+ *	device    copies to GPUs, leader/device.h; goes with the ring
+ *	new.<pid> for moments, while one of them is made
+ *
+ * <scope> is "<user namespace>-<PID namespace>", inode numbers as lsns(8) shows them: processes
+ * of different namespaces cannot judge each other's process ids, so they never share, and with
+ * names of their own neither what one of them uses nor what it left is in the way of the
+ * others.  A number that the kernel gave to another namespace since is none of our worry: a
+ * dead member is one whose lock byte is free and whose process id and start time are gone.  The
+ * boot is not in the name, so that what an earlier one left on a disk (leader/stage_index.h) is
+ * found and replaced.
  *
  * Opening, replacing and unlinking are serialised by byte 0 of the ledger (fcntl lock, tried
  * for a bounded time; without it we simply do not share this time).  The ring is unlinked,

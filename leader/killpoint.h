@@ -60,6 +60,74 @@
 	X(stage_row) \
 	X(stage_noted) \
 	X(stage_renamed)
+
+/* Those of a large one, leader/stager.h, before the steps from stage_finished on. */
+#define TS_STAGER_KILLPOINTS(X) \
+	X(stager_admitted) \
+	X(stager_sized) \
+	X(stager_started) \
+	X(stager_joined) \
+	X(stager_allocated) \
+	X(stager_chunk) \
+	X(stager_marked) \
+	X(stager_filled)
+/* clang-format on */
+
+/* Those of a path that the group gets to know, leader/stage_names.h; tests/e2e/known.py. */
+/* clang-format off */
+#define TS_NAME_KILLPOINTS(X) \
+	X(name_taken) \
+	X(name_hashed)
+/* clang-format on */
+
+/* Those of a listing, leader/stage_listing.h; tests/e2e/listings.py has them. */
+/* clang-format off */
+#define TS_LISTING_KILLPOINTS(X) \
+	X(listing_locked) \
+	X(listing_piece) \
+	X(listing_filled) \
+	X(listing_admitted) \
+	X(listing_sized) \
+	X(listing_headed) \
+	X(listing_written) \
+	X(listing_finished) \
+	X(listing_renamed)
+/* clang-format on */
+
+/* Those of a copy to a GPU, leader/device.h; tests/stress/gpu_kills.c runs through them. */
+/* clang-format off */
+#define TS_DEVICE_KILLPOINTS(X) \
+	X(device_row) \
+	X(device_making) \
+	X(device_renewed) \
+	X(device_live) \
+	X(device_looked) \
+	X(device_pinned) \
+	X(device_checked) \
+	X(device_released) \
+	X(device_taken) \
+	X(device_put_back) \
+	X(device_keyed) \
+	X(device_writing) \
+	X(device_written) \
+	X(device_ready) \
+	X(device_abandoned) \
+	X(device_sleep) \
+	X(device_recovered) \
+	X(device_retired) \
+	X(device_closing) \
+	X(device_emptied)
+/* clang-format on */
+
+/* Those of one copy to a GPU, hooks/cuda/share.c; tests/e2e/copies_jobs.py has them all. */
+/* clang-format off */
+#define TS_COPY_KILLPOINTS(X) \
+	X(copy_leased) \
+	X(copy_served) \
+	X(copy_claimed) \
+	X(copy_done) \
+	X(copy_teed) \
+	X(copy_waits)
 /* clang-format on */
 
 #ifdef TS_TEST_BUILD

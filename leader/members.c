@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who uses the ring: joining, proof of death, cleaning up, lease words. */
+#include "leader/device_private.h"
 #include "leader/store_private.h"
 #include "leader/words.h"
 #include "shim/identity.h"
@@ -154,7 +155,8 @@ int ts_member_leave(struct ts_store *store)
 	struct ts_member *member = &store->members[index];
 
 	/* A thread still reads or writes ring memory, which only our death may free then. */
-	if (!stop_threads(store))
+	bool stopped = stop_threads(store);
+	if (!ts_device_stop(store) || !stopped)
 		return -EBUSY;
 	for (uint32_t i = 0; i < TS_WINDOWS; i++)
 		ts_segment_seal(store, &store->windows[i]);

@@ -39,12 +39,79 @@ static bool is_group(const char *group)
 	return length > 0 && length <= TS_GROUP_MAX && group[0] != '.';
 }
 
+/* The number in a link like "user:[4026531837]", which costs half of what stat(2) of it does.
+ */
+static int read_namespace(const char *path, uint64_t *ret_number)
+{
+	char text[64];
+	uint64_t number = 0;
+	int r = ts_sys_readlink(path, text, sizeof(text));
+
+	if (r < 0)
+		return r;
+	const char *at = strchr(text, '[');
+	if (!at || at[1] < '0' || at[1] > '9')
+		return -EINVAL;
+	for (at++; *at >= '0' && *at <= '9'; at++)
+		number = number * 10 + (uint64_t)(*at - '0');
+	*ret_number = number;
+	return 0;
+}
+
+/* The numbers of our namespaces, as lsns(8) shows them. Errors: those of readlink(2). */
+static int read_namespaces(uint64_t *ret_user_ns, uint64_t *ret_pid_ns)
+{
+	uint64_t user_ns = 0, pid_ns = 0;
+	int r = read_namespace("/proc/self/ns/user", &user_ns);
+
+	if (r == 0)
+		r = read_namespace("/proc/self/ns/pid", &pid_ns);
+	if (r < 0)
+		return r;
+	*ret_user_ns = user_ns;
+	*ret_pid_ns = pid_ns;
+	return 0;
+}
+
+/*
+ * Two calls of 3.5 us each, and a process asks for several names: so the numbers are kept for
+ * this process id.  Where that is not enough (a child with its parent's number in a new PID
+ * namespace, unshare(2) in the middle of a program), what the name leads to is of another
+ * scope than ours, and refused.
+ */
+static int own_namespaces(uint64_t *ret_user_ns, uint64_t *ret_pid_ns)
+{
+	static _Atomic uint64_t user_ns, pid_ns;
+	static _Atomic int known;
+	int self = getpid();
+
+	/* C1 pairs with C2: the numbers are there before the process id that they belong to. */
+	if (ts_load_acquire(&known) != self) { /* C1 */
+		uint64_t user = 0, pid = 0;
+		int r = read_namespaces(&user, &pid);
+		if (r < 0)
+			return r;
+		ts_store_relaxed(&user_ns, user);
+		ts_store_relaxed(&pid_ns, pid);
+		ts_store_release(&known, self); /* C2 */
+	}
+	*ret_user_ns = ts_load_relaxed(&user_ns);
+	*ret_pid_ns = ts_load_relaxed(&pid_ns);
+	return 0;
+}
+
 int ts_object_path(char *buffer, size_t bytes, const char *group, const char *suffix)
 {
+	uint64_t user_ns = 0, pid_ns = 0;
+
 	if (!is_group(group))
 		return -EINVAL;
-	size_t length = ts_format(buffer, bytes, "%s/tsshim.%u.%s.%s", directory(),
-		(unsigned)geteuid(), group, suffix);
+	int r = own_namespaces(&user_ns, &pid_ns);
+	if (r < 0)
+		return r;
+	size_t length = ts_format(buffer, bytes, "%s/tsshim.%u.%llu-%llu.%s.%s", directory(),
+		(unsigned)geteuid(), (unsigned long long)user_ns, (unsigned long long)pid_ns,
+		group, suffix);
 	return length + 1 < bytes ? 0 : -EINVAL;
 }
 
@@ -265,21 +332,15 @@ static int parse_uuid(const char *text, uint8_t *bytes)
 int ts_scope_read(struct ts_scope *ret_scope)
 {
 	struct ts_scope scope = {.uid = (uint32_t)geteuid()};
-	struct stat st = {.st_ino = 0};
 	char text[64];
 	int r = ts_sys_read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text));
 
 	if (r >= 0)
 		r = parse_uuid(text, scope.boot_id);
 	if (r >= 0)
-		r = ts_sys_stat("/proc/self/ns/user", &st);
+		r = read_namespaces(&scope.user_ns, &scope.pid_ns);
 	if (r < 0)
 		return r;
-	scope.user_ns = st.st_ino;
-	r = ts_sys_stat("/proc/self/ns/pid", &st);
-	if (r < 0)
-		return r;
-	scope.pid_ns = st.st_ino;
 	*ret_scope = scope;
 	return 0;
 }

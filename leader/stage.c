@@ -3,11 +3,14 @@
 #include "leader/stage.h"
 
 #include "leader/killpoint.h"
+#include "leader/stage_private.h"
+#include "leader/stager.h"
 #include "shim/hash.h"
 #include "shim/log.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -18,8 +21,6 @@
 
 /* Times the name may change under our hands before we give up. */
 #define TRIES 64
-
-#define PATH_BYTES (TS_STAGE_STEM + 32 + 8)
 
 /* ---- joining ---------------------------------------------------------------------------- */
 
@@ -80,21 +81,21 @@ int ts_stage_attach_existing(const char *group, struct ts_stage **ret_stage)
 
 /* ---- complete copies -------------------------------------------------------------------- */
 
-static void make_path(const struct ts_stage *stage, const struct ts_stage_source *source,
-	char path[PATH_BYTES])
+void ts_stage_path_of(const struct ts_stage *stage, const struct ts_stage_source *source,
+	char path[TS_STAGE_PATH])
 {
 	static const char digits[] = "0123456789abcdef";
 	const struct stat *st = source->stat;
 	const uint64_t numbers[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size,
 		(uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec,
 		(uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec};
-	struct ts_hasher hasher;
+	char text[sizeof(numbers) + PATH_MAX];
+	size_t length = strnlen(source->path, PATH_MAX);
 
-	ts_hasher_init(&hasher);
-	ts_hasher_add(&hasher, numbers, sizeof(numbers));
-	ts_hasher_add(&hasher, source->path, strlen(source->path));
-	struct ts_hash128 hash = ts_hasher_digest(&hasher);
-	size_t at = ts_format(path, PATH_BYTES, "%s", stage->index.stem);
+	memcpy(text, numbers, sizeof(numbers));
+	memcpy(text + sizeof(numbers), source->path, length);
+	struct ts_hash128 hash = ts_hash128(text, sizeof(numbers) + length);
+	size_t at = ts_format(path, TS_STAGE_PATH, "%s", stage->index.stem);
 	for (int i = 60; i >= 0; i -= 4) {
 		path[at] = digits[hash.hi >> i & 15];
 		path[at + 16] = digits[hash.lo >> i & 15];
@@ -133,7 +134,7 @@ static int confirm(
 
 /* Errors: -ENOENT no copy; -EPERM a file that is none; -ESTALE one of what is no more. */
 static int open_complete(struct ts_stage *stage, const struct ts_stage_source *source,
-	const char *path, int flags, bool mine)
+	const char *path, int flags, struct ts_stage_copy *copy)
 {
 	const int kept = O_NONBLOCK | O_NOATIME | O_LARGEFILE | O_NOFOLLOW;
 	struct stat st;
@@ -150,18 +151,20 @@ static int open_complete(struct ts_stage *stage, const struct ts_stage_source *s
 	r = ts_sys_fstat(fd, &st);
 	if (r == 0 && !is_copy_of(stage, &st, source))
 		r = -EPERM;
-	if (r == 0 && !mine)
+	if (r == 0 && !copy->fetched)
 		r = confirm(stage, &st, source);
 	if (r < 0) {
 		ts_sys_close(fd);
 		return r;
 	}
-	return fd;
+	copy->fd = fd;
+	copy->inode = st.st_ino;
+	return 0;
 }
 
 /* ---- the right to make one -------------------------------------------------------------- */
 
-static bool is_named(const char *path, const struct stat *st)
+bool ts_stage_is_named(const char *path, const struct stat *st)
 {
 	struct stat named;
 
@@ -169,15 +172,14 @@ static bool is_named(const char *path, const struct stat *st)
 	       named.st_ino == st->st_ino;
 }
 
-static void unlock(int part)
+void ts_stage_release_part(int part)
 {
 	/* Said, not left to the close: a child forked meanwhile has this descriptor, too. */
 	(void)ts_sys_flock(part, LOCK_UN);
 	ts_sys_close(part);
 }
 
-/* Lock @part, and make sure that it is the file that the name means. */
-static int lock_part(int part, const char *part_path, struct stat *ret_stat)
+int ts_stage_hold_part(int part, const char *part_path, struct stat *ret_stat)
 {
 	int r = ts_sys_flock(part, LOCK_EX | LOCK_NB);
 
@@ -188,7 +190,7 @@ static int lock_part(int part, const char *part_path, struct stat *ret_stat)
 		return r;
 	if (!S_ISREG(ret_stat->st_mode) || ret_stat->st_uid != geteuid())
 		return -EPERM;
-	return is_named(part_path, ret_stat) ? 0 : -EAGAIN;
+	return ts_stage_is_named(part_path, ret_stat) ? 0 : -EAGAIN;
 }
 
 /* One that was killed just before the rename is read-only, and we may not be root. */
@@ -199,19 +201,17 @@ static int reopen_finished(const char *part_path)
 
 	if (part < 0)
 		return part == -ENOENT ? -EAGAIN : part;
-	int r = lock_part(part, part_path, &st);
+	int r = ts_stage_hold_part(part, part_path, &st);
 	if (r == 0)
 		r = ts_sys_fchmod(part, 0600);
-	unlock(part);
+	ts_stage_release_part(part);
 	return r < 0 ? r : -EAGAIN;
 }
 
-/* Errors: -EBUSY somebody makes it; -EAGAIN look again. */
-static int take_part(const char *part_path, const char *path, int *ret_part)
+int ts_stage_lock_part(const char *part_path, int *ret_part)
 {
 	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-	struct stat st, other;
-	TS_KILLPOINT(stage_looked);
+	struct stat st;
 	int part = ts_sys_open(part_path, flags, 0600);
 
 	if (part == -EACCES)
@@ -219,16 +219,29 @@ static int take_part(const char *part_path, const char *path, int *ret_part)
 	if (part < 0)
 		return part;
 	TS_KILLPOINT(stage_made);
-	int r = lock_part(part, part_path, &st);
+	int r = ts_stage_hold_part(part, part_path, &st);
+	if (r < 0) {
+		ts_stage_release_part(part);
+		return r;
+	}
+	*ret_part = part;
+	return 0;
+}
+
+int ts_stage_take_part(const char *part_path, const char *path, int *ret_part)
+{
+	struct stat other;
+	int part;
+	TS_KILLPOINT(stage_looked);
+	int r = ts_stage_lock_part(part_path, &part);
 	TS_KILLPOINT(stage_locked);
-	if (r == 0 && ts_sys_stat(path, &other) == 0) {
+	if (r < 0)
+		return r;
+	if (ts_sys_stat(path, &other) == 0) {
 		/* Renamed between our look and our open: what we made is an empty file. */
 		ts_sys_unlink(part_path);
-		r = -EAGAIN;
-	}
-	if (r < 0) {
-		unlock(part);
-		return r;
+		ts_stage_release_part(part);
+		return -EAGAIN;
 	}
 	*ret_part = part;
 	return 0;
@@ -238,21 +251,21 @@ static int take_part(const char *part_path, const char *path, int *ret_part)
 static int try_to_make(struct ts_stage *stage, const struct ts_stage_source *source,
 	const char *path, struct ts_stage_copy *copy)
 {
-	char part_path[PATH_BYTES];
+	char part_path[TS_STAGE_PATH];
 	uint64_t start = ts_now_ns();
 	int part;
 
-	if ((uint64_t)source->stat->st_size > TS_STAGE_AT_ONCE)
-		return -EFBIG;
 	/* Under another name than the group's we would only be in the way. */
 	if (geteuid() != stage->index.uid)
 		return -EPERM;
+	if ((uint64_t)source->stat->st_size > TS_STAGE_AT_ONCE)
+		return ts_stager_begin(stage, source, path);
 	ts_format(part_path, sizeof(part_path), "%s.part", path);
-	int r = take_part(part_path, path, &part);
+	int r = ts_stage_take_part(part_path, path, &part);
 	if (r < 0)
 		return r;
 	r = ts_stage_fetch(stage, source, part, part_path, path);
-	unlock(part);
+	ts_stage_release_part(part);
 	copy->fetched = r == 0;
 	copy->fetch_ns = ts_now_ns() - start;
 	return r;
@@ -264,18 +277,16 @@ int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, 
 	struct ts_stage_copy copy = {.fd = -1};
 	uint64_t start = ts_now_ns(), nap = NAP_MIN_NS;
 	uint32_t never_woken = 0;
-	char path[PATH_BYTES];
+	char path[TS_STAGE_PATH];
 
-	make_path(stage, source, path);
+	ts_stage_path_of(stage, source, path);
 	for (int tries = 0; tries < TRIES;) {
-		copy.fd = open_complete(stage, source, path, flags, copy.fetched);
-		if (copy.fd >= 0) {
+		int r = open_complete(stage, source, path, flags, &copy);
+		if (r == 0)
 			*ret_copy = copy;
-			return 0;
-		}
-		if (copy.fd != -ENOENT)
-			return copy.fd;
-		int r = try_to_make(stage, source, path, &copy);
+		if (r != -ENOENT)
+			return r;
+		r = try_to_make(stage, source, path, &copy);
 		if (r == 0 || r == -EAGAIN) {
 			tries++;
 			continue;

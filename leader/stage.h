@@ -30,7 +30,7 @@
  * a deadline, and then reads the original.
  *
  * Copies larger than TS_STAGE_AT_ONCE are used but not made here: that is the work of a stager
- * in the background, which calls ts_stage_fetch() with its own descriptor.
+ * in the background (leader/stager.h), for which nobody waits.
  */
 #ifndef TS_LEADER_STAGE_H
 #define TS_LEADER_STAGE_H
@@ -56,6 +56,7 @@ struct ts_stage_source {
 /** An open copy; the descriptor is the caller's. */
 struct ts_stage_copy {
 	int fd;            /* read-only, close-on-exec */
+	uint64_t inode;    /* of the copy */
 	bool fetched;      /* the caller made it */
 	uint64_t fetch_ns; /* in that time */
 };
@@ -82,8 +83,8 @@ void ts_stage_destroy(struct ts_stage *stage);
  * not there; while another process makes it, wait @wait_ns.
  *
  * Threads: any.  Not for a vfork child.  Keeps errno, allocates nothing, is no cancellation
- * point.  Errors: -EFBIG too large to be made here; -ENOSPC no room; -EBUSY waited in vain;
- * -ESTALE the original is another one now; others: it cannot be had.
+ * point.  Errors: -EFBIG too large to be made while somebody waits; -ENOSPC no room; -EBUSY
+ * waited in vain; -ESTALE the original is another one now; others: it cannot be had.
  */
 int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, int flags,
 	uint64_t wait_ns, struct ts_stage_copy *ret_copy);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Making one copy of a file: room, bytes, attributes, name. */
 #include "leader/killpoint.h"
-#include "leader/stage.h"
+#include "leader/stage_private.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -38,6 +38,11 @@ static int compare(
 	return 0;
 }
 
+int ts_stage_look(const struct ts_stage_source *source, int sync, struct statx *ret_attributes)
+{
+	return compare(source, sync, STATX_BASIC_STATS | STATX_BTIME, ret_attributes);
+}
+
 int ts_stage_check(const struct ts_stage_source *source)
 {
 	struct statx now;
@@ -45,8 +50,8 @@ int ts_stage_check(const struct ts_stage_source *source)
 	return compare(source, AT_STATX_FORCE_SYNC, CHANGES, &now);
 }
 
-/* Users go back to the original by its path; a deleted or moved file has none. */
-static int check_path(const struct ts_stage_source *source)
+/* A deleted or moved file has none. */
+int ts_stage_check_path(const struct ts_stage_source *source)
 {
 	struct stat named;
 	int r = ts_sys_stat(source->path, &named);
@@ -65,7 +70,7 @@ static int make_room(struct ts_stage *stage, int part, uint64_t bytes, bool *adm
 	if (!ts_limits_allow_file(bytes))
 		return -ENOSPC;
 	if (!*admitted) {
-		r = ts_stage_index_admit(&stage->index, stage->capacity, bytes);
+		r = ts_stage_admit(stage, bytes);
 		if (r < 0)
 			return r;
 		*admitted = true;
@@ -163,7 +168,7 @@ static void from_statx(const struct statx *stx, struct ts_stage_attributes *ret_
 }
 
 /* Programs without us see the copy itself: let it at least have the times of the original. */
-static int finish(int part, const struct statx *stx)
+static int dress(int part, const struct statx *stx)
 {
 	const struct timespec times[2] = {
 		{.tv_sec = stx->stx_atime.tv_sec, .tv_nsec = stx->stx_atime.tv_nsec},
@@ -185,15 +190,27 @@ static int note(struct ts_stage *stage, int part, const struct statx *stx, const
 	return ts_stage_index_add(&stage->index, st.st_ino, &attributes, path);
 }
 
+int ts_stage_finish(struct ts_stage *stage, const struct ts_stage_source *source, int part,
+	const struct statx *attributes)
+{
+	int r = dress(part, attributes);
+
+	TS_KILLPOINT(stage_finished);
+	if (r == 0)
+		r = note(stage, part, attributes, source->path);
+	TS_KILLPOINT(stage_noted);
+	return r;
+}
+
 static int fetch(
 	struct ts_stage *stage, const struct ts_stage_source *source, int part, bool *admitted)
 {
 	uint64_t bytes = (uint64_t)source->stat->st_size;
 	struct statx before, after;
-	int r = compare(source, AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_BTIME, &before);
+	int r = ts_stage_look(source, AT_STATX_DONT_SYNC, &before);
 
 	if (r == 0)
-		r = check_path(source);
+		r = ts_stage_check_path(source);
 	if (r == 0)
 		r = make_room(stage, part, bytes, admitted);
 	if (r == 0)
@@ -201,13 +218,7 @@ static int fetch(
 	TS_KILLPOINT(stage_filled);
 	if (r == 0)
 		r = compare(source, AT_STATX_DONT_SYNC, CHANGES, &after);
-	if (r == 0)
-		r = finish(part, &before);
-	TS_KILLPOINT(stage_finished);
-	if (r == 0)
-		r = note(stage, part, &before, source->path);
-	TS_KILLPOINT(stage_noted);
-	return r;
+	return r < 0 ? r : ts_stage_finish(stage, source, part, &before);
 }
 
 int ts_stage_fetch(struct ts_stage *stage, const struct ts_stage_source *source, int part,

@@ -11,17 +11,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAGIC     UINT64_C(0x7473737461676531) /* "tsstage1" */
-#define SLOTS_MIN (UINT64_C(1) << 14)
-#define SLOTS_MAX (UINT64_C(1) << 20)
-#define ROWS_EACH 320u /* bytes of rows for a slot: a path of a hundred letters */
+#define MAGIC      UINT64_C(0x7473737461676532) /* "tsstage2" */
+#define SLOTS_MIN  (UINT64_C(1) << 14)
+#define SLOTS_MAX  (UINT64_C(1) << 20)
+#define ROWS_EACH  320u /* bytes of rows for a slot: a path of a hundred letters */
+#define NAMES_EACH 2u   /* names for a slot: followed to the end of links, and not */
 
 /* Files smaller than this on the average fill the index before the room for copies. */
 #define FILE_BYTES UINT64_C(16384)
 
 struct plan {
 	struct ts_scope scope;
-	uint64_t slot_count, rows_at, total_bytes;
+	uint64_t slot_count, rows_at, names_at, name_count, total_bytes;
 	bool in_memory;
 	char stem[TS_STAGE_STEM];
 };
@@ -30,7 +31,11 @@ static uint64_t total_for(struct plan *plan)
 {
 	plan->rows_at = ts_align_up(
 		TS_PAGE_BYTES + plan->slot_count * sizeof(struct ts_stage_slot), TS_PAGE_BYTES);
-	return ts_align_up(plan->rows_at + plan->slot_count * ROWS_EACH, TS_STAGE_CHUNK);
+	plan->names_at =
+		ts_align_up(plan->rows_at + plan->slot_count * ROWS_EACH, TS_PAGE_BYTES);
+	plan->name_count = plan->slot_count * NAMES_EACH;
+	return ts_align_up(plan->names_at + plan->name_count * sizeof(struct ts_stage_name),
+		TS_STAGE_CHUNK);
 }
 
 /* Mapped in every process, so no larger than a finite RLIMIT_AS makes bearable. */
@@ -59,6 +64,8 @@ static void fill_head(void *context, void *start)
 	head->pid_ns = plan->scope.pid_ns;
 	head->slot_count = plan->slot_count;
 	head->rows_at = plan->rows_at;
+	head->names_at = plan->names_at;
+	head->name_count = plan->name_count;
 	head->total_bytes = plan->total_bytes;
 	head->in_memory = plan->in_memory;
 	ts_format(head->stem, sizeof(head->stem), "%s", plan->stem);
@@ -70,17 +77,21 @@ static void fill_head(void *context, void *start)
 /* Whether the sizes can be true; all that is read later is compared with them. */
 static bool has_shape(const struct ts_stage_head *head, uint64_t file_bytes)
 {
-	uint64_t slots = head->slot_count;
+	uint64_t slots = head->slot_count, names = head->name_count;
 
 	return slots >= SLOTS_MIN && slots <= SLOTS_MAX && (slots & (slots - 1)) == 0 &&
 	       head->rows_at >= TS_PAGE_BYTES + slots * sizeof(struct ts_stage_slot) &&
-	       head->rows_at < head->total_bytes && head->total_bytes == file_bytes &&
+	       head->rows_at < head->names_at && head->names_at % TS_PAGE_BYTES == 0 &&
+	       head->names_at < head->total_bytes && names > 0 && (names & (names - 1)) == 0 &&
+	       names <= (head->total_bytes - head->names_at) / sizeof(struct ts_stage_name) &&
+	       head->total_bytes == file_bytes &&
 	       head->total_bytes <= TS_STAGE_CHUNK * TS_STAGE_CHUNK_WORDS * 64 &&
 	       memchr(head->stem, '\0', sizeof(head->stem)) && head->stem[0] == '/';
 }
 
-static int check_head(
-	const struct ts_object *object, struct ts_scope *scope, struct ts_stage_head *ret_head)
+/* With a @scope of NULL, wherever it was made. */
+static int check_head(const struct ts_object *object, const struct ts_scope *scope,
+	struct ts_stage_head *ret_head)
 {
 	int r = ts_object_read_start(ts_load_relaxed(&object->fd), ret_head, sizeof(*ret_head));
 
@@ -93,6 +104,8 @@ static int check_head(
 	if (ret_head->check != ts_hash64(ret_head, offsetof(struct ts_stage_head, check)) ||
 		!has_shape(ret_head, object->bytes))
 		return -EBADMSG;
+	if (!scope)
+		return 0;
 	return ts_scope_check(
 		scope, ret_head->uid, ret_head->boot_id, ret_head->user_ns, ret_head->pid_ns);
 }
@@ -181,6 +194,8 @@ static int map(struct ts_stage_index *index, const struct ts_stage_head *head)
 	index->head = start;
 	index->slot_count = head->slot_count;
 	index->rows_at = head->rows_at;
+	index->rows_end = head->names_at;
+	index->name_count = head->name_count;
 	index->total_bytes = head->total_bytes;
 	return 0;
 }
@@ -212,11 +227,8 @@ int ts_stage_index_init(struct ts_stage_index *index, const char *group, const c
 int ts_stage_index_stem(const struct ts_object *object, char ret_stem[TS_STAGE_STEM])
 {
 	struct ts_stage_head head;
-	struct ts_scope scope;
-	int r = ts_scope_read(&scope);
+	int r = check_head(object, NULL, &head);
 
-	if (r == 0)
-		r = check_head(object, &scope, &head);
 	if (r == 0)
 		memcpy(ret_stem, head.stem, TS_STAGE_STEM);
 	return r;

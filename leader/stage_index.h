@@ -3,9 +3,9 @@
  * What a group knows about its copies of files: how much room they take, and for each copy,
  * found by its inode, the attributes and the path of the original.
  *
- * One object of shared memory, tsshim.<uid>.<group>.stage:
+ * One object of shared memory, tsshim.<uid>.<scope>.<group>.stage:
  *
- *	head    | slots: inode -> row, open addressing | rows, one behind the other
+ *	head    | slots: inode -> row, open addressing | rows, one behind the other | names
  *
  * Memory comes in chunks that are allocated before they are touched, so that a full file
  * system is an error and no SIGBUS; a chunk that is not there holds nothing.
@@ -16,9 +16,13 @@
  * leads to: the next holder of the lock finds the slot by the inode and writes again.  Rows
  * never move and go only with the whole index.
  *
+ * Names are paths whose attributes the group knows for a time: leader/stage_names.h.
+ *
  * @used is added to before a copy takes room and taken from when the copy fails.  A process
  * killed between adding and giving the copy its size, or between removing a failed one and
- * taking from @used, leaves that much room unused until the index goes.
+ * taking from @used, leaves that much room unused until the index goes.  What has its size but
+ * no maker any more keeps its room until somebody opens the original again, or lacks room:
+ * leader/stage_sweep.c.
  */
 #ifndef TS_LEADER_STAGE_INDEX_H
 #define TS_LEADER_STAGE_INDEX_H
@@ -40,12 +44,12 @@ struct ts_stage_attributes {
 /** One group's index as this process sees it. The caller's memory. */
 struct ts_stage_index {
 	struct ts_object object;
-	struct ts_stage_head *head;                /* mapped for good, also across fork */
-	uint64_t slot_count, rows_at, total_bytes; /* checked copies */
-	uint64_t device;                           /* of the copies */
-	uint32_t uid;                              /* of the copies */
-	bool in_memory;                            /* the copies lie in shared memory */
-	char stem[TS_STAGE_STEM];                  /* path of a copy without its 32 digits */
+	struct ts_stage_head *head; /* mapped for good, also across fork */
+	uint64_t slot_count, rows_at, rows_end, name_count, total_bytes; /* checked copies */
+	uint64_t device;                                                 /* of the copies */
+	uint32_t uid;                                                    /* of the copies */
+	bool in_memory;              /* the copies lie in shared memory */
+	char stem[TS_STAGE_STEM];    /* path of a copy without its 32 digits */
 	_Atomic uint64_t full_until; /* ts_now_ns() before which nobody looks for room again */
 };
 
@@ -74,6 +78,9 @@ void ts_stage_index_finish(struct ts_stage_index *index);
  */
 int ts_stage_index_admit(struct ts_stage_index *index, uint64_t capacity, uint64_t bytes);
 void ts_stage_index_return(struct ts_stage_index *index, uint64_t bytes);
+
+/** Whether what was taken is still in order, for who fills it slowly. Errors: -ENOSPC. */
+int ts_stage_index_recheck(struct ts_stage_index *index);
 
 /** Room taken now, by copies and by what was admitted. */
 uint64_t ts_stage_index_used(const struct ts_stage_index *index);
@@ -104,8 +111,8 @@ bool ts_stage_index_find(const struct ts_stage_index *index, const struct stat *
 	struct ts_stage_attributes *ret_attributes, char *ret_path);
 
 /**
- * Where the copies of the index @object, which is open, lie.
- * Errors: -EBADMSG, -EPROTO, -EXDEV as for ts_stage_index_init().
+ * Where the copies of the index @object, which is open, lie; of whatever boot and namespaces it
+ * is.  Errors: -EBADMSG, -EPROTO as for ts_stage_index_init().
  */
 int ts_stage_index_stem(const struct ts_object *object, char ret_stem[TS_STAGE_STEM]);
 
@@ -116,6 +123,13 @@ int ts_stage_index_stem(const struct ts_object *object, char ret_stem[TS_STAGE_S
  * nothing is removed.
  */
 int ts_stage_remove(const char *path, bool dry_run, struct ts_stage_usage *ret_usage);
+
+/**
+ * Call @visit with the path of every copy, finished (no suffix) or not (".part"), whose path
+ * begins with @stem, until it says false.  It may remove the file.
+ */
+void ts_stage_each_copy(
+	const char *stem, bool (*visit)(void *context, const char *path), void *context);
 
 /** Remove copies whose paths begin with @stem, finished or not; adds to *usage. */
 void ts_stage_remove_copies(const char *stem, bool dry_run, struct ts_stage_usage *usage);

@@ -18,7 +18,7 @@
 
 /* ---- chunks ----------------------------------------------------------------------------- */
 
-static bool has_chunks(const struct ts_stage_index *index, uint64_t at, uint64_t bytes)
+bool ts_stage_index_has(const struct ts_stage_index *index, uint64_t at, uint64_t bytes)
 {
 	if (bytes == 0 || at > index->total_bytes || bytes > index->total_bytes - at)
 		return false;
@@ -29,9 +29,9 @@ static bool has_chunks(const struct ts_stage_index *index, uint64_t at, uint64_t
 	return true;
 }
 
-static int need_chunks(struct ts_stage_index *index, uint64_t at, uint64_t bytes)
+int ts_stage_index_need(struct ts_stage_index *index, uint64_t at, uint64_t bytes)
 {
-	if (has_chunks(index, at, bytes))
+	if (ts_stage_index_has(index, at, bytes))
 		return 0;
 	if (at > index->total_bytes || bytes > index->total_bytes - at)
 		return -ENOSPC;
@@ -50,21 +50,30 @@ static int need_chunks(struct ts_stage_index *index, uint64_t at, uint64_t bytes
 
 /* ---- room ------------------------------------------------------------------------------- */
 
-/* Ask the machine whether @wanted bytes in all are in order, and note some more at once. */
-static int ask_for_room(struct ts_stage_index *index, uint64_t capacity, uint64_t wanted)
+/* What the machine leaves for copies, those that are there included. Errors: those of open(2).
+ */
+static int ask_machine(struct ts_stage_index *index, uint64_t *ret_limit)
 {
-	uint64_t used = ts_load_relaxed(&index->head->used), now = ts_now_ns();
+	uint64_t used = ts_load_relaxed(&index->head->used);
 	char directory[TS_STAGE_STEM];
 
-	if (now < ts_load_relaxed(&index->full_until))
-		return -ENOSPC;
 	memcpy(directory, index->stem, sizeof(directory));
 	*strrchr(directory, '/') = '\0';
 	int fd = ts_sys_open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (fd < 0)
-		return -ENOSPC;
-	uint64_t limit = ts_limits_files(fd, used, index->in_memory);
+		return fd;
+	*ret_limit = ts_limits_files(fd, used, index->in_memory);
 	ts_sys_close(fd);
+	return 0;
+}
+
+/* Ask the machine whether @wanted bytes in all are in order, and note some more at once. */
+static int ask_for_room(struct ts_stage_index *index, uint64_t capacity, uint64_t wanted)
+{
+	uint64_t now = ts_now_ns(), limit;
+
+	if (now < ts_load_relaxed(&index->full_until) || ask_machine(index, &limit) < 0)
+		return -ENOSPC;
 	limit = ts_min_u64(limit, capacity);
 	if (wanted > limit) {
 		ts_store_relaxed(&index->full_until, now + FULL_PAUSE_NS);
@@ -72,6 +81,15 @@ static int ask_for_room(struct ts_stage_index *index, uint64_t capacity, uint64_
 	}
 	ts_store_relaxed(&index->head->granted, ts_min_u64(limit, wanted + GRANT_STEP));
 	return 0;
+}
+
+int ts_stage_index_recheck(struct ts_stage_index *index)
+{
+	uint64_t limit;
+
+	return ask_machine(index, &limit) == 0 && ts_load_relaxed(&index->head->used) <= limit
+		       ? 0
+		       : -ENOSPC;
 }
 
 int ts_stage_index_admit(struct ts_stage_index *index, uint64_t capacity, uint64_t bytes)
@@ -126,7 +144,8 @@ static int take_slot(
 		return -ENOSPC;
 	for (uint32_t i = 0; i < PROBES; i++) {
 		uint64_t place = (first + i) & (index->slot_count - 1), found = 0;
-		int r = need_chunks(index, slot_at(place), sizeof(struct ts_stage_slot));
+		int r = ts_stage_index_need(
+			index, slot_at(place), sizeof(struct ts_stage_slot));
 		if (r < 0)
 			return r;
 		struct ts_stage_slot *slot = slot_of(index, place);
@@ -141,30 +160,51 @@ static int take_slot(
 	return -ENOSPC;
 }
 
-int ts_stage_index_add(struct ts_stage_index *index, uint64_t inode,
+/* Room for a row with a path of @length bytes; returns its place, or an error. */
+static int64_t new_row(struct ts_stage_index *index, size_t length)
+{
+	uint64_t bytes = ts_align_up(sizeof(struct ts_stage_row) + length + 1, 8);
+	uint64_t at = index->rows_at + ts_add_relaxed(&index->head->rows_used, bytes);
+	/* The counter is in shared memory: damaged, it must not lead out of the rows. */
+	if (at < index->rows_at || at % 8 != 0 || at > index->rows_end ||
+		bytes > index->rows_end - at)
+		return -ENOSPC;
+	int r = ts_stage_index_need(index, at, bytes);
+	return r < 0 ? r : (int64_t)at;
+}
+
+int64_t ts_stage_index_new_row(struct ts_stage_index *index,
 	const struct ts_stage_attributes *attributes, const char *path)
 {
 	size_t length = strlen(path);
-	uint64_t bytes = ts_align_up(sizeof(struct ts_stage_row) + length + 1, 8);
-	struct ts_stage_slot *slot;
-
-	if (length == 0 || length >= PATH_MAX || inode == 0)
-		return -EINVAL;
-	uint64_t at = index->rows_at + ts_add_relaxed(&index->head->rows_used, bytes);
-	/* The counter is in shared memory: damaged, it must not lead out of the rows. */
-	int r = at < index->rows_at || at % 8 != 0 ? -ENOSPC : need_chunks(index, at, bytes);
-	if (r == 0)
-		r = take_slot(index, inode, &slot);
-	if (r < 0)
-		return r;
-	TS_KILLPOINT(stage_slot);
+	int64_t at = new_row(index, length);
+	if (at < 0)
+		return at;
 	struct ts_stage_row *row = (struct ts_stage_row *)((char *)index->head + at);
 	row->attributes = *attributes;
 	ts_store_relaxed(&row->confirmed, 0);
 	row->path_bytes = length;
 	memcpy(row->path, path, length + 1);
+	return at;
+}
+
+int ts_stage_index_add(struct ts_stage_index *index, uint64_t inode,
+	const struct ts_stage_attributes *attributes, const char *path)
+{
+	size_t length = strlen(path);
+	struct ts_stage_slot *slot;
+
+	if (length == 0 || length >= PATH_MAX || inode == 0)
+		return -EINVAL;
+	int r = take_slot(index, inode, &slot);
+	if (r < 0)
+		return r;
+	TS_KILLPOINT(stage_slot);
+	int64_t at = ts_stage_index_new_row(index, attributes, path);
+	if (at < 0)
+		return (int)at;
 	TS_KILLPOINT(stage_row);
-	ts_store_release(&slot->row, at); /* I1, pairs with A1 */
+	ts_store_release(&slot->row, (uint64_t)at); /* I1, pairs with A1 */
 	return 0;
 }
 
@@ -173,27 +213,46 @@ void ts_stage_index_count(struct ts_stage_index *index)
 	ts_add_relaxed(&index->head->files, 1);
 }
 
-static struct ts_stage_row *find_row(const struct ts_stage_index *index, uint64_t inode)
+struct ts_stage_row *ts_stage_index_row_at(const struct ts_stage_index *index, uint64_t at)
+{
+	if (at < index->rows_at || at % 8 != 0 || at >= index->rows_end ||
+		!ts_stage_index_has(index, at, sizeof(struct ts_stage_row)))
+		return NULL;
+	return (struct ts_stage_row *)((char *)index->head + at);
+}
+
+uint64_t ts_stage_index_row_of(const struct ts_stage_index *index, uint64_t inode)
 {
 	uint64_t first = first_place(index, inode);
 
 	for (uint32_t i = 0; i < PROBES; i++) {
 		uint64_t place = (first + i) & (index->slot_count - 1);
-		if (!has_chunks(index, slot_at(place), sizeof(struct ts_stage_slot)))
-			return NULL;
+		if (!ts_stage_index_has(index, slot_at(place), sizeof(struct ts_stage_slot)))
+			return 0;
 		struct ts_stage_slot *slot = slot_of(index, place);
 		uint64_t found = ts_load_relaxed(&slot->inode);
+		if (found == inode)
+			return ts_load_acquire(&slot->row); /* A1, pairs with I1 */
 		if (found == 0)
-			return NULL;
-		if (found != inode)
-			continue;
-		uint64_t at = ts_load_acquire(&slot->row); /* A1, pairs with I1 */
-		if (at < index->rows_at || at % 8 != 0 ||
-			!has_chunks(index, at, sizeof(struct ts_stage_row)))
-			return NULL;
-		return (struct ts_stage_row *)((char *)index->head + at);
+			return 0;
 	}
-	return NULL;
+	return 0;
+}
+
+static struct ts_stage_row *find_row(const struct ts_stage_index *index, uint64_t inode)
+{
+	return ts_stage_index_row_at(index, ts_stage_index_row_of(index, inode));
+}
+
+const char *ts_stage_index_path(
+	const struct ts_stage_index *index, const struct ts_stage_row *row)
+{
+	uint64_t length = row->path_bytes;
+	uint64_t at = (uint64_t)((const char *)row->path - (const char *)index->head);
+	if (length == 0 || length >= PATH_MAX || !ts_stage_index_has(index, at, length + 1) ||
+		row->path[length] != '\0')
+		return NULL;
+	return row->path;
 }
 
 bool ts_stage_index_is_confirmed(const struct ts_stage_index *index, uint64_t inode)
@@ -229,13 +288,14 @@ bool ts_stage_index_find(const struct ts_stage_index *index, const struct stat *
 	const struct ts_stage_row *row = find_row(index, copy->st_ino);
 	if (!row || !is_copy(copy, &row->attributes))
 		return false;
-	uint64_t length = row->path_bytes;
-	uint64_t at = (uint64_t)((const char *)row->path - (const char *)index->head);
-	if (length == 0 || length >= PATH_MAX || !has_chunks(index, at, length + 1))
+	const char *path = ts_stage_index_path(index, row);
+	if (!path)
 		return false;
 	*ret_attributes = row->attributes;
 	if (ret_path) {
-		memcpy(ret_path, row->path, length);
+		/* Measured once: what lies in shared memory may be another length now. */
+		size_t length = strnlen(path, PATH_MAX - 1);
+		memcpy(ret_path, path, length);
 		ret_path[length] = '\0';
 	}
 	return true;

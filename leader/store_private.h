@@ -13,7 +13,7 @@
 /* Segments one process may write at once: that many threads can produce at the same time. */
 #define TS_WINDOWS 8u
 
-/* Longest path of an object: directory, uid, group and a suffix. */
+/* Longest path of an object: directory, uid, namespaces, group and a suffix. */
 #define TS_PATH_BYTES 256
 
 /* Longest path of a copy of a file without its digits: a directory of the user's, a name. */
@@ -57,8 +57,10 @@ struct ts_window {
  */
 struct ts_store {
 	struct ts_scope scope;
-	struct ts_object ring, book;    /* `book` is the ledger's object */
-	char stage_path[TS_PATH_BYTES]; /* of the index of copies of files */
+	struct ts_object ring, book;      /* `book` is the ledger's object */
+	char stage_path[TS_PATH_BYTES];   /* of the index of copies of files */
+	char device_path[TS_PATH_BYTES];  /* of the table of GPUs */
+	struct ts_device *_Atomic device; /* this process's view of it, NULL: none */
 	struct ts_shape shape;
 	struct ts_ledger *ledger;
 	struct ts_ring_header *header; /* start of the writable control part */
@@ -82,7 +84,11 @@ struct ts_store {
 /* ---- leader/object.c ----------------------------------------------------------------------
  */
 
-/** Path of @group's object with @suffix ("ring", "ledger", ...). Errors: -EINVAL bad group. */
+/**
+ * Path of @group's object with @suffix ("ring", "ledger", ...), as leader/attach.h has it: of
+ * our user and our namespaces.  Threads: any; allocates nothing.  Errors: -EINVAL bad group;
+ * those of reading /proc/self/ns.
+ */
 int ts_object_path(char *buffer, size_t bytes, const char *group, const char *suffix);
 
 /**

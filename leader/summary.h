@@ -8,11 +8,11 @@
 
 /**
  * Whether @group has a ring and a ledger in which job @id is counted: it was attached, or
- * its workers were.  Two system calls where there is none.
+ * its workers were.  Three system calls where there is none.
  */
 bool ts_summary_has_job(const char *group, uint64_t id);
 
-/** Whether anything at all exists under the group's name: one system call. */
+/** Whether anything at all exists under the group's name: three system calls. */
 bool ts_summary_has_group(const char *group);
 
 /**

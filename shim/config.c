@@ -23,6 +23,8 @@ enum option_kind {
 	KIND_EPOCH,
 	KIND_SIZE,
 	KIND_STAGE,
+	KIND_SECONDS,
+	KIND_COPIES,
 	KIND_PERCENT,
 	KIND_SUMMARY,
 	KIND_LEVEL
@@ -57,6 +59,13 @@ static const char *const shares[] = {
 static const char *const stages[] = {
 #define TS_X(name, word) word,
 	TS_STAGES(TS_X)
+#undef TS_X
+		NULL,
+};
+
+static const char *const copies_words[] = {
+#define TS_X(name, word) word,
+	TS_COPIES(TS_X)
 #undef TS_X
 		NULL,
 };
@@ -232,6 +241,15 @@ static int parse_share(const char *value, enum ts_share *ret_share)
 	return r;
 }
 
+static int parse_copies(const char *value, enum ts_copies *ret_copies)
+{
+	unsigned copies;
+	int r = parse_word(value, copies_words, &copies);
+	if (r == 0)
+		*ret_copies = (enum ts_copies)copies;
+	return r;
+}
+
 /* A word, or a directory; a relative one would be another in every process. */
 static int parse_stage(const char *value, struct ts_config *config)
 {
@@ -256,12 +274,13 @@ static int parse_seed(const char *value, struct ts_config *config)
 	return 0;
 }
 
-static int parse_epoch(const char *value, uint32_t *ret_epoch)
+/* One number up to @max, which a uint32_t holds. */
+static int parse_small(const char *value, uint64_t max, uint32_t *ret_value)
 {
-	uint64_t epoch;
-	int r = parse_number(value, TS_EPOCH_MAX, &epoch);
+	uint64_t number;
+	int r = parse_number(value, max, &number);
 	if (r == 0)
-		*ret_epoch = (uint32_t)epoch;
+		*ret_value = (uint32_t)number;
 	return r;
 }
 
@@ -279,13 +298,17 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 	case TS_OPTION_ALIGN:
 		return parse_seed(value, config);
 	case TS_OPTION_EPOCH:
-		return parse_epoch(value, &config->epoch);
+		return parse_small(value, TS_EPOCH_MAX, &config->epoch);
 	case TS_OPTION_RING:
 		return parse_size(value, &config->ring_bytes);
 	case TS_OPTION_STAGE:
 		return parse_stage(value, config);
 	case TS_OPTION_STAGE_SIZE:
 		return parse_size(value, &config->stage_bytes);
+	case TS_OPTION_STAGE_METADATA:
+		return parse_small(value, TS_SECONDS_MAX, &config->stage_metadata);
+	case TS_OPTION_COPIES:
+		return parse_copies(value, &config->copies);
 	case TS_OPTION_VERIFY:
 		return parse_percent(value, &config->verify_ppm);
 	case TS_OPTION_SUMMARY:
@@ -313,6 +336,8 @@ const char *const *ts_config_words(enum ts_option option)
 		return seeds;
 	case KIND_STAGE:
 		return stages;
+	case KIND_COPIES:
+		return copies_words;
 	case KIND_LEVEL:
 		return levels;
 	default:
@@ -339,6 +364,10 @@ const char *ts_config_expect(enum ts_option option)
 		return "a size such as 512M or 4G";
 	case KIND_STAGE:
 		return "auto, shm, off or an absolute directory";
+	case KIND_SECONDS:
+		return "a number of seconds from 0 to 86400";
+	case KIND_COPIES:
+		return "auto or off";
 	case KIND_PERCENT:
 		return "a number from 0 to 100 with up to four decimals";
 	case KIND_SUMMARY:

@@ -36,11 +36,23 @@ enum ts_stage_mode {
 		TS_STAGE_DIR, /* the directory that was named, for all these files */
 };
 
+/* Whether copies to a GPU are shared. */
+#define TS_COPIES(X)                                                            \
+	X(OFF, "off")   /* nothing stands between the program and its driver */ \
+	X(AUTO, "auto") /* where that is exact and, as measured, pays */
+
+enum ts_copies {
+#define TS_X(name, word) TS_COPIES_##name,
+	TS_COPIES(TS_X)
+#undef TS_X
+};
+
 /* Longest directory for copies: names of a group and of a copy follow. */
 #define TS_STAGE_DIR_MAX 255
 
-#define TS_SEED_MAX  ((uint64_t)INT64_MAX) /* positive in every language */
-#define TS_EPOCH_MAX ((uint64_t)INT32_MAX)
+#define TS_SEED_MAX    ((uint64_t)INT64_MAX) /* positive in every language */
+#define TS_SECONDS_MAX UINT64_C(86400)       /* a day */
+#define TS_EPOCH_MAX   ((uint64_t)INT32_MAX)
 
 enum ts_level { TS_LEVEL_ERROR, TS_LEVEL_WARN, TS_LEVEL_INFO, TS_LEVEL_DEBUG };
 
@@ -57,6 +69,8 @@ struct ts_config {
 	enum ts_stage_mode stage;
 	const char *stage_dir; /* of TS_STAGE_DIR, inside the environment string, else NULL */
 	uint64_t stage_bytes;
+	uint32_t stage_metadata; /* seconds; 0 ... TS_SECONDS_MAX */
+	enum ts_copies copies;
 	uint32_t verify_ppm; /* of the hits, parts per million */
 	bool summary;
 	int32_t summary_pid; /* print always in this process (set by tsrun), or 0 */

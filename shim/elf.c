@@ -78,17 +78,29 @@ void ts_elf_locked(void (*work)(void *data), void *data)
 	dl_iterate_phdr(run_locked, &call);
 }
 
-static int read_unloads(struct dl_phdr_info *info, size_t bytes, void *data)
+struct counts {
+	unsigned long long loads, unloads;
+};
+
+static int read_counts(struct dl_phdr_info *info, size_t bytes, void *data)
 {
 	if (bytes >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs))
-		*(unsigned long long *)data = info->dlpi_subs;
+		*(struct counts *)data = (struct counts){info->dlpi_adds, info->dlpi_subs};
 	return 1;
+}
+
+void ts_elf_counts(unsigned long long *ret_loads, unsigned long long *ret_unloads)
+{
+	struct counts counts = {0, 0};
+	dl_iterate_phdr(read_counts, &counts);
+	*ret_loads = counts.loads;
+	*ret_unloads = counts.unloads;
 }
 
 unsigned long long ts_elf_unloads(void)
 {
-	unsigned long long unloads = 0;
-	dl_iterate_phdr(read_unloads, &unloads);
+	unsigned long long loads, unloads;
+	ts_elf_counts(&loads, &unloads);
 	return unloads;
 }
 

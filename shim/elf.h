@@ -29,6 +29,9 @@ struct ts_elf_object {
  */
 void ts_elf_locked(void (*work)(void *data), void *data);
 
+/** Numbers of objects that the loader has added and removed so far. */
+void ts_elf_counts(unsigned long long *ret_loads, unsigned long long *ret_unloads);
+
 /** Number of objects the loader has removed so far: when it changes, addresses may lie. */
 unsigned long long ts_elf_unloads(void);
 

@@ -12,28 +12,32 @@
 /*
  *	 enumerator  environment        option       kind     default    help
  */
-#define TS_OPTIONS(X)                                                            \
-	X(DISABLE, "TSSHIM_DISABLE", "", BOOL, "0", "1 switches everything off") \
-	X(GROUP, "TSSHIM_GROUP", "--group", NAME, "default",                     \
-		"who shares: jobs of the same user, node and group name")        \
-	X(DATASET, "TSSHIM_DATASET", "--dataset", DATASET, "default",            \
-		"label for statistics, NAME or NAME=DIR")                        \
-	X(SHARE, "TSSHIM_SHARE", "--share", SHARE, "auto",                       \
-		"what: samples where exact, pixels only, off, or auto")          \
-	X(ALIGN, "TSSHIM_ALIGN", "--align", SEED, "off",                         \
-		"take order and augmentation from SEED (0) in all jobs alike")   \
-	X(EPOCH, "TSSHIM_EPOCH", "--epoch", EPOCH, "0",                          \
-		"first epoch of a job resumed with --align")                     \
-	X(RING, "TSSHIM_RING", "--ring", SIZE, "2G",                             \
-		"most shared memory to use (K, M, G, T; 0 shares nothing)")      \
-	X(STAGE, "TSSHIM_STAGE", "--stage", STAGE, "off",                        \
-		"copy files of DIR of --dataset here: auto, shm, DIR or off")    \
-	X(STAGE_SIZE, "TSSHIM_STAGE_SIZE", "--stage-size", SIZE, "16G",          \
-		"most room for such copies (K, M, G, T; 0 makes none)")          \
-	X(VERIFY, "TSSHIM_VERIFY", "--verify", PERCENT, "0.1",                   \
-		"per cent of shared results to compute again and compare")       \
-	X(SUMMARY, "TSSHIM_SUMMARY", "--summary", SUMMARY, "0",                  \
-		"print what was shared when the job ends")                       \
+#define TS_OPTIONS(X)                                                                \
+	X(DISABLE, "TSSHIM_DISABLE", "", BOOL, "0", "1 switches everything off")     \
+	X(GROUP, "TSSHIM_GROUP", "--group", NAME, "default",                         \
+		"who shares: jobs of the same user, node and group name")            \
+	X(DATASET, "TSSHIM_DATASET", "--dataset", DATASET, "default",                \
+		"label for statistics, NAME or NAME=DIR")                            \
+	X(SHARE, "TSSHIM_SHARE", "--share", SHARE, "auto",                           \
+		"what: samples where exact, pixels only, off, or auto")              \
+	X(ALIGN, "TSSHIM_ALIGN", "--align", SEED, "off",                             \
+		"order and augmentation of all jobs from SEED (0)")                  \
+	X(EPOCH, "TSSHIM_EPOCH", "--epoch", EPOCH, "0",                              \
+		"first epoch of a job resumed with --align")                         \
+	X(RING, "TSSHIM_RING", "--ring", SIZE, "2G",                                 \
+		"most shared memory (K, M, G, T; 0 shares nothing)")                 \
+	X(STAGE, "TSSHIM_STAGE", "--stage", STAGE, "off",                            \
+		"copy files of DIR of --dataset here: auto, shm, DIR or off")        \
+	X(STAGE_SIZE, "TSSHIM_STAGE_SIZE", "--stage-size", SIZE, "16G",              \
+		"most room for copies (K, M, G, T; 0 makes none)")                   \
+	X(STAGE_METADATA, "TSSHIM_STAGE_METADATA", "--stage-metadata", SECONDS, "0", \
+		"for so many seconds do not ask again for a path of DIR")            \
+	X(COPIES, "TSSHIM_COPIES", "--copies", COPIES, "off",                        \
+		"copies to a GPU: auto or off (not tried on a GPU)")                 \
+	X(VERIFY, "TSSHIM_VERIFY", "--verify", PERCENT, "0.1",                       \
+		"per cent of shared results to compute again and compare")           \
+	X(SUMMARY, "TSSHIM_SUMMARY", "--summary", SUMMARY, "0",                      \
+		"print what was shared when the job ends")                           \
 	X(DEBUG, "TSSHIM_DEBUG", "", LEVEL, "warn", "error, warn, info or debug, on stderr")
 
 enum ts_option {

@@ -81,7 +81,14 @@
 	X(STAGE_FAILED, "stage_failed", "a copy of a file could not be made or opened")       \
 	X(STAGE_LOCKS, "stage_locks", "the program locks files of the data set")              \
 	X(STAGE_ORIGINAL, "stage_original",                                                   \
-		"a program did with an open file what only the original can do")
+		"a program did with an open file what only the original can do")              \
+	X(COPY_SMALL, "copy_small", "a copy to a GPU of less than 256 KiB")                   \
+	X(COPY_KIND, "copy_kind",                                                             \
+		"a copy that is not one from plain memory to memory of a GPU")                \
+	X(COPY_PINNED, "copy_pinned", "a copy to a GPU from memory that is pinned")           \
+	X(COPY_STATE, "copy_state",                                                           \
+		"a copy to a GPU while its stream or context is in an unusual state")         \
+	X(COPY_COST, "copy_cost", "looking for a copy to a GPU costs more than it saves")
 
 enum ts_reason {
 #define TS_X(name, id, text) TS_REASON_##name,

@@ -131,6 +131,11 @@ int64_t ts_sys_pread(int fd, void *buffer, size_t bytes, uint64_t offset)
 	return CALL(SYS_pread64, fd, buffer, bytes, (off_t)offset);
 }
 
+int64_t ts_sys_pwrite(int fd, const void *buffer, size_t bytes, uint64_t offset)
+{
+	return CALL(SYS_pwrite64, fd, buffer, bytes, (off_t)offset);
+}
+
 int ts_sys_futimens(int fd, const struct timespec times[2])
 {
 	return (int)CALL(SYS_utimensat, fd, NULL, times, 0);
@@ -139,6 +144,39 @@ int ts_sys_futimens(int fd, const struct timespec times[2])
 int ts_sys_statx(int fd, int sync, unsigned wanted, struct statx *ret_stat)
 {
 	return (int)CALL(SYS_statx, fd, "", sync | AT_EMPTY_PATH, wanted, ret_stat);
+}
+
+int ts_sys_find(int directory, const char *name)
+{
+	struct statx unused;
+	const int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+
+	return (int)CALL(SYS_statx, directory, name, flags, 0, &unused);
+}
+
+int ts_sys_capabilities(uint32_t ret_effective[2])
+{
+	/* The structures of linux/capability.h, which userspace has to declare by itself. */
+	struct {
+		uint32_t version;
+		int pid;
+	} header = {0x20080522, 0}; /* _LINUX_CAPABILITY_VERSION_3 */
+	struct {
+		uint32_t effective, permitted, inheritable;
+	} data[2] = {{0}};
+	int r = (int)CALL(SYS_capget, &header, data);
+
+	if (r < 0)
+		return r;
+	ret_effective[0] = data[0].effective;
+	ret_effective[1] = data[1].effective;
+	return 0;
+}
+
+int64_t ts_sys_working_directory(char *buffer, size_t bytes)
+{
+	long length = CALL(SYS_getcwd, buffer, bytes);
+	return length > 0 ? length - 1 : length;
 }
 
 int ts_sys_readlink(const char *path, char *buffer, size_t bytes)
@@ -160,6 +198,11 @@ int64_t ts_sys_list(int fd, void *buffer, size_t bytes)
 void ts_sys_will_need(int fd, uint64_t bytes)
 {
 	(void)CALL(SYS_fadvise64, fd, (off_t)0, (off_t)bytes, POSIX_FADV_WILLNEED);
+}
+
+void ts_sys_sequential(int fd)
+{
+	(void)CALL(SYS_fadvise64, fd, (off_t)0, (off_t)0, POSIX_FADV_SEQUENTIAL);
 }
 
 int ts_sys_free_bytes(int fd, uint64_t *ret_bytes)

@@ -38,12 +38,22 @@ int ts_sys_rmdir(const char *path);
 int ts_sys_dup3(int from, int to, int flags);
 int64_t ts_sys_seek(int fd, int64_t offset, int whence);
 int64_t ts_sys_pread(int fd, void *buffer, size_t bytes, uint64_t offset);
+int64_t ts_sys_pwrite(int fd, const void *buffer, size_t bytes, uint64_t offset);
 
-/** Both times of the last use and change of @fd. */
+/** Both times of the last use and change of @fd; NULL: now. */
 int ts_sys_futimens(int fd, const struct timespec times[2]);
 
 /** The @wanted (STATX_*) attributes of @fd, as fresh as @sync (AT_STATX_*) asks for. */
 int ts_sys_statx(int fd, int sync, unsigned wanted, struct statx *ret_stat);
+
+/** Find @name in @directory, without following it or asking for its attributes. */
+int ts_sys_find(int directory, const char *name);
+
+/** The effective capabilities of this thread: two words of bits, see capabilities(7). */
+int ts_sys_capabilities(uint32_t ret_effective[2]);
+
+/** Path of the working directory, NUL-terminated; returns its length. */
+int64_t ts_sys_working_directory(char *buffer, size_t bytes);
 
 /** Target of a symbolic link, NUL-terminated; returns its length. -ENAMETOOLONG: cut. */
 int ts_sys_readlink(const char *path, char *buffer, size_t bytes);
@@ -51,8 +61,9 @@ int ts_sys_readlink(const char *path, char *buffer, size_t bytes);
 /** Entries of the directory @fd as the kernel writes them (getdents64(2)); returns bytes. */
 int64_t ts_sys_list(int fd, void *buffer, size_t bytes);
 
-/** Tell the kernel that all of @fd will be read soon. */
+/** Tell the kernel that all of @fd will be read soon; that it is read from front to end. */
 void ts_sys_will_need(int fd, uint64_t bytes);
+void ts_sys_sequential(int fd);
 
 /** Free bytes of the file system of @fd for us. */
 int ts_sys_free_bytes(int fd, uint64_t *ret_bytes);

@@ -3,10 +3,12 @@
 
 _tsrun_groups()
 {
-	local path name
-	for path in /dev/shm/tsshim."$(id -u)".*.ledger; do
+	local path name start
+	# Only groups of the own namespaces: tsrun shows no others.
+	start=/dev/shm/tsshim.$(id -u).$(stat -L -c %i /proc/self/ns/user)-$(stat -L -c %i /proc/self/ns/pid).
+	for path in "$start"*.ledger; do
 		[ -e "$path" ] || continue
-		name=${path#/dev/shm/tsshim."$(id -u)".}
+		name=${path#"$start"}
 		printf '%s\n' "${name%.ledger}"
 	done
 }
@@ -47,7 +49,7 @@ _tsrun()
 			((i++))
 			break
 			;;
-		--group | --dataset | --share | --epoch | --ring | --stage | --stage-size | --verify) ((i += 2)) ;;
+		--group | --dataset | --share | --epoch | --ring | --stage | --stage-size | --stage-metadata | --copies | --verify) ((i += 2)) ;;
 		-*) ((i++)) ;;
 		*) break ;;
 		esac
@@ -58,7 +60,8 @@ _tsrun()
 		[[ $current != -* || ${COMP_WORDS[i - 1]} == -- ]] &&
 		[[ $previous != --group && $previous != --dataset && $previous != --share && \
 			$previous != --epoch && $previous != --ring && $previous != --stage && \
-			$previous != --stage-size && $previous != --verify ]]; then
+			$previous != --stage-size && $previous != --stage-metadata && $previous != --copies && \
+			$previous != --verify ]]; then
 		if declare -F _command_offset >/dev/null; then
 			_command_offset "$i"
 		else
@@ -89,6 +92,14 @@ _tsrun()
 		_tsrun_words "4G 16G 64G 256G 0" "$current"
 		return
 		;;
+	--stage-metadata)
+		_tsrun_words "0 60 600 3600" "$current"
+		return
+		;;
+	--copies)
+		_tsrun_words "auto off" "$current"
+		return
+		;;
 	--verify)
 		_tsrun_words "0 0.1 1 100" "$current"
 		return
@@ -107,7 +118,7 @@ _tsrun()
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
 	run)
 		_tsrun_words "--group --dataset --share --align --epoch --ring --stage \
-			--stage-size --verify --summary --help --version" "$current"
+			--stage-size --stage-metadata --copies --verify --summary --help --version" "$current"
 		if [[ $current != -* ]]; then
 			local words
 			mapfile -t words < <(compgen -W "stats gc" -- "$current")

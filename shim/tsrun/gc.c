@@ -2,10 +2,11 @@
 /* tsrun gc: remove what the dead left behind. */
 #include "shim/tsrun/gc.h"
 #include "leader/stage_index.h"
+#include "shim/tsrun/foreign.h"
 #include "shim/tsrun/message.h"
+#include "shim/tsrun/names.h"
 #include "shim/tsrun/view.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #define LOCK_PAUSE_NS 5000000
 
 struct collector {
+	const char *only; /* one group, or NULL for all */
 	bool dry_run, quiet, ring_only;
 	unsigned removed;
 	int status;
@@ -29,6 +31,7 @@ struct part {
 	int fd;
 	uint64_t bytes;   /* of memory, not of address space */
 	const char *keep; /* why it must stay, or NULL */
+	bool old;         /* a ledger of another boot: it must go */
 };
 
 static void report_kept(const struct collector *gc, const struct part *part)
@@ -52,14 +55,16 @@ static void remove_part(struct collector *gc, const struct part *part)
 			part->path, (unsigned long long)(part->bytes / 1024));
 }
 
-/* Open @group's object; returns whether there is something under that name. */
-static bool open_named(
-	struct collector *gc, const char *group, const char *suffix, struct part *ret_part)
+/* Open an object of @group's; returns whether there is something under that name. */
+static bool open_named(struct collector *gc, const struct ts_name *group, const char *suffix,
+	struct part *ret_part)
 {
 	struct stat st;
 
 	*ret_part = (struct part){.fd = -1};
-	int r = ts_object_path(ret_part->path, sizeof(ret_part->path), group, suffix);
+	int length =
+		snprintf(ret_part->path, sizeof(ret_part->path), "%s.%s", group->stem, suffix);
+	int r = length < (int)sizeof(ret_part->path) ? 0 : -ENAMETOOLONG;
 	if (r == 0)
 		r = ts_view_open(ret_part->path, true, &ret_part->fd, &st);
 	if (r == -ENOENT)
@@ -129,17 +134,20 @@ static const char *keep_ring(int fd, const char *jobs)
 	return keep;
 }
 
-/* Why the ledger, whose byte 0 we have, and the ring beside it must stay, or NULL. */
-static const char *keep_ledger(int fd)
+/* Decide about the ledger @book, whose byte 0 we have, and so about the ring beside it. */
+static void judge_ledger(struct part *book)
 {
 	struct ts_ledger *ledger;
 
-	int r = ts_view_ledger(fd, &ledger);
-	if (r < 0)
-		return keep_unreadable(fd, r);
-	bool alive = ts_ledger_has_live_job(ledger, 0);
+	int r = ts_view_ledger(book->fd, &ledger);
+	book->old = r == -ESTALE;
+	if (r < 0) {
+		book->keep = keep_unreadable(book->fd, r);
+		return;
+	}
+	if (ts_ledger_has_live_job(ledger, 0))
+		book->keep = "a job of the group is alive";
 	free(ledger);
-	return alive ? "a job of the group is alive" : NULL;
 }
 
 static void close_part(struct part *part)
@@ -149,7 +157,7 @@ static void close_part(struct part *part)
 }
 
 /* Copies of files and their index stay while the ring stays, and go before it. */
-static void collect_copies(struct collector *gc, const char *group, const char *keep)
+static void collect_copies(struct collector *gc, const struct ts_name *group, const char *keep)
 {
 	struct ts_stage_usage usage = {.files = 0};
 	struct part part;
@@ -177,25 +185,57 @@ static void collect_copies(struct collector *gc, const char *group, const char *
 	}
 }
 
-static void collect_group(struct collector *gc, const char *group)
+/* So does the table of GPUs. */
+static void collect_table(struct collector *gc, const struct ts_name *group, const char *keep)
 {
-	struct part book, ring;
+	struct part part;
+
+	if (!open_named(gc, group, "device", &part))
+		return;
+	if (!part.keep)
+		part.keep = keep;
+	close_part(&part);
+	if (part.keep)
+		report_kept(gc, &part);
+	else
+		remove_part(gc, &part);
+}
+
+/* Decide about @book and @ring, which are open or not; reasons go into their @keep. */
+static void judge(const struct collector *gc, const struct ts_name *group, struct part *book,
+	struct part *ring)
+{
 	bool locked = true; /* or nothing to lock */
 
-	bool has_book = open_named(gc, group, "ledger", &book);
-	if (book.fd >= 0) {
-		int r = lock_ledger(gc, &book);
+	if (book->fd >= 0) {
+		int r = lock_ledger(gc, book);
 		locked = r == 0;
-		book.keep = r == -EAGAIN ? "a process holds its lock"
-			    : r < 0      ? ts_view_explain(r)
-					 : keep_ledger(book.fd);
+		if (r < 0)
+			book->keep =
+				r == -EAGAIN ? "a process holds its lock" : ts_view_explain(r);
 	}
-	bool has_ring = open_named(gc, group, "ring", &ring);
-	if (ring.fd >= 0)
-		ring.keep = locked ? keep_ring(ring.fd, book.fd >= 0 ? book.keep : NULL)
-				   : book.keep;
+	if (group->foreign && locked) {
+		const char *keep = ts_foreign_keep(book->fd, ring->fd);
+		book->keep = book->keep ? book->keep : keep;
+		ring->keep = ring->keep ? ring->keep : keep;
+		return;
+	}
+	if (book->fd >= 0 && locked)
+		judge_ledger(book);
+	if (ring->fd >= 0)
+		ring->keep = locked ? keep_ring(ring->fd, book->fd >= 0 ? book->keep : NULL)
+				    : book->keep;
+}
 
+static void collect_group(struct collector *gc, const struct ts_name *group)
+{
+	struct part book, ring;
+
+	bool has_book = open_named(gc, group, "ledger", &book);
+	bool has_ring = open_named(gc, group, "ring", &ring);
+	judge(gc, group, &book, &ring);
 	collect_copies(gc, group, has_ring ? ring.keep : book.keep);
+	collect_table(gc, group, has_ring ? ring.keep : book.keep);
 	/* The ring first: whoever finds a ledger without a ring makes a new one. */
 	if (has_ring && !ring.keep)
 		remove_part(gc, &ring);
@@ -203,7 +243,7 @@ static void collect_group(struct collector *gc, const char *group)
 		report_kept(gc, &ring);
 	if (has_ring && ring.keep && !book.keep)
 		book.keep = "its ring stays";
-	if (has_book && !gc->ring_only) {
+	if (has_book && (!gc->ring_only || book.old)) {
 		if (book.keep)
 			report_kept(gc, &book);
 		else
@@ -213,19 +253,20 @@ static void collect_group(struct collector *gc, const char *group)
 	close_part(&book); /* and with it our lock */
 }
 
-/* A half-made object named "tsshim.<uid>.<group>.new.<pid>": its maker alone knows it. */
-static void collect_private(struct collector *gc, const char *directory, const char *name)
+/* A half-made object: its maker alone knows it. */
+static void collect_private(struct collector *gc, const struct ts_name *name)
 {
 	struct part part = {.fd = -1};
 	struct stat st;
-	int pid = atoi(strrchr(name, '.') + 1);
 
-	if (snprintf(part.path, sizeof(part.path), "%s/%s", directory, name) >=
+	if (snprintf(part.path, sizeof(part.path), "%s.new.%d", name->stem, name->maker) >=
 		(int)sizeof(part.path))
 		return;
 	if (ts_view_open(part.path, true, &part.fd, &st) < 0)
 		part.keep = "it belongs to somebody else or is no regular file";
-	else if (ts_view_is_process(pid))
+	else if (!name->same_pids)
+		part.keep = ts_foreign_keep_private(part.fd);
+	else if (ts_view_is_process(name->maker))
 		part.keep = "its maker is alive";
 	part.bytes = part.fd >= 0 ? (uint64_t)st.st_blocks * 512 : 0;
 	if (part.keep)
@@ -235,102 +276,45 @@ static void collect_private(struct collector *gc, const char *directory, const c
 	close_part(&part);
 }
 
-/* What a name in the directory of shared memory is. */
-enum name_kind { NAME_OTHER, NAME_LEDGER, NAME_RING, NAME_STAGE, NAME_PRIVATE };
-
-/* Split @name, which begins with @prefix; the group goes to @ret_group. */
-static enum name_kind classify(
-	const char *name, const char *prefix, char ret_group[TS_GROUP_MAX + 1])
+static bool has_object(const struct ts_name *group, const char *suffix)
 {
-	if (strncmp(name, prefix, strlen(prefix)) != 0)
-		return NAME_OTHER;
-	const char *group = name + strlen(prefix);
-	const char *dot = strrchr(group, '.');
-	if (!dot || dot == group)
-		return NAME_OTHER;
-	enum name_kind kind = strcmp(dot, ".ring") == 0    ? NAME_RING
-			      : strcmp(dot, ".stage") == 0 ? NAME_STAGE
-							   : NAME_LEDGER;
-	size_t length = (size_t)(dot - group);
-	if (kind == NAME_LEDGER && strcmp(dot, ".ledger") != 0) {
-		static const char mark[] = ".new";
-		size_t digits = strspn(dot + 1, "0123456789");
-		if (digits == 0 || dot[1 + digits] != '\0' || length <= strlen(mark) ||
-			memcmp(dot - strlen(mark), mark, strlen(mark)) != 0)
-			return NAME_OTHER;
-		kind = NAME_PRIVATE;
-		length -= strlen(mark);
-	}
-	if (length > TS_GROUP_MAX)
-		return NAME_OTHER;
-	memcpy(ret_group, group, length);
-	ret_group[length] = '\0';
-	return kind;
+	char path[TS_PATH_BYTES + 8];
+
+	(void)snprintf(path, sizeof(path), "%s.%s", group->stem, suffix);
+	return access(path, F_OK) == 0;
 }
 
-/* Directory of the objects and the beginning of their names, from the path of any of them. */
-static int split_place(char directory[TS_PATH_BYTES], char prefix[TS_PATH_BYTES])
+/* Whether @name is the object at whose name all objects of its group are looked at. */
+static bool is_first(const struct ts_name *name)
 {
-	int r = ts_object_path(directory, TS_PATH_BYTES, "x", "ring");
-	if (r < 0)
-		return r;
-	char *slash = strrchr(directory, '/');
-	*slash = '\0';
-	size_t length = strlen(slash + 1) - strlen("x.ring");
-	memcpy(prefix, slash + 1, length);
-	prefix[length] = '\0';
-	return 0;
-}
-
-static bool has_object(const char *group, const char *suffix)
-{
-	char path[TS_PATH_BYTES];
-
-	return ts_object_path(path, sizeof(path), group, suffix) == 0 &&
-	       access(path, F_OK) == 0;
-}
-
-/* Whether @kind is the object at whose name all objects of @group are looked at. */
-static bool is_first(enum name_kind kind, const char *group)
-{
-	if (kind == NAME_LEDGER)
+	if (name->kind == TS_NAME_LEDGER)
 		return true;
-	if (has_object(group, "ledger"))
+	if (has_object(name, "ledger"))
 		return false;
-	return kind == NAME_RING || !has_object(group, "ring");
+	return name->kind == TS_NAME_RING || !has_object(name, "ring");
 }
 
-static void collect_directory(struct collector *gc, const char *only)
+static void collect(void *context, const struct ts_name *name)
 {
-	char directory[TS_PATH_BYTES], prefix[TS_PATH_BYTES], group[TS_GROUP_MAX + 1];
-	struct dirent **names;
+	struct collector *gc = context;
 
-	int count = split_place(directory, prefix);
-	if (count == 0)
-		count = scandir(directory, &names, NULL, alphasort);
-	if (count < 0) {
-		ts_message_say("cannot list '%s': %s", directory, strerror(errno));
-		gc->status = TS_EXIT_FAILED;
+	if (gc->only && strcmp(gc->only, name->group) != 0)
 		return;
-	}
-	for (int i = 0; i < count; i++) {
-		enum name_kind kind = classify(names[i]->d_name, prefix, group);
-		if (kind != NAME_OTHER && (!only || strcmp(only, group) == 0)) {
-			if (kind == NAME_PRIVATE)
-				collect_private(gc, directory, names[i]->d_name);
-			else if (is_first(kind, group))
-				collect_group(gc, group); /* all objects, so once is enough */
-		}
-		free(names[i]);
-	}
-	free(names);
+	if (name->kind == TS_NAME_PRIVATE)
+		collect_private(gc, name);
+	else if (is_first(name))
+		collect_group(gc, name); /* all objects, so once is enough */
 }
 
 int ts_gc_collect(const char *group, bool dry_run)
 {
-	struct collector gc = {.dry_run = dry_run};
+	struct collector gc = {.only = group, .dry_run = dry_run};
 
-	collect_directory(&gc, group);
+	int r = ts_names_each(collect, &gc);
+	if (r < 0) {
+		ts_message_say("cannot list the shared memory: %s", strerror(-r));
+		gc.status = TS_EXIT_FAILED;
+	}
 	if (gc.removed == 0)
 		printf("nothing to remove\n");
 	return gc.status;
@@ -339,6 +323,8 @@ int ts_gc_collect(const char *group, bool dry_run)
 void ts_gc_sweep(const char *group)
 {
 	struct collector gc = {.quiet = true, .ring_only = true};
+	struct ts_name name;
 
-	collect_group(&gc, group);
+	if (ts_names_own(group, &name) == 0)
+		collect_group(&gc, &name);
 }

@@ -7,14 +7,17 @@
 
 /**
  * Remove the dead objects of @group, or of all groups of this user when it is NULL, and
- * print each on stdout; @dry_run only prints.  What is alive, of another user or of another
- * PID namespace is left alone.
+ * print each on stdout; @dry_run only prints.  What is or may be alive is left alone, and what
+ * is of another user; for other namespaces see shim/tsrun/foreign.h.
  *
  * Returns 0, or TS_EXIT_FAILED after a message where something could not be looked at.
  */
 int ts_gc_collect(const char *group, bool dry_run);
 
-/** Remove the ring of @group if nobody alive uses it; keeps the counters. Never says anything.
+/**
+ * Remove the ring of @group in our namespaces if nobody alive uses it; keeps the counters,
+ * unless they are of another boot, which would keep the group from sharing. Never says
+ * anything.
  */
 void ts_gc_sweep(const char *group);
 

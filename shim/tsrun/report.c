@@ -164,6 +164,17 @@ static void print_advice(FILE *out, struct ts_ledger *ledger)
 			grouped(drawn, number), 100.0 * (double)alignable / (double)drawn);
 }
 
+/* Containers that share /dev/shm: nobody should look for their jobs here. */
+static void print_elsewhere(FILE *out, unsigned count)
+{
+	if (count > 0)
+		fprintf(out,
+			"\n%u other container%s or namespace%s %s a group of this name, which "
+			"shares only inside\n",
+			count, count == 1 ? "" : "s", count == 1 ? "" : "s",
+			count == 1 ? "has" : "have");
+}
+
 static void print_head(FILE *out, const struct ts_report *report)
 {
 	uint32_t jobs = 0, processes = 0;
@@ -193,11 +204,14 @@ void ts_report_text(const struct ts_report *report, FILE *out)
 
 	if (!ledger && report->ring.capacity == 0) {
 		fprintf(out, "Group %s: no job has shared anything yet.\n", report->group);
+		print_elsewhere(out, report->elsewhere);
 		return;
 	}
 	print_head(out, report);
-	if (!ledger)
+	if (!ledger) {
+		print_elsewhere(out, report->elsewhere);
 		return;
+	}
 	for (uint32_t d = 0; d < TS_DATASET_MAX; d++)
 		print_dataset(out, report, d);
 	print_passed(out, ledger);
@@ -207,4 +221,5 @@ void ts_report_text(const struct ts_report *report, FILE *out)
 	if (verified + mismatched > 0)
 		fprintf(out, "\nVerified %llu shared results, %llu differed\n",
 			(unsigned long long)verified, (unsigned long long)mismatched);
+	print_elsewhere(out, report->elsewhere);
 }

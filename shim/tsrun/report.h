@@ -12,6 +12,7 @@ struct ts_report {
 	const char *group;
 	struct ts_ledger *ledger;
 	struct ts_view_ring ring;
+	unsigned elsewhere; /* other namespaces with a group of that name */
 };
 
 /** Name of @dataset; false when the row is free or its name is not complete yet. */

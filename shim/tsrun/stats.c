@@ -5,6 +5,7 @@
 #include "shim/identity.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/message.h"
+#include "shim/tsrun/names.h"
 #include "shim/tsrun/report.h"
 
 #include <stdlib.h>
@@ -176,6 +177,7 @@ void ts_report_json(const struct ts_report *report, FILE *out)
 	ts_json_number(&json, "align_would_share", alignable);
 	ts_json_close(&json, '}');
 	ts_json_number(&json, "verified", ledger ? ts_load_relaxed(&ledger->verified) : 0);
+	ts_json_number(&json, "elsewhere", report->elsewhere);
 	ts_json_number(&json, "mismatched", ledger ? ts_load_relaxed(&ledger->mismatched) : 0);
 	ts_json_close(&json, '}');
 }
@@ -221,7 +223,7 @@ static int gather(struct ts_report *report)
 
 int ts_stats_print(const char *group, bool json)
 {
-	struct ts_report report = {.group = group};
+	struct ts_report report = {.group = group, .elsewhere = ts_names_elsewhere(group)};
 
 	int r = gather(&report);
 	if (r == -EBADMSG || r == -EPROTO || r == -ESTALE)

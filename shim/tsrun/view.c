@@ -41,7 +41,8 @@ struct identity {
 	uint64_t check, expected_check;
 };
 
-static int check_identity(const struct identity *found)
+/* Whether an object is whole and of this version, wherever it was made. */
+static int find_origin(const struct identity *found, struct ts_view_origin *ret_origin)
 {
 	struct ts_scope scope;
 
@@ -55,12 +56,19 @@ static int check_identity(const struct identity *found)
 	int r = ts_scope_read(&scope);
 	if (r < 0)
 		return r;
-	if (found->uid != scope.uid || found->user_ns != scope.user_ns ||
-		found->pid_ns != scope.pid_ns)
-		return -EXDEV;
-	if (memcmp(found->boot_id, scope.boot_id, sizeof(scope.boot_id)) != 0)
-		return -ESTALE;
+	bool same_pids = found->pid_ns == scope.pid_ns;
+	*ret_origin = (struct ts_view_origin){
+		.same_boot = memcmp(found->boot_id, scope.boot_id, sizeof(scope.boot_id)) == 0,
+		.same_pids = same_pids,
+		.same_scope =
+			same_pids && found->user_ns == scope.user_ns && found->uid == scope.uid,
+	};
 	return 0;
+}
+
+static int check_origin(const struct ts_view_origin *origin)
+{
+	return !origin->same_boot ? -ESTALE : !origin->same_scope ? -EXDEV : 0;
 }
 
 /*
@@ -85,7 +93,7 @@ static int copy_words(int fd, uint64_t bytes, void **ret_copy)
 	return r;
 }
 
-int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
+int ts_view_any_ledger(int fd, struct ts_view_origin *ret_origin, struct ts_ledger **ret_ledger)
 {
 	struct stat st;
 	void *copy = NULL;
@@ -98,17 +106,36 @@ int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
 	if (r < 0)
 		return r;
 	struct ts_ledger *ledger = copy;
-	r = check_identity(&(struct identity){
-		.magic = ledger->magic,
-		.expected_magic = TS_LEDGER_MAGIC,
-		.abi_major = ledger->abi_major,
-		.uid = ledger->uid,
-		.boot_id = ledger->boot_id,
-		.user_ns = ledger->user_ns,
-		.pid_ns = ledger->pid_ns,
-		.check = ledger->check,
-		.expected_check = ts_hash64(ledger, offsetof(struct ts_ledger, check)),
-	});
+	r = find_origin(
+		&(struct identity){
+			.magic = ledger->magic,
+			.expected_magic = TS_LEDGER_MAGIC,
+			.abi_major = ledger->abi_major,
+			.uid = ledger->uid,
+			.boot_id = ledger->boot_id,
+			.user_ns = ledger->user_ns,
+			.pid_ns = ledger->pid_ns,
+			.check = ledger->check,
+			.expected_check = ts_hash64(ledger, offsetof(struct ts_ledger, check)),
+		},
+		ret_origin);
+	if (r < 0) {
+		free(ledger);
+		return r;
+	}
+	*ret_ledger = ledger;
+	return 0;
+}
+
+int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
+{
+	struct ts_view_origin origin = {.same_boot = false};
+	struct ts_ledger *ledger = NULL;
+
+	int r = ts_view_any_ledger(fd, &origin, &ledger);
+	if (r < 0)
+		return r;
+	r = check_origin(&origin);
 	if (r < 0) {
 		free(ledger);
 		return r;
@@ -120,17 +147,23 @@ int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
 /* Check the header and that all parts lie where the layout says, within @size bytes. */
 static int check_header(const struct ts_ring_header *header, uint64_t size)
 {
-	int r = check_identity(&(struct identity){
-		.magic = header->magic,
-		.expected_magic = TS_RING_MAGIC,
-		.abi_major = header->abi_major,
-		.uid = header->uid,
-		.boot_id = header->boot_id,
-		.user_ns = header->user_ns,
-		.pid_ns = header->pid_ns,
-		.check = header->check,
-		.expected_check = ts_hash64(header, offsetof(struct ts_ring_header, check)),
-	});
+	struct ts_view_origin origin = {.same_boot = false};
+	int r = find_origin(
+		&(struct identity){
+			.magic = header->magic,
+			.expected_magic = TS_RING_MAGIC,
+			.abi_major = header->abi_major,
+			.uid = header->uid,
+			.boot_id = header->boot_id,
+			.user_ns = header->user_ns,
+			.pid_ns = header->pid_ns,
+			.check = header->check,
+			.expected_check =
+				ts_hash64(header, offsetof(struct ts_ring_header, check)),
+		},
+		&origin);
+	if (r == 0)
+		r = check_origin(&origin);
 	if (r < 0)
 		return r;
 	if (header->header_bytes != sizeof(*header) || header->total_bytes != size ||
@@ -265,7 +298,7 @@ const char *ts_view_explain(int error)
 	case -EBADMSG:
 		return "it is damaged";
 	case -EXDEV:
-		return "it is of another user or PID namespace";
+		return "it is of another user or PID namespace than its name says";
 	case -ESTALE:
 		return "it is of another boot";
 	default:

@@ -34,13 +34,24 @@ struct ts_view_ring {
  */
 int ts_view_open(const char *path, bool writable, int *ret_fd, struct stat *ret_stat);
 
+/** Where an object was made, compared with where we are. */
+struct ts_view_origin {
+	bool same_boot;
+	bool same_pids;  /* PID namespace */
+	bool same_scope; /* user and namespaces, whatever the boot */
+};
+
 /**
  * Copy the ledger behind @fd.  *ret_ledger is to be freed with free().  The copy is no
  * instant of all counters, but every single one is exact.
- * Errors: -EPROTO another version; -EBADMSG damaged; -EXDEV of another user or PID namespace;
+ * Errors: -EPROTO another version; -EBADMSG damaged; -EXDEV of other namespaces;
  * -ESTALE of another boot; -ENOMEM; others from the system calls.
  */
 int ts_view_ledger(int fd, struct ts_ledger **ret_ledger);
+
+/** The same wherever it was made, which *ret_origin tells. */
+int ts_view_any_ledger(
+	int fd, struct ts_view_origin *ret_origin, struct ts_ledger **ret_ledger);
 
 /** The same for the ring behind @fd; end it with ts_view_ring_finish(). */
 int ts_view_ring(int fd, struct ts_view_ring *ret_ring);

@@ -3,6 +3,7 @@
 #include "load.h"
 
 #include "leader/ledger.h"
+#include "leader/store_private.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
@@ -194,13 +195,15 @@ bool load_pair_shares(struct ts_store *one, struct ts_store *other, uint64_t id)
 /* Remove the group's ledger; false when anything else of the group is there. */
 static bool only_ledger_is_left(const char *group)
 {
-	char prefix[128], path[400];
+	char prefix[TS_PATH_BYTES], path[400];
 	bool clean = true;
 	DIR *directory = opendir(TS_SHM_DIR);
 
 	if (!directory)
 		return false;
-	snprintf(prefix, sizeof(prefix), "tsshim.%u.%s.", (unsigned)geteuid(), group);
+	if (ts_object_path(path, TS_PATH_BYTES, group, "") < 0)
+		return false;
+	snprintf(prefix, sizeof(prefix), "%s", strrchr(path, '/') + 1);
 	for (struct dirent *file = readdir(directory); file; file = readdir(directory)) {
 		if (strncmp(file->d_name, prefix, strlen(prefix)) != 0)
 			continue;

@@ -33,6 +33,7 @@ void fixture_finish(void)
 {
 	unlink(fixture_path("ring"));
 	unlink(fixture_path("stage"));
+	unlink(fixture_path("device"));
 	unlink(fixture_path("ledger"));
 }
 

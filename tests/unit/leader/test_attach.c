@@ -5,6 +5,7 @@
 #include "shim/identity.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,6 +56,39 @@ static void forge_ring(size_t offset, const void *data, size_t bytes)
 	forge_ring(offsetof(struct ts_ring_header, field),                 \
 		&(__typeof__(((struct ts_ring_header *)0)->field)){value}, \
 		sizeof(((struct ts_ring_header *)0)->field))
+
+Test(attach, names_carry_the_namespaces)
+{
+	char wanted[TS_PATH_BYTES];
+	struct stat user, pid;
+
+	cr_assert(eq(int, stat("/proc/self/ns/user", &user), 0));
+	cr_assert(eq(int, stat("/proc/self/ns/pid", &pid), 0));
+	snprintf(wanted, sizeof(wanted), "%s/tsshim.%u.%llu-%llu.%s.ring", TS_SHM_DIR,
+		(unsigned)geteuid(), (unsigned long long)user.st_ino,
+		(unsigned long long)pid.st_ino, fixture_group());
+	cr_expect(eq(str, (char *)fixture_path("ring"), wanted));
+}
+
+/* In the child the process ids are others; what its parent knew of itself is not asked. */
+static int name_in_user_namespace(void *before)
+{
+	if (unshare(CLONE_NEWUSER) < 0)
+		return 77;
+	return strcmp(fixture_path("ring"), before) == 0 ? 1 : 0;
+}
+
+Test(attach, names_follow_a_child_into_other_namespaces)
+{
+	char before[TS_PATH_BYTES];
+
+	strcpy(before, fixture_path("ring"));
+	int r = fixture_fork(name_in_user_namespace, before);
+	if (r == 77)
+		cr_skip_test("user namespaces cannot be made here");
+	cr_expect(eq(int, r, 0));
+	cr_expect(eq(str, (char *)fixture_path("ring"), before));
+}
 
 Test(attach, objects_are_private_and_complete)
 {

@@ -97,22 +97,43 @@ Test(stage, a_damaged_index_finds_nothing)
 	close(fd);
 }
 
-/* Nor does noting something: not over the slots, not behind the end. */
+/* Slots in the first page of them that are not as they were in @before: their number, or -1
+ * where something other than the inode of a free one changed. */
+static int taken_slots(const struct ts_stage_slot *before, const struct ts_stage_slot *now)
+{
+	int taken = 0;
+
+	for (size_t i = 0; i < TS_PAGE_BYTES / sizeof(*now); i++) {
+		uint64_t inode = ts_load_relaxed(&before[i].inode);
+		if (ts_load_relaxed(&now[i].row) != ts_load_relaxed(&before[i].row))
+			return -1;
+		if (ts_load_relaxed(&now[i].inode) == inode)
+			continue;
+		if (inode != 0)
+			return -1;
+		taken++;
+	}
+	return taken;
+}
+
+/* Nor does noting something: not over the slots, not behind the end. One slot may have been
+ * taken for the copy before its row found no room. */
 Test(stage, a_damaged_counter_leads_nowhere)
 {
 	struct ts_stage_index *index = &fixture_files.stage->index;
 	const uint64_t wrong[] = {UINT64_MAX - 7, -index->rows_at,
 		TS_PAGE_BYTES - index->rows_at, 4, index->total_bytes, UINT64_C(1) << 63};
 	uint64_t magic = index->head->magic;
-	unsigned char before[TS_PAGE_BYTES];
+	const struct ts_stage_slot *slots =
+		(const struct ts_stage_slot *)((char *)index->head + TS_PAGE_BYTES);
+	struct ts_stage_slot before[TS_PAGE_BYTES / sizeof(*slots)];
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(wrong); i++) {
 		ts_store_relaxed(&index->head->rows_used, wrong[i]);
-		memcpy(before, (char *)index->head + TS_PAGE_BYTES, sizeof(before));
+		memcpy(before, slots, sizeof(before));
 		cr_expect(eq(int, fixture_open_copy(0, NULL), -ENOSPC), "%zu", i);
-		cr_expect(eq(int,
-			memcmp(before, (char *)index->head + TS_PAGE_BYTES, sizeof(before)),
-			0));
+		int taken = taken_slots(before, slots);
+		cr_expect(taken == 0 || taken == 1, "%zu: %d", i, taken);
 		cr_expect(eq(u64, index->head->magic, magic), "%zu", i);
 	}
 }

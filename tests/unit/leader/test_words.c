@@ -2,6 +2,8 @@
 /* The shared words keep what is put into them, and fields do not touch each other. */
 #include "fixture.h"
 
+#include "leader/device_private.h"
+
 Test(words, member_fields_survive)
 {
 	uint64_t process = (UINT64_C(0x3abcdef) << 24) | 4194303;
@@ -78,4 +80,49 @@ Test(words, a_pin_is_never_zero)
 {
 	cr_expect(ne(u64, ts_lease_pack(0, 0), 0));
 	cr_expect(ne(u64, ts_lease_pack(1, 0), ts_lease_pack(0, 1)));
+}
+
+Test(words, fields_of_a_ring_of_device_memory_survive)
+{
+	uint64_t word = ts_device_ring_pack(TS_RING_CLOSING, 1023, 0x3fff, 0xfedcba98);
+
+	cr_expect(eq(int, ts_device_ring_state(word), TS_RING_CLOSING));
+	cr_expect(eq(u32, ts_device_ring_owner(word), 1023));
+	cr_expect(eq(u32, ts_device_ring_tenure(word), 0x3fff));
+	cr_expect(eq(u32, ts_device_ring_generation(word), 0xfedcba98));
+	word = ts_device_ring_pack(TS_RING_EMPTY, 0, 0, 1);
+	cr_expect(eq(u32, ts_device_ring_owner(word), 0));
+	cr_expect(eq(u32, ts_device_ring_tenure(word), 0));
+}
+
+Test(words, fields_of_a_slot_of_device_memory_survive)
+{
+	const uint64_t turn = (UINT64_C(1) << 36) - 1;
+	uint64_t word = ts_device_slot_pack(TS_SLOT_LOST, 1023, 0x3fff, turn);
+
+	cr_expect(eq(int, ts_device_slot_state(word), TS_SLOT_LOST));
+	cr_expect(eq(u32, ts_device_slot_owner(word), 1023));
+	cr_expect(eq(u32, ts_device_slot_tenure(word), 0x3fff));
+	cr_expect(eq(u64, ts_device_slot_turn(word), turn));
+	cr_expect(eq(u64, word & TS_DEVICE_WAITED, 0));
+	word = ts_device_slot_pack(TS_SLOT_WRITING, 7, 9, 11) | TS_DEVICE_WAITED;
+	cr_expect(eq(u64, ts_device_slot_with(word, TS_SLOT_READY),
+		ts_device_slot_pack(TS_SLOT_READY, 7, 9, 11)));
+	cr_expect(eq(u32, ts_device_slot_tenure(word), 9));
+}
+
+Test(words, fields_of_a_lease_of_device_memory_survive)
+{
+	const uint32_t most = UINT32_MAX;
+	uint64_t pin =
+		ts_device_pin_pack(0x3fff, TS_DEVICE_RINGS - 1, TS_DEVICE_SLOTS - 1, most);
+
+	cr_expect(eq(u32, ts_device_pin_tenure(pin), 0x3fff));
+	cr_expect(ne(u64, ts_device_pin_pack(0, 0, 0, 0), 0));
+	/* No field reaches into another one. */
+	cr_expect(eq(u64,
+		ts_device_pin_pack(0x3fff, 0, 0, 0) | ts_device_pin_pack(0, 63, 0, 0) |
+			ts_device_pin_pack(0, 0, 31, 0) | ts_device_pin_pack(0, 0, 0, most),
+		pin));
+	cr_expect(eq(int, __builtin_popcountll(pin), 1 + 14 + 6 + 5 + 32));
 }

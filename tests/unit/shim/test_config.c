@@ -31,6 +31,7 @@ Test(config, defaults_are_those_of_the_table)
 	cr_expect(eq(u64, config.align_seed, 0));
 	cr_expect(eq(u32, config.epoch, 0));
 	cr_expect(eq(u64, config.ring_bytes, UINT64_C(2) << 30));
+	cr_expect(eq(int, config.copies, TS_COPIES_OFF));
 	cr_expect(eq(u32, config.verify_ppm, 1000));
 	cr_expect(not(config.summary));
 	cr_expect(eq(int, config.summary_pid, 0));
@@ -77,6 +78,14 @@ static const struct {
 	{TS_OPTION_STAGE, "relative/dir"},
 	{TS_OPTION_STAGE_SIZE, ""},
 	{TS_OPTION_STAGE_SIZE, "16g"},
+	{TS_OPTION_STAGE_METADATA, ""},
+	{TS_OPTION_STAGE_METADATA, "-1"},
+	{TS_OPTION_STAGE_METADATA, "1s"},
+	{TS_OPTION_STAGE_METADATA, "86401"},
+	{TS_OPTION_COPIES, ""},
+	{TS_OPTION_COPIES, "on"},
+	{TS_OPTION_COPIES, "Auto"},
+	{TS_OPTION_COPIES, "1"},
 	{TS_OPTION_SHARE, ""},
 	{TS_OPTION_SHARE, "Auto"},
 	{TS_OPTION_SHARE, "sample"},
@@ -259,6 +268,14 @@ Test(config, what_is_shared)
 		cr_assert(eq(int, set(TS_OPTION_SHARE, names[i]), 0));
 		cr_expect(eq(int, config.share, i));
 	}
+}
+
+Test(config, copies_to_a_gpu)
+{
+	cr_assert(eq(int, set(TS_OPTION_COPIES, "auto"), 0));
+	cr_expect(eq(int, config.copies, TS_COPIES_AUTO));
+	cr_assert(eq(int, set(TS_OPTION_COPIES, "off"), 0));
+	cr_expect(eq(int, config.copies, TS_COPIES_OFF));
 }
 
 static const struct {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A process that joins the group argv[1], counts some work under the dataset argv[2], says
- * "ready" and stays until its standard input ends.  With a third argument it is killed at
- * that point instead of leaving.
+ * "ready" and stays until its standard input ends.  With "die" behind, it is killed at that
+ * point instead of leaving; with "gpu", it has shared copies to a GPU as well.
  */
 #include "leader/attach.h"
+#include "leader/device.h"
 #include "leader/ledger.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
@@ -20,6 +21,22 @@ static void count(struct ts_tally *tally)
 	(void)ts_add_relaxed(&tally->shared, 9);
 	(void)ts_add_relaxed(&tally->shared_bytes, 4096);
 	(void)ts_add_relaxed(&tally->saved_ns, 1500000000);
+}
+
+static int join_gpu(struct ts_store *store, struct ts_ledger *ledger, uint32_t dataset)
+{
+	const uint8_t uuid[TS_DEVICE_UUID] = {1};
+	struct ts_device *device;
+	int r = ts_device_attach(store, &device);
+
+	if (r == 0)
+		r = ts_device_find(device, uuid);
+	if (r < 0) {
+		fprintf(stderr, "cannot join the GPU: %s\n", strerror(-r));
+		return r;
+	}
+	count(&ts_ledger_dataset(ledger, dataset)->kinds[TS_KIND_DEVICE]);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -48,11 +65,14 @@ int main(int argc, char **argv)
 	(void)ts_add_relaxed(&ledger->passed[TS_REASON_JPEG_SMALL], 5);
 	(void)ts_add_relaxed(
 		&ts_ledger_job(ledger, (uint32_t)job)->passed[TS_REASON_JPEG_SMALL], 5);
+	if (argc > 3 && strcmp(argv[3], "gpu") == 0 &&
+		join_gpu(store, ledger, (uint32_t)dataset) < 0)
+		return 1;
 	puts("ready");
 	fflush(stdout);
 	while (getchar() != EOF)
 		continue;
-	if (argc > 3)
+	if (argc > 3 && strcmp(argv[3], "die") == 0)
 		raise(SIGKILL);
 	ts_store_detach(store);
 	return 0;

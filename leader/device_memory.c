@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory of a ring: who has it, and asking for it back. */
+#include "leader/device_private.h"
+
+#include "shim/sys.h"
+
+/* Who we are, as it stands in a row. */
+static uint64_t own_word(const struct ts_device *device)
+{
+	return ts_device_ring_pack(TS_RING_LIVE, device->member, device->tenure, 0);
+}
+
+static bool is_over(struct ts_device *device, uint64_t word)
+{
+	return word == 0 || ts_device_is_over(device, ts_device_ring_owner(word),
+				    ts_device_ring_tenure(word));
+}
+
+int ts_device_memory_begin(struct ts_device *device, uint32_t ring)
+{
+	int r = ts_device_check(device, ring);
+
+	if (r < 0)
+		return r;
+	_Atomic uint64_t *memory = &device->table->rows[ring].memory;
+	uint64_t word = ts_load_acquire(memory), own = own_word(device);
+	if (word != own && !is_over(device, word))
+		return -EEXIST;
+	return ts_cas(memory, &word, own) ? 0 : -EEXIST;
+}
+
+void ts_device_memory_end(struct ts_device *device, uint32_t ring)
+{
+	uint64_t own;
+
+	if (ts_device_check(device, ring) < 0)
+		return;
+	own = own_word(device);
+	(void)ts_cas(&device->table->rows[ring].memory, &own, 0);
+}
+
+bool ts_device_memory_held(struct ts_device *device, uint32_t ring)
+{
+	if (ts_device_check(device, ring) < 0)
+		return false;
+	return !is_over(device, ts_load_acquire(&device->table->rows[ring].memory));
+}
+
+void ts_device_memory_ask_back(struct ts_device *device, uint32_t ring)
+{
+	if (ts_device_check(device, ring) == 0)
+		ts_store_release(&device->table->rows[ring].asked_ns, ts_now_ns());
+}
+
+uint64_t ts_device_memory_asked_ns(struct ts_device *device, uint32_t ring)
+{
+	if (ts_device_check(device, ring) < 0)
+		return 0;
+	return ts_load_acquire(&device->table->rows[ring].asked_ns);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Starting a program of ours that the host never notices: no child that wait(2) could find, no
+ * SIGCHLD, no handlers of pthread_atfork(3), no copy of the host's memory.
+ *
+ *	host thread --clone(VM, VFORK, no signal)--> middle --the same--> helper --execve-->
+ *
+ * The middle process is ours to wait for (__WCLONE) and ends at once, so the helper's parent is
+ * whoever takes orphans.  Where that is the host itself (process 1 of a container, a
+ * subreaper), none is started: it would find a child that it did not make.
+ */
+#ifndef TS_SHIM_HELPER_H
+#define TS_SHIM_HELPER_H
+
+#include "shim/base.h"
+
+/** Descriptors that a helper is given; they get the numbers from TS_HELPER_FD on. */
+#define TS_HELPER_FDS 2
+#define TS_HELPER_FD  3
+
+/**
+ * From the constructor: see where the helper is, beside the library.  Takes the loader's lock
+ * for a moment.
+ */
+void ts_helper_find(void);
+
+/** Whether one may be started here. Some 200 ns; any thread; keeps errno. */
+bool ts_helper_is_possible(void);
+
+/**
+ * Start it with @arguments (the first one is its name, the last one NULL) and @fds under the
+ * numbers said above; it has no other descriptors but /dev/null for 0 to 2, an empty
+ * environment, and all signals blocked.  Takes as long as execve(2), but no longer than half a
+ * second, where a signal ends the wait for the library's file system at all (on NFS and FUSE it
+ * does); after that none is possible any more.
+ *
+ * Threads: any.  Not for a signal handler or a vfork child.  Keeps errno, allocates nothing.
+ * Errors: -ENOENT no helper, or none is possible here; -EMFILE, -EAGAIN, -ENOMEM;
+ * -ETIMEDOUT; those of execve(2).
+ */
+int ts_helper_start(char *const arguments[], const int fds[TS_HELPER_FDS]);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* What decides whether this process may open a file. */
+#include "shim/rights.h"
+
+#include "shim/atomic.h"
+#include "shim/hash.h"
+#include "shim/sys.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define AGAIN_NS   UINT64_C(1000000000)
+#define GROUPS_MAX 256
+
+static _Atomic uint64_t known, known_until;
+
+static uint64_t look(void)
+{
+	struct {
+		uint32_t user, group, count, capabilities[2];
+		gid_t groups[GROUPS_MAX];
+	} all;
+	memset(&all, 0, sizeof(all));
+	int count = getgroups(GROUPS_MAX, all.groups);
+	if (count < 0 || ts_sys_capabilities(all.capabilities) < 0)
+		return 0;
+	all.user = geteuid();
+	all.group = getegid();
+	all.count = (uint32_t)count;
+	uint64_t hash = ts_hash64(&all, sizeof(all));
+	return hash ? hash : 1;
+}
+
+uint64_t ts_rights(void)
+{
+	uint64_t now = ts_now_ns();
+	if (TS_UNLIKELY(now >= ts_load_relaxed(&known_until))) {
+		int saved = errno;
+		ts_store_relaxed(&known, look());
+		ts_store_relaxed(&known_until, now + AGAIN_NS);
+		errno = saved;
+	}
+	return ts_load_relaxed(&known);
+}

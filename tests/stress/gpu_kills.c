@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * At every step of sharing a copy to a GPU (leader/device.h), a process dies (-k) or stops and
+ * is woken (-s) while others share.
+ *
+ *	gpu_kills -k|-s [name...]
+ *
+ * Three situations are tried until the point is reached: a victim that makes the group and its
+ * ring, one that meets a dead owner's ring, and one that meets dead writers in a live owner's.
+ * A point reached in none is a failure.  Exit status: 0, 1, or 77 without shared memory.
+ */
+#include "gpu_load.h"
+
+#include "leader/killpoint.h"
+#include "shim/atomic.h"
+#include "shim/sys.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RING_BYTES (UINT64_C(8) << 20)
+#define PEERS      2
+
+#define EXIT_WRONG      1
+#define EXIT_UNATTACHED 3
+
+/* How long the point may take to be reached under load, and peers go on afterwards. */
+#define REACH_MS 1000
+#define AFTER_MS 60
+#define END_MS   20000
+
+static const char *const points[] = {
+#define TS_X(name) #name,
+	TS_DEVICE_KILLPOINTS(TS_X)
+#undef TS_X
+};
+
+/** Orders to the children. */
+struct orders {
+	_Atomic uint32_t attached; /* the victim is in */
+	_Atomic uint32_t stop_peers, finish_victim;
+};
+
+enum situation { MAKES_THE_GROUP, MEETS_A_DEAD_OWNER, MEETS_DEAD_WRITERS, SITUATIONS };
+
+static struct orders *orders;
+static struct gpu_world *world;
+static char group[32];
+static int mode;
+
+/* Share until told to stop. */
+static int run_job(uint32_t number, _Atomic uint32_t *stop, _Atomic uint32_t *attached)
+{
+	uint64_t random = (uint64_t)getpid() * 7919 + number;
+	struct gpu_job job;
+	bool right = true;
+
+	if (gpu_job_join(&job, world, group, RING_BYTES, number) < 0)
+		return EXIT_UNATTACHED; /* the lock's holder is stopped: copy alone */
+	if (attached)
+		ts_store_release(attached, 1);
+	while (right && !ts_load_acquire(stop))
+		right = gpu_job_operation(&job, &random) && gpu_job_serve(&job);
+	return gpu_job_leave(&job) && right ? 0 : EXIT_WRONG;
+}
+
+static int run_victim(int point)
+{
+	setenv(mode == 'k' ? "TSSHIM_TEST_KILL" : "TSSHIM_TEST_STOP", points[point], 1);
+	return run_job(0, &orders->finish_victim, &orders->attached);
+}
+
+static int run_peer(int index)
+{
+	return run_job((uint32_t)index + 1, &orders->stop_peers, NULL);
+}
+
+/* Offer a ring if there is none, take a slot, or write one, and die of it. */
+static int run_corpse(int point)
+{
+	uint32_t never = 0;
+	_Atomic uint32_t *stop = (_Atomic uint32_t *)&never;
+
+	setenv("TSSHIM_TEST_KILL", point ? "device_taken" : "device_writing:3", 1);
+	run_job(PEERS + 1 + (uint32_t)point, stop, NULL);
+	return EXIT_WRONG;
+}
+
+static pid_t start(int (*run)(int), int argument)
+{
+	fflush(stderr);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(run(argument));
+	return pid;
+}
+
+/* Wait at most @ms for @pid to end, or to stop. */
+static bool wait_for(pid_t pid, int ms, int *ret_status)
+{
+	for (int i = 0; i <= ms; i++) {
+		if (waitpid(pid, ret_status, WNOHANG | WUNTRACED) == pid)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+/* Whether @pid, which was waited for, exited with success; it is killed when it did not. */
+static bool has_ended_well(pid_t pid, bool ended, int status, const char *who)
+{
+	if (ended && WIFEXITED(status) &&
+		(WEXITSTATUS(status) == 0 ||
+			(mode == 's' && WEXITSTATUS(status) == EXIT_UNATTACHED)))
+		return true;
+	fprintf(stderr, "%s %s, status %x\n", who, ended ? "ended" : "does not end",
+		(unsigned)status);
+	if (!ended || WIFSTOPPED(status)) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	return false;
+}
+
+static bool ends_well(pid_t pid, const char *who)
+{
+	int status = 0;
+	bool ended = wait_for(pid, END_MS, &status);
+
+	return has_ended_well(pid, ended, status, who);
+}
+
+static void start_peers(pid_t *peers)
+{
+	for (int i = 0; i < PEERS; i++)
+		peers[i] = start(run_peer, i);
+}
+
+static bool end_peers(const pid_t *peers)
+{
+	bool right = true;
+
+	ts_store_release(&orders->stop_peers, 1);
+	for (int i = 0; i < PEERS; i++)
+		right &= ends_well(peers[i], "a peer");
+	ts_store_release(&orders->stop_peers, 0);
+	return right;
+}
+
+/* After the victim died or stopped: do the others go on, and does a woken one harm them? */
+static bool survivors_go_on(pid_t victim, const pid_t *peers)
+{
+	pid_t others[PEERS];
+	bool right = true;
+
+	usleep(AFTER_MS * 1000);
+	right &= end_peers(peers);
+	if (mode == 'k')
+		return right;
+	start_peers(others);
+	usleep(AFTER_MS * 1000);
+	kill(victim, SIGCONT);
+	usleep(AFTER_MS * 1000);
+	ts_store_release(&orders->finish_victim, 1);
+	right &= ends_well(victim, "the woken victim");
+	return end_peers(others) && right;
+}
+
+/* Whether the victim reached the point, by its wait status. */
+static bool is_reached(int status)
+{
+	return mode == 'k' ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+			   : WIFSTOPPED(status);
+}
+
+/* What the victim is to find; @anchor keeps the group. */
+static bool prepare(enum situation situation, struct gpu_job *anchor)
+{
+	uint64_t random = 1;
+
+	if (situation == MAKES_THE_GROUP)
+		return true;
+	if (gpu_job_join(anchor, world, group, RING_BYTES, GPU_JOBS - 1) < 0)
+		return false;
+	/* The first operation of all offers a ring, and that is all. */
+	if (situation == MEETS_DEAD_WRITERS && !gpu_job_operation(anchor, &random))
+		return false;
+	for (int i = 0; i < 2; i++)
+		waitpid(start(run_corpse, i), NULL, 0);
+	return true;
+}
+
+/* Returns 1 reached and survived, 0 not reached, -1 something was wrong. */
+static int try_situation(enum situation situation, int point)
+{
+	struct gpu_job anchor = {.store = NULL};
+	pid_t peers[PEERS];
+	int status = 0;
+
+	memset(orders, 0, sizeof(*orders));
+	if (!prepare(situation, &anchor))
+		return -1;
+	pid_t victim = start(run_victim, point);
+	/* Peers come when the victim is in, so that it is what makes or recovers the ring. */
+	bool happened = false;
+	for (int i = 0; i < 2000 && !happened && !ts_load_acquire(&orders->attached); i++)
+		happened = wait_for(victim, 0, &status);
+	start_peers(peers);
+	if (!happened)
+		happened = wait_for(victim, REACH_MS, &status);
+	bool right = true;
+	if (!happened) {
+		/* Some steps are gone through when a job leaves. */
+		right = end_peers(peers);
+		ts_store_release(&orders->finish_victim, 1);
+		happened = wait_for(victim, END_MS, &status);
+		start_peers(peers);
+	}
+	bool reached = happened && is_reached(status);
+	if (reached) {
+		right &= survivors_go_on(victim, peers);
+	} else {
+		right &= end_peers(peers);
+		right &= has_ended_well(victim, happened, status, "the victim");
+	}
+	right &= !anchor.store || gpu_job_leave(&anchor);
+	right &= gpu_group_is_healthy(world, group, RING_BYTES);
+	return right ? reached : -1;
+}
+
+static bool try_point(int point)
+{
+	for (int s = 0; s < SITUATIONS; s++) {
+		int result = try_situation((enum situation)s, point);
+		if (result > 0)
+			return true;
+		if (result < 0) {
+			fprintf(stderr, "%s: failed (situation %d)\n", points[point], s);
+			return false;
+		}
+	}
+	fprintf(stderr, "%s: never reached\n", points[point]);
+	return false;
+}
+
+static bool is_chosen(int point, char **names)
+{
+	bool any = *names != NULL;
+
+	for (; *names; names++)
+		if (strcmp(*names, points[point]) == 0)
+			return true;
+	return !any;
+}
+
+int main(int argc, char **argv)
+{
+	struct ts_store *probe;
+	int failures = 0, tried = 0;
+	pid_t gpu;
+
+	if (argc < 2 || (strcmp(argv[1], "-k") != 0 && strcmp(argv[1], "-s") != 0)) {
+		fprintf(stderr, "usage: gpu_kills -k|-s [name...]\n");
+		return 1;
+	}
+	mode = argv[1][1];
+	snprintf(group, sizeof(group), "gpu-kills-%d", (int)getpid());
+	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0);
+	if (orders == MAP_FAILED || load_attach(group, RING_BYTES, &probe) < 0) {
+		fprintf(stderr, "no shared memory\n");
+		return 77;
+	}
+	ts_store_detach(probe);
+	world = gpu_world_start(&gpu);
+	if (!world)
+		return 1;
+	for (int i = 0; i < (int)TS_ARRAY_SIZE(points); i++) {
+		if (!is_chosen(i, argv + 2))
+			continue;
+		tried++;
+		failures += !try_point(i);
+	}
+	fprintf(stderr, "%d points tried, %d failed\n", tried, failures);
+	return !gpu_world_end(world, gpu) || failures || !tried;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * At every step of the copying of a large file (leader/stager.h), a stager dies (-k) or stops
+ * and is woken (-s) while others open the file and want to go on with it.
+ *
+ *	stager_kills -k|-s [name...]
+ *
+ * Whoever gets a copy must find in it what the original holds; who takes over from the dead
+ * goes on where they were; and in the end there is one copy, no .part, and the room that is
+ * counted is the room that is taken.  Exit status: 0, 1, or 77 without shared memory.
+ */
+#include "load.h"
+
+#include "leader/ledger.h"
+#include "leader/stage_private.h"
+#include "leader/stager.h"
+#include "shim/atomic.h"
+#include "shim/identity.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Three chunks, the last one small. */
+#define FILE_BYTES (2 * TS_STAGER_CHUNK + 12345)
+#define PEERS      3
+#define ROUNDS     40
+#define NAP_US     20000
+#define CAPACITY   (UINT64_C(64) << 20)
+#define RING       (UINT64_C(8) << 20)
+
+#define EXIT_WRONG      1
+#define EXIT_UNATTACHED 3
+
+static const char *const points[] = {
+#define TS_X(name) #name,
+	TS_STAGE_KILLPOINTS(TS_X) TS_STAGER_KILLPOINTS(TS_X)
+#undef TS_X
+};
+
+/* Steps of the copying of small files, and one behind which another program goes on. */
+static const char *const others[] = {
+	"stage_admitted", "stage_allocated", "stage_filled", "stager_started"};
+
+static char group[32], folder[64], path[96];
+static int mode;
+
+/** What the children did, for the parent. */
+struct tally {
+	_Atomic uint32_t completed, gone_on;
+};
+
+static struct tally *tally;
+
+static unsigned char byte_at(uint64_t at)
+{
+	return (unsigned char)(at * 31 >> 7 ^ at);
+}
+
+static bool make_file(void)
+{
+	unsigned char *bytes = malloc(FILE_BYTES);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	for (uint64_t i = 0; bytes && i < FILE_BYTES; i++)
+		bytes[i] = byte_at(i);
+	bool good = bytes && fd >= 0 && write(fd, bytes, FILE_BYTES) == (ssize_t)FILE_BYTES;
+	close(fd);
+	free(bytes);
+	return good;
+}
+
+static bool holds(int fd)
+{
+	const unsigned char *map = mmap(NULL, FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	struct stat st;
+	bool good = map != MAP_FAILED && fstat(fd, &st) == 0 && st.st_size == FILE_BYTES;
+
+	for (uint64_t i = 0; good && i < FILE_BYTES; i++)
+		good = map[i] == byte_at(i);
+	if (map != MAP_FAILED)
+		munmap((void *)map, FILE_BYTES);
+	return good;
+}
+
+/* ---- what the processes do -------------------------------------------------------------- */
+
+static bool open_source(struct ts_stage_source *source, struct stat *st)
+{
+	*source = (struct ts_stage_source){
+		.fd = open(path, O_RDONLY | O_CLOEXEC), .stat = st, .path = path};
+	return source->fd >= 0 && fstat(source->fd, st) == 0;
+}
+
+/* As a stager that was given @part; it closes both descriptors. */
+static int be_stager(const struct ts_stage_source *source, const char *copy, int part)
+{
+	struct ts_stager_task task = {.group = group,
+		.dataset = "files",
+		.ring_bytes = RING,
+		.path = path,
+		.copy = copy,
+		.bytes = FILE_BYTES,
+		.source = source->fd,
+		.part = part};
+	struct stat st;
+	uint64_t mark = 0;
+
+	if (fstat(part, &st) == 0 && (uint64_t)st.st_size == FILE_BYTES + TS_STAGER_MARK &&
+		pread(part, &mark, sizeof(mark), FILE_BYTES) == sizeof(mark) && mark > 0)
+		ts_add_relaxed(&tally->gone_on, 1);
+	int r = ts_stager_run(&task);
+	if (r == 0)
+		ts_add_relaxed(&tally->completed, 1);
+	return r;
+}
+
+/* Take the .part as a program does, leave the group, be its stager. */
+static int take_and_copy(void)
+{
+	struct ts_stage_source source;
+	struct ts_store *store;
+	struct ts_stage *stage;
+	struct stat st;
+	char copy[TS_STAGE_PATH];
+	int part = -1;
+
+	if (load_attach(group, RING, &store) < 0 ||
+		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0 ||
+		!open_source(&source, &st))
+		return -ENOTCONN;
+	ts_stage_path_of(stage, &source, copy);
+	int r = ts_stager_take(stage, &source, copy, &part);
+	ts_stage_destroy(stage);
+	ts_store_detach(store);
+	return r < 0 ? r : be_stager(&source, copy, part);
+}
+
+static int run_victim(const char *point)
+{
+	setenv(mode == 'k' ? "TSSHIM_TEST_KILL" : "TSSHIM_TEST_STOP", point, 1);
+	int r = take_and_copy();
+	/* Stopped before it had the lock, it finds that others were faster. */
+	return r == 0 || r == -EBUSY || r == -EAGAIN ? 0 : EXIT_WRONG;
+}
+
+/* 1: there is a copy, 0: none yet, -1: it is wrong, or opening it fails otherwise. */
+static int look_for_copy(void)
+{
+	struct ts_stage_source source;
+	struct ts_stage_copy copy;
+	struct ts_store *store;
+	struct ts_stage *stage;
+	struct stat st;
+
+	if (load_attach(group, RING, &store) < 0 ||
+		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0 ||
+		!open_source(&source, &st))
+		return -1;
+	int r = ts_stage_open(stage, &source, O_RDONLY, 0, &copy);
+	int found = r == 0 ? (holds(copy.fd) ? 1 : -1) : r == -EFBIG ? 0 : -1;
+	if (r == 0)
+		close(copy.fd);
+	close(source.fd);
+	ts_stage_destroy(stage);
+	ts_store_detach(store);
+	return found;
+}
+
+static int run_peer(void)
+{
+	for (int round = 0; round < ROUNDS; round++) {
+		int found = look_for_copy();
+		if (found != 0)
+			return found > 0 ? 0 : EXIT_WRONG;
+		int r = take_and_copy();
+		if (r == -EBUSY && mode == 's')
+			return 0; /* the stopped one has it */
+		if (r != 0 && r != -EBUSY && r != -EAGAIN)
+			return EXIT_WRONG;
+		usleep(NAP_US);
+	}
+	return EXIT_WRONG;
+}
+
+static pid_t start(const char *point)
+{
+	fflush(stderr);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(point ? run_victim(point) : run_peer());
+	return pid;
+}
+
+static bool ends_well(pid_t pid, const char *who)
+{
+	int status = 0;
+
+	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	fprintf(stderr, "%s ended with status %x\n", who, (unsigned)status);
+	return false;
+}
+
+/* ---- points ----------------------------------------------------------------------------- */
+
+static bool is_tidy(const struct ts_stage *stage, const char *point, uint64_t before)
+{
+	/* Killed between counting room and showing it, it leaves that much unused. */
+	uint64_t lost = mode == 'k' && strcmp(point, "stager_admitted") == 0 ? FILE_BYTES : 0;
+	uint64_t used = ts_stage_index_used(&stage->index) - before;
+	char pattern[TS_STAGE_STEM + 2];
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "%s*", stage->index.stem);
+	bool one = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc == 1 &&
+		   !strstr(found.gl_pathv[0], ".part");
+	globfree(&found);
+	if (!one || used != FILE_BYTES + lost)
+		fprintf(stderr, "%s, %llu bytes counted\n", one ? "one copy" : "not one copy",
+			(unsigned long long)used);
+	return one && used == FILE_BYTES + lost;
+}
+
+static bool disturb(const char *point)
+{
+	pid_t peers[PEERS], victim = start(point);
+	int status = 0;
+	bool good = true;
+
+	waitpid(victim, &status, WUNTRACED);
+	if (mode == 'k' ? !WIFSIGNALED(status) : !WIFSTOPPED(status)) {
+		fprintf(stderr, "was not reached: %x\n", (unsigned)status);
+		return false;
+	}
+	for (int i = 0; i < PEERS; i++)
+		peers[i] = start(NULL);
+	for (int i = 0; i < PEERS; i++)
+		good &= ends_well(peers[i], "a peer");
+	if (mode == 's') {
+		kill(victim, SIGCONT);
+		good &= ends_well(victim, "the victim");
+	}
+	return good && ends_well(start(NULL), "the last");
+}
+
+/* Behind these at least one chunk was there and marked, which nobody copies again. */
+static bool goes_on(const char *point)
+{
+	return mode != 'k' || strcmp(point, "stager_marked") != 0 ||
+	       ts_load_relaxed(&tally->gone_on) == 1;
+}
+
+static bool try_point(const char *point)
+{
+	struct ts_store *store;
+	struct ts_stage *stage;
+
+	memset(tally, 0, sizeof(*tally));
+	if (!make_file() || load_attach(group, RING, &store) < 0 ||
+		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0)
+		return false;
+	/* A stager works only while there is a job. */
+	uint64_t self = ts_process_id(getpid(), false);
+	(void)ts_ledger_find_job(ts_store_ledger(store), self);
+	uint64_t before = ts_stage_index_used(&stage->index);
+	bool good = disturb(point);
+	good &= is_tidy(stage, point, before) && goes_on(point);
+	uint32_t completed = ts_load_relaxed(&tally->completed);
+	if (completed > 1 || (completed == 0 && strcmp(point, "stage_renamed") != 0)) {
+		fprintf(stderr, "completed %u times\n", completed);
+		good = false;
+	}
+	ts_ledger_end_job(ts_store_ledger(store), self);
+	ts_stage_destroy(stage);
+	ts_store_detach(store);
+	return good;
+}
+
+static bool is_wanted(const char *point, char **names)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(others); i++)
+		if (strcmp(others[i], point) == 0)
+			return false;
+	if (!*names)
+		return true;
+	for (; *names; names++)
+		if (strcmp(*names, point) == 0)
+			return true;
+	return false;
+}
+
+static void remove_files(void)
+{
+	char ledger[TS_PATH_BYTES];
+
+	if (ts_object_path(ledger, sizeof(ledger), group, "ledger") == 0)
+		unlink(ledger);
+	unlink(path);
+	rmdir(folder);
+}
+
+int main(int argc, char **argv)
+{
+	int tried = 0, failed = 0;
+
+	if (argc < 2 || (strcmp(argv[1], "-k") != 0 && strcmp(argv[1], "-s") != 0))
+		return 2;
+	mode = argv[1][1];
+	if (access(TS_SHM_DIR, W_OK) != 0)
+		return 77;
+	snprintf(group, sizeof(group), "stager-kills-%d", (int)getpid());
+	snprintf(folder, sizeof(folder), "/var/tmp/tsshim-stager-%d", (int)getpid());
+	snprintf(path, sizeof(path), "%s/file", folder);
+	tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0);
+	if (tally == MAP_FAILED || mkdir(folder, 0700) < 0)
+		return 1;
+	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++) {
+		if (!is_wanted(points[i], argv + 2))
+			continue;
+		tried++;
+		if (try_point(points[i]))
+			continue;
+		fprintf(stderr, "FAILED at %s\n", points[i]);
+		failed++;
+	}
+	remove_files();
+	printf("%d of %d points failed\n", failed, tried);
+	return failed != 0 || tried == 0;
+}

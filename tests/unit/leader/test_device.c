@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies to a GPU, done once: who writes, who reads, whose memory it is. */
+#include "fixture_device.h"
+
+#include "shim/identity.h"
+#include "shim/sys.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+static const uint8_t handle[TS_DEVICE_HANDLE] = "another place";
+
+TestSuite(device, .init = fixture_device_init, .fini = fixture_device_finish);
+
+/* ---- slots ------------------------------------------------------------------------------ */
+
+Test(device, one_writes_and_the_others_read)
+{
+	fixture_offer(gpu.a, 2);
+	struct ts_device_take mine = fixture_device_take(gpu.a, 1);
+	cr_assert(eq(int, mine.verdict, TS_CLAIM));
+	struct ts_device_take theirs = fixture_device_take(gpu.b, 1);
+	cr_expect(eq(int, theirs.verdict, TS_BUSY));
+	cr_expect(not(theirs.mine));
+	cr_expect(le(u64, theirs.since_ns, ts_now_ns()));
+	theirs = fixture_device_take(gpu.a, 1);
+	cr_expect(eq(int, theirs.verdict, TS_BUSY));
+	cr_expect(theirs.mine);
+	cr_expect(eq(int, ts_device_publish(gpu.a, &mine.hold), 0));
+	cr_expect(eq(u32, fixture_device_hit(gpu.b, 1), mine.hold.slot));
+	cr_expect(eq(u32, fixture_device_hit(gpu.a, 1), mine.hold.slot));
+}
+
+Test(device, an_offer_is_seen_while_it_lasts)
+{
+	uint32_t seen = 0;
+	cr_expect(not(ts_device_is_offered(gpu.b, gpu.ring, &seen)));
+	uint32_t generation = fixture_offer(gpu.a, 2);
+	cr_expect(ts_device_is_offered(gpu.b, gpu.ring, &seen));
+	cr_expect(eq(u32, seen, generation));
+	cr_expect(eq(int, fixture_withdraw(gpu.a, 0), 0));
+	cr_expect(not(ts_device_is_offered(gpu.b, gpu.ring, &seen)));
+	cr_expect(not(ts_device_is_offered(gpu.b, TS_DEVICE_RINGS, &seen)), "no such row");
+}
+
+Test(device, memory_is_one_members_until_it_says_otherwise)
+{
+	cr_expect(not(ts_device_memory_held(gpu.b, gpu.ring)));
+	cr_expect(eq(int, ts_device_memory_begin(gpu.a, gpu.ring), 0));
+	cr_expect(eq(int, ts_device_memory_begin(gpu.b, gpu.ring), -EEXIST));
+	ts_device_memory_end(gpu.b, gpu.ring);
+	cr_expect(ts_device_memory_held(gpu.b, gpu.ring), "it is not theirs to end");
+	cr_expect(ts_device_memory_held(gpu.a, gpu.ring));
+	ts_device_memory_end(gpu.a, gpu.ring);
+	cr_expect(not(ts_device_memory_held(gpu.a, gpu.ring)));
+	cr_expect(eq(int, ts_device_memory_begin(gpu.b, gpu.ring), 0));
+	cr_expect(eq(int, ts_device_memory_begin(gpu.a, TS_DEVICE_RINGS), -EINVAL));
+}
+
+Test(device, memory_is_asked_back_at_a_time)
+{
+	uint64_t before = ts_now_ns();
+	cr_expect(eq(u64, ts_device_memory_asked_ns(gpu.a, gpu.ring), 0));
+	ts_device_memory_ask_back(gpu.b, gpu.ring);
+	cr_expect(ge(u64, ts_device_memory_asked_ns(gpu.a, gpu.ring), before));
+	cr_expect(le(u64, ts_device_memory_asked_ns(gpu.a, gpu.ring), ts_now_ns()));
+}
+
+Test(device, any_member_may_write_into_the_owners_memory)
+{
+	fixture_offer(gpu.a, 2);
+	uint32_t slot = fixture_device_publish(gpu.b, 1);
+	cr_expect(eq(u32, fixture_device_hit(gpu.a, 1), slot));
+}
+
+Test(device, a_slot_that_is_read_is_not_written)
+{
+	fixture_offer(gpu.a, 1);
+	fixture_device_publish(gpu.a, 1);
+	struct ts_device_take reader = fixture_device_take(gpu.b, 1);
+	cr_assert(eq(int, reader.verdict, TS_HIT));
+	struct ts_device_take got = fixture_device_take(gpu.a, 2);
+	cr_expect(eq(int, got.verdict, TS_PASS));
+	cr_expect(eq(int, got.error, -ENOBUFS));
+	got = fixture_device_take(gpu.b, 2);
+	cr_expect(eq(int, got.error, -ENOBUFS), "nor by who reads it");
+	fixture_device_hit(gpu.a, 1);
+	ts_device_release(gpu.b, &reader.hold);
+	fixture_device_publish(gpu.a, 2);
+	got = fixture_device_take(gpu.b, 1);
+	cr_expect(eq(int, got.verdict, TS_CLAIM), "it is gone");
+}
+
+Test(device, the_least_recently_used_slot_goes_first)
+{
+	fixture_offer(gpu.a, 3);
+	uint32_t one = fixture_device_publish(gpu.a, 1), two = fixture_device_publish(gpu.a, 2);
+	fixture_device_publish(gpu.a, 3);
+	fixture_device_hit(gpu.b, 1);
+	cr_expect(eq(u32, fixture_device_publish(gpu.a, 4), two));
+	fixture_device_hit(gpu.b, 3);
+	cr_expect(eq(u32, fixture_device_publish(gpu.b, 5), one));
+}
+
+Test(device, the_next_oldest_slot_goes_where_the_oldest_is_read)
+{
+	fixture_offer(gpu.a, 2);
+	fixture_device_publish(gpu.a, 1);
+	uint32_t two = fixture_device_publish(gpu.a, 2);
+	struct ts_device_take reader = fixture_device_take(gpu.b, 1);
+	/* By the clock it is the youngest; say otherwise. */
+	ts_store_relaxed(&gpu.a->table->rows[gpu.ring].slots[reader.hold.slot].used, 0);
+	cr_expect(eq(u32, fixture_device_publish(gpu.a, 3), two));
+	cr_expect(eq(int, fixture_slot(reader.hold.slot), TS_SLOT_READY), "put back");
+	fixture_device_hit(gpu.a, 1);
+}
+
+Test(device, what_is_abandoned_others_write)
+{
+	fixture_offer(gpu.a, 2);
+	struct ts_device_take got = fixture_device_take(gpu.a, 1);
+	ts_device_abandon(gpu.a, &got.hold);
+	fixture_device_publish(gpu.b, 1);
+}
+
+/* A deadline moves the right, never the slot. */
+Test(device, who_loses_patience_writes_another_slot)
+{
+	fixture_offer(gpu.a, 2);
+	struct ts_device_take slow = fixture_device_take(gpu.a, 1);
+	struct ts_device_take fast = fixture_device_hurry(gpu.b, 1);
+	cr_assert(eq(int, fast.verdict, TS_CLAIM));
+	cr_expect(ne(u32, fast.hold.slot, slow.hold.slot));
+	struct ts_device_take third = fixture_device_hurry(gpu.b, 2);
+	cr_expect(eq(int, third.error, -ENOBUFS), "neither slot is to be had");
+	cr_expect(eq(int, ts_device_publish(gpu.b, &fast.hold), 0));
+	cr_expect(eq(int, ts_device_publish(gpu.a, &slow.hold), 0), "its slot was its own");
+	fixture_device_hit(gpu.a, 1);
+}
+
+Test(device, a_time_that_cannot_be_is_not_waited_for)
+{
+	fixture_offer(gpu.a, 2);
+	struct ts_device_take slow = fixture_device_take(gpu.a, 1);
+	ts_store_relaxed(
+		&gpu.a->table->rows[gpu.ring].slots[slow.hold.slot].since_ns, UINT64_MAX / 2);
+	cr_expect(eq(int, fixture_device_take(gpu.b, 1).verdict, TS_CLAIM));
+}
+
+Test(device, what_does_not_fit_passes)
+{
+	struct ts_key key = {.lo = 1, .hi = 2};
+	struct ts_device_take got;
+
+	cr_expect(eq(int, fixture_device_take(gpu.a, 1).error, -ENODEV), "no owner");
+	uint32_t generation = fixture_offer(gpu.a, 1);
+	ts_device_take(gpu.a, gpu.ring, generation, &key, SLOT_BYTES + 1, FOREVER, &got);
+	cr_expect(eq(int, got.error, -EFBIG));
+	ts_device_take(gpu.a, gpu.ring, generation, &key, 0, FOREVER, &got);
+	cr_expect(eq(int, got.error, -EINVAL));
+	ts_device_take(gpu.a, gpu.ring, generation + 1, &key, 1, FOREVER, &got);
+	cr_expect(eq(int, got.error, -ESTALE), "other memory than the caller's");
+	ts_device_take(gpu.a, TS_DEVICE_RINGS, generation, &key, 1, FOREVER, &got);
+	cr_expect(eq(int, got.error, -EINVAL));
+	cr_expect(eq(int, got.verdict, TS_PASS));
+	ts_device_take(gpu.a, gpu.ring, generation, &key, SLOT_BYTES, FOREVER, &got);
+	cr_expect(eq(int, got.verdict, TS_CLAIM), "a full slot fits");
+}
+
+Test(device, an_equal_key_of_another_size_is_another_one)
+{
+	uint32_t generation = fixture_offer(gpu.a, 2);
+	struct ts_key key = {.lo = 1, .hi = ~UINT64_C(1)};
+	struct ts_device_take got;
+
+	fixture_device_publish(gpu.a, 1);
+	ts_device_take(gpu.b, gpu.ring, generation, &key, 12, FOREVER, &got);
+	cr_expect(eq(int, got.verdict, TS_CLAIM));
+}
+
+Test(device, a_process_holds_so_many_and_no_more)
+{
+	struct ts_device_take got[TS_DEVICE_HOLDS];
+
+	fixture_offer(gpu.a, TS_DEVICE_SLOTS);
+	fixture_device_publish(gpu.b, 1);
+	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++) {
+		got[i] = fixture_device_take(gpu.a, i % 2 ? 1 : 100 + i);
+		cr_assert(eq(int, got[i].verdict, i % 2 ? TS_HIT : TS_CLAIM));
+	}
+	cr_expect(eq(int, fixture_device_take(gpu.a, 1).error, -EUSERS));
+	ts_device_release(gpu.a, &got[1].hold);
+	fixture_device_hit(gpu.a, 1);
+	ts_device_abandon(gpu.a, &got[0].hold);
+	fixture_device_hit(gpu.a, 1);
+	fixture_device_hit(gpu.b, 1);
+}
+
+/* ---- waiting ---------------------------------------------------------------------------- */
+
+static void *publish_soon(void *context)
+{
+	uint32_t never_woken = 0;
+
+	ts_sys_futex_wait(&never_woken, 0, 20000000);
+	ts_device_publish(gpu.a, context);
+	return NULL;
+}
+
+Test(device, a_wait_ends_when_it_is_published)
+{
+	pthread_t thread;
+
+	fixture_offer(gpu.a, 1);
+	struct ts_device_take mine = fixture_device_take(gpu.a, 1);
+	struct ts_device_take busy = fixture_device_take(gpu.b, 1);
+	cr_assert(eq(int, pthread_create(&thread, NULL, publish_soon, &mine.hold), 0));
+	cr_expect(eq(int, ts_device_wait(gpu.b, &busy, UINT64_C(10000000000)), 0));
+	pthread_join(thread, NULL);
+	fixture_device_hit(gpu.b, 1);
+	cr_expect(eq(int, ts_device_wait(gpu.b, &busy, 0), 0), "has ended for good");
+}
+
+Test(device, a_wait_has_an_end)
+{
+	fixture_offer(gpu.a, 1);
+	struct ts_device_take mine = fixture_device_take(gpu.a, 1);
+	struct ts_device_take busy = fixture_device_take(gpu.b, 1);
+	uint64_t start = ts_now_ns();
+	cr_expect(eq(int, ts_device_wait(gpu.b, &busy, 30000000), -ETIMEDOUT));
+	cr_expect(ge(u64, ts_now_ns() - start, 30000000));
+	cr_expect(eq(int, ts_device_wait(gpu.b, &mine, 0), -EINVAL), "not a BUSY one");
+	cr_expect(eq(int, ts_device_publish(gpu.a, &mine.hold), 0), "with a sleeper's mark");
+}
+
+/* ---- rings ------------------------------------------------------------------------------ */
+
+Test(device, there_is_one_owner)
+{
+	struct ts_device_owner owner;
+
+	cr_expect(eq(int, ts_device_owner(gpu.b, gpu.ring, &owner), -ENODEV));
+	uint32_t generation = fixture_offer(gpu.a, 4);
+	cr_expect(eq(int, ts_device_offer(gpu.b, gpu.ring, handle, 1, 1), -EEXIST));
+	cr_expect(eq(int, ts_device_offer(gpu.a, gpu.ring, handle, 1, 1), -EEXIST));
+	cr_assert(eq(int, ts_device_owner(gpu.b, gpu.ring, &owner), 0));
+	cr_expect(not(owner.mine));
+	cr_expect(eq(u32, owner.slot_count, 4));
+	cr_expect(eq(u64, owner.slot_bytes, SLOT_BYTES));
+	cr_expect(eq(u32, owner.generation, generation));
+	cr_expect(eq(u32, owner.lost, 0));
+	cr_assert(eq(int, ts_device_owner(gpu.a, gpu.ring, &owner), 0));
+	cr_expect(owner.mine);
+	cr_expect(eq(int, fixture_withdraw(gpu.b, 0), -ENOENT));
+}
+
+Test(device, sizes_that_cannot_be_are_refused)
+{
+	cr_expect(eq(int, ts_device_offer(gpu.a, gpu.ring, handle, 0, 1), -EINVAL));
+	cr_expect(eq(int, ts_device_offer(gpu.a, gpu.ring, handle, 1, 0), -EINVAL));
+	cr_expect(eq(int, ts_device_offer(gpu.a, gpu.ring, handle, TS_DEVICE_SLOTS + 1, 1),
+		-EINVAL));
+	cr_expect(
+		eq(int, ts_device_offer(gpu.a, gpu.ring, handle, 2, UINT64_MAX / 2), -EINVAL));
+	cr_expect(eq(int, ts_device_offer(gpu.a, TS_DEVICE_RINGS, handle, 1, 1), -EINVAL));
+}
+
+Test(device, memory_is_freed_when_nobody_uses_it)
+{
+	struct ts_device_owner owner;
+	uint32_t generation = fixture_offer(gpu.a, 3);
+
+	fixture_device_publish(gpu.a, 1);
+	struct ts_device_take reader = fixture_device_take(gpu.b, 1);
+	struct ts_device_take writer = fixture_device_take(gpu.b, 2);
+	cr_expect(eq(int, fixture_withdraw(gpu.a, 0), 2));
+	cr_expect(eq(int, fixture_device_take(gpu.b, 1).error, -ENODEV), "no new leases");
+	cr_expect(eq(int, ts_device_owner(gpu.b, gpu.ring, &owner), -EBUSY));
+	cr_expect(eq(int, ts_device_offer(gpu.b, gpu.ring, handle, 1, 1), -EEXIST));
+	cr_expect(eq(int, ts_device_publish(gpu.b, &writer.hold), 0));
+	cr_expect(eq(int, fixture_withdraw(gpu.a, 1000000), 1));
+	ts_device_release(gpu.b, &reader.hold);
+	cr_expect(eq(int, fixture_withdraw(gpu.a, 0), 0));
+	cr_expect(eq(int, fixture_withdraw(gpu.a, 0), -ENOENT));
+	cr_expect(eq(int, ts_device_owner(gpu.b, gpu.ring, &owner), -ENODEV));
+	cr_expect(eq(u32, fixture_offer(gpu.b, 3), generation + 1));
+	cr_expect(eq(int, fixture_device_take(gpu.a, 1).verdict, TS_CLAIM), "other memory");
+}
+
+Test(device, gpus_have_rows_of_their_own)
+{
+	uint8_t uuid[TS_DEVICE_UUID] = {1};
+
+	fixture_offer(gpu.a, 1);
+	for (uint32_t i = 1; i < TS_DEVICE_RINGS; i++) {
+		uuid[1] = (uint8_t)i;
+		int ring = ts_device_find(gpu.b, uuid);
+		cr_assert(eq(int, ring, (int)i));
+		cr_assert(eq(int, ts_device_find(gpu.a, uuid), ring));
+		cr_assert(eq(int, ts_device_offer(gpu.b, i, handle, 1, i), 0));
+	}
+	uuid[1] = 255;
+	cr_expect(eq(int, ts_device_find(gpu.a, uuid), -ENOSPC));
+}
+
+/* ---- joining and leaving ---------------------------------------------------------------- */
+
+Test(device, who_holds_something_stays_a_member)
+{
+	fixture_offer(gpu.a, 1);
+	fixture_device_publish(gpu.a, 1);
+	struct ts_store *store = fixture_attach(JOB_B);
+	struct ts_device *device;
+	cr_assert(eq(int, ts_device_attach(store, &device), 0));
+	struct ts_device_take reader = fixture_device_take(device, 1);
+	cr_assert(eq(int, reader.verdict, TS_HIT));
+	ts_store_detach(store);
+	cr_expect(eq(int, fixture_device_take(gpu.a, 2).error, -ENOBUFS), "still read");
+	cr_expect(eq(int, fixture_device_take(device, 1).error, -ESTALE), "nothing new");
+	ts_device_release(device, &reader.hold);
+	fixture_device_publish(gpu.a, 2);
+}
+
+Test(device, an_owner_that_leaves_takes_its_ring_along)
+{
+	struct ts_device_owner owner;
+	struct ts_store *store = fixture_attach(JOB_B);
+	struct ts_device *device;
+
+	cr_assert(eq(int, ts_device_attach(store, &device), 0));
+	fixture_offer(device, 1);
+	fixture_device_publish(gpu.a, 1);
+	ts_store_detach(store);
+	cr_expect(eq(int, ts_device_owner(gpu.a, gpu.ring, &owner), -ENODEV));
+	cr_expect(eq(int, ts_device_offer(device, gpu.ring, handle, 1, 1), -ESTALE));
+	cr_expect(eq(int, ts_device_owner(device, gpu.ring, &owner), -ESTALE));
+	cr_expect(eq(int, ts_device_attach(store, &device), -ESTALE), "nor this");
+	fixture_offer(gpu.a, 1);
+}
+
+static int use_what_the_parent_has(void *context)
+{
+	struct ts_device_take *parents = context, got;
+	struct ts_device_owner owner;
+	struct ts_device *own;
+
+	got = fixture_device_take(gpu.a, 1);
+	bool inert = got.verdict == TS_PASS && got.error == -ECHILD;
+	inert &= ts_device_owner(gpu.a, gpu.ring, &owner) == -ECHILD;
+	inert &= ts_device_offer(gpu.a, gpu.ring, handle, 1, 1) == -ECHILD;
+	inert &= fixture_withdraw(gpu.a, 0) == -ECHILD;
+	inert &= ts_device_publish(gpu.a, &parents->hold) == -ECHILD;
+	ts_device_abandon(gpu.a, &parents->hold);
+	ts_device_release(gpu.a, &parents->hold);
+	inert &= ts_device_find(gpu.a, handle) == -ECHILD;
+	if (!inert || ts_store_after_fork(gpu.store_a) < 0 ||
+		ts_device_attach(gpu.store_a, &own) < 0 || own == gpu.a)
+		return 1;
+	got = fixture_device_take(own, 1);
+	inert = got.verdict == TS_BUSY;
+	ts_store_detach(gpu.store_a);
+	return inert ? 0 : 2;
+}
+
+Test(device, a_fork_child_has_nothing_of_its_parents)
+{
+	ts_identity_init();
+	/* Joined again: who had attached before is another one now. */
+	ts_store_detach(gpu.store_a);
+	gpu.store_a = fixture_attach(JOB_A);
+	cr_assert(eq(int, ts_device_attach(gpu.store_a, &gpu.a), 0));
+	fixture_offer(gpu.a, 1);
+	struct ts_device_take mine = fixture_device_take(gpu.a, 1);
+	cr_assert(eq(int, mine.verdict, TS_CLAIM));
+	cr_expect(eq(int, fixture_fork(use_what_the_parent_has, &mine), 0));
+	cr_expect(eq(int, fixture_slot(0), TS_SLOT_WRITING));
+	cr_expect(eq(int, ts_device_publish(gpu.a, &mine.hold), 0));
+}
+
+Test(device, the_second_attach_gives_what_the_first_gave)
+{
+	struct ts_device *again;
+
+	cr_assert(eq(int, ts_device_attach(gpu.store_a, &again), 0));
+	cr_expect(again == gpu.a);
+}
+
+Test(device, the_last_one_out_removes_the_table)
+{
+	cr_expect(eq(int, access(fixture_path("device"), F_OK), 0));
+	ts_store_detach(gpu.store_a);
+	cr_expect(eq(int, access(fixture_path("device"), F_OK), 0));
+	ts_store_detach(gpu.store_b);
+	cr_expect(eq(int, access(fixture_path("device"), F_OK), -1));
+	gpu.store_a = gpu.store_b = NULL;
+}
