@@ -26,19 +26,33 @@
 		return NEXT(name) arguments;                       \
 	}
 
+/* One after which what is known of the file's paths is wrong. */
+#define CALL_CHANGING(symbol, name, parameters, arguments)        \
+	TS_EXPORT int ts_file_##name parameters __asm__(#symbol); \
+	int ts_file_##name parameters                             \
+	{                                                         \
+		if (IS_STAGING && !ts_staged_give_back(fd))       \
+			return -1;                                \
+		int r = NEXT(name) arguments;                     \
+		if (IS_STAGING)                                   \
+			ts_known_written(fd);                     \
+		return r;                                         \
+	}
+
 #define CALL_flock(symbol, name) \
-	CALL_IN_PLACE(int, symbol, name, (int fd, int value), (fd, value))
+	CALL_IN_PLACE(int, symbol, name, (int fd, int operation), (fd, operation))
+#define CALL_fchmod(symbol, name) \
+	CALL_CHANGING(symbol, name, (int fd, unsigned mode), (fd, mode))
 #define CALL_fchown(symbol, name) \
-	CALL_IN_PLACE(            \
-		int, symbol, name, (int fd, unsigned user, unsigned group), (fd, user, group))
+	CALL_CHANGING(symbol, name, (int fd, unsigned user, unsigned group), (fd, user, group))
 #define CALL_futimens(symbol, name) \
-	CALL_IN_PLACE(int, symbol, name, (int fd, const void *times), (fd, times))
+	CALL_CHANGING(symbol, name, (int fd, const void *times), (fd, times))
 #define CALL_fsetxattr(symbol, name)                                                         \
-	CALL_IN_PLACE(int, symbol, name,                                                     \
+	CALL_CHANGING(symbol, name,                                                          \
 		(int fd, const char *attribute, const void *value, size_t bytes, int flags), \
 		(fd, attribute, value, bytes, flags))
 #define CALL_fremovexattr(symbol, name) \
-	CALL_IN_PLACE(int, symbol, name, (int fd, const char *attribute), (fd, attribute))
+	CALL_CHANGING(symbol, name, (int fd, const char *attribute), (fd, attribute))
 #define CALL_fexecve(symbol, name)                                                        \
 	CALL_IN_PLACE(int, symbol, name, (int fd, char *const argv[], char *const env[]), \
 		(fd, argv, env))

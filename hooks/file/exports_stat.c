@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exported calls that ask about an open file: trampolines, nothing else.  Unless files are
- * staged each is two loads and a jump.
+ * The exported calls that ask about a file, open or by its path: trampolines, nothing else.
+ * Unless files are staged each is two loads and a jump.
  */
 #include "hooks/file/next.h"
 #include "hooks/file/staged.h"
@@ -11,7 +11,8 @@
 
 #define NEXT(name) ts_load_relaxed(&ts_file_next.name)
 
-#define IS_STAGING TS_UNLIKELY(ts_load_relaxed(&ts_staged_on))
+#define IS_STAGING  TS_UNLIKELY(ts_load_relaxed(&ts_staged_on))
+#define KNOWS_PATHS TS_UNLIKELY(ts_load_relaxed(&ts_known_seconds))
 
 #define CALL_fstat(symbol, name)                                                      \
 	TS_EXPORT int ts_file_##name(int fd, struct stat *ret_stat) __asm__(#symbol); \
@@ -34,28 +35,68 @@
 		return r;                                                                 \
 	}
 
+/* With @asked the call by path, which goes to the storage unless the path is known. */
+#define BY_PATH(directory, path, is_link, asked)                              \
+	do {                                                                  \
+		struct ts_known_call call;                                    \
+		if (!KNOWS_PATHS)                                             \
+			return asked;                                         \
+		if (ts_known_stat(directory, path, is_link, ret_stat, &call)) \
+			return 0;                                             \
+		int r = asked;                                                \
+		if (r == 0)                                                   \
+			ts_known_note_stat(&call, ret_stat);                  \
+		return r;                                                     \
+	} while (0)
+
+/* Of the directory itself, or by a path relative to it. */
+#define AT_DIRECTORY(asked)                                                                  \
+	do {                                                                                 \
+		if (KNOWS_PATHS && (flags & ~AT_SYMLINK_NOFOLLOW) == 0)                      \
+			BY_PATH(directory, path, (flags & AT_SYMLINK_NOFOLLOW) != 0, asked); \
+		int r = asked;                                                               \
+		if (IS_STAGING && r == 0 && (flags & AT_EMPTY_PATH) != 0)                    \
+			ts_staged_answer(ret_stat);                                          \
+		return r;                                                                    \
+	} while (0)
+
 #define CALL_fstatat(symbol, name)                                                            \
 	TS_EXPORT int ts_file_##name(int directory, const char *path, struct stat *ret_stat,  \
 		int flags) __asm__(#symbol);                                                  \
 	int ts_file_##name(int directory, const char *path, struct stat *ret_stat, int flags) \
 	{                                                                                     \
-		int r = NEXT(name)(directory, path, ret_stat, flags);                         \
-		if (IS_STAGING && r == 0 && (flags & AT_EMPTY_PATH) != 0)                     \
-			ts_staged_answer(ret_stat);                                           \
-		return r;                                                                     \
+		AT_DIRECTORY(NEXT(name)(directory, path, ret_stat, flags));                   \
 	}
 
-#define CALL_fxstatat(symbol, name)                                                \
-	TS_EXPORT int ts_file_##name(int version, int directory, const char *path, \
-		struct stat *ret_stat, int flags) __asm__(#symbol);                \
-	int ts_file_##name(int version, int directory, const char *path,           \
-		struct stat *ret_stat, int flags)                                  \
-	{                                                                          \
-		int r = NEXT(name)(version, directory, path, ret_stat, flags);     \
-		if (IS_STAGING && r == 0 && (flags & AT_EMPTY_PATH) != 0)          \
-			ts_staged_answer(ret_stat);                                \
-		return r;                                                          \
+#define CALL_fxstatat(symbol, name)                                                  \
+	TS_EXPORT int ts_file_##name(int version, int directory, const char *path,   \
+		struct stat *ret_stat, int flags) __asm__(#symbol);                  \
+	int ts_file_##name(int version, int directory, const char *path,             \
+		struct stat *ret_stat, int flags)                                    \
+	{                                                                            \
+		AT_DIRECTORY(NEXT(name)(version, directory, path, ret_stat, flags)); \
 	}
+
+#define CALL_BY_PATH(symbol, name, is_link)                                            \
+	TS_EXPORT int ts_file_##name(const char *path, struct stat *ret_stat) __asm__( \
+		#symbol);                                                              \
+	int ts_file_##name(const char *path, struct stat *ret_stat)                    \
+	{                                                                              \
+		BY_PATH(AT_FDCWD, path, is_link, NEXT(name)(path, ret_stat));          \
+	}
+
+#define CALL_X_BY_PATH(symbol, name, is_link)                                           \
+	TS_EXPORT int ts_file_##name(                                                   \
+		int version, const char *path, struct stat *ret_stat) __asm__(#symbol); \
+	int ts_file_##name(int version, const char *path, struct stat *ret_stat)        \
+	{                                                                               \
+		BY_PATH(AT_FDCWD, path, is_link, NEXT(name)(version, path, ret_stat));  \
+	}
+
+#define CALL_stat(symbol, name)   CALL_BY_PATH(symbol, name, false)
+#define CALL_lstat(symbol, name)  CALL_BY_PATH(symbol, name, true)
+#define CALL_xstat(symbol, name)  CALL_X_BY_PATH(symbol, name, false)
+#define CALL_lxstat(symbol, name) CALL_X_BY_PATH(symbol, name, true)
 
 #define CALL_statx(symbol, name)                                                      \
 	TS_EXPORT int ts_file_##name(int directory, const char *path, int flags,      \

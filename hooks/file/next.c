@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The next definitions of the open family behind ours. */
-#include "hooks/file/next.h"
+#include "hooks/file/next_private.h"
 
 #include "shim/atomic.h"
 #include "shim/elf.h"
@@ -95,6 +95,26 @@ static int first_statx(
 	return (int)syscall(SYS_statx, directory, path, flags, mask, ret_stat);
 }
 
+static int first_stat(const char *path, struct stat *ret_stat)
+{
+	return first_fstatat(AT_FDCWD, path, ret_stat, 0);
+}
+
+static int first_lstat(const char *path, struct stat *ret_stat)
+{
+	return first_fstatat(AT_FDCWD, path, ret_stat, AT_SYMLINK_NOFOLLOW);
+}
+
+static int first_xstat(int version, const char *path, struct stat *ret_stat)
+{
+	return first_stat(path, ret_stat);
+}
+
+static int first_lxstat(int version, const char *path, struct stat *ret_stat)
+{
+	return first_lstat(path, ret_stat);
+}
+
 /* What is more than a system call, and nothing that runs so early needs. */
 static int first_other(void)
 {
@@ -107,7 +127,7 @@ static int first_flock(int fd, int operation)
 	return (int)syscall(SYS_flock, fd, operation);
 }
 
-static int first_fchmod(int fd, int mode)
+static int first_fchmod(int fd, unsigned mode)
 {
 	return (int)syscall(SYS_fchmod, fd, mode);
 }
@@ -206,6 +226,41 @@ static ssize_t first_readlinkat_chk(
 	return first_readlinkat(directory, path, buffer, bytes);
 }
 
+/* Of a directory's stream only the C library knows what is in it, as of a file's. */
+#define FIRST_OF_STREAM(type, name, none, parameters, arguments)               \
+	static type first_##name parameters                                    \
+	{                                                                      \
+		ts_file_next_find();                                           \
+		ts_##name##_call *found = ts_load_relaxed(&ts_file_next.name); \
+		if (found != first_##name)                                     \
+			return (type)found arguments;                          \
+		errno = ENOSYS;                                                \
+		return none;                                                   \
+	}
+FIRST_OF_STREAM(DIR *, opendir, NULL, (const char *path), (path))
+FIRST_OF_STREAM(DIR *, fdopendir, NULL, (int fd), (fd))
+FIRST_OF_STREAM(void *, readdir, NULL, (DIR * stream), (stream))
+FIRST_OF_STREAM(int, readdir_r, ENOSYS, (DIR * stream, void *entry, void **ret_entry),
+	(stream, entry, ret_entry))
+FIRST_OF_STREAM(long, telldir, -1, (DIR * stream), (stream))
+FIRST_OF_STREAM(int, closedir, -1, (DIR * stream), (stream))
+
+static void first_seekdir(DIR *stream, long place)
+{
+	ts_file_next_find();
+	ts_seekdir_call *found = ts_load_relaxed(&ts_file_next.seekdir);
+	if (found != first_seekdir)
+		found(stream, place);
+}
+
+static void first_rewinddir(DIR *stream)
+{
+	ts_file_next_find();
+	ts_rewinddir_call *found = ts_load_relaxed(&ts_file_next.rewinddir);
+	if (found != first_rewinddir)
+		found(stream);
+}
+
 #define first_fcntl64    first_fcntl
 #define first_lockf64    first_lockf
 #define first_fstatfs64  first_fstatfs
@@ -213,10 +268,13 @@ static ssize_t first_readlinkat_chk(
 
 struct ts_file_next ts_file_next = {
 #define TS_X(symbol, name, kind) .name = first_##kind,
-	TS_FILE_OPENS(TS_X) TS_FILE_STATS(TS_X)
+	TS_FILE_OPENS(TS_X) TS_FILE_STATS(TS_X) TS_FILE_DIRECTORIES(TS_X)
 #undef TS_X
 #define TS_X(symbol, name, kind) .name = first_##name,
 		TS_FILE_DEEDS(TS_X)
+#undef TS_X
+#define TS_X(symbol, name, kind) .name = ts_first_##name,
+			TS_FILE_CHANGES(TS_X)
 #undef TS_X
 };
 

@@ -9,6 +9,7 @@
 
 #include "shim/base.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -25,9 +26,14 @@ typedef int ts_fxstat_call(int version, int fd, struct stat *ret_stat);
 typedef int ts_fstatat_call(int directory, const char *path, struct stat *ret_stat, int flags);
 typedef int ts_fxstatat_call(
 	int version, int directory, const char *path, struct stat *ret_stat, int flags);
+typedef int ts_stat_call(const char *path, struct stat *ret_stat);
+typedef int ts_xstat_call(int version, const char *path, struct stat *ret_stat);
+typedef ts_stat_call ts_lstat_call;
+typedef ts_xstat_call ts_lxstat_call;
 typedef int ts_statx_call(
 	int directory, const char *path, int flags, unsigned mask, struct statx *ret_stat);
 typedef int ts_flock_call(int fd, int operation);
+typedef int ts_fchmod_call(int fd, unsigned mode);
 typedef int ts_fchown_call(int fd, unsigned user, unsigned group);
 typedef int ts_futimens_call(int fd, const void *times);
 typedef int ts_fsetxattr_call(
@@ -40,6 +46,40 @@ typedef int ts_fcntl_call(int fd, int command, ...);
 typedef int ts_lockf_call(int fd, int command, off_t bytes);
 typedef int ts_fstatfs_call(int fd, void *ret_stat);
 typedef int ts_fexecve_call(int fd, char *const argv[], char *const env[]);
+typedef int ts_unlink_call(const char *path);
+typedef int ts_unlinkat_call(int directory, const char *path, int flags);
+typedef int ts_rename_call(const char *from, const char *to);
+typedef int ts_renameat_call(
+	int from_directory, const char *from, int directory, const char *to);
+typedef int ts_renameat2_call(
+	int from_directory, const char *from, int directory, const char *to, unsigned flags);
+typedef int ts_linkat_call(
+	int from_directory, const char *from, int directory, const char *to, int flags);
+typedef int ts_truncate_call(const char *path, off_t bytes);
+typedef int ts_chmod_call(const char *path, unsigned mode);
+typedef int ts_fchmodat_call(int directory, const char *path, unsigned mode, int flags);
+typedef int ts_chown_call(const char *path, unsigned user, unsigned group);
+typedef int ts_fchownat_call(
+	int directory, const char *path, unsigned user, unsigned group, int flags);
+typedef int ts_utimes_call(const char *path, const void *times);
+typedef int ts_utimensat_call(int directory, const char *path, const void *times, int flags);
+typedef int ts_chroot_call(const char *path);
+typedef int ts_unshare_call(int flags);
+typedef int ts_setns_call(int fd, int kind);
+typedef int ts_mkdir_call(const char *path, unsigned mode);
+typedef int ts_mkdirat_call(int directory, const char *path, unsigned mode);
+typedef int ts_mknod_call(const char *path, unsigned mode, dev_t device);
+typedef int ts_mknodat_call(int directory, const char *path, unsigned mode, dev_t device);
+typedef int ts_symlink_call(const char *target, const char *path);
+typedef int ts_symlinkat_call(const char *target, int directory, const char *path);
+typedef DIR *ts_opendir_call(const char *path);
+typedef DIR *ts_fdopendir_call(int fd);
+typedef void *ts_readdir_call(DIR *stream);
+typedef int ts_readdir_r_call(DIR *stream, void *entry, void **ret_entry);
+typedef long ts_telldir_call(DIR *stream);
+typedef void ts_seekdir_call(DIR *stream, long place);
+typedef void ts_rewinddir_call(DIR *stream);
+typedef int ts_closedir_call(DIR *stream);
 typedef ssize_t ts_readlink_call(const char *path, char *buffer, size_t bytes);
 typedef ssize_t ts_readlinkat_call(int directory, const char *path, char *buffer, size_t bytes);
 typedef ssize_t ts_readlink_chk_call(const char *path, char *buffer, size_t bytes, size_t room);
@@ -77,12 +117,20 @@ typedef ssize_t ts_readlinkat_chk_call(
 	X(fstatat64, fstatat64, fstatat)      \
 	X(__fxstatat, fxstatat, fxstatat)     \
 	X(__fxstatat64, fxstatat64, fxstatat) \
-	X(statx, statx, statx)
+	X(statx, statx, statx)                \
+	X(stat, stat, stat)                   \
+	X(stat64, stat64, stat)               \
+	X(lstat, lstat, lstat)                \
+	X(lstat64, lstat64, lstat)            \
+	X(__xstat, xstat, xstat)              \
+	X(__xstat64, xstat64, xstat)          \
+	X(__lxstat, lxstat, lxstat)           \
+	X(__lxstat64, lxstat64, lxstat)
 
 /* What a copy of a file cannot do, or not answer as its original would. */
 #define TS_FILE_DEEDS(X)                              \
 	X(flock, flock, flock)                        \
-	X(fchmod, fchmod, flock)                      \
+	X(fchmod, fchmod, fchmod)                     \
 	X(fchown, fchown, fchown)                     \
 	X(futimens, futimens, futimens)               \
 	X(futimes, futimes, futimens)                 \
@@ -105,10 +153,59 @@ typedef ssize_t ts_readlinkat_chk_call(
 	X(__readlink_chk, readlink_chk, readlink_chk) \
 	X(__readlinkat_chk, readlinkat_chk, readlinkat_chk)
 
-#define TS_FILE_CALLS(X) \
-	TS_FILE_OPENS(X) \
-	TS_FILE_STATS(X) \
-	TS_FILE_DEEDS(X)
+/* What changes where a path leads, or what is there. */
+#define TS_FILE_CHANGES(X)                  \
+	X(unlink, unlink, unlink)           \
+	X(unlinkat, unlinkat, unlinkat)     \
+	X(remove, remove, unlink)           \
+	X(rename, rename, rename)           \
+	X(renameat, renameat, renameat)     \
+	X(renameat2, renameat2, renameat2)  \
+	X(link, link, rename)               \
+	X(linkat, linkat, linkat)           \
+	X(truncate, truncate, truncate)     \
+	X(truncate64, truncate64, truncate) \
+	X(chmod, chmod, chmod)              \
+	X(fchmodat, fchmodat, fchmodat)     \
+	X(chown, chown, chown)              \
+	X(lchown, lchown, chown)            \
+	X(fchownat, fchownat, fchownat)     \
+	X(utime, utime, utimes)             \
+	X(utimes, utimes, utimes)           \
+	X(lutimes, lutimes, utimes)         \
+	X(utimensat, utimensat, utimensat)  \
+	X(mkdir, mkdir, mkdir)              \
+	X(mkdirat, mkdirat, mkdirat)        \
+	X(rmdir, rmdir, unlink)             \
+	X(mkfifo, mkfifo, mkdir)            \
+	X(mkfifoat, mkfifoat, mkdirat)      \
+	X(mknod, mknod, mknod)              \
+	X(mknodat, mknodat, mknodat)        \
+	X(symlink, symlink, symlink)        \
+	X(symlinkat, symlinkat, symlinkat)  \
+	X(chroot, chroot, chroot)           \
+	X(unshare, unshare, unshare)        \
+	X(setns, setns, setns)
+
+/* What reads a directory; where inode numbers have 64 bits, both names of a call are one. */
+#define TS_FILE_DIRECTORIES(X)                 \
+	X(opendir, opendir, opendir)           \
+	X(fdopendir, fdopendir, fdopendir)     \
+	X(readdir, readdir, readdir)           \
+	X(readdir64, readdir64, readdir)       \
+	X(readdir_r, readdir_r, readdir_r)     \
+	X(readdir64_r, readdir64_r, readdir_r) \
+	X(telldir, telldir, telldir)           \
+	X(seekdir, seekdir, seekdir)           \
+	X(rewinddir, rewinddir, rewinddir)     \
+	X(closedir, closedir, closedir)
+
+#define TS_FILE_CALLS(X)   \
+	TS_FILE_OPENS(X)   \
+	TS_FILE_STATS(X)   \
+	TS_FILE_DEEDS(X)   \
+	TS_FILE_CHANGES(X) \
+	TS_FILE_DIRECTORIES(X)
 
 /**
  * The next definitions.  Until our constructor has run, other libraries' constructors may call

@@ -2,6 +2,8 @@
 /* Which files a thread opens while it makes a sample: the producer's side. */
 #include "hooks/file/opens.h"
 
+#include "hooks/file/staged.h"
+#include "shim/atomic.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -129,8 +131,12 @@ static int note(
 	if (fd < 0) {
 		file.absent = 1;
 	} else {
-		if (ts_sys_fstat(fd, &stat) < 0 || !ts_file_identify(&stat, &file.identity) ||
-			is_made_up(fd))
+		if (ts_sys_fstat(fd, &stat) < 0)
+			return -ENODEV;
+		/* A known path gives a copy at once; what is listed is the original. */
+		if (ts_load_relaxed(&ts_staged_on))
+			ts_staged_answer(&stat);
+		if (!ts_file_identify(&stat, &file.identity) || is_made_up(fd))
 			return -ENODEV;
 	}
 	return add(opens, path, &file);

@@ -8,6 +8,7 @@
 #include "leader/stage.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
+#include "shim/helper.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
 
@@ -27,8 +28,11 @@ void ts_staged_begin(void)
 {
 	const struct ts_config *config = ts_config();
 	bool named = config->dataset_dir && config->dataset_dir[0] == '/';
-	if (config->stage != TS_STAGE_OFF && named && config->stage_bytes > 0)
-		ts_store_relaxed(&ts_staged_on, 1);
+	if (config->stage == TS_STAGE_OFF || !named || config->stage_bytes == 0)
+		return;
+	ts_helper_find();
+	ts_store_relaxed(&ts_staged_on, 1);
+	ts_store_relaxed(&ts_known_seconds, config->stage_metadata);
 }
 
 /* ---- opening ---------------------------------------------------------------------------- */
@@ -58,7 +62,7 @@ static int64_t to_ns(struct timespec time)
 	return (int64_t)time.tv_sec * second + time.tv_nsec;
 }
 
-static bool is_young(const struct stat *st)
+bool ts_staged_is_young(const struct stat *st)
 {
 	struct timespec now;
 	int64_t modified = to_ns(st->st_mtim), changed = to_ns(st->st_ctim);
@@ -106,7 +110,8 @@ static int replace(int fd, int copy)
 	return r < 0 ? r : 0;
 }
 
-static int give_copy(struct ts_stage *joined, const struct ts_stage_source *source, int flags)
+static int give_copy(struct ts_stage *joined, const struct ts_stage_source *source, int flags,
+	const struct ts_known_call *call)
 {
 	uint64_t bytes = (uint64_t)source->stat->st_size;
 	uint64_t wait_ns = ts_session_deadline_ns(TS_KIND_BYTES, bytes);
@@ -116,20 +121,25 @@ static int give_copy(struct ts_stage *joined, const struct ts_stage_source *sour
 		return r;
 	r = replace(source->fd, copy.fd);
 	ts_sys_close(copy.fd);
-	if (r == 0)
-		count(&copy, bytes);
-	return r;
+	if (r < 0)
+		return r;
+	ts_staged_note_given();
+	count(&copy, bytes);
+	ts_known_note_copy(call, source->stat->st_ino, copy.inode);
+	return 0;
 }
 
 /* A file under the directory; what is not staged from here on has a reason. */
-static void consider(const struct ts_stage_source *source, int flags)
+static void consider(
+	const struct ts_stage_source *source, int flags, const struct ts_known_call *call)
 {
 	enum ts_reason reason = TS_REASON_STAGE_YOUNG;
-	if (ts_staged_is_locked(source->stat->st_ino)) {
+	if (ts_staged_is_unwanted() ||
+		ts_staged_is_locked(source->stat->st_ino, source->path)) {
 		ts_session_count_pass(TS_REASON_STAGE_LOCKS);
 		return;
 	}
-	if (is_young(source->stat)) {
+	if (ts_staged_is_young(source->stat)) {
 		ts_session_count_pass(reason);
 		return;
 	}
@@ -137,35 +147,35 @@ static void consider(const struct ts_stage_source *source, int flags)
 	struct ts_stage *joined = session ? ts_staged_join(session) : NULL;
 	if (session && !joined)
 		reason = TS_REASON_STAGE_FAILED;
-	int r = joined ? give_copy(joined, source, flags) : 0;
+	int r = joined ? give_copy(joined, source, flags, call) : 0;
 	if (r < 0)
 		reason = reason_of(r);
 	if (!joined || r < 0)
 		ts_session_count_pass(reason);
 }
 
-/* Apart, for its path is large: files that are none of ours need no such stack. */
-static TS_NOINLINE void consider_path(int fd, const struct stat *st, int flags)
+/* Whether it is under the directory.  Apart, for its path is large: files that are none of ours
+ * need no such stack. */
+static TS_NOINLINE bool consider_path(
+	int fd, const struct stat *st, int flags, const struct ts_known_call *call)
 {
 	char path[PATH_MAX];
 	struct ts_stage_source source = {
 		.fd = fd, .stat = st, .path = path, .past_cache = ts_staged_root_is_fuse()};
 	int saved = errno;
-	if (ts_staged_root_path(fd, path))
-		consider(&source, flags);
+	bool is_ours = ts_staged_root_path(fd, path);
+	if (is_ours)
+		consider(&source, flags, call);
 	errno = saved;
+	return is_ours;
 }
 
-/*
- * What there is to know of a file that may be ours.  Without the time of its last use: where
- * somebody has read it since, FUSE would have to ask the storage for that.
- */
-static int look(int fd, struct stat *ret_stat)
+int ts_staged_look(int fd, int sync, struct stat *ret_stat)
 {
 	const unsigned wanted =
 		STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | STATX_MTIME | STATX_CTIME;
 	struct statx found;
-	int r = ts_sys_statx(fd, AT_STATX_SYNC_AS_STAT, wanted, &found);
+	int r = ts_sys_statx(fd, sync, wanted, &found);
 	if (r < 0)
 		return r;
 	*ret_stat = (struct stat){
@@ -179,14 +189,27 @@ static int look(int fd, struct stat *ret_stat)
 	return 0;
 }
 
-void ts_staged_open(int fd, int flags)
+/* The descriptor says of many files that they are none of ours, and the path of some more. */
+static void open_reading(int fd, const char *path, int flags, const struct ts_known_call *call)
 {
 	struct stat st;
-	if (!is_plain_reading(flags) || look(fd, &st) < 0 ||
-		!ts_staged_root_has_device(st.st_dev))
+	if (ts_staged_root_is_outside(path) ||
+		ts_staged_look(fd, AT_STATX_SYNC_AS_STAT, &st) < 0)
 		return;
+	if (!ts_staged_root_has_device(st.st_dev)) {
+		ts_staged_root_note_outside(path);
+		return;
+	}
 	if (!S_ISREG(st.st_mode) || st.st_size <= 0 || (st.st_mode & 0444) == 0)
 		return;
-	if (ts_identity_check() != TS_VFORK_CHILD)
-		consider_path(fd, &st, flags);
+	if (ts_identity_check() != TS_VFORK_CHILD && !consider_path(fd, &st, flags, call))
+		ts_staged_root_note_outside(path);
+}
+
+void ts_staged_open(int fd, const char *path, int flags, const struct ts_known_call *call)
+{
+	if ((flags & (O_ACCMODE | O_CREAT | O_TRUNC)) != O_RDONLY)
+		ts_known_written(fd);
+	if (is_plain_reading(flags))
+		open_reading(fd, path, flags, call);
 }

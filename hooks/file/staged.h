@@ -15,7 +15,7 @@
 #ifndef TS_HOOKS_FILE_STAGED_H
 #define TS_HOOKS_FILE_STAGED_H
 
-#include "shim/base.h"
+#include "hooks/file/known.h"
 
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -23,18 +23,19 @@
 /** Whether files are staged in this process. Constant from the constructor on. */
 extern _Atomic int ts_staged_on;
 
-/** From the constructor: see what the settings say. Looks at no file. */
+/** From the constructor: see what the settings say, and where the stager is. */
 void ts_staged_begin(void);
 
 /**
- * The program opened @fd with open(2) @flags: put a copy in its place if it is a file to stage.
- * A file that is none of ours costs one fstat().  At the first file that is, joins the group
- * (leader/session.h); making a copy takes as long as reading the file, waiting for another
- * process that makes it up to two seconds.
+ * The program opened @path with open(2) @flags as @fd, which was @call: put a copy in its place
+ * if it is a file to stage.  A file that is none of ours costs a look at it, and its path if it
+ * is on the same device, once a second for each directory.  At the first file that is ours,
+ * joins the group (leader/session.h); making a copy takes as long as reading the file, waiting
+ * for another process that makes it up to two seconds.
  *
  * Threads: any.  Not for a signal handler that interrupts itself here.  A vfork child passes.
  */
-void ts_staged_open(int fd, int flags);
+void ts_staged_open(int fd, const char *path, int flags, const struct ts_known_call *call);
 
 /** If @stat tells of a copy, let it tell of the original. Async-signal-safe once joined. */
 void ts_staged_answer(struct stat *stat);

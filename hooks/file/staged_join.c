@@ -28,6 +28,14 @@ static struct ts_stage *still_valid(uint32_t serial)
 	return known;
 }
 
+struct ts_stage *ts_staged_joined(void)
+{
+	struct ts_stage *known = ts_load_acquire(&stage);
+	bool is_mine = known && known->capacity > 0 &&
+		       ts_load_relaxed(&stage_serial) == ts_identity_serial();
+	return TS_LIKELY(is_mine) ? known : NULL;
+}
+
 /* Old ones stay mapped: another thread may be asking them. */
 static struct ts_stage *join(const struct ts_session *session)
 {
@@ -90,6 +98,20 @@ static void forget_if_gone(const struct ts_stage *known)
 	struct ts_stage *expected = (struct ts_stage *)known;
 	if (known->capacity == 0 && !ts_object_is_named(&known->index.object))
 		(void)ts_cas(&stage, &expected, NULL);
+}
+
+struct ts_stage *ts_staged_for_changes(void)
+{
+	struct ts_stage *known = ts_load_acquire(&stage), *none = NULL;
+	if (known)
+		forget_if_gone(known);
+	known = ts_load_acquire(&stage);
+	if (known || ts_stage_attach_existing(ts_config()->group, &known) < 0)
+		return known;
+	if (ts_cas(&stage, &none, known))
+		return known;
+	ts_stage_destroy(known); /* another thread was first, and nobody has seen this one */
+	return none;
 }
 
 bool ts_staged_find(

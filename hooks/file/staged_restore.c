@@ -5,10 +5,13 @@
 #include "hooks/file/staged_private.h"
 #include "hooks/file/staged_root.h"
 #include "shim/atomic.h"
+#include "shim/hash.h"
 #include "shim/sys.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 
@@ -16,43 +19,58 @@
  */
 #define LOCKED_MAX 16u
 
+/* Copies given back before we ask whether this process wants any. */
+#define UNWANTED_MIN 4u
+
 /* Not in older headers. */
 #ifndef F_GET_SEALS
 #define F_GET_SEALS 1034
 #endif
 
-static _Atomic uint64_t locked[LOCKED_MAX];
+static _Atomic uint64_t locked[LOCKED_MAX]; /* inodes */
+static _Atomic uint64_t beside[LOCKED_MAX]; /* hashes of the paths of their directories */
 static _Atomic uint32_t locked_count;
+static _Atomic uint32_t given, given_back; /* copies; a fork child goes on counting */
 
 /* ---- locks ------------------------------------------------------------------------------ */
 
-bool ts_staged_is_locked(uint64_t inode)
+/* Never 0, which is no directory. */
+static uint64_t directory_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return ts_hash64(path, slash ? (size_t)(slash - path) : 0) | 1;
+}
+
+bool ts_staged_is_locked(uint64_t inode, const char *path)
 {
 	uint32_t count = ts_load_acquire(&locked_count);
 	if (TS_LIKELY(count == 0))
 		return false;
+	uint64_t directory = directory_of(path);
 	for (uint32_t i = 0; i < LOCKED_MAX; i++)
-		if (ts_load_relaxed(&locked[i]) == inode)
+		if (ts_load_relaxed(&locked[i]) == inode ||
+			ts_load_relaxed(&beside[i]) == directory)
 			return true;
 	return count > LOCKED_MAX;
 }
 
-/*
- * Closing any descriptor of a file drops the process's fcntl() locks on it, and giving out a
- * copy closes one: so no copies of what was ever locked here.
- */
-static void note_lock(int fd)
+bool ts_staged_has_locks(void)
 {
-	struct stat st;
-	if (ts_sys_fstat(fd, &st) < 0 || !ts_staged_root_has_device(st.st_dev) ||
-		ts_staged_is_locked(st.st_ino))
-		return;
-	uint32_t place = ts_add_relaxed(&locked_count, 1);
-	if (place < LOCKED_MAX)
-		ts_store_release(&locked[place], st.st_ino);
+	return ts_load_relaxed(&locked_count) != 0;
 }
 
 /* ---- going back to the original --------------------------------------------------------- */
+
+void ts_staged_note_given(void)
+{
+	ts_add_relaxed(&given, 1);
+}
+
+bool ts_staged_is_unwanted(void)
+{
+	uint32_t back = ts_load_relaxed(&given_back);
+	return TS_UNLIKELY(back >= UNWANTED_MIN) && back > ts_load_relaxed(&given) / 2;
+}
 
 /* Open the original of the copy @copy with the open(2) @flags. */
 static int open_original(const struct stat *copy, int flags)
@@ -99,6 +117,7 @@ static TS_NOINLINE bool give_back(int fd, const struct stat *copy)
 		ts_sys_close(original);
 	}
 	ts_session_count_pass(TS_REASON_STAGE_ORIGINAL);
+	ts_add_relaxed(&given_back, 1);
 	if (r < 0)
 		errno = -r;
 	return r >= 0;
@@ -120,6 +139,69 @@ int ts_staged_ask_original(int fd)
 {
 	struct stat st;
 	return is_copy(fd, &st) ? open_original(&st, O_RDONLY) : -ENOENT;
+}
+
+/* ---- locks on what lies beside ---------------------------------------------------------- */
+
+/* Give back the original of @fd if it is a copy from @directory. */
+static TS_NOINLINE void give_back_from(int fd, uint64_t directory)
+{
+	struct ts_stage_attributes was;
+	struct stat st;
+	char path[PATH_MAX];
+	if (ts_sys_fstat(fd, &st) == 0 && ts_staged_find(&st, &was, path) &&
+		directory_of(path) == directory)
+		(void)give_back(fd, &st);
+}
+
+/* The same for all that is open here. */
+static TS_NOINLINE void give_back_all_from(uint64_t directory)
+{
+	_Alignas(struct dirent64) char buffer[2048];
+	int64_t bytes;
+	int saved = errno;
+	int list = ts_sys_open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	if (list < 0)
+		return;
+	while ((bytes = ts_sys_list(list, buffer, sizeof(buffer))) > 0)
+		for (int64_t at = 0; at < bytes;) {
+			const struct dirent64 *entry = (const void *)(buffer + at);
+			int fd = 0;
+			for (const char *c = entry->d_name; *c >= '0' && *c <= '9'; c++)
+				fd = fd * 10 + (*c - '0');
+			if (entry->d_name[0] != '.')
+				give_back_from(fd, directory);
+			at += entry->d_reclen;
+		}
+	ts_sys_close(list);
+	errno = saved; /* the program's call has not been made yet */
+}
+
+/*
+ * Closing any descriptor of a file drops the process's fcntl() locks on it, and giving out a
+ * copy closes one: so no copies of what was ever locked here.  Nor of what lies beside it: a
+ * database may lock one file and learn in it where others have just written into the next.
+ * LMDB's readers open the data, lock lock.mdb, and map the data; so what was given out goes
+ * back.
+ */
+static TS_NOINLINE void note_lock(int fd)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	if (ts_sys_fstat(fd, &st) < 0 || !ts_staged_root_has_device(st.st_dev))
+		return;
+	uint32_t count = ts_load_acquire(&locked_count);
+	for (uint32_t i = 0; i < LOCKED_MAX && i < count; i++)
+		if (ts_load_relaxed(&locked[i]) == st.st_ino)
+			return;
+	uint64_t directory = ts_staged_root_path(fd, path) ? directory_of(path) : 0;
+	uint32_t place = ts_add_relaxed(&locked_count, 1);
+	if (place < LOCKED_MAX) {
+		ts_store_relaxed(&beside[place], directory);
+		ts_store_release(&locked[place], st.st_ino);
+	}
+	if (directory)
+		give_back_all_from(directory);
 }
 
 /* ---- calls that sometimes are harmless -------------------------------------------------- */

@@ -4,6 +4,7 @@
 
 #include "shim/atomic.h"
 #include "shim/config.h"
+#include "shim/hash.h"
 #include "shim/log.h"
 #include "shim/sys.h"
 
@@ -12,6 +13,10 @@
 #include <string.h>
 
 #define RETRY_NS UINT64_C(1000000000)
+
+/* Places outside that are remembered, and for how long. */
+#define PLACES   64u
+#define PLACE_MS 1000u
 
 /*
  * f_type of file systems whose reads go to another machine or process.  Numbers, because most
@@ -45,6 +50,7 @@ static struct {
 	_Atomic int state;
 	_Atomic uint64_t retry_at;
 	dev_t device;
+	ino_t inode;
 	bool is_fuse;
 	size_t length; /* of @path; 0: the root directory */
 	char path[PATH_MAX];
@@ -86,6 +92,7 @@ static int look(enum state *ret_state)
 		return r;
 	bool wanted = config->stage != TS_STAGE_AUTO || is_slow(type);
 	root.device = st.st_dev;
+	root.inode = st.st_ino;
 	root.is_fuse = type == FUSE;
 	root.length = r == 1 ? 0 : (size_t)r;
 	*ret_state = wanted ? FOUND : REFUSED;
@@ -116,6 +123,11 @@ bool ts_staged_root_has_device(dev_t device)
 	return state == FOUND && device == root.device;
 }
 
+bool ts_staged_root_is_pending(void)
+{
+	return ts_load_acquire(&root.state) == LOOKING;
+}
+
 bool ts_staged_root_is_fuse(void)
 {
 	return root.is_fuse;
@@ -127,4 +139,81 @@ bool ts_staged_root_path(int fd, char *path)
 
 	return length > 0 && (size_t)length > root.length &&
 	       memcmp(path, root.path, root.length) == 0 && path[root.length] == '/';
+}
+
+bool ts_staged_root_directory(int fd, char *path)
+{
+	int length = path_of(fd, path);
+
+	return length > 0 && (size_t)length >= root.length &&
+	       memcmp(path, root.path, root.length) == 0 &&
+	       (path[root.length] == '/' || path[root.length] == '\0');
+}
+
+void ts_staged_root_identity(uint64_t *ret_device, uint64_t *ret_inode)
+{
+	*ret_device = root.device;
+	*ret_inode = root.inode;
+}
+
+static bool is_below(const char *path, const char *directory, size_t length)
+{
+	return strncmp(path, directory, length) == 0 && path[length] == '/';
+}
+
+bool ts_staged_root_below(const char *path, const char **ret_rest)
+{
+	const char *given = ts_config()->dataset_dir;
+	size_t length = strlen(given);
+	enum state state = (enum state)ts_load_acquire(&root.state);
+
+	while (length > 0 && given[length - 1] == '/')
+		length--;
+	bool is_given = is_below(path, given, length);
+	if (TS_UNLIKELY(state == UNKNOWN) && is_given)
+		state = find();
+	if (state != FOUND || (!is_given && !is_below(path, root.path, root.length)))
+		return false;
+	*ret_rest = path + (is_given ? length : root.length);
+	return true;
+}
+
+/* ---- places outside --------------------------------------------------------------------- */
+
+/* Upper half: of the hash of a directory's path; lower half: milliseconds, which wrap around.
+ */
+static _Atomic uint64_t places[PLACES];
+
+static uint32_t now_ms(void)
+{
+	return (uint32_t)(ts_now_ns() / 1000000);
+}
+
+/* Hash of the directory part of @path, 0: none. */
+static uint64_t place_of(const char *path)
+{
+	if (!path || path[0] != '/')
+		return 0;
+	return ts_hash64(path, (size_t)(strrchr(path, '/') - path));
+}
+
+void ts_staged_root_note_outside(const char *path)
+{
+	uint64_t place = place_of(path);
+	enum state state = (enum state)ts_load_relaxed(&root.state);
+
+	/* Until the directory was found nothing is known of anything. */
+	if (place != 0 && (state == FOUND || state == REFUSED))
+		ts_store_relaxed(
+			&places[place % PLACES], (place >> 32) << 32 | (uint64_t)now_ms());
+}
+
+bool ts_staged_root_is_outside(const char *path)
+{
+	uint64_t place = place_of(path);
+
+	if (place == 0)
+		return false;
+	uint64_t known = ts_load_relaxed(&places[place % PLACES]);
+	return known >> 32 == place >> 32 && now_ms() - (uint32_t)known < PLACE_MS;
 }

@@ -24,4 +24,28 @@ bool ts_staged_root_is_fuse(void);
  */
 bool ts_staged_root_path(int fd, char *path);
 
+/** The same for an open directory, which may also be the directory itself. */
+bool ts_staged_root_directory(int fd, char *path);
+
+/** Whether another thread is about to find the directory, so that nobody can tell yet. */
+bool ts_staged_root_is_pending(void);
+
+/** Device and inode of the directory, once it was found. Any thread. */
+void ts_staged_root_identity(uint64_t *ret_device, uint64_t *ret_inode);
+
+/**
+ * Whether the absolute @path begins with the directory, as the user names it or as it is
+ * without links, and what follows.  Only the text is looked at.  Threads: any.
+ */
+bool ts_staged_root_below(const char *path, const char **ret_rest);
+
+/**
+ * The absolute @path (others, and NULL, are passed by) was opened, and what it led to lies
+ * outside of the directory; and: whether something in the same place was found to do so within
+ * the last second.  What a link there leads to may be ours all the same, and is missed for so
+ * long: so not to be asked where more than a copy depends on it.  Threads: any.
+ */
+void ts_staged_root_note_outside(const char *path);
+bool ts_staged_root_is_outside(const char *path);
+
 #endif

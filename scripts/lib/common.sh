@@ -46,21 +46,32 @@ ts_meson() {
 	return 1
 }
 
-# ts_build DIR [MESON OPTIONS...]: configure $root/DIR once, build it, show output on failure.
-ts_build() {
+# hint_full LOG: where that is the cause, it is easily overlooked among errors of compilers.
+hint_full() {
+	! grep -q 'No space left' "$1" || say "hint: the disk is full"
+}
+
+# ts_configure DIR [MESON OPTIONS...]: configure $root/DIR once, show output on failure.
+ts_configure() {
 	build=$root/$1
 	shift
 	meson=$(ts_meson) || die "no meson >= 1.0; run scripts/deps build"
 	mkdir -p "$build"
 	log=$build/build.log
-	if [ ! -f "$build/build.ninja" ]; then
-		if ! "$meson" setup "$@" "$build" "$root" >"$log" 2>&1; then
-			tail -n 30 "$log" >&2
-			die "configuring failed; the whole output is in $log"
-		fi
+	[ ! -f "$build/build.ninja" ] || return 0
+	if ! "$meson" setup "$@" "$build" "$root" >"$log" 2>&1; then
+		tail -n 30 "$log" >&2
+		hint_full "$log"
+		die "configuring failed; the whole output is in $log"
 	fi
+}
+
+# ts_build DIR [MESON OPTIONS...]: the same, and build all of it.
+ts_build() {
+	ts_configure "$@"
 	if ! "$meson" compile -C "$build" >"$log" 2>&1; then
 		grep -E 'error|warning|FAILED' "$log" | head -n 30 >&2
+		hint_full "$log"
 		die "building failed; the whole output is in $log"
 	fi
 }

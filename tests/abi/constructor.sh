@@ -23,11 +23,11 @@ sed 's/^/# /' <<END
 $calls
 END
 # At the end of a process: whether it could be the last one out of a ring.
-unexpected=$(printf '%s\n' "$calls" | grep -Ev '^(getpid|mmap|madvise|geteuid)\(|^newfstatat\(AT_FDCWD, "/dev/shm/tsshim|^$' || true)
+unexpected=$(printf '%s\n' "$calls" | grep -Ev '^(getpid|mmap|madvise|geteuid)\(|^newfstatat\(AT_FDCWD, "/dev/shm/tsshim|^readlink(at)?\((AT_FDCWD, )?"/proc/self/ns/(user|pid)"|^$' || true)
 count=$(printf "%s\n" "$calls" | grep -c .)
-if [ -z "$unexpected" ] && [ "$count" -le 7 ] && grep -q 'getpid()' "$trace"; then
-	echo "ok 1 - a start and an end cost seven cheap system calls at most"
+if [ -z "$unexpected" ] && [ "$count" -le 10 ] && grep -q 'getpid()' "$trace"; then
+	echo "ok 1 - a start and an end cost ten cheap system calls at most"
 else
-	echo "not ok 1 - a start and an end cost seven cheap system calls at most"
+	echo "not ok 1 - a start and an end cost ten cheap system calls at most"
 	exit 1
 fi

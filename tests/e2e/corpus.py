@@ -7,6 +7,7 @@ Names say what is special.  Names that begin with "s_" can be shared (clean stre
 long enough to decode); the tests insist that sharing happened for some of them.
 """
 
+import fcntl
 import hashlib
 import io
 import os
@@ -221,19 +222,41 @@ def corrupted(data, random, count):
     return bytes(data)
 
 
+def is_made(stamp):
+    """Whether the corpus beside @stamp is complete, and of this version."""
+    if not os.path.exists(stamp):
+        return False
+    with open(stamp) as file:
+        return file.read() == VERSION
+
+
+def write(directory, stamp):
+    """Replace what @directory holds; @stamp says at the end that it is complete."""
+    for old in os.listdir(directory):
+        os.unlink(os.path.join(directory, old))
+    for stream in (clean_streams(), damaged_streams()):
+        for name, data in stream:
+            with open(os.path.join(directory, name + ".jpg"), "wb") as file:
+                file.write(data)
+    with open(stamp, "w") as file:
+        file.write(VERSION)
+
+
 def make(directory):
-    """Write the corpus into @directory and return the sorted paths of its pictures."""
+    """
+    Write the corpus into @directory and return the sorted paths of its pictures.  Of several
+    processes at once the first does it, and the others wait.
+    """
     stamp = os.path.join(directory, "VERSION")
-    if not os.path.exists(stamp) or open(stamp).read() != VERSION:
+    if not is_made(stamp):
         os.makedirs(directory, exist_ok=True)
-        for old in os.listdir(directory):
-            os.unlink(os.path.join(directory, old))
-        for stream in (clean_streams(), damaged_streams()):
-            for name, data in stream:
-                with open(os.path.join(directory, name + ".jpg"), "wb") as file:
-                    file.write(data)
-        with open(stamp, "w") as file:
-            file.write(VERSION)
+        lock = os.open(directory, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not is_made(stamp):
+                write(directory, stamp)
+        finally:
+            os.close(lock)
     return sorted(os.path.join(directory, name) for name in os.listdir(directory)
                   if name.endswith(".jpg"))
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Surroundings in which sharing is hard or impossible: programs must not notice."""
 
+import glob
 import os
 import re
 import resource
@@ -79,21 +80,46 @@ def test_shm_missing():
                  "no_store")
 
 
-def test_private_pid_namespace():
+def of_namespaces(group):
+    """What processes of other namespaces left of this group; it is removed."""
+    found = [path for path in glob.glob("/dev/shm/tsshim.*-*.%s.*" % group.name)
+             if path not in group.leftovers("*")]
+    for path in found:
+        os.unlink(path)
+    return found
+
+
+def test_private_namespaces():
+    """Everybody has a store of their own, beside one another's."""
     if os.geteuid() != 0 or subprocess.run(
-            ["unshare", "-p", "-f", "--mount-proc", "true"]).returncode != 0:
-        raise support.Skip("unshare", "needs root and PID namespaces")
+            ["unshare", "-U", "-p", "-f", "--mount-proc", "true"]).returncode != 0:
+        raise support.Skip("unshare", "needs root and namespaces")
     with Group() as group:
         group.keep()
-        for options in (["-p", "-f"], ["-p", "-f", "--mount-proc"]):
-            unharmed(group, "PID namespace", ["unshare", *options], reason="store_scope")
+        for options in (["-p", "-f"], ["-p", "-f", "--mount-proc"], ["-U", "--map-current-user"]):
+            unharmed(group, " ".join(options), ["unshare", *options])
+            found = of_namespaces(group)
+            assert len(found) == 3 and all(path.endswith(".ledger") for path in found), found
+        assert len(group.statistics()["jobs"]) == 1, "the keeper, and nobody else"
+
+
+def test_a_store_of_another_namespace_under_our_name():
+    """The kernel may use a number again; only what is in the store counts."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-p", "-f", "true"]).returncode != 0:
+        raise support.Skip("unshare", "needs root and PID namespaces")
+    with Group() as group:
+        unharmed(group, "once", ["unshare", "-p", "-f", "--mount-proc"])
+        found = sorted(glob.glob("/dev/shm/tsshim.*-*.%s.ledger" % group.name))
+        os.rename(found[0], "/dev/shm/" + support.shared_name(group.name, "ledger"))
+        unharmed(group, "under our name", reason="store_scope")
+        of_namespaces(group)
 
 
 def squat(kind, what, ring_reason, ledger_reason):
     """Something else has the name of the ring (None: it is replaced), or of the ledger."""
     for part, reason in (("ring", ring_reason), ("ledger", ledger_reason)):
         with Group() as group:
-            path = "/dev/shm/tsshim.%d.%s.%s" % (os.getuid(), group.name, part)
+            path = "/dev/shm/" + support.shared_name(group.name, part)
             kind(path)
             before = os.lstat(path)
             unharmed(group, "%s as %s" % (what, part), reason=reason)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Kill and stop jobs at every kill point and at random moments; the others must not notice."""
 
+import functools
 import os
 import random
 import re
@@ -56,15 +57,20 @@ def is_wounded(process):
         return file.read().rpartition(")")[2].split()[0] in "Tt"
 
 
+@functools.lru_cache(maxsize=None)
+def alone():
+    """What a healthy job says alone, and in how many seconds."""
+    began = time.monotonic()
+    return support.run(command()), time.monotonic() - began
+
+
 def survive(what, wound, environment=None, jobs=2, repeat=1000):
     """
     @jobs healthy jobs beside one that @wound(process) treats (@environment is its own);
     they must say what they say alone, in time, and leave nothing behind.  They are run again
     until the wounded job is killed or stopped, a few times; whether it was.
     """
-    began = time.monotonic()
-    reference = support.run(command())
-    alone = time.monotonic() - began
+    reference, seconds = alone()
     with Group(support.TEST_LIBRARY, TSSHIM_VERIFY="0", TSSHIM_RING=RING) as group:
         wounded = start_silent(command(repeat), group.environment(**(environment or {})))
         healthy = []
@@ -73,7 +79,7 @@ def survive(what, wound, environment=None, jobs=2, repeat=1000):
                 healthy = [support.start(command(), group.environment()) for _ in range(jobs)]
                 wound(wounded)
                 for job in healthy:
-                    outcome = support.finish(job, alone * (jobs + 2) * 3 + SLOWER_SECONDS)
+                    outcome = support.finish(job, seconds * (jobs + 2) * 3 + SLOWER_SECONDS)
                     support.same_pictures(reference, outcome, what)
                 reached = is_wounded(wounded)
                 if reached:

@@ -11,7 +11,7 @@ import time
 import support
 from slurm_node import ALICE, BOB, BOUND_S, Job, Node, become, mounted
 
-OBJECTS = ["tsshim.%d.slurm.ledger" % ALICE, "tsshim.%d.slurm.ring" % ALICE]
+OBJECTS = [support.shared_name("slurm", suffix, ALICE) for suffix in ("ledger", "ring")]
 
 
 class Sharer:
@@ -92,15 +92,15 @@ def test_the_epilog_follows_no_link_and_spares_what_is_not_ours():
         kept = []
         for name, make in (
                 (OBJECTS[0], lambda path: os.symlink(precious, path)),
-                ("tsshim.%d.link.ring" % ALICE, lambda path: os.symlink(precious, path)),
-                ("tsshim.%d.pipe.ring" % ALICE, lambda path: os.mkfifo(path)),
-                ("tsshim.%d.hard.ring" % ALICE, lambda path: os.mknod(path)),
+                (support.shared_name("link", "ring", ALICE), lambda path: os.symlink(precious, path)),
+                (support.shared_name("pipe", "ring", ALICE), lambda path: os.mkfifo(path)),
+                (support.shared_name("hard", "ring", ALICE), lambda path: os.mknod(path)),
                 ("tsshim.%d.other" % ALICE, lambda path: os.mknod(path)),
                 ("tsshim-own", lambda path: os.mknod(path))):
             make("/dev/shm/" + name)
             kept.append(name)
-        for name in ("link.ring", "pipe.ring", "other"):
-            os.lchown("/dev/shm/tsshim.%d.%s" % (ALICE, name), ALICE, ALICE)
+        for name in (*kept[1:3], "tsshim.%d.other" % ALICE):
+            os.lchown("/dev/shm/" + name, ALICE, ALICE)
         try:
             node.administer("epilog", Job())
             left = [name for name in kept if os.path.lexists("/dev/shm/" + name)]
@@ -110,6 +110,30 @@ def test_the_epilog_follows_no_link_and_spares_what_is_not_ours():
         finally:
             for name in kept:
                 if os.path.lexists("/dev/shm/" + name):
+                    os.unlink("/dev/shm/" + name)
+
+
+def test_the_epilog_removes_what_containers_left():
+    """Of other namespaces, and where the user has another number; a private process keeps it."""
+    digits = "0123456789abcdef" * 2
+    gone = ["tsshim.%d.1-2.slurm.%s" % (user, suffix) for user in (ALICE, 0)
+            for suffix in ("ring", "ledger", "stage", "f." + digits, "f.%s.part" % digits)]
+    kept = ["tsshim.%d.1-2.slurm.f.%s" % (ALICE, digits[1:]),
+            "tsshim.%d.12.slurm.ring" % ALICE, "tsshim.%d.1-2.slurm.ring.old" % ALICE]
+    with Node() as node:
+        try:
+            for name in gone + kept:
+                os.mknod("/dev/shm/" + name)
+                os.chown("/dev/shm/" + name, ALICE, ALICE)
+            with idle(ALICE, {}):
+                node.administer("epilog", Job())
+                assert all(os.path.exists("/dev/shm/" + name) for name in gone)
+            node.administer("epilog", Job())
+            left = [name for name in gone + kept if os.path.exists("/dev/shm/" + name)]
+            assert left == kept, left
+        finally:
+            for name in gone + kept:
+                if os.path.exists("/dev/shm/" + name):
                     os.unlink("/dev/shm/" + name)
 
 

@@ -85,6 +85,7 @@ def recipes():
                    "copied", "shared_positions", "links", "unusual", "few_descriptors",
                    "commands", "git", "locked", "epochs", "permission"):
         yield recipe, lambda recipe=recipe: alike(recipe)
+        yield recipe + "_known", lambda recipe=recipe: alike(recipe, TSSHIM_STAGE_METADATA="600")
     for recipe, module in (("numpy_arrays", "numpy"), ("hdf5", "h5py"), ("pillow", "PIL"),
                            ("torch_file", "torch")):
         yield recipe, lambda recipe=recipe, module=module: with_module(recipe, module)
@@ -180,6 +181,38 @@ def test_lock_of_another_descriptor_is_kept():
 def test_a_database_is_left_alone():
     """SQLite holds fcntl locks on its file, whoever opens it meanwhile."""
     alike("database", served=False)
+
+
+def test_links_beside_files_that_are_none_of_ours():
+    """A place that was found outside is not asked again for a second; links there may be ours."""
+    body = ("import os, sys, time\nroot = sys.argv[1]\n"
+            "os.chdir(os.path.join(root, 'else'))\n"
+            "for turn in range(3):\n"
+            "    for name in ('plain', 'link'):\n"
+            "        path = os.path.join(root, 'else', name)\n"
+            "        print(name, open(path, 'rb').read()[:100])\n"
+            "        print(name, open(name, 'rb').read()[:100])\n"
+            "    time.sleep(0.6 * turn)\n"
+            "print(open(os.path.join(root, 'else', 'link'), 'rb').read()[:100])\n")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as root:
+        os.mkdir(os.path.join(root, "data"))
+        os.mkdir(os.path.join(root, "else"))
+        fill(os.path.join(root, "data"))
+        with open(os.path.join(root, "else", "plain"), "wb") as file:
+            file.write(b"none of ours")
+        os.symlink("../data/f0", os.path.join(root, "else", "link"))
+        command = [PYTHON, "-c", body, root]
+        reference = run(command)
+        with Group(support.TEST_LIBRARY, **SETTINGS) as group:
+            group.keep()
+            settings = {"TSSHIM_DATASET": "files=" + os.path.join(root, "data")}
+            equal(reference, support.finish(start(command, group.environment(**settings))),
+                  "links")
+            fetched, shared = counts(group)
+            # By the relative name each time, by the absolute one when the second was over.
+            assert fetched == 1 and shared >= 3, (fetched, shared, reasons(group))
+            group.release()
+            group.gc()
 
 
 def test_four_processes_fetch_each_file_once():

@@ -204,7 +204,6 @@ def locked():
     deeds = {
         "flock": lambda fd: fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB),
         "flock_ex": lambda fd: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB),
-        "lockf": lambda fd: fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB),
         "fchmod": lambda fd: os.fchmod(fd, 0o640),
         "fchown": lambda fd: os.fchown(fd, os.getuid(), os.getgid()),
         "utime": lambda fd: os.utime(fd, (1600000000, 1600000000)),
@@ -215,8 +214,12 @@ def locked():
         "fsync": os.fsync,
         "truncate": lambda fd: os.ftruncate(fd, 3),
         "direct": lambda fd: fcntl.fcntl(fd, fcntl.F_SETFL, os.O_DIRECT) and None,
+        # Last: from here on there are no copies of what lies beside it.
+        "lockf": lambda fd: fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB),
     }
     for name, (deed, function) in zip(names() * 3, deeds.items()):
+        for other in names()[:3]:  # who gives most copies back gets no more
+            os.close(os.open(path(other), os.O_RDONLY))
         fd = os.open(path(name), os.O_RDONLY)
         os.read(fd, 100)
         try:

@@ -21,6 +21,7 @@ PYTHON = "/usr/bin/python3"  # the one that has Debian's Pillow, torch and OpenC
 LONG = os.environ.get("TSSHIM_TEST_LONG") == "1"
 MUST = os.environ.get("TSSHIM_TEST_MUST", "0") not in ("", "0")
 MAY_SKIP = set(filter(None, os.environ.get("TSSHIM_TEST_MAY_SKIP", "").split(",")))
+TIMES = 20  # so many of the slowest tests are told
 TIMEOUT = 300  # seconds: nothing here takes a tenth of it; more means that it hangs
 
 
@@ -56,6 +57,17 @@ def pictures(prefix=""):
     """The corpus, made when it is not there yet."""
     paths = corpus.make(os.path.join(BUILD, "tests", "e2e", "corpus"))
     return [path for path in paths if os.path.basename(path).startswith(prefix)]
+
+
+def own_scope():
+    """What names our namespaces in names of shared memory (leader/attach.h)."""
+    return "-".join(str(os.stat("/proc/self/ns/" + kind).st_ino) for kind in ("user", "pid"))
+
+
+def shared_name(group, suffix, user=None):
+    """The name of a group's object in /dev/shm."""
+    return "tsshim.%d.%s.%s.%s" % (os.getuid() if user is None else user, own_scope(), group,
+                                   suffix)
 
 
 def plain_environment(**more):
@@ -110,14 +122,19 @@ class Group:
             self.gc()  # a killed keeper leaves the copies of files as well
         for path in self.leftovers() + self.leftovers("ledger"):
             os.unlink(path) if not os.path.isdir(path) else os.rmdir(path)
+        # A job that went on as another user has left that one's; as root we may.
+        others = "/dev/shm/tsshim.*.%s.%s.*" % (own_scope(), self.name)
+        for path in glob.glob(others) if os.getuid() == 0 else []:
+            if not os.path.basename(path).startswith(shared_name(self.name, "")):
+                os.unlink(path)
 
     def environment(self, **more):
         """For a process of this group."""
         return plain_environment(**{**self.settings, **more})
 
-    def leftovers(self, kind="[rn]*"):
-        """What lies in /dev/shm: the ring and half-made objects, or the ledger."""
-        return glob.glob("/dev/shm/tsshim.%d.%s.%s" % (os.getuid(), self.name, kind))
+    def leftovers(self, kind="[rnd]*"):
+        """What lies in /dev/shm: the ring, the table of GPUs, half-made objects, or the ledger."""
+        return glob.glob("/dev/shm/" + shared_name(self.name, kind))
 
     def assert_clean(self, after_kill=False):
         """No ring is left: the last one out took it along; after a kill gc may have to."""
@@ -222,16 +239,27 @@ def equal(reference, outcome, what):
             outcome.status, outcome.output[-1500:], outcome.errors[-1500:]))
 
 
+def clocks():
+    """Seconds: of a clock, and of CPU time, our own and that of all children waited for."""
+    spent = os.times()
+    return time.monotonic(), sum(spent[:4])
+
+
 def main(tests):
-    """Run (name, function) pairs; print TAP; a skip is a failure where it must not be."""
+    """
+    Run (name, function) pairs; print TAP; a skip is a failure where it must not be.  At the end
+    the slowest are told; Meson's log keeps it.
+    """
     failed = 0
     tests = list(tests)
     wanted = sys.argv[1:]
     if wanted:
         tests = [(n, f) for n, f in tests if any(word in n for word in wanted)]
     print("1..%d" % len(tests), flush=True)
+    times = []
     for number, (name, function) in enumerate(tests, 1):
         line = "ok %d - %s" % (number, name)
+        before = clocks()
         try:
             function()
         except Skip as skip:
@@ -245,7 +273,10 @@ def main(tests):
             line = "not " + line
             for text in traceback.format_exc().splitlines()[-14:]:
                 print("# " + text[:1500])
+        times.append((*(after - then for after, then in zip(clocks(), before)), name))
         print(line, flush=True)
+    for seconds, cpu, name in sorted(times, reverse=True)[:TIMES]:
+        print("# %6.1f s, %6.1f s of CPU: %s" % (seconds, cpu, name))
     sys.exit(1 if failed else 0)
 
 

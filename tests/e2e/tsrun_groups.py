@@ -24,8 +24,13 @@ def new_group():
     return "clitest-%d-%d" % (os.getpid(), counter)
 
 
-def path(group, suffix):
-    return "/dev/shm/tsshim.%d.%s.%s" % (os.geteuid(), group, suffix)
+def own_scope():
+    """What names our namespaces in names of shared memory (leader/attach.h)."""
+    return "-".join(str(os.stat("/proc/self/ns/" + kind).st_ino) for kind in ("user", "pid"))
+
+
+def path(group, suffix, scope=None):
+    return "/dev/shm/tsshim.%d.%s.%s.%s" % (os.geteuid(), scope or own_scope(), group, suffix)
 
 
 def exists(group, suffix):
@@ -35,8 +40,8 @@ def exists(group, suffix):
 class Member:
     """A process that has joined @group."""
 
-    def __init__(self, group, dataset="photos", die=False):
-        self.process = subprocess.Popen([MEMBER, group, dataset] + (["die"] if die else []),
+    def __init__(self, group, dataset="photos", *more):
+        self.process = subprocess.Popen([MEMBER, group, dataset, *more],
                                         env=clean_environment(), stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
@@ -357,6 +362,36 @@ def test_copies_of_files(directory):
         os.unlink(other)
 
 
+def test_copies_to_a_gpu(directory):
+    """They are counted like any other kind; the table of GPUs goes with the ring."""
+    group = new_group()
+    member = Member(group, "photos", "gpu")
+    try:
+        photos, = stats(group)["datasets"]
+        text = tsrun("stats", "--group", group).stdout
+        assert photos["device"] == {"produced": 3, "shared": 9, "shared_bytes": 4096,
+                                    "saved_seconds": 1.5}, photos
+        assert "copies to a GPU" in text, text
+        assert "would keep %s" % path(group, "device") in tsrun("gc", "-n").stdout
+        expect(tsrun("gc", "--group", group), 0)
+        assert exists(group, "device")
+        member.kill()
+        told = tsrun("gc", "--group", group).stdout
+        assert "removed %s" % path(group, "device") in told, told
+        assert glob.glob(path(group, "*")) == []
+        member = Member(group, "photos", "gpu")
+        assert exists(group, "device")
+        member.end()
+        assert not exists(group, "device"), "the last one out removes it"
+        expect(tsrun("gc", "--group", group), 0)
+        # Alone, it is found as well.
+        with open(os.open(path(group, "device"), os.O_WRONLY | os.O_CREAT, 0o600), "w"):
+            pass
+        assert "removed %s" % path(group, "device") in tsrun("gc").stdout
+    finally:
+        member.process.kill()
+
+
 def test_what_is_no_file_is_left_alone(directory):
     group = new_group()
     os.symlink("/etc/passwd", path(group, "ledger"))
@@ -398,7 +433,9 @@ def test_private_files_of_dead_makers(directory):
 
 def test_names_that_only_look_alike_are_left_alone(directory):
     names = [path("x", "rings"), path("x", "new."), path("x", "new.1x"),
-             "/dev/shm/tsshim.%d.ring" % os.geteuid(), "/dev/shm/tsshim.%d0.x.ring" % os.geteuid()]
+             path("x", "ring", "1-2x"), path("x", "ring", "12"), path("x", "ring", "-1"),
+             path("x", "new.1", "1-"), "/dev/shm/tsshim.%d.ring" % os.geteuid(),
+             "/dev/shm/tsshim.%d.x.ring" % os.geteuid(), "/dev/shm/tsshim.%d0.x.ring" % os.geteuid()]
     names = [n + str(os.getpid()) if n.endswith("new.1x") else n for n in names]
     names = [n for n in names if not os.path.exists(n)]
     for name in names:

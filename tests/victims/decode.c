@@ -159,7 +159,9 @@ static bool read_rows(struct decode *d, const struct settings *s)
 				return false;
 			continue;
 		}
-		d->pixels = victim_hash(d->pixels, d->rows, stride * got);
+		/* Row by row, for it must not matter how many came at once. */
+		for (JDIMENSION i = 0; i < got; i++)
+			d->pixels = victim_hash(d->pixels, lines[i], stride);
 		d->calls++;
 		/* Where a suspended library goes on, it may return other numbers of rows. */
 		if (d->source.kind == SOURCE_SUSPEND)

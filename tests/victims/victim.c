@@ -73,9 +73,15 @@ struct jpeg_error_mgr *victim_errors_init(struct victim_errors *errors, int trac
 
 uint64_t victim_hash(uint64_t hash, const void *data, size_t bytes)
 {
-	const unsigned char *byte = data;
-	for (size_t i = 0; i < bytes; i++)
-		hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
+	const unsigned char *at = data;
+	uint64_t word;
+	for (; bytes >= sizeof(word); at += sizeof(word), bytes -= sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		hash = (hash ^ word) * UINT64_C(0x100000001b3);
+		hash ^= hash >> 29;
+	}
+	for (; bytes > 0; at++, bytes--)
+		hash = (hash ^ *at) * UINT64_C(0x100000001b3);
 	return hash;
 }
 

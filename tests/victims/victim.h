@@ -40,7 +40,10 @@ struct victim_errors {
 /** Set up @errors for @cinfo (also its trace level) and return what cinfo->err must be. */
 struct jpeg_error_mgr *victim_errors_init(struct victim_errors *errors, int trace_level);
 
-/** FNV-1a, 64 bits: slow, simple and not the hash that the library under test uses. */
+/**
+ * Like FNV-1a, 64 bits, but word by word: simple, and not the hash that the library under test
+ * uses.  What is hashed in other pieces gives another value.
+ */
 #define VICTIM_HASH_START UINT64_C(0xcbf29ce484222325)
 uint64_t victim_hash(uint64_t hash, const void *data, size_t bytes);
 

@@ -3,6 +3,7 @@
 #include "ops.h"
 
 #include "pace.h"
+#include "settings.h"
 #include "tree.h"
 
 #include <dirent.h>
@@ -116,6 +117,8 @@ static void read_directory(fuse_req_t req, fuse_ino_t ino, size_t size, off_t of
 	ssize_t r = slow_pace_begin(req, SLOW_KIND_READDIR, NULL);
 	if (r == 0 && !data)
 		r = -ENOMEM;
+	if (r == 0 && slow_get(SLOW_FAIL_LISTS))
+		r = -EIO;
 	if (r == 0) {
 		if (offset != listing->offset) {
 			seekdir(listing->stream, offset);

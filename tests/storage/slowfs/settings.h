@@ -36,6 +36,7 @@
 	X(FAIL_BEYOND,     fail_beyond,          -1, -1, SIZE, "bytes from here fail; -1: none") \
 	X(FAIL_OPENS,      fail_opens,            0,  0, FLAG, "1: every open of a file too") \
 	X(FAIL_NTH,        fail_nth,              0,  0, SIZE, "the n-th read from now fails") \
+	X(FAIL_LISTS,      fail_lists,            0,  0, FLAG, "1: every readdir fails with EIO") \
 	X(SHORT_READ,      short_read,            0,  0, SIZE, "bytes of a direct read; 0: all") \
 	X(ATTR_TIMEOUT,    attr_timeout_ms,    1000,  0, LONG, "how long attributes are kept") \
 	X(ENTRY_TIMEOUT,   entry_timeout_ms,   1000,  0, LONG, "how long names are kept") \
@@ -43,6 +44,7 @@
 	X(DIRECT_IO,       direct_io,             0,  0, FLAG, "1: open without page cache") \
 	X(MAX_READ,        max_read,              0,  0, READ, "bytes of one read; 0: kernel's") \
 	X(READDIRPLUS,     readdirplus,           1,  0, PLUS, "2: with attributes; 0: without") \
+	X(STILL,           still,                 0,  0, FLAG, "1: directories keep time and size") \
 	X(AGE,             age_s,                 0,  0, LONG, "s by which files look older") \
 	X(THREADS,         threads,              64,  1, POOL, "requests worked on at once")
 /* clang-format on */

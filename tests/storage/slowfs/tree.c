@@ -125,6 +125,10 @@ void slow_tree_age(struct stat *attr)
 	time_t age = (time_t)slow_get(SLOW_AGE);
 	attr->st_mtim.tv_sec -= age;
 	attr->st_ctim.tv_sec -= age;
+	if (slow_get(SLOW_STILL) && S_ISDIR(attr->st_mode)) {
+		attr->st_mtim = attr->st_ctim = (struct timespec){.tv_sec = 1000000000};
+		attr->st_size = 0;
+	}
 }
 
 void slow_tree_proc(const struct slow_inode *inode, char ret_path[static SLOW_PROC_BYTES])

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/* Paths that the group knows, at the border to the program. */
+#include "hooks/file/known.h"
+
+#include "hooks/file/staged_private.h"
+#include "hooks/file/staged_root.h"
+#include "leader/stage_known.h"
+#include "shim/atomic.h"
+#include "shim/config.h"
+#include "shim/identity.h"
+#include "shim/log.h"
+#include "shim/rights.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+_Atomic uint32_t ts_known_seconds;
+
+/* This process changed something then; what was known before is not for it. */
+static _Atomic uint64_t changed_ms;
+
+/* ---- names ------------------------------------------------------------------------------ */
+
+enum kind { FOLLOWED = 1, LINK, WRITTEN };
+
+struct text {
+	uint64_t rights, device, inode, kind;
+	char rest[PATH_MAX];
+};
+
+static struct ts_hash128 hash_of(struct text *text, const char *rest, size_t length, bool link)
+{
+	text->rights = ts_rights();
+	ts_staged_root_identity(&text->device, &text->inode);
+	text->kind = link ? LINK : FOLLOWED;
+	memcpy(text->rest, rest, length);
+	return ts_hash128(text, offsetof(struct text, rest) + length);
+}
+
+/* Apart, for a path is large. */
+static TS_NOINLINE bool name_absolute(const char *path, bool link, struct ts_hash128 *ret_name)
+{
+	const char *rest;
+	struct text text;
+	if (!ts_staged_root_below(path, &rest))
+		return false;
+	size_t length = strnlen(rest, PATH_MAX);
+	if (length == PATH_MAX)
+		return false;
+	*ret_name = hash_of(&text, rest, length, link);
+	return text.rights != 0;
+}
+
+static TS_NOINLINE bool name_relative(
+	int directory, const char *path, bool link, struct ts_hash128 *ret_name)
+{
+	char whole[PATH_MAX], place[32];
+	int64_t length;
+	if (directory == AT_FDCWD) {
+		length = ts_sys_working_directory(whole, sizeof(whole));
+	} else {
+		ts_format(place, sizeof(place), "/proc/self/fd/%d", directory);
+		length = ts_sys_readlink(place, whole, sizeof(whole));
+	}
+	size_t more = strnlen(path, PATH_MAX);
+	if (length <= 0 || whole[0] != '/' || (size_t)length + more + 2 > sizeof(whole))
+		return false;
+	whole[length] = '/';
+	memcpy(whole + length + 1, path, more + 1);
+	return name_absolute(whole, link, ret_name);
+}
+
+/* Stands for the file with @inode itself, if somebody may be writing to it. */
+static struct ts_hash128 name_written(uint64_t inode)
+{
+	struct {
+		uint64_t device, directory, kind, inode;
+	} text = {.kind = WRITTEN, .inode = inode};
+	ts_staged_root_identity(&text.device, &text.directory);
+	return ts_hash128(&text, sizeof(text));
+}
+
+static void name(int directory, const char *path, bool link, struct ts_known_call *ret_call)
+{
+	ret_call->is_named = false;
+	if (!path || path[0] == '\0')
+		return;
+	ret_call->asked_ms = ts_stage_now_ms();
+	ret_call->is_named = path[0] == '/'
+				     ? name_absolute(path, link, &ret_call->name)
+				     : name_relative(directory, path, link, &ret_call->name);
+}
+
+uint64_t ts_known_changed_ms(void)
+{
+	return ts_load_relaxed(&changed_ms);
+}
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+struct ts_stage *ts_known_stage(void)
+{
+	struct ts_stage *joined = ts_staged_joined();
+	enum ts_reason reason;
+	if (TS_LIKELY(joined) || ts_identity_check() == TS_VFORK_CHILD)
+		return joined;
+	const struct ts_session *session = ts_session_enter_for_files(&reason);
+	return session ? ts_staged_join(session) : NULL;
+}
+
+static bool is_plain(int flags)
+{
+	const int kept = O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_LARGEFILE;
+	return (flags & ~kept) == O_RDONLY;
+}
+
+static int open_known(const struct ts_known_call *call, uint32_t seconds, int flags)
+{
+	uint64_t bytes = 0;
+	struct ts_stage *joined = ts_known_stage();
+	if (!joined || ts_staged_has_locks() || ts_staged_is_unwanted())
+		return -ENOENT;
+	int fd = ts_stage_open_known(
+		joined, call->name, ts_load_relaxed(&changed_ms), seconds, flags, &bytes);
+	if (fd < 0)
+		return fd;
+	ts_staged_note_given();
+	ts_session_count_shared(TS_KIND_BYTES, &(struct ts_lease){.bytes = bytes});
+	return fd;
+}
+
+int ts_known_open(int directory, const char *path, int flags, struct ts_known_call *ret_call)
+{
+	uint32_t seconds = ts_load_relaxed(&ts_known_seconds);
+	ret_call->is_named = false;
+	if (TS_LIKELY(seconds == 0))
+		return -1;
+	int saved = errno;
+	name(directory, path, false, ret_call);
+	int fd = -1;
+	if (ret_call->is_named && is_plain(flags))
+		fd = open_known(ret_call, seconds, flags);
+	errno = saved;
+	return fd < 0 ? -1 : fd;
+}
+
+void ts_known_look(int directory, const char *path, struct ts_known_call *ret_call)
+{
+	ret_call->is_named = false;
+	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0))
+		return;
+	int saved = errno;
+	name(directory, path, false, ret_call);
+	errno = saved;
+}
+
+void ts_known_note_copy(const struct ts_known_call *call, uint64_t inode, uint64_t copy)
+{
+	struct ts_stage *joined = call->is_named ? ts_staged_joined() : NULL;
+	if (joined && !ts_stage_name_is_forbidden(&joined->index, name_written(inode)))
+		ts_stage_name_note(&joined->index, call->name, call->asked_ms, copy);
+}
+
+/* ---- attributes ------------------------------------------------------------------------- */
+
+/* Whether what is known may be told: as stat(2) would, from the row of the path's file. */
+static bool find_stat(
+	const struct ts_known_call *call, uint32_t seconds, struct ts_stage_attributes *ret_was)
+{
+	struct ts_stage *joined = ts_known_stage();
+	struct ts_stage_known known;
+	if (!joined || !ts_stage_name_find(&joined->index, call->name,
+			       ts_load_relaxed(&changed_ms), seconds, &known))
+		return false;
+	*ret_was = known.attributes;
+	return true;
+}
+
+bool ts_known_stat(int directory, const char *path, bool is_link, struct stat *ret_stat,
+	struct ts_known_call *ret_call)
+{
+	uint32_t seconds = ts_load_relaxed(&ts_known_seconds);
+	struct ts_stage_attributes was;
+	ret_call->is_named = false;
+	if (TS_LIKELY(seconds == 0))
+		return false;
+	int saved = errno;
+	name(directory, path, is_link, ret_call);
+	bool is_known = ret_call->is_named && find_stat(ret_call, seconds, &was);
+	if (is_known)
+		ts_staged_fill(&was, ret_stat);
+	errno = saved;
+	return is_known;
+}
+
+/* What stat(2) tells, which is all but the time of birth and the flags. */
+static void from_stat(const struct stat *stat, struct ts_stage_attributes *ret_attributes)
+{
+	memset(ret_attributes, 0, sizeof(*ret_attributes)); /* it is compared as a whole */
+	ret_attributes->inode = stat->st_ino;
+	ret_attributes->bytes = (uint64_t)stat->st_size;
+	ret_attributes->blocks = (uint64_t)stat->st_blocks;
+	ret_attributes->mode = stat->st_mode;
+	ret_attributes->uid = stat->st_uid;
+	ret_attributes->gid = stat->st_gid;
+	ret_attributes->links = (uint32_t)stat->st_nlink;
+	ret_attributes->block_bytes = (uint32_t)stat->st_blksize;
+	ret_attributes->device_major = major(stat->st_dev);
+	ret_attributes->device_minor = minor(stat->st_dev);
+	ret_attributes->mask = STATX_BASIC_STATS;
+	ret_attributes->accessed.seconds = stat->st_atim.tv_sec;
+	ret_attributes->accessed.nanoseconds = (uint64_t)stat->st_atim.tv_nsec;
+	ret_attributes->modified.seconds = stat->st_mtim.tv_sec;
+	ret_attributes->modified.nanoseconds = (uint64_t)stat->st_mtim.tv_nsec;
+	ret_attributes->changed.seconds = stat->st_ctim.tv_sec;
+	ret_attributes->changed.nanoseconds = (uint64_t)stat->st_ctim.tv_nsec;
+}
+
+void ts_known_note_stat(const struct ts_known_call *call, const struct stat *stat)
+{
+	struct ts_stage *joined = call->is_named ? ts_staged_joined() : NULL;
+	struct ts_stage_attributes attributes;
+	/* A directory's change with what is made in it, a special file's without a trace, and a
+	 * young file's soon. */
+	bool is_steady = S_ISREG(stat->st_mode) || S_ISLNK(stat->st_mode);
+	if (!joined || !is_steady || ts_staged_is_young(stat) ||
+		ts_stage_name_is_forbidden(&joined->index, name_written(stat->st_ino)))
+		return;
+	from_stat(stat, &attributes);
+	ts_stage_name_note_attributes(&joined->index, call->name, call->asked_ms, &attributes);
+}
+
+/* ---- changes of our own ----------------------------------------------------------------- */
+
+/*
+ * The group's table, to which a change has to be told.  Where there is none yet it will begin
+ * without what was before the change; but a file that is open for writing changes later, too,
+ * and so this process goes without the table.
+ */
+static struct ts_stage *table(bool is_open)
+{
+	struct ts_stage *known = ts_identity_check() == TS_VFORK_CHILD
+					 ? ts_staged_joined()
+					 : ts_staged_for_changes();
+	if (!known && is_open)
+		ts_known_stop();
+	return known;
+}
+
+/* Apart, for a path is large. */
+static TS_NOINLINE bool is_below(int fd)
+{
+	char path[PATH_MAX];
+	return ts_staged_root_path(fd, path);
+}
+
+/*
+ * First the file, then all that was known: who asks the storage behind the second finds the
+ * first, and what was asked before it counts no more.
+ */
+static void tell_written(uint64_t inode)
+{
+	ts_store_relaxed(&changed_ms, ts_stage_now_ms());
+	struct ts_stage *known = table(true);
+	if (!known)
+		return;
+	ts_stage_name_forbid(&known->index, name_written(inode));
+	ts_stage_names_forget(&known->index);
+}
+
+/*
+ * While another thread looks for the directory nobody can tell whether a change concerns it,
+ * and waiting could take as long as the storage likes: so this process goes without the table.
+ */
+static bool stops_for_pending_root(void)
+{
+	if (TS_LIKELY(!ts_staged_root_is_pending()))
+		return false;
+	ts_known_stop();
+	return true;
+}
+
+void ts_known_written(int fd)
+{
+	struct stat st;
+	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0) || stops_for_pending_root())
+		return;
+	int saved = errno;
+	if (ts_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+		ts_staged_root_has_device(st.st_dev) && is_below(fd))
+		tell_written(st.st_ino);
+	errno = saved;
+}
+
+void ts_known_changed(int directory, const char *path)
+{
+	struct ts_known_call call;
+	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0) || stops_for_pending_root())
+		return;
+	int saved = errno;
+	name(directory, path, false, &call);
+	if (call.is_named) {
+		ts_store_relaxed(&changed_ms, ts_stage_now_ms());
+		struct ts_stage *known = table(false);
+		if (known)
+			ts_stage_names_forget(&known->index);
+	}
+	errno = saved;
+}
+
+void ts_known_stop(void)
+{
+	ts_store_relaxed(&ts_known_seconds, 0);
+}

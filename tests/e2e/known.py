@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: MIT
+"""Known paths (--stage-metadata): what the storage is not asked again, and what is seen at once."""
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+
+import support
+from support import HERE, PYTHON, Group, equal, start
+
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "storage"))
+import mounted  # noqa: E402
+
+# An answer counts as one of the storage only if it reached it: the kernel keeps nothing.
+FORGETFUL = {"attr_timeout_ms": 0, "entry_timeout_ms": 0, "age_s": 3600}
+
+FILES = 6
+
+
+def random_bytes(count, seed):
+    """The same bytes in every run."""
+    import random
+    return random.Random(seed).randbytes(count)
+
+
+def fill(root):
+    """Small files, some of them in a directory, and a link."""
+    os.mkdir(os.path.join(root, "d"))
+    for i in range(FILES):
+        with open(os.path.join(root, "d" if i % 2 else "", "f%d" % i), "wb") as file:
+            file.write(random_bytes(30000 + i, i))
+    os.symlink("f0", os.path.join(root, "link"))
+
+
+def names():
+    return [("d/f%d" if i % 2 else "f%d") % i for i in range(FILES)]
+
+
+# What the jobs do: lines of Python with `names`, `root`, `path(name)` and `say(...)`.
+PROLOGUE = """
+import hashlib, json, os, sys, time
+root, names = sys.argv[1], json.loads(sys.argv[2])
+def path(name): return os.path.join(root, name)
+def say(*what): print(*what, flush=True)
+def show(name):
+    with open(path(name), "rb") as file: data = file.read()
+    say(name, len(data), hashlib.sha256(data).hexdigest()[:16])
+def facts(name, look=os.stat):
+    try: s = look(path(name))
+    except OSError as error: say(name, error.strerror); return
+    say(name, s.st_mode, s.st_size, s.st_ino, s.st_dev, s.st_nlink, s.st_mtime_ns, s.st_ctime_ns)
+"""
+
+READ = "for name in names: show(name)"
+LOOK = "for name in names + ['link']: facts(name); facts(name, os.lstat)"
+
+
+def job(body, root, group=None, **settings):
+    """A process that does @body in @root, plain unless there is a @group."""
+    command = [PYTHON, "-c", PROLOGUE + body, root, json.dumps(names())]
+    if group is None:
+        return start(command, support.plain_environment())
+    return start(command, group.environment(TSSHIM_DATASET="files=" + root, **settings))
+
+
+def outcome(body, root, group=None, **settings):
+    return support.finish(job(body, root, group, **settings))
+
+
+@contextlib.contextmanager
+def storage_and_group(seconds=600, library=support.TEST_LIBRARY, **settings):
+    """Files far away that are an hour old, and a group that stays."""
+    with mounted.Mounted(**{**FORGETFUL, **settings}) as storage, \
+            Group(library, TSSHIM_STAGE="auto",
+                  TSSHIM_STAGE_METADATA=str(seconds)) as group:
+        fill(storage.source)
+        group.keep()
+        yield storage, group
+        group.release()
+        group.gc()
+        assert group.leftovers("f.*") == [] and group.leftovers("stage") == []
+
+
+def asked(storage, *kinds):
+    """How often the storage was asked, but for what happens once per process."""
+    return sum(count for kind, count in storage.counts()["requests"].items() if kind in kinds)
+
+
+def bytes_of(group, counter):
+    return sum(row.get("kinds", row)["bytes"][counter]
+               for row in group.statistics().get("datasets", []))
+
+
+def test_a_second_job_does_not_ask_for_what_is_known():
+    """Files are opened and read without a request; the directory itself is looked at once."""
+    with storage_and_group() as (storage, group):
+        reference = outcome(READ, storage.path)
+        equal(reference, outcome(READ, storage.path, group), "the first")
+        assert bytes_of(group, "produced") == FILES
+        storage.reset()
+        equal(reference, outcome(READ, storage.path, group), "the second")
+        assert asked(storage, "open", "read", "flush") == 0, storage.counts()["requests"]
+        # The interpreter itself looks at nothing there; we look at the directory.
+        assert asked(storage, "lookup", "getattr") <= 4, storage.counts()["requests"]
+        assert bytes_of(group, "shared") == FILES
+
+
+def test_attributes_are_known():
+    """stat and lstat of one job are answers for the next, with every field."""
+    with storage_and_group() as (storage, group):
+        reference = outcome(LOOK, storage.path)
+        storage.reset()
+        equal(reference, outcome(LOOK, storage.path, group), "the first")
+        first = asked(storage, "lookup", "getattr")
+        storage.reset()
+        equal(reference, outcome(LOOK, storage.path, group), "the second")
+        second = asked(storage, "lookup", "getattr")
+        assert first >= 2 * FILES and second <= 4, (first, second)
+
+
+def test_attributes_of_files_that_were_opened_are_known():
+    """And of files that were looked at first, the copy is found all the same."""
+    with storage_and_group() as (storage, group):
+        reference = outcome(LOOK + "\n" + READ + "\n" + LOOK, storage.path)
+        for turn in range(3):
+            storage.reset()
+            equal(reference, outcome(LOOK + "\n" + READ + "\n" + LOOK, storage.path, group), turn)
+        assert asked(storage, "open", "read") == 0, storage.counts()["requests"]
+
+
+def test_what_is_known_is_known_for_so_many_seconds():
+    """A change by others is seen then, and not a moment later."""
+    with storage_and_group(seconds=2) as (storage, group):
+        before = outcome(READ + "\n" + LOOK, storage.path)
+        began = time.monotonic()
+        equal(before, outcome(READ + "\n" + LOOK, storage.path, group), "before")
+        with open(os.path.join(storage.source, "f0"), "wb") as file:
+            file.write(b"changed")
+        after = outcome(READ + "\n" + LOOK, storage.path)
+        assert after.output != before.output
+        old = outcome(READ + "\n" + LOOK, storage.path, group)
+        assert time.monotonic() - began < 2, "too slow a machine to say anything"
+        equal(before, old, "within two seconds")
+        time.sleep(max(0.0, began + 4 - time.monotonic()))
+        equal(after, outcome(READ + "\n" + LOOK, storage.path, group), "after two seconds")
+
+
+def test_off_by_default():
+    with storage_and_group(seconds=0) as (storage, group):
+        for _ in range(2):
+            outcome(READ + "\n" + LOOK, storage.path, group)
+        storage.reset()
+        outcome(READ, storage.path, group)
+        assert asked(storage, "open") == FILES, storage.counts()["requests"]
+
+
+# Ways to change f0 whose effect has to be seen by the next look, of this process and of others.
+CHANGES = {
+    "write": "open(path('f0'), 'wb').write(b'new')",
+    "append": "open(path('f0'), 'ab').write(b'new')",
+    "update": "f = open(path('f0'), 'r+b'); f.seek(5); f.write(b'new'); f.close()",
+    "update_open": "f = os.open(path('f0'), os.O_RDWR); show('f0'); facts('f0');"
+                   "os.pwrite(f, b'new', 7)",
+    "truncate": "os.truncate(path('f0'), 100)",
+    "unlink": "os.unlink(path('f0'))",
+    "remove_at": "d = os.open(root, os.O_RDONLY); os.unlink('f0', dir_fd=d)",
+    "replace": "os.replace(path('d/f1'), path('f0'))",
+    "rename": "os.rename(path('f0'), path('gone'))",
+    "rename_directory": "os.rename(path('d'), path('e')); names = ['e/f1']",
+    "rename_at": "d = os.open(root, os.O_RDONLY);"
+                 "os.rename('d/f3', 'f0', src_dir_fd=d, dst_dir_fd=d)",
+    "link": "os.link(path('f0'), path('second'))",
+    "chmod": "os.chmod(path('f0'), 0o600)",
+    "fchmod": "f = os.open(path('f0'), os.O_RDONLY); os.fchmod(f, 0o640)",
+    "chown": "os.chown(path('f0'), os.getuid(), os.getgid())",
+    "utime": "os.utime(path('f0'), (1, 2))",
+    "futimens": "f = os.open(path('f0'), os.O_RDONLY); os.utime(f, (3, 4))",
+    "through_link": "open(path('link'), 'ab').write(b'new')",
+    "other_name": "os.chdir(root); open('d/../f0', 'ab').write(b'new')",
+    "relative": "os.chdir(root); os.truncate('f0', 50)",
+    "child": "import subprocess; subprocess.run(['cp', path('d/f1'), path('f0')], check=True)",
+    "shell": "import subprocess; subprocess.run('mv d/f1 f0', shell=True, cwd=root, check=True)",
+}
+AFTER = """
+for name in ['f0', 'd/f1', 'd/f3', 'link']:
+    facts(name); facts(name, os.lstat)
+    try: show(name)
+    except OSError as error: say(name, error.strerror)
+"""
+
+
+# Inode numbers and times of what is made during the job are not the same in two jobs.
+STEADY = """
+def facts(name, look=os.stat):
+    try: s = look(path(name))
+    except OSError as error: say(name, error.strerror); return
+    say(name, s.st_mode, s.st_size, s.st_nlink, s.st_mtime_ns if s.st_mtime_ns < 10**10 else 0)
+"""
+
+
+def changes():
+    for what, change in CHANGES.items():
+        def check(change=change):
+            body = STEADY + READ + "\n" + LOOK + "\n" + change + AFTER
+            seen = {}
+            for kind in ("plain", "known"):
+                with storage_and_group() as (storage, group):
+                    if kind == "known":
+                        outcome(READ + "\n" + LOOK, storage.path, group)
+                    one = outcome(body, storage.path, group if kind == "known" else None)
+                    # Another process of the group sees it at once, too.
+                    two = outcome(STEADY + AFTER, storage.path,
+                                  group if kind == "known" else None)
+                    seen[kind] = one, two
+            for plain, known, who in zip(seen["plain"], seen["known"], ("itself", "another")):
+                equal(plain, known, who)
+        yield "own_change_" + what, check
+
+
+def test_paths_of_all_spellings():
+    """By the name the user gave, which is a link, by the real one, and by relative ones."""
+    with storage_and_group() as (storage, group), tempfile.TemporaryDirectory() as place:
+        given = os.path.join(place, "data")
+        os.symlink(storage.path, given)
+        body = ("os.chdir(root)\n" + READ + "\nroot = os.path.realpath(root)\n" + READ +
+                "\nroot = '.'\n" + READ + "\nos.chdir('d')\nroot = '..'\n" + READ +
+                "\nd = os.open('..', os.O_RDONLY)\n"
+                "for name in names: say(len(os.fdopen(os.open(name, os.O_RDONLY, dir_fd=d),"
+                "'rb').read()))")
+        reference = outcome(body, given)
+        equal(reference, outcome(body, given, group), "the first")
+        storage.reset()
+        equal(reference, outcome(body, given, group), "the second")
+        assert asked(storage, "read") == 0
+        # os.open('..') is the one that no file is behind, and no directory is ever known.
+        assert asked(storage, "open") == 0, storage.counts()["requests"]
+
+
+def test_descriptors_are_as_the_storage_would_have_given_them():
+    """Flags, inheritance, modes of streams; flags that ask for more than reading."""
+    body = """
+import fcntl, ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.fopen.restype = ctypes.c_void_p
+libc.fopen.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+libc.fileno.argtypes = [ctypes.c_void_p]
+libc.fclose.argtypes = [ctypes.c_void_p]
+for flags in (0, os.O_CLOEXEC, os.O_NONBLOCK, os.O_NOCTTY, os.O_NOFOLLOW, os.O_NOATIME,
+              os.O_DIRECTORY, os.O_PATH, os.O_APPEND, os.O_SYNC):
+    for name in ("f0", "link", "none", "d"):
+        try: fd = os.open(path(name), flags)
+        except OSError as error: say(flags, name, error.strerror); continue
+        say(flags, name, fcntl.fcntl(fd, fcntl.F_GETFL), fcntl.fcntl(fd, fcntl.F_GETFD))
+        os.close(fd)
+for mode in ("r", "rb", "re", "rm", "rx", "r,ccs=UTF-8"):
+    for name in ("f0", "none"):
+        stream = libc.fopen(path(name).encode(), mode.encode())
+        say(mode, name, bool(stream), ctypes.get_errno() if not stream else 0)
+        if stream:
+            fd = libc.fileno(stream)
+            say(fcntl.fcntl(fd, fcntl.F_GETFL), fcntl.fcntl(fd, fcntl.F_GETFD))
+            libc.fclose(stream)
+"""
+    with storage_and_group() as (storage, group):
+        reference = outcome(body, storage.path)
+        for turn in range(3):
+            equal(reference, outcome(body, storage.path, group), turn)
+
+
+def test_writing_elsewhere_on_the_storage_forgets_nothing():
+    """A checkpoint beside the data set, or an unlinked file somewhere else."""
+    with storage_and_group() as (storage, group):
+        data = os.path.join(storage.path, "d")
+        body = ("names = [os.path.basename(name) for name in names if '/' in name]\n" + READ +
+                "\nopen(os.path.dirname(root) + '/checkpoint', 'wb').write(b'x')\n"
+                "os.rename(os.path.dirname(root) + '/checkpoint',"
+                " os.path.dirname(root) + '/kept')\n"
+                "os.unlink(os.path.dirname(root) + '/kept')\n")
+        outcome(body, data, group)
+        storage.reset()
+        assert outcome(body, data, group).status == 0
+        assert asked(storage, "read") == 0 and asked(storage, "open") <= 1, storage.counts()
+
+
+def test_other_rights_are_other_names():
+    """What root could open is not known to a process that may not; nor behind another root."""
+    if os.geteuid() != 0:
+        raise support.Skip("root", "only root can have fewer rights than its jobs")
+    with storage_and_group() as (storage, group):
+        os.chmod(os.path.join(storage.source, "f0"), 0)
+        outcome(READ, storage.path, group)
+        fewer = ("import ctypes; c = ctypes.CDLL(None)\n"
+                 "class H(ctypes.Structure): _fields_ = [('v', ctypes.c_uint),"
+                 " ('p', ctypes.c_int)]\n"
+                 "c.capset(ctypes.byref(H(0x20080522, 0)), (ctypes.c_uint * 6)())\n"
+                 "try: show('f0')\nexcept OSError as error: say(error.strerror)\n")
+        reference = outcome(fewer, storage.path)
+        assert "Permission denied" in reference.output, reference.output
+        equal(reference, outcome(fewer, storage.path, group), "fewer rights")
+        other = READ + "\nos.chroot(path('d'))\ntry: show('f0')\n" \
+            "except OSError as error: say(error.strerror)\n"
+        reference = outcome(other, storage.path)
+        equal(reference, outcome(other, storage.path, group), "another root")
+
+
+def test_young_files_are_not_known():
+    """A file that has just changed may change again before its times show it."""
+    with storage_and_group(age_s=0) as (storage, group):
+        outcome(READ + "\n" + LOOK, storage.path, group)
+        storage.reset()
+        outcome(READ + "\n" + LOOK, storage.path, group)
+        requests = storage.counts()["requests"]
+        assert requests["open"] == FILES and asked(storage, "lookup", "getattr") > 2 * FILES
+
+
+def test_a_change_while_the_directory_is_looked_for():
+    """Nobody knows whether it concerns the directory, so this process asks for everything.
+
+    Cutting a file takes five requests, of which the last ends after 1.5 seconds; the directory is
+    looked for from 1.2 to 1.8 seconds.
+    """
+    for changes in False, True:
+        with storage_and_group(latency_us=300000) as (storage, group):
+            command = [support.victim("meanwhile"), storage.path, "1200"]
+            command += [os.path.join(storage.path, "f4")] if changes else []
+            environment = group.environment(TSSHIM_DATASET="files=" + storage.path)
+            done = support.finish(start(command, environment))
+            assert done.output.split()[:4] == ["f0", "30000", "f2", "30002"], done.output
+            looked = asked(storage, "lookup")
+            assert looked == (1 + 1 + 4 if changes else 1 + 1), storage.counts()["requests"]
+
+
+def facts_of(done):
+    return done.output.splitlines()
+
+
+def test_killed_at_every_step():
+    """Whoever dies while it notes a path, the next job reads the same and asks the storage."""
+    with storage_and_group() as (storage, group):
+        reference = outcome(READ + "\n" + LOOK, storage.path)
+        for point in ("name_taken", "name_hashed"):
+            killed = outcome(READ + "\n" + LOOK, storage.path, group,
+                             TSSHIM_TEST_KILL=point + ":2")
+            assert killed.status == -9, (point, killed.status, killed.errors[-2000:])
+            for name in names():
+                os.utime(os.path.join(storage.source, name))
+        for turn in range(2):
+            equal(outcome(READ, storage.path), outcome(READ, storage.path, group), turn)
+        assert reference.status == 0
+
+
+def test_four_jobs_at_once():
+    """In orders of their own; each file is fetched once, and opened hardly more often."""
+    with storage_and_group(latency_us=1000) as (storage, group):
+        reference = sorted(facts_of(outcome(READ, storage.path)))
+        storage.reset()
+        for _ in range(2):
+            started = [job("import random; random.Random(%d).shuffle(names)\n" % seed + READ,
+                           storage.path, group) for seed in range(4)]
+            for process in started:
+                assert sorted(facts_of(support.finish(process))) == reference
+        assert bytes_of(group, "produced") == FILES, group.statistics()
+        assert asked(storage, "open") <= 4 * FILES, storage.counts()["requests"]
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()) + list(changes()))
