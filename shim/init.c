@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What runs because of LD_PRELOAD, before and after the program's own code. */
+#include "hooks/cuda/start.h"
 #include "hooks/file/staged.h"
 #include "hooks/torch/start.h"
 #include "leader/session.h"
@@ -17,6 +18,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
 		return;
 	ts_identity_init();
 	ts_staged_begin();
+	ts_cuda_begin();
 	ts_torch_begin(argc, argv);
 }
 
@@ -25,5 +27,6 @@ __attribute__((destructor)) static void end(void)
 	if (ts_config()->disable)
 		return;
 	ts_torch_end();
+	ts_cuda_end();
 	ts_session_finish();
 }

@@ -17,15 +17,18 @@ note_counts() {
 	printf '%s %s %s\n' "$1" "$2" "$3" >>"$counts"
 }
 
-# run_suite BUILD SUITE [MESON TEST OPTIONS...]: a suite in which nothing ran has failed.
+# run_suite BUILD SUITE [MESON TEST OPTIONS...]: a suite in which nothing ran has failed.  The step
+# build has made all of build-test; elsewhere Meson builds what the suite needs, and no more.
 run_suite() {
 	suite_build=$root/$1
 	suite=$2
+	made=
+	[ "$1" != build-test ] || made=--no-rebuild
 	shift 2
 	base=log-$suite-$step
 	rm -f "$suite_build/meson-logs/$base"*.junit.xml
 	result=0
-	"$(ts_meson)" test -C "$suite_build" --no-rebuild --print-errorlogs --suite "$suite" \
+	"$(ts_meson)" test -C "$suite_build" ${made:+"$made"} --print-errorlogs --suite "$suite" \
 		--logbase "$base" "$@" || result=1
 	# Meson puts the name of a wrapper behind that of the log.
 	junit=$(find "$suite_build/meson-logs" -name "$base*.junit.xml" | head -n 1)
@@ -90,7 +93,27 @@ step_fuzz() {
 }
 
 step_storage() {
+	# Readers of data sets, from `scripts/deps test`.
+	TSSHIM_TEST_READERS=${TSSHIM_TEST_READERS:-$ts_cache/readers/bin/python}
+	export TSSHIM_TEST_READERS
 	run_suite build-test storage
+}
+
+# With a driver in software; nothing here is about a GPU.
+step_cuda() {
+	wheel_python
+	run_suite build-test cuda
+}
+
+# Only by name: on a machine without a GPU all of it is skipped, loudly.
+step_gpu() {
+	if ! "$PYTHON" -c 'import ctypes; assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0' 2>/dev/null; then
+		echo "SKIPPED: this machine has no GPU, or no driver for it"
+		note_counts 0 0 1
+		[ "${TSSHIM_TEST_MUST:-0}" = 0 ]
+		return
+	fi
+	run_suite build-test gpu
 }
 
 # The current Pillow wheel brings its own libjpeg; scripts/deps puts it there.
@@ -121,7 +144,7 @@ step_quick() {
 # Everything that runs in a process of its own; what is preloaded into a foreign program
 # cannot bring a sanitizer along.
 step_asan() {
-	(ts_build build-asan -Dtests=enabled -Db_sanitize=address,undefined -Db_lundef=false) || return 1
+	(ts_configure build-asan -Dtests=enabled -Db_sanitize=address,undefined -Db_lundef=false) || return 1
 	ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 	export ASAN_OPTIONS UBSAN_OPTIONS
@@ -136,7 +159,7 @@ step_asan() {
 
 # ThreadSanitizer wants its fixed address ranges free, which newer kernels do not promise.
 step_tsan() {
-	(ts_build build-tsan -Dtests=enabled -Db_sanitize=thread -Db_lundef=false) || return 1
+	(ts_configure build-tsan -Dtests=enabled -Db_sanitize=thread -Db_lundef=false) || return 1
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 	export TSAN_OPTIONS
 	if setarch "$(uname -m)" -R true 2>/dev/null; then
@@ -259,8 +282,9 @@ step_demo() {
 	"$root/scripts/demo" --count 80 --epochs 1
 }
 
+# That all benchmarks run; two jobs show it as well as four.
 step_bench() {
-	"$root/scripts/bench" --quick
+	"$root/scripts/bench" --quick --jobs 2
 }
 
 # No ring outlives its last process; $work/shm was noted before the first test.

@@ -23,13 +23,14 @@ interpreter and a pipe or a second look at the reference count, all of which ord
 import ctypes
 import errno
 import fcntl
+import functools
 import mmap
 import os
 import sys
 
 SLOTS = 4096  # buffers that a pool can have in its life; then it is given up for a new one
 _HEAD_WORDS = 8
-_SLOT_WORDS = 4
+_SLOT_WORDS = 5
 _BYTES = 8 * (_HEAD_WORDS + _SLOT_WORDS * SLOTS)
 
 # Words of the page.                                             Who writes them
@@ -41,6 +42,7 @@ SENT = 0     # how often the buffer was sent                     owner
 DONE = 1     # which of these the receiver is done with          receiver
 RETIRED = 2  # never to be written to again                      both, never taken back
 KNOWN = 3    # the receiver has the buffer                       receiver
+ALONE = 4    # the last sending of which the owner kept nothing  owner
 
 
 def _count_by_address(cdata):
@@ -69,9 +71,28 @@ class Watched:
         """From now on references are others'."""
         self._alone = self._references()
 
+    def only_for_a_tensor(self):
+        """Is there one tensor on it, and nobody with another reference?"""
+        return self._others() == _of_one_tensor(self._count)
+
+    def _others(self):
+        return self._count(self.cdata), self._references() - self._alone
+
     def busy(self):
         """Has anybody but us a reference?"""
         return self._count(self.cdata) != 1 or self._references() != self._alone
+
+
+@functools.lru_cache(None)
+def _of_one_tensor(count):
+    """Watched._others() of a storage with one tensor: newer torch keeps the Python object then."""
+    import torch
+    watched = Watched(torch.UntypedStorage(8), count)
+    watched.settle()
+    held = torch.empty(0, dtype=torch.uint8, device="cpu").set_(watched.storage)
+    found = watched._others()
+    del held
+    return found
 
 
 def _tells(count):
@@ -187,6 +208,8 @@ class Buffer(Watched):
         self.inode = os.fstat(fd).st_ino
         self.used = 0  # when, in takes; for the owner
         self.sent = 0  # which sending this is; for the receiver
+        self.twin = None  # pinned.Twin; False: there will be none; for the receiver
+        self.lent = False  # the twin was delivered, and is not given back yet
         # torch made a copy of fd that would be inherited by programs the host starts.
         os.set_inheritable(self.fd(), False)
         self.settle()

@@ -5,8 +5,8 @@ import errno
 import os
 import threading
 
-from . import buffers
-from .buffers import CLOSED, DONE, GREETED, KNOWN, RETIRED
+from . import buffers, pinned
+from .buffers import ALONE, CLOSED, DONE, GREETED, KNOWN, RETIRED
 
 # A pool without an owner from which nothing came while so much came from others is dropped.
 IDLE_DELIVERIES = 256
@@ -33,6 +33,7 @@ class Inbox:
         self._pools = {}  # {name: Pool}
         self._live = {}   # {_cdata: (Pool, Buffer)}: delivered and not yet given back
         self._deliveries = 0
+        self._leaving = []  # buffers whose twins are no longer needed
 
     # ---- delivering -----------------------------------------------------------------------
 
@@ -83,6 +84,7 @@ class Inbox:
             if door is not None:
                 os.close(door.detach())
             if buffer.nbytes != nbytes:
+                self._leave(buffer)
                 buffer = buffer.remap(nbytes)
         pool.buffers[index] = buffer
         pool.control.put(index, KNOWN, 1)
@@ -93,14 +95,38 @@ class Inbox:
     def _give_back(self):
         """Tell the owners of those that nobody uses any more."""
         for cdata, (pool, buffer) in list(self._live.items()):
-            if not buffer.busy():
+            if buffer.busy():
+                continue
+            said = pinned.returned(buffer)
+            if said is None:
+                self._retire(pool, buffer)
+            elif said:
                 del self._live[cdata]
                 pool.control.put(buffer.index, DONE, buffer.sent)
+        self._leaving = [buffer for buffer in self._leaving if not pinned.left(buffer)]
+
+    def twin(self, tensor):
+        """
+        @tensor in pinned memory, if its buffer is in such, and nobody else, here or in the worker,
+        has anything of it; else None.
+        """
+        with self.lock:
+            cdata = buffers.untyped(tensor)._cdata
+            pool, buffer = self._live.get(cdata, (None, None))
+            if (buffer is None or buffer.lent or not buffer.only_for_a_tensor()
+                    or pool.control.of(buffer.index, ALONE) != buffer.sent):
+                return None
+            return pinned.lend(buffer, tensor)
+
+    def _leave(self, buffer):
+        if buffer.twin:
+            self._leaving.append(buffer)
 
     def _retire(self, pool, buffer):
         pool.control.put(buffer.index, RETIRED, 1)
         self._live.pop(buffer.cdata, None)
-        pool.buffers.pop(buffer.index, None)
+        if pool.buffers.pop(buffer.index, None) is not None:
+            self._leave(buffer)
 
     def sent_on(self, storage):
         """@storage goes to another process, which will not tell us when it is done with it."""
@@ -133,7 +159,8 @@ class Inbox:
                 # A worker that is just starting finds this word when it has the lock.
                 control.set(CLOSED, 1)
                 control.close()
-                del self._pools[name]
+                for buffer in self._pools.pop(name).buffers.values():
+                    self._leave(buffer)
 
     def abandon(self):
         """In a forked child, which has no use for it: hand out (name, Pool) for adoption."""

@@ -9,7 +9,7 @@ import threading
 import time
 
 from . import buffers
-from .buffers import CLOSED, COUNT, DONE, GREETED, KNOWN, RETIRED, SENT
+from .buffers import ALONE, CLOSED, COUNT, DONE, GREETED, KNOWN, RETIRED, SENT
 
 # Memory a worker may keep in buffers.  Torch has as much in flight: (prefetch_factor + 3)
 # batches, so more than this is for batches of 100 MB only, which then go torch's way in part.
@@ -41,6 +41,7 @@ class Outbox:
         self._pid = os.getpid()
         self._receiver = multiprocessing.parent_process().pid
         self._most = MAX_BUFFERS
+        self._parcelled = []  # of the message that is being made
 
     # ---- opening --------------------------------------------------------------------------
 
@@ -181,8 +182,20 @@ class Outbox:
                     None if control.of(index, KNOWN) else dup(fd))
             sent = control.of(index, SENT) + 1
             control.put(index, SENT, sent)
+            self._parcelled.append(buffer)
             return (self._receiver, self._name, index, sent, buffer.nbytes,
                     (self._pid, fd, buffer.inode), door)
+
+    def sending(self):
+        """
+        A message is complete and not yet sent; by the thread that feeds the queue.  What this
+        worker still has of it, it might write to: such a buffer is not lent to the GPU.
+        """
+        with self.lock:
+            parcelled, self._parcelled = self._parcelled, []
+            for buffer in parcelled:
+                if not buffer.busy():
+                    self._control.put(buffer.index, ALONE, self._control.of(buffer.index, SENT))
 
     def _retire(self, buffer):
         self._control.put(buffer.index, RETIRED, 1)

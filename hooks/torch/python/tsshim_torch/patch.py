@@ -24,12 +24,12 @@ def install():
     dataloader = sys.modules["torch.utils.data.dataloader"]
     fetcher = dataloader._utils.fetch._MapDatasetFetcher
     if native.settings.aligned:
-        _import_before_workers(dataloader._BaseDataLoaderIter, "fetch")
+        _import_before_workers(dataloader.DataLoader, "fetch")
         _wrap_iterators(dataloader._BaseDataLoaderIter, dataloader)
         _wrap_fetch(fetcher, _fetch_aligned)
         _wrap_worker(dataloader._utils.worker)
     elif native.settings.share in (native.SHARE_AUTO, native.SHARE_SAMPLES):
-        _import_before_workers(dataloader._BaseDataLoaderIter, "exact")
+        _import_before_workers(dataloader.DataLoader, "exact")
         _wrap_fetch(fetcher, _fetch_exact)
     from . import pool
     pool.install()
@@ -38,20 +38,24 @@ def install():
 
 # ---- the process that iterates the loader ----
 
-def _import_before_workers(base, name):
-    """Import module @name once in the program, not in each worker of each epoch (50 ms)."""
-    init = base.__init__
+def _import_before_workers(loader_class, name):
+    """
+    Import module @name once in the program, not in each worker of each epoch (50 ms).
 
-    @functools.wraps(init)
-    def __init__(self, loader, *args, **kwargs):
-        init(self, loader, *args, **kwargs)
+    Not in an iterator's __init__(): torch raises warnings there that name its caller.
+    """
+    get = loader_class._get_iterator
+
+    @functools.wraps(get)
+    def _get_iterator(self):
         try:
             importlib.import_module(__package__ + "." + name)
         except Exception as error:
             from . import native
             native.report(error)
+        return get(self)
 
-    base.__init__ = __init__
+    loader_class._get_iterator = _get_iterator
 
 
 def _can_align(iterator, loader, dataloader):

@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 
-from . import buffers, inbox, outbox
+from . import buffers, inbox, outbox, pinned
 
 # Storages of this size and more are counted when they go torch's own way.
 MIN_BYTES = 64 << 10
@@ -61,6 +61,23 @@ def _enter_worker(queue):
     for name in counts:
         counts[name] = 0
     _outbox = outbox.Outbox(queue, counts, _count, inherited)
+    if pinned.wanted():
+        _tell_before_sending(queue, _outbox)
+
+
+def _tell_before_sending(queue, box):
+    """The feeding thread of @queue, which the first message starts, sends by this method."""
+    original = queue._send_bytes
+
+    @functools.wraps(original)
+    def send_bytes(*args, **kwargs):
+        try:
+            box.sending()
+        except Exception:
+            pass
+        return original(*args, **kwargs)
+
+    queue._send_bytes = send_bytes
 
 
 def new_storage(nbytes, zeroed=False):
@@ -193,6 +210,13 @@ def _receiving():
         return _inbox
 
 
+def _twin(tensor):
+    """For the pinning thread: @tensor in pinned memory of ours, or None."""
+    if _inbox is None or _inbox.pid != os.getpid():
+        return None
+    return _inbox.twin(tensor)
+
+
 # ---- in every process -------------------------------------------------------------------------
 
 
@@ -237,11 +261,13 @@ def install():
     if _installed:
         return
     try:
-        from torch.utils.data._utils import worker
+        from torch.utils.data._utils import pin_memory, worker
         _parent_says = int(os.environ.pop(_ANNOUNCEMENT, "0"))
         os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent,
                             after_in_child=_after_fork_in_child)
         _wrap_worker_loop(worker)
+        if pinned.wanted():
+            pinned.wrap(pin_memory, _twin)
         _installed.add(os.getpid())
         # Not os.environ: this process need not see it.
         os.putenv(_ANNOUNCEMENT, str(os.getpid()))

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What we must know of the CUDA driver's interface: the calls that we stand in front of, those
+ * that we make ourselves, and the constants between them.  Written down from the documented
+ * interface (CUDA 11.3 to 13.0), so that building needs neither headers nor library of CUDA;
+ * tests/cuda compares it with a real cuda.h where there is one.
+ *
+ * The names are those of the exported symbols.  _v2 is another signature than the name
+ * without; _ptds and _ptsz mean the calling thread's default stream where others mean the
+ * legacy one.
+ */
+#ifndef TS_HOOKS_CUDA_ABI_H
+#define TS_HOOKS_CUDA_ABI_H
+
+#include "shim/base.h"
+
+typedef int ts_cu_result;
+typedef int ts_cu_device;
+typedef unsigned long long ts_cu_pointer; /* of a device, or since unified addressing any */
+typedef void *ts_cu_context;
+typedef void *ts_cu_stream;
+typedef void *ts_cu_event;
+
+struct ts_cu_ipc_handle {
+	unsigned char bytes[64];
+};
+
+struct ts_cu_uuid {
+	unsigned char bytes[16];
+};
+
+/* CUresult */
+#define TS_CU_SUCCESS         0
+#define TS_CU_OUT_OF_MEMORY   2
+#define TS_CU_NOT_INITIALIZED 3
+#define TS_CU_DEINITIALIZED   4
+#define TS_CU_NOT_READY       600
+#define TS_CU_NOT_SUPPORTED   801
+
+/* CUpointer_attribute, CUmemorytype, CUdevice_attribute, and flags */
+#define TS_CU_ATTRIBUTE_MEMORY_TYPE    2
+#define TS_CU_ATTRIBUTE_IS_MANAGED     8
+#define TS_CU_ATTRIBUTE_DEVICE_ORDINAL 9
+#define TS_CU_MEMORY_DEVICE            2u
+#define TS_CU_HOST_PAGE_TABLES         100 /* the GPU reads pageable memory itself */
+#define TS_CU_USE_REGISTERED           91  /* kernels may use addresses of registered memory */
+#define TS_CU_CAPTURE_NONE             0
+#define TS_CU_CAPTURE_MODE_RELAXED     2
+#define TS_CU_EVENT_DISABLE_TIMING     2u
+#define TS_CU_IPC_LAZY_PEER_ACCESS     1u
+#define TS_CU_REGISTER_PORTABLE        1u /* pinned for all contexts */
+#define TS_CU_STREAM_LEGACY            ((ts_cu_stream)1)
+#define TS_CU_STREAM_PER_THREAD        ((ts_cu_stream)2)
+
+typedef ts_cu_result ts_cu_htod_call(ts_cu_pointer to, const void *from, size_t bytes);
+typedef ts_cu_result ts_cu_htod_async_call(
+	ts_cu_pointer to, const void *from, size_t bytes, ts_cu_stream stream);
+typedef ts_cu_result ts_cu_any_call(ts_cu_pointer to, ts_cu_pointer from, size_t bytes);
+typedef ts_cu_result ts_cu_any_async_call(
+	ts_cu_pointer to, ts_cu_pointer from, size_t bytes, ts_cu_stream stream);
+typedef ts_cu_result ts_cu_dtoh_call(void *to, ts_cu_pointer from, size_t bytes);
+typedef ts_cu_result ts_cu_dtoh_async_call(
+	void *to, ts_cu_pointer from, size_t bytes, ts_cu_stream stream);
+typedef ts_cu_result ts_cu_batch_call(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,
+	size_t count, void *attributes, size_t *attribute_at, size_t attribute_count,
+	size_t *ret_failed, ts_cu_stream stream);
+typedef ts_cu_result ts_cu_batch_v2_call(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,
+	size_t count, void *attributes, size_t *attribute_at, size_t attribute_count,
+	ts_cu_stream stream);
+typedef ts_cu_result ts_cu_resolve_call(
+	const char *name, void **ret_function, int version, uint64_t flags);
+typedef ts_cu_result ts_cu_resolve_v2_call(
+	const char *name, void **ret_function, int version, uint64_t flags, int *ret_status);
+
+typedef ts_cu_result ts_cu_end_call(ts_cu_device device);
+typedef ts_cu_result ts_cu_alloc_call(ts_cu_pointer *ret_memory, size_t bytes);
+typedef ts_cu_result ts_cu_alloc_rows_call(ts_cu_pointer *ret_memory, size_t *ret_pitch,
+	size_t width, size_t height, unsigned element);
+typedef ts_cu_result ts_cu_alloc_async_call(
+	ts_cu_pointer *ret_memory, size_t bytes, ts_cu_stream stream);
+typedef ts_cu_result ts_cu_alloc_pool_call(
+	ts_cu_pointer *ret_memory, size_t bytes, void *pool, ts_cu_stream stream);
+typedef ts_cu_result ts_cu_create_call(
+	unsigned long long *ret_handle, size_t bytes, const void *properties, uint64_t flags);
+
+/*
+ * The copies that we stand in front of: symbol, kind of call, and which stream is meant where
+ * none is given or it is 0.  These and no others are exported: whoever asks whether there is a
+ * driver asks for cuInit or cuGetProcAddress, and must not find ours.
+ */
+#define TS_CUDA_COPIES(X)                                \
+	X(cuMemcpyHtoD_v2, htod, LEGACY)                 \
+	X(cuMemcpyHtoD_v2_ptds, htod, THREAD)            \
+	X(cuMemcpyHtoDAsync_v2, htod_async, LEGACY)      \
+	X(cuMemcpyHtoDAsync_v2_ptsz, htod_async, THREAD) \
+	X(cuMemcpy, any, LEGACY)                         \
+	X(cuMemcpy_ptds, any, THREAD)                    \
+	X(cuMemcpyAsync, any_async, LEGACY)              \
+	X(cuMemcpyAsync_ptsz, any_async, THREAD)         \
+	X(cuMemcpyBatchAsync, batch, LEGACY)             \
+	X(cuMemcpyBatchAsync_ptsz, batch, THREAD)        \
+	X(cuMemcpyBatchAsync_v2, batch_v2, LEGACY)       \
+	X(cuMemcpyBatchAsync_v2_ptsz, batch_v2, THREAD)
+
+/*
+ * What may find no room because of our ring; the same columns.  Not exported: libraries that
+ * patch the code of allocations (UCX) look for these names, and shall find the driver's.
+ */
+#define TS_CUDA_ALLOCATES(X)                                \
+	X(cuMemAlloc_v2, alloc, LEGACY)                     \
+	X(cuMemAllocPitch_v2, alloc_rows, LEGACY)           \
+	X(cuMemAllocAsync, alloc_async, LEGACY)             \
+	X(cuMemAllocAsync_ptsz, alloc_async, THREAD)        \
+	X(cuMemAllocFromPoolAsync, alloc_pool, LEGACY)      \
+	X(cuMemAllocFromPoolAsync_ptsz, alloc_pool, THREAD) \
+	X(cuMemCreate, create, LEGACY)
+
+/* How programs find the others.  Only some drivers export the last one. */
+#define TS_CUDA_RESOLVERS(X)                       \
+	X(cuGetProcAddress, resolve, LEGACY)       \
+	X(cuGetProcAddress_v2, resolve_v2, LEGACY) \
+	X(cuGetProcAddress_v2_ptsz, resolve_v2, THREAD)
+
+/* What ends the memory of a GPU in this process: ours has to go first. */
+#define TS_CUDA_ENDS(X)                              \
+	X(cuDevicePrimaryCtxRelease_v2, end, LEGACY) \
+	X(cuDevicePrimaryCtxReset_v2, end, LEGACY)
+
+/* Copies back, which write to memory of hooks/cuda/pinned.h; we make them as well. */
+#define TS_CUDA_BACK(X)                             \
+	X(cuMemcpyDtoH_v2, dtoh, LEGACY)            \
+	X(cuMemcpyDtoH_v2_ptds, dtoh, THREAD)       \
+	X(cuMemcpyDtoHAsync_v2, dtoh_async, LEGACY) \
+	X(cuMemcpyDtoHAsync_v2_ptsz, dtoh_async, THREAD)
+
+/* Everything that we stand in front of. */
+#define TS_CUDA_HOOKED(X)    \
+	TS_CUDA_COPIES(X)    \
+	TS_CUDA_BACK(X)      \
+	TS_CUDA_ALLOCATES(X) \
+	TS_CUDA_RESOLVERS(X) \
+	TS_CUDA_ENDS(X)
+
+/*
+ * What we call ourselves besides: symbol and parameters.  Without any one of them, or without
+ * cuMemAlloc_v2, nothing is shared.
+ */
+#define TS_CUDA_USED(X)                                                                    \
+	X(cuCtxGetCurrent, (ts_cu_context *))                                              \
+	X(cuCtxGetDevice, (ts_cu_device *))                                                \
+	X(cuPointerGetAttributes, (unsigned, int *, void **, ts_cu_pointer))               \
+	X(cuStreamIsCapturing, (ts_cu_stream, int *))                                      \
+	X(cuStreamIsCapturing_ptsz, (ts_cu_stream, int *))                                 \
+	X(cuMemcpyDtoDAsync_v2, (ts_cu_pointer, ts_cu_pointer, size_t, ts_cu_stream))      \
+	X(cuMemcpyDtoDAsync_v2_ptsz, (ts_cu_pointer, ts_cu_pointer, size_t, ts_cu_stream)) \
+	X(cuStreamSynchronize, (ts_cu_stream))                                             \
+	X(cuStreamSynchronize_ptsz, (ts_cu_stream))                                        \
+	X(cuEventCreate, (ts_cu_event *, unsigned))                                        \
+	X(cuEventDestroy_v2, (ts_cu_event))                                                \
+	X(cuEventQuery, (ts_cu_event))                                                     \
+	X(cuEventRecord, (ts_cu_event, ts_cu_stream))                                      \
+	X(cuEventRecord_ptsz, (ts_cu_event, ts_cu_stream))                                 \
+	X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                \
+	X(cuMemHostUnregister, (void *))                                                   \
+	X(cuMemFree_v2, (ts_cu_pointer))                                                   \
+	X(cuMemGetInfo_v2, (size_t *, size_t *))                                           \
+	X(cuIpcGetMemHandle, (struct ts_cu_ipc_handle *, ts_cu_pointer))                   \
+	X(cuIpcOpenMemHandle_v2, (ts_cu_pointer *, struct ts_cu_ipc_handle, unsigned))     \
+	X(cuIpcCloseMemHandle, (ts_cu_pointer))                                            \
+	X(cuDeviceGetAttribute, (int *, int, ts_cu_device))                                \
+	X(cuDeviceGetUuid_v2, (struct ts_cu_uuid *, ts_cu_device))                         \
+	X(cuDevicePrimaryCtxGetState, (ts_cu_device, unsigned *, int *))                   \
+	X(cuDevicePrimaryCtxRetain, (ts_cu_context *, ts_cu_device))                       \
+	X(cuCtxPushCurrent_v2, (ts_cu_context))                                            \
+	X(cuCtxPopCurrent_v2, (ts_cu_context *))                                           \
+	X(cuThreadExchangeStreamCaptureMode, (int *))
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* One copy that a program asked its driver for: which ones could be shared. */
+#include "hooks/cuda/copy.h"
+
+#include "hooks/cuda/gpu.h"
+#include "hooks/cuda/library.h"
+#include "hooks/cuda/pinned.h"
+#include "hooks/cuda/share.h"
+#include "leader/session.h"
+#include "shim/identity.h"
+
+#define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
+
+ts_cu_result ts_copy_real(const struct ts_copy *copy)
+{
+	const void *from = (const void *)(uintptr_t)copy->from;
+	void *to = (void *)(uintptr_t)copy->to;
+	if (copy->back && copy->async)
+		return copy->real.dtoh_async(to, copy->from, copy->bytes, copy->stream);
+	if (copy->back)
+		return copy->real.dtoh(to, copy->from, copy->bytes);
+	if (copy->untyped && copy->async)
+		return copy->real.any_async(copy->to, copy->from, copy->bytes, copy->stream);
+	if (copy->untyped)
+		return copy->real.any(copy->to, copy->from, copy->bytes);
+	if (copy->async)
+		return copy->real.htod_async(copy->to, from, copy->bytes, copy->stream);
+	return copy->real.htod(copy->to, from, copy->bytes);
+}
+
+void ts_copy_count_small(void)
+{
+	ts_session_count_pass(TS_REASON_COPY_SMALL);
+}
+
+void ts_copy_count_batch(
+	const ts_cu_pointer *to, const ts_cu_pointer *from, const size_t *bytes, size_t count)
+{
+	ts_session_count_pass(TS_REASON_COPY_KIND);
+	if (!to || !from || !bytes)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		ts_pinned_doubt(from[i], bytes[i]);
+		ts_pinned_doubt(to[i], bytes[i]);
+	}
+}
+
+/* ---- what could be shared --------------------------------------------------------------- */
+
+struct memory {
+	unsigned type; /* 0 where the driver knows nothing about it: plain memory of the host */
+	unsigned managed;
+	int device;
+};
+
+/* cuPointerGetAttributes, unlike the call for one attribute, takes any address. */
+static bool look_at(ts_cu_pointer address, struct memory *ret_memory)
+{
+	struct memory memory = {0, 0, -1};
+	int wanted[] = {TS_CU_ATTRIBUTE_MEMORY_TYPE, TS_CU_ATTRIBUTE_IS_MANAGED,
+		TS_CU_ATTRIBUTE_DEVICE_ORDINAL};
+	void *answers[] = {&memory.type, &memory.managed, &memory.device};
+	if (DRIVER(cuPointerGetAttributes)(3, wanted, answers, address) != TS_CU_SUCCESS)
+		return false;
+	*ret_memory = memory;
+	return true;
+}
+
+/* Nothing is asked of a stream that is captured, nor added to it; an error is no "no". */
+static bool may_be_captured(const struct ts_copy *copy)
+{
+	int status = -1;
+	ts_cu_result result = copy->per_thread
+				      ? DRIVER(cuStreamIsCapturing_ptsz)(copy->stream, &status)
+				      : DRIVER(cuStreamIsCapturing)(copy->stream, &status);
+	return result != TS_CU_SUCCESS || status != TS_CU_CAPTURE_NONE;
+}
+
+/* Both ends of the source: one part of it may have been registered. */
+static enum ts_reason source_objection(const struct ts_copy *copy)
+{
+	struct memory first, last;
+	if (!look_at(copy->from, &first) || !look_at(copy->from + copy->bytes - 1, &last))
+		return TS_REASON_COPY_STATE;
+	if (first.type == TS_CU_MEMORY_DEVICE || first.managed || last.managed)
+		return TS_REASON_COPY_KIND;
+	return first.type || last.type ? TS_REASON_COPY_PINNED : TS_REASON_COUNT;
+}
+
+/*
+ * Why @copy cannot be shared; TS_REASON_COUNT where it can, and then the GPU and the context
+ * that it is for.  Cheapest question first.
+ */
+static enum ts_reason objection(
+	const struct ts_copy *copy, ts_cu_device *ret_device, ts_cu_context *ret_context)
+{
+	ts_cu_context context = NULL;
+	ts_cu_device device = -1;
+	struct memory to;
+	if (!ts_cuda_is_complete())
+		return TS_REASON_COPY_STATE;
+	if (ts_identity_check() == TS_VFORK_CHILD)
+		return TS_REASON_VFORK;
+	if (may_be_captured(copy))
+		return TS_REASON_COPY_STATE;
+	if (DRIVER(cuCtxGetCurrent)(&context) != TS_CU_SUCCESS || !context ||
+		DRIVER(cuCtxGetDevice)(&device) != TS_CU_SUCCESS || !look_at(copy->to, &to))
+		return TS_REASON_COPY_STATE;
+	if (to.type != TS_CU_MEMORY_DEVICE || to.managed)
+		return TS_REASON_COPY_KIND;
+	if (to.device != device)
+		return TS_REASON_COPY_STATE;
+	*ret_device = device;
+	*ret_context = context;
+	return source_objection(copy);
+}
+
+/* The service of a GPU that pinned memory is copied to, where there is some to be pinned. */
+static void start_pinning(ts_cu_device device)
+{
+	enum ts_reason reason;
+	const struct ts_session *session = ts_session_enter(&reason);
+	if (session)
+		ts_gpu_want(session, device);
+}
+
+/* From or to a buffer of the hand-over pool. */
+static ts_cu_result pinned(const struct ts_copy *copy)
+{
+	ts_cu_device device = -1;
+	if (copy->bytes < TS_COPY_BYTES_MIN)
+		ts_copy_count_small();
+	else if (!copy->back)
+		ts_session_count_pass(TS_REASON_COPY_PINNED);
+	if (!ts_cuda_is_complete())
+		return ts_pinned_copy(copy, true);
+	if (DRIVER(cuCtxGetDevice)(&device) == TS_CU_SUCCESS)
+		start_pinning(device);
+	return ts_pinned_copy(copy, copy->async && may_be_captured(copy));
+}
+
+ts_cu_result ts_copy(const struct ts_copy *copy)
+{
+	ts_cu_device device = -1;
+	ts_cu_context context;
+	if (TS_UNLIKELY(ts_pinned_holds(copy)))
+		return pinned(copy);
+	if (copy->back)
+		return ts_copy_real(copy);
+	if (copy->bytes < TS_COPY_BYTES_MIN) {
+		ts_copy_count_small();
+		return ts_copy_real(copy);
+	}
+	enum ts_reason reason = objection(copy, &device, &context);
+	const struct ts_session *session = NULL;
+	if (reason == TS_REASON_COUNT)
+		session = ts_session_enter(&reason);
+	if (session)
+		return ts_share(copy, session, device, context);
+	if (reason == TS_REASON_COPY_PINNED && ts_pinned_is_wanted())
+		start_pinning(device);
+	ts_session_count_pass(reason);
+	return ts_copy_real(copy);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whether sharing a copy pays: what was measured in this process, by size.
+ *
+ * A copy that is looked up costs a hash; one that another job has brought saves the difference
+ * between its own copy and one within the GPU; one that nobody has costs a second hash and a
+ * copy into the ring.  How often the first happens is the group's, not ours: who is always
+ * first takes nothing, but others do.
+ */
+#ifndef TS_HOOKS_CUDA_COST_H
+#define TS_HOOKS_CUDA_COST_H
+
+#include "leader/ledger.h"
+
+/* What is measured, in nanoseconds of wall time that the caller waited. */
+enum ts_cost {
+	TS_COST_OWN,   /* the driver's own copy from the host */
+	TS_COST_HASH,  /* one pass over the source */
+	TS_COST_TAKEN, /* the call when the bytes were there */
+	TS_COST_WHOLE, /* from the driver's own copy until the bytes were in the ring */
+	TS_COST_COUNT,
+};
+
+/** Remember that a copy of @bytes cost @ns. Threads: any; a lost update is none. */
+void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns);
+
+/** Moving average for copies of about @bytes; 0 where nothing is known yet. */
+uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes);
+
+/**
+ * Whether to look for a copy of @bytes.  Yes while anything is unknown, and once in 64 times
+ * where the answer would be no: things change.  @row is the data set's, for how often the
+ * group finds what it looks for.
+ */
+bool ts_cost_pays(const struct ts_dataset_row *row, uint64_t bytes);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* The GPUs that this process copies to, as the program's threads see them. */
+#include "hooks/cuda/gpu.h"
+
+#include "hooks/cuda/library.h"
+#include "shim/atomic.h"
+#include "shim/sys.h"
+
+/* Giving back waits for copies of other processes that are under way; then we go. */
+#define LEAVE_NS  UINT64_C(500000000)
+#define FINISH_NS UINT64_C(100000000)
+
+struct ts_gpu ts_gpus[TS_GPUS];
+
+static struct ts_gpu *gpu_of(ts_cu_device device)
+{
+	return device >= 0 && (unsigned)device < TS_GPUS ? &ts_gpus[device] : NULL;
+}
+
+/* A primary context that nobody uses is not made for our sake. */
+static bool has_primary_context(ts_cu_device device)
+{
+	unsigned flags = 0;
+	int active = 0;
+	return TS_CUDA_DRIVER(cuDevicePrimaryCtxGetState)(device, &flags, &active) ==
+		       TS_CU_SUCCESS &&
+	       active;
+}
+
+static void want(const struct ts_session *session, struct ts_gpu *gpu, ts_cu_device device)
+{
+	int unused = TS_GPU_UNUSED;
+	if (!has_primary_context(device) || !ts_service_start(session))
+		return;
+	gpu->device = device; /* the same whoever writes it */
+	if (ts_cas(&gpu->state, &unused, TS_GPU_WANTED))
+		ts_service_wake();
+}
+
+/* What is offered while copies are made is mapped at once, not when the service looks next. */
+static void tell_of_ring(struct ts_gpu *gpu)
+{
+	uint32_t generation;
+	if (!ts_device_is_offered(gpu->table, gpu->ring, &generation) ||
+		ts_load_relaxed(&gpu->seen) == (uint64_t)generation + 1)
+		return;
+	ts_store_relaxed(&gpu->seen, (uint64_t)generation + 1);
+	ts_store_release(&gpu->look, 1);
+	ts_service_wake();
+}
+
+void ts_gpu_want(const struct ts_session *session, ts_cu_device device)
+{
+	struct ts_gpu *gpu = gpu_of(device);
+	if (gpu && ts_load_relaxed(&gpu->state) == TS_GPU_UNUSED)
+		want(session, gpu, device);
+}
+
+struct ts_gpu *ts_gpu_enter(const struct ts_session *session, ts_cu_device device,
+	ts_cu_context context, uint64_t bytes, bool *ret_ready)
+{
+	struct ts_gpu *gpu = gpu_of(device);
+	*ret_ready = false;
+	if (!gpu)
+		return NULL;
+	if (bytes > ts_load_relaxed(&gpu->largest))
+		ts_store_relaxed(&gpu->largest, bytes);
+	int state = ts_load_acquire(&gpu->state);
+	if (state == TS_GPU_UNUSED)
+		want(session, gpu, device);
+	/* Memory of one context is none of another's. */
+	if (state != TS_GPU_READY || !ts_service_is_ours() || context != gpu->context)
+		return NULL;
+	*ret_ready = true;
+	ts_add_relaxed(&gpu->inside, 1);
+	ts_fence_full(); /* before looking at the mapping: ring.c looks the other way round */
+	if (ts_load_acquire(&gpu->mapped) && ts_load_acquire(&gpu->state) == TS_GPU_READY)
+		return gpu;
+	ts_gpu_exit(gpu);
+	tell_of_ring(gpu);
+	return NULL;
+}
+
+void ts_gpu_exit(struct ts_gpu *gpu)
+{
+	ts_fence_full(); /* all uses of the mapping first */
+	ts_sub_relaxed(&gpu->inside, 1);
+}
+
+void ts_gpu_ask(ts_cu_device device)
+{
+	struct ts_gpu *gpu = gpu_of(device);
+	if (!gpu || ts_load_relaxed(&gpu->asked))
+		return;
+	ts_store_relaxed(&gpu->asked, 1);
+	ts_store_release(&gpu->look, 1);
+	ts_service_wake();
+}
+
+/* ---- notes ------------------------------------------------------------------------------ */
+
+struct ts_gpu_note *ts_gpu_note(struct ts_gpu *gpu)
+{
+	for (unsigned i = 0; i < TS_GPU_NOTES; i++) {
+		int unused = TS_NOTE_FREE;
+		if (ts_load_relaxed(&gpu->notes[i].state) == TS_NOTE_FREE &&
+			ts_cas(&gpu->notes[i].state, &unused, TS_NOTE_HELD))
+			return &gpu->notes[i];
+	}
+	return NULL;
+}
+
+void ts_gpu_note_drop(struct ts_gpu_note *note)
+{
+	ts_store_release(&note->state, TS_NOTE_FREE);
+}
+
+void ts_gpu_note_enqueued(struct ts_gpu_note *note)
+{
+	/* Pairs with the load in service.c: the hold and the event before. */
+	ts_store_release(&note->state, TS_NOTE_ENQUEUED);
+	ts_service_wake();
+}
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+void ts_gpu_off(struct ts_gpu *gpu)
+{
+	ts_store_release(&gpu->state, TS_GPU_OFF);
+	/* What we offered stays where it is, but nobody begins to use it. */
+	if (gpu->table && gpu->has_memory)
+		(void)ts_device_withdraw(gpu->table, gpu->ring, 0);
+}
+
+void ts_gpu_leave(ts_cu_device device)
+{
+	struct ts_gpu *gpu = gpu_of(device);
+	int ready = TS_GPU_READY;
+	if (!gpu || !ts_service_is_ours() || !ts_cas(&gpu->state, &ready, TS_GPU_LEAVING))
+		return;
+	uint64_t until = ts_now_ns() + LEAVE_NS, now;
+	ts_service_wake();
+	while (ts_load_acquire(&gpu->state) == TS_GPU_LEAVING && (now = ts_now_ns()) < until)
+		(void)ts_sys_futex_wait(&gpu->state, TS_GPU_LEAVING,
+			ts_min_u64(until - now, UINT64_C(1000000)));
+}
+
+/* Whether there is memory on @gpu that is worth asking for. */
+static bool ask_for_memory(struct ts_gpu *gpu)
+{
+	if (ts_load_acquire(&gpu->state) != TS_GPU_READY || ts_load_relaxed(&gpu->kept) ||
+		!ts_device_memory_held(gpu->table, gpu->ring))
+		return false;
+	ts_device_memory_ask_back(gpu->table, gpu->ring);
+	ts_store_release(&gpu->look, 1);
+	return true;
+}
+
+static bool wait_for_memory(struct ts_gpu *gpu, uint64_t until)
+{
+	uint32_t never_woken = 0;
+	while (ts_device_memory_held(gpu->table, gpu->ring)) {
+		if (ts_now_ns() >= until) {
+			/* Its owner is stopped, or the GPU does not get done with it. */
+			ts_store_relaxed(&gpu->kept, 1);
+			return false;
+		}
+		(void)ts_sys_futex_wait(&never_woken, 0, UINT64_C(1000000));
+	}
+	return true;
+}
+
+bool ts_gpu_make_room(void)
+{
+	bool asked[TS_GPUS], any = false, room = false;
+	if (!ts_service_is_ours())
+		return false;
+	for (unsigned i = 0; i < TS_GPUS; i++)
+		any |= asked[i] = ask_for_memory(&ts_gpus[i]);
+	if (!any)
+		return false;
+	ts_service_wake();
+	uint64_t until = ts_now_ns() + LEAVE_NS;
+	for (unsigned i = 0; i < TS_GPUS; i++)
+		room |= asked[i] && wait_for_memory(&ts_gpus[i], until);
+	return room;
+}
+
+void ts_gpu_finish(void)
+{
+	if (!ts_service_is_ours())
+		return;
+	uint64_t until = ts_now_ns() + FINISH_NS;
+	for (unsigned i = 0; i < TS_GPUS; i++) {
+		struct ts_gpu *gpu = &ts_gpus[i];
+		if (ts_load_acquire(&gpu->state) == TS_GPU_UNUSED || !gpu->table)
+			continue;
+		uint64_t now = ts_now_ns();
+		/* Not the owner, or still in use: the process ends all the same. */
+		(void)ts_device_withdraw(gpu->table, gpu->ring, now < until ? until - now : 0);
+	}
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The GPUs that this process copies to, and the thread that looks after them.
+ *
+ * The program's threads only look a GPU up, enqueue copies and note what they have enqueued;
+ * all that may take long is the service thread's: the first copy that could be shared starts
+ * it.  It holds a reference to the GPU's primary context, offers the ring or maps that of
+ * another process, and ends claims and leases when the GPU has done what was enqueued.
+ *
+ * State of a GPU:
+ *
+ *   UNUSED ──program──> WANTED ──service──> READY ──program──> LEAVING ──service──> OFF
+ *                          └───────────────────┴──anybody, an error──> OFF
+ *
+ * A mapping is used by threads that have announced themselves in @inside, and named by notes
+ * that are not done.  The service takes @mapped back, fences, and unmaps when there are
+ * neither.
+ *
+ * Fork: a child has no service thread and, like the driver, no GPUs of its parent's; there
+ * everything works as without us.  A crash leaves nothing that leader/device.h does not know.
+ */
+#ifndef TS_HOOKS_CUDA_GPU_H
+#define TS_HOOKS_CUDA_GPU_H
+
+#include "hooks/cuda/abi.h"
+#include "leader/device.h"
+#include "leader/session.h"
+
+#include <stdatomic.h>
+
+#define TS_GPUS      16u
+#define TS_GPU_NOTES 8u
+
+enum ts_gpu_state { TS_GPU_UNUSED, TS_GPU_WANTED, TS_GPU_READY, TS_GPU_LEAVING, TS_GPU_OFF };
+
+/*
+ * Something that was enqueued: FREE ──program──> HELD ──event recorded──> DONE_WHEN ──service,
+ * event completed──> FREE.  A note of which nobody knows what the GPU did stays.
+ */
+enum ts_gpu_note_state { TS_NOTE_FREE, TS_NOTE_HELD, TS_NOTE_ENQUEUED };
+
+struct ts_gpu_note {
+	_Atomic int state;
+	bool publish; /* a claim, else a lease */
+	uint64_t begin_ns;
+	ts_cu_event event;
+	struct ts_device_hold hold;
+};
+
+struct ts_gpu {
+	_Atomic int state;
+	_Atomic uint32_t inside; /* threads that may use the mapping */
+	_Atomic int mapped;
+	_Atomic int asked;        /* another job has asked for what this one brings */
+	_Atomic int look;         /* for the service: there is a reason to look now */
+	_Atomic uint64_t seen;    /* generation + 1 of a ring that it was told of, or 0 */
+	_Atomic int kept;         /* memory was asked back and did not come: not again */
+	_Atomic uint64_t largest; /* copy that could be shared */
+	ts_cu_device device;
+	ts_cu_context context; /* constant from READY on, as are the next two */
+	struct ts_device *table;
+	uint32_t ring;
+	/* Constant while @mapped. */
+	ts_cu_pointer base;
+	uint32_t generation;
+	uint64_t slot_bytes;
+	bool mine;
+	/* The service's own. */
+	bool closing;     /* what we offered is being withdrawn */
+	uint64_t free_ns; /* when to free it: nobody holds any of it, or 0 */
+	bool has_memory;  /* @base is an allocation of ours, offered or not */
+	uint64_t refused; /* generation + 1 of a ring that could not be mapped, or 0 */
+	uint64_t looked_ns;
+	uint64_t offer_ns, offer_wait_ns; /* when to try to offer again, and how long to wait */
+	uint64_t offered_ns;              /* when what we have was allocated */
+	struct ts_gpu_note notes[TS_GPU_NOTES];
+};
+
+/**
+ * The GPU @device for a copy of @bytes in @context, with its mapping, until ts_gpu_exit().
+ * NULL where there is none yet: the service is told, and starts with the first.  *ret_ready:
+ * whether all is ready but the ring.  Threads: any.
+ */
+struct ts_gpu *ts_gpu_enter(const struct ts_session *session, ts_cu_device device,
+	ts_cu_context context, uint64_t bytes, bool *ret_ready);
+void ts_gpu_exit(struct ts_gpu *gpu);
+
+/** Have the service look after @device, if there is a primary context. Threads: any. */
+void ts_gpu_want(const struct ts_session *session, ts_cu_device device);
+
+/** Another job has asked for bytes that this one brings to @device: a ring is worth having. */
+void ts_gpu_ask(ts_cu_device device);
+
+/** A free note, HELD, or NULL. The caller makes it FREE again or ENQUEUED. */
+struct ts_gpu_note *ts_gpu_note(struct ts_gpu *gpu);
+void ts_gpu_note_drop(struct ts_gpu_note *note);
+
+/** The event of @note was recorded: the service ends its hold when it has completed. */
+void ts_gpu_note_enqueued(struct ts_gpu_note *note);
+
+/** Share no more with this GPU; whatever is held stays. */
+void ts_gpu_off(struct ts_gpu *gpu);
+
+/**
+ * Give everything back that is @device's, so that its primary context may end: waits for the
+ * service, half a second at most.  That is the end of sharing with this GPU: a program that
+ * keeps and drops the context over and over must not wait each time.
+ */
+void ts_gpu_leave(ts_cu_device device);
+
+/**
+ * The program finds no room on a GPU: have the memory of rings given back, of this process or
+ * another one, and wait for that, half a second at most; where it did not come in that time it
+ * is not asked for again.  For all GPUs that this process shares copies with; nobody offers a
+ * new ring there for ten minutes.  Returns whether any came, so that another try is worth it.
+ * Threads: any of the program's.
+ */
+bool ts_gpu_make_room(void);
+
+/** At the end of the process: nobody shall begin to read memory that goes with it. */
+void ts_gpu_finish(void);
+
+/* ---- for the service (service.c, ring.c) ------------------------------------------------ */
+
+/** All of them, by ordinal. */
+extern struct ts_gpu ts_gpus[TS_GPUS];
+
+/** Wake the service, starting it if it is not there yet. */
+void ts_service_wake(void);
+bool ts_service_start(const struct ts_session *session);
+
+/** Whether this process has a service: not a fork child of one that has. */
+bool ts_service_is_ours(void);
+
+/**
+ * Get ready, look after the ring, give all back: steps of the service, in the primary context
+ * where there is one.  Results of the driver are told by what it returns: 0, or an error after
+ * which this GPU is left alone.
+ */
+ts_cu_result ts_ring_prepare(struct ts_gpu *gpu, struct ts_device *table);
+ts_cu_result ts_ring_look(struct ts_gpu *gpu);
+bool ts_ring_give_back(struct ts_gpu *gpu);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* The driver library of this process: which object it is, and its functions. */
+#include "hooks/cuda/library.h"
+
+#include "hooks/cuda/calls.h"
+#include "shim/log.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <string.h>
+
+#define DRIVER "libcuda.so"
+
+struct ts_cuda ts_cuda;
+
+/* The functions are those of the object that this address lies in; 0 = of none yet. */
+static _Atomic uintptr_t bound;
+
+static bool begins_with_driver(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+	return strncmp(slash ? slash + 1 : name, DRIVER, sizeof(DRIVER) - 1) == 0;
+}
+
+bool ts_cuda_is_driver(const struct ts_elf_object *object)
+{
+	return begins_with_driver(object->path) ||
+	       (object->soname && begins_with_driver(object->soname));
+}
+
+/* ---- which library ---------------------------------------------------------------------- */
+
+static void fill_in(const struct ts_elf_object *object)
+{
+#define TS_X(symbol, kind, stream) \
+	ts_store_relaxed(          \
+		&ts_cuda.symbol, (ts_cu_##kind##_call *)ts_elf_function(object, #symbol));
+	TS_CUDA_HOOKED(TS_X)
+#undef TS_X
+#define TS_X(symbol, parameters)          \
+	ts_store_relaxed(&ts_cuda.symbol, \
+		(ts_cu_result(*) parameters)ts_elf_function(object, #symbol));
+	TS_CUDA_USED(TS_X)
+#undef TS_X
+}
+
+/*
+ * Where two driver libraries are loaded the first one counts, until it is gone; calls of the
+ * other one are left alone.  Threads that come here at once store the same.
+ */
+static bool bind(const struct ts_elf_object *object)
+{
+	struct ts_elf_object old;
+	uintptr_t address = (uintptr_t)object->dynamic;
+	uintptr_t now = ts_load_acquire(&bound); /* pairs with the release below */
+	if (now == address)
+		return true;
+	if (now && ts_elf_containing(now, &old) && (uintptr_t)old.dynamic == now &&
+		ts_cuda_is_driver(&old))
+		return false;
+	fill_in(object);
+	ts_store_release(&bound, address);
+	return true;
+}
+
+typedef void *dlopen_call(const char *path, int flags);
+
+struct pin {
+	dlopen_call *open;
+	char path[PATH_MAX];
+};
+
+/* The first dlopen, as any call would reach it, and the path that the driver came by. */
+static bool look_in(const struct ts_elf_object *object, void *data)
+{
+	struct pin *pin = data;
+	if (!pin->open)
+		pin->open = (dlopen_call *)ts_elf_function(object, "dlopen");
+	if ((uintptr_t)object->dynamic == ts_load_relaxed(&bound))
+		(void)ts_format(pin->path, sizeof(pin->path), "%s", object->path);
+	return false;
+}
+
+bool ts_cuda_pin(void)
+{
+	struct pin pin = {NULL, ""};
+	(void)ts_elf_each(look_in, &pin);
+	/* Its symbol is too new for old C libraries where it is in libc.so.6 (tests/abi). */
+	return pin.open && pin.path[0] && pin.open(pin.path, RTLD_LAZY | RTLD_NOLOAD) != NULL;
+}
+
+bool ts_cuda_is_complete(void)
+{
+	bool all = TS_CUDA_DRIVER(cuMemAlloc_v2) != NULL;
+#define TS_X(symbol, parameters) all &= TS_CUDA_DRIVER(symbol) != NULL;
+	TS_CUDA_USED(TS_X)
+#undef TS_X
+#define TS_X(symbol, kind, stream) all &= TS_CUDA_DRIVER(symbol) != NULL;
+	TS_CUDA_BACK(TS_X)
+#undef TS_X
+	return all;
+}
+
+/* ---- substitution ----------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	void *call;
+} calls[] = {
+#define TS_X(symbol, kind, stream) {#symbol, (void *)ts_cuda_##symbol},
+	TS_CUDA_HOOKED(TS_X)
+#undef TS_X
+};
+
+static void *call_of(const char *name)
+{
+	/* "cu" is also how names of cuDNN, cuBLAS and curl begin. */
+	if (name[0] != 'c' || name[1] != 'u' || !strchr("DGM", name[2]))
+		return NULL;
+	for (size_t i = 0; i < TS_ARRAY_SIZE(calls); i++)
+		if (strcmp(calls[i].name, name) == 0)
+			return calls[i].call;
+	return NULL;
+}
+
+void *ts_cuda_substitute(void *found, const char *name, const void *caller)
+{
+	struct ts_elf_object object, from;
+	void *call = call_of(name);
+	if (TS_LIKELY(!call))
+		return found;
+	if (!ts_elf_containing((uintptr_t)found, &object) || !ts_cuda_is_driver(&object))
+		return found;
+	if (ts_elf_containing((uintptr_t)caller, &from) && ts_cuda_is_driver(&from))
+		return found;
+	return bind(&object) ? ts_cuda_substitute_address(found) : found;
+}
+
+void *ts_cuda_substitute_address(void *found)
+{
+#define TS_X(symbol, kind, stream)                             \
+	if (found == (void *)ts_load_relaxed(&ts_cuda.symbol)) \
+		return (void *)ts_cuda_##symbol;
+	TS_CUDA_HOOKED(TS_X)
+#undef TS_X
+	return found;
+}

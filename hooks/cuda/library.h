@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* The driver library of this process: which object it is, and its functions. */
+#ifndef TS_HOOKS_CUDA_LIBRARY_H
+#define TS_HOOKS_CUDA_LIBRARY_H
+
+#include "hooks/cuda/abi.h"
+#include "shim/atomic.h"
+#include "shim/elf.h"
+
+/**
+ * Functions of the libcuda.so that this process uses, NULL where it has none of that name.
+ * Filled in when the first of them is looked up, and again when that library was unloaded and
+ * another one is used.  Constant while the program may call any of them.
+ */
+struct ts_cuda {
+#define TS_X(symbol, kind, stream) ts_cu_##kind##_call *_Atomic symbol;
+	TS_CUDA_HOOKED(TS_X)
+#undef TS_X
+#define TS_X(symbol, parameters) ts_cu_result(*_Atomic symbol) parameters;
+	TS_CUDA_USED(TS_X)
+#undef TS_X
+};
+
+extern struct ts_cuda ts_cuda;
+
+/** The driver's own function of that name. */
+#define TS_CUDA_DRIVER(symbol) ts_load_relaxed(&ts_cuda.symbol)
+
+/** Whether the driver has TS_CUDA_USED, TS_CUDA_BACK and cuMemAlloc_v2, which we call. */
+bool ts_cuda_is_complete(void);
+
+/** Whether @object is a driver library, by its name: libcuda.so and what follows. */
+bool ts_cuda_is_driver(const struct ts_elf_object *object);
+
+/**
+ * Keep the driver library from being unloaded: threads of ours call it. Once, outside of any
+ * lookup, for it takes the loader's lock for long. false where that cannot be done.
+ */
+bool ts_cuda_pin(void);
+
+/**
+ * What to give a program that has just looked up @name and found @found, called from @caller:
+ * the call of ours that stands in front of it where @found lies in a driver library and the
+ * caller does not, else @found.  For names that are none of the tables a few comparisons.
+ *
+ * Threads: any; takes the loader's lock for names of the tables, never one of ours.  Neither
+ * allocates nor initialises anything lazily: the driver looks names up while it is loaded.
+ */
+void *ts_cuda_substitute(void *found, const char *name, const void *caller);
+
+/**
+ * The same for what a resolver of the driver answered: the call of ours if @found is the
+ * address of a function whose parameters we know, else @found.  No lock.
+ */
+void *ts_cuda_substitute_address(void *found);
+
+#endif

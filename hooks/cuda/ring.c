@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* The ring of a GPU: offering memory of ours, mapping that of others. Service thread only. */
+#include "hooks/cuda/gpu.h"
+#include "hooks/cuda/library.h"
+#include "shim/atomic.h"
+#include "shim/sys.h"
+
+#include <string.h>
+
+/* Allocations that are shared should be multiples of this (CUDA C Programming Guide, IPC). */
+#define GRANULE (UINT64_C(2) << 20)
+
+/* Slots of a ring, and how much of the free memory of a GPU it may take: one part in... */
+#define SLOTS_MIN   2u
+#define SLOTS_MAX   TS_DEVICE_SLOTS
+#define MEMORY_PART 32u
+#define MEMORY_MAX  (UINT64_C(2) << 30)
+
+/* Within that, other services look at least twice; shorter than gpu.c waits for us. */
+#define FORGET_NS UINT64_C(200000000)
+
+/* After a GPU had no room: asking again costs the program's own allocations time. */
+#define OFFER_FIRST_NS UINT64_C(1000000000)
+#define OFFER_MAX_NS   (64 * OFFER_FIRST_NS)
+
+/* After somebody had no room: a ring would be in the way again. */
+#define SHORT_NS UINT64_C(600000000000)
+
+#define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
+
+/* ---- getting ready ---------------------------------------------------------------------- */
+
+static ts_cu_result make_events(struct ts_gpu *gpu)
+{
+	ts_cu_result result = TS_CU_SUCCESS;
+	for (unsigned i = 0; i < TS_GPU_NOTES && result == TS_CU_SUCCESS; i++) {
+		gpu->notes[i].event = NULL;
+		result =
+			DRIVER(cuEventCreate)(&gpu->notes[i].event, TS_CU_EVENT_DISABLE_TIMING);
+	}
+	return result;
+}
+
+/* Where the GPU reads pageable memory itself, a hash at the call does not say what it reads. */
+static bool reads_host_itself(ts_cu_device device)
+{
+	int value = 0;
+	return DRIVER(cuDeviceGetAttribute)(&value, TS_CU_HOST_PAGE_TABLES, device) ==
+		       TS_CU_SUCCESS &&
+	       value != 0;
+}
+
+ts_cu_result ts_ring_prepare(struct ts_gpu *gpu, struct ts_device *table)
+{
+	struct ts_cu_uuid uuid;
+	ts_cu_context before;
+	if (reads_host_itself(gpu->device))
+		return TS_CU_NOT_SUPPORTED;
+	ts_cu_result result = DRIVER(cuDeviceGetUuid_v2)(&uuid, gpu->device);
+	if (result != TS_CU_SUCCESS)
+		return result;
+	int ring = ts_device_find(table, uuid.bytes);
+	if (ring < 0)
+		return TS_CU_NOT_SUPPORTED;
+	gpu->ring = (uint32_t)ring;
+	gpu->table = table;
+	gpu->refused = 0;
+	gpu->looked_ns = 0;
+	result = DRIVER(cuDevicePrimaryCtxRetain)(&gpu->context, gpu->device);
+	if (result == TS_CU_SUCCESS)
+		result = DRIVER(cuCtxPushCurrent_v2)(gpu->context);
+	if (result != TS_CU_SUCCESS)
+		return result;
+	result = make_events(gpu);
+	(void)DRIVER(cuCtxPopCurrent_v2)(&before);
+	return result;
+}
+
+/* ---- mapping ---------------------------------------------------------------------------- */
+
+static void map(struct ts_gpu *gpu, ts_cu_pointer base, const struct ts_device_owner *owner)
+{
+	gpu->base = base;
+	gpu->generation = owner->generation;
+	gpu->slot_bytes = owner->slot_bytes;
+	gpu->mine = owner->mine;
+	/* Pairs with the load in gpu.c. */
+	ts_store_release(&gpu->mapped, 1);
+}
+
+/* Whether nobody of this process uses the mapping any more; from the first call on nobody
+ * begins to. */
+static bool is_quiet(struct ts_gpu *gpu)
+{
+	ts_store_relaxed(&gpu->mapped, 0);
+	ts_fence_full(); /* before looking who is inside: gpu.c looks the other way round */
+	if (ts_load_acquire(&gpu->inside) != 0)
+		return false;
+	for (unsigned i = 0; i < TS_GPU_NOTES; i++)
+		if (ts_load_acquire(&gpu->notes[i].state) != TS_NOTE_FREE)
+			return false;
+	return true;
+}
+
+/*
+ * Whether nobody has a use for what we offered.  Memory must not be freed while others map it
+ * (cuda.h, cuIpcOpenMemHandle); no lease is left, and their services have had the time to see
+ * that it is gone.  One that is stopped maps it longer, but never reads there again.
+ */
+static bool is_forgotten(struct ts_gpu *gpu)
+{
+	uint64_t now = ts_now_ns();
+	if (gpu->free_ns)
+		return now >= gpu->free_ns;
+	gpu->closing = true;
+	int left = ts_device_withdraw(gpu->table, gpu->ring, 0);
+	if (left == 0 || left == -ENOENT)
+		gpu->free_ns = now + FORGET_NS;
+	return false;
+}
+
+/* What is mapped or offered goes; false: not yet. */
+static bool unmap(struct ts_gpu *gpu)
+{
+	if (!gpu->base)
+		return true;
+	if (!is_quiet(gpu))
+		return false;
+	if (!gpu->has_memory) {
+		(void)DRIVER(cuIpcCloseMemHandle)(gpu->base);
+	} else {
+		if (!is_forgotten(gpu))
+			return false;
+		(void)DRIVER(cuMemFree_v2)(gpu->base);
+		ts_device_memory_end(gpu->table, gpu->ring);
+		gpu->has_memory = gpu->closing = false;
+		gpu->free_ns = 0;
+	}
+	gpu->base = 0;
+	return true;
+}
+
+static void open_ring(struct ts_gpu *gpu, const struct ts_device_owner *owner)
+{
+	struct ts_cu_ipc_handle handle;
+	ts_cu_pointer base = 0;
+	memcpy(handle.bytes, owner->handle, sizeof(handle.bytes));
+	if (gpu->refused == (uint64_t)owner->generation + 1)
+		return;
+	/* Another container, another part of a divided GPU, IPC switched off: own copies. */
+	if (DRIVER(cuIpcOpenMemHandle_v2)(&base, handle, TS_CU_IPC_LAZY_PEER_ACCESS) ==
+		TS_CU_SUCCESS)
+		map(gpu, base, owner);
+	else
+		gpu->refused = (uint64_t)owner->generation + 1;
+}
+
+/* ---- offering --------------------------------------------------------------------------- */
+
+/* How many slots of what size; 0: the GPU has no room to spare. */
+static unsigned shape(const struct ts_gpu *gpu, uint64_t *ret_slot_bytes)
+{
+	size_t available = 0, total = 0;
+	uint64_t slot_bytes = ts_align_up(ts_load_relaxed(&gpu->largest), GRANULE);
+	if (slot_bytes == 0 || DRIVER(cuMemGetInfo_v2)(&available, &total) != TS_CU_SUCCESS)
+		return 0;
+	uint64_t slots = ts_min_u64(available / MEMORY_PART, MEMORY_MAX) / slot_bytes;
+	*ret_slot_bytes = slot_bytes;
+	return slots < SLOTS_MIN ? 0 : (unsigned)ts_min_u64(slots, SLOTS_MAX);
+}
+
+static bool make_offer(struct ts_gpu *gpu)
+{
+	struct ts_cu_ipc_handle handle;
+	struct ts_device_owner owner;
+	ts_cu_pointer base = 0;
+	uint64_t slot_bytes = 0;
+	unsigned slots = shape(gpu, &slot_bytes);
+	if (slots == 0)
+		return false;
+	gpu->offered_ns = ts_now_ns();
+	/* Said before there is any, so that who finds no room knows of it. */
+	int r = ts_device_memory_begin(gpu->table, gpu->ring);
+	if (r < 0)
+		return r == -EEXIST; /* somebody was faster, which is as good */
+	if (DRIVER(cuMemAlloc_v2)(&base, slots * slot_bytes) != TS_CU_SUCCESS)
+		r = -ENOMEM;
+	else if (DRIVER(cuIpcGetMemHandle)(&handle, base) != TS_CU_SUCCESS)
+		r = -ENODEV;
+	else
+		r = ts_device_offer(gpu->table, gpu->ring, handle.bytes, slots, slot_bytes);
+	if (r < 0) {
+		if (base)
+			(void)DRIVER(cuMemFree_v2)(base);
+		ts_device_memory_end(gpu->table, gpu->ring);
+		return r == -EEXIST;
+	}
+	gpu->has_memory = true;
+	gpu->base = base;
+	if (ts_device_owner(gpu->table, gpu->ring, &owner) == 0 && owner.mine)
+		map(gpu, base, &owner);
+	return true;
+}
+
+static void offer(struct ts_gpu *gpu)
+{
+	uint64_t now = ts_now_ns(), asked_ns = ts_device_memory_asked_ns(gpu->table, gpu->ring);
+	if (now < gpu->offer_ns || (asked_ns && now - asked_ns < SHORT_NS))
+		return;
+	if (make_offer(gpu)) {
+		gpu->offer_wait_ns = 0;
+		return;
+	}
+	gpu->offer_wait_ns = gpu->offer_wait_ns
+				     ? ts_min_u64(2 * gpu->offer_wait_ns, OFFER_MAX_NS)
+				     : OFFER_FIRST_NS;
+	gpu->offer_ns = now + gpu->offer_wait_ns;
+}
+
+/* ---- what the service does every now and then ------------------------------------------- */
+
+/* Whether what is mapped is no longer what @owner (0: it is @r) offers, or too small. */
+static bool is_stale(const struct ts_gpu *gpu, int r, const struct ts_device_owner *owner)
+{
+	if (gpu->closing)
+		return true;
+	if (gpu->has_memory &&
+		ts_device_memory_asked_ns(gpu->table, gpu->ring) >= gpu->offered_ns)
+		return true;
+	if (!gpu->base || r == -EBUSY)
+		return false;
+	if (r < 0 || owner->generation != gpu->generation)
+		return true;
+	return gpu->mine && ts_load_relaxed(&gpu->largest) > gpu->slot_bytes;
+}
+
+ts_cu_result ts_ring_look(struct ts_gpu *gpu)
+{
+	struct ts_device_owner owner;
+	int r = ts_device_owner(gpu->table, gpu->ring, &owner);
+	if (!gpu->base && r == -ENODEV && ts_load_relaxed(&gpu->asked))
+		offer(gpu);
+	else if (!gpu->base && r == 0 && !owner.mine)
+		open_ring(gpu, &owner);
+	else if (is_stale(gpu, r, &owner))
+		(void)unmap(gpu);
+	return TS_CU_SUCCESS;
+}
+
+bool ts_ring_give_back(struct ts_gpu *gpu)
+{
+	if (!unmap(gpu))
+		return false;
+	for (unsigned i = 0; i < TS_GPU_NOTES; i++)
+		if (gpu->notes[i].event)
+			(void)DRIVER(cuEventDestroy_v2)(gpu->notes[i].event);
+	(void)DRIVER(cuDevicePrimaryCtxRelease_v2)(gpu->device);
+	return true;
+}

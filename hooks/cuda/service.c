@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread that looks after the GPUs of this process. */
+#include "hooks/cuda/cost.h"
+#include "hooks/cuda/gpu.h"
+#include "hooks/cuda/library.h"
+#include "hooks/cuda/pinned.h"
+#include "shim/atomic.h"
+#include "shim/elf.h"
+#include "shim/identity.h"
+#include "shim/sys.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+/* Copies take hundreds of microseconds; rings come and go in seconds. */
+#define POLL_NS UINT64_C(50000)
+#define IDLE_NS UINT64_C(50000000)
+#define LOOK_NS UINT64_C(10000000)
+
+enum { NOT_STARTED, STARTING, STARTED, FAILED };
+
+static _Atomic int started;
+static _Atomic uint32_t started_serial; /* of the process: a fork child has no thread */
+static _Atomic uint32_t wake;
+static _Atomic int asleep;
+static struct ts_store *store;
+
+/* ---- one round -------------------------------------------------------------------------- */
+
+/* Every hold whose event has completed is ended. Returns whether some are left. */
+static bool end_notes(struct ts_gpu *gpu, ts_cu_result *ret_result)
+{
+	bool left = false;
+	for (unsigned i = 0; i < TS_GPU_NOTES; i++) {
+		struct ts_gpu_note *note = &gpu->notes[i];
+		int state = ts_load_acquire(&note->state);
+		left |= state != TS_NOTE_FREE;
+		if (state != TS_NOTE_ENQUEUED)
+			continue;
+		ts_cu_result result = TS_CUDA_DRIVER(cuEventQuery)(note->event);
+		if (result == TS_CU_NOT_READY)
+			continue;
+		if (result != TS_CU_SUCCESS) {
+			*ret_result = result;
+			continue;
+		}
+		if (note->publish) {
+			ts_cost_learn(
+				TS_COST_WHOLE, note->hold.bytes, ts_now_ns() - note->begin_ns);
+			(void)ts_device_publish(gpu->table, &note->hold);
+		} else {
+			ts_device_release(gpu->table, &note->hold);
+		}
+		ts_store_release(&note->state, TS_NOTE_FREE);
+	}
+	return left;
+}
+
+/* In the GPU's context. */
+static bool look_after(struct ts_gpu *gpu, int state, ts_cu_result *ret_result)
+{
+	bool left = end_notes(gpu, ret_result);
+	if (*ret_result == TS_CU_SUCCESS)
+		left |= ts_pinned_serve(gpu, ret_result);
+	if (*ret_result != TS_CU_SUCCESS)
+		return left;
+	if (state == TS_GPU_LEAVING) {
+		if (!ts_pinned_give_back(gpu) || !ts_ring_give_back(gpu))
+			return true;
+		ts_store_release(&gpu->state, TS_GPU_OFF);
+		ts_sys_futex_wake(&gpu->state);
+		return false;
+	}
+	uint64_t now = ts_now_ns();
+	int told = 1;
+	/* Taken before the look, so that what is said meanwhile leads to another one. */
+	if (ts_cas(&gpu->look, &told, 0) || now - gpu->looked_ns >= LOOK_NS) {
+		*ret_result = ts_ring_look(gpu);
+		gpu->looked_ns = now;
+	}
+	return left;
+}
+
+/* The table of the group; NULL for now, or for ever. */
+static struct ts_device *join(void)
+{
+	static struct ts_device *table;
+	if (!table && ts_device_attach(store, &table) < 0)
+		table = NULL;
+	return table;
+}
+
+/* Returns whether to come back soon; *ret_result: not 0 ends all with this GPU. */
+static bool serve(struct ts_gpu *gpu, ts_cu_result *ret_result)
+{
+	int state = ts_load_acquire(&gpu->state), wanted = TS_GPU_WANTED;
+	if (state == TS_GPU_WANTED) {
+		struct ts_device *table = join();
+		if (!table)
+			return false;
+		*ret_result = ts_ring_prepare(gpu, table);
+		if (*ret_result == TS_CU_SUCCESS)
+			(void)ts_cas(&gpu->state, &wanted, TS_GPU_READY);
+		return true;
+	}
+	if (state != TS_GPU_READY && state != TS_GPU_LEAVING)
+		return false;
+	ts_cu_context context;
+	*ret_result = TS_CUDA_DRIVER(cuCtxPushCurrent_v2)(gpu->context);
+	if (*ret_result != TS_CU_SUCCESS)
+		return false;
+	bool left = look_after(gpu, state, ret_result);
+	(void)TS_CUDA_DRIVER(cuCtxPopCurrent_v2)(&context);
+	return left;
+}
+
+/* Until the driver says that it is going, as it does when the process ends. */
+static void *run(void *unused)
+{
+	int mode = TS_CU_CAPTURE_MODE_RELAXED; /* another thread's capture shall not mind us */
+	(void)TS_CUDA_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
+	for (;;) {
+		uint32_t seen = ts_load_acquire(&wake);
+		bool left = false;
+		for (unsigned i = 0; i < TS_GPUS; i++) {
+			ts_cu_result result = TS_CU_SUCCESS;
+			left |= serve(&ts_gpus[i], &result);
+			if (result == TS_CU_DEINITIALIZED) {
+				/* Nobody shall wait for us. */
+				ts_store_release(&started, FAILED);
+				ts_pinned_stop();
+				return NULL;
+			}
+			if (result != TS_CU_SUCCESS) {
+				ts_gpu_off(&ts_gpus[i]);
+				ts_pinned_stop();
+			}
+		}
+		ts_store_relaxed(&asleep, !left);
+		ts_fence_full(); /* said that we sleep before looking at what woke us */
+		if (ts_load_relaxed(&wake) == seen)
+			(void)ts_sys_futex_wait(&wake, seen, left ? POLL_NS : IDLE_NS);
+	}
+}
+
+/* ---- starting --------------------------------------------------------------------------- */
+
+typedef int create_call(
+	pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *data);
+
+struct search {
+	create_call *create;
+};
+
+static bool look_in(const struct ts_elf_object *object, void *data)
+{
+	struct search *search = data;
+	search->create = (create_call *)ts_elf_function(object, "pthread_create");
+	return search->create != NULL;
+}
+
+/* Its symbol is too new for old C libraries where it is in libc.so.6 (tests/abi). */
+static bool create_thread(void)
+{
+	struct search search = {NULL};
+	pthread_attr_t attributes;
+	pthread_t thread;
+	sigset_t all, old;
+	if (!ts_elf_each(look_in, &search) || pthread_attr_init(&attributes) != 0)
+		return false;
+	(void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	/* The program's signals are for the program's threads. */
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, &old);
+	bool created = search.create(&thread, &attributes, run, NULL) == 0;
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	(void)pthread_attr_destroy(&attributes);
+	return created;
+}
+
+bool ts_service_start(const struct ts_session *session)
+{
+	int state = NOT_STARTED;
+	if (!ts_cas(&started, &state, STARTING))
+		return state == STARTED && ts_service_is_ours();
+	store = session->store;
+	ts_store_relaxed(&started_serial, ts_identity_serial());
+	bool created = ts_cuda_pin() && create_thread();
+	ts_store_release(&started, created ? STARTED : FAILED);
+	return created;
+}
+
+bool ts_service_is_ours(void)
+{
+	return ts_load_acquire(&started) == STARTED &&
+	       ts_load_relaxed(&started_serial) == ts_identity_serial();
+}
+
+void ts_service_wake(void)
+{
+	ts_add_relaxed(&wake, 1);
+	ts_fence_full(); /* woken before looking whether it sleeps */
+	if (ts_load_relaxed(&asleep))
+		ts_sys_futex_wake(&wake);
+}

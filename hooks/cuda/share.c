@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* Sharing a copy that could be shared. */
+#include "hooks/cuda/share.h"
+
+#include "hooks/cuda/cost.h"
+#include "hooks/cuda/gpu.h"
+#include "hooks/cuda/library.h"
+#include "hooks/cuda/verify.h"
+#include "leader/attach.h"
+#include "leader/killpoint.h"
+#include "shim/atomic.h"
+#include "shim/hash.h"
+#include "shim/sys.h"
+
+#define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
+
+/* What a hint is made of: the beginning and the end. */
+#define HINT_BYTES ((size_t)4096)
+
+/* Nobody is waited for longer than this, whatever was measured. */
+#define WAIT_MAX_NS UINT64_C(100000000)
+
+/* After this and four times what bringing takes, which is at most so long, others may. */
+#define PATIENCE_MIN_NS UINT64_C(2000000)
+#define WHOLE_MAX_NS    UINT64_C(1000000000)
+
+/* A copy, and all that is known while it is shared. */
+struct sharing {
+	const struct ts_copy *copy;
+	const struct ts_session *session;
+	struct ts_gpu *gpu;
+	struct ts_gpu_note *note;
+	struct ts_key key;
+	uint64_t begin_ns;
+};
+
+static ts_cu_result pass(const struct ts_copy *copy, enum ts_reason reason)
+{
+	ts_session_count_pass(reason);
+	return ts_copy_real(copy);
+}
+
+/* ---- the driver, in the stream of the copy ---------------------------------------------- */
+
+static ts_cu_result within(const struct ts_copy *copy, ts_cu_pointer to, ts_cu_pointer from)
+{
+	return copy->per_thread
+		       ? DRIVER(cuMemcpyDtoDAsync_v2_ptsz)(to, from, copy->bytes, copy->stream)
+		       : DRIVER(cuMemcpyDtoDAsync_v2)(to, from, copy->bytes, copy->stream);
+}
+
+static ts_cu_result record(const struct ts_copy *copy, ts_cu_event event)
+{
+	return copy->per_thread ? DRIVER(cuEventRecord_ptsz)(event, copy->stream)
+				: DRIVER(cuEventRecord)(event, copy->stream);
+}
+
+static ts_cu_result synchronize(const struct ts_copy *copy)
+{
+	return copy->per_thread ? DRIVER(cuStreamSynchronize_ptsz)(copy->stream)
+				: DRIVER(cuStreamSynchronize)(copy->stream);
+}
+
+/*
+ * What was enqueued last ends @note's hold when it is done.  A call that does not take a stream
+ * is waited for: when it has returned, other streams may use what it wrote.  An error means
+ * that nobody knows what the GPU does, so the hold is never ended.
+ */
+static ts_cu_result end_when_done(const struct sharing *sharing, bool publish)
+{
+	const struct ts_copy *copy = sharing->copy;
+	struct ts_gpu_note *note = sharing->note;
+	note->publish = publish;
+	if (copy->async) {
+		ts_cu_result result = record(copy, note->event);
+		if (result == TS_CU_SUCCESS)
+			ts_gpu_note_enqueued(note);
+		else
+			ts_gpu_off(sharing->gpu);
+		return result;
+	}
+	ts_cu_result result = synchronize(copy);
+	if (result != TS_CU_SUCCESS) {
+		ts_gpu_off(sharing->gpu);
+		return result;
+	}
+	if (publish) {
+		ts_cost_learn(TS_COST_WHOLE, copy->bytes, ts_now_ns() - note->begin_ns);
+		(void)ts_device_publish(sharing->gpu->table, &note->hold);
+	} else {
+		ts_device_release(sharing->gpu->table, &note->hold);
+	}
+	ts_gpu_note_drop(note);
+	return result;
+}
+
+/* ---- alone ------------------------------------------------------------------------------ */
+
+/*
+ * Nobody has a ring yet.  A ghost in the store tells when another job brings the same; what it
+ * is called by is a hint only, for hashing everything would cost a lone job dearly.
+ */
+static enum ts_reason leave_hint(
+	const struct ts_copy *copy, const struct ts_session *session, ts_cu_device device)
+{
+	const unsigned char *from = (const unsigned char *)(uintptr_t)copy->from;
+	struct ts_hasher hasher;
+	struct ts_take take;
+	uint64_t bytes = copy->bytes;
+	ts_hasher_init(&hasher);
+	ts_hasher_add(&hasher, "copy hint", 9);
+	ts_hasher_add(&hasher, &bytes, sizeof(bytes));
+	ts_hasher_add(&hasher, from, HINT_BYTES);
+	ts_hasher_add(&hasher, from + copy->bytes - HINT_BYTES, HINT_BYTES);
+	struct ts_hash128 hash = ts_hasher_digest(&hasher);
+	struct ts_key key = {hash.lo | 1, hash.hi};
+	ts_store_take(session->store, &key, session->dataset, TS_KIND_DEVICE, &take);
+	if (take.verdict == TS_PASS)
+		return take.reason;
+	/* Another job has asked for what this one brought, or is asking just now. */
+	if (take.verdict == TS_CLAIM)
+		ts_claim_abandon(session->store, &take.claim);
+	else if (take.verdict == TS_HIT)
+		ts_lease_release(session->store, &take.lease);
+	ts_gpu_ask(device);
+	return TS_REASON_ALONE;
+}
+
+static ts_cu_result alone(
+	const struct ts_copy *copy, const struct ts_session *session, enum ts_reason reason)
+{
+	uint64_t begin = ts_now_ns();
+	ts_session_count_pass(reason);
+	ts_cu_result result = ts_copy_real(copy);
+	if (result != TS_CU_SUCCESS)
+		return result;
+	ts_cost_learn(TS_COST_OWN, copy->bytes, ts_now_ns() - begin);
+	ts_session_count_produced(TS_KIND_DEVICE, copy->bytes, 0);
+	return result;
+}
+
+/* ---- shared ----------------------------------------------------------------------------- */
+
+static struct ts_key key_of(const struct ts_copy *copy)
+{
+	uint64_t begin = ts_now_ns();
+	struct {
+		struct ts_hash128 content;
+		uint64_t bytes;
+	} all = {ts_hash128((const void *)(uintptr_t)copy->from, copy->bytes), copy->bytes};
+	struct ts_hash128 hash = ts_hash128(&all, sizeof(all));
+	ts_cost_learn(TS_COST_HASH, copy->bytes, ts_now_ns() - begin);
+	return (struct ts_key){hash.lo | 1, hash.hi};
+}
+
+/* The bytes are in the ring. */
+static ts_cu_result serve(struct sharing *sharing)
+{
+	const struct ts_copy *copy = sharing->copy;
+	const struct ts_lease lease = {.bytes = copy->bytes,
+		.produce_ns = ts_cost_of(TS_COST_OWN, copy->bytes),
+		.dataset = sharing->session->dataset};
+	ts_cu_pointer from = sharing->gpu->base + sharing->note->hold.offset;
+	TS_KILLPOINT(copy_leased);
+	if (within(copy, copy->to, from) != TS_CU_SUCCESS) {
+		ts_gpu_off(sharing->gpu);
+		return pass(copy, TS_REASON_COPY_STATE);
+	}
+	TS_KILLPOINT(copy_served);
+	if (end_when_done(sharing, false) != TS_CU_SUCCESS)
+		return pass(copy, TS_REASON_COPY_STATE);
+	ts_cost_learn(TS_COST_TAKEN, copy->bytes, ts_now_ns() - sharing->begin_ns);
+	if (ts_session_verify_this_hit() && !ts_verify_copy(copy, &lease)) {
+		ts_gpu_off(sharing->gpu);
+		return ts_copy_real(copy);
+	}
+	ts_session_count_shared(TS_KIND_DEVICE, &lease);
+	return TS_CU_SUCCESS;
+}
+
+/* Ours to bring: the program's own copy, as it is, then one within the GPU behind it. */
+static ts_cu_result produce(struct sharing *sharing)
+{
+	const struct ts_copy *copy = sharing->copy;
+	struct ts_gpu *gpu = sharing->gpu;
+	struct ts_gpu_note *note = sharing->note;
+	TS_KILLPOINT(copy_claimed);
+	note->begin_ns = ts_now_ns();
+	ts_cu_result result = ts_copy_real(copy);
+	ts_cost_learn(TS_COST_OWN, copy->bytes, ts_now_ns() - note->begin_ns);
+	TS_KILLPOINT(copy_done);
+	struct ts_key key = result == TS_CU_SUCCESS ? key_of(copy) : sharing->key;
+	bool same = key.lo == sharing->key.lo && key.hi == sharing->key.hi;
+	if (result != TS_CU_SUCCESS || !same) {
+		ts_device_abandon(gpu->table, &note->hold);
+		ts_gpu_note_drop(note);
+		ts_session_count_pass(TS_REASON_COPY_STATE);
+		return result;
+	}
+	ts_session_count_produced(
+		TS_KIND_DEVICE, copy->bytes, ts_cost_of(TS_COST_OWN, copy->bytes));
+	if (within(copy, gpu->base + note->hold.offset, copy->to) != TS_CU_SUCCESS) {
+		ts_gpu_off(gpu);
+		return result;
+	}
+	TS_KILLPOINT(copy_teed);
+	(void)end_when_done(sharing, true);
+	return result;
+}
+
+static enum ts_reason reason_of(const struct ts_device_take *take)
+{
+	if (take->verdict == TS_BUSY)
+		return TS_REASON_TIMEOUT;
+	switch (take->error) {
+	case -EFBIG:
+		return TS_REASON_TOO_LARGE;
+	case -ENOBUFS:
+		return TS_REASON_NO_SEGMENT;
+	case -EUSERS:
+		return TS_REASON_NO_LEASE;
+	case -EAGAIN:
+		return TS_REASON_DIRECTORY_BUSY;
+	case -EBADMSG:
+		return TS_REASON_STORE_DAMAGED;
+	default:
+		return TS_REASON_ALONE; /* the ring has just gone */
+	}
+}
+
+/*
+ * Whoever is bringing them is waited for as long as bringing them takes here, and no longer: a
+ * program must not wait for another one more than it would have for its own copy.  What a busy
+ * machine delays more is copied twice.  Where waiting does not pay the model says so, for it
+ * counts as a part of taking.
+ */
+static void look_up(struct sharing *sharing, struct ts_device_take *ret_take)
+{
+	const struct ts_gpu *gpu = sharing->gpu;
+	uint64_t bytes = sharing->copy->bytes;
+	uint64_t whole_ns =
+		ts_max_u64(ts_cost_of(TS_COST_WHOLE, bytes), ts_cost_of(TS_COST_OWN, bytes));
+	uint64_t patience_ns = PATIENCE_MIN_NS + 4 * ts_min_u64(whole_ns, WHOLE_MAX_NS);
+	ts_device_take(gpu->table, gpu->ring, gpu->generation, &sharing->key, bytes,
+		patience_ns, ret_take);
+	if (ret_take->verdict != TS_BUSY || ret_take->mine)
+		return;
+	TS_KILLPOINT(copy_waits);
+	if (ts_now_ns() - ret_take->since_ns < patience_ns)
+		(void)ts_device_wait(gpu->table, ret_take, ts_min_u64(whole_ns, WAIT_MAX_NS));
+	ts_device_take(gpu->table, gpu->ring, gpu->generation, &sharing->key, bytes,
+		patience_ns, ret_take);
+	if (ret_take->verdict != TS_HIT)
+		ts_cost_learn(TS_COST_TAKEN, bytes, ts_now_ns() - sharing->begin_ns);
+}
+
+static ts_cu_result share(struct sharing *sharing)
+{
+	const struct ts_copy *copy = sharing->copy;
+	struct ts_device_take take;
+	/* The driver waits for the stream before it reads the source, and so must the hash. */
+	if (!copy->async && synchronize(copy) != TS_CU_SUCCESS)
+		return pass(copy, TS_REASON_COPY_STATE);
+	sharing->begin_ns = ts_now_ns();
+	sharing->note = ts_gpu_note(sharing->gpu);
+	if (!sharing->note)
+		return pass(copy, TS_REASON_NO_LEASE);
+	sharing->key = key_of(copy);
+	look_up(sharing, &take);
+	sharing->note->hold = take.hold;
+	if (take.verdict == TS_HIT)
+		return serve(sharing);
+	if (take.verdict == TS_CLAIM)
+		return produce(sharing);
+	ts_gpu_note_drop(sharing->note);
+	return alone(copy, sharing->session, reason_of(&take));
+}
+
+ts_cu_result ts_share(const struct ts_copy *copy, const struct ts_session *session,
+	ts_cu_device device, ts_cu_context context)
+{
+	struct ts_dataset_row *row =
+		ts_ledger_dataset(ts_store_ledger(session->store), session->dataset);
+	bool ready;
+	struct sharing sharing = {.copy = copy, .session = session};
+	if (ts_load_relaxed(&row->off))
+		return pass(copy, TS_REASON_DATASET_OFF);
+	sharing.gpu = ts_gpu_enter(session, device, context, copy->bytes, &ready);
+	if (!sharing.gpu)
+		return alone(copy, session,
+			ready ? leave_hint(copy, session, device) : TS_REASON_ALONE);
+	ts_cu_result result = ts_cost_pays(row, copy->bytes) ? share(&sharing)
+							     : pass(copy, TS_REASON_COPY_COST);
+	ts_gpu_exit(sharing.gpu);
+	return result;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Where copies to a GPU begin to be looked at. */
+#include "hooks/cuda/start.h"
+
+#include "hooks/cuda/dlsym.h"
+#include "hooks/cuda/gpu.h"
+#include "hooks/cuda/next.h"
+#include "hooks/cuda/pinned.h"
+#include "shim/config.h"
+
+void ts_cuda_begin(void)
+{
+	const struct ts_config *config = ts_config();
+	if (config->copies == TS_COPIES_OFF || config->share == TS_SHARE_OFF ||
+		config->ring_bytes == 0)
+		return;
+	ts_pinned_begin();
+	ts_cuda_next_begin();
+	ts_dlsym_begin();
+}
+
+void ts_cuda_end(void)
+{
+	ts_gpu_finish();
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * jobs DATA SCHEDULE STEPS [WORD=NUMBER...]: a job of job.h that brings STEPS batches.
+ *
+ *   bytes=N       size of a batch (1 MiB); sizes=N many different ones around it (3)
+ *   pause=N       up to so many us between two (0)
+ *   pace=N        and each not before N us for each one before it
+ *   calls=1|2     only those without a stream, or with one
+ *   gate=FD       begin when this pipe has ended; ready=FD has a byte written before that
+ *   fill=FD       when this pipe has ended, fill the GPU's memory, and bring as many again
+ *   leave=1|2     give the primary context back in the middle
+ */
+#include "job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct job job = {.bytes = (size_t)1 << 20, .sizes = 3};
+static unsigned leave;
+static int gate = -1, ready = -1, fill = -1;
+
+static int set(const char *word)
+{
+	unsigned long long value = strtoull(strchr(word, '=') + 1, NULL, 10);
+	if (strncmp(word, "bytes=", 6) == 0)
+		job.bytes = (size_t)value;
+	else if (strncmp(word, "sizes=", 6) == 0)
+		job.sizes = (unsigned)value;
+	else if (strncmp(word, "pause=", 6) == 0)
+		job.pause_us = (unsigned)value;
+	else if (strncmp(word, "pace=", 5) == 0)
+		job.pace_us = (unsigned)value;
+	else if (strncmp(word, "calls=", 6) == 0)
+		job.calls = (unsigned)value;
+	else if (strncmp(word, "gate=", 5) == 0)
+		gate = (int)value;
+	else if (strncmp(word, "ready=", 6) == 0)
+		ready = (int)value;
+	else if (strncmp(word, "fill=", 5) == 0)
+		fill = (int)value;
+	else if (strncmp(word, "leave=", 6) == 0)
+		leave = (unsigned)value;
+	else
+		return -1;
+	return 0;
+}
+
+/* All jobs are there before one of them begins. */
+static void wait_for_the_others(void)
+{
+	char byte = 0;
+	if (ready >= 0 && (write(ready, &byte, 1) != 1 || close(ready) != 0))
+		_exit(2);
+	while (gate >= 0 && read(gate, &byte, 1) > 0)
+		;
+}
+
+static void fill_memory(uint64_t steps)
+{
+	char byte;
+	uint64_t longest_ns;
+	while (read(fill, &byte, 1) > 0)
+		;
+	unsigned room = job_fill(&longest_ns);
+	printf("room: %u MiB\n~allocation %llu us\n", room,
+		(unsigned long long)(longest_ns / 1000));
+	job_bring(&job, steps, steps);
+	job_look();
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 4)
+		return 2;
+	job.data = strtoull(argv[1], NULL, 10);
+	job.schedule = strtoull(argv[2], NULL, 10);
+	uint64_t steps = strtoull(argv[3], NULL, 10);
+	for (int i = 4; i < argc; i++)
+		if (set(argv[i]) != 0)
+			return 2;
+	if (job.sizes < 1 || job.sizes > JOB_SIZES)
+		return 2;
+	uint64_t half = leave ? steps / 2 : 0;
+	job_start(&job);
+	wait_for_the_others();
+	job_bring(&job, 0, half);
+	if (leave)
+		job_leave(&job, leave);
+	job.schedule += half;
+	job_bring(&job, half, steps - half);
+	job_look();
+	if (fill >= 0)
+		fill_memory(steps);
+	printf("equal: %llu batches\n~longest %llu us\n", (unsigned long long)steps,
+		(unsigned long long)(job_longest_ns() / 1000));
+	return fflush(stdout) != 0;
+}

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""
+What can be written of the tests on a real GPU (docs/gpu.md has the list); no GPU has run them
+yet.  Each is skipped, and says so, where there is none.
+"""
+
+import ctypes
+import os
+import sys
+
+import support
+from support import BUILD, TEST_LIBRARY, Group, Skip, equal, finish, run, start
+
+TESTS = os.path.join(BUILD, "tests", "cuda")
+WAYS, JOBS = os.path.join(TESTS, "ways"), os.path.join(TESTS, "jobs")
+SETTINGS = {"TSSHIM_COPIES": "auto", "TSSHIM_TEST_COPIES_ALWAYS": "1"}
+
+
+def need_gpu():
+    """The driver, of a machine that has a GPU."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise Skip("gpu", "no libcuda.so.1") from None
+    count = ctypes.c_int()
+    if cuda.cuInit(0) != 0 or cuda.cuDeviceGetCount(ctypes.byref(count)) != 0 or not count.value:
+        raise Skip("gpu", "no GPU")
+    return cuda
+
+
+# Exported name: (base name, version asked for, flags).
+NAMES = {
+    "cuMemcpyHtoD_v2": ("cuMemcpyHtoD", 3020, 0),
+    "cuMemcpyHtoD_v2_ptds": ("cuMemcpyHtoD", 7000, 2),
+    "cuMemcpyHtoDAsync_v2": ("cuMemcpyHtoDAsync", 3020, 0),
+    "cuMemcpyHtoDAsync_v2_ptsz": ("cuMemcpyHtoDAsync", 7000, 2),
+    "cuMemcpy": ("cuMemcpy", 4000, 0),
+    "cuMemcpy_ptds": ("cuMemcpy", 7000, 2),
+    "cuMemcpyAsync": ("cuMemcpyAsync", 4000, 0),
+    "cuMemcpyAsync_ptsz": ("cuMemcpyAsync", 7000, 2),
+    "cuDevicePrimaryCtxRelease_v2": ("cuDevicePrimaryCtxRelease", 11000, 0),
+    "cuDevicePrimaryCtxReset_v2": ("cuDevicePrimaryCtxReset", 11000, 0),
+}
+
+
+def test_resolved_addresses_are_the_exported_ones():
+    cuda = need_gpu()
+    for symbol, (base, version, flags) in NAMES.items():
+        address, status = ctypes.c_void_p(), ctypes.c_int()
+        result = cuda.cuGetProcAddress_v2(base.encode(), ctypes.byref(address), version,
+                                          ctypes.c_uint64(flags), ctypes.byref(status))
+        wanted = ctypes.cast(getattr(cuda, symbol), ctypes.c_void_p).value
+        assert (result, status.value, address.value) == (0, 0, wanted), (symbol, result, status)
+
+
+def test_every_way_meets_each_copy_once():
+    need_gpu()
+    for way in ("dlsym", "default", "program", "resolve", "resolve_v2", "resolve_self"):
+        wanted = run([WAYS, way])
+        assert wanted.status == 0 and "differs" not in wanted.output, (way, wanted.output)
+        with Group(library=TEST_LIBRARY, **SETTINGS) as group:
+            equal(wanted, run([WAYS, way], group.environment()), way)
+            rows = [r.get("kinds", r)["device"] for r in group.statistics()["datasets"]]
+            assert sum(r["produced"] + r["shared"] for r in rows) == 8, (way, rows)
+
+
+def test_jobs_bring_the_same():
+    need_gpu()
+    for count, more in ((2, {}), (4, {}), (2, {"TSSHIM_VERIFY": "100"})):
+        with Group(library=TEST_LIBRARY, **SETTINGS, **more) as group:
+            # Host memory that is overwritten at once, and streams of all kinds.
+            words = ["300", "bytes=16777216", "pause=2000"]
+            jobs = [start([JOBS, "1", str(i), *words], group.environment())
+                    for i in range(count)]
+            for job in jobs:
+                outcome = finish(job)
+                assert outcome.status == 0 and "equal: 300" in outcome.output, outcome.output
+            rows = [r.get("kinds", r)["device"] for r in group.statistics()["datasets"]]
+            assert sum(r["shared"] for r in rows) > 0, rows
+            assert group.statistics().get("mismatched", 0) == 0
+
+
+if __name__ == "__main__":
+    # Meson names the directory of the software driver to whatever depends on it.
+    if os.environ.pop("LD_LIBRARY_PATH", None):
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+    support.main(support.functions(globals()))

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* Beginning, ending and forks of a process that uses the stand-in; see driver.h. */
+#include "driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic bool initialised, ending, forked;
+
+static void after_fork_in_child(void)
+{
+	atomic_store(&forked, atomic_load(&initialised));
+}
+
+static void read_settings(void)
+{
+	fake_settings_init();
+	fake_counters_init();
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+/* What works before cuInit. */
+static bool needs_init(enum fake_call call)
+{
+	switch (call) {
+	case FAKE_CALL_cuInit:
+	case FAKE_CALL_cuDriverGetVersion:
+	case FAKE_CALL_cuGetErrorName:
+	case FAKE_CALL_cuGetErrorString:
+	case FAKE_CALL_cuGetExportTable:
+	case FAKE_CALL_cuGetProcAddress:
+#ifndef FAKE_OLD_RESOLVER
+	case FAKE_CALL_cuGetProcAddress_v2:
+#endif
+#ifdef FAKE_FUTURE
+	case FAKE_CALL_cuGetProcAddress_v2_ptsz:
+#endif
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* Errors after which a context is of no use any more, whoever caused them. */
+static bool is_lasting(CUresult error)
+{
+	return error == CUDA_ERROR_ILLEGAL_ADDRESS || error == CUDA_ERROR_LAUNCH_TIMEOUT ||
+	       error == CUDA_ERROR_ASSERT ||
+	       (error >= CUDA_ERROR_HARDWARE_STACK_ERROR && error <= CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static bool fails_as_told(enum fake_call call, uint64_t nth, CUresult *ret_error)
+{
+	CUcontext context;
+	CUresult error = (CUresult)fake_failure(fake_call_name(call), nth);
+	if (error == CUDA_SUCCESS)
+		return false;
+	fake_count(FAKE_INJECTED, 1);
+	if (is_lasting(error)) {
+		pthread_mutex_lock(&fake_lock);
+		if (fake_current_locked(&context) == CUDA_SUCCESS)
+			fake_context_break_locked(context, error);
+		pthread_mutex_unlock(&fake_lock);
+	}
+	*ret_error = error;
+	return true;
+}
+
+bool fake_enter(enum fake_call call, CUresult *ret_error)
+{
+	pthread_once(&once, read_settings);
+	uint64_t nth = fake_count_call(call);
+	if (atomic_load(&ending)) {
+		*ret_error = CUDA_ERROR_DEINITIALIZED;
+		return false;
+	}
+	/* A forked child has inherited handles of a device that is not its own. */
+	bool uses_device = needs_init(call) || call == FAKE_CALL_cuInit;
+	if ((uses_device && atomic_load(&forked)) ||
+		(needs_init(call) && !atomic_load(&initialised))) {
+		*ret_error = CUDA_ERROR_NOT_INITIALIZED;
+		return false;
+	}
+	return !fails_as_told(call, nth, ret_error);
+}
+
+/* Run at exit, before the handlers that the program had when it called cuInit: Python's, for
+ * one, still make calls after this. */
+static void end(void)
+{
+	if (atomic_load(&forked))
+		return;
+	pthread_mutex_lock(&fake_lock);
+	atomic_store(&ending, true);
+	pthread_cond_broadcast(&fake_changed);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+static void end_at_exit(void)
+{
+	if (atexit(end) != 0)
+		fake_die("atexit failed");
+	atomic_store(&initialised, true);
+}
+
+CUresult do_cuInit(unsigned int flags)
+{
+	static pthread_once_t init_once = PTHREAD_ONCE_INIT;
+	if (flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	fake_selfload_init();
+	if (fake_visible_count() == 0)
+		return CUDA_ERROR_NO_DEVICE;
+	pthread_once(&init_once, end_at_exit);
+	return CUDA_SUCCESS;
+}
+
+CUresult do_cuDriverGetVersion(int *version)
+{
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = (int)fake_number(FAKE_DRIVER_VERSION);
+	return CUDA_SUCCESS;
+}
+
+bool fake_is_ending_locked(void)
+{
+	return atomic_load(&ending);
+}
+
+uint64_t fake_start_of(pid_t pid)
+{
+	char path[32], line[1024];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return 0;
+	size_t bytes = fread(line, 1, sizeof(line) - 1, file);
+	fclose(file);
+	line[bytes] = '\0';
+	/* The name, field 2, may hold blanks and brackets. */
+	char *field = strrchr(line, ')');
+	for (int i = 2; field && i < 22; i++)
+		field = strchr(field + 1, ' ');
+	return field ? strtoull(field + 1, NULL, 10) : 0;
+}
+
+void *fake_alloc(size_t bytes)
+{
+	void *memory = calloc(1, bytes);
+	if (!memory)
+		fake_die("no memory");
+	return memory;
+}
+
+void fake_sleep_us(int64_t us)
+{
+	struct timespec time = {us / 1000000, us % 1000000 * 1000};
+	if (us > 0)
+		while (nanosleep(&time, &time) != 0) {
+		}
+}
+
+int64_t fake_now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}

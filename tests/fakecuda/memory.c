@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Device memory: one anonymous file per allocation, so that other processes can map it through
+ * /proc and nothing is left when the last of them ends.  A device address is a reservation
+ * that the host cannot touch.  Behind the bytes lies a page of struct fake_shared.
+ */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MAGIC    UINT64_C(0x66616b6563756461)
+#define GRANULE  ((size_t)2 << 20) /* larger allocations begin at a multiple of it */
+#define SMALLEST ((size_t)512)     /* and every one takes a multiple of it */
+
+static struct fake_memory *memories;
+static uint64_t last_id;
+static size_t own_use[FAKE_MOST_DEVICES]; /* bytes of this process, by visible device */
+
+/* What an allocation costs of the device's memory. */
+static size_t taken(size_t bytes)
+{
+	return (bytes + SMALLEST - 1) / SMALLEST * SMALLEST;
+}
+
+/* FAKECUDA_MEMORY_SHARED is for machines with one device, all users of which count together. */
+static size_t in_use(int device)
+{
+	return fake_number(FAKE_MEMORY_SHARED) ? (size_t)fake_counted(FAKE_USED_BYTES)
+					       : own_use[device];
+}
+
+static void use(int device, int64_t bytes)
+{
+	own_use[device] += (size_t)bytes;
+	fake_count(FAKE_USED_BYTES, (uint64_t)bytes);
+}
+
+size_t fake_page_round(size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	return (bytes + page - 1) / page * page;
+}
+
+bool fake_memory_is_device(const struct fake_memory *memory)
+{
+	return memory->kind == FAKE_MEMORY_DEVICE || memory->kind == FAKE_MEMORY_IMPORTED;
+}
+
+struct fake_memory *fake_memory_find_locked(uintptr_t address, size_t bytes)
+{
+	for (struct fake_memory *m = memories; m; m = m->next) {
+		uintptr_t offset = address - m->address;
+		if (address >= m->address && offset < m->size && bytes <= m->size - offset)
+			return m;
+	}
+	return NULL;
+}
+
+struct fake_memory *fake_memory_first_locked(void)
+{
+	return memories;
+}
+
+bool fake_memory_overlaps_locked(uintptr_t address, size_t bytes)
+{
+	for (struct fake_memory *m = memories; m; m = m->next)
+		if (address < m->address + m->size && m->address < address + bytes)
+			return true;
+	return false;
+}
+
+void fake_memory_add_locked(struct fake_memory *memory)
+{
+	memory->refs = 1;
+	if (memory->id == 0)
+		memory->id = ++last_id;
+	memory->next = memories;
+	memories = memory;
+}
+
+static void unmap(struct fake_memory *memory)
+{
+	/* Registered memory is the program's. */
+	if (memory->kind != FAKE_MEMORY_PINNED)
+		munmap(memory->bytes, memory->mapped);
+}
+
+void fake_memory_release_locked(struct fake_memory *memory)
+{
+	if (!memory || --memory->refs > 0)
+		return;
+	unmap(memory);
+	free(memory);
+}
+
+/* Those who still have it mapped shall see that they use what is not theirs any more. */
+static void end_export(struct fake_memory *memory)
+{
+	atomic_store(&memory->shared->freed, 1);
+	if (atomic_load(&memory->shared->importers) > 0) {
+		memset(memory->bytes, FAKE_POISON, memory->size);
+		fake_count(FAKE_FREED_WHILE_OPEN, 1);
+	}
+	close(memory->fd);
+}
+
+void fake_memory_remove_locked(struct fake_memory *memory)
+{
+	struct fake_memory **place = &memories;
+	while (*place != memory)
+		place = &(*place)->next;
+	*place = memory->next;
+	memory->gone = true;
+	if (fake_memory_is_device(memory))
+		munmap((void *)memory->address, memory->mapped);
+	if (memory->kind == FAKE_MEMORY_DEVICE) {
+		use(memory->context->device, -(int64_t)taken(memory->size));
+		end_export(memory);
+	}
+	if (memory->kind == FAKE_MEMORY_IMPORTED)
+		atomic_fetch_sub(&memory->shared->importers, 1);
+	fake_memory_release_locked(memory);
+}
+
+void fake_memory_drop_context_locked(CUcontext context)
+{
+	struct fake_memory *next;
+	for (struct fake_memory *m = memories; m; m = next) {
+		next = m->next;
+		if (m->context == context)
+			fake_memory_remove_locked(m);
+	}
+}
+
+/* An aligned reservation that nobody can read or write. */
+static void *reserve(size_t bytes)
+{
+	size_t align = bytes >= GRANULE ? GRANULE : 0;
+	unsigned char *all = mmap(NULL, bytes + align, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (all == MAP_FAILED)
+		return NULL;
+	if (align == 0)
+		return all;
+	size_t before = (align - (uintptr_t)all % align) % align;
+	if (before > 0)
+		munmap(all, before);
+	if (align > before)
+		munmap(all + before + bytes, align - before);
+	return all + before;
+}
+
+bool fake_memory_map(struct fake_memory *memory)
+{
+	size_t page = fake_page_round(1);
+	memory->mapped = fake_page_round(memory->size) + page;
+	void *bytes =
+		mmap(NULL, memory->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+	if (bytes == MAP_FAILED)
+		return false;
+	void *address = reserve(memory->mapped);
+	if (!address) {
+		munmap(bytes, memory->mapped);
+		return false;
+	}
+	memory->bytes = bytes;
+	memory->address = (uintptr_t)address;
+	memory->shared = (struct fake_shared *)(memory->bytes + memory->mapped - page);
+	return true;
+}
+
+static CUresult alloc_locked(CUcontext context, size_t bytes, struct fake_memory **ret_memory)
+{
+	size_t total = (size_t)fake_number(FAKE_MEMORY);
+	size_t used = in_use(context->device);
+	if (bytes > total || used > total || taken(bytes) > total - used)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	struct fake_memory *memory = fake_alloc(sizeof(*memory));
+	memory->kind = FAKE_MEMORY_DEVICE;
+	memory->context = context;
+	memory->physical = fake_visible(context->device);
+	memory->size = bytes;
+	memory->fd = memfd_create("tsshim-fakecuda", MFD_CLOEXEC);
+	if (memory->fd < 0 ||
+		ftruncate(memory->fd, (off_t)(fake_page_round(bytes) + fake_page_round(1))) !=
+			0 ||
+		!fake_memory_map(memory)) {
+		if (memory->fd >= 0)
+			close(memory->fd);
+		free(memory);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	fake_memory_add_locked(memory);
+	memory->shared->id = memory->id;
+	memory->shared->generation = (uint32_t)memory->id;
+	memory->shared->magic = MAGIC;
+	use(context->device, (int64_t)taken(bytes));
+	*ret_memory = memory;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
+{
+	CUcontext context;
+	struct fake_memory *memory;
+	if (!pointer || bytes == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&fake_lock);
+	CUresult r = fake_current_locked(&context);
+	if (r == CUDA_SUCCESS)
+		r = fake_capture_forbids_locked();
+	if (r == CUDA_SUCCESS)
+		r = alloc_locked(context, bytes, &memory);
+	if (r == CUDA_SUCCESS) {
+		*pointer = memory->address;
+		fake_count(FAKE_ALLOCATIONS, 1);
+		fake_count(FAKE_ALLOCATED_BYTES, bytes);
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return r;
+}
+
+/* All that is under way in the context is waited for, as the real one does. */
+CUresult do_cuMemFree_v2(CUdeviceptr pointer)
+{
+	CUcontext context;
+	pthread_mutex_lock(&fake_lock);
+	CUresult r = fake_current_locked(&context);
+	if (r == CUDA_SUCCESS && pointer != 0)
+		r = fake_capture_forbids_locked();
+	if (r == CUDA_SUCCESS && pointer != 0) {
+		struct fake_memory *memory = fake_memory_find_locked(pointer, 1);
+		if (!memory || memory->kind != FAKE_MEMORY_DEVICE ||
+			memory->address != pointer) {
+			r = CUDA_ERROR_INVALID_VALUE;
+		} else {
+			r = fake_wait_context_locked(memory->context);
+			/* Another thread may have freed it meanwhile. */
+			if (fake_memory_find_locked(pointer, 1) == memory)
+				fake_memory_remove_locked(memory);
+			fake_count(FAKE_FREES, 1);
+		}
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return r;
+}
+
+CUresult do_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
+{
+	CUcontext context;
+	pthread_mutex_lock(&fake_lock);
+	CUresult r = fake_current_locked(&context);
+	struct fake_memory *memory = fake_memory_find_locked(pointer, 1);
+	if (r == CUDA_SUCCESS && (!memory || !fake_memory_is_device(memory)))
+		r = CUDA_ERROR_NOT_FOUND;
+	if (r == CUDA_SUCCESS && base)
+		*base = memory->address;
+	if (r == CUDA_SUCCESS && bytes)
+		*bytes = memory->size;
+	pthread_mutex_unlock(&fake_lock);
+	return r;
+}
+
+CUresult do_cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+	CUcontext context;
+	if (!available || !total)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&fake_lock);
+	CUresult r = fake_current_locked(&context);
+	if (r == CUDA_SUCCESS) {
+		*total = (size_t)fake_number(FAKE_MEMORY);
+		size_t used = in_use(context->device);
+		*available = used < *total ? *total - used : 0;
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return r;
+}
+
+bool fake_memory_is_export(const struct fake_shared *shared, uint64_t id, uint32_t generation)
+{
+	return shared->magic == MAGIC && shared->id == id && shared->generation == generation;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations of streams: how long they take and what they do; see driver.h. */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct fake_op *fake_op_new(enum fake_op_kind kind)
+{
+	struct fake_op *op = fake_alloc(sizeof(*op));
+	op->kind = kind;
+	return op;
+}
+
+void fake_op_after(struct fake_op *op, struct fake_point point)
+{
+	size_t bytes = (op->after_count + 1) * sizeof(*op->after);
+	struct fake_point *after = realloc(op->after, bytes);
+	if (!after)
+		fake_die("no memory");
+	after[op->after_count++] = point;
+	op->after = after;
+}
+
+void fake_op_free_locked(struct fake_op *op)
+{
+	fake_memory_release_locked(op->dst.memory);
+	fake_memory_release_locked(op->src.memory);
+	if (op->event)
+		fake_event_unuse_locked(op->event);
+	free(op->staging);
+	free(op->after);
+	free(op);
+}
+
+/* Of all streams, so that the delays of a run with one seed come from one sequence. */
+static int64_t jitter_us(void)
+{
+	static _Atomic uint64_t drawn;
+	int64_t most = fake_number(FAKE_JITTER_US);
+	if (most == 0)
+		return 0;
+	/* splitmix64 */
+	uint64_t x = (uint64_t)fake_number(FAKE_JITTER_SEED) +
+		     (atomic_fetch_add(&drawn, 1) + 1) * UINT64_C(0x9e3779b97f4a7c15);
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return (int64_t)((x ^ (x >> 31)) % (uint64_t)(most + 1));
+}
+
+static int64_t transfer_us(const struct fake_op *op)
+{
+	static const enum fake_number limits[] = {
+		[FAKE_H2D] = FAKE_BANDWIDTH,
+		[FAKE_D2H] = FAKE_BANDWIDTH,
+		[FAKE_D2D] = FAKE_DEVICE_BANDWIDTH,
+		[FAKE_PEER] = FAKE_PEER_BANDWIDTH,
+		[FAKE_H2H] = FAKE_DEVICE_BANDWIDTH,
+	};
+	if (op->kind != FAKE_OP_COPY)
+		return 0;
+	int64_t limit = fake_number(limits[op->direction]);
+	if (limit == 0)
+		return 0;
+	return (int64_t)((double)op->width * (double)op->height * 1e6 / (double)limit);
+}
+
+/* Whether what it reads and writes is still there; if not, that is what a real device calls
+ * an illegal address, and the context does not survive it. */
+static bool is_sound(const struct fake_op *op, CUcontext context)
+{
+	pthread_mutex_lock(&fake_lock);
+	bool gone = (op->dst.memory && op->dst.memory->gone) ||
+		    (op->src.memory && op->src.memory->gone);
+	bool usable = context->alive && context->broken == CUDA_SUCCESS;
+	if (gone && usable) {
+		fake_count(FAKE_LATE_USES, 1);
+		fake_context_break_locked(context, CUDA_ERROR_ILLEGAL_ADDRESS);
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return usable && !gone;
+}
+
+static void run_copy(struct fake_op *op)
+{
+	for (size_t row = 0; row < op->height; row++)
+		memcpy(op->dst.bytes + row * op->dst.pitch, op->src.bytes + row * op->src.pitch,
+			op->width);
+	struct fake_memory *from = op->src.memory;
+	if (from && from->kind == FAKE_MEMORY_IMPORTED && atomic_load(&from->shared->freed))
+		fake_count(FAKE_POISONED_READS, 1);
+}
+
+void fake_op_run(struct fake_op *op, CUcontext context)
+{
+	/* A mark in a stream costs a device next to nothing. */
+	if (op->kind == FAKE_OP_COPY || op->kind == FAKE_OP_FILL)
+		fake_sleep_us(fake_number(FAKE_DELAY_US) + jitter_us() + transfer_us(op));
+	if (!is_sound(op, context))
+		return;
+	switch (op->kind) {
+	case FAKE_OP_COPY:
+		run_copy(op);
+		break;
+	case FAKE_OP_FILL:
+		memset(op->dst.bytes, op->fill, op->width);
+		break;
+	case FAKE_OP_CALL:
+		op->function(op->data);
+		break;
+	case FAKE_OP_EVENT:
+	case FAKE_OP_NOTHING:
+		break;
+	}
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* When looking for a copy pays, by what was measured. */
+#include "hooks/cuda/cost.h"
+#include "shim/atomic.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#define BYTES   (UINT64_C(16) << 20)
+#define ANSWERS 640 /* ten times the number of which one is looked for in any case */
+
+static struct ts_dataset_row row;
+
+/* The group has looked for so many more copies, and found some. */
+static void look(uint64_t produced, uint64_t shared)
+{
+	ts_add_relaxed(&row.kinds[TS_KIND_DEVICE].produced, produced);
+	ts_add_relaxed(&row.kinds[TS_KIND_DEVICE].shared, shared);
+}
+
+static unsigned answers(uint64_t bytes)
+{
+	unsigned yes = 0;
+	for (unsigned i = 0; i < ANSWERS; i++)
+		yes += ts_cost_pays(&row, bytes);
+	return yes;
+}
+
+static void measure(uint64_t own, uint64_t hash, uint64_t taken)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		ts_cost_learn(TS_COST_OWN, BYTES, own);
+		ts_cost_learn(TS_COST_HASH, BYTES, hash);
+		ts_cost_learn(TS_COST_TAKEN, BYTES, taken);
+	}
+}
+
+TestSuite(cost);
+
+Test(cost, what_is_unknown_is_looked_for)
+{
+	look(1000, 0);
+	cr_expect(eq(u32, answers(BYTES), ANSWERS));
+	ts_cost_learn(TS_COST_OWN, BYTES, 1000);
+	cr_expect(eq(u32, answers(BYTES), ANSWERS));
+}
+
+Test(cost, four_jobs_in_step)
+{
+	look(256, 768);
+	measure(1700000, 1000000, 1000);
+	cr_expect(eq(u32, answers(BYTES), ANSWERS), "5/3 of a hash is enough");
+	measure(1600000, 1000000, 1000);
+	cr_expect(eq(u32, answers(BYTES), ANSWERS / 64), "less is not, but for probes");
+}
+
+Test(cost, a_hash_that_is_slower_than_the_copy_never_pays)
+{
+	look(0, 1024);
+	measure(1000000, 1100000, 1000);
+	cr_expect(eq(u32, answers(BYTES), ANSWERS / 64));
+	cr_expect(eq(u32, answers(8 * BYTES), ANSWERS), "another size is another question");
+}
+
+Test(cost, nobody_brings_the_same_any_more)
+{
+	look(0, 1024);
+	measure(10000000, 1000000, 1000);
+	cr_expect(eq(u32, answers(BYTES), ANSWERS));
+	look(1024, 0);
+	cr_expect(eq(u32, answers(BYTES), ANSWERS / 64));
+	look(0, 1024);
+	cr_expect(eq(u32, answers(BYTES), ANSWERS), "and then somebody does");
+}
+
+Test(cost, averages_follow)
+{
+	ts_cost_learn(TS_COST_OWN, BYTES, 800);
+	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, BYTES), 800));
+	ts_cost_learn(TS_COST_OWN, BYTES, 1600);
+	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, BYTES), 900));
+	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, 4 * BYTES), 0));
+	ts_cost_learn(TS_COST_WHOLE, BYTES, 800);
+	ts_cost_learn(TS_COST_WHOLE, BYTES, 1600);
+	cr_expect(eq(u64, ts_cost_of(TS_COST_WHOLE, BYTES), 1200), "slow ones count at once");
+}
