@@ -18,6 +18,7 @@ SAMPLE_BYTES = 3 * 224 * 224 * 4
 ROUNDS = 4
 BATCH = 64
 TRAINERS = (4, 8)
+QUICK = (2,)  # each imports torch, which is most of what a quick run costs
 SIDES = ("plain", "tsshim", "tensorsocket", "packed")
 
 # A trainer of TensorSocket that missed a heartbeat is not served until the next epoch, and waits
@@ -115,6 +116,8 @@ class Data:
         batches = RINGS * size(setup.ring) / SAMPLE_BYTES / self.rounds / BATCH
         self.slice = BATCH * (4 if setup.quick else int(batches + 1))
         self.where, self.paths = setup.streams(self.slice * (self.rounds + 1))
+
+    def wait_for_age(self):
         slices.wait_for_age(self.paths)
 
 
@@ -168,13 +171,13 @@ def _note(many, kind, data, rounds):
             f"({100 * lost:.1f} % lost)")
 
 
-def measure(setup):
+def measure(setup, data):
     _python()
     affinity = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(affinity)[:2])
     try:
-        data = Data(setup)
-        chosen = TRAINERS[:1] if setup.quick else TRAINERS
+        data.wait_for_age()
+        chosen = QUICK if setup.quick else TRAINERS
         found = {many: _run(setup, data, many) for many in chosen}
         cores = machine.cores()
     finally:

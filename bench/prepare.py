@@ -56,6 +56,8 @@ class Data:
         self.tokens = os.path.join(setup.place.directory, "tokens.bin")
         self._items = 1000 if setup.quick else None
         self._make_files()
+
+    def wait_for_age(self):
         slices.wait_for_age([*self.paths, self.small, self.tokens])
 
     def _whole_batches(self, setup):
@@ -197,11 +199,11 @@ def _rows(found):
     return rows
 
 
-def measure(setup):
+def measure(setup, data):
     affinity = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(affinity)[:2])
     try:
-        data = Data(setup)
+        data.wait_for_age()
         found = {what.name: _run(setup, data, what) for what in PHASES
                  if not setup.quick or what.name in QUICK}
         cores = machine.cores()

@@ -13,12 +13,15 @@ import statistics
 import sys
 import tempfile
 
+import read_large
+import read_scan
 from tsbench import jobs as tsjobs
 from tsbench import native
 from tsbench.setup import ask_all, row
 
 AGE = 3600  # seconds: files that changed a moment ago are never staged
 LATENCY_US = 2000
+METADATA = 600  # seconds for which the group knows paths, in the rows that say so
 ROUNDS = 5
 FILES = 600
 
@@ -53,10 +56,12 @@ class Storage:
         return self.setup.place.group(f"read-{self.groups}")
 
     @contextlib.contextmanager
-    def jobs(self, where, count, group=None, size=None):
+    def jobs(self, where, count, group=None, size=None, metadata=0):
         """@count jobs that read the files below @where, with staging if there is a @group."""
         listing = self.setup.list_of([os.path.join(where, name) for name in self.names])
         options = ["--stage", "shm", "--dataset", f"photographs={where}"]
+        if metadata:
+            options += ["--stage-metadata", str(metadata)]
         if size is not None:
             options += ["--stage-size", str(size)]
         started = [self.setup.place.start([self.reader, listing], group,
@@ -110,12 +115,13 @@ def _full(data, jobs):
 
 
 def _first(data, jobs, **settings):
-    """Seconds of the first epoch, without and with staging, and what opening alone takes."""
+    """Seconds of the first epoch: without staging, with it, and with known paths as well."""
     seconds = {}
-    for kind in ("without", "with"):
-        group = data.group() if kind == "with" else None
+    for kind in ("without", "with", "known"):
+        group = data.group() if kind != "without" else None
         with data.mount(latency_us=LATENCY_US, **settings) as storage, \
-                data.jobs(storage.path, jobs, group) as readers:
+                data.jobs(storage.path, jobs, group,
+                          metadata=METADATA if kind == "known" else 0) as readers:
             seconds[kind] = data.epoch(readers, 0)
     return seconds
 
@@ -125,17 +131,19 @@ def _local(data):
     and close at the storage without reading."""
     place = "/dev/shm"
     with tempfile.TemporaryDirectory(prefix="tsshim-bench-", dir=place) as copy, \
-            data.mount() as storage, data.jobs(storage.path, 1, data.group()) as staged:
+            data.mount() as storage, data.jobs(storage.path, 1, data.group()) as staged, \
+            data.jobs(storage.path, 1, data.group(), metadata=METADATA) as known:
         for name in data.names:
             target = os.path.join(copy, name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copyfile(os.path.join(data.source, name), target)
         with data.jobs(copy, 1) as local, data.jobs(storage.path, 1) as plain:
             data.epoch(staged, 0)
+            data.epoch(known, 0)
             found = []
             for number in range(1, 12):
                 turns = [("staged", staged, "read"), ("local", local, "read"),
-                         ("open", plain, "open")]
+                         ("known", known, "read"), ("open", plain, "open")]
                 one = {}
                 for name, jobs, what in turns if number % 2 else turns[::-1]:
                     answer = ask_all(jobs, f"{what} 0 {data.files} {number}")[0]
@@ -153,9 +161,11 @@ def measure(setup):
     first = {count: [_first(data, count) for _ in range(rounds)] for count in (jobs, 1)}
     kept = [_first(data, jobs, keep_cache=1) for _ in range(rounds)]
     local = _local(data)
+    large = read_large.measure(data, setup.quick, LATENCY_US)
+    scans = read_scan.measure(data, setup.quick, LATENCY_US)
 
-    def faster(seconds):
-        return [one["without"] / one["with"] for one in seconds]
+    def faster(seconds, kind="with"):
+        return [one["without"] / one[kind] for one in seconds]
 
     rows = [
         row("read-once", f"bytes fetched / bytes of the files, {jobs} jobs, first epoch", 1.01,
@@ -163,23 +173,33 @@ def measure(setup):
         row("read-again", "the same, second epoch", 0, [found[1] for found in once]),
         row("read-full", "served / could be served, room for half of the files", 0.98, full,
             below=False),
-        row("read-first", f"first epoch at 2 ms: {jobs} jobs, files/s / plain", 3,
-            faster(first[jobs]), below=False),
+        row("read-first", f"first epoch at 2 ms: {jobs} jobs with known paths, files/s / plain",
+            3, faster(first[jobs], "known"), below=False),
         row("read-alone", "first epoch at 2 ms: one job, files/s / plain", 1, faster(first[1]),
             below=False),
-        row("read-local", "a staged file / the same in local memory, open to close", 1.05,
-            [one["staged"] / one["local"] for one in local]),
+        row("read-alone-known", "the same with known paths", 1, faster(first[1], "known"),
+            below=False),
+        row("read-local",
+            "a staged file with a known path / the same in local memory, open to close", 1.05,
+            [one["known"] / one["local"] for one in local]),
+        *large[0],
+        *scans[0],
     ]
     middle = {name: statistics.median(one[name] for one in local) for name in local[0]}
     notes = [
         f"A file of {data.bytes / data.files / 1000:.0f} KB from open to close: "
-        f"{middle['local']:.0f} us in local memory, {middle['staged']:.0f} us staged. Opening and "
-        f"closing it at the storage, which a staged file does not save, takes {middle['open']:.0f}"
-        " us there without any latency.",
+        f"{middle['local']:.0f} us in local memory, {middle['known']:.0f} us staged and its path "
+        f"known, {middle['staged']:.0f} us staged. Opening and closing it at the storage, which only "
+        f"known paths (--stage-metadata {METADATA}) save, takes {middle['open']:.0f} us there "
+        "without any latency.",
+        f"Without known paths the first epoch of {jobs} jobs is "
+        f"{statistics.median(faster(first[jobs])):.2f} times as fast as without staging: every "
+        "job opens every file itself.",
         f"With page cache kept at the storage the first epoch of {jobs} jobs is "
-        f"{statistics.median(faster(kept)):.2f} times as fast with staging as without."]
+        f"{statistics.median(faster(kept)):.2f} times as fast with staging as without.",
+        *large[1], *scans[1]]
     return {"title": "Read once", "rows": rows, "notes": notes,
             "raw": {"once": once, "full": full, "first": {str(k): v for k, v in first.items()},
-                    "kept": kept, "local": local},
+                    "kept": kept, "local": local, "large": large[2], "scans": scans[2]},
             "settings": setup.settings(jobs=jobs, files=data.files, bytes=data.bytes,
                                        latency_us=LATENCY_US, rounds=rounds)}

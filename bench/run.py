@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Measure what docs/performance.md promises; write raw results, tables and plots."""
 import argparse
+import contextlib
 import datetime
 import errno
 import importlib
 import os
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -21,6 +23,8 @@ from tsbench.terminal import table  # noqa: E402
 SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"),
             "samples": ("prepare", "handover", "peers"),
             "storage": ("read",)}
+# Needs what few machines have, so it runs only where somebody asks for it.
+BY_NAME = ("gpu",)
 ALL = tuple(name for names in SUBJECTS.values() for name in names)
 
 
@@ -36,7 +40,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__,
                                      allow_abbrev=False)
     parser.add_argument("names", nargs="*", metavar="NAME",
-                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all)")
+                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all), or gpu")
     parser.add_argument("--images", metavar="DIR", default=os.environ.get("TSSHIM_BENCH_IMAGES"),
                         help="real photographs to measure with (default: made ones; also "
                         "TSSHIM_BENCH_IMAGES)")
@@ -54,8 +58,9 @@ def parse_arguments():
     arguments = parser.parse_args()
     chosen = []
     for name in arguments.names or SUBJECTS:
-        if name not in SUBJECTS and name not in ALL:
-            parser.error(f"unknown benchmark '{name}' (of {', '.join((*SUBJECTS, *ALL))})")
+        if name not in SUBJECTS and name not in (*ALL, *BY_NAME):
+            known = ", ".join((*SUBJECTS, *ALL, *BY_NAME))
+            parser.error(f"unknown benchmark '{name}' (of {known})")
         chosen += SUBJECTS.get(name, (name,))
     arguments.asked = tuple(arguments.names)
     arguments.names = list(dict.fromkeys(chosen))
@@ -73,18 +78,33 @@ def public_command(arguments):
     return command + (["--quick"] if arguments.quick else [])
 
 
-def run_one(name, arguments, facts):
+class Benchmark:
+    """One benchmark: its place, and the files that it wants to be old (its class Data)."""
+
+    def __init__(self, name, arguments):
+        self.module = importlib.import_module(name)
+        tsrun = os.path.join(arguments.build, "shim", "tsrun", "tsrun")
+        if not os.path.exists(tsrun):
+            raise tsjobs.JobError(f"{tsrun} does not exist; run scripts/bench, which builds it")
+        temp = arguments.temp or os.path.join(arguments.build, "bench")
+        os.makedirs(temp, exist_ok=True)
+        with contextlib.ExitStack() as unfinished:
+            place = unfinished.enter_context(tsjobs.Workplace(tsrun, temp, arguments.ring))
+            self.setup = Setup(ROOT, arguments.build, place, arguments)
+            self.data = [self.module.Data(self.setup)] if hasattr(self.module, "Data") else []
+            self.close = unfinished.pop_all().close
+
+    def measure(self):
+        with contextlib.closing(self):
+            return self.module.measure(self.setup, *self.data)
+
+
+def run_one(name, arguments, facts, early):
     """Measure, save and print one benchmark. How many of its bars were missed."""
     print(f"{name}: {importlib.import_module(name).__doc__.split(':', 1)[1].strip().splitlines()[0]}",
           flush=True)
-    tsrun = os.path.join(arguments.build, "shim", "tsrun", "tsrun")
-    if not os.path.exists(tsrun):
-        raise tsjobs.JobError(f"{tsrun} does not exist; run scripts/bench, which builds it")
-    temp = arguments.temp or os.path.join(arguments.build, "bench")
-    os.makedirs(temp, exist_ok=True)
-    with tsjobs.Workplace(tsrun, temp, arguments.ring) as place:
-        setup = Setup(ROOT, arguments.build, place, arguments)
-        result = importlib.import_module(name).measure(setup)
+    begin = time.monotonic()
+    result = (early.get(name) or Benchmark(name, arguments)).measure()
     result.update(name=name, machine=facts, command=public_command(arguments),
                   when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
     directory = results_directory(arguments)
@@ -96,8 +116,8 @@ def run_one(name, arguments, facts):
     print(table(rows))
     for note in result.get("notes", []):
         print("  " + note)
-    print(f"  {os.path.relpath(path, ROOT)}\n", flush=True)
-    return sum(not row["passed"] for row in result["rows"])
+    print(f"  {os.path.relpath(path, ROOT)}, {time.monotonic() - begin:.0f} s\n", flush=True)
+    return sum(row["passed"] is False for row in result["rows"])
 
 
 def results_directory(arguments):
@@ -114,22 +134,33 @@ def render(arguments):
     results.render(os.path.join(ROOT, "docs", "performance.md"), plots, found)
 
 
+def make_early(arguments, stack):
+    """In a quick run what has to become old is made before all else, and others need not wait."""
+    early = {}
+    for name in arguments.names if arguments.quick else ():
+        if hasattr(importlib.import_module(name), "Data"):
+            early[name] = stack.enter_context(contextlib.closing(Benchmark(name, arguments)))
+    return early
+
+
 def measure_all(arguments):
     facts = machine.facts(ROOT, os.environ.get("PYTHON", "/usr/bin/python3"))
     if facts["load_before"] > 0.5 and not arguments.quick:
         print(f"warning: the machine is not idle (load {facts['load_before']})", file=sys.stderr)
     missed, failed = 0, []
-    for name in arguments.names:
-        try:
-            missed += run_one(name, arguments, facts)
-        except tsjobs.Unavailable as error:
-            # Who asks for it by name wants to have it; who asks for all is told.
-            if name in arguments.asked or os.environ.get("TSSHIM_TEST_MUST", "0") != "0":
+    with contextlib.ExitStack() as stack:
+        early = make_early(arguments, stack)
+        for name in arguments.names:
+            try:
+                missed += run_one(name, arguments, facts, early)
+            except tsjobs.Unavailable as error:
+                # Who asks for it by name wants to have it; who asks for all is told.
+                if name in arguments.asked or os.environ.get("TSSHIM_TEST_MUST", "0") != "0":
+                    failed.append(name)
+                print(f"skipped: {name}: {error}\n", file=sys.stderr)
+            except tsjobs.JobError as error:
                 failed.append(name)
-            print(f"skipped: {name}: {error}\n", file=sys.stderr)
-        except tsjobs.JobError as error:
-            failed.append(name)
-            print(f"error: {name}: {error}\n", file=sys.stderr)
+                print(f"error: {name}: {error}\n", file=sys.stderr)
     if not arguments.quick:
         render(arguments)
     if failed:
@@ -146,6 +177,9 @@ def main():
             render(arguments)
             return 0
         return measure_all(arguments)
+    except tsjobs.JobError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\ninterrupted; the jobs and their shared memory are gone", file=sys.stderr)
         return 130

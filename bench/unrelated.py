@@ -15,6 +15,10 @@ CALLS = {
     "open": "open() while no sample is made",
     "fopen": "fopen() while no sample is made",
     "fstat": "fstat() while no files are staged",
+    "stat": "stat() while no paths are known",
+    "unlink": "unlink() while no paths are known",
+    "telldir": "telldir() while no listings are shared",
+    "dlsym": "dlsym() while no copies to a GPU are shared",
 }
 
 # With --stage: where the staged directory lies, seen from a file that is not in it.

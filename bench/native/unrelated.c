@@ -2,12 +2,15 @@
 /*
  * What one call costs that the library exports but has nothing to do with: libjpeg's calls
  * for both directions, on a compressor, opening a file while no sample is made, asking about
- * one, and opening and closing a file that is there (this program's own).  Prints
- * nanoseconds per call as JSON, the smallest of many short series, for every interruption only
- * makes a series longer.
+ * one by descriptor and by path, removing one, reading a directory, looking a symbol up, and
+ * opening and closing a file that is there (this program's own).  Prints nanoseconds per call
+ * as JSON, the smallest of many short series, for every interruption only makes a series
+ * longer.
  */
 #include "common.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +22,7 @@
 #define SERIES 200
 
 static const char *own_name;
+static DIR *stream;
 
 static double best_of(void (*call)(j_common_ptr), j_common_ptr object, int calls)
 {
@@ -53,6 +57,29 @@ static void call_fstat(j_common_ptr unused)
 	(void)!fstat(-1, &status);
 }
 
+static void call_stat(j_common_ptr unused)
+{
+	struct stat status;
+
+	(void)!stat("", &status);
+}
+
+static void call_unlink(j_common_ptr unused)
+{
+	(void)!unlink("");
+}
+
+/* What readdir(3) does but for the entries: find the stream, take its lock. */
+static void call_telldir(j_common_ptr unused)
+{
+	(void)!telldir(stream);
+}
+
+static void call_dlsym(j_common_ptr unused)
+{
+	(void)!dlsym(RTLD_DEFAULT, "getpid");
+}
+
 static void call_file(j_common_ptr unused)
 {
 	int fd = open(own_name, O_RDONLY | O_CLOEXEC);
@@ -68,6 +95,9 @@ int main(int argc, char **argv)
 	struct jpeg_error_mgr errors;
 
 	own_name = argv[0];
+	stream = opendir("/");
+	if (!stream)
+		die("/");
 	cinfo.err = jpeg_std_error(&errors);
 	jpeg_create_compress(&cinfo);
 	double abort_ns = best_of(jpeg_abort, (j_common_ptr)&cinfo, CALLS);
@@ -77,9 +107,15 @@ int main(int argc, char **argv)
 	double open_ns = best_of(call_open, NULL, OPENS);
 	double fopen_ns = best_of(call_fopen, NULL, CALLS);
 	double fstat_ns = best_of(call_fstat, NULL, OPENS);
+	double stat_ns = best_of(call_stat, NULL, OPENS);
+	double unlink_ns = best_of(call_unlink, NULL, OPENS);
+	double telldir_ns = best_of(call_telldir, NULL, CALLS);
+	double dlsym_ns = best_of(call_dlsym, NULL, OPENS);
 	double file_ns = best_of(call_file, NULL, OPENS);
 	printf("{\"jpeg_abort\": %.2f, \"jpeg_destroy\": %.2f, \"open\": %.2f, "
-	       "\"fopen\": %.2f, \"fstat\": %.2f, \"file\": %.2f}\n",
-		abort_ns, destroy_ns, open_ns, fopen_ns, fstat_ns, file_ns);
+	       "\"fopen\": %.2f, \"fstat\": %.2f, \"stat\": %.2f, \"unlink\": %.2f, "
+	       "\"telldir\": %.2f, \"dlsym\": %.2f, \"file\": %.2f}\n",
+		abort_ns, destroy_ns, open_ns, fopen_ns, fstat_ns, stat_ns, unlink_ns,
+		telldir_ns, dlsym_ns, file_ns);
 	return 0;
 }

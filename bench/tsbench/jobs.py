@@ -153,6 +153,8 @@ class Workplace:
     the group and the directory.
     """
 
+    _open = 0  # of several, which need not be left in order
+
     def __init__(self, tsrun, directory=None, ring="256M"):
         self.tsrun = tsrun
         self.ring = ring
@@ -161,20 +163,19 @@ class Workplace:
         self.directory = tempfile.mkdtemp(prefix="tsshim-bench-", dir=directory)
 
     def __enter__(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _raise_interrupt)
+        Workplace._open += 1
+        _handle_signals(_raise_interrupt)
         return self
 
     def __exit__(self, *error):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+        _handle_signals(signal.SIG_IGN)
         for job in self.jobs:
             job.kill()
         for group in self.groups:
             self.forget(group)
         shutil.rmtree(self.directory, ignore_errors=True)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
+        Workplace._open -= 1
+        _handle_signals(_raise_interrupt if Workplace._open else signal.SIG_DFL)
 
     def start(self, command, group=None, environment=None, on_line=None, options=()):
         """Start @command; under tsrun in @group unless that is None."""
@@ -206,7 +207,7 @@ class Workplace:
 
         Loader workers that were just killed may still be dying, and nobody waits for them.
         """
-        pattern = f"/dev/shm/tsshim.{os.getuid()}.{group}.*"
+        pattern = f"/dev/shm/tsshim.{os.getuid()}.*-*.{group}.*"
         end = time.monotonic() + 5
         while glob.glob(pattern) and os.path.exists(self.tsrun or ""):
             subprocess.run([self.tsrun, "gc", "--group", group], stdout=subprocess.DEVNULL,
@@ -222,6 +223,11 @@ class Workplace:
         if done.returncode != 0:
             raise JobError(f"tsrun stats failed: {done.stderr.strip()}")
         return json.loads(done.stdout)
+
+
+def _handle_signals(handler):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handler)
 
 
 def _raise_interrupt(signum, frame):

@@ -25,6 +25,11 @@ def memory_bytes():
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def available_bytes():
+    """Memory that programs can still have; what is cached counts as free."""
+    return int(_first("/proc/meminfo", "MemAvailable:").split()[0]) * 1024
+
+
 def versions(python):
     """Versions of what @python imports; absent modules are left out."""
     program = ("import importlib, json\nfound = {}\n"

@@ -28,7 +28,7 @@ def program(root, directory, name):
     target = os.path.join(directory, name)
     newest = max(map(os.path.getmtime, (source, os.path.join(root, "bench", "native", "common.h"))))
     if not os.path.exists(target) or os.path.getmtime(target) < newest:
-        _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-o", target, source, "-ljpeg"])
+        _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-o", target, source, "-ljpeg", "-ldl"])
     return target
 
 

@@ -94,6 +94,10 @@ def _encode(picture):
     return best
 
 
+class NotAPicture(ValueError):
+    """Somebody called something else .jpg."""
+
+
 def make(directory, count, progress=lambda done, total: None):
     """Make @count photograph-like files in ImageFolder layout in @directory.
 
@@ -104,7 +108,8 @@ def make(directory, count, progress=lambda done, total: None):
         return
     unfinished = directory + ".unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
-    for label in range(CLASSES):
+    # Not one class without a picture: ImageFolder refuses that.
+    for label in range(min(CLASSES, count)):
         os.makedirs(os.path.join(unfinished, f"class{label:02d}"))
     for number in range(count):
         width, height = SIZES[number % len(SIZES)]
@@ -167,7 +172,7 @@ def dimensions(path):
             height, width = struct.unpack(">HH", data[at + 5:at + 9])
             return width, height, data[at + 9]
         at += 2 + length
-    raise ValueError(f"{path} is not a JPEG file")
+    raise NotAPicture(f"{os.path.realpath(path)} is not a JPEG file")
 
 
 def decoded_bytes(paths):

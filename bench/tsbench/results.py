@@ -36,10 +36,12 @@ def number(value, unit=""):
 
 
 def verdict(row):
-    return "PASS" if row["passed"] else "MISS"
+    return {True: "PASS", False: "MISS", None: ""}[row["passed"]]
 
 
 def bar(row):
+    if row["bar"] is None:
+        return "none"
     return ("<= " if row["below"] else ">= ") + f"{row['bar']:g} {row['unit']}".strip()
 
 
@@ -114,7 +116,9 @@ def plot(directory, name, result):
 
 
 def _relative(value, bar):
-    """@value in bars; what must be nothing at all is met on the line."""
+    """@value in bars; what must be nothing at all is met on the line; itself without a bar."""
+    if bar is None:
+        return value
     return value / bar if bar else 1 + value
 
 

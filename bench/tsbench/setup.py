@@ -116,3 +116,10 @@ def row(name, label, bar, samples, unit="", below=True, value=None):
     return {"id": name, "label": label, "bar": bar, "below": below, "unit": unit,
             "value": value, "min": min(samples), "max": max(samples),
             "samples": samples, "passed": passed}
+
+
+def without_bar(name, label, samples, below=True):
+    """A line of the results that nothing has been promised of."""
+    return {"id": name, "label": label, "bar": None, "below": below, "unit": "",
+            "value": statistics.median(samples), "min": min(samples), "max": max(samples),
+            "samples": samples, "passed": None}

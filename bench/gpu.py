@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""gpu: what copies to a GPU cost, alone and shared.
+
+Only by name, and only with a real GPU: docs/gpu.md says what a first one has to show.
+"""
+import ctypes
+import json
+
+from tsbench import native
+from tsbench.jobs import Unavailable
+from tsbench.setup import row
+
+ROUNDS = 11
+SIZES = (16 << 20, 154 << 20)
+COUNT = 60
+
+
+def _need_gpu():
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise Unavailable("there is no libcuda.so.1") from None
+    count = ctypes.c_int()
+    if cuda.cuInit(0) != 0 or cuda.cuDeviceGetCount(ctypes.byref(count)) != 0 or not count.value:
+        raise Unavailable("there is no GPU")
+
+
+def _run(setup, commands, group):
+    options = ("--copies", "auto") if group else ()
+    jobs = [setup.place.start(command, group, options=options) for command in commands]
+    setup.place.end(jobs)
+    return [json.loads(job.lines[0]) for job in jobs]
+
+
+def _small(setup, program):
+    group = setup.place.group("gpu-small")
+    return [{"with": _run(setup, [[program]], group)[0]["small"],
+             "without": _run(setup, [[program]], None)[0]["small"]} for _ in range(ROUNDS)]
+
+
+def _brought(setup, program, size):
+    found = []
+    for number in range(3 if setup.quick else ROUNDS):
+        group = setup.place.group(f"gpu-{size}-{number}")
+        commands = [[program, str(size), str(COUNT)]] * setup.jobs
+        one = {"shared": _run(setup, commands, group), "alone": _run(setup, commands, None)}
+        found.append({kind: sum(job["median_ms"] for job in jobs) / len(jobs)
+                      for kind, jobs in one.items()})
+    return found
+
+
+def measure(setup):
+    _need_gpu()
+    program = native.program(setup.root, setup.native, "copies")
+    raw = {"small": _small(setup, program)}
+    rows = [row("gpu-small", "added to a copy that is too small", 200,
+                [one["with"] - one["without"] for one in raw["small"]], unit="ns")]
+    for size in SIZES:
+        raw[str(size)] = _brought(setup, program, size)
+        rows.append(row(f"gpu-{size >> 20}", f"a pageable copy of {size >> 20} MiB, shared / not",
+                        1.0, [one["shared"] / one["alone"] for one in raw[str(size)]]))
+    return {"title": "Copies to a GPU", "rows": rows, "raw": raw,
+            "settings": setup.settings(jobs=setup.jobs)}
