@@ -1,21 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Known paths (--stage-metadata): what the storage is not asked again, and what is seen at once."""
 
-import contextlib
 import json
 import os
-import sys
 import tempfile
 import time
 
 import support
-from support import HERE, PYTHON, Group, equal, start
-
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "storage"))
-import mounted  # noqa: E402
-
-# An answer counts as one of the storage only if it reached it: the kernel keeps nothing.
-FORGETFUL = {"attr_timeout_ms": 0, "entry_timeout_ms": 0, "age_s": 3600}
+from far_away import FarAway
+from support import equal, start
 
 FILES = 6
 
@@ -58,30 +51,8 @@ READ = "for name in names: show(name)"
 LOOK = "for name in names + ['link']: facts(name); facts(name, os.lstat)"
 
 
-def job(body, root, group=None, **settings):
-    """A process that does @body in @root, plain unless there is a @group."""
-    command = [PYTHON, "-c", PROLOGUE + body, root, json.dumps(names())]
-    if group is None:
-        return start(command, support.plain_environment())
-    return start(command, group.environment(TSSHIM_DATASET="files=" + root, **settings))
-
-
-def outcome(body, root, group=None, **settings):
-    return support.finish(job(body, root, group, **settings))
-
-
-@contextlib.contextmanager
-def storage_and_group(seconds=600, library=support.TEST_LIBRARY, **settings):
-    """Files far away that are an hour old, and a group that stays."""
-    with mounted.Mounted(**{**FORGETFUL, **settings}) as storage, \
-            Group(library, TSSHIM_STAGE="auto",
-                  TSSHIM_STAGE_METADATA=str(seconds)) as group:
-        fill(storage.source)
-        group.keep()
-        yield storage, group
-        group.release()
-        group.gc()
-        assert group.leftovers("f.*") == [] and group.leftovers("stage") == []
+FAR = FarAway(fill, PROLOGUE, json.dumps(names()))
+job, outcome, storage_and_group = FAR.job, FAR.outcome, FAR.storage_and_group
 
 
 def asked(storage, *kinds):

@@ -1,19 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What the tests of shared listings (--stage-metadata) have in common."""
 
-import contextlib
 import glob
 import os
-import sys
 
 import support
-from support import HERE, PYTHON, Group, start
-
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "storage"))
-import mounted  # noqa: E402
-
-# The kernel keeps nothing, so what is asked reaches the storage and is counted.
-FORGETFUL = {"attr_timeout_ms": 0, "entry_timeout_ms": 0, "age_s": 3600}
+from far_away import FarAway
 
 CLASSES, FILES = 4, 150
 
@@ -96,30 +88,8 @@ for entry in os.scandir(path("class0")):
 """
 
 
-def job(body, root, group=None, **settings):
-    """A process that does @body in @root, plain unless there is a @group."""
-    command = [PYTHON, "-c", PROLOGUE + body, root]
-    if group is None:
-        return start(command, support.plain_environment())
-    return start(command, group.environment(TSSHIM_DATASET="files=" + root, **settings))
-
-
-def outcome(body, root, group=None, **settings):
-    return support.finish(job(body, root, group, **settings))
-
-
-@contextlib.contextmanager
-def storage_and_group(seconds=600, library=support.TEST_LIBRARY, **settings):
-    """Directories far away that are an hour old, and a group that stays."""
-    with mounted.Mounted(**{**FORGETFUL, **settings}) as storage, \
-            Group(library, TSSHIM_STAGE="auto",
-                  TSSHIM_STAGE_METADATA=str(seconds)) as group:
-        fill(storage.source)
-        group.keep()
-        yield storage, group
-        group.release()
-        group.gc()
-        assert group.leftovers("f.*") == [] and group.leftovers("stage") == []
+FAR = FarAway(fill, PROLOGUE)
+job, outcome, storage_and_group = FAR.job, FAR.outcome, FAR.storage_and_group
 
 
 def lists(storage):
