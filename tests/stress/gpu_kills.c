@@ -10,6 +10,7 @@
  * A point reached in none is a failure.  Exit status: 0, 1, or 77 without shared memory.
  */
 #include "gpu_load.h"
+#include "wound.h"
 
 #include "leader/killpoint.h"
 #include "shim/atomic.h"
@@ -25,9 +26,6 @@
 
 #define RING_BYTES (UINT64_C(8) << 20)
 #define PEERS      2
-
-#define EXIT_WRONG      1
-#define EXIT_UNATTACHED 3
 
 /* How long the point may take to be reached under load, and peers go on afterwards. */
 #define REACH_MS 1000
@@ -51,7 +49,6 @@ enum situation { MAKES_THE_GROUP, MEETS_A_DEAD_OWNER, MEETS_DEAD_WRITERS, SITUAT
 static struct orders *orders;
 static struct gpu_world *world;
 static char group[32];
-static int mode;
 
 /* Share until told to stop. */
 static int run_job(uint32_t number, _Atomic uint32_t *stop, _Atomic uint32_t *attached)
@@ -71,7 +68,7 @@ static int run_job(uint32_t number, _Atomic uint32_t *stop, _Atomic uint32_t *at
 
 static int run_victim(int point)
 {
-	setenv(mode == 'k' ? "TSSHIM_TEST_KILL" : "TSSHIM_TEST_STOP", points[point], 1);
+	wound_arm(points[point], 1);
 	return run_job(0, &orders->finish_victim, &orders->attached);
 }
 
@@ -91,54 +88,10 @@ static int run_corpse(int point)
 	return EXIT_WRONG;
 }
 
-static pid_t start(int (*run)(int), int argument)
-{
-	fflush(stderr);
-	pid_t pid = fork();
-	if (pid == 0)
-		_exit(run(argument));
-	return pid;
-}
-
-/* Wait at most @ms for @pid to end, or to stop. */
-static bool wait_for(pid_t pid, int ms, int *ret_status)
-{
-	for (int i = 0; i <= ms; i++) {
-		if (waitpid(pid, ret_status, WNOHANG | WUNTRACED) == pid)
-			return true;
-		usleep(1000);
-	}
-	return false;
-}
-
-/* Whether @pid, which was waited for, exited with success; it is killed when it did not. */
-static bool has_ended_well(pid_t pid, bool ended, int status, const char *who)
-{
-	if (ended && WIFEXITED(status) &&
-		(WEXITSTATUS(status) == 0 ||
-			(mode == 's' && WEXITSTATUS(status) == EXIT_UNATTACHED)))
-		return true;
-	fprintf(stderr, "%s %s, status %x\n", who, ended ? "ended" : "does not end",
-		(unsigned)status);
-	if (!ended || WIFSTOPPED(status)) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-	}
-	return false;
-}
-
-static bool ends_well(pid_t pid, const char *who)
-{
-	int status = 0;
-	bool ended = wait_for(pid, END_MS, &status);
-
-	return has_ended_well(pid, ended, status, who);
-}
-
 static void start_peers(pid_t *peers)
 {
 	for (int i = 0; i < PEERS; i++)
-		peers[i] = start(run_peer, i);
+		peers[i] = wound_start(run_peer, i);
 }
 
 static bool end_peers(const pid_t *peers)
@@ -147,7 +100,7 @@ static bool end_peers(const pid_t *peers)
 
 	ts_store_release(&orders->stop_peers, 1);
 	for (int i = 0; i < PEERS; i++)
-		right &= ends_well(peers[i], "a peer");
+		right &= wound_ends_well(peers[i], END_MS, "a peer", wound_mode == 's');
 	ts_store_release(&orders->stop_peers, 0);
 	return right;
 }
@@ -160,22 +113,15 @@ static bool survivors_go_on(pid_t victim, const pid_t *peers)
 
 	usleep(AFTER_MS * 1000);
 	right &= end_peers(peers);
-	if (mode == 'k')
+	if (wound_mode == 'k')
 		return right;
 	start_peers(others);
 	usleep(AFTER_MS * 1000);
 	kill(victim, SIGCONT);
 	usleep(AFTER_MS * 1000);
 	ts_store_release(&orders->finish_victim, 1);
-	right &= ends_well(victim, "the woken victim");
+	right &= wound_ends_well(victim, END_MS, "the woken victim", true);
 	return end_peers(others) && right;
-}
-
-/* Whether the victim reached the point, by its wait status. */
-static bool is_reached(int status)
-{
-	return mode == 'k' ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
-			   : WIFSTOPPED(status);
 }
 
 /* What the victim is to find; @anchor keeps the group. */
@@ -191,7 +137,7 @@ static bool prepare(enum situation situation, struct gpu_job *anchor)
 	if (situation == MEETS_DEAD_WRITERS && !gpu_job_operation(anchor, &random))
 		return false;
 	for (int i = 0; i < 2; i++)
-		waitpid(start(run_corpse, i), NULL, 0);
+		waitpid(wound_start(run_corpse, i), NULL, 0);
 	return true;
 }
 
@@ -205,28 +151,29 @@ static int try_situation(enum situation situation, int point)
 	memset(orders, 0, sizeof(*orders));
 	if (!prepare(situation, &anchor))
 		return -1;
-	pid_t victim = start(run_victim, point);
+	pid_t victim = wound_start(run_victim, point);
 	/* Peers come when the victim is in, so that it is what makes or recovers the ring. */
 	bool happened = false;
 	for (int i = 0; i < 2000 && !happened && !ts_load_acquire(&orders->attached); i++)
-		happened = wait_for(victim, 0, &status);
+		happened = wound_wait(victim, 0, &status);
 	start_peers(peers);
 	if (!happened)
-		happened = wait_for(victim, REACH_MS, &status);
+		happened = wound_wait(victim, REACH_MS, &status);
 	bool right = true;
 	if (!happened) {
 		/* Some steps are gone through when a job leaves. */
 		right = end_peers(peers);
 		ts_store_release(&orders->finish_victim, 1);
-		happened = wait_for(victim, END_MS, &status);
+		happened = wound_wait(victim, END_MS, &status);
 		start_peers(peers);
 	}
-	bool reached = happened && is_reached(status);
+	bool reached = happened && wound_reached(status);
 	if (reached) {
 		right &= survivors_go_on(victim, peers);
 	} else {
 		right &= end_peers(peers);
-		right &= has_ended_well(victim, happened, status, "the victim");
+		right &= wound_ended_well(
+			victim, happened, status, "the victim", wound_mode == 's');
 	}
 	right &= !anchor.store || gpu_job_leave(&anchor);
 	right &= gpu_group_is_healthy(world, group, RING_BYTES);
@@ -248,27 +195,16 @@ static bool try_point(int point)
 	return false;
 }
 
-static bool is_chosen(int point, char **names)
-{
-	bool any = *names != NULL;
-
-	for (; *names; names++)
-		if (strcmp(*names, points[point]) == 0)
-			return true;
-	return !any;
-}
-
 int main(int argc, char **argv)
 {
 	struct ts_store *probe;
-	int failures = 0, tried = 0;
 	pid_t gpu;
 
 	if (argc < 2 || (strcmp(argv[1], "-k") != 0 && strcmp(argv[1], "-s") != 0)) {
 		fprintf(stderr, "usage: gpu_kills -k|-s [name...]\n");
 		return 1;
 	}
-	mode = argv[1][1];
+	wound_mode = argv[1][1];
 	snprintf(group, sizeof(group), "gpu-kills-%d", (int)getpid());
 	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		-1, 0);
@@ -280,12 +216,6 @@ int main(int argc, char **argv)
 	world = gpu_world_start(&gpu);
 	if (!world)
 		return 1;
-	for (int i = 0; i < (int)TS_ARRAY_SIZE(points); i++) {
-		if (!is_chosen(i, argv + 2))
-			continue;
-		tried++;
-		failures += !try_point(i);
-	}
-	fprintf(stderr, "%d points tried, %d failed\n", tried, failures);
-	return !gpu_world_end(world, gpu) || failures || !tried;
+	int failed = wound_each(points, TS_ARRAY_SIZE(points), argv + 2, try_point);
+	return !gpu_world_end(world, gpu) || failed;
 }

@@ -7,10 +7,11 @@
  *
  * Three situations are tried until the point is reached: a victim that makes the group, one
  * that joins a group with a dead member in it, and one that meets idle owners of all segments.
- *A point reached in neither is a failure; but with -c, which asks for a later visit, there are
- *points passed only once. Exit status: 0, 1, or 77 without shared memory.
+ * A point reached in none is a failure; but with -c, which asks for a later visit, there are
+ * points passed only once.  Exit status: 0, 1, or 77 without shared memory.
  */
 #include "load.h"
+#include "wound.h"
 
 #include "leader/killpoint.h"
 #include "shim/atomic.h"
@@ -29,12 +30,12 @@
 #define PEERS      2
 #define KEYS       200
 
-#define EXIT_WRONG      1
-#define EXIT_UNATTACHED 3
-
 /* How long the point may take to be reached under load, and peers go on afterwards. */
 #define REACH_MS 500
 #define AFTER_MS 60
+
+/* After this one that does not end is killed. */
+#define END_MS 15000
 
 static const char *const points[] = {
 #define TS_X(name) #name,
@@ -57,7 +58,7 @@ struct orders {
 
 static struct orders *orders;
 static char group[32];
-static int mode, visit = 1;
+static int visit = 1;
 
 static struct load make_load(struct ts_store *store)
 {
@@ -112,10 +113,8 @@ static int run_member(struct ts_store *store, _Atomic uint32_t *stop, bool hold,
 static int run_victim(const char *point)
 {
 	struct ts_store *store;
-	char setting[96];
 
-	snprintf(setting, sizeof(setting), "%s:%d", point, visit);
-	setenv(mode == 'k' ? "TSSHIM_TEST_KILL" : "TSSHIM_TEST_STOP", setting, 1);
+	wound_arm(point, visit);
 	if (load_attach(group, RING_BYTES, &store) < 0)
 		return EXIT_UNATTACHED;
 	ts_store_release(&orders->attached, 1);
@@ -152,15 +151,6 @@ static int run_corpse(void)
 	return EXIT_WRONG;
 }
 
-static pid_t start(int (*run)(int), int argument)
-{
-	fflush(stderr);
-	pid_t pid = fork();
-	if (pid == 0)
-		_exit(run(argument));
-	return pid;
-}
-
 static int start_victim(int index)
 {
 	return run_victim(points[index]);
@@ -171,44 +161,10 @@ static int start_corpse(int unused)
 	return run_corpse();
 }
 
-/* Wait at most @ms for @pid to end, or to stop; 0 when it does neither. */
-static int wait_for(pid_t pid, int ms, int *ret_status)
-{
-	for (int i = 0; i <= ms; i++) {
-		if (waitpid(pid, ret_status, WNOHANG | WUNTRACED) == pid)
-			return 1;
-		usleep(1000);
-	}
-	return 0;
-}
-
-/* Wait for @pid to exit with success; it is killed when it does not. */
-static bool ends_well(pid_t pid, const char *who, bool may_be_unattached)
-{
-	int status = 0;
-
-	if (!wait_for(pid, 15000, &status)) {
-		fprintf(stderr, "%s does not end\n", who);
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-		return false;
-	}
-	if (WIFEXITED(status) &&
-		(WEXITSTATUS(status) == 0 ||
-			(may_be_unattached && WEXITSTATUS(status) == EXIT_UNATTACHED)))
-		return true;
-	fprintf(stderr, "%s ended with status %x\n", who, (unsigned)status);
-	if (WIFSTOPPED(status)) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-	}
-	return false;
-}
-
 static void start_peers(pid_t *peers)
 {
 	for (int i = 0; i < PEERS; i++)
-		peers[i] = start(run_peer, i);
+		peers[i] = wound_start(run_peer, i);
 }
 
 static bool end_peers(const pid_t *peers)
@@ -217,7 +173,7 @@ static bool end_peers(const pid_t *peers)
 
 	ts_store_release(&orders->stop_peers, 1);
 	for (int i = 0; i < PEERS; i++)
-		right &= ends_well(peers[i], "a peer", mode == 's');
+		right &= wound_ends_well(peers[i], END_MS, "a peer", wound_mode == 's');
 	ts_store_release(&orders->stop_peers, 0);
 	return right;
 }
@@ -230,14 +186,14 @@ static bool survivors_go_on(pid_t victim, const pid_t *peers)
 
 	usleep(AFTER_MS * 1000);
 	right &= end_peers(peers);
-	if (mode == 'k')
+	if (wound_mode == 'k')
 		return right;
 	start_peers(others);
 	usleep(AFTER_MS * 1000);
 	kill(victim, SIGCONT);
 	usleep(AFTER_MS * 1000);
 	ts_store_release(&orders->finish_victim, 1);
-	right &= ends_well(victim, "the woken victim", true);
+	right &= wound_ends_well(victim, END_MS, "the woken victim", true);
 	return end_peers(others) && right;
 }
 
@@ -272,28 +228,26 @@ static int try_situation(enum situation situation, int point)
 	if (situation == JOINS_WITH_A_CORPSE) {
 		if (load_attach(group, RING_BYTES, &anchor) < 0)
 			return -1;
-		waitpid(start(start_corpse, 0), NULL, 0);
+		waitpid(wound_start(start_corpse, 0), NULL, 0);
 	}
 	if (situation == MEETS_IDLE_OWNERS && !start_idle_owners(owners))
 		return -1;
-	pid_t victim = start(start_victim, point);
+	pid_t victim = wound_start(start_victim, point);
 	/* Peers come when the victim is in, so that it meets an empty group or the corpse. */
-	int happened = 0;
+	bool happened = false;
 	for (int i = 0; i < 2000 && !happened && !ts_load_acquire(&orders->attached); i++)
-		happened = wait_for(victim, 0, &status);
+		happened = wound_wait(victim, 0, &status);
 	start_peers(peers);
 	if (!happened)
-		happened = wait_for(victim, REACH_MS, &status);
+		happened = wound_wait(victim, REACH_MS, &status);
 	bool peers_run = true;
 	if (!happened) {
 		peers_run = false;
 		result = end_peers(peers) ? 0 : -1;
 		ts_store_release(&orders->finish_victim, 1);
-		happened = wait_for(victim, 15000, &status);
+		happened = wound_wait(victim, END_MS, &status);
 	}
-	bool reached =
-		happened && (mode == 'k' ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
-					 : WIFSTOPPED(status));
+	bool reached = happened && wound_reached(status);
 	if (reached) {
 		if (!peers_run)
 			start_peers(peers);
@@ -325,27 +279,17 @@ static bool try_point(int point)
 	return visit > 1;
 }
 
-static bool is_chosen(int point, int argc, char **argv)
-{
-	for (int i = optind; i < argc; i++) {
-		if (strcmp(argv[i], points[point]) == 0)
-			return true;
-	}
-	return optind == argc;
-}
-
 int main(int argc, char **argv)
 {
 	struct ts_store *probe;
-	int failures = 0, tried = 0;
 
 	for (int o = getopt(argc, argv, "ksc:"); o != -1; o = getopt(argc, argv, "ksc:")) {
 		if (o == 'c')
 			visit = atoi(optarg);
 		else
-			mode = o;
+			wound_mode = o;
 	}
-	if (mode != 'k' && mode != 's') {
+	if (wound_mode != 'k' && wound_mode != 's') {
 		fprintf(stderr, "usage: kill_matrix -k|-s [-c visit] [name...]\n");
 		return 1;
 	}
@@ -357,12 +301,5 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	ts_store_detach(probe);
-	for (int i = 0; i < (int)TS_ARRAY_SIZE(points); i++) {
-		if (!is_chosen(i, argc, argv))
-			continue;
-		tried++;
-		failures += !try_point(i);
-	}
-	fprintf(stderr, "%d points tried, %d failed\n", tried, failures);
-	return failures || !tried ? 1 : 0;
+	return wound_each(points, TS_ARRAY_SIZE(points), argv + optind, try_point);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * At every step of the making of a copy of a file (leader/stage.h), a process dies (-k) or
- *stops and is woken (-s) while others open the same files.
+ * stops and is woken (-s) while others open the same files.
  *
  *	stage_kills -k|-s [name...]
  *
@@ -11,6 +11,7 @@
  * shared memory.
  */
 #include "load.h"
+#include "wound.h"
 
 #include "leader/stage.h"
 #include "shim/atomic.h"
@@ -37,9 +38,6 @@
 /* Beyond the deadline: a process may not be scheduled for a while. */
 #define LATE_NS UINT64_C(2000000000)
 
-#define EXIT_WRONG      1
-#define EXIT_UNATTACHED 3
-
 static const char *const points[] = {
 #define TS_X(name) #name,
 	TS_STAGE_KILLPOINTS(TS_X)
@@ -47,7 +45,6 @@ static const char *const points[] = {
 };
 
 static char group[32], folder[64];
-static int mode;
 
 /** What the children did, for the parent. */
 struct tally {
@@ -133,13 +130,11 @@ static bool open_one(struct ts_stage *stage, int file)
 	return right;
 }
 
-static int run_reader(const char *point)
+static int share(void)
 {
 	struct ts_store *store;
 	struct ts_stage *stage;
 
-	if (point)
-		setenv(mode == 'k' ? "TSSHIM_TEST_KILL" : "TSSHIM_TEST_STOP", point, 1);
 	if (load_attach(group, UINT64_C(8) << 20, &store) < 0 ||
 		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0)
 		return EXIT_UNATTACHED;
@@ -153,24 +148,15 @@ static int run_reader(const char *point)
 	return status;
 }
 
-static pid_t start(const char *point)
+static int run_victim(int point)
 {
-	fflush(stderr);
-	pid_t pid = fork();
-	if (pid == 0)
-		_exit(run_reader(point));
-	return pid;
+	wound_arm(points[point], 1);
+	return share();
 }
 
-static bool ends_well(pid_t pid, const char *who)
+static int run_peer(int unused)
 {
-	int status = 0;
-
-	waitpid(pid, &status, 0);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return true;
-	fprintf(stderr, "%s ended with status %x\n", who, (unsigned)status);
-	return false;
+	return share();
 }
 
 /* Whether the room that is counted is what the copies take, and no .part is left. */
@@ -195,7 +181,7 @@ static bool is_tidy(struct ts_stage *stage)
 /* The one step at which a death costs room: it was counted, and nothing shows for what. */
 static uint64_t lost_at(const char *point)
 {
-	return mode == 'k' && strcmp(point, "stage_admitted") == 0 ? FILE_BYTES : 0;
+	return wound_mode == 'k' && strcmp(point, "stage_admitted") == 0 ? FILE_BYTES : 0;
 }
 
 static bool has_counted(struct ts_stage *stage, const char *point, uint64_t before)
@@ -209,30 +195,7 @@ static bool has_counted(struct ts_stage *stage, const char *point, uint64_t befo
 	return used == wanted;
 }
 
-/* The victim alone up to the point, then others, then the victim again if it can. */
-static bool disturb(const char *point)
-{
-	pid_t peers[PEERS], victim = start(point);
-	int status = 0;
-	bool good = true;
-
-	waitpid(victim, &status, WUNTRACED);
-	if (mode == 'k' ? !WIFSIGNALED(status) : !WIFSTOPPED(status)) {
-		fprintf(stderr, "was not reached\n");
-		return false;
-	}
-	for (int i = 0; i < PEERS; i++)
-		peers[i] = start(NULL);
-	for (int i = 0; i < PEERS; i++)
-		good &= ends_well(peers[i], "a peer");
-	if (mode == 's') {
-		kill(victim, SIGCONT);
-		good &= ends_well(victim, "the victim");
-	}
-	return good & ends_well(start(NULL), "the last");
-}
-
-static bool try_point(const char *point)
+static bool try_point(int point)
 {
 	struct ts_store *store;
 	struct ts_stage *stage;
@@ -242,12 +205,12 @@ static bool try_point(const char *point)
 		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0)
 		return false;
 	uint64_t before = ts_stage_index_used(&stage->index);
-	bool good = disturb(point);
-	good &= is_tidy(stage) && has_counted(stage, point, before);
+	bool good = wound_beside_peers(run_victim, point, run_peer, PEERS);
+	good &= is_tidy(stage) && has_counted(stage, points[point], before);
 	uint32_t fetched = ts_load_relaxed(&tally->fetched),
 		 late = ts_load_relaxed(&tally->late);
 	uint32_t passed = ts_load_relaxed(&tally->passed);
-	if (fetched > FILES || late > 0 || (mode == 'k' && passed > 0)) {
+	if (fetched > FILES || late > 0 || (wound_mode == 'k' && passed > 0)) {
 		fprintf(stderr, "%u fetched, %u passed, %u late\n", fetched, passed, late);
 		good = false;
 	}
@@ -256,23 +219,11 @@ static bool try_point(const char *point)
 	return good;
 }
 
-static bool is_wanted(const char *point, char **names)
-{
-	if (!*names)
-		return true;
-	for (; *names; names++)
-		if (strcmp(*names, point) == 0)
-			return true;
-	return false;
-}
-
 int main(int argc, char **argv)
 {
-	int failed = 0;
-
 	if (argc < 2 || (strcmp(argv[1], "-k") != 0 && strcmp(argv[1], "-s") != 0))
 		return 2;
-	mode = argv[1][1];
+	wound_mode = argv[1][1];
 	if (access(TS_SHM_DIR, W_OK) != 0)
 		return 77;
 	snprintf(group, sizeof(group), "stage-kills-%d", (int)getpid());
@@ -281,15 +232,7 @@ int main(int argc, char **argv)
 		-1, 0);
 	if (tally == MAP_FAILED || mkdir(folder, 0700) < 0)
 		return 1;
-	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++) {
-		if (!is_wanted(points[i], argv + 2))
-			continue;
-		if (try_point(points[i]))
-			continue;
-		fprintf(stderr, "FAILED at %s\n", points[i]);
-		failed++;
-	}
+	int failed = wound_each(points, TS_ARRAY_SIZE(points), argv + 2, try_point);
 	remove_files();
-	printf("%d points failed\n", failed);
-	return failed != 0;
+	return failed;
 }

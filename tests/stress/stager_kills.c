@@ -10,6 +10,7 @@
  * counted is the room that is taken.  Exit status: 0, 1, or 77 without shared memory.
  */
 #include "load.h"
+#include "wound.h"
 
 #include "leader/ledger.h"
 #include "leader/stage_private.h"
@@ -37,10 +38,7 @@
 #define CAPACITY   (UINT64_C(64) << 20)
 #define RING       (UINT64_C(8) << 20)
 
-#define EXIT_WRONG      1
-#define EXIT_UNATTACHED 3
-
-static const char *const points[] = {
+static const char *const all[] = {
 #define TS_X(name) #name,
 	TS_STAGE_KILLPOINTS(TS_X) TS_STAGER_KILLPOINTS(TS_X)
 #undef TS_X
@@ -50,8 +48,8 @@ static const char *const points[] = {
 static const char *const others[] = {
 	"stage_admitted", "stage_allocated", "stage_filled", "stager_started"};
 
+static const char *points[TS_ARRAY_SIZE(all)]; /* all but the others */
 static char group[32], folder[64], path[96];
-static int mode;
 
 /** What the children did, for the parent. */
 struct tally {
@@ -144,9 +142,9 @@ static int take_and_copy(void)
 	return r < 0 ? r : be_stager(&source, copy, part);
 }
 
-static int run_victim(const char *point)
+static int run_victim(int point)
 {
-	setenv(mode == 'k' ? "TSSHIM_TEST_KILL" : "TSSHIM_TEST_STOP", point, 1);
+	wound_arm(points[point], 1);
 	int r = take_and_copy();
 	/* Stopped before it had the lock, it finds that others were faster. */
 	return r == 0 || r == -EBUSY || r == -EAGAIN ? 0 : EXIT_WRONG;
@@ -175,14 +173,14 @@ static int look_for_copy(void)
 	return found;
 }
 
-static int run_peer(void)
+static int run_peer(int unused)
 {
 	for (int round = 0; round < ROUNDS; round++) {
 		int found = look_for_copy();
 		if (found != 0)
 			return found > 0 ? 0 : EXIT_WRONG;
 		int r = take_and_copy();
-		if (r == -EBUSY && mode == 's')
+		if (r == -EBUSY && wound_mode == 's')
 			return 0; /* the stopped one has it */
 		if (r != 0 && r != -EBUSY && r != -EAGAIN)
 			return EXIT_WRONG;
@@ -191,32 +189,13 @@ static int run_peer(void)
 	return EXIT_WRONG;
 }
 
-static pid_t start(const char *point)
-{
-	fflush(stderr);
-	pid_t pid = fork();
-	if (pid == 0)
-		_exit(point ? run_victim(point) : run_peer());
-	return pid;
-}
-
-static bool ends_well(pid_t pid, const char *who)
-{
-	int status = 0;
-
-	waitpid(pid, &status, 0);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return true;
-	fprintf(stderr, "%s ended with status %x\n", who, (unsigned)status);
-	return false;
-}
-
 /* ---- points ----------------------------------------------------------------------------- */
 
 static bool is_tidy(const struct ts_stage *stage, const char *point, uint64_t before)
 {
 	/* Killed between counting room and showing it, it leaves that much unused. */
-	uint64_t lost = mode == 'k' && strcmp(point, "stager_admitted") == 0 ? FILE_BYTES : 0;
+	uint64_t lost =
+		wound_mode == 'k' && strcmp(point, "stager_admitted") == 0 ? FILE_BYTES : 0;
 	uint64_t used = ts_stage_index_used(&stage->index) - before;
 	char pattern[TS_STAGE_STEM + 2];
 	glob_t found;
@@ -231,37 +210,16 @@ static bool is_tidy(const struct ts_stage *stage, const char *point, uint64_t be
 	return one && used == FILE_BYTES + lost;
 }
 
-static bool disturb(const char *point)
-{
-	pid_t peers[PEERS], victim = start(point);
-	int status = 0;
-	bool good = true;
-
-	waitpid(victim, &status, WUNTRACED);
-	if (mode == 'k' ? !WIFSIGNALED(status) : !WIFSTOPPED(status)) {
-		fprintf(stderr, "was not reached: %x\n", (unsigned)status);
-		return false;
-	}
-	for (int i = 0; i < PEERS; i++)
-		peers[i] = start(NULL);
-	for (int i = 0; i < PEERS; i++)
-		good &= ends_well(peers[i], "a peer");
-	if (mode == 's') {
-		kill(victim, SIGCONT);
-		good &= ends_well(victim, "the victim");
-	}
-	return good && ends_well(start(NULL), "the last");
-}
-
 /* Behind these at least one chunk was there and marked, which nobody copies again. */
 static bool goes_on(const char *point)
 {
-	return mode != 'k' || strcmp(point, "stager_marked") != 0 ||
+	return wound_mode != 'k' || strcmp(point, "stager_marked") != 0 ||
 	       ts_load_relaxed(&tally->gone_on) == 1;
 }
 
-static bool try_point(const char *point)
+static bool try_point(int index)
 {
+	const char *point = points[index];
 	struct ts_store *store;
 	struct ts_stage *stage;
 
@@ -273,7 +231,7 @@ static bool try_point(const char *point)
 	uint64_t self = ts_process_id(getpid(), false);
 	(void)ts_ledger_find_job(ts_store_ledger(store), self);
 	uint64_t before = ts_stage_index_used(&stage->index);
-	bool good = disturb(point);
+	bool good = wound_beside_peers(run_victim, index, run_peer, PEERS);
 	good &= is_tidy(stage, point, before) && goes_on(point);
 	uint32_t completed = ts_load_relaxed(&tally->completed);
 	if (completed > 1 || (completed == 0 && strcmp(point, "stage_renamed") != 0)) {
@@ -286,17 +244,22 @@ static bool try_point(const char *point)
 	return good;
 }
 
-static bool is_wanted(const char *point, char **names)
+static bool is_other(const char *point)
 {
 	for (size_t i = 0; i < TS_ARRAY_SIZE(others); i++)
 		if (strcmp(others[i], point) == 0)
-			return false;
-	if (!*names)
-		return true;
-	for (; *names; names++)
-		if (strcmp(*names, point) == 0)
 			return true;
 	return false;
+}
+
+static size_t choose_points(void)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(all); i++)
+		if (!is_other(all[i]))
+			points[count++] = all[i];
+	return count;
 }
 
 static void remove_files(void)
@@ -311,11 +274,9 @@ static void remove_files(void)
 
 int main(int argc, char **argv)
 {
-	int tried = 0, failed = 0;
-
 	if (argc < 2 || (strcmp(argv[1], "-k") != 0 && strcmp(argv[1], "-s") != 0))
 		return 2;
-	mode = argv[1][1];
+	wound_mode = argv[1][1];
 	if (access(TS_SHM_DIR, W_OK) != 0)
 		return 77;
 	snprintf(group, sizeof(group), "stager-kills-%d", (int)getpid());
@@ -325,16 +286,7 @@ int main(int argc, char **argv)
 		-1, 0);
 	if (tally == MAP_FAILED || mkdir(folder, 0700) < 0)
 		return 1;
-	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++) {
-		if (!is_wanted(points[i], argv + 2))
-			continue;
-		tried++;
-		if (try_point(points[i]))
-			continue;
-		fprintf(stderr, "FAILED at %s\n", points[i]);
-		failed++;
-	}
+	int failed = wound_each(points, choose_points(), argv + 2, try_point);
 	remove_files();
-	printf("%d of %d points failed\n", failed, tried);
-	return failed != 0 || tried == 0;
+	return failed;
 }

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* Victims and their wounds. */
+#include "wound.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PEERS_MAX 8
+
+/* After this one that does not end is killed. */
+#define END_MS 60000
+
+int wound_mode;
+
+void wound_arm(const char *point, int visit)
+{
+	char setting[96];
+
+	snprintf(setting, sizeof(setting), "%s:%d", point, visit);
+	setenv(wound_mode == 'k' ? "TSSHIM_TEST_KILL" : "TSSHIM_TEST_STOP", setting, 1);
+}
+
+bool wound_reached(int status)
+{
+	return wound_mode == 'k' ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+				 : WIFSTOPPED(status);
+}
+
+pid_t wound_start(int (*run)(int argument), int argument)
+{
+	fflush(stderr);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(run(argument));
+	return pid;
+}
+
+bool wound_wait(pid_t pid, int ms, int *ret_status)
+{
+	for (int i = 0; i <= ms; i++) {
+		if (waitpid(pid, ret_status, WNOHANG | WUNTRACED) == pid)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+bool wound_ended_well(pid_t pid, bool ended, int status, const char *who, bool unattached)
+{
+	if (ended && WIFEXITED(status) &&
+		(WEXITSTATUS(status) == 0 ||
+			(unattached && WEXITSTATUS(status) == EXIT_UNATTACHED)))
+		return true;
+	fprintf(stderr, "%s %s, status %x\n", who, ended ? "ended" : "does not end",
+		(unsigned)status);
+	if (!ended || WIFSTOPPED(status)) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	return false;
+}
+
+bool wound_ends_well(pid_t pid, int ms, const char *who, bool unattached)
+{
+	int status = 0;
+	bool ended = wound_wait(pid, ms, &status);
+
+	return wound_ended_well(pid, ended, status, who, unattached);
+}
+
+bool wound_beside_peers(
+	int (*run_victim)(int point), int point, int (*run_peer)(int number), int peers)
+{
+	pid_t victim = wound_start(run_victim, point), started[PEERS_MAX];
+	int status = 0;
+	bool ended = wound_wait(victim, END_MS, &status), good = true;
+
+	if (!ended || !wound_reached(status)) {
+		wound_ended_well(
+			victim, ended, status, "a victim that did not get there", false);
+		return false;
+	}
+	for (int i = 0; i < peers; i++)
+		started[i] = wound_start(run_peer, i);
+	for (int i = 0; i < peers; i++)
+		good &= wound_ends_well(started[i], END_MS, "a peer", false);
+	if (wound_mode == 's') {
+		kill(victim, SIGCONT);
+		good &= wound_ends_well(victim, END_MS, "the woken victim", false);
+	}
+	return good && wound_ends_well(wound_start(run_peer, peers), END_MS, "the last", false);
+}
+
+static bool is_chosen(const char *point, char *const *names)
+{
+	bool any = *names != NULL;
+
+	for (; *names; names++)
+		if (strcmp(*names, point) == 0)
+			return true;
+	return !any;
+}
+
+int wound_each(const char *const *points, size_t count, char *const *names,
+	bool (*try_point)(int point))
+{
+	int tried = 0, failed = 0;
+
+	for (int i = 0; i < (int)count; i++) {
+		if (!is_chosen(points[i], names))
+			continue;
+		tried++;
+		if (try_point(i))
+			continue;
+		fprintf(stderr, "FAILED at %s\n", points[i]);
+		failed++;
+	}
+	fprintf(stderr, "%d points tried, %d failed\n", tried, failed);
+	return failed != 0 || tried == 0;
+}
