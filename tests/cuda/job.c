@@ -11,28 +11,35 @@
 
 typedef unsigned long long pointer;
 
-#define DRIVER(X)                                                             \
-	X(cuInit, (unsigned))                                                 \
-	X(cuDevicePrimaryCtxRetain, (void **, int))                           \
-	X(cuDevicePrimaryCtxRelease_v2, (int))                                \
-	X(cuDevicePrimaryCtxReset_v2, (int))                                  \
-	X(cuCtxSetCurrent, (void *))                                          \
-	X(cuMemAlloc_v2, (pointer *, size_t))                                 \
-	X(cuMemFree_v2, (pointer))                                            \
-	X(cuStreamCreate, (void **, unsigned))                                \
-	X(cuStreamSynchronize, (void *))                                      \
-	X(cuStreamSynchronize_ptsz, (void *))                                 \
-	X(cuMemsetD8Async, (pointer, unsigned char, size_t, void *))          \
-	X(cuMemsetD8Async_ptsz, (pointer, unsigned char, size_t, void *))     \
-	X(cuMemcpyDtoHAsync_v2, (void *, pointer, size_t, void *))            \
-	X(cuMemcpyDtoHAsync_v2_ptsz, (void *, pointer, size_t, void *))       \
-	X(cuMemcpyHtoD_v2, (pointer, const void *, size_t))                   \
-	X(cuMemcpyHtoD_v2_ptds, (pointer, const void *, size_t))              \
-	X(cuMemcpyHtoDAsync_v2, (pointer, const void *, size_t, void *))      \
-	X(cuMemcpyHtoDAsync_v2_ptsz, (pointer, const void *, size_t, void *)) \
-	X(cuMemcpy, (pointer, pointer, size_t))                               \
-	X(cuMemcpy_ptds, (pointer, pointer, size_t))                          \
-	X(cuMemcpyAsync, (pointer, pointer, size_t, void *))                  \
+#define DRIVER(X)                                                              \
+	X(cuInit, (unsigned))                                                  \
+	X(cuDevicePrimaryCtxRetain, (void **, int))                            \
+	X(cuDevicePrimaryCtxRelease_v2, (int))                                 \
+	X(cuDevicePrimaryCtxReset_v2, (int))                                   \
+	X(cuCtxSetCurrent, (void *))                                           \
+	X(cuMemAlloc_v2, (pointer *, size_t))                                  \
+	X(cuMemAllocPitch_v2, (pointer *, size_t *, size_t, size_t, unsigned)) \
+	X(cuMemAllocAsync, (pointer *, size_t, void *))                        \
+	X(cuMemAllocAsync_ptsz, (pointer *, size_t, void *))                   \
+	X(cuMemAllocFromPoolAsync, (pointer *, size_t, void *, void *))        \
+	X(cuMemAllocFromPoolAsync_ptsz, (pointer *, size_t, void *, void *))   \
+	X(cuMemCreate, (pointer *, size_t, const void *, uint64_t))            \
+	X(cuDeviceGetDefaultMemPool, (void **, int))                           \
+	X(cuMemFree_v2, (pointer))                                             \
+	X(cuStreamCreate, (void **, unsigned))                                 \
+	X(cuStreamSynchronize, (void *))                                       \
+	X(cuStreamSynchronize_ptsz, (void *))                                  \
+	X(cuMemsetD8Async, (pointer, unsigned char, size_t, void *))           \
+	X(cuMemsetD8Async_ptsz, (pointer, unsigned char, size_t, void *))      \
+	X(cuMemcpyDtoHAsync_v2, (void *, pointer, size_t, void *))             \
+	X(cuMemcpyDtoHAsync_v2_ptsz, (void *, pointer, size_t, void *))        \
+	X(cuMemcpyHtoD_v2, (pointer, const void *, size_t))                    \
+	X(cuMemcpyHtoD_v2_ptds, (pointer, const void *, size_t))               \
+	X(cuMemcpyHtoDAsync_v2, (pointer, const void *, size_t, void *))       \
+	X(cuMemcpyHtoDAsync_v2_ptsz, (pointer, const void *, size_t, void *))  \
+	X(cuMemcpy, (pointer, pointer, size_t))                                \
+	X(cuMemcpy_ptds, (pointer, pointer, size_t))                           \
+	X(cuMemcpyAsync, (pointer, pointer, size_t, void *))                   \
 	X(cuMemcpyAsync_ptsz, (pointer, pointer, size_t, void *))
 
 static struct {
@@ -282,14 +289,38 @@ void job_leave(const struct job *job, unsigned way)
 	begin(most_of(job));
 }
 
-unsigned job_fill(uint64_t *ret_longest_ns)
+static int allocate(unsigned call, void *pool)
+{
+	const size_t bytes = (size_t)1 << 20;
+	pointer memory;
+	size_t pitch;
+	switch (call) {
+	case 1:
+		return cuda.cuMemAllocPitch_v2(&memory, &pitch, bytes / 256, 256, 4);
+	case 2:
+		return cuda.cuMemAllocAsync(&memory, bytes, NULL);
+	case 3:
+		return cuda.cuMemAllocAsync_ptsz(&memory, bytes, NULL);
+	case 4:
+		return cuda.cuMemAllocFromPoolAsync(&memory, bytes, pool, NULL);
+	case 5:
+		return cuda.cuMemAllocFromPoolAsync_ptsz(&memory, bytes, pool, NULL);
+	case 6: /* what is wanted is in a struct that the stand-in does not look into */
+		return cuda.cuMemCreate(&memory, bytes, "", 0);
+	default:
+		return cuda.cuMemAlloc_v2(&memory, bytes);
+	}
+}
+
+unsigned job_fill(unsigned call, uint64_t *ret_longest_ns)
 {
 	unsigned room = 0, refused = 0;
-	pointer memory;
+	void *pool = NULL;
+	CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
 	*ret_longest_ns = 0;
 	while (refused < 4) {
 		uint64_t begin = now_ns();
-		int result = cuda.cuMemAlloc_v2(&memory, (size_t)1 << 20);
+		int result = allocate(call, pool);
 		uint64_t took = now_ns() - begin;
 		*ret_longest_ns = took > *ret_longest_ns ? took : *ret_longest_ns;
 		if (result != 0 && result != OUT_OF_MEMORY)

@@ -44,10 +44,12 @@ void job_look(void);
 void job_leave(const struct job *job, unsigned way);
 
 /**
- * Allocate until the driver says that there is no room, and then three times more.  Returns how
- * many MiB there were; *ret_longest_ns: the longest of these calls.
+ * Allocate until the driver says that there is no room, and then three times more, by @call, a
+ * number below JOB_ALLOCATIONS.  Returns how many MiB there were; *ret_longest_ns: the longest
+ * of these calls.
  */
-unsigned job_fill(uint64_t *ret_longest_ns);
+#define JOB_ALLOCATIONS 7
+unsigned job_fill(unsigned call, uint64_t *ret_longest_ns);
 
 /** The longest copy so far. */
 uint64_t job_longest_ns(void);

@@ -8,6 +8,7 @@
  *   calls=1|2     only those without a stream, or with one
  *   gate=FD       begin when this pipe has ended; ready=FD has a byte written before that
  *   fill=FD       when this pipe has ended, fill the GPU's memory, and bring as many again
+ *   allocate=N    by this call of JOB_ALLOCATIONS (0)
  *   leave=1|2     give the primary context back in the middle
  */
 #include "job.h"
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 static struct job job = {.bytes = (size_t)1 << 20, .sizes = 3};
-static unsigned leave;
+static unsigned leave, allocate;
 static int gate = -1, ready = -1, fill = -1;
 
 static int set(const char *word)
@@ -40,6 +41,8 @@ static int set(const char *word)
 		ready = (int)value;
 	else if (strncmp(word, "fill=", 5) == 0)
 		fill = (int)value;
+	else if (strncmp(word, "allocate=", 9) == 0)
+		allocate = (unsigned)value;
 	else if (strncmp(word, "leave=", 6) == 0)
 		leave = (unsigned)value;
 	else
@@ -63,7 +66,7 @@ static void fill_memory(uint64_t steps)
 	uint64_t longest_ns;
 	while (read(fill, &byte, 1) > 0)
 		;
-	unsigned room = job_fill(&longest_ns);
+	unsigned room = job_fill(allocate, &longest_ns);
 	printf("room: %u MiB\n~allocation %llu us\n", room,
 		(unsigned long long)(longest_ns / 1000));
 	job_bring(&job, steps, steps);
@@ -80,7 +83,7 @@ int main(int argc, char **argv)
 	for (int i = 4; i < argc; i++)
 		if (set(argv[i]) != 0)
 			return 2;
-	if (job.sizes < 1 || job.sizes > JOB_SIZES)
+	if (job.sizes < 1 || job.sizes > JOB_SIZES || allocate >= JOB_ALLOCATIONS)
 		return 2;
 	uint64_t half = leave ? steps / 2 : 0;
 	job_start(&job);

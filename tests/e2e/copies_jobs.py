@@ -213,12 +213,17 @@ def test_a_context_that_ends():
             assert gpu.safe()["d2d_copies"] > 0
 
 
-def fill(gpu, stop=False, **more):
+# Calls that allocate, as tests/cuda/jobs.c has them.
+ALLOCATIONS = ("cuMemAlloc_v2", "cuMemAllocPitch_v2", "cuMemAllocAsync", "cuMemAllocAsync_ptsz",
+               "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync_ptsz", "cuMemCreate")
+
+
+def fill(gpu, stop=False, call=0, **more):
     """(MiB of room for a job when another one shares with it, its longest allocation in s)"""
     gate, opener = os.pipe()
     other = gpu.start(1, 400, "pace=5000", **{name[6:]: value for name, value in more.items()
                                               if name.startswith("other_")})
-    words = ["pace=5000", "fill=%d" % gate]
+    words = ["pace=5000", "fill=%d" % gate, "allocate=%d" % call]
     job = gpu.start(2, 100, *words, pass_fds=(gate,), **{
         name: value for name, value in more.items() if not name.startswith("other_")})
     os.close(gate)
@@ -255,6 +260,20 @@ def test_no_room_is_taken():
     with Gpu(**machine) as gpu:
         room, longest = fill(gpu, stop=True, **no_ring)
         assert wanted - 32 <= room < wanted and .4 < longest < 1, (room, wanted, longest)
+
+
+def test_no_room_is_taken_whatever_call_allocates():
+    machine = {"FAKECUDA_MEMORY": str(512 << 20), "FAKECUDA_MEMORY_SHARED": "1"}
+    with Gpu(**machine, TSSHIM_COPIES="off") as gpu:
+        wanted, _ = fill(gpu)
+    for call, name in enumerate(ALLOCATIONS[1:], 1):
+        with Gpu(**machine) as gpu:
+            room, longest = fill(gpu, call=call)
+            counters = gpu.safe()
+            assert room == wanted and longest < 1, (name, room, wanted, longest)
+            assert counters["frees"] > 0 and counters["d2d_copies"] > 0, (name, counters)
+            # The one that was refused was made once more, and only that one.
+            assert counters["call." + name] == wanted + 4 + 1, (name, counters)
 
 
 def test_threads():

@@ -57,7 +57,8 @@
 #define SIZES(V) \
 	V(CUdevice) V(CUdeviceptr) V(cuuint64_t) V(CUcontext) V(CUstream) V(CUresult) V(CUuuid) \
 	V(CUipcMemHandle) V(CUmemLocation) V(CUmemcpyAttributes) V(CUctxCreateParams) \
-	V(CUDA_MEMCPY2D) V(CUmemorytype) V(CUpointer_attribute) V(CUstreamCaptureMode)
+	V(CUDA_MEMCPY2D) V(CUmemorytype) V(CUpointer_attribute) V(CUstreamCaptureMode) \
+	V(CUmemoryPool) V(CUmemGenericAllocationHandle)
 
 #define MEMBERS(V) \
 	V(CUmemLocation, type) V(CUmemLocation, id) \

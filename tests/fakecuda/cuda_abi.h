@@ -77,6 +77,9 @@ typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUarray_st *CUarray;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef struct CUmemAllocationProp_st CUmemAllocationProp; /* nobody looks into it */
 typedef void (*CUhostFn)(void *data);
 
 typedef struct CUuuid_st {

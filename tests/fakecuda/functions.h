@@ -108,7 +108,16 @@
 
 #define FAKE_PLAIN_MEMORY(X) \
 	X(cuMemAlloc_v2, cuMemAlloc, 3020, (pointer, bytes), CUdeviceptr *pointer, size_t bytes) \
+	X(cuMemAllocPitch_v2, cuMemAllocPitch, 3020, (pointer, pitch, width, height, element), \
+		CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height, \
+		unsigned int element) \
 	X(cuMemFree_v2, cuMemFree, 3020, (pointer), CUdeviceptr pointer) \
+	X(cuMemCreate, cuMemCreate, 10020, (handle, bytes, properties, flags), \
+		CUmemGenericAllocationHandle *handle, size_t bytes, \
+		const CUmemAllocationProp *properties, unsigned long long flags) \
+	X(cuMemRelease, cuMemRelease, 10020, (handle), CUmemGenericAllocationHandle handle) \
+	X(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, 11020, (pool, device), \
+		CUmemoryPool *pool, CUdevice device) \
 	X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020, (base, bytes, pointer), \
 		CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) \
 	X(cuMemGetInfo_v2, cuMemGetInfo, 3020, (available, total), \
@@ -179,7 +188,7 @@
 		CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, \
 		CUcontext src_context, size_t bytes)
 
-#define FAKE_PTSZ(X) FAKE_PTSZ_COPY(X) FAKE_PTSZ_STREAM(X) FAKE_PTSZ_FUTURE(X)
+#define FAKE_PTSZ(X) FAKE_PTSZ_COPY(X) FAKE_PTSZ_MEMORY(X) FAKE_PTSZ_STREAM(X) FAKE_PTSZ_FUTURE(X)
 
 #ifdef FAKE_FUTURE
 /* Of no driver that there is: what a hook has never heard of must reach it as it is. */
@@ -219,6 +228,15 @@
 		CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, \
 		CUmemcpyAttributes *attributes, size_t *from, size_t attribute_count, \
 		CUstream stream)
+
+#define FAKE_PTSZ_MEMORY(X) \
+	X(cuMemAllocAsync, cuMemAllocAsync, 11020, (pointer, bytes, S(stream)), \
+		CUdeviceptr *pointer, size_t bytes, CUstream stream) \
+	X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, \
+		(pointer, bytes, pool, S(stream)), \
+		CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream stream) \
+	X(cuMemFreeAsync, cuMemFreeAsync, 11020, (pointer, S(stream)), \
+		CUdeviceptr pointer, CUstream stream)
 
 #define FAKE_PTSZ_STREAM(X) \
 	X(cuStreamSynchronize, cuStreamSynchronize, 2000, (S(stream)), CUstream stream) \

@@ -34,6 +34,35 @@ static void allocations(void)
 	OK(cuMemFree_v2(b));
 }
 
+static void other_allocations(void)
+{
+	test_begin(0);
+	CUdeviceptr rows, memory;
+	CUmemoryPool pool;
+	CUmemGenericAllocationHandle handle;
+	const CUmemAllocationProp *properties = (const CUmemAllocationProp *)"";
+	size_t pitch;
+	OK(cuMemAllocPitch_v2(&rows, &pitch, 513, 1000, 4));
+	CHECK(pitch == 1024);
+	IS(CUDA_ERROR_INVALID_VALUE, cuMemAllocPitch_v2(&rows, &pitch, 513, 1000, 5));
+	IS(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocPitch_v2(&memory, &pitch, 513, 25, 4));
+	IS(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocAsync(&memory, 25000, NULL));
+	OK(cuDeviceGetDefaultMemPool(&pool, 0));
+	IS(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&memory, 25000, pool, NULL));
+	IS(CUDA_ERROR_OUT_OF_MEMORY, cuMemCreate(&handle, 25000, properties, 0));
+	OK(cuMemFree_v2(rows));
+	OK(cuMemAllocAsync(&memory, 25000, NULL));
+	IS(CUDA_ERROR_INVALID_HANDLE, cuMemFreeAsync(memory, (CUstream)&pitch));
+	OK(cuMemFreeAsync(memory, NULL));
+	OK(cuMemAllocFromPoolAsync_ptsz(&memory, 25000, pool, NULL));
+	IS(CUDA_ERROR_INVALID_VALUE,
+		cuMemAllocFromPoolAsync(&memory, 1, (CUmemoryPool)&pitch, NULL));
+	OK(cuMemFree_v2(memory));
+	OK(cuMemCreate(&handle, 25000, properties, 0));
+	OK(cuMemRelease(handle));
+	IS(CUDA_ERROR_INVALID_VALUE, cuMemRelease(0));
+}
+
 static void free_waits(void)
 {
 	test_begin(0);
@@ -328,6 +357,7 @@ int main(void)
 {
 	static const struct test tests[] = {
 		{"allocations and the end of memory", "MEMORY=1048576", allocations},
+		{"the other ways to allocate", "MEMORY=1048576", other_allocations},
 		{"memory is freed when it is not used any more", SLOW, free_waits},
 		{"registered memory", "", registration},
 		{"read-only memory that cannot be registered", "NO_READ_ONLY_REGISTER=1",
