@@ -4,7 +4,7 @@
  *
  *	unit_shim_program                       prints "<self> <job>" on stdout
  *	unit_shim_program parent <arguments>    runs itself with <arguments>, prints its own
- *self, then what the child prints
+ *	                                        self, then what the child prints
  */
 #include "shim/identity.h"
 
