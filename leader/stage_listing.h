@@ -10,8 +10,7 @@
  *
  *	- it is a file of the group's user, 0400, as long as it says, with the right hashes;
  *	- every entry is one that readdir(3) can hand out;
- *	- it is of the directory that the caller has open, which still has the times it had
- *then;
+ *	- it is of the directory that the caller has open, whose times are those of then;
  *	- the moment before the storage was asked lies less than --stage-metadata seconds back,
  *	  behind this process's last change, and behind what the group forgot
  *	  (leader/stage_names.h).

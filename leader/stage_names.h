@@ -23,7 +23,7 @@
  *
  * Killed between the steps a process leaves a name that is TAKEN: the next answer completes it.
  * A moment is one before the file system was asked, in milliseconds since boot; so what is
- *known is at most that much older than it looks.
+ * known is at most that much older than it looks.
  */
 #ifndef TS_LEADER_STAGE_NAMES_H
 #define TS_LEADER_STAGE_NAMES_H

@@ -8,8 +8,8 @@
  *	        open FIRST COUNT SEED   only open and close
  *	        jump FIRST COUNT SEED   COUNT reads of 4 KiB anywhere in the file number FIRST
  *
- * Files are read in an order that SEED decides (0: as they are listed).  The sum does not
- *depend on the order.
+ * Files are read in an order that SEED decides (0: as they are listed), on which the sum does
+ * not depend.
  */
 #include "common.h"
 

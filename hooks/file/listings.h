@@ -5,8 +5,7 @@
  * (leader/stage_listing.h).
  *
  *	program's opendir -> the real one -> ts_listings_opened(): one of ours is noted
- *	first readdir     -> the group's listing, taken over or made; or the real one from then
- *on
+ *	first readdir     -> the group's listing, taken over or made; else the real one
  *
  * The stream is the C library's and stays what it is: its descriptor, its closedir, its errors.
  * States of a noted stream:
