@@ -2,6 +2,7 @@
 /* Whether sharing a copy pays. */
 #include "hooks/cuda/cost.h"
 
+#include "leader/session.h"
 #include "shim/atomic.h"
 
 #include <stdlib.h>
@@ -15,7 +16,14 @@
 #define WINDOW 64u
 #define PARTS  1024u
 
+/* One in so many parts of the difference is forgotten with each that is faster. */
+#define FORGET 256u
+
+/* Of 1 KiB. */
+#define GROUP_MAX_NS UINT64_C(1000000)
+
 static _Atomic uint64_t average[TS_COST_COUNT][CLASSES];
+static _Atomic uint64_t slowest[CLASSES];
 static _Atomic uint32_t refused;
 static _Atomic uint64_t looked_before, found_before;
 static _Atomic uint32_t found_parts = PARTS / 2;
@@ -30,16 +38,32 @@ void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns)
 {
 	_Atomic uint64_t *at = &average[cost][class_of(bytes)];
 	uint64_t old = ts_load_relaxed(at);
-	/* How long to wait follows the slow ones at once, and forgets them slowly. */
-	if (cost == TS_COST_WHOLE && old)
-		ts_store_relaxed(at, ns > old ? old + (ns - old) / 2 : old - (old - ns) / 16);
-	else
-		ts_store_relaxed(at, old ? old - old / 8 + ns / 8 : ts_max_u64(ns, 1));
+	ts_store_relaxed(at, old ? old - old / 8 + ns / 8 : ts_max_u64(ns, 1));
 }
 
 uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes)
 {
 	return ts_load_relaxed(&average[cost][class_of(bytes)]);
+}
+
+void ts_cost_brought(uint64_t bytes, uint64_t ns)
+{
+	_Atomic uint64_t *at = &slowest[class_of(bytes)];
+	uint64_t old = ts_load_relaxed(at);
+	/* Waiting too short costs a copy, too long nothing where others are not held up. */
+	if (old)
+		ns = ns > old ? ts_min_u64(ns, 4 * old) : old - (old - ns) / FORGET;
+	ts_store_relaxed(at, ts_max_u64(ns, 1));
+	ts_session_learn_cost(TS_KIND_DEVICE, bytes, ns);
+}
+
+uint64_t ts_cost_of_bringing(const struct ts_dataset_row *row, uint64_t bytes)
+{
+	uint64_t own = ts_load_relaxed(&slowest[class_of(bytes)]);
+	uint64_t group = ts_load_relaxed(&row->cost_ns_per_kib[TS_KIND_DEVICE]);
+	/* Whatever is in there, keep the product far from overflow. */
+	return own ? own
+		   : 2 * ts_min_u64(group, GROUP_MAX_NS) * ts_min_u64(bytes >> 10, UINT32_MAX);
 }
 
 /* Share of the group's newest copies that were taken. */

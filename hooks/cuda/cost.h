@@ -17,7 +17,6 @@ enum ts_cost {
 	TS_COST_OWN,   /* the driver's own copy from the host */
 	TS_COST_HASH,  /* one pass over the source */
 	TS_COST_TAKEN, /* the call when the bytes were there */
-	TS_COST_WHOLE, /* from the driver's own copy until the bytes were in the ring */
 	TS_COST_COUNT,
 };
 
@@ -26,6 +25,20 @@ void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns);
 
 /** Moving average for copies of about @bytes; 0 where nothing is known yet. */
 uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes);
+
+/**
+ * A copy of @bytes of this process was in the ring @ns after the driver's own had begun.  The
+ * group is told, too.  Threads: any; a lost update is none.
+ */
+void ts_cost_brought(uint64_t bytes, uint64_t ns);
+
+/**
+ * How long that takes at most, so how long to wait for others: what the slowest of this
+ * process's last few hundred took, one that was held up counting four times the others at most.
+ * Where it has brought none of about @bytes yet, twice the average of the group with the data
+ * set @row; 0 where that is unknown, too.
+ */
+uint64_t ts_cost_of_bringing(const struct ts_dataset_row *row, uint64_t bytes);
 
 /**
  * Whether to look for a copy of @bytes.  Yes while anything is unknown, and once in 64 times

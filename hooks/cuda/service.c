@@ -45,8 +45,7 @@ static bool end_notes(struct ts_gpu *gpu, ts_cu_result *ret_result)
 			continue;
 		}
 		if (note->publish) {
-			ts_cost_learn(
-				TS_COST_WHOLE, note->hold.bytes, ts_now_ns() - note->begin_ns);
+			ts_cost_brought(note->hold.bytes, ts_now_ns() - note->begin_ns);
 			(void)ts_device_publish(gpu->table, &note->hold);
 		} else {
 			ts_device_release(gpu->table, &note->hold);

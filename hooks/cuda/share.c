@@ -28,6 +28,7 @@
 struct sharing {
 	const struct ts_copy *copy;
 	const struct ts_session *session;
+	const struct ts_dataset_row *row;
 	struct ts_gpu *gpu;
 	struct ts_gpu_note *note;
 	struct ts_key key;
@@ -85,7 +86,7 @@ static ts_cu_result end_when_done(const struct sharing *sharing, bool publish)
 		return result;
 	}
 	if (publish) {
-		ts_cost_learn(TS_COST_WHOLE, copy->bytes, ts_now_ns() - note->begin_ns);
+		ts_cost_brought(copy->bytes, ts_now_ns() - note->begin_ns);
 		(void)ts_device_publish(sharing->gpu->table, &note->hold);
 	} else {
 		ts_device_release(sharing->gpu->table, &note->hold);
@@ -197,8 +198,7 @@ static ts_cu_result produce(struct sharing *sharing)
 		ts_session_count_pass(TS_REASON_COPY_STATE);
 		return result;
 	}
-	ts_session_count_produced(
-		TS_KIND_DEVICE, copy->bytes, ts_cost_of(TS_COST_OWN, copy->bytes));
+	ts_session_count_produced(TS_KIND_DEVICE, copy->bytes, 0);
 	if (within(copy, gpu->base + note->hold.offset, copy->to) != TS_CU_SUCCESS) {
 		ts_gpu_off(gpu);
 		return result;
@@ -238,8 +238,8 @@ static void look_up(struct sharing *sharing, struct ts_device_take *ret_take)
 {
 	const struct ts_gpu *gpu = sharing->gpu;
 	uint64_t bytes = sharing->copy->bytes;
-	uint64_t whole_ns =
-		ts_max_u64(ts_cost_of(TS_COST_WHOLE, bytes), ts_cost_of(TS_COST_OWN, bytes));
+	uint64_t whole_ns = ts_max_u64(
+		ts_cost_of_bringing(sharing->row, bytes), ts_cost_of(TS_COST_OWN, bytes));
 	uint64_t patience_ns = PATIENCE_MIN_NS + 4 * ts_min_u64(whole_ns, WHOLE_MAX_NS);
 	ts_device_take(gpu->table, gpu->ring, gpu->generation, &sharing->key, bytes,
 		patience_ns, ret_take);
@@ -282,7 +282,7 @@ ts_cu_result ts_share(const struct ts_copy *copy, const struct ts_session *sessi
 	struct ts_dataset_row *row =
 		ts_ledger_dataset(ts_store_ledger(session->store), session->dataset);
 	bool ready;
-	struct sharing sharing = {.copy = copy, .session = session};
+	struct sharing sharing = {.copy = copy, .session = session, .row = row};
 	if (ts_load_relaxed(&row->off))
 		return pass(copy, TS_REASON_DATASET_OFF);
 	sharing.gpu = ts_gpu_enter(session, device, context, copy->bytes, &ready);

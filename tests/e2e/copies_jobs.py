@@ -97,11 +97,11 @@ def test_four_jobs_copy_once():
     # A copy takes 5 ms, as one of 128 MB over PCIe 4, or 1 ms.  Jobs that are held up for longer
     # than the ring's 32 batches take find nothing there.  A busy machine does that to them, so
     # they have a pace to get back to; it is also slow to make the ring, hence so many.
-    # Nobody waits for another one longer than a copy takes, so what the machine delays by more is
-    # copied twice: the best of a few runs tells what the jobs do, the others what the machine did.
+    # Nobody waits for another one longer than a slow copy takes, so what the machine delays by
+    # more is copied twice: that may spoil a run or two.
     for bandwidth in ("52000000", "260000000"):
         ratios = []
-        while len(ratios) < 5 and min(ratios, default=2) > 1.03:
+        while len(ratios) < 3 and min(ratios, default=2) > 1.03:
             with Gpu(FAKECUDA_BANDWIDTH=bandwidth) as gpu:
                 gpu.run(4, 1000, "bytes=262144", "pace=8000")
                 ratios.append(gpu.safe()["h2d_bytes"] / alone)

@@ -81,7 +81,26 @@ Test(cost, averages_follow)
 	ts_cost_learn(TS_COST_OWN, BYTES, 1600);
 	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, BYTES), 900));
 	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, 4 * BYTES), 0));
-	ts_cost_learn(TS_COST_WHOLE, BYTES, 800);
-	ts_cost_learn(TS_COST_WHOLE, BYTES, 1600);
-	cr_expect(eq(u64, ts_cost_of(TS_COST_WHOLE, BYTES), 1200), "slow ones count at once");
+}
+
+Test(cost, others_are_waited_for_as_long_as_a_slow_copy_takes)
+{
+	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 0), "nobody knows");
+	ts_store_relaxed(&row.cost_ns_per_kib[TS_KIND_DEVICE], 100);
+	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 2 * 100 * (BYTES >> 10)));
+	ts_cost_brought(BYTES, 800);
+	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 800), "not the group's any more");
+	ts_cost_brought(BYTES, 1600);
+	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 1600), "slow ones count at once");
+	ts_cost_brought(BYTES, 1000000);
+	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 6400), "but no stop does");
+	for (int i = 0; i < 2000; i++)
+		ts_cost_brought(BYTES, 1000);
+	cr_expect(lt(u64, ts_cost_of_bringing(&row, BYTES), 1300), "and they are forgotten");
+}
+
+Test(cost, a_group_that_says_nonsense_is_no_overflow)
+{
+	ts_store_relaxed(&row.cost_ns_per_kib[TS_KIND_DEVICE], UINT64_MAX);
+	cr_expect(gt(u64, ts_cost_of_bringing(&row, UINT64_MAX), UINT64_C(1) << 50));
 }
