@@ -13,7 +13,7 @@ const unsigned char torch_stream[16] = "an epoch's";
 void torch_init(void)
 {
 	fixture_init();
-	/* One hit in a thousand would be left to the caller; a suite that wants some says so. */
+	/* Otherwise one hit in a thousand is left to the caller. */
 	setenv("TSSHIM_VERIFY", "0", 0);
 	/* Otherwise what a job makes is kept only once another one asks for it. */
 	const struct ts_session *session = fixture_enter();
