@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * As much of a driver and of the service as hooks/cuda/pinned*.c call, in this process: events
+ * complete when a test says so, and every call can be made to fail.
+ */
+#ifndef TS_TESTS_UNIT_CUDA_FAKE_DRIVER_H
+#define TS_TESTS_UNIT_CUDA_FAKE_DRIVER_H
+
+#include "hooks/cuda/pinned.h"
+
+struct fake_driver {
+	bool complete;          /* what was recorded has completed */
+	ts_cu_result copy;      /* what the driver's own copy says */
+	ts_cu_result record;    /* of an event */
+	ts_cu_result query;     /* of one that has completed */
+	ts_cu_result registers; /* memory */
+	int as_good;            /* registered memory as memory of the driver's */
+	unsigned registered;    /* so often, less what was taken back */
+	uint64_t registered_bytes;
+	unsigned copies, recorded, woken;
+};
+
+extern struct fake_driver fake_driver;
+
+/** A driver that does everything at once, and a GPU 0 whose service is this process. */
+void fake_driver_init(void);
+
+#endif
