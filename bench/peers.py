@@ -65,6 +65,7 @@ class Side:
         self.setup, self.data, self.kind, self.many = setup, data, kind, many
         self.group = setup.place.group(f"peers-{many}") if kind == "tsshim" else None
         self.feeders = []
+        self.failure = None  # of the last turn: a side that has failed is given no other
         if kind in ("plain", "tsshim"):
             self.trainers = [self._start("samples.py", "train", data.where, "--size",
                                          str(data.slice), "--seed", str(100 + number))
@@ -89,6 +90,17 @@ class Side:
     def wait_until_ready(self):
         for job in self.feeders or self.trainers:
             job.line(0)
+
+    def try_turn(self):
+        """A turn, or None if a peer cannot go on; that we can is not up for discussion."""
+        try:
+            return self.take_turn()
+        except tsjobs.JobError as error:
+            if not self.feeders or self.setup.quick:
+                raise
+            self.failure = str(error)
+            self.end()
+            return None
 
     def take_turn(self):
         slices.warm(self.data.paths)
@@ -132,8 +144,9 @@ def _run(setup, data, many):
             side.wait_until_ready()
         for number in range(data.rounds + 1):
             order = SIDES if number % 2 == 0 else SIDES[::-1]
-            found.append({kind: sides[kind].take_turn() for kind in order
-                          if number <= MOST_ROUNDS.get(kind, number)})
+            turns = {kind: sides[kind].try_turn() for kind in order
+                     if number <= MOST_ROUNDS.get(kind, number) and not sides[kind].failure}
+            found.append({kind: turn for kind, turn in turns.items() if turn})
     finally:
         for side in sides.values():
             side.end()
@@ -143,18 +156,21 @@ def _run(setup, data, many):
                 raise tsjobs.JobError(f"peers: a trainer of {kind} did not get every sample")
     if any(len(set(turns["tsshim"]["checksums"])) != 1 for turns in found):
         raise tsjobs.JobError("peers: aligned jobs were given different samples")
-    return found
+    return found, {kind: side.failure for kind, side in sides.items() if side.failure}
 
 
 def _rows(many, rounds):
-    def faster(other):
-        return [slices.rate(turns["tsshim"]) / slices.rate(turns[other]) for turns in rounds
-                if other in turns]
-
-    return [row(f"own-{many}", f"tsshim / TensorSocket, images/s of all, K={many}", 1.3,
-                faster("tensorsocket"), below=False),
-            row(f"packed-{many}", f"the same, TensorSocket helped to pack once, K={many}", 1.3,
-                faster("packed"), below=False)]
+    """One for each way to feed by TensorSocket that has lived through a round."""
+    labels = {"tensorsocket": (f"own-{many}", f"tsshim / TensorSocket, images/s of all, K={many}"),
+              "packed": (f"packed-{many}",
+                         f"the same, TensorSocket helped to pack once, K={many}")}
+    rows = []
+    for kind, (name, label) in labels.items():
+        faster = [slices.rate(turns["tsshim"]) / slices.rate(turns[kind]) for turns in rounds
+                  if kind in turns]
+        if faster:
+            rows.append(row(name, label, 1.3, faster, below=False))
+    return rows
 
 
 def _note(many, kind, data, rounds):
@@ -171,6 +187,18 @@ def _note(many, kind, data, rounds):
             f"({100 * lost:.1f} % lost)")
 
 
+def _notes(data, found, failures):
+    notes = []
+    for many, rounds in found.items():
+        for kind in SIDES:
+            if any(kind in turns for turns in rounds):
+                notes.append(_note(many, kind, data, rounds))
+            if kind in failures[many]:
+                lines = failures[many][kind].splitlines()
+                notes.append(f"- K={many}, {kind}: could not go on: {(lines[1:] or lines)[0]}")
+    return "\n".join(notes)
+
+
 def measure(setup, data):
     _python()
     affinity = os.sched_getaffinity(0)
@@ -178,15 +206,16 @@ def measure(setup, data):
     try:
         data.wait_for_age()
         chosen = QUICK if setup.quick else TRAINERS
-        found = {many: _run(setup, data, many) for many in chosen}
+        ran = {many: _run(setup, data, many) for many in chosen}
         cores = machine.cores()
     finally:
         os.sched_setaffinity(0, affinity)
+    found = {many: rounds for many, (rounds, _) in ran.items()}
+    failures = {many: failed for many, (_, failed) in ran.items()}
     first = {str(many): rounds.pop(0) for many, rounds in found.items()}
     notes = ["TensorSocket without a GPU sends the bytes of every batch through sockets; its "
              "first row is the published release, the second is helped. Sums over all processes:"]
-    notes.append("\n".join(_note(many, kind, data, rounds)
-                           for many, rounds in found.items() for kind in SIDES))
+    notes.append(_notes(data, found, failures))
     return {"title": "Peers",
             "rows": [line for many, rounds in found.items() for line in _rows(many, rounds)],
             "notes": notes,

@@ -115,10 +115,21 @@ class Job:
         """Bytes that the same processes have read(2) until now, from the page cache or not."""
         return sum(_read_bytes(pid) for pid in self.pids())
 
+    def _state(self):
+        """How the command ended, in words.  It may have closed its output and not ended yet."""
+        try:
+            status = self.process.wait(1)
+        except subprocess.TimeoutExpired:
+            return "it still runs, and has not said what it should"
+        if status >= 0:
+            return f"exit status {status}"
+        name = signal.Signals(-status).name
+        return f"killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
+
     def complaint(self):
         self.errors.seek(0)
         text = self.errors.read().decode(errors="replace").strip().splitlines()[-12:]
-        return f"a job failed: {' '.join(self.command)}\n" + "\n".join(text)
+        return "\n".join([f"a job failed: {' '.join(self.command)}", self._state(), *text])
 
     def wait(self):
         """Wait for the end. Its CPU seconds, with all descendants it waited for."""
@@ -131,7 +142,7 @@ class Job:
             self.process.returncode = self.status = os.waitstatus_to_exitcode(status)
             self._reader.join(10)
         if self.status != 0:
-            raise JobError(f"exit status {self.status}: " + self.complaint())
+            raise JobError(self.complaint())
         return self.usage.ru_utime + self.usage.ru_stime
 
     def kill(self):
