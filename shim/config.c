@@ -5,6 +5,7 @@
 #include "shim/atomic.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 extern char **environ;
@@ -436,8 +437,21 @@ void ts_config_load(struct ts_config *config, char *const *env,
 		load_one(config, *env, &seen, complain);
 }
 
+/* Who gives itself a title (setproctitle, $0) writes it where the environment was. */
+static void keep(const char **text, char *place, size_t bytes)
+{
+	size_t length = *text ? strnlen(*text, bytes) : 0;
+	if (length == bytes)
+		*text = NULL;
+	if (!*text)
+		return;
+	memcpy(place, *text, length + 1);
+	*text = place;
+}
+
 const struct ts_config *ts_config(void)
 {
+	static char dataset_dir[PATH_MAX], stage_dir[TS_STAGE_DIR_MAX + 1];
 	static struct ts_config config;
 	static _Atomic int loaded;
 	/* Two threads may both load the same values; the pointer into the environment is the
@@ -445,6 +459,8 @@ const struct ts_config *ts_config(void)
 	if (TS_UNLIKELY(!ts_load_acquire(&loaded))) {
 		struct ts_config fresh;
 		ts_config_load(&fresh, environ, NULL);
+		keep(&fresh.dataset_dir, dataset_dir, sizeof(dataset_dir));
+		keep(&fresh.stage_dir, stage_dir, sizeof(stage_dir));
 		config = fresh;
 		ts_store_release(&loaded, 1);
 	}

@@ -35,7 +35,7 @@
 			return -1;                                \
 		int r = NEXT(name) arguments;                     \
 		if (IS_STAGING)                                   \
-			ts_known_written(fd);                     \
+			ts_known_written(fd, false);              \
 		return r;                                         \
 	}
 

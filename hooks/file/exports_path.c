@@ -106,6 +106,14 @@
 #define CALL_symlinkat(symbol, name)                                                   \
 	CALL_PATH(symbol, name, (const char *target, int directory, const char *path), \
 		(target, directory, path), directory)
+#define CALL_setxattr(symbol, name)                                                        \
+	CALL_PATH(symbol, name,                                                            \
+		(const char *path, const char *attribute, const void *value, size_t bytes, \
+			int flags),                                                        \
+		(path, attribute, value, bytes, flags), AT_FDCWD)
+#define CALL_removexattr(symbol, name)                                                        \
+	CALL_PATH(symbol, name, (const char *path, const char *attribute), (path, attribute), \
+		AT_FDCWD)
 #define CALL_chroot(symbol, name)  CALL_ROOT(symbol, name, (const char *path), (path))
 #define CALL_unshare(symbol, name) CALL_ROOT(symbol, name, (int flags), (flags))
 #define CALL_setns(symbol, name)   CALL_ROOT(symbol, name, (int fd, int kind), (fd, kind))

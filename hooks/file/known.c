@@ -42,21 +42,24 @@ static struct ts_hash128 hash_of(struct text *text, const char *rest, size_t len
 }
 
 /* Apart, for a path is large. */
-static TS_NOINLINE bool name_absolute(const char *path, bool link, struct ts_hash128 *ret_name)
+static TS_NOINLINE bool name_absolute(
+	const char *path, bool link, struct ts_known_call *ret_call)
 {
 	const char *rest;
 	struct text text;
-	if (!ts_staged_root_below(path, &rest))
+	if (!ts_staged_root_below(path, &rest)) {
+		ret_call->is_above = ret_call->changes && ts_staged_root_is_within(path);
 		return false;
+	}
 	size_t length = strnlen(rest, PATH_MAX);
 	if (length == PATH_MAX)
 		return false;
-	*ret_name = hash_of(&text, rest, length, link);
+	ret_call->name = hash_of(&text, rest, length, link);
 	return text.rights != 0;
 }
 
 static TS_NOINLINE bool name_relative(
-	int directory, const char *path, bool link, struct ts_hash128 *ret_name)
+	int directory, const char *path, bool link, struct ts_known_call *ret_call)
 {
 	char whole[PATH_MAX], place[32];
 	int64_t length;
@@ -71,7 +74,7 @@ static TS_NOINLINE bool name_relative(
 		return false;
 	whole[length] = '/';
 	memcpy(whole + length + 1, path, more + 1);
-	return name_absolute(whole, link, ret_name);
+	return name_absolute(whole, link, ret_call);
 }
 
 /* Stands for the file with @inode itself, if somebody may be writing to it. */
@@ -84,15 +87,16 @@ static struct ts_hash128 name_written(uint64_t inode)
 	return ts_hash128(&text, sizeof(text));
 }
 
-static void name(int directory, const char *path, bool link, struct ts_known_call *ret_call)
+static void name(int directory, const char *path, bool link, bool changes,
+	struct ts_known_call *ret_call)
 {
-	ret_call->is_named = false;
+	ret_call->is_named = ret_call->is_above = false;
+	ret_call->changes = changes;
 	if (!path || path[0] == '\0')
 		return;
 	ret_call->asked_ms = ts_stage_now_ms();
-	ret_call->is_named = path[0] == '/'
-				     ? name_absolute(path, link, &ret_call->name)
-				     : name_relative(directory, path, link, &ret_call->name);
+	ret_call->is_named = path[0] == '/' ? name_absolute(path, link, ret_call)
+					    : name_relative(directory, path, link, ret_call);
 }
 
 uint64_t ts_known_changed_ms(void)
@@ -140,7 +144,7 @@ int ts_known_open(int directory, const char *path, int flags, struct ts_known_ca
 	if (TS_LIKELY(seconds == 0))
 		return -1;
 	int saved = errno;
-	name(directory, path, false, ret_call);
+	name(directory, path, false, false, ret_call);
 	int fd = -1;
 	if (ret_call->is_named && is_plain(flags))
 		fd = open_known(ret_call, seconds, flags);
@@ -154,7 +158,7 @@ void ts_known_look(int directory, const char *path, struct ts_known_call *ret_ca
 	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0))
 		return;
 	int saved = errno;
-	name(directory, path, false, ret_call);
+	name(directory, path, false, false, ret_call);
 	errno = saved;
 }
 
@@ -189,7 +193,7 @@ bool ts_known_stat(int directory, const char *path, bool is_link, struct stat *r
 	if (TS_LIKELY(seconds == 0))
 		return false;
 	int saved = errno;
-	name(directory, path, is_link, ret_call);
+	name(directory, path, is_link, false, ret_call);
 	bool is_known = ret_call->is_named && find_stat(ret_call, seconds, &was);
 	if (is_known)
 		ts_staged_fill(&was, ret_stat);
@@ -227,7 +231,8 @@ void ts_known_note_stat(const struct ts_known_call *call, const struct stat *sta
 	/* A directory's change with what is made in it, a special file's without a trace, and a
 	 * young file's soon. */
 	bool is_steady = S_ISREG(stat->st_mode) || S_ISLNK(stat->st_mode);
-	if (!joined || !is_steady || ts_staged_is_young(stat) ||
+	if (!joined || !is_steady || !ts_staged_root_has_device(stat->st_dev) ||
+		ts_staged_is_young(stat) ||
 		ts_stage_name_is_forbidden(&joined->index, name_written(stat->st_ino)))
 		return;
 	from_stat(stat, &attributes);
@@ -258,6 +263,20 @@ static TS_NOINLINE bool is_below(int fd)
 	return ts_staged_root_path(fd, path);
 }
 
+static TS_NOINLINE bool is_directory(int fd)
+{
+	char path[PATH_MAX];
+	return ts_staged_root_directory(fd, path);
+}
+
+static void tell_changed(void)
+{
+	ts_store_relaxed(&changed_ms, ts_stage_now_ms());
+	struct ts_stage *known = table(false);
+	if (known)
+		ts_stage_names_forget(&known->index);
+}
+
 /*
  * First the file, then all that was known: who asks the storage behind the second finds the
  * first, and what was asked before it counts no more.
@@ -284,31 +303,33 @@ static bool stops_for_pending_root(void)
 	return true;
 }
 
-void ts_known_written(int fd)
+void ts_known_written(int fd, bool is_named)
 {
 	struct stat st;
 	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0) || stops_for_pending_root())
 		return;
 	int saved = errno;
-	if (ts_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-		ts_staged_root_has_device(st.st_dev) && is_below(fd))
+	bool is_ours = ts_sys_fstat(fd, &st) == 0 && ts_staged_root_has_device(st.st_dev);
+	if (is_ours && S_ISREG(st.st_mode) && (is_named || is_below(fd)))
 		tell_written(st.st_ino);
+	else if (is_ours && S_ISDIR(st.st_mode) && is_directory(fd))
+		tell_changed();
 	errno = saved;
 }
 
 void ts_known_changed(int directory, const char *path)
 {
 	struct ts_known_call call;
-	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0) || stops_for_pending_root())
+	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0))
+		return;
+	/* What it is called without links is known only once it was found. */
+	(void)ts_staged_root_has_device(0);
+	if (stops_for_pending_root())
 		return;
 	int saved = errno;
-	name(directory, path, false, &call);
-	if (call.is_named) {
-		ts_store_relaxed(&changed_ms, ts_stage_now_ms());
-		struct ts_stage *known = table(false);
-		if (known)
-			ts_stage_names_forget(&known->index);
-	}
+	name(directory, path, false, true, &call);
+	if (call.is_named || call.is_above)
+		tell_changed();
 	errno = saved;
 }
 

@@ -30,6 +30,8 @@ struct ts_known_call {
 	struct ts_hash128 name;
 	uint64_t asked_ms;
 	bool is_named; /* the path is below the directory */
+	bool changes;  /* the call may change what is there; only of those: */
+	bool is_above; /* the path is the directory's own, or of one that it lies in */
 };
 
 /**
@@ -51,7 +53,7 @@ void ts_known_note_copy(const struct ts_known_call *call, uint64_t inode, uint64
  * nothing is known of this file, whatever path leads to it, and nothing any more of what was
  * known.
  */
-void ts_known_written(int fd);
+void ts_known_written(int fd, bool is_named);
 
 /**
  * Before stat(2) or lstat(2) (@is_link) of @path: whether *ret_stat has the answer.  If not,

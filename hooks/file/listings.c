@@ -92,7 +92,8 @@ static struct reader *take(const DIR *stream)
 
 static void forget(DIR *stream)
 {
-	struct reader *reader = find(stream);
+	/* closedir(NULL) is an error and no more; a free place has that address, too. */
+	struct reader *reader = stream ? find(stream) : NULL;
 	if (!reader || !ts_cas(&reader->stream, &stream, TAKEN))
 		return;
 	ts_stage_listing_finish(&reader->listing);

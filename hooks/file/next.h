@@ -70,6 +70,9 @@ typedef int ts_mkdir_call(const char *path, unsigned mode);
 typedef int ts_mkdirat_call(int directory, const char *path, unsigned mode);
 typedef int ts_mknod_call(const char *path, unsigned mode, dev_t device);
 typedef int ts_mknodat_call(int directory, const char *path, unsigned mode, dev_t device);
+typedef int ts_setxattr_call(
+	const char *path, const char *name, const void *value, size_t bytes, int flags);
+typedef int ts_removexattr_call(const char *path, const char *name);
 typedef int ts_symlink_call(const char *target, const char *path);
 typedef int ts_symlinkat_call(const char *target, int directory, const char *path);
 typedef DIR *ts_opendir_call(const char *path);
@@ -154,37 +157,41 @@ typedef ssize_t ts_readlinkat_chk_call(
 	X(__readlinkat_chk, readlinkat_chk, readlinkat_chk)
 
 /* What changes where a path leads, or what is there. */
-#define TS_FILE_CHANGES(X)                  \
-	X(unlink, unlink, unlink)           \
-	X(unlinkat, unlinkat, unlinkat)     \
-	X(remove, remove, unlink)           \
-	X(rename, rename, rename)           \
-	X(renameat, renameat, renameat)     \
-	X(renameat2, renameat2, renameat2)  \
-	X(link, link, rename)               \
-	X(linkat, linkat, linkat)           \
-	X(truncate, truncate, truncate)     \
-	X(truncate64, truncate64, truncate) \
-	X(chmod, chmod, chmod)              \
-	X(fchmodat, fchmodat, fchmodat)     \
-	X(chown, chown, chown)              \
-	X(lchown, lchown, chown)            \
-	X(fchownat, fchownat, fchownat)     \
-	X(utime, utime, utimes)             \
-	X(utimes, utimes, utimes)           \
-	X(lutimes, lutimes, utimes)         \
-	X(utimensat, utimensat, utimensat)  \
-	X(mkdir, mkdir, mkdir)              \
-	X(mkdirat, mkdirat, mkdirat)        \
-	X(rmdir, rmdir, unlink)             \
-	X(mkfifo, mkfifo, mkdir)            \
-	X(mkfifoat, mkfifoat, mkdirat)      \
-	X(mknod, mknod, mknod)              \
-	X(mknodat, mknodat, mknodat)        \
-	X(symlink, symlink, symlink)        \
-	X(symlinkat, symlinkat, symlinkat)  \
-	X(chroot, chroot, chroot)           \
-	X(unshare, unshare, unshare)        \
+#define TS_FILE_CHANGES(X)                         \
+	X(unlink, unlink, unlink)                  \
+	X(unlinkat, unlinkat, unlinkat)            \
+	X(remove, remove, unlink)                  \
+	X(rename, rename, rename)                  \
+	X(renameat, renameat, renameat)            \
+	X(renameat2, renameat2, renameat2)         \
+	X(link, link, rename)                      \
+	X(linkat, linkat, linkat)                  \
+	X(truncate, truncate, truncate)            \
+	X(truncate64, truncate64, truncate)        \
+	X(chmod, chmod, chmod)                     \
+	X(fchmodat, fchmodat, fchmodat)            \
+	X(chown, chown, chown)                     \
+	X(lchown, lchown, chown)                   \
+	X(fchownat, fchownat, fchownat)            \
+	X(utime, utime, utimes)                    \
+	X(utimes, utimes, utimes)                  \
+	X(lutimes, lutimes, utimes)                \
+	X(utimensat, utimensat, utimensat)         \
+	X(mkdir, mkdir, mkdir)                     \
+	X(mkdirat, mkdirat, mkdirat)               \
+	X(rmdir, rmdir, unlink)                    \
+	X(mkfifo, mkfifo, mkdir)                   \
+	X(mkfifoat, mkfifoat, mkdirat)             \
+	X(mknod, mknod, mknod)                     \
+	X(mknodat, mknodat, mknodat)               \
+	X(symlink, symlink, symlink)               \
+	X(symlinkat, symlinkat, symlinkat)         \
+	X(setxattr, setxattr, setxattr)            \
+	X(lsetxattr, lsetxattr, setxattr)          \
+	X(removexattr, removexattr, removexattr)   \
+	X(lremovexattr, lremovexattr, removexattr) \
+	X(chroot, chroot, chroot)                  \
+	X(unshare, unshare, unshare)               \
 	X(setns, setns, setns)
 
 /* What reads a directory; where inode numbers have 64 bits, both names of a call are one. */

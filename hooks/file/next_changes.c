@@ -149,3 +149,25 @@ int ts_first_symlink(const char *target, const char *path)
 {
 	return ts_first_symlinkat(target, AT_FDCWD, path);
 }
+
+int ts_first_setxattr(
+	const char *path, const char *name, const void *value, size_t bytes, int flags)
+{
+	return (int)syscall(SYS_setxattr, path, name, value, bytes, flags);
+}
+
+int ts_first_removexattr(const char *path, const char *name)
+{
+	return (int)syscall(SYS_removexattr, path, name);
+}
+
+int ts_first_lsetxattr(
+	const char *path, const char *name, const void *value, size_t bytes, int flags)
+{
+	return (int)syscall(SYS_lsetxattr, path, name, value, bytes, flags);
+}
+
+int ts_first_lremovexattr(const char *path, const char *name)
+{
+	return (int)syscall(SYS_lremovexattr, path, name);
+}

@@ -209,7 +209,7 @@ static void open_reading(int fd, const char *path, int flags, const struct ts_kn
 void ts_staged_open(int fd, const char *path, int flags, const struct ts_known_call *call)
 {
 	if ((flags & (O_ACCMODE | O_CREAT | O_TRUNC)) != O_RDONLY)
-		ts_known_written(fd);
+		ts_known_written(fd, call->is_named);
 	if (is_plain_reading(flags))
 		open_reading(fd, path, flags, call);
 }

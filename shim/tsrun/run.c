@@ -67,7 +67,9 @@ static char *absolute_dataset(const char *value)
 			"option '--dataset': directory '%s': %s", equals + 1, strerror(errno));
 		return NULL;
 	}
-	if (asprintf(&result, "%.*s=%s", (int)(equals - value), value, directory) < 0)
+	/* An absolute one stays as it is spelt: paths are known by their text. */
+	if (asprintf(&result, "%.*s=%s", (int)(equals - value), value,
+		    equals[1] == '/' ? equals + 1 : directory) < 0)
 		result = NULL;
 	free(directory);
 	return result;

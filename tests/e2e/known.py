@@ -323,6 +323,31 @@ def test_killed_at_every_step():
         assert reference.status == 0
 
 
+def test_a_link_to_a_file_outside():
+    """What is written by the name that was looked at is seen at once, wherever it leads."""
+    body = """
+facts("out")
+with open(path("out"), "ab") as file: file.write(b"x" * 10)
+facts("out")
+"""
+    with storage_and_group() as (storage, group):
+        os.symlink("../f0", os.path.join(storage.source, "d", "out"))
+        before, after = outcome(body, os.path.join(storage.path, "d"), group).output.splitlines()
+        assert int(after.split()[2]) == int(before.split()[2]) + 10, (before, after)
+
+
+def test_the_directory_itself_is_another_one():
+    body = """
+facts("f1")
+os.rename(root, root + ".old")
+os.mkdir(root)
+facts("f1")
+"""
+    with storage_and_group() as (storage, group):
+        last = outcome(body, os.path.join(storage.path, "d"), group).output.splitlines()[-1]
+        assert last == "f1 No such file or directory", last
+
+
 def test_four_jobs_at_once():
     """In orders of their own; each file is fetched once, and opened hardly more often."""
     with storage_and_group(latency_us=1000) as (storage, group):

@@ -415,6 +415,20 @@ def test_no_room():
         assert files_of(group) == []
 
 
+def test_the_end_of_no_stream():
+    """closedir(NULL) is an error, and nothing becomes of the streams that there are."""
+    body = """
+first = opendir(path("class0"))
+some = c.readdir64(first).contents.fields()
+say(c.closedir(None), ctypes.get_errno() != 0, some, rest(first))
+c.closedir(first)
+show(path("class1"))
+"""
+    with storage_and_group() as (storage, group):
+        outcome(READ, storage.path, group)
+        equal(outcome(body, storage.path), outcome(body, storage.path, group), "closedir(NULL)")
+
+
 def test_four_jobs_at_once():
     """At 2 ms a request, from the start: hardly more is asked for than by one."""
     with storage_and_group(latency_us=2000) as (storage, group):

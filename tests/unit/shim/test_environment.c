@@ -157,3 +157,15 @@ Test(environment, this_process_reads_its_environment_once)
 	cr_expect(eq(ptr, (void *)ts_config(), (void *)mine));
 	cr_expect(eq(str, (char *)mine->group, (char *)"first"));
 }
+
+/* As programs do that give themselves a title: setproctitle, Perl's and Ruby's $0. */
+Test(environment, directories_survive_the_environment)
+{
+	setenv("TSSHIM_DATASET", "photos=/data/photos", 1);
+	setenv("TSSHIM_STAGE", "/fast", 1);
+	const struct ts_config *mine = ts_config();
+	memset(getenv("TSSHIM_DATASET"), 0, strlen("photos=/data/photos"));
+	memset(getenv("TSSHIM_STAGE"), 'x', strlen("/fast"));
+	cr_expect(eq(str, (char *)mine->dataset_dir, (char *)"/data/photos"));
+	cr_expect(eq(str, (char *)mine->stage_dir, (char *)"/fast"));
+}
