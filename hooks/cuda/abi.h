@@ -73,6 +73,7 @@ typedef ts_cu_result ts_cu_resolve_v2_call(
 	const char *name, void **ret_function, int version, uint64_t flags, int *ret_status);
 
 typedef ts_cu_result ts_cu_end_call(ts_cu_device device);
+typedef ts_cu_result ts_cu_reset_call(ts_cu_device device);
 typedef ts_cu_result ts_cu_alloc_call(ts_cu_pointer *ret_memory, size_t bytes);
 typedef ts_cu_result ts_cu_alloc_rows_call(ts_cu_pointer *ret_memory, size_t *ret_pitch,
 	size_t width, size_t height, unsigned element);
@@ -85,8 +86,8 @@ typedef ts_cu_result ts_cu_create_call(
 
 /*
  * The copies that we stand in front of: symbol, kind of call, and which stream is meant where
- * none is given or it is 0.  These and no others are exported: whoever asks whether there is a
- * driver asks for cuInit or cuGetProcAddress, and must not find ours.
+ * none is given or it is 0.  These and the ends below are exported, and no others: whoever asks
+ * whether there is a driver asks for cuInit or cuGetProcAddress, and must not find ours.
  */
 #define TS_CUDA_COPIES(X)                                \
 	X(cuMemcpyHtoD_v2, htod, LEGACY)                 \
@@ -121,10 +122,15 @@ typedef ts_cu_result ts_cu_create_call(
 	X(cuGetProcAddress_v2, resolve_v2, LEGACY) \
 	X(cuGetProcAddress_v2_ptsz, resolve_v2, THREAD)
 
-/* What ends the memory of a GPU in this process: ours has to go first. */
+/*
+ * What ends the memory of a GPU in this process: ours has to go first.  The runtime of CUDA 13
+ * asks for those without a suffix.
+ */
 #define TS_CUDA_ENDS(X)                              \
+	X(cuDevicePrimaryCtxRelease, end, LEGACY)    \
+	X(cuDevicePrimaryCtxReset, reset, LEGACY)    \
 	X(cuDevicePrimaryCtxRelease_v2, end, LEGACY) \
-	X(cuDevicePrimaryCtxReset_v2, end, LEGACY)
+	X(cuDevicePrimaryCtxReset_v2, reset, LEGACY)
 
 /* Copies back, which write to memory of hooks/cuda/pinned.h; we make them as well. */
 #define TS_CUDA_BACK(X)                             \
@@ -132,6 +138,12 @@ typedef ts_cu_result ts_cu_create_call(
 	X(cuMemcpyDtoH_v2_ptds, dtoh, THREAD)       \
 	X(cuMemcpyDtoHAsync_v2, dtoh_async, LEGACY) \
 	X(cuMemcpyDtoHAsync_v2_ptsz, dtoh_async, THREAD)
+
+/* Copies and ends are exported, for programs that are linked with the driver. */
+/* For programs that are linked with the driver. */
+#define TS_CUDA_EXPORTED(X) \
+	TS_CUDA_COPIES(X)   \
+	TS_CUDA_ENDS(X)
 
 /* Everything that we stand in front of. */
 #define TS_CUDA_HOOKED(X)    \
@@ -163,6 +175,7 @@ typedef ts_cu_result ts_cu_create_call(
 	X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                \
 	X(cuMemHostUnregister, (void *))                                                   \
 	X(cuMemFree_v2, (ts_cu_pointer))                                                   \
+	X(cuMemGetAddressRange_v2, (ts_cu_pointer *, size_t *, ts_cu_pointer))             \
 	X(cuMemGetInfo_v2, (size_t *, size_t *))                                           \
 	X(cuIpcGetMemHandle, (struct ts_cu_ipc_handle *, ts_cu_pointer))                   \
 	X(cuIpcOpenMemHandle_v2, (ts_cu_pointer *, struct ts_cu_ipc_handle, unsigned))     \

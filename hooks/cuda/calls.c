@@ -183,12 +183,14 @@ TS_CUDA_RESOLVERS(TS_X)
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
-#define CALL_end(symbol)                                   \
+#define CALL_LEAVING(symbol, resets)                       \
 	ts_cu_result ts_cuda_##symbol(ts_cu_device device) \
 	{                                                  \
-		ts_gpu_leave(device);                      \
+		ts_gpu_leave(device, resets);              \
 		return DRIVER(symbol)(device);             \
 	}
+#define CALL_end(symbol)   CALL_LEAVING(symbol, false)
+#define CALL_reset(symbol) CALL_LEAVING(symbol, true)
 
 #define TS_X(symbol, kind, which) CALL_##kind(symbol)
 TS_CUDA_ENDS(TS_X)

@@ -96,7 +96,7 @@ static enum ts_reason objection(
 {
 	ts_cu_context context = NULL;
 	ts_cu_device device = -1;
-	struct memory to;
+	struct memory to, end;
 	if (!ts_cuda_is_complete())
 		return TS_REASON_COPY_STATE;
 	if (ts_identity_check() == TS_VFORK_CHILD)
@@ -108,6 +108,11 @@ static enum ts_reason objection(
 		return TS_REASON_COPY_STATE;
 	if (to.type != TS_CU_MEMORY_DEVICE || to.managed)
 		return TS_REASON_COPY_KIND;
+	/* What the driver would refuse is not read: it may be longer than the source is. */
+	if (!copy->from || copy->from + copy->bytes < copy->from ||
+		!look_at(copy->to + copy->bytes - 1, &end) || end.type != TS_CU_MEMORY_DEVICE ||
+		end.device != device)
+		return TS_REASON_COPY_STATE;
 	if (to.device != device)
 		return TS_REASON_COPY_STATE;
 	*ret_device = device;

@@ -7,6 +7,7 @@
 #include "hooks/cuda/library.h"
 #include "shim/atomic.h"
 #include "shim/elf.h"
+#include "shim/identity.h"
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
@@ -107,7 +108,9 @@ __asm__(".text\n"
  */
 void *ts_dlsym_handle(void *handle, const char *name, const void *caller)
 {
-	ts_got_look();
+	/* fork() leaves the loader's list locked if another thread was looking at it. */
+	if (!ts_identity_forked())
+		ts_got_look();
 	void *found = ts_load_relaxed(&ts_dlsym_next)(handle, name);
 	return found && name ? ts_cuda_substitute(found, name, caller) : found;
 }

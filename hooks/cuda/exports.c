@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver's copies as programs linked with it see them. Trampolines only. */
+/* The driver's copies, and ends of contexts, as programs linked with it see them. Trampolines
+ * only. */
 #include "hooks/cuda/next.h"
 
 /* Nobody can have called cuInit where no library defines these. */
@@ -60,6 +61,15 @@
 				stream));                                                     \
 	}
 
+#define CALL_end(symbol)                         \
+	TS_EXPORT ts_cu_end_call symbol;         \
+	ts_cu_result symbol(ts_cu_device device) \
+	{                                        \
+		NEXT(symbol, end, (device));     \
+	}
+
+#define CALL_reset(symbol) CALL_end(symbol)
+
 #define TS_X(symbol, kind, which) CALL_##kind(symbol)
-TS_CUDA_COPIES(TS_X)
+TS_CUDA_EXPORTED(TS_X)
 #undef TS_X

@@ -49,13 +49,13 @@ static unsigned seen, tries;
 
 static const char *const copies[] = {
 #define TS_X(symbol, kind, which) #symbol,
-	TS_CUDA_COPIES(TS_X)
+	TS_CUDA_EXPORTED(TS_X)
 #undef TS_X
 };
 
 static bool is_copy(const char *name)
 {
-	if (name[0] != 'c' || name[1] != 'u' || name[2] != 'M')
+	if (name[0] != 'c' || name[1] != 'u' || (name[2] != 'M' && name[2] != 'D'))
 		return false;
 	for (size_t i = 0; i < TS_ARRAY_SIZE(copies); i++)
 		if (strcmp(copies[i], name) == 0)

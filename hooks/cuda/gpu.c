@@ -132,17 +132,25 @@ void ts_gpu_off(struct ts_gpu *gpu)
 		(void)ts_device_withdraw(gpu->table, gpu->ring, 0);
 }
 
-void ts_gpu_leave(ts_cu_device device)
+void ts_gpu_leave(ts_cu_device device, bool resets)
 {
 	struct ts_gpu *gpu = gpu_of(device);
-	int ready = TS_GPU_READY;
-	if (!gpu || !ts_service_is_ours() || !ts_cas(&gpu->state, &ready, TS_GPU_LEAVING))
+	int wanted = TS_GPU_WANTED, ready = TS_GPU_READY, leaving = TS_GPU_LEAVING;
+	if (!gpu || !ts_service_is_ours())
+		return;
+	/* The service may be getting ready: it undoes that when it finds us gone. */
+	if (ts_cas(&gpu->state, &wanted, TS_GPU_OFF))
+		return;
+	if (!ts_cas(&gpu->state, &ready, TS_GPU_LEAVING) && ready != TS_GPU_LEAVING)
 		return;
 	uint64_t until = ts_now_ns() + LEAVE_NS, now;
 	ts_service_wake();
 	while (ts_load_acquire(&gpu->state) == TS_GPU_LEAVING && (now = ts_now_ns()) < until)
 		(void)ts_sys_futex_wait(&gpu->state, TS_GPU_LEAVING,
 			ts_min_u64(until - now, UINT64_C(1000000)));
+	/* What is left goes with the context: its addresses may soon be the program's. */
+	if (resets)
+		(void)ts_cas(&gpu->state, &leaving, TS_GPU_OFF);
 }
 
 /* Whether there is memory on @gpu that is worth asking for. */

@@ -64,6 +64,7 @@ struct ts_gpu {
 	ts_cu_pointer base;
 	uint32_t generation;
 	uint64_t slot_bytes;
+	uint32_t slot_count;
 	bool mine;
 	/* The service's own. */
 	bool closing;     /* what we offered is being withdrawn */
@@ -104,9 +105,10 @@ void ts_gpu_off(struct ts_gpu *gpu);
 /**
  * Give everything back that is @device's, so that its primary context may end: waits for the
  * service, half a second at most.  That is the end of sharing with this GPU: a program that
- * keeps and drops the context over and over must not wait each time.
+ * keeps and drops the context over and over must not wait each time.  @resets: what was not
+ * given back by then is left alone, for its addresses may soon be the program's.
  */
-void ts_gpu_leave(ts_cu_device device);
+void ts_gpu_leave(ts_cu_device device, bool resets);
 
 /**
  * The program finds no room on a GPU: have the memory of rings given back, of this process or

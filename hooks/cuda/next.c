@@ -8,7 +8,7 @@
 
 static const char *const names[] = {
 #define TS_X(symbol, kind, which) #symbol,
-	TS_CUDA_COPIES(TS_X)
+	TS_CUDA_EXPORTED(TS_X)
 #undef TS_X
 };
 

@@ -10,7 +10,7 @@
 
 enum ts_cuda_next {
 #define TS_X(symbol, kind, which) TS_CUDA_NEXT_##symbol,
-	TS_CUDA_COPIES(TS_X)
+	TS_CUDA_EXPORTED(TS_X)
 #undef TS_X
 		TS_CUDA_NEXT_COUNT
 };

@@ -83,6 +83,7 @@ static void map(struct ts_gpu *gpu, ts_cu_pointer base, const struct ts_device_o
 	gpu->base = base;
 	gpu->generation = owner->generation;
 	gpu->slot_bytes = owner->slot_bytes;
+	gpu->slot_count = owner->slot_count;
 	gpu->mine = owner->mine;
 	/* Pairs with the load in gpu.c. */
 	ts_store_release(&gpu->mapped, 1);
@@ -140,6 +141,14 @@ static bool unmap(struct ts_gpu *gpu)
 	return true;
 }
 
+static bool is_as_large(ts_cu_pointer base, const struct ts_device_owner *owner)
+{
+	ts_cu_pointer begin = 0;
+	size_t bytes = 0;
+	return DRIVER(cuMemGetAddressRange_v2)(&begin, &bytes, base) == TS_CU_SUCCESS &&
+	       begin == base && bytes / owner->slot_bytes >= owner->slot_count;
+}
+
 static void open_ring(struct ts_gpu *gpu, const struct ts_device_owner *owner)
 {
 	struct ts_cu_ipc_handle handle;
@@ -148,11 +157,16 @@ static void open_ring(struct ts_gpu *gpu, const struct ts_device_owner *owner)
 	if (gpu->refused == (uint64_t)owner->generation + 1)
 		return;
 	/* Another container, another part of a divided GPU, IPC switched off: own copies. */
-	if (DRIVER(cuIpcOpenMemHandle_v2)(&base, handle, TS_CU_IPC_LAZY_PEER_ACCESS) ==
+	gpu->refused = (uint64_t)owner->generation + 1;
+	if (DRIVER(cuIpcOpenMemHandle_v2)(&base, handle, TS_CU_IPC_LAZY_PEER_ACCESS) !=
 		TS_CU_SUCCESS)
+		return;
+	if (is_as_large(base, owner)) {
+		gpu->refused = 0;
 		map(gpu, base, owner);
-	else
-		gpu->refused = (uint64_t)owner->generation + 1;
+	} else {
+		(void)DRIVER(cuIpcCloseMemHandle)(base);
+	}
 }
 
 /* ---- offering --------------------------------------------------------------------------- */
@@ -197,7 +211,8 @@ static bool make_offer(struct ts_gpu *gpu)
 	}
 	gpu->has_memory = true;
 	gpu->base = base;
-	if (ts_device_owner(gpu->table, gpu->ring, &owner) == 0 && owner.mine)
+	if (ts_device_owner(gpu->table, gpu->ring, &owner) == 0 && owner.mine &&
+		owner.slot_count == slots && owner.slot_bytes == slot_bytes)
 		map(gpu, base, &owner);
 	return true;
 }

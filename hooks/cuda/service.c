@@ -98,8 +98,8 @@ static bool serve(struct ts_gpu *gpu, ts_cu_result *ret_result)
 		if (!table)
 			return false;
 		*ret_result = ts_ring_prepare(gpu, table);
-		if (*ret_result == TS_CU_SUCCESS)
-			(void)ts_cas(&gpu->state, &wanted, TS_GPU_READY);
+		if (*ret_result == TS_CU_SUCCESS && !ts_cas(&gpu->state, &wanted, TS_GPU_READY))
+			(void)ts_ring_give_back(gpu);
 		return true;
 	}
 	if (state != TS_GPU_READY && state != TS_GPU_LEAVING)

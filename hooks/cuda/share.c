@@ -254,6 +254,23 @@ static void look_up(struct sharing *sharing, struct ts_device_take *ret_take)
 		ts_cost_learn(TS_COST_TAKEN, bytes, ts_now_ns() - sharing->begin_ns);
 }
 
+/* The offset comes from memory that others can write to. */
+static bool is_inside(const struct ts_gpu *gpu, const struct ts_device_hold *hold)
+{
+	return hold->slot < gpu->slot_count && hold->bytes <= gpu->slot_bytes &&
+	       hold->offset == hold->slot * gpu->slot_bytes;
+}
+
+static enum ts_reason refuse(struct sharing *sharing, struct ts_device_take *take)
+{
+	if (take->verdict == TS_HIT)
+		ts_device_release(sharing->gpu->table, &take->hold);
+	else
+		ts_device_abandon(sharing->gpu->table, &take->hold);
+	ts_gpu_note_drop(sharing->note);
+	return TS_REASON_STORE_DAMAGED;
+}
+
 static ts_cu_result share(struct sharing *sharing)
 {
 	const struct ts_copy *copy = sharing->copy;
@@ -267,6 +284,9 @@ static ts_cu_result share(struct sharing *sharing)
 		return pass(copy, TS_REASON_NO_LEASE);
 	sharing->key = key_of(copy);
 	look_up(sharing, &take);
+	if ((take.verdict == TS_HIT || take.verdict == TS_CLAIM) &&
+		!is_inside(sharing->gpu, &take.hold))
+		return alone(copy, sharing->session, refuse(sharing, &take));
 	sharing->note->hold = take.hold;
 	if (take.verdict == TS_HIT)
 		return serve(sharing);

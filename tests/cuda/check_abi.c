@@ -55,6 +55,7 @@ static __attribute__((unused)) void call_all(void *any, size_t bytes, ts_cu_poin
 	(void)cuMemcpyBatchAsync(any, any, sizes, bytes, any, sizes, bytes, any);
 #endif
 	(void)cuMemAlloc(any, bytes);
+	(void)cuMemGetAddressRange(any, sizes, at);
 	(void)cuMemAllocPitch(any, sizes, bytes, bytes, 4u);
 	(void)cuMemAllocAsync(any, bytes, any);
 	(void)cuMemAllocFromPoolAsync(any, bytes, any, any);

@@ -15,6 +15,7 @@ typedef unsigned long long pointer;
 	X(cuInit, (unsigned))                                                  \
 	X(cuDevicePrimaryCtxRetain, (void **, int))                            \
 	X(cuDevicePrimaryCtxRelease_v2, (int))                                 \
+	X(cuDevicePrimaryCtxReset, (int))                                      \
 	X(cuDevicePrimaryCtxReset_v2, (int))                                   \
 	X(cuCtxSetCurrent, (void *))                                           \
 	X(cuMemAlloc_v2, (pointer *, size_t))                                  \
@@ -284,6 +285,8 @@ void job_leave(const struct job *job, unsigned way)
 	/* After a reset the reference is still ours, and keeps what is made anew. */
 	if (way == 1)
 		CHECK(cuDevicePrimaryCtxReset_v2(0));
+	else if (way == 3)
+		CHECK(cuDevicePrimaryCtxReset(0));
 	else
 		CHECK(cuDevicePrimaryCtxRelease_v2(0));
 	begin(most_of(job));

@@ -9,7 +9,7 @@
  *   gate=FD       begin when this pipe has ended; ready=FD has a byte written before that
  *   fill=FD       when this pipe has ended, fill the GPU's memory, and bring as many again
  *   allocate=N    by this call of JOB_ALLOCATIONS (0)
- *   leave=1|2     give the primary context back in the middle
+ *   leave=1|2|3   give the primary context back in the middle
  */
 #include "job.h"
 

@@ -21,7 +21,7 @@ OURS = """cuStreamIsCapturing cuStreamIsCapturing_ptsz cuCtxGetCurrent cuCtxGetD
     cuPointerGetAttributes cuMemcpyDtoDAsync_v2 cuMemcpyDtoDAsync_v2_ptsz cuEventCreate
     cuEventDestroy_v2 cuEventQuery cuEventRecord cuEventRecord_ptsz cuMemGetInfo_v2
     cuIpcGetMemHandle cuIpcOpenMemHandle_v2 cuIpcCloseMemHandle cuDeviceGetAttribute
-    cuDeviceGetUuid_v2 cuDevicePrimaryCtxGetState cuCtxPushCurrent_v2 cuCtxPopCurrent_v2
+    cuMemGetAddressRange_v2 cuDeviceGetUuid_v2 cuDevicePrimaryCtxGetState cuCtxPushCurrent_v2 cuCtxPopCurrent_v2
     cuThreadExchangeStreamCaptureMode""".split()
 
 
@@ -207,7 +207,7 @@ def test_no_ipc():
 
 
 def test_a_context_that_ends():
-    for leave in (1, 2):
+    for leave in (1, 2, 3):
         with Gpu(FAKECUDA_JITTER_US="200") as gpu:
             gpu.run(3, 60, "pause=2000", "leave=%d" % leave)
             assert gpu.safe()["d2d_copies"] > 0
@@ -342,6 +342,30 @@ for mode in (0, 1, 2):
     print(cuda.cuMemcpyHtoDAsync_v2(device, pinned, size, stream))
     print(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
 """
+
+# Copies that the driver refuses without a look at the source, which is shorter than they are.
+REFUSED = """
+import ctypes, mmap, time
+cuda, libc = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
+size, context, device = ctypes.c_size_t(1 << 20), ctypes.c_void_p(), ctypes.c_uint64()
+print(cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+print(cuda.cuCtxSetCurrent(context), cuda.cuMemAlloc_v2(ctypes.byref(device), size))
+memory = mmap.mmap(-1, 2 << 20)
+source = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+print(libc.mprotect(ctypes.c_void_p(source + (1 << 20)), size, 0))
+for _ in range(40):  # the service is ready soon
+    time.sleep(.005)
+    assert cuda.cuMemcpyHtoD_v2(device, ctypes.c_void_p(source), size) == 0
+for count in ((1 << 20) + 1, 2 << 20, (1 << 64) - 4):
+    print(cuda.cuMemcpyHtoD_v2(device, ctypes.c_void_p(source), ctypes.c_size_t(count)))
+"""
+
+
+def test_what_the_driver_refuses_is_not_read():
+    wanted = run([PYTHON, "-c", REFUSED], support.plain_environment(LD_LIBRARY_PATH=DRIVER))
+    assert wanted.output.split()[-3:] == ["1"] * 3, wanted
+    with Gpu() as gpu:
+        equal(wanted, run([PYTHON, "-c", REFUSED], gpu.group.environment(**gpu.more)), "refused")
 
 
 def test_children():

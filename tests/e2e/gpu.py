@@ -38,6 +38,8 @@ NAMES = {
     "cuMemcpy_ptds": ("cuMemcpy", 7000, 2),
     "cuMemcpyAsync": ("cuMemcpyAsync", 4000, 0),
     "cuMemcpyAsync_ptsz": ("cuMemcpyAsync", 7000, 2),
+    "cuDevicePrimaryCtxRelease": ("cuDevicePrimaryCtxRelease", 7000, 0),
+    "cuDevicePrimaryCtxReset": ("cuDevicePrimaryCtxReset", 7000, 0),
     "cuDevicePrimaryCtxRelease_v2": ("cuDevicePrimaryCtxRelease", 11000, 0),
     "cuDevicePrimaryCtxReset_v2": ("cuDevicePrimaryCtxReset", 11000, 0),
 }

@@ -122,6 +122,17 @@ CUresult do_cuDevicePrimaryCtxReset_v2(CUdevice device)
 	return CUDA_SUCCESS;
 }
 
+/* Of CUDA 7; the same, as far as this goes. */
+CUresult do_cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	return do_cuDevicePrimaryCtxRelease_v2(device);
+}
+
+CUresult do_cuDevicePrimaryCtxReset(CUdevice device)
+{
+	return do_cuDevicePrimaryCtxReset_v2(device);
+}
+
 CUresult do_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
 {
 	if (!fake_device_is_valid(device))

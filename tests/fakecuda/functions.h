@@ -76,6 +76,10 @@
 #define FAKE_PLAIN_CONTEXT(X) \
 	X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, (context, device), \
 		CUcontext *context, CUdevice device) \
+	X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, 7000, (device), \
+		CUdevice device) \
+	X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, 7000, (device), \
+		CUdevice device) \
 	X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, 11000, (device), \
 		CUdevice device) \
 	X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000, (device), \
