@@ -100,6 +100,12 @@ restored("format_taken_away", lambda: list(PIL.Image.ID),
 restored("format_opened_by_another", lambda: PIL.Image.OPEN["GIF"],
          lambda opener: PIL.Image.OPEN.update(GIF=opener), PIL.Image.OPEN["PNG"])
 
+_TIFF, _MODES = sys.modules["PIL.TiffImagePlugin"].OPEN_INFO, TF.pil_modes_mapping
+apart("format_of_tiff", lambda: _TIFF.update({(b"II", 99): ("L", "L")}),
+      lambda: _TIFF.pop((b"II", 99)))
+restored("modes_of_torchvision", lambda: dict(_MODES), _MODES.update,
+         {T.InterpolationMode.BILINEAR: 0}, make=T.Resize(3))
+
 # ---- libraries ----
 
 attribute("defaults_of_a_function", TF.to_pil_image, "__defaults__", ("L",))

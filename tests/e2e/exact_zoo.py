@@ -332,6 +332,7 @@ def main(root):
     """Print all verdicts."""
     import exact_apart
     import exact_attacks
+    import exact_attacks_around
     import exact_attacks_classes
     import exact_attacks_more
     import exact_attacks_state
@@ -339,7 +340,8 @@ def main(root):
     for name, (draws, make) in GOOD.items():
         print("good|%s|%s|%s|%s" % (name, draws, *verdict(allowed, make(root))))
     for name, make in {**exact_attacks.BAD, **exact_attacks_classes.BAD,
-                       **exact_attacks_more.BAD, **exact_attacks_state.BAD}.items():
+                       **exact_attacks_more.BAD, **exact_attacks_state.BAD,
+                       **exact_attacks_around.BAD}.items():
         print("bad|%s|refused|%s|%s" % (name, *verdict(allowed, make())))
     for name in exact_apart.APART:
         print("apart|%s|apart|%s|" % (name, exact_apart.verdict(name)))

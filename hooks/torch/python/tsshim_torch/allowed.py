@@ -122,7 +122,7 @@ class _Judge(Classes):
         self.conclude()
         if self.by_hash and self.user_objects > 1:
             raise Refused("a set, perhaps of objects, whose order depends on where they lie")
-        if self.has_base and self.names & {"base", "owndata"}:
+        if self.has_base and self.names & {"base", "owndata", "flags"}:
             raise Refused("what an array is part of")
         if self.addresses:
             allowed_state.check_memory(self.addresses)
@@ -190,6 +190,7 @@ class _Judge(Classes):
     def computes_by(self, name):
         """A function or method of this @name takes part."""
         self.by_threads |= name in tables.BY_BLAS
+        self.has_memory |= name == "frombuffer"  # of bytes, which torch writes to all the same
 
     def called_by_name(self, target):
         """@target, which is in .calls, takes part."""

@@ -13,7 +13,7 @@ import dataclasses
 import types
 
 from . import allowed_tables as tables
-from . import fp_library
+from . import fp_library, fp_walk
 from .allowed_library import holders
 from .allowed_state import check_asked
 from .allowed_values import Refused
@@ -191,7 +191,7 @@ class Classes:
             if fp_library.is_user_class(base):
                 self.member(base, found[name])
             elif own and name not in tables.ATTRIBUTES and name not in _LIBRARY_SPECIAL and \
-                    type(found[name]) not in (bool, int, float, str, tuple, type(None)):
+                    not fp_walk.is_plain((found[name],)):
                 raise Refused(".%s of %s" % (name, fp_library.class_name(base)))
             if not is_super:
                 return
@@ -246,6 +246,10 @@ class Classes:
         made = members.get("__new__")
         made = made.__func__ if type(made) is staticmethod else None
         fields = members.get("_fields")
+        maker = members.get("_make")
+        if type(maker) is not classmethod or type(maker.__func__) is not types.FunctionType or \
+                not fp_library.is_library_function(maker.__func__):
+            return False
         if type(fields) is not tuple or type(made) is not types.FunctionType:
             return False
         # typing.NamedTuple adds the methods of its class to what collections made.

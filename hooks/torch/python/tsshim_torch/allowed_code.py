@@ -323,6 +323,9 @@ class Reader:
         if "copy" in keywords:  # numpy.array(x, copy=False)
             return ANY
         name = getattr(target, "__name__", None)
+        if name == "imread" and any(value.kind not in ("plain", "const")
+                                    for value in (arguments or ())[1:]):
+            self.refuse("arguments")  # from OpenCV 4.11 on it may be what is written to
         if name in tables.PASSED_ON:
             self.judge.new_name(name)
         return {"any": ANY, "fresh": FRESH, "plain": PLAIN}[call.result]
@@ -345,7 +348,7 @@ class Reader:
             _check_mode(self, arguments, keywords, 0)
             self.judge.new_name(name)
             return FRESH
-        if name == "replace" and (count is None or count < 2) and not keywords:
+        if name == "replace" and (count is None or count < 2):
             self.refuse(".replace")  # a path's renames the file
         if name == "resize" and callee.owner.kind != "fresh":
             self.judge.resizes()  # an array's is in place
@@ -361,7 +364,7 @@ class Reader:
 
 def _check_mode(reader, arguments, keywords, place):
     """Files are opened for reading only."""
-    if arguments is None or keywords is None or "opener" in keywords or "mode" in keywords:
+    if arguments is None or keywords is None or {"opener", "mode", "file"} & set(keywords):
         reader.refuse("open")
     if len(arguments) > place:
         mode = arguments[place]
@@ -425,6 +428,8 @@ def _super(reader, _call, _target, arguments, keywords):
 
 def _set(reader, call, _target, arguments, keywords):
     for value in arguments or ():
+        if value.kind != "const":  # by which elements' addresses are its order, who knows
+            reader.refuse("a set")
         reader.use(value)
     reader.judge.uses_sets()
     return FRESH if call.result == "fresh" else ANY

@@ -11,6 +11,7 @@ import collections
 import functools
 import io
 import operator
+import os
 import pathlib
 import re
 import sys
@@ -45,9 +46,13 @@ def check(met):
     for name in tables.MODULES:
         check_modules(name, met)
     allowed_state.check()
+    if io.open is not fp_library.module_dict(sys.modules["builtins"]).get("open"):
+        raise Refused("io.open")  # which pathlib asks
+    if os.fspath is not sys.modules["posix"].fspath:
+        raise Refused("os.fspath")
     for kind in _held_classes(_loaded_holders()):
         check_class(kind)
-    _check_formats(sys.modules.get("PIL.Image"))
+    _check_formats(sys.modules.get("PIL.Image"), met)
     if "torchvision.transforms.v2.functional" in sys.modules:
         _check_v2(met)
 
@@ -55,6 +60,8 @@ def check(met):
 def _check_module(module):
     """The Look at the module, which holds what its library gave it; else Refused."""
     look = fp_library.look(module)
+    if fp_library.module_name(module).partition(".")[0] in _READ:
+        _check_tables(fp_library.module_dict(module))
     if _checked.get(id(module)) is look:
         return look
     name = fp_library.module_name(module)
@@ -62,10 +69,26 @@ def _check_module(module):
         check_member(value)
         if name.partition(".")[0] in _READ:
             _check_origin(value)
+            _check_callable(value)
         if fp_library.inherits(type(value), type) and fp_library.class_module(value) == name:
             check_class(value)
     _checked[id(module)] = look
     return look
+
+
+_tables = {}  # id -> (dict or list of a module's, what was in it and nobody's of the user's)
+
+
+def _check_tables(names):
+    """Tables of functions are edited in place, which no name tells."""
+    for name, value in list(names.items()):
+        if type(value) in (dict, list) and name[:2] != "__":
+            parts = list(value.values()) if type(value) is dict else list(value)
+            known = _tables.get(id(value))
+            if known is None or len(known[1]) != len(parts) or \
+                    not all(map(operator.is_, known[1], parts)):
+                _check_parts(parts, 0)
+                _tables[id(value)] = (value, parts)
 
 
 def check_modules(name, met):
@@ -91,13 +114,27 @@ def _check_origin(value):
             raise Refused("%s.%s" % (value.__module__, value.__qualname__))
 
 
-def _check_formats(image):
+# Modules of what is called there besides functions, methods and classes.
+_CALLED = frozenset(("builtins", "collections.abc", "functools", "types", "typing"))
+
+
+def _check_callable(value):
+    """Something that is called in the place of a function, and shows nothing of what it does."""
+    kind = type(value)
+    if kind is types.SimpleNamespace or not fp_library.inherits(kind, type) and \
+            fp_library.class_module(kind) not in _CALLED and any(
+                "__call__" in fp_library.class_dict(base) for base in fp_library.mro(kind)):
+        raise Refused("a %s in a library" % fp_library.class_name(kind))
+
+
+def _check_formats(image, met):
     """Programs may teach Pillow to read formats of their own."""
     if image is None:
         return
     for openers in list(image.OPEN.values()):
         for opener in openers:
             check_member(opener)
+            check_modules(getattr(opener, "__module__", None), met)
     for decoder in list(image.DECODERS.values()):
         check_member(decoder)
 
@@ -108,6 +145,8 @@ def check_class(kind):
     for value in list(fp_library.class_dict(kind).values()):
         if is_read and type(value) in (dict, list, tuple):  # such as RandAugment's operations
             _check_parts(value, 0)
+        if is_read:
+            _check_callable(value)
         check_member(value)
 
 
@@ -232,6 +271,8 @@ def _check_v2(met):
                 raise Refused("a kernel")
             for function in (kernel, getattr(kernel, "__wrapped__", kernel)):
                 _check_function(function)
+    for node in list(sys.modules["torch.utils._pytree"].SUPPORTED_NODES.values()):
+        _check_parts(list(node), 0)
     helpers = sys.modules.get("torchvision.tv_tensors._torch_function_helpers")
     if getattr(helpers, "_TORCHFUNCTION_SUBCLASS", False):
         raise Refused("set_return_type")
@@ -347,7 +388,8 @@ _HOLDERS = ("torch.Tensor", "torch.Size", "torch.dtype", "torch.device", "torch.
             "torch.nn.Module", "numpy.ndarray", "numpy.generic", "numpy.float64", "numpy.int64",
             "numpy.str_", "numpy.dtype", "PIL.Image.Image", "PIL.ImageFile.ImageFile",
             "PIL.JpegImagePlugin.JpegImageFile", "PIL.PngImagePlugin.PngImageFile",
-            "PIL.Image.Exif", "PIL.ImageEnhance.Color", "PIL.ImagePalette.ImagePalette")
+            "PIL.Image.Exif", "PIL.ImageEnhance.Color", "PIL.ImagePalette.ImagePalette",
+            "pathlib.PosixPath", "json.decoder.JSONDecoder")
 
 
 def holders():

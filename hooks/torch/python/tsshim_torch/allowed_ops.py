@@ -27,7 +27,7 @@ EFFECTS = {
     "RETURN_GENERATOR": (0, "any"), "YIELD_VALUE": (1, "any"),
     "LOAD_ASSERTION_ERROR": (0, "any"), "LOAD_COMMON_CONSTANT": (0, "any"),
     "LIST_EXTEND": (1, ""), "LIST_APPEND": (1, ""),
-    "SET_ADD": (1, ""), "SET_UPDATE": (1, ""), "DICT_UPDATE": (1, ""), "DICT_MERGE": (1, ""),
+    "DICT_UPDATE": (1, ""), "DICT_MERGE": (1, ""),
     "MAP_ADD": (2, ""), "POP_ITER": (1, "")}
 
 
@@ -276,7 +276,29 @@ def _build_list(reader, step):
 @handles("BUILD_SET")
 def _build_set(reader, step):
     reader.judge.uses_sets()
-    _build(reader, step.arg, FRESH)
+    for value in reader.pop(step.arg):
+        _element(reader, value)
+    reader.stack.append(FRESH)
+
+
+@handles("SET_ADD")
+def _set_add(reader, _step):
+    _element(reader, reader.pop(1)[0])
+
+
+@handles("SET_UPDATE")
+def _set_update(reader, _step):
+    value, = reader.pop(1)
+    if value.kind != "const":
+        reader.refuse("a set")
+    reader.use(value)
+
+
+def _element(reader, value):
+    """Of a set: the hashes of None, tensors, types and functions are their addresses."""
+    value = reader.use(value)
+    if value.kind not in ("plain", "const") or value.kind == "const" and value.what is None:
+        reader.refuse("a set")
 
 
 @handles("BUILD_MAP")

@@ -6,8 +6,11 @@ functions, registries of the interpreter, whoever is told of warnings and errors
 """
 
 import bisect
+import codecs
 import copy
 import copyreg
+import encodings
+import gc
 import random
 import re
 import sys
@@ -31,6 +34,7 @@ def check():
     _check_modes()
     _check_kernels()
     _check_copies()
+    _check_codecs()
     for name in ("showwarning", "_showwarnmsg", "_showwarnmsg_impl", "formatwarning"):
         _check_made(getattr(warnings, name, None), "warnings." + name)
     numpy = sys.modules.get("numpy")
@@ -105,6 +109,31 @@ def _check_kernels():
 
 
 # ---- the interpreter ----
+
+def _tables_of_codecs():
+    """The handlers of errors, and the functions that are asked for codecs."""
+    errors = [each for each in gc.get_referrers(codecs.ignore_errors)
+              if type(each) is dict and {"strict", "surrogatepass"} <= each.keys()]
+    searches = [each for each in gc.get_referrers(encodings.search_function)
+                if type(each) is list]
+    return errors, searches
+
+
+_ERRORS, _SEARCHES = _tables_of_codecs()  # 25 ms; fork children have the same
+
+
+def _check_codecs():
+    """Whatever makes text of bytes asks these: open(), str(), .decode(), .read_text()."""
+    if len(_ERRORS) != 1 or not _SEARCHES:
+        raise Refused("codecs")
+    for name, handler in list(_ERRORS[0].items()):
+        if type(handler) is not types.BuiltinFunctionType or \
+                handler.__name__ not in (name, name + "_errors"):
+            raise Refused("a handler of codecs")
+    for searches in _SEARCHES:
+        for search in list(searches):
+            _check_made(search, "a search for codecs")
+
 
 def _check_copies():
     """deepcopy() asks these for classes of anybody's."""

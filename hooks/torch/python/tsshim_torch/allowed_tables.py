@@ -87,7 +87,9 @@ MODULES = (
     "torchvision.transforms._functional_tensor", "torchvision.datasets.folder",
     "torchvision.datasets.vision", "PIL.Image", "PIL.ImageFile", "PIL.ImageOps",
     "PIL.ImageEnhance", "PIL.ImageFilter", "PIL.JpegImagePlugin", "PIL.PngImagePlugin",
-    "torchvision.io.image", "random")
+    "torchvision.io.image", "random", "torch._C._nn", "torch.functional", "torch.nn.functional",
+    "numpy.core.fromnumeric", "numpy.core._methods", "numpy.lib.arraypad",
+    "numpy._core.fromnumeric", "numpy._core._methods", "numpy.lib._arraypad_impl")
 V2_MODULES = tuple(_V2 + name for name in (
     "_transform", "_utils", "functional", "functional._augment", "functional._color",
     "functional._deprecated", "functional._geometry", "functional._meta", "functional._misc",
@@ -119,7 +121,8 @@ class Call:
 # None take them by keyword only, or not at all.
 KEYWORDS = frozenset(("out", "dst", "generator", "inplace", "in_place", "where", "mmap_mode",
                       "allow_pickle", "device", "opener", "cls", "object_hook",
-                      "object_pairs_hook", "parse_float", "parse_int", "parse_constant"))
+                      "object_pairs_hook", "parse_float", "parse_int", "parse_constant",
+                      "overwrite_input", "mv", "memo", "_nil"))
 # The same for what is called without knowing what it is.
 CHANGING_KEYWORDS = frozenset(("out", "dst", "generator", "inplace", "in_place"))
 

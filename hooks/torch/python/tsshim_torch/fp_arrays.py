@@ -217,7 +217,8 @@ def _add_tensor(walker, torch, tensor):
         walker.fail("shared_tensor")
     shape, strides = tuple(tensor.shape), tensor.stride()
     walker.put(b"X", repr((type(tensor).__name__, str(tensor.dtype), shape, strides,
-                           tensor.requires_grad, tensor.is_conj(), tensor.is_neg())))
+                           tensor.requires_grad, tensor.is_conj(), tensor.is_neg(),
+                           tensor.is_inference())))
     attributes = object.__getattribute__(tensor, "__dict__")
     if attributes:
         walker.add(attributes, ".__dict__")

@@ -66,6 +66,7 @@ def _class(walker, kind):
         return
     # Not the module: __main__ has another name in a process made by spawning.
     walker.put(b"t", _qualname(kind))
+    walker.put(b"t", type.__dict__["__name__"].__get__(kind))
     walker.add(type(kind), ".__class__")
     for base in library.mro(kind)[1:]:
         walker.add(base, ".__mro__")

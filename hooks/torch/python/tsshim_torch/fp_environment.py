@@ -6,6 +6,7 @@ Not the working directory, which is another one for each job of a sweep: files o
 opened anew and compared at each hit, and a relative name leads there where it leads the reader.
 """
 
+import ast
 import ctypes
 import functools
 import hashlib
@@ -19,7 +20,8 @@ import warnings
 from . import fp_library as library
 from .fp_walk import Unknown, joined
 
-PACKAGES = ("torch", "torchvision", "numpy", "PIL", "cv2")
+PACKAGES = ("torch", "torchvision", "numpy", "PIL", "cv2",
+            "intel_extension_for_pytorch", "mkl_umath")  # these put kernels in place of others
 VARIABLES = ("ATEN_", "MKL_", "OMP_", "OPENBLAS_", "KMP_", "DNNL_", "ONEDNN_", "NPY_", "OPENCV_",
              "JSIMD_", "LC_", "IPP_", "BLIS_", "GOTO_")
 VARIABLE_NAMES = ("LANG", "LANGUAGE", "TZ", "PYTHONUTF8", "GLIBC_TUNABLES", "LD_BIND_NOW")
@@ -34,7 +36,8 @@ SWITCHES = (
     "get_default_dtype", "are_deterministic_algorithms_enabled",
     "is_deterministic_algorithms_warn_only_enabled", "get_float32_matmul_precision",
     "is_grad_enabled", "is_inference_mode_enabled", "_C._get_mkldnn_enabled",
-    "_C._get_nnpack_enabled", "_C._get_default_device", "_C._get_qengine")
+    "_C._get_nnpack_enabled", "_C._get_default_device", "_C._get_qengine",
+    "_C._get_mkldnn_deterministic", "_C._get_cpu_allow_fp16_reduced_precision_reduction")
 
 # Of PyTorch 2.9 on; the older switches do not tell all of them.
 PRECISIONS = ("backends", "backends.mkldnn", "backends.mkldnn.conv", "backends.mkldnn.matmul",
@@ -51,8 +54,9 @@ def environment():
         loaded = tuple(name for name in PACKAGES if name in sys.modules)
         parts = [_software(loaded), _machine(), *_variables()]
         parts += [_text(part) for part in (
-            _switches(), _image_switches(), _formats(), _arithmetic(), _manners(), _limits(),
-            sys.flags.optimize, sys.getfilesystemencoding(), locale.getpreferredencoding(False),
+            _switches(), _image_switches(), _tables(), _formats(), _arithmetic(), _manners(),
+            _limits(), sys.flags.optimize, sys.getfilesystemencoding(),
+            locale.getpreferredencoding(False),
             locale.setlocale(locale.LC_ALL))]
         return hashlib.blake2b(joined(parts), digest_size=16).digest()
     except Unknown:
@@ -72,12 +76,18 @@ def blas_threads():
     for path in paths:
         library = ctypes.CDLL(os.fsdecode(path), os.RTLD_NOLOAD | os.RTLD_NOW)
         found += [getattr(library, name)() for name in _BLAS_COUNTS if hasattr(library, name)]
+        # What OPENBLAS_CORETYPE made it choose: that is read when it is loaded.
+        for name in _BLAS_CORES:
+            if hasattr(library, name):
+                getattr(library, name).restype = ctypes.c_char_p
+                found.append(getattr(library, name)())
     return _text(found)
 
 
 _BLAS = re.compile(rb" (/\S*/lib[^/\s]*(?:openblas|mkl_rt|blis)[^/\s]*)$", re.M)
 _BLAS_COUNTS = [prefix + "openblas_get_num_threads" + suffix for prefix in ("", "scipy_")
                 for suffix in ("", "64_", "_64")]
+_BLAS_CORES = [name.replace("num_threads", "corename") for name in _BLAS_COUNTS]
 _BLAS_COUNTS += ["MKL_Get_Max_Threads", "bli_thread_get_num_threads"]
 
 
@@ -119,7 +129,18 @@ def _software(loaded):
         for other in (name, name + ".version", name + "._version", name + ".functional"):
             if other in sys.modules:
                 parts.append(library.module_content(sys.modules[other]))
-    return joined(parts + _objects())
+    return joined(parts + _objects() + _preloaded())
+
+
+def _preloaded():
+    """What stands in front of the C library's functions, exp() for instance, besides us."""
+    with open("/proc/self/environ", "rb", buffering=0) as file:
+        names = b" ".join(each.partition(b"=")[2] for each in file.readall().split(b"\0")
+                          if each.startswith(b"LD_PRELOAD="))
+    names = [os.fsdecode(name) for name in re.split(b"[ :]+", names)
+             if name and b"libtsshim" not in name]
+    return [library.content(name) if os.path.isfile(name) else os.fsencode(name)
+            for name in names]
 
 
 def _objects():
@@ -160,6 +181,12 @@ def _switches():
         for name in path.split("."):
             function = getattr(function, name, None)
         state.append((path, str(function()) if callable(function) else None))
+    if hasattr(torch._C, "_get_cpu_capability"):  # what a variable did that was read long ago
+        state.append(torch._C._get_cpu_capability())
+    numpy = sys.modules.get("numpy")
+    core = getattr(numpy, "_core", None) or getattr(numpy, "core", None)
+    features = getattr(getattr(core, "_multiarray_umath", None), "__cpu_features__", {})
+    state.append(sorted(name for name in features if features[name]))
     for path in PRECISIONS:
         owner = torch
         for name in path.split("."):
@@ -180,6 +207,37 @@ def _image_switches():
             getattr(vision, "_image_backend", None),
             opencv.useOptimized() if hasattr(opencv, "useOptimized") else None,
             opencv.ipp.useIPP() if hasattr(opencv, "ipp") else None)
+
+
+# Tables that programs edit in place, to read what is not read otherwise.
+_EDITED = (("PIL.TiffImagePlugin", "OPEN_INFO"), ("PIL.Image", "_fromarray_typemap"),
+           ("PIL.Image", "_MODE_CONV"), ("PIL.JpegImagePlugin", "RAWMODE"),
+           ("PIL.PngImagePlugin", "_MODES"),
+           ("torchvision.transforms.functional", "pil_modes_mapping"))
+
+
+def _tables():
+    """Those that are not as their module begins with."""
+    found = []
+    for name, table in _EDITED:
+        now = getattr(sys.modules.get(name), table, None)
+        if now is not None and now != _first(name, table):
+            found.append((name, table, list(now.items())))
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def _first(name, table):
+    """What the source of module @name gives @table at first, or None."""
+    module = sys.modules[name]
+    with open(module.__file__, encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    for step in tree.body:
+        targets = getattr(step, "targets", [getattr(step, "target", None)])
+        if isinstance(step, (ast.Assign, ast.AnnAssign)) and step.value is not None and \
+                getattr(targets[0], "id", None) == table:
+            return eval(compile(ast.Expression(step.value), name, "eval"), dict(vars(module)))
+    return None
 
 
 def _formats():
