@@ -25,7 +25,6 @@
 #include <unistd.h>
 
 #define RING_BYTES (UINT64_C(8) << 20)
-#define PEERS      2
 
 /* How long the point may take to be reached under load, and peers go on afterwards. */
 #define REACH_MS 1000
@@ -84,44 +83,8 @@ static int run_corpse(int point)
 	_Atomic uint32_t *stop = (_Atomic uint32_t *)&never;
 
 	setenv("TSSHIM_TEST_KILL", point ? "device_taken" : "device_writing:3", 1);
-	run_job(PEERS + 1 + (uint32_t)point, stop, NULL);
+	run_job(WOUND_PEERS + 1 + (uint32_t)point, stop, NULL);
 	return EXIT_WRONG;
-}
-
-static void start_peers(pid_t *peers)
-{
-	for (int i = 0; i < PEERS; i++)
-		peers[i] = wound_start(run_peer, i);
-}
-
-static bool end_peers(const pid_t *peers)
-{
-	bool right = true;
-
-	ts_store_release(&orders->stop_peers, 1);
-	for (int i = 0; i < PEERS; i++)
-		right &= wound_ends_well(peers[i], END_MS, "a peer", wound_mode == 's');
-	ts_store_release(&orders->stop_peers, 0);
-	return right;
-}
-
-/* After the victim died or stopped: do the others go on, and does a woken one harm them? */
-static bool survivors_go_on(pid_t victim, const pid_t *peers)
-{
-	pid_t others[PEERS];
-	bool right = true;
-
-	usleep(AFTER_MS * 1000);
-	right &= end_peers(peers);
-	if (wound_mode == 'k')
-		return right;
-	start_peers(others);
-	usleep(AFTER_MS * 1000);
-	kill(victim, SIGCONT);
-	usleep(AFTER_MS * 1000);
-	ts_store_release(&orders->finish_victim, 1);
-	right &= wound_ends_well(victim, END_MS, "the woken victim", true);
-	return end_peers(others) && right;
 }
 
 /* What the victim is to find; @anchor keeps the group. */
@@ -145,7 +108,12 @@ static bool prepare(enum situation situation, struct gpu_job *anchor)
 static int try_situation(enum situation situation, int point)
 {
 	struct gpu_job anchor = {.store = NULL};
-	pid_t peers[PEERS];
+	const struct wound_peers beside = {.run = run_peer,
+		.stop = &orders->stop_peers,
+		.finish_victim = &orders->finish_victim,
+		.after_ms = AFTER_MS,
+		.end_ms = END_MS};
+	pid_t peers[WOUND_PEERS];
 	int status = 0;
 
 	memset(orders, 0, sizeof(*orders));
@@ -156,22 +124,22 @@ static int try_situation(enum situation situation, int point)
 	bool happened = false;
 	for (int i = 0; i < 2000 && !happened && !ts_load_acquire(&orders->attached); i++)
 		happened = wound_wait(victim, 0, &status);
-	start_peers(peers);
+	wound_start_peers(&beside, peers);
 	if (!happened)
 		happened = wound_wait(victim, REACH_MS, &status);
 	bool right = true;
 	if (!happened) {
 		/* Some steps are gone through when a job leaves. */
-		right = end_peers(peers);
+		right = wound_end_peers(&beside, peers);
 		ts_store_release(&orders->finish_victim, 1);
 		happened = wound_wait(victim, END_MS, &status);
-		start_peers(peers);
+		wound_start_peers(&beside, peers);
 	}
 	bool reached = happened && wound_reached(status);
 	if (reached) {
-		right &= survivors_go_on(victim, peers);
+		right &= wound_survivors_go_on(&beside, victim, peers);
 	} else {
-		right &= end_peers(peers);
+		right &= wound_end_peers(&beside, peers);
 		right &= wound_ended_well(
 			victim, happened, status, "the victim", wound_mode == 's');
 	}

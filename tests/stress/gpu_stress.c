@@ -6,7 +6,9 @@
  *
  * Exit status: 0 every byte was right and sharing went on, 1 not, 77 no shared memory.
  */
+#include "crowd.h"
 #include "gpu_load.h"
+#include "wound.h"
 
 #include "shim/atomic.h"
 #include "shim/sys.h"
@@ -21,9 +23,6 @@
 #define THREADS_MAX 4
 #define RING_BYTES  (UINT64_C(8) << 20)
 
-/* A child that cannot join, which is no failure while others hold the lock. */
-#define EXIT_UNATTACHED 3
-
 /* A child that waits counts its own sleep, so nobody sleeps for long. */
 #define STOP_MAX_NS UINT64_C(500000000)
 
@@ -32,12 +31,6 @@ static struct {
 	uint64_t seed;
 	char group[32];
 } settings = {.processes = 6, .threads = 2, .seconds = 4, .seed = 1};
-
-struct child {
-	pid_t pid; /* 0: finished */
-	bool stopped;
-	uint64_t stopped_at;
-};
 
 /** One thread of a child. */
 struct worker {
@@ -88,93 +81,6 @@ static int run_child(uint32_t number, uint64_t seed)
 	return gpu_job_leave(&job) && right ? 0 : 1;
 }
 
-static void spawn(struct child *child, uint32_t number, uint64_t seed)
-{
-	fflush(stderr);
-	child->stopped = false;
-	child->pid = fork();
-	if (child->pid == 0)
-		_exit(run_child(number, seed));
-}
-
-/* Whether a child that ended with @status was content. */
-static bool ended_well(int status)
-{
-	if (WIFEXITED(status) &&
-		(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == EXIT_UNATTACHED))
-		return true;
-	fprintf(stderr, "a child ended with status %x\n", (unsigned)status);
-	return false;
-}
-
-static bool reap(struct child *children)
-{
-	int status;
-
-	for (int i = 0; i < settings.processes; i++) {
-		if (children[i].pid == 0 || waitpid(children[i].pid, &status, WNOHANG) <= 0)
-			continue;
-		children[i].pid = 0;
-		if (!ended_well(status))
-			return false;
-	}
-	return true;
-}
-
-static void disturb(struct child *child, uint32_t number, uint64_t *random)
-{
-	uint64_t dice = load_random(random) % 8;
-
-	if (child->pid == 0) {
-		spawn(child, number, load_random(random));
-	} else if (child->stopped) {
-		kill(child->pid, SIGCONT);
-		child->stopped = false;
-	} else if (dice < 3) {
-		kill(child->pid, SIGSTOP);
-		child->stopped = true;
-		child->stopped_at = ts_now_ns();
-	} else if (dice < 5) {
-		kill(child->pid, SIGKILL);
-		waitpid(child->pid, NULL, 0);
-		spawn(child, number, load_random(random));
-	}
-}
-
-static void wake(struct child *children)
-{
-	for (int i = 0; i < settings.processes; i++) {
-		if (!children[i].pid || !children[i].stopped ||
-			ts_now_ns() - children[i].stopped_at < STOP_MAX_NS)
-			continue;
-		kill(children[i].pid, SIGCONT);
-		children[i].stopped = false;
-	}
-}
-
-static bool finish(struct child *children)
-{
-	bool right = true;
-
-	for (int i = 0; i < settings.processes; i++)
-		if (children[i].pid)
-			kill(children[i].pid, SIGCONT);
-	for (int i = 0; i < settings.processes; i++) {
-		uint64_t limit = ts_now_ns() + 4 * LOAD_SLACK_NS;
-		while (children[i].pid && ts_now_ns() < limit) {
-			right &= reap(children);
-			usleep(2000);
-		}
-		if (!children[i].pid)
-			continue;
-		fprintf(stderr, "child %d does not end\n", (int)children[i].pid);
-		kill(children[i].pid, SIGKILL);
-		waitpid(children[i].pid, NULL, 0);
-		right = false;
-	}
-	return right;
-}
-
 static void print_counts(void)
 {
 	fprintf(stderr,
@@ -189,21 +95,13 @@ static void print_counts(void)
 
 static bool run(void)
 {
-	struct child children[GPU_JOBS] = {0};
-	uint64_t random = settings.seed;
-	bool right = true;
-
 	end_ns = ts_now_ns() + (uint64_t)settings.seconds * 1000000000;
-	for (int i = 0; i < settings.processes; i++)
-		spawn(&children[i], (uint32_t)i, load_random(&random));
-	while (right && ts_now_ns() < end_ns) {
-		usleep(1000 + (useconds_t)(load_random(&random) % 20000));
-		right = reap(children);
-		wake(children);
-		uint64_t one = load_random(&random) % (uint64_t)settings.processes;
-		disturb(&children[one], (uint32_t)one, &random);
-	}
-	right &= finish(children);
+	bool right = crowd_run(&(struct crowd){.processes = settings.processes,
+		.seed = settings.seed,
+		.end_ns = end_ns,
+		.stop_ns = STOP_MAX_NS,
+		.finish_ns = 4 * LOAD_SLACK_NS,
+		.run = run_child});
 	print_counts();
 	if (world->hits == 0 || world->published == 0) {
 		fprintf(stderr, "nothing was shared\n");

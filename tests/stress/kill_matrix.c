@@ -27,7 +27,6 @@
 
 /* A few segments only, so that every reservation soon has to reclaim one. */
 #define RING_BYTES (UINT64_C(8) << 20)
-#define PEERS      2
 #define KEYS       200
 
 /* How long the point may take to be reached under load, and peers go on afterwards. */
@@ -161,42 +160,6 @@ static int start_corpse(int unused)
 	return run_corpse();
 }
 
-static void start_peers(pid_t *peers)
-{
-	for (int i = 0; i < PEERS; i++)
-		peers[i] = wound_start(run_peer, i);
-}
-
-static bool end_peers(const pid_t *peers)
-{
-	bool right = true;
-
-	ts_store_release(&orders->stop_peers, 1);
-	for (int i = 0; i < PEERS; i++)
-		right &= wound_ends_well(peers[i], END_MS, "a peer", wound_mode == 's');
-	ts_store_release(&orders->stop_peers, 0);
-	return right;
-}
-
-/* After the victim died or stopped: do the others go on, and does a woken one harm them? */
-static bool survivors_go_on(pid_t victim, const pid_t *peers)
-{
-	pid_t others[PEERS];
-	bool right = true;
-
-	usleep(AFTER_MS * 1000);
-	right &= end_peers(peers);
-	if (wound_mode == 'k')
-		return right;
-	start_peers(others);
-	usleep(AFTER_MS * 1000);
-	kill(victim, SIGCONT);
-	usleep(AFTER_MS * 1000);
-	ts_store_release(&orders->finish_victim, 1);
-	right &= wound_ends_well(victim, END_MS, "the woken victim", true);
-	return end_peers(others) && right;
-}
-
 /* Members that produced one record each and then do nothing: every segment is OPEN. */
 static bool start_idle_owners(struct ts_store **owners)
 {
@@ -221,7 +184,12 @@ static bool start_idle_owners(struct ts_store **owners)
 static int try_situation(enum situation situation, int point)
 {
 	struct ts_store *anchor = NULL, *owners[IDLE_OWNERS] = {NULL};
-	pid_t peers[PEERS];
+	const struct wound_peers beside = {.run = run_peer,
+		.stop = &orders->stop_peers,
+		.finish_victim = &orders->finish_victim,
+		.after_ms = AFTER_MS,
+		.end_ms = END_MS};
+	pid_t peers[WOUND_PEERS];
 	int status = 0, result = 0;
 
 	memset(orders, 0, sizeof(*orders));
@@ -237,26 +205,26 @@ static int try_situation(enum situation situation, int point)
 	bool happened = false;
 	for (int i = 0; i < 2000 && !happened && !ts_load_acquire(&orders->attached); i++)
 		happened = wound_wait(victim, 0, &status);
-	start_peers(peers);
+	wound_start_peers(&beside, peers);
 	if (!happened)
 		happened = wound_wait(victim, REACH_MS, &status);
 	bool peers_run = true;
 	if (!happened) {
 		peers_run = false;
-		result = end_peers(peers) ? 0 : -1;
+		result = wound_end_peers(&beside, peers) ? 0 : -1;
 		ts_store_release(&orders->finish_victim, 1);
 		happened = wound_wait(victim, END_MS, &status);
 	}
 	bool reached = happened && wound_reached(status);
 	if (reached) {
 		if (!peers_run)
-			start_peers(peers);
-		result = survivors_go_on(victim, peers) && result == 0 ? 1 : -1;
+			wound_start_peers(&beside, peers);
+		result = wound_survivors_go_on(&beside, victim, peers) && result == 0 ? 1 : -1;
 	} else if (!happened || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
 		fprintf(stderr, "the victim ended with status %x\n", (unsigned)status);
 		result = -1;
 		if (peers_run)
-			end_peers(peers);
+			wound_end_peers(&beside, peers);
 	}
 	ts_store_detach(anchor);
 	for (uint32_t i = 0; i < IDLE_OWNERS; i++)

@@ -6,7 +6,9 @@
  *
  * Exit status: 0 all records were right and sharing went on, 1 not, 77 no shared memory.
  */
+#include "crowd.h"
 #include "load.h"
+#include "wound.h"
 
 #include "shim/sys.h"
 
@@ -21,15 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROCESSES_MAX 32
-#define THREADS_MAX   8
+#define THREADS_MAX 8
 
 /* 46 segments of 1 MiB: more than processes, far fewer bytes than the working set. */
 #define RING_BYTES (UINT64_C(48) << 20)
 #define KEYS       600
-
-/* A child that cannot attach, which is no failure while others hold the lock. */
-#define EXIT_UNATTACHED 3
 
 struct settings {
 	int processes, operations, threads, seconds;
@@ -43,12 +41,6 @@ struct shared {
 };
 
 #define STOP_MAX_NS UINT64_C(1000000000)
-
-struct child {
-	pid_t pid; /* 0: finished */
-	bool stopped;
-	uint64_t stopped_at;
-};
 
 static struct settings settings = {
 	.processes = 6, .operations = 100000, .threads = 2, .seconds = 6, .seed = 1};
@@ -81,7 +73,7 @@ static void *run_thread(void *argument)
 	return NULL;
 }
 
-static int run_child(uint64_t seed)
+static int run_child(uint32_t number, uint64_t seed)
 {
 	struct ts_store *store;
 	struct load loads[THREADS_MAX];
@@ -103,108 +95,15 @@ static int run_child(uint64_t seed)
 	return failed ? 1 : 0;
 }
 
-static void spawn(struct child *child, uint64_t seed)
-{
-	fflush(stderr);
-	child->stopped = false;
-	child->pid = fork();
-	if (child->pid == 0)
-		_exit(run_child(seed));
-}
-
-/* Collect who ended; false when one of them found something wrong. */
-static bool reap(struct child *children)
-{
-	for (int i = 0; i < settings.processes; i++) {
-		int status;
-		if (children[i].pid == 0 || waitpid(children[i].pid, &status, WNOHANG) <= 0)
-			continue;
-		children[i].pid = 0;
-		if (WIFEXITED(status) &&
-			(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == EXIT_UNATTACHED))
-			continue;
-		fprintf(stderr, "a child ended with status %x\n", (unsigned)status);
-		return false;
-	}
-	return true;
-}
-
-static void disturb(struct child *child, uint64_t *random)
-{
-	uint64_t dice = load_random(random) % 8;
-
-	if (child->pid == 0) {
-		spawn(child, load_random(random));
-	} else if (child->stopped) {
-		kill(child->pid, SIGCONT);
-		child->stopped = false;
-	} else if (dice < 3) {
-		kill(child->pid, SIGSTOP);
-		child->stopped = true;
-		child->stopped_at = ts_now_ns();
-	} else if (dice < 5) {
-		kill(child->pid, SIGKILL);
-		waitpid(child->pid, NULL, 0);
-		spawn(child, load_random(random));
-	}
-}
-
-/* A child that waits for a record counts its own sleep, so nobody sleeps for long. */
-static void wake(struct child *children)
-{
-	for (int i = 0; i < settings.processes; i++) {
-		if (!children[i].pid || !children[i].stopped ||
-			ts_now_ns() - children[i].stopped_at < STOP_MAX_NS)
-			continue;
-		kill(children[i].pid, SIGCONT);
-		children[i].stopped = false;
-	}
-}
-
-static bool finish(struct child *children)
-{
-	uint64_t limit = ts_now_ns() + LOAD_DEADLINE_NS + 2 * LOAD_SLACK_NS;
-	bool right = true, running = true;
-
-	for (int i = 0; i < settings.processes; i++) {
-		if (children[i].pid)
-			kill(children[i].pid, SIGCONT);
-	}
-	while (running && right && ts_now_ns() < limit) {
-		right = reap(children);
-		running = false;
-		for (int i = 0; i < settings.processes; i++)
-			running |= children[i].pid != 0;
-		usleep(2000);
-	}
-	for (int i = 0; i < settings.processes; i++) {
-		if (children[i].pid == 0)
-			continue;
-		fprintf(stderr, "child %d does not end\n", (int)children[i].pid);
-		kill(children[i].pid, SIGKILL);
-		waitpid(children[i].pid, NULL, 0);
-		right = false;
-	}
-	return right;
-}
-
 static bool run(void)
 {
-	struct child children[PROCESSES_MAX] = {0};
-	uint64_t random = settings.seed;
-	bool right = true;
-
 	end_ns = ts_now_ns() + (uint64_t)settings.seconds * 1000000000;
-	for (int i = 0; i < settings.processes; i++)
-		spawn(&children[i], load_random(&random));
-	while (right && ts_now_ns() < end_ns) {
-		usleep(1000 + (useconds_t)(load_random(&random) % 20000));
-		right = reap(children);
-		wake(children);
-		disturb(&children[load_random(&random) % (uint64_t)settings.processes],
-			&random);
-	}
-	right &= finish(children);
+	bool right = crowd_run(&(struct crowd){.processes = settings.processes,
+		.seed = settings.seed,
+		.end_ns = end_ns,
+		.stop_ns = STOP_MAX_NS,
+		.finish_ns = LOAD_DEADLINE_NS + 2 * LOAD_SLACK_NS,
+		.run = run_child});
 	fprintf(stderr, "seed %llu: %llu hits, %llu published, %llu passed, %llu lost\n",
 		(unsigned long long)settings.seed, (unsigned long long)shared->hits,
 		(unsigned long long)shared->published, (unsigned long long)shared->passed,
@@ -241,7 +140,7 @@ static bool parse(int argc, char **argv)
 			return false;
 		}
 	}
-	return settings.processes >= 2 && settings.processes <= PROCESSES_MAX &&
+	return settings.processes >= 2 && settings.processes <= CROWD_MAX &&
 	       settings.threads >= 1 && settings.threads <= THREADS_MAX && settings.seed != 0 &&
 	       settings.seconds > 0 && settings.operations > 0;
 }

@@ -2,6 +2,8 @@
 /* Victims and their wounds. */
 #include "wound.h"
 
+#include "shim/atomic.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +72,42 @@ bool wound_ends_well(pid_t pid, int ms, const char *who, bool unattached)
 	bool ended = wound_wait(pid, ms, &status);
 
 	return wound_ended_well(pid, ended, status, who, unattached);
+}
+
+void wound_start_peers(const struct wound_peers *peers, pid_t pids[WOUND_PEERS])
+{
+	for (int i = 0; i < WOUND_PEERS; i++)
+		pids[i] = wound_start(peers->run, i);
+}
+
+bool wound_end_peers(const struct wound_peers *peers, const pid_t pids[WOUND_PEERS])
+{
+	bool right = true;
+
+	ts_store_release(peers->stop, 1);
+	for (int i = 0; i < WOUND_PEERS; i++)
+		right &= wound_ends_well(pids[i], peers->end_ms, "a peer", wound_mode == 's');
+	ts_store_release(peers->stop, 0);
+	return right;
+}
+
+bool wound_survivors_go_on(
+	const struct wound_peers *peers, pid_t victim, const pid_t pids[WOUND_PEERS])
+{
+	useconds_t after_us = (useconds_t)peers->after_ms * 1000;
+	pid_t others[WOUND_PEERS];
+
+	usleep(after_us);
+	bool right = wound_end_peers(peers, pids);
+	if (wound_mode == 'k')
+		return right;
+	wound_start_peers(peers, others);
+	usleep(after_us);
+	kill(victim, SIGCONT);
+	usleep(after_us);
+	ts_store_release(peers->finish_victim, 1);
+	right &= wound_ends_well(victim, peers->end_ms, "the woken victim", true);
+	return wound_end_peers(peers, others) && right;
 }
 
 bool wound_beside_peers(

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Exit statuses of the processes that share. */
@@ -34,6 +35,25 @@ bool wound_ended_well(pid_t pid, bool ended, int status, const char *who, bool u
 
 /** The same, waiting at most @ms for it. */
 bool wound_ends_well(pid_t pid, int ms, const char *who, bool unattached);
+
+#define WOUND_PEERS 2
+
+/** Those who share beside a victim, and the words by which they and it are told to end. */
+struct wound_peers {
+	int (*run)(int number);
+	_Atomic uint32_t *stop, *finish_victim;
+	int after_ms; /* how long they go on after something has happened */
+	int end_ms;   /* and then may take to end */
+};
+
+void wound_start_peers(const struct wound_peers *peers, pid_t pids[WOUND_PEERS]);
+
+/** Whether they all ended well. */
+bool wound_end_peers(const struct wound_peers *peers, const pid_t pids[WOUND_PEERS]);
+
+/** After @victim died or stopped: do the others go on, and does a woken one harm them? */
+bool wound_survivors_go_on(
+	const struct wound_peers *peers, pid_t victim, const pid_t pids[WOUND_PEERS]);
 
 /**
  * A victim is run to @point; then so many @peers beside it, and when they have ended the victim
