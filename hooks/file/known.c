@@ -231,7 +231,7 @@ void ts_known_note_stat(const struct ts_known_call *call, const struct stat *sta
 	/* A directory's change with what is made in it, a special file's without a trace, and a
 	 * young file's soon. */
 	bool is_steady = S_ISREG(stat->st_mode) || S_ISLNK(stat->st_mode);
-	if (!joined || !is_steady || !ts_staged_root_has_device(stat->st_dev) ||
+	if (!joined || !is_steady || !ts_staged_root_has_device(-1, stat->st_dev) ||
 		ts_staged_is_young(stat) ||
 		ts_stage_name_is_forbidden(&joined->index, name_written(stat->st_ino)))
 		return;
@@ -309,7 +309,7 @@ void ts_known_written(int fd, bool is_named)
 	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0) || stops_for_pending_root())
 		return;
 	int saved = errno;
-	bool is_ours = ts_sys_fstat(fd, &st) == 0 && ts_staged_root_has_device(st.st_dev);
+	bool is_ours = ts_sys_fstat(fd, &st) == 0 && ts_staged_root_has_device(fd, st.st_dev);
 	if (is_ours && S_ISREG(st.st_mode) && (is_named || is_below(fd)))
 		tell_written(st.st_ino);
 	else if (is_ours && S_ISDIR(st.st_mode) && is_directory(fd))
@@ -323,7 +323,7 @@ void ts_known_changed(int directory, const char *path)
 	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0))
 		return;
 	/* What it is called without links is known only once it was found. */
-	(void)ts_staged_root_has_device(0);
+	(void)ts_staged_root_has_device(-1, 0);
 	if (stops_for_pending_root())
 		return;
 	int saved = errno;

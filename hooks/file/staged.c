@@ -196,14 +196,14 @@ static void open_reading(int fd, const char *path, int flags, const struct ts_kn
 	if (ts_staged_root_is_outside(path) ||
 		ts_staged_look(fd, AT_STATX_SYNC_AS_STAT, &st) < 0)
 		return;
-	if (!ts_staged_root_has_device(st.st_dev)) {
-		ts_staged_root_note_outside(path);
+	if (!ts_staged_root_has_device(fd, st.st_dev)) {
+		ts_staged_root_note_outside(path, st.st_dev);
 		return;
 	}
 	if (!S_ISREG(st.st_mode) || st.st_size <= 0 || (st.st_mode & 0444) == 0)
 		return;
 	if (ts_identity_check() != TS_VFORK_CHILD && !consider_path(fd, &st, flags, call))
-		ts_staged_root_note_outside(path);
+		ts_staged_root_note_outside(path, st.st_dev);
 }
 
 void ts_staged_open(int fd, const char *path, int flags, const struct ts_known_call *call)

@@ -188,7 +188,7 @@ static TS_NOINLINE void note_lock(int fd)
 {
 	char path[PATH_MAX];
 	struct stat st;
-	if (ts_sys_fstat(fd, &st) < 0 || !ts_staged_root_has_device(st.st_dev))
+	if (ts_sys_fstat(fd, &st) < 0 || !ts_staged_root_has_device(fd, st.st_dev))
 		return;
 	uint32_t count = ts_load_acquire(&locked_count);
 	for (uint32_t i = 0; i < LOCKED_MAX && i < count; i++)

@@ -2,6 +2,7 @@
 /* Which files are to be staged: those under the directory of --dataset NAME=DIR. */
 #include "hooks/file/staged_root.h"
 
+#include "hooks/file/staged_private.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
 #include "shim/hash.h"
@@ -49,6 +50,7 @@ enum state { UNKNOWN, LOOKING, FOUND, REFUSED };
 static struct {
 	_Atomic int state;
 	_Atomic uint64_t retry_at;
+	_Atomic uint64_t fast_device; /* of a file met while UNKNOWN; 0: none */
 	dev_t device;
 	ino_t inode;
 	bool is_fuse;
@@ -72,8 +74,14 @@ static int path_of(int fd, char *path)
 	return ts_sys_readlink(link, path, PATH_MAX);
 }
 
+/** What is known of a file's storage: all files of one device are of one type. */
+struct storage {
+	dev_t device; /* 0: nothing */
+	uint64_t type;
+};
+
 /* Errors: what the directory is not there for. */
-static int look(enum state *ret_state)
+static int look(const struct storage *known, enum state *ret_state)
 {
 	const struct ts_config *config = ts_config();
 	struct stat st = {.st_ino = 0};
@@ -83,10 +91,15 @@ static int look(enum state *ret_state)
 
 	if (fd < 0)
 		return fd;
-	int r = ts_sys_fstat(fd, &st);
+	/* Device and inode are known from finding it; asking for more would be a request more.
+	 */
+	int r = ts_staged_look(fd, AT_STATX_DONT_SYNC, &st);
 	if (r == 0)
 		r = path_of(fd, root.path);
-	(void)ts_sys_file_system(fd, &type);
+	if (known->device != 0 && known->device == st.st_dev)
+		type = known->type;
+	else
+		(void)ts_sys_file_system(fd, &type);
 	ts_sys_close(fd);
 	if (r < 0)
 		return r;
@@ -100,7 +113,7 @@ static int look(enum state *ret_state)
 }
 
 /* One thread looks; the others go on as if there were nothing. */
-static enum state find(void)
+static enum state find(const struct storage *known)
 {
 	int unknown = UNKNOWN;
 	enum state found = UNKNOWN;
@@ -108,18 +121,36 @@ static enum state find(void)
 
 	if (now < ts_load_relaxed(&root.retry_at) || !ts_cas(&root.state, &unknown, LOOKING))
 		return UNKNOWN;
-	if (look(&found) < 0)
+	if (look(known, &found) < 0)
 		ts_store_relaxed(&root.retry_at, now + RETRY_NS);
 	ts_store_release(&root.state, (int)found); /* pairs with the load below */
 	return found;
 }
 
-bool ts_staged_root_has_device(dev_t device)
+static enum state find_if_slow(int fd, dev_t device)
+{
+	struct storage known = {.device = 0};
+
+	if (fd < 0 || ts_config()->stage != TS_STAGE_AUTO || device == 0)
+		return find(&known);
+	if (device == ts_load_relaxed(&root.fast_device))
+		return UNKNOWN;
+	if (ts_sys_file_system(fd, &known.type) < 0)
+		return find(&known);
+	if (is_slow(known.type)) {
+		known.device = device;
+		return find(&known);
+	}
+	ts_store_relaxed(&root.fast_device, device);
+	return UNKNOWN;
+}
+
+bool ts_staged_root_has_device(int fd, dev_t device)
 {
 	enum state state = (enum state)ts_load_acquire(&root.state);
 
 	if (TS_UNLIKELY(state == UNKNOWN))
-		state = find();
+		state = find_if_slow(fd, device);
 	return state == FOUND && device == root.device;
 }
 
@@ -171,7 +202,7 @@ bool ts_staged_root_below(const char *path, const char **ret_rest)
 		length--;
 	bool is_given = is_below(path, given, length);
 	if (TS_UNLIKELY(state == UNKNOWN) && is_given)
-		state = find();
+		state = find(&(struct storage){.device = 0});
 	if (state != FOUND || (!is_given && !is_below(path, root.path, root.length)))
 		return false;
 	*ret_rest = path + (is_given ? length : root.length);
@@ -214,13 +245,15 @@ static uint64_t place_of(const char *path)
 	return ts_hash64(path, (size_t)(strrchr(path, '/') - path));
 }
 
-void ts_staged_root_note_outside(const char *path)
+void ts_staged_root_note_outside(const char *path, dev_t device)
 {
 	uint64_t place = place_of(path);
 	enum state state = (enum state)ts_load_relaxed(&root.state);
+	bool is_known = state == FOUND || state == REFUSED ||
+			(device != 0 && device == ts_load_relaxed(&root.fast_device));
 
-	/* Until the directory was found nothing is known of anything. */
-	if (place != 0 && (state == FOUND || state == REFUSED))
+	/* Until the directory was found nothing is known of what may be on its storage. */
+	if (place != 0 && is_known)
 		ts_store_relaxed(
 			&places[place % PLACES], (place >> 32) << 32 | (uint64_t)now_ms());
 }

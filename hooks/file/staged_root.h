@@ -11,9 +11,13 @@
  * Whether files on @device may be ours: whether it is the directory's, and that one to be
  * staged.  Looks at the directory at the first call, and again each second while it is not
  * there; where --stage is auto, slow storage is what tells its type (NFS, FUSE, ...).
+ *
+ * A directory may be on storage that does not answer, and a program may never go there.  So
+ * with --stage auto the first look waits for a file on slow storage: @fd is an open one on
+ * @device, or -1 to look at once.
  * Threads: any.  Keeps errno.
  */
-bool ts_staged_root_has_device(dev_t device);
+bool ts_staged_root_has_device(int fd, dev_t device);
 
 /** Whether that device is a FUSE file system. Any thread. */
 bool ts_staged_root_is_fuse(void);
@@ -44,11 +48,11 @@ bool ts_staged_root_is_within(const char *path);
 
 /**
  * The absolute @path (others, and NULL, are passed by) was opened, and what it led to lies
- * outside of the directory; and: whether something in the same place was found to do so within
- * the last second.  What a link there leads to may be ours all the same, and is missed for so
- * long: so not to be asked where more than a copy depends on it.  Threads: any.
+ * outside of the directory, on @device; and: whether something in the same place was found to
+ * do so within the last second.  What a link there leads to may be ours all the same, and is
+ * missed for so long: so not to be asked where more than a copy depends on it.  Threads: any.
  */
-void ts_staged_root_note_outside(const char *path);
+void ts_staged_root_note_outside(const char *path, dev_t device);
 bool ts_staged_root_is_outside(const char *path);
 
 #endif

@@ -341,6 +341,21 @@ def test_storage_that_stalls_and_comes_back():
         assert len(group.leftovers("f.*")) == 8, (copies(group), reasons(group))
 
 
+def test_who_never_goes_to_storage_that_stalls_does_not_wait():
+    """Reads of files elsewhere do not so much as look whether the data set is there."""
+    with on_slow_storage() as (storage, group), \
+            tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as other:
+        fill(other)
+        reference = run([PYTHON, CHILD, "read", other])
+        storage.reset()
+        storage.stall()
+        settings = {"TSSHIM_DATASET": "files=" + storage.path}
+        elsewhere = start([PYTHON, CHILD, "read", other], group.environment(**settings))
+        equal(reference, support.finish(elsewhere), "elsewhere")
+        assert not any(storage.counts()["requests"].values()), storage.counts()
+        storage.resume()
+
+
 def test_nobody_waits_long_for_who_copies_slowly():
     """A read that takes eight seconds holds up its own job, not the other one."""
     with on_slow_storage() as (storage, group):
