@@ -55,7 +55,8 @@ struct ts_gpu {
 	_Atomic int look;         /* for the service: there is a reason to look now */
 	_Atomic uint64_t seen;    /* generation + 1 of a ring that it was told of, or 0 */
 	_Atomic int kept;         /* memory was asked back and did not come: not again */
-	_Atomic uint64_t largest; /* copy that could be shared */
+	_Atomic uint64_t largest; /* copy that could be shared, and that a ring has room for */
+	_Atomic uint64_t most;    /* what a slot may have, 0: not known yet */
 	ts_cu_device device;
 	ts_cu_context context; /* constant from READY on, as are the next two */
 	struct ts_device *table;

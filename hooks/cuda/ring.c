@@ -171,16 +171,26 @@ static void open_ring(struct ts_gpu *gpu, const struct ts_device_owner *owner)
 
 /* ---- offering --------------------------------------------------------------------------- */
 
-/* How many slots of what size; 0: the GPU has no room to spare. */
-static unsigned shape(const struct ts_gpu *gpu, uint64_t *ret_slot_bytes)
+/*
+ * How many slots of what size; 0: the GPU has no room to spare, or not for copies as large as
+ * have been seen.  These are forgotten then, so that the next offer is for what is copied
+ * since.
+ */
+static unsigned shape(struct ts_gpu *gpu, uint64_t *ret_slot_bytes)
 {
 	size_t available = 0, total = 0;
-	uint64_t slot_bytes = ts_align_up(ts_load_relaxed(&gpu->largest), GRANULE);
-	if (slot_bytes == 0 || DRIVER(cuMemGetInfo_v2)(&available, &total) != TS_CU_SUCCESS)
+	if (DRIVER(cuMemGetInfo_v2)(&available, &total) != TS_CU_SUCCESS)
 		return 0;
-	uint64_t slots = ts_min_u64(available / MEMORY_PART, MEMORY_MAX) / slot_bytes;
+	uint64_t bytes = ts_min_u64(available / MEMORY_PART, MEMORY_MAX);
+	uint64_t most = bytes / SLOTS_MIN / GRANULE * GRANULE;
+	uint64_t slot_bytes = ts_align_up(ts_load_relaxed(&gpu->largest), GRANULE);
+	ts_store_relaxed(&gpu->most, ts_max_u64(most, 1));
+	if (slot_bytes > most)
+		ts_store_relaxed(&gpu->largest, 0);
+	if (slot_bytes == 0 || slot_bytes > most)
+		return 0;
 	*ret_slot_bytes = slot_bytes;
-	return slots < SLOTS_MIN ? 0 : (unsigned)ts_min_u64(slots, SLOTS_MAX);
+	return (unsigned)ts_min_u64(bytes / slot_bytes, SLOTS_MAX);
 }
 
 static bool make_offer(struct ts_gpu *gpu)

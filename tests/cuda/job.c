@@ -273,6 +273,24 @@ void job_bring(const struct job *job, uint64_t first, uint64_t count)
 	}
 }
 
+void job_bring_parameters(size_t bytes)
+{
+	unsigned char *sent = malloc(bytes), *got = malloc(bytes);
+	pointer memory;
+	if (!sent || !got)
+		die("no memory for so many bytes of parameters", bytes);
+	fill(sent, bytes, how.data, 0);
+	CHECK(cuMemAlloc_v2(&memory, bytes));
+	CHECK(cuMemcpyHtoD_v2(memory, sent, bytes));
+	CHECK(cuMemcpyDtoHAsync_v2(got, memory, bytes, NULL));
+	CHECK(cuStreamSynchronize(NULL));
+	if (memcmp(sent, got, bytes) != 0)
+		die("parameters are not what was sent", bytes);
+	CHECK(cuMemFree_v2(memory));
+	free(sent);
+	free(got);
+}
+
 void job_look(void)
 {
 	for (int i = 0; i < PLACES; i++)

@@ -9,6 +9,7 @@
  *   gate=FD       begin when this pipe has ended; ready=FD has a byte written before that
  *   fill=FD       when this pipe has ended, fill the GPU's memory, and bring as many again
  *   allocate=N    by this call of JOB_ALLOCATIONS (0)
+ *   parameters=N  bring so many bytes once before them
  *   leave=1|2|3   give the primary context back in the middle
  */
 #include "job.h"
@@ -20,6 +21,7 @@
 
 static struct job job = {.bytes = (size_t)1 << 20, .sizes = 3};
 static unsigned leave, allocate;
+static size_t parameters;
 static int gate = -1, ready = -1, fill = -1;
 
 static int set(const char *word)
@@ -43,6 +45,8 @@ static int set(const char *word)
 		fill = (int)value;
 	else if (strncmp(word, "allocate=", 9) == 0)
 		allocate = (unsigned)value;
+	else if (strncmp(word, "parameters=", 11) == 0)
+		parameters = (size_t)value;
 	else if (strncmp(word, "leave=", 6) == 0)
 		leave = (unsigned)value;
 	else
@@ -88,6 +92,8 @@ int main(int argc, char **argv)
 	uint64_t half = leave ? steps / 2 : 0;
 	job_start(&job);
 	wait_for_the_others();
+	if (parameters)
+		job_bring_parameters(parameters);
 	job_bring(&job, 0, half);
 	if (leave)
 		job_leave(&job, leave);

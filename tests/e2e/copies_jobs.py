@@ -116,6 +116,14 @@ def test_a_lone_job_makes_no_ring():
         assert counters["h2d_copies"] == 200, counters
 
 
+def test_parameters_larger_than_a_ring_do_not_end_it():
+    machine = {"FAKECUDA_MEMORY": str(1 << 30), "FAKECUDA_MEMORY_SHARED": "1"}
+    with Gpu(**machine) as gpu:  # a ring has a 32nd part of that
+        gpu.run(4, 600, "bytes=262144", "pace=4000", "parameters=%d" % (24 << 20))
+        counters = gpu.safe()
+        assert counters["d2d_copies"] > 1000, counters
+
+
 def test_different_batches_are_different():
     with Gpu() as gpu:
         env = gpu.group.environment(**gpu.more)
