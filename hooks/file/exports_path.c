@@ -7,19 +7,24 @@
 #include "hooks/file/next.h"
 #include "shim/atomic.h"
 
+#include <errno.h>
 #include <fcntl.h>
 
 #define NEXT(name) ts_load_relaxed(&ts_file_next.name)
 
 #define KNOWS_PATHS TS_UNLIKELY(ts_load_relaxed(&ts_known_seconds))
 
-/* Also after a call that failed: some change a part of what they are asked to. */
+/*
+ * Also after a call that failed: some change a part of what they are asked to.  But not where
+ * the kernel could not read the path, for we could not either.
+ */
+#define MAY_HAVE_CHANGED(r) (KNOWS_PATHS && ((r) >= 0 || errno != EFAULT))
 #define CALL_PATH(symbol, name, parameters, arguments, directory) \
 	TS_EXPORT int ts_file_##name parameters __asm__(#symbol); \
 	int ts_file_##name parameters                             \
 	{                                                         \
 		int r = NEXT(name) arguments;                     \
-		if (KNOWS_PATHS)                                  \
+		if (MAY_HAVE_CHANGED(r))                          \
 			ts_known_changed(directory, path);        \
 		return r;                                         \
 	}
@@ -29,7 +34,7 @@
 	int ts_file_##name parameters                                                  \
 	{                                                                              \
 		int r = NEXT(name) arguments;                                          \
-		if (KNOWS_PATHS) {                                                     \
+		if (MAY_HAVE_CHANGED(r)) {                                             \
 			ts_known_changed(from_directory, from);                        \
 			ts_known_changed(directory, path);                             \
 		}                                                                      \

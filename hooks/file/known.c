@@ -322,6 +322,11 @@ void ts_known_changed(int directory, const char *path)
 	struct ts_known_call call;
 	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0))
 		return;
+	/* AT_EMPTY_PATH, or utimensat(2) of a descriptor. */
+	if (!path || path[0] == '\0') {
+		ts_known_written(directory, false);
+		return;
+	}
 	/* What it is called without links is known only once it was found. */
 	(void)ts_staged_root_has_device(-1, 0);
 	if (stops_for_pending_root())

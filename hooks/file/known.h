@@ -63,7 +63,10 @@ bool ts_known_stat(int directory, const char *path, bool is_link, struct stat *r
 	struct ts_known_call *ret_call);
 void ts_known_note_stat(const struct ts_known_call *call, const struct stat *stat);
 
-/** The program has renamed, removed or cut what @path leads to, relative to @directory. */
+/**
+ * The program has renamed, removed or cut what @path leads to, relative to @directory; or, with
+ * no path or an empty one, changed the file with the descriptor @directory.
+ */
 void ts_known_changed(int directory, const char *path);
 
 /** Paths do not lead where they did: the program has another root or other mounts. */
