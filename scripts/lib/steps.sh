@@ -11,6 +11,7 @@ jobs=$(nproc)
 counts= # file of the numbers of tests; set by scripts/test, as are the next two
 work=   # directory for files of a moment
 step=   # name of the step that runs
+gently= # command before those of a step that others must not feel
 
 # note_counts PASSED FAILED SKIPPED: added up by scripts/test for the closing line.
 note_counts() {
@@ -28,8 +29,9 @@ run_suite() {
 	base=log-$suite-$step
 	rm -f "$suite_build/meson-logs/$base"*.junit.xml
 	result=0
-	"$(ts_meson)" test -C "$suite_build" ${made:+"$made"} --print-errorlogs --suite "$suite" \
-		--logbase "$base" "$@" || result=1
+	# shellcheck disable=SC2086 # a command's words, or none
+	$gently "$(ts_meson)" test -C "$suite_build" ${made:+"$made"} --print-errorlogs \
+		--suite "$suite" --logbase "$base" "$@" || result=1
 	# Meson puts the name of a wrapper behind that of the log.
 	junit=$(find "$suite_build/meson-logs" -name "$base*.junit.xml" | head -n 1)
 	if [ -z "$junit" ]; then
@@ -80,7 +82,9 @@ step_abi() {
 	run_suite build-test abi
 }
 
+# Only computes, so scripts/test begins it beside a step that leaves processors idle.
 step_models() {
+	gently='nice -n 19'
 	run_suite build-test models
 }
 

@@ -4,6 +4,7 @@
 import os
 import re
 import subprocess
+from concurrent import futures
 
 import support
 from copies_jobs import Gpu
@@ -108,12 +109,19 @@ def test_pinning_is_in_the_background():
         assert longest < .2, (count, longest)
 
 
+def outlives(call, nth):
+    """The @nth call of ours fails."""
+    with Gpu(FAKECUDA_JITTER_US="1000",
+             FAKECUDA_FAIL="%s:%d:%d" % (call, nth, (2, 801, 999)[nth % 3])) as gpu:
+        pinned(job(gpu, "loop", str(nth)))
+
+
 def test_errors_of_the_driver():
-    for call in CALLS:
+    # They mostly wait.
+    with futures.ThreadPoolExecutor(4) as pool:
         for nth in ((1, 2, 7) if not LONG else range(1, 12)):
-            with Gpu(FAKECUDA_JITTER_US="1000", FAKECUDA_FAIL="%s:%d:%d" % (
-                    call, nth, (2, 801, 999)[nth % 3])) as gpu:
-                pinned(job(gpu, "loop", str(nth)))
+            for _ in pool.map(outlives, CALLS, [nth] * len(CALLS)):
+                pass
 
 
 def test_memory_the_gpu_has_other_addresses_for():

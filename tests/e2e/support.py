@@ -2,6 +2,7 @@
 """What the end-to-end tests share: running programs without and with the library, TAP."""
 
 import glob
+import itertools
 import json
 import os
 import signal
@@ -81,12 +82,11 @@ def plain_environment(**more):
 class Group:
     """A group of its own for one test; removes what it left in /dev/shm."""
 
-    count = 0
+    numbers = itertools.count(1)  # for any thread
 
     def __init__(self, library=LIBRARY, **settings):
-        Group.count += 1
         self.keeper = None
-        self.name = "e2e-%d-%d" % (os.getpid(), Group.count)
+        self.name = "e2e-%d-%d" % (os.getpid(), next(Group.numbers))
         self.settings = {"LD_PRELOAD": library, "TSSHIM_GROUP": self.name,
                          "TSSHIM_RING": "256M", **settings}
 
