@@ -26,9 +26,8 @@
 
 #define RING_BYTES (UINT64_C(8) << 20)
 
-/* How long the point may take to be reached under load, and peers go on afterwards. */
+/* How long the point may take to be reached under load. */
 #define REACH_MS 1000
-#define AFTER_MS 60
 #define END_MS   20000
 
 static const char *const points[] = {
@@ -37,15 +36,9 @@ static const char *const points[] = {
 #undef TS_X
 };
 
-/** Orders to the children. */
-struct orders {
-	_Atomic uint32_t attached; /* the victim is in */
-	_Atomic uint32_t stop_peers, finish_victim;
-};
-
 enum situation { MAKES_THE_GROUP, MEETS_A_DEAD_OWNER, MEETS_DEAD_WRITERS, SITUATIONS };
 
-static struct orders *orders;
+static struct wound_orders *orders;
 static struct gpu_world *world;
 static char group[32];
 
@@ -108,11 +101,7 @@ static bool prepare(enum situation situation, struct gpu_job *anchor)
 static int try_situation(enum situation situation, int point)
 {
 	struct gpu_job anchor = {.store = NULL};
-	const struct wound_peers beside = {.run = run_peer,
-		.stop = &orders->stop_peers,
-		.finish_victim = &orders->finish_victim,
-		.after_ms = AFTER_MS,
-		.end_ms = END_MS};
+	const struct wound_peers beside = {run_peer, orders, END_MS};
 	pid_t peers[WOUND_PEERS];
 	int status = 0;
 
@@ -120,13 +109,7 @@ static int try_situation(enum situation situation, int point)
 	if (!prepare(situation, &anchor))
 		return -1;
 	pid_t victim = wound_start(run_victim, point);
-	/* Peers come when the victim is in, so that it is what makes or recovers the ring. */
-	bool happened = false;
-	for (int i = 0; i < 2000 && !happened && !ts_load_acquire(&orders->attached); i++)
-		happened = wound_wait(victim, 0, &status);
-	wound_start_peers(&beside, peers);
-	if (!happened)
-		happened = wound_wait(victim, REACH_MS, &status);
+	bool happened = wound_start_beside(&beside, victim, REACH_MS, peers, &status);
 	bool right = true;
 	if (!happened) {
 		/* Some steps are gone through when a job leaves. */

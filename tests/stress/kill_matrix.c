@@ -29,9 +29,8 @@
 #define RING_BYTES (UINT64_C(8) << 20)
 #define KEYS       200
 
-/* How long the point may take to be reached under load, and peers go on afterwards. */
+/* How long the point may take to be reached under load. */
 #define REACH_MS 500
-#define AFTER_MS 60
 
 /* After this one that does not end is killed. */
 #define END_MS 15000
@@ -49,10 +48,8 @@ enum situation { MAKES_THE_GROUP, JOINS_WITH_A_CORPSE, MEETS_IDLE_OWNERS, SITUAT
 
 /** Orders to the children. */
 struct orders {
-	_Atomic uint32_t attached; /* the victim is in */
-	_Atomic uint32_t stop_peers;
-	_Atomic uint32_t finish_victim; /* leave and exit */
-	_Atomic uint64_t operations;    /* of all peers */
+	struct wound_orders wound;
+	_Atomic uint64_t operations; /* of all peers */
 };
 
 static struct orders *orders;
@@ -116,8 +113,8 @@ static int run_victim(const char *point)
 	wound_arm(point, visit);
 	if (load_attach(group, RING_BYTES, &store) < 0)
 		return EXIT_UNATTACHED;
-	ts_store_release(&orders->attached, 1);
-	int status = run_member(store, &orders->finish_victim, false, false);
+	ts_store_release(&orders->wound.attached, 1);
+	int status = run_member(store, &orders->wound.finish_victim, false, false);
 	ts_store_detach(store);
 	return status;
 }
@@ -128,7 +125,7 @@ static int run_peer(int index)
 
 	if (load_attach(group, RING_BYTES, &store) < 0)
 		return EXIT_UNATTACHED; /* the lock's holder is stopped: work alone */
-	int status = run_member(store, &orders->stop_peers, index == 0, true);
+	int status = run_member(store, &orders->wound.stop_peers, index == 0, true);
 	ts_store_detach(store);
 	return status;
 }
@@ -184,11 +181,7 @@ static bool start_idle_owners(struct ts_store **owners)
 static int try_situation(enum situation situation, int point)
 {
 	struct ts_store *anchor = NULL, *owners[IDLE_OWNERS] = {NULL};
-	const struct wound_peers beside = {.run = run_peer,
-		.stop = &orders->stop_peers,
-		.finish_victim = &orders->finish_victim,
-		.after_ms = AFTER_MS,
-		.end_ms = END_MS};
+	const struct wound_peers beside = {run_peer, &orders->wound, END_MS};
 	pid_t peers[WOUND_PEERS];
 	int status = 0, result = 0;
 
@@ -201,18 +194,12 @@ static int try_situation(enum situation situation, int point)
 	if (situation == MEETS_IDLE_OWNERS && !start_idle_owners(owners))
 		return -1;
 	pid_t victim = wound_start(start_victim, point);
-	/* Peers come when the victim is in, so that it meets an empty group or the corpse. */
-	bool happened = false;
-	for (int i = 0; i < 2000 && !happened && !ts_load_acquire(&orders->attached); i++)
-		happened = wound_wait(victim, 0, &status);
-	wound_start_peers(&beside, peers);
-	if (!happened)
-		happened = wound_wait(victim, REACH_MS, &status);
+	bool happened = wound_start_beside(&beside, victim, REACH_MS, peers, &status);
 	bool peers_run = true;
 	if (!happened) {
 		peers_run = false;
 		result = wound_end_peers(&beside, peers) ? 0 : -1;
-		ts_store_release(&orders->finish_victim, 1);
+		ts_store_release(&orders->wound.finish_victim, 1);
 		happened = wound_wait(victim, END_MS, &status);
 	}
 	bool reached = happened && wound_reached(status);

@@ -16,6 +16,9 @@
 /* After this one that does not end is killed. */
 #define END_MS 60000
 
+/* How long peers go on after something has happened. */
+#define AFTER_US 60000u
+
 int wound_mode;
 
 void wound_arm(const char *point, int visit)
@@ -80,32 +83,43 @@ void wound_start_peers(const struct wound_peers *peers, pid_t pids[WOUND_PEERS])
 		pids[i] = wound_start(peers->run, i);
 }
 
+bool wound_start_beside(const struct wound_peers *peers, pid_t victim, int reach_ms,
+	pid_t pids[WOUND_PEERS], int *ret_status)
+{
+	bool happened = false;
+
+	for (int i = 0; i < 2000 && !happened && !ts_load_acquire(&peers->orders->attached);
+		i++)
+		happened = wound_wait(victim, 0, ret_status);
+	wound_start_peers(peers, pids);
+	return happened || wound_wait(victim, reach_ms, ret_status);
+}
+
 bool wound_end_peers(const struct wound_peers *peers, const pid_t pids[WOUND_PEERS])
 {
 	bool right = true;
 
-	ts_store_release(peers->stop, 1);
+	ts_store_release(&peers->orders->stop_peers, 1);
 	for (int i = 0; i < WOUND_PEERS; i++)
 		right &= wound_ends_well(pids[i], peers->end_ms, "a peer", wound_mode == 's');
-	ts_store_release(peers->stop, 0);
+	ts_store_release(&peers->orders->stop_peers, 0);
 	return right;
 }
 
 bool wound_survivors_go_on(
 	const struct wound_peers *peers, pid_t victim, const pid_t pids[WOUND_PEERS])
 {
-	useconds_t after_us = (useconds_t)peers->after_ms * 1000;
 	pid_t others[WOUND_PEERS];
 
-	usleep(after_us);
+	usleep(AFTER_US);
 	bool right = wound_end_peers(peers, pids);
 	if (wound_mode == 'k')
 		return right;
 	wound_start_peers(peers, others);
-	usleep(after_us);
+	usleep(AFTER_US);
 	kill(victim, SIGCONT);
-	usleep(after_us);
-	ts_store_release(peers->finish_victim, 1);
+	usleep(AFTER_US);
+	ts_store_release(&peers->orders->finish_victim, 1);
 	right &= wound_ends_well(victim, peers->end_ms, "the woken victim", true);
 	return wound_end_peers(peers, others) && right;
 }

@@ -38,13 +38,26 @@ bool wound_ends_well(pid_t pid, int ms, const char *who, bool unattached);
 
 #define WOUND_PEERS 2
 
-/** Those who share beside a victim, and the words by which they and it are told to end. */
+/** Orders to a victim and its peers, in memory that is shared with them. */
+struct wound_orders {
+	_Atomic uint32_t attached; /* the victim is in */
+	_Atomic uint32_t stop_peers;
+	_Atomic uint32_t finish_victim; /* leave and exit */
+};
+
+/** Those who share beside a victim. */
 struct wound_peers {
 	int (*run)(int number);
-	_Atomic uint32_t *stop, *finish_victim;
-	int after_ms; /* how long they go on after something has happened */
-	int end_ms;   /* and then may take to end */
+	struct wound_orders *orders;
+	int end_ms; /* how long they may take to end */
 };
+
+/**
+ * Start @peers when @victim is in, so that it is what makes or recovers the group, and wait at
+ * most @reach_ms more for it to end or to stop.  Whether it did.
+ */
+bool wound_start_beside(const struct wound_peers *peers, pid_t victim, int reach_ms,
+	pid_t pids[WOUND_PEERS], int *ret_status);
 
 void wound_start_peers(const struct wound_peers *peers, pid_t pids[WOUND_PEERS]);
 
