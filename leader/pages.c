@@ -15,11 +15,13 @@
 #endif
 
 /*
- * CPU time of a piece above which huge pages are dear: the kernel had to move memory for it,
- * or the hypervisor to find some.  Then the next try is as many openings of segments away.
+ * CPU time that an opening costs for every piece of small pages: two changes of protection of
+ * 40 us (Zen 3), the faults behind them, and those of the processes that read.  A huge page
+ * costs 0.5 ms where one is at hand, 1 ms on a busy machine, and 10 ms where the kernel has to
+ * move memory for it or the hypervisor to find some.  The next is made when openings have cost
+ * as much again: huge pages take no more time than doing without them, whatever they cost.
  */
-#define HUGE_DEAR_NS UINT64_C(1000000)
-#define HUGE_PAUSE   64u
+#define SMALL_PIECE_NS UINT64_C(160000)
 
 static unsigned char *segment_at(const struct ts_store *store, uint32_t segment)
 {
@@ -91,13 +93,14 @@ int ts_pages_allocate(struct ts_store *store, int fd, uint32_t segment)
 static int collapse(struct ts_store *store, uint32_t segment, uint32_t piece)
 {
 	void *at = segment_at(store, segment) + piece * TS_HUGE_BYTES;
+	uint64_t opening_ns = store->shape.segment_bytes / TS_HUGE_BYTES * SMALL_PIECE_NS;
 	int saved = errno;
 	uint64_t start = ts_thread_cpu_ns();
 	int error = madvise(at, TS_HUGE_BYTES, MADV_COLLAPSE) < 0 ? errno : 0;
 
 	errno = saved;
-	if (ts_thread_cpu_ns() - start > HUGE_DEAR_NS)
-		ts_store_relaxed(&store->huge_pause, HUGE_PAUSE);
+	ts_store_relaxed(
+		&store->huge_pause, (uint32_t)((ts_thread_cpu_ns() - start) / opening_ns));
 	return error;
 }
 
