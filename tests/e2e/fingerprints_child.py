@@ -345,16 +345,52 @@ def unwrapping():
     return "ok"
 
 
+def looking_again():
+    """What is kept from look to look finds every change that a look without it finds."""
+    paths = [("/data/%d.jpg" % number, number % 10) for number in range(20000)]
+    holder = Plain(paths=paths, labels=list(range(20000)), lists=[[n] for n in range(100)],
+                   table={n: ("a", n) for n in range(100)}, large=[b"x" * 4096] * 100)
+    kept, seen = [], []
+
+    def change(what, *arguments):
+        what(*arguments)
+        seen.append(fingerprint(holder, kept))
+        assert seen[-1] == fingerprint(holder), (what, arguments)
+        return seen[-1]
+
+    first = change(lambda: None)
+    assert change(lambda: None) == first
+    assert sum(len(held) for held, _ in kept) == 2 * 20000 + 100 + 100  # no list, nothing large
+    equal = ("/data/%d.jpg" % 7, 7)
+    assert equal is not paths[7] and change(paths.__setitem__, 7, equal) == first
+    assert change(paths.__setitem__, 7, ("/data/7.jpg", True)) != first
+    assert change(paths.__setitem__, 7, equal) == first
+    for index in (0, 8191, 8192, 19999):
+        old = paths[index]
+        assert change(paths.__setitem__, index, ("/other.jpg", 1)) != first
+        assert change(paths.__setitem__, index, old) == first
+    change(holder.labels.__setitem__, 5, 5.0)
+    change(holder.lists[5].append, 6)
+    change(holder.table.__setitem__, 5, ["a", 5])  # a list now, changed in its place later
+    change(holder.table[5].__setitem__, 1, 6)
+    change(paths.pop)
+    change(paths.reverse)
+    change(setattr, holder, "paths", tuple(paths))
+    change(setattr, holder, "labels", Plain())
+    assert len(set(seen)) == len(seen) - 7, "changes that nobody saw"
+    return "ok"
+
+
 def timing():
-    """Milliseconds of CPU: first and second ImageFolder, and ImageNet's list."""
-    dataset, times = images(), []
+    """Milliseconds of CPU: first and second ImageFolder, and ImageNet's list twice."""
+    dataset, times, kept = images(), [], []
     fp_library._looks.clear()
     fp_library._contents.clear()
     samples = [("/data/train/n%08d/n%08d_%d.JPEG" % (i % 1000, i % 1000, i), i % 1000)
                for i in range(1281167)]
-    for value in (dataset, dataset, samples):
+    for value in (dataset, dataset, samples, samples):
         begin = time.thread_time()
-        fingerprint(value)
+        fingerprint(value, kept)
         times.append("%.1f" % (1000 * (time.thread_time() - begin)))
     return " ".join(times)
 
@@ -383,6 +419,7 @@ def main():
         print(kind, name, *[result(kind, made) for made in function()], flush=True)
     print("check environment", environment_changes())
     print("check unwrap", unwrapping())
+    print("check again", looking_again())
     print("~time time", timing())
 
 

@@ -22,17 +22,24 @@ from .fp_walk import REASONS, Unknown, Walker
 __all__ = ("REASONS", "Unknown", "environment", "fingerprint", "unwrap")
 
 
-def fingerprint(dataset):
+def fingerprint(dataset, constants=None):
     """
     16 bytes for @dataset.  Raises Unknown and nothing else.  Runs no code of the user's.  Costs
     some milliseconds, and a second for each gigabyte the dataset holds; takes no lock, may be
     called in any thread, but not while another one changes the dataset.
+
+    @constants is a list of the caller's, empty at first, that makes the next look at the same
+    dataset cheaper: it refers to what the dataset's lists held that cannot change.
     """
     try:
         fp_arrays.register()
-        walker = Walker("dataset")
+        walker = Walker("dataset", () if constants is None else tuple(constants))
         walker.add(dataset)
-        return walker.digest()
+        try:
+            return walker.digest()
+        finally:
+            if constants is not None:
+                constants[:] = walker.constants
     except Unknown:
         raise
     except Exception as error:

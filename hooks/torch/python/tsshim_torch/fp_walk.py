@@ -16,6 +16,7 @@ import marshal
 import types
 from collections import OrderedDict, defaultdict, deque
 from itertools import chain
+from operator import is_
 
 # Version 2 writes values only: later ones also write which strings are interned and which
 # objects are referred to twice.  Floats are written as their eight bytes.
@@ -24,11 +25,13 @@ ATOMS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 LEVELS = 8  # of containers inside containers that are still looked at as one plain value
 ELEMENTS = 1 << 26  # at one level; more are walked one by one, and meet LIMIT
 CHUNK = 1 << 13  # elements turned into bytes at once: they stay in the cache
+LONG = 1 << 6  # elements from which a chunk is written as its digest
+SMALL = 1 << 9  # bytes of an element, on average, up to which a walk's caller may hold on to it
 LIMIT = 1 << 21  # objects in one walk; it would take more than ten seconds
 
 ATOM_IDS = frozenset(map(id, ATOMS))
 CONTAINER_IDS = frozenset(map(id, (list, tuple, dict)))
-PLAIN_IDS = ATOM_IDS | CONTAINER_IDS
+TUPLE_ID = frozenset([id(tuple)])
 
 # id(type) -> function(value) -> bytes or None: immutable, written in place.
 VALUES = {}
@@ -67,22 +70,22 @@ class Unknown(Exception):
         self.where = where
 
 
-def is_plain(value):
+def is_plain(value, containers=CONTAINER_IDS):
     """
     Whether marshal writes the exact built-in @value, all the way down, as a function of values
-    only.  Looks at a level of containers at a time, at the speed of C, because lists of
-    millions of (path, class) are what image datasets consist of.
+    only; of the @containers, that is.  Looks at a level of them at a time, at the speed of C,
+    because lists of millions of (path, class) are what image datasets consist of.
     """
     level = (value,)
     for _ in range(LEVELS):
         kinds = set(map(id, map(type, level)))
         if kinds <= ATOM_IDS:
             return True
-        if not kinds <= PLAIN_IDS:
+        if not kinds <= ATOM_IDS | containers:
             return False
         inner = level
-        if not kinds <= CONTAINER_IDS:
-            inner = [part for part in level if id(type(part)) in CONTAINER_IDS]
+        if not kinds <= containers:
+            inner = [part for part in level if id(type(part)) in containers]
         if sum(map(len, inner)) > ELEMENTS:
             return False
         if id(dict) in kinds:
@@ -102,17 +105,29 @@ def inline(value):
     return None if make is None else make(value)
 
 
+def _plain_bytes(part):
+    return marshal.dumps(part, MARSHAL) if is_plain(part) else None
+
+
 def joined(parts):
     """@parts, each with its length in front, as one bytes."""
     return b"".join(b"%d:%s" % (len(part), part) for part in parts)
 
 
 class Walker:
-    """One walk; add() what to look at, then digest() does the looking."""
+    """
+    One walk; add() what to look at, then digest() does the looking.
 
-    def __init__(self, where):
+    @constants is what .constants was after the last walk over the same, or empty.  Where a list
+    still holds the very objects that it held then, and these cannot change, what was written
+    then is written again: an image dataset's list is all that takes time in its fingerprint.
+    """
+
+    def __init__(self, where, constants=()):
         self.hash = hashlib.blake2b(digest_size=16)
         self.memory = {}  # what a kind of node wants to remember during one walk
+        self.constants = []  # for each long chunk, in order: (its elements, its digest)
+        self._constants = constants
         self._where = where
         self._numbers = {}  # id -> number
         self._objects = []  # by number; also keeps ids from being used again
@@ -153,11 +168,24 @@ class Walker:
         self.put(b"n", b"%d" % len(values))
         for begin in range(0, len(values), CHUNK):
             part = values[begin:begin + CHUNK]
-            if is_plain(part):
-                self.put(b"m", marshal.dumps(part, MARSHAL))
+            data = self._long(part) if len(part) >= LONG else _plain_bytes(part)
+            if data is not None:
+                self.put(b"m", data)
                 continue
             for position, value in enumerate(part, begin):
                 self.add(value, position)
+
+    def _long(self, part):
+        """The digest of the bytes of a plain @part, or None when it must be walked."""
+        place = len(self.constants)
+        held, digest = self._constants[place] if place < len(self._constants) else ((), None)
+        if len(held) != len(part) or not all(map(is_, held, part)):
+            held, data = tuple(part), _plain_bytes(part)
+            digest = data and hashlib.blake2b(data, digest_size=16).digest()
+            if data is None or len(data) > SMALL * len(part) or not is_plain(held, TUPLE_ID):
+                held = ()
+        self.constants.append((held, digest))
+        return digest
 
     def fail(self, reason, label=""):
         """Raise Unknown for the current object, or what @label leads to from it."""

@@ -87,6 +87,7 @@ class Scope:
         self.in_use = False
         self.reason = b"torch_dataset"
         self.identities = {}  # id -> (data set, bytes or None), of the data set or those inside
+        self.constants = {}  # id -> what fingerprint() keeps, of the same data sets
         self.judged = {}  # id -> (name, whether it keeps names), of the same data sets
         self.prefixes = {}
         # When, and what a look costs: seconds of CPU time.  Where many jobs share a core, time
@@ -117,7 +118,8 @@ class Scope:
             self.reason = b"disabled"
             return None
         try:
-            name = fingerprint.fingerprint(dataset) + fingerprint.environment()
+            kept = self.constants.setdefault(id(dataset), [])
+            name = fingerprint.fingerprint(dataset, kept) + fingerprint.environment()
             return name + self._directory(dataset, name)
         except (fingerprint.Unknown, OSError):  # a working directory that was removed
             self.reason = b"torch_dataset"
