@@ -68,7 +68,8 @@ class Taking:
         while position >= 0:
             at = position * META_ROOM
             self._states[position] = native.PUT
-            self._batch.put_taken(position, bytes(self._metas[at:at + self._sizes[position]]))
+            self._batch.put_taken(position, bytes(self._metas[at:at + self._sizes[position]]),
+                                  len(self._head))
             position = self._states.find(native.HIT, position, end)
         return end
 

@@ -24,6 +24,7 @@ VERSION = 2  # of marshal: floats binary; later ones tell equal values of other 
 FORMAT = 2  # of records; part of the key
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
+_FLAT = _PLAIN | {type(Ellipsis)}
 _DTYPES = {str(value)[6:]: value for value in (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int8,
     torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64, torch.complex128)}
@@ -262,6 +263,19 @@ def fill(leaves, address):
 def parse(meta):
     """(specs, skeleton, extra) of a meta that encode() made."""
     return marshal.loads(meta)
+
+
+def skeleton_of(meta, head_bytes):
+    """The skeleton alone, of a meta whose head() has @head_bytes."""
+    return marshal.loads(meta[head_bytes:])  # which ignores what follows: the extra
+
+
+def flat_kinds(skeleton):
+    """The types of the parts of @skeleton, if that is a tuple without structure in it; or None."""
+    if type(skeleton) is not tuple:
+        return None
+    kinds = tuple(map(type, skeleton))
+    return kinds if _FLAT.issuperset(kinds) else None
 
 
 def dtype_of(spec):

@@ -123,6 +123,7 @@ class Batch:
         self.places = None  # and where the leaves are
         self.staging = []  # memory for the small leaves of many samples,
         self.staged = ()  # and per leaf where that is, None for rows
+        self.flat = None  # types of the parts of samples like the first, where that is simple
         self.rows = []  # (tensor, address, bytes of a row)
         self.known = {}  # specs -> (layout, offsets, sizes, which are rows): they seldom change
 
@@ -171,10 +172,18 @@ class Batch:
             result.append((offset, size, address))
         self.staged = [None if is_row else address
                        for (_, _, address), is_row in zip(result, are_rows)]
+        if all(are_rows):
+            first = next(part for part in self.parts if part)
+            self.flat = codec.flat_kinds(first[0])
         return result
 
-    def put_taken(self, position, meta):
+    def put_taken(self, position, meta, head_bytes):
         """A record with the leaves of the first sample, which lie at their destinations."""
+        if self.flat is not None:  # an image and its label, as a rule: most samples are
+            skeleton = codec.skeleton_of(meta, head_bytes)
+            if codec.flat_kinds(skeleton) == self.flat:
+                self.parts[position] = (skeleton, self.staged)
+                return
         skeleton, places = _structure(meta)
         if places != self.places:
             self.direct = False
@@ -241,11 +250,15 @@ class Batch:
             return collate_fn(self.samples())  # whose exception it is if there is one
 
     def _finish_rows(self, collate_fn):
-        shells = [codec.join(skeleton, iter([_HOLE if leaf is None else leaf
-                                             for leaf in leaves]))
-                  for skeleton, leaves in self.parts]
+        shells = [self._shell(skeleton, leaves) for skeleton, leaves in self.parts]
         skeleton = shells[0]
         return _put_back(skeleton, collate_fn(shells), iter([rows[0] for rows in self.rows]))
+
+    def _shell(self, skeleton, leaves):
+        """A sample with holes for its rows."""
+        if leaves is self.staged and self.flat is not None:
+            return tuple([_HOLE if part is Ellipsis else part for part in skeleton])
+        return codec.join(skeleton, iter([_HOLE if leaf is None else leaf for leaf in leaves]))
 
 
 def _put_back(shell, result, rows):
