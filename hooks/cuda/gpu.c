@@ -56,14 +56,6 @@ void ts_gpu_want(const struct ts_session *session, ts_cu_device device)
 		want(session, gpu, device);
 }
 
-/* What is larger than a ring has room for (a program's parameters) must not be waited for. */
-static void note_size(struct ts_gpu *gpu, uint64_t bytes)
-{
-	uint64_t most = ts_load_relaxed(&gpu->most);
-	if (bytes > ts_load_relaxed(&gpu->largest) && (most == 0 || bytes <= most))
-		ts_store_relaxed(&gpu->largest, bytes);
-}
-
 struct ts_gpu *ts_gpu_enter(const struct ts_session *session, ts_cu_device device,
 	ts_cu_context context, uint64_t bytes, bool *ret_ready)
 {
@@ -71,7 +63,7 @@ struct ts_gpu *ts_gpu_enter(const struct ts_session *session, ts_cu_device devic
 	*ret_ready = false;
 	if (!gpu)
 		return NULL;
-	note_size(gpu, bytes);
+	ts_sizes_note(&gpu->sizes, bytes);
 	int state = ts_load_acquire(&gpu->state);
 	if (state == TS_GPU_UNUSED)
 		want(session, gpu, device);

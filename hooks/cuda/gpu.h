@@ -23,6 +23,7 @@
 #define TS_HOOKS_CUDA_GPU_H
 
 #include "hooks/cuda/abi.h"
+#include "hooks/cuda/sizes.h"
 #include "leader/device.h"
 #include "leader/session.h"
 
@@ -51,12 +52,11 @@ struct ts_gpu {
 	_Atomic int state;
 	_Atomic uint32_t inside; /* threads that may use the mapping */
 	_Atomic int mapped;
-	_Atomic int asked;        /* another job has asked for what this one brings */
-	_Atomic int look;         /* for the service: there is a reason to look now */
-	_Atomic uint64_t seen;    /* generation + 1 of a ring that it was told of, or 0 */
-	_Atomic int kept;         /* memory was asked back and did not come: not again */
-	_Atomic uint64_t largest; /* copy that could be shared, and that a ring has room for */
-	_Atomic uint64_t most;    /* what a slot may have, 0: not known yet */
+	_Atomic int asked;     /* another job has asked for what this one brings */
+	_Atomic int look;      /* for the service: there is a reason to look now */
+	_Atomic uint64_t seen; /* generation + 1 of a ring that it was told of, or 0 */
+	_Atomic int kept;      /* memory was asked back and did not come: not again */
+	struct ts_sizes sizes; /* of copies that could be shared */
 	ts_cu_device device;
 	ts_cu_context context; /* constant from READY on, as are the next two */
 	struct ts_device *table;
@@ -75,6 +75,8 @@ struct ts_gpu {
 	uint64_t looked_ns;
 	uint64_t offer_ns, offer_wait_ns; /* when to try to offer again, and how long to wait */
 	uint64_t offered_ns;              /* when what we have was allocated */
+	uint64_t most;                    /* what a slot may have, as we saw last */
+	uint32_t judged;                  /* copies there were when its shape was judged last */
 	struct ts_gpu_note notes[TS_GPU_NOTES];
 };
 

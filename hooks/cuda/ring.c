@@ -16,6 +16,16 @@
 #define MEMORY_PART 32u
 #define MEMORY_MAX  (UINT64_C(2) << 30)
 
+/*
+ * A slot is as large as what is met so often among the newest copies; and a ring is made anew
+ * with smaller slots when what exceeds half of one is met less often than that.  Between the
+ * two it stays as it is.  Copies until that is looked at again: a ring that is made anew is
+ * missed for a quarter of a second.
+ */
+#define RECURS      3u
+#define RECURS_LESS 2u
+#define JUDGE_EVERY 16u
+
 /* Within that, other services look at least twice; shorter than gpu.c waits for us. */
 #define FORGET_NS UINT64_C(200000000)
 
@@ -172,25 +182,42 @@ static void open_ring(struct ts_gpu *gpu, const struct ts_device_owner *owner)
 /* ---- offering --------------------------------------------------------------------------- */
 
 /*
- * How many slots of what size; 0: the GPU has no room to spare, or not for copies as large as
- * have been seen.  These are forgotten then, so that the next offer is for what is copied
- * since.
+ * How many slots of what size a ring should have, ours going if there is one; 0: nothing
+ * recurs, or the GPU has no room to spare for it.
  */
 static unsigned shape(struct ts_gpu *gpu, uint64_t *ret_slot_bytes)
 {
 	size_t available = 0, total = 0;
 	if (DRIVER(cuMemGetInfo_v2)(&available, &total) != TS_CU_SUCCESS)
 		return 0;
-	uint64_t bytes = ts_min_u64(available / MEMORY_PART, MEMORY_MAX);
-	uint64_t most = bytes / SLOTS_MIN / GRANULE * GRANULE;
-	uint64_t slot_bytes = ts_align_up(ts_load_relaxed(&gpu->largest), GRANULE);
-	ts_store_relaxed(&gpu->most, ts_max_u64(most, 1));
-	if (slot_bytes > most)
-		ts_store_relaxed(&gpu->largest, 0);
-	if (slot_bytes == 0 || slot_bytes > most)
+	uint64_t ours = gpu->has_memory ? gpu->slot_count * gpu->slot_bytes : 0;
+	uint64_t bytes = ts_min_u64((available + ours) / MEMORY_PART, MEMORY_MAX);
+	gpu->most = bytes / SLOTS_MIN / GRANULE * GRANULE;
+	uint64_t slot_bytes =
+		ts_align_up(ts_sizes_recurring(&gpu->sizes, gpu->most, RECURS), GRANULE);
+	if (slot_bytes == 0)
 		return 0;
 	*ret_slot_bytes = slot_bytes;
 	return (unsigned)ts_min_u64(bytes / slot_bytes, SLOTS_MAX);
+}
+
+/* Whether what recurs finds no slot that is large enough, or too few that are far too large. */
+static bool is_ill_shaped(struct ts_gpu *gpu)
+{
+	uint32_t met = ts_sizes_met(&gpu->sizes);
+	uint64_t half = gpu->slot_bytes / 2, slot_bytes = 0;
+	if (met - gpu->judged < JUDGE_EVERY)
+		return false;
+	gpu->judged = met;
+	bool small = ts_sizes_recurring(&gpu->sizes, gpu->most, RECURS) > gpu->slot_bytes;
+	bool large = gpu->slot_count < SLOTS_MAX &&
+		     ts_sizes_recurring(&gpu->sizes, gpu->most, RECURS_LESS) <= half;
+	if (!small && !large)
+		return false;
+	/* There may be less room than there was: then it is better than what could be made. */
+	unsigned slots = shape(gpu, &slot_bytes);
+	return slots > 0 && (slot_bytes > gpu->slot_bytes ||
+				    (slot_bytes <= half && slots > gpu->slot_count));
 }
 
 static bool make_offer(struct ts_gpu *gpu)
@@ -221,6 +248,7 @@ static bool make_offer(struct ts_gpu *gpu)
 	}
 	gpu->has_memory = true;
 	gpu->base = base;
+	gpu->judged = ts_sizes_met(&gpu->sizes);
 	if (ts_device_owner(gpu->table, gpu->ring, &owner) == 0 && owner.mine &&
 		owner.slot_count == slots && owner.slot_bytes == slot_bytes)
 		map(gpu, base, &owner);
@@ -230,7 +258,8 @@ static bool make_offer(struct ts_gpu *gpu)
 static void offer(struct ts_gpu *gpu)
 {
 	uint64_t now = ts_now_ns(), asked_ns = ts_device_memory_asked_ns(gpu->table, gpu->ring);
-	if (now < gpu->offer_ns || (asked_ns && now - asked_ns < SHORT_NS))
+	if (now < gpu->offer_ns || (asked_ns && now - asked_ns < SHORT_NS) ||
+		ts_sizes_recurring(&gpu->sizes, UINT64_MAX, RECURS) == 0)
 		return;
 	if (make_offer(gpu)) {
 		gpu->offer_wait_ns = 0;
@@ -244,8 +273,8 @@ static void offer(struct ts_gpu *gpu)
 
 /* ---- what the service does every now and then ------------------------------------------- */
 
-/* Whether what is mapped is no longer what @owner (0: it is @r) offers, or too small. */
-static bool is_stale(const struct ts_gpu *gpu, int r, const struct ts_device_owner *owner)
+/* Whether what is mapped is no longer what @owner (0: it is @r) offers, or ill-shaped. */
+static bool is_stale(struct ts_gpu *gpu, int r, const struct ts_device_owner *owner)
 {
 	if (gpu->closing)
 		return true;
@@ -256,7 +285,8 @@ static bool is_stale(const struct ts_gpu *gpu, int r, const struct ts_device_own
 		return false;
 	if (r < 0 || owner->generation != gpu->generation)
 		return true;
-	return gpu->mine && ts_load_relaxed(&gpu->largest) > gpu->slot_bytes;
+	/* What lost slots keep would not be freed, and we would have no ring at all. */
+	return gpu->mine && owner->lost == 0 && is_ill_shaped(gpu);
 }
 
 ts_cu_result ts_ring_look(struct ts_gpu *gpu)

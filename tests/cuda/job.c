@@ -273,13 +273,13 @@ void job_bring(const struct job *job, uint64_t first, uint64_t count)
 	}
 }
 
-void job_bring_parameters(size_t bytes)
+void job_bring_parameters(size_t bytes, unsigned layer)
 {
 	unsigned char *sent = malloc(bytes), *got = malloc(bytes);
 	pointer memory;
 	if (!sent || !got)
 		die("no memory for so many bytes of parameters", bytes);
-	fill(sent, bytes, how.data, 0);
+	fill(sent, bytes, how.data, layer * 4);
 	CHECK(cuMemAlloc_v2(&memory, bytes));
 	CHECK(cuMemcpyHtoD_v2(memory, sent, bytes));
 	CHECK(cuMemcpyDtoHAsync_v2(got, memory, bytes, NULL));

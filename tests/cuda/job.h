@@ -34,8 +34,8 @@ void job_start(const struct job *job);
 /** Bring batches @first to @first + @count - 1, as @job is now. */
 void job_bring(const struct job *job, uint64_t first, uint64_t count);
 
-/** Bring @bytes once, as a program does its parameters, and read them back. */
-void job_bring_parameters(size_t bytes);
+/** Bring @bytes once, as a program does the parameters of a layer, and read them back. */
+void job_bring_parameters(size_t bytes, unsigned layer);
 
 /** Compare all that was not compared yet. */
 void job_look(void);

@@ -9,7 +9,8 @@
  *   gate=FD       begin when this pipe has ended; ready=FD has a byte written before that
  *   fill=FD       when this pipe has ended, fill the GPU's memory, and bring as many again
  *   allocate=N    by this call of JOB_ALLOCATIONS (0)
- *   parameters=N  bring so many bytes once before them
+ *   late=N        and so many us later
+ *   parameters=N  bring so many bytes once before that; layers=N so often, of other values (1)
  *   leave=1|2|3   give the primary context back in the middle
  */
 #include "job.h"
@@ -20,7 +21,7 @@
 #include <unistd.h>
 
 static struct job job = {.bytes = (size_t)1 << 20, .sizes = 3};
-static unsigned leave, allocate;
+static unsigned leave, allocate, layers = 1, late;
 static size_t parameters;
 static int gate = -1, ready = -1, fill = -1;
 
@@ -47,6 +48,10 @@ static int set(const char *word)
 		allocate = (unsigned)value;
 	else if (strncmp(word, "parameters=", 11) == 0)
 		parameters = (size_t)value;
+	else if (strncmp(word, "layers=", 7) == 0)
+		layers = (unsigned)value;
+	else if (strncmp(word, "late=", 5) == 0)
+		late = (unsigned)value;
 	else if (strncmp(word, "leave=", 6) == 0)
 		leave = (unsigned)value;
 	else
@@ -91,9 +96,10 @@ int main(int argc, char **argv)
 		return 2;
 	uint64_t half = leave ? steps / 2 : 0;
 	job_start(&job);
+	for (unsigned i = 0; parameters && i < layers; i++)
+		job_bring_parameters(parameters, i);
 	wait_for_the_others();
-	if (parameters)
-		job_bring_parameters(parameters);
+	(void)usleep(late);
 	job_bring(&job, 0, half);
 	if (leave)
 		job_leave(&job, leave);

@@ -50,12 +50,14 @@ class Gpu:
         env = self.group.environment(**{**self.more, **more})
         return start([JOBS, "1", str(schedule), str(steps), *words], env, pass_fds=pass_fds)
 
-    def run(self, jobs, steps, *words):
-        """So many jobs that begin at once; all must have read back what they brought."""
+    def run(self, jobs, steps, *words, late=0):
+        """So many jobs that begin at once, or each @late us after the one before it; all must
+        have read back what they brought."""
         gate, opener = os.pipe()
         ready, told = os.pipe()
         words = [*words, "gate=%d" % gate, "ready=%d" % told]
-        started = [self.start(1 + i, steps, *words, pass_fds=(gate, told)) for i in range(jobs)]
+        started = [self.start(1 + i, steps, *words, "late=%d" % (i * late), pass_fds=(gate, told))
+                   for i in range(jobs)]
         os.close(told)
         for _ in started:
             os.read(ready, 1)
@@ -122,6 +124,19 @@ def test_parameters_larger_than_a_ring_do_not_end_it():
         gpu.run(4, 600, "bytes=262144", "pace=4000", "parameters=%d" % (24 << 20))
         counters = gpu.safe()
         assert counters["d2d_copies"] > 1000, counters
+
+
+def test_a_ring_is_shaped_for_what_recurs():
+    """A job that is some batches behind another one finds them where there are slots enough."""
+    cases = ((262144, 14 << 20, 1, 1, 400),  # a ring has two slots of this
+             (262144, 14 << 20, 9, 1, 800),  # forgotten when others have recurred for longer
+             (3 << 20, 1 << 20, 9, 4, 400))  # and the other way round
+    for batch, parameters, layers, memory, steps in cases:
+        with Gpu(FAKECUDA_MEMORY=str(memory << 30), FAKECUDA_MEMORY_SHARED="1") as gpu:
+            gpu.run(2, steps, "bytes=%d" % batch, "sizes=1", "pace=5000", "layers=%d" % layers,
+                    "parameters=%d" % parameters, late=30000)
+            counters = gpu.safe()
+            assert counters["h2d_copies"] < 1.5 * steps, (parameters, layers, counters)
 
 
 def test_different_batches_are_different():
