@@ -125,31 +125,46 @@ void ts_gpu_note_enqueued(struct ts_gpu_note *note)
 
 void ts_gpu_off(struct ts_gpu *gpu)
 {
-	ts_store_release(&gpu->state, TS_GPU_OFF);
+	int wanted = TS_GPU_WANTED, ready = TS_GPU_READY, leaving = TS_GPU_LEAVING;
+	if (!ts_cas(&gpu->state, &wanted, TS_GPU_BROKEN) &&
+		!ts_cas(&gpu->state, &ready, TS_GPU_BROKEN))
+		(void)ts_cas(&gpu->state, &leaving, TS_GPU_ENDING);
 	/* What we offered stays where it is, but nobody begins to use it. */
 	if (gpu->table && gpu->has_memory)
 		(void)ts_device_withdraw(gpu->table, gpu->ring, 0);
+	ts_service_wake();
+}
+
+static bool is_leaving(int state)
+{
+	return state == TS_GPU_LEAVING || state == TS_GPU_ENDING;
+}
+
+/* Whether the service has something to give back from now on. */
+static bool begin_to_leave(struct ts_gpu *gpu)
+{
+	int wanted = TS_GPU_WANTED, ready = TS_GPU_READY, broken = TS_GPU_BROKEN;
+	/* The service may be getting ready: it undoes that when it finds us gone. */
+	if (ts_cas(&gpu->state, &wanted, TS_GPU_OFF))
+		return false;
+	return ts_cas(&gpu->state, &ready, TS_GPU_LEAVING) ||
+	       ts_cas(&gpu->state, &broken, TS_GPU_ENDING) || is_leaving(broken);
 }
 
 void ts_gpu_leave(ts_cu_device device, bool resets)
 {
 	struct ts_gpu *gpu = gpu_of(device);
-	int wanted = TS_GPU_WANTED, ready = TS_GPU_READY, leaving = TS_GPU_LEAVING;
-	if (!gpu || !ts_service_is_ours())
-		return;
-	/* The service may be getting ready: it undoes that when it finds us gone. */
-	if (ts_cas(&gpu->state, &wanted, TS_GPU_OFF))
-		return;
-	if (!ts_cas(&gpu->state, &ready, TS_GPU_LEAVING) && ready != TS_GPU_LEAVING)
+	if (!gpu || !ts_service_is_ours() || !begin_to_leave(gpu))
 		return;
 	uint64_t until = ts_now_ns() + LEAVE_NS, now;
+	int state;
 	ts_service_wake();
-	while (ts_load_acquire(&gpu->state) == TS_GPU_LEAVING && (now = ts_now_ns()) < until)
-		(void)ts_sys_futex_wait(&gpu->state, TS_GPU_LEAVING,
+	while (is_leaving(state = ts_load_acquire(&gpu->state)) && (now = ts_now_ns()) < until)
+		(void)ts_sys_futex_wait(&gpu->state, (uint32_t)state,
 			ts_min_u64(until - now, UINT64_C(1000000)));
 	/* What is left goes with the context: its addresses may soon be the program's. */
-	if (resets)
-		(void)ts_cas(&gpu->state, &leaving, TS_GPU_OFF);
+	while (resets && is_leaving(state) && !ts_cas(&gpu->state, &state, TS_GPU_OFF))
+		;
 }
 
 /* Whether there is memory on @gpu that is worth asking for. */

@@ -10,7 +10,12 @@
  * State of a GPU:
  *
  *   UNUSED ──program──> WANTED ──service──> READY ──program──> LEAVING ──service──> OFF
- *                          └───────────────────┴──anybody, an error──> OFF
+ *                          └───────────────────┴── an error       └── an error       ^
+ *                                                      v                 v           │
+ *                                                   BROKEN ──program──> ENDING ──service
+ *
+ * LEAVING and ENDING: the program gives its reference to the primary context back, and waits
+ * for us to do the same; after an error without a look at what is in there.
  *
  * A mapping is used by threads that have announced themselves in @inside, and named by notes
  * that are not done.  The service takes @mapped back, fences, and unmaps when there are
@@ -32,7 +37,15 @@
 #define TS_GPUS      16u
 #define TS_GPU_NOTES 8u
 
-enum ts_gpu_state { TS_GPU_UNUSED, TS_GPU_WANTED, TS_GPU_READY, TS_GPU_LEAVING, TS_GPU_OFF };
+enum ts_gpu_state {
+	TS_GPU_UNUSED,
+	TS_GPU_WANTED,
+	TS_GPU_READY,
+	TS_GPU_LEAVING,
+	TS_GPU_BROKEN,
+	TS_GPU_ENDING,
+	TS_GPU_OFF
+};
 
 /*
  * Something that was enqueued: FREE ──program──> HELD ──event recorded──> DONE_WHEN ──service,
@@ -42,7 +55,7 @@ enum ts_gpu_note_state { TS_NOTE_FREE, TS_NOTE_HELD, TS_NOTE_ENQUEUED };
 
 struct ts_gpu_note {
 	_Atomic int state;
-	bool publish; /* a claim, else a lease */
+	bool publish; /* a claim, else a lease; from the hold on */
 	uint64_t begin_ns;
 	ts_cu_event event;
 	struct ts_device_hold hold;
@@ -68,6 +81,7 @@ struct ts_gpu {
 	uint32_t slot_count;
 	bool mine;
 	/* The service's own. */
+	bool retained;    /* a reference to @context is ours */
 	bool closing;     /* what we offered is being withdrawn */
 	uint64_t free_ns; /* when to free it: nobody holds any of it, or 0 */
 	bool has_memory;  /* @base is an allocation of ours, offered or not */
@@ -102,7 +116,7 @@ void ts_gpu_note_drop(struct ts_gpu_note *note);
 /** The event of @note was recorded: the service ends its hold when it has completed. */
 void ts_gpu_note_enqueued(struct ts_gpu_note *note);
 
-/** Share no more with this GPU; whatever is held stays. */
+/** After an error: share no more with this GPU; whatever is held stays. */
 void ts_gpu_off(struct ts_gpu *gpu);
 
 /**
@@ -145,5 +159,8 @@ bool ts_service_is_ours(void);
 ts_cu_result ts_ring_prepare(struct ts_gpu *gpu, struct ts_device *table);
 ts_cu_result ts_ring_look(struct ts_gpu *gpu);
 bool ts_ring_give_back(struct ts_gpu *gpu);
+
+/** The same after an error, when calls in the context fail: of that, only our reference. */
+bool ts_ring_let_go(struct ts_gpu *gpu);
 
 #endif

@@ -77,12 +77,15 @@ ts_cu_result ts_ring_prepare(struct ts_gpu *gpu, struct ts_device *table)
 	gpu->refused = 0;
 	gpu->looked_ns = 0;
 	result = DRIVER(cuDevicePrimaryCtxRetain)(&gpu->context, gpu->device);
-	if (result == TS_CU_SUCCESS)
+	gpu->retained = result == TS_CU_SUCCESS;
+	if (gpu->retained)
 		result = DRIVER(cuCtxPushCurrent_v2)(gpu->context);
+	if (result == TS_CU_SUCCESS) {
+		result = make_events(gpu);
+		(void)DRIVER(cuCtxPopCurrent_v2)(&before);
+	}
 	if (result != TS_CU_SUCCESS)
-		return result;
-	result = make_events(gpu);
-	(void)DRIVER(cuCtxPopCurrent_v2)(&before);
+		(void)ts_ring_give_back(gpu);
 	return result;
 }
 
@@ -302,6 +305,13 @@ ts_cu_result ts_ring_look(struct ts_gpu *gpu)
 	return TS_CU_SUCCESS;
 }
 
+static void give_reference_back(struct ts_gpu *gpu)
+{
+	if (gpu->retained)
+		(void)DRIVER(cuDevicePrimaryCtxRelease_v2)(gpu->device);
+	gpu->retained = false;
+}
+
 bool ts_ring_give_back(struct ts_gpu *gpu)
 {
 	if (!unmap(gpu))
@@ -309,6 +319,46 @@ bool ts_ring_give_back(struct ts_gpu *gpu)
 	for (unsigned i = 0; i < TS_GPU_NOTES; i++)
 		if (gpu->notes[i].event)
 			(void)DRIVER(cuEventDestroy_v2)(gpu->notes[i].event);
-	(void)DRIVER(cuDevicePrimaryCtxRelease_v2)(gpu->device);
+	give_reference_back(gpu);
+	return true;
+}
+
+/*
+ * Of a ring of ours that is withdrawn: what the GPU still does there it does for nobody, and
+ * nobody is given a slot of it any more.  So these holds may end, and those of others show.
+ */
+static void end_own_holds(struct ts_gpu *gpu)
+{
+	for (unsigned i = 0; i < TS_GPU_NOTES; i++) {
+		struct ts_gpu_note *note = &gpu->notes[i];
+		if (ts_load_acquire(&note->state) == TS_NOTE_FREE)
+			continue;
+		if (note->publish)
+			ts_device_abandon(gpu->table, &note->hold);
+		else
+			ts_device_release(gpu->table, &note->hold);
+		ts_gpu_note_drop(note);
+	}
+}
+
+/*
+ * If our reference is the last one, all that is in the context goes with it, as the program
+ * wants it to: our allocation, too, so others must be done with that.  If not, it stays until
+ * the context goes.  Holds in the ring of another process stay: there, nobody knows.
+ */
+bool ts_ring_let_go(struct ts_gpu *gpu)
+{
+	(void)is_quiet(gpu);
+	if (ts_load_acquire(&gpu->inside) != 0)
+		return false;
+	if (gpu->has_memory) {
+		(void)ts_device_withdraw(gpu->table, gpu->ring, 0);
+		end_own_holds(gpu);
+		if (!is_forgotten(gpu))
+			return false;
+		ts_device_memory_end(gpu->table, gpu->ring);
+		gpu->has_memory = false;
+	}
+	give_reference_back(gpu);
 	return true;
 }

@@ -89,6 +89,16 @@ static struct ts_device *join(void)
 	return table;
 }
 
+/* After an error, and no call in the context: it would fail as well.  This may take long. */
+static void end(struct ts_gpu *gpu)
+{
+	int ending = TS_GPU_ENDING;
+	if (!ts_ring_let_go(gpu))
+		return;
+	(void)ts_cas(&gpu->state, &ending, TS_GPU_OFF);
+	ts_sys_futex_wake(&gpu->state);
+}
+
 /* Returns whether to come back soon; *ret_result: not 0 ends all with this GPU. */
 static bool serve(struct ts_gpu *gpu, ts_cu_result *ret_result)
 {
@@ -102,6 +112,8 @@ static bool serve(struct ts_gpu *gpu, ts_cu_result *ret_result)
 			(void)ts_ring_give_back(gpu);
 		return true;
 	}
+	if (state == TS_GPU_ENDING)
+		end(gpu);
 	if (state != TS_GPU_READY && state != TS_GPU_LEAVING)
 		return false;
 	ts_cu_context context;

@@ -67,11 +67,10 @@ static ts_cu_result synchronize(const struct ts_copy *copy)
  * is waited for: when it has returned, other streams may use what it wrote.  An error means
  * that nobody knows what the GPU does, so the hold is never ended.
  */
-static ts_cu_result end_when_done(const struct sharing *sharing, bool publish)
+static ts_cu_result end_when_done(const struct sharing *sharing)
 {
 	const struct ts_copy *copy = sharing->copy;
 	struct ts_gpu_note *note = sharing->note;
-	note->publish = publish;
 	if (copy->async) {
 		ts_cu_result result = record(copy, note->event);
 		if (result == TS_CU_SUCCESS)
@@ -85,7 +84,7 @@ static ts_cu_result end_when_done(const struct sharing *sharing, bool publish)
 		ts_gpu_off(sharing->gpu);
 		return result;
 	}
-	if (publish) {
+	if (note->publish) {
 		ts_cost_brought(copy->bytes, ts_now_ns() - note->begin_ns);
 		(void)ts_device_publish(sharing->gpu->table, &note->hold);
 	} else {
@@ -168,7 +167,7 @@ static ts_cu_result serve(struct sharing *sharing)
 		return pass(copy, TS_REASON_COPY_STATE);
 	}
 	TS_KILLPOINT(copy_served);
-	if (end_when_done(sharing, false) != TS_CU_SUCCESS)
+	if (end_when_done(sharing) != TS_CU_SUCCESS)
 		return pass(copy, TS_REASON_COPY_STATE);
 	ts_cost_learn(TS_COST_TAKEN, copy->bytes, ts_now_ns() - sharing->begin_ns);
 	if (ts_session_verify_this_hit() && !ts_verify_copy(copy, &lease)) {
@@ -204,7 +203,7 @@ static ts_cu_result produce(struct sharing *sharing)
 		return result;
 	}
 	TS_KILLPOINT(copy_teed);
-	(void)end_when_done(sharing, true);
+	(void)end_when_done(sharing);
 	return result;
 }
 
@@ -288,6 +287,7 @@ static ts_cu_result share(struct sharing *sharing)
 		!is_inside(sharing->gpu, &take.hold))
 		return alone(copy, sharing->session, refuse(sharing, &take));
 	sharing->note->hold = take.hold;
+	sharing->note->publish = take.verdict == TS_CLAIM;
 	if (take.verdict == TS_HIT)
 		return serve(sharing);
 	if (take.verdict == TS_CLAIM)

@@ -391,6 +391,67 @@ def test_what_the_driver_refuses_is_not_read():
         equal(wanted, run([PYTHON, "-c", REFUSED], gpu.group.environment(**gpu.more)), "refused")
 
 
+# An error that stays, and a program that gets rid of it as the driver's manual says.
+RECOVERS = """
+import ctypes, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+steps, wait, end = int(sys.argv[1]), float(sys.argv[2]), getattr(cuda, sys.argv[3])
+size, context, device = ctypes.c_size_t(1 << 20), ctypes.c_void_p(), ctypes.c_uint64()
+arrived, recovered = ctypes.create_string_buffer(1 << 20), []
+def begin():
+    return (cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0),
+            cuda.cuCtxSetCurrent(context), cuda.cuMemAlloc_v2(ctypes.byref(device), size))
+def bring(step):
+    data = step.to_bytes(2, "little") * (1 << 19)
+    result = cuda.cuMemcpyHtoDAsync_v2(device, data, size, None)
+    if result == 0:
+        result = cuda.cuMemcpyDtoH_v2(arrived, device, size)
+    assert result or arrived.raw == data, step
+    return result
+cuda.cuInit(0)
+print(begin())
+for step in range(steps):
+    result = bring(step)
+    if result:
+        time.sleep(wait)
+        cuda.cuCtxSetCurrent(None)
+        if sys.argv[3].endswith("Reset_v2"):
+            end(0)  # this does not count as giving the reference back
+        recovered.append((result, cuda.cuDevicePrimaryCtxRelease_v2(0), begin(), bring(step)))
+    time.sleep(.003)
+print(recovered)
+"""
+
+
+def recover(end, wait, env, fail, steps=40):
+    return start([PYTHON, "-c", RECOVERS, str(steps), str(wait), end], {**env, **fail})
+
+
+def test_an_error_that_stays_goes_with_its_context():
+    # Of the program's own call, alone; we meet it before the context is given back, or then.
+    for end in ("cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxReset_v2"):
+        for wait in (0, .2):
+            fail = {"FAKECUDA_FAIL": "cuMemcpyDtoH_v2:30:700"}
+            wanted = finish(recover(end, wait, support.plain_environment(LD_LIBRARY_PATH=DRIVER),
+                                    fail))
+            assert "[(700, 0, (0, 0, 0), 0)]" in wanted.output, wanted
+            with Gpu() as gpu:
+                env = gpu.group.environment(**gpu.more)
+                equal(wanted, finish(recover(end, wait, env, fail)), (end, wait))
+    # Of ours, with copies under way in a ring, of one's own or of another job, which goes on.
+    good, bad = "[]", "[(700, 0, (0, 0, 0), 0)]"
+    fail = {"FAKECUDA_FAIL": "cuEventQuery:20:700"}
+    for failing in (0, 1):
+        with Gpu(FAKECUDA_JITTER_US="300") as gpu:
+            env = gpu.group.environment(**gpu.more)
+            jobs = [recover(end, 0, env, fail if i == failing else {}, 150) for i in range(2)]
+            for i, job in enumerate(jobs):
+                outcome = finish(job, timeout=60)
+                assert (bad if i == failing else good) in outcome.output, (failing, outcome)
+            counters = gpu.safe()
+            assert counters["d2d_copies"] > 0 and counters["freed_while_open"] == 0, counters
+
+
 def test_children():
     for when in ("before", "after"):
         command = [PYTHON, "-c", CHILD, when]
