@@ -41,6 +41,8 @@ struct ts_cu_uuid {
 #define TS_CU_ATTRIBUTE_MEMORY_TYPE    2
 #define TS_CU_ATTRIBUTE_IS_MANAGED     8
 #define TS_CU_ATTRIBUTE_DEVICE_ORDINAL 9
+#define TS_CU_ATTRIBUTE_RANGE_START    11
+#define TS_CU_ATTRIBUTE_RANGE_SIZE     12
 #define TS_CU_MEMORY_DEVICE            2u
 #define TS_CU_HOST_PAGE_TABLES         100 /* the GPU reads pageable memory itself */
 #define TS_CU_USE_REGISTERED           91  /* kernels may use addresses of registered memory */

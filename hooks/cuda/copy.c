@@ -51,16 +51,21 @@ struct memory {
 	unsigned type; /* 0 where the driver knows nothing about it: plain memory of the host */
 	unsigned managed;
 	int device;
+	ts_cu_pointer begin; /* of the allocation, or of the addresses that were reserved */
+	size_t bytes;        /* of that, or 0: unknown */
 };
 
 /* cuPointerGetAttributes, unlike the call for one attribute, takes any address. */
 static bool look_at(ts_cu_pointer address, struct memory *ret_memory)
 {
-	struct memory memory = {0, 0, -1};
+	struct memory memory = {0, 0, -1, 0, 0};
 	int wanted[] = {TS_CU_ATTRIBUTE_MEMORY_TYPE, TS_CU_ATTRIBUTE_IS_MANAGED,
-		TS_CU_ATTRIBUTE_DEVICE_ORDINAL};
-	void *answers[] = {&memory.type, &memory.managed, &memory.device};
-	if (DRIVER(cuPointerGetAttributes)(3, wanted, answers, address) != TS_CU_SUCCESS)
+		TS_CU_ATTRIBUTE_DEVICE_ORDINAL, TS_CU_ATTRIBUTE_RANGE_START,
+		TS_CU_ATTRIBUTE_RANGE_SIZE};
+	void *answers[] = {
+		&memory.type, &memory.managed, &memory.device, &memory.begin, &memory.bytes};
+	if (DRIVER(cuPointerGetAttributes)(TS_ARRAY_SIZE(wanted), wanted, answers, address) !=
+		TS_CU_SUCCESS)
 		return false;
 	*ret_memory = memory;
 	return true;
@@ -88,6 +93,20 @@ static enum ts_reason source_objection(const struct ts_copy *copy)
 }
 
 /*
+ * Whether all of the target is one allocation, that of @to; mapped addresses may be of
+ * several, but both ends have to be.  What the driver would refuse is not read: it may be
+ * longer than the source is, and what lies behind the target an allocation, too.
+ */
+static bool is_within(const struct ts_copy *copy, const struct memory *to)
+{
+	struct memory end;
+	uint64_t offset = copy->to - to->begin;
+	return offset < to->bytes && copy->bytes <= to->bytes - offset &&
+	       look_at(copy->to + copy->bytes - 1, &end) && end.type == TS_CU_MEMORY_DEVICE &&
+	       end.device == to->device;
+}
+
+/*
  * Why @copy cannot be shared; TS_REASON_COUNT where it can, and then the GPU and the context
  * that it is for.  Cheapest question first.
  */
@@ -96,7 +115,7 @@ static enum ts_reason objection(
 {
 	ts_cu_context context = NULL;
 	ts_cu_device device = -1;
-	struct memory to, end;
+	struct memory to;
 	if (!ts_cuda_is_complete())
 		return TS_REASON_COPY_STATE;
 	if (ts_identity_check() == TS_VFORK_CHILD)
@@ -108,10 +127,7 @@ static enum ts_reason objection(
 		return TS_REASON_COPY_STATE;
 	if (to.type != TS_CU_MEMORY_DEVICE || to.managed)
 		return TS_REASON_COPY_KIND;
-	/* What the driver would refuse is not read: it may be longer than the source is. */
-	if (!copy->from || copy->from + copy->bytes < copy->from ||
-		!look_at(copy->to + copy->bytes - 1, &end) || end.type != TS_CU_MEMORY_DEVICE ||
-		end.device != device)
+	if (!copy->from || copy->from + copy->bytes < copy->from || !is_within(copy, &to))
 		return TS_REASON_COPY_STATE;
 	if (to.device != device)
 		return TS_REASON_COPY_STATE;
