@@ -5,11 +5,12 @@
 #include "hooks/torch/start.h"
 #include "leader/session.h"
 #include "shim/config.h"
+#include "shim/elf_lock.h"
 #include "shim/identity.h"
 
 /*
  * Runs in every process of the job, shells and compilers included: read the settings, map
- * one page, register one fork handler; in a Python interpreter, point at our start-up file.
+ * one page, register two fork handlers; in a Python interpreter, point at our start-up file.
  * All else waits for the first call that is ours.
  */
 __attribute__((constructor)) static void begin(int argc, char **argv)
@@ -17,6 +18,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
 	if (ts_config()->disable)
 		return;
 	ts_identity_init();
+	ts_elf_lock_init();
 	ts_staged_begin();
 	ts_cuda_begin();
 	ts_torch_begin(argc, argv);

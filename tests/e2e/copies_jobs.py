@@ -348,6 +348,34 @@ else:
     os._exit(0)
 """
 
+# Another thread is in the loader's list when a child is made, which then looks something up.
+LIST = """
+import ctypes, os, signal, threading
+cuda, libc = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
+size, context, device = ctypes.c_size_t(1 << 20), ctypes.c_void_p(), ctypes.c_uint64()
+print(cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+print(cuda.cuCtxSetCurrent(context), cuda.cuMemAlloc_v2(ctypes.byref(device), size))
+source = ctypes.create_string_buffer(1 << 20)
+print(cuda.cuMemcpyHtoD_v2(device, source, size))
+inside, done = threading.Event(), threading.Event()
+def visit(info, bytes, data):
+    inside.set()
+    done.wait()
+    return 1
+visit = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)(visit)
+thread = threading.Thread(target=libc.dl_iterate_phdr, args=(visit, None))
+thread.start()
+inside.wait()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(5)
+    cuda.cuMemcpyHtoD_v2(device, source, size)
+    os._exit(cuda.cuMemcpyHtoD_v2_ptds is None)
+print(os.waitpid(pid, 0)[1])
+done.set()
+thread.join()
+"""
+
 CAPTURE = """
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -467,6 +495,13 @@ def test_children():
             lines = [sorted(o.output.splitlines()) for o in (wanted, outcome)]
             assert lines[0] == lines[1] and outcome.status == 0, (when, wanted.output,
                                                                   outcome.output)
+
+
+def test_a_child_of_a_process_whose_loader_is_busy():
+    wanted = run([PYTHON, "-c", LIST], support.plain_environment(LD_LIBRARY_PATH=DRIVER))
+    assert wanted.output.endswith("\n0\n"), wanted
+    with Gpu() as gpu:
+        equal(wanted, run([PYTHON, "-c", LIST], gpu.group.environment(**gpu.more)), "list")
 
 
 def test_captured_streams_are_left_alone():
