@@ -199,12 +199,31 @@ def outcome_of(work):
         return None, (type(error), str(error))
 
 
+def take(batch, position, encoded, places):
+    """As C takes a record that begins like the first one; whether it does."""
+    head = codec.head(batch.specs)
+    if not encoded.meta.startswith(head):
+        return False
+    room = filled(encoded)
+    for offset, size, address in places:
+        ctypes.memmove(address + position * size, ctypes.addressof(room) + offset, size)
+    batch.put_taken(position, encoded.meta, len(head))
+    return True
+
+
 def build(samples, how):
-    """The batch of @samples, of which how[i] are records, the others computed here."""
-    batch = collate.Batch(len(samples), True)
+    """
+    The batch of @samples: how[i] tells those that are taken many at once (2, from the second
+    on), records (True), and computed here.
+    """
+    batch, places = collate.Batch(len(samples), True), None
     # In an order that no collation would take.
     for position in sorted(range(len(samples)), key=lambda i: (i * 7) % 5):
         encoded = codec.encode(samples[position])
+        if how[position % len(how)] == 2 and batch.rows and batch.direct:
+            places = places or batch.destinations()
+            if take(batch, position, encoded, places):
+                continue
         if how[position % len(how)]:
             room = filled(encoded)
             batch.put_record(position, encoded.meta, ctypes.addressof(room), encoded.bytes)
@@ -217,7 +236,7 @@ def build(samples, how):
 def test_batches_are_what_default_collate_makes():
     for name, samples in batches():
         expected = outcome_of(lambda: default_collate(samples))
-        for how in ((True,), (False,), (True, False), (False, False, True)):
+        for how in ((True,), (False,), (True, False), (False, False, True), (2,), (2, False)):
             got = outcome_of(lambda: build(samples, how))
             assert got[1] == expected[1], (name, how, got[1], expected[1])
             if expected[1] is None:
@@ -318,25 +337,6 @@ def of_newer_releases():
         yield "another_default_device", another_default_device_is_no_obstacle
 
 
-def become_the_chosen_interpreter():
-    """With TSSHIM_TEST_TORCH=pypi this file runs once more, with PyPI's torch."""
-    if os.environ.get("TSSHIM_TEST_TORCH") != "pypi":
-        return
-    try:
-        python = support.torch_python()
-    except support.Skip as skip:
-        skipped = skip
-    else:
-        if sys.executable != python:
-            os.execv(python, [python, *sys.argv])
-        return
-
-    def torch_of_pypi():
-        raise skipped
-
-    support.main([("torch_of_pypi", torch_of_pypi)])
-
-
 if __name__ == "__main__":
-    become_the_chosen_interpreter()
+    support.become_the_chosen_interpreter()
     support.main([*support.functions(globals()), *of_newer_releases()])

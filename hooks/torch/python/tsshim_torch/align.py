@@ -15,13 +15,11 @@ the job's generators are put back, so that its initialisation and dropout stay i
 
 import hashlib
 import os
-import random
-import sys
 import weakref
 
 import torch
 
-from . import native
+from . import generators, native
 
 # A first iteration that was given up after so many batches is a look at the data, not an epoch.
 FIRST_LOOK = 2
@@ -42,30 +40,6 @@ class Work:
 
     def __reduce__(self):
         return Work, (self.indices, self.occurrences, self.stream, self.number)
-
-
-# ---- the global CPU generators ----
-
-def save_generators():
-    numpy = sys.modules.get("numpy")
-    return (torch.default_generator.get_state(), random.getstate(),
-            numpy.random.get_state() if numpy is not None else None)
-
-
-def restore_generators(state):
-    torch.default_generator.set_state(state[0])
-    random.setstate(state[1])
-    if state[2] is not None:
-        sys.modules["numpy"].random.set_state(state[2])
-
-
-def seed_generators(torch_seed, python_seed, numpy_seed):
-    # Not torch.manual_seed(), which would seed the GPUs of the trainer as well.
-    torch.default_generator.manual_seed(torch_seed)
-    random.seed(python_seed)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(numpy_seed)
 
 
 def _digest(*parts):
@@ -204,20 +178,20 @@ class Plan:
         if not self.started:
             self.started = True
             self.draws_once = _draw_as_before(iterator)
-        own = save_generators()
+        own = generators.save()
         try:
             if self.state is None:
                 numbers = hashlib.blake2b(self.stream, digest_size=24).digest()
-                seed_generators(int.from_bytes(numbers[:8], "little") >> 1,
+                generators.seed(int.from_bytes(numbers[:8], "little") >> 1,
                                 int.from_bytes(numbers[8:16], "little"),
                                 int.from_bytes(numbers[16:20], "little"))
                 iterator._sampler_iter = iter(iterator._index_sampler)
             else:
-                restore_generators(self.state)
+                generators.restore(self.state)
             index = original(iterator)
-            self.state = save_generators()
+            self.state = generators.save()
         finally:
-            restore_generators(own)
+            generators.restore(own)
         return self.work(index, iterator._auto_collation)
 
     def count(self, index):

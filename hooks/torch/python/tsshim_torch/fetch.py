@@ -14,7 +14,7 @@ import time
 
 import torch
 
-from . import align, batches, codec, collate, native, scopes
+from . import align, batches, codec, collate, generators, native, scopes
 
 _RAISED = object()
 
@@ -77,7 +77,7 @@ class Fetch:
         """Put everything back as the program had it."""
         self.sample.drop()
         if self.own_generators is not None:
-            align.restore_generators(self.own_generators)
+            generators.restore(self.own_generators)
             if self.threads != 1:
                 torch.set_num_threads(self.threads)
 
@@ -218,11 +218,11 @@ class Fetch:
     def seed(self):
         """Let the generators be those of the sample that was named."""
         if self.own_generators is None:
-            self.own_generators = align.save_generators()
+            self.own_generators = generators.save()
             if self.threads != 1:
                 torch.set_num_threads(1)  # sums depend on it, and workers have one
         view = self.sample.view
-        align.seed_generators(view.torch_seed, view.python_seed, view.numpy_seed)
+        generators.seed(view.torch_seed, view.python_seed, view.numpy_seed)
 
     def _item(self, index):
         """dataset[index] under its generators; _RAISED with self.error when it raises."""

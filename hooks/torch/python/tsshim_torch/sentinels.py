@@ -15,8 +15,7 @@ import sys
 import torch
 
 from . import allowed
-
-WORDS = 624 * 4  # bytes of the state of a Mersenne twister, which a position goes with
+from .generators import WORDS
 
 
 def _torch():

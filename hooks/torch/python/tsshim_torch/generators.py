@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""
+The global generators of the CPU: to put them aside for a while, and to seed them.
+
+NumPy takes 70 us to tell its state and to take it back, in which a dozen samples are taken.  So
+that state is copied where it lies in memory: that it lies there is tried first, once.
+"""
+
+import ctypes
+import functools
+import random
+import struct
+import sys
+
+import torch
+
+WORDS = 624 * 4  # bytes of the state of a Mersenne twister, which a position goes with
+GAUSS = 16  # bytes: whether a number of the normal distribution is left over, and which
+
+
+@functools.lru_cache(maxsize=None)
+def _gauss_offset(kind):
+    """Where in an object of NumPy's class RandomState, @kind, GAUSS are; None: not known."""
+    probe = kind(1)
+    name, key, place, _, _ = probe.get_state()
+    found = set()
+    for flag, number in ((1, 0.1234567890123), (0, 0.9876543210987), (1, 0.5432109876543)):
+        probe.set_state((name, key, place, flag, number))
+        memory = ctypes.string_at(id(probe), kind.__basicsize__)
+        wanted = struct.pack("=i4xd", flag, number)
+        at = memory.find(wanted[8:]) - 8
+        same = at >= 0 and memory[at:at + 4] == wanted[:4] and memory.count(wanted[8:]) == 1
+        found.add(at if same else None)
+    return found.pop() if len(found) == 1 else None
+
+
+class _Numpy:
+    """Where the state of the generator behind numpy.random lies."""
+
+    def __init__(self, owner, bits):
+        self.bits = bits
+        self.lock = bits.lock
+        self.words = bits.ctypes.state_address
+        self.gauss = id(owner) + _gauss_offset(type(owner))
+        self.owner = owner
+
+    def save(self):
+        with self.lock:
+            return (ctypes.string_at(self.words, WORDS + 4),
+                    ctypes.string_at(self.gauss, GAUSS))
+
+    def restore(self, state):
+        with self.lock:
+            ctypes.memmove(self.words, state[0], WORDS + 4)
+            ctypes.memmove(self.gauss, state[1], GAUSS)
+
+    def is_right(self):
+        """Whether the memory holds what NumPy says."""
+        _, key, place, flag, number = self.owner.get_state()
+        words, gauss = self.save()
+        return words == struct.pack("=%dIi" % len(key), *key.tolist(), place) and \
+            struct.unpack("=i4xd", gauss) == (flag, number)
+
+
+_numpy = (None, None)  # (the generator, its _Numpy or None)
+
+
+def _numpy_of(owner):
+    """The _Numpy of @owner, numpy.random's RandomState, or None: it has to be asked."""
+    global _numpy
+    bits = getattr(owner, "_bit_generator", None)
+    if bits is None or _numpy[0] is not bits:
+        _numpy = (bits, None)
+        kinds = sys.modules["numpy.random"]
+        if type(bits) is kinds.MT19937 and type(owner) is kinds.RandomState \
+                and _gauss_offset(type(owner)) is not None:
+            place = _Numpy(owner, bits)
+            _numpy = (bits, place if place.is_right() else None)
+    return _numpy[1]
+
+
+def _save_numpy():
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return None
+    place = _numpy_of(getattr(numpy.random.mtrand, "_rand", None))
+    return (place, numpy.random.get_state() if place is None else place.save())
+
+
+def _restore_numpy(state):
+    place, value = state
+    if place is None:
+        sys.modules["numpy"].random.set_state(value)
+    else:
+        place.restore(value)
+
+
+def save():
+    """What restore() needs; for this process, and no longer than the program lets them be."""
+    return torch.default_generator.get_state(), random.getstate(), _save_numpy()
+
+
+def restore(state):
+    """Let the generators be as they were when save() gave @state."""
+    torch.default_generator.set_state(state[0])
+    random.setstate(state[1])
+    if state[2] is not None:
+        _restore_numpy(state[2])
+
+
+def seed(torch_seed, python_seed, numpy_seed):
+    """Seed each; the first two take 64 bits, the last one 32."""
+    # Not torch.manual_seed(), which would seed the GPUs of the trainer as well.
+    torch.default_generator.manual_seed(torch_seed)
+    random.seed(python_seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(numpy_seed)

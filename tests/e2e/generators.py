@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""The global generators, put aside and put back: by memory what they are by their own words."""
+import os
+import random
+import sys
+
+import numpy
+import torch
+
+import support
+
+sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
+from tsshim_torch import generators  # noqa: E402
+
+
+def draws():
+    """An odd number of normal ones: NumPy and random keep one of a pair for the next call."""
+    return [numpy.random.normal(), random.gauss(0, 1), torch.randn(1).item(),
+            numpy.random.randint(1 << 30), random.random(), numpy.random.rand(),
+            numpy.random.normal(), numpy.random.normal()]
+
+
+def told():
+    """What NumPy says its state is."""
+    name, key, *rest = numpy.random.get_state()
+    return [name, key.tobytes(), *rest]
+
+
+def memory():
+    """The place of NumPy's state, which is known for every NumPy that is tested."""
+    place, _ = generators.save()[2]
+    assert place is not None, "NumPy %s has its state elsewhere" % numpy.__version__
+    return place
+
+
+def test_what_was_put_aside_comes_back():
+    memory()
+    states = []
+    for _ in range(700):  # past the end of the words, and with and without one left over
+        state, words = generators.save(), told()
+        states.append((state, words, draws()))
+    for state, words, values in reversed(states):
+        generators.restore(state)
+        assert told() == words and draws() == values
+
+
+def test_a_seed_is_the_generators_own():
+    generators.seed(1 << 62, 1 << 63, 1 << 31)
+    values = draws()
+    torch.manual_seed(1 << 62)
+    random.seed(1 << 63)
+    numpy.random.seed(1 << 31)
+    assert draws() == values
+
+
+def test_a_number_left_over_is_the_programs():
+    """The words are the same before and after one that was left over is taken."""
+    numpy.random.seed(5)
+    numpy.random.normal()
+    before, state = told(), generators.save()
+    numpy.random.normal()
+    after = told()
+    assert before[1:3] == after[1:3] and before[3:] != after[3:]
+    generators.restore(state)
+    assert told() == before
+    generators.restore(generators.save())
+    assert told() == before
+
+
+def test_another_kind_of_generator():
+    """Where NumPy's is not the one it begins with, it is asked."""
+    bits = getattr(numpy.random, "get_bit_generator", None)
+    if bits is None:
+        print("# NumPy %s cannot exchange it" % numpy.__version__)
+        return
+    own = bits()
+    numpy.random.set_bit_generator(numpy.random.MT19937(9))
+    try:
+        assert memory().bits is bits() is not own
+        state, values = generators.save(), draws()
+        generators.restore(state)
+        assert draws() == values
+        numpy.random.set_bit_generator(numpy.random.PCG64(9))
+        assert generators._numpy_of(numpy.random.mtrand._rand) is None
+    finally:
+        numpy.random.set_bit_generator(own)
+    assert memory().bits is own
+
+
+def test_a_place_that_is_not_right_is_not_used():
+    numpy.random.seed(1)
+    place = memory()
+    place.gauss += 8
+    numpy.random.normal()
+    assert not place.is_right()
+    generators._numpy = (None, None)
+    assert memory().is_right() and memory() is not place
+
+
+if __name__ == "__main__":
+    support.become_the_chosen_interpreter()
+    support.main(support.functions(globals()))
