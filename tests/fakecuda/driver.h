@@ -108,11 +108,20 @@ enum fake_memory_kind {
 	FAKE_MEMORY_PINNED,   /* cuMemHostRegister */
 };
 
+/* One context that has an allocation of another process mapped; 0: nobody. */
+struct fake_importer {
+	_Atomic int32_t pid;
+	_Atomic uint64_t start; /* 0: not said yet */
+};
+
+#define FAKE_IMPORTERS 64
+
 /* Lies behind the bytes of an allocation, for all processes that have it mapped. */
 struct fake_shared {
 	uint64_t magic, id;
 	uint32_t generation;
-	_Atomic uint32_t freed, importers;
+	_Atomic uint32_t freed;
+	struct fake_importer importers[FAKE_IMPORTERS];
 };
 
 /*
@@ -135,6 +144,7 @@ struct fake_memory {
 	struct fake_shared *shared;
 	/* imported: */
 	unsigned opens;
+	struct fake_importer *importer;
 	pid_t owner;
 	uint64_t owner_start;
 };
@@ -228,6 +238,10 @@ bool fake_memory_map(struct fake_memory *memory);
 void fake_memory_drop_context_locked(CUcontext context);
 bool fake_memory_is_device(const struct fake_memory *memory);
 bool fake_memory_overlaps_locked(uintptr_t address, size_t bytes);
+/** Say in @memory's page that this process has it mapped. */
+void fake_memory_import(struct fake_memory *memory);
+/** The driver of this process ends: nothing of others is mapped any more. */
+void fake_memory_end_imports_locked(void);
 /** Whether @shared is still what a handle was made of. */
 bool fake_memory_is_export(const struct fake_shared *shared, uint64_t id, uint32_t generation);
 /** Bytes that end with a page border. */

@@ -98,6 +98,7 @@ static void end(void)
 		return;
 	pthread_mutex_lock(&fake_lock);
 	atomic_store(&ending, true);
+	fake_memory_end_imports_locked();
 	pthread_cond_broadcast(&fake_changed);
 	pthread_mutex_unlock(&fake_lock);
 }
@@ -144,8 +145,10 @@ uint64_t fake_start_of(pid_t pid)
 	size_t bytes = fread(line, 1, sizeof(line) - 1, file);
 	fclose(file);
 	line[bytes] = '\0';
-	/* The name, field 2, may hold blanks and brackets. */
+	/* The name, field 2, may hold blanks and brackets; field 3 says whether it is dead. */
 	char *field = strrchr(line, ')');
+	if (field && (field[2] == 'Z' || field[2] == 'X'))
+		return 0;
 	for (int i = 2; field && i < 22; i++)
 		field = strchr(field + 1, ' ');
 	return field ? strtoull(field + 1, NULL, 10) : 0;

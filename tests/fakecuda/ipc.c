@@ -122,8 +122,8 @@ static CUresult map_locked(
 		return CUDA_ERROR_MAP_FAILED;
 	}
 	fake_memory_add_locked(memory);
-	/* The exporter sets freed before it looks at this number. */
-	atomic_fetch_add(&memory->shared->importers, 1);
+	/* The exporter sets freed before it looks who there is. */
+	fake_memory_import(memory);
 	if (atomic_load(&memory->shared->freed) ||
 		!fake_memory_is_export(memory->shared, h->id, h->generation)) {
 		fake_memory_remove_locked(memory);
@@ -195,6 +195,7 @@ CUresult do_cuIpcOpenMemHandle(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
 CUresult do_cuIpcCloseMemHandle(CUdeviceptr pointer)
 {
 	CUcontext context;
+	fake_sleep_us(fake_number(FAKE_IPC_CLOSE_US));
 	pthread_mutex_lock(&fake_lock);
 	CUresult r = fake_current_locked(&context);
 	struct fake_memory *memory = fake_memory_find_locked(pointer, 1);

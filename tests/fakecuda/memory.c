@@ -96,11 +96,53 @@ void fake_memory_release_locked(struct fake_memory *memory)
 	free(memory);
 }
 
+void fake_memory_import(struct fake_memory *memory)
+{
+	for (int i = 0; i < FAKE_IMPORTERS; i++) {
+		struct fake_importer *importer = &memory->shared->importers[i];
+		int32_t nobody = 0;
+		if (!atomic_compare_exchange_strong(&importer->pid, &nobody, getpid()))
+			continue;
+		atomic_store(&importer->start, fake_start_of(getpid()));
+		memory->importer = importer;
+		return;
+	}
+	fake_die("more than %d have the same memory mapped", FAKE_IMPORTERS);
+}
+
+static void end_import(struct fake_memory *memory)
+{
+	if (memory->importer) {
+		atomic_store(&memory->importer->start, 0);
+		atomic_store(&memory->importer->pid, 0);
+	}
+	memory->importer = NULL;
+}
+
+void fake_memory_end_imports_locked(void)
+{
+	for (struct fake_memory *m = memories; m; m = m->next)
+		end_import(m);
+}
+
+/* Whether another process has it mapped that lives: of the dead nothing is. */
+static bool is_open(struct fake_shared *shared)
+{
+	for (int i = 0; i < FAKE_IMPORTERS; i++) {
+		int32_t pid = atomic_load(&shared->importers[i].pid);
+		uint64_t start = atomic_load(&shared->importers[i].start);
+		uint64_t now = pid ? fake_start_of(pid) : 0;
+		if (now && (start == 0 || start == now))
+			return true;
+	}
+	return false;
+}
+
 /* Those who still have it mapped shall see that they use what is not theirs any more. */
 static void end_export(struct fake_memory *memory)
 {
 	atomic_store(&memory->shared->freed, 1);
-	if (atomic_load(&memory->shared->importers) > 0) {
+	if (is_open(memory->shared)) {
 		memset(memory->bytes, FAKE_POISON, memory->size);
 		fake_count(FAKE_FREED_WHILE_OPEN, 1);
 	}
@@ -121,7 +163,7 @@ void fake_memory_remove_locked(struct fake_memory *memory)
 		end_export(memory);
 	}
 	if (memory->kind == FAKE_MEMORY_IMPORTED)
-		atomic_fetch_sub(&memory->shared->importers, 1);
+		end_import(memory);
 	fake_memory_release_locked(memory);
 }
 

@@ -36,6 +36,7 @@
 	X(PEER_BANDWIDTH,        0,   0, INT64_MAX,         "bytes/s between devices") \
 	X(NO_IPC,                0,   0, 1,                 "1: IPC calls are not supported") \
 	X(IPC_OPEN_US,           0,   0, 60000000,          "us that opening a handle takes") \
+	X(IPC_CLOSE_US,          0,   0, 60000000,          "us that closing one takes") \
 	X(REGISTER_US,           0,   0, 60000000,          "us that pinning memory takes") \
 	X(NO_READ_ONLY_REGISTER, 0,   0, 1,                 "1: read-only memory is not pinned") \
 	X(REGISTERED_APART,      0,   0, 1,                 "1: the GPU has other addresses for it") \

@@ -265,6 +265,33 @@ static void freed_while_open(void)
 	test_join(pid);
 }
 
+static void import(int fd)
+{
+	char word = 'o';
+	test_begin(0);
+	(void)open_handle(receive_handle(fd));
+	test_send(fd, &word, 1);
+	test_receive(fd, &word, 1);
+}
+
+/* Open until its process ends, in whatever way. */
+static void freed_when_nobody_is_left(void)
+{
+	int fd;
+	char word;
+	CUipcMemHandle handle;
+	pid_t pid = test_fork(import, &fd);
+	test_begin(0);
+	CUdeviceptr device = test_device(BYTES, 5);
+	OK(cuIpcGetMemHandle(&handle, device));
+	test_send(fd, &handle, sizeof(handle));
+	test_receive(fd, &word, 1);
+	test_send(fd, &word, 1);
+	test_join(pid);
+	OK(cuMemFree_v2(device));
+	CHECK(test_counter("freed_while_open") == 0);
+}
+
 static void closed_too_early(void)
 {
 	int fd;
@@ -365,6 +392,7 @@ int main(void)
 		{"what the driver says of an address", "", attributes},
 		{"memory of another process", "", opened},
 		{"is poisoned when that frees it", "", freed_while_open},
+		{"but not for the dead", "", freed_when_nobody_is_left},
 		{"and must not be closed while it is used", SLOW, closed_too_early},
 		{"opened in the same device", "DEVICES=2 IPC_OPEN_US=2000", same_device},
 		{"in a peer", "DEVICES=2 IPC_OPEN_US=2000", peer},
