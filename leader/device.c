@@ -22,7 +22,7 @@ static void fill_table(void *context, void *start)
 	struct ts_device_head *head = start;
 
 	head->magic = MAGIC;
-	head->abi_major = TS_ABI_MAJOR;
+	head->abi_major = TS_DEVICE_ABI;
 	head->uid = store->scope.uid;
 	memcpy(head->boot_id, store->scope.boot_id, sizeof(head->boot_id));
 	head->user_ns = store->scope.user_ns;
@@ -44,7 +44,7 @@ static int check_table(const struct ts_store *store, const struct ts_object *obj
 		return r;
 	if (head.magic != MAGIC)
 		return -EBADMSG;
-	if (head.abi_major != TS_ABI_MAJOR)
+	if (head.abi_major != TS_DEVICE_ABI)
 		return -EPROTO;
 	if (head.check != ts_hash64(&head, offsetof(struct ts_device_head, check)) ||
 		head.total_bytes != bytes || object->bytes != bytes)
@@ -127,6 +127,8 @@ static int join(struct ts_store *store, struct ts_device *device)
 	/* Of earlier tenures; they count for nothing, but generations of members come back. */
 	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++)
 		ts_store_release(&device->table->lines[device->member].lease[i], 0); /* V3 */
+	for (uint32_t i = 0; i < TS_DEVICE_MAPS; i++)
+		ts_store_release(&device->table->maps[device->member].map[i], 0); /* V4 */
 	return 0;
 }
 
@@ -249,6 +251,10 @@ bool ts_device_stop(struct ts_store *store)
 	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++) {
 		uint32_t idle = 0;
 		stopped &= ts_cas(&device->busy[i], &idle, 1);
+	}
+	for (uint32_t i = 0; i < TS_DEVICE_MAPS; i++) {
+		uint32_t idle = 0;
+		stopped &= ts_cas(&device->mapping[i], &idle, 1);
 	}
 	for (uint32_t i = 0; i < TS_DEVICE_RINGS; i++)
 		stopped &= ts_device_give_up(device, i);

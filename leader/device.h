@@ -31,10 +31,11 @@
  *
  * ---- The object ---------------------------------------------------------------------------
  *
- * tsshim.<uid>.<group>.device, 276 KiB, checked like every object of ours and bound to the
+ * tsshim.<uid>.<group>.device, 404 KiB, checked like every object of ours and bound to the
  * group's ring of which all its users are members; made at the first attach, removed with that
  * ring.  It holds a head, a line of lease words for each member, and for each GPU seen a row:
- * UUID, ring word, shape, handle, slots.  A row is taken once and stays.
+ * UUID, ring word, shape, handle, slots.  A row is taken once and stays.  Each member
+ * has a line of map words, too.
  *
  * A tenure is (member, its generation).  It is over when the member word has moved on, or its
  * process is proven dead (leader/layout.h).  A member that leaves in order keeps its slot of
@@ -81,6 +82,22 @@
  * Only the process whose line it is writes it; those of a tenure that is over count for nothing
  * (what the dead had read goes nowhere), so nothing has to be cleaned up.
  *
+ * ---- Map word: whose memory is open here ---------------------------------------------------
+ *
+ *   0 ──announce──> MAP(member generation, ring, ring generation) ──handle closed──> 0
+ *
+ * Memory must not be freed while another process has it mapped, whether it reads there or not
+ * (cuda.h, cuIpcOpenMemHandle).  So who opens a handle says so before, looks whether the ring
+ * is still LIVE, and takes it back when the handle is closed, or was never opened.  Only the
+ * process whose line it is writes it.  The owner looks when nobody uses the ring any more: what
+ * a member that is not over has said keeps the memory, of that one generation, and it looks
+ * again later; meanwhile others may offer theirs.
+ *
+ * A process that dies has nothing mapped: its words count for nothing, as leases do.  One that
+ * is stopped, or cannot say that it has closed a handle, keeps that memory allocated for as
+ * long as it lives, and nothing else.  An owner that dies takes its memory along, whoever has
+ * it mapped; nobody reads there any more, for every lease ends with the ring.
+ *
  * ---- Ordering -----------------------------------------------------------------------------
  *
  *   V1  shape, handle and fresh slots, then LIVE          pairs with B1, the load of LIVE
@@ -92,7 +109,10 @@
  *       (of the owner that withdraws and whoever begins, at least one sees the other)
  *   P4  CAS to WRITING; full fence; the other slots' keys
  *       (of two that write one key, at least one sees the other and gives up)
+ *   P5  store of a map word; full fence; the ring word, LIVE as it was
+ *       (of who opens a handle and the owner that frees, P3, at least one sees the other)
  *   V3  last read of a slot, then the store of 0          pairs with B3, the loads in P2
+ *   V4  handle closed, then the store of 0                pairs with B4, the owner's look
  *
  * tests/models/device.pml says the same to Spin.
  *
@@ -116,6 +136,7 @@
 #define TS_DEVICE_SLOTS  32u /* most slots of one ring */
 #define TS_DEVICE_RINGS  64u /* GPUs, or parts of such, that a group may see in its life */
 #define TS_DEVICE_HOLDS  16u /* leases and claims of one process at a time */
+#define TS_DEVICE_MAPS   16u /* rings of others that one process has mapped at a time */
 
 struct ts_device;
 
@@ -191,10 +212,25 @@ void ts_device_memory_ask_back(struct ts_device *device, uint32_t ring);
 uint64_t ts_device_memory_asked_ns(struct ts_device *device, uint32_t ring);
 
 /**
+ * The memory of @generation that another member offers, mapped here: said before its handle is
+ * opened, with the index that map_begin() returns, until map_end() when it is closed.  Where it
+ * is not known whether it is, nothing is to be said: then it stays allocated.
+ *
+ * ts_device_map_begin(): errors -ESTALE it is not offered any more, or detached; -EUSERS this
+ * process maps too many; -EINVAL no such row; -ECHILD.
+ * ts_device_is_mapped(): whether a live process says so; for its owner, when it is withdrawn.
+ * Costs what asking for a slot's readers does: some 50 us now and then, else less than one.
+ */
+int ts_device_map_begin(struct ts_device *device, uint32_t ring, uint32_t generation);
+void ts_device_map_end(struct ts_device *device, uint32_t index);
+bool ts_device_is_mapped(struct ts_device *device, uint32_t ring, uint32_t generation);
+
+/**
  * Become the owner: @slots slots of @slot_bytes each in the memory that @handle leads to.
  *
- * The memory must stay until ts_device_withdraw() has returned 0, or the process has ended;
- * what others see of it after that is for the caller of ts_device_take() to know.
+ * The memory must stay until ts_device_withdraw() has returned 0 and ts_device_is_mapped() is
+ * false, or the process has ended; what others see of it after that is for the caller of
+ * ts_device_take() to know.
  * Errors: -EEXIST there is one, or somebody was faster; -EINVAL sizes of 0, more than
  * TS_DEVICE_SLOTS or no such row; -EUSERS this process holds too many; -EBADMSG damaged;
  * -ECHILD; -ESTALE detached.
@@ -205,8 +241,9 @@ int ts_device_offer(struct ts_device *device, uint32_t ring,
 /**
  * Stop being the owner: nobody gets a lease or a claim any more.  Waits at most @timeout_ns for
  * those there are, this process's own included.  Returns how many slots are still in use, LOST
- * ones included: with 0 the memory may be freed; else it must stay, and this may be called
- * again. When only LOST slots are left the answer stays the same, but others may offer theirs.
+ * ones included: with 0 the memory may be freed when nobody has it mapped; else it must stay,
+ * and this may be called again.  When only LOST slots are left the answer stays the same, but
+ * others may offer theirs.
  * Threads: one at a time for a row.  Errors: -ENOENT this process owns no ring there, and need
  * not keep memory for one; -EBUSY another thread is just offering; -EINVAL; -ECHILD.
  */

@@ -59,6 +59,15 @@ struct ts_device_line {
 };
 static_assert(sizeof(struct ts_device_line) == 128, "ABI 2");
 
+/** Memory of others that one member has mapped. */
+struct ts_device_maps {
+	_Atomic uint64_t map[TS_DEVICE_MAPS];
+};
+static_assert(sizeof(struct ts_device_maps) == 128, "ABI 3");
+
+/* Of this object alone; 3 has map words: who does not write any must not map. */
+#define TS_DEVICE_ABI 3u
+
 struct ts_device_head {
 	uint64_t magic;
 	uint32_t abi_major, uid;
@@ -74,11 +83,13 @@ struct ts_device_table {
 	struct ts_device_head head;
 	_Alignas(4096) struct ts_device_line lines[TS_MEMBER_MAX];
 	struct ts_device_row rows[TS_DEVICE_RINGS];
+	struct ts_device_maps maps[TS_MEMBER_MAX];
 };
 static_assert(offsetof(struct ts_device_head, check) == 72, "ABI 2");
 static_assert(offsetof(struct ts_device_table, lines) == 4096, "ABI 2");
 static_assert(offsetof(struct ts_device_table, rows) == 135168, "ABI 2");
-static_assert(sizeof(struct ts_device_table) == 282624, "ABI 2");
+static_assert(offsetof(struct ts_device_table, maps) == 282624, "ABI 3");
+static_assert(sizeof(struct ts_device_table) == 413696, "ABI 3");
 
 /** A table as this process sees it. */
 struct ts_device {
@@ -89,6 +100,7 @@ struct ts_device {
 	uint32_t member, tenure;
 	_Atomic uint32_t stopped; /* has left the group, or tries to */
 	_Atomic uint32_t busy[TS_DEVICE_HOLDS];
+	_Atomic uint32_t mapping[TS_DEVICE_MAPS];
 	_Atomic uint32_t kept[TS_DEVICE_RINGS]; /* LOST slots of our ring there, now gone */
 	_Atomic uint64_t alive_until[TS_MEMBER_MAX]; /* ts_now_ns() of the next look */
 };
@@ -162,6 +174,7 @@ static inline uint64_t ts_device_slot_with(uint64_t word, enum ts_slot_state sta
 }
 
 /* ---- lease word: 0, or bit 63 | member gen 14 | ring 6 | slot 6 | ring gen 32 (to low) ----
+ * ---- map word: the same, with no slot (0) ---------------------------------------------------
  */
 
 static inline uint64_t ts_device_pin_pack(

@@ -116,7 +116,9 @@
 	X(device_recovered) \
 	X(device_retired) \
 	X(device_closing) \
-	X(device_emptied)
+	X(device_emptied) \
+	X(device_announced) \
+	X(device_unmapped)
 /* clang-format on */
 
 /* Those of one copy to a GPU, hooks/cuda/share.c; tests/e2e/copies_jobs.py has them all. */

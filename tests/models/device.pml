@@ -13,11 +13,12 @@
  *   S3  memory that its owner frees is not used any more
  *   S4  of one key there is one READY slot, but where a deadline had passed, or a slot that was
  *       TAKEN at the time was put back; then it is bytes that are there twice
+ *   S5  memory is not freed while another process that lives has it mapped, nor mapped then
  *   P1  every party that is neither dead nor stopped ends its operations
  *   P2  what is left then is in order: a stopped party costs what it holds, a dead one at most
  *       the slot it was writing
  *
- * Memory model: as in ring.pml; the store of a lease word goes into a store buffer (pend).
+ * Memory model: as in ring.pml; the store of a lease or map word goes into a store buffer (pend).
  * MUTANT=n breaks one rule each; tests/models/run has the list.
  */
 
@@ -60,6 +61,7 @@
 #define MAY_WITHDRAW 4
 #define MAY_HURRY    8 /* find that a deadline has passed */
 #define MAY_LEAVE    16 /* leave the group at the end */
+#define MAY_MAP      32 /* open the ring's handle, and close it some time later */
 
 #define EMPTY   0
 #define MAKING  1
@@ -81,12 +83,14 @@
 #define TURN(word)  ((word) >> 5)
 
 #define PIN(s, g) (1 | ((s) << 1) | ((g) << 3))
+#define MAP(g)    (2 | ((g) << 3))
 
 /* Shared memory. */
 short ring;
 short slot[NS];
 byte key0[NS], key1[NS]; /* a key is two words */
 short lease[NP];
+byte map[NP];
 
 /* The GPU: slots of all generations, and what each process has queued. */
 #define PLACE(g, s) ((g) * NS + (s))
@@ -99,8 +103,9 @@ short pend[NP];
 bool dead[NP], halted[NP], ended[NP], left[NP];
 byte crashes = NCRASH, stops = NSTOP;
 
-/* Only for the claims: the place + 1 that a process reads, or writes. */
-byte reads[NP], writes[NP];
+/* Only for the claims: the place + 1 that a process reads, or writes; the generation + 1 that it
+ * has mapped. */
+byte reads[NP], writes[NP], opened[NP];
 bool hurried, put_back;
 
 /* A tenure that is over: its process is proven dead, or has left. */
@@ -115,9 +120,19 @@ bool hurried, put_back;
 		fi                                                                          \
 	}
 
+/* What the store buffer of process q holds arrives. */
+inline arrive(q)
+{
+	if
+	:: pend[q] & 1 -> lease[q] = pend[q]
+	:: else -> map[q] = pend[q]
+	fi;
+	pend[q] = 0
+}
+
 inline fence()
 {
-	STEP(if :: pend[p] -> lease[p] = pend[p]; pend[p] = 0 :: else fi)
+	STEP(if :: pend[p] -> arrive(p) :: else fi)
 }
 
 inline unpin()
@@ -451,7 +466,12 @@ inline withdraw()
 		od;
 #endif
 		if
-		:: !busy -> STEP(ring = RING(EMPTY, 0, g + 1); freed[g] = !kept)
+		:: !busy ->
+			STEP(ring = RING(EMPTY, 0, g + 1));
+			if
+			:: !kept -> mine = g + 1
+			:: else
+			fi
 		:: else
 		fi
 	:: else
@@ -460,7 +480,95 @@ inline withdraw()
 	r = 0;
 	g = 0;
 	busy = false;
-	kept = false
+	kept = false;
+	free()
+}
+
+/* Free what was withdrawn, generation mine - 1, or keep it for another look: then `keeps`. */
+inline free()
+{
+	if
+	:: mine == 0 -> mine = keeps
+	:: mine > 0 && keeps > 0 -> keeps = 0 /* for good: one is enough to look at here */
+	:: else
+	fi;
+	if
+	:: mine > 0 ->
+		scan_maps();
+		if
+		:: !pinned -> STEP(claim_unmapped(); freed[mine - 1] = true); keeps = 0
+		:: else -> keeps = mine
+		fi
+	:: else
+	fi;
+	pinned = false;
+	mine = 0
+}
+
+/* S5, when process p frees generation mine - 1. */
+inline claim_unmapped()
+{
+	for (i : 0 .. NP - 1) {
+		assert(dead[i] || opened[i] != mine);
+	}
+	i = 0
+}
+
+inline scan_maps()
+{
+	j = 0;
+#if MUTANT != 53
+	do
+	:: j < NP ->
+		STEP(if :: map[j] == MAP(mine - 1) && !OVER(j) -> pinned = true :: else fi);
+		j++
+	:: else -> break
+	od;
+#endif
+	j = 0
+}
+
+/* Say it, look whether the ring is still offered, open it; close it, say that. */
+inline open()
+{
+	STEP(r = ring; g = RING_GEN(r));
+	if
+	:: RING_STATE(r) == LIVE && RING_OWNER(r) != p ->
+		STEP(pend[p] = MAP(g));
+#if MUTANT != 54
+		fence();
+#endif
+#if MUTANT == 55
+		STEP(ok = true);
+#else
+		STEP(ok = (ring == r));
+#endif
+		if
+		:: ok ->
+			/* The driver would refuse what is gone: nobody relies on that. */
+			STEP(assert(!freed[g]); opened[p] = g + 1);
+#if MUTANT == 56
+			unsay();
+#endif
+			if
+			:: (op & MAY_LEAVE) && MUTANT == 57 -> STEP(left[p] = true)
+			:: else
+			fi;
+			STEP(assert(!freed[g]));
+			STEP(opened[p] = 0)
+		:: else
+		fi;
+		ok = false;
+		unsay()
+	:: else
+	fi;
+	r = 0;
+	g = 0
+}
+
+inline unsay()
+{
+	STEP(pend[p] = 0; map[p] = 0)
 }
 
 inline count_use()
@@ -484,7 +592,7 @@ inline count_use()
 
 proctype party(byte p; byte op)
 {
-	byte times = 0, key, k, s, x, c, e, g, i, j;
+	byte times = 0, key, k, s, x, c, e, g, i, j, keeps;
 	short r, w, sw, cw, mine;
 	bool ok, same, again, late, pinned, busy, kept;
 
@@ -495,6 +603,7 @@ proctype party(byte p; byte op)
 		:: op & MAY_TAKE -> take()
 		:: op & MAY_OFFER -> offer()
 		:: op & MAY_WITHDRAW -> withdraw()
+		:: op & MAY_MAP -> open()
 		fi
 	:: else -> break
 	od;
@@ -508,12 +617,12 @@ killed:
 	/* The kernel takes the process apart; what the store buffer held arrives or not. */
 	atomic {
 		if
-		:: pend[p] -> lease[p] = pend[p]
+		:: pend[p] -> arrive(p)
 		:: true
 		fi;
 		pend[p] = 0
 	}
-	atomic { writes[p] = 0; reads[p] = 0; dead[p] = true }
+	atomic { writes[p] = 0; reads[p] = 0; opened[p] = 0; dead[p] = true }
 out:
 	skip
 }
@@ -537,10 +646,10 @@ proctype machine()
 	byte q;
 
 end:	do
-	:: atomic { pend[0] -> lease[0] = pend[0]; pend[0] = 0 }
-	:: atomic { pend[1] -> lease[1] = pend[1]; pend[1] = 0 }
+	:: atomic { pend[0] -> arrive(0) }
+	:: atomic { pend[1] -> arrive(1) }
 #if NP > 2
-	:: atomic { pend[2] -> lease[2] = pend[2]; pend[2] = 0 }
+	:: atomic { pend[2] -> arrive(2) }
 #endif
 	:: atomic { queue_left[0] > 0 -> q = 0; copy() }
 	:: atomic { queue_left[1] > 0 -> q = 1; copy() }
@@ -563,6 +672,7 @@ inline audit()
 	}
 	for (i : 0 .. NP - 1) {
 		assert(lease[i] == 0 || halted[i]);
+		assert(map[i] == 0 || halted[i]);
 		assert(pend[i] == 0 || halted[i]);
 	}
 	assert(RING_STATE(ring) != MAKING || halted[RING_OWNER(ring)])

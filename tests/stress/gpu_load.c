@@ -17,6 +17,7 @@ enum gpu_flight_state { FLIGHT_NONE, FLIGHT_PUBLISH, FLIGHT_RELEASE };
 
 #define WAIT_NS  UINT64_C(10000000)
 #define DRAIN_NS UINT64_C(10000000000)
+#define LEAVE_NS UINT64_C(200000000)
 
 static const uint8_t uuid[TS_DEVICE_UUID] = "stress";
 
@@ -189,15 +190,30 @@ static void withdraw(struct gpu_job *job, uint64_t timeout_ns)
 			return;
 		memcpy(&at, owner.handle, sizeof(at));
 		job->withdrawn = (int64_t)at.arena;
+		job->withdrawn_generation = owner.generation;
 	}
 	int used = ts_device_withdraw(job->device, job->ring, timeout_ns);
 	if (used > 0 && ts_device_owner(job->device, job->ring, &owner) == -ENODEV)
 		job->withdrawn = -1; /* only lost slots keep the memory: for good */
-	if (used != 0)
+	/* Not the first time: it is nobody's any more, but somebody had it mapped. */
+	if ((used != 0 && used != -ENOENT) ||
+		ts_device_is_mapped(job->device, job->ring, job->withdrawn_generation))
 		return;
 	deallocate(job->world, job->withdrawn);
 	job->withdrawn = -1;
 	ts_add_relaxed(&job->world->freed, 1);
+}
+
+/* Leave no memory behind that somebody maps who is just about to see that it has gone. */
+static void withdraw_for_good(struct gpu_job *job)
+{
+	uint64_t limit = ts_now_ns() + LEAVE_NS;
+
+	withdraw(job, WAIT_NS);
+	while (job->withdrawn >= 0 && ts_now_ns() < limit) {
+		usleep(1000);
+		withdraw(job, 0);
+	}
 }
 
 /* One thread at a time offers or withdraws. */
@@ -212,6 +228,55 @@ static void as_owner(struct gpu_job *job, bool offers)
 	else
 		withdraw(job, 0);
 	ts_store_release(&job->owning, 0);
+}
+
+/* ---- mapping ---------------------------------------------------------------------------- */
+
+static bool unmap(struct gpu_job *job)
+{
+	bool right = job->mapped < 0 ||
+		     is_in_use(job->world, job->mapped_arena, job->mapped_serial) ||
+		     complain(job->world, "memory that is mapped was freed");
+
+	if (job->mapped >= 0)
+		ts_device_map_end(job->device, (uint32_t)job->mapped);
+	job->mapped = -1;
+	return right;
+}
+
+static bool map(struct gpu_job *job, const struct ts_device_owner *owner)
+{
+	struct place at;
+
+	memcpy(&at, owner->handle, sizeof(at));
+	job->mapped = ts_device_map_begin(job->device, job->ring, owner->generation);
+	job->mapped_generation = owner->generation;
+	job->mapped_arena = at.arena;
+	job->mapped_serial = at.serial;
+	if (job->mapped == -ESTALE)
+		return true;
+	if (job->mapped < 0)
+		return complain(job->world, "a map word could not be had");
+	return is_in_use(job->world, at.arena, at.serial) ||
+	       complain(job->world, "memory was freed before it was mapped");
+}
+
+/* One thread at a time has @owner's memory mapped, or that of none (NULL), or keeps what was.
+ */
+static bool follow(struct gpu_job *job, const struct ts_device_owner *owner)
+{
+	uint32_t idle = 0;
+	bool right = true;
+
+	if (!ts_cas(&job->mapping, &idle, 1))
+		return true;
+	if (!owner || owner->generation != job->mapped_generation || job->mapped < 0) {
+		right = unmap(job);
+		if (owner && !owner->mine)
+			right &= map(job, owner);
+	}
+	ts_store_release(&job->mapping, 0);
+	return right;
 }
 
 /* ---- flights ---------------------------------------------------------------------------- */
@@ -366,11 +431,12 @@ bool gpu_job_operation(struct gpu_job *job, uint64_t *random)
 		as_owner(job, true);
 	else if (r == -EBUSY || load_random(random) % 1024 == 0)
 		as_owner(job, false);
+	bool right = r == -EBUSY || follow(job, r == 0 ? &owner : NULL);
 	if (r == 0)
-		return take(job, &owner, random);
+		return take(job, &owner, random) && right;
 	usleep(50);
 	if (r == -ENODEV || r == -EBUSY)
-		return true;
+		return right;
 	fprintf(stderr, "%s: ", strerror(-r));
 	return complain(job->world, "asking for the owner failed");
 }
@@ -384,7 +450,7 @@ int gpu_job_join(struct gpu_job *job, struct gpu_world *world, const char *group
 	job->world = world;
 	job->number = number;
 	job->keys = 12;
-	job->withdrawn = -1;
+	job->withdrawn = job->mapped = -1;
 	int r = load_attach(group, ring_bytes, &job->store);
 	if (r == 0)
 		r = ts_device_attach(job->store, &job->device);
@@ -411,7 +477,8 @@ bool gpu_job_leave(struct gpu_job *job)
 	}
 	if (flying)
 		right = complain(job->world, "the GPU does not come to an end");
-	withdraw(job, WAIT_NS);
+	right &= unmap(job);
+	withdraw_for_good(job);
 	ts_store_detach(job->store);
 	return right;
 }

@@ -4,7 +4,7 @@
  *
  * The GPU is a process of its own that nobody kills: copies that were queued are done, in two
  * halves and late, also when the process that queued them is dead.  Memory that is freed is
- * overwritten, and a copy into it is an error.
+ * overwritten, and a copy into it is an error; so is freeing what another process has mapped.
  */
 #ifndef TS_TESTS_STRESS_GPU_LOAD_H
 #define TS_TESTS_STRESS_GPU_LOAD_H
@@ -57,6 +57,11 @@ struct gpu_job {
 	uint64_t keys;
 	_Atomic uint32_t owning; /* a thread offers or withdraws */
 	int64_t withdrawn;       /* arena that could not be freed yet, -1: none */
+	uint32_t withdrawn_generation;
+	_Atomic uint32_t mapping; /* a thread maps or unmaps */
+	int mapped;               /* what it said, -1: nothing */
+	uint32_t mapped_generation;
+	uint64_t mapped_arena, mapped_serial;
 	struct gpu_flight flights[TS_DEVICE_HOLDS];
 };
 

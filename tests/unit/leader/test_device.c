@@ -288,6 +288,51 @@ Test(device, memory_is_freed_when_nobody_uses_it)
 	cr_expect(eq(int, fixture_device_take(gpu.a, 1).verdict, TS_CLAIM), "other memory");
 }
 
+Test(device, memory_is_kept_while_another_maps_it)
+{
+	uint32_t generation = fixture_offer(gpu.a, 1);
+	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, generation)));
+	int map = ts_device_map_begin(gpu.b, gpu.ring, generation);
+	cr_assert(ge(int, map, 0));
+	cr_expect(ts_device_is_mapped(gpu.a, gpu.ring, generation));
+	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, generation + 1)));
+	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring + 1, generation)));
+	cr_expect(eq(int, fixture_withdraw(gpu.a, 0), 0), "nobody uses it");
+	cr_expect(ts_device_is_mapped(gpu.a, gpu.ring, generation));
+	uint32_t next = fixture_offer(gpu.a, 1);
+	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, next)), "other memory");
+	ts_device_map_end(gpu.b, (uint32_t)map);
+	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, generation)));
+}
+
+Test(device, what_is_not_offered_is_not_mapped)
+{
+	uint32_t generation = fixture_offer(gpu.a, 1);
+	cr_expect(eq(int, ts_device_map_begin(gpu.b, gpu.ring, generation + 1), -ESTALE));
+	cr_expect(eq(int, ts_device_map_begin(gpu.b, TS_DEVICE_RINGS, generation), -EINVAL));
+	cr_expect(eq(int, fixture_withdraw(gpu.a, 0), 0));
+	cr_expect(eq(int, ts_device_map_begin(gpu.b, gpu.ring, generation), -ESTALE));
+	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, generation)));
+	ts_device_map_end(gpu.b, TS_DEVICE_MAPS); /* nothing that it gave */
+}
+
+Test(device, a_process_maps_so_many_and_no_more)
+{
+	int maps[TS_DEVICE_MAPS];
+	uint32_t generation = fixture_offer(gpu.a, 1);
+	for (uint32_t i = 0; i < TS_DEVICE_MAPS; i++) {
+		maps[i] = ts_device_map_begin(gpu.b, gpu.ring, generation);
+		cr_assert(ge(int, maps[i], 0));
+	}
+	cr_expect(eq(int, ts_device_map_begin(gpu.b, gpu.ring, generation), -EUSERS));
+	for (uint32_t i = 0; i < TS_DEVICE_MAPS; i++) {
+		cr_expect(ts_device_is_mapped(gpu.a, gpu.ring, generation));
+		ts_device_map_end(gpu.b, (uint32_t)maps[i]);
+	}
+	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, generation)));
+	cr_expect(ge(int, ts_device_map_begin(gpu.b, gpu.ring, generation), 0));
+}
+
 Test(device, gpus_have_rows_of_their_own)
 {
 	uint8_t uuid[TS_DEVICE_UUID] = {1};
@@ -322,6 +367,21 @@ Test(device, who_holds_something_stays_a_member)
 	fixture_device_publish(gpu.a, 2);
 }
 
+Test(device, who_maps_something_stays_a_member)
+{
+	uint32_t generation = fixture_offer(gpu.a, 1);
+	struct ts_store *store = fixture_attach(JOB_B);
+	struct ts_device *device;
+	cr_assert(eq(int, ts_device_attach(store, &device), 0));
+	int map = ts_device_map_begin(device, gpu.ring, generation);
+	cr_assert(ge(int, map, 0));
+	ts_store_detach(store);
+	cr_expect(ts_device_is_mapped(gpu.a, gpu.ring, generation));
+	cr_expect(eq(int, ts_device_map_begin(device, gpu.ring, generation), -ESTALE));
+	ts_device_map_end(device, (uint32_t)map);
+	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, generation)));
+}
+
 Test(device, an_owner_that_leaves_takes_its_ring_along)
 {
 	struct ts_device_owner owner;
@@ -351,6 +411,8 @@ static int use_what_the_parent_has(void *context)
 	inert &= ts_device_offer(gpu.a, gpu.ring, handle, 1, 1) == -ECHILD;
 	inert &= fixture_withdraw(gpu.a, 0) == -ECHILD;
 	inert &= ts_device_publish(gpu.a, &parents->hold) == -ECHILD;
+	inert &= ts_device_map_begin(gpu.a, gpu.ring, 0) == -ECHILD;
+	inert &= ts_device_is_mapped(gpu.a, gpu.ring, 0); /* not known */
 	ts_device_abandon(gpu.a, &parents->hold);
 	ts_device_release(gpu.a, &parents->hold);
 	inert &= ts_device_find(gpu.a, handle) == -ECHILD;

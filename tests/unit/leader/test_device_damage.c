@@ -40,7 +40,7 @@ static int attach_to_changed(size_t at, const void *change, size_t bytes, bool m
 Test(device_damage, what_is_not_ours_is_refused)
 {
 	cr_expect(eq(int, CHANGED(magic, 1, true), -EBADMSG));
-	cr_expect(eq(int, CHANGED(abi_major, TS_ABI_MAJOR + 1, true), -EPROTO));
+	cr_expect(eq(int, CHANGED(abi_major, TS_DEVICE_ABI - 1, true), -EPROTO));
 	cr_expect(eq(int, CHANGED(total_bytes, 4096, true), -EBADMSG));
 	cr_expect(eq(int, CHANGED(uid, 12345, true), -EPERM));
 	cr_expect(eq(int, CHANGED(boot_id, 12345, true), -EXDEV));

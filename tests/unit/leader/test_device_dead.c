@@ -83,6 +83,30 @@ Test(device_dead, memory_goes_with_its_owner)
 	cr_expect(eq(int, ts_device_memory_begin(gpu.a, gpu.ring), 0));
 }
 
+static void map_it(struct ts_device *device)
+{
+	uint32_t generation = 0;
+	(void)ts_device_is_offered(device, gpu.ring, &generation);
+	cr_assert(ge(int, ts_device_map_begin(device, gpu.ring, generation), 0));
+}
+
+Test(device_dead, memory_is_not_kept_for_the_dead)
+{
+	static const char *const points[] = {"device_announced", NULL};
+	uint32_t generation = fixture_offer(gpu.a, 1);
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++) {
+		fixture_device_die(points[i], map_it);
+		cr_expect(ne(u64, ts_load_relaxed(&gpu.a->table->maps[2].map[0]), 0), "%zu", i);
+		cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, generation)), "%zu", i);
+	}
+	/* Who has the dead one's place next has not mapped what that one had. */
+	struct ts_device *next = fixture_device_join(JOB_B);
+	cr_expect(eq(u32, next->member, 2), "the place of the dead");
+	cr_expect(eq(u64, ts_load_relaxed(&gpu.a->table->maps[2].map[0]), 0));
+	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, generation)));
+}
+
 Test(device_dead, who_waits_for_the_dead_is_told)
 {
 	fixture_offer(gpu.a, 2);

@@ -120,6 +120,36 @@ Test(device_stopped, a_writer_that_was_first_keeps_its_slot)
 	}
 }
 
+static uint32_t withdrawn;
+
+static int map_it(struct ts_device *device)
+{
+	uint32_t generation = 0;
+	(void)ts_device_is_offered(device, gpu.ring, &generation);
+	int map = ts_device_map_begin(device, gpu.ring, generation);
+	if (map >= 0)
+		ts_device_map_end(device, (uint32_t)map);
+	return map < 0 ? -map : 0;
+}
+
+static void withdraw_and_look(void)
+{
+	(void)ts_device_is_offered(gpu.a, gpu.ring, &withdrawn);
+	withdraw();
+	cr_expect(ts_device_is_mapped(gpu.a, gpu.ring, withdrawn));
+}
+
+/* Between saying that it maps a ring and looking at it: it does not, or the memory stays. */
+Test(device_stopped, who_maps_a_ring_comes_late_or_keeps_it)
+{
+	fixture_offer(gpu.a, 1);
+	cr_expect(eq(int, fixture_device_stop("device_announced", map_it, withdraw_and_look),
+		ESTALE));
+	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, withdrawn)));
+	fixture_offer(gpu.a, 1);
+	cr_expect(eq(int, fixture_device_stop("device_unmapped", map_it, withdraw), 0));
+}
+
 /* In the middle of giving up a ring that nobody uses. */
 static int offer_and_withdraw(struct ts_device *device)
 {
