@@ -208,10 +208,31 @@ bool ts_gpu_make_room(void)
 	return room;
 }
 
+/* What others have the memory of is closed, or was by the driver, which ended before us. */
+static void close_mappings(uint64_t until)
+{
+	uint64_t now;
+	for (unsigned i = 0; i < TS_GPUS; i++)
+		if (ts_load_acquire(&ts_gpus[i].state) == TS_GPU_READY) {
+			ts_store_release(&ts_gpus[i].exiting, TS_GPU_EXITING);
+			ts_store_release(&ts_gpus[i].look, 1);
+		}
+	ts_service_wake();
+	for (unsigned i = 0; i < TS_GPUS; i++)
+		while (ts_load_acquire(&ts_gpus[i].exiting) == TS_GPU_EXITING &&
+			ts_service_is_ours() && (now = ts_now_ns()) < until)
+			(void)ts_sys_futex_wait(&ts_gpus[i].exiting, TS_GPU_EXITING,
+				ts_min_u64(until - now, UINT64_C(1000000)));
+	for (unsigned i = 0; i < TS_GPUS && ts_service_has_ended(); i++)
+		if (ts_gpus[i].said)
+			ts_device_map_end(ts_gpus[i].table, ts_gpus[i].said - 1);
+}
+
 void ts_gpu_finish(void)
 {
-	if (!ts_service_is_ours())
+	if (!ts_service_is_ours() && !ts_service_has_ended())
 		return;
+	close_mappings(ts_now_ns() + FINISH_NS);
 	uint64_t until = ts_now_ns() + FINISH_NS;
 	for (unsigned i = 0; i < TS_GPUS; i++) {
 		struct ts_gpu *gpu = &ts_gpus[i];

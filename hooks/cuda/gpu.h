@@ -21,6 +21,10 @@
  * that are not done.  The service takes @mapped back, fences, and unmaps when there are
  * neither.
  *
+ * Memory of ours is freed when no other process has it mapped (leader/device.h, map words).  A
+ * service that is stopped, or inside a driver call, may have it for long: then our memory is
+ * set aside, one at a time, so that somebody may offer another ring meanwhile.
+ *
  * Fork: a child has no service thread and, like the driver, no GPUs of its parent's; there
  * everything works as without us.  A crash leaves nothing that leader/device.h does not know.
  */
@@ -47,6 +51,9 @@ enum ts_gpu_state {
 	TS_GPU_OFF
 };
 
+/* STAYING ──program──> EXITING ──service, nothing of others mapped──> EXITED */
+enum ts_gpu_exit { TS_GPU_STAYING, TS_GPU_EXITING, TS_GPU_EXITED };
+
 /*
  * Something that was enqueued: FREE ──program──> HELD ──event recorded──> DONE_WHEN ──service,
  * event completed──> FREE.  A note of which nobody knows what the GPU did stays.
@@ -67,6 +74,7 @@ struct ts_gpu {
 	_Atomic int mapped;
 	_Atomic int asked;     /* another job has asked for what this one brings */
 	_Atomic int look;      /* for the service: there is a reason to look now */
+	_Atomic int exiting;   /* the process ends: enum ts_gpu_exit */
 	_Atomic uint64_t seen; /* generation + 1 of a ring that it was told of, or 0 */
 	_Atomic int kept;      /* memory was asked back and did not come: not again */
 	struct ts_sizes sizes; /* of copies that could be shared */
@@ -81,10 +89,13 @@ struct ts_gpu {
 	uint32_t slot_count;
 	bool mine;
 	/* The service's own. */
-	bool retained;    /* a reference to @context is ours */
-	bool closing;     /* what we offered is being withdrawn */
-	uint64_t free_ns; /* when to free it: nobody holds any of it, or 0 */
-	bool has_memory;  /* @base is an allocation of ours, offered or not */
+	bool retained;         /* a reference to @context is ours */
+	bool closing;          /* what we offered is being withdrawn */
+	uint64_t withdrawn_ns; /* since when nobody holds any of it, or 0 */
+	bool has_memory;       /* @base is an allocation of ours, offered or not */
+	uint32_t said;         /* map word of @base + 1, if it is another's; or 0 */
+	ts_cu_pointer aside;   /* was offered, and others still have it mapped; or 0 */
+	uint32_t aside_generation;
 	uint64_t refused; /* generation + 1 of a ring that could not be mapped, or 0 */
 	uint64_t looked_ns;
 	uint64_t offer_ns, offer_wait_ns; /* when to try to offer again, and how long to wait */
@@ -136,7 +147,10 @@ void ts_gpu_leave(ts_cu_device device, bool resets);
  */
 bool ts_gpu_make_room(void);
 
-/** At the end of the process: nobody shall begin to read memory that goes with it. */
+/**
+ * At the end of the process: nobody shall begin to read memory that goes with it, and nobody
+ * keep memory for its sake.  Waits for both, a tenth of a second each at most.
+ */
 void ts_gpu_finish(void);
 
 /* ---- for the service (service.c, ring.c) ------------------------------------------------ */
@@ -150,6 +164,9 @@ bool ts_service_start(const struct ts_session *session);
 
 /** Whether this process has a service: not a fork child of one that has. */
 bool ts_service_is_ours(void);
+
+/** Whether it has ended, because the driver is being torn down. */
+bool ts_service_has_ended(void);
 
 /**
  * Get ready, look after the ring, give all back: steps of the service, in the primary context

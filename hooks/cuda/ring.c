@@ -26,8 +26,9 @@
 #define RECURS_LESS 2u
 #define JUDGE_EVERY 16u
 
-/* Within that, other services look at least twice; shorter than gpu.c waits for us. */
-#define FORGET_NS UINT64_C(200000000)
+/* Others close what is withdrawn when they look next; who does not by then is stopped, or the
+ * like.  Longer than gpu.c waits for us, so that nobody is told of room that there is not. */
+#define ASIDE_NS UINT64_C(1000000000)
 
 /* After a GPU had no room: asking again costs the program's own allocations time. */
 #define OFFER_FIRST_NS UINT64_C(1000000000)
@@ -116,21 +117,64 @@ static bool is_quiet(struct ts_gpu *gpu)
 	return true;
 }
 
-/*
- * Whether nobody has a use for what we offered.  Memory must not be freed while others map it
- * (cuda.h, cuIpcOpenMemHandle); no lease is left, and their services have had the time to see
- * that it is gone.  One that is stopped maps it longer, but never reads there again.
- */
-static bool is_forgotten(struct ts_gpu *gpu)
+static void unsay(struct ts_gpu *gpu)
 {
-	uint64_t now = ts_now_ns();
-	if (gpu->free_ns)
-		return now >= gpu->free_ns;
+	ts_device_map_end(gpu->table, gpu->said - 1);
+	gpu->said = 0;
+}
+
+/* Another's memory; where the driver does not say that it is closed, nor do we. */
+static void close_ring(struct ts_gpu *gpu, ts_cu_pointer base)
+{
+	if (DRIVER(cuIpcCloseMemHandle)(base) == TS_CU_SUCCESS)
+		unsay(gpu);
+}
+
+/* Whether nobody reads or writes what we offered, nor ever will. */
+static bool is_withdrawn(struct ts_gpu *gpu)
+{
 	gpu->closing = true;
 	int left = ts_device_withdraw(gpu->table, gpu->ring, 0);
-	if (left == 0 || left == -ENOENT)
-		gpu->free_ns = now + FORGET_NS;
-	return false;
+	if (left != 0 && left != -ENOENT)
+		return false;
+	if (!gpu->withdrawn_ns)
+		gpu->withdrawn_ns = ts_now_ns();
+	return true;
+}
+
+/* What was set aside goes when nobody has it mapped any more; false: not yet. */
+static bool free_aside(struct ts_gpu *gpu)
+{
+	if (gpu->aside && ts_device_is_mapped(gpu->table, gpu->ring, gpu->aside_generation))
+		return false;
+	if (gpu->aside)
+		(void)DRIVER(cuMemFree_v2)(gpu->aside);
+	gpu->aside = 0;
+	return true;
+}
+
+/*
+ * Free what we offered.  Memory must not be freed while others have it mapped (cuda.h,
+ * cuIpcOpenMemHandle): after a while it is set aside for that.  When the context is to go with
+ * all that is in it there is nothing to be had from that.
+ */
+static bool free_ring(struct ts_gpu *gpu)
+{
+	if (!is_withdrawn(gpu))
+		return false;
+	if (!ts_device_is_mapped(gpu->table, gpu->ring, gpu->generation)) {
+		(void)DRIVER(cuMemFree_v2)(gpu->base);
+	} else if (!gpu->aside && ts_load_relaxed(&gpu->state) == TS_GPU_READY &&
+		   ts_now_ns() - gpu->withdrawn_ns >= ASIDE_NS) {
+		gpu->aside = gpu->base;
+		gpu->aside_generation = gpu->generation;
+	} else {
+		return false;
+	}
+	ts_device_memory_end(gpu->table, gpu->ring);
+	gpu->has_memory = gpu->closing = false;
+	gpu->withdrawn_ns = 0;
+	return true;
 }
 
 /* What is mapped or offered goes; false: not yet. */
@@ -140,16 +184,10 @@ static bool unmap(struct ts_gpu *gpu)
 		return true;
 	if (!is_quiet(gpu))
 		return false;
-	if (!gpu->has_memory) {
-		(void)DRIVER(cuIpcCloseMemHandle)(gpu->base);
-	} else {
-		if (!is_forgotten(gpu))
-			return false;
-		(void)DRIVER(cuMemFree_v2)(gpu->base);
-		ts_device_memory_end(gpu->table, gpu->ring);
-		gpu->has_memory = gpu->closing = false;
-		gpu->free_ns = 0;
-	}
+	if (!gpu->has_memory)
+		close_ring(gpu, gpu->base);
+	else if (!free_ring(gpu))
+		return false;
 	gpu->base = 0;
 	return true;
 }
@@ -171,14 +209,18 @@ static void open_ring(struct ts_gpu *gpu, const struct ts_device_owner *owner)
 		return;
 	/* Another container, another part of a divided GPU, IPC switched off: own copies. */
 	gpu->refused = (uint64_t)owner->generation + 1;
-	if (DRIVER(cuIpcOpenMemHandle_v2)(&base, handle, TS_CU_IPC_LAZY_PEER_ACCESS) !=
-		TS_CU_SUCCESS)
+	int index = ts_device_map_begin(gpu->table, gpu->ring, owner->generation);
+	if (index < 0)
 		return;
-	if (is_as_large(base, owner)) {
+	gpu->said = (uint32_t)index + 1;
+	if (DRIVER(cuIpcOpenMemHandle_v2)(&base, handle, TS_CU_IPC_LAZY_PEER_ACCESS) !=
+		TS_CU_SUCCESS) {
+		unsay(gpu);
+	} else if (is_as_large(base, owner)) {
 		gpu->refused = 0;
 		map(gpu, base, owner);
 	} else {
-		(void)DRIVER(cuIpcCloseMemHandle)(base);
+		close_ring(gpu, base);
 	}
 }
 
@@ -252,6 +294,7 @@ static bool make_offer(struct ts_gpu *gpu)
 	gpu->has_memory = true;
 	gpu->base = base;
 	gpu->judged = ts_sizes_met(&gpu->sizes);
+	(void)ts_device_is_offered(gpu->table, gpu->ring, &gpu->generation);
 	if (ts_device_owner(gpu->table, gpu->ring, &owner) == 0 && owner.mine &&
 		owner.slot_count == slots && owner.slot_bytes == slot_bytes)
 		map(gpu, base, &owner);
@@ -292,10 +335,24 @@ static bool is_stale(struct ts_gpu *gpu, int r, const struct ts_device_owner *ow
 	return gpu->mine && owner->lost == 0 && is_ill_shaped(gpu);
 }
 
+/* The process ends: what others offer is closed; what we offer goes with it (gpu.c). */
+static void end(struct ts_gpu *gpu)
+{
+	if (!gpu->has_memory && !unmap(gpu))
+		return;
+	ts_store_release(&gpu->exiting, TS_GPU_EXITED);
+	ts_sys_futex_wake(&gpu->exiting);
+}
+
 ts_cu_result ts_ring_look(struct ts_gpu *gpu)
 {
 	struct ts_device_owner owner;
+	if (ts_load_acquire(&gpu->exiting)) {
+		end(gpu);
+		return TS_CU_SUCCESS;
+	}
 	int r = ts_device_owner(gpu->table, gpu->ring, &owner);
+	(void)free_aside(gpu);
 	if (!gpu->base && r == -ENODEV && ts_load_relaxed(&gpu->asked))
 		offer(gpu);
 	else if (!gpu->base && r == 0 && !owner.mine)
@@ -314,7 +371,7 @@ static void give_reference_back(struct ts_gpu *gpu)
 
 bool ts_ring_give_back(struct ts_gpu *gpu)
 {
-	if (!unmap(gpu))
+	if (!unmap(gpu) || !free_aside(gpu))
 		return false;
 	for (unsigned i = 0; i < TS_GPU_NOTES; i++)
 		if (gpu->notes[i].event)
@@ -354,11 +411,14 @@ bool ts_ring_let_go(struct ts_gpu *gpu)
 	if (gpu->has_memory) {
 		(void)ts_device_withdraw(gpu->table, gpu->ring, 0);
 		end_own_holds(gpu);
-		if (!is_forgotten(gpu))
+		if (!is_withdrawn(gpu) ||
+			ts_device_is_mapped(gpu->table, gpu->ring, gpu->generation))
 			return false;
 		ts_device_memory_end(gpu->table, gpu->ring);
 		gpu->has_memory = false;
 	}
+	if (gpu->aside && ts_device_is_mapped(gpu->table, gpu->ring, gpu->aside_generation))
+		return false;
 	give_reference_back(gpu);
 	return true;
 }

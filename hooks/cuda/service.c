@@ -64,8 +64,9 @@ static bool look_after(struct ts_gpu *gpu, int state, ts_cu_result *ret_result)
 	if (*ret_result != TS_CU_SUCCESS)
 		return left;
 	if (state == TS_GPU_LEAVING) {
+		/* Others take their time to close what they map; who is stopped takes all. */
 		if (!ts_pinned_give_back(gpu) || !ts_ring_give_back(gpu))
-			return true;
+			return left;
 		ts_store_release(&gpu->state, TS_GPU_OFF);
 		ts_sys_futex_wake(&gpu->state);
 		return false;
@@ -204,6 +205,12 @@ bool ts_service_start(const struct ts_session *session)
 bool ts_service_is_ours(void)
 {
 	return ts_load_acquire(&started) == STARTED &&
+	       ts_load_relaxed(&started_serial) == ts_identity_serial();
+}
+
+bool ts_service_has_ended(void)
+{
+	return ts_load_acquire(&started) == FAILED &&
 	       ts_load_relaxed(&started_serial) == ts_identity_serial();
 }
 

@@ -11,6 +11,7 @@
  *   allocate=N    by this call of JOB_ALLOCATIONS (0)
  *   late=N        and so many us later
  *   parameters=N  bring so many bytes once before that; layers=N so often, of other values (1)
+ *   grow=N        bring so many bytes four times in the middle
  *   leave=1|2|3   give the primary context back in the middle
  */
 #include "job.h"
@@ -22,7 +23,7 @@
 
 static struct job job = {.bytes = (size_t)1 << 20, .sizes = 3};
 static unsigned leave, allocate, layers = 1, late;
-static size_t parameters;
+static size_t parameters, grow;
 static int gate = -1, ready = -1, fill = -1;
 
 static int set(const char *word)
@@ -52,6 +53,8 @@ static int set(const char *word)
 		layers = (unsigned)value;
 	else if (strncmp(word, "late=", 5) == 0)
 		late = (unsigned)value;
+	else if (strncmp(word, "grow=", 5) == 0)
+		grow = (size_t)value;
 	else if (strncmp(word, "leave=", 6) == 0)
 		leave = (unsigned)value;
 	else
@@ -94,7 +97,7 @@ int main(int argc, char **argv)
 			return 2;
 	if (job.sizes < 1 || job.sizes > JOB_SIZES || allocate >= JOB_ALLOCATIONS)
 		return 2;
-	uint64_t half = leave ? steps / 2 : 0;
+	uint64_t half = leave || grow ? steps / 2 : 0;
 	job_start(&job);
 	for (unsigned i = 0; parameters && i < layers; i++)
 		job_bring_parameters(parameters, i);
@@ -103,6 +106,8 @@ int main(int argc, char **argv)
 	job_bring(&job, 0, half);
 	if (leave)
 		job_leave(&job, leave);
+	for (unsigned i = 0; grow && i < 4; i++)
+		job_bring_parameters(grow, i);
 	job.schedule += half;
 	job_bring(&job, half, steps - half);
 	job_look();

@@ -78,9 +78,13 @@ class Gpu:
         return self.counters() if os.path.exists(self.file) else {}
 
     def safe(self):
-        """Nothing was read from memory that its owner had freed, nor used after its end."""
+        """
+        Nothing was read from memory that its owner had freed, nor used after its end; and none
+        was freed while another process had it mapped.
+        """
         counters = self.counters()
         assert counters["poisoned_reads"] == 0 and counters["late_uses"] == 0, counters
+        assert counters["freed_while_open"] == 0, counters
         return counters
 
 
@@ -241,10 +245,10 @@ ALLOCATIONS = ("cuMemAlloc_v2", "cuMemAllocPitch_v2", "cuMemAllocAsync", "cuMemA
                "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync_ptsz", "cuMemCreate")
 
 
-def fill(gpu, stop=False, call=0, **more):
+def fill(gpu, stop=False, call=0, words=(), **more):
     """(MiB of room for a job when another one shares with it, its longest allocation in s)"""
     gate, opener = os.pipe()
-    other = gpu.start(1, 400, "pace=5000", **{name[6:]: value for name, value in more.items()
+    other = gpu.start(1, 400, "pace=5000", *words, **{name[6:]: value for name, value in more.items()
                                               if name.startswith("other_")})
     words = ["pace=5000", "fill=%d" % gate, "allocate=%d" % call]
     job = gpu.start(2, 100, *words, pass_fds=(gate,), **{
@@ -283,6 +287,80 @@ def test_no_room_is_taken():
     with Gpu(**machine) as gpu:
         room, longest = fill(gpu, stop=True, **no_ring)
         assert wanted - 32 <= room < wanted and .4 < longest < 1, (room, wanted, longest)
+
+
+# A GPU that can be filled, and one who maps the ring of the job that fills it.
+FILLED = {"FAKECUDA_MEMORY": str(512 << 20), "FAKECUDA_MEMORY_SHARED": "1"}
+FOLLOWS = {"other_FAKECUDA_FAIL": "cuIpcGetMemHandle:0:2"}
+
+
+def test_memory_is_kept_for_who_is_inside_the_driver():
+    """Memory that another one has mapped is not freed; the room comes when it has closed it."""
+    with Gpu(**FILLED, TSSHIM_COPIES="off") as gpu:
+        wanted, _ = fill(gpu)
+    with Gpu(**FILLED) as gpu:
+        room, longest = fill(gpu, other_FAKECUDA_IPC_CLOSE_US="350000", **FOLLOWS)
+        counters = gpu.safe()
+        assert room == wanted and .3 < longest < 1, (room, wanted, longest)
+        assert counters["frees"] > 0 and counters["ipc_closes"] == 1, counters
+
+
+def test_memory_is_kept_for_who_is_stopped():
+    with Gpu(**FILLED, TSSHIM_COPIES="off") as gpu:
+        wanted, _ = fill(gpu)
+    with Gpu(**FILLED) as gpu:
+        # Between two copies, each of which has ended with its call: it reads nothing.
+        room, longest = fill(gpu, stop=True, words=["calls=1"], **FOLLOWS)
+        counters = gpu.safe()
+        assert wanted - 32 <= room < wanted and .4 < longest < 1, (room, wanted, longest)
+        assert counters["ipc_opens"] > 0, counters
+
+
+def test_memory_is_kept_for_who_cannot_close_it():
+    with Gpu(**FILLED, TSSHIM_COPIES="off") as gpu:
+        wanted, _ = fill(gpu)
+    with Gpu(**FILLED) as gpu:
+        fails = FOLLOWS["other_FAKECUDA_FAIL"] + ",cuIpcCloseMemHandle:0:2"
+        room, _ = fill(gpu, other_FAKECUDA_FAIL=fails)
+        counters = gpu.safe()
+        assert room < wanted and counters["call.cuIpcCloseMemHandle"] > 0, (room, counters)
+
+
+def until(holds, seconds=20):
+    """Whether @holds() comes true in that time."""
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(.01)
+    return holds()
+
+
+def share_beside_a_stopped_one():
+    """Whether it was stopped between two copies, so that it keeps memory and nothing else."""
+    follows = {"FAKECUDA_FAIL": "cuIpcGetMemHandle:0:2"}
+    with Gpu() as gpu:
+        owner = gpu.start(1, 1600, "pace=5000", "grow=%d" % (5 << 20))
+        other = gpu.start(2, 1600, "pace=5000", **follows)
+        stopped = gpu.start(3, 80, "pace=100000", "calls=1", **follows)
+        assert until(lambda: gpu.counters_now().get("ipc_opens", 0) == 2)
+        time.sleep(.15)
+        stopped.send_signal(signal.SIGSTOP)
+        between = until(lambda: gpu.counters()["ipc_exports"] == 2, 12)
+        if between:
+            assert until(lambda: gpu.counters()["ipc_opens"] == 3), gpu.counters()
+            shared, freed = gpu.safe()["d2d_copies"], gpu.counters()["frees"]
+            assert until(lambda: gpu.counters()["d2d_copies"] > shared + 20), gpu.counters()
+        stopped.send_signal(signal.SIGCONT)
+        if between:
+            assert until(lambda: gpu.counters()["frees"] == freed + 1), gpu.counters()
+        for job, steps in ((owner, 1600), (other, 1600), (stopped, 80)):
+            well(job, steps)
+        gpu.safe()
+        return between
+
+
+def test_others_share_while_one_keeps_memory():
+    """The ring gets larger slots; the memory of the old one waits for who is stopped."""
+    assert any(share_beside_a_stopped_one() for _ in range(3))
 
 
 def test_no_room_is_taken_whatever_call_allocates():
