@@ -41,6 +41,7 @@
 	X(IPC_CLOSES, ipc_closes) \
 	X(FREED_WHILE_OPEN, freed_while_open)  /* another process still had it mapped */ \
 	X(POISONED_READS, poisoned_reads)      /* copies from imported memory that was freed */ \
+	X(VANISHED_USES, vanished_uses)        /* of memory whose exporter had died, VANISHES */ \
 	X(LATE_USES, late_uses)                /* copies that ran after their memory was gone */ \
 	X(INJECTED, injected)                  /* errors that FAKECUDA_FAIL asked for */ \
 	X(RESOLVED, resolved)                  /* addresses that cuGetProcAddress gave out */

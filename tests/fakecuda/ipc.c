@@ -9,7 +9,8 @@
  * PEER_ACCESS_UNSUPPORTED.  A second context gets INVALID_CONTEXT.
  *
  * The memory of an exporter that was killed stays readable for those who have it open, which
- * nobody has promised of the real driver: a test must not rely on it.
+ * nobody has promised of the real driver: a test must not rely on it.  FAKECUDA_VANISHES takes
+ * it away.
  */
 #include "driver.h"
 

@@ -65,6 +65,12 @@ static int64_t transfer_us(const struct fake_op *op)
 	return (int64_t)((double)op->width * (double)op->height * 1e6 / (double)limit);
 }
 
+static bool has_vanished(const struct fake_memory *memory)
+{
+	return fake_number(FAKE_VANISHES) && memory && memory->kind == FAKE_MEMORY_IMPORTED &&
+	       fake_start_of(memory->owner) != memory->owner_start;
+}
+
 /* Whether what it reads and writes is still there; if not, that is what a real device calls
  * an illegal address, and the context does not survive it. */
 static bool is_sound(const struct fake_op *op, CUcontext context)
@@ -72,6 +78,10 @@ static bool is_sound(const struct fake_op *op, CUcontext context)
 	pthread_mutex_lock(&fake_lock);
 	bool gone = (op->dst.memory && op->dst.memory->gone) ||
 		    (op->src.memory && op->src.memory->gone);
+	if (has_vanished(op->dst.memory) || has_vanished(op->src.memory)) {
+		fake_count(FAKE_VANISHED_USES, 1);
+		gone |= fake_number(FAKE_VANISHES) == 1;
+	}
 	bool usable = context->alive && context->broken == CUDA_SUCCESS;
 	if (gone && usable) {
 		fake_count(FAKE_LATE_USES, 1);
@@ -87,6 +97,8 @@ static void run_copy(struct fake_op *op)
 		memcpy(op->dst.bytes + row * op->dst.pitch, op->src.bytes + row * op->src.pitch,
 			op->width);
 	struct fake_memory *from = op->src.memory;
+	for (size_t row = 0; row < op->height && has_vanished(from); row++)
+		memset(op->dst.bytes + row * op->dst.pitch, FAKE_POISON, op->width);
 	if (from && from->kind == FAKE_MEMORY_IMPORTED && atomic_load(&from->shared->freed))
 		fake_count(FAKE_POISONED_READS, 1);
 }

@@ -37,6 +37,7 @@
 	X(NO_IPC,                0,   0, 1,                 "1: IPC calls are not supported") \
 	X(IPC_OPEN_US,           0,   0, 60000000,          "us that opening a handle takes") \
 	X(IPC_CLOSE_US,          0,   0, 60000000,          "us that closing one takes") \
+	X(VANISHES,              0,   0, 2,                 "1: memory of the dead faults; 2: is garbage") \
 	X(REGISTER_US,           0,   0, 60000000,          "us that pinning memory takes") \
 	X(NO_READ_ONLY_REGISTER, 0,   0, 1,                 "1: read-only memory is not pinned") \
 	X(REGISTERED_APART,      0,   0, 1,                 "1: the GPU has other addresses for it") \

@@ -292,6 +292,44 @@ static void freed_when_nobody_is_left(void)
 	CHECK(test_counter("freed_while_open") == 0);
 }
 
+static void lend(int fd)
+{
+	char word;
+	CUipcMemHandle handle;
+	test_begin(0);
+	OK(cuIpcGetMemHandle(&handle, test_device(BYTES, 5)));
+	test_send(fd, &handle, sizeof(handle));
+	test_receive(fd, &word, 1);
+}
+
+static CUdeviceptr borrow_of_the_dead(void)
+{
+	int fd;
+	char word = 'e';
+	pid_t pid = test_fork(lend, &fd);
+	test_begin(0);
+	CUdeviceptr pointer = open_handle(receive_handle(fd));
+	CHECK(test_value(pointer, BYTES) == 5);
+	CHECK(test_counter("vanished_uses") == 0);
+	test_send(fd, &word, 1);
+	test_join(pid);
+	return pointer;
+}
+
+static void vanished(void)
+{
+	CUdeviceptr pointer = borrow_of_the_dead(), own = test_device(BYTES, 1);
+	OK(cuMemcpyDtoDAsync_v2(own, pointer, BYTES, NULL));
+	IS(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize(NULL));
+	CHECK(test_counter("vanished_uses") == 1);
+}
+
+static void vanished_unseen(void)
+{
+	CHECK(test_value(borrow_of_the_dead(), BYTES) == 0xDB);
+	CHECK(test_counter("vanished_uses") == 1);
+}
+
 static void closed_too_early(void)
 {
 	int fd;
@@ -393,6 +431,8 @@ int main(void)
 		{"memory of another process", "", opened},
 		{"is poisoned when that frees it", "", freed_while_open},
 		{"but not for the dead", "", freed_when_nobody_is_left},
+		{"gone with its exporter", "VANISHES=1", vanished},
+		{"and nobody says so", "VANISHES=2", vanished_unseen},
 		{"and must not be closed while it is used", SLOW, closed_too_early},
 		{"opened in the same device", "DEVICES=2 IPC_OPEN_US=2000", same_device},
 		{"in a peer", "DEVICES=2 IPC_OPEN_US=2000", peer},
