@@ -165,6 +165,7 @@ struct ts_device_take {
 	int error;         /* of TS_PASS */
 	uint64_t since_ns; /* of TS_BUSY: ts_now_ns() when its production began */
 	bool mine;         /* of TS_BUSY: by this process */
+	bool late;         /* of TS_BUSY: see ts_device_late() */
 	struct ts_device_hold hold;
 };
 
@@ -264,6 +265,13 @@ int ts_device_withdraw(struct ts_device *device, uint32_t ring, uint64_t timeout
 void ts_device_take(struct ts_device *device, uint32_t ring, uint32_t generation,
 	const struct ts_key *key, uint64_t bytes, uint64_t patience_ns,
 	struct ts_device_take *ret_take);
+
+/**
+ * Tell others that what a TS_CLAIM brings is queued behind other work, so that waiting for it
+ * does not pay.  They learn it by @late, and may ask again without patience to write a slot of
+ * their own.  For this claim only.
+ */
+void ts_device_late(struct ts_device *device, const struct ts_device_hold *hold);
 
 /**
  * The slot of a TS_CLAIM holds the bytes: the copy into it has completed.  Ends the hold.

@@ -26,7 +26,8 @@ struct ts_device_slot {
 	_Atomic uint64_t bytes;
 	_Atomic uint64_t since_ns; /* ts_now_ns() of WRITING */
 	_Atomic uint64_t used; /* the row's clock at the last use: smallest = oldest; a hint */
-	uint64_t reserved[2];
+	_Atomic uint64_t late; /* the turn whose WRITING is not worth waiting for; a hint */
+	uint64_t reserved;
 };
 static_assert(sizeof(struct ts_device_slot) == 64, "ABI 2");
 

@@ -33,6 +33,7 @@ struct findings {
 	uint32_t ready, writing, free, oldest;
 	uint64_t ready_word, writing_word, free_word, oldest_word;
 	uint64_t since_ns, oldest_used;
+	bool late;    /* of @writing */
 	bool unknown; /* some slot changed all the time */
 };
 
@@ -88,6 +89,7 @@ static void note_slot(
 		f->writing = at;
 		f->writing_word = word;
 		f->since_ns = since;
+		f->late = ts_load_relaxed(&slot->late) == ts_device_slot_turn(word);
 	} else if (a->pinned >> at & 1) {
 		return;
 	} else if (state == TS_SLOT_FREE && f->free == NO_SLOT) {
@@ -256,6 +258,7 @@ static int try_to_take(struct attempt *a, struct ts_device_take *take)
 		return claim(a, take, &f);
 	take->verdict = TS_BUSY;
 	take->since_ns = f.since_ns;
+	take->late = f.late;
 	take->mine = ts_device_slot_owner(f.writing_word) == a->device->member &&
 		     ts_device_slot_tenure(f.writing_word) == a->device->tenure;
 	give_hold(a, take, f.writing, f.writing_word);
@@ -335,6 +338,14 @@ static int check_hold(struct ts_device *device, const struct ts_device_hold *hol
 	if (r == 0)
 		*ret_slot = &device->table->rows[hold->ring].slots[hold->slot];
 	return r;
+}
+
+void ts_device_late(struct ts_device *device, const struct ts_device_hold *hold)
+{
+	struct ts_device_slot *slot = NULL;
+
+	if (check_hold(device, hold, &slot) == 0)
+		ts_store_relaxed(&slot->late, ts_device_slot_turn(hold->word));
 }
 
 int ts_device_publish(struct ts_device *device, struct ts_device_hold *hold)

@@ -139,6 +139,23 @@ Test(device, who_loses_patience_writes_another_slot)
 	fixture_device_hit(gpu.a, 1);
 }
 
+Test(device, who_will_be_late_says_so_for_one_turn)
+{
+	fixture_offer(gpu.a, 1);
+	struct ts_device_take slow = fixture_device_take(gpu.a, 1);
+	cr_expect(not(fixture_device_take(gpu.b, 1).late));
+	ts_device_late(gpu.a, &slow.hold);
+	struct ts_device_take theirs = fixture_device_take(gpu.b, 1);
+	cr_expect(eq(int, theirs.verdict, TS_BUSY), "it is written all the same");
+	cr_expect(theirs.late);
+	cr_expect(eq(int, ts_device_publish(gpu.a, &slow.hold), 0));
+	fixture_device_hit(gpu.b, 1);
+	cr_assert(eq(int, fixture_device_take(gpu.a, 2).verdict, TS_CLAIM));
+	theirs = fixture_device_take(gpu.b, 2);
+	cr_expect(eq(int, theirs.verdict, TS_BUSY));
+	cr_expect(not(theirs.late), "the next one in that slot need not be");
+}
+
 Test(device, a_time_that_cannot_be_is_not_waited_for)
 {
 	fixture_offer(gpu.a, 2);
