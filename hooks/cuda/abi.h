@@ -167,6 +167,8 @@ typedef ts_cu_result ts_cu_create_call(
 	X(cuStreamIsCapturing_ptsz, (ts_cu_stream, int *))                                 \
 	X(cuMemcpyDtoDAsync_v2, (ts_cu_pointer, ts_cu_pointer, size_t, ts_cu_stream))      \
 	X(cuMemcpyDtoDAsync_v2_ptsz, (ts_cu_pointer, ts_cu_pointer, size_t, ts_cu_stream)) \
+	X(cuStreamQuery, (ts_cu_stream))                                                   \
+	X(cuStreamQuery_ptsz, (ts_cu_stream))                                              \
 	X(cuStreamSynchronize, (ts_cu_stream))                                             \
 	X(cuStreamSynchronize_ptsz, (ts_cu_stream))                                        \
 	X(cuEventCreate, (ts_cu_event *, unsigned))                                        \

@@ -12,6 +12,9 @@
 /* One in so many copies that do not pay is looked for all the same. */
 #define PROBE 64u
 
+/* After so many copies without one of the driver's own there is one, to know what it costs. */
+#define MEASURE 1024u
+
 /* Newest copies of the group that say how many are found; in parts of 1024. */
 #define WINDOW 64u
 #define PARTS  1024u
@@ -19,11 +22,19 @@
 /* One in so many parts of the difference is forgotten with each that is faster. */
 #define FORGET 256u
 
+/* What a machine with too few cores adds to any transfer, however short. */
+#define SLACK_NS UINT64_C(2000000)
+
 /* Of 1 KiB. */
 #define GROUP_MAX_NS UINT64_C(1000000)
 
 static _Atomic uint64_t average[TS_COST_COUNT][CLASSES];
-static _Atomic uint64_t slowest[CLASSES];
+static _Atomic uint64_t most_own[CLASSES]; /* that it costs, where only that is known */
+static _Atomic uint32_t unmeasured[CLASSES];
+
+/* What bringing took: of all, and of those that began at once. */
+static _Atomic uint64_t slowest[CLASSES], slowest_at_once[CLASSES], usual_at_once[CLASSES];
+static _Atomic uint64_t last_queued[CLASSES];
 static _Atomic uint32_t refused;
 static _Atomic uint64_t looked_before, found_before;
 static _Atomic uint32_t found_parts = PARTS / 2;
@@ -41,29 +52,82 @@ void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns)
 	ts_store_relaxed(at, old ? old - old / 8 + ns / 8 : ts_max_u64(ns, 1));
 }
 
-uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes)
+void ts_cost_learn_own(uint64_t bytes, uint64_t ns, bool at_once)
 {
-	return ts_load_relaxed(&average[cost][class_of(bytes)]);
+	_Atomic uint64_t *most = &most_own[class_of(bytes)];
+	uint64_t old = ts_load_relaxed(most);
+	if (at_once) {
+		ts_store_relaxed(&unmeasured[class_of(bytes)], 0);
+		ts_cost_learn(TS_COST_OWN, bytes, ns);
+	} else if (old == 0 || ns < old) {
+		ts_store_relaxed(most, ts_max_u64(ns, 1));
+	}
 }
 
-void ts_cost_brought(uint64_t bytes, uint64_t ns)
+uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes)
 {
-	_Atomic uint64_t *at = &slowest[class_of(bytes)];
+	uint64_t ns = ts_load_relaxed(&average[cost][class_of(bytes)]);
+	return ns || cost != TS_COST_OWN ? ns : ts_load_relaxed(&most_own[class_of(bytes)]);
+}
+
+static uint64_t at_most_four_times(uint64_t ns, uint64_t old)
+{
+	return old ? ts_min_u64(ns, 4 * old) : ns;
+}
+
+static void note_slowest(_Atomic uint64_t *at, uint64_t ns)
+{
 	uint64_t old = ts_load_relaxed(at);
-	/* Waiting too short costs a copy, too long nothing where others are not held up. */
-	if (old)
-		ns = ns > old ? ts_min_u64(ns, 4 * old) : old - (old - ns) / FORGET;
+	ns = ns < old ? old - (old - ns) / FORGET : at_most_four_times(ns, old);
 	ts_store_relaxed(at, ts_max_u64(ns, 1));
+}
+
+void ts_cost_brought(uint64_t bytes, uint64_t ns, bool at_once)
+{
+	_Atomic uint64_t *usual = &usual_at_once[class_of(bytes)];
+	uint64_t old = ts_load_relaxed(usual);
+	note_slowest(&slowest[class_of(bytes)], ns);
+	if (!at_once) {
+		ts_store_relaxed(&last_queued[class_of(bytes)], ns);
+		return;
+	}
+	note_slowest(&slowest_at_once[class_of(bytes)], ns);
+	ns = ts_max_u64(at_most_four_times(ns, old), 1);
+	ts_store_relaxed(usual, old ? old - old / 8 + ns / 8 : ns);
 	ts_session_learn_cost(TS_KIND_DEVICE, bytes, ns);
 }
 
-uint64_t ts_cost_of_bringing(const struct ts_dataset_row *row, uint64_t bytes)
+/* @own is what this process knows itself, or 0. */
+static uint64_t own_or_group(const struct ts_dataset_row *row, uint64_t bytes, uint64_t own)
 {
-	uint64_t own = ts_load_relaxed(&slowest[class_of(bytes)]);
 	uint64_t group = ts_load_relaxed(&row->cost_ns_per_kib[TS_KIND_DEVICE]);
 	/* Whatever is in there, keep the product far from overflow. */
 	return own ? own
 		   : 2 * ts_min_u64(group, GROUP_MAX_NS) * ts_min_u64(bytes >> 10, UINT32_MAX);
+}
+
+uint64_t ts_cost_of_bringing(const struct ts_dataset_row *row, uint64_t bytes)
+{
+	return own_or_group(row, bytes, ts_load_relaxed(&slowest[class_of(bytes)]));
+}
+
+/* Slower ones than this are no measure of others. */
+static uint64_t most_of_transfer(uint64_t bytes)
+{
+	return 2 * ts_load_relaxed(&usual_at_once[class_of(bytes)]) + SLACK_NS;
+}
+
+uint64_t ts_cost_of_transfer(const struct ts_dataset_row *row, uint64_t bytes)
+{
+	/* Waiting too short costs a copy, too long the program's time. */
+	uint64_t own = ts_load_relaxed(&slowest_at_once[class_of(bytes)]);
+	return own_or_group(row, bytes, ts_min_u64(own, most_of_transfer(bytes)));
+}
+
+bool ts_cost_is_late(uint64_t bytes)
+{
+	uint64_t queued = ts_load_relaxed(&last_queued[class_of(bytes)]);
+	return queued == 0 || queued > most_of_transfer(bytes);
 }
 
 /* Share of the group's newest copies that were taken. */
@@ -90,6 +154,11 @@ static bool is_forced(void)
 #else
 	return false;
 #endif
+}
+
+bool ts_cost_own_is_due(uint64_t bytes)
+{
+	return ts_add_relaxed(&unmeasured[class_of(bytes)], 1) >= MEASURE && !is_forced();
 }
 
 bool ts_cost_pays(const struct ts_dataset_row *row, uint64_t bytes)

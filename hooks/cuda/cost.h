@@ -14,7 +14,7 @@
 
 /* What is measured, in nanoseconds of wall time that the caller waited. */
 enum ts_cost {
-	TS_COST_OWN,   /* the driver's own copy from the host */
+	TS_COST_OWN,   /* the driver's own copy from the host, see ts_cost_learn_own() */
 	TS_COST_HASH,  /* one pass over the source */
 	TS_COST_TAKEN, /* the call when the bytes were there */
 	TS_COST_COUNT,
@@ -23,22 +23,49 @@ enum ts_cost {
 /** Remember that a copy of @bytes cost @ns. Threads: any; a lost update is none. */
 void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns);
 
+/**
+ * The same for TS_COST_OWN.  @at_once: nothing was queued in its stream.  What was not is more
+ * than the copy took, so it counts only until one that was is known.
+ */
+void ts_cost_learn_own(uint64_t bytes, uint64_t ns, bool at_once);
+
+/**
+ * Whether the driver's own copy of @bytes is to be measured again: who finds all that it looks
+ * for never makes one, and would compare with what it cost once.
+ */
+bool ts_cost_own_is_due(uint64_t bytes);
+
 /** Moving average for copies of about @bytes; 0 where nothing is known yet. */
 uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes);
 
 /**
- * A copy of @bytes of this process was in the ring @ns after the driver's own had begun.  The
- * group is told, too.  Threads: any; a lost update is none.
+ * A copy of @bytes of this process was in the ring @ns after the driver's own had begun.
+ * @at_once: nothing was queued in its stream before it, so that this is the time of one
+ * transfer; the group is told then, too.  Threads: any; a lost update is none.
  */
-void ts_cost_brought(uint64_t bytes, uint64_t ns);
+void ts_cost_brought(uint64_t bytes, uint64_t ns, bool at_once);
 
 /**
- * How long that takes at most, so how long to wait for others: what the slowest of this
- * process's last few hundred took, one that was held up counting four times the others at most.
- * Where it has brought none of about @bytes yet, twice the average of the group with the data
- * set @row; 0 where that is unknown, too.
+ * How long bringing @bytes takes at most, with all that is queued before it: until then others
+ * leave them to who has begun.  What the slowest of this process's last few hundred took, one
+ * that was held up counting four times the others at most.  Where it has brought none of about
+ * @bytes yet, twice the average of the group with the data set @row; 0 where that is unknown,
+ * too.
  */
 uint64_t ts_cost_of_bringing(const struct ts_dataset_row *row, uint64_t bytes);
+
+/**
+ * How long one transfer takes at most, so how long to wait for others: the same, of those that
+ * began at once, and never more than twice their average and 2 ms.
+ */
+uint64_t ts_cost_of_transfer(const struct ts_dataset_row *row, uint64_t bytes);
+
+/**
+ * Whether a copy of @bytes that is queued behind other work comes so late that others should
+ * not wait for it: the last one took more than twice what one takes that is not and 2 ms, or
+ * none is known.
+ */
+bool ts_cost_is_late(uint64_t bytes);
 
 /**
  * Whether to look for a copy of @bytes.  Yes while anything is unknown, and once in 64 times

@@ -63,6 +63,7 @@ enum ts_gpu_note_state { TS_NOTE_FREE, TS_NOTE_HELD, TS_NOTE_ENQUEUED };
 struct ts_gpu_note {
 	_Atomic int state;
 	bool publish; /* a claim, else a lease; from the hold on */
+	bool at_once; /* of a claim: nothing was queued before it */
 	uint64_t begin_ns;
 	ts_cu_event event;
 	struct ts_device_hold hold;

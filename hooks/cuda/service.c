@@ -45,7 +45,8 @@ static bool end_notes(struct ts_gpu *gpu, ts_cu_result *ret_result)
 			continue;
 		}
 		if (note->publish) {
-			ts_cost_brought(note->hold.bytes, ts_now_ns() - note->begin_ns);
+			ts_cost_brought(
+				note->hold.bytes, ts_now_ns() - note->begin_ns, note->at_once);
 			(void)ts_device_publish(gpu->table, &note->hold);
 		} else {
 			ts_device_release(gpu->table, &note->hold);

@@ -33,6 +33,7 @@ struct sharing {
 	struct ts_gpu_note *note;
 	struct ts_key key;
 	uint64_t begin_ns;
+	bool at_once; /* nothing is queued in its stream */
 };
 
 static ts_cu_result pass(const struct ts_copy *copy, enum ts_reason reason)
@@ -63,6 +64,21 @@ static ts_cu_result synchronize(const struct ts_copy *copy)
 }
 
 /*
+ * Whether all that was put into the stream of @copy is done.  Asking is forbidden while others
+ * capture, and would end their capture; in this mode of the thread it is not.
+ */
+static bool is_idle(const struct ts_copy *copy)
+{
+	int mode = TS_CU_CAPTURE_MODE_RELAXED;
+	if (DRIVER(cuThreadExchangeStreamCaptureMode)(&mode) != TS_CU_SUCCESS)
+		return false;
+	ts_cu_result result = copy->per_thread ? DRIVER(cuStreamQuery_ptsz)(copy->stream)
+					       : DRIVER(cuStreamQuery)(copy->stream);
+	(void)DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
+	return result == TS_CU_SUCCESS;
+}
+
+/*
  * What was enqueued last ends @note's hold when it is done.  A call that does not take a stream
  * is waited for: when it has returned, other streams may use what it wrote.  An error means
  * that nobody knows what the GPU does, so the hold is never ended.
@@ -85,7 +101,7 @@ static ts_cu_result end_when_done(const struct sharing *sharing)
 		return result;
 	}
 	if (note->publish) {
-		ts_cost_brought(copy->bytes, ts_now_ns() - note->begin_ns);
+		ts_cost_brought(copy->bytes, ts_now_ns() - note->begin_ns, note->at_once);
 		(void)ts_device_publish(sharing->gpu->table, &note->hold);
 	} else {
 		ts_device_release(sharing->gpu->table, &note->hold);
@@ -129,12 +145,13 @@ static enum ts_reason leave_hint(
 static ts_cu_result alone(
 	const struct ts_copy *copy, const struct ts_session *session, enum ts_reason reason)
 {
+	bool at_once = is_idle(copy);
 	uint64_t begin = ts_now_ns();
 	ts_session_count_pass(reason);
 	ts_cu_result result = ts_copy_real(copy);
 	if (result != TS_CU_SUCCESS)
 		return result;
-	ts_cost_learn(TS_COST_OWN, copy->bytes, ts_now_ns() - begin);
+	ts_cost_learn_own(copy->bytes, ts_now_ns() - begin, at_once);
 	ts_session_count_produced(TS_KIND_DEVICE, copy->bytes, 0);
 	return result;
 }
@@ -184,10 +201,13 @@ static ts_cu_result produce(struct sharing *sharing)
 	const struct ts_copy *copy = sharing->copy;
 	struct ts_gpu *gpu = sharing->gpu;
 	struct ts_gpu_note *note = sharing->note;
+	if (!sharing->at_once && ts_cost_is_late(copy->bytes))
+		ts_device_late(gpu->table, &note->hold);
 	TS_KILLPOINT(copy_claimed);
+	note->at_once = sharing->at_once;
 	note->begin_ns = ts_now_ns();
 	ts_cu_result result = ts_copy_real(copy);
-	ts_cost_learn(TS_COST_OWN, copy->bytes, ts_now_ns() - note->begin_ns);
+	ts_cost_learn_own(copy->bytes, ts_now_ns() - note->begin_ns, note->at_once);
 	TS_KILLPOINT(copy_done);
 	struct ts_key key = result == TS_CU_SUCCESS ? key_of(copy) : sharing->key;
 	bool same = key.lo == sharing->key.lo && key.hi == sharing->key.hi;
@@ -228,28 +248,47 @@ static enum ts_reason reason_of(const struct ts_device_take *take)
 }
 
 /*
- * Whoever is bringing them is waited for as long as bringing them takes here, and no longer: a
- * program must not wait for another one more than it would have for its own copy.  What a busy
- * machine delays more is copied twice.  Where waiting does not pay the model says so, for it
- * counts as a part of taking.
+ * Whoever is bringing them is waited for as long as one transfer takes, and no longer: a
+ * program must not wait for another one more than it would have for its own copy.
+ * What a busy machine delays more is copied twice.  Where waiting does not pay the model says
+ * so, for it counts as a part of taking.
+ */
+static bool wait_for_them(const struct sharing *sharing, const struct ts_device_take *take)
+{
+	uint64_t most_ns = ts_min_u64(
+		ts_cost_of_transfer(sharing->row, sharing->copy->bytes), WAIT_MAX_NS);
+	uint64_t passed_ns = ts_now_ns() - take->since_ns;
+	TS_KILLPOINT(copy_waits);
+	/* Who is late already is stopped, or short of cores. */
+	if (passed_ns >= 2 * most_ns)
+		return false;
+	most_ns = ts_min_u64(most_ns, 2 * most_ns - passed_ns);
+	(void)ts_device_wait(sharing->gpu->table, take, most_ns);
+	return true;
+}
+
+/*
+ * What others have queued behind other work of theirs is not waited for: who can bring it at
+ * once does that, for all; who cannot has its own copy.
  */
 static void look_up(struct sharing *sharing, struct ts_device_take *ret_take)
 {
 	const struct ts_gpu *gpu = sharing->gpu;
 	uint64_t bytes = sharing->copy->bytes;
-	uint64_t whole_ns = ts_max_u64(
-		ts_cost_of_bringing(sharing->row, bytes), ts_cost_of(TS_COST_OWN, bytes));
+	uint64_t whole_ns = ts_cost_of_bringing(sharing->row, bytes);
 	uint64_t patience_ns = PATIENCE_MIN_NS + 4 * ts_min_u64(whole_ns, WHOLE_MAX_NS);
 	ts_device_take(gpu->table, gpu->ring, gpu->generation, &sharing->key, bytes,
 		patience_ns, ret_take);
 	if (ret_take->verdict != TS_BUSY || ret_take->mine)
 		return;
-	TS_KILLPOINT(copy_waits);
-	if (ts_now_ns() - ret_take->since_ns < patience_ns)
-		(void)ts_device_wait(gpu->table, ret_take, ts_min_u64(whole_ns, WAIT_MAX_NS));
+	if (ret_take->late && !sharing->at_once)
+		return;
+	bool waited = !ret_take->late && wait_for_them(sharing, ret_take);
+	if (ret_take->late)
+		patience_ns = 0;
 	ts_device_take(gpu->table, gpu->ring, gpu->generation, &sharing->key, bytes,
 		patience_ns, ret_take);
-	if (ret_take->verdict != TS_HIT)
+	if (waited && ret_take->verdict != TS_HIT)
 		ts_cost_learn(TS_COST_TAKEN, bytes, ts_now_ns() - sharing->begin_ns);
 }
 
@@ -277,7 +316,10 @@ static ts_cu_result share(struct sharing *sharing)
 	/* The driver waits for the stream before it reads the source, and so must the hash. */
 	if (!copy->async && synchronize(copy) != TS_CU_SUCCESS)
 		return pass(copy, TS_REASON_COPY_STATE);
+	sharing->at_once = !copy->async || is_idle(copy);
 	sharing->begin_ns = ts_now_ns();
+	if (sharing->at_once && ts_cost_own_is_due(copy->bytes))
+		return alone(copy, sharing->session, TS_REASON_COPY_COST);
 	sharing->note = ts_gpu_note(sharing->gpu);
 	if (!sharing->note)
 		return pass(copy, TS_REASON_NO_LEASE);

@@ -64,6 +64,7 @@ static __attribute__((unused)) void call_all(void *any, size_t bytes, ts_cu_poin
 	(void)cuMemCreate(any, bytes, any, (uint64_t)0);
 	(void)cuGetProcAddress("", any, 0, (uint64_t)0, any);
 	(void)cuStreamIsCapturing(any, any);
+	(void)cuStreamQuery(any);
 	(void)cuIpcOpenMemHandle(any, handle, 1u);
 	(void)cuPointerGetAttributes(1u, any, any, at);
 	(void)cuDevicePrimaryCtxGetState((ts_cu_device)0, any, any);

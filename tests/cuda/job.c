@@ -28,6 +28,8 @@ typedef unsigned long long pointer;
 	X(cuDeviceGetDefaultMemPool, (void **, int))                           \
 	X(cuMemFree_v2, (pointer))                                             \
 	X(cuStreamCreate, (void **, unsigned))                                 \
+	X(cuLaunchHostFunc, (void *, void (*)(void *), void *))                \
+	X(cuLaunchHostFunc_ptsz, (void *, void (*)(void *), void *))           \
 	X(cuStreamSynchronize, (void *))                                       \
 	X(cuStreamSynchronize_ptsz, (void *))                                  \
 	X(cuMemsetD8Async, (pointer, unsigned char, size_t, void *))           \
@@ -66,6 +68,7 @@ static struct place places[PLACES];
 static unsigned char *source, *wanted, *arrived;
 static void *streams[4];
 static uint64_t longest_ns;
+static unsigned slow;
 
 static void die(const char *what, uint64_t number)
 {
@@ -157,6 +160,20 @@ static void scribble(struct place *place)
 		CHECK(cuMemsetD8Async(place->device, 0x77, place->bytes, place->stream));
 }
 
+static void work(void *us)
+{
+	usleep(*(const unsigned *)us);
+}
+
+/* As kernels do that were started and have not run yet. */
+static void keep_busy(const struct place *place)
+{
+	if (place->per_thread)
+		CHECK(cuLaunchHostFunc_ptsz(place->stream, work, &how.busy_us));
+	else
+		CHECK(cuLaunchHostFunc(place->stream, work, &how.busy_us));
+}
+
 /* One of eight calls; those without a stream use the default one of their kind. */
 static int bring(const struct place *place, unsigned call)
 {
@@ -197,10 +214,13 @@ static void step(uint64_t batch)
 	place->data = how.data;
 	place->batch = batch;
 	fill(source, place->bytes, place->data, batch);
+	if (how.busy_us)
+		keep_busy(place);
 	uint64_t begin = now_ns();
 	check(bring(place, call), "copy");
 	uint64_t took = now_ns() - begin;
 	longest_ns = took > longest_ns ? took : longest_ns;
+	slow += took > JOB_SLOW_NS ? 1 : 0;
 	memset(source, 0x33, place->bytes);
 	place->full = 1;
 	if (chance(3) == 0)
@@ -355,4 +375,9 @@ unsigned job_fill(unsigned call, uint64_t *ret_longest_ns)
 uint64_t job_longest_ns(void)
 {
 	return longest_ns;
+}
+
+unsigned job_slow(void)
+{
+	return slow;
 }

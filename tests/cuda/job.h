@@ -25,6 +25,7 @@ struct job {
 	unsigned pause_us; /* up to so many us between two */
 	unsigned pace_us;  /* and each not before so many us for each one before it */
 	unsigned calls;    /* 1: those without a stream; 2: those with one; 0: all */
+	unsigned busy_us;  /* that a stream has work for when a copy is put into it */
 };
 
 /** Find the driver and get ready. Once; @job->bytes and @job->sizes are the most there will be.
@@ -54,8 +55,10 @@ void job_leave(const struct job *job, unsigned way);
 #define JOB_ALLOCATIONS 7
 unsigned job_fill(unsigned call, uint64_t *ret_longest_ns);
 
-/** The longest copy so far. */
+/** The longest copy so far, and how many took longer than JOB_SLOW_NS. */
+#define JOB_SLOW_NS UINT64_C(20000000)
 uint64_t job_longest_ns(void);
+unsigned job_slow(void);
 
 /** Splitmix64, of which any state is good. */
 uint64_t job_next(uint64_t *state);

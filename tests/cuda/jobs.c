@@ -6,6 +6,8 @@
  *   pause=N       up to so many us between two (0)
  *   pace=N        and each not before N us for each one before it
  *   calls=1|2     only those without a stream, or with one
+ *   busy=N        the stream has N us of work before it when a copy is put into it (0)
+ *   calm=N        bring N more when all these have been, with nothing before them
  *   gate=FD       begin when this pipe has ended; ready=FD has a byte written before that
  *   fill=FD       when this pipe has ended, fill the GPU's memory, and bring as many again
  *   allocate=N    by this call of JOB_ALLOCATIONS (0)
@@ -22,7 +24,7 @@
 #include <unistd.h>
 
 static struct job job = {.bytes = (size_t)1 << 20, .sizes = 3};
-static unsigned leave, allocate, layers = 1, late;
+static unsigned leave, allocate, layers = 1, late, calm;
 static size_t parameters, grow;
 static int gate = -1, ready = -1, fill = -1;
 
@@ -39,6 +41,10 @@ static int set(const char *word)
 		job.pace_us = (unsigned)value;
 	else if (strncmp(word, "calls=", 6) == 0)
 		job.calls = (unsigned)value;
+	else if (strncmp(word, "busy=", 5) == 0)
+		job.busy_us = (unsigned)value;
+	else if (strncmp(word, "calm=", 5) == 0)
+		calm = (unsigned)value;
 	else if (strncmp(word, "gate=", 5) == 0)
 		gate = (int)value;
 	else if (strncmp(word, "ready=", 6) == 0)
@@ -111,9 +117,12 @@ int main(int argc, char **argv)
 	job.schedule += half;
 	job_bring(&job, half, steps - half);
 	job_look();
+	job.busy_us = 0;
+	job_bring(&job, steps, calm);
+	job_look();
 	if (fill >= 0)
 		fill_memory(steps);
-	printf("equal: %llu batches\n~longest %llu us\n", (unsigned long long)steps,
-		(unsigned long long)(job_longest_ns() / 1000));
+	printf("equal: %llu batches\n~longest %llu us\n~slow %u\n", (unsigned long long)steps,
+		(unsigned long long)(job_longest_ns() / 1000), job_slow());
 	return fflush(stdout) != 0;
 }

@@ -20,6 +20,7 @@ SCHEDULES = os.path.join(BUILD, "tests", "cuda", "schedules")
 OURS = """cuStreamIsCapturing cuStreamIsCapturing_ptsz cuCtxGetCurrent cuCtxGetDevice
     cuPointerGetAttributes cuMemcpyDtoDAsync_v2 cuMemcpyDtoDAsync_v2_ptsz cuEventCreate
     cuEventDestroy_v2 cuEventQuery cuEventRecord cuEventRecord_ptsz cuMemGetInfo_v2
+    cuStreamQuery cuStreamQuery_ptsz
     cuIpcGetMemHandle cuIpcOpenMemHandle_v2 cuIpcCloseMemHandle cuDeviceGetAttribute
     cuMemGetAddressRange_v2 cuDeviceGetUuid_v2 cuDevicePrimaryCtxGetState cuCtxPushCurrent_v2 cuCtxPopCurrent_v2
     cuThreadExchangeStreamCaptureMode""".split()
@@ -28,10 +29,11 @@ OURS = """cuStreamIsCapturing cuStreamIsCapturing_ptsz cuCtxGetCurrent cuCtxGetD
 class Gpu:
     """A group whose jobs have one GPU of software, with what reached its driver."""
 
-    def __init__(self, **more):
+    def __init__(self, model=False, **more):
         self.group = Group(library=TEST_LIBRARY, TSSHIM_RING="64M")
-        self.more = {"LD_LIBRARY_PATH": DRIVER, "TSSHIM_COPIES": "auto",
-                     "TSSHIM_TEST_COPIES_ALWAYS": "1", **more}
+        self.more = {"LD_LIBRARY_PATH": DRIVER, "TSSHIM_COPIES": "auto", **more}
+        if not model:  # that says whether sharing pays
+            self.more["TSSHIM_TEST_COPIES_ALWAYS"] = "1"
 
     def __enter__(self):
         self.directory = tempfile.TemporaryDirectory()
@@ -51,8 +53,10 @@ class Gpu:
         return start([JOBS, "1", str(schedule), str(steps), *words], env, pass_fds=pass_fds)
 
     def run(self, jobs, steps, *words, late=0):
-        """So many jobs that begin at once, or each @late us after the one before it; all must
-        have read back what they brought."""
+        """
+        So many jobs that begin at once, or each @late us after the one before it; all must have
+        read back what they brought.  What well() says of each.
+        """
         gate, opener = os.pipe()
         ready, told = os.pipe()
         words = [*words, "gate=%d" % gate, "ready=%d" % told]
@@ -63,8 +67,7 @@ class Gpu:
             os.read(ready, 1)
         for end in (opener, gate, ready):
             os.close(end)
-        for job in started:
-            well(job, steps)
+        return [well(job, steps) for job in started]
 
     def counters(self):
         """{name: count} of the driver."""
@@ -89,11 +92,12 @@ class Gpu:
 
 
 def well(job, steps):
-    """Wait for a job; its longest call in seconds."""
+    """Wait for a job; its longest call in seconds, and how many were longer than 20 ms."""
     outcome = finish(job, timeout=60)
     assert outcome.status == 0 and "equal: %d batches" % steps in outcome.output, (
         job.args, outcome.status, outcome.output[-500:], outcome.errors[-500:])
-    return int(re.search(r"~longest (\d+) us", outcome.output).group(1)) / 1e6
+    longest, slow = re.search(r"~longest (\d+) us\n(?:~slow (\d+))?", outcome.output).groups()
+    return int(longest) / 1e6, int(slow or 0)
 
 
 def test_four_jobs_copy_once():
@@ -180,9 +184,9 @@ def killed_or_stopped(point, how, nth):
     with Gpu(FAKECUDA_BANDWIDTH="500000000", FAKECUDA_JITTER_US="300") as gpu:
         others = [gpu.start(i, 50, "pause=1000") for i in (2, 3)]
         victim = gpu.start(1, 50, "pause=1000", **{"TSSHIM_TEST_" + how: "%s:%d" % (point, nth)})
-        # 2 ms a copy; twenty of them and a busy machine are far from this.
-        longest = max(well(other, 50) for other in others)
-        assert longest < 1, (point, how, longest)
+        # 2 ms a copy, so 4 ms and a hash; what a busy machine adds rarely meets both.
+        calls = [well(other, 50) for other in others]
+        assert min(calls)[0] < .1 and min(slow for _, slow in calls) <= 2, (point, how, calls)
         hit = False
         if how == "STOP":
             hit = victim.poll() is None and state_of(victim.pid) == "T"
@@ -215,6 +219,22 @@ def test_kill_and_stop():
     missed = set(points()) - hit
     assert not {p for p in missed if p.startswith("copy_")}, missed
     assert len(hit) >= 12, (hit, missed)
+
+
+def test_nobody_waits_for_what_is_queued():
+    # Two jobs in step whose streams have 60 ms of work whenever they bring something, as when a
+    # program starts kernels faster than the GPU runs them; then they have none.
+    for model in (False, True):
+        with Gpu(model=model, FAKECUDA_BANDWIDTH="333000000") as gpu:  # 3 ms a copy
+            words = ["calls=2", "busy=60000", "pace=70000", "calm=20"]
+            calls = gpu.run(2, 30, *words)
+            counters, passed = gpu.safe(), gpu.group.statistics()["passed"]
+            # A busy machine holds a few up; who waits for the work is held up each time.
+            assert sum(slow for _, slow in calls) <= 6, (model, calls, counters)
+            shared = 2 * (30 + 20) - counters["h2d_copies"]
+            print("# model %d: %d of 60 + 40 copies shared, %d left to each, %d not looked for" % (
+                model, shared, passed["timeout"], passed["copy_cost"]))
+            assert model or shared >= 10, (calls, counters)
 
 
 def test_errors_of_the_driver_are_ours_alone():

@@ -88,15 +88,60 @@ Test(cost, others_are_waited_for_as_long_as_a_slow_copy_takes)
 	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 0), "nobody knows");
 	ts_store_relaxed(&row.cost_ns_per_kib[TS_KIND_DEVICE], 100);
 	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 2 * 100 * (BYTES >> 10)));
-	ts_cost_brought(BYTES, 800);
+	ts_cost_brought(BYTES, 800, true);
 	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 800), "not the group's any more");
-	ts_cost_brought(BYTES, 1600);
+	ts_cost_brought(BYTES, 1600, true);
 	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 1600), "slow ones count at once");
-	ts_cost_brought(BYTES, 1000000);
+	ts_cost_brought(BYTES, 1000000, true);
 	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 6400), "but no stop does");
 	for (int i = 0; i < 2000; i++)
-		ts_cost_brought(BYTES, 1000);
+		ts_cost_brought(BYTES, 1000, true);
 	cr_expect(lt(u64, ts_cost_of_bringing(&row, BYTES), 1300), "and they are forgotten");
+}
+
+Test(cost, what_was_queued_before_a_copy_is_no_part_of_it)
+{
+	cr_expect(eq(u64, ts_cost_of_transfer(&row, BYTES), 0), "nobody knows");
+	ts_cost_brought(BYTES, 1000000, true);
+	cr_expect(eq(u64, ts_cost_of_transfer(&row, BYTES), 1000000));
+	cr_expect(ts_cost_is_late(BYTES), "for all that is known");
+	ts_cost_brought(BYTES, 3900000, false);
+	cr_expect(not(ts_cost_is_late(BYTES)));
+	for (int i = 0; i < 100; i++)
+		ts_cost_brought(BYTES, 50000000, false);
+	cr_expect(eq(u64, ts_cost_of_transfer(&row, BYTES), 1000000));
+	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 50000000), "it comes that late");
+	cr_expect(ts_cost_is_late(BYTES));
+	ts_cost_brought(BYTES, 4000000, true);
+	ts_cost_brought(BYTES, 16000000, true);
+	ts_cost_brought(BYTES, 64000000, true);
+	cr_expect(lt(u64, ts_cost_of_transfer(&row, BYTES), 8000000), "they do not add up");
+}
+
+Test(cost, a_copy_that_was_held_up_costs_what_one_does_that_was_not)
+{
+	ts_cost_learn_own(BYTES, 50000, false);
+	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, BYTES), 50000), "no more than that");
+	ts_cost_learn_own(BYTES, 60000, false);
+	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, BYTES), 50000));
+	ts_cost_learn_own(BYTES, 1000, true);
+	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, BYTES), 1000));
+	ts_cost_learn_own(BYTES, 50000, false);
+	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, BYTES), 1000));
+}
+
+Test(cost, who_finds_everything_measures_its_own_now_and_then)
+{
+	unsigned due = 0;
+	ts_cost_learn_own(BYTES, 1000, true);
+	for (unsigned i = 0; i < 4096; i++) {
+		if (!ts_cost_own_is_due(BYTES))
+			continue;
+		due++;
+		ts_cost_learn_own(BYTES, 1000, true);
+	}
+	cr_expect(eq(u32, due, 3));
+	cr_expect(not(ts_cost_own_is_due(8 * BYTES)));
 }
 
 Test(cost, a_group_that_says_nonsense_is_no_overflow)
