@@ -79,6 +79,19 @@ static bool is_idle(const struct ts_copy *copy)
 }
 
 /*
+ * A call without a stream may be forbidden while others capture, also in other streams, and
+ * would end their capture; only the driver can tell.  It is asked by the call itself, for one
+ * byte of what it will write in any case, before anything of ours: it waits for its stream as
+ * well, as the whole call does before it reads pageable memory.
+ */
+static ts_cu_result let_driver_judge(const struct ts_copy *copy)
+{
+	struct ts_copy first = *copy;
+	first.bytes = 1;
+	return ts_copy_real(&first);
+}
+
+/*
  * What was enqueued last ends @note's hold when it is done.  A call that does not take a stream
  * is waited for: when it has returned, other streams may use what it wrote.  An error means
  * that nobody knows what the GPU does, so the hold is never ended.
@@ -313,6 +326,11 @@ static ts_cu_result share(struct sharing *sharing)
 {
 	const struct ts_copy *copy = sharing->copy;
 	struct ts_device_take take;
+	ts_cu_result judged = copy->async ? TS_CU_SUCCESS : let_driver_judge(copy);
+	if (judged != TS_CU_SUCCESS) {
+		ts_session_count_pass(TS_REASON_COPY_STATE);
+		return judged;
+	}
 	/* The driver waits for the stream before it reads the source, and so must the hash. */
 	if (!copy->async && synchronize(copy) != TS_CU_SUCCESS)
 		return pass(copy, TS_REASON_COPY_STATE);

@@ -492,6 +492,42 @@ for mode in (0, 1, 2):
     print(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
 """
 
+# Calls without a stream while another one is captured, here or in another thread, of bytes that
+# are in a ring by then.
+FORBIDDEN = """
+import ctypes, threading, time
+cuda = ctypes.CDLL("libcuda.so.1")
+size, context, device = ctypes.c_size_t(1 << 20), ctypes.c_void_p(), ctypes.c_uint64()
+stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+print(cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+print(cuda.cuCtxSetCurrent(context), cuda.cuMemAlloc_v2(ctypes.byref(device), size))
+print(cuda.cuStreamCreate(ctypes.byref(stream), 1))
+source = ctypes.create_string_buffer(b"x" * (1 << 20), 1 << 20)
+def copies():
+    return [cuda.cuMemcpyHtoD_v2(device, source, size),
+            cuda.cuMemcpyHtoD_v2_ptds(device, source, size),
+            cuda.cuMemcpy(device, ctypes.c_uint64(ctypes.addressof(source)), size)]
+def elsewhere(mode, begun, done):
+    print(cuda.cuCtxSetCurrent(context), cuda.cuStreamBeginCapture_v2(stream, mode))
+    begun.set()
+    done.wait()
+    print(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
+for _ in range(100):
+    time.sleep(.005)
+    assert copies() == [0, 0, 0]
+for mode in (0, 1, 2):
+    print(cuda.cuStreamBeginCapture_v2(stream, mode))
+    print(copies(), cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
+    begun, done = threading.Event(), threading.Event()
+    thread = threading.Thread(target=elsewhere, args=(mode, begun, done))
+    thread.start()
+    begun.wait()
+    print(copies())
+    done.set()
+    thread.join()
+    print(copies())
+"""
+
 # Copies that the driver refuses without a look at the source, which is shorter than they are.
 REFUSED = """
 import ctypes, mmap, time
@@ -514,6 +550,25 @@ for _ in range(40):  # the service is ready soon
 for count in ((1 << 20) + 1, apart + 4096, apart + (1 << 20), (1 << 64) - 4):
     print(cuda.cuMemcpyHtoD_v2(device, ctypes.c_void_p(source), ctypes.c_size_t(count)))
 """
+
+
+def two_of(script, gpu):
+    """The outcome of a script that runs twice at once and shares what it brings with itself."""
+    env = gpu.group.environment(**gpu.more)
+    both = [start([PYTHON, "-c", script], env) for _ in range(2)]
+    outcomes = [finish(one, timeout=60) for one in both]
+    assert gpu.safe()["d2d_copies"] > 0
+    return outcomes
+
+
+def test_what_a_capture_forbids_the_driver_refuses():
+    wanted = run([PYTHON, "-c", FORBIDDEN], support.plain_environment(LD_LIBRARY_PATH=DRIVER))
+    assert "[900, 900, 900] 901" in wanted.output, (wanted.output, wanted.errors)
+    with Gpu() as gpu:
+        for outcome in two_of(FORBIDDEN, gpu):
+            equal(wanted, outcome, "forbidden")
+        rows = [r.get("kinds", r)["device"] for r in gpu.group.statistics()["datasets"]]
+        assert sum(r["shared"] for r in rows) > 300, rows
 
 
 def test_what_the_driver_refuses_is_not_read():
