@@ -127,23 +127,31 @@ static bool serve(struct ts_gpu *gpu, ts_cu_result *ret_result)
 	return left;
 }
 
-/* Until the driver says that it is going, as it does when the process ends. */
+/* Nobody shall wait for us. */
+static void *end_service(void)
+{
+	ts_store_release(&started, FAILED);
+	ts_pinned_stop();
+	return NULL;
+}
+
+/*
+ * Until the driver says that it is going, as it does when the process ends.  Captures of other
+ * threads must not mind us: our calls would end them.
+ */
 static void *run(void *unused)
 {
-	int mode = TS_CU_CAPTURE_MODE_RELAXED; /* another thread's capture shall not mind us */
-	(void)TS_CUDA_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
+	int mode = TS_CU_CAPTURE_MODE_RELAXED;
+	if (TS_CUDA_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode) != TS_CU_SUCCESS)
+		return end_service();
 	for (;;) {
 		uint32_t seen = ts_load_acquire(&wake);
 		bool left = false;
 		for (unsigned i = 0; i < TS_GPUS; i++) {
 			ts_cu_result result = TS_CU_SUCCESS;
 			left |= serve(&ts_gpus[i], &result);
-			if (result == TS_CU_DEINITIALIZED) {
-				/* Nobody shall wait for us. */
-				ts_store_release(&started, FAILED);
-				ts_pinned_stop();
-				return NULL;
-			}
+			if (result == TS_CU_DEINITIALIZED)
+				return end_service();
 			if (result != TS_CU_SUCCESS) {
 				ts_gpu_off(&ts_gpus[i]);
 				ts_pinned_stop();
@@ -199,8 +207,9 @@ bool ts_service_start(const struct ts_session *session)
 	store = session->store;
 	ts_store_relaxed(&started_serial, ts_identity_serial());
 	bool created = ts_cuda_pin() && create_thread();
-	ts_store_release(&started, created ? STARTED : FAILED);
-	return created;
+	/* It may have ended already. */
+	state = STARTING;
+	return ts_cas(&started, &state, created ? STARTED : FAILED) && created;
 }
 
 bool ts_service_is_ours(void)

@@ -247,6 +247,15 @@ def test_errors_of_the_driver_are_ours_alone():
         gpu.run(2, 30, "pause=500")
 
 
+def test_a_service_that_captures_would_mind_does_nothing():
+    # Its first call fails, so the driver takes its thread for one of the program's.
+    with Gpu(FAKECUDA_FAIL="cuThreadExchangeStreamCaptureMode:0:2") as gpu:
+        gpu.run(2, 60, "pause=1000")
+        counters = gpu.safe()
+        for call in ("cuEventCreate", "cuMemGetInfo_v2", "cuIpcGetMemHandle"):
+            assert counters["call." + call] == 0, (call, counters)
+
+
 def test_no_ipc():
     with Gpu(FAKECUDA_NO_IPC="1") as gpu:
         gpu.run(2, 40, "pause=1000")
