@@ -31,6 +31,7 @@ struct ts_cu_uuid {
 
 /* CUresult */
 #define TS_CU_SUCCESS         0
+#define TS_CU_INVALID_VALUE   1
 #define TS_CU_OUT_OF_MEMORY   2
 #define TS_CU_NOT_INITIALIZED 3
 #define TS_CU_DEINITIALIZED   4
@@ -167,6 +168,7 @@ typedef ts_cu_result ts_cu_create_call(
 	X(cuStreamIsCapturing_ptsz, (ts_cu_stream, int *))                                 \
 	X(cuMemcpyDtoDAsync_v2, (ts_cu_pointer, ts_cu_pointer, size_t, ts_cu_stream))      \
 	X(cuMemcpyDtoDAsync_v2_ptsz, (ts_cu_pointer, ts_cu_pointer, size_t, ts_cu_stream)) \
+	X(cuStreamGetCtx, (ts_cu_stream, ts_cu_context *))                                 \
 	X(cuStreamQuery, (ts_cu_stream))                                                   \
 	X(cuStreamQuery_ptsz, (ts_cu_stream))                                              \
 	X(cuStreamSynchronize, (ts_cu_stream))                                             \

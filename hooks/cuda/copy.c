@@ -81,6 +81,17 @@ static bool may_be_captured(const struct ts_copy *copy)
 	return result != TS_CU_SUCCESS || status != TS_CU_CAPTURE_NONE;
 }
 
+/* An event of ours cannot be recorded in a stream of another context.  Default ones are the
+ * current one's. */
+static bool is_stream_of(const struct ts_copy *copy, ts_cu_context context)
+{
+	ts_cu_context its = NULL;
+	if (!copy->stream || copy->stream == TS_CU_STREAM_LEGACY ||
+		copy->stream == TS_CU_STREAM_PER_THREAD)
+		return true;
+	return DRIVER(cuStreamGetCtx)(copy->stream, &its) == TS_CU_SUCCESS && its == context;
+}
+
 /* Both ends of the source: one part of it may have been registered. */
 static enum ts_reason source_objection(const struct ts_copy *copy)
 {
@@ -129,7 +140,7 @@ static enum ts_reason objection(
 		return TS_REASON_COPY_KIND;
 	if (!copy->from || copy->from + copy->bytes < copy->from || !is_within(copy, &to))
 		return TS_REASON_COPY_STATE;
-	if (to.device != device)
+	if (to.device != device || !is_stream_of(copy, context))
 		return TS_REASON_COPY_STATE;
 	*ret_device = device;
 	*ret_context = context;

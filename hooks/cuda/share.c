@@ -183,6 +183,25 @@ static struct ts_key key_of(const struct ts_copy *copy)
 	return (struct ts_key){hash.lo | 1, hash.hi};
 }
 
+/*
+ * A copy within the GPU was not made.  One that the driver does not allow, as to a range of
+ * several allocations, is none: the hold is given back, and all else goes on.  After another
+ * error nobody knows what the GPU does.
+ */
+static void end_unmade(struct sharing *sharing, ts_cu_result result, bool publish)
+{
+	struct ts_gpu *gpu = sharing->gpu;
+	if (result != TS_CU_INVALID_VALUE) {
+		ts_gpu_off(gpu);
+		return;
+	}
+	if (publish)
+		ts_device_abandon(gpu->table, &sharing->note->hold);
+	else
+		ts_device_release(gpu->table, &sharing->note->hold);
+	ts_gpu_note_drop(sharing->note);
+}
+
 /* The bytes are in the ring. */
 static ts_cu_result serve(struct sharing *sharing)
 {
@@ -192,8 +211,9 @@ static ts_cu_result serve(struct sharing *sharing)
 		.dataset = sharing->session->dataset};
 	ts_cu_pointer from = sharing->gpu->base + sharing->note->hold.offset;
 	TS_KILLPOINT(copy_leased);
-	if (within(copy, copy->to, from) != TS_CU_SUCCESS) {
-		ts_gpu_off(sharing->gpu);
+	ts_cu_result result = within(copy, copy->to, from);
+	if (result != TS_CU_SUCCESS) {
+		end_unmade(sharing, result, false);
 		return pass(copy, TS_REASON_COPY_STATE);
 	}
 	TS_KILLPOINT(copy_served);
@@ -231,8 +251,9 @@ static ts_cu_result produce(struct sharing *sharing)
 		return result;
 	}
 	ts_session_count_produced(TS_KIND_DEVICE, copy->bytes, 0);
-	if (within(copy, gpu->base + note->hold.offset, copy->to) != TS_CU_SUCCESS) {
-		ts_gpu_off(gpu);
+	ts_cu_result teed = within(copy, gpu->base + note->hold.offset, copy->to);
+	if (teed != TS_CU_SUCCESS) {
+		end_unmade(sharing, teed, true);
 		return result;
 	}
 	TS_KILLPOINT(copy_teed);

@@ -19,6 +19,7 @@ SAME(sizeof(int), sizeof(CUstreamCaptureStatus));
 SAME(sizeof(int), sizeof(CUdriverProcAddressQueryResult));
 SAME(sizeof(uint64_t), sizeof(cuuint64_t));
 SAME(TS_CU_SUCCESS, CUDA_SUCCESS);
+SAME(TS_CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
 SAME(TS_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
 SAME(sizeof(unsigned long long), sizeof(CUmemGenericAllocationHandle));
 SAME(TS_CU_NOT_INITIALIZED, CUDA_ERROR_NOT_INITIALIZED);
@@ -64,6 +65,7 @@ static __attribute__((unused)) void call_all(void *any, size_t bytes, ts_cu_poin
 	(void)cuMemCreate(any, bytes, any, (uint64_t)0);
 	(void)cuGetProcAddress("", any, 0, (uint64_t)0, any);
 	(void)cuStreamIsCapturing(any, any);
+	(void)cuStreamGetCtx(any, any);
 	(void)cuStreamQuery(any);
 	(void)cuIpcOpenMemHandle(any, handle, 1u);
 	(void)cuPointerGetAttributes(1u, any, any, at);

@@ -20,7 +20,7 @@ SCHEDULES = os.path.join(BUILD, "tests", "cuda", "schedules")
 OURS = """cuStreamIsCapturing cuStreamIsCapturing_ptsz cuCtxGetCurrent cuCtxGetDevice
     cuPointerGetAttributes cuMemcpyDtoDAsync_v2 cuMemcpyDtoDAsync_v2_ptsz cuEventCreate
     cuEventDestroy_v2 cuEventQuery cuEventRecord cuEventRecord_ptsz cuMemGetInfo_v2
-    cuStreamQuery cuStreamQuery_ptsz
+    cuStreamGetCtx cuStreamQuery cuStreamQuery_ptsz
     cuIpcGetMemHandle cuIpcOpenMemHandle_v2 cuIpcCloseMemHandle cuDeviceGetAttribute
     cuMemGetAddressRange_v2 cuDeviceGetUuid_v2 cuDevicePrimaryCtxGetState cuCtxPushCurrent_v2 cuCtxPopCurrent_v2
     cuThreadExchangeStreamCaptureMode""".split()
@@ -537,6 +537,41 @@ for mode in (0, 1, 2):
     print(copies())
 """
 
+# Copies of what is in a ring by then, in a stream of another context and to a range of two
+# allocations; then more of the others.
+ODD = """
+import ctypes, time
+cuda = ctypes.CDLL("libcuda.so.1")
+context, other, device = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+stream, of_other = ctypes.c_void_p(), ctypes.c_void_p()
+print(cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+print(cuda.cuCtxCreate_v2(ctypes.byref(other), 0, 0), cuda.cuStreamCreate(ctypes.byref(of_other), 1))
+print(cuda.cuCtxSetCurrent(context), cuda.cuStreamCreate(ctypes.byref(stream), 1))
+MB = 1 << 20
+def allocate():
+    memory = ctypes.c_uint64()
+    assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(MB)) == 0
+    return memory.value
+several = sorted(allocate() for _ in range(8))
+first, second = min(zip(several, several[1:]), key=lambda pair: pair[1] - pair[0])
+across = second - first + MB // 2
+assert cuda.cuMemAlloc_v2(ctypes.byref(device), ctypes.c_size_t(across)) == 0
+source = ctypes.create_string_buffer(b"x" * across, across)
+def copy(to=device.value, by=None):
+    size = ctypes.c_size_t(across)
+    if by:
+        return cuda.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(to), source, size, by)
+    return cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(to), source, size)
+def copies():
+    for _ in range(100):
+        time.sleep(.005)
+        assert copy() == 0
+copies()
+print(copy(by=of_other), cuda.cuStreamSynchronize(of_other), copy(by=stream))
+print(copy(to=first), copy(to=first, by=stream), cuda.cuStreamSynchronize(stream))
+copies()
+"""
+
 # Copies that the driver refuses without a look at the source, which is shorter than they are.
 REFUSED = """
 import ctypes, mmap, time
@@ -578,6 +613,19 @@ def test_what_a_capture_forbids_the_driver_refuses():
             equal(wanted, outcome, "forbidden")
         rows = [r.get("kinds", r)["device"] for r in gpu.group.statistics()["datasets"]]
         assert sum(r["shared"] for r in rows) > 300, rows
+
+
+def test_odd_copies_are_the_driver_s_and_no_more():
+    wanted = run([PYTHON, "-c", ODD], support.plain_environment(LD_LIBRARY_PATH=DRIVER))
+    assert wanted.output.endswith("0 0 0\n1 1 0\n"), (wanted.output, wanted.errors)
+    with Gpu() as gpu:
+        for outcome in two_of(ODD, gpu):
+            equal(wanted, outcome, "odd")
+        found = gpu.group.statistics()
+        rows = [r.get("kinds", r)["device"] for r in found["datasets"]]
+        # Two times 201 are allowed, all but the first ones found.
+        assert sum(r["shared"] for r in rows) > 320, (rows, found["passed"])
+        assert found["passed"]["copy_state"] == 6, found["passed"]
 
 
 def test_what_the_driver_refuses_is_not_read():
