@@ -4,6 +4,7 @@
 
 #include "leader/session.h"
 #include "shim/atomic.h"
+#include "shim/sys.h"
 
 #include <stdlib.h>
 
@@ -22,6 +23,9 @@
 /* One in so many parts of the difference is forgotten with each that is faster. */
 #define FORGET 256u
 
+/* A program that pauses, or brings a few copies of another kind, is not given up. */
+#define NEVER_NS UINT64_C(60000000000)
+
 /* What a machine with too few cores adds to any transfer, however short. */
 #define SLACK_NS UINT64_C(2000000)
 
@@ -36,6 +40,7 @@ static _Atomic uint32_t unmeasured[CLASSES];
 static _Atomic uint64_t slowest[CLASSES], slowest_at_once[CLASSES], usual_at_once[CLASSES];
 static _Atomic uint64_t last_queued[CLASSES];
 static _Atomic uint32_t refused;
+static _Atomic uint64_t last_yes_ns, last_no_ns;
 static _Atomic uint64_t looked_before, found_before;
 static _Atomic uint32_t found_parts = PARTS / 2;
 
@@ -165,11 +170,29 @@ bool ts_cost_pays(const struct ts_dataset_row *row, uint64_t bytes)
 {
 	uint64_t own = ts_cost_of(TS_COST_OWN, bytes), hash = ts_cost_of(TS_COST_HASH, bytes);
 	uint64_t taken = ts_cost_of(TS_COST_TAKEN, bytes), found = parts_found(row);
-	if (own == 0 || hash == 0 || is_forced())
-		return true;
 	uint64_t saved = own > taken ? own - taken : 0;
 	/* One pass in any case, the second where nothing was found. */
-	if (saved * found > hash * PARTS + hash * (PARTS - found))
+	if (own == 0 || hash == 0 || is_forced() ||
+		saved * found > hash * PARTS + hash * (PARTS - found)) {
+		ts_store_relaxed(&last_yes_ns, ts_now_ns());
 		return true;
+	}
+	ts_store_relaxed(&last_no_ns, ts_now_ns());
 	return ts_add_relaxed(&refused, 1) % PROBE == 0;
+}
+
+static uint64_t never_ns(void)
+{
+#ifdef TS_TEST_BUILD
+	const char *ms = getenv("TSSHIM_TEST_COPIES_NEVER_MS");
+	if (ms)
+		return strtoull(ms, NULL, 10) * 1000000;
+#endif
+	return NEVER_NS;
+}
+
+bool ts_cost_never_pays(void)
+{
+	uint64_t yes_ns = ts_load_relaxed(&last_yes_ns), no_ns = ts_load_relaxed(&last_no_ns);
+	return no_ns > yes_ns && no_ns - yes_ns >= never_ns();
 }

@@ -2,6 +2,7 @@
 /* The GPUs that this process copies to, as the program's threads see them. */
 #include "hooks/cuda/gpu.h"
 
+#include "hooks/cuda/cost.h"
 #include "hooks/cuda/library.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
@@ -89,7 +90,7 @@ void ts_gpu_exit(struct ts_gpu *gpu)
 void ts_gpu_ask(ts_cu_device device)
 {
 	struct ts_gpu *gpu = gpu_of(device);
-	if (!gpu || ts_load_relaxed(&gpu->asked))
+	if (!gpu || ts_load_relaxed(&gpu->asked) || ts_cost_never_pays())
 		return;
 	ts_store_relaxed(&gpu->asked, 1);
 	ts_store_release(&gpu->look, 1);

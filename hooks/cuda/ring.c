@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ring of a GPU: offering memory of ours, mapping that of others. Service thread only. */
+#include "hooks/cuda/cost.h"
 #include "hooks/cuda/gpu.h"
 #include "hooks/cuda/library.h"
 #include "shim/atomic.h"
@@ -329,6 +330,8 @@ static bool is_stale(struct ts_gpu *gpu, int r, const struct ts_device_owner *ow
 		return true;
 	if (!gpu->base || r == -EBUSY)
 		return false;
+	if (gpu->has_memory && !ts_load_relaxed(&gpu->asked))
+		return true;
 	if (r < 0 || owner->generation != gpu->generation)
 		return true;
 	/* What lost slots keep would not be freed, and we would have no ring at all. */
@@ -353,6 +356,9 @@ ts_cu_result ts_ring_look(struct ts_gpu *gpu)
 	}
 	int r = ts_device_owner(gpu->table, gpu->ring, &owner);
 	(void)free_aside(gpu);
+	/* What is ours goes, and nothing is offered until somebody asks again. */
+	if (ts_cost_never_pays())
+		ts_store_relaxed(&gpu->asked, 0);
 	if (!gpu->base && r == -ENODEV && ts_load_relaxed(&gpu->asked))
 		offer(gpu);
 	else if (!gpu->base && r == 0 && !owner.mine)

@@ -126,6 +126,15 @@ def test_a_lone_job_makes_no_ring():
         assert counters["h2d_copies"] == 200, counters
 
 
+def test_a_ring_that_does_not_pay_is_given_back():
+    # Calls with a stream return when the bytes are taken, which is faster than hashing them.
+    with Gpu(model=True, TSSHIM_TEST_COPIES_NEVER_MS="200") as gpu:
+        gpu.run(2, 400, "calls=2", "pace=5000")
+        counters, passed = gpu.safe(), gpu.group.statistics()["passed"]
+        assert passed["copy_cost"] > 50 and counters["ipc_exports"] > 0, (counters, passed)
+        assert counters["frees"] == counters["ipc_exports"], counters
+
+
 def test_parameters_larger_than_a_ring_do_not_end_it():
     machine = {"FAKECUDA_MEMORY": str(1 << 30), "FAKECUDA_MEMORY_SHARED": "1"}
     with Gpu(**machine) as gpu:  # a ring has a 32nd part of that
