@@ -86,10 +86,14 @@ static void note_slot(
 		f->ready = at;
 		f->ready_word = word;
 	} else if (state == TS_SLOT_WRITING && match && is_young(a, since)) {
+		bool late = ts_load_relaxed(&slot->late) == ts_device_slot_turn(word);
+		/* Who is not late is worth waiting for, whoever else has begun. */
+		if (late && f->writing != NO_SLOT)
+			return;
 		f->writing = at;
 		f->writing_word = word;
 		f->since_ns = since;
-		f->late = ts_load_relaxed(&slot->late) == ts_device_slot_turn(word);
+		f->late = late;
 	} else if (a->pinned >> at & 1) {
 		return;
 	} else if (state == TS_SLOT_FREE && f->free == NO_SLOT) {

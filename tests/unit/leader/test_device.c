@@ -156,6 +156,26 @@ Test(device, who_will_be_late_says_so_for_one_turn)
 	cr_expect(not(theirs.late), "the next one in that slot need not be");
 }
 
+Test(device, who_is_not_late_is_waited_for)
+{
+	fixture_offer(gpu.a, 3);
+	struct ts_device_take prompt = fixture_device_take(gpu.a, 1);
+	struct ts_device_take slow = fixture_device_hurry(gpu.b, 1);
+	cr_assert(eq(int, slow.verdict, TS_CLAIM));
+	ts_device_late(gpu.b, &slow.hold);
+	struct ts_device_take theirs = fixture_device_take(gpu.b, 1);
+	cr_expect(eq(int, theirs.verdict, TS_BUSY));
+	cr_expect(not(theirs.late));
+	cr_expect(eq(u32, theirs.hold.slot, prompt.hold.slot));
+	cr_expect(eq(int, ts_device_publish(gpu.a, &prompt.hold), 0));
+	prompt = fixture_device_take(gpu.a, 2);
+	ts_device_late(gpu.a, &prompt.hold);
+	slow = fixture_device_hurry(gpu.b, 2);
+	theirs = fixture_device_take(gpu.a, 2);
+	cr_expect(not(theirs.late), "nor in the other order");
+	cr_expect(eq(u32, theirs.hold.slot, slow.hold.slot));
+}
+
 Test(device, a_time_that_cannot_be_is_not_waited_for)
 {
 	fixture_offer(gpu.a, 2);
