@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""
+A trainer's data path (tests/victims/trainer.c) with the library: every kind of copy, through
+every kind of program, on drivers and machines of all kinds, says what it says without us.
+"""
+
+import itertools
+import os
+import sys
+
+import support
+from copies_jobs import DRIVER, Gpu
+from support import Group, equal, finish, run, start, victim
+
+sys.path.insert(0, os.path.join(os.path.dirname(support.HERE), "fakecuda"))
+
+from counters import Driver  # noqa: E402
+
+FLAVOURS = ["direct", "dlsym", "runtime", "static"]
+
+# How it brings its 8 batches, and whether they could be shared.
+PINNED = ["--memory", "pinned", "--stream", "non-blocking"]
+MODES = {
+    "pageable": ([], True),
+    "pageable, per thread": (["--stream", "thread", "--call", "unified"], True),
+    "pageable, waiting": (["--sync", "--stream", "blocking"], True),
+    "pageable, several streams": (["--stream", "non-blocking", "--streams", "2", "--slots", "3"],
+                                  True),
+    "pinned": (PINNED, False),
+    "registered": (["--memory", "registered", "--stream", "blocking", "--call", "unified"], False),
+    "graph": ([*PINNED, "--call", "graph"], False),
+    "batch": (["--call", "batch", "--stream", "non-blocking"], False),
+    "batch of 12": (["--call", "batch12", "--stream", "thread"], False),
+    "rows": (["--call", "rows", "--stream", "blocking"], False),
+    "threads": (["--threads", "4", "--count", "2", "--stream", "thread"], True),
+    "own context": (["--own-context"], True),
+    "several contexts": (["--own-context", "--threads", "4", "--count", "2"], True),
+}
+
+# Directory of the driver, what it is told, and what the trainer is.
+MACHINES = {
+    "plain": (DRIVER, {}, []),
+    "second of two": (DRIVER, {"FAKECUDA_DEVICES": "2"}, ["--device", "1"]),
+    "newer": (os.path.join(DRIVER, "newer"), {}, []),
+    "older": (os.path.join(DRIVER, "older"), {}, []),
+}
+
+
+# What reaches the driver of a lone trainer's copies is what it asked for, and no more.
+COPIES = ("h2d_copies", "h2d_bytes", "h2d_pageable", "h2d_captured", "d2h_copies", "d2h_bytes",
+          "d2d_copies", "peer_copies", "batches", "graph_launches", "fills")
+
+
+def eligible(group):
+    """So many copies could be shared, those while another thread got ready among them."""
+    found = group.statistics()
+    rows = [row.get("kinds", row)["device"] for row in found.get("datasets", [])]
+    waiting = found["passed"]["no_store"] if found else 0
+    return sum(row["produced"] + row["shared"] for row in rows) + waiting
+
+
+def said_and_done(command, directory, told, group=None):
+    """Its Outcome, and what reached the driver."""
+    with Driver(directory) as driver:
+        env = {**driver.environment, **told}
+        done = run(command, group.environment(TSSHIM_COPIES="auto", **env) if group
+                   else support.plain_environment(**env))
+        counts = driver.counts()
+    return done, {name: counts.get(name, 0) for name in COPIES}
+
+
+def test_every_mode_says_the_same():
+    for (mode, (words, could)), (machine, (directory, told, more)), flavour in itertools.product(
+            MODES.items(), MACHINES.items(), FLAVOURS):
+        if (flavour, machine) == ("direct", "older"):
+            continue  # the older one lacks what this is linked with
+        case = (mode, machine, flavour)
+        command = [victim("trainer-" + flavour), "--bytes", "300001", *words, *more]
+        wanted, before = said_and_done(command, directory, told)
+        assert wanted.status == 0, (case, wanted.errors)
+        with Group() as group:
+            got, after = said_and_done(command, directory, told, group)
+            equal(wanted, got, case)
+            assert before == after, (case, before, after)
+            assert eligible(group) == (8 if could else 0), (case, group.statistics())
+
+
+def test_modes_among_jobs_that_share():
+    """Two trainers at once, with a ring: what could be shared is, the rest is not touched."""
+    for mode, flavour in (("pageable", "runtime"), ("pageable, per thread", "dlsym"),
+                          ("pageable, waiting", "static"), ("threads", "direct"),
+                          ("graph", "runtime"), ("batch", "static"), ("own context", "dlsym")):
+        words, could = MODES[mode]
+        command = [victim("trainer-" + flavour), *words, "--bytes", "300001", "--count", "60",
+                   "--delay-us", "1500"]
+        wanted = run(command, support.plain_environment(LD_LIBRARY_PATH=DRIVER))
+        with Gpu() as gpu:
+            env = gpu.group.environment(**gpu.more)
+            for job in [start(command, env) for _ in range(2)]:
+                equal(wanted, finish(job), (mode, flavour))
+            counters = gpu.safe()
+            # A context of the program's own has no ring.
+            shares = could and mode != "own context"
+            assert (counters["d2d_copies"] > 0) == shares, (mode, flavour, counters)
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
