@@ -10,7 +10,7 @@ import sys
 
 import support
 from copies_jobs import DRIVER, Gpu
-from support import Group, equal, finish, run, start, victim
+from support import PYTHON, Group, equal, finish, run, start, victim
 
 sys.path.insert(0, os.path.join(os.path.dirname(support.HERE), "fakecuda"))
 
@@ -102,6 +102,80 @@ def test_modes_among_jobs_that_share():
             # A context of the program's own has no ring.
             shares = could and mode != "own context"
             assert (counters["d2d_copies"] > 0) == shares, (mode, flavour, counters)
+
+
+# Asks for a copy in the versions there are, and prints whether what it gets is the driver's own;
+# of a newer driver also what a call of the newest variant does.
+ASK = """
+import ctypes, sys
+class Info(ctypes.Structure):
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p),
+                ("symbol", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+cuda, libc = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
+def is_driver(address):
+    info = Info()
+    assert libc.dladdr(ctypes.c_void_p(address), ctypes.byref(info))
+    return info.file.decode().rpartition("/")[2].startswith("libcuda.so")
+def resolver(name):
+    ask = getattr(cuda, name)
+    def resolve(symbol, version, flags):
+        found, status = ctypes.c_void_p(), ctypes.c_int(77)
+        more = () if name == "cuGetProcAddress" else (ctypes.byref(status),)
+        result = ask(symbol, ctypes.byref(found), version, ctypes.c_ulonglong(flags), *more)
+        return result, status.value, found.value
+    return resolve
+for name in sys.argv[2:]:
+    resolve = resolver(name)
+    for version in 3020, 7000, 11030, 13000, 14000:
+        for flags in 0, 1, 2:
+            result, status, found = resolve(b"cuMemcpyHtoDAsync", version, flags)
+            print(name, version, flags, result, status, found and is_driver(found))
+if sys.argv[1] == "newer":
+    for symbol in "cuMemcpyHtoDAsync_v3", "cuMemcpyHtoDAsync_v3_ptsz":
+        address = ctypes.cast(getattr(cuda, symbol), ctypes.c_void_p).value
+        print(symbol, is_driver(address))
+        flags = 2 if symbol.endswith("ptsz") else 0
+        print(resolver("cuGetProcAddress_v2")(b"cuMemcpyHtoDAsync", 14000, flags)[2] == address)
+    size, context, device = ctypes.c_size_t(1 << 20), ctypes.c_void_p(), ctypes.c_uint64()
+    print(cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+    print(cuda.cuCtxSetCurrent(context), cuda.cuMemAlloc_v2(ctypes.byref(device), size))
+    source, back = ctypes.create_string_buffer(b"y" * (1 << 20), 1 << 20), bytearray(1 << 20)
+    print(cuda.cuMemcpyHtoDAsync_v3(device, source, size, ctypes.c_uint(0), None), cuda.cuCtxSynchronize())
+    into = (ctypes.c_char * (1 << 20)).from_buffer(back)
+    print(cuda.cuMemcpyDtoH_v2(into, device, size), bytes(back) == source.raw)
+"""
+
+RESOLVERS = {"plain": ["cuGetProcAddress", "cuGetProcAddress_v2"],
+             "older": ["cuGetProcAddress"],
+             "newer": ["cuGetProcAddress", "cuGetProcAddress_v2", "cuGetProcAddress_v2_ptsz"]}
+
+
+def test_what_nobody_knows_is_passed_on():
+    """Variants that came after us are the driver's own, in whatever way they are asked for."""
+    for machine, names in RESOLVERS.items():
+        env = {"LD_LIBRARY_PATH": MACHINES[machine][0]}
+        command = [PYTHON, "-c", ASK, machine, *names]
+        wanted = run(command, support.plain_environment(**env))
+        assert wanted.status == 0, wanted.errors
+        with Group() as group:
+            got = run(command, group.environment(TSSHIM_COPIES="auto", **env))
+            before, after = wanted.output.splitlines(), got.output.splitlines()
+            assert (got.status, got.errors, len(after)) == (0, "", len(before)), got.errors
+            replaced = set()
+            for old, new in zip(before, after):
+                if old != new:
+                    # Found as without us, but not in the driver.
+                    assert old.rpartition(" ")[0] == new.rpartition(" ")[0], (old, new)
+                    assert (old.split()[-1], new.split()[-1]) == ("True", "False"), (old, new)
+                    replaced.add(tuple(old.split()[:3]))
+            latest = "14000" if machine == "newer" else "none"
+            known = {(name, version, flags) for name, version, flags in
+                     (tuple(line.split()[:3]) for line in before if line.endswith("True")
+                      and line.startswith("cuGetProcAddress"))
+                     if version != latest}
+            assert replaced == known, (machine, replaced ^ known)
+            # The copy of its own kind was not even counted.
+            assert machine != "newer" or eligible(group) == 0
 
 
 if __name__ == "__main__":
