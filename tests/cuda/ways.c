@@ -15,6 +15,8 @@
  *   deeplinked    the same, LIBRARY linked with libcuda, and telling what it would call
  *   none          asks for the driver in all these ways, and there is none
  *   linked        only as ways-linked, which is linked with libcuda
+ *   entry         only as ways-runtime, which is linked with a runtime: by its
+ *                 cudaGetDriverEntryPoint; entry_version: ...ByVersion
  *   reload        dlsym; then again, the library unloaded and loaded at another place
  */
 #include <dlfcn.h>
@@ -23,6 +25,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#ifdef WAYS_RUNTIME
+#include "minicudart.h"
+#endif
 
 typedef unsigned long long pointer;
 typedef int htod(pointer, const void *, size_t);
@@ -156,6 +162,22 @@ ALL(X)
 static void by_link(void)
 {
 #define X(name, base, version, flags, kind) copies.name = name;
+	ALL(X)
+#undef X
+}
+#endif
+
+#ifdef WAYS_RUNTIME
+/* The one of 12.8 is not what a runtime of 13.0 answers by itself. */
+static void by_entry_point(int by_version)
+{
+	CUdriverProcAddressQueryResult status;
+#define X(name, base, since, flags, kind)                                    \
+	if (mini_entry_point(base, (void **)&copies.name,                    \
+		    by_version || (since) == 12080 ? (since) : MINI_VERSION, \
+		    by_version ? (flags) : 0, &status, (flags) == 2) != 0 || \
+		status != 0)                                                 \
+		die(base);
 	ALL(X)
 #undef X
 }
@@ -318,6 +340,10 @@ int main(int argc, char **argv)
 #ifdef WAYS_LINKED
 	else if (strcmp(way, "linked") == 0)
 		by_link();
+#endif
+#ifdef WAYS_RUNTIME
+	else if (strncmp(way, "entry", 5) == 0)
+		by_entry_point(strcmp(way, "entry") != 0);
 #endif
 	else
 		return 2;

@@ -24,6 +24,8 @@ LARGE, SMALL, OTHERS, STATE = 8, 9, 6, 1
 COMMANDS = {way: [WAYS, way] for way in
             ["dlsym", "default", "program", "resolve", "resolve_v2", "resolve_self", "reload"]}
 COMMANDS["linked"] = [WAYS + "-linked", "linked"]
+COMMANDS["entry"] = [WAYS + "-runtime", "entry"]
+COMMANDS["entry_version"] = [WAYS + "-runtime", "entry_version"]
 COMMANDS["trampoline"] = [WAYS, "trampoline", TRAMPOLINES]
 COMMANDS["global"] = [WAYS, "global", TRAMPOLINES]
 COMMANDS["deepbind"] = [WAYS, "deepbind", TRAMPOLINES]

@@ -10,9 +10,14 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+typedef CUresult (*resolver)(
+	const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+
 static struct mini_driver legacy, per_thread_streams;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static resolver resolve;
 static int asked, found;
+static _Thread_local CUresult last_error;
 
 #define TWIN(since) ((since) > 7000 ? (since) : 7000)
 
@@ -63,10 +68,7 @@ static const struct {
 	{"cuNoSuchFunction", 13000, 0},
 };
 
-typedef CUresult (*resolver)(
-	const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
-
-static void ask(resolver resolve, const char *base, int version, cuuint64_t flags, void *place)
+static void ask(const char *base, int version, cuuint64_t flags, void *place)
 {
 	void *function = NULL;
 	CUdriverProcAddressQueryResult status;
@@ -79,13 +81,13 @@ static void ask(resolver resolve, const char *base, int version, cuuint64_t flag
 		*(void **)place = function;
 }
 
-static void fetch_by_resolver(resolver resolve)
+static void fetch_by_resolver(void)
 {
-	ask(resolve, "", 0, 0, NULL);
+	ask("", 0, 0, NULL);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		ask(resolve, rows[i].base, rows[i].version, rows[i].flags, rows[i].place);
+		ask(rows[i].base, rows[i].version, rows[i].flags, rows[i].place);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		ask(resolve, others[i].base, others[i].version, others[i].flags, NULL);
+		ask(others[i].base, others[i].version, others[i].flags, NULL);
 }
 
 static void fetch_by_name(void *library)
@@ -102,7 +104,6 @@ static void fetch_by_name(void *library)
 
 static void fetch(void)
 {
-	resolver resolve;
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
 	if (!library) {
 		fprintf(stderr, "minicudart: no driver: %s\n", dlerror());
@@ -110,7 +111,7 @@ static void fetch(void)
 	}
 	*(void **)&resolve = dlsym(library, "cuGetProcAddress_v2");
 	if (resolve)
-		fetch_by_resolver(resolve);
+		fetch_by_resolver();
 	else
 		fetch_by_name(library);
 }
@@ -128,7 +129,14 @@ EXPORT void mini_requests(int *ret_asked, int *ret_found)
 	*ret_found = found;
 }
 
-EXPORT CUresult mini_memcpy(
+static CUresult note(CUresult result)
+{
+	if (result != CUDA_SUCCESS)
+		last_error = result;
+	return result;
+}
+
+static CUresult copy(
 	void *dst, const void *src, size_t bytes, enum mini_kind kind, int per_thread)
 {
 	const struct mini_driver *driver = mini_driver(per_thread);
@@ -144,7 +152,7 @@ EXPORT CUresult mini_memcpy(
 	}
 }
 
-EXPORT CUresult mini_memcpy_async(void *dst, const void *src, size_t bytes, enum mini_kind kind,
+static CUresult copy_async(void *dst, const void *src, size_t bytes, enum mini_kind kind,
 	CUstream stream, int per_thread)
 {
 	const struct mini_driver *driver = mini_driver(per_thread);
@@ -159,4 +167,43 @@ EXPORT CUresult mini_memcpy_async(void *dst, const void *src, size_t bytes, enum
 	default:
 		return driver->cuMemcpyAsync((uintptr_t)dst, (uintptr_t)src, bytes, stream);
 	}
+}
+
+EXPORT CUresult mini_memcpy(
+	void *dst, const void *src, size_t bytes, enum mini_kind kind, int per_thread)
+{
+	return note(copy(dst, src, bytes, kind, per_thread));
+}
+
+EXPORT CUresult mini_memcpy_async(void *dst, const void *src, size_t bytes, enum mini_kind kind,
+	CUstream stream, int per_thread)
+{
+	return note(copy_async(dst, src, bytes, kind, stream, per_thread));
+}
+
+EXPORT CUresult mini_peek_at_last_error(void)
+{
+	return last_error;
+}
+
+EXPORT CUresult mini_get_last_error(void)
+{
+	CUresult result = last_error;
+	last_error = CUDA_SUCCESS;
+	return result;
+}
+
+EXPORT CUresult mini_entry_point(const char *symbol, void **ret_function, int version,
+	cuuint64_t flags, CUdriverProcAddressQueryResult *ret_status, int per_thread)
+{
+	CUdriverProcAddressQueryResult ignored;
+	pthread_once(&once, fetch);
+	if (!resolve)
+		return note(CUDA_ERROR_NOT_FOUND);
+	if (!symbol || !ret_function || flags > 2)
+		return note(CUDA_ERROR_INVALID_VALUE);
+	if (flags == 0)
+		flags = per_thread ? 2 : 1;
+	return note(resolve(
+		symbol, ret_function, version, flags, ret_status ? ret_status : &ignored));
 }

@@ -37,10 +37,30 @@ const struct mini_driver *mini_driver(int per_thread);
 /** How many addresses were asked for, and how many there were. */
 void mini_requests(int *ret_asked, int *ret_found);
 
-/** Copies as a runtime has them; results are the driver's. Any thread with a context. */
+/**
+ * Copies as a runtime has them; results are the driver's, and one that is not 0 is the thread's
+ * last error from then on. Any thread with a context.
+ */
 CUresult mini_memcpy(
 	void *dst, const void *src, size_t bytes, enum mini_kind kind, int per_thread);
 CUresult mini_memcpy_async(void *dst, const void *src, size_t bytes, enum mini_kind kind,
 	CUstream stream, int per_thread);
+
+/** The last error of this thread, 0 if none: cudaPeekAtLastError, and cudaGetLastError, which
+ * forgets it. Calls that succeed leave it as it is. */
+CUresult mini_peek_at_last_error(void);
+CUresult mini_get_last_error(void);
+
+/* The runtime whose version cudaGetDriverEntryPoint asks for. */
+#define MINI_VERSION 13000
+
+/**
+ * cudaGetDriverEntryPointByVersion, and with MINI_VERSION cudaGetDriverEntryPoint, which after
+ * its documentation differs in nothing else.  @flags: 0 the streams that @per_thread says (the
+ * variants with _ptsz), 1 legacy ones, 2 threads'.  No such function is a success, with a
+ * *ret_function of NULL and what *ret_status (or NULL) says.  Any thread.
+ */
+CUresult mini_entry_point(const char *symbol, void **ret_function, int version,
+	cuuint64_t flags, CUdriverProcAddressQueryResult *ret_status, int per_thread);
 
 #endif

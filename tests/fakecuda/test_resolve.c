@@ -3,6 +3,7 @@
 #include "minicudart.h"
 #include "test.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +120,60 @@ static void runtime(void)
 	CHECK(test_counter("call.cuMemcpyAsync_ptsz") == 1);
 }
 
+static void *entry(const char *base, int version, cuuint64_t flags, int per_thread)
+{
+	void *function = &function;
+	OK(mini_entry_point(base, &function, version, flags, NULL, per_thread));
+	return function;
+}
+
+static void entry_points(void)
+{
+	CUdriverProcAddressQueryResult status = 77;
+	void *f = &f;
+	CHECK(entry("cuMemcpyHtoD", MINI_VERSION, 0, 0) == cuMemcpyHtoD_v2);
+	CHECK(entry("cuMemcpyHtoD", MINI_VERSION, 0, 1) == cuMemcpyHtoD_v2_ptds);
+	CHECK(entry("cuMemcpyHtoD", MINI_VERSION, 1, 1) == cuMemcpyHtoD_v2);
+	CHECK(entry("cuMemcpyHtoD", MINI_VERSION, 2, 0) == cuMemcpyHtoD_v2_ptds);
+	CHECK(entry("cuMemcpyBatchAsync", MINI_VERSION, 0, 0) == cuMemcpyBatchAsync_v2);
+	CHECK(entry("cuMemcpyBatchAsync", 12080, 0, 0) == cuMemcpyBatchAsync);
+	/* None is no error. */
+	OK(mini_entry_point("cuNone", &f, MINI_VERSION, 0, &status, 0));
+	CHECK(!f && status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+	OK(mini_entry_point("cuMemcpyHtoD", &f, 3000, 0, &status, 0));
+	CHECK(!f && status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+	IS(CUDA_SUCCESS, mini_get_last_error());
+	IS(CUDA_ERROR_INVALID_VALUE, mini_entry_point(NULL, &f, MINI_VERSION, 0, NULL, 0));
+	IS(CUDA_ERROR_INVALID_VALUE, mini_get_last_error());
+}
+
+static void *other_thread(void *unused)
+{
+	IS(CUDA_SUCCESS, mini_get_last_error());
+	IS(CUDA_ERROR_INVALID_CONTEXT, mini_memcpy(NULL, "", 1, MINI_HOST_TO_DEVICE, 1));
+	IS(CUDA_ERROR_INVALID_CONTEXT, mini_peek_at_last_error());
+	return unused;
+}
+
+static void last_error(void)
+{
+	pthread_t thread;
+	char host[100] = {0};
+	test_begin(0);
+	CUdeviceptr device = test_device(100, 1);
+	void *to = (void *)(uintptr_t)device;
+	IS(CUDA_SUCCESS, mini_get_last_error());
+	IS(CUDA_ERROR_NO_DEVICE, mini_memcpy(to, host, 100, MINI_HOST_TO_DEVICE, 0));
+	/* It stays over calls that succeed, and over those of the driver. */
+	OK(mini_memcpy_async(to, host, 100, MINI_HOST_TO_DEVICE, NULL, 0));
+	IS(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD_v2(0, host, 100));
+	IS(CUDA_ERROR_NO_DEVICE, mini_peek_at_last_error());
+	CHECK(pthread_create(&thread, NULL, other_thread, NULL) == 0);
+	CHECK(pthread_join(thread, NULL) == 0);
+	IS(CUDA_ERROR_NO_DEVICE, mini_get_last_error());
+	IS(CUDA_SUCCESS, mini_get_last_error());
+}
+
 int main(void)
 {
 	static const struct test tests[] = {
@@ -126,6 +181,8 @@ int main(void)
 		{"what versions and flags choose", "", versions},
 		{"a driver before 13.0", "DRIVER_VERSION=12080", older_version},
 		{"what a runtime gets", "", runtime},
+		{"entry points of a runtime", "", entry_points},
+		{"the last error of a thread", "FAIL=cuMemcpyHtoD_v2:1:100", last_error},
 		{NULL, NULL, NULL},
 	};
 	return test_main(tests);
