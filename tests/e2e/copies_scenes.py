@@ -5,13 +5,14 @@ programs of tests/cuda that say the same without us.
 """
 
 import os
+import re
 
 import support
 from copies_jobs import DRIVER, JOBS, Gpu, well
 from support import equal, finish, run, start, victim
 
 PROGRAMS = os.path.dirname(JOBS)
-DEVICES = os.path.join(PROGRAMS, "devices")
+DEVICES, REPLAY = os.path.join(PROGRAMS, "devices"), os.path.join(PROGRAMS, "replay")
 
 
 def together(gpu, commands, env=({},)):
@@ -113,6 +114,27 @@ def test_one_gpu_by_two_numbers():
                 equal(wanted, finish(job), number)
             counters = gpu.safe()
             assert (counters["ipc_opens"] > 0) == (number == 1), (number, counters)
+
+
+# ---- graphs ----------------------------------------------------------------------------------
+
+def test_graphs_are_captured_and_replayed_while_sharing():
+    steps = 84
+    wanted = plain([REPLAY, str(steps)])
+    assert "did not" not in wanted.output and wanted.output.count("capture") == 14 and "900" in wanted.output, wanted.output
+
+    def attempt():
+        with Gpu() as gpu:
+            for job in together(gpu, [[REPLAY, str(steps)]] * 2):
+                equal(wanted, finish(job), "replay")
+            counters = gpu.safe()
+            # In two parts, those that the mode let be captured; one launch a step of these.
+            good = [line for line in wanted.output.splitlines() if re.search(r"capture .*: 0 0 0 0 0$", line)]
+            assert counters["h2d_captured"] >= 2 * 2 * len(good) > 0, counters
+            assert counters["graph_launches"] > 2 * 6 * (len(good) - 1), counters
+            return taken(gpu)
+
+    attempts(attempt, lambda found: found > steps // 4)
 
 
 if __name__ == "__main__":
