@@ -6,6 +6,7 @@ programs of tests/cuda that say the same without us.
 
 import os
 import re
+import time
 
 import support
 from copies_jobs import DRIVER, JOBS, Gpu, well
@@ -135,6 +136,34 @@ def test_graphs_are_captured_and_replayed_while_sharing():
             return taken(gpu)
 
     attempts(attempt, lambda found: found > steps // 4)
+
+
+# ---- whether it pays -------------------------------------------------------------------------
+
+def decided(steps, words, **link):
+    """(copies that were taken, that did not pay, that were brought) of one job behind another."""
+    with Gpu(**link) as gpu:
+        del gpu.more["TSSHIM_TEST_COPIES_ALWAYS"]
+        first = gpu.start(1, steps, *words)
+        while not gpu.counters_now().get("h2d_copies"):
+            time.sleep(.001)
+        time.sleep(.02)
+        second = gpu.start(2, steps, *words)
+        for job in (first, second):
+            well(job, steps)
+        return (taken(gpu), gpu.group.statistics()["passed"]["copy_cost"],
+                gpu.safe()["h2d_copies"])
+
+
+def test_cost_model_decides():
+    """Not told to share always: over a slow link it shares, over a fast one it gives up."""
+    steps = 150
+    slow = {"FAKECUDA_BANDWIDTH": "52000000", "FAKECUDA_STAGING": "65536"}  # 5 ms a copy
+    attempts(lambda: decided(steps, ["calls=1", "pace=9000", "bytes=262144"], **slow),
+             lambda found: found[0] > steps // 2 > 2 * found[1] and found[2] < 1.5 * steps)
+    # Without a limit bringing 2 MiB takes as long as taking them.
+    attempts(lambda: decided(steps, ["calls=1", "pace=9000", "bytes=2097152"]),
+             lambda found: found[0] < steps // 4 and found[1] > steps // 2)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ static CUresult issue_locked(CUstream stream, struct fake_op *op, bool sync, boo
 		if (sync)
 			r = fake_wait_stream_locked(stream);
 		stage_locked(op);
-		sync = false;
+		sync = op->width * op->height > (size_t)fake_number(FAKE_STAGING);
 	} else if (op->direction == FAKE_D2D || op->direction == FAKE_PEER) {
 		sync = false;
 	} else if (op->direction == FAKE_H2H ||

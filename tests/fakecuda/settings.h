@@ -32,6 +32,7 @@
 	X(JITTER_US,             0,   0, 60000000,          "and up to so many more, at random") \
 	X(JITTER_SEED,           1,   0, INT64_MAX,         "of that randomness") \
 	X(BANDWIDTH,             0,   0, INT64_MAX,         "bytes/s host to device; 0: no limit") \
+	X(STAGING, INT64_C(1) << 40,  0, INT64_C(1) << 40,  "bytes of a pageable copy under way") \
 	X(DEVICE_BANDWIDTH,      0,   0, INT64_MAX,         "bytes/s within a device") \
 	X(PEER_BANDWIDTH,        0,   0, INT64_MAX,         "bytes/s between devices") \
 	X(NO_IPC,                0,   0, 1,                 "1: IPC calls are not supported") \
@@ -47,6 +48,9 @@
 
 /* Times are those of one operation: no link and no engine is shared between streams or
  * processes, so nothing here says how fast many are together.
+ *
+ * A call that copies from pageable memory returns when it has taken the bytes along; with more
+ * of them than STAGING only when they have arrived, as where they go through a small buffer.
  *
  * Lists and paths, also by the environment:
  *   FAKECUDA_COUNTERS  a file to count into, see counters.h

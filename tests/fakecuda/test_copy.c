@@ -108,6 +108,19 @@ static void sync_from_pageable(void)
 	free(host);
 }
 
+static void small_staging(void)
+{
+	test_begin(0);
+	CUdeviceptr device = test_device(BYTES, 1);
+	unsigned char *host = pageable(2);
+	CHECK(OPERATIONS(cuMemcpyHtoDAsync_v2(device, host, BYTES - 1, NULL)) == 0);
+	OK(cuCtxSynchronize());
+	CHECK(OPERATIONS(cuMemcpyHtoDAsync_v2(device, host, BYTES, NULL)) >= 1);
+	CHECK(OPERATIONS(cuMemcpyHtoD_v2(device, host, BYTES)) >= 1);
+	CHECK(OPERATIONS(cuMemcpyHtoD_v2(device, host, BYTES - 1)) == 0);
+	free(host);
+}
+
 static void within_device(void)
 {
 	test_begin(0);
@@ -256,6 +269,8 @@ int main(void)
 		{"a synchronous copy of pinned memory waits for the device", SLOW,
 			sync_from_pinned},
 		{"of pageable memory only for the stream before it", SLOW, sync_from_pageable},
+		{"of much pageable memory until it has gone through a small buffer",
+			SLOW " STAGING=9999", small_staging},
 		{"copies within a device wait for nothing", SLOW, within_device},
 		{"copies to the host", SLOW, to_host},
 		{"the addresses tell where a unified copy goes", "", unified},
