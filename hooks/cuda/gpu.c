@@ -87,6 +87,12 @@ void ts_gpu_exit(struct ts_gpu *gpu)
 	ts_sub_relaxed(&gpu->inside, 1);
 }
 
+uint32_t ts_gpu_number(ts_cu_device device)
+{
+	const struct ts_gpu *gpu = gpu_of(device);
+	return gpu ? gpu->ring : 0;
+}
+
 void ts_gpu_ask(ts_cu_device device)
 {
 	struct ts_gpu *gpu = gpu_of(device);

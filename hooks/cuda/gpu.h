@@ -115,6 +115,9 @@ struct ts_gpu *ts_gpu_enter(const struct ts_session *session, ts_cu_device devic
 	ts_cu_context context, uint64_t bytes, bool *ret_ready);
 void ts_gpu_exit(struct ts_gpu *gpu);
 
+/** Number of a GPU that is ready in the table of the group: the same for all its processes. */
+uint32_t ts_gpu_number(ts_cu_device device);
+
 /** Have the service look after @device, if there is a primary context. Threads: any. */
 void ts_gpu_want(const struct ts_session *session, ts_cu_device device);
 

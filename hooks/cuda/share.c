@@ -136,8 +136,11 @@ static enum ts_reason leave_hint(
 	struct ts_hasher hasher;
 	struct ts_take take;
 	uint64_t bytes = copy->bytes;
+	uint32_t gpu = ts_gpu_number(device);
 	ts_hasher_init(&hasher);
 	ts_hasher_add(&hasher, "copy hint", 9);
+	/* Who brings the same to another GPU has no use for a ring on this one. */
+	ts_hasher_add(&hasher, &gpu, sizeof(gpu));
 	ts_hasher_add(&hasher, &bytes, sizeof(bytes));
 	ts_hasher_add(&hasher, from, HINT_BYTES);
 	ts_hasher_add(&hasher, from + copy->bytes - HINT_BYTES, HINT_BYTES);

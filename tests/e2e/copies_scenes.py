@@ -80,7 +80,10 @@ def test_two_gpus_in_one_process():
 
 
 def apart(devices, **machine):
-    """Two jobs that bring the same, one to each of these GPUs: what they took, rings mapped."""
+    """
+    Two jobs that bring the same, one to each of these GPUs: what they took, rings mapped, and
+    copies within a GPU.
+    """
     steps = 50
     with Gpu(**machine) as gpu:
         jobs = together(gpu, [[JOBS, "1", str(i), str(steps), "pace=5000"] for i in (1, 2)],
@@ -90,14 +93,17 @@ def apart(devices, **machine):
         counters, found = gpu.safe(), taken(gpu)
         assert counters["h2d_copies"] + found == 2 * steps, (counters, found)
         assert counters["peer_copies"] == 0, counters
-        return found, counters["ipc_opens"]
+        return found, counters["ipc_opens"], counters["d2d_copies"]
 
 
 def test_other_gpus_and_slices_stay_apart():
-    """Whether or not they reach each other: nobody takes from another GPU, or part of one."""
+    """
+    Whether or not they reach each other: nobody takes from another GPU, or part of one, nor
+    makes a ring there that nobody would take from.
+    """
     for more in ({}, {"FAKECUDA_PEERS": "none"}, {"FAKECUDA_MIG": "1,2"}):
         machine = {"FAKECUDA_DEVICES": "2", **more}
-        assert apart("01", **machine) == (0, 0), more
+        assert apart("01", **machine) == (0, 0, 0), more
         # The same slice is the same GPU.
         attempts(lambda: apart("11", **machine), lambda found: found[0] > 0 and found[1] > 0)
 
