@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""
+Errors in every call of the driver that the library makes, while jobs share: the program's own
+calls say what they say without us, and its runtime's last error is the program's.
+"""
+
+import concurrent.futures
+import os
+import re
+
+import support
+from copies_jobs import DRIVER, HERE, JOBS, Gpu
+from copies_scenes import together
+from support import finish, run
+
+RESULTS = os.path.join(os.path.dirname(JOBS), "results")
+
+# Errors of one call, and errors that stay in the context whatever is called.
+CODES = (2, 1, 999, 4, 400, 801)
+STAYING = (700, 719)
+
+# Until there is a ring, and until there has been one for some time.
+STEPS, LATER = 40, 30
+WORDS = [str(STEPS), "pause=1000"]
+
+# What makes us make these calls; all others are made in any case.
+VERIFIES = {"TSSHIM_VERIFY": "100"}
+SETTINGS = dict.fromkeys(("cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync_v2_ptsz"), VERIFIES)
+RESETS = ["reset=%d" % LATER]
+ENDS = dict.fromkeys(("cuMemFree_v2", "cuEventDestroy_v2", "cuIpcCloseMemHandle",
+                      "cuDevicePrimaryCtxRelease_v2"), RESETS)
+# The program's first calls of these are its own.
+OWN = {"cuDevicePrimaryCtxRetain": 1, "cuMemAlloc_v2": 1}
+# Only the pool's memory is registered (copies_pinned.py).
+ELSEWHERE = {"cuMemHostRegister_v2", "cuMemHostUnregister"}
+
+
+def calls():
+    """All that we call: what hooks/cuda/abi.h says, and what we stand in front of and use."""
+    with open(os.path.join(HERE, "..", "..", "hooks", "cuda", "abi.h"), encoding="utf-8") as file:
+        used = re.search(r"#define TS_CUDA_USED\(X\)(.*?)\n\n", file.read(), re.S).group(1)
+    found = set(re.findall(r"X\((cu\w+),", used)) - ELSEWHERE
+    assert len(found) > 25, found
+    return sorted(found | set(SETTINGS) | set(ENDS) | set(OWN))
+
+
+def without(words, **driver):
+    return run([RESULTS, *words], support.plain_environment(LD_LIBRARY_PATH=DRIVER, **driver))
+
+
+def with_us(words, more=None, **driver):
+    """Outcomes of two jobs that share, and what reached the driver."""
+    with Gpu(**driver, **(more or {})) as gpu:
+        done = [finish(job, timeout=60) for job in together(gpu, [[RESULTS, *words]] * 2)]
+        return done, gpu.safe()
+
+
+def differing(wanted, outcome):
+    """What the program says otherwise."""
+    lines = [o.output.splitlines() for o in (wanted, outcome)]
+    return [(outcome.status, outcome.errors, len(lines[0]), len(lines[1]))] + [
+        pair for pair in zip(*lines) if pair[0] != pair[1]]
+
+
+def cases(call):
+    """Which of the calls fail, and how; all codes are met, and the first one by each call."""
+    first = OWN.get(call, 0)
+    number = sum(map(ord, call))
+    yield from ((nth + first, CODES[(number + nth) % len(CODES)]) for nth in (1, 2, 7))
+    if not first:
+        yield 0, CODES[(number + 3) % len(CODES)]
+
+
+def calls_and_cases():
+    return [(call, "%s:%d:%d" % (call, *case)) for call in calls() for case in cases(call)]
+
+
+def fails(call, failure):
+    """What two jobs say when this fails, and how often it did."""
+    done, counters = with_us(WORDS + ENDS.get(call, []), SETTINGS.get(call),
+                             FAKECUDA_FAIL=failure, FAKECUDA_JITTER_US="100")
+    return call, failure, done, counters["injected"]
+
+
+def at_once(function, arguments):
+    """Most of the time they wait."""
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        yield from pool.map(function, *zip(*arguments))
+
+
+def test_no_call_of_ours_is_seen():
+    plain = {(): without(WORDS), tuple(RESETS): without(WORDS + RESETS)}
+    for outcome in plain.values():
+        assert outcome.status == 0 and outcome.output.count(": 0 0 0 0, last 0 0, arrived") == STEPS
+    injected = dict.fromkeys(calls(), 0)
+    for call, failure, done, times in at_once(fails, calls_and_cases()):
+        injected[call] += times
+        wanted = plain[tuple(ENDS.get(call, []))]
+        for outcome in done:
+            assert wanted == outcome, (failure, differing(wanted, outcome))
+    assert all(injected.values()), injected
+
+
+def stays(code, words):
+    """A job whose kernel broke its context, another one that goes on, and what both say alone."""
+    failure = {"FAKECUDA_FAIL": "cuMemsetD8_v2:%d:%d" % (LATER - 8, code)}
+    with Gpu() as gpu:
+        jobs = together(gpu, [[RESULTS, *WORDS, *words], [RESULTS, *WORDS]], [failure, {}])
+        done = [finish(job, timeout=60) for job in jobs]
+        return (code, words, done, [without(WORDS + words, **failure), without(WORDS)],
+                gpu.safe()["d2d_copies"])
+
+
+def test_errors_that_stay():
+    """The program's own, while it shares: all its calls say it, and a reset ends it."""
+    copies = 0
+    for code, words, done, wanted, within in at_once(
+            stays, [(code, words) for code in STAYING for words in ([], RESETS)]):
+        copies += within
+        for before, after in zip(wanted, done):
+            assert before == after, (code, words, differing(before, after))
+        count = wanted[0].output.count("%d %d %d %d, last" % ((code,) * 4))
+        assert count == (9 if words else STEPS - LATER + 9), (code, wanted[0].output)
+    assert copies > 0
+
+
+def test_errors_that_stay_met_by_us():
+    """As if a kernel had gone wrong just then: from some call on all say it, as without us."""
+    met = 0
+    some = [call for call in calls() if call not in ENDS]
+    arguments = [(call, "%s:%d:%d" % (call, OWN.get(call, 0) + 1, STAYING[number % 2]))
+                 for number, call in enumerate(some)]
+    for call, failure, done, times in at_once(fails, arguments):
+        met += times
+        code = failure.rpartition(":")[2]
+        for outcome in done:
+            rows = re.findall(r"^\d+: (\d+) (\d+) (\d+) (\d+), last (\d+) (\d+), (.*)$",
+                              outcome.output, re.M)
+            assert outcome.status == 0 and len(rows) == STEPS, (failure, outcome.output)
+            # The copy, the wait, and the copy back; then the runtime's error before and after.
+            results = [result for row in rows for result in row[:4]]
+            good = results.index(code) if code in results else len(results)
+            assert set(results[:good]) <= {"0"} and set(results[good:]) <= {code}, (
+                failure, outcome.output)
+            for row in rows:
+                assert row[4] == row[1] and row[5] == (row[3] if row[3] != "0" else row[1]), (
+                    failure, row)
+                assert row[:4] != ("0",) * 4 or row[6] == "arrived", (failure, row)
+    assert met > len(some) // 2, met
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
