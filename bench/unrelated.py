@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""unrelated: nanoseconds added to calls that we export but have nothing to do with."""
+"""unrelated: what is added to calls that we export but have nothing to do with."""
 import json
 import os
 import tempfile
@@ -23,6 +23,39 @@ CALLS = {
 
 # With --stage: where the staged directory lies, seen from a file that is not in it.
 STAGED = {"elsewhere": "on another device", "beside": "on the same device"}
+
+# Copies to a GPU that are not shared: of a lone job, with so many of each size. The driver is
+# one of software (tests/fakecuda), whose copies are memory's: a GPU has not run this.
+COPIES = {"1 MiB": (1 << 20, 400), "38 MB": (38 << 20, 24)}
+
+
+def _copies(setup):
+    """What copies that are not shared take: without the library, and with sharing off and on."""
+    program = native.program(setup.root, setup.native, "copies")
+    where = native.software_driver(setup.root, setup.native)
+    path = ":".join(filter(None, (where, os.environ.get("LD_LIBRARY_PATH"))))
+
+    def once(words, copies):
+        group = copies and setup.place.group(f"copies-{copies}")
+        job = setup.place.start([program, *words], group, {"LD_LIBRARY_PATH": path},
+                                options=("--copies", copies) if copies else ())
+        setup.place.end([job])
+        return next(iter(json.loads(job.lines[0]).values()))
+
+    raw = []
+    for number in range(3 if setup.quick else ROUNDS):
+        order = [1, -1][number % 2]
+        one = {"small": {str(kind): once([], kind) for kind in ["auto", None][::order]}}
+        for name, words in COPIES.items():
+            one[name] = {kind: once(map(str, words), kind) for kind in ["auto", "off"][::order]}
+        raw.append(one)
+    driver = "a driver made of software"
+    rows = [row("unrelated-copy-small", f"added to a copy to a GPU below 256 KiB, {driver}", 200,
+                [one["small"]["auto"] - one["small"]["None"] for one in raw], unit="ns")]
+    rows += [row(f"unrelated-copy-{name.replace(' ', '')}",
+                 f"a lone job's copy of {name} with sharing on / off, {driver}", 1.02,
+                 [one[name]["auto"] / one[name]["off"] for one in raw]) for name in COPIES]
+    return raw, rows
 
 
 def _once(setup, program, group, directory=None):
@@ -54,4 +87,7 @@ def measure(setup):
     rows += [row(f"unrelated-{name}", f"--stage: added to open() of a file outside, {what}", 1000,
                  [one[name]["file"] - one["without"]["file"] for one in raw], unit="ns")
              for name, what in STAGED.items()]
-    return {"title": "Unrelated calls", "rows": rows, "raw": raw, "settings": setup.settings()}
+    copies, more = _copies(setup)
+    rows += more
+    return {"title": "Unrelated calls", "rows": rows, "raw": raw, "copies": copies,
+            "settings": setup.settings()}

@@ -47,6 +47,23 @@ def slowfs(root, directory):
     return target
 
 
+def software_driver(root, directory):
+    """Compile tests/fakecuda into @directory. The directory of its libcuda.so.1: no GPU."""
+    where = os.path.join(root, "tests", "fakecuda")
+    with open(os.path.join(where, "meson.build"), encoding="utf-8") as file:
+        names = re.search(r"fakecuda_sources = files\((.*?)\)", file.read(), re.S).group(1)
+    sources = [os.path.join(where, name) for name in re.findall(r"'(\w+\.c)'", names)]
+    found = os.path.join(directory, "software-driver")
+    target = os.path.join(found, "libcuda.so.1")
+    os.makedirs(found, exist_ok=True)
+    newest = max(map(os.path.getmtime, sources + glob.glob(os.path.join(where, "*.h"))))
+    if not os.path.exists(target) or os.path.getmtime(target) < newest:
+        _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-fPIC", "-shared", "-pthread",
+              "-fvisibility=hidden", "-Wl,-Bsymbolic", "-Wl,-soname,libcuda.so.1", "-o", target,
+              *sources, "-ldl"])
+    return found
+
+
 def _real_library():
     """Path and SONAME of the libjpeg that programs are linked with."""
     path = os.path.realpath(_run(["cc", "-print-file-name=libjpeg.so"]).strip())
