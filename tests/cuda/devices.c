@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * devices STEPS [gate=FD ready=FD]: bring batches to two GPUs in turn, each seventh also to
- * memory of the GPU that is not the current one, and print what did not arrive.
+ * devices STEPS [before=FD after=FD gate=FD ready=FD]: bring batches to two GPUs in turn, each
+ * seventh also to memory of the GPU that is not the current one, and print what did not arrive.
  */
 #include "scene.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define GPUS 2
 
@@ -51,12 +50,13 @@ int main(int argc, char **argv)
 		begin(gpu);
 	scene_wait(argv);
 	for (long step = 0; step < steps; step++) {
+		scene_before(argv);
 		for (int gpu = 0; gpu < GPUS; gpu++) {
 			bring(gpu, gpu, 1 + (uint64_t)gpu, step);
 			if (step % 7 == 6)
 				bring(gpu, 1 - gpu, 3, step);
 		}
-		usleep(1000);
+		scene_after(argv);
 	}
 	printf("done: %ld\n", steps);
 	return fflush(stdout) != 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * replay STEPS [gate=FD ready=FD]: bring batches that can be shared, and between them capture
- * copies from pinned memory and launch them over and over.  While a stream is captured, others
- * are copied to as well.  Prints what each capture said, and what did not arrive.
+ * replay STEPS [before=FD after=FD gate=FD ready=FD]: bring batches that can be shared, and
+ * between them capture copies from pinned memory and launch them over and over.  While a stream
+ * is captured, others are copied to as well.  Prints what each capture said, and what did not
+ * arrive.
  */
 #include "scene.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A capture is used for so many steps. */
 #define LAUNCHES 6
@@ -113,6 +113,7 @@ int main(int argc, char **argv)
 	begin();
 	scene_wait(argv);
 	for (long step = 0; step < steps; step++) {
+		scene_before(argv);
 		if (step % LAUNCHES == 0) {
 			capture(step);
 		} else {
@@ -122,7 +123,7 @@ int main(int argc, char **argv)
 		if (step % LAUNCHES == 1)
 			capture_pageable(step - 1);
 		replay(step);
-		usleep(1000);
+		scene_after(argv);
 	}
 	return fflush(stdout) != 0;
 }

@@ -2,6 +2,8 @@
 /* What small programs that bring batches have in common. */
 #include "scene.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,7 @@ void scene_start(void)
 	scene_arrived = malloc(SCENE_BYTES);
 	if (!cu->cuInit || !scene_source || !scene_arrived)
 		_exit(3);
+	(void)signal(SIGPIPE, SIG_IGN); /* scene_after() */
 	SCENE_CHECK(cu->cuInit(0));
 }
 
@@ -47,6 +50,23 @@ void scene_wait(char **words)
 		_exit(2);
 	while (gate >= 0 && read(gate, &byte, 1) > 0)
 		;
+}
+
+void scene_before(char **words)
+{
+	int before = (int)scene_word(words, "before", -1);
+	char byte;
+	/* At its end the other one has gone. */
+	if (before >= 0 && read(before, &byte, 1) < 0)
+		_exit(2);
+}
+
+void scene_after(char **words)
+{
+	int after = (int)scene_word(words, "after", -1);
+	char byte = 0;
+	if (after >= 0 && write(after, &byte, 1) != 1 && errno != EPIPE)
+		_exit(2);
 }
 
 static uint64_t word_at(uint64_t data, uint64_t number, size_t i)

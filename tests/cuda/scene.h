@@ -29,6 +29,13 @@ long scene_word(char **words, const char *name, long otherwise);
 /** Of words gate=FD and ready=FD: a byte to the one, then wait until the other has ended. */
 void scene_wait(char **words);
 
+/**
+ * Of words before=FD and after=FD: a byte is read before each step, and one written after it,
+ * so that neither of two jobs is held up without the other one.
+ */
+void scene_before(char **words);
+void scene_after(char **words);
+
 /** Make the source batch @number of data set @data; 1 if that is what was read back, else 0. */
 void scene_fill(uint64_t data, uint64_t number);
 int scene_is(uint64_t data, uint64_t number);
