@@ -104,7 +104,7 @@ def apart(devices, **machine):
         for job in jobs:
             well(job, steps)
         counters, found = gpu.safe(), taken(gpu)
-        assert counters["h2d_copies"] + found == 2 * steps, (counters, found)
+        assert gpu.brought(counters) + found == 2 * steps, (counters, found)
         assert counters["peer_copies"] == 0, counters
         return found, counters["ipc_opens"], counters["d2d_copies"]
 
@@ -171,7 +171,7 @@ def decided(steps, words, **link):
         for job in (first, second):
             well(job, steps)
         return (taken(gpu), gpu.group.statistics()["passed"]["copy_cost"],
-                gpu.safe()["h2d_copies"])
+                gpu.brought(gpu.safe()))
 
 
 def test_cost_model_decides():

@@ -74,6 +74,8 @@ void fake_count_copy(const struct fake_op *op)
 		fake_count(bytes[op->direction], op->width * op->height);
 	if (op->direction == FAKE_H2D && !op->src.memory)
 		fake_count(FAKE_H2D_PAGEABLE, 1);
+	if (op->direction == FAKE_H2D && op->width * op->height == 1)
+		fake_count(FAKE_H2D_OF_ONE, 1);
 }
 
 /* Take the source's bytes now.  Gives up the lock meanwhile. */

@@ -20,6 +20,7 @@
 	X(H2D_COPIES, h2d_copies) \
 	X(H2D_BYTES, h2d_bytes) \
 	X(H2D_PAGEABLE, h2d_pageable)          /* of the copies, from memory that is not pinned */ \
+	X(H2D_OF_ONE, h2d_of_one)              /* of the copies, of a single byte */ \
 	X(H2D_CAPTURED, h2d_captured)          /* recorded in a graph, not among the copies */ \
 	X(D2H_COPIES, d2h_copies) \
 	X(D2H_BYTES, d2h_bytes) \
