@@ -2,7 +2,9 @@
 """The global generators, put aside and put back: by memory what they are by their own words."""
 import os
 import random
+import signal
 import sys
+import threading
 
 import numpy
 import torch
@@ -81,10 +83,71 @@ def test_another_kind_of_generator():
         generators.restore(state)
         assert draws() == values
         numpy.random.set_bit_generator(numpy.random.PCG64(9))
-        assert generators._numpy_of(numpy.random.mtrand._rand) is None
+        assert generators._numpy_of(numpy) is None
     finally:
         numpy.random.set_bit_generator(own)
     assert memory().bits is own
+
+
+def test_a_generator_that_is_exchanged_meanwhile():
+    exchange = getattr(numpy.random, "set_bit_generator", None)
+    if exchange is None:
+        print("# NumPy %s cannot exchange it" % numpy.__version__)
+        return
+    own = numpy.random.get_bit_generator()
+    numpy.random.normal()
+    state, words, values = generators.save(), told(), draws()
+    exchange(numpy.random.MT19937(9))
+    try:
+        generators.restore(state)
+        assert told() == words
+    finally:
+        exchange(own)
+    generators.restore(state)
+    assert draws() == values
+
+
+def test_functions_of_another_library():
+    """As mkl_random puts there: whoever is seeded is saved."""
+    other = numpy.random.RandomState(4)
+    names = ("seed", "get_state", "set_state", "normal")
+    kept = {name: getattr(numpy.random, name) for name in names}
+    for name in names:
+        setattr(numpy.random, name, getattr(other, name))
+    try:
+        state, value = generators.save(), numpy.random.normal()
+        generators.seed(1, 2, 3)
+        generators.restore(state)
+        assert numpy.random.normal() == value
+    finally:
+        for name in names:
+            setattr(numpy.random, name, kept[name])
+
+
+def test_a_fork_by_another_thread():
+    """A child can use the generator whatever this thread was doing: no lock is left taken."""
+    done = threading.Event()
+
+    def fork():
+        for _ in range(100):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                numpy.random.seed(1)
+                generators.restore(generators.save())
+                os._exit(0)
+            statuses.append(os.waitpid(child, 0)[1])
+            if statuses[-1] != 0:
+                break
+        done.set()
+
+    statuses = []
+    thread = threading.Thread(target=fork)
+    thread.start()
+    while not done.is_set():
+        generators.restore(generators.save())
+    thread.join()
+    assert statuses == [0] * 100, statuses[-1]
 
 
 def test_a_place_that_is_not_right_is_not_used():

@@ -4,6 +4,9 @@ The global generators of the CPU: to put them aside for a while, and to seed the
 
 NumPy takes 70 us to tell its state and to take it back, in which a dozen samples are taken.  So
 that state is copied where it lies in memory: that it lies there is tried first, once.
+
+No lock is taken, and none of NumPy's: a process forked by another thread meanwhile, as for a
+loader's worker, would find it taken for ever.  The interpreter's own is kept instead.
 """
 
 import ctypes
@@ -16,6 +19,11 @@ import torch
 
 WORDS = 624 * 4  # bytes of the state of a Mersenne twister, which a position goes with
 GAUSS = 16  # bytes: whether a number of the normal distribution is left over, and which
+
+# The one of ctypes lets other threads run meanwhile.
+_memmove = ctypes.PyDLL(None).memmove
+_memmove.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
+_memmove.restype = None
 
 
 @functools.lru_cache(maxsize=None)
@@ -39,20 +47,26 @@ class _Numpy:
 
     def __init__(self, owner, bits):
         self.bits = bits
-        self.lock = bits.lock
         self.words = bits.ctypes.state_address
         self.gauss = id(owner) + _gauss_offset(type(owner))
         self.owner = owner
 
     def save(self):
-        with self.lock:
-            return (ctypes.string_at(self.words, WORDS + 4),
-                    ctypes.string_at(self.gauss, GAUSS))
+        return (ctypes.string_at(self.words, WORDS + 4),
+                ctypes.string_at(self.gauss, GAUSS))
 
     def restore(self, state):
-        with self.lock:
-            ctypes.memmove(self.words, state[0], WORDS + 4)
-            ctypes.memmove(self.gauss, state[1], GAUSS)
+        if self.owner._bit_generator is not self.bits:
+            self._tell(*state)
+            return
+        _memmove(self.words, state[0], WORDS + 4)
+        _memmove(self.gauss, state[1], GAUSS)
+
+    def _tell(self, words, gauss):
+        """Another generator was put in place meanwhile: let NumPy do what can be done."""
+        key = sys.modules["numpy"].frombuffer(words, "=u4", 624)
+        self.owner.set_state(("MT19937", key, *struct.unpack("=i", words[WORDS:]),
+                              *struct.unpack("=i4xd", gauss)))
 
     def is_right(self):
         """Whether the memory holds what NumPy says."""
@@ -62,17 +76,25 @@ class _Numpy:
             struct.unpack("=i4xd", gauss) == (flag, number)
 
 
+_HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
+
 _numpy = (None, None)  # (the generator, its _Numpy or None)
 
 
-def _numpy_of(owner):
-    """The _Numpy of @owner, numpy.random's RandomState, or None: it has to be asked."""
+def _numpy_of(numpy):
+    """The _Numpy of the generator behind numpy.random, or None: it has to be asked."""
     global _numpy
+    module, inner = numpy.random, numpy.random.mtrand
+    owner = getattr(inner, "_rand", None)
+    # Other libraries put functions with generators of their own there, for a while or for good.
+    if not _HAS_LOCK or module.seed is not inner.seed or not (
+            getattr(module.get_state, "__self__", None) is owner
+            is getattr(module.set_state, "__self__", None)):
+        return None
     bits = getattr(owner, "_bit_generator", None)
     if bits is None or _numpy[0] is not bits:
         _numpy = (bits, None)
-        kinds = sys.modules["numpy.random"]
-        if type(bits) is kinds.MT19937 and type(owner) is kinds.RandomState \
+        if type(bits) is module.MT19937 and type(owner) is module.RandomState \
                 and _gauss_offset(type(owner)) is not None:
             place = _Numpy(owner, bits)
             _numpy = (bits, place if place.is_right() else None)
@@ -83,7 +105,7 @@ def _save_numpy():
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return None
-    place = _numpy_of(getattr(numpy.random.mtrand, "_rand", None))
+    place = _numpy_of(numpy)
     return (place, numpy.random.get_state() if place is None else place.save())
 
 
