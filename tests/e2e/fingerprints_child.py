@@ -345,6 +345,14 @@ def unwrapping():
     return "ok"
 
 
+class Column(list):
+    pass
+
+
+class Columns(tuple):
+    pass
+
+
 def looking_again():
     """What is kept from look to look finds every change that a look without it finds."""
     paths = [("/data/%d.jpg" % number, number % 10) for number in range(20000)]
@@ -377,6 +385,14 @@ def looking_again():
     change(paths.reverse)
     change(setattr, holder, "paths", tuple(paths))
     change(setattr, holder, "labels", Plain())
+    change(setattr, holder, "paths", Columns(paths))
+    change(setattr, holder, "paths", Column(paths))
+    holder.paths = (number for number in ())
+    try:
+        fingerprint(holder, kept)
+        assert False
+    except Unknown:
+        assert kept == []
     assert len(set(seen)) == len(seen) - 7, "changes that nobody saw"
     return "ok"
 

@@ -31,15 +31,16 @@ def fingerprint(dataset, constants=None):
     @constants is a list of the caller's, empty at first, that makes the next look at the same
     dataset cheaper: it refers to what the dataset's lists held that cannot change.
     """
+    constants = [] if constants is None else constants
+    known = tuple(constants)
+    constants.clear()
     try:
         fp_arrays.register()
-        walker = Walker("dataset", () if constants is None else tuple(constants))
+        walker = Walker("dataset", known)
         walker.add(dataset)
-        try:
-            return walker.digest()
-        finally:
-            if constants is not None:
-                constants[:] = walker.constants
+        digest = walker.digest()
+        constants[:] = walker.constants
+        return digest
     except Unknown:
         raise
     except Exception as error:

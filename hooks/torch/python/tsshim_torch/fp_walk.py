@@ -27,6 +27,7 @@ ELEMENTS = 1 << 26  # at one level; more are walked one by one, and meet LIMIT
 CHUNK = 1 << 13  # elements turned into bytes at once: they stay in the cache
 LONG = 1 << 6  # elements from which a chunk is written as its digest
 SMALL = 1 << 9  # bytes of an element, on average, up to which a walk's caller may hold on to it
+HELD = 1 << 22  # elements that one walk's caller may hold on to; 32 MiB in each worker
 LIMIT = 1 << 21  # objects in one walk; it would take more than ten seconds
 
 ATOM_IDS = frozenset(map(id, ATOMS))
@@ -128,6 +129,7 @@ class Walker:
         self.memory = {}  # what a kind of node wants to remember during one walk
         self.constants = []  # for each long chunk, in order: (its elements, its digest)
         self._constants = constants
+        self._held = 0
         self._where = where
         self._numbers = {}  # id -> number
         self._objects = []  # by number; also keeps ids from being used again
@@ -180,10 +182,13 @@ class Walker:
         place = len(self.constants)
         held, digest = self._constants[place] if place < len(self._constants) else ((), None)
         if len(held) != len(part) or not all(map(is_, held, part)):
-            held, data = tuple(part), _plain_bytes(part)
+            held = tuple(part)
+            data = _plain_bytes(held)  # of the tuple: what kind of list they are in is known
             digest = data and hashlib.blake2b(data, digest_size=16).digest()
-            if data is None or len(data) > SMALL * len(part) or not is_plain(held, TUPLE_ID):
+            if data is None or len(data) > SMALL * len(part) or \
+                    self._held + len(held) > HELD or not is_plain(held, TUPLE_ID):
                 held = ()
+        self._held += len(held)
         self.constants.append((held, digest))
         return digest
 
