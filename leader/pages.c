@@ -23,6 +23,9 @@
  */
 #define SMALL_PIECE_NS UINT64_C(160000)
 
+/* Openings that go by after a piece that somebody held. */
+#define HELD_PAUSE 16u
+
 static unsigned char *segment_at(const struct ts_store *store, uint32_t segment)
 {
 	return (unsigned char *)store->data + segment * store->shape.segment_bytes;
@@ -90,18 +93,22 @@ int ts_pages_allocate(struct ts_store *store, int fd, uint32_t segment)
 }
 
 /* Error of madvise(2) on a piece of an OPEN segment, 0 if it is a huge page now. */
-static int collapse(struct ts_store *store, uint32_t segment, uint32_t piece)
+static int collapse(const struct ts_store *store, uint32_t segment, uint32_t piece)
 {
 	void *at = segment_at(store, segment) + piece * TS_HUGE_BYTES;
-	uint64_t opening_ns = store->shape.segment_bytes / TS_HUGE_BYTES * SMALL_PIECE_NS;
 	int saved = errno;
-	uint64_t start = ts_thread_cpu_ns();
 	int error = madvise(at, TS_HUGE_BYTES, MADV_COLLAPSE) < 0 ? errno : 0;
 
 	errno = saved;
-	ts_store_relaxed(
-		&store->huge_pause, (uint32_t)((ts_thread_cpu_ns() - start) / opening_ns));
 	return error;
+}
+
+/* Whether this opening is one of those that go by; other threads may count it down, too. */
+static bool is_pause(struct ts_store *store)
+{
+	uint32_t pause = ts_load_relaxed(&store->huge_pause);
+
+	return pause > 0 && (ts_cas(&store->huge_pause, &pause, pause - 1) || pause > 0);
 }
 
 /*
@@ -116,21 +123,22 @@ static void make_huge(struct ts_store *store, uint32_t segment)
 	uint32_t pieces = (uint32_t)(store->shape.segment_bytes / TS_HUGE_BYTES);
 	uint32_t done = ts_load_relaxed(&words->huge);
 
-	if (done >= pieces || ts_load_relaxed(&store->no_huge))
+	if (done >= pieces || ts_load_relaxed(&store->no_huge) || is_pause(store))
 		return;
-	if (ts_load_relaxed(&store->huge_pause) > 0) {
-		ts_sub_relaxed(&store->huge_pause, 1);
-		return;
-	}
+	uint64_t opening_ns = (pieces - done) * SMALL_PIECE_NS;
+	uint64_t start = ts_thread_cpu_ns(), spent_ns = 0;
 	int error = 0;
-	while (done < pieces && !error && ts_load_relaxed(&store->huge_pause) == 0) {
+	while (done < pieces && !error && spent_ns < opening_ns) {
 		error = collapse(store, segment, done);
 		done += !error;
+		spent_ns = ts_thread_cpu_ns() - start;
 	}
+	uint32_t pause = (uint32_t)(spent_ns / opening_ns);
 	/* EAGAIN, EBUSY: somebody holds a page at this moment.  Others: not here, or no more.
 	 */
 	if (error && error != EAGAIN && error != EBUSY)
 		ts_store_relaxed(&store->no_huge, 1);
+	ts_store_relaxed(&store->huge_pause, error && pause < HELD_PAUSE ? HELD_PAUSE : pause);
 	ts_store_relaxed(&words->huge, done);
 }
 
