@@ -140,11 +140,14 @@ static enum ts_reason objection(
 		return TS_REASON_COPY_KIND;
 	if (!copy->from || copy->from + copy->bytes < copy->from || !is_within(copy, &to))
 		return TS_REASON_COPY_STATE;
-	if (to.device != device || !is_stream_of(copy, context))
+	if (to.device != device)
 		return TS_REASON_COPY_STATE;
 	*ret_device = device;
 	*ret_context = context;
-	return source_objection(copy);
+	enum ts_reason reason = source_objection(copy);
+	if (reason == TS_REASON_COUNT && !is_stream_of(copy, context))
+		reason = TS_REASON_COPY_STATE;
+	return reason;
 }
 
 /* The service of a GPU that pinned memory is copied to, where there is some to be pinned. */

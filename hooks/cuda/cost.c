@@ -26,6 +26,9 @@
 /* A program that pauses, or brings a few copies of another kind, is not given up. */
 #define NEVER_NS UINT64_C(60000000000)
 
+/* Without a ring nobody learns that it would pay: then there is another one. */
+#define AGAIN_NS UINT64_C(600000000000)
+
 /* What a machine with too few cores adds to any transfer, however short. */
 #define SLACK_NS UINT64_C(2000000)
 
@@ -40,7 +43,7 @@ static _Atomic uint32_t unmeasured[CLASSES];
 static _Atomic uint64_t slowest[CLASSES], slowest_at_once[CLASSES], usual_at_once[CLASSES];
 static _Atomic uint64_t last_queued[CLASSES];
 static _Atomic uint32_t refused;
-static _Atomic uint64_t last_yes_ns, last_no_ns;
+static _Atomic uint64_t first_no_ns, last_no_ns; /* without a yes or a pause between; or 0 */
 static _Atomic uint64_t looked_before, found_before;
 static _Atomic uint32_t found_parts = PARTS / 2;
 
@@ -166,21 +169,6 @@ bool ts_cost_own_is_due(uint64_t bytes)
 	return ts_add_relaxed(&unmeasured[class_of(bytes)], 1) >= MEASURE && !is_forced();
 }
 
-bool ts_cost_pays(const struct ts_dataset_row *row, uint64_t bytes)
-{
-	uint64_t own = ts_cost_of(TS_COST_OWN, bytes), hash = ts_cost_of(TS_COST_HASH, bytes);
-	uint64_t taken = ts_cost_of(TS_COST_TAKEN, bytes), found = parts_found(row);
-	uint64_t saved = own > taken ? own - taken : 0;
-	/* One pass in any case, the second where nothing was found. */
-	if (own == 0 || hash == 0 || is_forced() ||
-		saved * found > hash * PARTS + hash * (PARTS - found)) {
-		ts_store_relaxed(&last_yes_ns, ts_now_ns());
-		return true;
-	}
-	ts_store_relaxed(&last_no_ns, ts_now_ns());
-	return ts_add_relaxed(&refused, 1) % PROBE == 0;
-}
-
 static uint64_t never_ns(void)
 {
 #ifdef TS_TEST_BUILD
@@ -191,8 +179,31 @@ static uint64_t never_ns(void)
 	return NEVER_NS;
 }
 
+static void note_no(uint64_t now)
+{
+	if (ts_load_relaxed(&first_no_ns) == 0 ||
+		now - ts_load_relaxed(&last_no_ns) >= never_ns())
+		ts_store_relaxed(&first_no_ns, now);
+	ts_store_relaxed(&last_no_ns, now);
+}
+
+bool ts_cost_pays(const struct ts_dataset_row *row, uint64_t bytes)
+{
+	uint64_t own = ts_cost_of(TS_COST_OWN, bytes), hash = ts_cost_of(TS_COST_HASH, bytes);
+	uint64_t taken = ts_cost_of(TS_COST_TAKEN, bytes), found = parts_found(row);
+	uint64_t saved = own > taken ? own - taken : 0;
+	/* One pass in any case, the second where nothing was found. */
+	if (own == 0 || hash == 0 || is_forced() ||
+		saved * found > hash * PARTS + hash * (PARTS - found)) {
+		ts_store_relaxed(&first_no_ns, 0);
+		return true;
+	}
+	note_no(ts_now_ns());
+	return ts_add_relaxed(&refused, 1) % PROBE == 0;
+}
+
 bool ts_cost_never_pays(void)
 {
-	uint64_t yes_ns = ts_load_relaxed(&last_yes_ns), no_ns = ts_load_relaxed(&last_no_ns);
-	return no_ns > yes_ns && no_ns - yes_ns >= never_ns();
+	uint64_t first = ts_load_relaxed(&first_no_ns), last = ts_load_relaxed(&last_no_ns);
+	return first != 0 && last - first >= never_ns() && ts_now_ns() - last < AGAIN_NS;
 }

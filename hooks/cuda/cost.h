@@ -76,7 +76,8 @@ bool ts_cost_pays(const struct ts_dataset_row *row, uint64_t bytes);
 
 /**
  * Whether that has been no, but for those looked for all the same, for a minute of copies: then
- * memory of a GPU is better left to others.  Ends with the next yes.  Threads: any.
+ * memory of a GPU is better left to others.  Ends with the next yes, and ten minutes after the
+ * last no, for without a ring nobody learns that it would pay.  Threads: any.
  */
 bool ts_cost_never_pays(void);
 

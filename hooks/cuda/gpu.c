@@ -4,6 +4,7 @@
 
 #include "hooks/cuda/cost.h"
 #include "hooks/cuda/library.h"
+#include "hooks/cuda/pinned.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 
@@ -139,6 +140,7 @@ void ts_gpu_off(struct ts_gpu *gpu)
 	/* What we offered stays where it is, but nobody begins to use it. */
 	if (gpu->table && gpu->has_memory)
 		(void)ts_device_withdraw(gpu->table, gpu->ring, 0);
+	ts_pinned_stop(); /* the first error ends that as well */
 	ts_service_wake();
 }
 

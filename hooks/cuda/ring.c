@@ -183,6 +183,8 @@ static bool unmap(struct ts_gpu *gpu)
 {
 	if (!gpu->base)
 		return true;
+	/* From here on there is no way back, for is_quiet() takes the mapping away. */
+	gpu->closing = gpu->has_memory;
 	if (!is_quiet(gpu))
 		return false;
 	if (!gpu->has_memory)
@@ -306,6 +308,7 @@ static void offer(struct ts_gpu *gpu)
 {
 	uint64_t now = ts_now_ns(), asked_ns = ts_device_memory_asked_ns(gpu->table, gpu->ring);
 	if (now < gpu->offer_ns || (asked_ns && now - asked_ns < SHORT_NS) ||
+		ts_device_memory_held(gpu->table, gpu->ring) ||
 		ts_sizes_recurring(&gpu->sizes, UINT64_MAX, RECURS) == 0)
 		return;
 	if (make_offer(gpu)) {
@@ -330,12 +333,11 @@ static bool is_stale(struct ts_gpu *gpu, int r, const struct ts_device_owner *ow
 		return true;
 	if (!gpu->base || r == -EBUSY)
 		return false;
-	if (gpu->has_memory && !ts_load_relaxed(&gpu->asked))
-		return true;
 	if (r < 0 || owner->generation != gpu->generation)
 		return true;
 	/* What lost slots keep would not be freed, and we would have no ring at all. */
-	return gpu->mine && owner->lost == 0 && is_ill_shaped(gpu);
+	return gpu->mine && owner->lost == 0 &&
+	       (!ts_load_relaxed(&gpu->asked) || is_ill_shaped(gpu));
 }
 
 /* The process ends: what others offer is closed; what we offer goes with it (gpu.c). */

@@ -152,10 +152,8 @@ static void *run(void *unused)
 			left |= serve(&ts_gpus[i], &result);
 			if (result == TS_CU_DEINITIALIZED)
 				return end_service();
-			if (result != TS_CU_SUCCESS) {
+			if (result != TS_CU_SUCCESS)
 				ts_gpu_off(&ts_gpus[i]);
-				ts_pinned_stop();
-			}
 		}
 		ts_store_relaxed(&asleep, !left);
 		ts_fence_full(); /* said that we sleep before looking at what woke us */

@@ -158,10 +158,10 @@ static enum ts_reason leave_hint(
 	return TS_REASON_ALONE;
 }
 
-static ts_cu_result alone(
-	const struct ts_copy *copy, const struct ts_session *session, enum ts_reason reason)
+/* @at_once: its stream has nothing else to do, as far as is known. */
+static ts_cu_result alone(const struct ts_copy *copy, const struct ts_session *session,
+	enum ts_reason reason, bool at_once)
 {
-	bool at_once = is_idle(copy);
 	uint64_t begin = ts_now_ns();
 	ts_session_count_pass(reason);
 	ts_cu_result result = ts_copy_real(copy);
@@ -361,7 +361,7 @@ static ts_cu_result share(struct sharing *sharing)
 	sharing->at_once = !copy->async || is_idle(copy);
 	sharing->begin_ns = ts_now_ns();
 	if (sharing->at_once && ts_cost_own_is_due(copy->bytes))
-		return alone(copy, sharing->session, TS_REASON_COPY_COST);
+		return alone(copy, sharing->session, TS_REASON_COPY_COST, true);
 	sharing->note = ts_gpu_note(sharing->gpu);
 	if (!sharing->note)
 		return pass(copy, TS_REASON_NO_LEASE);
@@ -369,7 +369,7 @@ static ts_cu_result share(struct sharing *sharing)
 	look_up(sharing, &take);
 	if ((take.verdict == TS_HIT || take.verdict == TS_CLAIM) &&
 		!is_inside(sharing->gpu, &take.hold))
-		return alone(copy, sharing->session, refuse(sharing, &take));
+		return alone(copy, sharing->session, refuse(sharing, &take), sharing->at_once);
 	sharing->note->hold = take.hold;
 	sharing->note->publish = take.verdict == TS_CLAIM;
 	if (take.verdict == TS_HIT)
@@ -377,7 +377,7 @@ static ts_cu_result share(struct sharing *sharing)
 	if (take.verdict == TS_CLAIM)
 		return produce(sharing);
 	ts_gpu_note_drop(sharing->note);
-	return alone(copy, sharing->session, reason_of(&take));
+	return alone(copy, sharing->session, reason_of(&take), sharing->at_once);
 }
 
 ts_cu_result ts_share(const struct ts_copy *copy, const struct ts_session *session,
@@ -392,7 +392,7 @@ ts_cu_result ts_share(const struct ts_copy *copy, const struct ts_session *sessi
 	sharing.gpu = ts_gpu_enter(session, device, context, copy->bytes, &ready);
 	if (!sharing.gpu)
 		return alone(copy, session,
-			ready ? leave_hint(copy, session, device) : TS_REASON_ALONE);
+			ready ? leave_hint(copy, session, device) : TS_REASON_ALONE, false);
 	ts_cu_result result = ts_cost_pays(row, copy->bytes) ? share(&sharing)
 							     : pass(copy, TS_REASON_COPY_COST);
 	ts_gpu_exit(sharing.gpu);

@@ -2,10 +2,13 @@
 /* When looking for a copy pays, by what was measured. */
 #include "hooks/cuda/cost.h"
 #include "shim/atomic.h"
+#include "shim/sys.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BYTES   (UINT64_C(16) << 20)
 #define ANSWERS 640 /* ten times the number of which one is looked for in any case */
@@ -72,6 +75,34 @@ Test(cost, nobody_brings_the_same_any_more)
 	cr_expect(eq(u32, answers(BYTES), ANSWERS / 64));
 	look(0, 1024);
 	cr_expect(eq(u32, answers(BYTES), ANSWERS), "and then somebody does");
+}
+
+/* No's for so many ms, one a millisecond. */
+static void say_no(unsigned ms)
+{
+	uint64_t end = ts_now_ns() + ms * UINT64_C(1000000);
+	while (ts_now_ns() < end) {
+		(void)ts_cost_pays(&row, BYTES);
+		(void)usleep(1000);
+	}
+}
+
+Test(cost, what_never_pays_has_not_for_long)
+{
+	cr_assert(zero(i32, setenv("TSSHIM_TEST_COPIES_NEVER_MS", "400", 1)));
+	look(0, 1024);
+	measure(1000000, 1100000, 1000);
+	cr_expect(not(ts_cost_never_pays()), "nobody has asked");
+	say_no(10);
+	cr_expect(not(ts_cost_never_pays()), "not for long");
+	(void)usleep(500000);
+	say_no(10);
+	cr_expect(not(ts_cost_never_pays()), "a pause is no answer");
+	say_no(500);
+	cr_expect(ts_cost_never_pays());
+	measure(10000000, 1000000, 1000);
+	say_no(1);
+	cr_expect(not(ts_cost_never_pays()), "that was a yes");
 }
 
 Test(cost, averages_follow)
