@@ -125,7 +125,7 @@ static void make_huge(struct ts_store *store, uint32_t segment)
 
 	if (done >= pieces || ts_load_relaxed(&store->no_huge) || is_pause(store))
 		return;
-	uint64_t opening_ns = (pieces - done) * SMALL_PIECE_NS;
+	uint64_t opening_ns = ts_max_u64((pieces - done) * SMALL_PIECE_NS, SMALL_PIECE_NS);
 	uint64_t start = ts_thread_cpu_ns(), spent_ns = 0;
 	int error = 0;
 	while (done < pieces && !error && spent_ns < opening_ns) {
