@@ -9,6 +9,7 @@ import signal
 import tempfile
 import time
 
+import meeting
 import support
 from support import HERE, Group, finish, run, start
 
@@ -55,8 +56,9 @@ def counter(group, name):
 
 def together(jobs, group):
     """Outcomes of the @jobs, started at the same time."""
-    started = [start(command, group.environment()) for command in jobs]
-    outcomes = [finish(process) for process in started]
+    with meeting.of(len(jobs)) as where:
+        started = [start(command, group.environment(**where)) for command in jobs]
+        outcomes = [finish(process) for process in started]
     for outcome in outcomes:
         assert outcome.status == 0, outcome.errors[-2000:]
     return outcomes
@@ -450,9 +452,10 @@ def test_a_relative_name_that_is_read_once_leads_where_each_job_is():
             with Group(support.TEST_LIBRARY, **settings) as group:
                 expected.append(samples(run(command, group.environment(), cwd=directory)))
         with Group(support.TEST_LIBRARY, **settings) as group:
-            started = [start(command, group.environment(), cwd=directory)
-                       for directory in (one, other, one)]
-            got = [samples(finish(process)) for process in started]
+            with meeting.of(3) as where:
+                started = [start(command, group.environment(**where), cwd=directory)
+                           for directory in (one, other, one)]
+                got = [samples(finish(process)) for process in started]
             assert counter(group, "shared") > 0  # by the two in one directory
     assert got == [*expected, expected[0]] and expected[0] != expected[1]
 

@@ -19,6 +19,8 @@ import torch
 from torch.utils.data import (BatchSampler, ConcatDataset, DataLoader, Dataset, RandomSampler,
                               Subset, WeightedRandomSampler)
 
+import meeting
+
 
 class Items(Dataset):
     """@count random crops and jitters of fixed pictures, with all three generators."""
@@ -169,6 +171,7 @@ def show(epoch, batch, view=""):
 
 def main():
     options = arguments()
+    meeting.arrive()
     torch.set_num_threads(1)
     if options.seed is not None:
         torch.manual_seed(options.seed)

@@ -7,6 +7,7 @@ import tempfile
 import numpy
 import PIL.Image
 
+import meeting
 import support
 from support import HERE, Group, finish, run, start
 
@@ -64,8 +65,9 @@ def plain(command):
 def alike(commands, verify=5, **settings):
     """Each of @commands with all others at the same time is as alone; the group's counters."""
     expected = [plain(command) for command in commands]
-    with group_of(TSSHIM_VERIFY=str(verify), **settings) as group:
-        started = [start(command, group.environment()) for command in commands]
+    with meeting.of(len(commands)) as where, \
+            group_of(TSSHIM_VERIFY=str(verify), **settings) as group:
+        started = [start(command, group.environment(**where)) for command in commands]
         for wanted, process in zip(expected, started):
             got = finish(process)
             assert got == wanted, (process.args, got.errors[-2000:], [

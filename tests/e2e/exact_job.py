@@ -20,6 +20,7 @@ from torchvision import transforms as T
 
 import exact_stateful
 import exact_zoo
+import meeting
 from exact_stateful import spend
 
 
@@ -242,6 +243,7 @@ def zoo(options):
 
 def main():
     options = arguments()
+    meeting.arrive()
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
     random.seed(options.seed)

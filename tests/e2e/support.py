@@ -271,8 +271,10 @@ def main(tests):
         except Exception:
             failed += 1
             line = "not " + line
+            # On the error output, too: of a failed test Meson shows only that.
             for text in traceback.format_exc().splitlines()[-14:]:
                 print("# " + text[:1500])
+                print("%s: %s" % (name, text[:1500]), file=sys.stderr)
         times.append((*(after - then for after, then in zip(clocks(), before)), name))
         print(line, flush=True)
     for seconds, cpu, name in sorted(times, reverse=True)[:TIMES]:
