@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """peers: plain PyTorch, tsshim and TensorSocket feed the same K trainers, side by side.
 
-All sides live through the run, each with K trainers and K loader workers, and take turns: one
-epoch after the other over the same files.  TensorSocket runs twice: with its own packing, and
-with a packing function that sends a batch once to all instead of K times to each.  Without a GPU
-to share memory of, it sends the bytes of every batch through sockets.
+The sides take turns, each with K trainers and K loader workers: one epoch after the other over
+the same files.  Plain PyTorch and tsshim live through the run, TensorSocket twice for a part of
+it: with its own packing, and then with a packing function that sends a batch once to all instead
+of K times to each.  (All four at once, with eight trainers each, do not fit into 24 GiB.)
+Without a GPU to share memory of, TensorSocket sends the bytes of every batch through sockets.
 """
 import os
 import socket
@@ -29,8 +30,9 @@ PATIENCE = 600
 # epochs are long enough not to notice; these are not, so the beats come before the clock starts.
 BEATS_SECONDS = 1.5
 
-# As slow as it is without a GPU, one round or two tell enough.
-MOST_ROUNDS = {"tensorsocket": 1, "packed": 2}
+# First and last round that a side lives in.  In its first everybody joins, and nothing is measured;
+# as slow as TensorSocket is without a GPU, one round or two more tell enough.
+LIFE = {"plain": (0, ROUNDS), "tsshim": (0, ROUNDS), "tensorsocket": (0, 1), "packed": (2, 4)}
 
 
 def _python():
@@ -116,6 +118,7 @@ class Side:
     def end(self):
         for job in (*self.trainers, *self.feeders):
             job.kill()  # a trainer of TensorSocket waits for ever once its producer is gone
+        self.trainers, self.feeders = [], []
         if self.group:
             self.setup.place.forget(self.group)
 
@@ -133,30 +136,61 @@ class Data:
         slices.wait_for_age(self.paths)
 
 
-def _run(setup, data, many):
-    """All rounds with K=@many trainers; in the first one everybody joins."""
+def _life(setup, kind):
+    """First and last round of a side; a quick run has two, and small sides."""
+    return (0, 1) if setup.quick else LIFE[kind]
+
+
+def _begin(setup, data, many, kinds):
+    """The new sides by name, ready to take turns; none is left if one does not come up."""
     sides = {}
-    found = []
     try:
-        for kind in SIDES:
+        for kind in kinds:
             sides[kind] = Side(setup, data, kind, many)
         for side in sides.values():
             side.wait_until_ready()
+    except BaseException:
+        for side in sides.values():
+            side.end()
+        raise
+    return sides
+
+
+def _run(setup, data, many):
+    """
+    The turns of K=@many trainers by name of their side: those of its first round, and for each
+    round that is measured those of all; and what ended a side before its time.
+    """
+    sides, joined, found = {}, {}, []
+    lives = {kind: _life(setup, kind) for kind in SIDES}
+    try:
         for number in range(data.rounds + 1):
-            order = SIDES if number % 2 == 0 else SIDES[::-1]
-            turns = {kind: sides[kind].try_turn() for kind in order
-                     if number <= MOST_ROUNDS.get(kind, number) and not sides[kind].failure}
+            sides |= _begin(setup, data, many,
+                            [kind for kind in SIDES if lives[kind][0] == number])
+            turns = {}
+            for kind in SIDES if number % 2 == 0 else SIDES[::-1]:
+                first, last = lives[kind]
+                if first <= number <= last and not sides[kind].failure:
+                    (joined if number == first else turns)[kind] = sides[kind].try_turn()
+                if number == last:
+                    sides[kind].end()
             found.append({kind: turn for kind, turn in turns.items() if turn})
     finally:
         for side in sides.values():
             side.end()
-    for kind in ("plain", "tsshim"):
-        for turns in found:
-            if set(turns[kind]["distinct"]) != {data.slice}:
+    _check(data, [joined, *found])
+    joined = {kind: turn for kind, turn in joined.items() if turn}
+    return joined, found[1:], {kind: side.failure for kind, side in sides.items() if side.failure}
+
+
+def _check(data, rounds):
+    """Plain jobs and ours get every sample, and aligned ones the same."""
+    for turns in rounds:
+        for kind in ("plain", "tsshim"):
+            if kind in turns and set(turns[kind]["distinct"]) != {data.slice}:
                 raise tsjobs.JobError(f"peers: a trainer of {kind} did not get every sample")
-    if any(len(set(turns["tsshim"]["checksums"])) != 1 for turns in found):
-        raise tsjobs.JobError("peers: aligned jobs were given different samples")
-    return found, {kind: side.failure for kind, side in sides.items() if side.failure}
+        if "tsshim" in turns and len(set(turns["tsshim"]["checksums"])) != 1:
+            raise tsjobs.JobError("peers: aligned jobs were given different samples")
 
 
 def _rows(many, rounds):
@@ -210,9 +244,9 @@ def measure(setup, data):
         cores = machine.cores()
     finally:
         os.sched_setaffinity(0, affinity)
-    found = {many: rounds for many, (rounds, _) in ran.items()}
-    failures = {many: failed for many, (_, failed) in ran.items()}
-    first = {str(many): rounds.pop(0) for many, rounds in found.items()}
+    first = {str(many): joined for many, (joined, _, _) in ran.items()}
+    found = {many: rounds for many, (_, rounds, _) in ran.items()}
+    failures = {many: failed for many, (_, _, failed) in ran.items()}
     notes = ["TensorSocket without a GPU sends the bytes of every batch through sockets; its "
              "first row is the published release, the second is helped. Sums over all processes:"]
     notes.append(_notes(data, found, failures))
