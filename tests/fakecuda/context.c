@@ -87,6 +87,7 @@ CUresult do_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 		primary->broken = CUDA_SUCCESS;
 		primary->peers = 0;
 		primary->alive = true;
+		primary->life++;
 	}
 	primary->flags = primary_flags[device];
 	primary->retained++;

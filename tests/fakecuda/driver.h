@@ -54,6 +54,7 @@ struct CUctx_st {
 	int device; /* ordinal among the visible */
 	unsigned flags;
 	bool primary, alive;
+	unsigned life;     /* a primary context may have several, by one handle */
 	unsigned retained; /* a primary context's users */
 	CUresult broken;   /* an error that stays: all calls give it */
 	uint64_t peers;    /* bit per visible device that it may reach */
@@ -69,6 +70,7 @@ enum fake_stream_kind {
 struct CUstream_st {
 	struct CUstream_st *next; /* of its context */
 	struct CUctx_st *context;
+	unsigned life; /* of the context, in which it was made */
 	enum fake_stream_kind kind;
 	uint64_t thread; /* whose default stream it is */
 	unsigned flags;
@@ -315,8 +317,9 @@ void fake_event_unuse_locked(CUevent event);
 struct fake_op *fake_op_new(enum fake_op_kind kind);
 /** Make it run after @point as well. */
 void fake_op_after(struct fake_op *op, struct fake_point point);
-/** Take as long as the operation takes, then do it. Without the lock. */
-void fake_op_run(struct fake_op *op, CUcontext context);
+/** Take as long as @op takes, then do it unless @stream's context has ended. Without the lock.
+ */
+void fake_op_run(struct fake_op *op, CUstream stream);
 void fake_op_free_locked(struct fake_op *op);
 int64_t fake_now_ns(void);
 

@@ -73,8 +73,9 @@ static bool has_vanished(const struct fake_memory *memory)
 
 /* Whether what it reads and writes is still there; if not, that is what a real device calls
  * an illegal address, and the context does not survive it. */
-static bool is_sound(const struct fake_op *op, CUcontext context)
+static bool is_sound(const struct fake_op *op, CUstream stream)
 {
+	CUcontext context = stream->context;
 	pthread_mutex_lock(&fake_lock);
 	bool gone = (op->dst.memory && op->dst.memory->gone) ||
 		    (op->src.memory && op->src.memory->gone);
@@ -82,7 +83,9 @@ static bool is_sound(const struct fake_op *op, CUcontext context)
 		fake_count(FAKE_VANISHED_USES, 1);
 		gone |= fake_number(FAKE_VANISHES) == 1;
 	}
-	bool usable = context->alive && context->broken == CUDA_SUCCESS;
+	/* What a reset found under way after an error is no part of the next life. */
+	bool usable = context->alive && context->life == stream->life &&
+		      context->broken == CUDA_SUCCESS;
 	if (gone && usable) {
 		fake_count(FAKE_LATE_USES, 1);
 		fake_context_break_locked(context, CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -103,12 +106,12 @@ static void run_copy(struct fake_op *op)
 		fake_count(FAKE_POISONED_READS, 1);
 }
 
-void fake_op_run(struct fake_op *op, CUcontext context)
+void fake_op_run(struct fake_op *op, CUstream stream)
 {
 	/* A mark in a stream costs a device next to nothing. */
 	if (op->kind == FAKE_OP_COPY || op->kind == FAKE_OP_FILL)
 		fake_sleep_us(fake_number(FAKE_DELAY_US) + jitter_us() + transfer_us(op));
-	if (!is_sound(op, context))
+	if (!is_sound(op, stream))
 		return;
 	switch (op->kind) {
 	case FAKE_OP_COPY:

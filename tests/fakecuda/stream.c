@@ -47,6 +47,7 @@ static CUstream create_locked(CUcontext context, enum fake_stream_kind kind, uns
 {
 	CUstream stream = fake_alloc(sizeof(*stream));
 	stream->context = context;
+	stream->life = context->life;
 	stream->kind = kind;
 	stream->flags = flags;
 	stream->last = &stream->first;
@@ -129,7 +130,7 @@ static void *work(void *argument)
 		}
 		struct fake_op *op = take_locked(stream);
 		pthread_mutex_unlock(&fake_lock);
-		fake_op_run(op, stream->context);
+		fake_op_run(op, stream);
 		pthread_mutex_lock(&fake_lock);
 		stream->done++;
 		fake_op_free_locked(op);
