@@ -220,6 +220,24 @@ int ts_device_find(struct ts_device *device, const uint8_t uuid[TS_DEVICE_UUID])
 	return r < 0 ? r : -ENOSPC;
 }
 
+void ts_device_count(struct ts_device *device, uint32_t ring, bool found)
+{
+	if (ts_device_check(device, ring) < 0)
+		return;
+	ts_add_relaxed(&device->table->rows[ring].looked, 1);
+	if (found)
+		ts_add_relaxed(&device->table->rows[ring].found, 1);
+}
+
+void ts_device_counts(
+	struct ts_device *device, uint32_t ring, uint64_t *ret_looked, uint64_t *ret_found)
+{
+	bool is_row = ts_device_check(device, ring) == 0;
+
+	*ret_looked = is_row ? ts_load_relaxed(&device->table->rows[ring].looked) : 0;
+	*ret_found = is_row ? ts_load_relaxed(&device->table->rows[ring].found) : 0;
+}
+
 /* ---- leaving ---------------------------------------------------------------------------- */
 
 int ts_device_hold_begin(struct ts_device *device)

@@ -27,7 +27,8 @@
  *	}
  *
  * What is counted: the hook calls ts_session_count_produced(TS_KIND_DEVICE, ...) for what it
- * published and ts_session_count_shared(TS_KIND_DEVICE, ...) for hits.
+ * published and ts_session_count_shared(TS_KIND_DEVICE, ...) for hits, and ts_device_count()
+ * for both, by which others judge whether looking pays on this GPU.
  *
  * ---- The object ---------------------------------------------------------------------------
  *
@@ -290,6 +291,15 @@ void ts_device_abandon(struct ts_device *device, struct ts_device_hold *hold);
  * all: the slot is not written as long as this process lives.
  */
 void ts_device_release(struct ts_device *device, struct ts_device_hold *hold);
+
+/**
+ * A copy was looked for in row @ring, and was there or not: ts_device_count() adds one,
+ * ts_device_counts() tells how many there were of all members since the table was made.  Only
+ * for judging whether it pays: a lost or invented one does no harm.  0 where @ring is no row.
+ */
+void ts_device_count(struct ts_device *device, uint32_t ring, bool found);
+void ts_device_counts(
+	struct ts_device *device, uint32_t ring, uint64_t *ret_looked, uint64_t *ret_found);
 
 /**
  * Sleep until the production that @take (TS_BUSY) met has ended, or @timeout_ns passed; then

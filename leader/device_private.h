@@ -44,8 +44,9 @@ struct ts_device_row {
 	_Atomic uint64_t asked_ns; /* ts_now_ns() when it was last asked back, or 0 */
 	uint64_t reserved2[3];
 	_Atomic uint64_t handle[TS_DEVICE_HANDLE / 8];
-	_Atomic uint64_t clock; /* a line of its own: every hit moves it */
-	uint64_t reserved3[7];
+	_Atomic uint64_t clock; /* a line of its own: every hit moves it, and the next two */
+	_Atomic uint64_t looked, found; /* ts_device_count() */
+	uint64_t reserved3[5];
 	struct ts_device_slot slots[TS_DEVICE_SLOTS];
 };
 static_assert(offsetof(struct ts_device_row, word) == 64, "ABI 2");

@@ -4,21 +4,26 @@
 
 #include "leader/session.h"
 #include "shim/atomic.h"
+#include "shim/hash.h"
 #include "shim/sys.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define CLASSES 64u
 
-/* One in so many copies that do not pay is looked for all the same. */
-#define PROBE 64u
+/* One in so many copies that do not pay is looked for all the same, others each minute. */
+#define PROBE     64u
+#define MINUTE_NS UINT64_C(60000000000)
+
+/* So many bytes at the beginning, the middle and the end tell one batch from another. */
+#define MARK_BYTES ((size_t)64)
 
 /* After so many copies without one of the driver's own there is one, to know what it costs. */
 #define MEASURE 1024u
 
-/* Newest copies of the group that say how many are found; in parts of 1024. */
+/* Newest copies of the group that say how many are found. */
 #define WINDOW 64u
-#define PARTS  1024u
 
 /* One in so many parts of the difference is forgotten with each that is faster. */
 #define FORGET 256u
@@ -42,10 +47,7 @@ static _Atomic uint32_t unmeasured[CLASSES];
 /* What bringing took: of all, and of those that began at once. */
 static _Atomic uint64_t slowest[CLASSES], slowest_at_once[CLASSES], usual_at_once[CLASSES];
 static _Atomic uint64_t last_queued[CLASSES];
-static _Atomic uint32_t refused;
 static _Atomic uint64_t first_no_ns, last_no_ns; /* without a yes or a pause between; or 0 */
-static _Atomic uint64_t looked_before, found_before;
-static _Atomic uint32_t found_parts = PARTS / 2;
 
 /* Sizes of one class differ by less than a factor of two. */
 static unsigned class_of(uint64_t bytes)
@@ -138,21 +140,29 @@ bool ts_cost_is_late(uint64_t bytes)
 	return queued == 0 || queued > most_of_transfer(bytes);
 }
 
-/* Share of the group's newest copies that were taken. */
-static uint64_t parts_found(const struct ts_dataset_row *row)
+static void begin_window(
+	struct ts_cost_found *state, uint64_t looked, uint64_t found, uint32_t parts)
 {
-	const struct ts_tally *tally = &row->kinds[TS_KIND_DEVICE];
-	uint64_t found = ts_load_relaxed(&tally->shared);
-	uint64_t looked = found + ts_load_relaxed(&tally->produced);
-	uint64_t since = looked - ts_load_relaxed(&looked_before);
-	if (since >= WINDOW) {
-		uint64_t of_them = found - ts_load_relaxed(&found_before);
-		ts_store_relaxed(&looked_before, looked);
-		ts_store_relaxed(&found_before, found);
-		ts_store_relaxed(
-			&found_parts, (uint32_t)(ts_min_u64(of_them, since) * PARTS / since));
+	ts_store_relaxed(&state->looked, looked);
+	ts_store_relaxed(&state->found, found);
+	ts_store_relaxed(&state->parts, parts);
+}
+
+uint32_t ts_cost_found(
+	struct ts_cost_found *state, uint32_t generation, uint64_t looked, uint64_t found)
+{
+	uint64_t ring = (uint64_t)generation + 1;
+	if (ts_load_relaxed(&state->generation) != ring) {
+		begin_window(state, looked, found, TS_COST_PARTS / 2);
+		ts_store_relaxed(&state->generation, ring);
 	}
-	return ts_load_relaxed(&found_parts);
+	uint64_t since = looked - ts_load_relaxed(&state->looked);
+	uint64_t of_them = found - ts_load_relaxed(&state->found);
+	/* Another thread may have begun the next one with what it has read since. */
+	if ((int64_t)since >= (int64_t)WINDOW)
+		begin_window(state, looked, found,
+			(uint32_t)(ts_min_u64(of_them, since) * TS_COST_PARTS / since));
+	return ts_load_relaxed(&state->parts);
 }
 
 static bool is_forced(void)
@@ -187,19 +197,30 @@ static void note_no(uint64_t now)
 	ts_store_relaxed(&last_no_ns, now);
 }
 
-bool ts_cost_pays(const struct ts_dataset_row *row, uint64_t bytes)
+/* Whether it is one of those that all jobs look for now, who has it. */
+static bool is_probe(const void *from, uint64_t bytes, uint64_t now_ns)
+{
+	const unsigned char *at = from;
+	unsigned char mark[3 * MARK_BYTES];
+	memcpy(mark, at, MARK_BYTES);
+	memcpy(mark + MARK_BYTES, at + bytes / 2, MARK_BYTES);
+	memcpy(mark + 2 * MARK_BYTES, at + bytes - MARK_BYTES, MARK_BYTES);
+	return (ts_hash64(mark, sizeof(mark)) + now_ns / MINUTE_NS) % PROBE == 0;
+}
+
+bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, uint64_t now_ns)
 {
 	uint64_t own = ts_cost_of(TS_COST_OWN, bytes), hash = ts_cost_of(TS_COST_HASH, bytes);
-	uint64_t taken = ts_cost_of(TS_COST_TAKEN, bytes), found = parts_found(row);
-	uint64_t saved = own > taken ? own - taken : 0;
+	uint64_t taken = ts_cost_of(TS_COST_TAKEN, bytes);
+	uint64_t saved = own > taken ? own - taken : 0, missed = TS_COST_PARTS - parts;
 	/* One pass in any case, the second where nothing was found. */
 	if (own == 0 || hash == 0 || is_forced() ||
-		saved * found > hash * PARTS + hash * (PARTS - found)) {
+		saved * parts > hash * TS_COST_PARTS + hash * missed) {
 		ts_store_relaxed(&first_no_ns, 0);
 		return true;
 	}
-	note_no(ts_now_ns());
-	return ts_add_relaxed(&refused, 1) % PROBE == 0;
+	note_no(now_ns);
+	return is_probe(from, bytes, now_ns);
 }
 
 bool ts_cost_never_pays(void)

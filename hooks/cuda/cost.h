@@ -5,7 +5,8 @@
  * A copy that is looked up costs a hash; one that another job has brought saves the difference
  * between its own copy and one within the GPU; one that nobody has costs a second hash and a
  * copy into the ring.  How often the first happens is the group's, not ours: who is always
- * first takes nothing, but others do.
+ * first takes nothing, but others do.  It is a GPU's, and a ring's: what jobs bring elsewhere,
+ * or brought when there was nothing to look in, says nothing about it.
  */
 #ifndef TS_HOOKS_CUDA_COST_H
 #define TS_HOOKS_CUDA_COST_H
@@ -19,6 +20,15 @@ enum ts_cost {
 	TS_COST_TAKEN, /* the call when the bytes were there */
 	TS_COST_COUNT,
 };
+
+/* Of the copies that are looked for on one GPU, how many are found. Zeroed: unknown. */
+struct ts_cost_found {
+	_Atomic uint64_t looked, found; /* when the window began */
+	_Atomic uint64_t generation;    /* of the ring, plus one */
+	_Atomic uint32_t parts;         /* of TS_COST_PARTS, in the last window */
+};
+
+#define TS_COST_PARTS 1024u
 
 /** Remember that a copy of @bytes cost @ns. Threads: any; a lost update is none. */
 void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns);
@@ -68,11 +78,20 @@ uint64_t ts_cost_of_transfer(const struct ts_dataset_row *row, uint64_t bytes);
 bool ts_cost_is_late(uint64_t bytes);
 
 /**
- * Whether to look for a copy of @bytes.  Yes while anything is unknown, and once in 64 times
- * where the answer would be no: things change.  @row is the data set's, for how often the
- * group finds what it looks for.
+ * Which part of the copies that are looked for is found, of TS_COST_PARTS: of the last 64 or
+ * more that the group has looked for in the ring of @generation, by its counts @looked and
+ * @found (leader/device.h).  Half of them until there are so many.  Threads: any.
  */
-bool ts_cost_pays(const struct ts_dataset_row *row, uint64_t bytes);
+uint32_t ts_cost_found(
+	struct ts_cost_found *state, uint32_t generation, uint64_t looked, uint64_t found);
+
+/**
+ * Whether to look for the copy of @bytes at @from, at least 192, when @parts are found.  Yes
+ * while anything is unknown, and for one in 64 where the answer would be no: things change.
+ * Those are the same in all jobs that bring the same within a minute, @now_ns on the monotonic
+ * clock: of copies that only one of them looks for none is ever found.  Threads: any.
+ */
+bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, uint64_t now_ns);
 
 /**
  * Whether that has been no, but for those looked for all the same, for a minute of copies: then

@@ -32,6 +32,7 @@
 #define TS_HOOKS_CUDA_GPU_H
 
 #include "hooks/cuda/abi.h"
+#include "hooks/cuda/cost.h"
 #include "hooks/cuda/sizes.h"
 #include "leader/device.h"
 #include "leader/session.h"
@@ -79,6 +80,7 @@ struct ts_gpu {
 	_Atomic uint64_t seen; /* generation + 1 of a ring that it was told of, or 0 */
 	_Atomic int kept;      /* memory was asked back and did not come: not again */
 	struct ts_sizes sizes; /* of copies that could be shared */
+	struct ts_cost_found found;
 	ts_cu_device device;
 	ts_cu_context context; /* constant from READY on, as are the next two */
 	struct ts_device *table;

@@ -367,6 +367,7 @@ static ts_cu_result share(struct sharing *sharing)
 		return pass(copy, TS_REASON_NO_LEASE);
 	sharing->key = key_of(copy);
 	look_up(sharing, &take);
+	ts_device_count(sharing->gpu->table, sharing->gpu->ring, take.verdict == TS_HIT);
 	if ((take.verdict == TS_HIT || take.verdict == TS_CLAIM) &&
 		!is_inside(sharing->gpu, &take.hold))
 		return alone(copy, sharing->session, refuse(sharing, &take), sharing->at_once);
@@ -378,6 +379,16 @@ static ts_cu_result share(struct sharing *sharing)
 		return produce(sharing);
 	ts_gpu_note_drop(sharing->note);
 	return alone(copy, sharing->session, reason_of(&take), sharing->at_once);
+}
+
+static bool pays(const struct sharing *sharing)
+{
+	const struct ts_copy *copy = sharing->copy;
+	struct ts_gpu *gpu = sharing->gpu;
+	uint64_t looked, found;
+	ts_device_counts(gpu->table, gpu->ring, &looked, &found);
+	return ts_cost_pays(ts_cost_found(&gpu->found, gpu->generation, looked, found),
+		(const void *)(uintptr_t)copy->from, copy->bytes, ts_now_ns());
 }
 
 ts_cu_result ts_share(const struct ts_copy *copy, const struct ts_session *session,
@@ -393,8 +404,8 @@ ts_cu_result ts_share(const struct ts_copy *copy, const struct ts_session *sessi
 	if (!sharing.gpu)
 		return alone(copy, session,
 			ready ? leave_hint(copy, session, device) : TS_REASON_ALONE, false);
-	ts_cu_result result = ts_cost_pays(row, copy->bytes) ? share(&sharing)
-							     : pass(copy, TS_REASON_COPY_COST);
+	ts_cu_result result =
+		pays(&sharing) ? share(&sharing) : pass(copy, TS_REASON_COPY_COST);
 	ts_gpu_exit(sharing.gpu);
 	return result;
 }

@@ -3,6 +3,7 @@
  * jobs DATA SCHEDULE STEPS [WORD=NUMBER...]: a job of job.h that brings STEPS batches.
  *
  *   bytes=N       size of a batch (1 MiB); sizes=N many different ones around it (3)
+ *   skip=N        begin with batch N (0)
  *   pause=N       up to so many us between two (0)
  *   pace=N        and each not before N us for each one before it
  *   calls=1|2     only those without a stream, or with one
@@ -26,6 +27,7 @@
 static struct job job = {.bytes = (size_t)1 << 20, .sizes = 3};
 static unsigned leave, allocate, layers = 1, late, calm;
 static size_t parameters, grow;
+static uint64_t skip;
 static int gate = -1, ready = -1, fill = -1;
 
 static int set(const char *word)
@@ -35,6 +37,8 @@ static int set(const char *word)
 		job.bytes = (size_t)value;
 	else if (strncmp(word, "sizes=", 6) == 0)
 		job.sizes = (unsigned)value;
+	else if (strncmp(word, "skip=", 5) == 0)
+		skip = value;
 	else if (strncmp(word, "pause=", 6) == 0)
 		job.pause_us = (unsigned)value;
 	else if (strncmp(word, "pace=", 5) == 0)
@@ -87,7 +91,7 @@ static void fill_memory(uint64_t steps)
 	unsigned room = job_fill(allocate, &longest_ns);
 	printf("room: %u MiB\n~allocation %llu us\n", room,
 		(unsigned long long)(longest_ns / 1000));
-	job_bring(&job, steps, steps);
+	job_bring(&job, skip + steps, steps);
 	job_look();
 }
 
@@ -109,16 +113,16 @@ int main(int argc, char **argv)
 		job_bring_parameters(parameters, i);
 	wait_for_the_others();
 	(void)usleep(late);
-	job_bring(&job, 0, half);
+	job_bring(&job, skip, half);
 	if (leave)
 		job_leave(&job, leave);
 	for (unsigned i = 0; grow && i < 4; i++)
 		job_bring_parameters(grow, i);
 	job.schedule += half;
-	job_bring(&job, half, steps - half);
+	job_bring(&job, skip + half, steps - half);
 	job_look();
 	job.busy_us = 0;
-	job_bring(&job, steps, calm);
+	job_bring(&job, skip + steps, calm);
 	job_look();
 	if (fill >= 0)
 		fill_memory(steps);

@@ -159,17 +159,19 @@ def test_graphs_are_captured_and_replayed_while_sharing():
 
 # ---- whether it pays -------------------------------------------------------------------------
 
-def decided(steps, words, **link):
-    """(copies that were taken, that did not pay, that were brought) of one job behind another."""
-    with Gpu(**link) as gpu:
-        del gpu.more["TSSHIM_TEST_COPIES_ALWAYS"]
-        first = gpu.start(1, steps, *words)
-        while not gpu.counters_now().get("h2d_copies"):
+def decided(steps, words, behind=0, **link):
+    """
+    (copies that were taken, that did not pay, that were brought) of one job and another that
+    begins some 20 ms later, or where the first one is when it has brought @behind.
+    """
+    with Gpu(model=True, **link) as gpu:
+        first = gpu.start(1, steps + behind, *words)
+        while gpu.counters_now().get("h2d_copies", 0) <= behind:
             time.sleep(.001)
         time.sleep(.02)
-        second = gpu.start(2, steps, *words)
-        for job in (first, second):
-            well(job, steps)
+        second = gpu.start(2, steps, *words, "skip=%d" % behind)
+        well(first, steps + behind)
+        well(second, steps)
         return (taken(gpu), gpu.group.statistics()["passed"]["copy_cost"],
                 gpu.brought(gpu.safe()))
 
@@ -180,6 +182,9 @@ def test_cost_model_decides():
     slow = {"FAKECUDA_BANDWIDTH": "52000000", "FAKECUDA_STAGING": "65536"}  # 5 ms a copy
     attempts(lambda: decided(steps, ["calls=1", "pace=9000", "bytes=262144"], **slow),
              lambda found: found[0] > steps // 2 > 2 * found[1] and found[2] < 1.5 * steps)
+    # What the first one brought before there was another says nothing about what is found now.
+    attempts(lambda: decided(steps, ["calls=1", "pace=9000", "bytes=262144"], steps, **slow),
+             lambda found: found[0] > steps // 2 > 2 * found[1] and found[2] < 2.5 * steps)
     # Without a limit bringing 2 MiB takes as long as taking them.
     attempts(lambda: decided(steps, ["calls=1", "pace=9000", "bytes=2097152"]),
              lambda found: found[0] < steps // 4 and found[1] > steps // 2)

@@ -10,24 +10,38 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BYTES   (UINT64_C(16) << 20)
-#define ANSWERS 640 /* ten times the number of which one is looked for in any case */
+#define BYTES     (UINT64_C(16) << 20)
+#define ANSWERS   6400 /* a hundred times the number of which one is looked for in any case */
+#define MINUTE_NS UINT64_C(60000000000)
+#define NOW_NS    (12345 * MINUTE_NS)
+
+/* Parts of the copies that are found: none, three of four, all. */
+#define NONE  0
+#define THREE (TS_COST_PARTS / 4 * 3)
+#define ALL   TS_COST_PARTS
 
 static struct ts_dataset_row row;
+static unsigned char source[8 * BYTES];
 
-/* The group has looked for so many more copies, and found some. */
-static void look(uint64_t produced, uint64_t shared)
+static const void *batch(unsigned number)
 {
-	ts_add_relaxed(&row.kinds[TS_KIND_DEVICE].produced, produced);
-	ts_add_relaxed(&row.kinds[TS_KIND_DEVICE].shared, shared);
+	memcpy(source, &number, sizeof(number));
+	return source;
 }
 
-static unsigned answers(uint64_t bytes)
+/* To so many batches, each another one. */
+static unsigned answers(uint32_t parts, uint64_t bytes)
 {
 	unsigned yes = 0;
 	for (unsigned i = 0; i < ANSWERS; i++)
-		yes += ts_cost_pays(&row, bytes);
+		yes += ts_cost_pays(parts, batch(i), bytes, NOW_NS);
 	return yes;
+}
+
+/* About one in 64. */
+static bool are_probes(unsigned yes)
+{
+	return yes > ANSWERS / 64 / 2 && yes < ANSWERS / 64 * 2;
 }
 
 static void measure(uint64_t own, uint64_t hash, uint64_t taken)
@@ -43,38 +57,62 @@ TestSuite(cost);
 
 Test(cost, what_is_unknown_is_looked_for)
 {
-	look(1000, 0);
-	cr_expect(eq(u32, answers(BYTES), ANSWERS));
+	cr_expect(eq(u32, answers(NONE, BYTES), ANSWERS));
 	ts_cost_learn(TS_COST_OWN, BYTES, 1000);
-	cr_expect(eq(u32, answers(BYTES), ANSWERS));
+	cr_expect(eq(u32, answers(NONE, BYTES), ANSWERS));
 }
 
 Test(cost, four_jobs_in_step)
 {
-	look(256, 768);
 	measure(1700000, 1000000, 1000);
-	cr_expect(eq(u32, answers(BYTES), ANSWERS), "5/3 of a hash is enough");
+	cr_expect(eq(u32, answers(THREE, BYTES), ANSWERS), "5/3 of a hash is enough");
 	measure(1600000, 1000000, 1000);
-	cr_expect(eq(u32, answers(BYTES), ANSWERS / 64), "less is not, but for probes");
+	cr_expect(are_probes(answers(THREE, BYTES)), "less is not, but for probes");
 }
 
 Test(cost, a_hash_that_is_slower_than_the_copy_never_pays)
 {
-	look(0, 1024);
 	measure(1000000, 1100000, 1000);
-	cr_expect(eq(u32, answers(BYTES), ANSWERS / 64));
-	cr_expect(eq(u32, answers(8 * BYTES), ANSWERS), "another size is another question");
+	cr_expect(are_probes(answers(ALL, BYTES)));
+	cr_expect(
+		eq(u32, answers(ALL, 8 * BYTES), ANSWERS), "another size is another question");
 }
 
 Test(cost, nobody_brings_the_same_any_more)
 {
-	look(0, 1024);
 	measure(10000000, 1000000, 1000);
-	cr_expect(eq(u32, answers(BYTES), ANSWERS));
-	look(1024, 0);
-	cr_expect(eq(u32, answers(BYTES), ANSWERS / 64));
-	look(0, 1024);
-	cr_expect(eq(u32, answers(BYTES), ANSWERS), "and then somebody does");
+	cr_expect(eq(u32, answers(ALL, BYTES), ANSWERS));
+	cr_expect(are_probes(answers(NONE, BYTES)));
+}
+
+Test(cost, all_jobs_look_for_the_same_ones_and_each_is_looked_for)
+{
+	measure(1000000, 1100000, 1000);
+	for (unsigned i = 0; i < 100; i++) {
+		unsigned yes = 0;
+		for (unsigned minute = 0; minute < 64; minute++) {
+			uint64_t then = NOW_NS + minute * MINUTE_NS;
+			bool first = ts_cost_pays(NONE, batch(i), BYTES, then);
+			(void)ts_cost_pays(NONE, batch(i + 1), BYTES, then);
+			bool later = ts_cost_pays(NONE, batch(i), BYTES, then + MINUTE_NS / 2);
+			cr_assert(eq(i32, first, later), "whatever was asked between");
+			yes += first;
+		}
+		cr_assert(eq(u32, yes, 1), "batch %u", i);
+	}
+}
+
+Test(cost, what_is_found_is_what_was_looked_for_in_this_ring)
+{
+	struct ts_cost_found state = {0};
+	cr_expect(eq(u32, ts_cost_found(&state, 0, 10000, 0), 512), "nothing of this ring");
+	cr_expect(eq(u32, ts_cost_found(&state, 0, 10063, 0), 512), "too little");
+	cr_expect(eq(u32, ts_cost_found(&state, 0, 10064, 0), 0));
+	cr_expect(eq(u32, ts_cost_found(&state, 0, 10128, 48), 768));
+	cr_expect(eq(u32, ts_cost_found(&state, 0, 10120, 40), 768), "read before the window");
+	cr_expect(eq(u32, ts_cost_found(&state, 0, 10192, 200), 1024), "nonsense");
+	cr_expect(eq(u32, ts_cost_found(&state, 1, 10192, 200), 512), "another ring");
+	cr_expect(eq(u32, ts_cost_found(&state, 1, 10320, 200), 0));
 }
 
 /* No's for so many ms, one a millisecond. */
@@ -82,7 +120,7 @@ static void say_no(unsigned ms)
 {
 	uint64_t end = ts_now_ns() + ms * UINT64_C(1000000);
 	while (ts_now_ns() < end) {
-		(void)ts_cost_pays(&row, BYTES);
+		(void)ts_cost_pays(ALL, batch(0), BYTES, ts_now_ns());
 		(void)usleep(1000);
 	}
 }
@@ -90,7 +128,6 @@ static void say_no(unsigned ms)
 Test(cost, what_never_pays_has_not_for_long)
 {
 	cr_assert(zero(i32, setenv("TSSHIM_TEST_COPIES_NEVER_MS", "400", 1)));
-	look(0, 1024);
 	measure(1000000, 1100000, 1000);
 	cr_expect(not(ts_cost_never_pays()), "nobody has asked");
 	say_no(10);
