@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """peers: plain PyTorch, tsshim and TensorSocket feed the same K trainers, side by side.
 
-The sides take turns, each with K trainers and K loader workers: one epoch after the other over
-the same files.  Plain PyTorch and tsshim live through the run, TensorSocket twice for a part of
-it: with its own packing, and then with a packing function that sends a batch once to all instead
-of K times to each.  (All four at once, with eight trainers each, do not fit into 24 GiB.)
-Without a GPU to share memory of, TensorSocket sends the bytes of every batch through sockets.
+The sides take turns, each with K trainers and K loader workers (TensorSocket four at most): one
+epoch after the other over the same files.  Plain PyTorch and tsshim live through the run,
+TensorSocket twice for a part of it: with its own packing, and then with a packing function that
+sends a batch once to all instead of K times to each.  (All four at once, with eight trainers
+each, do not fit into 24 GiB.)  Without a GPU to share memory of, TensorSocket sends the bytes of
+every batch through sockets.
 """
 import os
 import socket
@@ -21,6 +22,9 @@ BATCH = 64
 TRAINERS = (4, 8)
 QUICK = (2,)  # each imports torch, which is most of what a quick run costs
 SIDES = ("plain", "tsshim", "tensorsocket", "packed")
+
+# Loader workers of TensorSocket's one producer: twice the cores.  More only take them from it.
+MOST_WORKERS = 4
 
 # A trainer of TensorSocket that missed a heartbeat is not served until the next epoch, and waits
 # for ever when it was the last.
@@ -85,7 +89,8 @@ class Side:
         once = ("--pack-once",) if self.kind == "packed" else ()
         self.feeders = [self._start(
             "tensorsocket_job.py", "produce", self.data.where, "--port", port, "--size",
-            str(self.data.slice), "--workers", str(self.many), "--trainers", str(self.many), *once)]
+            str(self.data.slice), "--workers", str(min(self.many, MOST_WORKERS)), "--trainers",
+            str(self.many), *once)]
         self.trainers = [self._start("tensorsocket_job.py", "receive", "--port", port)
                          for _ in range(self.many)]
 
@@ -229,7 +234,7 @@ def _notes(data, found, failures):
                 notes.append(_note(many, kind, data, rounds))
             if kind in failures[many]:
                 lines = failures[many][kind].splitlines()
-                notes.append(f"- K={many}, {kind}: could not go on: {(lines[1:] or lines)[0]}")
+                notes.append(f"- K={many}, {kind}: could not go on: {lines[-1]}")
     return "\n".join(notes)
 
 

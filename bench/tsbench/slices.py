@@ -24,21 +24,33 @@ def wait_for_age(paths):
     time.sleep(max(0, youngest + FILE_AGE - time.time()))
 
 
-def _answer(job, patience, lenient):
-    try:
-        return job.answer("epoch", patience)
-    except JobError:
-        # It still waits for its samples, and will take the next slice's for them.
-        if not lenient or job.process.poll() is not None:
-            raise
-        return STARVED
+# What is under way when a feeder has died arrives within so many seconds, or never.
+LAST_SECONDS = 10
+
+
+def _fed_answer(job, feeders, end):
+    """What @job says until @end on the monotonic clock, or soon after a feeder has died."""
+    while True:
+        dead = any(feeder.process.poll() is not None for feeder in feeders)
+        if dead:
+            end = min(end, time.monotonic() + LAST_SECONDS)
+        rest = end - time.monotonic()
+        try:
+            return job.answer("epoch", max(0, rest if dead else min(rest, 1)))
+        except JobError:
+            if job.process.poll() is not None:
+                raise
+            # It still waits for its samples, and will take the next slice's for them.
+            if dead or time.monotonic() >= end:
+                return STARVED
 
 
 def take_turn(jobs, feeders=(), patience=900):
     """Let @jobs, and @feeders that give no answer of their own, take their next slice.
 
-    A job must be done @patience seconds after the one before it; one that has feeders and is
-    not was starved by them, and has been given nothing.
+    A job must be done @patience seconds after the one before it.  Where there are feeders, all
+    must be that many seconds after the begin, and one that is not was starved by them: it has
+    been given nothing.  A feeder that has died is an error.
 
     Returns CPU seconds of all of them, wall seconds until the last job had its samples, bytes
     that were read from files, and of each job the number of samples, of distinct ones, and
@@ -50,8 +62,12 @@ def take_turn(jobs, feeders=(), patience=900):
     begin = time.monotonic()
     for job in everybody:
         job.say("go")
-    answers = [_answer(job, patience, bool(feeders)).split() for job in jobs]
+    answers = [(_fed_answer(job, feeders, begin + patience) if feeders
+                else job.answer("epoch", patience)).split() for job in jobs]
     wall = time.monotonic() - begin
+    for feeder in feeders:
+        if feeder.process.poll() is not None:
+            raise JobError(feeder.complaint())
     cpu += sum(job.cpu() for job in everybody)
     read += sum(job.read_bytes() for job in everybody)
     answers = [dict(zip(words[2::2], words[3::2])) for words in answers]
