@@ -87,12 +87,22 @@ static struct ts_hash128 name_written(uint64_t inode)
 	return ts_hash128(&text, sizeof(text));
 }
 
+/*
+ * Whether it leads nowhere, on the first page or the last one, as NULL, 1 and -1: then the kernel
+ * shall say so.  Whether any other does only a system call could tell, for each that is named.
+ */
+static bool is_nowhere(const char *path)
+{
+	const uintptr_t page = 4096;
+	return (uintptr_t)path + page < 2 * page;
+}
+
 static void name(int directory, const char *path, bool link, bool changes,
 	struct ts_known_call *ret_call)
 {
 	ret_call->is_named = ret_call->is_above = false;
 	ret_call->changes = changes;
-	if (!path || path[0] == '\0')
+	if (is_nowhere(path) || path[0] == '\0')
 		return;
 	ret_call->asked_ms = ts_stage_now_ms();
 	ret_call->is_named = path[0] == '/' ? name_absolute(path, link, ret_call)
@@ -323,7 +333,7 @@ void ts_known_changed(int directory, const char *path)
 	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0))
 		return;
 	/* AT_EMPTY_PATH, or utimensat(2) of a descriptor. */
-	if (!path || path[0] == '\0') {
+	if (!path || (!is_nowhere(path) && path[0] == '\0')) {
 		ts_known_written(directory, false);
 		return;
 	}

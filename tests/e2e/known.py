@@ -157,6 +157,12 @@ CHANGES = {
                    "say([(call(*words), ctypes.get_errno()) for call, words in"
                    " ((c.unlink, [p]), (c.rename, [p, f]), (c.rename, [f, p]),"
                    " (c.mkdirat, [-100, p, 0o700]), (c.truncate, [p, 0]))])",
+    "bad_pointer_read": "import ctypes; c = ctypes.CDLL(None, use_errno=True);"
+                        "b = ctypes.create_string_buffer(4096);"
+                        "say([(call(p, *more), ctypes.get_errno()) for p in"
+                        " map(ctypes.c_void_p, (1, 4095, 2**64 - 1, None))"
+                        " for call, *more in ((c.open, 0), (c.open64, 0), (c.stat, b),"
+                        " (c.lstat, b), (c.access, 0), (c.fopen, b'r'))])",
     "through_link": "open(path('link'), 'ab').write(b'new')",
     "other_name": "os.chdir(root); open('d/../f0', 'ab').write(b'new')",
     "relative": "os.chdir(root); os.truncate('f0', 50)",
@@ -195,6 +201,7 @@ def changes():
                                   group if kind == "known" else None)
                     seen[kind] = one, two
             for plain, known, who in zip(seen["plain"], seen["known"], ("itself", "another")):
+                assert plain.status == 0, plain.errors
                 equal(plain, known, who)
         yield "own_change_" + what, check
 
