@@ -88,8 +88,9 @@ static struct ts_hash128 name_written(uint64_t inode)
 }
 
 /*
- * Whether it leads nowhere, on the first page or the last one, as NULL, 1 and -1: then the kernel
- * shall say so.  Whether any other does only a system call could tell, for each that is named.
+ * Whether it leads nowhere, on the first page or the last one, as NULL, 1 and -1: then the
+ * kernel shall say so.  Whether any other does only a system call could tell, for each that is
+ * named.
  */
 static bool is_nowhere(const char *path)
 {
