@@ -36,7 +36,7 @@ BEATS_SECONDS = 1.5
 
 # First and last round that a side lives in.  In its first everybody joins, and nothing is measured;
 # as slow as TensorSocket is without a GPU, one round or two more tell enough.
-LIFE = {"plain": (0, ROUNDS), "tsshim": (0, ROUNDS), "tensorsocket": (0, 1), "packed": (2, 4)}
+LIFE = {"plain": (0, ROUNDS), "tsshim": (0, ROUNDS), "tensorsocket": (0, 1), "packed": (2, ROUNDS)}
 
 
 def _python():
@@ -146,21 +146,6 @@ def _life(setup, kind):
     return (0, 1) if setup.quick else LIFE[kind]
 
 
-def _begin(setup, data, many, kinds):
-    """The new sides by name, ready to take turns; none is left if one does not come up."""
-    sides = {}
-    try:
-        for kind in kinds:
-            sides[kind] = Side(setup, data, kind, many)
-        for side in sides.values():
-            side.wait_until_ready()
-    except BaseException:
-        for side in sides.values():
-            side.end()
-        raise
-    return sides
-
-
 def _run(setup, data, many):
     """
     The turns of K=@many trainers by name of their side: those of its first round, and for each
@@ -170,8 +155,11 @@ def _run(setup, data, many):
     lives = {kind: _life(setup, kind) for kind in SIDES}
     try:
         for number in range(data.rounds + 1):
-            sides |= _begin(setup, data, many,
-                            [kind for kind in SIDES if lives[kind][0] == number])
+            new = [kind for kind in SIDES if lives[kind][0] == number]
+            for kind in new:
+                sides[kind] = Side(setup, data, kind, many)
+            for kind in new:
+                sides[kind].wait_until_ready()
             turns = {}
             for kind in SIDES if number % 2 == 0 else SIDES[::-1]:
                 first, last = lives[kind]

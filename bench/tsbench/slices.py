@@ -24,24 +24,23 @@ def wait_for_age(paths):
     time.sleep(max(0, youngest + FILE_AGE - time.time()))
 
 
-# What is under way when a feeder has died arrives within so many seconds, or never.
-LAST_SECONDS = 10
+def _check_feeders(feeders):
+    for feeder in feeders:
+        if feeder.process.poll() is not None:
+            raise JobError(feeder.complaint())
 
 
 def _fed_answer(job, feeders, end):
-    """What @job says until @end on the monotonic clock, or soon after a feeder has died."""
+    """What @job says until @end on the monotonic clock, as long as its feeders live."""
     while True:
-        dead = any(feeder.process.poll() is not None for feeder in feeders)
-        if dead:
-            end = min(end, time.monotonic() + LAST_SECONDS)
-        rest = end - time.monotonic()
         try:
-            return job.answer("epoch", max(0, rest if dead else min(rest, 1)))
+            return job.answer("epoch", max(0, min(1, end - time.monotonic())))
         except JobError:
+            _check_feeders(feeders)
             if job.process.poll() is not None:
                 raise
             # It still waits for its samples, and will take the next slice's for them.
-            if dead or time.monotonic() >= end:
+            if time.monotonic() >= end:
                 return STARVED
 
 
@@ -65,9 +64,7 @@ def take_turn(jobs, feeders=(), patience=900):
     answers = [(_fed_answer(job, feeders, begin + patience) if feeders
                 else job.answer("epoch", patience)).split() for job in jobs]
     wall = time.monotonic() - begin
-    for feeder in feeders:
-        if feeder.process.poll() is not None:
-            raise JobError(feeder.complaint())
+    _check_feeders(feeders)
     cpu += sum(job.cpu() for job in everybody)
     read += sum(job.read_bytes() for job in everybody)
     answers = [dict(zip(words[2::2], words[3::2])) for words in answers]

@@ -161,7 +161,8 @@ uint32_t ts_cost_found(
 	/* Another thread may have begun the next one with what it has read since. */
 	if ((int64_t)since >= (int64_t)WINDOW)
 		begin_window(state, looked, found,
-			(uint32_t)(ts_min_u64(of_them, since) * TS_COST_PARTS / since));
+			(uint32_t)ts_min_u64(ts_min_u64(of_them, since) * TS_COST_PARTS / since,
+				TS_COST_PARTS));
 	return ts_load_relaxed(&state->parts);
 }
 

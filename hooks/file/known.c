@@ -334,7 +334,7 @@ void ts_known_changed(int directory, const char *path)
 	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0))
 		return;
 	/* AT_EMPTY_PATH, or utimensat(2) of a descriptor. */
-	if (!path || (!is_nowhere(path) && path[0] == '\0')) {
+	if (!path || path[0] == '\0') {
 		ts_known_written(directory, false);
 		return;
 	}

@@ -30,7 +30,7 @@ def arrive():
     count, _, place = os.environ.pop(VARIABLE, "").partition(":")
     if not place:
         return
-    with open(os.path.join(place, str(os.getpid())), "w"):
-        end = time.monotonic() + PATIENCE
+    os.mkdir(os.path.join(place, str(os.getpid())))
+    end = time.monotonic() + PATIENCE
     while len(os.listdir(place)) < int(count) and time.monotonic() < end:
         time.sleep(0.01)

@@ -113,6 +113,7 @@ Test(cost, what_is_found_is_what_was_looked_for_in_this_ring)
 	cr_expect(eq(u32, ts_cost_found(&state, 0, 10192, 200), 1024), "nonsense");
 	cr_expect(eq(u32, ts_cost_found(&state, 1, 10192, 200), 512), "another ring");
 	cr_expect(eq(u32, ts_cost_found(&state, 1, 10320, 200), 0));
+	cr_expect(le(u32, ts_cost_found(&state, 1, INT64_MAX, INT64_MAX / 2), TS_COST_PARTS));
 }
 
 /* No's for so many ms, one a millisecond. */

@@ -44,6 +44,21 @@ Test(device, an_offer_is_seen_while_it_lasts)
 	cr_expect(not(ts_device_is_offered(gpu.b, TS_DEVICE_RINGS, &seen)), "no such row");
 }
 
+Test(device, all_members_count_what_is_looked_for_on_a_gpu)
+{
+	uint64_t looked, found;
+	ts_device_count(gpu.a, gpu.ring, false);
+	ts_device_count(gpu.b, gpu.ring, true);
+	ts_device_count(gpu.a, TS_DEVICE_RINGS, true);
+	ts_device_counts(gpu.a, gpu.ring, &looked, &found);
+	cr_expect(eq(u64, looked, 2));
+	cr_expect(eq(u64, found, 1));
+	ts_device_counts(gpu.b, gpu.ring + 1, &looked, &found);
+	cr_expect(eq(u64, looked, 0), "another GPU's");
+	ts_device_counts(gpu.b, TS_DEVICE_RINGS, &looked, &found);
+	cr_expect(eq(u64, looked, 0), "no such row");
+}
+
 Test(device, memory_is_one_members_until_it_says_otherwise)
 {
 	cr_expect(not(ts_device_memory_held(gpu.b, gpu.ring)));
