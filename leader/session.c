@@ -19,9 +19,8 @@ extern char **environ;
 #define RETRY_FIRST_NS UINT64_C(1000000000)
 #define RETRY_MAX_NS   (64 * RETRY_FIRST_NS)
 
-/* Waiting less than a scheduling round is of no use; more than two seconds is a hang. */
+/* Waiting less than a scheduling round is of no use; more than TS_WAIT_MAX_NS is a hang. */
 #define DEADLINE_MIN_NS UINT64_C(20000000)
-#define DEADLINE_MAX_NS UINT64_C(2000000000)
 
 static struct ts_session session;
 static struct ts_session *_Atomic current; /* &session while it may be used */
@@ -343,9 +342,9 @@ uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes)
 		cost = ts_load_relaxed(
 			&ts_ledger_dataset(ledger, session.dataset)->cost_ns_per_kib[kind]);
 	/* Whatever is in there, keep the product far from overflow. */
-	cost = ts_min_u64(cost, DEADLINE_MAX_NS);
+	cost = ts_min_u64(cost, TS_WAIT_MAX_NS);
 	uint64_t kib = ts_min_u64(bytes / 1024 + 1, UINT64_C(1) << 24);
-	return ts_min_u64(ts_max_u64(4 * cost * kib, DEADLINE_MIN_NS), DEADLINE_MAX_NS);
+	return ts_min_u64(ts_max_u64(4 * cost * kib, DEADLINE_MIN_NS), TS_WAIT_MAX_NS);
 }
 
 /* ---- verify mode ------------------------------------------------------------------------ */

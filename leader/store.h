@@ -93,10 +93,18 @@ struct ts_take {
 void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
 	enum ts_kind kind, struct ts_take *ret_take);
 
+/** Nobody waits longer for a record, unless a caller asks for it. */
+#define TS_WAIT_MAX_NS UINT64_C(2000000000)
+
 /**
- * Sleep until the record of a TS_BUSY @take is published or abandoned, or @timeout_ns
- * passed, and turn *take into TS_HIT, TS_CLAIM (taken over) or TS_PASS (TS_REASON_TIMEOUT
- * where the right could not be had either).
+ * Sleep until the record of a TS_BUSY @take is published or abandoned, and turn *take into
+ * TS_HIT, TS_CLAIM (taken over) or TS_PASS (TS_REASON_TIMEOUT where the right could not be
+ * had either).
+ *
+ * An owner is given @timeout_ns, and the same again as long as its process has used a quarter
+ * of a CPU in the last such time: then it is the record that takes long, and to begin it as
+ * well would take longer still.  All in all the wait ends after TS_WAIT_MAX_NS, or after
+ * @timeout_ns where that is more.
  */
 void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
 	struct ts_take *take);

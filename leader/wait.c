@@ -7,6 +7,9 @@
 /* A dead owner is noticed that fast; shorter slices would only cost system calls. */
 #define WAIT_SLICE_NS UINT64_C(5000000)
 
+/* Who gets this part of a CPU is at work; who waits would hardly get more. */
+#define WORKING_PART 4
+
 /* ---- waiting ------------------------------------------------------------------------------
  */
 
@@ -52,25 +55,76 @@ static bool owner_is_gone(struct ts_store *store, uint64_t word)
 	return true;
 }
 
+/* ---- patience -----------------------------------------------------------------------------
+ */
+
+/* The CPU time that the owner of the claim has used, and when it had; of another process only.
+ */
+struct progress {
+	int pid; /* 0: nobody whose progress would tell anything */
+	uint64_t at_ns, cpu_ns;
+};
+
+static int pid_of_owner(const struct ts_store *store, uint64_t word)
+{
+	uint32_t owner = ts_entry_owner(word);
+
+	if (owner >= TS_MEMBER_MAX)
+		return 0;
+	int pid = ts_member_pid(ts_load_relaxed(&store->members[owner].word));
+	/* The clock of our own process says nothing of the thread that produces. */
+	return pid == ts_member_pid(ts_load_relaxed(&store->members[store->member].word)) ? 0
+											  : pid;
+}
+
+/* Whether the owner has been at work since @last, which becomes now.  A process that is
+ * stopped, waits for its storage, or is hardly ever let run, is not. */
+static bool has_worked(struct progress *last)
+{
+	struct progress now = {last->pid, ts_now_ns(), ts_process_cpu_ns(last->pid)};
+	/* The clock of a process that has gone says 0. */
+	bool worked = now.cpu_ns > last->cpu_ns &&
+		      now.cpu_ns - last->cpu_ns >= (now.at_ns - last->at_ns) / WORKING_PART;
+
+	*last = now;
+	return worked;
+}
+
+/* Sleep until the claim that @take waits for has ended; false when its owner is gone, late, or
+ * still at work at @end. */
+static bool await_end(
+	struct ts_store *store, const struct ts_take *take, uint64_t timeout_ns, uint64_t end)
+{
+	struct progress last = {.pid = pid_of_owner(store, take->word)};
+	uint64_t now = ts_now_ns(), late = ts_min_u64(now + timeout_ns, end);
+
+	(void)has_worked(&last);
+	for (;; now = ts_now_ns()) {
+		if (now >= late) {
+			if (now >= end || !has_worked(&last))
+				return false;
+			late = ts_min_u64(now + timeout_ns, end);
+		}
+		if (!sleep_on(&store->entries[take->entry], take->word, late - now))
+			return true;
+		if (owner_is_gone(store, take->word))
+			return false;
+	}
+}
+
 void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
 	struct ts_take *take)
 {
-	uint64_t start = ts_now_ns();
+	uint64_t end = ts_now_ns() + ts_max_u64(timeout_ns, TS_WAIT_MAX_NS);
 	uint32_t dataset = take->claim.dataset;
 	enum ts_kind kind = (enum ts_kind)take->claim.kind;
 
 	while (take->verdict == TS_BUSY) {
-		uint64_t passed = ts_now_ns() - start;
-		bool late = passed >= timeout_ns;
-		bool claimed = late || sleep_on(&store->entries[take->entry], take->word,
-					       timeout_ns - passed);
-		if (claimed && (late || owner_is_gone(store, take->word)) &&
-			take_over(store, key, take))
+		if (!await_end(store, take, timeout_ns, end) && take_over(store, key, take))
 			return;
-		if (claimed && !late)
-			continue;
+		/* Whoever has it now, by taking it over as well, is new to us. */
 		ts_store_take(store, key, dataset, kind, take);
-		if (late && take->verdict == TS_BUSY)
+		if (take->verdict == TS_BUSY && ts_now_ns() >= end)
 			ts_take_give_pass(take, TS_REASON_TIMEOUT);
 	}
 }

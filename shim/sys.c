@@ -275,3 +275,14 @@ uint64_t ts_thread_cpu_ns(void)
 {
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
+
+uint64_t ts_process_cpu_ns(int pid)
+{
+	clockid_t clock;
+	struct timespec used;
+
+	if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 ||
+		clock_gettime(clock, &used) != 0)
+		return 0;
+	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}

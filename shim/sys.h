@@ -82,4 +82,7 @@ int ts_sys_read_file(const char *path, char *buffer, size_t bytes);
 uint64_t ts_now_ns(void);
 uint64_t ts_thread_cpu_ns(void);
 
+/** CPU time of all threads of process @pid, of anybody's; 0 where there is none. */
+uint64_t ts_process_cpu_ns(int pid);
+
 #endif

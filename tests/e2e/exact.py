@@ -89,6 +89,15 @@ def test_equal_seeds_share_and_compute_the_same():
         assert counts["shared"] > 3 * 3 * IMAGES / 4, (options, counts["shared"])
 
 
+def test_workers_that_live_on_go_on_with_what_they_know():
+    command = job("--epochs", 6, "--workers", 2, "--persistent")
+    counts = alike([command] * 3, verify=0)
+    # Each worker times two items before it asks for any: once, not in every epoch.
+    asked, timed = counts["shared"] + counts["produced"], 3 * 2 * 2
+    assert 3 * 6 * (IMAGES - 4) < asked <= 3 * 6 * IMAGES - timed, counts
+    assert counts["shared"] > 3 * 3 * IMAGES / 4, counts
+
+
 def test_other_seeds_share_nothing_and_compute_the_same():
     counts = alike([job("--seed", seed) for seed in (1, 2, 3)])
     assert counts["shared"] == 0, counts

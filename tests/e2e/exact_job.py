@@ -132,6 +132,7 @@ def arguments():
                         help="many data sets in a row")
     parser.add_argument("--only", help="one of the zoo")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--persistent", action="store_true", help="workers live on")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
@@ -207,7 +208,7 @@ def iterate(data, options, change=None):
         if options.balanced else None
     loader = DataLoader(data, batch_size=options.batch, sampler=sampler,
                         shuffle=bool(options.shuffle) and not options.balanced,
-                        num_workers=options.workers,
+                        num_workers=options.workers, persistent_workers=options.persistent,
                         collate_fn=globals()[options.collate] if options.collate else None)
     for epoch in range(options.epochs):
         if change is not None:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ghosts, claims, hits, waiting, taking over, eviction. */
+/* Ghosts, claims, hits, eviction. */
 #include "fixture.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
@@ -266,49 +266,6 @@ Test(share, ghosts_never_push_out_records)
 	ts_store_detach(store);
 }
 
-Test(share, wait_ends_with_the_record)
-{
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
-	struct ts_key key = fixture_key(1, 1);
-	void *buffer;
-
-	fixture_capture(one, true);
-	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
-	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
-	memset(buffer, 5, 100);
-	cr_assert(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), 0));
-	ts_store_wait(two, &key, 1000 * MS, &busy);
-	cr_assert(eq(int, busy.verdict, TS_HIT));
-	cr_expect(eq(int, *(const char *)busy.lease.data, 5));
-	ts_lease_release(two, &busy.lease);
-	ts_store_detach(one);
-	ts_store_detach(two);
-}
-
-Test(share, wait_takes_over_at_the_deadline_and_the_old_owner_loses)
-{
-	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
-	struct ts_key key = fixture_key(1, 1);
-	void *buffer, *other;
-
-	fixture_capture(one, true);
-	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
-	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
-	uint64_t start = ts_now_ns();
-	ts_store_wait(two, &key, 30 * MS, &busy);
-	cr_expect(ge(u64, ts_now_ns() - start, 30 * MS));
-	cr_assert(eq(int, busy.verdict, TS_CLAIM));
-	cr_assert(eq(int, ts_claim_reserve(two, &busy.claim, 100, &other), 0));
-	memset(other, 2, 100);
-	memset(buffer, 1, 100); /* memory stays the old owner's */
-	cr_expect(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), -ESTALE));
-	cr_assert(eq(int, ts_claim_publish(two, &busy.claim, 100, 1), 0));
-	cr_expect(fixture_hits(one, key, 100, 2));
-	ts_store_detach(one);
-	ts_store_detach(two);
-}
-
 Test(share, a_late_store_of_a_place_does_no_harm)
 {
 	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
@@ -333,35 +290,6 @@ Test(share, a_late_store_of_a_place_does_no_harm)
 	cr_expect(fixture_hits(two, fixture_key(1, 1), 100, 3));
 	ts_store_detach(one);
 	ts_store_detach(two);
-}
-
-static int claim_and_die(void *context)
-{
-	struct ts_store *store = fixture_attach(JOB_A);
-	struct ts_take take = fixture_take(store, *(struct ts_key *)context);
-	void *buffer;
-
-	if (take.verdict != TS_CLAIM || ts_claim_reserve(store, &take.claim, 100, &buffer) != 0)
-		return 1;
-	raise(SIGKILL);
-	return 1;
-}
-
-Test(share, a_dead_owner_is_noticed_long_before_the_deadline, .timeout = 20)
-{
-	struct ts_store *store = fixture_attach(JOB_B);
-	struct ts_key key = fixture_key(1, 1);
-
-	fixture_capture(store, true);
-	cr_assert(eq(int, WTERMSIG(fixture_fork(claim_and_die, &key)), SIGKILL));
-	struct ts_take busy = fixture_take(store, key);
-	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	uint64_t start = ts_now_ns();
-	ts_store_wait(store, &key, 10000 * MS, &busy);
-	cr_expect(lt(u64, ts_now_ns() - start, 5000 * MS));
-	cr_expect(eq(int, busy.verdict, TS_CLAIM));
-	ts_claim_abandon(store, &busy.claim);
-	ts_store_detach(store);
 }
 
 Test(share, garbage_in_the_directory_is_a_miss)

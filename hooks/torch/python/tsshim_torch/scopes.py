@@ -190,12 +190,13 @@ def _is_known(thread):
 _kept = None  # the Scope of the last fetcher of this worker
 
 
-def _renewed(fetcher):
+def _renewed(fetcher, kind):
     """
-    The Scope of this worker's last epoch if it is one for @fetcher as well; it begins with a
-    look.  A worker that lives on gets a new fetcher for each epoch, with the same data set.
+    The @kind of Scope of this worker's last epoch if it is one for @fetcher as well; it begins
+    with a look.  A worker that lives on gets a new fetcher for each epoch, with the same data
+    set; no more code of the program's runs between two epochs than between two batches.
     """
-    if _kept is None or _kept.in_use or _kept.dataset is not fetcher.dataset \
+    if type(_kept) is not kind or _kept.in_use or _kept.dataset is not fetcher.dataset \
             or _kept.collate_fn is not fetcher.collate_fn or _kept.auto != fetcher.auto_collation:
         return None
     _kept.checked = float("-inf")
@@ -207,8 +208,8 @@ def scope_of(fetcher, kind=Scope):
     global _kept
     scope = fetcher.__dict__.get("_tsshim_scope")
     if scope is None:
-        if kind is Scope and torch_worker._worker_info is not None:
-            _kept = scope = _renewed(fetcher) or Scope(fetcher)
+        if torch_worker._worker_info is not None:
+            _kept = scope = _renewed(fetcher, kind) or kind(fetcher)
         else:
             scope = kind(fetcher)
         fetcher._tsshim_scope = scope
