@@ -65,35 +65,48 @@ static struct load make_load(struct ts_store *store)
 }
 
 /* A key that the first peer claims and never publishes: there is something to wait for. */
-static void meet_stuck_claim(struct ts_store *store, bool hold, struct ts_take *held)
+static const struct ts_key stuck_key = {.lo = 0x5a5a, .hi = UINT64_C(0x123456789) << 32};
+
+static void meet_stuck_claim(struct ts_store *store)
 {
-	struct ts_key key = {.lo = 0x5a5a, .hi = UINT64_C(0x123456789) << 32};
 	struct ts_take take;
 
-	ts_store_take(store, &key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
-	if (take.verdict == TS_BUSY && !hold)
-		ts_store_wait(store, &key, LOAD_DEADLINE_NS / 4, &take);
+	ts_store_take(store, &stuck_key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
+	if (take.verdict == TS_BUSY)
+		ts_store_wait(store, &stuck_key, LOAD_DEADLINE_NS / 4, &take);
 	if (take.verdict == TS_HIT)
 		ts_lease_release(store, &take.lease);
-	if (take.verdict != TS_CLAIM)
-		return;
-	if (!hold) {
+	if (take.verdict == TS_CLAIM)
 		ts_claim_abandon(store, &take.claim);
-		return;
+}
+
+/* Hold it until told to stop, again whenever it was taken over.  Idle: who is at work is waited
+ * for, and keeps its right. */
+static void hold_stuck_claim(struct ts_store *store, _Atomic uint32_t *stop)
+{
+	struct ts_take held = {.verdict = TS_PASS}, take;
+
+	for (; !ts_load_acquire(stop); usleep(1000)) {
+		ts_store_take(store, &stuck_key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
+		if (take.verdict == TS_HIT)
+			ts_lease_release(store, &take.lease);
+		if (take.verdict != TS_CLAIM)
+			continue;
+		if (held.verdict == TS_CLAIM)
+			ts_claim_abandon(store, &held.claim);
+		held = take;
 	}
-	if (held->verdict == TS_CLAIM)
-		ts_claim_abandon(store, &held->claim);
-	*held = take;
+	if (held.verdict == TS_CLAIM)
+		ts_claim_abandon(store, &held.claim);
 }
 
 /* Load until told to stop. */
-static int run_member(struct ts_store *store, _Atomic uint32_t *stop, bool hold, bool count)
+static int run_member(struct ts_store *store, _Atomic uint32_t *stop, bool count)
 {
 	struct load load = make_load(store);
-	struct ts_take held = {.verdict = TS_PASS};
 
 	while (!ts_load_acquire(stop)) {
-		meet_stuck_claim(store, hold, &held);
+		meet_stuck_claim(store);
 		for (int i = 0; i < 8; i++) {
 			if (!load_operation(&load))
 				return EXIT_WRONG;
@@ -101,8 +114,6 @@ static int run_member(struct ts_store *store, _Atomic uint32_t *stop, bool hold,
 		if (count)
 			ts_add_relaxed(&orders->operations, 8);
 	}
-	if (held.verdict == TS_CLAIM)
-		ts_claim_abandon(store, &held.claim);
 	return 0;
 }
 
@@ -114,7 +125,7 @@ static int run_victim(const char *point)
 	if (load_attach(group, RING_BYTES, &store) < 0)
 		return EXIT_UNATTACHED;
 	ts_store_release(&orders->wound.attached, 1);
-	int status = run_member(store, &orders->wound.finish_victim, false, false);
+	int status = run_member(store, &orders->wound.finish_victim, false);
 	ts_store_detach(store);
 	return status;
 }
@@ -125,7 +136,11 @@ static int run_peer(int index)
 
 	if (load_attach(group, RING_BYTES, &store) < 0)
 		return EXIT_UNATTACHED; /* the lock's holder is stopped: work alone */
-	int status = run_member(store, &orders->wound.stop_peers, index == 0, true);
+	int status = 0;
+	if (index == 0)
+		hold_stuck_claim(store, &orders->wound.stop_peers);
+	else
+		status = run_member(store, &orders->wound.stop_peers, true);
 	ts_store_detach(store);
 	return status;
 }

@@ -36,7 +36,7 @@ bool wound_ended_well(pid_t pid, bool ended, int status, const char *who, bool u
 /** The same, waiting at most @ms for it. */
 bool wound_ends_well(pid_t pid, int ms, const char *who, bool unattached);
 
-#define WOUND_PEERS 2
+#define WOUND_PEERS 3
 
 /** Orders to a victim and its peers, in memory that is shared with them. */
 struct wound_orders {
