@@ -4,10 +4,16 @@
 #include "leader/words.h"
 #include "shim/sys.h"
 
+#include <unistd.h>
+
 /* A dead owner is noticed that fast; shorter slices would only cost system calls. */
 #define WAIT_SLICE_NS UINT64_C(5000000)
 
-/* Who gets this part of a CPU is at work; who waits would hardly get more. */
+/*
+ * Who gets this part of a CPU is at work.  The deadline of ts_session_deadline_ns() is as many
+ * times the average cost: who gets that much is done with an average record by then, and not to
+ * be done means that the record is a large one.
+ */
 #define WORKING_PART 4
 
 /* ---- waiting ------------------------------------------------------------------------------
@@ -58,8 +64,7 @@ static bool owner_is_gone(struct ts_store *store, uint64_t word)
 /* ---- patience -----------------------------------------------------------------------------
  */
 
-/* The CPU time that the owner of the claim has used, and when it had; of another process only.
- */
+/* The CPU time that the owner of the claim had used, and when. */
 struct progress {
 	int pid; /* 0: nobody whose progress would tell anything */
 	uint64_t at_ns, cpu_ns;
@@ -73,8 +78,7 @@ static int pid_of_owner(const struct ts_store *store, uint64_t word)
 		return 0;
 	int pid = ts_member_pid(ts_load_relaxed(&store->members[owner].word));
 	/* The clock of our own process says nothing of the thread that produces. */
-	return pid == ts_member_pid(ts_load_relaxed(&store->members[store->member].word)) ? 0
-											  : pid;
+	return pid == getpid() ? 0 : pid;
 }
 
 /* Whether the owner has been at work since @last, which becomes now.  A process that is
