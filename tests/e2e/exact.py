@@ -98,6 +98,13 @@ def test_workers_that_live_on_go_on_with_what_they_know():
     assert counts["shared"] > 3 * 3 * IMAGES / 4, counts
 
 
+def test_items_that_are_cheap_after_the_first_are_left_alone():
+    command = job("--own", "warming", "--shuffle", 0, "--persistent", "--epochs", 4)
+    counts = alike([command], TSSHIM_SHARE="samples")
+    # All batches but the first, in which this is found out; 40 items in 5 of them.
+    assert counts["passed"]["torch_cheap"] == 4 * 40 - 8, counts
+
+
 def test_other_seeds_share_nothing_and_compute_the_same():
     counts = alike([job("--seed", seed) for seed in (1, 2, 3)])
     assert counts["shared"] == 0, counts

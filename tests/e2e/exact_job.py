@@ -35,6 +35,14 @@ class Vouched(Dataset):
         return torch.rand(3, 32, 32) * random.random() + numpy.random.rand(), index
 
 
+class Warming(Vouched):
+    """Its first items take long, as where a cache is filled or a module imported; others do not."""
+
+    def __getitem__(self, index):
+        spend(0.002 if index < 3 else 0)
+        return torch.rand(3), index
+
+
 class Batches(Vouched):
     """Makes whole batches in one call, as torch offers from 2.0 on."""
 
@@ -127,7 +135,7 @@ def arguments():
     parser.add_argument("--images")
     parser.add_argument("--pipeline", default="random", choices=sorted(PIPELINES))
     parser.add_argument("--own", choices=("vouched", "batches", "overlooked", "views",
-                                          "scheduled"))
+                                          "scheduled", "warming"))
     parser.add_argument("--zoo", choices=("good", "refused", "changed"),
                         help="many data sets in a row")
     parser.add_argument("--only", help="one of the zoo")
@@ -174,13 +182,16 @@ def cutmix(samples):
     return images * torch.rand(()) + images.flip(0) * random.random(), labels
 
 
+OWN = {"vouched": Vouched, "batches": Batches, "warming": Warming}
+
+
 def data_of(options):
     if options.own == "overlooked":
         return overlooked()
     if options.own == "views":
         return Views()
     if options.own:
-        data = Vouched() if options.own == "vouched" else Batches()
+        data = OWN[options.own]()
         return Subset(data, range(30)) if options.split else data
     data = torchvision.datasets.ImageFolder(options.images, T.Compose(
         list(PIPELINES[options.pipeline])))

@@ -74,8 +74,6 @@ def keeps_names(dataset):
 class Scope:
     """What the samples of a fetcher are a function of, apart from index and stream."""
 
-    off_until = 0  # batches to go by without us, where a kind of Scope counts them
-
     def __init__(self, fetcher):
         self.dataset = fetcher.dataset
         self.collate_fn, self.auto = fetcher.collate_fn, fetcher.auto_collation
@@ -196,11 +194,10 @@ def _renewed(fetcher, kind):
     """
     The @kind of Scope of this worker's last epoch if it is one for @fetcher as well; it begins
     with a look.  A worker that lives on gets a new fetcher for each epoch, with the same data
-    set; no more code of the program's runs between two epochs than between two batches.  One
-    that rests is not kept: it begins anew, as in a new worker.
+    set; no more code of the program's runs between two epochs than between two batches.
     """
-    if type(_kept) is not kind or _kept.in_use or _kept.off_until \
-            or _kept.dataset is not fetcher.dataset or _kept.collate_fn is not fetcher.collate_fn or _kept.auto != fetcher.auto_collation:
+    if type(_kept) is not kind or _kept.in_use or _kept.dataset is not fetcher.dataset \
+            or _kept.collate_fn is not fetcher.collate_fn or _kept.auto != fetcher.auto_collation:
         return None
     _kept.checked = float("-inf")
     return _kept
