@@ -32,15 +32,19 @@ static void name_position(
 		batch->occurrences ? batch->occurrences[position] : 0, 0);
 }
 
+void tsshim_sample_copy(void *to, const void *from, uint64_t bytes, uint64_t all)
+{
+	if (all >= STREAM_FROM)
+		ts_stream_copy(to, from, bytes);
+	else
+		memcpy(to, from, bytes);
+}
+
 static void copy_leaf(const struct ts_sample_batch *batch, const struct ts_sample_leaf *leaf,
 	uint64_t position, const unsigned char *payload)
 {
-	unsigned char *to = leaf->base + position * leaf->bytes;
-
-	if (batch->count * batch->payload_bytes >= STREAM_FROM)
-		ts_stream_copy(to, payload + leaf->offset, leaf->bytes);
-	else
-		memcpy(to, payload + leaf->offset, leaf->bytes);
+	tsshim_sample_copy(leaf->base + position * leaf->bytes, payload + leaf->offset,
+		leaf->bytes, batch->count * batch->payload_bytes);
 }
 
 /* Copy the record that @sample holds if it is as expected; false: it is for the glue. */

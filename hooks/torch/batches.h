@@ -34,6 +34,12 @@ struct ts_sample_leaf {
 	unsigned char *base;
 };
 
+/**
+ * Copy @bytes, one of the things that make up @all bytes that are read one after the other:
+ * past the caches where they would not hold all of it (shim/stream.h).
+ */
+TS_EXPORT void tsshim_sample_copy(void *to, const void *from, uint64_t bytes, uint64_t all);
+
 /** Its order is the ABI between batches.c and batches.py. */
 struct ts_sample_batch {
 	const void *scope, *stream;  /* as in tsshim_sample_name() */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 3u
+#define SAMPLE_ABI 4u
 
 /* Anything younger may be being written still, and stamps of files are coarse. */
 #define INPUT_AGE_NS UINT64_C(60000000000)

@@ -253,11 +253,11 @@ def spec_bytes(spec):
     return count * numpy.dtype(spec[1]).itemsize
 
 
-def fill(leaves, address):
+def fill(leaves, address, copy=ctypes.memmove):
     """Copy the bytes of the leaves into the payload at @address."""
     for leaf, offset in zip(leaves, offsets([leaf.bytes for leaf in leaves])):
         if leaf.bytes:
-            ctypes.memmove(address + offset, leaf.address, leaf.bytes)
+            copy(address + offset, leaf.address, leaf.bytes)
 
 
 def parse(meta):

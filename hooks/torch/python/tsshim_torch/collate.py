@@ -111,10 +111,16 @@ def _structure(meta):
     return known
 
 
+def _copy(target, source, size, _):
+    ctypes.memmove(target, source, size)
+
+
 class Batch:
     """The samples of one batch, put in any order."""
 
-    def __init__(self, count, direct):
+    def __init__(self, count, direct, copy=_copy):
+        """@copy is native.copy(), or does the same where there is no library."""
+        self.copy = copy
         self.values = [None] * count  # finished samples, where not direct
         self.parts = [None] * count  # (skeleton, leaves), None in the place of a row
         self.direct = direct
@@ -216,7 +222,8 @@ class Batch:
         for spec, address, size, is_row in zip(specs, addresses, sizes, are_rows):
             if self.direct and is_row:
                 _, base, bytes_ = self.rows[row]
-                ctypes.memmove(base + position * bytes_, address, bytes_)
+                self.copy(base + position * bytes_, address, bytes_,
+                          len(self.parts) * bytes_)
                 leaves.append(None)
                 row += 1
             else:

@@ -3,14 +3,14 @@
 The C interface of hooks/torch/samples.h by ctypes.
 
 Short calls keep the interpreter lock: giving it up costs more than they do.  Only a wait for
-somebody else's work, and the copies of a whole batch, let other threads of the program run.
+somebody else's work, and copies of samples, let other threads of the program run.
 """
 
 import ctypes
 import os
 import traceback
 
-ABI = 3
+ABI = 4
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -76,6 +76,7 @@ def _functions():
         ("publish", None, [pointer]),
         ("take_batch", number, [pointer, pointer, number, ctypes.c_int]),
         ("claim_batch", number, [pointer, pointer, number]),
+        ("copy", None, [pointer, pointer, number, number]),
         ("pass", None, [text, ctypes.c_uint32]),
         ("drawn", None, [text, number, number]),
         ("hash", None, [text, number, pointer]))
@@ -96,7 +97,7 @@ library = _load(ctypes.PyDLL)
 if library.tsshim_sample_abi() != ABI:
     raise ImportError("libtsshim.so has another interface")
 # What may take longer: other threads of the program run meanwhile.
-_unlocked = _load(ctypes.CDLL, ("take", "take_batch"))
+_unlocked = _load(ctypes.CDLL, ("take", "take_batch", "copy"))
 
 settings = Settings(library)
 _count_pass = getattr(library, "tsshim_sample_pass")
@@ -110,6 +111,11 @@ def count_pass(reason, count=1):
 def count_drawn(identity, computed, delivered):
     """Count samples of the data set @identity, 16 bytes, that --align would share."""
     library.tsshim_sample_drawn(identity, computed, delivered)
+
+
+def copy(target, source, size, whole):
+    """Copy @size bytes between addresses; they are one of the parts of @whole bytes."""
+    _unlocked.tsshim_sample_copy(target, source, size, whole)
 
 
 def digest(data):
