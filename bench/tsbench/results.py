@@ -31,7 +31,8 @@ def load_all(directory, names):
 
 
 def number(value, unit=""):
-    text = f"{value:.1f}" if unit else f"{value:.3f}"
+    # Prices below one millisecond have bars of two digits behind the point.
+    text = f"{value:.1f}" if unit and unit != "ms" else f"{value:.3f}"
     return f"{text} {unit}".strip()
 
 
