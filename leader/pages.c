@@ -15,13 +15,13 @@
 #endif
 
 /*
- * CPU time that an opening costs for every piece of small pages: two changes of protection of
- * 40 us (Zen 3), the faults behind them, and those of the processes that read.  A huge page
- * costs 0.5 ms where one is at hand, 1 ms on a busy machine, and 10 ms where the kernel has to
- * move memory for it or the hypervisor to find some.  The next is made when openings have cost
- * as much again: huge pages take no more time than doing without them, whatever they cost.
+ * CPU time that an opening costs for every piece of small pages in a ring that all have mapped:
+ * two changes of protection of 40 us (Zen 3, eight jobs on two cores).  A huge page costs 0.5
+ * ms where one is at hand, 1 ms on a busy machine, and 10 ms where the kernel has to move
+ * memory for it or the hypervisor to find some.  The next is made when openings have cost as
+ * much again: huge pages take no more time than doing without them, whatever they cost.
  */
-#define SMALL_PIECE_NS UINT64_C(160000)
+#define SMALL_PIECE_NS UINT64_C(80000)
 
 /* Openings that go by after a piece that somebody held. */
 #define HELD_PAUSE 16u
