@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 4u
+#define SAMPLE_ABI 5u
+
+#define TWISTER_WORDS 624u
 
 /* Anything younger may be being written still, and stamps of files are coarse. */
 #define INPUT_AGE_NS UINT64_C(60000000000)
@@ -384,6 +386,13 @@ void tsshim_sample_pass(const char *reason, uint32_t count)
 void tsshim_sample_drawn(const void *identity, uint64_t computed, uint64_t delivered)
 {
 	ts_session_count_drawn(ts_hash64(identity, 16) | 1, computed, delivered);
+}
+
+void tsshim_sample_twister(uint32_t *words, uint32_t seed)
+{
+	words[0] = seed;
+	for (uint32_t i = 1; i < TWISTER_WORDS; i++)
+		words[i] = UINT32_C(1812433253) * (words[i - 1] ^ words[i - 1] >> 30) + i;
 }
 
 void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest)

@@ -111,6 +111,13 @@ TS_EXPORT void tsshim_sample_pass(const char *reason, uint32_t count);
  */
 TS_EXPORT void tsshim_sample_drawn(const void *identity, uint64_t computed, uint64_t delivered);
 
+/**
+ * Let the 624 words at @words be the state that MT19937 has with @seed before it is first
+ * asked: init_genrand() of Matsumoto and Nishimura's 2002/1/26 version, which NumPy's legacy
+ * seeding with 32 bits is (_mt19937.pyx, mt19937_seed).
+ */
+TS_EXPORT void tsshim_sample_twister(uint32_t *words, uint32_t seed);
+
 /** 128-bit hash of @bytes of memory, into 16 bytes. */
 TS_EXPORT void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest);
 

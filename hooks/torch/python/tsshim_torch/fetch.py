@@ -17,6 +17,8 @@ import torch
 
 from . import align, batches, codec, collate, generators, native, scopes
 
+generators.fill = native.twister
+
 _RAISED = object()
 
 # Whoever takes a sample takes it as one of about so many, most of which it has yet to read.

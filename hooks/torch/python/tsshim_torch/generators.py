@@ -17,8 +17,13 @@ import sys
 
 import torch
 
-WORDS = 624 * 4  # bytes of the state of a Mersenne twister, which a position goes with
+COUNT = 624  # words of the state of a Mersenne twister, which a position goes with
+WORDS = COUNT * 4  # bytes
 GAUSS = 16  # bytes: whether a number of the normal distribution is left over, and which
+
+# fill(address, seed) lets these words at an address be those of a seed of 32 bits, where there is
+# the library (native.twister()): NumPy itself takes 20 us where an item has emptied the caches.
+fill = None
 
 # The one of ctypes lets other threads run meanwhile.
 _memmove = ctypes.PyDLL(None).memmove
@@ -42,6 +47,17 @@ def _gauss_offset(kind):
     return found.pop() if len(found) == 1 else None
 
 
+@functools.lru_cache(maxsize=None)
+def _fills(kind):
+    """Whether fill() does what NumPy's class RandomState, @kind, does with a seed."""
+    probe, seed = kind(1), 0x9e3779b9
+    probe.normal()
+    _Numpy(probe, probe._bit_generator).seed(seed)
+    _, key, *rest = probe.get_state()
+    _, expected, *wanted = kind(seed).get_state()
+    return key.tolist() == expected.tolist() and rest == wanted
+
+
 class _Numpy:
     """Where the state of the generator behind numpy.random lies."""
 
@@ -62,6 +78,12 @@ class _Numpy:
         _memmove(self.words, state[0], WORDS + 4)
         _memmove(self.gauss, state[1], GAUSS)
 
+    def seed(self, number):
+        """As NumPy's seed() with 32 bits."""
+        fill(self.words, number)
+        _memmove(self.words + WORDS, _AT_END, len(_AT_END))
+        _memmove(self.gauss, bytes(GAUSS), GAUSS)
+
     def _tell(self, words, gauss):
         """Another generator was put in place meanwhile: let NumPy do what can be done."""
         key = sys.modules["numpy"].frombuffer(words, "=u4", 624)
@@ -75,6 +97,8 @@ class _Numpy:
         return words == struct.pack("=%dIi" % len(key), *key.tolist(), place) and \
             struct.unpack("=i4xd", gauss) == (flag, number)
 
+
+_AT_END = struct.pack("=i", COUNT)  # the position: all words are used up
 
 _HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
 
@@ -117,6 +141,14 @@ def _restore_numpy(state):
         place.restore(value)
 
 
+def _seed_numpy(numpy, number):
+    place = _numpy_of(numpy)
+    if place is not None and fill is not None and _fills(type(place.owner)):
+        place.seed(number)
+    else:
+        numpy.random.seed(number)
+
+
 def save():
     """What restore() needs; for this process, and no longer than the program lets them be."""
     return torch.default_generator.get_state(), random.getstate(), _save_numpy()
@@ -137,4 +169,4 @@ def seed(torch_seed, python_seed, numpy_seed):
     random.seed(python_seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        numpy.random.seed(numpy_seed)
+        _seed_numpy(numpy, numpy_seed)

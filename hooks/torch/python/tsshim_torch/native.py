@@ -10,7 +10,7 @@ import ctypes
 import os
 import traceback
 
-ABI = 4
+ABI = 5
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -79,6 +79,7 @@ def _functions():
         ("copy", None, [pointer, pointer, number, number]),
         ("pass", None, [text, ctypes.c_uint32]),
         ("drawn", None, [text, number, number]),
+        ("twister", None, [pointer, ctypes.c_uint32]),
         ("hash", None, [text, number, pointer]))
 
 
@@ -116,6 +117,11 @@ def count_drawn(identity, computed, delivered):
 def copy(target, source, size, whole):
     """Copy @size bytes between addresses; they are one of the parts of @whole bytes."""
     _unlocked.tsshim_sample_copy(target, source, size, whole)
+
+
+def twister(words, seed):
+    """Let the 624 words at an address be the state of a Mersenne twister with this 32-bit seed."""
+    library.tsshim_sample_twister(words, seed)
 
 
 def digest(data):
