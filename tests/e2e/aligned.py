@@ -145,6 +145,23 @@ def test_repeated_indices_differ_within_an_epoch():
         assert samples(outcome) == expected
 
 
+def test_a_sampler_of_the_programs_own_may_draw_at_any_time():
+    """In each batch, too; what the job itself draws is not changed by that."""
+    draws = set()
+    for options, once in ((("early",), "True"), (("early", "--drop-last"), "True"),
+                          (("late",), "False"), (("pairs", "--drop-last"), "False")):
+        options = ("--draw", "--persistent", "--batch", "20", "--order", *options)
+        first = fresh(*options, "--seed", "1").output.splitlines()
+        second = fresh(*options, "--seed", "2").output.splitlines()
+        assert [line for line in first if line.startswith("epoch")] == \
+            [line for line in second if line.startswith("epoch")], options
+        own = [line for line in first if line.startswith("draw")]
+        assert own != [line for line in second if line.startswith("draw")]
+        draws.add(tuple(own))
+        assert first[-1].endswith("draws once " + once), (options, first[-1])
+    assert len(draws) == 1, "the job draws otherwise where its sampler drew"
+
+
 def test_folds_share_what_they_have_in_common():
     """The item of a Subset is that of the data set it picks from."""
     folds = [("--subset", "0:72"), ("--subset", "24:96")]

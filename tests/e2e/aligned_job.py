@@ -92,6 +92,9 @@ def arguments():
     parser.add_argument("--context", default=None)
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument("--repeats", action="store_true", help="sample with replacement")
+    parser.add_argument("--order", choices=["early", "late", "pairs"],
+                        help="a sampler of its own, that draws then")
+    parser.add_argument("--drop-last", action="store_true")
     parser.add_argument("--two-views", action="store_true")
     parser.add_argument("--zip", action="store_true", help="iterate one loader twice at once")
     parser.add_argument("--bulk", action="store_true", help="lists as indices of one item each")
@@ -130,6 +133,34 @@ class Bulk(Dataset):
         return torch.utils.data.default_collate(samples)
 
 
+class Order:
+    """A sampler of the program's own, and when it draws from the global generators."""
+
+    def __init__(self, count, when):
+        self.count, self.when = count, when
+
+    def __len__(self):
+        return self.count
+
+    def _draw(self):
+        """Any order would do for who is given these two."""
+        return [random.random() + numpy.random.rand() + torch.rand(()).item(), random.random()]
+
+    def _late(self):
+        left = list(range(self.count))
+        while left:
+            yield left.pop(int(self._draw()[1] * len(left)))
+
+    def __iter__(self):
+        if self.when == "late":
+            return self._late()
+        if self.when == "pairs":
+            numbers = iter(self._draw()[1] for _ in range(self.count // 2))
+            return (2 * index + (number < 0.5) for index, number in enumerate(numbers))
+        order = sorted((self._draw(), index) for index in range(self.count))
+        return iter([index for _, index in order])
+
+
 def loader_of(options, data):
     if options.bulk:
         order = BatchSampler(RandomSampler(data), options.batch, False)
@@ -139,10 +170,13 @@ def loader_of(options, data):
     if options.repeats:
         weights = [1.0 + (index % 7) ** 2 for index in range(len(data))]
         sampler = WeightedRandomSampler(weights, len(data))
+    if options.order:
+        sampler = Order(len(data), options.order)
     more = {"persistent_workers": options.persistent} if options.workers else {}
     return DataLoader(data, batch_size=options.batch, shuffle=sampler is None, sampler=sampler,
                       num_workers=options.workers, multiprocessing_context=options.context,
-                      collate_fn=own_collate if options.collate else None, **more)
+                      collate_fn=own_collate if options.collate else None,
+                      drop_last=options.drop_last, **more)
 
 
 class Model(torch.nn.Module):
@@ -199,7 +233,9 @@ def main():
         if options.draw:
             print("draw", torch.rand(()).item(), random.random(), numpy.random.rand())
         sys.stdout.flush()
-    print("~ pid", os.getpid(), flush=True)
+    plan = getattr(loaders[0]._iterator or iter(loaders[0]), "_tsshim_plan", None) \
+        if options.persistent else None
+    print("~ pid", os.getpid(), "draws once", getattr(plan, "draws_once", None), flush=True)
     time.sleep(options.linger)
 
 

@@ -13,8 +13,10 @@ The sampler's own code runs with the global CPU generators derived from (SEED, e
 the job's generators are put back, so that its initialisation and dropout stay its own.
 """
 
+import gc
 import hashlib
 import os
+import types
 import weakref
 
 import torch
@@ -189,6 +191,7 @@ class Plan:
             else:
                 generators.restore(self.state)
             index = original(iterator)
+            self.draws_once = self.draws_once or _has_drawn(iterator)
             self.state = generators.save()
         finally:
             generators.restore(own)
@@ -238,6 +241,31 @@ def _draw_as_before(iterator):
     else:
         next(iter(sampler), None)
     return True
+
+
+# Of what is there already: its next one runs no code of a sampler's.
+_LISTED = tuple(type(iter(kind)) for kind in ([], (), range(0)))
+
+
+def _has_drawn(iterator):
+    """
+    Whether the sampler, after its first index, cannot draw any more: what it gave was an iterator
+    over indices that are known, as torch's DistributedSampler and most of the programs' own do.
+    """
+    given = [iterator._sampler_iter]
+    if type(given[0]) is types.GeneratorType and \
+            given[0].gi_code is torch.utils.data.BatchSampler.__iter__.__code__:
+        given = list(_iterators(given[0]))
+    return bool(given) and all(type(part) in _LISTED for part in given)
+
+
+def _iterators(generator):
+    """What the suspended @generator goes through; a zip() is over others that it has."""
+    for part in gc.get_referents(generator):
+        if type(part) is types.CellType:  # a variable of a list comprehension's as well
+            part = next(iter(gc.get_referents(part)), None)
+        if hasattr(type(part), "__next__") and type(part) is not zip:
+            yield part
 
 
 _said = False
