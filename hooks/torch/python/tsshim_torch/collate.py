@@ -76,10 +76,8 @@ def _new_rows(count, spec):
 
 
 def _tensor_on(storage, dtype, shape):
-    typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True) \
-        if hasattr(torch.storage, "_warn_typed_storage_removal") \
-        else torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype)
-    return torch.empty(0, dtype=dtype, device="cpu").set_(typed, 0, shape)
+    # A typed storage around this one, as torch makes it, takes as long again.
+    return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape)
 
 
 def _in_pool(tensor):

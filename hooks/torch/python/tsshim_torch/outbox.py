@@ -111,24 +111,29 @@ class Outbox:
             self._counts["fresh" if fresh else "recycled"] += 1
             return buffer.storage, fresh
 
+    def _is_free(self, buffer):
+        """Whether nobody has it."""
+        control, index = self._control, buffer.index
+        return (not control.of(index, RETIRED)
+                and control.of(index, SENT) == control.of(index, DONE) and not buffer.busy())
+
     def _free(self):
         """The buffers that nobody has; forgets the retired ones."""
-        control, free = self._control, []
+        free = []
         for cdata, buffer in list(self._buffers.items()):
-            index = buffer.index
-            if control.of(index, RETIRED):
+            if self._control.of(buffer.index, RETIRED):
                 del self._buffers[cdata]
                 self._counts["retired"] += 1
-            elif control.of(index, SENT) == control.of(index, DONE) and not buffer.busy():
+            elif self._is_free(buffer):
                 free.append(buffer)
         return free
 
     def _choose(self, nbytes, small):
         """(buffer, whether it is new); a free one of this size, an old one, a new one."""
-        free = [buffer for buffer in self._free() if (buffer.nbytes < SMALL_BYTES) == small]
-        for buffer in free:
-            if buffer.nbytes == nbytes:
+        for buffer in self._buffers.values():  # as a rule one of the first
+            if buffer.nbytes == nbytes and self._is_free(buffer):
                 return buffer, False
+        free = [buffer for buffer in self._free() if (buffer.nbytes < SMALL_BYTES) == small]
         free.sort(key=lambda buffer: buffer.used)
         stale = [b for b in free if self._takes[small] - b.used > STALE_TAKES]
         # A free one that has to grow takes more memory, one that does not comes first.
