@@ -109,6 +109,14 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
 	struct ts_take *take);
 
+/**
+ * Sleep until the record of a TS_BUSY @take is published or abandoned, 5 ms at most, and ask
+ * again: *take may be TS_BUSY as before.  For who has something else to look after meanwhile;
+ * only ts_store_wait() loses patience with an owner.
+ */
+void ts_store_wait_a_moment(
+	struct ts_store *store, const struct ts_key *key, struct ts_take *take);
+
 /** End a lease. The bytes must not be used afterwards. */
 void ts_lease_release(struct ts_store *store, struct ts_lease *lease);
 

@@ -132,3 +132,13 @@ void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t ti
 			ts_take_give_pass(take, TS_REASON_TIMEOUT);
 	}
 }
+
+void ts_store_wait_a_moment(
+	struct ts_store *store, const struct ts_key *key, struct ts_take *take)
+{
+	uint32_t dataset = take->claim.dataset;
+	enum ts_kind kind = (enum ts_kind)take->claim.kind;
+
+	(void)sleep_on(&store->entries[take->entry], take->word, WAIT_SLICE_NS);
+	ts_store_take(store, key, dataset, kind, take);
+}

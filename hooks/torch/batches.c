@@ -73,7 +73,7 @@ uint64_t tsshim_sample_take_batch(struct ts_sample *sample, const struct ts_samp
 		if (*state != TS_SAMPLE_UNSEEN && *state != TS_SAMPLE_BUSY)
 			continue;
 		name_position(sample, batch, position);
-		*state = (uint8_t)tsshim_sample_take(sample, 0);
+		*state = (uint8_t)tsshim_sample_take(sample, TS_SAMPLE_NOW);
 		if (*state == TS_SAMPLE_TAKEN && !copy_record(sample, batch, position))
 			*state = TS_SAMPLE_ODD;
 		if (*state != TS_SAMPLE_TAKEN && !(*state == TS_SAMPLE_BUSY && patient))

@@ -193,7 +193,9 @@ static enum ts_verdict ask(struct ts_sample *sample, int wait)
 	sample->serial = ts_identity_serial();
 	ts_store_take(
 		session->store, &sample->key, session->dataset, TS_KIND_SAMPLE, &sample->take);
-	if (sample->take.verdict == TS_BUSY && wait)
+	if (sample->take.verdict == TS_BUSY && wait == TS_SAMPLE_MOMENT)
+		ts_store_wait_a_moment(session->store, &sample->key, &sample->take);
+	else if (sample->take.verdict == TS_BUSY && wait == TS_SAMPLE_WAIT)
 		ts_store_wait(session->store, &sample->key,
 			ts_session_deadline_ns(TS_KIND_SAMPLE, sample->record_bytes),
 			&sample->take);
@@ -213,7 +215,7 @@ int tsshim_sample_take(struct ts_sample *sample, int wait)
 
 int ts_sample_claim(struct ts_sample *sample)
 {
-	enum ts_verdict verdict = ask(sample, 0);
+	enum ts_verdict verdict = ask(sample, TS_SAMPLE_NOW);
 
 	if (verdict == TS_HIT)
 		ts_lease_release(sample->store, &sample->take.lease);

@@ -65,7 +65,14 @@ TS_EXPORT void tsshim_sample_name(struct ts_sample *sample, const void *scope,
 	const void *stream, const void *index, uint64_t index_bytes, uint32_t occurrence,
 	int drawn);
 
-/** 0 hit, 1 claim, 2 busy, 3 pass (counted).  With @wait a busy one is waited for first. */
+/** How long tsshim_sample_take() waits for a sample that is busy. */
+enum {
+	TS_SAMPLE_NOW,    /* not at all */
+	TS_SAMPLE_WAIT,   /* until the deadline of ts_store_wait(); it is not busy after that */
+	TS_SAMPLE_MOMENT, /* as ts_store_wait_a_moment(); it may be busy still */
+};
+
+/** 0 hit, 1 claim, 2 busy, 3 pass (counted). */
 TS_EXPORT int tsshim_sample_take(struct ts_sample *sample, int wait);
 
 /** As tsshim_sample_take(), for who only wants to make it: nothing is held of a hit. */

@@ -128,6 +128,29 @@ def test_two_and_four_jobs_share_and_get_what_each_gets_alone():
         assert shared > 0.25 * delivered, (shared, produced, delivered)
 
 
+def test_who_finds_a_whole_batch_in_the_making_makes_one_that_is_queued():
+    """
+    Batches of one sample: whoever only took it or waited for it would begin the next one together
+    with the other, and no two samples would ever be in the making at the same time.
+    """
+    with tempfile.TemporaryFile("w+") as notes, aligned(TSSHIM_VERIFY="0") as group, \
+            meeting.of(2) as where:
+        command = job("--batch", 1, "--items", 24, "--epochs", 1, "--cost", 0.1,
+                      "--notes", notes.fileno())
+        started = [start(command, group.environment(**where), pass_fds=[notes.fileno()])
+                   for _ in range(2)]
+        for outcome in map(finish, started):
+            assert outcome.status == 0, outcome.errors[-2000:]
+        notes.seek(0)
+        made = [(int(index), pid, float(begin), float(end))
+                for index, pid, begin, end in map(str.split, notes)]
+    times = collections.Counter(index for index, _, _, _ in made)
+    assert sorted(times) == list(range(24)), times
+    once = [one for one in made if times[one[0]] == 1]
+    at_once = sum(a[1] < b[1] and a[2] < b[3] and b[2] < a[3] for a in once for b in once)
+    assert at_once >= 6, (at_once, made)
+
+
 def test_verify_all_finds_no_difference():
     with aligned(TSSHIM_VERIFY="100") as group:
         for outcome in together([job("--epochs", 3), job("--epochs", 3, "--workers", 2)], group):

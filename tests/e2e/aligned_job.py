@@ -46,6 +46,20 @@ class Items(Dataset):
                 "name": "item %d" % index}
 
 
+class Noted(Items):
+    """Writes down who made which item, and from when until when."""
+
+    def __init__(self, count, cost, notes):
+        super().__init__(count, cost)
+        self.notes = notes
+
+    def __getitem__(self, index):
+        begin = time.monotonic()
+        sample = super().__getitem__(index)
+        os.write(self.notes, b"%d %d %f %f\n" % (index, os.getpid(), begin, time.monotonic()))
+        return sample
+
+
 class Files(Items):
     """What the files of a directory hold, one per item; noise as above."""
 
@@ -106,6 +120,7 @@ def arguments():
     parser.add_argument("--subset", help="A:B, a Subset of these items; 'twice' all two times")
     parser.add_argument("--files", help="directory to read the items from")
     parser.add_argument("--kept", action="store_true", help="items that read ./offset, once")
+    parser.add_argument("--notes", type=int, help="descriptor to note on who made which item")
     parser.add_argument("--linger", type=float, default=0, help="seconds to stay at the end")
     parser.add_argument("--step", type=float, default=0, help="seconds per batch")
     return parser.parse_args()
@@ -211,8 +226,11 @@ def main():
         torch.manual_seed(options.seed)
         random.seed(options.seed)
         numpy.random.seed(options.seed)
-    data = Files(options.files, options.cost) if options.files \
-        else (Kept if options.kept else Items)(options.items, options.cost)
+    if options.notes is not None:
+        data = Noted(options.items, options.cost, options.notes)
+    else:
+        data = Files(options.files, options.cost) if options.files \
+            else (Kept if options.kept else Items)(options.items, options.cost)
     if options.subset == "twice":
         data = ConcatDataset([data, data])
     elif options.subset:

@@ -35,6 +35,39 @@ Test(wait, wait_ends_with_the_record)
 	ts_store_detach(two);
 }
 
+Test(wait, a_moment_ends_with_the_record_or_without_it)
+{
+	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
+	struct ts_key key = fixture_key(1, 1), other = fixture_key(2, 2);
+	void *buffer;
+
+	fixture_capture(one, true);
+	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
+	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
+	for (int i = 0; i < 100;
+		i++) { /* far longer than anybody is patient, and no take-over */
+		ts_store_wait_a_moment(two, &key, &busy);
+		cr_assert(eq(int, busy.verdict, TS_BUSY));
+	}
+	memset(buffer, 5, 100);
+	cr_assert(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), 0));
+	uint64_t start = ts_now_ns();
+	ts_store_wait_a_moment(two, &key, &busy);
+	cr_assert(eq(int, busy.verdict, TS_HIT));
+	cr_expect(lt(u64, ts_now_ns() - start, 1000 * MS));
+	ts_lease_release(two, &busy.lease);
+
+	claim = fixture_take(one, other);
+	busy = fixture_take(two, other);
+	cr_assert(eq(int, busy.verdict, TS_BUSY));
+	ts_claim_abandon(one, &claim.claim);
+	ts_store_wait_a_moment(two, &other, &busy);
+	cr_expect(eq(int, busy.verdict, TS_CLAIM));
+	ts_claim_abandon(two, &busy.claim);
+	ts_store_detach(one);
+	ts_store_detach(two);
+}
+
 Test(wait, wait_takes_over_at_the_deadline_and_the_old_owner_loses)
 {
 	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);

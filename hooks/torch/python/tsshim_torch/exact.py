@@ -179,7 +179,7 @@ class Items(fetch.Fetch):
         scope = self.scope
         return scope.items < TIMED or scope.item_ns < scopes.CHEAP_NS
 
-    def _ask(self, position, wait=False):
+    def _ask(self, position, wait=native.NOW):
         if not self._is_cheap():
             return super()._ask(position, wait)
         if self.scope.items >= TIMED:  # more than that where the first of them took long
@@ -230,7 +230,7 @@ class Chain(Items):
         try:
             for position in range(len(self.indices)):
                 if position < self.failed_at:
-                    self._settle(position, self._ask(position, wait=True))
+                    self._settle(position, self._ask(position, native.WAIT))
         finally:
             self._set_states()
             self._count_drawn()

@@ -25,6 +25,10 @@ _RAISED = object()
 BATCH = 64
 
 
+# A trainer that was not busy has sent the next batch after so many times 5 ms.
+MOMENTS = 8
+
+
 def _copy_to_ring(target, source, size):
     native.copy(target, source, size, BATCH * size)
 
@@ -57,6 +61,10 @@ class QueueAhead:
         if self._stash:
             return self._stash.popleft()
         return self._wrapped.get(*args, **kwargs)
+
+    def stashed(self):
+        """How many were in the queue when waiting() was last called, and still are."""
+        return len(self._stash)
 
     def waiting(self):
         """The Works that are queued, in order."""
@@ -114,13 +122,19 @@ class Fetch:
                 self._settle(position, verdict)
             position += 1
         # The first of them was begun first; the others are likely to be there after it.
-        position = self.progress.find(native.BUSY)
+        position, moments = self.progress.find(native.BUSY), 0
         while 0 <= position < self.failed_at:
             position, verdict = self._next(position, False)
             if verdict == native.BUSY:
                 if self._look_ahead():
+                    moments = 0
                     continue
-                verdict = self._ask(position, wait=True)
+                wait = native.WAIT
+                if moments < MOMENTS and self._may_be_sent_more():
+                    wait, moments = native.MOMENT, moments + 1
+                verdict = self._ask(position, wait)
+                if verdict == native.BUSY:
+                    continue
             if position < self.failed_at:
                 self._settle(position, verdict)
             position = self.progress.find(native.BUSY, position)
@@ -187,14 +201,14 @@ class Fetch:
             native.count_pass(self.scope.reason)
         return index is not None and prefix is not None
 
-    def _ask(self, position, wait=False):
+    def _ask(self, position, wait=native.NOW):
         """HIT, CLAIM, BUSY or PASS for the sample at @position; None: not to be shared."""
         if not self._name(self.work, position, self.indices[position]):
             return None
         if self._is_cheap():
             native.count_pass(b"torch_cheap")
             return None
-        return self.sample.wait() if wait else self.sample.take()
+        return self.sample.take(wait)
 
     def _settle(self, position, verdict):
         """Put the sample at @position into the batch, or mark it as BUSY."""
@@ -312,9 +326,19 @@ class Fetch:
 
     # ---- ahead ----
 
+    def _may_look_ahead(self):
+        return self.scope.may_look_ahead and worker_queue is not None and self.error is None
+
+    def _may_be_sent_more(self):
+        """
+        Whether another batch may be about to be queued: the trainer sends one when it gets the
+        batch before this one, which has only just been sent where batches are small.
+        """
+        return self._may_look_ahead() and not worker_queue.stashed()
+
     def _look_ahead(self):
         """Compute one sample of a later batch; False when there is none to do."""
-        if not self.scope.may_look_ahead or worker_queue is None or self.error is not None:
+        if not self._may_look_ahead():
             return False
         for work in worker_queue.waiting():
             if type(work.indices) not in (list, tuple):

@@ -15,6 +15,7 @@ ABI = 5
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
 PUT = 6  # what was taken and is in the batch; C passes by states that it does not know
+NOW, WAIT, MOMENT = range(3)  # how long take() waits for what is BUSY
 SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
 
 
@@ -159,11 +160,9 @@ class Sample:
         library.tsshim_sample_name(self.handle, scope, stream, index, len(index), occurrence,
                                    drawn)
 
-    def take(self):
-        return library.tsshim_sample_take(self.handle, 0)
-
-    def wait(self):
-        return _unlocked.tsshim_sample_take(self.handle, 1)
+    def take(self, wait=NOW):
+        take = _unlocked.tsshim_sample_take if wait else library.tsshim_sample_take
+        return take(self.handle, wait)
 
     def meta(self):
         """The meta of a hit, copied."""
