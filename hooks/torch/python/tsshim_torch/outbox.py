@@ -20,6 +20,8 @@ MAX_BUFFERS = 16
 SMALL_BYTES = 64 << 10
 # A buffer that was not used for so many takes is of a size that is not asked for any more.
 STALE_TAKES = 32
+# So often the memory of retired buffers is looked for where a free one is found at once.
+FORGET_TAKES = 16
 
 
 class Outbox:
@@ -117,23 +119,22 @@ class Outbox:
         return (not control.of(index, RETIRED)
                 and control.of(index, SENT) == control.of(index, DONE) and not buffer.busy())
 
-    def _free(self):
-        """The buffers that nobody has; forgets the retired ones."""
-        free = []
+    def _forget_retired(self):
         for cdata, buffer in list(self._buffers.items()):
             if self._control.of(buffer.index, RETIRED):
                 del self._buffers[cdata]
                 self._counts["retired"] += 1
-            elif self._is_free(buffer):
-                free.append(buffer)
-        return free
 
     def _choose(self, nbytes, small):
         """(buffer, whether it is new); a free one of this size, an old one, a new one."""
+        if self._takes[small] % FORGET_TAKES == 0:
+            self._forget_retired()
         for buffer in self._buffers.values():  # as a rule one of the first
             if buffer.nbytes == nbytes and self._is_free(buffer):
                 return buffer, False
-        free = [buffer for buffer in self._free() if (buffer.nbytes < SMALL_BYTES) == small]
+        self._forget_retired()
+        free = [buffer for buffer in self._buffers.values()
+                if (buffer.nbytes < SMALL_BYTES) == small and self._is_free(buffer)]
         free.sort(key=lambda buffer: buffer.used)
         stale = [b for b in free if self._takes[small] - b.used > STALE_TAKES]
         # A free one that has to grow takes more memory, one that does not comes first.
