@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""Jobs under alignment, alone and together, and what they delivered; for aligned*.py."""
+
+import collections
+import os
+
+import meeting
+import support
+from support import HERE, Group, finish, run, start
+
+JOB = os.path.join(HERE, "aligned_job.py")
+
+
+def job(*options):
+    return [support.torch_python(), JOB, *[str(option) for option in options]]
+
+
+def fresh(*options, **settings):
+    """The output of one aligned job without anybody to share with."""
+    with Group(TSSHIM_ALIGN="7", **settings) as group:
+        outcome = run(job(*options), group.environment())
+    assert outcome.status == 0, outcome.errors[-2000:]
+    return outcome
+
+
+known = {}
+
+
+def alone(*options, **settings):
+    """The same, run once; the first test shows that this is enough."""
+    key = options, tuple(settings.items())
+    if key not in known:
+        known[key] = fresh(*options, **settings)
+    return known[key]
+
+
+def samples(outcome):
+    """{(epoch, index): sorted digests}; what was delivered, in any order."""
+    found = collections.defaultdict(list)
+    for line in support.facts(outcome.output):
+        if line.startswith("epoch"):
+            _, epoch, index, digest = line.split(" ", 3)
+            found[int(epoch), int(index)].append(digest)
+    return {key: sorted(digests) for key, digests in found.items()}
+
+
+def counter(group, name):
+    return sum(dataset.get("kinds", dataset)["sample"][name]
+               for dataset in group.statistics().get("datasets", []))
+
+
+def together(jobs, group):
+    """Outcomes of the @jobs, started at the same time."""
+    with meeting.of(len(jobs)) as where:
+        started = [start(command, group.environment(**where)) for command in jobs]
+        outcomes = [finish(process) for process in started]
+    for outcome in outcomes:
+        assert outcome.status == 0, outcome.errors[-2000:]
+    return outcomes
+
+
+def aligned(**settings):
+    return Group(TSSHIM_ALIGN="7", **{"TSSHIM_VERIFY": "10", **settings})
