@@ -62,6 +62,14 @@ class Inputs:
             return samples(outcome), samples(run([*prefix, *self.command()],
                                                  none.environment()))
 
+    def another_takes_all(self):
+        """One more job is given what the others have shared."""
+        before = counter(self.group, "shared")
+        got, wanted = self.another()
+        assert got == wanted
+        assert counter(self.group, "shared") - before >= FILES - 4
+        assert self.passed("torch_changed") == 0
+
     def passed(self, reason):
         return self.group.statistics()["passed"][reason]
 
@@ -69,11 +77,7 @@ class Inputs:
 def test_files_are_shared_while_they_stay_the_same():
     with Inputs() as inputs:
         inputs.two_jobs_that_stay()
-        before = counter(inputs.group, "shared")
-        got, wanted = inputs.another()
-        assert got == wanted
-        assert counter(inputs.group, "shared") - before >= FILES - 4
-        assert inputs.passed("torch_changed") == 0
+        inputs.another_takes_all()
 
 
 def test_files_read_from_copies_are_listed_as_what_they_are_copies_of():
@@ -89,11 +93,7 @@ def test_files_read_from_copies_are_listed_as_what_they_are_copies_of():
         inputs.jobs.append(reader)
         assert reader.stdout.readline() == "read\n", reader.stderr.read()
         inputs.two_jobs_that_stay()
-        before = counter(inputs.group, "shared")
-        got, wanted = inputs.another()
-        assert got == wanted
-        assert counter(inputs.group, "shared") - before >= FILES - 4
-        assert inputs.passed("torch_changed") == 0
+        inputs.another_takes_all()
         bytes_shared = sum(dataset.get("kinds", dataset)["bytes"]["shared"]
                            for dataset in inputs.group.statistics()["datasets"])
         assert bytes_shared >= FILES, bytes_shared

@@ -186,6 +186,10 @@ class Items(fetch.Fetch):
             self.scope.rest(b"torch_cheap")
         return None
 
+    def _may_be_sent_more(self):
+        """Nothing is made ahead: what is queued are plain indices."""
+        return False
+
     def seed(self):
         """The generators are the program's."""
 
