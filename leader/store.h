@@ -3,10 +3,11 @@
  * The store: finished pieces of work, found by a 128-bit key, shared by the processes of a
  * group.  This is all a hook needs to know about shared memory.
  *
+ *	struct ts_patience patience = {0};
  *	struct ts_take t;
  *	ts_store_take(store, &key, dataset, TS_KIND_PIXELS, &t);
  *	if (t.verdict == TS_BUSY)
- *		ts_store_wait(store, &key, timeout_ns, &t);
+ *		ts_store_wait(store, &key, timeout_ns, &patience, &t);
  *	switch (t.verdict) {
  *	case TS_HIT:                       // t.lease.data .. t.lease.bytes, immutable
  *		copy out;
@@ -23,7 +24,7 @@
  *	}
  *
  * Threads: any thread of the process may call any function; nothing here blocks but
- * ts_store_wait(), and that until its deadline at most.  No locks are taken, no memory is
+ * the two that wait, and they until the deadline at most.  No locks are taken, no memory is
  * allocated.  Not async-signal-safe.  After fork() the child must call
  * ts_store_after_fork() before anything else (leader/session.h does).
  * Errors are negative errno values; whatever fails, the caller works alone.
@@ -93,6 +94,18 @@ struct ts_take {
 void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
 	enum ts_kind kind, struct ts_take *ret_take);
 
+/**
+ * How long somebody has waited for one claim, and what its owner did meanwhile.  All zero to
+ * begin with; what it says of another claim is forgotten.
+ */
+struct ts_patience {
+	uint64_t word; /* of the claim; no claim's is 0 */
+	uint32_t entry;
+	int pid; /* of the owner; 0: nobody whose progress would tell anything */
+	uint64_t waited_ns;
+	uint64_t at_ns, cpu_ns; /* when the owner was last looked at, and what it had used */
+};
+
 /** Nobody waits longer for a record, unless a caller asks for it. */
 #define TS_WAIT_MAX_NS UINT64_C(2000000000)
 
@@ -104,18 +117,20 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
  * An owner is given @timeout_ns, and the same again as long as its process has used a quarter
  * of a CPU in the last such time: then it is the record that takes long, and to begin it as
  * well would take longer still.  All in all the wait ends after TS_WAIT_MAX_NS, or after
- * @timeout_ns where that is more.
+ * @timeout_ns where that is more.  What was waited for the same claim in moments before is
+ * part of the owner's first time.
  */
 void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
-	struct ts_take *take);
+	struct ts_patience *patience, struct ts_take *take);
 
 /**
  * Sleep until the record of a TS_BUSY @take is published or abandoned, 5 ms at most, and ask
- * again: *take may be TS_BUSY as before.  For who has something else to look after meanwhile;
- * only ts_store_wait() loses patience with an owner.
+ * again: *take may be TS_BUSY as before.  For who has something else to look after meanwhile.
+ * An owner that is gone loses its right as in ts_store_wait().  Once @timeout_ns have been
+ * waited so, this is ts_store_wait().
  */
-void ts_store_wait_a_moment(
-	struct ts_store *store, const struct ts_key *key, struct ts_take *take);
+void ts_store_wait_a_moment(struct ts_store *store, const struct ts_key *key,
+	uint64_t timeout_ns, struct ts_patience *patience, struct ts_take *take);
 
 /** End a lease. The bytes must not be used afterwards. */
 void ts_lease_release(struct ts_store *store, struct ts_lease *lease);

@@ -64,12 +64,6 @@ static bool owner_is_gone(struct ts_store *store, uint64_t word)
 /* ---- patience -----------------------------------------------------------------------------
  */
 
-/* The CPU time that the owner of the claim had used, and when. */
-struct progress {
-	int pid; /* 0: nobody whose progress would tell anything */
-	uint64_t at_ns, cpu_ns;
-};
-
 static int pid_of_owner(const struct ts_store *store, uint64_t word)
 {
 	uint32_t owner = ts_entry_owner(word);
@@ -81,31 +75,45 @@ static int pid_of_owner(const struct ts_store *store, uint64_t word)
 	return pid == getpid() ? 0 : pid;
 }
 
-/* Whether the owner has been at work since @last, which becomes now.  A process that is
- * stopped, waits for its storage, or is hardly ever let run, is not. */
-static bool has_worked(struct progress *last)
+/* Whether the owner has been at work since it was last looked at, which becomes now.  A process
+ * that is stopped, waits for its storage, or is hardly ever let run, is not. */
+static bool has_worked(struct ts_patience *patience)
 {
-	struct progress now = {last->pid, ts_now_ns(), ts_process_cpu_ns(last->pid)};
+	uint64_t now = ts_now_ns(), cpu = ts_process_cpu_ns(patience->pid);
 	/* The clock of a process that has gone says 0. */
-	bool worked = now.cpu_ns > last->cpu_ns &&
-		      now.cpu_ns - last->cpu_ns >= (now.at_ns - last->at_ns) / WORKING_PART;
+	bool worked = cpu > patience->cpu_ns &&
+		      cpu - patience->cpu_ns >= (now - patience->at_ns) / WORKING_PART;
 
-	*last = now;
+	patience->at_ns = now;
+	patience->cpu_ns = cpu;
 	return worked;
+}
+
+/* Let @patience be that with the claim @take waits for: a new one, unless it is already. */
+static void have_patience(
+	const struct ts_store *store, const struct ts_take *take, struct ts_patience *patience)
+{
+	uint64_t word = take->word & ~TS_ENTRY_WAITED;
+
+	if (patience->word == word && patience->entry == take->entry)
+		return;
+	*patience = (struct ts_patience){
+		.word = word, .entry = take->entry, .pid = pid_of_owner(store, word)};
+	(void)has_worked(patience);
 }
 
 /* Sleep until the claim that @take waits for has ended; false when its owner is gone, late, or
  * still at work at @end. */
-static bool await_end(
-	struct ts_store *store, const struct ts_take *take, uint64_t timeout_ns, uint64_t end)
+static bool await_end(struct ts_store *store, const struct ts_take *take, uint64_t timeout_ns,
+	uint64_t end, struct ts_patience *patience)
 {
-	struct progress last = {.pid = pid_of_owner(store, take->word)};
-	uint64_t now = ts_now_ns(), late = ts_min_u64(now + timeout_ns, end);
+	have_patience(store, take, patience);
+	uint64_t left = timeout_ns - ts_min_u64(timeout_ns, patience->waited_ns);
+	uint64_t now = ts_now_ns(), late = ts_min_u64(now + left, end);
 
-	(void)has_worked(&last);
 	for (;; now = ts_now_ns()) {
 		if (now >= late) {
-			if (now >= end || !has_worked(&last))
+			if (now >= end || !has_worked(patience))
 				return false;
 			late = ts_min_u64(now + timeout_ns, end);
 		}
@@ -117,14 +125,17 @@ static bool await_end(
 }
 
 void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
-	struct ts_take *take)
+	struct ts_patience *patience, struct ts_take *take)
 {
-	uint64_t end = ts_now_ns() + ts_max_u64(timeout_ns, TS_WAIT_MAX_NS);
+	uint64_t longest_ns = ts_max_u64(timeout_ns, TS_WAIT_MAX_NS);
 	uint32_t dataset = take->claim.dataset;
 	enum ts_kind kind = (enum ts_kind)take->claim.kind;
 
+	have_patience(store, take, patience);
+	uint64_t end = ts_now_ns() + longest_ns - ts_min_u64(longest_ns, patience->waited_ns);
 	while (take->verdict == TS_BUSY) {
-		if (!await_end(store, take, timeout_ns, end) && take_over(store, key, take))
+		if (!await_end(store, take, timeout_ns, end, patience) &&
+			take_over(store, key, take))
 			return;
 		/* Whoever has it now, by taking it over as well, is new to us. */
 		ts_store_take(store, key, dataset, kind, take);
@@ -133,12 +144,21 @@ void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t ti
 	}
 }
 
-void ts_store_wait_a_moment(
-	struct ts_store *store, const struct ts_key *key, struct ts_take *take)
+void ts_store_wait_a_moment(struct ts_store *store, const struct ts_key *key,
+	uint64_t timeout_ns, struct ts_patience *patience, struct ts_take *take)
 {
 	uint32_t dataset = take->claim.dataset;
 	enum ts_kind kind = (enum ts_kind)take->claim.kind;
 
-	(void)sleep_on(&store->entries[take->entry], take->word, WAIT_SLICE_NS);
+	have_patience(store, take, patience);
+	if (patience->waited_ns >= timeout_ns) {
+		ts_store_wait(store, key, timeout_ns, patience, take);
+		return;
+	}
+	uint64_t begin = ts_now_ns();
+	bool goes_on = sleep_on(&store->entries[take->entry], take->word, WAIT_SLICE_NS);
+	patience->waited_ns += ts_now_ns() - begin;
+	if (goes_on && owner_is_gone(store, take->word) && take_over(store, key, take))
+		return;
 	ts_store_take(store, key, dataset, kind, take);
 }

@@ -112,6 +112,7 @@ static int start_sharing(struct ts_decoder *decoder, const struct ts_session *se
 	uint64_t prefix =
 		seen < PREFIX_BYTES ? seen : ts_max_u64(PREFIX_BYTES, stream->position);
 	struct ts_key key = ts_decoder_key(decoder, ts_stream_digest(stream, prefix));
+	struct ts_patience patience = {0};
 	struct ts_take take;
 	decoder->store = session->store;
 	decoder->serial = ts_identity_serial();
@@ -120,7 +121,7 @@ static int start_sharing(struct ts_decoder *decoder, const struct ts_session *se
 		ts_store_wait(session->store, &key,
 			ts_session_deadline_ns(
 				TS_KIND_PIXELS, decoder->height * decoder->row_bytes),
-			&take);
+			&patience, &take);
 	if (take.verdict == TS_HIT)
 		return start_with_record(decoder, &take.lease);
 	if (take.verdict == TS_CLAIM) {

@@ -322,11 +322,13 @@ static int produce(
 static int share(const struct call *call, const struct ts_session *session)
 {
 	struct ts_key key = key_of(call);
+	struct ts_patience patience = {0};
 	struct ts_take take;
 	ts_store_take(session->store, &key, session->dataset, TS_KIND_PIXELS, &take);
 	if (take.verdict == TS_BUSY)
 		ts_store_wait(session->store, &key,
-			ts_session_deadline_ns(TS_KIND_PIXELS, call->jpeg_bytes), &take);
+			ts_session_deadline_ns(TS_KIND_PIXELS, call->jpeg_bytes), &patience,
+			&take);
 	if (take.verdict == TS_HIT)
 		return serve(call, session, &take.lease);
 	if (take.verdict == TS_CLAIM)

@@ -55,6 +55,7 @@ struct ts_sample {
 	bool observing;
 	struct ts_key key;
 	struct ts_take take;
+	struct ts_patience patience;
 	uint64_t cpu_start, cpu_ns;
 	uint64_t record_bytes; /* of the record in the making, or the last one */
 	struct ts_opens opens;
@@ -177,6 +178,18 @@ static int accept_hit(struct ts_sample *sample)
 	return TS_HIT;
 }
 
+static void await(struct ts_sample *sample, int wait)
+{
+	uint64_t deadline = ts_session_deadline_ns(TS_KIND_SAMPLE, sample->record_bytes);
+
+	if (wait == TS_SAMPLE_MOMENT)
+		ts_store_wait_a_moment(sample->store, &sample->key, deadline, &sample->patience,
+			&sample->take);
+	else
+		ts_store_wait(sample->store, &sample->key, deadline, &sample->patience,
+			&sample->take);
+}
+
 /* Ask the store for the sample; a lease of TS_HIT is not looked into yet. */
 static enum ts_verdict ask(struct ts_sample *sample, int wait)
 {
@@ -193,12 +206,8 @@ static enum ts_verdict ask(struct ts_sample *sample, int wait)
 	sample->serial = ts_identity_serial();
 	ts_store_take(
 		session->store, &sample->key, session->dataset, TS_KIND_SAMPLE, &sample->take);
-	if (sample->take.verdict == TS_BUSY && wait == TS_SAMPLE_MOMENT)
-		ts_store_wait_a_moment(session->store, &sample->key, &sample->take);
-	else if (sample->take.verdict == TS_BUSY && wait == TS_SAMPLE_WAIT)
-		ts_store_wait(session->store, &sample->key,
-			ts_session_deadline_ns(TS_KIND_SAMPLE, sample->record_bytes),
-			&sample->take);
+	if (sample->take.verdict == TS_BUSY && wait != TS_SAMPLE_NOW)
+		await(sample, wait);
 	if (sample->take.verdict == TS_CLAIM)
 		sample->held = HELD_CLAIM;
 	else if (sample->take.verdict == TS_PASS)

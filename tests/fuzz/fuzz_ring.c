@@ -106,7 +106,8 @@ static void work(struct ts_store *store, uint64_t bytes)
 		ts_store_take(store, &keys[i], 0, TS_KIND_PIXELS, &take);
 		if (take.verdict == TS_BUSY) {
 			uint64_t start = ts_now_ns();
-			ts_store_wait(store, &keys[i], WAIT_NS, &take);
+			ts_store_wait(
+				store, &keys[i], WAIT_NS, &(struct ts_patience){0}, &take);
 			FUZZ_CHECK(ts_now_ns() - start < LATE_NS);
 			FUZZ_CHECK(take.verdict != TS_BUSY);
 		}

@@ -73,7 +73,8 @@ static void meet_stuck_claim(struct ts_store *store)
 
 	ts_store_take(store, &stuck_key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
 	if (take.verdict == TS_BUSY)
-		ts_store_wait(store, &stuck_key, LOAD_DEADLINE_NS / 4, &take);
+		ts_store_wait(store, &stuck_key, LOAD_DEADLINE_NS / 4, &(struct ts_patience){0},
+			&take);
 	if (take.verdict == TS_HIT)
 		ts_lease_release(store, &take.lease);
 	if (take.verdict == TS_CLAIM)

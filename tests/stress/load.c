@@ -138,7 +138,8 @@ bool load_operation(struct load *load)
 		leave_a_ghost(load);
 	ts_store_take(load->store, &key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
 	if (take.verdict == TS_BUSY)
-		ts_store_wait(load->store, &key, LOAD_DEADLINE_NS, &take);
+		ts_store_wait(
+			load->store, &key, LOAD_DEADLINE_NS, &(struct ts_patience){0}, &take);
 	if (ts_now_ns() - start > LOAD_DEADLINE_NS + LOAD_SLACK_NS) {
 		fprintf(stderr, "a wait took %.3f s\n", (double)(ts_now_ns() - start) / 1e9);
 		return false;

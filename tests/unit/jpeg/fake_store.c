@@ -112,9 +112,10 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 }
 
 void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
-	struct ts_take *take)
+	struct ts_patience *patience, struct ts_take *take)
 {
 	(void)timeout_ns;
+	(void)patience;
 	ts_store_take(store, key, 0, TS_KIND_PIXELS, take);
 }
 

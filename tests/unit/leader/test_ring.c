@@ -63,7 +63,7 @@ Test(ring, reserved_bytes_stay_although_the_right_was_taken_over)
 	fixture_capture(one, true);
 	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
 	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 200000, (void **)&buffer), 0));
-	ts_store_wait(two, &key, 1, &busy);
+	ts_store_wait(two, &key, 1, &(struct ts_patience){0}, &busy);
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
 	ts_claim_abandon(two, &busy.claim);
 	memset(buffer, 0x77, 200000);

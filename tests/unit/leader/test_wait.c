@@ -27,7 +27,7 @@ Test(wait, wait_ends_with_the_record)
 	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
 	memset(buffer, 5, 100);
 	cr_assert(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), 0));
-	ts_store_wait(two, &key, 1000 * MS, &busy);
+	ts_store_wait(two, &key, 1000 * MS, &(struct ts_patience){0}, &busy);
 	cr_assert(eq(int, busy.verdict, TS_HIT));
 	cr_expect(eq(int, *(const char *)busy.lease.data, 5));
 	ts_lease_release(two, &busy.lease);
@@ -39,20 +39,20 @@ Test(wait, a_moment_ends_with_the_record_or_without_it)
 {
 	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
 	struct ts_key key = fixture_key(1, 1), other = fixture_key(2, 2);
+	struct ts_patience patience = {0};
 	void *buffer;
 
 	fixture_capture(one, true);
 	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
 	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
-	for (int i = 0; i < 100;
-		i++) { /* far longer than anybody is patient, and no take-over */
-		ts_store_wait_a_moment(two, &key, &busy);
+	for (int i = 0; i < 100; i++) { /* no take-over before the deadline */
+		ts_store_wait_a_moment(two, &key, 30000 * MS, &patience, &busy);
 		cr_assert(eq(int, busy.verdict, TS_BUSY));
 	}
 	memset(buffer, 5, 100);
 	cr_assert(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), 0));
 	uint64_t start = ts_now_ns();
-	ts_store_wait_a_moment(two, &key, &busy);
+	ts_store_wait_a_moment(two, &key, 30000 * MS, &patience, &busy);
 	cr_assert(eq(int, busy.verdict, TS_HIT));
 	cr_expect(lt(u64, ts_now_ns() - start, 1000 * MS));
 	ts_lease_release(two, &busy.lease);
@@ -61,7 +61,7 @@ Test(wait, a_moment_ends_with_the_record_or_without_it)
 	busy = fixture_take(two, other);
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
 	ts_claim_abandon(one, &claim.claim);
-	ts_store_wait_a_moment(two, &other, &busy);
+	ts_store_wait_a_moment(two, &other, 30000 * MS, &patience, &busy);
 	cr_expect(eq(int, busy.verdict, TS_CLAIM));
 	ts_claim_abandon(two, &busy.claim);
 	ts_store_detach(one);
@@ -78,7 +78,7 @@ Test(wait, wait_takes_over_at_the_deadline_and_the_old_owner_loses)
 	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
 	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
 	uint64_t start = ts_now_ns();
-	ts_store_wait(two, &key, 30 * MS, &busy);
+	ts_store_wait(two, &key, 30 * MS, &(struct ts_patience){0}, &busy);
 	cr_expect(ge(u64, ts_now_ns() - start, 30 * MS));
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
 	cr_assert(eq(int, ts_claim_reserve(two, &busy.claim, 100, &other), 0));
@@ -87,6 +87,44 @@ Test(wait, wait_takes_over_at_the_deadline_and_the_old_owner_loses)
 	cr_expect(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), -ESTALE));
 	cr_assert(eq(int, ts_claim_publish(two, &busy.claim, 100, 1), 0));
 	cr_expect(fixture_hits(one, key, 100, 2));
+	ts_store_detach(one);
+	ts_store_detach(two);
+}
+
+Test(wait, moments_count_towards_the_deadline)
+{
+	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
+	struct ts_key key = fixture_key(1, 1), other = fixture_key(2, 2);
+	struct ts_patience patience = {0};
+
+	fixture_capture(one, true);
+	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
+	cr_assert(eq(int, busy.verdict, TS_BUSY));
+	uint64_t start = ts_now_ns();
+	while (busy.verdict == TS_BUSY && ts_now_ns() - start < 30000 * MS)
+		ts_store_wait_a_moment(two, &key, 30 * MS, &patience, &busy);
+	cr_expect(ge(u64, ts_now_ns() - start, 30 * MS));
+	cr_assert(eq(int, busy.verdict, TS_CLAIM));
+	ts_claim_abandon(two, &busy.claim);
+	ts_claim_abandon(one, &claim.claim);
+
+	/* What was waited for one claim is nothing that was waited for the next. */
+	claim = fixture_take(one, other);
+	busy = fixture_take(two, other);
+	start = ts_now_ns();
+	ts_store_wait_a_moment(two, &other, 30000 * MS, &patience, &busy);
+	cr_assert(eq(int, busy.verdict, TS_BUSY));
+	cr_expect(gt(u64, patience.waited_ns, 0));
+	cr_expect(le(u64, patience.waited_ns, ts_now_ns() - start));
+
+	/* As if it had gone on for so long. */
+	patience.waited_ns = 1000 * MS;
+	start = ts_now_ns();
+	ts_store_wait(two, &other, 1000 * MS, &patience, &busy);
+	cr_expect(lt(u64, ts_now_ns() - start, 800 * MS));
+	cr_assert(eq(int, busy.verdict, TS_CLAIM));
+	ts_claim_abandon(two, &busy.claim);
+	ts_claim_abandon(one, &claim.claim);
 	ts_store_detach(one);
 	ts_store_detach(two);
 }
@@ -103,6 +141,22 @@ static int claim_and_die(void *context)
 	return 1;
 }
 
+Test(wait, a_dead_owner_is_noticed_in_a_moment)
+{
+	struct ts_store *store = fixture_attach(JOB_B);
+	struct ts_key key = fixture_key(1, 1);
+	struct ts_patience patience = {0};
+
+	fixture_capture(store, true);
+	cr_assert(eq(int, WTERMSIG(fixture_fork(claim_and_die, &key)), SIGKILL));
+	struct ts_take busy = fixture_take(store, key);
+	cr_assert(eq(int, busy.verdict, TS_BUSY));
+	ts_store_wait_a_moment(store, &key, 30000 * MS, &patience, &busy);
+	cr_assert(eq(int, busy.verdict, TS_CLAIM));
+	ts_claim_abandon(store, &busy.claim);
+	ts_store_detach(store);
+}
+
 Test(wait, a_dead_owner_is_noticed_long_before_the_deadline)
 {
 	struct ts_store *store = fixture_attach(JOB_B);
@@ -113,7 +167,7 @@ Test(wait, a_dead_owner_is_noticed_long_before_the_deadline)
 	struct ts_take busy = fixture_take(store, key);
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
 	uint64_t start = ts_now_ns();
-	ts_store_wait(store, &key, 10000 * MS, &busy);
+	ts_store_wait(store, &key, 10000 * MS, &(struct ts_patience){0}, &busy);
 	cr_expect(lt(u64, ts_now_ns() - start, 5000 * MS));
 	cr_expect(eq(int, busy.verdict, TS_CLAIM));
 	ts_claim_abandon(store, &busy.claim);
@@ -145,7 +199,7 @@ static int produce(const struct producer *as, int said)
 	void *buffer;
 
 	if (take.verdict == TS_BUSY && as->waits)
-		ts_store_wait(store, &as->key, 50 * MS, &take);
+		ts_store_wait(store, &as->key, 50 * MS, &(struct ts_patience){0}, &take);
 	if (take.verdict != TS_CLAIM ||
 		ts_claim_reserve(store, &take.claim, 100, &buffer) != 0 ||
 		write(said, "", 1) != 1)
@@ -208,7 +262,7 @@ static bool is_long_record_waited_for(struct ts_store *store, uint32_t number)
 	struct ts_take busy = fixture_take(store, as.key);
 
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	ts_store_wait(store, &as.key, 100 * MS, &busy);
+	ts_store_wait(store, &as.key, 100 * MS, &(struct ts_patience){0}, &busy);
 	bool waited = is_hit(store, &busy, &as);
 	expect_exit(pid, waited ? 0 : 2);
 	return waited;
@@ -235,7 +289,7 @@ Test(wait, but_no_longer_than_anybody_is)
 	pid_t pid = start(&as);
 	struct ts_take busy = fixture_take(store, as.key);
 	uint64_t begin = ts_now_ns();
-	ts_store_wait(store, &as.key, 100 * MS, &busy);
+	ts_store_wait(store, &as.key, 100 * MS, &(struct ts_patience){0}, &busy);
 	cr_expect(eq(int, busy.verdict, TS_CLAIM));
 	cr_expect(lt(u64, ts_now_ns() - begin, 2 * TS_WAIT_MAX_NS));
 	ts_claim_abandon(store, &busy.claim);
@@ -254,7 +308,7 @@ Test(wait, who_is_stopped_loses_the_right_at_the_deadline)
 	struct ts_take busy = fixture_take(store, as.key);
 	cr_assert(eq(int, waitpid(pid, NULL, WUNTRACED), pid));
 	uint64_t begin = ts_now_ns();
-	ts_store_wait(store, &as.key, 50 * MS, &busy);
+	ts_store_wait(store, &as.key, 50 * MS, &(struct ts_patience){0}, &busy);
 	cr_expect(lt(u64, ts_now_ns() - begin, 1000 * MS));
 	cr_expect(eq(int, busy.verdict, TS_CLAIM));
 	ts_claim_abandon(store, &busy.claim);
@@ -272,7 +326,7 @@ static bool is_waited_for_anew(struct ts_store *store, uint32_t number)
 
 	cr_assert(eq(int, waitpid(one, NULL, WUNTRACED), one));
 	pid_t two = start(&next);
-	ts_store_wait(store, &stopped.key, 500 * MS, &busy);
+	ts_store_wait(store, &stopped.key, 500 * MS, &(struct ts_patience){0}, &busy);
 	bool waited = is_hit(store, &busy, &next);
 	kill(two, SIGKILL);
 	waitpid(two, NULL, 0);
