@@ -92,6 +92,25 @@ def test_many_labels_leave_room_for_images():
     assert int(images.group(1)) >= 2, images.group(0)
 
 
+def faults(on, **more):
+    outcome = victim(on, "faults", **more)
+    assert outcome.status == 0, outcome.errors[-1500:]
+    return int(re.search(r"^~faults (\d+)", outcome.output, re.M).group(1))
+
+
+def test_freed_memory_of_a_worker_stays_with_it():
+    plain, pooled = faults(0), faults(1)
+    assert plain >= 80 * 6, plain  # else there is nothing to be seen
+    assert pooled * 10 <= plain, (plain, pooled)
+
+
+def test_what_the_user_says_of_freed_memory_holds():
+    told = {"MALLOC_TRIM_THRESHOLD_": "131072"}
+    plain, pooled = faults(0, **told), faults(1, **told)
+    assert plain >= 80 * 6, plain
+    assert pooled * 2 >= plain, (plain, pooled)
+
+
 def test_nothing_lies_in_dev_shm():
     before = set(glob.glob("/dev/shm/*"))
     victim(1, "broken_off")

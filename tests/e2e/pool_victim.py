@@ -8,6 +8,7 @@ Lines that begin with ~ may differ between the two.
 
 import hashlib
 import os
+import resource
 import signal
 import sys
 import threading
@@ -238,6 +239,25 @@ def persistent():
             print(right(images, labels, epoch))
             if epoch % 3 == 0 and number == 2:
                 break
+
+
+class Busy(Dataset):
+    """Items that take and free as much memory as photographs do, and tell the page faults of one."""
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, index):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        blocks = [numpy.ones(1 << 20, numpy.uint8) for _ in range(6)]
+        del blocks
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+def faults():
+    """The first items make the heap as long as it gets."""
+    found = torch.cat(list(loader(Busy(), workers=1))).tolist()
+    print("~faults", sum(found[20:]))
 
 
 def spawned(method="spawn"):

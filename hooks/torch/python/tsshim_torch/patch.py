@@ -131,7 +131,12 @@ def _fetch_aligned(self, indices, original):
     align = sys.modules.get(__package__ + ".align")
     if align is None or type(indices) is not align.Work:
         return original(self, indices)
-    from . import fetch
+    try:
+        from . import fetch
+    except Exception as error:
+        from . import native
+        native.report(error)
+        return original(self, indices.indices)
     return fetch.fetch(self, indices, original)
 
 

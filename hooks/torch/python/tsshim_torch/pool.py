@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 
-from . import buffers, inbox, outbox, pinned
+from . import buffers, heap, inbox, outbox, pinned
 
 # Storages of this size and more are counted when they go torch's own way.
 MIN_BYTES = 64 << 10
@@ -58,6 +58,7 @@ def _enter_worker(queue):
     if inherited is not None and inherited.pid != parent.pid:
         inherited.abandon()
         inherited = None
+    heap.keep()
     for name in counts:
         counts[name] = 0
     _outbox = outbox.Outbox(queue, counts, _count, inherited)
