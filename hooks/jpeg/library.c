@@ -174,10 +174,9 @@ static void forget_what_is_gone(void)
 	ts_store_relaxed(&unloads_seen, unloads);
 }
 
-const struct ts_jpeg_library *ts_jpeg_library_of_caller(const void *caller)
+/* After forget_what_is_gone(), which need not look twice for one call. */
+static const struct ts_jpeg_library *library_of_site(uintptr_t address)
 {
-	uintptr_t address = (uintptr_t)caller;
-	forget_what_is_gone();
 	uint64_t site = ts_load_acquire(&sites[site_index(address)]);
 	if ((site & SITE_MASK) == (address & SITE_MASK) && site >> 48)
 		return &libraries[(site >> 48) - 1].library;
@@ -195,6 +194,12 @@ const struct ts_jpeg_library *ts_jpeg_library_of_caller(const void *caller)
 	return search.library;
 }
 
+const struct ts_jpeg_library *ts_jpeg_library_of_caller(const void *caller)
+{
+	forget_what_is_gone();
+	return library_of_site((uintptr_t)caller);
+}
+
 const struct ts_jpeg_library *ts_jpeg_library_of(
 	const struct ts_jpeg_common *cinfo, const void *caller)
 {
@@ -209,5 +214,5 @@ const struct ts_jpeg_library *ts_jpeg_library_of(
 		if (search.library)
 			return search.library;
 	}
-	return ts_jpeg_library_of_caller(caller);
+	return library_of_site((uintptr_t)caller);
 }
