@@ -87,7 +87,8 @@ static void bring(size_t bytes, size_t count)
 	memset(source, 1, bytes);
 	start(bytes, &device);
 	for (size_t i = 0; i < count; i++) {
-		memcpy(source + bytes / 2, &i, sizeof(i));
+		for (size_t place = 0; place < bytes; place += bytes / 4)
+			memcpy(source + place, &i, sizeof(i));
 		uint64_t begin = now(CLOCK_MONOTONIC);
 		need(cuda.cuMemcpyHtoDAsync_v2(device, source, bytes, NULL), "copy");
 		need(cuda.cuStreamSynchronize(NULL), "synchronize");

@@ -198,15 +198,15 @@ static void note_no(uint64_t now)
 	ts_store_relaxed(&last_no_ns, now);
 }
 
-/* Whether it is one of those that all jobs look for now, who has it. */
-static bool is_probe(const void *from, uint64_t bytes, uint64_t now_ns)
+bool ts_cost_is_chosen(const void *from, uint64_t bytes, uint64_t now_ns, unsigned one_in)
 {
 	const unsigned char *at = from;
 	unsigned char mark[3 * MARK_BYTES];
 	memcpy(mark, at, MARK_BYTES);
 	memcpy(mark + MARK_BYTES, at + bytes / 2, MARK_BYTES);
 	memcpy(mark + 2 * MARK_BYTES, at + bytes - MARK_BYTES, MARK_BYTES);
-	return (ts_hash64(mark, sizeof(mark)) + now_ns / MINUTE_NS) % PROBE == 0;
+	return (ts_hash64(mark, sizeof(mark)) + now_ns / MINUTE_NS) % one_in == 0 ||
+	       is_forced();
 }
 
 bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, uint64_t now_ns)
@@ -221,7 +221,7 @@ bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, uint64_t now
 		return true;
 	}
 	note_no(now_ns);
-	return is_probe(from, bytes, now_ns);
+	return ts_cost_is_chosen(from, bytes, now_ns, PROBE);
 }
 
 bool ts_cost_never_pays(void)

@@ -86,6 +86,13 @@ uint32_t ts_cost_found(
 	struct ts_cost_found *state, uint32_t generation, uint64_t looked, uint64_t found);
 
 /**
+ * Whether the @bytes (192 and more) of readable memory at @from are one of those, one in
+ * @one_in, that every job chooses now, from their contents and the minute: what one job leaves
+ * word of, the others ask for.  Threads: any.
+ */
+bool ts_cost_is_chosen(const void *from, uint64_t bytes, uint64_t now_ns, unsigned one_in);
+
+/**
  * Whether to look for the copy of @bytes at @from, at least 192, when @parts are found.  Yes
  * while anything is unknown, and for one in 64 where the answer would be no: things change.
  * Those are the same in all jobs that bring the same within a minute, @now_ns on the monotonic

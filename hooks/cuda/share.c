@@ -17,6 +17,9 @@
 /* What a hint is made of: the beginning and the end. */
 #define HINT_BYTES ((size_t)4096)
 
+/* One in so many copies leaves one: a lone job pays for it, and whoever comes can wait. */
+#define HINT 8u
+
 /* Nobody is waited for longer than this, whatever was measured. */
 #define WAIT_MAX_NS UINT64_C(100000000)
 
@@ -137,6 +140,8 @@ static enum ts_reason leave_hint(
 	struct ts_take take;
 	uint64_t bytes = copy->bytes;
 	uint32_t gpu = ts_gpu_number(device);
+	if (!ts_cost_is_chosen(from, bytes, ts_now_ns(), HINT))
+		return TS_REASON_ALONE;
 	ts_hasher_init(&hasher);
 	ts_hasher_add(&hasher, "copy hint", 9);
 	/* Who brings the same to another GPU has no use for a ring on this one. */

@@ -85,6 +85,27 @@ Test(cost, nobody_brings_the_same_any_more)
 	cr_expect(are_probes(answers(NONE, BYTES)));
 }
 
+Test(cost, one_in_so_many_is_chosen_and_each_in_its_minute)
+{
+	unsigned chosen = 0;
+	for (unsigned i = 0; i < ANSWERS; i++)
+		chosen += ts_cost_is_chosen(batch(i), BYTES, NOW_NS, 8);
+	cr_expect(gt(u32, chosen, ANSWERS / 8 / 2));
+	cr_expect(lt(u32, chosen, ANSWERS / 8 * 2));
+	for (unsigned i = 0; i < 100; i++) {
+		unsigned yes = 0;
+		for (unsigned minute = 0; minute < 8; minute++) {
+			uint64_t then = NOW_NS + minute * MINUTE_NS;
+			bool first = ts_cost_is_chosen(batch(i), BYTES, then, 8);
+			bool again =
+				ts_cost_is_chosen(batch(i), BYTES, then + MINUTE_NS / 2, 8);
+			cr_expect(eq(int, first, again));
+			yes += first;
+		}
+		cr_expect(eq(u32, yes, 1));
+	}
+}
+
 Test(cost, all_jobs_look_for_the_same_ones_and_each_is_looked_for)
 {
 	measure(1000000, 1100000, 1000);
