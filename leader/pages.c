@@ -18,10 +18,13 @@
  * CPU time that an opening costs for every piece of small pages in a ring that all have mapped:
  * two changes of protection of 40 us (Zen 3, eight jobs on two cores).  A huge page costs 0.5
  * ms where one is at hand, 1 ms on a busy machine, and 10 ms where the kernel has to move
- * memory for it or the hypervisor to find some.  The next is made when openings have cost as
- * much again: huge pages take no more time than doing without them, whatever they cost.
+ * memory for it or the hypervisor to find some.  The next is made when openings have cost
+ * HUGE_PART times as much: where they are dear, and pay only after a thousand openings of their
+ * segment, a short job loses no more than that part; where they are not, a ring of 256 MiB
+ * has all of its own after some 250 openings, a few thousand samples.
  */
 #define SMALL_PIECE_NS UINT64_C(80000)
+#define HUGE_PART      4
 
 /* Openings that go by after a piece that somebody held. */
 #define HELD_PAUSE 16u
@@ -125,7 +128,7 @@ static void make_huge(struct ts_store *store, uint32_t segment)
 
 	if (done >= pieces || ts_load_relaxed(&store->no_huge) || is_pause(store))
 		return;
-	uint64_t opening_ns = ts_max_u64((pieces - done) * SMALL_PIECE_NS, SMALL_PIECE_NS);
+	uint64_t opening_ns = (pieces - done) * SMALL_PIECE_NS / HUGE_PART;
 	uint64_t start = ts_thread_cpu_ns(), spent_ns = 0;
 	int error = 0;
 	while (done < pieces && !error && spent_ns < opening_ns) {
