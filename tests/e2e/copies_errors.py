@@ -9,9 +9,9 @@ import os
 import re
 
 import support
-from copies_jobs import DRIVER, HERE, JOBS, Gpu
+from copies_common import DRIVER, JOBS, Gpu
 from copies_scenes import together
-from support import finish, run
+from support import HERE, finish, run
 
 RESULTS = os.path.join(os.path.dirname(JOBS), "results")
 

@@ -7,7 +7,7 @@ import subprocess
 from concurrent import futures
 
 import support
-from copies_jobs import Gpu
+from copies_common import Gpu
 from support import HERE, LONG, PYTHON, finish, run, start
 
 JOB = os.path.join(HERE, "copies_pinned_job.py")

@@ -9,7 +9,7 @@ import re
 import time
 
 import support
-from copies_jobs import DRIVER, JOBS, Gpu, well
+from copies_common import DRIVER, JOBS, Gpu, well
 from support import equal, finish, run, start, victim
 
 PROGRAMS = os.path.dirname(JOBS)

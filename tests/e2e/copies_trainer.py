@@ -9,7 +9,7 @@ import os
 import sys
 
 import support
-from copies_jobs import DRIVER, Gpu
+from copies_common import DRIVER, Gpu
 from support import PYTHON, Group, equal, finish, run, start, victim
 
 sys.path.insert(0, os.path.join(os.path.dirname(support.HERE), "fakecuda"))

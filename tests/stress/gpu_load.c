@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies to a GPU whose every byte follows from their key; the GPU is a process. */
+/* A job that shares copies to a GPU, whose every byte follows from their key. */
 #include "gpu_load.h"
+#include "gpu_world.h"
 
 #include "shim/atomic.h"
 #include "shim/sys.h"
@@ -12,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum gpu_command_state { COMMAND_IDLE, COMMAND_QUEUED, COMMAND_DONE };
 enum gpu_flight_state { FLIGHT_NONE, FLIGHT_PUBLISH, FLIGHT_RELEASE };
 
 #define WAIT_NS  UINT64_C(10000000)
@@ -20,129 +20,6 @@ enum gpu_flight_state { FLIGHT_NONE, FLIGHT_PUBLISH, FLIGHT_RELEASE };
 #define LEAVE_NS UINT64_C(200000000)
 
 static const uint8_t uuid[TS_DEVICE_UUID] = "stress";
-
-/* What the handle of the memory says. */
-struct place {
-	uint64_t arena, serial;
-};
-
-/* ---- bytes ------------------------------------------------------------------------------ */
-
-static struct ts_key key_of(uint64_t number)
-{
-	return (struct ts_key){.lo = (number + 1) * UINT64_C(0x9e3779b97f4a7c15), .hi = number};
-}
-
-static uint64_t bytes_of(const struct ts_key *key)
-{
-	return 1024 + key->lo % (GPU_SLOT_BYTES - 1024) / 8 * 8;
-}
-
-static uint64_t word_of(const struct ts_key *key, uint64_t at)
-{
-	return (key->lo + at) * UINT64_C(0xd6e8feb86659fd93) ^ key->hi;
-}
-
-static void fill(uint64_t *words, uint64_t from, uint64_t to, const struct ts_key *key)
-{
-	for (uint64_t i = from; i < to; i++)
-		words[i] = word_of(key, i);
-}
-
-static uint64_t *slot_at(struct gpu_world *world, uint64_t arena, uint64_t offset)
-{
-	return (uint64_t *)(world->memory[arena] + offset);
-}
-
-static bool is_in_use(struct gpu_world *world, uint64_t arena, uint64_t serial)
-{
-	return ts_load_acquire(&world->arenas[arena]) == (serial << 1 | 1);
-}
-
-static bool complain(struct gpu_world *world, const char *what)
-{
-	fprintf(stderr, "%s\n", what);
-	ts_store_relaxed(&world->wrong, 1);
-	return false;
-}
-
-/* Twice, because what must not happen is that bytes change while they are leased. */
-static bool verify(struct gpu_world *world, const struct ts_device_hold *hold,
-	const struct place *at, const struct ts_key *key)
-{
-	const uint64_t *words = slot_at(world, at->arena, hold->offset);
-
-	if (hold->bytes != bytes_of(key))
-		return complain(world, "a hit of another size");
-	for (int times = 0; times < 2; times++) {
-		if (!is_in_use(world, at->arena, at->serial))
-			return complain(world, "memory in use was freed");
-		for (uint64_t i = 0; i < hold->bytes / 8; i++)
-			if (words[i] != word_of(key, i))
-				return complain(world, "wrong byte in a slot");
-	}
-	return true;
-}
-
-/* ---- the GPU ---------------------------------------------------------------------------- */
-
-static void copy(struct gpu_world *world, struct gpu_command *command, uint64_t *random)
-{
-	uint64_t *words = slot_at(world, command->arena, command->offset);
-	uint64_t count = command->bytes / 8;
-
-	for (uint64_t half = 0; half < 2; half++) {
-		if (!is_in_use(world, command->arena, command->serial))
-			complain(world, "a copy into memory that was freed");
-		else
-			fill(words, half * count / 2, half ? count : count / 2, &command->key);
-		if (load_random(random) % 4 == 0)
-			usleep((useconds_t)(load_random(random) % 500));
-		/* Behind long kernels: then whoever has queued it may be dead for a while. */
-		if (load_random(random) % 32 == 0)
-			usleep(20000);
-	}
-	ts_store_release(&command->state, COMMAND_DONE);
-}
-
-static int run_gpu(struct gpu_world *world)
-{
-	uint64_t random = 4711;
-
-	while (!ts_load_acquire(&world->stop)) {
-		for (uint32_t i = 0; i < GPU_JOBS * TS_DEVICE_HOLDS; i++) {
-			struct gpu_command *command = &world->commands[0][0] + i;
-			if (ts_load_acquire(&command->state) == COMMAND_QUEUED &&
-				load_random(&random) % 4 != 0)
-				copy(world, command, &random);
-		}
-		usleep(100);
-	}
-	return 0;
-}
-
-struct gpu_world *gpu_world_start(pid_t *ret_gpu)
-{
-	struct gpu_world *world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (world == MAP_FAILED)
-		return NULL;
-	fflush(stderr);
-	*ret_gpu = fork();
-	if (*ret_gpu == 0)
-		_exit(run_gpu(world));
-	return world;
-}
-
-bool gpu_world_end(struct gpu_world *world, pid_t gpu)
-{
-	int status = -1;
-
-	ts_store_release(&world->stop, 1);
-	waitpid(gpu, &status, 0);
-	return status == 0 && !ts_load_relaxed(&world->wrong);
-}
 
 /* ---- the owner -------------------------------------------------------------------------- */
 
@@ -166,7 +43,7 @@ static void deallocate(struct gpu_world *world, int64_t arena)
 static void offer(struct gpu_job *job)
 {
 	uint8_t handle[TS_DEVICE_HANDLE] = {0};
-	struct place at;
+	struct gpu_place at;
 	int64_t arena = job->withdrawn < 0 ? allocate(job->world) : -1;
 
 	if (arena < 0)
@@ -183,7 +60,7 @@ static void offer(struct gpu_job *job)
 static void withdraw(struct gpu_job *job, uint64_t timeout_ns)
 {
 	struct ts_device_owner owner;
-	struct place at;
+	struct gpu_place at;
 
 	if (job->withdrawn < 0) {
 		if (ts_device_owner(job->device, job->ring, &owner) < 0 || !owner.mine)
@@ -235,8 +112,8 @@ static void as_owner(struct gpu_job *job, bool offers)
 static bool unmap(struct gpu_job *job)
 {
 	bool right = job->mapped < 0 ||
-		     is_in_use(job->world, job->mapped_arena, job->mapped_serial) ||
-		     complain(job->world, "memory that is mapped was freed");
+		     gpu_is_in_use(job->world, job->mapped_arena, job->mapped_serial) ||
+		     gpu_complain(job->world, "memory that is mapped was freed");
 
 	if (job->mapped >= 0)
 		ts_device_map_end(job->device, (uint32_t)job->mapped);
@@ -246,7 +123,7 @@ static bool unmap(struct gpu_job *job)
 
 static bool map(struct gpu_job *job, const struct ts_device_owner *owner)
 {
-	struct place at;
+	struct gpu_place at;
 
 	memcpy(&at, owner->handle, sizeof(at));
 	job->mapped = ts_device_map_begin(job->device, job->ring, owner->generation);
@@ -256,9 +133,9 @@ static bool map(struct gpu_job *job, const struct ts_device_owner *owner)
 	if (job->mapped == -ESTALE)
 		return true;
 	if (job->mapped < 0)
-		return complain(job->world, "a map word could not be had");
-	return is_in_use(job->world, at.arena, at.serial) ||
-	       complain(job->world, "memory was freed before it was mapped");
+		return gpu_complain(job->world, "a map word could not be had");
+	return gpu_is_in_use(job->world, at.arena, at.serial) ||
+	       gpu_complain(job->world, "memory was freed before it was mapped");
 }
 
 /* One thread at a time has @owner's memory mapped, or that of none (NULL), or keeps what was.
@@ -282,7 +159,7 @@ static bool follow(struct gpu_job *job, const struct ts_device_owner *owner)
 /* ---- flights ---------------------------------------------------------------------------- */
 
 static void take_off(struct gpu_job *job, const struct ts_device_hold *hold,
-	const struct place *at, const struct ts_key *key, enum gpu_flight_state state,
+	const struct gpu_place *at, const struct ts_key *key, enum gpu_flight_state state,
 	uint64_t delay_ns)
 {
 	struct gpu_flight *flight = &job->flights[hold->index];
@@ -300,7 +177,7 @@ static bool publish(struct gpu_job *job, struct ts_device_hold *hold)
 	int r = ts_device_publish(job->device, hold);
 
 	if (r < 0 && r != -ESTALE)
-		return complain(job->world, "a claim could not be published");
+		return gpu_complain(job->world, "a claim could not be published");
 	ts_add_relaxed(r == 0 ? &job->world->published : &job->world->gone, 1);
 	return true;
 }
@@ -309,10 +186,10 @@ static bool land(struct gpu_job *job, struct gpu_flight *flight, uint32_t state)
 {
 	/* Copied: with the hold its number goes to another thread, and this with it. */
 	struct ts_device_hold hold = flight->hold;
-	const struct place at = {flight->arena, flight->serial};
+	const struct gpu_place at = {flight->arena, flight->serial};
 	const struct ts_key key = flight->key;
 	/* What was written for a ring that has gone with its owner is in memory still there. */
-	bool right = verify(job->world, &hold, &at, &key);
+	bool right = gpu_verify(job->world, &hold, &at, &key);
 
 	ts_store_release(&flight->state, FLIGHT_NONE);
 	if (state == FLIGHT_PUBLISH)
@@ -341,10 +218,10 @@ bool gpu_job_serve(struct gpu_job *job)
 
 /* ---- operations ------------------------------------------------------------------------- */
 
-static bool consume(struct gpu_job *job, struct ts_device_hold *hold, const struct place *at,
-	const struct ts_key *key, uint64_t *random)
+static bool consume(struct gpu_job *job, struct ts_device_hold *hold,
+	const struct gpu_place *at, const struct ts_key *key, uint64_t *random)
 {
-	bool right = verify(job->world, hold, at, key);
+	bool right = gpu_verify(job->world, hold, at, key);
 
 	ts_add_relaxed(&job->world->hits, 1);
 	if (load_random(random) % 2)
@@ -354,8 +231,8 @@ static bool consume(struct gpu_job *job, struct ts_device_hold *hold, const stru
 	return right;
 }
 
-static bool produce(struct gpu_job *job, struct ts_device_hold *hold, const struct place *at,
-	const struct ts_key *key, uint64_t *random)
+static bool produce(struct gpu_job *job, struct ts_device_hold *hold,
+	const struct gpu_place *at, const struct ts_key *key, uint64_t *random)
 {
 	struct gpu_command *command = &job->world->commands[job->number][hold->index];
 
@@ -366,8 +243,9 @@ static bool produce(struct gpu_job *job, struct ts_device_hold *hold, const stru
 	/* A dead job of our number may have left a copy in this place of the queue. */
 	if (load_random(random) % 4 == 0 ||
 		ts_load_acquire(&command->state) == COMMAND_QUEUED) {
-		fill(slot_at(job->world, at->arena, hold->offset), 0, hold->bytes / 8, key);
-		bool right = verify(job->world, hold, at, key);
+		gpu_fill(gpu_slot_at(job->world, at->arena, hold->offset), 0, hold->bytes / 8,
+			key);
+		bool right = gpu_verify(job->world, hold, at, key);
 		return publish(job, hold) && right;
 	}
 	command->arena = (uint32_t)at->arena;
@@ -387,7 +265,7 @@ static bool wait_for(struct gpu_job *job, const struct ts_device_take *take)
 	(void)ts_device_wait(job->device, take, WAIT_NS);
 	ts_add_relaxed(&job->world->waited, 1);
 	if (ts_now_ns() - start > WAIT_NS + LOAD_SLACK_NS)
-		return complain(job->world, "a wait took too long");
+		return gpu_complain(job->world, "a wait took too long");
 	return true;
 }
 
@@ -396,12 +274,12 @@ static bool take(struct gpu_job *job, const struct ts_device_owner *owner, uint6
 	static const uint64_t patience[] = {0, 2000000, UINT64_MAX, UINT64_MAX};
 	/* The product of two prefers low numbers: some keys are hot, some are evicted. */
 	uint64_t a = load_random(random) % job->keys, b = load_random(random) % job->keys;
-	const struct ts_key key = key_of(a * b / job->keys);
+	const struct ts_key key = gpu_key_of(a * b / job->keys);
 	struct ts_device_take got;
-	struct place at;
+	struct gpu_place at;
 
 	memcpy(&at, owner->handle, sizeof(at));
-	ts_device_take(job->device, job->ring, owner->generation, &key, bytes_of(&key),
+	ts_device_take(job->device, job->ring, owner->generation, &key, gpu_bytes_of(&key),
 		patience[load_random(random) % 4], &got);
 	switch (got.verdict) {
 	case TS_HIT:
@@ -418,7 +296,7 @@ static bool take(struct gpu_job *job, const struct ts_device_owner *owner, uint6
 		got.error == -EUSERS || got.error == -EAGAIN)
 		return true;
 	fprintf(stderr, "%s: ", strerror(-got.error));
-	return complain(job->world, "taking failed");
+	return gpu_complain(job->world, "taking failed");
 }
 
 bool gpu_job_operation(struct gpu_job *job, uint64_t *random)
@@ -438,7 +316,7 @@ bool gpu_job_operation(struct gpu_job *job, uint64_t *random)
 	if (r == -ENODEV || r == -EBUSY)
 		return right;
 	fprintf(stderr, "%s: ", strerror(-r));
-	return complain(job->world, "asking for the owner failed");
+	return gpu_complain(job->world, "asking for the owner failed");
 }
 
 /* ---- joining and leaving ---------------------------------------------------------------- */
@@ -476,7 +354,7 @@ bool gpu_job_leave(struct gpu_job *job)
 		usleep(100);
 	}
 	if (flying)
-		right = complain(job->world, "the GPU does not come to an end");
+		right = gpu_complain(job->world, "the GPU does not come to an end");
 	right &= unmap(job);
 	withdraw_for_good(job);
 	ts_store_detach(job->store);
@@ -485,27 +363,28 @@ bool gpu_job_leave(struct gpu_job *job)
 
 static bool pair_shares(struct gpu_job *one, struct gpu_job *other)
 {
-	const struct ts_key key = key_of(UINT64_C(1) << 40);
+	const struct ts_key key = gpu_key_of(UINT64_C(1) << 40);
 	struct ts_device_owner owner;
 	struct ts_device_take got;
-	struct place at;
+	struct gpu_place at;
 
 	offer(one);
 	if (ts_device_owner(other->device, other->ring, &owner) < 0)
-		return complain(one->world, "fresh pair: no owner");
+		return gpu_complain(one->world, "fresh pair: no owner");
 	memcpy(&at, owner.handle, sizeof(at));
-	ts_device_take(one->device, one->ring, owner.generation, &key, bytes_of(&key),
+	ts_device_take(one->device, one->ring, owner.generation, &key, gpu_bytes_of(&key),
 		UINT64_MAX, &got);
 	if (got.verdict != TS_CLAIM)
-		return complain(one->world, "fresh pair: no claim");
-	fill(slot_at(one->world, at.arena, got.hold.offset), 0, got.hold.bytes / 8, &key);
+		return gpu_complain(one->world, "fresh pair: no claim");
+	gpu_fill(gpu_slot_at(one->world, at.arena, got.hold.offset), 0, got.hold.bytes / 8,
+		&key);
 	if (ts_device_publish(one->device, &got.hold) < 0)
-		return complain(one->world, "fresh pair: cannot publish");
-	ts_device_take(other->device, other->ring, owner.generation, &key, bytes_of(&key),
+		return gpu_complain(one->world, "fresh pair: cannot publish");
+	ts_device_take(other->device, other->ring, owner.generation, &key, gpu_bytes_of(&key),
 		UINT64_MAX, &got);
 	if (got.verdict != TS_HIT)
-		return complain(one->world, "fresh pair: no hit");
-	bool right = verify(one->world, &got.hold, &at, &key);
+		return gpu_complain(one->world, "fresh pair: no hit");
+	bool right = gpu_verify(one->world, &got.hold, &at, &key);
 	ts_device_release(other->device, &got.hold);
 	return right;
 }
@@ -516,7 +395,7 @@ bool gpu_group_is_healthy(struct gpu_world *world, const char *group, uint64_t r
 
 	if (gpu_job_join(&one, world, group, ring_bytes, 0) < 0 ||
 		gpu_job_join(&other, world, group, ring_bytes, 1) < 0)
-		return complain(world, "fresh pair: cannot join");
+		return gpu_complain(world, "fresh pair: cannot join");
 	bool right = pair_shares(&one, &other);
 	right &= gpu_job_leave(&other);
 	right &= gpu_job_leave(&one);

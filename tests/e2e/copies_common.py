@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""Jobs that have one GPU of software, and what reached its driver."""
+
+import os
+import re
+import struct
+import tempfile
+import time
+
+from support import BUILD, TEST_LIBRARY, Group, finish, start
+
+DRIVER = os.path.join(BUILD, "tests", "fakecuda")
+JOBS = os.path.join(BUILD, "tests", "cuda", "jobs")
+
+
+class Gpu:
+    """A group whose jobs have one GPU of software, with what reached its driver."""
+
+    def __init__(self, model=False, **more):
+        self.group = Group(library=TEST_LIBRARY, TSSHIM_RING="64M")
+        self.more = {"LD_LIBRARY_PATH": DRIVER, "TSSHIM_COPIES": "auto", **more}
+        if not model:  # that says whether sharing pays
+            self.more["TSSHIM_TEST_COPIES_ALWAYS"] = "1"
+
+    def __enter__(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.file = os.path.join(self.directory.name, "counters")
+        self.more["FAKECUDA_COUNTERS"] = self.file
+        self.group.__enter__()
+        return self
+
+    def __exit__(self, *what):
+        self.group.gc()
+        self.group.__exit__(*what)
+        self.directory.cleanup()
+
+    def start(self, schedule, steps, *words, pass_fds=(), **more):
+        """A job that brings the batches of data set 1."""
+        env = self.group.environment(**{**self.more, **more})
+        return start([JOBS, "1", str(schedule), str(steps), *words], env, pass_fds=pass_fds)
+
+    def run(self, jobs, steps, *words, late=0):
+        """
+        So many jobs that begin at once, or each @late us after the one before it; all must have
+        read back what they brought.  What well() says of each.
+        """
+        gate, opener = os.pipe()
+        ready, told = os.pipe()
+        words = [*words, "gate=%d" % gate, "ready=%d" % told]
+        started = [self.start(1 + i, steps, *words, "late=%d" % (i * late), pass_fds=(gate, told))
+                   for i in range(jobs)]
+        os.close(told)
+        for _ in started:
+            os.read(ready, 1)
+        for end in (opener, gate, ready):
+            os.close(end)
+        return [well(job, steps) for job in started]
+
+    def counters(self):
+        """{name: count} of the driver."""
+        data = open(self.file, "rb").read()
+        rows = [data[i:i + 64] for i in range(0, len(data), 64)]
+        return {row[:56].rstrip(b"\0").decode(): struct.unpack("<Q", row[56:])[0]
+                for row in rows}
+
+    def counters_now(self):
+        """The same, of jobs that may not have begun yet."""
+        return self.counters() if os.path.exists(self.file) else {}
+
+    @staticmethod
+    def brought(counters):
+        """Copies of batches; those of one byte are ours, and ask whether a call is allowed."""
+        return counters["h2d_copies"] - counters["h2d_of_one"]
+
+    def safe(self):
+        """
+        Nothing was read from memory that its owner had freed, nor used after its end; and none
+        was freed while another process had it mapped.
+        """
+        counters = self.counters()
+        assert counters["poisoned_reads"] == 0 and counters["late_uses"] == 0, counters
+        assert counters["freed_while_open"] == 0, counters
+        return counters
+
+
+def well(job, steps):
+    """Wait for a job; its longest call in seconds, and how many were longer than 20 ms."""
+    outcome = finish(job, timeout=60)
+    assert outcome.status == 0 and "equal: %d batches" % steps in outcome.output, (
+        job.args, outcome.status, outcome.output[-500:], outcome.errors[-500:])
+    longest, slow = re.search(r"~longest (\d+) us\n(?:~slow (\d+))?", outcome.output).groups()
+    return int(longest) / 1e6, int(slow or 0)
+
+
+def until(holds, seconds=20):
+    """Whether @holds() comes true in that time."""
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(.01)
+    return holds()
