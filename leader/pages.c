@@ -19,9 +19,9 @@
  * two changes of protection of 40 us (Zen 3, eight jobs on two cores).  A huge page costs 0.5
  * ms where one is at hand, 1 ms on a busy machine, and 10 ms where the kernel has to move
  * memory for it or the hypervisor to find some.  The next is made when openings have cost
- * HUGE_PART times as much: where they are dear, and pay only after a thousand openings of their
+ * HUGE_PART times as much: where they are dear, and pay only after a hundred openings of their
  * segment, a short job loses no more than that part; where they are not, a ring of 256 MiB
- * has all of its own after some 250 openings, a few thousand samples.
+ * has all of its own after a few hundred openings, a few thousand samples.
  */
 #define SMALL_PIECE_NS UINT64_C(80000)
 #define HUGE_PART      4

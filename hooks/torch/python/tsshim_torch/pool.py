@@ -58,12 +58,12 @@ def _enter_worker(queue):
     if inherited is not None and inherited.pid != parent.pid:
         inherited.abandon()
         inherited = None
-    heap.keep()
     for name in counts:
         counts[name] = 0
     _outbox = outbox.Outbox(queue, counts, _count, inherited)
     if pinned.wanted():
         _tell_before_sending(queue, _outbox)
+    heap.keep()
 
 
 def _tell_before_sending(queue, box):
