@@ -24,7 +24,7 @@
  * has all of its own after a few hundred openings, a few thousand samples.
  */
 #define SMALL_PIECE_NS UINT64_C(80000)
-#define HUGE_PART      4
+#define HUGE_PART      4u
 
 /* Openings that go by after a piece that somebody held. */
 #define HELD_PAUSE 16u
@@ -128,7 +128,8 @@ static void make_huge(struct ts_store *store, uint32_t segment)
 
 	if (done >= pieces || ts_load_relaxed(&store->no_huge) || is_pause(store))
 		return;
-	uint64_t opening_ns = (pieces - done) * SMALL_PIECE_NS / HUGE_PART;
+	uint64_t piece_ns = SMALL_PIECE_NS / HUGE_PART;
+	uint64_t opening_ns = ts_max_u64((pieces - done) * piece_ns, piece_ns);
 	uint64_t start = ts_thread_cpu_ns(), spent_ns = 0;
 	int error = 0;
 	while (done < pieces && !error && spent_ns < opening_ns) {
