@@ -10,7 +10,6 @@ import support
 from copies_common import Gpu, until, well
 from support import finish
 
-
 # Calls that allocate, as tests/cuda/jobs.c has them.
 ALLOCATIONS = ("cuMemAlloc_v2", "cuMemAllocPitch_v2", "cuMemAllocAsync", "cuMemAllocAsync_ptsz",
                "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync_ptsz", "cuMemCreate")
@@ -19,15 +18,14 @@ ALLOCATIONS = ("cuMemAlloc_v2", "cuMemAllocPitch_v2", "cuMemAllocAsync", "cuMemA
 def fill(gpu, stop=False, call=0, words=(), **more):
     """(MiB of room for a job when another one shares with it, its longest allocation in s)"""
     gate, opener = os.pipe()
-    other = gpu.start(1, 400, "pace=5000", *words, **{name[6:]: value for name, value in more.items()
-                                              if name.startswith("other_")})
+    other = gpu.start(1, 400, "pace=5000", *words, **{
+        name[6:]: value for name, value in more.items() if name.startswith("other_")})
     words = ["pace=5000", "fill=%d" % gate, "allocate=%d" % call]
     job = gpu.start(2, 100, *words, pass_fds=(gate,), **{
         name: value for name, value in more.items() if not name.startswith("other_")})
     os.close(gate)
     # Both have brought half of what the second one brings before it fills.
-    while gpu.counters_now().get("d2h_copies", 0) < 100:
-        time.sleep(0.01)
+    assert until(lambda: gpu.counters_now().get("d2h_copies", 0) >= 100, 60), gpu.counters_now()
     if stop:
         other.send_signal(signal.SIGSTOP)
     os.close(opener)

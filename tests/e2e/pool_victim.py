@@ -242,7 +242,7 @@ def persistent():
 
 
 class Busy(Dataset):
-    """Items that take and free as much memory as photographs do, and tell the page faults of one."""
+    """Items of several blocks of about one size, which tell how many page faults each took."""
 
     def __len__(self):
         return 100

@@ -94,6 +94,23 @@ Test(samples, one_that_is_in_the_making_is_busy_until_it_is_given_up)
 	tsshim_sample_destroy(other);
 }
 
+Test(samples, moments_end_at_the_deadline)
+{
+	struct ts_sample *stopped = torch_sample(), *other = torch_sample();
+	int verdict = TS_BUSY;
+
+	cr_assert(eq(int, torch_take(stopped, 5, 0), TS_CLAIM));
+	/* Named anew each time, and with another one in between, as by who looks ahead. */
+	for (int i = 0; i < 1000 && verdict == TS_BUSY; i++) {
+		cr_assert(eq(int, torch_take(other, 6 + i, 0), TS_CLAIM));
+		cr_assert(eq(int, torch_take(other, 5, 0), TS_BUSY));
+		verdict = tsshim_sample_take(other, TS_SAMPLE_MOMENT);
+	}
+	cr_expect(eq(int, verdict, TS_CLAIM));
+	tsshim_sample_destroy(stopped);
+	tsshim_sample_destroy(other);
+}
+
 Test(samples, a_record_too_large_is_no_claim_any_more)
 {
 	struct ts_sample *sample = torch_sample(), *other = torch_sample();
