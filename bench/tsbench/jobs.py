@@ -20,12 +20,20 @@ class Unavailable(JobError):
 
 
 def _children(pid):
-    """The processes that any thread of @pid started; proc(5) task/TID/children."""
-    found = []
-    for path in glob.glob(f"/proc/{pid}/task/*/children"):
-        with open(path, encoding="ascii") as file:
-            found += [int(word) for word in file.read().split()]
-    return found
+    """The processes that any thread of @pid started; proc(5) task/TID/children.
+
+    A thread may end while they are read.  What it started is another thread's then, perhaps of
+    one that was asked before: all are asked again.
+    """
+    while True:
+        try:
+            found = []
+            for path in glob.glob(f"/proc/{pid}/task/*/children"):
+                with open(path, encoding="ascii") as file:
+                    found += [int(word) for word in file.read().split()]
+            return found
+        except (FileNotFoundError, ProcessLookupError):
+            continue
 
 
 def _cpu_clock(pid):
