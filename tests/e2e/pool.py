@@ -92,16 +92,17 @@ def test_many_labels_leave_room_for_images():
     assert int(images.group(1)) >= 2, images.group(0)
 
 
-def faults(on, **more):
-    outcome = victim(on, "faults", **more)
+def faults(on, which="faults", **more):
+    outcome = victim(on, which, **more)
     assert outcome.status == 0, outcome.errors[-1500:]
     return int(re.search(r"^~faults (\d+)", outcome.output, re.M).group(1))
 
 
 def test_freed_memory_of_a_worker_stays_with_it():
-    plain, pooled = faults(0), faults(1)
-    assert plain >= 80 * 6, plain  # else there is nothing to be seen
-    assert pooled * 10 <= plain, (plain, pooled)
+    for which in ("faults", "large_faults"):
+        plain, pooled = faults(0, which), faults(1, which)
+        assert plain >= 80 * 6, (which, plain)  # else there is nothing to be seen
+        assert pooled * 10 <= plain, (which, plain, pooled)
 
 
 def test_what_the_user_says_of_freed_memory_holds():

@@ -244,20 +244,28 @@ def persistent():
 class Busy(Dataset):
     """Items of several blocks of about one size, which tell how many page faults each took."""
 
+    def __init__(self, count, size):
+        self.count, self.size = count, size
+
     def __len__(self):
         return 100
 
     def __getitem__(self, index):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        blocks = [numpy.ones(1 << 20, numpy.uint8) for _ in range(6)]
+        blocks = [numpy.ones(self.size, numpy.uint8) for _ in range(self.count)]
         del blocks
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
-def faults():
+def faults(count=6, size=1 << 20):
     """The first items make the heap as long as it gets."""
-    found = torch.cat(list(loader(Busy(), workers=1))).tolist()
+    found = torch.cat(list(loader(Busy(count, size), workers=1))).tolist()
     print("~faults", sum(found[20:]))
+
+
+def large_faults():
+    """A photograph of four megapixels and what is cut out of it, as Pillow has them."""
+    faults(2, 15 << 20)
 
 
 def spawned(method="spawn"):

@@ -9,9 +9,10 @@ each time, and the next item faults all of it in again.
 
 import ctypes
 
-# So much of the heap's end, twice, is kept at most.  What is larger is mapped singly as before, and
+# So much of the heap's end, twice, is kept at most: a picture in one of Pillow's blocks, which have
+# no more than 16 MiB, and what is cut out of it.  What is larger is mapped singly as before, and
 # glibc's rule goes on from there.
-BLOCK = 8 << 20
+BLOCK = 16 << 20
 
 
 def keep():
