@@ -190,6 +190,10 @@ def batches():
     yield "another place", [(sample(0)[0], "a"), ("b", sample(1)[0])]
     yield "nothing there", [(sample(0)[0], None), (None, sample(1)[0])]
     yield "another dtype", [sample(0), (sample(1)[0].double(), 1)]
+    yield "another dtype of five", [(sample(i)[0].double() if i == 1 else sample(i)[0], i)
+                                    for i in range(5)]
+    yield "another target", [(sample(i)[0], float(i) if i == 1 else i) for i in range(5)]
+    yield "no target", [sample(i) if i != 1 else sample(i)[:1] for i in range(5)]
 
 
 def outcome_of(work):
@@ -236,7 +240,8 @@ def build(samples, how):
 def test_batches_are_what_default_collate_makes():
     for name, samples in batches():
         expected = outcome_of(lambda: default_collate(samples))
-        for how in ((True,), (False,), (True, False), (False, False, True), (2,), (2, False)):
+        for how in ((True,), (False,), (True, False), (False, False, True), (2,), (2, False),
+                    (2, False, False, 2)):
             got = outcome_of(lambda: build(samples, how))
             assert got[1] == expected[1], (name, how, got[1], expected[1])
             if expected[1] is None:

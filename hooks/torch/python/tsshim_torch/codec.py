@@ -213,16 +213,30 @@ def head(specs):
     return marshal.dumps((specs, None, None), VERSION)[:-2]
 
 
-def encode(sample, extra=None):
-    """@sample Encoded.  @extra, plain values, goes along.  Raises Unshareable."""
+def _of_pair(sample):
+    """(skeleton, leaves) of a tensor and its target, as most samples are; None: of another one."""
+    if type(sample) is not tuple or len(sample) != 2:
+        return None
+    tensor, target = sample
+    if type(tensor) is not torch.Tensor or type(target) not in _PLAIN:
+        return None
+    return (Ellipsis, target), [_tensor_leaf(tensor)]
+
+
+def _of_any(sample):
     encoder = _Encoder()
     try:
         skeleton = encoder.strip(sample)
     except RecursionError:
         raise Unshareable("depth") from None
-    leaves = encoder.leaves
-    if len(leaves) > 1:
+    if len(encoder.leaves) > 1:
         encoder.check_apart()
+    return skeleton, encoder.leaves
+
+
+def encode(sample, extra=None):
+    """@sample Encoded.  @extra, plain values, goes along.  Raises Unshareable."""
+    skeleton, leaves = _of_pair(sample) or _of_any(sample)
     return Encoded(tuple([leaf.spec for leaf in leaves]), skeleton, leaves, extra)
 
 
@@ -255,9 +269,12 @@ def spec_bytes(spec):
 
 def fill(leaves, address, copy=ctypes.memmove):
     """Copy the bytes of the leaves into the payload at @address."""
-    for leaf, offset in zip(leaves, offsets([leaf.bytes for leaf in leaves])):
+    at = 0
+    for leaf in leaves:
+        at = _align(at)
         if leaf.bytes:
-            copy(address + offset, leaf.address, leaf.bytes)
+            copy(address + at, leaf.address, leaf.bytes)
+        at += leaf.bytes
 
 
 def parse(meta):

@@ -140,8 +140,13 @@ class Batch:
             self.parts[position] = ()
             self.direct = False
             return
-        self._place(position, encoded.specs, encoded.skeleton,
-                    [leaf.address for leaf in encoded.leaves])
+        addresses = [leaf.address for leaf in encoded.leaves]
+        if self.flat is not None and self.direct and encoded.specs == self.specs and \
+                codec.flat_kinds(encoded.skeleton) == self.flat:
+            self._copy_rows(position, addresses)
+            self.parts[position] = (encoded.skeleton, self.staged)
+        else:
+            self._place(position, encoded.specs, encoded.skeleton, addresses)
 
     def put_record(self, position, meta, payload, size):
         """
@@ -227,6 +232,12 @@ class Batch:
             else:
                 leaves.append(codec.make_leaf(spec, address, size))
         self.parts[position] = (skeleton, leaves)
+
+    def _copy_rows(self, position, addresses):
+        """Copy a sample all of whose leaves are rows."""
+        count = len(self.parts)
+        for (_, base, size), address in zip(self.rows, addresses):
+            self.copy(base + position * size, address, size, count * size)
 
     # ---- finishing ----
 
