@@ -105,6 +105,13 @@ def test_items_that_are_cheap_after_the_first_are_left_alone():
     assert counts["passed"]["torch_cheap"] == 4 * 40 - 8, counts
 
 
+def test_workers_of_the_next_epoch_know_what_is_cheap():
+    command = job("--own", "warming", "--shuffle", 0, "--epochs", 4)
+    counts = alike([command], TSSHIM_SHARE="samples")
+    # The first of them finds it out, as the one that lives on does.
+    assert counts["passed"]["torch_cheap"] == 4 * 40 - 8, counts
+
+
 def test_other_seeds_share_nothing_and_compute_the_same():
     counts = alike([job("--seed", seed) for seed in (1, 2, 3)])
     assert counts["shared"] == 0, counts

@@ -19,7 +19,7 @@ import time
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from . import align, allowed, fetch, fp_environment, native, scopes, sentinels
+from . import align, allowed, fetch, fp_environment, hints, native, scopes, sentinels
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -81,6 +81,13 @@ def _kinds(names):
 
 # ---- what is known of a fetcher ----
 
+def expect_workers(loader):
+    """This process may be about to fork workers for @loader."""
+    if native.settings.share != native.SHARE_SAMPLES:  # else nothing is judged
+        scopes.expect_workers(loader)
+    hints.expect(loader)
+
+
 class Scope(scopes.Scope):
     """As under alignment; the stream of the key is the state of the generators."""
 
@@ -91,10 +98,21 @@ class Scope(scopes.Scope):
         self.kinds = None  # of generators; None: not judged yet
         self.unnamed = ()  # sentinels of the others
         self.stream = b"exact"
+        self.said = False  # that samples are shared, to the workers of the next epoch
+        found = hints.left(self)
+        if found is not None:
+            self.reason, self.off_until = found, RETRY
 
     def rest(self, reason):
         self.reason = reason
         self.off_until = self.batches + RETRY
+        hints.leave(self, reason)
+
+    def say(self):
+        """A batch was made with us."""
+        if not self.said and self.off_until == 0 and self.items >= TIMED:
+            self.said = True
+            hints.shares(self)
 
     def judge(self):
         """Whether samples may be shared, as far as the data set's code goes."""
@@ -319,6 +337,8 @@ def run(fetcher, indices, original):
         if batch is None:
             made.undo()
             made.scope.rest(b"torch_settings")
+        else:
+            made.scope.say()
     if batch is None:
         return original(fetcher, indices)
     if not fetcher.auto_collation:

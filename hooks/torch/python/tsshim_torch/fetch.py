@@ -18,12 +18,12 @@ import torch
 from . import align, batches, codec, collate, generators, native, scopes
 
 generators.fill = native.twister
+expect_workers = scopes.expect_workers  # for patch.py
 
 _RAISED = object()
 
 # Whoever takes a sample takes it as one of about so many, most of which it has yet to read.
 BATCH = 64
-
 
 # A trainer that was not busy has sent the next batch after so many times 5 ms.
 MOMENTS = 8

@@ -71,6 +71,29 @@ def keeps_names(dataset):
         return True
 
 
+_prepared = False  # by expect_workers(); a process that is forked later has it, too
+
+
+def expect_workers(loader):
+    """
+    This process may be about to fork workers for @loader: what each of them would read first, of
+    the libraries' code and files, it reads itself, once.  Runs no code of the user's.
+    """
+    global _prepared
+    context = loader.multiprocessing_context or torch.multiprocessing
+    # Not settled yet, it is the first of those that there are.
+    method = context.get_start_method(allow_none=True) or context.get_all_start_methods()[0]
+    if _prepared or loader.num_workers == 0 or method != "fork":
+        return
+    _prepared = True
+    from . import allowed, fingerprint
+    try:
+        fingerprint.environment()
+        allowed.judge(loader.dataset)
+    except (fingerprint.Unknown, allowed.Refused):
+        pass  # as the workers will find
+
+
 class Scope:
     """What the samples of a fetcher are a function of, apart from index and stream."""
 

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""
+What the workers of one epoch leave for those of the next: that samples are not shared, and why.
+
+torch starts new workers for each epoch unless it is told otherwise, and each of them would read
+the code of the data set and time its first items, to find what the last ones had found.  Where
+items are cheap that may be most of an epoch.  The hint lies in memory that a process shares
+with the workers it forks.  It saves time and decides nothing else: who believes a wrong one,
+about a data set that was changed meanwhile for instance, makes some samples as without us.
+"""
+
+import mmap
+import time
+import weakref
+
+SLOTS = 64  # pairs of data set and collate function that are remembered
+SECONDS = 60  # that a hint is believed
+REASONS = (b"torch_cheap", b"torch_dataset", b"torch_getitems", b"torch_impure")
+
+# The words of a slot, of 64 bits each.  One that is read between two stores is a wrong hint.
+_STATE, _SECOND, _WORDS = 0, 1, 2  # one of the states, when it was left, how many there are
+_UNKNOWN, _SHARES, _FIRST = 0, 1, 2  # the last: of the first of REASONS
+
+_words = None  # shared with the workers to come
+# (id of the data set, id of the collate function) -> (where its words begin, the data set)
+_slots = {}
+
+
+def _now():
+    return time.monotonic_ns() // 1_000_000_000
+
+
+def expect(loader):
+    """This process may be about to fork workers for @loader.  No hints where this raises."""
+    global _words
+    if _words is None:
+        _words = memoryview(mmap.mmap(-1, 8 * _WORDS * SLOTS)).cast("Q")
+    key = (id(loader.dataset), id(loader.collate_fn))
+    at, reference = _slots.get(key) or (None, None)
+    if reference is None or reference() is not loader.dataset:
+        if at is None and len(_slots) >= SLOTS:
+            _slots.clear()  # of a program that makes ever new data sets
+        at = _WORDS * len(_slots) if at is None else at
+        _words[at + _STATE] = _UNKNOWN
+        _slots[key] = (at, weakref.ref(loader.dataset))
+
+
+def _find(scope):
+    return _slots.get((id(scope.dataset), id(scope.collate_fn)), (None,))[0]
+
+
+def _state(at):
+    return _words[at + _STATE] if _now() - _words[at + _SECOND] <= SECONDS else _UNKNOWN
+
+
+def _leave(at, state):
+    _words[at + _SECOND] = _now()
+    _words[at + _STATE] = state
+
+
+def leave(scope, reason):
+    """This worker does not share the samples of @scope for @reason; others may see it otherwise."""
+    at = _find(scope)
+    if at is not None and reason in REASONS and _state(at) != _SHARES:
+        _leave(at, _FIRST + REASONS.index(reason))
+
+
+def shares(scope):
+    """This worker shares samples of @scope."""
+    at = _find(scope)
+    if at is not None:
+        _leave(at, _SHARES)
+
+
+def left(scope):
+    """Why the samples of @scope are not shared, as other workers found not long ago, or None."""
+    at = _find(scope)
+    state = _UNKNOWN if at is None else _state(at)
+    return REASONS[state - _FIRST] if _FIRST <= state < _FIRST + len(REASONS) else None
