@@ -98,6 +98,13 @@ def test_workers_that_live_on_go_on_with_what_they_know():
     assert counts["shared"] > 3 * 3 * IMAGES / 4, counts
 
 
+def test_workers_of_the_next_epoch_know_what_is_shared():
+    counts = alike([job("--epochs", 6, "--workers", 2)] * 3, verify=0)
+    # No more than two items in each worker of the first epoch are timed before any is asked for.
+    asked = counts["shared"] + counts["produced"]
+    assert 3 * 6 * IMAGES - 3 * 2 * 2 <= asked <= 3 * 6 * IMAGES - 3 * 2, counts
+
+
 def test_items_that_are_cheap_after_the_first_are_left_alone():
     command = job("--own", "warming", "--shuffle", 0, "--persistent", "--epochs", 4)
     counts = alike([command], TSSHIM_SHARE="samples")

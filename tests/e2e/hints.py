@@ -55,10 +55,11 @@ def test_who_shares_is_believed_rather_than_who_does_not():
     made = loader()
     hints.expect(made)
     hints.leave(made, b"torch_cheap")
+    assert not hints.are_shared(made)
     hints.shares(made)
-    assert hints.left(made) is None
+    assert hints.left(made) is None and hints.are_shared(made)
     hints.leave(made, b"torch_cheap")
-    assert hints.left(made) is None
+    assert hints.left(made) is None and hints.are_shared(made)
 
 
 def test_hints_grow_old():
@@ -74,7 +75,9 @@ def test_hints_grow_old():
         hints.shares(made)
         hints.leave(made, b"torch_dataset")
         assert hints.left(made) is None
+        assert hints.are_shared(made)
         hints._now = lambda: now + 4 * hints.SECONDS
+        assert not hints.are_shared(made)
         hints.leave(made, b"torch_dataset")
         assert hints.left(made) == b"torch_dataset"
     finally:
@@ -85,7 +88,7 @@ def test_nothing_is_left_for_a_data_set_that_nobody_expects():
     stranger = loader()
     hints.leave(stranger, b"torch_cheap")
     hints.shares(stranger)
-    assert hints.left(stranger) is None
+    assert hints.left(stranger) is None and not hints.are_shared(stranger)
 
 
 def test_another_data_set_at_the_same_address():

@@ -102,6 +102,8 @@ class Scope(scopes.Scope):
         found = hints.left(self)
         if found is not None:
             self.reason, self.off_until = found, RETRY
+        elif hints.are_shared(self):  # others have timed items
+            self.items, self.item_ns = TIMED, scopes.CHEAP_NS
 
     def rest(self, reason):
         self.reason = reason

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-What the workers of one epoch leave for those of the next: that samples are not shared, and why.
+What the workers of one epoch leave for those of the next: whether samples are shared, or why not.
 
 torch starts new workers for each epoch unless it is told otherwise, and each of them would read
 the code of the data set and time its first items, to find what the last ones had found.  Where
@@ -35,18 +35,20 @@ def expect(loader):
     global _words
     if _words is None:
         _words = memoryview(mmap.mmap(-1, 8 * _WORDS * SLOTS)).cast("Q")
+    if _find(loader) is not None:
+        return
     key = (id(loader.dataset), id(loader.collate_fn))
-    at, reference = _slots.get(key) or (None, None)
-    if reference is None or reference() is not loader.dataset:
-        if at is None and len(_slots) >= SLOTS:
-            _slots.clear()  # of a program that makes ever new data sets
-        at = _WORDS * len(_slots) if at is None else at
-        _words[at + _STATE] = _UNKNOWN
-        _slots[key] = (at, weakref.ref(loader.dataset))
+    if key not in _slots and len(_slots) >= SLOTS:
+        _slots.clear()  # of a program that makes ever new data sets
+    at = _slots[key][0] if key in _slots else _WORDS * len(_slots)
+    _words[at + _STATE] = _UNKNOWN
+    _slots[key] = (at, weakref.ref(loader.dataset))
 
 
 def _find(scope):
-    return _slots.get((id(scope.dataset), id(scope.collate_fn)), (None,))[0]
+    """Where the words of @scope, or of a loader, begin; None: there are none."""
+    at, reference = _slots.get((id(scope.dataset), id(scope.collate_fn))) or (None, None)
+    return at if reference is not None and reference() is scope.dataset else None
 
 
 def _state(at):
@@ -70,6 +72,12 @@ def shares(scope):
     at = _find(scope)
     if at is not None:
         _leave(at, _SHARES)
+
+
+def are_shared(scope):
+    """Whether another worker shared samples of @scope not long ago."""
+    at = _find(scope)
+    return at is not None and _state(at) == _SHARES
 
 
 def left(scope):
