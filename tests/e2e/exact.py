@@ -119,6 +119,16 @@ def test_workers_of_the_next_epoch_know_what_is_cheap():
     assert counts["passed"]["torch_cheap"] == 4 * 40 - 8, counts
 
 
+def test_large_memory_is_not_read_before_much_work_was_done():
+    commands = [job("--own", "large", "--shuffle", 0, "--epochs", 3)] * 2
+    counts = alike(commands)
+    assert counts["shared"] == 0 and counts["passed"]["torch_dataset"] >= 2 * 3 * 20, counts
+    # Who vouches for it wants it read; and it is the size that matters.
+    assert alike(commands, TSSHIM_SHARE="samples")["shared"] > 0
+    little = [job("--own", "little", "--shuffle", 0, "--epochs", 3)] * 2
+    assert alike(little)["shared"] > 0
+
+
 def test_other_seeds_share_nothing_and_compute_the_same():
     counts = alike([job("--seed", seed) for seed in (1, 2, 3)])
     assert counts["shared"] == 0, counts

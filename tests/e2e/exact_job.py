@@ -80,6 +80,19 @@ class Scheduled(Dataset):
         return torch.full((3, 64, 64), float(value)), index
 
 
+class Large(Dataset):
+    """More memory than is read for a name before much work was done."""
+
+    def __init__(self, size=65 << 20):
+        self.data = numpy.zeros(size, numpy.uint8)
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        return torch.full((3, 64, 64), float(index + exact_stateful.work())), index
+
+
 ORDERS, ANSWERS = multiprocessing.Queue(), multiprocessing.Queue()
 
 
@@ -135,7 +148,7 @@ def arguments():
     parser.add_argument("--images")
     parser.add_argument("--pipeline", default="random", choices=sorted(PIPELINES))
     parser.add_argument("--own", choices=("vouched", "batches", "overlooked", "views",
-                                          "scheduled", "warming"))
+                                          "scheduled", "warming", "large", "little"))
     parser.add_argument("--zoo", choices=("good", "refused", "changed"),
                         help="many data sets in a row")
     parser.add_argument("--only", help="one of the zoo")
@@ -182,7 +195,8 @@ def cutmix(samples):
     return images * torch.rand(()) + images.flip(0) * random.random(), labels
 
 
-OWN = {"vouched": Vouched, "batches": Batches, "warming": Warming}
+OWN = {"vouched": Vouched, "batches": Batches, "warming": Warming, "large": Large,
+       "little": lambda: Large(1 << 20)}
 
 
 def data_of(options):

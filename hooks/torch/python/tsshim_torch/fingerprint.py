@@ -9,6 +9,7 @@ dataset[i] asks the world (files, clocks, random numbers) while it runs is not j
 """
 
 import bisect
+import math
 import sys
 import types
 
@@ -22,21 +23,22 @@ from .fp_walk import REASONS, Unknown, Walker
 __all__ = ("REASONS", "Unknown", "environment", "fingerprint", "unwrap")
 
 
-def fingerprint(dataset, constants=None):
+def fingerprint(dataset, constants=None, room=math.inf):
     """
     16 bytes for @dataset.  Raises Unknown and nothing else.  Runs no code of the user's.  Costs
     some milliseconds, and a second for each gigabyte the dataset holds; takes no lock, may be
     called in any thread, but not while another one changes the dataset.
 
     @constants is a list of the caller's, empty at first, that makes the next look at the same
-    dataset cheaper: it refers to what the dataset's lists held that cannot change.
+    dataset cheaper: it refers to what the dataset's lists held that cannot change.  More than @room
+    bytes of arrays are Unknown.
     """
     constants = [] if constants is None else constants
     known = tuple(constants)
     constants.clear()
     try:
         fp_arrays.register()
-        walker = Walker("dataset", known)
+        walker = Walker("dataset", known, room)
         walker.add(dataset)
         digest = walker.digest()
         constants[:] = walker.constants

@@ -77,8 +77,9 @@ def _buffer(address, size):
 
 
 def _hash_memory(walker, address, size):
-    if size > LARGEST:
+    if size > min(LARGEST, walker.room):
         walker.fail("large")
+    walker.room -= size
     walker.put(b"y", b"%d" % size)
     if size:
         memory = _buffer(address, size)

@@ -13,6 +13,7 @@ two processes may differ in which equal constants they keep only once.
 import gc
 import hashlib
 import marshal
+import math
 import types
 from collections import OrderedDict, defaultdict, deque
 from itertools import chain
@@ -122,9 +123,11 @@ class Walker:
     @constants is what .constants was after the last walk over the same, or empty.  Where a list
     still holds the very objects that it held then, and these cannot change, what was written
     then is written again: an image dataset's list is all that takes time in its fingerprint.
+    @room is how many bytes of arrays may be read.
     """
 
-    def __init__(self, where, constants=()):
+    def __init__(self, where, constants=(), room=math.inf):
+        self.room = room
         self.hash = hashlib.blake2b(digest_size=16)
         self.memory = {}  # what a kind of node wants to remember during one walk
         self.constants = []  # for each long chunk, in order: (its elements, its digest)

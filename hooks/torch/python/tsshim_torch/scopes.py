@@ -5,6 +5,7 @@ what can be told of it that decides whether sharing them is possible and pays.
 """
 
 import marshal
+import math
 import os
 import sys
 import threading
@@ -118,6 +119,7 @@ class Scope:
         self.checked, self.cost = float("-inf"), 0.0
         self.item_ns = None
         self.items = 0
+        self.worked_ns = 0  # on all items together
 
     def look(self):
         """Fingerprint again what was fingerprinted, when it is time to."""
@@ -142,11 +144,15 @@ class Scope:
             return None
         try:
             kept = self.constants.setdefault(id(dataset), [])
-            name = fingerprint.fingerprint(dataset, kept) + fingerprint.environment()
+            name = fingerprint.fingerprint(dataset, kept, self._room()) + fingerprint.environment()
             return name + self._directory(dataset, name)
         except (fingerprint.Unknown, OSError):  # a working directory that was removed
             self.reason = b"torch_dataset"
             return None
+
+    def _room(self):
+        """How many bytes of arrays may be read for a name."""
+        return math.inf
 
     def _directory(self, dataset, name):
         """What of the working directory is part of the key of @dataset, which has this @name."""
@@ -178,6 +184,7 @@ class Scope:
 
     def learn(self, ns):
         self.items += 1
+        self.worked_ns += ns
         if self.item_ns is None:
             self.item_ns = ns
         elif self.items <= CHEAP_AFTER:
