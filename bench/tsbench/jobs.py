@@ -25,7 +25,7 @@ def _children(pid):
     A thread may end while they are read.  What it started is another thread's then, perhaps of
     one that was asked before: all are asked again.
     """
-    while True:
+    for _ in range(1000):
         try:
             found = []
             for path in glob.glob(f"/proc/{pid}/task/*/children"):
@@ -34,6 +34,7 @@ def _children(pid):
             return found
         except (FileNotFoundError, ProcessLookupError):
             continue
+    raise JobError(f"the threads of process {pid} end faster than they can be asked")
 
 
 def _cpu_clock(pid):

@@ -127,6 +127,9 @@ def test_large_memory_is_not_read_before_much_work_was_done():
     assert alike(commands, TSSHIM_SHARE="samples")["shared"] > 0
     little = [job("--own", "little", "--shuffle", 0, "--epochs", 3)] * 2
     assert alike(little)["shared"] > 0
+    # A worker that lives on comes to it.
+    soon = [job("--own", "soon", "--shuffle", 0, "--epochs", 8, "--persistent")] * 2
+    assert alike(soon)["shared"] > 0
 
 
 def test_other_seeds_share_nothing_and_compute_the_same():

@@ -115,8 +115,8 @@ class Scope(scopes.Scope):
         hints.leave(self, reason)
 
     def say(self):
-        """A batch was made with us."""
-        if not self.said and self.off_until == 0 and self.items >= TIMED:
+        """A batch was made with us; what was named in it is shared."""
+        if not self.said and self.off_until == 0 and self.prefixes:
             self.said = True
             hints.shares(self)
 

@@ -81,10 +81,13 @@ def expect_workers(loader):
     the libraries' code and files, it reads itself, once.  Runs no code of the user's.
     """
     global _prepared
+    if _prepared or loader.num_workers == 0 or native.settings.share == native.SHARE_PIXELS \
+            or isinstance(loader.dataset, torch.utils.data.IterableDataset):
+        return
     context = loader.multiprocessing_context or torch.multiprocessing
     # Not settled yet, it is the first of those that there are.
     method = context.get_start_method(allow_none=True) or context.get_all_start_methods()[0]
-    if _prepared or loader.num_workers == 0 or method != "fork":
+    if method != "fork":
         return
     _prepared = True
     from . import allowed, fingerprint
