@@ -166,9 +166,9 @@ static int publish(
 	window->next = ts_align_up((uint64_t)claim->offset * 64 + record->skip + bytes, 64);
 	ts_store_relaxed(&store->segments[segment].used, window->next);
 	ts_segment_touch(store, segment);
+	claim->origin = ts_where_pack(claim->offset, segment, window->generation);
 	/* R1: record bytes before `where`, which is stored before READY; pairs with A1. */
-	ts_store_release(
-		&entry->where, ts_where_pack(claim->offset, segment, window->generation));
+	ts_store_release(&entry->where, claim->origin);
 	TS_KILLPOINT(publish_where);
 	return ts_entry_end(entry, claim->word, TS_ENTRY_READY);
 }

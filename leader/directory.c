@@ -84,6 +84,7 @@ static int try_hit(struct ts_store *store, struct ts_entry *entry, uint64_t word
 	*ret_lease = (struct ts_lease){.data = (const unsigned char *)at + record.skip,
 		.bytes = record.bytes,
 		.produce_ns = record.produce_ns,
+		.origin = where,
 		.slot = (uint32_t)slot,
 		.dataset = record.dataset,
 		.kind = record.kind};

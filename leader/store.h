@@ -51,6 +51,8 @@ struct ts_lease {
 	const void *data; /* 64-byte aligned; page aligned from TS_PAGE_ALIGN_FROM on */
 	uint64_t bytes;
 	uint64_t produce_ns; /* CPU time the producer spent on it */
+	uint64_t origin;     /* of equal key and origin are the same bytes, for as long as the
+			      * store lives: one was published, and no other */
 	uint32_t slot;       /* lease word of this member */
 	uint32_t dataset;
 	uint32_t kind;
@@ -67,6 +69,7 @@ struct ts_claim {
 	uint32_t slot;   /* lease word that pins the segment */
 	uint32_t offset; /* of the record header in its segment, in 64-byte units */
 	uint64_t bytes;
+	uint64_t origin; /* of the record, when it is published; see struct ts_lease */
 };
 
 enum ts_verdict { TS_HIT, TS_CLAIM, TS_BUSY, TS_PASS };

@@ -61,6 +61,8 @@ static bool copy_record(
 		copy_leaf(batch, &batch->leaves[i], position, view->payload);
 	memcpy(batch->metas + position * batch->meta_room, view->meta, view->meta_bytes);
 	batch->meta_bytes[position] = (uint32_t)view->meta_bytes;
+	if (batch->origins)
+		memcpy(batch->origins[position], view->origin, sizeof(view->origin));
 	tsshim_sample_taken(sample);
 	return true;
 }

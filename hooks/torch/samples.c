@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 5u
+#define SAMPLE_ABI 6u
 
 #define TWISTER_WORDS 624u
 
@@ -139,6 +139,12 @@ static uint64_t check_of(const struct record *record, const void *behind)
 	return ts_hasher_digest(&hasher).lo;
 }
 
+static void set_origin(struct ts_sample *sample, uint64_t origin)
+{
+	sample->view.origin[0] = sample->key.lo;
+	sample->view.origin[1] = origin;
+}
+
 /* Look into the leased record.  Errors: -EBADMSG; those of ts_opens_check(). */
 static int read_record(struct ts_sample *sample)
 {
@@ -160,6 +166,7 @@ static int read_record(struct ts_sample *sample)
 	sample->view.meta_bytes = record.meta_bytes;
 	sample->view.payload = at + payload;
 	sample->view.payload_bytes = record.payload_bytes;
+	set_origin(sample, lease->origin);
 	return ts_opens_check(at + sizeof(record), record.input_bytes);
 }
 
@@ -273,6 +280,7 @@ void tsshim_sample_drop(struct ts_sample *sample)
 	sample->held = HELD_NOTHING;
 	sample->view.meta = NULL;
 	sample->view.payload = NULL;
+	sample->view.origin[0] = 0;
 }
 
 /* ---- a record in the making ---------------------------------------------------------------
@@ -368,8 +376,9 @@ void tsshim_sample_publish(struct ts_sample *sample)
 		return;
 	sample->held = HELD_NOTHING;
 	ts_session_learn_cost(TS_KIND_SAMPLE, sample->record_bytes, sample->cpu_ns);
-	(void)ts_claim_publish(
-		sample->store, &sample->take.claim, sample->record_bytes, sample->cpu_ns);
+	if (ts_claim_publish(sample->store, &sample->take.claim, sample->record_bytes,
+		    sample->cpu_ns) == 0)
+		set_origin(sample, sample->take.claim.origin);
 }
 
 /* ---- small things for the glue ------------------------------------------------------------

@@ -32,6 +32,9 @@ struct ts_sample_view {
 	uint64_t python_seed; /* 64 bits */
 	uint32_t numpy_seed;
 	uint32_t verify; /* this hit is to be computed again and compared */
+	/* What the bytes of the record are known by, of a hit, or after publish(): where these
+	 * are equal in two jobs of a group, so are they.  The first is 0 where there is none. */
+	uint64_t origin[2];
 };
 
 /** Begins with its struct ts_sample_view. */
@@ -103,7 +106,7 @@ TS_EXPORT int tsshim_sample_end(struct ts_sample *sample, int raised);
 TS_EXPORT void *tsshim_sample_reserve(struct ts_sample *sample, const void *meta,
 	uint64_t meta_bytes, uint64_t payload_bytes);
 
-/** The payload is complete: make the record visible.  Ends the claim. */
+/** The payload is complete: make the record visible, and its origin known.  Ends the claim. */
 TS_EXPORT void tsshim_sample_publish(struct ts_sample *sample);
 
 /**

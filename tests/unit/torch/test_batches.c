@@ -65,6 +65,25 @@ Test(batches, what_is_there_comes_in_one_call)
 	tsshim_sample_destroy(sample);
 }
 
+Test(batches, it_is_told_which_records_they_were)
+{
+	static uint64_t origins[COUNT][2];
+	struct ts_sample *sample = torch_sample();
+	uint64_t made[COUNT][2];
+
+	for (unsigned i = 0; i < COUNT; i++) {
+		make(sample, i, i + 1);
+		memcpy(made[i], ts_sample_view(sample)->origin, sizeof(made[i]));
+	}
+	batch.origins = origins;
+	states[6] = TS_SAMPLE_PASSED;
+	cr_expect(eq(u64, tsshim_sample_take_batch(sample, &batch, 0, 1), COUNT));
+	cr_expect(eq(u64, origins[6][0], 0), "it was not taken");
+	for (unsigned i = 0; i < COUNT; i++)
+		cr_expect(i == 6 || memcmp(origins[i], made[i], sizeof(made[i])) == 0, "%u", i);
+	tsshim_sample_destroy(sample);
+}
+
 Test(batches, the_first_that_is_missing_is_claimed)
 {
 	struct ts_sample *sample = torch_sample(), *other = torch_sample();

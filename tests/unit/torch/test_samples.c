@@ -43,6 +43,42 @@ Test(samples, what_is_published_is_taken)
 	tsshim_sample_destroy(sample);
 }
 
+Test(samples, a_record_is_known_by_its_origin)
+{
+	struct ts_sample *maker = torch_sample(), *taker = torch_sample();
+	const struct ts_sample_view *made = ts_sample_view(maker),
+				    *taken = ts_sample_view(taker);
+	uint64_t first[2];
+
+	cr_assert(eq(int, torch_take(maker, 5, 0), TS_CLAIM));
+	cr_expect(eq(u64, made->origin[0], 0), "nothing is there yet");
+	torch_publish(maker, PAYLOAD, 7);
+	memcpy(first, made->origin, sizeof(first));
+	cr_expect(ne(u64, first[0], 0));
+	cr_assert(eq(int, torch_take(taker, 5, 0), TS_HIT));
+	cr_expect(memcmp(taken->origin, first, sizeof(first)) == 0);
+	tsshim_sample_drop(taker);
+	cr_expect(eq(u64, taken->origin[0], 0), "it was not used");
+	torch_make(maker, 6, PAYLOAD, 7);
+	cr_expect(memcmp(made->origin, first, sizeof(first)) != 0, "equal, but another one");
+	tsshim_sample_destroy(maker);
+	tsshim_sample_destroy(taker);
+}
+
+Test(samples, one_that_was_made_alone_has_no_origin)
+{
+	struct ts_sample *maker = torch_sample(), *other = torch_sample();
+
+	cr_assert(eq(int, torch_take(maker, 5, 0), TS_CLAIM));
+	cr_assert(eq(int, torch_take(other, 5, 0), TS_BUSY));
+	tsshim_sample_begin(other, 1);
+	cr_expect(lt(int, tsshim_sample_end(other, 0), 0));
+	tsshim_sample_publish(other);
+	cr_expect(eq(u64, ts_sample_view(other)->origin[0], 0));
+	tsshim_sample_destroy(maker);
+	tsshim_sample_destroy(other);
+}
+
 Test(samples, a_hit_that_is_dropped_is_not_counted)
 {
 	struct ts_sample *sample = torch_sample();

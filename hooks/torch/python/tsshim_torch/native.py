@@ -10,7 +10,7 @@ import ctypes
 import os
 import traceback
 
-ABI = 5
+ABI = 6
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -23,7 +23,8 @@ class _View(ctypes.Structure):
     _fields_ = [("meta", ctypes.c_void_p), ("meta_bytes", ctypes.c_uint64),
                 ("payload", ctypes.c_void_p), ("payload_bytes", ctypes.c_uint64),
                 ("torch_seed", ctypes.c_uint64), ("python_seed", ctypes.c_uint64),
-                ("numpy_seed", ctypes.c_uint32), ("verify", ctypes.c_uint32)]
+                ("numpy_seed", ctypes.c_uint32), ("verify", ctypes.c_uint32),
+                ("origin", ctypes.c_uint64 * 2)]
 
 
 class Leaf(ctypes.Structure):
@@ -42,7 +43,8 @@ class BatchView(ctypes.Structure):
                 ("head", ctypes.c_char_p), ("head_bytes", ctypes.c_uint64),
                 ("payload_bytes", ctypes.c_uint64), ("leaves", ctypes.c_void_p),
                 ("leaf_count", ctypes.c_uint64), ("metas", ctypes.c_void_p),
-                ("meta_bytes", ctypes.c_void_p), ("meta_room", ctypes.c_uint64)]
+                ("meta_bytes", ctypes.c_void_p), ("meta_room", ctypes.c_uint64),
+                ("origins", ctypes.c_void_p)]
 
 
 class Settings:
@@ -168,6 +170,11 @@ class Sample:
         """The meta of a hit, copied."""
         return ctypes.string_at(self.view.meta, self.view.meta_bytes)
 
+    def origin(self):
+        """What the record's bytes are known by, as bytes; None: not known."""
+        found = self.view.origin
+        return bytes(found) if found[0] else None
+
     def taken(self):
         library.tsshim_sample_taken(self.handle)
 
@@ -188,7 +195,9 @@ class Sample:
         return library.tsshim_sample_reserve(self.handle, meta, len(meta), payload_bytes)
 
     def publish(self):
+        """The origin of the record, if there is one now."""
         library.tsshim_sample_publish(self.handle)
+        return self.origin()
 
     def take_batch(self, view, start, patient):
         return _unlocked.tsshim_sample_take_batch(self.handle, view, start, patient)
