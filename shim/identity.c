@@ -24,6 +24,7 @@ static _Atomic pid_t settled_pid;
 static _Atomic pid_t origin_pid;
 static _Atomic uint64_t self_id, job_id;
 static _Atomic uint32_t settled_serial; /* grows with each settle in a fork child */
+static _Atomic uint32_t forks;
 
 uint64_t ts_process_id(pid_t pid, bool zombie_is_gone)
 {
@@ -125,6 +126,16 @@ static uint64_t find_job(void)
 	return id ? id : ts_identity_self();
 }
 
+static void count_fork(void)
+{
+	ts_add_relaxed(&forks, 1);
+}
+
+uint32_t ts_identity_forks(void)
+{
+	return ts_load_relaxed(&forks);
+}
+
 /* Async-signal-safe: plain stores.  The job stays the parent's. */
 static void forget_at_fork(void)
 {
@@ -142,7 +153,7 @@ void ts_identity_init(void)
 		else
 			munmap(page, TS_PAGE_BYTES);
 	}
-	(void)pthread_atfork(NULL, NULL, forget_at_fork);
+	(void)pthread_atfork(count_fork, count_fork, forget_at_fork);
 	ts_store_relaxed(&origin_pid, getpid());
 	ts_identity_settle();
 }

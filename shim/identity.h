@@ -55,6 +55,12 @@ bool ts_identity_forked(void);
 uint32_t ts_identity_serial(void);
 
 /**
+ * How often this process has forked by fork(3), once before and once after each; what others
+ * may have got a share in meanwhile is told by a number that was noted earlier.
+ */
+uint32_t ts_identity_forks(void);
+
+/**
  * ts_process_id() of this process, and of the job it works for (docs/design.md, jobs).
  *
  * Fork children work for who was started by exec; a child that Python's multiprocessing

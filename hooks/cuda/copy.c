@@ -28,6 +28,11 @@ ts_cu_result ts_copy_real(const struct ts_copy *copy)
 	return copy->real.htod(copy->to, from, copy->bytes);
 }
 
+ts_cu_result ts_copy_bring(const struct ts_copy *copy)
+{
+	return copy->known ? ts_pinned_copy(copy, false) : ts_copy_real(copy);
+}
+
 void ts_copy_count_small(void)
 {
 	ts_session_count_pass(TS_REASON_COPY_SMALL);
@@ -96,6 +101,8 @@ static bool is_stream_of(const struct ts_copy *copy, ts_cu_context context)
 static enum ts_reason source_objection(const struct ts_copy *copy)
 {
 	struct memory first, last;
+	if (copy->known)
+		return TS_REASON_COUNT;
 	if (!look_at(copy->from, &first) || !look_at(copy->from + copy->bytes - 1, &last))
 		return TS_REASON_COPY_STATE;
 	if (first.type == TS_CU_MEMORY_DEVICE || first.managed || last.managed)
@@ -159,18 +166,40 @@ static void start_pinning(ts_cu_device device)
 		ts_gpu_want(session, device);
 }
 
+/* What is read is known by a name.  Returns whether that is done, with *ret_result. */
+static bool share_known(const struct ts_copy *copy, ts_cu_result *ret_result)
+{
+	struct ts_known known;
+	ts_cu_device device;
+	ts_cu_context context;
+	struct ts_copy named = *copy;
+	named.known = &known;
+	if (!ts_known_of(copy, &known) ||
+		objection(&named, &device, &context) != TS_REASON_COUNT)
+		return false;
+	enum ts_reason reason;
+	const struct ts_session *session = ts_session_enter(&reason);
+	if (session)
+		*ret_result = ts_share(&named, session, device, context);
+	return session != NULL;
+}
+
 /* From or to a buffer of the hand-over pool. */
 static ts_cu_result pinned(const struct ts_copy *copy)
 {
 	ts_cu_device device = -1;
-	if (copy->bytes < TS_COPY_BYTES_MIN)
+	ts_cu_result result;
+	bool is_small = copy->bytes < TS_COPY_BYTES_MIN;
+	if (is_small)
 		ts_copy_count_small();
-	else if (!copy->back)
+	if (ts_cuda_is_complete() && DRIVER(cuCtxGetDevice)(&device) == TS_CU_SUCCESS)
+		start_pinning(device);
+	if (!is_small && !copy->back && share_known(copy, &result))
+		return result;
+	if (!is_small && !copy->back)
 		ts_session_count_pass(TS_REASON_COPY_PINNED);
 	if (!ts_cuda_is_complete())
 		return ts_pinned_copy(copy, true);
-	if (DRIVER(cuCtxGetDevice)(&device) == TS_CU_SUCCESS)
-		start_pinning(device);
 	return ts_pinned_copy(copy, copy->async && may_be_captured(copy));
 }
 

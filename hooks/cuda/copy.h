@@ -12,6 +12,8 @@
 #define TS_COPY_LEGACY false
 #define TS_COPY_THREAD true
 
+struct ts_known;
+
 struct ts_copy {
 	ts_cu_pointer to, from;
 	size_t bytes;
@@ -27,7 +29,8 @@ struct ts_copy {
 		ts_cu_any_async_call *any_async;
 		ts_cu_dtoh_call *dtoh;
 		ts_cu_dtoh_async_call *dtoh_async;
-	} real; /* by @async, @untyped and @back */
+	} real;                 /* by @async, @untyped and @back */
+	struct ts_known *known; /* what is read, where that is known (pinned.h); or NULL */
 };
 
 /**
@@ -38,6 +41,9 @@ ts_cu_result ts_copy(const struct ts_copy *copy);
 
 /** The driver's own call, with what the program gave it. */
 ts_cu_result ts_copy_real(const struct ts_copy *copy);
+
+/** The same, remembered where it reads from a buffer of the hand-over pool. */
+ts_cu_result ts_copy_bring(const struct ts_copy *copy);
 
 /** Count a copy of less than TS_COPY_BYTES_MIN. */
 void ts_copy_count_small(void);

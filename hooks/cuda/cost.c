@@ -28,6 +28,12 @@
 /* One in so many parts of the difference is forgotten with each that is faster. */
 #define FORGET 256u
 
+/* So many of those that are seen late say nothing yet of the quick ones. */
+#define SEEN_MIN 16u
+
+/* Where it is not known what a copy takes, to look for pays if one in so many is found. */
+#define FEW_PART 16u
+
 /* A program that pauses, or brings a few copies of another kind, is not given up. */
 #define NEVER_NS UINT64_C(60000000000)
 
@@ -41,8 +47,9 @@
 #define GROUP_MAX_NS UINT64_C(1000000)
 
 static _Atomic uint64_t average[TS_COST_COUNT][CLASSES];
-static _Atomic uint64_t most_own[CLASSES]; /* that it costs, where only that is known */
-static _Atomic uint32_t unmeasured[CLASSES];
+static _Atomic uint32_t learned[TS_COST_COUNT][CLASSES];
+static _Atomic uint64_t most_own[CLASSES];      /* that it costs, where only that is known */
+static _Atomic uint32_t unmeasured[2][CLASSES]; /* of unknown sources, and known ones */
 
 /* What bringing took: of all, and of those that began at once. */
 static _Atomic uint64_t slowest[CLASSES], slowest_at_once[CLASSES], usual_at_once[CLASSES];
@@ -55,11 +62,33 @@ static unsigned class_of(uint64_t bytes)
 	return 63u - (unsigned)__builtin_clzll(bytes | 1);
 }
 
+/*
+ * Whether it is measured by a look at an event now and then.  On a machine with too few cores
+ * most of that is the time until we looked, so what counts is what the quick ones took.
+ */
+static bool is_seen_late(enum ts_cost cost)
+{
+	return cost == TS_COST_KNOWN + TS_COST_OWN || cost == TS_COST_KNOWN + TS_COST_TAKEN;
+}
+
+static uint64_t mean(uint64_t old, uint64_t ns)
+{
+	return old - old / 8 + ns / 8;
+}
+
+/* What one in ten or so is below. */
+static uint64_t low(uint64_t old, uint64_t ns)
+{
+	return ns < old ? old - (old - ns) / 2 : old + ts_min_u64(ns - old, old) / 64;
+}
+
 void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns)
 {
 	_Atomic uint64_t *at = &average[cost][class_of(bytes)];
 	uint64_t old = ts_load_relaxed(at);
-	ts_store_relaxed(at, old ? old - old / 8 + ns / 8 : ts_max_u64(ns, 1));
+	uint64_t now = is_seen_late(cost) ? low(old, ns) : mean(old, ns);
+	ts_add_relaxed(&learned[cost][class_of(bytes)], 1);
+	ts_store_relaxed(at, ts_max_u64(old ? now : ns, 1));
 }
 
 void ts_cost_learn_own(uint64_t bytes, uint64_t ns, bool at_once)
@@ -67,16 +96,24 @@ void ts_cost_learn_own(uint64_t bytes, uint64_t ns, bool at_once)
 	_Atomic uint64_t *most = &most_own[class_of(bytes)];
 	uint64_t old = ts_load_relaxed(most);
 	if (at_once) {
-		ts_store_relaxed(&unmeasured[class_of(bytes)], 0);
+		ts_store_relaxed(&unmeasured[false][class_of(bytes)], 0);
 		ts_cost_learn(TS_COST_OWN, bytes, ns);
 	} else if (old == 0 || ns < old) {
 		ts_store_relaxed(most, ts_max_u64(ns, 1));
 	}
 }
 
+void ts_cost_learn_known(uint64_t bytes, uint64_t ns)
+{
+	ts_store_relaxed(&unmeasured[true][class_of(bytes)], 0);
+	ts_cost_learn(TS_COST_KNOWN + TS_COST_OWN, bytes, ns);
+}
+
 uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes)
 {
 	uint64_t ns = ts_load_relaxed(&average[cost][class_of(bytes)]);
+	if (is_seen_late(cost) && ts_load_relaxed(&learned[cost][class_of(bytes)]) < SEEN_MIN)
+		return 0;
 	return ns || cost != TS_COST_OWN ? ns : ts_load_relaxed(&most_own[class_of(bytes)]);
 }
 
@@ -175,9 +212,10 @@ static bool is_forced(void)
 #endif
 }
 
-bool ts_cost_own_is_due(uint64_t bytes)
+bool ts_cost_own_is_due(uint64_t bytes, bool known)
 {
-	return ts_add_relaxed(&unmeasured[class_of(bytes)], 1) >= MEASURE && !is_forced();
+	return ts_add_relaxed(&unmeasured[known][class_of(bytes)], 1) >= MEASURE &&
+	       !is_forced();
 }
 
 static uint64_t never_ns(void)
@@ -209,13 +247,17 @@ bool ts_cost_is_chosen(const void *from, uint64_t bytes, uint64_t now_ns, unsign
 	       is_forced();
 }
 
-bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, uint64_t now_ns)
+bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, bool known, uint64_t now_ns)
 {
-	uint64_t own = ts_cost_of(TS_COST_OWN, bytes), hash = ts_cost_of(TS_COST_HASH, bytes);
-	uint64_t taken = ts_cost_of(TS_COST_TAKEN, bytes);
+	enum ts_cost kind = known ? TS_COST_KNOWN : 0;
+	uint64_t own = ts_cost_of(kind + TS_COST_OWN, bytes);
+	uint64_t hash = ts_cost_of(kind + TS_COST_HASH, bytes);
+	uint64_t taken = ts_cost_of(kind + TS_COST_TAKEN, bytes);
 	uint64_t saved = own > taken ? own - taken : 0, missed = TS_COST_PARTS - parts;
+	/* Streams that are never idle leave unknown what a copy from pinned memory takes. */
+	bool unknown = own == 0 && !(known && parts < TS_COST_PARTS / FEW_PART);
 	/* One pass in any case, the second where nothing was found. */
-	if (own == 0 || hash == 0 || is_forced() ||
+	if (unknown || hash == 0 || is_forced() ||
 		saved * parts > hash * TS_COST_PARTS + hash * missed) {
 		ts_store_relaxed(&first_no_ns, 0);
 		return true;

@@ -18,7 +18,12 @@ enum ts_cost {
 	TS_COST_OWN,   /* the driver's own copy from the host, see ts_cost_learn_own() */
 	TS_COST_HASH,  /* one pass over the source */
 	TS_COST_TAKEN, /* the call when the bytes were there */
-	TS_COST_COUNT,
+	TS_COST_KINDS,
+	/* The same of sources that are known by a name: looking whether they hold it, instead
+	 * of a hash, and, as nobody waits for such copies, what they take until the GPU is
+	 * done. */
+	TS_COST_KNOWN = TS_COST_KINDS,
+	TS_COST_COUNT = 2 * TS_COST_KINDS
 };
 
 /* Of the copies that are looked for on one GPU, how many are found. Zeroed: unknown. */
@@ -40,12 +45,19 @@ void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns);
 void ts_cost_learn_own(uint64_t bytes, uint64_t ns, bool at_once);
 
 /**
- * Whether the driver's own copy of @bytes is to be measured again: who finds all that it looks
- * for never makes one, and would compare with what it cost once.
+ * Whether the driver's own copy of @bytes, of a source that is @known or not, is to be measured
+ * again: who finds all that it looks for never makes one, and would compare with what it cost
+ * once.
  */
-bool ts_cost_own_is_due(uint64_t bytes);
+bool ts_cost_own_is_due(uint64_t bytes, bool known);
 
-/** Moving average for copies of about @bytes; 0 where nothing is known yet. */
+/** The same for TS_COST_KNOWN + TS_COST_OWN, of a copy that had nothing queued before it. */
+void ts_cost_learn_known(uint64_t bytes, uint64_t ns);
+
+/**
+ * Moving average for copies of about @bytes, or what the quick ones take where it is seen late
+ * that one is done; 0 where nothing is known yet.
+ */
 uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes);
 
 /**
@@ -93,12 +105,14 @@ uint32_t ts_cost_found(
 bool ts_cost_is_chosen(const void *from, uint64_t bytes, uint64_t now_ns, unsigned one_in);
 
 /**
- * Whether to look for the copy of @bytes at @from, at least 192, when @parts are found.  Yes
- * while anything is unknown, and for one in 64 where the answer would be no: things change.
- * Those are the same in all jobs that bring the same within a minute, @now_ns on the monotonic
- * clock: of copies that only one of them looks for none is ever found.  Threads: any.
+ * Whether to look for the copy of @bytes at @from, at least 192, the contents of which are
+ * @known by a name or not, when @parts are found.  Yes while anything is unknown, and for one
+ * in 64 where the answer would be no: things change. Those are the same in all jobs that bring
+ * the same within a minute, @now_ns on the monotonic clock: of copies that only one of them
+ * looks for none is ever found.  Threads: any.
  */
-bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, uint64_t now_ns);
+bool ts_cost_pays(
+	uint32_t parts, const void *from, uint64_t bytes, bool known, uint64_t now_ns);
 
 /**
  * Whether that has been no, but for those looked for all the same, for a minute of copies: then

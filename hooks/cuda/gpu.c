@@ -121,6 +121,26 @@ void ts_gpu_note_drop(struct ts_gpu_note *note)
 	ts_store_release(&note->state, TS_NOTE_FREE);
 }
 
+void ts_gpu_note_end(struct ts_gpu *gpu, struct ts_gpu_note *note)
+{
+	uint64_t passed_ns = ts_now_ns() - note->begin_ns;
+	if (!note->publish) {
+		if (note->is_known && note->at_once)
+			ts_cost_learn(
+				TS_COST_KNOWN + TS_COST_TAKEN, note->hold.bytes, passed_ns);
+		ts_device_release(gpu->table, &note->hold);
+		return;
+	}
+	ts_cost_brought(note->hold.bytes, passed_ns, note->at_once);
+	/* Only now is it settled what the GPU has read. */
+	if (note->is_known && !ts_known_holds(&note->known)) {
+		ts_session_count_pass(TS_REASON_COPY_STATE);
+		ts_device_abandon(gpu->table, &note->hold);
+	} else {
+		(void)ts_device_publish(gpu->table, &note->hold);
+	}
+}
+
 void ts_gpu_note_enqueued(struct ts_gpu_note *note)
 {
 	/* Pairs with the load in service.c: the hold and the event before. */

@@ -33,6 +33,7 @@
 
 #include "hooks/cuda/abi.h"
 #include "hooks/cuda/cost.h"
+#include "hooks/cuda/known.h"
 #include "hooks/cuda/sizes.h"
 #include "leader/device.h"
 #include "leader/session.h"
@@ -63,11 +64,13 @@ enum ts_gpu_note_state { TS_NOTE_FREE, TS_NOTE_HELD, TS_NOTE_ENQUEUED };
 
 struct ts_gpu_note {
 	_Atomic int state;
-	bool publish; /* a claim, else a lease; from the hold on */
-	bool at_once; /* of a claim: nothing was queued before it */
+	bool publish;  /* a claim, else a lease; from the hold on */
+	bool is_known; /* @known is what the source has to hold still */
+	bool at_once;  /* of a claim: nothing was queued before it */
 	uint64_t begin_ns;
 	ts_cu_event event;
 	struct ts_device_hold hold;
+	struct ts_known known;
 };
 
 struct ts_gpu {
@@ -129,6 +132,12 @@ void ts_gpu_ask(ts_cu_device device);
 /** A free note, HELD, or NULL. The caller makes it FREE again or ENQUEUED. */
 struct ts_gpu_note *ts_gpu_note(struct ts_gpu *gpu);
 void ts_gpu_note_drop(struct ts_gpu_note *note);
+
+/**
+ * What @note was for is done, now that its event has completed or its stream was waited for:
+ * what is brought is published, if that is known to be what it is called.  The note stays.
+ */
+void ts_gpu_note_end(struct ts_gpu *gpu, struct ts_gpu_note *note);
 
 /** The event of @note was recorded: the service ends its hold when it has completed. */
 void ts_gpu_note_enqueued(struct ts_gpu_note *note);

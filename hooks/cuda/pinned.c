@@ -3,6 +3,7 @@
 #include "hooks/cuda/pinned_places.h"
 #include "hooks/cuda/library.h"
 #include "shim/identity.h"
+#include "shim/sys.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -50,7 +51,7 @@ static bool is_ours(void)
 	       (ts_cas(&owner, &nobody, self) || nobody == self);
 }
 
-static struct ts_place *place_of(int number)
+struct ts_place *ts_place_of(int number)
 {
 	if (number < 0 || (unsigned)number >= TS_PLACES || !is_ours())
 		return NULL;
@@ -91,6 +92,8 @@ static int map(struct ts_place *place, int fd, uint64_t bytes)
 	ts_store_relaxed(&place->copies, 0);
 	ts_store_relaxed(&place->pending, 0);
 	ts_store_relaxed(&place->doubt, 0);
+	place->watched = false;
+	ts_place_unname(place);
 	ts_store_relaxed(&place->begin, (uintptr_t)start);
 	widen((uintptr_t)start, (uintptr_t)start + bytes);
 	return 0;
@@ -130,12 +133,13 @@ int tsshim_pinned_offer(int fd, uint64_t bytes)
 
 void *tsshim_pinned_take(int number)
 {
-	struct ts_place *place = place_of(number);
+	struct ts_place *place = ts_place_of(number);
 	if (!place || ts_load_acquire(&place->state) != TS_PLACE_READY ||
 		ts_load_acquire(&ts_places_stopped) || ts_load_acquire(&place->pending) != 0 ||
 		ts_load_relaxed(&place->doubt))
 		return NULL;
 	ts_store_relaxed(&place->copies, 0);
+	ts_place_unname(place);
 	ts_store_relaxed(&place->taken, 1);
 	ts_fence_full(); /* taken before looking again: the service looks the other way round */
 	if (ts_load_relaxed(&ts_places_stopped)) {
@@ -160,7 +164,7 @@ static bool is_believed(struct ts_place *place)
 
 int tsshim_pinned_done(int number)
 {
-	struct ts_place *place = place_of(number);
+	struct ts_place *place = ts_place_of(number);
 	if (!place || ts_load_relaxed(&place->doubt))
 		return -EIO;
 	/* Pairs with the service's release: the GPU's reading before what the worker writes. */
@@ -177,7 +181,7 @@ int tsshim_pinned_done(int number)
 int tsshim_pinned_drop(int number)
 {
 	static const int from[] = {TS_PLACE_WANTED, TS_PLACE_READY, TS_PLACE_PLAIN};
-	struct ts_place *place = place_of(number);
+	struct ts_place *place = ts_place_of(number);
 	if (!place || ts_load_relaxed(&place->doubt))
 		return -EIO;
 	for (unsigned i = 0; i < TS_ARRAY_SIZE(from); i++) {
@@ -211,8 +215,7 @@ bool ts_pinned_is_wanted(void)
 
 /* ---- copies ----------------------------------------------------------------------------- */
 
-/* The place that some of these bytes are in. */
-static struct ts_place *find(ts_cu_pointer address, size_t bytes)
+struct ts_place *ts_place_find(ts_cu_pointer address, size_t bytes)
 {
 	if (TS_LIKELY(!ts_pinned_near(address, bytes)))
 		return NULL;
@@ -227,12 +230,17 @@ static struct ts_place *find(ts_cu_pointer address, size_t bytes)
 
 bool ts_pinned_holds(const struct ts_copy *copy)
 {
-	return find(copy->from, copy->bytes) || find(copy->to, copy->bytes);
+	return ts_place_find(copy->from, copy->bytes) || ts_place_find(copy->to, copy->bytes);
+}
+
+void ts_place_prove(void)
+{
+	ts_store_relaxed(&proven, 1);
 }
 
 void ts_pinned_doubt(ts_cu_pointer address, size_t bytes)
 {
-	struct ts_place *place = find(address, bytes);
+	struct ts_place *place = ts_place_find(address, bytes);
 	if (place)
 		ts_store_relaxed(&place->doubt, 1);
 }
@@ -255,7 +263,8 @@ static struct ts_gpu *current_gpu(void)
  * An event behind @copy tells when @place is not used any more.  In another context than the
  * stream's it is refused, which is as good as no event.
  */
-static bool follow(struct ts_place *place, const struct ts_copy *copy, struct ts_gpu *gpu)
+static bool follow(struct ts_place *place, const struct ts_copy *copy, struct ts_gpu *gpu,
+	uint64_t begin_ns)
 {
 	struct ts_place_note *note = ts_place_note(gpu);
 	if (!note)
@@ -268,15 +277,18 @@ static bool follow(struct ts_place *place, const struct ts_copy *copy, struct ts
 		return false;
 	}
 	note->place = place;
+	note->begin_ns = begin_ns;
+	note->bytes = copy->bytes;
 	ts_store_release(&note->state, TS_NOTE_ENQUEUED);
 	return true;
 }
 
 /* A call that takes no stream has waited for its copy when it returns. */
-static void copied(struct ts_place *place, const struct ts_copy *copy, bool certain)
+static void copied(
+	struct ts_place *place, const struct ts_copy *copy, bool certain, uint64_t begin_ns)
 {
 	struct ts_gpu *gpu = certain && copy->async ? current_gpu() : NULL;
-	if (!certain || (copy->async && !(gpu && follow(place, copy, gpu))))
+	if (!certain || (copy->async && !(gpu && follow(place, copy, gpu, begin_ns))))
 		ts_store_relaxed(&place->doubt, 1);
 	else if (copy->async)
 		ts_service_wake();
@@ -285,7 +297,7 @@ static void copied(struct ts_place *place, const struct ts_copy *copy, bool cert
 ts_cu_result ts_pinned_copy(const struct ts_copy *copy, bool captured)
 {
 	struct ts_place *places[] = {
-		find(copy->from, copy->bytes), find(copy->to, copy->bytes)};
+		ts_place_find(copy->from, copy->bytes), ts_place_find(copy->to, copy->bytes)};
 	for (unsigned i = 0; i < TS_ARRAY_SIZE(places); i++) {
 		if (!places[i])
 			continue;
@@ -293,12 +305,16 @@ ts_cu_result ts_pinned_copy(const struct ts_copy *copy, bool captured)
 		if (copy->async)
 			ts_add_relaxed(&places[i]->pending, 1);
 	}
-	ts_store_relaxed(&proven, 1);
+	ts_place_prove();
+	if (places[1])
+		ts_place_unname(places[1]);
+	/* What a transfer takes is known where nothing was queued before it. */
+	uint64_t begin_ns = copy->known && copy->known->at_once ? ts_now_ns() : 0;
 	/* It may fail for what was enqueued before it, and be enqueued all the same. */
 	ts_cu_result result = ts_copy_real(copy);
 	bool certain = result == TS_CU_SUCCESS && !captured;
 	for (unsigned i = 0; i < TS_ARRAY_SIZE(places); i++)
 		if (places[i])
-			copied(places[i], copy, certain);
+			copied(places[i], copy, certain, begin_ns);
 	return result;
 }

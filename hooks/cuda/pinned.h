@@ -16,8 +16,11 @@
  * all these have completed.  Where that cannot be known (captured into a graph, no event to be
  * had, an error) the place is in doubt: its buffer is never written to again, nor unmapped.
  *
+ * What a place holds may be known by a name: hooks/cuda/known.h.
+ *
  * Fork: a child inherits mappings that are not pinned for it, and no service; every call of the
- * pool is refused there.  A crash leaves nothing: the memory is the pool's memfds.
+ * pool is refused there, and what it may write to has lost its name.  A crash leaves nothing:
+ * the memory is the pool's memfds.
  */
 #ifndef TS_HOOKS_CUDA_PINNED_H
 #define TS_HOOKS_CUDA_PINNED_H
@@ -41,6 +44,14 @@ TS_EXPORT int tsshim_pinned_offer(int fd, uint64_t bytes);
  * yet, or not any more.  Threads: one at a time for each place, as for the next two.
  */
 TS_EXPORT void *tsshim_pinned_take(int number);
+
+/**
+ * What a place that was just taken holds is known by the 16 bytes of @name: whoever says the
+ * same of as many bytes, in whatever process of the group, has the same there.  Nobody has its
+ * address yet.  Errors, after which copies from it are the driver's: -ENOTSUP this kernel does
+ * not tell who writes; -EAGAIN this program writes to what it gets; -EINVAL no such place.
+ */
+TS_EXPORT int tsshim_pinned_name(int number, const void *name);
 
 /**
  * Nobody refers to the memory any more.  Returns 1 when the GPU will not use it either, 0 while

@@ -28,6 +28,12 @@ struct ts_place {
 	_Atomic uint32_t copies;  /* since it was taken */
 	_Atomic uint32_t pending; /* copies of which the event has not completed */
 	_Atomic int doubt;        /* never taken back while mapped */
+	_Atomic uint32_t naming;  /* changes with each name, and when it is lost */
+	_Atomic int named;
+	_Atomic uint64_t name[2];
+	_Atomic int guarded;    /* writes to it are noticed since it was named */
+	_Atomic uint32_t forks; /* of this process, when it was named */
+	bool watched;           /* by shim/written.h; of who takes it */
 	/* The service's own. */
 	uint64_t populated;
 	ts_cu_device device; /* whose context it was registered in, or -1 */
@@ -38,10 +44,23 @@ struct ts_place_note {
 	_Atomic int state;
 	ts_cu_event event;
 	struct ts_place *place;
+	uint64_t begin_ns, bytes; /* of a copy of which the time is learned; or 0 */
 };
 
 extern struct ts_place ts_places[TS_PLACES];
 extern _Atomic int ts_places_stopped;
+
+/** What is there is not what it was called any more. */
+void ts_place_unname(struct ts_place *place);
+
+/** A copy from or to a place was seen: there are no ways past us. */
+void ts_place_prove(void);
+
+/** The place that some of these bytes are in, or NULL. */
+struct ts_place *ts_place_find(ts_cu_pointer address, size_t bytes);
+
+/** Of the pool's calls: the place, in the process that has them; else NULL. */
+struct ts_place *ts_place_of(int number);
 
 /** A note with an event of @gpu's, HELD, or NULL. Threads: any. */
 struct ts_place_note *ts_place_note(struct ts_gpu *gpu);

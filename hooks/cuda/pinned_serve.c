@@ -78,6 +78,8 @@ static bool end_notes(struct notes *notes, ts_cu_result *ret_result)
 			*ret_result = result;
 			continue;
 		}
+		if (note->begin_ns)
+			ts_cost_learn_known(note->bytes, ts_now_ns() - note->begin_ns);
 		/* Pairs with the load in tsshim_pinned_done(). */
 		(void)atomic_fetch_sub_explicit(&note->place->pending, 1, memory_order_release);
 		ts_store_release(&note->state, TS_NOTE_FREE);

@@ -44,13 +44,7 @@ static bool end_notes(struct ts_gpu *gpu, ts_cu_result *ret_result)
 			*ret_result = result;
 			continue;
 		}
-		if (note->publish) {
-			ts_cost_brought(
-				note->hold.bytes, ts_now_ns() - note->begin_ns, note->at_once);
-			(void)ts_device_publish(gpu->table, &note->hold);
-		} else {
-			ts_device_release(gpu->table, &note->hold);
-		}
+		ts_gpu_note_end(gpu, note);
 		ts_store_release(&note->state, TS_NOTE_FREE);
 	}
 	return left;

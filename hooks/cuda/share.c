@@ -5,17 +5,14 @@
 #include "hooks/cuda/cost.h"
 #include "hooks/cuda/gpu.h"
 #include "hooks/cuda/library.h"
+#include "hooks/cuda/names.h"
 #include "hooks/cuda/verify.h"
 #include "leader/attach.h"
 #include "leader/killpoint.h"
 #include "shim/atomic.h"
-#include "shim/hash.h"
 #include "shim/sys.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
-
-/* What a hint is made of: the beginning and the end. */
-#define HINT_BYTES ((size_t)4096)
 
 /* One in so many copies leaves one: a lone job pays for it, and whoever comes can wait. */
 #define HINT 8u
@@ -42,7 +39,7 @@ struct sharing {
 static ts_cu_result pass(const struct ts_copy *copy, enum ts_reason reason)
 {
 	ts_session_count_pass(reason);
-	return ts_copy_real(copy);
+	return ts_copy_bring(copy);
 }
 
 /* ---- the driver, in the stream of the copy ---------------------------------------------- */
@@ -116,12 +113,7 @@ static ts_cu_result end_when_done(const struct sharing *sharing)
 		ts_gpu_off(sharing->gpu);
 		return result;
 	}
-	if (note->publish) {
-		ts_cost_brought(copy->bytes, ts_now_ns() - note->begin_ns, note->at_once);
-		(void)ts_device_publish(sharing->gpu->table, &note->hold);
-	} else {
-		ts_device_release(sharing->gpu->table, &note->hold);
-	}
+	ts_gpu_note_end(sharing->gpu, note);
 	ts_gpu_note_drop(note);
 	return result;
 }
@@ -135,22 +127,11 @@ static ts_cu_result end_when_done(const struct sharing *sharing)
 static enum ts_reason leave_hint(
 	const struct ts_copy *copy, const struct ts_session *session, ts_cu_device device)
 {
-	const unsigned char *from = (const unsigned char *)(uintptr_t)copy->from;
-	struct ts_hasher hasher;
+	const void *from = (const void *)(uintptr_t)copy->from;
 	struct ts_take take;
-	uint64_t bytes = copy->bytes;
-	uint32_t gpu = ts_gpu_number(device);
-	if (!ts_cost_is_chosen(from, bytes, ts_now_ns(), HINT))
+	if (!ts_cost_is_chosen(from, copy->bytes, ts_now_ns(), HINT))
 		return TS_REASON_ALONE;
-	ts_hasher_init(&hasher);
-	ts_hasher_add(&hasher, "copy hint", 9);
-	/* Who brings the same to another GPU has no use for a ring on this one. */
-	ts_hasher_add(&hasher, &gpu, sizeof(gpu));
-	ts_hasher_add(&hasher, &bytes, sizeof(bytes));
-	ts_hasher_add(&hasher, from, HINT_BYTES);
-	ts_hasher_add(&hasher, from + copy->bytes - HINT_BYTES, HINT_BYTES);
-	struct ts_hash128 hash = ts_hasher_digest(&hasher);
-	struct ts_key key = {hash.lo | 1, hash.hi};
+	struct ts_key key = ts_names_hint(copy, ts_gpu_number(device));
 	ts_store_take(session->store, &key, session->dataset, TS_KIND_DEVICE, &take);
 	if (take.verdict == TS_PASS)
 		return take.reason;
@@ -169,27 +150,18 @@ static ts_cu_result alone(const struct ts_copy *copy, const struct ts_session *s
 {
 	uint64_t begin = ts_now_ns();
 	ts_session_count_pass(reason);
-	ts_cu_result result = ts_copy_real(copy);
+	if (copy->known)
+		copy->known->at_once = at_once;
+	ts_cu_result result = ts_copy_bring(copy);
 	if (result != TS_CU_SUCCESS)
 		return result;
-	ts_cost_learn_own(copy->bytes, ts_now_ns() - begin, at_once);
+	if (!copy->known)
+		ts_cost_learn_own(copy->bytes, ts_now_ns() - begin, at_once);
 	ts_session_count_produced(TS_KIND_DEVICE, copy->bytes, 0);
 	return result;
 }
 
 /* ---- shared ----------------------------------------------------------------------------- */
-
-static struct ts_key key_of(const struct ts_copy *copy)
-{
-	uint64_t begin = ts_now_ns();
-	struct {
-		struct ts_hash128 content;
-		uint64_t bytes;
-	} all = {ts_hash128((const void *)(uintptr_t)copy->from, copy->bytes), copy->bytes};
-	struct ts_hash128 hash = ts_hash128(&all, sizeof(all));
-	ts_cost_learn(TS_COST_HASH, copy->bytes, ts_now_ns() - begin);
-	return (struct ts_key){hash.lo | 1, hash.hi};
-}
 
 /*
  * A copy within the GPU was not made.  One that the driver does not allow, as to a range of
@@ -215,7 +187,7 @@ static ts_cu_result serve(struct sharing *sharing)
 {
 	const struct ts_copy *copy = sharing->copy;
 	const struct ts_lease lease = {.bytes = copy->bytes,
-		.produce_ns = ts_cost_of(TS_COST_OWN, copy->bytes),
+		.produce_ns = ts_cost_of(ts_names_cost(copy, TS_COST_OWN), copy->bytes),
 		.dataset = sharing->session->dataset};
 	ts_cu_pointer from = sharing->gpu->base + sharing->note->hold.offset;
 	TS_KILLPOINT(copy_leased);
@@ -227,13 +199,27 @@ static ts_cu_result serve(struct sharing *sharing)
 	TS_KILLPOINT(copy_served);
 	if (end_when_done(sharing) != TS_CU_SUCCESS)
 		return pass(copy, TS_REASON_COPY_STATE);
-	ts_cost_learn(TS_COST_TAKEN, copy->bytes, ts_now_ns() - sharing->begin_ns);
+	if (copy->known)
+		ts_known_was_used(copy->known);
+	else
+		ts_cost_learn(TS_COST_TAKEN, copy->bytes, ts_now_ns() - sharing->begin_ns);
 	if (ts_session_verify_this_hit() && !ts_verify_copy(copy, &lease)) {
 		ts_gpu_off(sharing->gpu);
-		return ts_copy_real(copy);
+		return ts_copy_bring(copy);
 	}
 	ts_session_count_shared(TS_KIND_DEVICE, &lease);
 	return TS_CU_SUCCESS;
+}
+
+/*
+ * What the driver has read when its call returns is looked at again; what it reads later, when
+ * that is done (ts_gpu_note_end()).
+ */
+static bool is_still(const struct ts_copy *copy, const struct ts_key *key)
+{
+	struct ts_key now;
+	return copy->known ||
+	       (ts_names_copy(copy, &now) && now.lo == key->lo && now.hi == key->hi);
 }
 
 /* Ours to bring: the program's own copy, as it is, then one within the GPU behind it. */
@@ -245,14 +231,12 @@ static ts_cu_result produce(struct sharing *sharing)
 	if (!sharing->at_once && ts_cost_is_late(copy->bytes))
 		ts_device_late(gpu->table, &note->hold);
 	TS_KILLPOINT(copy_claimed);
-	note->at_once = sharing->at_once;
 	note->begin_ns = ts_now_ns();
-	ts_cu_result result = ts_copy_real(copy);
-	ts_cost_learn_own(copy->bytes, ts_now_ns() - note->begin_ns, note->at_once);
+	ts_cu_result result = ts_copy_bring(copy);
+	if (!copy->known)
+		ts_cost_learn_own(copy->bytes, ts_now_ns() - note->begin_ns, note->at_once);
 	TS_KILLPOINT(copy_done);
-	struct ts_key key = result == TS_CU_SUCCESS ? key_of(copy) : sharing->key;
-	bool same = key.lo == sharing->key.lo && key.hi == sharing->key.hi;
-	if (result != TS_CU_SUCCESS || !same) {
+	if (result != TS_CU_SUCCESS || !is_still(copy, &sharing->key)) {
 		ts_device_abandon(gpu->table, &note->hold);
 		ts_gpu_note_drop(note);
 		ts_session_count_pass(TS_REASON_COPY_STATE);
@@ -331,7 +315,8 @@ static void look_up(struct sharing *sharing, struct ts_device_take *ret_take)
 	ts_device_take(gpu->table, gpu->ring, gpu->generation, &sharing->key, bytes,
 		patience_ns, ret_take);
 	if (waited && ret_take->verdict != TS_HIT)
-		ts_cost_learn(TS_COST_TAKEN, bytes, ts_now_ns() - sharing->begin_ns);
+		ts_cost_learn(ts_names_cost(sharing->copy, TS_COST_TAKEN), bytes,
+			ts_now_ns() - sharing->begin_ns);
 }
 
 /* The offset comes from memory that others can write to. */
@@ -365,12 +350,13 @@ static ts_cu_result share(struct sharing *sharing)
 		return pass(copy, TS_REASON_COPY_STATE);
 	sharing->at_once = !copy->async || is_idle(copy);
 	sharing->begin_ns = ts_now_ns();
-	if (sharing->at_once && ts_cost_own_is_due(copy->bytes))
+	if (sharing->at_once && ts_cost_own_is_due(copy->bytes, copy->known != NULL))
 		return alone(copy, sharing->session, TS_REASON_COPY_COST, true);
+	if (!ts_names_copy(copy, &sharing->key))
+		return pass(copy, TS_REASON_COPY_PINNED);
 	sharing->note = ts_gpu_note(sharing->gpu);
 	if (!sharing->note)
 		return pass(copy, TS_REASON_NO_LEASE);
-	sharing->key = key_of(copy);
 	look_up(sharing, &take);
 	ts_device_count(sharing->gpu->table, sharing->gpu->ring, take.verdict == TS_HIT);
 	if ((take.verdict == TS_HIT || take.verdict == TS_CLAIM) &&
@@ -378,6 +364,13 @@ static ts_cu_result share(struct sharing *sharing)
 		return alone(copy, sharing->session, refuse(sharing, &take), sharing->at_once);
 	sharing->note->hold = take.hold;
 	sharing->note->publish = take.verdict == TS_CLAIM;
+	sharing->note->at_once = sharing->at_once;
+	sharing->note->begin_ns = sharing->begin_ns;
+	sharing->note->is_known = copy->known != NULL;
+	if (copy->known) {
+		copy->known->at_once = sharing->at_once;
+		sharing->note->known = *copy->known;
+	}
 	if (take.verdict == TS_HIT)
 		return serve(sharing);
 	if (take.verdict == TS_CLAIM)
@@ -393,7 +386,8 @@ static bool pays(const struct sharing *sharing)
 	uint64_t looked, found;
 	ts_device_counts(gpu->table, gpu->ring, &looked, &found);
 	return ts_cost_pays(ts_cost_found(&gpu->found, gpu->generation, looked, found),
-		(const void *)(uintptr_t)copy->from, copy->bytes, ts_now_ns());
+		(const void *)(uintptr_t)copy->from, copy->bytes, copy->known != NULL,
+		ts_now_ns());
 }
 
 ts_cu_result ts_share(const struct ts_copy *copy, const struct ts_session *session,

@@ -237,6 +237,47 @@ def build(samples, how):
     return batch.finish(default_collate)
 
 
+def names_of(origins, samples, direct=True):
+    """What the pool is told of the rows of a batch, the samples of which are these records."""
+    told, before = [], (collate.pool.names, collate.pool.name)
+    collate.pool.names = lambda: True
+    collate.pool.name = lambda rows, name: told.append((rows.shape, name))
+    try:
+        batch = collate.Batch(len(samples), direct)
+        for position, (sample, origin) in enumerate(zip(samples, origins)):
+            encoded = codec.encode(sample)
+            if position % 2:
+                encoded.origin = origin
+                batch.put_value(position, sample, encoded)
+            else:
+                room = filled(encoded)
+                batch.put_record(position, encoded.meta, ctypes.addressof(room), encoded.bytes,
+                                 origin)
+        batch.finish(default_collate)
+    finally:
+        collate.pool.names, collate.pool.name = before
+    return told
+
+
+def test_batches_are_named_by_the_records_they_are_made_of():
+    samples = [(torch.full((3, 40, 40), float(i)), torch.full((5, 999), i), i) for i in range(4)]
+    origins = [bytes([i + 1] * 16) for i in range(4)]
+    told = names_of(origins, samples)
+    assert [shape[1:] for shape, _ in told] == [(3, 40, 40), (5, 999)], told
+    assert len({name for _, name in told} | {bytes(16)}) == 3, "each part has its own"
+    assert names_of(origins, samples) == told
+    # Not by what is in them: nobody looks.
+    others = names_of([origins[i] for i in (1, 0, 2, 3)], samples)
+    assert not {name for _, name in others} & {name for _, name in told}
+    fewer = names_of(origins[:3], samples[:3])
+    assert not {name for _, name in fewer} & {name for _, name in told}
+    # One that this job made for itself alone, and samples that are not stacked by us.
+    for missing in range(4):
+        assert not names_of([origin if i != missing else None
+                             for i, origin in enumerate(origins)], samples)
+    assert not names_of(origins, samples, direct=False)
+
+
 def test_batches_are_what_default_collate_makes():
     for name, samples in batches():
         expected = outcome_of(lambda: default_collate(samples))

@@ -34,7 +34,7 @@ static unsigned answers(uint32_t parts, uint64_t bytes)
 {
 	unsigned yes = 0;
 	for (unsigned i = 0; i < ANSWERS; i++)
-		yes += ts_cost_pays(parts, batch(i), bytes, NOW_NS);
+		yes += ts_cost_pays(parts, batch(i), bytes, false, NOW_NS);
 	return yes;
 }
 
@@ -113,9 +113,10 @@ Test(cost, all_jobs_look_for_the_same_ones_and_each_is_looked_for)
 		unsigned yes = 0;
 		for (unsigned minute = 0; minute < 64; minute++) {
 			uint64_t then = NOW_NS + minute * MINUTE_NS;
-			bool first = ts_cost_pays(NONE, batch(i), BYTES, then);
-			(void)ts_cost_pays(NONE, batch(i + 1), BYTES, then);
-			bool later = ts_cost_pays(NONE, batch(i), BYTES, then + MINUTE_NS / 2);
+			bool first = ts_cost_pays(NONE, batch(i), BYTES, false, then);
+			(void)ts_cost_pays(NONE, batch(i + 1), BYTES, false, then);
+			bool later = ts_cost_pays(
+				NONE, batch(i), BYTES, false, then + MINUTE_NS / 2);
 			cr_assert(eq(i32, first, later), "whatever was asked between");
 			yes += first;
 		}
@@ -142,7 +143,7 @@ static void say_no(unsigned ms)
 {
 	uint64_t end = ts_now_ns() + ms * UINT64_C(1000000);
 	while (ts_now_ns() < end) {
-		(void)ts_cost_pays(ALL, batch(0), BYTES, ts_now_ns());
+		(void)ts_cost_pays(ALL, batch(0), BYTES, false, ts_now_ns());
 		(void)usleep(1000);
 	}
 }
@@ -225,13 +226,80 @@ Test(cost, who_finds_everything_measures_its_own_now_and_then)
 	unsigned due = 0;
 	ts_cost_learn_own(BYTES, 1000, true);
 	for (unsigned i = 0; i < 4096; i++) {
-		if (!ts_cost_own_is_due(BYTES))
+		if (!ts_cost_own_is_due(BYTES, false))
 			continue;
 		due++;
 		ts_cost_learn_own(BYTES, 1000, true);
 	}
 	cr_expect(eq(u32, due, 3));
-	cr_expect(not(ts_cost_own_is_due(8 * BYTES)));
+	cr_expect(not(ts_cost_own_is_due(8 * BYTES, false)));
+}
+
+/* Whether @known copies are looked for when all are found. */
+static bool is_worth_it(bool known)
+{
+	unsigned yes = 0;
+	for (unsigned i = 0; i < ANSWERS; i++)
+		yes += ts_cost_pays(ALL, batch(i), BYTES, known, NOW_NS);
+	return yes == ANSWERS;
+}
+
+Test(cost, what_is_known_by_a_name_is_judged_for_itself)
+{
+	/* A hash takes longer than the copy; a look does not. */
+	measure(3000, 15000, 100);
+	cr_expect(not(is_worth_it(false)));
+	cr_expect(is_worth_it(true), "nothing is known of such copies yet");
+	for (unsigned i = 0; i < 100; i++) {
+		ts_cost_learn_known(BYTES, 3000);
+		ts_cost_learn(TS_COST_KNOWN + TS_COST_HASH, BYTES, 200);
+		ts_cost_learn(TS_COST_KNOWN + TS_COST_TAKEN, BYTES, 400);
+	}
+	cr_expect(is_worth_it(true));
+	cr_expect(not(is_worth_it(false)));
+	for (unsigned i = 0; i < 300; i++)
+		ts_cost_learn(TS_COST_KNOWN + TS_COST_TAKEN, BYTES, 2900);
+	cr_expect(not(is_worth_it(true)));
+}
+
+Test(cost, of_what_is_seen_late_the_quick_ones_count)
+{
+	for (unsigned i = 0; i < 200; i++)
+		ts_cost_learn_known(BYTES, i % 8 == 5 ? 1000 : 20000 + 1000 * (i % 5));
+	uint64_t own = ts_cost_of(TS_COST_KNOWN + TS_COST_OWN, BYTES);
+	cr_expect(ge(u64, own, 1000));
+	cr_expect(lt(u64, own, 2500));
+	for (unsigned i = 0; i < 400; i++)
+		ts_cost_learn_known(BYTES, 4000);
+	own = ts_cost_of(TS_COST_KNOWN + TS_COST_OWN, BYTES);
+	cr_expect(
+		own > 3500 && own <= 4000, "a slower link is noticed: %lu", (unsigned long)own);
+}
+
+Test(cost, where_nothing_is_found_the_unknown_is_not_looked_for)
+{
+	ts_cost_learn(TS_COST_KNOWN + TS_COST_HASH, BYTES, 10);
+	cr_expect(is_worth_it(true));
+	unsigned yes = 0;
+	for (unsigned i = 0; i < ANSWERS; i++)
+		yes += ts_cost_pays(NONE, batch(i), BYTES, true, NOW_NS);
+	cr_expect(are_probes(yes), "%u", yes);
+}
+
+Test(cost, its_own_is_measured_now_and_then_as_well)
+{
+	unsigned due = 0;
+	for (unsigned i = 0; i < 2048; i++)
+		due += ts_cost_own_is_due(BYTES, true);
+	cr_expect(eq(u32, due, 1024));
+	cr_expect(not(ts_cost_own_is_due(BYTES, false)), "others are another matter");
+	ts_cost_learn_known(BYTES, 1000);
+	cr_expect(not(ts_cost_own_is_due(BYTES, true)));
+	cr_expect(eq(u64, ts_cost_of(TS_COST_KNOWN + TS_COST_OWN, BYTES), 0), "too few");
+	for (unsigned i = 0; i < 15; i++)
+		ts_cost_learn_known(BYTES, 1000);
+	cr_expect(eq(u64, ts_cost_of(TS_COST_KNOWN + TS_COST_OWN, BYTES), 1000));
+	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, BYTES), 0));
 }
 
 Test(cost, a_group_that_says_nonsense_is_no_overflow)

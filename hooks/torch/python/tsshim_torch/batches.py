@@ -56,6 +56,8 @@ class Taking:
         view.states = _address(states)
         view.metas, view.meta_room = _address(self._metas), META_ROOM
         view.meta_bytes = ctypes.addressof(self._sizes)
+        if batch.origins is not None:
+            view.origins = _address(batch.origins)
         self._names = names
 
     def take(self, sample, start, patient):

@@ -210,6 +210,7 @@ class Buffer(Watched):
         self.sent = 0  # which sending this is; for the receiver
         self.twin = None  # pinned.Twin; False: there will be none; for the receiver
         self.lent = False  # the twin was delivered, and is not given back yet
+        self.name = None   # what its contents are known by, 16 bytes, or None
         # torch made a copy of fd that would be inherited by programs the host starts.
         os.set_inheritable(self.fd(), False)
         self.settle()

@@ -198,7 +198,7 @@ def _namedtuple(module, qualname):
 class Encoded:
     """A sample as bytes; the leaves refer to its memory."""
 
-    __slots__ = ("meta", "specs", "skeleton", "leaves", "bytes")
+    __slots__ = ("meta", "specs", "skeleton", "leaves", "bytes", "origin")
 
     def __init__(self, specs, skeleton, leaves, extra):
         self.meta = marshal.dumps((specs, skeleton, extra), VERSION)
@@ -206,6 +206,7 @@ class Encoded:
         self.skeleton = skeleton
         self.leaves = leaves  # leaf i goes to offsets(sizes of the leaves)[i] of the payload
         self.bytes = payload_bytes([leaf.bytes for leaf in leaves])
+        self.origin = None  # of the record that was published with it: native.Sample.publish()
 
 
 def head(specs):

@@ -11,6 +11,8 @@ collate_fn gets samples with private memory, as the data set would have made the
 
 import ctypes
 import functools
+import hashlib
+import struct
 import types
 
 import torch
@@ -20,6 +22,7 @@ from torch.utils.data._utils import worker as torch_worker
 from . import codec, pool
 
 ROW_MIN = 4096  # bytes: what is smaller is collated by torch
+ORIGIN_BYTES = 16  # of struct ts_sample_view
 
 _HOLE = "tsshim leaf"
 
@@ -130,6 +133,8 @@ class Batch:
         self.flat = None  # types of the parts of samples like the first, where that is simple
         self.rows = []  # (tensor, address, bytes of a row)
         self.known = {}  # specs -> (layout, offsets, sizes, which are rows): they seldom change
+        # Of each sample the record that its rows are equal to, where somebody may want to know.
+        self.origins = bytearray(ORIGIN_BYTES * count) if direct and pool.names() else None
 
     # ---- putting ----
 
@@ -140,6 +145,7 @@ class Batch:
             self.parts[position] = ()
             self.direct = False
             return
+        self._note_origin(position, encoded.origin)
         addresses = [leaf.address for leaf in encoded.leaves]
         if self.flat is not None and self.direct and encoded.specs == self.specs and \
                 codec.flat_kinds(encoded.skeleton) == self.flat:
@@ -148,10 +154,10 @@ class Batch:
         else:
             self._place(position, encoded.specs, encoded.skeleton, addresses)
 
-    def put_record(self, position, meta, payload, size):
+    def put_record(self, position, meta, payload, size, origin=None):
         """
         A record with @size bytes at @payload, whose memory is not referred to afterwards; gives
-        its extra.  Raises when it is no sample here.
+        its extra.  @origin is what its bytes are known by.  Raises when it is no sample here.
         """
         specs, skeleton, extra = codec.parse(meta)
         _, offsets, sizes, _ = self._layout_of(specs)
@@ -163,7 +169,13 @@ class Batch:
         else:
             codec.join(skeleton, iter([None] * len(specs)))  # its classes are known here
             self._place(position, specs, skeleton, [payload + offset for offset in offsets])
+        self._note_origin(position, origin)
         return extra
+
+    def _note_origin(self, position, origin):
+        if self.origins is not None and origin is not None:
+            at = position * ORIGIN_BYTES
+            self.origins[at:at + ORIGIN_BYTES] = origin
 
     def destinations(self):
         """
@@ -268,7 +280,22 @@ class Batch:
     def _finish_rows(self, collate_fn):
         shells = [self._shell(skeleton, leaves) for skeleton, leaves in self.parts]
         skeleton = shells[0]
+        self._name_rows()
         return _put_back(skeleton, collate_fn(shells), iter([rows[0] for rows in self.rows]))
+
+    def _name_rows(self):
+        """
+        Tell the pool what the rows are equal to: the same parts of the same records, in this
+        order.  Whose batch has the same name has the same bytes, whatever made the samples.
+        """
+        if self.origins is None or 0 in struct.unpack("=" + "Q8x" * len(self.parts),
+                                                      self.origins):
+            return
+        _, offsets, sizes, are_rows = self._layout_of(self.specs)
+        places = [place for place, is_row in zip(zip(offsets, sizes), are_rows) if is_row]
+        for (rows, _, _), (offset, size) in zip(self.rows, places):
+            said = struct.pack("=2Q", offset, size) + self.origins
+            pool.name(rows, hashlib.blake2b(said, digest_size=16, person=b"tsshim rows").digest())
 
     def _shell(self, skeleton, leaves):
         """A sample with holes for its rows."""

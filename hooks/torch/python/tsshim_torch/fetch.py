@@ -225,7 +225,7 @@ class Fetch:
             return self._verify(position)
         try:
             extra = self.batch.put_record(position, sample.meta(), sample.view.payload,
-                                          sample.view.payload_bytes)
+                                          sample.view.payload_bytes, sample.origin())
         except Exception as error:  # no sample that is understood here
             native.report(error)
             sample.drop()
@@ -310,7 +310,7 @@ class Fetch:
             address = sample.reserve(encoded.meta, encoded.bytes)
             if address:
                 codec.fill(encoded.leaves, address, _copy_to_ring)
-                sample.publish()
+                encoded.origin = sample.publish()
         return value, encoded
 
     def _compute(self, position, verdict):

@@ -37,9 +37,9 @@ class Inbox:
 
     # ---- delivering -----------------------------------------------------------------------
 
-    def receive(self, name, index, sent, nbytes, origin, door):
+    def receive(self, name, index, sent, nbytes, known, origin, door):
         """
-        The storage that was sent.  Errors are those that torch has when the sender of a
+        The storage that was sent, with contents that are @known by 16 bytes, or None.  Errors are those that torch has when the sender of a
         descriptor is gone: ConnectionRefusedError.
         """
         with self.lock:
@@ -48,6 +48,7 @@ class Inbox:
             buffer = self._buffer(pool, index, nbytes, origin, door[1])
             if sent <= buffer.sent and not (buffer.cdata in self._live and buffer.busy()):
                 raise ConnectionRefusedError(errno.ECONNREFUSED, "received before")
+            buffer.name = known if sent > buffer.sent else None
             buffer.sent = max(sent, buffer.sent)
             storage = buffer.storage
             self._live[buffer.cdata] = (pool, buffer)

@@ -109,6 +109,7 @@ class Outbox:
             if buffer is None:
                 return None, False
             buffer.used = self._takes[small]
+            buffer.name = None
             self._buffers[buffer.cdata] = buffer
             self._counts["fresh" if fresh else "recycled"] += 1
             return buffer.storage, fresh
@@ -167,6 +168,13 @@ class Outbox:
 
     # ---- sending --------------------------------------------------------------------------
 
+    def name(self, storage, name):
+        """From here on until it is sent, what @storage holds is known by the 16 bytes of @name."""
+        with self.lock:
+            buffer = self._buffers.get(storage._cdata)
+            if buffer is not None:
+                buffer.name = name
+
     def parcel(self, storage):
         """What the receiver's Inbox.receive() needs to get @storage, or None: torch's way."""
         if os.getpid() != self._pid:
@@ -189,7 +197,7 @@ class Outbox:
             sent = control.of(index, SENT) + 1
             control.put(index, SENT, sent)
             self._parcelled.append(buffer)
-            return (self._receiver, self._name, index, sent, buffer.nbytes,
+            return (self._receiver, self._name, index, sent, buffer.nbytes, buffer.name,
                     (self._pid, fd, buffer.inode), door)
 
     def sending(self):

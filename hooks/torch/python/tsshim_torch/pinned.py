@@ -38,6 +38,7 @@ def wanted():
             library = ctypes.PyDLL(None)
             library.tsshim_pinned_offer.argtypes = [ctypes.c_int, ctypes.c_uint64]
             library.tsshim_pinned_take.restype = ctypes.c_void_p
+            library.tsshim_pinned_name.argtypes = [ctypes.c_int, ctypes.c_char_p]
             _library = library
         return _library.tsshim_pinned_offer(-1, 0) == -errno.EINVAL
     except (AttributeError, OSError):
@@ -134,6 +135,9 @@ def lend(buffer, tensor):
         return None
     buffer.lent = True
     made = _tensor_on(storage, tensor.shape, tensor.dtype)
+    if buffer.name is not None:
+        # Before the program has it: from now on, what is written to it is noticed.
+        _library.tsshim_pinned_name(buffer.twin.number, buffer.name)
     return made if made.stride() == tensor.stride() else None
 
 

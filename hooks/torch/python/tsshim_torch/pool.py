@@ -8,6 +8,7 @@ in buffers.py.  Whatever is not certain goes torch's own way.
 
     install()            once per process, when torch.utils.data is imported
     new_storage(nbytes)  for our own collation: a storage to fill, or None
+    name(tensor, known_by)  for our own collation: what such a storage holds, for the GPU
     counts               of this process: what became of storages of MIN_BYTES and more
 """
 
@@ -35,6 +36,7 @@ _outbox = None     # in a DataLoader worker
 _inbox = None      # in a process that has received something, and in its forked children
 _installed = set()  # processes of our line of forks that can receive
 _parent_says = 0   # process that announced to be able to
+_naming = False    # in such a worker: what is in pinned memory may be sent once to a GPU
 _count = None      # tells the references of a storage
 _torch_reduce = None
 _overwriters = ()  # code of functions that write every byte of what they allocate
@@ -47,7 +49,7 @@ _held = []         # locks that are held while this process forks
 
 def _enter_worker(queue):
     """This process is a worker that answers through @queue."""
-    global _outbox, _inbox
+    global _outbox, _inbox, _naming
     import multiprocessing
     parent = multiprocessing.parent_process()
     if parent is None or (parent.pid not in _installed and parent.pid != _parent_says):
@@ -63,6 +65,7 @@ def _enter_worker(queue):
     _outbox = outbox.Outbox(queue, counts, _count, inherited)
     if pinned.wanted():
         _tell_before_sending(queue, _outbox)
+        _naming = True
     heap.keep()
 
 
@@ -101,6 +104,17 @@ def new_storage(nbytes, zeroed=False):
         return storage
     except Exception:
         return None
+
+
+def names():
+    """Whether somebody may ask by what name() the contents of a storage are known."""
+    return _naming
+
+
+def name(tensor, known_by):
+    """The contents of the storage of @tensor, which is sent as it is, are known by 16 bytes."""
+    if _outbox is not None and tensor.numel() * tensor.element_size() >= pinned.MIN_BYTES:
+        _outbox.name(buffers.untyped(tensor), known_by)
 
 
 def _is_overwritten(frame):
@@ -166,14 +180,14 @@ def _reduce(storage):
     return _torch_reduce(storage)
 
 
-def _rebuild(receiver, name, index, sent, nbytes, origin, door):
+def _rebuild(receiver, name, index, sent, nbytes, known, origin, door):
     """
     The storage that a worker sent.  ConnectionRefusedError, as of torch, when that one is gone and
     the storage with it.
     """
     if receiver == os.getpid():
         try:
-            return _receiving().receive(name, index, sent, nbytes, origin, door)
+            return _receiving().receive(name, index, sent, nbytes, known, origin, door)
         except ConnectionRefusedError:
             raise
         except Exception:
@@ -243,10 +257,10 @@ def _after_fork_in_parent():
 
 
 def _after_fork_in_child():
-    global _lock, _outbox
+    global _lock, _outbox, _naming
     del _held[:]
     _lock = threading.RLock()
-    _outbox = None
+    _outbox, _naming = None, False
     if _inbox is not None:
         _inbox.lock = threading.RLock()
     _installed.add(os.getpid())

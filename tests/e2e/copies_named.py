@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""
+Batches in pinned memory that several jobs bring to one GPU of software: they are known by what
+they were made of, so none of them is hashed, and the GPU gets what the program's memory holds.
+"""
+
+import os
+import re
+import signal
+
+import meeting
+import support
+from copies_common import Gpu
+from support import HERE, finish, start
+
+JOB = os.path.join(HERE, "copies_named_job.py")
+BATCHES = 8  # of an epoch
+BYTES = 8 * 3 * 128 * 128 * 4
+
+
+def kernel_tells():
+    """Linux 6.7, and where nobody forbids it; else nothing of this is shared."""
+    major, minor = map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
+    return (major, minor) >= (6, 7)
+
+
+def together(scenario, jobs=2, epochs=12, own=({}, {}), model=False, **more):
+    """(counters, statistics, digests) of jobs that all had the right bytes."""
+    settings = {"FAKECUDA_BANDWIDTH": "1000000000", "FAKECUDA_JITTER_US": "300",
+                "TSSHIM_ALIGN": "7", **more}
+    with Gpu(model=model, **settings) as gpu, meeting.of(jobs) as where:
+        env = [gpu.group.environment(**{**gpu.more, **where, **(own[i] if i < len(own) else {})})
+               for i in range(jobs)]
+        command = [support.torch_python(), JOB, scenario, str(epochs)]
+        outcomes = [finish(job) for job in [start(command, each) for each in env]]
+        digests = []
+        for outcome in outcomes:
+            assert outcome.status == 0, (scenario, outcome.errors[-1500:])
+            count = epochs * BATCHES
+            assert "equal: %d of %d batches" % (count, count) in outcome.output, (
+                scenario, outcome.output)
+            digests.append(re.search(r"~digest (\w+)", outcome.output).group(1))
+        return gpu.safe(), gpu.group.statistics(), digests
+
+
+def device(statistics, counter):
+    return sum(dataset.get("kinds", dataset)["device"][counter]
+               for dataset in statistics["datasets"])
+
+
+def test_named_batches_come_once():
+    for jobs in (2, 4):
+        counters, statistics, digests = together("plain", jobs, 20)
+        assert len(set(digests)) == 1, digests
+        shared, brought = device(statistics, "shared"), counters["h2d_bytes"] / BYTES
+        assert not kernel_tells() or shared > (jobs - 1) * 20 * BATCHES * .6, (
+            jobs, shared, brought, statistics["passed"])
+
+
+def test_the_model_says_what_pays():
+    """A copy of 1.6 ms does, beside a look of some 5 us; one that takes no time does not."""
+    for bandwidth, pays in (("1000000000", True), ("100000000000", False)):
+        _, statistics, _ = together("plain", 3, 60, model=True, FAKECUDA_BANDWIDTH=bandwidth,
+                                    FAKECUDA_JITTER_US="0")
+        shared = device(statistics, "shared")
+        assert not kernel_tells() or (shared > 300) == pays, (bandwidth, shared, statistics)
+
+
+def test_parts_of_batches_too():
+    counters, statistics, _ = together("parts", own=({}, {}))
+    assert not kernel_tells() or device(statistics, "shared") > 0, (counters, statistics)
+
+
+def test_what_was_written_is_brought():
+    for scenario in ("edit", "numpy", "fork", "back"):
+        counters, statistics, _ = together(scenario)
+        assert not kernel_tells() or device(statistics, "shared") > 10, (
+            scenario, counters, statistics)
+
+
+def test_who_writes_while_the_GPU_reads_harms_nobody():
+    """Its own copies are undefined; nobody else may get what it has written."""
+    for _ in range(3):
+        together("race", own=({"RACES": "1"}, {}), FAKECUDA_DELAY_US="2000")
+
+
+def test_samples_that_are_made_anew_are_others():
+    """Not functions of their generators: each job has on the GPU what it has itself."""
+    together("odd")
+    together("odd", TSSHIM_RING="8M")
+
+
+def hit(point, how):
+    """Whether the job that was to be hit there was; the other one must not notice."""
+    settings = {"FAKECUDA_BANDWIDTH": "1000000000", "FAKECUDA_JITTER_US": "300",
+                "TSSHIM_ALIGN": "7"}
+    with Gpu(**settings) as gpu, meeting.of(2) as where:
+        command = [support.torch_python(), JOB, "plain", "6"]
+        victim, other = [start(command, gpu.group.environment(**gpu.more, **where, **own))
+                         for own in ({"TSSHIM_TEST_" + how: point + ":5"}, {})]
+        outcome = finish(other)
+        assert outcome.status == 0 and "equal: 48 of 48" in outcome.output, (
+            point, how, outcome.output, outcome.errors[-1500:])
+        if how == "KILL":
+            return finish(victim).status == -signal.SIGKILL
+        stopped = victim.poll() is None
+        victim.send_signal(signal.SIGCONT)
+        outcome = finish(victim)
+        assert "equal: 48 of 48" in outcome.output, (point, outcome.output, outcome.errors)
+        gpu.safe()
+        return stopped
+
+
+def test_jobs_that_are_killed_or_stopped():
+    points = ["copy_claimed", "copy_done", "copy_teed", "copy_leased", "copy_served"]
+    was = {(point, how): hit(point, how) for point in points for how in ("KILL", "STOP")}
+    assert not kernel_tells() or sum(was.values()) >= 6, was
+
+
+def test_what_comes_from_a_ring_is_verified():
+    _, statistics, _ = together("plain", TSSHIM_VERIFY="100")
+    assert statistics["mismatched"] == 0, statistics
+    assert not kernel_tells() or statistics["verified"] > 20, statistics
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
