@@ -55,7 +55,8 @@ struct ts_sample_batch {
 	unsigned char *metas; /* of those taken, @meta_room bytes for each */
 	uint32_t *meta_bytes;
 	uint64_t meta_room;
-	uint64_t (*origins)[2]; /* those of struct ts_sample_view of those taken; NULL: not asked */
+	uint64_t (*origins)[2]; /* those of struct ts_sample_view of those taken; NULL: not
+				   asked */
 };
 
 /**

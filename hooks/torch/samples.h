@@ -33,7 +33,8 @@ struct ts_sample_view {
 	uint32_t numpy_seed;
 	uint32_t verify; /* this hit is to be computed again and compared */
 	/* What the bytes of the record are known by, of a hit, or after publish(): where these
-	 * are equal in two jobs of a group, so are they.  The first is 0 where there is none. */
+	 * are equal in two jobs of a group, so are they.  The first is 0 where there is none.
+	 */
 	uint64_t origin[2];
 };
 
