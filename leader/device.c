@@ -14,6 +14,9 @@
 /* Whether a process lives costs some 50 us to ask; a dead one is found this much later. */
 #define ALIVE_FOR_NS UINT64_C(10000000)
 
+/* A few hundred steps of a training job; who comes later meets the others again. */
+#define MEETING_NS UINT64_C(10000000000)
+
 /* ---- the object ------------------------------------------------------------------------- */
 
 static void fill_table(void *context, void *start)
@@ -236,6 +239,29 @@ void ts_device_counts(
 
 	*ret_looked = is_row ? ts_load_relaxed(&device->table->rows[ring].looked) : 0;
 	*ret_found = is_row ? ts_load_relaxed(&device->table->rows[ring].found) : 0;
+}
+
+static _Atomic uint64_t *meeting(struct ts_device *device, uint32_t ring)
+{
+	if (ring == TS_DEVICE_ANY)
+		return ts_device_check(device, 0) == 0 ? &device->table->met_ns : NULL;
+	return ts_device_check(device, ring) == 0 ? &device->table->rows[ring].met_ns : NULL;
+}
+
+void ts_device_meet(struct ts_device *device, uint32_t ring)
+{
+	_Atomic uint64_t *met_ns = meeting(device, ring);
+
+	if (met_ns)
+		ts_store_relaxed(met_ns, ts_now_ns());
+}
+
+bool ts_device_has_met(struct ts_device *device, uint32_t ring)
+{
+	_Atomic uint64_t *met_ns = meeting(device, ring);
+	uint64_t then = met_ns ? ts_load_relaxed(met_ns) : 0;
+
+	return then != 0 && ts_now_ns() - then < MEETING_NS;
 }
 
 /* ---- leaving ---------------------------------------------------------------------------- */

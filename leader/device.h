@@ -301,6 +301,16 @@ void ts_device_count(struct ts_device *device, uint32_t ring, bool found);
 void ts_device_counts(
 	struct ts_device *device, uint32_t ring, uint64_t *ret_looked, uint64_t *ret_found);
 
+#define TS_DEVICE_ANY UINT32_MAX
+
+/**
+ * Two jobs have found that they bring the same, to the GPU of row @ring or, TS_DEVICE_ANY, to
+ * whatever GPUs: one of them, as a rule the second to come, tells all.  ts_device_has_met():
+ * whether that was in the last ten seconds.  Relaxed; nothing where @ring is no row.
+ */
+void ts_device_meet(struct ts_device *device, uint32_t ring);
+bool ts_device_has_met(struct ts_device *device, uint32_t ring);
+
 /**
  * Sleep until the production that @take (TS_BUSY) met has ended, or @timeout_ns passed; then
  * take again.  Errors: -ETIMEDOUT it has not; -EINVAL; -ECHILD.

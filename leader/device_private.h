@@ -42,7 +42,8 @@ struct ts_device_row {
 	_Atomic uint64_t slot_bytes, slot_count;
 	_Atomic uint64_t memory;   /* whose: a ring word without state and generation, or 0 */
 	_Atomic uint64_t asked_ns; /* ts_now_ns() when it was last asked back, or 0 */
-	uint64_t reserved2[3];
+	_Atomic uint64_t met_ns;   /* ts_now_ns() when two jobs that bring the same last met */
+	uint64_t reserved2[2];
 	_Atomic uint64_t handle[TS_DEVICE_HANDLE / 8];
 	_Atomic uint64_t clock; /* a line of its own: every hit moves it, and the next two */
 	_Atomic uint64_t looked, found; /* ts_device_count() */
@@ -83,6 +84,7 @@ static_assert(sizeof(struct ts_device_head) == 80, "ABI 2");
 
 struct ts_device_table {
 	struct ts_device_head head;
+	_Atomic uint64_t met_ns; /* as of a row, of jobs whatever their GPU */
 	_Alignas(4096) struct ts_device_line lines[TS_MEMBER_MAX];
 	struct ts_device_row rows[TS_DEVICE_RINGS];
 	struct ts_device_maps maps[TS_MEMBER_MAX];

@@ -388,3 +388,27 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 			return;
 	}
 }
+
+bool ts_store_meet(struct ts_store *store, const struct ts_key *key)
+{
+	struct findings found;
+	struct ts_lease lease;
+	uint64_t word;
+
+	if (store->member < 0)
+		return false;
+	if (find(store, key, UINT32_MAX, &found, &lease) == 0) {
+		ts_lease_release(store, &lease); /* nobody publishes such */
+		return false;
+	}
+	if (found.ghost < 0) {
+		make_ghost(store, key);
+		return false;
+	}
+	if (ts_entry_owner(found.ghost_word) == ts_job_mark(store->job))
+		return false;
+	/* The other one meets this one's word when it comes back. */
+	(void)ts_entry_begin(store, (uint32_t)found.ghost, found.ghost_word, TS_ENTRY_GHOST,
+		ts_key_tag(key), &word);
+	return true;
+}

@@ -98,6 +98,12 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 	enum ts_kind kind, struct ts_take *ret_take);
 
 /**
+ * Leave word of this job under @key, where nothing is to be published: whether another job has
+ * left word there before.  A word is lost when the directory has no room for it.
+ */
+bool ts_store_meet(struct ts_store *store, const struct ts_key *key);
+
+/**
  * How long somebody has waited for one claim, and what its owner did meanwhile.  All zero to
  * begin with; what it says of another claim is forgotten.
  */

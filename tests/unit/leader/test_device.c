@@ -79,6 +79,21 @@ Test(device, memory_is_asked_back_at_a_time)
 	cr_expect(le(u64, ts_device_memory_asked_ns(gpu.a, gpu.ring), ts_now_ns()));
 }
 
+Test(device, that_two_have_met_is_known_to_all)
+{
+	uint32_t other = gpu.ring + 1;
+	cr_expect(not(ts_device_has_met(gpu.a, gpu.ring)));
+	ts_device_meet(gpu.b, gpu.ring);
+	cr_expect(ts_device_has_met(gpu.a, gpu.ring) && ts_device_has_met(gpu.b, gpu.ring));
+	cr_expect(not(ts_device_has_met(gpu.a, other)), "of that GPU");
+	cr_expect(not(ts_device_has_met(gpu.a, TS_DEVICE_ANY)));
+	ts_device_meet(gpu.a, TS_DEVICE_ANY);
+	cr_expect(ts_device_has_met(gpu.b, TS_DEVICE_ANY));
+	cr_expect(not(ts_device_has_met(gpu.b, other)));
+	cr_expect(not(ts_device_has_met(gpu.a, TS_DEVICE_RINGS)), "no row");
+	ts_device_meet(gpu.a, TS_DEVICE_RINGS);
+}
+
 Test(device, any_member_may_write_into_the_owners_memory)
 {
 	fixture_offer(gpu.a, 2);

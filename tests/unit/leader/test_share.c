@@ -32,6 +32,26 @@ Test(share, a_key_nobody_shares_costs_a_ghost)
 	ts_store_detach(store);
 }
 
+Test(share, jobs_meet_where_they_leave_word)
+{
+	struct ts_store *one = fixture_attach(JOB_A);
+	struct ts_store *same = fixture_attach(JOB_A);
+	struct ts_store *other = fixture_attach(JOB_B);
+	struct ts_key here = fixture_key(1, 1), there = fixture_key(1, 2);
+
+	cr_expect(not(ts_store_meet(one, &here)));
+	cr_expect(not(ts_store_meet(same, &here)), "the same job");
+	cr_expect(not(ts_store_meet(other, &there)));
+	cr_expect(ts_store_meet(other, &here));
+	cr_expect(not(ts_store_meet(other, &here)), "its own word");
+	cr_expect(ts_store_meet(one, &here), "who was first, too");
+	expect_pass(fixture_take(one, fixture_key(1, 3)), TS_REASON_ALONE);
+	ts_store_detach(one);
+	ts_store_detach(same);
+	ts_store_detach(other);
+	cr_expect(not(ts_store_meet(one, &here)), "detached");
+}
+
 Test(share, a_ghost_asked_for_by_another_job_starts_capturing)
 {
 	struct ts_store *one = fixture_attach(JOB_A);
