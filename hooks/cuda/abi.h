@@ -52,6 +52,7 @@ struct ts_cu_uuid {
 #define TS_CU_EVENT_DISABLE_TIMING     2u
 #define TS_CU_IPC_LAZY_PEER_ACCESS     1u
 #define TS_CU_REGISTER_PORTABLE        1u /* pinned for all contexts */
+#define TS_CU_STREAM_NON_BLOCKING      1u
 #define TS_CU_STREAM_LEGACY            ((ts_cu_stream)1)
 #define TS_CU_STREAM_PER_THREAD        ((ts_cu_stream)2)
 
@@ -173,11 +174,15 @@ typedef ts_cu_result ts_cu_create_call(
 	X(cuStreamQuery_ptsz, (ts_cu_stream))                                              \
 	X(cuStreamSynchronize, (ts_cu_stream))                                             \
 	X(cuStreamSynchronize_ptsz, (ts_cu_stream))                                        \
+	X(cuStreamCreate, (ts_cu_stream *, unsigned))                                      \
+	X(cuStreamDestroy_v2, (ts_cu_stream))                                              \
 	X(cuEventCreate, (ts_cu_event *, unsigned))                                        \
 	X(cuEventDestroy_v2, (ts_cu_event))                                                \
 	X(cuEventQuery, (ts_cu_event))                                                     \
 	X(cuEventRecord, (ts_cu_event, ts_cu_stream))                                      \
 	X(cuEventRecord_ptsz, (ts_cu_event, ts_cu_stream))                                 \
+	X(cuMemHostAlloc, (void **, size_t, unsigned))                                     \
+	X(cuMemFreeHost, (void *))                                                         \
 	X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                \
 	X(cuMemHostUnregister, (void *))                                                   \
 	X(cuMemFree_v2, (ts_cu_pointer))                                                   \

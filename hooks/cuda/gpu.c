@@ -42,7 +42,7 @@ static void want(const struct ts_session *session, struct ts_gpu *gpu, ts_cu_dev
 static void tell_of_ring(struct ts_gpu *gpu)
 {
 	uint32_t generation;
-	if (!ts_device_is_offered(gpu->table, gpu->ring, &generation) ||
+	if (!ts_device_is_offered(gpu->table, gpu->home, &generation) ||
 		ts_load_relaxed(&gpu->seen) == (uint64_t)generation + 1)
 		return;
 	ts_store_relaxed(&gpu->seen, (uint64_t)generation + 1);
@@ -90,15 +90,29 @@ void ts_gpu_exit(struct ts_gpu *gpu)
 uint32_t ts_gpu_number(ts_cu_device device)
 {
 	const struct ts_gpu *gpu = gpu_of(device);
-	return gpu ? gpu->ring : 0;
+	return gpu ? gpu->home : 0;
 }
 
-void ts_gpu_ask(ts_cu_device device)
+/* Who has met somebody tells all; who is always ahead of the others hears of it so. */
+static bool has_met(struct ts_gpu *gpu, uint32_t row, bool itself, _Atomic int *asked)
+{
+	if (itself)
+		ts_device_meet(gpu->table, row);
+	if (ts_load_relaxed(asked) || !(itself || ts_device_has_met(gpu->table, row)))
+		return false;
+	ts_store_relaxed(asked, 1);
+	return true;
+}
+
+void ts_gpu_meet(ts_cu_device device, bool here, bool anywhere)
 {
 	struct ts_gpu *gpu = gpu_of(device);
-	if (!gpu || ts_load_relaxed(&gpu->asked) || ts_cost_never_pays())
+	if (!gpu || ts_cost_never_pays())
 		return;
-	ts_store_relaxed(&gpu->asked, 1);
+	bool asked = has_met(gpu, gpu->home, here, &gpu->asked);
+	asked |= has_met(gpu, TS_DEVICE_ANY, anywhere, &gpu->asked_far);
+	if (!asked)
+		return;
 	ts_store_release(&gpu->look, 1);
 	ts_service_wake();
 }
@@ -158,7 +172,7 @@ void ts_gpu_off(struct ts_gpu *gpu)
 		(void)ts_cas(&gpu->state, &leaving, TS_GPU_ENDING);
 	/* What we offered stays where it is, but nobody begins to use it. */
 	if (gpu->table && gpu->has_memory)
-		(void)ts_device_withdraw(gpu->table, gpu->ring, 0);
+		(void)ts_device_withdraw(gpu->table, gpu->home, 0);
 	ts_pinned_stop(); /* the first error ends that as well */
 	ts_service_wake();
 }
@@ -199,9 +213,9 @@ void ts_gpu_leave(ts_cu_device device, bool resets)
 static bool ask_for_memory(struct ts_gpu *gpu)
 {
 	if (ts_load_acquire(&gpu->state) != TS_GPU_READY || ts_load_relaxed(&gpu->kept) ||
-		!ts_device_memory_held(gpu->table, gpu->ring))
+		!ts_device_memory_held(gpu->table, gpu->home))
 		return false;
-	ts_device_memory_ask_back(gpu->table, gpu->ring);
+	ts_device_memory_ask_back(gpu->table, gpu->home);
 	ts_store_release(&gpu->look, 1);
 	return true;
 }
@@ -209,7 +223,7 @@ static bool ask_for_memory(struct ts_gpu *gpu)
 static bool wait_for_memory(struct ts_gpu *gpu, uint64_t until)
 {
 	uint32_t never_woken = 0;
-	while (ts_device_memory_held(gpu->table, gpu->ring)) {
+	while (ts_device_memory_held(gpu->table, gpu->home)) {
 		if (ts_now_ns() >= until) {
 			/* Its owner is stopped, or the GPU does not get done with it. */
 			ts_store_relaxed(&gpu->kept, 1);
@@ -268,6 +282,6 @@ void ts_gpu_finish(void)
 			continue;
 		uint64_t now = ts_now_ns();
 		/* Not the owner, or still in use: the process ends all the same. */
-		(void)ts_device_withdraw(gpu->table, gpu->ring, now < until ? until - now : 0);
+		(void)ts_device_withdraw(gpu->table, gpu->home, now < until ? until - now : 0);
 	}
 }

@@ -21,6 +21,8 @@
  * that are not done.  The service takes @mapped back, fences, and unmaps when there are
  * neither.
  *
+ * Where the bytes are wanted on several GPUs, the ring of one may serve others (peer.c).
+ *
  * Memory of ours is freed when no other process has it mapped (leader/device.h, map words).  A
  * service that is stopped, or inside a driver call, may have it for long: then our memory is
  * set aside, one at a time, so that somebody may offer another ring meanwhile.
@@ -53,6 +55,11 @@ enum ts_gpu_state {
 	TS_GPU_OFF
 };
 
+/* What is offered to find out who reaches it has fewer slots than any ring. */
+#define TS_TRIAL_SLOTS 1u
+
+enum ts_path { TS_PATH_UNKNOWN, TS_PATH_GOOD, TS_PATH_BAD };
+
 /* STAYING ──program──> EXITING ──service, nothing of others mapped──> EXITED */
 enum ts_gpu_exit { TS_GPU_STAYING, TS_GPU_EXITING, TS_GPU_EXITED };
 
@@ -77,7 +84,8 @@ struct ts_gpu {
 	_Atomic int state;
 	_Atomic uint32_t inside; /* threads that may use the mapping */
 	_Atomic int mapped;
-	_Atomic int asked;     /* another job has asked for what this one brings */
+	_Atomic int asked;     /* another job brings the same here */
+	_Atomic int asked_far; /* another job does, maybe to another GPU */
 	_Atomic int look;      /* for the service: there is a reason to look now */
 	_Atomic int exiting;   /* the process ends: enum ts_gpu_exit */
 	_Atomic uint64_t seen; /* generation + 1 of a ring that it was told of, or 0 */
@@ -87,8 +95,9 @@ struct ts_gpu {
 	ts_cu_device device;
 	ts_cu_context context; /* constant from READY on, as are the next two */
 	struct ts_device *table;
-	uint32_t ring;
+	uint32_t home; /* its row there */
 	/* Constant while @mapped. */
+	uint32_t ring; /* the row whose memory is used: @home, or another GPU's (peer.c) */
 	ts_cu_pointer base;
 	uint32_t generation;
 	uint64_t slot_bytes;
@@ -108,6 +117,12 @@ struct ts_gpu {
 	uint64_t offered_ns;              /* when what we have was allocated */
 	uint64_t most;                    /* what a slot may have, as we saw last */
 	uint32_t judged;                  /* copies there were when its shape was judged last */
+	uint32_t far_met;                 /* copies there were when @asked_far was seen... */
+	bool is_far;                      /* ...if it was */
+	uint64_t trial_ns;                /* since when what we offer is a trial, or 0 */
+	uint64_t open_ns;                 /* since when somebody has that open, or 0 */
+	bool is_reached;                  /* from another GPU, as a trial has shown */
+	uint8_t paths[TS_DEVICE_RINGS];   /* to other rows: enum ts_path */
 	struct ts_gpu_note notes[TS_GPU_NOTES];
 };
 
@@ -126,8 +141,12 @@ uint32_t ts_gpu_number(ts_cu_device device);
 /** Have the service look after @device, if there is a primary context. Threads: any. */
 void ts_gpu_want(const struct ts_session *session, ts_cu_device device);
 
-/** Another job has asked for bytes that this one brings to @device: a ring is worth having. */
-void ts_gpu_ask(ts_cu_device device);
+/**
+ * This job has met another one that brings the same to @device (@here), or to whatever GPU
+ * (@anywhere), or neither: then others may have.  A ring is worth having for who has met
+ * somebody here, and for who has met somebody elsewhere that can reach it.
+ */
+void ts_gpu_meet(ts_cu_device device, bool here, bool anywhere);
 
 /** A free note, HELD, or NULL. The caller makes it FREE again or ENQUEUED. */
 struct ts_gpu_note *ts_gpu_note(struct ts_gpu *gpu);
@@ -191,6 +210,27 @@ bool ts_service_has_ended(void);
 ts_cu_result ts_ring_prepare(struct ts_gpu *gpu, struct ts_device *table);
 ts_cu_result ts_ring_look(struct ts_gpu *gpu);
 bool ts_ring_give_back(struct ts_gpu *gpu);
+
+/**
+ * Open what @owner offers in row gpu->ring, and say so; 0: it cannot be.  Use what was opened
+ * from now on, or close it.  Offer memory of ours, if there is some to spare and it is time.
+ */
+ts_cu_pointer ts_ring_open(struct ts_gpu *gpu, const struct ts_device_owner *owner);
+void ts_ring_use(struct ts_gpu *gpu, ts_cu_pointer base, const struct ts_device_owner *owner);
+void ts_ring_close(struct ts_gpu *gpu, ts_cu_pointer base);
+void ts_ring_offer(struct ts_gpu *gpu);
+
+/** Whether what recurs finds no slot of ours that is large enough, or too few far too large. */
+bool ts_ring_is_ill_shaped(struct ts_gpu *gpu);
+
+/**
+ * Of a GPU without a ring, whose copies may be brought to other ones (peer.c): look for the
+ * ring of one of these that is worth the way, or offer a trial.
+ */
+void ts_peer_look(struct ts_gpu *gpu);
+
+/** Whether the trial that @gpu offers is over: seen, not needed any more, or in vain. */
+bool ts_peer_is_over(struct ts_gpu *gpu);
 
 /** The same after an error, when calls in the context fail: of that, only our reference. */
 bool ts_ring_let_go(struct ts_gpu *gpu);

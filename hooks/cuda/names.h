@@ -8,9 +8,12 @@
 #include "hooks/cuda/cost.h"
 #include "leader/store.h"
 
+#define TS_NAMES_ANY_GPU UINT32_MAX
+
 /**
  * A hint, never taken for equality: 8 KiB of the source, its length, and the @gpu of the
- * group's table, for who brings the same to another one has no use for a ring on this one.
+ * group's table, for who brings the same to another one has no use for a ring on this one; or
+ * for any.
  */
 struct ts_key ts_names_hint(const struct ts_copy *copy, uint32_t gpu);
 

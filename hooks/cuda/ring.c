@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring of a GPU: offering memory of ours, mapping that of others. Service thread only. */
+/* The ring of a GPU: mapping what others offer, and giving it back. Service thread only. */
 #include "hooks/cuda/cost.h"
 #include "hooks/cuda/gpu.h"
 #include "hooks/cuda/library.h"
@@ -8,35 +8,9 @@
 
 #include <string.h>
 
-/* Allocations that are shared should be multiples of this (CUDA C Programming Guide, IPC). */
-#define GRANULE (UINT64_C(2) << 20)
-
-/* Slots of a ring, and how much of the free memory of a GPU it may take: one part in... */
-#define SLOTS_MIN   2u
-#define SLOTS_MAX   TS_DEVICE_SLOTS
-#define MEMORY_PART 32u
-#define MEMORY_MAX  (UINT64_C(2) << 30)
-
-/*
- * A slot is as large as what is met so often among the newest copies; and a ring is made anew
- * with smaller slots when what exceeds half of one is met less often than that.  Between the
- * two it stays as it is.  Copies until that is looked at again: a ring that is made anew is
- * missed for a quarter of a second.
- */
-#define RECURS      3u
-#define RECURS_LESS 2u
-#define JUDGE_EVERY 16u
-
 /* Others close what is withdrawn when they look next; who does not by then is stopped, or the
  * like.  Longer than gpu.c waits for us, so that nobody is told of room that there is not. */
 #define ASIDE_NS UINT64_C(1000000000)
-
-/* After a GPU had no room: asking again costs the program's own allocations time. */
-#define OFFER_FIRST_NS UINT64_C(1000000000)
-#define OFFER_MAX_NS   (64 * OFFER_FIRST_NS)
-
-/* After somebody had no room: a ring would be in the way again. */
-#define SHORT_NS UINT64_C(600000000000)
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
 
@@ -74,7 +48,7 @@ ts_cu_result ts_ring_prepare(struct ts_gpu *gpu, struct ts_device *table)
 	int ring = ts_device_find(table, uuid.bytes);
 	if (ring < 0)
 		return TS_CU_NOT_SUPPORTED;
-	gpu->ring = (uint32_t)ring;
+	gpu->home = gpu->ring = (uint32_t)ring;
 	gpu->table = table;
 	gpu->refused = 0;
 	gpu->looked_ns = 0;
@@ -93,7 +67,7 @@ ts_cu_result ts_ring_prepare(struct ts_gpu *gpu, struct ts_device *table)
 
 /* ---- mapping ---------------------------------------------------------------------------- */
 
-static void map(struct ts_gpu *gpu, ts_cu_pointer base, const struct ts_device_owner *owner)
+void ts_ring_use(struct ts_gpu *gpu, ts_cu_pointer base, const struct ts_device_owner *owner)
 {
 	gpu->base = base;
 	gpu->generation = owner->generation;
@@ -125,7 +99,7 @@ static void unsay(struct ts_gpu *gpu)
 }
 
 /* Another's memory; where the driver does not say that it is closed, nor do we. */
-static void close_ring(struct ts_gpu *gpu, ts_cu_pointer base)
+void ts_ring_close(struct ts_gpu *gpu, ts_cu_pointer base)
 {
 	if (DRIVER(cuIpcCloseMemHandle)(base) == TS_CU_SUCCESS)
 		unsay(gpu);
@@ -135,7 +109,7 @@ static void close_ring(struct ts_gpu *gpu, ts_cu_pointer base)
 static bool is_withdrawn(struct ts_gpu *gpu)
 {
 	gpu->closing = true;
-	int left = ts_device_withdraw(gpu->table, gpu->ring, 0);
+	int left = ts_device_withdraw(gpu->table, gpu->home, 0);
 	if (left != 0 && left != -ENOENT)
 		return false;
 	if (!gpu->withdrawn_ns)
@@ -146,7 +120,7 @@ static bool is_withdrawn(struct ts_gpu *gpu)
 /* What was set aside goes when nobody has it mapped any more; false: not yet. */
 static bool free_aside(struct ts_gpu *gpu)
 {
-	if (gpu->aside && ts_device_is_mapped(gpu->table, gpu->ring, gpu->aside_generation))
+	if (gpu->aside && ts_device_is_mapped(gpu->table, gpu->home, gpu->aside_generation))
 		return false;
 	if (gpu->aside)
 		(void)DRIVER(cuMemFree_v2)(gpu->aside);
@@ -163,7 +137,7 @@ static bool free_ring(struct ts_gpu *gpu)
 {
 	if (!is_withdrawn(gpu))
 		return false;
-	if (!ts_device_is_mapped(gpu->table, gpu->ring, gpu->generation)) {
+	if (!ts_device_is_mapped(gpu->table, gpu->home, gpu->generation)) {
 		(void)DRIVER(cuMemFree_v2)(gpu->base);
 	} else if (!gpu->aside && ts_load_relaxed(&gpu->state) == TS_GPU_READY &&
 		   ts_now_ns() - gpu->withdrawn_ns >= ASIDE_NS) {
@@ -172,7 +146,7 @@ static bool free_ring(struct ts_gpu *gpu)
 	} else {
 		return false;
 	}
-	ts_device_memory_end(gpu->table, gpu->ring);
+	ts_device_memory_end(gpu->table, gpu->home);
 	gpu->has_memory = gpu->closing = false;
 	gpu->withdrawn_ns = 0;
 	return true;
@@ -188,10 +162,12 @@ static bool unmap(struct ts_gpu *gpu)
 	if (!is_quiet(gpu))
 		return false;
 	if (!gpu->has_memory)
-		close_ring(gpu, gpu->base);
+		ts_ring_close(gpu, gpu->base);
 	else if (!free_ring(gpu))
 		return false;
 	gpu->base = 0;
+	gpu->ring = gpu->home;
+	gpu->trial_ns = 0;
 	return true;
 }
 
@@ -203,141 +179,60 @@ static bool is_as_large(ts_cu_pointer base, const struct ts_device_owner *owner)
 	       begin == base && bytes / owner->slot_bytes >= owner->slot_count;
 }
 
-static void open_ring(struct ts_gpu *gpu, const struct ts_device_owner *owner)
+ts_cu_pointer ts_ring_open(struct ts_gpu *gpu, const struct ts_device_owner *owner)
 {
 	struct ts_cu_ipc_handle handle;
 	ts_cu_pointer base = 0;
 	memcpy(handle.bytes, owner->handle, sizeof(handle.bytes));
-	if (gpu->refused == (uint64_t)owner->generation + 1)
-		return;
-	/* Another container, another part of a divided GPU, IPC switched off: own copies. */
-	gpu->refused = (uint64_t)owner->generation + 1;
 	int index = ts_device_map_begin(gpu->table, gpu->ring, owner->generation);
 	if (index < 0)
-		return;
+		return 0;
 	gpu->said = (uint32_t)index + 1;
 	if (DRIVER(cuIpcOpenMemHandle_v2)(&base, handle, TS_CU_IPC_LAZY_PEER_ACCESS) !=
 		TS_CU_SUCCESS) {
 		unsay(gpu);
-	} else if (is_as_large(base, owner)) {
-		gpu->refused = 0;
-		map(gpu, base, owner);
-	} else {
-		close_ring(gpu, base);
-	}
-}
-
-/* ---- offering --------------------------------------------------------------------------- */
-
-/*
- * How many slots of what size a ring should have, ours going if there is one; 0: nothing
- * recurs, or the GPU has no room to spare for it.
- */
-static unsigned shape(struct ts_gpu *gpu, uint64_t *ret_slot_bytes)
-{
-	size_t available = 0, total = 0;
-	if (DRIVER(cuMemGetInfo_v2)(&available, &total) != TS_CU_SUCCESS)
 		return 0;
-	uint64_t ours = gpu->has_memory ? gpu->slot_count * gpu->slot_bytes : 0;
-	uint64_t bytes = ts_min_u64((available + ours) / MEMORY_PART, MEMORY_MAX);
-	gpu->most = bytes / SLOTS_MIN / GRANULE * GRANULE;
-	uint64_t slot_bytes =
-		ts_align_up(ts_sizes_recurring(&gpu->sizes, gpu->most, RECURS), GRANULE);
-	if (slot_bytes == 0)
-		return 0;
-	*ret_slot_bytes = slot_bytes;
-	return (unsigned)ts_min_u64(bytes / slot_bytes, SLOTS_MAX);
-}
-
-/* Whether what recurs finds no slot that is large enough, or too few that are far too large. */
-static bool is_ill_shaped(struct ts_gpu *gpu)
-{
-	uint32_t met = ts_sizes_met(&gpu->sizes);
-	uint64_t half = gpu->slot_bytes / 2, slot_bytes = 0;
-	if (met - gpu->judged < JUDGE_EVERY)
-		return false;
-	gpu->judged = met;
-	bool small = ts_sizes_recurring(&gpu->sizes, gpu->most, RECURS) > gpu->slot_bytes;
-	bool large = gpu->slot_count < SLOTS_MAX &&
-		     ts_sizes_recurring(&gpu->sizes, gpu->most, RECURS_LESS) <= half;
-	if (!small && !large)
-		return false;
-	/* There may be less room than there was: then it is better than what could be made. */
-	unsigned slots = shape(gpu, &slot_bytes);
-	return slots > 0 && (slot_bytes > gpu->slot_bytes ||
-				    (slot_bytes <= half && slots > gpu->slot_count));
-}
-
-static bool make_offer(struct ts_gpu *gpu)
-{
-	struct ts_cu_ipc_handle handle;
-	struct ts_device_owner owner;
-	ts_cu_pointer base = 0;
-	uint64_t slot_bytes = 0;
-	unsigned slots = shape(gpu, &slot_bytes);
-	if (slots == 0)
-		return false;
-	gpu->offered_ns = ts_now_ns();
-	/* Said before there is any, so that who finds no room knows of it. */
-	int r = ts_device_memory_begin(gpu->table, gpu->ring);
-	if (r < 0)
-		return r == -EEXIST; /* somebody was faster, which is as good */
-	if (DRIVER(cuMemAlloc_v2)(&base, slots * slot_bytes) != TS_CU_SUCCESS)
-		r = -ENOMEM;
-	else if (DRIVER(cuIpcGetMemHandle)(&handle, base) != TS_CU_SUCCESS)
-		r = -ENODEV;
-	else
-		r = ts_device_offer(gpu->table, gpu->ring, handle.bytes, slots, slot_bytes);
-	if (r < 0) {
-		if (base)
-			(void)DRIVER(cuMemFree_v2)(base);
-		ts_device_memory_end(gpu->table, gpu->ring);
-		return r == -EEXIST;
 	}
-	gpu->has_memory = true;
-	gpu->base = base;
-	gpu->judged = ts_sizes_met(&gpu->sizes);
-	(void)ts_device_is_offered(gpu->table, gpu->ring, &gpu->generation);
-	if (ts_device_owner(gpu->table, gpu->ring, &owner) == 0 && owner.mine &&
-		owner.slot_count == slots && owner.slot_bytes == slot_bytes)
-		map(gpu, base, &owner);
-	return true;
+	if (is_as_large(base, owner))
+		return base;
+	ts_ring_close(gpu, base);
+	return 0;
 }
 
-static void offer(struct ts_gpu *gpu)
+/* The ring that another process has on this GPU. */
+static void open_here(struct ts_gpu *gpu, const struct ts_device_owner *owner)
 {
-	uint64_t now = ts_now_ns(), asked_ns = ts_device_memory_asked_ns(gpu->table, gpu->ring);
-	if (now < gpu->offer_ns || (asked_ns && now - asked_ns < SHORT_NS) ||
-		ts_device_memory_held(gpu->table, gpu->ring) ||
-		ts_sizes_recurring(&gpu->sizes, UINT64_MAX, RECURS) == 0)
+	if (gpu->refused == (uint64_t)owner->generation + 1 ||
+		owner->slot_count == TS_TRIAL_SLOTS)
 		return;
-	if (make_offer(gpu)) {
-		gpu->offer_wait_ns = 0;
-		return;
-	}
-	gpu->offer_wait_ns = gpu->offer_wait_ns
-				     ? ts_min_u64(2 * gpu->offer_wait_ns, OFFER_MAX_NS)
-				     : OFFER_FIRST_NS;
-	gpu->offer_ns = now + gpu->offer_wait_ns;
+	ts_cu_pointer base = ts_ring_open(gpu, owner);
+	/* Another container, another part of a divided GPU, IPC switched off: own copies. */
+	gpu->refused = base ? 0 : (uint64_t)owner->generation + 1;
+	if (base)
+		ts_ring_use(gpu, base, owner);
 }
 
 /* ---- what the service does every now and then ------------------------------------------- */
 
+static bool is_asked(struct ts_gpu *gpu)
+{
+	return ts_load_relaxed(&gpu->asked) || ts_load_relaxed(&gpu->asked_far);
+}
+
 /* Whether what is mapped is no longer what @owner (0: it is @r) offers, or ill-shaped. */
 static bool is_stale(struct ts_gpu *gpu, int r, const struct ts_device_owner *owner)
 {
-	if (gpu->closing)
+	if (gpu->closing || (gpu->has_memory && gpu->trial_ns && ts_peer_is_over(gpu)))
 		return true;
 	if (gpu->has_memory &&
-		ts_device_memory_asked_ns(gpu->table, gpu->ring) >= gpu->offered_ns)
+		ts_device_memory_asked_ns(gpu->table, gpu->home) >= gpu->offered_ns)
 		return true;
 	if (!gpu->base || r == -EBUSY)
 		return false;
 	if (r < 0 || owner->generation != gpu->generation)
 		return true;
 	/* What lost slots keep would not be freed, and we would have no ring at all. */
-	return gpu->mine && owner->lost == 0 &&
-	       (!ts_load_relaxed(&gpu->asked) || is_ill_shaped(gpu));
+	return gpu->mine && owner->lost == 0 && (!is_asked(gpu) || ts_ring_is_ill_shaped(gpu));
 }
 
 /* The process ends: what others offer is closed; what we offer goes with it (gpu.c). */
@@ -359,12 +254,16 @@ ts_cu_result ts_ring_look(struct ts_gpu *gpu)
 	int r = ts_device_owner(gpu->table, gpu->ring, &owner);
 	(void)free_aside(gpu);
 	/* What is ours goes, and nothing is offered until somebody asks again. */
-	if (ts_cost_never_pays())
+	if (ts_cost_never_pays()) {
 		ts_store_relaxed(&gpu->asked, 0);
+		ts_store_relaxed(&gpu->asked_far, 0);
+	}
 	if (!gpu->base && r == -ENODEV && ts_load_relaxed(&gpu->asked))
-		offer(gpu);
+		ts_ring_offer(gpu);
 	else if (!gpu->base && r == 0 && !owner.mine)
-		open_ring(gpu, &owner);
+		open_here(gpu, &owner);
+	else if (!gpu->base && r == -ENODEV && ts_load_relaxed(&gpu->asked_far))
+		ts_peer_look(gpu);
 	else if (is_stale(gpu, r, &owner))
 		(void)unmap(gpu);
 	return TS_CU_SUCCESS;
@@ -417,15 +316,15 @@ bool ts_ring_let_go(struct ts_gpu *gpu)
 	if (ts_load_acquire(&gpu->inside) != 0)
 		return false;
 	if (gpu->has_memory) {
-		(void)ts_device_withdraw(gpu->table, gpu->ring, 0);
+		(void)ts_device_withdraw(gpu->table, gpu->home, 0);
 		end_own_holds(gpu);
 		if (!is_withdrawn(gpu) ||
-			ts_device_is_mapped(gpu->table, gpu->ring, gpu->generation))
+			ts_device_is_mapped(gpu->table, gpu->home, gpu->generation))
 			return false;
-		ts_device_memory_end(gpu->table, gpu->ring);
+		ts_device_memory_end(gpu->table, gpu->home);
 		gpu->has_memory = false;
 	}
-	if (gpu->aside && ts_device_is_mapped(gpu->table, gpu->ring, gpu->aside_generation))
+	if (gpu->aside && ts_device_is_mapped(gpu->table, gpu->home, gpu->aside_generation))
 		return false;
 	give_reference_back(gpu);
 	return true;

@@ -121,27 +121,20 @@ static ts_cu_result end_when_done(const struct sharing *sharing)
 /* ---- alone ------------------------------------------------------------------------------ */
 
 /*
- * Nobody has a ring yet.  A ghost in the store tells when another job brings the same; what it
- * is called by is a hint only, for hashing everything would cost a lone job dearly.
+ * Nobody has a ring yet.  A word left in the store tells when another job brings the same; what
+ * it is called by is a hint only, for hashing everything would cost a lone job dearly.  Half of
+ * them, the same in all jobs, are left for those as well who bring it to another GPU.
  */
-static enum ts_reason leave_hint(
+static void leave_word(
 	const struct ts_copy *copy, const struct ts_session *session, ts_cu_device device)
 {
 	const void *from = (const void *)(uintptr_t)copy->from;
-	struct ts_take take;
 	if (!ts_cost_is_chosen(from, copy->bytes, ts_now_ns(), HINT))
-		return TS_REASON_ALONE;
-	struct ts_key key = ts_names_hint(copy, ts_gpu_number(device));
-	ts_store_take(session->store, &key, session->dataset, TS_KIND_DEVICE, &take);
-	if (take.verdict == TS_PASS)
-		return take.reason;
-	/* Another job has asked for what this one brought, or is asking just now. */
-	if (take.verdict == TS_CLAIM)
-		ts_claim_abandon(session->store, &take.claim);
-	else if (take.verdict == TS_HIT)
-		ts_lease_release(session->store, &take.lease);
-	ts_gpu_ask(device);
-	return TS_REASON_ALONE;
+		return;
+	struct ts_key here = ts_names_hint(copy, ts_gpu_number(device));
+	struct ts_key anywhere = ts_names_hint(copy, TS_NAMES_ANY_GPU);
+	ts_gpu_meet(device, ts_store_meet(session->store, &here),
+		(anywhere.hi & 1) && ts_store_meet(session->store, &anywhere));
 }
 
 /* @at_once: its stream has nothing else to do, as far as is known. */
@@ -400,9 +393,11 @@ ts_cu_result ts_share(const struct ts_copy *copy, const struct ts_session *sessi
 	if (ts_load_relaxed(&row->off))
 		return pass(copy, TS_REASON_DATASET_OFF);
 	sharing.gpu = ts_gpu_enter(session, device, context, copy->bytes, &ready);
-	if (!sharing.gpu)
-		return alone(copy, session,
-			ready ? leave_hint(copy, session, device) : TS_REASON_ALONE, false);
+	if (!sharing.gpu) {
+		if (ready)
+			leave_word(copy, session, device);
+		return alone(copy, session, TS_REASON_ALONE, false);
+	}
 	ts_cu_result result =
 		pays(&sharing) ? share(&sharing) : pass(copy, TS_REASON_COPY_COST);
 	ts_gpu_exit(sharing.gpu);
