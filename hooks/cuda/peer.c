@@ -101,6 +101,8 @@ static ts_cu_result time_copies(
 static bool is_faster(ts_cu_pointer base, uint64_t bytes)
 {
 	struct probe probe;
+	if (!DRIVER(cuMemcpyHtoDAsync_v2))
+		return false;
 	uint64_t from_there_ns = 0, from_host_ns = 0;
 	ts_cu_result result = probe_init(&probe, ts_min_u64(bytes, PROBE_BYTES));
 	if (result == TS_CU_SUCCESS)

@@ -74,6 +74,8 @@ void ts_ring_use(struct ts_gpu *gpu, ts_cu_pointer base, const struct ts_device_
 	gpu->slot_bytes = owner->slot_bytes;
 	gpu->slot_count = owner->slot_count;
 	gpu->mine = owner->mine;
+	/* What was found in another ring says nothing of this one. */
+	ts_store_relaxed(&gpu->found.generation, 0);
 	/* Pairs with the load in gpu.c. */
 	ts_store_release(&gpu->mapped, 1);
 }
