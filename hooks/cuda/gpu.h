@@ -121,6 +121,7 @@ struct ts_gpu {
 	bool is_far;                      /* ...if it was */
 	uint64_t trial_ns;                /* since when what we offer is a trial, or 0 */
 	uint64_t open_ns;                 /* since when somebody has that open, or 0 */
+	uint64_t trial_again_ns;          /* when to try again, after one in vain */
 	bool is_reached;                  /* from another GPU, as a trial has shown */
 	uint8_t paths[TS_DEVICE_RINGS];   /* to other rows: enum ts_path */
 	struct ts_gpu_note notes[TS_GPU_NOTES];

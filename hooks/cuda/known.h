@@ -11,6 +11,7 @@
  *   nameless ──pool: protected, named──> NAMED ──taken anew, copied to, in doubt, a fork──>
  *
  * A name holds for a copy if it was not lost, and nothing was written, when the copy is done.
+ * tests/models/known.pml says the same to Spin.
  *
  * A program that writes to its batches pays a fault for each page; when it has done so a few
  * times nothing is named any more.  What kernels of the GPU write to host memory nobody

@@ -170,7 +170,8 @@ void ts_peer_look(struct ts_gpu *gpu)
 	gpu->is_far = true;
 	if (row >= 0)
 		try_path(gpu, (uint32_t)row, &owner);
-	else if (met - gpu->far_met >= FIRST + gpu->home * PER_ROW)
+	else if (met - gpu->far_met >= FIRST + gpu->home * PER_ROW &&
+		 ts_now_ns() >= gpu->trial_again_ns)
 		ts_ring_offer(gpu);
 }
 
@@ -191,7 +192,7 @@ bool ts_peer_is_over(struct ts_gpu *gpu)
 	if (is_reached(gpu, now))
 		return gpu->is_reached = true;
 	if (!gpu->open_ns && now - gpu->trial_ns >= TRIAL_NS) {
-		gpu->offer_ns = now + AGAIN_NS;
+		gpu->trial_again_ns = now + AGAIN_NS;
 		return true;
 	}
 	int row = nearest(gpu, &owner);

@@ -57,6 +57,20 @@ def test_a_link_that_is_not_faster_is_not_used():
         assert counters["allocated_bytes"] < 3 * 16 << 20, (more, counters)
 
 
+def test_a_trial_in_vain_is_in_nobodys_way():
+    """Ten minutes there is no other one; but a ring, when somebody comes to the same GPU."""
+    with Gpu(FAKECUDA_DEVICES="2", FAKECUDA_PEERS="none", **LINKS) as gpu:
+        jobs = begin(gpu, "01", steps=1500)
+        assert until(lambda: gpu.counters_now().get("ipc_exports", 0) > 0)
+        time.sleep(3)
+        assert gpu.counters()["ipc_opens"] == 0
+        jobs += begin(gpu, "0", steps=300)
+        assert until(lambda: gpu.counters()["ipc_opens"] > 0), gpu.counters()
+        for job, steps in zip(jobs, (1500, 1500, 300)):
+            well(job, steps)
+        gpu.safe()
+
+
 def test_jobs_of_one_gpu_are_served_there():
     found, counters = together("0011")
     assert found > STEPS, (found, counters)
