@@ -8,11 +8,12 @@ import json
 
 from tsbench import native
 from tsbench.jobs import Unavailable
-from tsbench.setup import row
+from tsbench.setup import row, without_bar
 
 ROUNDS = 11
 SIZES = (16 << 20, 154 << 20)
 COUNT = 60
+BATCH = 64 * 3 * 224 * 224 * 4  # bytes: 38 MB
 
 
 def _need_gpu():
@@ -49,12 +50,34 @@ def _brought(setup, program, size):
     return found
 
 
+def _links(setup):
+    """What the ways to and within the GPUs take, without us: what sharing can be worth."""
+    program = native.program(setup.root, setup.native, "link")
+    return [_run(setup, [[program, str(BATCH)]], None)[0]
+            for _ in range(3 if setup.quick else ROUNDS)]
+
+
+def _link_rows(links):
+    rows = [row("gpu-taken", "a copy of 38 MB within the GPU / one from pinned memory", 0.15,
+                [one["within_ms"] / one["pinned_ms"] for one in links]),
+            row("gpu-tee", "one from pinned memory with a copy into a slot behind it / without",
+                1.06, [one["pinned_tee_ms"] / one["pinned_ms"] for one in links])]
+    for name, label in (("of_another", "another process's memory"), ("peer", "another GPU")):
+        found = [one[name + "_ms"] / one["pinned_ms"] for one in links
+                 if one.get(name + "_ms")]
+        if found:
+            rows.append(without_bar("gpu-" + name, f"one from {label} / from pinned memory",
+                                    found))
+    return rows
+
+
 def measure(setup):
     _need_gpu()
     program = native.program(setup.root, setup.native, "copies")
-    raw = {"small": _small(setup, program)}
+    raw = {"small": _small(setup, program), "links": _links(setup)}
     rows = [row("gpu-small", "added to a copy that is too small", 200,
                 [one["with"] - one["without"] for one in raw["small"]], unit="ns")]
+    rows += _link_rows(raw["links"])
     for size in SIZES:
         raw[str(size)] = _brought(setup, program, size)
         rows.append(row(f"gpu-{size >> 20}", f"a pageable copy of {size >> 20} MiB, shared / not",

@@ -8,8 +8,9 @@ import ctypes
 import os
 import sys
 
+import meeting
 import support
-from support import BUILD, TEST_LIBRARY, Group, Skip, equal, finish, run, start
+from support import BUILD, HERE, TEST_LIBRARY, Group, Skip, equal, finish, run, start
 
 TESTS = os.path.join(BUILD, "tests", "cuda")
 WAYS, JOBS = os.path.join(TESTS, "ways"), os.path.join(TESTS, "jobs")
@@ -87,6 +88,39 @@ def test_jobs_bring_the_same():
             rows = [r.get("kinds", r)["device"] for r in group.statistics()["datasets"]]
             assert sum(r["shared"] for r in rows) > 0, rows
             assert group.statistics().get("mismatched", 0) == 0
+
+
+def test_named_batches_are_what_they_were():
+    """Pinned twins with a real driver, and a torch that needs to know nothing of CUDA."""
+    need_gpu()
+    command = [support.torch_python(), os.path.join(HERE, "copies_named_job.py")]
+    for scenario in ("plain", "parts", "edit", "numpy", "fork", "back", "odd"):
+        settings = {**SETTINGS, "TSSHIM_ALIGN": "7", "TSSHIM_RING": "64M", **WHERE}
+        with Group(library=TEST_LIBRARY, **settings) as group, meeting.of(2) as where:
+            jobs = [start([*command, scenario, "12"], group.environment(**where))
+                    for _ in range(2)]
+            for job in jobs:
+                outcome = finish(job)
+                assert outcome.status == 0 and "equal: 96 of 96" in outcome.output, (
+                    scenario, outcome.output, outcome.errors)
+            rows = [r.get("kinds", r)["device"] for r in group.statistics()["datasets"]]
+            print("# %s: %d of 192 batches shared" % (scenario, sum(r["shared"] for r in rows)))
+
+
+def test_jobs_on_two_gpus_bring_the_same():
+    """Whether or not they reach each other; where they do, how much comes from the other one."""
+    cuda, count = need_gpu(), ctypes.c_int()
+    cuda.cuDeviceGetCount(ctypes.byref(count))
+    if count.value < 2:
+        raise Skip("gpu", "there is only one")
+    with Group(library=TEST_LIBRARY, **SETTINGS, **WHERE) as group:
+        jobs = [start([JOBS, "1", str(i), "1000", "bytes=16777216", "pace=5000"],
+                      group.environment(CUDA_VISIBLE_DEVICES=str(i))) for i in range(2)]
+        for job in jobs:
+            outcome = finish(job)
+            assert outcome.status == 0 and "equal: 1000" in outcome.output, outcome.output
+        rows = [r.get("kinds", r)["device"] for r in group.statistics()["datasets"]]
+        print("# %d of 2000 copies shared" % sum(r["shared"] for r in rows))
 
 
 if __name__ == "__main__":
