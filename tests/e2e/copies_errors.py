@@ -31,8 +31,10 @@ ENDS = dict.fromkeys(("cuMemFree_v2", "cuEventDestroy_v2", "cuIpcCloseMemHandle"
                       "cuDevicePrimaryCtxRelease_v2"), RESETS)
 # The program's first calls of these are its own.
 OWN = {"cuDevicePrimaryCtxRetain": 1, "cuMemAlloc_v2": 1}
-# Only the pool's memory is registered (copies_pinned.py).
-ELSEWHERE = {"cuMemHostRegister_v2", "cuMemHostUnregister"}
+# Only the pool's memory is registered (copies_pinned.py), only the way to other GPUs is tried
+# with these (copies_far.py).
+ELSEWHERE = {"cuMemHostRegister_v2", "cuMemHostUnregister", "cuStreamCreate",
+             "cuStreamDestroy_v2", "cuMemHostAlloc", "cuMemFreeHost"}
 
 
 def calls():

@@ -11,7 +11,7 @@ from support import finish, start
 
 # A host's link of 1 GB/s, so 1 ms for a batch, and twenty times that between GPUs.
 LINKS = {"FAKECUDA_BANDWIDTH": "1000000000", "FAKECUDA_PEER_BANDWIDTH": "20000000000"}
-STEPS, PACE = 700, 4000
+STEPS, PACE = 1200, 4000
 
 
 def begin(gpu, devices, *words, steps=STEPS):
@@ -116,18 +116,16 @@ def test_a_full_gpu_asks_its_own_jobs_for_room():
 
 
 def test_errors_while_a_path_is_tried():
-    """The program's copies are what they are without us."""
-    for call in ("cuMemHostAlloc:1:2", "cuMemFreeHost:1:1", "cuIpcOpenMemHandle_v2:1:217",
+    """The program's copies are what they are without us; its first two streams are its own."""
+    for call in ("cuMemHostAlloc:1:2", "cuMemFreeHost:1:1", "cuStreamCreate:3:2",
+                 "cuStreamDestroy_v2:1:400", "cuIpcOpenMemHandle_v2:1:217",
                  "cuMemcpyDtoDAsync_v2:1:1", "cuMemcpyDtoDAsync_v2:2:700"):
-        with Gpu(FAKECUDA_DEVICES="2", **LINKS) as gpu:
-            env = gpu.group.environment(**gpu.more)
-            words = [JOBS, "1", "1", "300", "pace=%d" % PACE]
-            jobs = [start(words, {**env, "CUDA_VISIBLE_DEVICES": "0"}),
-                    start(words, {**env, "CUDA_VISIBLE_DEVICES": "1", "FAKECUDA_FAIL": call})]
-            well(jobs[0], 300)
-            outcome = finish(jobs[1], timeout=60)
+        with Gpu(FAKECUDA_DEVICES="2", FAKECUDA_FAIL=call, **LINKS) as gpu:
             stays = call.endswith(":700")  # in the context, whoever's call it was
-            assert stays or outcome.status == 0, (call, outcome.output, outcome.errors)
+            for job in begin(gpu, "01", steps=300):
+                outcome = finish(job, timeout=60)
+                assert stays or outcome.status == 0, (call, outcome.output, outcome.errors)
+            assert gpu.counters()["injected"] > 0, call
 
 
 if __name__ == "__main__":
