@@ -31,6 +31,10 @@
 /* So many of those that are seen late say nothing yet of the quick ones. */
 #define SEEN_MIN 16u
 
+/* The first few may be slow for being the first, or for a thread that did not run: until there
+ * are so many nothing is concluded from them, and only the quickest counts. */
+#define FEW 4u
+
 /* Where it is not known what a copy takes, to look for pays if one in so many is found. */
 #define FEW_PART 16u
 
@@ -71,6 +75,13 @@ static bool is_seen_late(enum ts_cost cost)
 	return cost == TS_COST_KNOWN + TS_COST_OWN || cost == TS_COST_KNOWN + TS_COST_TAKEN;
 }
 
+static uint32_t enough_of(enum ts_cost cost)
+{
+	if (is_seen_late(cost))
+		return SEEN_MIN;
+	return cost == TS_COST_OWN ? 0 : FEW;
+}
+
 static uint64_t mean(uint64_t old, uint64_t ns)
 {
 	return old - old / 8 + ns / 8;
@@ -87,7 +98,8 @@ void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns)
 	_Atomic uint64_t *at = &average[cost][class_of(bytes)];
 	uint64_t old = ts_load_relaxed(at);
 	uint64_t now = is_seen_late(cost) ? low(old, ns) : mean(old, ns);
-	ts_add_relaxed(&learned[cost][class_of(bytes)], 1);
+	if (ts_add_relaxed(&learned[cost][class_of(bytes)], 1) < FEW && !is_seen_late(cost))
+		now = ts_min_u64(old, ns);
 	ts_store_relaxed(at, ts_max_u64(old ? now : ns, 1));
 }
 
@@ -112,7 +124,7 @@ void ts_cost_learn_known(uint64_t bytes, uint64_t ns)
 uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes)
 {
 	uint64_t ns = ts_load_relaxed(&average[cost][class_of(bytes)]);
-	if (is_seen_late(cost) && ts_load_relaxed(&learned[cost][class_of(bytes)]) < SEEN_MIN)
+	if (ts_load_relaxed(&learned[cost][class_of(bytes)]) < enough_of(cost))
 		return 0;
 	return ns || cost != TS_COST_OWN ? ns : ts_load_relaxed(&most_own[class_of(bytes)]);
 }

@@ -14,6 +14,7 @@
 #define ANSWERS   6400 /* a hundred times the number of which one is looked for in any case */
 #define MINUTE_NS UINT64_C(60000000000)
 #define NOW_NS    (12345 * MINUTE_NS)
+#define FEW       4 /* that say nothing yet */
 
 /* Parts of the copies that are found: none, three of four, all. */
 #define NONE  0
@@ -167,11 +168,24 @@ Test(cost, what_never_pays_has_not_for_long)
 
 Test(cost, averages_follow)
 {
-	ts_cost_learn(TS_COST_OWN, BYTES, 800);
+	for (unsigned i = 0; i < FEW; i++)
+		ts_cost_learn(TS_COST_OWN, BYTES, i == 2 ? 800 : 2000);
 	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, BYTES), 800));
 	ts_cost_learn(TS_COST_OWN, BYTES, 1600);
 	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, BYTES), 900));
 	cr_expect(eq(u64, ts_cost_of(TS_COST_OWN, 4 * BYTES), 0));
+}
+
+Test(cost, a_slow_beginning_is_not_what_it_costs)
+{
+	for (unsigned i = 0; i < 100; i++)
+		ts_cost_learn(TS_COST_OWN, BYTES, 5000);
+	for (unsigned i = 0; i < FEW; i++) {
+		cr_expect(eq(u32, answers(ALL, BYTES), ANSWERS), "after %u", i);
+		ts_cost_learn(TS_COST_HASH, BYTES, i == 3 ? 50 : 90000);
+		ts_cost_learn(TS_COST_TAKEN, BYTES, i == 2 ? 100 : 90000);
+	}
+	cr_expect(eq(u32, answers(ALL, BYTES), ANSWERS), "with the quickest of them");
 }
 
 Test(cost, others_are_waited_for_as_long_as_a_slow_copy_takes)
@@ -278,7 +292,8 @@ Test(cost, of_what_is_seen_late_the_quick_ones_count)
 
 Test(cost, where_nothing_is_found_the_unknown_is_not_looked_for)
 {
-	ts_cost_learn(TS_COST_KNOWN + TS_COST_HASH, BYTES, 10);
+	for (unsigned i = 0; i < FEW; i++)
+		ts_cost_learn(TS_COST_KNOWN + TS_COST_HASH, BYTES, 10);
 	cr_expect(is_worth_it(true));
 	unsigned yes = 0;
 	for (unsigned i = 0; i < ANSWERS; i++)
