@@ -93,12 +93,14 @@ static void stage_locked(struct fake_op *op)
 }
 
 /* Put the copy into the stream and wait as long as its kind and @sync want it. */
-static CUresult issue_locked(CUstream stream, struct fake_op *op, bool sync, bool now)
+static CUresult issue_locked(
+	CUstream stream, struct fake_op *op, bool sync, enum fake_reading reading)
 {
 	bool pageable_source = fake_is_pageable(&op->src);
 	bool pageable_target = fake_is_pageable(&op->dst);
 	CUresult r = CUDA_SUCCESS;
-	if (op->direction == FAKE_H2D && (pageable_source || now)) {
+	if (op->direction == FAKE_H2D &&
+		(pageable_source ? reading != FAKE_READ_LATE : reading == FAKE_READ_NOW)) {
 		if (sync)
 			r = fake_wait_stream_locked(stream);
 		stage_locked(op);
@@ -121,7 +123,8 @@ static CUresult issue_locked(CUstream stream, struct fake_op *op, bool sync, boo
 }
 
 /* Takes @op over. */
-static CUresult start_locked(CUstream handle, struct fake_op *op, bool sync, bool now)
+static CUresult start_locked(
+	CUstream handle, struct fake_op *op, bool sync, enum fake_reading reading)
 {
 	CUstream stream;
 	CUresult r = fake_stream_find_locked(handle, &stream);
@@ -130,9 +133,9 @@ static CUresult start_locked(CUstream handle, struct fake_op *op, bool sync, boo
 	if (r == CUDA_SUCCESS && sync)
 		r = fake_capture_forbids_locked();
 	if (r == CUDA_SUCCESS && stream->capture)
-		return fake_capture_op_locked(stream, op, now);
+		return fake_capture_op_locked(stream, op, reading == FAKE_READ_NOW);
 	if (r == CUDA_SUCCESS)
-		return issue_locked(stream, op, sync, now);
+		return issue_locked(stream, op, sync, reading);
 	fake_op_free_locked(op);
 	return r;
 }
@@ -150,7 +153,7 @@ static CUresult copy_locked(const struct fake_request *q, CUstream stream, bool 
 		return r;
 	}
 	op->direction = direction_of(op, q->src_device, q->dst_device);
-	return start_locked(stream, op, sync, q->now);
+	return start_locked(stream, op, sync, q->reading);
 }
 
 CUresult fake_copy(const struct fake_request *q, CUstream stream, bool sync)
@@ -257,7 +260,7 @@ CUresult do_cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes, 
 		op->fill = value;
 		r = side_locked(&op->dst, dst, bytes, op, true);
 		if (r == CUDA_SUCCESS)
-			r = start_locked(stream, op, false, false);
+			r = start_locked(stream, op, false, FAKE_READ_USUAL);
 		else
 			fake_op_free_locked(op);
 	}

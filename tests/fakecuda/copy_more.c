@@ -105,6 +105,19 @@ static bool are_valid(
 	return true;
 }
 
+/* In stream order means that what is before it may write to the source, be it pageable. */
+static enum fake_reading reading_of(const CUmemcpyAttributes *attributes)
+{
+	switch (attributes->srcAccessOrder) {
+	case CU_MEMCPY_SRC_ACCESS_ORDER_STREAM:
+		return FAKE_READ_LATE;
+	case CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL:
+		return FAKE_READ_NOW;
+	default:
+		return fake_number(FAKE_BATCHES_LATE) ? FAKE_READ_LATE : FAKE_READ_USUAL;
+	}
+}
+
 /* With 13.0 the parameter that told which copy was wrong went away. */
 CUresult do_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
 	size_t count, CUmemcpyAttributes *attributes, size_t *from, size_t attribute_count,
@@ -136,7 +149,7 @@ CUresult do_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *siz
 			.height = 1,
 			.dst_device = fake_is_device_address(dsts[i]),
 			.src_device = fake_is_device_address(srcs[i]),
-			.now = a->srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL};
+			.reading = reading_of(a)};
 		r = sizes[i] > 0 ? fake_copy(&q, stream, false) : CUDA_ERROR_INVALID_VALUE;
 		if (r != CUDA_SUCCESS && failed)
 			*failed = i;

@@ -289,12 +289,18 @@ CUresult fake_submit(CUstream handle, struct fake_op *op);
 
 /* copy.c */
 
+/*
+ * When the source's bytes are taken: pageable memory's at the call and pinned memory's when the
+ * stream gets there, or both at the one or the other time.
+ */
+enum fake_reading { FAKE_READ_USUAL, FAKE_READ_NOW, FAKE_READ_LATE };
+
 /* A copy as its caller wants it: addresses, rows, and on which sides a device is. */
 struct fake_request {
 	uintptr_t dst, src;
 	size_t width, height, dst_pitch, src_pitch;
 	bool dst_device, src_device;
-	bool now; /* take the source's bytes at the call even if it is pinned */
+	enum fake_reading reading;
 };
 
 /** Do it in that stream.  Takes the lock. */

@@ -43,6 +43,7 @@
 	X(NO_READ_ONLY_REGISTER, 0,   0, 1,                 "1: read-only memory is not pinned") \
 	X(REGISTERED_APART,      0,   0, 1,                 "1: the GPU has other addresses for it") \
 	X(HOST_PAGE_TABLES,      0,   0, 1,                 "1: it reads pageable memory itself") \
+	X(BATCHES_LATE,          0,   0, 1,                 "1: batches read as late as they may") \
 	X(RESOLVE_THROUGH_SELF,  0,   0, 2,                 "1, 2: see selfload.c")
 /* clang-format on */
 

@@ -215,7 +215,7 @@ static void rows(void)
 	IS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2DAsync_v2(&r, CU_STREAM_PER_THREAD));
 }
 
-static void batches(void)
+static void read_batches(bool late)
 {
 	test_begin(0);
 	CUstream stream;
@@ -238,10 +238,29 @@ static void batches(void)
 	IS(CUDA_ERROR_INVALID_VALUE,
 		cuMemcpyBatchAsync(dsts, srcs, sizes, 3, how, from, 2, &failed, stream));
 	CHECK(failed == 1);
+	CHECK(test_value(device, BYTES) == 4);
+	for (int order = 1; order <= 3; order += 2) {
+		srcs[0] = (uintptr_t)host;
+		how[0].srcAccessOrder = (CUmemcpySrcAccessOrder)order;
+		memset(host, 6, BYTES);
+		OK(cuMemcpyBatchAsync_v2(dsts, srcs, sizes, 1, how, from, 1, stream));
+		memset(host, 7, BYTES);
+		CHECK(test_value(device, BYTES) == (order == 1 || late ? 7 : 6));
+	}
 	IS(CUDA_ERROR_INVALID_VALUE,
 		cuMemcpyBatchAsync_v2(dsts, srcs, sizes, 1, how, from, 1, NULL));
 	OK(cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, 1, how, from, 1, NULL));
 	free(host);
+}
+
+static void batches(void)
+{
+	read_batches(false);
+}
+
+static void late_batches(void)
+{
+	read_batches(true);
 }
 
 static void between_devices(void)
@@ -277,6 +296,7 @@ int main(void)
 		{"what is no address of the right kind is refused", "", refusals},
 		{"rows", "", rows},
 		{"batches of both versions", SLOW, batches},
+		{"that read as late as they may", SLOW " BATCHES_LATE=1", late_batches},
 		{"copies between devices", "DEVICES=2", between_devices},
 		{NULL, NULL, NULL},
 	};
