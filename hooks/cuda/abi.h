@@ -29,6 +29,18 @@ struct ts_cu_uuid {
 	unsigned char bytes[16];
 };
 
+/* CUmemLocation: of memory that has no place of its own, as managed memory. */
+struct ts_cu_location {
+	int type, id;
+};
+
+/* CUmemcpyAttributes: how some copies of a batch are to be made. */
+struct ts_cu_copy_attributes {
+	int order; /* in which the source may be read: TS_CU_ORDER_* */
+	struct ts_cu_location from, to;
+	unsigned flags;
+};
+
 /* CUresult */
 #define TS_CU_SUCCESS         0
 #define TS_CU_INVALID_VALUE   1
@@ -53,6 +65,10 @@ struct ts_cu_uuid {
 #define TS_CU_IPC_LAZY_PEER_ACCESS     1u
 #define TS_CU_REGISTER_PORTABLE        1u /* pinned for all contexts */
 #define TS_CU_STREAM_NON_BLOCKING      1u
+#define TS_CU_ORDER_STREAM             1 /* when the stream comes to it */
+#define TS_CU_ORDER_CALL               2 /* before the call returns */
+#define TS_CU_ORDER_ANY                3
+#define TS_CU_LOCATION_NONE            0
 #define TS_CU_STREAM_LEGACY            ((ts_cu_stream)1)
 #define TS_CU_STREAM_PER_THREAD        ((ts_cu_stream)2)
 
@@ -66,11 +82,11 @@ typedef ts_cu_result ts_cu_dtoh_call(void *to, ts_cu_pointer from, size_t bytes)
 typedef ts_cu_result ts_cu_dtoh_async_call(
 	void *to, ts_cu_pointer from, size_t bytes, ts_cu_stream stream);
 typedef ts_cu_result ts_cu_batch_call(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,
-	size_t count, void *attributes, size_t *attribute_at, size_t attribute_count,
-	size_t *ret_failed, ts_cu_stream stream);
+	size_t count, struct ts_cu_copy_attributes *attributes, size_t *attribute_at,
+	size_t attribute_count, size_t *ret_failed, ts_cu_stream stream);
 typedef ts_cu_result ts_cu_batch_v2_call(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,
-	size_t count, void *attributes, size_t *attribute_at, size_t attribute_count,
-	ts_cu_stream stream);
+	size_t count, struct ts_cu_copy_attributes *attributes, size_t *attribute_at,
+	size_t attribute_count, ts_cu_stream stream);
 typedef ts_cu_result ts_cu_resolve_call(
 	const char *name, void **ret_function, int version, uint64_t flags);
 typedef ts_cu_result ts_cu_resolve_v2_call(
@@ -143,7 +159,6 @@ typedef ts_cu_result ts_cu_create_call(
 	X(cuMemcpyDtoHAsync_v2, dtoh_async, LEGACY) \
 	X(cuMemcpyDtoHAsync_v2_ptsz, dtoh_async, THREAD)
 
-/* Copies and ends are exported, for programs that are linked with the driver. */
 /* For programs that are linked with the driver. */
 #define TS_CUDA_EXPORTED(X) \
 	TS_CUDA_COPIES(X)   \

@@ -2,6 +2,7 @@
 /* The calls of ours that stand in front of the driver's. */
 #include "hooks/cuda/calls.h"
 
+#include "hooks/cuda/batch.h"
 #include "hooks/cuda/copy.h"
 #include "hooks/cuda/gpu.h"
 #include "hooks/cuda/library.h"
@@ -86,27 +87,41 @@ static inline bool is_small(ts_cu_pointer to, ts_cu_pointer from, size_t bytes)
 		return ts_copy(&copy);                                                   \
 	}
 
-/* A batch names its copies in no order and tells no stream for each: counted, no more. */
 #define CALL_batch(symbol, which)                                                             \
 	ts_cu_result ts_cuda_##symbol(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,  \
-		size_t count, void *attributes, size_t *attribute_at, size_t attribute_count, \
-		size_t *ret_failed, ts_cu_stream stream)                                      \
+		size_t count, struct ts_cu_copy_attributes *attributes, size_t *attribute_at, \
+		size_t attribute_count, size_t *ret_failed, ts_cu_stream stream)              \
 	{                                                                                     \
-		ts_cu_result result = DRIVER(symbol)(to, from, bytes, count, attributes,      \
-			attribute_at, attribute_count, ret_failed, stream);                   \
-		ts_copy_count_batch(to, from, bytes, count);                                  \
-		return result;                                                                \
+		const struct ts_batch batch = {.to = to,                                      \
+			.from = from,                                                         \
+			.bytes = bytes,                                                       \
+			.count = count,                                                       \
+			.attributes = attributes,                                             \
+			.attribute_at = attribute_at,                                         \
+			.attribute_count = attribute_count,                                   \
+			.stream = stream,                                                     \
+			.per_thread = TS_COPY_##which,                                        \
+			.ret_failed = ret_failed,                                             \
+			.real = DRIVER(symbol)};                                              \
+		return ts_batch(&batch);                                                      \
 	}
 
 #define CALL_batch_v2(symbol, which)                                                          \
 	ts_cu_result ts_cuda_##symbol(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,  \
-		size_t count, void *attributes, size_t *attribute_at, size_t attribute_count, \
-		ts_cu_stream stream)                                                          \
+		size_t count, struct ts_cu_copy_attributes *attributes, size_t *attribute_at, \
+		size_t attribute_count, ts_cu_stream stream)                                  \
 	{                                                                                     \
-		ts_cu_result result = DRIVER(symbol)(to, from, bytes, count, attributes,      \
-			attribute_at, attribute_count, stream);                               \
-		ts_copy_count_batch(to, from, bytes, count);                                  \
-		return result;                                                                \
+		const struct ts_batch batch = {.to = to,                                      \
+			.from = from,                                                         \
+			.bytes = bytes,                                                       \
+			.count = count,                                                       \
+			.attributes = attributes,                                             \
+			.attribute_at = attribute_at,                                         \
+			.attribute_count = attribute_count,                                   \
+			.stream = stream,                                                     \
+			.per_thread = TS_COPY_##which,                                        \
+			.real_v2 = DRIVER(symbol)};                                           \
+		return ts_batch(&batch);                                                      \
 	}
 
 /* Copies back are looked at only where they write to the pool's memory. */

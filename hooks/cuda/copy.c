@@ -30,24 +30,16 @@ ts_cu_result ts_copy_real(const struct ts_copy *copy)
 
 ts_cu_result ts_copy_bring(const struct ts_copy *copy)
 {
+	if (copy->ret_left) {
+		*copy->ret_left = true;
+		return TS_CU_SUCCESS;
+	}
 	return copy->known ? ts_pinned_copy(copy, false) : ts_copy_real(copy);
 }
 
 void ts_copy_count_small(void)
 {
 	ts_session_count_pass(TS_REASON_COPY_SMALL);
-}
-
-void ts_copy_count_batch(
-	const ts_cu_pointer *to, const ts_cu_pointer *from, const size_t *bytes, size_t count)
-{
-	ts_session_count_pass(TS_REASON_COPY_KIND);
-	if (!to || !from || !bytes)
-		return;
-	for (size_t i = 0; i < count; i++) {
-		ts_pinned_doubt(from[i], bytes[i]);
-		ts_pinned_doubt(to[i], bytes[i]);
-	}
 }
 
 /* ---- what could be shared --------------------------------------------------------------- */
@@ -76,8 +68,8 @@ static bool look_at(ts_cu_pointer address, struct memory *ret_memory)
 	return true;
 }
 
-/* Nothing is asked of a stream that is captured, nor added to it; an error is no "no". */
-static bool may_be_captured(const struct ts_copy *copy)
+/* An error is no "no". */
+bool ts_copy_may_be_captured(const struct ts_copy *copy)
 {
 	int status = -1;
 	ts_cu_result result = copy->per_thread
@@ -138,7 +130,7 @@ static enum ts_reason objection(
 		return TS_REASON_COPY_STATE;
 	if (ts_identity_check() == TS_VFORK_CHILD)
 		return TS_REASON_VFORK;
-	if (may_be_captured(copy))
+	if (ts_copy_may_be_captured(copy))
 		return TS_REASON_COPY_STATE;
 	if (DRIVER(cuCtxGetCurrent)(&context) != TS_CU_SUCCESS || !context ||
 		DRIVER(cuCtxGetDevice)(&device) != TS_CU_SUCCESS || !look_at(copy->to, &to))
@@ -200,7 +192,7 @@ static ts_cu_result pinned(const struct ts_copy *copy)
 		ts_session_count_pass(TS_REASON_COPY_PINNED);
 	if (!ts_cuda_is_complete())
 		return ts_pinned_copy(copy, true);
-	return ts_pinned_copy(copy, copy->async && may_be_captured(copy));
+	return ts_pinned_copy(copy, copy->async && ts_copy_may_be_captured(copy));
 }
 
 ts_cu_result ts_copy(const struct ts_copy *copy)
@@ -224,5 +216,5 @@ ts_cu_result ts_copy(const struct ts_copy *copy)
 	if (reason == TS_REASON_COPY_PINNED && ts_pinned_is_wanted())
 		start_pinning(device);
 	ts_session_count_pass(reason);
-	return ts_copy_real(copy);
+	return ts_copy_bring(copy);
 }

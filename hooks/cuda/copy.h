@@ -22,6 +22,7 @@ struct ts_copy {
 	bool async;          /* the call takes a stream */
 	bool untyped;        /* cuMemcpy, which may be a copy of any direction */
 	bool back;           /* from the device */
+	bool in_order;       /* pageable memory is read when the stream comes to it */
 	union {
 		ts_cu_htod_call *htod;
 		ts_cu_htod_async_call *htod_async;
@@ -31,6 +32,11 @@ struct ts_copy {
 		ts_cu_dtoh_async_call *dtoh_async;
 	} real;                 /* by @async, @untyped and @back */
 	struct ts_known *known; /* what is read, where that is known (pinned.h); or NULL */
+	/*
+	 * Of a copy that is one of a batch: set, and nothing done, where the batch's own call
+	 * shall bring it.  Else NULL.
+	 */
+	bool *ret_left;
 };
 
 /**
@@ -42,14 +48,13 @@ ts_cu_result ts_copy(const struct ts_copy *copy);
 /** The driver's own call, with what the program gave it. */
 ts_cu_result ts_copy_real(const struct ts_copy *copy);
 
-/** The same, remembered where it reads from a buffer of the hand-over pool. */
+/** The same, remembered where it reads from a buffer of the hand-over pool; or left. */
 ts_cu_result ts_copy_bring(const struct ts_copy *copy);
 
 /** Count a copy of less than TS_COPY_BYTES_MIN. */
 void ts_copy_count_small(void);
 
-/** Count the copies of a batch. Called when the driver has it. */
-void ts_copy_count_batch(
-	const ts_cu_pointer *to, const ts_cu_pointer *from, const size_t *bytes, size_t count);
+/** Whether the stream of @copy may be captured: then nothing is asked of it, nor added. */
+bool ts_copy_may_be_captured(const struct ts_copy *copy);
 
 #endif

@@ -42,8 +42,8 @@
 #define CALL_batch(symbol)                                                                    \
 	TS_EXPORT ts_cu_batch_call symbol;                                                    \
 	ts_cu_result symbol(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,            \
-		size_t count, void *attributes, size_t *attribute_at, size_t attribute_count, \
-		size_t *ret_failed, ts_cu_stream stream)                                      \
+		size_t count, struct ts_cu_copy_attributes *attributes, size_t *attribute_at, \
+		size_t attribute_count, size_t *ret_failed, ts_cu_stream stream)              \
 	{                                                                                     \
 		NEXT(symbol, batch,                                                           \
 			(to, from, bytes, count, attributes, attribute_at, attribute_count,   \
@@ -53,8 +53,8 @@
 #define CALL_batch_v2(symbol)                                                                 \
 	TS_EXPORT ts_cu_batch_v2_call symbol;                                                 \
 	ts_cu_result symbol(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,            \
-		size_t count, void *attributes, size_t *attribute_at, size_t attribute_count, \
-		ts_cu_stream stream)                                                          \
+		size_t count, struct ts_cu_copy_attributes *attributes, size_t *attribute_at, \
+		size_t attribute_count, ts_cu_stream stream)                                  \
 	{                                                                                     \
 		NEXT(symbol, batch_v2,                                                        \
 			(to, from, bytes, count, attributes, attribute_at, attribute_count,   \

@@ -148,7 +148,7 @@ static ts_cu_result alone(const struct ts_copy *copy, const struct ts_session *s
 	ts_cu_result result = ts_copy_bring(copy);
 	if (result != TS_CU_SUCCESS)
 		return result;
-	if (!copy->known)
+	if (!copy->known && !copy->ret_left)
 		ts_cost_learn_own(copy->bytes, ts_now_ns() - begin, at_once);
 	ts_session_count_produced(TS_KIND_DEVICE, copy->bytes, 0);
 	return result;
@@ -215,17 +215,22 @@ static bool is_still(const struct ts_copy *copy, const struct ts_key *key)
 	       (ts_names_copy(copy, &now) && now.lo == key->lo && now.hi == key->hi);
 }
 
-/* Ours to bring: the program's own copy, as it is, then one within the GPU behind it. */
+/*
+ * Ours to bring: the program's own copy, as it is, then one within the GPU behind it.  One of a
+ * batch is brought by a call of its own, for of that it is known when the source is read.
+ */
 static ts_cu_result produce(struct sharing *sharing)
 {
 	const struct ts_copy *copy = sharing->copy;
+	struct ts_copy own = *copy;
 	struct ts_gpu *gpu = sharing->gpu;
 	struct ts_gpu_note *note = sharing->note;
 	if (!sharing->at_once && ts_cost_is_late(copy->bytes))
 		ts_device_late(gpu->table, &note->hold);
 	TS_KILLPOINT(copy_claimed);
+	own.ret_left = NULL;
 	note->begin_ns = ts_now_ns();
-	ts_cu_result result = ts_copy_bring(copy);
+	ts_cu_result result = ts_copy_bring(&own);
 	if (!copy->known)
 		ts_cost_learn_own(copy->bytes, ts_now_ns() - note->begin_ns, note->at_once);
 	TS_KILLPOINT(copy_done);
@@ -233,7 +238,8 @@ static ts_cu_result produce(struct sharing *sharing)
 		ts_device_abandon(gpu->table, &note->hold);
 		ts_gpu_note_drop(note);
 		ts_session_count_pass(TS_REASON_COPY_STATE);
-		return result;
+		/* The batch says what is wrong. */
+		return result != TS_CU_SUCCESS && copy->ret_left ? ts_copy_bring(copy) : result;
 	}
 	ts_session_count_produced(TS_KIND_DEVICE, copy->bytes, 0);
 	ts_cu_result teed = within(copy, gpu->base + note->hold.offset, copy->to);
@@ -342,6 +348,9 @@ static ts_cu_result share(struct sharing *sharing)
 	if (!copy->async && synchronize(copy) != TS_CU_SUCCESS)
 		return pass(copy, TS_REASON_COPY_STATE);
 	sharing->at_once = !copy->async || is_idle(copy);
+	/* What is queued before it may write to the source. */
+	if (copy->in_order && !copy->known && !sharing->at_once)
+		return pass(copy, TS_REASON_COPY_STATE);
 	sharing->begin_ns = ts_now_ns();
 	if (sharing->at_once && ts_cost_own_is_due(copy->bytes, copy->known != NULL))
 		return alone(copy, sharing->session, TS_REASON_COPY_COST, true);

@@ -11,39 +11,50 @@
 
 typedef unsigned long long pointer;
 
-#define DRIVER(X)                                                              \
-	X(cuInit, (unsigned))                                                  \
-	X(cuDevicePrimaryCtxRetain, (void **, int))                            \
-	X(cuDevicePrimaryCtxRelease_v2, (int))                                 \
-	X(cuDevicePrimaryCtxReset, (int))                                      \
-	X(cuDevicePrimaryCtxReset_v2, (int))                                   \
-	X(cuCtxSetCurrent, (void *))                                           \
-	X(cuMemAlloc_v2, (pointer *, size_t))                                  \
-	X(cuMemAllocPitch_v2, (pointer *, size_t *, size_t, size_t, unsigned)) \
-	X(cuMemAllocAsync, (pointer *, size_t, void *))                        \
-	X(cuMemAllocAsync_ptsz, (pointer *, size_t, void *))                   \
-	X(cuMemAllocFromPoolAsync, (pointer *, size_t, void *, void *))        \
-	X(cuMemAllocFromPoolAsync_ptsz, (pointer *, size_t, void *, void *))   \
-	X(cuMemCreate, (pointer *, size_t, const void *, uint64_t))            \
-	X(cuDeviceGetDefaultMemPool, (void **, int))                           \
-	X(cuMemFree_v2, (pointer))                                             \
-	X(cuStreamCreate, (void **, unsigned))                                 \
-	X(cuLaunchHostFunc, (void *, void (*)(void *), void *))                \
-	X(cuLaunchHostFunc_ptsz, (void *, void (*)(void *), void *))           \
-	X(cuStreamSynchronize, (void *))                                       \
-	X(cuStreamSynchronize_ptsz, (void *))                                  \
-	X(cuMemsetD8Async, (pointer, unsigned char, size_t, void *))           \
-	X(cuMemsetD8Async_ptsz, (pointer, unsigned char, size_t, void *))      \
-	X(cuMemcpyDtoHAsync_v2, (void *, pointer, size_t, void *))             \
-	X(cuMemcpyDtoHAsync_v2_ptsz, (void *, pointer, size_t, void *))        \
-	X(cuMemcpyHtoD_v2, (pointer, const void *, size_t))                    \
-	X(cuMemcpyHtoD_v2_ptds, (pointer, const void *, size_t))               \
-	X(cuMemcpyHtoDAsync_v2, (pointer, const void *, size_t, void *))       \
-	X(cuMemcpyHtoDAsync_v2_ptsz, (pointer, const void *, size_t, void *))  \
-	X(cuMemcpy, (pointer, pointer, size_t))                                \
-	X(cuMemcpy_ptds, (pointer, pointer, size_t))                           \
-	X(cuMemcpyAsync, (pointer, pointer, size_t, void *))                   \
-	X(cuMemcpyAsync_ptsz, (pointer, pointer, size_t, void *))
+/* CUmemcpyAttributes */
+struct attributes {
+	int order, places[4];
+	unsigned flags;
+};
+
+#define DRIVER(X)                                                                              \
+	X(cuInit, (unsigned))                                                                  \
+	X(cuDevicePrimaryCtxRetain, (void **, int))                                            \
+	X(cuDevicePrimaryCtxRelease_v2, (int))                                                 \
+	X(cuDevicePrimaryCtxReset, (int))                                                      \
+	X(cuDevicePrimaryCtxReset_v2, (int))                                                   \
+	X(cuCtxSetCurrent, (void *))                                                           \
+	X(cuMemAlloc_v2, (pointer *, size_t))                                                  \
+	X(cuMemAllocPitch_v2, (pointer *, size_t *, size_t, size_t, unsigned))                 \
+	X(cuMemAllocAsync, (pointer *, size_t, void *))                                        \
+	X(cuMemAllocAsync_ptsz, (pointer *, size_t, void *))                                   \
+	X(cuMemAllocFromPoolAsync, (pointer *, size_t, void *, void *))                        \
+	X(cuMemAllocFromPoolAsync_ptsz, (pointer *, size_t, void *, void *))                   \
+	X(cuMemCreate, (pointer *, size_t, const void *, uint64_t))                            \
+	X(cuDeviceGetDefaultMemPool, (void **, int))                                           \
+	X(cuMemFree_v2, (pointer))                                                             \
+	X(cuStreamCreate, (void **, unsigned))                                                 \
+	X(cuLaunchHostFunc, (void *, void (*)(void *), void *))                                \
+	X(cuLaunchHostFunc_ptsz, (void *, void (*)(void *), void *))                           \
+	X(cuStreamSynchronize, (void *))                                                       \
+	X(cuStreamSynchronize_ptsz, (void *))                                                  \
+	X(cuMemsetD8Async, (pointer, unsigned char, size_t, void *))                           \
+	X(cuMemsetD8Async_ptsz, (pointer, unsigned char, size_t, void *))                      \
+	X(cuMemcpyDtoHAsync_v2, (void *, pointer, size_t, void *))                             \
+	X(cuMemcpyDtoHAsync_v2_ptsz, (void *, pointer, size_t, void *))                        \
+	X(cuMemcpyHtoD_v2, (pointer, const void *, size_t))                                    \
+	X(cuMemcpyHtoD_v2_ptds, (pointer, const void *, size_t))                               \
+	X(cuMemcpyHtoDAsync_v2, (pointer, const void *, size_t, void *))                       \
+	X(cuMemcpyHtoDAsync_v2_ptsz, (pointer, const void *, size_t, void *))                  \
+	X(cuMemcpy, (pointer, pointer, size_t))                                                \
+	X(cuMemcpy_ptds, (pointer, pointer, size_t))                                           \
+	X(cuMemcpyAsync, (pointer, pointer, size_t, void *))                                   \
+	X(cuMemcpyAsync_ptsz, (pointer, pointer, size_t, void *))                              \
+	X(cuMemcpyBatchAsync_v2, (pointer *, pointer *, size_t *, size_t, struct attributes *, \
+					 size_t *, size_t, void *))                            \
+	X(cuMemcpyBatchAsync_ptsz,                                                             \
+		(pointer *, pointer *, size_t *, size_t, struct attributes *, size_t *,        \
+			size_t, size_t *, void *))
 
 static struct {
 #define X(name, parameters) int(*name) parameters;
@@ -114,6 +125,7 @@ static void fill(unsigned char *into, size_t bytes, uint64_t data, uint64_t batc
 	for (size_t i = 0; i < count; i++)
 		words[i] = word + i * step;
 	words[1024 + job_next(&state) % (count - 2048)] += batch;
+	words[0] += how.distinct ? batch : 0;
 }
 
 static uint64_t now_ns(void)
@@ -123,7 +135,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- one batch -------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------------ */
 
 static void synchronize(const struct place *place)
 {
@@ -174,8 +186,66 @@ static void keep_busy(const struct place *place)
 		CHECK(cuLaunchHostFunc(place->stream, work, &how.busy_us));
 }
 
-/* One of eight calls; those without a stream use the default one of their kind. */
-static int bring(const struct place *place, unsigned call)
+/* ---- in a batch -------------------------------------------------------------------------- */
+
+/* When the source is read: in its turn in the stream, before the call returns, at any time. */
+enum order { IN_STREAM = 1, DURING_CALL = 2, ANY_TIME = 3 };
+
+#define PARTS 3u
+
+static void fill_late(void *data)
+{
+	const struct place *place = data;
+	fill(source, place->bytes, place->data, place->batch);
+}
+
+/* What comes before the copy in its stream writes what it reads. */
+static void let_stream_fill(struct place *place)
+{
+	memset(source, 0x44, place->bytes);
+	if (place->per_thread)
+		CHECK(cuLaunchHostFunc_ptsz(place->stream, fill_late, place));
+	else
+		CHECK(cuLaunchHostFunc(place->stream, fill_late, place));
+}
+
+/* Two parts are as large as what is shared, where there is enough; the last is small. */
+static size_t part_bytes(size_t left, size_t parts_left)
+{
+	const size_t small = 8192;
+	if (parts_left == 1)
+		return left;
+	return parts_left == 2 ? left - small : left / 2;
+}
+
+static int bring_batch(struct place *place, int old)
+{
+	pointer to[PARTS], from[PARTS];
+	size_t bytes[PARTS], at[2] = {0, 1}, count = 1 + chance(PARTS), begin = 0, failed;
+	struct attributes how_each[2] = {{.order = 1 + (int)chance(3)}, {.order = DURING_CALL}};
+	/* All after the first are read during the call, if there are any and so it is. */
+	size_t kinds = count > 1 ? 1 + chance(2) : 1;
+	for (size_t i = 0; i < count; i++) {
+		to[i] = place->device + begin;
+		from[i] = (pointer)(uintptr_t)source + begin;
+		bytes[i] = part_bytes(place->bytes - begin, count - i);
+		begin += bytes[i];
+	}
+	if (kinds == 1 && how_each[0].order == IN_STREAM && chance(2) == 0)
+		let_stream_fill(place);
+	int result = old ? cuda.cuMemcpyBatchAsync_ptsz(to, from, bytes, count, how_each, at,
+				   kinds, &failed, place->stream)
+			 : cuda.cuMemcpyBatchAsync_v2(
+				   to, from, bytes, count, how_each, at, kinds, place->stream);
+	if (how_each[0].order != DURING_CALL)
+		synchronize(place);
+	return result;
+}
+
+/* ---- one batch -------------------------------------------------------------------------- */
+
+/* One of ten calls; those without a stream use the default one of their kind. */
+static int bring(struct place *place, unsigned call)
 {
 	pointer from = (pointer)(uintptr_t)source;
 	size_t bytes = place->bytes;
@@ -195,21 +265,37 @@ static int bring(const struct place *place, unsigned call)
 			place->device, source, bytes, place->stream);
 	case 6:
 		return cuda.cuMemcpyAsync(place->device, from, bytes, place->stream);
-	default:
+	case 7:
 		return cuda.cuMemcpyAsync_ptsz(place->device, from, bytes, place->stream);
+	default:
+		return bring_batch(place, call == 9);
 	}
+}
+
+static unsigned choose_call(void)
+{
+	unsigned from = how.calls == 2 ? 4 : 0, to = how.calls == 1 ? 4 : how.batches ? 10 : 8;
+	return from + (unsigned)chance(to - from);
+}
+
+/* A batch must not be put into the legacy stream. */
+static void *stream_for(unsigned call)
+{
+	if (call < 4)
+		return NULL;
+	return call == 8 ? streams[1 + chance(3)] : streams[chance(4)];
 }
 
 static void step(uint64_t batch)
 {
 	struct place *place = &places[chance(PLACES)];
-	unsigned call = (unsigned)chance(how.calls ? 4 : 8) + (how.calls == 2 ? 4 : 0);
+	unsigned call = choose_call();
 	/* What is still under way there would otherwise meet this one in another stream. */
 	look_at(place);
 	if (place->bytes)
 		synchronize(place);
 	place->per_thread = (int)(call % 2);
-	place->stream = call < 4 ? NULL : streams[chance(4)];
+	place->stream = stream_for(call);
 	place->bytes = bytes_of(how.data, batch);
 	place->data = how.data;
 	place->batch = batch;

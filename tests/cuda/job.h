@@ -25,6 +25,8 @@ struct job {
 	unsigned pause_us; /* up to so many us between two */
 	unsigned pace_us;  /* and each not before so many us for each one before it */
 	unsigned calls;    /* 1: those without a stream; 2: those with one; 0: all */
+	unsigned batches;  /* and not 0: those of several copies as well, unless @calls is 1 */
+	unsigned distinct; /* not 0: each begins otherwise, as real ones do */
 	unsigned busy_us;  /* that a stream has work for when a copy is put into it */
 };
 

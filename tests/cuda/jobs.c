@@ -7,6 +7,7 @@
  *   pause=N       up to so many us between two (0)
  *   pace=N        and each not before N us for each one before it
  *   calls=1|2     only those without a stream, or with one
+ *   distinct=1    each begins otherwise, or four in a row alike (0)
  *   busy=N        the stream has N us of work before it when a copy is put into it (0)
  *   calm=N        bring N more when all these have been, with nothing before them
  *   gate=FD       begin when this pipe has ended; ready=FD has a byte written before that
@@ -45,6 +46,8 @@ static int set(const char *word)
 		job.pace_us = (unsigned)value;
 	else if (strncmp(word, "calls=", 6) == 0)
 		job.calls = (unsigned)value;
+	else if (strncmp(word, "distinct=", 9) == 0)
+		job.distinct = (unsigned)value;
 	else if (strncmp(word, "busy=", 5) == 0)
 		job.busy_us = (unsigned)value;
 	else if (strncmp(word, "calm=", 5) == 0)

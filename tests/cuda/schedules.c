@@ -74,6 +74,7 @@ static void set_up(uint64_t *state)
 	/* Rings of 32, of 3, and of 2 slots. */
 	tell("FAKECUDA_MEMORY", (unsigned long long)ONE_OF(state, 8192, 240, 160) << 20);
 	tell("FAKECUDA_NO_IPC", rarely(state, 20));
+	tell("FAKECUDA_BATCHES_LATE", rarely(state, 2));
 	tell("TSSHIM_VERIFY", rarely(state, 4) ? 100 : 0);
 }
 
@@ -90,6 +91,7 @@ static int run_job(unsigned long first, unsigned long end, unsigned mine)
 		now.sizes = ONE_OF(&state, 1, 3, 9);
 		now.pause_us = ONE_OF(&state, 0, 20, 100);
 		now.calls = ONE_OF(&state, 0, 0, 1, 2);
+		now.batches = 1;
 		unsigned steps = ONE_OF(&state, 6, 8, 10), leave = rarely(&state, 100) ? 1 : 0;
 		leave += leave ? (unsigned)(job_next(&state) % 2) : 0;
 		now.schedule = number * JOBS_MAX + mine;

@@ -17,9 +17,9 @@ WAYS = os.path.join(TESTS, "ways")
 TRAMPOLINES = os.path.join(TESTS, "libtrampolines.so")
 SOURCE = os.path.join(os.path.dirname(support.HERE), "cuda", "ways.c")
 
-# What each way does: 8 copies to share, 9 small ones, 4 batches, one back and one to nowhere,
+# What each way does: 8 copies to share and 4 in batches, 9 small ones, one back and one to nowhere,
 # one without a context.
-LARGE, SMALL, OTHERS, STATE = 8, 9, 6, 1
+LARGE, SMALL, OTHERS, STATE = 12, 9, 2, 1
 
 COMMANDS = {way: [WAYS, way] for way in
             ["dlsym", "default", "program", "resolve", "resolve_v2", "resolve_self", "reload"]}

@@ -44,9 +44,15 @@ def test_every_way_is_followed():
             assert said == "1" and (waited == "True") == ("Async" in name), line
 
 
+def test_batches_that_are_read_later_are_followed():
+    with Gpu(FAKECUDA_DELAY_US="30000") as gpu:
+        for order in "13":
+            assert job(gpu, "batch", order) == "0 1 True\n", order
+
+
 def test_what_cannot_be_followed_is_given_up():
     with Gpu(FAKECUDA_DELAY_US="30000") as gpu:
-        assert job(gpu, "batch") == "0 -5 False\n"
+        assert job(gpu, "batch", "2") == "0 -5 False\n"
         assert job(gpu, "captured") == "-5 False again None drop -5\n"
         said = job(gpu, "unused")
         assert said == "[%s] True\n" % ", ".join(["(True, -5)"] * 4), said

@@ -138,12 +138,13 @@ def ways():
     del of
 
 
-def batch():
+def batch(order):
+    """What is read in its turn or at any time is copied for itself, with an event behind it."""
     gpu, buffer = Gpu(), Buffer()
     gpu.start()
     to, one = gpu.memory(), ctypes.c_size_t(SIZE)
     address = ctypes.c_uint64(buffer.take())
-    attributes, at = (ctypes.c_uint64 * 8)(1), ctypes.c_size_t(0)
+    attributes, at = (ctypes.c_uint32 * 6)(int(order)), ctypes.c_size_t(0)
     print(cuda.cuMemcpyBatchAsync_v2(
         ctypes.byref(to), ctypes.byref(address), ctypes.byref(one), ctypes.c_size_t(1),
         attributes, ctypes.byref(at), ctypes.c_size_t(1), gpu.stream), *buffer.done())

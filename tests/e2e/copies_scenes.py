@@ -13,7 +13,7 @@ from copies_common import DRIVER, JOBS, Gpu, well
 from support import equal, finish, run, start, victim
 
 PROGRAMS = os.path.dirname(JOBS)
-DEVICES, REPLAY = os.path.join(PROGRAMS, "devices"), os.path.join(PROGRAMS, "replay")
+BATCHES, DEVICES, REPLAY = (os.path.join(PROGRAMS, name) for name in ("batches", "devices", "replay"))
 
 
 def together(gpu, commands, env=({},)):
@@ -157,6 +157,28 @@ def test_graphs_are_captured_and_replayed_while_sharing():
     attempts(attempt, lambda found: found > steps // 2)
 
 
+# ---- batches ---------------------------------------------------------------------------------
+
+def test_batches_are_shared_in_part():
+    """Of each what can be; the driver has the rest, and says which copy of all is wrong."""
+    steps = 120
+    for late in "01":
+        wanted = plain([BATCHES, str(steps)], FAKECUDA_BATCHES_LATE=late)
+        said = {step: line for step, line in (line.split(": ", 1) for line in wanted.output.splitlines())}
+        assert [said[step] for step in ("3", "7", "11")] == [
+            "wrong second: 1, copy 1", "wrong last: 1, copy 3", "empty third: 1, copy 2"], said
+
+        def attempt():
+            with Gpu(FAKECUDA_BATCHES_LATE=late) as gpu:
+                for job in in_turn(gpu, [BATCHES, str(steps)]):
+                    equal(wanted, finish(job), late)
+                gpu.safe()
+                return taken(gpu)
+
+        # Two of a good batch, of which there are six of fifteen kinds.
+        attempts(attempt, lambda found: found > steps // 2)
+
+
 # ---- whether it pays -------------------------------------------------------------------------
 
 def decided(steps, words, behind=0, **link):
@@ -179,14 +201,15 @@ def decided(steps, words, behind=0, **link):
 def test_cost_model_decides():
     """Not told to share always: over a slow link it shares, over a fast one it gives up."""
     steps = 150
+    pace = ["calls=1", "pace=9000", "distinct=1"]
     slow = {"FAKECUDA_BANDWIDTH": "52000000", "FAKECUDA_STAGING": "65536"}  # 5 ms a copy
-    attempts(lambda: decided(steps, ["calls=1", "pace=9000", "bytes=262144"], **slow),
+    attempts(lambda: decided(steps, [*pace, "bytes=262144"], **slow),
              lambda found: found[0] > steps // 2 > 2 * found[1] and found[2] < 1.5 * steps)
     # What the first one brought before there was another says nothing about what is found now.
-    attempts(lambda: decided(steps, ["calls=1", "pace=9000", "bytes=262144"], steps, **slow),
+    attempts(lambda: decided(steps, [*pace, "bytes=262144"], steps, **slow),
              lambda found: found[0] > steps // 2 > 2 * found[1] and found[2] < 2.5 * steps)
     # Without a limit bringing 2 MiB takes as long as taking them.
-    attempts(lambda: decided(steps, ["calls=1", "pace=9000", "bytes=2097152"]),
+    attempts(lambda: decided(steps, [*pace, "bytes=2097152"]),
              lambda found: found[0] < steps // 4 and found[1] > steps // 2)
 
 

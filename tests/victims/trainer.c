@@ -143,7 +143,10 @@ static void copy_batch(const struct slot *slot, bool old)
 {
 	CUdeviceptr dsts[MOST_SLOTS], srcs[MOST_SLOTS];
 	size_t sizes[MOST_SLOTS], first = 0, failed;
-	CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+	CUmemcpyAttributes how = {
+		.srcAccessOrder = settings.memory == PAGEABLE
+					  ? CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
+					  : CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
 	size_t count =
 		(size_t)settings.parts < MOST_SLOTS ? (size_t)settings.parts : MOST_SLOTS;
 	for (size_t i = 0; i < count; i++) {

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A batch of copies (cuMemcpyBatchAsync): which of them are shared, and the rest.
+ *
+ * The copies of a batch have no order among each other, and all of them follow what was in the
+ * stream before.  So those that can be shared are taken out of it, one by one, as if each had
+ * been asked for by cuMemcpyAsync in the same stream; the driver's call brings what is left,
+ * whole batches as they are.  Only what others have, or shall have from here, is taken out.
+ *
+ * When the driver reads the source of a copy is part of what the program asks for: before the
+ * call returns, when the stream comes to it, or whenever it likes.  A copy that is taken out
+ * reads pageable memory before the call returns (hooks/cuda/share.h), which is what was asked
+ * for in the first and the last case, and in the second if nothing is in the stream before it.
+ */
+#ifndef TS_HOOKS_CUDA_BATCH_H
+#define TS_HOOKS_CUDA_BATCH_H
+
+#include "hooks/cuda/abi.h"
+
+/* Larger batches are the driver's: of many small copies, as of a cache of keys and values. */
+#define TS_BATCH_MOST 64u
+
+/* What a program asked for; see cuMemcpyBatchAsync in the CUDA driver API. */
+struct ts_batch {
+	ts_cu_pointer *to, *from;
+	size_t *bytes;
+	size_t count;
+	struct ts_cu_copy_attributes *attributes;
+	size_t *attribute_at; /* number of the first copy that an attribute is of */
+	size_t attribute_count;
+	ts_cu_stream stream;
+	bool per_thread;
+	/* One of the two; with CUDA 13.0 the parameter went away that tells what is wrong. */
+	ts_cu_batch_call *real;
+	ts_cu_batch_v2_call *real_v2;
+	size_t *ret_failed;
+};
+
+/**
+ * Do what @batch asks for, or have it done, and return what the driver's own call says.
+ * Counts what was not shared.  Threads: any.
+ */
+ts_cu_result ts_batch(const struct ts_batch *batch);
+
+#endif
