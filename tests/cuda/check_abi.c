@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* hooks/cuda/abi.h against a real cuda.h; compiled only, where there is one. */
+/*
+ * hooks/cuda/abi.h against a real cuda.h; compiled only (tests/e2e/cuda_header.py), as programs
+ * include it, and with __CUDA_API_VERSION_INTERNAL: then it declares every symbol of the driver
+ * under its own name, from 13.0 on with both versions of the batch.
+ */
 #include "hooks/cuda/abi.h"
 
 #include <cuda.h>
+#include <stddef.h>
 
 #define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #theirs)
 
@@ -39,8 +44,70 @@ SAME(TS_CU_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE);
 SAME(TS_CU_CAPTURE_MODE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
 SAME(TS_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
 SAME(TS_CU_IPC_LAZY_PEER_ACCESS, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+SAME(TS_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME((uintptr_t)TS_CU_STREAM_LEGACY, (uintptr_t)CU_STREAM_LEGACY);
+SAME((uintptr_t)TS_CU_STREAM_PER_THREAD, (uintptr_t)CU_STREAM_PER_THREAD);
 
-/* Parameters: pointers to other types are told apart by their number and place only. */
+#if CUDA_VERSION >= 12080
+#define ATTRIBUTE(ours, theirs)                                 \
+	SAME(offsetof(struct ts_cu_copy_attributes, ours),      \
+		offsetof(CUmemcpyAttributes, theirs));          \
+	SAME(sizeof(((struct ts_cu_copy_attributes *)0)->ours), \
+		sizeof(((CUmemcpyAttributes *)0)->theirs))
+SAME(sizeof(struct ts_cu_copy_attributes), sizeof(CUmemcpyAttributes));
+ATTRIBUTE(order, srcAccessOrder);
+ATTRIBUTE(from, srcLocHint);
+ATTRIBUTE(from.type, srcLocHint.type);
+ATTRIBUTE(to, dstLocHint);
+ATTRIBUTE(to.type, dstLocHint.type);
+ATTRIBUTE(flags, flags);
+SAME(TS_CU_ORDER_STREAM, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
+SAME(TS_CU_ORDER_CALL, CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL);
+SAME(TS_CU_ORDER_ANY, CU_MEMCPY_SRC_ACCESS_ORDER_ANY);
+SAME(TS_CU_LOCATION_NONE, CU_MEM_LOCATION_TYPE_INVALID);
+#endif
+
+/*
+ * Parameters: pointers to other types are told apart by their number and place only, and a
+ * result that is no CUresult would be another type.
+ */
+#define CALL(symbol, ...) SAME(sizeof(ts_cu_result), sizeof(symbol(__VA_ARGS__)))
+
+#ifdef __CUDA_API_VERSION_INTERNAL
+
+#define CALL_htod(symbol)        CALL(symbol, at, any, bytes)
+#define CALL_htod_async(symbol)  CALL(symbol, at, any, bytes, any)
+#define CALL_any(symbol)         CALL(symbol, at, at, bytes)
+#define CALL_any_async(symbol)   CALL(symbol, at, at, bytes, any)
+#define CALL_dtoh(symbol)        CALL(symbol, any, at, bytes)
+#define CALL_dtoh_async(symbol)  CALL(symbol, any, at, bytes, any)
+#define CALL_batch(symbol)       CALL(symbol, to, to, sizes, bytes, any, sizes, bytes, sizes, any)
+#define CALL_batch_v2(symbol)    CALL(symbol, to, to, sizes, bytes, any, sizes, bytes, any)
+#define CALL_alloc(symbol)       CALL(symbol, to, bytes)
+#define CALL_alloc_rows(symbol)  CALL(symbol, to, sizes, bytes, bytes, 4u)
+#define CALL_alloc_async(symbol) CALL(symbol, to, bytes, any)
+#define CALL_alloc_pool(symbol)  CALL(symbol, to, bytes, any, any)
+#define CALL_create(symbol)      CALL(symbol, any, bytes, any, (uint64_t)0)
+#define CALL_resolve(symbol)     CALL(symbol, "", any, 0, (uint64_t)0)
+#define CALL_resolve_v2(symbol)  CALL(symbol, "", any, 0, (uint64_t)0, any)
+#define CALL_end(symbol)         CALL(symbol, (ts_cu_device)0)
+#define CALL_reset(symbol)       CALL(symbol, (ts_cu_device)0)
+
+/* Some drivers export it; no header tells. */
+CUresult cuGetProcAddress_v2_ptsz(const char *name, void **ret_function, int version,
+	cuuint64_t flags, CUdriverProcAddressQueryResult *ret_status);
+
+#define CHECK(symbol, kind, which) CALL_##kind(symbol);
+
+void check_all(void *any, CUdeviceptr *to, size_t *sizes, size_t bytes, ts_cu_pointer at);
+void check_all(void *any, CUdeviceptr *to, size_t *sizes, size_t bytes, ts_cu_pointer at)
+{
+	(void)any, (void)to, (void)sizes, (void)bytes, (void)at;
+	TS_CUDA_HOOKED(CHECK)
+}
+
+#else
+
 static __attribute__((unused)) void call_all(void *any, size_t bytes, ts_cu_pointer at)
 {
 	size_t *sizes = any;
@@ -56,6 +123,8 @@ static __attribute__((unused)) void call_all(void *any, size_t bytes, ts_cu_poin
 	(void)cuMemHostUnregister(any);
 #if CUDA_VERSION >= 13000
 	(void)cuMemcpyBatchAsync(any, any, sizes, bytes, any, sizes, bytes, any);
+#elif CUDA_VERSION >= 12080
+	(void)cuMemcpyBatchAsync(any, any, sizes, bytes, any, sizes, bytes, sizes, any);
 #endif
 	(void)cuMemAlloc(any, bytes);
 	(void)cuMemGetAddressRange(any, sizes, at);
@@ -75,3 +144,5 @@ static __attribute__((unused)) void call_all(void *any, size_t bytes, ts_cu_poin
 	(void)cuEventRecord(any, any);
 	(void)cuThreadExchangeStreamCaptureMode(any);
 }
+
+#endif
