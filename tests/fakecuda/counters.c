@@ -88,6 +88,15 @@ uint64_t fake_counted(enum fake_counter id)
 	return atomic_load_explicit(&entries[id].value, memory_order_relaxed);
 }
 
+uint64_t fake_reserve(enum fake_counter id, uint64_t now, uint64_t by)
+{
+	uint64_t end = fake_counted(id), mine;
+	do
+		mine = (end > now ? end : now) + by;
+	while (!atomic_compare_exchange_weak(&entries[id].value, &end, mine));
+	return mine;
+}
+
 uint64_t fake_count_call(enum fake_call id)
 {
 	atomic_fetch_add_explicit(

@@ -45,7 +45,8 @@
 	X(VANISHED_USES, vanished_uses)        /* of memory whose exporter had died, VANISHES */ \
 	X(LATE_USES, late_uses)                /* copies that ran after their memory was gone */ \
 	X(INJECTED, injected)                  /* errors that FAKECUDA_FAIL asked for */ \
-	X(RESOLVED, resolved)                  /* addresses that cuGetProcAddress gave out */
+	X(RESOLVED, resolved)                  /* addresses that cuGetProcAddress gave out */ \
+	X(LINK_FREE_US, link_free_us)          /* when the link is free, LINK_SHARED */
 /* clang-format on */
 
 /* The exported functions, twins too. */
@@ -77,6 +78,12 @@ void fake_count(enum fake_counter id, uint64_t by);
 
 /** What a counter is at. */
 uint64_t fake_counted(enum fake_counter id);
+
+/**
+ * Take @by of what is used one after another, from @now on or when those before are done.
+ * Returns when that ends.  Any thread, any process.
+ */
+uint64_t fake_reserve(enum fake_counter id, uint64_t now, uint64_t by);
 
 /** Count a call; returns which one it is in this process, from 1. Any thread. */
 uint64_t fake_count_call(enum fake_call id);

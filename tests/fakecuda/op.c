@@ -65,6 +65,15 @@ static int64_t transfer_us(const struct fake_op *op)
 	return (int64_t)((double)op->width * (double)op->height * 1e6 / (double)limit);
 }
 
+/* How long until a transfer that begins now has ended. */
+static int64_t under_way_us(const struct fake_op *op)
+{
+	int64_t us = transfer_us(op), now = fake_now_ns() / 1000;
+	if (us == 0 || op->direction != FAKE_H2D || !fake_number(FAKE_LINK_SHARED))
+		return us;
+	return (int64_t)fake_reserve(FAKE_LINK_FREE_US, (uint64_t)now, (uint64_t)us) - now;
+}
+
 static bool has_vanished(const struct fake_memory *memory)
 {
 	return fake_number(FAKE_VANISHES) && memory && memory->kind == FAKE_MEMORY_IMPORTED &&
@@ -110,7 +119,7 @@ void fake_op_run(struct fake_op *op, CUstream stream)
 {
 	/* A mark in a stream costs a device next to nothing. */
 	if (op->kind == FAKE_OP_COPY || op->kind == FAKE_OP_FILL)
-		fake_sleep_us(fake_number(FAKE_DELAY_US) + jitter_us() + transfer_us(op));
+		fake_sleep_us(fake_number(FAKE_DELAY_US) + jitter_us() + under_way_us(op));
 	if (!is_sound(op, stream))
 		return;
 	switch (op->kind) {

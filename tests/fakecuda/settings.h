@@ -32,6 +32,7 @@
 	X(JITTER_US,             0,   0, 60000000,          "and up to so many more, at random") \
 	X(JITTER_SEED,           1,   0, INT64_MAX,         "of that randomness") \
 	X(BANDWIDTH,             0,   0, INT64_MAX,         "bytes/s host to device; 0: no limit") \
+	X(LINK_SHARED,           0,   0, 1,                 "1: one after another, of all who count so") \
 	X(STAGING, INT64_C(1) << 40,  0, INT64_C(1) << 40,  "bytes of a pageable copy under way") \
 	X(DEVICE_BANDWIDTH,      0,   0, INT64_MAX,         "bytes/s within a device") \
 	X(PEER_BANDWIDTH,        0,   0, INT64_MAX,         "bytes/s between devices") \
@@ -47,8 +48,10 @@
 	X(RESOLVE_THROUGH_SELF,  0,   0, 2,                 "1, 2: see selfload.c")
 /* clang-format on */
 
-/* Times are those of one operation: no link and no engine is shared between streams or
- * processes, so nothing here says how fast many are together.
+/* Times are those of one operation: no engine is shared between streams or processes, so
+ * nothing here says how fast many are together.  With LINK_SHARED copies from the host go over
+ * one link, in the order in which they come to it, also those of other processes that count
+ * into one file and to other devices.
  *
  * A call that copies from pageable memory returns when it has taken the bytes along; with more
  * of them than STAGING only when they have arrived, as where they go through a small buffer.

@@ -9,6 +9,9 @@
 
 #define BYTES 10000u
 
+/* 20 ms for so many. */
+#define ONE_LINK "BANDWIDTH=500000 LINK_SHARED=1"
+
 static unsigned char *pageable(int value)
 {
 	unsigned char *memory = malloc(BYTES);
@@ -276,6 +279,31 @@ static void between_devices(void)
 	CHECK(test_counter("peer_copies") == 2 && test_counter("d2d_copies") == 0);
 }
 
+/* 20 ms each; only the host's link is one for all. */
+static void one_link(void)
+{
+	enum { COPIES = 3, EACH_US = 20000 };
+	test_begin(0);
+	CUdeviceptr device = test_device(BYTES, 1);
+	unsigned char *pinned = test_pinned(BYTES, 2);
+	int64_t begin = test_now_us();
+	for (int i = 0; i < COPIES; i++) {
+		CUstream stream;
+		OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+		OK(cuMemcpyHtoDAsync_v2(device, pinned, BYTES, stream));
+		OK(cuMemcpyDtoDAsync_v2(device, device, BYTES, NULL));
+	}
+	OK(cuCtxSynchronize());
+	CHECK(test_now_us() - begin >= COPIES * EACH_US);
+	int64_t free_us = (int64_t)test_counter("link_free_us");
+	CHECK(free_us >= begin + COPIES * EACH_US && free_us <= test_now_us());
+	/* It is idle again, and what was before is not made up for. */
+	begin = test_now_us();
+	OK(cuMemcpyHtoD_v2(device, pinned, BYTES));
+	CHECK(test_now_us() - begin >= EACH_US);
+	CHECK((int64_t)test_counter("link_free_us") >= begin + EACH_US);
+}
+
 int main(void)
 {
 	static const struct test tests[] = {
@@ -295,6 +323,7 @@ int main(void)
 		{"the addresses tell where a unified copy goes", "", unified},
 		{"what is no address of the right kind is refused", "", refusals},
 		{"rows", "", rows},
+		{"copies that come over one link", ONE_LINK, one_link},
 		{"batches of both versions", SLOW, batches},
 		{"that read as late as they may", SLOW " BATCHES_LATE=1", late_batches},
 		{"copies between devices", "DEVICES=2", between_devices},
