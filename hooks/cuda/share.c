@@ -238,8 +238,7 @@ static ts_cu_result produce(struct sharing *sharing)
 		ts_device_abandon(gpu->table, &note->hold);
 		ts_gpu_note_drop(note);
 		ts_session_count_pass(TS_REASON_COPY_STATE);
-		/* The batch says what is wrong. */
-		return result != TS_CU_SUCCESS && copy->ret_left ? ts_copy_bring(copy) : result;
+		return result;
 	}
 	ts_session_count_produced(TS_KIND_DEVICE, copy->bytes, 0);
 	ts_cu_result teed = within(copy, gpu->base + note->hold.offset, copy->to);
@@ -337,6 +336,14 @@ static enum ts_reason refuse(struct sharing *sharing, struct ts_device_take *tak
 
 static ts_cu_result share(struct sharing *sharing)
 {
+/* One of a batch is brought by a call of its own, or it would never be known what it takes. */
+static ts_cu_result measure_own(const struct sharing *sharing)
+{
+	struct ts_copy own = *sharing->copy;
+	own.ret_left = NULL;
+	return alone(&own, sharing->session, TS_REASON_COPY_COST, true);
+}
+
 	const struct ts_copy *copy = sharing->copy;
 	struct ts_device_take take;
 	ts_cu_result judged = copy->async ? TS_CU_SUCCESS : let_driver_judge(copy);
@@ -353,7 +360,7 @@ static ts_cu_result share(struct sharing *sharing)
 		return pass(copy, TS_REASON_COPY_STATE);
 	sharing->begin_ns = ts_now_ns();
 	if (sharing->at_once && ts_cost_own_is_due(copy->bytes, copy->known != NULL))
-		return alone(copy, sharing->session, TS_REASON_COPY_COST, true);
+		return measure_own(sharing);
 	if (!ts_names_copy(copy, &sharing->key))
 		return pass(copy, TS_REASON_COPY_PINNED);
 	sharing->note = ts_gpu_note(sharing->gpu);

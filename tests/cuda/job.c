@@ -191,8 +191,6 @@ static void keep_busy(const struct place *place)
 /* When the source is read: in its turn in the stream, before the call returns, at any time. */
 enum order { IN_STREAM = 1, DURING_CALL = 2, ANY_TIME = 3 };
 
-#define PARTS 3u
-
 static void fill_late(void *data)
 {
 	const struct place *place = data;
@@ -220,8 +218,9 @@ static size_t part_bytes(size_t left, size_t parts_left)
 
 static int bring_batch(struct place *place, int old)
 {
-	pointer to[PARTS], from[PARTS];
-	size_t bytes[PARTS], at[2] = {0, 1}, count = 1 + chance(PARTS), begin = 0, failed;
+	pointer to[JOB_PARTS], from[JOB_PARTS];
+	size_t bytes[JOB_PARTS], at[2] = {0, 1}, begin = 0, failed;
+	size_t count = 1 + chance(how.parts ? how.parts : JOB_PARTS);
 	struct attributes how_each[2] = {{.order = 1 + (int)chance(3)}, {.order = DURING_CALL}};
 	/* All after the first are read during the call, if there are any and so it is. */
 	size_t kinds = count > 1 ? 1 + chance(2) : 1;
@@ -274,7 +273,10 @@ static int bring(struct place *place, unsigned call)
 
 static unsigned choose_call(void)
 {
-	unsigned from = how.calls == 2 ? 4 : 0, to = how.calls == 1 ? 4 : how.batches ? 10 : 8;
+	static const unsigned begins[] = {0, 0, 4, 8}, ends[] = {8, 4, 8, 10};
+	unsigned from = begins[how.calls], to = ends[how.calls];
+	if (how.batches && how.calls != 1)
+		to = 10;
 	return from + (unsigned)chance(to - from);
 }
 

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define JOB_SIZES 16u
+#define JOB_PARTS 3u
 
 struct job {
 	uint64_t data, schedule;
@@ -24,8 +25,9 @@ struct job {
 	unsigned sizes;    /* so many different ones from there on, by 4 KiB */
 	unsigned pause_us; /* up to so many us between two */
 	unsigned pace_us;  /* and each not before so many us for each one before it */
-	unsigned calls;    /* 1: those without a stream; 2: those with one; 0: all */
+	unsigned calls;    /* 1: those without a stream; 2: with one; 0: both; 3: @batches */
 	unsigned batches;  /* and not 0: those of several copies as well, unless @calls is 1 */
+	unsigned parts;    /* of those, at most; 0: JOB_PARTS */
 	unsigned distinct; /* not 0: each begins otherwise, as real ones do */
 	unsigned busy_us;  /* that a stream has work for when a copy is put into it */
 };

@@ -6,7 +6,8 @@
  *   skip=N        begin with batch N (0)
  *   pause=N       up to so many us between two (0)
  *   pace=N        and each not before N us for each one before it
- *   calls=1|2     only those without a stream, or with one
+ *   calls=1|2|3   only those without a stream, with one, or of several copies
+ *   parts=N       of so many at most (3)
  *   distinct=1    each begins otherwise, or four in a row alike (0)
  *   busy=N        the stream has N us of work before it when a copy is put into it (0)
  *   calm=N        bring N more when all these have been, with nothing before them
@@ -46,6 +47,8 @@ static int set(const char *word)
 		job.pace_us = (unsigned)value;
 	else if (strncmp(word, "calls=", 6) == 0)
 		job.calls = (unsigned)value;
+	else if (strncmp(word, "parts=", 6) == 0)
+		job.parts = (unsigned)value;
 	else if (strncmp(word, "distinct=", 9) == 0)
 		job.distinct = (unsigned)value;
 	else if (strncmp(word, "busy=", 5) == 0)
@@ -108,7 +111,8 @@ int main(int argc, char **argv)
 	for (int i = 4; i < argc; i++)
 		if (set(argv[i]) != 0)
 			return 2;
-	if (job.sizes < 1 || job.sizes > JOB_SIZES || allocate >= JOB_ALLOCATIONS)
+	if (job.sizes < 1 || job.sizes > JOB_SIZES || job.calls > 3 || job.parts > JOB_PARTS ||
+		allocate >= JOB_ALLOCATIONS)
 		return 2;
 	uint64_t half = leave || grow ? steps / 2 : 0;
 	job_start(&job);

@@ -14,10 +14,13 @@
  */
 #include "scene.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define LARGE (SCENE_BYTES - 4096)
 
 static CUdeviceptr device;
 static CUstream stream;
@@ -33,11 +36,25 @@ static void begin(void)
 	printf("begin: %d %d %d %d\n", retain, set, alloc, make);
 }
 
-/* The four calls of a runtime that bring something. */
+/* In two copies, of which one is large enough to be shared. */
+static CUresult bring_parts(bool old)
+{
+	CUdeviceptr to[] = {device, device + LARGE}, from[2];
+	size_t bytes[] = {LARGE, SCENE_BYTES - LARGE}, at = 0, failed;
+	CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL};
+	from[0] = (uintptr_t)scene_source;
+	from[1] = from[0] + LARGE;
+	if (old)
+		return cu->cuMemcpyBatchAsync(
+			to, from, bytes, 2, &how, &at, 1, &failed, stream);
+	return cu->cuMemcpyBatchAsync_v2(to, from, bytes, 2, &how, &at, 1, stream);
+}
+
+/* The four calls of a runtime that bring something, and batches. */
 static CUresult bring(long step)
 {
 	void *to = (void *)(uintptr_t)device;
-	switch (step % 4) {
+	switch (step % 6) {
 	case 0:
 		return mini_memcpy(to, scene_source, SCENE_BYTES, MINI_HOST_TO_DEVICE, 0);
 	case 1:
@@ -45,8 +62,10 @@ static CUresult bring(long step)
 			to, scene_source, SCENE_BYTES, MINI_HOST_TO_DEVICE, stream, 0);
 	case 2:
 		return mini_memcpy(to, scene_source, SCENE_BYTES, MINI_DEFAULT, 1);
-	default:
+	case 3:
 		return mini_memcpy_async(to, scene_source, SCENE_BYTES, MINI_DEFAULT, NULL, 1);
+	default:
+		return bring_parts(step % 6 == 4);
 	}
 }
 

@@ -31,6 +31,8 @@ ENDS = dict.fromkeys(("cuMemFree_v2", "cuEventDestroy_v2", "cuIpcCloseMemHandle"
                       "cuDevicePrimaryCtxRelease_v2"), RESETS)
 # The program's first calls of these are its own.
 OWN = {"cuDevicePrimaryCtxRetain": 1, "cuMemAlloc_v2": 1}
+# A copy that we take out of a batch.
+OUT = {"cuMemcpyAsync"}
 # Only the pool's memory is registered (copies_pinned.py), only the way to other GPUs is tried
 # with these (copies_far.py).
 ELSEWHERE = {"cuMemHostRegister_v2", "cuMemHostUnregister", "cuStreamCreate",
@@ -43,7 +45,7 @@ def calls():
         used = re.search(r"#define TS_CUDA_USED\(X\)(.*?)\n\n", file.read(), re.S).group(1)
     found = set(re.findall(r"X\((cu\w+),", used)) - ELSEWHERE
     assert len(found) > 25, found
-    return sorted(found | set(SETTINGS) | set(ENDS) | set(OWN))
+    return sorted(found | set(SETTINGS) | set(ENDS) | set(OWN) | OUT)
 
 
 def without(words, **driver):
@@ -144,8 +146,10 @@ def test_errors_that_stay_met_by_us():
             good = results.index(code) if code in results else len(results)
             assert set(results[:good]) <= {"0"} and set(results[good:]) <= {code}, (
                 failure, outcome.output)
-            for row in rows:
-                assert row[4] == row[1] and row[5] == (row[3] if row[3] != "0" else row[1]), (
+            for step, row in enumerate(rows):
+                # The runtime does not see the batches, which are the driver's own call.
+                seen = row[1] if step % 6 < 4 else "0"
+                assert row[4] == seen and row[5] == (row[3] if row[3] != "0" else seen), (
                     failure, row)
                 assert row[:4] != ("0",) * 4 or row[6] == "arrived", (failure, row)
     assert met > len(some) // 2, met

@@ -8,6 +8,7 @@ import signal
 
 import support
 from copies_common import JOBS, Gpu, well
+from copies_scenes import attempts
 from support import BUILD, HERE, finish, start
 
 SCHEDULES = os.path.join(BUILD, "tests", "cuda", "schedules")
@@ -102,14 +103,11 @@ def test_random_schedules():
 
 
 def killed_or_stopped(point, how, nth):
-    """Whether the job that was to be hit was; the others must not notice."""
+    """Whether the job that was to be hit was, and the others' calls: they must not notice."""
     with Gpu(FAKECUDA_BANDWIDTH="500000000", FAKECUDA_JITTER_US="300") as gpu:
         others = [gpu.start(i, 50, "pause=1000") for i in (2, 3)]
         victim = gpu.start(1, 50, "pause=1000", **{"TSSHIM_TEST_" + how: "%s:%d" % (point, nth)})
-        # 2 ms a copy, so 4 ms and a hash; what a busy machine adds rarely meets both.
         calls = [well(other, 50) for other in others]
-        assert min(calls)[0] < .1 and min(slow for _, slow in calls) <= 2, (point, how, calls)
-        hit = False
         if how == "STOP":
             hit = victim.poll() is None and state_of(victim.pid) == "T"
             victim.send_signal(signal.SIGCONT)
@@ -117,7 +115,12 @@ def killed_or_stopped(point, how, nth):
         else:
             hit = finish(victim, timeout=60).status == -signal.SIGKILL
         assert gpu.safe()
-        return hit
+        return hit, calls
+
+
+def is_quick(calls):
+    """2 ms a copy, so 4 ms and a hash; what a busy machine adds rarely meets both jobs."""
+    return min(calls)[0] < .1 and min(slow for _, slow in calls) <= 2
 
 
 def state_of(pid):
@@ -135,7 +138,10 @@ def test_kill_and_stop():
     hit = set()
     for point in points():
         for how in ("KILL", "STOP"):
-            if killed_or_stopped(point, how, 2 if point.startswith("copy_") else 1):
+            nth, found = 2 if point.startswith("copy_") else 1, []
+            attempts(lambda: found.append(killed_or_stopped(point, how, nth)) or found[-1],
+                     lambda outcome: is_quick(outcome[1]))
+            if any(was for was, _ in found):
                 hit.add(point)
     # What only happens when others have died first, or at an end, tests/stress has.
     missed = set(points()) - hit

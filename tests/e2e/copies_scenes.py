@@ -60,11 +60,13 @@ def taken(gpu):
 
 def attempts(attempt, is_good):
     """
-    What is found is good, or was in one of three attempts: a job that the machine holds up for
-    longer than a ring's 32 batches take finds nothing there.
+    What is found is good, or was in one of five attempts: a job that the machine holds up for
+    longer than a ring's 32 batches take finds nothing there.  What does that to one may do it to
+    the next, so there is a pause before each, a longer one each time.
     """
-    found = []
-    while len(found) < 3 and not (found and is_good(found[-1])):
+    found = [attempt()]
+    while len(found) < 5 and not is_good(found[-1]):
+        time.sleep(len(found))
         found.append(attempt())
     assert is_good(found[-1]), found
 
@@ -168,12 +170,22 @@ def test_batches_are_shared_in_part():
         assert [said[step] for step in ("3", "7", "11")] == [
             "wrong second: 1, copy 1", "wrong last: 1, copy 3", "empty third: 1, copy 2"], said
 
+        with Gpu(FAKECUDA_BATCHES_LATE=late) as gpu:
+            equal(wanted, run([BATCHES, str(steps)], gpu.group.environment(**gpu.more)), late)
+            alone = gpu.safe()["h2d_bytes"]
+        # Two of a batch that fails are good, and may have been brought when the driver says so.
+        large, failing = 300000, 2 * len(re.findall(": wrong (?:second|last): 1", wanted.output))
+        assert failing == 2 * 2 * steps // 15, wanted.output
+
         def attempt():
             with Gpu(FAKECUDA_BATCHES_LATE=late) as gpu:
                 for job in in_turn(gpu, [BATCHES, str(steps)]):
                     equal(wanted, finish(job), late)
-                gpu.safe()
-                return taken(gpu)
+                # What is taken out is not brought as well.
+                brought, found = gpu.safe()["h2d_bytes"], taken(gpu)
+                assert brought + found * large <= 2 * (alone + failing * large) * 1.01, (
+                    alone, brought, found, failing)
+                return found
 
         # Two of a good batch, of which there are six of fifteen kinds.
         attempts(attempt, lambda found: found > steps // 2)
@@ -181,17 +193,17 @@ def test_batches_are_shared_in_part():
 
 # ---- whether it pays -------------------------------------------------------------------------
 
-def decided(steps, words, behind=0, **link):
+def decided(steps, words, behind=0, schedules=(1, 2), **link):
     """
     (copies that were taken, that did not pay, that were brought) of one job and another that
     begins some 20 ms later, or where the first one is when it has brought @behind.
     """
     with Gpu(model=True, **link) as gpu:
-        first = gpu.start(1, steps + behind, *words)
+        first = gpu.start(schedules[0], steps + behind, *words)
         while gpu.counters_now().get("h2d_copies", 0) <= behind:
             time.sleep(.001)
         time.sleep(.02)
-        second = gpu.start(2, steps, *words, "skip=%d" % behind)
+        second = gpu.start(schedules[1], steps, *words, "skip=%d" % behind)
         well(first, steps + behind)
         well(second, steps)
         return (taken(gpu), gpu.group.statistics()["passed"]["copy_cost"],
@@ -211,6 +223,16 @@ def test_cost_model_decides():
     # Without a limit bringing 2 MiB takes as long as taking them.
     attempts(lambda: decided(steps, [*pace, "bytes=2097152"]),
              lambda found: found[0] < steps // 4 and found[1] > steps // 2)
+
+
+def test_what_own_copies_take_is_measured_in_batches_too():
+    """Who finds all that it looks for makes a copy of its own now and then, and goes on."""
+    steps = 150
+    attempts(lambda: decided(steps, ["calls=3", "parts=1", "pace=9000", "distinct=1",
+                                             "sizes=1", "bytes=262144"], schedules=(1, 1),
+                             FAKECUDA_BANDWIDTH="52000000", FAKECUDA_STAGING="65536",  # 5 ms
+                             TSSHIM_TEST_COPIES_MEASURE="16"),
+             lambda found: found[0] > steps // 2)
 
 
 if __name__ == "__main__":
