@@ -35,8 +35,16 @@
  * are so many nothing is concluded from them, and only the quickest counts. */
 #define FEW 4u
 
+/* What is taken counts as slower than before by one in so many parts of a copy at most: one
+ * that the machine held up says nothing of the next, and a slower way is known after a few
+ * dozen. */
+#define OUTLIER_PART 4u
+
 /* Where it is not known what a copy takes, to look for pays if one in so many is found. */
 #define FEW_PART 16u
+
+/* A call may take longer by one in so many parts of a copy, if that is spent waiting. */
+#define SLOWER_PART 16u
 
 /* A program that pauses, or brings a few copies of another kind, is not given up. */
 #define NEVER_MS UINT64_C(60000)
@@ -72,7 +80,7 @@ static unsigned class_of(uint64_t bytes)
  */
 static bool is_seen_late(enum ts_cost cost)
 {
-	return cost == TS_COST_KNOWN + TS_COST_OWN || cost == TS_COST_KNOWN + TS_COST_TAKEN;
+	return cost >= TS_COST_KNOWN && cost != TS_COST_KNOWN + TS_COST_HASH;
 }
 
 static uint32_t enough_of(enum ts_cost cost)
@@ -93,11 +101,19 @@ static uint64_t low(uint64_t old, uint64_t ns)
 	return ns < old ? old - (old - ns) / 2 : old + ts_min_u64(ns - old, old) / 64;
 }
 
+static uint64_t most_slower(uint64_t bytes, uint64_t old)
+{
+	uint64_t own = ts_load_relaxed(&average[TS_COST_OWN][class_of(bytes)]);
+	return ts_max_u64(own, old) / OUTLIER_PART;
+}
+
 void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns)
 {
 	_Atomic uint64_t *at = &average[cost][class_of(bytes)];
 	uint64_t old = ts_load_relaxed(at);
 	uint64_t now = is_seen_late(cost) ? low(old, ns) : mean(old, ns);
+	if (cost == TS_COST_TAKEN)
+		now = mean(old, ts_min_u64(ns, old + most_slower(bytes, old)));
 	if (ts_add_relaxed(&learned[cost][class_of(bytes)], 1) < FEW && !is_seen_late(cost))
 		now = ts_min_u64(old, ns);
 	ts_store_relaxed(at, ts_max_u64(old ? now : ns, 1));
@@ -119,6 +135,13 @@ void ts_cost_learn_known(uint64_t bytes, uint64_t ns)
 {
 	ts_store_relaxed(&unmeasured[true][class_of(bytes)], 0);
 	ts_cost_learn(TS_COST_KNOWN + TS_COST_OWN, bytes, ns);
+}
+
+void ts_cost_learn_taken(uint64_t bytes, bool known, uint64_t ns, uint64_t waited_ns)
+{
+	enum ts_cost kind = known ? TS_COST_KNOWN : 0;
+	ts_cost_learn(kind + TS_COST_TAKEN, bytes, ns);
+	ts_cost_learn(kind + TS_COST_LIGHT, bytes, ns - ts_min_u64(waited_ns, ns));
 }
 
 uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes)
@@ -267,13 +290,22 @@ bool ts_cost_is_chosen(const void *from, uint64_t bytes, uint64_t now_ns, unsign
 	       is_forced();
 }
 
+/* What one that is found saves. */
+static uint64_t saved_by(enum ts_cost kind, uint64_t own, uint64_t bytes)
+{
+	uint64_t taken = ts_cost_of(kind + TS_COST_TAKEN, bytes);
+	uint64_t light = ts_cost_of(kind + TS_COST_LIGHT, bytes); /* 0 if none was found yet */
+	if (light && taken <= own + own / SLOWER_PART)
+		taken = ts_min_u64(taken, light);
+	return own > taken ? own - taken : 0;
+}
+
 bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, bool known, uint64_t now_ns)
 {
 	enum ts_cost kind = known ? TS_COST_KNOWN : 0;
 	uint64_t own = ts_cost_of(kind + TS_COST_OWN, bytes);
 	uint64_t hash = ts_cost_of(kind + TS_COST_HASH, bytes);
-	uint64_t taken = ts_cost_of(kind + TS_COST_TAKEN, bytes);
-	uint64_t saved = own > taken ? own - taken : 0, missed = TS_COST_PARTS - parts;
+	uint64_t saved = saved_by(kind, own, bytes), missed = TS_COST_PARTS - parts;
 	/* Streams that are never idle leave unknown what a copy from pinned memory takes. */
 	bool unknown = own == 0 && !(known && parts < TS_COST_PARTS / FEW_PART);
 	/* One pass in any case, the second where nothing was found. */

@@ -7,6 +7,13 @@
  * copy into the ring.  How often the first happens is the group's, not ours: who is always
  * first takes nothing, but others do.  It is a GPU's, and a ring's: what jobs bring elsewhere,
  * or brought when there was nothing to look in, says nothing about it.
+ *
+ * Jobs in step save little time: who does not bring a copy waits for who does, about as long as
+ * its own would take.  But meanwhile it uses neither a core nor the link, which others could
+ * use, and on which their own copies would have been in each other's way; what each measures
+ * while they share is an empty one.  So a wait counts only if it makes the call longer than a
+ * copy of its own by more than a 16th, which is what a copy into the ring may cost who brings
+ * it.
  */
 #ifndef TS_HOOKS_CUDA_COST_H
 #define TS_HOOKS_CUDA_COST_H
@@ -17,7 +24,8 @@
 enum ts_cost {
 	TS_COST_OWN,   /* the driver's own copy from the host, see ts_cost_learn_own() */
 	TS_COST_HASH,  /* one pass over the source */
-	TS_COST_TAKEN, /* the call when the bytes were there */
+	TS_COST_TAKEN, /* the call when the bytes were there, or came while it waited */
+	TS_COST_LIGHT, /* the same without the wait, in which nothing is used */
 	TS_COST_KINDS,
 	/* The same of sources that are known by a name: looking whether they hold it, instead
 	 * of a hash, and, as nobody waits for such copies, what they take until the GPU is
@@ -37,6 +45,12 @@ struct ts_cost_found {
 
 /** Remember that a copy of @bytes cost @ns. Threads: any; a lost update is none. */
 void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns);
+
+/**
+ * The same for TS_COST_TAKEN, and TS_COST_LIGHT, of a copy that came from the ring after @ns,
+ * @waited_ns of which were a wait; of a source that is @known or not.
+ */
+void ts_cost_learn_taken(uint64_t bytes, bool known, uint64_t ns, uint64_t waited_ns);
 
 /**
  * The same for TS_COST_OWN.  @at_once: nothing was queued in its stream.  What was not is more

@@ -140,8 +140,7 @@ void ts_gpu_note_end(struct ts_gpu *gpu, struct ts_gpu_note *note)
 	uint64_t passed_ns = ts_now_ns() - note->begin_ns;
 	if (!note->publish) {
 		if (note->is_known && note->at_once)
-			ts_cost_learn(
-				TS_COST_KNOWN + TS_COST_TAKEN, note->hold.bytes, passed_ns);
+			ts_cost_learn_taken(note->hold.bytes, true, passed_ns, note->waited_ns);
 		ts_device_release(gpu->table, &note->hold);
 		return;
 	}

@@ -75,6 +75,7 @@ struct ts_gpu_note {
 	bool is_known; /* @known is what the source has to hold still */
 	bool at_once;  /* of a claim: nothing was queued before it */
 	uint64_t begin_ns;
+	uint64_t waited_ns; /* of that, for others; of a lease */
 	ts_cu_event event;
 	struct ts_device_hold hold;
 	struct ts_known known;

@@ -14,8 +14,13 @@
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
 
-/* One in so many copies leaves one: a lone job pays for it, and whoever comes can wait. */
-#define HINT 8u
+/*
+ * One in so many copies leaves one: a lone job pays for it, and whoever comes can wait.  More
+ * of the first, for jobs that begin together have all to gain; the few are among the many.
+ */
+#define HINT       8u
+#define HINT_EARLY 2u
+#define EARLY      64u
 
 /* Nobody is waited for longer than this, whatever was measured. */
 #define WAIT_MAX_NS UINT64_C(100000000)
@@ -32,7 +37,7 @@ struct sharing {
 	struct ts_gpu *gpu;
 	struct ts_gpu_note *note;
 	struct ts_key key;
-	uint64_t begin_ns;
+	uint64_t begin_ns, waited_ns;
 	bool at_once; /* nothing is queued in its stream */
 };
 
@@ -128,8 +133,11 @@ static ts_cu_result end_when_done(const struct sharing *sharing)
 static void leave_word(
 	const struct ts_copy *copy, const struct ts_session *session, ts_cu_device device)
 {
+	static _Atomic uint32_t looked_at;
 	const void *from = (const void *)(uintptr_t)copy->from;
-	if (!ts_cost_is_chosen(from, copy->bytes, ts_now_ns(), HINT))
+	bool early =
+		ts_load_relaxed(&looked_at) < EARLY && ts_add_relaxed(&looked_at, 1) < EARLY;
+	if (!ts_cost_is_chosen(from, copy->bytes, ts_now_ns(), early ? HINT_EARLY : HINT))
 		return;
 	struct ts_key here = ts_names_hint(copy, ts_gpu_number(device));
 	struct ts_key anywhere = ts_names_hint(copy, TS_NAMES_ANY_GPU);
@@ -195,7 +203,8 @@ static ts_cu_result serve(struct sharing *sharing)
 	if (copy->known)
 		ts_known_was_used(copy->known);
 	else
-		ts_cost_learn(TS_COST_TAKEN, copy->bytes, ts_now_ns() - sharing->begin_ns);
+		ts_cost_learn_taken(copy->bytes, false, ts_now_ns() - sharing->begin_ns,
+			sharing->waited_ns);
 	if (ts_session_verify_this_hit() && !ts_verify_copy(copy, &lease)) {
 		ts_gpu_off(sharing->gpu);
 		return ts_copy_bring(copy);
@@ -275,19 +284,20 @@ static enum ts_reason reason_of(const struct ts_device_take *take)
  * Whoever is bringing them is waited for as long as one transfer takes, and no longer: a
  * program must not wait for another one more than it would have for its own copy.
  * What a busy machine delays more is copied twice.  Where waiting does not pay the model says
- * so, for it counts as a part of taking.
+ * so: in vain it counts as a part of taking, else where it makes the call longer (cost.h).
  */
-static bool wait_for_them(const struct sharing *sharing, const struct ts_device_take *take)
+static bool wait_for_them(struct sharing *sharing, const struct ts_device_take *take)
 {
 	uint64_t most_ns = ts_min_u64(
 		ts_cost_of_transfer(sharing->row, sharing->copy->bytes), WAIT_MAX_NS);
-	uint64_t passed_ns = ts_now_ns() - take->since_ns;
+	uint64_t begin_ns = ts_now_ns(), passed_ns = begin_ns - take->since_ns;
 	TS_KILLPOINT(copy_waits);
 	/* Who is late already is stopped, or short of cores. */
 	if (passed_ns >= 2 * most_ns)
 		return false;
 	most_ns = ts_min_u64(most_ns, 2 * most_ns - passed_ns);
 	(void)ts_device_wait(sharing->gpu->table, take, most_ns);
+	sharing->waited_ns = ts_now_ns() - begin_ns;
 	return true;
 }
 
@@ -334,8 +344,6 @@ static enum ts_reason refuse(struct sharing *sharing, struct ts_device_take *tak
 	return TS_REASON_STORE_DAMAGED;
 }
 
-static ts_cu_result share(struct sharing *sharing)
-{
 /* One of a batch is brought by a call of its own, or it would never be known what it takes. */
 static ts_cu_result measure_own(const struct sharing *sharing)
 {
@@ -344,6 +352,8 @@ static ts_cu_result measure_own(const struct sharing *sharing)
 	return alone(&own, sharing->session, TS_REASON_COPY_COST, true);
 }
 
+static ts_cu_result share(struct sharing *sharing)
+{
 	const struct ts_copy *copy = sharing->copy;
 	struct ts_device_take take;
 	ts_cu_result judged = copy->async ? TS_CU_SUCCESS : let_driver_judge(copy);
@@ -375,6 +385,7 @@ static ts_cu_result measure_own(const struct sharing *sharing)
 	sharing->note->publish = take.verdict == TS_CLAIM;
 	sharing->note->at_once = sharing->at_once;
 	sharing->note->begin_ns = sharing->begin_ns;
+	sharing->note->waited_ns = sharing->waited_ns;
 	sharing->note->is_known = copy->known != NULL;
 	if (copy->known) {
 		copy->known->at_once = sharing->at_once;

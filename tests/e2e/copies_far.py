@@ -6,7 +6,7 @@ import signal
 import time
 
 import support
-from copies_common import JOBS, Gpu, until, well
+from copies_common import JOBS, Gpu, attempts, until, well
 from support import finish, start
 
 # A host's link of 1 GB/s, so 1 ms for a batch, and twenty times that between GPUs.
@@ -37,13 +37,16 @@ def together(devices, *words, steps=STEPS, model=False, **more):
 
 def test_one_ring_serves_several_gpus():
     for devices in ("01", "3120"):
-        found, counters = together(devices)
         others = len(devices) - 1
-        assert found > others * STEPS * .4, (devices, found, counters)
+
+        def attempt():
+            found, counters = together(devices)
+            # A path is tried by four copies from the host, at most by each on the way to each.
+            assert Gpu.brought(counters) <= (others + 1) * (STEPS + 4 * others) - found, counters
+            return found, counters["peer_copies"]
+
         # Who has the ring takes from its own GPU what others brought there.
-        assert counters["peer_copies"] > others * STEPS * .4, counters
-        # A path is tried by four copies from the host, at most by each on the way to each.
-        assert Gpu.brought(counters) <= (others + 1) * (STEPS + 4 * others) - found, counters
+        attempts(attempt, lambda outcome: min(outcome) > others * STEPS * .4)
 
 
 def test_a_link_that_is_not_faster_is_not_used():
@@ -72,27 +75,34 @@ def test_a_trial_in_vain_is_in_nobodys_way():
 
 
 def test_jobs_of_one_gpu_are_served_there():
-    found, counters = together("0011")
-    assert found > STEPS, (found, counters)
-    assert counters["d2d_copies"] > STEPS, counters
+    def attempt():
+        found, counters = together("0011")
+        return found, counters["d2d_copies"]
+
+    attempts(attempt, lambda outcome: min(outcome) > STEPS)
+
+
+def others_of_one_that(how):
+    """What well() says of two jobs when the third, whose ring they use, is killed or stopped."""
+    with Gpu(FAKECUDA_DEVICES="4", **LINKS) as gpu:
+        jobs = begin(gpu, "012")
+        assert until(lambda: gpu.counters_now().get("peer_copies", 0) > 100), how
+        jobs[0].send_signal(how)
+        others = [well(job, STEPS) for job in jobs[1:]]
+        if how == signal.SIGSTOP:
+            jobs[0].send_signal(signal.SIGCONT)
+            well(jobs[0], STEPS)
+        else:
+            finish(jobs[0])
+        gpu.safe()
+        return others
 
 
 def test_whoever_has_it_may_go():
     """Killed, stopped, or ended: the others go on, and have another ring sooner or later."""
     for how in (signal.SIGKILL, signal.SIGSTOP):
-        with Gpu(FAKECUDA_DEVICES="4", **LINKS) as gpu:
-            jobs = begin(gpu, "012")
-            assert until(lambda: gpu.counters_now().get("peer_copies", 0) > 100), how
-            jobs[0].send_signal(how)
-            for job in jobs[1:]:
-                longest, slow = well(job, STEPS)
-                assert longest < .2 and slow <= 3, (how, longest, slow)
-            if how == signal.SIGSTOP:
-                jobs[0].send_signal(signal.SIGCONT)
-                well(jobs[0], STEPS)
-            else:
-                finish(jobs[0])
-            gpu.safe()
+        attempts(lambda: others_of_one_that(how),
+                 lambda others: all(longest < .2 and slow <= 3 for longest, slow in others))
 
 
 def test_a_full_gpu_asks_its_own_jobs_for_room():

@@ -7,29 +7,47 @@ import re
 import signal
 
 import support
-from copies_common import JOBS, Gpu, well
-from copies_scenes import attempts
+from copies_common import JOBS, Gpu, attempts, well
 from support import BUILD, HERE, finish, start
 
 SCHEDULES = os.path.join(BUILD, "tests", "cuda", "schedules")
 
 
-def test_four_jobs_copy_once():
+def brought_by_four(steps, pace, *words, **gpu_is):
+    """The bytes that four jobs bring, in those that one brings."""
+    words = ["bytes=262144", *words]
     with Gpu() as gpu:
-        gpu.run(1, 1000, "bytes=262144")
+        gpu.run(1, steps, *words)
         alone = gpu.counters()["h2d_bytes"]
-    # A copy takes 5 ms, as one of 128 MB over PCIe 4, or 1 ms.  Jobs that are held up for longer
-    # than the ring's 32 batches take find nothing there.  A busy machine does that to them, so
-    # they have a pace to get back to; it is also slow to make the ring, hence so many.
-    # Nobody waits for another one longer than a slow copy takes, so what the machine delays by
-    # more is copied twice: that may spoil a run or two.
-    for bandwidth in ("52000000", "260000000"):
-        ratios = []
-        while len(ratios) < 3 and min(ratios, default=2) > 1.03:
-            with Gpu(FAKECUDA_BANDWIDTH=bandwidth) as gpu:
-                gpu.run(4, 1000, "bytes=262144", "pace=8000")
-                ratios.append(gpu.safe()["h2d_bytes"] / alone)
-        assert min(ratios) <= 1.03, (bandwidth, ratios)
+    with Gpu(**gpu_is) as gpu:
+        gpu.run(4, steps, *words, "pace=%d" % pace)
+        return gpu.safe()["h2d_bytes"] / alone
+
+
+# A copy takes 5 ms, as one of 128 MB over PCIe 4, or 1 ms.
+SLOW, FAST = {"FAKECUDA_BANDWIDTH": "52000000"}, {"FAKECUDA_BANDWIDTH": "260000000"}
+
+
+def test_four_jobs_copy_once():
+    # Jobs that are held up for longer than the ring's 32 batches take find nothing there.  A
+    # busy machine does that to them, so they have a pace to get back to; it is also slow to make
+    # the ring, hence so many.  Nobody waits for another one longer than a slow copy takes, so
+    # what the machine delays by more is copied twice: that may spoil some runs.
+    for link, pace in ((SLOW, 8000), (FAST, 4000)):
+        attempts(lambda: brought_by_four(1000, pace, **link), lambda ratio: ratio <= 1.03)
+
+
+def test_four_jobs_in_step_find_that_it_pays():
+    """
+    The same where nobody tells them to share: what one waits for in step is no loss.  Batches
+    differ where they begin, as real ones do, and the driver's copies of pageable memory go
+    through small buffers.
+    """
+    real = {"model": True, "FAKECUDA_STAGING": "65536"}
+    for link, steps, pace in (({**SLOW, "FAKECUDA_LINK_SHARED": "1"}, 1200, 8000),
+                              (FAST, 2000, 4000)):
+        attempts(lambda: brought_by_four(steps, pace, "distinct=1", **real, **link),
+                 lambda ratio: ratio <= 1.03)
 
 
 def test_a_lone_job_makes_no_ring():
@@ -63,11 +81,13 @@ def test_a_ring_is_shaped_for_what_recurs():
              (262144, 14 << 20, 9, 1, 800),  # forgotten when others have recurred for longer
              (3 << 20, 1 << 20, 9, 4, 400))  # and the other way round
     for batch, parameters, layers, memory, steps in cases:
-        with Gpu(FAKECUDA_MEMORY=str(memory << 30), FAKECUDA_MEMORY_SHARED="1") as gpu:
-            gpu.run(2, steps, "bytes=%d" % batch, "sizes=1", "pace=5000", "layers=%d" % layers,
-                    "parameters=%d" % parameters, late=30000)
-            counters = gpu.safe()
-            assert gpu.brought(counters) < 1.5 * steps, (parameters, layers, counters)
+        def attempt():
+            with Gpu(FAKECUDA_MEMORY=str(memory << 30), FAKECUDA_MEMORY_SHARED="1") as gpu:
+                gpu.run(2, steps, "bytes=%d" % batch, "sizes=1", "pace=5000",
+                        "layers=%d" % layers, "parameters=%d" % parameters, late=30000)
+                return gpu.brought(gpu.safe())
+
+        attempts(attempt, lambda brought: brought < 1.5 * steps)
 
 
 def test_different_batches_are_different():
@@ -152,17 +172,20 @@ def test_kill_and_stop():
 def test_nobody_waits_for_what_is_queued():
     # Two jobs in step whose streams have 60 ms of work whenever they bring something, as when a
     # program starts kernels faster than the GPU runs them; then they have none.
-    for model in (False, True):
+    def attempt(model):
         with Gpu(model=model, FAKECUDA_BANDWIDTH="333000000") as gpu:  # 3 ms a copy
             words = ["calls=2", "busy=60000", "pace=70000", "calm=20"]
             calls = gpu.run(2, 30, *words)
             counters, passed = gpu.safe(), gpu.group.statistics()["passed"]
-            # A busy machine holds a few up; who waits for the work is held up each time.
-            assert sum(slow for _, slow in calls) <= 6, (model, calls, counters)
             shared = 2 * (30 + 20) - gpu.brought(counters)
             print("# model %d: %d of 60 + 40 copies shared, %d left to each, %d not looked for" % (
                 model, shared, passed["timeout"], passed["copy_cost"]))
-            assert model or shared >= 10, (calls, counters)
+            return sum(slow for _, slow in calls), shared
+
+    # A busy machine holds a few up; who waits for the work is held up each time.
+    for model in (False, True):
+        attempts(lambda: attempt(model),
+                 lambda outcome: outcome[0] <= 6 and (model or outcome[1] >= 10))
 
 
 def test_a_service_that_captures_would_mind_does_nothing():

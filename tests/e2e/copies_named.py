@@ -10,7 +10,7 @@ import signal
 
 import meeting
 import support
-from copies_common import Gpu
+from copies_common import Gpu, attempts
 from support import HERE, finish, start
 
 JOB = os.path.join(HERE, "copies_named_job.py")
@@ -50,20 +50,24 @@ def device(statistics, counter):
 
 def test_named_batches_come_once():
     for jobs in (2, 4):
-        counters, statistics, digests = together("plain", jobs, 20)
-        assert len(set(digests)) == 1, digests
-        shared, brought = device(statistics, "shared"), counters["h2d_bytes"] / BYTES
-        assert not kernel_tells() or shared > (jobs - 1) * 20 * BATCHES * .6, (
-            jobs, shared, brought, statistics["passed"])
+        def attempt():
+            counters, statistics, digests = together("plain", jobs, 20)
+            assert len(set(digests)) == 1, digests
+            return (device(statistics, "shared"), counters["h2d_bytes"] / BYTES,
+                    statistics["passed"])
+
+        attempts(attempt, lambda outcome: not kernel_tells() or
+                 outcome[0] > (jobs - 1) * 20 * BATCHES * .6)
 
 
 def test_the_model_says_what_pays():
     """A copy of 1.6 ms does, beside a look of some 5 us; one that takes no time does not."""
     for bandwidth, pays in (("1000000000", True), ("100000000000", False)):
-        _, statistics, _ = together("plain", 3, 60, model=True, FAKECUDA_BANDWIDTH=bandwidth,
-                                    FAKECUDA_JITTER_US="0")
-        shared = device(statistics, "shared")
-        assert not kernel_tells() or (shared > 300) == pays, (bandwidth, shared, statistics)
+        def attempt():
+            return device(together("plain", 3, 60, model=True, FAKECUDA_BANDWIDTH=bandwidth,
+                                   FAKECUDA_JITTER_US="0")[1], "shared")
+
+        attempts(attempt, lambda shared: not kernel_tells() or (shared > 300) == pays)
 
 
 def test_parts_of_batches_too():

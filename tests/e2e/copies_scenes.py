@@ -9,7 +9,7 @@ import re
 import time
 
 import support
-from copies_common import DRIVER, JOBS, Gpu, well
+from copies_common import DRIVER, JOBS, Gpu, attempts, well
 from support import equal, finish, run, start, victim
 
 PROGRAMS = os.path.dirname(JOBS)
@@ -56,19 +56,6 @@ def taken(gpu):
     """So many copies were taken from a ring."""
     return sum(row.get("kinds", row)["device"]["shared"]
                for row in gpu.group.statistics()["datasets"])
-
-
-def attempts(attempt, is_good):
-    """
-    What is found is good, or was in one of five attempts: a job that the machine holds up for
-    longer than a ring's 32 batches take finds nothing there.  What does that to one may do it to
-    the next, so there is a pause before each, a longer one each time.
-    """
-    found = [attempt()]
-    while len(found) < 5 and not is_good(found[-1]):
-        time.sleep(len(found))
-        found.append(attempt())
-    assert is_good(found[-1]), found
 
 
 # ---- several GPUs ----------------------------------------------------------------------------
@@ -128,7 +115,7 @@ def test_one_gpu_by_two_numbers():
     command = [victim("trainer-dlsym"), "--bytes", "300001", "--count", "60", "--delay-us", "1500"]
     wanted = plain(command)
     for number in (0, 1):
-        with Gpu(FAKECUDA_DEVICES="2") as gpu:
+        with Gpu(FAKECUDA_DEVICES="2", FAKECUDA_PEERS="none") as gpu:
             env = gpu.group.environment(**gpu.more)
             jobs = [start([*command, "--device", str(number)], env),
                     start(command, {**env, "CUDA_VISIBLE_DEVICES": "1"})]

@@ -71,6 +71,54 @@ Test(cost, four_jobs_in_step)
 	cr_expect(are_probes(answers(THREE, BYTES)), "less is not, but for probes");
 }
 
+static void measure_taken(uint64_t taken, uint64_t waited)
+{
+	for (unsigned i = 0; i < 100; i++)
+		ts_cost_learn_taken(BYTES, false, taken, waited);
+}
+
+Test(cost, a_wait_that_is_no_longer_than_a_copy_is_not_lost)
+{
+	measure(4000000, 1000000, 1000);
+	measure_taken(4200000, 4000000);
+	cr_expect(eq(u32, answers(THREE, BYTES), ANSWERS), "others have the link meanwhile");
+	cr_expect(are_probes(answers(TS_COST_PARTS / 4, BYTES)), "the hash has to pay");
+	measure_taken(4300000, 4100000);
+	cr_expect(
+		are_probes(answers(ALL, BYTES)), "but the call is longer by more than a 16th");
+	measure_taken(3000000, 2900000);
+	cr_expect(eq(u32, answers(THREE, BYTES), ANSWERS));
+	measure_taken(4200000, 0);
+	cr_expect(are_probes(answers(ALL, BYTES)), "nobody was waited for");
+	/* In vain: then bringing it comes on top. */
+	measure_taken(4000000, 3900000);
+	ts_cost_learn(TS_COST_TAKEN, BYTES, 80000000);
+	cr_expect(eq(u32, answers(ALL, BYTES), ANSWERS), "one that was held up");
+	for (unsigned i = 0; i < 100; i++)
+		ts_cost_learn(TS_COST_TAKEN, BYTES, i % 4 == 0 ? 8000000 : 4100000);
+	cr_expect(are_probes(answers(ALL, BYTES)), "too often");
+	measure_taken(100000, 0);
+	for (unsigned i = 0; i < 25; i++)
+		ts_cost_learn(TS_COST_TAKEN, BYTES, 9000000);
+	cr_expect(gt(u64, ts_cost_of(TS_COST_TAKEN, BYTES), 200000), "what stays is believed");
+}
+
+Test(cost, a_wait_for_a_known_source_too)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		ts_cost_learn_known(BYTES, 4000000);
+		ts_cost_learn(TS_COST_KNOWN + TS_COST_HASH, BYTES, 100000);
+		ts_cost_learn_taken(BYTES, true, 4200000, 4000000);
+	}
+	cr_expect(ts_cost_pays(THREE, batch(1), BYTES, true, NOW_NS));
+	for (unsigned i = 0; i < 1000; i++)
+		ts_cost_learn_taken(BYTES, true, 4400000, 4000000);
+	unsigned yes = 0;
+	for (unsigned i = 0; i < ANSWERS; i++)
+		yes += ts_cost_pays(ALL, batch(i), BYTES, true, NOW_NS);
+	cr_expect(are_probes(yes));
+}
+
 Test(cost, a_hash_that_is_slower_than_the_copy_never_pays)
 {
 	measure(1000000, 1100000, 1000);
@@ -267,12 +315,12 @@ Test(cost, what_is_known_by_a_name_is_judged_for_itself)
 	for (unsigned i = 0; i < 100; i++) {
 		ts_cost_learn_known(BYTES, 3000);
 		ts_cost_learn(TS_COST_KNOWN + TS_COST_HASH, BYTES, 200);
-		ts_cost_learn(TS_COST_KNOWN + TS_COST_TAKEN, BYTES, 400);
+		ts_cost_learn_taken(BYTES, true, 400, 0);
 	}
 	cr_expect(is_worth_it(true));
 	cr_expect(not(is_worth_it(false)));
 	for (unsigned i = 0; i < 300; i++)
-		ts_cost_learn(TS_COST_KNOWN + TS_COST_TAKEN, BYTES, 2900);
+		ts_cost_learn_taken(BYTES, true, 2900, 0);
 	cr_expect(not(is_worth_it(true)));
 }
 
