@@ -71,13 +71,56 @@ def _link_rows(links):
     return rows
 
 
+def _beside(setup):
+    """What a batch's copies cost kernels that run beside them, and what those into slots add."""
+    program = native.program(setup.root, setup.native, "beside")
+    return [_run(setup, [[program, str(BATCH)]], None)[0]
+            for _ in range(3 if setup.quick else ROUNDS)]
+
+
+def _beside_rows(found):
+    if any(one["kernel_ms"] is None for one in found):
+        return []
+    pairs = {"copies": "copies", "slots": "copies and their slots"}
+    names = {"copies": "beside_copies_ms", "slots": "beside_copies_and_slots_ms"}
+    return [without_bar(f"gpu-kernel-{name}", f"a kernel beside {what} / alone",
+                        [one[names[name]] / one["kernel_ms"] for one in found])
+            for name, what in pairs.items()]
+
+
+def _steps(setup):
+    """K trainers that bring the same batches by each call; all have the machine's one link."""
+    program = native.program(setup.root, setup.native, "steps")
+    count, pace = (100, 10000) if setup.quick else (1000, 10000)
+    raw = {}
+    for way in ("call", "stream", "batch", "graph"):
+        command = [program, way, str(BATCH), str(count), str(pace)]
+        raw[way] = []
+        for number in range(1 if setup.quick else 3):
+            group = setup.place.group(f"gpu-steps-{way}-{number}")
+            one = {"shared": _run(setup, [command] * setup.jobs, group),
+                   "plain": _run(setup, [command] * setup.jobs, None)}
+            one["devices"] = [dataset.get("kinds", dataset)["device"]
+                              for dataset in setup.place.stats(group)["datasets"]]
+            raw[way].append(one)
+    return raw
+
+
+def _step_rows(raw):
+    return [without_bar(f"gpu-steps-{way}", f"K trainers, a batch of 38 MB by {way}, shared / not",
+                        [sum(job["mean_ms"] for job in one["shared"]) /
+                         sum(job["mean_ms"] for job in one["plain"]) for one in found])
+            for way, found in raw.items()]
+
+
 def measure(setup):
     _need_gpu()
     program = native.program(setup.root, setup.native, "copies")
-    raw = {"small": _small(setup, program), "links": _links(setup)}
+    raw = {"small": _small(setup, program), "links": _links(setup), "beside": _beside(setup),
+           "steps": _steps(setup)}
     rows = [row("gpu-small", "added to a copy that is too small", 200,
                 [one["with"] - one["without"] for one in raw["small"]], unit="ns")]
-    rows += _link_rows(raw["links"])
+    rows += _link_rows(raw["links"]) + _beside_rows(raw["beside"]) + _step_rows(raw["steps"])
     for size in SIZES:
         raw[str(size)] = _brought(setup, program, size)
         rows.append(row(f"gpu-{size >> 20}", f"a pageable copy of {size >> 20} MiB, shared / not",

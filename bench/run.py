@@ -22,7 +22,8 @@ from tsbench.terminal import table  # noqa: E402
 # Groups of benchmarks by the subject they measure; each name is a module beside this file.
 SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"),
             "samples": ("prepare", "handover", "renewed", "peers"),
-            "storage": ("read",)}
+            "storage": ("read",),
+            "copies": ("bring",)}
 # Needs what few machines have, so it runs only where somebody asks for it.
 BY_NAME = ("gpu",)
 ALL = tuple(name for names in SUBJECTS.values() for name in names)

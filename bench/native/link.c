@@ -51,9 +51,16 @@ struct handle {
 	X(cuIpcOpenMemHandle_v2, (device_pointer *, struct handle, unsigned))     \
 	X(cuIpcCloseMemHandle, (device_pointer))
 
+/* Which a driver made of software may not have. */
+#define OF_FLAGS(X)                                                              \
+	X(cuMemHostGetDevicePointer_v2, (device_pointer *, void *, unsigned))    \
+	X(cuStreamWriteValue32_v2, (void *, device_pointer, uint32_t, unsigned)) \
+	X(cuMemcpyDtoHAsync_v2, (void *, device_pointer, size_t, void *))
+
 static struct {
 #define X(name, parameters) int(*name) parameters;
 	FUNCTIONS(X)
+	OF_FLAGS(X)
 #undef X
 } cuda;
 
@@ -78,6 +85,9 @@ static void *start(int device)
 	if (!(*(void **)&cuda.name = dlsym(library, #name))) \
 		die(#name);
 	FUNCTIONS(X)
+#undef X
+#define X(name, parameters) *(void **)&cuda.name = dlsym(library, #name);
+	OF_FLAGS(X)
 #undef X
 	need(cuda.cuInit(0), "cuInit");
 	need(cuda.cuDevicePrimaryCtxRetain(&context, device), "no context");
@@ -206,6 +216,57 @@ static void print_peer(void *first_context)
 	stream = first_stream;
 }
 
+/* ---- a flag that the GPU sets ------------------------------------------------------------ */
+
+#define FLAGS       2000
+#define MAPPED      2u
+#define FLAG_BYTES  ((size_t)1 << 20)
+#define PATIENCE_NS UINT64_C(1000000000)
+
+/* Whether @flag becomes @value soon. */
+static int becomes(const volatile uint32_t *flag, uint32_t value)
+{
+	uint64_t begin = now(CLOCK_MONOTONIC);
+	while (*flag != value)
+		if (now(CLOCK_MONOTONIC) - begin > PATIENCE_NS)
+			return 0;
+	return 1;
+}
+
+/*
+ * A flag in host memory that is written behind a copy to the device: whether the host, when it
+ * sees the flag, finds all that was copied when it looks by another stream.
+ */
+static void print_flags(void)
+{
+	void *flag, *from, *back, *other;
+	device_pointer flag_there, memory;
+	unsigned wrong = 0, missing = 0;
+	if (!cuda.cuMemHostGetDevicePointer_v2 || !cuda.cuStreamWriteValue32_v2 ||
+		!cuda.cuMemcpyDtoHAsync_v2) {
+		printf("\"flags\": null, ");
+		return;
+	}
+	need(cuda.cuMemHostAlloc(&flag, 4096, MAPPED), "cuMemHostAlloc");
+	need(cuda.cuMemHostGetDevicePointer_v2(&flag_there, flag, 0), "device pointer");
+	need(cuda.cuMemHostAlloc(&from, FLAG_BYTES, 0), "cuMemHostAlloc");
+	need(cuda.cuMemHostAlloc(&back, FLAG_BYTES, 0), "cuMemHostAlloc");
+	need(cuda.cuMemAlloc_v2(&memory, FLAG_BYTES), "cuMemAlloc");
+	need(cuda.cuStreamCreate(&other, NON_BLOCKING), "cuStreamCreate");
+	memset(flag, 0, 4096);
+	for (uint32_t i = 1; i <= FLAGS; i++) {
+		memset(from, (int)i, FLAG_BYTES);
+		need(cuda.cuMemcpyHtoDAsync_v2(memory, from, FLAG_BYTES, stream), "copy");
+		need(cuda.cuStreamWriteValue32_v2(stream, flag_there, i, 0), "write value");
+		missing += !becomes(flag, i);
+		need(cuda.cuMemcpyDtoHAsync_v2(back, memory, FLAG_BYTES, other), "copy back");
+		need(cuda.cuStreamSynchronize(other), "synchronize");
+		wrong += memcmp(from, back, FLAG_BYTES) != 0;
+	}
+	printf("\"flags\": {\"written\": %d, \"missing\": %u, \"wrong\": %u}, ", FLAGS, missing,
+		wrong);
+}
+
 /* ---- memory of another process ---------------------------------------------------------- */
 
 /* Allocates, tells the handle, and lives until it is killed. */
@@ -286,6 +347,7 @@ int main(int argc, char **argv)
 	print_attributes();
 	print_copies();
 	print_register();
+	print_flags();
 	print_peer(context);
 	/* Last: what becomes of this process then nobody knows. */
 	print_ipc(exporter, ends[0]);
