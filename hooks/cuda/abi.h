@@ -57,6 +57,7 @@ struct ts_cu_copy_attributes {
 #define TS_CU_ATTRIBUTE_RANGE_START    11
 #define TS_CU_ATTRIBUTE_RANGE_SIZE     12
 #define TS_CU_MEMORY_DEVICE            2u
+#define TS_CU_PAGEABLE_ACCESS          88  /* the GPU reaches pageable memory */
 #define TS_CU_HOST_PAGE_TABLES         100 /* the GPU reads pageable memory itself */
 #define TS_CU_USE_REGISTERED           91  /* kernels may use addresses of registered memory */
 #define TS_CU_CAPTURE_NONE             0

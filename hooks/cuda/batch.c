@@ -2,12 +2,15 @@
 /* A batch of copies: which of them are shared, and the rest. */
 #include "hooks/cuda/batch.h"
 
-#include "hooks/cuda/copy.h"
 #include "hooks/cuda/library.h"
 #include "hooks/cuda/pinned.h"
 #include "leader/session.h"
+#include "shim/atomic.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
+
+/* The driver has said nothing of a copy, not even that it was none (SIZE_MAX). */
+#define UNTOLD (SIZE_MAX - 1)
 
 /* What is left of a batch, in the arrays that the driver wants. */
 struct rest {
@@ -31,7 +34,7 @@ static ts_cu_result whole(const struct ts_batch *batch)
 /* Buffers of the hand-over pool that are in it have no event behind what uses them. */
 static void doubt(const struct ts_batch *batch)
 {
-	if (!batch->to || !batch->from || !batch->bytes)
+	if (!batch->to || !batch->from || !batch->bytes || !ts_load_relaxed(&ts_pinned_high))
 		return;
 	for (size_t i = 0; i < batch->count; i++) {
 		ts_pinned_doubt(batch->from[i], batch->bytes[i]);
@@ -111,6 +114,26 @@ static bool is_plain(const struct ts_cu_copy_attributes *attributes)
 
 /* ---- one of them ------------------------------------------------------------------------ */
 
+/* Pageable memory that is shared is read before the call returns, pinned memory as asked for.
+ */
+ts_cu_result ts_batch_bring_one(const struct ts_copy *copy)
+{
+	const struct ts_batch *batch = copy->batch;
+	struct ts_cu_copy_attributes attributes = *attributes_of(batch, copy->number);
+	size_t first = 0, failed;
+	if (!ts_pinned_holds(copy))
+		attributes.order = TS_CU_ORDER_CALL;
+	struct ts_batch one = *batch;
+	one.to = &batch->to[copy->number];
+	one.from = &batch->from[copy->number];
+	one.bytes = &batch->bytes[copy->number];
+	one.count = one.attribute_count = 1;
+	one.attributes = &attributes;
+	one.attribute_at = &first;
+	one.ret_failed = &failed;
+	return whole(&one);
+}
+
 /* What the pool pinned is read later than the call, unless that was asked for. */
 static bool bring_pooled(const struct ts_copy *copy, int order)
 {
@@ -118,7 +141,7 @@ static bool bring_pooled(const struct ts_copy *copy, int order)
 }
 
 /* Returns whether the copy is done.  What fails is left: the driver says why. */
-static bool take_out(const struct ts_batch *batch, size_t i)
+static bool take_out(const struct ts_batch *batch, size_t i, uint64_t *waited_ns)
 {
 	const struct ts_cu_copy_attributes *attributes = attributes_of(batch, i);
 	bool left = false;
@@ -129,9 +152,9 @@ static bool take_out(const struct ts_batch *batch, size_t i)
 		.per_thread = batch->per_thread,
 		.async = true,
 		.untyped = true,
-		.in_order = attributes->order == TS_CU_ORDER_STREAM,
-		.real.any_async =
-			batch->per_thread ? DRIVER(cuMemcpyAsync_ptsz) : DRIVER(cuMemcpyAsync)};
+		.batch = batch,
+		.number = i,
+		.waited_ns = waited_ns};
 	if (!is_plain(attributes)) {
 		ts_session_count_pass(TS_REASON_COPY_KIND);
 		return false;
@@ -140,6 +163,10 @@ static bool take_out(const struct ts_batch *batch, size_t i)
 		return bring_pooled(&copy, attributes->order);
 	if (copy.bytes < TS_COPY_BYTES_MIN) {
 		ts_copy_count_small();
+		return false;
+	}
+	if (attributes->order == TS_CU_ORDER_STREAM) {
+		ts_session_count_pass(TS_REASON_COPY_KIND);
 		return false;
 	}
 	copy.ret_left = &left;
@@ -165,7 +192,7 @@ static void leave(struct rest *rest, const struct ts_batch *batch, size_t i)
 /* Tells which copy is wrong by its number in the whole batch. */
 static ts_cu_result bring(const struct ts_batch *batch, struct rest *rest)
 {
-	size_t failed = batch->ret_failed ? *batch->ret_failed : 0;
+	size_t failed = UNTOLD;
 	struct ts_batch part = *batch;
 	part.to = rest->to;
 	part.from = rest->from;
@@ -178,7 +205,7 @@ static ts_cu_result bring(const struct ts_batch *batch, struct rest *rest)
 	ts_cu_result result = whole(&part);
 	if (result != TS_CU_SUCCESS && failed < rest->count)
 		failed = rest->number[failed];
-	if (batch->ret_failed)
+	if (batch->ret_failed && failed != UNTOLD)
 		*batch->ret_failed = failed;
 	doubt(&part);
 	return result;
@@ -187,13 +214,14 @@ static ts_cu_result bring(const struct ts_batch *batch, struct rest *rest)
 ts_cu_result ts_batch(const struct ts_batch *batch)
 {
 	struct rest rest;
+	uint64_t waited_ns = 0;
 	if (!is_any_worth_it(batch))
 		return pass(batch, TS_REASON_COPY_KIND);
 	if (!ts_cuda_is_complete() || !is_well_formed(batch) || !is_stream_good(batch))
 		return pass(batch, TS_REASON_COPY_STATE);
 	rest.count = rest.attribute_count = 0;
 	for (size_t i = 0; i < batch->count; i++)
-		if (!take_out(batch, i))
+		if (!take_out(batch, i, &waited_ns))
 			leave(&rest, batch, i);
 	if (rest.count < batch->count)
 		return rest.count ? bring(batch, &rest) : TS_CU_SUCCESS;

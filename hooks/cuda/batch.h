@@ -4,18 +4,21 @@
  *
  * The copies of a batch have no order among each other, and all of them follow what was in the
  * stream before.  So those that can be shared are taken out of it, one by one, as if each had
- * been asked for by cuMemcpyAsync in the same stream; the driver's call brings what is left,
- * whole batches as they are.  Only what others have, or shall have from here, is taken out.
+ * been asked for alone; the driver's call brings what is left, whole batches as they are.  What
+ * others have is copied from there; what they shall have from here is brought by a batch of
+ * one, so that the program gets of each copy what it asked for, and no more waiting than that.
+ * Also taken out is what has to do with the hand-over pool, which wants an event behind it.
  *
  * When the driver reads the source of a copy is part of what the program asks for: before the
- * call returns, when the stream comes to it, or whenever it likes.  A copy that is taken out
- * reads pageable memory before the call returns (hooks/cuda/share.h), which is what was asked
- * for in the first and the last case, and in the second if nothing is in the stream before it.
+ * call returns, when the stream comes to it, or whenever it likes.  A copy that is shared reads
+ * pageable memory before the call returns, which is what was asked for in the first and the
+ * last case, and in the second it is not: whatever the stream waits for, other streams too, may
+ * write to it until then.
  */
 #ifndef TS_HOOKS_CUDA_BATCH_H
 #define TS_HOOKS_CUDA_BATCH_H
 
-#include "hooks/cuda/abi.h"
+#include "hooks/cuda/copy.h"
 
 /* Larger batches are the driver's: of many small copies, as of a cache of keys and values. */
 #define TS_BATCH_MOST 64u
@@ -41,5 +44,8 @@ struct ts_batch {
  * Counts what was not shared.  Threads: any.
  */
 ts_cu_result ts_batch(const struct ts_batch *batch);
+
+/** The driver's own call for one copy of a batch, @copy, whatever it says of it. */
+ts_cu_result ts_batch_bring_one(const struct ts_copy *copy);
 
 #endif

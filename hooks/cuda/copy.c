@@ -2,6 +2,7 @@
 /* One copy that a program asked its driver for: which ones could be shared. */
 #include "hooks/cuda/copy.h"
 
+#include "hooks/cuda/batch.h"
 #include "hooks/cuda/gpu.h"
 #include "hooks/cuda/library.h"
 #include "hooks/cuda/pinned.h"
@@ -15,6 +16,8 @@ ts_cu_result ts_copy_real(const struct ts_copy *copy)
 {
 	const void *from = (const void *)(uintptr_t)copy->from;
 	void *to = (void *)(uintptr_t)copy->to;
+	if (copy->batch)
+		return ts_batch_bring_one(copy);
 	if (copy->back && copy->async)
 		return copy->real.dtoh_async(to, copy->from, copy->bytes, copy->stream);
 	if (copy->back)

@@ -14,6 +14,8 @@
 
 struct ts_known;
 
+struct ts_batch;
+
 struct ts_copy {
 	ts_cu_pointer to, from;
 	size_t bytes;
@@ -22,7 +24,6 @@ struct ts_copy {
 	bool async;          /* the call takes a stream */
 	bool untyped;        /* cuMemcpy, which may be a copy of any direction */
 	bool back;           /* from the device */
-	bool in_order;       /* pageable memory is read when the stream comes to it */
 	union {
 		ts_cu_htod_call *htod;
 		ts_cu_htod_async_call *htod_async;
@@ -32,11 +33,13 @@ struct ts_copy {
 		ts_cu_dtoh_async_call *dtoh_async;
 	} real;                 /* by @async, @untyped and @back */
 	struct ts_known *known; /* what is read, where that is known (pinned.h); or NULL */
-	/*
-	 * Of a copy that is one of a batch: set, and nothing done, where the batch's own call
-	 * shall bring it.  Else NULL.
+	/* The rest is of a copy that is one of a batch (batch.h); else NULL. */
+	const struct ts_batch *batch; /* by whose call it is made, of this copy alone */
+	size_t number;                /* in there */
+	/* Set, and nothing done, where the call for all that is left shall bring it; or NULL.
 	 */
 	bool *ret_left;
+	uint64_t *waited_ns; /* for others, in this batch */
 };
 
 /**

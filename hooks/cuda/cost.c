@@ -35,10 +35,8 @@
  * are so many nothing is concluded from them, and only the quickest counts. */
 #define FEW 4u
 
-/* What is taken counts as slower than before by one in so many parts of a copy at most: one
- * that the machine held up says nothing of the next, and a slower way is known after a few
- * dozen. */
-#define OUTLIER_PART 4u
+/* One that is slower than the average by more than one in so many parts of a copy is slow. */
+#define SLOW_PART 4u
 
 /* Where it is not known what a copy takes, to look for pays if one in so many is found. */
 #define FEW_PART 16u
@@ -60,6 +58,7 @@
 
 static _Atomic uint64_t average[TS_COST_COUNT][CLASSES];
 static _Atomic uint32_t learned[TS_COST_COUNT][CLASSES];
+static _Atomic int last_was_slow[CLASSES];      /* of what is taken */
 static _Atomic uint64_t most_own[CLASSES];      /* that it costs, where only that is known */
 static _Atomic uint32_t unmeasured[2][CLASSES]; /* of unknown sources, and known ones */
 
@@ -101,19 +100,36 @@ static uint64_t low(uint64_t old, uint64_t ns)
 	return ns < old ? old - (old - ns) / 2 : old + ts_min_u64(ns - old, old) / 64;
 }
 
-static uint64_t most_slower(uint64_t bytes, uint64_t old)
+static uint64_t at_most_four_times(uint64_t ns, uint64_t old)
 {
+	return old ? ts_min_u64(ns, 4 * old) : ns;
+}
+
+/*
+ * What one sample counts for.  None counts for more than four times what is usual.  One of what
+ * is taken that is far slower than the average, but not the one before it, was held up by the
+ * machine and says nothing of the next.
+ */
+static uint64_t within_reason(enum ts_cost cost, uint64_t bytes, uint64_t old, uint64_t ns)
+{
+	_Atomic int *was_slow = &last_was_slow[class_of(bytes)];
 	uint64_t own = ts_load_relaxed(&average[TS_COST_OWN][class_of(bytes)]);
-	return ts_max_u64(own, old) / OUTLIER_PART;
+	if (cost != TS_COST_TAKEN && cost != TS_COST_LIGHT)
+		return at_most_four_times(ns, old);
+	uint64_t usual = ts_max_u64(own, old), slow_ns = old + usual / SLOW_PART;
+	if (cost == TS_COST_LIGHT)
+		return at_most_four_times(ns, usual);
+	bool alone = ns > slow_ns && !ts_load_relaxed(was_slow);
+	ts_store_relaxed(was_slow, ns > slow_ns);
+	return alone ? slow_ns : at_most_four_times(ns, usual);
 }
 
 void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns)
 {
 	_Atomic uint64_t *at = &average[cost][class_of(bytes)];
 	uint64_t old = ts_load_relaxed(at);
-	uint64_t now = is_seen_late(cost) ? low(old, ns) : mean(old, ns);
-	if (cost == TS_COST_TAKEN)
-		now = mean(old, ts_min_u64(ns, old + most_slower(bytes, old)));
+	uint64_t now = is_seen_late(cost) ? low(old, ns)
+					  : mean(old, within_reason(cost, bytes, old, ns));
 	if (ts_add_relaxed(&learned[cost][class_of(bytes)], 1) < FEW && !is_seen_late(cost))
 		now = ts_min_u64(old, ns);
 	ts_store_relaxed(at, ts_max_u64(old ? now : ns, 1));
@@ -150,11 +166,6 @@ uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes)
 	if (ts_load_relaxed(&learned[cost][class_of(bytes)]) < enough_of(cost))
 		return 0;
 	return ns || cost != TS_COST_OWN ? ns : ts_load_relaxed(&most_own[class_of(bytes)]);
-}
-
-static uint64_t at_most_four_times(uint64_t ns, uint64_t old)
-{
-	return old ? ts_min_u64(ns, 4 * old) : ns;
 }
 
 static void note_slowest(_Atomic uint64_t *at, uint64_t ns)
@@ -290,14 +301,15 @@ bool ts_cost_is_chosen(const void *from, uint64_t bytes, uint64_t now_ns, unsign
 	       is_forced();
 }
 
-/* What one that is found saves. */
-static uint64_t saved_by(enum ts_cost kind, uint64_t own, uint64_t bytes)
+/* What one that is found saves, with what is waited for others in vain (cost.h). */
+static uint64_t saved_by(enum ts_cost kind, uint64_t own, uint64_t hash, uint64_t bytes)
 {
 	uint64_t taken = ts_cost_of(kind + TS_COST_TAKEN, bytes);
 	uint64_t light = ts_cost_of(kind + TS_COST_LIGHT, bytes); /* 0 if none was found yet */
-	if (light && taken <= own + own / SLOWER_PART)
-		taken = ts_min_u64(taken, light);
-	return own > taken ? own - taken : 0;
+	uint64_t counts = ts_max_u64(taken, light);
+	if (light && taken + hash <= own + own / SLOWER_PART)
+		counts = light;
+	return own > counts ? own - counts : 0;
 }
 
 bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, bool known, uint64_t now_ns)
@@ -305,7 +317,7 @@ bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, bool known, 
 	enum ts_cost kind = known ? TS_COST_KNOWN : 0;
 	uint64_t own = ts_cost_of(kind + TS_COST_OWN, bytes);
 	uint64_t hash = ts_cost_of(kind + TS_COST_HASH, bytes);
-	uint64_t saved = saved_by(kind, own, bytes), missed = TS_COST_PARTS - parts;
+	uint64_t saved = saved_by(kind, own, hash, bytes), missed = TS_COST_PARTS - parts;
 	/* Streams that are never idle leave unknown what a copy from pinned memory takes. */
 	bool unknown = own == 0 && !(known && parts < TS_COST_PARTS / FEW_PART);
 	/* One pass in any case, the second where nothing was found. */

@@ -24,7 +24,8 @@
 enum ts_cost {
 	TS_COST_OWN,   /* the driver's own copy from the host, see ts_cost_learn_own() */
 	TS_COST_HASH,  /* one pass over the source */
-	TS_COST_TAKEN, /* the call when the bytes were there, or came while it waited */
+	TS_COST_TAKEN, /* what is left of the call when the bytes are there, or come meanwhile
+			*/
 	TS_COST_LIGHT, /* the same without the wait, in which nothing is used */
 	TS_COST_KINDS,
 	/* The same of sources that are known by a name: looking whether they hold it, instead

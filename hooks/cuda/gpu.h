@@ -108,6 +108,7 @@ struct ts_gpu {
 	bool retained;         /* a reference to @context is ours */
 	bool closing;          /* what we offered is being withdrawn */
 	uint64_t withdrawn_ns; /* since when nobody holds any of it, or 0 */
+	bool reaches_host;     /* the GPU does, pageable memory; constant from READY on */
 	bool has_memory;       /* @base is an allocation of ours, offered or not */
 	uint32_t said;         /* map word of @base + 1, if it is another's; or 0 */
 	ts_cu_pointer aside;   /* was offered, and others still have it mapped; or 0 */

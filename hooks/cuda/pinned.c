@@ -313,6 +313,8 @@ ts_cu_result ts_pinned_copy(const struct ts_copy *copy, bool captured)
 	/* It may fail for what was enqueued before it, and be enqueued all the same. */
 	ts_cu_result result = ts_copy_real(copy);
 	bool certain = result == TS_CU_SUCCESS && !captured;
+	if (certain && begin_ns && !copy->async)
+		ts_cost_learn_known(copy->bytes, ts_now_ns() - begin_ns);
 	for (unsigned i = 0; i < TS_ARRAY_SIZE(places); i++)
 		if (places[i])
 			copied(places[i], copy, certain, begin_ns);

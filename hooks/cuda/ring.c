@@ -27,12 +27,10 @@ static ts_cu_result make_events(struct ts_gpu *gpu)
 	return result;
 }
 
-/* Where the GPU reads pageable memory itself, a hash at the call does not say what it reads. */
-static bool reads_host_itself(ts_cu_device device)
+static bool is_device(ts_cu_device device, int attribute)
 {
 	int value = 0;
-	return DRIVER(cuDeviceGetAttribute)(&value, TS_CU_HOST_PAGE_TABLES, device) ==
-		       TS_CU_SUCCESS &&
+	return DRIVER(cuDeviceGetAttribute)(&value, attribute, device) == TS_CU_SUCCESS &&
 	       value != 0;
 }
 
@@ -40,8 +38,10 @@ ts_cu_result ts_ring_prepare(struct ts_gpu *gpu, struct ts_device *table)
 {
 	struct ts_cu_uuid uuid;
 	ts_cu_context before;
-	if (reads_host_itself(gpu->device))
+	/* Where it reads pageable memory as a core does, a hash does not say what it reads. */
+	if (is_device(gpu->device, TS_CU_HOST_PAGE_TABLES))
 		return TS_CU_NOT_SUPPORTED;
+	gpu->reaches_host = is_device(gpu->device, TS_CU_PAGEABLE_ACCESS);
 	ts_cu_result result = DRIVER(cuDeviceGetUuid_v2)(&uuid, gpu->device);
 	if (result != TS_CU_SUCCESS)
 		return result;

@@ -290,14 +290,22 @@ static bool wait_for_them(struct sharing *sharing, const struct ts_device_take *
 {
 	uint64_t most_ns = ts_min_u64(
 		ts_cost_of_transfer(sharing->row, sharing->copy->bytes), WAIT_MAX_NS);
+	uint64_t *of_batch = sharing->copy->waited_ns;
 	uint64_t begin_ns = ts_now_ns(), passed_ns = begin_ns - take->since_ns;
 	TS_KILLPOINT(copy_waits);
 	/* Who is late already is stopped, or short of cores. */
 	if (passed_ns >= 2 * most_ns)
 		return false;
 	most_ns = ts_min_u64(most_ns, 2 * most_ns - passed_ns);
+	/* All copies of a batch together, for that is one call. */
+	uint64_t before_ns = of_batch ? *of_batch : 0;
+	if (before_ns >= WAIT_MAX_NS)
+		return false;
+	most_ns = ts_min_u64(most_ns, WAIT_MAX_NS - before_ns);
 	(void)ts_device_wait(sharing->gpu->table, take, most_ns);
 	sharing->waited_ns = ts_now_ns() - begin_ns;
+	if (of_batch)
+		*of_batch += sharing->waited_ns;
 	return true;
 }
 
@@ -323,8 +331,8 @@ static void look_up(struct sharing *sharing, struct ts_device_take *ret_take)
 	ts_device_take(gpu->table, gpu->ring, gpu->generation, &sharing->key, bytes,
 		patience_ns, ret_take);
 	if (waited && ret_take->verdict != TS_HIT)
-		ts_cost_learn(ts_names_cost(sharing->copy, TS_COST_TAKEN), bytes,
-			ts_now_ns() - sharing->begin_ns);
+		ts_cost_learn_taken(bytes, sharing->copy->known != NULL,
+			ts_now_ns() - sharing->begin_ns, 0);
 }
 
 /* The offset comes from memory that others can write to. */
@@ -342,6 +350,17 @@ static enum ts_reason refuse(struct sharing *sharing, struct ts_device_take *tak
 		ts_device_abandon(sharing->gpu->table, &take->hold);
 	ts_gpu_note_drop(sharing->note);
 	return TS_REASON_STORE_DAMAGED;
+}
+
+/*
+ * Where the GPU reaches pageable memory the driver is free to read it when the stream comes to
+ * it, and what is before it in there may be what writes it.  One of a batch says when.
+ */
+static bool gpu_reads_late(const struct sharing *sharing)
+{
+	const struct ts_copy *copy = sharing->copy;
+	return sharing->gpu->reaches_host && copy->async && !copy->batch && !copy->known &&
+	       !sharing->at_once;
 }
 
 /* One of a batch is brought by a call of its own, or it would never be known what it takes. */
@@ -365,14 +384,13 @@ static ts_cu_result share(struct sharing *sharing)
 	if (!copy->async && synchronize(copy) != TS_CU_SUCCESS)
 		return pass(copy, TS_REASON_COPY_STATE);
 	sharing->at_once = !copy->async || is_idle(copy);
-	/* What is queued before it may write to the source. */
-	if (copy->in_order && !copy->known && !sharing->at_once)
+	if (gpu_reads_late(sharing))
 		return pass(copy, TS_REASON_COPY_STATE);
-	sharing->begin_ns = ts_now_ns();
 	if (sharing->at_once && ts_cost_own_is_due(copy->bytes, copy->known != NULL))
 		return measure_own(sharing);
 	if (!ts_names_copy(copy, &sharing->key))
 		return pass(copy, TS_REASON_COPY_PINNED);
+	sharing->begin_ns = ts_now_ns();
 	sharing->note = ts_gpu_note(sharing->gpu);
 	if (!sharing->note)
 		return pass(copy, TS_REASON_NO_LEASE);

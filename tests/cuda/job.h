@@ -29,6 +29,8 @@ struct job {
 	unsigned batches;  /* and not 0: those of several copies as well, unless @calls is 1 */
 	unsigned parts;    /* of those, at most; 0: JOB_PARTS */
 	unsigned distinct; /* not 0: each begins otherwise, as real ones do */
+	unsigned fills;    /* 1: what is before a copy in its stream writes the source; 1, 2: */
+			   /* which stays as it is until the copy is done */
 	unsigned busy_us;  /* that a stream has work for when a copy is put into it */
 };
 

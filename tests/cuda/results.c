@@ -36,18 +36,22 @@ static void begin(void)
 	printf("begin: %d %d %d %d\n", retain, set, alloc, make);
 }
 
-/* In two copies, of which one is large enough to be shared. */
+/* In three copies, of which one is large enough to be shared. */
 static CUresult bring_parts(bool old)
 {
-	CUdeviceptr to[] = {device, device + LARGE}, from[2];
-	size_t bytes[] = {LARGE, SCENE_BYTES - LARGE}, at = 0, failed;
+	enum { PARTS = 3 };
+	size_t bytes[PARTS] = {LARGE, SCENE_BYTES - LARGE - 96, 96}, at = 0, begin = 0, failed;
+	CUdeviceptr to[PARTS], from[PARTS];
 	CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL};
-	from[0] = (uintptr_t)scene_source;
-	from[1] = from[0] + LARGE;
+	for (int i = 0; i < PARTS; i++) {
+		to[i] = device + begin;
+		from[i] = (uintptr_t)scene_source + begin;
+		begin += bytes[i];
+	}
 	if (old)
 		return cu->cuMemcpyBatchAsync(
-			to, from, bytes, 2, &how, &at, 1, &failed, stream);
-	return cu->cuMemcpyBatchAsync_v2(to, from, bytes, 2, &how, &at, 1, stream);
+			to, from, bytes, PARTS, &how, &at, 1, &failed, stream);
+	return cu->cuMemcpyBatchAsync_v2(to, from, bytes, PARTS, &how, &at, 1, stream);
 }
 
 /* The four calls of a runtime that bring something, and batches. */

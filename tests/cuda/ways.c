@@ -228,7 +228,7 @@ static void report(const char *name, int result, size_t bytes)
 static void copy_batches(void)
 {
 	/* CUmemcpyAttributes: the order in which sources are read, two places, flags. */
-	unsigned attributes[6] = {1};
+	unsigned attributes[6] = {2}; /* during the call */
 	size_t bytes = LARGE, at = 0, failed = 77;
 	pointer to = device, from = (pointer)(uintptr_t)source;
 #define ARGUMENTS_batch    (&to, &from, &bytes, 1, attributes, &at, 1, &failed, stream)

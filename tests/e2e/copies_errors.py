@@ -31,8 +31,8 @@ ENDS = dict.fromkeys(("cuMemFree_v2", "cuEventDestroy_v2", "cuIpcCloseMemHandle"
                       "cuDevicePrimaryCtxRelease_v2"), RESETS)
 # The program's first calls of these are its own.
 OWN = {"cuDevicePrimaryCtxRetain": 1, "cuMemAlloc_v2": 1}
-# A copy that we take out of a batch.
-OUT = {"cuMemcpyAsync"}
+# A copy that we take out of a batch, of which the program's have three.
+OUT = {"batch_of_one"}
 # Only the pool's memory is registered (copies_pinned.py), only the way to other GPUs is tried
 # with these (copies_far.py).
 ELSEWHERE = {"cuMemHostRegister_v2", "cuMemHostUnregister", "cuStreamCreate",

@@ -70,6 +70,15 @@ def test_the_model_says_what_pays():
         attempts(attempt, lambda shared: not kernel_tells() or (shared > 300) == pays)
 
 
+def test_who_waits_for_each_copy_goes_on_sharing():
+    """What the driver's own take is measured of them as well, each time that it is due."""
+    def attempt():
+        return device(together("waits", 2, 40, model=True, FAKECUDA_BANDWIDTH="500000000",
+                               TSSHIM_TEST_COPIES_MEASURE="16")[1], "shared")
+
+    attempts(attempt, lambda shared: not kernel_tells() or shared > 40 * BATCHES // 3)
+
+
 def test_parts_of_batches_too():
     counters, statistics, _ = together("parts", own=({}, {}))
     assert not kernel_tells() or device(statistics, "shared") > 0, (counters, statistics)

@@ -45,16 +45,20 @@ class Drawn(Dataset):
 class Device:
     """What the GPU has got, and what it should have."""
 
-    def __init__(self):
+    def __init__(self, waits=False):
         self.places, self.wrong, self.digest = [], 0, hashlib.sha256()
+        self.waits = waits  # for each copy
 
     def bring(self, tensor, checked=True):
-        """tensor.to("cuda", non_blocking=True)"""
+        """tensor.to("cuda", non_blocking=not self.waits)"""
         to, size = ctypes.c_uint64(), tensor.numel() * tensor.element_size()
         well(cuda.cuMemAlloc_v2(ctypes.byref(to), ctypes.c_size_t(size)))
         wanted = ctypes.string_at(tensor.data_ptr(), size)
-        well(cuda.cuMemcpyHtoDAsync_v2(to, ctypes.c_void_p(tensor.data_ptr()),
-                                       ctypes.c_size_t(size), trainer.stream))
+        words = (to, ctypes.c_void_p(tensor.data_ptr()), ctypes.c_size_t(size))
+        if self.waits:
+            well(cuda.cuMemcpyHtoD_v2(*words))
+        else:
+            well(cuda.cuMemcpyHtoDAsync_v2(*words, trainer.stream))
         self.places.append((to, size, wanted if checked else None))
 
     def finish(self):
@@ -98,7 +102,7 @@ BEFORE = {
 
 
 def train(scenario, epochs, pause):
-    device, seen = Device(), 0
+    device, seen = Device(scenario == "waits"), 0
     rng = random.Random(os.getpid())  # not those of the data set
     loader = DataLoader(Drawn(scenario == "odd"), batch_size=BATCH, num_workers=1, shuffle=True,
                         pin_memory=True, persistent_workers=True)

@@ -169,13 +169,34 @@ def test_batches_are_shared_in_part():
                 for job in in_turn(gpu, [BATCHES, str(steps)]):
                     equal(wanted, finish(job), late)
                 # What is taken out is not brought as well.
-                brought, found = gpu.safe()["h2d_bytes"], taken(gpu)
+                counters, found = gpu.safe(), taken(gpu)
+                brought = counters["h2d_bytes"]
+                # Each is brought by the call that was asked for, which may promise more.
+                assert counters["call.cuMemcpyAsync"] == 0, counters
                 assert brought + found * large <= 2 * (alone + failing * large) * 1.01, (
                     alone, brought, found, failing)
                 return found
 
         # Two of a good batch, of which there are six of fifteen kinds.
         attempts(attempt, lambda found: found > steps // 2)
+
+
+def test_what_the_stream_writes_is_not_read_before():
+    """Where the driver may read pageable memory late, and a program relies on it."""
+    steps = 200
+    with Gpu(FAKECUDA_PAGEABLE_LATE="1", FAKECUDA_JITTER_US="300") as gpu:
+        gpu.run(2, steps, "calls=2", "fills=1", "busy=2000", "sizes=1", "bytes=262144")
+        assert gpu.safe()["d2d_copies"] == 0 and taken(gpu) == 0
+
+    def idle(calls):
+        with Gpu(FAKECUDA_PAGEABLE_LATE="1") as gpu:
+            gpu.run(2, steps, calls, "fills=2", "sizes=1", "bytes=262144", "pace=2000")
+            gpu.safe()
+            return taken(gpu)
+
+    # Whose streams are idle, or who waits, shares there, too.
+    for calls in ("calls=2", "calls=1"):
+        attempts(lambda: idle(calls), lambda found: found > steps // 4)
 
 
 # ---- whether it pays -------------------------------------------------------------------------

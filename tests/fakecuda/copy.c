@@ -11,7 +11,9 @@
  *	host to host          always done
  *
  * With FAKECUDA_HOST_PAGE_TABLES=1 the device reaches all of the host's memory, as on machines
- * where both share their page tables, and pageable memory is treated as pinned.
+ * where both share their page tables, and pageable memory is treated as pinned.  With
+ * FAKECUDA_PAGEABLE_LATE=1 it reaches that memory by other means, and an asynchronous copy
+ *reads it as late; no manual says that a driver does so, nor that none does.
  */
 #include "driver.h"
 
@@ -98,6 +100,8 @@ static CUresult issue_locked(
 {
 	bool pageable_source = fake_is_pageable(&op->src);
 	bool pageable_target = fake_is_pageable(&op->dst);
+	if (!sync && reading == FAKE_READ_USUAL && fake_number(FAKE_PAGEABLE_LATE))
+		reading = FAKE_READ_LATE;
 	CUresult r = CUDA_SUCCESS;
 	if (op->direction == FAKE_H2D &&
 		(pageable_source ? reading != FAKE_READ_LATE : reading == FAKE_READ_NOW)) {

@@ -132,7 +132,10 @@ CUresult do_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *siz
 	size_t count, CUmemcpyAttributes *attributes, size_t *from, size_t attribute_count,
 	size_t *failed, CUstream stream)
 {
+	static _Atomic uint64_t of_one;
 	CUresult r = CUDA_SUCCESS;
+	if (count == 1 && fake_fails("batch_of_one", ++of_one, &r))
+		return r;
 	if (failed)
 		*failed = SIZE_MAX;
 	/* It needs a stream to be in order with, and the legacy one is not good enough. */

@@ -96,6 +96,8 @@ static int attribute_of(CUdevice_attribute attribute, int physical)
 	case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED:
 		return fake_number(FAKE_NO_READ_ONLY_REGISTER) == 0;
 	case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+		return fake_number(FAKE_HOST_PAGE_TABLES) != 0 ||
+		       fake_number(FAKE_PAGEABLE_LATE) != 0;
 	case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
 		return fake_number(FAKE_HOST_PAGE_TABLES) != 0;
 	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:

@@ -196,6 +196,9 @@ extern pthread_cond_t fake_changed; /* anything at all; for waits under fake_loc
 
 /** First in every exported function. False: return *ret_error instead. Any thread. */
 bool fake_enter(enum fake_call call, CUresult *ret_error);
+
+/** Whether call number @nth of what FAKECUDA_FAIL calls @name is to fail, with *ret_error. */
+bool fake_fails(const char *name, uint64_t nth, CUresult *ret_error);
 /** The process is ending: streams stop where they are. */
 bool fake_is_ending_locked(void);
 /** Field 22 of /proc/PID/stat, or 0 without such a process. */

@@ -55,10 +55,10 @@ static bool is_lasting(CUresult error)
 	       (error >= CUDA_ERROR_HARDWARE_STACK_ERROR && error <= CUDA_ERROR_LAUNCH_FAILED);
 }
 
-static bool fails_as_told(enum fake_call call, uint64_t nth, CUresult *ret_error)
+bool fake_fails(const char *name, uint64_t nth, CUresult *ret_error)
 {
 	CUcontext context;
-	CUresult error = (CUresult)fake_failure(fake_call_name(call), nth);
+	CUresult error = (CUresult)fake_failure(name, nth);
 	if (error == CUDA_SUCCESS)
 		return false;
 	fake_count(FAKE_INJECTED, 1);
@@ -87,7 +87,7 @@ bool fake_enter(enum fake_call call, CUresult *ret_error)
 		*ret_error = CUDA_ERROR_NOT_INITIALIZED;
 		return false;
 	}
-	return !fails_as_told(call, nth, ret_error);
+	return !fake_fails(fake_call_name(call), nth, ret_error);
 }
 
 /* Run at exit, before the handlers that the program had when it called cuInit: Python's, for

@@ -44,6 +44,7 @@
 	X(NO_READ_ONLY_REGISTER, 0,   0, 1,                 "1: read-only memory is not pinned") \
 	X(REGISTERED_APART,      0,   0, 1,                 "1: the GPU has other addresses for it") \
 	X(HOST_PAGE_TABLES,      0,   0, 1,                 "1: it reads pageable memory itself") \
+	X(PAGEABLE_LATE,         0,   0, 1,                 "1: it reaches it, and calls read it late") \
 	X(BATCHES_LATE,          0,   0, 1,                 "1: batches read as late as they may") \
 	X(RESOLVE_THROUGH_SELF,  0,   0, 2,                 "1, 2: see selfload.c")
 /* clang-format on */
@@ -60,7 +61,8 @@
  *   FAKECUDA_COUNTERS  a file to count into, see counters.h
  *   FAKECUDA_FAIL      function:nth:code,...  the process's nth call of that exported name
  *                      (0: every) gives that error and does nothing; an error of the kind that
- *                      stays (700 and the like) stays in the context
+ *                      stays (700 and the like) stays in the context; "batch_of_one" is
+ *                      any call of cuMemcpyBatchAsync for a single copy
  *   FAKECUDA_PEERS     all (default), none, or pairs: 0-1,1-0 (0 can reach 1 and back)
  *   FAKECUDA_MIG       number of the GPU instance of each device: 1,1,2; all are then slices
  *                      of one GPU, and only equal numbers can reach each other

@@ -85,6 +85,24 @@ static void shared_page_tables(void)
 	free(host);
 }
 
+/* One that reaches it by other means, only where nobody waits. */
+static void late_from_pageable(void)
+{
+	test_begin(0);
+	int yes = 0;
+	OK(cuDeviceGetAttribute(&yes, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0));
+	CHECK(yes == 1);
+	CUdeviceptr device = test_device(BYTES, 1);
+	unsigned char *host = pageable(2);
+	OK(cuMemcpyHtoDAsync_v2(device, host, BYTES, NULL));
+	memset(host, 3, BYTES);
+	CHECK(test_value(device, BYTES) == 3);
+	OK(cuMemcpyHtoD_v2(device, host, BYTES));
+	memset(host, 4, BYTES);
+	CHECK(test_value(device, BYTES) == 3);
+	free(host);
+}
+
 static void sync_from_pinned(void)
 {
 	test_begin(0);
@@ -313,6 +331,8 @@ int main(void)
 		{"registered memory is pinned", SLOW, async_from_registered},
 		{"a device that uses the host's page tables", SLOW " HOST_PAGE_TABLES=1",
 			shared_page_tables},
+		{"a device that reaches pageable memory, and is late", SLOW " PAGEABLE_LATE=1",
+			late_from_pageable},
 		{"a synchronous copy of pinned memory waits for the device", SLOW,
 			sync_from_pinned},
 		{"of pageable memory only for the stream before it", SLOW, sync_from_pageable},

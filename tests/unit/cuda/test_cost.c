@@ -79,28 +79,58 @@ static void measure_taken(uint64_t taken, uint64_t waited)
 
 Test(cost, a_wait_that_is_no_longer_than_a_copy_is_not_lost)
 {
-	measure(4000000, 1000000, 1000);
-	measure_taken(4200000, 4000000);
+	measure(4000000, 100000, 1000);
+	measure_taken(4100000, 4000000);
 	cr_expect(eq(u32, answers(THREE, BYTES), ANSWERS), "others have the link meanwhile");
-	cr_expect(are_probes(answers(TS_COST_PARTS / 4, BYTES)), "the hash has to pay");
-	measure_taken(4300000, 4100000);
-	cr_expect(
-		are_probes(answers(ALL, BYTES)), "but the call is longer by more than a 16th");
+	cr_expect(are_probes(answers(TS_COST_PARTS / 64, BYTES)), "the hash has to pay");
+	measure_taken(4200000, 4100000);
+	cr_expect(are_probes(answers(ALL, BYTES)), "with the hash it is more than a 16th");
 	measure_taken(3000000, 2900000);
 	cr_expect(eq(u32, answers(THREE, BYTES), ANSWERS));
-	measure_taken(4200000, 0);
+	measure_taken(4100000, 0);
 	cr_expect(are_probes(answers(ALL, BYTES)), "nobody was waited for");
-	/* In vain: then bringing it comes on top. */
+}
+
+Test(cost, who_is_held_up_once_does_not_give_up)
+{
+	measure(4000000, 100000, 1000);
 	measure_taken(4000000, 3900000);
-	ts_cost_learn(TS_COST_TAKEN, BYTES, 80000000);
-	cr_expect(eq(u32, answers(ALL, BYTES), ANSWERS), "one that was held up");
-	for (unsigned i = 0; i < 100; i++)
-		ts_cost_learn(TS_COST_TAKEN, BYTES, i % 4 == 0 ? 8000000 : 4100000);
-	cr_expect(are_probes(answers(ALL, BYTES)), "too often");
-	measure_taken(100000, 0);
-	for (unsigned i = 0; i < 25; i++)
-		ts_cost_learn(TS_COST_TAKEN, BYTES, 9000000);
-	cr_expect(gt(u64, ts_cost_of(TS_COST_TAKEN, BYTES), 200000), "what stays is believed");
+	ts_cost_learn_taken(BYTES, false, 80000000, 79000000);
+	cr_expect(eq(u32, answers(ALL, BYTES), ANSWERS));
+	ts_cost_learn_taken(BYTES, false, 80000000, 79000000);
+	cr_expect(are_probes(answers(ALL, BYTES)), "twice in a row");
+}
+
+/* In vain: then bringing it comes on top. */
+Test(cost, who_waits_in_vain_too_often_gives_up)
+{
+	measure(4000000, 1000000, 1000);
+	for (unsigned i = 0; i < 400; i++)
+		ts_cost_learn_taken(BYTES, false, i % 4 == 3 ? 8000000 : 1000000, 0);
+	cr_expect(are_probes(answers(THREE, BYTES)));
+	measure_taken(1000000, 0);
+	cr_expect(eq(u32, answers(THREE, BYTES), ANSWERS));
+}
+
+Test(cost, half_of_the_waits_are_long)
+{
+	measure(260000, 10000, 1000);
+	for (unsigned i = 0; i < 400; i++)
+		ts_cost_learn_taken(
+			BYTES, false, i % 4 < 2 ? 2500000 : 30000, i % 4 < 2 ? 2400000 : 0);
+	cr_expect(are_probes(answers(ALL, BYTES)));
+}
+
+Test(cost, a_process_that_was_stopped_goes_on_as_before)
+{
+	measure(4000000, 1000000, 1000);
+	ts_cost_learn(TS_COST_HASH, BYTES, UINT64_C(10000000000));
+	cr_expect(eq(u32, answers(ALL, BYTES), ANSWERS));
+	ts_cost_learn(TS_COST_OWN, BYTES, UINT64_C(10000000000));
+	cr_expect(lt(u64, ts_cost_of(TS_COST_OWN, BYTES), 6000000));
+	for (unsigned i = 0; i < 30; i++)
+		ts_cost_learn(TS_COST_OWN, BYTES, 40000000);
+	cr_expect(gt(u64, ts_cost_of(TS_COST_OWN, BYTES), 35000000), "what stays is believed");
 }
 
 Test(cost, a_wait_for_a_known_source_too)
@@ -108,7 +138,7 @@ Test(cost, a_wait_for_a_known_source_too)
 	for (unsigned i = 0; i < 100; i++) {
 		ts_cost_learn_known(BYTES, 4000000);
 		ts_cost_learn(TS_COST_KNOWN + TS_COST_HASH, BYTES, 100000);
-		ts_cost_learn_taken(BYTES, true, 4200000, 4000000);
+		ts_cost_learn_taken(BYTES, true, 4100000, 4000000);
 	}
 	cr_expect(ts_cost_pays(THREE, batch(1), BYTES, true, NOW_NS));
 	for (unsigned i = 0; i < 1000; i++)
