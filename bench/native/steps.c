@@ -30,7 +30,7 @@ struct attributes {
 #define NON_BLOCKING  1u
 #define DURING_CALL   2
 #define CAPTURE_LOCAL 1
-#define LABELS        8192u /* bytes */
+#define LABELS        512u /* bytes: of 64 pictures */
 #define PAGE          4096u
 #define COMPARED      16 /* one of so many steps */
 
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 	uint64_t count = strtoull(argv[3], NULL, 10),
 		 pace_ns = strtoull(argv[4], NULL, 10) * 1000;
 	uint64_t longest = 0, all = 0;
-	if (bytes < 2 * LABELS || count == 0 || !(source = calloc(1, bytes)) ||
+	if (bytes <= LABELS || count == 0 || !(source = calloc(1, bytes)) ||
 		!(arrived = calloc(1, bytes)))
 		die("memory, or for so many bytes");
 	start();

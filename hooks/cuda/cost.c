@@ -42,7 +42,7 @@
 #define FEW_PART 16u
 
 /* A call may take longer by one in so many parts of a copy, if that is spent waiting. */
-#define SLOWER_PART 16u
+#define SLOWER_PART 4u
 
 /* A program that pauses, or brings a few copies of another kind, is not given up. */
 #define NEVER_MS UINT64_C(60000)

@@ -11,9 +11,10 @@
  * Jobs in step save little time: who does not bring a copy waits for who does, about as long as
  * its own would take.  But meanwhile it uses neither a core nor the link, which others could
  * use, and on which their own copies would have been in each other's way; what each measures
- * while they share is an empty one.  So a wait counts only if it makes the call longer than a
- * copy of its own by more than a 16th, which is what a copy into the ring may cost who brings
- * it.
+ * while they share is an empty one.  So a wait counts only if it makes the call, with the hash,
+ * longer than a copy of its own by more than a quarter.  A 16th was tried: what a busy machine
+ * adds to a wait was enough for one job to give up, whose own copies were then in the way of
+ * those that the others waited for.
  */
 #ifndef TS_HOOKS_CUDA_COST_H
 #define TS_HOOKS_CUDA_COST_H
