@@ -105,7 +105,7 @@ static const struct ts_cu_copy_attributes *attributes_of(const struct ts_batch *
 	return &batch->attributes[at];
 }
 
-/* Flags and places are wishes that a copy of its own cannot tell the driver. */
+/* Flags and places are wishes of which a copy from a ring would know nothing. */
 static bool is_plain(const struct ts_cu_copy_attributes *attributes)
 {
 	return attributes->flags == 0 && attributes->from.type == TS_CU_LOCATION_NONE &&
@@ -154,6 +154,7 @@ static bool take_out(const struct ts_batch *batch, size_t i, uint64_t *waited_ns
 		.untyped = true,
 		.batch = batch,
 		.number = i,
+		.order = attributes->order,
 		.waited_ns = waited_ns};
 	if (!is_plain(attributes)) {
 		ts_session_count_pass(TS_REASON_COPY_KIND);
@@ -163,10 +164,6 @@ static bool take_out(const struct ts_batch *batch, size_t i, uint64_t *waited_ns
 		return bring_pooled(&copy, attributes->order);
 	if (copy.bytes < TS_COPY_BYTES_MIN) {
 		ts_copy_count_small();
-		return false;
-	}
-	if (attributes->order == TS_CU_ORDER_STREAM) {
-		ts_session_count_pass(TS_REASON_COPY_KIND);
 		return false;
 	}
 	copy.ret_left = &left;

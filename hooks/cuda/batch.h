@@ -5,15 +5,17 @@
  * The copies of a batch have no order among each other, and all of them follow what was in the
  * stream before.  So those that can be shared are taken out of it, one by one, as if each had
  * been asked for alone; the driver's call brings what is left, whole batches as they are.  What
- * others have is copied from there; what they shall have from here is brought by a batch of
- * one, so that the program gets of each copy what it asked for, and no more waiting than that.
- * Also taken out is what has to do with the hand-over pool, which wants an event behind it.
+ * others have is copied from there; what they shall have from here, or what is to be measured,
+ * is brought by a batch of one, so that the program gets of each copy what it asked for.  Also
+ * taken out is what reads from or writes to the hand-over pool, which wants an event behind it;
+ * not what has to be read before the call returns, after which no event is needed.
  *
  * When the driver reads the source of a copy is part of what the program asks for: before the
  * call returns, when the stream comes to it, or whenever it likes.  A copy that is shared reads
- * pageable memory before the call returns, which is what was asked for in the first and the
- * last case, and in the second it is not: whatever the stream waits for, other streams too, may
- * write to it until then.
+ * pageable memory before the call returns.  That was asked for in the first case, is the
+ * driver's choice in the last, where it is made only if nothing is queued before
+ * (hooks/cuda/share.c), and is wrong in the second: whatever the stream waits for may write to
+ * it until then.
  */
 #ifndef TS_HOOKS_CUDA_BATCH_H
 #define TS_HOOKS_CUDA_BATCH_H

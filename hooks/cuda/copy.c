@@ -211,6 +211,9 @@ ts_cu_result ts_copy(const struct ts_copy *copy)
 		return ts_copy_real(copy);
 	}
 	enum ts_reason reason = objection(copy, &device, &context);
+	/* Whatever the stream waits for, in other streams too, may write to it until then. */
+	if (reason == TS_REASON_COUNT && copy->order == TS_CU_ORDER_STREAM)
+		reason = TS_REASON_COPY_KIND;
 	const struct ts_session *session = NULL;
 	if (reason == TS_REASON_COUNT)
 		session = ts_session_enter(&reason);

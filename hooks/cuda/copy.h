@@ -36,6 +36,7 @@ struct ts_copy {
 	/* The rest is of a copy that is one of a batch (batch.h); else NULL. */
 	const struct ts_batch *batch; /* by whose call it is made, of this copy alone */
 	size_t number;                /* in there */
+	int order; /* in which its source may be read: TS_CU_ORDER_*; else 0 */
 	/* Set, and nothing done, where the call for all that is left shall bring it; or NULL.
 	 */
 	bool *ret_left;

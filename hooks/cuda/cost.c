@@ -38,6 +38,9 @@
 /* One that is slower than the average by more than one in so many parts of a copy is slow. */
 #define SLOW_PART 4u
 
+/* So many in a row that were not slow make one that is an accident. */
+#define MANY 16u
+
 /* Where it is not known what a copy takes, to look for pays if one in so many is found. */
 #define FEW_PART 16u
 
@@ -58,9 +61,9 @@
 
 static _Atomic uint64_t average[TS_COST_COUNT][CLASSES];
 static _Atomic uint32_t learned[TS_COST_COUNT][CLASSES];
-static _Atomic int last_was_slow[CLASSES];      /* of what is taken */
-static _Atomic uint64_t most_own[CLASSES];      /* that it costs, where only that is known */
-static _Atomic uint32_t unmeasured[2][CLASSES]; /* of unknown sources, and known ones */
+static _Atomic uint32_t quick_in_a_row[CLASSES]; /* of what is taken */
+static _Atomic uint64_t most_own[CLASSES];       /* that it costs, where only that is known */
+static _Atomic uint32_t unmeasured[2][CLASSES];  /* of unknown sources, and known ones */
 
 /* What bringing took: of all, and of those that began at once. */
 static _Atomic uint64_t slowest[CLASSES], slowest_at_once[CLASSES], usual_at_once[CLASSES];
@@ -105,23 +108,33 @@ static uint64_t at_most_four_times(uint64_t ns, uint64_t old)
 	return old ? ts_min_u64(ns, 4 * old) : ns;
 }
 
+/* Slower ones than this are no measure of others, and no wait for others is longer. */
+static uint64_t most_of_transfer(uint64_t bytes)
+{
+	return 2 * ts_load_relaxed(&usual_at_once[class_of(bytes)]) + SLACK_NS;
+}
+
 /*
- * What one sample counts for.  None counts for more than four times what is usual.  One of what
- * is taken that is far slower than the average, but not the one before it, was held up by the
- * machine and says nothing of the next.
+ * What one sample counts for.  None counts for more than four times what is usual, or what we
+ * allow a wait to take.  One of what is taken that is far slower than the average, after many
+ * that were not, was held up by the machine and says nothing of the next.
  */
 static uint64_t within_reason(enum ts_cost cost, uint64_t bytes, uint64_t old, uint64_t ns)
 {
-	_Atomic int *was_slow = &last_was_slow[class_of(bytes)];
+	_Atomic uint32_t *quick = &quick_in_a_row[class_of(bytes)];
 	uint64_t own = ts_load_relaxed(&average[TS_COST_OWN][class_of(bytes)]);
 	if (cost != TS_COST_TAKEN && cost != TS_COST_LIGHT)
-		return at_most_four_times(ns, old);
+		return at_most_four_times(ns, old == 1 ? 2 : old); /* or it stays 1 */
 	uint64_t usual = ts_max_u64(own, old), slow_ns = old + usual / SLOW_PART;
-	if (cost == TS_COST_LIGHT)
-		return at_most_four_times(ns, usual);
-	bool alone = ns > slow_ns && !ts_load_relaxed(was_slow);
-	ts_store_relaxed(was_slow, ns > slow_ns);
-	return alone ? slow_ns : at_most_four_times(ns, usual);
+	uint64_t most_ns = ts_max_u64(4 * usual, most_of_transfer(bytes));
+	if (cost == TS_COST_LIGHT || ns <= slow_ns) {
+		if (cost == TS_COST_TAKEN)
+			ts_add_relaxed(quick, 1);
+		return ts_min_u64(ns, most_ns);
+	}
+	bool alone = ts_load_relaxed(quick) >= MANY;
+	ts_store_relaxed(quick, 0);
+	return alone ? slow_ns : ts_min_u64(ns, most_ns);
 }
 
 void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns)
@@ -155,9 +168,9 @@ void ts_cost_learn_known(uint64_t bytes, uint64_t ns)
 
 void ts_cost_learn_taken(uint64_t bytes, bool known, uint64_t ns, uint64_t waited_ns)
 {
-	enum ts_cost kind = known ? TS_COST_KNOWN : 0;
-	ts_cost_learn(kind + TS_COST_TAKEN, bytes, ns);
-	ts_cost_learn(kind + TS_COST_LIGHT, bytes, ns - ts_min_u64(waited_ns, ns));
+	ts_cost_learn((known ? TS_COST_KNOWN : 0) + TS_COST_TAKEN, bytes, ns);
+	if (!known)
+		ts_cost_learn(TS_COST_LIGHT, bytes, ns - ts_min_u64(waited_ns, ns));
 }
 
 uint64_t ts_cost_of(enum ts_cost cost, uint64_t bytes)
@@ -202,12 +215,6 @@ static uint64_t own_or_group(const struct ts_dataset_row *row, uint64_t bytes, u
 uint64_t ts_cost_of_bringing(const struct ts_dataset_row *row, uint64_t bytes)
 {
 	return own_or_group(row, bytes, ts_load_relaxed(&slowest[class_of(bytes)]));
-}
-
-/* Slower ones than this are no measure of others. */
-static uint64_t most_of_transfer(uint64_t bytes)
-{
-	return 2 * ts_load_relaxed(&usual_at_once[class_of(bytes)]) + SLACK_NS;
 }
 
 uint64_t ts_cost_of_transfer(const struct ts_dataset_row *row, uint64_t bytes)
@@ -302,10 +309,11 @@ bool ts_cost_is_chosen(const void *from, uint64_t bytes, uint64_t now_ns, unsign
 }
 
 /* What one that is found saves, with what is waited for others in vain (cost.h). */
-static uint64_t saved_by(enum ts_cost kind, uint64_t own, uint64_t hash, uint64_t bytes)
+static uint64_t saved_by(bool known, uint64_t own, uint64_t hash, uint64_t bytes)
 {
-	uint64_t taken = ts_cost_of(kind + TS_COST_TAKEN, bytes);
-	uint64_t light = ts_cost_of(kind + TS_COST_LIGHT, bytes); /* 0 if none was found yet */
+	uint64_t taken = ts_cost_of((known ? TS_COST_KNOWN : 0) + TS_COST_TAKEN, bytes);
+	uint64_t light =
+		known ? 0 : ts_cost_of(TS_COST_LIGHT, bytes); /* 0: nothing found yet */
 	uint64_t counts = ts_max_u64(taken, light);
 	if (light && taken + hash <= own + own / SLOWER_PART)
 		counts = light;
@@ -317,7 +325,7 @@ bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, bool known, 
 	enum ts_cost kind = known ? TS_COST_KNOWN : 0;
 	uint64_t own = ts_cost_of(kind + TS_COST_OWN, bytes);
 	uint64_t hash = ts_cost_of(kind + TS_COST_HASH, bytes);
-	uint64_t saved = saved_by(kind, own, hash, bytes), missed = TS_COST_PARTS - parts;
+	uint64_t saved = saved_by(known, own, hash, bytes), missed = TS_COST_PARTS - parts;
 	/* Streams that are never idle leave unknown what a copy from pinned memory takes. */
 	bool unknown = own == 0 && !(known && parts < TS_COST_PARTS / FEW_PART);
 	/* One pass in any case, the second where nothing was found. */

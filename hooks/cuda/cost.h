@@ -15,6 +15,8 @@
  * longer than a copy of its own by more than a quarter.  A 16th was tried: what a busy machine
  * adds to a wait was enough for one job to give up, whose own copies were then in the way of
  * those that the others waited for.
+ *
+ * Of pinned sources all that is waited counts: the driver's call returns at once.
  */
 #ifndef TS_HOOKS_CUDA_COST_H
 #define TS_HOOKS_CUDA_COST_H
@@ -27,7 +29,8 @@ enum ts_cost {
 	TS_COST_HASH,  /* one pass over the source */
 	TS_COST_TAKEN, /* what is left of the call when the bytes are there, or come meanwhile
 			*/
-	TS_COST_LIGHT, /* the same without the wait, in which nothing is used */
+	TS_COST_LIGHT, /* the same without the wait, in which nothing is used; not of known ones
+			*/
 	TS_COST_KINDS,
 	/* The same of sources that are known by a name: looking whether they hold it, instead
 	 * of a hash, and, as nobody waits for such copies, what they take until the GPU is
@@ -50,7 +53,8 @@ void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns);
 
 /**
  * The same for TS_COST_TAKEN, and TS_COST_LIGHT, of a copy that came from the ring after @ns,
- * @waited_ns of which were a wait; of a source that is @known or not.
+ * @waited_ns of which were a wait; of a source that is @known or not.  A wait in vain counts as
+ * if it was none, with @waited_ns 0.
  */
 void ts_cost_learn_taken(uint64_t bytes, bool known, uint64_t ns, uint64_t waited_ns);
 

@@ -93,6 +93,12 @@ uint32_t ts_gpu_number(ts_cu_device device)
 	return gpu ? gpu->home : 0;
 }
 
+bool ts_gpu_reaches_host(ts_cu_device device)
+{
+	const struct ts_gpu *gpu = gpu_of(device);
+	return gpu && ts_load_acquire(&gpu->state) == TS_GPU_READY && gpu->reaches_host;
+}
+
 /* Who has met somebody tells all; who is always ahead of the others hears of it so. */
 static bool has_met(struct ts_gpu *gpu, uint32_t row, bool itself, _Atomic int *asked)
 {
@@ -140,7 +146,7 @@ void ts_gpu_note_end(struct ts_gpu *gpu, struct ts_gpu_note *note)
 	uint64_t passed_ns = ts_now_ns() - note->begin_ns;
 	if (!note->publish) {
 		if (note->is_known && note->at_once)
-			ts_cost_learn_taken(note->hold.bytes, true, passed_ns, note->waited_ns);
+			ts_cost_learn_taken(note->hold.bytes, true, passed_ns, 0);
 		ts_device_release(gpu->table, &note->hold);
 		return;
 	}

@@ -75,7 +75,6 @@ struct ts_gpu_note {
 	bool is_known; /* @known is what the source has to hold still */
 	bool at_once;  /* of a claim: nothing was queued before it */
 	uint64_t begin_ns;
-	uint64_t waited_ns; /* of that, for others; of a lease */
 	ts_cu_event event;
 	struct ts_device_hold hold;
 	struct ts_known known;
@@ -94,7 +93,8 @@ struct ts_gpu {
 	struct ts_sizes sizes; /* of copies that could be shared */
 	struct ts_cost_found found;
 	ts_cu_device device;
-	ts_cu_context context; /* constant from READY on, as are the next two */
+	ts_cu_context context; /* constant from READY on, as are the next three */
+	bool reaches_host;     /* the GPU does, pageable memory */
 	struct ts_device *table;
 	uint32_t home; /* its row there */
 	/* Constant while @mapped. */
@@ -108,7 +108,6 @@ struct ts_gpu {
 	bool retained;         /* a reference to @context is ours */
 	bool closing;          /* what we offered is being withdrawn */
 	uint64_t withdrawn_ns; /* since when nobody holds any of it, or 0 */
-	bool reaches_host;     /* the GPU does, pageable memory; constant from READY on */
 	bool has_memory;       /* @base is an allocation of ours, offered or not */
 	uint32_t said;         /* map word of @base + 1, if it is another's; or 0 */
 	ts_cu_pointer aside;   /* was offered, and others still have it mapped; or 0 */
@@ -140,6 +139,9 @@ void ts_gpu_exit(struct ts_gpu *gpu);
 
 /** Number of a GPU that is ready in the table of the group: the same for all its processes. */
 uint32_t ts_gpu_number(ts_cu_device device);
+
+/** Whether a GPU that is ready reaches pageable memory (attribute 88). Threads: any. */
+bool ts_gpu_reaches_host(ts_cu_device device);
 
 /** Have the service look after @device, if there is a primary context. Threads: any. */
 void ts_gpu_want(const struct ts_session *session, ts_cu_device device);

@@ -24,6 +24,7 @@
 
 /* Nobody is waited for longer than this, whatever was measured. */
 #define WAIT_MAX_NS UINT64_C(100000000)
+#define POLL_NS     UINT64_C(50000)
 
 /* After this and four times what bringing takes, which is at most so long, others may. */
 #define PATIENCE_MIN_NS UINT64_C(2000000)
@@ -81,6 +82,49 @@ static bool is_idle(const struct ts_copy *copy)
 					       : DRIVER(cuStreamQuery)(copy->stream);
 	(void)DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
 	return result == TS_CU_SUCCESS;
+}
+
+/* Also what streams that do not say otherwise wait for, without having anything themselves. */
+static bool is_all_idle(const struct ts_copy *copy)
+{
+	const struct ts_copy legacy = {.stream = TS_CU_STREAM_LEGACY};
+	return is_idle(copy) && !ts_copy_may_be_captured(&legacy) && is_idle(&legacy);
+}
+
+/*
+ * Whether the driver may read the pageable source of @copy when the stream comes to it: where
+ * the GPU reaches such memory, and where the program lets it.
+ */
+static bool may_be_read_late(const struct ts_copy *copy, ts_cu_device device)
+{
+	if (!copy->async || copy->known)
+		return false;
+	return copy->batch ? copy->order == TS_CU_ORDER_ANY : ts_gpu_reaches_host(device);
+}
+
+/* What is queued before it may be what writes it, so it must not be read before. */
+static bool has_to_be_read_late(const struct ts_copy *copy, ts_cu_device device)
+{
+	return may_be_read_late(copy, device) && !is_all_idle(copy);
+}
+
+/*
+ * Whether the driver has read the source of @copy, which it was just asked for.  One of a batch
+ * says when that is; of another one nobody knows until it is done.  Its stream was idle, so
+ * that takes one transfer; what another thread puts there meanwhile may take for ever.
+ */
+static bool is_read(const struct ts_copy *copy, ts_cu_device device)
+{
+	_Atomic uint32_t nobody = 0;
+	uint64_t begin_ns = ts_now_ns();
+	if (copy->batch || !may_be_read_late(copy, device))
+		return true;
+	while (!is_idle(copy)) {
+		if (ts_now_ns() - begin_ns > WAIT_MAX_NS)
+			return false;
+		(void)ts_sys_futex_wait(&nobody, 0, POLL_NS);
+	}
+	return true;
 }
 
 /*
@@ -214,8 +258,8 @@ static ts_cu_result serve(struct sharing *sharing)
 }
 
 /*
- * What the driver has read when its call returns is looked at again; what it reads later, when
- * that is done (ts_gpu_note_end()).
+ * What the driver has read by now is looked at again; what it reads later, when that is done
+ * (ts_gpu_note_end()).
  */
 static bool is_still(const struct ts_copy *copy, const struct ts_key *key)
 {
@@ -243,7 +287,8 @@ static ts_cu_result produce(struct sharing *sharing)
 	if (!copy->known)
 		ts_cost_learn_own(copy->bytes, ts_now_ns() - note->begin_ns, note->at_once);
 	TS_KILLPOINT(copy_done);
-	if (result != TS_CU_SUCCESS || !is_still(copy, &sharing->key)) {
+	if (result != TS_CU_SUCCESS || !is_read(copy, gpu->device) ||
+		!is_still(copy, &sharing->key)) {
 		ts_device_abandon(gpu->table, &note->hold);
 		ts_gpu_note_drop(note);
 		ts_session_count_pass(TS_REASON_COPY_STATE);
@@ -352,17 +397,6 @@ static enum ts_reason refuse(struct sharing *sharing, struct ts_device_take *tak
 	return TS_REASON_STORE_DAMAGED;
 }
 
-/*
- * Where the GPU reaches pageable memory the driver is free to read it when the stream comes to
- * it, and what is before it in there may be what writes it.  One of a batch says when.
- */
-static bool gpu_reads_late(const struct sharing *sharing)
-{
-	const struct ts_copy *copy = sharing->copy;
-	return sharing->gpu->reaches_host && copy->async && !copy->batch && !copy->known &&
-	       !sharing->at_once;
-}
-
 /* One of a batch is brought by a call of its own, or it would never be known what it takes. */
 static ts_cu_result measure_own(const struct sharing *sharing)
 {
@@ -384,8 +418,6 @@ static ts_cu_result share(struct sharing *sharing)
 	if (!copy->async && synchronize(copy) != TS_CU_SUCCESS)
 		return pass(copy, TS_REASON_COPY_STATE);
 	sharing->at_once = !copy->async || is_idle(copy);
-	if (gpu_reads_late(sharing))
-		return pass(copy, TS_REASON_COPY_STATE);
 	if (sharing->at_once && ts_cost_own_is_due(copy->bytes, copy->known != NULL))
 		return measure_own(sharing);
 	if (!ts_names_copy(copy, &sharing->key))
@@ -403,7 +435,6 @@ static ts_cu_result share(struct sharing *sharing)
 	sharing->note->publish = take.verdict == TS_CLAIM;
 	sharing->note->at_once = sharing->at_once;
 	sharing->note->begin_ns = sharing->begin_ns;
-	sharing->note->waited_ns = sharing->waited_ns;
 	sharing->note->is_known = copy->known != NULL;
 	if (copy->known) {
 		copy->known->at_once = sharing->at_once;
@@ -437,6 +468,9 @@ ts_cu_result ts_share(const struct ts_copy *copy, const struct ts_session *sessi
 	struct sharing sharing = {.copy = copy, .session = session, .row = row};
 	if (ts_load_relaxed(&row->off))
 		return pass(copy, TS_REASON_DATASET_OFF);
+	/* Before anything is said of it to others, or measured. */
+	if (has_to_be_read_late(copy, device))
+		return pass(copy, TS_REASON_COPY_STATE);
 	sharing.gpu = ts_gpu_enter(session, device, context, copy->bytes, &ready);
 	if (!sharing.gpu) {
 		if (ready)

@@ -3,6 +3,7 @@
 #include "job.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,7 +201,6 @@ static void fill_late(void *data)
 /* What comes before the copy in its stream writes what it reads. */
 static void let_stream_fill(struct place *place)
 {
-	memset(source, 0x44, place->bytes);
 	if (place->per_thread)
 		CHECK(cuLaunchHostFunc_ptsz(place->stream, fill_late, place));
 	else
@@ -230,8 +230,10 @@ static int bring_batch(struct place *place, int old)
 		bytes[i] = part_bytes(place->bytes - begin, count - i);
 		begin += bytes[i];
 	}
-	if (kinds == 1 && how_each[0].order == IN_STREAM && chance(2) == 0)
+	if (kinds == 1 && how_each[0].order == IN_STREAM && chance(2) == 0) {
+		memset(source, 0x44, place->bytes);
 		let_stream_fill(place);
+	}
 	int result = old ? cuda.cuMemcpyBatchAsync_ptsz(to, from, bytes, count, how_each, at,
 				   kinds, &failed, place->stream)
 			 : cuda.cuMemcpyBatchAsync_v2(
@@ -301,10 +303,12 @@ static void step(uint64_t batch)
 	place->bytes = bytes_of(how.data, batch);
 	place->data = how.data;
 	place->batch = batch;
-	fill(source, place->bytes, place->data, batch);
-	if (how.busy_us)
+	/* What is there at the call is then the batch before, which others may have. */
+	bool late = how.fills == 1 && batch % 2 == 1 && call >= 4 && call < 8;
+	fill(source, place->bytes, place->data, late ? batch - 1 : batch);
+	if (how.busy_us && (late || how.fills != 1))
 		keep_busy(place);
-	if (how.fills == 1 && call >= 4 && call < 8)
+	if (late)
 		let_stream_fill(place);
 	uint64_t begin = now_ns();
 	check(bring(place, call), "copy");

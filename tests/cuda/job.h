@@ -29,9 +29,9 @@ struct job {
 	unsigned batches;  /* and not 0: those of several copies as well, unless @calls is 1 */
 	unsigned parts;    /* of those, at most; 0: JOB_PARTS */
 	unsigned distinct; /* not 0: each begins otherwise, as real ones do */
-	unsigned fills;    /* 1: what is before a copy in its stream writes the source; 1, 2: */
-			   /* which stays as it is until the copy is done */
-	unsigned busy_us;  /* that a stream has work for when a copy is put into it */
+	unsigned fills; /* 1: what is before every other copy in its stream, after @busy_us, */
+			/* writes its source; 1, 2: which stays until the copy is done */
+	unsigned busy_us; /* that a stream has work for when a copy is put into it */
 };
 
 /** Find the driver and get ready. Once; @job->bytes and @job->sizes are the most there will be.

@@ -9,8 +9,8 @@
  *   calls=1|2|3   only those without a stream, with one, or of several copies
  *   parts=N       of so many at most (3)
  *   distinct=1    each begins otherwise, or four in a row alike (0)
- *   fills=1       what is before a copy in its stream writes its source (0); this and fills=2:
- *                 and the source stays as it is until the copy is done
+ *   fills=1       what is before every other copy in its stream, after the work that busy
+ *                 says, writes its source (0); and as with 2 that stays until the copy is done
  *   busy=N        the stream has N us of work before it when a copy is put into it (0)
  *   calm=N        bring N more when all these have been, with nothing before them
  *   gate=FD       begin when this pipe has ended; ready=FD has a byte written before that

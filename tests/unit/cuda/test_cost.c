@@ -136,20 +136,38 @@ Test(cost, a_process_that_was_stopped_goes_on_as_before)
 	cr_expect(gt(u64, ts_cost_of(TS_COST_OWN, BYTES), 35000000), "what stays is believed");
 }
 
-Test(cost, a_wait_for_a_known_source_too)
+/* Their calls do not wait where nothing is shared. */
+Test(cost, a_wait_for_a_known_source_is_lost)
 {
 	for (unsigned i = 0; i < 100; i++) {
 		ts_cost_learn_known(BYTES, 4000000);
 		ts_cost_learn(TS_COST_KNOWN + TS_COST_HASH, BYTES, 100000);
 		ts_cost_learn_taken(BYTES, true, 4100000, 4000000);
 	}
-	cr_expect(ts_cost_pays(THREE, batch(1), BYTES, true, NOW_NS));
-	for (unsigned i = 0; i < 1000; i++)
-		ts_cost_learn_taken(BYTES, true, 5200000, 5000000);
 	unsigned yes = 0;
 	for (unsigned i = 0; i < ANSWERS; i++)
 		yes += ts_cost_pays(ALL, batch(i), BYTES, true, NOW_NS);
 	cr_expect(are_probes(yes));
+	for (unsigned i = 0; i < 100; i++)
+		ts_cost_learn_taken(BYTES, true, 100000, 0);
+	cr_expect(ts_cost_pays(THREE, batch(1), BYTES, true, NOW_NS));
+}
+
+/* Two millisecond and twice a copy is what we allow. */
+Test(cost, every_other_wait_is_long)
+{
+	measure(100000, 5000, 1000);
+	for (unsigned i = 0; i < 400; i++)
+		ts_cost_learn_taken(BYTES, false, i % 2 ? 2000000 : 20000, i % 2 ? 1980000 : 0);
+	cr_expect(are_probes(answers(ALL, BYTES)));
+}
+
+Test(cost, one_of_ten_waits_in_vain)
+{
+	measure(50000, 2000, 1000);
+	for (unsigned i = 0; i < 400; i++)
+		ts_cost_learn_taken(BYTES, false, i % 10 ? 10000 : 2000000, 0);
+	cr_expect(are_probes(answers(THREE, BYTES)));
 }
 
 Test(cost, a_hash_that_is_slower_than_the_copy_never_pays)
