@@ -8,9 +8,12 @@ import json
 import os
 import sys
 
-from tsbench import native
-from tsbench.jobs import JobError
-from tsbench.setup import row, without_bar
+sys.path.insert(1, os.path.join(os.path.dirname(__file__), "..", "tests", "fakecuda"))
+import counters  # noqa: E402  what the driver counts
+
+from tsbench import native  # noqa: E402
+from tsbench.jobs import JobError  # noqa: E402
+from tsbench.setup import row, without_bar  # noqa: E402
 
 ROUNDS = 5
 BYTES = (256 << 10) + 512  # without the labels of a batch (steps.c) what can just be shared
@@ -26,10 +29,6 @@ class Driver:
     """A machine of the software driver, and what was counted there."""
 
     def __init__(self, setup, bandwidth):
-        sys.path.insert(0, os.path.join(setup.root, "tests", "fakecuda"))
-        from counters import read  # what its drivers count
-
-        self._read = read
         self.path = os.path.join(setup.place.directory, "counters")
         where = native.software_driver(setup.root, setup.native)
         path = ":".join(filter(None, (where, os.environ.get("LD_LIBRARY_PATH"))))
@@ -44,7 +43,7 @@ class Driver:
         os.unlink(self.path)
 
     def brought(self):
-        return self._read(self.path)["h2d_bytes"]
+        return counters.read(self.path)["h2d_bytes"]
 
 
 def _together(setup, jobs, way, bandwidth, steps, group, pace=PACE):

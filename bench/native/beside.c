@@ -6,15 +6,10 @@
  * GPU, as where a batch is put into a slot.  Prints the median milliseconds of a kernel in each
  * case as JSON; null where the driver runs no kernels (one made of software).
  */
-#include "common.h"
-
-#include <dlfcn.h>
-
-typedef unsigned long long device_pointer;
+#include "cuda.h"
 
 #define ROUNDS       31
 #define KERNEL_BYTES ((size_t)512 << 20)
-#define NON_BLOCKING 1u
 #define NOT_READY    600
 
 /* Adds one to each word of @0, of which there are @1. */
@@ -74,10 +69,8 @@ static const char kernel_text[] =
 				  unsigned, void *, void **, void **))
 
 static struct {
-#define X(name, parameters) int(*name) parameters;
-	FUNCTIONS(X)
-	OF_KERNELS(X)
-#undef X
+	FUNCTIONS(CUDA_MEMBER)
+	OF_KERNELS(CUDA_MEMBER)
 } cuda;
 
 static size_t bytes;
@@ -85,39 +78,23 @@ static void *function, *kernels, *copies, *done;
 static device_pointer words, target, slot;
 static void *pinned;
 
-static void need(int result, const char *what)
-{
-	if (result != 0) {
-		fprintf(stderr, "%s: CUDA error %d\n", what, result);
-		exit(1);
-	}
-}
-
 #define NEED(call) need(cuda.call, #call)
 
 /* Whether kernels can be run here. */
 static int start(void)
 {
-	void *context, *module, *library = dlopen("libcuda.so.1", RTLD_NOW);
-	if (!library)
-		die("no libcuda.so.1");
-#define X(name, parameters)                                  \
-	if (!(*(void **)&cuda.name = dlsym(library, #name))) \
-		die(#name);
-	FUNCTIONS(X)
-#undef X
-#define X(name, parameters)                                  \
-	if (!(*(void **)&cuda.name = dlsym(library, #name))) \
+	void *context, *module;
+	FUNCTIONS(CUDA_FIND)
+	OF_KERNELS(CUDA_FIND_IF_THERE)
+	if (!cuda.cuModuleLoadData || !cuda.cuModuleGetFunction || !cuda.cuLaunchKernel)
 		return 0;
-	OF_KERNELS(X)
-#undef X
 	NEED(cuInit(0));
 	NEED(cuDevicePrimaryCtxRetain(&context, 0));
 	NEED(cuCtxSetCurrent(context));
 	NEED(cuModuleLoadData(&module, kernel_text));
 	NEED(cuModuleGetFunction(&function, module, "touch"));
-	NEED(cuStreamCreate(&kernels, NON_BLOCKING));
-	NEED(cuStreamCreate(&copies, NON_BLOCKING));
+	NEED(cuStreamCreate(&kernels, CUDA_NON_BLOCKING));
+	NEED(cuStreamCreate(&copies, CUDA_NON_BLOCKING));
 	NEED(cuEventCreate(&done, 0));
 	NEED(cuMemAlloc_v2(&words, KERNEL_BYTES));
 	NEED(cuMemAlloc_v2(&target, bytes));
@@ -152,12 +129,6 @@ static void keep_copying(enum beside what)
 	need(result, "cuEventQuery");
 }
 
-static int compare(const void *one, const void *other)
-{
-	double a = *(const double *)one, b = *(const double *)other;
-	return (a > b) - (a < b);
-}
-
 /* Of enough kernels in a row that the last copy, which they do not wait for, is a small part.
  */
 static double kernel_ms(enum beside what)
@@ -170,10 +141,9 @@ static double kernel_ms(enum beside what)
 		for (int k = 0; k < IN_A_ROW; k++)
 			launch();
 		keep_copying(what);
-		each[i] = (double)(now(CLOCK_MONOTONIC) - begin) / 1e6 / IN_A_ROW;
+		each[i] = ms_since(begin) / IN_A_ROW;
 	}
-	qsort(each, ROUNDS, sizeof(*each), compare);
-	return each[ROUNDS / 2];
+	return median(each, ROUNDS);
 }
 
 int main(int argc, char **argv)

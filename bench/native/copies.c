@@ -7,48 +7,31 @@
  * of each in the middle of the order are printed.  JSON.  The driver is found as a program
  * finds it: libcuda.so.1.
  */
-#include "common.h"
+#include "cuda.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef unsigned long long device_pointer;
 
 #define CALLS  2000
 #define SERIES 200
 
-static struct {
-	int (*cuInit)(unsigned);
-	int (*cuDevicePrimaryCtxRetain)(void **, int);
-	int (*cuCtxSetCurrent)(void *);
-	int (*cuMemAlloc_v2)(device_pointer *, size_t);
-	int (*cuMemcpyHtoD_v2)(device_pointer, const void *, size_t);
-	int (*cuMemcpyHtoDAsync_v2)(device_pointer, const void *, size_t, void *);
-	int (*cuStreamSynchronize)(void *);
-} cuda;
+#define FUNCTIONS(X)                                                            \
+	X(cuInit, (unsigned))                                                   \
+	X(cuDevicePrimaryCtxRetain, (void **, int))                             \
+	X(cuCtxSetCurrent, (void *))                                            \
+	X(cuMemAlloc_v2, (device_pointer *, size_t))                            \
+	X(cuMemcpyHtoD_v2, (device_pointer, const void *, size_t))              \
+	X(cuMemcpyHtoDAsync_v2, (device_pointer, const void *, size_t, void *)) \
+	X(cuStreamSynchronize, (void *))
 
-static void need(int result, const char *what)
-{
-	if (result != 0)
-		die(what);
-}
+static struct {
+	FUNCTIONS(CUDA_MEMBER)
+} cuda;
 
 static void start(size_t bytes, device_pointer *ret_device)
 {
-	void *context, *library = dlopen("libcuda.so.1", RTLD_NOW);
-	if (!library)
-		die("no libcuda.so.1");
-#define FIND(name)                                           \
-	if (!(*(void **)&cuda.name = dlsym(library, #name))) \
-	die(#name)
-	FIND(cuInit);
-	FIND(cuDevicePrimaryCtxRetain);
-	FIND(cuCtxSetCurrent);
-	FIND(cuMemAlloc_v2);
-	FIND(cuMemcpyHtoD_v2);
-	FIND(cuMemcpyHtoDAsync_v2);
-	FIND(cuStreamSynchronize);
+	void *context;
+	FUNCTIONS(CUDA_FIND)
 	need(cuda.cuInit(0), "cuInit");
 	need(cuda.cuDevicePrimaryCtxRetain(&context, 0), "no context");
 	need(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
@@ -71,12 +54,6 @@ static void small(void)
 	printf("{\"small\": %.2f}\n", best);
 }
 
-static int compare(const void *one, const void *other)
-{
-	double a = *(const double *)one, b = *(const double *)other;
-	return (a > b) - (a < b);
-}
-
 static void bring(size_t bytes, size_t count)
 {
 	unsigned char *source = malloc(bytes);
@@ -92,10 +69,9 @@ static void bring(size_t bytes, size_t count)
 		uint64_t begin = now(CLOCK_MONOTONIC);
 		need(cuda.cuMemcpyHtoDAsync_v2(device, source, bytes, NULL), "copy");
 		need(cuda.cuStreamSynchronize(NULL), "synchronize");
-		each[i] = (double)(now(CLOCK_MONOTONIC) - begin) / 1e6;
+		each[i] = ms_since(begin);
 	}
-	qsort(each, count, sizeof(*each), compare);
-	printf("{\"median_ms\": %.4f}\n", each[count / 2]);
+	printf("{\"median_ms\": %.4f}\n", median(each, count));
 }
 
 int main(int argc, char **argv)

@@ -5,15 +5,12 @@
  * GPU has to show).  Medians, as JSON; null where there is no such way.  The driver is found as
  * a program finds it: libcuda.so.1.
  */
-#include "common.h"
+#include "cuda.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-typedef unsigned long long device_pointer;
 
 struct handle {
 	char bytes[64];
@@ -23,7 +20,6 @@ struct handle {
 #define OPENINGS 11
 
 /* Of cuda.h. */
-#define NON_BLOCKING        1u
 #define PORTABLE            1u
 #define LAZY_PEER_ACCESS    1u
 #define HOST_PAGE_TABLES    100
@@ -58,41 +54,23 @@ struct handle {
 	X(cuMemcpyDtoHAsync_v2, (void *, device_pointer, size_t, void *))
 
 static struct {
-#define X(name, parameters) int(*name) parameters;
-	FUNCTIONS(X)
-	OF_FLAGS(X)
-#undef X
+	FUNCTIONS(CUDA_MEMBER)
+	OF_FLAGS(CUDA_MEMBER)
 } cuda;
 
 static size_t bytes;
 static void *stream;
 
-static void need(int result, const char *what)
-{
-	if (result != 0) {
-		fprintf(stderr, "%s: CUDA error %d\n", what, result);
-		exit(1);
-	}
-}
-
 /* The driver, with device @device current; in each process for itself, after the forks. */
 static void *start(int device)
 {
-	void *context, *library = dlopen("libcuda.so.1", RTLD_NOW);
-	if (!library)
-		die("no libcuda.so.1");
-#define X(name, parameters)                                  \
-	if (!(*(void **)&cuda.name = dlsym(library, #name))) \
-		die(#name);
-	FUNCTIONS(X)
-#undef X
-#define X(name, parameters) *(void **)&cuda.name = dlsym(library, #name);
-	OF_FLAGS(X)
-#undef X
+	void *context;
+	FUNCTIONS(CUDA_FIND)
+	OF_FLAGS(CUDA_FIND_IF_THERE)
 	need(cuda.cuInit(0), "cuInit");
 	need(cuda.cuDevicePrimaryCtxRetain(&context, device), "no context");
 	need(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
-	need(cuda.cuStreamCreate(&stream, NON_BLOCKING), "cuStreamCreate");
+	need(cuda.cuStreamCreate(&stream, CUDA_NON_BLOCKING), "cuStreamCreate");
 	return context;
 }
 
@@ -101,23 +79,6 @@ static device_pointer on_device(void)
 	device_pointer memory;
 	need(cuda.cuMemAlloc_v2(&memory, bytes), "cuMemAlloc");
 	return memory;
-}
-
-static int compare(const void *one, const void *other)
-{
-	double a = *(const double *)one, b = *(const double *)other;
-	return (a > b) - (a < b);
-}
-
-static double median(double *each, size_t count)
-{
-	qsort(each, count, sizeof(*each), compare);
-	return each[count / 2];
-}
-
-static double ms_since(uint64_t begin)
-{
-	return (double)(now(CLOCK_MONOTONIC) - begin) / 1e6;
 }
 
 /* ---- copies ----------------------------------------------------------------------------- */
@@ -252,7 +213,7 @@ static void print_flags(void)
 	need(cuda.cuMemHostAlloc(&from, FLAG_BYTES, 0), "cuMemHostAlloc");
 	need(cuda.cuMemHostAlloc(&back, FLAG_BYTES, 0), "cuMemHostAlloc");
 	need(cuda.cuMemAlloc_v2(&memory, FLAG_BYTES), "cuMemAlloc");
-	need(cuda.cuStreamCreate(&other, NON_BLOCKING), "cuStreamCreate");
+	need(cuda.cuStreamCreate(&other, CUDA_NON_BLOCKING), "cuStreamCreate");
 	memset(flag, 0, 4096);
 	for (uint32_t i = 1; i <= FLAGS; i++) {
 		memset(from, (int)i, FLAG_BYTES);

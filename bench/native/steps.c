@@ -14,12 +14,9 @@
  * difference ends the program with 1.  Prints JSON: the longest call, the mean of all, what the
  * steps took. The driver is found as a program finds it: libcuda.so.1.
  */
-#include "common.h"
+#include "cuda.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
-
-typedef unsigned long long device_pointer;
 
 /* CUmemcpyAttributes */
 struct attributes {
@@ -27,7 +24,6 @@ struct attributes {
 	unsigned flags;
 };
 
-#define NON_BLOCKING  1u
 #define DURING_CALL   2
 #define CAPTURE_LOCAL 1
 #define LABELS        512u /* bytes: of 64 pictures */
@@ -53,9 +49,7 @@ struct attributes {
 	X(cuMemcpyDtoH_v2, (void *, device_pointer, size_t))
 
 static struct {
-#define X(name, parameters) int(*name) parameters;
-	FUNCTIONS(X)
-#undef X
+	FUNCTIONS(CUDA_MEMBER)
 } cuda;
 
 static size_t bytes;
@@ -63,32 +57,18 @@ static unsigned char *source, *arrived;
 static device_pointer target;
 static void *streams[2], *graph;
 
-static void need(int result, const char *what)
-{
-	if (result != 0) {
-		fprintf(stderr, "%s: CUDA error %d\n", what, result);
-		exit(1);
-	}
-}
-
 #define NEED(call) need(cuda.call, #call)
 
 static void start(void)
 {
-	void *context, *library = dlopen("libcuda.so.1", RTLD_NOW);
-	if (!library)
-		die("no libcuda.so.1");
-#define X(name, parameters)                                  \
-	if (!(*(void **)&cuda.name = dlsym(library, #name))) \
-		die(#name);
-	FUNCTIONS(X)
-#undef X
+	void *context;
+	FUNCTIONS(CUDA_FIND)
 	NEED(cuInit(0));
 	NEED(cuDevicePrimaryCtxRetain(&context, 0));
 	NEED(cuCtxSetCurrent(context));
 	NEED(cuMemAlloc_v2(&target, bytes));
 	for (int i = 0; i < 2; i++)
-		NEED(cuStreamCreate(&streams[i], NON_BLOCKING));
+		NEED(cuStreamCreate(&streams[i], CUDA_NON_BLOCKING));
 }
 
 static void capture(void)

@@ -26,7 +26,8 @@ def program(root, directory, name):
     os.makedirs(directory, exist_ok=True)
     source = os.path.join(root, "bench", "native", name + ".c")
     target = os.path.join(directory, name)
-    newest = max(map(os.path.getmtime, (source, os.path.join(root, "bench", "native", "common.h"))))
+    headers = glob.glob(os.path.join(root, "bench", "native", "*.h"))
+    newest = max(map(os.path.getmtime, (source, *headers)))
     if not os.path.exists(target) or os.path.getmtime(target) < newest:
         _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-o", target, source, "-ljpeg", "-ldl"])
     return target
