@@ -50,6 +50,45 @@ def idle(user, environment):
         process.wait()
 
 
+@contextlib.contextmanager
+def ended(user):
+    """A process that its parent has not waited for, as PID 1 of a container may never do."""
+    process = subprocess.Popen(["/bin/true"], **become(user))
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        yield
+    finally:
+        process.wait()
+
+
+# The system call exit(2) ends only the thread that makes it.
+FIRST_THREAD_ENDS = """
+import ctypes, platform, threading
+threading.Thread(target=input).start()
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+"""
+
+
+@contextlib.contextmanager
+def half_ended(user):
+    """A process that lives though its first thread has ended; its state looks ended, too."""
+    process = subprocess.Popen(["/usr/bin/python3", "-c", FIRST_THREAD_ENDS], env={}, cwd="/",
+                               stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **become(user))
+    try:
+        while state(process.pid) != "Z":
+            time.sleep(0.01)
+        yield
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def state(process):
+    """Of its first thread; 'R', 'S' or 'Z' as ps shows it."""
+    with open("/proc/%d/stat" % process) as file:
+        return file.read().rpartition(") ")[2][0]
+
+
 def test_the_epilog_removes_what_the_last_job_left():
     with Node() as node:
         job = Job()
@@ -125,10 +164,12 @@ def test_the_epilog_removes_what_containers_left():
             for name in gone + kept:
                 os.mknod("/dev/shm/" + name)
                 os.chown("/dev/shm/" + name, ALICE, ALICE)
-            with idle(ALICE, {}):
+            for alive in (idle(ALICE, {}), half_ended(ALICE)):
+                with alive:
+                    node.administer("epilog", Job())
+                    assert all(os.path.exists("/dev/shm/" + name) for name in gone)
+            with ended(ALICE):
                 node.administer("epilog", Job())
-                assert all(os.path.exists("/dev/shm/" + name) for name in gone)
-            node.administer("epilog", Job())
             left = [name for name in gone + kept if os.path.exists("/dev/shm/" + name)]
             assert left == kept, left
         finally:

@@ -101,7 +101,12 @@ class Node:
         os.rename(os.path.dirname(tsrun), Node.installed)
 
     def __enter__(self):
-        return self
+        for _ in range(100):
+            left = [process for user in (ALICE, BOB) for process in living(user)]
+            if not left:
+                return self
+            time.sleep(0.1)
+        raise AssertionError("of an earlier test: %s" % left)
 
     def __exit__(self, *_):
         self.remove_shared(ALICE)
@@ -209,6 +214,21 @@ class Node:
         """For the next test."""
         for name in self.shared(user):
             os.unlink("/dev/shm/" + name)
+
+
+def living(user):
+    """Numbers and names of that user's processes, without those that only have to be waited for."""
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.stat("/proc/" + process).st_uid == user:
+                with open("/proc/%s/stat" % process, errors="replace") as file:
+                    name, _, rest = file.read().rpartition(") ")
+                if rest[0] not in "ZX":
+                    found.append(name)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return found
 
 
 def become(user, prefix=()):
