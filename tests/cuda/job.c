@@ -160,7 +160,7 @@ static void look_at(struct place *place)
 			arrived, place->device, place->bytes, place->stream));
 	synchronize(place);
 	fill(wanted, place->bytes, place->data, place->batch);
-	if (memcmp(wanted, arrived, place->bytes) != 0)
+	if (!how.blind && memcmp(wanted, arrived, place->bytes) != 0)
 		die("differs: batch", place->batch);
 }
 

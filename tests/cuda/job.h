@@ -32,6 +32,7 @@ struct job {
 	unsigned fills; /* 1: what is before every other copy in its stream, after @busy_us, */
 			/* writes its source; 1, 2: which stays until the copy is done */
 	unsigned busy_us; /* that a stream has work for when a copy is put into it */
+	unsigned blind;   /* not 0: what arrived is not compared, as nobody knows what it is */
 };
 
 /** Find the driver and get ready. Once; @job->bytes and @job->sizes are the most there will be.

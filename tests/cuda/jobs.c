@@ -12,6 +12,7 @@
  *   fills=1       what is before every other copy in its stream, after the work that busy
  *                 says, writes its source (0); and as with 2 that stays until the copy is done
  *   busy=N        the stream has N us of work before it when a copy is put into it (0)
+ *   blind=1       do not look what arrived, where that is not known (0)
  *   calm=N        bring N more when all these have been, with nothing before them
  *   gate=FD       begin when this pipe has ended; ready=FD has a byte written before that
  *   fill=FD       when this pipe has ended, fill the GPU's memory, and bring as many again
@@ -57,6 +58,8 @@ static int set(const char *word)
 		job.fills = (unsigned)value;
 	else if (strncmp(word, "busy=", 5) == 0)
 		job.busy_us = (unsigned)value;
+	else if (strncmp(word, "blind=", 6) == 0)
+		job.blind = (unsigned)value;
 	else if (strncmp(word, "calm=", 5) == 0)
 		calm = (unsigned)value;
 	else if (strncmp(word, "gate=", 5) == 0)

@@ -196,6 +196,21 @@ def test_what_the_stream_writes_is_not_read_before():
         attempts(lambda: attempt(*words), lambda found: found > steps // 4)
 
 
+def test_who_overwrites_what_is_read_late_harms_nobody():
+    """There such a program does not know itself what it has; others have what they brought."""
+    steps = 200
+
+    def attempt():
+        with Gpu(FAKECUDA_PAGEABLE_LATE="1", FAKECUDA_DELAY_US="500") as gpu:
+            job = [JOBS, "1", "1", str(steps), "calls=2", "sizes=1", "bytes=262144", "pace=5000"]
+            for each in together(gpu, [[*job, "blind=1"], [*job, "fills=2", "late=2500"]]):
+                well(each, steps)
+            gpu.safe()
+            return taken(gpu)
+
+    attempts(attempt, lambda found: found > steps // 4)
+
+
 # ---- whether it pays -------------------------------------------------------------------------
 
 def decided(steps, words, behind=0, schedules=(1, 2), **link):
