@@ -32,7 +32,7 @@
  *
  * ---- The object ---------------------------------------------------------------------------
  *
- * tsshim.<uid>.<group>.device, 404 KiB, checked like every object of ours and bound to the
+ * tsshim.<uid>.<group>.device, 548 KiB, checked like every object of ours and bound to the
  * group's ring of which all its users are members; made at the first attach, removed with that
  * ring.  It holds a head, a line of lease words for each member, and for each GPU seen a row:
  * UUID, ring word, shape, handle, slots.  A row is taken once and stays.  Each member
@@ -72,6 +72,9 @@
  * loader workers, do.  No proof of death of a process is one of its queue, hence LOST.
  *
  * LOST keeps the memory from being freed, too, but a ring where nothing else is in use goes.
+ *
+ * FREE slots are taken first, then READY ones in the order in which they were written.  Who
+ * brings what others brought before has a part of them only (device_history.c).
  *
  * A deadline moves the right to produce: with a @patience_ns shorter than the age of a WRITING
  * slot, take() lets the caller produce into another slot.  It never moves the slot.
@@ -134,7 +137,7 @@
 
 #define TS_DEVICE_UUID   16u
 #define TS_DEVICE_HANDLE 64u
-#define TS_DEVICE_SLOTS  32u /* most slots of one ring */
+#define TS_DEVICE_SLOTS  64u /* most slots of one ring */
 #define TS_DEVICE_RINGS  64u /* GPUs, or parts of such, that a group may see in its life */
 #define TS_DEVICE_HOLDS  16u /* leases and claims of one process at a time */
 #define TS_DEVICE_MAPS   16u /* rings of others that one process has mapped at a time */
@@ -255,7 +258,8 @@ int ts_device_withdraw(struct ts_device *device, uint32_t ring, uint64_t timeout
  * Ask for the bytes with @key, @bytes of them, in the memory of @generation.
  *
  * TS_HIT: a READY slot with them; nobody writes there before ts_device_release().
- * TS_CLAIM: this process is to write a slot, free before or the least recently used one.
+ * TS_CLAIM: this process is to write a slot, a free one or the one written longest ago; what
+ * others have brought before gets a quarter of them at most (leader/device_history.c).
  * TS_BUSY: somebody has been writing them for less than @patience_ns.
  * TS_PASS, with @error: -ENODEV no owner; -ESTALE another generation by now, or detached;
  * -EFBIG more than a slot; -ENOBUFS every slot is in use; -EUSERS this process holds too many;

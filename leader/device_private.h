@@ -19,15 +19,20 @@ enum ts_slot_state {
 	TS_SLOT_LOST
 };
 
+/* Keys that are remembered; and the part of the slots for what is brought again, see
+ * device_history.c. */
+#define TS_DEVICE_HISTORY    2048u
+#define TS_DEVICE_AGAIN_PART 4u
+
 /** One slot's control words. All but @word belong to who has it TAKEN. */
 struct ts_device_slot {
 	_Atomic uint64_t word;           /* state, sleepers, tenure, turn */
 	_Atomic uint64_t key_lo, key_hi; /* complete in WRITING and READY */
 	_Atomic uint64_t bytes;
 	_Atomic uint64_t since_ns; /* ts_now_ns() of WRITING */
-	_Atomic uint64_t used; /* the row's clock at the last use: smallest = oldest; a hint */
-	_Atomic uint64_t late; /* the turn whose WRITING is not worth waiting for; a hint */
-	uint64_t reserved;
+	_Atomic uint64_t written;  /* the row's clock when READY: smallest = oldest; a hint */
+	_Atomic uint64_t late;     /* the turn whose WRITING is not worth waiting for; a hint */
+	_Atomic uint64_t again;    /* the turn in which who is behind wrote it; a hint */
 };
 static_assert(sizeof(struct ts_device_slot) == 64, "ABI 2");
 
@@ -45,7 +50,7 @@ struct ts_device_row {
 	_Atomic uint64_t met_ns;   /* ts_now_ns() when two jobs that bring the same last met */
 	uint64_t reserved2[2];
 	_Atomic uint64_t handle[TS_DEVICE_HANDLE / 8];
-	_Atomic uint64_t clock; /* a line of its own: every hit moves it, and the next two */
+	_Atomic uint64_t clock; /* a line of its own: of slots written, and of copies: */
 	_Atomic uint64_t looked, found; /* ts_device_count() */
 	uint64_t reserved3[5];
 	struct ts_device_slot slots[TS_DEVICE_SLOTS];
@@ -54,7 +59,7 @@ static_assert(offsetof(struct ts_device_row, word) == 64, "ABI 2");
 static_assert(offsetof(struct ts_device_row, handle) == 128, "ABI 2");
 static_assert(offsetof(struct ts_device_row, clock) == 192, "ABI 2");
 static_assert(offsetof(struct ts_device_row, slots) == 256, "ABI 2");
-static_assert(sizeof(struct ts_device_row) == 2304, "ABI 2");
+static_assert(sizeof(struct ts_device_row) == 4352, "ABI 4");
 
 /** Leases of one member. */
 struct ts_device_line {
@@ -68,8 +73,9 @@ struct ts_device_maps {
 };
 static_assert(sizeof(struct ts_device_maps) == 128, "ABI 3");
 
-/* Of this object alone; 3 has map words: who does not write any must not map. */
-#define TS_DEVICE_ABI 3u
+/* Of this object alone; 3 has map words: who does not write any must not map; 4 more slots and
+ * what was brought. */
+#define TS_DEVICE_ABI 4u
 
 struct ts_device_head {
 	uint64_t magic;
@@ -88,12 +94,13 @@ struct ts_device_table {
 	_Alignas(4096) struct ts_device_line lines[TS_MEMBER_MAX];
 	struct ts_device_row rows[TS_DEVICE_RINGS];
 	struct ts_device_maps maps[TS_MEMBER_MAX];
+	_Atomic uint64_t brought[TS_DEVICE_HISTORY]; /* traces of keys; hints */
 };
 static_assert(offsetof(struct ts_device_head, check) == 72, "ABI 2");
 static_assert(offsetof(struct ts_device_table, lines) == 4096, "ABI 2");
 static_assert(offsetof(struct ts_device_table, rows) == 135168, "ABI 2");
-static_assert(offsetof(struct ts_device_table, maps) == 282624, "ABI 3");
-static_assert(sizeof(struct ts_device_table) == 413696, "ABI 3");
+static_assert(offsetof(struct ts_device_table, maps) == 413696, "ABI 4");
+static_assert(sizeof(struct ts_device_table) == 561152, "ABI 4");
 
 /** A table as this process sees it. */
 struct ts_device {
@@ -107,6 +114,7 @@ struct ts_device {
 	_Atomic uint32_t mapping[TS_DEVICE_MAPS];
 	_Atomic uint32_t kept[TS_DEVICE_RINGS]; /* LOST slots of our ring there, now gone */
 	_Atomic uint64_t alive_until[TS_MEMBER_MAX]; /* ts_now_ns() of the next look */
+	_Atomic uint64_t asked[TS_DEVICE_HISTORY];   /* traces of keys */
 };
 
 /* ---- ring word: state 2 | owner 10 | its generation 14 | unused 6 | gen 32 (low to high) --
@@ -221,6 +229,22 @@ bool ts_device_stop(struct ts_store *store);
  */
 int ts_device_hold_begin(struct ts_device *device);
 void ts_device_hold_end(struct ts_device *device, uint32_t index);
+
+/* ---- leader/device_history.c --------------------------------------------------------------
+ */
+
+/**
+ * The caller asks for @bytes bytes with @key: whether it does so for the first time, as far as
+ * is remembered, which may be too often.  Any thread.
+ */
+bool ts_device_note_asked(
+	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
+
+/** Whether some member brought them before, as far as is remembered. Any thread. */
+bool ts_device_was_brought(
+	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
+void ts_device_note_brought(
+	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
 
 /* ---- leader/device_ring.c -----------------------------------------------------------------
  */

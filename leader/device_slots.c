@@ -15,6 +15,8 @@
 
 #define NO_SLOT TS_DEVICE_SLOTS
 
+static_assert(TS_DEVICE_SLOTS <= 64, "bits of attempt.pinned and of a pin");
+
 /** One ts_device_take() on its way. All sizes are checked copies. */
 struct attempt {
 	struct ts_device *device;
@@ -25,16 +27,25 @@ struct attempt {
 	uint64_t slot_bytes;
 	uint32_t ring, generation, slot_count;
 	uint32_t index;  /* of the hold */
-	uint32_t pinned; /* bits of slots that were found so */
+	uint64_t pinned; /* bits of slots that were found so */
+	bool first_time; /* that this process asks for it, as far as is remembered */
+	bool behind;     /* others have brought it before; see device_history.c */
+};
+
+/** A slot that could be written, as it was seen; at NO_SLOT where there is none. */
+struct candidate {
+	uint32_t at;
+	uint64_t word, written;
 };
 
 /** What was found in the slots; NO_SLOT where nothing was. */
 struct findings {
-	uint32_t ready, writing, free, oldest;
-	uint64_t ready_word, writing_word, free_word, oldest_word;
-	uint64_t since_ns, oldest_used;
-	bool late;    /* of @writing */
-	bool unknown; /* some slot changed all the time */
+	uint32_t ready, writing;
+	uint64_t ready_word, writing_word, since_ns;
+	struct candidate free, oldest, oldest_again;
+	uint32_t again; /* slots of who is behind */
+	bool late;      /* of @writing */
+	bool unknown;   /* some slot changed all the time */
 };
 
 /* ---- looking ---------------------------------------------------------------------------- */
@@ -71,18 +82,28 @@ static bool is_young(const struct attempt *a, uint64_t since_ns)
 	return since_ns <= now && now - since_ns < a->patience_ns;
 }
 
+static void prefer_older(struct candidate *oldest, const struct candidate *other)
+{
+	if (oldest->at == NO_SLOT || other->written < oldest->written)
+		*oldest = *other;
+}
+
 static void note_slot(
 	const struct attempt *a, struct findings *f, uint32_t at, struct ts_device_slot *slot)
 {
-	uint64_t word, since, used = ts_load_relaxed(&slot->used);
+	struct candidate this = {.at = at, .written = ts_load_relaxed(&slot->written)};
+	uint64_t word, since;
 	bool match;
 
 	if (!read_slot(a, slot, &word, &since, &match)) {
 		f->unknown = true;
 		return;
 	}
+	this.word = word;
 	enum ts_slot_state state = ts_device_slot_state(word);
-	if (state == TS_SLOT_READY && match && f->ready == NO_SLOT) {
+	bool again = ts_load_relaxed(&slot->again) == ts_device_slot_turn(word);
+	f->again += again && state != TS_SLOT_FREE;
+	if (state == TS_SLOT_READY && match) {
 		f->ready = at;
 		f->ready_word = word;
 	} else if (state == TS_SLOT_WRITING && match && is_young(a, since)) {
@@ -96,31 +117,29 @@ static void note_slot(
 		f->late = late;
 	} else if (a->pinned >> at & 1) {
 		return;
-	} else if (state == TS_SLOT_FREE && f->free == NO_SLOT) {
-		f->free = at;
-		f->free_word = word;
-	} else if (state == TS_SLOT_READY && (f->oldest == NO_SLOT || used < f->oldest_used)) {
-		f->oldest = at;
-		f->oldest_word = word;
-		f->oldest_used = used;
+	} else if (state == TS_SLOT_FREE) {
+		prefer_older(&f->free, &this);
+	} else if (state == TS_SLOT_READY) {
+		prefer_older(&f->oldest, &this);
+		if (again)
+			prefer_older(&f->oldest_again, &this);
 	}
 }
 
+/* With the bytes themselves at hand nothing else matters. */
 static void look(const struct attempt *a, uint32_t except, struct findings *ret_findings)
 {
-	*ret_findings = (struct findings){
-		.ready = NO_SLOT, .writing = NO_SLOT, .free = NO_SLOT, .oldest = NO_SLOT};
-	for (uint32_t i = 0; i < a->slot_count; i++)
+	*ret_findings = (struct findings){.ready = NO_SLOT,
+		.writing = NO_SLOT,
+		.free.at = NO_SLOT,
+		.oldest.at = NO_SLOT,
+		.oldest_again.at = NO_SLOT};
+	for (uint32_t i = 0; i < a->slot_count && ret_findings->ready == NO_SLOT; i++)
 		if (i != except)
 			note_slot(a, ret_findings, i, &a->row->slots[i]);
 }
 
 /* ---- taking ----------------------------------------------------------------------------- */
-
-static void touch(struct ts_device_row *row, struct ts_device_slot *slot)
-{
-	ts_store_relaxed(&slot->used, ts_add_relaxed(&row->clock, 1) + 1);
-}
 
 static void give_hold(
 	const struct attempt *a, struct ts_device_take *take, uint32_t slot, uint64_t word)
@@ -159,7 +178,6 @@ static int lease(const struct attempt *a, struct ts_device_take *take, const str
 		return -EAGAIN;
 	}
 	TS_KILLPOINT(device_checked);
-	touch(a->row, slot);
 	take->verdict = TS_HIT;
 	give_hold(a, take, f->ready, f->ready_word);
 	return 0;
@@ -230,24 +248,38 @@ static int begin_writing(
 		end_turn(slot, writing, TS_SLOT_FREE);
 		return -EAGAIN;
 	}
+	ts_device_note_brought(a->device, a->ring, a->key, a->bytes);
+	ts_store_relaxed(&slot->again, a->behind ? ts_device_slot_turn(writing) : 0);
 	take->verdict = TS_CLAIM;
 	give_hold(a, take, at, writing);
 	return 0;
 }
 
+/* The slot to write to. */
+static const struct candidate *choose(const struct attempt *a, const struct findings *f)
+{
+	bool enough = f->again * TS_DEVICE_AGAIN_PART >= a->slot_count;
+
+	if (a->behind && enough && f->oldest_again.at != NO_SLOT)
+		return &f->oldest_again;
+	return f->free.at != NO_SLOT ? &f->free : &f->oldest;
+}
+
 static int claim(struct attempt *a, struct ts_device_take *take, const struct findings *f)
 {
-	uint32_t at = f->free != NO_SLOT ? f->free : f->oldest;
 	uint64_t taken;
 
-	if (at == NO_SLOT)
+	a->behind =
+		a->first_time && ts_device_was_brought(a->device, a->ring, a->key, a->bytes);
+	const struct candidate *to = choose(a, f);
+	if (to->at == NO_SLOT)
 		return -ENOBUFS;
-	int r = take_slot(a, at, f->free != NO_SLOT ? f->free_word : f->oldest_word, &taken);
+	int r = take_slot(a, to->at, to->word, &taken);
 	if (r == -ENOBUFS) {
-		a->pinned |= UINT32_C(1) << at;
+		a->pinned |= UINT64_C(1) << to->at;
 		return -EAGAIN;
 	}
-	return r < 0 ? r : begin_writing(a, take, at, taken);
+	return r < 0 ? r : begin_writing(a, take, to->at, taken);
 }
 
 static int try_to_take(struct attempt *a, struct ts_device_take *take)
@@ -291,6 +323,7 @@ static int take(struct attempt *a, struct ts_device_take *ret_take)
 {
 	int r = read_ring(a);
 
+	a->first_time = ts_device_note_asked(a->device, a->ring, a->key, a->bytes);
 	/* Pinned slots are passed over one by one, so there may be as many tries more. */
 	for (uint32_t i = 0; r == 0 && i < TAKE_TRIES + a->slot_count; i++) {
 		int tried = try_to_take(a, ret_take);
@@ -359,7 +392,8 @@ int ts_device_publish(struct ts_device *device, struct ts_device_hold *hold)
 
 	if (r < 0)
 		return r;
-	touch(&device->table->rows[hold->ring], slot);
+	_Atomic uint64_t *clock = &device->table->rows[hold->ring].clock;
+	ts_store_relaxed(&slot->written, ts_add_relaxed(clock, 1) + 1);
 	TS_KILLPOINT(device_written);
 	r = end_turn(slot, hold->word, TS_SLOT_READY);
 	TS_KILLPOINT(device_ready);

@@ -41,14 +41,17 @@ class Gpu:
 
     def run(self, jobs, steps, *words, late=0):
         """
-        So many jobs that begin at once, or each @late us after the one before it; all must have
-        read back what they brought.  What well() says of each.
+        So many jobs that begin at once, or each @late us after the one before it, or one for
+        each of @late, so many us late; all must have read back what they brought.  What well()
+        says of each.
         """
         gate, opener = os.pipe()
         ready, told = os.pipe()
         words = [*words, "gate=%d" % gate, "ready=%d" % told]
-        started = [self.start(1 + i, steps, *words, "late=%d" % (i * late), pass_fds=(gate, told))
-                   for i in range(jobs)]
+        delays = late if isinstance(late, list) else [i * late for i in range(jobs)]
+        assert len(delays) == jobs, (jobs, late)
+        started = [self.start(1 + i, steps, *words, "late=%d" % us, pass_fds=(gate, told))
+                   for i, us in enumerate(delays)]
         os.close(told)
         for _ in started:
             os.read(ready, 1)
@@ -103,7 +106,7 @@ def until(holds, seconds=20):
 def attempts(attempt, is_good):
     """
     What is found is good, or was in one of five attempts: a job that the machine holds up for
-    longer than a ring's 32 batches take finds nothing there.  What does that to one may do it to
+    longer than a ring's batches take finds nothing there.  What does that to one may do it to
     the next, so there is a pause before each, a longer one each time.
     """
     found = [attempt()]

@@ -29,7 +29,7 @@ SLOW, FAST = {"FAKECUDA_BANDWIDTH": "52000000"}, {"FAKECUDA_BANDWIDTH": "2600000
 
 
 def test_four_jobs_copy_once():
-    # Jobs that are held up for longer than the ring's 32 batches take find nothing there.  A
+    # Jobs that are held up for longer than the ring's batches take find nothing there.  A
     # busy machine does that to them, so they have a pace to get back to; it is also slow to make
     # the ring, hence so many.  Nobody waits for another one longer than a slow copy takes, so
     # what the machine delays by more is copied twice: that may spoil some runs.
@@ -48,6 +48,23 @@ def test_four_jobs_in_step_find_that_it_pays():
                               (FAST, 2000, 4000)):
         attempts(lambda: brought_by_four(steps, pace, "distinct=1", **real, **link),
                  lambda ratio: ratio <= 1.03)
+
+
+def test_jobs_far_apart_copy_once():
+    """
+    So many batches behind the first job: who is further behind than the ring's slots brings them
+    again, but in nobody's way; a second one there is served by it.  How often each is brought.
+    """
+    steps, pace = 1000, 3000
+
+    def brought(behind):
+        with Gpu(FAKECUDA_BANDWIDTH="262144000") as gpu:
+            gpu.run(len(behind), steps, "bytes=262144", "sizes=1", "pace=%d" % pace,
+                    late=[pace * batches for batches in behind])
+            return gpu.safe()["h2d_bytes"] / steps / 262144
+
+    for behind, times in (([0, 15, 30, 45], 1), ([0, 20, 25, 150], 2), ([0, 20, 150, 155], 2)):
+        attempts(lambda: brought(behind), lambda found: found <= times + .2)
 
 
 def test_a_lone_job_makes_no_ring():

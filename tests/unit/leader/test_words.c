@@ -122,7 +122,7 @@ Test(words, fields_of_a_lease_of_device_memory_survive)
 	/* No field reaches into another one. */
 	cr_expect(eq(u64,
 		ts_device_pin_pack(0x3fff, 0, 0, 0) | ts_device_pin_pack(0, 63, 0, 0) |
-			ts_device_pin_pack(0, 0, 31, 0) | ts_device_pin_pack(0, 0, 0, most),
+			ts_device_pin_pack(0, 0, 63, 0) | ts_device_pin_pack(0, 0, 0, most),
 		pin));
-	cr_expect(eq(int, __builtin_popcountll(pin), 1 + 14 + 6 + 5 + 32));
+	cr_expect(eq(int, __builtin_popcountll(pin), 1 + 14 + 6 + 6 + 32));
 }
