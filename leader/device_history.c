@@ -6,8 +6,8 @@
  * again took as many slots as what is new, those that are less far behind would soon find
  * nothing either, and none of them would get out of that, for then all bring everything.  So
  * what others have brought before, and this process asks for now for the first time (else it is
- * another round, as of validation), gets one slot in TS_DEVICE_AGAIN_PART at most: enough for
- * jobs that are behind together.
+ * another round, as of validation), gets one slot in TS_DEVICE_AGAIN_PART at most once all are
+ * in use: enough for jobs that are behind together.
  *
  * Remembered are traces of keys, one for each place in a table, the newest; a key that has
  * lost its place counts as new.  All of it hints: which slot is written matters to nobody's

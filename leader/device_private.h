@@ -50,7 +50,7 @@ struct ts_device_row {
 	_Atomic uint64_t met_ns;   /* ts_now_ns() when two jobs that bring the same last met */
 	uint64_t reserved2[2];
 	_Atomic uint64_t handle[TS_DEVICE_HANDLE / 8];
-	_Atomic uint64_t clock; /* a line of its own: of slots written, and of copies: */
+	_Atomic uint64_t clock; /* slots written; it and the next two have their own line */
 	_Atomic uint64_t looked, found; /* ts_device_count() */
 	uint64_t reserved3[5];
 	struct ts_device_slot slots[TS_DEVICE_SLOTS];

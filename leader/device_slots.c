@@ -255,14 +255,15 @@ static int begin_writing(
 	return 0;
 }
 
-/* The slot to write to. */
+/* The slot to write to.  What nobody uses is for whoever comes. */
 static const struct candidate *choose(const struct attempt *a, const struct findings *f)
 {
 	bool enough = f->again * TS_DEVICE_AGAIN_PART >= a->slot_count;
 
-	if (a->behind && enough && f->oldest_again.at != NO_SLOT)
-		return &f->oldest_again;
-	return f->free.at != NO_SLOT ? &f->free : &f->oldest;
+	if (f->free.at != NO_SLOT)
+		return &f->free;
+	return a->behind && enough && f->oldest_again.at != NO_SLOT ? &f->oldest_again
+								    : &f->oldest;
 }
 
 static int claim(struct attempt *a, struct ts_device_take *take, const struct findings *f)
@@ -323,7 +324,7 @@ static int take(struct attempt *a, struct ts_device_take *ret_take)
 {
 	int r = read_ring(a);
 
-	a->first_time = ts_device_note_asked(a->device, a->ring, a->key, a->bytes);
+	a->first_time = r == 0 && ts_device_note_asked(a->device, a->ring, a->key, a->bytes);
 	/* Pinned slots are passed over one by one, so there may be as many tries more. */
 	for (uint32_t i = 0; r == 0 && i < TAKE_TRIES + a->slot_count; i++) {
 		int tried = try_to_take(a, ret_take);

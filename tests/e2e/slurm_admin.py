@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import support
-from slurm_node import ALICE, BOB, BOUND_S, Job, Node, become, mounted
+from slurm_node import ALICE, BOB, BOUND_S, Job, Node, become, mounted, state_of
 
 OBJECTS = [support.shared_name("slurm", suffix, ALICE) for suffix in ("ledger", "ring")]
 
@@ -75,18 +75,15 @@ def half_ended(user):
     process = subprocess.Popen(["/usr/bin/python3", "-c", FIRST_THREAD_ENDS], env={}, cwd="/",
                                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **become(user))
     try:
-        while state(process.pid) != "Z":
+        for _ in range(1000):
+            if state_of(process.pid) == "Z":
+                break
             time.sleep(0.01)
+        assert state_of(process.pid) == "Z"
         yield
     finally:
         process.kill()
         process.communicate()
-
-
-def state(process):
-    """Of its first thread; 'R', 'S' or 'Z' as ps shows it."""
-    with open("/proc/%d/stat" % process) as file:
-        return file.read().rpartition(") ")[2][0]
 
 
 def test_the_epilog_removes_what_the_last_job_left():

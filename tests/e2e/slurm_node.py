@@ -216,16 +216,19 @@ class Node:
             os.unlink("/dev/shm/" + name)
 
 
+def state_of(process):
+    """Of the first thread of the process with that number; 'R', 'S' or 'Z' as ps shows it."""
+    with open("/proc/%s/stat" % process, errors="replace") as file:
+        return file.read().rpartition(") ")[2][0]
+
+
 def living(user):
-    """Numbers and names of that user's processes, without those that only have to be waited for."""
+    """Numbers of that user's processes, without those that only have to be waited for."""
     found = []
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.stat("/proc/" + process).st_uid == user:
-                with open("/proc/%s/stat" % process, errors="replace") as file:
-                    name, _, rest = file.read().rpartition(") ")
-                if rest[0] not in "ZX":
-                    found.append(name)
+            if os.stat("/proc/" + process).st_uid == user and state_of(process) not in "ZX":
+                found.append(process)
         except (FileNotFoundError, ProcessLookupError):
             pass
     return found

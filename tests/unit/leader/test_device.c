@@ -154,6 +154,16 @@ Test(device, who_is_behind_leaves_room_for_what_is_new)
 	hit_all(gpu.b, 41, 46);
 }
 
+Test(device, who_is_behind_has_what_nobody_uses)
+{
+	fixture_offer(gpu.a, 8);
+	publish_all(gpu.a, 1, 40);
+	cr_assert(eq(int, fixture_withdraw(gpu.a, 0), 0));
+	fixture_offer(gpu.a, 8);
+	publish_all(gpu.b, 1, 8);
+	hit_all(gpu.a, 1, 8);
+}
+
 Test(device, another_round_is_as_good_as_new)
 {
 	fixture_offer(gpu.a, 8);
