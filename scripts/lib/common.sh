@@ -57,6 +57,22 @@ ts_configure() {
 	shift
 	meson=$(ts_meson) || die "no meson >= 1.0; run scripts/deps build"
 	mkdir -p "$build"
+	ts_lock "$build"
+	configure "$@"
+	ts_unlock
+}
+
+# ts_lock DIR, ts_unlock: two steps of scripts/test may want the same build at once.
+ts_lock() {
+	exec 9>"$1/build.lock"
+	flock 9
+}
+
+ts_unlock() {
+	exec 9>&-
+}
+
+configure() {
 	log=$build/build.log
 	[ ! -f "$build/build.ninja" ] || return 0
 	if ! "$meson" setup "$@" "$build" "$root" >"$log" 2>&1; then
@@ -69,9 +85,11 @@ ts_configure() {
 # ts_build DIR [MESON OPTIONS...]: the same, and build all of it.
 ts_build() {
 	ts_configure "$@"
+	ts_lock "$build"
 	if ! "$meson" compile -C "$build" >"$log" 2>&1; then
 		grep -E 'error|warning|FAILED' "$log" | head -n 30 >&2
 		hint_full "$log"
 		die "building failed; the whole output is in $log"
 	fi
+	ts_unlock
 }

@@ -11,7 +11,6 @@ jobs=$(nproc)
 counts= # file of the numbers of tests; set by scripts/test, as are the next two
 work=   # directory for files of a moment
 step=   # name of the step that runs
-gently= # command before those of a step that others must not feel
 
 # note_counts PASSED FAILED SKIPPED: added up by scripts/test for the closing line.
 note_counts() {
@@ -29,8 +28,7 @@ run_suite() {
 	base=log-$suite-$step
 	rm -f "$suite_build/meson-logs/$base"*.junit.xml
 	result=0
-	# shellcheck disable=SC2086 # a command's words, or none
-	$gently "$(ts_meson)" test -C "$suite_build" ${made:+"$made"} --print-errorlogs \
+	"$(ts_meson)" test -C "$suite_build" ${made:+"$made"} --print-errorlogs \
 		--suite "$suite" --logbase "$base" "$@" || result=1
 	# Meson puts the name of a wrapper behind that of the log.
 	junit=$(find "$suite_build/meson-logs" -name "$base*.junit.xml" | head -n 1)
@@ -82,9 +80,7 @@ step_abi() {
 	run_suite build-test abi
 }
 
-# Only computes, so scripts/test begins it beside a step that leaves processors idle.
 step_models() {
-	gently='nice -n 19'
 	run_suite build-test models
 }
 
@@ -191,7 +187,7 @@ step_clang() {
 }
 
 step_clang_tidy() {
-	step_clang || return 1
+	(CC=clang ts_configure build-clang -Dtests=enabled -Dwerror=true) || return 1
 	sources 'shim/*.c' 'leader/*.c' 'hooks/*.c' >"$work/tidy"
 	(cd "$root" && xargs -P "$jobs" -n 4 clang-tidy -p build-clang --quiet \
 		--config-file=scripts/lib/clang-tidy.yaml <"$work/tidy")
@@ -289,6 +285,12 @@ step_demo() {
 # That all benchmarks run; two jobs show it as well as four.
 step_bench() {
 	"$root/scripts/bench" --quick --jobs 2
+}
+
+# The table of `scripts/test --changed` names every file and every step that there are.
+step_changes() {
+	# shellcheck disable=SC2154 # set by scripts/test
+	"$PYTHON" "$root/scripts/lib/changes.py" --check "$all_steps"
 }
 
 # No ring outlives its last process; $work/shm was noted before the first test.
