@@ -248,33 +248,28 @@ step_style() {
 				failed=1
 				;;
 			esac
-		if grep -nE '[[:blank:]]+$' "$root/$name"; then
-			echo "$name: blanks at the end of a line"
-			failed=1
-		fi
-		case $name in
-		*.py)
-			"$PYTHON" -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' \
-				"$root/$name" || failed=1
-			;;
-		esac
 	done <"$work/style"
+	cd "$root" || return 1
+	! xargs grep -nE '[[:blank:]]+$' <"$work/style" || failed=1
+	grep '\.py$' "$work/style" | xargs "$PYTHON" -c 'import ast, sys
+for name in sys.argv[1:]: ast.parse(open(name).read(), name)' || failed=1
 	return "$failed"
 }
 
 # Every header compiles alone, and twice.
 step_headers() {
-	failed=0
 	sources 'shim/*.h' 'leader/*.h' 'hooks/*.h' >"$work/headers"
-	while IFS= read -r name; do
-		printf '#include "%s"\n#include "%s"\n' "$name" "$name" >"$work/header.c"
-		cc -fsyntax-only -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wno-unused-parameter -Werror \
-			-I "$root" "$work/header.c" || {
-			echo "$name does not stand alone"
-			failed=1
-		}
-	done <"$work/headers"
-	return "$failed"
+	# shellcheck disable=SC2016 # for the inner shell
+	xargs -P "$jobs" -n 8 sh -c 'failed=0
+		for name in "$@"; do
+			printf "#include \"%s\"\n#include \"%s\"\n" "$name" "$name" |
+				cc -fsyntax-only -std=gnu11 -D_GNU_SOURCE -Wall -Wextra \
+				-Wno-unused-parameter -Werror -I "$0" -x c - || {
+				echo "$name does not stand alone"
+				failed=1
+			}
+		done
+		exit "$failed"' "$root" <"$work/headers"
 }
 
 # What a user does first.
