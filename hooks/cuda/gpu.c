@@ -2,6 +2,7 @@
 /* The GPUs that this process copies to, as the program's threads see them. */
 #include "hooks/cuda/gpu.h"
 
+#include "hooks/cuda/bell.h"
 #include "hooks/cuda/library.h"
 #include "hooks/cuda/pinned.h"
 #include "shim/atomic.h"

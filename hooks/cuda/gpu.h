@@ -197,16 +197,6 @@ void ts_gpu_finish(void);
 /** All of them, by ordinal. */
 extern struct ts_gpu ts_gpus[TS_GPUS];
 
-/** Wake the service, starting it if it is not there yet. */
-void ts_service_wake(void);
-bool ts_service_start(const struct ts_session *session);
-
-/** Whether this process has a service: not a fork child of one that has. */
-bool ts_service_is_ours(void);
-
-/** Whether it has ended, because the driver is being torn down. */
-bool ts_service_has_ended(void);
-
 /**
  * Get ready, look after the ring, give all back: steps of the service, in the primary context
  * where there is one.  Results of the driver are told by what it returns: 0, or an error after

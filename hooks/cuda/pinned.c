@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Buffers of the hand-over pool as pinned memory: the pool's side, and that of the copies. */
 #include "hooks/cuda/pinned_places.h"
+#include "hooks/cuda/bell.h"
 #include "hooks/cuda/library.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
