@@ -5,7 +5,8 @@
 #include "hooks/cuda/bell.h"
 #include "hooks/cuda/gpu.h"
 #include "hooks/cuda/library.h"
-#include "hooks/cuda/pinned.h"
+#include "hooks/cuda/pinned_serve.h"
+#include "hooks/cuda/places.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 
@@ -114,7 +115,7 @@ static bool serve(struct ts_gpu *gpu, struct ts_store *store, ts_cu_result *ret_
 static void *end_service(void)
 {
 	ts_service_ends();
-	ts_pinned_stop();
+	ts_places_stop();
 	return NULL;
 }
 
