@@ -7,6 +7,7 @@
 #include "hooks/cuda/library.h"
 #include "hooks/cuda/pinned_serve.h"
 #include "hooks/cuda/places.h"
+#include "hooks/cuda/ring.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 
