@@ -2,8 +2,11 @@
 /* A batch of copies: which of them are shared, and the rest. */
 #include "hooks/cuda/batch.h"
 
+#include "hooks/cuda/bring.h"
+#include "hooks/cuda/copy.h"
 #include "hooks/cuda/library.h"
-#include "hooks/cuda/pinned.h"
+#include "hooks/cuda/places.h"
+#include "hooks/cuda/sizes.h"
 #include "leader/session.h"
 #include "shim/atomic.h"
 
@@ -34,11 +37,11 @@ static ts_cu_result whole(const struct ts_batch *batch)
 /* Buffers of the hand-over pool that are in it have no event behind what uses them. */
 static void doubt(const struct ts_batch *batch)
 {
-	if (!batch->to || !batch->from || !batch->bytes || !ts_load_relaxed(&ts_pinned_high))
+	if (!batch->to || !batch->from || !batch->bytes || !ts_load_relaxed(&ts_places_high))
 		return;
 	for (size_t i = 0; i < batch->count; i++) {
-		ts_pinned_doubt(batch->from[i], batch->bytes[i]);
-		ts_pinned_doubt(batch->to[i], batch->bytes[i]);
+		ts_place_doubt(batch->from[i], batch->bytes[i]);
+		ts_place_doubt(batch->to[i], batch->bytes[i]);
 	}
 }
 
@@ -54,8 +57,8 @@ static ts_cu_result pass(const struct ts_batch *batch, enum ts_reason reason)
 
 static bool is_pooled(const struct ts_batch *batch, size_t i)
 {
-	return ts_pinned_near(batch->from[i], batch->bytes[i]) ||
-	       ts_pinned_near(batch->to[i], batch->bytes[i]);
+	return ts_place_near(batch->from[i], batch->bytes[i]) ||
+	       ts_place_near(batch->to[i], batch->bytes[i]);
 }
 
 /* A first look that costs next to nothing. */
@@ -114,24 +117,32 @@ static bool is_plain(const struct ts_cu_copy_attributes *attributes)
 
 /* ---- one of them ------------------------------------------------------------------------ */
 
+/* A copy of a batch, and which one. */
+struct one {
+	struct ts_part part;
+	const struct ts_batch *batch;
+	size_t number;
+};
+
 /* Pageable memory that is shared is read before the call returns, pinned memory as asked for.
  */
-ts_cu_result ts_batch_bring_one(const struct ts_copy *copy)
+static ts_cu_result bring_one(const struct ts_part *part, const struct ts_copy *copy)
 {
-	const struct ts_batch *batch = copy->batch;
-	struct ts_cu_copy_attributes attributes = *attributes_of(batch, copy->number);
+	const struct one *one = (const struct one *)part; /* its first member */
+	const struct ts_batch *batch = one->batch;
+	struct ts_cu_copy_attributes attributes = *attributes_of(batch, one->number);
 	size_t first = 0, failed;
-	if (!ts_pinned_holds(copy))
+	if (copy->source == TS_SOURCE_PLAIN)
 		attributes.order = TS_CU_ORDER_CALL;
-	struct ts_batch one = *batch;
-	one.to = &batch->to[copy->number];
-	one.from = &batch->from[copy->number];
-	one.bytes = &batch->bytes[copy->number];
-	one.count = one.attribute_count = 1;
-	one.attributes = &attributes;
-	one.attribute_at = &first;
-	one.ret_failed = &failed;
-	return whole(&one);
+	struct ts_batch alone = *batch;
+	alone.to = &batch->to[one->number];
+	alone.from = &batch->from[one->number];
+	alone.bytes = &batch->bytes[one->number];
+	alone.count = alone.attribute_count = 1;
+	alone.attributes = &attributes;
+	alone.attribute_at = &first;
+	alone.ret_failed = &failed;
+	return whole(&alone);
 }
 
 /* What the pool pinned is read later than the call, unless that was asked for. */
@@ -144,7 +155,11 @@ static bool bring_pooled(const struct ts_copy *copy, int order)
 static bool take_out(const struct ts_batch *batch, size_t i, uint64_t *waited_ns)
 {
 	const struct ts_cu_copy_attributes *attributes = attributes_of(batch, i);
-	bool left = false;
+	struct one one = {.part = {.bring = bring_one,
+				  .order = attributes->order,
+				  .waited_ns = waited_ns},
+		.batch = batch,
+		.number = i};
 	struct ts_copy copy = {.to = batch->to[i],
 		.from = batch->from[i],
 		.bytes = batch->bytes[i],
@@ -152,22 +167,19 @@ static bool take_out(const struct ts_batch *batch, size_t i, uint64_t *waited_ns
 		.per_thread = batch->per_thread,
 		.async = true,
 		.untyped = true,
-		.batch = batch,
-		.number = i,
-		.order = attributes->order,
-		.waited_ns = waited_ns};
+		.part = &one.part};
 	if (!is_plain(attributes)) {
 		ts_session_count_pass(TS_REASON_COPY_KIND);
 		return false;
 	}
-	if (is_pooled(batch, i) && ts_pinned_holds(&copy))
+	if (is_pooled(batch, i) && ts_bring_is_pooled(&copy))
 		return bring_pooled(&copy, attributes->order);
 	if (copy.bytes < TS_COPY_BYTES_MIN) {
 		ts_copy_count_small();
 		return false;
 	}
-	copy.ret_left = &left;
-	return ts_copy(&copy) == TS_CU_SUCCESS && !left;
+	one.part.may_be_left = true;
+	return ts_copy(&copy) == TS_CU_SUCCESS && !one.part.left;
 }
 
 /* ---- the rest --------------------------------------------------------------------------- */

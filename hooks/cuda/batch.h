@@ -20,7 +20,7 @@
 #ifndef TS_HOOKS_CUDA_BATCH_H
 #define TS_HOOKS_CUDA_BATCH_H
 
-#include "hooks/cuda/copy.h"
+#include "hooks/cuda/abi.h"
 
 /* Larger batches are the driver's: of many small copies, as of a cache of keys and values. */
 #define TS_BATCH_MOST 64u
@@ -46,8 +46,5 @@ struct ts_batch {
  * Counts what was not shared.  Threads: any.
  */
 ts_cu_result ts_batch(const struct ts_batch *batch);
-
-/** The driver's own call for one copy of a batch, @copy, whatever it says of it. */
-ts_cu_result ts_batch_bring_one(const struct ts_copy *copy);
 
 #endif

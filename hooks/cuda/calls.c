@@ -6,7 +6,8 @@
 #include "hooks/cuda/copy.h"
 #include "hooks/cuda/gpu.h"
 #include "hooks/cuda/library.h"
-#include "hooks/cuda/pinned.h"
+#include "hooks/cuda/places.h"
+#include "hooks/cuda/sizes.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
 
@@ -15,8 +16,8 @@
 /* Nothing to be done: too small to be shared, and not of the hand-over pool's memory. */
 static inline bool is_small(ts_cu_pointer to, ts_cu_pointer from, size_t bytes)
 {
-	return TS_LIKELY(bytes < TS_COPY_BYTES_MIN) &&
-	       TS_LIKELY(!ts_pinned_near(from, bytes)) && TS_LIKELY(!ts_pinned_near(to, bytes));
+	return TS_LIKELY(bytes < TS_COPY_BYTES_MIN) && TS_LIKELY(!ts_place_near(from, bytes)) &&
+	       TS_LIKELY(!ts_place_near(to, bytes));
 }
 
 #define CALL_htod(symbol, which)                                                        \
@@ -125,75 +126,40 @@ static inline bool is_small(ts_cu_pointer to, ts_cu_pointer from, size_t bytes)
 	}
 
 /* Copies back are looked at only where they write to the pool's memory. */
-#define CALL_dtoh(symbol, which)                                                     \
-	ts_cu_result ts_cuda_##symbol(void *to, ts_cu_pointer from, size_t bytes)    \
-	{                                                                            \
-		if (TS_LIKELY(!ts_pinned_near((ts_cu_pointer)(uintptr_t)to, bytes))) \
-			return DRIVER(symbol)(to, from, bytes);                      \
-		struct ts_copy copy = {.to = (ts_cu_pointer)(uintptr_t)to,           \
-			.from = from,                                                \
-			.bytes = bytes,                                              \
-			.per_thread = TS_COPY_##which,                               \
-			.back = true,                                                \
-			.real.dtoh = DRIVER(symbol)};                                \
-		return ts_copy(&copy);                                               \
+#define CALL_dtoh(symbol, which)                                                    \
+	ts_cu_result ts_cuda_##symbol(void *to, ts_cu_pointer from, size_t bytes)   \
+	{                                                                           \
+		if (TS_LIKELY(!ts_place_near((ts_cu_pointer)(uintptr_t)to, bytes))) \
+			return DRIVER(symbol)(to, from, bytes);                     \
+		struct ts_copy copy = {.to = (ts_cu_pointer)(uintptr_t)to,          \
+			.from = from,                                               \
+			.bytes = bytes,                                             \
+			.per_thread = TS_COPY_##which,                              \
+			.back = true,                                               \
+			.real.dtoh = DRIVER(symbol)};                               \
+		return ts_copy(&copy);                                              \
 	}
 
-#define CALL_dtoh_async(symbol, which)                                               \
-	ts_cu_result ts_cuda_##symbol(                                               \
-		void *to, ts_cu_pointer from, size_t bytes, ts_cu_stream stream)     \
-	{                                                                            \
-		if (TS_LIKELY(!ts_pinned_near((ts_cu_pointer)(uintptr_t)to, bytes))) \
-			return DRIVER(symbol)(to, from, bytes, stream);              \
-		struct ts_copy copy = {.to = (ts_cu_pointer)(uintptr_t)to,           \
-			.from = from,                                                \
-			.bytes = bytes,                                              \
-			.stream = stream,                                            \
-			.per_thread = TS_COPY_##which,                               \
-			.async = true,                                               \
-			.back = true,                                                \
-			.real.dtoh_async = DRIVER(symbol)};                          \
-		return ts_copy(&copy);                                               \
+#define CALL_dtoh_async(symbol, which)                                              \
+	ts_cu_result ts_cuda_##symbol(                                              \
+		void *to, ts_cu_pointer from, size_t bytes, ts_cu_stream stream)    \
+	{                                                                           \
+		if (TS_LIKELY(!ts_place_near((ts_cu_pointer)(uintptr_t)to, bytes))) \
+			return DRIVER(symbol)(to, from, bytes, stream);             \
+		struct ts_copy copy = {.to = (ts_cu_pointer)(uintptr_t)to,          \
+			.from = from,                                               \
+			.bytes = bytes,                                             \
+			.stream = stream,                                           \
+			.per_thread = TS_COPY_##which,                              \
+			.async = true,                                              \
+			.back = true,                                               \
+			.real.dtoh_async = DRIVER(symbol)};                         \
+		return ts_copy(&copy);                                              \
 	}
 
 #define TS_X(symbol, kind, which) CALL_##kind(symbol, which)
 TS_CUDA_COPIES(TS_X)
 TS_CUDA_BACK(TS_X)
-#undef TS_X
-
-/* ---- resolvers -------------------------------------------------------------------------- */
-
-/*
- * The driver answers first, to what it was asked.  What it names is replaced only where it is
- * the address of a call whose parameters we know: a later variant of a name has another one.
- */
-static void answer(ts_cu_result result, void **ret_function)
-{
-	if (result == TS_CU_SUCCESS && ret_function && *ret_function)
-		*ret_function = ts_cuda_substitute_address(*ret_function);
-}
-
-#define CALL_resolve(symbol)                                                              \
-	ts_cu_result ts_cuda_##symbol(                                                    \
-		const char *name, void **ret_function, int version, uint64_t flags)       \
-	{                                                                                 \
-		ts_cu_result result = DRIVER(symbol)(name, ret_function, version, flags); \
-		answer(result, ret_function);                                             \
-		return result;                                                            \
-	}
-
-#define CALL_resolve_v2(symbol)                                                           \
-	ts_cu_result ts_cuda_##symbol(const char *name, void **ret_function, int version, \
-		uint64_t flags, int *ret_status)                                          \
-	{                                                                                 \
-		ts_cu_result result =                                                     \
-			DRIVER(symbol)(name, ret_function, version, flags, ret_status);   \
-		answer(result, ret_function);                                             \
-		return result;                                                            \
-	}
-
-#define TS_X(symbol, kind, which) CALL_##kind(symbol)
-TS_CUDA_RESOLVERS(TS_X)
 #undef TS_X
 
 /* ---- ends ------------------------------------------------------------------------------- */

@@ -2,48 +2,17 @@
 /* One copy that a program asked its driver for: which ones could be shared. */
 #include "hooks/cuda/copy.h"
 
-#include "hooks/cuda/batch.h"
+#include "hooks/cuda/bring.h"
 #include "hooks/cuda/gpu.h"
 #include "hooks/cuda/library.h"
-#include "hooks/cuda/pinned.h"
+#include "hooks/cuda/known.h"
+#include "hooks/cuda/places.h"
 #include "hooks/cuda/share.h"
+#include "hooks/cuda/sizes.h"
 #include "leader/session.h"
 #include "shim/identity.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
-
-ts_cu_result ts_copy_real(const struct ts_copy *copy)
-{
-	const void *from = (const void *)(uintptr_t)copy->from;
-	void *to = (void *)(uintptr_t)copy->to;
-	if (copy->batch)
-		return ts_batch_bring_one(copy);
-	if (copy->back && copy->async)
-		return copy->real.dtoh_async(to, copy->from, copy->bytes, copy->stream);
-	if (copy->back)
-		return copy->real.dtoh(to, copy->from, copy->bytes);
-	if (copy->untyped && copy->async)
-		return copy->real.any_async(copy->to, copy->from, copy->bytes, copy->stream);
-	if (copy->untyped)
-		return copy->real.any(copy->to, copy->from, copy->bytes);
-	if (copy->async)
-		return copy->real.htod_async(copy->to, from, copy->bytes, copy->stream);
-	return copy->real.htod(copy->to, from, copy->bytes);
-}
-
-ts_cu_result ts_copy_bring(const struct ts_copy *copy)
-{
-	if (copy->ret_left) {
-		*copy->ret_left = true;
-		return TS_CU_SUCCESS;
-	}
-	return copy->known ? ts_pinned_copy(copy, false) : ts_copy_real(copy);
-}
-
-void ts_copy_count_small(void)
-{
-	ts_session_count_pass(TS_REASON_COPY_SMALL);
-}
 
 /* ---- what could be shared --------------------------------------------------------------- */
 
@@ -71,16 +40,6 @@ static bool look_at(ts_cu_pointer address, struct memory *ret_memory)
 	return true;
 }
 
-/* An error is no "no". */
-bool ts_copy_may_be_captured(const struct ts_copy *copy)
-{
-	int status = -1;
-	ts_cu_result result = copy->per_thread
-				      ? DRIVER(cuStreamIsCapturing_ptsz)(copy->stream, &status)
-				      : DRIVER(cuStreamIsCapturing)(copy->stream, &status);
-	return result != TS_CU_SUCCESS || status != TS_CU_CAPTURE_NONE;
-}
-
 /* An event of ours cannot be recorded in a stream of another context.  Default ones are the
  * current one's. */
 static bool is_stream_of(const struct ts_copy *copy, ts_cu_context context)
@@ -96,7 +55,7 @@ static bool is_stream_of(const struct ts_copy *copy, ts_cu_context context)
 static enum ts_reason source_objection(const struct ts_copy *copy)
 {
 	struct memory first, last;
-	if (copy->known)
+	if (ts_copy_is_named(copy))
 		return TS_REASON_COUNT;
 	if (!look_at(copy->from, &first) || !look_at(copy->from + copy->bytes - 1, &last))
 		return TS_REASON_COPY_STATE;
@@ -168,8 +127,9 @@ static bool share_known(const struct ts_copy *copy, ts_cu_result *ret_result)
 	ts_cu_device device;
 	ts_cu_context context;
 	struct ts_copy named = *copy;
+	named.source = TS_SOURCE_NAMED;
 	named.known = &known;
-	if (!ts_known_of(copy, &known) ||
+	if (!ts_bring_known(copy, &known) ||
 		objection(&named, &device, &context) != TS_REASON_COUNT)
 		return false;
 	enum ts_reason reason;
@@ -194,16 +154,19 @@ static ts_cu_result pinned(const struct ts_copy *copy)
 	if (!is_small && !copy->back)
 		ts_session_count_pass(TS_REASON_COPY_PINNED);
 	if (!ts_cuda_is_complete())
-		return ts_pinned_copy(copy, true);
-	return ts_pinned_copy(copy, copy->async && ts_copy_may_be_captured(copy));
+		return ts_bring_followed(copy, true);
+	return ts_bring_followed(copy, copy->async && ts_copy_may_be_captured(copy));
 }
 
 ts_cu_result ts_copy(const struct ts_copy *copy)
 {
 	ts_cu_device device = -1;
 	ts_cu_context context;
-	if (TS_UNLIKELY(ts_pinned_holds(copy)))
-		return pinned(copy);
+	if (TS_UNLIKELY(ts_bring_is_pooled(copy))) {
+		struct ts_copy own = *copy;
+		own.source = TS_SOURCE_PINNED;
+		return pinned(&own);
+	}
 	if (copy->back)
 		return ts_copy_real(copy);
 	if (copy->bytes < TS_COPY_BYTES_MIN) {
@@ -212,15 +175,15 @@ ts_cu_result ts_copy(const struct ts_copy *copy)
 	}
 	enum ts_reason reason = objection(copy, &device, &context);
 	/* Whatever the stream waits for, in other streams too, may write to it until then. */
-	if (reason == TS_REASON_COUNT && copy->order == TS_CU_ORDER_STREAM)
+	if (reason == TS_REASON_COUNT && copy->part && copy->part->order == TS_CU_ORDER_STREAM)
 		reason = TS_REASON_COPY_KIND;
 	const struct ts_session *session = NULL;
 	if (reason == TS_REASON_COUNT)
 		session = ts_session_enter(&reason);
 	if (session)
 		return ts_share(copy, session, device, context);
-	if (reason == TS_REASON_COPY_PINNED && ts_pinned_is_wanted())
+	if (reason == TS_REASON_COPY_PINNED && ts_place_is_wanted())
 		start_pinning(device);
 	ts_session_count_pass(reason);
-	return ts_copy_bring(copy);
+	return ts_bring(copy);
 }

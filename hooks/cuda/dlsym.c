@@ -4,7 +4,7 @@
 
 #include "hooks/cuda/early.h"
 #include "hooks/cuda/got.h"
-#include "hooks/cuda/library.h"
+#include "hooks/cuda/substitute.h"
 #include "shim/atomic.h"
 #include "shim/elf.h"
 #include "shim/identity.h"

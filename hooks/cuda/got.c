@@ -17,6 +17,7 @@
 
 #include "hooks/cuda/abi.h"
 #include "hooks/cuda/library.h"
+#include "hooks/cuda/substitute.h"
 #include "shim/atomic.h"
 #include "shim/elf.h"
 #include "shim/sys.h"

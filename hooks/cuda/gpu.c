@@ -2,8 +2,9 @@
 /* The GPUs that this process copies to, as the program's threads see them. */
 #include "hooks/cuda/gpu.h"
 
+#include "hooks/cuda/bell.h"
 #include "hooks/cuda/library.h"
-#include "hooks/cuda/pinned.h"
+#include "hooks/cuda/places.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 
@@ -178,7 +179,7 @@ void ts_gpu_off(struct ts_gpu *gpu)
 	/* What we offered stays where it is, but nobody begins to use it. */
 	if (gpu->table && gpu->has_memory)
 		(void)ts_device_withdraw(gpu->table, gpu->home, 0);
-	ts_pinned_stop(); /* the first error ends that as well */
+	ts_places_stop(); /* the first error ends that as well */
 	ts_service_wake();
 }
 

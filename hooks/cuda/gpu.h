@@ -192,52 +192,9 @@ bool ts_gpu_make_room(void);
  */
 void ts_gpu_finish(void);
 
-/* ---- for the service (service.c, ring.c) ------------------------------------------------ */
+/* ---- for the service -------------------------------------------------------------------- */
 
 /** All of them, by ordinal. */
 extern struct ts_gpu ts_gpus[TS_GPUS];
-
-/** Wake the service, starting it if it is not there yet. */
-void ts_service_wake(void);
-bool ts_service_start(const struct ts_session *session);
-
-/** Whether this process has a service: not a fork child of one that has. */
-bool ts_service_is_ours(void);
-
-/** Whether it has ended, because the driver is being torn down. */
-bool ts_service_has_ended(void);
-
-/**
- * Get ready, look after the ring, give all back: steps of the service, in the primary context
- * where there is one.  Results of the driver are told by what it returns: 0, or an error after
- * which this GPU is left alone.
- */
-ts_cu_result ts_ring_prepare(struct ts_gpu *gpu, struct ts_device *table);
-ts_cu_result ts_ring_look(struct ts_gpu *gpu);
-bool ts_ring_give_back(struct ts_gpu *gpu);
-
-/**
- * Open what @owner offers in row gpu->ring, and say so; 0: it cannot be.  Use what was opened
- * from now on, or close it.  Offer memory of ours, if there is some to spare and it is time.
- */
-ts_cu_pointer ts_ring_open(struct ts_gpu *gpu, const struct ts_device_owner *owner);
-void ts_ring_use(struct ts_gpu *gpu, ts_cu_pointer base, const struct ts_device_owner *owner);
-void ts_ring_close(struct ts_gpu *gpu, ts_cu_pointer base);
-void ts_ring_offer(struct ts_gpu *gpu);
-
-/** Whether what recurs finds no slot of ours that is large enough, or too few far too large. */
-bool ts_ring_is_ill_shaped(struct ts_gpu *gpu);
-
-/**
- * Of a GPU without a ring, whose copies may be brought to other ones (peer.c): look for the
- * ring of one of these that is worth the way, or offer a trial.
- */
-void ts_peer_look(struct ts_gpu *gpu);
-
-/** Whether the trial that @gpu offers is over: seen, not needed any more, or in vain. */
-bool ts_peer_is_over(struct ts_gpu *gpu);
-
-/** The same after an error, when calls in the context fail: of that, only our reference. */
-bool ts_ring_let_go(struct ts_gpu *gpu);
 
 #endif

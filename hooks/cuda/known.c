@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What places hold, where that is known. */
 #include "hooks/cuda/known.h"
-#include "hooks/cuda/pinned_places.h"
+
+#include "hooks/cuda/places.h"
 #include "shim/identity.h"
 #include "shim/written.h"
 
@@ -16,22 +17,6 @@
 static _Atomic uint32_t names, edits;
 
 /* ---- naming ----------------------------------------------------------------------------- */
-
-void ts_place_unname(struct ts_place *place)
-{
-	ts_store_relaxed(&place->named, 0);
-	/* Whoever looks reads the name between two looks at this. */
-	ts_add_relaxed(&place->naming, 1);
-}
-
-/* Whether there is a ring that what is copied from here may come from, or go to. */
-static bool is_anything_shared(void)
-{
-	for (unsigned i = 0; i < TS_GPUS; i++)
-		if (ts_load_relaxed(&ts_gpus[i].mapped))
-			return true;
-	return false;
-}
 
 static bool is_edited_too_often(void)
 {
@@ -63,16 +48,11 @@ static int protect(struct ts_place *place)
 	return ts_written_protect(begin, bytes);
 }
 
-int tsshim_pinned_name(int number, const void *name)
+int ts_known_name(struct ts_place *place, const void *name, bool guarded)
 {
-	struct ts_place *place = ts_place_of(number);
 	uint64_t words[2];
-	if (!place || !ts_load_relaxed(&place->taken))
-		return -EINVAL;
 	if (is_edited_too_often())
 		return -EAGAIN;
-	/* Until there is a ring, it is enough to know that such copies are made. */
-	bool guarded = is_anything_shared();
 	int r = guarded ? protect(place) : 0;
 	if (r < 0)
 		return r;
@@ -98,19 +78,19 @@ static bool is_named_so(const struct ts_known *known)
 	       ts_identity_forks() == known->forks;
 }
 
-bool ts_known_of(const struct ts_copy *copy, struct ts_known *ret_known)
+bool ts_known_of(ts_cu_pointer from, size_t bytes, struct ts_known *ret_known)
 {
-	struct ts_place *place = ts_place_find(copy->from, copy->bytes);
-	if (!place || copy->back)
+	struct ts_place *place = ts_place_find(from, bytes);
+	if (!place)
 		return false;
 	uintptr_t begin = ts_load_relaxed(&place->begin);
 	struct ts_known known = {.place = place,
-		.from = copy->from,
-		.bytes = copy->bytes,
-		.offset = copy->from - ts_load_relaxed(&place->begin),
+		.from = from,
+		.bytes = bytes,
+		.offset = from - ts_load_relaxed(&place->begin),
 		.naming = ts_load_acquire(&place->naming)};
-	if (!ts_load_acquire(&place->named) || begin == 0 || copy->from < begin ||
-		copy->bytes > place->bytes || copy->from - begin > place->bytes - copy->bytes)
+	if (!ts_load_acquire(&place->named) || begin == 0 || from < begin ||
+		bytes > place->bytes || from - begin > place->bytes - bytes)
 		return false;
 	known.name[0] = ts_load_relaxed(&place->name[0]);
 	known.name[1] = ts_load_relaxed(&place->name[1]);

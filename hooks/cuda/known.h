@@ -23,7 +23,7 @@
 #ifndef TS_HOOKS_CUDA_KNOWN_H
 #define TS_HOOKS_CUDA_KNOWN_H
 
-#include "hooks/cuda/copy.h"
+#include "hooks/cuda/abi.h"
 
 struct ts_place;
 
@@ -37,8 +37,14 @@ struct ts_known {
 	bool at_once;           /* nothing was queued before the copy; share.c says so */
 };
 
-/** Whether @copy reads only what is known. Says nothing of what was written since. */
-bool ts_known_of(const struct ts_copy *copy, struct ts_known *ret_known);
+/**
+ * What @place holds is known by the 16 bytes of @name from now on.  @guarded: what is written
+ * there is noticed.  Errors: those of tsshim_pinned_name().
+ */
+int ts_known_name(struct ts_place *place, const void *name, bool guarded);
+
+/** Whether these bytes are only what is known. Says nothing of what was written since. */
+bool ts_known_of(ts_cu_pointer from, size_t bytes, struct ts_known *ret_known);
 
 /**
  * Whether the source holds what it is known for, still: with what an event behind the copy

@@ -2,7 +2,6 @@
 /* The driver library of this process: which object it is, and its functions. */
 #include "hooks/cuda/library.h"
 
-#include "hooks/cuda/calls.h"
 #include "shim/log.h"
 
 #include <dlfcn.h>
@@ -44,11 +43,7 @@ static void fill_in(const struct ts_elf_object *object)
 #undef TS_X
 }
 
-/*
- * Where two driver libraries are loaded the first one counts, until it is gone; calls of the
- * other one are left alone.  Threads that come here at once store the same.
- */
-static bool bind(const struct ts_elf_object *object)
+bool ts_cuda_bind(const struct ts_elf_object *object)
 {
 	struct ts_elf_object old;
 	uintptr_t address = (uintptr_t)object->dynamic;
@@ -99,49 +94,4 @@ bool ts_cuda_is_complete(void)
 	TS_CUDA_BACK(TS_X)
 #undef TS_X
 	return all;
-}
-
-/* ---- substitution ----------------------------------------------------------------------- */
-
-static const struct {
-	const char *name;
-	void *call;
-} calls[] = {
-#define TS_X(symbol, kind, stream) {#symbol, (void *)ts_cuda_##symbol},
-	TS_CUDA_HOOKED(TS_X)
-#undef TS_X
-};
-
-static void *call_of(const char *name)
-{
-	/* "cu" is also how names of cuDNN, cuBLAS and curl begin. */
-	if (name[0] != 'c' || name[1] != 'u' || !strchr("DGM", name[2]))
-		return NULL;
-	for (size_t i = 0; i < TS_ARRAY_SIZE(calls); i++)
-		if (strcmp(calls[i].name, name) == 0)
-			return calls[i].call;
-	return NULL;
-}
-
-void *ts_cuda_substitute(void *found, const char *name, const void *caller)
-{
-	struct ts_elf_object object, from;
-	void *call = call_of(name);
-	if (TS_LIKELY(!call))
-		return found;
-	if (!ts_elf_containing((uintptr_t)found, &object) || !ts_cuda_is_driver(&object))
-		return found;
-	if (ts_elf_containing((uintptr_t)caller, &from) && ts_cuda_is_driver(&from))
-		return found;
-	return bind(&object) ? ts_cuda_substitute_address(found) : found;
-}
-
-void *ts_cuda_substitute_address(void *found)
-{
-#define TS_X(symbol, kind, stream)                             \
-	if (found == (void *)ts_load_relaxed(&ts_cuda.symbol)) \
-		return (void *)ts_cuda_##symbol;
-	TS_CUDA_HOOKED(TS_X)
-#undef TS_X
-	return found;
 }

@@ -39,19 +39,10 @@ bool ts_cuda_is_driver(const struct ts_elf_object *object);
 bool ts_cuda_pin(void);
 
 /**
- * What to give a program that has just looked up @name and found @found, called from @caller:
- * the call of ours that stands in front of it where @found lies in a driver library and the
- * caller does not, else @found.  For names that are none of the tables a few comparisons.
- *
- * Threads: any; takes the loader's lock for names of the tables, never one of ours.  Neither
- * allocates nor initialises anything lazily: the driver looks names up while it is loaded.
+ * Use the functions of @object, a driver library.  Returns whether they are used: where two
+ * driver libraries are loaded the first one counts, until it is gone; calls of the other one
+ * are left alone.  Threads that come here at once store the same.
  */
-void *ts_cuda_substitute(void *found, const char *name, const void *caller);
-
-/**
- * The same for what a resolver of the driver answered: the call of ours if @found is the
- * address of a function whose parameters we know, else @found.  No lock.
- */
-void *ts_cuda_substitute_address(void *found);
+bool ts_cuda_bind(const struct ts_elf_object *object);
 
 #endif

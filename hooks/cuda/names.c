@@ -56,15 +56,15 @@ static struct ts_key name_content(const struct ts_copy *copy)
 
 enum ts_cost ts_names_cost(const struct ts_copy *copy, enum ts_cost cost)
 {
-	return copy->known ? TS_COST_KNOWN + cost : cost;
+	return ts_copy_is_named(copy) ? TS_COST_KNOWN + cost : cost;
 }
 
 bool ts_names_copy(const struct ts_copy *copy, struct ts_key *ret_key)
 {
 	uint64_t begin = ts_now_ns();
-	if (copy->known && !ts_known_holds(copy->known))
+	if (ts_copy_is_named(copy) && !ts_known_holds(copy->known))
 		return false;
-	*ret_key = copy->known ? name_known(copy) : name_content(copy);
+	*ret_key = ts_copy_is_named(copy) ? name_known(copy) : name_content(copy);
 	ts_cost_learn(ts_names_cost(copy, TS_COST_HASH), copy->bytes, ts_now_ns() - begin);
 	return true;
 }

@@ -4,8 +4,8 @@
 #ifndef TS_HOOKS_CUDA_NAMES_H
 #define TS_HOOKS_CUDA_NAMES_H
 
-#include "hooks/cuda/copy.h"
 #include "hooks/cuda/cost.h"
+#include "hooks/cuda/request.h"
 #include "leader/store.h"
 
 #define TS_NAMES_ANY_GPU UINT32_MAX

@@ -2,7 +2,7 @@
 /* The next definitions of the copies that we export. */
 #include "hooks/cuda/next.h"
 
-#include "hooks/cuda/library.h"
+#include "hooks/cuda/substitute.h"
 #include "shim/atomic.h"
 #include "shim/elf.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The ring of a GPU: offering memory of ours. Service thread only. */
-#include "hooks/cuda/gpu.h"
+#include "hooks/cuda/offer.h"
+
 #include "hooks/cuda/library.h"
+#include "hooks/cuda/mapping.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 
@@ -63,7 +65,7 @@ static unsigned shape(struct ts_gpu *gpu, uint64_t *ret_slot_bytes)
 	return (unsigned)ts_min_u64(bytes / slot_bytes, SLOTS_MAX);
 }
 
-bool ts_ring_is_ill_shaped(struct ts_gpu *gpu)
+bool ts_offer_is_ill_shaped(struct ts_gpu *gpu)
 {
 	uint32_t met = ts_sizes_met(&gpu->sizes);
 	uint64_t half = gpu->slot_bytes / 2, slot_bytes = 0;
@@ -117,11 +119,11 @@ static bool make_offer(struct ts_gpu *gpu)
 	(void)ts_device_is_offered(gpu->table, gpu->home, &gpu->generation);
 	if (!trial && ts_device_owner(gpu->table, gpu->home, &owner) == 0 && owner.mine &&
 		owner.slot_count == slots && owner.slot_bytes == slot_bytes)
-		ts_ring_use(gpu, base, &owner);
+		ts_mapping_use(gpu, base, &owner);
 	return true;
 }
 
-void ts_ring_offer(struct ts_gpu *gpu)
+void ts_offer(struct ts_gpu *gpu)
 {
 	uint64_t now = ts_now_ns(), asked_ns = ts_device_memory_asked_ns(gpu->table, gpu->home);
 	if (now < gpu->offer_ns || (asked_ns && now - asked_ns < SHORT_NS) ||

@@ -1,24 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Rings that serve other GPUs than the one that has them. Service thread only.
- *
- * Jobs on several GPUs bring the same batches as well, mostly one job to each GPU.  Where these
- * reach each other's memory by a link that is faster than the one to the host, one ring will do
- * for all of them: who has brought a batch to its own GPU copies it to the ring over there, and
- * the others take it from there.  Nothing but the row of the table differs from a ring at home.
- *
- * Whether there is such a link a process can only try, for it may see one GPU alone: it opens
- * the memory, and times copies from there and from pinned memory of its own.  What it found it
- * remembers for that GPU.  To be tried there has to be something, and a ring that nobody
- * reaches is a waste, so first there is a trial of one small slot, which nobody at home uses:
- *
- *   asked from afar, nobody offers ──> trial ──somebody keeps it open──> a ring
- *                                        └──nobody does──> nothing, for ten minutes
- *
- * Of several trials the one in the lowest row stays.
- */
-#include "hooks/cuda/gpu.h"
+/* Rings that serve other GPUs than the one that has them. */
+#include "hooks/cuda/peer.h"
+
 #include "hooks/cuda/library.h"
+#include "hooks/cuda/mapping.h"
+#include "hooks/cuda/offer.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 
@@ -129,7 +115,7 @@ static void try_path(struct ts_gpu *gpu, uint32_t row, const struct ts_device_ow
 {
 	uint8_t *path = &gpu->paths[row];
 	gpu->ring = row;
-	ts_cu_pointer base = ts_ring_open(gpu, owner);
+	ts_cu_pointer base = ts_mapping_open(gpu, owner);
 	if (!base && is_offered_still(gpu, row, owner))
 		*path = TS_PATH_BAD;
 	else if (base && *path == TS_PATH_UNKNOWN)
@@ -138,11 +124,11 @@ static void try_path(struct ts_gpu *gpu, uint32_t row, const struct ts_device_ow
 	if (base && *path == TS_PATH_GOOD) {
 		/* When it goes there will be another one, as a rule of the same GPU. */
 		gpu->far_met = ts_sizes_met(&gpu->sizes);
-		ts_ring_use(gpu, base, owner);
+		ts_mapping_use(gpu, base, owner);
 		return;
 	}
 	if (base)
-		ts_ring_close(gpu, base);
+		ts_mapping_close(gpu, base);
 	gpu->ring = gpu->home;
 }
 
@@ -172,7 +158,7 @@ void ts_peer_look(struct ts_gpu *gpu)
 		try_path(gpu, (uint32_t)row, &owner);
 	else if (met - gpu->far_met >= FIRST + gpu->home * PER_ROW &&
 		 ts_now_ns() >= gpu->trial_again_ns)
-		ts_ring_offer(gpu);
+		ts_offer(gpu);
 }
 
 /* Somebody has the trial open for longer than it takes to try the path. */

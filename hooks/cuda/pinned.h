@@ -25,9 +25,7 @@
 #ifndef TS_HOOKS_CUDA_PINNED_H
 #define TS_HOOKS_CUDA_PINNED_H
 
-#include "hooks/cuda/copy.h"
-#include "hooks/cuda/gpu.h"
-#include "shim/atomic.h"
+#include "shim/base.h"
 
 /* ---- for the pool, by ctypes ------------------------------------------------------------ */
 
@@ -63,45 +61,7 @@ TS_EXPORT int tsshim_pinned_done(int number);
  * later. */
 TS_EXPORT int tsshim_pinned_drop(int number);
 
-/* ---- for the copies --------------------------------------------------------------------- */
-
-extern _Atomic uintptr_t ts_pinned_low, ts_pinned_high;
-
-/** Whether some of these bytes may be in a place. */
-static inline bool ts_pinned_near(ts_cu_pointer address, size_t bytes)
-{
-	return address < ts_load_relaxed(&ts_pinned_high) &&
-	       address + bytes > ts_load_relaxed(&ts_pinned_low);
-}
-
-/** Whether @copy reads from a place or writes to one. */
-bool ts_pinned_holds(const struct ts_copy *copy);
-
-/** Do such a copy, as the driver would, and remember it.  @captured: it may become a graph's.
- */
-ts_cu_result ts_pinned_copy(const struct ts_copy *copy, bool captured);
-
-/** A place that these bytes are in is in doubt: something that has no event uses it. */
-void ts_pinned_doubt(ts_cu_pointer address, size_t bytes);
-
-/** Whether a place waits for a GPU's service to pin it. */
-bool ts_pinned_is_wanted(void);
-
-/* ---- for the service -------------------------------------------------------------------- */
-
 /** From here on places are given out.  Called once, by our constructor. */
 void ts_pinned_begin(void);
-
-/** No more places, for good. */
-void ts_pinned_stop(void);
-
-/**
- * A round, in the context of @gpu: ends what has completed, pins what is wanted, a piece of it
- * at a time.  Returns whether to come back soon.
- */
-bool ts_pinned_serve(struct ts_gpu *gpu, ts_cu_result *ret_result);
-
-/** In the context of @gpu, which is going: false while copies are under way. */
-bool ts_pinned_give_back(struct ts_gpu *gpu);
 
 #endif

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring of a GPU: mapping what others offer, and giving it back. Service thread only. */
+/* The ring of a GPU: what the service does for it every now and then. */
+#include "hooks/cuda/ring.h"
+
 #include "hooks/cuda/cost.h"
-#include "hooks/cuda/gpu.h"
 #include "hooks/cuda/library.h"
+#include "hooks/cuda/mapping.h"
+#include "hooks/cuda/offer.h"
+#include "hooks/cuda/peer.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
-
-#include <string.h>
-
-/* Others close what is withdrawn when they look next; who does not by then is stopped, or the
- * like.  Longer than gpu.c waits for us, so that nobody is told of room that there is not. */
-#define ASIDE_NS UINT64_C(1000000000)
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
 
@@ -65,141 +63,7 @@ ts_cu_result ts_ring_prepare(struct ts_gpu *gpu, struct ts_device *table)
 	return result;
 }
 
-/* ---- mapping ---------------------------------------------------------------------------- */
-
-void ts_ring_use(struct ts_gpu *gpu, ts_cu_pointer base, const struct ts_device_owner *owner)
-{
-	gpu->base = base;
-	gpu->generation = owner->generation;
-	gpu->slot_bytes = owner->slot_bytes;
-	gpu->slot_count = owner->slot_count;
-	gpu->mine = owner->mine;
-	/* What was found in another ring says nothing of this one. */
-	ts_store_relaxed(&gpu->found.generation, 0);
-	/* Pairs with the load in gpu.c. */
-	ts_store_release(&gpu->mapped, 1);
-}
-
-/* Whether nobody of this process uses the mapping any more; from the first call on nobody
- * begins to. */
-static bool is_quiet(struct ts_gpu *gpu)
-{
-	ts_store_relaxed(&gpu->mapped, 0);
-	ts_fence_full(); /* before looking who is inside: gpu.c looks the other way round */
-	if (ts_load_acquire(&gpu->inside) != 0)
-		return false;
-	for (unsigned i = 0; i < TS_GPU_NOTES; i++)
-		if (ts_load_acquire(&gpu->notes[i].state) != TS_NOTE_FREE)
-			return false;
-	return true;
-}
-
-static void unsay(struct ts_gpu *gpu)
-{
-	ts_device_map_end(gpu->table, gpu->said - 1);
-	gpu->said = 0;
-}
-
-/* Another's memory; where the driver does not say that it is closed, nor do we. */
-void ts_ring_close(struct ts_gpu *gpu, ts_cu_pointer base)
-{
-	if (DRIVER(cuIpcCloseMemHandle)(base) == TS_CU_SUCCESS)
-		unsay(gpu);
-}
-
-/* Whether nobody reads or writes what we offered, nor ever will. */
-static bool is_withdrawn(struct ts_gpu *gpu)
-{
-	gpu->closing = true;
-	int left = ts_device_withdraw(gpu->table, gpu->home, 0);
-	if (left != 0 && left != -ENOENT)
-		return false;
-	if (!gpu->withdrawn_ns)
-		gpu->withdrawn_ns = ts_now_ns();
-	return true;
-}
-
-/* What was set aside goes when nobody has it mapped any more; false: not yet. */
-static bool free_aside(struct ts_gpu *gpu)
-{
-	if (gpu->aside && ts_device_is_mapped(gpu->table, gpu->home, gpu->aside_generation))
-		return false;
-	if (gpu->aside)
-		(void)DRIVER(cuMemFree_v2)(gpu->aside);
-	gpu->aside = 0;
-	return true;
-}
-
-/*
- * Free what we offered.  Memory must not be freed while others have it mapped (cuda.h,
- * cuIpcOpenMemHandle): after a while it is set aside for that.  When the context is to go with
- * all that is in it there is nothing to be had from that.
- */
-static bool free_ring(struct ts_gpu *gpu)
-{
-	if (!is_withdrawn(gpu))
-		return false;
-	if (!ts_device_is_mapped(gpu->table, gpu->home, gpu->generation)) {
-		(void)DRIVER(cuMemFree_v2)(gpu->base);
-	} else if (!gpu->aside && ts_load_relaxed(&gpu->state) == TS_GPU_READY &&
-		   ts_now_ns() - gpu->withdrawn_ns >= ASIDE_NS) {
-		gpu->aside = gpu->base;
-		gpu->aside_generation = gpu->generation;
-	} else {
-		return false;
-	}
-	ts_device_memory_end(gpu->table, gpu->home);
-	gpu->has_memory = gpu->closing = false;
-	gpu->withdrawn_ns = 0;
-	return true;
-}
-
-/* What is mapped or offered goes; false: not yet. */
-static bool unmap(struct ts_gpu *gpu)
-{
-	if (!gpu->base)
-		return true;
-	/* From here on there is no way back, for is_quiet() takes the mapping away. */
-	gpu->closing = gpu->has_memory;
-	if (!is_quiet(gpu))
-		return false;
-	if (!gpu->has_memory)
-		ts_ring_close(gpu, gpu->base);
-	else if (!free_ring(gpu))
-		return false;
-	gpu->base = 0;
-	gpu->ring = gpu->home;
-	gpu->trial_ns = 0;
-	return true;
-}
-
-static bool is_as_large(ts_cu_pointer base, const struct ts_device_owner *owner)
-{
-	ts_cu_pointer begin = 0;
-	size_t bytes = 0;
-	return DRIVER(cuMemGetAddressRange_v2)(&begin, &bytes, base) == TS_CU_SUCCESS &&
-	       begin == base && bytes / owner->slot_bytes >= owner->slot_count;
-}
-
-ts_cu_pointer ts_ring_open(struct ts_gpu *gpu, const struct ts_device_owner *owner)
-{
-	struct ts_cu_ipc_handle handle;
-	ts_cu_pointer base = 0;
-	memcpy(handle.bytes, owner->handle, sizeof(handle.bytes));
-	int index = ts_device_map_begin(gpu->table, gpu->ring, owner->generation);
-	if (index < 0)
-		return 0;
-	gpu->said = (uint32_t)index + 1;
-	if (DRIVER(cuIpcOpenMemHandle_v2)(&base, handle, TS_CU_IPC_LAZY_PEER_ACCESS) !=
-		TS_CU_SUCCESS) {
-		unsay(gpu);
-		return 0;
-	}
-	if (is_as_large(base, owner))
-		return base;
-	ts_ring_close(gpu, base);
-	return 0;
-}
+/* ---- what the service does every now and then ------------------------------------------- */
 
 /* The ring that another process has on this GPU. */
 static void open_here(struct ts_gpu *gpu, const struct ts_device_owner *owner)
@@ -207,14 +71,12 @@ static void open_here(struct ts_gpu *gpu, const struct ts_device_owner *owner)
 	if (gpu->refused == (uint64_t)owner->generation + 1 ||
 		owner->slot_count == TS_TRIAL_SLOTS)
 		return;
-	ts_cu_pointer base = ts_ring_open(gpu, owner);
+	ts_cu_pointer base = ts_mapping_open(gpu, owner);
 	/* Another container, another part of a divided GPU, IPC switched off: own copies. */
 	gpu->refused = base ? 0 : (uint64_t)owner->generation + 1;
 	if (base)
-		ts_ring_use(gpu, base, owner);
+		ts_mapping_use(gpu, base, owner);
 }
-
-/* ---- what the service does every now and then ------------------------------------------- */
 
 static bool is_asked(struct ts_gpu *gpu)
 {
@@ -234,13 +96,13 @@ static bool is_stale(struct ts_gpu *gpu, int r, const struct ts_device_owner *ow
 	if (r < 0 || owner->generation != gpu->generation)
 		return true;
 	/* What lost slots keep would not be freed, and we would have no ring at all. */
-	return gpu->mine && owner->lost == 0 && (!is_asked(gpu) || ts_ring_is_ill_shaped(gpu));
+	return gpu->mine && owner->lost == 0 && (!is_asked(gpu) || ts_offer_is_ill_shaped(gpu));
 }
 
 /* The process ends: what others offer is closed; what we offer goes with it (gpu.c). */
 static void end(struct ts_gpu *gpu)
 {
-	if (!gpu->has_memory && !unmap(gpu))
+	if (!gpu->has_memory && !ts_mapping_end(gpu))
 		return;
 	ts_store_release(&gpu->exiting, TS_GPU_EXITED);
 	ts_sys_futex_wake(&gpu->exiting);
@@ -254,20 +116,20 @@ ts_cu_result ts_ring_look(struct ts_gpu *gpu)
 		return TS_CU_SUCCESS;
 	}
 	int r = ts_device_owner(gpu->table, gpu->ring, &owner);
-	(void)free_aside(gpu);
+	(void)ts_mapping_free_aside(gpu);
 	/* What is ours goes, and nothing is offered until somebody asks again. */
 	if (ts_cost_never_pays()) {
 		ts_store_relaxed(&gpu->asked, 0);
 		ts_store_relaxed(&gpu->asked_far, 0);
 	}
 	if (!gpu->base && r == -ENODEV && ts_load_relaxed(&gpu->asked))
-		ts_ring_offer(gpu);
+		ts_offer(gpu);
 	else if (!gpu->base && r == 0 && !owner.mine)
 		open_here(gpu, &owner);
 	else if (!gpu->base && r == -ENODEV && ts_load_relaxed(&gpu->asked_far))
 		ts_peer_look(gpu);
 	else if (is_stale(gpu, r, &owner))
-		(void)unmap(gpu);
+		(void)ts_mapping_end(gpu);
 	return TS_CU_SUCCESS;
 }
 
@@ -280,7 +142,7 @@ static void give_reference_back(struct ts_gpu *gpu)
 
 bool ts_ring_give_back(struct ts_gpu *gpu)
 {
-	if (!unmap(gpu) || !free_aside(gpu))
+	if (!ts_mapping_end(gpu) || !ts_mapping_free_aside(gpu))
 		return false;
 	for (unsigned i = 0; i < TS_GPU_NOTES; i++)
 		if (gpu->notes[i].event)
@@ -314,13 +176,13 @@ static void end_own_holds(struct ts_gpu *gpu)
  */
 bool ts_ring_let_go(struct ts_gpu *gpu)
 {
-	(void)is_quiet(gpu);
+	(void)ts_mapping_is_quiet(gpu);
 	if (ts_load_acquire(&gpu->inside) != 0)
 		return false;
 	if (gpu->has_memory) {
 		(void)ts_device_withdraw(gpu->table, gpu->home, 0);
 		end_own_holds(gpu);
-		if (!is_withdrawn(gpu) ||
+		if (!ts_mapping_is_withdrawn(gpu) ||
 			ts_device_is_mapped(gpu->table, gpu->home, gpu->generation))
 			return false;
 		ts_device_memory_end(gpu->table, gpu->home);

@@ -1,29 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread that looks after the GPUs of this process. */
-#include "hooks/cuda/cost.h"
+#include "hooks/cuda/service.h"
+
+#include "hooks/cuda/bell.h"
 #include "hooks/cuda/gpu.h"
 #include "hooks/cuda/library.h"
-#include "hooks/cuda/pinned.h"
+#include "hooks/cuda/pinned_serve.h"
+#include "hooks/cuda/places.h"
+#include "hooks/cuda/ring.h"
 #include "shim/atomic.h"
-#include "shim/elf.h"
-#include "shim/identity.h"
 #include "shim/sys.h"
-
-#include <pthread.h>
-#include <signal.h>
 
 /* Copies take hundreds of microseconds; rings come and go in seconds. */
 #define POLL_NS UINT64_C(50000)
 #define IDLE_NS UINT64_C(50000000)
 #define LOOK_NS UINT64_C(10000000)
-
-enum { NOT_STARTED, STARTING, STARTED, FAILED };
-
-static _Atomic int started;
-static _Atomic uint32_t started_serial; /* of the process: a fork child has no thread */
-static _Atomic uint32_t wake;
-static _Atomic int asleep;
-static struct ts_store *store;
 
 /* ---- one round -------------------------------------------------------------------------- */
 
@@ -77,7 +68,7 @@ static bool look_after(struct ts_gpu *gpu, int state, ts_cu_result *ret_result)
 }
 
 /* The table of the group; NULL for now, or for ever. */
-static struct ts_device *join(void)
+static struct ts_device *join(struct ts_store *store)
 {
 	static struct ts_device *table;
 	if (!table && ts_device_attach(store, &table) < 0)
@@ -96,11 +87,11 @@ static void end(struct ts_gpu *gpu)
 }
 
 /* Returns whether to come back soon; *ret_result: not 0 ends all with this GPU. */
-static bool serve(struct ts_gpu *gpu, ts_cu_result *ret_result)
+static bool serve(struct ts_gpu *gpu, struct ts_store *store, ts_cu_result *ret_result)
 {
 	int state = ts_load_acquire(&gpu->state), wanted = TS_GPU_WANTED;
 	if (state == TS_GPU_WANTED) {
-		struct ts_device *table = join();
+		struct ts_device *table = join(store);
 		if (!table)
 			return false;
 		*ret_result = ts_ring_prepare(gpu, table);
@@ -124,8 +115,8 @@ static bool serve(struct ts_gpu *gpu, ts_cu_result *ret_result)
 /* Nobody shall wait for us. */
 static void *end_service(void)
 {
-	ts_store_release(&started, FAILED);
-	ts_pinned_stop();
+	ts_service_ends();
+	ts_places_stop();
 	return NULL;
 }
 
@@ -133,93 +124,27 @@ static void *end_service(void)
  * Until the driver says that it is going, as it does when the process ends.  Captures of other
  * threads must not mind us: our calls would end them.
  */
-static void *run(void *unused)
+static void *run(void *store)
 {
 	int mode = TS_CU_CAPTURE_MODE_RELAXED;
 	if (TS_CUDA_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode) != TS_CU_SUCCESS)
 		return end_service();
 	for (;;) {
-		uint32_t seen = ts_load_acquire(&wake);
+		uint32_t seen = ts_service_woken();
 		bool left = false;
 		for (unsigned i = 0; i < TS_GPUS; i++) {
 			ts_cu_result result = TS_CU_SUCCESS;
-			left |= serve(&ts_gpus[i], &result);
+			left |= serve(&ts_gpus[i], store, &result);
 			if (result == TS_CU_DEINITIALIZED)
 				return end_service();
 			if (result != TS_CU_SUCCESS)
 				ts_gpu_off(&ts_gpus[i]);
 		}
-		ts_store_relaxed(&asleep, !left);
-		ts_fence_full(); /* said that we sleep before looking at what woke us */
-		if (ts_load_relaxed(&wake) == seen)
-			(void)ts_sys_futex_wait(&wake, seen, left ? POLL_NS : IDLE_NS);
+		ts_service_sleep(seen, left ? POLL_NS : IDLE_NS, !left);
 	}
 }
 
-/* ---- starting --------------------------------------------------------------------------- */
-
-typedef int create_call(
-	pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *data);
-
-struct search {
-	create_call *create;
-};
-
-static bool look_in(const struct ts_elf_object *object, void *data)
+void ts_service_begin(void)
 {
-	struct search *search = data;
-	search->create = (create_call *)ts_elf_function(object, "pthread_create");
-	return search->create != NULL;
-}
-
-/* Its symbol is too new for old C libraries where it is in libc.so.6 (tests/abi). */
-static bool create_thread(void)
-{
-	struct search search = {NULL};
-	pthread_attr_t attributes;
-	pthread_t thread;
-	sigset_t all, old;
-	if (!ts_elf_each(look_in, &search) || pthread_attr_init(&attributes) != 0)
-		return false;
-	(void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	/* The program's signals are for the program's threads. */
-	(void)sigfillset(&all);
-	(void)sigprocmask(SIG_SETMASK, &all, &old);
-	bool created = search.create(&thread, &attributes, run, NULL) == 0;
-	(void)sigprocmask(SIG_SETMASK, &old, NULL);
-	(void)pthread_attr_destroy(&attributes);
-	return created;
-}
-
-bool ts_service_start(const struct ts_session *session)
-{
-	int state = NOT_STARTED;
-	if (!ts_cas(&started, &state, STARTING))
-		return state == STARTED && ts_service_is_ours();
-	store = session->store;
-	ts_store_relaxed(&started_serial, ts_identity_serial());
-	bool created = ts_cuda_pin() && create_thread();
-	/* It may have ended already. */
-	state = STARTING;
-	return ts_cas(&started, &state, created ? STARTED : FAILED) && created;
-}
-
-bool ts_service_is_ours(void)
-{
-	return ts_load_acquire(&started) == STARTED &&
-	       ts_load_relaxed(&started_serial) == ts_identity_serial();
-}
-
-bool ts_service_has_ended(void)
-{
-	return ts_load_acquire(&started) == FAILED &&
-	       ts_load_relaxed(&started_serial) == ts_identity_serial();
-}
-
-void ts_service_wake(void)
-{
-	ts_add_relaxed(&wake, 1);
-	ts_fence_full(); /* woken before looking whether it sleeps */
-	if (ts_load_relaxed(&asleep))
-		ts_sys_futex_wake(&wake);
+	ts_service_is(run);
 }

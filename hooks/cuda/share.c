@@ -2,6 +2,7 @@
 /* Sharing a copy that could be shared. */
 #include "hooks/cuda/share.h"
 
+#include "hooks/cuda/bring.h"
 #include "hooks/cuda/cost.h"
 #include "hooks/cuda/gpu.h"
 #include "hooks/cuda/library.h"
@@ -45,7 +46,7 @@ struct sharing {
 static ts_cu_result pass(const struct ts_copy *copy, enum ts_reason reason)
 {
 	ts_session_count_pass(reason);
-	return ts_copy_bring(copy);
+	return ts_bring(copy);
 }
 
 /* ---- the driver, in the stream of the copy ---------------------------------------------- */
@@ -97,9 +98,9 @@ static bool is_all_idle(const struct ts_copy *copy)
  */
 static bool may_be_read_late(const struct ts_copy *copy, ts_cu_device device)
 {
-	if (!copy->async || copy->known)
+	if (!copy->async || ts_copy_is_named(copy))
 		return false;
-	return copy->batch ? copy->order == TS_CU_ORDER_ANY : ts_gpu_reaches_host(device);
+	return copy->part ? copy->part->order == TS_CU_ORDER_ANY : ts_gpu_reaches_host(device);
 }
 
 /* What is queued before it may be what writes it, so it must not be read before. */
@@ -117,7 +118,7 @@ static bool is_read(const struct ts_copy *copy, ts_cu_device device)
 {
 	_Atomic uint32_t nobody = 0;
 	uint64_t begin_ns = ts_now_ns();
-	if (copy->batch || !may_be_read_late(copy, device))
+	if (copy->part || !may_be_read_late(copy, device))
 		return true;
 	while (!is_idle(copy)) {
 		if (ts_now_ns() - begin_ns > WAIT_MAX_NS)
@@ -195,12 +196,12 @@ static ts_cu_result alone(const struct ts_copy *copy, const struct ts_session *s
 {
 	uint64_t begin = ts_now_ns();
 	ts_session_count_pass(reason);
-	if (copy->known)
+	if (ts_copy_is_named(copy))
 		copy->known->at_once = at_once;
-	ts_cu_result result = ts_copy_bring(copy);
+	ts_cu_result result = ts_bring(copy);
 	if (result != TS_CU_SUCCESS)
 		return result;
-	if (!copy->known && !copy->ret_left)
+	if (!ts_copy_is_named(copy) && !ts_bring_may_leave(copy))
 		ts_cost_learn_own(copy->bytes, ts_now_ns() - begin, at_once);
 	ts_session_count_produced(TS_KIND_DEVICE, copy->bytes, 0);
 	return result;
@@ -244,14 +245,14 @@ static ts_cu_result serve(struct sharing *sharing)
 	TS_KILLPOINT(copy_served);
 	if (end_when_done(sharing) != TS_CU_SUCCESS)
 		return pass(copy, TS_REASON_COPY_STATE);
-	if (copy->known)
+	if (ts_copy_is_named(copy))
 		ts_known_was_used(copy->known);
 	else
 		ts_cost_learn_taken(copy->bytes, false, ts_now_ns() - sharing->begin_ns,
 			sharing->waited_ns);
 	if (ts_session_verify_this_hit() && !ts_verify_copy(copy, &lease)) {
 		ts_gpu_off(sharing->gpu);
-		return ts_copy_bring(copy);
+		return ts_bring(copy);
 	}
 	ts_session_count_shared(TS_KIND_DEVICE, &lease);
 	return TS_CU_SUCCESS;
@@ -264,7 +265,7 @@ static ts_cu_result serve(struct sharing *sharing)
 static bool is_still(const struct ts_copy *copy, const struct ts_key *key)
 {
 	struct ts_key now;
-	return copy->known ||
+	return ts_copy_is_named(copy) ||
 	       (ts_names_copy(copy, &now) && now.lo == key->lo && now.hi == key->hi);
 }
 
@@ -281,10 +282,10 @@ static ts_cu_result produce(struct sharing *sharing)
 	if (!sharing->at_once && ts_cost_is_late(copy->bytes))
 		ts_device_late(gpu->table, &note->hold);
 	TS_KILLPOINT(copy_claimed);
-	own.ret_left = NULL;
+	own.alone = true;
 	note->begin_ns = ts_now_ns();
-	ts_cu_result result = ts_copy_bring(&own);
-	if (!copy->known)
+	ts_cu_result result = ts_bring(&own);
+	if (!ts_copy_is_named(copy))
 		ts_cost_learn_own(copy->bytes, ts_now_ns() - note->begin_ns, note->at_once);
 	TS_KILLPOINT(copy_done);
 	if (result != TS_CU_SUCCESS || !is_read(copy, gpu->device) ||
@@ -335,7 +336,8 @@ static bool wait_for_them(struct sharing *sharing, const struct ts_device_take *
 {
 	uint64_t most_ns = ts_min_u64(
 		ts_cost_of_transfer(sharing->row, sharing->copy->bytes), WAIT_MAX_NS);
-	uint64_t *of_batch = sharing->copy->waited_ns;
+	const struct ts_part *part = sharing->copy->part;
+	uint64_t *of_batch = part ? part->waited_ns : NULL;
 	uint64_t begin_ns = ts_now_ns(), passed_ns = begin_ns - take->since_ns;
 	TS_KILLPOINT(copy_waits);
 	/* Who is late already is stopped, or short of cores. */
@@ -376,7 +378,7 @@ static void look_up(struct sharing *sharing, struct ts_device_take *ret_take)
 	ts_device_take(gpu->table, gpu->ring, gpu->generation, &sharing->key, bytes,
 		patience_ns, ret_take);
 	if (waited && ret_take->verdict != TS_HIT)
-		ts_cost_learn_taken(bytes, sharing->copy->known != NULL,
+		ts_cost_learn_taken(bytes, ts_copy_is_named(sharing->copy),
 			ts_now_ns() - sharing->begin_ns, 0);
 }
 
@@ -401,7 +403,7 @@ static enum ts_reason refuse(struct sharing *sharing, struct ts_device_take *tak
 static ts_cu_result measure_own(const struct sharing *sharing)
 {
 	struct ts_copy own = *sharing->copy;
-	own.ret_left = NULL;
+	own.alone = true;
 	return alone(&own, sharing->session, TS_REASON_COPY_COST, true);
 }
 
@@ -418,7 +420,7 @@ static ts_cu_result share(struct sharing *sharing)
 	if (!copy->async && synchronize(copy) != TS_CU_SUCCESS)
 		return pass(copy, TS_REASON_COPY_STATE);
 	sharing->at_once = !copy->async || is_idle(copy);
-	if (sharing->at_once && ts_cost_own_is_due(copy->bytes, copy->known != NULL))
+	if (sharing->at_once && ts_cost_own_is_due(copy->bytes, ts_copy_is_named(copy)))
 		return measure_own(sharing);
 	if (!ts_names_copy(copy, &sharing->key))
 		return pass(copy, TS_REASON_COPY_PINNED);
@@ -435,8 +437,8 @@ static ts_cu_result share(struct sharing *sharing)
 	sharing->note->publish = take.verdict == TS_CLAIM;
 	sharing->note->at_once = sharing->at_once;
 	sharing->note->begin_ns = sharing->begin_ns;
-	sharing->note->is_known = copy->known != NULL;
-	if (copy->known) {
+	sharing->note->is_known = ts_copy_is_named(copy);
+	if (ts_copy_is_named(copy)) {
 		copy->known->at_once = sharing->at_once;
 		sharing->note->known = *copy->known;
 	}
@@ -455,7 +457,7 @@ static bool pays(const struct sharing *sharing)
 	uint64_t looked, found;
 	ts_device_counts(gpu->table, gpu->ring, &looked, &found);
 	return ts_cost_pays(ts_cost_found(&gpu->found, gpu->generation, looked, found),
-		(const void *)(uintptr_t)copy->from, copy->bytes, copy->known != NULL,
+		(const void *)(uintptr_t)copy->from, copy->bytes, ts_copy_is_named(copy),
 		ts_now_ns());
 }
 

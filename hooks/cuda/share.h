@@ -3,7 +3,7 @@
 #ifndef TS_HOOKS_CUDA_SHARE_H
 #define TS_HOOKS_CUDA_SHARE_H
 
-#include "hooks/cuda/copy.h"
+#include "hooks/cuda/request.h"
 #include "leader/session.h"
 
 /**

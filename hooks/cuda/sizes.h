@@ -7,7 +7,11 @@
 #define TS_HOOKS_CUDA_SIZES_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* Below this, asking costs more than a copy saves. */
+#define TS_COPY_BYTES_MIN ((size_t)256 << 10)
 
 /* So many copies are remembered: some seconds of a training job, whose steps bring few. */
 #define TS_SIZES 128u

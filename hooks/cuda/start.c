@@ -6,6 +6,7 @@
 #include "hooks/cuda/gpu.h"
 #include "hooks/cuda/next.h"
 #include "hooks/cuda/pinned.h"
+#include "hooks/cuda/service.h"
 #include "shim/config.h"
 
 void ts_cuda_begin(void)
@@ -14,6 +15,7 @@ void ts_cuda_begin(void)
 	if (config->copies == TS_COPIES_OFF || config->share == TS_SHARE_OFF ||
 		config->ring_bytes == 0)
 		return;
+	ts_service_begin();
 	ts_pinned_begin();
 	ts_cuda_next_begin();
 	ts_dlsym_begin();

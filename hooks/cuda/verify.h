@@ -3,7 +3,7 @@
 #ifndef TS_HOOKS_CUDA_VERIFY_H
 #define TS_HOOKS_CUDA_VERIFY_H
 
-#include "hooks/cuda/copy.h"
+#include "hooks/cuda/request.h"
 #include "leader/store.h"
 
 /**

@@ -6,7 +6,11 @@
 #ifndef TS_TESTS_UNIT_CUDA_FAKE_DRIVER_H
 #define TS_TESTS_UNIT_CUDA_FAKE_DRIVER_H
 
+#include "hooks/cuda/bring.h"
+#include "hooks/cuda/gpu.h"
 #include "hooks/cuda/pinned.h"
+#include "hooks/cuda/pinned_serve.h"
+#include "hooks/cuda/places.h"
 
 struct fake_driver {
 	bool complete;          /* what was recorded has completed */

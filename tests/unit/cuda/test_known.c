@@ -66,7 +66,7 @@ static struct ts_copy copy_of(size_t from, size_t bytes)
 static bool is_known(size_t from, size_t bytes, struct ts_known *ret_known)
 {
 	struct ts_copy copy = copy_of(from, bytes);
-	return ts_known_of(&copy, ret_known) && ts_known_holds(ret_known);
+	return ts_bring_known(&copy, ret_known) && ts_known_holds(ret_known);
 }
 
 static bool is_all_known(void)
@@ -92,19 +92,19 @@ Test(known, nothing_beside_it)
 	cr_expect(not(is_known((size_t)-1, 4096, &known)), "it begins behind");
 	struct ts_copy back = copy_of(0, BYTES);
 	back.back = true;
-	cr_expect(not(ts_known_of(&back, &known)));
+	cr_expect(not(ts_bring_known(&back, &known)));
 }
 
 Test(known, nothing_for_sure_without_a_ring)
 {
 	struct ts_copy copy = copy_of(0, BYTES);
-	(void)ts_pinned_copy(&copy, false);
+	(void)ts_bring_followed(&copy, false);
 	take();
 	ts_store_relaxed(&ts_gpus[0].mapped, 0);
 	struct ts_known known;
 	copy = copy_of(0, BYTES);
 	cr_expect(eq(int, tsshim_pinned_name(number, names[0]), 0));
-	cr_expect(ts_known_of(&copy, &known), "enough for a hint");
+	cr_expect(ts_bring_known(&copy, &known), "enough for a hint");
 	ts_store_relaxed(&ts_gpus[0].mapped, 1);
 	cr_expect(not(ts_known_holds(&known)), "nobody knows who wrote there");
 }
@@ -113,7 +113,7 @@ Test(known, only_what_is_taken_has_a_name)
 {
 	cr_expect(eq(int, tsshim_pinned_name(-1, names[0]), -EINVAL));
 	struct ts_copy copy = copy_of(0, BYTES);
-	(void)ts_pinned_copy(&copy, false);
+	(void)ts_bring_followed(&copy, false);
 	serve();
 	cr_assert(eq(int, tsshim_pinned_done(number), 1));
 	cr_expect(eq(int, tsshim_pinned_name(number, names[0]), -EINVAL));
@@ -134,7 +134,7 @@ Test(known, a_write_between_the_call_and_the_copy_is_noticed)
 	fake_driver.complete = false;
 	cr_assert(is_known(0, BYTES, &known));
 	struct ts_copy copy = copy_of(0, BYTES);
-	(void)ts_pinned_copy(&copy, false);
+	(void)ts_bring_followed(&copy, false);
 	cr_expect(ts_known_holds(&known));
 	memory[BYTES - 1]++;
 	fake_driver.complete = true;
@@ -146,7 +146,7 @@ Test(known, the_next_batch_is_another_one)
 	struct ts_known before, now;
 	struct ts_copy copy = copy_of(0, BYTES);
 	cr_assert(is_known(0, BYTES, &before));
-	(void)ts_pinned_copy(&copy, false);
+	(void)ts_bring_followed(&copy, false);
 	take();
 	cr_expect(not(is_all_known()), "it has no name yet");
 	cr_expect(not(ts_known_holds(&before)));
@@ -164,13 +164,13 @@ Test(known, a_copy_from_the_GPU_takes_its_name)
 		.async = true,
 		.back = true};
 	cr_assert(is_all_known());
-	(void)ts_pinned_copy(&back, false);
+	(void)ts_bring_followed(&back, false);
 	cr_expect(not(is_all_known()));
 }
 
 Test(known, what_is_in_doubt_is_not_known)
 {
-	ts_pinned_doubt((uintptr_t)memory + 10, 1);
+	ts_place_doubt((uintptr_t)memory + 10, 1);
 	cr_expect(not(is_all_known()));
 }
 
@@ -198,7 +198,7 @@ Test(known, a_program_that_writes_to_its_batches_is_spared)
 	struct ts_copy copy = copy_of(0, BYTES);
 	unsigned named = 0;
 	for (unsigned i = 0; i < 100; i++) {
-		(void)ts_pinned_copy(&copy, false);
+		(void)ts_bring_followed(&copy, false);
 		take();
 		named += tsshim_pinned_name(number, names[1]) == 0;
 		memory[i]++;
@@ -211,7 +211,7 @@ Test(known, one_that_seldom_does_is_not)
 	struct ts_copy copy = copy_of(0, BYTES);
 	unsigned named = 0;
 	for (unsigned i = 0; i < 200; i++) {
-		(void)ts_pinned_copy(&copy, false);
+		(void)ts_bring_followed(&copy, false);
 		take();
 		named += tsshim_pinned_name(number, names[1]) == 0;
 		if (i % 40 == 39)

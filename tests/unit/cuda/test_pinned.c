@@ -68,8 +68,8 @@ static int make_used(bool captured)
 	void *at = tsshim_pinned_take(number);
 	struct ts_copy copy = copy_of(at, SMALL, true);
 
-	cr_assert(at != NULL && ts_pinned_holds(&copy));
-	cr_expect(eq(int, ts_pinned_copy(&copy, captured), fake_driver.copy));
+	cr_assert(at != NULL && ts_bring_is_pooled(&copy));
+	cr_expect(eq(int, ts_bring_followed(&copy, captured), fake_driver.copy));
 	return number;
 }
 
@@ -78,7 +78,7 @@ Test(pinned, a_place_is_the_memory_and_whole_before_it_is_given_out)
 	int fd = memory(BYTES), number = tsshim_pinned_offer(fd, BYTES);
 
 	cr_assert(eq(int, number, 0));
-	cr_expect(ts_pinned_is_wanted());
+	cr_expect(ts_place_is_wanted());
 	for (int i = 0; i < PIECES; i++) {
 		cr_expect(serve());
 		cr_expect(tsshim_pinned_take(number) == NULL, "piece %d", i);
@@ -127,7 +127,7 @@ Test(pinned, a_call_without_a_stream_has_waited)
 	int number = make_ready();
 	struct ts_copy copy = copy_of(tsshim_pinned_take(number), SMALL, false);
 
-	cr_expect(eq(int, ts_pinned_copy(&copy, false), TS_CU_SUCCESS));
+	cr_expect(eq(int, ts_bring_followed(&copy, false), TS_CU_SUCCESS));
 	cr_expect(eq(u32, fake_driver.recorded, 0));
 	cr_expect(eq(int, tsshim_pinned_done(number), 1));
 }
@@ -168,12 +168,12 @@ Test(pinned, nor_what_is_in_a_batch)
 		number = lower;
 		at = below;
 	}
-	ts_pinned_doubt((uintptr_t)at - 1, 1);
-	ts_pinned_doubt((uintptr_t)at + SMALL, 1);
+	ts_place_doubt((uintptr_t)at - 1, 1);
+	ts_place_doubt((uintptr_t)at + SMALL, 1);
 	struct ts_copy copy = copy_of(at + SMALL - 1, 2, false);
-	cr_expect(eq(int, ts_pinned_copy(&copy, false), TS_CU_SUCCESS));
+	cr_expect(eq(int, ts_bring_followed(&copy, false), TS_CU_SUCCESS));
 	cr_expect(eq(int, tsshim_pinned_done(number), 1), "its neighbours are not it");
-	ts_pinned_doubt((uintptr_t)at + SMALL - 1, 1);
+	ts_place_doubt((uintptr_t)at + SMALL - 1, 1);
 	expect_in_doubt(number);
 }
 
@@ -181,12 +181,12 @@ Test(pinned, more_copies_than_there_are_events)
 {
 	fake_driver.complete = false;
 	int number = make_used(false);
-	struct ts_copy copy = copy_of((void *)ts_load_relaxed(&ts_pinned_low), SMALL, true);
+	struct ts_copy copy = copy_of((void *)ts_load_relaxed(&ts_places_low), SMALL, true);
 
 	for (int i = 1; i < 64; i++)
-		cr_expect(eq(int, ts_pinned_copy(&copy, false), TS_CU_SUCCESS));
+		cr_expect(eq(int, ts_bring_followed(&copy, false), TS_CU_SUCCESS));
 	cr_expect(eq(int, tsshim_pinned_done(number), 0));
-	cr_expect(eq(int, ts_pinned_copy(&copy, false), TS_CU_SUCCESS));
+	cr_expect(eq(int, ts_bring_followed(&copy, false), TS_CU_SUCCESS));
 	cr_expect(eq(u32, fake_driver.recorded, 64));
 	fake_driver.complete = true;
 	expect_in_doubt(number);
@@ -201,7 +201,7 @@ Test(pinned, an_error_of_the_driver_is_told_and_the_place_stays)
 	(void)ts_pinned_serve(gpu, &result);
 	cr_expect(eq(int, result, 700));
 	cr_expect(eq(int, tsshim_pinned_done(number), 0));
-	ts_pinned_stop();
+	ts_places_stop();
 	cr_expect(eq(int, tsshim_pinned_done(number), -EIO));
 	cr_expect(eq(int, tsshim_pinned_offer(-1, SMALL), -ENOTSUP));
 }
@@ -231,7 +231,7 @@ Test(pinned, unused_places_come_back_once_one_was_seen)
 Test(pinned, what_is_dropped_is_unmapped_when_the_driver_has_let_go)
 {
 	int number = make_used(false);
-	struct ts_copy copy = copy_of((void *)ts_load_relaxed(&ts_pinned_low), SMALL, false);
+	struct ts_copy copy = copy_of((void *)ts_load_relaxed(&ts_places_low), SMALL, false);
 
 	serve();
 	cr_expect(eq(int, tsshim_pinned_done(number), 1));
@@ -239,7 +239,7 @@ Test(pinned, what_is_dropped_is_unmapped_when_the_driver_has_let_go)
 	cr_expect(tsshim_pinned_take(number) == NULL);
 	serve();
 	cr_expect(eq(u32, fake_driver.registered, 0));
-	cr_expect(not(ts_pinned_holds(&copy)));
+	cr_expect(not(ts_bring_is_pooled(&copy)));
 	cr_expect(eq(int, make_ready(), number), "its number is another's");
 }
 

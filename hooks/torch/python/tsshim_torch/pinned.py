@@ -19,7 +19,7 @@ import threading
 
 from . import buffers
 
-MIN_BYTES = 256 << 10  # hooks/cuda/copy.h, TS_COPY_BYTES_MIN
+MIN_BYTES = 256 << 10  # hooks/cuda/sizes.h, TS_COPY_BYTES_MIN
 MOST_ITEMS = 10000     # of a batch that are looked at
 # What a batch may consist of besides plain containers and tensors.
 _LEAVES = frozenset([str, bytes, int, float, bool, complex, type(None)])
