@@ -30,7 +30,6 @@ CIRCLES = [
         "hooks/cuda/share",
         "hooks/cuda/verify",
     },
-    {"hooks/file/known", "hooks/file/staged", "hooks/file/staged_root"},
     {f"{PYTHON}/tsshim_torch/align.py", f"{PYTHON}/tsshim_torch/scopes.py"},
     {"leader/attach", "leader/stage_index", "leader/store"},
     {"leader/stage", "leader/stager"},
