@@ -11,6 +11,7 @@
 #include "hooks/file/next.h"
 #include "hooks/file/opens.h"
 #include "hooks/file/staged.h"
+#include "hooks/file/staged_restore.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

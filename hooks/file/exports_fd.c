@@ -7,6 +7,8 @@
  */
 #include "hooks/file/next.h"
 #include "hooks/file/staged.h"
+#include "hooks/file/staged_answer.h"
+#include "hooks/file/staged_restore.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

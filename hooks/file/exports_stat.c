@@ -5,6 +5,7 @@
  */
 #include "hooks/file/next.h"
 #include "hooks/file/staged.h"
+#include "hooks/file/staged_answer.h"
 #include "shim/atomic.h"
 
 #include <fcntl.h>

@@ -2,7 +2,9 @@
 /* Paths that the group knows, at the border to the program. */
 #include "hooks/file/known.h"
 
-#include "hooks/file/staged_private.h"
+#include "hooks/file/look.h"
+#include "hooks/file/staged_join.h"
+#include "hooks/file/staged_restore.h"
 #include "hooks/file/staged_root.h"
 #include "leader/stage_known.h"
 #include "shim/atomic.h"
@@ -15,7 +17,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 _Atomic uint32_t ts_known_seconds;
@@ -117,16 +118,6 @@ uint64_t ts_known_changed_ms(void)
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-struct ts_stage *ts_known_stage(void)
-{
-	struct ts_stage *joined = ts_staged_joined();
-	enum ts_reason reason;
-	if (TS_LIKELY(joined) || ts_identity_check() == TS_VFORK_CHILD)
-		return joined;
-	const struct ts_session *session = ts_session_enter_for_files(&reason);
-	return session ? ts_staged_join(session) : NULL;
-}
-
 static bool is_plain(int flags)
 {
 	const int kept = O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_LARGEFILE;
@@ -136,7 +127,7 @@ static bool is_plain(int flags)
 static int open_known(const struct ts_known_call *call, uint32_t seconds, int flags)
 {
 	uint64_t bytes = 0;
-	struct ts_stage *joined = ts_known_stage();
+	struct ts_stage *joined = ts_staged_enter();
 	if (!joined || ts_staged_has_locks() || ts_staged_is_unwanted())
 		return -ENOENT;
 	int fd = ts_stage_open_known(
@@ -186,7 +177,7 @@ void ts_known_note_copy(const struct ts_known_call *call, uint64_t inode, uint64
 static bool find_stat(
 	const struct ts_known_call *call, uint32_t seconds, struct ts_stage_attributes *ret_was)
 {
-	struct ts_stage *joined = ts_known_stage();
+	struct ts_stage *joined = ts_staged_enter();
 	struct ts_stage_known known;
 	if (!joined || !ts_stage_name_find(&joined->index, call->name,
 			       ts_load_relaxed(&changed_ms), seconds, &known))
@@ -206,33 +197,12 @@ bool ts_known_stat(int directory, const char *path, bool is_link, struct stat *r
 	int saved = errno;
 	name(directory, path, is_link, false, ret_call);
 	bool is_known = ret_call->is_named && find_stat(ret_call, seconds, &was);
-	if (is_known)
-		ts_staged_fill(&was, ret_stat);
+	if (is_known) {
+		memset(ret_stat, 0, sizeof(*ret_stat));
+		ts_look_fill(&was, ret_stat);
+	}
 	errno = saved;
 	return is_known;
-}
-
-/* What stat(2) tells, which is all but the time of birth and the flags. */
-static void from_stat(const struct stat *stat, struct ts_stage_attributes *ret_attributes)
-{
-	memset(ret_attributes, 0, sizeof(*ret_attributes)); /* it is compared as a whole */
-	ret_attributes->inode = stat->st_ino;
-	ret_attributes->bytes = (uint64_t)stat->st_size;
-	ret_attributes->blocks = (uint64_t)stat->st_blocks;
-	ret_attributes->mode = stat->st_mode;
-	ret_attributes->uid = stat->st_uid;
-	ret_attributes->gid = stat->st_gid;
-	ret_attributes->links = (uint32_t)stat->st_nlink;
-	ret_attributes->block_bytes = (uint32_t)stat->st_blksize;
-	ret_attributes->device_major = major(stat->st_dev);
-	ret_attributes->device_minor = minor(stat->st_dev);
-	ret_attributes->mask = STATX_BASIC_STATS;
-	ret_attributes->accessed.seconds = stat->st_atim.tv_sec;
-	ret_attributes->accessed.nanoseconds = (uint64_t)stat->st_atim.tv_nsec;
-	ret_attributes->modified.seconds = stat->st_mtim.tv_sec;
-	ret_attributes->modified.nanoseconds = (uint64_t)stat->st_mtim.tv_nsec;
-	ret_attributes->changed.seconds = stat->st_ctim.tv_sec;
-	ret_attributes->changed.nanoseconds = (uint64_t)stat->st_ctim.tv_nsec;
 }
 
 void ts_known_note_stat(const struct ts_known_call *call, const struct stat *stat)
@@ -243,10 +213,10 @@ void ts_known_note_stat(const struct ts_known_call *call, const struct stat *sta
 	 * young file's soon. */
 	bool is_steady = S_ISREG(stat->st_mode) || S_ISLNK(stat->st_mode);
 	if (!joined || !is_steady || !ts_staged_root_has_device(-1, stat->st_dev) ||
-		ts_staged_is_young(stat) ||
+		ts_look_is_young(stat) ||
 		ts_stage_name_is_forbidden(&joined->index, name_written(stat->st_ino)))
 		return;
-	from_stat(stat, &attributes);
+	ts_look_attributes(stat, &attributes);
 	ts_stage_name_note_attributes(&joined->index, call->name, call->asked_ms, &attributes);
 }
 

@@ -69,6 +69,9 @@ void ts_known_note_stat(const struct ts_known_call *call, const struct stat *sta
  */
 void ts_known_changed(int directory, const char *path);
 
+/** When this process changed something last, as ts_stage_now_ms(): nothing older counts. */
+uint64_t ts_known_changed_ms(void);
+
 /** Paths do not lead where they did: the program has another root or other mounts. */
 void ts_known_stop(void);
 

@@ -3,7 +3,8 @@
 #include "hooks/file/listings.h"
 
 #include "hooks/file/known.h"
-#include "hooks/file/staged_private.h"
+#include "hooks/file/look.h"
+#include "hooks/file/staged_join.h"
 #include "hooks/file/staged_root.h"
 #include "leader/stage_listing.h"
 #include "shim/atomic.h"
@@ -116,9 +117,9 @@ static TS_NOINLINE bool is_below(int fd)
  */
 static bool is_ours(int fd, struct stat *ret_stat)
 {
-	return ts_staged_look(fd, AT_STATX_DONT_SYNC, ret_stat) == 0 &&
+	return ts_look_at(fd, AT_STATX_DONT_SYNC, ret_stat) == 0 &&
 	       S_ISDIR(ret_stat->st_mode) && ts_staged_root_has_device(fd, ret_stat->st_dev) &&
-	       !ts_staged_is_young(ret_stat) && is_below(fd);
+	       !ts_look_is_young(ret_stat) && is_below(fd);
 }
 
 static void note(DIR *stream, int fd, bool is_given, const struct stat *stat)
@@ -171,7 +172,7 @@ static TS_NOINLINE bool get(struct reader *reader)
 		!ts_staged_root_directory(reader->fd, path) ||
 		ts_sys_seek(reader->fd, 0, SEEK_CUR) != 0)
 		return false;
-	struct ts_stage *joined = ts_known_stage();
+	struct ts_stage *joined = ts_staged_enter();
 	return joined && ts_stage_listing_open(joined, &directory, TS_STAGE_LISTING_NS,
 				 &reader->listing) == 0;
 }

@@ -3,6 +3,7 @@
 #include "hooks/file/opens.h"
 
 #include "hooks/file/staged.h"
+#include "hooks/file/staged_answer.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

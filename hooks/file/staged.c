@@ -2,7 +2,9 @@
 /* Staged files at the border to the program: giving out copies, answering for originals. */
 #include "hooks/file/staged.h"
 
-#include "hooks/file/staged_private.h"
+#include "hooks/file/look.h"
+#include "hooks/file/staged_join.h"
+#include "hooks/file/staged_restore.h"
 #include "hooks/file/staged_root.h"
 #include "leader/session.h"
 #include "leader/stage.h"
@@ -14,13 +16,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
-
-/* A file that was written since cannot have the times it had before, whatever the clock. */
-#define AGE_NS INT64_C(600000000000)
 
 _Atomic int ts_staged_on;
 
@@ -43,35 +39,6 @@ static bool is_plain_reading(int flags)
 	const int other = O_APPEND | O_CREAT | O_DIRECT | O_EXCL | O_PATH | O_SYNC | O_TMPFILE |
 			  O_TRUNC | O_ASYNC;
 	return (flags & O_ACCMODE) == O_RDONLY && (flags & other) == 0;
-}
-
-static int64_t age_wanted(void)
-{
-#ifdef TS_TEST_BUILD
-	if (getenv("TSSHIM_TEST_YOUNG_INPUTS"))
-		return INT64_MIN;
-#endif
-	return AGE_NS;
-}
-
-static int64_t to_ns(struct timespec time)
-{
-	const int64_t second = 1000000000;
-	if (time.tv_sec > INT64_MAX / second - 1 || time.tv_sec < INT64_MIN / second + 1)
-		return INT64_MAX; /* of no time that we know: young for ever */
-	return (int64_t)time.tv_sec * second + time.tv_nsec;
-}
-
-bool ts_staged_is_young(const struct stat *st)
-{
-	struct timespec now;
-	int64_t modified = to_ns(st->st_mtim), changed = to_ns(st->st_ctim);
-	int64_t wanted = age_wanted();
-	if (wanted == INT64_MIN)
-		return false;
-	if (clock_gettime(CLOCK_REALTIME, &now) < 0)
-		return true;
-	return (modified > changed ? modified : changed) > to_ns(now) - wanted;
 }
 
 static enum ts_reason reason_of(int error)
@@ -139,7 +106,7 @@ static void consider(
 		ts_session_count_pass(TS_REASON_STAGE_LOCKS);
 		return;
 	}
-	if (ts_staged_is_young(source->stat)) {
+	if (ts_look_is_young(source->stat)) {
 		ts_session_count_pass(reason);
 		return;
 	}
@@ -170,31 +137,11 @@ static TS_NOINLINE bool consider_path(
 	return is_ours;
 }
 
-int ts_staged_look(int fd, int sync, struct stat *ret_stat)
-{
-	const unsigned wanted =
-		STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | STATX_MTIME | STATX_CTIME;
-	struct statx found;
-	int r = ts_sys_statx(fd, sync, wanted, &found);
-	if (r < 0)
-		return r;
-	*ret_stat = (struct stat){
-		.st_dev = makedev(found.stx_dev_major, found.stx_dev_minor),
-		.st_ino = found.stx_ino,
-		.st_mode = found.stx_mode,
-		.st_size = (off_t)found.stx_size,
-		.st_mtim = {found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec},
-		.st_ctim = {found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec},
-	};
-	return 0;
-}
-
 /* The descriptor says of many files that they are none of ours, and the path of some more. */
 static void open_reading(int fd, const char *path, int flags, const struct ts_known_call *call)
 {
 	struct stat st;
-	if (ts_staged_root_is_outside(path) ||
-		ts_staged_look(fd, AT_STATX_SYNC_AS_STAT, &st) < 0)
+	if (ts_staged_root_is_outside(path) || ts_look_at(fd, AT_STATX_SYNC_AS_STAT, &st) < 0)
 		return;
 	if (!ts_staged_root_has_device(fd, st.st_dev)) {
 		ts_staged_root_note_outside(path, st.st_dev);

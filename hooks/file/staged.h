@@ -37,37 +37,4 @@ void ts_staged_begin(void);
  */
 void ts_staged_open(int fd, const char *path, int flags, const struct ts_known_call *call);
 
-/** If @stat tells of a copy, let it tell of the original. Async-signal-safe once joined. */
-void ts_staged_answer(struct stat *stat);
-
-/** The same for statx(2) of @fd, if @path is NULL or empty. */
-void ts_staged_answer_x(int fd, const char *path, struct statx *stat);
-
-/**
- * Make @fd the original's, at the same position, if it is a copy, for a call that a copy cannot
- * answer or must not suffer.  A dup(2) of @fd stays a copy, with a position of its own from
- * then on.  True: the call may be made.  False, with errno: the original cannot be had, and the
- * call must not reach the copy.  Threads: any.
- */
-bool ts_staged_give_back(int fd);
-
-/** The same before these calls, which a copy can answer in part. */
-bool ts_staged_before_fcntl(int fd, int command, const void *argument);
-bool ts_staged_before_ioctl(int fd, unsigned long request);
-bool ts_staged_before_lockf(int fd);
-
-/**
- * A descriptor of the original of @fd to ask in its place, the caller's to close; @fd stays
- * what it is.  Errors: -ENOENT @fd is no copy; others: the original cannot be had.  Keeps
- * errno.
- */
-int ts_staged_ask_original(int fd);
-
-/**
- * readlinkat(2) of @path gave @length bytes in @buffer: if they name a copy, let them name the
- * original.  Returns the length then.
- */
-int64_t ts_staged_answer_name(
-	int directory, const char *path, char *buffer, size_t bytes, int64_t length);
-
 #endif

@@ -1,44 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* Answering for the originals of copies: attributes and names. */
-#include "hooks/file/staged.h"
+#include "hooks/file/staged_answer.h"
 
-#include "hooks/file/staged_private.h"
+#include "hooks/file/look.h"
+#include "hooks/file/staged_join.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/sysmacros.h>
-
-static void fill(const struct ts_stage_attributes *was, struct stat *stat)
-{
-	stat->st_dev = makedev(was->device_major, was->device_minor);
-	stat->st_ino = was->inode;
-	stat->st_mode = was->mode;
-	stat->st_nlink = was->links;
-	stat->st_uid = was->uid;
-	stat->st_gid = was->gid;
-	stat->st_size = (off_t)was->bytes;
-	stat->st_blksize = (blksize_t)was->block_bytes;
-	stat->st_blocks = (blkcnt_t)was->blocks;
-	stat->st_atim =
-		(struct timespec){was->accessed.seconds, (long)was->accessed.nanoseconds};
-	stat->st_mtim =
-		(struct timespec){was->modified.seconds, (long)was->modified.nanoseconds};
-	stat->st_ctim = (struct timespec){was->changed.seconds, (long)was->changed.nanoseconds};
-}
-
-void ts_staged_fill(const struct ts_stage_attributes *was, struct stat *ret_stat)
-{
-	memset(ret_stat, 0, sizeof(*ret_stat));
-	fill(was, ret_stat);
-}
 
 void ts_staged_answer(struct stat *stat)
 {
 	struct ts_stage_attributes was;
 	if (ts_staged_find(stat, &was, NULL))
-		fill(&was, stat);
+		ts_look_fill(&was, stat);
 }
 
 static struct statx_timestamp time_x(int64_t seconds, uint64_t nanoseconds)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* This process's way to its group's copies of files: joining, and finding what is a copy. */
-#include "hooks/file/staged_private.h"
+#include "hooks/file/staged_join.h"
 
 #include "shim/atomic.h"
 #include "shim/config.h"
@@ -71,6 +71,16 @@ struct ts_stage *ts_staged_join(const struct ts_session *session)
 		joined = join(session);
 	ts_store_release(&attaching, 0);
 	return joined;
+}
+
+struct ts_stage *ts_staged_enter(void)
+{
+	struct ts_stage *joined = ts_staged_joined();
+	enum ts_reason reason;
+	if (TS_LIKELY(joined) || ts_identity_check() == TS_VFORK_CHILD)
+		return joined;
+	const struct ts_session *session = ts_session_enter_for_files(&reason);
+	return session ? ts_staged_join(session) : NULL;
 }
 
 /*

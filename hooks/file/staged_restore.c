@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What only the original can do: giving it back to the program. */
-#include "hooks/file/staged.h"
+#include "hooks/file/staged_restore.h"
 
-#include "hooks/file/staged_private.h"
+#include "hooks/file/staged_join.h"
 #include "hooks/file/staged_root.h"
 #include "shim/atomic.h"
 #include "shim/hash.h"

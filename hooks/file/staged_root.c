@@ -2,7 +2,7 @@
 /* Which files are to be staged: those under the directory of --dataset NAME=DIR. */
 #include "hooks/file/staged_root.h"
 
-#include "hooks/file/staged_private.h"
+#include "hooks/file/look.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
 #include "shim/hash.h"
@@ -93,7 +93,7 @@ static int look(const struct storage *known, enum state *ret_state)
 		return fd;
 	/* Device and inode are known from finding it; asking for more would be a request more.
 	 */
-	int r = ts_staged_look(fd, AT_STATX_DONT_SYNC, &st);
+	int r = ts_look_at(fd, AT_STATX_DONT_SYNC, &st);
 	if (r == 0)
 		r = path_of(fd, root.path);
 	if (known->device != 0 && known->device == st.st_dev)

@@ -272,6 +272,15 @@ step_headers() {
 		exit "$failed"' "$root" <"$work/headers"
 }
 
+# Circles between files, and arrows that lead the wrong way.
+step_structure() {
+	result=0
+	"$PYTHON" "$root/tests/structure/structure.py" >"$work/structure" || result=1
+	cat "$work/structure"
+	note_counts "$(grep -c '^ok ' "$work/structure")" "$(grep -c '^not ok ' "$work/structure")" 0
+	return "$result"
+}
+
 # What a user does first.
 step_demo() {
 	"$root/scripts/demo" --count 80 --epochs 1

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A look at an original: what its storage says of a file that may be staged, whether that can
+ * be relied on, and the same as the group's index keeps it.
+ */
+#ifndef TS_HOOKS_FILE_LOOK_H
+#define TS_HOOKS_FILE_LOOK_H
+
+#include "leader/stage_index.h"
+
+#include <sys/stat.h>
+
+/**
+ * What there is to know of a file that may be ours, as fresh as @sync (AT_STATX_*) asks for.
+ * Without the time of its last use: where somebody has read it since, FUSE would have to ask
+ * the storage for that.  Errors: those of statx(2).  Keeps errno.
+ */
+int ts_look_at(int fd, int sync, struct stat *ret_stat);
+
+/** Whether @stat's file was changed so recently that its times cannot tell the next change. */
+bool ts_look_is_young(const struct stat *stat);
+
+/** Put what the index says of an original into @stat, whose other fields stay. */
+void ts_look_fill(const struct ts_stage_attributes *was, struct stat *stat);
+
+/** The other way: @stat for the index.  Every byte is set, for they are compared as a whole. */
+void ts_look_attributes(const struct stat *stat, struct ts_stage_attributes *ret_attributes);
+
+#endif

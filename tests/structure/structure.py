@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The rooms of the source: who includes whom, read from the files themselves.  TAP.
+
+A unit is what one name stands for: x.c, x.h and x_private.h, or a Python module.  There are no
+circles between units but those in CIRCLES, and arrows go one way, hooks -> leader -> shim.
+Both lists say what is there: what is gone from the source has to go from its list.
+"""
+import ast
+import pathlib
+import re
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PYTHON = pathlib.PurePath("hooks/torch/python")
+
+# Circles that are still there, each as all of its units.
+CIRCLES = [
+    {
+        "hooks/cuda/batch",
+        "hooks/cuda/calls",
+        "hooks/cuda/copy",
+        "hooks/cuda/gpu",
+        "hooks/cuda/known",
+        "hooks/cuda/library",
+        "hooks/cuda/names",
+        "hooks/cuda/pinned",
+        "hooks/cuda/pinned_places",
+        "hooks/cuda/share",
+        "hooks/cuda/verify",
+    },
+    {f"{PYTHON}/tsshim_torch/align.py", f"{PYTHON}/tsshim_torch/scopes.py"},
+    {"leader/attach", "leader/stage_index", "leader/store"},
+    {"leader/stage", "leader/stager"},
+]
+
+# (room, room it may not know), by the beginnings of their paths; see also the hooks below.
+FORBIDDEN = [
+    ("shim/", "leader/"),
+    ("shim/", "hooks/"),
+    ("leader/", "hooks/"),
+    ("leader/group/", "leader/ring/"),
+    ("leader/group/", "leader/slots/"),
+    ("leader/group/", "leader/files/"),
+    ("leader/object/", "leader/group/"),
+    ("leader/object/", "leader/ring/"),
+    ("leader/object/", "leader/slots/"),
+    ("leader/object/", "leader/files/"),
+]
+
+# (beginning of a file, beginning of what it may include all the same)
+EXCEPTIONS = [
+    ("shim/tsrun/", "leader/"),  # the command: looks into what the group shares
+    ("shim/init.c", "hooks/"),  # the constructor, which starts every room
+    ("shim/init.c", "leader/"),
+    ("hooks/torch/samples.c", "hooks/file/opens.h"),  # a sample is made from the files opened
+]
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+
+
+def c_arrows(root):
+    """(file, file that it includes), both below @root."""
+    for room in ("shim", "leader", "hooks"):
+        for path in sorted((root / room).rglob("*.[ch]")):
+            for name in INCLUDE.findall(path.read_text(encoding="utf-8")):
+                # By its path from the top, as everywhere; or from where the file lies.
+                for target in (root / name, (path.parent / name).resolve()):
+                    if target.is_file():
+                        yield str(path.relative_to(root)), str(target.relative_to(root))
+                        break
+
+
+def module_file(base, names):
+    """The file of the module @names below @base, or None."""
+    path = base.joinpath(*names)
+    for file in (path.with_name(path.name + ".py") if names else None, path / "__init__.py"):
+        if file and file.is_file():
+            return file
+    return None
+
+
+def imported(base, path, node):
+    """The files that the statement @node of @path imports, wherever in it that stands."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield module_file(base, alias.name.split("."))
+    elif isinstance(node, ast.ImportFrom):
+        start = []
+        if node.level:
+            package = list(path.parent.relative_to(base).parts)
+            start = package[: len(package) - (node.level - 1)]
+        start += node.module.split(".") if node.module else []
+        for alias in node.names:
+            yield module_file(base, [*start, alias.name]) or module_file(base, start)
+
+
+def python_arrows(root):
+    base = root / PYTHON
+    for path in sorted(base.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for file in imported(base, path, node):
+                if file:
+                    yield str(path.relative_to(root)), str(file.relative_to(root))
+
+
+def unit(file):
+    return file if file.endswith(".py") else re.sub(r"(_private)?\.[ch]$", "", file)
+
+
+def circles(arrows):
+    """Sets of at least two units, each of which leads to all others of its set."""
+    graph = {}
+    for source, target in arrows:
+        graph.setdefault(unit(source), set()).add(unit(target))
+
+    def reached(start):
+        found, todo = set(), [start]
+        while todo:
+            new = graph.get(todo.pop(), set()) - found
+            found |= new
+            todo += new
+        return found
+
+    leads_to = {name: reached(name) for name in graph}
+    return {
+        frozenset(other for other in leads_to[name] if name in leads_to.get(other, ()))
+        for name in graph
+        if name in leads_to[name]
+    } - {frozenset([name]) for name in graph}
+
+
+def hook(file):
+    parts = file.split("/")
+    return parts[1] if parts[0] == "hooks" and len(parts) > 2 else None
+
+
+def is_wrong(source, target):
+    if hook(source) and hook(target) and hook(source) != hook(target):
+        return True
+    return any(source.startswith(a) and target.startswith(b) for a, b in FORBIDDEN)
+
+
+def check(root, allowed, exceptions):
+    """(what is checked, what is wrong with it) for each of the three questions."""
+    arrows = sorted(set(c_arrows(root)) | set(python_arrows(root)))
+    found = circles(arrows)
+    allowed = {frozenset(circle) for circle in allowed}
+    wrong = [arrow for arrow in arrows if is_wrong(*arrow)]
+    used = set()
+    against = []
+    for source, target in wrong:
+        excuses = [e for e in exceptions if source.startswith(e[0]) and target.startswith(e[1])]
+        used.update(excuses)
+        if not excuses:
+            against.append(f"{source} includes {target}")
+    gone = [f"circle {sorted(c)} is gone: take it from CIRCLES" for c in allowed - found]
+    gone += [f"nothing needs the exception {e}" for e in exceptions if e not in used]
+    return [
+        ("no new circle", [f"circle {sorted(c)}" for c in found - allowed]),
+        ("no arrow against hooks -> leader -> shim, nor between hooks", against),
+        ("what is allowed is there", gone),
+    ]
+
+
+# ---- that all of this is noticed, in a tree made for it ---------------------------------------
+
+MADE_UP = {
+    "shim/base.h": "",
+    "shim/bad.c": '#include "leader/ring/ring.h"\n',
+    "shim/tsrun/view.c": '#include "leader/ring/ring.h"\n',
+    "leader/object/object.c": '#include "leader/group/group.h"\n',
+    "leader/group/group.h": "",
+    "leader/group/group.c": '#include "leader/group/group.h"\n#include "leader/ring/ring.h"\n',
+    "leader/ring/ring.h": '#include "shim/base.h"\n',
+    "leader/ring/ring.c": ' # include "hooks/one/a.h"\n',
+    "hooks/one/a.h": '#include "hooks/one/b_private.h"\n',
+    "hooks/one/b.c": '#include "hooks/one/c.h"\n',
+    "hooks/one/b_private.h": "",
+    "hooks/one/c.h": "",
+    "hooks/one/c.c": '#include "hooks/one/a.h"\n#include "hooks/one/c.h"\n',
+    "hooks/two/deep/d.c": '#include "hooks/one/a.h"\n/* #include "hooks/one/b.h" */\n',
+    f"{PYTHON}/pack/__init__.py": "",
+    f"{PYTHON}/pack/one.py": "from . import two\nfrom os import path\n",
+    f"{PYTHON}/pack/two.py": "from .room import three\n",
+    f"{PYTHON}/pack/room/__init__.py": "",
+    f"{PYTHON}/pack/room/three.py": "def late():\n    from ..one import name\n",
+    f"{PYTHON}/pack/room/four.py": "import pack.room.three\n",
+}
+MADE_UP_C = {"hooks/one/a", "hooks/one/b", "hooks/one/c"}
+MADE_UP_PYTHON = {f"{PYTHON}/pack/{name}.py" for name in ("one", "two", "room/three")}
+MADE_UP_ARROWS = {
+    "shim/bad.c includes leader/ring/ring.h",
+    "leader/object/object.c includes leader/group/group.h",
+    "leader/group/group.c includes leader/ring/ring.h",
+    "leader/ring/ring.c includes hooks/one/a.h",
+    "hooks/two/deep/d.c includes hooks/one/a.h",
+}
+
+
+def check_oneself():
+    """Yields (what, wrong) as check() gives them."""
+    command = ("shim/tsrun/", "leader/")
+    with tempfile.TemporaryDirectory() as name:
+        root = pathlib.Path(name).resolve()
+        for file, text in MADE_UP.items():
+            (root / file).parent.mkdir(parents=True, exist_ok=True)
+            (root / file).write_text(text, encoding="utf-8")
+        found = dict(check(root, [], [command]))
+        known = dict(check(root, [MADE_UP_C, MADE_UP_PYTHON], [command]))
+        outdated = dict(check(root, [MADE_UP_C, {"x", "y"}], [command, ("shim/tsrun/", "hooks/")]))
+    expected = sorted(f"circle {sorted(c)}" for c in (MADE_UP_C, MADE_UP_PYTHON))
+    new, arrow, there = found
+    questions = [
+        ("a circle is noticed", sorted(found[new]), expected),
+        ("an arrow is noticed", sorted(found[arrow]), sorted(MADE_UP_ARROWS)),
+        ("a circle can be allowed", known[new] + known[there], []),
+        ("what is allowed and gone is noticed", len(outdated[there]), 2),
+    ]
+    for what, is_so, should_be in questions:
+        yield what, [] if is_so == should_be else [f"{is_so}, not {should_be}"]
+
+
+def main():
+    results = [*check_oneself(), *check(ROOT, CIRCLES, EXCEPTIONS)]
+    print(f"1..{len(results)}")
+    for number, (what, wrong) in enumerate(results, 1):
+        print(f"{'not ok' if wrong else 'ok'} {number} - {what}")
+        for line in sorted(wrong):
+            print(f"# {line}")
+    return 1 if any(wrong for _, wrong in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
