@@ -22,6 +22,7 @@ import weakref
 import torch
 
 from . import generators, native
+from .indices import index_bytes
 
 # A first iteration that was given up after so many batches is a look at the data, not an epoch.
 FIRST_LOOK = 2
@@ -140,8 +141,7 @@ class _Seen:
             before = self.rest.get(index, 255 if type(index) is int else 0)
             self.rest[index] = before + 1
         except TypeError:  # not hashable, as a list
-            from . import scopes
-            name = scopes.index_bytes(index)
+            name = index_bytes(index)
             before = 0 if name is None else self.count(name)
         return before
 

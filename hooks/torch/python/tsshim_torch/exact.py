@@ -20,6 +20,7 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from . import align, allowed, fetch, fp_environment, hints, native, scopes, sentinels
+from .indices import index_bytes
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -191,7 +192,7 @@ class Items(fetch.Fetch):
         dataset = self.scope.dataset
         if self.scope.unwrap is not None:
             dataset, index = self.scope.unwrap(dataset, index)
-        index = scopes.index_bytes(index)
+        index = index_bytes(index)
         prefix = self._stream(dataset)
         if index is None or prefix is None:
             native.count_pass(b"torch_index" if index is None else self.scope.reason, 1)

@@ -16,6 +16,7 @@ import time
 import torch
 
 from . import align, batches, codec, collate, generators, native, scopes
+from .indices import index_bytes
 
 generators.fill = native.twister
 expect_workers = scopes.expect_workers  # for patch.py
@@ -189,7 +190,7 @@ class Fetch:
         dataset = self.scope.dataset
         if self.scope.unwrap is not None:
             dataset, index = self.scope.unwrap(dataset, index)
-        index = scopes.index_bytes(index)
+        index = index_bytes(index)
         prefix = self.scope.prefix(dataset, work.stream)
         # What cannot be named draws by its place in the epoch, which is no worse than any.
         self.sample.name(prefix or work.stream, work.stream,

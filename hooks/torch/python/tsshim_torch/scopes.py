@@ -4,7 +4,6 @@ What the samples of a fetcher are a function of: its data set, seen through the 
 what can be told of it that decides whether sharing them is possible and pays.
 """
 
-import marshal
 import math
 import os
 import sys
@@ -25,29 +24,6 @@ CHEAP_RETRY = 256  # items after which a cheap data set is looked at again
 # this takes no more than 0.5 % of the CPU time.
 RECHECK = 200
 PREFIXES = 64  # that are remembered: one for each data set inside and epoch
-
-_INDEX_TYPES = (int, str, float, bool)
-
-
-def index_bytes(index):
-    """The index with its type as bytes, or None where it cannot be named."""
-    kind = type(index)
-    if kind is int and -(1 << 63) <= index < 1 << 63:
-        return b"i" + index.to_bytes(8, "little", signed=True)
-    if kind in _INDEX_TYPES:
-        return marshal.dumps(index, 0)
-    if kind in (tuple, list):
-        parts = [index_bytes(part) for part in index]
-        if None in parts:
-            return None
-        return (b"(" if kind is tuple else b"[") + b"".join(
-            [len(part).to_bytes(4, "little") + part for part in parts])
-    if kind.__module__ == "numpy" and isinstance(index, sys.modules["numpy"].generic) \
-            and not index.dtype.hasobject:
-        return b"n" + index.dtype.str.encode() + b" " + index.tobytes()
-    if kind is torch.Tensor and index.dim() == 0 and index.device.type == "cpu":
-        return b"t" + str(index.dtype).encode() + b" " + repr(index.item()).encode()
-    return None
 
 
 def fetches_batches(dataset):
