@@ -225,8 +225,16 @@ int ts_sys_file_system(int fd, uint64_t *ret_type)
 	return 0;
 }
 
+#ifdef TS_TEST_BUILD
+const struct ts_test_clock *ts_test_clock;
+#endif
+
 int ts_sys_futex_wait(const volatile void *word, uint32_t expected, uint64_t timeout_ns)
 {
+#ifdef TS_TEST_BUILD
+	if (ts_test_clock)
+		return ts_test_clock->futex_wait(word, expected, timeout_ns);
+#endif
 	struct timespec timeout = {
 		.tv_sec = (time_t)(timeout_ns / 1000000000u),
 		.tv_nsec = (long)(timeout_ns % 1000000000u),
@@ -268,11 +276,19 @@ static uint64_t clock_ns(clockid_t clock)
 
 uint64_t ts_now_ns(void)
 {
+#ifdef TS_TEST_BUILD
+	if (ts_test_clock)
+		return ts_test_clock->now_ns();
+#endif
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
 uint64_t ts_thread_cpu_ns(void)
 {
+#ifdef TS_TEST_BUILD
+	if (ts_test_clock)
+		return ts_test_clock->thread_cpu_ns();
+#endif
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
@@ -281,6 +297,10 @@ uint64_t ts_process_cpu_ns(int pid)
 	clockid_t clock;
 	struct timespec used;
 
+#ifdef TS_TEST_BUILD
+	if (ts_test_clock)
+		return ts_test_clock->process_cpu_ns(pid);
+#endif
 	if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 ||
 		clock_gettime(clock, &used) != 0)
 		return 0;

@@ -85,4 +85,18 @@ uint64_t ts_thread_cpu_ns(void);
 /** CPU time of all threads of process @pid, of anybody's; 0 where there is none. */
 uint64_t ts_process_cpu_ns(int pid);
 
+#ifdef TS_TEST_BUILD
+/**
+ * What stands in the place of the machine's clocks and of sleeping where a test sets it, before
+ * there is a second thread (tests/unit/clock.h).  The library that is installed has none.
+ */
+struct ts_test_clock {
+	uint64_t (*now_ns)(void);
+	uint64_t (*thread_cpu_ns)(void);
+	uint64_t (*process_cpu_ns)(int pid);
+	int (*futex_wait)(const volatile void *word, uint32_t expected, uint64_t timeout_ns);
+};
+extern const struct ts_test_clock *ts_test_clock;
+#endif
+
 #endif

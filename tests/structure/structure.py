@@ -17,20 +17,6 @@ PYTHON = pathlib.PurePath("hooks/torch/python")
 
 # Circles that are still there, each as all of its units.
 CIRCLES = [
-    {
-        "hooks/cuda/batch",
-        "hooks/cuda/calls",
-        "hooks/cuda/copy",
-        "hooks/cuda/gpu",
-        "hooks/cuda/known",
-        "hooks/cuda/library",
-        "hooks/cuda/names",
-        "hooks/cuda/pinned",
-        "hooks/cuda/pinned_places",
-        "hooks/cuda/share",
-        "hooks/cuda/verify",
-    },
-    {f"{PYTHON}/tsshim_torch/align.py", f"{PYTHON}/tsshim_torch/scopes.py"},
     {"leader/attach", "leader/stage_index", "leader/store"},
     {"leader/stage", "leader/stager"},
 ]

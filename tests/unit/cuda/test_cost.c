@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* When looking for a copy pays, by what was measured. */
+#include "../clock.h"
 #include "hooks/cuda/cost.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define BYTES     (UINT64_C(16) << 20)
 #define ANSWERS   6400 /* a hundred times the number of which one is looked for in any case */
@@ -238,27 +237,37 @@ Test(cost, what_is_found_is_what_was_looked_for_in_this_ring)
 	cr_expect(le(u32, ts_cost_found(&state, 1, INT64_MAX, INT64_MAX / 2), TS_COST_PARTS));
 }
 
-/* No's for so many ms, one a millisecond. */
-static void say_no(unsigned ms)
+#define SECOND_NS UINT64_C(1000000000)
+
+/* No's for so many seconds, one a second. */
+static void say_no(unsigned seconds)
 {
-	uint64_t end = ts_now_ns() + ms * UINT64_C(1000000);
-	while (ts_now_ns() < end) {
+	for (unsigned i = 0; i < seconds; i++) {
+		clock_pass(SECOND_NS);
 		(void)ts_cost_pays(ALL, batch(0), BYTES, false, ts_now_ns());
-		(void)usleep(1000);
 	}
 }
 
-Test(cost, what_never_pays_has_not_for_long)
+Test(cost, what_never_pays_has_not_for_long, .init = clock_begin, .fini = clock_end)
 {
-	cr_assert(zero(i32, setenv("TSSHIM_TEST_COPIES_NEVER_MS", "400", 1)));
 	measure(1000000, 1100000, 1000);
 	cr_expect(not(ts_cost_never_pays()), "nobody has asked");
-	say_no(10);
-	cr_expect(not(ts_cost_never_pays()), "not for long");
-	(void)usleep(500000);
-	say_no(10);
-	cr_expect(not(ts_cost_never_pays()), "a pause is no answer");
-	say_no(500);
+	say_no(60);
+	cr_expect(not(ts_cost_never_pays()), "a second less than a minute");
+	clock_pass(59 * SECOND_NS);
+	say_no(1);
+	cr_expect(not(ts_cost_never_pays()), "a pause of a minute is no answer");
+	say_no(59);
+	cr_expect(not(ts_cost_never_pays()), "nor is it forgotten that there was one");
+	say_no(1);
+	cr_expect(ts_cost_never_pays());
+	clock_pass(600 * SECOND_NS - 1);
+	cr_expect(ts_cost_never_pays());
+	clock_pass(1);
+	cr_expect(not(ts_cost_never_pays()), "after ten minutes there is another ring");
+	say_no(1);
+	cr_expect(not(ts_cost_never_pays()), "of which nothing is known yet");
+	say_no(60);
 	cr_expect(ts_cost_never_pays());
 	measure(10000000, 1000000, 1000);
 	say_no(1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting for a record that another produces, and taking its claim over. */
+#include "../clock.h"
 #include "fixture.h"
-#include "shim/sys.h"
 
 #include <signal.h>
 #include <string.h>
@@ -11,9 +11,25 @@
 
 #define MS UINT64_C(1000000)
 
+/* One sleep of who waits (leader/wait.c). */
+#define SLICE (5 * MS)
+
+/* Time passes only in the sleeps of who waits, so what passes can be said exactly. */
+static void begin(void)
+{
+	fixture_init();
+	clock_begin();
+}
+
+static void finish(void)
+{
+	clock_end();
+	fixture_finish();
+}
+
 /* The limit of the suite before, which may still run: Criterion 2.4.1 leaks the timer of a
  * limit that ends before one that was set earlier, and LeakSanitizer sees it. */
-TestSuite(wait, .init = fixture_init, .fini = fixture_finish, .timeout = 60);
+TestSuite(wait, .init = begin, .fini = finish, .timeout = 60);
 
 Test(wait, wait_ends_with_the_record)
 {
@@ -51,10 +67,11 @@ Test(wait, a_moment_ends_with_the_record_or_without_it)
 	}
 	memset(buffer, 5, 100);
 	cr_assert(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), 0));
-	uint64_t start = ts_now_ns();
+	cr_expect(eq(u64, clock_passed(), 100 * SLICE));
+	cr_expect(eq(u64, patience.waited_ns, 100 * SLICE));
 	ts_store_wait_a_moment(two, &key, 30000 * MS, &patience, &busy);
 	cr_assert(eq(int, busy.verdict, TS_HIT));
-	cr_expect(lt(u64, ts_now_ns() - start, 1000 * MS));
+	cr_expect(eq(u64, clock_passed(), 100 * SLICE), "nobody slept");
 	ts_lease_release(two, &busy.lease);
 
 	claim = fixture_take(one, other);
@@ -77,9 +94,8 @@ Test(wait, wait_takes_over_at_the_deadline_and_the_old_owner_loses)
 	fixture_capture(one, true);
 	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
 	cr_assert(eq(int, ts_claim_reserve(one, &claim.claim, 100, &buffer), 0));
-	uint64_t start = ts_now_ns();
-	ts_store_wait(two, &key, 30 * MS, &(struct ts_patience){0}, &busy);
-	cr_expect(ge(u64, ts_now_ns() - start, 30 * MS));
+	ts_store_wait(two, &key, 33 * MS, &(struct ts_patience){0}, &busy);
+	cr_expect(eq(u64, clock_passed(), 33 * MS));
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
 	cr_assert(eq(int, ts_claim_reserve(two, &busy.claim, 100, &other), 0));
 	memset(other, 2, 100);
@@ -100,29 +116,25 @@ Test(wait, moments_count_towards_the_deadline)
 	fixture_capture(one, true);
 	struct ts_take claim = fixture_take(one, key), busy = fixture_take(two, key);
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	uint64_t start = ts_now_ns();
-	while (busy.verdict == TS_BUSY && ts_now_ns() - start < 30000 * MS)
-		ts_store_wait_a_moment(two, &key, 30 * MS, &patience, &busy);
-	cr_expect(ge(u64, ts_now_ns() - start, 30 * MS));
+	for (int i = 0; i < 6; i++) {
+		ts_store_wait_a_moment(two, &key, 6 * SLICE, &patience, &busy);
+		cr_assert(eq(int, busy.verdict, TS_BUSY));
+	}
+	ts_store_wait_a_moment(two, &key, 6 * SLICE, &patience, &busy);
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
+	cr_expect(eq(u64, clock_passed(), 6 * SLICE));
 	ts_claim_abandon(two, &busy.claim);
 	ts_claim_abandon(one, &claim.claim);
 
 	/* What was waited for one claim is nothing that was waited for the next. */
 	claim = fixture_take(one, other);
 	busy = fixture_take(two, other);
-	start = ts_now_ns();
 	ts_store_wait_a_moment(two, &other, 30000 * MS, &patience, &busy);
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	cr_expect(gt(u64, patience.waited_ns, 0));
-	cr_expect(le(u64, patience.waited_ns, ts_now_ns() - start));
-
-	/* As if it had gone on for so long. */
-	patience.waited_ns = 1000 * MS;
-	start = ts_now_ns();
+	cr_expect(eq(u64, patience.waited_ns, SLICE));
 	ts_store_wait(two, &other, 1000 * MS, &patience, &busy);
-	cr_expect(lt(u64, ts_now_ns() - start, 800 * MS));
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
+	cr_expect(eq(u64, clock_passed(), 6 * SLICE + 1000 * MS));
 	ts_claim_abandon(two, &busy.claim);
 	ts_claim_abandon(one, &claim.claim);
 	ts_store_detach(one);
@@ -153,6 +165,7 @@ Test(wait, a_dead_owner_is_noticed_in_a_moment)
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
 	ts_store_wait_a_moment(store, &key, 30000 * MS, &patience, &busy);
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
+	cr_expect(eq(u64, clock_passed(), SLICE));
 	ts_claim_abandon(store, &busy.claim);
 	ts_store_detach(store);
 }
@@ -166,9 +179,8 @@ Test(wait, a_dead_owner_is_noticed_long_before_the_deadline)
 	cr_assert(eq(int, WTERMSIG(fixture_fork(claim_and_die, &key)), SIGKILL));
 	struct ts_take busy = fixture_take(store, key);
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	uint64_t start = ts_now_ns();
 	ts_store_wait(store, &key, 10000 * MS, &(struct ts_patience){0}, &busy);
-	cr_expect(lt(u64, ts_now_ns() - start, 5000 * MS));
+	cr_expect(eq(u64, clock_passed(), SLICE));
 	cr_expect(eq(int, busy.verdict, TS_CLAIM));
 	ts_claim_abandon(store, &busy.claim);
 	ts_store_detach(store);
@@ -176,173 +188,186 @@ Test(wait, a_dead_owner_is_noticed_long_before_the_deadline)
 
 /* ---- owners in other processes ---------------------------------------------------------- */
 
-/* A child that makes a record. */
+/* Of a CPU, in thousandths: who gets so much is at work (leader/wait.c). */
+#define AT_WORK 250
+
+/* A child that has a claim, and publishes when it is let. */
 struct producer {
 	struct ts_key key;
-	uint64_t cpu_ns; /* it works that long, then publishes; the value is its milliseconds */
-	bool stops;      /* before it has worked */
-	bool waits;      /* for the right, which somebody else has */
+	int value;  /* of the bytes */
+	bool waits; /* for the right, which somebody else has */
+	int let;    /* closed: it may publish */
+	pid_t pid;
 };
 
-static void work(uint64_t cpu_ns)
-{
-	uint64_t begin = ts_thread_cpu_ns();
-
-	while (ts_thread_cpu_ns() - begin < cpu_ns)
-		;
-}
-
-static int produce(const struct producer *as, int said)
+static int produce(const struct producer *as, int said, int may)
 {
 	struct ts_store *store = fixture_attach(JOB_A);
 	struct ts_take take = fixture_take(store, as->key);
 	void *buffer;
+	char end;
 
 	if (take.verdict == TS_BUSY && as->waits)
 		ts_store_wait(store, &as->key, 50 * MS, &(struct ts_patience){0}, &take);
 	if (take.verdict != TS_CLAIM ||
 		ts_claim_reserve(store, &take.claim, 100, &buffer) != 0 ||
-		write(said, "", 1) != 1)
+		write(said, "", 1) != 1 || read(may, &end, 1) != 0)
 		return 1;
-	if (as->stops)
-		raise(SIGSTOP);
-	work(as->cpu_ns);
-	memset(buffer, (int)(as->cpu_ns / MS / 10), 100);
-	return ts_claim_publish(store, &take.claim, 100, as->cpu_ns) == 0 ? 0 : 2;
+	memset(buffer, as->value, 100);
+	return ts_claim_publish(store, &take.claim, 100, 1) == 0 ? 0 : 2;
 }
 
-/* Start one; unless it waits, it has the claim when this returns. */
-static pid_t start(const struct producer *as)
+/* Start one; it has the claim when this returns. */
+static void start(struct producer *as)
 {
-	int ends[2];
+	int says[2], lets[2];
 	char said;
 
-	cr_assert(eq(int, pipe(ends), 0));
-	pid_t pid = fork();
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a stopped one as well, if the test fails */
-		_exit(produce(as, ends[1]));
+	cr_assert(eq(int, pipe(says), 0));
+	cr_assert(eq(int, pipe(lets), 0));
+	as->pid = fork();
+	if (as->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the test fails */
+		close(lets[1]);
+		_exit(produce(as, says[1], lets[0]));
 	}
-	cr_assert(gt(int, pid, 0));
-	if (!as->waits)
-		cr_assert(eq(int, (int)read(ends[0], &said, 1), 1));
-	close(ends[0]);
-	close(ends[1]);
-	return pid;
+	cr_assert(gt(int, as->pid, 0));
+	close(says[1]);
+	cr_assert(eq(int, (int)read(says[0], &said, 1), 1));
+	close(says[0]);
+	close(lets[0]);
+	as->let = lets[1];
 }
 
-static void expect_exit(pid_t pid, int expected)
+/* Let it publish, and wait until it has, which must end so. */
+static void expect_exit(struct producer *as, int expected)
 {
 	int status = -1;
 
-	cr_assert(eq(int, waitpid(pid, &status, 0), pid));
+	close(as->let);
+	cr_assert(eq(int, waitpid(as->pid, &status, 0), as->pid));
 	cr_expect(eq(int, WIFEXITED(status) ? WEXITSTATUS(status) : -1, expected));
 }
 
-/* Whether @take, which is ended, is a hit, and then with the bytes of @as. */
-static bool is_hit(struct ts_store *store, struct ts_take *take, const struct producer *as)
+static void publish(void *as)
 {
-	if (take->verdict == TS_CLAIM)
-		ts_claim_abandon(store, &take->claim);
-	if (take->verdict != TS_HIT)
-		return false;
-	cr_expect(
-		eq(int, *(const unsigned char *)take->lease.data, (int)(as->cpu_ns / MS / 10)));
-	ts_lease_release(store, &take->lease);
-	return true;
+	expect_exit(as, 0);
 }
 
-/* On a busy machine a producer may for once get too little of a CPU to count as one at work. */
-#define ATTEMPTS 8
-
-static bool is_long_record_waited_for(struct ts_store *store, uint32_t number)
+/* @take must be a hit, with the bytes of @as. */
+static void expect_hit(struct ts_store *store, struct ts_take *take, const struct producer *as)
 {
-	struct producer as = {.key = fixture_key(1, number + 1), .cpu_ns = 400 * MS};
-	pid_t pid = start(&as);
-	struct ts_take busy = fixture_take(store, as.key);
+	cr_assert(eq(int, take->verdict, TS_HIT));
+	cr_expect(eq(int, *(const char *)take->lease.data, as->value));
+	ts_lease_release(store, &take->lease);
+}
 
+/* Wait so long for what @as makes, and lose the patience with it after @lost_ns. */
+static void expect_lost(struct producer *as, uint64_t timeout_ns, uint64_t lost_ns)
+{
+	struct ts_store *store = fixture_attach(JOB_B);
+
+	fixture_capture(store, true);
+	start(as);
+	struct ts_take busy = fixture_take(store, as->key);
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
-	ts_store_wait(store, &as.key, 100 * MS, &(struct ts_patience){0}, &busy);
-	bool waited = is_hit(store, &busy, &as);
-	expect_exit(pid, waited ? 0 : 2);
-	return waited;
+	ts_store_wait(store, &as->key, timeout_ns, &(struct ts_patience){0}, &busy);
+	cr_expect(eq(int, busy.verdict, TS_CLAIM));
+	cr_expect(eq(u64, clock_passed(), lost_ns));
+	ts_claim_abandon(store, &busy.claim);
+	expect_exit(as, 2);
+	ts_store_detach(store);
 }
 
 Test(wait, who_works_on_a_long_record_is_waited_for)
 {
 	struct ts_store *store = fixture_attach(JOB_B);
-	bool waited = false;
+	struct producer as = {.key = fixture_key(1, 1), .value = 40};
 
 	fixture_capture(store, true);
-	for (uint32_t i = 0; i < ATTEMPTS && !waited; i++)
-		waited = is_long_record_waited_for(store, i);
-	cr_expect(waited);
+	start(&as);
+	struct ts_take busy = fixture_take(store, as.key);
+	cr_assert(eq(int, busy.verdict, TS_BUSY));
+	clock_works(AT_WORK);
+	clock_at(1777 * MS, publish, &as);
+	ts_store_wait(store, &as.key, 100 * MS, &(struct ts_patience){0}, &busy);
+	expect_hit(store, &busy, &as);
+	cr_expect(eq(u64, clock_passed(), 1777 * MS));
 	ts_store_detach(store);
 }
 
 Test(wait, but_no_longer_than_anybody_is)
 {
-	struct ts_store *store = fixture_attach(JOB_B);
-	struct producer as = {.key = fixture_key(1, 1), .cpu_ns = 10000 * MS};
+	clock_works(1000);
+	expect_lost(&(struct producer){.key = fixture_key(1, 1)}, 300 * MS, TS_WAIT_MAX_NS);
+}
 
-	fixture_capture(store, true);
-	pid_t pid = start(&as);
-	struct ts_take busy = fixture_take(store, as.key);
-	uint64_t begin = ts_now_ns();
-	ts_store_wait(store, &as.key, 100 * MS, &(struct ts_patience){0}, &busy);
-	cr_expect(eq(int, busy.verdict, TS_CLAIM));
-	cr_expect(lt(u64, ts_now_ns() - begin, 2 * TS_WAIT_MAX_NS));
-	ts_claim_abandon(store, &busy.claim);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	ts_store_detach(store);
+Test(wait, who_is_hardly_let_run_loses_the_right_at_the_deadline)
+{
+	clock_works(AT_WORK - 1);
+	expect_lost(&(struct producer){.key = fixture_key(1, 1)}, 100 * MS, 100 * MS);
 }
 
 Test(wait, who_is_stopped_loses_the_right_at_the_deadline)
 {
-	struct ts_store *store = fixture_attach(JOB_B);
-	struct producer as = {.key = fixture_key(1, 1), .stops = true};
-
-	fixture_capture(store, true);
-	pid_t pid = start(&as);
-	struct ts_take busy = fixture_take(store, as.key);
-	cr_assert(eq(int, waitpid(pid, NULL, WUNTRACED), pid));
-	uint64_t begin = ts_now_ns();
-	ts_store_wait(store, &as.key, 50 * MS, &(struct ts_patience){0}, &busy);
-	cr_expect(lt(u64, ts_now_ns() - begin, 1000 * MS));
-	cr_expect(eq(int, busy.verdict, TS_CLAIM));
-	ts_claim_abandon(store, &busy.claim);
-	kill(pid, SIGCONT);
-	expect_exit(pid, 2);
-	ts_store_detach(store);
+	clock_works(0);
+	expect_lost(&(struct producer){.key = fixture_key(1, 1)}, 52 * MS, 52 * MS);
 }
 
-static bool is_waited_for_anew(struct ts_store *store, uint32_t number)
-{
-	struct producer stopped = {.key = fixture_key(1, number + 1), .stops = true};
-	struct producer next = {.key = stopped.key, .cpu_ns = 600 * MS, .waits = true};
-	pid_t one = start(&stopped);
-	struct ts_take busy = fixture_take(store, stopped.key);
+/* One that does nothing, and who takes it over before the deadline and works as little. */
+struct pair {
+	struct producer stopped, next;
+	uint64_t publishes_ns;
+};
 
-	cr_assert(eq(int, waitpid(one, NULL, WUNTRACED), one));
-	pid_t two = start(&next);
-	ts_store_wait(store, &stopped.key, 500 * MS, &(struct ts_patience){0}, &busy);
-	bool waited = is_hit(store, &busy, &next);
-	kill(two, SIGKILL);
-	waitpid(two, NULL, 0);
-	kill(one, SIGCONT);
-	expect_exit(one, 2);
-	return waited;
+static void take_over(void *context)
+{
+	struct pair *pair = context;
+
+	start(&pair->next);
+	if (pair->publishes_ns)
+		clock_at(pair->publishes_ns, publish, &pair->next);
+}
+
+static struct pair a_pair(uint64_t publishes_ns)
+{
+	struct ts_key key = fixture_key(1, 1);
+
+	return (struct pair){.stopped = {.key = key, .value = 1},
+		.next = {.key = key, .value = 2, .waits = true},
+		.publishes_ns = publishes_ns};
 }
 
 Test(wait, who_took_over_is_waited_for_anew)
 {
 	struct ts_store *store = fixture_attach(JOB_B);
-	bool waited = false;
+	struct pair pair = a_pair(840 * MS);
 
 	fixture_capture(store, true);
-	for (uint32_t i = 0; i < ATTEMPTS && !waited; i++)
-		waited = is_waited_for_anew(store, i);
-	cr_expect(waited);
+	start(&pair.stopped);
+	struct ts_take busy = fixture_take(store, pair.stopped.key);
+	clock_at(450 * MS, take_over, &pair);
+	ts_store_wait(store, &pair.stopped.key, 500 * MS, &(struct ts_patience){0}, &busy);
+	expect_hit(store, &busy, &pair.next);
+	cr_expect(eq(u64, clock_passed(), 840 * MS));
+	expect_exit(&pair.stopped, 2);
+	ts_store_detach(store);
+}
+
+Test(wait, but_for_no_longer_than_the_one_before)
+{
+	struct ts_store *store = fixture_attach(JOB_B);
+	struct pair pair = a_pair(0);
+
+	fixture_capture(store, true);
+	start(&pair.stopped);
+	struct ts_take busy = fixture_take(store, pair.stopped.key);
+	clock_at(450 * MS, take_over, &pair);
+	ts_store_wait(store, &pair.stopped.key, 500 * MS, &(struct ts_patience){0}, &busy);
+	cr_expect(eq(int, busy.verdict, TS_CLAIM));
+	cr_expect(eq(u64, clock_passed(), (450 + 500) * MS));
+	ts_claim_abandon(store, &busy.claim);
+	expect_exit(&pair.next, 2);
+	expect_exit(&pair.stopped, 2);
 	ts_store_detach(store);
 }
