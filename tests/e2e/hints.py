@@ -8,7 +8,7 @@ import types
 import support
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
-from tsshim_torch import hints  # noqa: E402
+from tsshim_torch import clock, hints  # noqa: E402
 
 
 class Data:
@@ -63,25 +63,26 @@ def test_who_shares_is_believed_rather_than_who_does_not():
 
 
 def test_hints_grow_old():
-    made, now = loader(), hints._now()
-    kept = hints._now
-    hints.expect(made)
+    made, now, real = loader(), 1000, clock.second
     try:
+        clock.second = lambda: now
+        hints.expect(made)
         hints.leave(made, b"torch_cheap")
-        hints._now = lambda: now + hints.SECONDS // 2
+        now += hints.SECONDS
         assert hints.left(made) == b"torch_cheap"
-        hints._now = lambda: now + 2 * hints.SECONDS
+        now += 1
         assert hints.left(made) is None
         hints.shares(made)
         hints.leave(made, b"torch_dataset")
         assert hints.left(made) is None
+        now += hints.SECONDS
         assert hints.are_shared(made)
-        hints._now = lambda: now + 4 * hints.SECONDS
+        now += 1
         assert not hints.are_shared(made)
         hints.leave(made, b"torch_dataset")
         assert hints.left(made) == b"torch_dataset"
     finally:
-        hints._now = kept
+        clock.second = real
 
 
 def test_nothing_is_left_for_a_data_set_that_nobody_expects():

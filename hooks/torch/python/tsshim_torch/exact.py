@@ -14,12 +14,11 @@ code was not found to draw from shows that something was overlooked: it is not p
 import marshal
 import random
 import sys
-import time
 
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from . import align, allowed, fetch, fp_environment, hints, native, scopes, sentinels
+from . import align, allowed, clock, fetch, fp_environment, hints, native, scopes, sentinels
 from .indices import index_bytes
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
@@ -126,7 +125,7 @@ class Scope(scopes.Scope):
         if native.settings.share == native.SHARE_SAMPLES:
             self.kinds = _kinds((allowed.TORCH, allowed.PYTHON, allowed.NUMPY))
             return True
-        start = time.thread_time()
+        start = clock.thread()
         try:
             found = allowed.judge(self.dataset)
             if found.exposes and not self.direct:
@@ -144,7 +143,7 @@ class Scope(scopes.Scope):
         if found.by_threads:
             self.stream += fp_environment.blas_threads()
         if self._may_change():  # then this is done for each batch
-            self.cost += time.thread_time() - start
+            self.cost += clock.thread() - start
         return True
 
     def _room(self):

@@ -11,11 +11,10 @@ import collections
 import ctypes
 import queue
 import select
-import time
 
 import torch
 
-from . import align, batches, codec, collate, generators, native, scopes
+from . import align, batches, clock, codec, collate, generators, native, scopes
 from .indices import index_bytes
 
 generators.fill = native.twister
@@ -266,13 +265,13 @@ class Fetch:
     def _item(self, index):
         """dataset[index] under its generators; _RAISED with self.error when it raises."""
         self.seed()
-        start = time.thread_time_ns()
+        start = clock.thread_ns()
         try:
             value = self.scope.dataset[index]
         except Exception as error:  # the program's own; raised again when it is its turn
             self.error = error.with_traceback(error.__traceback__.tb_next)
             return _RAISED
-        self.scope.learn(time.thread_time_ns() - start)
+        self.scope.learn(clock.thread_ns() - start)
         return value
 
     # ---- what the default mode does in another way (exact.py) ----

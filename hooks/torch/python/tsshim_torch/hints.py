@@ -10,8 +10,9 @@ about a data set that was changed meanwhile for instance, makes some samples as 
 """
 
 import mmap
-import time
 import weakref
+
+from . import clock
 
 SLOTS = 64  # pairs of data set and collate function that are remembered
 SECONDS = 60  # that a hint is believed
@@ -24,10 +25,6 @@ _UNKNOWN, _SHARES, _FIRST = 0, 1, 2  # the last: of the first of REASONS
 _words = None  # shared with the workers to come
 # (id of the data set, id of the collate function) -> (where its words begin, the data set)
 _slots = {}
-
-
-def _now():
-    return time.monotonic_ns() // 1_000_000_000
 
 
 def expect(loader):
@@ -52,11 +49,11 @@ def _find(scope):
 
 
 def _state(at):
-    return _words[at + _STATE] if _now() - _words[at + _SECOND] <= SECONDS else _UNKNOWN
+    return _words[at + _STATE] if clock.second() - _words[at + _SECOND] <= SECONDS else _UNKNOWN
 
 
 def _leave(at, state):
-    _words[at + _SECOND] = _now()
+    _words[at + _SECOND] = clock.second()
     _words[at + _STATE] = state
 
 

@@ -8,12 +8,11 @@ import math
 import os
 import sys
 import threading
-import time
 
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from . import align, codec, collate, native
+from . import align, clock, codec, collate, native
 
 # Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
 CHEAP_NS = 400_000
@@ -102,13 +101,13 @@ class Scope:
 
     def look(self):
         """Fingerprint again what was fingerprinted, when it is time to."""
-        start = time.thread_time()
+        start = clock.thread()
         if start - self.checked < RECHECK * self.cost:
             return
         for dataset, identity in list(self.identities.values()):
             if self._identify(dataset) != identity:
                 self.prefixes = {}  # another one: whoever kept something knows it is old
-        self.checked = time.thread_time()
+        self.checked = clock.thread()
         self.cost = max(self.checked - start, 1e-4)
 
     def _identify(self, dataset):

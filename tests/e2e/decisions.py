@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: MIT
+"""What the Python half decides by time, on a clock that goes only when it is told to."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import types
+
+import support
+
+if support.LIBRARY != os.environ.get("LD_PRELOAD"):  # its functions are part of what is tested
+    with support.Group() as group:
+        sys.exit(subprocess.call([support.PYTHON, *sys.argv], env=group.environment(
+            TSSHIM_TEST_BUILD=support.BUILD)))
+
+import torch.utils.data  # noqa: E402,F401  (brings the Python half)
+from tsshim_torch import clock, exact, fetch, hints, native, scopes  # noqa: E402
+
+MS = 1_000_000
+
+
+class Clock:
+    """Takes the place of the clocks; @ns of CPU time and @seconds go as tests say."""
+
+    def __init__(self):
+        self.ns, self.seconds = 5 * MS, 1000
+
+    def spend(self, ns):
+        self.ns += ns
+
+
+@contextlib.contextmanager
+def virtual():
+    made = Clock()
+    real = {name: getattr(clock, name) for name in ("second", "thread", "thread_ns")}
+    clock.second = lambda: made.seconds
+    clock.thread = lambda: made.ns / 1e9
+    clock.thread_ns = lambda: made.ns
+    try:
+        yield made
+    finally:
+        vars(clock).update(real)
+
+
+class Data:
+    """Its items cost what @costs says, the last one of them for ever."""
+
+    def __init__(self, now=None, costs=()):
+        self.now, self.costs = now, list(costs)
+
+    def __getitem__(self, index):
+        self.now.spend(self.costs[0] if len(self.costs) == 1 else self.costs.pop(0))
+        return index
+
+
+def fetcher(data):
+    return types.SimpleNamespace(dataset=data, collate_fn=torch.utils.data.default_collate,
+                                 auto_collation=True)
+
+
+def items(kind, scope, count):
+    """@count items of the data set of @scope are made, one by one."""
+    for number in range(count):
+        made = kind(scope, types.SimpleNamespace(occurrences=None, stream=b"x" * 16), [number])
+        made.seed = lambda: None
+        made._item(number)
+
+
+def test_the_clocks_are_real_where_nobody_replaced_them():
+    before = clock.second(), clock.thread(), clock.thread_ns()
+    while clock.thread_ns() == before[2]:
+        pass
+    assert clock.second() >= before[0] and clock.thread() >= before[1]
+
+
+def test_an_item_counts_what_it_takes():
+    with virtual() as now:
+        scope = scopes.Scope(fetcher(Data(now, [7 * MS, 3 * MS, 3 * MS])))
+        for passed, fastest in ((1, 7 * MS), (2, 3 * MS), (3, 3 * MS)):
+            items(fetch.Fetch, scope, 1)
+            assert (scope.items, scope.item_ns) == (passed, fastest)
+        assert scope.worked_ns == 13 * MS
+
+
+def test_items_below_the_limit_are_cheap_after_the_first_eight():
+    for cost, cheap in ((scopes.CHEAP_NS - 1, True), (scopes.CHEAP_NS, False)):
+        with virtual() as now:
+            scope = scopes.Scope(fetcher(Data(now, [cost])))
+            items(fetch.Fetch, scope, scopes.CHEAP_AFTER - 1)
+            assert not scope.is_cheap()
+            items(fetch.Fetch, scope, 1)
+            assert scope.is_cheap() == cheap
+
+
+def test_slow_first_items_hide_no_cheap_ones():
+    with virtual() as now:
+        first = [900 * MS] * (scopes.CHEAP_AFTER - 1)
+        scope = scopes.Scope(fetcher(Data(now, [*first, 1000, 1000])))
+        items(fetch.Fetch, scope, scopes.CHEAP_AFTER)
+        assert scope.is_cheap()
+
+
+def test_cheap_items_are_looked_at_again_and_may_have_become_dear():
+    with virtual() as now:
+        scope = scopes.Scope(fetcher(Data(now, [1000] * scopes.CHEAP_AFTER + [800_000])))
+        items(fetch.Fetch, scope, scopes.CHEAP_AFTER)
+        until = scopes.CHEAP_RETRY - scopes.CHEAP_AFTER
+        looks = []
+        for _ in range(until):
+            looks.append(scope.is_cheap())
+            items(fetch.Fetch, scope, 1)
+        # Each one counts an eighth: after six of 0.8 ms the average is above 0.4 ms.
+        assert looks == [True] * 6 + [False] * (until - 6), looks.index(False)
+        scope.item_ns = 1000
+        assert scope.items == scopes.CHEAP_RETRY and not scope.is_cheap()
+        scope.items += 1
+        assert scope.is_cheap()
+
+
+def looks(now, cost, step, until):
+    """After how many ns of work a scope looked, whose looks cost @cost, asked each @step."""
+    scope, found = scopes.Scope(fetcher(Data())), []
+    scope.identities[0] = scope.dataset, b"same"
+
+    def identify(_):
+        found.append(now.ns - begin - cost * len(found))
+        now.spend(cost)
+        return b"same"
+
+    scope._identify = identify
+    begin = now.ns
+    while now.ns - begin - cost * len(found) <= until:
+        scope.look()
+        now.spend(step)
+    return found
+
+
+def test_looking_takes_a_two_hundredth_of_the_work():
+    with virtual() as now:
+        assert looks(now, 1 * MS, 30 * MS, 650 * MS) == [0, 210 * MS, 420 * MS, 630 * MS]
+    with virtual() as now:  # what costs next to nothing counts as 0.1 ms
+        assert looks(now, 0, 3 * MS, 65 * MS) == [0, 21 * MS, 42 * MS, 63 * MS]
+
+
+def test_a_changed_data_set_gets_other_names_at_the_next_look():
+    with virtual() as now:
+        scope = scopes.Scope(fetcher(Data()))
+        scope.identities[0] = scope.dataset, b"before"
+        scope._identify = lambda _: b"after"
+        scope.prefixes = kept = {"a": b"name"}
+        scope.checked, scope.cost = now.ns / 1e9, 0.001
+        now.spend(199 * MS)
+        scope.look()
+        assert scope.prefixes is kept
+        now.spend(2 * MS)
+        scope.look()
+        assert scope.prefixes == {}
+
+
+def test_a_batch_that_costs_less_than_fifty_looks_is_left_alone():
+    scope = exact.Scope(fetcher(Data()))
+    assert not scope.is_not_worth_a_look(8)  # nothing is known yet
+    scope.item_ns, scope.cost = 1 * MS, 0.001
+    assert scope._may_change()  # this is no worker
+    assert scope.is_not_worth_a_look(exact.LOOKS - 1)
+    assert not scope.is_not_worth_a_look(exact.LOOKS)
+    scope._may_change = lambda: False
+    assert not scope.is_not_worth_a_look(1)
+
+
+def test_judging_is_part_of_a_look_where_each_batch_needs_one():
+    with virtual() as now:
+        scope = exact.Scope(fetcher(Data()))
+        judge = exact.allowed.judge
+
+        def slow(data):
+            now.spend(3 * MS)
+            return exact.allowed.Judgement(frozenset(), False, False)
+
+        exact.allowed.judge = slow
+        try:
+            assert scope.judge() and round(scope.cost * 1e6) == 3000
+            scope._may_change = lambda: False
+            assert scope.judge() and round(scope.cost * 1e6) == 3000
+        finally:
+            exact.allowed.judge = judge
+
+
+def test_arrays_are_read_for_a_fiftieth_of_the_work():
+    scope = exact.Scope(fetcher(Data()))
+    for worked, room in ((0, exact.ROOM), (50 * exact.ROOM, exact.ROOM),
+                         (50 * exact.ROOM + 50, exact.ROOM + 1)):
+        scope.worked_ns = worked
+        assert scope._room() == room
+
+
+def test_two_items_are_timed_before_any_is_asked_for():
+    for cost, cheap in ((scopes.CHEAP_NS - 1, True), (scopes.CHEAP_NS, False)):
+        with virtual() as now:
+            scope = exact.Scope(fetcher(Data(now, [cost])))
+            batch = exact.Items(scope, types.SimpleNamespace(), [0])
+            for _ in range(exact.TIMED):
+                assert batch._ask(0) is None and scope.off_until == 0
+                items(exact.Items, scope, 1)
+            assert batch._is_cheap() == cheap
+            if cheap:
+                assert batch._ask(0) is None
+                assert (scope.off_until, scope.reason) == (exact.RETRY, b"torch_cheap")
+
+
+def test_a_scope_that_rests_is_looked_at_again_after_so_many_batches():
+    made = fetcher(Data())
+    scope = scopes.scope_of(made, exact.Scope)
+    scope.items, scope.item_ns, scope.kinds = 5, 1000, []
+    scope.rest(b"torch_cheap")
+    scope.look, scope.judge = lambda: None, lambda: True
+    for _ in range(exact.RETRY):
+        assert exact._begin(made, [0]) is None
+    assert (scope.items, scope.item_ns) == (5, 1000)
+    scope.judge = lambda: setattr(scope, "kinds", []) or True
+    assert isinstance(exact._begin(made, [0]), exact.Items)
+    assert (scope.items, scope.item_ns, scope.off_until) == (0, None, 0)
+
+
+def test_workers_of_the_next_epoch_believe_a_hint_for_a_minute():
+    with virtual() as now:
+        made = fetcher(Data())
+        hints.expect(made)
+        exact.Scope(made).rest(b"torch_cheap")
+        now.seconds += hints.SECONDS
+        later = exact.Scope(made)
+        assert (later.reason, later.off_until) == (b"torch_cheap", exact.RETRY)
+        now.seconds += 1
+        later = exact.Scope(made)
+        assert (later.reason, later.off_until, later.items) == (b"torch_dataset", 0, 0)
+        hints.shares(made)
+        later = exact.Scope(made)
+        assert (later.items, later.item_ns) == (exact.TIMED, scopes.CHEAP_NS)
+        now.seconds += hints.SECONDS + 1
+        assert exact.Scope(made).items == 0
+
+
+def test_the_user_who_vouches_is_not_asked_about_time():
+    kept = native.settings.share
+    native.settings.share = native.SHARE_SAMPLES
+    try:
+        scope = exact.Scope(fetcher(Data()))
+        assert scope._room() == float("inf") and scope.judge()
+    finally:
+        native.settings.share = kept
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
