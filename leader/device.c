@@ -264,7 +264,7 @@ bool ts_device_has_met(struct ts_device *device, uint32_t ring)
 	return then != 0 && ts_now_ns() - then < MEETING_NS;
 }
 
-/* ---- leaving ---------------------------------------------------------------------------- */
+/* ---- holds ---------------------------------------------------------------------------- */
 
 int ts_device_hold_begin(struct ts_device *device)
 {
@@ -281,26 +281,4 @@ int ts_device_hold_begin(struct ts_device *device)
 void ts_device_hold_end(struct ts_device *device, uint32_t index)
 {
 	ts_store_release(&device->busy[index], 0); /* private try-lock */
-}
-
-bool ts_device_stop(struct ts_store *store)
-{
-	struct ts_device *device = ts_load_acquire(&store->device);
-	bool stopped = true;
-
-	/* A fork child has nothing there, whatever its parent holds. */
-	if (!device || device->serial != ts_identity_serial())
-		return true;
-	ts_store_relaxed(&device->stopped, 1);
-	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++) {
-		uint32_t idle = 0;
-		stopped &= ts_cas(&device->busy[i], &idle, 1);
-	}
-	for (uint32_t i = 0; i < TS_DEVICE_MAPS; i++) {
-		uint32_t idle = 0;
-		stopped &= ts_cas(&device->mapping[i], &idle, 1);
-	}
-	for (uint32_t i = 0; i < TS_DEVICE_RINGS; i++)
-		stopped &= ts_device_give_up(device, i);
-	return stopped;
 }

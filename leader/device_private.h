@@ -218,12 +218,6 @@ int ts_device_check(const struct ts_device *device, uint32_t ring);
 bool ts_device_is_over(struct ts_device *device, uint32_t member, uint32_t tenure);
 
 /**
- * No more holds and no more rings of this process's; part of leaving the group.  False when
- * some are in use: then only our death may end this tenure.
- */
-bool ts_device_stop(struct ts_store *store);
-
-/**
  * Begin something that only our death may break off: an index of this process's holds.
  * Errors: -EUSERS none is free; -ESTALE this process has left.
  */
@@ -251,6 +245,15 @@ void ts_device_note_brought(
 
 /** Withdraw what this process owns at @ring; false while somebody uses it. */
 bool ts_device_give_up(struct ts_device *device, uint32_t ring);
+
+/**
+ * No more holds and no more rings of this process's; part of leaving the group.  False when
+ * some are in use: then only our death may end this tenure.
+ */
+bool ts_device_stop(struct ts_store *store);
+
+/* ---- leader/device_recover.c --------------------------------------------------------------
+ */
 
 /** The ring word of @row, after taking the ring back from an owner whose tenure is over. */
 uint64_t ts_device_settle(struct ts_device *device, struct ts_device_row *row);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings of device memory: who owns one, offering, withdrawing, taking back from the dead. */
+/* Rings of device memory: who owns one, offering, withdrawing, leaving. */
 #include "leader/device_private.h"
 
+#include "shim/identity.h"
 #include "shim/sys.h"
 
 #include <string.h>
@@ -11,62 +12,6 @@
 
 /* Between two looks whether a ring that is withdrawn is still in use. */
 #define NAP_NS UINT64_C(500000)
-
-/* ---- what the dead leave ---------------------------------------------------------------- */
-
-bool ts_device_is_pinned(
-	struct ts_device *device, uint32_t ring, uint32_t slot, uint32_t generation)
-{
-	uint64_t wanted = ts_device_pin_pack(0, ring, slot, generation);
-	uint64_t any_tenure = TS_PUT(~UINT64_C(0), 44, 14);
-	uint32_t high = ts_member_high(device->store);
-
-	for (uint32_t i = 0; i < high; i++) {
-		for (uint32_t j = 0; j < TS_DEVICE_HOLDS; j++) {
-			/* B3, pairs with V3. */
-			uint64_t pin = ts_load_acquire(&device->table->lines[i].lease[j]);
-			if ((pin & ~any_tenure) == wanted &&
-				!ts_device_is_over(device, i, ts_device_pin_tenure(pin)))
-				return true;
-		}
-	}
-	return false;
-}
-
-uint64_t ts_device_recover(struct ts_device *device, struct ts_device_slot *slot)
-{
-	uint64_t word = ts_load_acquire(&slot->word); /* B2 */
-	enum ts_slot_state state = ts_device_slot_state(word);
-
-	if (state != TS_SLOT_TAKEN && state != TS_SLOT_WRITING)
-		return word;
-	if (!ts_device_is_over(device, ts_device_slot_owner(word), ts_device_slot_tenure(word)))
-		return word;
-	uint64_t freed =
-		ts_device_slot_with(word, state == TS_SLOT_TAKEN ? TS_SLOT_FREE : TS_SLOT_LOST);
-	if (!ts_cas(&slot->word, &word, freed))
-		return word; /* as it was found instead */
-	TS_KILLPOINT(device_recovered);
-	if (word & TS_DEVICE_WAITED)
-		ts_sys_futex_wake(&slot->word);
-	return freed;
-}
-
-uint64_t ts_device_settle(struct ts_device *device, struct ts_device_row *row)
-{
-	uint64_t word = ts_load_acquire(&row->word); /* B1 */
-
-	if (ts_device_ring_state(word) == TS_RING_EMPTY ||
-		!ts_device_is_over(
-			device, ts_device_ring_owner(word), ts_device_ring_tenure(word)))
-		return word;
-	uint64_t empty =
-		ts_device_ring_pack(TS_RING_EMPTY, 0, 0, ts_device_ring_generation(word) + 1);
-	if (!ts_cas(&row->word, &word, empty))
-		return word;
-	TS_KILLPOINT(device_retired);
-	return empty;
-}
 
 static bool is_mine(const struct ts_device *device, uint64_t word)
 {
@@ -288,4 +233,28 @@ bool ts_device_give_up(struct ts_device *device, uint32_t ring)
 	(void)ts_device_withdraw(device, ring, 0);
 	/* Memory of lost slots goes with the process, which nobody has to wait for. */
 	return !is_mine(device, ts_load_acquire(&device->table->rows[ring].word));
+}
+
+/* ---- leaving ---------------------------------------------------------------------------- */
+
+bool ts_device_stop(struct ts_store *store)
+{
+	struct ts_device *device = ts_load_acquire(&store->device);
+	bool stopped = true;
+
+	/* A fork child has nothing there, whatever its parent holds. */
+	if (!device || device->serial != ts_identity_serial())
+		return true;
+	ts_store_relaxed(&device->stopped, 1);
+	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++) {
+		uint32_t idle = 0;
+		stopped &= ts_cas(&device->busy[i], &idle, 1);
+	}
+	for (uint32_t i = 0; i < TS_DEVICE_MAPS; i++) {
+		uint32_t idle = 0;
+		stopped &= ts_cas(&device->mapping[i], &idle, 1);
+	}
+	for (uint32_t i = 0; i < TS_DEVICE_RINGS; i++)
+		stopped &= ts_device_give_up(device, i);
+	return stopped;
 }

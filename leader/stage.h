@@ -40,6 +40,9 @@
 /* Largest file that is copied while its first reader waits. */
 #define TS_STAGE_AT_ONCE (UINT64_C(16) << 20)
 
+/* What a .part of a larger one has behind its bytes while it grows; see leader/stager.h. */
+#define TS_STAGER_MARK sizeof(uint64_t)
+
 struct ts_stage {
 	struct ts_stage_index index;
 	uint64_t capacity;

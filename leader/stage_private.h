@@ -14,6 +14,8 @@
 void ts_stage_path_of(const struct ts_stage *stage, const struct ts_stage_source *source,
 	char ret_path[TS_STAGE_PATH]);
 
+/* ---- leader/stage_part.c --------------------------------------------------------------- */
+
 /** Whether @path leads to the file with attributes @st. */
 bool ts_stage_is_named(const char *path, const struct stat *st);
 

@@ -9,7 +9,6 @@
  */
 #include "leader/stage_index_private.h"
 #include "leader/stage_private.h"
-#include "leader/stager.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>

@@ -38,7 +38,6 @@
 #include "leader/stage.h"
 
 #define TS_STAGER_CHUNK (UINT64_C(8) << 20)
-#define TS_STAGER_MARK  sizeof(uint64_t)
 
 /* More would take the processors from the trainers, and storage is seldom faster for it. */
 #define TS_STAGER_SLOTS 4
