@@ -7,7 +7,7 @@
 #include "hooks/cuda/library.h"
 #include "hooks/cuda/pinned.h"
 #include "hooks/cuda/share.h"
-#include "leader/session.h"
+#include "leader/group/session.h"
 #include "shim/identity.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)

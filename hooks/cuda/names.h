@@ -6,7 +6,7 @@
 
 #include "hooks/cuda/copy.h"
 #include "hooks/cuda/cost.h"
-#include "leader/store.h"
+#include "leader/group/store.h"
 
 #define TS_NAMES_ANY_GPU UINT32_MAX
 

@@ -4,7 +4,7 @@
 
 #include "hooks/file/staged_private.h"
 #include "hooks/file/staged_root.h"
-#include "leader/stage_known.h"
+#include "leader/files/known.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
 #include "shim/identity.h"

@@ -5,7 +5,7 @@
 #include "hooks/file/known.h"
 #include "hooks/file/staged_private.h"
 #include "hooks/file/staged_root.h"
-#include "leader/stage_listing.h"
+#include "leader/files/listing.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/rights.h"

@@ -4,8 +4,8 @@
 
 #include "hooks/file/staged_private.h"
 #include "hooks/file/staged_root.h"
-#include "leader/session.h"
-#include "leader/stage.h"
+#include "leader/group/session.h"
+#include "leader/files/stage.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
 #include "shim/helper.h"
