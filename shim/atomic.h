@@ -3,7 +3,7 @@
  * The only place that names memory orders.
  *
  * Every use outside carries a label in a comment ("R1", "A1", ...) that names its partner;
- * the pairs are listed in leader/layout.h, beside the states they protect.  Nothing uses
+ * the pairs are listed in leader/group/layout.h, beside the states they protect.  Nothing uses
  * sequential consistency by default: ts_fence_full() is the one Dekker fence and each site
  * says which store must be seen before which load.
  */

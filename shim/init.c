@@ -3,7 +3,7 @@
 #include "hooks/cuda/start.h"
 #include "hooks/file/staged.h"
 #include "hooks/torch/start.h"
-#include "leader/session.h"
+#include "leader/group/session.h"
 #include "shim/config.h"
 #include "shim/elf_lock.h"
 #include "shim/identity.h"

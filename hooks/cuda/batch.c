@@ -7,7 +7,7 @@
 #include "hooks/cuda/library.h"
 #include "hooks/cuda/places.h"
 #include "hooks/cuda/sizes.h"
-#include "leader/session.h"
+#include "leader/group/session.h"
 #include "shim/atomic.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)

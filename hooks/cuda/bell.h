@@ -9,7 +9,7 @@
 #ifndef TS_HOOKS_CUDA_BELL_H
 #define TS_HOOKS_CUDA_BELL_H
 
-#include "leader/session.h"
+#include "leader/group/session.h"
 
 /* The thread's function, with the store that it looks at. */
 typedef void *ts_service_run(void *store);

@@ -9,7 +9,7 @@
 #include "hooks/cuda/places.h"
 #include "hooks/cuda/share.h"
 #include "hooks/cuda/sizes.h"
-#include "leader/session.h"
+#include "leader/group/session.h"
 #include "shim/identity.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)

@@ -2,7 +2,7 @@
 /* Whether sharing a copy pays. */
 #include "hooks/cuda/cost.h"
 
-#include "leader/session.h"
+#include "leader/group/session.h"
 #include "shim/atomic.h"
 #include "shim/hash.h"
 #include "shim/sys.h"

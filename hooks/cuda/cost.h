@@ -21,7 +21,7 @@
 #ifndef TS_HOOKS_CUDA_COST_H
 #define TS_HOOKS_CUDA_COST_H
 
-#include "leader/ledger.h"
+#include "leader/group/ledger.h"
 
 /* What is measured, in nanoseconds of wall time that the caller waited. */
 enum ts_cost {
@@ -112,7 +112,7 @@ bool ts_cost_is_late(uint64_t bytes);
 /**
  * Which part of the copies that are looked for is found, of TS_COST_PARTS: of the last 64 or
  * more that the group has looked for in the ring of @generation, by its counts @looked and
- * @found (leader/device.h).  Half of them until there are so many.  Threads: any.
+ * @found (leader/slots/device.h).  Half of them until there are so many.  Threads: any.
  */
 uint32_t ts_cost_found(
 	struct ts_cost_found *state, uint32_t generation, uint64_t looked, uint64_t found);

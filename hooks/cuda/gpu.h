@@ -23,12 +23,13 @@
  *
  * Where the bytes are wanted on several GPUs, the ring of one may serve others (peer.c).
  *
- * Memory of ours is freed when no other process has it mapped (leader/device.h, map words).  A
- * service that is stopped, or inside a driver call, may have it for long: then our memory is
- * set aside, one at a time, so that somebody may offer another ring meanwhile.
+ * Memory of ours is freed when no other process has it mapped (leader/slots/device.h, map
+ * words).  A service that is stopped, or inside a driver call, may have it for long: then our
+ * memory is set aside, one at a time, so that somebody may offer another ring meanwhile.
  *
  * Fork: a child has no service thread and, like the driver, no GPUs of its parent's; there
- * everything works as without us.  A crash leaves nothing that leader/device.h does not know.
+ * everything works as without us.  A crash leaves nothing that leader/slots/device.h does not
+ * know.
  */
 #ifndef TS_HOOKS_CUDA_GPU_H
 #define TS_HOOKS_CUDA_GPU_H
@@ -37,8 +38,8 @@
 #include "hooks/cuda/cost.h"
 #include "hooks/cuda/known.h"
 #include "hooks/cuda/sizes.h"
-#include "leader/device.h"
-#include "leader/session.h"
+#include "leader/slots/device.h"
+#include "leader/group/session.h"
 
 #include <stdatomic.h>
 

@@ -6,7 +6,7 @@
 
 #include "hooks/cuda/cost.h"
 #include "hooks/cuda/request.h"
-#include "leader/store.h"
+#include "leader/group/store.h"
 
 #define TS_NAMES_ANY_GPU UINT32_MAX
 

@@ -3,7 +3,7 @@
 #include "hooks/cuda/request.h"
 
 #include "hooks/cuda/library.h"
-#include "leader/session.h"
+#include "leader/group/session.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
 

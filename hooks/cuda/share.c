@@ -8,8 +8,8 @@
 #include "hooks/cuda/library.h"
 #include "hooks/cuda/names.h"
 #include "hooks/cuda/verify.h"
-#include "leader/attach.h"
-#include "leader/killpoint.h"
+#include "leader/group/attach.h"
+#include "leader/object/killpoint.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

@@ -4,7 +4,7 @@
 #define TS_HOOKS_CUDA_SHARE_H
 
 #include "hooks/cuda/request.h"
-#include "leader/session.h"
+#include "leader/group/session.h"
 
 /**
  * Do @copy, from plain memory of the host or pinned memory that is known, to memory of @device

@@ -3,7 +3,7 @@
 #include "hooks/cuda/verify.h"
 
 #include "hooks/cuda/library.h"
-#include "leader/session.h"
+#include "leader/group/session.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #define TS_HOOKS_CUDA_VERIFY_H
 
 #include "hooks/cuda/request.h"
-#include "leader/store.h"
+#include "leader/group/store.h"
 
 /**
  * Read back what @copy has written, in its stream, and compare it with its source; counts the

@@ -10,7 +10,7 @@
  * at once.  A path is known by its text, and only where it begins with the directory's name: as
  * the user gave it, or without links.  A relative path begins with the working directory's.
  *
- * The name that the index has (leader/stage_names.h) is a hash of the text behind the
+ * The name that the index has (leader/files/names.h) is a hash of the text behind the
  * directory, the directory's inode, and what this process may open (shim/rights.h).
  */
 #ifndef TS_HOOKS_FILE_KNOWN_H

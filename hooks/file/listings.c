@@ -6,7 +6,7 @@
 #include "hooks/file/look.h"
 #include "hooks/file/staged_join.h"
 #include "hooks/file/staged_root.h"
-#include "leader/stage_listing.h"
+#include "leader/files/listing.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/rights.h"

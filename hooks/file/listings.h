@@ -2,7 +2,7 @@
 /*
  * Listings at the border to the program: for --stage-metadata the entries of a directory of the
  * data set come from memory where another job of the group has read them
- * (leader/stage_listing.h).
+ * (leader/files/listing.h).
  *
  *	program's opendir -> the real one -> ts_listings_opened(): one of ours is noted
  *	first readdir     -> the group's listing, taken over or made; else the real one

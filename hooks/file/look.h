@@ -6,7 +6,7 @@
 #ifndef TS_HOOKS_FILE_LOOK_H
 #define TS_HOOKS_FILE_LOOK_H
 
-#include "leader/stage_index.h"
+#include "leader/files/index.h"
 
 #include <sys/stat.h>
 

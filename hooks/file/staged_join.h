@@ -3,8 +3,8 @@
 #ifndef TS_HOOKS_FILE_STAGED_JOIN_H
 #define TS_HOOKS_FILE_STAGED_JOIN_H
 
-#include "leader/session.h"
-#include "leader/stage.h"
+#include "leader/group/session.h"
+#include "leader/files/stage.h"
 
 /**
  * The copies of @session's group, joined when they are not yet; NULL while they cannot be

@@ -23,7 +23,7 @@
 #include "hooks/jpeg/library.h"
 #include "hooks/jpeg/record.h"
 #include "hooks/jpeg/stream.h"
-#include "leader/session.h"
+#include "leader/group/session.h"
 #include "shim/identity.h"
 
 enum ts_decoder_phase {

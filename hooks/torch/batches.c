@@ -2,7 +2,7 @@
 /* Many samples in one call from the Python glue. */
 #include "hooks/torch/batches.h"
 
-#include "leader/store.h"
+#include "leader/group/store.h"
 #include "shim/stream.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 #include "hooks/torch/samples.h"
 
 #include "hooks/file/opens.h"
-#include "leader/session.h"
+#include "leader/group/session.h"
 #include "shim/config.h"
 #include "shim/hash.h"
 #include "shim/identity.h"

@@ -4,8 +4,8 @@
  * not ours.
  *
  * Objects of other namespaces lie beside ours and are in nobody's way, but take up memory.
- * Removing one is unlinking it, under the same lock as everybody's (leader/attach.h): who has
- * it mapped goes on with it, who is about to join finds that the name has gone and makes
+ * Removing one is unlinking it, under the same lock as everybody's (leader/group/attach.h): who
+ * has it mapped goes on with it, who is about to join finds that the name has gone and makes
  * another. So a wrong verdict costs a job its counters and a warm ring, never a byte.
  *
  * - A lock byte belongs to the file, whatever namespace its holder is in.  Members of a ring

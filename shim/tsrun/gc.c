@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun gc: remove what the dead left behind. */
 #include "shim/tsrun/gc.h"
-#include "leader/stage_index.h"
+#include "leader/files/index.h"
 #include "shim/tsrun/foreign.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/names.h"
@@ -82,7 +82,7 @@ static bool open_named(struct collector *gc, const struct ts_name *group, const 
 
 /*
  * Take byte 0 of the ledger, under which attaching, replacing and unlinking happen
- * (leader/attach.h).  Another gc may have removed the ledger while we waited for it.
+ * (leader/group/attach.h).  Another gc may have removed the ledger while we waited for it.
  */
 static int lock_ledger(const struct collector *gc, const struct part *book)
 {

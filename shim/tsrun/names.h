@@ -3,7 +3,7 @@
 #ifndef TS_TSRUN_NAMES_H
 #define TS_TSRUN_NAMES_H
 
-#include "leader/store_private.h"
+#include "leader/group/store_private.h"
 
 enum ts_name_kind {
 	TS_NAME_OTHER, /* none of our making */
@@ -14,7 +14,7 @@ enum ts_name_kind {
 	TS_NAME_PRIVATE, /* half made: "tsshim.<uid>.<scope>.<group>.new.<pid>" */
 };
 
-/** One object by its name (leader/attach.h). */
+/** One object by its name (leader/group/attach.h). */
 struct ts_name {
 	enum ts_name_kind kind;
 	bool foreign;             /* of other namespaces, or of another user id in them */

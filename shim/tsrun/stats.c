@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun stats: gather what a group did, and print it as JSON. */
 #include "shim/tsrun/stats.h"
-#include "leader/store_private.h"
+#include "leader/group/store_private.h"
 #include "shim/identity.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/message.h"

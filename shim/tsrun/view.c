@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening, checking and copying what lies in shared memory. */
 #include "shim/tsrun/view.h"
-#include "leader/store_private.h"
-#include "leader/words.h"
+#include "leader/group/store_private.h"
+#include "leader/group/words.h"
 #include "shim/hash.h"
 #include "shim/identity.h"
 
@@ -207,7 +207,7 @@ static void read_members(
 		if (ts_member_state(word) == TS_MEMBER_FREE)
 			continue;
 		int pid = ts_member_pid(word);
-		/* Dead is who is gone in both ways (leader/layout.h, member word). */
+		/* Dead is who is gone in both ways (leader/group/layout.h, member word). */
 		uint64_t process = ts_process_id(pid, true);
 		bool alive = (process != 0 && ts_member_names(word, process)) ||
 			     is_byte_locked(fd, TS_LOCK_BASE + i);

@@ -8,7 +8,7 @@
 #ifndef TS_TSRUN_VIEW_H
 #define TS_TSRUN_VIEW_H
 
-#include "leader/ledger.h"
+#include "leader/group/ledger.h"
 
 #include <sys/stat.h>
 

@@ -13,7 +13,7 @@ import time
 
 from tsrun_common import MEMBER, Skip, clean_environment, expect, main, tsrun
 
-LOCK_BASE = 1 << 60  # leader/layout.h
+LOCK_BASE = 1 << 60  # leader/group/layout.h
 counter = 0
 
 
@@ -25,7 +25,7 @@ def new_group():
 
 
 def own_scope():
-    """What names our namespaces in names of shared memory (leader/attach.h)."""
+    """What names our namespaces in names of shared memory (leader/group/attach.h)."""
     return "-".join(str(os.stat("/proc/self/ns/" + kind).st_ino) for kind in ("user", "pid"))
 
 

@@ -24,7 +24,7 @@ def new_group():
 
 
 def own_scope():
-    """What names our namespaces in names of shared memory (leader/attach.h)."""
+    """What names our namespaces in names of shared memory (leader/group/attach.h)."""
     return "-".join(str(os.stat("/proc/self/ns/" + kind).st_ino) for kind in ("user", "pid"))
 
 

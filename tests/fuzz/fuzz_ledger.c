@@ -3,7 +3,7 @@
  */
 #include "fuzz.h"
 
-#include "leader/ledger.h"
+#include "leader/group/ledger.h"
 
 #include <string.h>
 

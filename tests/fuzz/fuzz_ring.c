@@ -9,7 +9,7 @@
  */
 #include "fuzz.h"
 
-#include "leader/store_private.h"
+#include "leader/group/store_private.h"
 #include "shim/hash.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The protocol of leader/device.h for Spin, one shared access per step.
+ * The protocol of leader/slots/device.h for Spin, one shared access per step.
  *
  * Every party may die (SIGKILL) or stop for good (SIGSTOP) at every step, while NCRASH and
  * NSTOP last; any may rest between two steps for as long as it likes.  A copy into a slot is two

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a group knows of one path, as leader/stage_names.h describes it, for Spin.
+ * What a group knows of one path, as leader/files/names.h describes it, for Spin.
  *
  * Askers note the moment, ask the storage, and let the name lead to the answer; each may stop
  * for any time between these steps (who dies there stops for ever).  Changers of the group

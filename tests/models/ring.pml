@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The protocol of leader/layout.h for Spin, one shared access per step.
+ * The protocol of leader/group/layout.h for Spin, one shared access per step.
  *
  * Every party may die (SIGKILL) or stop for good (SIGSTOP) at every step, while NCRASH and
  * NSTOP last.  A stopped party that is woken later needs nothing special: any party may rest

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The making of one copy of a file, as leader/stage.h describes it, for Spin.
+ * The making of one copy of a file, as leader/files/stage.h describes it, for Spin.
  *
  * Some processes open the same file.  Each looks for the finished copy, else opens the .part
  * (making it), tries its lock, looks at the names again, fills it in two steps, and renames; or

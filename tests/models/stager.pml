@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The copying of one large file in the background, as leader/stager.h describes it, for Spin.
+ * The copying of one large file in the background, as leader/files/stager.h describes it, for Spin.
  *
  * Jobs open the same file, find no copy, lock the .part, take room, start a stager that gets
  * the locked descriptor, and go on; some open it again.  A stager joins the group, looks whether

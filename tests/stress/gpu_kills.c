@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * At every step of sharing a copy to a GPU (leader/device.h), a process dies (-k) or stops and
- * is woken (-s) while others share.
+ * At every step of sharing a copy to a GPU (leader/slots/device.h), a process dies (-k) or
+ *stops and is woken (-s) while others share.
  *
  *	gpu_kills -k|-s [name...]
  *
@@ -12,7 +12,7 @@
 #include "gpu_load.h"
 #include "wound.h"
 
-#include "leader/killpoint.h"
+#include "leader/object/killpoint.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

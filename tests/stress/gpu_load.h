@@ -11,7 +11,7 @@
 
 #include "load.h"
 
-#include "leader/device.h"
+#include "leader/slots/device.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>

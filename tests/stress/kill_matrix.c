@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * At every kill point of leader/killpoint.h, a process dies (-k) or stops and is woken (-s)
- * while others share.
+ * At every kill point of leader/object/killpoint.h, a process dies (-k) or stops and is woken
+ *(-s) while others share.
  *
  *	kill_matrix -k|-s [-c visit] [name...]
  *
@@ -13,7 +13,7 @@
 #include "load.h"
 #include "wound.h"
 
-#include "leader/killpoint.h"
+#include "leader/object/killpoint.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

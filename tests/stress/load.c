@@ -2,8 +2,8 @@
 /* Records whose every byte follows from their key, so that every byte read can be checked. */
 #include "load.h"
 
-#include "leader/ledger.h"
-#include "leader/store_private.h"
+#include "leader/group/ledger.h"
+#include "leader/group/store_private.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"

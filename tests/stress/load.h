@@ -3,8 +3,8 @@
 #ifndef TS_TESTS_STRESS_LOAD_H
 #define TS_TESTS_STRESS_LOAD_H
 
-#include "leader/attach.h"
-#include "leader/store.h"
+#include "leader/group/attach.h"
+#include "leader/group/store.h"
 
 /* What a waiter is told to wait at most, and what a crowded machine may add to it. */
 #define LOAD_DEADLINE_NS UINT64_C(20000000)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * At every step of the making of a copy of a file (leader/stage.h), a process dies (-k) or
- * stops and is woken (-s) while others open the same files.
+ * At every step of the making of a copy of a file (leader/files/stage.h), a process dies (-k)
+ *or stops and is woken (-s) while others open the same files.
  *
  *	stage_kills -k|-s [name...]
  *
@@ -13,7 +13,7 @@
 #include "load.h"
 #include "wound.h"
 
-#include "leader/stage.h"
+#include "leader/files/stage.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

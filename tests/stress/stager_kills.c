@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * At every step of the copying of a large file (leader/stager.h), a stager dies (-k) or stops
- * and is woken (-s) while others open the file and want to go on with it.
+ * At every step of the copying of a large file (leader/files/stager.h), a stager dies (-k) or
+ *stops and is woken (-s) while others open the file and want to go on with it.
  *
  *	stager_kills -k|-s [name...]
  *
@@ -12,9 +12,9 @@
 #include "load.h"
 #include "wound.h"
 
-#include "leader/ledger.h"
-#include "leader/stage_private.h"
-#include "leader/stager.h"
+#include "leader/group/ledger.h"
+#include "leader/files/stage_private.h"
+#include "leader/files/stager.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stands in for leader/session.h and leader/store.h: a store in private memory that always
- * answers at once, and knows at any time what has been taken and not been given back.
+ * Stands in for leader/group/session.h and leader/group/store.h: a store in private memory that
+ * always answers at once, and knows at any time what has been taken and not been given back.
  */
 #ifndef TS_TESTS_FAKE_STORE_H
 #define TS_TESTS_FAKE_STORE_H
 
-#include "leader/session.h"
+#include "leader/group/session.h"
 
 struct fake_store {
 	bool on;     /* false: ts_session_enter() has no store */

@@ -3,8 +3,8 @@
 #ifndef TS_TESTS_LEADER_FIXTURE_H
 #define TS_TESTS_LEADER_FIXTURE_H
 
-#include "leader/store_private.h"
-#include "leader/words.h"
+#include "leader/group/store_private.h"
+#include "leader/group/words.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>

@@ -5,7 +5,7 @@
 
 #include "fixture.h"
 
-#include "leader/device_private.h"
+#include "leader/slots/device_private.h"
 
 #define SLOT_BYTES UINT64_C(1000)
 #define FOREVER    UINT64_MAX

@@ -4,8 +4,8 @@
 #define TS_TESTS_LEADER_FIXTURE_STAGE_H
 
 #include "fixture.h"
-#include "leader/stage.h"
-#include "leader/stage_index_private.h"
+#include "leader/files/stage.h"
+#include "leader/files/index_private.h"
 
 #define CAPACITY (UINT64_C(4) << 20)
 #define BYTES    10000u /* of the file at first */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Listings that jobs share: on what terms they are used, and what damaged ones say. */
 #include "fixture_stage.h"
-#include "leader/stage_listing.h"
-#include "leader/stage_names.h"
+#include "leader/files/listing.h"
+#include "leader/files/names.h"
 #include "shim/hash.h"
 #include "shim/sys.h"
 
@@ -15,7 +15,7 @@
 
 #define FILES 40
 
-/* As leader/stage_listing.c has it. */
+/* As leader/files/listing.c has it. */
 struct header {
 	uint64_t magic, bytes, asked_ms, rights;
 	uint64_t device, inode, size;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Stagers: where they go on, when they give up, and what they leave. */
 #include "fixture_stage.h"
-#include "leader/ledger.h"
-#include "leader/stage_private.h"
-#include "leader/stager.h"
+#include "leader/group/ledger.h"
+#include "leader/files/stage_private.h"
+#include "leader/files/stager.h"
 #include "shim/identity.h"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* The shared words keep what is put into them, and fields do not touch each other. */
 #include "fixture.h"
 
-#include "leader/device_private.h"
+#include "leader/slots/device_private.h"
 
 Test(words, member_fields_survive)
 {

@@ -3,8 +3,8 @@
 #ifndef TS_TESTS_SHIM_FIXTURE_H
 #define TS_TESTS_SHIM_FIXTURE_H
 
-#include "leader/ledger.h"
-#include "leader/session.h"
+#include "leader/group/ledger.h"
+#include "leader/group/session.h"
 #include "shim/atomic.h"
 
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
 /* Where a session counts, how long it waits, what it verifies, and what is left at the end. */
 #include "fixture.h"
 
-#include "leader/store_private.h"
+#include "leader/group/store_private.h"
 #include "shim/identity.h"
 
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 /* Rows of the ledger: who gets which, who leads, and what garbage does. */
 #include "fixture.h"
 
-#include "leader/layout.h"
-#include "leader/store_private.h"
-#include "leader/summary.h"
+#include "leader/group/layout.h"
+#include "leader/group/store_private.h"
+#include "leader/group/summary.h"
 #include "shim/hash.h"
 #include "shim/identity.h"
 

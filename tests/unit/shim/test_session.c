@@ -3,7 +3,7 @@
 #include "tests/unit/valgrind.h"
 #include "fixture.h"
 
-#include "leader/store_private.h"
+#include "leader/group/store_private.h"
 #include "shim/identity.h"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* The block that a job prints when it ends: every kind of work, and its largest size. */
 #include "fixture.h"
 
-#include "leader/summary.h"
+#include "leader/group/summary.h"
 
 #include <string.h>
 #include <unistd.h>

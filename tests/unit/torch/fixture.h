@@ -4,8 +4,8 @@
 #define TS_TESTS_TORCH_FIXTURE_H
 
 #include "hooks/torch/batches.h"
-#include "leader/kinds.h"
-#include "leader/store.h"
+#include "leader/group/kinds.h"
+#include "leader/group/store.h"
 #include "tests/unit/shim/fixture.h"
 
 #define META_BYTES 24u

@@ -4,9 +4,9 @@
  * "ready" and stays until its standard input ends.  With "die" behind, it is killed at that
  * point instead of leaving; with "gpu", it has shared copies to a GPU as well.
  */
-#include "leader/attach.h"
-#include "leader/device.h"
-#include "leader/ledger.h"
+#include "leader/group/attach.h"
+#include "leader/slots/device.h"
+#include "leader/group/ledger.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 

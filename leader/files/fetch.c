@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/* Making one copy of a file: room, bytes, attributes, name. */
+#include "leader/object/killpoint.h"
+#include "leader/files/stage_private.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+
+/* From here on the kernel is told to read ahead; less is one request anyway. */
+#define AHEAD_FROM (128u << 10)
+
+/*
+ * What a change of a file changes.  The time of the last use is not among it: after a read it
+ * would be a request to the storage to ask for that.
+ */
+#define CHANGES (STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | STATX_MTIME | STATX_CTIME)
+
+/* Whether the original is what it was when it was opened, as fresh as @sync asks for. */
+static int compare(
+	const struct ts_stage_source *source, int sync, unsigned wanted, struct statx *ret_now)
+{
+	const struct stat *st = source->stat;
+	struct statx now;
+	int r = ts_sys_statx(source->fd, sync, wanted, &now);
+
+	if (r < 0)
+		return r;
+	if (now.stx_ino != st->st_ino || now.stx_size != (uint64_t)st->st_size ||
+		now.stx_mtime.tv_sec != st->st_mtim.tv_sec ||
+		now.stx_mtime.tv_nsec != st->st_mtim.tv_nsec ||
+		now.stx_ctime.tv_sec != st->st_ctim.tv_sec ||
+		now.stx_ctime.tv_nsec != st->st_ctim.tv_nsec)
+		return -ESTALE;
+	*ret_now = now;
+	return 0;
+}
+
+int ts_stage_look(const struct ts_stage_source *source, int sync, struct statx *ret_attributes)
+{
+	return compare(source, sync, STATX_BASIC_STATS | STATX_BTIME, ret_attributes);
+}
+
+int ts_stage_check(const struct ts_stage_source *source)
+{
+	struct statx now;
+
+	return compare(source, AT_STATX_FORCE_SYNC, CHANGES, &now);
+}
+
+/* A deleted or moved file has none. */
+int ts_stage_check_path(const struct ts_stage_source *source)
+{
+	struct stat named;
+	int r = ts_sys_stat(source->path, &named);
+
+	if (r < 0)
+		return r == -ENOENT ? -ESTALE : r;
+	return named.st_dev == source->stat->st_dev && named.st_ino == source->stat->st_ino
+		       ? 0
+		       : -ESTALE;
+}
+
+static int make_room(struct ts_stage *stage, int part, uint64_t bytes, bool *admitted)
+{
+	int r = 0;
+
+	if (!ts_limits_allow_file(bytes))
+		return -ENOSPC;
+	if (!*admitted) {
+		r = ts_stage_admit(stage, bytes);
+		if (r < 0)
+			return r;
+		*admitted = true;
+		TS_KILLPOINT(stage_admitted);
+		r = ts_sys_ftruncate(part, bytes);
+	}
+	if (r == 0)
+		r = ts_sys_fallocate(part, 0, bytes);
+	TS_KILLPOINT(stage_allocated);
+	return r;
+}
+
+/*
+ * Whether reads of @fd go past the page cache now.  The descriptor is one that nobody knows
+ * yet: the program's open(2) has not returned.  *ret_flags are for end_direct().
+ */
+static bool begin_direct(int fd, int *ret_flags)
+{
+	*ret_flags = ts_sys_fcntl(fd, F_GETFL, NULL);
+	return *ret_flags >= 0 &&
+	       ts_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)(*ret_flags | O_DIRECT)) == 0;
+}
+
+static void end_direct(int fd, int flags)
+{
+	(void)ts_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)flags);
+}
+
+/* Errors: -EINVAL a direct read that the file system does not like; -ESTALE too short. */
+static int read_all(int fd, char *to, uint64_t bytes)
+{
+	for (uint64_t at = 0; at < bytes;) {
+		int64_t n = ts_sys_pread(fd, to + at, bytes - at, at);
+		if (n == 0)
+			return -ESTALE;
+		if (n < 0 && n != -EINTR)
+			return (int)n;
+		at += n > 0 ? (uint64_t)n : 0;
+	}
+	return 0;
+}
+
+/*
+ * Read into a mapping of the copy: no buffer of ours, no second copy.  The memory is there, and
+ * where it is not after all the kernel says EFAULT to the read and sends no signal.
+ *
+ * FUSE drops a file's pages whenever somebody opens it, also those that we wait for: four jobs
+ * in the same order then fetch a quarter more than there is.  Direct reads know no pages, and
+ * ask for as much at once as the file system takes.
+ */
+static int fill(int part, const struct ts_stage_source *source, uint64_t bytes)
+{
+	int saved = errno, flags, r = -EINVAL;
+
+	char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, part, 0);
+	if (map == MAP_FAILED) {
+		errno = saved;
+		return -ENOMEM;
+	}
+	if (source->past_cache && begin_direct(source->fd, &flags)) {
+		r = read_all(source->fd, map, bytes);
+		end_direct(source->fd, flags);
+	}
+	if (r == -EINVAL) {
+		if (bytes > AHEAD_FROM)
+			ts_sys_will_need(source->fd, bytes);
+		r = read_all(source->fd, map, bytes);
+	}
+	munmap(map, bytes);
+	errno = saved;
+	return r;
+}
+
+static void from_statx(const struct statx *stx, struct ts_stage_attributes *ret_attributes)
+{
+	*ret_attributes = (struct ts_stage_attributes){
+		.inode = stx->stx_ino,
+		.bytes = stx->stx_size,
+		.blocks = stx->stx_blocks,
+		.flags = stx->stx_attributes,
+		.flags_mask = stx->stx_attributes_mask,
+		.mode = stx->stx_mode,
+		.uid = stx->stx_uid,
+		.gid = stx->stx_gid,
+		.links = stx->stx_nlink,
+		.block_bytes = stx->stx_blksize,
+		.device_major = stx->stx_dev_major,
+		.device_minor = stx->stx_dev_minor,
+		.mask = stx->stx_mask,
+		.accessed = {stx->stx_atime.tv_sec, stx->stx_atime.tv_nsec},
+		.modified = {stx->stx_mtime.tv_sec, stx->stx_mtime.tv_nsec},
+		.changed = {stx->stx_ctime.tv_sec, stx->stx_ctime.tv_nsec},
+		.born = {stx->stx_btime.tv_sec, stx->stx_btime.tv_nsec},
+	};
+}
+
+/* Programs without us see the copy itself: let it at least have the times of the original. */
+static int dress(int part, const struct statx *stx)
+{
+	const struct timespec times[2] = {
+		{.tv_sec = stx->stx_atime.tv_sec, .tv_nsec = stx->stx_atime.tv_nsec},
+		{.tv_sec = stx->stx_mtime.tv_sec, .tv_nsec = stx->stx_mtime.tv_nsec}};
+	int r = ts_sys_futimens(part, times);
+
+	return r < 0 ? r : ts_sys_fchmod(part, 0400);
+}
+
+static int note(struct ts_stage *stage, int part, const struct statx *stx, const char *path)
+{
+	struct ts_stage_attributes attributes;
+	struct stat st;
+	int r = ts_sys_fstat(part, &st);
+
+	if (r < 0)
+		return r;
+	from_statx(stx, &attributes);
+	return ts_stage_index_add(&stage->index, st.st_ino, &attributes, path);
+}
+
+int ts_stage_finish(struct ts_stage *stage, const struct ts_stage_source *source, int part,
+	const struct statx *attributes)
+{
+	int r = dress(part, attributes);
+
+	TS_KILLPOINT(stage_finished);
+	if (r == 0)
+		r = note(stage, part, attributes, source->path);
+	TS_KILLPOINT(stage_noted);
+	return r;
+}
+
+static int fetch(
+	struct ts_stage *stage, const struct ts_stage_source *source, int part, bool *admitted)
+{
+	uint64_t bytes = (uint64_t)source->stat->st_size;
+	struct statx before, after;
+	int r = ts_stage_look(source, AT_STATX_DONT_SYNC, &before);
+
+	if (r == 0)
+		r = ts_stage_check_path(source);
+	if (r == 0)
+		r = make_room(stage, part, bytes, admitted);
+	if (r == 0)
+		r = fill(part, source, bytes);
+	TS_KILLPOINT(stage_filled);
+	if (r == 0)
+		r = compare(source, AT_STATX_DONT_SYNC, CHANGES, &after);
+	return r < 0 ? r : ts_stage_finish(stage, source, part, &before);
+}
+
+int ts_stage_fetch(struct ts_stage *stage, const struct ts_stage_source *source, int part,
+	const char *part_path, const char *path)
+{
+	struct stat st;
+	/* One that has its size was admitted by somebody who was killed since. */
+	bool admitted = ts_sys_fstat(part, &st) == 0 && st.st_size == source->stat->st_size;
+	/* It may be read-only already, and root's umask may be anything. */
+	int r = ts_sys_fchmod(part, 0600);
+
+	if (r == 0)
+		r = fetch(stage, source, part, &admitted);
+	if (r == 0)
+		r = ts_sys_rename(part_path, path);
+	TS_KILLPOINT(stage_renamed);
+	if (r == 0) {
+		ts_stage_index_count(&stage->index);
+		return 0;
+	}
+	(void)ts_sys_unlink(part_path);
+	if (admitted)
+		ts_stage_index_return(&stage->index, (uint64_t)source->stat->st_size);
+	return r;
+}

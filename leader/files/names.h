@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a group knows of paths, for a time that the user allows (--stage-metadata): that a path
+ * led to a file with these attributes.  A table in the index of copies
+ * (leader/files/index.h), found by a 128-bit hash that the caller makes of the path and of all
+ * that decides where it leads and who may follow it.
+ *
+ * States of a name:
+ *
+ *	FREE       the first half of its hash is 0
+ *	TAKEN      both halves are there, the word is 0: nothing is known
+ *	KNOWN(w)   w: the row of the attributes, and when the file system was asked
+ *	FORBIDDEN  the word is all ones: for good
+ *
+ * FREE -> TAKEN by CAS of the first half; the second is stored by whoever finds it 0, all with
+ * the same value.  TAKEN or KNOWN(w) -> KNOWN(v) by CAS, only if v is of a later moment than w:
+ * who was held up with an old answer cannot bring it back.  Row and moment are one word, so
+ * no reader ever sees the row of one answer with the time of another (N1, release; B1 is the
+ * reader's acquire, after which it reads the row).  -> FORBIDDEN by anybody, for good.
+ *
+ * @forgotten in the index is a moment too: what was known then is nothing any more.  It only
+ * grows; processes that rename, remove or cut files set it behind the call.
+ *
+ * Killed between the steps a process leaves a name that is TAKEN: the next answer completes it.
+ * A moment is one before the file system was asked, in milliseconds since boot; so what is
+ * known is at most that much older than it looks.
+ */
+#ifndef TS_LEADER_FILES_NAMES_H
+#define TS_LEADER_FILES_NAMES_H
+
+#include "leader/files/index.h"
+#include "shim/hash.h"
+
+/** This moment. As a clock it also counts what the machine sleeps. */
+uint64_t ts_stage_now_ms(void);
+
+/** An answer: attributes, the path that leads to the file, and the row they are from. */
+struct ts_stage_known {
+	struct ts_stage_attributes attributes;
+	const char *path; /* in the index; NULL where only the attributes are known */
+	uint64_t row;
+};
+
+/**
+ * What is known of @name, if that was found out later than @after_ms and less than @seconds
+ * ago.  Changes nothing; async-signal-safe.  Threads and processes: any.
+ */
+bool ts_stage_name_find(const struct ts_stage_index *index, struct ts_hash128 name,
+	uint64_t after_ms, uint64_t seconds, struct ts_stage_known *ret_known);
+
+/**
+ * At the moment @asked_ms, or after it, @name led to what the copy with inode @inode is a copy
+ * of.  No room in the table: nothing is noted.
+ */
+void ts_stage_name_note(struct ts_stage_index *index, struct ts_hash128 name, uint64_t asked_ms,
+	uint64_t inode);
+
+/** The same for a file or directory without a copy, which had @attributes then. */
+void ts_stage_name_note_attributes(struct ts_stage_index *index, struct ts_hash128 name,
+	uint64_t asked_ms, const struct ts_stage_attributes *attributes);
+
+/**
+ * Nothing is to be known of @name from now on; and whether that is so.  A name may stand for
+ * anything, not only for a path.
+ */
+void ts_stage_name_forbid(struct ts_stage_index *index, struct ts_hash128 name);
+bool ts_stage_name_is_forbidden(const struct ts_stage_index *index, struct ts_hash128 name);
+
+/** Nothing is known any more of what was known until now. */
+void ts_stage_names_forget(struct ts_stage_index *index);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Finding copies of files, or the right to make them. */
+#include "leader/files/stage_private.h"
+#include "leader/files/stager.h"
+#include "shim/log.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#define NAP_MIN_NS UINT64_C(200000)
+#define NAP_MAX_NS UINT64_C(2000000)
+
+/* Times the name may change under our hands before we give up. */
+#define TRIES 64
+
+/* Whether the copy with attributes @copy is what the index says, and that is @source. */
+static bool is_copy_of(const struct ts_stage *stage, const struct stat *copy,
+	const struct ts_stage_source *source)
+{
+	const struct stat *st = source->stat;
+	struct ts_stage_attributes was;
+
+	return copy->st_uid == stage->index.uid && copy->st_nlink == 1 &&
+	       ts_stage_index_find(&stage->index, copy, &was, NULL) &&
+	       was.inode == st->st_ino && was.bytes == (uint64_t)st->st_size &&
+	       was.modified.seconds == st->st_mtim.tv_sec &&
+	       was.modified.nanoseconds == (uint64_t)st->st_mtim.tv_nsec &&
+	       was.changed.seconds == st->st_ctim.tv_sec &&
+	       was.changed.nanoseconds == (uint64_t)st->st_ctim.tv_nsec;
+}
+
+/* The first user but the maker asks the storage; see leader/files/stage.h. */
+static int confirm(
+	struct ts_stage *stage, const struct stat *copy, const struct ts_stage_source *source)
+{
+	if (ts_stage_index_is_confirmed(&stage->index, copy->st_ino))
+		return 0;
+	int r = ts_stage_check(source);
+	if (r == 0)
+		ts_stage_index_confirm(&stage->index, copy->st_ino);
+	return r;
+}
+
+/* Errors: -ENOENT no copy; -EPERM a file that is none; -ESTALE one of what is no more. */
+static int open_complete(struct ts_stage *stage, const struct ts_stage_source *source,
+	const char *path, int flags, struct ts_stage_copy *copy)
+{
+	const int kept = O_NONBLOCK | O_NOATIME | O_LARGEFILE | O_NOFOLLOW;
+	struct stat st;
+	/* Flags of ours would be seen in the program's descriptor, so a look comes first:
+	 * others cannot put a link or a pipe in the place of a file of ours. */
+	int r = ts_sys_lstat(path, &st);
+	if (r == 0 && (!S_ISREG(st.st_mode) || st.st_uid != stage->index.uid))
+		r = -EPERM;
+	if (r < 0)
+		return r;
+	int fd = ts_sys_open(path, O_RDONLY | O_CLOEXEC | (flags & kept), 0);
+	if (fd < 0)
+		return fd;
+	r = ts_sys_fstat(fd, &st);
+	if (r == 0 && !is_copy_of(stage, &st, source))
+		r = -EPERM;
+	if (r == 0 && !copy->fetched)
+		r = confirm(stage, &st, source);
+	if (r < 0) {
+		ts_sys_close(fd);
+		return r;
+	}
+	copy->fd = fd;
+	copy->inode = st.st_ino;
+	return 0;
+}
+
+/* Make the copy if nobody does. Errors: -EBUSY, -EAGAIN as above; those of the making. */
+static int try_to_make(struct ts_stage *stage, const struct ts_stage_source *source,
+	const char *path, struct ts_stage_copy *copy)
+{
+	char part_path[TS_STAGE_PATH];
+	uint64_t start = ts_now_ns();
+	int part;
+
+	/* Under another name than the group's we would only be in the way. */
+	if (geteuid() != stage->index.uid)
+		return -EPERM;
+	if ((uint64_t)source->stat->st_size > TS_STAGE_AT_ONCE)
+		return ts_stager_begin(stage, source, path);
+	ts_format(part_path, sizeof(part_path), "%s.part", path);
+	int r = ts_stage_take_part(part_path, path, &part);
+	if (r < 0)
+		return r;
+	r = ts_stage_fetch(stage, source, part, part_path, path);
+	ts_stage_release_part(part);
+	copy->fetched = r == 0;
+	copy->fetch_ns = ts_now_ns() - start;
+	return r;
+}
+
+int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, int flags,
+	uint64_t wait_ns, struct ts_stage_copy *ret_copy)
+{
+	struct ts_stage_copy copy = {.fd = -1};
+	uint64_t start = ts_now_ns(), nap = NAP_MIN_NS;
+	uint32_t never_woken = 0;
+	char path[TS_STAGE_PATH];
+
+	ts_stage_path_of(stage, source, path);
+	for (int tries = 0; tries < TRIES;) {
+		int r = open_complete(stage, source, path, flags, &copy);
+		if (r == 0)
+			*ret_copy = copy;
+		if (r != -ENOENT)
+			return r;
+		r = try_to_make(stage, source, path, &copy);
+		if (r == 0 || r == -EAGAIN) {
+			tries++;
+			continue;
+		}
+		if (r != -EBUSY || ts_now_ns() - start >= wait_ns)
+			return r;
+		ts_sys_futex_wait(&never_woken, 0, nap);
+		nap = ts_min_u64(nap * 2, NAP_MAX_NS);
+	}
+	return -EBUSY;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* Joining the copies of files, and the name of each. */
+#include "leader/files/stage.h"
+
+#include "leader/files/stage_private.h"
+#include "shim/hash.h"
+#include "shim/log.h"
+
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- joining ---------------------------------------------------------------------------- */
+
+static struct ts_stage *new_stage(uint64_t capacity)
+{
+	/* Not from malloc: the host may be inside its own allocator's hooks. Zeroed, too. */
+	struct ts_stage *stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (stage == MAP_FAILED)
+		return NULL;
+	stage->capacity = capacity;
+	return stage;
+}
+
+void ts_stage_destroy(struct ts_stage *stage)
+{
+	if (!stage)
+		return;
+	ts_stage_index_finish(&stage->index);
+	munmap(stage, sizeof(*stage));
+}
+
+int ts_stage_attach(struct ts_store *store, const char *group, const char *directory,
+	uint64_t capacity, struct ts_stage **ret_stage)
+{
+	struct ts_stage *stage = new_stage(capacity);
+
+	if (!stage)
+		return -ENOMEM;
+	int r = ts_store_lock(store);
+	if (r == 0) {
+		r = ts_stage_index_init(&stage->index, group, directory, capacity);
+		ts_store_unlock(store);
+	}
+	if (r < 0) {
+		munmap(stage, sizeof(*stage));
+		return r;
+	}
+	*ret_stage = stage;
+	return 0;
+}
+
+int ts_stage_attach_existing(const char *group, struct ts_stage **ret_stage)
+{
+	struct ts_stage *stage = new_stage(0);
+
+	if (!stage)
+		return -ENOMEM;
+	int r = ts_stage_index_init(&stage->index, group, NULL, 0);
+	if (r < 0) {
+		munmap(stage, sizeof(*stage));
+		return r;
+	}
+	*ret_stage = stage;
+	return 0;
+}
+
+void ts_stage_path_of(const struct ts_stage *stage, const struct ts_stage_source *source,
+	char path[TS_STAGE_PATH])
+{
+	static const char digits[] = "0123456789abcdef";
+	const struct stat *st = source->stat;
+	const uint64_t numbers[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size,
+		(uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec,
+		(uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec};
+	char text[sizeof(numbers) + PATH_MAX];
+	size_t length = strnlen(source->path, PATH_MAX);
+
+	memcpy(text, numbers, sizeof(numbers));
+	memcpy(text + sizeof(numbers), source->path, length);
+	struct ts_hash128 hash = ts_hash128(text, sizeof(numbers) + length);
+	size_t at = ts_format(path, TS_STAGE_PATH, "%s", stage->index.stem);
+	for (int i = 60; i >= 0; i -= 4) {
+		path[at] = digits[hash.hi >> i & 15];
+		path[at + 16] = digits[hash.lo >> i & 15];
+		at++;
+	}
+	path[at + 16] = '\0';
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/* A stager at work: leader/files/stager.h explains it. */
+#include "leader/files/stager.h"
+
+#include "leader/files/index_private.h"
+#include "leader/files/stage_private.h"
+#include "shim/identity.h"
+#include "shim/log.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Processes that read a chunk, and what each reads of it. */
+#define READERS 4
+#define PIECE   (TS_STAGER_CHUNK / READERS)
+
+/* One read; between two of them the stager looks around. */
+#define READ_BYTES (UINT64_C(1) << 20)
+
+#define LOOK_NS UINT64_C(200000000)
+
+/* Asking the machine reads dozens of files. */
+#define ROOM_STEP (UINT64_C(64) << 20)
+
+struct work {
+	const struct ts_stager_task *task;
+	struct ts_store *store;
+	struct ts_stage *stage;
+	struct stat stat;
+	struct ts_stage_source source;
+	char part_path[TS_STAGE_PATH];
+	uint64_t look_at; /* ts_now_ns() of the next look around */
+	bool is_mine;     /* the .part is what its name says, and nobody else's */
+};
+
+/* ---- joining ---------------------------------------------------------------------------- */
+
+/* What it is now, freshly from the storage; the name of the copy says what it was. */
+static int look_at_original(struct work *work)
+{
+	const unsigned wanted =
+		STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | STATX_MTIME | STATX_CTIME;
+	char path[TS_STAGE_PATH];
+	struct statx now;
+	int r = ts_sys_statx(work->source.fd, AT_STATX_FORCE_SYNC, wanted, &now);
+
+	if (r < 0)
+		return r;
+	work->stat = (struct stat){
+		.st_dev = makedev(now.stx_dev_major, now.stx_dev_minor),
+		.st_ino = now.stx_ino,
+		.st_mode = now.stx_mode,
+		.st_size = (off_t)now.stx_size,
+		.st_mtim = {now.stx_mtime.tv_sec, now.stx_mtime.tv_nsec},
+		.st_ctim = {now.stx_ctime.tv_sec, now.stx_ctime.tv_nsec},
+	};
+	ts_stage_path_of(work->stage, &work->source, path);
+	return strcmp(path, work->task->copy) == 0 ? ts_stage_check_path(&work->source)
+						   : -ESTALE;
+}
+
+/* A descriptor of our own: the program's has a position and a way of reading ahead. */
+static int open_source(struct work *work)
+{
+	char link[32];
+
+	ts_format(link, sizeof(link), "/proc/self/fd/%d", work->task->source);
+	work->source = (struct ts_stage_source){
+		.fd = ts_sys_open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0),
+		.stat = &work->stat,
+		.path = work->task->path,
+	};
+	ts_sys_close(work->task->source);
+	if (work->source.fd < 0)
+		return work->source.fd;
+	ts_sys_sequential(work->source.fd);
+	return 0;
+}
+
+static int attach(struct work *work)
+{
+	struct ts_attach_options options = {
+		.ring_bytes = work->task->ring_bytes, .job = ts_process_id(getpid(), false)};
+	enum ts_reason reason;
+
+	ts_format(options.group, sizeof(options.group), "%s", work->task->group);
+	int r = ts_store_attach(&options, &work->store, &reason);
+	return r < 0 ? r : ts_stage_attach_existing(work->task->group, &work->stage);
+}
+
+/*
+ * Before we were a member the group may have ended, and another one of its name have begun:
+ * from here on the name stays what it is.
+ */
+static int check_part(struct work *work)
+{
+	struct stat st;
+	int r = ts_sys_fstat(work->task->part, &st);
+
+	if (r < 0)
+		return r;
+	if (geteuid() != work->stage->index.uid || !ts_stage_is_named(work->part_path, &st))
+		return -ECANCELED;
+	work->is_mine = true;
+	return 0;
+}
+
+/* Ends with us. */
+static int take_slot(const struct work *work)
+{
+	int fd = ts_object_fd(&work->stage->index.object, NULL);
+
+	for (int i = 0; fd >= 0 && i < TS_STAGER_SLOTS; i++) {
+		struct flock lock = {
+			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1};
+		if (ts_sys_fcntl(fd, F_OFD_SETLK, &lock) == 0)
+			return 0;
+	}
+	return -ECANCELED;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------ */
+
+static int look_around(struct work *work)
+{
+	uint64_t now = ts_now_ns();
+	struct statx unused;
+
+	if (now < work->look_at)
+		return 0;
+	work->look_at = now + LOOK_NS;
+	if (!ts_ledger_has_live_job(ts_store_ledger(work->store), 0))
+		return -ECANCELED;
+	return ts_stage_look(&work->source, AT_STATX_DONT_SYNC, &unused);
+}
+
+static int read_range(struct work *work, char *to, uint64_t at, uint64_t bytes)
+{
+	for (uint64_t done = 0; done < bytes;) {
+		int r = look_around(work);
+		if (r < 0)
+			return r;
+		int64_t n = ts_sys_pread(work->source.fd, to + done,
+			ts_min_u64(READ_BYTES, bytes - done), at + done);
+		if (n == 0)
+			return -ESTALE;
+		if (n < 0 && n != -EINTR)
+			return (int)n;
+		done += n > 0 ? (uint64_t)n : 0;
+	}
+	return 0;
+}
+
+/* A reader of its own: what it holds open, the lock among it, ends with it and with us. */
+static _Noreturn void be_reader(struct work *work, char *to, uint64_t at, uint64_t bytes)
+{
+	pid_t parent = getppid();
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (parent != getppid())
+		_exit(1);
+	_exit(-read_range(work, to, at, bytes));
+}
+
+/* Its error, or that it was killed. */
+static int wait_for(pid_t reader)
+{
+	int status = 0;
+
+	while (waitpid(reader, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -ECANCELED;
+}
+
+/*
+ * Storage answers late, so several parts of a chunk are asked for at once: by processes, as
+ * threads would need a newer C library than the host's.  One that cannot be had is not missed.
+ */
+static int read_chunk(struct work *work, char *to, uint64_t at, uint64_t bytes)
+{
+	pid_t readers[READERS];
+	int r = 0;
+
+	for (uint64_t i = 0; i < READERS; i++) {
+		uint64_t from = ts_min_u64(i * PIECE, bytes);
+		uint64_t length = ts_min_u64(PIECE, bytes - from);
+		readers[i] = i + 1 < READERS && length > 0 ? fork() : -1;
+		if (readers[i] == 0)
+			be_reader(work, to + from, at + from, length);
+		if (readers[i] < 0 && r == 0)
+			r = read_range(work, to + from, at + from, length);
+	}
+	for (int i = 0; i < READERS; i++) {
+		int error = readers[i] > 0 ? wait_for(readers[i]) : 0;
+		r = r == 0 ? error : r;
+	}
+	return r;
+}
+
+/*
+ * As for small files: no buffer of ours, and EFAULT instead of a signal.  But through the page
+ * cache, also of FUSE: a program that reads the same file now and the stager then ask the
+ * storage once for both.
+ */
+static int copy_chunk(struct work *work, uint64_t at, uint64_t bytes)
+{
+	int r = ts_sys_fallocate(work->task->part, at, bytes);
+
+	if (r < 0)
+		return r;
+	TS_KILLPOINT(stager_allocated);
+	char *map = mmap(
+		NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, work->task->part, (off_t)at);
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+	r = look_around(work);
+	if (r == 0)
+		r = read_chunk(work, map, at, bytes);
+	munmap(map, bytes);
+	return r;
+}
+
+static int raise_mark(const struct work *work, uint64_t done)
+{
+	int64_t n = ts_sys_pwrite(work->task->part, &done, sizeof(done), work->task->bytes);
+
+	return n < 0 ? (int)n : n == sizeof(done) ? 0 : -ENOSPC;
+}
+
+/* How many bytes are there; whatever the mark says, whole chunks within the file. */
+static uint64_t read_mark(const struct work *work)
+{
+	uint64_t done = 0;
+
+	if (ts_sys_pread(work->task->part, &done, sizeof(done), work->task->bytes) !=
+			sizeof(done) ||
+		done > work->task->bytes ||
+		(done % TS_STAGER_CHUNK != 0 && done != work->task->bytes))
+		return 0;
+	return done;
+}
+
+/* GROWING -> FILLED. */
+static int fill(struct work *work)
+{
+	uint64_t bytes = work->task->bytes;
+	struct stat st;
+	int r = ts_sys_fstat(work->task->part, &st);
+
+	if (r < 0 || (uint64_t)st.st_size == bytes)
+		return r;
+	if ((uint64_t)st.st_size != bytes + TS_STAGER_MARK)
+		return -EINVAL;
+	for (uint64_t at = read_mark(work); at < bytes && r == 0;) {
+		uint64_t chunk = ts_min_u64(TS_STAGER_CHUNK, bytes - at);
+		if (at % ROOM_STEP == 0)
+			r = ts_stage_index_recheck(&work->stage->index);
+		if (r == 0)
+			r = copy_chunk(work, at, chunk);
+		TS_KILLPOINT(stager_chunk);
+		at += chunk;
+		if (r == 0)
+			r = raise_mark(work, at);
+		TS_KILLPOINT(stager_marked);
+	}
+	if (r == 0)
+		r = ts_sys_ftruncate(work->task->part, bytes);
+	TS_KILLPOINT(stager_filled);
+	return r;
+}
+
+/* ---- all of it -------------------------------------------------------------------------- */
+
+static int make_copy(struct work *work)
+{
+	struct statx attributes;
+	struct stat st = {.st_ino = 0};
+	int r = ts_stage_look(&work->source, AT_STATX_DONT_SYNC, &attributes);
+
+	if (r == 0)
+		r = fill(work);
+	if (r == 0)
+		r = ts_stage_check(&work->source);
+	if (r == 0)
+		r = ts_stage_finish(work->stage, &work->source, work->task->part, &attributes);
+	if (r == 0)
+		r = ts_sys_fstat(work->task->part, &st);
+	if (r < 0)
+		return r;
+	ts_stage_index_confirm(&work->stage->index, st.st_ino);
+	r = ts_sys_rename(work->part_path, work->task->copy);
+	TS_KILLPOINT(stage_renamed);
+	return r;
+}
+
+static void count(const struct work *work)
+{
+	struct ts_ledger *ledger = ts_store_ledger(work->store);
+	int dataset = ts_ledger_find_dataset(ledger, work->task->dataset);
+
+	ts_stage_index_count(&work->stage->index);
+	if (dataset >= 0)
+		ts_add_relaxed(&ts_ledger_dataset(ledger, (uint32_t)dataset)
+					->kinds[TS_KIND_BYTES]
+					.produced,
+			1);
+}
+
+static int run(struct work *work)
+{
+	int r = open_source(work);
+	int joined = attach(work);
+
+	TS_KILLPOINT(stager_joined);
+	if (joined == 0)
+		joined = check_part(work);
+	if (joined < 0)
+		return joined;
+	if (r == 0)
+		r = take_slot(work);
+	if (r == 0)
+		r = look_at_original(work);
+	return r < 0 ? r : make_copy(work);
+}
+
+/* What the next one would find as well is left to nobody for a while. */
+static void give_up(const struct work *work, int error)
+{
+	struct ts_stage_head *head = work->stage->index.head;
+
+	(void)ts_sys_unlink(work->part_path);
+	ts_stage_index_return(&work->stage->index, work->task->bytes);
+	if (error != -ESTALE)
+		ts_store_relaxed(&head->stager_pause, ts_now_ns() + TS_STAGER_PAUSE_NS);
+}
+
+int ts_stager_run(const struct ts_stager_task *task)
+{
+	struct work work = {.task = task, .source = {.fd = -1}};
+
+	ts_format(work.part_path, sizeof(work.part_path), "%s.part", task->copy);
+	int r = run(&work);
+	if (r == 0)
+		count(&work);
+	else if (work.is_mine && r != -ECANCELED)
+		give_up(&work, r);
+	ts_stage_release_part(task->part);
+	if (work.source.fd >= 0)
+		ts_sys_close(work.source.fd);
+	ts_stage_destroy(work.stage);
+	ts_store_detach(work.store);
+	return r;
+}

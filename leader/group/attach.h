@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Making, finding, checking, joining and leaving the shared memory of a group.
+ *
+ * Objects (shm_open(3) names; on Linux files of /dev/shm, opened as such because shm_open
+ * itself is not in a glibc 2.28 libc.so.6), named tsshim.<uid>.<scope>.<group>. and one of:
+ *	ring      unlinked by the last one out (see below)
+ *	ledger    counters; stays until `tsrun gc`
+ *	stage     copies of files, leader/files/index.h; goes with the ring
+ *	device    copies to GPUs, leader/slots/device.h; goes with the ring
+ *	new.<pid> for moments, while one of them is made
+ *
+ * <scope> is "<user namespace>-<PID namespace>", inode numbers as lsns(8) shows them: processes
+ * of different namespaces cannot judge each other's process ids, so they never share, and with
+ * names of their own neither what one of them uses nor what it left is in the way of the
+ * others.  A number that the kernel gave to another namespace since is none of our worry: a
+ * dead member is one whose lock byte is free and whose process id and start time are gone.  The
+ * boot is not in the name, so that what an earlier one left on a disk (leader/files/index.h) is
+ * found and replaced.
+ *
+ * Opening, replacing and unlinking are serialised by byte 0 of the ledger (fcntl lock, tried
+ * for a bounded time; without it we simply do not share this time).  The ring is unlinked,
+ * never truncated, by the last member that leaves while no job of the ledger is alive, or by
+ * the next attach or gc that finds nobody alive.  Anything foreign or damaged is refused.
+ */
+#ifndef TS_LEADER_GROUP_ATTACH_H
+#define TS_LEADER_GROUP_ATTACH_H
+
+#include "leader/group/store.h"
+
+/* /dev/shm, but for tests, which set TSSHIM_TEST_SHM in the test build. */
+#define TS_SHM_DIR "/dev/shm"
+
+/** Longest group name; letters, digits, '_', '-', '.' (not first). */
+#define TS_GROUP_MAX 64
+
+struct ts_attach_options {
+	char group[TS_GROUP_MAX + 1];
+	uint64_t
+		ring_bytes; /* cap; the real size follows the rules of DESIGN, memory manners */
+	uint64_t job;       /* ts_process_id() of the job this process works for */
+};
+
+/**
+ * Join the store of a group, making it when it is not there.
+ *
+ * Ownership: *ret_store is the caller's, end it with ts_store_detach().
+ * Threads: one at a time per process.  Takes some 100 us; never waits longer than 50 ms.
+ * Errors, with *ret_reason set: -EPERM foreign owner, type or mode; -EPROTO another ABI;
+ * -EBADMSG damaged; -EXDEV another boot or namespace; -ENOSPC; -EUSERS no member slot;
+ * -EAGAIN somebody holds the lock; others from the system calls.
+ */
+int ts_store_attach(const struct ts_attach_options *options, struct ts_store **ret_store,
+	enum ts_reason *ret_reason);
+
+/** Leave; unlink the ring if nobody is left. Accepts NULL. */
+void ts_store_detach(struct ts_store *store);
+
+/**
+ * In the child of a fork: the parent's membership is not ours.  Join again as a member of
+ * our own, keeping the mappings.  On failure the store is unusable (detach it).
+ * Not async-signal-safe; call it at the first use, not in an atfork handler.
+ */
+int ts_store_after_fork(struct ts_store *store);
+
+/**
+ * Hold what serialises making, replacing and removing what belongs to the group; tried for 50
+ * ms.  One thread at a time per process.  Errors: -EAGAIN somebody else holds it; -EBADF.
+ */
+int ts_store_lock(struct ts_store *store);
+void ts_store_unlock(struct ts_store *store);
+
+/** The ledger that belongs to this store; lives as long as the store. */
+struct ts_ledger *ts_store_ledger(struct ts_store *store);
+
+/** Bytes of all segments, and of those that hold records now. */
+void ts_store_usage(struct ts_store *store, uint64_t *ret_capacity, uint64_t *ret_used);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What lies in shared memory, and the protocol of every word in it.
+ *
+ * Two POSIX shared-memory objects belong to a group (names in leader/group/attach.h):
+ *
+ *   the ring    header | members | segment words | directory | segments (the data)
+ *   the ledger  counters, datasets and jobs; see leader/group/ledger.h
+ *
+ * The ring is created under a private name, filled in and then linked to its real name, so
+ * no process ever sees a half-made one.  Everything before the segments is mapped writable
+ * by every member; the segments are mapped read-only by all.  The owner of an OPEN segment
+ * makes that one segment of its mapping writable for as long: a window.
+ *
+ * Only offsets and indices are stored, never pointers, and whoever reads one checks it
+ * against the sizes it copied from the header when it attached: the writer may be buggy.
+ *
+ * ---- Member word: who is alive -----------------------------------------------------------
+ *
+ *   FREE ──join──> LIVE(pid, start) ──leave──> FREE, gen+1
+ *                    │ another member proves the death
+ *                    └──> CLEANING(pid, start of the cleaner) ──> FREE, gen+1
+ *
+ * A process joins by taking the lock byte of a FREE slot (fcntl, so the kernel drops it at
+ * death) and then the word by CAS.  Proven dead = the lock byte is free AND the process
+ * (pid, start time) is gone or a zombie without other threads.  Either alone is wrong: closing
+ * any descriptor of the file drops a live process's locks, and pids repeat.  The cleaner seals
+ * the dead member's OPEN segments, takes its DRAIN segments back to SEALED, clears its leases,
+ * and only then frees the slot, so an index never names two processes while anything carries
+ * it.  A crash while CLEANING leaves the cleaner's identity in the word: whoever finds that
+ * process gone takes over, all steps being idempotent.
+ *
+ * ---- Directory entry: one key, 16 bytes --------------------------------------------------
+ *
+ *   EMPTY ──> GHOST(job)      somebody alone produced this key; no bytes
+ *   EMPTY | GHOST | READY | CLAIM ──> CLAIM(owner)      all by one CAS on `word`
+ *   CLAIM(owner) ──publish──> READY ;  CLAIM(owner) ──abandon──> EMPTY
+ *
+ * `word` = state, "somebody sleeps" bit, owner, generation and a 32-bit tag of the key.
+ * Every new tenure of an entry bumps the generation.  The full key is in the record
+ * itself, so the tag may collide: a false match costs a miss, never a wrong byte.
+ * `where` (segment, segment generation, offset) is one word and is stored before the CAS
+ * to READY.
+ *
+ * A claim may be taken over when its deadline passes (CAS from the exact old word).  That
+ * moves the right only: the old owner's bytes stay in its own segment, and its publish
+ * fails.  A late store of `where` by a stopped old owner is harmless, since it names a
+ * complete record and the reader compares key and generation found there.
+ * An entry that a crash leaves in CLAIM is taken over the same way; proof of death is not
+ * needed.
+ *
+ * ---- Segment word: who owns the bytes ----------------------------------------------------
+ *
+ *   FREE(gen) ──> OPEN(member, gen) ──> SEALED(gen) ──> DRAIN(member, gen) ──> FREE(gen+1)
+ *                                          ^                    │ somebody pins it
+ *                                          └────────────────────┘
+ *
+ * The owner of an OPEN segment allocates in it alone, with private counters.  It seals when
+ * the next record does not fit.  To reclaim, a member moves the oldest SEALED segment to
+ * DRAIN, fences, and looks at every lease word; a pin puts the segment back and the next
+ * oldest is tried.  A crash in OPEN or DRAIN is undone by the cleaner of that member.  A
+ * stopped party keeps the segment it writes and the one it reads, and nothing else: bytes that
+ * a process not proven dead may still write or read are never reused.
+ *
+ * With more members than segments every one would be OPEN and late comers could never
+ * publish.  Whose turn it is by age is reclaimed whether it is SEALED or another's OPEN that
+ * nobody pins: that one is sealed first (OPEN -> SEALED by a CAS from the exact word).  A
+ * producer therefore pins before it allocates and looks again (D1): the segment must still be
+ * OPEN and its own.  What it had mapped writable may stay so; it writes only under a pin.
+ *
+ * ---- Lease word: what is being read ------------------------------------------------------
+ *
+ *   0 ──> PIN(segment, gen) ──> 0        only by the process whose member it is
+ *
+ * The reader stores the pin, fences, and looks again: the entry must be unchanged and the
+ * segment OPEN or SEALED in that generation.  Then the bytes cannot change until the pin is
+ * cleared.  A producer pins the segment it writes into as well, so that one process may seal
+ * a segment while another of its threads still fills a record there.
+ *
+ * ---- Ordering ----------------------------------------------------------------------------
+ *
+ *   R1  record bytes, then `where`, then READY          pairs with
+ *   A1  load of `word`, then `where`, then the bytes
+ *       (`where` is stored with release and loaded with acquire itself: after a take-over
+ *       READY may be the new owner's and `where` the old one's)
+ *   D1  store of a lease word; full fence; load of the entry and segment words
+ *   D2  CAS of a segment word to DRAIN; full fence; loads of all lease words
+ *       (at least one of D1 and D2 sees the other: Dekker)
+ *   D3  CAS of an entry to CLAIM; full fence; loads of the other ways of its set
+ *       (of two members that claim two ways for one key, at least one sees the other)
+ *   R2  last write into a segment, then SEALED          pairs with the CAS to DRAIN (A2)
+ *   R3  last read under a pin, then the store of 0      pairs with the loads in D2 (A3)
+ *   R4  memory of a segment exists, then `allocated`    pairs with the load in a hit (A4)
+ *
+ * tests/models/ring.pml says the same to Spin, step by step.
+ */
+#ifndef TS_LEADER_GROUP_LAYOUT_H
+#define TS_LEADER_GROUP_LAYOUT_H
+
+#include "shim/base.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+
+#define TS_RING_MAGIC UINT64_C(0x31474e4952535354) /* "TSSRING1", little endian */
+#define TS_ABI_MAJOR  2u
+#define TS_ABI_MINOR  0u
+
+#define TS_MEMBER_MAX  1024u /* 10 bits of owner in a word */
+#define TS_LEASES      8u    /* per member: one cache line */
+#define TS_SEGMENT_MAX 512u
+#define TS_WAYS        8u /* entries of a set: two cache lines */
+#define TS_HUGE_BYTES  (UINT64_C(2) << 20)
+
+/* Lock bytes lie beyond any possible size, where no read or write can meet them. */
+#define TS_LOCK_BASE (INT64_C(1) << 60)
+
+/* ---- member word: state 2 | gen 14 | start time (low bits of clock ticks) 26 | pid 22 ---- */
+enum ts_member_state { TS_MEMBER_FREE = 0, TS_MEMBER_LIVE = 1, TS_MEMBER_CLEANING = 2 };
+
+/* ---- entry word: state 3 | waited 1 | owner 10 | gen 18 | tag 32 (low to high) ----------- */
+enum ts_entry_state {
+	TS_ENTRY_EMPTY = 0,
+	TS_ENTRY_GHOST = 1,
+	TS_ENTRY_CLAIM = 2,
+	TS_ENTRY_READY = 3
+};
+
+/* ---- segment word: state 3 | owner 10 | unused 19 | gen 32 (low to high) ------------------
+ */
+enum ts_segment_state {
+	TS_SEGMENT_FREE = 0,
+	TS_SEGMENT_OPEN = 1,
+	TS_SEGMENT_SEALED = 2,
+	TS_SEGMENT_DRAIN = 3
+};
+
+/** One process that uses the ring; two cache lines, the second written at every hit. */
+struct ts_member {
+	_Atomic uint64_t word; /* state, generation, start time, pid */
+	_Atomic uint64_t job;  /* ts_process_id() of the job it works for; 0 while joining */
+	_Atomic uint64_t joined_ns; /* CLOCK_BOOTTIME, for people */
+	uint64_t reserved[5];
+	_Atomic uint64_t lease[TS_LEASES]; /* 0, or bit 63 | segment << 32 | generation */
+};
+static_assert(sizeof(struct ts_member) == 128, "ABI 2");
+static_assert(offsetof(struct ts_member, lease) == 64, "lease line of its own");
+
+/** One segment's control words; a line of its own, for its owner writes it. */
+struct ts_segment {
+	_Atomic uint64_t word;
+	_Atomic uint64_t
+		written_at; /* seal clock of the last record: smallest = oldest; a hint */
+	_Atomic uint32_t allocated; /* pages exist (posix_fallocate succeeded); never undone */
+	_Atomic uint32_t huge; /* so many times TS_HUGE_BYTES at its start are huge pages */
+	_Atomic uint64_t used; /* bytes bump-allocated in this generation; for statistics */
+	uint64_t reserved[4];
+};
+static_assert(sizeof(struct ts_segment) == 64, "ABI 2");
+
+struct ts_entry {
+	_Atomic uint64_t word;
+	_Atomic uint64_t
+		where; /* offset in 64-byte units 24 | segment 10 | gen (low bits) 30 */
+};
+static_assert(sizeof(struct ts_entry) == 16, "ABI 2");
+
+/** In front of every record's bytes, inside the segment; immutable once published. */
+struct ts_record {
+	uint64_t key_lo, key_hi;
+	uint64_t bytes;      /* of the payload */
+	uint32_t skip;       /* from the start of this header to the payload */
+	uint32_t generation; /* of the segment */
+	uint64_t produce_ns; /* CPU time the producer spent: what a hit saves */
+	uint32_t kind;       /* enum ts_kind */
+	uint32_t dataset;    /* row in the ledger */
+	uint64_t producer;   /* ts_process_id() of the producer's job */
+	uint64_t check;      /* ts_hash64 of the fields above */
+};
+static_assert(sizeof(struct ts_record) == 64, "ABI 2");
+
+/* Payloads of this size and more start on a page. */
+#define TS_PAGE_ALIGN_FROM UINT64_C(65536)
+
+/** The first page of the ring. Constant after creation, but for the last lines. */
+struct ts_ring_header {
+	uint64_t magic;
+	uint32_t abi_major, abi_minor; /* another major: do not share */
+	uint32_t header_bytes;         /* sizeof(struct ts_ring_header) */
+	uint32_t uid;
+	uint8_t boot_id[16];
+	uint64_t user_ns, pid_ns; /* inode numbers of /proc/self/ns/{user,pid} */
+	uint64_t total_bytes;     /* of the object */
+	uint64_t members_at;      /* all offsets from the start of the object */
+	uint64_t segments_at;
+	uint64_t directory_at;
+	uint64_t data_at; /* here the read-only part begins; huge page aligned, page aligned
+			   * where segments are smaller than that */
+	uint64_t segment_bytes;
+	uint32_t member_count;
+	uint32_t segment_count;
+	uint32_t set_count; /* power of two */
+	uint32_t reserved0;
+	uint64_t check; /* ts_hash64 of everything above */
+	uint8_t reserved1[128];
+	_Alignas(64) _Atomic uint64_t seal_clock;
+	_Alignas(64) _Atomic uint64_t allocated_bytes; /* of the segments */
+	_Alignas(64) _Atomic uint32_t member_high;     /* slots >= this were never used */
+	uint32_t reserved3;
+};
+static_assert(offsetof(struct ts_ring_header, check) == 120, "ABI 2");
+static_assert(offsetof(struct ts_ring_header, seal_clock) == 256, "ABI 2");
+static_assert(sizeof(struct ts_ring_header) == 448, "ABI 2");
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ledger of a group: counters that outlive the processes, datasets, and jobs.
+ *
+ * One object of exactly TS_LEDGER_BYTES, mapped writable by all members and by tsrun.
+ * All counters only grow and are added to with relaxed atomics: a killed process loses
+ * nothing it had counted.  Rows are taken by one CAS and never move.
+ */
+#ifndef TS_LEADER_GROUP_LEDGER_H
+#define TS_LEADER_GROUP_LEDGER_H
+
+#include "leader/group/kinds.h"
+#include "shim/base.h"
+#include "shim/reasons.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+
+#define TS_LEDGER_MAGIC    UINT64_C(0x31474c4452535354) /* "TSSRDLG1" */
+#define TS_LEDGER_BYTES    65536u
+#define TS_DATASET_MAX     32u
+#define TS_DATASET_NAME    64u
+#define TS_DATASET_OTHERS  "(others)" /* no name that a user could give */
+#define TS_JOB_MAX         56u
+#define TS_JOB_DATASETS    8u
+#define TS_LEDGER_DRAWN    4096u /* offset of the rows of drawn samples */
+#define TS_LEDGER_DATASETS 8192u
+#define TS_LEDGER_JOBS     24576u /* offset of the job rows */
+
+/** Per kind; times in nanoseconds of CPU time. */
+struct ts_tally {
+	_Atomic uint64_t produced; /* published or worked out here, one each */
+	_Atomic uint64_t shared;   /* taken from somebody else's work */
+	_Atomic uint64_t shared_bytes;
+	_Atomic uint64_t saved_ns; /* what the producers had spent on what was taken */
+};
+
+/**
+ * Capture on demand: `asked` counts ghosts that another job asked for; when it reaches
+ * `needed`, `capture` becomes 1 and members publish.  After every ring's worth of published
+ * bytes the window is judged: fewer than 5 % taken turns capture off and quadruples `needed`
+ * (1 ... 4096), more resets it to 1.
+ */
+struct ts_demand {
+	_Atomic uint32_t capture, needed;
+	_Atomic uint64_t asked;
+	_Atomic uint64_t window_bytes, window_published, window_taken;
+};
+
+/* Each kind is captured apart, and the samples that draw random numbers apart from the others
+ * (TS_KEY_DRAWN): that one is asked for says nothing about another. */
+#define TS_DEMANDS      (TS_KIND_COUNT + 1)
+#define TS_DEMAND_DRAWN TS_KIND_COUNT
+
+/** A dataset: a label on records. */
+struct ts_dataset_row {
+	_Atomic uint64_t name_hash; /* 0 = free; taken by CAS, then `name` is written */
+	char name[TS_DATASET_NAME];
+	_Atomic uint32_t named; /* `name` is complete */
+	_Atomic uint32_t off;   /* verification found a difference */
+	_Atomic uint64_t reserved[8];
+	struct ts_tally kinds[TS_KIND_COUNT];            /* offset 144 */
+	_Atomic uint64_t cost_ns_per_kib[TS_KIND_COUNT]; /* moving average: deadlines */
+	struct ts_demand demands[TS_DEMANDS];
+	uint8_t pad[8];
+};
+static_assert(sizeof(struct ts_dataset_row) == 512, "ABI 2");
+static_assert(offsetof(struct ts_dataset_row, kinds) == 144, "ABI 2");
+
+/** A job: the process that was started, with its workers. */
+struct ts_job_row {
+	_Atomic uint64_t id;     /* ts_process_id(); 0 = free; a dead job's row may be reused */
+	_Atomic uint64_t ticket; /* order of joining */
+	_Atomic uint64_t ended;  /* the job's process has left; it may still be exiting */
+	_Atomic uint64_t dataset[TS_JOB_DATASETS]; /* 0, or ticket << 8 | row + 1 */
+	struct ts_tally kinds[TS_KIND_COUNT];
+	_Atomic uint64_t passed[TS_REASON_SLOTS];
+};
+static_assert(sizeof(struct ts_job_row) == 728, "ABI 2");
+
+/**
+ * Samples that draw random numbers of the job's own, so that only jobs of equal seeds share
+ * them; --align would make all jobs share.  One row per job row, for the first such data set
+ * of the job.
+ */
+struct ts_drawn_row {
+	_Atomic uint64_t identity;            /* hash of the data set; 0 = none yet */
+	_Atomic uint64_t computed, delivered; /* what was not computed was taken */
+};
+static_assert(TS_LEDGER_DRAWN + TS_JOB_MAX * sizeof(struct ts_drawn_row) <= TS_LEDGER_DATASETS,
+	"ABI 2");
+
+struct ts_ledger {
+	uint64_t magic;
+	uint32_t abi_major, abi_minor;
+	uint32_t uid;
+	uint32_t reserved0;
+	uint8_t boot_id[16];
+	uint64_t user_ns, pid_ns;
+	uint64_t check; /* ts_hash64 of everything above */
+	_Alignas(64) _Atomic uint64_t tickets;
+	_Atomic uint64_t verified, mismatched; /* verify mode */
+	_Alignas(64) _Atomic uint64_t passed[TS_REASON_SLOTS];
+	/* at TS_LEDGER_DRAWN:    struct ts_drawn_row [TS_JOB_MAX]
+	 * at TS_LEDGER_DATASETS: struct ts_dataset_row [TS_DATASET_MAX]
+	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX] */
+};
+static_assert(
+	TS_LEDGER_DATASETS + TS_DATASET_MAX * sizeof(struct ts_dataset_row) <= TS_LEDGER_JOBS,
+	"ABI 2");
+static_assert(
+	TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_BYTES, "ABI 2");
+
+/** Row @index of the datasets; @index below TS_DATASET_MAX. */
+static inline struct ts_dataset_row *ts_ledger_dataset(struct ts_ledger *ledger, uint32_t index)
+{
+	return (struct ts_dataset_row *)((char *)ledger + TS_LEDGER_DATASETS) + index;
+}
+
+/** Row @index of the jobs; @index below TS_JOB_MAX. */
+static inline struct ts_job_row *ts_ledger_job(struct ts_ledger *ledger, uint32_t index)
+{
+	return (struct ts_job_row *)((char *)ledger + TS_LEDGER_JOBS) + index;
+}
+
+/** Row of drawn samples of the job in row @index. */
+static inline struct ts_drawn_row *ts_ledger_drawn(struct ts_ledger *ledger, uint32_t index)
+{
+	return (struct ts_drawn_row *)((char *)ledger + TS_LEDGER_DRAWN) + index;
+}
+
+/**
+ * Row of the dataset called @name (at most TS_DATASET_NAME - 1 bytes count), made when it is
+ * new.  The last row is kept for all datasets that find no other: they are counted, captured
+ * and switched off together there, under the name TS_DATASET_OTHERS.
+ * Threads and processes: any.  Errors: -ENOSPC the last row is damaged.
+ */
+int ts_ledger_find_dataset(struct ts_ledger *ledger, const char *name);
+
+/**
+ * Row of job @id, made when it is new; rows of dead jobs are reused, oldest ticket first.
+ * Threads and processes: any.  Errors: -ENOSPC all rows belong to live jobs, or others were
+ * faster three times; -EINVAL @id is 0, which is nobody.
+ */
+int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id);
+
+/**
+ * Note that the job in row @job uses dataset @dataset (first note wins a ticket).  Rows that
+ * do not exist, and datasets beyond a job's TS_JOB_DATASETS, are ignored.
+ */
+void ts_ledger_note(struct ts_ledger *ledger, uint32_t job, uint32_t dataset);
+
+/**
+ * The job in row @job delivered so many such samples of the data set with hash @identity, and
+ * computed some of them.  Rows that do not exist, and further data sets of a job, are ignored.
+ */
+void ts_ledger_add_drawn(struct ts_ledger *ledger, uint32_t job, uint64_t identity,
+	uint64_t computed, uint64_t delivered);
+
+/**
+ * How many such samples of data sets that several jobs have were computed (*ret_samples), and
+ * how many of these --align would have shared: all that exceed what the job that was given
+ * most needed.
+ */
+uint64_t ts_ledger_alignable(struct ts_ledger *ledger, uint64_t *ret_samples);
+
+/**
+ * The leader of @dataset: the live job that joined it first; a dead one only when no live
+ * one is left.  Returns its job row and whether it is alive, or -ENOENT.
+ */
+int ts_ledger_leader(struct ts_ledger *ledger, uint32_t dataset, bool *ret_alive);
+
+/**
+ * Whether any job but @except (0: none) is still there: its process lives, and has not said
+ * that it is leaving.
+ */
+bool ts_ledger_has_live_job(struct ts_ledger *ledger, uint64_t except);
+
+/** The process that is job @id leaves; undone when it comes back (exec). */
+void ts_ledger_end_job(struct ts_ledger *ledger, uint64_t id);
+
+#endif

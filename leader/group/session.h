@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * This process's one store, joined at the first use and again after a fork.
+ *
+ * Hooks never attach by themselves.  The session owns the policy: when to try, when to try
+ * again after a failure, which dataset label to use, and where to count.
+ */
+#ifndef TS_LEADER_GROUP_SESSION_H
+#define TS_LEADER_GROUP_SESSION_H
+
+#include "leader/group/kinds.h"
+#include "leader/group/store.h"
+
+/** What a hook needs to take and count; filled in by ts_session_enter(). */
+struct ts_session {
+	struct ts_store *store;
+	uint32_t dataset; /* row in the ledger */
+	uint32_t job;     /* row in the ledger; TS_JOB_MAX: none was free, count without */
+};
+
+/**
+ * The store of this process, attached when it is not yet (some 100 us once per process).
+ *
+ * Returns NULL with *ret_reason set while there is nothing to share with: switched off,
+ * between vfork and exec, or attaching failed (tried again after 1 s, 2 s, 4 s ... 64 s).
+ * Cheap when it has been answered before: one load and a fork check.
+ * Threads: any; one attaches, or joins again after a fork, while the others get NULL.
+ * Fork: the child joins again here, at its first use.  Not async-signal-safe.
+ */
+const struct ts_session *ts_session_enter(enum ts_reason *ret_reason);
+
+/**
+ * The same for files that are read, which are shared inside of samples that are shared as a
+ * whole as well, and whatever --share says.
+ */
+const struct ts_session *ts_session_enter_for_files(enum ts_reason *ret_reason);
+
+/** Count one piece of work that was not shared. Counts in private when there is no store. */
+void ts_session_count_pass(enum ts_reason reason);
+
+/** Why ts_claim_reserve() failed with @error, for the counters. */
+static inline enum ts_reason ts_session_why_no_room(int error)
+{
+	switch (error) {
+	case -E2BIG:
+		return TS_REASON_TOO_LARGE;
+	case -EBUSY:
+		return TS_REASON_NO_LEASE;
+	case -ESTALE:
+		return TS_REASON_TIMEOUT;
+	default:
+		return TS_REASON_NO_SEGMENT;
+	}
+}
+
+/** Count one piece of work done here (@produce_ns of CPU time, @bytes of result). */
+void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns);
+
+/** Count one piece of work taken from the ring instead of done. */
+void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease);
+
+/**
+ * Count samples that draw random numbers of the job's own, of the data set @identity (not 0);
+ * see struct ts_drawn_row.  Not counted while there is no store.
+ */
+void ts_session_count_drawn(uint64_t identity, uint64_t computed, uint64_t delivered);
+
+/**
+ * What making a record of @bytes costs here, for ts_session_deadline_ns(); counting produced
+ * work with its time does this, too.
+ */
+void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns);
+
+/**
+ * While @nested, what this thread does is part of a record that is shared as a whole:
+ * ts_session_enter() answers NULL with TS_REASON_NESTED.  Per thread.
+ */
+void ts_session_nest(bool nested);
+
+/**
+ * How long to wait for somebody else's @kind of work of about @bytes: the moving average of
+ * what that work costs in this dataset, within 20 ms and 2 s (docs/design.md, deadlines).
+ */
+uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes);
+
+/** Whether to recompute this hit and compare (verify mode). */
+bool ts_session_verify_this_hit(void);
+
+/**
+ * Result of such a comparison with the record under @lease.  A mismatch switches the dataset
+ * of the record off for the group, and that of this session, which would meet it again.
+ */
+void ts_session_count_verified(bool equal, const struct ts_lease *lease);
+
+/** At the end of the process: print the summary if asked to, leave the store. */
+void ts_session_finish(void);
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of leader/ share about an attached store; hooks see leader/group/store.h only.
+ */
+#ifndef TS_LEADER_GROUP_STORE_PRIVATE_H
+#define TS_LEADER_GROUP_STORE_PRIVATE_H
+
+#include "leader/group/attach.h"
+#include "leader/object/killpoint.h"
+#include "leader/group/layout.h"
+#include "leader/group/ledger.h"
+#include "leader/group/store.h"
+#include "shim/atomic.h"
+
+/* Segments one process may write at once: that many threads can produce at the same time. */
+#define TS_WINDOWS 8u
+
+/* Longest path of an object: directory, uid, namespaces, group and a suffix. */
+#define TS_PATH_BYTES 256
+
+/* Longest path of a copy of a file without its digits: a directory of the user's, a name. */
+#define TS_STAGE_STEM 384
+
+/** Where we are: only processes with an equal scope share. */
+struct ts_scope {
+	uint8_t boot_id[16];
+	uint64_t user_ns, pid_ns;
+	uint32_t uid;
+};
+
+/** A shared-memory object of ours and the descriptor through which we reach it. */
+struct ts_object {
+	_Atomic int fd;          /* -1 while it is lost */
+	_Atomic uint32_t repair; /* one thread at a time reopens */
+	uint64_t device, inode, bytes;
+	char path[TS_PATH_BYTES];
+};
+
+/** Where the parts of a ring lie; follows from the first three fields alone. */
+struct ts_shape {
+	uint64_t segment_bytes;
+	uint32_t segment_count, set_count;
+	uint64_t members_at, segments_at, directory_at, data_at, total_bytes;
+	uint64_t control_bytes; /* what is used of what lies before data_at */
+};
+
+/** A private writable view of a segment this process has OPEN. */
+struct ts_window {
+	_Atomic uint32_t busy; /* held from reserve to publish or abandon, by any thread */
+	int32_t segment;       /* -1: none open */
+	uint32_t generation;
+	uint64_t next;      /* first byte not yet allocated */
+	unsigned char *map; /* the segment, writable while it is OPEN; NULL: none */
+};
+
+/**
+ * A store as this process sees it.  All sizes are copies made when the header was checked
+ * and are what every index from shared memory is compared with.
+ */
+struct ts_store {
+	struct ts_scope scope;
+	struct ts_object ring, book;      /* `book` is the ledger's object */
+	char stage_path[TS_PATH_BYTES];   /* of the index of copies of files */
+	char device_path[TS_PATH_BYTES];  /* of the table of GPUs */
+	struct ts_device *_Atomic device; /* this process's view of it, NULL: none */
+	struct ts_shape shape;
+	struct ts_ledger *ledger;
+	struct ts_ring_header *header; /* start of the writable control part */
+	struct ts_member *members;
+	struct ts_segment *segments;
+	struct ts_entry *entries;
+	const unsigned char *data; /* read-only */
+	uint64_t job;
+	int32_t member; /* -1: not joined */
+	_Atomic uint32_t clean_next;
+	_Atomic uint32_t window_hint;
+	_Atomic uint32_t lease_busy[TS_LEASES];
+	struct ts_window windows[TS_WINDOWS];
+	_Atomic uint64_t
+		populated[TS_SEGMENT_MAX / 64]; /* whose pages this process has mapped */
+	_Atomic uint32_t no_huge;               /* the kernel gives us no huge pages */
+	_Atomic uint64_t grow_at;               /* ts_now_ns() of the next look for room */
+	_Atomic uint32_t huge_pause;            /* openings until huge pages are tried again */
+};
+
+/* ---- leader/object/object.c
+ * ----------------------------------------------------------------------
+ */
+
+/**
+ * Path of @group's object with @suffix ("ring", "ledger", ...), as leader/group/attach.h has
+ * it: of our user and our namespaces.  Threads: any; allocates nothing.  Errors: -EINVAL bad
+ * group; those of reading /proc/self/ns.
+ */
+int ts_object_path(char *buffer, size_t bytes, const char *group, const char *suffix);
+
+/**
+ * Open the object at object->path and check owner, type and mode.
+ * Errors: -ENOENT; -EPERM foreign, not a regular file, or open to others; system errors.
+ */
+int ts_object_open(struct ts_object *object);
+
+/**
+ * Make an object of @bytes, its first @allocate bytes backed by memory and filled by
+ * @fill(context, start of the object), and give it the name object->path in one step.
+ * Errors: -EEXIST somebody was faster; -ENOSPC; system errors.  Nothing is left behind.
+ */
+int ts_object_make(struct ts_object *object, uint64_t bytes, uint64_t allocate,
+	void (*fill)(void *context, void *start), void *context);
+
+/**
+ * The descriptor, after making sure that it still is ours: hosts close descriptors they do
+ * not know.  Reopens by name when it was lost.  *ret_reopened (may be NULL) tells.
+ * Errors: -EBADF lost for good; -EAGAIN another thread is reopening it.
+ */
+int ts_object_fd(struct ts_object *object, bool *ret_reopened);
+
+/** Whether the name still leads to this object. */
+bool ts_object_is_named(const struct ts_object *object);
+
+/** Close the descriptor if it still is ours. */
+void ts_object_close(struct ts_object *object);
+
+/** fcntl lock of one byte: F_WRLCK or F_UNLCK, never waits. Errors: -EAGAIN held. */
+int ts_object_lock_byte(int fd, int64_t byte, int type);
+
+/** Read the first @bytes of @fd, which was not read before. Errors: -EBADMSG the object is
+ * shorter. */
+int ts_object_read_start(int fd, void *buffer, size_t bytes);
+
+/** Errors: -EXDEV made on another boot or in another namespace; -EPERM by another user. */
+int ts_scope_check(const struct ts_scope *mine, uint32_t uid, const uint8_t *boot_id,
+	uint64_t user_ns, uint64_t pid_ns);
+
+/** Who we are and where. Errors: those of reading /proc. */
+int ts_scope_read(struct ts_scope *ret_scope);
+
+/* ---- leader/ring/ring.c
+ * ------------------------------------------------------------------------
+ */
+
+/**
+ * Check the header of the open object @ring against us and against itself.
+ * Errors: those of ts_store_attach().
+ */
+int ts_ring_check(
+	const struct ts_scope *scope, struct ts_object *ring, struct ts_shape *ret_shape);
+
+/** Make the ring of @store, at most @wanted bytes, and map it. Errors: -ENOSPC, -EEXIST... */
+int ts_ring_make(struct ts_store *store, uint64_t wanted);
+
+/** Map the open and checked ring. Errors: -ENOMEM. */
+int ts_ring_map(struct ts_store *store);
+
+/** Accepts a ring that is not mapped. */
+void ts_ring_unmap(struct ts_store *store);
+
+/* ---- leader/object/limits.c
+ * ----------------------------------------------------------------------
+ */
+
+/** Shape of a ring of at most @bytes, control part included. Errors: -ENOSPC too small. */
+int ts_limits_shape(uint64_t bytes, struct ts_shape *ret_shape);
+
+/** The offsets that follow from segment_bytes, segment_count and set_count. */
+void ts_limits_offsets(struct ts_shape *shape);
+
+/**
+ * Most bytes this machine lets a ring have now: 25 % of the free space of the file system
+ * of @fd, 10 % of the tightest memory cgroup's headroom, 5 % of a finite RLIMIT_AS.
+ * @allocated bytes of the ring exist already and count as free.
+ */
+uint64_t ts_limits_machine(int fd, uint64_t allocated);
+
+/**
+ * The same for copies of files, 85 % of it: they lie on the file system of @fd, which is
+ * charged to a cgroup where it is shared memory (@in_memory); nothing maps them all.
+ */
+uint64_t ts_limits_files(int fd, uint64_t allocated, bool in_memory);
+
+/** Whether a file may grow to @bytes here: beyond RLIMIT_FSIZE the kernel sends a signal. */
+bool ts_limits_allow_file(uint64_t bytes);
+
+/** 5 % of a finite RLIMIT_AS, or UINT64_MAX. */
+uint64_t ts_limits_address_space(void);
+
+/**
+ * Smallest headroom of the memory cgroups above us: limit - (usage - clean page cache).
+ * @list is /proc/self/cgroup and @root /sys/fs/cgroup but for tests.  UINT64_MAX: no limit.
+ */
+uint64_t ts_limits_cgroup(const char *list, const char *root);
+
+/** Whether one more segment may be allocated: not past 85 % of the machine's limits. */
+bool ts_limits_may_grow(struct ts_store *store);
+
+/* ---- leader/group/members.c
+ * ---------------------------------------------------------------------
+ */
+
+/** Take a member slot. Errors: -EUSERS none free; -EBADF the ring's descriptor is lost. */
+int ts_member_join(struct ts_store *store);
+
+/**
+ * Seal what is open, drop the leases, free the slot; other threads get no more of either.
+ * Errors: -EBUSY a thread holds a lease or a reservation; the slot stays until we are dead.
+ */
+int ts_member_leave(struct ts_store *store);
+
+/** Take the lock byte of our slot again after the descriptor was lost. */
+void ts_member_relock(struct ts_store *store);
+
+/** Whether @index's process is proven dead or the slot is free already. */
+bool ts_member_is_gone(struct ts_store *store, uint32_t index);
+
+/** Clean up after @index if it is proven dead; true when that freed the slot. */
+bool ts_member_clean(struct ts_store *store, uint32_t index);
+
+/** Clean up after every dead member; returns how many. */
+uint32_t ts_member_clean_all(struct ts_store *store);
+
+/** Look at one other member, the next one each time. */
+void ts_member_clean_next(struct ts_store *store);
+
+/** Whether any member but ourselves is not proven dead. */
+bool ts_member_any_alive(struct ts_store *store);
+
+/** Slots that were ever used, checked. */
+uint32_t ts_member_high(struct ts_store *store);
+
+/** A free lease word of ours. Errors: -EBUSY. */
+int ts_lease_acquire(struct ts_store *store);
+
+/** Store a pin in the lease word @slot of ours. */
+void ts_lease_pin(struct ts_store *store, uint32_t slot, uint32_t segment, uint32_t generation);
+
+/** Clear the lease word @slot of ours and give it back. */
+void ts_lease_drop(struct ts_store *store, uint32_t slot);
+
+/* ---- leader/ring/pages.c
+ * -----------------------------------------------------------------------
+ */
+
+/** Map all segments of the ring @fd, read-only, where huge pages fit. NULL: no address space.
+ */
+const unsigned char *ts_pages_map(int fd, const struct ts_shape *shape);
+
+/** Whether @segment has memory (A4), so that reading there cannot fault for want of space. */
+bool ts_pages_exist(const struct ts_store *store, uint32_t segment);
+
+/**
+ * Give @segment, which is OPEN and ours, memory: by whoever produces into it, so that its own
+ * cgroup is charged.  Errors: -ENOSPC and others of posix_fallocate(3).
+ */
+int ts_pages_allocate(struct ts_store *store, int fd, uint32_t segment);
+
+/** Make @segment, which is OPEN and ours and has memory, writable here. Errors: -ENOMEM. */
+int ts_pages_open(struct ts_store *store, uint32_t segment, unsigned char **ret_map);
+
+/** Make the segment at @map read-only again. */
+void ts_pages_close(const struct ts_store *store, unsigned char *map);
+
+/** In the child of a fork: nothing is mapped here yet. */
+void ts_pages_forget(struct ts_store *store);
+
+/* ---- leader/ring/segments.c
+ * --------------------------------------------------------------------
+ */
+
+/** Give @window, which the caller holds, a fresh OPEN segment. Errors: -ENOSPC, -EBADF... */
+int ts_segment_open(struct ts_store *store, struct ts_window *window);
+
+/** Note that something was written into @segment, which is OPEN and ours. */
+void ts_segment_touch(struct ts_store *store, uint32_t segment);
+
+/** Seal the segment of @window, which the caller holds; no-op without one. */
+void ts_segment_seal(struct ts_store *store, struct ts_window *window);
+
+/**
+ * Forget a segment that somebody took from @window while it was idle.  It stays writable in
+ * this process: another window may have it by now, and nobody writes through this one.
+ */
+void ts_segment_forget(struct ts_window *window);
+
+/** Whether the segment of @window still is OPEN and ours: see take() in segments.c. */
+bool ts_segment_is_mine(struct ts_store *store, const struct ts_window *window);
+
+/** Undo what a dead @member left in segment words; part of cleaning. */
+void ts_segment_clean(struct ts_store *store, uint32_t member);
+
+/** In the child of a fork: the parent's windows are not ours. */
+void ts_segment_forget_windows(struct ts_store *store);
+
+/* ---- leader/ring/directory.c
+ * -------------------------------------------------------------------
+ */
+
+/**
+ * End the claim @word of @entry: to READY, or to EMPTY; wakes who waits.
+ * Errors: -ESTALE it was taken over.
+ */
+int ts_entry_end(struct ts_entry *entry, uint64_t word, enum ts_entry_state state);
+
+/** Whether @entry still holds the claim @word. */
+bool ts_entry_is_claimed(const struct ts_entry *entry, uint64_t word);
+
+/**
+ * Replace the entry word @old of entry @at by a new tenure of ours; sleepers on the old one
+ * are woken when the new one ends.  False when the word was not @old any more.
+ */
+bool ts_entry_begin(struct ts_store *store, uint32_t at, uint64_t old,
+	enum ts_entry_state state, uint32_t tag, uint64_t *ret_word);
+
+/** Make *take the claim @word of @entry, or TS_PASS. */
+void ts_take_give_claim(struct ts_take *take, const struct ts_key *key, uint32_t entry,
+	uint64_t word, uint32_t dataset, enum ts_kind kind);
+void ts_take_give_pass(struct ts_take *take, enum ts_reason reason);
+
+/** The bits of a key that its entry shows; other bits choose the set. */
+static inline uint32_t ts_key_tag(const struct ts_key *key)
+{
+	return (uint32_t)(key->hi >> 32);
+}
+
+/* ---- leader/ring/demand.c
+ * ----------------------------------------------------------------------
+ */
+
+/** The row of @dataset, or of dataset 0 when there is no such row. */
+struct ts_dataset_row *ts_demand_row(struct ts_store *store, uint32_t dataset);
+
+/** The demand that records of @key and @kind belong to. */
+struct ts_demand *ts_demand_of(
+	struct ts_dataset_row *row, enum ts_kind kind, const struct ts_key *key);
+
+/** Another job asked for a ghost; true when such records are captured from now on. */
+bool ts_demand_count(struct ts_demand *demand);
+
+/** A record was taken. */
+void ts_demand_taken(struct ts_demand *demand);
+
+/** A record of @bytes was published; judges the window after @capacity bytes. */
+void ts_demand_published(struct ts_demand *demand, uint64_t bytes, uint64_t capacity);
+
+#endif

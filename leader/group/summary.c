@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* What a job shared, in one block on stderr when it ends. */
+#include "leader/group/summary.h"
+
+#include "leader/group/store_private.h"
+#include "shim/hash.h"
+#include "shim/log.h"
+#include "shim/sys.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BLOCK_BYTES 2048u
+#define REASONS_MAX 5 /* lines about what was not shared */
+
+static const char *const reason_texts[] = {
+#define TS_X(name, id, text) text,
+	TS_REASONS(TS_X)
+#undef TS_X
+};
+
+static const char *const kind_texts[] = {
+#define TS_X(name, id, text) text,
+	TS_KINDS(TS_X)
+#undef TS_X
+};
+
+bool ts_summary_has_group(const char *group)
+{
+	char path[TS_PATH_BYTES];
+	struct stat found;
+	return ts_object_path(path, sizeof(path), group, "ring") == 0 &&
+	       ts_sys_stat(path, &found) == 0;
+}
+
+/* As attaching does; a ledger of another version has its rows elsewhere. */
+static bool is_ours(const struct ts_ledger *ledger)
+{
+	return ledger->magic == TS_LEDGER_MAGIC && ledger->abi_major == TS_ABI_MAJOR &&
+	       ledger->check == ts_hash64(ledger, offsetof(struct ts_ledger, check));
+}
+
+static bool has_row(struct ts_ledger *ledger, uint64_t id)
+{
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
+		if (ts_load_relaxed(&ts_ledger_job(ledger, i)->id) == id)
+			return true;
+	return false;
+}
+
+bool ts_summary_has_job(const char *group, uint64_t id)
+{
+	struct ts_object object = {.fd = -1};
+	if (!ts_summary_has_group(group) ||
+		ts_object_path(object.path, sizeof(object.path), group, "ledger") < 0 ||
+		ts_object_open(&object) < 0)
+		return false;
+	bool found = false;
+	if (object.bytes == TS_LEDGER_BYTES) {
+		void *map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ, MAP_SHARED,
+			ts_load_relaxed(&object.fd), 0);
+		if (map != MAP_FAILED) {
+			found = is_ours(map) && has_row(map, id);
+			munmap(map, TS_LEDGER_BYTES);
+		}
+	}
+	ts_object_close(&object);
+	return found;
+}
+
+struct block {
+	char text[BLOCK_BYTES];
+	size_t length;
+};
+
+static void line(struct block *block, const char *format, ...) TS_PRINTF(2, 3);
+
+static void line(struct block *block, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	block->length += ts_format_v(block->text + block->length,
+		sizeof(block->text) - block->length, format, arguments);
+	va_end(arguments);
+}
+
+static void put_kind(struct block *block, const struct ts_tally *tally, uint32_t kind)
+{
+	const char *text = kind_texts[kind];
+	unsigned long long produced = ts_load_relaxed(&tally->produced);
+	unsigned long long shared = ts_load_relaxed(&tally->shared);
+	unsigned long long saved_ms = ts_load_relaxed(&tally->saved_ns) / 1000000;
+	if (produced + shared == 0)
+		return;
+	if (kind == TS_KIND_BYTES) {
+		line(block, "  %s: %llu copied here, %llu opened as copies (%llu %%)\n", text,
+			produced, shared, shared * 100 / (produced + shared));
+		return;
+	}
+	line(block, "  %s: %llu worked out here, %llu taken from the ring (%llu %%)\n", text,
+		produced, shared, shared * 100 / (produced + shared));
+	line(block, "  CPU time saved: %llu.%u%u s\n", saved_ms / 1000,
+		(unsigned)(saved_ms / 100 % 10), (unsigned)(saved_ms / 10 % 10));
+}
+
+/* The most frequent reasons, largest first. */
+static void put_reasons(struct block *block, struct ts_job_row *row)
+{
+	uint64_t below = UINT64_MAX;
+	uint32_t last = 0;
+	for (int n = 0; n < REASONS_MAX; n++) {
+		uint32_t best = TS_REASON_COUNT;
+		uint64_t count = 0;
+		for (uint32_t i = 0; i < TS_REASON_COUNT; i++) {
+			uint64_t c = ts_load_relaxed(&row->passed[i]);
+			bool later = c < below || (c == below && i > last);
+			if (c > count && later) {
+				best = i;
+				count = c;
+			}
+		}
+		if (best == TS_REASON_COUNT)
+			return;
+		line(block, "  not shared %llu times: %s\n", (unsigned long long)count,
+			reason_texts[best]);
+		below = count;
+		last = best;
+	}
+}
+
+void ts_summary_print(struct ts_ledger *ledger, uint64_t id, struct ts_job_row *alone)
+{
+	struct block block = {.length = 0};
+	struct ts_job_row *row = alone;
+	line(&block, "tsshim: what %s (%d) shared\n", program_invocation_short_name,
+		(int)getpid());
+	size_t title = block.length;
+	for (uint32_t i = 0; ledger && i < TS_JOB_MAX; i++) {
+		if (ts_load_relaxed(&ts_ledger_job(ledger, i)->id) == id)
+			row = ts_ledger_job(ledger, i);
+	}
+	for (uint32_t kind = 0; kind < TS_KIND_COUNT; kind++)
+		put_kind(&block, &row->kinds[kind], kind);
+	put_reasons(&block, row);
+	if (block.length == title)
+		line(&block, "  nothing: no call of this job could be shared\n");
+	(void)ts_sys_write(2, block.text, block.length);
+}

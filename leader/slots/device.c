@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of a group's GPUs: making it, opening it, checking it, finding rows, leaving it. */
+#include "leader/slots/device_private.h"
+
+#include "shim/hash.h"
+#include "shim/identity.h"
+#include "shim/sys.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define MAGIC UINT64_C(0x6563697665647374) /* "tsdevice", little endian */
+
+/* Whether a process lives costs some 50 us to ask; a dead one is found this much later. */
+#define ALIVE_FOR_NS UINT64_C(10000000)
+
+/* A few hundred steps of a training job; who comes later meets the others again. */
+#define MEETING_NS UINT64_C(10000000000)
+
+/* ---- the object ------------------------------------------------------------------------- */
+
+static void fill_table(void *context, void *start)
+{
+	const struct ts_store *store = context;
+	struct ts_device_head *head = start;
+
+	head->magic = MAGIC;
+	head->abi_major = TS_DEVICE_ABI;
+	head->uid = store->scope.uid;
+	memcpy(head->boot_id, store->scope.boot_id, sizeof(head->boot_id));
+	head->user_ns = store->scope.user_ns;
+	head->pid_ns = store->scope.pid_ns;
+	head->ring_device = store->ring.device;
+	head->ring_inode = store->ring.inode;
+	head->total_bytes = sizeof(struct ts_device_table);
+	head->check = ts_hash64(head, offsetof(struct ts_device_head, check));
+}
+
+/* Errors: -ESTALE it belongs to another ring; and as for ts_device_attach(). */
+static int check_table(const struct ts_store *store, const struct ts_object *object)
+{
+	const uint64_t bytes = sizeof(struct ts_device_table);
+	struct ts_device_head head;
+	int r = ts_object_read_start(ts_load_relaxed(&object->fd), &head, sizeof(head));
+
+	if (r < 0)
+		return r;
+	if (head.magic != MAGIC)
+		return -EBADMSG;
+	if (head.abi_major != TS_DEVICE_ABI)
+		return -EPROTO;
+	if (head.check != ts_hash64(&head, offsetof(struct ts_device_head, check)) ||
+		head.total_bytes != bytes || object->bytes != bytes)
+		return -EBADMSG;
+	r = ts_scope_check(&store->scope, head.uid, head.boot_id, head.user_ns, head.pid_ns);
+	if (r < 0)
+		return r;
+	return head.ring_device == store->ring.device && head.ring_inode == store->ring.inode
+		       ? 0
+		       : -ESTALE;
+}
+
+static int make_table(struct ts_store *store, struct ts_object *object)
+{
+	if (!ts_limits_allow_file(sizeof(struct ts_device_table)))
+		return -ENOSPC;
+	return ts_object_make(object, sizeof(struct ts_device_table),
+		sizeof(struct ts_device_table), fill_table, store);
+}
+
+/* Under the group's lock. */
+static int open_table(struct ts_store *store, struct ts_object *object)
+{
+	/* Who still uses a ring that was replaced must not replace what is the new one's. */
+	if (!ts_object_is_named(&store->ring))
+		return -ESTALE;
+	int r = ts_object_open(object);
+	if (r == -ENOENT)
+		return make_table(store, object);
+	if (r < 0)
+		return r;
+	r = check_table(store, object);
+	if (r == -ESTALE) {
+		/* Left by a ring that was removed by hand; its users keep theirs. */
+		ts_object_close(object);
+		ts_sys_unlink(object->path);
+		return make_table(store, object);
+	}
+	if (r < 0)
+		ts_object_close(object);
+	return r;
+}
+
+static int map_table(struct ts_device *device)
+{
+	const size_t bytes = sizeof(struct ts_device_table);
+
+	if (bytes > ts_limits_address_space())
+		return -ENOMEM;
+	void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+		ts_load_relaxed(&device->object.fd), 0);
+	if (start == MAP_FAILED)
+		return -ENOMEM;
+	device->table = start;
+	return 0;
+}
+
+/* ---- joining ---------------------------------------------------------------------------- */
+
+static int join(struct ts_store *store, struct ts_device *device)
+{
+	device->store = store;
+	device->serial = ts_identity_serial();
+	device->member = (uint32_t)store->member;
+	device->tenure =
+		ts_member_generation(ts_load_acquire(&store->members[device->member].word));
+	ts_store_relaxed(&device->object.fd, -1);
+	memcpy(device->object.path, store->device_path, sizeof(device->object.path));
+	int r = ts_store_lock(store);
+	if (r < 0)
+		return r;
+	r = open_table(store, &device->object);
+	ts_store_unlock(store);
+	if (r == 0)
+		r = map_table(device);
+	/* Mapped, it is reached without a descriptor, which a host might close. */
+	ts_object_close(&device->object);
+	if (r < 0)
+		return r;
+	/* Of earlier tenures; they count for nothing, but generations of members come back. */
+	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++)
+		ts_store_release(&device->table->lines[device->member].lease[i], 0); /* V3 */
+	for (uint32_t i = 0; i < TS_DEVICE_MAPS; i++)
+		ts_store_release(&device->table->maps[device->member].map[i], 0); /* V4 */
+	return 0;
+}
+
+int ts_device_attach(struct ts_store *store, struct ts_device **ret_device)
+{
+	struct ts_device *device = ts_load_acquire(&store->device);
+
+	if (store->member < 0)
+		return -EINVAL;
+	if (device && device->serial == ts_identity_serial()) {
+		if (ts_load_relaxed(&device->stopped))
+			return -ESTALE;
+		*ret_device = device;
+		return 0;
+	}
+	/* Not from malloc: the host may be inside its own allocator's hooks. Zeroed, too. */
+	device = mmap(NULL, sizeof(*device), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (device == MAP_FAILED)
+		return -ENOMEM;
+	int r = join(store, device);
+	if (r < 0) {
+		munmap(device, sizeof(*device));
+		return r;
+	}
+	ts_store_release(&store->device, device); /* pairs with the load above: complete */
+	*ret_device = device;
+	return 0;
+}
+
+/* ---- who is there ----------------------------------------------------------------------- */
+
+int ts_device_check(const struct ts_device *device, uint32_t ring)
+{
+	if (device->serial != ts_identity_serial())
+		return -ECHILD;
+	return ring < TS_DEVICE_RINGS ? 0 : -EINVAL;
+}
+
+bool ts_device_is_over(struct ts_device *device, uint32_t member, uint32_t tenure)
+{
+	if (member == device->member && tenure == device->tenure)
+		return false;
+	uint64_t word = ts_load_acquire(&device->store->members[member].word);
+	if (ts_member_generation(word) != tenure || ts_member_state(word) == TS_MEMBER_FREE)
+		return true;
+	uint64_t now = ts_now_ns();
+	if (now < ts_load_relaxed(&device->alive_until[member]))
+		return false;
+	if (!ts_member_is_gone(device->store, member)) {
+		ts_store_relaxed(&device->alive_until[member], now + ALIVE_FOR_NS);
+		return false;
+	}
+	return true;
+}
+
+/* ---- rows ------------------------------------------------------------------------------- */
+
+static bool is_uuid(struct ts_device_row *row, const uint8_t *uuid)
+{
+	/* Acquire: pairs with the release in take_row(), UUID before the flag. */
+	return ts_load_acquire(&row->named) && memcmp(row->uuid, uuid, TS_DEVICE_UUID) == 0;
+}
+
+/* Take @row for @uuid, or find that it has it already. */
+static bool take_row(struct ts_device_row *row, const uint8_t *uuid, uint64_t hash)
+{
+	uint64_t there = 0;
+
+	if (!ts_cas(&row->uuid_hash, &there, hash) && there != hash)
+		return false;
+	TS_KILLPOINT(device_row);
+	/* Always the same bytes, so two may do it at once, and one for a maker that died. */
+	if (!ts_load_acquire(&row->named)) {
+		memcpy(row->uuid, uuid, TS_DEVICE_UUID);
+		ts_store_release(&row->named, 1);
+	}
+	return is_uuid(row, uuid);
+}
+
+int ts_device_find(struct ts_device *device, const uint8_t uuid[TS_DEVICE_UUID])
+{
+	uint64_t hash = ts_hash64(uuid, TS_DEVICE_UUID) | 1;
+	int r = ts_device_check(device, 0);
+
+	for (uint32_t i = 0; r == 0 && i < TS_DEVICE_RINGS; i++)
+		if (take_row(&device->table->rows[i], uuid, hash))
+			return (int)i;
+	return r < 0 ? r : -ENOSPC;
+}
+
+void ts_device_count(struct ts_device *device, uint32_t ring, bool found)
+{
+	if (ts_device_check(device, ring) < 0)
+		return;
+	ts_add_relaxed(&device->table->rows[ring].looked, 1);
+	if (found)
+		ts_add_relaxed(&device->table->rows[ring].found, 1);
+}
+
+void ts_device_counts(
+	struct ts_device *device, uint32_t ring, uint64_t *ret_looked, uint64_t *ret_found)
+{
+	bool is_row = ts_device_check(device, ring) == 0;
+
+	*ret_looked = is_row ? ts_load_relaxed(&device->table->rows[ring].looked) : 0;
+	*ret_found = is_row ? ts_load_relaxed(&device->table->rows[ring].found) : 0;
+}
+
+static _Atomic uint64_t *meeting(struct ts_device *device, uint32_t ring)
+{
+	if (ring == TS_DEVICE_ANY)
+		return ts_device_check(device, 0) == 0 ? &device->table->met_ns : NULL;
+	return ts_device_check(device, ring) == 0 ? &device->table->rows[ring].met_ns : NULL;
+}
+
+void ts_device_meet(struct ts_device *device, uint32_t ring)
+{
+	_Atomic uint64_t *met_ns = meeting(device, ring);
+
+	if (met_ns)
+		ts_store_relaxed(met_ns, ts_now_ns());
+}
+
+bool ts_device_has_met(struct ts_device *device, uint32_t ring)
+{
+	_Atomic uint64_t *met_ns = meeting(device, ring);
+	uint64_t then = met_ns ? ts_load_relaxed(met_ns) : 0;
+
+	return then != 0 && ts_now_ns() - then < MEETING_NS;
+}
+
+/* ---- holds ---------------------------------------------------------------------------- */
+
+int ts_device_hold_begin(struct ts_device *device)
+{
+	if (ts_load_relaxed(&device->stopped))
+		return -ESTALE;
+	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++) {
+		uint32_t idle = 0;
+		if (!ts_load_relaxed(&device->busy[i]) && ts_cas(&device->busy[i], &idle, 1))
+			return (int)i;
+	}
+	return -EUSERS;
+}
+
+void ts_device_hold_end(struct ts_device *device, uint32_t index)
+{
+	ts_store_release(&device->busy[index], 0); /* private try-lock */
+}
