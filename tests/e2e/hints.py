@@ -8,7 +8,7 @@ import types
 import support
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
-from tsshim_torch import hints  # noqa: E402
+from tsshim_torch.sharing import hints  # noqa: E402
 
 
 class Data:

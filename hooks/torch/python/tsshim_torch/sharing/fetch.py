@@ -15,7 +15,8 @@ import time
 
 import torch
 
-from . import align, batches, codec, collate, generators, native, scopes
+from .. import native
+from . import align, batches, codec, collate, generators, scopes
 from .indices import index_bytes
 
 generators.fill = native.twister
