@@ -15,7 +15,7 @@ from torch.utils.data import default_collate
 import support
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
-from tsshim_torch import codec, collate  # noqa: E402
+from tsshim_torch.sharing import codec, collate  # noqa: E402
 
 Point = collections.namedtuple("Point", "x y")
 

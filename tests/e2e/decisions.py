@@ -15,7 +15,8 @@ if support.LIBRARY != os.environ.get("LD_PRELOAD"):  # its functions are part of
             TSSHIM_TEST_BUILD=support.BUILD)))
 
 import torch.utils.data  # noqa: E402,F401  (brings the Python half)
-from tsshim_torch import clock, exact, fetch, hints, native, scopes  # noqa: E402
+from tsshim_torch import clock, native  # noqa: E402
+from tsshim_torch.sharing import exact, fetch, hints, scopes  # noqa: E402
 
 MS = 1_000_000
 

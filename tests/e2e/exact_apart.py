@@ -22,7 +22,8 @@ import torchvision.transforms.functional as TF
 from torchvision import transforms as T
 
 from exact_zoo import Items
-from tsshim_torch import allowed, fingerprint, fp_environment
+from tsshim_torch.fingerprint import datasets, environment
+from tsshim_torch.judge import judgement
 
 APART = {}
 STEP = T.RandomHorizontalFlip()
@@ -78,10 +79,10 @@ if hasattr(getattr(_MKLDNN, "conv", None), "fp32_precision"):
 
 def _of_itself():
     """Whether what Pillow loads when it meets its first pictures makes no difference."""
-    before, is_new = fingerprint.environment(), "PIL.GifImagePlugin" not in sys.modules
+    before, is_new = datasets.environment(), "PIL.GifImagePlugin" not in sys.modules
     PIL.Image.preinit()
     PIL.Image.init()
-    return is_new and fingerprint.environment() == before
+    return is_new and datasets.environment() == before
 
 
 LOADS_ITSELF = _of_itself()
@@ -182,14 +183,14 @@ def verdict(name):
 
     def key():
         data = make()
-        names = (fingerprint.fingerprint(data), fingerprint.environment())
+        names = (datasets.fingerprint(data), datasets.environment())
         if aligned:
             return names
         try:
-            found = allowed.judge(data)
-        except allowed.Refused:
+            found = judgement.judge(data)
+        except judgement.Refused:
             return None
-        threads = fp_environment.blas_threads() if found.by_threads else b""
+        threads = environment.blas_threads() if found.by_threads else b""
         return (*names, found.generators, found.by_hash, found.orders, threads)
     if before is not None:
         before()

@@ -125,8 +125,8 @@ def scheduled(options):
 def overlooked():
     """Draws from a generator, and the library was made to believe that it does not."""
     if "tsshim_torch" in sys.modules:
-        from tsshim_torch import allowed
-        allowed.judge = lambda data: allowed.Judgement(frozenset(), False, True)
+        from tsshim_torch.judge import judgement
+        judgement.judge = lambda data: judgement.Judgement(frozenset(), False, True)
     return exact_zoo.Items(lambda index: (
         torch.from_numpy(numpy.asarray(exact_zoo.picture(index)).copy()), numpy.random.rand()))
 
@@ -134,7 +134,7 @@ def overlooked():
 def soon():
     """Large, and the library was made to believe that reading takes little of the work."""
     if "tsshim_torch" in sys.modules:
-        from tsshim_torch import exact
+        from tsshim_torch.sharing import exact
         exact.ROOM_PART = 1
     return Large()
 

@@ -318,12 +318,12 @@ if v2 is not None:
             v2.RandomChoice([v2.Identity(), v2.GaussianBlur(3)]), v2.ToPureTensor(), Halve()]))
 
 
-def verdict(allowed, data):
+def verdict(judgement, data):
     """What is said of @data: the generators it draws from, or "refused", and why."""
     judged = vars(type(data)).get("judged")
     try:
-        found = judged(data, allowed.judge) if judged else allowed.judge(data)
-    except allowed.Refused as refusal:
+        found = judged(data, judgement.judge) if judged else judgement.judge(data)
+    except judgement.Refused as refusal:
         return "refused", str(refusal)
     return " ".join(sorted(found.generators)), found.by_hash
 
@@ -336,13 +336,13 @@ def main(root):
     import exact_attacks_classes
     import exact_attacks_more
     import exact_attacks_state
-    from tsshim_torch import allowed
+    from tsshim_torch.judge import judgement
     for name, (draws, make) in GOOD.items():
-        print("good|%s|%s|%s|%s" % (name, draws, *verdict(allowed, make(root))))
+        print("good|%s|%s|%s|%s" % (name, draws, *verdict(judgement, make(root))))
     for name, make in {**exact_attacks.BAD, **exact_attacks_classes.BAD,
                        **exact_attacks_more.BAD, **exact_attacks_state.BAD,
                        **exact_attacks_around.BAD}.items():
-        print("bad|%s|refused|%s|%s" % (name, *verdict(allowed, make())))
+        print("bad|%s|refused|%s|%s" % (name, *verdict(judgement, make())))
     for name in exact_apart.APART:
         print("apart|%s|apart|%s|" % (name, exact_apart.verdict(name)))
     print("loads|pillow|True|%s|" % exact_apart.LOADS_ITSELF)

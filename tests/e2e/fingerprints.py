@@ -94,7 +94,8 @@ def test_time():
 
 
 def test_imports_no_torch():
-    code = ("import sys; from tsshim_torch.fingerprint import fingerprint as f, environment as e; "
+    code = ("import sys; "
+            "from tsshim_torch.fingerprint.datasets import fingerprint as f, environment as e; "
             "f([1]), e(); assert not {'torch', 'numpy', 'PIL'} & set(sys.modules)")
     outcome = support.run([support.PYTHON, "-c", code],
                           support.plain_environment(PYTHONPATH=PACKAGE))

@@ -34,8 +34,8 @@ from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
 from torchvision import transforms
 
 from fingerprints_zoo import CASES, SIZE, WORK, Plain, Settings, case, changed, images
-from tsshim_torch import fp_library
-from tsshim_torch.fingerprint import REASONS, Unknown, environment, fingerprint, unwrap
+from tsshim_torch.fingerprint import library
+from tsshim_torch.fingerprint.datasets import REASONS, Unknown, environment, fingerprint, unwrap
 
 
 class Colour(enum.Enum):
@@ -152,7 +152,7 @@ def used():
     yield dataset
     for _ in torch.utils.data.DataLoader(dataset, num_workers=1):
         dataset[0]
-    fp_library._looks.clear()  # what libraries set when they are first used does not count
+    library._looks.clear()  # what libraries set when they are first used does not count
     yield dataset
 
 
@@ -400,8 +400,8 @@ def looking_again():
 def timing():
     """Milliseconds of CPU: first and second ImageFolder, and ImageNet's list twice."""
     dataset, times, kept = images(), [], []
-    fp_library._looks.clear()
-    fp_library._contents.clear()
+    library._looks.clear()
+    library._contents.clear()
     samples = [("/data/train/n%08d/n%08d_%d.JPEG" % (i % 1000, i % 1000, i), i % 1000)
                for i in range(1281167)]
     for value in (dataset, dataset, samples, samples):

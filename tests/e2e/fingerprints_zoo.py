@@ -23,7 +23,7 @@ from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
 from torchvision import transforms
 
-from tsshim_torch import fp_library
+from tsshim_torch.fingerprint import library
 
 CASES = []
 WORK = tempfile.mkdtemp()
@@ -320,7 +320,7 @@ def patches_undone():
     yield images()
     with changed(transforms.functional, "hflip", lambda image: image):
         pass
-    fp_library._looks.clear()
+    library._looks.clear()
     yield images()
 
 

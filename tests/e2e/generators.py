@@ -13,7 +13,7 @@ import torch
 import support
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
-from tsshim_torch import generators  # noqa: E402
+from tsshim_torch.sharing import generators  # noqa: E402
 
 
 def draws():

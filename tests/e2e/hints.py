@@ -8,7 +8,8 @@ import types
 import support
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
-from tsshim_torch import clock, hints  # noqa: E402
+from tsshim_torch import clock  # noqa: E402
+from tsshim_torch.sharing import hints  # noqa: E402
 
 
 class Data:

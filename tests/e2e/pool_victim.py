@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 ON = len(sys.argv) > 1 and sys.argv[1] == "1"
 if ON or "POOL_TEST_CHILD" in os.environ:
     sys.path.insert(0, os.environ["POOL_PACKAGE"])
-    from tsshim_torch import pool
+    from tsshim_torch.handover import pool
     pool.install()
 
 warnings.simplefilter("ignore")  # of torch about the number of cores

@@ -31,7 +31,7 @@ def install():
     elif native.settings.share in (native.SHARE_AUTO, native.SHARE_SAMPLES):
         _prepare_workers(dataloader.DataLoader, "exact")
         _wrap_fetch(fetcher, _fetch_exact)
-    from . import pool
+    from .handover import pool
     pool.install()
     installed = True
 
@@ -40,7 +40,7 @@ def install():
 
 def _prepare_workers(loader_class, name):
     """
-    Import module @name, and let it prepare, once in the program: not in each worker of each
+    Import module @name of sharing, and let it prepare, once in the program: not in each worker of each
     epoch, which takes 50 ms and 100.
 
     Not in an iterator's __init__(): torch raises warnings there that name its caller.
@@ -50,7 +50,7 @@ def _prepare_workers(loader_class, name):
     @functools.wraps(get)
     def _get_iterator(self):
         try:
-            importlib.import_module(__package__ + "." + name).expect_workers(self)
+            importlib.import_module(__package__ + ".sharing." + name).expect_workers(self)
         except Exception as error:
             from . import native
             native.report(error)
@@ -84,7 +84,7 @@ def _begin(iterator, loader, dataloader):
     iterator._tsshim_plan = None
     try:
         if _can_align(iterator, loader, dataloader):
-            from . import align
+            from .sharing import align
             iterator._tsshim_plan = align.begin(loader, iterator)
     except Exception as error:  # ours: the loader works as without us
         native.report(error)
@@ -129,11 +129,11 @@ def _wrap_iterators(base, dataloader):
 # ---- where the samples are made ----
 
 def _fetch_aligned(self, indices, original):
-    align = sys.modules.get(__package__ + ".align")
+    align = sys.modules.get(__package__ + ".sharing.align")
     if align is None or type(indices) is not align.Work:
         return original(self, indices)
     try:
-        from . import fetch
+        from .sharing import fetch
     except Exception as error:
         from . import native
         native.report(error)
@@ -144,7 +144,7 @@ def _fetch_aligned(self, indices, original):
 def _fetch_exact(self, indices, original):
     from . import native
     try:
-        from . import exact
+        from .sharing import exact
     except Exception as error:
         native.report(error)
         return original(self, indices)
@@ -169,7 +169,7 @@ def _wrap_worker(worker):
     def _worker_loop(dataset_kind, dataset, index_queue, *args, **kwargs):
         from . import native
         try:
-            from . import fetch
+            from .sharing import fetch
             index_queue = fetch.worker_queue = fetch.QueueAhead(index_queue)
         except Exception as error:
             native.report(error)

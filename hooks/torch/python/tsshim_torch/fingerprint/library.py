@@ -24,8 +24,8 @@ import sysconfig
 import types
 from itertools import chain
 
-from . import fp_walk
-from .fp_code import code_bytes
+from . import walk
+from .code import code_bytes
 
 # Packages of which only the modules that somebody else names are looked at.
 BORDERS = frozenset(("torch", "numpy", "scipy", "pandas", "matplotlib", "sympy", "sklearn"))
@@ -90,7 +90,8 @@ _paths = sysconfig.get_paths()
 STANDARD_ROOTS = _directories(_paths.get(key) for key in ("stdlib", "platstdlib"))
 ROOTS = STANDARD_ROOTS + _directories(
     [_paths.get("purelib"), _paths.get("platlib"), getattr(site, "USER_SITE", None),
-     os.path.dirname(os.path.abspath(__file__))] + getattr(site, "getsitepackages", list)())
+     os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
+    + getattr(site, "getsitepackages", list)())
 
 
 def is_library_path(path):
@@ -200,7 +201,7 @@ def _read(path):
                 hasher.update(os.pread(file.fileno(), PIECE, 0))
                 hasher.update(os.pread(file.fileno(), PIECE, status.st_size - PIECE))
     except OSError:
-        raise fp_walk.Unknown("import", path)
+        raise walk.Unknown("import", path)
     return hasher.digest()
 
 
@@ -251,7 +252,7 @@ class Look:
         self._snapshot()
 
     def _snapshot(self):
-        self.data = hashlib.blake2b(fp_walk.joined(self.data), digest_size=16).digest()
+        self.data = hashlib.blake2b(walk.joined(self.data), digest_size=16).digest()
         tables = [self.names] + [class_dict(kind) for kind in self.classes]
         self.tables = [(table, list(table.keys()), list(table.values())) for table in tables]
         self.codes = list(self._codes())
@@ -295,9 +296,9 @@ class Look:
             pass
         elif inherits(kind, type):
             self._class(path, value)
-        elif id(kind) in fp_walk.ATOM_IDS:
+        elif id(kind) in walk.ATOM_IDS:
             if not name.startswith("_"):  # others are counters, or set when first needed
-                self.data += (path.encode(), marshal.dumps(value, fp_walk.MARSHAL))
+                self.data += (path.encode(), marshal.dumps(value, walk.MARSHAL))
         elif kind is CACHED:
             self._one(path, name, value.__dict__.get("__wrapped__"))
         elif kind is functools.partial or self._is_users(kind):
@@ -329,8 +330,8 @@ class Look:
     def _defaults(self, path, function):
         values = list(function.__defaults__ or ()) + list((function.__kwdefaults__ or {}).values())
         for number, value in enumerate(values):
-            if id(type(value)) in fp_walk.ATOM_IDS:
-                self.data += (path.encode(), marshal.dumps((number, value), fp_walk.MARSHAL))
+            if id(type(value)) in walk.ATOM_IDS:
+                self.data += (path.encode(), marshal.dumps((number, value), walk.MARSHAL))
             elif inherits(type(value), enum.Enum):
                 self._note(path, str(value))
 

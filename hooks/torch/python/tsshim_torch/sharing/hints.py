@@ -12,7 +12,7 @@ about a data set that was changed meanwhile for instance, makes some samples as 
 import mmap
 import weakref
 
-from . import clock
+from .. import clock
 
 SLOTS = 64  # pairs of data set and collate function that are remembered
 SECONDS = 60  # that a hint is believed

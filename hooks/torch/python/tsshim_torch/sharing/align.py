@@ -21,7 +21,8 @@ import weakref
 
 import torch
 
-from . import generators, native
+from .. import native
+from . import generators
 from .indices import index_bytes
 
 # A first iteration that was given up after so many batches is a look at the data, not an epoch.
@@ -67,10 +68,10 @@ _ordinals = {}  # per data set: how many loaders were seen
 
 def _identify(dataset):
     """What tells equal data sets from others, also where they cannot be shared."""
-    from . import fingerprint
+    from ..fingerprint import datasets
     try:
-        return fingerprint.fingerprint(dataset)
-    except fingerprint.Unknown:
+        return datasets.fingerprint(dataset)
+    except datasets.Unknown:
         kind = type(dataset)
         return (kind.__module__, kind.__qualname__)
 
@@ -148,12 +149,12 @@ class _Seen:
 
 def unwrapper(dataset):
     """
-    fingerprint.unwrap() for a data set that only picks from others, else None.  What is shared
+    datasets.unwrap() for a data set that only picks from others, else None.  What is shared
     is the inner data set's sample: folds and splits of one data set have most in common.
     """
-    from . import fingerprint
+    from ..fingerprint import datasets
     data = torch.utils.data
-    return fingerprint.unwrap if type(dataset) in (data.Subset, data.ConcatDataset) else None
+    return datasets.unwrap if type(dataset) in (data.Subset, data.ConcatDataset) else None
 
 
 class Plan:

@@ -14,7 +14,8 @@ import select
 
 import torch
 
-from . import align, batches, clock, codec, collate, generators, native, scopes
+from .. import clock, native
+from . import align, batches, codec, collate, generators, scopes
 from .indices import index_bytes
 
 generators.fill = native.twister

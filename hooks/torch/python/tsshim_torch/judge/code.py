@@ -7,13 +7,13 @@ globals, closures and defaults of its code refer to, and what is made of that wh
 runs.  Code can do to U only what something in U can do when it is called, and what its own
 instructions do.  So a function passes when
 - whatever it takes from outside (a global, what a closure holds) is in U by right: a module that
-  is asked for a name at once, something in allowed_tables, or judged as the data set itself is;
+  is asked for a name at once, something in tables.py, or judged as the data set itself is;
 - each instruction is one of those below: they compute, build, compare, index and call;
 - what changes something in place (x[i] = y, x += y, x.append(y)) has before it, on every way
   through the code, something made by this very function just now ("fresh");
 - an attribute that it asks for, by name, is harmless for whatever class may have it: for the
-  classes of libraries that allowed_library.holders() lists and those of objects met, because the
-  name is in allowed_tables, or because none of them has it; for classes of the user's, because
+  classes of libraries that library.holders() lists and those of objects met, because the
+  name is in tables.py, or because none of them has it; for classes of the user's, because
   the judge reads each method and property of that name of every class met.
 Values are called without knowing which they are: everything in U that can be called was judged
 when it came in, for any arguments.  What is only allowed for some arguments (numpy's functions
@@ -27,12 +27,12 @@ import re
 import string
 import types
 
-from . import allowed_calls  # noqa: F401 -- registers its handlers
-from . import allowed_tables as tables
-from . import fp_library, fp_nodes
-from .allowed_ops import EFFECTS, HANDLERS, IGNORED
-from .allowed_values import ANY, FRESH, PLAIN, SELF, SUPER, Refused, Value
-from .fp_code import named_attributes
+from ..fingerprint import library, nodes
+from ..fingerprint.code import named_attributes
+from . import calls  # noqa: F401 -- registers its handlers
+from . import tables
+from .ops import EFFECTS, HANDLERS, IGNORED
+from .values import ANY, FRESH, PLAIN, SELF, SUPER, Refused, Value
 
 PLAIN_TYPES = frozenset((type(None), bool, int, float, complex, str, bytes, type(Ellipsis)))
 STEPS = 20000  # instructions looked at; more is not worth the time
@@ -163,7 +163,7 @@ class Reader:
         if not ends and step.offset in self.after:
             self._flow(self.after[step.offset].offset, self.stack, self.local)
 
-    # ---- what the handlers in allowed_ops.py work with ----
+    # ---- what the handlers in ops.py work with ----
 
     def jump(self, target, stack):
         """Another way on."""
@@ -267,7 +267,7 @@ class Reader:
 
     def _of_known(self, owner, name):
         if type(owner) is types.ModuleType:
-            found = fp_library.module_dict(owner)
+            found = library.module_dict(owner)
             if name not in found:
                 self.refuse(".%s of a module" % name)
             return self._of_module(owner, name, found[name])
@@ -279,10 +279,10 @@ class Reader:
             return self.outside(value)
         # Fingerprints see what code asks of a module that it names; where the module comes out
         # of a closure, or another name, they look at all of it, but not at all of a library.
-        of_library = fp_library.is_library_name(fp_library.module_name(owner))
+        of_library = library.is_library_name(library.module_name(owner))
         is_seen = self.step.offset in self.named
         if not is_seen and (of_library or name.startswith("__")) or \
-                of_library and not fp_nodes.is_walked_in_library(value):
+                of_library and not nodes.is_walked_in_library(value):
             self.refuse(".%s of a module" % name)
         return self.outside(value)
 

@@ -16,8 +16,8 @@ import re
 import sys
 import warnings
 
-from . import fp_library as library
-from .fp_walk import Unknown, joined
+from . import library
+from .walk import Unknown, joined
 
 PACKAGES = ("torch", "torchvision", "numpy", "PIL", "cv2",
             "intel_extension_for_pytorch", "mkl_umath")  # these put kernels in place of others

@@ -9,7 +9,7 @@ import dis
 import marshal
 import types
 
-from .fp_walk import MARSHAL, Unknown, joined
+from .walk import MARSHAL, Unknown, joined
 
 _codes = {}  # id(code) -> (code, bytes); the code is kept, so that its id stays its own
 _uses = {}  # id(code) -> (code, [Use])

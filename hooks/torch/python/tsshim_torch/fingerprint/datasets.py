@@ -13,12 +13,12 @@ import math
 import sys
 import types
 
-from . import fp_arrays
-from . import fp_nodes  # noqa: F401 -- registers what it knows
-from .fp_classes import instance_dict
-from .fp_environment import environment
-from .fp_library import class_dict, is_library_function
-from .fp_walk import REASONS, Unknown, Walker
+from . import arrays
+from . import nodes  # noqa: F401 -- registers what it knows
+from .classes import instance_dict
+from .environment import environment
+from .library import class_dict, is_library_function
+from .walk import REASONS, Unknown, Walker
 
 __all__ = ("REASONS", "Unknown", "environment", "fingerprint", "unwrap")
 
@@ -37,7 +37,7 @@ def fingerprint(dataset, constants=None, room=math.inf):
     known = tuple(constants)
     constants.clear()
     try:
-        fp_arrays.register()
+        arrays.register()
         walker = Walker("dataset", known, room)
         walker.add(dataset)
         digest = walker.digest()

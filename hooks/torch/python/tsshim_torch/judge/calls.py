@@ -3,8 +3,8 @@
 
 import sys
 
-from .allowed_ops import handles
-from .allowed_values import ANY, NULL, SUPER
+from .ops import handles
+from .values import ANY, NULL, SUPER
 
 
 def _method_order(reader, found):

@@ -2,7 +2,7 @@
 """
 The instructions that code of the user's may consist of, by name, from Python 3.9 to 3.14.
 
-HANDLERS move the values of allowed_code.Reader the way each instruction moves the real ones;
+HANDLERS move the values of code.Reader the way each instruction moves the real ones;
 the values that an instruction hands on to somebody else go through Reader.use().  EFFECTS is
 for those that only take and give: how many they take, and the kinds of what they give.
 Whatever has no row here is refused.
@@ -10,7 +10,7 @@ Whatever has no row here is refused.
 
 import sys
 
-from .allowed_values import ANY, FRESH, NULL, PLAIN, Value
+from .values import ANY, FRESH, NULL, PLAIN, Value
 
 HANDLERS = {}
 _ONE_OF_ITS_KIND = frozenset(map(id, (None, False, True, Ellipsis)))

@@ -11,9 +11,9 @@ import sys
 import types
 from collections import namedtuple
 
-from . import fp_library as library
-from .fp_code import code_bytes, uses
-from .fp_walk import NODES, inline, node
+from . import library
+from .code import code_bytes, uses
+from .walk import NODES, inline, node
 
 MISSING = object()
 CAPSULE = type(_socket.CAPI)  # functions made by pybind11 belong to one

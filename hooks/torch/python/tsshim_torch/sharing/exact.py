@@ -6,7 +6,7 @@ Items of a data set that draws no random numbers (a validation set) are a functi
 and index.  All others also depend on the state of the generators they draw from, and change
 it: the key names the state before, the record delivers the state after, so that a job that
 takes a sample goes on exactly as if it had computed it.  Equally seeded jobs therefore share;
-differently seeded ones do not.  Only data sets whose code is known take part (allowed.py), or
+differently seeded ones do not.  Only data sets whose code is known take part (judge), or
 those the user vouches for with --share samples.  An item that draws from a generator which its
 code was not found to draw from shows that something was overlooked: it is not published.
 """
@@ -18,7 +18,10 @@ import sys
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from . import align, allowed, clock, fetch, fp_environment, hints, native, scopes, sentinels
+from .. import clock, native
+from ..fingerprint import environment
+from ..judge import judgement
+from . import align, fetch, hints, scopes, sentinels
 from .indices import index_bytes
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
@@ -74,11 +77,11 @@ class _Numpy:
 
 def _kinds(names):
     kinds = []
-    if allowed.TORCH in names:
+    if judgement.TORCH in names:
         kinds.append(_Torch)
-    if allowed.PYTHON in names:
+    if judgement.PYTHON in names:
         kinds.append(_Python)
-    if allowed.NUMPY in names and "numpy" in sys.modules:
+    if judgement.NUMPY in names and "numpy" in sys.modules:
         kinds.append(_Numpy)
     return kinds
 
@@ -123,16 +126,16 @@ class Scope(scopes.Scope):
     def judge(self):
         """Whether samples may be shared, as far as the data set's code goes."""
         if native.settings.share == native.SHARE_SAMPLES:
-            self.kinds = _kinds((allowed.TORCH, allowed.PYTHON, allowed.NUMPY))
+            self.kinds = _kinds((judgement.TORCH, judgement.PYTHON, judgement.NUMPY))
             return True
         start = clock.thread()
         try:
-            found = allowed.judge(self.dataset)
+            found = judgement.judge(self.dataset)
             if found.exposes and not self.direct:
-                raise allowed.Refused("a collate function that may change the data set")
+                raise judgement.Refused("a collate function that may change the data set")
         except Exception as error:
             native.report(error)
-            known = isinstance(error, allowed.Refused)
+            known = isinstance(error, judgement.Refused)
             self.rest(b"torch_dataset" if known else b"torch_settings")
             return False
         self.kinds = _kinds(found.generators)
@@ -141,7 +144,7 @@ class Scope(scopes.Scope):
         self.stream = b"exact by hash %d" % hash("tsshim") if found.by_hash else b"exact"
         self.stream += found.orders
         if found.by_threads:
-            self.stream += fp_environment.blas_threads()
+            self.stream += environment.blas_threads()
         if self._may_change():  # then this is done for each batch
             self.cost += clock.thread() - start
         return True

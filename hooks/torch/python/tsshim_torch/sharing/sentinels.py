@@ -14,7 +14,7 @@ import sys
 
 import torch
 
-from . import allowed
+from ..judge import judgement
 from .generators import WORDS
 
 
@@ -63,10 +63,10 @@ def _numpy():
 def but(names):
     """Sentinels for the generators that are not in @names."""
     found = []
-    if allowed.TORCH not in names:
+    if judgement.TORCH not in names:
         found.append(_torch)
-    if allowed.PYTHON not in names:
+    if judgement.PYTHON not in names:
         found.append(_python())
-    if allowed.NUMPY not in names and "numpy.random" in sys.modules:
+    if judgement.NUMPY not in names and "numpy.random" in sys.modules:
         found.append(_numpy())
     return tuple(look for look in found if look is not None)

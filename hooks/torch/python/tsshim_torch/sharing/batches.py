@@ -9,7 +9,8 @@ anything else the caller asks one by one.
 
 import ctypes
 
-from . import codec, native
+from .. import native
+from . import codec
 
 META_ROOM = 256  # bytes; a sample with more structure is taken one by one
 

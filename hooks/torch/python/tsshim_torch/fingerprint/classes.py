@@ -5,9 +5,9 @@ import sys
 import types
 from collections import OrderedDict
 
-from . import fp_library as library
-from .fp_library import HEAP_TYPE
-from .fp_walk import NODES, OTHERS, add_dict, add_ordered, add_set, inline
+from . import library
+from .library import HEAP_TYPE
+from .walk import NODES, OTHERS, add_dict, add_ordered, add_set, inline
 
 _flags = type.__dict__["__flags__"].__get__
 _size = type.__dict__["__basicsize__"].__get__

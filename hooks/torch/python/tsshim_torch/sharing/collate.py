@@ -19,7 +19,8 @@ import torch
 from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import worker as torch_worker
 
-from . import codec, pool
+from ..handover import pool
+from . import codec
 
 ROW_MIN = 4096  # bytes: what is smaller is collated by torch
 ORIGIN_BYTES = 16  # of struct ts_sample_view

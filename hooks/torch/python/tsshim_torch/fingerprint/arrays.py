@@ -12,8 +12,8 @@ import pathlib
 import re
 import sys
 
-from . import fp_library as library
-from .fp_walk import OTHERS, VALUES, inline, node, value
+from . import library
+from .walk import OTHERS, VALUES, inline, node, value
 
 _known = set()  # names of libraries whose types are registered
 LARGEST = 8 << 30  # bytes of one array; reading more takes longer than sharing it can save

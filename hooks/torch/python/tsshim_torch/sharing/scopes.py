@@ -12,7 +12,8 @@ import threading
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from . import align, clock, codec, collate, native
+from .. import clock, native
+from . import align, codec, collate
 
 # Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
 CHEAP_NS = 400_000
@@ -39,9 +40,9 @@ def keeps_names(dataset):
     are compared at each hit, by their names as they lead from here; of code that is not known to
     keep nothing the working directory is part of the key.
     """
-    from . import allowed
+    from ..judge import judgement
     try:
-        allowed.judge(dataset)
+        judgement.judge(dataset)
         return False
     except Exception:  # Refused, or a mistake of ours
         return True
@@ -65,11 +66,12 @@ def expect_workers(loader):
     if method != "fork":
         return
     _prepared = True
-    from . import allowed, fingerprint
+    from ..fingerprint import datasets
+    from ..judge import judgement
     try:
-        fingerprint.environment()
-        allowed.judge(loader.dataset)
-    except (fingerprint.Unknown, allowed.Refused):
+        datasets.environment()
+        judgement.judge(loader.dataset)
+    except (datasets.Unknown, judgement.Refused):
         pass  # as the workers will find
 
 
@@ -116,15 +118,15 @@ class Scope:
         return identity
 
     def _identity(self, dataset):
-        from . import fingerprint
+        from ..fingerprint import datasets
         if native.settings.share == native.SHARE_PIXELS:
             self.reason = b"disabled"
             return None
         try:
             kept = self.constants.setdefault(id(dataset), [])
-            name = fingerprint.fingerprint(dataset, kept, self._room()) + fingerprint.environment()
+            name = datasets.fingerprint(dataset, kept, self._room()) + datasets.environment()
             return name + self._directory(dataset, name)
-        except (fingerprint.Unknown, OSError):  # a working directory that was removed
+        except (datasets.Unknown, OSError):  # a working directory that was removed
             self.reason = b"torch_dataset"
             return None
 

@@ -4,9 +4,9 @@ Data sets whose items are a function of the data set, its files and known genera
 
 Sharing whole samples by default needs more than an equal fingerprint: an item may ask a clock,
 keep a counter, or have a generator of its own.  So every object that takes part must be of a
-class in allowed_tables, as its library made it, or of a class of the user's; and every function
-must be in these tables, or the user's and made of harmless instructions (allowed_code.py says
-why that is enough).  Anything else is not shared (but its pixels are).
+class in tables.py, as its library made it, or of a class of the user's; and every function
+must be in these tables, or the user's and made of harmless instructions (code.py says why
+that is enough).  Anything else is not shared (but its pixels are).
 """
 
 import collections
@@ -16,12 +16,12 @@ import hashlib
 import sys
 import types
 
-from . import allowed_state, fp_classes, fp_library, fp_walk
-from . import allowed_tables as tables
-from .allowed_classes import Classes, user_parts
-from .allowed_code import Reader
-from .allowed_library import FUNCTION_CLASSES, check, check_class, check_modules, find_calls
-from .allowed_values import Refused, Value
+from ..fingerprint import classes, library, walk
+from . import state, tables
+from .classes import Classes, user_parts
+from .code import Reader
+from .library import FUNCTION_CLASSES, check, check_class, check_modules, find_calls
+from .values import Refused, Value
 
 __all__ = ("Judgement", "PYTHON", "Refused", "TORCH", "NUMPY", "judge")
 
@@ -38,7 +38,7 @@ def _rows():
 
 
 _ROWS = _rows()
-_PLAIN = fp_walk.ATOMS
+_PLAIN = walk.ATOMS
 # Attributes that are named like methods and called by nobody.
 _NOTES = frozenset(("__wrapped__", "__name__", "__qualname__", "__doc__", "__module__",
                     "__annotations__", "__type_params__", "__orig_class__"))
@@ -86,7 +86,7 @@ def judge(dataset):
 # ---- what the data set refers to ----
 
 class _Judge(Classes):
-    """What allowed_code.Reader tells of what code may do, and all that the data set refers to."""
+    """What code.Reader tells of what code may do, and all that the data set refers to."""
 
     def __init__(self):
         super().__init__()
@@ -94,7 +94,7 @@ class _Judge(Classes):
         self.modules = set()  # names of those that were looked at
         self.met = {}  # id -> value, which keeps the id its own
         self.waiting = []
-        self.builtins = fp_library.module_dict(sys.modules["builtins"])
+        self.builtins = library.module_dict(sys.modules["builtins"])
         self.by_hash = self.by_threads = False
         self.orders = {}  # elements of a set, sorted -> in their order
         self.addresses = []  # of arrays and tensors
@@ -125,8 +125,8 @@ class _Judge(Classes):
         if self.has_base and self.names & {"base", "owndata", "flags"}:
             raise Refused("what an array is part of")
         if self.addresses:
-            allowed_state.check_memory(self.addresses)
-        orders = b"".join(fp_walk.joined(order) for _, order in sorted(self.orders.items()))
+            state.check_memory(self.addresses)
+        orders = b"".join(walk.joined(order) for _, order in sorted(self.orders.items()))
         return Judgement(frozenset(self.generators), self.by_hash, self.exposes(),
                          self.by_threads,
                          hashlib.blake2b(orders, digest_size=16).digest() if orders else b"")
@@ -140,13 +140,13 @@ class _Judge(Classes):
     def _one(self, value):
         kind = type(value)
         if kind in (list, tuple, dict):
-            if not fp_walk.is_plain(value):
+            if not walk.is_plain(value):
                 for part in (*value.keys(), *value.values()) if kind is dict else value:
                     self.value(part)
         elif kind in (set, frozenset):
             self._set(value)
         elif kind is collections.OrderedDict:
-            if fp_classes.instance_dict(value):
+            if classes.instance_dict(value):
                 raise Refused("attributes of an OrderedDict")
             for part in (*dict.keys(value), *dict.values(value)):
                 self.value(part)
@@ -156,7 +156,7 @@ class _Judge(Classes):
             self._method(value)
         elif kind is functools.partial:
             self._partial(value)
-        elif fp_library.inherits(type(value), type):
+        elif library.inherits(type(value), type):
             self._class_as_value(value)
         else:
             self._instance(value, kind)
@@ -169,7 +169,7 @@ class _Judge(Classes):
 
     def set_order(self, value):
         """Somebody may go through the set @value."""
-        order = [fp_walk.inline(part) or b"?" for part in value]
+        order = [walk.inline(part) or b"?" for part in value]
         if self.orders.setdefault(tuple(sorted(order)), order) != order:
             raise Refused("equal sets of different orders")
 
@@ -180,9 +180,9 @@ class _Judge(Classes):
             self._call_as_value(call, method)
             return
         self.value(owner)
-        for base in fp_library.mro(type(owner)):
-            if fp_library.is_user_class(base) and any(
-                    value is function for value in fp_library.class_dict(base).values()):
+        for base in library.mro(type(owner)):
+            if library.is_user_class(base) and any(
+                    value is function for value in library.class_dict(base).values()):
                 self.function(function, base)
                 return
         self.value(function)
@@ -218,23 +218,23 @@ class _Judge(Classes):
         if call is not None:
             self._call_as_value(call, kind)
         elif id(kind) not in _BUILT_IN and not self._is_type_key(kind):
-            raise Refused("class " + fp_library.class_name(kind))
+            raise Refused("class " + library.class_name(kind))
 
     @staticmethod
     def _is_type_key(kind):
         """Classes that v2 transforms tell their inputs by; making one changes nothing."""
-        return fp_library.class_module(kind).startswith("torchvision.tv_tensors") and \
-            fp_library.is_library_class(kind)
+        return library.class_module(kind).startswith("torchvision.tv_tensors") and \
+            library.is_library_class(kind)
 
     def _instance(self, value, kind):
-        module, name = fp_library.class_module(kind), _name(kind)
-        if kind is types.BuiltinFunctionType or fp_library.class_name(kind) in FUNCTION_CLASSES:
+        module, name = library.class_module(kind), _name(kind)
+        if kind is types.BuiltinFunctionType or library.class_name(kind) in FUNCTION_CLASSES:
             if id(value) not in self.calls:
                 raise Refused("%s.%s" % (value.__module__, value.__name__))
             self._call_as_value(self.calls[id(value)], value)
             return
         row = _ROWS.get((module, name))
-        if row is not None and fp_library.is_library_class(kind):
+        if row is not None and library.is_library_class(kind):
             self.code_holds |= name == "TensorDataset"
             self.row(kind, row)
             self._attributes(value)
@@ -242,12 +242,12 @@ class _Judge(Classes):
             self.named_tuple(kind)
             for part in tuple.__iter__(value):
                 self.value(part)
-        elif fp_library.is_user_class(kind):
+        elif library.is_user_class(kind):
             self.user_objects += 1
             self.user_class(kind, _ROWS)
             self._attributes(value)
         elif kind is types.SimpleNamespace or (module, name) == ("argparse", "Namespace") and \
-                fp_library.is_library_class(kind):
+                library.is_library_class(kind):
             self._attributes(value)
         elif not self._is_value(value, kind, module, name):
             raise Refused("%s.%s" % (module, name))
@@ -255,10 +255,10 @@ class _Judge(Classes):
     def row(self, kind, generators):
         """Objects of class @kind of a library take part."""
         self.computes_by(_name(kind))
-        for base in fp_library.mro(kind):
+        for base in library.mro(kind):
             if base is not object:
                 self.check_class(base)
-                check_modules(fp_library.class_module(base), self.modules)
+                check_modules(library.class_module(base), self.modules)
         self.generators.update(generators)
         self.library_class(kind)
 
@@ -281,7 +281,7 @@ class _Judge(Classes):
                 raise Refused("attribute " + name)
 
     def _attributes(self, value):
-        attributes = fp_classes.instance_dict(value) or {}
+        attributes = classes.instance_dict(value) or {}
         self._names(attributes)
         for name in ("_modules", "_parameters", "_buffers"):
             if type(attributes.get(name)) in (dict, collections.OrderedDict):
@@ -291,7 +291,7 @@ class _Judge(Classes):
         for part in list(attributes.values()):
             self.value(part)
         for base in user_parts(type(value)):
-            for member in list(fp_library.class_dict(base).values()):
+            for member in list(library.class_dict(base).values()):
                 if type(member) is types.MemberDescriptorType:
                     try:
                         self.value(member.__get__(value))
@@ -302,7 +302,7 @@ class _Judge(Classes):
         """Whether @value only holds numbers or names."""
         numpy, torch = sys.modules.get("numpy"), sys.modules["torch"]
         if kind is torch.Tensor or numpy is not None and kind is numpy.ndarray:
-            if kind is torch.Tensor and (fp_classes.instance_dict(value) or value.requires_grad
+            if kind is torch.Tensor and (classes.instance_dict(value) or value.requires_grad
                                          or value.grad is not None
                                          or getattr(value, "has_names", bool)()):
                 raise Refused("attributes of a tensor")
@@ -318,10 +318,10 @@ class _Judge(Classes):
             self.has_array |= kind is not torch.Tensor
             return True
         return (kind in (torch.dtype, torch.device, torch.Size)
-                or numpy is not None and fp_library.inherits(kind, numpy.dtype)
-                or numpy is not None and fp_library.inherits(kind, numpy.generic)
+                or numpy is not None and library.inherits(kind, numpy.dtype)
+                or numpy is not None and library.inherits(kind, numpy.generic)
                 and module == "numpy"
-                or fp_library.inherits(kind, enum.Enum) and fp_library.is_library_class(kind)
+                or library.inherits(kind, enum.Enum) and library.is_library_class(kind)
                 or (module, name) in tables.VALUES)
 
     # ---- code ----
@@ -340,7 +340,7 @@ class _Judge(Classes):
         if inner is not None:
             self.function(inner, owner)
             return
-        if fp_library.is_library_function(function):
+        if library.is_library_function(function):
             raise Refused("%s.%s" % (function.__module__, function.__qualname__))
         self._check_names(function)
         for value in (function.__defaults__, function.__kwdefaults__, function.__dict__ or None):
@@ -381,7 +381,7 @@ class _Judge(Classes):
     def is_callable(self, value):
         """Whether @value is to be told by what it is rather than walked at once."""
         return (type(value) in (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
-                or fp_library.inherits(type(value), type) or id(value) in self.calls)
+                or library.inherits(type(value), type) or id(value) in self.calls)
 
     def is_super(self, value):
         """Whether @value is the built-in super."""
@@ -389,39 +389,39 @@ class _Judge(Classes):
 
     def called(self, target, arguments, keywords):
         """Code calls @target, which is not in tables.CALLS."""
-        if not fp_library.inherits(type(target), type):
+        if not library.inherits(type(target), type):
             self.value(target)
             return
-        row = _ROWS.get((fp_library.class_module(target), _name(target)))
-        if row is None or not fp_library.is_library_class(target):
+        row = _ROWS.get((library.class_module(target), _name(target)))
+        if row is None or not library.is_library_class(target):
             if not self.is_named_tuple(target):
-                raise Refused("a new %s" % fp_library.class_name(target))
+                raise Refused("a new %s" % library.class_name(target))
             self.named_tuple(target)
         elif keywords is None or arguments is None or len(arguments) > 2 or \
                 "inplace" in keywords or issubclass(target, sys.modules[
                     "torch.utils.data"].Dataset):
-            raise Refused("a new %s" % fp_library.class_name(target))
+            raise Refused("a new %s" % library.class_name(target))
         else:
             self.row(target, row)
 
     def class_attribute(self, kind, name):
         """What code finds as @kind.@name, a class of its own or a library's; None: refused."""
-        if not fp_library.inherits(type(kind), type):
+        if not library.inherits(type(kind), type):
             return None
-        row = _ROWS.get((fp_library.class_module(kind), _name(kind)))
-        if row is not None and name == "get_params" and fp_library.is_library_class(kind):
+        row = _ROWS.get((library.class_module(kind), _name(kind)))
+        if row is not None and name == "get_params" and library.is_library_class(kind):
             return self._parameters_of(kind, row)
-        if fp_library.is_library_class(kind):
-            members = fp_library.class_dict(kind).get("_member_map_")
-            is_enum = fp_library.inherits(kind, enum.Enum) and type(members) is dict
+        if library.is_library_class(kind):
+            members = library.class_dict(kind).get("_member_map_")
+            is_enum = library.inherits(kind, enum.Enum) and type(members) is dict
             return members.get(name) if is_enum else None
         return self.constant_of(kind, name)
 
     def _parameters_of(self, kind, row):
         """RandomCrop.get_params and the like, which people call for images and masks at once."""
-        for base in fp_library.mro(kind):
-            found = fp_library.class_dict(base).get("get_params")
-            if type(found) is staticmethod and fp_library.is_library_function(found.__func__):
+        for base in library.mro(kind):
+            found = library.class_dict(base).get("get_params")
+            if type(found) is staticmethod and library.is_library_function(found.__func__):
                 self.row(kind, row)
                 self.calls[id(found.__func__)] = tables.Call(draws=row[0] if row else None)
                 return found.__func__

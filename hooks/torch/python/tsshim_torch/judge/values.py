@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What allowed_code.Reader knows of a value, and the exception of all who judge."""
+"""What code.Reader knows of a value, and the exception of all who judge."""
 
 
 class Refused(Exception):

@@ -18,8 +18,8 @@ import types
 import warnings
 from _abc import _get_dump
 
-from . import fp_library
-from .allowed_values import Refused
+from ..fingerprint import library
+from .values import Refused
 
 # Keys of the dispatcher that tensors of the CPU come by.
 _DISPATCHED = ("/CPU", "/AutogradCPU", "/Autograd", "/ADInplaceOrView", "/AutocastCPU",
@@ -44,7 +44,7 @@ def check():
 
 def _check_made(value, name):
     if value is not None and not (type(value) is types.FunctionType
-                                  and fp_library.is_library_function(value)):
+                                  and library.is_library_function(value)):
         raise Refused(name)
 
 
@@ -52,13 +52,13 @@ def _check_made(value, name):
 
 def _check_generators():
     """Keys name the states of the global generators; nothing else may be under their names."""
-    names = fp_library.module_dict(random)
+    names = library.module_dict(random)
     _check_owners(names, names.get("_inst"), random.Random)
     legacy = sys.modules.get("numpy.random.mtrand")
     if legacy is not None and "numpy.random" in sys.modules:
-        owner = fp_library.module_dict(legacy).get("_rand")
+        owner = library.module_dict(legacy).get("_rand")
         for module in (legacy, sys.modules["numpy.random"]):
-            _check_owners(fp_library.module_dict(module), owner, legacy.RandomState)
+            _check_owners(library.module_dict(module), owner, legacy.RandomState)
     torch = sys.modules["torch"]
     for module in (torch, sys.modules["torch.random"]):
         if module.default_generator is not torch._C.default_generator:
@@ -71,9 +71,9 @@ def _check_owners(names, owner, kind):
         raise Refused("the generator of a library")
     for value in list(names.values()):
         if type(value) in (types.MethodType, types.BuiltinFunctionType) or \
-                fp_library.class_name(type(value)).endswith("cython_function_or_method"):
+                library.class_name(type(value)).endswith("cython_function_or_method"):
             bound = getattr(value, "__self__", None)
-            if bound is not owner and fp_library.inherits(type(bound), kind):
+            if bound is not owner and library.inherits(type(bound), kind):
                 raise Refused("%s of another generator" % value.__name__)
 
 
@@ -104,7 +104,7 @@ def _check_kernels():
                 raise Refused("operator " + key)
         _known = set(keys)
     dataset = sys.modules["torch.utils.data"].Dataset
-    for function in fp_library.class_dict(dataset).get("functions", {}).values():
+    for function in library.class_dict(dataset).get("functions", {}).values():
         _check_made(function, "a function of all data sets")
 
 
@@ -151,14 +151,14 @@ def check_asked(kind):
         if id(each) in met:
             continue
         met.add(id(each))
-        if fp_library.is_user_class(each) and "__subclasshook__" in fp_library.class_dict(each):
+        if library.is_user_class(each) and "__subclasshook__" in library.class_dict(each):
             raise Refused("__subclasshook__")
-        if "_abc_impl" not in fp_library.class_dict(each):
+        if "_abc_impl" not in library.class_dict(each):
             continue
         for reference in _get_dump(each)[0]:
             registered = reference()
-            if registered is not None and (fp_library.is_user_class(each)
-                                           or not fp_library.is_library_class(registered)):
+            if registered is not None and (library.is_user_class(each)
+                                           or not library.is_library_class(registered)):
                 raise Refused("a class that was registered")
         waiting += type.__subclasses__(each)
 

@@ -12,12 +12,12 @@ import collections
 import dataclasses
 import types
 
-from . import allowed_tables as tables
-from . import fp_library, fp_walk
-from .allowed_library import holders
-from .allowed_state import check_asked
-from .allowed_values import Refused
-from .fp_classes import CLASS_NOISE
+from ..fingerprint import library, walk
+from ..fingerprint.classes import CLASS_NOISE
+from . import tables
+from .library import holders
+from .state import check_asked
+from .values import Refused
 
 # What runs in the middle of something else, or hides what an object is.
 _FORBIDDEN = frozenset((
@@ -44,7 +44,7 @@ _FIELD = type(collections.namedtuple("_Pair", "one").one)
 
 def user_parts(kind):
     """The classes of the user's among those @kind is derived from, itself included."""
-    return [base for base in fp_library.mro(kind) if fp_library.is_user_class(base)]
+    return [base for base in library.mro(kind) if library.is_user_class(base)]
 
 
 class Classes:
@@ -103,12 +103,12 @@ class Classes:
     @staticmethod
     def asked_class(kind):
         """Whether a value is of class @kind is asked."""
-        if type(kind) not in (type, abc.ABCMeta) and not fp_library.is_library_class(kind):
+        if type(kind) not in (type, abc.ABCMeta) and not library.is_library_class(kind):
             raise Refused("a class of a class")
         for base in user_parts(kind):
-            if "__subclasshook__" in fp_library.class_dict(base):
+            if "__subclasshook__" in library.class_dict(base):
                 raise Refused("__subclasshook__")
-        if fp_library.inherits(type(kind), abc.ABCMeta):
+        if library.inherits(type(kind), abc.ABCMeta):
             check_asked(kind)
 
     # ---- classes ----
@@ -124,15 +124,15 @@ class Classes:
         self.classes[id(kind)] = kind
         self.code_holds = True  # each of its methods has the object itself
         if type(kind) not in (type, abc.ABCMeta):
-            raise Refused("the class of " + fp_library.class_name(kind))
+            raise Refused("the class of " + library.class_name(kind))
         is_driven = False
-        for base in fp_library.mro(kind):
-            if fp_library.is_user_class(base):
+        for base in library.mro(kind):
+            if library.is_user_class(base):
                 continue
-            name = fp_library.class_name(base)
+            name = library.class_name(base)
             row = rows.get(tuple(name.rpartition(".")[::2]))
             if not (row is not None or name in tables.BASES) or \
-                    base is not object and not fp_library.is_library_class(base):
+                    base is not object and not library.is_library_class(base):
                 raise Refused("a subclass of " + name)
             if row is not None:
                 self.row(base, row)
@@ -143,11 +143,11 @@ class Classes:
             self._special_methods(base, is_driven)
 
     def _special_methods(self, base, is_driven):
-        for name, value in list(fp_library.class_dict(base).items()):
+        for name, value in list(library.class_dict(base).items()):
             special = name.startswith("__") and name.endswith("__")
             if name in _FORBIDDEN or name == "__dict__" and \
                     type(value) is not types.GetSetDescriptorType:
-                raise Refused("%s of %s" % (name, fp_library.class_name(base)))
+                raise Refused("%s of %s" % (name, library.class_name(base)))
             # Functions of libraries ask for names of what they expect: numpy.mean() for .mean.
             if name not in _UNUSED and (special or name in holders()
                                         or is_driven and name not in tables.INIT_ONLY):
@@ -175,7 +175,7 @@ class Classes:
             for name in list(self.names):
                 self._reach(kind, name, False)
             for owner, name, is_super in list(self.own_names):
-                if fp_library.inherits(kind, owner):
+                if library.inherits(kind, owner):
                     self._reach(kind, name, is_super, own=True)
         return len(self.checked) > before
 
@@ -184,29 +184,29 @@ class Classes:
         if key in self.checked:
             return
         self.checked.add(key)
-        for base in fp_library.mro(kind):
-            found = fp_library.class_dict(base)
+        for base in library.mro(kind):
+            found = library.class_dict(base)
             if name not in found:
                 continue
-            if fp_library.is_user_class(base):
+            if library.is_user_class(base):
                 self.member(base, found[name])
             elif own and name not in tables.ATTRIBUTES and name not in _LIBRARY_SPECIAL and \
-                    not fp_walk.is_plain((found[name],)):
-                raise Refused(".%s of %s" % (name, fp_library.class_name(base)))
+                    not walk.is_plain((found[name],)):
+                raise Refused(".%s of %s" % (name, library.class_name(base)))
             if not is_super:
                 return
 
     def conclude(self):
         """Raise Refused when what code does cannot be done to what was met."""
         for kind in (*self.libraries.values(), *self.classes.values()):
-            for base in fp_library.mro(kind):
-                of_user = fp_library.is_user_class(base)
-                found = fp_library.class_dict(base).keys()
+            for base in library.mro(kind):
+                of_user = library.is_user_class(base)
+                found = library.class_dict(base).keys()
                 if not of_user and found & self.unknown_names:
-                    raise Refused("an attribute of " + fp_library.class_name(base))
+                    raise Refused("an attribute of " + library.class_name(base))
                 if of_user and (found & self.new_names
                                 or self.has_arithmetic and found & _ARITHMETIC):
-                    raise Refused("what %s gives" % fp_library.class_name(base))
+                    raise Refused("what %s gives" % library.class_name(base))
         if self.instance_names & self.new_names:
             raise Refused("a function that is called .copy")
         if self.has_resize and self.has_array:
@@ -217,7 +217,7 @@ class Classes:
             self.by_hash = True
 
     def exposes(self):
-        """See allowed.Judgement."""
+        """See judgement.Judgement."""
         return self.code_holds
 
     # ---- parts of classes that are not instances ----
@@ -226,10 +226,10 @@ class Classes:
         """A number, string or static function that a class of the user's has; None: refused."""
         if type(kind) not in (type, abc.ABCMeta):
             return None
-        for base in fp_library.mro(kind):
-            if name in fp_library.class_dict(base):
-                found = fp_library.class_dict(base)[name]
-                if not fp_library.is_user_class(base) or name.startswith("__"):
+        for base in library.mro(kind):
+            if name in library.class_dict(base):
+                found = library.class_dict(base)[name]
+                if not library.is_user_class(base) or name.startswith("__"):
                     return None
                 if type(found) is staticmethod:
                     return found.__func__
@@ -240,15 +240,15 @@ class Classes:
     @staticmethod
     def is_named_tuple(kind):
         """Whether @kind was made by collections.namedtuple() and nothing was added."""
-        if type(kind) is not type or fp_library.mro(kind)[1:] != (tuple, object):
+        if type(kind) is not type or library.mro(kind)[1:] != (tuple, object):
             return False
-        members = fp_library.class_dict(kind)
+        members = library.class_dict(kind)
         made = members.get("__new__")
         made = made.__func__ if type(made) is staticmethod else None
         fields = members.get("_fields")
         maker = members.get("_make")
         if type(maker) is not classmethod or type(maker.__func__) is not types.FunctionType or \
-                not fp_library.is_library_function(maker.__func__):
+                not library.is_library_function(maker.__func__):
             return False
         if type(fields) is not tuple or type(made) is not types.FunctionType:
             return False
@@ -258,12 +258,12 @@ class Classes:
                 and all(name in _NAMED_TUPLE or name in fields and type(value) is _FIELD
                         for name, value in members.items())
                 and all(type(members[name]) is not types.FunctionType
-                        or fp_library.is_library_function(members[name])
+                        or library.is_library_function(members[name])
                         for name in _NAMED_TUPLE.intersection(members)))
 
     def named_tuple(self, kind):
         """Named tuples of class @kind take part, or are made by an item."""
-        members = fp_library.class_dict(kind)
+        members = library.class_dict(kind)
         self.instance_names.update(members["_fields"])
         for value in members["__new__"].__func__.__defaults__ or ():
             self.value(value)

@@ -17,18 +17,18 @@ import re
 import sys
 import types
 
-from . import allowed_state, fp_library, fp_walk
-from . import allowed_tables as tables
-from .allowed_values import Refused
+from ..fingerprint import library, walk
+from . import state, tables
+from .values import Refused
 
 _CAPSULES = ("PyCapsule", "_VariableFunctionsClass")  # what functions of torch belong to
 # Classes of functions made in C.
 FUNCTION_CLASSES = ("numpy.ufunc", "numpy._ArrayFunctionDispatcher")
 # What is no function, or made in C, where only C can change it.
-_INERT = fp_library.DESCRIPTOR_IDS | fp_walk.ATOM_IDS | frozenset(map(id, (list, dict, set)))
+_INERT = library.DESCRIPTOR_IDS | walk.ATOM_IDS | frozenset(map(id, (list, dict, set)))
 DEPTH = 4  # of decorators around a function, and containers around it
 # What functools puts around a function, by the name of the attribute that it is found at.
-_AROUND = {fp_library.CACHED: "__wrapped__", functools.cached_property: "func",
+_AROUND = {library.CACHED: "__wrapped__", functools.cached_property: "func",
            functools.partialmethod: "func", functools.singledispatchmethod: "func"}
 # Replaced there, even a function of another installed package's is not known.
 _READ = ("torchvision", "PIL")
@@ -45,8 +45,8 @@ def check(met):
     _check_builtins()
     for name in tables.MODULES:
         check_modules(name, met)
-    allowed_state.check()
-    if io.open is not fp_library.module_dict(sys.modules["builtins"]).get("open"):
+    state.check()
+    if io.open is not library.module_dict(sys.modules["builtins"]).get("open"):
         raise Refused("io.open")  # which pathlib asks
     if os.fspath is not sys.modules["posix"].fspath:
         raise Refused("os.fspath")
@@ -59,18 +59,18 @@ def check(met):
 
 def _check_module(module):
     """The Look at the module, which holds what its library gave it; else Refused."""
-    look = fp_library.look(module)
-    if fp_library.module_name(module).partition(".")[0] in _READ:
-        _check_tables(fp_library.module_dict(module))
+    look = library.look(module)
+    if library.module_name(module).partition(".")[0] in _READ:
+        _check_tables(library.module_dict(module))
     if _checked.get(id(module)) is look:
         return look
-    name = fp_library.module_name(module)
-    for value in list(fp_library.module_dict(module).values()):
+    name = library.module_name(module)
+    for value in list(library.module_dict(module).values()):
         check_member(value)
         if name.partition(".")[0] in _READ:
             _check_origin(value)
             _check_callable(value)
-        if fp_library.inherits(type(value), type) and fp_library.class_module(value) == name:
+        if library.inherits(type(value), type) and library.class_module(value) == name:
             check_class(value)
     _checked[id(module)] = look
     return look
@@ -102,7 +102,7 @@ def check_modules(name, met):
         if name not in met and name in sys.modules:
             met.add(name)
             look = _check_module(sys.modules[name])
-            waiting += map(fp_library.module_name, look.modules)
+            waiting += map(library.module_name, look.modules)
 
 
 def _check_origin(value):
@@ -110,7 +110,7 @@ def _check_origin(value):
     if type(value) is types.FunctionType:
         home = value.__globals__.get("__name__")
         if type(home) is not str or home.partition(".")[0] not in _KNOWN and \
-                not fp_library.is_standard(home):
+                not library.is_standard(home):
             raise Refused("%s.%s" % (value.__module__, value.__qualname__))
 
 
@@ -121,10 +121,10 @@ _CALLED = frozenset(("builtins", "collections.abc", "functools", "types", "typin
 def _check_callable(value):
     """Something that is called in the place of a function, and shows nothing of what it does."""
     kind = type(value)
-    if kind is types.SimpleNamespace or not fp_library.inherits(kind, type) and \
-            fp_library.class_module(kind) not in _CALLED and any(
-                "__call__" in fp_library.class_dict(base) for base in fp_library.mro(kind)):
-        raise Refused("a %s in a library" % fp_library.class_name(kind))
+    if kind is types.SimpleNamespace or not library.inherits(kind, type) and \
+            library.class_module(kind) not in _CALLED and any(
+                "__call__" in library.class_dict(base) for base in library.mro(kind)):
+        raise Refused("a %s in a library" % library.class_name(kind))
 
 
 def _check_formats(image, met):
@@ -141,8 +141,8 @@ def _check_formats(image, met):
 
 def check_class(kind):
     """Raise Refused unless class @kind of a library is as it was made."""
-    is_read = fp_library.class_module(kind).partition(".")[0] in _READ
-    for value in list(fp_library.class_dict(kind).values()):
+    is_read = library.class_module(kind).partition(".")[0] in _READ
+    for value in list(library.class_dict(kind).values()):
         if is_read and type(value) in (dict, list, tuple):  # such as RandAugment's operations
             _check_parts(value, 0)
         if is_read:
@@ -172,12 +172,12 @@ def check_member(value, depth=0):
         _check_parts((value.__func__, value.__self__), depth)
     elif kind in _AROUND:
         check_member(getattr(value, _AROUND[kind]), depth + 1)
-    elif fp_library.class_name(kind) in ("json.decoder.JSONDecoder", "json.encoder.JSONEncoder"):
+    elif library.class_name(kind) in ("json.decoder.JSONDecoder", "json.encoder.JSONEncoder"):
         _check_parts(vars(value), depth)
-    elif fp_library.class_name(kind) == "numpy.vectorize":
+    elif library.class_name(kind) == "numpy.vectorize":
         check_member(value.pyfunc, depth + 1)
-    elif fp_library.is_user_class(kind) or \
-            fp_library.inherits(kind, type) and fp_library.is_user_class(value):
+    elif library.is_user_class(kind) or \
+            library.inherits(kind, type) and library.is_user_class(value):
         raise Refused("something of the user's in a library")
 
 
@@ -193,31 +193,31 @@ def _check_parts(values, depth):
 def _check_owner(method):
     """A method made in C, of an object that remembers."""
     kind = type(method.__self__)
-    if fp_library.inherits(kind, type):
+    if library.inherits(kind, type):
         return
     changes = kind in (list, dict, set, collections.deque, collections.OrderedDict) and \
         method.__name__ not in ("__getitem__", "__contains__", "get")
-    if changes or fp_library.is_user_class(kind):
+    if changes or library.is_user_class(kind):
         raise Refused("a method of the user's in a library")
 
 
 def _check_loaded(module):
     """A module that is no library's, or no more the one of that name."""
-    name = fp_library.module_name(module)
-    spec = fp_library.module_dict(module).get("__spec__")
+    name = library.module_name(module)
+    spec = library.module_dict(module).get("__spec__")
     if type(getattr(spec, "name", None)) is str and sys.modules.get(spec.name) is module:
         name = spec.name  # _io says that it is io
     home, _, last = name.rpartition(".")
     known = sys.modules.get(name)
-    if known is None and fp_library.is_library_name(home):  # made by the extension module @home
-        known = fp_library.module_dict(sys.modules[home]).get(last)
-    if known is not module or name in sys.modules and not fp_library.is_library_name(name):
+    if known is None and library.is_library_name(home):  # made by the extension module @home
+        known = library.module_dict(sys.modules[home]).get(last)
+    if known is not module or name in sys.modules and not library.is_library_name(name):
         raise Refused("module %s in a library" % name)
 
 
 def _check_builtins():
     """Functions of libraries use these as well, and nothing else says when one is replaced."""
-    names = fp_library.module_dict(sys.modules["builtins"])
+    names = library.module_dict(sys.modules["builtins"])
     for _, text in tables.CALLS["builtins"]:
         for name in text.split():
             if not _is_original(names.get(name), "builtins", name, None):
@@ -235,7 +235,7 @@ _made_of = operator.attrgetter("__code__", "__closure__", "__defaults__", "__kwd
 
 def _check_function(function, depth=0):
     """Decorators of libraries hold what they decorate in their closures."""
-    if not fp_library.is_library_function(function):
+    if not library.is_library_function(function):
         raise Refused("%s.%s" % (function.__module__, function.__qualname__))
     parts = _made_of(function)
     known = _untouched.get(id(function))
@@ -287,7 +287,7 @@ class _Calls:
         self.homes = {}  # id -> name of the module
         self.bound = []  # (namespace, name, value, code) as they were looked at
         for module_name, module in self.modules:
-            names = fp_library.module_dict(module)
+            names = library.module_dict(module)
             for call, text in tables.CALLS[module_name]:
                 for name in text.split():
                     value = names.get(name)
@@ -316,7 +316,7 @@ def find_calls():
 
 def _loaded():
     return [(name, sys.modules[name]) for name in tables.CALLS
-            if name in sys.modules and fp_library.is_library_name(name)]
+            if name in sys.modules and library.is_library_name(name)]
 
 
 def _code_of(value):
@@ -327,17 +327,17 @@ def _code_of(value):
 
 def _is_original(value, module_name, name, draws):
     kind = type(value)
-    if fp_library.inherits(kind, type):
-        return fp_library.is_library_class(value) and value.__name__.rstrip("_") == name
+    if library.inherits(kind, type):
+        return library.is_library_class(value) and value.__name__.rstrip("_") == name
     names = (name, tables.ALIASES.get(name))
     if kind is types.FunctionType:
         return value.__name__ in names and _is_untouched(value) and (
-            fp_library.bound(value.__module__, value.__qualname__) is value
-            or fp_library.bound(module_name, name) is value)
+            library.bound(value.__module__, value.__qualname__) is value
+            or library.bound(module_name, name) is value)
     if kind is types.MethodType:
         return draws is not None and value.__self__ is _global_generator(draws) and (
             type(value.__func__) is not types.FunctionType
-            or fp_library.is_library_function(value.__func__)) and value.__name__ == name
+            or library.is_library_function(value.__func__)) and value.__name__ == name
     if kind is types.BuiltinFunctionType:
         owner = value.__self__
         if draws in (tables.PYTHON, tables.NUMPY):
@@ -345,14 +345,14 @@ def _is_original(value, module_name, name, draws):
         return value.__name__ in names and (
             owner is None or type(owner) is types.ModuleType
             or getattr(type(owner), "__name__", "") in _CAPSULES)
-    return fp_library.class_name(kind) in FUNCTION_CLASSES and value.__name__ in names
+    return library.class_name(kind) in FUNCTION_CLASSES and value.__name__ in names
 
 
 def _global_generator(draws):
     name, attribute = (("random", "_inst") if draws == tables.PYTHON else
                        ("numpy.random.mtrand", "_rand"))
     module = sys.modules.get(name)
-    return None if module is None else fp_library.module_dict(module).get(attribute)
+    return None if module is None else library.module_dict(module).get(attribute)
 
 
 @functools.lru_cache(maxsize=8)
@@ -362,8 +362,8 @@ def _held_classes(loaded):
     for name in loaded:
         module, _, kind = name.rpartition(".")
         kind = getattr(sys.modules[module], kind, None)
-        for base in fp_library.mro(kind) if isinstance(kind, type) else ():
-            if base is not object and fp_library.is_library_class(base):
+        for base in library.mro(kind) if isinstance(kind, type) else ():
+            if base is not object and library.is_library_class(base):
                 found[id(base)] = base
     return tuple(found.values())
 
@@ -379,8 +379,8 @@ def _held_names(loaded):
              collections.defaultdict, collections.deque, collections.Counter, functools.partial]
     names = set()
     for kind in (*kinds, *_held_classes(loaded)):
-        for base in fp_library.mro(kind):
-            names.update(fp_library.class_dict(base))
+        for base in library.mro(kind):
+            names.update(library.class_dict(base))
     return frozenset(names)
 
 
