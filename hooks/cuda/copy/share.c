@@ -151,7 +151,7 @@ static ts_cu_result end_when_done(const struct sharing *sharing)
 	const struct ts_copy *copy = sharing->copy;
 	struct ts_gpu_note *note = sharing->note;
 	if (copy->async) {
-		ts_cu_result result = record(copy, note->event);
+		ts_cu_result result = record(copy, note->note.event);
 		if (result == TS_CU_SUCCESS)
 			ts_gpu_note_enqueued(note);
 		else

@@ -3,6 +3,7 @@
 #include "hooks/cuda/gpu/follow.h"
 
 #include "hooks/cuda/gpu/bell.h"
+#include "hooks/cuda/gpu/note.h"
 #include "hooks/cuda/library.h"
 #include "shim/sys.h"
 
@@ -11,13 +12,9 @@
 /* Copies under way per GPU that are followed; a place of one more is in doubt. */
 #define NOTES 64u
 
-/* An event of a GPU that goes: nobody gets it any more. */
-#define NOTE_GONE (-1)
-
-/* FREE to FREE as a note of hooks/cuda/gpu/gpu.h; the event is made before the first use. */
+/* A copy that the GPU is not done with. */
 struct note {
-	_Atomic int state;
-	ts_cu_event event;
+	struct ts_note note;
 	struct ts_place *place;
 	uint64_t begin_ns, bytes; /* of a copy of which the time is learned; or 0 */
 };
@@ -42,12 +39,9 @@ static struct note *free_note(struct ts_gpu *gpu)
 	struct notes *notes = notes_of(gpu);
 	if (!ts_load_acquire(&notes->made))
 		return NULL;
-	for (unsigned i = 0; i < NOTES; i++) {
-		int unused = TS_NOTE_FREE;
-		if (ts_load_relaxed(&notes->notes[i].state) == TS_NOTE_FREE &&
-			ts_cas(&notes->notes[i].state, &unused, TS_NOTE_HELD))
+	for (unsigned i = 0; i < NOTES; i++)
+		if (ts_note_hold(&notes->notes[i].note))
 			return &notes->notes[i];
-	}
 	return NULL;
 }
 
@@ -72,16 +66,16 @@ bool ts_follow(struct ts_place *place, ts_cu_stream stream, bool per_thread, uin
 	struct note *note = gpu ? free_note(gpu) : NULL;
 	if (!note)
 		return false;
-	ts_cu_result result = per_thread ? DRIVER(cuEventRecord_ptsz)(note->event, stream)
-					 : DRIVER(cuEventRecord)(note->event, stream);
+	ts_cu_result result = per_thread ? DRIVER(cuEventRecord_ptsz)(note->note.event, stream)
+					 : DRIVER(cuEventRecord)(note->note.event, stream);
 	if (result != TS_CU_SUCCESS) {
-		ts_store_release(&note->state, TS_NOTE_FREE);
+		ts_note_free(&note->note);
 		return false;
 	}
 	note->place = place;
 	note->begin_ns = begin_ns;
 	note->bytes = bytes;
-	ts_store_release(&note->state, TS_NOTE_ENQUEUED);
+	ts_note_enqueue(&note->note);
 	ts_service_wake();
 	return true;
 }
@@ -95,8 +89,7 @@ ts_cu_result ts_follow_begin(struct ts_gpu *gpu)
 	if (ts_load_relaxed(&notes->made))
 		return result;
 	for (unsigned i = 0; i < NOTES && result == TS_CU_SUCCESS; i++)
-		result = DRIVER(cuEventCreate)(
-			&notes->notes[i].event, TS_CU_EVENT_DISABLE_TIMING);
+		result = ts_note_make(&notes->notes[i].note);
 	/* Pairs with the load in free_note(). */
 	if (result == TS_CU_SUCCESS)
 		ts_store_release(&notes->made, 1);
@@ -110,22 +103,13 @@ bool ts_follow_end(struct ts_gpu *gpu, ts_cu_result *ret_result)
 	bool left = false;
 	for (unsigned i = 0; i < NOTES; i++) {
 		struct note *note = &notes->notes[i];
-		int state = ts_load_acquire(&note->state);
-		left |= state == TS_NOTE_HELD || state == TS_NOTE_ENQUEUED;
-		if (state != TS_NOTE_ENQUEUED)
+		if (!ts_note_is_done(&note->note, &left, ret_result))
 			continue;
-		ts_cu_result result = DRIVER(cuEventQuery)(note->event);
-		if (result == TS_CU_NOT_READY)
-			continue;
-		if (result != TS_CU_SUCCESS) {
-			*ret_result = result;
-			continue;
-		}
 		if (note->begin_ns)
 			ts_cost_learn_known(note->bytes, ts_now_ns() - note->begin_ns);
 		/* Pairs with the load in tsshim_pinned_done(). */
 		(void)atomic_fetch_sub_explicit(&note->place->pending, 1, memory_order_release);
-		ts_store_release(&note->state, TS_NOTE_FREE);
+		ts_note_free(&note->note);
 	}
 	return left;
 }
@@ -135,11 +119,11 @@ bool ts_follow_finish(struct ts_gpu *gpu)
 	struct notes *notes = notes_of(gpu);
 	bool quiet = true;
 	for (unsigned i = 0; i < NOTES; i++) {
-		struct note *note = &notes->notes[i];
+		struct ts_note *note = &notes->notes[i].note;
 		int unused = TS_NOTE_FREE;
-		if (ts_cas(&note->state, &unused, NOTE_GONE) && note->event)
+		if (ts_cas(&note->state, &unused, TS_NOTE_GONE) && note->event)
 			(void)DRIVER(cuEventDestroy_v2)(note->event);
-		quiet &= ts_load_relaxed(&note->state) == NOTE_GONE;
+		quiet &= ts_load_relaxed(&note->state) == TS_NOTE_GONE;
 	}
 	return quiet;
 }

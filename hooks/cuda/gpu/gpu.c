@@ -128,18 +128,15 @@ void ts_gpu_meet(ts_cu_device device, bool here, bool anywhere)
 
 struct ts_gpu_note *ts_gpu_note(struct ts_gpu *gpu)
 {
-	for (unsigned i = 0; i < TS_GPU_NOTES; i++) {
-		int unused = TS_NOTE_FREE;
-		if (ts_load_relaxed(&gpu->notes[i].state) == TS_NOTE_FREE &&
-			ts_cas(&gpu->notes[i].state, &unused, TS_NOTE_HELD))
+	for (unsigned i = 0; i < TS_GPU_NOTES; i++)
+		if (ts_note_hold(&gpu->notes[i].note))
 			return &gpu->notes[i];
-	}
 	return NULL;
 }
 
 void ts_gpu_note_drop(struct ts_gpu_note *note)
 {
-	ts_store_release(&note->state, TS_NOTE_FREE);
+	ts_note_free(&note->note);
 }
 
 void ts_gpu_note_end(struct ts_gpu *gpu, struct ts_gpu_note *note)
@@ -163,8 +160,7 @@ void ts_gpu_note_end(struct ts_gpu *gpu, struct ts_gpu_note *note)
 
 void ts_gpu_note_enqueued(struct ts_gpu_note *note)
 {
-	/* Pairs with the load in service.c: the hold and the event before. */
-	ts_store_release(&note->state, TS_NOTE_ENQUEUED);
+	ts_note_enqueue(&note->note);
 	ts_service_wake();
 }
 

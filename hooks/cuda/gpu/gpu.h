@@ -36,6 +36,7 @@
 #include "hooks/cuda/abi.h"
 #include "hooks/cuda/gpu/cost.h"
 #include "hooks/cuda/gpu/known.h"
+#include "hooks/cuda/gpu/note.h"
 #include "hooks/cuda/gpu/sizes.h"
 #include "leader/device.h"
 #include "leader/session.h"
@@ -63,19 +64,13 @@ enum ts_path { TS_PATH_UNKNOWN, TS_PATH_GOOD, TS_PATH_BAD };
 /* STAYING ──program──> EXITING ──service, nothing of others mapped──> EXITED */
 enum ts_gpu_exit { TS_GPU_STAYING, TS_GPU_EXITING, TS_GPU_EXITED };
 
-/*
- * Something that was enqueued: FREE ──program──> HELD ──event recorded──> DONE_WHEN ──service,
- * event completed──> FREE.  A note of which nobody knows what the GPU did stays.
- */
-enum ts_gpu_note_state { TS_NOTE_FREE, TS_NOTE_HELD, TS_NOTE_ENQUEUED };
-
+/* A claim or a lease in a ring that the GPU is not done with. */
 struct ts_gpu_note {
-	_Atomic int state;
+	struct ts_note note;
 	bool publish;  /* a claim, else a lease; from the hold on */
 	bool is_known; /* @known is what the source has to hold still */
 	bool at_once;  /* of a claim: nothing was queued before it */
 	uint64_t begin_ns;
-	ts_cu_event event;
 	struct ts_device_hold hold;
 	struct ts_known known;
 };

@@ -34,7 +34,7 @@ bool ts_mapping_is_quiet(struct ts_gpu *gpu)
 	if (ts_load_acquire(&gpu->inside) != 0)
 		return false;
 	for (unsigned i = 0; i < TS_GPU_NOTES; i++)
-		if (ts_load_acquire(&gpu->notes[i].state) != TS_NOTE_FREE)
+		if (ts_load_acquire(&gpu->notes[i].note.state) != TS_NOTE_FREE)
 			return false;
 	return true;
 }

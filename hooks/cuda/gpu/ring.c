@@ -17,11 +17,8 @@
 static ts_cu_result make_events(struct ts_gpu *gpu)
 {
 	ts_cu_result result = TS_CU_SUCCESS;
-	for (unsigned i = 0; i < TS_GPU_NOTES && result == TS_CU_SUCCESS; i++) {
-		gpu->notes[i].event = NULL;
-		result =
-			DRIVER(cuEventCreate)(&gpu->notes[i].event, TS_CU_EVENT_DISABLE_TIMING);
-	}
+	for (unsigned i = 0; i < TS_GPU_NOTES && result == TS_CU_SUCCESS; i++)
+		result = ts_note_make(&gpu->notes[i].note);
 	return result;
 }
 
@@ -145,8 +142,8 @@ bool ts_ring_give_back(struct ts_gpu *gpu)
 	if (!ts_mapping_end(gpu) || !ts_mapping_free_aside(gpu))
 		return false;
 	for (unsigned i = 0; i < TS_GPU_NOTES; i++)
-		if (gpu->notes[i].event)
-			(void)DRIVER(cuEventDestroy_v2)(gpu->notes[i].event);
+		if (gpu->notes[i].note.event)
+			(void)DRIVER(cuEventDestroy_v2)(gpu->notes[i].note.event);
 	give_reference_back(gpu);
 	return true;
 }
@@ -159,7 +156,7 @@ static void end_own_holds(struct ts_gpu *gpu)
 {
 	for (unsigned i = 0; i < TS_GPU_NOTES; i++) {
 		struct ts_gpu_note *note = &gpu->notes[i];
-		if (ts_load_acquire(&note->state) == TS_NOTE_FREE)
+		if (ts_load_acquire(&note->note.state) == TS_NOTE_FREE)
 			continue;
 		if (note->publish)
 			ts_device_abandon(gpu->table, &note->hold);

@@ -24,19 +24,10 @@ static bool end_notes(struct ts_gpu *gpu, ts_cu_result *ret_result)
 	bool left = false;
 	for (unsigned i = 0; i < TS_GPU_NOTES; i++) {
 		struct ts_gpu_note *note = &gpu->notes[i];
-		int state = ts_load_acquire(&note->state);
-		left |= state != TS_NOTE_FREE;
-		if (state != TS_NOTE_ENQUEUED)
+		if (!ts_note_is_done(&note->note, &left, ret_result))
 			continue;
-		ts_cu_result result = TS_CUDA_DRIVER(cuEventQuery)(note->event);
-		if (result == TS_CU_NOT_READY)
-			continue;
-		if (result != TS_CU_SUCCESS) {
-			*ret_result = result;
-			continue;
-		}
 		ts_gpu_note_end(gpu, note);
-		ts_store_release(&note->state, TS_NOTE_FREE);
+		ts_gpu_note_drop(note);
 	}
 	return left;
 }
