@@ -235,7 +235,7 @@ static ts_cu_result serve(struct sharing *sharing)
 	const struct ts_lease lease = {.bytes = copy->bytes,
 		.produce_ns = ts_cost_of(ts_names_cost(copy, TS_COST_OWN), copy->bytes),
 		.dataset = sharing->session->dataset};
-	ts_cu_pointer from = sharing->gpu->base + sharing->note->hold.offset;
+	ts_cu_pointer from = sharing->gpu->mapping.base + sharing->note->hold.offset;
 	TS_KILLPOINT(copy_leased);
 	ts_cu_result result = within(copy, copy->to, from);
 	if (result != TS_CU_SUCCESS) {
@@ -296,7 +296,7 @@ static ts_cu_result produce(struct sharing *sharing)
 		return result;
 	}
 	ts_session_count_produced(TS_KIND_DEVICE, copy->bytes, 0);
-	ts_cu_result teed = within(copy, gpu->base + note->hold.offset, copy->to);
+	ts_cu_result teed = within(copy, gpu->mapping.base + note->hold.offset, copy->to);
 	if (teed != TS_CU_SUCCESS) {
 		end_unmade(sharing, teed, true);
 		return result;
@@ -366,8 +366,8 @@ static void look_up(struct sharing *sharing, struct ts_device_take *ret_take)
 	uint64_t bytes = sharing->copy->bytes;
 	uint64_t whole_ns = ts_cost_of_bringing(sharing->row, bytes);
 	uint64_t patience_ns = PATIENCE_MIN_NS + 4 * ts_min_u64(whole_ns, WHOLE_MAX_NS);
-	ts_device_take(gpu->table, gpu->ring, gpu->generation, &sharing->key, bytes,
-		patience_ns, ret_take);
+	ts_device_take(gpu->table, gpu->mapping.ring, gpu->mapping.generation, &sharing->key,
+		bytes, patience_ns, ret_take);
 	if (ret_take->verdict != TS_BUSY || ret_take->mine)
 		return;
 	if (ret_take->late && !sharing->at_once)
@@ -375,8 +375,8 @@ static void look_up(struct sharing *sharing, struct ts_device_take *ret_take)
 	bool waited = !ret_take->late && wait_for_them(sharing, ret_take);
 	if (ret_take->late)
 		patience_ns = 0;
-	ts_device_take(gpu->table, gpu->ring, gpu->generation, &sharing->key, bytes,
-		patience_ns, ret_take);
+	ts_device_take(gpu->table, gpu->mapping.ring, gpu->mapping.generation, &sharing->key,
+		bytes, patience_ns, ret_take);
 	if (waited && ret_take->verdict != TS_HIT)
 		ts_cost_learn_taken(bytes, ts_copy_is_named(sharing->copy),
 			ts_now_ns() - sharing->begin_ns, 0);
@@ -385,8 +385,8 @@ static void look_up(struct sharing *sharing, struct ts_device_take *ret_take)
 /* The offset comes from memory that others can write to. */
 static bool is_inside(const struct ts_gpu *gpu, const struct ts_device_hold *hold)
 {
-	return hold->slot < gpu->slot_count && hold->bytes <= gpu->slot_bytes &&
-	       hold->offset == hold->slot * gpu->slot_bytes;
+	return hold->slot < gpu->mapping.slot_count && hold->bytes <= gpu->mapping.slot_bytes &&
+	       hold->offset == hold->slot * gpu->mapping.slot_bytes;
 }
 
 static enum ts_reason refuse(struct sharing *sharing, struct ts_device_take *take)
@@ -429,7 +429,8 @@ static ts_cu_result share(struct sharing *sharing)
 	if (!sharing->note)
 		return pass(copy, TS_REASON_NO_LEASE);
 	look_up(sharing, &take);
-	ts_device_count(sharing->gpu->table, sharing->gpu->ring, take.verdict == TS_HIT);
+	ts_device_count(
+		sharing->gpu->table, sharing->gpu->mapping.ring, take.verdict == TS_HIT);
 	if ((take.verdict == TS_HIT || take.verdict == TS_CLAIM) &&
 		!is_inside(sharing->gpu, &take.hold))
 		return alone(copy, sharing->session, refuse(sharing, &take), sharing->at_once);
@@ -455,8 +456,9 @@ static bool pays(const struct sharing *sharing)
 	const struct ts_copy *copy = sharing->copy;
 	struct ts_gpu *gpu = sharing->gpu;
 	uint64_t looked, found;
-	ts_device_counts(gpu->table, gpu->ring, &looked, &found);
-	return ts_cost_pays(ts_cost_found(&gpu->found, gpu->generation, looked, found),
+	ts_device_counts(gpu->table, gpu->mapping.ring, &looked, &found);
+	return ts_cost_pays(
+		ts_cost_found(&gpu->program.found, gpu->mapping.generation, looked, found),
 		(const void *)(uintptr_t)copy->from, copy->bytes, ts_copy_is_named(copy),
 		ts_now_ns());
 }

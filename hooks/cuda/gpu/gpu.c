@@ -44,9 +44,9 @@ static void tell_of_ring(struct ts_gpu *gpu)
 {
 	uint32_t generation;
 	if (!ts_device_is_offered(gpu->table, gpu->home, &generation) ||
-		ts_load_relaxed(&gpu->seen) == (uint64_t)generation + 1)
+		ts_load_relaxed(&gpu->program.seen) == (uint64_t)generation + 1)
 		return;
-	ts_store_relaxed(&gpu->seen, (uint64_t)generation + 1);
+	ts_store_relaxed(&gpu->program.seen, (uint64_t)generation + 1);
 	ts_store_release(&gpu->look, 1);
 	ts_service_wake();
 }
@@ -65,7 +65,7 @@ struct ts_gpu *ts_gpu_enter(const struct ts_session *session, ts_cu_device devic
 	*ret_ready = false;
 	if (!gpu)
 		return NULL;
-	ts_sizes_note(&gpu->sizes, bytes);
+	ts_sizes_note(&gpu->program.sizes, bytes);
 	int state = ts_load_acquire(&gpu->state);
 	if (state == TS_GPU_UNUSED)
 		want(session, gpu, device);
@@ -116,8 +116,8 @@ void ts_gpu_meet(ts_cu_device device, bool here, bool anywhere)
 	struct ts_gpu *gpu = gpu_of(device);
 	if (!gpu || ts_cost_never_pays())
 		return;
-	bool asked = has_met(gpu, gpu->home, here, &gpu->asked);
-	asked |= has_met(gpu, TS_DEVICE_ANY, anywhere, &gpu->asked_far);
+	bool asked = has_met(gpu, gpu->home, here, &gpu->program.asked);
+	asked |= has_met(gpu, TS_DEVICE_ANY, anywhere, &gpu->program.asked_far);
 	if (!asked)
 		return;
 	ts_store_release(&gpu->look, 1);
@@ -173,7 +173,7 @@ void ts_gpu_off(struct ts_gpu *gpu)
 		!ts_cas(&gpu->state, &ready, TS_GPU_BROKEN))
 		(void)ts_cas(&gpu->state, &leaving, TS_GPU_ENDING);
 	/* What we offered stays where it is, but nobody begins to use it. */
-	if (gpu->table && gpu->has_memory)
+	if (gpu->table && gpu->offer.has_memory)
 		(void)ts_device_withdraw(gpu->table, gpu->home, 0);
 	ts_places_stop(); /* the first error ends that as well */
 	ts_service_wake();
@@ -214,7 +214,8 @@ void ts_gpu_leave(ts_cu_device device, bool resets)
 /* Whether there is memory on @gpu that is worth asking for. */
 static bool ask_for_memory(struct ts_gpu *gpu)
 {
-	if (ts_load_acquire(&gpu->state) != TS_GPU_READY || ts_load_relaxed(&gpu->kept) ||
+	if (ts_load_acquire(&gpu->state) != TS_GPU_READY ||
+		ts_load_relaxed(&gpu->program.kept) ||
 		!ts_device_memory_held(gpu->table, gpu->home))
 		return false;
 	ts_device_memory_ask_back(gpu->table, gpu->home);
@@ -228,7 +229,7 @@ static bool wait_for_memory(struct ts_gpu *gpu, uint64_t until)
 	while (ts_device_memory_held(gpu->table, gpu->home)) {
 		if (ts_now_ns() >= until) {
 			/* Its owner is stopped, or the GPU does not get done with it. */
-			ts_store_relaxed(&gpu->kept, 1);
+			ts_store_relaxed(&gpu->program.kept, 1);
 			return false;
 		}
 		(void)ts_sys_futex_wait(&never_woken, 0, UINT64_C(1000000));

@@ -75,51 +75,70 @@ struct ts_gpu_note {
 	struct ts_known known;
 };
 
-struct ts_gpu {
-	_Atomic int state;
-	_Atomic uint32_t inside; /* threads that may use the mapping */
-	_Atomic int mapped;
+/* What the program's threads say to the service, and what they learn. */
+struct ts_gpu_program {
 	_Atomic int asked;     /* another job brings the same here */
 	_Atomic int asked_far; /* another job does, maybe to another GPU */
-	_Atomic int look;      /* for the service: there is a reason to look now */
-	_Atomic int exiting;   /* the process ends: enum ts_gpu_exit */
 	_Atomic uint64_t seen; /* generation + 1 of a ring that it was told of, or 0 */
 	_Atomic int kept;      /* memory was asked back and did not come: not again */
 	struct ts_sizes sizes; /* of copies that could be shared */
 	struct ts_cost_found found;
-	ts_cu_device device;
-	ts_cu_context context; /* constant from READY on, as are the next three */
-	bool reaches_host;     /* the GPU does, pageable memory */
-	struct ts_device *table;
-	uint32_t home; /* its row there */
-	/* Constant while @mapped. */
+};
+
+/* The ring that is used. Constant while @mapped. */
+struct ts_gpu_mapping {
 	uint32_t ring; /* the row whose memory is used: @home, or another GPU's (peer.c) */
 	ts_cu_pointer base;
 	uint32_t generation;
 	uint64_t slot_bytes;
 	uint32_t slot_count;
 	bool mine;
-	/* The service's own. */
-	bool retained;         /* a reference to @context is ours */
+};
+
+/* Memory of ours. The service's own, as is the next one. */
+struct ts_gpu_offer {
+	bool has_memory;       /* @mapping.base is an allocation of ours, offered or not */
 	bool closing;          /* what we offered is being withdrawn */
 	uint64_t withdrawn_ns; /* since when nobody holds any of it, or 0 */
-	bool has_memory;       /* @base is an allocation of ours, offered or not */
-	uint32_t said;         /* map word of @base + 1, if it is another's; or 0 */
 	ts_cu_pointer aside;   /* was offered, and others still have it mapped; or 0 */
 	uint32_t aside_generation;
+	uint64_t again_ns, wait_ns; /* when to try to offer again, and how long to wait */
+	uint64_t made_ns;           /* when what we have was allocated */
+	uint64_t most;              /* what a slot may have, as we saw last */
+	uint32_t judged;            /* copies there were when its shape was judged last */
+};
+
+/* Whether the ring of a GPU would do for others (peer.c). */
+struct ts_gpu_trial {
+	uint32_t far_met;               /* copies there were when @asked_far was seen... */
+	bool is_far;                    /* ...if it was */
+	uint64_t begin_ns;              /* since when what we offer is a trial, or 0 */
+	uint64_t open_ns;               /* since when somebody has that open, or 0 */
+	uint64_t again_ns;              /* when to try again, after one in vain */
+	bool is_reached;                /* from another GPU, as a trial has shown */
+	uint8_t paths[TS_DEVICE_RINGS]; /* to other rows: enum ts_path */
+};
+
+struct ts_gpu {
+	_Atomic int state;
+	_Atomic uint32_t inside; /* threads that may use the mapping */
+	_Atomic int mapped;
+	_Atomic int look;    /* for the service: there is a reason to look now */
+	_Atomic int exiting; /* the process ends: enum ts_gpu_exit */
+	ts_cu_device device;
+	ts_cu_context context; /* constant from READY on, as are the next three */
+	bool reaches_host;     /* the GPU does, pageable memory */
+	struct ts_device *table;
+	uint32_t home; /* its row there */
+	struct ts_gpu_program program;
+	struct ts_gpu_mapping mapping;
+	/* The service's own. */
+	struct ts_gpu_offer offer;
+	struct ts_gpu_trial trial;
+	bool retained;    /* a reference to @context is ours */
+	uint32_t said;    /* map word of @mapping.base + 1, if it is another's; or 0 */
 	uint64_t refused; /* generation + 1 of a ring that could not be mapped, or 0 */
 	uint64_t looked_ns;
-	uint64_t offer_ns, offer_wait_ns; /* when to try to offer again, and how long to wait */
-	uint64_t offered_ns;              /* when what we have was allocated */
-	uint64_t most;                    /* what a slot may have, as we saw last */
-	uint32_t judged;                  /* copies there were when its shape was judged last */
-	uint32_t far_met;                 /* copies there were when @asked_far was seen... */
-	bool is_far;                      /* ...if it was */
-	uint64_t trial_ns;                /* since when what we offer is a trial, or 0 */
-	uint64_t open_ns;                 /* since when somebody has that open, or 0 */
-	uint64_t trial_again_ns;          /* when to try again, after one in vain */
-	bool is_reached;                  /* from another GPU, as a trial has shown */
-	uint8_t paths[TS_DEVICE_RINGS];   /* to other rows: enum ts_path */
 	struct ts_gpu_note notes[TS_GPU_NOTES];
 };
 

@@ -16,13 +16,13 @@
 
 void ts_mapping_use(struct ts_gpu *gpu, ts_cu_pointer base, const struct ts_device_owner *owner)
 {
-	gpu->base = base;
-	gpu->generation = owner->generation;
-	gpu->slot_bytes = owner->slot_bytes;
-	gpu->slot_count = owner->slot_count;
-	gpu->mine = owner->mine;
+	gpu->mapping.base = base;
+	gpu->mapping.generation = owner->generation;
+	gpu->mapping.slot_bytes = owner->slot_bytes;
+	gpu->mapping.slot_count = owner->slot_count;
+	gpu->mapping.mine = owner->mine;
 	/* What was found in another ring says nothing of this one. */
-	ts_store_relaxed(&gpu->found.generation, 0);
+	ts_store_relaxed(&gpu->program.found.generation, 0);
 	/* Pairs with the load in gpu.c. */
 	ts_store_release(&gpu->mapped, 1);
 }
@@ -53,22 +53,23 @@ void ts_mapping_close(struct ts_gpu *gpu, ts_cu_pointer base)
 
 bool ts_mapping_is_withdrawn(struct ts_gpu *gpu)
 {
-	gpu->closing = true;
+	gpu->offer.closing = true;
 	int left = ts_device_withdraw(gpu->table, gpu->home, 0);
 	if (left != 0 && left != -ENOENT)
 		return false;
-	if (!gpu->withdrawn_ns)
-		gpu->withdrawn_ns = ts_now_ns();
+	if (!gpu->offer.withdrawn_ns)
+		gpu->offer.withdrawn_ns = ts_now_ns();
 	return true;
 }
 
 bool ts_mapping_free_aside(struct ts_gpu *gpu)
 {
-	if (gpu->aside && ts_device_is_mapped(gpu->table, gpu->home, gpu->aside_generation))
+	if (gpu->offer.aside &&
+		ts_device_is_mapped(gpu->table, gpu->home, gpu->offer.aside_generation))
 		return false;
-	if (gpu->aside)
-		(void)DRIVER(cuMemFree_v2)(gpu->aside);
-	gpu->aside = 0;
+	if (gpu->offer.aside)
+		(void)DRIVER(cuMemFree_v2)(gpu->offer.aside);
+	gpu->offer.aside = 0;
 	return true;
 }
 
@@ -81,37 +82,37 @@ static bool free_ring(struct ts_gpu *gpu)
 {
 	if (!ts_mapping_is_withdrawn(gpu))
 		return false;
-	if (!ts_device_is_mapped(gpu->table, gpu->home, gpu->generation)) {
-		(void)DRIVER(cuMemFree_v2)(gpu->base);
-	} else if (!gpu->aside && ts_load_relaxed(&gpu->state) == TS_GPU_READY &&
-		   ts_now_ns() - gpu->withdrawn_ns >= ASIDE_NS) {
-		gpu->aside = gpu->base;
-		gpu->aside_generation = gpu->generation;
+	if (!ts_device_is_mapped(gpu->table, gpu->home, gpu->mapping.generation)) {
+		(void)DRIVER(cuMemFree_v2)(gpu->mapping.base);
+	} else if (!gpu->offer.aside && ts_load_relaxed(&gpu->state) == TS_GPU_READY &&
+		   ts_now_ns() - gpu->offer.withdrawn_ns >= ASIDE_NS) {
+		gpu->offer.aside = gpu->mapping.base;
+		gpu->offer.aside_generation = gpu->mapping.generation;
 	} else {
 		return false;
 	}
 	ts_device_memory_end(gpu->table, gpu->home);
-	gpu->has_memory = gpu->closing = false;
-	gpu->withdrawn_ns = 0;
+	gpu->offer.has_memory = gpu->offer.closing = false;
+	gpu->offer.withdrawn_ns = 0;
 	return true;
 }
 
 bool ts_mapping_end(struct ts_gpu *gpu)
 {
-	if (!gpu->base)
+	if (!gpu->mapping.base)
 		return true;
 	/* From here on there is no way back, for ts_mapping_is_quiet() takes the mapping away.
 	 */
-	gpu->closing = gpu->has_memory;
+	gpu->offer.closing = gpu->offer.has_memory;
 	if (!ts_mapping_is_quiet(gpu))
 		return false;
-	if (!gpu->has_memory)
-		ts_mapping_close(gpu, gpu->base);
+	if (!gpu->offer.has_memory)
+		ts_mapping_close(gpu, gpu->mapping.base);
 	else if (!free_ring(gpu))
 		return false;
-	gpu->base = 0;
-	gpu->ring = gpu->home;
-	gpu->trial_ns = 0;
+	gpu->mapping.base = 0;
+	gpu->mapping.ring = gpu->home;
+	gpu->trial.begin_ns = 0;
 	return true;
 }
 
@@ -128,7 +129,7 @@ ts_cu_pointer ts_mapping_open(struct ts_gpu *gpu, const struct ts_device_owner *
 	struct ts_cu_ipc_handle handle;
 	ts_cu_pointer base = 0;
 	memcpy(handle.bytes, owner->handle, sizeof(handle.bytes));
-	int index = ts_device_map_begin(gpu->table, gpu->ring, owner->generation);
+	int index = ts_device_map_begin(gpu->table, gpu->mapping.ring, owner->generation);
 	if (index < 0)
 		return 0;
 	gpu->said = (uint32_t)index + 1;

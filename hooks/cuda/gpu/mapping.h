@@ -5,7 +5,7 @@
 
 #include "hooks/cuda/gpu/gpu.h"
 
-/** Open what @owner offers in row gpu->ring, and say so; 0: it cannot be. */
+/** Open what @owner offers in row gpu->mapping.ring, and say so; 0: it cannot be. */
 ts_cu_pointer ts_mapping_open(struct ts_gpu *gpu, const struct ts_device_owner *owner);
 
 /** Use what was opened, or is ours, from now on. */

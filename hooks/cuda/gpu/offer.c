@@ -38,7 +38,7 @@
 /* Nobody is known who would reach it. */
 static bool is_trial(struct ts_gpu *gpu)
 {
-	return !ts_load_relaxed(&gpu->asked) && !gpu->is_reached;
+	return !ts_load_relaxed(&gpu->program.asked) && !gpu->trial.is_reached;
 }
 
 /*
@@ -54,11 +54,12 @@ static unsigned shape(struct ts_gpu *gpu, uint64_t *ret_slot_bytes)
 	}
 	if (DRIVER(cuMemGetInfo_v2)(&available, &total) != TS_CU_SUCCESS)
 		return 0;
-	uint64_t ours = gpu->has_memory ? gpu->slot_count * gpu->slot_bytes : 0;
+	uint64_t ours =
+		gpu->offer.has_memory ? gpu->mapping.slot_count * gpu->mapping.slot_bytes : 0;
 	uint64_t bytes = ts_min_u64((available + ours) / MEMORY_PART, MEMORY_MAX);
-	gpu->most = bytes / SLOTS_MIN / GRANULE * GRANULE;
-	uint64_t slot_bytes =
-		ts_align_up(ts_sizes_recurring(&gpu->sizes, gpu->most, RECURS), GRANULE);
+	gpu->offer.most = bytes / SLOTS_MIN / GRANULE * GRANULE;
+	uint64_t slot_bytes = ts_align_up(
+		ts_sizes_recurring(&gpu->program.sizes, gpu->offer.most, RECURS), GRANULE);
 	if (slot_bytes == 0)
 		return 0;
 	*ret_slot_bytes = slot_bytes;
@@ -67,20 +68,22 @@ static unsigned shape(struct ts_gpu *gpu, uint64_t *ret_slot_bytes)
 
 bool ts_offer_is_ill_shaped(struct ts_gpu *gpu)
 {
-	uint32_t met = ts_sizes_met(&gpu->sizes);
-	uint64_t half = gpu->slot_bytes / 2, slot_bytes = 0;
-	if (met - gpu->judged < JUDGE_EVERY)
+	uint32_t met = ts_sizes_met(&gpu->program.sizes);
+	uint64_t half = gpu->mapping.slot_bytes / 2, slot_bytes = 0;
+	if (met - gpu->offer.judged < JUDGE_EVERY)
 		return false;
-	gpu->judged = met;
-	bool small = ts_sizes_recurring(&gpu->sizes, gpu->most, RECURS) > gpu->slot_bytes;
-	bool large = gpu->slot_count < SLOTS_MAX &&
-		     ts_sizes_recurring(&gpu->sizes, gpu->most, RECURS_LESS) <= half;
+	gpu->offer.judged = met;
+	bool small = ts_sizes_recurring(&gpu->program.sizes, gpu->offer.most, RECURS) >
+		     gpu->mapping.slot_bytes;
+	bool large =
+		gpu->mapping.slot_count < SLOTS_MAX &&
+		ts_sizes_recurring(&gpu->program.sizes, gpu->offer.most, RECURS_LESS) <= half;
 	if (!small && !large)
 		return false;
 	/* There may be less room than there was: then it is better than what could be made. */
 	unsigned slots = shape(gpu, &slot_bytes);
-	return slots > 0 && (slot_bytes > gpu->slot_bytes ||
-				    (slot_bytes <= half && slots > gpu->slot_count));
+	return slots > 0 && (slot_bytes > gpu->mapping.slot_bytes ||
+				    (slot_bytes <= half && slots > gpu->mapping.slot_count));
 }
 
 static bool make_offer(struct ts_gpu *gpu)
@@ -93,10 +96,10 @@ static bool make_offer(struct ts_gpu *gpu)
 	unsigned slots = shape(gpu, &slot_bytes);
 	if (slots == 0)
 		return false;
-	gpu->offered_ns = ts_now_ns();
-	gpu->trial_ns = trial ? gpu->offered_ns : 0;
-	gpu->open_ns = 0;
-	gpu->mine = false;
+	gpu->offer.made_ns = ts_now_ns();
+	gpu->trial.begin_ns = trial ? gpu->offer.made_ns : 0;
+	gpu->trial.open_ns = 0;
+	gpu->mapping.mine = false;
 	/* Said before there is any, so that who finds no room knows of it. */
 	int r = ts_device_memory_begin(gpu->table, gpu->home);
 	if (r < 0)
@@ -113,10 +116,10 @@ static bool make_offer(struct ts_gpu *gpu)
 		ts_device_memory_end(gpu->table, gpu->home);
 		return r == -EEXIST;
 	}
-	gpu->has_memory = true;
-	gpu->base = base;
-	gpu->judged = ts_sizes_met(&gpu->sizes);
-	(void)ts_device_is_offered(gpu->table, gpu->home, &gpu->generation);
+	gpu->offer.has_memory = true;
+	gpu->mapping.base = base;
+	gpu->offer.judged = ts_sizes_met(&gpu->program.sizes);
+	(void)ts_device_is_offered(gpu->table, gpu->home, &gpu->mapping.generation);
 	if (!trial && ts_device_owner(gpu->table, gpu->home, &owner) == 0 && owner.mine &&
 		owner.slot_count == slots && owner.slot_bytes == slot_bytes)
 		ts_mapping_use(gpu, base, &owner);
@@ -126,16 +129,16 @@ static bool make_offer(struct ts_gpu *gpu)
 void ts_offer(struct ts_gpu *gpu)
 {
 	uint64_t now = ts_now_ns(), asked_ns = ts_device_memory_asked_ns(gpu->table, gpu->home);
-	if (now < gpu->offer_ns || (asked_ns && now - asked_ns < SHORT_NS) ||
+	if (now < gpu->offer.again_ns || (asked_ns && now - asked_ns < SHORT_NS) ||
 		ts_device_memory_held(gpu->table, gpu->home) ||
-		ts_sizes_recurring(&gpu->sizes, UINT64_MAX, RECURS) == 0)
+		ts_sizes_recurring(&gpu->program.sizes, UINT64_MAX, RECURS) == 0)
 		return;
 	if (make_offer(gpu)) {
-		gpu->offer_wait_ns = 0;
+		gpu->offer.wait_ns = 0;
 		return;
 	}
-	gpu->offer_wait_ns = gpu->offer_wait_ns
-				     ? ts_min_u64(2 * gpu->offer_wait_ns, OFFER_MAX_NS)
+	gpu->offer.wait_ns = gpu->offer.wait_ns
+				     ? ts_min_u64(2 * gpu->offer.wait_ns, OFFER_MAX_NS)
 				     : OFFER_FIRST_NS;
-	gpu->offer_ns = now + gpu->offer_wait_ns;
+	gpu->offer.again_ns = now + gpu->offer.wait_ns;
 }

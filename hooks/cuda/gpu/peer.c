@@ -113,8 +113,8 @@ static bool is_offered_still(
  */
 static void try_path(struct ts_gpu *gpu, uint32_t row, const struct ts_device_owner *owner)
 {
-	uint8_t *path = &gpu->paths[row];
-	gpu->ring = row;
+	uint8_t *path = &gpu->trial.paths[row];
+	gpu->mapping.ring = row;
 	ts_cu_pointer base = ts_mapping_open(gpu, owner);
 	if (!base && is_offered_still(gpu, row, owner))
 		*path = TS_PATH_BAD;
@@ -123,13 +123,13 @@ static void try_path(struct ts_gpu *gpu, uint32_t row, const struct ts_device_ow
 									       : TS_PATH_BAD;
 	if (base && *path == TS_PATH_GOOD) {
 		/* When it goes there will be another one, as a rule of the same GPU. */
-		gpu->far_met = ts_sizes_met(&gpu->sizes);
+		gpu->trial.far_met = ts_sizes_met(&gpu->program.sizes);
 		ts_mapping_use(gpu, base, owner);
 		return;
 	}
 	if (base)
 		ts_mapping_close(gpu, base);
-	gpu->ring = gpu->home;
+	gpu->mapping.ring = gpu->home;
 }
 
 /* ---- whose ring ------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ static int nearest(struct ts_gpu *gpu, struct ts_device_owner *ret_owner)
 {
 	uint32_t generation;
 	for (uint32_t row = 0; row < TS_DEVICE_RINGS; row++)
-		if (row != gpu->home && gpu->paths[row] != TS_PATH_BAD &&
+		if (row != gpu->home && gpu->trial.paths[row] != TS_PATH_BAD &&
 			ts_device_is_offered(gpu->table, row, &generation) &&
 			ts_device_owner(gpu->table, row, ret_owner) == 0 && !ret_owner->mine)
 			return (int)row;
@@ -149,26 +149,26 @@ static int nearest(struct ts_gpu *gpu, struct ts_device_owner *ret_owner)
 void ts_peer_look(struct ts_gpu *gpu)
 {
 	struct ts_device_owner owner;
-	uint32_t met = ts_sizes_met(&gpu->sizes);
+	uint32_t met = ts_sizes_met(&gpu->program.sizes);
 	int row = nearest(gpu, &owner);
-	if (!gpu->is_far)
-		gpu->far_met = met;
-	gpu->is_far = true;
+	if (!gpu->trial.is_far)
+		gpu->trial.far_met = met;
+	gpu->trial.is_far = true;
 	if (row >= 0)
 		try_path(gpu, (uint32_t)row, &owner);
-	else if (met - gpu->far_met >= FIRST + gpu->home * PER_ROW &&
-		 ts_now_ns() >= gpu->trial_again_ns)
+	else if (met - gpu->trial.far_met >= FIRST + gpu->home * PER_ROW &&
+		 ts_now_ns() >= gpu->trial.again_ns)
 		ts_offer(gpu);
 }
 
 /* Somebody has the trial open for longer than it takes to try the path. */
 static bool is_reached(struct ts_gpu *gpu, uint64_t now)
 {
-	if (!ts_device_is_mapped(gpu->table, gpu->home, gpu->generation))
-		gpu->open_ns = 0;
-	else if (!gpu->open_ns)
-		gpu->open_ns = now;
-	return gpu->open_ns && now - gpu->open_ns >= REACHED_NS;
+	if (!ts_device_is_mapped(gpu->table, gpu->home, gpu->mapping.generation))
+		gpu->trial.open_ns = 0;
+	else if (!gpu->trial.open_ns)
+		gpu->trial.open_ns = now;
+	return gpu->trial.open_ns && now - gpu->trial.open_ns >= REACHED_NS;
 }
 
 bool ts_peer_is_over(struct ts_gpu *gpu)
@@ -176,11 +176,11 @@ bool ts_peer_is_over(struct ts_gpu *gpu)
 	struct ts_device_owner owner;
 	uint64_t now = ts_now_ns();
 	if (is_reached(gpu, now))
-		return gpu->is_reached = true;
-	if (!gpu->open_ns && now - gpu->trial_ns >= TRIAL_NS) {
-		gpu->trial_again_ns = now + AGAIN_NS;
+		return gpu->trial.is_reached = true;
+	if (!gpu->trial.open_ns && now - gpu->trial.begin_ns >= TRIAL_NS) {
+		gpu->trial.again_ns = now + AGAIN_NS;
 		return true;
 	}
 	int row = nearest(gpu, &owner);
-	return ts_load_relaxed(&gpu->asked) || (row >= 0 && (uint32_t)row < gpu->home);
+	return ts_load_relaxed(&gpu->program.asked) || (row >= 0 && (uint32_t)row < gpu->home);
 }

@@ -43,7 +43,7 @@ ts_cu_result ts_ring_prepare(struct ts_gpu *gpu, struct ts_device *table)
 	int ring = ts_device_find(table, uuid.bytes);
 	if (ring < 0)
 		return TS_CU_NOT_SUPPORTED;
-	gpu->home = gpu->ring = (uint32_t)ring;
+	gpu->home = gpu->mapping.ring = (uint32_t)ring;
 	gpu->table = table;
 	gpu->refused = 0;
 	gpu->looked_ns = 0;
@@ -77,29 +77,31 @@ static void open_here(struct ts_gpu *gpu, const struct ts_device_owner *owner)
 
 static bool is_asked(struct ts_gpu *gpu)
 {
-	return ts_load_relaxed(&gpu->asked) || ts_load_relaxed(&gpu->asked_far);
+	return ts_load_relaxed(&gpu->program.asked) || ts_load_relaxed(&gpu->program.asked_far);
 }
 
 /* Whether what is mapped is no longer what @owner (0: it is @r) offers, or ill-shaped. */
 static bool is_stale(struct ts_gpu *gpu, int r, const struct ts_device_owner *owner)
 {
-	if (gpu->closing || (gpu->has_memory && gpu->trial_ns && ts_peer_is_over(gpu)))
+	if (gpu->offer.closing ||
+		(gpu->offer.has_memory && gpu->trial.begin_ns && ts_peer_is_over(gpu)))
 		return true;
-	if (gpu->has_memory &&
-		ts_device_memory_asked_ns(gpu->table, gpu->home) >= gpu->offered_ns)
+	if (gpu->offer.has_memory &&
+		ts_device_memory_asked_ns(gpu->table, gpu->home) >= gpu->offer.made_ns)
 		return true;
-	if (!gpu->base || r == -EBUSY)
+	if (!gpu->mapping.base || r == -EBUSY)
 		return false;
-	if (r < 0 || owner->generation != gpu->generation)
+	if (r < 0 || owner->generation != gpu->mapping.generation)
 		return true;
 	/* What lost slots keep would not be freed, and we would have no ring at all. */
-	return gpu->mine && owner->lost == 0 && (!is_asked(gpu) || ts_offer_is_ill_shaped(gpu));
+	return gpu->mapping.mine && owner->lost == 0 &&
+	       (!is_asked(gpu) || ts_offer_is_ill_shaped(gpu));
 }
 
 /* The process ends: what others offer is closed; what we offer goes with it (gpu.c). */
 static void end(struct ts_gpu *gpu)
 {
-	if (!gpu->has_memory && !ts_mapping_end(gpu))
+	if (!gpu->offer.has_memory && !ts_mapping_end(gpu))
 		return;
 	ts_store_release(&gpu->exiting, TS_GPU_EXITED);
 	ts_sys_futex_wake(&gpu->exiting);
@@ -112,18 +114,18 @@ ts_cu_result ts_ring_look(struct ts_gpu *gpu)
 		end(gpu);
 		return TS_CU_SUCCESS;
 	}
-	int r = ts_device_owner(gpu->table, gpu->ring, &owner);
+	int r = ts_device_owner(gpu->table, gpu->mapping.ring, &owner);
 	(void)ts_mapping_free_aside(gpu);
 	/* What is ours goes, and nothing is offered until somebody asks again. */
 	if (ts_cost_never_pays()) {
-		ts_store_relaxed(&gpu->asked, 0);
-		ts_store_relaxed(&gpu->asked_far, 0);
+		ts_store_relaxed(&gpu->program.asked, 0);
+		ts_store_relaxed(&gpu->program.asked_far, 0);
 	}
-	if (!gpu->base && r == -ENODEV && ts_load_relaxed(&gpu->asked))
+	if (!gpu->mapping.base && r == -ENODEV && ts_load_relaxed(&gpu->program.asked))
 		ts_offer(gpu);
-	else if (!gpu->base && r == 0 && !owner.mine)
+	else if (!gpu->mapping.base && r == 0 && !owner.mine)
 		open_here(gpu, &owner);
-	else if (!gpu->base && r == -ENODEV && ts_load_relaxed(&gpu->asked_far))
+	else if (!gpu->mapping.base && r == -ENODEV && ts_load_relaxed(&gpu->program.asked_far))
 		ts_peer_look(gpu);
 	else if (is_stale(gpu, r, &owner))
 		(void)ts_mapping_end(gpu);
@@ -176,16 +178,17 @@ bool ts_ring_let_go(struct ts_gpu *gpu)
 	(void)ts_mapping_is_quiet(gpu);
 	if (ts_load_acquire(&gpu->inside) != 0)
 		return false;
-	if (gpu->has_memory) {
+	if (gpu->offer.has_memory) {
 		(void)ts_device_withdraw(gpu->table, gpu->home, 0);
 		end_own_holds(gpu);
 		if (!ts_mapping_is_withdrawn(gpu) ||
-			ts_device_is_mapped(gpu->table, gpu->home, gpu->generation))
+			ts_device_is_mapped(gpu->table, gpu->home, gpu->mapping.generation))
 			return false;
 		ts_device_memory_end(gpu->table, gpu->home);
-		gpu->has_memory = false;
+		gpu->offer.has_memory = false;
 	}
-	if (gpu->aside && ts_device_is_mapped(gpu->table, gpu->home, gpu->aside_generation))
+	if (gpu->offer.aside &&
+		ts_device_is_mapped(gpu->table, gpu->home, gpu->offer.aside_generation))
 		return false;
 	give_reference_back(gpu);
 	return true;
