@@ -153,7 +153,7 @@ typedef ts_cu_result ts_cu_create_call(
 	X(cuDevicePrimaryCtxRelease_v2, end, LEGACY) \
 	X(cuDevicePrimaryCtxReset_v2, reset, LEGACY)
 
-/* Copies back, which write to memory of hooks/cuda/pinned.h; we make them as well. */
+/* Copies back, which write to memory of hooks/cuda/gpu/pinned.h; we make them as well. */
 #define TS_CUDA_BACK(X)                             \
 	X(cuMemcpyDtoH_v2, dtoh, LEGACY)            \
 	X(cuMemcpyDtoH_v2_ptds, dtoh, THREAD)       \

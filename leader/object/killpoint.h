@@ -123,7 +123,8 @@
 	X(device_unmapped)
 /* clang-format on */
 
-/* Those of one copy to a GPU, hooks/cuda/share.c; tests/e2e/copies_jobs.py has them all. */
+/* Those of one copy to a GPU, hooks/cuda/copy/share.c; tests/e2e/copies_jobs.py has them all.
+ */
 /* clang-format off */
 #define TS_COPY_KILLPOINTS(X) \
 	X(copy_leased) \

@@ -2,7 +2,7 @@
 /* A driver and a service for the unit tests; see fake_driver.h. */
 #include "fake_driver.h"
 
-#include "hooks/cuda/bell.h"
+#include "hooks/cuda/gpu/bell.h"
 #include "hooks/cuda/library.h"
 
 struct fake_driver fake_driver;

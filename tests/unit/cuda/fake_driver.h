@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * As much of a driver and of the service as hooks/cuda/pinned*.c call, in this process: events
- * complete when a test says so, and every call can be made to fail.
+ * As much of a driver and of the service as hooks/cuda/gpu/pinned*.c call, in this process:
+ * events complete when a test says so, and every call can be made to fail.
  */
 #ifndef TS_TESTS_UNIT_CUDA_FAKE_DRIVER_H
 #define TS_TESTS_UNIT_CUDA_FAKE_DRIVER_H
 
-#include "hooks/cuda/bring.h"
-#include "hooks/cuda/gpu.h"
-#include "hooks/cuda/pinned.h"
-#include "hooks/cuda/pinned_serve.h"
-#include "hooks/cuda/places.h"
+#include "hooks/cuda/copy/bring.h"
+#include "hooks/cuda/gpu/gpu.h"
+#include "hooks/cuda/gpu/pinned.h"
+#include "hooks/cuda/gpu/pinned_serve.h"
+#include "hooks/cuda/gpu/places.h"
 
 struct fake_driver {
 	bool complete;          /* what was recorded has completed */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* When looking for a copy pays, by what was measured. */
 #include "../clock.h"
-#include "hooks/cuda/cost.h"
+#include "hooks/cuda/gpu/cost.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

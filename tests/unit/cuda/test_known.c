@@ -2,7 +2,7 @@
 /* What is known of a buffer in pinned memory, and when it is not any more. */
 #include "fake_driver.h"
 
-#include "hooks/cuda/known.h"
+#include "hooks/cuda/gpu/known.h"
 #include "shim/identity.h"
 
 #include <criterion/criterion.h>

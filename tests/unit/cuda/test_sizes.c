@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What recurs among the sizes of copies. */
-#include "hooks/cuda/sizes.h"
+#include "hooks/cuda/gpu/sizes.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>

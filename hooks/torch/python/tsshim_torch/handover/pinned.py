@@ -2,8 +2,8 @@
 """Buffers of the hand-over pool in pinned memory, for loaders with pin_memory=True.
 
 Torch's pinning thread copies each batch into pinned memory.  Where a batch lies in a buffer of
-the pool, and the buffer is pinned a second time in this process (its twin; hooks/cuda/pinned.h),
-the thread delivers that in the place of the copy.  Only under --copies auto, and only where
+the pool, and the buffer is pinned a second time in this process (its twin;
+hooks/cuda/gpu/pinned.h), the thread delivers that in the place of the copy.  Only under --copies auto, and only where
 nobody can tell them apart: a copy is nobody else's, so nobody else may have the buffer.
 
 What the program has of a twin, the count of references to its holder says; what the GPU still
@@ -19,7 +19,7 @@ import threading
 
 from . import buffers
 
-MIN_BYTES = 256 << 10  # hooks/cuda/sizes.h, TS_COPY_BYTES_MIN
+MIN_BYTES = 256 << 10  # hooks/cuda/gpu/sizes.h, TS_COPY_BYTES_MIN
 MOST_ITEMS = 10000     # of a batch that are looked at
 # What a batch may consist of besides plain containers and tensors.
 _LEAVES = frozenset([str, bytes, int, float, bool, complex, type(None)])
@@ -79,7 +79,7 @@ def _tensor_on(storage, shape, dtype):
 
 
 class Twin:
-    """A place of hooks/cuda/pinned.h, for one buffer."""
+    """A place of hooks/cuda/gpu/pinned.h, for one buffer."""
 
     def __init__(self, number, nbytes):
         self.number = number

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* The next definitions of the copies that we export. */
+#include "hooks/cuda/reach/next.h"
+
+#include "hooks/cuda/reach/substitute.h"
+#include "shim/atomic.h"
+#include "shim/elf.h"
+
+static const char *const names[] = {
+#define TS_X(symbol, kind, which) #symbol,
+	TS_CUDA_EXPORTED(TS_X)
+#undef TS_X
+};
+
+static _Atomic uintptr_t found[TS_CUDA_NEXT_COUNT];
+static _Atomic unsigned long long unloads_seen;
+static _Atomic int active;
+
+struct search {
+	const char *name;
+	const ElfW(Dyn) * self;
+	bool behind; /* us in load order */
+	struct ts_elf_object object;
+	uintptr_t found;
+};
+
+static bool look_in(const struct ts_elf_object *object, void *data)
+{
+	struct search *search = data;
+	if (object->dynamic == search->self)
+		search->behind = true;
+	else if (search->behind)
+		search->found = ts_elf_function(object, search->name);
+	if (search->found)
+		search->object = *object;
+	return search->found != 0;
+}
+
+static void find(void *data)
+{
+	struct search *search = data;
+	struct ts_elf_object self;
+	if (ts_elf_containing((uintptr_t)&look_in, &self))
+		search->self = self.dynamic;
+	if (!search->self || !ts_elf_each(look_in, search)) {
+		search->behind = true;
+		ts_elf_each(look_in, search);
+	}
+	if (search->found && ts_load_relaxed(&active))
+		search->found = (uintptr_t)ts_cuda_substitute(
+			(void *)search->found, search->name, NULL);
+}
+
+static void forget_what_is_gone(void)
+{
+	unsigned long long unloads = ts_elf_unloads();
+	if (TS_LIKELY(unloads == ts_load_relaxed(&unloads_seen)))
+		return;
+	for (size_t i = 0; i < TS_CUDA_NEXT_COUNT; i++)
+		ts_store_relaxed(&found[i], 0);
+	ts_store_relaxed(&unloads_seen, unloads);
+}
+
+void *ts_cuda_next(enum ts_cuda_next name)
+{
+	forget_what_is_gone();
+	uintptr_t known = ts_load_relaxed(&found[name]);
+	if (TS_LIKELY(known != 0))
+		return (void *)known;
+	struct search search = {.name = names[name]};
+	ts_elf_locked(find, &search);
+	ts_store_relaxed(&found[name], search.found);
+	return (void *)search.found;
+}
+
+void ts_cuda_next_begin(void)
+{
+	ts_store_relaxed(&active, 1);
+}
