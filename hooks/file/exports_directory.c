@@ -3,14 +3,13 @@
  * The exported calls that read directories: trampolines, nothing else.  Unless paths are known
  * (hooks/file/known.h) each is two loads and a jump.
  */
-#include "hooks/file/known.h"
+#include "hooks/file/conductor.h"
 #include "hooks/file/listings.h"
 #include "hooks/file/next.h"
 #include "shim/atomic.h"
 
 #define NEXT(name) ts_load_relaxed(&ts_file_next.name)
 
-#define KNOWS_PATHS  TS_UNLIKELY(ts_load_relaxed(&ts_known_seconds))
 #define HAS_LISTINGS TS_UNLIKELY(ts_load_relaxed(&ts_listings_open))
 
 /* Apart, so that what needs a place on the stack is no part of the jump. */
@@ -30,7 +29,7 @@ static TS_NOINLINE long tell_noted(DIR *stream, ts_telldir_call *next)
 	TS_EXPORT DIR *ts_file_##name parameters __asm__(#symbol);  \
 	DIR *ts_file_##name parameters                              \
 	{                                                           \
-		if (!KNOWS_PATHS)                                   \
+		if (!ts_file_knows_paths())                         \
 			return NEXT(name) arguments;                \
 		DIR *stream = NEXT(name) arguments;                 \
 		ts_listings_opened(stream, is_given);               \

@@ -5,10 +5,8 @@
  *
  * Optional arguments are named parameters here and passed on as they came; see exports.c.
  */
+#include "hooks/file/conductor.h"
 #include "hooks/file/next.h"
-#include "hooks/file/staged.h"
-#include "hooks/file/staged_answer.h"
-#include "hooks/file/staged_restore.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 
@@ -16,14 +14,12 @@
 
 #define NEXT(name) ts_load_relaxed(&ts_file_next.name)
 
-#define IS_STAGING TS_UNLIKELY(ts_load_relaxed(&ts_staged_on))
-
 /* A call that goes to the original, or nowhere. */
 #define CALL_IN_PLACE(type, symbol, name, parameters, arguments)   \
 	TS_EXPORT type ts_file_##name parameters __asm__(#symbol); \
 	type ts_file_##name parameters                             \
 	{                                                          \
-		if (IS_STAGING && !ts_staged_give_back(fd))        \
+		if (!ts_before_deed(fd))                           \
 			return -1;                                 \
 		return NEXT(name) arguments;                       \
 	}
@@ -33,12 +29,9 @@
 	TS_EXPORT int ts_file_##name parameters __asm__(#symbol); \
 	int ts_file_##name parameters                             \
 	{                                                         \
-		if (IS_STAGING && !ts_staged_give_back(fd))       \
+		if (!ts_before_deed(fd))                          \
 			return -1;                                \
-		int r = NEXT(name) arguments;                     \
-		if (IS_STAGING)                                   \
-			ts_known_written(fd, false);              \
-		return r;                                         \
+		return ts_after_deed(NEXT(name) arguments, fd);   \
 	}
 
 #define CALL_flock(symbol, name) \
@@ -64,9 +57,7 @@
 	TS_EXPORT type ts_file_##name parameters __asm__(#symbol); \
 	type ts_file_##name parameters                             \
 	{                                                          \
-		int original = -1;                                 \
-		if (IS_STAGING)                                    \
-			original = ts_staged_ask_original(fd);     \
+		int original = ts_before_asking(fd);               \
 		if (original >= 0)                                 \
 			fd = original;                             \
 		type r = NEXT(name) arguments;                     \
@@ -90,7 +81,7 @@
 		#symbol);                                                                    \
 	int ts_file_##name(int fd, unsigned long request, void *argument)                    \
 	{                                                                                    \
-		if (IS_STAGING && !ts_staged_before_ioctl(fd, request))                      \
+		if (!ts_before_ioctl(fd, request))                                           \
 			return -1;                                                           \
 		return NEXT(name)(fd, request, argument);                                    \
 	}
@@ -99,7 +90,7 @@
 	TS_EXPORT int ts_file_##name(int fd, int command, void *argument) __asm__(#symbol); \
 	int ts_file_##name(int fd, int command, void *argument)                             \
 	{                                                                                   \
-		if (IS_STAGING && !ts_staged_before_fcntl(fd, command, argument))           \
+		if (!ts_before_fcntl(fd, command, argument))                                \
 			return -1;                                                          \
 		return NEXT(name)(fd, command, argument);                                   \
 	}
@@ -108,20 +99,18 @@
 	TS_EXPORT int ts_file_##name(int fd, int command, off_t bytes) __asm__(#symbol); \
 	int ts_file_##name(int fd, int command, off_t bytes)                             \
 	{                                                                                \
-		if (IS_STAGING && !ts_staged_before_lockf(fd))                           \
+		if (!ts_before_lockf(fd))                                                \
 			return -1;                                                       \
 		return NEXT(name)(fd, command, bytes);                                   \
 	}
 
 /* Names of open files in /proc. */
-#define CALL_NAMED(symbol, name, directory, parameters, arguments)                    \
-	TS_EXPORT ssize_t ts_file_##name parameters __asm__(#symbol);                 \
-	ssize_t ts_file_##name parameters                                             \
-	{                                                                             \
-		ssize_t r = NEXT(name) arguments;                                     \
-		if (IS_STAGING)                                                       \
-			r = ts_staged_answer_name(directory, path, buffer, bytes, r); \
-		return r;                                                             \
+#define CALL_NAMED(symbol, name, directory, parameters, arguments)           \
+	TS_EXPORT ssize_t ts_file_##name parameters __asm__(#symbol);        \
+	ssize_t ts_file_##name parameters                                    \
+	{                                                                    \
+		ssize_t r = NEXT(name) arguments;                            \
+		return ts_after_readlink(directory, path, buffer, bytes, r); \
 	}
 
 #define CALL_readlink(symbol, name)                                                        \

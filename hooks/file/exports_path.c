@@ -3,29 +3,20 @@
  * The exported calls that change where a path leads or what is there: trampolines, nothing
  * else.  Unless paths are known (hooks/file/known.h) each is two loads and a jump.
  */
-#include "hooks/file/known.h"
+#include "hooks/file/conductor.h"
 #include "hooks/file/next.h"
 #include "shim/atomic.h"
 
-#include <errno.h>
 #include <fcntl.h>
 
 #define NEXT(name) ts_load_relaxed(&ts_file_next.name)
 
-#define KNOWS_PATHS TS_UNLIKELY(ts_load_relaxed(&ts_known_seconds))
-
-/*
- * Also after a call that failed: some change a part of what they are asked to.  But not where
- * the kernel could not read the path, for we could not either.
- */
-#define MAY_HAVE_CHANGED(r) (KNOWS_PATHS && ((r) >= 0 || errno != EFAULT))
 #define CALL_PATH(symbol, name, parameters, arguments, directory) \
 	TS_EXPORT int ts_file_##name parameters __asm__(#symbol); \
 	int ts_file_##name parameters                             \
 	{                                                         \
 		int r = NEXT(name) arguments;                     \
-		if (MAY_HAVE_CHANGED(r))                          \
-			ts_known_changed(directory, path);        \
+		ts_after_change(r, directory, path);              \
 		return r;                                         \
 	}
 
@@ -34,10 +25,8 @@
 	int ts_file_##name parameters                                                  \
 	{                                                                              \
 		int r = NEXT(name) arguments;                                          \
-		if (MAY_HAVE_CHANGED(r)) {                                             \
-			ts_known_changed(from_directory, from);                        \
-			ts_known_changed(directory, path);                             \
-		}                                                                      \
+		ts_after_change(r, from_directory, from);                              \
+		ts_after_change(r, directory, path);                                   \
 		return r;                                                              \
 	}
 
@@ -46,8 +35,7 @@
 	TS_EXPORT int ts_file_##name parameters __asm__(#symbol); \
 	int ts_file_##name parameters                             \
 	{                                                         \
-		if (KNOWS_PATHS)                                  \
-			ts_known_stop();                          \
+		ts_before_root();                                 \
 		return NEXT(name) arguments;                      \
 	}
 

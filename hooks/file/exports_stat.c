@@ -3,26 +3,19 @@
  * The exported calls that ask about a file, open or by its path: trampolines, nothing else.
  * Unless files are staged each is two loads and a jump.
  */
+#include "hooks/file/conductor.h"
 #include "hooks/file/next.h"
-#include "hooks/file/staged.h"
-#include "hooks/file/staged_answer.h"
 #include "shim/atomic.h"
 
 #include <fcntl.h>
 
 #define NEXT(name) ts_load_relaxed(&ts_file_next.name)
 
-#define IS_STAGING  TS_UNLIKELY(ts_load_relaxed(&ts_staged_on))
-#define KNOWS_PATHS TS_UNLIKELY(ts_load_relaxed(&ts_known_seconds))
-
 #define CALL_fstat(symbol, name)                                                      \
 	TS_EXPORT int ts_file_##name(int fd, struct stat *ret_stat) __asm__(#symbol); \
 	int ts_file_##name(int fd, struct stat *ret_stat)                             \
 	{                                                                             \
-		int r = NEXT(name)(fd, ret_stat);                                     \
-		if (IS_STAGING && r == 0)                                             \
-			ts_staged_answer(ret_stat);                                   \
-		return r;                                                             \
+		return ts_after_fstat(NEXT(name)(fd, ret_stat), ret_stat);            \
 	}
 
 #define CALL_fxstat(symbol, name)                                                         \
@@ -30,35 +23,26 @@
 		#symbol);                                                                 \
 	int ts_file_##name(int version, int fd, struct stat *ret_stat)                    \
 	{                                                                                 \
-		int r = NEXT(name)(version, fd, ret_stat);                                \
-		if (IS_STAGING && r == 0)                                                 \
-			ts_staged_answer(ret_stat);                                       \
-		return r;                                                                 \
+		return ts_after_fstat(NEXT(name)(version, fd, ret_stat), ret_stat);       \
 	}
 
 /* With @asked the call by path, which goes to the storage unless the path is known. */
-#define BY_PATH(directory, path, is_link, asked)                              \
-	do {                                                                  \
-		struct ts_known_call call;                                    \
-		if (!KNOWS_PATHS)                                             \
-			return asked;                                         \
-		if (ts_known_stat(directory, path, is_link, ret_stat, &call)) \
-			return 0;                                             \
-		int r = asked;                                                \
-		if (r == 0)                                                   \
-			ts_known_note_stat(&call, ret_stat);                  \
-		return r;                                                     \
+#define BY_PATH(directory, path, is_link, asked)                               \
+	do {                                                                   \
+		struct ts_file_call call;                                      \
+		if (!ts_file_knows_paths())                                    \
+			return asked;                                          \
+		if (ts_before_stat(&call, directory, path, is_link, ret_stat)) \
+			return 0;                                              \
+		return ts_after_stat(&call, asked, ret_stat);                  \
 	} while (0)
 
 /* Of the directory itself, or by a path relative to it. */
 #define AT_DIRECTORY(asked)                                                                  \
 	do {                                                                                 \
-		if (KNOWS_PATHS && (flags & ~AT_SYMLINK_NOFOLLOW) == 0)                      \
+		if (ts_file_knows_paths() && (flags & ~AT_SYMLINK_NOFOLLOW) == 0)            \
 			BY_PATH(directory, path, (flags & AT_SYMLINK_NOFOLLOW) != 0, asked); \
-		int r = asked;                                                               \
-		if (IS_STAGING && r == 0 && (flags & AT_EMPTY_PATH) != 0)                    \
-			ts_staged_answer(ret_stat);                                          \
-		return r;                                                                    \
+		return ts_after_fstatat(asked, flags, ret_stat);                             \
 	} while (0)
 
 #define CALL_fstatat(symbol, name)                                                            \
@@ -106,9 +90,7 @@
 		struct statx *ret_stat)                                               \
 	{                                                                             \
 		int r = NEXT(name)(directory, path, flags, mask, ret_stat);           \
-		if (IS_STAGING && r == 0 && (flags & AT_EMPTY_PATH) != 0)             \
-			ts_staged_answer_x(directory, path, ret_stat);                \
-		return r;                                                             \
+		return ts_after_statx(r, directory, path, flags, ret_stat);           \
 	}
 
 #define TS_X(symbol, name, kind) CALL_##kind(symbol, name)

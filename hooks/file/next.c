@@ -3,7 +3,7 @@
 #include "hooks/file/next_private.h"
 
 #include "shim/atomic.h"
-#include "shim/elf.h"
+#include "shim/elf_next.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -278,31 +278,21 @@ struct ts_file_next ts_file_next = {
 #undef TS_X
 };
 
-struct search {
-	const ElfW(Dyn) * self;
-	bool behind; /* us in load order */
-	struct {
+struct found {
 #define TS_X(symbol, name, kind) uintptr_t name;
-		TS_FILE_CALLS(TS_X)
+	TS_FILE_CALLS(TS_X)
 #undef TS_X
-	} found;
 };
 
 static bool look_in(const struct ts_elf_object *object, void *data)
 {
-	struct search *search = data;
+	struct found *found = data;
 	bool missing = false;
 
-	if (object->dynamic == search->self) {
-		search->behind = true;
-		return false;
-	}
-	if (!search->behind)
-		return false;
-#define TS_X(symbol, name, kind)                                       \
-	if (!search->found.name)                                       \
-		search->found.name = ts_elf_function(object, #symbol); \
-	missing |= !search->found.name;
+#define TS_X(symbol, name, kind)                                \
+	if (!found->name)                                       \
+		found->name = ts_elf_function(object, #symbol); \
+	missing |= !found->name;
 	TS_FILE_CALLS(TS_X)
 #undef TS_X
 	return !missing;
@@ -310,24 +300,16 @@ static bool look_in(const struct ts_elf_object *object, void *data)
 
 static void find(void *data)
 {
-	struct search *search = data;
-	struct ts_elf_object self;
-	if (ts_elf_containing((uintptr_t)&look_in, &self))
-		search->self = self.dynamic;
-	/* Not preloaded but loaded later, we stand behind the C library: then any will do. */
-	if (!search->self || !ts_elf_each(look_in, search)) {
-		search->behind = true;
-		ts_elf_each(look_in, search);
-	}
+	(void)ts_elf_each_next(look_in, data);
 }
 
 void ts_file_next_find(void)
 {
-	struct search search = {0};
-	ts_elf_locked(find, &search);
+	struct found found = {0};
+	ts_elf_locked(find, &found);
 #define TS_X(symbol, name, kind) \
-	if (search.found.name)   \
-		ts_store_relaxed(&ts_file_next.name, (ts_##kind##_call *)search.found.name);
+	if (found.name)          \
+		ts_store_relaxed(&ts_file_next.name, (ts_##kind##_call *)found.name);
 	TS_FILE_CALLS(TS_X)
 #undef TS_X
 }

@@ -1,9 +1,67 @@
 /* SPDX-License-Identifier: MIT */
-/* The output of `tsrun stats` for people; its words may change, the JSON does not. */
+/*
+ * What the rows of a group say, and the output of `tsrun stats` for people; its words may
+ * change, the JSON does not.
+ */
 #include "shim/tsrun/report.h"
 #include "shim/atomic.h"
+#include "shim/identity.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+bool ts_report_uses(struct ts_job_row *job, uint32_t dataset)
+{
+	if (ts_load_relaxed(&job->id) == 0)
+		return false;
+	for (uint32_t i = 0; i < TS_JOB_DATASETS; i++)
+		if ((ts_load_relaxed(&job->dataset[i]) & 0xff) == dataset + 1)
+			return true;
+	return false;
+}
+
+uint32_t ts_report_members(const struct ts_report *report, uint32_t dataset)
+{
+	uint32_t count = 0;
+	for (uint32_t m = 0; m < report->ring.member_count; m++) {
+		const struct ts_view_member *member = &report->ring.members[m];
+		if (!member->live || member->job == 0)
+			continue;
+		for (uint32_t j = 0; j < TS_JOB_MAX; j++) {
+			struct ts_job_row *job = ts_ledger_job(report->ledger, j);
+			if (ts_load_relaxed(&job->id) == member->job &&
+				ts_report_uses(job, dataset)) {
+				count++;
+				break;
+			}
+		}
+	}
+	return count;
+}
+
+int ts_report_leader(const struct ts_report *report, uint32_t dataset, bool *ret_alive)
+{
+	bool alive;
+	int job = ts_ledger_leader(report->ledger, dataset, &alive);
+	if (job < 0 || (uint32_t)job >= TS_JOB_MAX)
+		return 0;
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(report->ledger, (uint32_t)job)->id);
+	*ret_alive = alive;
+	return TS_PROCESS_PID(id);
+}
+
+bool ts_report_dataset(
+	const struct ts_report *report, uint32_t dataset, char ret_name[TS_DATASET_NAME])
+{
+	struct ts_dataset_row *row = ts_ledger_dataset(report->ledger, dataset);
+	if (ts_load_relaxed(&row->name_hash) == 0 || ts_load_relaxed(&row->named) == 0)
+		return false;
+	memcpy(ret_name, row->name, TS_DATASET_NAME);
+	ret_name[TS_DATASET_NAME - 1] = '\0';
+	return true;
+}
+
+/* ---- for people -------------------------------------------------------------------------- */
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 

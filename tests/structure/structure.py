@@ -3,8 +3,9 @@
 """The rooms of the source: who includes whom, read from the files themselves.  TAP.
 
 A unit is what one name stands for: x.c, x.h and x_private.h, or a Python module.  There are no
-circles between units but those in CIRCLES, and arrows go one way, hooks -> leader -> shim.
-Both lists say what is there: what is gone from the source has to go from its list.
+circles between units but those listed here, neither of who includes whom nor of who uses what
+another one's .c defines, whichever header declares it; and arrows go one way, hooks -> leader
+-> shim.  The lists say what is there: what is gone from the source has to go from its list.
 """
 import ast
 import pathlib
@@ -15,10 +16,39 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = pathlib.PurePath("hooks/torch/python")
 
-# Circles that are still there, each as all of its units.
+# Circles that are still there, each as all of its units: of includes and imports,
 CIRCLES = [
     {"leader/attach", "leader/stage_index", "leader/store"},
     {"leader/stage", "leader/stager"},
+]
+
+# and of functions and variables.
+USES = [
+    {
+        "hooks/cuda/batch",
+        "hooks/cuda/copy",
+        "hooks/cuda/gpu",
+        "hooks/cuda/known",
+        "hooks/cuda/names",
+        "hooks/cuda/offer",
+        "hooks/cuda/peer",
+        "hooks/cuda/pinned",
+        "hooks/cuda/pinned_serve",
+        "hooks/cuda/ring",
+        "hooks/cuda/service",
+        "hooks/cuda/share",
+    },
+    {"hooks/jpeg/decoder", "hooks/jpeg/stream"},
+    {
+        "leader/attach",
+        "leader/device",
+        "leader/device_memory",
+        "leader/device_ring",
+        "leader/members",
+        "leader/segments",
+    },
+    {"leader/stage", "leader/stage_fetch", "leader/stage_sweep", "leader/stager"},
+    {"leader/stage_index", "leader/stage_remove"},
 ]
 
 # (room, room it may not know), by the beginnings of their paths; see also the hooks below.
@@ -45,17 +75,46 @@ EXCEPTIONS = [
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
+NO_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+# At the start of a line, as the style has it: a function's definition, or a variable's.
+DEFINED = re.compile(
+    r"^(?!static|typedef|extern|#)[a-zA-Z_][\w \t*]*?\b(ts_\w+)\s*(?:\([^;{]*\)\s*\{|\[|=|;)",
+    re.MULTILINE,
+)
+USED = re.compile(r"(?<!struct )(?<!enum )\bts_\w+")
+
+
+def c_files(root):
+    for room in ("shim", "leader", "hooks"):
+        yield from sorted((root / room).rglob("*.[ch]"))
+
+
+def c_uses(root):
+    """(.c file, .c file that defines what it uses), both below @root."""
+    texts = {
+        str(path.relative_to(root)): NO_CODE.sub("", path.read_text(encoding="utf-8"))
+        for path in c_files(root)
+        if path.suffix == ".c"
+    }
+    defined = {}
+    for file, text in texts.items():
+        for name in DEFINED.findall(text):
+            defined.setdefault(name, set()).add(file)
+    for file, text in texts.items():
+        for name in set(USED.findall(text)):
+            for other in defined.get(name, set()) - {file}:
+                yield file, other
+
 
 def c_arrows(root):
     """(file, file that it includes), both below @root."""
-    for room in ("shim", "leader", "hooks"):
-        for path in sorted((root / room).rglob("*.[ch]")):
-            for name in INCLUDE.findall(path.read_text(encoding="utf-8")):
-                # By its path from the top, as everywhere; or from where the file lies.
-                for target in (root / name, (path.parent / name).resolve()):
-                    if target.is_file():
-                        yield str(path.relative_to(root)), str(target.relative_to(root))
-                        break
+    for path in c_files(root):
+        for name in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            # By its path from the top, as everywhere; or from where the file lies.
+            for target in (root / name, (path.parent / name).resolve()):
+                if target.is_file():
+                    yield str(path.relative_to(root)), str(target.relative_to(root))
+                    break
 
 
 def module_file(base, names):
@@ -128,11 +187,13 @@ def is_wrong(source, target):
     return any(source.startswith(a) and target.startswith(b) for a, b in FORBIDDEN)
 
 
-def check(root, allowed, exceptions):
-    """(what is checked, what is wrong with it) for each of the three questions."""
+def check(root, allowed, allowed_uses, exceptions):
+    """(what is checked, what is wrong with it) for each of the questions."""
     arrows = sorted(set(c_arrows(root)) | set(python_arrows(root)))
     found = circles(arrows)
     allowed = {frozenset(circle) for circle in allowed}
+    found_uses = circles(c_uses(root))
+    allowed_uses = {frozenset(circle) for circle in allowed_uses}
     wrong = [arrow for arrow in arrows if is_wrong(*arrow)]
     used = set()
     against = []
@@ -142,9 +203,11 @@ def check(root, allowed, exceptions):
         if not excuses:
             against.append(f"{source} includes {target}")
     gone = [f"circle {sorted(c)} is gone: take it from CIRCLES" for c in allowed - found]
+    gone += [f"circle {sorted(c)} is gone: take it from USES" for c in allowed_uses - found_uses]
     gone += [f"nothing needs the exception {e}" for e in exceptions if e not in used]
     return [
         ("no new circle", [f"circle {sorted(c)}" for c in found - allowed]),
+        ("no new circle of uses", [f"circle {sorted(c)}" for c in found_uses - allowed_uses]),
         ("no arrow against hooks -> leader -> shim, nor between hooks", against),
         ("what is allowed is there", gone),
     ]
@@ -167,6 +230,10 @@ MADE_UP = {
     "hooks/one/c.h": "",
     "hooks/one/c.c": '#include "hooks/one/a.h"\n#include "hooks/one/c.h"\n',
     "hooks/two/deep/d.c": '#include "hooks/one/a.h"\n/* #include "hooks/one/b.h" */\n',
+    "shim/use.c": "int ts_use(void)\n{\n\treturn ts_used ? ts_used_late(1) : 0;\n}\n",
+    "shim/used.c": "_Atomic int ts_used;\nstatic int ts_use2(void);\n/* ts_other() */\n",
+    "shim/used_late.c": "bool ts_used_late(\n\tint a)\n{\n\treturn ts_use();\n}\n",
+    "shim/other.c": "void ts_other(void)\n{\n\tts_used = 1;\n}\n",
     f"{PYTHON}/pack/__init__.py": "",
     f"{PYTHON}/pack/one.py": "from . import two\nfrom os import path\n",
     f"{PYTHON}/pack/two.py": "from .room import three\n",
@@ -176,6 +243,7 @@ MADE_UP = {
 }
 MADE_UP_C = {"hooks/one/a", "hooks/one/b", "hooks/one/c"}
 MADE_UP_PYTHON = {f"{PYTHON}/pack/{name}.py" for name in ("one", "two", "room/three")}
+MADE_UP_USES = {"shim/use", "shim/used_late"}
 MADE_UP_ARROWS = {
     "shim/bad.c includes leader/ring/ring.h",
     "leader/object/object.c includes leader/group/group.h",
@@ -193,23 +261,25 @@ def check_oneself():
         for file, text in MADE_UP.items():
             (root / file).parent.mkdir(parents=True, exist_ok=True)
             (root / file).write_text(text, encoding="utf-8")
-        found = dict(check(root, [], [command]))
-        known = dict(check(root, [MADE_UP_C, MADE_UP_PYTHON], [command]))
-        outdated = dict(check(root, [MADE_UP_C, {"x", "y"}], [command, ("shim/tsrun/", "hooks/")]))
+        found = dict(check(root, [], [], [command]))
+        known = dict(check(root, [MADE_UP_C, MADE_UP_PYTHON], [MADE_UP_USES], [command]))
+        more = [command, ("shim/tsrun/", "hooks/")]
+        outdated = dict(check(root, [MADE_UP_C, {"x", "y"}], [{"x", "y"}], more))
     expected = sorted(f"circle {sorted(c)}" for c in (MADE_UP_C, MADE_UP_PYTHON))
-    new, arrow, there = found
+    new, uses, arrow, there = found
     questions = [
         ("a circle is noticed", sorted(found[new]), expected),
+        ("a circle of uses is noticed", found[uses], [f"circle {sorted(MADE_UP_USES)}"]),
         ("an arrow is noticed", sorted(found[arrow]), sorted(MADE_UP_ARROWS)),
-        ("a circle can be allowed", known[new] + known[there], []),
-        ("what is allowed and gone is noticed", len(outdated[there]), 2),
+        ("a circle can be allowed", known[new] + known[uses] + known[there], []),
+        ("what is allowed and gone is noticed", len(outdated[there]), 3),
     ]
     for what, is_so, should_be in questions:
         yield what, [] if is_so == should_be else [f"{is_so}, not {should_be}"]
 
 
 def main():
-    results = [*check_oneself(), *check(ROOT, CIRCLES, EXCEPTIONS)]
+    results = [*check_oneself(), *check(ROOT, CIRCLES, USES, EXCEPTIONS)]
     print(f"1..{len(results)}")
     for number, (what, wrong) in enumerate(results, 1):
         print(f"{'not ok' if wrong else 'ok'} {number} - {what}")

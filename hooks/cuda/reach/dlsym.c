@@ -6,7 +6,7 @@
 #include "hooks/cuda/reach/got.h"
 #include "hooks/cuda/reach/substitute.h"
 #include "shim/atomic.h"
-#include "shim/elf.h"
+#include "shim/elf_next.h"
 #include "shim/identity.h"
 
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -115,33 +115,9 @@ void *ts_dlsym_handle(void *handle, const char *name, const void *caller)
 	return found && name ? ts_cuda_substitute(found, name, caller) : found;
 }
 
-struct search {
-	const ElfW(Dyn) * self;
-	bool behind; /* us in load order */
-	uintptr_t found;
-};
-
-static bool look_in(const struct ts_elf_object *object, void *data)
-{
-	struct search *search = data;
-	if (object->dynamic == search->self)
-		search->behind = true;
-	else if (search->behind)
-		search->found = ts_elf_function(object, "dlsym");
-	return search->found != 0;
-}
-
 static void find(void *data)
 {
-	struct search *search = data;
-	struct ts_elf_object self;
-	if (ts_elf_containing((uintptr_t)&look_in, &self))
-		search->self = self.dynamic;
-	/* Not preloaded but loaded later, we stand behind the C library: then any will do. */
-	if (!search->self || !ts_elf_each(look_in, search)) {
-		search->behind = true;
-		ts_elf_each(look_in, search);
-	}
+	*(uintptr_t *)data = ts_elf_next("dlsym");
 }
 
 /* Whether the loader has relocated this library: only then may it call another one. */
@@ -154,21 +130,21 @@ static bool is_relocated(void)
 /* A call that came in before our constructor, or found nothing then: NULL, nothing yet. */
 void *ts_dlsym_first(void)
 {
-	struct search search = {NULL, false, ts_early_function("dlsym")};
-	if (!search.found && is_relocated())
-		ts_elf_locked(find, &search);
-	ts_store_relaxed(&ts_dlsym_next, (dlsym_call *)search.found);
-	return (void *)search.found;
+	uintptr_t found = ts_early_function("dlsym");
+	if (!found && is_relocated())
+		ts_elf_locked(find, &found);
+	ts_store_relaxed(&ts_dlsym_next, (dlsym_call *)found);
+	return (void *)found;
 }
 
 /* Also where sharing is switched off: the calls come through here all the same. */
 __attribute__((constructor)) static void find_at_start(void)
 {
-	struct search search = {0};
+	uintptr_t found = 0;
 	if (ts_load_relaxed(&ts_dlsym_next))
 		return;
-	ts_elf_locked(find, &search);
-	ts_store_relaxed(&ts_dlsym_next, (dlsym_call *)search.found);
+	ts_elf_locked(find, &found);
+	ts_store_relaxed(&ts_dlsym_next, (dlsym_call *)found);
 }
 
 void ts_dlsym_begin(void)

@@ -4,7 +4,7 @@
 
 #include "hooks/cuda/reach/substitute.h"
 #include "shim/atomic.h"
-#include "shim/elf.h"
+#include "shim/elf_next.h"
 
 static const char *const names[] = {
 #define TS_X(symbol, kind, which) #symbol,
@@ -18,34 +18,13 @@ static _Atomic int active;
 
 struct search {
 	const char *name;
-	const ElfW(Dyn) * self;
-	bool behind; /* us in load order */
-	struct ts_elf_object object;
 	uintptr_t found;
 };
-
-static bool look_in(const struct ts_elf_object *object, void *data)
-{
-	struct search *search = data;
-	if (object->dynamic == search->self)
-		search->behind = true;
-	else if (search->behind)
-		search->found = ts_elf_function(object, search->name);
-	if (search->found)
-		search->object = *object;
-	return search->found != 0;
-}
 
 static void find(void *data)
 {
 	struct search *search = data;
-	struct ts_elf_object self;
-	if (ts_elf_containing((uintptr_t)&look_in, &self))
-		search->self = self.dynamic;
-	if (!search->self || !ts_elf_each(look_in, search)) {
-		search->behind = true;
-		ts_elf_each(look_in, search);
-	}
+	search->found = ts_elf_next(search->name);
 	if (search->found && ts_load_relaxed(&active))
 		search->found = (uintptr_t)ts_cuda_substitute(
 			(void *)search->found, search->name, NULL);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* The output of `tsrun stats` for scripts: tsrun(1), STATISTICS. */
+#include "shim/atomic.h"
+#include "shim/identity.h"
+#include "shim/tsrun/json.h"
+#include "shim/tsrun/report.h"
+
+static const char *const kind_ids[TS_KIND_COUNT] = {
+#define TS_X(name, id, text) id,
+	TS_KINDS(TS_X)
+#undef TS_X
+};
+
+static const char *const reason_ids[TS_REASON_COUNT] = {
+#define TS_X(name, id, text) id,
+	TS_REASONS(TS_X)
+#undef TS_X
+};
+
+static void write_tallies(struct ts_json *json, struct ts_tally *tallies)
+{
+	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
+		struct ts_tally *t = &tallies[kind];
+		ts_json_open(json, kind_ids[kind], '{');
+		ts_json_number(json, "produced", ts_load_relaxed(&t->produced));
+		ts_json_number(json, "shared", ts_load_relaxed(&t->shared));
+		ts_json_number(json, "shared_bytes", ts_load_relaxed(&t->shared_bytes));
+		ts_json_seconds(json, "saved_seconds", ts_load_relaxed(&t->saved_ns));
+		ts_json_close(json, '}');
+	}
+}
+
+/* All reasons we know, and under their number those that a newer version counted. */
+static void write_passed(struct ts_json *json, _Atomic uint64_t *passed)
+{
+	ts_json_open(json, "passed", '{');
+	for (int i = 0; i < TS_REASON_SLOTS; i++) {
+		uint64_t count = passed ? ts_load_relaxed(&passed[i]) : 0;
+		char number[32];
+		(void)snprintf(number, sizeof(number), "reason_%d", i);
+		if (i < TS_REASON_COUNT)
+			ts_json_number(json, reason_ids[i], count);
+		else if (count > 0)
+			ts_json_number(json, number, count);
+	}
+	ts_json_close(json, '}');
+}
+
+static void write_dataset(
+	struct ts_json *json, const struct ts_report *report, uint32_t dataset)
+{
+	char name[TS_DATASET_NAME];
+	bool alive;
+
+	if (!ts_report_dataset(report, dataset, name))
+		return;
+	struct ts_dataset_row *row = ts_ledger_dataset(report->ledger, dataset);
+	ts_json_open(json, NULL, '{');
+	ts_json_string(json, "name", name);
+	int leader = ts_report_leader(report, dataset, &alive);
+	if (leader > 0) {
+		ts_json_open(json, "leader", '{');
+		ts_json_number(json, "pid", (uint64_t)leader);
+		ts_json_bool(json, "alive", alive);
+		ts_json_close(json, '}');
+	} else {
+		ts_json_null(json, "leader");
+	}
+	ts_json_number(json, "members", ts_report_members(report, dataset));
+	ts_json_bool(json, "off", ts_load_relaxed(&row->off) != 0);
+	write_tallies(json, row->kinds);
+	ts_json_close(json, '}');
+}
+
+static void write_job(struct ts_json *json, const struct ts_report *report, uint32_t index)
+{
+	struct ts_job_row *job = ts_ledger_job(report->ledger, index);
+	uint64_t id = ts_load_relaxed(&job->id);
+	char name[TS_DATASET_NAME];
+
+	if (id == 0)
+		return;
+	ts_json_open(json, NULL, '{');
+	ts_json_number(json, "pid", (uint64_t)TS_PROCESS_PID(id));
+	ts_json_bool(json, "alive", ts_view_is_alive(id));
+	ts_json_open(json, "datasets", '[');
+	for (uint32_t d = 0; d < TS_DATASET_MAX; d++)
+		if (ts_report_uses(job, d) && ts_report_dataset(report, d, name))
+			ts_json_string(json, NULL, name);
+	ts_json_close(json, ']');
+	write_tallies(json, job->kinds);
+	write_passed(json, job->passed);
+	ts_json_close(json, '}');
+}
+
+void ts_report_json(const struct ts_report *report, FILE *out)
+{
+	struct ts_json json = {.out = out};
+	struct ts_ledger *ledger = report->ledger;
+
+	ts_json_open(&json, NULL, '{');
+	ts_json_string(&json, "group", report->group);
+	ts_json_open(&json, "datasets", '[');
+	for (uint32_t d = 0; ledger && d < TS_DATASET_MAX; d++)
+		write_dataset(&json, report, d);
+	ts_json_close(&json, ']');
+	ts_json_open(&json, "ring", '{');
+	ts_json_number(&json, "capacity", report->ring.capacity);
+	ts_json_number(&json, "used", report->ring.used);
+	ts_json_close(&json, '}');
+	write_passed(&json, ledger ? ledger->passed : NULL);
+	ts_json_open(&json, "jobs", '[');
+	for (uint32_t j = 0; ledger && j < TS_JOB_MAX; j++)
+		write_job(&json, report, j);
+	ts_json_close(&json, ']');
+	uint64_t drawn = 0, alignable = ledger ? ts_ledger_alignable(ledger, &drawn) : 0;
+	ts_json_open(&json, "made_apart", '{');
+	ts_json_number(&json, "samples", drawn);
+	ts_json_number(&json, "align_would_share", alignable);
+	ts_json_close(&json, '}');
+	ts_json_number(&json, "verified", ledger ? ts_load_relaxed(&ledger->verified) : 0);
+	ts_json_number(&json, "elsewhere", report->elsewhere);
+	ts_json_number(&json, "mismatched", ledger ? ts_load_relaxed(&ledger->mismatched) : 0);
+	ts_json_close(&json, '}');
+}
