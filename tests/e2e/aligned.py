@@ -11,7 +11,7 @@ import time
 import meeting
 import support
 from aligned_common import aligned, alone, counter, fresh, job, samples, together
-from support import Group, finish, run, start
+from support import Group, finish, run, start, wait_until
 
 
 def test_the_job_alone_is_repeatable_and_augments():
@@ -81,20 +81,24 @@ def test_who_finds_a_whole_batch_in_the_making_makes_one_that_is_queued():
     """
     with tempfile.TemporaryFile("w+") as notes, aligned(TSSHIM_VERIFY="0") as group, \
             meeting.of(2) as where:
-        command = job("--batch", 1, "--items", 24, "--epochs", 1, "--cost", 0.1,
+        command = job("--batch", 1, "--items", 24, "--epochs", 1, "--prefetch", 24,
                       "--notes", notes.fileno())
         started = [start(command, group.environment(**where), pass_fds=[notes.fileno()])
                    for _ in range(2)]
         for outcome in map(finish, started):
             assert outcome.status == 0, outcome.errors[-2000:]
         notes.seek(0)
-        made = [(int(index), pid, float(begin), float(end))
-                for index, pid, begin, end in map(str.split, notes)]
-    times = collections.Counter(index for index, _, _, _ in made)
-    assert sorted(times) == list(range(24)), times
-    once = [one for one in made if times[one[0]] == 1]
-    at_once = sum(a[1] < b[1] and a[2] < b[3] and b[2] < a[3] for a in once for b in once)
-    assert at_once >= 6, (at_once, made)
+        lines = [line.split() for line in notes]
+    times = collections.Counter(index for what, index, _ in lines if what == "begin")
+    assert sorted(map(int, times)) == list(range(24)), times
+    making, at_once = {}, set()
+    for what, index, pid in lines:
+        if what == "begin":
+            at_once |= {frozenset((index, other)) for other in making.values() if other != index}
+            making[pid] = index
+        else:
+            del making[pid]
+    assert len(at_once) >= 6, (at_once, lines)
 
 
 def test_verify_all_finds_no_difference():
@@ -197,9 +201,9 @@ def test_training_is_bit_identical_with_company():
 
 def test_late_joiner_and_different_speeds():
     expected = samples(alone("--epochs", 3))
-    with aligned() as group:
-        slow = start(job("--epochs", 3, "--step", 0.1), group.environment())
-        time.sleep(2.5)
+    with aligned() as group, meeting.of(1) as where:
+        slow = start(job("--epochs", 3, "--step", 0.1), group.environment(**where))
+        wait_until(lambda: meeting.has_come(where, slow, 1), "the second epoch")
         fast = start(job("--epochs", 3, "--batch", 24), group.environment())
         for process in (slow, fast):
             assert samples(finish(process)) == expected
@@ -208,14 +212,17 @@ def test_late_joiner_and_different_speeds():
 def test_killed_and_stopped_jobs_harm_nobody():
     expected = samples(alone("--epochs", 6))
     dice = random.Random(1)
-    with aligned() as group:
-        jobs = [start(job("--epochs", 6), group.environment()) for _ in range(4)]
-        time.sleep(2)
+    with aligned() as group, meeting.of(1) as where:
+        environment = group.environment(**where)
+        jobs = [start(job("--epochs", 6, "--step", 0.2), environment) for _ in range(4)]
+        victims = [start(job("--epochs", 1000, "--step", 0.01), environment) for _ in range(4)]
+        for process in jobs:
+            wait_until(lambda: meeting.has_come(where, process, 1), "the second epoch")
         os.killpg(jobs[0].pid, signal.SIGKILL)
         os.killpg(jobs[1].pid, signal.SIGSTOP)
-        for _ in range(8):
-            victim = start(job("--epochs", 6), group.environment())
-            time.sleep(0.5 + dice.random())
+        for victim in victims:
+            wait_until(lambda: meeting.has_come(where, victim, 1), "the second epoch")
+            time.sleep(dice.random() / 4)  # any moment of what follows
             os.killpg(victim.pid, signal.SIGKILL)
             victim.communicate()
         for process in jobs[2:]:
@@ -245,11 +252,11 @@ def full_dev_shm(until):
                'head -c $((free - 1000000)) /dev/zero >/dev/shm/full; }; '
                '%s "$@" >"$OUT/one" & "$@" >"$OUT/two"; wait') % until
     command = [support.TSRUN, "--summary", "--align=7", "--ring", "64M", "--",
-               *job("--epochs", 3, "--cost", 0.02)]
-    with tempfile.TemporaryDirectory() as out:
+               *job("--epochs", 3, "--step", 0.1)]
+    with tempfile.TemporaryDirectory() as out, meeting.of(2) as where:
         outcome = run(["unshare", "--mount", "--propagation", "private", "sh", "-c", program,
                        "sh", *command],
-                      support.plain_environment(OUT=out))
+                      support.plain_environment(OUT=out, TSRUN=support.TSRUN, **where))
         assert outcome.status == 0, outcome.errors[-2000:]
         delivered = []
         for name in ("one", "two"):
@@ -265,7 +272,8 @@ def test_a_full_dev_shm_is_no_obstacle():
     assert delivered == [expected, expected]
     assert errors.count("nothing: no call of this job could be shared") == 2, errors
     delivered, errors = full_dev_shm(
-        "(until ls /dev/shm/tsshim*.ring >/dev/null 2>&1; do sleep 0.1; done; sleep 1; fill) &")
+        """(until "$TSRUN" stats --json | grep -q '"shared": *[1-9]'; do sleep 0.1; done; """
+        "fill) &")
     assert delivered == [expected, expected]
     assert "taken from the ring" in errors or "not enough shared memory" in errors, errors
 

@@ -19,53 +19,71 @@ import torch
 from torch.utils.data import (BatchSampler, ConcatDataset, DataLoader, Dataset, RandomSampler,
                               Subset, WeightedRandomSampler)
 
+import costs
 import meeting
+
+costs.install()  # in workers that do not inherit it, too
 
 
 class Items(Dataset):
     """@count random crops and jitters of fixed pictures, with all three generators."""
 
-    def __init__(self, count, cost):
+    def __init__(self, count):
         generator = numpy.random.RandomState(1)
         self.pictures = generator.randint(0, 256, (16, 3, 40, 40)).astype(numpy.uint8)
         self.count = count
-        self.cost = cost  # seconds of CPU time, so that sharing an item pays
 
     def __len__(self):
         return self.count
 
     def __getitem__(self, index):
-        end = time.thread_time() + self.cost
         top, left = random.randrange(8), int(torch.randint(8, ()))
         picture = self.pictures[index % 16, :, top:top + 32, left:left + 32]
         noise = numpy.random.normal(size=picture.shape).astype(numpy.float32)
         sample = torch.from_numpy(picture / numpy.float32(255) + noise * numpy.float32(0.1))
-        while time.thread_time() < end:
-            pass
         return {"picture": sample, "label": index % 4, "index": index,
                 "name": "item %d" % index}
 
 
 class Noted(Items):
-    """Writes down who made which item, and from when until when."""
+    """
+    Writes down who begins and ends which item.  As long as there are enough that nobody has begun
+    an item ends only when another process has begun one as well.
+    """
 
-    def __init__(self, count, cost, notes):
-        super().__init__(count, cost)
+    FREE = 6
+
+    def __init__(self, count, notes):
+        super().__init__(count)
         self.notes = notes
 
+    def note(self, what, index):
+        os.write(self.notes, b"%s %d %d\n" % (what, index, os.getpid()))
+
+    def has_company(self):
+        lines = [line.split() for line in os.pread(self.notes, 1 << 20, 0).splitlines()]
+        begun = {index for what, index, _ in lines if what == b"begin"}
+        now = {}
+        for what, index, pid in lines:
+            now[pid] = what == b"begin"
+        return sum(now.values()) > 1 or len(begun) > self.count - self.FREE
+
     def __getitem__(self, index):
-        begin = time.monotonic()
         sample = super().__getitem__(index)
-        os.write(self.notes, b"%d %d %f %f\n" % (index, os.getpid(), begin, time.monotonic()))
+        self.note(b"begin", index)
+        end = time.monotonic() + 60  # a guard: then the test fails
+        while not self.has_company() and time.monotonic() < end:
+            time.sleep(0.002)
+        self.note(b"end", index)
         return sample
 
 
 class Files(Items):
     """What the files of a directory hold, one per item; noise as above."""
 
-    def __init__(self, directory, cost):
+    def __init__(self, directory):
         self.paths = [os.path.join(directory, name) for name in sorted(os.listdir(directory))]
-        super().__init__(len(self.paths), cost)
+        super().__init__(len(self.paths))
 
     def __getitem__(self, index):
         sample = super().__getitem__(index)
@@ -99,9 +117,9 @@ class Kept(Items):
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--items", type=int, default=96)
-    parser.add_argument("--cost", type=float, default=0.002)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--prefetch", type=int, default=2, help="batches queued per worker")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--context", default=None)
     parser.add_argument("--persistent", action="store_true")
@@ -187,7 +205,8 @@ def loader_of(options, data):
         sampler = WeightedRandomSampler(weights, len(data))
     if options.order:
         sampler = Order(len(data), options.order)
-    more = {"persistent_workers": options.persistent} if options.workers else {}
+    more = {"persistent_workers": options.persistent,
+            "prefetch_factor": options.prefetch} if options.workers else {}
     return DataLoader(data, batch_size=options.batch, shuffle=sampler is None, sampler=sampler,
                       num_workers=options.workers, multiprocessing_context=options.context,
                       collate_fn=own_collate if options.collate else None,
@@ -227,10 +246,10 @@ def main():
         random.seed(options.seed)
         numpy.random.seed(options.seed)
     if options.notes is not None:
-        data = Noted(options.items, options.cost, options.notes)
+        data = Noted(options.items, options.notes)
     else:
-        data = Files(options.files, options.cost) if options.files \
-            else (Kept if options.kept else Items)(options.items, options.cost)
+        data = Files(options.files) if options.files \
+            else (Kept if options.kept else Items)(options.items)
     if options.subset == "twice":
         data = ConcatDataset([data, data])
     elif options.subset:
@@ -242,6 +261,7 @@ def main():
     if options.sanity:
         next(iter(loaders[0]))
     for epoch in range(options.epochs):
+        meeting.arrive()
         for batches in zip(*loaders):
             for view, batch in enumerate(batches):
                 show(epoch, batch, " view %d" % view if view else "")
@@ -253,6 +273,7 @@ def main():
         sys.stdout.flush()
     plan = getattr(loaders[0]._iterator or iter(loaders[0]), "_tsshim_plan", None) \
         if options.persistent else None
+    meeting.part()
     print("~ pid", os.getpid(), "draws once", getattr(plan, "draws_once", None), flush=True)
     time.sleep(options.linger)
 

@@ -18,10 +18,10 @@ import torchvision
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, WeightedRandomSampler
 from torchvision import transforms as T
 
+import costs
 import exact_stateful
 import exact_zoo
 import meeting
-from exact_stateful import spend
 
 
 class Vouched(Dataset):
@@ -31,15 +31,15 @@ class Vouched(Dataset):
         return 40
 
     def __getitem__(self, index):
-        spend(0.002)
         return torch.rand(3, 32, 32) * random.random() + numpy.random.rand(), index
 
 
 class Warming(Vouched):
     """Its first items take long, as where a cache is filled or a module imported; others do not."""
 
+    slow = 3
+
     def __getitem__(self, index):
-        spend(0.002 if index < 3 else 0)
         return torch.rand(3), index
 
 
@@ -47,7 +47,6 @@ class Batches(Vouched):
     """Makes whole batches in one call, as torch offers from 2.0 on."""
 
     def __getitems__(self, indices):
-        spend(0.002 * len(indices))
         noise = torch.rand(())
         return [(torch.rand(3, 32, 32) + noise, index) for index in indices]
 
@@ -62,7 +61,7 @@ class Views(Dataset):
         return 24
 
     def __getitem__(self, index):
-        return self.data[index % 6], exact_stateful.work()
+        return self.data[index % 6], index
 
 
 class Scheduled(Dataset):
@@ -70,13 +69,13 @@ class Scheduled(Dataset):
 
     def __init__(self):
         self.scale = 1
-        self.table = list(range(1000000))  # so that a look takes time, and the next is far
+        self.table = list(range(24))
 
     def __len__(self):
         return 24
 
     def __getitem__(self, index):
-        value = self.table[index] * self.scale + exact_stateful.work()
+        value = self.table[index] * self.scale
         return torch.full((3, 64, 64), float(value)), index
 
 
@@ -90,7 +89,7 @@ class Large(Dataset):
         return 24
 
     def __getitem__(self, index):
-        return torch.full((3, 64, 64), float(index + exact_stateful.work())), index
+        return torch.full((3, 64, 64), float(index)), index
 
 
 ORDERS, ANSWERS = multiprocessing.Queue(), multiprocessing.Queue()
@@ -245,6 +244,7 @@ def iterate(data, options, change=None):
                         num_workers=options.workers, persistent_workers=options.persistent,
                         collate_fn=globals()[options.collate] if options.collate else None)
     for epoch in range(options.epochs):
+        meeting.arrive()
         if change is not None:
             change(data, epoch, -1)
         for number, batch in enumerate(loader):
@@ -279,6 +279,10 @@ def zoo(options):
 def main():
     options = arguments()
     meeting.arrive()
+    if options.own == "warming":
+        costs.install(items=Warming.slow)
+    else:  # a look is due after 20 ms of items: not in each batch of the scheduled ones
+        costs.install(500_000 if options.own == "scheduled" else costs.ITEM_NS)
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
     random.seed(options.seed)
@@ -289,6 +293,7 @@ def main():
         scheduled(options)
     else:
         iterate(data_of(options), options, other_transform if options.change else None)
+    meeting.part()
 
 
 if __name__ == "__main__":

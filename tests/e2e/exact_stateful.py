@@ -33,18 +33,6 @@ GLOBAL = 2
 TABLE = [1, 2]
 
 
-def spend(seconds):
-    """Take so much of the CPU."""
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        pass
-
-
-def work():
-    """The same in code that is harmless: some milliseconds."""
-    return sum([number * number for number in range(80000)]) * 0
-
-
 class Own(Dataset):
     """Its subclasses say what an item is."""
 
@@ -65,7 +53,7 @@ class Own(Dataset):
         return 16
 
     def __getitem__(self, index):
-        return torch.full((3, 32, 32), float(self.value(index) + work())), index
+        return torch.full((3, 32, 32), float(self.value(index))), index
 
 
 def refused(function):

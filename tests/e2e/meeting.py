@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """
-Jobs of a test that begin their work at the same time, however long each took to load torch.
+Jobs of a test that meet: at the beginning of their work however long each took to load torch, of
+each epoch if they like, and at the end, so that none takes the ring away which others still need.
 
-What they share is over in a second; on a busy machine they are loaded further apart than that.
+What they share is over in a second; on a busy machine they are further apart than that.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import tempfile
 import time
 
 VARIABLE = "TSSHIM_TEST_MEET"
-PATIENCE = 60  # seconds; whoever is not there then is not waited for
+GUARD = 200  # seconds; only a job that is lost does not come
 
 
 @contextlib.contextmanager
@@ -21,16 +22,45 @@ def of(count):
         yield {VARIABLE: "%d:%s" % (count, place)}
 
 
+def has_come(where, process, epoch):
+    """Whether the @process that was started with @where, of of(), has begun its @epoch."""
+    place = where[VARIABLE].partition(":")[2]
+    return os.path.exists(os.path.join(place, "round%d.%d" % (epoch + 2, process.pid)))
+
+
+class _Company:
+    """The jobs that this one meets, if there are any; each leaves a mark where it has come to."""
+
+    def __init__(self):
+        self.count, self.place, self.rounds = 0, None, 0
+
+    def wait(self, where):
+        os.mkdir(os.path.join(self.place, "%s.%d" % (where, os.getpid())))
+        end = time.monotonic() + GUARD
+        while sum(name.startswith((where + ".", "end.")) for name in os.listdir(self.place)) \
+                < self.count:
+            assert time.monotonic() < end, "the others did not come to " + where
+            time.sleep(0.01)
+
+
+_company = _Company()
+
+
 def arrive():
     """
-    In a job: wait for the others, if there are any.
+    In a job, at the beginning and of each epoch: wait for the others; not for those that parted.
 
     The variable is taken away, so that the job's environment is what it is when it runs alone.
     """
     count, _, place = os.environ.pop(VARIABLE, "").partition(":")
-    if not place:
-        return
-    os.mkdir(os.path.join(place, str(os.getpid())))
-    end = time.monotonic() + PATIENCE
-    while len(os.listdir(place)) < int(count) and time.monotonic() < end:
-        time.sleep(0.01)
+    if place:
+        _company.count, _company.place = int(count), place
+    if _company.place:
+        _company.rounds += 1
+        _company.wait("round%d" % _company.rounds)
+
+
+def part():
+    """In a job: wait until all others have done what they had to do as well."""
+    if _company.place:
+        _company.wait("end")

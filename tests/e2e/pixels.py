@@ -38,6 +38,7 @@ def compare(command, files, what, must_share, verify="0", order=("given", "rever
     """
     reference = plain(command("given", files))
     with Group(TSSHIM_VERIFY=verify) as group:
+        group.keep()
         jobs = [support.start(command(o, files), group.environment()) for o in order]
         outcomes = [support.finish(job) for job in jobs]
         # Two more, one after the other: the first publishes what the second may take.
@@ -49,7 +50,8 @@ def compare(command, files, what, must_share, verify="0", order=("given", "rever
         shared = group.pixels("shared") if verify == "0" else counts["verified"]
         assert shared > 0 or not must_share, (what, "nothing was shared", counts)
         assert counts["mismatched"] == 0, (what, counts)
-        group.assert_clean()
+        group.release()
+        group.assert_clean(after_kill=True)
 
 
 def decode_command(*options):

@@ -215,7 +215,7 @@ def killed():
         pid = iterator._workers[0].pid
         try:
             os.kill(pid, signal.SIGKILL)
-            time.sleep(20)  # torch's signal handler raises
+            time.sleep(60)  # torch's signal handler raises
             print("nothing raised")
         except RuntimeError as error:
             print("RuntimeError", str(error).replace(str(pid), "PID"))
@@ -289,19 +289,24 @@ def interleaved():
 def threads():
     """One thread receives while another forks children that look at what there is."""
     shared, results = [], []
+    received = mp.RawArray("q", 2)  # batches, and whether that is all
 
     def receive():
         for epoch in range(24):
             for images, labels in loader(Pictures(epoch)):
                 shared.append((images, labels, epoch))
                 del shared[:-2]
+                received[0] += 1
+        received[1] = 1
 
     thread = threading.Thread(target=receive)
     thread.start()
     while thread.is_alive():
         child = os.fork()
         if child == 0:
-            time.sleep(0.5)  # the parent's thread goes on
+            before = received[0]
+            while received[0] < before + 16 and not received[1]:
+                time.sleep(0.01)  # the parent's thread goes on
             end = all(right(*item) for item in list(shared))
             os._exit(0 if end else 1)
         results.append(os.waitpid(child, 0)[1])

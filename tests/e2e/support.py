@@ -34,6 +34,17 @@ class Skip(Exception):
         self.feature = feature
 
 
+def wait_until(condition, what, guard=120):
+    """Return when @condition() holds, and its value; @what fails when that never comes."""
+    end = time.monotonic() + guard
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < end, "never: " + what
+        time.sleep(0.01)
+
+
 def torch_python():
     """The interpreter whose torch is tested: Debian's, or with TSSHIM_TEST_TORCH=pypi PyPI's."""
     if os.environ.get("TSSHIM_TEST_TORCH", "debian") == "debian":
@@ -101,11 +112,10 @@ class Group:
         picture = pictures("s_baseline")
         self.keeper = subprocess.Popen([victim("decode"), "--repeat", "1000000", *picture],
                                        env=self.environment(), stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 20
         # The ring comes first; stopped before it has joined it would keep the group's lock.
-        while not self.leftovers("ring") or not self.pixels("produced"):
-            assert self.keeper.poll() is None and time.monotonic() < deadline, "no ring"
-            time.sleep(0.01)
+        wait_until(lambda: self.keeper.poll() is not None
+                   or self.leftovers("ring") and self.pixels("produced"), "a ring")
+        assert self.keeper.poll() is None, "the keeper has ended"
         self.keeper.send_signal(signal.SIGSTOP)
         return self
 

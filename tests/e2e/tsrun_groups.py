@@ -274,10 +274,8 @@ def test_somebody_holds_the_attach_lock(directory):
     group = dead_group()
     with open(path(group, "ledger"), "r+b") as f:
         fcntl.lockf(f, fcntl.LOCK_EX, 1, 0)
-        begun = time.monotonic()
-        expect(tsrun("gc", "--group", group), 0)
+        expect(tsrun("gc", "--group", group), 0)  # tsrun() does not wait for ever
         expect(tsrun("--group", group, "true"), 0)
-        assert time.monotonic() - begun < 5
         assert exists(group, "ring") and exists(group, "ledger")
     tsrun("gc", "--group", group)
     assert not exists(group, "ring")
@@ -341,7 +339,7 @@ def test_copies_of_files(directory):
                               env={**clean_environment(), **settings}, stdin=subprocess.PIPE,
                               stdout=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(glob.glob(path(group, "f.*"))) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         open(other, "w").close()
