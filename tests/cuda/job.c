@@ -3,6 +3,7 @@
 #include "job.h"
 
 #include <dlfcn.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -379,14 +380,26 @@ static void keep_pace(uint64_t begin, uint64_t count)
 		usleep((useconds_t)((due - ns) / 1000));
 }
 
-void job_bring(const struct job *job, uint64_t first, uint64_t count)
+static int has_ended(int pipe)
 {
-	uint64_t begin = now_ns();
+	struct pollfd end = {.fd = pipe};
+	return pipe < 0 || poll(&end, 1, 0) != 0;
+}
+
+uint64_t job_bring_until(const struct job *job, uint64_t first, uint64_t count, int pipe)
+{
+	uint64_t begin = now_ns(), i;
 	how = *job;
-	for (uint64_t i = 0; i < count; i++) {
+	for (i = 0; i < count || !has_ended(pipe); i++) {
 		keep_pace(begin, i);
 		step(first + i);
 	}
+	return i;
+}
+
+void job_bring(const struct job *job, uint64_t first, uint64_t count)
+{
+	(void)job_bring_until(job, first, count, -1);
 }
 
 void job_bring_parameters(size_t bytes, unsigned layer)

@@ -42,6 +42,12 @@ void job_start(const struct job *job);
 /** Bring batches @first to @first + @count - 1, as @job is now. */
 void job_bring(const struct job *job, uint64_t first, uint64_t count);
 
+/**
+ * The same, and then more of them until this pipe has ended, where it is none below 0.  Returns
+ * how many.
+ */
+uint64_t job_bring_until(const struct job *job, uint64_t first, uint64_t count, int pipe);
+
 /** Bring @bytes once, as a program does the parameters of a layer, and read them back. */
 void job_bring_parameters(size_t bytes, unsigned layer);
 

@@ -17,6 +17,7 @@
  *   gate=FD       begin when this pipe has ended; ready=FD has a byte written before that
  *   fill=FD       when this pipe has ended, fill the GPU's memory, and bring as many again
  *   allocate=N    by this call of JOB_ALLOCATIONS (0)
+ *   until=FD      bring more than STEPS until this pipe has ended
  *   late=N        and so many us later
  *   parameters=N  bring so many bytes once before that; layers=N so often, of other values (1)
  *   grow=N        bring so many bytes four times in the middle
@@ -33,7 +34,7 @@ static struct job job = {.bytes = (size_t)1 << 20, .sizes = 3};
 static unsigned leave, allocate, layers = 1, late, calm;
 static size_t parameters, grow;
 static uint64_t skip;
-static int gate = -1, ready = -1, fill = -1;
+static int gate = -1, ready = -1, until = -1, fill = -1;
 
 static int set(const char *word)
 {
@@ -66,6 +67,8 @@ static int set(const char *word)
 		gate = (int)value;
 	else if (strncmp(word, "ready=", 6) == 0)
 		ready = (int)value;
+	else if (strncmp(word, "until=", 6) == 0)
+		until = (int)value;
 	else if (strncmp(word, "fill=", 5) == 0)
 		fill = (int)value;
 	else if (strncmp(word, "allocate=", 9) == 0)
@@ -133,7 +136,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; grow && i < 4; i++)
 		job_bring_parameters(grow, i);
 	job.schedule += half;
-	job_bring(&job, skip + half, steps - half);
+	steps = half + job_bring_until(&job, skip + half, steps - half, until);
 	job_look();
 	job.busy_us = 0;
 	job_bring(&job, skip + steps, calm);

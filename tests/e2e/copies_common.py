@@ -11,6 +11,7 @@ from support import BUILD, TEST_LIBRARY, Group, finish, start
 
 DRIVER = os.path.join(BUILD, "tests", "fakecuda")
 JOBS = os.path.join(BUILD, "tests", "cuda", "jobs")
+LIMIT = 120  # seconds: nothing here takes a tenth of it
 
 
 class Gpu:
@@ -39,25 +40,52 @@ class Gpu:
         env = self.group.environment(**{**self.more, **more})
         return start([JOBS, "1", str(schedule), str(steps), *words], env, pass_fds=pass_fds)
 
-    def run(self, jobs, steps, *words, late=0):
+    def begin(self, jobs, steps, *words, late=0, pass_fds=()):
         """
         So many jobs that begin at once, or each @late us after the one before it, or one for
-        each of @late, so many us late; all must have read back what they brought.  What well()
-        says of each.
+        each of @late, so many us late.
         """
         gate, opener = os.pipe()
         ready, told = os.pipe()
         words = [*words, "gate=%d" % gate, "ready=%d" % told]
         delays = late if isinstance(late, list) else [i * late for i in range(jobs)]
         assert len(delays) == jobs, (jobs, late)
-        started = [self.start(1 + i, steps, *words, "late=%d" % us, pass_fds=(gate, told))
+        started = [self.start(1 + i, steps, *words, "late=%d" % us,
+                              pass_fds=(gate, told, *pass_fds))
                    for i, us in enumerate(delays)]
         os.close(told)
         for _ in started:
             os.read(ready, 1)
         for end in (opener, gate, ready):
             os.close(end)
-        return [well(job, steps) for job in started]
+        return started
+
+    def run(self, jobs, steps, *words, late=0):
+        """
+        Such jobs, with so many batches each; all must have read back what they brought.  What
+        well() says of each.
+        """
+        return [well(job, steps) for job in self.begin(jobs, steps, *words, late=late)]
+
+    def run_until(self, holds, jobs, *words, late=0):
+        """
+        Such jobs, which go on until @holds(counters of the driver); all must have read back
+        what they brought.  How many batches that were.
+        """
+        until_then, end = os.pipe()
+        started = self.begin(jobs, 1, *words, "until=%d" % until_then, late=late,
+                             pass_fds=(until_then,))
+        os.close(until_then)
+        seen = until(lambda: holds(self.counters_now()))
+        os.close(end)
+        brought = sum(batches_of(job) for job in started)
+        assert seen, self.counters()
+        return brought
+
+    def taken(self):
+        """So many copies were taken from a ring."""
+        return sum(row.get("kinds", row)["device"]["shared"]
+                   for row in self.group.statistics().get("datasets", []))
 
     def counters(self):
         """{name: count} of the driver."""
@@ -86,31 +114,32 @@ class Gpu:
         return counters
 
 
+def outcome_of(job):
+    outcome = finish(job)
+    found = re.search(r"equal: (\d+) batches\n~longest (\d+) us\n(?:~slow (\d+))?",
+                      outcome.output)
+    assert outcome.status == 0 and found, (
+        job.args, outcome.status, outcome.output[-500:], outcome.errors[-500:])
+    return [int(word or 0) for word in found.groups()]
+
+
+def batches_of(job):
+    """Wait for a job; how many batches it has brought."""
+    return outcome_of(job)[0]
+
+
 def well(job, steps):
     """Wait for a job; its longest call in seconds, and how many were longer than 20 ms."""
-    outcome = finish(job, timeout=60)
-    assert outcome.status == 0 and "equal: %d batches" % steps in outcome.output, (
-        job.args, outcome.status, outcome.output[-500:], outcome.errors[-500:])
-    longest, slow = re.search(r"~longest (\d+) us\n(?:~slow (\d+))?", outcome.output).groups()
-    return int(longest) / 1e6, int(slow or 0)
+    batches, longest, slow = outcome_of(job)
+    assert batches == steps, (job.args, batches, steps)
+    return longest / 1e6, slow
 
 
-def until(holds, seconds=20):
-    """Whether @holds() comes true in that time."""
+def until(holds, seconds=LIMIT):
+    """Whether @holds() comes true in that time, which is only a guard against hanging."""
     deadline = time.monotonic() + seconds
-    while not holds() and time.monotonic() < deadline:
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
         time.sleep(.01)
-    return holds()
-
-
-def attempts(attempt, is_good):
-    """
-    What is found is good, or was in one of five attempts: a job that the machine holds up for
-    longer than a ring's batches take finds nothing there.  What does that to one may do it to
-    the next, so there is a pause before each, a longer one each time.
-    """
-    found = [attempt()]
-    while len(found) < 5 and not is_good(found[-1]):
-        time.sleep(len(found))
-        found.append(attempt())
-    assert is_good(found[-1]), found
+    return True

@@ -4,43 +4,61 @@ Jobs that share copies where there is more than one GPU, graphs, or a link that 
 programs of tests/cuda that say the same without us.
 """
 
+import contextlib
 import os
 import re
-import time
 
 import support
-from copies_common import DRIVER, JOBS, Gpu, attempts, well
+from copies_common import DRIVER, JOBS, Gpu, batches_of, until
 from support import equal, finish, run, start, victim
 
 PROGRAMS = os.path.dirname(JOBS)
 BATCHES, DEVICES, REPLAY = (os.path.join(PROGRAMS, name) for name in ("batches", "devices", "replay"))
 
 
-def together(gpu, commands, env=({},)):
-    """Start these commands at once; env: what each of them is told besides, or all."""
+def together(gpu, commands, holds, env=({},)):
+    """
+    Start these jobs at once, and let them go on until @holds(counters of the driver); env: what
+    each of them is told besides, or all.  How many batches they have brought.
+    """
     gate, opener = os.pipe()
     ready, told = os.pipe()
-    words = ["gate=%d" % gate, "ready=%d" % told]
+    until_then, end = os.pipe()
+    words = ["gate=%d" % gate, "ready=%d" % told, "until=%d" % until_then]
     env = list(env) * (1 if len(env) > 1 else len(commands))
     jobs = [start([*command, *words], gpu.group.environment(**{**gpu.more, **more}),
-                  pass_fds=(gate, told)) for command, more in zip(commands, env)]
+                  pass_fds=(gate, told, until_then)) for command, more in zip(commands, env)]
     os.close(told)
     for _ in jobs:
         os.read(ready, 1)
-    for end in (opener, gate, ready):
-        os.close(end)
-    return jobs
+    for each in (opener, gate, ready, until_then):
+        os.close(each)
+    seen = until(lambda: holds(gpu.counters_now()))
+    os.close(end)
+    brought = sum(batches_of(job) for job in jobs)
+    assert seen, gpu.counters()
+    return brought
 
 
-def in_turn(gpu, command, ahead=4):
-    """Two that bring the same, of which the first is ahead of the second by some steps."""
-    there, back = os.pipe(), os.pipe()
-    os.write(back[1], bytes(ahead))
+def in_turn(gpu, command, holds=lambda now: now.get("d2d_copies", 0) > 0, ahead=4):
+    """
+    Two that bring the same, of which the first is ahead of the second by some steps.  Until
+    @holds(counters of the driver) they have half a second for each, as the ring is made beside
+    them.
+    """
+    there, back, again = os.pipe(), os.pipe(), os.pipe()
+    os.write(again[1], bytes(ahead))
     env, jobs = gpu.group.environment(**gpu.more), []
-    for before, after in ((back[0], there[1]), (there[0], back[1])):
+    for before, after in ((again[0], there[1]), (there[0], back[1])):
         words = ["before=%d" % before, "after=%d" % after]
         jobs.append(start([*command, *words], env, pass_fds=(before, after)))
-    for end in (*there, *back):
+    for end in (*there, back[1], again[0]):
+        os.close(end)
+    while os.read(back[0], 1):
+        until(lambda: holds(gpu.counters_now()), .5)
+        with contextlib.suppress(BrokenPipeError):  # it has had its last step
+            os.write(again[1], b"x")
+    for end in (back[0], again[1]):
         os.close(end)
     return jobs
 
@@ -52,48 +70,35 @@ def plain(command, **settings):
     return done
 
 
-def taken(gpu):
-    """So many copies were taken from a ring."""
-    return sum(row.get("kinds", row)["device"]["shared"]
-               for row in gpu.group.statistics()["datasets"])
-
-
 # ---- several GPUs ----------------------------------------------------------------------------
 
 def test_two_gpus_in_one_process():
     """Each has a ring of its own; what goes to the one that is not current is left alone."""
-    steps = 60
+    steps = 100
     for peers in ("all", "none"):
         machine = {"FAKECUDA_DEVICES": "2", "FAKECUDA_PEERS": peers}
         wanted = plain([DEVICES, str(steps)], **machine)
-
-        def attempt():
-            with Gpu(**machine) as gpu:
-                for job in in_turn(gpu, [DEVICES, str(steps)]):
-                    equal(wanted, finish(job), peers)
-                counters, passed = gpu.safe(), gpu.group.statistics()["passed"]
-                assert min(counters["ipc_exports"], counters["ipc_opens"]) >= 2, counters
-                assert counters["peer_copies"] == 0, counters
-                assert passed["copy_state"] == 2 * 2 * (steps // 7), passed
-                return taken(gpu)
-
-        # One of them alone does not get there.
-        attempts(attempt, lambda found: found > steps)
+        with Gpu(**machine) as gpu:
+            for job in in_turn(gpu, [DEVICES, str(steps)],
+                               lambda now: now.get("ipc_opens", 0) >= 2):
+                equal(wanted, finish(job), peers)
+            counters, passed = gpu.safe(), gpu.group.statistics()["passed"]
+            assert min(counters["ipc_exports"], counters["ipc_opens"]) >= 2, counters
+            assert counters["peer_copies"] == 0, counters
+            assert passed["copy_state"] == 2 * 2 * (steps // 7), passed
+            assert gpu.taken() > 0, counters
 
 
-def apart(devices, **machine):
+def apart(devices, holds, **machine):
     """
     Two jobs that bring the same, one to each of these GPUs: what they took, rings mapped, and
     copies within a GPU.
     """
-    steps = 50
     with Gpu(**machine) as gpu:
-        jobs = together(gpu, [[JOBS, "1", str(i), str(steps), "pace=5000"] for i in (1, 2)],
-                        [{"CUDA_VISIBLE_DEVICES": device} for device in devices])
-        for job in jobs:
-            well(job, steps)
-        counters, found = gpu.safe(), taken(gpu)
-        assert gpu.brought(counters) + found == 2 * steps, (counters, found)
+        batches = together(gpu, [[JOBS, "1", str(i), "50", "pace=5000"] for i in (1, 2)], holds,
+                           [{"CUDA_VISIBLE_DEVICES": device} for device in devices])
+        counters, found = gpu.safe(), gpu.taken()
+        assert gpu.brought(counters) + found == batches, (counters, found)
         assert counters["peer_copies"] == 0, counters
         return found, counters["ipc_opens"], counters["d2d_copies"]
 
@@ -105,9 +110,10 @@ def test_other_gpus_and_slices_stay_apart():
     """
     for more in ({"FAKECUDA_PEERS": "none"}, {"FAKECUDA_MIG": "1,2"}):
         machine = {"FAKECUDA_DEVICES": "2", **more}
-        assert apart("01", **machine) == (0, 0, 0), more
+        assert apart("01", lambda now: now.get("h2d_copies", 0) > 100, **machine) == (0, 0, 0)
         # The same slice is the same GPU.
-        attempts(lambda: apart("11", **machine), lambda found: found[0] > 0 and found[1] > 0)
+        found = apart("11", lambda now: now.get("d2d_copies", 0) > 1, **machine)
+        assert found[0] > 0 and found[1] > 0, found
 
 
 def test_one_gpu_by_two_numbers():
@@ -132,18 +138,15 @@ def test_graphs_are_captured_and_replayed_while_sharing():
     wanted = plain([REPLAY, str(steps)])
     assert "did not" not in wanted.output and wanted.output.count("capture") == 14 and "900" in wanted.output, wanted.output
 
-    def attempt():
-        with Gpu() as gpu:
-            for job in in_turn(gpu, [REPLAY, str(steps)]):
-                equal(wanted, finish(job), "replay")
-            counters = gpu.safe()
-            # In two parts, those that the mode let be captured; one launch a step of these.
-            good = [line for line in wanted.output.splitlines() if re.search(r"capture .*: 0 0 0 0 0$", line)]
-            assert counters["h2d_captured"] >= 2 * 2 * len(good) > 0, counters
-            assert counters["graph_launches"] > 2 * 6 * (len(good) - 1), counters
-            return taken(gpu)
-
-    attempts(attempt, lambda found: found > steps // 2)
+    with Gpu() as gpu:
+        for job in in_turn(gpu, [REPLAY, str(steps)]):
+            equal(wanted, finish(job), "replay")
+        counters = gpu.safe()
+        # In two parts, those that the mode let be captured; one launch a step of these.
+        good = [line for line in wanted.output.splitlines() if re.search(r"capture .*: 0 0 0 0 0$", line)]
+        assert counters["h2d_captured"] >= 2 * 2 * len(good) > 0, counters
+        assert counters["graph_launches"] > 2 * 6 * (len(good) - 1), counters
+        assert gpu.taken() > 0, counters
 
 
 # ---- batches ---------------------------------------------------------------------------------
@@ -164,95 +167,40 @@ def test_batches_are_shared_in_part():
         large, failing = 300000, 2 * len(re.findall(": wrong (?:second|last): 1", wanted.output))
         assert failing == 2 * 2 * steps // 15, wanted.output
 
-        def attempt():
-            with Gpu(FAKECUDA_BATCHES_LATE=late) as gpu:
-                for job in in_turn(gpu, [BATCHES, str(steps)]):
-                    equal(wanted, finish(job), late)
-                # What is taken out is not brought as well.
-                counters, found = gpu.safe(), taken(gpu)
-                brought = counters["h2d_bytes"]
-                # Each is brought by the call that was asked for, which may promise more.
-                assert counters["call.cuMemcpyAsync"] == 0, counters
-                assert brought + found * large <= 2 * (alone + failing * large) * 1.01, (
-                    alone, brought, found, failing)
-                return found
-
-        # Two of a good batch, of which there are six of fifteen kinds.
-        attempts(attempt, lambda found: found > steps // 2)
+        with Gpu(FAKECUDA_BATCHES_LATE=late) as gpu:
+            for job in in_turn(gpu, [BATCHES, str(steps)]):
+                equal(wanted, finish(job), late)
+            # What is taken out is not brought as well.
+            counters, found = gpu.safe(), gpu.taken()
+            brought = counters["h2d_bytes"]
+            # Each is brought by the call that was asked for, which may promise more.
+            assert counters["call.cuMemcpyAsync"] == 0, counters
+            assert brought + found * large <= 2 * (alone + failing * large) * 1.01, (
+                alone, brought, found, failing)
+            assert found > 0, counters
 
 
 def test_what_the_stream_writes_is_not_read_before():
     """Where the driver may read pageable memory late, and a program relies on it."""
-    steps = 200
-    def attempt(*words):
-        with Gpu(FAKECUDA_PAGEABLE_LATE="1") as gpu:
-            gpu.run(2, steps, *words, "sizes=1", "bytes=262144", "pace=3000")
-            gpu.safe()
-            return taken(gpu)
-
     # Whose streams are idle, or who waits, shares there.
     for words in (["calls=2", "fills=1", "busy=2000"], ["calls=2", "fills=2"],
                   ["calls=1", "fills=2"]):
-        attempts(lambda: attempt(*words), lambda found: found > steps // 4)
+        with Gpu(FAKECUDA_PAGEABLE_LATE="1") as gpu:
+            gpu.run_until(lambda now: now.get("d2d_copies", 0) > 50, 2, *words, "sizes=1",
+                          "bytes=262144", "pace=3000")
+            gpu.safe()
 
 
 def test_who_overwrites_what_is_read_late_harms_nobody():
     """There such a program does not know itself what it has; others have what they brought."""
-    steps = 200
-
-    def attempt():
-        with Gpu(FAKECUDA_PAGEABLE_LATE="1", FAKECUDA_DELAY_US="500") as gpu:
-            job = [JOBS, "1", "1", str(steps), "calls=2", "sizes=1", "bytes=262144", "pace=5000"]
-            for each in together(gpu, [[*job, "blind=1"], [*job, "fills=2", "late=2500"]]):
-                well(each, steps)
-            gpu.safe()
-            return taken(gpu)
-
-    attempts(attempt, lambda found: found > steps // 4)
+    with Gpu(FAKECUDA_PAGEABLE_LATE="1", FAKECUDA_DELAY_US="500") as gpu:
+        job = [JOBS, "1", "1", "1", "calls=2", "sizes=1", "bytes=262144", "pace=5000"]
+        together(gpu, [[*job, "blind=1"], [*job, "fills=2", "late=2500"]],
+                 lambda now: now.get("d2d_copies", 0) > 50)
+        gpu.safe()
 
 
-# ---- whether it pays -------------------------------------------------------------------------
-
-def decided(steps, words, behind=0, schedules=(1, 2), **link):
-    """
-    (copies that were taken, that did not pay, that were brought) of one job and another that
-    begins some 20 ms later, or where the first one is when it has brought @behind.
-    """
-    with Gpu(model=True, **link) as gpu:
-        first = gpu.start(schedules[0], steps + behind, *words)
-        while gpu.counters_now().get("h2d_copies", 0) <= behind:
-            time.sleep(.001)
-        time.sleep(.02)
-        second = gpu.start(schedules[1], steps, *words, "skip=%d" % behind)
-        well(first, steps + behind)
-        well(second, steps)
-        return (taken(gpu), gpu.group.statistics()["passed"]["copy_cost"],
-                gpu.brought(gpu.safe()))
-
-
-def test_cost_model_decides():
-    """Not told to share always: over a slow link it shares, over a fast one it gives up."""
-    steps = 150
-    pace = ["calls=1", "pace=9000", "distinct=1"]
-    slow = {"FAKECUDA_BANDWIDTH": "52000000", "FAKECUDA_STAGING": "65536"}  # 5 ms a copy
-    attempts(lambda: decided(steps, [*pace, "bytes=262144"], **slow),
-             lambda found: found[0] > steps // 2 > 2 * found[1] and found[2] < 1.5 * steps)
-    # What the first one brought before there was another says nothing about what is found now.
-    attempts(lambda: decided(steps, [*pace, "bytes=262144"], steps, **slow),
-             lambda found: found[0] > steps // 2 > 2 * found[1] and found[2] < 2.5 * steps)
-    # Without a limit bringing 2 MiB takes as long as taking them.
-    attempts(lambda: decided(steps, [*pace, "bytes=2097152"]),
-             lambda found: found[0] < steps // 4 and found[1] > steps // 2)
-
-
-def test_what_own_copies_take_is_measured_in_batches_too():
-    """Who finds all that it looks for makes a copy of its own now and then, and goes on."""
-    steps = 150
-    attempts(lambda: decided(steps, ["calls=3", "parts=1", "pace=9000", "distinct=1",
-                                             "sizes=1", "bytes=262144"], schedules=(1, 1),
-                             FAKECUDA_BANDWIDTH="52000000", FAKECUDA_STAGING="65536",  # 5 ms
-                             TSSHIM_TEST_COPIES_MEASURE="16"),
-             lambda found: found[0] > steps // 2)
+# ---- whether it pays: tests/unit/cuda/test_cost.c and bench/gates/cuda.py ------------------------
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import support
 
 ALICE, BOB = 61001, 61002  # users that have no name, no home and no process
 PIECE = 4094  # bytes that Slurm before 23.02 took for a line
-BOUND_S = 30  # none of the scripts may take longer, whatever hangs
+BOUND_S = 60  # none of the scripts may take longer, whatever hangs
 
 
 class Slurm:

@@ -32,8 +32,8 @@ except (ImportError, KeyError):
             self.feature = feature
 
 
-READY = 20  # seconds: it takes milliseconds, but on a crowded machine
-END = 5  # seconds for slowfs to go of its own accord
+READY = 60  # seconds: it takes milliseconds, but on a crowded machine
+END = 60  # seconds for slowfs to go of its own accord
 
 
 def program():

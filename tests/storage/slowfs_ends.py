@@ -11,7 +11,7 @@ import sys
 import textwrap
 import time
 
-from storage_common import (HERE, functions, main, raises, read_file, seconds, write_file,
+from storage_common import (HERE, functions, main, raises, read_file, write_file,
                             write_files)
 
 import mounted
@@ -59,11 +59,11 @@ def test_mounts_end_with_the_test_that_made_them():
             base, pid, user = test.stdout.readline().split()
             assert is_mounted(base + "/mnt") and is_running(int(pid))
             test.send_signal(number)
-            test.wait(10)
-            within(5, lambda: not is_mounted(base + "/mnt"), (number, busy, "mounted"))
-            within(5, lambda: not is_running(int(pid)), (number, busy, "running"))
+            test.wait(60)
+            within(60, lambda: not is_mounted(base + "/mnt"), (number, busy, "mounted"))
+            within(60, lambda: not is_running(int(pid)), (number, busy, "running"))
             os.kill(int(user), signal.SIGKILL)
-            test.communicate(timeout=10)
+            test.communicate(timeout=60)
             assert not os.path.exists(base + "/control"), (number, busy)
             if number == signal.SIGINT:
                 assert not os.path.exists(base)
@@ -98,7 +98,7 @@ def test_a_mount_in_use_is_taken_away():
         assert user.stdout.readline() == "open\n"
     assert not is_mounted(storage.path) and not is_running(storage.process.pid)
     user.kill()
-    user.communicate(timeout=10)
+    user.communicate(timeout=60)
 
 
 def test_a_stalled_mount_ends_and_wakes_who_waits():
@@ -112,8 +112,9 @@ def test_a_stalled_mount_ends_and_wakes_who_waits():
                 print(error.errno, flush=True)
         """, storage.path)
         storage.wait_for_waiting(1)
-        assert seconds(storage.close) < 4
-    out, _ = user.communicate(timeout=10)
+        storage.close()
+        assert storage.process.returncode == 0, "it had to be killed"
+    out, _ = user.communicate(timeout=60)
     assert int(out) == errno.EIO, out
 
 
@@ -130,7 +131,7 @@ def test_slowfs_killed_leaves_a_mount_that_is_removed():
 def test_unmounting_from_outside_ends_slowfs():
     with Mounted() as storage:
         mounted.unmount(storage.path)
-        assert storage.process.wait(10) == 0
+        assert storage.process.wait(60) == 0
         assert not os.path.exists(storage.control)
 
 
@@ -152,21 +153,19 @@ def test_killed_programs_die_and_disturb_nobody():
             users = [start(READS, storage.path) for _ in range(4)]
             for user in users:
                 assert user.stdout.readline() == "open\n"
-            time.sleep(0.1)
             if stalled:
                 # Some wait here, others for pages that those have asked for.
                 storage.stall()
                 storage.wait_for_waiting(1)
-                time.sleep(0.2)
             for user in users:
                 user.kill()
             # Their files are open, so the end of each is a flush to storage that stalls.
             for user in users:
-                assert seconds(user.communicate) < 5, stalled
+                user.communicate(timeout=60)
                 assert user.returncode == -signal.SIGKILL
             storage.resume()
             assert read_file(storage.path + "/f0001") == files["f0001"]
-            within(5, lambda: storage.counts()["waiting"] == 0, "requests still wait")
+            within(60, lambda: storage.counts()["waiting"] == 0, "requests still wait")
     assert storage.process.returncode == 0
 
 
@@ -180,7 +179,7 @@ def test_files_that_are_forgotten_cost_nothing():
                 os.unlink(os.path.join(storage.path, name))
         descriptors = "/proc/%d/fd" % storage.process.pid
         # The kernel tells of it when it finds the time.
-        within(5, lambda: len(os.listdir(descriptors)) < 30, "descriptors stay open")
+        within(60, lambda: len(os.listdir(descriptors)) < 30, "descriptors stay open")
 
 
 def test_other_signals_do_not_end_a_wait():
@@ -203,7 +202,7 @@ def test_other_signals_do_not_end_a_wait():
         # Python would ask again.
         assert user.poll() is None and storage.counts()["requests"] == before
         storage.resume()
-        assert user.communicate(timeout=10)[0] == "b'x'\n" and user.returncode == 0
+        assert user.communicate(timeout=60)[0] == "b'x'\n" and user.returncode == 0
 
 
 def test_the_control_is_ours_alone():
@@ -216,7 +215,7 @@ def test_the_control_is_ours_alone():
             os.mkdir(storage.base + "/mnt2")
             os.chmod(storage.base + "/open", mode)
             done = subprocess.run([mounted.program(), "--control=" + storage.base + "/open",
-                                   storage.source, storage.base + "/mnt2"], timeout=10,
+                                   storage.source, storage.base + "/mnt2"], timeout=60,
                                   stderr=subprocess.PIPE, text=True)
             assert done.returncode == 1 and "/open: Operation not permitted" in done.stderr, done
             assert not is_mounted(storage.base + "/mnt2")
@@ -234,7 +233,7 @@ def test_wrong_usage():
             (("/no/such/source", "/"), 1, "/no/such/source: No such file"),
             (("/", "/no/such/place"), 1, "/no/such/place: No such file")):
         done = subprocess.run([mounted.program(), *arguments], stderr=subprocess.PIPE,
-                              stdout=subprocess.PIPE, text=True, timeout=10)
+                              stdout=subprocess.PIPE, text=True, timeout=60)
         assert (done.returncode, done.stdout) == (status, ""), done
         assert text in done.stderr, done
     done = subprocess.run([mounted.program(), "--help"], stdout=subprocess.PIPE, text=True)

@@ -8,6 +8,7 @@
 #include "shim/atomic.h"
 #include "shim/sys.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
@@ -83,6 +84,17 @@ static ts_cu_result time_copies(
 	return result;
 }
 
+/* In a test: paths are worth it, and tried again at once, whatever a busy machine makes of it.
+ */
+static bool is_told_good(void)
+{
+#ifdef TS_TEST_BUILD
+	return getenv("TSSHIM_TEST_PATHS_GOOD") != NULL;
+#else
+	return false;
+#endif
+}
+
 /* Whether taking it from @base, which has @bytes, is worth it. */
 static bool is_faster(ts_cu_pointer base, uint64_t bytes)
 {
@@ -96,7 +108,8 @@ static bool is_faster(ts_cu_pointer base, uint64_t bytes)
 	if (result == TS_CU_SUCCESS)
 		result = time_copies(&probe, base, &from_there_ns);
 	probe_finish(&probe);
-	return result == TS_CU_SUCCESS && from_there_ns <= from_host_ns / FASTER;
+	return result == TS_CU_SUCCESS &&
+	       (is_told_good() || from_there_ns <= from_host_ns / FASTER);
 }
 
 static bool is_offered_still(
@@ -178,7 +191,7 @@ bool ts_peer_is_over(struct ts_gpu *gpu)
 	if (is_reached(gpu, now))
 		return gpu->trial.is_reached = true;
 	if (!gpu->trial.open_ns && now - gpu->trial.begin_ns >= TRIAL_NS) {
-		gpu->trial.again_ns = now + AGAIN_NS;
+		gpu->trial.again_ns = is_told_good() ? now : now + AGAIN_NS;
 		return true;
 	}
 	int row = nearest(gpu, &owner);
