@@ -61,7 +61,7 @@ uint32_t ts_identity_serial(void);
 uint32_t ts_identity_forks(void);
 
 /**
- * ts_process_id() of this process, and of the job it works for (docs/design.md, jobs).
+ * ts_process_id() of this process, and of the job it works for (docs/rooms/store.md).
  *
  * Fork children work for who was started by exec; a child that Python's multiprocessing
  * started by exec (spawn, forkserver) for the parent that runs the same program file, which

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One line on stderr, written with one write(2): no stdio, no allocation, no locale.
- * Only callers at the border log (docs/design.md); at most TS_LOG_MAX lines per process.
+ * Only callers at the border log (docs/rooms/store.md); at most TS_LOG_MAX lines per process.
  */
 #ifndef TS_SHIM_LOG_H
 #define TS_SHIM_LOG_H

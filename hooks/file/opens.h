@@ -26,7 +26,7 @@
  *	-EALREADY  begun while the thread was making another item
  *	-EINVAL    ended by another thread than the one that began
  *
- * Not seen, and no part of the promise (docs/design.md, input check): files that were open
+ * Not seen, and no part of the promise (docs/rooms/files.md): files that were open
  * before, opens of other threads and of other processes, directory listings, stat, raw system
  * calls, io_uring, and what the C library opens for itself.
  */

@@ -7,7 +7,7 @@
  * without us: the first object that defines the function, breadth first through the
  * DT_NEEDED of the calling object.  That is worked out from the loaded ELF objects with
  * dl_iterate_phdr(3) alone: dlsym is not in a glibc 2.28 libc.so.6, and RTLD_NEXT finds
- * another library's (notes in docs/design.md).  Later calls find the library by the memory
+ * another library's (docs/rooms/jpeg.md).  Later calls find the library by the memory
  * manager of the object they are called with, whose functions lie inside that library.
  */
 #ifndef TS_HOOKS_JPEG_LIBRARY_H

@@ -93,7 +93,7 @@ TS_EXPORT void tsshim_sample_drop(struct ts_sample *sample);
 
 /**
  * The item is computed between these two, by this thread.  While a claim is held, files are
- * observed; with @nest, decodes inside are not shared for themselves (DESIGN section 3).
+ * observed; with @nest, decodes inside are not shared for themselves (docs/rooms/torch.md).
  * end() returns 0, or -ECANCELED when the result must not be published (counted, the claim
  * is given back); it is to be called in any case, also when the item raised an exception.
  */

@@ -36,9 +36,8 @@
 
 struct ts_attach_options {
 	char group[TS_GROUP_MAX + 1];
-	uint64_t
-		ring_bytes; /* cap; the real size follows the rules of DESIGN, memory manners */
-	uint64_t job;       /* ts_process_id() of the job this process works for */
+	uint64_t ring_bytes; /* cap; the real size may be smaller */
+	uint64_t job;        /* ts_process_id() of the job this process works for */
 };
 
 /**

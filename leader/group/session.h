@@ -79,7 +79,7 @@ void ts_session_nest(bool nested);
 
 /**
  * How long to wait for somebody else's @kind of work of about @bytes: the moving average of
- * what that work costs in this dataset, within 20 ms and 2 s (docs/design.md, deadlines).
+ * what that work costs in this dataset, within 20 ms and 2 s (docs/rooms/store.md).
  */
 uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes);
 

@@ -90,7 +90,7 @@ struct ts_take {
  *
  * A key nobody knows becomes a ghost (TS_PASS, TS_REASON_ALONE) until another job asks for
  * one of @dataset's ghosts; from then on such a key is TS_CLAIM, while what is published is
- * also taken (DESIGN section 3).  Counts hits, so call it once per piece of work.
+ * also taken (docs/rooms/store.md).  Counts hits, so call it once per piece of work.
  *
  * Ownership: a lease or claim in *ret_take is the caller's; end it exactly once.
  */

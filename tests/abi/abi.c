@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* docs/design.md: the oldest C library that must be able to load it. */
+/* docs/cluster.md: the oldest C library that must be able to load it. */
 #define GLIBC_MAJOR 2u
 #define GLIBC_MINOR 28u
 

@@ -111,7 +111,7 @@ def seen_from_inside():
     say(found, signals, answer, len(os.listdir("/proc/self/task")))
     for file in opened:
         file.close()
-    # Above 512 a few descriptors are ours for good, which docs/design.md says.
+    # Above 512 a few descriptors are ours for good, which docs/exceptions.md says.
     after = [fd for fd in sorted(os.listdir("/proc/self/fd")) if int(fd) < 512]
     say(before == after, mask == signal.pthread_sigmask(signal.SIG_BLOCK, []))
     # Under us a child of the program's own is a child as ever.

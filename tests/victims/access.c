@@ -260,7 +260,7 @@ static void access_one(const char *path, size_t mode, enum source_kind kind, siz
 		printf(" error=\"%s\"\n", a->errors.text);
 	printf(" hash=%016llx events=%u\n", (unsigned long long)a->hash, a->events);
 	/* How far the source is inside an image that is left unfinished is the first of the
-	 * known exceptions in docs/design.md: shown, not compared. */
+	 * known exceptions in docs/exceptions.md: shown, not compared. */
 	if (a->cinfo.output_scanline < a->cinfo.output_height)
 		printf("~");
 	printf(" at=%zu", source_position(&a->source, &a->cinfo));

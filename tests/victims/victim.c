@@ -141,7 +141,7 @@ void victim_print_messages(const struct jpeg_decompress_struct *cinfo)
 	printf(" warnings=%ld shown=%u %016llx\n", errors->base.num_warnings, errors->shown,
 		(unsigned long long)errors->shown_hash);
 	/* What was shown is compared above; this is the remains of the last message, mostly a
-	 * trace that nobody asked for (docs/design.md, known exceptions). */
+	 * trace that nobody asked for (docs/exceptions.md). */
 	printf("~ message=\"%s\"\n", text);
 }
 
