@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What the documents name is there: links, headings, files of this repository.  TAP.
+
+Read are README.md and docs/**/*.md; of the source only the documents that its comments name.
+A name with a folder (leader/x.h) is a path from the root, one without (x.py) is that of some
+file.  What belongs to other programs is in ELSEWHERE.
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = ("shim", "leader", "hooks", "tests", "bench", "scripts")
+
+# Files of users and of other programs, which the documents speak of.
+ELSEWHERE = {
+    "train.py",
+    "train.sh",
+    "dataloader.py",
+    "task.c",
+    "cuda.h",
+    "src/slurmd/slurmstepd/task.c",
+    "internal/pkg/util/env/clean.go",
+    "docs/reference/run.md",
+    "scripts/imagenet/main.py",
+    "scripts/timm/train.py",
+}
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FILE = re.compile(r"(?<![\w/.…~<>*$-])((?:[\w.-]+/)*[\w-]+\.(?:c|h|py|sh|pml|tsv|map))(?![\w*])")
+DOCUMENT = re.compile(r"(?<![\w/.])((?:\.\./)*docs/[\w/.-]*\.(?:md|[17])|README\.md)(?!\w)")
+
+
+def anchors(text):
+    """What GitHub makes of the headings."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    heads = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def documents(root):
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+
+
+def files(root):
+    """{last part: paths} of the files that are sources."""
+    found = {}
+    for top in (*SOURCES, "docs"):
+        for path in (root / top).rglob("*.*"):
+            if "__pycache__" not in path.parts:
+                found.setdefault(path.name, []).append(path.relative_to(root).as_posix())
+    return found
+
+
+def wrong_link(document, target):
+    if re.match(r"\w+:", target):
+        return None
+    name, _, anchor = target.partition("#")
+    path = document.parent / name if name else document
+    if not path.exists():
+        return f"no file {name}"
+    if anchor and anchor not in anchors(path.read_text(encoding="utf-8")):
+        return f"no heading #{anchor} in {path.name}"
+    return None
+
+
+def wrong_file(root, known, name):
+    if name in ELSEWHERE or (root / name).is_file():
+        return None
+    last = name.rsplit("/", 1)[-1]
+    if "/" not in name and last in known:
+        return None
+    there = known.get(last, [])
+    return f"no file {name}" + (f"; there is {' '.join(there)}" if there else "")
+
+
+def wrong_in_documents(root):
+    known = files(root)
+    for document in documents(root):
+        for number, line in enumerate(document.read_text(encoding="utf-8").split("\n"), 1):
+            said = [wrong_link(document, target) for target in LINK.findall(line)]
+            rest = LINK.sub("]", line)
+            said += [wrong_file(root, known, name) for name in FILE.findall(rest)]
+            for what in filter(None, said):
+                yield f"{document.relative_to(root)}:{number}: {what}"
+
+
+def wrong_in_sources(root):
+    own = pathlib.Path(__file__).name
+    for top in SOURCES:
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix not in (".c", ".h", ".py", ".pml", ".sh") or path.name == own:
+                continue
+            text = path.read_text(encoding="utf-8", errors="replace")
+            for number, line in enumerate(text.split("\n"), 1):
+                for name in DOCUMENT.findall(line):
+                    if name not in ELSEWHERE and not (root / name).is_file():
+                        yield f"{path.relative_to(root)}:{number}: no document {name}"
+
+
+def finds_what_is_wrong():
+    """A made-up tree: each line of `wrong` is found, none of `right`."""
+    right = ["# A head: of `two` words", "[a](docs/b.md) [c](docs/b.md#it-is-b) [d](#a-head-of-two-words)",
+             "`shim/a.c`, a.c, shim/*.c and https://example.org/x.c [e](https://example.org/y.md)"]
+    wrong = ["[a](docs/c.md)", "[a](docs/b.md#it)", "`shim/b.c`", "b.py"]
+    with tempfile.TemporaryDirectory() as directory:
+        root = pathlib.Path(directory)
+        for name in (*SOURCES, "docs"):
+            (root / name).mkdir()
+        (root / "docs" / "b.md").write_text("# It is B\n[up](../README.md)\n", encoding="utf-8")
+        (root / "shim" / "a.c").write_text("/* docs/b.md */\n/* docs/x.md */\n", encoding="utf-8")
+        (root / "README.md").write_text("\n".join(right + wrong), encoding="utf-8")
+        found = [line.split(": ")[0] for line in wrong_in_documents(root)]
+        first = len(right) + 1
+        expected = [f"README.md:{first + i}" for i in range(len(wrong))]
+        in_sources = [line.split(": ")[0] for line in wrong_in_sources(root)]
+        if found == expected and in_sources == ["shim/a.c:2"]:
+            return []
+        return [f"found {found} and {in_sources}, expected {expected} and ['shim/a.c:2']"]
+
+
+def main():
+    checks = (
+        ("finds what is wrong in a made-up tree", finds_what_is_wrong()),
+        ("what the documents name is there", list(wrong_in_documents(ROOT))),
+        ("the documents that the source names are there", list(wrong_in_sources(ROOT))),
+    )
+    failed = False
+    print(f"1..{len(checks)}")
+    for number, (name, lines) in enumerate(checks, 1):
+        print(f"{'not ok' if lines else 'ok'} {number} - {name}")
+        for line in lines:
+            print(f"# {line}")
+        failed = failed or bool(lines)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
