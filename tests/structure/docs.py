@@ -3,8 +3,8 @@
 """What documents and comments name is there: links, headings, files of this repository.  TAP.
 
 Read are README.md and docs/**/*.md; of the source the paths from the root that it names.
-In documents a name with a folder (leader/x.h) is a path from the root, one without (x.py) is
-that of some file.  What belongs to other programs is in ELSEWHERE.
+In documents a name is a path from the root where it begins like one (leader/x.h), else the end
+of one (x.py, sharing/x.py).  What belongs to other programs is in ELSEWHERE.
 """
 import pathlib
 import re
@@ -70,10 +70,10 @@ def wrong_link(document, target):
 def wrong_file(root, known, name):
     if name in ELSEWHERE or (root / name).is_file():
         return None
-    last = name.rsplit("/", 1)[-1]
-    if "/" not in name and last in known:
+    there = known.get(name.rsplit("/", 1)[-1], [])
+    is_whole = name.split("/")[0] in (*SOURCES, "docs")
+    if not is_whole and any(f"/{x}".endswith(f"/{name}") for x in there):
         return None
-    there = known.get(last, [])
     return f"no file {name}" + (f"; there is {' '.join(there)}" if there else "")
 
 
