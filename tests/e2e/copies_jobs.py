@@ -56,10 +56,12 @@ def test_a_lone_job_makes_no_ring():
 def test_a_ring_that_does_not_pay_is_given_back():
     # Calls with a stream return when the bytes are taken, which is faster than hashing them.
     with Gpu(model=True, TSSHIM_TEST_COPIES_NEVER_MS="200") as gpu:
-        gpu.run_until(lambda now: now.get("frees", 0) > 0, 2, "calls=2", "pace=5000")
-        counters, passed = gpu.safe(), gpu.group.statistics()["passed"]
-        assert passed["copy_cost"] > 0 and counters["ipc_exports"] > 0, (counters, passed)
-        assert counters["frees"] == counters["ipc_exports"], counters
+        # That all are is waited for; one of the jobs may make one when the other has given up.
+        gpu.run_until(lambda now: 0 < now.get("ipc_exports", 0) == now["frees"], 2, "calls=2",
+                      "pace=5000")
+        gpu.safe()
+        passed = gpu.group.statistics()["passed"]
+        assert passed["copy_cost"] > 0, passed
 
 
 def test_parameters_larger_than_a_ring_do_not_end_it():
