@@ -4,9 +4,9 @@
 
 #include "hooks/cuda/copy/bring.h"
 #include "hooks/cuda/copy/copy.h"
-#include "hooks/cuda/library.h"
 #include "hooks/cuda/gpu/places.h"
 #include "hooks/cuda/gpu/sizes.h"
+#include "hooks/cuda/library.h"
 #include "leader/group/session.h"
 #include "shim/atomic.h"
 

@@ -7,8 +7,8 @@
 #ifndef TS_HOOKS_CUDA_COPY_BRING_H
 #define TS_HOOKS_CUDA_COPY_BRING_H
 
-#include "hooks/cuda/gpu/known.h"
 #include "hooks/cuda/copy/request.h"
+#include "hooks/cuda/gpu/known.h"
 
 /** Whether @copy reads from a place or writes to one. */
 bool ts_bring_is_pooled(const struct ts_copy *copy);

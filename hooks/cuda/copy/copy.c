@@ -3,12 +3,12 @@
 #include "hooks/cuda/copy/copy.h"
 
 #include "hooks/cuda/copy/bring.h"
+#include "hooks/cuda/copy/share.h"
 #include "hooks/cuda/gpu/gpu.h"
-#include "hooks/cuda/library.h"
 #include "hooks/cuda/gpu/known.h"
 #include "hooks/cuda/gpu/places.h"
-#include "hooks/cuda/copy/share.h"
 #include "hooks/cuda/gpu/sizes.h"
+#include "hooks/cuda/library.h"
 #include "leader/group/session.h"
 #include "shim/identity.h"
 

@@ -4,8 +4,8 @@
 #ifndef TS_HOOKS_CUDA_COPY_NAMES_H
 #define TS_HOOKS_CUDA_COPY_NAMES_H
 
-#include "hooks/cuda/gpu/cost.h"
 #include "hooks/cuda/copy/request.h"
+#include "hooks/cuda/gpu/cost.h"
 #include "leader/group/store.h"
 
 #define TS_NAMES_ANY_GPU UINT32_MAX

@@ -3,17 +3,15 @@
 #include "hooks/cuda/copy/share.h"
 
 #include "hooks/cuda/copy/bring.h"
+#include "hooks/cuda/copy/names.h"
+#include "hooks/cuda/copy/stream.h"
+#include "hooks/cuda/copy/verify.h"
 #include "hooks/cuda/gpu/cost.h"
 #include "hooks/cuda/gpu/gpu.h"
-#include "hooks/cuda/library.h"
-#include "hooks/cuda/copy/names.h"
-#include "hooks/cuda/copy/verify.h"
 #include "leader/group/attach.h"
 #include "leader/object/killpoint.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
-
-#define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
 
 /*
  * One in so many copies leaves one: a lone job pays for it, and whoever comes can wait.  More
@@ -49,48 +47,7 @@ static ts_cu_result pass(const struct ts_copy *copy, enum ts_reason reason)
 	return ts_bring(copy);
 }
 
-/* ---- the driver, in the stream of the copy ---------------------------------------------- */
-
-static ts_cu_result within(const struct ts_copy *copy, ts_cu_pointer to, ts_cu_pointer from)
-{
-	return copy->per_thread
-		       ? DRIVER(cuMemcpyDtoDAsync_v2_ptsz)(to, from, copy->bytes, copy->stream)
-		       : DRIVER(cuMemcpyDtoDAsync_v2)(to, from, copy->bytes, copy->stream);
-}
-
-static ts_cu_result record(const struct ts_copy *copy, ts_cu_event event)
-{
-	return copy->per_thread ? DRIVER(cuEventRecord_ptsz)(event, copy->stream)
-				: DRIVER(cuEventRecord)(event, copy->stream);
-}
-
-static ts_cu_result synchronize(const struct ts_copy *copy)
-{
-	return copy->per_thread ? DRIVER(cuStreamSynchronize_ptsz)(copy->stream)
-				: DRIVER(cuStreamSynchronize)(copy->stream);
-}
-
-/*
- * Whether all that was put into the stream of @copy is done.  Asking is forbidden while others
- * capture, and would end their capture; in this mode of the thread it is not.
- */
-static bool is_idle(const struct ts_copy *copy)
-{
-	int mode = TS_CU_CAPTURE_MODE_RELAXED;
-	if (DRIVER(cuThreadExchangeStreamCaptureMode)(&mode) != TS_CU_SUCCESS)
-		return false;
-	ts_cu_result result = copy->per_thread ? DRIVER(cuStreamQuery_ptsz)(copy->stream)
-					       : DRIVER(cuStreamQuery)(copy->stream);
-	(void)DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
-	return result == TS_CU_SUCCESS;
-}
-
-/* Also what streams that do not say otherwise wait for, without having anything themselves. */
-static bool is_all_idle(const struct ts_copy *copy)
-{
-	const struct ts_copy legacy = {.stream = TS_CU_STREAM_LEGACY};
-	return is_idle(copy) && !ts_copy_may_be_captured(&legacy) && is_idle(&legacy);
-}
+/* ---- when the source is read ------------------------------------------------------------ */
 
 /*
  * Whether the driver may read the pageable source of @copy when the stream comes to it: where
@@ -106,7 +63,7 @@ static bool may_be_read_late(const struct ts_copy *copy, ts_cu_device device)
 /* What is queued before it may be what writes it, so it must not be read before. */
 static bool has_to_be_read_late(const struct ts_copy *copy, ts_cu_device device)
 {
-	return may_be_read_late(copy, device) && !is_all_idle(copy);
+	return may_be_read_late(copy, device) && !ts_copy_is_all_idle(copy);
 }
 
 /*
@@ -120,7 +77,7 @@ static bool is_read(const struct ts_copy *copy, ts_cu_device device)
 	uint64_t begin_ns = ts_now_ns();
 	if (copy->part || !may_be_read_late(copy, device))
 		return true;
-	while (!is_idle(copy)) {
+	while (!ts_copy_is_idle(copy)) {
 		if (ts_now_ns() - begin_ns > WAIT_MAX_NS)
 			return false;
 		(void)ts_sys_futex_wait(&nobody, 0, POLL_NS);
@@ -151,14 +108,14 @@ static ts_cu_result end_when_done(const struct sharing *sharing)
 	const struct ts_copy *copy = sharing->copy;
 	struct ts_gpu_note *note = sharing->note;
 	if (copy->async) {
-		ts_cu_result result = record(copy, note->note.event);
+		ts_cu_result result = ts_copy_record(copy, note->note.event);
 		if (result == TS_CU_SUCCESS)
 			ts_gpu_note_enqueued(note);
 		else
 			ts_gpu_off(sharing->gpu);
 		return result;
 	}
-	ts_cu_result result = synchronize(copy);
+	ts_cu_result result = ts_copy_synchronize(copy);
 	if (result != TS_CU_SUCCESS) {
 		ts_gpu_off(sharing->gpu);
 		return result;
@@ -237,7 +194,7 @@ static ts_cu_result serve(struct sharing *sharing)
 		.dataset = sharing->session->dataset};
 	ts_cu_pointer from = sharing->gpu->mapping.base + sharing->note->hold.offset;
 	TS_KILLPOINT(copy_leased);
-	ts_cu_result result = within(copy, copy->to, from);
+	ts_cu_result result = ts_copy_within(copy, copy->to, from);
 	if (result != TS_CU_SUCCESS) {
 		end_unmade(sharing, result, false);
 		return pass(copy, TS_REASON_COPY_STATE);
@@ -296,7 +253,8 @@ static ts_cu_result produce(struct sharing *sharing)
 		return result;
 	}
 	ts_session_count_produced(TS_KIND_DEVICE, copy->bytes, 0);
-	ts_cu_result teed = within(copy, gpu->mapping.base + note->hold.offset, copy->to);
+	ts_cu_result teed =
+		ts_copy_within(copy, gpu->mapping.base + note->hold.offset, copy->to);
 	if (teed != TS_CU_SUCCESS) {
 		end_unmade(sharing, teed, true);
 		return result;
@@ -417,9 +375,9 @@ static ts_cu_result share(struct sharing *sharing)
 		return judged;
 	}
 	/* The driver waits for the stream before it reads the source, and so must the hash. */
-	if (!copy->async && synchronize(copy) != TS_CU_SUCCESS)
+	if (!copy->async && ts_copy_synchronize(copy) != TS_CU_SUCCESS)
 		return pass(copy, TS_REASON_COPY_STATE);
-	sharing->at_once = !copy->async || is_idle(copy);
+	sharing->at_once = !copy->async || ts_copy_is_idle(copy);
 	if (sharing->at_once && ts_cost_own_is_due(copy->bytes, ts_copy_is_named(copy)))
 		return measure_own(sharing);
 	if (!ts_names_copy(copy, &sharing->key))

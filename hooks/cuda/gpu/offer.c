@@ -2,8 +2,8 @@
 /* The ring of a GPU: offering memory of ours. Service thread only. */
 #include "hooks/cuda/gpu/offer.h"
 
-#include "hooks/cuda/library.h"
 #include "hooks/cuda/gpu/mapping.h"
+#include "hooks/cuda/library.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

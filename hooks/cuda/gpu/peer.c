@@ -2,9 +2,9 @@
 /* Rings that serve other GPUs than the one that has them. */
 #include "hooks/cuda/gpu/peer.h"
 
-#include "hooks/cuda/library.h"
 #include "hooks/cuda/gpu/mapping.h"
 #include "hooks/cuda/gpu/offer.h"
+#include "hooks/cuda/library.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

@@ -3,8 +3,8 @@
 #include "hooks/cuda/gpu/pinned_serve.h"
 
 #include "hooks/cuda/gpu/follow.h"
-#include "hooks/cuda/library.h"
 #include "hooks/cuda/gpu/places.h"
+#include "hooks/cuda/library.h"
 #include "shim/sys.h"
 
 #include <errno.h>

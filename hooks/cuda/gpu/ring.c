@@ -3,10 +3,10 @@
 #include "hooks/cuda/gpu/ring.h"
 
 #include "hooks/cuda/gpu/cost.h"
-#include "hooks/cuda/library.h"
 #include "hooks/cuda/gpu/mapping.h"
 #include "hooks/cuda/gpu/offer.h"
 #include "hooks/cuda/gpu/peer.h"
+#include "hooks/cuda/library.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

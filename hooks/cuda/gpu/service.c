@@ -4,10 +4,10 @@
 
 #include "hooks/cuda/gpu/bell.h"
 #include "hooks/cuda/gpu/gpu.h"
-#include "hooks/cuda/library.h"
 #include "hooks/cuda/gpu/pinned_serve.h"
 #include "hooks/cuda/gpu/places.h"
 #include "hooks/cuda/gpu/ring.h"
+#include "hooks/cuda/library.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

@@ -3,9 +3,9 @@
  * Allocations of the program.  What the driver would have given without us it gets with us as
  * well: where there is no room, rings of ours go, and the call is made once more.
  */
-#include "hooks/cuda/reach/calls.h"
 #include "hooks/cuda/gpu/gpu.h"
 #include "hooks/cuda/library.h"
+#include "hooks/cuda/reach/calls.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
 

@@ -5,9 +5,9 @@
 #include "hooks/cuda/copy/batch.h"
 #include "hooks/cuda/copy/copy.h"
 #include "hooks/cuda/gpu/gpu.h"
-#include "hooks/cuda/library.h"
 #include "hooks/cuda/gpu/places.h"
 #include "hooks/cuda/gpu/sizes.h"
+#include "hooks/cuda/library.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
 

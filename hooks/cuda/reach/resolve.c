@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The calls of ours that stand in front of the driver's resolvers. */
-#include "hooks/cuda/reach/calls.h"
 #include "hooks/cuda/library.h"
+#include "hooks/cuda/reach/calls.h"
 #include "hooks/cuda/reach/substitute.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)

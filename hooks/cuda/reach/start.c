@@ -2,11 +2,11 @@
 /* Where copies to a GPU begin to be looked at. */
 #include "hooks/cuda/reach/start.h"
 
-#include "hooks/cuda/reach/dlsym.h"
 #include "hooks/cuda/gpu/gpu.h"
-#include "hooks/cuda/reach/next.h"
 #include "hooks/cuda/gpu/pinned.h"
 #include "hooks/cuda/gpu/service.h"
+#include "hooks/cuda/reach/dlsym.h"
+#include "hooks/cuda/reach/next.h"
 #include "shim/config.h"
 
 void ts_cuda_begin(void)

@@ -2,8 +2,8 @@
 /* Which call of ours a program gets in the place of one of the driver's. */
 #include "hooks/cuda/reach/substitute.h"
 
-#include "hooks/cuda/reach/calls.h"
 #include "hooks/cuda/library.h"
+#include "hooks/cuda/reach/calls.h"
 
 #include <string.h>
 
