@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Attaching to a group's shared memory and leaving it. */
 #include "leader/group/attach.h"
-#include "leader/files/index.h"
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
 #include "shim/hash.h"
@@ -154,6 +153,13 @@ static bool is_job_alive(struct ts_store *store)
 	return ts_ledger_has_live_job(store->ledger, ts_process_id(getpid(), false));
 }
 
+/* Under the ledger's lock, and nobody uses them. */
+static void remove_belongings(struct ts_store *store)
+{
+	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
+		ts_belongings[i].remove(store->belongings[i]);
+}
+
 /* Open the ring under the ledger's lock; one that nobody alive uses is replaced. */
 static int open_ring(struct ts_store *store, uint64_t wanted)
 {
@@ -172,8 +178,7 @@ static int open_ring(struct ts_store *store, uint64_t wanted)
 	}
 	if (ts_member_any_alive(store) || is_job_alive(store))
 		return 0;
-	(void)ts_stage_remove(store->stage_path, false, NULL);
-	ts_sys_unlink(store->device_path);
+	remove_belongings(store);
 	ts_sys_unlink(store->ring.path);
 	ts_ring_unmap(store);
 	ts_object_close(&store->ring);
@@ -231,10 +236,9 @@ static int attach(struct ts_store *store, const struct ts_attach_options *option
 
 	if (r == 0)
 		r = ts_object_path(store->book.path, TS_PATH_BYTES, options->group, "ledger");
-	if (r == 0)
-		r = ts_object_path(store->stage_path, TS_PATH_BYTES, options->group, "stage");
-	if (r == 0)
-		r = ts_object_path(store->device_path, TS_PATH_BYTES, options->group, "device");
+	for (uint32_t i = 0; i < TS_BELONGINGS && r == 0; i++)
+		r = ts_object_path(store->belongings[i], TS_PATH_BYTES, options->group,
+			ts_belongings[i].suffix);
 	if (r == 0)
 		r = ts_scope_read(&store->scope);
 	if (r == 0)
@@ -287,12 +291,22 @@ static void unlink_if_last(struct ts_store *store)
 		ts_object_is_named(&store->ring)) {
 		/* What belongs to it first: a ring without users makes the next attach do this.
 		 */
-		(void)ts_stage_remove(store->stage_path, false, NULL);
-		ts_sys_unlink(store->device_path);
+		remove_belongings(store);
 		ts_sys_unlink(store->ring.path);
 		TS_KILLPOINT(detach_unlink);
 	}
 	unlock_ledger(&store->book);
+}
+
+/* All of them, whatever one says. */
+static bool stop_belongings(struct ts_store *store)
+{
+	bool stopped = true;
+
+	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
+		if (ts_belongings[i].stop)
+			stopped &= ts_belongings[i].stop(store);
+	return stopped;
 }
 
 void ts_store_detach(struct ts_store *store)
@@ -307,7 +321,9 @@ void ts_store_detach(struct ts_store *store)
 	 * Another thread may be looking at the directory this moment, and a process leaves
 	 * when it ends anyway: the mappings stay, only the descriptors are closed.
 	 */
-	if (ts_member_leave(store) == 0) {
+	bool stopped = ts_member_stop(store);
+	if (stop_belongings(store) && stopped) {
+		ts_member_leave(store);
 		unlink_if_last(store);
 		ts_object_close(&store->ring);
 	}

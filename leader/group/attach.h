@@ -34,6 +34,19 @@
 /** Longest group name; letters, digits, '_', '-', '.' (not first). */
 #define TS_GROUP_MAX 64
 
+/** What goes with a ring when its last user goes; in the order of removal. */
+enum ts_belonging_index { TS_BELONGING_STAGE, TS_BELONGING_DEVICE, TS_BELONGINGS };
+
+struct ts_belonging {
+	const char *suffix; /* of its object's name */
+	/* No more use of it by this process; false when some is left. NULL: nothing to stop. */
+	bool (*stop)(struct ts_store *store);
+	void (*remove)(const char *path);
+};
+
+/* In leader/belongings.c, above the rooms whose objects these are. */
+extern const struct ts_belonging ts_belongings[TS_BELONGINGS];
+
 struct ts_attach_options {
 	char group[TS_GROUP_MAX + 1];
 	uint64_t ring_bytes; /* cap; the real size may be smaller */

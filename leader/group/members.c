@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who uses the ring: joining, proof of death, cleaning up, lease words. */
-#include "leader/slots/device_private.h"
+/* Who uses the ring: proof of death, lease words. */
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
 #include "shim/identity.h"
@@ -9,11 +8,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static int64_t lock_byte(uint32_t index)
-{
-	return TS_LOCK_BASE + index;
-}
-
 uint32_t ts_member_high(struct ts_store *store)
 {
 	uint32_t high = ts_load_relaxed(&store->header->member_high);
@@ -21,156 +15,12 @@ uint32_t ts_member_high(struct ts_store *store)
 	return high < TS_MEMBER_MAX ? high : TS_MEMBER_MAX;
 }
 
-/*
- * Raised before the first pin of the new member: a reclaimer that misses the higher value
- * has its own DRAIN seen by that member (D1, D2).
- */
-static void raise_high(struct ts_store *store, uint32_t index)
-{
-	uint32_t high = ts_load_relaxed(&store->header->member_high);
-
-	while (high < index + 1 && !ts_cas(&store->header->member_high, &high, index + 1))
-		continue;
-}
-
-/* Take slot @index if it is free. The lock byte comes first: it proves that we live. */
-static int join_slot(struct ts_store *store, int fd, uint32_t index, uint64_t self)
-{
-	struct ts_member *member = &store->members[index];
-	uint64_t word = ts_load_acquire(&member->word);
-
-	if (ts_member_state(word) != TS_MEMBER_FREE)
-		return -EBUSY;
-	int r = ts_object_lock_byte(fd, lock_byte(index), F_WRLCK);
-	if (r < 0)
-		return r;
-	TS_KILLPOINT(join_lock);
-	raise_high(store, index);
-	uint64_t mine = ts_member_pack(TS_MEMBER_LIVE, ts_member_generation(word), self);
-	if (!ts_cas(&member->word, &word, mine)) {
-		ts_object_lock_byte(fd, lock_byte(index), F_UNLCK);
-		return -EBUSY;
-	}
-	TS_KILLPOINT(join_word);
-	for (uint32_t i = 0; i < TS_LEASES; i++)
-		ts_store_release(&member->lease[i], 0); /* R3: nothing is read yet */
-	ts_store_relaxed(&member->job, store->job);
-	ts_store_relaxed(&member->joined_ns, ts_now_ns());
-	store->member = (int32_t)index;
-	TS_KILLPOINT(join_done);
-	return 0;
-}
-
-/* Take over what the member that left @word behind held; nobody else does at a time. */
-static bool take_apart(struct ts_store *store, uint32_t index, uint64_t word)
-{
-	struct ts_member *member = &store->members[index];
-	uint64_t self = ts_process_id(getpid(), false);
-	uint64_t mine = ts_member_pack(TS_MEMBER_CLEANING, ts_member_generation(word), self);
-	if (!ts_cas(&member->word, &word, mine))
-		return false;
-	TS_KILLPOINT(clean_word);
-	ts_segment_clean(store, index);
-	TS_KILLPOINT(clean_segments);
-	for (uint32_t i = 0; i < TS_LEASES; i++)
-		ts_store_release(&member->lease[i], 0); /* R3, in the name of the dead */
-	TS_KILLPOINT(clean_leases);
-	bool freed = ts_cas(&member->word, &mine,
-		ts_member_pack(TS_MEMBER_FREE, ts_member_generation(mine) + 1, 0));
-	TS_KILLPOINT(clean_freed);
-	return freed;
-}
-
-/*
- * A process that replaced itself by exec keeps pid and start time, and with them what its
- * old program held in the ring; its lock byte went with the descriptor.  Slots in our name
- * are such remains until this program has joined for the first time.
- */
-static void clean_own_remains(struct ts_store *store, uint64_t self)
-{
-	static _Atomic uint64_t joined_as;
-	uint32_t high = ts_member_high(store);
-
-	if (ts_load_relaxed(&joined_as) == self)
-		return;
-	ts_store_relaxed(&joined_as, self);
-	for (uint32_t i = 0; i < high; i++) {
-		uint64_t word = ts_load_acquire(&store->members[i].word);
-		if (ts_member_state(word) == TS_MEMBER_LIVE &&
-			word == ts_member_pack(
-					TS_MEMBER_LIVE, ts_member_generation(word), self))
-			take_apart(store, i, word);
-	}
-}
-
-int ts_member_join(struct ts_store *store)
-{
-	/* Asked for here and not cached: after a fork we are somebody else. */
-	uint64_t self = ts_process_id(getpid(), false);
-	int fd = ts_object_fd(&store->ring, NULL);
-
-	if (fd < 0)
-		return fd;
-	clean_own_remains(store, self);
-	for (int round = 0; round < 2; round++) {
-		for (uint32_t i = 0; i < TS_MEMBER_MAX; i++) {
-			if (join_slot(store, fd, i, self) == 0)
-				return 0;
-		}
-		if (ts_member_clean_all(store) == 0)
-			break;
-	}
-	return -EUSERS;
-}
-
 void ts_member_relock(struct ts_store *store)
 {
 	int fd = ts_object_fd(&store->ring, NULL);
 
 	if (fd >= 0 && store->member >= 0)
-		ts_object_lock_byte(fd, lock_byte((uint32_t)store->member), F_WRLCK);
-}
-
-/* Take every window and lease of this process for good, or find one in use. */
-static bool stop_threads(struct ts_store *store)
-{
-	bool stopped = true;
-
-	for (uint32_t i = 0; i < TS_WINDOWS; i++) {
-		uint32_t idle = 0;
-		stopped &= ts_cas(&store->windows[i].busy, &idle, 1);
-	}
-	for (uint32_t i = 0; i < TS_LEASES; i++) {
-		uint32_t idle = 0;
-		stopped &= ts_cas(&store->lease_busy[i], &idle, 1);
-	}
-	return stopped;
-}
-
-int ts_member_leave(struct ts_store *store)
-{
-	if (store->member < 0)
-		return 0;
-	uint32_t index = (uint32_t)store->member;
-	struct ts_member *member = &store->members[index];
-
-	/* A thread still reads or writes ring memory, which only our death may free then. */
-	bool stopped = stop_threads(store);
-	if (!ts_device_stop(store) || !stopped)
-		return -EBUSY;
-	for (uint32_t i = 0; i < TS_WINDOWS; i++)
-		ts_segment_seal(store, &store->windows[i]);
-	for (uint32_t i = 0; i < TS_LEASES; i++)
-		ts_store_release(&member->lease[i], 0); /* R3 */
-	uint64_t word = ts_load_relaxed(&member->word);
-	/* `job` stays: a ghost still tells whose it was when its worker has gone. */
-	ts_cas(&member->word, &word,
-		ts_member_pack(TS_MEMBER_FREE, ts_member_generation(word) + 1, 0));
-	TS_KILLPOINT(detach_word);
-	int fd = ts_object_fd(&store->ring, NULL);
-	if (fd >= 0)
-		ts_object_lock_byte(fd, lock_byte(index), F_UNLCK);
-	return 0;
+		ts_object_lock_byte(fd, ts_member_lock_byte((uint32_t)store->member), F_WRLCK);
 }
 
 /* ---- proof of death -----------------------------------------------------------------------
@@ -181,7 +31,7 @@ static bool is_locked(struct ts_store *store, uint32_t index)
 {
 	struct flock lock = {.l_type = F_WRLCK,
 		.l_whence = SEEK_SET,
-		.l_start = lock_byte(index),
+		.l_start = ts_member_lock_byte(index),
 		.l_len = 1};
 	bool reopened = false;
 	int fd = ts_object_fd(&store->ring, &reopened);
@@ -215,7 +65,7 @@ static bool is_member_elsewhere(struct ts_store *store, uint64_t word)
 
 /* Proven dead: lock byte free AND process gone. Either alone is wrong (leader/group/layout.h).
  */
-static bool is_dead(struct ts_store *store, uint32_t index, uint64_t word)
+bool ts_member_is_dead(struct ts_store *store, uint32_t index, uint64_t word)
 {
 	if ((int32_t)index == store->member || names_running_process(word))
 		return false;
@@ -229,7 +79,7 @@ bool ts_member_is_gone(struct ts_store *store, uint32_t index)
 	if (index >= TS_MEMBER_MAX)
 		return true;
 	uint64_t word = ts_load_acquire(&store->members[index].word);
-	return ts_member_state(word) != TS_MEMBER_LIVE || is_dead(store, index, word);
+	return ts_member_state(word) != TS_MEMBER_LIVE || ts_member_is_dead(store, index, word);
 }
 
 bool ts_member_any_alive(struct ts_store *store)
@@ -241,35 +91,6 @@ bool ts_member_any_alive(struct ts_store *store)
 			return true;
 	}
 	return false;
-}
-
-/* ---- cleaning -----------------------------------------------------------------------------
- */
-
-bool ts_member_clean(struct ts_store *store, uint32_t index)
-{
-	uint64_t word = ts_load_acquire(&store->members[index].word);
-
-	if (ts_member_state(word) == TS_MEMBER_FREE || !is_dead(store, index, word))
-		return false;
-	return take_apart(store, index, word);
-}
-
-uint32_t ts_member_clean_all(struct ts_store *store)
-{
-	uint32_t high = ts_member_high(store), cleaned = 0;
-
-	for (uint32_t i = 0; i < high; i++)
-		cleaned += ts_member_clean(store, i);
-	return cleaned;
-}
-
-void ts_member_clean_next(struct ts_store *store)
-{
-	uint32_t high = ts_member_high(store);
-
-	if (high > 0)
-		ts_member_clean(store, ts_add_relaxed(&store->clean_next, 1) % high);
 }
 
 /* ---- lease words --------------------------------------------------------------------------

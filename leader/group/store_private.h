@@ -58,9 +58,8 @@ struct ts_window {
  */
 struct ts_store {
 	struct ts_scope scope;
-	struct ts_object ring, book;      /* `book` is the ledger's object */
-	char stage_path[TS_PATH_BYTES];   /* of the index of copies of files */
-	char device_path[TS_PATH_BYTES];  /* of the table of GPUs */
+	struct ts_object ring, book;                   /* `book` is the ledger's object */
+	char belongings[TS_BELONGINGS][TS_PATH_BYTES]; /* paths of what goes with the ring */
 	struct ts_device *_Atomic device; /* this process's view of it, NULL: none */
 	struct ts_shape shape;
 	struct ts_ledger *ledger;
@@ -196,29 +195,20 @@ bool ts_limits_may_grow(struct ts_store *store);
  * ---------------------------------------------------------------------
  */
 
-/** Take a member slot. Errors: -EUSERS none free; -EBADF the ring's descriptor is lost. */
-int ts_member_join(struct ts_store *store);
+/** The byte whose lock proves that member @index lives. */
+static inline int64_t ts_member_lock_byte(uint32_t index)
+{
+	return TS_LOCK_BASE + index;
+}
 
-/**
- * Seal what is open, drop the leases, free the slot; other threads get no more of either.
- * Errors: -EBUSY a thread holds a lease or a reservation; the slot stays until we are dead.
- */
-int ts_member_leave(struct ts_store *store);
+/** Whether the process that @word of slot @index names is proven dead. */
+bool ts_member_is_dead(struct ts_store *store, uint32_t index, uint64_t word);
 
 /** Take the lock byte of our slot again after the descriptor was lost. */
 void ts_member_relock(struct ts_store *store);
 
 /** Whether @index's process is proven dead or the slot is free already. */
 bool ts_member_is_gone(struct ts_store *store, uint32_t index);
-
-/** Clean up after @index if it is proven dead; true when that freed the slot. */
-bool ts_member_clean(struct ts_store *store, uint32_t index);
-
-/** Clean up after every dead member; returns how many. */
-uint32_t ts_member_clean_all(struct ts_store *store);
-
-/** Look at one other member, the next one each time. */
-void ts_member_clean_next(struct ts_store *store);
 
 /** Whether any member but ourselves is not proven dead. */
 bool ts_member_any_alive(struct ts_store *store);
@@ -234,6 +224,31 @@ void ts_lease_pin(struct ts_store *store, uint32_t slot, uint32_t segment, uint3
 
 /** Clear the lease word @slot of ours and give it back. */
 void ts_lease_drop(struct ts_store *store, uint32_t slot);
+
+/* ---- leader/ring/tenure.c -----------------------------------------------------------------
+ */
+
+/** Take a member slot. Errors: -EUSERS none free; -EBADF the ring's descriptor is lost. */
+int ts_member_join(struct ts_store *store);
+
+/**
+ * Take every window and lease of this process for good: other threads get no more of either.
+ * False when a thread holds one: it still reads or writes ring memory, which only our death
+ * may free then.
+ */
+bool ts_member_stop(struct ts_store *store);
+
+/** Seal what is open, drop the leases, free the slot; after ts_member_stop() said true. */
+void ts_member_leave(struct ts_store *store);
+
+/** Clean up after @index if it is proven dead; true when that freed the slot. */
+bool ts_member_clean(struct ts_store *store, uint32_t index);
+
+/** Clean up after every dead member; returns how many. */
+uint32_t ts_member_clean_all(struct ts_store *store);
+
+/** Look at one other member, the next one each time. */
+void ts_member_clean_next(struct ts_store *store);
 
 /* ---- leader/ring/pages.c
  * -----------------------------------------------------------------------
@@ -265,8 +280,17 @@ void ts_pages_forget(struct ts_store *store);
  * --------------------------------------------------------------------
  */
 
-/** Give @window, which the caller holds, a fresh OPEN segment. Errors: -ENOSPC, -EBADF... */
-int ts_segment_open(struct ts_store *store, struct ts_window *window);
+/** Whether any lease word pins @segment in @generation. */
+bool ts_segment_is_pinned(struct ts_store *store, uint32_t segment, uint32_t generation);
+
+/**
+ * From the word @sealed of segment @index to FREE of the next generation.  Errors: -EBUSY
+ * somebody reads there, or was faster.
+ */
+int ts_segment_drain(struct ts_store *store, uint32_t index, uint64_t sealed);
+
+/** OPEN and ours to SEALED. All writes of this process into the segment are done. */
+void ts_segment_seal_word(struct ts_store *store, uint32_t index, uint32_t generation);
 
 /** Note that something was written into @segment, which is OPEN and ours. */
 void ts_segment_touch(struct ts_store *store, uint32_t segment);
@@ -280,7 +304,7 @@ void ts_segment_seal(struct ts_store *store, struct ts_window *window);
  */
 void ts_segment_forget(struct ts_window *window);
 
-/** Whether the segment of @window still is OPEN and ours: see take() in segments.c. */
+/** Whether the segment of @window still is OPEN and ours: see take() in room.c. */
 bool ts_segment_is_mine(struct ts_store *store, const struct ts_window *window);
 
 /** Undo what a dead @member left in segment words; part of cleaning. */
@@ -288,6 +312,12 @@ void ts_segment_clean(struct ts_store *store, uint32_t member);
 
 /** In the child of a fork: the parent's windows are not ours. */
 void ts_segment_forget_windows(struct ts_store *store);
+
+/* ---- leader/ring/room.c -------------------------------------------------------------------
+ */
+
+/** Give @window, which the caller holds, a fresh OPEN segment. Errors: -ENOSPC, -EBADF... */
+int ts_segment_open(struct ts_store *store, struct ts_window *window);
 
 /* ---- leader/ring/directory.c
  * -------------------------------------------------------------------

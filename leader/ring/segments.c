@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Segments: opening, reclaiming, sealing, and the private writable windows onto them. */
+/* Segments: draining, sealing, and the private writable windows onto them. */
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
 #include "shim/sys.h"
@@ -45,14 +45,14 @@ void ts_segment_touch(struct ts_store *store, uint32_t segment)
  */
 
 /* OPEN(me) -> SEALED. All writes of this process into the segment are done. */
-static void seal_word(struct ts_store *store, uint32_t index, uint32_t generation)
+void ts_segment_seal_word(struct ts_store *store, uint32_t index, uint32_t generation)
 {
 	struct ts_segment *segment = &store->segments[index];
 	uint64_t open = ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, generation);
 
 	ts_store_relaxed(
 		&segment->written_at, ts_add_relaxed(&store->header->seal_clock, 1) + 1);
-	/* R2: the last write before SEALED; pairs with A2 in drain(). */
+	/* R2: the last write before SEALED; pairs with A2 in ts_segment_drain(). */
 	ts_cas(&segment->word, &open, ts_segment_pack(TS_SEGMENT_SEALED, 0, generation));
 }
 
@@ -62,7 +62,7 @@ void ts_segment_seal(struct ts_store *store, struct ts_window *window)
 		return;
 	window_close(store, window);
 	TS_KILLPOINT(segment_seal);
-	seal_word(store, (uint32_t)window->segment, window->generation);
+	ts_segment_seal_word(store, (uint32_t)window->segment, window->generation);
 	window->segment = -1;
 }
 
@@ -87,7 +87,7 @@ void ts_segment_clean(struct ts_store *store, uint32_t member)
  */
 
 /* Whether any lease word pins @segment in @generation. */
-static bool is_pinned(struct ts_store *store, uint32_t segment, uint32_t generation)
+bool ts_segment_is_pinned(struct ts_store *store, uint32_t segment, uint32_t generation)
 {
 	uint64_t pin = ts_lease_pack(segment, generation);
 	uint32_t high = ts_member_high(store);
@@ -103,7 +103,7 @@ static bool is_pinned(struct ts_store *store, uint32_t segment, uint32_t generat
 }
 
 /* SEALED -> DRAIN -> FREE of the next generation, or back when somebody reads there. */
-static int drain(struct ts_store *store, uint32_t index, uint64_t sealed)
+int ts_segment_drain(struct ts_store *store, uint32_t index, uint64_t sealed)
 {
 	struct ts_segment *segment = &store->segments[index];
 	uint32_t generation = ts_segment_generation(sealed);
@@ -111,7 +111,7 @@ static int drain(struct ts_store *store, uint32_t index, uint64_t sealed)
 		ts_segment_pack(TS_SEGMENT_DRAIN, (uint32_t)store->member, generation);
 
 	/* A look before DRAIN, which turns readers away: a kept lease costs nobody a hit. */
-	if (is_pinned(store, index, generation))
+	if (ts_segment_is_pinned(store, index, generation))
 		return -EBUSY;
 	/* A2: pairs with R2, the owner's seal. */
 	if (!ts_cas(&segment->word, &sealed, drained))
@@ -119,7 +119,7 @@ static int drain(struct ts_store *store, uint32_t index, uint64_t sealed)
 	TS_KILLPOINT(segment_drain);
 	/* D2: our DRAIN before the loads of lease words; pairs with D1 in the reader. */
 	ts_fence_full();
-	bool pinned = is_pinned(store, index, generation);
+	bool pinned = ts_segment_is_pinned(store, index, generation);
 	TS_KILLPOINT(segment_scan);
 	uint64_t next = pinned ? ts_segment_pack(TS_SEGMENT_SEALED, 0, generation)
 			       : ts_segment_pack(TS_SEGMENT_FREE, 0, generation + 1);
@@ -127,144 +127,6 @@ static int drain(struct ts_store *store, uint32_t index, uint64_t sealed)
 		return -EBUSY;
 	TS_KILLPOINT(segment_freed);
 	return pinned ? -EBUSY : 0;
-}
-
-/* FREE -> OPEN(me) of a segment with or without memory. Returns its index or -ENOENT. */
-static int open_free(struct ts_store *store, bool allocated, uint32_t *ret_generation)
-{
-	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
-		struct ts_segment *segment = &store->segments[i];
-		uint64_t word = ts_load_acquire(&segment->word);
-		if (ts_segment_state(word) != TS_SEGMENT_FREE ||
-			ts_pages_exist(store, i) != allocated)
-			continue;
-		uint32_t generation = ts_segment_generation(word);
-		uint64_t open =
-			ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, generation);
-		if (!ts_cas(&segment->word, &word, open))
-			continue;
-		/* At once: with the age of its last generation it would be taken away again. */
-		ts_segment_touch(store, i);
-		ts_store_relaxed(&segment->used, 0);
-		TS_KILLPOINT(segment_open);
-		*ret_generation = generation;
-		return (int)i;
-	}
-	return -ENOENT;
-}
-
-/*
- * Whether @word lets us have segment @index: it is SEALED, or another member's OPEN one:
- * a member that stopped producing would keep its segment for ever.
- */
-static bool is_candidate(struct ts_store *store, uint32_t index, uint64_t word)
-{
-	if (!ts_pages_exist(store, index))
-		return false;
-	return ts_segment_state(word) == TS_SEGMENT_SEALED ||
-	       (ts_segment_state(word) == TS_SEGMENT_OPEN &&
-		       ts_segment_owner(word) != (uint32_t)store->member);
-}
-
-/* The candidate next in age after @after, or -ENOENT; ties go by index. */
-static int next_oldest(struct ts_store *store, uint64_t after_time, int after_index)
-{
-	uint64_t best_time = 0;
-	int best = -ENOENT;
-
-	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
-		uint64_t time = ts_load_relaxed(&store->segments[i].written_at);
-		if (!is_candidate(store, i, ts_load_acquire(&store->segments[i].word)))
-			continue;
-		if (time < after_time || (time == after_time && (int)i <= after_index))
-			continue;
-		if (best < 0 || time < best_time) {
-			best = (int)i;
-			best_time = time;
-		}
-	}
-	return best;
-}
-
-/*
- * Make the candidate @index FREE.  One that is OPEN is sealed in its owner's name first; the
- * owner notices before it writes again (claims.c, hold_room).
- */
-static int take(struct ts_store *store, uint32_t index)
-{
-	struct ts_segment *segment = &store->segments[index];
-	uint64_t word = ts_load_acquire(&segment->word);
-	uint64_t sealed = ts_segment_pack(TS_SEGMENT_SEALED, 0, ts_segment_generation(word));
-
-	if (!is_candidate(store, index, word))
-		return -EBUSY;
-	if (ts_segment_state(word) == TS_SEGMENT_OPEN) {
-		if (is_pinned(store, index, ts_segment_generation(word)) ||
-			!ts_cas(&segment->word, &word, sealed))
-			return -EBUSY;
-		TS_KILLPOINT(segment_taken);
-	}
-	return drain(store, index, sealed);
-}
-
-/* Free the segment that nobody pins and nobody has written to for longest. */
-static int reclaim(struct ts_store *store)
-{
-	uint64_t time = 0;
-	int index = -1;
-
-	/* Every segment is tried once at most. */
-	for (uint32_t tries = 0; tries < store->shape.segment_count; tries++) {
-		index = next_oldest(store, time, index);
-		if (index < 0)
-			return -ENOSPC;
-		time = ts_load_relaxed(&store->segments[index].written_at);
-		if (take(store, (uint32_t)index) == 0)
-			return 0;
-	}
-	return -ENOSPC;
-}
-
-/* An OPEN segment that never got memory goes back the ordinary way; nobody can have a pin. */
-static void give_back(struct ts_store *store, uint32_t index, uint32_t generation)
-{
-	seal_word(store, index, generation);
-	drain(store, index, ts_segment_pack(TS_SEGMENT_SEALED, 0, generation));
-}
-
-/* Segments a crash left sealed without memory become FREE, so that growth can use them. */
-static void free_unallocated(struct ts_store *store)
-{
-	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
-		uint64_t word = ts_load_acquire(&store->segments[i].word);
-		if (ts_segment_state(word) == TS_SEGMENT_SEALED && !ts_pages_exist(store, i))
-			drain(store, i, word);
-	}
-}
-
-/* ---- opening ------------------------------------------------------------------------------
- */
-
-static int find_segment(struct ts_store *store, bool may_grow, uint32_t *ret_generation)
-{
-	for (int round = 0; round < 2; round++) {
-		for (uint32_t tries = 0; tries < 4; tries++) {
-			int index = open_free(store, true, ret_generation);
-			if (index < 0 && may_grow && ts_limits_may_grow(store)) {
-				free_unallocated(store);
-				index = open_free(store, false, ret_generation);
-			}
-			if (index >= 0)
-				return index;
-			if (reclaim(store) < 0)
-				break;
-			/* It is FREE now, but not ours: somebody may be faster, hence `tries`.
-			 */
-		}
-		if (round == 0 && ts_member_clean_all(store) == 0)
-			break;
-	}
-	return -ENOSPC;
 }
 
 void ts_segment_forget(struct ts_window *window)
@@ -277,41 +139,6 @@ bool ts_segment_is_mine(struct ts_store *store, const struct ts_window *window)
 {
 	return ts_load_acquire(&store->segments[window->segment].word) ==
 	       ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, window->generation);
-}
-
-int ts_segment_open(struct ts_store *store, struct ts_window *window)
-{
-	uint32_t generation = 0;
-	bool reopened = false;
-	int fd = ts_object_fd(&store->ring, &reopened);
-
-	if (fd < 0)
-		return fd;
-	if (reopened)
-		ts_member_relock(store);
-	ts_member_clean_next(store);
-	for (int attempt = 0; attempt < 2; attempt++) {
-		/* Second attempt: the file system is full, so use only what exists. */
-		int index = find_segment(store, attempt == 0, &generation);
-		if (index < 0)
-			return index;
-		int r = ts_pages_allocate(store, fd, (uint32_t)index);
-		if (r < 0) {
-			give_back(store, (uint32_t)index, generation);
-			continue;
-		}
-		r = ts_pages_open(store, (uint32_t)index, &window->map);
-		if (r < 0) {
-			seal_word(store, (uint32_t)index, generation);
-			return r;
-		}
-		TS_KILLPOINT(segment_mapped);
-		window->segment = index;
-		window->generation = generation;
-		window->next = 0;
-		return 0;
-	}
-	return -ENOSPC;
 }
 
 void ts_store_usage(struct ts_store *store, uint64_t *ret_capacity, uint64_t *ret_used)

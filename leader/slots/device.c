@@ -115,7 +115,8 @@ static int join(struct ts_store *store, struct ts_device *device)
 	device->tenure =
 		ts_member_generation(ts_load_acquire(&store->members[device->member].word));
 	ts_store_relaxed(&device->object.fd, -1);
-	memcpy(device->object.path, store->device_path, sizeof(device->object.path));
+	memcpy(device->object.path, store->belongings[TS_BELONGING_DEVICE],
+		sizeof(device->object.path));
 	int r = ts_store_lock(store);
 	if (r < 0)
 		return r;

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* What goes with a ring: each room's own way to stop using its object and to remove it. */
+#include "leader/files/index.h"
+#include "leader/group/attach.h"
+#include "leader/slots/device_private.h"
+#include "shim/sys.h"
+
+static void remove_stage(const char *path)
+{
+	(void)ts_stage_remove(path, false, NULL);
+}
+
+static void remove_device(const char *path)
+{
+	ts_sys_unlink(path);
+}
+
+const struct ts_belonging ts_belongings[TS_BELONGINGS] = {
+	[TS_BELONGING_STAGE] = {.suffix = "stage", .remove = remove_stage},
+	[TS_BELONGING_DEVICE] = {.suffix = "device",
+		.stop = ts_device_stop,
+		.remove = remove_device},
+};
