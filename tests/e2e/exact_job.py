@@ -131,6 +131,15 @@ def overlooked():
         torch.from_numpy(numpy.asarray(exact_zoo.picture(index)).copy()), numpy.random.rand()))
 
 
+def newer(name):
+    """The library was made to believe that @name is of a version nobody has seen yet."""
+    if "tsshim_torch" in sys.modules:
+        from tsshim_torch.judge import versions
+        found = versions.found
+        assert name in found()
+        versions.found = lambda: {**found(), name: "99.0"}
+
+
 def soon():
     """Large, and the library was made to believe that reading takes little of the work."""
     if "tsshim_torch" in sys.modules:
@@ -172,6 +181,7 @@ def arguments():
     parser.add_argument("--collate", choices=("inplace", "cutmix"))
     parser.add_argument("--balanced", action="store_true", help="sampled by weights")
     parser.add_argument("--change", action="store_true", help="another transform in epoch 1")
+    parser.add_argument("--newer", help="what is of a version that is not judged")
     return parser.parse_args()
 
 
@@ -279,6 +289,8 @@ def zoo(options):
 def main():
     options = arguments()
     meeting.arrive()
+    if options.newer:
+        newer(options.newer)
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
     random.seed(options.seed)
