@@ -88,7 +88,9 @@
 	X(COPY_PINNED, "copy_pinned", "a copy to a GPU from memory that is pinned")           \
 	X(COPY_STATE, "copy_state",                                                           \
 		"a copy to a GPU while its stream or context is in an unusual state")         \
-	X(COPY_COST, "copy_cost", "looking for a copy to a GPU costs more than it saves")
+	X(COPY_COST, "copy_cost", "looking for a copy to a GPU costs more than it saves")     \
+	X(TORCH_VERSIONS, "torch_versions",                                                   \
+		"own code with a Python or library version that the check was not made for")
 
 enum ts_reason {
 #define TS_X(name, id, text) TS_REASON_##name,

@@ -67,11 +67,12 @@ class Judgement:
     .exposes     whether an item may be, or refer to, what the data set holds: whoever changes
                  the item, as a collate function might, changes the data set, and what comes
                  from another job is a copy
+    .of_user     whether code or classes of the user's take part, not the libraries' alone
     """
 
-    def __init__(self, generators, by_hash, exposes, by_threads=False, orders=b""):
+    def __init__(self, generators, by_hash, exposes, by_threads=False, orders=b"", of_user=True):
         self.generators, self.by_hash, self.exposes = generators, by_hash, exposes
-        self.by_threads, self.orders = by_threads, orders
+        self.by_threads, self.orders, self.of_user = by_threads, orders, of_user
 
 
 def judge(dataset):
@@ -129,7 +130,8 @@ class _Judge(Classes):
         orders = b"".join(walk.joined(order) for _, order in sorted(self.orders.items()))
         return Judgement(frozenset(self.generators), self.by_hash, self.exposes(),
                          self.by_threads,
-                         hashlib.blake2b(orders, digest_size=16).digest() if orders else b"")
+                         hashlib.blake2b(orders, digest_size=16).digest() if orders else b"",
+                         self.has_code or bool(self.classes))
 
     def value(self, value):
         """@value may be anywhere from now on."""

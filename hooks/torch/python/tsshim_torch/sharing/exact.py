@@ -20,7 +20,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
 from ..fingerprint import environment
-from ..judge import judgement
+from ..judge import judgement, versions
 from . import align, fetch, hints, scopes, sentinels
 from .indices import index_bytes
 
@@ -88,6 +88,14 @@ def _kinds(names):
 
 # ---- what is known of a fetcher ----
 
+def _reason(error):
+    """The reason for which samples are not shared when judging raised @error."""
+    if isinstance(error, versions.Unjudged):
+        return b"torch_versions"
+    return b"torch_dataset" if isinstance(error, judgement.Refused) else b"torch_settings"
+
+
+
 def expect_workers(loader):
     """This process may be about to fork workers for @loader."""
     if native.settings.share != native.SHARE_SAMPLES:  # else nothing is judged
@@ -131,12 +139,13 @@ class Scope(scopes.Scope):
         start = clock.thread()
         try:
             found = judgement.judge(self.dataset)
+            if found.of_user:
+                versions.check()
             if found.exposes and not self.direct:
                 raise judgement.Refused("a collate function that may change the data set")
         except Exception as error:
             native.report(error)
-            known = isinstance(error, judgement.Refused)
-            self.rest(b"torch_dataset" if known else b"torch_settings")
+            self.rest(_reason(error))
             return False
         self.kinds = _kinds(found.generators)
         self.unnamed = sentinels.but(found.generators)
