@@ -272,10 +272,11 @@ step_headers() {
 		exit "$failed"' "$root" <"$work/headers"
 }
 
-# Circles between files, and arrows that lead the wrong way.
+# Circles between files, arrows that lead the wrong way, and names of files that are not there.
 step_structure() {
 	result=0
 	"$PYTHON" "$root/tests/structure/structure.py" >"$work/structure" || result=1
+	"$PYTHON" "$root/tests/structure/docs.py" >>"$work/structure" || result=1
 	cat "$work/structure"
 	note_counts "$(grep -c '^ok ' "$work/structure")" "$(grep -c '^not ok ' "$work/structure")" 0
 	return "$result"

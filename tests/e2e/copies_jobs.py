@@ -156,7 +156,7 @@ def state_of(pid):
 
 def points():
     """Every place of a copy and of the table of GPUs where a process may be hit."""
-    text = open(os.path.join(HERE, "..", "..", "leader", "killpoint.h")).read()
+    text = open(os.path.join(HERE, "..", "..", "leader", "object", "killpoint.h")).read()
     return re.findall(r"X\(((?:copy|device)_\w+)\)", text)
 
 

@@ -173,19 +173,19 @@ def test_a_batch_that_costs_less_than_fifty_looks_is_left_alone():
 def test_judging_is_part_of_a_look_where_each_batch_needs_one():
     with virtual() as now:
         scope = exact.Scope(fetcher(Data()))
-        judge = exact.allowed.judge
+        judge = exact.judgement.judge
 
         def slow(data):
             now.spend(3 * MS)
-            return exact.allowed.Judgement(frozenset(), False, False)
+            return exact.judgement.Judgement(frozenset(), False, False)
 
-        exact.allowed.judge = slow
+        exact.judgement.judge = slow
         try:
             assert scope.judge() and round(scope.cost * 1e6) == 3000
             scope._may_change = lambda: False
             assert scope.judge() and round(scope.cost * 1e6) == 3000
         finally:
-            exact.allowed.judge = judge
+            exact.judgement.judge = judge
 
 
 def test_arrays_are_read_for_a_fiftieth_of_the_work():

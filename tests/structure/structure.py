@@ -18,37 +18,21 @@ PYTHON = pathlib.PurePath("hooks/torch/python")
 
 # Circles that are still there, each as all of its units: of includes and imports,
 CIRCLES = [
-    {"leader/attach", "leader/stage_index", "leader/store"},
-    {"leader/stage", "leader/stager"},
+    {"leader/group/attach", "leader/group/store"},
 ]
 
 # and of functions and variables.
 USES = [
-    {
-        "hooks/cuda/batch",
-        "hooks/cuda/copy",
-        "hooks/cuda/gpu",
-        "hooks/cuda/known",
-        "hooks/cuda/names",
-        "hooks/cuda/offer",
-        "hooks/cuda/peer",
-        "hooks/cuda/pinned",
-        "hooks/cuda/pinned_serve",
-        "hooks/cuda/ring",
-        "hooks/cuda/service",
-        "hooks/cuda/share",
-    },
     {"hooks/jpeg/decoder", "hooks/jpeg/stream"},
+    # attach keeps the list of what goes with a ring, and each of them takes the lock of attach.
     {
-        "leader/attach",
-        "leader/device",
-        "leader/device_memory",
-        "leader/device_ring",
-        "leader/members",
-        "leader/segments",
+        "leader/belongings",
+        "leader/group/attach",
+        "leader/slots/device",
+        "leader/slots/memory",
+        "leader/slots/recover",
+        "leader/slots/ring",
     },
-    {"leader/stage", "leader/stage_fetch", "leader/stage_sweep", "leader/stager"},
-    {"leader/stage_index", "leader/stage_remove"},
 ]
 
 # (room, room it may not know), by the beginnings of their paths; see also the hooks below.
@@ -70,6 +54,8 @@ EXCEPTIONS = [
     ("shim/tsrun/", "leader/"),  # the command: looks into what the group shares
     ("shim/init.c", "hooks/"),  # the constructor, which starts every room
     ("shim/init.c", "leader/"),
+    ("leader/object/limits.c", "leader/group/store_private.h"),
+    ("leader/object/object.c", "leader/group/store_private.h"),
     ("hooks/torch/samples.c", "hooks/file/opens.h"),  # a sample is made from the files opened
 ]
 
