@@ -3,6 +3,7 @@
 #include "leader/files/stage.h"
 
 #include "leader/files/stage_private.h"
+#include "leader/group/book.h"
 #include "shim/hash.h"
 #include "shim/log.h"
 

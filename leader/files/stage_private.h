@@ -8,8 +8,7 @@
 /* Longest path of a copy, or of its .part. */
 #define TS_STAGE_PATH (TS_STAGE_STEM + 32 + 8)
 
-/* ---- leader/files/stage.c
- * -------------------------------------------------------------------- */
+/* ---- leader/files/stage.c ---- */
 
 /** Path of the complete copy of @source. */
 void ts_stage_path_of(const struct ts_stage *stage, const struct ts_stage_source *source,

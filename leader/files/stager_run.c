@@ -4,6 +4,7 @@
 
 #include "leader/files/index_private.h"
 #include "leader/files/stage_private.h"
+#include "leader/group/attach.h"
 #include "shim/identity.h"
 #include "shim/log.h"
 #include "shim/sys.h"

@@ -12,137 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Attaching takes some 100 us, so this lets dozens queue; then we work alone for a while. */
-#define LOCK_TRIES 50
-
-/* The lock byte of the ledger. */
-#define LOCK_BYTE 0
-
-/* Times the ledger may be replaced under our hands before we give up. */
-#define BOOK_TRIES 4
-
-/* ---- ledger -------------------------------------------------------------------------------
- */
-
-static void fill_ledger(void *context, void *start)
-{
-	const struct ts_scope *scope = context;
-	struct ts_ledger *ledger = start;
-
-	ledger->magic = TS_LEDGER_MAGIC;
-	ledger->abi_major = TS_ABI_MAJOR;
-	ledger->abi_minor = TS_ABI_MINOR;
-	ledger->uid = scope->uid;
-	memcpy(ledger->boot_id, scope->boot_id, sizeof(ledger->boot_id));
-	ledger->user_ns = scope->user_ns;
-	ledger->pid_ns = scope->pid_ns;
-	ledger->check = ts_hash64(ledger, offsetof(struct ts_ledger, check));
-}
-
-static int check_ledger(const struct ts_scope *scope, struct ts_object *book)
-{
-	struct ts_ledger head;
-	int r = ts_object_read_start(ts_load_relaxed(&book->fd), &head, sizeof(head));
-
-	if (r < 0)
-		return r;
-	if (head.magic != TS_LEDGER_MAGIC)
-		return -EBADMSG;
-	if (head.abi_major != TS_ABI_MAJOR)
-		return -EPROTO;
-	if (book->bytes != TS_LEDGER_BYTES ||
-		head.check != ts_hash64(&head, offsetof(struct ts_ledger, check)))
-		return -EBADMSG;
-	return ts_scope_check(scope, head.uid, head.boot_id, head.user_ns, head.pid_ns);
-}
-
-static int map_ledger(struct ts_object *book, struct ts_ledger **ret_ledger)
-{
-	void *map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-		ts_load_relaxed(&book->fd), 0);
-
-	if (map == MAP_FAILED)
-		return -ENOMEM;
-	*ret_ledger = map;
-	return 0;
-}
-
-static void close_ledger(struct ts_object *book, struct ts_ledger *ledger)
-{
-	if (ledger)
-		munmap(ledger, TS_LEDGER_BYTES);
-	ts_object_close(book);
-}
-
-/* Open the ledger, making it when it is not there. */
-static int open_ledger(
-	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger)
-{
-	int r = ts_object_open(book);
-
-	if (r == -ENOENT) {
-		r = ts_object_make(
-			book, TS_LEDGER_BYTES, TS_LEDGER_BYTES, fill_ledger, (void *)scope);
-		if (r == -EEXIST)
-			r = ts_object_open(book);
-	}
-	if (r < 0)
-		return r;
-	r = check_ledger(scope, book);
-	if (r == 0)
-		r = map_ledger(book, ret_ledger);
-	if (r < 0)
-		ts_object_close(book);
-	return r;
-}
-
-/* Errors: -EAGAIN held by somebody for 50 ms. */
-static int lock_ledger(struct ts_object *book)
-{
-	uint32_t never_woken = 0;
-	int r = -EAGAIN;
-
-	for (int i = 0; i < LOCK_TRIES && r == -EAGAIN; i++) {
-		/* A nap that is no cancellation point, unlike nanosleep(2)'s wrapper. */
-		if (i > 0)
-			ts_sys_futex_wait(&never_woken, 0, 1000000);
-		int fd = ts_object_fd(book, NULL);
-		if (fd < 0)
-			return fd;
-		r = ts_object_lock_byte(fd, LOCK_BYTE, F_WRLCK);
-	}
-	return r;
-}
-
-static void unlock_ledger(struct ts_object *book)
-{
-	int fd = ts_object_fd(book, NULL);
-
-	if (fd >= 0)
-		ts_object_lock_byte(fd, LOCK_BYTE, F_UNLCK);
-}
-
-/* Open and lock the ledger that the name leads to. */
-static int enter_ledger(struct ts_store *store)
-{
-	for (int i = 0; i < BOOK_TRIES; i++) {
-		int r = open_ledger(&store->scope, &store->book, &store->ledger);
-		if (r < 0)
-			return r;
-		r = lock_ledger(&store->book);
-		if (r == 0 && ts_object_is_named(&store->book))
-			return 0;
-		/* Removed between our open and our lock: another one may be in use already. */
-		close_ledger(&store->book, store->ledger);
-		store->ledger = NULL;
-		if (r < 0)
-			return r;
-	}
-	return -EAGAIN;
-}
-
-/* ---- ring
- * ------------------------------------------------------------------------------------- */
+/* ---- ring ---- */
 
 /*
  * Whether a job other than this process keeps the ring: between two epochs all workers of
@@ -185,8 +55,7 @@ static int open_ring(struct ts_store *store, uint64_t wanted)
 	return ts_ring_make(store, wanted);
 }
 
-/* ---- attach and detach --------------------------------------------------------------------
- */
+/* ---- attach and detach ---- */
 
 static enum ts_reason reason_of(int error)
 {
@@ -216,7 +85,7 @@ static void destroy(struct ts_store *store)
 {
 	ts_ring_unmap(store);
 	ts_object_close(&store->ring);
-	close_ledger(&store->book, store->ledger);
+	ts_book_leave(store);
 	munmap(store, sizeof(*store));
 }
 
@@ -242,7 +111,7 @@ static int attach(struct ts_store *store, const struct ts_attach_options *option
 	if (r == 0)
 		r = ts_scope_read(&store->scope);
 	if (r == 0)
-		r = enter_ledger(store);
+		r = ts_book_enter(store);
 	if (r < 0)
 		return r;
 	TS_KILLPOINT(attach_locked);
@@ -252,7 +121,7 @@ static int attach(struct ts_store *store, const struct ts_attach_options *option
 	/* Joined before the lock goes, so that nobody takes the ring for abandoned. */
 	if (r == 0)
 		r = ts_member_join(store);
-	unlock_ledger(&store->book);
+	ts_store_unlock(store);
 	if (r == 0)
 		ts_member_clean_all(store);
 	return r;
@@ -285,7 +154,7 @@ int ts_store_attach(const struct ts_attach_options *options, struct ts_store **r
 /* The ring goes with the last one out. */
 static void unlink_if_last(struct ts_store *store)
 {
-	if (lock_ledger(&store->book) < 0)
+	if (ts_store_lock(store) < 0)
 		return; /* the next attach finds nobody alive and replaces the ring */
 	if (!ts_member_any_alive(store) && !is_job_alive(store) &&
 		ts_object_is_named(&store->ring)) {
@@ -295,7 +164,7 @@ static void unlink_if_last(struct ts_store *store)
 		ts_sys_unlink(store->ring.path);
 		TS_KILLPOINT(detach_unlink);
 	}
-	unlock_ledger(&store->book);
+	ts_store_unlock(store);
 }
 
 /* All of them, whatever one says. */
@@ -340,19 +209,4 @@ int ts_store_after_fork(struct ts_store *store)
 	for (uint32_t i = 0; i < TS_LEASES; i++)
 		ts_store_relaxed(&store->lease_busy[i], 0);
 	return ts_member_join(store);
-}
-
-int ts_store_lock(struct ts_store *store)
-{
-	return lock_ledger(&store->book);
-}
-
-void ts_store_unlock(struct ts_store *store)
-{
-	unlock_ledger(&store->book);
-}
-
-struct ts_ledger *ts_store_ledger(struct ts_store *store)
-{
-	return store->ledger;
 }

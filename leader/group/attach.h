@@ -26,26 +26,9 @@
 #ifndef TS_LEADER_GROUP_ATTACH_H
 #define TS_LEADER_GROUP_ATTACH_H
 
+#include "leader/group/book.h"
 #include "leader/group/store.h"
-
-/* /dev/shm, but for tests, which set TSSHIM_TEST_SHM in the test build. */
-#define TS_SHM_DIR "/dev/shm"
-
-/** Longest group name; letters, digits, '_', '-', '.' (not first). */
-#define TS_GROUP_MAX 64
-
-/** What goes with a ring when its last user goes; in the order of removal. */
-enum ts_belonging_index { TS_BELONGING_STAGE, TS_BELONGING_DEVICE, TS_BELONGINGS };
-
-struct ts_belonging {
-	const char *suffix; /* of its object's name */
-	/* No more use of it by this process; false when some is left. NULL: nothing to stop. */
-	bool (*stop)(struct ts_store *store);
-	void (*remove)(const char *path);
-};
-
-/* In leader/belongings.c, above the rooms whose objects these are. */
-extern const struct ts_belonging ts_belongings[TS_BELONGINGS];
+#include "leader/object/object.h"
 
 struct ts_attach_options {
 	char group[TS_GROUP_MAX + 1];
@@ -74,16 +57,6 @@ void ts_store_detach(struct ts_store *store);
  * Not async-signal-safe; call it at the first use, not in an atfork handler.
  */
 int ts_store_after_fork(struct ts_store *store);
-
-/**
- * Hold what serialises making, replacing and removing what belongs to the group; tried for 50
- * ms.  One thread at a time per process.  Errors: -EAGAIN somebody else holds it; -EBADF.
- */
-int ts_store_lock(struct ts_store *store);
-void ts_store_unlock(struct ts_store *store);
-
-/** The ledger that belongs to this store; lives as long as the store. */
-struct ts_ledger *ts_store_ledger(struct ts_store *store);
 
 /** Bytes of all segments, and of those that hold records now. */
 void ts_store_usage(struct ts_store *store, uint64_t *ret_capacity, uint64_t *ret_used);

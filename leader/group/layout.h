@@ -126,8 +126,7 @@ enum ts_entry_state {
 	TS_ENTRY_READY = 3
 };
 
-/* ---- segment word: state 3 | owner 10 | unused 19 | gen 32 (low to high) ------------------
- */
+/* ---- segment word: state 3 | owner 10 | unused 19 | gen 32 (low to high) ---- */
 enum ts_segment_state {
 	TS_SEGMENT_FREE = 0,
 	TS_SEGMENT_OPEN = 1,

@@ -23,8 +23,7 @@ void ts_member_relock(struct ts_store *store)
 		ts_object_lock_byte(fd, ts_member_lock_byte((uint32_t)store->member), F_WRLCK);
 }
 
-/* ---- proof of death -----------------------------------------------------------------------
- */
+/* ---- proof of death ---- */
 
 /* Whether somebody else holds the lock byte of @index; doubt counts as yes. */
 static bool is_locked(struct ts_store *store, uint32_t index)
@@ -93,8 +92,7 @@ bool ts_member_any_alive(struct ts_store *store)
 	return false;
 }
 
-/* ---- lease words --------------------------------------------------------------------------
- */
+/* ---- lease words ---- */
 
 int ts_lease_acquire(struct ts_store *store)
 {

@@ -4,8 +4,10 @@
 #ifndef TS_LEADER_GROUP_STORE_PRIVATE_H
 #define TS_LEADER_GROUP_STORE_PRIVATE_H
 
-#include "leader/group/attach.h"
+#include "leader/group/belongings.h"
 #include "leader/object/killpoint.h"
+#include "leader/object/limits.h"
+#include "leader/object/object.h"
 #include "leader/group/layout.h"
 #include "leader/group/ledger.h"
 #include "leader/group/store.h"
@@ -14,26 +16,8 @@
 /* Segments one process may write at once: that many threads can produce at the same time. */
 #define TS_WINDOWS 8u
 
-/* Longest path of an object: directory, uid, namespaces, group and a suffix. */
-#define TS_PATH_BYTES 256
-
 /* Longest path of a copy of a file without its digits: a directory of the user's, a name. */
 #define TS_STAGE_STEM 384
-
-/** Where we are: only processes with an equal scope share. */
-struct ts_scope {
-	uint8_t boot_id[16];
-	uint64_t user_ns, pid_ns;
-	uint32_t uid;
-};
-
-/** A shared-memory object of ours and the descriptor through which we reach it. */
-struct ts_object {
-	_Atomic int fd;          /* -1 while it is lost */
-	_Atomic uint32_t repair; /* one thread at a time reopens */
-	uint64_t device, inode, bytes;
-	char path[TS_PATH_BYTES];
-};
 
 /** Where the parts of a ring lie; follows from the first three fields alone. */
 struct ts_shape {
@@ -81,61 +65,18 @@ struct ts_store {
 	_Atomic uint32_t huge_pause;            /* openings until huge pages are tried again */
 };
 
-/* ---- leader/object/object.c
- * ----------------------------------------------------------------------
- */
+/* ---- leader/ring/shape.c ---- */
 
-/**
- * Path of @group's object with @suffix ("ring", "ledger", ...), as leader/group/attach.h has
- * it: of our user and our namespaces.  Threads: any; allocates nothing.  Errors: -EINVAL bad
- * group; those of reading /proc/self/ns.
- */
-int ts_object_path(char *buffer, size_t bytes, const char *group, const char *suffix);
+/** Shape of a ring of at most @bytes, control part included. Errors: -ENOSPC too small. */
+int ts_limits_shape(uint64_t bytes, struct ts_shape *ret_shape);
 
-/**
- * Open the object at object->path and check owner, type and mode.
- * Errors: -ENOENT; -EPERM foreign, not a regular file, or open to others; system errors.
- */
-int ts_object_open(struct ts_object *object);
+/** The offsets that follow from segment_bytes, segment_count and set_count. */
+void ts_limits_offsets(struct ts_shape *shape);
 
-/**
- * Make an object of @bytes, its first @allocate bytes backed by memory and filled by
- * @fill(context, start of the object), and give it the name object->path in one step.
- * Errors: -EEXIST somebody was faster; -ENOSPC; system errors.  Nothing is left behind.
- */
-int ts_object_make(struct ts_object *object, uint64_t bytes, uint64_t allocate,
-	void (*fill)(void *context, void *start), void *context);
+/** Whether one more segment may be allocated: not past 85 % of the machine's limits. */
+bool ts_limits_may_grow(struct ts_store *store);
 
-/**
- * The descriptor, after making sure that it still is ours: hosts close descriptors they do
- * not know.  Reopens by name when it was lost.  *ret_reopened (may be NULL) tells.
- * Errors: -EBADF lost for good; -EAGAIN another thread is reopening it.
- */
-int ts_object_fd(struct ts_object *object, bool *ret_reopened);
-
-/** Whether the name still leads to this object. */
-bool ts_object_is_named(const struct ts_object *object);
-
-/** Close the descriptor if it still is ours. */
-void ts_object_close(struct ts_object *object);
-
-/** fcntl lock of one byte: F_WRLCK or F_UNLCK, never waits. Errors: -EAGAIN held. */
-int ts_object_lock_byte(int fd, int64_t byte, int type);
-
-/** Read the first @bytes of @fd, which was not read before. Errors: -EBADMSG the object is
- * shorter. */
-int ts_object_read_start(int fd, void *buffer, size_t bytes);
-
-/** Errors: -EXDEV made on another boot or in another namespace; -EPERM by another user. */
-int ts_scope_check(const struct ts_scope *mine, uint32_t uid, const uint8_t *boot_id,
-	uint64_t user_ns, uint64_t pid_ns);
-
-/** Who we are and where. Errors: those of reading /proc. */
-int ts_scope_read(struct ts_scope *ret_scope);
-
-/* ---- leader/ring/ring.c
- * ------------------------------------------------------------------------
- */
+/* ---- leader/ring/ring.c ---- */
 
 /**
  * Check the header of the open object @ring against us and against itself.
@@ -153,47 +94,7 @@ int ts_ring_map(struct ts_store *store);
 /** Accepts a ring that is not mapped. */
 void ts_ring_unmap(struct ts_store *store);
 
-/* ---- leader/object/limits.c
- * ----------------------------------------------------------------------
- */
-
-/** Shape of a ring of at most @bytes, control part included. Errors: -ENOSPC too small. */
-int ts_limits_shape(uint64_t bytes, struct ts_shape *ret_shape);
-
-/** The offsets that follow from segment_bytes, segment_count and set_count. */
-void ts_limits_offsets(struct ts_shape *shape);
-
-/**
- * Most bytes this machine lets a ring have now: 25 % of the free space of the file system
- * of @fd, 10 % of the tightest memory cgroup's headroom, 5 % of a finite RLIMIT_AS.
- * @allocated bytes of the ring exist already and count as free.
- */
-uint64_t ts_limits_machine(int fd, uint64_t allocated);
-
-/**
- * The same for copies of files, 85 % of it: they lie on the file system of @fd, which is
- * charged to a cgroup where it is shared memory (@in_memory); nothing maps them all.
- */
-uint64_t ts_limits_files(int fd, uint64_t allocated, bool in_memory);
-
-/** Whether a file may grow to @bytes here: beyond RLIMIT_FSIZE the kernel sends a signal. */
-bool ts_limits_allow_file(uint64_t bytes);
-
-/** 5 % of a finite RLIMIT_AS, or UINT64_MAX. */
-uint64_t ts_limits_address_space(void);
-
-/**
- * Smallest headroom of the memory cgroups above us: limit - (usage - clean page cache).
- * @list is /proc/self/cgroup and @root /sys/fs/cgroup but for tests.  UINT64_MAX: no limit.
- */
-uint64_t ts_limits_cgroup(const char *list, const char *root);
-
-/** Whether one more segment may be allocated: not past 85 % of the machine's limits. */
-bool ts_limits_may_grow(struct ts_store *store);
-
-/* ---- leader/group/members.c
- * ---------------------------------------------------------------------
- */
+/* ---- leader/group/members.c ---- */
 
 /** The byte whose lock proves that member @index lives. */
 static inline int64_t ts_member_lock_byte(uint32_t index)
@@ -225,8 +126,7 @@ void ts_lease_pin(struct ts_store *store, uint32_t slot, uint32_t segment, uint3
 /** Clear the lease word @slot of ours and give it back. */
 void ts_lease_drop(struct ts_store *store, uint32_t slot);
 
-/* ---- leader/ring/tenure.c -----------------------------------------------------------------
- */
+/* ---- leader/ring/tenure.c ---- */
 
 /** Take a member slot. Errors: -EUSERS none free; -EBADF the ring's descriptor is lost. */
 int ts_member_join(struct ts_store *store);
@@ -250,9 +150,7 @@ uint32_t ts_member_clean_all(struct ts_store *store);
 /** Look at one other member, the next one each time. */
 void ts_member_clean_next(struct ts_store *store);
 
-/* ---- leader/ring/pages.c
- * -----------------------------------------------------------------------
- */
+/* ---- leader/ring/pages.c ---- */
 
 /** Map all segments of the ring @fd, read-only, where huge pages fit. NULL: no address space.
  */
@@ -276,9 +174,7 @@ void ts_pages_close(const struct ts_store *store, unsigned char *map);
 /** In the child of a fork: nothing is mapped here yet. */
 void ts_pages_forget(struct ts_store *store);
 
-/* ---- leader/ring/segments.c
- * --------------------------------------------------------------------
- */
+/* ---- leader/ring/segments.c ---- */
 
 /** Whether any lease word pins @segment in @generation. */
 bool ts_segment_is_pinned(struct ts_store *store, uint32_t segment, uint32_t generation);
@@ -313,15 +209,12 @@ void ts_segment_clean(struct ts_store *store, uint32_t member);
 /** In the child of a fork: the parent's windows are not ours. */
 void ts_segment_forget_windows(struct ts_store *store);
 
-/* ---- leader/ring/room.c -------------------------------------------------------------------
- */
+/* ---- leader/ring/room.c ---- */
 
 /** Give @window, which the caller holds, a fresh OPEN segment. Errors: -ENOSPC, -EBADF... */
 int ts_segment_open(struct ts_store *store, struct ts_window *window);
 
-/* ---- leader/ring/directory.c
- * -------------------------------------------------------------------
- */
+/* ---- leader/ring/directory.c ---- */
 
 /**
  * End the claim @word of @entry: to READY, or to EMPTY; wakes who waits.
@@ -350,9 +243,7 @@ static inline uint32_t ts_key_tag(const struct ts_key *key)
 	return (uint32_t)(key->hi >> 32);
 }
 
-/* ---- leader/ring/demand.c
- * ----------------------------------------------------------------------
- */
+/* ---- leader/ring/demand.c ---- */
 
 /** The row of @dataset, or of dataset 0 when there is no such row. */
 struct ts_dataset_row *ts_demand_row(struct ts_store *store, uint32_t dataset);

@@ -40,8 +40,7 @@ static inline bool ts_member_names(uint64_t word, uint64_t process)
 	return (word >> 16) == (ts_member_pack(TS_MEMBER_FREE, 0, process) >> 16);
 }
 
-/* ---- entry word: state 3 | waited 1 | owner 10 | gen 18 | tag 32 --------------------------
- */
+/* ---- entry word: state 3 | waited 1 | owner 10 | gen 18 | tag 32 ---- */
 
 #define TS_ENTRY_WAITED (UINT64_C(1) << 3)
 
@@ -88,8 +87,7 @@ static inline uint64_t ts_entry_with_state(uint64_t word, enum ts_entry_state st
 	return (word & ~UINT64_C(0xf)) | (uint64_t)state;
 }
 
-/* ---- `where`: offset 24 | segment 10 | gen (low bits) 30 ----------------------------------
- */
+/* ---- `where`: offset 24 | segment 10 | gen (low bits) 30 ---- */
 
 static inline uint64_t ts_where_pack(uint32_t offset, uint32_t segment, uint32_t generation)
 {
@@ -113,8 +111,7 @@ static inline bool ts_where_fits(uint64_t where, uint32_t generation)
 	return TS_BITS(where, 34, 30) == (generation & ((UINT32_C(1) << 30) - 1));
 }
 
-/* ---- segment word: state 3 | owner 10 | unused 19 | gen 32 --------------------------------
- */
+/* ---- segment word: state 3 | owner 10 | unused 19 | gen 32 ---- */
 
 static inline uint64_t ts_segment_pack(
 	enum ts_segment_state state, uint32_t owner, uint32_t generation)
@@ -144,8 +141,7 @@ static inline bool ts_segment_readable(uint64_t word)
 	return state == TS_SEGMENT_OPEN || state == TS_SEGMENT_SEALED;
 }
 
-/* ---- lease word: 0, or bit 63 | segment << 32 | generation --------------------------------
- */
+/* ---- lease word: 0, or bit 63 | segment << 32 | generation ---- */
 
 static inline uint64_t ts_lease_pack(uint32_t segment, uint32_t generation)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared-memory objects: names, making, checking, and keeping hold of their descriptor. */
-#include "leader/group/store_private.h"
+#include "leader/object/object.h"
+
+#include "leader/object/killpoint.h"
+#include "shim/atomic.h"
 #include "shim/log.h"
 #include "shim/sys.h"
 
@@ -345,8 +348,7 @@ int ts_scope_read(struct ts_scope *ret_scope)
 	return 0;
 }
 
-/* ---- scope --------------------------------------------------------------------------------
- */
+/* ---- scope ---- */
 
 int ts_scope_check(const struct ts_scope *mine, uint32_t uid, const uint8_t *boot_id,
 	uint64_t user_ns, uint64_t pid_ns)

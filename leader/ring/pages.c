@@ -34,8 +34,7 @@ static unsigned char *segment_at(const struct ts_store *store, uint32_t segment)
 	return (unsigned char *)store->data + segment * store->shape.segment_bytes;
 }
 
-/* ---- mapping ------------------------------------------------------------------------------
- */
+/* ---- mapping ---- */
 
 /* @bytes of address space, at a multiple of @align (a power of two), or NULL. */
 static unsigned char *reserve_aligned(uint64_t bytes, uint64_t align)
@@ -72,8 +71,7 @@ const unsigned char *ts_pages_map(int fd, const struct ts_shape *shape)
 	return data;
 }
 
-/* ---- memory -------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 bool ts_pages_exist(const struct ts_store *store, uint32_t segment)
 {

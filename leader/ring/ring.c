@@ -7,8 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- ring ---------------------------------------------------------------------------------
- */
+/* ---- ring ---- */
 
 static void fill_ring(void *context, void *start)
 {

@@ -117,8 +117,7 @@ static void free_unallocated(struct ts_store *store)
 	}
 }
 
-/* ---- opening ------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static int find_segment(struct ts_store *store, bool may_grow, uint32_t *ret_generation)
 {

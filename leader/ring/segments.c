@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Segments: draining, sealing, and the private writable windows onto them. */
+#include "leader/group/attach.h"
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
 #include "shim/sys.h"
 
-/* ---- windows ------------------------------------------------------------------------------
- */
+/* ---- windows ---- */
 
 /*
  * A window is the segment's place in the read-only mapping of all segments, made writable
@@ -32,8 +32,7 @@ void ts_segment_forget_windows(struct ts_store *store)
 	ts_pages_forget(store);
 }
 
-/* ---- age ----------------------------------------------------------------------------------
- */
+/* ---- age ---- */
 
 void ts_segment_touch(struct ts_store *store, uint32_t segment)
 {
@@ -41,8 +40,7 @@ void ts_segment_touch(struct ts_store *store, uint32_t segment)
 		ts_load_relaxed(&store->header->seal_clock));
 }
 
-/* ---- sealing ------------------------------------------------------------------------------
- */
+/* ---- sealing ---- */
 
 /* OPEN(me) -> SEALED. All writes of this process into the segment are done. */
 void ts_segment_seal_word(struct ts_store *store, uint32_t index, uint32_t generation)
@@ -83,8 +81,7 @@ void ts_segment_clean(struct ts_store *store, uint32_t member)
 	}
 }
 
-/* ---- reclaiming ---------------------------------------------------------------------------
- */
+/* ---- reclaiming ---- */
 
 /* Whether any lease word pins @segment in @generation. */
 bool ts_segment_is_pinned(struct ts_store *store, uint32_t segment, uint32_t generation)

@@ -16,8 +16,7 @@
  */
 #define WORKING_PART 4
 
-/* ---- waiting ------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 
 /* Sleep at most one slice. False when the claim has ended meanwhile. */
 static bool sleep_on(struct ts_entry *entry, uint64_t word, uint64_t timeout_ns)
@@ -61,8 +60,7 @@ static bool owner_is_gone(struct ts_store *store, uint64_t word)
 	return true;
 }
 
-/* ---- patience -----------------------------------------------------------------------------
- */
+/* ---- patience ---- */
 
 static int pid_of_owner(const struct ts_store *store, uint64_t word)
 {

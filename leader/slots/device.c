@@ -2,6 +2,7 @@
 /* The table of a group's GPUs: making it, opening it, checking it, finding rows, leaving it. */
 #include "leader/slots/device_private.h"
 
+#include "leader/group/book.h"
 #include "shim/hash.h"
 #include "shim/identity.h"
 #include "shim/sys.h"

@@ -118,7 +118,7 @@ struct ts_device {
 	_Atomic uint64_t asked[TS_DEVICE_HISTORY];   /* traces of keys */
 };
 
-/* ---- ring word: state 2 | owner 10 | its generation 14 | unused 6 | gen 32 (low to high) --
+/* ---- ring word: state 2 | owner 10 | its generation 14 | unused 6 | gen 32 (low to high) ----
  */
 
 static inline uint64_t ts_device_ring_pack(
@@ -148,8 +148,7 @@ static inline uint32_t ts_device_ring_generation(uint64_t word)
 	return (uint32_t)TS_BITS(word, 32, 32);
 }
 
-/* ---- slot word: state 3 | waited 1 | owner 10 | its generation 14 | turn 36 ---------------
- */
+/* ---- slot word: state 3 | waited 1 | owner 10 | its generation 14 | turn 36 ---- */
 
 #define TS_DEVICE_WAITED (UINT64_C(1) << 3)
 
@@ -209,9 +208,7 @@ static inline bool ts_device_is_shape(uint64_t slots, uint64_t slot_bytes)
 	       slot_bytes <= UINT64_MAX / TS_DEVICE_SLOTS;
 }
 
-/* ---- leader/slots/device.c
- * ----------------------------------------------------------------------
- */
+/* ---- leader/slots/device.c ---- */
 
 /** Whether @device may be used here. Errors: -ECHILD, -ESTALE, -EINVAL no such row. */
 int ts_device_check(const struct ts_device *device, uint32_t ring);
@@ -226,8 +223,7 @@ bool ts_device_is_over(struct ts_device *device, uint32_t member, uint32_t tenur
 int ts_device_hold_begin(struct ts_device *device);
 void ts_device_hold_end(struct ts_device *device, uint32_t index);
 
-/* ---- leader/slots/history.c --------------------------------------------------------------
- */
+/* ---- leader/slots/history.c ---- */
 
 /**
  * The caller asks for @bytes bytes with @key: whether it does so for the first time, as far as
@@ -242,8 +238,7 @@ bool ts_device_was_brought(
 void ts_device_note_brought(
 	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
 
-/* ---- leader/slots/ring.c -----------------------------------------------------------------
- */
+/* ---- leader/slots/ring.c ---- */
 
 /** Withdraw what this process owns at @ring; false while somebody uses it. */
 bool ts_device_give_up(struct ts_device *device, uint32_t ring);
@@ -254,8 +249,7 @@ bool ts_device_give_up(struct ts_device *device, uint32_t ring);
  */
 bool ts_device_stop(struct ts_store *store);
 
-/* ---- leader/slots/recover.c --------------------------------------------------------------
- */
+/* ---- leader/slots/recover.c ---- */
 
 /** The ring word of @row, after taking the ring back from an owner whose tenure is over. */
 uint64_t ts_device_settle(struct ts_device *device, struct ts_device_row *row);

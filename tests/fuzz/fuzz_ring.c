@@ -9,6 +9,7 @@
  */
 #include "fuzz.h"
 
+#include "leader/group/attach.h"
 #include "leader/group/store_private.h"
 #include "shim/hash.h"
 

@@ -17,22 +17,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = pathlib.PurePath("hooks/torch/python")
 
 # Circles that are still there, each as all of its units: of includes and imports,
-CIRCLES = [
-    {"leader/group/attach", "leader/group/store"},
-]
+CIRCLES = []
 
 # and of functions and variables.
 USES = [
     {"hooks/jpeg/decoder", "hooks/jpeg/stream"},
-    # attach keeps the list of what goes with a ring, and each of them takes the lock of attach.
-    {
-        "leader/belongings",
-        "leader/group/attach",
-        "leader/slots/device",
-        "leader/slots/memory",
-        "leader/slots/recover",
-        "leader/slots/ring",
-    },
 ]
 
 # (room, room it may not know), by the beginnings of their paths; see also the hooks below.
@@ -54,8 +43,6 @@ EXCEPTIONS = [
     ("shim/tsrun/", "leader/"),  # the command: looks into what the group shares
     ("shim/init.c", "hooks/"),  # the constructor, which starts every room
     ("shim/init.c", "leader/"),
-    ("leader/object/limits.c", "leader/group/store_private.h"),
-    ("leader/object/object.c", "leader/group/store_private.h"),
     ("hooks/torch/samples.c", "hooks/file/opens.h"),  # a sample is made from the files opened
 ]
 

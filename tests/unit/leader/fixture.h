@@ -3,6 +3,7 @@
 #ifndef TS_TESTS_LEADER_FIXTURE_H
 #define TS_TESTS_LEADER_FIXTURE_H
 
+#include "leader/group/attach.h"
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
 

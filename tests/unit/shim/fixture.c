@@ -2,6 +2,7 @@
 /* What the unit tests of shim/ and of the session need: a group of their own, and children. */
 #include "fixture.h"
 
+#include "leader/group/attach.h"
 #include "leader/group/store_private.h"
 #include "shim/identity.h"
 

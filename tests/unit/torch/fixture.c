@@ -2,6 +2,7 @@
 /* Samples named by whole numbers, made and published as the Python glue does it. */
 #include "fixture.h"
 
+#include "leader/group/attach.h"
 #include "leader/group/store_private.h"
 
 #include <stdlib.h>

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* The ledger's object: making, finding and checking it, and its lock. */
+#include "leader/group/book.h"
+
+#include "leader/group/store_private.h"
+#include "shim/hash.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Attaching takes some 100 us, so this lets dozens queue; then we work alone for a while. */
+#define LOCK_TRIES 50
+
+/* The lock byte of the ledger. */
+#define LOCK_BYTE 0
+
+/* Times the ledger may be replaced under our hands before we give up. */
+#define BOOK_TRIES 4
+
+static void fill_ledger(void *context, void *start)
+{
+	const struct ts_scope *scope = context;
+	struct ts_ledger *ledger = start;
+
+	ledger->magic = TS_LEDGER_MAGIC;
+	ledger->abi_major = TS_ABI_MAJOR;
+	ledger->abi_minor = TS_ABI_MINOR;
+	ledger->uid = scope->uid;
+	memcpy(ledger->boot_id, scope->boot_id, sizeof(ledger->boot_id));
+	ledger->user_ns = scope->user_ns;
+	ledger->pid_ns = scope->pid_ns;
+	ledger->check = ts_hash64(ledger, offsetof(struct ts_ledger, check));
+}
+
+static int check_ledger(const struct ts_scope *scope, struct ts_object *book)
+{
+	struct ts_ledger head;
+	int r = ts_object_read_start(ts_load_relaxed(&book->fd), &head, sizeof(head));
+
+	if (r < 0)
+		return r;
+	if (head.magic != TS_LEDGER_MAGIC)
+		return -EBADMSG;
+	if (head.abi_major != TS_ABI_MAJOR)
+		return -EPROTO;
+	if (book->bytes != TS_LEDGER_BYTES ||
+		head.check != ts_hash64(&head, offsetof(struct ts_ledger, check)))
+		return -EBADMSG;
+	return ts_scope_check(scope, head.uid, head.boot_id, head.user_ns, head.pid_ns);
+}
+
+static int map_ledger(struct ts_object *book, struct ts_ledger **ret_ledger)
+{
+	void *map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+		ts_load_relaxed(&book->fd), 0);
+
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+	*ret_ledger = map;
+	return 0;
+}
+
+void ts_book_leave(struct ts_store *store)
+{
+	if (store->ledger)
+		munmap(store->ledger, TS_LEDGER_BYTES);
+	store->ledger = NULL;
+	ts_object_close(&store->book);
+}
+
+/* Open the ledger, making it when it is not there. */
+static int open_ledger(
+	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger)
+{
+	int r = ts_object_open(book);
+
+	if (r == -ENOENT) {
+		r = ts_object_make(
+			book, TS_LEDGER_BYTES, TS_LEDGER_BYTES, fill_ledger, (void *)scope);
+		if (r == -EEXIST)
+			r = ts_object_open(book);
+	}
+	if (r < 0)
+		return r;
+	r = check_ledger(scope, book);
+	if (r == 0)
+		r = map_ledger(book, ret_ledger);
+	if (r < 0)
+		ts_object_close(book);
+	return r;
+}
+
+int ts_store_lock(struct ts_store *store)
+{
+	uint32_t never_woken = 0;
+	int r = -EAGAIN;
+
+	for (int i = 0; i < LOCK_TRIES && r == -EAGAIN; i++) {
+		/* A nap that is no cancellation point, unlike nanosleep(2)'s wrapper. */
+		if (i > 0)
+			ts_sys_futex_wait(&never_woken, 0, 1000000);
+		int fd = ts_object_fd(&store->book, NULL);
+		if (fd < 0)
+			return fd;
+		r = ts_object_lock_byte(fd, LOCK_BYTE, F_WRLCK);
+	}
+	return r;
+}
+
+void ts_store_unlock(struct ts_store *store)
+{
+	int fd = ts_object_fd(&store->book, NULL);
+
+	if (fd >= 0)
+		ts_object_lock_byte(fd, LOCK_BYTE, F_UNLCK);
+}
+
+int ts_book_enter(struct ts_store *store)
+{
+	for (int i = 0; i < BOOK_TRIES; i++) {
+		int r = open_ledger(&store->scope, &store->book, &store->ledger);
+		if (r < 0)
+			return r;
+		r = ts_store_lock(store);
+		if (r == 0 && ts_object_is_named(&store->book))
+			return 0;
+		/* Removed between our open and our lock: another one may be in use already. */
+		ts_book_leave(store);
+		if (r < 0)
+			return r;
+	}
+	return -EAGAIN;
+}
+
+struct ts_ledger *ts_store_ledger(struct ts_store *store)
+{
+	return store->ledger;
+}
