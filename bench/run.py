@@ -55,8 +55,12 @@ def parse_arguments():
     parser.add_argument("--render", action="store_true", help="measure nothing, make the tables "
                         "and plots again from bench/results")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help=argparse.SUPPRESS)
+    parser.add_argument("--gate", action="store_true", help="as first word: instead, run what "
+                        "tests leave to idle machines; NAME is a part of a gate's name")
     parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.gate:
+        parser.error("--gate has to be the first word")
     chosen = []
     for name in arguments.names or SUBJECTS:
         if name not in SUBJECTS and name not in (*ALL, *BY_NAME):

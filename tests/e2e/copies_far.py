@@ -71,7 +71,7 @@ def test_one_ring_serves_several_gpus():
 
 
 def test_where_there_is_no_link_none_is_used():
-    """Nor one that is not faster, as bench/gates/cuda.py measures."""
+    """Nor one that is not faster, as bench/gates/gate_cuda.py measures."""
     for more in ({"FAKECUDA_PEERS": "none"}, {"FAKECUDA_MIG": "1,2,3,4"}):
         found, counters = together("01", steps=400, **more)
         assert found == 0 and counters["d2d_copies"] == 0, (more, found, counters)

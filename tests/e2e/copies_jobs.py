@@ -21,7 +21,7 @@ def shares(copies, jobs, *words, late=0, layers=0, **gpu_is):
     """
     So many copies come to be shared by jobs that go on until then, and each is brought or
     taken, never both, as are so many layers of parameters of each.  (How many of all:
-    bench/gates/cuda.py.)
+    bench/gates/gate_cuda.py.)
     """
     words = [*words, "layers=%d" % layers]
     with Gpu(**gpu_is) as gpu:

@@ -58,7 +58,7 @@ def test_named_batches_are_shared():
 
 
 def test_the_model_decides_and_the_bytes_are_right():
-    """What it decides: tests/unit/cuda/test_cost.c, and measured, bench/gates/cuda.py."""
+    """What it decides: tests/unit/cuda/test_cost.c, and measured, bench/gates/gate_cuda.py."""
     for bandwidth in ("1000000000", "100000000000"):
         together("plain", 2, 12, model=True, FAKECUDA_BANDWIDTH=bandwidth, FAKECUDA_JITTER_US="0")
     together("waits", 2, 12, model=True, FAKECUDA_BANDWIDTH="500000000",

@@ -200,7 +200,7 @@ def test_who_overwrites_what_is_read_late_harms_nobody():
         gpu.safe()
 
 
-# ---- whether it pays: tests/unit/cuda/test_cost.c and bench/gates/cuda.py ------------------------
+# ---- whether it pays: tests/unit/cuda/test_cost.c and bench/gates/gate_cuda.py ------------------------
 
 
 if __name__ == "__main__":

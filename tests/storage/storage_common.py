@@ -51,7 +51,7 @@ def seconds(function, *arguments):
 
 
 def takes(least, function, *arguments):
-    """The call must take @least seconds.  (How much longer: bench/gates/storage.py.)"""
+    """The call must take @least seconds.  (How much longer: bench/gates/gate_storage.py.)"""
     took = seconds(function, *arguments)
     assert took >= least, (took, least)
 
