@@ -18,6 +18,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 
 import copies_far  # noqa: E402
 import copies_named  # noqa: E402
+import copies_pinned  # noqa: E402
+import copies_room  # noqa: E402
 import copies_scenes  # noqa: E402
 from copies_common import Gpu, until, well  # noqa: E402
 from support import finish  # noqa: E402
@@ -272,3 +274,26 @@ def gate_who_waits_for_each_copy_goes_on_sharing():
                            TSSHIM_TEST_COPIES_MEASURE="16"),
             lambda shared: copies_named.kernel_tells() and
             shared > 40 * copies_named.BATCHES // 3)
+
+
+# ---- room and pinned memory --------------------------------------------------------------------
+
+
+def gate_room_is_there_within_a_second():
+    """A program that fills the GPU waits at most a second for a ring's memory, whoever has it."""
+    for more in ({}, {"stop": True, "words": ["calls=1"]},
+                 {"other_FAKECUDA_IPC_CLOSE_US": "350000"}):
+        def longest():
+            with Gpu(**copies_room.FILLED) as gpu:
+                return copies_room.fill(gpu, **more, **copies_room.FOLLOWS)[1]
+
+        reached(longest, lambda seconds: seconds < 1)
+
+
+def gate_pinning_is_in_the_background():
+    """No copy of a loop waits for the 400 ms that a buffer takes to be pinned."""
+    def longest():
+        with Gpu(FAKECUDA_REGISTER_US="400000") as gpu:
+            return copies_pinned.pinned(copies_pinned.job(gpu, "loop", "1"))[1]
+
+    reached(longest, lambda seconds: seconds < .2)

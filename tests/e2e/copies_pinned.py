@@ -96,7 +96,10 @@ def test_off():
 
 
 def pinned(said):
-    """How many batches of the loop were pinned, and its longest copy in seconds."""
+    """
+    How many batches of the loop were pinned, and its longest copy in seconds.  (That no copy waits
+    for memory to be pinned: bench/gates/gate_cuda.py.)
+    """
     assert said.startswith("right True\n"), said
     found = re.search(r"~pinned (\d+) longest (\d+) us", said)
     return int(found.group(1)), int(found.group(2)) / 1e6
@@ -108,11 +111,9 @@ def test_a_pool_goes_round():
         assert most > 40, most
 
 
-def test_pinning_is_in_the_background():
+def test_a_slow_pinning_harms_nothing():
     with Gpu(FAKECUDA_REGISTER_US="400000") as gpu:
-        count, longest = min((pinned(job(gpu, "loop", "1")) for _ in range(3)),
-                             key=lambda found: found[1])
-        assert longest < .2, (count, longest)
+        pinned(job(gpu, "loop", "1"))
 
 
 def outlives(call, nth):

@@ -10,6 +10,8 @@ import support
 from copies_common import Gpu, until, well
 from support import finish
 
+GUARD = 30  # seconds; how soon memory is there bench/gates/gate_cuda.py measures
+
 # Calls that allocate, as tests/cuda/jobs.c has them.
 ALLOCATIONS = ("cuMemAlloc_v2", "cuMemAllocPitch_v2", "cuMemAllocAsync", "cuMemAllocAsync_ptsz",
                "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync_ptsz", "cuMemCreate")
@@ -48,14 +50,14 @@ def test_no_room_is_taken():
         with Gpu(**machine) as gpu:
             room, longest = fill(gpu, **more)
             counters = gpu.safe()
-            assert room == wanted and longest < 1, (more, room, wanted, longest)
+            assert room == wanted and longest < GUARD, (more, room, wanted, longest)
             assert counters["d2d_copies"] > 0 and counters["frees"] > 0, counters
             ours = counters["call.cuIpcGetMemHandle"]
             assert counters["call.cuMemAlloc_v2"] == calls + ours + 1, (more, calls, counters)
     # A stopped job cannot give anything back; it is waited for once.
     with Gpu(**machine) as gpu:
         room, longest = fill(gpu, stop=True, **no_ring)
-        assert wanted - 32 <= room < wanted and .4 < longest < 1, (room, wanted, longest)
+        assert wanted - 32 <= room < wanted and .4 < longest < GUARD, (room, wanted, longest)
 
 
 # A GPU that can be filled, and one who maps the ring of the job that fills it.
@@ -70,7 +72,7 @@ def test_memory_is_kept_for_who_is_inside_the_driver():
     with Gpu(**FILLED) as gpu:
         room, longest = fill(gpu, other_FAKECUDA_IPC_CLOSE_US="350000", **FOLLOWS)
         counters = gpu.safe()
-        assert room == wanted and .3 < longest < 1, (room, wanted, longest)
+        assert room == wanted and .3 < longest < GUARD, (room, wanted, longest)
         assert counters["frees"] > 0 and counters["ipc_closes"] == 1, counters
 
 
@@ -81,7 +83,7 @@ def test_memory_is_kept_for_who_is_stopped():
         # Between two copies, each of which has ended with its call: it reads nothing.
         room, longest = fill(gpu, stop=True, words=["calls=1"], **FOLLOWS)
         counters = gpu.safe()
-        assert wanted - 32 <= room < wanted and .4 < longest < 1, (room, wanted, longest)
+        assert wanted - 32 <= room < wanted and .4 < longest < GUARD, (room, wanted, longest)
         assert counters["ipc_opens"] > 0, counters
 
 
@@ -132,7 +134,7 @@ def test_no_room_is_taken_whatever_call_allocates():
         with Gpu(**machine) as gpu:
             room, longest = fill(gpu, call=call)
             counters = gpu.safe()
-            assert room == wanted and longest < 1, (name, room, wanted, longest)
+            assert room == wanted and longest < GUARD, (name, room, wanted, longest)
             assert counters["frees"] > 0 and counters["d2d_copies"] > 0, (name, counters)
             # The one that was refused was made once more, and only that one.
             assert counters["call." + name] == wanted + 4 + 1, (name, counters)
