@@ -33,7 +33,7 @@ struct ts_device_slot {
 	_Atomic uint64_t since_ns; /* ts_now_ns() of WRITING */
 	_Atomic uint64_t written;  /* the row's clock when READY: smallest = oldest; a hint */
 	_Atomic uint64_t late;     /* the turn whose WRITING is not worth waiting for; a hint */
-	_Atomic uint64_t again;    /* the turn in which who is behind wrote it; a hint */
+	_Atomic uint64_t again;    /* the turn in which a job that is behind wrote it; a hint */
 };
 static_assert(sizeof(struct ts_device_slot) == 64, "ABI 2");
 

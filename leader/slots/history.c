@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What was brought to a GPU, and asked for: who is behind the others.
+ * What was brought to a GPU, and asked for: which jobs are behind the others.
  *
  * A job that is further behind than a ring has slots finds nothing there.  If what it brings
  * again took as many slots as what is new, those that are less far behind would soon find

@@ -43,7 +43,7 @@ struct findings {
 	uint32_t ready, writing;
 	uint64_t ready_word, writing_word, since_ns;
 	struct candidate free, oldest, oldest_again;
-	uint32_t again; /* slots of who is behind */
+	uint32_t again; /* slots of jobs that are behind */
 	bool late;      /* of @writing */
 	bool unknown;   /* some slot changed all the time */
 };
@@ -255,7 +255,7 @@ static int begin_writing(
 	return 0;
 }
 
-/* The slot to write to.  What nobody uses is for whoever comes. */
+/* The slot to write to.  A free one goes to any producer. */
 static const struct candidate *choose(const struct attempt *a, const struct findings *f)
 {
 	bool enough = f->again * TS_DEVICE_AGAIN_PART >= a->slot_count;
