@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The only place that names memory orders.
+ * The only place that names memory orders.  An atomic store is called a write here: the store
+ * is what jobs share (ts_store_take() and its like).
  *
  * Every use outside carries a label in a comment ("R1", "A1", ...) that names its partner;
  * the pairs are listed in leader/group/layout.h, beside the states they protect.  Nothing uses
@@ -16,8 +17,8 @@
 
 #define ts_load_relaxed(p)     atomic_load_explicit((p), memory_order_relaxed)
 #define ts_load_acquire(p)     atomic_load_explicit((p), memory_order_acquire)
-#define ts_store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
-#define ts_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
+#define ts_write_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+#define ts_write_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
 #define ts_add_relaxed(p, v)   atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define ts_or_relaxed(p, v)    atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
 #define ts_sub_relaxed(p, v)   atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)

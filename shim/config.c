@@ -462,7 +462,7 @@ const struct ts_config *ts_config(void)
 		keep(&fresh.dataset_dir, dataset_dir, sizeof(dataset_dir));
 		keep(&fresh.stage_dir, stage_dir, sizeof(stage_dir));
 		config = fresh;
-		ts_store_release(&loaded, 1);
+		ts_write_release(&loaded, 1);
 	}
 	return &config;
 }

@@ -309,7 +309,7 @@ int ts_helper_start(char *const arguments[], const int fds[TS_HELPER_FDS])
 	int r = start_blocked(&start, stacks);
 	munmap(stacks, 2 * STACK_BYTES);
 	if (r == -ETIMEDOUT)
-		ts_store_relaxed(&has_given_up, true);
+		ts_write_relaxed(&has_given_up, true);
 	errno = saved;
 	return r;
 }

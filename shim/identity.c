@@ -139,8 +139,8 @@ uint32_t ts_identity_forks(void)
 /* Async-signal-safe: plain stores.  The job stays the parent's. */
 static void forget_at_fork(void)
 {
-	ts_store_relaxed(&sentinel_without_wipe, 0);
-	ts_store_relaxed(&self_id, 0);
+	ts_write_relaxed(&sentinel_without_wipe, 0);
+	ts_write_relaxed(&self_id, 0);
 }
 
 void ts_identity_init(void)
@@ -154,7 +154,7 @@ void ts_identity_init(void)
 			munmap(page, TS_PAGE_BYTES);
 	}
 	(void)pthread_atfork(count_fork, count_fork, forget_at_fork);
-	ts_store_relaxed(&origin_pid, getpid());
+	ts_write_relaxed(&origin_pid, getpid());
 	ts_identity_settle();
 }
 
@@ -162,12 +162,12 @@ void ts_identity_settle(void)
 {
 	if (ts_identity_forked())
 		ts_add_relaxed(&settled_serial, 1);
-	ts_store_relaxed(&settled_pid, getpid());
-	ts_store_relaxed(&self_id, 0);
+	ts_write_relaxed(&settled_pid, getpid());
+	ts_write_relaxed(&self_id, 0);
 	/* Last, and pairs with the loads in ts_identity_forked(): all that was done before. */
-	ts_store_release(&sentinel_without_wipe, 1);
+	ts_write_release(&sentinel_without_wipe, 1);
 	if (sentinel)
-		ts_store_release(sentinel, 1);
+		ts_write_release(sentinel, 1);
 }
 
 bool ts_identity_forked(void)
@@ -195,7 +195,7 @@ uint64_t ts_identity_self(void)
 	uint64_t id = ts_load_relaxed(&self_id);
 	if (id == 0) {
 		id = ts_process_id(getpid(), false);
-		ts_store_relaxed(&self_id, id);
+		ts_write_relaxed(&self_id, id);
 	}
 	return id;
 }
@@ -205,7 +205,7 @@ uint64_t ts_identity_job(void)
 	uint64_t id = ts_load_relaxed(&job_id);
 	if (id == 0) {
 		id = find_job();
-		ts_store_relaxed(&job_id, id);
+		ts_write_relaxed(&job_id, id);
 	}
 	return id;
 }

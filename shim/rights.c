@@ -37,8 +37,8 @@ uint64_t ts_rights(void)
 	uint64_t now = ts_now_ns();
 	if (TS_UNLIKELY(now >= ts_load_relaxed(&known_until))) {
 		int saved = errno;
-		ts_store_relaxed(&known, look());
-		ts_store_relaxed(&known_until, now + AGAIN_NS);
+		ts_write_relaxed(&known, look());
+		ts_write_relaxed(&known_until, now + AGAIN_NS);
 		errno = saved;
 	}
 	return ts_load_relaxed(&known);

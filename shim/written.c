@@ -93,10 +93,10 @@ static int ready(void)
 {
 	int unknown = UNKNOWN;
 	if (ts_load_acquire(&state) == UNKNOWN && ts_cas(&state, &unknown, OPENING)) {
-		ts_store_relaxed(&serial, ts_identity_serial());
+		ts_write_relaxed(&serial, ts_identity_serial());
 		int old_errno = errno;
 		/* Pairs with the load below: the descriptors before. */
-		ts_store_release(&state, open_both() ? OPEN : CANNOT);
+		ts_write_release(&state, open_both() ? OPEN : CANNOT);
 		errno = old_errno;
 	}
 	switch (ts_load_acquire(&state)) {

@@ -32,12 +32,12 @@ bool ts_cuda_is_driver(const struct ts_elf_object *object)
 static void fill_in(const struct ts_elf_object *object)
 {
 #define TS_X(symbol, kind, stream) \
-	ts_store_relaxed(          \
+	ts_write_relaxed(          \
 		&ts_cuda.symbol, (ts_cu_##kind##_call *)ts_elf_function(object, #symbol));
 	TS_CUDA_HOOKED(TS_X)
 #undef TS_X
 #define TS_X(symbol, parameters)          \
-	ts_store_relaxed(&ts_cuda.symbol, \
+	ts_write_relaxed(&ts_cuda.symbol, \
 		(ts_cu_result(*) parameters)ts_elf_function(object, #symbol));
 	TS_CUDA_USED(TS_X)
 #undef TS_X
@@ -54,7 +54,7 @@ bool ts_cuda_bind(const struct ts_elf_object *object)
 		ts_cuda_is_driver(&old))
 		return false;
 	fill_in(object);
-	ts_store_release(&bound, address);
+	ts_write_release(&bound, address);
 	return true;
 }
 

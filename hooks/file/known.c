@@ -252,7 +252,7 @@ static TS_NOINLINE bool is_directory(int fd)
 
 static void tell_changed(void)
 {
-	ts_store_relaxed(&changed_ms, ts_stage_now_ms());
+	ts_write_relaxed(&changed_ms, ts_stage_now_ms());
 	struct ts_stage *known = table(false);
 	if (known)
 		ts_stage_names_forget(&known->index);
@@ -264,7 +264,7 @@ static void tell_changed(void)
  */
 static void tell_written(uint64_t inode)
 {
-	ts_store_relaxed(&changed_ms, ts_stage_now_ms());
+	ts_write_relaxed(&changed_ms, ts_stage_now_ms());
 	struct ts_stage *known = table(true);
 	if (!known)
 		return;
@@ -321,5 +321,5 @@ void ts_known_changed(int directory, const char *path)
 
 void ts_known_stop(void)
 {
-	ts_store_relaxed(&ts_known_seconds, 0);
+	ts_write_relaxed(&ts_known_seconds, 0);
 }

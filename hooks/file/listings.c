@@ -98,7 +98,7 @@ static void forget(DIR *stream)
 	if (!reader || !ts_cas(&reader->stream, &stream, TAKEN))
 		return;
 	ts_stage_listing_finish(&reader->listing);
-	ts_store_release(&reader->stream, NULL);
+	ts_write_release(&reader->stream, NULL);
 	ts_sub_relaxed(&ts_listings_open, 1);
 }
 
@@ -131,11 +131,11 @@ static void note(DIR *stream, int fd, bool is_given, const struct stat *stat)
 	reader->fd = fd;
 	reader->is_given = is_given;
 	reader->stat = *stat;
-	ts_store_relaxed(&reader->state, FRESH);
-	ts_store_relaxed(&reader->at, 0);
-	ts_store_relaxed(&reader->place, 0);
+	ts_write_relaxed(&reader->state, FRESH);
+	ts_write_relaxed(&reader->at, 0);
+	ts_write_relaxed(&reader->place, 0);
 	ts_add_relaxed(&ts_listings_open, 1);
-	ts_store_release(&reader->stream, stream); /* pairs with find() */
+	ts_write_release(&reader->stream, stream); /* pairs with find() */
 }
 
 void ts_listings_opened(DIR *stream, bool is_given)
@@ -194,10 +194,10 @@ static enum state start(struct reader *reader)
 	/* Who starts says so first: a fork child between the two finds its parent's number. */
 	uint32_t serial = ts_identity_serial();
 	if (ts_load_relaxed(&reader->state) == FRESH)
-		ts_store_relaxed(&reader->starter, serial);
+		ts_write_relaxed(&reader->starter, serial);
 	if (ts_cas(&reader->state, &state, STARTING)) {
 		enum state reached = get(reader) ? SERVED : REAL;
-		ts_store_release(&reader->state, (uint32_t)reached); /* pairs with state_of() */
+		ts_write_release(&reader->state, (uint32_t)reached); /* pairs with state_of() */
 		ts_sys_futex_wake(&reader->state);
 		return reached;
 	}
@@ -230,7 +230,7 @@ static struct entry *next_entry(struct reader *reader)
 		struct entry *entry = entry_at(reader, at);
 		if (!ts_cas(&reader->at, &at, at + entry->bytes))
 			continue;
-		ts_store_relaxed(&reader->place, (long)entry->place);
+		ts_write_relaxed(&reader->place, (long)entry->place);
 		return entry;
 	}
 	return NULL;
@@ -252,7 +252,7 @@ bool ts_listings_read(DIR *stream, void **ret_entry)
 	if (*ret_entry)
 		return true;
 	if (!reader->listing.is_complete) {
-		ts_store_release(&reader->state, REAL);
+		ts_write_release(&reader->state, REAL);
 		return false;
 	}
 	/* Where the descriptor would stand if it had been read from. */
@@ -311,11 +311,11 @@ bool ts_listings_seek(DIR *stream, long place)
 	}
 	uint64_t at = find_place(reader, place);
 	if (at == UINT64_MAX) {
-		ts_store_release(&reader->state, REAL);
+		ts_write_release(&reader->state, REAL);
 		return false;
 	}
-	ts_store_relaxed(&reader->place, place);
-	ts_store_relaxed(&reader->at, at);
+	ts_write_relaxed(&reader->place, place);
+	ts_write_relaxed(&reader->at, at);
 	return true;
 }
 
@@ -327,7 +327,7 @@ void ts_listings_rewind(DIR *stream)
 	enum state state = (enum state)ts_load_acquire(&reader->state);
 	while (state == STARTING)
 		state = wait_for_start(reader);
-	ts_store_release(&reader->state, REAL);
+	ts_write_release(&reader->state, REAL);
 }
 
 void ts_listings_close(DIR *stream)

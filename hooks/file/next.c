@@ -309,7 +309,7 @@ void ts_file_next_find(void)
 	ts_elf_locked(find, &found);
 #define TS_X(symbol, name, kind) \
 	if (found.name)          \
-		ts_store_relaxed(&ts_file_next.name, (ts_##kind##_call *)found.name);
+		ts_write_relaxed(&ts_file_next.name, (ts_##kind##_call *)found.name);
 	TS_FILE_CALLS(TS_X)
 #undef TS_X
 }

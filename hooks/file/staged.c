@@ -27,8 +27,8 @@ void ts_staged_begin(void)
 	if (config->stage == TS_STAGE_OFF || !named || config->stage_bytes == 0)
 		return;
 	ts_helper_find();
-	ts_store_relaxed(&ts_staged_on, 1);
-	ts_store_relaxed(&ts_known_seconds, config->stage_metadata);
+	ts_write_relaxed(&ts_staged_on, 1);
+	ts_write_relaxed(&ts_known_seconds, config->stage_metadata);
 }
 
 /* ---- opening ---------------------------------------------------------------------------- */

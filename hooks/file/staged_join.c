@@ -24,7 +24,7 @@ static struct ts_stage *still_valid(uint32_t serial)
 		return known;
 	if (known->capacity == 0 || !ts_object_is_named(&known->index.object))
 		return NULL;
-	ts_store_relaxed(&stage_serial, serial);
+	ts_write_relaxed(&stage_serial, serial);
 	return known;
 }
 
@@ -43,11 +43,11 @@ static struct ts_stage *join(const struct ts_session *session)
 	struct ts_stage *joined;
 	if (ts_stage_attach(session->store, config->group, config->stage_dir,
 		    config->stage_bytes, &joined) < 0) {
-		ts_store_relaxed(&retry_at, ts_now_ns() + RETRY_NS);
+		ts_write_relaxed(&retry_at, ts_now_ns() + RETRY_NS);
 		return NULL;
 	}
-	ts_store_relaxed(&stage_serial, ts_identity_serial());
-	ts_store_release(&stage, joined); /* pairs with the loads of `stage` */
+	ts_write_relaxed(&stage_serial, ts_identity_serial());
+	ts_write_release(&stage, joined); /* pairs with the loads of `stage` */
 	return joined;
 }
 
@@ -69,7 +69,7 @@ struct ts_stage *ts_staged_join(const struct ts_session *session)
 	joined = still_valid(serial);
 	if (!joined || joined->capacity == 0)
 		joined = join(session);
-	ts_store_release(&attaching, 0);
+	ts_write_release(&attaching, 0);
 	return joined;
 }
 
@@ -95,10 +95,10 @@ static const struct ts_stage *stage_to_ask(void)
 		return known;
 	known = ts_load_acquire(&stage);
 	if (!known && ts_stage_attach_existing(ts_config()->group, &known) == 0)
-		ts_store_release(&stage, known);
+		ts_write_release(&stage, known);
 	if (!known)
-		ts_store_relaxed(&retry_at, ts_now_ns() + RETRY_NS);
-	ts_store_release(&attaching, 0);
+		ts_write_relaxed(&retry_at, ts_now_ns() + RETRY_NS);
+	ts_write_release(&attaching, 0);
 	return known;
 }
 

@@ -197,8 +197,8 @@ static TS_NOINLINE void note_lock(int fd)
 	uint64_t directory = ts_staged_root_path(fd, path) ? directory_of(path) : 0;
 	uint32_t place = ts_add_relaxed(&locked_count, 1);
 	if (place < LOCKED_MAX) {
-		ts_store_relaxed(&beside[place], directory);
-		ts_store_release(&locked[place], st.st_ino);
+		ts_write_relaxed(&beside[place], directory);
+		ts_write_release(&locked[place], st.st_ino);
 	}
 	if (directory)
 		give_back_all_from(directory);

@@ -122,8 +122,8 @@ static enum state find(const struct storage *known)
 	if (now < ts_load_relaxed(&root.retry_at) || !ts_cas(&root.state, &unknown, LOOKING))
 		return UNKNOWN;
 	if (look(known, &found) < 0)
-		ts_store_relaxed(&root.retry_at, now + RETRY_NS);
-	ts_store_release(&root.state, (int)found); /* pairs with the load below */
+		ts_write_relaxed(&root.retry_at, now + RETRY_NS);
+	ts_write_release(&root.state, (int)found); /* pairs with the load below */
 	return found;
 }
 
@@ -141,7 +141,7 @@ static enum state find_if_slow(int fd, dev_t device)
 		known.device = device;
 		return find(&known);
 	}
-	ts_store_relaxed(&root.fast_device, device);
+	ts_write_relaxed(&root.fast_device, device);
 	return UNKNOWN;
 }
 
@@ -254,7 +254,7 @@ void ts_staged_root_note_outside(const char *path, dev_t device)
 
 	/* Until the directory was found nothing is known of what may be on its storage. */
 	if (place != 0 && is_known)
-		ts_store_relaxed(
+		ts_write_relaxed(
 			&places[place % PLACES], (place >> 32) << 32 | (uint64_t)now_ms());
 }
 

@@ -105,7 +105,7 @@ void ts_decoder_destroy(struct ts_decoder *decoder)
 {
 	ts_decoder_reset(decoder);
 	/* Release: whoever claims the slot next sees it reset. Pairs with the CAS above. */
-	ts_store_release(&owners[decoder - decoders], 0);
+	ts_write_release(&owners[decoder - decoders], 0);
 }
 
 void ts_decoder_pass(struct ts_decoder *decoder, enum ts_reason reason)

@@ -100,7 +100,7 @@ static const struct ts_jpeg_library *library_of_object(const struct ts_elf_objec
 			continue;
 		fill_in(&libraries[i].library, object);
 		/* Pairs with the load in library_at(): functions before the state. */
-		ts_store_release(&libraries[i].state, ENTRY_READY);
+		ts_write_release(&libraries[i].state, ENTRY_READY);
 		return &libraries[i].library;
 	}
 	return NULL;
@@ -159,10 +159,10 @@ static void revalidate(void *data)
 			ts_elf_function(&object, "jpeg_CreateDecompress") == create)
 			identity = identity_with_processor(ts_elf_identity(&object));
 		if (memcmp(&identity, &library->identity, sizeof(identity)) != 0)
-			ts_store_release(&libraries[i].state, ENTRY_GONE);
+			ts_write_release(&libraries[i].state, ENTRY_GONE);
 	}
 	for (unsigned i = 0; i < SITE_COUNT; i++)
-		ts_store_relaxed(&sites[i], 0);
+		ts_write_relaxed(&sites[i], 0);
 }
 
 static void forget_what_is_gone(void)
@@ -171,7 +171,7 @@ static void forget_what_is_gone(void)
 	if (TS_LIKELY(unloads == ts_load_relaxed(&unloads_seen)))
 		return;
 	ts_elf_locked(revalidate, NULL);
-	ts_store_relaxed(&unloads_seen, unloads);
+	ts_write_relaxed(&unloads_seen, unloads);
 }
 
 /* After forget_what_is_gone(), which need not look twice for one call. */
@@ -188,7 +188,7 @@ static const struct ts_jpeg_library *library_of_site(uintptr_t address)
 		while (&libraries[index].library != search.library)
 			index++;
 		/* Pairs with the load above: the library was filled in before. */
-		ts_store_release(
+		ts_write_release(
 			&sites[site_index(address)], (index + 1) << 48 | (address & SITE_MASK));
 	}
 	return search.library;

@@ -103,7 +103,7 @@ static void forget_sites(void *data)
 {
 	(void)data;
 	for (unsigned i = 0; i < SITE_COUNT; i++)
-		ts_store_relaxed(&sites[i].caller, 0);
+		ts_write_relaxed(&sites[i].caller, 0);
 }
 
 /* Copies the answer out, so that a site being replaced meanwhile does no harm. */
@@ -113,7 +113,7 @@ static bool library_of_caller(const void *caller, struct turbo_library *ret_libr
 	unsigned long long unloads = ts_elf_unloads();
 	if (unloads != ts_load_relaxed(&unloads_seen)) {
 		ts_elf_locked(forget_sites, NULL);
-		ts_store_relaxed(&unloads_seen, unloads);
+		ts_write_relaxed(&unloads_seen, unloads);
 	}
 	for (unsigned i = 0; i < SITE_COUNT; i++) {
 		/* Pairs with the release below: the library was filled in before. */
@@ -132,7 +132,7 @@ static bool library_of_caller(const void *caller, struct turbo_library *ret_libr
 		if (!ts_cas(&sites[i].caller, &nobody, 1))
 			continue;
 		sites[i].library = search.library;
-		ts_store_release(&sites[i].caller, address);
+		ts_write_release(&sites[i].caller, address);
 		break;
 	}
 	*ret_library = search.library;

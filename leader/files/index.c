@@ -70,8 +70,8 @@ static void fill_head(void *context, void *start)
 	head->in_memory = plan->in_memory;
 	ts_format(head->stem, sizeof(head->stem), "%s", plan->stem);
 	head->check = ts_hash64(head, offsetof(struct ts_stage_head, check));
-	ts_store_relaxed(&head->used, TS_STAGE_CHUNK);
-	ts_store_relaxed(&head->chunks[0], 1);
+	ts_write_relaxed(&head->used, TS_STAGE_CHUNK);
+	ts_write_relaxed(&head->chunks[0], 1);
 }
 
 /* Whether the sizes can be true; all that is read later is compared with them. */
@@ -207,7 +207,7 @@ int ts_stage_index_init(struct ts_stage_index *index, const char *group, const c
 	struct ts_stage_head head;
 
 	memset(index, 0, sizeof(*index));
-	ts_store_relaxed(&index->object.fd, -1);
+	ts_write_relaxed(&index->object.fd, -1);
 	int r = ts_object_path(index->object.path, TS_PATH_BYTES, group, "stage");
 	if (r == 0)
 		r = ts_scope_read(&plan.scope);

@@ -187,10 +187,10 @@ void ts_stage_name_forbid(struct ts_stage_index *index, struct ts_hash128 hash)
 	struct ts_stage_name *name = take(index, hash);
 
 	if (name)
-		ts_store_release(&name->word, FORBIDDEN);
+		ts_write_release(&name->word, FORBIDDEN);
 	else
 		/* No room to say so of one: then of all. */
-		ts_store_relaxed(&index->head->forgotten, UINT64_MAX);
+		ts_write_relaxed(&index->head->forgotten, UINT64_MAX);
 }
 
 bool ts_stage_name_is_forbidden(const struct ts_stage_index *index, struct ts_hash128 hash)

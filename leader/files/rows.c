@@ -76,10 +76,10 @@ static int ask_for_room(struct ts_stage_index *index, uint64_t capacity, uint64_
 		return -ENOSPC;
 	limit = ts_min_u64(limit, capacity);
 	if (wanted > limit) {
-		ts_store_relaxed(&index->full_until, now + FULL_PAUSE_NS);
+		ts_write_relaxed(&index->full_until, now + FULL_PAUSE_NS);
 		return -ENOSPC;
 	}
-	ts_store_relaxed(&index->head->granted, ts_min_u64(limit, wanted + GRANT_STEP));
+	ts_write_relaxed(&index->head->granted, ts_min_u64(limit, wanted + GRANT_STEP));
 	return 0;
 }
 
@@ -182,7 +182,7 @@ int64_t ts_stage_index_new_row(struct ts_stage_index *index,
 		return at;
 	struct ts_stage_row *row = (struct ts_stage_row *)((char *)index->head + at);
 	row->attributes = *attributes;
-	ts_store_relaxed(&row->confirmed, 0);
+	ts_write_relaxed(&row->confirmed, 0);
 	row->path_bytes = length;
 	memcpy(row->path, path, length + 1);
 	return at;
@@ -204,7 +204,7 @@ int ts_stage_index_add(struct ts_stage_index *index, uint64_t inode,
 	if (at < 0)
 		return (int)at;
 	TS_KILLPOINT(stage_row);
-	ts_store_release(&slot->row, (uint64_t)at); /* I1, pairs with A1 */
+	ts_write_release(&slot->row, (uint64_t)at); /* I1, pairs with A1 */
 	return 0;
 }
 
@@ -268,7 +268,7 @@ void ts_stage_index_confirm(struct ts_stage_index *index, uint64_t inode)
 	struct ts_stage_row *row = find_row(index, inode);
 
 	if (row)
-		ts_store_relaxed(&row->confirmed, 1);
+		ts_write_relaxed(&row->confirmed, 1);
 }
 
 /* Names of inodes come back: what is no copy of ours any more must not be taken for one. */

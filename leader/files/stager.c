@@ -28,7 +28,7 @@ static bool is_paused(const struct ts_stage *stage)
 
 static void pause_all(struct ts_stage *stage)
 {
-	ts_store_relaxed(&stage->index.head->stager_pause, ts_now_ns() + TS_STAGER_PAUSE_NS);
+	ts_write_relaxed(&stage->index.head->stager_pause, ts_now_ns() + TS_STAGER_PAUSE_NS);
 }
 
 /* Only asks; the stager takes one. */

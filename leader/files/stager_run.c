@@ -340,7 +340,7 @@ static void give_up(const struct work *work, int error)
 	(void)ts_sys_unlink(work->part_path);
 	ts_stage_index_return(&work->stage->index, work->task->bytes);
 	if (error != -ESTALE)
-		ts_store_relaxed(&head->stager_pause, ts_now_ns() + TS_STAGER_PAUSE_NS);
+		ts_write_relaxed(&head->stager_pause, ts_now_ns() + TS_STAGER_PAUSE_NS);
 }
 
 int ts_stager_run(const struct ts_stager_task *task)

@@ -77,7 +77,7 @@ static bool sweep_now(struct ts_stage *stage)
 		return false;
 	ts_stage_each_copy(stage->index.stem, look_at, &sweep);
 	if (sweep.has_found)
-		ts_store_relaxed(&stage->index.full_until, 0);
+		ts_write_relaxed(&stage->index.full_until, 0);
 	return sweep.has_found;
 }
 

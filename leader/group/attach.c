@@ -93,8 +93,8 @@ static void init(struct ts_store *store, uint64_t job)
 {
 	store->job = job;
 	store->member = -1;
-	ts_store_relaxed(&store->ring.fd, -1);
-	ts_store_relaxed(&store->book.fd, -1);
+	ts_write_relaxed(&store->ring.fd, -1);
+	ts_write_relaxed(&store->book.fd, -1);
 	for (uint32_t i = 0; i < TS_WINDOWS; i++)
 		store->windows[i].segment = -1;
 }
@@ -202,11 +202,11 @@ void ts_store_detach(struct ts_store *store)
 int ts_store_after_fork(struct ts_store *store)
 {
 	store->member = -1;
-	ts_store_relaxed(&store->ring.repair, 0);
-	ts_store_relaxed(&store->book.repair, 0);
-	ts_store_relaxed(&store->device, NULL);
+	ts_write_relaxed(&store->ring.repair, 0);
+	ts_write_relaxed(&store->book.repair, 0);
+	ts_write_relaxed(&store->device, NULL);
 	ts_segment_forget_windows(store);
 	for (uint32_t i = 0; i < TS_LEASES; i++)
-		ts_store_relaxed(&store->lease_busy[i], 0);
+		ts_write_relaxed(&store->lease_busy[i], 0);
 	return ts_member_join(store);
 }

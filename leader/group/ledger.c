@@ -27,7 +27,7 @@ static void write_name(struct ts_dataset_row *row, const char *name, size_t leng
 	char padded[TS_DATASET_NAME] = {0};
 	memcpy(padded, name, length);
 	memcpy(row->name, padded, sizeof(padded));
-	ts_store_release(&row->named, 1);
+	ts_write_release(&row->named, 1);
 }
 
 /* Take @row for @name, or find that it has it already. */
@@ -69,21 +69,21 @@ static int claim_job_row(struct ts_ledger *ledger, uint32_t index, uint64_t old,
 		return old == id ? (int)index : -EAGAIN;
 	/* A row that belonged to a dead job starts from zero.  Another member of the same new
 	 * job may add to it meanwhile and lose a count or two: only statistics. */
-	ts_store_relaxed(&row->ended, 0);
+	ts_write_relaxed(&row->ended, 0);
 	for (uint32_t i = 0; i < TS_JOB_DATASETS; i++)
-		ts_store_relaxed(&row->dataset[i], 0);
+		ts_write_relaxed(&row->dataset[i], 0);
 	for (uint32_t i = 0; i < TS_KIND_COUNT; i++) {
-		ts_store_relaxed(&row->kinds[i].produced, 0);
-		ts_store_relaxed(&row->kinds[i].shared, 0);
-		ts_store_relaxed(&row->kinds[i].shared_bytes, 0);
-		ts_store_relaxed(&row->kinds[i].saved_ns, 0);
+		ts_write_relaxed(&row->kinds[i].produced, 0);
+		ts_write_relaxed(&row->kinds[i].shared, 0);
+		ts_write_relaxed(&row->kinds[i].shared_bytes, 0);
+		ts_write_relaxed(&row->kinds[i].saved_ns, 0);
 	}
 	for (uint32_t i = 0; i < TS_REASON_SLOTS; i++)
-		ts_store_relaxed(&row->passed[i], 0);
-	ts_store_relaxed(&ts_ledger_drawn(ledger, index)->identity, 0);
-	ts_store_relaxed(&ts_ledger_drawn(ledger, index)->computed, 0);
-	ts_store_relaxed(&ts_ledger_drawn(ledger, index)->delivered, 0);
-	ts_store_relaxed(&row->ticket, ts_add_relaxed(&ledger->tickets, 1) + 1);
+		ts_write_relaxed(&row->passed[i], 0);
+	ts_write_relaxed(&ts_ledger_drawn(ledger, index)->identity, 0);
+	ts_write_relaxed(&ts_ledger_drawn(ledger, index)->computed, 0);
+	ts_write_relaxed(&ts_ledger_drawn(ledger, index)->delivered, 0);
+	ts_write_relaxed(&row->ticket, ts_add_relaxed(&ledger->tickets, 1) + 1);
 	return (int)index;
 }
 
@@ -132,7 +132,7 @@ int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id)
 	for (int i = 0; i < FIND_TRIES && r == -EAGAIN; i++)
 		r = find_job(ledger, id);
 	if (r >= 0)
-		ts_store_relaxed(&ts_ledger_job(ledger, (uint32_t)r)->ended, 0);
+		ts_write_relaxed(&ts_ledger_job(ledger, (uint32_t)r)->ended, 0);
 	return r == -EAGAIN ? -ENOSPC : r;
 }
 
@@ -251,6 +251,6 @@ void ts_ledger_end_job(struct ts_ledger *ledger, uint64_t id)
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
 		struct ts_job_row *row = ts_ledger_job(ledger, i);
 		if (ts_load_acquire(&row->id) == id)
-			ts_store_relaxed(&row->ended, 1);
+			ts_write_relaxed(&row->ended, 1);
 	}
 }

@@ -109,7 +109,7 @@ int ts_lease_acquire(struct ts_store *store)
 
 void ts_lease_pin(struct ts_store *store, uint32_t slot, uint32_t segment, uint32_t generation)
 {
-	ts_store_release(&store->members[store->member].lease[slot],
+	ts_write_release(&store->members[store->member].lease[slot],
 		ts_lease_pack(
 			segment, generation)); /* D1: the caller fences before it relies */
 }
@@ -124,8 +124,8 @@ void ts_lease_drop(struct ts_store *store, uint32_t slot)
 	/* A3 may be another process's, which then hands the segment to our other threads. */
 	if (segment < store->shape.segment_count)
 		ts_ordered_by_others(&store->segments[segment].word);
-	ts_store_release(lease, 0);                    /* R3, pairs with A3 */
-	ts_store_release(&store->lease_busy[slot], 0); /* private try-lock */
+	ts_write_release(lease, 0);                    /* R3, pairs with A3 */
+	ts_write_release(&store->lease_busy[slot], 0); /* private try-lock */
 }
 
 void ts_lease_release(struct ts_store *store, struct ts_lease *lease)

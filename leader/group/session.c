@@ -112,9 +112,9 @@ static void postpone(enum ts_reason reason)
 {
 	uint64_t wait = ts_load_relaxed(&retry_wait);
 	wait = wait ? ts_min_u64(wait * 2, RETRY_MAX_NS) : RETRY_FIRST_NS;
-	ts_store_relaxed(&retry_wait, wait);
-	ts_store_relaxed(&retry_at, ts_now_ns() + wait);
-	ts_store_relaxed(&last_reason, reason);
+	ts_write_relaxed(&retry_wait, wait);
+	ts_write_relaxed(&retry_at, ts_now_ns() + wait);
+	ts_write_relaxed(&last_reason, reason);
 	ts_log(TS_LEVEL_INFO, "cannot share now (reason %u), working alone", (unsigned)reason);
 }
 
@@ -130,13 +130,13 @@ static bool begin_attaching(void)
 
 static void end_attaching(void)
 {
-	ts_store_release(&attaching, 0);
+	ts_write_release(&attaching, 0);
 }
 
 /* Pairs with the loads of `current`: the session is complete. */
 static const struct ts_session *show_session(void)
 {
-	ts_store_release(&current, &session);
+	ts_write_release(&current, &session);
 	/* From here on nobody counts in private any more. */
 	flush_waiting(ts_store_ledger(session.store));
 	return &session;
@@ -155,7 +155,7 @@ static const struct ts_session *join(enum ts_reason *ret_reason)
 		return NULL;
 	}
 	find_rows();
-	ts_store_relaxed(&retry_wait, 0);
+	ts_write_relaxed(&retry_wait, 0);
 	return show_session();
 }
 
@@ -177,11 +177,11 @@ static const struct ts_session *start_again(enum ts_reason *ret_reason)
 {
 	/* A parent that was just attaching may have left half a session, but not shown it. */
 	struct ts_store *store = ts_load_relaxed(&current) ? session.store : NULL;
-	ts_store_relaxed(&current, NULL);
+	ts_write_relaxed(&current, NULL);
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
-		ts_store_relaxed(&waiting.passed[i], 0);
+		ts_write_relaxed(&waiting.passed[i], 0);
 	for (uint32_t i = 0; i < TS_KIND_COUNT; i++)
-		ts_store_relaxed(&waiting.kinds[i].produced, 0);
+		ts_write_relaxed(&waiting.kinds[i].produced, 0);
 	/* Whoever sees that we are settled sees that there is no session yet, too. */
 	ts_identity_settle();
 	if (!store)
@@ -283,7 +283,7 @@ static void learn_cost(
 {
 	uint64_t cost = ns * 1024 / ts_max_u64(bytes, 1024);
 	uint64_t old = ts_load_relaxed(&row->cost_ns_per_kib[kind]);
-	ts_store_relaxed(&row->cost_ns_per_kib[kind], old ? old - old / 8 + cost / 8 : cost);
+	ts_write_relaxed(&row->cost_ns_per_kib[kind], old ? old - old / 8 + cost / 8 : cost);
 }
 
 void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns)
@@ -370,7 +370,7 @@ static void switch_off(struct ts_ledger *ledger, uint32_t dataset)
 	char name[TS_DATASET_NAME];
 	memcpy(name, row->name, sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	ts_store_relaxed(&row->off, 1);
+	ts_write_relaxed(&row->off, 1);
 	ts_log(TS_LEVEL_ERROR,
 		"a shared result of dataset %s differs from its own computation; "
 		"sharing is off for this dataset, please report this",
@@ -449,7 +449,7 @@ void ts_session_finish(void)
 	if (is_job && wants_summary(joined || has_waiting()))
 		ts_summary_print(joined ? ts_store_ledger(joined->store) : NULL,
 			ts_identity_job(), &waiting);
-	ts_store_relaxed(&current, NULL);
+	ts_write_relaxed(&current, NULL);
 	/* Two jobs that leave at once must not wait for each other to take the ring along. */
 	if (joined && is_job)
 		ts_ledger_end_job(ts_store_ledger(joined->store), ts_identity_job());

@@ -94,9 +94,9 @@ static int own_namespaces(uint64_t *ret_user_ns, uint64_t *ret_pid_ns)
 		int r = read_namespaces(&user, &pid);
 		if (r < 0)
 			return r;
-		ts_store_relaxed(&user_ns, user);
-		ts_store_relaxed(&pid_ns, pid);
-		ts_store_release(&known, self); /* C2 */
+		ts_write_relaxed(&user_ns, user);
+		ts_write_relaxed(&pid_ns, pid);
+		ts_write_release(&known, self); /* C2 */
 	}
 	*ret_user_ns = ts_load_relaxed(&user_ns);
 	*ret_pid_ns = ts_load_relaxed(&pid_ns);
@@ -163,7 +163,7 @@ static void remember(struct ts_object *object, int fd, const struct stat *st)
 	object->device = st->st_dev;
 	object->inode = st->st_ino;
 	object->bytes = (uint64_t)st->st_size;
-	ts_store_relaxed(&object->fd, fd);
+	ts_write_relaxed(&object->fd, fd);
 }
 
 int ts_object_open(struct ts_object *object)
@@ -277,8 +277,8 @@ int ts_object_fd(struct ts_object *object, bool *ret_reopened)
 		ts_sys_close(fd);
 		fd = -EBADF;
 	}
-	ts_store_relaxed(&object->fd, fd < 0 ? -1 : fd);
-	ts_store_release(&object->repair, 0); /* pairs with the CAS above: a plain try-lock */
+	ts_write_relaxed(&object->fd, fd < 0 ? -1 : fd);
+	ts_write_release(&object->repair, 0); /* pairs with the CAS above: a plain try-lock */
 	if (fd < 0)
 		return -EBADF;
 	if (ret_reopened)
@@ -300,7 +300,7 @@ void ts_object_close(struct ts_object *object)
 
 	if (is_ours(object, fd))
 		ts_sys_close(fd);
-	ts_store_relaxed(&object->fd, -1);
+	ts_write_relaxed(&object->fd, -1);
 }
 
 int ts_object_lock_byte(int fd, int64_t byte, int type)

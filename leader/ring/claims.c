@@ -17,7 +17,7 @@ static struct ts_window *take_window(struct ts_store *store)
 	for (uint32_t i = 0; i < TS_WINDOWS; i++) {
 		uint32_t at = (hint + i) % TS_WINDOWS, idle = 0;
 		if (ts_cas(&store->windows[at].busy, &idle, 1)) {
-			ts_store_relaxed(&store->window_hint, at);
+			ts_write_relaxed(&store->window_hint, at);
 			return &store->windows[at];
 		}
 	}
@@ -26,7 +26,7 @@ static struct ts_window *take_window(struct ts_store *store)
 
 static void give_window(struct ts_window *window)
 {
-	ts_store_release(&window->busy, 0); /* private try-lock, pairs with take_window() */
+	ts_write_release(&window->busy, 0); /* private try-lock, pairs with take_window() */
 }
 
 /* Where the payload of @bytes would start behind what @window holds. */
@@ -164,11 +164,11 @@ static int publish(
 	/* From here a reader may find the bytes, even if the claim is lost: never again used.
 	 */
 	window->next = ts_align_up((uint64_t)claim->offset * 64 + record->skip + bytes, 64);
-	ts_store_relaxed(&store->segments[segment].used, window->next);
+	ts_write_relaxed(&store->segments[segment].used, window->next);
 	ts_segment_touch(store, segment);
 	claim->origin = ts_where_pack(claim->offset, segment, window->generation);
 	/* R1: record bytes before `where`, which is stored before READY; pairs with A1. */
-	ts_store_release(&entry->where, claim->origin);
+	ts_write_release(&entry->where, claim->origin);
 	TS_KILLPOINT(publish_where);
 	return ts_entry_end(entry, claim->word, TS_ENTRY_READY);
 }

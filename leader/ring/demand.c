@@ -28,7 +28,7 @@ bool ts_demand_count(struct ts_demand *demand)
 
 	if (ts_add_relaxed(&demand->asked, 1) + 1 < needed)
 		return ts_load_relaxed(&demand->capture) != 0;
-	ts_store_relaxed(&demand->capture, 1);
+	ts_write_relaxed(&demand->capture, 1);
 	return true;
 }
 
@@ -46,13 +46,13 @@ static void judge(struct ts_demand *demand)
 	ts_sub_relaxed(&demand->window_published, published);
 	ts_sub_relaxed(&demand->window_taken, taken);
 	if (taken * TAKEN_ONE_IN >= published) {
-		ts_store_relaxed(&demand->needed, 1);
+		ts_write_relaxed(&demand->needed, 1);
 		return;
 	}
 	uint64_t needed = ts_max_u64(1, ts_load_relaxed(&demand->needed)) * NEEDED_FACTOR;
-	ts_store_relaxed(&demand->needed, (uint32_t)ts_min_u64(needed, NEEDED_MAX));
-	ts_store_relaxed(&demand->asked, 0);
-	ts_store_relaxed(&demand->capture, 0);
+	ts_write_relaxed(&demand->needed, (uint32_t)ts_min_u64(needed, NEEDED_MAX));
+	ts_write_relaxed(&demand->asked, 0);
+	ts_write_relaxed(&demand->capture, 0);
 }
 
 void ts_demand_published(struct ts_demand *demand, uint64_t bytes, uint64_t capacity)

@@ -87,7 +87,7 @@ int ts_pages_allocate(struct ts_store *store, int fd, uint32_t segment)
 	int r = ts_sys_fallocate(fd, store->shape.data_at + segment * bytes, bytes);
 	if (r < 0)
 		return r;
-	ts_store_release(&store->segments[segment].allocated, 1); /* R4, pairs with A4 */
+	ts_write_release(&store->segments[segment].allocated, 1); /* R4, pairs with A4 */
 	ts_add_relaxed(&store->header->allocated_bytes, bytes);
 	TS_KILLPOINT(segment_allocated);
 	return 0;
@@ -140,9 +140,9 @@ static void make_huge(struct ts_store *store, uint32_t segment)
 	/* EAGAIN, EBUSY: somebody holds a page at this moment.  Others: not here, or no more.
 	 */
 	if (error && error != EAGAIN && error != EBUSY)
-		ts_store_relaxed(&store->no_huge, 1);
-	ts_store_relaxed(&store->huge_pause, error && pause < HELD_PAUSE ? HELD_PAUSE : pause);
-	ts_store_relaxed(&words->huge, done);
+		ts_write_relaxed(&store->no_huge, 1);
+	ts_write_relaxed(&store->huge_pause, error && pause < HELD_PAUSE ? HELD_PAUSE : pause);
+	ts_write_relaxed(&words->huge, done);
 }
 
 int ts_pages_open(struct ts_store *store, uint32_t segment, unsigned char **ret_map)
@@ -172,5 +172,5 @@ void ts_pages_close(const struct ts_store *store, unsigned char *map)
 void ts_pages_forget(struct ts_store *store)
 {
 	for (uint32_t i = 0; i < TS_ARRAY_SIZE(store->populated); i++)
-		ts_store_relaxed(&store->populated[i], 0);
+		ts_write_relaxed(&store->populated[i], 0);
 }

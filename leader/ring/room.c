@@ -20,7 +20,7 @@ static int open_free(struct ts_store *store, bool allocated, uint32_t *ret_gener
 			continue;
 		/* At once: with the age of its last generation it would be taken away again. */
 		ts_segment_touch(store, i);
-		ts_store_relaxed(&segment->used, 0);
+		ts_write_relaxed(&segment->used, 0);
 		TS_KILLPOINT(segment_open);
 		*ret_generation = generation;
 		return (int)i;

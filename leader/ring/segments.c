@@ -26,7 +26,7 @@ void ts_segment_forget_windows(struct ts_store *store)
 		struct ts_window *window = &store->windows[i];
 		window_close(store, window);
 		window->segment = -1;
-		ts_store_relaxed(&window->busy, 0);
+		ts_write_relaxed(&window->busy, 0);
 	}
 	/* A fork child has the mappings, but none of their pages. */
 	ts_pages_forget(store);
@@ -36,7 +36,7 @@ void ts_segment_forget_windows(struct ts_store *store)
 
 void ts_segment_touch(struct ts_store *store, uint32_t segment)
 {
-	ts_store_relaxed(&store->segments[segment].written_at,
+	ts_write_relaxed(&store->segments[segment].written_at,
 		ts_load_relaxed(&store->header->seal_clock));
 }
 
@@ -48,7 +48,7 @@ void ts_segment_seal_word(struct ts_store *store, uint32_t index, uint32_t gener
 	struct ts_segment *segment = &store->segments[index];
 	uint64_t open = ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, generation);
 
-	ts_store_relaxed(
+	ts_write_relaxed(
 		&segment->written_at, ts_add_relaxed(&store->header->seal_clock, 1) + 1);
 	/* R2: the last write before SEALED; pairs with A2 in ts_segment_drain(). */
 	ts_cas(&segment->word, &open, ts_segment_pack(TS_SEGMENT_SEALED, 0, generation));
@@ -74,7 +74,7 @@ void ts_segment_clean(struct ts_store *store, uint32_t member)
 			(state != TS_SEGMENT_OPEN && state != TS_SEGMENT_DRAIN))
 			continue;
 		if (state == TS_SEGMENT_OPEN)
-			ts_store_relaxed(&segment->written_at,
+			ts_write_relaxed(&segment->written_at,
 				ts_add_relaxed(&store->header->seal_clock, 1) + 1);
 		ts_cas(&segment->word, &word,
 			ts_segment_pack(TS_SEGMENT_SEALED, 0, ts_segment_generation(word)));

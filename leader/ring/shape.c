@@ -92,6 +92,6 @@ bool ts_limits_may_grow(struct ts_store *store)
 	uint64_t limit = ts_limits_growth(ts_limits_machine(fd, allocated));
 	bool may = allocated + store->shape.segment_bytes <= limit;
 	if (!may)
-		ts_store_relaxed(&store->grow_at, now + GROWTH_PAUSE_NS);
+		ts_write_relaxed(&store->grow_at, now + GROWTH_PAUSE_NS);
 	return may;
 }

@@ -40,9 +40,9 @@ static int join_slot(struct ts_store *store, int fd, uint32_t index, uint64_t se
 	}
 	TS_KILLPOINT(join_word);
 	for (uint32_t i = 0; i < TS_LEASES; i++)
-		ts_store_release(&member->lease[i], 0); /* R3: nothing is read yet */
-	ts_store_relaxed(&member->job, store->job);
-	ts_store_relaxed(&member->joined_ns, ts_now_ns());
+		ts_write_release(&member->lease[i], 0); /* R3: nothing is read yet */
+	ts_write_relaxed(&member->job, store->job);
+	ts_write_relaxed(&member->joined_ns, ts_now_ns());
 	store->member = (int32_t)index;
 	TS_KILLPOINT(join_done);
 	return 0;
@@ -60,7 +60,7 @@ static bool take_apart(struct ts_store *store, uint32_t index, uint64_t word)
 	ts_segment_clean(store, index);
 	TS_KILLPOINT(clean_segments);
 	for (uint32_t i = 0; i < TS_LEASES; i++)
-		ts_store_release(&member->lease[i], 0); /* R3, in the name of the dead */
+		ts_write_release(&member->lease[i], 0); /* R3, in the name of the dead */
 	TS_KILLPOINT(clean_leases);
 	bool freed = ts_cas(&member->word, &mine,
 		ts_member_pack(TS_MEMBER_FREE, ts_member_generation(mine) + 1, 0));
@@ -80,7 +80,7 @@ static void clean_own_remains(struct ts_store *store, uint64_t self)
 
 	if (ts_load_relaxed(&joined_as) == self)
 		return;
-	ts_store_relaxed(&joined_as, self);
+	ts_write_relaxed(&joined_as, self);
 	for (uint32_t i = 0; i < high; i++) {
 		uint64_t word = ts_load_acquire(&store->members[i].word);
 		if (ts_member_state(word) == TS_MEMBER_LIVE &&
@@ -135,7 +135,7 @@ void ts_member_leave(struct ts_store *store)
 	for (uint32_t i = 0; i < TS_WINDOWS; i++)
 		ts_segment_seal(store, &store->windows[i]);
 	for (uint32_t i = 0; i < TS_LEASES; i++)
-		ts_store_release(&member->lease[i], 0); /* R3 */
+		ts_write_release(&member->lease[i], 0); /* R3 */
 	uint64_t word = ts_load_relaxed(&member->word);
 	/* `job` stays: a ghost still tells whose it was when its worker has gone. */
 	ts_cas(&member->word, &word,

@@ -115,7 +115,7 @@ static int join(struct ts_store *store, struct ts_device *device)
 	device->member = (uint32_t)store->member;
 	device->tenure =
 		ts_member_generation(ts_load_acquire(&store->members[device->member].word));
-	ts_store_relaxed(&device->object.fd, -1);
+	ts_write_relaxed(&device->object.fd, -1);
 	memcpy(device->object.path, store->belongings[TS_BELONGING_DEVICE],
 		sizeof(device->object.path));
 	int r = ts_store_lock(store);
@@ -131,9 +131,9 @@ static int join(struct ts_store *store, struct ts_device *device)
 		return r;
 	/* Of earlier tenures; they count for nothing, but generations of members come back. */
 	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++)
-		ts_store_release(&device->table->lines[device->member].lease[i], 0); /* V3 */
+		ts_write_release(&device->table->lines[device->member].lease[i], 0); /* V3 */
 	for (uint32_t i = 0; i < TS_DEVICE_MAPS; i++)
-		ts_store_release(&device->table->maps[device->member].map[i], 0); /* V4 */
+		ts_write_release(&device->table->maps[device->member].map[i], 0); /* V4 */
 	return 0;
 }
 
@@ -159,7 +159,7 @@ int ts_device_attach(struct ts_store *store, struct ts_device **ret_device)
 		munmap(device, sizeof(*device));
 		return r;
 	}
-	ts_store_release(&store->device, device); /* pairs with the load above: complete */
+	ts_write_release(&store->device, device); /* pairs with the load above: complete */
 	*ret_device = device;
 	return 0;
 }
@@ -184,7 +184,7 @@ bool ts_device_is_over(struct ts_device *device, uint32_t member, uint32_t tenur
 	if (now < ts_load_relaxed(&device->alive_until[member]))
 		return false;
 	if (!ts_member_is_gone(device->store, member)) {
-		ts_store_relaxed(&device->alive_until[member], now + ALIVE_FOR_NS);
+		ts_write_relaxed(&device->alive_until[member], now + ALIVE_FOR_NS);
 		return false;
 	}
 	return true;
@@ -209,7 +209,7 @@ static bool take_row(struct ts_device_row *row, const uint8_t *uuid, uint64_t ha
 	/* Always the same bytes, so two may do it at once, and one for a maker that died. */
 	if (!ts_load_acquire(&row->named)) {
 		memcpy(row->uuid, uuid, TS_DEVICE_UUID);
-		ts_store_release(&row->named, 1);
+		ts_write_release(&row->named, 1);
 	}
 	return is_uuid(row, uuid);
 }
@@ -255,7 +255,7 @@ void ts_device_meet(struct ts_device *device, uint32_t ring)
 	_Atomic uint64_t *met_ns = meeting(device, ring);
 
 	if (met_ns)
-		ts_store_relaxed(met_ns, ts_now_ns());
+		ts_write_relaxed(met_ns, ts_now_ns());
 }
 
 bool ts_device_has_met(struct ts_device *device, uint32_t ring)
@@ -282,5 +282,5 @@ int ts_device_hold_begin(struct ts_device *device)
 
 void ts_device_hold_end(struct ts_device *device, uint32_t index)
 {
-	ts_store_release(&device->busy[index], 0); /* private try-lock */
+	ts_write_release(&device->busy[index], 0); /* private try-lock */
 }

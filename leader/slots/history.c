@@ -35,7 +35,7 @@ bool ts_device_note_asked(
 
 	if (ts_load_relaxed(asked) == trace)
 		return false;
-	ts_store_relaxed(asked, trace);
+	ts_write_relaxed(asked, trace);
 	return true;
 }
 
@@ -49,5 +49,5 @@ bool ts_device_was_brought(
 void ts_device_note_brought(
 	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes)
 {
-	ts_store_relaxed(place_of(device->table->brought, key), trace_of(ring, key, bytes));
+	ts_write_relaxed(place_of(device->table->brought, key), trace_of(ring, key, bytes));
 }

@@ -49,7 +49,7 @@ bool ts_device_memory_held(struct ts_device *device, uint32_t ring)
 void ts_device_memory_ask_back(struct ts_device *device, uint32_t ring)
 {
 	if (ts_device_check(device, ring) == 0)
-		ts_store_release(&device->table->rows[ring].asked_ns, ts_now_ns());
+		ts_write_release(&device->table->rows[ring].asked_ns, ts_now_ns());
 }
 
 uint64_t ts_device_memory_asked_ns(struct ts_device *device, uint32_t ring)
@@ -81,7 +81,7 @@ int ts_device_map_begin(struct ts_device *device, uint32_t ring, uint32_t genera
 
 	if (index < 0)
 		return index;
-	ts_store_release(&device->table->maps[device->member].map[index],
+	ts_write_release(&device->table->maps[device->member].map[index],
 		ts_device_pin_pack(device->tenure, ring, 0, generation));
 	TS_KILLPOINT(device_announced);
 	ts_fence_full(); /* P5: said before this look at the ring */
@@ -97,9 +97,9 @@ void ts_device_map_end(struct ts_device *device, uint32_t index)
 {
 	if (ts_device_check(device, 0) < 0 || index >= TS_DEVICE_MAPS)
 		return;
-	ts_store_release(&device->table->maps[device->member].map[index], 0); /* V4 */
+	ts_write_release(&device->table->maps[device->member].map[index], 0); /* V4 */
 	TS_KILLPOINT(device_unmapped);
-	ts_store_release(&device->mapping[index], 0); /* private try-lock */
+	ts_write_release(&device->mapping[index], 0); /* private try-lock */
 }
 
 bool ts_device_is_mapped(struct ts_device *device, uint32_t ring, uint32_t generation)

@@ -104,12 +104,12 @@ static void fill_row(
 	struct ts_device_row *row, const uint8_t *handle, uint32_t slots, uint64_t slot_bytes)
 {
 	/* V1; each one a release, for who reads them looks at the ring word once more. */
-	ts_store_release(&row->slot_bytes, slot_bytes);
-	ts_store_release(&row->slot_count, slots);
+	ts_write_release(&row->slot_bytes, slot_bytes);
+	ts_write_release(&row->slot_count, slots);
 	for (uint32_t i = 0; i < TS_DEVICE_HANDLE / 8; i++) {
 		uint64_t part;
 		memcpy(&part, handle + (size_t)i * 8, 8);
-		ts_store_release(&row->handle[i], part);
+		ts_write_release(&row->handle[i], part);
 	}
 	renew_slots(row);
 }
@@ -220,7 +220,7 @@ int ts_device_withdraw(struct ts_device *device, uint32_t ring, uint64_t timeout
 	if (use.used > 0)
 		return use.used + use.lost;
 	/* LOST slots keep the memory, but do not keep others from offering theirs. */
-	ts_store_relaxed(&device->kept[ring], (uint32_t)use.lost);
+	ts_write_relaxed(&device->kept[ring], (uint32_t)use.lost);
 	if (use.lost > 0)
 		ts_device_memory_end(device, ring);
 	ts_cas(&row->word, &closing, ts_device_ring_pack(TS_RING_EMPTY, 0, 0, generation + 1));
@@ -245,7 +245,7 @@ bool ts_device_stop(struct ts_store *store)
 	/* A fork child has nothing there, whatever its parent holds. */
 	if (!device || device->serial != ts_identity_serial())
 		return true;
-	ts_store_relaxed(&device->stopped, 1);
+	ts_write_relaxed(&device->stopped, 1);
 	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++) {
 		uint32_t idle = 0;
 		stopped &= ts_cas(&device->busy[i], &idle, 1);

@@ -169,12 +169,12 @@ static int lease(const struct attempt *a, struct ts_device_take *take, const str
 	struct ts_device_slot *slot = &a->row->slots[f->ready];
 	_Atomic uint64_t *pin = lease_of(a->device, a->index);
 
-	ts_store_release(
+	ts_write_release(
 		pin, ts_device_pin_pack(a->device->tenure, a->ring, f->ready, a->generation));
 	TS_KILLPOINT(device_pinned);
 	ts_fence_full(); /* P1: the pin before this look at both words */
 	if (ts_load_acquire(&slot->word) != f->ready_word || !is_ring_the_same(a)) {
-		ts_store_release(pin, 0);
+		ts_write_release(pin, 0);
 		return -EAGAIN;
 	}
 	TS_KILLPOINT(device_checked);
@@ -234,10 +234,10 @@ static int begin_writing(
 	struct findings f;
 
 	/* V2; releases, for who reads the key looks at the word once more. */
-	ts_store_release(&slot->key_lo, a->key->lo);
-	ts_store_release(&slot->key_hi, a->key->hi);
-	ts_store_release(&slot->bytes, a->bytes);
-	ts_store_release(&slot->since_ns, ts_now_ns());
+	ts_write_release(&slot->key_lo, a->key->lo);
+	ts_write_release(&slot->key_hi, a->key->hi);
+	ts_write_release(&slot->bytes, a->bytes);
+	ts_write_release(&slot->since_ns, ts_now_ns());
 	TS_KILLPOINT(device_keyed);
 	if (!ts_cas(&slot->word, &taken, writing))
 		return -ESTALE; /* the ring went with its owner */
@@ -249,7 +249,7 @@ static int begin_writing(
 		return -EAGAIN;
 	}
 	ts_device_note_brought(a->device, a->ring, a->key, a->bytes);
-	ts_store_relaxed(&slot->again, a->behind ? ts_device_slot_turn(writing) : 0);
+	ts_write_relaxed(&slot->again, a->behind ? ts_device_slot_turn(writing) : 0);
 	take->verdict = TS_CLAIM;
 	give_hold(a, take, at, writing);
 	return 0;
@@ -383,7 +383,7 @@ void ts_device_late(struct ts_device *device, const struct ts_device_hold *hold)
 	struct ts_device_slot *slot = NULL;
 
 	if (check_hold(device, hold, &slot) == 0)
-		ts_store_relaxed(&slot->late, ts_device_slot_turn(hold->word));
+		ts_write_relaxed(&slot->late, ts_device_slot_turn(hold->word));
 }
 
 int ts_device_publish(struct ts_device *device, struct ts_device_hold *hold)
@@ -394,7 +394,7 @@ int ts_device_publish(struct ts_device *device, struct ts_device_hold *hold)
 	if (r < 0)
 		return r;
 	_Atomic uint64_t *clock = &device->table->rows[hold->ring].clock;
-	ts_store_relaxed(&slot->written, ts_add_relaxed(clock, 1) + 1);
+	ts_write_relaxed(&slot->written, ts_add_relaxed(clock, 1) + 1);
 	TS_KILLPOINT(device_written);
 	r = end_turn(slot, hold->word, TS_SLOT_READY);
 	TS_KILLPOINT(device_ready);
@@ -421,7 +421,7 @@ void ts_device_release(struct ts_device *device, struct ts_device_hold *hold)
 		return;
 	/* B3 may be another process's, which then hands the slot to our other threads. */
 	ts_ordered_by_others(&slot->word);
-	ts_store_release(lease_of(device, hold->index), 0); /* V3, pairs with B3 */
+	ts_write_release(lease_of(device, hold->index), 0); /* V3, pairs with B3 */
 	TS_KILLPOINT(device_released);
 	ts_device_hold_end(device, hold->index);
 }

@@ -201,7 +201,7 @@ static struct ts_store *prepare(void)
 	FUZZ_CHECK(store != NULL);
 	ts_store_take(store, &keys[0], 0, TS_KIND_PIXELS, &take);
 	struct ts_dataset_row *row = ts_ledger_dataset(store->ledger, 0);
-	ts_store_relaxed(&row->demands[TS_KIND_PIXELS].capture, 1);
+	ts_write_relaxed(&row->demands[TS_KIND_PIXELS].capture, 1);
 	ts_store_take(store, &keys[1], 0, TS_KIND_PIXELS, &take);
 	FUZZ_CHECK(take.verdict == TS_CLAIM);
 	produce(store, &take.claim, 5000);

@@ -52,7 +52,7 @@ static int run_job(uint32_t number, _Atomic uint32_t *stop, _Atomic uint32_t *at
 	if (gpu_job_join(&job, world, group, RING_BYTES, number) < 0)
 		return EXIT_UNATTACHED; /* the lock's holder is stopped: copy alone */
 	if (attached)
-		ts_store_release(attached, 1);
+		ts_write_release(attached, 1);
 	while (right && !ts_load_acquire(stop))
 		right = gpu_job_operation(&job, &random) && gpu_job_serve(&job);
 	return gpu_job_leave(&job) && right ? 0 : EXIT_WRONG;
@@ -114,7 +114,7 @@ static int try_situation(enum situation situation, int point)
 	if (!happened) {
 		/* Some steps are gone through when a job leaves. */
 		right = wound_end_peers(&beside, peers);
-		ts_store_release(&orders->finish_victim, 1);
+		ts_write_release(&orders->finish_victim, 1);
 		happened = wound_wait(victim, END_MS, &status);
 		wound_start_peers(&beside, peers);
 	}

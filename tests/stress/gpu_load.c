@@ -36,7 +36,7 @@ static int64_t allocate(struct gpu_world *world)
 static void deallocate(struct gpu_world *world, int64_t arena)
 {
 	memset(world->memory[arena], 0xdd, sizeof(world->memory[arena]));
-	ts_store_release(
+	ts_write_release(
 		&world->arenas[arena], ts_load_relaxed(&world->arenas[arena]) & ~UINT64_C(1));
 }
 
@@ -104,7 +104,7 @@ static void as_owner(struct gpu_job *job, bool offers)
 		offer(job);
 	else
 		withdraw(job, 0);
-	ts_store_release(&job->owning, 0);
+	ts_write_release(&job->owning, 0);
 }
 
 /* ---- mapping ---------------------------------------------------------------------------- */
@@ -152,7 +152,7 @@ static bool follow(struct gpu_job *job, const struct ts_device_owner *owner)
 		if (owner && !owner->mine)
 			right &= map(job, owner);
 	}
-	ts_store_release(&job->mapping, 0);
+	ts_write_release(&job->mapping, 0);
 	return right;
 }
 
@@ -169,7 +169,7 @@ static void take_off(struct gpu_job *job, const struct ts_device_hold *hold,
 	flight->arena = (uint32_t)at->arena;
 	flight->serial = at->serial;
 	flight->due_ns = ts_now_ns() + delay_ns;
-	ts_store_release(&flight->state, state);
+	ts_write_release(&flight->state, state);
 }
 
 static bool publish(struct gpu_job *job, struct ts_device_hold *hold)
@@ -191,7 +191,7 @@ static bool land(struct gpu_job *job, struct gpu_flight *flight, uint32_t state)
 	/* What was written for a ring that has gone with its owner is in memory still there. */
 	bool right = gpu_verify(job->world, &hold, &at, &key);
 
-	ts_store_release(&flight->state, FLIGHT_NONE);
+	ts_write_release(&flight->state, FLIGHT_NONE);
 	if (state == FLIGHT_PUBLISH)
 		return publish(job, &hold) && right;
 	ts_device_release(job->device, &hold);
@@ -253,7 +253,7 @@ static bool produce(struct gpu_job *job, struct ts_device_hold *hold,
 	command->offset = hold->offset;
 	command->bytes = hold->bytes;
 	command->key = *key;
-	ts_store_release(&command->state, COMMAND_QUEUED);
+	ts_write_release(&command->state, COMMAND_QUEUED);
 	take_off(job, hold, at, key, FLIGHT_PUBLISH, 0);
 	return true;
 }

@@ -45,7 +45,7 @@ bool gpu_is_in_use(struct gpu_world *world, uint64_t arena, uint64_t serial)
 bool gpu_complain(struct gpu_world *world, const char *what)
 {
 	fprintf(stderr, "%s\n", what);
-	ts_store_relaxed(&world->wrong, 1);
+	ts_write_relaxed(&world->wrong, 1);
 	return false;
 }
 
@@ -86,7 +86,7 @@ static void copy(struct gpu_world *world, struct gpu_command *command, uint64_t 
 		if (load_random(random) % 32 == 0)
 			usleep(20000);
 	}
-	ts_store_release(&command->state, COMMAND_DONE);
+	ts_write_release(&command->state, COMMAND_DONE);
 }
 
 static int run_gpu(struct gpu_world *world)
@@ -123,7 +123,7 @@ bool gpu_world_end(struct gpu_world *world, pid_t gpu)
 {
 	int status = -1;
 
-	ts_store_release(&world->stop, 1);
+	ts_write_release(&world->stop, 1);
 	waitpid(gpu, &status, 0);
 	return status == 0 && !ts_load_relaxed(&world->wrong);
 }

@@ -125,7 +125,7 @@ static int run_victim(const char *point)
 	wound_arm(point, visit);
 	if (load_attach(group, RING_BYTES, &store) < 0)
 		return EXIT_UNATTACHED;
-	ts_store_release(&orders->wound.attached, 1);
+	ts_write_release(&orders->wound.attached, 1);
 	int status = run_member(store, &orders->wound.finish_victim, false);
 	ts_store_detach(store);
 	return status;
@@ -215,7 +215,7 @@ static int try_situation(enum situation situation, int point)
 	if (!happened) {
 		peers_run = false;
 		result = wound_end_peers(&beside, peers) ? 0 : -1;
-		ts_store_release(&orders->wound.finish_victim, 1);
+		ts_write_release(&orders->wound.finish_victim, 1);
 		happened = wound_wait(victim, END_MS, &status);
 	}
 	bool reached = happened && wound_reached(status);

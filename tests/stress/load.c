@@ -56,7 +56,7 @@ static void capture(struct ts_store *store)
 {
 	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(store), LOAD_CAPTURED);
 
-	ts_store_relaxed(&row->demands[TS_KIND_PIXELS].capture, 1);
+	ts_write_relaxed(&row->demands[TS_KIND_PIXELS].capture, 1);
 }
 
 int load_attach(const char *group, uint64_t ring_bytes, struct ts_store **ret_store)

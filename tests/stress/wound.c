@@ -99,10 +99,10 @@ bool wound_end_peers(const struct wound_peers *peers, const pid_t pids[WOUND_PEE
 {
 	bool right = true;
 
-	ts_store_release(&peers->orders->stop_peers, 1);
+	ts_write_release(&peers->orders->stop_peers, 1);
 	for (int i = 0; i < WOUND_PEERS; i++)
 		right &= wound_ends_well(pids[i], peers->end_ms, "a peer", wound_mode == 's');
-	ts_store_release(&peers->orders->stop_peers, 0);
+	ts_write_release(&peers->orders->stop_peers, 0);
 	return right;
 }
 
@@ -119,7 +119,7 @@ bool wound_survivors_go_on(
 	usleep(AFTER_US);
 	kill(victim, SIGCONT);
 	usleep(AFTER_US);
-	ts_store_release(&peers->orders->finish_victim, 1);
+	ts_write_release(&peers->orders->finish_victim, 1);
 	right &= wound_ends_well(victim, peers->end_ms, "the woken victim", true);
 	return wound_end_peers(peers, others) && right;
 }

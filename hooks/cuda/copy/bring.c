@@ -28,7 +28,7 @@ static void copied(
 {
 	if (!certain || (copy->async && !ts_follow(place, copy->stream, copy->per_thread,
 						copy->bytes, begin_ns)))
-		ts_store_relaxed(&place->doubt, 1);
+		ts_write_relaxed(&place->doubt, 1);
 }
 
 ts_cu_result ts_bring_followed(const struct ts_copy *copy, bool captured)

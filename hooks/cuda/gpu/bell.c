@@ -21,7 +21,7 @@ static ts_service_run *_Atomic service;
 
 void ts_service_is(ts_service_run *run)
 {
-	ts_store_relaxed(&service, run);
+	ts_write_relaxed(&service, run);
 }
 
 /* ---- starting --------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ bool ts_service_start(const struct ts_session *session)
 	if (!ts_cas(&started, &state, STARTING))
 		return state == STARTED && ts_service_is_ours();
 	ts_service_run *run = ts_load_relaxed(&service);
-	ts_store_relaxed(&started_serial, ts_identity_serial());
+	ts_write_relaxed(&started_serial, ts_identity_serial());
 	bool created = run && ts_cuda_pin() && create_thread(run, session->store);
 	/* It may have ended already. */
 	state = STARTING;
@@ -80,7 +80,7 @@ bool ts_service_is_ours(void)
 
 void ts_service_ends(void)
 {
-	ts_store_release(&started, FAILED);
+	ts_write_release(&started, FAILED);
 }
 
 bool ts_service_has_ended(void)
@@ -106,7 +106,7 @@ uint32_t ts_service_woken(void)
 
 void ts_service_sleep(uint32_t seen, uint64_t most_ns, bool deep)
 {
-	ts_store_relaxed(&asleep, deep);
+	ts_write_relaxed(&asleep, deep);
 	ts_fence_full(); /* said that we sleep before looking at what woke us */
 	if (ts_load_relaxed(&wake) == seen)
 		(void)ts_sys_futex_wait(&wake, seen, most_ns);

@@ -133,7 +133,7 @@ static uint64_t within_reason(enum ts_cost cost, uint64_t bytes, uint64_t old, u
 		return ts_min_u64(ns, most_ns);
 	}
 	bool alone = ts_load_relaxed(quick) >= MANY;
-	ts_store_relaxed(quick, 0);
+	ts_write_relaxed(quick, 0);
 	return alone ? slow_ns : ts_min_u64(ns, most_ns);
 }
 
@@ -145,7 +145,7 @@ void ts_cost_learn(enum ts_cost cost, uint64_t bytes, uint64_t ns)
 					  : mean(old, within_reason(cost, bytes, old, ns));
 	if (ts_add_relaxed(&learned[cost][class_of(bytes)], 1) < FEW && !is_seen_late(cost))
 		now = ts_min_u64(old, ns);
-	ts_store_relaxed(at, ts_max_u64(old ? now : ns, 1));
+	ts_write_relaxed(at, ts_max_u64(old ? now : ns, 1));
 }
 
 void ts_cost_learn_own(uint64_t bytes, uint64_t ns, bool at_once)
@@ -153,16 +153,16 @@ void ts_cost_learn_own(uint64_t bytes, uint64_t ns, bool at_once)
 	_Atomic uint64_t *most = &most_own[class_of(bytes)];
 	uint64_t old = ts_load_relaxed(most);
 	if (at_once) {
-		ts_store_relaxed(&unmeasured[false][class_of(bytes)], 0);
+		ts_write_relaxed(&unmeasured[false][class_of(bytes)], 0);
 		ts_cost_learn(TS_COST_OWN, bytes, ns);
 	} else if (old == 0 || ns < old) {
-		ts_store_relaxed(most, ts_max_u64(ns, 1));
+		ts_write_relaxed(most, ts_max_u64(ns, 1));
 	}
 }
 
 void ts_cost_learn_known(uint64_t bytes, uint64_t ns)
 {
-	ts_store_relaxed(&unmeasured[true][class_of(bytes)], 0);
+	ts_write_relaxed(&unmeasured[true][class_of(bytes)], 0);
 	ts_cost_learn(TS_COST_KNOWN + TS_COST_OWN, bytes, ns);
 }
 
@@ -185,7 +185,7 @@ static void note_slowest(_Atomic uint64_t *at, uint64_t ns)
 {
 	uint64_t old = ts_load_relaxed(at);
 	ns = ns < old ? old - (old - ns) / FORGET : at_most_four_times(ns, old);
-	ts_store_relaxed(at, ts_max_u64(ns, 1));
+	ts_write_relaxed(at, ts_max_u64(ns, 1));
 }
 
 void ts_cost_brought(uint64_t bytes, uint64_t ns, bool at_once)
@@ -194,12 +194,12 @@ void ts_cost_brought(uint64_t bytes, uint64_t ns, bool at_once)
 	uint64_t old = ts_load_relaxed(usual);
 	note_slowest(&slowest[class_of(bytes)], ns);
 	if (!at_once) {
-		ts_store_relaxed(&last_queued[class_of(bytes)], ns);
+		ts_write_relaxed(&last_queued[class_of(bytes)], ns);
 		return;
 	}
 	note_slowest(&slowest_at_once[class_of(bytes)], ns);
 	ns = ts_max_u64(at_most_four_times(ns, old), 1);
-	ts_store_relaxed(usual, old ? old - old / 8 + ns / 8 : ns);
+	ts_write_relaxed(usual, old ? old - old / 8 + ns / 8 : ns);
 	ts_session_learn_cost(TS_KIND_DEVICE, bytes, ns);
 }
 
@@ -233,9 +233,9 @@ bool ts_cost_is_late(uint64_t bytes)
 static void begin_window(
 	struct ts_cost_found *state, uint64_t looked, uint64_t found, uint32_t parts)
 {
-	ts_store_relaxed(&state->looked, looked);
-	ts_store_relaxed(&state->found, found);
-	ts_store_relaxed(&state->parts, parts);
+	ts_write_relaxed(&state->looked, looked);
+	ts_write_relaxed(&state->found, found);
+	ts_write_relaxed(&state->parts, parts);
 }
 
 uint32_t ts_cost_found(
@@ -244,7 +244,7 @@ uint32_t ts_cost_found(
 	uint64_t ring = (uint64_t)generation + 1;
 	if (ts_load_relaxed(&state->generation) != ring) {
 		begin_window(state, looked, found, TS_COST_PARTS / 2);
-		ts_store_relaxed(&state->generation, ring);
+		ts_write_relaxed(&state->generation, ring);
 	}
 	uint64_t since = looked - ts_load_relaxed(&state->looked);
 	uint64_t of_them = found - ts_load_relaxed(&state->found);
@@ -293,8 +293,8 @@ static void note_no(uint64_t now)
 {
 	if (ts_load_relaxed(&first_no_ns) == 0 ||
 		now - ts_load_relaxed(&last_no_ns) >= never_ns())
-		ts_store_relaxed(&first_no_ns, now);
-	ts_store_relaxed(&last_no_ns, now);
+		ts_write_relaxed(&first_no_ns, now);
+	ts_write_relaxed(&last_no_ns, now);
 }
 
 bool ts_cost_is_chosen(const void *from, uint64_t bytes, uint64_t now_ns, unsigned one_in)
@@ -331,7 +331,7 @@ bool ts_cost_pays(uint32_t parts, const void *from, uint64_t bytes, bool known, 
 	/* One pass in any case, the second where nothing was found. */
 	if (unknown || hash == 0 || is_forced() ||
 		saved * parts > hash * TS_COST_PARTS + hash * missed) {
-		ts_store_relaxed(&first_no_ns, 0);
+		ts_write_relaxed(&first_no_ns, 0);
 		return true;
 	}
 	note_no(now_ns);

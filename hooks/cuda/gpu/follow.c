@@ -92,7 +92,7 @@ ts_cu_result ts_follow_begin(struct ts_gpu *gpu)
 		result = ts_note_make(&notes->notes[i].note);
 	/* Pairs with the load in free_note(). */
 	if (result == TS_CU_SUCCESS)
-		ts_store_release(&notes->made, 1);
+		ts_write_release(&notes->made, 1);
 	return result;
 }
 

@@ -46,8 +46,8 @@ static void tell_of_ring(struct ts_gpu *gpu)
 	if (!ts_device_is_offered(gpu->table, gpu->home, &generation) ||
 		ts_load_relaxed(&gpu->program.seen) == (uint64_t)generation + 1)
 		return;
-	ts_store_relaxed(&gpu->program.seen, (uint64_t)generation + 1);
-	ts_store_release(&gpu->look, 1);
+	ts_write_relaxed(&gpu->program.seen, (uint64_t)generation + 1);
+	ts_write_release(&gpu->look, 1);
 	ts_service_wake();
 }
 
@@ -107,7 +107,7 @@ static bool has_met(struct ts_gpu *gpu, uint32_t row, bool itself, _Atomic int *
 		ts_device_meet(gpu->table, row);
 	if (ts_load_relaxed(asked) || !(itself || ts_device_has_met(gpu->table, row)))
 		return false;
-	ts_store_relaxed(asked, 1);
+	ts_write_relaxed(asked, 1);
 	return true;
 }
 
@@ -120,7 +120,7 @@ void ts_gpu_meet(ts_cu_device device, bool here, bool anywhere)
 	asked |= has_met(gpu, TS_DEVICE_ANY, anywhere, &gpu->program.asked_far);
 	if (!asked)
 		return;
-	ts_store_release(&gpu->look, 1);
+	ts_write_release(&gpu->look, 1);
 	ts_service_wake();
 }
 
@@ -219,7 +219,7 @@ static bool ask_for_memory(struct ts_gpu *gpu)
 		!ts_device_memory_held(gpu->table, gpu->home))
 		return false;
 	ts_device_memory_ask_back(gpu->table, gpu->home);
-	ts_store_release(&gpu->look, 1);
+	ts_write_release(&gpu->look, 1);
 	return true;
 }
 
@@ -229,7 +229,7 @@ static bool wait_for_memory(struct ts_gpu *gpu, uint64_t until)
 	while (ts_device_memory_held(gpu->table, gpu->home)) {
 		if (ts_now_ns() >= until) {
 			/* Its owner is stopped, or the GPU does not get done with it. */
-			ts_store_relaxed(&gpu->program.kept, 1);
+			ts_write_relaxed(&gpu->program.kept, 1);
 			return false;
 		}
 		(void)ts_sys_futex_wait(&never_woken, 0, UINT64_C(1000000));
@@ -259,8 +259,8 @@ static void close_mappings(uint64_t until)
 	uint64_t now;
 	for (unsigned i = 0; i < TS_GPUS; i++)
 		if (ts_load_acquire(&ts_gpus[i].state) == TS_GPU_READY) {
-			ts_store_release(&ts_gpus[i].exiting, TS_GPU_EXITING);
-			ts_store_release(&ts_gpus[i].look, 1);
+			ts_write_release(&ts_gpus[i].exiting, TS_GPU_EXITING);
+			ts_write_release(&ts_gpus[i].look, 1);
 		}
 	ts_service_wake();
 	for (unsigned i = 0; i < TS_GPUS; i++)

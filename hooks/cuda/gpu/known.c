@@ -57,13 +57,13 @@ int ts_known_name(struct ts_place *place, const void *name, bool guarded)
 	if (r < 0)
 		return r;
 	ts_add_relaxed(&names, guarded);
-	ts_store_relaxed(&place->guarded, guarded);
+	ts_write_relaxed(&place->guarded, guarded);
 	memcpy(words, name, sizeof(words));
-	ts_store_relaxed(&place->name[0], words[0]);
-	ts_store_relaxed(&place->name[1], words[1]);
-	ts_store_relaxed(&place->forks, ts_identity_forks());
+	ts_write_relaxed(&place->name[0], words[0]);
+	ts_write_relaxed(&place->name[1], words[1]);
+	ts_write_relaxed(&place->forks, ts_identity_forks());
 	/* Pairs with the load in ts_known_of(). */
-	ts_store_release(&place->named, 1);
+	ts_write_release(&place->named, 1);
 	return 0;
 }
 

@@ -22,14 +22,14 @@ void ts_mapping_use(struct ts_gpu *gpu, ts_cu_pointer base, const struct ts_devi
 	gpu->mapping.slot_count = owner->slot_count;
 	gpu->mapping.mine = owner->mine;
 	/* What was found in another ring says nothing of this one. */
-	ts_store_relaxed(&gpu->program.found.generation, 0);
+	ts_write_relaxed(&gpu->program.found.generation, 0);
 	/* Pairs with the load in gpu.c. */
-	ts_store_release(&gpu->mapped, 1);
+	ts_write_release(&gpu->mapped, 1);
 }
 
 bool ts_mapping_is_quiet(struct ts_gpu *gpu)
 {
-	ts_store_relaxed(&gpu->mapped, 0);
+	ts_write_relaxed(&gpu->mapped, 0);
 	ts_fence_full(); /* before looking who is inside: gpu.c looks the other way round */
 	if (ts_load_acquire(&gpu->inside) != 0)
 		return false;

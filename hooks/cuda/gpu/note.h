@@ -30,14 +30,14 @@ static inline bool ts_note_hold(struct ts_note *note)
 /** Who holds @note, or has seen its event complete, has done all with it. */
 static inline void ts_note_free(struct ts_note *note)
 {
-	ts_store_release(&note->state, TS_NOTE_FREE);
+	ts_write_release(&note->state, TS_NOTE_FREE);
 }
 
 /** The event of @note, which is held, was recorded: all else that it says is there. */
 static inline void ts_note_enqueue(struct ts_note *note)
 {
 	/* Pairs with the load in ts_note_is_done(). */
-	ts_store_release(&note->state, TS_NOTE_ENQUEUED);
+	ts_write_release(&note->state, TS_NOTE_ENQUEUED);
 }
 
 /**

@@ -18,7 +18,7 @@ static _Atomic uint32_t owner; /* serial of the process, plus one */
 
 void ts_pinned_begin(void)
 {
-	ts_store_relaxed(&enabled, 1);
+	ts_write_relaxed(&enabled, 1);
 }
 
 /* ---- the pool --------------------------------------------------------------------------- */
@@ -59,12 +59,12 @@ void *tsshim_pinned_take(int number)
 		ts_load_acquire(&ts_places_stopped) || ts_load_acquire(&place->pending) != 0 ||
 		ts_load_relaxed(&place->doubt))
 		return NULL;
-	ts_store_relaxed(&place->copies, 0);
+	ts_write_relaxed(&place->copies, 0);
 	ts_place_unname(place);
-	ts_store_relaxed(&place->taken, 1);
+	ts_write_relaxed(&place->taken, 1);
 	ts_fence_full(); /* taken before looking again: the service looks the other way round */
 	if (ts_load_relaxed(&ts_places_stopped)) {
-		ts_store_release(&place->taken, 0);
+		ts_write_release(&place->taken, 0);
 		return NULL;
 	}
 	return (void *)ts_load_relaxed(&place->begin);
@@ -97,10 +97,10 @@ int tsshim_pinned_done(int number)
 	if (ts_load_acquire(&place->pending) != 0)
 		return ts_load_relaxed(&ts_places_stopped) ? -EIO : 0;
 	if (!ts_place_is_believed(place)) {
-		ts_store_relaxed(&place->doubt, 1);
+		ts_write_relaxed(&place->doubt, 1);
 		return -EIO;
 	}
-	ts_store_release(&place->taken, 0);
+	ts_write_release(&place->taken, 0);
 	return 1;
 }
 

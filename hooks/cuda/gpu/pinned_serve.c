@@ -60,7 +60,7 @@ static void pin(struct ts_gpu *gpu, struct ts_place *place)
 	}
 	place->device = gpu->device;
 	/* Pairs with the load in tsshim_pinned_take(). */
-	ts_store_release(&place->state, TS_PLACE_READY);
+	ts_write_release(&place->state, TS_PLACE_READY);
 }
 
 /* Unmapped only when the driver has let go of it. */
@@ -69,7 +69,7 @@ static void unpin(struct ts_place *place, bool unmap)
 	void *begin = (void *)ts_load_relaxed(&place->begin);
 	if (place->device >= 0 && DRIVER(cuMemHostUnregister)(begin) != TS_CU_SUCCESS) {
 		ts_places_stop();
-		ts_store_relaxed(&place->doubt, 1);
+		ts_write_relaxed(&place->doubt, 1);
 		return;
 	}
 	place->device = -1;

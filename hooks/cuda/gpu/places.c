@@ -23,7 +23,7 @@ static _Atomic uint32_t unproven;
 
 void ts_places_stop(void)
 {
-	ts_store_release(&ts_places_stopped, 1);
+	ts_write_release(&ts_places_stopped, 1);
 }
 
 /* ---- mapping ---------------------------------------------------------------------------- */
@@ -58,13 +58,13 @@ static int map(struct ts_place *place, int fd, uint64_t bytes)
 	place->bytes = bytes;
 	place->populated = 0;
 	place->device = -1;
-	ts_store_relaxed(&place->taken, 0);
-	ts_store_relaxed(&place->copies, 0);
-	ts_store_relaxed(&place->pending, 0);
-	ts_store_relaxed(&place->doubt, 0);
+	ts_write_relaxed(&place->taken, 0);
+	ts_write_relaxed(&place->copies, 0);
+	ts_write_relaxed(&place->pending, 0);
+	ts_write_relaxed(&place->doubt, 0);
 	place->watched = false;
 	ts_place_unname(place);
-	ts_store_relaxed(&place->begin, (uintptr_t)start);
+	ts_write_relaxed(&place->begin, (uintptr_t)start);
 	widen((uintptr_t)start, (uintptr_t)start + bytes);
 	return 0;
 }
@@ -77,7 +77,7 @@ static int make(int fd, uint64_t bytes)
 			continue;
 		int r = map(&ts_places[i], fd, bytes);
 		/* Pairs with the service's look: the mapping first. */
-		ts_store_release(&ts_places[i].state, r < 0 ? TS_PLACE_FREE : TS_PLACE_WANTED);
+		ts_write_release(&ts_places[i].state, r < 0 ? TS_PLACE_FREE : TS_PLACE_WANTED);
 		return r < 0 ? r : (int)i;
 	}
 	return -ENOSPC;
@@ -96,10 +96,10 @@ int ts_place_make(int fd, uint64_t bytes)
 void ts_place_unmap(struct ts_place *place)
 {
 	void *start = (void *)ts_load_relaxed(&place->begin);
-	ts_store_relaxed(&place->begin, 0);
+	ts_write_relaxed(&place->begin, 0);
 	(void)munmap(start, place->bytes);
 	ts_sub_relaxed(&all_bytes, place->bytes);
-	ts_store_release(&place->state, TS_PLACE_FREE);
+	ts_write_release(&place->state, TS_PLACE_FREE);
 }
 
 bool ts_place_is_wanted(void)
@@ -129,7 +129,7 @@ struct ts_place *ts_place_find(ts_cu_pointer address, size_t bytes)
 
 void ts_place_unname(struct ts_place *place)
 {
-	ts_store_relaxed(&place->named, 0);
+	ts_write_relaxed(&place->named, 0);
 	/* Whoever looks reads the name between two looks at this. */
 	ts_add_relaxed(&place->naming, 1);
 }
@@ -138,14 +138,14 @@ void ts_place_unname(struct ts_place *place)
 
 void ts_place_prove(void)
 {
-	ts_store_relaxed(&proven, 1);
+	ts_write_relaxed(&proven, 1);
 }
 
 void ts_place_doubt(ts_cu_pointer address, size_t bytes)
 {
 	struct ts_place *place = ts_place_find(address, bytes);
 	if (place)
-		ts_store_relaxed(&place->doubt, 1);
+		ts_write_relaxed(&place->doubt, 1);
 }
 
 /*

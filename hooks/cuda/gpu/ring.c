@@ -103,7 +103,7 @@ static void end(struct ts_gpu *gpu)
 {
 	if (!gpu->offer.has_memory && !ts_mapping_end(gpu))
 		return;
-	ts_store_release(&gpu->exiting, TS_GPU_EXITED);
+	ts_write_release(&gpu->exiting, TS_GPU_EXITED);
 	ts_sys_futex_wake(&gpu->exiting);
 }
 
@@ -118,8 +118,8 @@ ts_cu_result ts_ring_look(struct ts_gpu *gpu)
 	(void)ts_mapping_free_aside(gpu);
 	/* What is ours goes, and nothing is offered until somebody asks again. */
 	if (ts_cost_never_pays()) {
-		ts_store_relaxed(&gpu->program.asked, 0);
-		ts_store_relaxed(&gpu->program.asked_far, 0);
+		ts_write_relaxed(&gpu->program.asked, 0);
+		ts_write_relaxed(&gpu->program.asked_far, 0);
 	}
 	if (!gpu->mapping.base && r == -ENODEV && ts_load_relaxed(&gpu->program.asked))
 		ts_offer(gpu);

@@ -44,7 +44,7 @@ static bool look_after(struct ts_gpu *gpu, int state, ts_cu_result *ret_result)
 		/* Others take their time to close what they map; who is stopped takes all. */
 		if (!ts_pinned_give_back(gpu) || !ts_ring_give_back(gpu))
 			return left;
-		ts_store_release(&gpu->state, TS_GPU_OFF);
+		ts_write_release(&gpu->state, TS_GPU_OFF);
 		ts_sys_futex_wake(&gpu->state);
 		return false;
 	}

@@ -7,7 +7,7 @@
 void ts_sizes_note(struct ts_sizes *sizes, uint64_t bytes)
 {
 	uint32_t at = ts_add_relaxed(&sizes->met, 1) % TS_SIZES;
-	ts_store_relaxed(&sizes->newest[at], bytes);
+	ts_write_relaxed(&sizes->newest[at], bytes);
 }
 
 uint32_t ts_sizes_met(const struct ts_sizes *sizes)

@@ -133,7 +133,7 @@ void *ts_dlsym_first(void)
 	uintptr_t found = ts_early_function("dlsym");
 	if (!found && is_relocated())
 		ts_elf_locked(find, &found);
-	ts_store_relaxed(&ts_dlsym_next, (dlsym_call *)found);
+	ts_write_relaxed(&ts_dlsym_next, (dlsym_call *)found);
 	return (void *)found;
 }
 
@@ -144,13 +144,13 @@ __attribute__((constructor)) static void find_at_start(void)
 	if (ts_load_relaxed(&ts_dlsym_next))
 		return;
 	ts_elf_locked(find, &found);
-	ts_store_relaxed(&ts_dlsym_next, (dlsym_call *)found);
+	ts_write_relaxed(&ts_dlsym_next, (dlsym_call *)found);
 }
 
 void ts_dlsym_begin(void)
 {
 	ts_got_begin();
-	ts_store_relaxed(&ts_dlsym_active, 1);
+	ts_write_relaxed(&ts_dlsym_active, 1);
 }
 
 #else

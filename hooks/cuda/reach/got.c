@@ -152,14 +152,14 @@ static bool put(const struct ts_elf_object *object, _Atomic uintptr_t *slot, uin
 	bool data;
 	if (!is_relro(object, (uintptr_t)slot, &data)) {
 		if (data)
-			ts_store_release(slot, call);
+			ts_write_release(slot, call);
 		return true;
 	}
 	if (!is_read_only((uintptr_t)slot))
 		return false;
 	if (mprotect((void *)at, page, PROT_READ | PROT_WRITE) != 0)
 		return true; /* forbidden here: unseen, as without us */
-	ts_store_release(slot, call);
+	ts_write_release(slot, call);
 	(void)mprotect((void *)at, page, PROT_READ);
 	return true;
 }
@@ -269,7 +269,7 @@ static void look(void *unused)
 		tries = 0;
 	}
 	if (tries == 0)
-		ts_store_relaxed(&loads_seen, loads);
+		ts_write_relaxed(&loads_seen, loads);
 }
 
 void ts_got_look(void)
@@ -304,7 +304,7 @@ void ts_got_begin(void)
 		return;
 	ts_elf_counts(&loads, &unloads_seen);
 	(void)ts_elf_each(find_dlsym, &self);
-	ts_store_relaxed(&loads_seen, loads);
+	ts_write_relaxed(&loads_seen, loads);
 }
 
 #else

@@ -36,8 +36,8 @@ static void forget_what_is_gone(void)
 	if (TS_LIKELY(unloads == ts_load_relaxed(&unloads_seen)))
 		return;
 	for (size_t i = 0; i < TS_CUDA_NEXT_COUNT; i++)
-		ts_store_relaxed(&found[i], 0);
-	ts_store_relaxed(&unloads_seen, unloads);
+		ts_write_relaxed(&found[i], 0);
+	ts_write_relaxed(&unloads_seen, unloads);
 }
 
 void *ts_cuda_next(enum ts_cuda_next name)
@@ -48,11 +48,11 @@ void *ts_cuda_next(enum ts_cuda_next name)
 		return (void *)known;
 	struct search search = {.name = names[name]};
 	ts_elf_locked(find, &search);
-	ts_store_relaxed(&found[name], search.found);
+	ts_write_relaxed(&found[name], search.found);
 	return (void *)search.found;
 }
 
 void ts_cuda_next_begin(void)
 {
-	ts_store_relaxed(&active, 1);
+	ts_write_relaxed(&active, 1);
 }

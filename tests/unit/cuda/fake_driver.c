@@ -67,18 +67,18 @@ static ts_cu_result host_unregister(void *address)
 void fake_driver_init(void)
 {
 	fake_driver = (struct fake_driver){.complete = true, .as_good = 1};
-	ts_store_relaxed(&ts_cuda.cuCtxGetCurrent, context_get);
-	ts_store_relaxed(&ts_cuda.cuCtxGetDevice, device_get);
-	ts_store_relaxed(&ts_cuda.cuDeviceGetAttribute, attribute_get);
-	ts_store_relaxed(&ts_cuda.cuEventCreate, event_create);
-	ts_store_relaxed(&ts_cuda.cuEventDestroy_v2, event_destroy);
-	ts_store_relaxed(&ts_cuda.cuEventRecord, event_record);
-	ts_store_relaxed(&ts_cuda.cuEventRecord_ptsz, event_record);
-	ts_store_relaxed(&ts_cuda.cuEventQuery, event_query);
-	ts_store_relaxed(&ts_cuda.cuMemHostRegister_v2, host_register);
-	ts_store_relaxed(&ts_cuda.cuMemHostUnregister, host_unregister);
+	ts_write_relaxed(&ts_cuda.cuCtxGetCurrent, context_get);
+	ts_write_relaxed(&ts_cuda.cuCtxGetDevice, device_get);
+	ts_write_relaxed(&ts_cuda.cuDeviceGetAttribute, attribute_get);
+	ts_write_relaxed(&ts_cuda.cuEventCreate, event_create);
+	ts_write_relaxed(&ts_cuda.cuEventDestroy_v2, event_destroy);
+	ts_write_relaxed(&ts_cuda.cuEventRecord, event_record);
+	ts_write_relaxed(&ts_cuda.cuEventRecord_ptsz, event_record);
+	ts_write_relaxed(&ts_cuda.cuEventQuery, event_query);
+	ts_write_relaxed(&ts_cuda.cuMemHostRegister_v2, host_register);
+	ts_write_relaxed(&ts_cuda.cuMemHostUnregister, host_unregister);
 	ts_gpus[0].context = &fake_driver;
-	ts_store_relaxed(&ts_gpus[0].state, TS_GPU_READY);
+	ts_write_relaxed(&ts_gpus[0].state, TS_GPU_READY);
 }
 
 /* ---- what is elsewhere in hooks/cuda ---------------------------------------------------- */

@@ -299,7 +299,7 @@ Test(cost, a_slow_beginning_is_not_what_it_costs)
 Test(cost, others_are_waited_for_as_long_as_a_slow_copy_takes)
 {
 	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 0), "nobody knows");
-	ts_store_relaxed(&row.cost_ns_per_kib[TS_KIND_DEVICE], 100);
+	ts_write_relaxed(&row.cost_ns_per_kib[TS_KIND_DEVICE], 100);
 	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 2 * 100 * (BYTES >> 10)));
 	ts_cost_brought(BYTES, 800, true);
 	cr_expect(eq(u64, ts_cost_of_bringing(&row, BYTES), 800), "not the group's any more");
@@ -427,6 +427,6 @@ Test(cost, its_own_is_measured_now_and_then_as_well)
 
 Test(cost, a_group_that_says_nonsense_is_no_overflow)
 {
-	ts_store_relaxed(&row.cost_ns_per_kib[TS_KIND_DEVICE], UINT64_MAX);
+	ts_write_relaxed(&row.cost_ns_per_kib[TS_KIND_DEVICE], UINT64_MAX);
 	cr_expect(gt(u64, ts_cost_of_bringing(&row, UINT64_MAX), UINT64_C(1) << 50));
 }

@@ -43,7 +43,7 @@ static void init(void)
 	ts_identity_init();
 	fake_driver_init();
 	ts_pinned_begin();
-	ts_store_relaxed(&ts_gpus[0].mapped, 1);
+	ts_write_relaxed(&ts_gpus[0].mapped, 1);
 	int fd = memfd_create("known", MFD_CLOEXEC);
 	cr_assert(fd >= 0 && ftruncate(fd, BYTES) == 0);
 	number = tsshim_pinned_offer(fd, BYTES);
@@ -100,12 +100,12 @@ Test(known, nothing_for_sure_without_a_ring)
 	struct ts_copy copy = copy_of(0, BYTES);
 	(void)ts_bring_followed(&copy, false);
 	take();
-	ts_store_relaxed(&ts_gpus[0].mapped, 0);
+	ts_write_relaxed(&ts_gpus[0].mapped, 0);
 	struct ts_known known;
 	copy = copy_of(0, BYTES);
 	cr_expect(eq(int, tsshim_pinned_name(number, names[0]), 0));
 	cr_expect(ts_bring_known(&copy, &known), "enough for a hint");
-	ts_store_relaxed(&ts_gpus[0].mapped, 1);
+	ts_write_relaxed(&ts_gpus[0].mapped, 1);
 	cr_expect(not(ts_known_holds(&known)), "nobody knows who wrote there");
 }
 

@@ -84,7 +84,7 @@ void fixture_capture(struct ts_store *store, bool on)
 	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(store), 0);
 
 	for (uint32_t i = 0; i < TS_DEMANDS; i++)
-		ts_store_relaxed(&row->demands[i].capture, on);
+		ts_write_relaxed(&row->demands[i].capture, on);
 }
 
 struct ts_take fixture_take(struct ts_store *store, struct ts_key key)

@@ -132,8 +132,8 @@ void fixture_device_die(const char *point, void (*body)(struct ts_device *device
 	cr_assert(killed, "%s was not reached", point ? point : "the end");
 	/* Whoever was seen alive just now is not asked again for a while. */
 	for (uint32_t i = 0; i < TS_MEMBER_MAX; i++) {
-		ts_store_relaxed(&gpu.a->alive_until[i], 0);
-		ts_store_relaxed(&gpu.b->alive_until[i], 0);
+		ts_write_relaxed(&gpu.a->alive_until[i], 0);
+		ts_write_relaxed(&gpu.b->alive_until[i], 0);
 	}
 }
 

@@ -122,7 +122,7 @@ Test(attach, ring_stays_while_a_job_of_the_ledger_lives)
 
 	/* Our parent stands for a job whose workers come and go. */
 	uint64_t parent = ts_process_id(getppid(), false);
-	ts_store_relaxed(&ts_ledger_job(ts_store_ledger(store), 0)->id, parent);
+	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(store), 0)->id, parent);
 	ts_store_detach(store);
 	cr_expect(exists("ring"));
 }
@@ -132,7 +132,7 @@ Test(attach, own_job_does_not_keep_the_ring)
 	struct ts_store *store = fixture_attach(JOB_A);
 	uint64_t self = ts_process_id(getpid(), false);
 
-	ts_store_relaxed(&ts_ledger_job(ts_store_ledger(store), 0)->id, self);
+	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(store), 0)->id, self);
 	ts_store_detach(store);
 	cr_expect(not(exists("ring")));
 }
@@ -434,10 +434,10 @@ Test(attach, another_process_with_the_same_pid_is_no_sign_of_life)
 	struct ts_member *member = &store->members[40];
 	uint64_t parent = ts_process_id(getppid(), false);
 
-	ts_store_relaxed(&store->header->member_high, 41);
-	ts_store_relaxed(&member->word, ts_member_pack(TS_MEMBER_LIVE, 3, parent));
+	ts_write_relaxed(&store->header->member_high, 41);
+	ts_write_relaxed(&member->word, ts_member_pack(TS_MEMBER_LIVE, 3, parent));
 	cr_expect(not(ts_member_is_gone(store, 40)), "it runs, though it holds no lock");
-	ts_store_relaxed(
+	ts_write_relaxed(
 		&member->word, ts_member_pack(TS_MEMBER_LIVE, 3, parent + (UINT64_C(5) << 24)));
 	cr_expect(ts_member_is_gone(store, 40), "started at another time");
 	cr_expect(ts_member_clean(store, 40));

@@ -247,7 +247,7 @@ Test(device, a_time_that_cannot_be_is_not_waited_for)
 {
 	fixture_offer(gpu.a, 2);
 	struct ts_device_take slow = fixture_device_take(gpu.a, 1);
-	ts_store_relaxed(
+	ts_write_relaxed(
 		&gpu.a->table->rows[gpu.ring].slots[slow.hold.slot].since_ns, UINT64_MAX / 2);
 	cr_expect(eq(int, fixture_device_take(gpu.b, 1).verdict, TS_CLAIM));
 }

@@ -104,8 +104,8 @@ Test(device_damage, sizes_that_cannot_be_are_not_used)
 	const uint64_t wrong[][2] = {{0, SLOT_BYTES}, {TS_DEVICE_SLOTS + 1, SLOT_BYTES},
 		{UINT64_MAX, SLOT_BYTES}, {2, UINT64_MAX / 2}, {2, 0}};
 	for (size_t i = 0; i < TS_ARRAY_SIZE(wrong); i++) {
-		ts_store_relaxed(&row->slot_count, wrong[i][0]);
-		ts_store_relaxed(&row->slot_bytes, wrong[i][1]);
+		ts_write_relaxed(&row->slot_count, wrong[i][0]);
+		ts_write_relaxed(&row->slot_bytes, wrong[i][1]);
 		struct ts_device_take got = fixture_device_take(gpu.b, 1);
 		cr_expect(eq(int, got.error, -EBADMSG), "%zu", i);
 		cr_expect(
@@ -141,7 +141,7 @@ Test(device_damage, a_row_of_nonsense_leads_nowhere)
 			words[3] = 10 + words[1];
 		}
 		gpu.a->table->lines[i % 8].lease[i % TS_DEVICE_HOLDS] = random_word(&state);
-		ts_store_relaxed(&row->word, i % 16 == 0 ? random_word(&state) : live);
+		ts_write_relaxed(&row->word, i % 16 == 0 ? random_word(&state) : live);
 		struct ts_device_take got = fixture_device_take(gpu.b, 1);
 		verdicts[got.verdict]++;
 		if (got.verdict != TS_PASS) {
@@ -160,7 +160,7 @@ Test(device_damage, a_row_of_nonsense_leads_nowhere)
 	}
 	for (uint32_t i = 0; i < 4; i++)
 		cr_expect(gt(u64, verdicts[i], 0), "verdict %u", i);
-	ts_store_relaxed(&row->word, 0);
+	ts_write_relaxed(&row->word, 0);
 	fixture_offer(gpu.a, 4);
 	memset(gpu.a->table->lines, 0, sizeof(gpu.a->table->lines));
 	fixture_device_publish(gpu.a, 1);

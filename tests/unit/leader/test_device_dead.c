@@ -170,7 +170,7 @@ Test(device_dead, a_claim_ends_with_its_ring)
 	fixture_device_die(NULL, offer);
 	/* Nobody has looked whether the owner lives: take() finds what was seen before. */
 	uint64_t word = ts_load_acquire(&gpu.a->table->rows[gpu.ring].word);
-	ts_store_relaxed(&gpu.a->alive_until[ts_device_ring_owner(word)], UINT64_MAX);
+	ts_write_relaxed(&gpu.a->alive_until[ts_device_ring_owner(word)], UINT64_MAX);
 	struct ts_device_take old = fixture_device_take(gpu.a, 1);
 	cr_assert(eq(int, old.verdict, TS_CLAIM));
 	fixture_offer(gpu.b, 2);
@@ -186,7 +186,7 @@ Test(device_dead, a_lease_does_not_hold_the_next_rings_slot)
 {
 	fixture_device_die(NULL, offer);
 	uint64_t word = ts_load_acquire(&gpu.a->table->rows[gpu.ring].word);
-	ts_store_relaxed(&gpu.a->alive_until[ts_device_ring_owner(word)], UINT64_MAX);
+	ts_write_relaxed(&gpu.a->alive_until[ts_device_ring_owner(word)], UINT64_MAX);
 	fixture_device_publish(gpu.a, 1);
 	struct ts_device_take old = fixture_device_take(gpu.a, 1);
 	cr_assert(eq(int, old.verdict, TS_HIT));
@@ -204,7 +204,7 @@ Test(device_dead, a_withdrawal_that_was_begun_is_ended_by_others)
 	fixture_device_die(NULL, offer);
 	_Atomic uint64_t *word = &gpu.a->table->rows[gpu.ring].word;
 	uint64_t live = ts_load_acquire(word);
-	ts_store_release(word, live | TS_RING_CLOSING);
+	ts_write_release(word, live | TS_RING_CLOSING);
 	cr_expect(eq(int, ts_device_owner(gpu.b, gpu.ring, &owner), -ENODEV));
 	fixture_offer(gpu.b, 1);
 }

@@ -50,12 +50,12 @@ Test(pages, bytes_stay_when_pages_become_huge)
 	fixture_capture(one, true);
 	/* Laps with small pages that both have mapped, then laps in which they are exchanged.
 	 */
-	ts_store_relaxed(&one->no_huge, 1);
+	ts_write_relaxed(&one->no_huge, 1);
 	fill_segments(one, two, 2 * one->shape.segment_count);
 	cr_expect(eq(u32, huge_pieces(one), 0));
-	ts_store_relaxed(&one->no_huge, 0);
+	ts_write_relaxed(&one->no_huge, 0);
 	for (int i = 0; i < 4; i++) {
-		ts_store_relaxed(&one->huge_pause, 0);
+		ts_write_relaxed(&one->huge_pause, 0);
 		fill_segments(one, two, one->shape.segment_count);
 	}
 	cr_expect(huge_pieces(one) > 0 || ts_load_relaxed(&one->no_huge),
@@ -70,7 +70,7 @@ Test(pages, dear_huge_pages_are_not_tried_for_a_while)
 	struct ts_store *two = fixture_attach_sized(JOB_B, LARGE);
 
 	fixture_capture(one, true);
-	ts_store_relaxed(&one->huge_pause, 4);
+	ts_write_relaxed(&one->huge_pause, 4);
 	fill_segments(one, two, 3);
 	cr_expect(eq(u32, huge_pieces(one), 0));
 	cr_expect(lt(u32, ts_load_relaxed(&one->huge_pause), 4), "counted down");
@@ -83,7 +83,7 @@ Test(pages, a_complete_ring_does_not_ask_the_machine)
 	struct ts_store *store = fixture_attach(JOB_A);
 
 	for (uint32_t i = 0; i < store->shape.segment_count; i++)
-		ts_store_relaxed(&store->segments[i].allocated, 1);
+		ts_write_relaxed(&store->segments[i].allocated, 1);
 	/* The machine has room: it would say yes, as it does in the next test. */
 	cr_expect(not(ts_limits_may_grow(store)));
 	cr_expect(eq(u64, ts_load_relaxed(&store->grow_at), 0), "nor was it full");
@@ -95,9 +95,9 @@ Test(pages, a_full_machine_is_not_asked_at_every_segment)
 	struct ts_store *store = fixture_attach(JOB_A);
 
 	cr_expect(ts_limits_may_grow(store));
-	ts_store_relaxed(&store->grow_at, UINT64_MAX);
+	ts_write_relaxed(&store->grow_at, UINT64_MAX);
 	cr_expect(not(ts_limits_may_grow(store)));
-	ts_store_relaxed(&store->grow_at, 1);
+	ts_write_relaxed(&store->grow_at, 1);
 	cr_expect(ts_limits_may_grow(store));
 	ts_store_detach(store);
 }

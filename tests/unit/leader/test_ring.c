@@ -311,11 +311,11 @@ Test(ring, a_cleaner_that_died_is_followed_by_another)
 	struct ts_segment *segment = &store->segments[3];
 
 	/* Slot 9: its process is dead, and so is the one that cleaned up after it. */
-	ts_store_relaxed(&store->header->member_high, 10);
-	ts_store_relaxed(&store->members[9].word,
+	ts_write_relaxed(&store->header->member_high, 10);
+	ts_write_relaxed(&store->members[9].word,
 		ts_member_pack(TS_MEMBER_CLEANING, 7, (UINT64_C(1) << 24) | 4194303));
-	ts_store_relaxed(&store->members[9].lease[2], ts_lease_pack(3, 0));
-	ts_store_relaxed(&segment->word, ts_segment_pack(TS_SEGMENT_DRAIN, 9, 0));
+	ts_write_relaxed(&store->members[9].lease[2], ts_lease_pack(3, 0));
+	ts_write_relaxed(&segment->word, ts_segment_pack(TS_SEGMENT_DRAIN, 9, 0));
 	cr_expect(ts_member_clean(store, 9));
 	cr_expect(eq(u64, store->members[9].word, ts_member_pack(TS_MEMBER_FREE, 8, 0)));
 	cr_expect(eq(u64, store->members[9].lease[2], 0));

@@ -124,7 +124,7 @@ Test(share, capturing_that_is_used_goes_on)
 		&ts_ledger_dataset(ts_store_ledger(store), 0)->demands[TS_KIND_PIXELS];
 
 	fixture_capture(store, true);
-	ts_store_relaxed(&demand->needed, 64);
+	ts_write_relaxed(&demand->needed, 64);
 	for (uint32_t i = 0; i < 40; i++) {
 		fixture_publish(store, fixture_key(i, i + 1), 400000, 1);
 		cr_assert(fixture_hits(store, fixture_key(i, i + 1), 400000, 1));
@@ -140,7 +140,7 @@ Test(share, a_dataset_that_is_off_is_not_shared)
 
 	fixture_capture(store, true);
 	fixture_publish(store, fixture_key(1, 1), 100, 1);
-	ts_store_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 0)->off, 1);
+	ts_write_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 0)->off, 1);
 	expect_pass(fixture_take(store, fixture_key(1, 1)), TS_REASON_DATASET_OFF);
 	ts_store_detach(store);
 }
@@ -153,7 +153,7 @@ Test(share, a_lease_says_what_the_producer_said)
 	void *buffer;
 
 	struct ts_dataset_row *row = ts_ledger_dataset(ts_store_ledger(store), 5);
-	ts_store_relaxed(&ts_demand_of(row, TS_KIND_SAMPLE, &key)->capture, 1);
+	ts_write_relaxed(&ts_demand_of(row, TS_KIND_SAMPLE, &key)->capture, 1);
 	ts_store_take(store, &key, 5, TS_KIND_SAMPLE, &take);
 	cr_assert(eq(int, take.verdict, TS_CLAIM));
 	cr_assert(eq(int, ts_claim_reserve(store, &take.claim, 90000, &buffer), 0));
@@ -303,7 +303,7 @@ Test(share, a_late_store_of_a_place_does_no_harm)
 		struct ts_entry *entry = &two->entries[1 * TS_WAYS + i];
 		if (ts_entry_state(entry->word) == TS_ENTRY_READY &&
 			ts_entry_tag(entry->word) == 1)
-			ts_store_release(&entry->where, late);
+			ts_write_release(&entry->where, late);
 	}
 	cr_expect(not(fixture_hits(two, fixture_key(1, 1), 100, 1)), "a miss, not other bytes");
 	fixture_publish(two, fixture_key(1, 1), 100, 3);
@@ -325,9 +325,9 @@ Test(share, garbage_in_the_directory_is_a_miss)
 		random ^= random << 17;
 		struct ts_entry *entry = &store->entries[7 * TS_WAYS + (unsigned)i % TS_WAYS];
 		uint64_t state = i % 3 ? TS_ENTRY_READY : random % 8;
-		ts_store_relaxed(&entry->word,
+		ts_write_relaxed(&entry->word,
 			ts_entry_pack((enum ts_entry_state)state, random % 1024, 5, 1 + i % 2));
-		ts_store_relaxed(
+		ts_write_relaxed(
 			&entry->where, i % 2 ? random : random & ~UINT64_C(0x3ffffffff));
 		struct ts_take take = fixture_take(store, fixture_key(7, 1 + (unsigned)i % 2));
 		if (take.verdict == TS_HIT)
@@ -352,7 +352,7 @@ Test(share, a_record_of_a_dataset_that_is_off_is_no_hit_under_another_label)
 	cr_assert(eq(int, take.verdict, TS_HIT));
 	ts_lease_release(store, &take.lease);
 
-	ts_store_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 0)->off, 1);
+	ts_write_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 0)->off, 1);
 	ts_store_take(store, &key, 1, TS_KIND_PIXELS, &take);
 	cr_expect(eq(int, take.verdict, TS_PASS));
 	cr_expect(eq(int, take.reason, TS_REASON_DATASET_OFF));

@@ -129,7 +129,7 @@ Test(stage, a_damaged_counter_leads_nowhere)
 	struct ts_stage_slot before[TS_PAGE_BYTES / sizeof(*slots)];
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(wrong); i++) {
-		ts_store_relaxed(&index->head->rows_used, wrong[i]);
+		ts_write_relaxed(&index->head->rows_used, wrong[i]);
 		memcpy(before, slots, sizeof(before));
 		cr_expect(eq(int, fixture_open_copy(0, NULL), -ENOSPC), "%zu", i);
 		int taken = taken_slots(before, slots);

@@ -163,11 +163,11 @@ Test(stage_names, a_damaged_table_knows_nothing)
 		at++;
 	uint64_t right = ts_load_relaxed(&names[at].word);
 	for (size_t i = 0; i < TS_ARRAY_SIZE(rows); i++) {
-		ts_store_relaxed(&names[at].word,
+		ts_write_relaxed(&names[at].word,
 			right >> TS_STAGE_ROW_BITS << TS_STAGE_ROW_BITS | rows[i]);
 		cr_expect(lt(int, open_known(), 0));
 	}
-	ts_store_relaxed(&names[at].word, right);
+	ts_write_relaxed(&names[at].word, right);
 	cr_expect(is_known(name));
 	close(open_known());
 }

@@ -232,7 +232,7 @@ Test(stager, room_of_a_live_one_stays_its_own)
 	/* It dies. Not everybody who lacks room looks, but somebody does after a while. */
 	ts_stage_release_part(part);
 	cr_expect(eq(int, take(), -ENOSPC));
-	ts_store_relaxed(&fixture_files.stage->index.head->sweep_at, 0);
+	ts_write_relaxed(&fixture_files.stage->index.head->sweep_at, 0);
 	cr_expect(ge(int, take(), 0));
 	cr_expect(eq(u64, fixture_used(), LARGE + 1));
 }
@@ -251,7 +251,7 @@ Test(stager, all_sizes_of_dead_ones_give_back_no_more_than_they_took)
 		/* FILLED, GROWING. */
 		cr_assert(eq(int, ftruncate(part, (off_t)sizes[i]), 0));
 		ts_stage_release_part(part);
-		ts_store_relaxed(&head->sweep_at, 0);
+		ts_write_relaxed(&head->sweep_at, 0);
 		fixture_write_file('y', LARGE + 1 + i);
 		part = take();
 		cr_assert(ge(int, part, 0));
@@ -309,7 +309,7 @@ Test(stager, a_machine_without_room_makes_a_pause)
 	fixture_write_file('x', LARGE);
 	int part = take();
 	struct ts_stage_head *head = fixture_files.stage->index.head;
-	ts_store_relaxed(&head->used, UINT64_MAX / 2); /* more than any machine leaves */
+	ts_write_relaxed(&head->used, UINT64_MAX / 2); /* more than any machine leaves */
 	cr_expect(eq(int, run(part), -ENOSPC));
 	cr_expect(fixture_name_of_copy() == NULL);
 	cr_expect(gt(u64, ts_load_relaxed(&head->stager_pause), 0));

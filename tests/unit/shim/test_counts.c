@@ -104,7 +104,7 @@ static uint64_t counted_by_jobs(struct ts_ledger *book)
 static int fill_job_rows(void)
 {
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
-		ts_store_relaxed(
+		ts_write_relaxed(
 			&ts_ledger_job(fixture_ledger(), i)->id, ts_process_id(1, false));
 	return 0;
 }
@@ -145,7 +145,7 @@ Test(counts, a_deadline_lies_within_20_ms_and_2_s)
 	cr_expect(eq(u64, ts_session_deadline_ns(TS_KIND_PIXELS, 64 << 20), 2000 * MS));
 	cr_expect(eq(u64, ts_session_deadline_ns(TS_KIND_SAMPLE, 64 << 20), 20 * MS));
 	/* What others wrote there cannot make it wrap around. */
-	ts_store_relaxed(cost, UINT64_MAX);
+	ts_write_relaxed(cost, UINT64_MAX);
 	cr_expect(eq(u64, ts_session_deadline_ns(TS_KIND_PIXELS, UINT64_MAX), 2000 * MS));
 	cr_expect(eq(u64, ts_session_deadline_ns(TS_KIND_PIXELS, 0), 2000 * MS));
 	ts_session_finish();

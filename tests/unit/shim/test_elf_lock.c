@@ -17,7 +17,7 @@ static bool stay(const struct ts_elf_object *object, void *data)
 {
 	(void)object;
 	(void)data;
-	ts_store_release(&inside, 1);
+	ts_write_release(&inside, 1);
 	while (!ts_load_acquire(&done))
 		usleep(1000);
 	return true;
@@ -73,7 +73,7 @@ Test(elf_lock, a_thread_in_the_list_at_a_fork)
 	while (!ts_load_acquire(&inside))
 		usleep(1000);
 	cr_expect(eq(int, run_child(wanted), 0));
-	ts_store_release(&done, 1);
+	ts_write_release(&done, 1);
 	(void)pthread_join(thread, NULL);
 	cr_expect(eq(u32, objects(), wanted), "as it was in the parent");
 }

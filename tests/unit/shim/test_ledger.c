@@ -80,7 +80,7 @@ Test(ledger, a_row_without_a_name_gets_it_from_the_next_member)
 	struct ts_dataset_row *row = ts_ledger_dataset(book, 0);
 
 	/* Its maker was killed between taking the row and naming it. */
-	ts_store_relaxed(&row->name_hash, ts_hash64("one", 3) | 1);
+	ts_write_relaxed(&row->name_hash, ts_hash64("one", 3) | 1);
 	memset(row->name, 'z', sizeof(row->name));
 	cr_expect(eq(int, ts_ledger_find_dataset(book, "one"), 0));
 	cr_expect(eq(str, row->name, (char *)"one"));
@@ -91,8 +91,8 @@ Test(ledger, a_name_that_does_not_end_is_nobodys)
 {
 	struct ts_dataset_row *row = ts_ledger_dataset(book, 0);
 
-	ts_store_relaxed(&row->name_hash, ts_hash64("zzz", 3) | 1);
-	ts_store_relaxed(&row->named, 1);
+	ts_write_relaxed(&row->name_hash, ts_hash64("zzz", 3) | 1);
+	ts_write_relaxed(&row->named, 1);
 	memset(row->name, 'z', sizeof(row->name));
 	cr_expect(eq(int, ts_ledger_find_dataset(book, "zzz"), 1));
 }
@@ -118,8 +118,8 @@ Test(ledger, the_oldest_dead_job_makes_room_and_its_counts_go)
 	struct ts_job_row *row = ts_ledger_job(book, 0);
 
 	fill_with_dead();
-	ts_store_relaxed(&row->passed[TS_REASON_ALONE], 5);
-	ts_store_relaxed(&row->kinds[TS_KIND_PIXELS].saved_ns, 5);
+	ts_write_relaxed(&row->passed[TS_REASON_ALONE], 5);
+	ts_write_relaxed(&row->kinds[TS_KIND_PIXELS].saved_ns, 5);
 	ts_ledger_note(book, 0, 0);
 	cr_expect(eq(int, ts_ledger_find_job(book, self()), 0));
 	cr_expect(eq(u64, ts_load_relaxed(&row->id), self()));
@@ -132,7 +132,7 @@ Test(ledger, the_oldest_dead_job_makes_room_and_its_counts_go)
 Test(ledger, live_jobs_keep_their_rows)
 {
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
-		ts_store_relaxed(&ts_ledger_job(book, i)->id, self());
+		ts_write_relaxed(&ts_ledger_job(book, i)->id, self());
 	cr_expect(eq(int, ts_ledger_find_job(book, DEAD(1)), -ENOSPC));
 }
 
@@ -419,13 +419,13 @@ Test(summary, says_what_was_shared_and_what_not)
 	struct ts_job_row *row = ts_ledger_job(book, 3);
 	struct ts_tally *pixels = &row->kinds[TS_KIND_PIXELS];
 
-	ts_store_relaxed(&row->id, 4711);
-	ts_store_relaxed(&pixels->produced, 25);
-	ts_store_relaxed(&pixels->shared, 75);
-	ts_store_relaxed(&pixels->saved_ns, UINT64_C(12340000000));
-	ts_store_relaxed(&row->passed[TS_REASON_JPEG_SMALL], 7);
-	ts_store_relaxed(&row->passed[TS_REASON_ALONE], 9);
-	ts_store_relaxed(&row->passed[TS_REASON_MEMORY], 7);
+	ts_write_relaxed(&row->id, 4711);
+	ts_write_relaxed(&pixels->produced, 25);
+	ts_write_relaxed(&pixels->shared, 75);
+	ts_write_relaxed(&pixels->saved_ns, UINT64_C(12340000000));
+	ts_write_relaxed(&row->passed[TS_REASON_JPEG_SMALL], 7);
+	ts_write_relaxed(&row->passed[TS_REASON_ALONE], 9);
+	ts_write_relaxed(&row->passed[TS_REASON_MEMORY], 7);
 	cr_redirect_stderr();
 	ts_summary_print(book, 4711, &alone);
 	expect_block("  decoded images: 25 worked out here, 75 taken from the ring (75 %)\n"
@@ -454,8 +454,8 @@ Test(summary, says_so_when_there_is_no_ledger)
 
 Test(summary, says_why_there_is_no_ledger)
 {
-	ts_store_relaxed(&alone.kinds[TS_KIND_PIXELS].produced, 3);
-	ts_store_relaxed(&alone.passed[TS_REASON_NO_SPACE], 3);
+	ts_write_relaxed(&alone.kinds[TS_KIND_PIXELS].produced, 3);
+	ts_write_relaxed(&alone.passed[TS_REASON_NO_SPACE], 3);
 	cr_redirect_stderr();
 	ts_summary_print(NULL, 4711, &alone);
 	expect_block("  decoded images: 3 worked out here, 0 taken from the ring (0 %)\n"
@@ -471,9 +471,9 @@ Test(summary, names_the_five_most_frequent_reasons)
 	int ends[2], lines = 0;
 
 	make_ledger();
-	ts_store_relaxed(&ts_ledger_job(book, 0)->id, 1);
+	ts_write_relaxed(&ts_ledger_job(book, 0)->id, 1);
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
-		ts_store_relaxed(&ts_ledger_job(book, 0)->passed[i], huge - i);
+		ts_write_relaxed(&ts_ledger_job(book, 0)->passed[i], huge - i);
 	cr_assert(eq(int, pipe(ends), 0));
 	dup2(ends[1], 2);
 	ts_summary_print(book, 1, &alone);

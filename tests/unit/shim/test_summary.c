@@ -19,9 +19,9 @@ TestSuite(block, .init = begin);
 
 static void fill(enum ts_kind kind, uint64_t produced, uint64_t shared, uint64_t saved_ns)
 {
-	ts_store_relaxed(&row.kinds[kind].produced, produced);
-	ts_store_relaxed(&row.kinds[kind].shared, shared);
-	ts_store_relaxed(&row.kinds[kind].saved_ns, saved_ns);
+	ts_write_relaxed(&row.kinds[kind].produced, produced);
+	ts_write_relaxed(&row.kinds[kind].shared, shared);
+	ts_write_relaxed(&row.kinds[kind].saved_ns, saved_ns);
 }
 
 /* What is printed of `row`, without the title. */
@@ -42,7 +42,7 @@ Test(block, samples_and_pixels_have_a_line_each)
 {
 	fill(TS_KIND_PIXELS, 3, 0, 0);
 	fill(TS_KIND_SAMPLE, 25, 75, UINT64_C(12340000000));
-	ts_store_relaxed(&row.passed[TS_REASON_TORCH_YOUNG], 7);
+	ts_write_relaxed(&row.passed[TS_REASON_TORCH_YOUNG], 7);
 	cr_expect(eq(str, (char *)print(),
 		(char *)"  decoded images: 3 worked out here, 0 taken from the ring (0 %)\n"
 			"  CPU time saved: 0.00 s\n"
@@ -74,7 +74,7 @@ Test(block, the_longest_block_fits)
 		fill((enum ts_kind)kind, UINT64_MAX / 200, UINT64_MAX / 200, UINT64_MAX);
 	/* The longest texts are counted most, and so are the five that are printed. */
 	for (int i = 0; i < TS_REASON_COUNT; i++)
-		ts_store_relaxed(&row.passed[i], UINT64_MAX - 1000 + strlen(reasons[i]));
+		ts_write_relaxed(&row.passed[i], UINT64_MAX - 1000 + strlen(reasons[i]));
 	const char *rest = print();
 	size_t lines = 0;
 	for (const char *at = rest; *at; at++)

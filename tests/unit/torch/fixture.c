@@ -20,7 +20,7 @@ void torch_init(void)
 	const struct ts_session *session = fixture_enter();
 	struct ts_dataset_row *row =
 		ts_ledger_dataset(ts_store_ledger(session->store), session->dataset);
-	ts_store_relaxed(&row->demands[TS_KIND_SAMPLE].capture, 1);
+	ts_write_relaxed(&row->demands[TS_KIND_SAMPLE].capture, 1);
 }
 
 struct ts_sample *torch_sample(void)

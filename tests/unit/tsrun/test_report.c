@@ -47,10 +47,10 @@ static void fill(enum ts_kind kind, uint64_t count)
 		&ts_ledger_job(ledger, job)->kinds[kind],
 	};
 	for (size_t i = 0; i < TS_ARRAY_SIZE(rows); i++) {
-		ts_store_relaxed(&rows[i]->produced, count / 4);
-		ts_store_relaxed(&rows[i]->shared, count - count / 4);
-		ts_store_relaxed(&rows[i]->shared_bytes, 1024 * count);
-		ts_store_relaxed(&rows[i]->saved_ns, count * 1000000);
+		ts_write_relaxed(&rows[i]->produced, count / 4);
+		ts_write_relaxed(&rows[i]->shared, count - count / 4);
+		ts_write_relaxed(&rows[i]->shared_bytes, 1024 * count);
+		ts_write_relaxed(&rows[i]->saved_ns, count * 1000000);
 	}
 }
 
@@ -146,7 +146,7 @@ Test(report, numbers_of_all_reasons_stand_below_each_other)
 #undef TS_X
 	};
 	for (int i = 0; i < TS_REASON_COUNT; i++)
-		ts_store_relaxed(&ledger->passed[i], 1000u + (unsigned)i);
+		ts_write_relaxed(&ledger->passed[i], 1000u + (unsigned)i);
 	print(ts_report_text);
 	for (int i = 0; i < TS_REASON_COUNT; i++)
 		cr_expect(is_aligned(reasons[i]), "'%s' in %s", reasons[i], text);
