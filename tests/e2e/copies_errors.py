@@ -10,7 +10,7 @@ import re
 
 import support
 from copies_common import DRIVER, JOBS, Gpu
-from copies_scenes import together
+from copies_scenes import at_once
 from support import HERE, finish, run
 
 RESULTS = os.path.join(os.path.dirname(JOBS), "results")
@@ -55,7 +55,7 @@ def without(words, **driver):
 def with_us(words, more=None, **driver):
     """Outcomes of two jobs that share, and what reached the driver."""
     with Gpu(**driver, **(more or {})) as gpu:
-        done = [finish(job, timeout=60) for job in together(gpu, [[RESULTS, *words]] * 2)]
+        done = [finish(job, timeout=60) for job in at_once(gpu, [[RESULTS, *words]] * 2)]
         return done, gpu.safe()
 
 
@@ -86,7 +86,7 @@ def fails(call, failure):
     return call, failure, done, counters["injected"]
 
 
-def at_once(function, arguments):
+def side_by_side(function, arguments):
     """Most of the time they wait."""
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         yield from pool.map(function, *zip(*arguments))
@@ -97,7 +97,7 @@ def test_no_call_of_ours_is_seen():
     for outcome in plain.values():
         assert outcome.status == 0 and outcome.output.count(": 0 0 0 0, last 0 0, arrived") == STEPS
     injected = dict.fromkeys(calls(), 0)
-    for call, failure, done, times in at_once(fails, calls_and_cases()):
+    for call, failure, done, times in side_by_side(fails, calls_and_cases()):
         injected[call] += times
         wanted = plain[tuple(ENDS.get(call, []))]
         for outcome in done:
@@ -109,7 +109,7 @@ def stays(code, words):
     """A job whose kernel broke its context, another one that goes on, and what both say alone."""
     failure = {"FAKECUDA_FAIL": "cuMemsetD8_v2:%d:%d" % (LATER - 8, code)}
     with Gpu() as gpu:
-        jobs = together(gpu, [[RESULTS, *WORDS, *words], [RESULTS, *WORDS]], [failure, {}])
+        jobs = at_once(gpu, [[RESULTS, *WORDS, *words], [RESULTS, *WORDS]], [failure, {}])
         done = [finish(job, timeout=60) for job in jobs]
         return (code, words, done, [without(WORDS + words, **failure), without(WORDS)],
                 gpu.safe()["d2d_copies"])
@@ -118,7 +118,7 @@ def stays(code, words):
 def test_errors_that_stay():
     """The program's own, while it shares: all its calls say it, and a reset ends it."""
     copies = 0
-    for code, words, done, wanted, within in at_once(
+    for code, words, done, wanted, within in side_by_side(
             stays, [(code, words) for code in STAYING for words in ([], RESETS)]):
         copies += within
         for before, after in zip(wanted, done):
@@ -134,7 +134,7 @@ def test_errors_that_stay_met_by_us():
     some = [call for call in calls() if call not in ENDS]
     arguments = [(call, "%s:%d:%d" % (call, OWN.get(call, 0) + 1, STAYING[number % 2]))
                  for number, call in enumerate(some)]
-    for call, failure, done, times in at_once(fails, arguments):
+    for call, failure, done, times in side_by_side(fails, arguments):
         met += times
         code = failure.rpartition(":")[2]
         for outcome in done:

@@ -16,23 +16,30 @@ PROGRAMS = os.path.dirname(JOBS)
 BATCHES, DEVICES, REPLAY = (os.path.join(PROGRAMS, name) for name in ("batches", "devices", "replay"))
 
 
-def together(gpu, commands, holds, env=({},)):
-    """
-    Start these jobs at once, and let them go on until @holds(counters of the driver); env: what
-    each of them is told besides, or all.  How many batches they have brought.
-    """
+def at_once(gpu, commands, env=({},), words=(), pass_fds=()):
+    """Start these jobs at once; env: what each of them is told besides, or all."""
     gate, opener = os.pipe()
     ready, told = os.pipe()
-    until_then, end = os.pipe()
-    words = ["gate=%d" % gate, "ready=%d" % told, "until=%d" % until_then]
+    words = ["gate=%d" % gate, "ready=%d" % told, *words]
     env = list(env) * (1 if len(env) > 1 else len(commands))
     jobs = [start([*command, *words], gpu.group.environment(**{**gpu.more, **more}),
-                  pass_fds=(gate, told, until_then)) for command, more in zip(commands, env)]
+                  pass_fds=(gate, told, *pass_fds)) for command, more in zip(commands, env)]
     os.close(told)
     for _ in jobs:
         os.read(ready, 1)
-    for each in (opener, gate, ready, until_then):
-        os.close(each)
+    for end in (opener, gate, ready):
+        os.close(end)
+    return jobs
+
+
+def together(gpu, commands, holds, env=({},)):
+    """
+    The same, and they go on until @holds(counters of the driver).  How many batches they have
+    brought.
+    """
+    until_then, end = os.pipe()
+    jobs = at_once(gpu, commands, env, ["until=%d" % until_then], [until_then])
+    os.close(until_then)
     seen = until(lambda: holds(gpu.counters_now()))
     os.close(end)
     brought = sum(batches_of(job) for job in jobs)
