@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""What native.py mirrors of C by hand is laid out and numbered as C has it."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import support
+
+if support.LIBRARY != os.environ.get("LD_PRELOAD"):  # native.py looks for it when it is imported
+    with support.Group() as group:
+        sys.exit(subprocess.call([sys.executable, *sys.argv], env=group.environment(
+            TSSHIM_TEST_BUILD=support.BUILD)))
+
+sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
+from tsshim_torch import native  # noqa: E402
+
+PROGRAM = os.path.join(support.BUILD, "tests", "unit", "torch", "layout")
+MIRRORS = {"ts_sample_view": native._View, "ts_sample_leaf": native.Leaf,
+           "ts_sample_batch": native.BatchView}
+NUMBERS = {"TAKEN": native.HIT, "CLAIMED": native.CLAIM, "BUSY": native.BUSY,
+           "PASSED": native.PASS, "ODD": native.ODD, "UNSEEN": native.UNSEEN, "NOW": native.NOW,
+           "WAIT": native.WAIT, "MOMENT": native.MOMENT}
+
+
+def said(kind):
+    """What C says of these: [words behind @kind]"""
+    lines = subprocess.run([PROGRAM], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [line.split()[1:] for line in lines.splitlines() if line.split()[0] == kind]
+
+
+def test_every_struct_is_as_large():
+    assert {name: ctypes.sizeof(mirror) for name, mirror in MIRRORS.items()} == {
+        name: int(size) for name, size in said("struct")}
+
+
+def test_every_field_is_where_c_has_it():
+    ours = {"%s.%s" % (name, field): (getattr(mirror, field).offset, getattr(mirror, field).size)
+            for name, mirror in MIRRORS.items() for field, _ in mirror._fields_}
+    assert ours == {name: (int(offset), int(size)) for name, offset, size in said("field")}
+
+
+def test_every_number_is_the_same():
+    assert {"TS_SAMPLE_" + name: number for name, number in NUMBERS.items()} == {
+        name: int(number) for name, number in said("number")}
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* Says how C lays out what tsshim_torch/native.py mirrors; tests/e2e/layout.py compares. */
+#include "hooks/torch/batches.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define STRUCT(name) printf("struct %s %zu\n", #name, sizeof(struct name))
+#define FIELD(name, field)                                                           \
+	printf("field %s.%s %zu %zu\n", #name, #field, offsetof(struct name, field), \
+		sizeof(((struct name *)NULL)->field))
+#define NUMBER(name) printf("number %s %d\n", #name, (int)(name))
+
+static void view(void)
+{
+	STRUCT(ts_sample_view);
+	FIELD(ts_sample_view, meta);
+	FIELD(ts_sample_view, meta_bytes);
+	FIELD(ts_sample_view, payload);
+	FIELD(ts_sample_view, payload_bytes);
+	FIELD(ts_sample_view, torch_seed);
+	FIELD(ts_sample_view, python_seed);
+	FIELD(ts_sample_view, numpy_seed);
+	FIELD(ts_sample_view, verify);
+	FIELD(ts_sample_view, origin);
+}
+
+static void leaf(void)
+{
+	STRUCT(ts_sample_leaf);
+	FIELD(ts_sample_leaf, offset);
+	FIELD(ts_sample_leaf, bytes);
+	FIELD(ts_sample_leaf, base);
+}
+
+static void batch(void)
+{
+	STRUCT(ts_sample_batch);
+	FIELD(ts_sample_batch, scope);
+	FIELD(ts_sample_batch, stream);
+	FIELD(ts_sample_batch, indices);
+	FIELD(ts_sample_batch, occurrences);
+	FIELD(ts_sample_batch, count);
+	FIELD(ts_sample_batch, states);
+	FIELD(ts_sample_batch, head);
+	FIELD(ts_sample_batch, head_bytes);
+	FIELD(ts_sample_batch, payload_bytes);
+	FIELD(ts_sample_batch, leaves);
+	FIELD(ts_sample_batch, leaf_count);
+	FIELD(ts_sample_batch, metas);
+	FIELD(ts_sample_batch, meta_bytes);
+	FIELD(ts_sample_batch, meta_room);
+	FIELD(ts_sample_batch, origins);
+}
+
+int main(void)
+{
+	view();
+	leaf();
+	batch();
+	NUMBER(TS_SAMPLE_TAKEN);
+	NUMBER(TS_SAMPLE_CLAIMED);
+	NUMBER(TS_SAMPLE_BUSY);
+	NUMBER(TS_SAMPLE_PASSED);
+	NUMBER(TS_SAMPLE_ODD);
+	NUMBER(TS_SAMPLE_UNSEEN);
+	NUMBER(TS_SAMPLE_NOW);
+	NUMBER(TS_SAMPLE_WAIT);
+	NUMBER(TS_SAMPLE_MOMENT);
+	return 0;
+}
