@@ -8,6 +8,10 @@
 
 ts_cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tsshim
 
+# Where ccache is installed, Meson compiles with it.  What one clone compiled serves another: paths
+# below the source tree are the same for it, and its directory is no part of what is compared.
+export CCACHE_DIR="$ts_cache/ccache" CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=2G
+
 say() {
 	printf '%s\n' "$*" >&2
 }
