@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tidy.sh BUILD KEPT FILE...: clang-tidy for sources, but for those of which it had nothing to say
+# before: KEPT has a file for each, named by what it read (the source, its headers, the rules).
+# Run in the source tree.
+set -eu
+build=$1 kept=$2
+shift 2
+rules=scripts/lib/clang-tidy.yaml
+failed=0
+for source; do
+	read_all=$(clang -std=gnu11 -D_GNU_SOURCE -DTS_VERSION='""' -DTS_LIBRARY_FROM_BINDIR='""' -I . \
+		-I "$build/shim/tsrun" -E -CC "$source") || exit 1
+	key=$({
+		printf '%s\n' "$read_all"
+		cat "$source" "$rules"
+		clang-tidy --version
+	} | sha256sum | cut -d ' ' -f 1)
+	[ ! -f "$kept/$key" ] || continue
+	if clang-tidy -p "$build" --quiet --config-file="$rules" "$source"; then
+		: >"$kept/$key"
+	else
+		failed=1
+	fi
+done
+exit "$failed"
