@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the Python half decides by time, on a clock that goes only when it is told to."""
+"""
+What the Python half decides by time, on a clock that goes only when it is told to, and by the
+versions of what is loaded, which are what tests say.
+"""
 
 import contextlib
 import os
@@ -9,13 +12,18 @@ import types
 
 import support
 
+support.become_the_chosen_interpreter()
 if support.LIBRARY != os.environ.get("LD_PRELOAD"):  # its functions are part of what is tested
     with support.Group() as group:
-        sys.exit(subprocess.call([support.PYTHON, *sys.argv], env=group.environment(
+        sys.exit(subprocess.call([sys.executable, *sys.argv], env=group.environment(
             TSSHIM_TEST_BUILD=support.BUILD)))
 
-import torch.utils.data  # noqa: E402,F401  (brings the Python half)
+import numpy  # noqa: E402
+import PIL  # noqa: E402
+import torch.utils.data  # noqa: E402  (brings the Python half)
+import torchvision  # noqa: E402
 from tsshim_torch import clock, native  # noqa: E402
+from tsshim_torch.judge import versions  # noqa: E402
 from tsshim_torch.sharing import exact, fetch, hints, scopes  # noqa: E402
 
 MS = 1_000_000
@@ -64,7 +72,6 @@ def items(kind, scope, count):
     """@count items of the data set of @scope are made, one by one."""
     for number in range(count):
         made = kind(scope, types.SimpleNamespace(occurrences=None, stream=b"x" * 16), [number])
-        made.seed = lambda: None
         made._item(number)
 
 
@@ -204,7 +211,7 @@ def test_two_items_are_timed_before_any_is_asked_for():
             for _ in range(exact.TIMED):
                 assert batch._ask(0) is None and scope.off_until == 0
                 items(exact.Items, scope, 1)
-            assert batch._is_cheap() == cheap
+            assert scope.is_cheap() == cheap
             if cheap:
                 assert batch._ask(0) is None
                 assert (scope.off_until, scope.reason) == (exact.RETRY, b"torch_cheap")
@@ -242,14 +249,126 @@ def test_workers_of_the_next_epoch_believe_a_hint_for_a_minute():
         assert exact.Scope(made).items == 0
 
 
-def test_the_user_who_vouches_is_not_asked_about_time():
+@contextlib.contextmanager
+def vouching():
     kept = native.settings.share
     native.settings.share = native.SHARE_SAMPLES
     try:
-        scope = exact.Scope(fetcher(Data()))
-        assert scope._room() == float("inf") and scope.judge()
+        yield
     finally:
         native.settings.share = kept
+
+
+def test_the_user_who_vouches_is_not_asked_about_time():
+    with vouching():
+        scope = exact.Scope(fetcher(Data()))
+        assert scope._room() == float("inf") and scope.judge()
+
+
+# ---- versions ----
+
+NAMES = ["NumPy", "Pillow", "Python", "torch", "torchvision"]
+OPTIONAL = {"NumPy": numpy, "Pillow": PIL, "torchvision": torchvision}
+
+
+class Own(torch.utils.data.Dataset):
+    """Of the user's, and only computes."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return torch.full((3,), float(index))
+
+
+@contextlib.contextmanager
+def loaded(module, instead):
+    """@instead is what is loaded as @module; None: nothing."""
+    kept = sys.modules.pop(module)
+    if instead is not None:
+        sys.modules[module] = instead
+    try:
+        yield
+    finally:
+        sys.modules[module] = kept
+
+
+@contextlib.contextmanager
+def of_version(name, version):
+    """What is loaded of @name says that it is of this @version."""
+    kept = versions.found
+    versions.found = lambda: {**kept(), name: version}
+    try:
+        yield
+    finally:
+        versions.found = kept
+
+
+def verdict(data):
+    """None where samples of @data may be shared as far as its code goes, else the reason."""
+    scope = exact.Scope(fetcher(data))
+    return None if scope.judge() else scope.reason
+
+
+def test_versions_that_are_installed_are_judged():
+    assert sorted(versions.found()) == sorted(versions.JUDGED) == NAMES
+    versions.check()
+    assert verdict(Own()) is None
+
+
+def test_versions_beyond_both_ends_are_not_judged():
+    for name, (_, first, last) in versions.JUDGED.items():
+        inside = [first, last, (*first, 7), (*last, "7a0+cpu")]
+        outside = [(last[0], last[1] + 1), (last[0] + 1, 0), (last[0], last[1] * 10 + 10),
+                   (first[0], first[1] - 1), (first[0] - 1, 99), ("nightly",), ()]
+        for expected, cases in ((True, inside), (False, outside)):
+            for version in cases:
+                assert versions.is_judged(name, ".".join(map(str, version))) is expected, (
+                    name, version)
+
+
+def test_a_version_is_its_first_two_numbers():
+    for name, version, judged in (
+            ("torch", "2.9.0a0+git123", True), ("torch", "2.1.0.dev20230801+cpu", True),
+            ("torch", torch.torch_version.TorchVersion("2.0.1"), True),
+            ("torch", "99.0.0a0+git123", False), ("torch", "git123", False),
+            ("NumPy", "1.26.4", True), ("NumPy", "1.2.64", False), ("NumPy", "1.26rc1", True),
+            ("NumPy", "126.4", False), ("NumPy", "v1.26.4", False), ("NumPy", "1", False),
+            ("Pillow", "9.5.0.post1", True), ("Pillow", "9.x", False),
+            ("torch", None, False), ("torch", 2.1, False), ("torch", (2, 1), False),
+            ("torch", b"2.1.0", False)):
+        assert versions.is_judged(name, version) is judged, (name, version)
+
+
+def test_code_of_the_users_own_takes_part_with_judged_versions_only():
+    """What it works with may be of no other; the libraries' own code, and who vouches, may."""
+    libraries = torch.utils.data.TensorDataset(torch.ones(4, 3))
+    for name, (_, first, last) in versions.JUDGED.items():
+        newer, older = "%d.%d" % (last[0], last[1] + 1), "%d.%d" % (first[0], first[1] - 1)
+        for version in (newer, older, "99.0", "nightly", "", None):
+            with of_version(name, version):
+                assert verdict(Own()) == b"torch_versions", (name, version)
+                assert verdict(libraries) is None, (name, version)
+                with vouching():
+                    assert verdict(Own()) is None, (name, version)
+        for version in ("%d.%d" % first, "%d.%d.1a0+git123" % last):
+            with of_version(name, version):
+                assert verdict(Own()) is None, (name, version)
+
+
+def test_what_is_not_loaded_has_no_version():
+    for name, module in OPTIONAL.items():
+        with loaded(module.__name__, None):
+            assert sorted(versions.found()) == [other for other in NAMES if other != name]
+            versions.check()
+        with loaded(module.__name__, types.ModuleType(name)):  # and what does not say which it is
+            assert versions.found()[name] is None
+            try:
+                versions.check()
+            except versions.Unjudged as error:
+                assert str(error) == name + " None", error
+            else:
+                raise AssertionError(name)
 
 
 if __name__ == "__main__":

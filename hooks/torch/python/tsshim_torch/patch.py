@@ -24,7 +24,7 @@ def install():
     dataloader = sys.modules["torch.utils.data.dataloader"]
     fetcher = dataloader._utils.fetch._MapDatasetFetcher
     if native.settings.aligned:
-        _prepare_workers(dataloader.DataLoader, "fetch")
+        _prepare_workers(dataloader.DataLoader, "aligned")
         _wrap_iterators(dataloader._BaseDataLoaderIter, dataloader)
         _wrap_fetch(fetcher, _fetch_aligned)
         _wrap_worker(dataloader._utils.worker)
@@ -133,12 +133,12 @@ def _fetch_aligned(self, indices, original):
     if align is None or type(indices) is not align.Work:
         return original(self, indices)
     try:
-        from .sharing import fetch
+        from .sharing import aligned
     except Exception as error:
         from . import native
         native.report(error)
         return original(self, indices.indices)
-    return fetch.fetch(self, indices, original)
+    return aligned.run(self, indices, original)
 
 
 def _fetch_exact(self, indices, original):
@@ -169,8 +169,8 @@ def _wrap_worker(worker):
     def _worker_loop(dataset_kind, dataset, index_queue, *args, **kwargs):
         from . import native
         try:
-            from .sharing import fetch
-            index_queue = fetch.worker_queue = fetch.QueueAhead(index_queue)
+            from .sharing import aligned
+            index_queue = aligned.worker_queue = aligned.QueueAhead(index_queue)
         except Exception as error:
             native.report(error)
         return original(dataset_kind, dataset, index_queue, *args, **kwargs)

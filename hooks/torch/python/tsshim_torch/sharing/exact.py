@@ -95,7 +95,6 @@ def _reason(error):
     return b"torch_dataset" if isinstance(error, judgement.Refused) else b"torch_settings"
 
 
-
 def expect_workers(loader):
     """This process may be about to fork workers for @loader."""
     if native.settings.share != native.SHARE_SAMPLES:  # else nothing is judged
@@ -181,6 +180,9 @@ class Scope(scopes.Scope):
         if self.prefixes is not before:
             self.kinds = None  # another data set, to be judged anew
 
+    def is_cheap(self):
+        return self.items < TIMED or self.item_ns < scopes.CHEAP_NS
+
     def is_not_worth_a_look(self, count):
         return self._may_change() and self.item_ns is not None and \
             self.item_ns * count < LOOKS * self.cost * 1e9
@@ -194,56 +196,34 @@ class Items(fetch.Fetch):
     """A batch of items that draw no random numbers: in any order, split between all jobs."""
 
     draws = False
-    is_watched = False  # the item that is made now is to be published
-
-    def _stream(self, dataset):
-        return self.scope.name_of(dataset)
-
-    def _name(self, work, position, index):
-        dataset = self.scope.dataset
-        if self.scope.unwrap is not None:
-            dataset, index = self.scope.unwrap(dataset, index)
-        index = index_bytes(index)
-        prefix = self._stream(dataset)
-        if index is None or prefix is None:
-            native.count_pass(b"torch_index" if index is None else self.scope.reason, 1)
-            self.sample.drop()
-            return False
-        self.sample.name(prefix, prefix, index, 0, self.draws)
-        return True
+    lone_nests = False  # a job alone, or with others of other seeds, shares pixels as ever
 
     def _streams(self, dataset, work):
-        prefix = self._stream(dataset)
-        return prefix, prefix
-
-    def _is_cheap(self):
-        scope = self.scope
-        return scope.items < TIMED or scope.item_ns < scopes.CHEAP_NS
+        name = self.scope.name_of(dataset)
+        return name, name
 
     def _ask(self, position, wait=native.NOW):
-        if not self._is_cheap():
-            return super()._ask(position, wait)
-        if self.scope.items >= TIMED:  # more than that where the first of them took long
-            self.scope.rest(b"torch_cheap")
-        return None
+        scope = self.scope
+        if scope.is_cheap():
+            if scope.items >= TIMED:  # more than that where the first of them took long
+                scope.rest(b"torch_cheap")
+            return None
+        dataset, index = scope.dataset, self.indices[position]
+        if scope.unwrap is not None:
+            dataset, index = scope.unwrap(dataset, index)
+        index = index_bytes(index)
+        prefix, stream = self._streams(dataset, self.work)
+        if index is None or prefix is None:
+            native.count_pass(b"torch_index" if index is None else scope.reason, 1)
+            self.sample.drop()
+            return None
+        self.sample.name(prefix, stream, index, 0, self.draws)
+        return self.sample.take(wait)
 
-    def _may_be_sent_more(self):
-        """Nothing is made ahead: what is queued are plain indices."""
-        return False
-
-    def seed(self):
-        """The generators are the program's."""
-
-    def _produce(self, index, verdict):
-        self.is_watched = verdict == native.CLAIM
-        try:
-            return super()._produce(index, verdict)
-        finally:
-            self.is_watched = False
-
-    def _item(self, index):
-        watched = [(look, look()) for look in self.scope.unnamed] if self.is_watched else ()
-        value = super()._item(index)
+    def _item(self, index, verdict=None):
+        # Only what is to be published need be looked at.
+        watched = [(look, look()) for look in self.scope.unnamed if verdict == native.CLAIM]
+        value = super()._item(index, verdict)
         if any(look() != before for look, before in watched):
             self.sample.drop()
             native.count_pass(b"torch_impure")
@@ -252,10 +232,6 @@ class Items(fetch.Fetch):
 
     def undo(self):
         """Nothing was changed that must be put back before the batch is computed again."""
-
-    def _may_nest(self, verdict):
-        # A job alone, or with others of other seeds, shares pixels as ever.
-        return verdict == native.CLAIM
 
 
 class Chain(Items):
@@ -269,9 +245,8 @@ class Chain(Items):
         self.computed = 0
 
     def _fill(self):
-        self.states = [kind.get() for kind in self.scope.kinds]
-        self.before = self.states
-        self.digest = native.digest(b"".join(self.states))
+        self.before = self.extra = [kind.get() for kind in self.scope.kinds]
+        self.digest = native.digest(b"".join(self.extra))
         try:
             for position in range(len(self.indices)):
                 if position < self.failed_at:
@@ -282,7 +257,7 @@ class Chain(Items):
 
     def _count_drawn(self):
         """For the advice of `tsrun stats`: --align would share these between all seeds."""
-        if self._is_cheap() or not self.indices:
+        if self.scope.is_cheap() or not self.indices:
             return
         dataset = self.scope.dataset
         if self.scope.unwrap is not None:
@@ -302,23 +277,21 @@ class Chain(Items):
                 kind.set(state)
             self.after = None
 
-    def _stream(self, dataset):
+    def _streams(self, dataset, work):
         name = self.scope.name_of(dataset)
-        return None if name is None else native.digest(name + self.digest)
+        name = name and native.digest(name + self.digest)
+        return name, name
 
-    def _item(self, index):
+    def _item(self, index, verdict=None):
         self._set_states()
         self.computed += 1
-        value = super()._item(index)
-        self.states = [kind.get() for kind in self.scope.kinds]
-        self.digest = native.digest(b"".join(self.states))
+        value = super()._item(index, verdict)
+        self.extra = [kind.get() for kind in self.scope.kinds]
+        self.digest = native.digest(b"".join(self.extra))
         return value
 
-    def _extra(self):
-        return self.states
-
     def _took(self, extra):
-        self.after = self.states = extra
+        self.after = self.extra = extra
         self.digest = native.digest(b"".join(extra))
 
 

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""
+Aligned mode: every sample has a name, and the workers of all jobs split them.
+
+Who finds one in the making goes on with the next, then looks ahead into the batches queued for
+this worker, and only then waits, at most until the deadline of the store.
+"""
+
+import collections
+import queue
+import select
+
+import torch
+
+from .. import native
+from . import align, collate, fetch, generators, scopes
+from .indices import index_bytes
+
+generators.fill = native.twister
+expect_workers = scopes.expect_workers  # for patch.py
+
+# A trainer that was not busy has sent the next batch after so many times 5 ms.
+MOMENTS = 8
+
+
+def _arrivals(wrapped):
+    """
+    What tells whether something may have arrived in the queue @wrapped: the system is asked,
+    without the selector that the queue makes for each question: 80 us a time.
+    """
+    try:
+        poll = select.poll()
+        poll.register(wrapped._reader, select.POLLIN)
+    except (AttributeError, OSError, TypeError, ValueError):  # a queue that we do not know
+        return lambda: True
+    return lambda: bool(poll.poll(0))
+
+
+class QueueAhead:
+    """A worker's queue of batches that lets one look at those that wait in it."""
+
+    def __init__(self, wrapped):
+        self._wrapped = wrapped
+        self._stash = collections.deque()
+        self._arrivals = _arrivals(wrapped)
+
+    def __getattr__(self, name):
+        return getattr(self._wrapped, name)
+
+    def get(self, *args, **kwargs):
+        if self._stash:
+            return self._stash.popleft()
+        return self._wrapped.get(*args, **kwargs)
+
+    def stashed(self):
+        """How many were in the queue when waiting() was last called, and still are."""
+        return len(self._stash)
+
+    def waiting(self):
+        """The Works that are queued, in order."""
+        try:
+            while len(self._stash) < 64 and self._arrivals():
+                self._stash.append(self._wrapped.get_nowait())
+        except (queue.Empty, OSError, EOFError):
+            pass
+        return [item[1] for item in self._stash
+                if type(item) is tuple and type(item[1]) is align.Work]
+
+
+worker_queue = None  # of this worker process, set by patch.py
+
+
+class Drawn(fetch.Fetch):
+    """A batch of items each of which draws from generators that its name says."""
+
+    def __init__(self, scope, work, indices):
+        super().__init__(scope, work, indices)
+        self.moments = 0  # of the wait for the next batch
+        self.own_generators = None
+        self.threads = torch.get_num_threads()
+
+    def leave(self):
+        super().leave()
+        if self.own_generators is not None:
+            generators.restore(self.own_generators)
+            if self.threads != 1:
+                torch.set_num_threads(self.threads)
+
+    def _streams(self, dataset, work):
+        return self.scope.prefix(dataset, work.stream), work.stream
+
+    def _name(self, work, position, index):
+        """Say which sample is meant; whether it may be shared."""
+        occurrence = work.occurrences[position] if work.occurrences else 0
+        dataset = self.scope.dataset
+        if self.scope.unwrap is not None:
+            dataset, index = self.scope.unwrap(dataset, index)
+        index = index_bytes(index)
+        prefix = self.scope.prefix(dataset, work.stream)
+        # What cannot be named draws by its place in the epoch, which is no worse than any.
+        self.sample.name(prefix or work.stream, work.stream,
+                         b"?%d %d" % (work.number, position) if index is None else index,
+                         occurrence)
+        if index is None:
+            native.count_pass(b"torch_index")
+        elif prefix is None:
+            native.count_pass(self.scope.reason)
+        return index is not None and prefix is not None
+
+    def _ask(self, position, wait=native.NOW):
+        if not self._name(self.work, position, self.indices[position]):
+            return None
+        if self.scope.is_cheap():
+            native.count_pass(b"torch_cheap")
+            return None
+        return self.sample.take(wait)
+
+    def seed(self):
+        """Let the generators be those of the sample that was named."""
+        if self.own_generators is None:
+            self.own_generators = generators.save()
+            if self.threads != 1:
+                torch.set_num_threads(1)  # sums depend on it, and workers have one
+        view = self.sample.view
+        generators.seed(view.torch_seed, view.python_seed, view.numpy_seed)
+
+    def _item(self, index, verdict=None):
+        self.seed()
+        return super()._item(index, verdict)
+
+    # ---- ahead ----
+
+    def _wait(self, position):
+        if self._look_ahead():
+            self.moments = 0
+            return native.BUSY
+        wait = native.WAIT
+        if self.moments < MOMENTS and self._may_be_sent_more():
+            wait, self.moments = native.MOMENT, self.moments + 1
+        return self._ask(position, wait)
+
+    def _may_look_ahead(self):
+        return self.scope.may_look_ahead and worker_queue is not None and self.error is None
+
+    def _may_be_sent_more(self):
+        """
+        Whether another batch may be about to be queued: the trainer sends one when it gets the
+        batch before this one, which has only just been sent where batches are small.
+        """
+        return self._may_look_ahead() and not worker_queue.stashed()
+
+    def _look_ahead(self):
+        """Compute one sample of a later batch; False when there is none to do."""
+        if not self._may_look_ahead():
+            return False
+        for work in worker_queue.waiting():
+            if type(work.indices) not in (list, tuple):
+                continue
+            position = self._claim_ahead(work)
+            if position is not None:
+                self._produce(work.indices[position], native.CLAIM)
+                self.error = None  # its own batch will raise it
+                return True
+        return False
+
+    def _claim_ahead(self, work):
+        """The position of a sample of @work that is ours to make now, or None."""
+        count = len(work.indices)
+        if work.looked < count and (work.names is None
+                                    or work.names[0] is not self.scope.prefixes):
+            work.names = (self.scope.prefixes, self._names(work, work.indices))
+        if work.looked < count and work.names[1]:
+            position = self.sample.claim_batch(work.names[1].reference, work.looked)
+            work.looked = position + 1
+            return position if position < count else None
+        while work.looked < count:
+            position, work.looked = work.looked, work.looked + 1
+            if not self._name(work, position, work.indices[position]):
+                return None
+            verdict = self.sample.take()
+            if verdict == native.CLAIM:
+                return position
+            self.sample.drop()
+            if verdict == native.PASS:
+                return None
+        return None
+
+
+def _plain(fetcher, work, indices):
+    """The samples without sharing, under the same generators; for when we are in doubt."""
+    run = Drawn(scopes.Scope(fetcher), work, indices)
+    samples = []
+    try:
+        for position, index in enumerate(indices):
+            run._name(work, position, index)
+            value = run._item(index)
+            if run.error is not None:
+                raise run.error
+            samples.append(value)
+    finally:
+        run.leave()
+    return samples
+
+
+def _aligned_batch(fetcher, work, indices):
+    scope, batch = scopes.scope_of(fetcher), None
+    scope.look()
+    if scopes.is_alone(scope):
+        batch = fetch.batch_of(Drawn(scope, work, indices))
+    if batch is None:
+        batch = collate.Batch(len(indices), False)
+        for position, value in enumerate(_plain(fetcher, work, indices)):
+            batch.put_value(position, value, None)
+    return batch
+
+
+def _whole_batch(fetcher, work, original):
+    """A batch that the data set makes in one call: aligned by its first index, not shared."""
+    native.count_pass(b"torch_getitems", len(work.indices))
+    run = Drawn(scopes.scope_of(fetcher), work, work.indices)
+    try:
+        if work.indices:
+            run._name(work, 0, work.indices[0])
+            run.seed()
+        return original(fetcher, work.indices)
+    finally:
+        run.leave()
+
+
+def run(fetcher, work, original):
+    """What _MapDatasetFetcher.fetch() gives for the batch of @work."""
+    if fetcher.auto_collation and scopes.fetches_batches(fetcher.dataset):
+        return _whole_batch(fetcher, work, original)
+    if not fetcher.auto_collation:
+        return fetcher.collate_fn(_aligned_batch(fetcher, work, [work.indices]).samples()[0])
+    return _aligned_batch(fetcher, work, work.indices).finish(fetcher.collate_fn)
