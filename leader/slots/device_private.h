@@ -79,10 +79,7 @@ static_assert(sizeof(struct ts_device_maps) == 128, "ABI 3");
 #define TS_DEVICE_ABI 4u
 
 struct ts_device_head {
-	uint64_t magic;
-	uint32_t abi_major, uid;
-	uint8_t boot_id[16];
-	uint64_t user_ns, pid_ns;
+	struct ts_object_head head;
 	uint64_t ring_device, ring_inode; /* of the ring whose members use this */
 	uint64_t total_bytes;
 	uint64_t check; /* ts_hash64 of everything above */
