@@ -2,7 +2,6 @@
 /* The index of a group's copies of files: making it, opening it, checking it. */
 #include "leader/files/index_private.h"
 
-#include "shim/hash.h"
 #include "shim/log.h"
 #include "shim/sys.h"
 
@@ -56,12 +55,6 @@ static void fill_head(void *context, void *start)
 	const struct plan *plan = context;
 	struct ts_stage_head *head = start;
 
-	head->magic = MAGIC;
-	head->abi_major = TS_ABI_MAJOR;
-	head->uid = plan->scope.uid;
-	memcpy(head->boot_id, plan->scope.boot_id, sizeof(head->boot_id));
-	head->user_ns = plan->scope.user_ns;
-	head->pid_ns = plan->scope.pid_ns;
 	head->slot_count = plan->slot_count;
 	head->rows_at = plan->rows_at;
 	head->names_at = plan->names_at;
@@ -69,7 +62,8 @@ static void fill_head(void *context, void *start)
 	head->total_bytes = plan->total_bytes;
 	head->in_memory = plan->in_memory;
 	ts_format(head->stem, sizeof(head->stem), "%s", plan->stem);
-	head->check = ts_hash64(head, offsetof(struct ts_stage_head, check));
+	ts_object_head_fill(
+		head, MAGIC, TS_ABI, &plan->scope, offsetof(struct ts_stage_head, check));
 	ts_write_relaxed(&head->used, TS_STAGE_CHUNK);
 	ts_write_relaxed(&head->chunks[0], 1);
 }
@@ -95,19 +89,12 @@ static int check_head(const struct ts_object *object, const struct ts_scope *sco
 {
 	int r = ts_object_read_start(ts_load_relaxed(&object->fd), ret_head, sizeof(*ret_head));
 
-	if (r < 0)
-		return r;
-	if (ret_head->magic != MAGIC)
-		return -EBADMSG;
-	if (ret_head->abi_major != TS_ABI_MAJOR)
-		return -EPROTO;
-	if (ret_head->check != ts_hash64(ret_head, offsetof(struct ts_stage_head, check)) ||
-		!has_shape(ret_head, object->bytes))
-		return -EBADMSG;
-	if (!scope)
-		return 0;
-	return ts_scope_check(
-		scope, ret_head->uid, ret_head->boot_id, ret_head->user_ns, ret_head->pid_ns);
+	if (r == 0)
+		r = ts_object_head_check(
+			ret_head, MAGIC, TS_ABI, offsetof(struct ts_stage_head, check));
+	if (r == 0 && !has_shape(ret_head, object->bytes))
+		r = -EBADMSG;
+	return r < 0 || !scope ? r : ts_scope_check(scope, &ret_head->head);
 }
 
 /* Directory of the copies: ours alone, or shared memory itself. */
@@ -181,7 +168,7 @@ static int map(struct ts_stage_index *index, const struct ts_stage_head *head)
 	*strrchr(directory, '/') = '\0';
 	if (head->total_bytes > ts_limits_address_space())
 		return -ENOMEM;
-	index->uid = head->uid;
+	index->uid = head->head.uid;
 	index->in_memory = head->in_memory != 0;
 	int r = check_directory(directory, index->in_memory, &index->device);
 	if (r < 0)

@@ -14,10 +14,7 @@
 #define TS_STAGE_CHUNK_WORDS 32u
 
 struct ts_stage_head {
-	uint64_t magic;
-	uint32_t abi_major, uid;
-	uint8_t boot_id[16];
-	uint64_t user_ns, pid_ns;
+	struct ts_object_head head;
 	uint64_t slot_count, rows_at, names_at, name_count, total_bytes;
 	uint32_t in_memory, reserved;
 	char stem[TS_STAGE_STEM];

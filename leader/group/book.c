@@ -3,11 +3,9 @@
 #include "leader/group/book.h"
 
 #include "leader/group/store_private.h"
-#include "shim/hash.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
 
 /* Attaching takes some 100 us, so this lets dozens queue; then we work alone for a while. */
@@ -21,34 +19,20 @@
 
 static void fill_ledger(void *context, void *start)
 {
-	const struct ts_scope *scope = context;
-	struct ts_ledger *ledger = start;
-
-	ledger->magic = TS_LEDGER_MAGIC;
-	ledger->abi_major = TS_ABI_MAJOR;
-	ledger->abi_minor = TS_ABI_MINOR;
-	ledger->uid = scope->uid;
-	memcpy(ledger->boot_id, scope->boot_id, sizeof(ledger->boot_id));
-	ledger->user_ns = scope->user_ns;
-	ledger->pid_ns = scope->pid_ns;
-	ledger->check = ts_hash64(ledger, offsetof(struct ts_ledger, check));
+	ts_object_head_fill(
+		start, TS_LEDGER_MAGIC, TS_ABI, context, offsetof(struct ts_ledger, check));
 }
 
 static int check_ledger(const struct ts_scope *scope, struct ts_object *book)
 {
-	struct ts_ledger head;
-	int r = ts_object_read_start(ts_load_relaxed(&book->fd), &head, sizeof(head));
+	struct ts_ledger ledger;
+	int r = ts_object_read_start(ts_load_relaxed(&book->fd), &ledger, sizeof(ledger));
 
-	if (r < 0)
-		return r;
-	if (head.magic != TS_LEDGER_MAGIC)
-		return -EBADMSG;
-	if (head.abi_major != TS_ABI_MAJOR)
-		return -EPROTO;
-	if (book->bytes != TS_LEDGER_BYTES ||
-		head.check != ts_hash64(&head, offsetof(struct ts_ledger, check)))
-		return -EBADMSG;
-	return ts_scope_check(scope, head.uid, head.boot_id, head.user_ns, head.pid_ns);
+	if (r == 0)
+		r = ts_ledger_check(&ledger);
+	if (r == 0 && book->bytes != TS_LEDGER_BYTES)
+		r = -EBADMSG;
+	return r < 0 ? r : ts_scope_check(scope, &ledger.head);
 }
 
 static int map_ledger(struct ts_object *book, struct ts_ledger **ret_ledger)

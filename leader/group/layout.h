@@ -97,14 +97,13 @@
 #ifndef TS_LEADER_GROUP_LAYOUT_H
 #define TS_LEADER_GROUP_LAYOUT_H
 
-#include "shim/base.h"
+#include "leader/object/object.h"
 
 #include <assert.h>
 #include <stdatomic.h>
 
 #define TS_RING_MAGIC UINT64_C(0x31474e4952535354) /* "TSSRING1", little endian */
-#define TS_ABI_MAJOR  2u
-#define TS_ABI_MINOR  0u
+#define TS_ABI        3u
 
 #define TS_MEMBER_MAX  1024u /* 10 bits of owner in a word */
 #define TS_LEASES      8u    /* per member: one cache line */
@@ -183,14 +182,9 @@ static_assert(sizeof(struct ts_record) == 64, "ABI 2");
 
 /** The first page of the ring. Constant after creation, but for the last lines. */
 struct ts_ring_header {
-	uint64_t magic;
-	uint32_t abi_major, abi_minor; /* another major: do not share */
-	uint32_t header_bytes;         /* sizeof(struct ts_ring_header) */
-	uint32_t uid;
-	uint8_t boot_id[16];
-	uint64_t user_ns, pid_ns; /* inode numbers of /proc/self/ns/{user,pid} */
-	uint64_t total_bytes;     /* of the object */
-	uint64_t members_at;      /* all offsets from the start of the object */
+	struct ts_object_head head;
+	uint64_t total_bytes; /* of the object */
+	uint64_t members_at;  /* all offsets from the start of the object */
 	uint64_t segments_at;
 	uint64_t directory_at;
 	uint64_t data_at; /* here the read-only part begins; huge page aligned, page aligned
@@ -201,13 +195,13 @@ struct ts_ring_header {
 	uint32_t set_count; /* power of two */
 	uint32_t reserved0;
 	uint64_t check; /* ts_hash64 of everything above */
-	uint8_t reserved1[128];
+	uint8_t reserved1[136];
 	_Alignas(64) _Atomic uint64_t seal_clock;
 	_Alignas(64) _Atomic uint64_t allocated_bytes; /* of the segments */
 	_Alignas(64) _Atomic uint32_t member_high;     /* slots >= this were never used */
 	uint32_t reserved3;
 };
-static_assert(offsetof(struct ts_ring_header, check) == 120, "ABI 2");
+static_assert(offsetof(struct ts_ring_header, check) == 112, "ABI 3");
 static_assert(offsetof(struct ts_ring_header, seal_clock) == 256, "ABI 2");
 static_assert(sizeof(struct ts_ring_header) == 448, "ABI 2");
 

@@ -2,11 +2,18 @@
 /* The ledger of a group: rows of datasets and jobs. */
 #include "leader/group/ledger.h"
 
+#include "leader/group/layout.h"
 #include "shim/atomic.h"
 #include "shim/hash.h"
 #include "shim/identity.h"
 
 #include <string.h>
+
+int ts_ledger_check(const struct ts_ledger *ledger)
+{
+	return ts_object_head_check(
+		ledger, TS_LEDGER_MAGIC, TS_ABI, offsetof(struct ts_ledger, check));
+}
 
 /* Times a row of a dead job may be snatched away before a job goes without. */
 #define FIND_TRIES 3

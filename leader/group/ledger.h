@@ -10,7 +10,7 @@
 #define TS_LEADER_GROUP_LEDGER_H
 
 #include "leader/group/kinds.h"
-#include "shim/base.h"
+#include "leader/object/object.h"
 #include "shim/reasons.h"
 
 #include <assert.h>
@@ -91,12 +91,7 @@ static_assert(TS_LEDGER_DRAWN + TS_JOB_MAX * sizeof(struct ts_drawn_row) <= TS_L
 	"ABI 2");
 
 struct ts_ledger {
-	uint64_t magic;
-	uint32_t abi_major, abi_minor;
-	uint32_t uid;
-	uint32_t reserved0;
-	uint8_t boot_id[16];
-	uint64_t user_ns, pid_ns;
+	struct ts_object_head head;
 	uint64_t check; /* ts_hash64 of everything above */
 	_Alignas(64) _Atomic uint64_t tickets;
 	_Atomic uint64_t verified, mismatched; /* verify mode */
@@ -105,11 +100,16 @@ struct ts_ledger {
 	 * at TS_LEDGER_DATASETS: struct ts_dataset_row [TS_DATASET_MAX]
 	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX] */
 };
+static_assert(offsetof(struct ts_ledger, check) == 48, "ABI 3");
+static_assert(offsetof(struct ts_ledger, tickets) == 64, "ABI 2");
 static_assert(
 	TS_LEDGER_DATASETS + TS_DATASET_MAX * sizeof(struct ts_dataset_row) <= TS_LEDGER_JOBS,
 	"ABI 2");
 static_assert(
 	TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_BYTES, "ABI 2");
+
+/** Whether it is whole and of this version. Errors: as for ts_object_head_check(). */
+int ts_ledger_check(const struct ts_ledger *ledger);
 
 /** Row @index of the datasets; @index below TS_DATASET_MAX. */
 static inline struct ts_dataset_row *ts_ledger_dataset(struct ts_ledger *ledger, uint32_t index)

@@ -3,7 +3,6 @@
 #include "leader/group/summary.h"
 
 #include "leader/group/store_private.h"
-#include "shim/hash.h"
 #include "shim/log.h"
 #include "shim/sys.h"
 
@@ -35,13 +34,6 @@ bool ts_summary_has_group(const char *group)
 	       ts_sys_stat(path, &found) == 0;
 }
 
-/* As attaching does; a ledger of another version has its rows elsewhere. */
-static bool is_ours(const struct ts_ledger *ledger)
-{
-	return ledger->magic == TS_LEDGER_MAGIC && ledger->abi_major == TS_ABI_MAJOR &&
-	       ledger->check == ts_hash64(ledger, offsetof(struct ts_ledger, check));
-}
-
 static bool has_row(struct ts_ledger *ledger, uint64_t id)
 {
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
@@ -62,7 +54,7 @@ bool ts_summary_has_job(const char *group, uint64_t id)
 		void *map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ, MAP_SHARED,
 			ts_load_relaxed(&object.fd), 0);
 		if (map != MAP_FAILED) {
-			found = is_ours(map) && has_row(map, id);
+			found = ts_ledger_check(map) == 0 && has_row(map, id);
 			munmap(map, TS_LEDGER_BYTES);
 		}
 	}

@@ -4,6 +4,7 @@
 
 #include "leader/object/killpoint.h"
 #include "shim/atomic.h"
+#include "shim/hash.h"
 #include "shim/log.h"
 #include "shim/sys.h"
 
@@ -348,17 +349,43 @@ int ts_scope_read(struct ts_scope *ret_scope)
 	return 0;
 }
 
-/* ---- scope ---- */
-
-int ts_scope_check(const struct ts_scope *mine, uint32_t uid, const uint8_t *boot_id,
-	uint64_t user_ns, uint64_t pid_ns)
+int ts_scope_check(const struct ts_scope *mine, const struct ts_object_head *head)
 {
-	if (uid != mine->uid)
+	if (head->uid != mine->uid)
 		return -EPERM;
-	if (memcmp(boot_id, mine->boot_id, sizeof(mine->boot_id)) != 0 ||
-		user_ns != mine->user_ns || pid_ns != mine->pid_ns)
+	if (memcmp(head->boot_id, mine->boot_id, sizeof(mine->boot_id)) != 0 ||
+		head->user_ns != mine->user_ns || head->pid_ns != mine->pid_ns)
 		return -EXDEV;
 	return 0;
+}
+
+void ts_object_head_fill(
+	void *start, uint64_t magic, uint32_t abi, const struct ts_scope *scope, size_t bytes)
+{
+	struct ts_object_head *head = start;
+
+	head->magic = magic;
+	head->abi = abi;
+	head->uid = scope->uid;
+	memcpy(head->boot_id, scope->boot_id, sizeof(head->boot_id));
+	head->user_ns = scope->user_ns;
+	head->pid_ns = scope->pid_ns;
+	uint64_t check = ts_hash64(start, bytes);
+	memcpy((char *)start + bytes, &check, sizeof(check));
+}
+
+int ts_object_head_check(const void *start, uint64_t magic, uint32_t abi, size_t bytes)
+{
+	const struct ts_object_head *head = start;
+	uint64_t check;
+
+	if (head->magic != magic)
+		return -EBADMSG;
+	/* Another version may have its check elsewhere: ask for the version first. */
+	if (head->abi != abi)
+		return -EPROTO;
+	memcpy(&check, (const char *)start + bytes, sizeof(check));
+	return check == ts_hash64(start, bytes) ? 0 : -EBADMSG;
 }
 
 int ts_object_read_start(int fd, void *buffer, size_t bytes)

@@ -5,6 +5,7 @@
 
 #include "shim/base.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 
 /* /dev/shm, but for tests, which set TSSHIM_TEST_SHM in the test build. */
@@ -22,6 +23,19 @@ struct ts_scope {
 	uint64_t user_ns, pid_ns;
 	uint32_t uid;
 };
+
+/**
+ * What every object begins with.  Constant after creation, like what the object has behind it;
+ * then comes ts_hash64 of both.
+ */
+struct ts_object_head {
+	uint64_t magic;
+	uint32_t abi; /* another one: do not share */
+	uint32_t uid;
+	uint8_t boot_id[16];
+	uint64_t user_ns, pid_ns; /* inode numbers of /proc/self/ns/{user,pid} */
+};
+static_assert(sizeof(struct ts_object_head) == 48, "of every ABI");
 
 /** A shared-memory object of ours and the descriptor through which we reach it. */
 struct ts_object {
@@ -72,9 +86,18 @@ int ts_object_lock_byte(int fd, int64_t byte, int type);
  * shorter. */
 int ts_object_read_start(int fd, void *buffer, size_t bytes);
 
+/** Write the head at @start, and the check behind @bytes, which the caller has written. */
+void ts_object_head_fill(
+	void *start, uint64_t magic, uint32_t abi, const struct ts_scope *scope, size_t bytes);
+
+/**
+ * Whether the object at @start, wherever it was made, is whole and of this version.
+ * Errors: -EBADMSG damaged, or something else; -EPROTO another version.
+ */
+int ts_object_head_check(const void *start, uint64_t magic, uint32_t abi, size_t bytes);
+
 /** Errors: -EXDEV made on another boot or in another namespace; -EPERM by another user. */
-int ts_scope_check(const struct ts_scope *mine, uint32_t uid, const uint8_t *boot_id,
-	uint64_t user_ns, uint64_t pid_ns);
+int ts_scope_check(const struct ts_scope *mine, const struct ts_object_head *head);
 
 /** Who we are and where. Errors: those of reading /proc. */
 int ts_scope_read(struct ts_scope *ret_scope);

@@ -2,9 +2,7 @@
 /* The ring as an object: making one, checking one that was found, mapping it. */
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
-#include "shim/hash.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
 /* ---- ring ---- */
@@ -14,14 +12,6 @@ static void fill_ring(void *context, void *start)
 	const struct ts_store *store = context;
 	struct ts_ring_header *header = start;
 
-	header->magic = TS_RING_MAGIC;
-	header->abi_major = TS_ABI_MAJOR;
-	header->abi_minor = TS_ABI_MINOR;
-	header->header_bytes = sizeof(*header);
-	header->uid = store->scope.uid;
-	memcpy(header->boot_id, store->scope.boot_id, sizeof(header->boot_id));
-	header->user_ns = store->scope.user_ns;
-	header->pid_ns = store->scope.pid_ns;
 	header->total_bytes = store->shape.total_bytes;
 	header->members_at = store->shape.members_at;
 	header->segments_at = store->shape.segments_at;
@@ -31,7 +21,8 @@ static void fill_ring(void *context, void *start)
 	header->member_count = TS_MEMBER_MAX;
 	header->segment_count = store->shape.segment_count;
 	header->set_count = store->shape.set_count;
-	header->check = ts_hash64(header, offsetof(struct ts_ring_header, check));
+	ts_object_head_fill(header, TS_RING_MAGIC, TS_ABI, &store->scope,
+		offsetof(struct ts_ring_header, check));
 }
 
 static bool is_power(uint64_t value)
@@ -64,21 +55,17 @@ static int check_shape(const struct ts_ring_header *header, struct ts_shape *ret
 int ts_ring_check(
 	const struct ts_scope *scope, struct ts_object *ring, struct ts_shape *ret_shape)
 {
-	struct ts_ring_header head;
+	struct ts_ring_header header;
 	struct ts_shape shape;
-	int r = ts_object_read_start(ts_load_relaxed(&ring->fd), &head, sizeof(head));
+	int r = ts_object_read_start(ts_load_relaxed(&ring->fd), &header, sizeof(header));
 
-	if (r < 0)
-		return r;
-	if (head.magic != TS_RING_MAGIC)
-		return -EBADMSG;
-	if (head.abi_major != TS_ABI_MAJOR || head.header_bytes != sizeof(head))
-		return -EPROTO;
-	if (head.check != ts_hash64(&head, offsetof(struct ts_ring_header, check)))
-		return -EBADMSG;
-	r = ts_scope_check(scope, head.uid, head.boot_id, head.user_ns, head.pid_ns);
 	if (r == 0)
-		r = check_shape(&head, &shape);
+		r = ts_object_head_check(
+			&header, TS_RING_MAGIC, TS_ABI, offsetof(struct ts_ring_header, check));
+	if (r == 0)
+		r = ts_scope_check(scope, &header.head);
+	if (r == 0)
+		r = check_shape(&header, &shape);
 	if (r == 0 && ring->bytes != shape.total_bytes)
 		r = -EBADMSG;
 	if (r == 0 && shape.total_bytes > ts_limits_address_space())

@@ -25,16 +25,11 @@ static void fill_table(void *context, void *start)
 	const struct ts_store *store = context;
 	struct ts_device_head *head = start;
 
-	head->magic = MAGIC;
-	head->abi_major = TS_DEVICE_ABI;
-	head->uid = store->scope.uid;
-	memcpy(head->boot_id, store->scope.boot_id, sizeof(head->boot_id));
-	head->user_ns = store->scope.user_ns;
-	head->pid_ns = store->scope.pid_ns;
 	head->ring_device = store->ring.device;
 	head->ring_inode = store->ring.inode;
 	head->total_bytes = sizeof(struct ts_device_table);
-	head->check = ts_hash64(head, offsetof(struct ts_device_head, check));
+	ts_object_head_fill(head, MAGIC, TS_DEVICE_ABI, &store->scope,
+		offsetof(struct ts_device_head, check));
 }
 
 /* Errors: -ESTALE it belongs to another ring; and as for ts_device_attach(). */
@@ -44,16 +39,13 @@ static int check_table(const struct ts_store *store, const struct ts_object *obj
 	struct ts_device_head head;
 	int r = ts_object_read_start(ts_load_relaxed(&object->fd), &head, sizeof(head));
 
-	if (r < 0)
-		return r;
-	if (head.magic != MAGIC)
-		return -EBADMSG;
-	if (head.abi_major != TS_DEVICE_ABI)
-		return -EPROTO;
-	if (head.check != ts_hash64(&head, offsetof(struct ts_device_head, check)) ||
-		head.total_bytes != bytes || object->bytes != bytes)
-		return -EBADMSG;
-	r = ts_scope_check(&store->scope, head.uid, head.boot_id, head.user_ns, head.pid_ns);
+	if (r == 0)
+		r = ts_object_head_check(
+			&head, MAGIC, TS_DEVICE_ABI, offsetof(struct ts_device_head, check));
+	if (r == 0 && (head.total_bytes != bytes || object->bytes != bytes))
+		r = -EBADMSG;
+	if (r == 0)
+		r = ts_scope_check(&store->scope, &head.head);
 	if (r < 0)
 		return r;
 	return head.ring_device == store->ring.device && head.ring_inode == store->ring.inode

@@ -79,10 +79,7 @@ static_assert(sizeof(struct ts_device_maps) == 128, "ABI 3");
 #define TS_DEVICE_ABI 4u
 
 struct ts_device_head {
-	uint64_t magic;
-	uint32_t abi_major, uid;
-	uint8_t boot_id[16];
-	uint64_t user_ns, pid_ns;
+	struct ts_object_head head;
 	uint64_t ring_device, ring_inode; /* of the ring whose members use this */
 	uint64_t total_bytes;
 	uint64_t check; /* ts_hash64 of everything above */
@@ -121,62 +118,32 @@ struct ts_device {
 /* ---- ring word: state 2 | owner 10 | its generation 14 | unused 6 | gen 32 (low to high) ----
  */
 
+TS_FIELD(ts_device_ring_state, enum ts_ring_state, 0, 2);
+TS_FIELD(ts_device_ring_owner, uint32_t, 2, 10);
+TS_FIELD(ts_device_ring_tenure, uint32_t, 12, 14);
+TS_FIELD(ts_device_ring_generation, uint32_t, 32, 32);
+
 static inline uint64_t ts_device_ring_pack(
 	enum ts_ring_state state, uint32_t owner, uint32_t tenure, uint32_t generation)
 {
-	return TS_PUT(state, 0, 2) | TS_PUT(owner, 2, 10) | TS_PUT(tenure, 12, 14) |
-	       TS_PUT(generation, 32, 32);
-}
-
-static inline enum ts_ring_state ts_device_ring_state(uint64_t word)
-{
-	return (enum ts_ring_state)TS_BITS(word, 0, 2);
-}
-
-static inline uint32_t ts_device_ring_owner(uint64_t word)
-{
-	return (uint32_t)TS_BITS(word, 2, 10);
-}
-
-static inline uint32_t ts_device_ring_tenure(uint64_t word)
-{
-	return (uint32_t)TS_BITS(word, 12, 14);
-}
-
-static inline uint32_t ts_device_ring_generation(uint64_t word)
-{
-	return (uint32_t)TS_BITS(word, 32, 32);
+	return ts_device_ring_state_put(state) | ts_device_ring_owner_put(owner) |
+	       ts_device_ring_tenure_put(tenure) | ts_device_ring_generation_put(generation);
 }
 
 /* ---- slot word: state 3 | waited 1 | owner 10 | its generation 14 | turn 36 ---- */
+
+TS_FIELD(ts_device_slot_state, enum ts_slot_state, 0, 3);
+TS_FIELD(ts_device_slot_owner, uint32_t, 4, 10);
+TS_FIELD(ts_device_slot_tenure, uint32_t, 14, 14);
+TS_FIELD(ts_device_slot_turn, uint64_t, 28, 36);
 
 #define TS_DEVICE_WAITED (UINT64_C(1) << 3)
 
 static inline uint64_t ts_device_slot_pack(
 	enum ts_slot_state state, uint32_t owner, uint32_t tenure, uint64_t turn)
 {
-	return TS_PUT(state, 0, 3) | TS_PUT(owner, 4, 10) | TS_PUT(tenure, 14, 14) |
-	       TS_PUT(turn, 28, 36);
-}
-
-static inline enum ts_slot_state ts_device_slot_state(uint64_t word)
-{
-	return (enum ts_slot_state)TS_BITS(word, 0, 3);
-}
-
-static inline uint32_t ts_device_slot_owner(uint64_t word)
-{
-	return (uint32_t)TS_BITS(word, 4, 10);
-}
-
-static inline uint32_t ts_device_slot_tenure(uint64_t word)
-{
-	return (uint32_t)TS_BITS(word, 14, 14);
-}
-
-static inline uint64_t ts_device_slot_turn(uint64_t word)
-{
-	return TS_BITS(word, 28, 36);
+	return ts_device_slot_state_put(state) | ts_device_slot_owner_put(owner) |
+	       ts_device_slot_tenure_put(tenure) | ts_device_slot_turn_put(turn);
 }
 
 /** The word with another state and nobody waiting; same tenure, same turn. */
@@ -189,16 +156,17 @@ static inline uint64_t ts_device_slot_with(uint64_t word, enum ts_slot_state sta
  * ---- map word: the same, with no slot (0) ---------------------------------------------------
  */
 
+TS_FIELD(ts_device_pin_generation, uint32_t, 0, 32);
+TS_FIELD(ts_device_pin_slot, uint32_t, 32, 6);
+TS_FIELD(ts_device_pin_ring, uint32_t, 38, 6);
+TS_FIELD(ts_device_pin_tenure, uint32_t, 44, 14);
+
 static inline uint64_t ts_device_pin_pack(
 	uint32_t tenure, uint32_t ring, uint32_t slot, uint32_t generation)
 {
-	return (UINT64_C(1) << 63) | TS_PUT(tenure, 44, 14) | TS_PUT(ring, 38, 6) |
-	       TS_PUT(slot, 32, 6) | generation;
-}
-
-static inline uint32_t ts_device_pin_tenure(uint64_t pin)
-{
-	return (uint32_t)TS_BITS(pin, 44, 14);
+	return (UINT64_C(1) << 63) | ts_device_pin_tenure_put(tenure) |
+	       ts_device_pin_ring_put(ring) | ts_device_pin_slot_put(slot) |
+	       ts_device_pin_generation_put(generation);
 }
 
 /** Whether a ring may have @slots slots of @slot_bytes, offsets in which do not overflow. */

@@ -107,7 +107,7 @@ bool ts_device_is_mapped(struct ts_device *device, uint32_t ring, uint32_t gener
 	if (ts_device_check(device, ring) < 0)
 		return true; /* not known */
 	uint64_t wanted = ts_device_pin_pack(0, ring, 0, generation);
-	uint64_t any_tenure = TS_PUT(~UINT64_C(0), 44, 14);
+	uint64_t any_tenure = ts_device_pin_tenure_put(~UINT64_C(0));
 	uint32_t high = ts_member_high(device->store);
 	for (uint32_t i = 0; i < high; i++) {
 		for (uint32_t j = 0; j < TS_DEVICE_MAPS; j++) {

@@ -3,7 +3,6 @@
 #include "shim/tsrun/view.h"
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
-#include "shim/hash.h"
 #include "shim/identity.h"
 
 #include <fcntl.h>
@@ -32,28 +31,11 @@ int ts_view_open(const char *path, bool writable, int *ret_fd, struct stat *ret_
 	return 0;
 }
 
-/* The identifying fields that ring and ledger have in common. */
-struct identity {
-	uint64_t magic, expected_magic;
-	uint32_t abi_major, uid;
-	const uint8_t *boot_id;
-	uint64_t user_ns, pid_ns;
-	uint64_t check, expected_check;
-};
-
-/* Whether an object is whole and of this version, wherever it was made. */
-static int find_origin(const struct identity *found, struct ts_view_origin *ret_origin)
+static int find_origin(const struct ts_object_head *found, struct ts_view_origin *ret_origin)
 {
 	struct ts_scope scope;
-
-	if (found->magic != found->expected_magic)
-		return -EBADMSG;
-	/* Another version may have its checksum elsewhere: ask for the version first. */
-	if (found->abi_major != TS_ABI_MAJOR)
-		return -EPROTO;
-	if (found->check != found->expected_check)
-		return -EBADMSG;
 	int r = ts_scope_read(&scope);
+
 	if (r < 0)
 		return r;
 	bool same_pids = found->pid_ns == scope.pid_ns;
@@ -106,19 +88,9 @@ int ts_view_any_ledger(int fd, struct ts_view_origin *ret_origin, struct ts_ledg
 	if (r < 0)
 		return r;
 	struct ts_ledger *ledger = copy;
-	r = find_origin(
-		&(struct identity){
-			.magic = ledger->magic,
-			.expected_magic = TS_LEDGER_MAGIC,
-			.abi_major = ledger->abi_major,
-			.uid = ledger->uid,
-			.boot_id = ledger->boot_id,
-			.user_ns = ledger->user_ns,
-			.pid_ns = ledger->pid_ns,
-			.check = ledger->check,
-			.expected_check = ts_hash64(ledger, offsetof(struct ts_ledger, check)),
-		},
-		ret_origin);
+	r = ts_ledger_check(ledger);
+	if (r == 0)
+		r = find_origin(&ledger->head, ret_origin);
 	if (r < 0) {
 		free(ledger);
 		return r;
@@ -148,27 +120,18 @@ int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
 static int check_header(const struct ts_ring_header *header, uint64_t size)
 {
 	struct ts_view_origin origin = {.same_boot = false};
-	int r = find_origin(
-		&(struct identity){
-			.magic = header->magic,
-			.expected_magic = TS_RING_MAGIC,
-			.abi_major = header->abi_major,
-			.uid = header->uid,
-			.boot_id = header->boot_id,
-			.user_ns = header->user_ns,
-			.pid_ns = header->pid_ns,
-			.check = header->check,
-			.expected_check =
-				ts_hash64(header, offsetof(struct ts_ring_header, check)),
-		},
-		&origin);
+	int r = ts_object_head_check(
+		header, TS_RING_MAGIC, TS_ABI, offsetof(struct ts_ring_header, check));
+
+	if (r == 0)
+		r = find_origin(&header->head, &origin);
 	if (r == 0)
 		r = check_origin(&origin);
 	if (r < 0)
 		return r;
-	if (header->header_bytes != sizeof(*header) || header->total_bytes != size ||
-		header->member_count == 0 || header->member_count > TS_MEMBER_MAX ||
-		header->segment_count == 0 || header->segment_count > TS_SEGMENT_MAX)
+	if (header->total_bytes != size || header->member_count == 0 ||
+		header->member_count > TS_MEMBER_MAX || header->segment_count == 0 ||
+		header->segment_count > TS_SEGMENT_MAX)
 		return -EBADMSG;
 	/* Each bound is checked by subtraction or against a small product: nothing wraps. */
 	uint64_t limit = header->data_at;

@@ -3,7 +3,7 @@
  * At every step of sharing a copy to a GPU (leader/slots/device.h), a process dies (-k) or
  *stops and is woken (-s) while others share.
  *
- *	gpu_kills -k|-s [name...]
+ *	gpu_kills -k|-s [-c visit] [name...]
  *
  * Three situations are tried until the point is reached: a victim that makes the group and its
  * ring, one that meets a dead owner's ring, and one that meets dead writers in a live owner's.
@@ -23,8 +23,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define RING_BYTES (UINT64_C(8) << 20)
 
 /* How long the point may take to be reached under load. */
 #define REACH_MS 1000
@@ -49,7 +47,7 @@ static int run_job(uint32_t number, _Atomic uint32_t *stop, _Atomic uint32_t *at
 	struct gpu_job job;
 	bool right = true;
 
-	if (gpu_job_join(&job, world, group, RING_BYTES, number) < 0)
+	if (gpu_job_join(&job, world, group, WOUND_RING_BYTES, number) < 0)
 		return EXIT_UNATTACHED; /* the lock's holder is stopped: copy alone */
 	if (attached)
 		ts_write_release(attached, 1);
@@ -60,7 +58,7 @@ static int run_job(uint32_t number, _Atomic uint32_t *stop, _Atomic uint32_t *at
 
 static int run_victim(int point)
 {
-	wound_arm(points[point], 1);
+	wound_arm(points[point]);
 	return run_job(0, &orders->finish_victim, &orders->attached);
 }
 
@@ -87,7 +85,7 @@ static bool prepare(enum situation situation, struct gpu_job *anchor)
 
 	if (situation == MAKES_THE_GROUP)
 		return true;
-	if (gpu_job_join(anchor, world, group, RING_BYTES, GPU_JOBS - 1) < 0)
+	if (gpu_job_join(anchor, world, group, WOUND_RING_BYTES, GPU_JOBS - 1) < 0)
 		return false;
 	/* The first operation of all offers a ring, and that is all. */
 	if (situation == MEETS_DEAD_WRITERS && !gpu_job_operation(anchor, &random))
@@ -98,75 +96,37 @@ static bool prepare(enum situation situation, struct gpu_job *anchor)
 }
 
 /* Returns 1 reached and survived, 0 not reached, -1 something was wrong. */
-static int try_situation(enum situation situation, int point)
+static int try_situation(int situation, int point)
 {
 	struct gpu_job anchor = {.store = NULL};
 	const struct wound_peers beside = {run_peer, orders, END_MS};
-	pid_t peers[WOUND_PEERS];
-	int status = 0;
 
 	memset(orders, 0, sizeof(*orders));
-	if (!prepare(situation, &anchor))
+	if (!prepare((enum situation)situation, &anchor))
 		return -1;
-	pid_t victim = wound_start(run_victim, point);
-	bool happened = wound_start_beside(&beside, victim, REACH_MS, peers, &status);
-	bool right = true;
-	if (!happened) {
-		/* Some steps are gone through when a job leaves. */
-		right = wound_end_peers(&beside, peers);
-		ts_write_release(&orders->finish_victim, 1);
-		happened = wound_wait(victim, END_MS, &status);
-		wound_start_peers(&beside, peers);
-	}
-	bool reached = happened && wound_reached(status);
-	if (reached) {
-		right &= wound_survivors_go_on(&beside, victim, peers);
-	} else {
-		right &= wound_end_peers(&beside, peers);
-		right &= wound_ended_well(
-			victim, happened, status, "the victim", wound_mode == 's');
-	}
-	right &= !anchor.store || gpu_job_leave(&anchor);
-	right &= gpu_group_is_healthy(world, group, RING_BYTES);
-	return right ? reached : -1;
+	int result = wound_among_peers(
+		&beside, wound_start(run_victim, point), REACH_MS, wound_mode == 's');
+	if (anchor.store && !gpu_job_leave(&anchor))
+		result = -1;
+	return gpu_group_is_healthy(world, group, WOUND_RING_BYTES) ? result : -1;
 }
 
 static bool try_point(int point)
 {
-	for (int s = 0; s < SITUATIONS; s++) {
-		int result = try_situation((enum situation)s, point);
-		if (result > 0)
-			return true;
-		if (result < 0) {
-			fprintf(stderr, "%s: failed (situation %d)\n", points[point], s);
-			return false;
-		}
-	}
-	fprintf(stderr, "%s: never reached\n", points[point]);
-	return false;
+	return wound_in_some_situation(points[point], point, SITUATIONS, try_situation);
 }
 
 int main(int argc, char **argv)
 {
-	struct ts_store *probe;
+	int status;
 	pid_t gpu;
 
-	if (argc < 2 || (strcmp(argv[1], "-k") != 0 && strcmp(argv[1], "-s") != 0)) {
-		fprintf(stderr, "usage: gpu_kills -k|-s [name...]\n");
-		return 1;
-	}
-	wound_mode = argv[1][1];
-	snprintf(group, sizeof(group), "gpu-kills-%d", (int)getpid());
-	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		-1, 0);
-	if (orders == MAP_FAILED || load_attach(group, RING_BYTES, &probe) < 0) {
-		fprintf(stderr, "no shared memory\n");
-		return 77;
-	}
-	ts_store_detach(probe);
+	orders = wound_begin(argc, argv, "gpu-kills", sizeof(*orders), group, &status);
+	if (!orders)
+		return status;
 	world = gpu_world_start(&gpu);
 	if (!world)
 		return 1;
-	int failed = wound_each(points, TS_ARRAY_SIZE(points), argv + 2, try_point);
+	int failed = wound_each(points, TS_ARRAY_SIZE(points), argv + optind, try_point);
 	return !gpu_world_end(world, gpu) || failed;
 }

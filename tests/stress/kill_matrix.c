@@ -25,9 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A few segments only, so that every reservation soon has to reclaim one. */
-#define RING_BYTES (UINT64_C(8) << 20)
-#define KEYS       200
+#define KEYS 200
 
 /* How long the point may take to be reached under load. */
 #define REACH_MS 500
@@ -54,7 +52,6 @@ struct orders {
 
 static struct orders *orders;
 static char group[32];
-static int visit = 1;
 
 static struct load make_load(struct ts_store *store)
 {
@@ -122,8 +119,8 @@ static int run_victim(const char *point)
 {
 	struct ts_store *store;
 
-	wound_arm(point, visit);
-	if (load_attach(group, RING_BYTES, &store) < 0)
+	wound_arm(point);
+	if (load_attach(group, WOUND_RING_BYTES, &store) < 0)
 		return EXIT_UNATTACHED;
 	ts_write_release(&orders->wound.attached, 1);
 	int status = run_member(store, &orders->wound.finish_victim, false);
@@ -135,7 +132,7 @@ static int run_peer(int index)
 {
 	struct ts_store *store;
 
-	if (load_attach(group, RING_BYTES, &store) < 0)
+	if (load_attach(group, WOUND_RING_BYTES, &store) < 0)
 		return EXIT_UNATTACHED; /* the lock's holder is stopped: work alone */
 	int status = 0;
 	if (index == 0)
@@ -154,7 +151,7 @@ static int run_corpse(void)
 	struct ts_take take;
 	void *buffer;
 
-	if (load_attach(group, RING_BYTES, &store) < 0)
+	if (load_attach(group, WOUND_RING_BYTES, &store) < 0)
 		return EXIT_UNATTACHED;
 	ts_store_take(store, &key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
 	if (take.verdict == TS_CLAIM)
@@ -180,7 +177,7 @@ static bool start_idle_owners(struct ts_store **owners)
 		struct ts_key key = {.lo = 0x900 + i, .hi = (UINT64_C(0x999900) + i) << 32};
 		struct ts_take take;
 		void *buffer;
-		if (load_attach(group, RING_BYTES, &owners[i]) < 0)
+		if (load_attach(group, WOUND_RING_BYTES, &owners[i]) < 0)
 			return false;
 		ts_store_take(owners[i], &key, LOAD_CAPTURED, TS_KIND_PIXELS, &take);
 		if (take.verdict != TS_CLAIM ||
@@ -194,83 +191,37 @@ static bool start_idle_owners(struct ts_store **owners)
 }
 
 /* Returns 1 reached and survived, 0 not reached, -1 something was wrong. */
-static int try_situation(enum situation situation, int point)
+static int try_situation(int situation, int point)
 {
 	struct ts_store *anchor = NULL, *owners[IDLE_OWNERS] = {NULL};
 	const struct wound_peers beside = {run_peer, &orders->wound, END_MS};
-	pid_t peers[WOUND_PEERS];
-	int status = 0, result = 0;
 
 	memset(orders, 0, sizeof(*orders));
 	if (situation == JOINS_WITH_A_CORPSE) {
-		if (load_attach(group, RING_BYTES, &anchor) < 0)
+		if (load_attach(group, WOUND_RING_BYTES, &anchor) < 0)
 			return -1;
 		waitpid(wound_start(start_corpse, 0), NULL, 0);
 	}
 	if (situation == MEETS_IDLE_OWNERS && !start_idle_owners(owners))
 		return -1;
-	pid_t victim = wound_start(start_victim, point);
-	bool happened = wound_start_beside(&beside, victim, REACH_MS, peers, &status);
-	bool peers_run = true;
-	if (!happened) {
-		peers_run = false;
-		result = wound_end_peers(&beside, peers) ? 0 : -1;
-		ts_write_release(&orders->wound.finish_victim, 1);
-		happened = wound_wait(victim, END_MS, &status);
-	}
-	bool reached = happened && wound_reached(status);
-	if (reached) {
-		if (!peers_run)
-			wound_start_peers(&beside, peers);
-		result = wound_survivors_go_on(&beside, victim, peers) && result == 0 ? 1 : -1;
-	} else if (!happened || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-		fprintf(stderr, "the victim ended with status %x\n", (unsigned)status);
-		result = -1;
-		if (peers_run)
-			wound_end_peers(&beside, peers);
-	}
+	int result =
+		wound_among_peers(&beside, wound_start(start_victim, point), REACH_MS, false);
 	ts_store_detach(anchor);
 	for (uint32_t i = 0; i < IDLE_OWNERS; i++)
 		ts_store_detach(owners[i]);
-	return load_group_is_healthy(group, RING_BYTES) ? result : -1;
+	return load_group_is_healthy(group, WOUND_RING_BYTES) ? result : -1;
 }
 
 static bool try_point(int point)
 {
-	for (int s = 0; s < SITUATIONS; s++) {
-		int result = try_situation((enum situation)s, point);
-		if (result > 0)
-			return true;
-		if (result < 0) {
-			fprintf(stderr, "%s: failed (situation %d)\n", points[point], s);
-			return false;
-		}
-	}
-	fprintf(stderr, "%s: never reached\n", points[point]);
-	return visit > 1;
+	return wound_in_some_situation(points[point], point, SITUATIONS, try_situation);
 }
 
 int main(int argc, char **argv)
 {
-	struct ts_store *probe;
+	int status;
 
-	for (int o = getopt(argc, argv, "ksc:"); o != -1; o = getopt(argc, argv, "ksc:")) {
-		if (o == 'c')
-			visit = atoi(optarg);
-		else
-			wound_mode = o;
-	}
-	if (wound_mode != 'k' && wound_mode != 's') {
-		fprintf(stderr, "usage: kill_matrix -k|-s [-c visit] [name...]\n");
-		return 1;
-	}
-	snprintf(group, sizeof(group), "matrix-%d", (int)getpid());
-	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		-1, 0);
-	if (orders == MAP_FAILED || load_attach(group, RING_BYTES, &probe) < 0) {
-		fprintf(stderr, "no shared memory\n");
-		return 77;
-	}
-	ts_store_detach(probe);
-	return wound_each(points, TS_ARRAY_SIZE(points), argv + optind, try_point);
+	orders = wound_begin(argc, argv, "matrix", sizeof(*orders), group, &status);
+	return orders ? wound_each(points, TS_ARRAY_SIZE(points), argv + optind, try_point)
+		      : status;
 }

@@ -3,7 +3,7 @@
  * At every step of the making of a copy of a file (leader/files/stage.h), a process dies (-k)
  *or stops and is woken (-s) while others open the same files.
  *
- *	stage_kills -k|-s [name...]
+ *	stage_kills -k|-s [-c visit] [name...]
  *
  * Whoever gets a copy must find in it what the original holds, no copy may be made twice but by
  * those who take over from the dead, nobody may wait longer than its deadline, and in the end
@@ -135,7 +135,7 @@ static int share(void)
 	struct ts_store *store;
 	struct ts_stage *stage;
 
-	if (load_attach(group, UINT64_C(8) << 20, &store) < 0 ||
+	if (load_attach(group, WOUND_RING_BYTES, &store) < 0 ||
 		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0)
 		return EXIT_UNATTACHED;
 	int status = 0;
@@ -150,7 +150,7 @@ static int share(void)
 
 static int run_victim(int point)
 {
-	wound_arm(points[point], 1);
+	wound_arm(points[point]);
 	return share();
 }
 
@@ -201,7 +201,7 @@ static bool try_point(int point)
 	struct ts_stage *stage;
 
 	memset(tally, 0, sizeof(*tally));
-	if (!make_files() || load_attach(group, UINT64_C(8) << 20, &store) < 0 ||
+	if (!make_files() || load_attach(group, WOUND_RING_BYTES, &store) < 0 ||
 		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0)
 		return false;
 	uint64_t before = ts_stage_index_used(&stage->index);
@@ -221,18 +221,15 @@ static bool try_point(int point)
 
 int main(int argc, char **argv)
 {
-	if (argc < 2 || (strcmp(argv[1], "-k") != 0 && strcmp(argv[1], "-s") != 0))
-		return 2;
-	wound_mode = argv[1][1];
-	if (access(TS_SHM_DIR, W_OK) != 0)
-		return 77;
-	snprintf(group, sizeof(group), "stage-kills-%d", (int)getpid());
+	int status;
+
+	tally = wound_begin(argc, argv, "stage-kills", sizeof(*tally), group, &status);
+	if (!tally)
+		return status;
 	snprintf(folder, sizeof(folder), "/var/tmp/tsshim-stage-%d", (int)getpid());
-	tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		-1, 0);
-	if (tally == MAP_FAILED || mkdir(folder, 0700) < 0)
+	if (mkdir(folder, 0700) < 0)
 		return 1;
-	int failed = wound_each(points, TS_ARRAY_SIZE(points), argv + 2, try_point);
+	int failed = wound_each(points, TS_ARRAY_SIZE(points), argv + optind, try_point);
 	remove_files();
 	return failed;
 }

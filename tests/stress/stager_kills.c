@@ -3,7 +3,7 @@
  * At every step of the copying of a large file (leader/files/stager.h), a stager dies (-k) or
  *stops and is woken (-s) while others open the file and want to go on with it.
  *
- *	stager_kills -k|-s [name...]
+ *	stager_kills -k|-s [-c visit] [name...]
  *
  * Whoever gets a copy must find in it what the original holds; who takes over from the dead
  * goes on where they were; and in the end there is one copy, no .part, and the room that is
@@ -36,7 +36,6 @@
 #define ROUNDS     40
 #define NAP_US     20000
 #define CAPACITY   (UINT64_C(64) << 20)
-#define RING       (UINT64_C(8) << 20)
 
 static const char *const all[] = {
 #define TS_X(name) #name,
@@ -103,7 +102,7 @@ static int be_stager(const struct ts_stage_source *source, const char *copy, int
 {
 	struct ts_stager_task task = {.group = group,
 		.dataset = "files",
-		.ring_bytes = RING,
+		.ring_bytes = WOUND_RING_BYTES,
 		.path = path,
 		.copy = copy,
 		.bytes = FILE_BYTES,
@@ -131,7 +130,7 @@ static int take_and_copy(void)
 	char copy[TS_STAGE_PATH];
 	int part = -1;
 
-	if (load_attach(group, RING, &store) < 0 ||
+	if (load_attach(group, WOUND_RING_BYTES, &store) < 0 ||
 		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0 ||
 		!open_source(&source, &st))
 		return -ENOTCONN;
@@ -144,7 +143,7 @@ static int take_and_copy(void)
 
 static int run_victim(int point)
 {
-	wound_arm(points[point], 1);
+	wound_arm(points[point]);
 	int r = take_and_copy();
 	/* Stopped before it had the lock, it finds that others were faster. */
 	return r == 0 || r == -EBUSY || r == -EAGAIN ? 0 : EXIT_WRONG;
@@ -159,7 +158,7 @@ static int look_for_copy(void)
 	struct ts_stage *stage;
 	struct stat st;
 
-	if (load_attach(group, RING, &store) < 0 ||
+	if (load_attach(group, WOUND_RING_BYTES, &store) < 0 ||
 		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0 ||
 		!open_source(&source, &st))
 		return -1;
@@ -224,7 +223,7 @@ static bool try_point(int index)
 	struct ts_stage *stage;
 
 	memset(tally, 0, sizeof(*tally));
-	if (!make_file() || load_attach(group, RING, &store) < 0 ||
+	if (!make_file() || load_attach(group, WOUND_RING_BYTES, &store) < 0 ||
 		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0)
 		return false;
 	/* A stager works only while there is a job. */
@@ -274,19 +273,16 @@ static void remove_files(void)
 
 int main(int argc, char **argv)
 {
-	if (argc < 2 || (strcmp(argv[1], "-k") != 0 && strcmp(argv[1], "-s") != 0))
-		return 2;
-	wound_mode = argv[1][1];
-	if (access(TS_SHM_DIR, W_OK) != 0)
-		return 77;
-	snprintf(group, sizeof(group), "stager-kills-%d", (int)getpid());
+	int status;
+
+	tally = wound_begin(argc, argv, "stager-kills", sizeof(*tally), group, &status);
+	if (!tally)
+		return status;
 	snprintf(folder, sizeof(folder), "/var/tmp/tsshim-stager-%d", (int)getpid());
 	snprintf(path, sizeof(path), "%s/file", folder);
-	tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		-1, 0);
-	if (tally == MAP_FAILED || mkdir(folder, 0700) < 0)
+	if (mkdir(folder, 0700) < 0)
 		return 1;
-	int failed = wound_each(points, choose_points(), argv + 2, try_point);
+	int failed = wound_each(points, choose_points(), argv + optind, try_point);
 	remove_files();
 	return failed;
 }

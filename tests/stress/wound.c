@@ -2,12 +2,14 @@
 /* Victims and their wounds. */
 #include "wound.h"
 
+#include "load.h"
 #include "shim/atomic.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,12 +22,41 @@
 #define AFTER_US 60000u
 
 int wound_mode;
+int wound_visit = 1;
 
-void wound_arm(const char *point, int visit)
+void *wound_begin(
+	int argc, char **argv, const char *name, size_t bytes, char group[32], int *ret_status)
+{
+	struct ts_store *probe;
+
+	for (int o = getopt(argc, argv, "ksc:"); o != -1; o = getopt(argc, argv, "ksc:")) {
+		if (o == 'c')
+			wound_visit = atoi(optarg);
+		else
+			wound_mode = o;
+	}
+	if (wound_mode != 'k' && wound_mode != 's') {
+		fprintf(stderr, "usage: %s -k|-s [-c visit] [name...]\n", argv[0]);
+		*ret_status = 1;
+		return NULL;
+	}
+	snprintf(group, 32, "%s-%d", name, (int)getpid());
+	void *shared =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED || load_attach(group, WOUND_RING_BYTES, &probe) < 0) {
+		fprintf(stderr, "no shared memory\n");
+		*ret_status = 77;
+		return NULL;
+	}
+	ts_store_detach(probe);
+	return shared;
+}
+
+void wound_arm(const char *point)
 {
 	char setting[96];
 
-	snprintf(setting, sizeof(setting), "%s:%d", point, visit);
+	snprintf(setting, sizeof(setting), "%s:%d", point, wound_visit);
 	setenv(wound_mode == 'k' ? "TSSHIM_TEST_KILL" : "TSSHIM_TEST_STOP", setting, 1);
 }
 
@@ -77,13 +108,15 @@ bool wound_ends_well(pid_t pid, int ms, const char *who, bool unattached)
 	return wound_ended_well(pid, ended, status, who, unattached);
 }
 
-void wound_start_peers(const struct wound_peers *peers, pid_t pids[WOUND_PEERS])
+static void start_peers(const struct wound_peers *peers, pid_t pids[WOUND_PEERS])
 {
 	for (int i = 0; i < WOUND_PEERS; i++)
 		pids[i] = wound_start(peers->run, i);
 }
 
-bool wound_start_beside(const struct wound_peers *peers, pid_t victim, int reach_ms,
+/* When @victim is in, so that it is what makes or recovers the group. Whether it ended or
+ * stopped within @reach_ms after that. */
+static bool start_beside(const struct wound_peers *peers, pid_t victim, int reach_ms,
 	pid_t pids[WOUND_PEERS], int *ret_status)
 {
 	bool happened = false;
@@ -91,11 +124,11 @@ bool wound_start_beside(const struct wound_peers *peers, pid_t victim, int reach
 	for (int i = 0; i < 2000 && !happened && !ts_load_acquire(&peers->orders->attached);
 		i++)
 		happened = wound_wait(victim, 0, ret_status);
-	wound_start_peers(peers, pids);
+	start_peers(peers, pids);
 	return happened || wound_wait(victim, reach_ms, ret_status);
 }
 
-bool wound_end_peers(const struct wound_peers *peers, const pid_t pids[WOUND_PEERS])
+static bool end_peers(const struct wound_peers *peers, const pid_t pids[WOUND_PEERS])
 {
 	bool right = true;
 
@@ -106,22 +139,64 @@ bool wound_end_peers(const struct wound_peers *peers, const pid_t pids[WOUND_PEE
 	return right;
 }
 
-bool wound_survivors_go_on(
+/* After @victim died or stopped: do the others go on, and does a woken one harm them? */
+static bool survivors_go_on(
 	const struct wound_peers *peers, pid_t victim, const pid_t pids[WOUND_PEERS])
 {
 	pid_t others[WOUND_PEERS];
 
 	usleep(AFTER_US);
-	bool right = wound_end_peers(peers, pids);
+	bool right = end_peers(peers, pids);
 	if (wound_mode == 'k')
 		return right;
-	wound_start_peers(peers, others);
+	start_peers(peers, others);
 	usleep(AFTER_US);
 	kill(victim, SIGCONT);
 	usleep(AFTER_US);
 	ts_write_release(&peers->orders->finish_victim, 1);
 	right &= wound_ends_well(victim, peers->end_ms, "the woken victim", true);
-	return wound_end_peers(peers, others) && right;
+	return end_peers(peers, others) && right;
+}
+
+int wound_among_peers(
+	const struct wound_peers *peers, pid_t victim, int reach_ms, bool unattached)
+{
+	pid_t pids[WOUND_PEERS];
+	int status = 0;
+	bool happened = start_beside(peers, victim, reach_ms, pids, &status);
+	bool peers_run = happened, right = true;
+
+	if (!happened) {
+		/* Some steps are gone through at the end. */
+		right = end_peers(peers, pids);
+		ts_write_release(&peers->orders->finish_victim, 1);
+		happened = wound_wait(victim, peers->end_ms, &status);
+	}
+	if (happened && wound_reached(status)) {
+		if (!peers_run)
+			start_peers(peers, pids);
+		return survivors_go_on(peers, victim, pids) && right ? 1 : -1;
+	}
+	if (peers_run)
+		right = end_peers(peers, pids);
+	right &= wound_ended_well(victim, happened, status, "the victim", unattached);
+	return right ? 0 : -1;
+}
+
+bool wound_in_some_situation(const char *name, int index, int situations,
+	int (*try_situation)(int situation, int point))
+{
+	for (int s = 0; s < situations; s++) {
+		int result = try_situation(s, index);
+		if (result > 0)
+			return true;
+		if (result < 0) {
+			fprintf(stderr, "%s: failed (situation %d)\n", name, s);
+			return false;
+		}
+	}
+	fprintf(stderr, "%s: never reached\n", name);
+	return wound_visit > 1;
 }
 
 bool wound_beside_peers(

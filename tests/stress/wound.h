@@ -15,8 +15,19 @@
 /** 'k': the victim dies at the point; 's': it stops there and is woken later. */
 extern int wound_mode;
 
-/** In the victim-to-be: at the @visit-th passing of @point, counted from 1. */
-void wound_arm(const char *point, int visit);
+/** At which passing of its point the victim is hit, counted from 1. */
+extern int wound_visit;
+
+/**
+ * Read -k, -s and -c VISIT; the names of points begin at argv[optind].  Writes @name-PID into
+ * @group and sees that groups can be made.  Returns @bytes of zeros, shared with children, or
+ * NULL, after a message, with an exit status.
+ */
+void *wound_begin(
+	int argc, char **argv, const char *name, size_t bytes, char group[32], int *ret_status);
+
+/** In the victim-to-be: be hit at @point. */
+void wound_arm(const char *point);
 
 /** Whether the wait @status is that of a victim that reached its point. */
 bool wound_reached(int status);
@@ -38,6 +49,9 @@ bool wound_ends_well(pid_t pid, int ms, const char *who, bool unattached);
 
 #define WOUND_PEERS 3
 
+/* A few segments only, so that every reservation soon has to reclaim one. */
+#define WOUND_RING_BYTES (UINT64_C(8) << 20)
+
 /** Orders to a victim and its peers, in memory that is shared with them. */
 struct wound_orders {
 	_Atomic uint32_t attached; /* the victim is in */
@@ -53,20 +67,20 @@ struct wound_peers {
 };
 
 /**
- * Start @peers when @victim is in, so that it is what makes or recovers the group, and wait at
- * most @reach_ms more for it to end or to stop.  Whether it did.
+ * Start @peers beside @victim, see that they go on when it is hit, within @reach_ms or at its
+ * end, and that it ends well when it is not, perhaps @unattached.  Returns 1 hit and survived,
+ * 0 not hit, -1 something was wrong.
  */
-bool wound_start_beside(const struct wound_peers *peers, pid_t victim, int reach_ms,
-	pid_t pids[WOUND_PEERS], int *ret_status);
+int wound_among_peers(
+	const struct wound_peers *peers, pid_t victim, int reach_ms, bool unattached);
 
-void wound_start_peers(const struct wound_peers *peers, pid_t pids[WOUND_PEERS]);
-
-/** Whether they all ended well. */
-bool wound_end_peers(const struct wound_peers *peers, const pid_t pids[WOUND_PEERS]);
-
-/** After @victim died or stopped: do the others go on, and does a woken one harm them? */
-bool wound_survivors_go_on(
-	const struct wound_peers *peers, pid_t victim, const pid_t pids[WOUND_PEERS]);
+/**
+ * Call @try_situation, which returns what wound_among_peers() does, for one situation after the
+ * other until the point with @name and @index is reached.  One that is not is a failure, but
+ * for a later visit: there are points passed only once.
+ */
+bool wound_in_some_situation(const char *name, int index, int situations,
+	int (*try_situation)(int situation, int point));
 
 /**
  * A victim is run to @point; then so many @peers beside it, and when they have ended the victim

@@ -232,7 +232,7 @@ Test(attach, every_damaged_byte_of_the_header_is_noticed)
 	int fd = open(fixture_path("ring"), O_RDONLY);
 	cr_assert(eq(int, (int)pread(fd, &header, sizeof(header), 0), (int)sizeof(header)));
 	close(fd);
-	for (size_t i = 0; i < offsetof(struct ts_ring_header, seal_clock) - 128; i++) {
+	for (size_t i = 0; i < offsetof(struct ts_ring_header, check) + 8; i++) {
 		unsigned char good = ((unsigned char *)&header)[i], bad = good ^ 0x10;
 		enum ts_reason reason;
 		patch("ring", i, &bad, 1);
@@ -247,13 +247,13 @@ Test(attach, header_fields_that_do_not_fit_are_refused)
 	fixture_fork(attach_and_die, NULL);
 	struct stat st;
 	cr_assert(eq(int, stat(fixture_path("ring"), &st), 0));
-	FORGE(abi_major, TS_ABI_MAJOR + 1);
+	FORGE(head.abi, TS_ABI + 1);
 	expect_refused("newer ABI", -EPROTO, TS_REASON_STORE_ABI);
-	FORGE(abi_major, TS_ABI_MAJOR);
-	FORGE(uid, geteuid() + 1);
+	FORGE(head.abi, TS_ABI);
+	FORGE(head.uid, geteuid() + 1);
 	expect_refused("another user's header", -EPERM, TS_REASON_STORE_FOREIGN);
-	FORGE(uid, geteuid());
-	FORGE(pid_ns, 1);
+	FORGE(head.uid, geteuid());
+	FORGE(head.pid_ns, 1);
 	expect_refused("another namespace", -EXDEV, TS_REASON_STORE_SCOPE);
 }
 
@@ -262,7 +262,7 @@ Test(attach, another_boot_is_refused)
 	uint8_t other[16] = {1, 2, 3};
 
 	fixture_fork(attach_and_die, NULL);
-	forge_ring(offsetof(struct ts_ring_header, boot_id), other, sizeof(other));
+	forge_ring(offsetof(struct ts_ring_header, head.boot_id), other, sizeof(other));
 	expect_refused("another boot", -EXDEV, TS_REASON_STORE_SCOPE);
 }
 
@@ -323,10 +323,10 @@ Test(attach, truncated_ring_is_refused)
 Test(attach, damaged_ledger_is_refused)
 {
 	enum ts_reason reason;
-	uint32_t abi = TS_ABI_MAJOR + 1;
+	uint32_t abi = TS_ABI + 1;
 
 	fixture_fork(attach_and_die, NULL);
-	patch("ledger", offsetof(struct ts_ledger, abi_major), &abi, sizeof(abi));
+	patch("ledger", offsetof(struct ts_ledger, head.abi), &abi, sizeof(abi));
 	cr_expect(eq(int, fixture_refused(RING_BYTES, &reason), -EPROTO));
 	patch("ledger", 0, "garbage", 8);
 	cr_expect(eq(int, fixture_refused(RING_BYTES, &reason), -EBADMSG));

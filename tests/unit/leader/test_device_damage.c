@@ -39,15 +39,15 @@ static int attach_to_changed(size_t at, const void *change, size_t bytes, bool m
 
 Test(device_damage, what_is_not_ours_is_refused)
 {
-	cr_expect(eq(int, CHANGED(magic, 1, true), -EBADMSG));
-	cr_expect(eq(int, CHANGED(abi_major, TS_DEVICE_ABI - 1, true), -EPROTO));
+	cr_expect(eq(int, CHANGED(head.magic, 1, true), -EBADMSG));
+	cr_expect(eq(int, CHANGED(head.abi, TS_DEVICE_ABI - 1, true), -EPROTO));
 	cr_expect(eq(int, CHANGED(total_bytes, 4096, true), -EBADMSG));
-	cr_expect(eq(int, CHANGED(uid, 12345, true), -EPERM));
-	cr_expect(eq(int, CHANGED(boot_id, 12345, true), -EXDEV));
-	cr_expect(eq(int, CHANGED(pid_ns, 12345, true), -EXDEV));
-	cr_expect(eq(int, CHANGED(user_ns, 12345, true), -EXDEV));
-	cr_expect(eq(int, CHANGED(user_ns, 12345, false), -EBADMSG), "its check is wrong");
-	cr_expect(eq(int, CHANGED(magic, gpu.a->table->head.magic, true), 0));
+	cr_expect(eq(int, CHANGED(head.uid, 12345, true), -EPERM));
+	cr_expect(eq(int, CHANGED(head.boot_id, 12345, true), -EXDEV));
+	cr_expect(eq(int, CHANGED(head.pid_ns, 12345, true), -EXDEV));
+	cr_expect(eq(int, CHANGED(head.user_ns, 12345, true), -EXDEV));
+	cr_expect(eq(int, CHANGED(head.user_ns, 12345, false), -EBADMSG), "its check is wrong");
+	cr_expect(eq(int, CHANGED(head.magic, gpu.a->table->head.head.magic, true), 0));
 }
 
 Test(device_damage, what_others_may_write_is_refused)

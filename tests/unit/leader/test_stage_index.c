@@ -123,7 +123,7 @@ Test(stage, a_damaged_counter_leads_nowhere)
 	struct ts_stage_index *index = &fixture_files.stage->index;
 	const uint64_t wrong[] = {UINT64_MAX - 7, -index->rows_at,
 		TS_PAGE_BYTES - index->rows_at, 4, index->total_bytes, UINT64_C(1) << 63};
-	uint64_t magic = index->head->magic;
+	uint64_t magic = index->head->head.magic;
 	const struct ts_stage_slot *slots =
 		(const struct ts_stage_slot *)((char *)index->head + TS_PAGE_BYTES);
 	struct ts_stage_slot before[TS_PAGE_BYTES / sizeof(*slots)];
@@ -134,7 +134,7 @@ Test(stage, a_damaged_counter_leads_nowhere)
 		cr_expect(eq(int, fixture_open_copy(0, NULL), -ENOSPC), "%zu", i);
 		int taken = taken_slots(before, slots);
 		cr_expect(taken == 0 || taken == 1, "%zu: %d", i, taken);
-		cr_expect(eq(u64, index->head->magic, magic), "%zu", i);
+		cr_expect(eq(u64, index->head->head.magic, magic), "%zu", i);
 	}
 }
 

@@ -379,7 +379,7 @@ static void patch(size_t offset, const void *data, size_t bytes, bool forge)
 Test(summary, a_job_is_found_in_a_ledger_of_ours_only)
 {
 	static const uint64_t magic = 1;
-	static const uint32_t ours = TS_ABI_MAJOR, abi = TS_ABI_MAJOR + 1, uid = 12345;
+	static const uint32_t ours = TS_ABI, abi = TS_ABI + 1, uid = 12345;
 	const char *group = getenv("TSSHIM_GROUP");
 
 	cr_expect(not(ts_summary_has_group(group)));
@@ -388,15 +388,15 @@ Test(summary, a_job_is_found_in_a_ledger_of_ours_only)
 	cr_expect(ts_summary_has_group(group));
 	cr_expect(ts_summary_has_job(group, ts_identity_job()));
 	cr_expect(not(ts_summary_has_job(group, ts_identity_job() + 1)));
-	patch(offsetof(struct ts_ledger, uid), &uid, sizeof(uid), false);
+	patch(offsetof(struct ts_ledger, head.uid), &uid, sizeof(uid), false);
 	cr_expect(not(ts_summary_has_job(group, ts_identity_job())), "check");
-	patch(offsetof(struct ts_ledger, uid), &uid, sizeof(uid), true);
+	patch(offsetof(struct ts_ledger, head.uid), &uid, sizeof(uid), true);
 	cr_expect(ts_summary_has_job(group, ts_identity_job()));
-	patch(offsetof(struct ts_ledger, abi_major), &abi, sizeof(abi), true);
+	patch(offsetof(struct ts_ledger, head.abi), &abi, sizeof(abi), true);
 	cr_expect(not(ts_summary_has_job(group, ts_identity_job())), "abi");
-	patch(offsetof(struct ts_ledger, abi_major), &ours, sizeof(ours), true);
+	patch(offsetof(struct ts_ledger, head.abi), &ours, sizeof(ours), true);
 	cr_expect(ts_summary_has_job(group, ts_identity_job()));
-	patch(offsetof(struct ts_ledger, magic), &magic, sizeof(magic), true);
+	patch(offsetof(struct ts_ledger, head.magic), &magic, sizeof(magic), true);
 	cr_expect(not(ts_summary_has_job(group, ts_identity_job())), "magic");
 	ts_session_finish();
 }
