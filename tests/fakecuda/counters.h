@@ -46,7 +46,8 @@
 	X(LATE_USES, late_uses)                /* copies that ran after their memory was gone */ \
 	X(INJECTED, injected)                  /* errors that FAKECUDA_FAIL asked for */ \
 	X(RESOLVED, resolved)                  /* addresses that cuGetProcAddress gave out */ \
-	X(LINK_FREE_US, link_free_us)          /* when the link is free, LINK_SHARED */
+	X(LINK_FREE_US, link_free_us)          /* when the link is free, LINK_SHARED */ \
+	X(CLOCK_US, clock_us)                  /* what has passed, VIRTUAL_CLOCK */
 /* clang-format on */
 
 /* The exported functions, twins too. */

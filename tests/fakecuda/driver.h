@@ -9,7 +9,7 @@
  * cuda_abi.h, with the two checks, whose interface that is.  From the call to the bytes:
  *
  *	exports -> init (enter) -> copy, copy_more -> capture, or stream -> op
- *	                           memory, host, ipc, event, context, device, resolve
+ *	                           memory, host, ipc, event, context, device, resolve, clock
  *
  * One lock covers all state.  It is not held while bytes are moved or a host function runs;
  * what these use is kept by references.  Functions ending in _locked want it held.
@@ -76,6 +76,8 @@ struct CUstream_st {
 	unsigned flags;
 	int priority;
 	bool destroyed, running;
+	bool executing;          /* an operation that is not in the queue any more */
+	int64_t wakes_ns;        /* when that ends, VIRTUAL_CLOCK; else 0 */
 	uint64_t enqueued, done; /* operations, in order: done <= enqueued */
 	struct fake_op *first, **last;
 	/* What it takes part in, or NULL; how much it recorded there; whether that was joined.
@@ -265,6 +267,8 @@ CUresult fake_wait_stream_locked(CUstream stream);
 CUresult fake_wait_point_locked(struct fake_point point);
 CUresult fake_wait_context_locked(CUcontext context);
 bool fake_point_reached_locked(struct fake_point point);
+/** Whether its next operation has nothing to wait for. */
+bool fake_stream_can_go_on_locked(const struct CUstream_st *stream);
 /** A number that no other thread has had. */
 uint64_t fake_this_thread(void);
 void fake_stream_drop_context_locked(CUcontext context);
@@ -330,12 +334,20 @@ void fake_op_after(struct fake_op *op, struct fake_point point);
  */
 void fake_op_run(struct fake_op *op, CUstream stream);
 void fake_op_free_locked(struct fake_op *op);
+
+/* clock.c */
+
 int64_t fake_now_ns(void);
+/** A thread of the program takes so long in a call.  Takes the lock if time is virtual. */
+void fake_sleep_us(int64_t us);
+/** An operation of @stream, in its thread, takes so long.  The same. */
+void fake_work_us(CUstream stream, int64_t us);
+/** A thread of the program waits for a change, until @point is reached. */
+void fake_clock_wait_locked(struct fake_point point);
+/** A stream's thread waits for a change. */
+void fake_clock_idle_locked(void);
 
 /* Never NULL. */
 void *fake_alloc(size_t bytes);
-
-/** Sleep @us microseconds. */
-void fake_sleep_us(int64_t us);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
@@ -160,19 +159,4 @@ void *fake_alloc(size_t bytes)
 	if (!memory)
 		fake_die("no memory");
 	return memory;
-}
-
-void fake_sleep_us(int64_t us)
-{
-	struct timespec time = {us / 1000000, us % 1000000 * 1000};
-	if (us > 0)
-		while (nanosleep(&time, &time) != 0) {
-		}
-}
-
-int64_t fake_now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }

@@ -119,7 +119,8 @@ void fake_op_run(struct fake_op *op, CUstream stream)
 {
 	/* A mark in a stream costs a device next to nothing. */
 	if (op->kind == FAKE_OP_COPY || op->kind == FAKE_OP_FILL)
-		fake_sleep_us(fake_number(FAKE_DELAY_US) + jitter_us() + under_way_us(op));
+		fake_work_us(
+			stream, fake_number(FAKE_DELAY_US) + jitter_us() + under_way_us(op));
 	if (!is_sound(op, stream))
 		return;
 	switch (op->kind) {

@@ -28,6 +28,7 @@
 	X(MEMORY,  INT64_C(8) << 30,  0, INT64_C(1) << 40,  "bytes of each, per process") \
 	X(MEMORY_SHARED,         0,   0, 1,                 "1: of all who count into one file") \
 	X(DRIVER_VERSION, FAKE_VERSION, 11030, 99990,       "what cuDriverGetVersion says") \
+	X(VIRTUAL_CLOCK,         0,   0, 1,                 "1: see below") \
 	X(DELAY_US,              0,   0, 60000000,          "us that each stream operation takes") \
 	X(JITTER_US,             0,   0, 60000000,          "and up to so many more, at random") \
 	X(JITTER_SEED,           1,   0, INT64_MAX,         "of that randomness") \
@@ -53,6 +54,9 @@
  * nothing here says how fast many are together.  With LINK_SHARED copies from the host go over
  * one link, in the order in which they come to it, also those of other processes that count
  * into one file and to other devices.
+ *
+ * With VIRTUAL_CLOCK no operation takes time of the machine: clock.c says when time passes, and
+ * the counter clock_us how much has.  For one process, as each has a clock of its own.
  *
  * A call that copies from pageable memory returns when it has taken the bytes along; with more
  * of them than STAGING only when they have arrived, as where they go through a small buffer.

@@ -110,6 +110,11 @@ static bool is_ready_locked(const struct fake_op *op)
 	return true;
 }
 
+bool fake_stream_can_go_on_locked(const struct CUstream_st *stream)
+{
+	return stream->first && is_ready_locked(stream->first);
+}
+
 static struct fake_op *take_locked(CUstream stream)
 {
 	struct fake_op *op = stream->first;
@@ -124,15 +129,17 @@ static void *work(void *argument)
 	CUstream stream = argument;
 	pthread_mutex_lock(&fake_lock);
 	while (!fake_is_ending_locked() && (stream->first || !stream->destroyed)) {
-		if (!stream->first || !is_ready_locked(stream->first)) {
-			pthread_cond_wait(&fake_changed, &fake_lock);
+		if (!fake_stream_can_go_on_locked(stream)) {
+			fake_clock_idle_locked();
 			continue;
 		}
 		struct fake_op *op = take_locked(stream);
+		stream->executing = true;
 		pthread_mutex_unlock(&fake_lock);
 		fake_op_run(op, stream);
 		pthread_mutex_lock(&fake_lock);
 		stream->done++;
+		stream->executing = false;
 		fake_op_free_locked(op);
 		pthread_cond_broadcast(&fake_changed);
 	}
@@ -177,7 +184,7 @@ CUresult fake_wait_point_locked(struct fake_point point)
 			return CUDA_ERROR_DEINITIALIZED;
 		if (point.stream->context->broken != CUDA_SUCCESS)
 			return point.stream->context->broken;
-		pthread_cond_wait(&fake_changed, &fake_lock);
+		fake_clock_wait_locked(point);
 	}
 	return point.stream ? point.stream->context->broken : CUDA_SUCCESS;
 }

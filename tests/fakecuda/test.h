@@ -53,8 +53,9 @@ _Noreturn void test_fail(const char *file, int line, const char *what, long got)
 
 #define OK(call) IS(CUDA_SUCCESS, call)
 
-/* One operation of a stream takes this long in tests of what waits for what. */
-#define SLOW    "DELAY_US=60000"
+/* One operation of a stream takes this long in tests of what waits for what, on a clock that
+ * passes when the test waits. */
+#define SLOW    "VIRTUAL_CLOCK=1 DELAY_US=60000"
 #define SLOW_US 60000
 
 /** Initialise, and make device @device's primary context current. */
@@ -68,6 +69,8 @@ int test_value(CUdeviceptr pointer, size_t bytes);
 int test_host_value(const unsigned char *memory, size_t bytes);
 /** Microseconds since some moment. */
 int64_t test_now_us(void);
+/** The same of the driver's virtual clock, exactly. */
+int64_t test_clock_us(void);
 /** A counter of the file that the settings name. */
 uint64_t test_counter(const char *name);
 
