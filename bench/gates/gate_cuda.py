@@ -17,6 +17,7 @@ os.environ.setdefault("TSSHIM_TEST_BUILD", os.path.join(ROOT, "build-test"))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 
 import copies_far  # noqa: E402
+import copies_jobs  # noqa: E402
 import copies_named  # noqa: E402
 import copies_pinned  # noqa: E402
 import copies_room  # noqa: E402
@@ -131,6 +132,14 @@ def gate_nobody_waits_for_what_is_queued():
     for model in (False, True):
         reached(lambda: slow_and_shared(model),
                 lambda outcome: outcome[0] <= 6 and (model or outcome[1] >= 10))
+
+
+def gate_most_random_schedules_share():
+    """Of their machines 80 % do, and each schedule takes a copy or more on average."""
+    each = 2500 // 4
+    reached(lambda: copies_jobs.random_schedules(2500),
+            lambda found: all(sharing > .8 * machines and copies > each
+                              for sharing, machines, copies in found))
 
 
 # ---- several GPUs ------------------------------------------------------------------------------
@@ -258,6 +267,19 @@ def gate_named_batches_come_once():
         reached(lambda: _named("plain", jobs, 20),
                 lambda shared: copies_named.kernel_tells() and
                 shared > (jobs - 1) * 20 * copies_named.BATCHES * .6)
+
+
+def gate_some_of_what_is_written_is_shared():
+    """Of batches in parts, and of those that their program writes to now and then, some are."""
+    for scenario in ("parts", "edit", "numpy", "fork", "back"):
+        reached(lambda: _named(scenario),
+                lambda shared: copies_named.kernel_tells() and shared > 10)
+
+
+def gate_named_batches_are_verified():
+    """Told to look at all that it takes, a program looks at more than 20 of them."""
+    reached(lambda: copies_named.together("plain", TSSHIM_VERIFY="100")[1]["verified"],
+            lambda verified: copies_named.kernel_tells() and verified > 20)
 
 
 def gate_the_model_says_what_named_batches_pay():

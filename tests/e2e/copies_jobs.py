@@ -90,9 +90,12 @@ def test_different_batches_are_different():
         assert gpu.safe()["h2d_copies"] == 200
 
 
-def test_random_schedules():
-    """tests/cuda/schedules.c: 10,000 of them, byte for byte, by as many processes as pay."""
-    schedules, workers = 10000, 4
+def random_schedules(schedules, workers=4):
+    """
+    tests/cuda/schedules.c: so many of them, byte for byte, by as many processes as pay.  Of each
+    process: machines that shared, all machines, copies within a GPU.
+    """
+    shared = []
     with contextlib.ExitStack() as stack:
         # What the library is told holds for all machines of a worker: one in four looks twice.
         gpus = [stack.enter_context(Gpu(TSSHIM_VERIFY="0" if i else "100"))
@@ -111,6 +114,13 @@ def test_random_schedules():
             counters, found = gpu.safe(), gpu.group.statistics()
             assert counters["d2d_copies"] > 0, counters
             assert found["mismatched"] == 0, found
+            shared.append((sharing, machines, counters["d2d_copies"]))
+    return shared
+
+
+def test_random_schedules():
+    """How many of them share: bench/gates/gate_cuda.py."""
+    random_schedules(10000)
 
 
 # Where each job comes to sooner or later.  What only the one comes to that makes the ring, or

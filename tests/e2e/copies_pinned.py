@@ -107,8 +107,8 @@ def pinned(said):
 
 def test_a_pool_goes_round():
     with Gpu(FAKECUDA_JITTER_US="2000") as gpu:
-        most = max(pinned(job(gpu, "loop", str(seed)))[0] for seed in range(3))
-        assert most > 40, most
+        for seed in range(3):
+            assert pinned(job(gpu, "loop", str(seed), "41"))[0] >= 41
 
 
 def test_a_slow_pinning_harms_nothing():

@@ -232,21 +232,30 @@ def leaves():
           buffers[0].take(.2))
 
 
-def loop(word):
-    """Batches, as a pool hands them on.  All must arrive, whatever the driver says."""
+def loop(word, least="0"):
+    """
+    Batches, as a pool hands them on, and more until so many have been pinned.  All must arrive,
+    whatever the driver says.
+    """
     rng = random.Random(int(word))
     gpu = Gpu()
     free, held, arrived, longest = [Buffer() for _ in range(4)], [], [], 0
-    pinned = 0
-    for byte in range(1, 121):
+    pinned, count, right, memory = 0, 0, True, [gpu.memory() for _ in range(120)]
+    while count < 120 or pinned < int(least):
+        count += 1
+        byte = 1 + count % 250
         buffer = free.pop(0) if free else Buffer()
         buffer.fill(byte)
-        address = buffer.take(.05 if byte == 4 else .002)
+        address = buffer.take(.05 if count == 4 else .002)
         source = address or gpu.host.value
         pinned += bool(address)
         if not address:
             ctypes.memmove(source, bytes([byte]) * SIZE, SIZE)
-        to = gpu.memory()
+        if not memory:
+            of, to, size = arrived.pop(0)
+            right &= gpu.read(to, size) == bytes([of]) * size
+            memory.append(to)
+        to = memory.pop()
         parts = rng.choice((1, 1, 4, 80))
         begin = time.monotonic()
         for i in range(parts):
@@ -264,8 +273,8 @@ def loop(word):
             if said == 1:
                 other.fill(255)  # by a worker, at once
                 free.append(other)
-    print("right", all(gpu.read(to, size) == bytes([byte]) * size
-                       for byte, to, size in arrived))
+    print("right", right and all(gpu.read(to, size) == bytes([byte]) * size
+                                 for byte, to, size in arrived))
     print("~pinned %d longest %d us" % (pinned, longest * 1e6))
 
 

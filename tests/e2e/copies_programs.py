@@ -1,10 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Programs that share copies: what they are told is what the driver tells them without us."""
 
+import os
+
 import support
-from copies_common import DRIVER, Gpu
+from copies_common import DRIVER, Gpu, until
 from support import PYTHON, equal, finish, run, start
 
+
+# For scripts that go on until a pipe has ended, whose number is their last argument; with none of
+# it they go on once.
+GOES_ON = """
+import select, sys, time
+def goes_on():
+    time.sleep(.003)
+    end = int(sys.argv[-1])
+    return end >= 0 and not select.select([end], [], [], 0)[0]
+"""
 
 # What a child does of its own, and what a stream does while it is captured.
 CHILD = """
@@ -85,8 +97,8 @@ for mode in (0, 1, 2):
 
 # Calls without a stream while another one is captured, here or in another thread, of bytes that
 # are in a ring by then.
-FORBIDDEN = """
-import ctypes, threading, time
+FORBIDDEN = GOES_ON + """
+import ctypes, threading
 cuda = ctypes.CDLL("libcuda.so.1")
 size, context, device = ctypes.c_size_t(1 << 20), ctypes.c_void_p(), ctypes.c_uint64()
 stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
@@ -103,8 +115,7 @@ def elsewhere(mode, begun, done):
     begun.set()
     done.wait()
     print(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
-for _ in range(100):
-    time.sleep(.005)
+while goes_on():
     assert copies() == [0, 0, 0]
 for mode in (0, 1, 2):
     print(cuda.cuStreamBeginCapture_v2(stream, mode))
@@ -121,8 +132,8 @@ for mode in (0, 1, 2):
 
 # Copies of what is in a ring by then, in a stream of another context and to a range of two
 # allocations; then more of the others.
-ODD = """
-import ctypes, time
+ODD = GOES_ON + """
+import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
 context, other, device = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
 stream, of_other = ctypes.c_void_p(), ctypes.c_void_p()
@@ -144,14 +155,11 @@ def copy(to=device.value, by=None):
     if by:
         return cuda.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(to), source, size, by)
     return cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(to), source, size)
-def copies():
-    for _ in range(100):
-        time.sleep(.005)
-        assert copy() == 0
-copies()
+while goes_on():
+    assert copy() == 0
 print(copy(by=of_other), cuda.cuStreamSynchronize(of_other), copy(by=stream))
 print(copy(to=first), copy(to=first, by=stream), cuda.cuStreamSynchronize(stream))
-copies()
+assert [copy() for _ in range(100)] == [0] * 100
 """
 
 # Copies that the driver refuses without a look at the source, which is shorter than they are.
@@ -178,35 +186,46 @@ for count in ((1 << 20) + 1, apart + 4096, apart + (1 << 20), (1 << 64) - 4):
 """
 
 
-def two_of(script, gpu):
-    """The outcome of a script that runs twice at once and shares what it brings with itself."""
-    env = gpu.group.environment(**gpu.more)
-    both = [start([PYTHON, "-c", script], env) for _ in range(2)]
-    outcomes = [finish(one, timeout=60) for one in both]
-    assert gpu.safe()["d2d_copies"] > 0
+def both_until(gpu, commands, holds):
+    """
+    The outcomes of programs that run at once, with what each is told besides, and go on until
+    @holds(counters of the driver).
+    """
+    until_then, end = os.pipe()
+    jobs = [start([PYTHON, "-c", *words, str(until_then)],
+                  gpu.group.environment(**{**gpu.more, **more}), pass_fds=(until_then,))
+            for words, more in commands]
+    os.close(until_then)
+    seen = until(lambda: holds(gpu.counters_now()))
+    os.close(end)
+    outcomes = [finish(job, timeout=60) for job in jobs]
+    assert seen, (gpu.counters(), outcomes)
+    gpu.safe()
     return outcomes
 
 
+def two_of(script, gpu):
+    """The outcome of a script that runs twice at once and shares what it brings with itself."""
+    return both_until(gpu, [([script], {})] * 2, lambda now: now.get("d2d_copies", 0) > 200)
+
+
 def test_what_a_capture_forbids_the_driver_refuses():
-    wanted = run([PYTHON, "-c", FORBIDDEN], support.plain_environment(LD_LIBRARY_PATH=DRIVER))
+    wanted = run([PYTHON, "-c", FORBIDDEN, "-1"], support.plain_environment(LD_LIBRARY_PATH=DRIVER))
     assert "[900, 900, 900] 901" in wanted.output, (wanted.output, wanted.errors)
     with Gpu() as gpu:
         for outcome in two_of(FORBIDDEN, gpu):
             equal(wanted, outcome, "forbidden")
-        rows = [r.get("kinds", r)["device"] for r in gpu.group.statistics()["datasets"]]
-        assert sum(r["shared"] for r in rows) > 300, rows
+        assert gpu.taken() > 200, gpu.counters()
 
 
 def test_odd_copies_are_the_driver_s_and_no_more():
-    wanted = run([PYTHON, "-c", ODD], support.plain_environment(LD_LIBRARY_PATH=DRIVER))
+    wanted = run([PYTHON, "-c", ODD, "-1"], support.plain_environment(LD_LIBRARY_PATH=DRIVER))
     assert wanted.output.endswith("0 0 0\n1 1 0\n"), (wanted.output, wanted.errors)
     with Gpu() as gpu:
         for outcome in two_of(ODD, gpu):
             equal(wanted, outcome, "odd")
         found = gpu.group.statistics()
-        rows = [r.get("kinds", r)["device"] for r in found["datasets"]]
-        # Two times 201 are allowed, all but the first ones found.
-        assert sum(r["shared"] for r in rows) > 320, (rows, found["passed"])
+        assert gpu.taken() > 200, found
         assert found["passed"]["copy_state"] == 6, found["passed"]
 
 
@@ -218,8 +237,8 @@ def test_what_the_driver_refuses_is_not_read():
 
 
 # An error that stays, and a program that gets rid of it as the driver's manual says.
-RECOVERS = """
-import ctypes, sys, time
+RECOVERS = GOES_ON + """
+import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
 steps, wait, end = int(sys.argv[1]), float(sys.argv[2]), getattr(cuda, sys.argv[3])
 size, context, device = ctypes.c_size_t(1 << 20), ctypes.c_void_p(), ctypes.c_uint64()
@@ -228,7 +247,7 @@ def begin():
     return (cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0),
             cuda.cuCtxSetCurrent(context), cuda.cuMemAlloc_v2(ctypes.byref(device), size))
 def bring(step):
-    data = step.to_bytes(2, "little") * (1 << 19)
+    data = (step % 65536).to_bytes(2, "little") * (1 << 19)
     result = cuda.cuMemcpyHtoDAsync_v2(device, data, size, None)
     if result == 0:
         result = cuda.cuMemcpyDtoH_v2(arrived, device, size)
@@ -236,39 +255,35 @@ def bring(step):
     return result
 cuda.cuInit(0)
 print(begin())
-for step in range(steps):
+step, more = 0, True
+while more or step < steps:
+    more = goes_on()  # what made it end came before this step
     result = bring(step)
+    step += 1
     if result:
         time.sleep(wait)
         cuda.cuCtxSetCurrent(None)
         if sys.argv[3].endswith("Reset_v2"):
             end(0)  # this does not count as giving the reference back
         recovered.append((result, cuda.cuDevicePrimaryCtxRelease_v2(0), begin(), bring(step)))
-    time.sleep(.003)
 print(recovered)
 """
 
 
-def recover(end, wait, env, fail, steps=40):
-    return start([PYTHON, "-c", RECOVERS, str(steps), str(wait), end], {**env, **fail})
+def recover(end, wait, env, fail):
+    return start([PYTHON, "-c", RECOVERS, "40", str(wait), end, "-1"], {**env, **fail})
 
 
 def fail_while_sharing(end, failing):
-    """
-    Whether that one of two jobs met the error of a call of ours: only jobs that share for a while
-    make so many, and the machine may hold one of them up.
-    """
+    """One of two jobs meets the error of a call of ours, which only jobs that share make."""
     good, bad = "[]", "[(700, 0, (0, 0, 0), 0)]"
     fail = {"FAKECUDA_FAIL": "cuEventQuery:20:700"}
     with Gpu(FAKECUDA_JITTER_US="300") as gpu:
-        env = gpu.group.environment(**gpu.more)
-        jobs = [recover(end, 0, env, fail if i == failing else {}, 150) for i in range(2)]
-        outcomes = [finish(job, timeout=60) for job in jobs]
-        counters = gpu.safe()
-        met = counters["injected"] > 0 and bad in outcomes[failing].output
+        commands = [([RECOVERS, "1", "0", end], fail if i == failing else {}) for i in range(2)]
+        outcomes = both_until(gpu, commands,
+                              lambda now: now.get("injected", 0) and now["d2d_copies"])
         for i, outcome in enumerate(outcomes):
-            assert (bad if met and i == failing else good) in outcome.output, (failing, outcome)
-        return met and counters["d2d_copies"] > 0
+            assert (bad if i == failing else good) in outcome.output, (failing, outcome)
 
 
 def test_an_error_that_stays_goes_with_its_context():
@@ -284,7 +299,7 @@ def test_an_error_that_stays_goes_with_its_context():
                 equal(wanted, finish(recover(end, wait, env, fail)), (end, wait))
     # Of ours, with copies under way in a ring, of one's own or of another job, which goes on.
     for failing in (0, 1):
-        assert any(fail_while_sharing(end, failing) for _ in range(4)), failing
+        fail_while_sharing(end, failing)
 
 
 def test_children():

@@ -4,6 +4,7 @@
 
 #include <ftw.h>
 #include <limits.h>
+#include <time.h>
 
 static char folder[64];
 
@@ -40,6 +41,17 @@ void file_write(const char *name, const char *text)
 	cr_assert(file != NULL);
 	fputs(text, file);
 	fclose(file);
+}
+
+/* Time stamps of files are of this clock, which ticks every few milliseconds. */
+void file_clock_ticks(void)
+{
+	struct timespec begin, now;
+	clock_gettime(CLOCK_REALTIME_COARSE, &begin);
+	do {
+		usleep(500);
+		clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	} while (now.tv_sec == begin.tv_sec && now.tv_nsec == begin.tv_nsec);
 }
 
 int item_reads(struct ts_opens *opens, const char *path)

@@ -24,6 +24,9 @@ const char *in_folder(const char *name);
 /** Make a file of the folder, or write it anew. */
 void file_write(const char *name, const char *text);
 
+/** What is done to files from now on has a later time stamp than what was done before. */
+void file_clock_ticks(void);
+
 /** Make an item that opens @path to read; what ts_opens_end() says. */
 int item_reads(struct ts_opens *opens, const char *path);
 

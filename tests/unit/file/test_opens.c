@@ -312,7 +312,7 @@ enum change { REPLACE, APPEND, TOUCH, CHMOD, REMOVE, DIRECTORY, CHANGE_COUNT };
 static void change_file(enum change change)
 {
 	const struct timespec now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
-	usleep(20000); /* the clock of files ticks every few milliseconds */
+	file_clock_ticks();
 	switch (change) {
 	case REPLACE:
 		file_write("b", "text");
