@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -131,6 +132,19 @@ int64_t ts_sys_pread(int fd, void *buffer, size_t bytes, uint64_t offset)
 	return CALL(SYS_pread64, fd, buffer, bytes, (off_t)offset);
 }
 
+int ts_sys_read_all(int fd, void *to, uint64_t bytes, uint64_t offset)
+{
+	for (uint64_t done = 0; done < bytes;) {
+		int64_t n = ts_sys_pread(fd, (char *)to + done, bytes - done, offset + done);
+		if (n == 0)
+			return -ESTALE;
+		if (n < 0 && n != -EINTR)
+			return (int)n;
+		done += n > 0 ? (uint64_t)n : 0;
+	}
+	return 0;
+}
+
 int64_t ts_sys_pwrite(int fd, const void *buffer, size_t bytes, uint64_t offset)
 {
 	return CALL(SYS_pwrite64, fd, buffer, bytes, (off_t)offset);
@@ -144,6 +158,25 @@ int ts_sys_futimens(int fd, const struct timespec times[2])
 int ts_sys_statx(int fd, int sync, unsigned wanted, struct statx *ret_stat)
 {
 	return (int)CALL(SYS_statx, fd, "", sync | AT_EMPTY_PATH, wanted, ret_stat);
+}
+
+int ts_sys_look(int fd, int sync, struct stat *ret_stat)
+{
+	const unsigned wanted =
+		STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | STATX_MTIME | STATX_CTIME;
+	struct statx found;
+	int r = ts_sys_statx(fd, sync, wanted, &found);
+	if (r < 0)
+		return r;
+	*ret_stat = (struct stat){
+		.st_dev = makedev(found.stx_dev_major, found.stx_dev_minor),
+		.st_ino = found.stx_ino,
+		.st_mode = found.stx_mode,
+		.st_size = (off_t)found.stx_size,
+		.st_mtim = {found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec},
+		.st_ctim = {found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec},
+	};
+	return 0;
 }
 
 int ts_sys_find(int directory, const char *name)

@@ -38,6 +38,11 @@ int ts_sys_rmdir(const char *path);
 int ts_sys_dup3(int from, int to, int flags);
 int64_t ts_sys_seek(int fd, int64_t offset, int whence);
 int64_t ts_sys_pread(int fd, void *buffer, size_t bytes, uint64_t offset);
+
+/** The same, until all is read. Errors: those of pread(2) but -EINTR; -ESTALE @fd is shorter.
+ */
+int ts_sys_read_all(int fd, void *to, uint64_t bytes, uint64_t offset);
+
 int64_t ts_sys_pwrite(int fd, const void *buffer, size_t bytes, uint64_t offset);
 
 /** Both times of the last use and change of @fd; NULL: now. */
@@ -45,6 +50,13 @@ int ts_sys_futimens(int fd, const struct timespec times[2]);
 
 /** The @wanted (STATX_*) attributes of @fd, as fresh as @sync (AT_STATX_*) asks for. */
 int ts_sys_statx(int fd, int sync, unsigned wanted, struct statx *ret_stat);
+
+/**
+ * What there is to know of a file that may be ours, as fresh as @sync (AT_STATX_*) asks for.
+ * Without the time of its last use: where somebody has read it since, FUSE would have to ask
+ * the storage for that.  Errors: those of statx(2).
+ */
+int ts_sys_look(int fd, int sync, struct stat *ret_stat);
 
 /** Find @name in @directory, without following it or asking for its attributes. */
 int ts_sys_find(int directory, const char *name);

@@ -117,7 +117,7 @@ static TS_NOINLINE bool is_below(int fd)
  */
 static bool is_ours(int fd, struct stat *ret_stat)
 {
-	return ts_look_at(fd, AT_STATX_DONT_SYNC, ret_stat) == 0 &&
+	return ts_sys_look(fd, AT_STATX_DONT_SYNC, ret_stat) == 0 &&
 	       S_ISDIR(ret_stat->st_mode) && ts_staged_root_has_device(fd, ret_stat->st_dev) &&
 	       !ts_look_is_young(ret_stat) && is_below(fd);
 }

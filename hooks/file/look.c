@@ -4,7 +4,6 @@
 
 #include "shim/sys.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -12,25 +11,6 @@
 
 /* A file that was written since cannot have the times it had before, whatever the clock. */
 #define AGE_NS INT64_C(600000000000)
-
-int ts_look_at(int fd, int sync, struct stat *ret_stat)
-{
-	const unsigned wanted =
-		STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | STATX_MTIME | STATX_CTIME;
-	struct statx found;
-	int r = ts_sys_statx(fd, sync, wanted, &found);
-	if (r < 0)
-		return r;
-	*ret_stat = (struct stat){
-		.st_dev = makedev(found.stx_dev_major, found.stx_dev_minor),
-		.st_ino = found.stx_ino,
-		.st_mode = found.stx_mode,
-		.st_size = (off_t)found.stx_size,
-		.st_mtim = {found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec},
-		.st_ctim = {found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec},
-	};
-	return 0;
-}
 
 static int64_t age_wanted(void)
 {

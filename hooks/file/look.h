@@ -10,13 +10,6 @@
 
 #include <sys/stat.h>
 
-/**
- * What there is to know of a file that may be ours, as fresh as @sync (AT_STATX_*) asks for.
- * Without the time of its last use: where somebody has read it since, FUSE would have to ask
- * the storage for that.  Errors: those of statx(2).  Keeps errno.
- */
-int ts_look_at(int fd, int sync, struct stat *ret_stat);
-
 /** Whether @stat's file was changed so recently that its times cannot tell the next change. */
 bool ts_look_is_young(const struct stat *stat);
 

@@ -141,7 +141,7 @@ static TS_NOINLINE bool consider_path(
 static void open_reading(int fd, const char *path, int flags, const struct ts_known_call *call)
 {
 	struct stat st;
-	if (ts_staged_root_is_outside(path) || ts_look_at(fd, AT_STATX_SYNC_AS_STAT, &st) < 0)
+	if (ts_staged_root_is_outside(path) || ts_sys_look(fd, AT_STATX_SYNC_AS_STAT, &st) < 0)
 		return;
 	if (!ts_staged_root_has_device(fd, st.st_dev)) {
 		ts_staged_root_note_outside(path, st.st_dev);

@@ -93,7 +93,7 @@ static int look(const struct storage *known, enum state *ret_state)
 		return fd;
 	/* Device and inode are known from finding it; asking for more would be a request more.
 	 */
-	int r = ts_look_at(fd, AT_STATX_DONT_SYNC, &st);
+	int r = ts_sys_look(fd, AT_STATX_DONT_SYNC, &st);
 	if (r == 0)
 		r = path_of(fd, root.path);
 	if (known->device != 0 && known->device == st.st_dev)

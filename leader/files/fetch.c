@@ -99,27 +99,13 @@ static void end_direct(int fd, int flags)
 	(void)ts_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)flags);
 }
 
-/* Errors: -EINVAL a direct read that the file system does not like; -ESTALE too short. */
-static int read_all(int fd, char *to, uint64_t bytes)
-{
-	for (uint64_t at = 0; at < bytes;) {
-		int64_t n = ts_sys_pread(fd, to + at, bytes - at, at);
-		if (n == 0)
-			return -ESTALE;
-		if (n < 0 && n != -EINTR)
-			return (int)n;
-		at += n > 0 ? (uint64_t)n : 0;
-	}
-	return 0;
-}
-
 /*
  * Read into a mapping of the copy: no buffer of ours, no second copy.  The memory is there, and
  * where it is not after all the kernel says EFAULT to the read and sends no signal.
  *
  * FUSE drops a file's pages whenever somebody opens it, also those that we wait for: four jobs
  * in the same order then fetch a quarter more than there is.  Direct reads know no pages, and
- * ask for as much at once as the file system takes.
+ * ask for as much at once as the file system takes; one that does not like them says EINVAL.
  */
 static int fill(int part, const struct ts_stage_source *source, uint64_t bytes)
 {
@@ -131,13 +117,13 @@ static int fill(int part, const struct ts_stage_source *source, uint64_t bytes)
 		return -ENOMEM;
 	}
 	if (source->past_cache && begin_direct(source->fd, &flags)) {
-		r = read_all(source->fd, map, bytes);
+		r = ts_sys_read_all(source->fd, map, bytes, 0);
 		end_direct(source->fd, flags);
 	}
 	if (r == -EINVAL) {
 		if (bytes > AHEAD_FROM)
 			ts_sys_will_need(source->fd, bytes);
-		r = read_all(source->fd, map, bytes);
+		r = ts_sys_read_all(source->fd, map, bytes, 0);
 	}
 	munmap(map, bytes);
 	errno = saved;

@@ -38,16 +38,7 @@ struct header {
 	uint64_t check; /* ts_hash64 of everything above */
 };
 
-/* struct dirent64 of the C library, and dirent where that is the same. */
-struct entry {
-	uint64_t inode;
-	int64_t offset;
-	uint16_t bytes;
-	uint8_t type;
-	char name[];
-};
-
-#define NAME_AT offsetof(struct entry, name)
+#define NAME_AT offsetof(struct dirent64, d_name)
 
 static void fill_header(const struct ts_stage_directory *directory, uint64_t asked_ms,
 	const char *entries, uint64_t bytes, struct header *ret_header)
@@ -144,16 +135,16 @@ static int grow(struct ts_stage_listing *listing)
 static bool are_entries(const char *entries, uint64_t bytes, int64_t *ret_last)
 {
 	for (uint64_t at = 0; at < bytes;) {
-		const struct entry *entry = (const struct entry *)(entries + at);
-		if (bytes - at < NAME_AT + 2 || entry->bytes < NAME_AT + 2 ||
-			entry->bytes > bytes - at || entry->bytes % 8 != 0 ||
-			entry->bytes > sizeof(struct dirent) || entry->inode == 0 ||
-			entry->name[0] == '\0' ||
-			!memchr(entry->name, '\0',
-				ts_min_u64(entry->bytes - NAME_AT, NAME_MAX + 1)))
+		const struct dirent64 *entry = (const void *)(entries + at);
+		if (bytes - at < NAME_AT + 2 || entry->d_reclen < NAME_AT + 2 ||
+			entry->d_reclen > bytes - at || entry->d_reclen % 8 != 0 ||
+			entry->d_reclen > sizeof(struct dirent) || entry->d_ino == 0 ||
+			entry->d_name[0] == '\0' ||
+			!memchr(entry->d_name, '\0',
+				ts_min_u64(entry->d_reclen - NAME_AT, NAME_MAX + 1)))
 			return false;
-		*ret_last = entry->offset;
-		at += entry->bytes;
+		*ret_last = entry->d_off;
+		at += entry->d_reclen;
 	}
 	return true;
 }
@@ -176,19 +167,6 @@ static bool is_wanted(const struct ts_stage *stage, const struct ts_stage_direct
 	       asked > ts_load_relaxed(&stage->index.head->forgotten);
 }
 
-static int read_at(int fd, void *to, uint64_t bytes, uint64_t at)
-{
-	for (uint64_t done = 0; done < bytes;) {
-		int64_t n = ts_sys_pread(fd, (char *)to + done, bytes - done, at + done);
-		if (n == 0)
-			return -ENOENT;
-		if (n < 0 && n != -EINTR)
-			return (int)n;
-		done += n > 0 ? (uint64_t)n : 0;
-	}
-	return 0;
-}
-
 /* Checked in memory that nobody else can change. */
 static int load_entries(
 	int fd, const struct header *header, struct ts_stage_listing *ret_listing)
@@ -201,7 +179,7 @@ static int load_entries(
 		return r;
 	listing.bytes = header->bytes;
 	listing.is_complete = true;
-	r = read_at(fd, listing.map, listing.bytes, sizeof(*header));
+	r = ts_sys_read_all(fd, listing.map, listing.bytes, sizeof(*header));
 	if (r == 0) {
 		struct ts_hash128 hash = ts_hash128(listing.map, listing.bytes);
 		if (hash.lo != header->entries.lo || hash.hi != header->entries.hi ||
@@ -230,7 +208,7 @@ static int load(struct ts_stage *stage, const struct ts_stage_directory *directo
 	if (r == 0 && (st.st_mode != (S_IFREG | 0400) || st.st_uid != stage->index.uid))
 		r = -EPERM;
 	if (r == 0)
-		r = read_at(fd, &header, sizeof(header), 0);
+		r = ts_sys_read_all(fd, &header, sizeof(header), 0);
 	if (r == 0 && (!is_wanted(stage, directory, &header) ||
 			      header.bytes > TS_STAGE_LISTING_BYTES ||
 			      (uint64_t)st.st_size != sizeof(header) + header.bytes))
@@ -238,7 +216,7 @@ static int load(struct ts_stage *stage, const struct ts_stage_directory *directo
 	if (r == 0)
 		r = header.bytes > 0 ? load_entries(fd, &header, ret_listing) : -EFBIG;
 	ts_sys_close(fd);
-	return r;
+	return r == -ESTALE ? -ENOENT : r; /* cut short */
 }
 
 /* ---- making ----------------------------------------------------------------------------- */
@@ -255,10 +233,10 @@ static void keep_attributes_coming(int fd, const char *entries, uint64_t bytes)
 	uint32_t count = 0;
 
 	for (uint64_t at = 0; at < bytes; count++) {
-		const struct entry *entry = (const struct entry *)(entries + at);
-		if (entry->name[0] != '.')
-			last = entry->name;
-		at += entry->bytes;
+		const struct dirent64 *entry = (const void *)(entries + at);
+		if (entry->d_name[0] != '.')
+			last = entry->d_name;
+		at += entry->d_reclen;
 	}
 	if (last && count >= MANY_ENTRIES)
 		(void)ts_sys_find(fd, last);

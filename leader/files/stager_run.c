@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,22 +45,11 @@ struct work {
 /* What it is now, freshly from the storage; the name of the copy says what it was. */
 static int look_at_original(struct work *work)
 {
-	const unsigned wanted =
-		STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | STATX_MTIME | STATX_CTIME;
 	char path[TS_STAGE_PATH];
-	struct statx now;
-	int r = ts_sys_statx(work->source.fd, AT_STATX_FORCE_SYNC, wanted, &now);
+	int r = ts_sys_look(work->source.fd, AT_STATX_FORCE_SYNC, &work->stat);
 
 	if (r < 0)
 		return r;
-	work->stat = (struct stat){
-		.st_dev = makedev(now.stx_dev_major, now.stx_dev_minor),
-		.st_ino = now.stx_ino,
-		.st_mode = now.stx_mode,
-		.st_size = (off_t)now.stx_size,
-		.st_mtim = {now.stx_mtime.tv_sec, now.stx_mtime.tv_nsec},
-		.st_ctim = {now.stx_ctime.tv_sec, now.stx_ctime.tv_nsec},
-	};
 	ts_stage_path_of(work->stage, &work->source, path);
 	return strcmp(path, work->task->copy) == 0 ? ts_stage_check_path(&work->source)
 						   : -ESTALE;

@@ -5,19 +5,11 @@
 #include "shim/log.h"
 #include "shim/sys.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 
 #define DIGITS 32u
-
-/* As getdents64(2) writes it; the C library's readdir allocates, which a host may not like. */
-struct entry {
-	uint64_t inode;
-	int64_t offset;
-	uint16_t bytes;
-	uint8_t type;
-	char name[];
-};
 
 /* "<beginning><32 hexadecimal digits>", or with ".part" behind. */
 static bool is_copy_name(const char *name, const char *beginning)
@@ -34,7 +26,8 @@ static bool is_copy_name(const char *name, const char *beginning)
 void ts_stage_each_copy(
 	const char *stem, bool (*visit)(void *context, const char *path), void *context)
 {
-	_Alignas(struct entry) char buffer[8192];
+	/* The C library's readdir allocates, which a host may not like. */
+	_Alignas(struct dirent64) char buffer[8192];
 	char directory[TS_STAGE_STEM], path[TS_STAGE_STEM + DIGITS + 8];
 	bool go_on = true;
 	int64_t bytes;
@@ -46,11 +39,11 @@ void ts_stage_each_copy(
 	int fd = ts_sys_open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
 	while (fd >= 0 && go_on && (bytes = ts_sys_list(fd, buffer, sizeof(buffer))) > 0) {
 		for (int64_t at = 0; at < bytes && go_on;) {
-			const struct entry *entry = (const struct entry *)(buffer + at);
-			at += entry->bytes;
-			if (!is_copy_name(entry->name, beginning))
+			const struct dirent64 *entry = (const void *)(buffer + at);
+			at += entry->d_reclen;
+			if (!is_copy_name(entry->d_name, beginning))
 				continue;
-			ts_format(path, sizeof(path), "%s/%s", directory, entry->name);
+			ts_format(path, sizeof(path), "%s/%s", directory, entry->d_name);
 			go_on = visit(context, path);
 		}
 	}

@@ -15,12 +15,14 @@ uint32_t ts_member_high(struct ts_store *store)
 	return high < TS_MEMBER_MAX ? high : TS_MEMBER_MAX;
 }
 
-void ts_member_relock(struct ts_store *store)
+int ts_member_ring_fd(struct ts_store *store)
 {
-	int fd = ts_object_fd(&store->ring, NULL);
+	bool reopened = false;
+	int fd = ts_object_fd(&store->ring, &reopened);
 
-	if (fd >= 0 && store->member >= 0)
+	if (fd >= 0 && reopened && store->member >= 0)
 		ts_object_lock_byte(fd, ts_member_lock_byte((uint32_t)store->member), F_WRLCK);
+	return fd;
 }
 
 /* ---- proof of death ---- */
@@ -32,14 +34,9 @@ static bool is_locked(struct ts_store *store, uint32_t index)
 		.l_whence = SEEK_SET,
 		.l_start = ts_member_lock_byte(index),
 		.l_len = 1};
-	bool reopened = false;
-	int fd = ts_object_fd(&store->ring, &reopened);
+	int fd = ts_member_ring_fd(store);
 
-	if (fd < 0)
-		return true;
-	if (reopened)
-		ts_member_relock(store);
-	return ts_sys_fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+	return fd < 0 || ts_sys_fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
 static bool names_running_process(uint64_t word)

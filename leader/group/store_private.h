@@ -105,8 +105,8 @@ static inline int64_t ts_member_lock_byte(uint32_t index)
 /** Whether the process that @word of slot @index names is proven dead. */
 bool ts_member_is_dead(struct ts_store *store, uint32_t index, uint64_t word);
 
-/** Take the lock byte of our slot again after the descriptor was lost. */
-void ts_member_relock(struct ts_store *store);
+/** As ts_object_fd() of the ring; takes the lock byte of our slot again if it was lost. */
+int ts_member_ring_fd(struct ts_store *store);
 
 /** Whether @index's process is proven dead or the slot is free already. */
 bool ts_member_is_gone(struct ts_store *store, uint32_t index);

@@ -144,13 +144,10 @@ static int find_segment(struct ts_store *store, bool may_grow, uint32_t *ret_gen
 int ts_segment_open(struct ts_store *store, struct ts_window *window)
 {
 	uint32_t generation = 0;
-	bool reopened = false;
-	int fd = ts_object_fd(&store->ring, &reopened);
+	int fd = ts_member_ring_fd(store);
 
 	if (fd < 0)
 		return fd;
-	if (reopened)
-		ts_member_relock(store);
 	ts_member_clean_next(store);
 	for (int attempt = 0; attempt < 2; attempt++) {
 		/* Second attempt: the file system is full, so use only what exists. */

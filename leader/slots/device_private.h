@@ -222,6 +222,13 @@ bool ts_device_stop(struct ts_store *store);
 /** The ring word of @row, after taking the ring back from an owner whose tenure is over. */
 uint64_t ts_device_settle(struct ts_device *device, struct ts_device_row *row);
 
+/**
+ * Whether some tenure that is not over has @wanted, whose tenure is 0, among its @each words;
+ * @pins are those of the first member.
+ */
+bool ts_device_is_held(
+	struct ts_device *device, const _Atomic uint64_t *pins, uint32_t each, uint64_t wanted);
+
 /** Whether some tenure that is not over reads slot @slot of @ring in @generation. */
 bool ts_device_is_pinned(
 	struct ts_device *device, uint32_t ring, uint32_t slot, uint32_t generation);

@@ -106,17 +106,6 @@ bool ts_device_is_mapped(struct ts_device *device, uint32_t ring, uint32_t gener
 {
 	if (ts_device_check(device, ring) < 0)
 		return true; /* not known */
-	uint64_t wanted = ts_device_pin_pack(0, ring, 0, generation);
-	uint64_t any_tenure = ts_device_pin_tenure_put(~UINT64_C(0));
-	uint32_t high = ts_member_high(device->store);
-	for (uint32_t i = 0; i < high; i++) {
-		for (uint32_t j = 0; j < TS_DEVICE_MAPS; j++) {
-			/* B4, pairs with V4. */
-			uint64_t map = ts_load_acquire(&device->table->maps[i].map[j]);
-			if ((map & ~any_tenure) == wanted &&
-				!ts_device_is_over(device, i, ts_device_pin_tenure(map)))
-				return true;
-		}
-	}
-	return false;
+	return ts_device_is_held(device, device->table->maps[0].map, TS_DEVICE_MAPS,
+		ts_device_pin_pack(0, ring, 0, generation)); /* B4 */
 }

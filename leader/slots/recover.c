@@ -4,23 +4,27 @@
 
 #include "shim/sys.h"
 
+bool ts_device_is_held(
+	struct ts_device *device, const _Atomic uint64_t *pins, uint32_t each, uint64_t wanted)
+{
+	uint64_t any_tenure = ts_device_pin_tenure_put(~UINT64_C(0));
+	uint32_t count = ts_member_high(device->store) * each;
+
+	for (uint32_t i = 0; i < count; i++) {
+		/* B3, B4; pairs with V3, V4. */
+		uint64_t pin = ts_load_acquire(&pins[i]);
+		if ((pin & ~any_tenure) == wanted &&
+			!ts_device_is_over(device, i / each, ts_device_pin_tenure(pin)))
+			return true;
+	}
+	return false;
+}
+
 bool ts_device_is_pinned(
 	struct ts_device *device, uint32_t ring, uint32_t slot, uint32_t generation)
 {
-	uint64_t wanted = ts_device_pin_pack(0, ring, slot, generation);
-	uint64_t any_tenure = ts_device_pin_tenure_put(~UINT64_C(0));
-	uint32_t high = ts_member_high(device->store);
-
-	for (uint32_t i = 0; i < high; i++) {
-		for (uint32_t j = 0; j < TS_DEVICE_HOLDS; j++) {
-			/* B3, pairs with V3. */
-			uint64_t pin = ts_load_acquire(&device->table->lines[i].lease[j]);
-			if ((pin & ~any_tenure) == wanted &&
-				!ts_device_is_over(device, i, ts_device_pin_tenure(pin)))
-				return true;
-		}
-	}
-	return false;
+	return ts_device_is_held(device, device->table->lines[0].lease, TS_DEVICE_HOLDS,
+		ts_device_pin_pack(0, ring, slot, generation)); /* B3 */
 }
 
 uint64_t ts_device_recover(struct ts_device *device, struct ts_device_slot *slot)

@@ -156,17 +156,26 @@ static void close_part(struct part *part)
 		(void)close(part->fd);
 }
 
+/* What stays while the ring stays, for @keep or for a reason of its own. Not open. */
+static bool find_belonging(struct collector *gc, const struct ts_name *group,
+	const char *suffix, const char *keep, struct part *ret_part)
+{
+	if (!open_named(gc, group, suffix, ret_part))
+		return false;
+	if (!ret_part->keep)
+		ret_part->keep = keep;
+	close_part(ret_part);
+	return true;
+}
+
 /* Copies of files and their index stay while the ring stays, and go before it. */
 static void collect_copies(struct collector *gc, const struct ts_name *group, const char *keep)
 {
 	struct ts_stage_usage usage = {.files = 0};
 	struct part part;
 
-	if (!open_named(gc, group, "stage", &part))
+	if (!find_belonging(gc, group, "stage", keep, &part))
 		return;
-	if (!part.keep)
-		part.keep = keep;
-	close_part(&part);
 	int r = part.keep ? 0 : ts_stage_remove(part.path, gc->dry_run, &usage);
 	if (r == -EPERM)
 		part.keep = ts_view_explain(r);
@@ -190,11 +199,8 @@ static void collect_table(struct collector *gc, const struct ts_name *group, con
 {
 	struct part part;
 
-	if (!open_named(gc, group, "device", &part))
+	if (!find_belonging(gc, group, "device", keep, &part))
 		return;
-	if (!part.keep)
-		part.keep = keep;
-	close_part(&part);
 	if (part.keep)
 		report_kept(gc, &part);
 	else

@@ -31,6 +31,7 @@ int ts_view_open(const char *path, bool writable, int *ret_fd, struct stat *ret_
 	return 0;
 }
 
+/* Where an object of this version was made, seen from here. */
 static int find_origin(const struct ts_object_head *found, struct ts_view_origin *ret_origin)
 {
 	struct ts_scope scope;
