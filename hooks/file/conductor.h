@@ -6,8 +6,7 @@
  *	open   known path? its copy, listed : the real open -> listed -> a copy put in its place
  *	stat   known path? what is known    : the real stat -> now it is known
  *	       by descriptor                : the real stat -> a copy answers as its original
- *	deed   the original is given back   -> the real call -> the group forgets what it
- *changed
+ *	deed   the original is given back -> the real call -> the group forgets it
  *
  * The questions are inline, and where nothing is on each is one load.  What a real call does
  * not have to be made for has the answer in errno as well; else errno is the real call's.

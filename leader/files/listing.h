@@ -3,10 +3,10 @@
  * Listings of directories that the jobs of a group share, for --stage-metadata.
  *
  * A listing is a file beside the copies (leader/files/stage.h), with the same names, states and
- *lock: PART while the holder of the lock makes it, COMPLETE by a rename.  It holds all entries
- *of a directory as getdents64(2) gave them, in that order, behind a header which says of what
- *and of when they are.  Nothing about it is in the index: who reads a listing takes it whole
- *into memory of its own and believes it only if
+ * lock: PART while the holder of the lock makes it, COMPLETE by a rename.  It holds all entries
+ * of a directory as getdents64(2) gave them, in that order, behind a header which says of what
+ * and of when they are.  Nothing about it is in the index: who reads a listing takes it whole
+ * into memory of its own and believes it only if
  *
  *	- it is a file of the group's user, 0400, as long as it says, with the right hashes;
  *	- every entry is one that readdir(3) can hand out;

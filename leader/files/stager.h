@@ -4,9 +4,9 @@
  *
  * Who opens a file larger than TS_STAGE_AT_ONCE and finds no copy takes the .part and its
  * lock as leader/files/stage.h says, takes room for the whole file, hands the locked descriptor
- *to a stager that it starts (shim/helper.h), and reads the original.  Nobody waits for a
- *stager. flock(2) locks the open file, not the process: so the lock is never free on its way
- *from one to the other, and goes with the stager, however that ends.
+ * to a stager that it starts (shim/helper.h), and reads the original.  Nobody waits for a
+ * stager. flock(2) locks the open file, not the process: so the lock is never free on its way
+ * from one to the other, and goes with the stager, however that ends.
  *
  * A .part of a large file tells by its size how far it is:
  *

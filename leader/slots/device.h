@@ -40,7 +40,7 @@
  *
  * A tenure is (member, its generation).  It is over when the member word has moved on, or its
  * process is proven dead (leader/group/layout.h).  A member that leaves in order keeps its slot
- *of the member table when it still holds something here: then only its death ends the tenure.
+ * of the member table when it still holds something here: then only its death ends the tenure.
  *
  * ---- Ring word: whose memory --------------------------------------------------------------
  *

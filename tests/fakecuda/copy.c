@@ -13,7 +13,7 @@
  * With FAKECUDA_HOST_PAGE_TABLES=1 the device reaches all of the host's memory, as on machines
  * where both share their page tables, and pageable memory is treated as pinned.  With
  * FAKECUDA_PAGEABLE_LATE=1 it reaches that memory by other means, and an asynchronous copy
- *reads it as late; no manual says that a driver does so, nor that none does.
+ * reads it as late; no manual says that a driver does so, nor that none does.
  */
 #include "driver.h"
 

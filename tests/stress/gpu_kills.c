@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * At every step of sharing a copy to a GPU (leader/slots/device.h), a process dies (-k) or
- *stops and is woken (-s) while others share.
+ * stops and is woken (-s) while others share.
  *
  *	gpu_kills -k|-s [-c visit] [name...]
  *

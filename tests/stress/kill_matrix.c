@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * At every kill point of leader/object/killpoint.h, a process dies (-k) or stops and is woken
- *(-s) while others share.
+ * (-s) while others share.
  *
  *	kill_matrix -k|-s [-c visit] [name...]
  *

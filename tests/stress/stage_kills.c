@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * At every step of the making of a copy of a file (leader/files/stage.h), a process dies (-k)
- *or stops and is woken (-s) while others open the same files.
+ * or stops and is woken (-s) while others open the same files.
  *
  *	stage_kills -k|-s [-c visit] [name...]
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * At every step of the copying of a large file (leader/files/stager.h), a stager dies (-k) or
- *stops and is woken (-s) while others open the file and want to go on with it.
+ * stops and is woken (-s) while others open the file and want to go on with it.
  *
  *	stager_kills -k|-s [-c visit] [name...]
  *
