@@ -66,13 +66,14 @@ int ts_ring_check(
 		r = ts_scope_check(scope, &header.head);
 	if (r == 0)
 		r = check_shape(&header, &shape);
-	if (r == 0 && ring->bytes != shape.total_bytes)
-		r = -EBADMSG;
-	if (r == 0 && shape.total_bytes > ts_limits_address_space())
-		r = -ENOSPC;
-	if (r == 0)
-		*ret_shape = shape;
-	return r;
+	if (r < 0)
+		return r;
+	if (ring->bytes != shape.total_bytes)
+		return -EBADMSG;
+	if (shape.total_bytes > ts_limits_address_space())
+		return -ENOSPC;
+	*ret_shape = shape;
+	return 0;
 }
 
 void ts_ring_unmap(struct ts_store *store)
