@@ -170,25 +170,13 @@ step_tsan() {
 	fi
 }
 
-# light_criterion: the directory of a libgit2 that does nothing, or nothing where that does not do.
-# valgrind starts each test anew, and half of that is reading this library and what it needs, with
-# which Criterion tells how long texts differ; a test that fails gets no further for want of it.
-light_criterion() {
-	program=$root/build-test/tests/unit/leader/unit_leader
-	soname=$(ldd "$program" | sed -n 's/.*\(libgit2\.so[^ ]*\) =>.*/\1/p')
-	mkdir -p "$work/light"
-	echo 'int git_libgit2_init(void) { return 1; } int git_libgit2_shutdown(void) { return 0; }' |
-		cc -shared -fPIC -o "$work/light/$soname" -Wl,-soname,"$soname" -x c - &&
-		LD_LIBRARY_PATH=$work/light "$program" --list >"$work/light.list" &&
-		echo "$work/light"
-}
-
-# A few tests look at what valgrind replaces (vfork, /proc); they say so and are skipped here,
-# having run in the unit step.
+# The tests in forks of one process for each program: valgrind takes most of a second to start, and
+# Criterion starts a program anew for each test.  A few tests look at what valgrind replaces (vfork,
+# /proc); they say so and are skipped here, having run in the unit step.
 step_valgrind() {
 	(
 		TSSHIM_TEST_VALGRIND=1 TSSHIM_TEST_MUST=0
-		LD_LIBRARY_PATH=$(light_criterion)
+		LD_LIBRARY_PATH=$root/build-test/tests/unit/forked
 		export TSSHIM_TEST_VALGRIND TSSHIM_TEST_MUST LD_LIBRARY_PATH
 		run_suite build-test unit --timeout-multiplier 20 --wrapper \
 			'valgrind -q --trace-children=yes --error-exitcode=99 --leak-check=no'

@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-TestSuite(calls, .init = folder_make, .fini = folder_remove, .timeout = 20);
+TestSuite(calls, .init = folder_make, .fini = folder_remove, .timeout = 60);
 
 /* What only fortified programs declare. */
 int __open_2(const char *path, int flags);

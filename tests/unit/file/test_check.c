@@ -4,7 +4,7 @@
 
 #include <sys/wait.h>
 
-TestSuite(check, .init = folder_make, .fini = folder_remove, .timeout = 20);
+TestSuite(check, .init = folder_make, .fini = folder_remove, .timeout = 60);
 
 static unsigned char record[TS_OPENS_ENCODED_MAX];
 

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-TestSuite(opens, .init = folder_make, .fini = folder_remove, .timeout = 20);
+TestSuite(opens, .init = folder_make, .fini = folder_remove, .timeout = 60);
 
 #define AGES_NS UINT64_C(3600000000000)
 

@@ -294,6 +294,8 @@ static bool read_rows(struct run *run, const struct drive_calls *calls)
 									 : cinfo->output_height;
 	JSAMPROW *lines = get(ask * sizeof(*lines));
 	run->rows = get(stride * ask);
+	/* A pixel of RGB565 is shorter than output_components says; the rest must stay this. */
+	memset(run->rows, 0x5a, stride * ask);
 	for (JDIMENSION i = 0; i < ask; i++)
 		lines[i] = run->rows + (plan->same_row ? 0 : stride * i);
 	bool done = true;

@@ -361,7 +361,7 @@ static int hold_the_lock(void *context)
 	return 0;
 }
 
-Test(attach, held_lock_costs_50_ms_and_no_more, .timeout = 10)
+Test(attach, held_lock_costs_50_ms_and_no_more, .timeout = 60)
 {
 	int fds[2];
 	char byte;

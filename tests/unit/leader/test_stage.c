@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(stage, .init = fixture_stage_init, .fini = fixture_stage_finish, .timeout = 20);
+TestSuite(stage, .init = fixture_stage_init, .fini = fixture_stage_finish, .timeout = 60);
 
 Test(stage, a_copy_is_made_once_and_found_again)
 {
