@@ -16,6 +16,7 @@ struct waiter {
 	int64_t until_ns; /* 0: for the point */
 };
 
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* for waits under fake_lock */
 static int64_t virtual_ns;
 static struct waiter *waiters;
 
@@ -66,7 +67,7 @@ static bool advance_locked(void)
 		return false;
 	fake_count(FAKE_CLOCK_US, (uint64_t)((next_ns - virtual_ns) / 1000));
 	virtual_ns = next_ns;
-	pthread_cond_broadcast(&fake_changed);
+	fake_news_locked();
 	return true;
 }
 
@@ -75,7 +76,7 @@ static void wait_as_locked(struct waiter *waiter)
 	waiter->next = waiters;
 	waiters = waiter;
 	if (!advance_locked())
-		pthread_cond_wait(&fake_changed, &fake_lock);
+		pthread_cond_wait(&changed, &fake_lock);
 	struct waiter **place = &waiters;
 	while (*place != waiter)
 		place = &(*place)->next;
@@ -90,10 +91,23 @@ void fake_clock_wait_locked(struct fake_point point)
 	wait_as_locked(&waiter);
 }
 
-void fake_clock_idle_locked(void)
+void fake_clock_idle_locked(CUstream stream)
 {
 	if (!advance_locked())
-		pthread_cond_wait(&fake_changed, &fake_lock);
+		pthread_cond_wait(is_virtual() ? &changed : &stream->news, &fake_lock);
+}
+
+void fake_news_locked(void)
+{
+	pthread_cond_broadcast(&changed);
+	if (is_virtual())
+		return; /* Streams wait for that, too: the last one to find nothing lets time pass. */
+	for (CUcontext c = fake_contexts_locked(); c; c = c->next)
+		for (CUstream s = c->streams; s; s = s->next)
+			if (s->running && !s->executing &&
+				(s->destroyed || fake_is_ending_locked() ||
+					fake_stream_can_go_on_locked(s)))
+				pthread_cond_signal(&s->news);
 }
 
 static void sleep_really(int64_t us)
@@ -129,7 +143,7 @@ void fake_work_us(CUstream stream, int64_t us)
 	pthread_mutex_lock(&fake_lock);
 	stream->wakes_ns = virtual_ns + us * 1000;
 	while (virtual_ns < stream->wakes_ns)
-		fake_clock_idle_locked();
+		fake_clock_idle_locked(stream);
 	stream->wakes_ns = 0;
 	pthread_mutex_unlock(&fake_lock);
 }

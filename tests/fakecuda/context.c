@@ -48,7 +48,7 @@ void fake_context_break_locked(CUcontext context, CUresult error)
 {
 	if (context->broken == CUDA_SUCCESS)
 		context->broken = error;
-	pthread_cond_broadcast(&fake_changed);
+	fake_news_locked();
 }
 
 static CUcontext create_locked(CUdevice device, unsigned flags, bool primary)

@@ -80,6 +80,7 @@ struct CUstream_st {
 	int64_t wakes_ns;        /* when that ends, VIRTUAL_CLOCK; else 0 */
 	uint64_t enqueued, done; /* operations, in order: done <= enqueued */
 	struct fake_op *first, **last;
+	pthread_cond_t news; /* for its thread, which can go on or is to end */
 	/* What it takes part in, or NULL; how much it recorded there; whether that was joined.
 	 */
 	struct fake_capture *capture;
@@ -192,7 +193,6 @@ struct fake_op {
 };
 
 extern pthread_mutex_t fake_lock;
-extern pthread_cond_t fake_changed; /* anything at all; for waits under fake_lock */
 
 /* init.c */
 
@@ -344,8 +344,10 @@ void fake_sleep_us(int64_t us);
 void fake_work_us(CUstream stream, int64_t us);
 /** A thread of the program waits for a change, until @point is reached. */
 void fake_clock_wait_locked(struct fake_point point);
-/** A stream's thread waits for a change. */
-void fake_clock_idle_locked(void);
+/** A stream's thread waits for a change that concerns it. */
+void fake_clock_idle_locked(CUstream stream);
+/** Wake whom a change concerns: every thread of the program, and streams that can go on. */
+void fake_news_locked(void);
 
 /* Never NULL. */
 void *fake_alloc(size_t bytes);

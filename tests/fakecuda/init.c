@@ -7,7 +7,6 @@
 #include <string.h>
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
-pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic bool initialised, ending, forked;
@@ -98,7 +97,7 @@ static void end(void)
 	pthread_mutex_lock(&fake_lock);
 	atomic_store(&ending, true);
 	fake_memory_end_imports_locked();
-	pthread_cond_broadcast(&fake_changed);
+	fake_news_locked();
 	pthread_mutex_unlock(&fake_lock);
 }
 

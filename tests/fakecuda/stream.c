@@ -21,7 +21,7 @@ static void thread_ended(void *token)
 		for (CUstream s = c->streams; s; s = s->next)
 			if (s->kind == FAKE_STREAM_PER_THREAD && s->thread == (uintptr_t)token)
 				s->destroyed = true;
-	pthread_cond_broadcast(&fake_changed);
+	fake_news_locked();
 	pthread_mutex_unlock(&fake_lock);
 }
 
@@ -51,6 +51,7 @@ static CUstream create_locked(CUcontext context, enum fake_stream_kind kind, uns
 	stream->kind = kind;
 	stream->flags = flags;
 	stream->last = &stream->first;
+	pthread_cond_init(&stream->news, NULL);
 	stream->next = context->streams;
 	context->streams = stream;
 	return stream;
@@ -130,7 +131,7 @@ static void *work(void *argument)
 	pthread_mutex_lock(&fake_lock);
 	while (!fake_is_ending_locked() && (stream->first || !stream->destroyed)) {
 		if (!fake_stream_can_go_on_locked(stream)) {
-			fake_clock_idle_locked();
+			fake_clock_idle_locked(stream);
 			continue;
 		}
 		struct fake_op *op = take_locked(stream);
@@ -141,7 +142,7 @@ static void *work(void *argument)
 		stream->done++;
 		stream->executing = false;
 		fake_op_free_locked(op);
-		pthread_cond_broadcast(&fake_changed);
+		fake_news_locked();
 	}
 	pthread_mutex_unlock(&fake_lock);
 	return NULL;
@@ -174,7 +175,7 @@ void fake_enqueue_locked(CUstream stream, struct fake_op *op)
 	stream->last = &op->next;
 	if (!stream->running)
 		start(stream);
-	pthread_cond_broadcast(&fake_changed);
+	fake_news_locked();
 }
 
 CUresult fake_wait_point_locked(struct fake_point point)
@@ -211,7 +212,7 @@ void fake_stream_drop_context_locked(CUcontext context)
 {
 	for (CUstream s = context->streams; s; s = s->next)
 		s->destroyed = true;
-	pthread_cond_broadcast(&fake_changed);
+	fake_news_locked();
 }
 
 CUresult do_cuStreamCreate(CUstream *stream, unsigned int flags)
@@ -245,7 +246,7 @@ CUresult do_cuStreamDestroy_v2(CUstream stream)
 	if (r == CUDA_SUCCESS) {
 		(void)(found->capture && fake_capture_check_stream_locked(found));
 		found->destroyed = true;
-		pthread_cond_broadcast(&fake_changed);
+		fake_news_locked();
 	}
 	pthread_mutex_unlock(&fake_lock);
 	return r;
