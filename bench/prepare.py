@@ -49,7 +49,7 @@ class Data:
     """Where the items of each kind are, and how many make a slice."""
 
     def __init__(self, setup):
-        self.rounds = 2 if setup.quick else ROUNDS
+        self.rounds = 1 if setup.quick else ROUNDS
         self.slice = 128 if setup.quick else self._whole_batches(setup)
         self.where, self.paths = setup.streams(self.slice * (self.rounds + 1))
         self.small = os.path.join(setup.place.directory, "small.npy")

@@ -153,8 +153,8 @@ def _local(data):
 
 
 def measure(setup):
-    data = Storage(setup, 60 if setup.quick else FILES)
-    rounds = 2 if setup.quick else ROUNDS
+    data = Storage(setup, 24 if setup.quick else FILES)
+    rounds = 1 if setup.quick else ROUNDS
     jobs = setup.jobs
     once = [_once(data, jobs) for _ in range(rounds)]
     full = [share for _ in range(rounds) for share in _full(data, jobs)]

@@ -124,7 +124,7 @@ def measure(data, quick, latency_us):
     whole = Large(data, 64 * MIB if quick else read_pairs.size_that_fits(1024 * MIB))
     shard = Large(data, 64 * MIB if quick else read_pairs.size_that_fits(4096 * MIB))
     passes = Large(data, (64 if quick else 256) * MIB)
-    rounds = 2 if quick else 5
+    rounds = 1 if quick else 5
     jobs = data.setup.jobs
     alone = [first(passes, 1, latency_us) for _ in range(rounds)]
     many = [first(passes, jobs, latency_us) for _ in range(rounds)]

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import signal
 import sys
 
 SLOWEST = 30  # so many of each are told
@@ -52,4 +53,5 @@ def main(path):
         print("%7.1f %7.1f  %s: %s" % (seconds, cpu, program, test))
 
 
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `scripts/test --times | head`
 main(sys.argv[1])
