@@ -19,7 +19,7 @@ Values are called without knowing which they are: everything in U that can be ca
 when it came in, for any arguments.  What is only allowed for some arguments (numpy's functions
 write into their last ones) may be called by name, but not become a value.  No handler of an
 exception is allowed, so an error leaves the item, and an item that raised is never shared.
-What is not understood raises Refused: an instruction of a later Python, above all.
+What is not understood raises Refused: an instruction of another Python, above all.
 """
 
 import dis
@@ -29,7 +29,6 @@ import types
 
 from ..fingerprint import library, nodes
 from ..fingerprint.code import named_attributes
-from . import calls  # noqa: F401 -- registers its handlers
 from . import tables
 from .ops import EFFECTS, HANDLERS, IGNORED
 from .values import ANY, FRESH, PLAIN, SELF, SUPER, Refused, Value
@@ -39,10 +38,8 @@ STEPS = 20000  # instructions looked at; more is not worth the time
 
 # Handlers made by the compiler: for `with`, whose managers here never swallow anything, and to
 # clean up.
-_CLEANUP = re.compile(
-    r"(PUSH_EXC_INFO )?WITH_EXCEPT_START (TO_BOOL )?POP_JUMP_(FORWARD_)?IF_TRUE (NOT_TAKEN )?"
-    r"RERAISE |COPY POP_EXCEPT RERAISE |CALL_INTRINSIC_1 RERAISE |"
-    r"SWAP POP_TOP ((SWAP )?STORE_FAST(_MAYBE_NULL)? )+RERAISE ")
+_CLEANUP = re.compile(r"PUSH_EXC_INFO WITH_EXCEPT_START POP_JUMP_FORWARD_IF_TRUE RERAISE |"
+                      r"COPY POP_EXCEPT RERAISE ")
 
 
 _steps = {}  # id(code) -> (code, its instructions); the code is kept, so that its id stays its own
@@ -91,7 +88,7 @@ class Reader:
         raise Refused("%s is too long" % code.co_name)
 
     def _names_of_calls(self, steps):
-        """What KW_NAMES says (Python 3.11 and 3.12) belongs to the call that follows."""
+        """What KW_NAMES says belongs to the call that follows."""
         self.keywords, names = {}, ()
         for step in steps:
             if step.opname == "KW_NAMES":
@@ -110,11 +107,7 @@ class Reader:
             self.cells = {**self.cells, name: self.first if is_first else ANY}
 
     def _check_handlers(self, steps):
-        if hasattr(dis.Bytecode, "exception_entries") or hasattr(self.code, "co_exceptiontable"):
-            targets = {entry.target for entry in dis.Bytecode(self.code).exception_entries}
-        else:
-            targets = {step.argval for step in steps if step.opname == "SETUP_WITH"}
-        for target in targets:
+        for target in {entry.target for entry in dis.Bytecode(self.code).exception_entries}:
             text = " ".join(step.opname for step in steps if step.offset >= target
                             and step.opname not in ("CACHE", "EXTENDED_ARG", "NOP")) + " "
             if not _CLEANUP.match(text):

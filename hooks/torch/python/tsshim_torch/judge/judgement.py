@@ -385,10 +385,6 @@ class _Judge(Classes):
         return (type(value) in (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
                 or library.inherits(type(value), type) or id(value) in self.calls)
 
-    def is_super(self, value):
-        """Whether @value is the built-in super."""
-        return value is super
-
     def called(self, target, arguments, keywords):
         """Code calls @target, which is not in tables.CALLS."""
         if not library.inherits(type(target), type):

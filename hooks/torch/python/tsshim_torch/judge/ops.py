@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-The instructions that code of the user's may consist of, by name, from Python 3.9 to 3.14.
+The instructions that code of the user's may consist of, by name, in Python 3.11, which is the one
+that versions.py allows.
 
 HANDLERS move the values of code.Reader the way each instruction moves the real ones;
 the values that an instruction hands on to somebody else go through Reader.use().  EFFECTS is
@@ -8,27 +9,20 @@ for those that only take and give: how many they take, and the kinds of what the
 Whatever has no row here is refused.
 """
 
-import sys
-
 from .values import ANY, FRESH, NULL, PLAIN, Value
 
 HANDLERS = {}
 _ONE_OF_ITS_KIND = frozenset(map(id, (None, False, True, Ellipsis)))
 
-IGNORED = frozenset(("CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "GEN_START", "KW_NAMES",
-                     "MAKE_CELL", "NOP", "NOT_TAKEN", "POP_BLOCK", "PRECALL", "RESUME"))
+IGNORED = frozenset(("CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "KW_NAMES", "MAKE_CELL", "NOP",
+                     "PRECALL", "RESUME"))
 
 EFFECTS = {
-    "BINARY_SUBSCR": (2, "any"), "BINARY_SLICE": (3, "any"), "GET_ITER": (1, "any"),
-    "GET_LEN": (0, "plain"), "UNARY_POSITIVE": (1, "any"), "UNARY_NEGATIVE": (1, "any"),
-    "UNARY_INVERT": (1, "any"),
-    "FORMAT_SIMPLE": (1, "plain"), "FORMAT_WITH_SPEC": (2, "plain"),
-    "CONVERT_VALUE": (1, "plain"), "LIST_TO_TUPLE": (1, "plain"),
-    "RETURN_GENERATOR": (0, "any"), "YIELD_VALUE": (1, "any"),
-    "LOAD_ASSERTION_ERROR": (0, "any"), "LOAD_COMMON_CONSTANT": (0, "any"),
-    "LIST_EXTEND": (1, ""), "LIST_APPEND": (1, ""),
-    "DICT_UPDATE": (1, ""), "DICT_MERGE": (1, ""),
-    "MAP_ADD": (2, ""), "POP_ITER": (1, "")}
+    "BINARY_SUBSCR": (2, "any"), "GET_ITER": (1, "any"), "GET_LEN": (0, "plain"),
+    "UNARY_POSITIVE": (1, "any"), "UNARY_NEGATIVE": (1, "any"), "UNARY_INVERT": (1, "any"),
+    "LIST_TO_TUPLE": (1, "plain"), "RETURN_GENERATOR": (0, "any"), "YIELD_VALUE": (1, "any"),
+    "LOAD_ASSERTION_ERROR": (0, "any"), "LIST_EXTEND": (1, ""), "LIST_APPEND": (1, ""),
+    "DICT_UPDATE": (1, ""), "DICT_MERGE": (1, ""), "MAP_ADD": (2, "")}
 
 
 def handles(*names):
@@ -42,53 +36,22 @@ def handles(*names):
 
 # ---- variables and constants ----
 
-@handles("LOAD_CONST", "LOAD_SMALL_INT", "RETURN_CONST")
+@handles("LOAD_CONST")
 def _const(reader, step):
-    value = Value("const", step.argval)
-    if step.opname == "RETURN_CONST":
-        return True
-    reader.stack.append(value)
-    return False
+    reader.stack.append(Value("const", step.argval))
 
 
-def _load(reader, name):
-    known = reader.local.get(name)
-    if known is None:  # of a cell from Python 3.13 on, or not assigned on some way
-        known = reader.cells.get(name) or ANY
-    reader.stack.append(known)
-
-
-@handles("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_AND_CLEAR",
-         "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW")
+@handles("LOAD_FAST")
 def _load_fast(reader, step):
-    names = step.argval if type(step.argval) is tuple else (step.argval,)
-    for name in names:
-        _load(reader, name)
+    # Of a cell, or not assigned on some way.
+    reader.stack.append(reader.local.get(step.argval) or reader.cells.get(step.argval) or ANY)
 
 
-def _store(reader, name):
+@handles("STORE_FAST")
+def _store_fast(reader, step):
     value, = reader.pop(1)
     # Functions and classes may be called by another name.
-    if value.kind != "known":
-        value = reader.use(value)
-    reader.local[name] = value
-
-
-@handles("STORE_FAST", "STORE_FAST_MAYBE_NULL")
-def _store_fast(reader, step):
-    _store(reader, step.argval)
-
-
-@handles("STORE_FAST_STORE_FAST")
-def _store_two(reader, step):
-    for name in step.argval:
-        _store(reader, name)
-
-
-@handles("STORE_FAST_LOAD_FAST")
-def _store_and_load(reader, step):
-    _store(reader, step.argval[0])
-    _load(reader, step.argval[1])
+    reader.local[step.argval] = value if value.kind == "known" else reader.use(value)
 
 
 @handles("DELETE_FAST")
@@ -113,13 +76,10 @@ def _delete_deref(_reader, _step):
 
 @handles("LOAD_GLOBAL")
 def _load_global(reader, step):
-    has_null = sys.version_info >= (3, 11) and step.arg & 1
     found = reader.get_global(step.argval)
-    if has_null and sys.version_info < (3, 13):
+    if step.arg & 1:  # it will be called
         reader.stack.append(NULL)
     reader.stack.append(found)
-    if has_null and sys.version_info >= (3, 13):
-        reader.stack.append(NULL)
 
 
 @handles("PUSH_NULL")
@@ -134,22 +94,6 @@ def _pop_top(reader, _step):
     reader.pop(1)
 
 
-@handles("END_FOR")
-def _end_for(reader, _step):
-    reader.pop(2 if sys.version_info < (3, 13) else 1)
-
-
-@handles("DUP_TOP")
-def _dup(reader, _step):
-    value, = reader.pop(1)
-    reader.stack += (value, value)
-
-
-@handles("DUP_TOP_TWO")
-def _dup_two(reader, _step):
-    reader.stack += reader.pop(2) * 2
-
-
 @handles("COPY")
 def _copy(reader, step):
     values = reader.pop(step.arg)
@@ -162,50 +106,24 @@ def _swap(reader, step):
     reader.stack += values[-1:] + values[1:-1] + values[:1]
 
 
-@handles("ROT_TWO", "ROT_THREE", "ROT_FOUR", "ROT_N")
-def _rotate(reader, step):
-    count = {"ROT_TWO": 2, "ROT_THREE": 3, "ROT_FOUR": 4}.get(step.opname, step.arg)
-    values = reader.pop(count)
-    reader.stack += values[-1:] + values[:-1]
-
-
 # ---- computing ----
 
 @handles("BINARY_OP")
-def _binary(reader, step):
-    _operate(reader, step.argrepr)
-
-
-def _binary_name(reader, step):
-    kind, _, name = step.opname.partition("_")
-    signs = {"AND": "&", "OR": "|", "XOR": "^", "SUBTRACT": "-"}
-    _operate(reader, signs.get(name, name) + ("=" if kind == "INPLACE" else ""))
-
-
-for _name in ("ADD", "SUBTRACT", "MULTIPLY", "TRUE_DIVIDE", "FLOOR_DIVIDE", "MODULO", "POWER",
-              "MATRIX_MULTIPLY", "LSHIFT", "RSHIFT", "AND", "OR", "XOR"):
-    HANDLERS["BINARY_" + _name] = HANDLERS["INPLACE_" + _name] = _binary_name
-
-
-def _operate(reader, sign):
-    left, right = reader.pop(2)
-    if sign in ("[]", "BINARY_SUBSCR"):  # from Python 3.14 on
-        reader.use(left), reader.use(right)
-        reader.stack.append(ANY)
-        return
-    left, right = reader.use(left), reader.use(right)
+def _operate(reader, step):
+    left, right = (reader.use(value) for value in reader.pop(2))
+    sign = step.argrepr
     if sign.endswith("=") and left.kind not in ("plain", "const", "fresh"):
         reader.refuse("a change in place")
     if sign[:1] in "&|^-":
         reader.judge.combines(sign[0])
-    if sign in ("@", "@=", "MATRIX_MULTIPLY", "MATRIX_MULTIPLY="):
+    if sign in ("@", "@="):
         reader.judge.computes_by("matmul")
     reader.judge.computes()
     both = {left.kind, right.kind}
     reader.stack.append(PLAIN if both <= {"plain", "const"} else FRESH)
 
 
-@handles("UNARY_NOT", "TO_BOOL")
+@handles("UNARY_NOT")
 def _truth(reader, _step):
     reader.pop(1)
     reader.stack.append(PLAIN)
@@ -331,14 +249,6 @@ def _store_item(reader, _step):
         reader.refuse("a change of an element")
 
 
-@handles("STORE_SLICE")
-def _store_slice(reader, _step):
-    value, container, begin, end = reader.pop(4)
-    reader.use(value), reader.use(begin), reader.use(end)
-    if container.kind != "fresh":
-        reader.refuse("a change of elements")
-
-
 @handles("DELETE_SUBSCR")
 def _delete_item(reader, _step):
     container, key = reader.pop(2)
@@ -349,21 +259,17 @@ def _delete_item(reader, _step):
 
 # ---- ways ----
 
-@handles("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "JUMP_BACKWARD_NO_INTERRUPT")
+@handles("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
 def _jump(reader, step):
     reader.jump(step.argval, reader.stack)
     return True
 
 
+@handles(*("POP_JUMP_%s_IF_%s" % (way, what) for way in ("FORWARD", "BACKWARD")
+           for what in ("TRUE", "FALSE", "NONE", "NOT_NONE")))
 def _branch(reader, step):
     reader.pop(1)
     reader.jump(step.argval, reader.stack)
-
-
-for _name in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_NONE",
-              "POP_JUMP_IF_NOT_NONE"):
-    HANDLERS[_name] = HANDLERS[_name.replace("JUMP_", "JUMP_FORWARD_")] = _branch
-    HANDLERS[_name.replace("JUMP_", "JUMP_BACKWARD_")] = _branch
 
 
 @handles("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
@@ -374,10 +280,7 @@ def _or_pop(reader, step):
 
 @handles("FOR_ITER")
 def _for(reader, step):
-    if sys.version_info < (3, 12):
-        reader.jump(step.argval, reader.stack[:-1])
-    else:
-        reader.jump(step.argval, reader.stack + [ANY])
+    reader.jump(step.argval, reader.stack[:-1])
     reader.stack.append(ANY)
 
 
@@ -401,14 +304,62 @@ def _with(reader, _step):
     reader.stack += [ANY, manager]
 
 
-@handles("SETUP_WITH")
-def _setup_with(reader, step):
-    _with(reader, step)
+# ---- attributes, functions and calls ----
+
+@handles("LOAD_ATTR")
+def _attribute(reader, step):
+    reader.stack.append(reader.attribute(reader.pop(1)[0], step.argval))
 
 
-@handles("LOAD_SPECIAL")
-def _special(reader, step):
-    manager = reader.use(reader.pop(1)[0])
-    if step.argrepr not in ("__enter__", "__exit__"):
-        reader.refuse("LOAD_SPECIAL")
-    reader.stack += [ANY, manager]
+@handles("LOAD_METHOD")
+def _method(reader, step):
+    reader.stack += [NULL, reader.attribute(reader.pop(1)[0], step.argval)]
+
+
+@handles("MAKE_FUNCTION")
+def _make_function(reader, step):
+    code, = reader.pop(1)
+    for value in reader.pop(bin(step.arg & 15).count("1")):
+        reader.use(value)
+    reader.stack.append(reader.function(code.what))
+
+
+def _callee(values):
+    """(what is called, an argument in front or nothing) of the two places before arguments."""
+    first, second = values
+    if first.kind == "null":
+        return second, []
+    if second.kind == "null":
+        return first, []
+    return first, [second]
+
+
+@handles("CALL")
+def _call(reader, step):
+    names = reader.keywords[step.offset]
+    arguments = reader.pop(step.arg)
+    callee, front = _callee(reader.pop(2))
+    if type(names) is not tuple:
+        reader.refuse("a call")
+    by_place = arguments[:len(arguments) - len(names)]
+    for name, value in zip(names, arguments[len(by_place):]):
+        # numpy.pad(mode="empty"), cv2.BORDER_TRANSPARENT: memory that nobody wrote.
+        if name == "borderMode" and (value.kind != "const" or value.what == 5):
+            reader.refuse(name)
+        reader.use(value)
+    if any(value.kind == "const" and value.what == "empty" for value in arguments):
+        reader.refuse("empty memory")
+    reader.stack.append(reader.call(callee, front + by_place, names))
+
+
+@handles("CALL_FUNCTION_EX")
+def _call_with(reader, step):
+    keywords = ()
+    if step.arg & 1:
+        reader.use(reader.pop(1)[0])
+        keywords = None
+    reader.use(reader.pop(1)[0])
+    callee, front = _callee(reader.pop(2))
+    if front:
+        reader.refuse("a call")
+    reader.stack.append(reader.call(callee, None, keywords))
