@@ -3,11 +3,10 @@
 
 import os
 import re
-import subprocess
 from concurrent import futures
 
 import support
-from copies_common import Gpu
+from copies_common import Gpu, until
 from support import HERE, LONG, PYTHON, finish, run, start
 
 JOB = os.path.join(HERE, "copies_pinned_job.py")
@@ -140,15 +139,19 @@ def test_memory_the_gpu_has_other_addresses_for():
             assert gpu.counters()["call.cuMemHostRegister_v2"] == 0, setting
 
 
+def copied(gpu):
+    """How many batches came to the GPU so far, by any job."""
+    return gpu.counters_now().get("h2d_copies", 0)
+
+
 def test_kills():
     with Gpu(FAKECUDA_JITTER_US="1000") as gpu:
-        for _ in range(4):
+        for turn in range(4):
             env = gpu.group.environment(**gpu.more)
+            enough = copied(gpu) + 1 + 9 * turn
             jobs = [start([PYTHON, JOB, "loop", str(seed)], env) for seed in range(2)]
-            try:
-                jobs[0].wait(.7)
-            except subprocess.TimeoutExpired:
-                jobs[0].kill()
+            assert until(lambda: copied(gpu) >= enough), (turn, enough, gpu.counters())
+            jobs[0].kill()
             finish(jobs[0])
             outcome = finish(jobs[1])
             assert outcome.status == 0 and "right True" in outcome.output, outcome.errors

@@ -101,7 +101,8 @@ void fake_news_locked(void)
 {
 	pthread_cond_broadcast(&changed);
 	if (is_virtual())
-		return; /* Streams wait for that, too: the last one to find nothing lets time pass. */
+		return; /* Streams wait for that, too: the last one to find nothing lets time
+			   pass. */
 	for (CUcontext c = fake_contexts_locked(); c; c = c->next)
 		for (CUstream s = c->streams; s; s = s->next)
 			if (s->running && !s->executing &&

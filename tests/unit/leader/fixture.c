@@ -12,6 +12,7 @@ static char group[32];
 void fixture_init(void)
 {
 	snprintf(group, sizeof(group), "unit-%d", (int)getpid());
+	fixture_finish(); /* of a test that was killed and had this pid */
 }
 
 const char *fixture_group(void)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies of files: which are made, by whom, and which are given out. */
+#include "../clock.h"
 #include "fixture_stage.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,35 +229,32 @@ static int hold_part(void)
 Test(stage, who_finds_it_taken_waits_until_the_deadline)
 {
 	int held = hold_part();
-	uint64_t start = ts_now_ns();
 
+	clock_begin();
 	cr_expect(eq(int, fixture_open_copy(50000000, NULL), -EBUSY));
-	uint64_t waited = ts_now_ns() - start;
-	cr_expect(ge(u64, waited, 50000000));
-	cr_expect(lt(u64, waited, 2000000000));
-	start = ts_now_ns();
+	cr_expect(ge(u64, clock_passed(), 50000000));
+	cr_expect(lt(u64, clock_passed(), 100000000), "the deadline and no more than a nap");
+	unsigned sleeps = clock_sleeps();
 	cr_expect(eq(int, fixture_open_copy(0, NULL), -EBUSY));
-	cr_expect(lt(u64, ts_now_ns() - start, 50000000), "no wait without time for it");
+	cr_expect(eq(uint, clock_sleeps(), sleeps), "no wait without time for it");
 	close(held);
 }
 
-static void *let_go(void *held)
+static void let_go(void *held)
 {
-	usleep(30000);
 	close((int)(intptr_t)held);
-	return NULL;
 }
 
 Test(stage, who_waits_goes_on_as_soon_as_it_is_free)
 {
-	pthread_t thread;
 	bool fetched = false;
 	int held = hold_part();
 
-	pthread_create(&thread, NULL, let_go, (void *)(intptr_t)held);
+	clock_begin();
+	clock_at(30000000, let_go, (void *)(intptr_t)held);
 	int fd = fixture_open_copy(2000000000, &fetched);
 	cr_expect(fetched && fixture_holds(fd, 'a', BYTES));
-	pthread_join(thread, NULL);
+	cr_expect(eq(u64, clock_passed(), 30000000));
 	close(fd);
 }
 
