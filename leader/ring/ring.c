@@ -66,7 +66,7 @@ int ts_ring_check(
 		r = ts_scope_check(scope, &header.head);
 	if (r == 0)
 		r = check_shape(&header, &shape);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	if (ring->bytes != shape.total_bytes)
 		return -EBADMSG;
