@@ -128,7 +128,8 @@ wheel_python() {
 
 step_e2e() {
 	wheel_python
-	run_suite build-test e2e
+	# It is half of all there is, so that it should not have to share evenly with other steps.
+	run_suite build-test e2e --num-processes $((jobs + 1))
 }
 
 step_e2e_long() {
@@ -150,7 +151,11 @@ step_asan() {
 	export ASAN_OPTIONS UBSAN_OPTIONS
 	failed=0
 	# Two tests of RLIMIT_AS cannot run in a sanitizer's address space; they ran before.
-	(TSSHIM_TEST_MUST=0 run_suite build-asan unit --timeout-multiplier 4) || failed=1
+	(
+		TSSHIM_TEST_MUST=0 LD_LIBRARY_PATH=$root/build-asan/tests/unit/forked # as in step_valgrind
+		export LD_LIBRARY_PATH
+		run_suite build-asan unit --timeout-multiplier 4
+	) || failed=1
 	run_suite build-asan fuzz --timeout-multiplier 4 || failed=1
 	run_suite build-asan stress --timeout-multiplier 4 || failed=1
 	run_marked build-asan sanitize --timeout-multiplier 4 || failed=1
