@@ -86,7 +86,7 @@ bool ts_limits_may_grow(struct ts_store *store)
 	/* The usual case is a complete ring, and asking the machine takes dozens of files. */
 	if (allocated == store->shape.total_bytes || now < ts_load_relaxed(&store->grow_at))
 		return false;
-	int fd = ts_object_fd(&store->ring, NULL);
+	int fd = ts_member_ring_fd(store);
 	if (fd < 0)
 		return false;
 	uint64_t limit = ts_limits_growth(ts_limits_machine(fd, allocated));

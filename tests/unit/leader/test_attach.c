@@ -427,6 +427,30 @@ Test(attach, lost_lock_is_no_proof_of_death)
 	ts_store_detach(store);
 }
 
+static int look_for_lock(void *context)
+{
+	struct flock lock = {.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = ts_member_lock_byte(*(const uint32_t *)context),
+		.l_len = 1};
+	int fd = open(fixture_path("ring"), O_RDWR);
+
+	return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK ? 0 : 1;
+}
+
+Test(attach, who_asks_for_room_with_a_lost_descriptor_keeps_the_lock)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	uint32_t index = (uint32_t)store->member;
+
+	cr_expect(eq(int, fixture_fork(look_for_lock, &index), 0));
+	close(store->ring.fd);
+	cr_expect(ne(int, fixture_fork(look_for_lock, &index), 0));
+	(void)ts_limits_may_grow(store);
+	cr_expect(eq(int, fixture_fork(look_for_lock, &index), 0));
+	ts_store_detach(store);
+}
+
 Test(attach, another_process_with_the_same_pid_is_no_sign_of_life)
 {
 	struct ts_store *store = fixture_attach(JOB_A);
