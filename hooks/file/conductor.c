@@ -21,10 +21,9 @@ static void set(struct ts_file_call *call, int directory, const char *path, int 
 	call->flags = flags;
 }
 
-int ts_before_open(struct ts_file_call *call, int directory, const char *path, int flags)
+int ts_before_open_known(struct ts_file_call *call)
 {
-	set(call, directory, path, flags);
-	int fd = ts_known_open(directory, path, flags, &call->known);
+	int fd = ts_known_open(call->directory, call->path, call->flags, &call->known);
 	if (fd >= 0)
 		note(call, fd);
 	return fd;

@@ -52,8 +52,19 @@ struct ts_file_call {
 	struct ts_known_call known;
 };
 
+/** Of ts_before_open() where paths are known. */
+int ts_before_open_known(struct ts_file_call *call);
+
 /** A descriptor of the copy where the path is known, else -1: make the call, and tell. */
-int ts_before_open(struct ts_file_call *call, int directory, const char *path, int flags);
+static inline int ts_before_open(
+	struct ts_file_call *call, int directory, const char *path, int flags)
+{
+	call->directory = directory;
+	call->path = path;
+	call->flags = flags;
+	call->known.is_named = false;
+	return ts_file_knows_paths() ? ts_before_open_known(call) : -1;
+}
 
 /** The call gave @fd, or -1 with errno.  Returns it: the number stays, the file may not. */
 int ts_after_open(const struct ts_file_call *call, int fd);
