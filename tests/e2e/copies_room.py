@@ -123,7 +123,8 @@ def share_beside_a_stopped_one():
 
 def test_others_share_while_one_keeps_memory():
     """The ring gets larger slots; the memory of the old one waits for who is stopped."""
-    assert any(share_beside_a_stopped_one() for _ in range(3))
+    # Where it stops is seen by what the others do; it has to be the right place once.
+    assert until(share_beside_a_stopped_one)
 
 
 def test_no_room_is_taken_whatever_call_allocates():

@@ -4,6 +4,7 @@
 The pinning thread of pin_memory=True needs CUDA and is not tried here; receiving in a thread is.
 """
 
+import contextlib
 import glob
 import os
 import re
@@ -122,18 +123,24 @@ def test_nothing_lies_in_dev_shm():
 def test_workers_of_a_killed_trainer_end():
     program = ("import sys, time; sys.argv = ['x', '1']; sys.path.insert(0, %r)\n"
                "from pool_victim import *\n"
-               "it = iter(loader()); next(it)\n"
+               "it = iter(loader()); next(it), next(it)\n"
                "print(*[w.pid for w in it._workers], flush=True); time.sleep(600)") % HERE
     trainer = subprocess.Popen([PYTHON, "-c", program], env=environment(),
                                stdout=subprocess.PIPE, text=True)
     workers = [int(word) for word in trainer.stdout.readline().split()]
     assert len(workers) == 2
+    # Each has sent a batch, so that it knows its parent: who asks later for it takes init for it.
     trainer.send_signal(signal.SIGKILL)
     trainer.wait()
     trainer.stdout.close()
-    # torch's workers look every 5 s
-    support.wait_until(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in workers),
-                       "the workers end")
+    try:
+        # torch's workers look every 5 s
+        support.wait_until(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in workers),
+                           "the workers end")
+    finally:
+        for pid in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":
