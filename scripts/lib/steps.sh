@@ -128,8 +128,7 @@ wheel_python() {
 
 step_e2e() {
 	wheel_python
-	# It is half of all there is, so that it should not have to share evenly with other steps.
-	run_suite build-test e2e --num-processes $((jobs + 1))
+	run_suite build-test e2e
 }
 
 step_e2e_long() {

@@ -8,7 +8,7 @@ import os
 import random
 
 import torch
-from torchvision import datasets, models, transforms
+from torchvision import datasets, transforms
 
 import programs_model
 
@@ -41,7 +41,7 @@ def run(model, loader, optimizer, what):
 def main():
     options = programs_model.parser().parse_args()
     torch.manual_seed(0)  # the same weights at first, whatever the seed
-    model = models.shufflenet_v2_x0_5(num_classes=6)
+    model = programs_model.network()
     random.seed(options.seed)
     torch.manual_seed(options.seed)
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=1e-4)
