@@ -14,13 +14,6 @@ static void note(const struct ts_file_call *call, int fd)
 		ts_opens_note(opens, call->directory, call->path, call->flags, fd);
 }
 
-static void set(struct ts_file_call *call, int directory, const char *path, int flags)
-{
-	call->directory = directory;
-	call->path = path;
-	call->flags = flags;
-}
-
 int ts_before_open_known(struct ts_file_call *call)
 {
 	int fd = ts_known_open(call->directory, call->path, call->flags, &call->known);
@@ -49,7 +42,7 @@ FILE *ts_before_fopen(struct ts_file_call *call, const char *path, const char *m
 {
 	int flags = flags_of(mode);
 	int cloexec = strchr(mode, 'e') ? O_CLOEXEC : 0;
-	set(call, AT_FDCWD, path, flags);
+	ts_file_call_set(call, AT_FDCWD, path, flags);
 	/* With a character set behind a comma only the real call knows what to do. */
 	if (strchr(mode, ',')) {
 		ts_known_look(AT_FDCWD, path, &call->known);
@@ -79,7 +72,7 @@ bool ts_before_freopen(
 	/* Without a path it is the file that is open, with another mode. */
 	if (!path && stream && !ts_staged_give_back(fileno(stream)))
 		return false;
-	set(call, AT_FDCWD, path, flags_of(mode));
+	ts_file_call_set(call, AT_FDCWD, path, flags_of(mode));
 	ts_known_look(AT_FDCWD, path, &call->known);
 	return true;
 }

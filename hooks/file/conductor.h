@@ -55,14 +55,20 @@ struct ts_file_call {
 /** Of ts_before_open() where paths are known. */
 int ts_before_open_known(struct ts_file_call *call);
 
-/** A descriptor of the copy where the path is known, else -1: make the call, and tell. */
-static inline int ts_before_open(
+static inline void ts_file_call_set(
 	struct ts_file_call *call, int directory, const char *path, int flags)
 {
 	call->directory = directory;
 	call->path = path;
 	call->flags = flags;
 	call->known.is_named = false;
+}
+
+/** A descriptor of the copy where the path is known, else -1: make the call, and tell. */
+static inline int ts_before_open(
+	struct ts_file_call *call, int directory, const char *path, int flags)
+{
+	ts_file_call_set(call, directory, path, flags);
 	return ts_file_knows_paths() ? ts_before_open_known(call) : -1;
 }
 
