@@ -42,7 +42,7 @@ PHASES = (
     phase("eval-4", 4, kind="eval"),
 )
 
-QUICK = ("aligned-4", "tokens-1", "eval-4")
+QUICK = ("aligned-4", "same-4", "tokens-1", "eval-4")
 
 
 class Data:

@@ -141,6 +141,17 @@ step_quick() {
 	run_marked build-test quick
 }
 
+# forked_criterion BUILD: the directory of the stand-in for Criterion's library, tests/unit/forked,
+# if a program of the build takes it: one of another soname would be passed over without a word.
+forked_criterion() {
+	forked=$root/$1/tests/unit/forked
+	if ! LD_LIBRARY_PATH=$forked ldd "$root/$1/tests/unit/leader/unit_leader" | grep -q "=> $forked/"; then
+		echo "the unit tests do not take the stand-in for Criterion's library" >&2
+		return 1
+	fi
+	echo "$forked"
+}
+
 # Everything that runs in a process of its own; what is preloaded into a foreign program
 # cannot bring a sanitizer along.
 step_asan() {
@@ -151,7 +162,10 @@ step_asan() {
 	failed=0
 	# Two tests of RLIMIT_AS cannot run in a sanitizer's address space; they ran before.
 	(
-		TSSHIM_TEST_MUST=0 LD_LIBRARY_PATH=$root/build-asan/tests/unit/forked # as in step_valgrind
+		# As in step_valgrind; what is not built yet cannot be looked at.
+		ninja -C "$root/build-asan" tests/unit/leader/unit_leader tests/unit/forked/libcriterion.so.3 &&
+			LD_LIBRARY_PATH=$(forked_criterion build-asan) || exit 1
+		TSSHIM_TEST_MUST=0
 		export LD_LIBRARY_PATH
 		run_suite build-asan unit --timeout-multiplier 4
 	) || failed=1
@@ -180,7 +194,7 @@ step_tsan() {
 step_valgrind() {
 	(
 		TSSHIM_TEST_VALGRIND=1 TSSHIM_TEST_MUST=0
-		LD_LIBRARY_PATH=$root/build-test/tests/unit/forked
+		LD_LIBRARY_PATH=$(forked_criterion build-test) || exit 1
 		export TSSHIM_TEST_VALGRIND TSSHIM_TEST_MUST LD_LIBRARY_PATH
 		run_suite build-test unit --timeout-multiplier 20 --wrapper \
 			'valgrind -q --trace-children=yes --error-exitcode=99 --leak-check=no'

@@ -123,8 +123,7 @@ def share_beside_a_stopped_one():
 
 def test_others_share_while_one_keeps_memory():
     """The ring gets larger slots; the memory of the old one waits for who is stopped."""
-    # Where it stops is seen by what the others do; it has to be the right place once.
-    assert until(share_beside_a_stopped_one)
+    assert any(share_beside_a_stopped_one() for _ in range(3))
 
 
 def test_no_room_is_taken_whatever_call_allocates():

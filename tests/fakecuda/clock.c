@@ -100,9 +100,9 @@ void fake_clock_idle_locked(CUstream stream)
 void fake_news_locked(void)
 {
 	pthread_cond_broadcast(&changed);
+	/* Streams wait for that, too, then: the last one to find nothing lets time pass. */
 	if (is_virtual())
-		return; /* Streams wait for that, too: the last one to find nothing lets time
-			   pass. */
+		return;
 	for (CUcontext c = fake_contexts_locked(); c; c = c->next)
 		for (CUstream s = c->streams; s; s = s->next)
 			if (s->running && !s->executing &&

@@ -35,7 +35,7 @@ struct outcome {
 static struct outcome *outcome;
 static const struct criterion_test *running;
 static const struct criterion_suite *running_suite;
-static jmp_buf out_of_test;
+static jmp_buf *way_out; /* Of the test, or of what sets it up and takes it down. */
 
 void criterion_continue_test(void)
 {
@@ -43,7 +43,7 @@ void criterion_continue_test(void)
 
 void criterion_abort_test(void)
 {
-	longjmp(out_of_test, 1);
+	longjmp(*way_out, 1);
 }
 
 void criterion_skip_test(const char *format, ...)
@@ -56,7 +56,8 @@ void criterion_skip_test(const char *format, ...)
 	va_end(list);
 	fputc('\n', stderr);
 	outcome->skipped = 1;
-	longjmp(out_of_test, 1);
+	outcome->ended = 1; /* as with Criterion, without what takes down the fixture */
+	exit(0);
 }
 
 void forked_failure(void)
@@ -74,8 +75,12 @@ void criterion_internal_test_setup(void)
 
 void criterion_internal_test_main(void (*test)(void))
 {
-	if (setjmp(out_of_test) == 0)
+	jmp_buf *outer = way_out, here;
+
+	way_out = &here;
+	if (setjmp(here) == 0)
 		test();
+	way_out = outer;
 }
 
 void criterion_internal_test_teardown(void)
@@ -100,8 +105,11 @@ static void find_suite(const struct section *suites)
 /* The test in this process, which is a child of the runner's. */
 static void perform(void)
 {
-	/* A skip or a failure of a fixture's start goes here, past the test. */
-	if (setjmp(out_of_test) == 0)
+	jmp_buf here;
+
+	/* A failed assertion of a fixture comes here. */
+	way_out = &here;
+	if (setjmp(here) == 0)
 		running->test();
 	outcome->ended = 1;
 	exit(0);

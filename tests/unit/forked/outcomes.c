@@ -21,7 +21,14 @@ static void fail(void)
 	cr_expect(eq(int, made, 2), "the fixture's end");
 }
 
+static void assert_in_vain(void)
+{
+	cr_assert(eq(int, made, 2), "the fixture's end");
+}
+
 TestSuite(fixture, .init = make);
+TestSuite(bad_begin, .init = assert_in_vain);
+TestSuite(bad_last, .fini = assert_in_vain);
 TestSuite(bad_end, .fini = fail);
 
 Test(plain, passes)
@@ -41,6 +48,14 @@ Test(fixture, passes)
 }
 
 Test(bad_end, fails)
+{
+}
+
+Test(bad_begin, fails)
+{
+}
+
+Test(bad_last, fails)
 {
 }
 

@@ -6,13 +6,12 @@
 #include <stddef.h>
 
 struct section {
-	void *const
-		*entries; /* In the program's memory; of a section that is not there NULL. */
+	/* In the program's memory; of a section that is not there NULL. */
+	void *const *entries;
 	size_t count;
 };
 
-/** Find a section of this process's program, whose file is `path`, by name; -1 for no ELF file.
- */
+/** Find a section of this process's program by name; -1 where its file @path is no ELF file. */
 int sections_find(const char *path, const char *name, struct section *ret_section);
 
 #endif

@@ -182,8 +182,10 @@ Test(stager, bytes_beyond_32_bits)
 	cr_assert(eq(int, (int)pwrite(fd, "4", 1, (off_t)1 << 32), 1));
 	close(fd);
 	int part = take();
-	if (part == -ENOSPC)
+	if (part == -ENOSPC) {
+		fixture_stage_finish(); /* which a skipped test does not come to */
 		cr_skip_test("the machine leaves no room for four gigabytes");
+	}
 	cr_assert(ge(int, part, 0));
 	set_mark(part, (UINT64_C(1) << 32) - TS_STAGER_CHUNK);
 	cr_assert(eq(int, run(part), 0));
