@@ -4,6 +4,7 @@
 import codecs
 import collections
 import copy
+import functools
 import io
 import json
 import operator
@@ -136,6 +137,14 @@ refused("descriptor_by_keyword", lambda index: open(file=3).read())
 refused("bytes_in_place", lambda index: NORMALIZE(torch.from_numpy(
     np.frombuffer(BLOB, np.float32).reshape(1, 3, 4))))
 refused("empty_margins", lambda index: np.pad(np.ones(3), 2, mode="empty"))
+refused("empty_by_place", lambda index: np.pad(np.ones(3), 2, "empty"))
+refused("empty_by_default", lambda index, mode="empty": np.pad(np.ones(3), 2, mode))
+refused("empty_of_a_list", lambda index: np.pad(np.ones(3), 2, ["empty"][0]))
+refused("empty_made", lambda index: np.pad(np.ones(3), 2, mode="%s" % "empty"))
+refused("empty_unpacked", lambda index: np.pad(*(np.ones(3), 2, "empty")))
+refused("empty_by_keywords", lambda index: np.pad(np.ones(3), 2, **{"mode": "empty"}))
+refused("empty_partial", functools.partial(np.pad, pad_width=2, mode="empty"))
+refused("clip_elsewhere", lambda index: np.ones(3).clip(0, 1, where=np.zeros(3, bool)))
 refused("flags_of_a_part", lambda index: PART.flags["OWNDATA"])
 if cv2 is not None:
     PARTS = [np.zeros((4, 4), np.uint8) for _ in range(3)]
@@ -143,6 +152,8 @@ if cv2 is not None:
     refused("read_into", lambda index: cv2.imread("x", BUFFER))
     refused("empty_border", lambda index: cv2.warpAffine(
         np.ones((9, 9)), np.eye(3)[:2], (9, 9), borderMode=cv2.BORDER_TRANSPARENT))
+    refused("empty_border_with_a_flag", lambda index: cv2.warpAffine(
+        np.ones((9, 9)), np.eye(3)[:2], (9, 9), borderMode=21))
 
 # ---- orders that are nobody's ----
 

@@ -115,6 +115,12 @@ CHAIN = T.Compose([T.RandomCrop(64), T.ToTensor()])
 
 
 @good()
+def margins(root):
+    return Items(lambda index: np.pad(np.asarray(picture(index)), ((1, 2), (0, 0), (0, 0)),
+                                      mode="edge"))
+
+
+@good()
 def subclass_of_folder(root):
     return Folder(root, T.Compose([T.Resize(64), T.CenterCrop(64), T.ToTensor()]))
 

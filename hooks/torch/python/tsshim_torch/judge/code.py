@@ -60,6 +60,7 @@ class Reader:
         self.cells = cells  # name of a free variable -> Value
         self.owner = owner  # the class whose method this is, or is inside of
         self.first = ANY if owner is None else SELF
+        self.by_name = {}  # arguments of the call at hand
         self.states = {}  # offset -> (stack, locals)
         self.waiting = []
         self.inner = {}  # code objects inside that were read
@@ -436,5 +437,17 @@ def _shuffle(reader, call, _target, arguments, keywords):
     return PLAIN
 
 
+def _pad(reader, call, _target, arguments, keywords):
+    """numpy.pad(array, width, mode): what mode "empty" adds is memory that nobody wrote."""
+    if arguments is None or keywords is None or len(arguments) > call.limit:
+        reader.refuse("pad")
+    for value in arguments:
+        reader.use(value)
+    for mode in (*arguments[2:], *(reader.by_name[name] for name in keywords if name == "mode")):
+        if mode.kind != "const" or mode.what == "empty":
+            reader.refuse("pad")
+    return FRESH
+
+
 _RULES = {"open": _open, "isinstance": _isinstance, "getattr": _getattr, "super": _super,
-          "set": _set, "shuffle": _shuffle}
+          "set": _set, "shuffle": _shuffle, "pad": _pad}

@@ -342,13 +342,12 @@ def _call(reader, step):
     if type(names) is not tuple:
         reader.refuse("a call")
     by_place = arguments[:len(arguments) - len(names)]
-    for name, value in zip(names, arguments[len(by_place):]):
-        # numpy.pad(mode="empty"), cv2.BORDER_TRANSPARENT: memory that nobody wrote.
-        if name == "borderMode" and (value.kind != "const" or value.what == 5):
+    reader.by_name = dict(zip(names, arguments[len(by_place):]))
+    for name, value in reader.by_name.items():
+        # cv2.BORDER_TRANSPARENT, alone or with a flag: memory that nobody wrote.
+        if name == "borderMode" and (value.kind != "const" or value.what not in range(5)):
             reader.refuse(name)
         reader.use(value)
-    if any(value.kind == "const" and value.what == "empty" for value in arguments):
-        reader.refuse("empty memory")
     reader.stack.append(reader.call(callee, front + by_place, names))
 
 

@@ -123,8 +123,9 @@ KEYWORDS = frozenset(("out", "dst", "generator", "inplace", "in_place", "where",
                       "allow_pickle", "device", "opener", "cls", "object_hook",
                       "object_pairs_hook", "parse_float", "parse_int", "parse_constant",
                       "overwrite_input", "mv", "memo", "_nil"))
-# The same for what is called without knowing what it is.
-CHANGING_KEYWORDS = frozenset(("out", "dst", "generator", "inplace", "in_place"))
+# The same for what is called without knowing what it is.  With `where`, an array's clip() hands
+# out memory that nobody wrote.
+CHANGING_KEYWORDS = frozenset(("out", "dst", "generator", "inplace", "in_place", "where"))
 
 _ANY, _FRESH, _PLAIN = Call(), Call("fresh"), Call("plain")
 _ONE, _TWO, _THREE = Call("any", 1), Call("any", 2), Call("any", 3)
@@ -198,7 +199,8 @@ CALLS = {
                "affine_grid conv2d conv1d unfold cosine_similarity"), (_THREE, "normalize")),
     "numpy": (
         (_FRESH, "array zeros ones full zeros_like ones_like full_like arange linspace eye "
-                 "copy pad"),
+                 "copy"),
+        (Call("fresh", 3, rule="pad"), "pad"),
         (Call("fresh", 2), "stack concatenate repeat tile sort"),
         (Call("fresh", 1), "hstack vstack dstack"), (Call("fresh", 3), "clip"),
         (_ANY, "asarray ascontiguousarray expand_dims squeeze transpose moveaxis swapaxes flip "
