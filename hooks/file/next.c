@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The next definitions of the open family behind ours. */
-#include "hooks/file/next_private.h"
+#include "hooks/file/next.h"
 
 #include "shim/atomic.h"
 #include "shim/elf_next.h"
@@ -10,223 +10,37 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/*
- * Before the constructor: a memory allocator may open files while it holds its locks, so
- * nothing is searched for here, and system calls report through errno as these calls do.
- */
-static int first_open(const char *path, int flags, ...)
-{
-	va_list more;
-	va_start(more, flags);
-	unsigned mode = va_arg(more, unsigned); /* whatever it is where there is none */
-	va_end(more);
-	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
-}
-
-static int first_openat(int directory, const char *path, int flags, ...)
-{
-	va_list more;
-	va_start(more, flags);
-	unsigned mode = va_arg(more, unsigned);
-	va_end(more);
-	return (int)syscall(SYS_openat, directory, path, flags, mode);
-}
-
-static int first_open_2(const char *path, int flags)
-{
-	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
-}
-
-static int first_openat_2(int directory, const char *path, int flags)
-{
-	return (int)syscall(SYS_openat, directory, path, flags, 0);
-}
-
-static int first_creat(const char *path, unsigned mode)
-{
-	return (int)syscall(SYS_openat, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
-}
-
-/* A stream needs memory anyway: nothing that calls these may hold the loader's lock. */
-static FILE *first_fopen(const char *path, const char *mode)
-{
-	ts_file_next_find();
-	ts_fopen_call *found = ts_load_relaxed(&ts_file_next.fopen);
-	if (found != first_fopen)
-		return found(path, mode);
-	errno = ENOSYS;
-	return NULL;
-}
-
-static FILE *first_freopen(const char *path, const char *mode, FILE *stream)
-{
-	ts_file_next_find();
-	ts_freopen_call *found = ts_load_relaxed(&ts_file_next.freopen);
-	if (found != first_freopen)
-		return found(path, mode, stream);
-	errno = ENOSYS;
-	return NULL;
-}
-
-static int first_fstat(int fd, struct stat *ret_stat)
-{
-	return (int)syscall(SYS_newfstatat, fd, "", ret_stat, AT_EMPTY_PATH);
-}
-
-static int first_fxstat(int version, int fd, struct stat *ret_stat)
-{
-	return first_fstat(fd, ret_stat);
-}
-
-static int first_fstatat(int directory, const char *path, struct stat *ret_stat, int flags)
-{
-	return (int)syscall(SYS_newfstatat, directory, path, ret_stat, flags);
-}
-
-static int first_fxstatat(
-	int version, int directory, const char *path, struct stat *ret_stat, int flags)
-{
-	return first_fstatat(directory, path, ret_stat, flags);
-}
-
-static int first_statx(
-	int directory, const char *path, int flags, unsigned mask, struct statx *ret_stat)
-{
-	return (int)syscall(SYS_statx, directory, path, flags, mask, ret_stat);
-}
-
-static int first_stat(const char *path, struct stat *ret_stat)
-{
-	return first_fstatat(AT_FDCWD, path, ret_stat, 0);
-}
-
-static int first_lstat(const char *path, struct stat *ret_stat)
-{
-	return first_fstatat(AT_FDCWD, path, ret_stat, AT_SYMLINK_NOFOLLOW);
-}
-
-static int first_xstat(int version, const char *path, struct stat *ret_stat)
-{
-	return first_stat(path, ret_stat);
-}
-
-static int first_lxstat(int version, const char *path, struct stat *ret_stat)
-{
-	return first_lstat(path, ret_stat);
-}
-
-/* What is more than a system call, and nothing that runs so early needs. */
-static int first_other(void)
+/* Of what is more than a system call, and nothing that runs so early needs. */
+static long no_such_call(void)
 {
 	errno = ENOSYS;
 	return -1;
 }
 
-static int first_flock(int fd, int operation)
-{
-	return (int)syscall(SYS_flock, fd, operation);
-}
+/*
+ * What stands in for a call before the constructor: a memory allocator may open files while it
+ * holds its locks, so nothing is searched for here, and system calls report through errno as
+ * these calls do.
+ */
+#define FIRST(type, name, parameters, call) \
+	static type first_##name parameters \
+	{                                   \
+		return (type)(call);        \
+	}
 
-static int first_fchmod(int fd, unsigned mode)
-{
-	return (int)syscall(SYS_fchmod, fd, mode);
-}
+/* The same where a last argument may follow: it is passed on whatever it is. */
+#define FIRST_WITH_MORE(name, parameters, last, more_type, call) \
+	static int first_##name parameters                       \
+	{                                                        \
+		va_list list;                                    \
+		va_start(list, last);                            \
+		more_type more = va_arg(list, more_type);        \
+		va_end(list);                                    \
+		return (int)(call);                              \
+	}
 
-static int first_fchown(int fd, unsigned user, unsigned group)
-{
-	return (int)syscall(SYS_fchown, fd, user, group);
-}
-
-static int first_futimens(int fd, const void *times)
-{
-	return (int)syscall(SYS_utimensat, fd, NULL, times, 0);
-}
-
-static int first_futimes(int fd, const void *times)
-{
-	return first_other();
-}
-
-static int first_fsetxattr(int fd, const char *name, const void *value, size_t bytes, int flags)
-{
-	return (int)syscall(SYS_fsetxattr, fd, name, value, bytes, flags);
-}
-
-static int first_fremovexattr(int fd, const char *name)
-{
-	return (int)syscall(SYS_fremovexattr, fd, name);
-}
-
-static ssize_t first_fgetxattr(int fd, const char *name, void *value, size_t bytes)
-{
-	return syscall(SYS_fgetxattr, fd, name, value, bytes);
-}
-
-static ssize_t first_flistxattr(int fd, char *list, size_t bytes)
-{
-	return syscall(SYS_flistxattr, fd, list, bytes);
-}
-
-static int first_ioctl(int fd, unsigned long request, ...)
-{
-	va_list more;
-	va_start(more, request);
-	void *argument = va_arg(more, void *);
-	va_end(more);
-	return (int)syscall(SYS_ioctl, fd, request, argument);
-}
-
-static int first_fcntl(int fd, int command, ...)
-{
-	va_list more;
-	va_start(more, command);
-	void *argument = va_arg(more, void *);
-	va_end(more);
-	return (int)syscall(SYS_fcntl, fd, command, argument);
-}
-
-static int first_lockf(int fd, int command, off_t bytes)
-{
-	return first_other();
-}
-
-static int first_fstatfs(int fd, void *ret_stat)
-{
-	return (int)syscall(SYS_fstatfs, fd, ret_stat);
-}
-
-static int first_fstatvfs(int fd, void *ret_stat)
-{
-	return first_other();
-}
-
-static int first_fexecve(int fd, char *const argv[], char *const env[])
-{
-	return first_other();
-}
-
-static ssize_t first_readlink(const char *path, char *buffer, size_t bytes)
-{
-	return syscall(SYS_readlinkat, AT_FDCWD, path, buffer, bytes);
-}
-
-static ssize_t first_readlinkat(int directory, const char *path, char *buffer, size_t bytes)
-{
-	return syscall(SYS_readlinkat, directory, path, buffer, bytes);
-}
-
-static ssize_t first_readlink_chk(const char *path, char *buffer, size_t bytes, size_t room)
-{
-	return first_readlink(path, buffer, bytes);
-}
-
-static ssize_t first_readlinkat_chk(
-	int directory, const char *path, char *buffer, size_t bytes, size_t room)
-{
-	return first_readlinkat(directory, path, buffer, bytes);
-}
-
-/* Of a directory's stream only the C library knows what is in it, as of a file's. */
+/* Only the C library knows what is in a stream, of a file or a directory.  It needs memory
+ * anyway: nothing that calls these may hold the loader's lock. */
 #define FIRST_OF_STREAM(type, name, none, parameters, arguments)               \
 	static type first_##name parameters                                    \
 	{                                                                      \
@@ -237,6 +51,149 @@ static ssize_t first_readlinkat_chk(
 		errno = ENOSYS;                                                \
 		return none;                                                   \
 	}
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+FIRST_WITH_MORE(open, (const char *path, int flags, ...), flags, unsigned,
+	syscall(SYS_openat, AT_FDCWD, path, flags, more))
+FIRST_WITH_MORE(openat, (int directory, const char *path, int flags, ...), flags, unsigned,
+	syscall(SYS_openat, directory, path, flags, more))
+FIRST(int, open_2, (const char *path, int flags), syscall(SYS_openat, AT_FDCWD, path, flags, 0))
+FIRST(int, openat_2, (int directory, const char *path, int flags),
+	syscall(SYS_openat, directory, path, flags, 0))
+FIRST(int, creat, (const char *path, unsigned mode),
+	syscall(SYS_openat, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode))
+FIRST_OF_STREAM(FILE *, fopen, NULL, (const char *path, const char *mode), (path, mode))
+FIRST_OF_STREAM(FILE *, freopen, NULL, (const char *path, const char *mode, FILE *stream),
+	(path, mode, stream))
+
+/* ---- attributes ------------------------------------------------------------------------- */
+
+FIRST(int, fstat, (int fd, struct stat *ret_stat),
+	syscall(SYS_newfstatat, fd, "", ret_stat, AT_EMPTY_PATH))
+FIRST(int, fxstat, (int version, int fd, struct stat *ret_stat), first_fstat(fd, ret_stat))
+FIRST(int, fstatat, (int directory, const char *path, struct stat *ret_stat, int flags),
+	syscall(SYS_newfstatat, directory, path, ret_stat, flags))
+FIRST(int, fxstatat,
+	(int version, int directory, const char *path, struct stat *ret_stat, int flags),
+	first_fstatat(directory, path, ret_stat, flags))
+FIRST(int, statx,
+	(int directory, const char *path, int flags, unsigned mask, struct statx *ret_stat),
+	syscall(SYS_statx, directory, path, flags, mask, ret_stat))
+FIRST(int, stat, (const char *path, struct stat *ret_stat),
+	first_fstatat(AT_FDCWD, path, ret_stat, 0))
+FIRST(int, lstat, (const char *path, struct stat *ret_stat),
+	first_fstatat(AT_FDCWD, path, ret_stat, AT_SYMLINK_NOFOLLOW))
+FIRST(int, xstat, (int version, const char *path, struct stat *ret_stat),
+	first_stat(path, ret_stat))
+FIRST(int, lxstat, (int version, const char *path, struct stat *ret_stat),
+	first_lstat(path, ret_stat))
+
+/* ---- deeds ------------------------------------------------------------------------------ */
+
+FIRST(int, flock, (int fd, int operation), syscall(SYS_flock, fd, operation))
+FIRST(int, fchmod, (int fd, unsigned mode), syscall(SYS_fchmod, fd, mode))
+FIRST(int, fchown, (int fd, unsigned user, unsigned group),
+	syscall(SYS_fchown, fd, user, group))
+FIRST(int, futimens, (int fd, const void *times), syscall(SYS_utimensat, fd, NULL, times, 0))
+FIRST(int, futimes, (int fd, const void *times), no_such_call())
+FIRST(int, fsetxattr, (int fd, const char *name, const void *value, size_t bytes, int flags),
+	syscall(SYS_fsetxattr, fd, name, value, bytes, flags))
+FIRST(int, fremovexattr, (int fd, const char *name), syscall(SYS_fremovexattr, fd, name))
+FIRST(ssize_t, fgetxattr, (int fd, const char *name, void *value, size_t bytes),
+	syscall(SYS_fgetxattr, fd, name, value, bytes))
+FIRST(ssize_t, flistxattr, (int fd, char *list, size_t bytes),
+	syscall(SYS_flistxattr, fd, list, bytes))
+FIRST_WITH_MORE(ioctl, (int fd, unsigned long request, ...), request, void *,
+	syscall(SYS_ioctl, fd, request, more))
+FIRST_WITH_MORE(fcntl, (int fd, int command, ...), command, void *,
+	syscall(SYS_fcntl, fd, command, more))
+FIRST(int, lockf, (int fd, int command, off_t bytes), no_such_call())
+FIRST(int, fstatfs, (int fd, void *ret_stat), syscall(SYS_fstatfs, fd, ret_stat))
+FIRST(int, fstatvfs, (int fd, void *ret_stat), no_such_call())
+FIRST(int, fexecve, (int fd, char *const argv[], char *const env[]), no_such_call())
+FIRST(ssize_t, readlink, (const char *path, char *buffer, size_t bytes),
+	syscall(SYS_readlinkat, AT_FDCWD, path, buffer, bytes))
+FIRST(ssize_t, readlinkat, (int directory, const char *path, char *buffer, size_t bytes),
+	syscall(SYS_readlinkat, directory, path, buffer, bytes))
+FIRST(ssize_t, readlink_chk, (const char *path, char *buffer, size_t bytes, size_t room),
+	first_readlink(path, buffer, bytes))
+FIRST(ssize_t, readlinkat_chk,
+	(int directory, const char *path, char *buffer, size_t bytes, size_t room),
+	first_readlinkat(directory, path, buffer, bytes))
+
+#define first_fcntl64    first_fcntl
+#define first_lockf64    first_lockf
+#define first_fstatfs64  first_fstatfs
+#define first_fstatvfs64 first_fstatvfs
+
+/* ---- changes of paths ------------------------------------------------------------------- */
+
+FIRST(int, unlink, (const char *path), syscall(SYS_unlinkat, AT_FDCWD, path, 0))
+FIRST(int, unlinkat, (int directory, const char *path, int flags),
+	syscall(SYS_unlinkat, directory, path, flags))
+FIRST(int, renameat2,
+	(int from_directory, const char *from, int directory, const char *to, unsigned flags),
+	syscall(SYS_renameat2, from_directory, from, directory, to, flags))
+FIRST(int, renameat, (int from_directory, const char *from, int directory, const char *to),
+	first_renameat2(from_directory, from, directory, to, 0))
+FIRST(int, rename, (const char *from, const char *to),
+	first_renameat2(AT_FDCWD, from, AT_FDCWD, to, 0))
+FIRST(int, linkat,
+	(int from_directory, const char *from, int directory, const char *to, int flags),
+	syscall(SYS_linkat, from_directory, from, directory, to, flags))
+FIRST(int, link, (const char *from, const char *to),
+	first_linkat(AT_FDCWD, from, AT_FDCWD, to, 0))
+FIRST(int, truncate, (const char *path, off_t bytes), syscall(SYS_truncate, path, bytes))
+FIRST(int, fchmodat, (int directory, const char *path, unsigned mode, int flags),
+	flags ? no_such_call() : syscall(SYS_fchmodat, directory, path, mode))
+FIRST(int, chmod, (const char *path, unsigned mode), first_fchmodat(AT_FDCWD, path, mode, 0))
+FIRST(int, fchownat,
+	(int directory, const char *path, unsigned user, unsigned group, int flags),
+	syscall(SYS_fchownat, directory, path, user, group, flags))
+FIRST(int, chown, (const char *path, unsigned user, unsigned group),
+	first_fchownat(AT_FDCWD, path, user, group, 0))
+FIRST(int, lchown, (const char *path, unsigned user, unsigned group),
+	first_fchownat(AT_FDCWD, path, user, group, AT_SYMLINK_NOFOLLOW))
+FIRST(int, utimes, (const char *path, const void *times), no_such_call())
+FIRST(int, utimensat, (int directory, const char *path, const void *times, int flags),
+	syscall(SYS_utimensat, directory, path, times, flags))
+FIRST(int, chroot, (const char *path), syscall(SYS_chroot, path))
+FIRST(int, unshare, (int flags), syscall(SYS_unshare, flags))
+FIRST(int, setns, (int fd, int kind), syscall(SYS_setns, fd, kind))
+FIRST(int, mkdirat, (int directory, const char *path, unsigned mode),
+	syscall(SYS_mkdirat, directory, path, mode))
+FIRST(int, mkdir, (const char *path, unsigned mode), first_mkdirat(AT_FDCWD, path, mode))
+FIRST(int, rmdir, (const char *path), syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR))
+FIRST(int, mknodat, (int directory, const char *path, unsigned mode, dev_t device),
+	syscall(SYS_mknodat, directory, path, mode, (unsigned)device))
+FIRST(int, mknod, (const char *path, unsigned mode, dev_t device),
+	first_mknodat(AT_FDCWD, path, mode, device))
+FIRST(int, mkfifoat, (int directory, const char *path, unsigned mode),
+	first_mknodat(directory, path, (mode & 07777) | S_IFIFO, 0))
+FIRST(int, mkfifo, (const char *path, unsigned mode), first_mkfifoat(AT_FDCWD, path, mode))
+FIRST(int, symlinkat, (const char *target, int directory, const char *path),
+	syscall(SYS_symlinkat, target, directory, path))
+FIRST(int, symlink, (const char *target, const char *path),
+	first_symlinkat(target, AT_FDCWD, path))
+FIRST(int, setxattr,
+	(const char *path, const char *name, const void *value, size_t bytes, int flags),
+	syscall(SYS_setxattr, path, name, value, bytes, flags))
+FIRST(int, removexattr, (const char *path, const char *name),
+	syscall(SYS_removexattr, path, name))
+FIRST(int, lsetxattr,
+	(const char *path, const char *name, const void *value, size_t bytes, int flags),
+	syscall(SYS_lsetxattr, path, name, value, bytes, flags))
+FIRST(int, lremovexattr, (const char *path, const char *name),
+	syscall(SYS_lremovexattr, path, name))
+
+#define first_remove     first_unlink
+#define first_truncate64 first_truncate
+#define first_utime      first_utimes
+#define first_lutimes    first_utimes
+
+/* ---- directories ------------------------------------------------------------------------ */
+
 FIRST_OF_STREAM(DIR *, opendir, NULL, (const char *path), (path))
 FIRST_OF_STREAM(DIR *, fdopendir, NULL, (int fd), (fd))
 FIRST_OF_STREAM(void *, readdir, NULL, (DIR * stream), (stream))
@@ -261,20 +218,14 @@ static void first_rewinddir(DIR *stream)
 		found(stream);
 }
 
-#define first_fcntl64    first_fcntl
-#define first_lockf64    first_lockf
-#define first_fstatfs64  first_fstatfs
-#define first_fstatvfs64 first_fstatvfs
+/* ---- the table -------------------------------------------------------------------------- */
 
 struct ts_file_next ts_file_next = {
 #define TS_X(symbol, name, kind) .name = first_##kind,
 	TS_FILE_OPENS(TS_X) TS_FILE_STATS(TS_X) TS_FILE_DIRECTORIES(TS_X)
 #undef TS_X
 #define TS_X(symbol, name, kind) .name = first_##name,
-		TS_FILE_DEEDS(TS_X)
-#undef TS_X
-#define TS_X(symbol, name, kind) .name = ts_first_##name,
-			TS_FILE_CHANGES(TS_X)
+		TS_FILE_DEEDS(TS_X) TS_FILE_CHANGES(TS_X)
 #undef TS_X
 };
 
