@@ -24,32 +24,22 @@
 #define METAVAR_PERCENT "PERCENT"
 #define METAVAR_LEVEL   "LEVEL"
 
-/* Value of an option given without one. */
-static const char *implied_value(enum ts_option option)
-{
-	return option == TS_OPTION_ALIGN ? "0" : NULL;
-}
-
 /* Sub-commands look into a group; everything else is about the job to start. */
-static unsigned modes_of_setting(enum ts_option option)
-{
-	return option == TS_OPTION_GROUP ? TS_MODE_ALL : TS_MODE_RUN;
-}
+#define MODES(option, is_group) \
+	(sizeof(option) == 1 ? 0 : (is_group) ? TS_MODE_ALL : TS_MODE_RUN)
 
-#define ROW_COUNT (TS_OPTION_COUNT + TS_FLAG_COUNT)
-
-const struct ts_option_text *ts_arguments_options(void)
-{
-	static struct ts_option_text rows[ROW_COUNT + 1] = {
-#define TS_X(n, env, option, kind, def, text) \
-	{.name = option,                      \
-		.letter = "",                 \
-		.metavar = METAVAR_##kind,    \
-		.standard = def,              \
-		.help = text,                 \
-		.setting = TS_OPTION_##n,     \
+static const struct ts_option_text rows[] = {
+#define TS_X(n, env, option, kind, def, text)                             \
+	{.name = option,                                                  \
+		.letter = "",                                             \
+		.metavar = METAVAR_##kind,                                \
+		.implied = TS_OPTION_##n == TS_OPTION_ALIGN ? "0" : NULL, \
+		.standard = def,                                          \
+		.help = text,                                             \
+		.modes = MODES(option, TS_OPTION_##n == TS_OPTION_GROUP), \
+		.setting = TS_OPTION_##n,                                 \
 		.flag = -1},
-		TS_OPTIONS(TS_X)
+	TS_OPTIONS(TS_X)
 #undef TS_X
 #define TS_X(n, option, short_form, where, text) \
 	{.name = option,                         \
@@ -58,29 +48,13 @@ const struct ts_option_text *ts_arguments_options(void)
 		.modes = (where),                \
 		.setting = -1,                   \
 		.flag = TS_FLAG_##n},
-			TS_FLAGS(TS_X)
+		TS_FLAGS(TS_X)
 #undef TS_X
-	};
-	static bool ready;
+			{.name = NULL},
+};
 
-	if (ready)
-		return rows;
-	/* Settings that only the environment has ("" as option) are left out. */
-	size_t kept = 0;
-	for (size_t i = 0; i < ROW_COUNT; i++) {
-		struct ts_option_text row = rows[i];
-		if (row.name[0] == '\0')
-			continue;
-		if (row.setting >= 0) {
-			row.modes = modes_of_setting((enum ts_option)row.setting);
-			row.implied = implied_value((enum ts_option)row.setting);
-		}
-		if (!row.metavar)
-			row.standard = NULL;
-		rows[kept++] = row;
-	}
-	rows[kept] = (struct ts_option_text){.name = NULL};
-	ready = true;
+const struct ts_option_text *ts_arguments_options(void)
+{
 	return rows;
 }
 
@@ -119,7 +93,7 @@ const char *ts_arguments_near_mode(const char *word)
 /* The row whose name is the first @length bytes of @word and which @mode knows, or NULL. */
 static const struct ts_option_text *find(const char *word, size_t length, unsigned mode)
 {
-	for (const struct ts_option_text *o = ts_arguments_options(); o->name; o++) {
+	for (const struct ts_option_text *o = rows; o->name; o++) {
 		if (!(o->modes & mode))
 			continue;
 		if (strlen(o->name) == length && memcmp(o->name, word, length) == 0)
@@ -133,9 +107,9 @@ static const struct ts_option_text *find(const char *word, size_t length, unsign
 /* Say what is wrong with the unknown option @word, and what was probably meant. */
 static void complain_unknown(const char *word, size_t length, enum ts_mode mode)
 {
-	const char *names[ROW_COUNT + 1];
+	const char *names[TS_ARRAY_SIZE(rows)];
 	size_t count = 0;
-	for (const struct ts_option_text *o = ts_arguments_options(); o->name; o++)
+	for (const struct ts_option_text *o = rows; o->name; o++)
 		if (o->modes & mode)
 			names[count++] = o->name;
 	names[count] = NULL;

@@ -45,11 +45,11 @@ struct ts_arguments {
 
 /** One option as help, completions and hints show it. */
 struct ts_option_text {
-	const char *name;
+	const char *name;     /* "" for what only the environment sets: no mode knows it */
 	const char *letter;   /* short form, or "" */
 	const char *metavar;  /* NULL when it takes no value; "[=X]" when it may */
 	const char *implied;  /* value it has when none is given, or NULL: one is needed */
-	const char *standard; /* default to show, or NULL */
+	const char *standard; /* default, or NULL; shown where it takes a value */
 	const char *help;
 	unsigned modes; /* enum ts_mode bits */
 	int setting;    /* enum ts_option, or -1 */

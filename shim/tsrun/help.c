@@ -51,7 +51,7 @@ static void print_options(enum ts_mode mode, bool settings)
 		if ((o->modes & mode) && (o->setting >= 0) == settings)
 			print_row(o->name, o->letter, o->metavar, o->help,
 				/* Without --group, gc looks into all groups. */
-				mode == TS_MODE_GC ? NULL : o->standard);
+				mode == TS_MODE_GC || !o->metavar ? NULL : o->standard);
 }
 
 static void print_environment(void)
