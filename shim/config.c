@@ -15,39 +15,6 @@ extern char **environ;
 
 static_assert(TS_OPTION_COUNT <= 64, "a bit for each");
 
-enum option_kind {
-	KIND_BOOL,
-	KIND_NAME,
-	KIND_DATASET,
-	KIND_SHARE,
-	KIND_SEED,
-	KIND_EPOCH,
-	KIND_SIZE,
-	KIND_STAGE,
-	KIND_SECONDS,
-	KIND_COPIES,
-	KIND_PERCENT,
-	KIND_SUMMARY,
-	KIND_LEVEL
-};
-
-static const struct {
-	const char *environment;
-	const char *standard;
-	enum option_kind kind;
-} options[] = {
-#define TS_X(name, env, option, kind, standard, help) {env, standard, KIND_##kind},
-	TS_OPTIONS(TS_X)
-#undef TS_X
-};
-
-static const char *const environment_names[] = {
-#define TS_X(name, env, option, kind, standard, help) env,
-	TS_OPTIONS(TS_X)
-#undef TS_X
-		NULL,
-};
-
 static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 
 static const char *const shares[] = {
@@ -74,6 +41,38 @@ static const char *const copies_words[] = {
 #define SEED_OFF "off"
 
 static const char *const seeds[] = {SEED_OFF, NULL};
+
+/* The words among the values of a kind, or NULL, and what a valid one looks like. */
+#define KIND_BOOL    NULL, "0 or 1"
+#define KIND_NAME    NULL, "up to 64 letters, digits, '_', '-' or '.' (not first)"
+#define KIND_DATASET NULL, "NAME or NAME=DIR"
+#define KIND_SHARE   shares, "auto, samples, pixels or off"
+#define KIND_SEED    seeds, "a number from 0 to 9223372036854775807, or off"
+#define KIND_EPOCH   NULL, "a number from 0 to 2147483647"
+#define KIND_SIZE    NULL, "a size such as 512M or 4G"
+#define KIND_STAGE   stages, "auto, shm, off or an absolute directory"
+#define KIND_SECONDS NULL, "a number of seconds from 0 to 86400"
+#define KIND_COPIES  copies_words, "auto or off"
+#define KIND_PERCENT NULL, "a number from 0 to 100 with up to four decimals"
+#define KIND_SUMMARY NULL, "0 or 1"
+#define KIND_LEVEL   levels, "error, warn, info or debug"
+
+static const struct {
+	const char *standard;
+	const char *const *words;
+	const char *expect;
+} options[] = {
+#define TS_X(name, env, option, kind, standard, help) {standard, KIND_##kind},
+	TS_OPTIONS(TS_X)
+#undef TS_X
+};
+
+static const char *const environment_names[] = {
+#define TS_X(name, env, option, kind, standard, help) env,
+	TS_OPTIONS(TS_X)
+#undef TS_X
+		NULL,
+};
 
 /* Reads digits; returns how many, 0 when there are none or the number is too large. */
 static size_t read_number(const char *text, uint64_t *ret_value)
@@ -102,15 +101,12 @@ static int parse_number(const char *value, uint64_t max, uint64_t *ret_value)
 	return 0;
 }
 
-/* Position of @value in @words, which end with NULL. */
-static int parse_word(const char *value, const char *const *words, unsigned *ret_position)
+/* Position of @value in @words, which end with NULL; -EINVAL where it is none of them. */
+static int parse_word(const char *value, const char *const *words)
 {
-	for (unsigned i = 0; words[i]; i++) {
-		if (strcmp(value, words[i]) != 0)
-			continue;
-		*ret_position = i;
-		return 0;
-	}
+	for (int i = 0; words[i]; i++)
+		if (strcmp(value, words[i]) == 0)
+			return i;
 	return -EINVAL;
 }
 
@@ -128,7 +124,7 @@ static bool is_name_character(char c)
 	       c == '_' || c == '-' || c == '.';
 }
 
-/* @end is where the name must stop: the end of the text, or '='. */
+/* The name ends where the text does, or at @stop. */
 static int parse_name(const char *value, char stop, char *ret_name, const char **ret_rest)
 {
 	size_t length = 0;
@@ -142,12 +138,6 @@ static int parse_name(const char *value, char stop, char *ret_name, const char *
 	ret_name[length] = '\0';
 	*ret_rest = value + length;
 	return 0;
-}
-
-static int parse_group(const char *value, char *ret_name)
-{
-	const char *rest;
-	return parse_name(value, '\0', ret_name, &rest);
 }
 
 static int parse_dataset(const char *value, struct ts_config *config)
@@ -224,40 +214,28 @@ static int parse_summary(const char *value, struct ts_config *config)
 	return 0;
 }
 
-static int parse_level(const char *value, enum ts_level *ret_level)
+/* For the options whose only values are words. */
+static int set_word(struct ts_config *config, enum ts_option option, const char *value)
 {
-	unsigned level;
-	int r = parse_word(value, levels, &level);
-	if (r == 0)
-		*ret_level = (enum ts_level)level;
-	return r;
-}
-
-static int parse_share(const char *value, enum ts_share *ret_share)
-{
-	unsigned share;
-	int r = parse_word(value, shares, &share);
-	if (r == 0)
-		*ret_share = (enum ts_share)share;
-	return r;
-}
-
-static int parse_copies(const char *value, enum ts_copies *ret_copies)
-{
-	unsigned copies;
-	int r = parse_word(value, copies_words, &copies);
-	if (r == 0)
-		*ret_copies = (enum ts_copies)copies;
-	return r;
+	int word = parse_word(value, options[option].words);
+	if (word < 0)
+		return word;
+	if (option == TS_OPTION_SHARE)
+		config->share = (enum ts_share)word;
+	else if (option == TS_OPTION_COPIES)
+		config->copies = (enum ts_copies)word;
+	else
+		config->debug = (enum ts_level)word;
+	return 0;
 }
 
 /* A word, or a directory; a relative one would be another in every process. */
 static int parse_stage(const char *value, struct ts_config *config)
 {
-	unsigned mode = TS_STAGE_DIR;
 	bool is_dir = value[0] == '/' && strlen(value) <= TS_STAGE_DIR_MAX;
-	if (!is_dir && parse_word(value, stages, &mode) < 0)
-		return -EINVAL;
+	int mode = is_dir ? TS_STAGE_DIR : parse_word(value, stages);
+	if (mode < 0)
+		return mode;
 	config->stage = (enum ts_stage_mode)mode;
 	config->stage_dir = is_dir ? value : NULL;
 	return 0;
@@ -287,15 +265,19 @@ static int parse_small(const char *value, uint64_t max, uint32_t *ret_value)
 
 int ts_config_set(struct ts_config *config, enum ts_option option, const char *value)
 {
+	const char *rest;
+
 	switch (option) {
 	case TS_OPTION_DISABLE:
 		return parse_bool(value, &config->disable);
 	case TS_OPTION_GROUP:
-		return parse_group(value, config->group);
+		return parse_name(value, '\0', config->group, &rest);
 	case TS_OPTION_DATASET:
 		return parse_dataset(value, config);
 	case TS_OPTION_SHARE:
-		return parse_share(value, &config->share);
+	case TS_OPTION_COPIES:
+	case TS_OPTION_DEBUG:
+		return set_word(config, option, value);
 	case TS_OPTION_ALIGN:
 		return parse_seed(value, config);
 	case TS_OPTION_EPOCH:
@@ -308,14 +290,10 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 		return parse_size(value, &config->stage_bytes);
 	case TS_OPTION_STAGE_METADATA:
 		return parse_small(value, TS_SECONDS_MAX, &config->stage_metadata);
-	case TS_OPTION_COPIES:
-		return parse_copies(value, &config->copies);
 	case TS_OPTION_VERIFY:
 		return parse_percent(value, &config->verify_ppm);
 	case TS_OPTION_SUMMARY:
 		return parse_summary(value, config);
-	case TS_OPTION_DEBUG:
-		return parse_level(value, &config->debug);
 	default:
 		return -EINVAL;
 	}
@@ -330,52 +308,12 @@ void ts_config_init(struct ts_config *config)
 
 const char *const *ts_config_words(enum ts_option option)
 {
-	switch (options[option].kind) {
-	case KIND_SHARE:
-		return shares;
-	case KIND_SEED:
-		return seeds;
-	case KIND_STAGE:
-		return stages;
-	case KIND_COPIES:
-		return copies_words;
-	case KIND_LEVEL:
-		return levels;
-	default:
-		return NULL;
-	}
+	return options[option].words;
 }
 
 const char *ts_config_expect(enum ts_option option)
 {
-	switch (options[option].kind) {
-	case KIND_BOOL:
-		return "0 or 1";
-	case KIND_NAME:
-		return "up to 64 letters, digits, '_', '-' or '.' (not first)";
-	case KIND_DATASET:
-		return "NAME or NAME=DIR";
-	case KIND_SHARE:
-		return "auto, samples, pixels or off";
-	case KIND_SEED:
-		return "a number from 0 to 9223372036854775807, or off";
-	case KIND_EPOCH:
-		return "a number from 0 to 2147483647";
-	case KIND_SIZE:
-		return "a size such as 512M or 4G";
-	case KIND_STAGE:
-		return "auto, shm, off or an absolute directory";
-	case KIND_SECONDS:
-		return "a number of seconds from 0 to 86400";
-	case KIND_COPIES:
-		return "auto or off";
-	case KIND_PERCENT:
-		return "a number from 0 to 100 with up to four decimals";
-	case KIND_SUMMARY:
-		return "0 or 1";
-	default:
-		return "error, warn, info or debug";
-	}
+	return options[option].expect;
 }
 
 #define PREFIX "TSSHIM_"
@@ -391,15 +329,6 @@ static bool is_internal(const char *entry)
 	       strncmp(entry, PREFIX "BENCH_", sizeof(PREFIX "BENCH_") - 1) == 0;
 }
 
-/* The option that is set by the variable @name, or TS_OPTION_COUNT. */
-static unsigned find_option(const char *name)
-{
-	unsigned i = 0;
-	while (i < TS_OPTION_COUNT && strcmp(name, options[i].environment) != 0)
-		i++;
-	return i;
-}
-
 /* Looks up one "NAME=value" of the environment; *seen has a bit for each option met before. */
 static void load_one(struct ts_config *config, const char *entry, uint64_t *seen,
 	void (*complain)(enum ts_option, const char *, const char *, const char *))
@@ -412,8 +341,8 @@ static void load_one(struct ts_config *config, const char *entry, uint64_t *seen
 	size_t length = (size_t)ts_min_u64((uint64_t)(equals - entry), NAME_SHOWN);
 	memcpy(name, entry, length);
 	name[length] = '\0';
-	unsigned option = find_option(name);
-	if (option == TS_OPTION_COUNT) {
+	int option = parse_word(name, environment_names);
+	if (option < 0) {
 		if (complain)
 			complain(TS_OPTION_COUNT, name, equals + 1,
 				ts_config_nearest(name, environment_names));
