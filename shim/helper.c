@@ -104,6 +104,8 @@ bool ts_helper_is_possible(void)
 
 /* ---- starting --------------------------------------------------------------------------- */
 
+/* What follows changes errno, also in the two processes: ts_helper_start() keeps it. */
+
 /* Linux 5.9 closes them at once; older ones are asked which there are. */
 static void close_from(int first)
 {
@@ -111,10 +113,7 @@ static void close_from(int first)
 	int64_t bytes;
 
 #ifdef SYS_close_range
-	int saved = errno;
-	bool closed = syscall(SYS_close_range, (unsigned)first, ~0u, 0) == 0;
-	errno = saved;
-	if (closed)
+	if (syscall(SYS_close_range, (unsigned)first, ~0u, 0) == 0)
 		return;
 #endif
 	int list = ts_sys_open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -182,13 +181,12 @@ static void end_in_time(void)
 	const uint64_t action[8] = {0}, mask = UINT64_C(1) << (SIGALRM - 1);
 	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
 	const struct itimerspec time = {.it_value = {.tv_nsec = EXECUTE_MS * (long)MS}};
-	int saved = errno, timer;
+	int timer;
 
 	if (syscall(SYS_rt_sigaction, SIGALRM, action, NULL, sizeof(mask)) == 0 &&
 		syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0 &&
 		syscall(SYS_timer_settime, timer, 0, &time, NULL) == 0)
 		syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &mask, NULL, sizeof(mask));
-	errno = saved;
 }
 
 /* Storage that does not answer, for tests. */
@@ -213,11 +211,9 @@ static int become_helper(void *data)
 	end_in_time();
 	int r = arrange(start->fds);
 	if (r == 0) {
-		int saved = errno;
 		hang_if_told(environment);
 		syscall(SYS_execve, program, start->arguments, environment);
 		r = -errno;
-		errno = saved;
 	}
 	start->error = r;
 	return 1;
@@ -226,12 +222,9 @@ static int become_helper(void *data)
 /* Signal 0 at the end: the parent is not told, and only __WCLONE finds it. */
 static int clone_sharing(int (*run)(void *data), char *stack, struct start *start)
 {
-	int saved = errno;
 	int pid = clone(run, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, start);
-	int r = pid < 0 ? -errno : pid;
 
-	errno = saved;
-	return r;
+	return pid < 0 ? -errno : pid;
 }
 
 /*
@@ -241,7 +234,7 @@ static int clone_sharing(int (*run)(void *data), char *stack, struct start *star
 static bool has_run_out_of_time(int pid, uint64_t begin)
 {
 	uint32_t never_woken = 0;
-	int status = 0, saved = errno;
+	int status = 0;
 	long r = 0;
 
 	if (ts_now_ns() - begin < EXECUTE_MS * MS)
@@ -251,7 +244,6 @@ static bool has_run_out_of_time(int pid, uint64_t begin)
 		if (r == 0)
 			ts_sys_futex_wait(&never_woken, 0, MS);
 	}
-	errno = saved;
 	return r == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
 }
 
@@ -268,28 +260,17 @@ static int run_middle(void *data)
 	return 0;
 }
 
-/* All of them, the C library's own as well: a handler would run in memory that two share. */
-static void block_signals(uint64_t mask, uint64_t *ret_before)
-{
-	int saved = errno;
-
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, ret_before, sizeof(mask));
-	errno = saved;
-}
-
 static int start_blocked(struct start *start, char *stacks)
 {
+	const uint64_t all = UINT64_MAX;
 	uint64_t before;
 
-	block_signals(UINT64_MAX, &before);
+	/* The C library's own as well: a handler would run in memory that two share. */
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
 	int middle = clone_sharing(run_middle, stacks, start);
-	if (middle > 0) {
-		int saved = errno;
-		/* A program that waits for children of any kind may have been faster. */
+	if (middle > 0) /* a program that waits for children of any kind may have been faster */
 		syscall(SYS_wait4, middle, NULL, __WCLONE, NULL);
-		errno = saved;
-	}
-	block_signals(before, NULL);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 	return middle < 0 ? middle : start->error;
 }
 
@@ -302,12 +283,12 @@ int ts_helper_start(char *const arguments[], const int fds[TS_HELPER_FDS])
 		return -ENOENT;
 	char *stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-	errno = saved;
-	if (stacks == MAP_FAILED)
-		return -ENOMEM;
-	start.stack = stacks + STACK_BYTES;
-	int r = start_blocked(&start, stacks);
-	munmap(stacks, 2 * STACK_BYTES);
+	int r = -ENOMEM;
+	if (stacks != MAP_FAILED) {
+		start.stack = stacks + STACK_BYTES;
+		r = start_blocked(&start, stacks);
+		munmap(stacks, 2 * STACK_BYTES);
+	}
 	if (r == -ETIMEDOUT)
 		ts_write_relaxed(&has_given_up, true);
 	errno = saved;
