@@ -52,8 +52,7 @@ static const char *keep_jobs(int book, int ring)
 
 const char *ts_foreign_keep(int book, int ring)
 {
-	if ((book >= 0 && ts_view_is_locked(book, 0)) ||
-		(ring >= 0 && ts_view_is_locked(ring, 0)))
+	if ((book >= 0 && ts_view_is_locked(book)) || (ring >= 0 && ts_view_is_locked(ring)))
 		return "a process of another namespace holds a lock on it";
 	return keep_jobs(book, ring);
 }

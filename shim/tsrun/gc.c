@@ -2,6 +2,7 @@
 /* tsrun gc: remove what the dead left behind. */
 #include "shim/tsrun/gc.h"
 #include "leader/files/index.h"
+#include "shim/identity.h"
 #include "shim/tsrun/foreign.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/names.h"
@@ -34,14 +35,14 @@ struct part {
 	bool old;         /* a ledger of another boot: it must go */
 };
 
-static void report_kept(const struct collector *gc, const struct part *part)
+/* Remove the object, unless it must stay, and say what was done or would be. */
+static void settle(struct collector *gc, const struct part *part)
 {
-	if (!gc->quiet && gc->dry_run)
-		printf("would keep %s: %s\n", part->path, part->keep);
-}
-
-static void remove_part(struct collector *gc, const struct part *part)
-{
+	if (part->keep) {
+		if (!gc->quiet && gc->dry_run)
+			printf("would keep %s: %s\n", part->path, part->keep);
+		return;
+	}
 	if (!gc->dry_run && unlink(part->path) < 0) {
 		if (errno == ENOENT || gc->quiet)
 			return;
@@ -112,7 +113,7 @@ static const char *keep_unreadable(int fd, int error)
 {
 	if (error == -EXDEV || error == -ENOMEM)
 		return ts_view_explain(error);
-	return ts_view_is_locked(fd, 0) ? "a process holds a lock on it" : NULL;
+	return ts_view_is_locked(fd) ? "a process holds a lock on it" : NULL;
 }
 
 /* Why the ring must stay, or NULL; @jobs is why the ledger's jobs need it, or NULL. */
@@ -128,9 +129,9 @@ static const char *keep_ring(int fd, const char *jobs)
 		if (ring.members[i].alive)
 			keep = "a process uses it";
 	/* Who joins takes a lock byte before it writes its name. */
-	if (ts_view_is_locked(fd, 0))
+	if (ts_view_is_locked(fd))
 		keep = "a process holds a lock on it";
-	ts_view_ring_finish(&ring);
+	free(ring.members);
 	return keep;
 }
 
@@ -180,7 +181,7 @@ static void collect_copies(struct collector *gc, const struct ts_name *group, co
 	if (r == -EPERM)
 		part.keep = ts_view_explain(r);
 	if (part.keep) {
-		report_kept(gc, &part);
+		settle(gc, &part);
 	} else if (r == 0) {
 		gc->removed++;
 		if (!gc->quiet)
@@ -199,12 +200,8 @@ static void collect_table(struct collector *gc, const struct ts_name *group, con
 {
 	struct part part;
 
-	if (!find_belonging(gc, group, "device", keep, &part))
-		return;
-	if (part.keep)
-		report_kept(gc, &part);
-	else
-		remove_part(gc, &part);
+	if (find_belonging(gc, group, "device", keep, &part))
+		settle(gc, &part);
 }
 
 /* Decide about @book and @ring, which are open or not; reasons go into their @keep. */
@@ -243,18 +240,12 @@ static void collect_group(struct collector *gc, const struct ts_name *group)
 	collect_copies(gc, group, has_ring ? ring.keep : book.keep);
 	collect_table(gc, group, has_ring ? ring.keep : book.keep);
 	/* The ring first: whoever finds a ledger without a ring makes a new one. */
-	if (has_ring && !ring.keep)
-		remove_part(gc, &ring);
-	else if (has_ring)
-		report_kept(gc, &ring);
+	if (has_ring)
+		settle(gc, &ring);
 	if (has_ring && ring.keep && !book.keep)
 		book.keep = "its ring stays";
-	if (has_book && (!gc->ring_only || book.old)) {
-		if (book.keep)
-			report_kept(gc, &book);
-		else
-			remove_part(gc, &book);
-	}
+	if (has_book && (!gc->ring_only || book.old))
+		settle(gc, &book);
 	close_part(&ring);
 	close_part(&book); /* and with it our lock */
 }
@@ -272,13 +263,10 @@ static void collect_private(struct collector *gc, const struct ts_name *name)
 		part.keep = "it belongs to somebody else or is no regular file";
 	else if (!name->same_pids)
 		part.keep = ts_foreign_keep_private(part.fd);
-	else if (ts_view_is_process(name->maker))
+	else if (ts_process_id(name->maker, true) != 0)
 		part.keep = "its maker is alive";
 	part.bytes = part.fd >= 0 ? (uint64_t)st.st_blocks * 512 : 0;
-	if (part.keep)
-		report_kept(gc, &part);
-	else
-		remove_part(gc, &part);
+	settle(gc, &part);
 	close_part(&part);
 }
 

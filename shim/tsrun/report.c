@@ -256,20 +256,10 @@ static void print_head(FILE *out, const struct ts_report *report)
 	fputs(" in use\n", out);
 }
 
-void ts_report_text(const struct ts_report *report, FILE *out)
+static void print_ledger(FILE *out, const struct ts_report *report)
 {
 	struct ts_ledger *ledger = report->ledger;
 
-	if (!ledger && report->ring.capacity == 0) {
-		fprintf(out, "Group %s: no job has shared anything yet.\n", report->group);
-		print_elsewhere(out, report->elsewhere);
-		return;
-	}
-	print_head(out, report);
-	if (!ledger) {
-		print_elsewhere(out, report->elsewhere);
-		return;
-	}
 	for (uint32_t d = 0; d < TS_DATASET_MAX; d++)
 		print_dataset(out, report, d);
 	print_passed(out, ledger);
@@ -279,5 +269,15 @@ void ts_report_text(const struct ts_report *report, FILE *out)
 	if (verified + mismatched > 0)
 		fprintf(out, "\nVerified %llu shared results, %llu differed\n",
 			(unsigned long long)verified, (unsigned long long)mismatched);
+}
+
+void ts_report_text(const struct ts_report *report, FILE *out)
+{
+	if (!report->ledger && report->ring.capacity == 0)
+		fprintf(out, "Group %s: no job has shared anything yet.\n", report->group);
+	else
+		print_head(out, report);
+	if (report->ledger)
+		print_ledger(out, report);
 	print_elsewhere(out, report->elsewhere);
 }

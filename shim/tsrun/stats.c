@@ -63,6 +63,6 @@ int ts_stats_print(const char *group, bool json)
 			ts_report_text(&report, stdout);
 	}
 	free(report.ledger);
-	ts_view_ring_finish(&report.ring);
+	free(report.ring.members);
 	return r < 0 ? TS_EXIT_FAILED : 0;
 }

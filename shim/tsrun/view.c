@@ -147,20 +147,19 @@ static int check_header(const struct ts_ring_header *header, uint64_t size)
 	return 0;
 }
 
-bool ts_view_is_locked(int fd, int64_t from)
+/* Whether anybody else holds a lock on one of @bytes from @from on; of 0 bytes: to the end. */
+static bool is_locked(int fd, int64_t from, int64_t bytes)
 {
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from};
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = bytes};
 
 	/* When the kernel cannot say, nobody may conclude that the object is free. */
 	return fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
-static bool is_byte_locked(int fd, int64_t byte)
+bool ts_view_is_locked(int fd)
 {
-	struct flock lock = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-
-	return fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+	return is_locked(fd, 0, 0);
 }
 
 static void read_members(
@@ -174,7 +173,7 @@ static void read_members(
 		/* Dead is who is gone in both ways (leader/group/layout.h, member word). */
 		uint64_t process = ts_process_id(pid, true);
 		bool alive = (process != 0 && ts_member_names(word, process)) ||
-			     is_byte_locked(fd, TS_LOCK_BASE + i);
+			     is_locked(fd, TS_LOCK_BASE + i, 1);
 		ring->members[ring->member_count++] = (struct ts_view_member){
 			.job = ts_load_relaxed(&from[i].job),
 			.pid = pid,
@@ -235,21 +234,9 @@ int ts_view_ring(int fd, struct ts_view_ring *ret_ring)
 	return 0;
 }
 
-void ts_view_ring_finish(struct ts_view_ring *ring)
-{
-	free(ring->members);
-	ring->members = NULL;
-	ring->member_count = 0;
-}
-
 bool ts_view_is_alive(uint64_t process)
 {
 	return process != 0 && ts_process_id(TS_PROCESS_PID(process), true) == process;
-}
-
-bool ts_view_is_process(int pid)
-{
-	return pid > 0 && ts_process_id(pid, true) != 0;
 }
 
 const char *ts_view_explain(int error)

@@ -53,18 +53,14 @@ int ts_view_ledger(int fd, struct ts_ledger **ret_ledger);
 int ts_view_any_ledger(
 	int fd, struct ts_view_origin *ret_origin, struct ts_ledger **ret_ledger);
 
-/** The same for the ring behind @fd; end it with ts_view_ring_finish(). */
+/** The same for the ring behind @fd; its members are to be freed with free(). */
 int ts_view_ring(int fd, struct ts_view_ring *ret_ring);
-void ts_view_ring_finish(struct ts_view_ring *ring);
 
-/** Whether anybody else holds a lock on the object behind @fd from byte @from on. */
-bool ts_view_is_locked(int fd, int64_t from);
+/** Whether anybody else holds a lock on the object behind @fd. */
+bool ts_view_is_locked(int fd);
 
 /** Whether the process with this ts_process_id() lives. */
 bool ts_view_is_alive(uint64_t process);
-
-/** Whether any process, other than a zombie, has this pid now. */
-bool ts_view_is_process(int pid);
 
 /** What an error of this file means, for people. */
 const char *ts_view_explain(int error);
