@@ -12,8 +12,7 @@ static const void *dynamic_pointer(ElfW(Addr) base, ElfW(Addr) value)
 
 static void read_dynamic(struct ts_elf_object *object)
 {
-	ElfW(Xword) soname = 0;
-	bool has_soname = false;
+	ElfW(Xword) soname = 0; /* at 0 is the empty string */
 	for (const ElfW(Dyn) *d = object->dynamic; d->d_tag != DT_NULL; d++) {
 		switch (d->d_tag) {
 		case DT_STRTAB:
@@ -30,13 +29,12 @@ static void read_dynamic(struct ts_elf_object *object)
 			break;
 		case DT_SONAME:
 			soname = d->d_un.d_val;
-			has_soname = true;
 			break;
 		default:
 			break;
 		}
 	}
-	if (has_soname && object->strings)
+	if (soname != 0 && object->strings)
 		object->soname = object->strings + soname;
 }
 
@@ -309,6 +307,54 @@ bool ts_elf_provider(const struct ts_elf_object *start, const char *name, uintpt
 			enqueue_needed(&queue, object);
 	}
 	return false;
+}
+
+struct next_search {
+	bool (*visit)(const struct ts_elf_object *object, void *data);
+	void *data;
+	const ElfW(Dyn) * self;
+	bool behind; /* us in load order */
+};
+
+static bool look_in(const struct ts_elf_object *object, void *data)
+{
+	struct next_search *search = data;
+	if (object->dynamic == search->self) {
+		search->behind = true;
+		return false;
+	}
+	return search->behind && search->visit(object, search->data);
+}
+
+bool ts_elf_each_next(bool (*visit)(const struct ts_elf_object *object, void *data), void *data)
+{
+	struct next_search search = {.visit = visit, .data = data};
+	struct ts_elf_object self;
+	if (ts_elf_containing((uintptr_t)&look_in, &self))
+		search.self = self.dynamic;
+	if (search.self && ts_elf_each(look_in, &search))
+		return true;
+	search.behind = true;
+	return ts_elf_each(look_in, &search);
+}
+
+struct next_name {
+	const char *name;
+	uintptr_t found;
+};
+
+static bool defines(const struct ts_elf_object *object, void *data)
+{
+	struct next_name *name = data;
+	name->found = ts_elf_function(object, name->name);
+	return name->found != 0;
+}
+
+uintptr_t ts_elf_next(const char *name)
+{
+	struct next_name wanted = {.name = name};
+	(void)ts_elf_each_next(defines, &wanted);
+	return wanted.found;
 }
 
 void ts_elf_code(const struct ts_elf_object *object, uintptr_t *ret_low, uintptr_t *ret_high)

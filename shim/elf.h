@@ -25,7 +25,7 @@ struct ts_elf_object {
 
 /**
  * Run @work(@data) with the list of loaded objects held still (the loader's lock is
- * recursive, so @work may call ts_elf_each() and ts_elf_find()).
+ * recursive, so @work may call ts_elf_each() and ts_elf_containing()).
  */
 void ts_elf_locked(void (*work)(void *data), void *data);
 
@@ -53,6 +53,19 @@ bool ts_elf_refers(const struct ts_elf_object *object, const char *name);
  */
 bool ts_elf_provider(const struct ts_elf_object *start, const char *name, uintptr_t except,
 	struct ts_elf_object *ret_object);
+
+/**
+ * Call @visit for every object behind this library in load order until it returns true;
+ * returns that.  If none does, for all others from the first on: not preloaded but loaded
+ * later, we stand behind the C library, and then any will do.
+ *
+ * Threads: any, with the loader's lock held (ts_elf_locked()).
+ */
+bool ts_elf_each_next(
+	bool (*visit)(const struct ts_elf_object *object, void *data), void *data);
+
+/** Address of the first function @name found so, or 0.  As above. */
+uintptr_t ts_elf_next(const char *name);
 
 /** Bounds of the executable segments of @object. */
 void ts_elf_code(const struct ts_elf_object *object, uintptr_t *ret_low, uintptr_t *ret_high);

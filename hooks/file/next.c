@@ -3,7 +3,7 @@
 #include "hooks/file/next.h"
 
 #include "shim/atomic.h"
-#include "shim/elf_next.h"
+#include "shim/elf.h"
 
 #include <fcntl.h>
 #include <stdarg.h>

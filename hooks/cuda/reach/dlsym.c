@@ -6,7 +6,7 @@
 #include "hooks/cuda/reach/got.h"
 #include "hooks/cuda/reach/substitute.h"
 #include "shim/atomic.h"
-#include "shim/elf_next.h"
+#include "shim/elf.h"
 #include "shim/identity.h"
 
 #if defined(__x86_64__) || defined(__aarch64__)

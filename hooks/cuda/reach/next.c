@@ -4,7 +4,7 @@
 
 #include "hooks/cuda/reach/substitute.h"
 #include "shim/atomic.h"
-#include "shim/elf_next.h"
+#include "shim/elf.h"
 
 static const char *const names[] = {
 #define TS_X(symbol, kind, which) #symbol,
