@@ -59,6 +59,11 @@ uint64_t ts_process_id(pid_t pid, bool zombie_is_gone)
 	return (start & START_BITS) << 24 | (uint64_t)pid;
 }
 
+bool ts_process_is_alive(uint64_t id)
+{
+	return id != 0 && ts_process_id(TS_PROCESS_PID(id), true) == id;
+}
+
 /* The parent's pid; 0 when it cannot be read. */
 static pid_t parent_of(pid_t pid)
 {

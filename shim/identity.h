@@ -22,6 +22,9 @@
  */
 uint64_t ts_process_id(pid_t pid, bool zombie_is_gone);
 
+/** Whether the process with this id lives; nobody does not.  As above. */
+bool ts_process_is_alive(uint64_t id);
+
 enum ts_continuity {
 	TS_SAME_PROCESS,
 	TS_FORK_CHILD,  /* of a real fork since ts_identity_settle(): call that again */

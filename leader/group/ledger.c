@@ -64,11 +64,6 @@ int ts_ledger_find_dataset(struct ts_ledger *ledger, const char *name)
 										     : -ENOSPC;
 }
 
-static bool is_alive(uint64_t id)
-{
-	return id != 0 && ts_process_id(TS_PROCESS_PID(id), true) == id;
-}
-
 static int claim_job_row(struct ts_ledger *ledger, uint32_t index, uint64_t old, uint64_t id)
 {
 	struct ts_job_row *row = ts_ledger_job(ledger, index);
@@ -102,7 +97,7 @@ static int reuse_oldest_dead(struct ts_ledger *ledger, uint64_t id)
 		struct ts_job_row *row = ts_ledger_job(ledger, i);
 		uint64_t there = ts_load_relaxed(&row->id),
 			 ticket = ts_load_relaxed(&row->ticket);
-		if (ticket >= oldest_ticket || is_alive(there))
+		if (ticket >= oldest_ticket || ts_process_is_alive(there))
 			continue;
 		oldest = i;
 		oldest_ticket = ticket;
@@ -230,7 +225,7 @@ int ts_ledger_leader(struct ts_ledger *ledger, uint32_t dataset, bool *ret_alive
 		uint64_t ticket = id ? ticket_of(row, dataset) : UINT64_MAX;
 		if (ticket == UINT64_MAX)
 			continue;
-		bool alive = is_alive(id);
+		bool alive = ts_process_is_alive(id);
 		if (alive < best_alive || (alive == best_alive && ticket >= best_ticket))
 			continue;
 		best = (int)i;
@@ -247,7 +242,7 @@ bool ts_ledger_has_live_job(struct ts_ledger *ledger, uint64_t except)
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
 		struct ts_job_row *row = ts_ledger_job(ledger, i);
 		uint64_t id = ts_load_acquire(&row->id);
-		if (id != except && !ts_load_relaxed(&row->ended) && is_alive(id))
+		if (id != except && !ts_load_relaxed(&row->ended) && ts_process_is_alive(id))
 			return true;
 	}
 	return false;

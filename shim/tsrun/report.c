@@ -238,7 +238,7 @@ static void print_head(FILE *out, const struct ts_report *report)
 	uint32_t jobs = 0, processes = 0;
 
 	for (uint32_t j = 0; report->ledger && j < TS_JOB_MAX; j++)
-		if (ts_view_is_alive(ts_load_relaxed(&ts_ledger_job(report->ledger, j)->id)))
+		if (ts_process_is_alive(ts_load_relaxed(&ts_ledger_job(report->ledger, j)->id)))
 			jobs++;
 	for (uint32_t m = 0; m < report->ring.member_count; m++)
 		if (report->ring.members[m].live)

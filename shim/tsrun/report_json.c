@@ -82,7 +82,7 @@ static void write_job(struct ts_json *json, const struct ts_report *report, uint
 		return;
 	ts_json_open(json, NULL, '{');
 	ts_json_number(json, "pid", (uint64_t)TS_PROCESS_PID(id));
-	ts_json_bool(json, "alive", ts_view_is_alive(id));
+	ts_json_bool(json, "alive", ts_process_is_alive(id));
 	ts_json_open(json, "datasets", '[');
 	for (uint32_t d = 0; d < TS_DATASET_MAX; d++)
 		if (ts_report_uses(job, d) && ts_report_dataset(report, d, name))

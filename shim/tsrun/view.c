@@ -234,11 +234,6 @@ int ts_view_ring(int fd, struct ts_view_ring *ret_ring)
 	return 0;
 }
 
-bool ts_view_is_alive(uint64_t process)
-{
-	return process != 0 && ts_process_id(TS_PROCESS_PID(process), true) == process;
-}
-
 const char *ts_view_explain(int error)
 {
 	switch (error) {

@@ -59,9 +59,6 @@ int ts_view_ring(int fd, struct ts_view_ring *ret_ring);
 /** Whether anybody else holds a lock on the object behind @fd. */
 bool ts_view_is_locked(int fd);
 
-/** Whether the process with this ts_process_id() lives. */
-bool ts_view_is_alive(uint64_t process);
-
 /** What an error of this file means, for people. */
 const char *ts_view_explain(int error);
 
