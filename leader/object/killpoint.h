@@ -7,9 +7,10 @@
 #ifndef TS_LEADER_OBJECT_KILLPOINT_H
 #define TS_LEADER_OBJECT_KILLPOINT_H
 
-/* Every place, in the order of a record's life; the kill matrix of tests/ runs through it. */
-/* clang-format would not come to rest on this list. */
+/* clang-format would not come to rest on these lists. */
 /* clang-format off */
+
+/* Every place, in the order of a record's life; the kill matrix of tests/ runs through it. */
 #define TS_KILLPOINTS(X) \
 	X(attach_locked) \
 	X(attach_made) \
@@ -44,11 +45,8 @@
 	X(clean_freed) \
 	X(detach_word) \
 	X(detach_unlink)
-/* clang-format on */
 
-/* Those of a copy of a file, leader/files/stage.h; tests/stress/stage_kills.c runs through
- * them. */
-/* clang-format off */
+/* Those of a copy of a file, leader/files/stage.h; tests/stress/stage_kills.c. */
 #define TS_STAGE_KILLPOINTS(X) \
 	X(stage_looked) \
 	X(stage_made) \
@@ -72,17 +70,13 @@
 	X(stager_chunk) \
 	X(stager_marked) \
 	X(stager_filled)
-/* clang-format on */
 
 /* Those of a path that the group gets to know, leader/files/names.h; tests/e2e/known.py. */
-/* clang-format off */
 #define TS_NAME_KILLPOINTS(X) \
 	X(name_taken) \
 	X(name_hashed)
-/* clang-format on */
 
-/* Those of a listing, leader/files/listing.h; tests/e2e/listings.py has them. */
-/* clang-format off */
+/* Those of a listing, leader/files/listing.h; tests/e2e/listings.py. */
 #define TS_LISTING_KILLPOINTS(X) \
 	X(listing_locked) \
 	X(listing_piece) \
@@ -93,11 +87,8 @@
 	X(listing_written) \
 	X(listing_finished) \
 	X(listing_renamed)
-/* clang-format on */
 
-/* Those of a copy to a GPU, leader/slots/device.h; tests/stress/gpu_kills.c runs through them.
- */
-/* clang-format off */
+/* Those of a slot of a GPU, leader/slots/device.h; tests/stress/gpu_kills.c. */
 #define TS_DEVICE_KILLPOINTS(X) \
 	X(device_row) \
 	X(device_making) \
@@ -121,11 +112,8 @@
 	X(device_emptied) \
 	X(device_announced) \
 	X(device_unmapped)
-/* clang-format on */
 
-/* Those of one copy to a GPU, hooks/cuda/copy/share.c; tests/e2e/copies_jobs.py has them all.
- */
-/* clang-format off */
+/* Those of one copy to a GPU, hooks/cuda/copy/share.c; tests/e2e/copies_jobs.py. */
 #define TS_COPY_KILLPOINTS(X) \
 	X(copy_leased) \
 	X(copy_served) \
@@ -133,6 +121,7 @@
 	X(copy_done) \
 	X(copy_teed) \
 	X(copy_waits)
+
 /* clang-format on */
 
 #ifdef TS_TEST_BUILD
