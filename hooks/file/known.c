@@ -6,7 +6,7 @@
 #include "hooks/file/staged_join.h"
 #include "hooks/file/staged_restore.h"
 #include "hooks/file/staged_root.h"
-#include "leader/files/known.h"
+#include "leader/files/stage.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
 #include "shim/identity.h"

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Making one copy of a file: room, bytes, attributes, name. */
-#include "leader/object/killpoint.h"
 #include "leader/files/stage_private.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/sysmacros.h>
 
 /* From here on the kernel is told to read ahead; less is one request anyway. */
 #define AHEAD_FROM (128u << 10)

@@ -111,12 +111,6 @@ bool ts_stage_index_find(const struct ts_stage_index *index, const struct stat *
 	struct ts_stage_attributes *ret_attributes, char *ret_path);
 
 /**
- * Where the copies of the index @object, which is open, lie; of whatever boot and namespaces it
- * is.  Errors: -EBADMSG, -EPROTO as for ts_stage_index_init().
- */
-int ts_stage_index_stem(const struct ts_object *object, char ret_stem[TS_STAGE_STEM]);
-
-/**
  * Remove the index at @path and all copies it stands for.  Nobody may use them: the caller
  * holds the ledger's lock and has seen that no member is alive.  With @dry_run only counts.
  * *ret_usage (may be NULL) is what was found.  Errors: -ENOENT no index; -EPERM foreign, and

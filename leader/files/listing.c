@@ -2,9 +2,7 @@
 /* Listings that jobs share: finding them, believing them, making them. */
 #include "leader/files/listing.h"
 
-#include "leader/object/killpoint.h"
 #include "leader/files/index_private.h"
-#include "leader/files/names.h"
 #include "leader/files/stage_private.h"
 #include "shim/hash.h"
 #include "shim/log.h"

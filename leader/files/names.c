@@ -2,7 +2,6 @@
 /* What a group knows of paths, for a time: the table of leader/files/names.h. */
 #include "leader/files/names.h"
 
-#include "leader/object/killpoint.h"
 #include "leader/files/index_private.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The part of a copy that somebody makes, and its lock. */
-#include "leader/object/killpoint.h"
 #include "leader/files/stage_private.h"
 #include "shim/sys.h"
 

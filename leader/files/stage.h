@@ -36,6 +36,7 @@
 #define TS_LEADER_FILES_STAGE_H
 
 #include "leader/files/index.h"
+#include "leader/files/names.h"
 
 /* Largest file that is copied while its first reader waits. */
 #define TS_STAGE_AT_ONCE (UINT64_C(16) << 20)
@@ -92,6 +93,20 @@ void ts_stage_destroy(struct ts_stage *stage);
  */
 int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, int flags,
 	uint64_t wait_ns, struct ts_stage_copy *ret_copy);
+
+/**
+ * Open the copy that @name leads to, as ts_stage_name_find() finds it (leader/files/names.h),
+ * with those of the open(2) @flags that matter and without asking the file's storage.  Returns
+ * a descriptor with exactly the caller's flags, and the file's size.
+ *
+ * Also a copy that nobody has confirmed yet: who allows that a change is seen @seconds late
+ * allows that one which came while the copy was made is seen in part for so long.
+ *
+ * Threads: any.  Keeps errno, allocates nothing, is no cancellation point.
+ * Errors: -ENOENT nothing is known, or there is no copy; others: it cannot be had.
+ */
+int ts_stage_open_known(struct ts_stage *stage, struct ts_hash128 name, uint64_t after_ms,
+	uint64_t seconds, int flags, uint64_t *ret_bytes);
 
 /** Ask the storage whether @source still is what it was. Errors: -ESTALE; those of statx(2). */
 int ts_stage_check(const struct ts_stage_source *source);

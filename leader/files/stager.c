@@ -11,8 +11,6 @@
 #include "shim/sys.h"
 
 #include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 
 /* A process 1 that is the job would find the stager among its children, were it started by a
  * worker. */

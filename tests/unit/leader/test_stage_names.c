@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a group knows of paths: for how long, what ends it, and what a damaged table says. */
 #include "fixture_stage.h"
-#include "leader/files/known.h"
+#include "leader/files/stage.h"
 
 #include <fcntl.h>
 #include <pthread.h>
