@@ -65,18 +65,13 @@ struct ts_store {
 	_Atomic uint32_t huge_pause;            /* openings until huge pages are tried again */
 };
 
-/* ---- leader/ring/shape.c ---- */
+/* ---- leader/ring/ring.c ---- */
 
 /** Shape of a ring of at most @bytes, control part included. Errors: -ENOSPC too small. */
 int ts_limits_shape(uint64_t bytes, struct ts_shape *ret_shape);
 
-/** The offsets that follow from segment_bytes, segment_count and set_count. */
-void ts_limits_offsets(struct ts_shape *shape);
-
 /** Whether one more segment may be allocated: not past 85 % of the machine's limits. */
 bool ts_limits_may_grow(struct ts_store *store);
-
-/* ---- leader/ring/ring.c ---- */
 
 /**
  * Check the header of the open object @ring against us and against itself.

@@ -4,8 +4,6 @@
 #include "leader/group/words.h"
 #include "shim/hash.h"
 
-#include <string.h>
-
 /* Times an idle segment may be taken from us between two looks before we work alone. */
 #define ROOM_TRIES 4
 

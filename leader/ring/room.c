@@ -2,7 +2,6 @@
 /* Room to write: finding a segment, reclaiming the oldest, opening it. */
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
-#include "shim/sys.h"
 
 /* FREE -> OPEN(me) of a segment with or without memory. Returns its index or -ENOENT. */
 static int open_free(struct ts_store *store, bool allocated, uint32_t *ret_generation)

@@ -3,7 +3,6 @@
 #include "leader/group/attach.h"
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
-#include "shim/sys.h"
 
 /* ---- windows ---- */
 
