@@ -191,34 +191,6 @@ bool ts_device_is_over(struct ts_device *device, uint32_t member, uint32_t tenur
 int ts_device_hold_begin(struct ts_device *device);
 void ts_device_hold_end(struct ts_device *device, uint32_t index);
 
-/* ---- leader/slots/history.c ---- */
-
-/**
- * The caller asks for @bytes bytes with @key: whether it does so for the first time, as far as
- * is remembered, which may be too often.  Any thread.
- */
-bool ts_device_note_asked(
-	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
-
-/** Whether some member brought them before, as far as is remembered. Any thread. */
-bool ts_device_was_brought(
-	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
-void ts_device_note_brought(
-	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
-
-/* ---- leader/slots/ring.c ---- */
-
-/** Withdraw what this process owns at @ring; false while somebody uses it. */
-bool ts_device_give_up(struct ts_device *device, uint32_t ring);
-
-/**
- * No more holds and no more rings of this process's; part of leaving the group.  False when
- * some are in use: then only our death may end this tenure.
- */
-bool ts_device_stop(struct ts_store *store);
-
-/* ---- leader/slots/recover.c ---- */
-
 /** The ring word of @row, after taking the ring back from an owner whose tenure is over. */
 uint64_t ts_device_settle(struct ts_device *device, struct ts_device_row *row);
 
@@ -238,5 +210,28 @@ bool ts_device_is_pinned(
  * Returns its word as it is now.
  */
 uint64_t ts_device_recover(struct ts_device *device, struct ts_device_slot *slot);
+
+/* ---- leader/slots/history.c ---- */
+
+/**
+ * The caller asks for @bytes bytes with @key: whether it does so for the first time, as far as
+ * is remembered, which may be too often.  Any thread.
+ */
+bool ts_device_note_asked(
+	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
+
+/** Whether some member brought them before, as far as is remembered. Any thread. */
+bool ts_device_was_brought(
+	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
+void ts_device_note_brought(
+	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
+
+/* ---- leader/slots/ring.c ---- */
+
+/**
+ * No more holds and no more rings of this process's; part of leaving the group.  False when
+ * some are in use: then only our death may end this tenure.
+ */
+bool ts_device_stop(struct ts_store *store);
 
 #endif

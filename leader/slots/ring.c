@@ -228,7 +228,8 @@ int ts_device_withdraw(struct ts_device *device, uint32_t ring, uint64_t timeout
 	return use.lost;
 }
 
-bool ts_device_give_up(struct ts_device *device, uint32_t ring)
+/* Withdraw what this process owns at @ring; false while somebody uses it. */
+static bool give_up(struct ts_device *device, uint32_t ring)
 {
 	(void)ts_device_withdraw(device, ring, 0);
 	/* Memory of lost slots goes with the process, which nobody has to wait for. */
@@ -255,6 +256,6 @@ bool ts_device_stop(struct ts_store *store)
 		stopped &= ts_cas(&device->mapping[i], &idle, 1);
 	}
 	for (uint32_t i = 0; i < TS_DEVICE_RINGS; i++)
-		stopped &= ts_device_give_up(device, i);
+		stopped &= give_up(device, i);
 	return stopped;
 }
