@@ -2,13 +2,9 @@
 /* Attaching to a group's shared memory and leaving it. */
 #include "leader/group/attach.h"
 #include "leader/group/store_private.h"
-#include "leader/group/words.h"
-#include "shim/hash.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
 
-#include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
 /* Memory manners: what this machine lets us have. */
 #include "leader/object/limits.h"
 
-#include "shim/atomic.h"
 #include "shim/log.h"
 #include "shim/sys.h"
 
