@@ -3,7 +3,7 @@
 #include "leader/files/stage.h"
 
 #include "leader/files/stage_private.h"
-#include "leader/group/book.h"
+#include "leader/group/attach.h"
 #include "shim/hash.h"
 #include "shim/log.h"
 
@@ -13,16 +13,40 @@
 
 /* ---- joining ---------------------------------------------------------------------------- */
 
-static struct ts_stage *new_stage(uint64_t capacity)
+static int join(const char *group, const char *directory, uint64_t capacity,
+	struct ts_stage **ret_stage)
 {
 	/* Not from malloc: the host may be inside its own allocator's hooks. Zeroed, too. */
 	struct ts_stage *stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (stage == MAP_FAILED)
-		return NULL;
+		return -ENOMEM;
 	stage->capacity = capacity;
-	return stage;
+	int r = ts_stage_index_init(&stage->index, group, directory, capacity);
+	if (r < 0) {
+		munmap(stage, sizeof(*stage));
+		return r;
+	}
+	*ret_stage = stage;
+	return 0;
+}
+
+int ts_stage_attach(struct ts_store *store, const char *group, const char *directory,
+	uint64_t capacity, struct ts_stage **ret_stage)
+{
+	int r = ts_store_lock(store);
+
+	if (r < 0)
+		return r;
+	r = join(group, directory, capacity, ret_stage);
+	ts_store_unlock(store);
+	return r;
+}
+
+int ts_stage_attach_existing(const char *group, struct ts_stage **ret_stage)
+{
+	return join(group, NULL, 0, ret_stage);
 }
 
 void ts_stage_destroy(struct ts_stage *stage)
@@ -31,41 +55,6 @@ void ts_stage_destroy(struct ts_stage *stage)
 		return;
 	ts_stage_index_finish(&stage->index);
 	munmap(stage, sizeof(*stage));
-}
-
-int ts_stage_attach(struct ts_store *store, const char *group, const char *directory,
-	uint64_t capacity, struct ts_stage **ret_stage)
-{
-	struct ts_stage *stage = new_stage(capacity);
-
-	if (!stage)
-		return -ENOMEM;
-	int r = ts_store_lock(store);
-	if (r == 0) {
-		r = ts_stage_index_init(&stage->index, group, directory, capacity);
-		ts_store_unlock(store);
-	}
-	if (r < 0) {
-		munmap(stage, sizeof(*stage));
-		return r;
-	}
-	*ret_stage = stage;
-	return 0;
-}
-
-int ts_stage_attach_existing(const char *group, struct ts_stage **ret_stage)
-{
-	struct ts_stage *stage = new_stage(0);
-
-	if (!stage)
-		return -ENOMEM;
-	int r = ts_stage_index_init(&stage->index, group, NULL, 0);
-	if (r < 0) {
-		munmap(stage, sizeof(*stage));
-		return r;
-	}
-	*ret_stage = stage;
-	return 0;
 }
 
 void ts_stage_path_of(const struct ts_stage *stage, const struct ts_stage_source *source,

@@ -19,6 +19,20 @@ static bool is_possible(void)
 	return ts_helper_is_possible() && TS_PROCESS_PID(ts_identity_job()) != 1;
 }
 
+bool ts_stager_has_slot(struct ts_stage *stage, int command)
+{
+	int fd = ts_object_fd(&stage->index.object, NULL);
+
+	for (int i = 0; fd >= 0 && i < TS_STAGER_SLOTS; i++) {
+		struct flock lock = {
+			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1};
+		if (ts_sys_fcntl(fd, command, &lock) == 0 &&
+			(command == F_OFD_SETLK || lock.l_type == F_UNLCK))
+			return true;
+	}
+	return false;
+}
+
 static bool is_paused(const struct ts_stage *stage)
 {
 	return ts_now_ns() < ts_load_relaxed(&stage->index.head->stager_pause);
@@ -27,20 +41,6 @@ static bool is_paused(const struct ts_stage *stage)
 static void pause_all(struct ts_stage *stage)
 {
 	ts_write_relaxed(&stage->index.head->stager_pause, ts_now_ns() + TS_STAGER_PAUSE_NS);
-}
-
-/* Only asks; the stager takes one. */
-static bool is_slot_free(struct ts_stage *stage)
-{
-	int fd = ts_object_fd(&stage->index.object, NULL);
-
-	for (int i = 0; fd >= 0 && i < TS_STAGER_SLOTS; i++) {
-		struct flock lock = {
-			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1};
-		if (ts_sys_fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK)
-			return true;
-	}
-	return false;
 }
 
 /* NEW -> GROWING, unless it is further already. */
@@ -103,7 +103,7 @@ int ts_stager_begin(
 {
 	int part;
 
-	if (!is_possible() || is_paused(stage) || !is_slot_free(stage))
+	if (!is_possible() || is_paused(stage) || !ts_stager_has_slot(stage, F_OFD_GETLK))
 		return -EFBIG;
 	int r = ts_stager_take(stage, source, path, &part);
 	if (r < 0)

@@ -101,20 +101,6 @@ static int check_part(struct work *work)
 	return 0;
 }
 
-/* Ends with us. */
-static int take_slot(const struct work *work)
-{
-	int fd = ts_object_fd(&work->stage->index.object, NULL);
-
-	for (int i = 0; fd >= 0 && i < TS_STAGER_SLOTS; i++) {
-		struct flock lock = {
-			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1};
-		if (ts_sys_fcntl(fd, F_OFD_SETLK, &lock) == 0)
-			return 0;
-	}
-	return -ECANCELED;
-}
-
 /* ---- bytes ------------------------------------------------------------------------------ */
 
 static int look_around(struct work *work)
@@ -132,19 +118,15 @@ static int look_around(struct work *work)
 
 static int read_range(struct work *work, char *to, uint64_t at, uint64_t bytes)
 {
-	for (uint64_t done = 0; done < bytes;) {
-		int r = look_around(work);
-		if (r < 0)
-			return r;
-		int64_t n = ts_sys_pread(work->source.fd, to + done,
-			ts_min_u64(READ_BYTES, bytes - done), at + done);
-		if (n == 0)
-			return -ESTALE;
-		if (n < 0 && n != -EINTR)
-			return (int)n;
-		done += n > 0 ? (uint64_t)n : 0;
+	int r = 0;
+
+	for (uint64_t done = 0; done < bytes && r == 0; done += READ_BYTES) {
+		r = look_around(work);
+		if (r == 0)
+			r = ts_sys_read_all(work->source.fd, to + done,
+				ts_min_u64(READ_BYTES, bytes - done), at + done);
 	}
-	return 0;
+	return r;
 }
 
 /* A reader of its own: what it holds open, the lock among it, ends with it and with us. */
@@ -313,8 +295,9 @@ static int run(struct work *work)
 		joined = check_part(work);
 	if (joined < 0)
 		return joined;
-	if (r == 0)
-		r = take_slot(work);
+	/* The slot ends with us. */
+	if (r == 0 && !ts_stager_has_slot(work->stage, F_OFD_SETLK))
+		r = -ECANCELED;
 	if (r == 0)
 		r = look_at_original(work);
 	return r < 0 ? r : make_copy(work);
