@@ -61,10 +61,11 @@ static uint64_t take_out(_Atomic uint64_t *counter)
 	return value;
 }
 
-/* The counters of our job, or NULL where the ledger has no row left for it. */
+/* The counters of our job; where the ledger has no row left for it they are nobody's. */
 static struct ts_job_row *row_of_job(struct ts_ledger *ledger)
 {
-	return session.job < TS_JOB_MAX ? ts_ledger_job(ledger, session.job) : NULL;
+	static struct ts_job_row nobodys;
+	return session.job < TS_JOB_MAX ? ts_ledger_job(ledger, session.job) : &nobodys;
 }
 
 static void flush_waiting(struct ts_ledger *ledger)
@@ -76,16 +77,14 @@ static void flush_waiting(struct ts_ledger *ledger)
 		if (passed == 0)
 			continue;
 		ts_add_relaxed(&ledger->passed[i], passed);
-		if (job)
-			ts_add_relaxed(&job->passed[i], passed);
+		ts_add_relaxed(&job->passed[i], passed);
 	}
 	for (uint32_t i = 0; i < TS_KIND_COUNT; i++) {
 		uint64_t produced = take_out(&waiting.kinds[i].produced);
 		if (produced == 0)
 			continue;
 		ts_add_relaxed(&dataset->kinds[i].produced, produced);
-		if (job)
-			ts_add_relaxed(&job->kinds[i].produced, produced);
+		ts_add_relaxed(&job->kinds[i].produced, produced);
 	}
 }
 
@@ -99,13 +98,16 @@ static void find_rows(void)
 	ts_ledger_note(ledger, session.job, session.dataset);
 }
 
-static void fill_options(struct ts_attach_options *options)
+static int attach_store(enum ts_reason *ret_reason)
 {
 	const struct ts_config *config = ts_config();
-	memset(options, 0, sizeof(*options));
-	memcpy(options->group, config->group, sizeof(options->group));
-	options->ring_bytes = config->ring_bytes;
-	options->job = ts_identity_job();
+	struct ts_attach_options options = {
+		.ring_bytes = config->ring_bytes, .job = ts_identity_job()};
+	memcpy(options.group, config->group, sizeof(options.group));
+	int r = ts_store_attach(&options, &session.store, ret_reason);
+	if (r == 0)
+		find_rows();
+	return r;
 }
 
 static void postpone(enum ts_reason reason)
@@ -145,16 +147,11 @@ static const struct ts_session *show_session(void)
 /* The caller is the one that is attaching. */
 static const struct ts_session *join(enum ts_reason *ret_reason)
 {
-	struct ts_attach_options options;
-	enum ts_reason reason = TS_REASON_NO_STORE;
 	check_environment();
-	fill_options(&options);
-	if (ts_store_attach(&options, &session.store, &reason) < 0) {
-		postpone(reason);
-		*ret_reason = reason;
+	if (attach_store(ret_reason) < 0) {
+		postpone(*ret_reason);
 		return NULL;
 	}
-	find_rows();
 	ts_write_relaxed(&retry_wait, 0);
 	return show_session();
 }
@@ -273,9 +270,7 @@ void ts_session_count_pass(enum ts_reason reason)
 		return;
 	}
 	ts_add_relaxed(&ledger->passed[reason], 1);
-	struct ts_job_row *job = row_of_job(ledger);
-	if (job)
-		ts_add_relaxed(&job->passed[reason], 1);
+	ts_add_relaxed(&row_of_job(ledger)->passed[reason], 1);
 }
 
 static void learn_cost(
@@ -295,9 +290,7 @@ void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produ
 	}
 	struct ts_dataset_row *row = ts_ledger_dataset(ledger, session.dataset);
 	ts_add_relaxed(&row->kinds[kind].produced, 1);
-	struct ts_job_row *job = row_of_job(ledger);
-	if (job)
-		ts_add_relaxed(&job->kinds[kind].produced, 1);
+	ts_add_relaxed(&row_of_job(ledger)->kinds[kind].produced, 1);
 	if (produce_ns)
 		learn_cost(row, kind, bytes, produce_ns);
 }
@@ -329,9 +322,7 @@ void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease)
 	if (!ledger)
 		return;
 	count_shared(&ts_ledger_dataset(ledger, session.dataset)->kinds[kind], lease);
-	struct ts_job_row *job = row_of_job(ledger);
-	if (job)
-		count_shared(&job->kinds[kind], lease);
+	count_shared(&row_of_job(ledger)->kinds[kind], lease);
 }
 
 uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes)
@@ -398,16 +389,13 @@ void ts_session_count_verified(bool equal, const struct ts_lease *lease)
 /* Workers may have used the store for this job and be gone: then we are the last one out. */
 static struct ts_session *join_to_leave(void)
 {
-	struct ts_attach_options options;
 	enum ts_reason reason = TS_REASON_NO_STORE;
 	if (!ts_summary_has_job(ts_config()->group, ts_identity_job()))
 		return NULL;
-	fill_options(&options);
-	if (ts_store_attach(&options, &session.store, &reason) < 0) {
+	if (attach_store(&reason) < 0) {
 		ts_add_relaxed(&waiting.passed[reason], 1);
 		return NULL;
 	}
-	find_rows();
 	flush_waiting(ts_store_ledger(session.store));
 	return &session;
 }

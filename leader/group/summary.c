@@ -6,7 +6,6 @@
 #include "shim/log.h"
 #include "shim/sys.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -34,12 +33,12 @@ bool ts_summary_has_group(const char *group)
 	       ts_sys_stat(path, &found) == 0;
 }
 
-static bool has_row(struct ts_ledger *ledger, uint64_t id)
+static struct ts_job_row *find_row(struct ts_ledger *ledger, uint64_t id)
 {
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
 		if (ts_load_relaxed(&ts_ledger_job(ledger, i)->id) == id)
-			return true;
-	return false;
+			return ts_ledger_job(ledger, i);
+	return NULL;
 }
 
 bool ts_summary_has_job(const char *group, uint64_t id)
@@ -54,7 +53,7 @@ bool ts_summary_has_job(const char *group, uint64_t id)
 		void *map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ, MAP_SHARED,
 			ts_load_relaxed(&object.fd), 0);
 		if (map != MAP_FAILED) {
-			found = ts_ledger_check(map) == 0 && has_row(map, id);
+			found = ts_ledger_check(map) == 0 && find_row(map, id);
 			munmap(map, TS_LEDGER_BYTES);
 		}
 	}
@@ -67,8 +66,7 @@ struct block {
 	size_t length;
 };
 
-static void line(struct block *block, const char *format, ...) TS_PRINTF(2, 3);
-
+TS_PRINTF(2, 3)
 static void line(struct block *block, const char *format, ...)
 {
 	va_list arguments;
@@ -125,14 +123,12 @@ static void put_reasons(struct block *block, struct ts_job_row *row)
 void ts_summary_print(struct ts_ledger *ledger, uint64_t id, struct ts_job_row *alone)
 {
 	struct block block = {.length = 0};
-	struct ts_job_row *row = alone;
+	struct ts_job_row *row = ledger ? find_row(ledger, id) : NULL;
 	line(&block, "tsshim: what %s (%d) shared\n", program_invocation_short_name,
 		(int)getpid());
 	size_t title = block.length;
-	for (uint32_t i = 0; ledger && i < TS_JOB_MAX; i++) {
-		if (ts_load_relaxed(&ts_ledger_job(ledger, i)->id) == id)
-			row = ts_ledger_job(ledger, i);
-	}
+	if (!row)
+		row = alone;
 	for (uint32_t kind = 0; kind < TS_KIND_COUNT; kind++)
 		put_kind(&block, &row->kinds[kind], kind);
 	put_reasons(&block, row);
