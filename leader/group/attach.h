@@ -26,7 +26,6 @@
 #ifndef TS_LEADER_GROUP_ATTACH_H
 #define TS_LEADER_GROUP_ATTACH_H
 
-#include "leader/group/book.h"
 #include "leader/group/store.h"
 #include "leader/object/object.h"
 
@@ -57,6 +56,16 @@ void ts_store_detach(struct ts_store *store);
  * Not async-signal-safe; call it at the first use, not in an atfork handler.
  */
 int ts_store_after_fork(struct ts_store *store);
+
+/**
+ * Hold what serialises making, replacing and removing what belongs to the group; tried for 50
+ * ms.  One thread at a time per process.  Errors: -EAGAIN somebody else holds it; -EBADF.
+ */
+int ts_store_lock(struct ts_store *store);
+void ts_store_unlock(struct ts_store *store);
+
+/** The ledger that belongs to this store; lives as long as the store. */
+struct ts_ledger *ts_store_ledger(struct ts_store *store);
 
 /** Bytes of all segments, and of those that hold records now. */
 void ts_store_usage(struct ts_store *store, uint64_t *ret_capacity, uint64_t *ret_used);

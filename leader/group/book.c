@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ledger's object: making, finding and checking it, and its lock. */
-#include "leader/group/book.h"
-
+#include "leader/group/attach.h"
 #include "leader/group/store_private.h"
 #include "shim/sys.h"
 

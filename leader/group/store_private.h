@@ -89,6 +89,19 @@ int ts_ring_map(struct ts_store *store);
 /** Accepts a ring that is not mapped. */
 void ts_ring_unmap(struct ts_store *store);
 
+/* ---- leader/group/book.c ---- */
+
+/**
+ * Open the ledger at store->book.path, making it when it is not there, and lock it.
+ *
+ * Ownership: the store's, until ts_book_leave().  Threads: one at a time per process.
+ * Errors: those of ts_store_attach(); -EAGAIN it was held, or replaced, for too long.
+ */
+int ts_book_enter(struct ts_store *store);
+
+/** Give the ledger back, and its lock with its descriptor. Accepts a store without one. */
+void ts_book_leave(struct ts_store *store);
+
 /* ---- leader/group/members.c ---- */
 
 /** The byte whose lock proves that member @index lives. */

@@ -2,7 +2,7 @@
 /* The table of a group's GPUs: making, opening and checking it, who is there, finding rows. */
 #include "leader/slots/device_private.h"
 
-#include "leader/group/book.h"
+#include "leader/group/attach.h"
 #include "shim/hash.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
