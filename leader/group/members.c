@@ -95,12 +95,9 @@ int ts_lease_acquire(struct ts_store *store)
 {
 	if (store->member < 0)
 		return -EBUSY;
-	for (uint32_t i = 0; i < TS_LEASES; i++) {
-		uint32_t idle = 0;
-		if (!ts_load_relaxed(&store->lease_busy[i]) &&
-			ts_cas(&store->lease_busy[i], &idle, 1))
+	for (uint32_t i = 0; i < TS_LEASES; i++)
+		if (ts_try_hold(&store->lease_busy[i]))
 			return (int)i;
-	}
 	return -EBUSY;
 }
 

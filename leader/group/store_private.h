@@ -65,6 +65,14 @@ struct ts_store {
 	_Atomic uint32_t huge_pause;            /* openings until huge pages are tried again */
 };
 
+/** Take a word of this process that one thread holds at a time, and give back by storing 0. */
+static inline bool ts_try_hold(_Atomic uint32_t *word)
+{
+	uint32_t idle = 0;
+
+	return ts_load_relaxed(word) == 0 && ts_cas(word, &idle, 1);
+}
+
 /* ---- leader/ring/ring.c ---- */
 
 /** Shape of a ring of at most @bytes, control part included. Errors: -ENOSPC too small. */

@@ -13,8 +13,8 @@ static struct ts_window *take_window(struct ts_store *store)
 	uint32_t hint = ts_load_relaxed(&store->window_hint);
 
 	for (uint32_t i = 0; i < TS_WINDOWS; i++) {
-		uint32_t at = (hint + i) % TS_WINDOWS, idle = 0;
-		if (ts_cas(&store->windows[at].busy, &idle, 1)) {
+		uint32_t at = (hint + i) % TS_WINDOWS;
+		if (ts_try_hold(&store->windows[at].busy)) {
 			ts_write_relaxed(&store->window_hint, at);
 			return &store->windows[at];
 		}

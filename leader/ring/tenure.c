@@ -116,14 +116,10 @@ bool ts_member_stop(struct ts_store *store)
 {
 	bool stopped = true;
 
-	for (uint32_t i = 0; i < TS_WINDOWS; i++) {
-		uint32_t idle = 0;
-		stopped &= ts_cas(&store->windows[i].busy, &idle, 1);
-	}
-	for (uint32_t i = 0; i < TS_LEASES; i++) {
-		uint32_t idle = 0;
-		stopped &= ts_cas(&store->lease_busy[i], &idle, 1);
-	}
+	for (uint32_t i = 0; i < TS_WINDOWS; i++)
+		stopped &= ts_try_hold(&store->windows[i].busy);
+	for (uint32_t i = 0; i < TS_LEASES; i++)
+		stopped &= ts_try_hold(&store->lease_busy[i]);
 	return stopped;
 }
 

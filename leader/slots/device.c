@@ -320,15 +320,13 @@ bool ts_device_has_met(struct ts_device *device, uint32_t ring)
 
 /* ---- holds ---------------------------------------------------------------------------- */
 
-int ts_device_hold_begin(struct ts_device *device)
+int ts_device_begin(struct ts_device *device, _Atomic uint32_t *words, uint32_t count)
 {
 	if (ts_load_relaxed(&device->stopped))
 		return -ESTALE;
-	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++) {
-		uint32_t idle = 0;
-		if (!ts_load_relaxed(&device->busy[i]) && ts_cas(&device->busy[i], &idle, 1))
+	for (uint32_t i = 0; i < count; i++)
+		if (ts_try_hold(&words[i]))
 			return (int)i;
-	}
 	return -EUSERS;
 }
 

@@ -185,10 +185,10 @@ int ts_device_check(const struct ts_device *device, uint32_t ring);
 bool ts_device_is_over(struct ts_device *device, uint32_t member, uint32_t tenure);
 
 /**
- * Begin something that only our death may break off: an index of this process's holds.
- * Errors: -EUSERS none is free; -ESTALE this process has left.
+ * Begin something that only our death may break off: the index of one of the @count @words, the
+ * holds or mappings of this process.  Errors: -EUSERS none is free; -ESTALE it has left.
  */
-int ts_device_hold_begin(struct ts_device *device);
+int ts_device_begin(struct ts_device *device, _Atomic uint32_t *words, uint32_t count);
 void ts_device_hold_end(struct ts_device *device, uint32_t index);
 
 /** The ring word of @row, after taking the ring back from an owner whose tenure is over. */

@@ -61,23 +61,10 @@ uint64_t ts_device_memory_asked_ns(struct ts_device *device, uint32_t ring)
 
 /* ---- mapped by others ------------------------------------------------------------------- */
 
-/* A map word of ours that is not used. Errors: -ESTALE; -EUSERS. */
-static int begin(struct ts_device *device)
-{
-	if (ts_load_relaxed(&device->stopped))
-		return -ESTALE;
-	for (uint32_t i = 0; i < TS_DEVICE_MAPS; i++) {
-		uint32_t idle = 0;
-		if (ts_cas(&device->mapping[i], &idle, 1))
-			return (int)i;
-	}
-	return -EUSERS;
-}
-
 int ts_device_map_begin(struct ts_device *device, uint32_t ring, uint32_t generation)
 {
 	int r = ts_device_check(device, ring);
-	int index = r < 0 ? r : begin(device);
+	int index = r < 0 ? r : ts_device_begin(device, device->mapping, TS_DEVICE_MAPS);
 
 	if (index < 0)
 		return index;

@@ -145,7 +145,7 @@ int ts_device_offer(struct ts_device *device, uint32_t ring,
 	if (r < 0)
 		return r;
 	/* Held meanwhile, so that our tenure cannot end while we write into the row. */
-	int hold = ts_device_hold_begin(device);
+	int hold = ts_device_begin(device, device->busy, TS_DEVICE_HOLDS);
 	if (hold < 0)
 		return hold;
 	r = offer(device, &device->table->rows[ring], handle, slots, slot_bytes);
@@ -247,14 +247,10 @@ bool ts_device_stop(struct ts_store *store)
 	if (!device || device->serial != ts_identity_serial())
 		return true;
 	ts_write_relaxed(&device->stopped, 1);
-	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++) {
-		uint32_t idle = 0;
-		stopped &= ts_cas(&device->busy[i], &idle, 1);
-	}
-	for (uint32_t i = 0; i < TS_DEVICE_MAPS; i++) {
-		uint32_t idle = 0;
-		stopped &= ts_cas(&device->mapping[i], &idle, 1);
-	}
+	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++)
+		stopped &= ts_try_hold(&device->busy[i]);
+	for (uint32_t i = 0; i < TS_DEVICE_MAPS; i++)
+		stopped &= ts_try_hold(&device->mapping[i]);
 	for (uint32_t i = 0; i < TS_DEVICE_RINGS; i++)
 		stopped &= give_up(device, i);
 	return stopped;

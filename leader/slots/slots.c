@@ -351,7 +351,7 @@ void ts_device_take(struct ts_device *device, uint32_t ring, uint32_t generation
 	*ret_take = (struct ts_device_take){.verdict = TS_PASS};
 	if (r == 0 && bytes == 0)
 		r = -EINVAL;
-	int index = r < 0 ? r : ts_device_hold_begin(device);
+	int index = r < 0 ? r : ts_device_begin(device, device->busy, TS_DEVICE_HOLDS);
 	if (index < 0) {
 		ret_take->error = index;
 		return;
