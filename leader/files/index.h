@@ -82,9 +82,6 @@ void ts_stage_index_return(struct ts_stage_index *index, uint64_t bytes);
 /** Whether what was taken is still in order, for who fills it slowly. Errors: -ENOSPC. */
 int ts_stage_index_recheck(struct ts_stage_index *index);
 
-/** Room taken now, by copies and by what was admitted. */
-uint64_t ts_stage_index_used(const struct ts_stage_index *index);
-
 /**
  * Note what the copy with inode @inode is a copy of.  The caller holds that copy's lock.
  * Errors: -ENOSPC no room for another row; -EINVAL a path of 0 or of PATH_MAX bytes or more.

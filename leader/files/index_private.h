@@ -18,8 +18,8 @@ struct ts_stage_head {
 	uint64_t slot_count, rows_at, names_at, name_count, total_bytes;
 	uint32_t in_memory, reserved;
 	char stem[TS_STAGE_STEM];
-	uint64_t check; /* ts_hash64 of everything above */
-	_Alignas(64) _Atomic uint64_t used, granted;
+	uint64_t check;                              /* ts_hash64 of everything above */
+	_Alignas(64) _Atomic uint64_t used, granted; /* room, by copies and what is admitted */
 	_Atomic uint64_t files;
 	_Atomic uint64_t slots_used;
 	_Atomic uint64_t rows_used;

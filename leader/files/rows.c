@@ -112,11 +112,6 @@ void ts_stage_index_return(struct ts_stage_index *index, uint64_t bytes)
 	ts_sub_relaxed(&index->head->used, bytes);
 }
 
-uint64_t ts_stage_index_used(const struct ts_stage_index *index)
-{
-	return ts_load_relaxed(&index->head->used);
-}
-
 /* ---- rows ------------------------------------------------------------------------------- */
 
 static uint64_t slot_at(uint64_t place)

@@ -13,6 +13,7 @@
 #include "load.h"
 #include "wound.h"
 
+#include "leader/files/index_private.h"
 #include "leader/files/stage.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
@@ -186,7 +187,7 @@ static uint64_t lost_at(const char *point)
 
 static bool has_counted(struct ts_stage *stage, const char *point, uint64_t before)
 {
-	uint64_t used = ts_stage_index_used(&stage->index) - before;
+	uint64_t used = ts_load_relaxed(&stage->index.head->used) - before;
 	uint64_t wanted = (uint64_t)FILES * FILE_BYTES + lost_at(point);
 
 	if (used != wanted)
@@ -204,7 +205,7 @@ static bool try_point(int point)
 	if (!make_files() || load_attach(group, WOUND_RING_BYTES, &store) < 0 ||
 		ts_stage_attach(store, group, NULL, CAPACITY, &stage) < 0)
 		return false;
-	uint64_t before = ts_stage_index_used(&stage->index);
+	uint64_t before = ts_load_relaxed(&stage->index.head->used);
 	bool good = wound_beside_peers(run_victim, point, run_peer, PEERS);
 	good &= is_tidy(stage) && has_counted(stage, points[point], before);
 	uint32_t fetched = ts_load_relaxed(&tally->fetched),

@@ -13,6 +13,7 @@
 #include "wound.h"
 
 #include "leader/group/ledger.h"
+#include "leader/files/index_private.h"
 #include "leader/files/stage_private.h"
 #include "leader/files/stager.h"
 #include "shim/atomic.h"
@@ -195,7 +196,7 @@ static bool is_tidy(const struct ts_stage *stage, const char *point, uint64_t be
 	/* Killed between counting room and showing it, it leaves that much unused. */
 	uint64_t lost =
 		wound_mode == 'k' && strcmp(point, "stager_admitted") == 0 ? FILE_BYTES : 0;
-	uint64_t used = ts_stage_index_used(&stage->index) - before;
+	uint64_t used = ts_load_relaxed(&stage->index.head->used) - before;
 	char pattern[TS_STAGE_STEM + 2];
 	glob_t found;
 
@@ -229,7 +230,7 @@ static bool try_point(int index)
 	/* A stager works only while there is a job. */
 	uint64_t self = ts_process_id(getpid(), false);
 	(void)ts_ledger_find_job(ts_store_ledger(store), self);
-	uint64_t before = ts_stage_index_used(&stage->index);
+	uint64_t before = ts_load_relaxed(&stage->index.head->used);
 	bool good = wound_beside_peers(run_victim, index, run_peer, PEERS);
 	good &= is_tidy(stage, point, before) && goes_on(point);
 	uint32_t completed = ts_load_relaxed(&tally->completed);

@@ -74,7 +74,7 @@ bool fixture_holds(int fd, char fill, size_t bytes)
 
 uint64_t fixture_used(void)
 {
-	return ts_stage_index_used(&fixture_files.stage->index) - TS_STAGE_CHUNK;
+	return ts_load_relaxed(&fixture_files.stage->index.head->used) - TS_STAGE_CHUNK;
 }
 
 const char *fixture_name_of_copy(void)
