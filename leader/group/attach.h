@@ -67,7 +67,4 @@ void ts_store_unlock(struct ts_store *store);
 /** The ledger that belongs to this store; lives as long as the store. */
 struct ts_ledger *ts_store_ledger(struct ts_store *store);
 
-/** Bytes of all segments, and of those that hold records now. */
-void ts_store_usage(struct ts_store *store, uint64_t *ret_capacity, uint64_t *ret_used);
-
 #endif

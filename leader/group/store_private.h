@@ -196,8 +196,8 @@ void ts_pages_forget(struct ts_store *store);
 bool ts_segment_is_pinned(struct ts_store *store, uint32_t segment, uint32_t generation);
 
 /**
- * From the word @sealed of segment @index to FREE of the next generation.  Errors: -EBUSY
- * somebody reads there, or was faster.
+ * From the word @sealed of segment @index over DRAIN to FREE of the next generation, or back.
+ * Errors: -EBUSY somebody reads there, or was faster.
  */
 int ts_segment_drain(struct ts_store *store, uint32_t index, uint64_t sealed);
 
@@ -224,6 +224,9 @@ void ts_segment_clean(struct ts_store *store, uint32_t member);
 
 /** In the child of a fork: the parent's windows are not ours. */
 void ts_segment_forget_windows(struct ts_store *store);
+
+/** Bytes in those of @count @segments that hold records now; none holds more than it can. */
+uint64_t ts_segments_used(struct ts_segment *segments, uint32_t count, uint64_t segment_bytes);
 
 /* ---- leader/ring/room.c ---- */
 

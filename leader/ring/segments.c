@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Segments: draining, sealing, and the private writable windows onto them. */
-#include "leader/group/attach.h"
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
 
@@ -31,7 +30,7 @@ void ts_segment_forget_windows(struct ts_store *store)
 	ts_pages_forget(store);
 }
 
-/* ---- age ---- */
+/* ---- age and sealing ---- */
 
 void ts_segment_touch(struct ts_store *store, uint32_t segment)
 {
@@ -39,9 +38,6 @@ void ts_segment_touch(struct ts_store *store, uint32_t segment)
 		ts_load_relaxed(&store->header->seal_clock));
 }
 
-/* ---- sealing ---- */
-
-/* OPEN(me) -> SEALED. All writes of this process into the segment are done. */
 void ts_segment_seal_word(struct ts_store *store, uint32_t index, uint32_t generation)
 {
 	struct ts_segment *segment = &store->segments[index];
@@ -82,7 +78,6 @@ void ts_segment_clean(struct ts_store *store, uint32_t member)
 
 /* ---- reclaiming ---- */
 
-/* Whether any lease word pins @segment in @generation. */
 bool ts_segment_is_pinned(struct ts_store *store, uint32_t segment, uint32_t generation)
 {
 	uint64_t pin = ts_lease_pack(segment, generation);
@@ -98,7 +93,6 @@ bool ts_segment_is_pinned(struct ts_store *store, uint32_t segment, uint32_t gen
 	return false;
 }
 
-/* SEALED -> DRAIN -> FREE of the next generation, or back when somebody reads there. */
 int ts_segment_drain(struct ts_store *store, uint32_t index, uint64_t sealed)
 {
 	struct ts_segment *segment = &store->segments[index];
@@ -137,16 +131,12 @@ bool ts_segment_is_mine(struct ts_store *store, const struct ts_window *window)
 	       ts_segment_pack(TS_SEGMENT_OPEN, (uint32_t)store->member, window->generation);
 }
 
-void ts_store_usage(struct ts_store *store, uint64_t *ret_capacity, uint64_t *ret_used)
+uint64_t ts_segments_used(struct ts_segment *segments, uint32_t count, uint64_t segment_bytes)
 {
-	uint64_t used = 0;
+	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
-		uint64_t word = ts_load_relaxed(&store->segments[i].word);
-		uint64_t bytes = ts_load_relaxed(&store->segments[i].used);
-		if (ts_segment_readable(word))
-			used += ts_min_u64(bytes, store->shape.segment_bytes);
-	}
-	*ret_capacity = store->shape.segment_count * store->shape.segment_bytes;
-	*ret_used = used;
+	for (uint32_t i = 0; i < count; i++)
+		if (ts_segment_readable(ts_load_relaxed(&segments[i].word)))
+			sum += ts_min_u64(ts_load_relaxed(&segments[i].used), segment_bytes);
+	return sum;
 }

@@ -183,16 +183,6 @@ static void read_members(
 	}
 }
 
-/* Bytes in segments that hold records; `used` of a foreign process is never believed. */
-static uint64_t used_bytes(struct ts_segment *segments, uint32_t count, uint64_t segment_bytes)
-{
-	uint64_t sum = 0;
-	for (uint32_t i = 0; i < count; i++)
-		if (ts_segment_readable(ts_load_relaxed(&segments[i].word)))
-			sum += ts_min_u64(ts_load_relaxed(&segments[i].used), segment_bytes);
-	return sum;
-}
-
 int ts_view_ring(int fd, struct ts_view_ring *ret_ring)
 {
 	struct stat st;
@@ -227,7 +217,7 @@ int ts_view_ring(int fd, struct ts_view_ring *ret_ring)
 	}
 	read_members(fd, (struct ts_member *)((char *)copy + header.members_at),
 		header.member_count, &ring);
-	ring.used = used_bytes((struct ts_segment *)((char *)copy + header.segments_at),
+	ring.used = ts_segments_used((struct ts_segment *)((char *)copy + header.segments_at),
 		header.segment_count, header.segment_bytes);
 	free(copy);
 	*ret_ring = ring;

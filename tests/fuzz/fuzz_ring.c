@@ -229,10 +229,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	work(first, size ? data[size - 1] : 1);
 	struct ts_store *second = attach(JOB_B);
 	if (second) {
-		uint64_t capacity, used;
+		const struct ts_shape *shape = &second->shape;
 		work(second, 7);
-		ts_store_usage(second, &capacity, &used);
-		FUZZ_CHECK(used <= capacity);
+		FUZZ_CHECK(ts_segments_used(second->segments, shape->segment_count,
+				   shape->segment_bytes) <=
+			   shape->segment_count * shape->segment_bytes);
 	}
 	detach(second);
 	detach(first);

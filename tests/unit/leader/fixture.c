@@ -124,6 +124,15 @@ bool fixture_hits(struct ts_store *store, struct ts_key key, uint64_t bytes, int
 	return right;
 }
 
+void fixture_usage(struct ts_store *store, uint64_t *ret_capacity, uint64_t *ret_used)
+{
+	const struct ts_shape *shape = &store->shape;
+
+	*ret_capacity = shape->segment_count * shape->segment_bytes;
+	*ret_used =
+		ts_segments_used(store->segments, shape->segment_count, shape->segment_bytes);
+}
+
 int fixture_fork(int (*body)(void *context), void *context)
 {
 	int status = -1;

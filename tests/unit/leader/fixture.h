@@ -50,6 +50,9 @@ void fixture_publish(struct ts_store *store, struct ts_key key, uint64_t bytes, 
 /** Whether @key is a hit whose bytes are all @value; the lease is released. */
 bool fixture_hits(struct ts_store *store, struct ts_key key, uint64_t bytes, int value);
 
+/** Bytes of all segments, and of those that hold records now. */
+void fixture_usage(struct ts_store *store, uint64_t *ret_capacity, uint64_t *ret_used);
+
 /** Run @body in a forked child; returns its wait status. */
 int fixture_fork(int (*body)(void *context), void *context);
 

@@ -167,7 +167,7 @@ Test(limits, a_finite_address_space_shrinks_the_ring)
 	skip_where_address_space_is_needed();
 	limit_address_space(140 * MIB); /* 5 % are 7 MiB */
 	struct ts_store *store = fixture_attach(JOB_A);
-	ts_store_usage(store, &capacity, &used);
+	fixture_usage(store, &capacity, &used);
 	limit_address_space(RLIM_INFINITY);
 	cr_expect(eq(u64, capacity, 5 * MIB));
 	ts_store_detach(store);

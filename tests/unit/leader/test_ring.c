@@ -342,12 +342,12 @@ Test(ring, usage_counts_what_is_in_the_segments)
 	struct ts_store *store = fixture_attach(JOB_A);
 	uint64_t capacity, used;
 
-	ts_store_usage(store, &capacity, &used);
+	fixture_usage(store, &capacity, &used);
 	cr_expect(eq(u64, capacity, store->shape.segment_count << 20));
 	cr_expect(eq(u64, used, 0));
 	fixture_capture(store, true);
 	fixture_publish(store, fixture_key(1, 1), 1000, 1);
-	ts_store_usage(store, &capacity, &used);
+	fixture_usage(store, &capacity, &used);
 	cr_expect(ge(u64, used, 1000));
 	cr_expect(le(u64, used, 2000));
 	ts_store_detach(store);

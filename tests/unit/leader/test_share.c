@@ -26,7 +26,7 @@ Test(share, a_key_nobody_shares_costs_a_ghost)
 
 	expect_pass(fixture_take(store, fixture_key(1, 1)), TS_REASON_ALONE);
 	expect_pass(fixture_take(store, fixture_key(1, 1)), TS_REASON_ALONE);
-	ts_store_usage(store, &capacity, &used);
+	fixture_usage(store, &capacity, &used);
 	cr_expect(eq(u64, used, 0));
 	cr_expect(eq(u64, store->header->allocated_bytes, 0), "a lone job allocates nothing");
 	ts_store_detach(store);
@@ -105,7 +105,7 @@ Test(share, capturing_that_nobody_uses_stops_and_starts_harder)
 		&ts_ledger_dataset(ts_store_ledger(store), 0)->demands[TS_KIND_PIXELS];
 	uint64_t capacity, used;
 
-	ts_store_usage(store, &capacity, &used);
+	fixture_usage(store, &capacity, &used);
 	fixture_capture(store, true);
 	for (uint32_t i = 0; i < capacity / 400000 + 1; i++)
 		fixture_publish(store, fixture_key(i, i + 1), 400000, 1);
@@ -240,7 +240,7 @@ Test(share, the_tail_that_was_not_needed_is_used_again)
 		cr_assert(eq(int, ts_claim_reserve(store, &take.claim, 1 << 19, &buffer), 0));
 		cr_assert(eq(int, ts_claim_publish(store, &take.claim, 1024, 1), 0));
 	}
-	ts_store_usage(store, &capacity, &used);
+	fixture_usage(store, &capacity, &used);
 	cr_expect(le(u64, used, 50 * (1024 + 4096)));
 	ts_store_detach(store);
 }
