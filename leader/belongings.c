@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What goes with a ring: each room's own way to stop using its object and to remove it. */
 #include "leader/files/index.h"
-#include "leader/group/belongings.h"
 #include "leader/slots/device_private.h"
 #include "shim/sys.h"
 

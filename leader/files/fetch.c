@@ -82,18 +82,13 @@ static int make_room(struct ts_stage *stage, int part, uint64_t bytes, bool *adm
 
 /*
  * Whether reads of @fd go past the page cache now.  The descriptor is one that nobody knows
- * yet: the program's open(2) has not returned.  *ret_flags are for end_direct().
+ * yet: the program's open(2) has not returned.  *ret_flags are what it had before.
  */
 static bool begin_direct(int fd, int *ret_flags)
 {
 	*ret_flags = ts_sys_fcntl(fd, F_GETFL, NULL);
 	return *ret_flags >= 0 &&
 	       ts_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)(*ret_flags | O_DIRECT)) == 0;
-}
-
-static void end_direct(int fd, int flags)
-{
-	(void)ts_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)flags);
 }
 
 /*
@@ -115,7 +110,7 @@ static int fill(int part, const struct ts_stage_source *source, uint64_t bytes)
 	}
 	if (source->past_cache && begin_direct(source->fd, &flags)) {
 		r = ts_sys_read_all(source->fd, map, bytes, 0);
-		end_direct(source->fd, flags);
+		(void)ts_sys_fcntl(source->fd, F_SETFL, (void *)(intptr_t)flags);
 	}
 	if (r == -EINVAL) {
 		if (bytes > AHEAD_FROM)

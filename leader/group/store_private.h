@@ -4,7 +4,6 @@
 #ifndef TS_LEADER_GROUP_STORE_PRIVATE_H
 #define TS_LEADER_GROUP_STORE_PRIVATE_H
 
-#include "leader/group/belongings.h"
 #include "leader/object/killpoint.h"
 #include "leader/object/limits.h"
 #include "leader/object/object.h"
@@ -35,6 +34,20 @@ struct ts_window {
 	uint64_t next;      /* first byte not yet allocated */
 	unsigned char *map; /* the segment, writable while it is OPEN; NULL: none */
 };
+
+/** What goes with a ring when its last user goes: objects of other rooms, by their names. */
+struct ts_belonging {
+	const char *suffix; /* of its object's name */
+	/* No more use of it by this process; false when some is left. NULL: nothing to stop. */
+	bool (*stop)(struct ts_store *store);
+	void (*remove)(const char *path);
+};
+
+/** In the order of removal. */
+enum ts_belonging_index { TS_BELONGING_STAGE, TS_BELONGING_DEVICE, TS_BELONGINGS };
+
+/* In leader/belongings.c, above the rooms whose objects these are. */
+extern const struct ts_belonging ts_belongings[TS_BELONGINGS];
 
 /**
  * A store as this process sees it.  All sizes are copies made when the header was checked
@@ -225,7 +238,7 @@ void ts_segment_clean(struct ts_store *store, uint32_t member);
 /** In the child of a fork: the parent's windows are not ours. */
 void ts_segment_forget_windows(struct ts_store *store);
 
-/** Bytes in those of @count @segments that hold records now; none holds more than it can. */
+/** Bytes in those of @count @segments that hold records now, @segment_bytes in each at most. */
 uint64_t ts_segments_used(struct ts_segment *segments, uint32_t count, uint64_t segment_bytes);
 
 /* ---- leader/ring/room.c ---- */

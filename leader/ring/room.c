@@ -116,8 +116,6 @@ static void free_unallocated(struct ts_store *store)
 	}
 }
 
-/* ---- opening ---- */
-
 static int find_segment(struct ts_store *store, bool may_grow, uint32_t *ret_generation)
 {
 	for (int round = 0; round < 2; round++) {
