@@ -73,37 +73,59 @@ struct ts_cu_copy_attributes {
 #define TS_CU_STREAM_LEGACY            ((ts_cu_stream)1)
 #define TS_CU_STREAM_PER_THREAD        ((ts_cu_stream)2)
 
-typedef ts_cu_result ts_cu_htod_call(ts_cu_pointer to, const void *from, size_t bytes);
-typedef ts_cu_result ts_cu_htod_async_call(
-	ts_cu_pointer to, const void *from, size_t bytes, ts_cu_stream stream);
-typedef ts_cu_result ts_cu_any_call(ts_cu_pointer to, ts_cu_pointer from, size_t bytes);
-typedef ts_cu_result ts_cu_any_async_call(
-	ts_cu_pointer to, ts_cu_pointer from, size_t bytes, ts_cu_stream stream);
-typedef ts_cu_result ts_cu_dtoh_call(void *to, ts_cu_pointer from, size_t bytes);
-typedef ts_cu_result ts_cu_dtoh_async_call(
-	void *to, ts_cu_pointer from, size_t bytes, ts_cu_stream stream);
-typedef ts_cu_result ts_cu_batch_call(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,
-	size_t count, struct ts_cu_copy_attributes *attributes, size_t *attribute_at,
-	size_t attribute_count, size_t *ret_failed, ts_cu_stream stream);
-typedef ts_cu_result ts_cu_batch_v2_call(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,
-	size_t count, struct ts_cu_copy_attributes *attributes, size_t *attribute_at,
-	size_t attribute_count, ts_cu_stream stream);
-typedef ts_cu_result ts_cu_resolve_call(
-	const char *name, void **ret_function, int version, uint64_t flags);
-typedef ts_cu_result ts_cu_resolve_v2_call(
-	const char *name, void **ret_function, int version, uint64_t flags, int *ret_status);
-
-typedef ts_cu_result ts_cu_end_call(ts_cu_device device);
-typedef ts_cu_result ts_cu_reset_call(ts_cu_device device);
-typedef ts_cu_result ts_cu_alloc_call(ts_cu_pointer *ret_memory, size_t bytes);
-typedef ts_cu_result ts_cu_alloc_rows_call(ts_cu_pointer *ret_memory, size_t *ret_pitch,
-	size_t width, size_t height, unsigned element);
-typedef ts_cu_result ts_cu_alloc_async_call(
-	ts_cu_pointer *ret_memory, size_t bytes, ts_cu_stream stream);
-typedef ts_cu_result ts_cu_alloc_pool_call(
-	ts_cu_pointer *ret_memory, size_t bytes, void *pool, ts_cu_stream stream);
-typedef ts_cu_result ts_cu_create_call(
-	unsigned long long *ret_handle, size_t bytes, const void *properties, uint64_t flags);
+/*
+ * The kinds of calls that we stand in front of: what one takes, and how it passes that on to
+ * the call of the same kind that stands behind it.
+ */
+#define TS_CU_TAKES_htod  (ts_cu_pointer to, const void *from, size_t bytes)
+#define TS_CU_PASSES_htod (to, from, bytes)
+#define TS_CU_TAKES_htod_async \
+	(ts_cu_pointer to, const void *from, size_t bytes, ts_cu_stream stream)
+#define TS_CU_PASSES_htod_async (to, from, bytes, stream)
+#define TS_CU_TAKES_any         (ts_cu_pointer to, ts_cu_pointer from, size_t bytes)
+#define TS_CU_PASSES_any        (to, from, bytes)
+#define TS_CU_TAKES_any_async \
+	(ts_cu_pointer to, ts_cu_pointer from, size_t bytes, ts_cu_stream stream)
+#define TS_CU_PASSES_any_async  (to, from, bytes, stream)
+#define TS_CU_TAKES_dtoh        (void *to, ts_cu_pointer from, size_t bytes)
+#define TS_CU_PASSES_dtoh       (to, from, bytes)
+#define TS_CU_TAKES_dtoh_async  (void *to, ts_cu_pointer from, size_t bytes, ts_cu_stream stream)
+#define TS_CU_PASSES_dtoh_async (to, from, bytes, stream)
+#define TS_CU_TAKES_batch                                                         \
+	(ts_cu_pointer * to, ts_cu_pointer * from, size_t * bytes, size_t count,  \
+		struct ts_cu_copy_attributes * attributes, size_t * attribute_at, \
+		size_t attribute_count, size_t * ret_failed, ts_cu_stream stream)
+#define TS_CU_PASSES_batch \
+	(to, from, bytes, count, attributes, attribute_at, attribute_count, ret_failed, stream)
+#define TS_CU_TAKES_batch_v2                                                      \
+	(ts_cu_pointer * to, ts_cu_pointer * from, size_t * bytes, size_t count,  \
+		struct ts_cu_copy_attributes * attributes, size_t * attribute_at, \
+		size_t attribute_count, ts_cu_stream stream)
+#define TS_CU_PASSES_batch_v2 \
+	(to, from, bytes, count, attributes, attribute_at, attribute_count, stream)
+#define TS_CU_TAKES_resolve  (const char *name, void **ret_function, int version, uint64_t flags)
+#define TS_CU_PASSES_resolve (name, ret_function, version, flags)
+#define TS_CU_TAKES_resolve_v2 \
+	(const char *name, void **ret_function, int version, uint64_t flags, int *ret_status)
+#define TS_CU_PASSES_resolve_v2 (name, ret_function, version, flags, ret_status)
+#define TS_CU_TAKES_alloc       (ts_cu_pointer * ret_memory, size_t bytes)
+#define TS_CU_PASSES_alloc      (ret_memory, bytes)
+#define TS_CU_TAKES_alloc_rows                                                        \
+	(ts_cu_pointer * ret_memory, size_t * ret_pitch, size_t width, size_t height, \
+		unsigned element)
+#define TS_CU_PASSES_alloc_rows  (ret_memory, ret_pitch, width, height, element)
+#define TS_CU_TAKES_alloc_async  (ts_cu_pointer * ret_memory, size_t bytes, ts_cu_stream stream)
+#define TS_CU_PASSES_alloc_async (ret_memory, bytes, stream)
+#define TS_CU_TAKES_alloc_pool \
+	(ts_cu_pointer * ret_memory, size_t bytes, void *pool, ts_cu_stream stream)
+#define TS_CU_PASSES_alloc_pool (ret_memory, bytes, pool, stream)
+#define TS_CU_TAKES_create \
+	(unsigned long long *ret_handle, size_t bytes, const void *properties, uint64_t flags)
+#define TS_CU_PASSES_create (ret_handle, bytes, properties, flags)
+#define TS_CU_TAKES_end     (ts_cu_device device)
+#define TS_CU_PASSES_end    (device)
+#define TS_CU_TAKES_reset   TS_CU_TAKES_end
+#define TS_CU_PASSES_reset  TS_CU_PASSES_end
 
 /*
  * The copies that we stand in front of: symbol, kind of call, and which stream is meant where

@@ -31,14 +31,10 @@ bool ts_cuda_is_driver(const struct ts_elf_object *object)
 
 static void fill_in(const struct ts_elf_object *object)
 {
-#define TS_X(symbol, kind, stream) \
-	ts_write_relaxed(          \
-		&ts_cuda.symbol, (ts_cu_##kind##_call *)ts_elf_function(object, #symbol));
-	TS_CUDA_HOOKED(TS_X)
-#undef TS_X
-#define TS_X(symbol, parameters)          \
+#define TS_X(symbol, ...)                 \
 	ts_write_relaxed(&ts_cuda.symbol, \
-		(ts_cu_result(*) parameters)ts_elf_function(object, #symbol));
+		(__typeof__(TS_CUDA_DRIVER(symbol)))ts_elf_function(object, #symbol));
+	TS_CUDA_HOOKED(TS_X)
 	TS_CUDA_USED(TS_X)
 #undef TS_X
 }
@@ -87,10 +83,8 @@ bool ts_cuda_pin(void)
 bool ts_cuda_is_complete(void)
 {
 	bool all = TS_CUDA_DRIVER(cuMemAlloc_v2) != NULL;
-#define TS_X(symbol, parameters) all &= TS_CUDA_DRIVER(symbol) != NULL;
+#define TS_X(symbol, ...) all &= TS_CUDA_DRIVER(symbol) != NULL;
 	TS_CUDA_USED(TS_X)
-#undef TS_X
-#define TS_X(symbol, kind, stream) all &= TS_CUDA_DRIVER(symbol) != NULL;
 	TS_CUDA_BACK(TS_X)
 #undef TS_X
 	return all;

@@ -13,7 +13,7 @@
  * another one is used.  Constant while the program may call any of them.
  */
 struct ts_cuda {
-#define TS_X(symbol, kind, stream) ts_cu_##kind##_call *_Atomic symbol;
+#define TS_X(symbol, kind, stream) ts_cu_result(*_Atomic symbol) TS_CU_TAKES_##kind;
 	TS_CUDA_HOOKED(TS_X)
 #undef TS_X
 #define TS_X(symbol, parameters) ts_cu_result(*_Atomic symbol) parameters;

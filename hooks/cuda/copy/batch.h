@@ -36,8 +36,8 @@ struct ts_batch {
 	ts_cu_stream stream;
 	bool per_thread;
 	/* One of the two; with CUDA 13.0 the parameter went away that tells what is wrong. */
-	ts_cu_batch_call *real;
-	ts_cu_batch_v2_call *real_v2;
+	ts_cu_result(*real) TS_CU_TAKES_batch;
+	ts_cu_result(*real_v2) TS_CU_TAKES_batch_v2;
 	size_t *ret_failed;
 };
 

@@ -39,12 +39,12 @@ struct ts_copy {
 	bool back;           /* from the device */
 	bool alone;          /* is brought by a call of its own, also where it may be left */
 	union {
-		ts_cu_htod_call *htod;
-		ts_cu_htod_async_call *htod_async;
-		ts_cu_any_call *any;
-		ts_cu_any_async_call *any_async;
-		ts_cu_dtoh_call *dtoh;
-		ts_cu_dtoh_async_call *dtoh_async;
+		ts_cu_result(*htod) TS_CU_TAKES_htod;
+		ts_cu_result(*htod_async) TS_CU_TAKES_htod_async;
+		ts_cu_result(*any) TS_CU_TAKES_any;
+		ts_cu_result(*any_async) TS_CU_TAKES_any_async;
+		ts_cu_result(*dtoh) TS_CU_TAKES_dtoh;
+		ts_cu_result(*dtoh_async) TS_CU_TAKES_dtoh_async;
 	} real; /* by @async, @untyped and @back */
 	enum ts_source source;
 	struct ts_known *known; /* of a source that is named (known.h) */

@@ -13,153 +13,96 @@
 
 /* ---- copies ----------------------------------------------------------------------------- */
 
-/* Nothing to be done: too small to be shared, and not of the hand-over pool's memory. */
-static inline bool is_small(ts_cu_pointer to, ts_cu_pointer from, size_t bytes)
+/* Too small to be shared, and not of the hand-over pool's memory: counted, and the driver's. */
+static inline bool pass_small(ts_cu_pointer to, ts_cu_pointer from, size_t bytes)
 {
-	return TS_LIKELY(bytes < TS_COPY_BYTES_MIN) && TS_LIKELY(!ts_place_near(from, bytes)) &&
-	       TS_LIKELY(!ts_place_near(to, bytes));
+	if (TS_UNLIKELY(bytes >= TS_COPY_BYTES_MIN) ||
+		TS_UNLIKELY(ts_place_near(from, bytes)) ||
+		TS_UNLIKELY(ts_place_near(to, bytes)))
+		return false;
+	ts_copy_count_small();
+	return true;
 }
 
-#define CALL_htod(symbol, which)                                                        \
-	ts_cu_result ts_cuda_##symbol(ts_cu_pointer to, const void *from, size_t bytes) \
-	{                                                                               \
-		if (is_small(to, (ts_cu_pointer)(uintptr_t)from, bytes)) {              \
-			ts_copy_count_small();                                          \
-			return DRIVER(symbol)(to, from, bytes);                         \
-		}                                                                       \
-		struct ts_copy copy = {.to = to,                                        \
-			.from = (ts_cu_pointer)(uintptr_t)from,                         \
-			.bytes = bytes,                                                 \
-			.per_thread = TS_COPY_##which,                                  \
-			.real.htod = DRIVER(symbol)};                                   \
-		return ts_copy(&copy);                                                  \
-	}
-
-#define CALL_htod_async(symbol, which)                                                 \
-	ts_cu_result ts_cuda_##symbol(                                                 \
-		ts_cu_pointer to, const void *from, size_t bytes, ts_cu_stream stream) \
-	{                                                                              \
-		if (is_small(to, (ts_cu_pointer)(uintptr_t)from, bytes)) {             \
-			ts_copy_count_small();                                         \
-			return DRIVER(symbol)(to, from, bytes, stream);                \
-		}                                                                      \
-		struct ts_copy copy = {.to = to,                                       \
-			.from = (ts_cu_pointer)(uintptr_t)from,                        \
-			.bytes = bytes,                                                \
-			.stream = stream,                                              \
-			.per_thread = TS_COPY_##which,                                 \
-			.async = true,                                                 \
-			.real.htod_async = DRIVER(symbol)};                            \
-		return ts_copy(&copy);                                                 \
-	}
-
-#define CALL_any(symbol, which)                                                           \
-	ts_cu_result ts_cuda_##symbol(ts_cu_pointer to, ts_cu_pointer from, size_t bytes) \
-	{                                                                                 \
-		if (is_small(to, from, bytes)) {                                          \
-			ts_copy_count_small();                                            \
-			return DRIVER(symbol)(to, from, bytes);                           \
-		}                                                                         \
-		struct ts_copy copy = {.to = to,                                          \
-			.from = from,                                                     \
-			.bytes = bytes,                                                   \
-			.per_thread = TS_COPY_##which,                                    \
-			.untyped = true,                                                  \
-			.real.any = DRIVER(symbol)};                                      \
-		return ts_copy(&copy);                                                    \
-	}
-
-#define CALL_any_async(symbol, which)                                                    \
-	ts_cu_result ts_cuda_##symbol(                                                   \
-		ts_cu_pointer to, ts_cu_pointer from, size_t bytes, ts_cu_stream stream) \
-	{                                                                                \
-		if (is_small(to, from, bytes)) {                                         \
-			ts_copy_count_small();                                           \
-			return DRIVER(symbol)(to, from, bytes, stream);                  \
-		}                                                                        \
-		struct ts_copy copy = {.to = to,                                         \
-			.from = from,                                                    \
-			.bytes = bytes,                                                  \
-			.stream = stream,                                                \
-			.per_thread = TS_COPY_##which,                                   \
-			.async = true,                                                   \
-			.untyped = true,                                                 \
-			.real.any_async = DRIVER(symbol)};                               \
-		return ts_copy(&copy);                                                   \
-	}
-
-#define CALL_batch(symbol, which)                                                             \
-	ts_cu_result ts_cuda_##symbol(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,  \
-		size_t count, struct ts_cu_copy_attributes *attributes, size_t *attribute_at, \
-		size_t attribute_count, size_t *ret_failed, ts_cu_stream stream)              \
-	{                                                                                     \
-		const struct ts_batch batch = {.to = to,                                      \
-			.from = from,                                                         \
-			.bytes = bytes,                                                       \
-			.count = count,                                                       \
-			.attributes = attributes,                                             \
-			.attribute_at = attribute_at,                                         \
-			.attribute_count = attribute_count,                                   \
-			.stream = stream,                                                     \
-			.per_thread = TS_COPY_##which,                                        \
-			.ret_failed = ret_failed,                                             \
-			.real = DRIVER(symbol)};                                              \
-		return ts_batch(&batch);                                                      \
-	}
-
-#define CALL_batch_v2(symbol, which)                                                          \
-	ts_cu_result ts_cuda_##symbol(ts_cu_pointer *to, ts_cu_pointer *from, size_t *bytes,  \
-		size_t count, struct ts_cu_copy_attributes *attributes, size_t *attribute_at, \
-		size_t attribute_count, ts_cu_stream stream)                                  \
-	{                                                                                     \
-		const struct ts_batch batch = {.to = to,                                      \
-			.from = from,                                                         \
-			.bytes = bytes,                                                       \
-			.count = count,                                                       \
-			.attributes = attributes,                                             \
-			.attribute_at = attribute_at,                                         \
-			.attribute_count = attribute_count,                                   \
-			.stream = stream,                                                     \
-			.per_thread = TS_COPY_##which,                                        \
-			.real_v2 = DRIVER(symbol)};                                           \
-		return ts_batch(&batch);                                                      \
-	}
-
 /* Copies back are looked at only where they write to the pool's memory. */
-#define CALL_dtoh(symbol, which)                                                    \
-	ts_cu_result ts_cuda_##symbol(void *to, ts_cu_pointer from, size_t bytes)   \
-	{                                                                           \
-		if (TS_LIKELY(!ts_place_near((ts_cu_pointer)(uintptr_t)to, bytes))) \
-			return DRIVER(symbol)(to, from, bytes);                     \
-		struct ts_copy copy = {.to = (ts_cu_pointer)(uintptr_t)to,          \
-			.from = from,                                               \
-			.bytes = bytes,                                             \
-			.per_thread = TS_COPY_##which,                              \
-			.back = true,                                               \
-			.real.dtoh = DRIVER(symbol)};                               \
-		return ts_copy(&copy);                                              \
+static inline bool pass_back(ts_cu_pointer to, ts_cu_pointer from, size_t bytes)
+{
+	return TS_LIKELY(!ts_place_near(to, bytes));
+}
+
+#define ADDRESS(pointer) ((ts_cu_pointer)(uintptr_t)(pointer))
+
+/* What @pass says is the driver's at once; else what follows is what only this kind has. */
+#define CALL_COPY(symbol, kind, which, pass, ...)                  \
+	ts_cu_result ts_cuda_##symbol TS_CU_TAKES_##kind           \
+	{                                                          \
+		if (pass(ADDRESS(to), ADDRESS(from), bytes))       \
+			return DRIVER(symbol) TS_CU_PASSES_##kind; \
+		struct ts_copy copy = {.to = ADDRESS(to),          \
+			.from = ADDRESS(from),                     \
+			.bytes = bytes,                            \
+			.per_thread = TS_COPY_##which,             \
+			.real.kind = DRIVER(symbol),               \
+			__VA_ARGS__};                              \
+		return ts_copy(&copy);                             \
 	}
 
-#define CALL_dtoh_async(symbol, which)                                              \
-	ts_cu_result ts_cuda_##symbol(                                              \
-		void *to, ts_cu_pointer from, size_t bytes, ts_cu_stream stream)    \
-	{                                                                           \
-		if (TS_LIKELY(!ts_place_near((ts_cu_pointer)(uintptr_t)to, bytes))) \
-			return DRIVER(symbol)(to, from, bytes, stream);             \
-		struct ts_copy copy = {.to = (ts_cu_pointer)(uintptr_t)to,          \
-			.from = from,                                               \
-			.bytes = bytes,                                             \
-			.stream = stream,                                           \
-			.per_thread = TS_COPY_##which,                              \
-			.async = true,                                              \
-			.back = true,                                               \
-			.real.dtoh_async = DRIVER(symbol)};                         \
-		return ts_copy(&copy);                                              \
+#define CALL_htod(symbol, which) CALL_COPY(symbol, htod, which, pass_small, .async = false)
+#define CALL_htod_async(symbol, which) \
+	CALL_COPY(symbol, htod_async, which, pass_small, .async = true, .stream = stream)
+#define CALL_any(symbol, which) CALL_COPY(symbol, any, which, pass_small, .untyped = true)
+#define CALL_any_async(symbol, which)                                                   \
+	CALL_COPY(symbol, any_async, which, pass_small, .untyped = true, .async = true, \
+		.stream = stream)
+#define CALL_dtoh(symbol, which) CALL_COPY(symbol, dtoh, which, pass_back, .back = true)
+#define CALL_dtoh_async(symbol, which)                                               \
+	CALL_COPY(symbol, dtoh_async, which, pass_back, .back = true, .async = true, \
+		.stream = stream)
+
+#define CALL_BATCH(symbol, kind, which, ...)                \
+	ts_cu_result ts_cuda_##symbol TS_CU_TAKES_##kind    \
+	{                                                   \
+		const struct ts_batch batch = {.to = to,    \
+			.from = from,                       \
+			.bytes = bytes,                     \
+			.count = count,                     \
+			.attributes = attributes,           \
+			.attribute_at = attribute_at,       \
+			.attribute_count = attribute_count, \
+			.stream = stream,                   \
+			.per_thread = TS_COPY_##which,      \
+			__VA_ARGS__};                       \
+		return ts_batch(&batch);                    \
 	}
+
+#define CALL_batch(symbol, which) \
+	CALL_BATCH(symbol, batch, which, .real = DRIVER(symbol), .ret_failed = ret_failed)
+#define CALL_batch_v2(symbol, which) \
+	CALL_BATCH(symbol, batch_v2, which, .real_v2 = DRIVER(symbol))
 
 #define TS_X(symbol, kind, which) CALL_##kind(symbol, which)
 TS_CUDA_COPIES(TS_X)
 TS_CUDA_BACK(TS_X)
+#undef TS_X
+
+/* ---- allocations ------------------------------------------------------------------------ */
+
+/*
+ * What the driver would have given without us it gets with us as well: where there is no room,
+ * rings of ours go, and the call is made once more.  One that failed has had no effect.
+ */
+static bool is_worth_another(ts_cu_result result)
+{
+	return TS_UNLIKELY(result == TS_CU_OUT_OF_MEMORY) && ts_gpu_make_room();
+}
+
+#define TS_X(symbol, kind, which)                                                              \
+	ts_cu_result ts_cuda_##symbol TS_CU_TAKES_##kind                                       \
+	{                                                                                      \
+		ts_cu_result result = DRIVER(symbol) TS_CU_PASSES_##kind;                      \
+		return is_worth_another(result) ? DRIVER(symbol) TS_CU_PASSES_##kind : result; \
+	}
+TS_CUDA_ALLOCATES(TS_X)
 #undef TS_X
 
 /* ---- ends ------------------------------------------------------------------------------- */

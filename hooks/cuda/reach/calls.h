@@ -12,7 +12,7 @@
 
 #include "hooks/cuda/abi.h"
 
-#define TS_X(symbol, kind, stream) ts_cu_##kind##_call ts_cuda_##symbol;
+#define TS_X(symbol, kind, stream) ts_cu_result ts_cuda_##symbol TS_CU_TAKES_##kind;
 TS_CUDA_HOOKED(TS_X)
 #undef TS_X
 

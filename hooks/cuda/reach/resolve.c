@@ -16,25 +16,12 @@ static void answer(ts_cu_result result, void **ret_function)
 		*ret_function = ts_cuda_substitute_address(*ret_function);
 }
 
-#define CALL_resolve(symbol)                                                              \
-	ts_cu_result ts_cuda_##symbol(                                                    \
-		const char *name, void **ret_function, int version, uint64_t flags)       \
-	{                                                                                 \
-		ts_cu_result result = DRIVER(symbol)(name, ret_function, version, flags); \
-		answer(result, ret_function);                                             \
-		return result;                                                            \
+#define TS_X(symbol, kind, which)                                         \
+	ts_cu_result ts_cuda_##symbol TS_CU_TAKES_##kind                  \
+	{                                                                 \
+		ts_cu_result result = DRIVER(symbol) TS_CU_PASSES_##kind; \
+		answer(result, ret_function);                             \
+		return result;                                            \
 	}
-
-#define CALL_resolve_v2(symbol)                                                           \
-	ts_cu_result ts_cuda_##symbol(const char *name, void **ret_function, int version, \
-		uint64_t flags, int *ret_status)                                          \
-	{                                                                                 \
-		ts_cu_result result =                                                     \
-			DRIVER(symbol)(name, ret_function, version, flags, ret_status);   \
-		answer(result, ret_function);                                             \
-		return result;                                                            \
-	}
-
-#define TS_X(symbol, kind, which) CALL_##kind(symbol)
 TS_CUDA_RESOLVERS(TS_X)
 #undef TS_X
