@@ -13,10 +13,4 @@
  */
 void *ts_cuda_substitute(void *found, const char *name, const void *caller);
 
-/**
- * The same for what a resolver of the driver answered: the call of ours if @found is the
- * address of a function whose parameters we know, else @found.  No lock.
- */
-void *ts_cuda_substitute_address(void *found);
-
 #endif
