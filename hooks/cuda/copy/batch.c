@@ -175,7 +175,7 @@ static bool take_out(const struct ts_batch *batch, size_t i, uint64_t *waited_ns
 	if (is_pooled(batch, i) && ts_bring_is_pooled(&copy))
 		return bring_pooled(&copy, attributes->order);
 	if (copy.bytes < TS_COPY_BYTES_MIN) {
-		ts_copy_count_small();
+		ts_session_count_pass(TS_REASON_COPY_SMALL);
 		return false;
 	}
 	one.part.may_be_left = true;

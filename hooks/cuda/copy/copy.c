@@ -146,7 +146,7 @@ static ts_cu_result pinned(const struct ts_copy *copy)
 	ts_cu_result result;
 	bool is_small = copy->bytes < TS_COPY_BYTES_MIN;
 	if (is_small)
-		ts_copy_count_small();
+		ts_session_count_pass(TS_REASON_COPY_SMALL);
 	if (ts_cuda_is_complete() && DRIVER(cuCtxGetDevice)(&device) == TS_CU_SUCCESS)
 		start_pinning(device);
 	if (!is_small && !copy->back && share_known(copy, &result))
@@ -170,7 +170,7 @@ ts_cu_result ts_copy(const struct ts_copy *copy)
 	if (copy->back)
 		return ts_copy_real(copy);
 	if (copy->bytes < TS_COPY_BYTES_MIN) {
-		ts_copy_count_small();
+		ts_session_count_pass(TS_REASON_COPY_SMALL);
 		return ts_copy_real(copy);
 	}
 	enum ts_reason reason = objection(copy, &device, &context);

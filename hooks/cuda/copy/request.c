@@ -3,7 +3,6 @@
 #include "hooks/cuda/copy/request.h"
 
 #include "hooks/cuda/library.h"
-#include "leader/group/session.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
 
@@ -24,11 +23,6 @@ ts_cu_result ts_copy_real(const struct ts_copy *copy)
 	if (copy->async)
 		return copy->real.htod_async(copy->to, from, copy->bytes, copy->stream);
 	return copy->real.htod(copy->to, from, copy->bytes);
-}
-
-void ts_copy_count_small(void)
-{
-	ts_session_count_pass(TS_REASON_COPY_SMALL);
 }
 
 /* An error is no "no". */

@@ -60,9 +60,6 @@ static inline bool ts_copy_is_named(const struct ts_copy *copy)
 /** The driver's own call, with what the program gave it. */
 ts_cu_result ts_copy_real(const struct ts_copy *copy);
 
-/** Count a copy of less than TS_COPY_BYTES_MIN. */
-void ts_copy_count_small(void);
-
 /** Whether the stream of @copy may be captured: then nothing is asked of it, nor added. */
 bool ts_copy_may_be_captured(const struct ts_copy *copy);
 

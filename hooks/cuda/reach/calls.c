@@ -8,6 +8,7 @@
 #include "hooks/cuda/gpu/places.h"
 #include "hooks/cuda/gpu/sizes.h"
 #include "hooks/cuda/library.h"
+#include "leader/group/session.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
 
@@ -20,7 +21,7 @@ static inline bool pass_small(ts_cu_pointer to, ts_cu_pointer from, size_t bytes
 		TS_UNLIKELY(ts_place_near(from, bytes)) ||
 		TS_UNLIKELY(ts_place_near(to, bytes)))
 		return false;
-	ts_copy_count_small();
+	ts_session_count_pass(TS_REASON_COPY_SMALL);
 	return true;
 }
 
