@@ -121,7 +121,7 @@ static ts_cu_result end_when_done(const struct sharing *sharing)
 		return result;
 	}
 	ts_gpu_note_end(sharing->gpu, note);
-	ts_gpu_note_drop(note);
+	ts_note_free(&note->note);
 	return result;
 }
 
@@ -171,18 +171,12 @@ static ts_cu_result alone(const struct ts_copy *copy, const struct ts_session *s
  * several allocations, is none: the hold is given back, and all else goes on.  After another
  * error nobody knows what the GPU does.
  */
-static void end_unmade(struct sharing *sharing, ts_cu_result result, bool publish)
+static void end_unmade(struct sharing *sharing, ts_cu_result result)
 {
-	struct ts_gpu *gpu = sharing->gpu;
-	if (result != TS_CU_INVALID_VALUE) {
-		ts_gpu_off(gpu);
-		return;
-	}
-	if (publish)
-		ts_device_abandon(gpu->table, &sharing->note->hold);
+	if (result == TS_CU_INVALID_VALUE)
+		ts_gpu_note_give_up(sharing->gpu, sharing->note);
 	else
-		ts_device_release(gpu->table, &sharing->note->hold);
-	ts_gpu_note_drop(sharing->note);
+		ts_gpu_off(sharing->gpu);
 }
 
 /* The bytes are in the ring. */
@@ -196,7 +190,7 @@ static ts_cu_result serve(struct sharing *sharing)
 	TS_KILLPOINT(copy_leased);
 	ts_cu_result result = ts_copy_within(copy, copy->to, from);
 	if (result != TS_CU_SUCCESS) {
-		end_unmade(sharing, result, false);
+		end_unmade(sharing, result);
 		return pass(copy, TS_REASON_COPY_STATE);
 	}
 	TS_KILLPOINT(copy_served);
@@ -247,8 +241,7 @@ static ts_cu_result produce(struct sharing *sharing)
 	TS_KILLPOINT(copy_done);
 	if (result != TS_CU_SUCCESS || !is_read(copy, gpu->device) ||
 		!is_still(copy, &sharing->key)) {
-		ts_device_abandon(gpu->table, &note->hold);
-		ts_gpu_note_drop(note);
+		ts_gpu_note_give_up(gpu, note);
 		ts_session_count_pass(TS_REASON_COPY_STATE);
 		return result;
 	}
@@ -256,7 +249,7 @@ static ts_cu_result produce(struct sharing *sharing)
 	ts_cu_result teed =
 		ts_copy_within(copy, gpu->mapping.base + note->hold.offset, copy->to);
 	if (teed != TS_CU_SUCCESS) {
-		end_unmade(sharing, teed, true);
+		end_unmade(sharing, teed);
 		return result;
 	}
 	TS_KILLPOINT(copy_teed);
@@ -347,14 +340,19 @@ static bool is_inside(const struct ts_gpu *gpu, const struct ts_device_hold *hol
 	       hold->offset == hold->slot * gpu->mapping.slot_bytes;
 }
 
-static enum ts_reason refuse(struct sharing *sharing, struct ts_device_take *take)
+static void fill_note(const struct sharing *sharing, const struct ts_device_take *take)
 {
-	if (take->verdict == TS_HIT)
-		ts_device_release(sharing->gpu->table, &take->hold);
-	else
-		ts_device_abandon(sharing->gpu->table, &take->hold);
-	ts_gpu_note_drop(sharing->note);
-	return TS_REASON_STORE_DAMAGED;
+	const struct ts_copy *copy = sharing->copy;
+	struct ts_gpu_note *note = sharing->note;
+	note->hold = take->hold;
+	note->publish = take->verdict == TS_CLAIM;
+	note->at_once = sharing->at_once;
+	note->begin_ns = sharing->begin_ns;
+	note->is_known = ts_copy_is_named(copy);
+	if (ts_copy_is_named(copy)) {
+		copy->known->at_once = sharing->at_once;
+		note->known = *copy->known;
+	}
 }
 
 /* One of a batch is brought by a call of its own, or it would never be known what it takes. */
@@ -389,23 +387,17 @@ static ts_cu_result share(struct sharing *sharing)
 	look_up(sharing, &take);
 	ts_device_count(
 		sharing->gpu->table, sharing->gpu->mapping.ring, take.verdict == TS_HIT);
+	fill_note(sharing, &take);
 	if ((take.verdict == TS_HIT || take.verdict == TS_CLAIM) &&
-		!is_inside(sharing->gpu, &take.hold))
-		return alone(copy, sharing->session, refuse(sharing, &take), sharing->at_once);
-	sharing->note->hold = take.hold;
-	sharing->note->publish = take.verdict == TS_CLAIM;
-	sharing->note->at_once = sharing->at_once;
-	sharing->note->begin_ns = sharing->begin_ns;
-	sharing->note->is_known = ts_copy_is_named(copy);
-	if (ts_copy_is_named(copy)) {
-		copy->known->at_once = sharing->at_once;
-		sharing->note->known = *copy->known;
+		!is_inside(sharing->gpu, &take.hold)) {
+		ts_gpu_note_give_up(sharing->gpu, sharing->note);
+		return alone(copy, sharing->session, TS_REASON_STORE_DAMAGED, sharing->at_once);
 	}
 	if (take.verdict == TS_HIT)
 		return serve(sharing);
 	if (take.verdict == TS_CLAIM)
 		return produce(sharing);
-	ts_gpu_note_drop(sharing->note);
+	ts_note_free(&sharing->note->note);
 	return alone(copy, sharing->session, reason_of(&take), sharing->at_once);
 }
 

@@ -134,8 +134,12 @@ struct ts_gpu_note *ts_gpu_note(struct ts_gpu *gpu)
 	return NULL;
 }
 
-void ts_gpu_note_drop(struct ts_gpu_note *note)
+void ts_gpu_note_give_up(struct ts_gpu *gpu, struct ts_gpu_note *note)
 {
+	if (note->publish)
+		ts_device_abandon(gpu->table, &note->hold);
+	else
+		ts_device_release(gpu->table, &note->hold);
 	ts_note_free(&note->note);
 }
 

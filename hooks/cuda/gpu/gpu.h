@@ -170,7 +170,9 @@ void ts_gpu_meet(ts_cu_device device, bool here, bool anywhere);
 
 /** A free note, HELD, or NULL. The caller makes it FREE again or ENQUEUED. */
 struct ts_gpu_note *ts_gpu_note(struct ts_gpu *gpu);
-void ts_gpu_note_drop(struct ts_gpu_note *note);
+
+/** What @note was for will not be: its hold ends, and it is FREE. */
+void ts_gpu_note_give_up(struct ts_gpu *gpu, struct ts_gpu_note *note);
 
 /**
  * What @note was for is done, now that its event has completed or its stream was waited for:

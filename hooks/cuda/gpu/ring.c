@@ -107,12 +107,12 @@ static void end(struct ts_gpu *gpu)
 	ts_sys_futex_wake(&gpu->exiting);
 }
 
-ts_cu_result ts_ring_look(struct ts_gpu *gpu)
+void ts_ring_look(struct ts_gpu *gpu)
 {
 	struct ts_device_owner owner;
 	if (ts_load_acquire(&gpu->exiting)) {
 		end(gpu);
-		return TS_CU_SUCCESS;
+		return;
 	}
 	int r = ts_device_owner(gpu->table, gpu->mapping.ring, &owner);
 	(void)ts_mapping_free_aside(gpu);
@@ -129,7 +129,6 @@ ts_cu_result ts_ring_look(struct ts_gpu *gpu)
 		ts_peer_look(gpu);
 	else if (is_stale(gpu, r, &owner))
 		(void)ts_mapping_end(gpu);
-	return TS_CU_SUCCESS;
 }
 
 static void give_reference_back(struct ts_gpu *gpu)
@@ -156,16 +155,9 @@ bool ts_ring_give_back(struct ts_gpu *gpu)
  */
 static void end_own_holds(struct ts_gpu *gpu)
 {
-	for (unsigned i = 0; i < TS_GPU_NOTES; i++) {
-		struct ts_gpu_note *note = &gpu->notes[i];
-		if (ts_load_acquire(&note->note.state) == TS_NOTE_FREE)
-			continue;
-		if (note->publish)
-			ts_device_abandon(gpu->table, &note->hold);
-		else
-			ts_device_release(gpu->table, &note->hold);
-		ts_gpu_note_drop(note);
-	}
+	for (unsigned i = 0; i < TS_GPU_NOTES; i++)
+		if (ts_load_acquire(&gpu->notes[i].note.state) != TS_NOTE_FREE)
+			ts_gpu_note_give_up(gpu, &gpu->notes[i]);
 }
 
 /*

@@ -27,7 +27,7 @@ static bool end_notes(struct ts_gpu *gpu, ts_cu_result *ret_result)
 		if (!ts_note_is_done(&note->note, &left, ret_result))
 			continue;
 		ts_gpu_note_end(gpu, note);
-		ts_gpu_note_drop(note);
+		ts_note_free(&note->note);
 	}
 	return left;
 }
@@ -52,7 +52,7 @@ static bool look_after(struct ts_gpu *gpu, int state, ts_cu_result *ret_result)
 	int told = 1;
 	/* Taken before the look, so that what is said meanwhile leads to another one. */
 	if (ts_cas(&gpu->look, &told, 0) || now - gpu->looked_ns >= LOOK_NS) {
-		*ret_result = ts_ring_look(gpu);
+		ts_ring_look(gpu);
 		gpu->looked_ns = now;
 	}
 	return left;
