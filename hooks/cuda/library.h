@@ -26,6 +26,10 @@ extern struct ts_cuda ts_cuda;
 /** The driver's own function of that name. */
 #define TS_CUDA_DRIVER(symbol) ts_load_relaxed(&ts_cuda.symbol)
 
+/** The same, where @per_thread the one to which stream 0 is the calling thread's. */
+#define TS_CUDA_DRIVER_OF(per_thread, symbol) \
+	((per_thread) ? TS_CUDA_DRIVER(symbol##_ptsz) : TS_CUDA_DRIVER(symbol))
+
 /** Whether the driver has TS_CUDA_USED, TS_CUDA_BACK and cuMemAlloc_v2, which we call. */
 bool ts_cuda_is_complete(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A copy that a program asked its driver for, and the driver's own call for it. */
+/* A copy that a program asked its driver for, the driver's own call for it, and its stream. */
 #ifndef TS_HOOKS_CUDA_COPY_REQUEST_H
 #define TS_HOOKS_CUDA_COPY_REQUEST_H
 
@@ -60,7 +60,24 @@ static inline bool ts_copy_is_named(const struct ts_copy *copy)
 /** The driver's own call, with what the program gave it. */
 ts_cu_result ts_copy_real(const struct ts_copy *copy);
 
-/** Whether the stream of @copy may be captured: then nothing is asked of it, nor added. */
+/* ---- the driver, in the stream of a copy.  Threads: any --------------------------------- */
+
+/** Whether it may be captured: then nothing is asked of it, nor added. */
 bool ts_copy_may_be_captured(const struct ts_copy *copy);
+
+/** As many bytes as @copy has, within the GPU. */
+ts_cu_result ts_copy_within(const struct ts_copy *copy, ts_cu_pointer to, ts_cu_pointer from);
+
+/** An event behind what was put there so far. */
+ts_cu_result ts_copy_record(const struct ts_copy *copy, ts_cu_event event);
+
+/** Wait for all that was put there. */
+ts_cu_result ts_copy_synchronize(const struct ts_copy *copy);
+
+/** Whether all that was put there is done; an error is a "no". */
+bool ts_copy_is_idle(const struct ts_copy *copy);
+
+/** Also what streams that do not say otherwise wait for, without having anything themselves. */
+bool ts_copy_is_all_idle(const struct ts_copy *copy);
 
 #endif

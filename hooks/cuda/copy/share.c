@@ -4,7 +4,6 @@
 
 #include "hooks/cuda/copy/bring.h"
 #include "hooks/cuda/copy/names.h"
-#include "hooks/cuda/copy/stream.h"
 #include "hooks/cuda/copy/verify.h"
 #include "hooks/cuda/gpu/cost.h"
 #include "hooks/cuda/gpu/gpu.h"

@@ -10,14 +10,9 @@
 
 static bool read_back(const struct ts_copy *copy, void *into)
 {
-	ts_cu_result result = copy->per_thread ? TS_CUDA_DRIVER(cuMemcpyDtoHAsync_v2_ptsz)(into,
-							 copy->to, copy->bytes, copy->stream)
-					       : TS_CUDA_DRIVER(cuMemcpyDtoHAsync_v2)(into,
-							 copy->to, copy->bytes, copy->stream);
-	ts_cu_result waited = copy->per_thread
-				      ? TS_CUDA_DRIVER(cuStreamSynchronize_ptsz)(copy->stream)
-				      : TS_CUDA_DRIVER(cuStreamSynchronize)(copy->stream);
-	return result == TS_CU_SUCCESS && waited == TS_CU_SUCCESS;
+	ts_cu_result result = TS_CUDA_DRIVER_OF(copy->per_thread, cuMemcpyDtoHAsync_v2)(
+		into, copy->to, copy->bytes, copy->stream);
+	return ts_copy_synchronize(copy) == TS_CU_SUCCESS && result == TS_CU_SUCCESS;
 }
 
 bool ts_verify_copy(const struct ts_copy *copy, const struct ts_lease *lease)

@@ -66,9 +66,8 @@ bool ts_follow(struct ts_place *place, ts_cu_stream stream, bool per_thread, uin
 	struct note *note = gpu ? free_note(gpu) : NULL;
 	if (!note)
 		return false;
-	ts_cu_result result = per_thread ? DRIVER(cuEventRecord_ptsz)(note->note.event, stream)
-					 : DRIVER(cuEventRecord)(note->note.event, stream);
-	if (result != TS_CU_SUCCESS) {
+	if (TS_CUDA_DRIVER_OF(per_thread, cuEventRecord)(note->note.event, stream) !=
+		TS_CU_SUCCESS) {
 		ts_note_free(&note->note);
 		return false;
 	}
