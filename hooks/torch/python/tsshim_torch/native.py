@@ -9,6 +9,7 @@ somebody else's work, and copies of samples, let other threads of the program ru
 import ctypes
 import os
 import traceback
+from functools import partial
 
 ABI = 6
 
@@ -50,15 +51,10 @@ class BatchView(ctypes.Structure):
 class Settings:
     """What this process was told; see shim/options.h."""
 
-    def __init__(self, library):
-        aligned, share = ctypes.c_uint32(), ctypes.c_uint32()
-        seed, epoch = ctypes.c_uint64(), ctypes.c_uint64()
-        library.tsshim_sample_settings(ctypes.byref(aligned), ctypes.byref(seed),
-                                       ctypes.byref(epoch), ctypes.byref(share))
-        self.aligned = bool(aligned.value)
-        self.seed = seed.value
-        self.epoch = epoch.value
-        self.share = share.value
+    def __init__(self):
+        numbers = ctypes.c_uint32(), ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint32()
+        library.tsshim_sample_settings(*map(ctypes.byref, numbers))
+        self.aligned, self.seed, self.epoch, self.share = (each.value for each in numbers)
 
 
 def _functions():
@@ -103,28 +99,17 @@ if library.tsshim_sample_abi() != ABI:
 # What may take longer: other threads of the program run meanwhile.
 _unlocked = _load(ctypes.CDLL, ("take", "take_batch", "copy"))
 
-settings = Settings(library)
-_count_pass = getattr(library, "tsshim_sample_pass")
+settings = Settings()
+_count_pass = library.tsshim_sample_pass
+# As samples.h and batches.h say.
+count_drawn = library.tsshim_sample_drawn
+copy = _unlocked.tsshim_sample_copy
+twister = library.tsshim_sample_twister
 
 
 def count_pass(reason, count=1):
     """Count @count samples that were not shared; @reason is an id of shim/reasons.h."""
     _count_pass(reason, count)
-
-
-def count_drawn(identity, computed, delivered):
-    """Count samples of the data set @identity, 16 bytes, that --align would share."""
-    library.tsshim_sample_drawn(identity, computed, delivered)
-
-
-def copy(target, source, size, whole):
-    """Copy @size bytes between addresses; they are one of the parts of @whole bytes."""
-    _unlocked.tsshim_sample_copy(target, source, size, whole)
-
-
-def twister(words, seed):
-    """Let the 624 words at an address be the state of a Mersenne twister with this 32-bit seed."""
-    library.tsshim_sample_twister(words, seed)
 
 
 def digest(data):
@@ -153,6 +138,12 @@ class Sample:
         if not self.handle:
             raise MemoryError
         self.view = _View.from_address(self.handle)
+        self.taken = partial(library.tsshim_sample_taken, self.handle)
+        self.verified = partial(library.tsshim_sample_verified, self.handle)
+        self.drop = partial(library.tsshim_sample_drop, self.handle)
+        self.begin = partial(library.tsshim_sample_begin, self.handle)
+        self.take_batch = partial(_unlocked.tsshim_sample_take_batch, self.handle)
+        self.claim_batch = partial(library.tsshim_sample_claim_batch, self.handle)
 
     def __del__(self):
         if getattr(self, "handle", None):
@@ -175,18 +166,6 @@ class Sample:
         found = self.view.origin
         return bytes(found) if found[0] else None
 
-    def taken(self):
-        library.tsshim_sample_taken(self.handle)
-
-    def verified(self, equal):
-        library.tsshim_sample_verified(self.handle, equal)
-
-    def drop(self):
-        library.tsshim_sample_drop(self.handle)
-
-    def begin(self, nest):
-        library.tsshim_sample_begin(self.handle, nest)
-
     def end(self, raised):
         """Whether the item may be published."""
         return library.tsshim_sample_end(self.handle, raised) == 0
@@ -198,9 +177,3 @@ class Sample:
         """The origin of the record, if there is one now."""
         library.tsshim_sample_publish(self.handle)
         return self.origin()
-
-    def take_batch(self, view, start, patient):
-        return _unlocked.tsshim_sample_take_batch(self.handle, view, start, patient)
-
-    def claim_batch(self, view, start):
-        return library.tsshim_sample_claim_batch(self.handle, view, start)

@@ -12,15 +12,11 @@ import importlib
 import os
 import sys
 
-installed = False
+from . import native
 
 
 def install():
     """Called once, when torch.utils.data.dataloader was executed; the rest of torch may not."""
-    global installed
-    if installed:
-        return
-    from . import native
     dataloader = sys.modules["torch.utils.data.dataloader"]
     fetcher = dataloader._utils.fetch._MapDatasetFetcher
     if native.settings.aligned:
@@ -33,7 +29,6 @@ def install():
         _wrap_fetch(fetcher, _fetch_exact)
     from .handover import pool
     pool.install()
-    installed = True
 
 
 # ---- the process that iterates the loader ----
@@ -52,7 +47,6 @@ def _prepare_workers(loader_class, name):
         try:
             importlib.import_module(__package__ + ".sharing." + name).expect_workers(self)
         except Exception as error:
-            from . import native
             native.report(error)
         return get(self)
 
@@ -61,7 +55,6 @@ def _prepare_workers(loader_class, name):
 
 def _can_align(iterator, loader, dataloader):
     """Whether the batches of @iterator come from indices, and its workers understand us."""
-    from . import native
     data = sys.modules["torch.utils.data"]
     known = (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter)
     # Iterators of others (stateful loaders) keep their place in the sampler's order.
@@ -80,7 +73,6 @@ def _can_align(iterator, loader, dataloader):
 
 
 def _begin(iterator, loader, dataloader):
-    from . import native
     iterator._tsshim_plan = None
     try:
         if _can_align(iterator, loader, dataloader):
@@ -135,14 +127,12 @@ def _fetch_aligned(self, indices, original):
     try:
         from .sharing import aligned
     except Exception as error:
-        from . import native
         native.report(error)
         return original(self, indices.indices)
     return aligned.run(self, indices, original)
 
 
 def _fetch_exact(self, indices, original):
-    from . import native
     try:
         from .sharing import exact
     except Exception as error:
@@ -167,7 +157,6 @@ def _wrap_worker(worker):
 
     @functools.wraps(original)
     def _worker_loop(dataset_kind, dataset, index_queue, *args, **kwargs):
-        from . import native
         try:
             from .sharing import aligned
             index_queue = aligned.worker_queue = aligned.QueueAhead(index_queue)
