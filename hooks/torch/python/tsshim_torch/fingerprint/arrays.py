@@ -72,58 +72,40 @@ def register():
             _known.add(name)
 
 
-def _buffer(address, size):
-    return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
-
-
 def _hash_memory(walker, address, size):
     if size > min(LARGEST, walker.room):
         walker.fail("large")
     walker.room -= size
     walker.put(b"y", b"%d" % size)
     if size:
-        memory = _buffer(address, size)
+        memory = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
         for begin in range(0, size, PIECE):
             walker.hash.update(memory[begin:begin + PIECE])
 
 
-class Maps:
-    """The shared mappings of this process, from /proc/self/maps."""
+_SHARED = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ...s ([0-9a-f]+) \S+ (\d+) *(.*)$", re.M)
 
-    LINE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ..(.)s ([0-9a-f]+) \S+ (\d+) *(.*)$", re.M)
 
-    def __init__(self):
-        with open("/proc/self/maps", "rb", buffering=0) as file:
-            text = file.readall()
-        self.shared = [(int(begin, 16), int(end, 16), int(offset, 16), int(inode), name)
-                       for begin, end, _, offset, inode, name in self.LINE.findall(text)]
-
-    def find(self, address):
-        """(begin, end, offset in the file, inode, path) of the mapping, or None if private."""
-        for mapping in self.shared:
-            if mapping[0] <= address < mapping[1]:
-                return mapping
-        return None
+def _shared_mappings():
+    """(begin, end, offset in the file, inode, path) of each of this process."""
+    with open("/proc/self/maps", "rb", buffering=0) as file:
+        text = file.readall()
+    return [(int(begin, 16), int(end, 16), int(offset, 16), int(inode), path)
+            for begin, end, offset, inode, path in _SHARED.findall(text)]
 
 
 def _mapping(walker, address):
-    """The shared mapping that @address lies in, or None."""
-    maps = walker.memory.get("maps")
-    if maps is None:
-        maps = walker.memory["maps"] = Maps()
-    return maps.find(address)
+    """That of the _shared_mappings() which @address lies in, or None."""
+    shared = walker.memory.get("maps")
+    if shared is None:
+        shared = walker.memory["maps"] = _shared_mappings()
+    return next((found for found in shared if found[0] <= address < found[1]), None)
 
 
 def _numpy(numpy):
-    scalar, array, memmap = numpy.generic, numpy.ndarray, numpy.memmap
-
-    @node(array)
+    @node(numpy.ndarray, numpy.memmap)
     def _array(walker, data):
-        _add_array(walker, numpy, data)
-
-    @node(memmap)
-    def _memmap(walker, data):
-        _add_array(walker, numpy, data.view(array))
+        _add_array(walker, numpy, data.view(numpy.ndarray))
 
     def _others(walker, data):
         if not library.inherits(type(data), numpy.dtype):
@@ -132,8 +114,8 @@ def _numpy(numpy):
         return True
 
     OTHERS.insert(0, _others)
-    for kind in set(numpy.sctypeDict.values()):
-        if library.inherits(kind, scalar) and kind is not numpy.object_ and kind is not numpy.void:
+    for kind in set(numpy.sctypeDict.values()) - {numpy.object_, numpy.void}:
+        if library.inherits(kind, numpy.generic):
             VALUES[id(kind)] = _scalar
 
 

@@ -282,14 +282,12 @@ class Look:
             pass  # what C defines stays, or something else has taken its place
         elif kind is types.BuiltinFunctionType:
             self._note(path, value.__name__)
-        elif kind is staticmethod or kind is classmethod:
+        elif kind is staticmethod or kind is classmethod or kind is types.MethodType:
             self._one(path, name, value.__func__)
         elif kind is property:
             for accessor in (value.fget, value.fset, value.fdel):
                 if accessor is not None:
                     self._one(path, name, accessor)
-        elif kind is types.MethodType:
-            self._one(path, name, value.__func__)
         elif kind is types.ModuleType:
             self._module(path, value)
         elif name.startswith("__"):

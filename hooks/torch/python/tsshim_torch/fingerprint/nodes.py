@@ -189,24 +189,22 @@ def _wrapped_method(walker, method):
     walker.add(method.__func__)
 
 
-@node(property)
-def _property(walker, value):
-    walker.put(b"P")
-    for name in ("fget", "fset", "fdel"):
+# What is told by some of its attributes.
+_TOLD = {
+    property: (b"P", ("fget", "fset", "fdel")),
+    functools.partial: (b"p", ("func", "args", "keywords", "__dict__")),
+    library.CACHED: (b"C", ("__dict__",)),
+    functools.cached_property: (b"Y", ("func",)),  # it also has a lock
+    dataclasses.Field: (b"Z", ("name", "default", "default_factory", "init", "metadata")),
+}
+
+
+@node(*_TOLD)
+def _told(walker, value):
+    tag, names = _TOLD[type(value)]
+    walker.put(tag)
+    for name in names:
         walker.add(getattr(value, name), "." + name)
-
-
-@node(functools.partial)
-def _partial(walker, value):
-    walker.put(b"p")
-    for name in ("func", "args", "keywords", "__dict__"):
-        walker.add(getattr(value, name), "." + name)
-
-
-@node(type(functools.lru_cache(maxsize=None)(len)))
-def _cached(walker, value):
-    walker.put(b"C")
-    walker.add(value.__dict__, ".__dict__")
 
 
 @node(operator.itemgetter, operator.attrgetter, operator.methodcaller)
@@ -219,19 +217,6 @@ def _getter(walker, value):
 @node(type(namedtuple("_Pair", "a").a))
 def _tuple_field(walker, value):
     walker.put(b"G", repr(value.__reduce__()[1][0]))
-
-
-@node(functools.cached_property)
-def _cached_property(walker, value):
-    walker.put(b"Y")  # it also has a lock
-    walker.add(value.func, ".func")
-
-
-@node(dataclasses.Field)
-def _field(walker, value):
-    walker.put(b"Z")
-    for name in ("name", "default", "default_factory", "init", "metadata"):
-        walker.add(getattr(value, name), "." + name)
 
 
 @node(logging.Logger, logging.RootLogger)
