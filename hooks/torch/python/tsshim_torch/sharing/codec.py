@@ -25,12 +25,12 @@ FORMAT = 2  # of records; part of the key
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 _FLAT = _PLAIN | {type(Ellipsis)}
-_DTYPES = {str(value)[6:]: value for value in (
+DTYPES = {str(value)[6:]: value for value in (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int8,
     torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64, torch.complex128)}
-_DTYPE_NAMES = {value: name for name, value in _DTYPES.items()}
+_DTYPE_NAMES = {value: name for name, value in DTYPES.items()}
 _DTYPE_BYTES = {name: torch.empty((), dtype=value, device="cpu").element_size()
-                for name, value in _DTYPES.items()}
+                for name, value in DTYPES.items()}
 
 # torchvision's subclasses of tensors that hold nothing else, by the kind of their leaves.
 _VISION = {"i": "Image", "m": "Mask", "v": "Video"}
@@ -296,20 +296,16 @@ def flat_kinds(skeleton):
     return kinds if _FLAT.issuperset(kinds) else None
 
 
-def dtype_of(spec):
-    return _DTYPES[spec[1]]
-
-
 def make_leaf(spec, address, size):
     """A leaf with private memory of its own, filled from @address."""
     kind, dtype, shape, strides, flag = spec
     if kind in TENSORS:
-        tensor = torch.empty_strided(shape, strides, dtype=_DTYPES[dtype], device="cpu")
+        tensor = torch.empty_strided(shape, strides, dtype=DTYPES[dtype], device="cpu")
         if size:
             ctypes.memmove(tensor.data_ptr(), address, size)
         return of_kind(tensor, kind)
     import numpy
-    order = "C" if _is_c_order(shape, strides, numpy.dtype(dtype).itemsize) else "F"
+    order = "C" if is_c_order(shape, strides, numpy.dtype(dtype).itemsize) else "F"
     array = numpy.empty(shape, dtype=numpy.dtype(dtype), order=order)
     if size:
         ctypes.memmove(array.__array_interface__["data"][0], address, size)
@@ -329,7 +325,8 @@ def of_kind(tensor, kind):
     return tensor.as_subclass(made)
 
 
-def _is_c_order(shape, strides, item):
+def is_c_order(shape, strides, item):
+    """Whether items of this size with these @strides lie one behind the other."""
     expected = item
     for size, stride in zip(reversed(shape), reversed(strides)):
         if size != 1 and stride != expected:

@@ -57,19 +57,13 @@ def _collates_plain(kind):
 
 def _is_row(spec):
     kind, _, shape, strides, _ = spec
-    if kind not in codec.TENSORS or not _collates_plain(kind):
-        return False
-    expected = 1
-    for size, stride in zip(reversed(shape), reversed(strides)):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return codec.spec_bytes(spec) >= ROW_MIN
+    return kind in codec.TENSORS and _collates_plain(kind) and \
+        codec.is_c_order(shape, strides, 1) and codec.spec_bytes(spec) >= ROW_MIN
 
 
 def _new_rows(count, spec):
     """Memory for @count rows: shared in a worker, where torch would share it, too."""
-    dtype, shape = codec.dtype_of(spec), (count,) + spec[2]
+    dtype, shape = codec.DTYPES[spec[1]], (count,) + spec[2]
     if torch_worker._worker_info is None:
         return torch.empty(shape, dtype=dtype, device="cpu")
     size = count * codec.spec_bytes(spec)
@@ -148,9 +142,11 @@ class Batch:
             return
         self._note_origin(position, encoded.origin)
         addresses = [leaf.address for leaf in encoded.leaves]
-        if self.flat is not None and self.direct and encoded.specs == self.specs and \
-                codec.flat_kinds(encoded.skeleton) == self.flat:
-            self._copy_rows(position, addresses)
+        if self.flat is not None and encoded.specs == self.specs and \
+                codec.flat_kinds(encoded.skeleton) == self.flat:  # all leaves are rows
+            count = len(self.parts)
+            for (_, base, size), address in zip(self.rows, addresses):
+                self.copy(base + position * size, address, size, count * size)
             self.parts[position] = (encoded.skeleton, self.staged)
         else:
             self._place(position, encoded.specs, encoded.skeleton, addresses)
@@ -234,23 +230,15 @@ class Batch:
         if layout != self.layout or places != self.places:
             # default_collate() will refuse this batch, or knows better than we what to do.
             self.direct = False
-        leaves, row = [], 0
+        leaves, rows = [], iter(self.rows)
         for spec, address, size, is_row in zip(specs, addresses, sizes, are_rows):
             if self.direct and is_row:
-                _, base, bytes_ = self.rows[row]
-                self.copy(base + position * bytes_, address, bytes_,
-                          len(self.parts) * bytes_)
+                base = next(rows)[1]
+                self.copy(base + position * size, address, size, len(self.parts) * size)
                 leaves.append(None)
-                row += 1
             else:
                 leaves.append(codec.make_leaf(spec, address, size))
         self.parts[position] = (skeleton, leaves)
-
-    def _copy_rows(self, position, addresses):
-        """Copy a sample all of whose leaves are rows."""
-        count = len(self.parts)
-        for (_, base, size), address in zip(self.rows, addresses):
-            self.copy(base + position * size, address, size, count * size)
 
     # ---- finishing ----
 
@@ -259,13 +247,10 @@ class Batch:
         if not self.parts[position]:
             return self.values[position]
         skeleton, leaves = self.parts[position]
-        rows = iter(zip(self.rows, self.layout))
+        copies = (codec.of_kind(rows[position].clone(), spec[0])
+                  for (rows, _, _), spec in zip(self.rows, self.layout))
         return codec.join(skeleton, iter([
-            self._row(position, *next(rows)) if leaf is None else leaf for leaf in leaves]))
-
-    @staticmethod
-    def _row(position, row, spec):
-        return codec.of_kind(row[0][position].clone(), spec[0])
+            next(copies) if leaf is None else leaf for leaf in leaves]))
 
     def samples(self):
         return [self._value(position) for position in range(len(self.parts))]
@@ -280,9 +265,8 @@ class Batch:
 
     def _finish_rows(self, collate_fn):
         shells = [self._shell(skeleton, leaves) for skeleton, leaves in self.parts]
-        skeleton = shells[0]
         self._name_rows()
-        return _put_back(skeleton, collate_fn(shells), iter([rows[0] for rows in self.rows]))
+        return _put_back(shells[0], collate_fn(shells), iter([rows[0] for rows in self.rows]))
 
     def _name_rows(self):
         """

@@ -22,16 +22,12 @@ def _torch():
     return torch.default_generator.get_state().numpy().tobytes()
 
 
-def _python_slow():
-    return random.getstate()
-
-
 @functools.lru_cache(maxsize=None)
 def _python():
     """The sentinel of random: an int and the words follow on the head of the object."""
     owner = random._inst
     if type(owner) is not random.Random:
-        return _python_slow
+        return random.getstate
     address = id(owner) + object.__basicsize__
 
     def look():
@@ -42,7 +38,7 @@ def _python():
     if words[1:625] == list(state[:624]) and words[0] == state[624]:
         look.owner = owner
         return look
-    return _python_slow
+    return random.getstate
 
 
 def _numpy():
