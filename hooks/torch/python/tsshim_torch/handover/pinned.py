@@ -27,7 +27,6 @@ _CUDA = (None, "", "cuda")
 
 _local = threading.local()
 _library = None
-_tells = None
 
 
 def wanted():
@@ -50,24 +49,22 @@ def _storage_on(holder):
     return buffers.untyped(torch.frombuffer(holder, dtype=torch.uint8))
 
 
+@functools.lru_cache(None)
 def _holders_tell():
     """Does this torch refer to the holder for as long as anything is on its memory?"""
-    global _tells
-    if _tells is None:
-        twin = Twin(-1, 64)
-        twin.holder = (ctypes.c_ubyte * 64)()
-        twin.settle()
-        storage = _storage_on(twin.holder)
-        first = twin.busy()
-        tensor = _tensor_on(storage, (16,), "float32")
-        del storage
-        second = twin.busy() and tensor.data_ptr() == ctypes.addressof(twin.holder)
-        view = tensor[3:5].numpy()
-        del tensor
-        third = twin.busy() and len(view) == 2
-        del view
-        _tells = first and second and third and not twin.busy()
-    return _tells
+    twin = Twin(-1, 64)
+    twin.holder = (ctypes.c_ubyte * 64)()
+    twin.settle()
+    storage = _storage_on(twin.holder)
+    first = twin.busy()
+    tensor = _tensor_on(storage, (16,), "float32")
+    del storage
+    second = twin.busy() and tensor.data_ptr() == ctypes.addressof(twin.holder)
+    view = tensor[3:5].numpy()
+    del tensor
+    third = twin.busy() and len(view) == 2
+    del view
+    return first and second and third and not twin.busy()
 
 
 def _tensor_on(storage, shape, dtype):
@@ -168,10 +165,6 @@ def left(buffer):
 # ---- in the pinning thread --------------------------------------------------------------------
 
 
-def _has_attributes(value):
-    return hasattr(value, "__dict__")
-
-
 def plan(data, twin):
     """
     {id: tensor to deliver in its place} for a batch.  A copy is made of every occurrence of a
@@ -193,7 +186,7 @@ def plan(data, twin):
             stack.extend(item.keys())
             stack.extend(item.values())
         elif kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")
-                                       and not _has_attributes(item)):
+                                       and not hasattr(item, "__dict__")):
             stack.extend(item)
         elif kind not in _LEAVES:
             return {}

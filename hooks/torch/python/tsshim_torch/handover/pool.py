@@ -12,6 +12,7 @@ in buffers.py.  Whatever is not certain goes torch's own way.
     counts               of this process: what became of storages of MIN_BYTES and more
 """
 
+import contextlib
 import functools
 import os
 import sys
@@ -153,10 +154,8 @@ def _wrap_worker_loop(worker):
 
     @functools.wraps(original)
     def _worker_loop(dataset_kind, dataset, index_queue, data_queue, *args, **kwargs):
-        try:
+        with contextlib.suppress(Exception):
             _enter_worker(data_queue)
-        except Exception:
-            pass
         return original(dataset_kind, dataset, index_queue, data_queue, *args, **kwargs)
 
     worker._worker_loop = _worker_loop
@@ -243,12 +242,10 @@ def _before_fork():
     for lock in [_lock] + [box.lock for box in (_outbox, _inbox) if box is not None]:
         if lock.acquire(timeout=FORK_SECONDS):
             _held.append(lock)
-    try:
+    with contextlib.suppress(Exception):
         for box in (_outbox, _inbox):
             if box is not None:
                 box.before_fork()
-    except Exception:
-        pass
 
 
 def _after_fork_in_parent():
@@ -275,7 +272,7 @@ def install():
     global _parent_says
     if _installed:
         return
-    try:
+    with contextlib.suppress(Exception):
         from torch.utils.data._utils import pin_memory, worker
         _parent_says = int(os.environ.pop(_ANNOUNCEMENT, "0"))
         os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent,
@@ -286,8 +283,6 @@ def install():
         _installed.add(os.getpid())
         # Not os.environ: this process need not see it.
         os.putenv(_ANNOUNCEMENT, str(os.getpid()))
-    except Exception:
-        pass
 
 
 def _complete():
