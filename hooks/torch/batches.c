@@ -40,13 +40,6 @@ void tsshim_sample_copy(void *to, const void *from, uint64_t bytes, uint64_t all
 		memcpy(to, from, bytes);
 }
 
-static void copy_leaf(const struct ts_sample_batch *batch, const struct ts_sample_leaf *leaf,
-	uint64_t position, const unsigned char *payload)
-{
-	tsshim_sample_copy(leaf->base + position * leaf->bytes, payload + leaf->offset,
-		leaf->bytes, batch->count * batch->payload_bytes);
-}
-
 /* Copy the record that @sample holds if it is as expected; false: it is for the glue. */
 static bool copy_record(
 	struct ts_sample *sample, const struct ts_sample_batch *batch, uint64_t position)
@@ -57,8 +50,12 @@ static bool copy_record(
 		view->meta_bytes > batch->meta_room || view->meta_bytes < batch->head_bytes ||
 		memcmp(view->meta, batch->head, batch->head_bytes) != 0)
 		return false;
-	for (uint64_t i = 0; i < batch->leaf_count; i++)
-		copy_leaf(batch, &batch->leaves[i], position, view->payload);
+	for (uint64_t i = 0; i < batch->leaf_count; i++) {
+		const struct ts_sample_leaf *leaf = &batch->leaves[i];
+		tsshim_sample_copy(leaf->base + position * leaf->bytes,
+			(const unsigned char *)view->payload + leaf->offset, leaf->bytes,
+			batch->count * batch->payload_bytes);
+	}
 	memcpy(batch->metas + position * batch->meta_room, view->meta, view->meta_bytes);
 	batch->meta_bytes[position] = (uint32_t)view->meta_bytes;
 	if (batch->origins)

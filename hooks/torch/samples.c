@@ -49,7 +49,6 @@ enum held { HELD_NOTHING, HELD_LEASE, HELD_CLAIM, HELD_ROOM };
 struct ts_sample {
 	struct ts_sample_view view; /* first: the glue reads it */
 	struct ts_store *store;
-	uint32_t dataset;
 	uint32_t serial; /* ts_identity_serial() of the take: a fork child must not go on */
 	enum held held;
 	bool observing;
@@ -189,12 +188,8 @@ static void await(struct ts_sample *sample, int wait)
 {
 	uint64_t deadline = ts_session_deadline_ns(TS_KIND_SAMPLE, sample->record_bytes);
 
-	if (wait == TS_SAMPLE_MOMENT)
-		ts_store_wait_a_moment(sample->store, &sample->key, deadline, &sample->patience,
-			&sample->take);
-	else
-		ts_store_wait(sample->store, &sample->key, deadline, &sample->patience,
-			&sample->take);
+	(wait == TS_SAMPLE_MOMENT ? ts_store_wait_a_moment : ts_store_wait)(
+		sample->store, &sample->key, deadline, &sample->patience, &sample->take);
 }
 
 /* Ask the store for the sample; a lease of TS_HIT is not looked into yet. */
@@ -209,7 +204,6 @@ static enum ts_verdict ask(struct ts_sample *sample, int wait)
 		return TS_PASS;
 	}
 	sample->store = session->store;
-	sample->dataset = session->dataset;
 	sample->serial = ts_identity_serial();
 	ts_store_take(
 		session->store, &sample->key, session->dataset, TS_KIND_SAMPLE, &sample->take);
