@@ -401,7 +401,7 @@ def timing():
     """Milliseconds of CPU: first and second ImageFolder, and ImageNet's list twice."""
     dataset, times, kept = images(), [], []
     library._looks.clear()
-    library._contents.clear()
+    library.content.cache_clear()
     samples = [("/data/train/n%08d/n%08d_%d.JPEG" % (i % 1000, i % 1000, i), i % 1000)
                for i in range(1281167)]
     for value in (dataset, dataset, samples, samples):

@@ -114,10 +114,6 @@ def _is_open(kind):
     return kind in BASES
 
 
-def _set_of(base):
-    return lambda walker, value: add_set(walker, list(base.__iter__(value)))
-
-
 ALL = slice(None)
 BASES = {
     object: None,
@@ -129,8 +125,8 @@ BASES = {
     tuple: lambda walker, value: walker.add_sequence(tuple.__getitem__(value, ALL)),
     list: lambda walker, value: walker.add_sequence(list.__getitem__(value, ALL)),
     dict: lambda walker, value: add_dict(walker, value),
-    set: _set_of(set),
-    frozenset: _set_of(frozenset),
+    set: lambda walker, value: add_set(walker, set.__iter__(value)),
+    frozenset: lambda walker, value: add_set(walker, frozenset.__iter__(value)),
     OrderedDict: add_ordered,
     types.SimpleNamespace: lambda walker, value: walker.add(tuple(vars(value))),
 }

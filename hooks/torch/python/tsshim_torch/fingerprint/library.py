@@ -47,8 +47,6 @@ _flags = type.__dict__["__flags__"].__get__
 _mro = type.__dict__["__mro__"].__get__
 _dict = type.__dict__["__dict__"].__get__
 _code_of = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
-_contents = {}  # path -> digest, for the life of the process
-_is_library = {}  # path -> bool
 _looks = {}  # id(module) -> Look
 
 
@@ -94,14 +92,11 @@ ROOTS = STANDARD_ROOTS + _directories(
     + getattr(site, "getsitepackages", list)())
 
 
+@functools.lru_cache(maxsize=None)
 def is_library_path(path):
     """Whether the file @path belongs to the interpreter or an installed package."""
-    known = _is_library.get(path)
-    if known is None:
-        known = _is_library[path] = (
-            path.startswith(ROOTS) or path.startswith("<frozen ")
+    return (path.startswith(ROOTS) or path.startswith("<frozen ")
             or "/site-packages/" in path or "/dist-packages/" in path)
-    return known
 
 
 def module_dict(module):
@@ -181,15 +176,12 @@ def is_user_class(kind):
     return name in sys.modules and not is_library_name(name)
 
 
+@functools.lru_cache(maxsize=None)
 def content(path):
-    """Digest of the file @path; of a large one its size, time and both ends."""
-    known = _contents.get(path)
-    if known is None:
-        known = _contents[path] = _read(path)
-    return known
-
-
-def _read(path):
+    """
+    Digest of the file @path; of a large one its size, time and both ends.  As it was when first
+    asked for in this process.
+    """
     hasher = hashlib.blake2b(digest_size=16)
     try:
         with open(path, "rb", buffering=0) as file:
@@ -249,9 +241,6 @@ class Look:
         self.classes = []
         self.functions = []
         self._all(self.names.items(), "")
-        self._snapshot()
-
-    def _snapshot(self):
         self.data = hashlib.blake2b(walk.joined(self.data), digest_size=16).digest()
         tables = [self.names] + [class_dict(kind) for kind in self.classes]
         self.tables = [(table, list(table.keys()), list(table.values())) for table in tables]

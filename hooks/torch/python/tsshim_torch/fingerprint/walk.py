@@ -265,15 +265,9 @@ def _range_in_place(value):
     return b"R" + marshal.dumps((value.start, value.stop, value.step), MARSHAL)
 
 
-@node(list)
-def _list(walker, value):
-    walker.put(b"[")
-    walker.add_sequence(value)
-
-
-@node(tuple)
-def _tuple(walker, value):
-    walker.put(b"(")
+@node(list, tuple)
+def _sequence(walker, value):
+    walker.put(b"[" if type(value) is list else b"(")
     walker.add_sequence(value)
 
 
@@ -335,10 +329,6 @@ def _slice(walker, value):
 
 
 @node(set, frozenset)
-def _set(walker, value):
-    add_set(walker, list(value))
-
-
 def add_set(walker, elements):
     """Sorted by bytes or, for classes and functions, by name; anything else has no order."""
     parts, named = [], {}
