@@ -4,18 +4,15 @@ Alignment, in the process that iterates the loader: which epoch and loader this 
 sampler's order, and what the workers must know to draw the same numbers as everybody else.
 
 Under --align[=SEED] an item is a function of (data set, SEED, epoch, ordinal, index,
-occurrence), whoever computes it:
-- epoch: the sampler's own (set_epoch), else how often this loader was iterated, + --epoch;
-- ordinal: how many loaders over an equal data set this job iterated before this one, so that
-  two loaders over one data set get two views;
-- occurrence: how often the index came before in this epoch, so that repeats differ.
-The sampler's own code runs with the global CPU generators derived from (SEED, epoch, ordinal);
-the job's generators are put back, so that its initialisation and dropout stay its own.
+occurrence), whoever computes it; docs/rooms/torch.md says what each of them is, and how the
+sampler draws.
 """
 
 import gc
 import hashlib
+import marshal
 import os
+import sys
 import types
 import weakref
 
@@ -23,7 +20,6 @@ import torch
 
 from .. import native
 from . import generators
-from .indices import index_bytes
 
 # A first iteration that was given up after so many batches is a look at the data, not an epoch.
 FIRST_LOOK = 2
@@ -48,6 +44,27 @@ class Work:
 
 def _digest(*parts):
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
+
+
+def index_bytes(index):
+    """The index with its type as bytes, or None where it cannot be named."""
+    kind = type(index)
+    if kind is int and -(1 << 63) <= index < 1 << 63:
+        return b"i" + index.to_bytes(8, "little", signed=True)
+    if kind in (int, str, float, bool):
+        return marshal.dumps(index, 0)
+    if kind in (tuple, list):
+        parts = [index_bytes(part) for part in index]
+        if None in parts:
+            return None
+        return (b"(" if kind is tuple else b"[") + b"".join(
+            [len(part).to_bytes(4, "little") + part for part in parts])
+    if kind.__module__ == "numpy" and isinstance(index, sys.modules["numpy"].generic) \
+            and not index.dtype.hasobject:
+        return b"n" + index.dtype.str.encode() + b" " + index.tobytes()
+    if kind is torch.Tensor and index.dim() == 0 and index.device.type == "cpu":
+        return b"t" + str(index.dtype).encode() + b" " + repr(index.item()).encode()
+    return None
 
 
 # ---- loaders and their epochs ----
@@ -158,7 +175,7 @@ def unwrapper(dataset):
 
 
 class Plan:
-    """One iteration of a loader; see the rules above."""
+    """One iteration of a loader."""
 
     def __init__(self, dataset, epoch, ordinal, first):
         self.dataset = dataset

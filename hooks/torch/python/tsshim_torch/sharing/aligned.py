@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-Aligned mode: every sample has a name, and the workers of all jobs split them.
-
-Who finds one in the making goes on with the next, then looks ahead into the batches queued for
-this worker, and only then waits, at most until the deadline of the store.
+Aligned mode: every sample has a name, and the workers of all jobs split them (docs/rooms/torch.md).
 """
 
 import collections
@@ -14,7 +11,6 @@ import torch
 
 from .. import native
 from . import align, collate, fetch, generators, scopes
-from .indices import index_bytes
 
 generators.fill = native.twister
 expect_workers = scopes.expect_workers  # for patch.py
@@ -95,7 +91,7 @@ class Drawn(fetch.Fetch):
         dataset = self.scope.dataset
         if self.scope.unwrap is not None:
             dataset, index = self.scope.unwrap(dataset, index)
-        index = index_bytes(index)
+        index = align.index_bytes(index)
         prefix = self.scope.prefix(dataset, work.stream)
         # What cannot be named draws by its place in the epoch, which is no worse than any.
         self.sample.name(prefix or work.stream, work.stream,
@@ -206,7 +202,7 @@ def _aligned_batch(fetcher, work, indices):
     scope, batch = scopes.scope_of(fetcher), None
     scope.look()
     if scopes.is_alone(scope):
-        batch = fetch.batch_of(Drawn(scope, work, indices))
+        batch = Drawn(scope, work, indices).run()
     if batch is None:
         batch = collate.Batch(len(indices), False)
         for position, value in enumerate(_plain(fetcher, work, indices)):

@@ -114,11 +114,7 @@ def _tensor_leaf(value):
 
 
 def _array_leaf(value, numpy):
-    if type(value) is not numpy.ndarray:
-        kept = numpy.asarray(value)
-        kind = "s"
-    else:
-        kept, kind = value, "a"
+    kept, kind = (value, "a") if type(value) is numpy.ndarray else (numpy.asarray(value), "s")
     if kept.dtype.hasobject or kept.dtype.fields or kept.dtype.metadata or kept.dtype.subdtype:
         raise Unshareable("dtype")
     item = kept.dtype.itemsize
@@ -335,22 +331,18 @@ def is_c_order(shape, strides, item):
     return True
 
 
-def places(skeleton):
-    """Where the leaves are: a path for each, in order."""
-    found = []
-
-    def walk(part, path):
-        if part is Ellipsis:
-            found.append(path)
-        elif type(part) in (tuple, list):
-            for number, item in enumerate(part):
-                walk(item, (*path, number))
-        elif type(part) is dict:
-            for key, item in part.items():
-                walk(item, (*path, key))
-
-    walk(skeleton, ())
-    return found
+def places(skeleton, path=()):
+    """Where the leaves are: a path for each, in order; all of them begin with @path."""
+    if skeleton is Ellipsis:
+        return [path]
+    kind = type(skeleton)
+    if kind is tuple or kind is list:
+        items = enumerate(skeleton)
+    elif kind is dict:
+        items = skeleton.items()
+    else:
+        return []
+    return [found for key, item in items for found in places(item, (*path, key))]
 
 
 def join(skeleton, leaves):

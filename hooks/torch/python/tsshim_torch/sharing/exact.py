@@ -2,13 +2,11 @@
 """
 Default mode: whole samples shared between jobs that would have computed the very same ones.
 
-Items of a data set that draws no random numbers (a validation set) are a function of data set
-and index.  All others also depend on the state of the generators they draw from, and change
-it: the key names the state before, the record delivers the state after, so that a job that
-takes a sample goes on exactly as if it had computed it.  Equally seeded jobs therefore share;
-differently seeded ones do not.  Only data sets whose code is known take part (judge), or
-those the user vouches for with --share samples.  An item that draws from a generator which its
-code was not found to draw from shows that something was overlooked: it is not published.
+Where an item draws random numbers the key names the state of their generators before it, and
+the record delivers the state after, so that a job that takes a sample goes on exactly as if it
+had computed it.  Only data sets whose code is known take part (judge), or those the user vouches
+for with --share samples.  An item that draws from a generator which its code was not found to
+draw from shows that something was overlooked: it is not published.
 """
 
 import marshal
@@ -22,7 +20,6 @@ from .. import clock, native
 from ..fingerprint import environment
 from ..judge import judgement, versions
 from . import align, fetch, hints, scopes, sentinels
-from .indices import index_bytes
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -211,7 +208,7 @@ class Items(fetch.Fetch):
         dataset, index = scope.dataset, self.indices[position]
         if scope.unwrap is not None:
             dataset, index = scope.unwrap(dataset, index)
-        index = index_bytes(index)
+        index = align.index_bytes(index)
         prefix, stream = self._streams(dataset, self.work)
         if index is None or prefix is None:
             native.count_pass(b"torch_index" if index is None else scope.reason, 1)
@@ -329,7 +326,7 @@ def run(fetcher, indices, original):
         native.report(error)
         native.count_pass(b"torch_settings")
     if made is not None:
-        batch = fetch.batch_of(made)
+        batch = made.run()
         if batch is None:
             made.undo()
             made.scope.rest(b"torch_settings")

@@ -36,13 +36,27 @@ class Fetch:
         self.error = None
 
     def run(self):
+        """
+        The collate.Batch, or None when something of ours failed; the only exceptions that come
+        out of here are those of the data set.
+        """
+        self.scope.in_use = True
         try:
-            self._fill()
+            try:
+                self._fill()
+            finally:
+                self.leave()
+            if self.error is not None:
+                raise self.error
+            return self.batch
+        except Exception as error:
+            if error is self.error:
+                raise
+            native.report(error)
         finally:
-            self.leave()
-        if self.error is not None:
-            raise self.error
-        return self.batch
+            self.scope.in_use = False
+        native.count_pass(b"torch_settings")
+        return None
 
     def _next(self, position, patient):
         """
@@ -217,26 +231,6 @@ class Fetch:
 
 
 def _is_equal(leaves, payload):
-    for leaf, offset in zip(leaves, codec.offsets([leaf.bytes for leaf in leaves])):
-        if ctypes.string_at(leaf.address, leaf.bytes) != \
-                ctypes.string_at(payload + offset, leaf.bytes):
-            return False
-    return True
-
-
-def batch_of(run):
-    """
-    The collate.Batch that @run makes, or None when something of ours failed; the only
-    exceptions that come out of here are those of the data set.
-    """
-    run.scope.in_use = True
-    try:
-        return run.run()
-    except Exception as error:
-        if error is run.error:
-            raise
-        native.report(error)
-    finally:
-        run.scope.in_use = False
-    native.count_pass(b"torch_settings")
-    return None
+    places = zip(leaves, codec.offsets([leaf.bytes for leaf in leaves]))
+    return all(ctypes.string_at(leaf.address, leaf.bytes)
+               == ctypes.string_at(payload + offset, leaf.bytes) for leaf, offset in places)

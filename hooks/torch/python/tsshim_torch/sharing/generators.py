@@ -133,22 +133,6 @@ def _save_numpy():
     return (place, numpy.random.get_state() if place is None else place.save())
 
 
-def _restore_numpy(state):
-    place, value = state
-    if place is None:
-        sys.modules["numpy"].random.set_state(value)
-    else:
-        place.restore(value)
-
-
-def _seed_numpy(numpy, number):
-    place = _numpy_of(numpy)
-    if place is not None and fill is not None and _fills(type(place.owner)):
-        place.seed(number)
-    else:
-        numpy.random.seed(number)
-
-
 def save():
     """What restore() needs; for this process, and no longer than the program lets them be."""
     return torch.default_generator.get_state(), random.getstate(), _save_numpy()
@@ -158,8 +142,13 @@ def restore(state):
     """Let the generators be as they were when save() gave @state."""
     torch.default_generator.set_state(state[0])
     random.setstate(state[1])
-    if state[2] is not None:
-        _restore_numpy(state[2])
+    if state[2] is None:
+        return
+    place, value = state[2]
+    if place is None:
+        sys.modules["numpy"].random.set_state(value)
+    else:
+        place.restore(value)
 
 
 def seed(torch_seed, python_seed, numpy_seed):
@@ -168,5 +157,10 @@ def seed(torch_seed, python_seed, numpy_seed):
     torch.default_generator.manual_seed(torch_seed)
     random.seed(python_seed)
     numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        _seed_numpy(numpy, numpy_seed)
+    if numpy is None:
+        return
+    place = _numpy_of(numpy)
+    if place is not None and fill is not None and _fills(type(place.owner)):
+        place.seed(numpy_seed)
+    else:
+        numpy.random.seed(numpy_seed)

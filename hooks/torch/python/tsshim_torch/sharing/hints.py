@@ -2,11 +2,10 @@
 """
 What the workers of one epoch leave for those of the next: whether samples are shared, or why not.
 
-torch starts new workers for each epoch unless it is told otherwise, and each of them would read
-the code of the data set and time its first items, to find what the last ones had found.  Where
-items are cheap that may be most of an epoch.  The hint lies in memory that a process shares
-with the workers it forks.  It saves time and decides nothing else: who believes a wrong one,
-about a data set that was changed meanwhile for instance, makes some samples as without us.
+Each of these would judge the data set and time its first items again.  Where items are cheap
+that may be most of an epoch.  The hint lies in memory that a process shares with the workers it
+forks.  It saves time and decides nothing else: who believes a wrong one, about a data set that
+was changed meanwhile for instance, makes some samples as without us.
 """
 
 import mmap
