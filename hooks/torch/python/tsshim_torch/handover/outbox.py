@@ -30,9 +30,8 @@ class Outbox:
     thread that feeds the loader's queue.
     """
 
-    def __init__(self, queue, counts, count, inherited):
+    def __init__(self, queue, count, inherited):
         self._queue = queue
-        self._counts = counts
         self._count = count
         self._inherited = inherited  # the parent's Inbox as it was at the fork, or None
         self.lock = threading.RLock()
@@ -111,7 +110,6 @@ class Outbox:
             buffer.used = self._takes[small]
             buffer.name = None
             self._buffers[buffer.cdata] = buffer
-            self._counts["fresh" if fresh else "recycled"] += 1
             return buffer.storage, fresh
 
     def _is_free(self, buffer):
@@ -124,7 +122,6 @@ class Outbox:
         for cdata, buffer in list(self._buffers.items()):
             if self._control.of(buffer.index, RETIRED):
                 del self._buffers[cdata]
-                self._counts["retired"] += 1
 
     def _choose(self, nbytes, small):
         """(buffer, whether it is new); a free one of this size, an old one, a new one."""

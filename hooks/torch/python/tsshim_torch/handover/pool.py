@@ -5,11 +5,6 @@ Plain torch makes, faults in and unlinks one shared-memory file per tensor per b
 install() a worker collates into buffers that it has used before (outbox.py), and the trainer
 gives them back when its last tensor on them has died (inbox.py); what they have in common is
 in buffers.py.  Whatever is not certain goes torch's own way.
-
-    install()            once per process, when torch.utils.data is imported
-    new_storage(nbytes)  for our own collation: a storage to fill, or None
-    name(tensor, known_by)  for our own collation: what such a storage holds, for the GPU
-    counts               of this process: what became of storages of MIN_BYTES and more
 """
 
 import contextlib
@@ -20,14 +15,8 @@ import threading
 
 from . import buffers, heap, inbox, outbox, pinned
 
-# Storages of this size and more are counted when they go torch's own way.
-MIN_BYTES = 64 << 10
 # Longest that a fork waits for another thread of ours, which never takes a thousandth of it.
 FORK_SECONDS = 10
-
-#: recycled: a buffer was used again; fresh: a new one was made; ordinary: sent torch's own way;
-#: retired: buffers that could not be used again.
-counts = {"recycled": 0, "fresh": 0, "ordinary": 0, "retired": 0}
 
 # Tells a spawned child that its parent can receive from a pool.  Not a setting: it is
 # in the environment of children only, and start-up takes it out of theirs.
@@ -61,9 +50,7 @@ def _enter_worker(queue):
     if inherited is not None and inherited.pid != parent.pid:
         inherited.abandon()
         inherited = None
-    for name in counts:
-        counts[name] = 0
-    _outbox = outbox.Outbox(queue, counts, _count, inherited)
+    _outbox = outbox.Outbox(queue, _count, inherited)
     if pinned.wanted():
         _tell_before_sending(queue, _outbox)
         _naming = True
@@ -113,7 +100,7 @@ def names():
 
 
 def name(tensor, known_by):
-    """The contents of the storage of @tensor, which is sent as it is, are known by 16 bytes."""
+    """To the GPU the storage of @tensor, which is sent as it is, is known by 16 bytes."""
     if _outbox is not None and tensor.numel() * tensor.element_size() >= pinned.MIN_BYTES:
         _outbox.name(buffers.untyped(tensor), known_by)
 
@@ -171,7 +158,6 @@ def _reduce(storage):
             parcel = _outbox.parcel(storage)
             if parcel is not None:
                 return (_rebuild, parcel)
-            counts["ordinary"] += storage.nbytes() >= MIN_BYTES
         elif _inbox is not None:
             _inbox.sent_on(storage)
     except Exception:
