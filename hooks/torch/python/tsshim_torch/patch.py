@@ -35,8 +35,8 @@ def install():
 
 def _prepare_workers(loader_class, name):
     """
-    Import module @name of sharing, and let it prepare, once in the program: not in each worker of each
-    epoch, which takes 50 ms and 100.
+    Import module @name of sharing, and let it prepare, once in the program: not in each worker of
+    each epoch, which takes 50 ms and 100.
 
     Not in an iterator's __init__(): torch raises warnings there that name its caller.
     """

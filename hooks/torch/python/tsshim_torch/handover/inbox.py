@@ -39,8 +39,8 @@ class Inbox:
 
     def receive(self, name, index, sent, nbytes, known, origin, door):
         """
-        The storage that was sent, with contents that are @known by 16 bytes, or None.  Errors are those that torch has when the sender of a
-        descriptor is gone: ConnectionRefusedError.
+        The storage that was sent, with contents that are @known by 16 bytes, or None.  Errors are
+        those that torch has when the sender of a descriptor is gone: ConnectionRefusedError.
         """
         with self.lock:
             self._give_back()
