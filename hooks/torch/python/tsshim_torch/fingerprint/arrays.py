@@ -103,9 +103,7 @@ def _mapping(walker, address):
 
 
 def _numpy(numpy):
-    @node(numpy.ndarray, numpy.memmap)
-    def _array(walker, data):
-        _add_array(walker, numpy, data.view(numpy.ndarray))
+    node(numpy.ndarray, numpy.memmap)(_add_array)
 
     def _others(walker, data):
         if not library.inherits(type(data), numpy.dtype):
@@ -127,8 +125,10 @@ def _scalar(number):
     return b"N" + number.dtype.str.encode() + number.tobytes()
 
 
-def _add_array(walker, numpy, data):
+def _add_array(walker, data):
     """Type, shape, strides and bytes of an ndarray; of a mapped file who it is."""
+    numpy = sys.modules["numpy"]
+    data = data.view(numpy.ndarray)
     walker.put(b"A", repr((_type(data.dtype), data.shape, data.strides,
                            data.flags.writeable)))
     if data.dtype.hasobject:
@@ -171,19 +171,15 @@ def _add_mapped(walker, numpy, data, mapping):
 
 
 def _torch(torch):
-    types = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+    node(torch.Tensor, torch.nn.Parameter)(_add_tensor)
 
-    @value(*types)
+    @value(torch.dtype, torch.device, torch.layout, torch.memory_format)
     def _name(thing):
         return b"t" + type(thing).__name__.encode() + str(thing).encode()
 
     @value(torch.Size)
     def _size(size):
         return b"S" + repr(tuple(size)).encode()
-
-    @node(torch.Tensor, torch.nn.Parameter)
-    def _tensor(walker, tensor):
-        _add_tensor(walker, torch, tensor)
 
     def _others(walker, thing):
         if library.inherits(type(thing), torch.Tensor):
@@ -193,7 +189,8 @@ def _torch(torch):
     OTHERS.insert(0, _others)
 
 
-def _add_tensor(walker, torch, tensor):
+def _add_tensor(walker, tensor):
+    torch = sys.modules["torch"]
     if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.is_quantized:
         walker.fail("tensor")
     if tensor.is_shared():

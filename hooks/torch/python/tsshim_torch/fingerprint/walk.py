@@ -234,8 +234,7 @@ def _text(label):
 def node(*kinds):
     """Decorator: the function writes objects of exactly these @kinds."""
     def register(function):
-        for kind in kinds:
-            NODES[id(kind)] = function
+        NODES.update(dict.fromkeys(map(id, kinds), function))
         return function
     return register
 
@@ -243,8 +242,7 @@ def node(*kinds):
 def value(*kinds):
     """Decorator: the function gives the bytes of immutable objects of exactly these @kinds."""
     def register(function):
-        for kind in kinds:
-            VALUES[id(kind)] = function
+        VALUES.update(dict.fromkeys(map(id, kinds), function))
         return function
     return register
 
