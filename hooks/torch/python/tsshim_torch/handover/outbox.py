@@ -57,20 +57,16 @@ class Outbox:
                     continue
                 pool.control.close()
         if self._control is None or self._control.get(COUNT) >= buffers.SLOTS:
-            self._create()
+            control = buffers.Control.create()
+            if not control.own():
+                raise OSError("cannot lock")
+            self._control, self._buffers = control, {}
+            self._name = (self._pid, time.monotonic_ns())
         import torch.utils.data
         info = torch.utils.data.get_worker_info()
         # The receiver has one descriptor open per buffer, and torch wants some as well.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most = max(4, min(MAX_BUFFERS, files // (8 * (info.num_workers if info else 1))))
-
-    def _create(self):
-        control = buffers.Control.create()
-        if not control.own():
-            raise OSError("cannot lock")
-        self._control = control
-        self._buffers = {}
-        self._name = (self._pid, time.monotonic_ns())
 
     def _adopt(self, name, pool):
         """Continue @pool if nobody owns it."""
@@ -182,7 +178,7 @@ class Outbox:
                 return None
             if threading.current_thread() is not getattr(self._queue, "_thread", None):
                 # To somebody who will not tell us when he is done with it.
-                self._retire(buffer)
+                self._control.put(buffer.index, RETIRED, 1)
                 return None
             control, index = self._control, buffer.index
             if control.of(index, RETIRED):
@@ -208,11 +204,8 @@ class Outbox:
                 if not buffer.busy():
                     self._control.put(buffer.index, ALONE, self._control.of(buffer.index, SENT))
 
-    def _retire(self, buffer):
-        self._control.put(buffer.index, RETIRED, 1)
-
     def before_fork(self):
         """Retire what is in use.  The caller holds the lock."""
         for buffer in self._buffers.values():
             if buffer.busy():
-                self._retire(buffer)
+                self._control.put(buffer.index, RETIRED, 1)
