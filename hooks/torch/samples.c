@@ -120,8 +120,7 @@ void tsshim_sample_name(struct ts_sample *sample, const void *scope, const void 
 	};
 }
 
-/* ---- a record that is there ---------------------------------------------------------------
- */
+/* ---- a record that is there ---------------------------------------------------------- */
 
 static uint64_t payload_at(uint64_t input_bytes, uint64_t meta_bytes)
 {
@@ -277,8 +276,7 @@ void tsshim_sample_drop(struct ts_sample *sample)
 	sample->view.origin[0] = 0;
 }
 
-/* ---- a record in the making ---------------------------------------------------------------
- */
+/* ---- a record in the making ---------------------------------------------------------- */
 
 void tsshim_sample_begin(struct ts_sample *sample, int nest)
 {
@@ -375,8 +373,7 @@ void tsshim_sample_publish(struct ts_sample *sample)
 		set_origin(sample, sample->take.claim.origin);
 }
 
-/* ---- small things for the glue ------------------------------------------------------------
- */
+/* ---- small things for the glue ------------------------------------------------------- */
 
 static const char *const reason_ids[] = {
 #define TS_X(name, id, text) id,

@@ -89,8 +89,7 @@ static bool find_directory(char ret_path[PATH_MAX])
 	return ts_sys_stat(start, &file) == 0;
 }
 
-/* Whether @path begins with @directory already, as after an exec by a program without `site`.
- */
+/* Whether @path begins with @directory, as after an exec by a program without `site`. */
 static bool is_in_front(const char *path, const char *directory)
 {
 	size_t length = strlen(directory);
@@ -113,11 +112,8 @@ static void put_in_front(const char *directory)
 	char *value = malloc(bytes);
 	if (!value)
 		return;
-	ts_format(value, bytes, "%s%s%s", directory,
-		!old   ? ""
-		: *old ? ":"
-		       : "/",
-		old ? old : "");
+	const char *between = !old ? "" : *old ? ":" : "/";
+	ts_format(value, bytes, "%s%s%s", directory, between, old ? old : "");
 	(void)setenv("PYTHONPATH", value, 1);
 	free(value);
 }
