@@ -18,6 +18,9 @@
  *   fill=FD       when this pipe has ended, fill the GPU's memory, and bring as many again
  *   allocate=N    by this call of JOB_ALLOCATIONS (0)
  *   until=FD      bring more than STEPS until this pipe has ended
+ *   first=FD      what comes before the middle goes on until this pipe has ended
+ *   stay=FD       bring nothing from the middle on until this pipe has ended, which held=FD has
+ *                 a byte for
  *   late=N        and so many us later
  *   parameters=N  bring so many bytes once before that; layers=N so often, of other values (1)
  *   grow=N        bring so many bytes four times in the middle
@@ -34,7 +37,7 @@ static struct job job = {.bytes = (size_t)1 << 20, .sizes = 3};
 static unsigned leave, allocate, layers = 1, late, calm;
 static size_t parameters, grow;
 static uint64_t skip;
-static int gate = -1, ready = -1, until = -1, fill = -1;
+static int gate = -1, ready = -1, until = -1, fill = -1, first = -1, stay = -1, held = -1;
 
 static int set(const char *word)
 {
@@ -69,6 +72,12 @@ static int set(const char *word)
 		ready = (int)value;
 	else if (strncmp(word, "until=", 6) == 0)
 		until = (int)value;
+	else if (strncmp(word, "first=", 6) == 0)
+		first = (int)value;
+	else if (strncmp(word, "stay=", 5) == 0)
+		stay = (int)value;
+	else if (strncmp(word, "held=", 5) == 0)
+		held = (int)value;
 	else if (strncmp(word, "fill=", 5) == 0)
 		fill = (int)value;
 	else if (strncmp(word, "allocate=", 9) == 0)
@@ -88,22 +97,20 @@ static int set(const char *word)
 	return 0;
 }
 
-/* All jobs are there before one of them begins. */
-static void wait_for_the_others(void)
+/* Say so on one pipe, and wait until another one has ended. */
+static void wait_for(int end, int say)
 {
 	char byte = 0;
-	if (ready >= 0 && (write(ready, &byte, 1) != 1 || close(ready) != 0))
+	if (say >= 0 && (write(say, &byte, 1) != 1 || close(say) != 0))
 		_exit(2);
-	while (gate >= 0 && read(gate, &byte, 1) > 0)
+	while (end >= 0 && read(end, &byte, 1) > 0)
 		;
 }
 
 static void fill_memory(uint64_t steps)
 {
-	char byte;
 	uint64_t longest_ns;
-	while (read(fill, &byte, 1) > 0)
-		;
+	wait_for(fill, -1);
 	unsigned room = job_fill(allocate, &longest_ns);
 	printf("room: %u MiB\n~allocation %llu us\n", room,
 		(unsigned long long)(longest_ns / 1000));
@@ -124,19 +131,20 @@ int main(int argc, char **argv)
 	if (job.sizes < 1 || job.sizes > JOB_SIZES || job.calls > 3 || job.parts > JOB_PARTS ||
 		allocate >= JOB_ALLOCATIONS)
 		return 2;
-	uint64_t half = leave || grow ? steps / 2 : 0;
+	uint64_t half = leave || grow || first >= 0 || stay >= 0 ? steps / 2 : 0;
 	job_start(&job);
 	for (unsigned i = 0; parameters && i < layers; i++)
 		job_bring_parameters(parameters, i);
-	wait_for_the_others();
+	wait_for(gate, ready); /* all jobs are there before one of them begins */
 	(void)usleep(late);
-	job_bring(&job, skip, half);
+	half = job_bring_until(&job, skip, half, first);
+	wait_for(stay, held);
 	if (leave)
 		job_leave(&job, leave);
 	for (unsigned i = 0; grow && i < 4; i++)
 		job_bring_parameters(grow, i);
 	job.schedule += half;
-	steps = half + job_bring_until(&job, skip + half, steps - half, until);
+	steps = half + job_bring_until(&job, skip + half, steps > half ? steps - half : 0, until);
 	job_look();
 	job.busy_us = 0;
 	job_bring(&job, skip + steps, calm);

@@ -89,10 +89,7 @@ class Gpu:
 
     def counters(self):
         """{name: count} of the driver."""
-        data = open(self.file, "rb").read()
-        rows = [data[i:i + 64] for i in range(0, len(data), 64)]
-        return {row[:56].rstrip(b"\0").decode(): struct.unpack("<Q", row[56:])[0]
-                for row in rows}
+        return counters_of(self.file)
 
     def counters_now(self):
         """The same, of jobs that may not have begun yet."""
@@ -112,6 +109,18 @@ class Gpu:
         assert counters["poisoned_reads"] == 0 and counters["late_uses"] == 0, counters
         assert counters["freed_while_open"] == 0, counters
         return counters
+
+
+def counters_of(path):
+    """{name: count} in a file of the driver's."""
+    data = open(path, "rb").read()
+    rows = [data[i:i + 64] for i in range(0, len(data), 64)]
+    return {row[:56].rstrip(b"\0").decode(): struct.unpack("<Q", row[56:])[0] for row in rows}
+
+
+def state_of(pid):
+    """The letter of proc(5)."""
+    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
 
 
 def outcome_of(job):

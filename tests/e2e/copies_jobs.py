@@ -7,7 +7,7 @@ import re
 import signal
 
 import support
-from copies_common import JOBS, Gpu, batches_of, until, well
+from copies_common import JOBS, Gpu, batches_of, state_of, until, well
 from support import BUILD, HERE, finish, start
 
 SCHEDULES = os.path.join(BUILD, "tests", "cuda", "schedules")
@@ -157,11 +157,6 @@ def hit(point, how):
             assert finish(victim).status == -signal.SIGKILL
         assert was_hit and went_on, (point, how, was_hit, went_on)
         gpu.safe()
-
-
-def state_of(pid):
-    """The letter of proc(5)."""
-    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
 
 
 def points():

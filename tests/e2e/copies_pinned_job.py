@@ -79,7 +79,7 @@ class Buffer:
     def fill(self, byte):
         self.map[:] = bytes([byte]) * len(self.map)
 
-    def take(self, seconds=10):
+    def take(self, seconds=60):
         """Its address, when it is pinned; None if that never happens."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -92,7 +92,7 @@ class Buffer:
     def done(self):
         """1 or an error: what became of it; and whether it was not known at first."""
         said = ours.tsshim_pinned_done(self.number)
-        waited, until = said == 0, time.monotonic() + 20
+        waited, until = said == 0, time.monotonic() + 60
         while said == 0 and time.monotonic() < until:
             time.sleep(.0005)
             said = ours.tsshim_pinned_done(self.number)
@@ -192,7 +192,7 @@ def dropped():
         well(ours.tsshim_pinned_drop(buffer.number))
         buffer.map.close()
         os.close(buffer.fd)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while mapped() and time.monotonic() < until:
         time.sleep(.01)
     print("mapped", mapped())

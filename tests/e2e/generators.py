@@ -183,7 +183,7 @@ def test_a_fork_by_another_thread():
         for _ in range(100):
             child = os.fork()
             if child == 0:
-                signal.alarm(20)
+                signal.alarm(60)
                 numpy.random.seed(1)
                 generators.restore(generators.save())
                 os._exit(0)

@@ -269,7 +269,7 @@ def test_permissions_are_those_of_the_caller():
         child = os.fork()
         if child == 0:
             try:
-                signal.alarm(20)
+                signal.alarm(60)
                 os.setgroups([])
                 os.setgid(4321)
                 os.setuid(1234)

@@ -16,7 +16,7 @@
 enum gpu_flight_state { FLIGHT_NONE, FLIGHT_PUBLISH, FLIGHT_RELEASE };
 
 #define WAIT_NS  UINT64_C(10000000)
-#define DRAIN_NS UINT64_C(10000000000)
+#define DRAIN_NS UINT64_C(30000000000)
 #define LEAVE_NS UINT64_C(200000000)
 
 static const uint8_t uuid[TS_DEVICE_UUID] = "stress";

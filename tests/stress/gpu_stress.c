@@ -100,7 +100,7 @@ static bool run(void)
 		.seed = settings.seed,
 		.end_ns = end_ns,
 		.stop_ns = STOP_MAX_NS,
-		.finish_ns = 4 * LOAD_SLACK_NS,
+		.finish_ns = 2 * LOAD_SLACK_NS,
 		.run = run_child});
 	print_counts();
 	if (world->hits == 0 || world->published == 0) {

@@ -31,7 +31,7 @@
 #define REACH_MS 500
 
 /* After this one that does not end is killed. */
-#define END_MS 15000
+#define END_MS 60000
 
 static const char *const points[] = {
 #define TS_X(name) #name,

@@ -76,8 +76,9 @@ int wound_among_peers(
 
 /**
  * Call @try_situation, which returns what wound_among_peers() does, for one situation after the
- * other until the point with @name and @index is reached.  One that is not is a failure, but
- * for a later visit: there are points passed only once.
+ * other until the point with @name and @index is reached; at last for as long as it takes, up
+ * to a guard against waiting for ever.  One that is not is a failure, but for a later visit:
+ * there are points passed only once.
  */
 bool wound_in_some_situation(const char *name, int index, int situations,
 	int (*try_situation)(int situation, int point));

@@ -3,9 +3,12 @@
 #include "fixture.h"
 
 #include "hooks/file/next.h"
+#include "shim/atomic.h"
 #include "shim/elf.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <sys/syscall.h>
 
 TestSuite(calls, .init = folder_make, .fini = folder_remove, .timeout = 60);
 
@@ -216,10 +219,26 @@ Test(calls, other_threads_are_not_listed)
 	cr_expect(eq(u32, opens.count, 0));
 }
 
+static _Atomic int opener;
+
+/* Whether the thread that is about to open a FIFO waits there; proc(5), the state in stat. */
+static bool opener_sleeps(void)
+{
+	char path[64], state = 'R';
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", ts_load_acquire(&opener));
+	FILE *file = ts_load_acquire(&opener) ? fopen(path, "r") : NULL;
+	if (file) {
+		(void)!fscanf(file, "%*[^)]) %c", &state);
+		fclose(file);
+	}
+	return state == 'S';
+}
+
 static void *open_until_cancelled(void *fifo)
 {
 	static struct ts_opens opens; /* a cancelled stack looks damaged to AddressSanitizer */
 	ts_opens_begin(&opens);
+	ts_write_release(&opener, (int)syscall(SYS_gettid));
 	int fd = open(fifo, O_RDONLY); /* nobody ever writes */
 	ts_opens_end(&opens);
 	return fd < 0 ? NULL : fifo;
@@ -231,7 +250,8 @@ Test(calls, can_be_cancelled)
 	void *result = NULL;
 	cr_assert(mkfifo("fifo", 0600) == 0);
 	pthread_create(&thread, NULL, open_until_cancelled, (void *)in_folder("fifo"));
-	usleep(20000);
+	while (!opener_sleeps())
+		usleep(1000);
 	pthread_cancel(thread);
 	pthread_join(thread, &result);
 	cr_expect(result == PTHREAD_CANCELED);

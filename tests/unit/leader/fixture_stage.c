@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A file and a group to copy it in; see fixture_stage.h. */
 #include "fixture_stage.h"
+#include "leader/files/names.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -75,6 +76,14 @@ bool fixture_holds(int fd, char fill, size_t bytes)
 uint64_t fixture_used(void)
 {
 	return ts_load_relaxed(&fixture_files.stage->index.head->used) - TS_STAGE_CHUNK;
+}
+
+void fixture_time_passes(unsigned ms)
+{
+	uint64_t until = ts_stage_now_ms() + ms;
+
+	while (ts_stage_now_ms() <= until)
+		usleep(500);
 }
 
 const char *fixture_name_of_copy(void)

@@ -32,6 +32,9 @@ bool fixture_holds(int fd, char fill, size_t bytes);
 /** Bytes that copies take, as the index has it. */
 uint64_t fixture_used(void);
 
+/** Wait until more than so many ms have passed for what is noted in the index. */
+void fixture_time_passes(unsigned ms);
+
 /** Name of the first copy, or of its .part; NULL when there is none. */
 const char *fixture_name_of_copy(void);
 

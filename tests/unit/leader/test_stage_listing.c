@@ -178,7 +178,7 @@ Test(stage_listing, it_ends)
 	cr_expect(eq(i64, use(false), made));
 	ts_stage_names_forget(&fixture_files.stage->index);
 	cr_expect(eq(i64, use(false), -EPERM), "a change of the group's");
-	usleep(3000);
+	fixture_time_passes(1);
 	cr_expect(eq(i64, use(true), made));
 	cr_expect(eq(i64, use(false), made));
 }
@@ -188,9 +188,9 @@ Test(stage_listing, an_old_one_is_replaced_and_its_room_returned)
 	cr_expect(gt(i64, use(true), 0));
 	uint64_t used = fixture_used();
 	for (int i = 0; i < 3; i++) {
-		usleep(3000);
+		fixture_time_passes(1);
 		ts_stage_names_forget(&fixture_files.stage->index);
-		usleep(3000);
+		fixture_time_passes(1);
 		cr_expect(gt(i64, use(true), 0));
 		cr_expect(eq(u64, fixture_used(), used));
 	}

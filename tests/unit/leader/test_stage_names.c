@@ -104,7 +104,7 @@ Test(stage_names, attributes_that_did_not_change_keep_the_copy)
 	cr_expect(eq(u64, again.row, known.row));
 	same.bytes++;
 	ts_stage_name_note_attributes(table(), name, now + 1, &same);
-	usleep(2000);
+	fixture_time_passes(1);
 	cr_assert(ts_stage_name_find(table(), name, 0, SECONDS, &again));
 	cr_expect(ne(u64, again.row, known.row));
 	cr_expect(eq(u64, again.attributes.bytes, same.bytes));
@@ -117,7 +117,7 @@ Test(stage_names, what_is_forbidden_stays_so)
 	cr_expect(not(is_known(name)));
 	cr_expect(ts_stage_name_is_forbidden(table(), name));
 	know(ts_stage_now_ms() + 5);
-	usleep(10000);
+	fixture_time_passes(6);
 	cr_expect(not(is_known(name)));
 	cr_expect(not(ts_stage_name_is_forbidden(table(), (struct ts_hash128){1, 2})));
 }
@@ -127,7 +127,7 @@ Test(stage_names, what_is_forgotten_can_be_learnt_again)
 	know(ts_stage_now_ms());
 	ts_stage_names_forget(table());
 	cr_expect(not(is_known(name)));
-	usleep(2000);
+	fixture_time_passes(1);
 	know(ts_stage_now_ms());
 	cr_expect(is_known(name));
 }

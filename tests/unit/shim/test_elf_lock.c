@@ -48,7 +48,7 @@ static int run_child(unsigned wanted)
 	pid_t child = fork();
 	if (child == 0) {
 		(void)signal(SIGALRM, SIG_DFL);
-		(void)alarm(5);
+		(void)alarm(60); /* a guard */
 		/* And its own children. */
 		pid_t grandchild = fork();
 		if (grandchild == 0)

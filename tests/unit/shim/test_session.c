@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* When a process joins its store, who does it, and where it counts. */
+#include "tests/unit/clock.h"
 #include "tests/unit/valgrind.h"
 #include "fixture.h"
 
 #include "leader/group/store_private.h"
 #include "shim/identity.h"
+#include "shim/sys.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -31,13 +33,6 @@ static unsigned members(void)
 	for (uint32_t i = 0; i < ts_member_high(store); i++)
 		count += !ts_member_is_gone(store, i);
 	return count;
-}
-
-static void sleep_ms(unsigned ms)
-{
-	struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-
-	nanosleep(&time, NULL);
 }
 
 /* ---- joining ---------------------------------------------------------------------------- */
@@ -206,6 +201,25 @@ static void *attach_slowly(void *unused)
 
 static int hold_lock_pipe[2];
 
+/* A thread that attaches waits for the lock until it may go on. */
+static _Atomic int waits_for_lock, may_go_on;
+
+static int wait_for_lock(const volatile void *word, uint32_t expected, uint64_t timeout_ns)
+{
+	(void)word;
+	(void)expected;
+	(void)timeout_ns;
+	ts_write_release(&waits_for_lock, 1);
+	while (!ts_load_acquire(&may_go_on))
+		usleep(1000);
+	return -ETIMEDOUT;
+}
+
+static uint64_t no_time_passes(void)
+{
+	return 1;
+}
+
 /* Another process, for a lock of our own would not keep us out. */
 static pid_t hold_lock(const char *path)
 {
@@ -235,12 +249,14 @@ static void end_holder(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-static int join_after_holder(void)
+/* When @free has ended the lock is free again. */
+static int join_after_holder(int free)
 {
 	enum ts_reason reason;
+	char byte;
 
-	/* By then the lock is free again. */
-	sleep_ms(100);
+	ts_test_clock = NULL;
+	cr_assert(eq(int, (int)read(free, &byte, 1), 0));
 	const struct ts_session *session = ts_session_enter(&reason);
 	if (!session)
 		return (int)reason + 10;
@@ -250,22 +266,33 @@ static int join_after_holder(void)
 
 Test(session, a_child_forked_while_a_thread_attached_can_join)
 {
+	static const struct ts_test_clock slow = {
+		.now_ns = no_time_passes, .futex_wait = wait_for_lock};
 	char path[TS_PATH_BYTES];
 	pthread_t thread;
+	int held[2];
 
 	/* Make the ledger, and have no member. */
 	cr_assert(eq(int, fixture_fork(expect_one_member), 0));
 	cr_assert(eq(
 		int, ts_object_path(path, sizeof(path), getenv("TSSHIM_GROUP"), "ledger"), 0));
 	pid_t holder = hold_lock(path);
+	cr_assert(eq(int, pipe(held), 0));
+	ts_test_clock = &slow;
 	cr_assert(eq(int, pthread_create(&thread, NULL, attach_slowly, NULL), 0));
-	sleep_ms(20); /* attaching tries for 50 ms */
+	while (!ts_load_acquire(&waits_for_lock))
+		usleep(1000);
 	pid_t child = fork();
-	if (child == 0)
-		_exit(join_after_holder());
+	if (child == 0) {
+		close(held[1]);
+		_exit(join_after_holder(held[0]));
+	}
 	end_holder(holder);
+	close(held[1]);
 	cr_expect(eq(int, fixture_wait(child), 0));
+	ts_write_release(&may_go_on, 1);
 	pthread_join(thread, NULL);
+	ts_test_clock = NULL;
 	ts_session_finish();
 }
 
@@ -339,21 +366,23 @@ Test(session, a_failure_is_tried_again_after_1_and_2_seconds)
 {
 	setenv("TSSHIM_TEST_SHM", "/nonexistent", 1);
 	setenv("TSSHIM_DEBUG", "info", 1);
+	clock_begin();
 	int lines = fixture_catch_stderr();
 	cr_expect(eq(int, enter_fails(), TS_REASON_NO_STORE));
 	cr_expect(eq(int, fixture_lines(lines), 1));
 	for (int i = 0; i < 1000; i++)
 		cr_expect(eq(int, enter_fails(), TS_REASON_NO_STORE));
 	cr_expect(eq(int, fixture_lines(lines), 0));
-	sleep_ms(1050);
+	clock_pass(UINT64_C(1050000000));
 	enter_fails();
 	cr_expect(eq(int, fixture_lines(lines), 1));
-	sleep_ms(1050);
+	clock_pass(UINT64_C(1050000000));
 	enter_fails();
 	cr_expect(eq(int, fixture_lines(lines), 0), "now two seconds");
 	ts_session_count_pass(TS_REASON_NO_STORE);
 	unsetenv("TSSHIM_TEST_SHM");
-	sleep_ms(1050);
+	clock_pass(UINT64_C(1050000000));
 	cr_expect(eq(u64, ts_load_relaxed(&fixture_ledger()->passed[TS_REASON_NO_STORE]), 1));
+	clock_end();
 	ts_session_finish();
 }
