@@ -15,7 +15,8 @@
  *   blind=1       do not look what arrived, where that is not known (0)
  *   calm=N        bring N more when all these have been, with nothing before them
  *   gate=FD       begin when this pipe has ended; ready=FD has a byte written before that
- *   fill=FD       when this pipe has ended, fill the GPU's memory, and bring as many again
+ *   fill=FD       when this pipe has ended, fill the GPU's memory, and bring as many again, and
+ *                 more until the pipe then=FD has ended
  *   allocate=N    by this call of JOB_ALLOCATIONS (0)
  *   until=FD      bring more than STEPS until this pipe has ended
  *   first=FD      what comes before the middle goes on until this pipe has ended
@@ -37,7 +38,8 @@ static struct job job = {.bytes = (size_t)1 << 20, .sizes = 3};
 static unsigned leave, allocate, layers = 1, late, calm;
 static size_t parameters, grow;
 static uint64_t skip;
-static int gate = -1, ready = -1, until = -1, fill = -1, first = -1, stay = -1, held = -1;
+static int gate = -1, ready = -1, until = -1, fill = -1, first = -1, stay = -1, held = -1,
+	   then = -1;
 
 static int set(const char *word)
 {
@@ -80,6 +82,8 @@ static int set(const char *word)
 		held = (int)value;
 	else if (strncmp(word, "fill=", 5) == 0)
 		fill = (int)value;
+	else if (strncmp(word, "then=", 5) == 0)
+		then = (int)value;
 	else if (strncmp(word, "allocate=", 9) == 0)
 		allocate = (unsigned)value;
 	else if (strncmp(word, "parameters=", 11) == 0)
@@ -114,7 +118,7 @@ static void fill_memory(uint64_t steps)
 	unsigned room = job_fill(allocate, &longest_ns);
 	printf("room: %u MiB\n~allocation %llu us\n", room,
 		(unsigned long long)(longest_ns / 1000));
-	job_bring(&job, skip + steps, steps);
+	(void)job_bring_until(&job, skip + steps, steps, then);
 	job_look();
 }
 
@@ -144,7 +148,8 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; grow && i < 4; i++)
 		job_bring_parameters(grow, i);
 	job.schedule += half;
-	steps = half + job_bring_until(&job, skip + half, steps > half ? steps - half : 0, until);
+	steps = half +
+		job_bring_until(&job, skip + half, steps > half ? steps - half : 0, until);
 	job_look();
 	job.busy_us = 0;
 	job_bring(&job, skip + steps, calm);

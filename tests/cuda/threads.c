@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * threads COUNT STEPS: threads of one job that bring batches at the same time, each to a place
- * of its own and in its own stream; half of them bring what another thread brings as well.
+ * threads COUNT STEPS PIPE: threads of one job that bring batches at the same time, each to a
+ * place of its own and in its own stream; half of them bring what another thread brings as
+ * well. They bring more than STEPS until this pipe has ended.
  */
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +37,13 @@ static struct {
 
 static void *context;
 static unsigned steps;
+static int until;
+
+static bool goes_on(void)
+{
+	struct pollfd end = {.fd = until};
+	return poll(&end, 1, 0) == 0;
+}
 
 static void check(int result, const char *what)
 {
@@ -65,7 +75,7 @@ static void *work(void *data)
 	check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
 	check(cuda.cuMemAlloc_v2(&device, BYTES), "cuMemAlloc");
 	check(cuda.cuStreamCreate(&stream, 1), "cuStreamCreate");
-	for (uint64_t i = 0; i < steps; i++) {
+	for (uint64_t i = 0; i < steps || goes_on(); i++) {
 		uint64_t batch = i * 100 + self / 2;
 		fill(wanted, batch);
 		memcpy(source, wanted, BYTES);
@@ -87,11 +97,12 @@ static void *work(void *data)
 int main(int argc, char **argv)
 {
 	pthread_t threads[32];
-	unsigned count = argc > 2 ? (unsigned)atoi(argv[1]) : 0;
+	unsigned count = argc > 3 ? (unsigned)atoi(argv[1]) : 0;
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
 	if (count < 1 || count > 32 || !library)
 		return 2;
 	steps = (unsigned)atoi(argv[2]);
+	until = atoi(argv[3]);
 #define X(name, parameters)                           \
 	*(void **)&cuda.name = dlsym(library, #name); \
 	check(!cuda.name, #name);

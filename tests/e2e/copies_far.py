@@ -146,10 +146,15 @@ def test_errors_while_a_path_is_tried():
                  "cuMemcpyDtoDAsync_v2:1:1", "cuMemcpyDtoDAsync_v2:2:700"):
         with Gpu(FAKECUDA_DEVICES="2", FAKECUDA_FAIL=call, **LINKS) as gpu:
             stays = call.endswith(":700")  # in the context, whoever's call it was
-            for job in begin(gpu, "01", steps=300):
-                outcome = finish(job, timeout=60)
+            then = Until()
+            jobs = begin(gpu, "01", then.word, steps=300, pass_fds=(then.theirs,))
+            injected = until(lambda: gpu.counters_now().get("injected", 0) > 0)
+            os.close(then.theirs)
+            os.close(then.ours)
+            for job in jobs:
+                outcome = finish(job)
                 assert stays or outcome.status == 0, (call, outcome.output, outcome.errors)
-            assert gpu.counters()["injected"] > 0, call
+            assert injected, (call, gpu.counters())
 
 
 if __name__ == "__main__":

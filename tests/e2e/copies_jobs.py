@@ -198,28 +198,50 @@ def test_no_ipc():
 
 
 def test_a_context_that_ends():
-    for leave in (1, 2, 3):
+    calls = ("cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxRelease_v2",
+             "cuDevicePrimaryCtxReset")
+    for leave, call in enumerate(calls, 1):
         with Gpu(FAKECUDA_JITTER_US="200") as gpu:
-            gpu.run(3, 60, "pause=2000", "leave=%d" % leave)
-            assert gpu.safe()["d2d_copies"] > 0
+            leaves, (until_then, end) = os.pipe(), os.pipe()
+            words = ["pause=2000", "leave=%d" % leave, "first=%d" % leaves[0],
+                     "until=%d" % until_then]
+            jobs = gpu.begin(3, 2, *words, pass_fds=(leaves[0], until_then))
+            shared = until(lambda: gpu.counters_now().get("d2d_copies", 0) > 10)
+            os.close(leaves[0])
+            os.close(leaves[1])
+            left = until(lambda: gpu.counters()["call." + call] >= len(jobs))
+            then = gpu.counters()["d2h_copies"]
+            went_on = until(lambda: gpu.counters()["d2h_copies"] > then + 50)
+            os.close(until_then)
+            os.close(end)
+            for job in jobs:
+                batches_of(job)
+            assert shared and left and went_on, (leave, shared, left, gpu.counters())
+            gpu.safe()
 
 
 def test_threads():
     program = os.path.join(os.path.dirname(JOBS), "threads")
     with Gpu(FAKECUDA_JITTER_US="300", TSSHIM_VERIFY="20") as gpu:
         env = gpu.group.environment(**gpu.more)
-        for job in [start([program, count, "60"], env) for count in ("12", "5")]:
-            well(job, 60)
-        assert gpu.safe()["d2d_copies"] > 0
+        until_then, end = os.pipe()
+        jobs = [start([program, count, "60", str(until_then)], env, pass_fds=(until_then,))
+                for count in ("12", "5")]
+        os.close(until_then)
+        shared = until(lambda: gpu.counters_now().get("d2d_copies", 0) > 0)
+        os.close(end)
+        for job in jobs:
+            batches_of(job)
+        assert shared, gpu.safe()
         assert gpu.group.statistics()["mismatched"] == 0
 
 
 def test_verify():
     with Gpu(TSSHIM_VERIFY="100") as gpu:
-        gpu.run(2, 100, "pause=1000")
+        gpu.run_until(lambda now: gpu.group.statistics().get("verified", 0) > 0, 2, "pause=1000")
         gpu.safe()
         found = gpu.group.statistics()
-        assert found["verified"] > 0 and found["mismatched"] == 0, found
+        assert found["mismatched"] == 0, found
 
 
 if __name__ == "__main__":

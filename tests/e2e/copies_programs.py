@@ -69,7 +69,7 @@ thread.start()
 inside.wait()
 pid = os.fork()
 if pid == 0:
-    signal.alarm(5)
+    signal.alarm(60)  # a guard
     cuda.cuMemcpyHtoD_v2(device, source, size)
     os._exit(cuda.cuMemcpyHtoD_v2_ptds is None)
 print(os.waitpid(pid, 0)[1])
@@ -163,8 +163,8 @@ assert [copy() for _ in range(100)] == [0] * 100
 """
 
 # Copies that the driver refuses without a look at the source, which is shorter than they are.
-REFUSED = """
-import ctypes, mmap, time
+REFUSED = GOES_ON + """
+import ctypes, mmap
 cuda, libc = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
 size, context, other = ctypes.c_size_t(1 << 20), ctypes.c_void_p(), ctypes.c_uint64()
 device, hidden = ctypes.c_uint64(), ctypes.c_size_t(63 << 20)
@@ -178,8 +178,7 @@ assert apart < 32 << 20, apart
 memory = mmap.mmap(-1, 64 << 20)
 source = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 print(libc.mprotect(ctypes.c_void_p(source + (1 << 20)), hidden, 0))
-for _ in range(40):  # the service is ready soon
-    time.sleep(.005)
+while goes_on():
     assert cuda.cuMemcpyHtoD_v2(device, ctypes.c_void_p(source), size) == 0
 for count in ((1 << 20) + 1, apart + 4096, apart + (1 << 20), (1 << 64) - 4):
     print(cuda.cuMemcpyHtoD_v2(device, ctypes.c_void_p(source), ctypes.c_size_t(count)))
@@ -206,7 +205,8 @@ def both_until(gpu, commands, holds):
 
 def two_of(script, gpu):
     """The outcome of a script that runs twice at once and shares what it brings with itself."""
-    return both_until(gpu, [([script], {})] * 2, lambda now: now.get("d2d_copies", 0) > 200)
+    return both_until(gpu, [([script], {})] * 2,
+                      lambda now: now.get("d2d_copies", 0) > 200 and gpu.taken() > 200)
 
 
 def test_what_a_capture_forbids_the_driver_refuses():
@@ -230,10 +230,13 @@ def test_odd_copies_are_the_driver_s_and_no_more():
 
 
 def test_what_the_driver_refuses_is_not_read():
-    wanted = run([PYTHON, "-c", REFUSED], support.plain_environment(LD_LIBRARY_PATH=DRIVER))
+    wanted = run([PYTHON, "-c", REFUSED, "-1"], support.plain_environment(LD_LIBRARY_PATH=DRIVER))
     assert wanted.output.split()[-4:] == ["1"] * 4, wanted
     with Gpu() as gpu:
-        equal(wanted, run([PYTHON, "-c", REFUSED], gpu.group.environment(**gpu.more)), "refused")
+        # Then the service is ready, for it goes round in the program's context.
+        outcome, = both_until(gpu, [([REFUSED], {})],
+                              lambda now: now.get("call.cuCtxPushCurrent_v2", 0) > 4)
+        equal(wanted, outcome, "refused")
 
 
 # An error that stays, and a program that gets rid of it as the driver's manual says.

@@ -26,30 +26,31 @@ def shares(now):
 def fill(gpu, stop=False, call=0, words=(), holds=shares, keeps=False, **more):
     """
     (MiB of room for a job when another one shares with it, its longest allocation in s).  Both
-    go on until @holds(counters of the driver); then it fills the memory, and when it has, and
-    a ring was given back, unless somebody @keeps it, the other one may end.
+    go on until @holds(counters of the driver); then it fills the memory, and both until the
+    ring was given back, unless somebody is stopped or @keeps it.
     """
-    gate, opener = os.pipe()
-    until_then, end = os.pipe()
+    (gate, opener), (until_then, end), (then, given) = os.pipe(), os.pipe(), os.pipe()
     other = gpu.start(1, 1, "pace=5000", "until=%d" % until_then, *words, pass_fds=(until_then,),
                       **{name[6:]: value for name, value in more.items()
                          if name.startswith("other_")})
     os.close(until_then)
     job = gpu.start(2, 1, "pace=5000", "until=%d" % gate, "fill=%d" % gate, "allocate=%d" % call,
-                    pass_fds=(gate,), **{name: value for name, value in more.items()
+                    "then=%d" % then, pass_fds=(gate, then), **{name: value for name, value in more.items()
                                          if not name.startswith("other_")})
     os.close(gate)
+    os.close(then)
     seen = until(lambda: holds(gpu.counters_now()))
     if stop:
         other.send_signal(signal.SIGSTOP)
         assert until(lambda: state_of(other.pid) == "T")
     os.close(opener)
+    freed = holds is not shares or keeps or stop or until(lambda: gpu.counters()["frees"] > 0)
+    os.close(given)
     outcome = finish(job)
     other.send_signal(signal.SIGCONT)
-    given = holds is not shares or keeps or until(lambda: gpu.counters()["frees"] > 0)
     os.close(end)
     batches_of(other)
-    assert seen and given, gpu.counters()
+    assert seen and freed, gpu.counters()
     assert outcome.status == 0 and "equal: " in outcome.output, outcome
     room, longest = re.search(r"room: (\d+) MiB\n~allocation (\d+) us", outcome.output).groups()
     return int(room), int(longest) / 1e6
