@@ -82,6 +82,17 @@ class Gpu:
         assert seen, self.counters()
         return brought
 
+    def trainers_until(self, holds, commands, env=({}, {})):
+        """Outcomes of trainers (tests/victims) that bring others until @holds(counters) as well."""
+        warm = os.path.join(self.directory.name, "warm")
+        started = [start([*command, "--warm", warm], self.group.environment(**self.more, **more))
+                   for command, more in zip(commands, env)]
+        seen = until(lambda: holds(self.counters_now()))
+        open(warm, "w").close()
+        outcomes = [finish(job) for job in started]
+        assert seen, self.counters()
+        return outcomes
+
     def taken(self):
         """So many copies were taken from a ring."""
         return sum(row.get("kinds", row)["device"]["shared"]

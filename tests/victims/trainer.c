@@ -292,10 +292,28 @@ static void wait_at_gate(void)
 		usleep(1000);
 }
 
-static void train(struct lane *lane)
+static void rest(void)
 {
 	struct timespec pause = {
 		settings.delay_us / 1000000, settings.delay_us % 1000000 * 1000};
+	if (settings.delay_us > 0)
+		nanosleep(&pause, NULL);
+}
+
+/* Four batches in turn, which no digest has, until others say that it is enough. */
+static void warm_up(struct lane *lane)
+{
+	struct slot *slot = &lane->slots[0];
+	for (long i = 1; settings.warm && access(settings.warm, F_OK) != 0; i++) {
+		fill(slot->host, -1 - i % 4);
+		send(slot);
+		CHECK(cuEventSynchronize(slot->event));
+		rest();
+	}
+}
+
+static void train(struct lane *lane)
+{
 	for (long i = 0; i < settings.count; i++) {
 		struct slot *slot = &lane->slots[i % settings.slots];
 		retire(lane, slot);
@@ -303,8 +321,7 @@ static void train(struct lane *lane)
 		slot->busy = true;
 		fill(slot->host, slot->batch);
 		send(slot);
-		if (settings.delay_us > 0)
-			nanosleep(&pause, NULL);
+		rest();
 	}
 	for (long i = 0; i < settings.slots; i++)
 		retire(lane, &lane->slots[(settings.count + i) % settings.slots]);
@@ -347,6 +364,7 @@ static void *work(void *argument)
 	CUcontext context = make_context();
 	set_up(lane);
 	wait_at_gate();
+	warm_up(lane);
 	train(lane);
 	clear_up(lane);
 	if (settings.own_context)

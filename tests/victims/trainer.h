@@ -40,7 +40,7 @@ struct settings {
 	enum trainer_stream stream;
 	enum trainer_call call;
 	bool sync, print, own_context;
-	const char *gate, *ready;
+	const char *gate, *ready, *warm;
 };
 
 /** Read the command line; ends the program with 2 where it is wrong. */

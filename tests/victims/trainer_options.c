@@ -32,6 +32,7 @@ _Noreturn static void usage(const char *what)
 		"  --device N --own-context\n"
 		"  --ready FILE --gate FILE   make the one when set up, begin when the other "
 		"is there\n"
+		"  --warm FILE         before that bring others until this is there\n"
 		"  --print             a line per batch\n",
 		what);
 	exit(2);
@@ -122,7 +123,8 @@ static void check_together(const struct settings *s)
 	X("own-context", FLAG, &s.own_context, NULL) \
 	X("print", FLAG, &s.print, NULL) \
 	X("gate", TEXT, &s.gate, NULL) \
-	X("ready", TEXT, &s.ready, NULL)
+	X("ready", TEXT, &s.ready, NULL) \
+	X("warm", TEXT, &s.warm, NULL)
 /* clang-format on */
 
 void trainer_options(int argc, char **argv, struct settings *ret_settings)
