@@ -7,6 +7,8 @@
  *   leave=N          after so many give the primary context back and begin again
  *   reset=N          the same by a reset
  *   gate=FD ready=FD begin with others
+ *   until=FD         before the first step bring others, of which is said only what is not
+ * well, until this pipe has ended
  *
  * Of the calls that the library makes itself it makes cuDevicePrimaryCtxRetain, cuMemAlloc_v2
  * and cuDevicePrimaryCtxRelease_v2, before the others and once for each beginning, and no other
@@ -14,6 +16,7 @@
  */
 #include "scene.h"
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +76,27 @@ static CUresult bring(long step)
 	}
 }
 
+/* As a step, without the call that STEPS of are made in any case. */
+static void warm_up(long step)
+{
+	scene_fill(2, (uint64_t)step);
+	int brought = (int)bring(step), last = (int)mini_get_last_error();
+	memset(scene_source, 0x33, SCENE_BYTES);
+	int waited = (int)cu->cuCtxSynchronize();
+	memset(scene_arrived, 0x11, SCENE_BYTES);
+	int back = (int)mini_memcpy(
+		scene_arrived, (void *)(uintptr_t)device, SCENE_BYTES, MINI_DEVICE_TO_HOST, 0);
+	last |= (int)mini_get_last_error();
+	if (brought || last || waited || back || !scene_is(2, (uint64_t)step))
+		printf("before: %d %d %d, last %d\n", brought, waited, back, last);
+}
+
+static bool goes_on(int pipe)
+{
+	struct pollfd end = {.fd = pipe};
+	return pipe >= 0 && poll(&end, 1, 0) == 0;
+}
+
 static void do_step(long step)
 {
 	scene_fill(1, (uint64_t)step);
@@ -99,6 +123,10 @@ int main(int argc, char **argv)
 	scene_start();
 	begin();
 	scene_wait(argv);
+	for (long i = 0; goes_on((int)scene_word(argv, "until", -1)); i++) {
+		warm_up(i);
+		usleep((useconds_t)pause_us);
+	}
 	for (long step = 0; step < steps; step++) {
 		if (step == leave)
 			printf("leave: %d\n", (int)cu->cuDevicePrimaryCtxRelease_v2(0));
