@@ -330,8 +330,7 @@ def test_storage_that_stalls_and_comes_back():
         storage.latency(100, "read")
         started = [job(group, "read", storage.path) for _ in range(2)]
         storage.reset()
-        while not storage.counts()["requests"]["read"]:
-            time.sleep(0.01)
+        support.wait_until(lambda: storage.counts()["requests"]["read"], "a read")
         storage.stall()
         storage.wait_for_waiting(1)
         time.sleep(3)  # longer than anybody waits for a copy
@@ -357,16 +356,16 @@ def test_who_never_goes_to_storage_that_stalls_does_not_wait():
 
 
 def test_nobody_waits_long_for_who_copies_slowly():
-    """A read that takes eight seconds holds up its own job, not the other one."""
+    """A read that takes as long as it likes holds up its own job, not the other one."""
     with on_slow_storage() as (storage, group):
         reference = run([PYTHON, CHILD, "read", storage.path])
-        storage.latency(8000, "read")
+        storage.hold()
         slow = job(group, "read", storage.path)
         storage.wait_for_waiting(1)
-        storage.latency(0, "read")  # for those that begin now
         equal(reference, support.finish(job(group, "read", storage.path)), "the other one")
         assert slow.poll() is None, "the read was not slow"
         assert reasons(group).get("stage_busy") == 1, reasons(group)
+        storage.let_go()
         equal(reference, support.finish(slow), "the slow one")
 
 

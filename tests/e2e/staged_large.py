@@ -25,6 +25,10 @@ MIB = 1 << 20
 # No multiple of a page or a chunk; three chunks.
 SIZE = 20 * MIB + 777
 
+STAGERS = 4  # that work in a group at once (leader/files/stager.h)
+MIDDLE = 10  # reads, whatever the kernel makes of a file of that size: somewhere in it
+PAUSE = 5  # seconds in which nobody starts another stager, after one has failed
+
 
 def content(seed, size=SIZE):
     return random.Random(seed).randbytes(size)
@@ -56,7 +60,7 @@ class Storage(mounted.Mounted):
     def __exit__(self, *_):
         # Nothing is to wait for storage that is slow or stalls.
         with contextlib.suppress(OSError):
-            self.set(stall=0, bandwidth=0, latency_us=0, latency_read_us=-1)
+            self.set(stall=0, bandwidth=0, latency_us=0, latency_read_us=-1, let_go=1)
         self.group.release()
         wait_until(lambda: not self.stagers(), "stagers left")
         self.group.__exit__()
@@ -147,41 +151,36 @@ def recipes():
 
 def test_nothing_of_a_stager_is_seen():
     """No child, signal, thread or descriptor, while two of them work."""
-    with Storage(2, bandwidth=20 * MIB) as storage:
+    with Storage(2) as storage:
         reference = storage.plain("seen_from_inside")
+        storage.set(bandwidth=MIB)
         job = storage.job("seen_from_inside")
         wait_until(lambda: len(storage.stagers()) == 2, "no stagers")
         equal(reference, support.finish(job), "seen from inside")
 
 
 def test_four_jobs_start_one_stager_for_each_file():
-    """And what they read of the storage meanwhile they share with it."""
+    """How much they read of the storage meanwhile: bench/gates/gate_staged.py."""
     with Storage(3, latency_us=2000) as storage:
         reference = storage.plain("read")
-        storage.reset()
         jobs = [storage.job("read") for _ in range(4)]
         for job in jobs:
             equal(reference, support.finish(job), "read by four")
         storage.wait_for_copies(3)
-        took = storage.counts()["bytes_read"]
-        # Each open drops the pages that another one waits for; it is not what is measured here.
-        assert took < 2 * 3 * SIZE, took / SIZE / 3
         assert storage.counts_of()[0] == 3, storage.counts_of()
 
 
 def test_only_so_many_work_at_once():
     with Storage(7) as storage:
         reference = storage.plain("read")
-        storage.set(bandwidth=30 * MIB)
-        job = storage.job("attributes")
-        most = 0
-        while job.poll() is None or storage.stagers():
-            most = max(most, len(storage.stagers()))
-            time.sleep(0.02)
-        assert support.finish(job).status == 0
-        storage.set(bandwidth=0)
-        # One that came too late may still be counted on its way out.
-        assert 3 <= most <= 5 and len(storage.copies()) >= 4, (most, storage.copies())
+        storage.set(bandwidth=MIB)
+        assert support.finish(storage.job("attributes")).status == 0
+        # One that came too late may still be on its way out.
+        wait_until(lambda: len(storage.stagers()) == STAGERS, storage.stagers)
+        assert not storage.copies(), storage.copies()
+        storage.let_go()
+        wait_until(lambda: not storage.stagers(), "they go on")
+        assert len(storage.copies()) == STAGERS, storage.copies()
         equal(reference, support.finish(storage.job("read")), "the rest")
         storage.wait_for_copies(7)
 
@@ -189,13 +188,12 @@ def test_only_so_many_work_at_once():
 def changed(storage, change, complete):
     """@change(file) while a stager is at it; whether a copy comes about."""
     name = os.path.join(storage.source, "f0")
-    storage.set(bandwidth=15 * MIB)
+    storage.hold(MIDDLE)
     job = start_keeping(storage)
-    wait_until(storage.stagers, "no stager")
-    time.sleep(0.3)
+    storage.wait_for_waiting(1)
     assert storage.stagers() and not storage.copies(), storage.copies()
     change(name)
-    storage.set(bandwidth=0)
+    storage.let_go()
     wait_until(lambda: not storage.stagers(), "it goes on")
     output, errors = job.communicate("\n", timeout=60)
     assert job.returncode == 0, errors
@@ -253,6 +251,7 @@ def test_storage_that_fails_in_the_middle():
         storage.fail(beyond=9 * MIB)
         reference = storage.plain("read")
         assert reference.status != 0 and "Errno 5" in reference.errors, reference.errors
+        begin = time.monotonic()
         for _ in range(2):
             equal(reference, support.finish(storage.job("read")), "failing")
             wait_until(lambda: not storage.stagers(), "it goes on")
@@ -260,8 +259,10 @@ def test_storage_that_fails_in_the_middle():
         storage.fail()
         reference = storage.plain("read")
         equal(reference, support.finish(storage.job("read")), "in the pause")
-        assert not storage.stagers() and not storage.group.leftovers("f.*")
-        time.sleep(5)
+        left = storage.stagers() + storage.group.leftovers("f.*")
+        # On a busy machine the pause may be over: tests/unit/leader/test_stager.c.
+        assert time.monotonic() - begin > PAUSE or not left, left
+        time.sleep(PAUSE)
         equal(reference, support.finish(storage.job("read")), "after the pause")
         storage.wait_for_copies(1)
 
@@ -270,13 +271,13 @@ def test_storage_that_stalls():
     """The stager waits as long as it takes, and a program that needs nothing does not."""
     with Storage() as storage:
         reference = storage.plain("read")
-        storage.set(bandwidth=8 * MIB)
+        storage.hold(MIDDLE)
         first = storage.job("read")
         wait_until(storage.stagers, "no stager")
         storage.stall()
+        storage.let_go()
         storage.wait_for_waiting(1)
-        time.sleep(1)
-        storage.set(bandwidth=0)
+        time.sleep(1)  # longer than anybody waits for a copy
         storage.resume()
         equal(reference, support.finish(first), "stalled")
         storage.wait_for_copies(1)
@@ -326,22 +327,30 @@ def test_stager_that_cannot_be_executed_in_time():
         assert ended - begin > 0.5, "it has not waited"
         # It was told that it failed, so for five seconds nobody starts another one.
         equal(reference, support.finish(storage.job("read")), "soon after")
-        assert time.monotonic() - ended > 4 or not storage.stagers() + storage.copies()
-        time.sleep(5)
+        left = storage.stagers() + storage.copies()
+        assert time.monotonic() - begin > PAUSE or not left, left
+        time.sleep(PAUSE)
         # What it had was left to others.
         equal(reference, support.finish(storage.job("read")), "later")
         storage.wait_for_copies(2)
 
 
+def is_stopped(pid):
+    with open("/proc/%d/stat" % pid) as stat:
+        return stat.read().rpartition(")")[2].split()[0] == "T"
+
+
 def test_stopped_stager_is_in_nobodys_way():
-    with Storage(bandwidth=10 * MIB) as storage:
+    with Storage() as storage:
+        storage.hold(MIDDLE)
         job = storage.job("opens_and_ends")
         wait_until(storage.stagers, "no stager")
         stager, = storage.stagers()
+        storage.wait_for_waiting(1)
         os.kill(stager, signal.SIGSTOP)
         assert support.finish(job).status == 0
-        storage.set(bandwidth=0)
-        time.sleep(0.3)
+        storage.let_go()
+        wait_until(lambda: is_stopped(stager), "it goes on")
         reference = storage.plain("read")
         equal(reference, support.finish(storage.job("read")), "while it is stopped")
         assert storage.stagers() == [stager] and not storage.copies()
@@ -413,15 +422,16 @@ def test_memory_that_runs_out_in_the_middle():
                        check=True)
         try:
             with Storage(where=place) as storage:
-                storage.set(bandwidth=8 * MIB)
+                storage.hold(MIDDLE)
                 job = storage.job("read")
                 wait_until(storage.stagers, "no stager")
+                storage.wait_for_waiting(1)
                 with open(os.path.join(place, "others"), "wb", 0) as file, \
                         contextlib.suppress(OSError):
                     while True:
                         file.write(bytes(64 << 10))
+                storage.let_go()
                 wait_until(lambda: not storage.stagers(), "it goes on")
-                storage.set(bandwidth=0)
                 equal(storage.plain("read"), support.finish(job), "without room")
                 own, = (d for d in os.listdir(place) if d != "others")
                 assert os.listdir(os.path.join(place, own)) == [], os.listdir(place)

@@ -189,6 +189,14 @@ class Mounted:
         """They go on."""
         self.set(stall=0)
 
+    def hold(self, nth=1):
+        """The next read waits, or the n-th from now on, and no other one."""
+        self.set(hold_nth=nth, let_go=0)
+
+    def let_go(self):
+        """It goes on, and from now on nothing waits for its time."""
+        self.set(let_go=1)
+
     def wait_for_waiting(self, count, timeout=READY):
         """Until @count requests wait at once, that is, a stall has caught them."""
         deadline = time.monotonic() + timeout

@@ -98,15 +98,24 @@ static void sleep_locked(int64_t until)
 	pthread_cond_timedwait(&changed, &lock, &time);
 }
 
+/* When a read is due that is told to wait until it may go. */
+#define HELD INT64_MAX
+
+static bool is_due(int64_t now, int64_t due)
+{
+	if (slow_get(SLOW_STALL) != 0)
+		return false;
+	return now >= due || slow_get(SLOW_LET_GO) != 0;
+}
+
 static int wait_locked(pid_t pid, int64_t due)
 {
 	int64_t look = now_ns() + LOOK_NS;
 	for (;;) {
 		int64_t now = now_ns();
-		bool stalled = slow_get(SLOW_STALL) != 0;
 		if (atomic_load(&stopping))
 			return -EIO;
-		if (!stalled && now >= due)
+		if (is_due(now, due))
 			return 0;
 		if (now >= look) {
 			pthread_mutex_unlock(&lock);
@@ -116,7 +125,7 @@ static int wait_locked(pid_t pid, int64_t due)
 				return -EINTR;
 			look = now + LOOK_NS;
 		}
-		sleep_locked(stalled || look < due ? look : due);
+		sleep_locked(slow_get(SLOW_STALL) != 0 || look < due ? look : due);
 	}
 }
 
@@ -139,6 +148,8 @@ int slow_pace_begin(fuse_req_t req, enum slow_kind kind, struct slow_record *rec
 	int64_t latency_us = slow_get(own_latency[kind]);
 	if (latency_us < 0)
 		latency_us = slow_get(SLOW_LATENCY);
+	if (kind == SLOW_KIND_READ && slow_count_down(SLOW_HOLD_NTH))
+		return wait_until(req, HELD);
 	return wait_until(req, latency_us > 0 ? now_ns() + latency_us * 1000 : 0);
 }
 

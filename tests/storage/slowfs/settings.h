@@ -32,6 +32,8 @@
 	X(LATENCY_FLUSH,   latency_flush_us,     -1, -1, LONG, "for flush") \
 	X(BANDWIDTH,       bandwidth,             0,  0, SIZE, "bytes/s of all; 0: no limit") \
 	X(STALL,           stall,                 0,  0, FLAG, "1: requests wait until it is 0") \
+	X(HOLD_NTH,        hold_nth,              0,  0, SIZE, "the n-th read waits for let_go") \
+	X(LET_GO,          let_go,                0,  0, FLAG, "1: nobody waits but for a stall") \
 	X(FAIL_READS,      fail_reads,            0,  0, FLAG, "1: every read fails with EIO") \
 	X(FAIL_BEYOND,     fail_beyond,          -1, -1, SIZE, "bytes from here fail; -1: none") \
 	X(FAIL_OPENS,      fail_opens,            0,  0, FLAG, "1: every open of a file too") \
