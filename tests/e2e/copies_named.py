@@ -10,7 +10,7 @@ import signal
 
 import meeting
 import support
-from copies_common import Gpu
+from copies_common import Gpu, state_of, until
 from support import HERE, Skip, finish, start
 
 JOB = os.path.join(HERE, "copies_named_job.py")
@@ -18,41 +18,65 @@ BATCHES = 8  # of an epoch
 BYTES = 8 * 3 * 128 * 128 * 4
 
 
-def kernel_tells():
-    """Linux 6.7, and where nobody forbids it; else nothing of this is shared, which is said."""
+def can_tell():
+    """Linux 6.7, and where nobody forbids it."""
     major, minor = map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
-    if (major, minor) < (6, 7):
+    return (major, minor) >= (6, 7)
+
+
+def kernel_tells():
+    """Else nothing of this is shared, which is said."""
+    if not can_tell():
         raise Skip("kernel", "it does not tell who writes (Linux 6.7); the bytes were right")
     return True
 
 
-def together(scenario, jobs=2, epochs=12, own=({}, {}), model=False, **more):
-    """(counters, statistics, digests) of jobs that all had the right bytes."""
+def all_right(outcome, epochs):
+    """Whether all of so many epochs arrived, or of more."""
+    found = re.search(r"equal: (\d+) of (\d+) batches", outcome.output)
+    return bool(found) and found.group(1) == found.group(2) and \
+        int(found.group(1)) >= epochs * BATCHES
+
+
+def together(scenario, jobs=2, epochs=12, own=({}, {}), model=False, holds=None, **more):
+    """
+    (counters, statistics, digests) of jobs that all had the right bytes; they go on until
+    @holds(statistics), if that may ever be.
+    """
     settings = {"FAKECUDA_BANDWIDTH": "1000000000", "FAKECUDA_JITTER_US": "300",
                 "TSSHIM_ALIGN": "7", **more}
     with Gpu(model=model, **settings) as gpu, meeting.of(jobs) as where:
+        enough = os.path.join(gpu.directory.name, "enough")
+        if holds and can_tell():
+            where = {**where, "UNTIL": enough}
         env = [gpu.group.environment(**{**gpu.more, **where, **(own[i] if i < len(own) else {})})
                for i in range(jobs)]
         command = [support.torch_python(), JOB, scenario, str(epochs)]
-        outcomes = [finish(job) for job in [start(command, each) for each in env]]
+        started = [start(command, each) for each in env]
+        seen = "UNTIL" not in where or until(lambda: holds(gpu.group.statistics()))
+        open(enough, "w").close()
+        outcomes = [finish(job) for job in started]
+        assert seen, (scenario, gpu.counters(), gpu.group.statistics())
         digests = []
         for outcome in outcomes:
             assert outcome.status == 0, (scenario, outcome.errors[-1500:])
-            count = epochs * BATCHES
-            assert "equal: %d of %d batches" % (count, count) in outcome.output, (
-                scenario, outcome.output)
+            assert all_right(outcome, epochs), (scenario, outcome.output)
             digests.append(re.search(r"~digest (\w+)", outcome.output).group(1))
         return gpu.safe(), gpu.group.statistics(), digests
 
 
 def device(statistics, counter):
     return sum(dataset.get("kinds", dataset)["device"][counter]
-               for dataset in statistics["datasets"])
+               for dataset in statistics.get("datasets", []))
+
+
+def shares(statistics):
+    return device(statistics, "shared") > 0
 
 
 def test_named_batches_are_shared():
     for jobs in (2, 4):
-        counters, statistics, digests = together("plain", jobs, 20)
+        counters, statistics, digests = together("plain", jobs, 20, holds=shares)
         assert len(set(digests)) == 1, digests
         assert kernel_tells() and device(statistics, "shared") > 0, (counters, statistics)
 
@@ -66,13 +90,13 @@ def test_the_model_decides_and_the_bytes_are_right():
 
 
 def test_parts_of_batches_too():
-    counters, statistics, _ = together("parts", own=({}, {}))
+    counters, statistics, _ = together("parts", holds=shares)
     assert kernel_tells() and device(statistics, "shared") > 0, (counters, statistics)
 
 
 def test_what_was_written_is_brought():
     for scenario in ("edit", "numpy", "fork", "back"):
-        counters, statistics, _ = together(scenario)
+        counters, statistics, _ = together(scenario, holds=shares)
         assert kernel_tells() and device(statistics, "shared") > 0, (
             scenario, counters, statistics)
 
@@ -90,34 +114,42 @@ def test_samples_that_are_made_anew_are_others():
 
 
 def hit(point, how):
-    """Whether the job that was to be hit there was; the other one must not notice."""
+    """A job is hit there, which it must come to; the other one must not notice."""
     settings = {"FAKECUDA_BANDWIDTH": "1000000000", "FAKECUDA_JITTER_US": "300",
                 "TSSHIM_ALIGN": "7"}
     with Gpu(**settings) as gpu, meeting.of(2) as where:
+        enough = os.path.join(gpu.directory.name, "enough")
+        where = {**where, **({"UNTIL": enough} if can_tell() else {})}
         command = [support.torch_python(), JOB, "plain", "6"]
         victim, other = [start(command, gpu.group.environment(**gpu.more, **where, **own))
                          for own in ({"TSSHIM_TEST_" + how: point + ":5"}, {})]
+        was_hit = not can_tell() or until(
+            lambda: state_of(victim.pid) == ("T" if how == "STOP" else "Z"))
+        open(enough, "w").close()
         outcome = finish(other)
-        assert outcome.status == 0 and "equal: 48 of 48" in outcome.output, (
+        assert outcome.status == 0 and all_right(outcome, 6), (
             point, how, outcome.output, outcome.errors[-1500:])
-        if how == "KILL":
-            return finish(victim).status == -signal.SIGKILL
-        stopped = victim.poll() is None
         victim.send_signal(signal.SIGCONT)
         outcome = finish(victim)
-        assert "equal: 48 of 48" in outcome.output, (point, outcome.output, outcome.errors)
-        gpu.safe()
-        return stopped
+        assert was_hit, (point, how, gpu.counters())
+        if how == "STOP":
+            assert all_right(outcome, 6), (point, outcome.output, outcome.errors)
+            gpu.safe()
+        elif can_tell():
+            assert outcome.status == -signal.SIGKILL, (point, outcome.status)
 
 
 def test_jobs_that_are_killed_or_stopped():
     points = ["copy_claimed", "copy_done", "copy_teed", "copy_leased", "copy_served"]
-    was = {(point, how): hit(point, how) for point in points for how in ("KILL", "STOP")}
-    assert kernel_tells() and sum(was.values()) >= 6, was
+    for point in points:
+        for how in ("KILL", "STOP"):
+            hit(point, how)
+    kernel_tells()
 
 
 def test_what_comes_from_a_ring_is_verified():
-    _, statistics, _ = together("plain", TSSHIM_VERIFY="100")
+    _, statistics, _ = together("plain", holds=lambda found: found.get("verified", 0) > 0,
+                                TSSHIM_VERIFY="100")
     assert statistics["mismatched"] == 0, statistics
     assert kernel_tells() and statistics["verified"] > 0, statistics
 

@@ -25,6 +25,8 @@ def library():
 
 ours = library()
 cuda = None
+held = ctypes.create_string_buffer(64)  # a sem_t
+ours.sem_init(held, 0, 0)
 
 
 def well(result):
@@ -60,6 +62,15 @@ class Gpu:
         well(self.bring(self.memory(), self.host.value))
         well(cuda.cuStreamSynchronize(self.stream))
 
+    def hold(self, per_thread=False):
+        """What is brought from now on waits in its stream until go_on()."""
+        launch = cuda.cuLaunchHostFunc_ptsz if per_thread else cuda.cuLaunchHostFunc
+        well(launch(self.stream, ctypes.cast(ours.sem_wait, ctypes.c_void_p), held))
+
+    @staticmethod
+    def go_on():
+        well(ours.sem_post(held))
+
     def read(self, of, size=SIZE):
         back = ctypes.create_string_buffer(size)
         well(cuda.cuStreamSynchronize(self.stream))
@@ -89,10 +100,13 @@ class Buffer:
             time.sleep(.001)
         return None
 
-    def done(self):
-        """1 or an error: what became of it; and whether it was not known at first."""
+    def done(self, then=lambda: None):
+        """
+        1 or an error: what became of it; and whether it was not known at first, before @then().
+        """
         said = ours.tsshim_pinned_done(self.number)
         waited, until = said == 0, time.monotonic() + 60
+        then()
         while said == 0 and time.monotonic() < until:
             time.sleep(.0005)
             said = ours.tsshim_pinned_done(self.number)
@@ -108,8 +122,9 @@ def late():
     gpu.start()
     address, to = buffer.take(), gpu.memory()
     buffer.fill(1)
+    gpu.hold()
     well(gpu.bring(to, address))
-    said = buffer.done()
+    said = buffer.done(gpu.go_on)
     buffer.fill(2)
     print("done", *said, "old bytes", gpu.read(to) == b"\1" * SIZE)
     again = buffer.take()
@@ -133,8 +148,10 @@ def ways():
                       "uni": ctypes.c_uint64(address + offset)}
             words = arguments.split()
             more = [ctypes.c_size_t(size)] + ([] if "sync" in words else [None])
+            if "sync" not in words:
+                gpu.hold(name.endswith("_ptsz"))
             well(getattr(cuda, name)(values[words[0]], values[words[1]], *more))
-            print(name, size, *buffer.done())
+            print(name, size, *buffer.done(*[] if "sync" in words else [gpu.go_on]))
     del of
 
 
@@ -145,9 +162,13 @@ def batch(order):
     to, one = gpu.memory(), ctypes.c_size_t(SIZE)
     address = ctypes.c_uint64(buffer.take())
     attributes, at = (ctypes.c_uint32 * 6)(int(order)), ctypes.c_size_t(0)
+    during_call = order == "2"
+    if not during_call:
+        gpu.hold()
     print(cuda.cuMemcpyBatchAsync_v2(
         ctypes.byref(to), ctypes.byref(address), ctypes.byref(one), ctypes.c_size_t(1),
-        attributes, ctypes.byref(at), ctypes.c_size_t(1), gpu.stream), *buffer.done())
+        attributes, ctypes.byref(at), ctypes.c_size_t(1), gpu.stream),
+        *buffer.done(*[] if during_call else [gpu.go_on]))
 
 
 def captured():
