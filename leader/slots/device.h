@@ -223,11 +223,14 @@ uint64_t ts_device_memory_asked_ns(struct ts_device *device, uint32_t ring);
  *
  * ts_device_map_begin(): errors -ESTALE it is not offered any more, or detached; -EUSERS this
  * process maps too many; -EINVAL no such row; -ECHILD.
- * ts_device_is_mapped(): whether a live process says so; for its owner, when it is withdrawn.
+ * ts_device_map_keep(): say that it is worth the way and stays open, as long as it is offered.
+ * ts_device_is_mapped(), ts_device_is_kept(): whether a live process says so; for its owner.
  * Costs what asking for a slot's readers does: some 50 us now and then, else less than one.
  */
 int ts_device_map_begin(struct ts_device *device, uint32_t ring, uint32_t generation);
+void ts_device_map_keep(struct ts_device *device, uint32_t index);
 void ts_device_map_end(struct ts_device *device, uint32_t index);
+bool ts_device_is_kept(struct ts_device *device, uint32_t ring, uint32_t generation);
 bool ts_device_is_mapped(struct ts_device *device, uint32_t ring, uint32_t generation);
 
 /**

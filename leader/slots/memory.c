@@ -4,6 +4,9 @@
 
 #include "shim/sys.h"
 
+/* In the place of a slot's number: the member that has it mapped is going to take from it. */
+#define MAP_KEPT 1u
+
 /* Who we are, as it stands in a row. */
 static uint64_t own_word(const struct ts_device *device)
 {
@@ -80,6 +83,14 @@ int ts_device_map_begin(struct ts_device *device, uint32_t ring, uint32_t genera
 	return -ESTALE;
 }
 
+void ts_device_map_keep(struct ts_device *device, uint32_t index)
+{
+	if (ts_device_check(device, 0) < 0 || index >= TS_DEVICE_MAPS)
+		return;
+	_Atomic uint64_t *map = &device->table->maps[device->member].map[index];
+	ts_write_release(map, ts_load_relaxed(map) | ts_device_pin_slot_put(MAP_KEPT));
+}
+
 void ts_device_map_end(struct ts_device *device, uint32_t index)
 {
 	if (ts_device_check(device, 0) < 0 || index >= TS_DEVICE_MAPS)
@@ -89,10 +100,20 @@ void ts_device_map_end(struct ts_device *device, uint32_t index)
 	ts_write_release(&device->mapping[index], 0); /* private try-lock */
 }
 
+bool ts_device_is_kept(struct ts_device *device, uint32_t ring, uint32_t generation)
+{
+	if (ts_device_check(device, ring) < 0)
+		return false;
+	return ts_device_is_held(device, device->table->maps[0].map, TS_DEVICE_MAPS,
+		ts_device_pin_pack(0, ring, MAP_KEPT, generation));
+}
+
 bool ts_device_is_mapped(struct ts_device *device, uint32_t ring, uint32_t generation)
 {
 	if (ts_device_check(device, ring) < 0)
 		return true; /* not known */
+	/* In this order: a word that is missed here for it is just being kept shows below. */
 	return ts_device_is_held(device, device->table->maps[0].map, TS_DEVICE_MAPS,
-		ts_device_pin_pack(0, ring, 0, generation)); /* B4 */
+		       ts_device_pin_pack(0, ring, 0, generation)) || /* B4 */
+	       ts_device_is_kept(device, ring, generation);
 }

@@ -75,9 +75,10 @@ def test_where_there_is_no_link_none_is_used():
     for more in ({"FAKECUDA_PEERS": "none"}, {"FAKECUDA_MIG": "1,2,3,4"}):
         found, counters = together("01", steps=400, **more)
         assert found == 0 and counters["d2d_copies"] == 0, (more, found, counters)
-        # A path is tried once, by some copies; and what is made for that is small, and goes.
+        # A path is tried once, by some copies; and what is made for that is small, and goes.  Each
+        # job offers once, and the second once more where the first one's offer ended its own.
         assert counters["peer_copies"] <= 2 * 4, (more, counters)
-        assert counters["ipc_exports"] <= 2, (more, counters)
+        assert counters["ipc_exports"] <= 3, (more, counters)
         assert counters["allocated_bytes"] < 3 * 16 << 20, (more, counters)
 
 
@@ -101,18 +102,12 @@ def test_jobs_of_one_gpu_are_served_there():
 
 
 def test_whoever_has_it_may_go():
-    """
-    Killed, stopped, or ended: the others go on, and have another ring sooner or later.  Not where
-    one is killed while a path is tried: what it may have of the trial keeps the owner from a ring.
-    """
+    """Killed, stopped, or ended: the others go on, and have another ring sooner or later."""
     for how in (signal.SIGKILL, signal.SIGSTOP):
         with Gpu(FAKECUDA_DEVICES="4", **GOOD) as gpu:
             then = Until()
             jobs = begin(gpu, "012", then.word, steps=1, pass_fds=(then.theirs,))
-            # Only who makes a ring to stay asks how much room there is.
-            assert until(lambda: gpu.counters_now().get("call.cuMemGetInfo_v2", 0) > 0), how
-            soon = gpu.counters()
-            assert until(lambda: gpu.counters()["peer_copies"] > soon["peer_copies"] + 100), how
+            assert until(lambda: gpu.counters_now().get("peer_copies", 0) > 100), how
             jobs[0].send_signal(how)
             soon = gpu.counters()
             went_on = until(lambda: gpu.counters()["h2d_copies"] > soon["h2d_copies"] + 100)

@@ -114,7 +114,6 @@ struct ts_gpu_trial {
 	uint32_t far_met;               /* copies there were when @asked_far was seen... */
 	bool is_far;                    /* ...if it was */
 	uint64_t begin_ns;              /* since when what we offer is a trial, or 0 */
-	uint64_t open_ns;               /* since when somebody has that open, or 0 */
 	uint64_t again_ns;              /* when to try again, after one in vain */
 	bool is_reached;                /* from another GPU, as a trial has shown */
 	uint8_t paths[TS_DEVICE_RINGS]; /* to other rows: enum ts_path */

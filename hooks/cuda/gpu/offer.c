@@ -98,7 +98,6 @@ static bool make_offer(struct ts_gpu *gpu)
 		return false;
 	gpu->offer.made_ns = ts_now_ns();
 	gpu->trial.begin_ns = trial ? gpu->offer.made_ns : 0;
-	gpu->trial.open_ns = 0;
 	gpu->mapping.mine = false;
 	/* Said before there is any, so that who finds no room knows of it. */
 	int r = ts_device_memory_begin(gpu->table, gpu->home);

@@ -27,10 +27,9 @@
 #define FIRST   32u
 #define PER_ROW 16u
 
-/* Others look every 50 ms, and to try a path takes some 20. */
-#define REACHED_NS UINT64_C(300000000)
-#define TRIAL_NS   UINT64_C(2000000000)
-#define AGAIN_NS   UINT64_C(600000000000)
+/* Others look every 50 ms. */
+#define TRIAL_NS UINT64_C(2000000000)
+#define AGAIN_NS UINT64_C(600000000000)
 
 /* ---- a path ----------------------------------------------------------------------------- */
 
@@ -174,23 +173,15 @@ void ts_peer_look(struct ts_gpu *gpu)
 		ts_offer(gpu);
 }
 
-/* Somebody has the trial open for longer than it takes to try the path. */
-static bool is_reached(struct ts_gpu *gpu, uint64_t now)
-{
-	if (!ts_device_is_mapped(gpu->table, gpu->home, gpu->mapping.generation))
-		gpu->trial.open_ns = 0;
-	else if (!gpu->trial.open_ns)
-		gpu->trial.open_ns = now;
-	return gpu->trial.open_ns && now - gpu->trial.open_ns >= REACHED_NS;
-}
-
 bool ts_peer_is_over(struct ts_gpu *gpu)
 {
 	struct ts_device_owner owner;
 	uint64_t now = ts_now_ns();
-	if (is_reached(gpu, now))
+	if (ts_device_is_kept(gpu->table, gpu->home, gpu->mapping.generation))
 		return gpu->trial.is_reached = true;
-	if (!gpu->trial.open_ns && now - gpu->trial.begin_ns >= TRIAL_NS) {
+	/* While somebody tries the path it is not over, however long that takes. */
+	if (now - gpu->trial.begin_ns >= TRIAL_NS &&
+		!ts_device_is_mapped(gpu->table, gpu->home, gpu->mapping.generation)) {
 		gpu->trial.again_ns = is_told_good() ? now : now + AGAIN_NS;
 		return true;
 	}

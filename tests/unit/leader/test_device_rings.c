@@ -83,6 +83,23 @@ Test(device_rings, memory_is_kept_while_another_maps_it)
 	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, generation)));
 }
 
+Test(device_rings, what_is_kept_is_mapped_too)
+{
+	uint32_t generation = fixture_offer(gpu.a, 1);
+	int map = ts_device_map_begin(gpu.b, gpu.ring, generation);
+	cr_assert(ge(int, map, 0));
+	cr_expect(not(ts_device_is_kept(gpu.a, gpu.ring, generation)), "being tried");
+	ts_device_map_keep(gpu.b, TS_DEVICE_MAPS); /* nothing that map_begin() gave */
+	ts_device_map_keep(gpu.b, (uint32_t)map);
+	cr_expect(ts_device_is_kept(gpu.a, gpu.ring, generation));
+	cr_expect(ts_device_is_mapped(gpu.a, gpu.ring, generation));
+	cr_expect(not(ts_device_is_kept(gpu.a, gpu.ring, generation + 1)));
+	cr_expect(not(ts_device_is_kept(gpu.a, gpu.ring + 1, generation)));
+	ts_device_map_end(gpu.b, (uint32_t)map);
+	cr_expect(not(ts_device_is_kept(gpu.a, gpu.ring, generation)));
+	cr_expect(not(ts_device_is_mapped(gpu.a, gpu.ring, generation)));
+}
+
 Test(device_rings, what_is_not_offered_is_not_mapped)
 {
 	uint32_t generation = fixture_offer(gpu.a, 1);
