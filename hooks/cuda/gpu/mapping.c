@@ -23,7 +23,8 @@ void ts_mapping_use(struct ts_gpu *gpu, ts_cu_pointer base, const struct ts_devi
 	gpu->mapping.mine = owner->mine;
 	if (gpu->said)
 		ts_device_map_keep(gpu->table, gpu->said - 1);
-	/* Nothing is put in a trial: who died there would keep its owner from a ring for good. */
+	/* Nothing is put in a trial: who died there would keep its owner from a ring for good.
+	 */
 	if (owner->slot_count == TS_TRIAL_SLOTS)
 		return;
 	/* What was found in another ring says nothing of this one. */
