@@ -9,7 +9,7 @@ static void remove_stage(const char *path)
 	(void)ts_stage_remove(path, false, NULL);
 }
 
-static void remove_device(const char *path)
+static void remove_object(const char *path)
 {
 	ts_sys_unlink(path);
 }
@@ -18,5 +18,6 @@ const struct ts_belonging ts_belongings[TS_BELONGINGS] = {
 	[TS_BELONGING_STAGE] = {.suffix = "stage", .remove = remove_stage},
 	[TS_BELONGING_DEVICE] = {.suffix = "device",
 		.stop = ts_device_stop,
-		.remove = remove_device},
+		.remove = remove_object},
+	[TS_BELONGING_JOURNAL] = {.suffix = "journal", .remove = remove_object},
 };

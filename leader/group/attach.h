@@ -8,6 +8,7 @@
  *	ledger    counters; stays until `tsrun gc`
  *	stage     copies of files, leader/files/index.h; goes with the ring
  *	device    copies to GPUs, leader/slots/device.h; goes with the ring
+ *	journal   what was made lately, leader/journal/journal.h; goes with the ring
  *	new.<pid> for moments, while one of them is made
  *
  * <scope> is "<user namespace>-<PID namespace>", inode numbers as lsns(8) shows them: processes
@@ -63,6 +64,26 @@ int ts_store_after_fork(struct ts_store *store);
  */
 int ts_store_lock(struct ts_store *store);
 void ts_store_unlock(struct ts_store *store);
+
+/** What an object that goes with a ring begins with. */
+struct ts_belonging_head {
+	struct ts_object_head head;
+	uint64_t ring_device, ring_inode; /* of the ring whose members use it */
+	uint64_t total_bytes;
+	uint64_t check; /* ts_hash64 of everything above */
+};
+static_assert(sizeof(struct ts_belonging_head) == 80, "of every ABI");
+
+/**
+ * Map the object @which (enum ts_belonging_index) of this store, @bytes of it, making it, all
+ * zero behind its head, when it is not there, and in place of one that another ring has left.
+ *
+ * Ownership: the mapping is the caller's, for good; no descriptor stays open, which a host
+ * might close.  Takes the group's lock.  Errors: those of ts_store_attach(); -ENOSPC no room
+ * for it; -ENOMEM; -ESTALE the ring was replaced.
+ */
+int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uint32_t abi,
+	uint64_t bytes, void **ret_start);
 
 /** The ledger that belongs to this store; lives as long as the store. */
 struct ts_ledger *ts_store_ledger(struct ts_store *store);

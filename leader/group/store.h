@@ -97,6 +97,16 @@ struct ts_take {
 void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
 	enum ts_kind kind, struct ts_take *ret_take);
 
+/** What there is under a key. */
+enum ts_presence { TS_ABSENT, TS_MADE_ALONE, TS_PRESENT };
+
+/**
+ * Whether there is a record with @key, or one was made that nobody else wanted.  Takes no part
+ * in anything: costs a cache line or two, changes nothing, and may be wrong the moment after;
+ * one key in some thousand millions is taken for another.
+ */
+enum ts_presence ts_store_peek(struct ts_store *store, const struct ts_key *key);
+
 /**
  * Leave word of this job under @key, where nothing is to be published: whether another job has
  * left word there before.  A word is lost when the directory has no room for it.

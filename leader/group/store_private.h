@@ -44,7 +44,12 @@ struct ts_belonging {
 };
 
 /** In the order of removal. */
-enum ts_belonging_index { TS_BELONGING_STAGE, TS_BELONGING_DEVICE, TS_BELONGINGS };
+enum ts_belonging_index {
+	TS_BELONGING_STAGE,
+	TS_BELONGING_DEVICE,
+	TS_BELONGING_JOURNAL,
+	TS_BELONGINGS
+};
 
 /* In leader/belongings.c, above the rooms whose objects these are. */
 extern const struct ts_belonging ts_belongings[TS_BELONGINGS];
@@ -57,7 +62,9 @@ struct ts_store {
 	struct ts_scope scope;
 	struct ts_object ring, book;                   /* `book` is the ledger's object */
 	char belongings[TS_BELONGINGS][TS_PATH_BYTES]; /* paths of what goes with the ring */
-	struct ts_device *_Atomic device; /* this process's view of it, NULL: none */
+	/* This process's views of them, NULL: none. */
+	struct ts_device *_Atomic device;
+	struct ts_journal *_Atomic journal;
 	struct ts_shape shape;
 	struct ts_ledger *ledger;
 	struct ts_ring_header *header; /* start of the writable control part */

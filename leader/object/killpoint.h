@@ -88,6 +88,12 @@
 	X(listing_finished) \
 	X(listing_renamed)
 
+/* Those of a note, leader/journal/journal.h; tests/unit/leader/test_journal.c. */
+#define TS_JOURNAL_KILLPOINTS(X) \
+	X(journal_turn) \
+	X(journal_tag) \
+	X(journal_made)
+
 /* Those of a slot of a GPU, leader/slots/device.h; tests/stress/gpu_kills.c. */
 #define TS_DEVICE_KILLPOINTS(X) \
 	X(device_row) \

@@ -386,6 +386,38 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 	}
 }
 
+/* Whether the segment that READY @entry leads to is the one it was. */
+static bool is_there(struct ts_store *store, const struct ts_entry *entry)
+{
+	uint64_t where = ts_load_acquire(&entry->where); /* A1 */
+	uint32_t index = ts_where_segment(where);
+
+	if (index >= store->shape.segment_count)
+		return false;
+	uint64_t word = ts_load_acquire(&store->segments[index].word);
+	return ts_segment_readable(word) && ts_where_fits(where, ts_segment_generation(word));
+}
+
+enum ts_presence ts_store_peek(struct ts_store *store, const struct ts_key *key)
+{
+	uint32_t first = first_way(store, key), tag = ts_key_tag(key);
+	enum ts_presence found = TS_ABSENT;
+
+	if (store->member < 0)
+		return TS_ABSENT;
+	for (uint32_t at = first; at < first + TS_WAYS; at++) {
+		uint64_t word = ts_load_acquire(&store->entries[at].word); /* A1 */
+		if (ts_entry_tag(word) != tag)
+			continue;
+		if (ts_entry_state(word) == TS_ENTRY_READY &&
+			is_there(store, &store->entries[at]))
+			return TS_PRESENT;
+		if (ts_entry_state(word) == TS_ENTRY_GHOST)
+			found = TS_MADE_ALONE;
+	}
+	return found;
+}
+
 bool ts_store_meet(struct ts_store *store, const struct ts_key *key)
 {
 	struct findings found;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of a group's GPUs: making, opening and checking it, who is there, finding rows. */
+/* The table of a group's GPUs: finding or making it, who is there, finding rows. */
 #include "leader/slots/device_private.h"
 
-#include "leader/group/attach.h"
 #include "shim/hash.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
@@ -18,109 +17,22 @@
 /* A few hundred steps of a training job; who comes later meets the others again. */
 #define MEETING_NS UINT64_C(10000000000)
 
-/* ---- the object ------------------------------------------------------------------------- */
-
-static void fill_table(void *context, void *start)
-{
-	const struct ts_store *store = context;
-	struct ts_device_head *head = start;
-
-	head->ring_device = store->ring.device;
-	head->ring_inode = store->ring.inode;
-	head->total_bytes = sizeof(struct ts_device_table);
-	ts_object_head_fill(head, MAGIC, TS_DEVICE_ABI, &store->scope,
-		offsetof(struct ts_device_head, check));
-}
-
-/* Errors: -ESTALE it belongs to another ring; and as for ts_device_attach(). */
-static int check_table(const struct ts_store *store, const struct ts_object *object)
-{
-	const uint64_t bytes = sizeof(struct ts_device_table);
-	struct ts_device_head head;
-	int r = ts_object_read_start(ts_load_relaxed(&object->fd), &head, sizeof(head));
-
-	if (r == 0)
-		r = ts_object_head_check(
-			&head, MAGIC, TS_DEVICE_ABI, offsetof(struct ts_device_head, check));
-	if (r == 0 && (head.total_bytes != bytes || object->bytes != bytes))
-		r = -EBADMSG;
-	if (r == 0)
-		r = ts_scope_check(&store->scope, &head.head);
-	if (r < 0)
-		return r;
-	return head.ring_device == store->ring.device && head.ring_inode == store->ring.inode
-		       ? 0
-		       : -ESTALE;
-}
-
-static int make_table(struct ts_store *store, struct ts_object *object)
-{
-	if (!ts_limits_allow_file(sizeof(struct ts_device_table)))
-		return -ENOSPC;
-	return ts_object_make(object, sizeof(struct ts_device_table),
-		sizeof(struct ts_device_table), fill_table, store);
-}
-
-/* Under the group's lock. */
-static int open_table(struct ts_store *store, struct ts_object *object)
-{
-	/* Who still uses a ring that was replaced must not replace what is the new one's. */
-	if (!ts_object_is_named(&store->ring))
-		return -ESTALE;
-	int r = ts_object_open(object);
-	if (r == -ENOENT)
-		return make_table(store, object);
-	if (r < 0)
-		return r;
-	r = check_table(store, object);
-	if (r == -ESTALE) {
-		/* Left by a ring that was removed by hand; its users keep theirs. */
-		ts_object_close(object);
-		ts_sys_unlink(object->path);
-		return make_table(store, object);
-	}
-	if (r < 0)
-		ts_object_close(object);
-	return r;
-}
-
-static int map_table(struct ts_device *device)
-{
-	const size_t bytes = sizeof(struct ts_device_table);
-
-	if (bytes > ts_limits_address_space())
-		return -ENOMEM;
-	void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-		ts_load_relaxed(&device->object.fd), 0);
-	if (start == MAP_FAILED)
-		return -ENOMEM;
-	device->table = start;
-	return 0;
-}
-
 /* ---- joining ---------------------------------------------------------------------------- */
 
 static int join(struct ts_store *store, struct ts_device *device)
 {
+	void *table;
+
 	device->store = store;
 	device->serial = ts_identity_serial();
 	device->member = (uint32_t)store->member;
 	device->tenure =
 		ts_member_generation(ts_load_acquire(&store->members[device->member].word));
-	ts_write_relaxed(&device->object.fd, -1);
-	memcpy(device->object.path, store->belongings[TS_BELONGING_DEVICE],
-		sizeof(device->object.path));
-	int r = ts_store_lock(store);
+	int r = ts_belonging_map(store, TS_BELONGING_DEVICE, MAGIC, TS_DEVICE_ABI,
+		sizeof(struct ts_device_table), &table);
 	if (r < 0)
 		return r;
-	r = open_table(store, &device->object);
-	ts_store_unlock(store);
-	if (r == 0)
-		r = map_table(device);
-	/* Mapped, it is reached without a descriptor, which a host might close. */
-	ts_object_close(&device->object);
-	if (r < 0)
-		return r;
+	device->table = table;
 	/* Of earlier tenures; they count for nothing, but generations of members come back. */
 	for (uint32_t i = 0; i < TS_DEVICE_HOLDS; i++)
 		ts_write_release(&device->table->lines[device->member].lease[i], 0); /* V3 */

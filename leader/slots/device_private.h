@@ -5,6 +5,7 @@
 #define TS_LEADER_SLOTS_DEVICE_PRIVATE_H
 
 #include "leader/slots/device.h"
+#include "leader/group/attach.h"
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
 
@@ -78,23 +79,14 @@ static_assert(sizeof(struct ts_device_maps) == 128, "ABI 3");
  * what was brought. */
 #define TS_DEVICE_ABI 4u
 
-struct ts_device_head {
-	struct ts_object_head head;
-	uint64_t ring_device, ring_inode; /* of the ring whose members use this */
-	uint64_t total_bytes;
-	uint64_t check; /* ts_hash64 of everything above */
-};
-static_assert(sizeof(struct ts_device_head) == 80, "ABI 2");
-
 struct ts_device_table {
-	struct ts_device_head head;
+	struct ts_belonging_head head;
 	_Atomic uint64_t met_ns; /* as of a row, of jobs whatever their GPU */
 	_Alignas(4096) struct ts_device_line lines[TS_MEMBER_MAX];
 	struct ts_device_row rows[TS_DEVICE_RINGS];
 	struct ts_device_maps maps[TS_MEMBER_MAX];
 	_Atomic uint64_t brought[TS_DEVICE_HISTORY]; /* traces of keys; hints */
 };
-static_assert(offsetof(struct ts_device_head, check) == 72, "ABI 2");
 static_assert(offsetof(struct ts_device_table, lines) == 4096, "ABI 2");
 static_assert(offsetof(struct ts_device_table, rows) == 135168, "ABI 2");
 static_assert(offsetof(struct ts_device_table, maps) == 413696, "ABI 4");
@@ -103,7 +95,6 @@ static_assert(sizeof(struct ts_device_table) == 561152, "ABI 4");
 /** A table as this process sees it. */
 struct ts_device {
 	struct ts_store *store;
-	struct ts_object object;
 	struct ts_device_table *table; /* mapped for good */
 	uint32_t serial;               /* ts_identity_serial() of who attached */
 	uint32_t member, tenure;

@@ -195,13 +195,15 @@ static void collect_copies(struct collector *gc, const struct ts_name *group, co
 	}
 }
 
-/* So does the table of GPUs. */
-static void collect_table(struct collector *gc, const struct ts_name *group, const char *keep)
+/* So do the table of GPUs and the journal. */
+static void collect_tables(struct collector *gc, const struct ts_name *group, const char *keep)
 {
+	static const char *const suffixes[] = {"device", "journal"};
 	struct part part;
 
-	if (find_belonging(gc, group, "device", keep, &part))
-		settle(gc, &part);
+	for (size_t i = 0; i < TS_ARRAY_SIZE(suffixes); i++)
+		if (find_belonging(gc, group, suffixes[i], keep, &part))
+			settle(gc, &part);
 }
 
 /* Decide about @book and @ring, which are open or not; reasons go into their @keep. */
@@ -238,7 +240,7 @@ static void collect_group(struct collector *gc, const struct ts_name *group)
 	bool has_ring = open_named(gc, group, "ring", &ring);
 	judge(gc, group, &book, &ring);
 	collect_copies(gc, group, has_ring ? ring.keep : book.keep);
-	collect_table(gc, group, has_ring ? ring.keep : book.keep);
+	collect_tables(gc, group, has_ring ? ring.keep : book.keep);
 	/* The ring first: whoever finds a ledger without a ring makes a new one. */
 	if (has_ring)
 		settle(gc, &ring);

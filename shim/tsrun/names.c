@@ -53,6 +53,7 @@ static const struct {
 	{"ring", TS_NAME_RING},
 	{"stage", TS_NAME_STAGE},
 	{"device", TS_NAME_DEVICE},
+	{"journal", TS_NAME_JOURNAL},
 };
 
 /* Kind of an object by the last dot of its name; ".new.<pid>" begins a dot before it. */

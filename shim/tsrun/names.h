@@ -11,6 +11,7 @@ enum ts_name_kind {
 	TS_NAME_RING,
 	TS_NAME_STAGE,
 	TS_NAME_DEVICE,
+	TS_NAME_JOURNAL,
 	TS_NAME_PRIVATE, /* half made: "tsshim.<uid>.<scope>.<group>.new.<pid>" */
 };
 

@@ -32,10 +32,13 @@ FORBIDDEN = [
     ("leader/group/", "leader/ring/"),
     ("leader/group/", "leader/slots/"),
     ("leader/group/", "leader/files/"),
+    ("leader/group/", "leader/journal/"),
     ("leader/object/", "leader/group/"),
     ("leader/object/", "leader/ring/"),
     ("leader/object/", "leader/slots/"),
     ("leader/object/", "leader/files/"),
+    ("leader/object/", "leader/journal/"),
+    ("leader/ring/", "leader/journal/"),
 ]
 
 # (beginning of a file, beginning of what it may include all the same)

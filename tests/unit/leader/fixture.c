@@ -35,6 +35,7 @@ void fixture_finish(void)
 	unlink(fixture_path("ring"));
 	unlink(fixture_path("stage"));
 	unlink(fixture_path("device"));
+	unlink(fixture_path("journal"));
 	unlink(fixture_path("ledger"));
 }
 

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* The journal of a ring: what is read is what was written, whole, or nothing. */
+#include "fixture.h"
+
+#include "leader/journal/journal_private.h"
+#include "shim/identity.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(journal, .init = fixture_init, .fini = fixture_finish);
+
+static struct ts_journal *journal_of(struct ts_store *store)
+{
+	struct ts_journal *journal = NULL;
+
+	cr_assert(eq(int, ts_journal_attach(store, &journal), 0));
+	return journal;
+}
+
+static struct ts_note_made note_of(uint64_t number)
+{
+	return (struct ts_note_made){.tag = number * 3,
+		.index = (uint32_t)number * 5,
+		.draw = (uint32_t)number + 7,
+		.epoch = (uint32_t)number};
+}
+
+static bool is_note_of(const struct ts_note_made *note, uint64_t number)
+{
+	struct ts_note_made wanted = note_of(number);
+
+	return note->tag == wanted.tag && note->index == wanted.index &&
+	       note->draw == wanted.draw && note->epoch == wanted.epoch;
+}
+
+/* Notes from 0 on, or whatever number the journal's turns have come to. */
+static void write_notes(struct ts_journal *journal, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		struct ts_note_made note = note_of(ts_journal_end(journal));
+		ts_journal_write(journal, &note);
+	}
+}
+
+/* How many can be read, all of which must be right. */
+static uint64_t readable(const struct ts_journal *journal)
+{
+	uint64_t found = 0;
+	struct ts_note_made note;
+
+	for (uint64_t turn = ts_journal_begin(journal); turn < ts_journal_end(journal);
+		turn++) {
+		if (!ts_journal_read(journal, turn, &note))
+			continue;
+		cr_expect(is_note_of(&note, turn), "turn %lu", turn);
+		found++;
+	}
+	return found;
+}
+
+Test(journal, others_read_what_was_written)
+{
+	struct ts_journal *mine = journal_of(fixture_attach(JOB_A));
+	struct ts_journal *other = journal_of(fixture_attach(JOB_B));
+	struct ts_note_made note;
+
+	cr_expect(eq(u64, ts_journal_end(other), 0));
+	cr_expect(not(ts_journal_read(other, 0, &note)), "a new place");
+	write_notes(mine, 5);
+	cr_assert(ts_journal_read(mine, 4, &note) && note.mine);
+	cr_assert(ts_journal_read(other, 4, &note));
+	cr_expect(not(note.mine));
+	cr_expect(eq(u64, ts_journal_begin(other), 0));
+	cr_expect(eq(u64, ts_journal_end(other), 5));
+	cr_expect(eq(u64, readable(other), 5));
+	cr_expect(not(ts_journal_read(other, 5, &note)), "to come");
+}
+
+Test(journal, of_more_than_there_is_room_for_the_newest_are_there)
+{
+	struct ts_journal *journal = journal_of(fixture_attach(JOB_A));
+	struct ts_note_made note;
+	uint64_t count = (uint64_t)journal->entries + 3;
+
+	write_notes(journal, count);
+	cr_expect(eq(u64, ts_journal_begin(journal), 3));
+	cr_expect(eq(u64, readable(journal), journal->entries));
+	cr_expect(not(ts_journal_read(journal, 2, &note)), "overwritten");
+}
+
+Test(journal, how_many_there_are_follows_from_the_ring)
+{
+	cr_expect(eq(u32, ts_journal_entries(0), TS_JOURNAL_MIN));
+	cr_expect(eq(u32, ts_journal_entries(UINT64_C(256) << 20), 16384));
+	cr_expect(eq(u32, ts_journal_entries((UINT64_C(256) << 20) + 65536), 32768));
+	cr_expect(eq(u32, ts_journal_entries(UINT64_C(1) << 40), TS_JOURNAL_MAX));
+}
+
+Test(journal, torn_and_foreign_notes_are_skipped)
+{
+	struct ts_journal *journal = journal_of(fixture_attach(JOB_A));
+	struct ts_journal_entry *entry = journal->table->entry;
+	struct ts_note_made note;
+	_Atomic uint64_t *const words[] = {
+		&entry[1].tag, &entry[2].which, &entry[3].made, &entry[4].check};
+
+	write_notes(journal, 6);
+	for (unsigned i = 0; i < TS_ARRAY_SIZE(words); i++)
+		ts_write_relaxed(words[i], ts_load_relaxed(words[i]) ^ 1);
+	/* A whole note of another turn. */
+	memcpy(&entry[5], &entry[0], sizeof(entry[0]));
+	cr_expect(eq(u64, readable(journal), 1));
+	cr_expect(ts_journal_read(journal, 0, &note));
+}
+
+Test(journal, a_squatter_may_write_what_it_likes)
+{
+	struct ts_journal *journal = journal_of(fixture_attach(JOB_A));
+	struct ts_note_made note;
+
+	write_notes(journal, 3);
+	for (uint64_t turn = UINT64_MAX; turn > UINT64_MAX - 4; turn--) {
+		ts_write_relaxed(&journal->table->turn, turn);
+		cr_expect(eq(u64, ts_journal_end(journal) - ts_journal_begin(journal),
+			journal->entries));
+		cr_expect(not(ts_journal_read(journal, turn - 1, &note)));
+	}
+	note = note_of(1);
+	ts_journal_write(journal, &note);
+	ts_journal_write(journal, &note);
+}
+
+static int write_as_child(void *context)
+{
+	struct ts_store *store = context;
+	struct ts_journal *journal = ts_load_relaxed(&store->journal), *own;
+	struct ts_note_made note = note_of(2);
+
+	ts_journal_write(journal, &note); /* the parent's: nothing */
+	if (ts_journal_end(journal) != 2 || ts_store_after_fork(store) < 0 ||
+		ts_journal_attach(store, &own) < 0 || own == journal)
+		return 1;
+	ts_journal_write(own, &note);
+	return 0;
+}
+
+Test(journal, a_child_has_its_own_view)
+{
+	ts_identity_init(); /* it notices forks */
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct ts_journal *journal = journal_of(store);
+
+	write_notes(journal, 2);
+	cr_expect(eq(int, fixture_fork(write_as_child, store), 0));
+	cr_expect(eq(u64, readable(journal), 3));
+}
+
+static int die_at(void *context)
+{
+	setenv("TSSHIM_TEST_KILL", context, 1);
+	write_notes(journal_of(fixture_attach(JOB_B)), 1);
+	return 0;
+}
+
+Test(journal, whoever_dies_while_it_writes_loses_a_note)
+{
+	static char points[][16] = {"journal_turn", "journal_tag", "journal_made"};
+	struct ts_journal *journal = journal_of(fixture_attach(JOB_A));
+
+	for (unsigned i = 0; i < TS_ARRAY_SIZE(points); i++) {
+		write_notes(journal, 1);
+		int status = fixture_fork(die_at, points[i]);
+		bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+		cr_assert(was_killed, "%s", points[i]);
+		cr_expect(eq(u64, ts_journal_end(journal), 2 * i + 2));
+		cr_expect(eq(u64, readable(journal), i + 1));
+	}
+	/* A lap later its places are used again. */
+	write_notes(journal, journal->entries);
+	cr_expect(eq(u64, readable(journal), journal->entries));
+}
+
+Test(journal, goes_with_the_ring)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+
+	(void)journal_of(store);
+	cr_expect(eq(int, access(fixture_path("journal"), F_OK), 0));
+	ts_store_detach(store);
+	cr_expect(eq(int, access(fixture_path("journal"), F_OK), -1));
+	cr_expect(eq(int, access(fixture_path("ring"), F_OK), -1));
+}
+
+Test(journal, one_of_another_ring_is_replaced)
+{
+	struct ts_journal *left = journal_of(fixture_attach(JOB_A));
+	struct stat before, after;
+
+	write_notes(left, 2);
+	cr_assert(eq(int, stat(fixture_path("journal"), &before), 0));
+	cr_assert(eq(int, unlink(fixture_path("ring")), 0));
+	struct ts_journal *journal = journal_of(fixture_attach(JOB_B));
+	cr_assert(eq(int, stat(fixture_path("journal"), &after), 0));
+	cr_expect(ne(u64, before.st_ino, after.st_ino));
+	cr_expect(eq(u64, readable(journal), 0));
+	cr_expect(eq(u64, readable(left), 2), "its users keep theirs");
+}
+
+/* ---- what lies in the directory --------------------------------------------------------- */
+
+Test(journal, a_peek_sees_what_there_is_and_changes_nothing)
+{
+	struct ts_store *a = fixture_attach(JOB_A), *b = fixture_attach(JOB_B);
+	struct ts_key made = fixture_key(1, 1), ghost = fixture_key(2, 2),
+		      none = fixture_key(3, 3);
+
+	cr_expect(eq(int, (int)fixture_take(a, ghost).verdict, TS_PASS));
+	for (int i = 0; i < 2; i++) {
+		cr_expect(eq(int, (int)ts_store_peek(b, &ghost), TS_MADE_ALONE));
+		cr_expect(eq(int, (int)ts_store_peek(b, &none), TS_ABSENT));
+		cr_expect(eq(int, (int)ts_store_peek(b, &made), TS_ABSENT));
+	}
+	fixture_capture(a, true);
+	fixture_publish(a, made, 1000, 5);
+	cr_expect(eq(int, (int)ts_store_peek(b, &made), TS_PRESENT));
+	cr_expect(fixture_hits(b, made, 1000, 5));
+	/* Until its segment is somebody else's. */
+	uint64_t capacity, used;
+	fixture_usage(a, &capacity, &used);
+	for (uint32_t i = 0; i < 2 * capacity / 200000; i++) {
+		fixture_capture(a, true); /* of what nobody takes it is given up */
+		fixture_publish(a, fixture_key(10 + i, 10 + i), 200000, 1);
+	}
+	cr_expect(ne(int, (int)ts_store_peek(b, &made), TS_PRESENT));
+}
