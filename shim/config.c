@@ -24,6 +24,13 @@ static const char *const shares[] = {
 		NULL,
 };
 
+static const char *const orders[] = {
+#define TS_X(name, word) word,
+	TS_ORDERS(TS_X)
+#undef TS_X
+		NULL,
+};
+
 static const char *const stages[] = {
 #define TS_X(name, word) word,
 	TS_STAGES(TS_X)
@@ -49,6 +56,7 @@ static const char *const seeds[] = {SEED_OFF, NULL};
 #define KIND_SHARE   shares, "auto, samples, pixels or off"
 #define KIND_SEED    seeds, "a number from 0 to 9223372036854775807, or off"
 #define KIND_EPOCH   NULL, "a number from 0 to 2147483647"
+#define KIND_ORDER   orders, "strict or free"
 #define KIND_SIZE    NULL, "a size such as 512M or 4G"
 #define KIND_STAGE   stages, "auto, shm, off or an absolute directory"
 #define KIND_SECONDS NULL, "a number of seconds from 0 to 86400"
@@ -222,6 +230,8 @@ static int set_word(struct ts_config *config, enum ts_option option, const char 
 		return word;
 	if (option == TS_OPTION_SHARE)
 		config->share = (enum ts_share)word;
+	else if (option == TS_OPTION_ORDER)
+		config->order = (enum ts_order)word;
 	else if (option == TS_OPTION_COPIES)
 		config->copies = (enum ts_copies)word;
 	else
@@ -275,6 +285,7 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 	case TS_OPTION_DATASET:
 		return parse_dataset(value, config);
 	case TS_OPTION_SHARE:
+	case TS_OPTION_ORDER:
 	case TS_OPTION_COPIES:
 	case TS_OPTION_DEBUG:
 		return set_word(config, option, value);

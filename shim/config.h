@@ -23,6 +23,17 @@ enum ts_share {
 #undef TS_X
 };
 
+/* In which order an aligned job goes through a shuffled epoch. */
+#define TS_ORDERS(X)                                                       \
+	X(STRICT, "strict") /* the one that follows from the seed alone */ \
+	X(FREE, "free")     /* whatever it lacks of what others have made first */
+
+enum ts_order {
+#define TS_X(name, word) TS_ORDER_##name,
+	TS_ORDERS(TS_X)
+#undef TS_X
+};
+
 /* Where copies of files lie; the words are options, any absolute path is the last row. */
 #define TS_STAGES(X)                                                        \
 	X(OFF, "off")   /* nowhere */                                       \
@@ -65,6 +76,7 @@ struct ts_config {
 	bool align;          /* data randomness comes from the seed, not from the job */
 	uint64_t align_seed; /* 0 ... TS_SEED_MAX; 0 unless @align */
 	uint32_t epoch;      /* number of the first one, 0 ... TS_EPOCH_MAX; only with @align */
+	enum ts_order order; /* only with @align */
 	uint64_t ring_bytes;
 	enum ts_stage_mode stage;
 	const char *stage_dir; /* of TS_STAGE_DIR, inside the environment string, else NULL */

@@ -24,6 +24,8 @@
 		"order and augmentation of all jobs from SEED (0)")                  \
 	X(EPOCH, "TSSHIM_EPOCH", "--epoch", EPOCH, "0",                              \
 		"first epoch of a job resumed with --align")                         \
+	X(ORDER, "TSSHIM_ORDER", "--order", ORDER, "strict",                         \
+		"strict, or free to take what others made first")                    \
 	X(RING, "TSSHIM_RING", "--ring", SIZE, "2G",                                 \
 		"most shared memory (K, M, G, T; 0 shares nothing)")                 \
 	X(STAGE, "TSSHIM_STAGE", "--stage", STAGE, "off",                            \
@@ -35,7 +37,7 @@
 	X(COPIES, "TSSHIM_COPIES", "--copies", COPIES, "off",                        \
 		"copies to a GPU: auto or off (not tried on a GPU)")                 \
 	X(VERIFY, "TSSHIM_VERIFY", "--verify", PERCENT, "0.1",                       \
-		"per cent of shared results to compute again and compare")           \
+		"per cent of shared results to compute again")                       \
 	X(SUMMARY, "TSSHIM_SUMMARY", "--summary", SUMMARY, "0",                      \
 		"print what was shared when the job ends")                           \
 	X(DEBUG, "TSSHIM_DEBUG", "", LEVEL, "warn", "error, warn, info or debug, on stderr")

@@ -2,7 +2,7 @@
 /* Many samples in one call from the Python glue. */
 #include "hooks/torch/batches.h"
 
-#include "leader/group/store.h"
+#include "hooks/torch/samples_private.h"
 #include "shim/stream.h"
 
 #include <assert.h>
@@ -16,6 +16,9 @@
  */
 #define STREAM_FROM (UINT64_C(4) << 20)
 
+/* Of a scope or a stream. */
+#define NAME_BYTES 16u
+
 static_assert(TS_SAMPLE_TAKEN == (int)TS_HIT && TS_SAMPLE_CLAIMED == (int)TS_CLAIM &&
 		      TS_SAMPLE_BUSY == (int)TS_BUSY && TS_SAMPLE_PASSED == (int)TS_PASS,
 	"the verdicts of the store, which the glue knows too");
@@ -23,13 +26,17 @@ static_assert(TS_SAMPLE_TAKEN == (int)TS_HIT && TS_SAMPLE_CLAIMED == (int)TS_CLA
 static void name_position(
 	struct ts_sample *sample, const struct ts_sample_batch *batch, uint64_t position)
 {
-	uint64_t number = (uint64_t)batch->indices[position];
-	unsigned char index[9] = {'i'};
+	unsigned which = batch->which ? batch->which[position] : 0;
+	uint32_t occurrence = batch->occurrences ? batch->occurrences[position] : 0;
+	unsigned char index[TS_SAMPLE_INDEX];
 
-	for (unsigned i = 0; i < 8; i++)
-		index[1 + i] = (unsigned char)(number >> (8 * i));
-	tsshim_sample_name(sample, batch->scope, batch->stream, index, sizeof(index),
-		batch->occurrences ? batch->occurrences[position] : 0, 0);
+	ts_sample_index(batch->indices[position], index);
+	tsshim_sample_name(sample, (const unsigned char *)batch->scope + which * NAME_BYTES,
+		(const unsigned char *)batch->stream + which * NAME_BYTES, index, sizeof(index),
+		occurrence, 0);
+	if (batch->tag != 0 && occurrence == 0)
+		tsshim_sample_note(sample, batch->tag, (uint32_t)batch->indices[position],
+			batch->draws[which], batch->epoch);
 }
 
 void tsshim_sample_copy(void *to, const void *from, uint64_t bytes, uint64_t all)

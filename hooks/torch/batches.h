@@ -42,8 +42,12 @@ TS_EXPORT void tsshim_sample_copy(void *to, const void *from, uint64_t bytes, ui
 
 /** Its order is the ABI between batches.c and batches.py. */
 struct ts_sample_batch {
-	const void *scope, *stream;  /* as in tsshim_sample_name() */
-	const int64_t *indices;      /* named as the bytes "i" and the number, little endian */
+	const void *scope, *stream; /* as in tsshim_sample_name(), one behind the other... */
+	const uint8_t *which;       /* ...which of them each one has; NULL: all the first */
+	const uint32_t *draws;      /* for each scope, as in tsshim_sample_note() */
+	uint64_t tag;               /* 0: nothing is noted */
+	uint32_t epoch, reserved;
+	const int64_t *indices;      /* named as ts_sample_index() */
 	const uint32_t *occurrences; /* NULL: all 0 */
 	uint64_t count;
 	uint8_t *states; /* enum ts_sample_state of each */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Whole samples for the Python glue: naming, taking, producing, counting. */
-#include "hooks/torch/samples.h"
+#include "hooks/torch/samples_private.h"
 
 #include "hooks/file/opens.h"
 #include "leader/group/session.h"
+#include "leader/journal/journal.h"
 #include "shim/config.h"
 #include "shim/hash.h"
 #include "shim/identity.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 6u
+#define SAMPLE_ABI 7u
 
 #define TWISTER_WORDS 624u
 
@@ -53,6 +54,7 @@ struct ts_sample {
 	enum held held;
 	bool observing;
 	struct ts_key key;
+	struct ts_note_made note; /* of the sample when it is made; tag 0: none */
 	struct ts_take take;
 	struct ts_patience patience;
 	uint64_t cpu_start, cpu_ns;
@@ -67,14 +69,15 @@ uint32_t tsshim_sample_abi(void)
 	return SAMPLE_ABI;
 }
 
-void tsshim_sample_settings(
-	uint32_t *ret_aligned, uint64_t *ret_seed, uint64_t *ret_epoch, uint32_t *ret_share)
+void tsshim_sample_settings(uint32_t *ret_aligned, uint64_t *ret_seed, uint64_t *ret_epoch,
+	uint32_t *ret_share, uint32_t *ret_free)
 {
 	const struct ts_config *config = ts_config();
 
 	*ret_aligned = config->align && !config->disable;
 	*ret_seed = config->align_seed;
 	*ret_epoch = config->epoch;
+	*ret_free = config->order == TS_ORDER_FREE;
 	*ret_share = config->disable ? TS_SHARE_OFF : (uint32_t)config->share;
 }
 
@@ -103,21 +106,51 @@ static struct ts_hash128 hash_item(
 	return ts_hasher_digest(&hasher);
 }
 
+static struct ts_key key_of(const void *scope, const void *index, uint64_t index_bytes,
+	uint32_t occurrence, int drawn)
+{
+	struct ts_hash128 key = hash_item(scope, index, index_bytes, occurrence);
+
+	return (struct ts_key){
+		.lo = (key.lo & ~TS_KEY_DRAWN) | (drawn ? TS_KEY_DRAWN : 0) | 1, .hi = key.hi};
+}
+
+void ts_sample_index(int64_t index, unsigned char ret_bytes[TS_SAMPLE_INDEX])
+{
+	ret_bytes[0] = 'i';
+	for (unsigned i = 0; i < 8; i++)
+		ret_bytes[1 + i] = (unsigned char)((uint64_t)index >> (8 * i));
+}
+
+struct ts_key ts_sample_key(const void *scope, int64_t index)
+{
+	unsigned char bytes[TS_SAMPLE_INDEX];
+
+	ts_sample_index(index, bytes);
+	return key_of(scope, bytes, sizeof(bytes), 0, 0);
+}
+
 void tsshim_sample_name(struct ts_sample *sample, const void *scope, const void *stream,
 	const void *index, uint64_t index_bytes, uint32_t occurrence, int drawn)
 {
 	tsshim_sample_drop(sample);
-	struct ts_hash128 key = hash_item(scope, index, index_bytes, occurrence);
 	struct ts_hash128 seed = hash_item(stream, index, index_bytes, occurrence);
 
-	sample->key = (struct ts_key){
-		.lo = (key.lo & ~TS_KEY_DRAWN) | (drawn ? TS_KEY_DRAWN : 0) | 1, .hi = key.hi};
+	sample->key = key_of(scope, index, index_bytes, occurrence, drawn);
+	sample->note.tag = 0;
 	sample->view = (struct ts_sample_view){
 		.torch_seed = seed.lo >> 1,
 		.python_seed = seed.hi,
 		/* Its own bits: two generators must not run in step. */
 		.numpy_seed = (uint32_t)(ts_hash64(&seed, sizeof(seed)) >> 32),
 	};
+}
+
+void tsshim_sample_note(
+	struct ts_sample *sample, uint64_t tag, uint32_t index, uint32_t draw, uint32_t epoch)
+{
+	sample->note =
+		(struct ts_note_made){.tag = tag, .index = index, .draw = draw, .epoch = epoch};
 }
 
 /* ---- a record that is there ---------------------------------------------------------- */
@@ -302,13 +335,28 @@ static enum ts_reason judge_inputs(struct ts_sample *sample)
 	return TS_REASON_COUNT;
 }
 
+/* Hints: where there is no journal nobody finds what was made. */
+static void note_made(struct ts_sample *sample)
+{
+	struct ts_journal *journal;
+
+	if (sample->note.tag != 0 && sample->store && sample->serial == ts_identity_serial() &&
+		ts_journal_attach(sample->store, &journal) == 0)
+		ts_journal_write(journal, &sample->note);
+	sample->note.tag = 0;
+}
+
 int tsshim_sample_end(struct ts_sample *sample, int raised)
 {
 	sample->cpu_ns = ts_thread_cpu_ns() - sample->cpu_start;
 	ts_session_nest(false);
 	ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
-	if (!sample->observing)
+	if (!sample->observing) {
+		/* Made alone; others learn how far this job is. */
+		if (!raised)
+			note_made(sample);
 		return -ECANCELED;
+	}
 	sample->observing = false;
 	enum ts_reason reason = judge_inputs(sample);
 	if (!raised && reason == TS_REASON_COUNT && is_ours(sample))
@@ -369,8 +417,10 @@ void tsshim_sample_publish(struct ts_sample *sample)
 	sample->held = HELD_NOTHING;
 	ts_session_learn_cost(TS_KIND_SAMPLE, sample->record_bytes, sample->cpu_ns);
 	if (ts_claim_publish(sample->store, &sample->take.claim, sample->record_bytes,
-		    sample->cpu_ns) == 0)
-		set_origin(sample, sample->take.claim.origin);
+		    sample->cpu_ns) != 0)
+		return;
+	set_origin(sample, sample->take.claim.origin);
+	note_made(sample);
 }
 
 /* ---- small things for the glue ------------------------------------------------------- */

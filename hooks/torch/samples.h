@@ -50,9 +50,10 @@ static inline const struct ts_sample_view *ts_sample_view(const struct ts_sample
 /** Version of this interface; the glue does nothing when it expects another one. */
 TS_EXPORT uint32_t tsshim_sample_abi(void);
 
-/** Settings of this process that the glue needs. Seed and epoch mean nothing unless aligned. */
-TS_EXPORT void tsshim_sample_settings(
-	uint32_t *ret_aligned, uint64_t *ret_seed, uint64_t *ret_epoch, uint32_t *ret_share);
+/** Settings of this process that the glue needs.  Seed, epoch and whether the order is free
+ * mean nothing unless aligned. */
+TS_EXPORT void tsshim_sample_settings(uint32_t *ret_aligned, uint64_t *ret_seed,
+	uint64_t *ret_epoch, uint32_t *ret_share, uint32_t *ret_free);
 
 /** A struct for one thread, from malloc(), never freed by us; NULL when there is no memory. */
 TS_EXPORT struct ts_sample *tsshim_sample_create(void);
@@ -68,6 +69,13 @@ TS_EXPORT void tsshim_sample_destroy(struct ts_sample *sample);
 TS_EXPORT void tsshim_sample_name(struct ts_sample *sample, const void *scope,
 	const void *stream, const void *index, uint64_t index_bytes, uint32_t occurrence,
 	int drawn);
+
+/**
+ * The sample that was named last is number @index of those of @tag, which is not 0, made for
+ * @draw by a job that is at @epoch: once it is made, that is noted (leader/journal/journal.h).
+ */
+TS_EXPORT void tsshim_sample_note(
+	struct ts_sample *sample, uint64_t tag, uint32_t index, uint32_t draw, uint32_t epoch);
 
 /** How long tsshim_sample_take() waits for a sample that is busy. */
 enum {

@@ -17,6 +17,7 @@
 #define METAVAR_SHARE   "WHAT"
 #define METAVAR_SEED    "[=SEED]"
 #define METAVAR_EPOCH   "N"
+#define METAVAR_ORDER   "WHICH"
 #define METAVAR_SIZE    "SIZE"
 #define METAVAR_STAGE   "WHERE"
 #define METAVAR_SECONDS "SECONDS"

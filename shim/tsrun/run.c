@@ -128,6 +128,9 @@ static void judge_settings(const struct ts_arguments *arguments, const struct ts
 		   (config->epoch > 0 || arguments->setting[TS_OPTION_EPOCH])) {
 		ts_message_say("the first epoch counts for aligned jobs only, ignoring");
 		ts_message_hint("add --align, or leave out --epoch and TSSHIM_EPOCH");
+	} else if (!config->align && config->order != TS_ORDER_STRICT) {
+		ts_message_say("the order is free for aligned jobs only, ignoring");
+		ts_message_hint("add --align, or leave out --order and TSSHIM_ORDER");
 	}
 	bool named = config->dataset_dir && config->dataset_dir[0] == '/';
 	if (config->stage != TS_STAGE_OFF && !named) {

@@ -16,6 +16,9 @@ extern const unsigned char torch_scope[16], torch_stream[16];
 /** A group in which what is made is kept for others at once. */
 void torch_init(void);
 
+/** What is made is kept from now on, though nobody has asked for it, or too few took it. */
+void torch_capture(void);
+
 /** The struct of one thread of the glue. */
 struct ts_sample *torch_sample(void);
 

@@ -38,6 +38,11 @@ static void batch(void)
 	STRUCT(ts_sample_batch);
 	FIELD(ts_sample_batch, scope);
 	FIELD(ts_sample_batch, stream);
+	FIELD(ts_sample_batch, which);
+	FIELD(ts_sample_batch, draws);
+	FIELD(ts_sample_batch, tag);
+	FIELD(ts_sample_batch, epoch);
+	FIELD(ts_sample_batch, reserved);
 	FIELD(ts_sample_batch, indices);
 	FIELD(ts_sample_batch, occurrences);
 	FIELD(ts_sample_batch, count);

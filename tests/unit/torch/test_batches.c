@@ -16,8 +16,19 @@ static uint8_t states[COUNT];
 static unsigned char rows[COUNT * ROW], labels[COUNT * LABEL], metas[COUNT * ROOM];
 static uint32_t meta_bytes[COUNT];
 static const struct ts_sample_leaf leaves[] = {{0, ROW, rows}, {5056, LABEL, labels}};
-static struct ts_sample_batch batch = {torch_scope, torch_stream, indices, NULL, COUNT, states,
-	"what samples", 12, PAYLOAD, leaves, TS_ARRAY_SIZE(leaves), metas, meta_bytes, ROOM};
+static struct ts_sample_batch batch = {.scope = torch_scope,
+	.stream = torch_stream,
+	.indices = indices,
+	.count = COUNT,
+	.states = states,
+	.head = "what samples",
+	.head_bytes = 12,
+	.payload_bytes = PAYLOAD,
+	.leaves = leaves,
+	.leaf_count = TS_ARRAY_SIZE(leaves),
+	.metas = metas,
+	.meta_bytes = meta_bytes,
+	.meta_room = ROOM};
 
 static void init(void)
 {

@@ -11,7 +11,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 6
+ABI = 7
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -39,7 +39,9 @@ class BatchView(ctypes.Structure):
     """struct ts_sample_batch of hooks/torch/batches.h."""
 
     _fields_ = [("scope", ctypes.c_char_p), ("stream", ctypes.c_char_p),
-                ("indices", ctypes.c_void_p), ("occurrences", ctypes.c_void_p),
+                ("which", ctypes.c_char_p), ("draws", ctypes.c_void_p),
+                ("tag", ctypes.c_uint64), ("epoch", ctypes.c_uint32),
+                ("reserved", ctypes.c_uint32), ("indices", ctypes.c_void_p), ("occurrences", ctypes.c_void_p),
                 ("count", ctypes.c_uint64), ("states", ctypes.c_void_p),
                 ("head", ctypes.c_char_p), ("head_bytes", ctypes.c_uint64),
                 ("payload_bytes", ctypes.c_uint64), ("leaves", ctypes.c_void_p),
@@ -52,19 +54,23 @@ class Settings:
     """What this process was told; see shim/options.h."""
 
     def __init__(self):
-        numbers = ctypes.c_uint32(), ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint32()
+        small, large = ctypes.c_uint32, ctypes.c_uint64
+        numbers = small(), large(), large(), small(), small()
         library.tsshim_sample_settings(*map(ctypes.byref, numbers))
-        self.aligned, self.seed, self.epoch, self.share = (each.value for each in numbers)
+        self.aligned, self.seed, self.epoch, self.share, self.free = (
+            each.value for each in numbers)
 
 
 def _functions():
     pointer, number, text = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p
+    small = ctypes.c_uint32
     return (
         ("abi", ctypes.c_uint32, []),
-        ("settings", None, [pointer] * 4),
+        ("settings", None, [pointer] * 5),
         ("create", pointer, []),
         ("destroy", None, [pointer]),
-        ("name", None, [pointer, text, text, text, number, ctypes.c_uint32, ctypes.c_int]),
+        ("name", None, [pointer, text, text, text, number, small, ctypes.c_int]),
+        ("note", None, [pointer, number, small, small, small]),
         ("take", ctypes.c_int, [pointer, ctypes.c_int]),
         ("taken", None, [pointer]),
         ("verified", None, [pointer, ctypes.c_int]),
@@ -76,18 +82,28 @@ def _functions():
         ("take_batch", number, [pointer, pointer, number, ctypes.c_int]),
         ("claim_batch", number, [pointer, pointer, number]),
         ("copy", None, [pointer, pointer, number, number]),
-        ("pass", None, [text, ctypes.c_uint32]),
+        ("pass", None, [text, small]),
         ("drawn", None, [text, number, number]),
-        ("twister", None, [pointer, ctypes.c_uint32]),
+        ("twister", None, [pointer, small]),
         ("hash", None, [text, number, pointer]))
 
 
-def _load(kind, names=None):
+def _order_functions():
+    pointer, number, small = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
+    return (
+        ("create", pointer, []),
+        ("destroy", None, [pointer]),
+        ("begin", ctypes.c_int, [pointer, pointer, number, small, number]),
+        ("scope", None, [pointer, small, ctypes.c_char_p]),
+        ("choose", number, [pointer, number, number, pointer, pointer, pointer]))
+
+
+def _load(kind, names=None, functions=_functions(), prefix="tsshim_sample_"):
     """The library by way of @kind; with @names only these functions of it."""
     library = kind(None)
-    for name, result, arguments in _functions():
+    for name, result, arguments in functions:
         if names is None or name in names:
-            function = getattr(library, "tsshim_sample_" + name)
+            function = getattr(library, prefix + name)
             function.restype = result
             function.argtypes = arguments
     return library
@@ -98,6 +114,9 @@ if library.tsshim_sample_abi() != ABI:
     raise ImportError("libtsshim.so has another interface")
 # What may take longer: other threads of the program run meanwhile.
 _unlocked = _load(ctypes.CDLL, ("take", "take_batch", "copy"))
+
+# As order.h says.
+orders = _load(ctypes.PyDLL, functions=_order_functions(), prefix="tsshim_order_")
 
 settings = Settings()
 _count_pass = library.tsshim_sample_pass
@@ -152,6 +171,9 @@ class Sample:
     def name(self, scope, stream, index, occurrence, drawn=False):
         library.tsshim_sample_name(self.handle, scope, stream, index, len(index), occurrence,
                                    drawn)
+
+    def note(self, tag, index, draw, epoch):
+        library.tsshim_sample_note(self.handle, tag, index, draw, epoch)
 
     def take(self, wait=NOW):
         take = _unlocked.tsshim_sample_take if wait else library.tsshim_sample_take

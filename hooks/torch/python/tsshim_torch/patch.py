@@ -77,7 +77,11 @@ def _begin(iterator, loader, dataloader):
     try:
         if _can_align(iterator, loader, dataloader):
             from .sharing import align
-            iterator._tsshim_plan = align.begin(loader, iterator)
+            begin = None
+            if native.settings.free:
+                from .sharing import free
+                begin = free.begin
+            iterator._tsshim_plan = align.begin(loader, iterator, begin)
     except Exception as error:  # ours: the loader works as without us
         native.report(error)
 

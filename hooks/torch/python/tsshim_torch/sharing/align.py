@@ -28,22 +28,28 @@ FIRST_LOOK = 2
 class Work:
     """The indices of one batch and what their generators are derived from; goes to a worker."""
 
-    __slots__ = ("indices", "occurrences", "stream", "number", "looked", "names")
+    __slots__ = ("indices", "occurrences", "stream", "number", "free", "looked", "names")
 
-    def __init__(self, indices, occurrences, stream, number=0):
+    def __init__(self, indices, occurrences, stream, number=0, free=None):
         self.indices = indices  # what the sampler gave: a batch, or one index
         self.occurrences = occurrences  # per index, or None: all 0
         self.stream = stream  # 16 bytes for (seed, epoch, ordinal)
         self.number = number  # of the batch in the epoch
+        self.free = free  # free.Chosen: what else the order was free to choose; None: nothing
         self.looked = 0  # how far a worker looked ahead into this batch
         self.names = None  # (prefixes they were made with, Names or False) when it did
 
     def __reduce__(self):
-        return Work, (self.indices, self.occurrences, self.stream, self.number)
+        return Work, (self.indices, self.occurrences, self.stream, self.number, self.free)
 
 
 def _digest(*parts):
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
+
+
+def stream_of(epoch, ordinal):
+    """16 bytes for what items of that epoch of a loader draw from."""
+    return _digest("tsshim stream", native.settings.seed, epoch, ordinal)
 
 
 def index_bytes(index):
@@ -72,11 +78,13 @@ def index_bytes(index):
 class _Loader:
     """What is remembered of a DataLoader."""
 
-    def __init__(self, ordinal):
+    def __init__(self, ordinal, free):
         self.ordinal = ordinal
         self.epoch = native.settings.epoch
         self.plan = None
         self.looked = False
+        self.order = None  # free.Order, as long as its epochs are free ones
+        self.free = free  # what begins them (free.begin), or None: all are strict
 
 
 _loaders = weakref.WeakKeyDictionary()
@@ -93,13 +101,13 @@ def _identify(dataset):
         return (kind.__module__, kind.__qualname__)
 
 
-def _loader_of(loader):
+def _loader_of(loader, free):
     known = _loaders.get(loader)
     if known is None:
         identity = _identify(loader.dataset)
         ordinal = _ordinals.get(identity, 0)
         _ordinals[identity] = ordinal + 1
-        known = _loaders[loader] = _Loader(ordinal)
+        known = _loaders[loader] = _Loader(ordinal, free)
     return known
 
 
@@ -126,14 +134,13 @@ def _next_epoch(known, iterator):
     known.epoch += 1
 
 
-def begin(loader, iterator):
-    """The plan of @iterator, which begins now."""
-    known = _loader_of(loader)
+def begin(loader, iterator, free=None):
+    """The plan of @iterator, which begins now; @free (free.begin) where its order is."""
+    known = _loader_of(loader, free)
     first = known.plan is None
     _next_epoch(known, iterator)
     epoch = _own_epoch(loader)
-    known.plan = Plan(loader.dataset, known.epoch if epoch is None else epoch, known.ordinal,
-                      first)
+    known.plan = Plan(loader.dataset, known.epoch if epoch is None else epoch, known, first)
     known.plan.iterator = weakref.ref(iterator)
     return known.plan
 
@@ -177,13 +184,16 @@ def unwrapper(dataset):
 class Plan:
     """One iteration of a loader."""
 
-    def __init__(self, dataset, epoch, ordinal, first):
+    def __init__(self, dataset, epoch, loader, first):
         self.dataset = dataset
+        self.loader = loader  # _Loader
         self.unwrap = unwrapper(dataset)
         self.first = first
         self.delivered = 0  # batches the program got
         self.ended = False  # it got them all
-        self.stream = _digest("tsshim stream", native.settings.seed, epoch, ordinal)
+        self.epoch = epoch
+        self.stream = stream_of(epoch, loader.ordinal)
+        self.free = None  # free.Epoch, where the order is
         self.state = None  # of the sampler's generators between two batches
         self.draws_once = False  # all with the first index
         self.started = False
@@ -193,18 +203,18 @@ class Plan:
 
     def next_index(self, iterator, original):
         """What iterator._next_index() gives under the derived generators."""
-        if self.started and (self.draws_once or self.state is None):
+        if self.started and self.free is None and (self.draws_once or self.state is None):
             return self.work(original(iterator), iterator._auto_collation)
         if not self.started:
             self.started = True
             self.draws_once = _draw_as_before(iterator)
+            self.free = self.loader.free and self.loader.free(self, iterator)
+        if self.free is not None:
+            return self.free.work(self)
         own = generators.save()
         try:
             if self.state is None:
-                numbers = hashlib.blake2b(self.stream, digest_size=24).digest()
-                generators.seed(int.from_bytes(numbers[:8], "little") >> 1,
-                                int.from_bytes(numbers[8:16], "little"),
-                                int.from_bytes(numbers[16:20], "little"))
+                self.seed()
                 iterator._sampler_iter = iter(iterator._index_sampler)
             else:
                 generators.restore(self.state)
@@ -215,6 +225,13 @@ class Plan:
             generators.restore(own)
         return self.work(index, iterator._auto_collation)
 
+    def seed(self):
+        """Let the generators be those that the sampler draws from."""
+        numbers = hashlib.blake2b(self.stream, digest_size=24).digest()
+        generators.seed(int.from_bytes(numbers[:8], "little") >> 1,
+                        int.from_bytes(numbers[8:16], "little"),
+                        int.from_bytes(numbers[16:20], "little"))
+
     def count(self, index):
         dataset = self.dataset
         if self.unwrap is not None:
@@ -224,18 +241,20 @@ class Plan:
             seen = self.seen[id(dataset)] = _Seen()
         return seen.count(index)
 
-    def work(self, indices, batched):
+    def work(self, indices, batched, free=None):
         number, self.batches = self.batches, self.batches + 1
         if not batched:
             occurrence = self.count(indices)
-            return Work(indices, [occurrence] if occurrence else None, self.stream, number)
+            return Work(indices, [occurrence] if occurrence else None, self.stream, number,
+                        free)
         if type(indices) not in (list, tuple):
             try:
                 indices = list(indices)
             except TypeError:  # something that only the data set itself understands
                 return indices
         occurrences = [self.count(index) for index in indices]
-        return Work(indices, occurrences if any(occurrences) else None, self.stream, number)
+        return Work(indices, occurrences if any(occurrences) else None, self.stream, number,
+                    free)
 
 
 def _draw_as_before(iterator):

@@ -10,7 +10,7 @@ import select
 import torch
 
 from .. import native
-from . import align, collate, fetch, generators, scopes
+from . import align, collate, fetch, free, generators, scopes
 
 generators.fill = native.twister
 expect_workers = scopes.expect_workers  # for patch.py
@@ -83,7 +83,9 @@ class Drawn(fetch.Fetch):
                 torch.set_num_threads(self.threads)
 
     def _streams(self, dataset, work):
-        return self.scope.prefix(dataset, work.stream), work.stream
+        if work.free is not None:
+            return free.streams(self.scope, dataset, work)
+        return self.scope.prefix(dataset, work.stream), work.stream, None
 
     def _name(self, work, position, index):
         """Say which sample is meant; whether it may be shared."""
@@ -91,12 +93,15 @@ class Drawn(fetch.Fetch):
         dataset = self.scope.dataset
         if self.scope.unwrap is not None:
             dataset, index = self.scope.unwrap(dataset, index)
-        index = align.index_bytes(index)
-        prefix = self.scope.prefix(dataset, work.stream)
+        number, index = index, align.index_bytes(index)
+        stream = work.stream if work.free is None else free.stream(work, position)
+        prefix = self.scope.prefix(dataset, stream)
         # What cannot be named draws by its place in the epoch, which is no worse than any.
-        self.sample.name(prefix or work.stream, work.stream,
+        self.sample.name(prefix or stream, stream,
                          b"?%d %d" % (work.number, position) if index is None else index,
                          occurrence)
+        if work.free is not None and prefix is not None:
+            free.note(self.sample, self.scope, dataset, work, position, number)
         if index is None:
             native.count_pass(b"torch_index")
         elif prefix is None:

@@ -18,8 +18,11 @@ META_ROOM = 256  # bytes; a sample with more structure is taken one by one
 class Names:
     """The names of the samples of one batch as C has them; lives as long as they are used."""
 
-    def __init__(self, prefix, stream, indices, occurrences):
-        """@indices are whole numbers of 64 bits, the rest is as in tsshim_sample_name()."""
+    def __init__(self, prefix, stream, indices, occurrences, free=None):
+        """
+        @indices are whole numbers of 64 bits, the rest is as in tsshim_sample_name(); with @free
+        (free.Draws) there are a prefix and a stream for each of its draws.
+        """
         count = len(indices)
         self._indices = (ctypes.c_int64 * count)(*indices)
         self.view = native.BatchView(scope=prefix, stream=stream, count=count,
@@ -27,6 +30,12 @@ class Names:
         if occurrences is not None:
             self._occurrences = (ctypes.c_uint32 * count)(*occurrences)
             self.view.occurrences = ctypes.addressof(self._occurrences)
+        if free is not None:
+            self._which = bytes(free.which)
+            self._draws = (ctypes.c_uint32 * len(free.distinct))(*free.distinct)
+            self.view.which = self._which
+            self.view.draws = ctypes.addressof(self._draws)
+            self.view.tag, self.view.epoch = free.tag, free.epoch
         self.reference = ctypes.byref(self.view)
 
 

@@ -197,7 +197,7 @@ class Items(fetch.Fetch):
 
     def _streams(self, dataset, work):
         name = self.scope.name_of(dataset)
-        return name, name
+        return name, name, None
 
     def _ask(self, position, wait=native.NOW):
         scope = self.scope
@@ -209,7 +209,7 @@ class Items(fetch.Fetch):
         if scope.unwrap is not None:
             dataset, index = scope.unwrap(dataset, index)
         index = align.index_bytes(index)
-        prefix, stream = self._streams(dataset, self.work)
+        prefix, stream, _ = self._streams(dataset, self.work)
         if index is None or prefix is None:
             native.count_pass(b"torch_index" if index is None else scope.reason, 1)
             self.sample.drop()
@@ -277,7 +277,7 @@ class Chain(Items):
     def _streams(self, dataset, work):
         name = self.scope.name_of(dataset)
         name = name and native.digest(name + self.digest)
-        return name, name
+        return name, name, None
 
     def _item(self, index, verdict=None):
         self._set_states()

@@ -91,8 +91,9 @@ class Fetch:
             dataset, indices = found[0][0], [index for _, index in found]
         if not batches.can_be_named(indices):
             return False
-        prefix, stream = self._streams(dataset, work)
-        return prefix is not None and batches.Names(prefix, stream, indices, work.occurrences)
+        prefix, stream, draws = self._streams(dataset, work)
+        return prefix is not None and batches.Names(prefix, stream, indices, work.occurrences,
+                                                    draws)
 
     def _settle(self, position, verdict):
         """Put the sample at @position into the batch, or mark it as BUSY."""
@@ -180,7 +181,10 @@ class Fetch:
     lone_nests = True  # whether decodes are not shared inside items that go to nobody either
 
     def _streams(self, dataset, work):
-        """(what the key of a sample of @dataset begins with or None, what its seeds do)."""
+        """
+        (what the key of a sample of @dataset begins with or None, what its seeds do, None); with
+        free.Draws as the last one these are several.
+        """
         raise NotImplementedError
 
     def _ask(self, position, wait=native.NOW):

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The free order of one loader: which index of a shuffled epoch comes next, and which making
+ * (draw) of it.  Called through ctypes by the process that iterates the loader.
+ *
+ * For each place of the epoch it is
+ *   1. of what others made, as the journal says (leader/journal/journal.h), the newest record
+ * that is in the ring, whose index is lacking in this epoch and whose draw of that index this
+ * loader never had;
+ *   2. else the next index that is lacking of the loader's own order, drawn for the epoch that
+ * is the latest of its own, of the job in front, and of the one behind the last draw of the
+ *      index that this loader had.
+ * So who is alone goes through its own order with the draws of its own epochs.
+ *
+ * Indices are numbers below 2^31.  One that comes more than once in an epoch is free the first
+ * time only; the others come at their places of the loader's own order.
+ * Memory: 8 bytes and a bit for each index.  Threads: one at a time.
+ */
+#ifndef TS_HOOKS_TORCH_ORDER_H
+#define TS_HOOKS_TORCH_ORDER_H
+
+#include "shim/base.h"
+
+struct ts_order;
+
+/** From malloc(); NULL when there is no memory. */
+TS_EXPORT struct ts_order *tsshim_order_create(void);
+TS_EXPORT void tsshim_order_destroy(struct ts_order *order);
+
+/**
+ * Epoch @epoch begins, whose own order are the @count numbers at @indices, which are copied.
+ * @tag: whose notes in the journal are meant; 0: nobody's.  An epoch that is not later than
+ * the one before has that order's draws anew.  Errors: -ERANGE an index is no number from 0 to
+ * 2^31 - 1; -ENOMEM; the epoch before goes on after both.
+ */
+TS_EXPORT int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t count,
+	uint32_t epoch, uint64_t tag);
+
+/** The samples with @draw are named by the 16 bytes of @scope, as in tsshim_sample_name(). */
+TS_EXPORT void tsshim_order_scope(struct ts_order *order, uint32_t draw, const void *scope);
+
+/** Of *ret_wanted: none. */
+#define TS_ORDER_NO_DRAW UINT32_MAX
+
+/**
+ * Choose what comes at places @from to before @count of a batch.  Returns how many of the batch
+ * are chosen now.  Fewer than @count: with *ret_wanted a draw, that one's scope is to be said
+ * first, and the call made again from there; else the epoch is over.
+ */
+TS_EXPORT uint64_t tsshim_order_choose(struct ts_order *order, uint64_t from, uint64_t count,
+	int64_t *ret_indices, uint32_t *ret_draws, uint32_t *ret_wanted);
+
+#endif

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT
+"""
+Free order: a loader goes through a shuffled epoch as others make what it lacks.
+
+In the process that iterates, Epoch says which sample comes at each place (hooks/torch/order.h);
+a Work carries it, and in the workers a batch has names of several epochs (docs/rooms/torch.md).
+"""
+
+import array
+import collections
+import ctypes
+import functools
+import os
+import types
+
+import torch
+
+from .. import native
+from . import align, generators, scopes
+
+NO_DRAW = 0xffffffff  # TS_ORDER_NO_DRAW of hooks/torch/order.h
+
+# What goes to a worker with each batch: whose the draws are, and which each sample has; None: all
+# have that of the epoch.
+Chosen = collections.namedtuple("Chosen", "ordinal epoch draws")
+
+_stream_of = functools.lru_cache(256)(align.stream_of)
+
+
+def tag_of(scope, dataset, ordinal):
+    """What all epochs of such loaders of @dataset have in common, never 0; None: not shared."""
+    prefix = scope.prefix(dataset, _stream_of("any", ordinal))
+    return None if prefix is None else int.from_bytes(prefix[:8], "little") | 1
+
+
+# ---- in a worker ----
+
+def stream(work, position):
+    """What the generators of the sample at @position are derived from."""
+    chosen = work.free
+    return _stream_of(chosen.draws[position] if chosen.draws else chosen.epoch, chosen.ordinal)
+
+
+class Draws:
+    """The draws of one batch as C has them: batches.h."""
+
+    def __init__(self, chosen, count, tag):
+        draws = chosen.draws or (chosen.epoch,) * count
+        self.distinct = sorted(set(draws))
+        places = {draw: place for place, draw in enumerate(self.distinct)}
+        self.which = [places[draw] for draw in draws]
+        self.tag, self.epoch = tag, chosen.epoch
+
+
+def streams(scope, dataset, work):
+    """(prefixes, streams, Draws) of the samples of @work, the first None: not to be shared."""
+    tag = tag_of(scope, dataset, work.free.ordinal)
+    if tag is None:
+        return None, None, None
+    count = len(work.indices) if type(work.indices) is list else 1
+    draws = Draws(work.free, count, tag)
+    if len(draws.distinct) > 256:  # numbered by bytes
+        return None, None, None
+    each = [_stream_of(draw, work.free.ordinal) for draw in draws.distinct]
+    return b"".join([scope.prefix(dataset, one) for one in each]), b"".join(each), draws
+
+
+def note(sample, scope, dataset, work, position, index):
+    """Say of the sample that was just named which one it is, for those who choose."""
+    chosen = work.free
+    if type(index) is int and 0 <= index < 1 << 31 and \
+            not (work.occurrences and work.occurrences[position]):
+        sample.note(tag_of(scope, dataset, chosen.ordinal), index,
+                    chosen.draws[position] if chosen.draws else chosen.epoch, chosen.epoch)
+
+
+# ---- in the process that iterates ----
+
+class Order:
+    """A struct ts_order, and what is known of the data set, for all epochs of a loader."""
+
+    def __init__(self, iterator, dataset):
+        self.handle = native.orders.tsshim_order_create()
+        if not self.handle:
+            raise MemoryError
+        self.scope = scopes.Scope(types.SimpleNamespace(
+            dataset=dataset, collate_fn=iterator._collate_fn,
+            auto_collation=iterator._auto_collation))
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            native.orders.tsshim_order_destroy(self.handle)
+
+
+class Epoch:
+    """One epoch in free order."""
+
+    def __init__(self, order, plan, dataset, outer, size):
+        self.order, self.plan = order, plan
+        self.dataset = dataset  # whose samples are shared
+        self.outer = outer  # by its index, what the sampler says; None: the same
+        self.size = size  # of a batch, or None: samples alone
+        self.ordinal = plan.loader.ordinal
+        count = size or 1
+        self.indices = (ctypes.c_int64 * count)()
+        self.draws = (ctypes.c_uint32 * count)()
+        self.wanted = ctypes.c_uint32()
+        self.places = (ctypes.addressof(self.indices), ctypes.addressof(self.draws),
+                       ctypes.byref(self.wanted))
+
+    def _choose(self):
+        """How many samples the next batch has."""
+        chosen, count = 0, len(self.indices)
+        while chosen < count:
+            chosen = native.orders.tsshim_order_choose(self.order.handle, chosen, count,
+                                                       *self.places)
+            draw = self.wanted.value
+            if draw == NO_DRAW:
+                break
+            name = self.order.scope.prefix(self.dataset, _stream_of(draw, self.ordinal))
+            native.orders.tsshim_order_scope(self.order.handle, draw, name)
+        return chosen
+
+    def work(self, plan):
+        """The next align.Work."""
+        chosen = self._choose()
+        if chosen == 0:
+            raise StopIteration
+        indices, draws = self.indices[:chosen], tuple(self.draws[:chosen])
+        if self.outer is not None:
+            indices = [self.outer[index] for index in indices]
+        own = draws.count(plan.epoch) == chosen
+        return plan.work(indices if self.size else indices[0], self.size is not None,
+                         Chosen(self.ordinal, plan.epoch, None if own else draws))
+
+
+def _why_strict(iterator, plan):
+    """(sampler, batch size or None, whether a last, smaller batch is left out), or why not."""
+    data = torch.utils.data
+    sampler, size, dropped = iterator._index_sampler, None, False
+    if iterator._auto_collation:
+        if type(sampler) is not data.BatchSampler:
+            return "its batches are made by a sampler of its own"
+        sampler, size, dropped = sampler.sampler, sampler.batch_size, sampler.drop_last
+    kind = type(sampler)
+    if kind is data.SequentialSampler or getattr(sampler, "shuffle", True) is False:
+        return "it is not shuffled"
+    if kind not in (data.RandomSampler, data.SubsetRandomSampler,
+                    data.distributed.DistributedSampler):
+        return "its sampler is a %s" % kind.__qualname__
+    if getattr(sampler, "replacement", False):
+        return "its sampler draws with replacement"
+    if getattr(sampler, "generator", None) is not None:
+        return "its sampler has a generator of its own"
+    if not _is_one(plan.dataset):
+        return "its data set is put together of several"
+    if scopes.fetches_batches(plan.dataset):
+        return "its data set makes whole batches"
+    return sampler, size, dropped
+
+
+def _own_order(plan, sampler, size, dropped):
+    """The indices of the epoch in the loader's own order."""
+    own = generators.save()
+    try:
+        plan.seed()
+        indices = array.array("q", iter(sampler))
+    finally:
+        generators.restore(own)
+    if dropped and size:
+        del indices[len(indices) // size * size:]
+    return indices
+
+
+def _inside(plan, indices):
+    """(data set, its indices, what @plan's data set calls each of these; None: the same)."""
+    if plan.unwrap is None or not indices:
+        return plan.dataset, indices, None
+    inside = array.array("q", [plan.unwrap(plan.dataset, index)[1] for index in indices])
+    outer = array.array("q", bytes(8 * (max(inside) + 1)))
+    for inner, index in zip(inside, indices):
+        outer[inner] = index
+    return plan.unwrap(plan.dataset, indices[0])[0], inside, outer
+
+
+def _is_one(dataset):
+    """Whether @dataset, or what it is a part of, is no concatenation."""
+    data = torch.utils.data
+    while type(dataset) is data.Subset:
+        dataset = dataset.dataset
+    return type(dataset) is not data.ConcatDataset
+
+
+def _try(plan, iterator):
+    """The Epoch, or why it is strict."""
+    found = _why_strict(iterator, plan)
+    if type(found) is str:
+        return found
+    sampler, size, dropped = found
+    order = plan.loader.order or Order(iterator, plan.dataset)
+    order.scope.look()
+    indices = _own_order(plan, sampler, size, dropped)
+    dataset, indices, outer = _inside(plan, indices)
+    tag = tag_of(order.scope, dataset, plan.loader.ordinal)
+    if tag is None:
+        return "its samples cannot be shared"
+    address, count = indices.buffer_info()
+    if native.orders.tsshim_order_begin(order.handle, address, count, plan.epoch, tag) != 0:
+        return "its indices are not small numbers"
+    plan.loader.order = order
+    return Epoch(order, plan, dataset, outer, size)
+
+
+def begin(plan, iterator):
+    """The Epoch of @plan, whose first batch is asked for now; None where the order is strict."""
+    try:
+        found = _try(plan, iterator)
+    except Exception as error:  # the strict way meets it as well if it is the program's
+        native.report(error)
+        found = "its order cannot be told"
+    if type(found) is not str:
+        return found
+    plan.loader.order = None  # draws of strict epochs are not remembered
+    _say_once(type(plan.dataset).__qualname__, found)
+    return None
+
+
+_said = set()
+
+
+def _say_once(name, why):
+    if (name, why) not in _said:
+        _said.add((name, why))
+        try:
+            os.write(2, ("tsshim: strict order for a loader of %s: %s\n" % (name, why)).encode())
+        except OSError:
+            pass

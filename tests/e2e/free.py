@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""
+Aligned jobs in free order: each index as often as its sampler gives it, no sample twice in a job,
+whoever is alone as in strict order; and jobs that are epochs apart share.
+"""
+
+import collections
+import os
+import signal
+import tempfile
+
+import meeting
+import support
+from aligned_common import aligned, counter
+from support import HERE, Group, finish, run, start
+
+JOB = os.path.join(HERE, "free_job.py")
+FREE = {"TSSHIM_ORDER": "free"}
+ITEMS = 96
+
+
+def job(*options):
+    return [support.torch_python(), JOB, *[str(option) for option in options]]
+
+
+def alone(*options, order="strict", **settings):
+    with Group(TSSHIM_ALIGN="7", TSSHIM_ORDER=order, **settings) as group:
+        outcome = run(job(*options), group.environment())
+    assert outcome.status == 0, outcome.errors[-2000:]
+    return outcome
+
+
+def delivered(outcome):
+    """[[(index, digest)] of each epoch], in order."""
+    epochs = collections.defaultdict(list)
+    for line in support.facts(outcome.output):
+        word, epoch, index, digest = line.split(" ", 3)
+        assert word == "epoch", line
+        epochs[int(epoch)].append((int(index), digest))
+    return [epochs[epoch] for epoch in sorted(epochs)]
+
+
+_known = {}
+
+
+def draws(epochs):
+    """{(index, digest): draw} of so many epochs, as strict jobs are given them."""
+    if epochs not in _known:
+        strict = delivered(alone("--epochs", epochs, "--workers", 0))
+        _known[epochs] = {sample: draw for draw, epoch in enumerate(strict) for sample in epoch}
+        assert len(_known[epochs]) == epochs * ITEMS  # which tells them all apart
+    return _known[epochs]
+
+
+def check(outcome, known, whole=True):
+    """The draws of each epoch of a job whose data set is the whole one; all must be right."""
+    had, found = set(), []
+    epochs = delivered(outcome)
+    for number, epoch in enumerate(epochs):
+        if whole or number < len(epochs) - 1:
+            assert sorted(index for index, _ in epoch) == list(range(ITEMS)), number
+        else:
+            assert len({index for index, _ in epoch}) == len(epoch), number
+        for sample in epoch:
+            assert sample in known, (number, sample)
+            assert sample not in had, (number, sample)
+            had.add(sample)
+        found.append([known[sample] for sample in epoch])
+    return found
+
+
+# What a loader may be like, in words for the job.
+KINDS = (["--workers", 0, "--batch", 64], ["--workers", 1], ["--workers", 4, "--persistent"],
+         ["--drop-last", "--batch", 40], ["--alone"], ["--leave", 3],
+         ["--how", "subset"], ["--how", "fold"], ["--how", "rank", "--batch", 7])
+
+
+def test_who_is_alone_has_the_strict_order():
+    words = [word for options in KINDS for word in ["--then", *options]][1:]
+    strict, free = (alone(*words, order=order) for order in ("strict", "free"))
+    assert delivered(free) == delivered(strict)
+    sizes = 4 * ITEMS + 80 + 48 + 32 + 48 + 20
+    assert [len(epoch) for epoch in delivered(strict)] == [sizes] * 3
+    assert "strict order" not in free.errors, free.errors
+
+
+def test_where_order_means_something_it_stays():
+    """And is shared as ever; which is said."""
+    for how, why in (("plain", "not shuffled"), ("several", "several"),
+                     ("weighted", "WeightedRandomSampler"),
+                     ("generator", "generator of its own")):
+        with aligned(**FREE) as group, meeting.of(2) as where:
+            jobs = [start(job("--how", how, "--epochs", 2), group.environment(**where))
+                    for _ in range(2)]
+            outcomes = [finish(process) for process in jobs]
+            found = counter(group, "shared")
+        for outcome in outcomes:
+            assert outcome.status == 0, outcome.errors[-2000:]
+            assert outcome.errors.count("strict order") == 1 and why in outcome.errors, (
+                how, outcome.errors)
+        assert found > 0 or how == "generator", how
+        if how != "generator":  # each job has drawn its seed
+            assert delivered(outcomes[0]) == delivered(outcomes[1]), how
+
+
+def test_jobs_in_step_share_and_deliver_all():
+    for workers, batch, other in ((1, 16, 16), (0, 16, 64), (4, 64, 16)):
+        with aligned(**FREE) as group, meeting.of(2) as where:
+            jobs = [start(job("--workers", workers, "--batch", size, "--epochs", 4),
+                          group.environment(**where)) for size in (batch, other)]
+            outcomes = [finish(process) for process in jobs]
+            assert counter(group, "shared") > 0
+            assert group.statistics()["mismatched"] == 0
+        for outcome in outcomes:
+            assert outcome.status == 0, outcome.errors[-2000:]
+            check(outcome, draws(60))
+
+
+def in_front(group, place, *options, pause=.02):
+    """A job that goes on until the file that is returned as well is there; it has made some."""
+    until = os.path.join(place, "until")
+    leader = start(job("--epochs", 1, "--until", until, "--pause", pause, *options),
+                   group.environment())
+    support.wait_until(lambda: counter(group, "produced") > 2 * ITEMS, "two epochs are made")
+    return leader, until
+
+
+def test_jobs_that_are_epochs_apart_share():
+    """In strict order they have no sample in common."""
+    for order in ("free", "strict"):
+        with aligned(TSSHIM_ORDER=order) as group, tempfile.TemporaryDirectory() as place:
+            leader, until = in_front(group, place)
+            behind = run(job("--epochs", 2), group.environment())
+            open(until, "w").close()
+            outcomes = finish(leader), behind
+            shared = counter(group, "shared")
+        for outcome in outcomes:
+            assert outcome.status == 0, outcome.errors[-2000:]
+        epochs = len(delivered(outcomes[0]))
+        front, after = (check(outcome, draws(epochs + 40)) for outcome in outcomes)
+        # Whoever is in front draws for its own epochs; of what others drew for later ones, once.
+        assert all(min(epoch) >= number for number, epoch in enumerate(front)), front
+        if order == "free":
+            assert shared > 0 and after[0] != [0] * ITEMS, (shared, after)
+        else:
+            assert all(set(epoch) == {number} for number, epoch in enumerate(front)), front
+            assert after == [[0] * ITEMS, [1] * ITEMS], after
+
+
+def test_a_job_that_is_killed_or_stopped_is_nobodys_loss():
+    for how in (signal.SIGKILL, signal.SIGSTOP):
+        with aligned(**FREE) as group, tempfile.TemporaryDirectory() as place:
+            leader, until = in_front(group, place)
+            leader.send_signal(how)
+            behind = run(job("--epochs", 3), group.environment())
+            assert behind.status == 0, behind.errors[-2000:]
+            leader.send_signal(signal.SIGCONT)
+            open(until, "w").close()
+            if how == signal.SIGSTOP:
+                assert finish(leader).status == 0
+            else:
+                assert finish(leader).status == -how
+        check(behind, draws(60))
+
+
+def test_a_small_ring_and_a_full_one():
+    """What is gone between choice and fetch is made, under the same name."""
+    for ring in ("2M", "64M"):
+        with aligned(TSSHIM_RING=ring, **FREE) as group, meeting.of(2) as where:
+            jobs = [start(job("--workers", 1, "--pause", pause, "--epochs", 4, "--batch", 8),
+                          group.environment(**where)) for pause in (0, .01)]
+            outcomes = [finish(process) for process in jobs]
+        for outcome in outcomes:
+            assert outcome.status == 0, outcome.errors[-2000:]
+            check(outcome, draws(60))
+
+
+def test_epochs_that_are_left_early():
+    with aligned(**FREE) as group, meeting.of(2) as where:
+        jobs = [start(job("--leave", leave, "--epochs", 5), group.environment(**where))
+                for leave in (2, 5)]
+        outcomes = [finish(process) for process in jobs]
+    for outcome in outcomes:
+        assert outcome.status == 0, outcome.errors[-2000:]
+        had = [sample for epoch in delivered(outcome) for sample in epoch]
+        assert len(set(had)) == len(had) and all(sample in draws(60) for sample in had)
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))

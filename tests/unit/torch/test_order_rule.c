@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rule of the free order, by jobs of different speed on a clock that is only counted: how
+ * often each sample is made, and whether what each job is given is still a shuffle.
+ *
+ * A job delivers at its speed, chooses AHEAD deliveries before it delivers, and what is chosen
+ * is fetched half-way: found in the ring, or made for it.  The ring is a real one, of some 5 %
+ * of the data.  All of it follows from the numbers here, so the bounds are those of one
+ * experiment.
+ */
+#include "fixture.h"
+
+#include "hooks/torch/order.h"
+#include "leader/journal/journal_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG     UINT64_C(7)
+#define ITEMS   2000u
+#define AHEAD   32u
+#define PAYLOAD UINT64_C(60000)
+#define EPOCHS  6u
+#define JOBS    4u
+
+struct chosen {
+	int64_t index;
+	uint32_t draw;
+};
+
+struct job {
+	struct ts_order *order;
+	double speed, due;
+	uint32_t epoch;
+	struct chosen queue[AHEAD];
+	unsigned queued, fetched;
+	uint64_t made, delivered, place; /* place: in the epoch, of what is delivered */
+	uint32_t position[ITEMS];        /* of each index in the epoch, + 1; 0: not yet */
+	uint32_t before[ITEMS];          /* in the epoch before */
+	uint32_t last_draw[ITEMS];       /* + 1 */
+	double rank_sum;                 /* of index times position, for the correlation */
+	double worst_rank;               /* of all epochs */
+	uint64_t near_visits, visits;    /* of an index again within a tenth of an epoch */
+};
+
+static struct ts_sample *sample;
+
+TestSuite(order_rule, .init = torch_init, .fini = fixture_finish);
+
+static void name_scope(uint32_t draw, unsigned char ret_scope[16])
+{
+	memset(ret_scope, 0, 16);
+	memcpy(ret_scope, &draw, sizeof(draw));
+	ret_scope[15] = 1;
+}
+
+/* The own order of all jobs in @epoch: Fisher and Yates' shuffle, numbers of a small generator.
+ */
+static void begin_epoch(struct job *job)
+{
+	static int64_t own[ITEMS];
+	uint64_t state = UINT64_C(0x9e3779b97f4a7c15) * (job->epoch + 1);
+
+	for (uint32_t i = 0; i < ITEMS; i++)
+		own[i] = i;
+	for (uint32_t i = ITEMS - 1; i > 0; i--) {
+		state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		uint32_t at = (uint32_t)((state >> 33) % (i + 1));
+		int64_t kept = own[i];
+		own[i] = own[at];
+		own[at] = kept;
+	}
+	cr_assert(eq(int, tsshim_order_begin(job->order, own, ITEMS, job->epoch, TAG), 0));
+}
+
+/* Keep the queue full; a new epoch begins when the one before is chosen. */
+static void choose(struct job *job)
+{
+	while (job->queued < AHEAD) {
+		struct chosen *next = &job->queue[job->queued];
+		uint32_t wanted;
+		uint64_t count = tsshim_order_choose(
+			job->order, 0, 1, &next->index, &next->draw, &wanted);
+		if (wanted != TS_ORDER_NO_DRAW) {
+			unsigned char scope[16];
+			name_scope(wanted, scope);
+			tsshim_order_scope(job->order, wanted, scope);
+		} else if (count == 0) {
+			job->epoch++;
+			begin_epoch(job);
+		} else {
+			job->queued++;
+		}
+	}
+}
+
+/* As another job than this process's. */
+static void note(const struct job *job, const struct chosen *chosen)
+{
+	struct ts_note_made note = {.tag = TAG,
+		.index = (uint32_t)chosen->index,
+		.draw = chosen->draw,
+		.epoch = job->epoch};
+	struct ts_journal *journal;
+
+	cr_assert(eq(int, ts_journal_attach(fixture_enter()->store, &journal), 0));
+	struct ts_journal others = *journal;
+	others.job++;
+	ts_journal_write(&others, &note);
+}
+
+static void fetch(struct job *job, const struct chosen *chosen)
+{
+	unsigned char scope[16], index[9] = {'i'};
+
+	name_scope(chosen->draw, scope);
+	memcpy(index + 1, &chosen->index, sizeof(chosen->index));
+	tsshim_sample_name(sample, scope, torch_stream, index, sizeof(index), 0, 0);
+	int verdict = tsshim_sample_take(sample, 0);
+	if (verdict == TS_CLAIM) {
+		torch_publish(sample, PAYLOAD, 1);
+		note(job, chosen);
+		job->made++;
+	} else {
+		cr_assert(eq(int, verdict, TS_HIT));
+		tsshim_sample_taken(sample);
+	}
+}
+
+/* What of an epoch is told when it has been delivered. */
+static void end_epoch(struct job *job)
+{
+	/* Pearson's correlation of two permutations of 0 ... ITEMS - 1. */
+	double n = ITEMS, mean = (n - 1) / 2, variance = (n * n - 1) / 12;
+	double rank = (job->rank_sum / n - mean * mean) / variance;
+
+	rank = rank < 0 ? -rank : rank;
+	if (rank > job->worst_rank)
+		job->worst_rank = rank;
+	for (uint32_t i = 0; i < ITEMS; i++) {
+		bool came = job->position[i] > 0;
+		cr_assert(came, "index %u", i);
+		if (job->before[i] > 0) {
+			job->visits++;
+			job->near_visits +=
+				ITEMS - job->before[i] + job->position[i] < ITEMS / 10;
+		}
+	}
+	memcpy(job->before, job->position, sizeof(job->before));
+	memset(job->position, 0, sizeof(job->position));
+	job->rank_sum = 0;
+	job->place = 0;
+}
+
+static void deliver(struct job *job)
+{
+	struct chosen chosen = job->queue[0];
+
+	memmove(job->queue, job->queue + 1, (AHEAD - 1) * sizeof(job->queue[0]));
+	job->queued--;
+	job->fetched--;
+	cr_assert(eq(u32, job->position[chosen.index], 0), "twice in an epoch");
+	cr_assert(ge(u32, chosen.draw, job->last_draw[chosen.index]), "a draw again");
+	job->last_draw[chosen.index] = chosen.draw + 1;
+	job->rank_sum += (double)chosen.index * (double)job->place;
+	job->position[chosen.index] = (uint32_t)++job->place;
+	job->delivered++;
+	if (job->place == ITEMS)
+		end_epoch(job);
+}
+
+/* Made by all, for each that the fastest was given, after its first epochs. */
+static double run(struct job *jobs, unsigned count, const double *speeds)
+{
+	uint64_t made = 0, delivered = 0;
+
+	sample = torch_sample();
+	for (unsigned i = 0; i < count; i++) {
+		jobs[i] = (struct job){.order = tsshim_order_create(), .speed = speeds[i]};
+		begin_epoch(&jobs[i]);
+	}
+	while (jobs[0].delivered < (uint64_t)EPOCHS * ITEMS) {
+		struct job *next = jobs;
+		for (unsigned i = 1; i < count; i++)
+			if (jobs[i].due < next->due)
+				next = &jobs[i];
+		next->due += 1 / next->speed;
+		choose(next);
+		while (next->fetched < AHEAD / 2 + 1)
+			fetch(next, &next->queue[next->fetched++]);
+		deliver(next);
+		if (jobs[0].delivered == 2 * ITEMS && made == 0) {
+			delivered = jobs[0].delivered;
+			for (unsigned i = 0; i < count; i++)
+				made += jobs[i].made;
+		}
+	}
+	uint64_t all = 0;
+	for (unsigned i = 0; i < count; i++)
+		all += jobs[i].made;
+	tsshim_sample_destroy(sample);
+	return (double)(all - made) / (double)(jobs[0].delivered - delivered);
+}
+
+static struct job *new_jobs(void)
+{
+	struct job *jobs = calloc(JOBS, sizeof(*jobs));
+
+	cr_assert(ne(ptr, jobs, NULL));
+	return jobs;
+}
+
+static void expect_shuffled(const struct job *jobs, unsigned count)
+{
+	/* Of uniform permutations: 1 / sqrt(ITEMS - 1) = 0.022, and half of a tenth squared. */
+	for (unsigned i = 0; i < count; i++) {
+		cr_expect(jobs[i].worst_rank < 0.08, "job %u: %f", i, jobs[i].worst_rank);
+		cr_expect(jobs[i].near_visits * 10000 <= 75 * jobs[i].visits,
+			"job %u: %lu of %lu", i, jobs[i].near_visits, jobs[i].visits);
+	}
+}
+
+Test(order_rule, two_speeds)
+{
+	struct job *jobs = new_jobs();
+	double made = run(jobs, 2, (const double[]){1, .5});
+
+	cr_expect(made <= 1.03, "%f", made);
+	expect_shuffled(jobs, 2);
+	free(jobs);
+}
+
+Test(order_rule, nearly_one_speed)
+{
+	struct job *jobs = new_jobs();
+	double made = run(jobs, 2, (const double[]){1, .9});
+
+	cr_expect(made <= 1.03, "%f", made);
+	expect_shuffled(jobs, 2);
+	free(jobs);
+}
+
+Test(order_rule, four_speeds)
+{
+	struct job *jobs = new_jobs();
+	double made = run(jobs, 4, (const double[]){1, .8, .5, .25});
+
+	cr_expect(made <= 1.05, "%f", made);
+	expect_shuffled(jobs, 4);
+	free(jobs);
+}
+
+Test(order_rule, in_step)
+{
+	struct job *jobs = new_jobs();
+	double made = run(jobs, 4, (const double[]){1, 1, 1, 1});
+
+	cr_expect(made <= 1.03, "%f", made);
+	expect_shuffled(jobs, 4);
+	free(jobs);
+}
