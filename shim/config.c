@@ -45,18 +45,19 @@ static const char *const copies_words[] = {
 		NULL,
 };
 
-#define SEED_OFF "off"
+#define OFF "off"
 
-static const char *const seeds[] = {SEED_OFF, NULL};
+static const char *const offs[] = {OFF, NULL};
 
 /* The words among the values of a kind, or NULL, and what a valid one looks like. */
 #define KIND_BOOL    NULL, "0 or 1"
 #define KIND_NAME    NULL, "up to 64 letters, digits, '_', '-' or '.' (not first)"
 #define KIND_DATASET NULL, "NAME or NAME=DIR"
 #define KIND_SHARE   shares, "auto, samples, pixels or off"
-#define KIND_SEED    seeds, "a number from 0 to 9223372036854775807, or off"
+#define KIND_SEED    offs, "a number from 0 to 9223372036854775807, or off"
 #define KIND_EPOCH   NULL, "a number from 0 to 2147483647"
 #define KIND_ORDER   orders, "strict or free"
+#define KIND_FILE    offs, "an absolute path, or off"
 #define KIND_SIZE    NULL, "a size such as 512M or 4G"
 #define KIND_STAGE   stages, "auto, shm, off or an absolute directory"
 #define KIND_SECONDS NULL, "a number of seconds from 0 to 86400"
@@ -251,11 +252,21 @@ static int parse_stage(const char *value, struct ts_config *config)
 	return 0;
 }
 
+/* A relative one would be another in every process. */
+static int parse_file(const char *value, const char **ret_path)
+{
+	bool is_off = value[0] == '\0' || strcmp(value, OFF) == 0;
+	if (!is_off && (value[0] != '/' || strlen(value) > TS_FILE_MAX))
+		return -EINVAL;
+	*ret_path = is_off ? NULL : value;
+	return 0;
+}
+
 /* Job scripts switch off by a variable that is empty; tsrun refuses "--align=" itself. */
 static int parse_seed(const char *value, struct ts_config *config)
 {
 	uint64_t seed = 0;
-	bool align = value[0] != '\0' && strcmp(value, SEED_OFF) != 0;
+	bool align = value[0] != '\0' && strcmp(value, OFF) != 0;
 	if (align && parse_number(value, TS_SEED_MAX, &seed) < 0)
 		return -EINVAL;
 	config->align = align;
@@ -293,6 +304,10 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 		return parse_seed(value, config);
 	case TS_OPTION_EPOCH:
 		return parse_small(value, TS_EPOCH_MAX, &config->epoch);
+	case TS_OPTION_RECORD:
+		return parse_file(value, &config->record);
+	case TS_OPTION_REPLAY:
+		return parse_file(value, &config->replay);
 	case TS_OPTION_RING:
 		return parse_size(value, &config->ring_bytes);
 	case TS_OPTION_STAGE:

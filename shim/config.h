@@ -61,6 +61,9 @@ enum ts_copies {
 /* Longest directory for copies: names of a group and of a copy follow. */
 #define TS_STAGE_DIR_MAX 255
 
+/* Longest path of a recording: the number of a rank may follow. */
+#define TS_FILE_MAX 4000
+
 #define TS_SEED_MAX    ((uint64_t)INT64_MAX) /* positive in every language */
 #define TS_SECONDS_MAX UINT64_C(86400)       /* a day */
 #define TS_EPOCH_MAX   ((uint64_t)INT32_MAX)
@@ -77,6 +80,8 @@ struct ts_config {
 	uint64_t align_seed; /* 0 ... TS_SEED_MAX; 0 unless @align */
 	uint32_t epoch;      /* number of the first one, 0 ... TS_EPOCH_MAX; only with @align */
 	enum ts_order order; /* only with @align */
+	const char *record;  /* files, inside the environment strings, or NULL */
+	const char *replay;
 	uint64_t ring_bytes;
 	enum ts_stage_mode stage;
 	const char *stage_dir; /* of TS_STAGE_DIR, inside the environment string, else NULL */

@@ -15,17 +15,21 @@
 #define TS_OPTIONS(X)                                                                \
 	X(DISABLE, "TSSHIM_DISABLE", "", BOOL, "0", "1 switches everything off")     \
 	X(GROUP, "TSSHIM_GROUP", "--group", NAME, "default",                         \
-		"who shares: jobs of the same user, node and group name")            \
+		"who shares: jobs of a user and node with one")                      \
 	X(DATASET, "TSSHIM_DATASET", "--dataset", DATASET, "default",                \
 		"label for statistics, NAME or NAME=DIR")                            \
 	X(SHARE, "TSSHIM_SHARE", "--share", SHARE, "auto",                           \
-		"what: samples where exact, pixels only, off, or auto")              \
+		"what: samples where exact, pixels, off or auto")                    \
 	X(ALIGN, "TSSHIM_ALIGN", "--align", SEED, "off",                             \
 		"order and augmentation of all jobs from SEED (0)")                  \
 	X(EPOCH, "TSSHIM_EPOCH", "--epoch", EPOCH, "0",                              \
 		"first epoch of a job resumed with --align")                         \
 	X(ORDER, "TSSHIM_ORDER", "--order", ORDER, "strict",                         \
 		"strict, or free to take what others made first")                    \
+	X(RECORD, "TSSHIM_RECORD", "--record", FILE, "off",                          \
+		"write down what a free order delivers")                             \
+	X(REPLAY, "TSSHIM_REPLAY", "--replay", FILE, "off",                          \
+		"deliver what such a FILE has, free behind it")                      \
 	X(RING, "TSSHIM_RING", "--ring", SIZE, "2G",                                 \
 		"most shared memory (K, M, G, T; 0 shares nothing)")                 \
 	X(STAGE, "TSSHIM_STAGE", "--stage", STAGE, "off",                            \

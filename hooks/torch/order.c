@@ -12,6 +12,10 @@
 /* In an entry of the own order: this index came before in this epoch. */
 #define REPEATED (UINT32_C(1) << 31)
 
+/* Such an entry that has come out of its turn; no index is as large. */
+#define GONE      UINT32_MAX
+#define INDEX_END ((int64_t)REPEATED - 1)
+
 /* Draws whose names are known: those of the last so many epochs, of which few are in use. */
 #define SCOPES 64u
 
@@ -94,15 +98,20 @@ static int make_room(struct ts_order *order, uint64_t room)
 	return 0;
 }
 
-static void take_over(struct ts_order *order, const int64_t *indices)
+/* How many come again. */
+static uint64_t take_over(struct ts_order *order, const int64_t *indices)
 {
+	uint64_t repeated = 0;
+
 	memset(order->lacks, 0, order->room / 8);
 	for (uint64_t i = 0; i < order->count; i++) {
 		uint64_t index = (uint64_t)indices[i];
 		bool again = is_lacking(order, index);
 		order->own[i] = (uint32_t)index | (again ? REPEATED : 0);
 		set_lacking(order, index, true);
+		repeated += again;
 	}
+	return repeated;
 }
 
 int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t count,
@@ -111,7 +120,7 @@ int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t 
 	uint64_t room = 0;
 
 	for (uint64_t i = 0; i < count; i++) {
-		if (indices[i] < 0 || indices[i] >= (int64_t)REPEATED)
+		if (indices[i] < 0 || indices[i] >= INDEX_END)
 			return -ERANGE;
 		room = ts_max_u64(room, (uint64_t)indices[i] + 1);
 	}
@@ -132,7 +141,29 @@ int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t 
 	order->tag = tag;
 	/* What was read for the epoch before is looked through again, for what it lacks. */
 	order->cursor = order->read = order->low = order->high = 0;
-	take_over(order, indices);
+	return take_over(order, indices) > TS_ORDER_REPEATED ? -E2BIG : 0;
+}
+
+/* The next place where @index comes again; there are few of them.  Errors: -ENOENT. */
+static int drop_repeated(struct ts_order *order, uint32_t index)
+{
+	for (uint64_t i = order->cursor; i < order->count; i++) {
+		if (order->own[i] == (index | REPEATED)) {
+			order->own[i] = GONE;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+int tsshim_order_had(struct ts_order *order, int64_t index, uint32_t draw)
+{
+	if (index < 0 || index >= INDEX_END)
+		return -ENOENT;
+	if (!is_lacking(order, (uint64_t)index))
+		return drop_repeated(order, (uint32_t)index);
+	set_lacking(order, (uint64_t)index, false);
+	order->last[index] = draw + 1;
 	return 0;
 }
 
@@ -257,7 +288,7 @@ static int choose_own(struct ts_order *order, struct ready *ret_chosen)
 {
 	for (; order->cursor < order->count; order->cursor++) {
 		uint32_t entry = order->own[order->cursor], index = entry & ~REPEATED;
-		if ((entry & REPEATED) == 0 && !is_lacking(order, index))
+		if (entry == GONE || ((entry & REPEATED) == 0 && !is_lacking(order, index)))
 			continue;
 		order->cursor++;
 		uint64_t draw = ts_max_u64(order->epoch, order->front);

@@ -12,9 +12,9 @@
  *      index that this loader had.
  * So who is alone goes through its own order with the draws of its own epochs.
  *
- * Indices are numbers below 2^31.  One that comes more than once in an epoch is free the first
- * time only; the others come at their places of the loader's own order.
- * Memory: 8 bytes and a bit for each index.  Threads: one at a time.
+ * Indices are numbers below 2^31 - 1.  One that comes more than once in an epoch is free the
+ * first time only; the others come at their places of the loader's own order. Memory: 8 bytes
+ * and a bit for each index.  Threads: one at a time.
  */
 #ifndef TS_HOOKS_TORCH_ORDER_H
 #define TS_HOOKS_TORCH_ORDER_H
@@ -23,6 +23,9 @@
 
 struct ts_order;
 
+/** So many indices of an epoch may come again: the rest of a division among ranks does. */
+#define TS_ORDER_REPEATED 4096u
+
 /** From malloc(); NULL when there is no memory. */
 TS_EXPORT struct ts_order *tsshim_order_create(void);
 TS_EXPORT void tsshim_order_destroy(struct ts_order *order);
@@ -30,11 +33,18 @@ TS_EXPORT void tsshim_order_destroy(struct ts_order *order);
 /**
  * Epoch @epoch begins, whose own order are the @count numbers at @indices, which are copied.
  * @tag: whose notes in the journal are meant; 0: nobody's.  An epoch that is not later than
- * the one before has that order's draws anew.  Errors: -ERANGE an index is no number from 0 to
- * 2^31 - 1; -ENOMEM; the epoch before goes on after both.
+ * the one before has that order's draws anew.  Errors: -ERANGE an index is no such number;
+ * -E2BIG more than TS_ORDER_REPEATED of them came before, and the epoch is not to be gone
+ * through; -ENOMEM.  After the others the epoch before goes on.
  */
 TS_EXPORT int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t count,
 	uint32_t epoch, uint64_t tag);
+
+/**
+ * The sample of @index and @draw comes now, whatever the rule says: a recording has it.
+ * Errors: -ENOENT @index is not lacking in this epoch.
+ */
+TS_EXPORT int tsshim_order_had(struct ts_order *order, int64_t index, uint32_t draw);
 
 /** The samples with @draw are named by the 16 bytes of @scope, as in tsshim_sample_name(). */
 TS_EXPORT void tsshim_order_scope(struct ts_order *order, uint32_t draw, const void *scope);

@@ -49,7 +49,7 @@ _tsrun()
 			((i++))
 			break
 			;;
-		--group | --dataset | --share | --epoch | --order | --ring | --stage | --stage-size | --stage-metadata | --copies | --verify) ((i += 2)) ;;
+		--group | --dataset | --share | --epoch | --order | --record | --replay | --ring | --stage | --stage-size | --stage-metadata | --copies | --verify) ((i += 2)) ;;
 		-*) ((i++)) ;;
 		*) break ;;
 		esac
@@ -59,7 +59,8 @@ _tsrun()
 	if [[ $mode == run ]] && ((i < COMP_CWORD || (i == COMP_CWORD && i > 1))) &&
 		[[ $current != -* || ${COMP_WORDS[i - 1]} == -- ]] &&
 		[[ $previous != --group && $previous != --dataset && $previous != --share && \
-			$previous != --epoch && $previous != --order && $previous != --ring && $previous != --stage && \
+			$previous != --epoch && $previous != --order && $previous != --record && \
+			$previous != --replay && $previous != --ring && $previous != --stage && \
 			$previous != --stage-size && $previous != --stage-metadata && $previous != --copies && \
 			$previous != --verify ]]; then
 		if declare -F _command_offset >/dev/null; then
@@ -77,6 +78,10 @@ _tsrun()
 		;;
 	--share)
 		_tsrun_words "auto samples pixels off" "$current"
+		return
+		;;
+	--record | --replay)
+		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		return
 		;;
 	--order)
@@ -121,7 +126,8 @@ _tsrun()
 	stats) _tsrun_words "--group --json --help" "$current" ;;
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
 	run)
-		_tsrun_words "--group --dataset --share --align --epoch --order --ring --stage \
+		_tsrun_words "--group --dataset --share --align --epoch --order --record \
+			--replay --ring --stage \
 			--stage-size --stage-metadata --copies --verify --summary --help --version" "$current"
 		if [[ $current != -* ]]; then
 			local words

@@ -18,6 +18,7 @@
 #define METAVAR_SEED    "[=SEED]"
 #define METAVAR_EPOCH   "N"
 #define METAVAR_ORDER   "WHICH"
+#define METAVAR_FILE    "FILE"
 #define METAVAR_SIZE    "SIZE"
 #define METAVAR_STAGE   "WHERE"
 #define METAVAR_SECONDS "SECONDS"

@@ -75,6 +75,20 @@ static char *absolute_dataset(const char *value)
 	return result;
 }
 
+/* A file is named as seen from here; it may be one that is not there yet. */
+static char *absolute_file(const char *value)
+{
+	char *result = NULL;
+
+	if (value[0] == '/' || value[0] == '\0' || strcmp(value, "off") == 0)
+		return strdup(value);
+	char *here = getcwd(NULL, 0);
+	if (!here || asprintf(&result, "%s/%s", here, value) < 0)
+		result = NULL;
+	free(here);
+	return result;
+}
+
 static char *value_to_export(enum ts_option option, const char *given)
 {
 	char *result = NULL;
@@ -85,6 +99,8 @@ static char *value_to_export(enum ts_option option, const char *given)
 			return NULL;
 		return result;
 	}
+	if (option == TS_OPTION_RECORD || option == TS_OPTION_REPLAY)
+		return absolute_file(given);
 	struct ts_config scratch;
 	ts_config_init(&scratch);
 	if (ts_config_set(&scratch, option, given) < 0) {
@@ -113,6 +129,12 @@ int ts_run_settings(const struct ts_arguments *arguments, struct ts_config *ret_
 	ts_config_load(&config, environ, complain);
 	if (refused > 0)
 		return -EINVAL;
+	if (config.record && access(config.record, F_OK) == 0) {
+		ts_message_say("'%s' is there already", config.record);
+		ts_message_hint(
+			"a recording begins a new file; remove that one, or name another");
+		return -EINVAL;
+	}
 	*ret_config = config;
 	return 0;
 }
@@ -131,6 +153,12 @@ static void judge_settings(const struct ts_arguments *arguments, const struct ts
 	} else if (!config->align && config->order != TS_ORDER_STRICT) {
 		ts_message_say("the order is free for aligned jobs only, ignoring");
 		ts_message_hint("add --align, or leave out --order and TSSHIM_ORDER");
+	}
+	if ((config->record || config->replay) &&
+		(!config->align || config->order == TS_ORDER_STRICT)) {
+		ts_message_say("only a free order is recorded and replayed, ignoring");
+		ts_message_hint(
+			"add --align --order free; a strict order follows from its seed");
 	}
 	bool named = config->dataset_dir && config->dataset_dir[0] == '/';
 	if (config->stage != TS_STAGE_OFF && !named) {

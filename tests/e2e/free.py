@@ -86,21 +86,20 @@ def test_who_is_alone_has_the_strict_order():
 
 def test_where_order_means_something_it_stays():
     """And is shared as ever; which is said."""
-    for how, why in (("plain", "not shuffled"), ("several", "several"),
-                     ("weighted", "WeightedRandomSampler"),
-                     ("generator", "generator of its own")):
-        with aligned(**FREE) as group, meeting.of(2) as where:
-            jobs = [start(job("--how", how, "--epochs", 2), group.environment(**where))
-                    for _ in range(2)]
-            outcomes = [finish(process) for process in jobs]
-            found = counter(group, "shared")
-        for outcome in outcomes:
-            assert outcome.status == 0, outcome.errors[-2000:]
-            assert outcome.errors.count("strict order") == 1 and why in outcome.errors, (
-                how, outcome.errors)
-        assert found > 0 or how == "generator", how
-        if how != "generator":  # each job has drawn its seed
-            assert delivered(outcomes[0]) == delivered(outcomes[1]), how
+    reasons = {"plain": "not shuffled", "several": "put together of several",
+               "weighted": "sampler is a WeightedRandomSampler", "generator": "generator of its own"}
+    words = [word for how in reasons for word in ("--then", "--epochs", 2, "--how", how)][1:]
+    with aligned(**FREE) as group, meeting.of(2) as where:
+        jobs = [start(job(*words), group.environment(**where)) for _ in range(2)]
+        outcomes = [finish(process) for process in jobs]
+        assert counter(group, "shared") > 0
+    for outcome in outcomes:
+        assert outcome.status == 0, outcome.errors[-2000:]
+        lines = [line for line in outcome.errors.splitlines() if "strict order" in line]
+        assert len(lines) == len(reasons), lines
+        for line, why in zip(lines, reasons.values()):
+            assert why in line, (line, why)
+    assert delivered(outcomes[0]) == delivered(outcomes[1])
 
 
 def test_jobs_in_step_share_and_deliver_all():

@@ -120,6 +120,32 @@ def test_epoch_without_alignment_is_warned_of(directory):
     expect(tsrun("true", env={"TSSHIM_EPOCH": "0"}), 0)
 
 
+def test_a_free_order_without_alignment_is_warned_of(directory):
+    expect(tsrun("--order=free", "true"), 0, "the order is free for aligned jobs only, ignoring\n"
+           "hint: add --align, or leave out --order and TSSHIM_ORDER\n")
+    expect(tsrun("true", env={"TSSHIM_ORDER": "free", "TSSHIM_ALIGN": "1"}), 0)
+    result = tsrun("--order", "fre", "--align", "true")
+    expect(result, 125, "option '--order' has a bad value 'fre'")
+
+
+def test_recordings(directory):
+    """Named as seen from where tsrun is; a new file, and only of a free order."""
+    free = ["--align", "--order", "free"]
+    for option, name in (("--record", "TSSHIM_RECORD"), ("--replay", "TSSHIM_REPLAY")):
+        result = tsrun(*free, option, "new file", "env")
+        expect(result, 0)
+        assert environment(result)[name] == os.path.join(os.getcwd(), "new file")
+        assert environment(tsrun(*free, option, "off", "env"))[name] == "off"
+        expect(tsrun("--align", option, "/new", "true"), 0, "only a free order is recorded and "
+               "replayed, ignoring\nhint: add --align --order free; a strict order follows from "
+               "its seed\n")
+    there = os.path.join(directory, "there")
+    open(there, "w").close()
+    expect(tsrun(*free, "--record", there, "true"), 125, "'%s' is there already\nhint: a recording "
+           "begins a new file; remove that one, or name another\n" % there)
+    expect(tsrun(*free, "true", env={"TSSHIM_RECORD": "relative"}), 125, "TSSHIM_RECORD")
+
+
 def test_alignment_without_the_library_is_warned_of(directory):
     result = tsrun("--align", "env", env={"TSSHIM_DISABLE": "1"})
     expect(result, 0, "TSSHIM_DISABLE=1 switches alignment off too")

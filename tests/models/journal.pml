@@ -15,7 +15,7 @@
 #define ENTRIES 2
 #endif
 #ifndef READS
-#define READS 2
+#define READS 1
 #endif
 #ifndef MUTANT
 #define MUTANT 0

@@ -29,6 +29,8 @@ Test(config, defaults_are_those_of_the_table)
 	cr_expect(not(config.align));
 	cr_expect(eq(u64, config.align_seed, 0));
 	cr_expect(eq(u32, config.epoch, 0));
+	cr_expect(eq(int, config.order, TS_ORDER_STRICT));
+	cr_expect(config.record == NULL && config.replay == NULL);
 	cr_expect(eq(u64, config.ring_bytes, UINT64_C(2) << 30));
 	cr_expect(eq(int, config.copies, TS_COPIES_OFF));
 	cr_expect(eq(u32, config.verify_ppm, 1000));
@@ -110,6 +112,8 @@ static const struct {
 	{TS_OPTION_ORDER, ""},
 	{TS_OPTION_ORDER, "Free"},
 	{TS_OPTION_ORDER, "any"},
+	{TS_OPTION_RECORD, "relative/file"},
+	{TS_OPTION_REPLAY, "On"},
 	{TS_OPTION_RING, ""},
 	{TS_OPTION_RING, "G"},
 	{TS_OPTION_RING, "1g"},
@@ -310,6 +314,19 @@ Test(config, epochs)
 	cr_expect(eq(u32, config.epoch, TS_EPOCH_MAX));
 	cr_assert(eq(int, set(TS_OPTION_EPOCH, "0"), 0));
 	cr_expect(eq(u32, config.epoch, 0));
+}
+
+Test(config, orders_and_recordings)
+{
+	cr_assert(eq(int, set(TS_OPTION_ORDER, "free"), 0));
+	cr_expect(eq(int, config.order, TS_ORDER_FREE));
+	cr_assert(eq(int, set(TS_OPTION_RECORD, "/a file"), 0));
+	cr_assert(eq(int, set(TS_OPTION_REPLAY, "/b"), 0));
+	cr_expect(eq(str, (char *)config.record, (char *)"/a file"));
+	cr_expect(eq(str, (char *)config.replay, (char *)"/b"));
+	cr_assert(eq(int, set(TS_OPTION_RECORD, "off"), 0));
+	cr_assert(eq(int, set(TS_OPTION_REPLAY, ""), 0));
+	cr_expect(config.record == NULL && config.replay == NULL);
 }
 
 Test(config, words_are_the_values_an_option_takes)

@@ -242,6 +242,44 @@ Test(order, indices_that_are_none_are_refused)
 	tsshim_order_destroy(order);
 }
 
+Test(order, a_recording_comes_before_the_rule)
+{
+	struct ts_order *order = begun(0);
+	const int64_t indices[] = {5, 6, 5, 7, 5};
+
+	cr_assert(eq(int, tsshim_order_begin(order, indices, 5, 2, TAG), 0));
+	cr_expect(eq(int, tsshim_order_had(order, 7, 9), 0));
+	cr_expect(eq(int, tsshim_order_had(order, 7, 10), -ENOENT), "it came");
+	cr_expect(eq(int, tsshim_order_had(order, 8, 2), -ENOENT), "nobody's");
+	cr_expect(eq(int, tsshim_order_had(order, -1, 2), -ENOENT));
+	cr_expect(eq(int, tsshim_order_had(order, INT64_C(1) << 40, 2), -ENOENT));
+	cr_expect(eq(int, tsshim_order_had(order, 5, 2), 0));
+	cr_expect(eq(int, tsshim_order_had(order, 5, 2), 0), "again");
+	expect_next(order, 6, 2);
+	expect_next(order, 5, 2);
+	int64_t none[1];
+	uint32_t draws[1];
+	cr_expect(eq(u64, choose(order, 1, none, draws), 0));
+	/* The draw was had. */
+	cr_assert(eq(int, tsshim_order_begin(order, indices, 5, 3, TAG), 0));
+	cr_expect(eq(int, tsshim_order_had(order, 6, 3), 0));
+	expect_next(order, 5, 3);
+	expect_next(order, 5, 3);
+	expect_next(order, 7, 10);
+	tsshim_order_destroy(order);
+}
+
+Test(order, too_many_that_come_again)
+{
+	static int64_t same[TS_ORDER_REPEATED + 2];
+	struct ts_order *order = begun(0);
+
+	cr_expect(eq(int, tsshim_order_begin(order, same, TS_ORDER_REPEATED + 1, 1, TAG), 0));
+	cr_expect(eq(
+		int, tsshim_order_begin(order, same, TS_ORDER_REPEATED + 2, 2, TAG), -E2BIG));
+	tsshim_order_destroy(order);
+}
+
 Test(order, what_this_job_made_itself_changes_nothing)
 {
 	struct ts_order *order = begun(0);

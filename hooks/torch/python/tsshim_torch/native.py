@@ -50,6 +50,12 @@ class BatchView(ctypes.Structure):
                 ("origins", ctypes.c_void_p)]
 
 
+def _file(name):
+    """The file that an option names, or None; whether it is a good one, shim/config.c says."""
+    value = os.environ.get(name, "off")
+    return value if value.startswith("/") else None
+
+
 class Settings:
     """What this process was told; see shim/options.h."""
 
@@ -59,6 +65,7 @@ class Settings:
         library.tsshim_sample_settings(*map(ctypes.byref, numbers))
         self.aligned, self.seed, self.epoch, self.share, self.free = (
             each.value for each in numbers)
+        self.record, self.replay = map(_file, ("TSSHIM_RECORD", "TSSHIM_REPLAY"))
 
 
 def _functions():
@@ -94,6 +101,7 @@ def _order_functions():
         ("create", pointer, []),
         ("destroy", None, [pointer]),
         ("begin", ctypes.c_int, [pointer, pointer, number, small, number]),
+        ("had", ctypes.c_int, [pointer, ctypes.c_int64, small]),
         ("scope", None, [pointer, small, ctypes.c_char_p]),
         ("choose", number, [pointer, number, number, pointer, pointer, pointer]))
 

@@ -115,7 +115,7 @@ def _wrap_iterators(base, dataloader):
                 plan.ended = True
             raise
         if plan is not None:
-            plan.delivered += 1
+            plan.deliver()
         return data
 
     base.__init__, base._reset = __init__, _reset

@@ -225,6 +225,12 @@ class Plan:
             generators.restore(own)
         return self.work(index, iterator._auto_collation)
 
+    def deliver(self):
+        """The program was given the next batch."""
+        self.delivered += 1
+        if self.free is not None:
+            self.free.deliver()
+
     def seed(self):
         """Let the generators be those that the sampler draws from."""
         numbers = hashlib.blake2b(self.stream, digest_size=24).digest()

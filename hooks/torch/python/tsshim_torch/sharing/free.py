@@ -9,6 +9,7 @@ a Work carries it, and in the workers a batch has names of several epochs (docs/
 import array
 import collections
 import ctypes
+import errno
 import functools
 import os
 import types
@@ -16,7 +17,7 @@ import types
 import torch
 
 from .. import native
-from . import align, generators, scopes
+from . import align, generators, recording, scopes
 
 NO_DRAW = 0xffffffff  # TS_ORDER_NO_DRAW of hooks/torch/order.h
 
@@ -93,24 +94,28 @@ class Order:
 
 
 class Epoch:
-    """One epoch in free order."""
+    """One epoch in free order; or as a recording has it, and in free order behind its end."""
 
-    def __init__(self, order, plan, dataset, outer, size):
+    def __init__(self, order, plan, dataset, outer, kind):
         self.order, self.plan = order, plan
         self.dataset = dataset  # whose samples are shared
         self.outer = outer  # by its index, what the sampler says; None: the same
-        self.size = size  # of a batch, or None: samples alone
+        self.size = kind.size  # of a batch, or None: samples alone
+        self.dropped = kind.dropped
         self.ordinal = plan.loader.ordinal
-        count = size or 1
+        count = self.size or 1
         self.indices = (ctypes.c_int64 * count)()
         self.draws = (ctypes.c_uint32 * count)()
         self.wanted = ctypes.c_uint32()
         self.places = (ctypes.addressof(self.indices), ctypes.addressof(self.draws),
                        ctypes.byref(self.wanted))
+        self.replayed = None  # recording.Recorded
+        self.recorded = None  # number of the epoch in what is recorded
+        self.chosen = collections.deque()  # batches that are recorded once they are delivered
 
-    def _choose(self):
-        """How many samples the next batch has."""
-        chosen, count = 0, len(self.indices)
+    def _choose(self, chosen):
+        """Choose what comes behind @chosen samples; how many the next batch has."""
+        count = len(self.indices)
         while chosen < count:
             chosen = native.orders.tsshim_order_choose(self.order.handle, chosen, count,
                                                        *self.places)
@@ -121,21 +126,42 @@ class Epoch:
             native.orders.tsshim_order_scope(self.order.handle, draw, name)
         return chosen
 
+    def _replay(self):
+        """What the recording has of the next batch; how many samples that are."""
+        indices, draws = self.replayed.take(len(self.indices))
+        for place, (index, draw) in enumerate(zip(indices, draws)):
+            if native.orders.tsshim_order_had(self.order.handle, index, draw) != 0:
+                raise self.replayed.unusable("this loader has no index %d left in epoch %d" % (
+                    index, self.plan.epoch))
+            self.indices[place], self.draws[place] = index, draw
+        return len(indices)
+
     def work(self, plan):
         """The next align.Work."""
-        chosen = self._choose()
-        if chosen == 0:
+        chosen = self._choose(self._replay() if self.replayed is not None else 0)
+        if chosen == 0 or self.dropped and chosen < self.size:
             raise StopIteration
         indices, draws = self.indices[:chosen], tuple(self.draws[:chosen])
+        if self.recorded is not None:
+            self.chosen.append((indices, draws))
         if self.outer is not None:
             indices = [self.outer[index] for index in indices]
         own = draws.count(plan.epoch) == chosen
         return plan.work(indices if self.size else indices[0], self.size is not None,
                          Chosen(self.ordinal, plan.epoch, None if own else draws))
 
+    def deliver(self):
+        """The program was given the next batch."""
+        if self.recorded is not None and self.chosen:
+            _recorder.note(self.recorded, self.plan.epoch, *self.chosen.popleft())
+
+
+# How a loader makes its batches; no size: it gives samples alone.
+Kind = collections.namedtuple("Kind", "sampler size dropped")
+
 
 def _why_strict(iterator, plan):
-    """(sampler, batch size or None, whether a last, smaller batch is left out), or why not."""
+    """The Kind of a loader whose order may be free, or why it may not."""
     data = torch.utils.data
     sampler, size, dropped = iterator._index_sampler, None, False
     if iterator._auto_collation:
@@ -156,20 +182,17 @@ def _why_strict(iterator, plan):
         return "its data set is put together of several"
     if scopes.fetches_batches(plan.dataset):
         return "its data set makes whole batches"
-    return sampler, size, dropped
+    return Kind(sampler, size, dropped)
 
 
-def _own_order(plan, sampler, size, dropped):
+def _own_order(plan, kind):
     """The indices of the epoch in the loader's own order."""
     own = generators.save()
     try:
         plan.seed()
-        indices = array.array("q", iter(sampler))
+        return array.array("q", iter(kind.sampler))
     finally:
         generators.restore(own)
-    if dropped and size:
-        del indices[len(indices) // size * size:]
-    return indices
 
 
 def _inside(plan, indices):
@@ -193,45 +216,87 @@ def _is_one(dataset):
 
 def _try(plan, iterator):
     """The Epoch, or why it is strict."""
-    found = _why_strict(iterator, plan)
-    if type(found) is str:
-        return found
-    sampler, size, dropped = found
+    kind = _why_strict(iterator, plan)
+    if type(kind) is str:
+        return kind
     order = plan.loader.order or Order(iterator, plan.dataset)
     order.scope.look()
-    indices = _own_order(plan, sampler, size, dropped)
-    dataset, indices, outer = _inside(plan, indices)
+    dataset, indices, outer = _inside(plan, _own_order(plan, kind))
     tag = tag_of(order.scope, dataset, plan.loader.ordinal)
     if tag is None:
         return "its samples cannot be shared"
+    epoch = Epoch(order, plan, dataset, outer, kind)
+    _replay(epoch)
+    if kind.dropped and epoch.replayed is None:
+        # What the strict order leaves out is left out.  A recording may be of other batches.
+        del indices[len(indices) // kind.size * kind.size:]
     address, count = indices.buffer_info()
-    if native.orders.tsshim_order_begin(order.handle, address, count, plan.epoch, tag) != 0:
-        return "its indices are not small numbers"
+    r = native.orders.tsshim_order_begin(order.handle, address, count, plan.epoch, tag)
+    if r != 0:
+        return "many of its indices come again" if r == -errno.E2BIG \
+            else "its indices are not small numbers"
     plan.loader.order = order
-    return Epoch(order, plan, dataset, outer, size)
+    _record(epoch, iterator, count)
+    return epoch
 
 
 def begin(plan, iterator):
     """The Epoch of @plan, whose first batch is asked for now; None where the order is strict."""
     try:
         found = _try(plan, iterator)
+    except recording.Unusable:
+        raise  # the program's loader fails, before its first batch
     except Exception as error:  # the strict way meets it as well if it is the program's
         native.report(error)
         found = "its order cannot be told"
     if type(found) is not str:
         return found
     plan.loader.order = None  # draws of strict epochs are not remembered
-    _say_once(type(plan.dataset).__qualname__, found)
+    _say_once("strict order for a loader of %s: %s" % (type(plan.dataset).__qualname__, found))
     return None
+
+
+# ---- recordings ----
+
+_recorder = None  # of this process, from its first epoch in free order on
+_recording = None
+
+
+def _name(epoch):
+    """What tells loaders of a recording apart: 16 bytes."""
+    return epoch.order.scope.prefix(epoch.dataset, _stream_of("any", epoch.ordinal))
+
+
+def _replay(epoch):
+    """Let @epoch begin as it is recorded, if it is."""
+    global _recording
+    if native.settings.replay is None:
+        return
+    if _recording is None:
+        _recording = recording.Recording(native.settings.replay, native.settings.seed)
+    epoch.replayed = _recording.epoch_of(_name(epoch), epoch.ordinal, epoch.plan.epoch)
+
+
+def _record(epoch, iterator, count):
+    """Let what @epoch delivers be recorded, if it shall."""
+    global _recorder
+    if native.settings.record is None:
+        return
+    if not getattr(iterator, "_in_order", True):
+        _say_once("not recorded: a loader that delivers in any order")
+        return
+    if _recorder is None:
+        _recorder = recording.Recorder(native.settings.record, native.settings.seed, _say_once)
+    epoch.recorded = _recorder.begin(_name(epoch), epoch.ordinal, epoch.plan.epoch, count)
 
 
 _said = set()
 
 
-def _say_once(name, why):
-    if (name, why) not in _said:
-        _said.add((name, why))
+def _say_once(text):
+    if text not in _said:
+        _said.add(text)
         try:
-            os.write(2, ("tsshim: strict order for a loader of %s: %s\n" % (name, why)).encode())
+            os.write(2, ("tsshim: %s\n" % text).encode())
         except OSError:
             pass

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""speeds: jobs of different speed over one data set, 20 rings large, in strict and in free order.
+
+Each is a trainer that takes so many samples a second, as one does whose GPU is its limit.  What is
+counted is what all of them made against what the fastest was given, from the middle of the run on,
+and how many samples a second each was given against what it is given alone.
+"""
+import json
+import statistics
+import time
+
+from tsbench.setup import RINGS, row, without_bar
+
+RING = "16M"
+RECORDS = 320  # of 48 KiB, that such a ring holds
+ITEMS = RINGS * RECORDS
+PER_SECOND = 250  # samples that the fastest takes, for which a core has time
+ORDERS = ("free", "strict")
+
+# What share of that each job takes, and the most that is made of each sample of the fastest.
+SWEEPS = {"two": ((1, .5), 1.03), "four": ((1, .8, .5, .25), 1.05)}
+
+# Seconds until the ring is full and the jobs are apart, and then until the end.
+BEFORE, LONG = 20, 60
+QUICK_BEFORE, QUICK = 2, 4
+
+
+def _start(setup, group, speed, order):
+    script = f"{setup.root}/bench/workloads/speeds.py"
+    command = [setup.python, script, "--items", str(ITEMS), "--speed", str(speed)]
+    return setup.place.start(command, group, options=(
+        "--align", "--order", order, "--ring", RING, "--verify", "0") if group else ())
+
+
+def _made(setup, group):
+    """Samples that were made by all jobs of the group until now."""
+    return sum(dataset["sample"]["produced"]
+               for dataset in setup.place.stats(group)["datasets"])
+
+
+def _run(setup, speeds, order, name):
+    """{"made": by all, "given": to each, "cpu": of each a second} of the second part of a run."""
+    before, during = (QUICK_BEFORE, QUICK) if setup.quick else (BEFORE, LONG)
+    group = setup.place.group(f"speeds-{name}-{order}") if order else None
+    jobs = [_start(setup, group, speed, order) for speed in speeds]
+    for job in jobs:
+        job.answer("ready")
+    begin = time.monotonic() + .5
+    middle, end = begin + before, begin + before + during
+    for job in jobs:
+        job.say(f"go {begin} {middle} {end}")
+    time.sleep(max(0, middle - time.monotonic()))
+    made, cpu = -_made(setup, group) if group else 0, [-job.cpu() for job in jobs]
+    time.sleep(max(0, end - time.monotonic()))
+    made += _made(setup, group) if group else 0
+    cpu = [spent + job.cpu() for spent, job in zip(cpu, jobs)]
+    given = [json.loads(job.answer("{"))["given"] for job in jobs]
+    for job in jobs:
+        job.say("end")
+    setup.place.end(jobs)
+    if group:
+        setup.place.forget(group)
+    return {"made": made, "given": given, "cpu": [spent / during for spent in cpu],
+            "seconds": during}
+
+
+def _rates(found):
+    return [given / found["seconds"] for given in found["given"]]
+
+
+def _sweep(setup, name, shares, bar, alone):
+    raw = {order: _run(setup, [share * PER_SECOND for share in shares], order, name)
+           for order in ORDERS}
+    made = {order: found["made"] / found["given"][0] for order, found in raw.items()}
+    paces = [rate / alone[share] for share, rate in zip(shares, _rates(raw["free"]))]
+    label = ", ".join(f"{share:g}" for share in shares)
+    rows = [row("speeds", f"made / given to the fastest, speeds {label}, free", bar,
+                [made["free"]]),
+            without_bar("speeds", f"the same, strict, {label}", [made["strict"]]),
+            row("speeds", f"slowest of the jobs against alone, {label}, free", .97, paces,
+                below=False, value=min(paces))]
+    return raw, rows
+
+
+def _driven(setup):
+    """A job with nothing else to do, and one that takes a third of what that gets alone."""
+    lone = _run(setup, [0], None, "driven-alone")
+    slow = _rates(lone)[0] / 3
+    plain = _run(setup, [slow], None, "driven-slow")
+    raw = _run(setup, [0, slow], "free", "driven")
+    each = [found["cpu"][-1] / _rates(found)[-1] for found in (raw, plain)]
+    return {"alone": lone, "plain": plain, "free": raw}, [
+        row("speeds", "fast job without other work / alone, a slow one beside it", .95,
+            [_rates(raw)[0] / _rates(lone)[0]], below=False),
+        row("speeds", "CPU per sample of the slow one / plain", .25, [each[0] / each[1]])]
+
+
+def _in_step(setup, many):
+    raw = {order: _run(setup, [0] * many, order, f"step-{many}") for order in ORDERS}
+    ratio = sum(_rates(raw["free"])) / sum(_rates(raw["strict"]))
+    return raw, [row("speeds", f"K={many} in step, samples/s, free / strict", .98, [ratio],
+                     below=False)]
+
+
+def _choosing(setup):
+    """What choosing costs the process that iterates; epochs of 1.3 million indices."""
+    group = setup.place.group("speeds-choosing")
+    job = setup.place.start([setup.python, f"{setup.root}/bench/workloads/choosing.py"], group,
+                            options=("--align", "--order", "free"))
+    found = json.loads(job.answer("{"))
+    setup.place.end([job])
+    setup.place.forget(group)
+    return found, [
+        row("speeds", "choosing, CPU per sample of 1.3 million", 5,
+            [found["choose_us"] + found["begin_us"]], unit="us"),
+        row("speeds", "memory of the order of 1.3 million", 16, [found["bytes"] / 1e6],
+            unit="MB")]
+
+
+def measure(setup):
+    sweeps = {"two": SWEEPS["two"]} if setup.quick else SWEEPS
+    shares = sorted({share for speeds, _ in sweeps.values() for share in speeds}, reverse=True)
+    lone = {share: _run(setup, [share * PER_SECOND], None, "alone") for share in shares}
+    alone = {share: _rates(found)[0] for share, found in lone.items()}
+    choosing, rows = _choosing(setup)
+    raw = {"alone": {str(share): found for share, found in lone.items()}, "choosing": choosing}
+    for name, (speeds, bar) in sweeps.items():
+        raw[name], more = _sweep(setup, name, speeds, bar, alone)
+        rows += more
+    raw["driven"], more = _driven(setup)
+    rows += more
+    for many in (2,) if setup.quick else (4, 8):
+        raw[f"step {many}"], more = _in_step(setup, many)
+        rows += more
+    return {"title": "Jobs of different speed", "rows": rows, "raw": raw,
+            "settings": setup.settings(items=ITEMS, per_second=PER_SECOND,
+                                       alone_median=statistics.median(alone.values()))}

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""Recordings of what was delivered, as files: killed at any byte, damaged, foreign, no room."""
+
+import os
+import sys
+import tempfile
+
+import support
+
+sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
+from tsshim_torch.sharing import recording  # noqa: E402
+
+SEED, NAME, OTHER = 7, b"a loader's name.", b"another loader's"
+
+
+def written(path):
+    """Record two loaders with three epochs each; [(name, ordinal, epoch, samples)]."""
+    recorder = recording.Recorder(path, SEED, print)
+    wanted = []
+    for epoch in range(3):
+        for ordinal, name in enumerate((NAME, OTHER)):
+            number = recorder.begin(name, ordinal, epoch, 12)
+            draws = [epoch] * 12 if epoch < 2 else list(range(epoch, epoch + 12))
+            samples = list(zip(range(100 * epoch, 100 * epoch + 12), draws))
+            for at in (0, 5, 10):
+                part = samples[at:at + 5]
+                recorder.note(number, epoch, [index for index, _ in part],
+                              [draw for _, draw in part])
+            wanted.append((name, ordinal, epoch, samples))
+    return wanted
+
+
+def given(found, name, ordinal, epoch):
+    """What @found gives that loader for its next epoch, in batches of another size."""
+    epoch = found.epoch_of(name, ordinal, epoch)
+    if epoch is None:
+        return None
+    samples = []
+    while True:
+        indices, draws = epoch.take(7)
+        if not indices:
+            return samples
+        samples += zip(indices, draws)
+
+
+def opened(data, directory, seed=SEED):
+    path = os.path.join(directory, "copy")
+    with open(path, "wb") as file:
+        file.write(data)
+    return recording.Recording(path, seed)
+
+
+def refused(data, directory, seed=SEED):
+    """The message."""
+    try:
+        opened(data, directory, seed)
+    except recording.Unusable as error:
+        return str(error)
+    raise AssertionError("it was replayed")
+
+
+def recorded(directory):
+    path = os.path.join(directory, "record")
+    wanted = written(path)
+    with open(path, "rb") as file:
+        return wanted, file.read()
+
+
+def test_what_was_written_is_read():
+    with tempfile.TemporaryDirectory() as directory:
+        wanted, data = recorded(directory)
+        found = opened(data, directory)
+        for name, ordinal, epoch, samples in wanted:
+            assert given(found, name, ordinal, epoch) == samples
+        assert given(found, NAME, 0, 3) is None and given(found, b"a third one's   ", 2, 0) is None
+        # Four bytes a sample where all draws are the epoch's.
+        assert len(data) < 48 + 6 * (40 + 3 * 20) + 6 * 12 * 4 + 2 * 12 * 4
+
+
+def test_a_file_ends_wherever_the_job_was_killed():
+    with tempfile.TemporaryDirectory() as directory:
+        wanted, data = recorded(directory)
+        most = {}
+        for size in range(recording.HEADER_BYTES, len(data)):
+            found = opened(data[:size], directory)
+            for name, ordinal, epoch, samples in wanted:
+                had = given(found, name, ordinal, epoch)
+                if had is None:
+                    continue
+                assert had == samples[:len(had)]
+                assert len(had) >= most.get((ordinal, epoch), 0)  # more of the file, no less
+                most[ordinal, epoch] = len(had)
+        assert set(most.values()) == {10, 12}, most  # the last batch of the last one was cut
+        for size in range(recording.HEADER_BYTES):
+            assert "it is none" in refused(data[:size], directory)
+
+
+def test_a_damaged_byte_is_noticed():
+    with tempfile.TemporaryDirectory() as directory:
+        wanted, data = recorded(directory)
+        for at in range(len(data)):
+            damaged = data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1:]
+            try:
+                found = opened(damaged, directory)
+            except recording.Unusable as error:
+                assert "cannot be replayed" in str(error)
+                continue
+            # Only as if it had ended before: the length of a chunk, or the last one.
+            for name, ordinal, epoch, samples in wanted:
+                had = given(found, name, ordinal, epoch)
+                assert had is None or had == samples[:len(had)], at
+
+
+def test_others_are_refused():
+    with tempfile.TemporaryDirectory() as directory:
+        _, data = recorded(directory)
+        assert "its seed is 7, not 8" in refused(data, directory, 8)
+        assert "it is none" in refused(b"a text that is long enough to have a header in front",
+                                       directory)
+        newer = bytearray(data)
+        newer[8] += 1
+        assert "its version is 2" in refused(bytes(newer), directory)
+        try:
+            recording.Recording(os.path.join(directory, "none"), SEED)
+            raise AssertionError
+        except recording.Unusable as error:
+            assert "No such file" in str(error)
+        for name, epoch, why in ((OTHER, 0, "another data set"), (NAME, 4, "its epoch 0 is here 4")):
+            try:
+                given(opened(data, directory), name, 0, epoch)
+                raise AssertionError(why)
+            except recording.Unusable as error:
+                assert why in str(error), error
+
+
+def test_an_error_ends_the_recording_with_a_line():
+    for how in ("full", "gone", "there"):
+        with tempfile.TemporaryDirectory() as directory:
+            path, said = os.path.join(directory, "sub", "record"), []
+            os.mkdir(os.path.dirname(path))
+            if how == "there":
+                open(path, "w").close()
+            recorder = recording.Recorder(path, SEED, said.append)
+            if how == "full":
+                recorder.path = "/dev/full"
+            elif how == "gone":
+                os.unlink(path)
+                os.rmdir(os.path.dirname(path))
+            for _ in range(3):
+                recorder.note(recorder.begin(NAME, 0, 0, 2), 0, [1, 2], [0, 0])
+            assert len(said) == 1 and "ends here" in said[0], (how, said)
+            if how == "there":
+                assert os.path.getsize(path) == 0  # not ours
+
+
+def test_each_rank_has_its_own_and_a_child_none():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "record")
+        os.environ["RANK"] = "3"
+        recorder = recording.Recorder(path, SEED, print)
+        del os.environ["RANK"]
+        assert os.listdir(directory) == ["record.rank3"]
+        size = os.path.getsize(recorder.path)
+        child = os.fork()
+        if child == 0:
+            recorder.begin(NAME, 0, 0, 1)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0 and os.path.getsize(recorder.path) == size
+        recorder.begin(NAME, 0, 0, 1)
+        assert os.path.getsize(recorder.path) > size
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
