@@ -26,7 +26,7 @@ static_assert(TS_SAMPLE_TAKEN == (int)TS_HIT && TS_SAMPLE_CLAIMED == (int)TS_CLA
 static void name_position(
 	struct ts_sample *sample, const struct ts_sample_batch *batch, uint64_t position)
 {
-	unsigned which = batch->which ? batch->which[position] : 0;
+	size_t which = batch->which ? batch->which[position] : 0;
 	uint32_t occurrence = batch->occurrences ? batch->occurrences[position] : 0;
 	unsigned char index[TS_SAMPLE_INDEX];
 

@@ -210,6 +210,14 @@ static struct job *new_jobs(void)
 	return jobs;
 }
 
+static void end_jobs(struct job *jobs)
+{
+	for (unsigned i = 0; i < JOBS; i++)
+		if (jobs[i].order)
+			tsshim_order_destroy(jobs[i].order);
+	free(jobs);
+}
+
 static void expect_shuffled(const struct job *jobs, unsigned count)
 {
 	/* Of uniform permutations: 1 / sqrt(ITEMS - 1) = 0.022, and half of a tenth squared. */
@@ -227,7 +235,7 @@ Test(order_rule, two_speeds)
 
 	cr_expect(made <= 1.03, "%f", made);
 	expect_shuffled(jobs, 2);
-	free(jobs);
+	end_jobs(jobs);
 }
 
 Test(order_rule, nearly_one_speed)
@@ -237,7 +245,7 @@ Test(order_rule, nearly_one_speed)
 
 	cr_expect(made <= 1.03, "%f", made);
 	expect_shuffled(jobs, 2);
-	free(jobs);
+	end_jobs(jobs);
 }
 
 Test(order_rule, four_speeds)
@@ -247,7 +255,7 @@ Test(order_rule, four_speeds)
 
 	cr_expect(made <= 1.05, "%f", made);
 	expect_shuffled(jobs, 4);
-	free(jobs);
+	end_jobs(jobs);
 }
 
 Test(order_rule, in_step)
@@ -257,5 +265,5 @@ Test(order_rule, in_step)
 
 	cr_expect(made <= 1.03, "%f", made);
 	expect_shuffled(jobs, 4);
-	free(jobs);
+	end_jobs(jobs);
 }
