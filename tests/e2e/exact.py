@@ -62,29 +62,67 @@ def plain(command):
     return known[tuple(command)]
 
 
-def alike(commands, verify=5, **settings):
-    """Each of @commands with all others at the same time is as alone; the group's counters."""
+def counts_of(group):
+    """What the group has counted so far; "passed" by reason."""
+    statistics = group.statistics()
+    counts = {name: counter(group, name) for name in ("produced", "shared")}
+    return {**counts, "passed": statistics.get("passed", {}),
+            "made_apart": statistics.get("made_apart", {})}
+
+
+def since(before, counts):
+    """What was counted between the two."""
+    if isinstance(counts, dict):
+        return {name: since(before.get(name, 0 if not isinstance(value, dict) else {}), value)
+                for name, value in counts.items()}
+    return counts - before
+
+
+def alike(commands, verify=5, scenes=1, **settings):
+    """
+    Each of @commands with all others at the same time is as alone; the group's counters, or with
+    more @scenes (joined(), of as many epochs each) a list of those of each scene.
+    """
     expected = [plain(command) for command in commands]
     with meeting.of(len(commands)) as where, \
             group_of(TSSHIM_VERIFY=str(verify), **settings) as group:
         started = [start(command, group.environment(**where)) for command in commands]
+        counted = [{}]
+        for scene in range(1, scenes):
+            support.wait_until(lambda: all(
+                process.poll() is not None or meeting.between(where, process, scene)
+                for process in started), "the end of scene %d" % scene)
+            counted.append(counts_of(group))
+            meeting.go_on(where, scene)
         for wanted, process in zip(expected, started):
             got = finish(process)
             assert got == wanted, (process.args, got.errors[-2000:], [
                 pair for pair in zip(wanted.output.splitlines(), got.output.splitlines())
                 if pair[0] != pair[1]][:3])
-        counts = {name: counter(group, name) for name in ("produced", "shared")}
-        statistics = group.statistics()
-        counts["passed"] = statistics.get("passed", {})
-        counts["made_apart"] = statistics.get("made_apart", {})
+        counted.append(counts_of(group))
         group.assert_clean()
-    return counts
+    found = [since(before, after) for before, after in zip(counted, counted[1:])]
+    return found if scenes > 1 else found[0]
+
+
+def joined(*scenes):
+    """One job's command that plays all of @scenes, each of them what job() gave."""
+    first, *later = scenes
+    return [*first, *[word for command in later for word in ("--then", *command[2:])]]
+
+
+def in_turn(*scenes, **more):
+    """As alike() for each of @scenes, lists of as many commands each; in the same processes."""
+    commands = [joined(*parts) for parts in zip(*scenes)]
+    return alike(commands, scenes=len(scenes), **more)
 
 
 def test_equal_seeds_share_and_compute_the_same():
-    for options in ((), ("--workers", 2), ("--workers", 0, "--batch", 48), ("--batch", 5),
-                    ("--pipeline", "many"), ("--pipeline", "python")):
-        counts = alike([job("--epochs", 5, *options)] * 3)
+    kinds = ((), ("--workers", 2), ("--workers", 0, "--batch", 48), ("--batch", 5),
+             ("--pipeline", "many"), ("--pipeline", "python"))
+    scenes = [[job("--epochs", 5, "--seed", seed, *options)] * 3
+              for seed, options in enumerate(kinds)]
+    for options, counts in zip(kinds, in_turn(*scenes)):
         # Of five epochs of three jobs two thirds can be taken, but for the first epoch.
         assert counts["shared"] > 3 * 3 * IMAGES / 4, (options, counts["shared"])
 
@@ -120,13 +158,13 @@ def test_workers_of_the_next_epoch_know_what_is_cheap():
 
 
 def test_large_memory_is_not_read_before_much_work_was_done():
-    commands = [job("--own", "large", "--shuffle", 0, "--epochs", 3)] * 2
-    counts = alike(commands)
+    large, little = ([job("--own", size, "--shuffle", 0, "--epochs", 3)] * 2
+                     for size in ("large", "little"))
+    counts, of_little = in_turn(large, little)
     assert counts["shared"] == 0 and counts["passed"]["torch_dataset"] >= 2 * 3 * 20, counts
-    # Who vouches for it wants it read; and it is the size that matters.
-    assert alike(commands, TSSHIM_SHARE="samples")["shared"] > 0
-    little = [job("--own", "little", "--shuffle", 0, "--epochs", 3)] * 2
-    assert alike(little)["shared"] > 0
+    # It is the size that matters; and who vouches for it wants it read.
+    assert of_little["shared"] > 0, of_little
+    assert alike(large, TSSHIM_SHARE="samples")["shared"] > 0
     # A worker that lives on comes to it.
     soon = [job("--own", "soon", "--shuffle", 0, "--epochs", 8, "--persistent")] * 2
     assert alike(soon)["shared"] > 0
@@ -143,10 +181,12 @@ def test_other_seeds_share_nothing_and_compute_the_same():
 def test_items_without_randomness_are_shared_by_all_seeds():
     commands = [job("--pipeline", "free", "--seed", seed, "--batch", 6 + seed, "--epochs", 5)
                 for seed in (1, 2, 3)]
-    counts = alike(commands)
+    # In order, as validation sets are, of other pictures; then not.
+    others = Pictures.path(240)
+    ordered = [[*command, "--shuffle", "0", "--images", others] for command in commands]
+    first, counts = in_turn(ordered, commands)
+    assert first["shared"] > 0, first
     assert counts["shared"] > 3 * 3 * IMAGES / 3, counts
-    # In order, as validation sets are.
-    assert alike([command + ["--shuffle", "0"] for command in commands])["shared"] > 0
 
 
 def test_a_record_of_another_epoch_serves_as_well():
@@ -156,10 +196,13 @@ def test_a_record_of_another_epoch_serves_as_well():
 
 
 def test_folds_and_concatenations():
-    for split in ("fold", "twice"):
-        counts = alike([job("--split", split)] * 2 + [job("--split", split, "--seed", 2)])
+    splits = ("fold", "twice")
+    scenes = [[job("--split", split)] * 2 + [job("--split", split, "--seed", 2)]
+              for split in splits]
+    halves = job("--split", "fold", "--pipeline", "free")
+    counted = in_turn(*scenes, [halves, job("--pipeline", "free"), halves])
+    for split, counts in zip(splits, counted):
         assert counts["shared"] > 0, split
-    alike([job("--split", "fold", "--pipeline", "free"), job("--pipeline", "free")])
 
 
 def test_a_balanced_sampler():
@@ -173,23 +216,26 @@ def test_every_hit_is_right_when_all_are_checked():
 
 
 def test_collate_functions_of_the_users_own():
-    for collate in ("inplace", "cutmix"):
-        assert alike([job("--collate", collate)] * 2)["shared"] > 0, collate
+    kinds = ("inplace", "cutmix")
+    scenes = [[job("--collate", collate, "--seed", seed)] * 2
+              for seed, collate in enumerate(kinds)]
+    for collate, counts in zip(kinds, in_turn(*scenes)):
+        assert counts["shared"] > 0, collate
 
 
 def test_a_collate_function_that_changes_the_data_set():
     """An item changes all later ones, which no copy of it would do."""
     command = job("--own", "views", "--batch", 4, "--epochs", 2)
-    assert alike([command] * 2)["shared"] > 0
-    for workers in ("0", "1"):
-        changing = command + ["--collate", "inplace", "--workers", workers]
-        assert alike([changing] * 2)["shared"] == 0
+    changing = [command + ["--collate", "inplace", "--workers", workers] for workers in ("0", "1")]
+    counted = in_turn(*[[each] * 2 for each in (command, *changing)])
+    assert counted[0]["shared"] > 0, counted
+    assert [counts["shared"] for counts in counted[1:]] == [0, 0], counted
 
 
 def test_a_changed_transform_is_noticed():
     """Also in the middle of an epoch, where the program itself makes the items."""
-    for workers in (0, 1):
-        alike([job("--change", "--workers", workers), job("--workers", workers)] * 2)
+    in_turn(*[[job("--change", "--workers", workers, "--seed", workers),
+               job("--workers", workers, "--seed", workers)] * 2 for workers in (0, 1)])
 
 
 def test_what_was_patched_in_a_library_is_not_shared():
@@ -200,9 +246,10 @@ def test_what_was_patched_in_a_library_is_not_shared():
 
 
 def test_what_was_changed_on_an_object_is_shared_with_equals():
-    for where in ("instance", "hook"):
-        more = ("--epochs", 8)
-        counts = alike([job("--patch", where, *more)] * 2 + [job(*more)] * 2)
+    places = ("instance", "hook")  # a hook stays
+    scenes = [[job("--patch", where, *more)] * 2 + [job(*more)] * 2
+              for where, more in zip(places, (("--epochs", 8), ("--epochs", 8, "--seed", 2)))]
+    for where, counts in zip(places, in_turn(*scenes)):
         assert counts["passed"]["torch_dataset"] == 0, (where, counts)
         assert counts["shared"] > 2 * 3 * IMAGES / 3, (where, counts)
 
@@ -231,18 +278,18 @@ def test_code_of_the_users_own_is_shared():
 
 
 def test_code_that_keeps_state_is_not_shared():
-    for workers in (0, 1):
-        command = job("--zoo", "refused", "--epochs", 2, "--workers", workers)
-        counts = alike([command] * 2)
-        tried = plain(command).output.splitlines()
-        assert "# read_from_hdf5" in tried and "# drawn_by_opencv" in tried
+    commands = [job("--zoo", "refused", "--epochs", 2, "--workers", workers)
+                for workers in (0, 1)]
+    for counts in in_turn(*[[command] * 2 for command in commands]):
         assert counts["shared"] == counts["produced"] == 0, counts
+    tried = plain(joined(*commands)).output.splitlines()
+    assert tried.count("# read_from_hdf5") == tried.count("# drawn_by_opencv") == 2
 
 
 def test_what_the_program_changes_is_noticed():
-    for workers in (0, 1):
-        counts = alike([job("--zoo", "changed", "--epochs", 2, "--batch", 4,
-                            "--workers", workers)] * 2)
+    scenes = [[job("--zoo", "changed", "--epochs", 2, "--batch", 4, "--workers", workers,
+                   "--seed", workers)] * 2 for workers in (0, 1)]
+    for counts in in_turn(*scenes):
         assert counts["shared"] > 0, counts
 
 
@@ -279,8 +326,8 @@ def test_the_user_may_vouch_for_a_data_set():
 
 
 def test_a_data_set_that_fetches_batches_is_asked_for_batches():
-    for split in ((), ("--split", "fold")):
-        counts = alike([job("--own", "batches", *split)] * 2, TSSHIM_SHARE="samples")
+    scenes = [[job("--own", "batches", *split)] * 2 for split in ((), ("--split", "fold"))]
+    for counts in in_turn(*scenes, TSSHIM_SHARE="samples"):
         assert counts["shared"] == 0, counts
 
 

@@ -3,6 +3,8 @@
 A job in default mode for exact.py: prints digests of its batches and what it draws itself.
 
 Where many data sets are to be tried, they follow one another in one job.
+
+usage: exact_job.py OPTIONS [--then OPTIONS]...     scenes, one after the other
 """
 
 import argparse
@@ -159,7 +161,7 @@ PIPELINES = {
 }
 
 
-def arguments():
+def arguments(words):
     parser = argparse.ArgumentParser()
     parser.add_argument("--images")
     parser.add_argument("--pipeline", default="random", choices=sorted(PIPELINES))
@@ -181,7 +183,7 @@ def arguments():
     parser.add_argument("--balanced", action="store_true", help="sampled by weights")
     parser.add_argument("--change", action="store_true", help="another transform in epoch 1")
     parser.add_argument("--newer", help="what is of a version that is not judged")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def brighter(image):
@@ -286,16 +288,8 @@ def zoo(options):
             iterate(make(), options, change)
 
 
-def main():
-    options = arguments()
-    meeting.arrive()
-    if options.own == "warming":
-        costs.install(items=Warming.slow)
-    else:  # a look is due after 20 ms of items: not in each batch of the scheduled ones
-        costs.install(500_000 if options.own == "scheduled" else costs.ITEM_NS)
-    if options.newer:
-        newer(options.newer)
-    torch.set_num_threads(1)
+def play(options):
+    """A scene, which begins with seeds of its own."""
     torch.manual_seed(options.seed)
     random.seed(options.seed)
     numpy.random.seed(options.seed)
@@ -305,6 +299,33 @@ def main():
         scheduled(options)
     else:
         iterate(data_of(options), options, other_transform if options.change else None)
+
+
+def scenes(words):
+    """The options of each scene."""
+    found = [[]]
+    for word in words:
+        if word == "--then":
+            found.append([])
+        else:
+            found[-1].append(word)
+    return [arguments(part) for part in found]
+
+
+def main():
+    first, *later = scenes(sys.argv[1:])
+    meeting.arrive()
+    if first.own == "warming":
+        costs.install(items=Warming.slow)
+    else:  # a look is due after 20 ms of items: not in each batch of the scheduled ones
+        costs.install(500_000 if first.own == "scheduled" else costs.ITEM_NS)
+    if first.newer:
+        newer(first.newer)
+    torch.set_num_threads(1)
+    play(first)
+    for options in later:
+        meeting.scene()
+        play(options)
     meeting.part()
 
 

@@ -28,17 +28,32 @@ def has_come(where, process, epoch):
     return os.path.exists(os.path.join(place, "round%d.%d" % (epoch + 2, process.pid)))
 
 
+def between(where, process, scene):
+    """
+    Whether the @process that was started with @where has done so many scenes as @scene, from 1, and
+    waits to be let go on.
+    """
+    place = where[VARIABLE].partition(":")[2]
+    return os.path.exists(os.path.join(place, "scene%d.%d" % (scene, process.pid)))
+
+
+def go_on(where, scene):
+    """Let all that have done @scene go on; of the one that started them."""
+    os.mkdir(os.path.join(where[VARIABLE].partition(":")[2], "scene%d.go" % scene))
+
+
 class _Company:
     """The jobs that this one meets, if there are any; each leaves a mark where it has come to."""
 
     def __init__(self):
-        self.count, self.place, self.rounds = 0, None, 0
+        self.count, self.place, self.rounds, self.scenes = 0, None, 0, 0
 
-    def wait(self, where):
+    def wait(self, where, others=0):
+        """Until all jobs and so many @others have come to @where, or have parted."""
         os.mkdir(os.path.join(self.place, "%s.%d" % (where, os.getpid())))
         end = time.monotonic() + GUARD
         while sum(name.startswith((where + ".", "end.")) for name in os.listdir(self.place)) \
-                < self.count:
+                < self.count + others:
             assert time.monotonic() < end, "the others did not come to " + where
             time.sleep(0.01)
 
@@ -58,6 +73,13 @@ def arrive():
     if _company.place:
         _company.rounds += 1
         _company.wait("round%d" % _company.rounds)
+
+
+def scene():
+    """In a job, between two of its scenes: wait for the others, and until one lets all go on."""
+    if _company.place:
+        _company.scenes += 1
+        _company.wait("scene%d" % _company.scenes, 1)
 
 
 def part():
