@@ -91,7 +91,7 @@ def alike(commands, verify=5, scenes=1, **settings):
         for scene in range(1, scenes):
             support.wait_until(lambda: all(
                 process.poll() is not None or meeting.between(where, process, scene)
-                for process in started), "the end of scene %d" % scene)
+                for process in started), "the end of scene %d" % scene, support.TIMEOUT)
             counted.append(counts_of(group))
             meeting.go_on(where, scene)
         for wanted, process in zip(expected, started):
