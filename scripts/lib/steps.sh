@@ -320,7 +320,8 @@ step_changes() {
 	"$PYTHON" "$root/scripts/lib/changes.py" --check "$all_steps"
 }
 
-# No ring outlives its last process; $work/shm was noted before the first test.
+# No ring and nothing that goes with one outlives its last process; $work/shm was noted before the
+# first test.
 step_leftovers() {
 	list_rings >"$work/shm-after"
 	if ! comm -13 "$work/shm" "$work/shm-after" | grep .; then
@@ -331,5 +332,6 @@ step_leftovers() {
 }
 
 list_rings() {
-	find /dev/shm -maxdepth 1 -name "tsshim.$(id -u).*.ring" -printf '%f\n' 2>/dev/null | sort
+	find /dev/shm -maxdepth 1 -name "tsshim.$(id -u).*" -regex '.*\.\(ring\|device\|journal\)' \
+		-printf '%f\n' 2>/dev/null | sort
 }

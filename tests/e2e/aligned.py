@@ -11,7 +11,7 @@ import time
 import meeting
 import support
 from aligned_common import aligned, alone, counter, fresh, job, samples, together
-from support import Group, finish, run, start, wait_until
+from support import Group, finish, run, signal_job, start, wait_until
 
 
 def test_the_job_alone_is_repeatable_and_augments():
@@ -215,17 +215,17 @@ def test_killed_and_stopped_jobs_harm_nobody():
         victims = [start(job("--epochs", 1000, "--step", 0.01), environment) for _ in range(4)]
         for process in jobs:
             wait_until(lambda: meeting.has_come(where, process, 1), "the second epoch")
-        os.killpg(jobs[0].pid, signal.SIGKILL)
-        os.killpg(jobs[1].pid, signal.SIGSTOP)
+        signal_job(jobs[0], signal.SIGKILL)
+        signal_job(jobs[1], signal.SIGSTOP)
         for victim in victims:
             wait_until(lambda: meeting.has_come(where, victim, 1), "the second epoch")
             time.sleep(dice.random() / 4)  # any moment of what follows
-            os.killpg(victim.pid, signal.SIGKILL)
+            signal_job(victim, signal.SIGKILL)
             victim.communicate()
         for process in jobs[2:]:
             outcome = finish(process)
             assert outcome.status == 0 and samples(outcome) == expected, outcome.errors
-        os.killpg(jobs[1].pid, signal.SIGCONT)
+        signal_job(jobs[1], signal.SIGCONT)
         assert samples(finish(jobs[1])) == expected
         jobs[0].communicate()
         group.assert_clean(after_kill=True)

@@ -32,7 +32,7 @@ class Inputs:
 
     def __exit__(self, *_):
         for process in self.jobs:
-            os.killpg(process.pid, signal.SIGKILL)
+            support.signal_job(process, signal.SIGKILL)
             process.communicate()
         self.group.__exit__()
         self.directory.cleanup()

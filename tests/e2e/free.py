@@ -150,10 +150,10 @@ def test_a_job_that_is_killed_or_stopped_is_nobodys_loss():
     for how in (signal.SIGKILL, signal.SIGSTOP):
         with aligned(**FREE) as group, tempfile.TemporaryDirectory() as place:
             leader, until = in_front(group, place)
-            leader.send_signal(how)
+            support.signal_job(leader, how)
             behind = run(job("--epochs", 3), group.environment())
             assert behind.status == 0, behind.errors[-2000:]
-            leader.send_signal(signal.SIGCONT)
+            support.signal_job(leader, signal.SIGCONT)
             open(until, "w").close()
             if how == signal.SIGSTOP:
                 assert finish(leader).status == 0

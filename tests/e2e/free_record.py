@@ -23,7 +23,7 @@ def recorded(directory, *options, kill=False, **more):
             support.wait_until(lambda: os.path.exists(path) and os.path.getsize(path) > 900,
                                "some batches are delivered")
             for process in (behind, ahead):  # who is left would wait for the other at the end
-                process.send_signal(signal.SIGKILL)
+                support.signal_job(process, signal.SIGKILL)
         outcomes = finish(ahead), finish(behind)
     assert kill or outcomes[0].status == 0, outcomes[0].errors[-2000:]
     return path, outcomes[1]

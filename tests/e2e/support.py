@@ -142,8 +142,8 @@ class Group:
         """For a process of this group."""
         return plain_environment(**{**self.settings, **more})
 
-    def leftovers(self, kind="[rnd]*"):
-        """What lies in /dev/shm: the ring, the table of GPUs, half-made objects, or the ledger."""
+    def leftovers(self, kind="[rndj]*"):
+        """In /dev/shm: the ring, the table of GPUs, the journal, half-made objects; or the ledger."""
         return glob.glob("/dev/shm/" + shared_name(self.name, kind))
 
     def assert_clean(self, after_kill=False):
@@ -198,10 +198,18 @@ def finish(process, timeout=TIMEOUT):
     try:
         output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        signal_job(process, signal.SIGKILL)
         process.communicate()
         raise AssertionError("hangs: %s" % process.args)
     return Outcome(process.returncode, output, errors)
+
+
+def signal_job(process, number):
+    """
+    Send a signal to a process of start() and to its workers.  torch's workers end when their parent
+    does, but for one that did not yet ask who that is: it takes init for it, and stays for ever.
+    """
+    os.killpg(process.pid, number)
 
 
 def run(command, env=None, **more):
