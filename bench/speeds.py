@@ -22,7 +22,7 @@ SWEEPS = {"two": ((1, .5), 1.03), "four": ((1, .8, .5, .25), 1.05)}
 
 # Seconds until the ring is full and the jobs are apart, and then until the end.
 BEFORE, LONG = 20, 60
-QUICK_BEFORE, QUICK = 2, 4
+QUICK_BEFORE, QUICK = 1, 1
 
 
 def _start(setup, group, speed, order):

@@ -110,9 +110,12 @@ def blocks(count, length):
 
 
 def row(name, label, bar, samples, unit="", below=True, value=None):
-    """One line of the results: the median of @samples (or @value) against @bar."""
+    """
+    One line of the results: the median of @samples (or @value) against @bar; None: nothing has been
+    promised of it.
+    """
     value = statistics.median(samples) if value is None else value
-    passed = value <= bar if below else value >= bar
+    passed = None if bar is None else value <= bar if below else value >= bar
     return {"id": name, "label": label, "bar": bar, "below": below, "unit": unit,
             "value": value, "min": min(samples), "max": max(samples),
             "samples": samples, "passed": passed}
@@ -120,6 +123,4 @@ def row(name, label, bar, samples, unit="", below=True, value=None):
 
 def without_bar(name, label, samples, below=True):
     """A line of the results that nothing has been promised of."""
-    return {"id": name, "label": label, "bar": None, "below": below, "unit": "",
-            "value": statistics.median(samples), "min": min(samples), "max": max(samples),
-            "samples": samples, "passed": None}
+    return row(name, label, None, samples, below=below)
