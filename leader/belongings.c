@@ -18,6 +18,7 @@ const struct ts_belonging ts_belongings[TS_BELONGINGS] = {
 	[TS_BELONGING_STAGE] = {.suffix = "stage", .remove = remove_stage},
 	[TS_BELONGING_DEVICE] = {.suffix = "device",
 		.stop = ts_device_stop,
-		.remove = remove_object},
+		.remove = remove_object,
+		.passes = true},
 	[TS_BELONGING_JOURNAL] = {.suffix = "journal", .remove = remove_object},
 };

@@ -61,6 +61,7 @@ static const char *const offs[] = {OFF, NULL};
 #define KIND_SIZE    NULL, "a size such as 512M or 4G"
 #define KIND_STAGE   stages, "auto, shm, off or an absolute directory"
 #define KIND_SECONDS NULL, "a number of seconds from 0 to 86400"
+#define KIND_TIME    NULL, "a time up to 30d such as 90s, 10min or 2h"
 #define KIND_COPIES  copies_words, "auto or off"
 #define KIND_PERCENT NULL, "a number from 0 to 100 with up to four decimals"
 #define KIND_SUMMARY NULL, "0 or 1"
@@ -180,6 +181,27 @@ static int parse_size(const char *value, uint64_t *ret_bytes)
 	}
 	*ret_bytes = bytes;
 	return 0;
+}
+
+/* Seconds, or a number with a unit as sleep(1) and systemd.time(7) have them. */
+static int parse_time(const char *value, uint64_t max, uint32_t *ret_seconds)
+{
+	static const struct {
+		const char *name;
+		uint32_t seconds;
+	} units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+	uint64_t number;
+	size_t length = read_number(value, &number);
+
+	for (size_t i = 0; length && i < TS_ARRAY_SIZE(units); i++) {
+		if (strcmp(value + length, units[i].name) != 0)
+			continue;
+		if (number > max / units[i].seconds)
+			return -EINVAL;
+		*ret_seconds = (uint32_t)number * units[i].seconds;
+		return 0;
+	}
+	return -EINVAL;
 }
 
 /* Per cent with up to four decimals, as parts per million. */
@@ -310,6 +332,8 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 		return parse_file(value, &config->replay);
 	case TS_OPTION_RING:
 		return parse_size(value, &config->ring_bytes);
+	case TS_OPTION_KEEP:
+		return parse_time(value, TS_KEEP_MAX, &config->keep);
 	case TS_OPTION_STAGE:
 		return parse_stage(value, config);
 	case TS_OPTION_STAGE_SIZE:

@@ -66,6 +66,7 @@ enum ts_copies {
 
 #define TS_SEED_MAX    ((uint64_t)INT64_MAX) /* positive in every language */
 #define TS_SECONDS_MAX UINT64_C(86400)       /* a day */
+#define TS_KEEP_MAX    UINT64_C(2592000)     /* 30 days */
 #define TS_EPOCH_MAX   ((uint64_t)INT32_MAX)
 
 enum ts_level { TS_LEVEL_ERROR, TS_LEVEL_WARN, TS_LEVEL_INFO, TS_LEVEL_DEBUG };
@@ -83,6 +84,7 @@ struct ts_config {
 	const char *record;  /* files, inside the environment strings, or NULL */
 	const char *replay;
 	uint64_t ring_bytes;
+	uint32_t keep; /* seconds; 0 ... TS_KEEP_MAX */
 	enum ts_stage_mode stage;
 	const char *stage_dir; /* of TS_STAGE_DIR, inside the environment string, else NULL */
 	uint64_t stage_bytes;

@@ -32,8 +32,10 @@
 		"deliver what such a FILE has, free behind it")                      \
 	X(RING, "TSSHIM_RING", "--ring", SIZE, "2G",                                 \
 		"most shared memory (K, M, G, T; 0 shares nothing)")                 \
+	X(KEEP, "TSSHIM_KEEP", "--keep", TIME, "0",                                  \
+		"fill it when alone, keep it so long (10min, 2h, 1d)")               \
 	X(STAGE, "TSSHIM_STAGE", "--stage", STAGE, "off",                            \
-		"copy files of DIR of --dataset here: auto, shm, DIR or off")        \
+		"copy --dataset's files here: auto, shm, DIR or off")                \
 	X(STAGE_SIZE, "TSSHIM_STAGE_SIZE", "--stage-size", SIZE, "16G",              \
 		"most room for copies (K, M, G, T; 0 makes none)")                   \
 	X(STAGE_METADATA, "TSSHIM_STAGE_METADATA", "--stage-metadata", SECONDS, "0", \

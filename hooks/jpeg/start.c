@@ -116,7 +116,7 @@ static int start_sharing(struct ts_decoder *decoder, const struct ts_session *se
 	struct ts_take take;
 	decoder->store = session->store;
 	decoder->serial = ts_identity_serial();
-	ts_store_take(session->store, &key, session->dataset, TS_KIND_PIXELS, &take);
+	ts_session_take_pixels(session, &key, &take);
 	if (take.verdict == TS_BUSY)
 		ts_store_wait(session->store, &key,
 			ts_session_deadline_ns(
@@ -155,7 +155,7 @@ int ts_jpeg_start_decompress(struct ts_jpeg_decompress *cinfo, const void *calle
 	enum ts_reason reason = objection(decoder);
 	const struct ts_session *session = NULL;
 	if (reason == TS_REASON_COUNT)
-		session = ts_session_enter(&reason);
+		session = ts_session_enter_for_pixels(&reason);
 	if (!session) {
 		ts_decoder_pass(decoder, reason);
 		return ts_jpeg_start_plain(decoder);

@@ -324,7 +324,7 @@ static int share(const struct call *call, const struct ts_session *session)
 	struct ts_key key = key_of(call);
 	struct ts_patience patience = {0};
 	struct ts_take take;
-	ts_store_take(session->store, &key, session->dataset, TS_KIND_PIXELS, &take);
+	ts_session_take_pixels(session, &key, &take);
 	if (take.verdict == TS_BUSY)
 		ts_store_wait(session->store, &key,
 			ts_session_deadline_ns(TS_KIND_PIXELS, call->jpeg_bytes), &patience,
@@ -361,6 +361,6 @@ int ts_turbo_decompress2(void *handle, const unsigned char *jpeg, unsigned long 
 	enum ts_reason reason = objection(&call);
 	const struct ts_session *session = NULL;
 	if (reason == TS_REASON_COUNT)
-		session = ts_session_enter(&reason);
+		session = ts_session_enter_for_pixels(&reason);
 	return session ? share(&call, session) : pass(&call, reason);
 }

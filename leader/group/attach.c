@@ -20,13 +20,14 @@ static bool is_job_alive(struct ts_store *store)
 }
 
 /* Under the ledger's lock, and nobody uses them. */
-static void remove_belongings(struct ts_store *store)
+static void remove_belongings(struct ts_store *store, bool ring_stays)
 {
 	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
-		ts_belongings[i].remove(store->belongings[i]);
+		if (!ring_stays || ts_belongings[i].passes)
+			ts_belongings[i].remove(store->belongings[i]);
 }
 
-/* Open the ring under the ledger's lock; one that nobody alive uses is replaced. */
+/* Open the ring under the ledger's lock; one that nobody uses or keeps is replaced. */
 static int open_ring(struct ts_store *store, uint64_t wanted)
 {
 	int r = ts_object_open(&store->ring);
@@ -44,7 +45,10 @@ static int open_ring(struct ts_store *store, uint64_t wanted)
 	}
 	if (ts_member_any_alive(store) || is_job_alive(store))
 		return 0;
-	remove_belongings(store);
+	bool kept = ts_keep_holds(store);
+	remove_belongings(store, kept);
+	if (kept)
+		return 0;
 	ts_sys_unlink(store->ring.path);
 	ts_ring_unmap(store);
 	ts_object_close(&store->ring);
@@ -85,9 +89,10 @@ static void destroy(struct ts_store *store)
 	munmap(store, sizeof(*store));
 }
 
-static void init(struct ts_store *store, uint64_t job)
+static void init(struct ts_store *store, const struct ts_attach_options *options)
 {
-	store->job = job;
+	store->job = options->job;
+	store->keep = options->keep;
 	store->member = -1;
 	ts_write_relaxed(&store->ring.fd, -1);
 	ts_write_relaxed(&store->book.fd, -1);
@@ -117,6 +122,8 @@ static int attach(struct ts_store *store, const struct ts_attach_options *option
 	/* Joined before the lock goes, so that nobody takes the ring for abandoned. */
 	if (r == 0)
 		r = ts_member_join(store);
+	if (r == 0)
+		ts_keep_extend(store);
 	ts_store_unlock(store);
 	if (r == 0)
 		ts_member_clean_all(store);
@@ -135,7 +142,7 @@ int ts_store_attach(const struct ts_attach_options *options, struct ts_store **r
 		*ret_reason = TS_REASON_MEMORY;
 		return -ENOMEM;
 	}
-	init(store, options->job);
+	init(store, options);
 	if (r == 0)
 		r = attach(store, options);
 	if (r < 0) {
@@ -147,7 +154,7 @@ int ts_store_attach(const struct ts_attach_options *options, struct ts_store **r
 	return 0;
 }
 
-/* The ring goes with the last one out. */
+/* The ring goes with the last one out, unless it is kept. */
 static void unlink_if_last(struct ts_store *store)
 {
 	if (ts_store_lock(store) < 0)
@@ -156,8 +163,10 @@ static void unlink_if_last(struct ts_store *store)
 		ts_object_is_named(&store->ring)) {
 		/* What belongs to it first: a ring without users makes the next attach do this.
 		 */
-		remove_belongings(store);
-		ts_sys_unlink(store->ring.path);
+		bool kept = ts_keep_holds(store);
+		remove_belongings(store, kept);
+		if (!kept)
+			ts_sys_unlink(store->ring.path);
 		TS_KILLPOINT(detach_unlink);
 	}
 	ts_store_unlock(store);
@@ -186,6 +195,7 @@ void ts_store_detach(struct ts_store *store)
 	 * Another thread may be looking at the directory this moment, and a process leaves
 	 * when it ends anyway: the mappings stay, only the descriptors are closed.
 	 */
+	ts_keep_extend(store);
 	bool stopped = ts_member_stop(store);
 	if (stop_belongings(store) && stopped) {
 		ts_member_leave(store);

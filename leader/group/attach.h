@@ -22,7 +22,9 @@
  * Opening, replacing and unlinking are serialised by byte 0 of the ledger (fcntl lock, tried
  * for a bounded time; without it we simply do not share this time).  The ring is unlinked,
  * never truncated, by the last member that leaves while no job of the ledger is alive, or by
- * the next attach or gc that finds nobody alive.  Anything foreign or damaged is refused.
+ * the next attach or gc that finds nobody alive.  One that is kept (leader/group/layout.h)
+ *stays for the next attach, with its copies and its journal, until gc.  Anything foreign or
+ *damaged is refused.
  */
 #ifndef TS_LEADER_GROUP_ATTACH_H
 #define TS_LEADER_GROUP_ATTACH_H
@@ -33,6 +35,7 @@
 struct ts_attach_options {
 	char group[TS_GROUP_MAX + 1];
 	uint64_t ring_bytes; /* cap; the real size may be smaller */
+	uint32_t keep;       /* seconds that the ring stays without members; see keep.c */
 	uint64_t job;        /* ts_process_id() of the job this process works for */
 };
 

@@ -77,6 +77,16 @@
  * cleared.  A producer pins the segment it writes into as well, so that one process may seal
  * a segment while another of its threads still fills a record there.
  *
+ * ---- Kept word: how long the ring stays without members ------------------------------------
+ *
+ *   0 ──> time ──> later time ──> ...        by CAS, of any member that wants it, only upwards
+ *
+ * A member that keeps the ring (--keep) moves the word to now and that time when it joins and
+ * when it leaves.  Whoever finds nobody alive, under the lock, unlinks a ring whose time is
+ * over and leaves or joins any other: to join one without a living member is to join one whose
+ * other members are all dead.  A crash leaves the time of the last joining; a squatter's value
+ * costs memory until `tsrun gc`.
+ *
  * ---- Ordering ----------------------------------------------------------------------------
  *
  *   R1  record bytes, then `where`, then READY          pairs with
@@ -200,6 +210,7 @@ struct ts_ring_header {
 	_Alignas(64) _Atomic uint64_t allocated_bytes; /* of the segments */
 	_Alignas(64) _Atomic uint32_t member_high;     /* slots >= this were never used */
 	uint32_t reserved3;
+	_Atomic uint64_t kept_until_ns; /* ts_now_ns(); 0: the ring goes with its last member */
 };
 static_assert(offsetof(struct ts_ring_header, check) == 112, "ABI 3");
 static_assert(offsetof(struct ts_ring_header, seal_clock) == 256, "ABI 2");

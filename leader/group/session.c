@@ -101,8 +101,9 @@ static void find_rows(void)
 static int attach_store(enum ts_reason *ret_reason)
 {
 	const struct ts_config *config = ts_config();
-	struct ts_attach_options options = {
-		.ring_bytes = config->ring_bytes, .job = ts_identity_job()};
+	struct ts_attach_options options = {.ring_bytes = config->ring_bytes,
+		.keep = config->keep,
+		.job = ts_identity_job()};
 	memcpy(options.group, config->group, sizeof(options.group));
 	int r = ts_store_attach(&options, &session.store, ret_reason);
 	if (r == 0)
@@ -227,6 +228,23 @@ const struct ts_session *ts_session_enter(enum ts_reason *ret_reason)
 		return NULL;
 	}
 	return ts_session_enter_for_files(ret_reason);
+}
+
+const struct ts_session *ts_session_enter_for_pixels(enum ts_reason *ret_reason)
+{
+	const struct ts_config *config = ts_config();
+	return is_nested && config->keep && config->share != TS_SHARE_OFF
+		       ? ts_session_enter_for_files(ret_reason)
+		       : ts_session_enter(ret_reason);
+}
+
+void ts_session_take_pixels(
+	const struct ts_session *this, const struct ts_key *key, struct ts_take *ret_take)
+{
+	if (is_nested)
+		ts_store_find(this->store, key, ret_take);
+	else
+		ts_store_take(this->store, key, this->dataset, TS_KIND_PIXELS, ret_take);
 }
 
 const struct ts_session *ts_session_enter_for_files(enum ts_reason *ret_reason)

@@ -35,6 +35,17 @@ const struct ts_session *ts_session_enter(enum ts_reason *ret_reason);
  */
 const struct ts_session *ts_session_enter_for_files(enum ts_reason *ret_reason);
 
+/**
+ * The same for pixels, which are found inside of samples that are shared as a whole as well
+ * where the ring is kept: there they lie since an earlier epoch or job.  Elsewhere there are
+ * none as long as samples are shared, and to look for them costs a hash of the picture.
+ */
+const struct ts_session *ts_session_enter_for_pixels(enum ts_reason *ret_reason);
+
+/** Ask for @key of pixels, in such a @session; see ts_store_take(). */
+void ts_session_take_pixels(
+	const struct ts_session *session, const struct ts_key *key, struct ts_take *ret_take);
+
 /** Count one piece of work that was not shared. Counts in private when there is no store. */
 void ts_session_count_pass(enum ts_reason reason);
 
@@ -73,7 +84,8 @@ void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_n
 
 /**
  * While @nested, what this thread does is part of a record that is shared as a whole:
- * ts_session_enter() answers NULL with TS_REASON_NESTED.  Per thread.
+ * ts_session_enter() answers NULL with TS_REASON_NESTED, and of pixels only such are given as
+ * are there.  Per thread.
  */
 void ts_session_nest(bool nested);
 

@@ -69,6 +69,7 @@ struct ts_claim {
 	uint32_t slot;   /* lease word that pins the segment */
 	uint32_t offset; /* of the record header in its segment, in 64-byte units */
 	uint64_t bytes;
+	bool fills;      /* into free room only: nobody has asked for it */
 	uint64_t origin; /* of the record, when it is published; see struct ts_lease */
 };
 
@@ -96,6 +97,12 @@ struct ts_take {
  */
 void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
 	enum ts_kind kind, struct ts_take *ret_take);
+
+/**
+ * The same of what is there now: TS_HIT, or TS_PASS (TS_REASON_NESTED) for what is made as a
+ * part of another record, and which nobody is told of.
+ */
+void ts_store_find(struct ts_store *store, const struct ts_key *key, struct ts_take *ret_take);
 
 /** What there is under a key. */
 enum ts_presence { TS_ABSENT, TS_MADE_ALONE, TS_PRESENT };

@@ -41,6 +41,7 @@ struct ts_belonging {
 	/* No more use of it by this process; false when some is left. NULL: nothing to stop. */
 	bool (*stop)(struct ts_store *store);
 	void (*remove)(const char *path);
+	bool passes; /* means nothing without members, so a kept ring does not keep it */
 };
 
 /** In the order of removal. */
@@ -73,7 +74,9 @@ struct ts_store {
 	struct ts_entry *entries;
 	const unsigned char *data; /* read-only */
 	uint64_t job;
-	int32_t member; /* -1: not joined */
+	uint32_t keep;            /* seconds, see keep.c */
+	_Atomic uint64_t fill_at; /* ts_now_ns() from which to fill it again; see keep.c */
+	int32_t member;           /* -1: not joined */
 	_Atomic uint32_t clean_next;
 	_Atomic uint32_t window_hint;
 	_Atomic uint32_t lease_busy[TS_LEASES];
@@ -250,8 +253,33 @@ uint64_t ts_segments_used(struct ts_segment *segments, uint32_t count, uint64_t 
 
 /* ---- leader/ring/room.c ---- */
 
-/** Give @window, which the caller holds, a fresh OPEN segment. Errors: -ENOSPC, -EBADF... */
-int ts_segment_open(struct ts_store *store, struct ts_window *window);
+/**
+ * Give @window, which the caller holds, a fresh OPEN segment; nobody's records go for it where
+ * it
+ * @spares them.  Errors: -ENOSPC, -EBADF...
+ */
+int ts_segment_open(struct ts_store *store, struct ts_window *window, bool spares);
+
+/* ---- leader/ring/keep.c ---- */
+
+/** Move the end of the ring's time to that which this process keeps it for, if any. */
+void ts_keep_extend(struct ts_store *store);
+
+/** Whether the ring stays though nobody is alive. */
+bool ts_keep_holds(const struct ts_store *store);
+
+/** Whether a record of @demand's kind goes into free room though nobody has asked for it. */
+bool ts_keep_fills(struct ts_store *store, const struct ts_dataset_row *row,
+	const struct ts_demand *demand);
+
+/**
+ * Whether another job may be alive.  In a ring that is kept ghosts of jobs that are long over
+ * would have a lone one publish, for nobody, in place of what it is kept for.
+ */
+bool ts_keep_has_company(struct ts_store *store);
+
+/** There was no free room. */
+void ts_keep_is_full(struct ts_store *store);
 
 /* ---- leader/ring/directory.c ---- */
 

@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 
 /* Shares of what is free; sharing must stay the smallest tenant of the machine. */
-#define TMPFS_PERCENT         25u
 #define CGROUP_PERCENT        10u
 #define ADDRESS_SPACE_PERCENT 5u
 #define GROWTH_PERCENT        85u
@@ -178,7 +177,7 @@ uint64_t ts_limits_machine(int fd, uint64_t allocated)
 	limit = ts_min_u64(limit, share_of(group, allocated, CGROUP_PERCENT));
 	if (ts_sys_free_bytes(fd, &available) < 0)
 		return 0;
-	return ts_min_u64(limit, share_of(available, allocated, TMPFS_PERCENT));
+	return ts_min_u64(limit, share_of(available, allocated, TS_LIMITS_TMPFS_PERCENT));
 }
 
 uint64_t ts_limits_files(int fd, uint64_t allocated, bool in_memory)
@@ -190,7 +189,7 @@ uint64_t ts_limits_files(int fd, uint64_t allocated, bool in_memory)
 	if (in_memory)
 		limit = share_of(ts_limits_cgroup("/proc/self/cgroup", "/sys/fs/cgroup"),
 			allocated, CGROUP_PERCENT);
-	limit = ts_min_u64(limit, share_of(available, allocated, TMPFS_PERCENT));
+	limit = ts_min_u64(limit, share_of(available, allocated, TS_LIMITS_TMPFS_PERCENT));
 	return percent(limit, GROWTH_PERCENT);
 }
 

@@ -5,6 +5,9 @@
 
 #include "shim/base.h"
 
+/* Of the free space of the file system that a ring lies on. */
+#define TS_LIMITS_TMPFS_PERCENT 25u
+
 /**
  * Most bytes this machine lets a ring have now: 25 % of the free space of the file system
  * of @fd, 10 % of the tightest memory cgroup's headroom, 5 % of a finite RLIMIT_AS.

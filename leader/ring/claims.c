@@ -54,14 +54,14 @@ static void close_window(struct ts_store *store, struct ts_window *window, uint3
  * other segment may have sealed ours while it was idle, so look again after the pin (D1):
  * from then on nobody reuses it before the pin is gone.
  */
-static int hold_room(
-	struct ts_store *store, struct ts_window *window, uint64_t bytes, uint32_t slot)
+static int hold_room(struct ts_store *store, struct ts_window *window, uint64_t bytes,
+	uint32_t slot, bool spares)
 {
 	for (int tries = 0; tries < ROOM_TRIES; tries++) {
 		if (window->segment >= 0 &&
 			payload_at(window, bytes) + bytes > store->shape.segment_bytes)
 			close_window(store, window, slot);
-		if (window->segment < 0 && ts_segment_open(store, window) < 0)
+		if (window->segment < 0 && ts_segment_open(store, window, spares) < 0)
 			return -ENOSPC;
 		ts_lease_pin(store, slot, (uint32_t)window->segment, window->generation);
 		TS_KILLPOINT(reserve_pin);
@@ -106,7 +106,9 @@ static int reserve(
 	if (slot < 0)
 		return slot;
 	struct ts_window *window = take_window(store);
-	int r = window ? hold_room(store, window, bytes, (uint32_t)slot) : -EBUSY;
+	int r = window ? hold_room(store, window, bytes, (uint32_t)slot, claim->fills) : -EBUSY;
+	if (r == -ENOSPC && claim->fills)
+		ts_keep_is_full(store);
 	if (r < 0) {
 		if (window)
 			give_window(window);
@@ -180,7 +182,8 @@ int ts_claim_publish(
 	}
 	int r = publish(store, claim, bytes, produce_ns);
 	end_reservation(store, claim);
-	if (r == 0)
+	/* What nobody has asked for says nothing of what pays. */
+	if (r == 0 && !claim->fills)
 		ts_demand_published(ts_demand_of(ts_demand_row(store, claim->dataset),
 					    (enum ts_kind)claim->kind, &claim->key),
 			bytes, store->shape.segment_count * store->shape.segment_bytes);

@@ -250,7 +250,8 @@ static void make_ghost(struct ts_store *store, const struct ts_key *key)
 /* Whether meeting the ghost @word turns capturing on: it must be another job's. */
 static bool ask_for_ghost(struct ts_store *store, uint64_t word, struct ts_demand *demand)
 {
-	return ts_entry_owner(word) != ts_job_mark(store->job) && ts_demand_count(demand);
+	return ts_entry_owner(word) != ts_job_mark(store->job) && ts_keep_has_company(store) &&
+	       ts_demand_count(demand);
 }
 
 /** What the entries of a set that carry the key's tag say. */
@@ -333,7 +334,8 @@ static void settle_claim(struct ts_store *store, const struct ts_key *key, struc
 static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
 	enum ts_kind kind, struct ts_take *take)
 {
-	struct ts_demand *demand = ts_demand_of(ts_demand_row(store, dataset), kind, key);
+	struct ts_dataset_row *row = ts_demand_row(store, dataset);
+	struct ts_demand *demand = ts_demand_of(row, kind, key);
 	struct findings found;
 	struct ts_lease lease;
 	uint64_t word;
@@ -353,11 +355,13 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 	bool capture = ts_load_relaxed(&demand->capture) != 0;
 	if (!capture && found.ghost >= 0)
 		capture = ask_for_ghost(store, found.ghost_word, demand);
-	else if (!capture)
-		make_ghost(store, key);
-	if (!capture)
+	bool fills = !capture && ts_keep_fills(store, row, demand);
+	if (!capture && !fills) {
+		if (found.ghost < 0)
+			make_ghost(store, key);
 		return true;
-	int way = choose_victim(store, key, RANK_ORPHAN, &word);
+	}
+	int way = choose_victim(store, key, fills ? RANK_GHOST : RANK_ORPHAN, &word);
 	ts_take_give_pass(take, TS_REASON_DIRECTORY_BUSY);
 	if (way < 0)
 		return true;
@@ -365,6 +369,7 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 		return false;
 	TS_KILLPOINT(take_claim);
 	ts_take_give_claim(take, key, (uint32_t)way, word, dataset, kind);
+	take->claim.fills = fills;
 	settle_claim(store, key, take);
 	return true;
 }
@@ -384,6 +389,17 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 		if (try_take(store, key, dataset, kind, ret_take))
 			return;
 	}
+}
+
+void ts_store_find(struct ts_store *store, const struct ts_key *key, struct ts_take *ret_take)
+{
+	struct findings found;
+	struct ts_lease lease;
+
+	if (store->member >= 0 && find(store, key, UINT32_MAX, &found, &lease) == 0)
+		give_hit(store, key, ret_take, &lease);
+	else
+		ts_take_give_pass(ret_take, TS_REASON_NESTED);
 }
 
 /* Whether the segment that READY @entry leads to is the one it was. */

@@ -116,7 +116,8 @@ static void free_unallocated(struct ts_store *store)
 	}
 }
 
-static int find_segment(struct ts_store *store, bool may_grow, uint32_t *ret_generation)
+static int find_segment(
+	struct ts_store *store, bool may_grow, bool spares, uint32_t *ret_generation)
 {
 	for (int round = 0; round < 2; round++) {
 		for (uint32_t tries = 0; tries < 4; tries++) {
@@ -127,7 +128,7 @@ static int find_segment(struct ts_store *store, bool may_grow, uint32_t *ret_gen
 			}
 			if (index >= 0)
 				return index;
-			if (reclaim(store) < 0)
+			if (spares || reclaim(store) < 0)
 				break;
 			/* It is FREE now, but not ours: somebody may be faster, hence `tries`.
 			 */
@@ -138,7 +139,7 @@ static int find_segment(struct ts_store *store, bool may_grow, uint32_t *ret_gen
 	return -ENOSPC;
 }
 
-int ts_segment_open(struct ts_store *store, struct ts_window *window)
+int ts_segment_open(struct ts_store *store, struct ts_window *window, bool spares)
 {
 	uint32_t generation = 0;
 	int fd = ts_member_ring_fd(store);
@@ -148,7 +149,7 @@ int ts_segment_open(struct ts_store *store, struct ts_window *window)
 	ts_member_clean_next(store);
 	for (int attempt = 0; attempt < 2; attempt++) {
 		/* Second attempt: the file system is full, so use only what exists. */
-		int index = find_segment(store, attempt == 0, &generation);
+		int index = find_segment(store, attempt == 0, spares, &generation);
 		if (index < 0)
 			return index;
 		int r = ts_pages_allocate(store, fd, (uint32_t)index);

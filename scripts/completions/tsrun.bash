@@ -49,7 +49,7 @@ _tsrun()
 			((i++))
 			break
 			;;
-		--group | --dataset | --share | --epoch | --order | --record | --replay | --ring | --stage | --stage-size | --stage-metadata | --copies | --verify) ((i += 2)) ;;
+		--group | --dataset | --share | --epoch | --order | --record | --replay | --ring | --keep | --stage | --stage-size | --stage-metadata | --copies | --verify) ((i += 2)) ;;
 		-*) ((i++)) ;;
 		*) break ;;
 		esac
@@ -60,7 +60,8 @@ _tsrun()
 		[[ $current != -* || ${COMP_WORDS[i - 1]} == -- ]] &&
 		[[ $previous != --group && $previous != --dataset && $previous != --share && \
 			$previous != --epoch && $previous != --order && $previous != --record && \
-			$previous != --replay && $previous != --ring && $previous != --stage && \
+			$previous != --replay && $previous != --ring && $previous != --keep && \
+			$previous != --stage && \
 			$previous != --stage-size && $previous != --stage-metadata && $previous != --copies && \
 			$previous != --verify ]]; then
 		if declare -F _command_offset >/dev/null; then
@@ -90,6 +91,10 @@ _tsrun()
 		;;
 	--ring)
 		_tsrun_words "512M 1G 2G 4G 8G 0" "$current"
+		return
+		;;
+	--keep)
+		_tsrun_words "10min 2h 1d 0" "$current"
 		return
 		;;
 	--stage)
@@ -127,7 +132,7 @@ _tsrun()
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
 	run)
 		_tsrun_words "--group --dataset --share --align --epoch --order --record \
-			--replay --ring --stage \
+			--replay --ring --keep --stage \
 			--stage-size --stage-metadata --copies --verify --summary --help --version" "$current"
 		if [[ $current != -* ]]; then
 			local words

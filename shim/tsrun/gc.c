@@ -2,7 +2,9 @@
 /* tsrun gc: remove what the dead left behind. */
 #include "shim/tsrun/gc.h"
 #include "leader/files/index.h"
+#include "leader/object/limits.h"
 #include "shim/identity.h"
+#include "shim/sys.h"
 #include "shim/tsrun/foreign.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/names.h"
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Attaching holds the lock for some 100 us; longer than this is a stopped process. */
@@ -22,6 +25,7 @@
 struct collector {
 	const char *only; /* one group, or NULL for all */
 	bool dry_run, quiet, ring_only;
+	bool keeps; /* what is kept stays */
 	unsigned removed;
 	int status;
 };
@@ -117,7 +121,7 @@ static const char *keep_unreadable(int fd, int error)
 }
 
 /* Why the ring must stay, or NULL; @jobs is why the ledger's jobs need it, or NULL. */
-static const char *keep_ring(int fd, const char *jobs)
+static const char *keep_ring(const struct collector *gc, int fd, const char *jobs)
 {
 	struct ts_view_ring ring;
 	const char *keep = jobs;
@@ -125,6 +129,8 @@ static const char *keep_ring(int fd, const char *jobs)
 	int r = ts_view_ring(fd, &ring);
 	if (r < 0)
 		return keep_unreadable(fd, r);
+	if (gc->keeps && ts_now_ns() < ring.kept_until_ns)
+		keep = "it is kept";
 	for (uint32_t i = 0; i < ring.member_count; i++)
 		if (ring.members[i].alive)
 			keep = "a process uses it";
@@ -228,7 +234,7 @@ static void judge(const struct collector *gc, const struct ts_name *group, struc
 	if (book->fd >= 0 && locked)
 		judge_ledger(book);
 	if (ring->fd >= 0)
-		ring->keep = locked ? keep_ring(ring->fd, book->fd >= 0 ? book->keep : NULL)
+		ring->keep = locked ? keep_ring(gc, ring->fd, book->fd >= 0 ? book->keep : NULL)
 				    : book->keep;
 }
 
@@ -316,11 +322,54 @@ int ts_gc_collect(const char *group, bool dry_run)
 	return gc.status;
 }
 
-void ts_gc_sweep(const char *group)
+/* Whether somebody kept the ring at @stem; until now, with @is_over. */
+static bool was_kept(const char *stem, bool is_over)
 {
-	struct collector gc = {.quiet = true, .ring_only = true};
+	struct part part;
+	struct ts_view_ring ring;
+	struct stat st;
+	bool found = false;
+
+	if (snprintf(part.path, sizeof(part.path), "%s.ring", stem) >= (int)sizeof(part.path) ||
+		ts_view_open(part.path, true, &part.fd, &st) < 0)
+		return false;
+	if (ts_view_ring(part.fd, &ring) == 0) {
+		found = ring.kept_until_ns != 0 &&
+			(!is_over || ring.kept_until_ns <= ts_now_ns());
+		free(ring.members);
+	}
+	(void)close(part.fd);
+	return found;
+}
+
+static void sweep_kept(void *context, const struct ts_name *name)
+{
+	struct collector *gc = context;
+
+	if (name->kind == TS_NAME_RING && !name->foreign && was_kept(name->stem, gc->keeps))
+		collect_group(gc, name);
+}
+
+/* Whether a ring of @bytes would be cut (leader/object/limits.c) for want of shared memory. */
+static bool is_short_of_room(uint64_t bytes)
+{
+	struct ts_names names;
+	struct statvfs room;
+
+	if (ts_names_init(&names) < 0 || statvfs(names.directory, &room) < 0)
+		return false;
+	return (uint64_t)room.f_bavail * room.f_frsize / 100 * TS_LIMITS_TMPFS_PERCENT < bytes;
+}
+
+void ts_gc_sweep(const char *group, uint64_t ring_bytes)
+{
+	struct collector gc = {.quiet = true, .ring_only = true, .keeps = true};
 	struct ts_name name;
 
-	if (ts_names_own(group, &name) == 0)
-		collect_group(&gc, &name);
+	if (ts_names_own(group, &name) < 0)
+		return;
+	collect_group(&gc, &name);
+	/* With its own ring there the group needs no room. */
+	gc.keeps = has_object(&name, "ring") || !is_short_of_room(ring_bytes);
+	(void)ts_names_each(sweep_kept, &gc);
 }

@@ -6,19 +6,20 @@
 #include "shim/base.h"
 
 /**
- * Remove the dead objects of @group, or of all groups of this user when it is NULL, and
- * print each on stdout; @dry_run only prints.  What is or may be alive is left alone, and what
- * is of another user; for other namespaces see shim/tsrun/foreign.h.
+ * Remove the dead objects of @group, or of all groups of this user when it is NULL, kept
+ * (--keep) or not, and print each on stdout; @dry_run only prints.  What is or may be alive is
+ * left alone, and what is of another user; for other namespaces see shim/tsrun/foreign.h.
  *
  * Returns 0, or TS_EXIT_FAILED after a message where something could not be looked at.
  */
 int ts_gc_collect(const char *group, bool dry_run);
 
 /**
- * Remove the ring of @group in our namespaces if nobody alive uses it; keeps the counters,
- * unless they are of another boot, which would keep the group from sharing. Never says
- * anything.
+ * For a job that is about to start: remove the ring of @group in our namespaces if nobody alive
+ * uses it and it is not kept, and rings of the user's other groups that were kept until now, or
+ * still are while there is no room for one of @ring_bytes.  Keeps the counters, unless they are
+ * of another boot, which would keep the group from sharing.  Never says anything.
  */
-void ts_gc_sweep(const char *group);
+void ts_gc_sweep(const char *group, uint64_t ring_bytes);
 
 #endif

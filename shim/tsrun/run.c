@@ -295,7 +295,7 @@ int ts_run_command(const struct ts_arguments *arguments)
 		int status = preload(arguments->command[0]);
 		if (status != 0)
 			return status;
-		ts_gc_sweep(config.group);
+		ts_gc_sweep(config.group, config.ring_bytes);
 	}
 	execvp(arguments->command[0], arguments->command);
 	return report_exec(arguments, errno);

@@ -209,6 +209,7 @@ int ts_view_ring(int fd, struct ts_view_ring *ret_ring)
 		return r;
 	struct ts_view_ring ring = {
 		.capacity = header.segment_count * header.segment_bytes,
+		.kept_until_ns = ts_load_relaxed(&header.kept_until_ns),
 		.members = calloc(header.member_count, sizeof(*ring.members)),
 	};
 	if (!ring.members) {

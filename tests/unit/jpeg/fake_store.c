@@ -42,7 +42,7 @@ uint8_t *fake_store_last(uint64_t *ret_bytes)
 	return NULL;
 }
 
-const struct ts_session *ts_session_enter(enum ts_reason *ret_reason)
+const struct ts_session *ts_session_enter_for_pixels(enum ts_reason *ret_reason)
 {
 	if (fake.on)
 		return &session;
@@ -87,10 +87,10 @@ void ts_session_count_verified(bool equal, const struct ts_lease *lease)
 	*(equal ? &fake.equal : &fake.different) += 1;
 }
 
-void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
-	enum ts_kind kind, struct ts_take *ret_take)
+void ts_session_take_pixels(
+	const struct ts_session *in, const struct ts_key *key, struct ts_take *ret_take)
 {
-	(void)store;
+	(void)in;
 	memset(ret_take, 0, sizeof(*ret_take));
 	fake.last_key = *key;
 	for (unsigned i = 0; i < record_count; i++) {
@@ -100,10 +100,8 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 		fake.hits++;
 		fake.leases++;
 		ret_take->verdict = TS_HIT;
-		ret_take->lease = (struct ts_lease){.data = record->data,
-			.bytes = record->bytes,
-			.dataset = dataset,
-			.kind = (uint32_t)kind};
+		ret_take->lease = (struct ts_lease){
+			.data = record->data, .bytes = record->bytes, .kind = TS_KIND_PIXELS};
 		return;
 	}
 	fake.claims++;
@@ -114,9 +112,10 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
 	struct ts_patience *patience, struct ts_take *take)
 {
+	(void)store;
 	(void)timeout_ns;
 	(void)patience;
-	ts_store_take(store, key, 0, TS_KIND_PIXELS, take);
+	ts_session_take_pixels(&session, key, take);
 }
 
 void ts_lease_release(struct ts_store *store, struct ts_lease *lease)

@@ -9,7 +9,7 @@
 #include "leader/group/session.h"
 
 struct fake_store {
-	bool on;     /* false: ts_session_enter() has no store */
+	bool on;     /* false: ts_session_enter_for_pixels() has no store */
 	bool verify; /* every hit is to be verified */
 
 	unsigned hits, shared, published, abandoned, equal, different;

@@ -127,6 +127,16 @@ static const struct {
 	{TS_OPTION_RING, "18446744073709551616"},
 	{TS_OPTION_RING, "18014398509481984K"},
 	{TS_OPTION_RING, "16777216T"},
+	{TS_OPTION_KEEP, ""},
+	{TS_OPTION_KEEP, "min"},
+	{TS_OPTION_KEEP, "-1"},
+	{TS_OPTION_KEEP, "1 h"},
+	{TS_OPTION_KEEP, "1.5h"},
+	{TS_OPTION_KEEP, "10minutes"},
+	{TS_OPTION_KEEP, "1H"},
+	{TS_OPTION_KEEP, "2592001"},
+	{TS_OPTION_KEEP, "31d"},
+	{TS_OPTION_KEEP, "213503982334602d"},
 	{TS_OPTION_VERIFY, ""},
 	{TS_OPTION_VERIFY, "."},
 	{TS_OPTION_VERIFY, ".5"},
@@ -170,6 +180,23 @@ Test(config, bad_values_change_nothing)
 	}
 	for (int i = 0; i < TS_OPTION_COUNT; i++)
 		cr_expect(covered[i], "option %d has no bad value here", i);
+}
+
+static const struct {
+	const char *value;
+	uint32_t seconds;
+} times[] = {{"0", 0}, {"90", 90}, {"90s", 90}, {"5m", 300}, {"10min", 600}, {"2h", 7200},
+	{"1d", 86400}, {"30d", TS_KEEP_MAX}, {"2592000", TS_KEEP_MAX}};
+
+Test(config, times)
+{
+	ts_config_init(&config);
+	cr_expect(eq(u32, config.keep, 0));
+	for (size_t i = 0; i < TS_ARRAY_SIZE(times); i++) {
+		cr_expect(
+			eq(int, set(TS_OPTION_KEEP, times[i].value), 0), "%s", times[i].value);
+		cr_expect(eq(u32, config.keep, times[i].seconds), "%s", times[i].value);
+	}
 }
 
 static const struct {
