@@ -21,7 +21,7 @@ from tsbench.terminal import table  # noqa: E402
 
 # Groups of benchmarks by the subject they measure; each name is a module beside this file.
 SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"),
-            "samples": ("prepare", "handover", "renewed", "peers", "speeds"),
+            "samples": ("prepare", "handover", "renewed", "peers", "speeds", "keep"),
             "storage": ("read",),
             "copies": ("bring",)}
 # Needs what few machines have, so it runs only where somebody asks for it.
