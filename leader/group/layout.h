@@ -113,12 +113,12 @@
 #include <stdatomic.h>
 
 #define TS_RING_MAGIC UINT64_C(0x31474e4952535354) /* "TSSRING1", little endian */
-#define TS_ABI        3u
+#define TS_ABI        4u
 
 #define TS_MEMBER_MAX  1024u /* 10 bits of owner in a word */
 #define TS_LEASES      8u    /* per member: one cache line */
-#define TS_SEGMENT_MAX 512u
-#define TS_WAYS        8u /* entries of a set: two cache lines */
+#define TS_SEGMENT_MAX 4096u /* 12 bits of a `where` */
+#define TS_WAYS        8u    /* entries of a set: two cache lines */
 #define TS_HUGE_BYTES  (UINT64_C(2) << 20)
 
 /* Lock bytes lie beyond any possible size, where no read or write can meet them. */
@@ -169,7 +169,7 @@ static_assert(sizeof(struct ts_segment) == 64, "ABI 2");
 struct ts_entry {
 	_Atomic uint64_t word;
 	_Atomic uint64_t
-		where; /* offset in 64-byte units 24 | segment 10 | gen (low bits) 30 */
+		where; /* offset in 64-byte units 22 | segment 12 | gen (low bits) 30 */
 };
 static_assert(sizeof(struct ts_entry) == 16, "ABI 2");
 

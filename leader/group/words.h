@@ -70,11 +70,11 @@ static inline uint64_t ts_entry_with_state(uint64_t word, enum ts_entry_state st
 	return (word & ~UINT64_C(0xf)) | (uint64_t)state;
 }
 
-/* ---- `where`: offset 24 | segment 10 | gen (low bits) 30 ---- */
+/* ---- `where`: offset 22 | segment 12 | gen (low bits) 30 ---- */
 
 /* The offset is in units of 64 bytes from the start of the segment. */
-TS_FIELD(ts_where_offset, uint32_t, 0, 24);
-TS_FIELD(ts_where_segment, uint32_t, 24, 10);
+TS_FIELD(ts_where_offset, uint32_t, 0, 22);
+TS_FIELD(ts_where_segment, uint32_t, 22, 12);
 TS_FIELD(ts_where_generation, uint32_t, 34, 30);
 
 static inline uint64_t ts_where_pack(uint32_t offset, uint32_t segment, uint32_t generation)

@@ -10,10 +10,15 @@
 /* A machine without room is asked again after this. */
 #define GROWTH_PAUSE_NS UINT64_C(100000000)
 
-/* One entry of 16 bytes for every KiB of the ring, so that ghosts outnumber the records. */
-#define DIRECTORY_SHARE 64u
-#define DIRECTORY_MIN   (1 * MIB)
-#define DIRECTORY_MAX   (64 * MIB)
+/*
+ * One entry of 16 bytes for every KiB of the ring, so that ghosts outnumber the records.  From
+ * 4 GiB on there are records enough in 64 MiB of them, as long as these are of 16 KiB and more:
+ * whoever makes the ring has to have memory for all entries at once.
+ */
+#define DIRECTORY_SHARE      64u
+#define DIRECTORY_MIN        (1 * MIB)
+#define DIRECTORY_MANY       (64 * MIB)
+#define DIRECTORY_MANY_SHARE 1024u
 
 /* Fewer could not hold a writer, a reader and something to reclaim at the same time. */
 #define SEGMENTS_MIN 4u
@@ -21,13 +26,18 @@
 /* From here on larger segments serve better than more of them. */
 #define SEGMENTS_MANY 256u
 
+/* What the offset of a `where` reaches. */
+#define SEGMENT_BYTES_MAX (256 * MIB)
+
 /* ---- shape ---- */
 
 /*
  * A record fits in one segment, every member that produces owns one, and a reader that
  * stops costs one.  So: 16 MiB, which holds a picture of 4 million pixels; smaller while there
  * would be fewer than 32 segments, larger, for larger pictures, where there would be more than
- * 256, up to what a telephone's camera makes (64 MiB: 16 to 22 million pixels).
+ * 256, up to what a telephone's camera makes (64 MiB: 16 to 22 million pixels).  Beyond that
+ * whoever opens a segment would wait for its memory, so only rings of more than 256 GiB, for
+ * which there are not segments enough, have larger ones.
  */
 static uint64_t segment_bytes_for(uint64_t ring)
 {
@@ -38,6 +48,8 @@ static uint64_t segment_bytes_for(uint64_t ring)
 	while (bytes > 4 * MIB && ring / bytes < 32)
 		bytes /= 2;
 	while (bytes < 64 * MIB && ring / bytes >= SEGMENTS_MANY)
+		bytes *= 2;
+	while (bytes < SEGMENT_BYTES_MAX && ring / bytes > TS_SEGMENT_MAX)
 		bytes *= 2;
 	return bytes;
 }
@@ -64,7 +76,8 @@ int ts_limits_shape(uint64_t bytes, struct ts_shape *ret_shape)
 	uint64_t directory = ts_max_u64(bytes / DIRECTORY_SHARE, DIRECTORY_MIN);
 	uint64_t sets = 1;
 
-	directory = ts_min_u64(directory, DIRECTORY_MAX);
+	if (directory > DIRECTORY_MANY)
+		directory = ts_max_u64(bytes / DIRECTORY_MANY_SHARE, DIRECTORY_MANY);
 	while (sets * 2 * TS_WAYS * sizeof(struct ts_entry) <= directory)
 		sets *= 2;
 	shape.set_count = (uint32_t)sets;
@@ -112,9 +125,9 @@ static int check_shape(const struct ts_ring_header *header, struct ts_shape *ret
 		.set_count = header->set_count};
 
 	if (!is_power(shape.segment_bytes) || shape.segment_bytes < (1u << 20) ||
-		shape.segment_bytes > (1u << 26) || shape.segment_count == 0 ||
+		shape.segment_bytes > SEGMENT_BYTES_MAX || shape.segment_count == 0 ||
 		shape.segment_count > TS_SEGMENT_MAX || !is_power(shape.set_count) ||
-		shape.set_count > (1u << 20) || header->member_count != TS_MEMBER_MAX)
+		shape.set_count > (1u << 23) || header->member_count != TS_MEMBER_MAX)
 		return -EBADMSG;
 	set_offsets(&shape);
 	if (header->members_at != shape.members_at ||

@@ -29,6 +29,10 @@ static const struct {
 	{4 * GIB, 32 * MIB},
 	{8 * GIB, 64 * MIB},
 	{64 * GIB, 64 * MIB},
+	{256 * GIB, 64 * MIB},
+	{300 * GIB, 128 * MIB},
+	{1024 * GIB, 256 * MIB},
+	{2048 * GIB, 256 * MIB},
 };
 
 Test(limits, segments_follow_the_size_of_the_ring)
@@ -44,6 +48,20 @@ Test(limits, segments_follow_the_size_of_the_ring)
 		if (shape.segment_bytes >= TS_HUGE_BYTES)
 			cr_expect(eq(u64, shape.data_at % TS_HUGE_BYTES, 0), "case %zu", i);
 		cr_expect(eq(u32, shape.set_count & (shape.set_count - 1), 0), "case %zu", i);
+	}
+}
+
+Test(limits, large_rings_are_as_large_as_was_asked_for)
+{
+	static const uint64_t gib[] = {4, 16, 33, 64, 128, 256, 300, 512, 1024};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(gib); i++) {
+		struct ts_shape shape;
+		cr_assert(eq(int, ts_limits_shape(gib[i] * GIB, &shape), 0));
+		cr_expect(ge(u64, shape.total_bytes, gib[i] * GIB - 2 * shape.segment_bytes),
+			"%u GiB", (unsigned)gib[i]);
+		cr_expect(le(u64, shape.control_bytes, gib[i] * GIB / 64 + MIB), "%u GiB",
+			(unsigned)gib[i]);
 	}
 }
 

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,6 +32,34 @@ Test(ring, old_records_make_room_for_new_ones)
 	fixture_publish(store, fixture_key(1, 1), 1000, 1);
 	turn_over(store, 3);
 	cr_expect(not(fixture_hits(store, fixture_key(1, 1), 1000, 1)));
+	ts_store_detach(store);
+}
+
+/* Memory is only what is written: the rest of such a ring is a hole. */
+Test(ring, a_quarter_of_a_tebibyte_works_to_its_end)
+{
+	const uint64_t bytes = UINT64_C(256) << 30;
+
+	NOT_UNDER_VALGRIND("it has not as many addresses");
+	cr_assert(eq(int, setenv("TSSHIM_TEST_ROOM", "4398046511104", 1), 0));
+	struct ts_store *store = fixture_attach_sized(JOB_A, bytes);
+	uint32_t count = store->shape.segment_count;
+	cr_assert(gt(u64, (uint64_t)count * store->shape.segment_bytes, bytes / 100 * 99));
+	/* All but the last two are somebody's who lives. */
+	for (uint32_t i = 0; i + 2 < count; i++)
+		ts_write_relaxed(&store->segments[i].word,
+			ts_segment_pack(TS_SEGMENT_DRAIN, (uint32_t)store->member, 0));
+	fixture_capture(store, true);
+	/* So that they fill one segment and begin another. */
+	uint64_t half = store->shape.segment_bytes / 2 - TS_PAGE_BYTES;
+	for (uint32_t i = 0; i < 3; i++)
+		fixture_publish(store, fixture_key(i, i + 1), half, (int)i);
+	struct ts_store *other = fixture_attach_sized(JOB_B, bytes);
+	for (uint32_t i = 0; i < 3; i++)
+		cr_expect(fixture_hits(other, fixture_key(i, i + 1), half, (int)i));
+	for (uint32_t i = count - 2; i < count; i++)
+		cr_expect(ne(u64, store->segments[i].allocated, 0));
+	ts_store_detach(other);
 	ts_store_detach(store);
 }
 

@@ -55,10 +55,10 @@ Test(words, futex_half_tells_tenures_apart)
 
 Test(words, where_fields_survive)
 {
-	uint64_t where = ts_where_pack(0xffffff, 511, 0xffffffff);
+	uint64_t where = ts_where_pack(0x3fffff, 4095, 0xffffffff);
 
-	cr_expect(eq(u32, ts_where_offset(where), 0xffffff));
-	cr_expect(eq(u32, ts_where_segment(where), 511));
+	cr_expect(eq(u32, ts_where_offset(where), 0x3fffff));
+	cr_expect(eq(u32, ts_where_segment(where), 4095));
 	cr_expect(ts_where_fits(where, 0xffffffff));
 	cr_expect(ts_where_fits(where, 0x3fffffff), "only 30 bits are kept");
 	cr_expect(not(ts_where_fits(where, 0xfffffffe)));
