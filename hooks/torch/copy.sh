@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # copy.sh STAMP SOURCE DESTINATION NAME...: the same tree of files in another place, nothing else
 # in it, for an uninstalled library.  Files appear whole: programs may be starting meanwhile.
+# With byte code, as an installation has it (compile.sh), for the interpreter in PATH.
 set -eu
 stamp=$1 source=$2 destination=$3
 shift 3
@@ -18,4 +19,7 @@ for name; do
 	chmod 644 "$destination/$name.$$"
 	mv "$destination/$name.$$" "$destination/$name"
 done
+if command -v python3 >/dev/null; then
+	env -u LD_PRELOAD -u PYTHONPATH python3 -I -m compileall -q -f "$destination" || true
+fi
 : >"$stamp"

@@ -46,6 +46,7 @@ DESCRIPTOR_IDS = frozenset(map(id, (
 _flags = type.__dict__["__flags__"].__get__
 _mro = type.__dict__["__mro__"].__get__
 _dict = type.__dict__["__dict__"].__get__
+_is_subclass = type.__subclasscheck__  # type's own, which asks no metaclass
 _code_of = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
 _looks = {}  # id(module) -> Look
 
@@ -62,7 +63,7 @@ def class_dict(kind):
 
 def inherits(kind, base):
     """Whether @kind is @base or a subclass of it, whatever its metaclass says."""
-    return any(each is base for each in mro(kind))
+    return _is_subclass(base, kind)
 
 
 def class_module(kind):

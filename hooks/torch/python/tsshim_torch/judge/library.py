@@ -172,6 +172,9 @@ def check_member(value, depth=0):
         _check_parts((value.__func__, value.__self__), depth)
     elif kind in _AROUND:
         check_member(getattr(value, _AROUND[kind]), depth + 1)
+    elif kind is type:  # as nearly all classes are
+        if library.is_user_class(value):
+            raise Refused("something of the user's in a library")
     elif library.class_name(kind) in ("json.decoder.JSONDecoder", "json.encoder.JSONEncoder"):
         _check_parts(vars(value), depth)
     elif library.class_name(kind) == "numpy.vectorize":
