@@ -162,6 +162,26 @@ def test_a_job_that_is_killed_or_stopped_is_nobodys_loss():
         check(behind, draws(60))
 
 
+def test_a_job_that_is_killed_again_and_again_goes_on_at_its_epoch():
+    with aligned(**FREE) as group, tempfile.TemporaryDirectory() as place:
+        leader, until = in_front(group, place, pause=.2)
+        for epoch in range(3):
+            had = counter(group, "shared")
+            victim = start(job("--epochs", 99, "--pause", .02),
+                           group.environment(TSSHIM_EPOCH=str(epoch)))
+            support.wait_until(lambda: counter(group, "shared") > had + 20, "some are taken")
+            support.signal_job(victim, signal.SIGKILL)
+            assert finish(victim).status == -signal.SIGKILL
+        last = run(job("--epochs", 3), group.environment(TSSHIM_EPOCH="3"))
+        open(until, "w").close()
+        first = finish(leader)
+    for outcome in first, last:
+        assert outcome.status == 0, outcome.errors[-2000:]
+    known = draws(len(delivered(first)) + 40)
+    check(first, known)
+    check(last, known)
+
+
 def test_a_small_ring_and_a_full_one():
     """What is gone between choice and fetch is made, under the same name."""
     for ring in ("2M", "64M"):
