@@ -254,7 +254,7 @@ static int set_word(struct ts_config *config, enum ts_option option, const char 
 	if (option == TS_OPTION_SHARE)
 		config->share = (enum ts_share)word;
 	else if (option == TS_OPTION_ORDER)
-		config->order = (enum ts_order)word;
+		config->order = (enum ts_epoch_order)word;
 	else if (option == TS_OPTION_COPIES)
 		config->copies = (enum ts_copies)word;
 	else

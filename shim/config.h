@@ -28,7 +28,7 @@ enum ts_share {
 	X(STRICT, "strict") /* the one that follows from the seed alone */ \
 	X(FREE, "free")     /* whatever it lacks of what others have made first */
 
-enum ts_order {
+enum ts_epoch_order {
 #define TS_X(name, word) TS_ORDER_##name,
 	TS_ORDERS(TS_X)
 #undef TS_X
@@ -80,8 +80,8 @@ struct ts_config {
 	bool align;          /* data randomness comes from the seed, not from the job */
 	uint64_t align_seed; /* 0 ... TS_SEED_MAX; 0 unless @align */
 	uint32_t epoch;      /* number of the first one, 0 ... TS_EPOCH_MAX; only with @align */
-	enum ts_order order; /* only with @align */
-	const char *record;  /* files, inside the environment strings, or NULL */
+	enum ts_epoch_order order; /* only with @align */
+	const char *record;        /* files, inside the environment strings, or NULL */
 	const char *replay;
 	uint64_t ring_bytes;
 	uint32_t keep; /* seconds; 0 ... TS_KEEP_MAX */

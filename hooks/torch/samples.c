@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 7u
+#define SAMPLE_ABI 8u
 
 #define TWISTER_WORDS 624u
 
@@ -424,30 +424,6 @@ void tsshim_sample_publish(struct ts_sample *sample)
 }
 
 /* ---- small things for the glue ------------------------------------------------------- */
-
-static const char *const reason_ids[] = {
-#define TS_X(name, id, text) id,
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
-void tsshim_sample_pass(const char *reason, uint32_t count)
-{
-	enum ts_reason none;
-	unsigned i = 0;
-
-	/* A worker that shares nothing would take what it counts along when it ends. */
-	(void)ts_session_enter(&none);
-	while (i < TS_REASON_COUNT && strcmp(reason, reason_ids[i]) != 0)
-		i++;
-	for (; i < TS_REASON_COUNT && count > 0; count--)
-		ts_session_count_pass((enum ts_reason)i);
-}
-
-void tsshim_sample_drawn(const void *identity, uint64_t computed, uint64_t delivered)
-{
-	ts_session_count_drawn(ts_hash64(identity, 16) | 1, computed, delivered);
-}
 
 void tsshim_sample_twister(uint32_t *words, uint32_t seed)
 {

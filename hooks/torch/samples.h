@@ -131,6 +131,13 @@ TS_EXPORT void tsshim_sample_pass(const char *reason, uint32_t count);
 TS_EXPORT void tsshim_sample_drawn(const void *identity, uint64_t computed, uint64_t delivered);
 
 /**
+ * This job was given @done of @count batches (0: not known) of an @epoch of the data set and
+ * loader for which the 16 bytes of @identity stand.  Joins the store.
+ */
+TS_EXPORT void tsshim_sample_progress(
+	const void *identity, uint64_t epoch, uint64_t done, uint64_t count, int is_free);
+
+/**
  * Let the 624 words at @words be the state that MT19937 has with @seed before it is first
  * asked: init_genrand() of Matsumoto and Nishimura's 2002/1/26 version, which NumPy's legacy
  * seeding with 32 bits is (_mt19937.pyx, mt19937_seed).

@@ -11,6 +11,7 @@
 
 #include "leader/group/kinds.h"
 #include "leader/object/object.h"
+#include "shim/config.h"
 #include "shim/reasons.h"
 
 #include <assert.h>
@@ -24,6 +25,7 @@
 #define TS_JOB_MAX         56u
 #define TS_JOB_DATASETS    8u
 #define TS_LEDGER_DRAWN    4096u /* offset of the rows of drawn samples */
+#define TS_LEDGER_PROGRESS 5504u
 #define TS_LEDGER_DATASETS 8192u
 #define TS_LEDGER_JOBS     24576u /* offset of the job rows */
 
@@ -87,8 +89,26 @@ struct ts_drawn_row {
 	_Atomic uint64_t identity;            /* hash of the data set; 0 = none yet */
 	_Atomic uint64_t computed, delivered; /* what was not computed was taken */
 };
-static_assert(TS_LEDGER_DRAWN + TS_JOB_MAX * sizeof(struct ts_drawn_row) <= TS_LEDGER_DATASETS,
+static_assert(TS_LEDGER_DRAWN + TS_JOB_MAX * sizeof(struct ts_drawn_row) <= TS_LEDGER_PROGRESS,
 	"ABI 2");
+
+/** A length of 1.0 epochs in struct ts_progress_row. */
+#define TS_EPOCH (UINT64_C(1) << 20)
+
+/**
+ * How far a job is in the epochs of the data set that it was aligned for first.  One row per
+ * job row.  The times are those of ts_now_ns(), between the first word of it and the latest.
+ */
+struct ts_progress_row {
+	_Atomic uint64_t identity; /* hash of data set and loader; 0 = none yet */
+	_Atomic uint64_t position; /* what is behind it, in TS_EPOCH; from epoch 0 on */
+	_Atomic uint64_t order;    /* enum ts_epoch_order */
+	_Atomic uint64_t began_ns, latest_ns;
+	_Atomic uint64_t reserved;
+};
+static_assert(
+	TS_LEDGER_PROGRESS + TS_JOB_MAX * sizeof(struct ts_progress_row) <= TS_LEDGER_DATASETS,
+	"ABI 4");
 
 struct ts_ledger {
 	struct ts_object_head head;
@@ -97,6 +117,7 @@ struct ts_ledger {
 	_Atomic uint64_t verified, mismatched; /* verify mode */
 	_Alignas(64) _Atomic uint64_t passed[TS_REASON_SLOTS];
 	/* at TS_LEDGER_DRAWN:    struct ts_drawn_row [TS_JOB_MAX]
+	 * at TS_LEDGER_PROGRESS: struct ts_progress_row [TS_JOB_MAX]
 	 * at TS_LEDGER_DATASETS: struct ts_dataset_row [TS_DATASET_MAX]
 	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX] */
 };
@@ -127,6 +148,13 @@ static inline struct ts_job_row *ts_ledger_job(struct ts_ledger *ledger, uint32_
 static inline struct ts_drawn_row *ts_ledger_drawn(struct ts_ledger *ledger, uint32_t index)
 {
 	return (struct ts_drawn_row *)((char *)ledger + TS_LEDGER_DRAWN) + index;
+}
+
+/** Row of how far the job in row @index is. */
+static inline struct ts_progress_row *ts_ledger_progress(
+	struct ts_ledger *ledger, uint32_t index)
+{
+	return (struct ts_progress_row *)((char *)ledger + TS_LEDGER_PROGRESS) + index;
 }
 
 /**
@@ -163,6 +191,31 @@ void ts_ledger_add_drawn(struct ts_ledger *ledger, uint32_t job, uint64_t identi
  * most needed.
  */
 uint64_t ts_ledger_alignable(struct ts_ledger *ledger, uint64_t *ret_samples);
+
+/**
+ * The job in row @job is at @position (in TS_EPOCH) of the data set and loader with hash
+ * @identity, which it goes through in @order.  Rows that do not exist, and further data sets of
+ * a job, are ignored.  Threads and processes: any.
+ */
+void ts_ledger_advance(struct ts_ledger *ledger, uint32_t job, uint64_t identity,
+	uint64_t position, enum ts_epoch_order order);
+
+/** Nothing is said any more of the job of @row, which is over. */
+void ts_progress_clear(struct ts_progress_row *row);
+
+/**
+ * The position of the job that is furthest with the data set of the job in row @job, among
+ * those whose process lives; 0 where that job has said of none where it is.
+ */
+uint64_t ts_ledger_front(struct ts_ledger *ledger, uint32_t job);
+
+/**
+ * How many samples were made by jobs that have their data set in common and keep to strict
+ * order
+ * (*ret_samples), and about how many of these --order free would have shared.  That is what the
+ * others made while the job that was given most was there, less what the strict order shared.
+ */
+uint64_t ts_ledger_freeable(struct ts_ledger *ledger, uint64_t *ret_samples);
 
 /**
  * The leader of @dataset: the live job that joined it first; a dead one only when no live

@@ -320,6 +320,16 @@ void ts_session_count_drawn(uint64_t identity, uint64_t computed, uint64_t deliv
 		ts_ledger_add_drawn(ledger, session.job, identity, computed, delivered);
 }
 
+void ts_session_advance(uint64_t identity, uint64_t epoch, uint64_t done, uint64_t count,
+	enum ts_epoch_order order)
+{
+	struct ts_ledger *ledger = ledger_of_session();
+	uint64_t part = count ? ts_min_u64(done, count) * TS_EPOCH / count : 0;
+	if (ledger)
+		ts_ledger_advance(
+			ledger, session.job, identity, epoch * TS_EPOCH + part, order);
+}
+
 void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns)
 {
 	struct ts_ledger *ledger = ledger_of_session();

@@ -10,6 +10,7 @@
 
 #include "leader/group/kinds.h"
 #include "leader/group/store.h"
+#include "shim/config.h"
 
 /** What a hook needs to take and count; filled in by ts_session_enter(). */
 struct ts_session {
@@ -75,6 +76,15 @@ void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease);
  * see struct ts_drawn_row.  Not counted while there is no store.
  */
 void ts_session_count_drawn(uint64_t identity, uint64_t computed, uint64_t delivered);
+
+/**
+ * This job was given @done of @count parts (0: not known) of an @epoch of the data set and
+ * loader
+ * @identity (not 0), which it goes through in @order: ts_ledger_advance().  Not said while
+ * there is no store.
+ */
+void ts_session_advance(uint64_t identity, uint64_t epoch, uint64_t done, uint64_t count,
+	enum ts_epoch_order order);
 
 /**
  * What making a record of @bytes costs here, for ts_session_deadline_ns(); counting produced

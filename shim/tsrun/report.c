@@ -184,6 +184,63 @@ static void print_dataset(FILE *out, const struct ts_report *report, uint32_t da
 		fputs("  SWITCHED OFF: verification found a difference\n", out);
 }
 
+static bool says_where(struct ts_ledger *ledger, uint32_t index)
+{
+	return ts_load_relaxed(&ts_ledger_progress(ledger, index)->identity) != 0;
+}
+
+/* Epochs with two decimals. */
+static void print_epochs(FILE *out, uint64_t position)
+{
+	fprintf(out, "%llu.%02llu", (unsigned long long)(position / TS_EPOCH),
+		(unsigned long long)(position % TS_EPOCH * 100 / TS_EPOCH));
+}
+
+static void print_job(FILE *out, struct ts_ledger *ledger, uint32_t index)
+{
+	struct ts_job_row *job = ts_ledger_job(ledger, index);
+	char made[32], taken[32];
+
+	fprintf(out, "    pid %d", TS_PROCESS_PID(ts_load_relaxed(&job->id)));
+	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
+		uint64_t produced = ts_load_relaxed(&job->kinds[kind].produced);
+		uint64_t shared = ts_load_relaxed(&job->kinds[kind].shared);
+		if (produced + shared > 0)
+			fprintf(out, "; %s: %s made, %s taken", kind_texts[kind],
+				grouped(produced, made), grouped(shared, taken));
+	}
+	if (says_where(ledger, index)) {
+		uint64_t front = ts_ledger_front(ledger, index);
+		uint64_t here = ts_load_relaxed(&ts_ledger_progress(ledger, index)->position);
+		fputs("; at epoch ", out);
+		print_epochs(out, here);
+		fputs(here < front ? ", behind by " : ", in front", out);
+		if (here < front)
+			print_epochs(out, front - here);
+	}
+	fputs("\n", out);
+}
+
+static void print_jobs(FILE *out, struct ts_ledger *ledger)
+{
+	uint32_t ended = 0, running = 0;
+
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, i)->id);
+		if (id == 0)
+			continue;
+		if (!ts_process_is_alive(id)) {
+			ended++;
+			continue;
+		}
+		if (running++ == 0)
+			fputs("\nJobs\n", out);
+		print_job(out, ledger, i);
+	}
+	if (running > 0 && ended > 0)
+		fprintf(out, "    and %u that ended\n", ended);
+}
+
 static void print_passed(FILE *out, struct ts_ledger *ledger)
 {
 	char number[32];
@@ -208,6 +265,9 @@ static void print_passed(FILE *out, struct ts_ledger *ledger)
 			grouped(unknown, number));
 }
 
+/* Less than one in so many is not worth a word. */
+#define FREE_MATTERS 20
+
 /* What the user could do about it, where that is known. */
 static void print_advice(FILE *out, struct ts_ledger *ledger)
 {
@@ -220,6 +280,13 @@ static void print_advice(FILE *out, struct ts_ledger *ledger)
 			"\n%s samples were made by several jobs, each with its own seed: "
 			"--align would have shared %.0f %% of them\n",
 			grouped(drawn, number), 100.0 * (double)alignable / (double)drawn);
+	uint64_t strict, freeable = ts_ledger_freeable(ledger, &strict);
+	/* Jobs in step are never quite in step. */
+	if (freeable > strict / FREE_MATTERS && freeable <= strict)
+		fprintf(out,
+			"\n%s samples were made by jobs of different speed in strict order: "
+			"--order free would have shared %.0f %% of them\n",
+			grouped(strict, number), 100.0 * (double)freeable / (double)strict);
 }
 
 /* Containers that share /dev/shm: nobody should look for their jobs here. */
@@ -262,6 +329,7 @@ static void print_ledger(FILE *out, const struct ts_report *report)
 
 	for (uint32_t d = 0; d < TS_DATASET_MAX; d++)
 		print_dataset(out, report, d);
+	print_jobs(out, ledger);
 	print_passed(out, ledger);
 	print_advice(out, ledger);
 	uint64_t verified = ts_load_relaxed(&ledger->verified);

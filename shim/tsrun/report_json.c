@@ -17,6 +17,14 @@ static const char *const reason_ids[TS_REASON_COUNT] = {
 #undef TS_X
 };
 
+static const char *const order_ids[] = {
+#define TS_X(name, word) word,
+	TS_ORDERS(TS_X)
+#undef TS_X
+};
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+
 static void write_tallies(struct ts_json *json, struct ts_tally *tallies)
 {
 	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
@@ -72,6 +80,33 @@ static void write_dataset(
 	ts_json_close(json, '}');
 }
 
+/* Epochs, as seconds are written: with nine decimals. */
+static void write_epochs(struct ts_json *json, const char *key, uint64_t position)
+{
+	uint64_t rest = position % TS_EPOCH * NS_PER_SECOND / TS_EPOCH;
+
+	ts_json_seconds(json, key, position / TS_EPOCH * NS_PER_SECOND + rest);
+}
+
+/* Where an aligned job is; nulls where none of it is known. */
+static void write_progress(struct ts_json *json, struct ts_ledger *ledger, uint32_t index)
+{
+	struct ts_progress_row *row = ts_ledger_progress(ledger, index);
+	uint64_t here = ts_load_relaxed(&row->position), front = ts_ledger_front(ledger, index);
+
+	if (ts_load_relaxed(&row->identity) == 0) {
+		ts_json_null(json, "order");
+		ts_json_null(json, "epoch");
+		ts_json_null(json, "behind");
+		return;
+	}
+	uint64_t order = ts_load_relaxed(&row->order);
+	ts_json_string(
+		json, "order", order < TS_ARRAY_SIZE(order_ids) ? order_ids[order] : "unknown");
+	write_epochs(json, "epoch", here);
+	write_epochs(json, "behind", front > here ? front - here : 0);
+}
+
 static void write_job(struct ts_json *json, const struct ts_report *report, uint32_t index)
 {
 	struct ts_job_row *job = ts_ledger_job(report->ledger, index);
@@ -89,6 +124,7 @@ static void write_job(struct ts_json *json, const struct ts_report *report, uint
 			ts_json_string(json, NULL, name);
 	ts_json_close(json, ']');
 	write_tallies(json, job->kinds);
+	write_progress(json, report->ledger, index);
 	write_passed(json, job->passed);
 	ts_json_close(json, '}');
 }
@@ -114,9 +150,12 @@ void ts_report_json(const struct ts_report *report, FILE *out)
 		write_job(&json, report, j);
 	ts_json_close(&json, ']');
 	uint64_t drawn = 0, alignable = ledger ? ts_ledger_alignable(ledger, &drawn) : 0;
+	uint64_t strict = 0, freeable = ledger ? ts_ledger_freeable(ledger, &strict) : 0;
 	ts_json_open(&json, "made_apart", '{');
 	ts_json_number(&json, "samples", drawn);
 	ts_json_number(&json, "align_would_share", alignable);
+	ts_json_number(&json, "strict_samples", strict);
+	ts_json_number(&json, "free_would_share", freeable);
 	ts_json_close(&json, '}');
 	ts_json_number(&json, "verified", ledger ? ts_load_relaxed(&ledger->verified) : 0);
 	ts_json_number(&json, "elsewhere", report->elsewhere);

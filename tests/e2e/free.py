@@ -124,12 +124,32 @@ def in_front(group, place, *options, pause=.02):
     return leader, until
 
 
+def check_statistics(group, leader, order):
+    """What `tsrun stats` says of a job that goes on, and of one that had two epochs and ended."""
+    statistics = group.statistics()
+    jobs = {row["alive"]: row for row in statistics["jobs"]}
+    assert jobs[True]["pid"] == leader and jobs[True]["order"] == order
+    assert jobs[True]["epoch"] >= 2 and jobs[True]["behind"] == 0
+    assert jobs[False]["order"] == order and jobs[False]["epoch"] == 2
+    made = {kind: sum(row["sample"][kind] for row in jobs.values())
+            for kind in ("produced", "shared")}
+    apart = statistics["made_apart"]
+    if order == "strict":
+        assert made["shared"] == 0 and made["produced"] == apart["strict_samples"], (made, apart)
+        assert 0 < apart["free_would_share"] <= 2 * ITEMS, apart
+        assert "--order free would have shared" in group.report(), group.report()
+    else:
+        assert made["shared"] > 0, made
+        assert apart["strict_samples"] == apart["free_would_share"] == 0, apart
+
+
 def test_jobs_that_are_epochs_apart_share():
     """In strict order they have no sample in common."""
     for order in ("free", "strict"):
         with aligned(TSSHIM_ORDER=order) as group, tempfile.TemporaryDirectory() as place:
             leader, until = in_front(group, place)
             behind = run(job("--epochs", 2), group.environment())
+            check_statistics(group, leader.pid, order)
             open(until, "w").close()
             outcomes = finish(leader), behind
             shared = counter(group, "shared")

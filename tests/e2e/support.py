@@ -157,6 +157,11 @@ class Group:
                               env=plain_environment(), stdout=subprocess.PIPE, timeout=60)
         return json.loads(done.stdout) if done.returncode == 0 else {}
 
+    def report(self):
+        """What `tsrun stats` says to people."""
+        return subprocess.run([TSRUN, "stats", "--group", self.name], text=True, check=True,
+                              env=plain_environment(), stdout=subprocess.PIPE, timeout=60).stdout
+
     def pixels(self, counter):
         """Sum of a counter of the pixels of all datasets: produced, shared, ..."""
         return sum(dataset["pixels"][counter] if "pixels" in dataset

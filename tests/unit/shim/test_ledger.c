@@ -355,6 +355,95 @@ Test(ledger, a_new_job_in_an_old_row_has_drawn_nothing)
 	expect_alignable(10 * (TS_JOB_MAX - 2), 10 * (TS_JOB_MAX - 1));
 }
 
+/* ---- how far aligned jobs are, and what --order free would share --------------------------
+ */
+
+/* The job in row @job made and took so many, from one time to another, in strict order. */
+static void strict_job(uint32_t job, uint64_t made, uint64_t taken, uint64_t from, uint64_t to)
+{
+	struct ts_progress_row *row = ts_ledger_progress(book, job);
+
+	ts_ledger_advance(book, job, 77, TS_EPOCH, TS_ORDER_STRICT);
+	row->began_ns = from;
+	row->latest_ns = to;
+	ts_ledger_job(book, job)->kinds[TS_KIND_SAMPLE].produced = made;
+	ts_ledger_job(book, job)->kinds[TS_KIND_SAMPLE].shared = taken;
+}
+
+static void expect_freeable(uint64_t freeable, uint64_t samples)
+{
+	uint64_t found = 1;
+
+	cr_expect(eq(u64, ts_ledger_freeable(book, &found), freeable));
+	cr_expect(eq(u64, found, samples));
+}
+
+Test(ledger, strict_jobs_that_are_apart_would_share_in_free_order)
+{
+	expect_freeable(0, 0);
+	strict_job(5, 300, 0, 0, 100);
+	expect_freeable(0, 0);
+	strict_job(3, 100, 0, 0, 100);
+	strict_job(9, 60, 0, 0, 100);
+	expect_freeable(160, 460);
+}
+
+Test(ledger, strict_jobs_in_step_share_as_it_is)
+{
+	strict_job(3, 50, 50, 0, 100);
+	strict_job(4, 50, 50, 0, 100);
+	expect_freeable(0, 100);
+}
+
+Test(ledger, who_came_after_another_had_gone_would_share_nothing)
+{
+	strict_job(3, 100, 0, 0, 100);
+	strict_job(4, 90, 0, 100, 200);
+	expect_freeable(0, 190);
+	strict_job(4, 90, 0, 70, 170); /* three tenths of it together */
+	expect_freeable(27, 190);
+}
+
+Test(ledger, free_jobs_and_other_data_sets_are_not_among_them)
+{
+	strict_job(3, 100, 0, 0, 100);
+	strict_job(4, 100, 0, 0, 100);
+	ts_ledger_advance(book, 4, 77, TS_EPOCH, TS_ORDER_FREE);
+	expect_freeable(0, 100 - 100);
+	strict_job(5, 100, 0, 0, 100);
+	ts_ledger_progress(book, 5)->identity = 78;
+	expect_freeable(0, 0);
+}
+
+Test(ledger, who_is_behind_is_told_how_far_the_first_is)
+{
+	int mine = ts_ledger_find_job(book, ts_identity_self());
+	cr_assert(ge(int, mine, 0));
+	uint32_t other = mine == 7 ? 8 : 7; /* of a job that is over: nobody is behind it */
+
+	cr_expect(eq(u64, ts_ledger_front(book, (uint32_t)mine), 0));
+	ts_ledger_advance(book, (uint32_t)mine, 77, 2 * TS_EPOCH, TS_ORDER_STRICT);
+	ts_ledger_advance(book, other, 77, 9 * TS_EPOCH, TS_ORDER_STRICT);
+	cr_expect(eq(u64, ts_ledger_front(book, (uint32_t)mine), 2 * TS_EPOCH));
+	ts_ledger_job(book, other)->id = ts_identity_self();
+	cr_expect(eq(u64, ts_ledger_front(book, (uint32_t)mine), 9 * TS_EPOCH));
+	/* The data set that it began with is the one that is told of. */
+	ts_ledger_advance(book, other, 78, 20 * TS_EPOCH, TS_ORDER_STRICT);
+	ts_ledger_advance(book, TS_JOB_MAX, 77, 20 * TS_EPOCH, TS_ORDER_STRICT);
+	cr_expect(eq(u64, ts_ledger_front(book, (uint32_t)mine), 9 * TS_EPOCH));
+}
+
+Test(ledger, a_new_job_in_an_old_row_is_nowhere)
+{
+	fill_with_dead();
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
+		strict_job(i, 10, 0, 0, 100);
+	int mine = ts_ledger_find_job(book, ts_identity_self());
+	cr_assert(ge(int, mine, 0));
+	cr_expect(eq(u64, ts_ledger_progress(book, (uint32_t)mine)->identity, 0));
+	expect_freeable(10 * (TS_JOB_MAX - 2), 10 * (TS_JOB_MAX - 1));
+}
+
 /* ---- the ledger of a group, looked at when a job ends ------------------------------------ */
 
 TestSuite(summary, .init = fixture_init, .fini = fixture_finish);

@@ -122,6 +122,48 @@ Test(report, samples_are_there_for_scripts)
 	cr_expect_not_null(strstr(json, "\"pixels\":{\"produced\":0,\"shared\":0,"));
 }
 
+/* A second living job, with the same data set and two epochs behind; and one that ended. */
+static void add_jobs(void)
+{
+	static const uint64_t quarter = TS_EPOCH / 4;
+	uint32_t second = job + 1, third = job + 2;
+
+	ts_ledger_job(ledger, second)->id = ts_process_id(getpid(), false);
+	ts_ledger_job(ledger, third)->id = 1;
+	ts_ledger_advance(ledger, job, 77, 17 * quarter, TS_ORDER_STRICT);
+	ts_ledger_advance(ledger, second, 77, 9 * quarter, TS_ORDER_STRICT);
+	ts_ledger_advance(ledger, third, 77, 90 * quarter, TS_ORDER_STRICT);
+}
+
+Test(report, how_far_each_job_is_is_shown_to_people)
+{
+	char line[128];
+
+	fill(TS_KIND_SAMPLE, 1000);
+	print(ts_report_text);
+	snprintf(line, sizeof(line),
+		"\nJobs\n    pid %d; finished samples: 250 made, 750 taken\n\n", getpid());
+	cr_expect_not_null(strstr(text, line), "%s", text);
+	add_jobs();
+	print(ts_report_text);
+	cr_expect_not_null(strstr(text, "750 taken; at epoch 4.25, in front\n"), "%s", text);
+	cr_expect_not_null(strstr(text, "; at epoch 2.25, behind by 2.00\n"
+					"    and 1 that ended\n"),
+		"%s", text);
+}
+
+Test(report, how_far_each_job_is_is_there_for_scripts)
+{
+	const char *json = print_json();
+	cr_expect_not_null(
+		strstr(json, "\"order\":null,\"epoch\":null,\"behind\":null,"), "%s", json);
+	add_jobs();
+	json = print_json();
+	cr_expect_not_null(strstr(json, "\"order\":\"strict\",\"epoch\":2.250000000,"
+					"\"behind\":2.000000000,"),
+		"%s", json);
+}
+
 Test(report, numbers_of_all_kinds_stand_below_each_other)
 {
 	static const char *const kinds[] = {

@@ -11,7 +11,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 7
+ABI = 8
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -91,6 +91,7 @@ def _functions():
         ("copy", None, [pointer, pointer, number, number]),
         ("pass", None, [text, small]),
         ("drawn", None, [text, number, number]),
+        ("progress", None, [text, number, number, number, ctypes.c_int]),
         ("twister", None, [pointer, small]),
         ("hash", None, [text, number, pointer]))
 
@@ -130,6 +131,7 @@ settings = Settings()
 _count_pass = library.tsshim_sample_pass
 # As samples.h and batches.h say.
 count_drawn = library.tsshim_sample_drawn
+say_progress = library.tsshim_sample_progress
 copy = _unlocked.tsshim_sample_copy
 twister = library.tsshim_sample_twister
 

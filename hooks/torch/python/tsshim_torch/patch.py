@@ -112,7 +112,7 @@ def _wrap_iterators(base, dataloader):
             data = next_(self)
         except StopIteration:
             if plan is not None:
-                plan.ended = True
+                plan.end()
             raise
         if plan is not None:
             plan.deliver()

@@ -78,8 +78,10 @@ def index_bytes(index):
 class _Loader:
     """What is remembered of a DataLoader."""
 
-    def __init__(self, ordinal, free):
+    def __init__(self, ordinal, name, free):
         self.ordinal = ordinal
+        self.name = name  # 16 bytes, the same in all jobs that have such a loader
+        self.batches = 0  # of an epoch that was gone through, 0: not known
         self.epoch = native.settings.epoch
         self.plan = None
         self.looked = False
@@ -101,13 +103,21 @@ def _identify(dataset):
         return (kind.__module__, kind.__qualname__)
 
 
+def _part(sampler):
+    """Each rank of a distributed job has samples of its own; runs no code of @sampler's."""
+    fields = getattr(sampler, "__dict__", {})
+    found = [fields.get(name) for name in ("num_replicas", "rank")]
+    return [number for number in found if type(number) is int]
+
+
 def _loader_of(loader, free):
     known = _loaders.get(loader)
     if known is None:
         identity = _identify(loader.dataset)
         ordinal = _ordinals.get(identity, 0)
         _ordinals[identity] = ordinal + 1
-        known = _loaders[loader] = _Loader(ordinal, free)
+        name = _digest("tsshim loader", identity, ordinal, _part(loader.sampler))
+        known = _loaders[loader] = _Loader(ordinal, name, free)
     return known
 
 
@@ -194,6 +204,7 @@ class Plan:
         self.epoch = epoch
         self.stream = stream_of(epoch, loader.ordinal)
         self.free = None  # free.Epoch, where the order is
+        self.total = 0  # of its batches, 0: not known
         self.state = None  # of the sampler's generators between two batches
         self.draws_once = False  # all with the first index
         self.started = False
@@ -209,6 +220,8 @@ class Plan:
             self.started = True
             self.draws_once = _draw_as_before(iterator)
             self.free = self.loader.free and self.loader.free(self, iterator)
+            self.total = _count_batches(iterator) or self.loader.batches
+            self._tell()
         if self.free is not None:
             return self.free.work(self)
         own = generators.save()
@@ -230,6 +243,17 @@ class Plan:
         self.delivered += 1
         if self.free is not None:
             self.free.deliver()
+        self._tell()
+
+    def end(self):
+        """The program was given all batches."""
+        self.ended = True
+        self.loader.batches = self.delivered
+
+    def _tell(self):
+        """Let `tsrun stats` say how far this is."""
+        native.say_progress(self.loader.name, max(self.epoch, 0), self.delivered, self.total,
+                            self.free is not None)
 
     def seed(self):
         """Let the generators be those that the sampler draws from."""
@@ -261,6 +285,15 @@ class Plan:
         occurrences = [self.count(index) for index in indices]
         return Work(indices, occurrences if any(occurrences) else None, self.stream, number,
                     free)
+
+
+def _count_batches(iterator):
+    """How many batches @iterator has, where nothing is asked that torch does not ask; else 0."""
+    data = torch.utils.data
+    sampler = iterator._index_sampler
+    inner = sampler.sampler if type(sampler) is data.BatchSampler else sampler
+    known = (data.RandomSampler, data.SubsetRandomSampler, data.WeightedRandomSampler)
+    return len(sampler) if type(inner) in known else 0
 
 
 def _draw_as_before(iterator):
