@@ -41,9 +41,10 @@ def main():
     write_notes()
     own = array.array("q", range(ITEMS))
     random.Random(1).shuffle(own)
-    indices, draws = (array.array("q", bytes(8 * BATCH)), array.array("I", bytes(4 * BATCH)))
+    indices = array.array("q", bytes(8 * BATCH))
+    occurrences, draws = (array.array("I", bytes(4 * BATCH)) for _ in range(2))
     wanted = array.array("I", [0])
-    where = [each.buffer_info()[0] for each in (indices, draws, wanted)]
+    where = [each.buffer_info()[0] for each in (indices, occurrences, draws, wanted)]
     before, begin = resident(), time.thread_time()
     order = native.orders.tsshim_order_create()
     if native.orders.tsshim_order_begin(order, own.buffer_info()[0], ITEMS, 0, TAG) != 0:

@@ -34,7 +34,7 @@ static void name_position(
 	tsshim_sample_name(sample, (const unsigned char *)batch->scope + which * NAME_BYTES,
 		(const unsigned char *)batch->stream + which * NAME_BYTES, index, sizeof(index),
 		occurrence, 0);
-	if (batch->tag != 0 && occurrence == 0)
+	if (batch->tag != 0)
 		tsshim_sample_note(sample, batch->tag, (uint32_t)batch->indices[position],
 			batch->draws[which], batch->epoch);
 }

@@ -2,19 +2,13 @@
 /* The free order: own order, what is lacking, what others made lately. */
 #include "hooks/torch/order.h"
 
+#include "hooks/torch/items.h"
 #include "hooks/torch/samples_private.h"
 #include "leader/group/session.h"
 #include "leader/journal/journal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* In an entry of the own order: this index came before in this epoch. */
-#define REPEATED (UINT32_C(1) << 31)
-
-/* Such an entry that has come out of its turn; no index is as large. */
-#define GONE      UINT32_MAX
-#define INDEX_END ((int64_t)REPEATED - 1)
 
 /* Draws whose names are known: those of the last so many epochs, of which few are in use. */
 #define SCOPES 64u
@@ -29,17 +23,14 @@ struct scope {
 };
 
 struct ready {
-	uint32_t index, draw;
+	uint32_t item, draw;
 };
 
 struct ts_order {
-	/* The own order. */
+	struct ts_items items;
+	/* The own order: numbers of items. */
 	uint32_t *own;
 	uint64_t count, cursor;
-	/* By index: whether it is lacking, and the last draw that was chosen, + 1. */
-	uint64_t *lacks;
-	uint32_t *last;
-	uint64_t room; /* indices these two are for */
 	uint32_t epoch, front;
 	uint64_t tag, read; /* turns of the journal before this one were read */
 	bool has_begun;
@@ -56,84 +47,28 @@ struct ts_order *tsshim_order_create(void)
 
 void tsshim_order_destroy(struct ts_order *order)
 {
+	ts_items_finish(&order->items);
 	free(order->own);
-	free(order->lacks);
-	free(order->last);
 	free(order);
 }
 
 /* ---- an epoch --------------------------------------------------------------------------- */
 
-static bool is_lacking(const struct ts_order *order, uint64_t index)
-{
-	return index < order->room && (order->lacks[index / 64] >> (index % 64) & 1) != 0;
-}
-
-static void set_lacking(struct ts_order *order, uint64_t index, bool lacking)
-{
-	uint64_t bit = UINT64_C(1) << (index % 64);
-
-	if (lacking)
-		order->lacks[index / 64] |= bit;
-	else
-		order->lacks[index / 64] &= ~bit;
-}
-
-/* Room for indices below @room.  Errors: -ENOMEM. */
-static int make_room(struct ts_order *order, uint64_t room)
-{
-	if (room <= order->room)
-		return 0;
-	room = ts_align_up(room, 64);
-	uint64_t *lacks = realloc(order->lacks, room / 8);
-	if (!lacks)
-		return -ENOMEM;
-	order->lacks = lacks;
-	uint32_t *last = realloc(order->last, room * sizeof(*last));
-	if (!last)
-		return -ENOMEM;
-	order->last = last;
-	memset(last + order->room, 0, (room - order->room) * sizeof(*last));
-	order->room = room;
-	return 0;
-}
-
-/* How many come again. */
-static uint64_t take_over(struct ts_order *order, const int64_t *indices)
-{
-	uint64_t repeated = 0;
-
-	memset(order->lacks, 0, order->room / 8);
-	for (uint64_t i = 0; i < order->count; i++) {
-		uint64_t index = (uint64_t)indices[i];
-		bool again = is_lacking(order, index);
-		order->own[i] = (uint32_t)index | (again ? REPEATED : 0);
-		set_lacking(order, index, true);
-		repeated += again;
-	}
-	return repeated;
-}
-
 int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t count,
 	uint32_t epoch, uint64_t tag)
 {
-	uint64_t room = 0;
-
-	for (uint64_t i = 0; i < count; i++) {
-		if (indices[i] < 0 || indices[i] >= INDEX_END)
-			return -ERANGE;
-		room = ts_max_u64(room, (uint64_t)indices[i] + 1);
-	}
 	uint32_t *own = malloc(ts_max_u64(count, 1) * sizeof(*own));
-	if (!own || make_room(order, room) < 0) {
+	int r = own ? ts_items_begin(&order->items, indices, count, own) : -ENOMEM;
+
+	if (r < 0) {
 		free(own);
-		return -ENOMEM;
+		return r;
 	}
 	free(order->own);
 	order->own = own;
 	order->count = count;
 	if (order->has_begun && epoch <= order->epoch)
-		memset(order->last, 0, order->room * sizeof(*order->last));
+		ts_items_forget(&order->items);
 	if (tag != order->tag || !order->has_begun)
 		order->front = 0;
 	order->has_begun = true;
@@ -141,29 +76,16 @@ int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t 
 	order->tag = tag;
 	/* What was read for the epoch before is looked through again, for what it lacks. */
 	order->cursor = order->read = order->low = order->high = 0;
-	return take_over(order, indices) > TS_ORDER_REPEATED ? -E2BIG : 0;
+	return 0;
 }
 
-/* The next place where @index comes again; there are few of them.  Errors: -ENOENT. */
-static int drop_repeated(struct ts_order *order, uint32_t index)
+int tsshim_order_had(struct ts_order *order, int64_t index, uint32_t occurrence, uint32_t draw)
 {
-	for (uint64_t i = order->cursor; i < order->count; i++) {
-		if (order->own[i] == (index | REPEATED)) {
-			order->own[i] = GONE;
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
+	uint32_t item = ts_items_find(&order->items, (uint64_t)index, occurrence);
 
-int tsshim_order_had(struct ts_order *order, int64_t index, uint32_t draw)
-{
-	if (index < 0 || index >= INDEX_END)
+	if (item == TS_ITEM_NONE || !ts_items_lack(&order->items, item))
 		return -ENOENT;
-	if (!is_lacking(order, (uint64_t)index))
-		return drop_repeated(order, (uint32_t)index);
-	set_lacking(order, (uint64_t)index, false);
-	order->last[index] = draw + 1;
+	ts_items_come(&order->items, item, draw);
 	return 0;
 }
 
@@ -186,8 +108,8 @@ struct look {
 };
 
 /* Errors: -EAGAIN the name of that draw is wanted first. */
-static int peek(
-	struct look *look, uint32_t index, uint32_t draw, enum ts_presence *ret_presence)
+static int peek(struct look *look, uint32_t index, uint32_t occurrence, uint32_t draw,
+	enum ts_presence *ret_presence)
 {
 	const struct scope *scope = &look->order->scopes[draw % SCOPES];
 
@@ -195,19 +117,19 @@ static int peek(
 		look->wanted = draw;
 		return -EAGAIN;
 	}
-	struct ts_key key = ts_sample_key(scope->name, index);
+	struct ts_key key = ts_sample_key(scope->name, index, occurrence);
 	*ret_presence = ts_store_peek(look->store, &key);
 	return 0;
 }
 
-static bool is_new(const struct ts_order *order, uint32_t index, uint32_t draw)
+static bool is_new(const struct ts_order *order, uint32_t item, uint32_t draw)
 {
-	return is_lacking(order, index) && draw >= order->last[index];
+	return ts_items_lack(&order->items, item) && draw >= ts_items_last(&order->items, item);
 }
 
-static void push(struct ts_order *order, uint32_t index, uint32_t draw)
+static void push(struct ts_order *order, uint32_t item, uint32_t draw)
 {
-	order->ready[order->high++ % READY] = (struct ready){.index = index, .draw = draw};
+	order->ready[order->high++ % READY] = (struct ready){.item = item, .draw = draw};
 	if (order->high - order->low > READY)
 		order->low++;
 }
@@ -218,20 +140,22 @@ static int read_note(struct look *look, const struct ts_note_made *note)
 {
 	struct ts_order *order = look->order;
 	enum ts_presence presence;
+	uint32_t occurrence;
 
-	if (note->mine || note->tag != order->tag || note->index >= REPEATED ||
+	if (note->mine || !ts_note_is_of(note->tag, order->tag, &occurrence) ||
 		note->draw >= TS_ORDER_NO_DRAW || note->epoch > note->draw)
 		return 0;
 	if (note->epoch > ts_max_u64(order->front, order->epoch)) {
-		int r = peek(look, note->index, note->draw, &presence);
+		int r = peek(look, note->index, occurrence, note->draw, &presence);
 		if (r < 0)
 			return r;
 		if (presence == TS_ABSENT)
 			return 0;
 		order->front = note->epoch;
 	}
-	if (is_new(order, note->index, note->draw))
-		push(order, note->index, note->draw);
+	uint32_t item = ts_items_find(&order->items, note->index, occurrence);
+	if (item != TS_ITEM_NONE && is_new(order, item, note->draw))
+		push(order, item, note->draw);
 	return 0;
 }
 
@@ -262,14 +186,16 @@ static int choose_made(struct look *look, struct ready *ret_chosen)
 {
 	struct ts_order *order = look->order;
 	enum ts_presence presence;
+	uint32_t index, occurrence;
 
 	while (order->high > order->low) {
 		struct ready *newest = &order->ready[(order->high - 1) % READY];
-		if (!is_new(order, newest->index, newest->draw)) {
+		if (!is_new(order, newest->item, newest->draw)) {
 			order->high--;
 			continue;
 		}
-		int r = peek(look, newest->index, newest->draw, &presence);
+		ts_items_name(&order->items, newest->item, &index, &occurrence);
+		int r = peek(look, index, occurrence, newest->draw, &presence);
 		if (r < 0)
 			return r;
 		order->high--;
@@ -286,17 +212,13 @@ static int choose_made(struct look *look, struct ready *ret_chosen)
 /* The next of the own order.  Errors: -ENOENT the epoch is over. */
 static int choose_own(struct ts_order *order, struct ready *ret_chosen)
 {
-	for (; order->cursor < order->count; order->cursor++) {
-		uint32_t entry = order->own[order->cursor], index = entry & ~REPEATED;
-		if (entry == GONE || ((entry & REPEATED) == 0 && !is_lacking(order, index)))
+	while (order->cursor < order->count) {
+		uint32_t item = order->own[order->cursor++];
+		if (!ts_items_lack(&order->items, item))
 			continue;
-		order->cursor++;
 		uint64_t draw = ts_max_u64(order->epoch, order->front);
-		if ((entry & REPEATED) != 0)
-			draw = order->epoch;
-		else
-			draw = ts_max_u64(draw, order->last[index]);
-		*ret_chosen = (struct ready){.index = index, .draw = (uint32_t)draw};
+		draw = ts_max_u64(draw, ts_items_last(&order->items, item));
+		*ret_chosen = (struct ready){.item = item, .draw = (uint32_t)draw};
 		return 0;
 	}
 	return -ENOENT;
@@ -316,10 +238,12 @@ static void begin_look(struct look *look, struct ts_order *order)
 }
 
 uint64_t tsshim_order_choose(struct ts_order *order, uint64_t from, uint64_t count,
-	int64_t *ret_indices, uint32_t *ret_draws, uint32_t *ret_wanted)
+	int64_t *ret_indices, uint32_t *ret_occurrences, uint32_t *ret_draws,
+	uint32_t *ret_wanted)
 {
 	struct look look;
 	struct ready chosen;
+	uint32_t index;
 
 	begin_look(&look, order);
 	int r = read_journal(&look);
@@ -329,12 +253,10 @@ uint64_t tsshim_order_choose(struct ts_order *order, uint64_t from, uint64_t cou
 			r = choose_own(order, &chosen);
 		if (r < 0)
 			break;
-		ret_indices[from] = chosen.index;
+		ts_items_name(&order->items, chosen.item, &index, &ret_occurrences[from]);
+		ret_indices[from] = index;
 		ret_draws[from] = chosen.draw;
-		if (is_lacking(order, chosen.index)) {
-			set_lacking(order, chosen.index, false);
-			order->last[chosen.index] = chosen.draw + 1;
-		}
+		ts_items_come(&order->items, chosen.item, chosen.draw);
 	}
 	*ret_wanted = look.wanted;
 	return from;

@@ -5,16 +5,16 @@
  *
  * For each place of the epoch it is
  *   1. of what others made, as the journal says (leader/journal/journal.h), the newest record
- * that is in the ring, whose index is lacking in this epoch and whose draw of that index this
- * loader never had;
- *   2. else the next index that is lacking of the loader's own order, drawn for the epoch that
- * is the latest of its own, of the job in front, and of the one behind the last draw of the
- *      index that this loader had.
- * So who is alone goes through its own order with the draws of its own epochs.
+ *      that is in the ring, whose item is lacking in this epoch and whose draw of that item
+ * this loader never had;
+ *   2. else the next item that is lacking of the loader's own order, drawn for the epoch that
+ *      is the latest of its own, of the job in front, and of the one behind the last draw of
+ * the item that this loader had. So who is alone goes through its own order with the draws of
+ * its own epochs.
  *
- * Indices are numbers below 2^31 - 1.  One that comes more than once in an epoch is free the
- * first time only; the others come at their places of the loader's own order. Memory: 8 bytes
- * and a bit for each index.  Threads: one at a time.
+ * An item is an index and its occurrence: how often that index came before
+ * (hooks/torch/items.h). Indices are numbers below 2^31 - 1.  Memory: 8 bytes and a bit for
+ * each index.  Threads: one at a time.
  */
 #ifndef TS_HOOKS_TORCH_ORDER_H
 #define TS_HOOKS_TORCH_ORDER_H
@@ -23,9 +23,6 @@
 
 struct ts_order;
 
-/** So many indices of an epoch may come again: the rest of a division among ranks does. */
-#define TS_ORDER_REPEATED 4096u
-
 /** From malloc(); NULL when there is no memory. */
 TS_EXPORT struct ts_order *tsshim_order_create(void);
 TS_EXPORT void tsshim_order_destroy(struct ts_order *order);
@@ -33,18 +30,18 @@ TS_EXPORT void tsshim_order_destroy(struct ts_order *order);
 /**
  * Epoch @epoch begins, whose own order are the @count numbers at @indices, which are copied.
  * @tag: whose notes in the journal are meant; 0: nobody's.  An epoch that is not later than
- * the one before has that order's draws anew.  Errors: -ERANGE an index is no such number;
- * -E2BIG more than TS_ORDER_REPEATED of them came before, and the epoch is not to be gone
- * through; -ENOMEM.  After the others the epoch before goes on.
+ * the one before has that order's draws anew.  Errors: -ERANGE an index is no such number, and
+ * the epoch before goes on; -ENOMEM the epoch is not to be gone through.
  */
 TS_EXPORT int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t count,
 	uint32_t epoch, uint64_t tag);
 
 /**
- * The sample of @index and @draw comes now, whatever the rule says: a recording has it.
- * Errors: -ENOENT @index is not lacking in this epoch.
+ * The sample of @index, @occurrence and @draw comes now, whatever the rule says: a recording
+ * has it.  Errors: -ENOENT that is not lacking in this epoch.
  */
-TS_EXPORT int tsshim_order_had(struct ts_order *order, int64_t index, uint32_t draw);
+TS_EXPORT int tsshim_order_had(
+	struct ts_order *order, int64_t index, uint32_t occurrence, uint32_t draw);
 
 /** The samples with @draw are named by the 16 bytes of @scope, as in tsshim_sample_name(). */
 TS_EXPORT void tsshim_order_scope(struct ts_order *order, uint32_t draw, const void *scope);
@@ -58,6 +55,7 @@ TS_EXPORT void tsshim_order_scope(struct ts_order *order, uint32_t draw, const v
  * first, and the call made again from there; else the epoch is over.
  */
 TS_EXPORT uint64_t tsshim_order_choose(struct ts_order *order, uint64_t from, uint64_t count,
-	int64_t *ret_indices, uint32_t *ret_draws, uint32_t *ret_wanted);
+	int64_t *ret_indices, uint32_t *ret_occurrences, uint32_t *ret_draws,
+	uint32_t *ret_wanted);
 
 #endif

@@ -54,6 +54,7 @@ struct ts_sample {
 	enum held held;
 	bool observing;
 	struct ts_key key;
+	uint32_t occurrence;
 	struct ts_note_made note; /* of the sample when it is made; tag 0: none */
 	struct ts_take take;
 	struct ts_patience patience;
@@ -122,12 +123,12 @@ void ts_sample_index(int64_t index, unsigned char ret_bytes[TS_SAMPLE_INDEX])
 		ret_bytes[1 + i] = (unsigned char)((uint64_t)index >> (8 * i));
 }
 
-struct ts_key ts_sample_key(const void *scope, int64_t index)
+struct ts_key ts_sample_key(const void *scope, int64_t index, uint32_t occurrence)
 {
 	unsigned char bytes[TS_SAMPLE_INDEX];
 
 	ts_sample_index(index, bytes);
-	return key_of(scope, bytes, sizeof(bytes), 0, 0);
+	return key_of(scope, bytes, sizeof(bytes), occurrence, 0);
 }
 
 void tsshim_sample_name(struct ts_sample *sample, const void *scope, const void *stream,
@@ -138,6 +139,7 @@ void tsshim_sample_name(struct ts_sample *sample, const void *scope, const void 
 
 	sample->key = key_of(scope, index, index_bytes, occurrence, drawn);
 	sample->note.tag = 0;
+	sample->occurrence = occurrence;
 	sample->view = (struct ts_sample_view){
 		.torch_seed = seed.lo >> 1,
 		.python_seed = seed.hi,
@@ -149,8 +151,10 @@ void tsshim_sample_name(struct ts_sample *sample, const void *scope, const void 
 void tsshim_sample_note(
 	struct ts_sample *sample, uint64_t tag, uint32_t index, uint32_t draw, uint32_t epoch)
 {
-	sample->note =
-		(struct ts_note_made){.tag = tag, .index = index, .draw = draw, .epoch = epoch};
+	sample->note = (struct ts_note_made){.tag = ts_note_tag(tag, sample->occurrence),
+		.index = index,
+		.draw = draw,
+		.epoch = epoch};
 }
 
 /* ---- a record that is there ---------------------------------------------------------- */

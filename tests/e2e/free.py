@@ -72,14 +72,15 @@ def check(outcome, known, whole=True):
 # What a loader may be like, in words for the job.
 KINDS = (["--workers", 0, "--batch", 64], ["--workers", 1], ["--workers", 4, "--persistent"],
          ["--drop-last", "--batch", 40], ["--alone"], ["--leave", 3],
-         ["--how", "subset"], ["--how", "fold"], ["--how", "rank", "--batch", 7])
+         ["--how", "subset"], ["--how", "fold"], ["--how", "rank", "--batch", 7],
+         ["--how", "weighted"], ["--how", "replaced", "--batch", 7])
 
 
 def test_who_is_alone_has_the_strict_order():
     words = [word for options in KINDS for word in ["--then", *options]][1:]
     strict, free = (alone(*words, order=order) for order in ("strict", "free"))
     assert delivered(free) == delivered(strict)
-    sizes = 4 * ITEMS + 80 + 48 + 32 + 48 + 20
+    sizes = 6 * ITEMS + 80 + 48 + 32 + 48 + 20
     assert [len(epoch) for epoch in delivered(strict)] == [sizes] * 3
     assert "strict order" not in free.errors, free.errors
 
@@ -87,7 +88,7 @@ def test_who_is_alone_has_the_strict_order():
 def test_where_order_means_something_it_stays():
     """And is shared as ever; which is said."""
     reasons = {"plain": "not shuffled", "several": "put together of several",
-               "weighted": "sampler is a WeightedRandomSampler", "generator": "generator of its own"}
+               "own": "sampler is a Turns", "generator": "generator of its own"}
     words = [word for how in reasons for word in ("--then", "--epochs", 2, "--how", how)][1:]
     with aligned(**FREE) as group, meeting.of(2) as where:
         jobs = [start(job(*words), group.environment(**where)) for _ in range(2)]
@@ -164,6 +165,31 @@ def test_jobs_that_are_epochs_apart_share():
         else:
             assert all(set(epoch) == {number} for number, epoch in enumerate(front)), front
             assert after == [[0] * ITEMS, [1] * ITEMS], after
+
+
+def test_weighted_jobs_get_each_index_as_often_as_it_is_drawn():
+    """And share the second time of an index as well as the first."""
+    strict = [sorted(index for index, _ in epoch)
+              for epoch in delivered(alone("--how", "weighted", "--epochs", 3))]
+    assert all(len(set(epoch)) < len(epoch) for epoch in strict)
+    with aligned(**FREE) as group, tempfile.TemporaryDirectory() as place:
+        leader, until = in_front(group, place, "--how", "weighted")
+        behind = start(job("--how", "weighted", "--epochs", 3, "--until", until),
+                       group.environment())
+        support.wait_until(lambda: counter(group, "shared") > 2 * ITEMS, "many are taken")
+        open(until, "w").close()
+        outcomes = finish(behind), finish(leader)
+    for outcome in outcomes:
+        assert outcome.status == 0, outcome.errors[-2000:]
+        epochs = delivered(outcome)
+        assert [sorted(index for index, _ in epoch) for epoch in epochs[:3]] == strict
+        samples = [sample for epoch in epochs for sample in epoch]
+        assert len(set(samples)) == len(samples)
+    front = {sample for epoch in delivered(outcomes[1]) for sample in epoch}
+    taken = collections.Counter((number, sample[0])
+                                for number, epoch in enumerate(delivered(outcomes[0]))
+                                for sample in epoch if sample in front)
+    assert max(taken.values()) > 1, taken  # an index that came twice, from the one in front
 
 
 def test_a_job_that_is_killed_or_stopped_is_nobodys_loss():

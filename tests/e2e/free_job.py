@@ -33,8 +33,24 @@ def arguments(words):
     parser.add_argument("--drop-last", action="store_true")
     parser.add_argument("--alone", action="store_true", help="samples, not batches")
     parser.add_argument("--how", default="shuffle", choices=[
-        "shuffle", "subset", "fold", "rank", "plain", "several", "weighted", "generator"])
+        "shuffle", "subset", "fold", "rank", "plain", "several",
+        "weighted", "replaced", "own",
+        "generator"])
     return parser.parse_args(words)
+
+
+class Turns(torch.utils.data.Sampler):
+    """The program's own: neighbours stay together, as where a loss compares what is in a batch."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __iter__(self):
+        begin = int(torch.randint(len(self.data), ()))
+        return iter([(begin + number) % len(self.data) for number in range(len(self.data))])
+
+    def __len__(self):
+        return len(self.data)
 
 
 def sampler_of(options, data):
@@ -51,6 +67,10 @@ def sampler_of(options, data):
     if options.how == "weighted":
         weights = [1.0 + index % 3 for index in numbers]
         return data, torch.utils.data.WeightedRandomSampler(weights, len(data))
+    if options.how == "replaced":
+        return data, torch.utils.data.RandomSampler(data, replacement=True)
+    if options.how == "own":
+        return data, Turns(data)
     return data, None
 
 

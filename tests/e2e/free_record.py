@@ -12,11 +12,11 @@ from free import FREE, ITEMS, alone, check, delivered, draws, job
 from support import Group, finish, run, start
 
 
-def recorded(directory, *options, kill=False, **more):
+def recorded(directory, *options, ahead=(), kill=False, **more):
     """(path, outcome) of a job behind another one, so that its order is none that it has alone."""
     path = os.path.join(directory, "record")
     with aligned(**FREE) as group, meeting.of(2) as where:
-        ahead = start(job("--epochs", 4), group.environment(**where))
+        ahead = start(job("--epochs", 4, *ahead), group.environment(**where))
         behind = start(job("--epochs", 3, "--pause", .02, *options),
                        group.environment(TSSHIM_RECORD=path, **more, **where))
         if kill:
@@ -45,6 +45,16 @@ def test_a_replay_delivers_the_same_alone():
         more = replayed(path, "--epochs", 5)
         assert delivered(more)[:3] == wanted
         check(more, draws(60))
+
+
+def test_what_comes_again_in_an_epoch_is_replayed():
+    weighted = ("--how", "weighted")
+    with tempfile.TemporaryDirectory() as directory:
+        path, outcome = recorded(directory, *weighted, ahead=weighted)
+        assert outcome.status == 0, outcome.errors[-2000:]
+        wanted = delivered(outcome)
+        assert all(len({index for index, _ in epoch}) < len(epoch) == ITEMS for epoch in wanted)
+        assert delivered(replayed(path, *weighted, "--workers", 0, "--batch", 64)) == wanted
 
 
 def test_a_replay_delivers_the_same_beside_others():

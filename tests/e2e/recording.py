@@ -21,11 +21,10 @@ def written(path):
         for ordinal, name in enumerate((NAME, OTHER)):
             number = recorder.begin(name, ordinal, epoch, 12)
             draws = [epoch] * 12 if epoch < 2 else list(range(epoch, epoch + 12))
-            samples = list(zip(range(100 * epoch, 100 * epoch + 12), draws))
+            occurrences = [at % 3 * ordinal for at in range(12)]
+            samples = list(zip(range(100 * epoch, 100 * epoch + 12), occurrences, draws))
             for at in (0, 5, 10):
-                part = samples[at:at + 5]
-                recorder.note(number, epoch, [index for index, _ in part],
-                              [draw for _, draw in part])
+                recorder.note(number, epoch, *zip(*samples[at:at + 5]))
             wanted.append((name, ordinal, epoch, samples))
     return wanted
 
@@ -37,10 +36,10 @@ def given(found, name, ordinal, epoch):
         return None
     samples = []
     while True:
-        indices, draws = epoch.take(7)
-        if not indices:
+        more = epoch.take(7)
+        if not more:
             return samples
-        samples += zip(indices, draws)
+        samples += more
 
 
 def opened(data, directory, seed=SEED):
@@ -73,8 +72,8 @@ def test_what_was_written_is_read():
         for name, ordinal, epoch, samples in wanted:
             assert given(found, name, ordinal, epoch) == samples
         assert given(found, NAME, 0, 3) is None and given(found, b"a third one's   ", 2, 0) is None
-        # Four bytes a sample where all draws are the epoch's.
-        assert len(data) < 48 + 6 * (40 + 3 * 20) + 6 * 12 * 4 + 2 * 12 * 4
+        # Four bytes a sample where all draws are the epoch's and nothing comes again.
+        assert len(data) < 48 + 6 * (40 + 3 * 20) + 6 * 12 * 4 + 2 * 12 * 4 + 3 * 12 * 4
 
 
 def test_a_file_ends_wherever_the_job_was_killed():
@@ -119,7 +118,7 @@ def test_others_are_refused():
                                        directory)
         newer = bytearray(data)
         newer[8] += 1
-        assert "its version is 2" in refused(bytes(newer), directory)
+        assert "its version is 3" in refused(bytes(newer), directory)
         try:
             recording.Recording(os.path.join(directory, "none"), SEED)
             raise AssertionError
@@ -147,7 +146,7 @@ def test_an_error_ends_the_recording_with_a_line():
                 os.unlink(path)
                 os.rmdir(os.path.dirname(path))
             for _ in range(3):
-                recorder.note(recorder.begin(NAME, 0, 0, 2), 0, [1, 2], [0, 0])
+                recorder.note(recorder.begin(NAME, 0, 0, 2), 0, [1, 2], [0, 0], [0, 0])
             assert len(said) == 1 and "ends here" in said[0], (how, said)
             if how == "there":
                 assert os.path.getsize(path) == 0  # not ours

@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include "hooks/torch/order.h"
+#include "hooks/torch/samples_private.h"
 #include "leader/journal/journal_private.h"
 
 #include <stdlib.h>
@@ -35,6 +36,8 @@ static struct ts_order *begun(uint32_t epoch)
 	return order;
 }
 
+static uint32_t occurrences[COUNT]; /* of what was chosen last */
+
 /* Choose so many, and say the scopes that are wanted. */
 static uint64_t choose(
 	struct ts_order *order, uint64_t count, int64_t *indices, uint32_t *draws)
@@ -43,8 +46,10 @@ static uint64_t choose(
 	unsigned char scope[16];
 	uint32_t wanted;
 
+	cr_assert(le(u64, count, COUNT));
 	for (;;) {
-		chosen = tsshim_order_choose(order, chosen, count, indices, draws, &wanted);
+		chosen = tsshim_order_choose(
+			order, chosen, count, indices, occurrences, draws, &wanted);
 		if (wanted == TS_ORDER_NO_DRAW)
 			return chosen;
 		name_scope(wanted, scope);
@@ -52,7 +57,8 @@ static uint64_t choose(
 	}
 }
 
-static void expect_next(struct ts_order *order, int64_t index, uint32_t draw)
+static void expect_item(
+	struct ts_order *order, int64_t index, uint32_t occurrence, uint32_t draw)
 {
 	int64_t indices[1];
 	uint32_t draws[1];
@@ -60,6 +66,12 @@ static void expect_next(struct ts_order *order, int64_t index, uint32_t draw)
 	cr_assert(eq(u64, choose(order, 1, indices, draws), 1));
 	cr_expect(eq(i64, indices[0], index));
 	cr_expect(eq(u32, draws[0], draw));
+	cr_expect(eq(u32, occurrences[0], occurrence));
+}
+
+static void expect_next(struct ts_order *order, int64_t index, uint32_t draw)
+{
+	expect_item(order, index, 0, draw);
 }
 
 /* Another job says that it made it. */
@@ -75,7 +87,8 @@ static void say(uint64_t tag, uint32_t index, uint32_t draw, uint32_t epoch)
 }
 
 /* Somebody at @epoch makes @index for @draw; @noted: this job itself, which notes that. */
-static void make_noted(int64_t index, uint32_t draw, uint32_t epoch, bool noted)
+static void make_noted(
+	int64_t index, uint32_t occurrence, uint32_t draw, uint32_t epoch, bool noted)
 {
 	static struct ts_sample *sample;
 	unsigned char scope[16], name[9] = {'i'};
@@ -84,7 +97,7 @@ static void make_noted(int64_t index, uint32_t draw, uint32_t epoch, bool noted)
 		sample = torch_sample();
 	name_scope(draw, scope);
 	memcpy(name + 1, &index, sizeof(index));
-	tsshim_sample_name(sample, scope, torch_stream, name, sizeof(name), 0, 0);
+	tsshim_sample_name(sample, scope, torch_stream, name, sizeof(name), occurrence, 0);
 	if (noted)
 		tsshim_sample_note(sample, TAG, (uint32_t)index, draw, epoch);
 	cr_assert(eq(int, tsshim_sample_take(sample, 0), TS_CLAIM));
@@ -93,8 +106,14 @@ static void make_noted(int64_t index, uint32_t draw, uint32_t epoch, bool noted)
 
 static void make(int64_t index, uint32_t draw, uint32_t epoch)
 {
-	make_noted(index, draw, epoch, false);
+	make_noted(index, 0, draw, epoch, false);
 	say(TAG, (uint32_t)index, draw, epoch);
+}
+
+static void make_again(int64_t index, uint32_t occurrence, uint32_t draw, uint32_t epoch)
+{
+	make_noted(index, occurrence, draw, epoch, false);
+	say(ts_note_tag(TAG, occurrence), (uint32_t)index, draw, epoch);
 }
 
 Test(order, who_is_alone_has_its_own)
@@ -196,7 +215,15 @@ Test(order, a_record_that_is_gone_is_passed_by)
 	tsshim_order_destroy(order);
 }
 
-Test(order, repeated_indices_have_their_places)
+static void expect_end(struct ts_order *order)
+{
+	int64_t none[1];
+	uint32_t draws[1];
+
+	cr_expect(eq(u64, choose(order, 1, none, draws), 0));
+}
+
+Test(order, an_index_comes_again_as_often_as_its_sampler_gives_it)
 {
 	struct ts_order *order = begun(0);
 	const int64_t indices[] = {5, 6, 5, 7, 5};
@@ -207,12 +234,71 @@ Test(order, repeated_indices_have_their_places)
 	expect_next(order, 5, 3);
 	expect_next(order, 7, 2);
 	expect_next(order, 6, 2);
-	expect_next(order, 5, 2);
-	expect_next(order, 5, 2);
-	int64_t none[1];
-	uint32_t draws[1];
-	cr_expect(eq(u64, choose(order, 1, none, draws), 0));
+	expect_item(order, 5, 1, 2);
+	expect_item(order, 5, 2, 2);
+	expect_end(order);
+}
+
+Test(order, each_time_of_an_index_is_shared_apart)
+{
+	struct ts_order *order = begun(0);
+	const int64_t indices[] = {5, 6, 5, 7, 5}, fewer[] = {5, 5, 8};
+
+	cr_assert(eq(int, tsshim_order_begin(order, indices, 5, 2, TAG), 0));
+	make_again(5, 2, 4, 4); /* by one in front */
+	make_again(5, 3, 4, 4); /* comes no fourth time here */
+	make_again(6, 1, 4, 4); /* nor a second */
+	expect_item(order, 5, 2, 4);
+	expect_item(order, 5, 0, 4);
+	expect_item(order, 6, 0, 4);
+	make_again(5, 1, 3, 3);
+	expect_item(order, 5, 1, 3);
+	expect_item(order, 7, 0, 4);
+	expect_end(order);
+	/* Each has draws of its own: the second time's 4 was not had yet, the first one's was.
+	 */
+	cr_assert(eq(int, tsshim_order_begin(order, fewer, 3, 3, TAG), 0));
+	expect_item(order, 5, 0, 5);
+	expect_item(order, 5, 1, 4);
+	expect_item(order, 8, 0, 4);
+	expect_end(order);
 	tsshim_order_destroy(order);
+}
+
+Test(order, what_comes_again_often_is_found_again)
+{
+	static int64_t same[30000];
+	struct ts_order *order = begun(0);
+	bool seen[10000];
+
+	for (uint32_t i = 0; i < TS_ARRAY_SIZE(same); i++)
+		same[i] = i % 3;
+	for (uint32_t epoch = 0; epoch < 3; epoch++) {
+		memset(seen, 0, sizeof(seen));
+		cr_assert(eq(int,
+			tsshim_order_begin(order, same, TS_ARRAY_SIZE(same), epoch, TAG), 0));
+		make_again(1, 9876, epoch, epoch);
+		expect_item(order, 1, 9876, epoch);
+		for (uint32_t i = 0; i < TS_ARRAY_SIZE(same); i++) {
+			if (i / 3 != 9876 || i % 3 != 1)
+				expect_item(order, i % 3, i / 3, epoch);
+		}
+		expect_end(order);
+	}
+	tsshim_order_destroy(order);
+}
+
+Test(order, a_note_of_another_tag_is_none_of_any_time)
+{
+	uint32_t occurrence;
+
+	for (uint32_t i = 0; i < TS_NOTE_OCCURRENCES; i += 113) {
+		cr_assert(ts_note_is_of(ts_note_tag(TAG, i), TAG, &occurrence));
+		cr_assert(eq(u32, occurrence, i));
+		cr_assert(not(ts_note_is_of(ts_note_tag(TAG, i), TAG + 1 + i, &occurrence)));
+	}
+	cr_expect(eq(u64, ts_note_tag(TAG, TS_NOTE_OCCURRENCES), 0));
+	cr_expect(eq(u64, ts_note_tag(0, 3), 0));
 }
 
 Test(order, an_epoch_again_is_drawn_again)
@@ -248,35 +334,23 @@ Test(order, a_recording_comes_before_the_rule)
 	const int64_t indices[] = {5, 6, 5, 7, 5};
 
 	cr_assert(eq(int, tsshim_order_begin(order, indices, 5, 2, TAG), 0));
-	cr_expect(eq(int, tsshim_order_had(order, 7, 9), 0));
-	cr_expect(eq(int, tsshim_order_had(order, 7, 10), -ENOENT), "it came");
-	cr_expect(eq(int, tsshim_order_had(order, 8, 2), -ENOENT), "nobody's");
-	cr_expect(eq(int, tsshim_order_had(order, -1, 2), -ENOENT));
-	cr_expect(eq(int, tsshim_order_had(order, INT64_C(1) << 40, 2), -ENOENT));
-	cr_expect(eq(int, tsshim_order_had(order, 5, 2), 0));
-	cr_expect(eq(int, tsshim_order_had(order, 5, 2), 0), "again");
+	cr_expect(eq(int, tsshim_order_had(order, 7, 0, 9), 0));
+	cr_expect(eq(int, tsshim_order_had(order, 7, 0, 10), -ENOENT), "it came");
+	cr_expect(eq(int, tsshim_order_had(order, 7, 1, 10), -ENOENT), "it comes once");
+	cr_expect(eq(int, tsshim_order_had(order, 8, 0, 2), -ENOENT), "nobody's");
+	cr_expect(eq(int, tsshim_order_had(order, -1, 0, 2), -ENOENT));
+	cr_expect(eq(int, tsshim_order_had(order, INT64_C(1) << 40, 0, 2), -ENOENT));
+	cr_expect(eq(int, tsshim_order_had(order, 5, 2, 2), 0));
+	cr_expect(eq(int, tsshim_order_had(order, 5, 0, 2), 0), "again");
 	expect_next(order, 6, 2);
-	expect_next(order, 5, 2);
-	int64_t none[1];
-	uint32_t draws[1];
-	cr_expect(eq(u64, choose(order, 1, none, draws), 0));
+	expect_item(order, 5, 1, 2);
+	expect_end(order);
 	/* The draw was had. */
 	cr_assert(eq(int, tsshim_order_begin(order, indices, 5, 3, TAG), 0));
-	cr_expect(eq(int, tsshim_order_had(order, 6, 3), 0));
+	cr_expect(eq(int, tsshim_order_had(order, 6, 0, 3), 0));
 	expect_next(order, 5, 3);
-	expect_next(order, 5, 3);
+	expect_item(order, 5, 1, 3);
 	expect_next(order, 7, 10);
-	tsshim_order_destroy(order);
-}
-
-Test(order, too_many_that_come_again)
-{
-	static int64_t same[TS_ORDER_REPEATED + 2];
-	struct ts_order *order = begun(0);
-
-	cr_expect(eq(int, tsshim_order_begin(order, same, TS_ORDER_REPEATED + 1, 1, TAG), 0));
-	cr_expect(eq(
-		int, tsshim_order_begin(order, same, TS_ORDER_REPEATED + 2, 2, TAG), -E2BIG));
 	tsshim_order_destroy(order);
 }
 
@@ -286,7 +360,7 @@ Test(order, what_this_job_made_itself_changes_nothing)
 	struct ts_note_made note;
 	struct ts_journal *journal;
 
-	make_noted(own[9], 4, 4, true);
+	make_noted(own[9], 0, 4, 4, true);
 	cr_assert(eq(int, ts_journal_attach(fixture_enter()->store, &journal), 0));
 	cr_assert(eq(u64, ts_journal_end(journal), 1));
 	cr_assert(ts_journal_read(journal, 0, &note));

@@ -78,9 +78,9 @@ static void choose(struct job *job)
 {
 	while (job->queued < AHEAD) {
 		struct chosen *next = &job->queue[job->queued];
-		uint32_t wanted;
+		uint32_t wanted, occurrence;
 		uint64_t count = tsshim_order_choose(
-			job->order, 0, 1, &next->index, &next->draw, &wanted);
+			job->order, 0, 1, &next->index, &occurrence, &next->draw, &wanted);
 		if (wanted != TS_ORDER_NO_DRAW) {
 			unsigned char scope[16];
 			name_scope(wanted, scope);

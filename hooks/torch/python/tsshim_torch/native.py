@@ -102,9 +102,9 @@ def _order_functions():
         ("create", pointer, []),
         ("destroy", None, [pointer]),
         ("begin", ctypes.c_int, [pointer, pointer, number, small, number]),
-        ("had", ctypes.c_int, [pointer, ctypes.c_int64, small]),
+        ("had", ctypes.c_int, [pointer, ctypes.c_int64, small, small]),
         ("scope", None, [pointer, small, ctypes.c_char_p]),
-        ("choose", number, [pointer, number, number, pointer, pointer, pointer]))
+        ("choose", number, [pointer, number, number, pointer, pointer, pointer, pointer]))
 
 
 def _load(kind, names=None, functions=_functions(), prefix="tsshim_sample_"):

@@ -271,18 +271,21 @@ class Plan:
             seen = self.seen[id(dataset)] = _Seen()
         return seen.count(index)
 
-    def work(self, indices, batched, free=None):
-        number, self.batches = self.batches, self.batches + 1
+    def work(self, indices, batched):
+        """The Work for what the sampler gave: @indices of a batch, or one."""
         if not batched:
-            occurrence = self.count(indices)
-            return Work(indices, [occurrence] if occurrence else None, self.stream, number,
-                        free)
+            return self.make_work(indices, [self.count(indices)])
         if type(indices) not in (list, tuple):
             try:
                 indices = list(indices)
             except TypeError:  # something that only the data set itself understands
+                self.batches += 1
                 return indices
-        occurrences = [self.count(index) for index in indices]
+        return self.make_work(indices, [self.count(index) for index in indices])
+
+    def make_work(self, indices, occurrences, free=None):
+        """The next Work; @occurrences of each of the @indices, of which there may be one alone."""
+        number, self.batches = self.batches, self.batches + 1
         return Work(indices, occurrences if any(occurrences) else None, self.stream, number,
                     free)
 

@@ -69,8 +69,7 @@ def streams(scope, dataset, work):
 def note(sample, scope, dataset, work, position, index):
     """Say of the sample that was just named which one it is, for those who choose."""
     chosen = work.free
-    if type(index) is int and 0 <= index < 1 << 31 and \
-            not (work.occurrences and work.occurrences[position]):
+    if type(index) is int and 0 <= index < 1 << 31:
         sample.note(tag_of(scope, dataset, chosen.ordinal), index,
                     chosen.draws[position] if chosen.draws else chosen.epoch, chosen.epoch)
 
@@ -105,10 +104,11 @@ class Epoch:
         self.ordinal = plan.loader.ordinal
         count = self.size or 1
         self.indices = (ctypes.c_int64 * count)()
+        self.occurrences = (ctypes.c_uint32 * count)()
         self.draws = (ctypes.c_uint32 * count)()
         self.wanted = ctypes.c_uint32()
-        self.places = (ctypes.addressof(self.indices), ctypes.addressof(self.draws),
-                       ctypes.byref(self.wanted))
+        self.places = (ctypes.addressof(self.indices), ctypes.addressof(self.occurrences),
+                       ctypes.addressof(self.draws), ctypes.byref(self.wanted))
         self.replayed = None  # recording.Recorded
         self.recorded = None  # number of the epoch in what is recorded
         self.chosen = collections.deque()  # batches that are recorded once they are delivered
@@ -128,13 +128,13 @@ class Epoch:
 
     def _replay(self):
         """What the recording has of the next batch; how many samples that are."""
-        indices, draws = self.replayed.take(len(self.indices))
-        for place, (index, draw) in enumerate(zip(indices, draws)):
-            if native.orders.tsshim_order_had(self.order.handle, index, draw) != 0:
+        samples = self.replayed.take(len(self.indices))
+        for place, sample in enumerate(samples):
+            if native.orders.tsshim_order_had(self.order.handle, *sample) != 0:
                 raise self.replayed.unusable("this loader has no index %d left in epoch %d" % (
-                    index, self.plan.epoch))
-            self.indices[place], self.draws[place] = index, draw
-        return len(indices)
+                    sample[0], self.plan.epoch))
+            self.indices[place], self.occurrences[place], self.draws[place] = sample
+        return len(samples)
 
     def work(self, plan):
         """The next align.Work."""
@@ -142,13 +142,14 @@ class Epoch:
         if chosen == 0 or self.dropped and chosen < self.size:
             raise StopIteration
         indices, draws = self.indices[:chosen], tuple(self.draws[:chosen])
+        occurrences = self.occurrences[:chosen]
         if self.recorded is not None:
-            self.chosen.append((indices, draws))
+            self.chosen.append((indices, occurrences, draws))
         if self.outer is not None:
             indices = [self.outer[index] for index in indices]
         own = draws.count(plan.epoch) == chosen
-        return plan.work(indices if self.size else indices[0], self.size is not None,
-                         Chosen(self.ordinal, plan.epoch, None if own else draws))
+        return plan.make_work(indices if self.size else indices[0], occurrences,
+                              Chosen(self.ordinal, plan.epoch, None if own else draws))
 
     def deliver(self):
         """The program was given the next batch."""
@@ -171,11 +172,11 @@ def _why_strict(iterator, plan):
     kind = type(sampler)
     if kind is data.SequentialSampler or getattr(sampler, "shuffle", True) is False:
         return "it is not shuffled"
-    if kind not in (data.RandomSampler, data.SubsetRandomSampler,
+    # Of others nobody knows whether their order means something: that of a sampler of the
+    # program's may see to what is in a batch together.
+    if kind not in (data.RandomSampler, data.SubsetRandomSampler, data.WeightedRandomSampler,
                     data.distributed.DistributedSampler):
         return "its sampler is a %s" % kind.__qualname__
-    if getattr(sampler, "replacement", False):
-        return "its sampler draws with replacement"
     if getattr(sampler, "generator", None) is not None:
         return "its sampler has a generator of its own"
     if not _is_one(plan.dataset):
@@ -233,8 +234,8 @@ def _try(plan, iterator):
     address, count = indices.buffer_info()
     r = native.orders.tsshim_order_begin(order.handle, address, count, plan.epoch, tag)
     if r != 0:
-        return "many of its indices come again" if r == -errno.E2BIG \
-            else "its indices are not small numbers"
+        return "its indices are not small numbers" if r == -errno.ERANGE \
+            else "there is no memory for its indices"
     plan.loader.order = order
     _record(epoch, iterator, count)
     return epoch

@@ -3,11 +3,12 @@
 What loaders in free order delivered, in a file: so a run can be repeated, alone or not.
 
 A header of 48 bytes: magic, version, 4 of zero, the seed, 16 of zero, CRC-32 of these; padded.  Then
-chunks, each appended by one write: kind, whether there are draws, 2 of zero, bytes of what follows,
-which is the payload and the CRC-32 of both.
+chunks, each appended by one write: kind, 1 where there are draws and 2 where there are occurrences,
+2 of zero, bytes of what follows, which is the payload and the CRC-32 of both.
 
   EPOCH  name of the data set and loader (16), ordinal, epoch, samples of the epoch
-  BATCH  number of its EPOCH in the file, then indices, then draws unless all are the epoch
+  BATCH  number of its EPOCH in the file, then indices, then their occurrences unless all are 0, then
+         draws unless all are the epoch
 
 All numbers are little endian, of 32 bits but for the seed.  Whatever moment the job is killed at,
 the file can be read up to the last whole chunk.
@@ -24,8 +25,9 @@ HEADER_BYTES = 48
 CHUNK = struct.Struct("<BBHI")
 EPOCH = struct.Struct("<16sIII")
 CHECK = struct.Struct("<I")
-MAGIC, VERSION = b"TSORDER\0", 1
+MAGIC, VERSION = b"TSORDER\0", 2
 IS_EPOCH, IS_BATCH = 1, 2
+HAS_DRAWS, HAS_OCCURRENCES = 1, 2
 BATCH_MOST = 1 << 26  # bytes; a batch of more is none
 
 
@@ -96,11 +98,14 @@ class Recorder:
         self.epochs += 1
         return self.epochs - 1
 
-    def note(self, number, epoch, indices, draws):
+    def note(self, number, epoch, indices, occurrences, draws):
         """The samples of a batch of the epoch @number were delivered."""
-        drawn = any(draw != epoch for draw in draws)
-        self._append(_chunk(IS_BATCH, drawn, CHECK.pack(number) + _bytes(indices)
-                            + (_bytes(draws) if drawn else b"")))
+        payload, flags = CHECK.pack(number) + _bytes(indices), 0
+        if any(occurrences):
+            payload, flags = payload + _bytes(occurrences), flags | HAS_OCCURRENCES
+        if any(draw != epoch for draw in draws):
+            payload, flags = payload + _bytes(draws), flags | HAS_DRAWS
+        self._append(_chunk(IS_BATCH, flags, payload))
 
 
 class Recorded:
@@ -109,13 +114,14 @@ class Recorded:
     def __init__(self, unusable, name, ordinal, epoch, count):
         self.unusable = unusable  # what makes an Unusable of a reason
         self.name, self.ordinal, self.epoch, self.count = name, ordinal, epoch, count
-        self.indices, self.draws = array.array("I"), array.array("I")
+        self.indices, self.occurrences, self.draws = (array.array("I") for _ in range(3))
         self.taken = 0
 
     def take(self, count):
-        """(indices, draws) of the next @count samples, or of those that are left."""
+        """[(index, occurrence, draw)] of the next @count samples, or of those that are left."""
         begin, self.taken = self.taken, min(self.taken + count, len(self.indices))
-        return self.indices[begin:self.taken], self.draws[begin:self.taken]
+        return list(zip(*(each[begin:self.taken]
+                          for each in (self.indices, self.occurrences, self.draws))))
 
 
 class Recording:
@@ -154,9 +160,10 @@ class Recording:
         """Where the next one begins; the end of the file where this one was not all written."""
         if len(data) - at < CHUNK.size:
             return len(data)
-        kind, drawn, zero, size = CHUNK.unpack_from(data, at)
+        kind, flags, zero, size = CHUNK.unpack_from(data, at)
         end = at + CHUNK.size + size + CHECK.size
-        if kind not in (IS_EPOCH, IS_BATCH) or zero or drawn > 1 or size > BATCH_MOST:
+        if kind not in (IS_EPOCH, IS_BATCH) or zero \
+                or flags > (HAS_DRAWS | HAS_OCCURRENCES) or size > BATCH_MOST:
             raise self._unusable("it is damaged at byte %d" % at)
         if end > len(data):
             return len(data)
@@ -166,22 +173,26 @@ class Recording:
             raise self._unusable("it is damaged at byte %d" % at)
         payload = data[at + CHUNK.size:end - CHECK.size]
         try:
-            (self._read_epoch if kind == IS_EPOCH else self._read_batch)(payload, drawn)
+            (self._read_epoch if kind == IS_EPOCH else self._read_batch)(payload, flags)
         except (struct.error, IndexError, ValueError):
             raise self._unusable("it is damaged at byte %d" % at) from None
         return end
 
-    def _read_epoch(self, payload, drawn):
+    def _read_epoch(self, payload, flags):
         self.epochs.append(Recorded(self._unusable, *EPOCH.unpack(payload)))
 
-    def _read_batch(self, payload, drawn):
+    def _read_batch(self, payload, flags):
         epoch = self.epochs[CHECK.unpack_from(payload)[0]]
         numbers = _numbers(payload[CHECK.size:])
-        count = len(numbers) // 2 if drawn else len(numbers)
+        has_draws, has_occurrences = flags & HAS_DRAWS, flags & HAS_OCCURRENCES
+        count, rest = divmod(len(numbers), 1 + bool(has_draws) + bool(has_occurrences))
+        if rest:
+            raise ValueError("as many of each")
         epoch.indices += numbers[:count]
-        epoch.draws += numbers[count:] if drawn else array.array("I", [epoch.epoch]) * count
-        if len(epoch.indices) != len(epoch.draws):
-            raise ValueError("a draw for each index")
+        epoch.occurrences += numbers[count:2 * count] if has_occurrences \
+            else array.array("I", [0]) * count
+        epoch.draws += numbers[-count:] if has_draws and count \
+            else array.array("I", [epoch.epoch]) * count
 
     def epoch_of(self, name, ordinal, epoch):
         """What the loader's next epoch had; None: the recording ends before."""
