@@ -44,6 +44,7 @@ static int make_room_again(struct ts_items *items)
 	struct ts_item_again *again = realloc(items->again, room * sizeof(*again));
 	if (!again)
 		return -ENOMEM;
+	memset(&again[items->again_room], 0, (room - items->again_room) * sizeof(*again));
 	items->again = again;
 	uint32_t *places = calloc(2 * (uint64_t)room, sizeof(*places));
 	if (!places)

@@ -237,6 +237,7 @@ Test(order, an_index_comes_again_as_often_as_its_sampler_gives_it)
 	expect_item(order, 5, 1, 2);
 	expect_item(order, 5, 2, 2);
 	expect_end(order);
+	tsshim_order_destroy(order);
 }
 
 Test(order, each_time_of_an_index_is_shared_apart)
