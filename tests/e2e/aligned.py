@@ -2,7 +2,6 @@
 """Alignment: every job gets the same samples, whoever made them, and each what it would alone."""
 
 import collections
-import os
 import random
 import signal
 import tempfile
@@ -10,7 +9,8 @@ import time
 
 import meeting
 import support
-from aligned_common import aligned, alone, counter, fresh, job, samples, together
+from aligned_common import (ONCE_SHARED, aligned, alone, counter, fresh, full_dev_shm, job, samples,
+                            together)
 from support import Group, finish, run, signal_job, start, wait_until
 
 
@@ -237,41 +237,15 @@ def test_no_shared_memory_is_no_obstacle():
         samples(alone(TSSHIM_SHARE="off"))
 
 
-def full_dev_shm(until):
-    """
-    Two jobs in a /dev/shm of their own of which all but 1 MB, which Python's semaphores need, is
-    taken when the shell command @until ends.  Gives what each delivered, and their summaries.
-    """
-    if os.getuid() != 0 or run(["unshare", "--mount", "true"]).status != 0:
-        raise support.Skip("namespaces", "needs root and unshare")
-    program = ('mount -t tmpfs -o size=100m none /dev/shm; fill() { '
-               'free=$(df --output=avail -B1 /dev/shm | tail -1); '
-               'head -c $((free - 1000000)) /dev/zero >/dev/shm/full; }; '
-               '%s "$@" >"$OUT/one" & "$@" >"$OUT/two"; wait') % until
-    command = [support.TSRUN, "--summary", "--align=7", "--ring", "64M", "--",
-               *job("--epochs", 3, "--step", 0.1)]
-    with tempfile.TemporaryDirectory() as out, meeting.of(2) as where:
-        outcome = run(["unshare", "--mount", "--propagation", "private", "sh", "-c", program,
-                       "sh", *command],
-                      support.plain_environment(OUT=out, TSRUN=support.TSRUN, **where))
-        assert outcome.status == 0, outcome.errors[-2000:]
-        delivered = []
-        for name in ("one", "two"):
-            with open(os.path.join(out, name)) as file:
-                delivered.append(samples(support.Outcome(0, file.read(), "")))
-    return delivered, outcome.errors
-
-
 def test_a_full_dev_shm_is_no_obstacle():
     """Full from the beginning, and from the middle on."""
     expected = samples(alone("--epochs", 3))
-    delivered, errors = full_dev_shm("fill;")
-    assert delivered == [expected, expected]
+    command = job("--epochs", 3, "--step", 0.1)
+    outcomes, errors = full_dev_shm("", command)
+    assert [samples(outcome) for outcome in outcomes] == [expected, expected]
     assert errors.count("nothing: no call of this job could be shared") == 2, errors
-    delivered, errors = full_dev_shm(
-        """(until "$TSRUN" stats --json | grep -q '"shared": *[1-9]'; do sleep 0.1; done; """
-        "fill) &")
-    assert delivered == [expected, expected]
+    outcomes, errors = full_dev_shm(ONCE_SHARED, command)
+    assert [samples(outcome) for outcome in outcomes] == [expected, expected]
     assert "taken from the ring" in errors or "not enough shared memory" in errors, errors
 
 

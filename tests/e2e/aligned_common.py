@@ -3,6 +3,7 @@
 
 import collections
 import os
+import tempfile
 
 import meeting
 import support
@@ -61,3 +62,34 @@ def together(jobs, group):
 
 def aligned(**settings):
     return Group(TSSHIM_ALIGN="7", **{"TSSHIM_VERIFY": "10", **settings})
+
+
+# A shell command that ends once something is shared.
+ONCE_SHARED = """until "$TSRUN" stats --json | grep -q '"shared": *[1-9]'; do sleep 0.1; done; """
+
+
+def full_dev_shm(until, command, *options):
+    """
+    The aligned job @command, twice, in a /dev/shm of their own of which all but 1 MB, which
+    Python's semaphores need, is taken when the shell command @until ends; without one, before they
+    start.  Gives (outcomes, what both said on stderr).
+    """
+    if os.getuid() != 0 or run(["unshare", "--mount", "true"]).status != 0:
+        raise support.Skip("namespaces", "needs root and unshare")
+    program = ('mount -t tmpfs -o size=100m none /dev/shm; fill() { '
+               'free=$(df --output=avail -B1 /dev/shm | tail -1); '
+               'head -c $((free - 1000000)) /dev/zero >/dev/shm/full; }; '
+               '%s filler=$!; "$@" >"$OUT/one" & one=$!; "$@" >"$OUT/two"; two=$?; wait $one && '
+               '(exit $two); status=$?; kill $filler 2>/dev/null; exit $status') % (
+                   "(%s fill) &" % until if until else "fill; : &")
+    command = [support.TSRUN, "--summary", "--align=7", "--ring", "64M", *options, "--", *command]
+    with tempfile.TemporaryDirectory() as out, meeting.of(2) as where:
+        outcome = run(["unshare", "--mount", "--propagation", "private", "sh", "-c", program,
+                       "sh", *command],
+                      support.plain_environment(OUT=out, TSRUN=support.TSRUN, **where))
+        assert outcome.status == 0, outcome.errors[-2000:]
+        outcomes = []
+        for name in ("one", "two"):
+            with open(os.path.join(out, name)) as file:
+                outcomes.append(support.Outcome(0, file.read(), ""))
+    return outcomes, outcome.errors

@@ -11,7 +11,7 @@ import tempfile
 
 import meeting
 import support
-from aligned_common import aligned, counter
+from aligned_common import ONCE_SHARED, aligned, counter, full_dev_shm
 from support import HERE, Group, finish, run, start
 
 JOB = os.path.join(HERE, "free_job.py")
@@ -238,6 +238,15 @@ def test_a_small_ring_and_a_full_one():
         for outcome in outcomes:
             assert outcome.status == 0, outcome.errors[-2000:]
             check(outcome, draws(60))
+
+
+def test_a_full_dev_shm_is_no_obstacle():
+    """Full from the beginning, and from the middle on."""
+    for until in ("", ONCE_SHARED):
+        outcomes, errors = full_dev_shm(until, job("--epochs", 3, "--pause", .1), "--order", "free")
+        for outcome in outcomes:
+            check(outcome, draws(60))
+        assert until or errors.count("nothing: no call of this job could be shared") == 2, errors
 
 
 def test_epochs_that_are_left_early():
