@@ -228,13 +228,17 @@ def test_a_job_that_is_killed_again_and_again_goes_on_at_its_epoch():
     check(last, known)
 
 
-def test_a_small_ring_and_a_full_one():
+def test_a_ring_too_small_and_speeds_that_change():
     """What is gone between choice and fetch is made, under the same name."""
-    for ring in ("2M", "64M"):
-        with aligned(TSSHIM_RING=ring, **FREE) as group, meeting.of(2) as where:
-            jobs = [start(job("--workers", 1, "--pause", pause, "--epochs", 4, "--batch", 8),
-                          group.environment(**where)) for pause in (0, .01)]
+    for ring, many in ("2M", 2), ("64M", 4):
+        paces = [.04, .01, 0, .02]
+        with aligned(TSSHIM_RING=ring, **FREE) as group, meeting.of(many) as where:
+            jobs = [start(job("--pause", *paces[number:], *paces[:number], "--epochs", 5,
+                              "--batch", 8),
+                          group.environment(**where)) for number in range(many)]
             outcomes = [finish(process) for process in jobs]
+            assert ring == "2M" or counter(group, "shared") > 0
+            assert group.statistics()["mismatched"] == 0
         for outcome in outcomes:
             assert outcome.status == 0, outcome.errors[-2000:]
             check(outcome, draws(60))

@@ -26,7 +26,8 @@ def arguments(words):
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--pause", type=float, default=0, help="seconds for each batch")
+    parser.add_argument("--pause", type=float, default=[0], nargs="+",
+                        help="seconds for each batch, of the epochs in turn")
     parser.add_argument("--until", help="more epochs, until there is this file")
     parser.add_argument("--leave", type=int, help="give each epoch up after so many batches")
     parser.add_argument("--persistent", action="store_true")
@@ -92,7 +93,7 @@ def train(options):
             if options.alone:
                 batch = {key: [value] for key, value in batch.items()}
             aligned_job.show(epoch, batch)
-            time.sleep(options.pause)
+            time.sleep(options.pause[epoch % len(options.pause)])
         sys.stdout.flush()
 
 
