@@ -9,10 +9,9 @@ each, do not fit into 24 GiB.)  Without a GPU to share memory of, TensorSocket s
 every batch through sockets.
 """
 import os
-import socket
 import time
 
-from tsbench import footprint, machine, slices
+from tsbench import footprint, machine, slices, tensorsocket
 from tsbench import jobs as tsjobs
 from tsbench.setup import RINGS, row, size
 
@@ -39,29 +38,8 @@ BEATS_SECONDS = 1.5
 LIFE = {"plain": (0, ROUNDS), "tsshim": (0, ROUNDS), "tensorsocket": (0, 1), "packed": (2, ROUNDS)}
 
 
-def _python():
-    python = os.environ.get("TSSHIM_BENCH_PYPI_PYTHON", "")
-    if not os.path.exists(python):
-        raise tsjobs.Unavailable("there is no environment with TensorSocket and a torch it works "
-                                 "with; scripts/deps pypi makes one, of 6 GB")
-    return python
-
-
 # Where to look for ports; sides start at the same time and must not choose the same.
 PORTS = {"tensorsocket": 20000, "packed": 25000}
-
-
-def _free_ports(start):
-    """The first of four consecutive ports, from @start on, that nobody uses now."""
-    for first in range(start, start + 4000, 4):
-        try:
-            for port in range(first, first + 4):
-                with socket.socket() as probe:
-                    probe.bind(("", port))
-            return first
-        except OSError:
-            continue
-    raise tsjobs.JobError("peers: no four consecutive free ports")
 
 
 class Starved(tsjobs.JobError):
@@ -85,11 +63,11 @@ class Side:
 
     def _start(self, script, *arguments):
         path = os.path.join(self.setup.root, "bench", "workloads", script)
-        return self.setup.place.start([_python(), path, *arguments], self.group,
+        return self.setup.place.start([tensorsocket.python(), path, *arguments], self.group,
                                       options=("--align",) if self.group else ())
 
     def _start_tensorsocket(self):
-        port = str(_free_ports(PORTS[self.kind]))
+        port = str(tensorsocket.free_ports(PORTS[self.kind]))
         once = ("--pack-once",) if self.kind == "packed" else ()
         self.feeders = [self._start(
             "tensorsocket_job.py", "produce", self.data.where, "--port", port, "--size",
@@ -236,7 +214,7 @@ def _notes(data, found, failures):
 
 
 def measure(setup, data):
-    _python()
+    tensorsocket.python()
     affinity = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(affinity)[:2])
     try:
@@ -257,4 +235,5 @@ def measure(setup, data):
             "notes": notes,
             "raw": {"first": first, **{str(many): rounds for many, rounds in found.items()}},
             "settings": setup.settings(images=data.slice * data.rounds, rounds=data.rounds,
-                                       versions=machine.versions(_python()), bench_cores=cores)}
+                                       versions=machine.versions(tensorsocket.python()),
+                                       bench_cores=cores)}

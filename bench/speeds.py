@@ -9,6 +9,8 @@ import json
 import statistics
 import time
 
+from tsbench import jobs as tsjobs
+from tsbench import tensorsocket
 from tsbench.setup import RINGS, row, without_bar
 
 RING = "16M"
@@ -24,12 +26,29 @@ SWEEPS = {"two": ((1, .5), 1.03), "four": ((1, .8, .5, .25), 1.05)}
 BEFORE, LONG = 20, 60
 QUICK_BEFORE, QUICK = 1, 1
 
+FIRST_PORT = 30000  # to look for those of TensorSocket
 
-def _start(setup, group, speed, order):
-    script = f"{setup.root}/bench/workloads/speeds.py"
-    command = [setup.python, script, "--items", str(ITEMS), "--speed", str(speed)]
-    return setup.place.start(command, group, options=(
-        "--align", "--order", order, "--ring", RING, "--verify", "0") if group else ())
+
+def _script(setup, python, name, *words):
+    return [python or setup.python, f"{setup.root}/bench/workloads/{name}.py", *words,
+            "--items", str(ITEMS)]
+
+
+def _start(setup, group, speed, order, python):
+    options = "--align", "--order", order, "--ring", RING, "--verify", "0"
+    command = _script(setup, python, "speeds", "--speed", str(speed))
+    return setup.place.start(command, group, options=options if group else ())
+
+
+def _start_tensorsocket(setup, speeds):
+    """Its producer, which helps it to send a batch once to all, and trainers."""
+    port = str(tensorsocket.free_ports(FIRST_PORT))
+
+    def start(*words):
+        return setup.place.start(_script(setup, tensorsocket.python(), "tensorsocket_speeds",
+                                         *words, "--port", port))
+    feeder = start("produce", "--trainers", str(len(speeds)))
+    return feeder, [start("receive", "--speed", str(speed)) for speed in speeds]
 
 
 def _made(setup, group):
@@ -38,11 +57,21 @@ def _made(setup, group):
                for dataset in setup.place.stats(group)["datasets"])
 
 
-def _run(setup, speeds, order, name):
-    """{"made": by all, "given": to each, "cpu": of each a second} of the second part of a run."""
-    before, during = (QUICK_BEFORE, QUICK) if setup.quick else (BEFORE, LONG)
+def _run(setup, speeds, order, name, python=None):
+    """What _watch finds of jobs that share in @order, or not at all."""
     group = setup.place.group(f"speeds-{name}-{order}") if order else None
-    jobs = [_start(setup, group, speed, order) for speed in speeds]
+    found = _watch(setup, [_start(setup, group, speed, order, python) for speed in speeds], group)
+    if group:
+        setup.place.forget(group)
+    return found
+
+
+def _watch(setup, jobs, group=None):
+    """
+    {"made": by all, "given": to each, "cpu": of each a second} of the second part of a run, and
+    "distinct": indices of the epochs that each finished.
+    """
+    before, during = (QUICK_BEFORE, QUICK) if setup.quick else (BEFORE, LONG)
     for job in jobs:
         job.answer("ready")
     begin = time.monotonic() + .5
@@ -54,14 +83,13 @@ def _run(setup, speeds, order, name):
     time.sleep(max(0, end - time.monotonic()))
     made += _made(setup, group) if group else 0
     cpu = [spent + job.cpu() for spent, job in zip(cpu, jobs)]
-    given = [json.loads(job.answer("{"))["given"] for job in jobs]
+    answers = [json.loads(job.answer("{")) for job in jobs]
     for job in jobs:
         job.say("end")
     setup.place.end(jobs)
-    if group:
-        setup.place.forget(group)
-    return {"made": made, "given": given, "cpu": [spent / during for spent in cpu],
-            "seconds": during}
+    return {"made": made, "given": [answer["given"] for answer in answers],
+            "cpu": [spent / during for spent in cpu], "seconds": during,
+            "distinct": [answer["distinct"] for answer in answers]}
 
 
 def _rates(found):
@@ -80,6 +108,48 @@ def _sweep(setup, name, shares, bar, alone):
             row("speeds", f"slowest of the jobs against alone, {label}, free", .97, paces,
                 below=False, value=min(paces))]
     return raw, rows
+
+
+def _against_tensorsocket(setup, name, shares):
+    """The same jobs, with a torch that TensorSocket works with, and fed by it."""
+    speeds = [share * PER_SECOND for share in shares]
+    ours = _run(setup, speeds, "free", f"{name}-peer", tensorsocket.python())
+    feeder, jobs = _start_tensorsocket(setup, speeds)
+    theirs = _watch(setup, jobs)
+    feeder.kill()
+    for epochs in ours["distinct"]:
+        if set(epochs) - {ITEMS}:
+            raise tsjobs.JobError(f"speeds: an epoch was given {min(epochs)} of {ITEMS} indices")
+    rates = [sum(_rates(found)) for found in (ours, theirs)]
+    label = ", ".join(f"{share:g}" for share in shares)
+    note = (f"- Speeds {label}: {rates[0]:.0f} samples/s of all trainers, each epoch whole; fed by "
+            f"TensorSocket {rates[1]:.0f}, {_lost(theirs)}.")
+    return {"tsshim": ours, "tensorsocket": theirs}, note, row(
+        "speeds", f"tsshim / TensorSocket, samples/s of all, speeds {label}", 1.5,
+        [rates[0] / rates[1]], below=False)
+
+
+def _lost(found):
+    epochs = [count for whole in found["distinct"] for count in whole]
+    if not epochs:
+        return "no epoch finished"
+    return f"{100 * (1 - min(epochs) / ITEMS):.1f} % of an epoch lost at most"
+
+
+def _peers(setup, sweeps):
+    """Rows and notes about TensorSocket, where it is installed."""
+    rows, raw = [], {}
+    notes = ["TensorSocket, the published release, is helped to send a batch once to all; without "
+             "a GPU it sends the bytes."]
+    try:
+        tensorsocket.python()
+    except tsjobs.Unavailable as error:
+        return raw, rows, [f"TensorSocket was not measured: {error}"]
+    for name, (shares, _) in sweeps.items():
+        raw[name], note, line = _against_tensorsocket(setup, name, shares)
+        rows.append(line)
+        notes.append(note)
+    return raw, rows, [notes[0], "\n".join(notes[1:])]
 
 
 def _driven(setup):
@@ -132,6 +202,8 @@ def measure(setup):
     for many in (2,) if setup.quick else (4, 8):
         raw[f"step {many}"], more = _in_step(setup, many)
         rows += more
-    return {"title": "Jobs of different speed", "rows": rows, "raw": raw,
+    raw["peers"], more, notes = _peers(setup, sweeps)
+    rows += more
+    return {"title": "Jobs of different speed", "rows": rows, "raw": raw, "notes": notes,
             "settings": setup.settings(items=ITEMS, per_second=PER_SECOND,
                                        alone_median=statistics.median(alone.values()))}

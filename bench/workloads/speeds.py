@@ -3,8 +3,8 @@
 """A trainer that takes so many samples a second and no more, as one whose GPU is its limit does.
 
 Says "ready" once it has a batch; is told "go BEGIN MIDDLE END", seconds of the monotonic clock,
-and says at the end as JSON how many samples it was given from BEGIN and from MIDDLE on, and what
-the process and its workers spent on them from MIDDLE on.  With --once it was never given an index
+and says at the end as JSON how many samples it was given from BEGIN and from MIDDLE on, and how
+many indices in each epoch that it finished.  With --once it was never given an index
 twice in an epoch, nor a sample twice, or it fails.
 """
 import argparse
@@ -58,41 +58,72 @@ class Had:
             self.samples.add((index, digest))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--items", type=int, required=True)
-    parser.add_argument("--speed", type=float, required=True, help="samples a second; 0: all it gets")
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--once", action="store_true")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    loader = DataLoader(Pictures(arguments.items), arguments.batch, shuffle=True, num_workers=1,
-                        persistent_workers=True)
-    had, given, marks, due = Had(), 0, None, 0.0
+class Clock:
+    """Says when the job may go on, and counts what it was given until the times it is told."""
+
+    def __init__(self, speed):
+        self.speed = speed
+        self.given, self.due, self.marks, self.counts = 0, 0.0, None, []
+
+    def wait_for_begin(self):
+        print("ready", flush=True)
+        self.marks = [float(word) for word in input().split()[1:]]
+        time.sleep(max(0, self.marks[0] - time.monotonic()))
+        self.due = self.marks[0]
+
+    def take(self, count):
+        """So many samples were given; returns whether there is more to do."""
+        self.given += count
+        if self.speed:
+            self.due += count / self.speed
+            time.sleep(max(0, self.due - time.monotonic()))
+            # A GPU does not make up for what it was not given in time.
+            self.due = max(self.due, time.monotonic() - .05)
+        while self.marks and time.monotonic() >= self.marks[0]:
+            self.counts.append(self.given)
+            self.marks.pop(0)
+        return bool(self.marks)
+
+
+def train(loader, options):
+    """Epochs of @loader until the end that is told; then the answer."""
+    had, clock, whole = Had(), Clock(options.speed), []
     while True:
         had.begin()
+        distinct = set()
         for images, indices in loader:
-            if marks is None:
-                print("ready", flush=True)
-                marks = [float(word) for word in input().split()[1:]]
-                time.sleep(max(0, marks[0] - time.monotonic()))
-                counts, due = [], marks[0]
-            if arguments.once:
+            if clock.marks is None:
+                clock.wait_for_begin()
+            distinct.update(indices.tolist())
+            if options.once:
                 had.note(images, indices)
-            given += len(indices)
-            if arguments.speed:
-                due += len(indices) / arguments.speed
-                time.sleep(max(0, due - time.monotonic()))
-                # A GPU does not make up for what it was not given in time.
-                due = max(due, time.monotonic() - .05)
-            while marks and time.monotonic() >= marks[0]:
-                counts.append(given)
-                marks.pop(0)
-            if not marks:
-                print(json.dumps({"all": counts[2] - counts[0],
-                                  "given": counts[2] - counts[1]}), flush=True)
+            if not clock.take(len(indices)):
+                counts = clock.counts
+                print(json.dumps({"all": counts[2] - counts[0], "given": counts[2] - counts[1],
+                                  "distinct": whole}), flush=True)
                 input()
                 return
+        whole.append(len(distinct))
+
+
+def make_loader(items, batch):
+    return DataLoader(Pictures(items), batch, shuffle=True, num_workers=1,
+                      persistent_workers=True)
+
+
+def add_options(parser):
+    parser.add_argument("--items", type=int, required=True)
+    parser.add_argument("--speed", type=float, default=0, help="samples a second; 0: all it gets")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--once", action="store_true")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_options(parser)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    train(make_loader(options.items, options.batch), options)
 
 
 if __name__ == "__main__":

@@ -162,7 +162,11 @@ struct ts_segment {
 	_Atomic uint32_t allocated; /* pages exist (posix_fallocate succeeded); never undone */
 	_Atomic uint32_t huge; /* so many times TS_HUGE_BYTES at its start are huge pages */
 	_Atomic uint64_t used; /* bytes bump-allocated in this generation; for statistics */
-	uint64_t reserved[4];
+	/* Hints for who looks for room, of this generation; see room.c. */
+	_Atomic uint64_t job;      /* ts_process_id() of its owner's job */
+	_Atomic uint32_t taken;    /* another job took a record of it */
+	_Atomic uint32_t is_probe; /* of a job that nobody follows, it is kept as any other */
+	uint64_t reserved[2];
 };
 static_assert(sizeof(struct ts_segment) == 64, "ABI 2");
 

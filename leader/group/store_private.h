@@ -86,6 +86,7 @@ struct ts_store {
 	_Atomic uint32_t no_huge;               /* the kernel gives us no huge pages */
 	_Atomic uint64_t grow_at;               /* ts_now_ns() of the next look for room */
 	_Atomic uint32_t huge_pause;            /* openings until huge pages are tried again */
+	_Atomic uint32_t openings;              /* of segments; each so many is a probe */
 };
 
 /** Take a word of this process that one thread holds at a time, and give back by storing 0. */
@@ -253,10 +254,12 @@ uint64_t ts_segments_used(struct ts_segment *segments, uint32_t count, uint64_t 
 
 /* ---- leader/ring/room.c ---- */
 
+/** A record of segment @index was taken by this process; a hint for who looks for room. */
+void ts_segment_note_taken(struct ts_store *store, uint32_t index);
+
 /**
  * Give @window, which the caller holds, a fresh OPEN segment; nobody's records go for it where
- * it
- * @spares them.  Errors: -ENOSPC, -EBADF...
+ * it @spares them.  Errors: -ENOSPC, -EBADF...
  */
 int ts_segment_open(struct ts_store *store, struct ts_window *window, bool spares);
 

@@ -305,6 +305,7 @@ static void give_hit(struct ts_store *store, const struct ts_key *key, struct ts
 	*take = (struct ts_take){.verdict = TS_HIT};
 	take->lease = *lease;
 	ts_demand_taken(ts_demand_of(row, (enum ts_kind)lease->kind, key));
+	ts_segment_note_taken(store, ts_where_segment(lease->origin));
 }
 
 /*

@@ -3,6 +3,36 @@
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
 
+/*
+ * A job whose records nobody takes leaves the ring to the others: what it has more than one in
+ * OWN_SHARE of all segments goes first.  Else a job that fell further behind than the ring
+ * holds, and makes everything again, would halve the time that the records of the job in front
+ * live, and so would keep itself and those between out of reach for good.  One in PROBE_EVERY
+ * of its segments is kept as long as any other, for who follows it at a distance to be noticed.
+ * A ring of few segments is cut too coarsely for that.
+ */
+#define OWN_SHARE   16u
+#define PROBE_EVERY 16u
+#define SHARED_FROM 24u /* segments */
+
+void ts_segment_note_taken(struct ts_store *store, uint32_t index)
+{
+	struct ts_segment *segment = &store->segments[index];
+
+	if (!ts_load_relaxed(&segment->taken) && ts_load_relaxed(&segment->job) != store->job)
+		ts_write_relaxed(&segment->taken, 1);
+}
+
+static void begin_generation(struct ts_store *store, struct ts_segment *segment)
+{
+	uint32_t opening = ts_add_relaxed(&store->openings, 1);
+
+	ts_write_relaxed(&segment->used, 0);
+	ts_write_relaxed(&segment->job, store->job);
+	ts_write_relaxed(&segment->taken, 0);
+	ts_write_relaxed(&segment->is_probe, opening % PROBE_EVERY == 0);
+}
+
 /* FREE -> OPEN(me) of a segment with or without memory. Returns its index or -ENOENT. */
 static int open_free(struct ts_store *store, bool allocated, uint32_t *ret_generation)
 {
@@ -19,7 +49,7 @@ static int open_free(struct ts_store *store, bool allocated, uint32_t *ret_gener
 			continue;
 		/* At once: with the age of its last generation it would be taken away again. */
 		ts_segment_touch(store, i);
-		ts_write_relaxed(&segment->used, 0);
+		begin_generation(store, segment);
 		TS_KILLPOINT(segment_open);
 		*ret_generation = generation;
 		return (int)i;
@@ -81,12 +111,84 @@ static int take(struct ts_store *store, uint32_t index)
 	return ts_segment_drain(store, index, sealed);
 }
 
-/* Free the segment that nobody pins and nobody has written to for longest. */
+/** The segments of one job, and the oldest that may go before others. */
+struct belongings {
+	uint64_t job, oldest_time;
+	uint32_t count;
+	int oldest; /* or -ENOENT */
+	bool is_taken;
+};
+
+static struct belongings *belongings_of(
+	struct belongings *all, uint32_t *count, uint32_t most, uint64_t job)
+{
+	for (uint32_t i = 0; i < *count; i++)
+		if (all[i].job == job)
+			return &all[i];
+	if (*count == most)
+		return NULL;
+	all[*count] = (struct belongings){.job = job, .oldest = -ENOENT};
+	return &all[(*count)++];
+}
+
+static void add_segment(struct ts_store *store, struct belongings *all, uint32_t index)
+{
+	struct ts_segment *segment = &store->segments[index];
+	uint64_t word = ts_load_acquire(&segment->word);
+	uint64_t time = ts_load_relaxed(&segment->written_at);
+
+	all->count++;
+	all->is_taken |= ts_load_relaxed(&segment->taken) != 0;
+	if (ts_segment_state(word) != TS_SEGMENT_SEALED || ts_load_relaxed(&segment->is_probe))
+		return;
+	if (all->oldest < 0 || time < all->oldest_time) {
+		all->oldest = (int)index;
+		all->oldest_time = time;
+	}
+}
+
+/*
+ * The oldest segment of a job that has more than its share and whom nobody follows: of this one
+ * if it is such a job, else of the one that has most.  -ENOENT: there is none.
+ */
+static int oldest_unfollowed(struct ts_store *store)
+{
+	struct belongings all[TS_JOB_MAX];
+	uint32_t jobs = 0, most = store->shape.segment_count / OWN_SHARE;
+	int best = -ENOENT;
+
+	if (store->shape.segment_count < SHARED_FROM)
+		return -ENOENT;
+	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
+		if (!ts_segment_readable(ts_load_acquire(&store->segments[i].word)))
+			continue;
+		struct belongings *some = belongings_of(
+			all, &jobs, TS_JOB_MAX, ts_load_relaxed(&store->segments[i].job));
+		if (some)
+			add_segment(store, some, i);
+	}
+	for (uint32_t i = 0; i < jobs; i++) {
+		if (all[i].is_taken || all[i].count <= most || all[i].oldest < 0)
+			continue;
+		if (all[i].job == store->job)
+			return all[i].oldest;
+		if (all[i].count > most) {
+			most = all[i].count;
+			best = all[i].oldest;
+		}
+	}
+	return best;
+}
+
+/* Free one of ours that nobody wants, else the one that nobody has written to for longest. */
 static int reclaim(struct ts_store *store)
 {
 	uint64_t time = 0;
-	int index = -1;
+	int index = oldest_unfollowed(store);
 
+	if (index >= 0 && take(store, (uint32_t)index) == 0)
+		return 0;
+	index = -1;
 	/* Every segment is tried once at most. */
 	for (uint32_t tries = 0; tries < store->shape.segment_count; tries++) {
 		index = next_oldest(store, time, index);
