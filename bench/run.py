@@ -24,9 +24,10 @@ SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"
             "samples": ("prepare", "handover", "renewed", "peers", "speeds", "keep"),
             "storage": ("read",),
             "copies": ("bring",)}
-# Needs what few machines have, so it runs only where somebody asks for it.
-BY_NAME = ("gpu",)
+# Need what few machines have, so they run only where somebody asks for them.
+BY_NAME = ("gpu", "accuracy")
 ALL = tuple(name for names in SUBJECTS.values() for name in names)
+RENDERED = (*ALL, "accuracy")
 
 
 def ring_size(text):
@@ -41,7 +42,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__,
                                      allow_abbrev=False)
     parser.add_argument("names", nargs="*", metavar="NAME",
-                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all), or gpu")
+                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all), gpu, or accuracy")
     parser.add_argument("--images", metavar="DIR", default=os.environ.get("TSSHIM_BENCH_IMAGES"),
                         help="real photographs to measure with (default: made ones; also "
                         "TSSHIM_BENCH_IMAGES)")
@@ -132,7 +133,7 @@ def results_directory(arguments):
 
 
 def render(arguments):
-    found = results.load_all(results_directory(arguments), ALL)
+    found = results.load_all(results_directory(arguments), RENDERED)
     plots = os.path.join(ROOT, "docs", "plots")
     for name, result in found.items():
         results.plot(plots, name, result)

@@ -23,9 +23,16 @@ ORDERS = ("free", "strict")
 SWEEPS = {"two": ((1, .5), 1.03), "four": ((1, .8, .5, .25), 1.05)}
 
 # Seconds until the ring is full and the jobs are apart, and then until the end.
-BEFORE, LONG = 20, 60
-QUICK_BEFORE, QUICK = 1, 1
+LONG = 20, 60
+QUICK = 1, 1
 
+# Of jobs in step, which differ from run to run; both orders take turns.
+STEP, STEP_ROUNDS = (10, 30), 3
+
+# Within the first epoch of TensorSocket: it was seen to serve nobody any more after its end.
+PEER = 10, 30
+
+PATIENCE = 180  # for what a job says at the end
 FIRST_PORT = 30000  # to look for those of TensorSocket
 
 
@@ -57,21 +64,22 @@ def _made(setup, group):
                for dataset in setup.place.stats(group)["datasets"])
 
 
-def _run(setup, speeds, order, name, python=None):
+def _run(setup, speeds, order, name, times=LONG, python=None):
     """What _watch finds of jobs that share in @order, or not at all."""
     group = setup.place.group(f"speeds-{name}-{order}") if order else None
-    found = _watch(setup, [_start(setup, group, speed, order, python) for speed in speeds], group)
+    jobs = [_start(setup, group, speed, order, python) for speed in speeds]
+    found = _watch(setup, jobs, times, group)
     if group:
         setup.place.forget(group)
     return found
 
 
-def _watch(setup, jobs, group=None):
+def _watch(setup, jobs, times, group=None):
     """
     {"made": by all, "given": to each, "cpu": of each a second} of the second part of a run, and
     "distinct": indices of the epochs that each finished.
     """
-    before, during = (QUICK_BEFORE, QUICK) if setup.quick else (BEFORE, LONG)
+    before, during = QUICK if setup.quick else times
     for job in jobs:
         job.answer("ready")
     begin = time.monotonic() + .5
@@ -83,10 +91,13 @@ def _watch(setup, jobs, group=None):
     time.sleep(max(0, end - time.monotonic()))
     made += _made(setup, group) if group else 0
     cpu = [spent + job.cpu() for spent, job in zip(cpu, jobs)]
-    answers = [json.loads(job.answer("{")) for job in jobs]
+    answers = [json.loads(job.answer("{", PATIENCE)) for job in jobs]
     for job in jobs:
         job.say("end")
     setup.place.end(jobs)
+    for answer in answers:
+        if group and set(answer["distinct"]) - {ITEMS}:
+            raise tsjobs.JobError(f"speeds: an epoch was not whole: {answer['distinct']}")
     return {"made": made, "given": [answer["given"] for answer in answers],
             "cpu": [spent / during for spent in cpu], "seconds": during,
             "distinct": [answer["distinct"] for answer in answers]}
@@ -113,27 +124,23 @@ def _sweep(setup, name, shares, bar, alone):
 def _against_tensorsocket(setup, name, shares):
     """The same jobs, with a torch that TensorSocket works with, and fed by it."""
     speeds = [share * PER_SECOND for share in shares]
-    ours = _run(setup, speeds, "free", f"{name}-peer", tensorsocket.python())
-    feeder, jobs = _start_tensorsocket(setup, speeds)
-    theirs = _watch(setup, jobs)
-    feeder.kill()
-    for epochs in ours["distinct"]:
-        if set(epochs) - {ITEMS}:
-            raise tsjobs.JobError(f"speeds: an epoch was given {min(epochs)} of {ITEMS} indices")
-    rates = [sum(_rates(found)) for found in (ours, theirs)]
+    ours = _run(setup, speeds, "free", f"{name}-peer", PEER, tensorsocket.python())
     label = ", ".join(f"{share:g}" for share in shares)
-    note = (f"- Speeds {label}: {rates[0]:.0f} samples/s of all trainers, each epoch whole; fed by "
-            f"TensorSocket {rates[1]:.0f}, {_lost(theirs)}.")
+    feeder, jobs = _start_tensorsocket(setup, speeds)
+    try:
+        theirs = _watch(setup, jobs, PEER)
+    except tsjobs.JobError as error:
+        why = str(error).splitlines()[-1]
+        return {"tsshim": ours}, f"- Speeds {label}: TensorSocket could not go on: {why}", None
+    finally:
+        for job in (feeder, *jobs):
+            job.kill()
+    rates = [sum(_rates(found)) for found in (ours, theirs)]
+    note = (f"- Speeds {label}: {rates[0]:.0f} samples/s of all trainers, fed by TensorSocket "
+            f"{rates[1]:.0f}.")
     return {"tsshim": ours, "tensorsocket": theirs}, note, row(
         "speeds", f"tsshim / TensorSocket, samples/s of all, speeds {label}", 1.5,
         [rates[0] / rates[1]], below=False)
-
-
-def _lost(found):
-    epochs = [count for whole in found["distinct"] for count in whole]
-    if not epochs:
-        return "no epoch finished"
-    return f"{100 * (1 - min(epochs) / ITEMS):.1f} % of an epoch lost at most"
 
 
 def _peers(setup, sweeps):
@@ -147,7 +154,7 @@ def _peers(setup, sweeps):
         return raw, rows, [f"TensorSocket was not measured: {error}"]
     for name, (shares, _) in sweeps.items():
         raw[name], note, line = _against_tensorsocket(setup, name, shares)
-        rows.append(line)
+        rows += [line] if line else []
         notes.append(note)
     return raw, rows, [notes[0], "\n".join(notes[1:])]
 
@@ -166,9 +173,13 @@ def _driven(setup):
 
 
 def _in_step(setup, many):
-    raw = {order: _run(setup, [0] * many, order, f"step-{many}") for order in ORDERS}
-    ratio = sum(_rates(raw["free"])) / sum(_rates(raw["strict"]))
-    return raw, [row("speeds", f"K={many} in step, samples/s, free / strict", .98, [ratio],
+    raw, ratios = [], []
+    for number in range(1 if setup.quick else STEP_ROUNDS):
+        turns = {order: _run(setup, [0] * many, order, f"step-{many}-{number}", STEP)
+                 for order in ORDERS[::-1 if number % 2 else 1]}
+        raw.append(turns)
+        ratios.append(sum(_rates(turns["free"])) / sum(_rates(turns["strict"])))
+    return raw, [row("speeds", f"K={many} in step, samples/s, free / strict", .98, ratios,
                      below=False)]
 
 

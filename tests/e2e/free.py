@@ -230,14 +230,14 @@ def test_a_job_that_is_killed_again_and_again_goes_on_at_its_epoch():
 
 def test_a_ring_too_small_and_speeds_that_change():
     """What is gone between choice and fetch is made, under the same name."""
-    for ring, many in ("2M", 2), ("64M", 4):
+    for ring, many in ("6M", 2), ("64M", 4):  # the first is the smallest there is
         paces = [.04, .01, 0, .02]
         with aligned(TSSHIM_RING=ring, **FREE) as group, meeting.of(many) as where:
             jobs = [start(job("--pause", *paces[number:], *paces[:number], "--epochs", 5,
                               "--batch", 8),
                           group.environment(**where)) for number in range(many)]
             outcomes = [finish(process) for process in jobs]
-            assert ring == "2M" or counter(group, "shared") > 0
+            assert counter(group, "shared") > 0
             assert group.statistics()["mismatched"] == 0
         for outcome in outcomes:
             assert outcome.status == 0, outcome.errors[-2000:]
