@@ -32,7 +32,7 @@ STEP, STEP_ROUNDS = (10, 30), 3
 # Within the first epoch of TensorSocket: it was seen to serve nobody any more after its end.
 PEER = 10, 30
 
-PATIENCE = 180  # for what a job says at the end
+PATIENCE = 120  # seconds for what a job says
 FIRST_PORT = 30000  # to look for those of TensorSocket
 
 
@@ -81,7 +81,7 @@ def _watch(setup, jobs, times, group=None):
     """
     before, during = QUICK if setup.quick else times
     for job in jobs:
-        job.answer("ready")
+        job.answer("ready", 2 * PATIENCE)
     begin = time.monotonic() + .5
     middle, end = begin + before, begin + before + during
     for job in jobs:
