@@ -16,7 +16,8 @@ SEEDS = 10
 EPOCHS = 10
 RING = "6M"  # the smallest there is, for an eighth of the samples
 KINDS = ("plain", "strict", "free")
-QUANTILE = 2.262  # of Student's distribution with 9 degrees of freedom, for 95 %
+# Of Student's distribution for 95 %, by the number of seeds.
+QUANTILES = {2: 12.706, SEEDS: 2.262}
 
 
 def _start(setup, group, kind, seed, *words):
@@ -62,9 +63,8 @@ def _difference(found, kind):
 
 
 def _interval(values):
-    spread = statistics.stdev(values) if len(values) > 1 else 0
-    return (f"{statistics.mean(values):.2f} +- "
-            f"{QUANTILE * spread / math.sqrt(len(values)):.2f}")
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return f"{statistics.mean(values):.2f} +- {QUANTILES[len(values)] * error:.2f}"
 
 
 def _rows(found):

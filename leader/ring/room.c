@@ -112,26 +112,26 @@ static int take(struct ts_store *store, uint32_t index)
 }
 
 /** The segments of one job, and the oldest that may go before others. */
-struct belongings {
+struct holding {
 	uint64_t job, oldest_time;
 	uint32_t count;
 	int oldest; /* or -ENOENT */
 	bool is_taken;
 };
 
-static struct belongings *belongings_of(
-	struct belongings *all, uint32_t *count, uint32_t most, uint64_t job)
+static struct holding *holding_of(
+	struct holding *all, uint32_t *count, uint32_t most, uint64_t job)
 {
 	for (uint32_t i = 0; i < *count; i++)
 		if (all[i].job == job)
 			return &all[i];
 	if (*count == most)
 		return NULL;
-	all[*count] = (struct belongings){.job = job, .oldest = -ENOENT};
+	all[*count] = (struct holding){.job = job, .oldest = -ENOENT};
 	return &all[(*count)++];
 }
 
-static void add_segment(struct ts_store *store, struct belongings *all, uint32_t index)
+static void add_segment(struct ts_store *store, struct holding *all, uint32_t index)
 {
 	struct ts_segment *segment = &store->segments[index];
 	uint64_t word = ts_load_acquire(&segment->word);
@@ -153,31 +153,29 @@ static void add_segment(struct ts_store *store, struct belongings *all, uint32_t
  */
 static int oldest_unfollowed(struct ts_store *store)
 {
-	struct belongings all[TS_JOB_MAX];
-	uint32_t jobs = 0, most = store->shape.segment_count / OWN_SHARE;
-	int best = -ENOENT;
+	struct holding all[TS_JOB_MAX];
+	const struct holding *largest = NULL;
+	uint32_t jobs = 0, share = store->shape.segment_count / OWN_SHARE;
 
 	if (store->shape.segment_count < SHARED_FROM)
 		return -ENOENT;
 	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
 		if (!ts_segment_readable(ts_load_acquire(&store->segments[i].word)))
 			continue;
-		struct belongings *some = belongings_of(
+		struct holding *some = holding_of(
 			all, &jobs, TS_JOB_MAX, ts_load_relaxed(&store->segments[i].job));
 		if (some)
 			add_segment(store, some, i);
 	}
 	for (uint32_t i = 0; i < jobs; i++) {
-		if (all[i].is_taken || all[i].count <= most || all[i].oldest < 0)
+		if (all[i].is_taken || all[i].count <= share || all[i].oldest < 0)
 			continue;
 		if (all[i].job == store->job)
 			return all[i].oldest;
-		if (all[i].count > most) {
-			most = all[i].count;
-			best = all[i].oldest;
-		}
+		if (!largest || all[i].count > largest->count)
+			largest = &all[i];
 	}
-	return best;
+	return largest ? largest->oldest : -ENOENT;
 }
 
 /* Free one of ours that nobody wants, else the one that nobody has written to for longest. */

@@ -68,6 +68,10 @@ def aligned(**settings):
 ONCE_SHARED = """until "$TSRUN" stats --json | grep -q '"shared": *[1-9]'; do sleep 0.1; done; """
 
 
+# Is there once full_dev_shm() has filled it.
+FILLED = "/dev/shm/filled"
+
+
 def full_dev_shm(until, command, *options):
     """
     The aligned job @command, twice, in a /dev/shm of their own of which all but 1 MB, which
@@ -78,10 +82,10 @@ def full_dev_shm(until, command, *options):
         raise support.Skip("namespaces", "needs root and unshare")
     program = ('mount -t tmpfs -o size=100m none /dev/shm; fill() { '
                'free=$(df --output=avail -B1 /dev/shm | tail -1); '
-               'head -c $((free - 1000000)) /dev/zero >/dev/shm/full; }; '
+               'head -c $((free - 1000000)) /dev/zero >/dev/shm/full; : >%s; }; '
                '%s filler=$!; "$@" >"$OUT/one" & one=$!; "$@" >"$OUT/two"; two=$?; wait $one && '
                '(exit $two); status=$?; kill $filler 2>/dev/null; exit $status') % (
-                   "(%s fill) &" % until if until else "fill; : &")
+                   FILLED, "(%s fill) &" % until if until else "fill; : &")
     command = [support.TSRUN, "--summary", "--align=7", "--ring", "64M", *options, "--", *command]
     with tempfile.TemporaryDirectory() as out, meeting.of(2) as where:
         outcome = run(["unshare", "--mount", "--propagation", "private", "sh", "-c", program,

@@ -11,7 +11,7 @@ import tempfile
 
 import meeting
 import support
-from aligned_common import ONCE_SHARED, aligned, counter, full_dev_shm
+from aligned_common import FILLED, ONCE_SHARED, aligned, counter, full_dev_shm
 from support import HERE, Group, finish, run, start
 
 JOB = os.path.join(HERE, "free_job.py")
@@ -245,11 +245,13 @@ def test_a_ring_too_small_and_speeds_that_change():
 
 
 def test_a_full_dev_shm_is_no_obstacle():
-    """Full from the beginning, and from the middle on."""
+    """Full from the beginning, and from the middle on: the jobs go on until it is."""
+    command = job("--epochs", 3, "--pause", .1, "--until", FILLED)
     for until in ("", ONCE_SHARED):
-        outcomes, errors = full_dev_shm(until, job("--epochs", 3, "--pause", .1), "--order", "free")
+        outcomes, errors = full_dev_shm(until, command, "--order", "free")
+        known = draws(max(len(delivered(outcome)) for outcome in outcomes) + 40)
         for outcome in outcomes:
-            check(outcome, draws(60))
+            check(outcome, known)
         assert until or errors.count("nothing: no call of this job could be shared") == 2, errors
 
 
