@@ -143,9 +143,24 @@ static int note(
 	return add(opens, path, &file);
 }
 
+static _Atomic uint32_t saw_relative; /* 0 or 1; stays, as what was read may be kept */
+
+bool ts_opens_saw_relative(void)
+{
+	return ts_load_relaxed(&saw_relative) != 0;
+}
+
+static bool is_code(const char *path)
+{
+	const char *ending = strrchr(path, '.');
+	return ending && (strcmp(ending, ".py") == 0 || strcmp(ending, ".pyc") == 0);
+}
+
 void ts_opens_note(struct ts_opens *opens, int directory, const char *path, int flags, int fd)
 {
 	int error = errno;
+	if (path && path[0] != '/' && !is_code(path))
+		ts_write_relaxed(&saw_relative, 1);
 	if (opens->process != (int)getpid()) {
 		/* A vfork child writes into its parent's memory here, as it should: what it
 		 * opens may be what the item is made from. */

@@ -82,6 +82,13 @@ void ts_opens_begin(struct ts_opens *opens);
 int ts_opens_end(struct ts_opens *opens);
 
 /**
+ * Whether any item of this process, or of those it was forked from, opened a relative name
+ * while it was listed; code of Python's does not count.  What such an item keeps depends on the
+ * working directory.  Threads: any.
+ */
+bool ts_opens_saw_relative(void);
+
+/**
  * Whether the files still are what they were when they were opened, and old enough that a
  * change from now on must show in their times: last written and changed at least @min_age_ns
  * ago.  One stat() per file, no permission needed but that of the path.

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 8u
+#define SAMPLE_ABI 9u
 
 #define TWISTER_WORDS 624u
 
@@ -52,7 +52,8 @@ struct ts_sample {
 	struct ts_store *store;
 	uint32_t serial; /* ts_identity_serial() of the take: a fork child must not go on */
 	enum held held;
-	bool observing;
+	bool listing;   /* the files that this thread opens */
+	bool observing; /* for a record */
 	struct ts_key key;
 	uint32_t occurrence;
 	struct ts_note_made note; /* of the sample when it is made; tag 0: none */
@@ -284,6 +285,11 @@ void tsshim_sample_taken(struct ts_sample *sample)
 	tsshim_sample_drop(sample);
 }
 
+int tsshim_sample_relative(void)
+{
+	return ts_opens_saw_relative();
+}
+
 void tsshim_sample_verified(struct ts_sample *sample, int equal)
 {
 	if (is_ours(sample) && sample->held == HELD_LEASE) {
@@ -296,8 +302,8 @@ void tsshim_sample_verified(struct ts_sample *sample, int equal)
 void tsshim_sample_drop(struct ts_sample *sample)
 {
 	/* An item that never ended: this thread must not go on writing into the struct. */
-	if (sample->observing) {
-		sample->observing = false;
+	if (sample->listing) {
+		sample->listing = sample->observing = false;
 		ts_session_nest(false);
 		(void)ts_opens_end(&sample->opens);
 	}
@@ -318,8 +324,9 @@ void tsshim_sample_drop(struct ts_sample *sample)
 void tsshim_sample_begin(struct ts_sample *sample, int nest)
 {
 	sample->observing = is_ours(sample) && sample->held == HELD_CLAIM;
+	sample->listing = sample->observing || ts_config()->align;
 	ts_session_nest(nest != 0);
-	if (sample->observing)
+	if (sample->listing)
 		ts_opens_begin(&sample->opens);
 	sample->cpu_start = ts_thread_cpu_ns();
 }
@@ -355,7 +362,11 @@ int tsshim_sample_end(struct ts_sample *sample, int raised)
 	sample->cpu_ns = ts_thread_cpu_ns() - sample->cpu_start;
 	ts_session_nest(false);
 	ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
+	bool listing = sample->listing;
+	sample->listing = false;
 	if (!sample->observing) {
+		if (listing)
+			(void)ts_opens_end(&sample->opens);
 		/* Made alone; others learn how far this job is. */
 		if (!raised)
 			note_made(sample);

@@ -100,10 +100,11 @@ TS_EXPORT void tsshim_sample_verified(struct ts_sample *sample, int equal);
 TS_EXPORT void tsshim_sample_drop(struct ts_sample *sample);
 
 /**
- * The item is computed between these two, by this thread.  While a claim is held, files are
- * observed; with @nest, decodes inside are not shared for themselves (docs/rooms/torch.md).
- * end() returns 0, or -ECANCELED when the result must not be published (counted, the claim
- * is given back); it is to be called in any case, also when the item raised an exception.
+ * The item is computed between these two, by this thread.  While a claim is held, and always
+ * under --align, files are observed; with @nest, decodes inside are not shared for themselves
+ * (docs/rooms/torch.md). end() returns 0, or -ECANCELED when the result must not be published
+ * (counted, the claim is given back); it is to be called in any case, also when the item raised
+ * an exception.
  */
 TS_EXPORT void tsshim_sample_begin(struct ts_sample *sample, int nest);
 TS_EXPORT int tsshim_sample_end(struct ts_sample *sample, int raised);
@@ -129,6 +130,9 @@ TS_EXPORT void tsshim_sample_pass(const char *reason, uint32_t count);
  * which the 16 bytes of @identity stand: so many were delivered, of these some computed here.
  */
 TS_EXPORT void tsshim_sample_drawn(const void *identity, uint64_t computed, uint64_t delivered);
+
+/** Whether an item of this process, observed as above, ever opened a relative name. */
+TS_EXPORT int tsshim_sample_relative(void);
 
 /**
  * This job was given @done of @count batches (0: not known) of an @epoch of the data set and

@@ -6,6 +6,7 @@ import ctypes
 import enum
 import functools
 import os
+import pathlib
 import sys
 
 import numpy
@@ -26,6 +27,32 @@ class Word(str):
 
 class Colour(enum.IntEnum):
     RED = 1
+
+
+class Marked:
+    """Nothing but its attributes."""
+
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+
+class Slotted:
+    """Its attribute is no entry of a dict."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Stated(Marked):
+    """Is not copied by its attributes."""
+
+    def __init__(self, value):
+        super().__init__(value, value)
+
+    def __getstate__(self):
+        return {"first": self.first}
 
 
 def there_and_back(sample):
@@ -52,7 +79,10 @@ def same(a, b, where="sample"):
         assert not a.numel() or a.data_ptr() != b.data_ptr(), where
     elif isinstance(a, (numpy.ndarray, numpy.generic)):
         assert (a.dtype.str, a.shape) == (b.dtype.str, b.shape), where
-        assert a.tobytes() == b.tobytes(), where
+        if a.dtype == object:
+            same(a.tolist(), b.tolist(), where + ".tolist()")
+        else:
+            assert a.tobytes() == b.tobytes(), where
         if isinstance(a, numpy.ndarray):
             assert a.strides == b.strides and a.flags.writeable == b.flags.writeable, where
     elif isinstance(a, dict):
@@ -63,6 +93,8 @@ def same(a, b, where="sample"):
         assert len(a) == len(b), where
         for number, (x, y) in enumerate(zip(a, b)):
             same(x, y, "%s[%d]" % (where, number))
+    elif isinstance(a, Marked):
+        same(vars(a), vars(b), where + ".__dict__")
     elif isinstance(a, float):
         assert a.hex() == b.hex(), where
     elif isinstance(a, complex):
@@ -87,6 +119,11 @@ GOOD = [
     numpy.array(3.5), numpy.array(["a", "bcd"]), numpy.array([1], dtype=">i4"),
     numpy.float32(1.5), numpy.int64(-3), numpy.bool_(True), numpy.datetime64("2020-01-01"),
     numpy.frombuffer(b"read only", dtype=numpy.uint8), numpy.zeros((0, 3)),
+    torch.ones(1).expand(5), image()[:, ::2], image()[:, 3:20, 4:30], numpy.arange(10)[::2],
+    numpy.arange(10)[::-1], numpy.arange(24).reshape(2, 3, 4).transpose(1, 2, 0)[:, ::-1],
+    Colour.RED, {Colour.RED: 1, (1, "a"): [2]}, pathlib.Path("/a/b"), (Colour.RED, Colour.RED),
+    numpy.array([["a", None], [1, 2.5]], dtype=object), Marked(torch.ones(2), [Colour.RED]),
+    [Marked(1, 2), Marked(Marked(3, image()), "x")],
 ]
 
 
@@ -119,9 +156,12 @@ def tensors_of_torchvision():
     marked = tv_tensors.Image(image())
     marked.extra = 1
     boxes = tv_tensors.BoundingBoxes([[0, 0, 1, 1]], format="XYXY", canvas_size=(9, 9))
+    back = there_and_back(boxes)
+    same(boxes, back)
+    assert (back.format, back.canvas_size) == (boxes.format, boxes.canvas_size)
     own = type("Own", (tv_tensors.Image,), {})
     leaf = tv_tensors.Image(image(), requires_grad=True)
-    for sample in (marked, boxes, own(image()), leaf, (good[0], good[0][1])):
+    for sample in (marked, own(image()), leaf, (good[0], good[0][1])):
         try:
             codec.encode(sample)
         except codec.Unshareable:
@@ -135,18 +175,20 @@ def bad_samples():
     with_attribute = torch.ones(2)
     with_attribute.extra = 1
     base = numpy.arange(10)
+    marked = Marked(1, 2)
     return {
-        "subclass of str": Word("a"), "enum": Colour.RED, "set": {1}, "object": object(),
+        "subclass of str": Word("a"), "slots": Slotted(1), "state of its own": Stated(1), "set": {1}, "object": object(),
         "bytearray": bytearray(b"a"), "ellipsis": ..., "class": StopIteration,
         "gradient": torch.ones(2, requires_grad=True), "parameter": torch.nn.Parameter(
             torch.ones(1)), "sparse": torch.eye(3).to_sparse(), "attribute": with_attribute,
         "quantised": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
         "two leaves on one memory": (shared, shared[0]), "the same leaf twice": [shared, shared],
-        "the same list twice": (twice, twice), "stride 0": torch.ones(1).expand(5),
-        "gaps": image()[:, ::2], "array with gaps": base[::2], "negative stride": base[::-1],
-        "tensor and array": (torch.from_numpy(base), base), "objects": numpy.array([None]),
+        "the same list twice": (twice, twice), "mostly gaps": image()[:, ::8],
+        "array of gaps": numpy.arange(100)[::9], "the same object twice": [marked, marked],
+        "views of one": (base[:6], base[5:]),
+        "tensor and array": (torch.from_numpy(base), base), "objects": numpy.array([object()]),
         "records": numpy.zeros(2, dtype=[("a", "i4")]), "matrix": numpy.matrix([[1]]),
-        "masked": numpy.ma.array([1]), "tuple as key": {(1, 2): 3}, "ordered": (
+        "masked": numpy.ma.array([1]), "object as key": {Marked: 3}, "ordered": (
             collections.OrderedDict(a=1)), "conjugate": torch.ones(2, dtype=torch.complex64).conj(),
         "local namedtuple": collections.namedtuple("Local", "x")(1),
         "deep": deep(100000),

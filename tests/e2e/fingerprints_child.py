@@ -20,11 +20,14 @@ import queue
 import random
 import socket
 import sys
+import tarfile
+import tempfile
 import threading
 import time
 import types
 import warnings
 import weakref
+import zipfile
 
 import numpy
 import torch
@@ -171,6 +174,47 @@ def imports_in_functions():
                 fft=numpy.fft.fft, linear=torch.nn.functional.linear, relu=torch.relu)
 
 
+@case("differ")
+def a_module_of_the_users_that_is_imported_later():
+    def imports():
+        import users_later  # noqa: F401
+        return users_later
+
+    for number in range(2):
+        place = tempfile.mkdtemp(dir=WORK)
+        with open(os.path.join(place, "users_later.py"), "w") as file:
+            file.write("X = %d\n" % number)
+        sys.path.insert(0, place)
+        yield Plain(function=imports)
+
+
+@case("~differ")
+def open_files():
+    """Each by what it is, not by where it stands."""
+    for number in range(2):
+        path = os.path.join(WORK, "open%d" % number)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a", "b")
+        yield Plain(file=open(path, "rb"))
+        yield Plain(file=zipfile.ZipFile(path))
+    closed = open(path)
+    closed.close()
+    yield Plain(file=closed)
+
+
+@case("~same")
+def places_in_open_files():
+    path = os.path.join(WORK, "read")
+    with tarfile.open(path, "w") as archive:
+        archive.add(__file__, "a")
+    file, archive = open(path, "rb"), tarfile.open(path)
+    held = Plain(file=file, archive=archive)
+    yield held
+    file.read(7)
+    archive.getmembers()
+    yield held
+
+
 @case("unknown")
 def unknowns():
     class Iterable(IterableDataset):
@@ -189,11 +233,10 @@ def unknowns():
     deleted = numpy.memmap(gone, numpy.uint8, "r")
     os.unlink(gone)
     def imports():
-        import users_later  # noqa: F401
-        return users_later
+        import users_folder  # noqa: F401
+        return users_folder
 
-    with open(os.path.join(WORK, "users_later.py"), "w") as file:
-        file.write("X = 1\n")
+    os.mkdir(os.path.join(WORK, "users_folder"))  # a package without a file
     sys.path.insert(0, WORK)
     things = [
         ("handle", [open(os.devnull), io.BytesIO(), socket.socket(),

@@ -45,6 +45,22 @@ Test(opens, one_entry_for_each_path)
 	cr_expect(eq(u32, opens.files[3].absent, 1));
 }
 
+Test(opens, relative_names_are_remembered)
+{
+	struct ts_opens opens;
+	file_write("a", "text");
+	close(open("a", O_RDONLY));
+	cr_expect(not(ts_opens_saw_relative()), "not listed");
+	ts_opens_begin(&opens);
+	close(open(in_folder("a"), O_RDONLY));
+	cr_expect(eq(int, open("code.py", O_RDONLY), -1));
+	cr_expect(not(ts_opens_saw_relative()));
+	cr_expect(eq(int, open("absent", O_RDONLY), -1));
+	cr_expect(ts_opens_saw_relative(), "what is not there is remembered, too");
+	(void)ts_opens_end(&opens);
+	cr_expect(ts_opens_saw_relative());
+}
+
 Test(opens, a_file_replaced_meanwhile)
 {
 	struct ts_opens opens;

@@ -11,7 +11,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 8
+ABI = 9
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -93,6 +93,7 @@ def _functions():
         ("drawn", None, [text, number, number]),
         ("progress", None, [text, number, number, number, ctypes.c_int]),
         ("twister", None, [pointer, small]),
+        ("relative", ctypes.c_int, []),
         ("hash", None, [text, number, pointer]))
 
 
@@ -134,6 +135,7 @@ count_drawn = library.tsshim_sample_drawn
 say_progress = library.tsshim_sample_progress
 copy = _unlocked.tsshim_sample_copy
 twister = library.tsshim_sample_twister
+saw_relative = library.tsshim_sample_relative
 
 
 def count_pass(reason, count=1):
@@ -157,6 +159,24 @@ def report(error):
             os.write(2, text.encode())
         except OSError:
             pass
+
+
+def explain(error):
+    """Why a data set has no name, datasets.Unknown, for those who look for it; each once."""
+    if os.environ.get("TSSHIM_DEBUG") == "debug" and error.args not in _explained:
+        _explained.add(error.args)
+        say("samples are not shared: " + str(error))
+
+
+_explained = set()
+
+
+def say(text):
+    """A line on stderr, for the user."""
+    try:
+        os.write(2, ("tsshim: %s\n" % text).encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass
 
 
 class Sample:

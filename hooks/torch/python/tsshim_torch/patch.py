@@ -11,6 +11,7 @@ import functools
 import importlib
 import os
 import sys
+import weakref
 
 from . import native
 
@@ -53,6 +54,16 @@ def _prepare_workers(loader_class, name):
     loader_class._get_iterator = _get_iterator
 
 
+_said = weakref.WeakSet()  # loaders
+
+
+def _say_once(loader, iterator):
+    if loader not in _said:
+        _said.add(loader)
+        native.say("not aligned: loader over %s: its samples do not come by index (%s)" % (
+            type(loader.dataset).__qualname__, type(iterator).__qualname__))
+
+
 def _can_align(iterator, loader, dataloader):
     """Whether the batches of @iterator come from indices, and its workers understand us."""
     data = sys.modules["torch.utils.data"]
@@ -62,6 +73,7 @@ def _can_align(iterator, loader, dataloader):
             isinstance(loader.dataset, data.MapDataPipe) or \
             not hasattr(dataloader._utils.fetch._MapDatasetFetcher.fetch, "tsshim"):
         native.count_pass(b"torch_iterable")
+        _say_once(loader, iterator)
         return False
     if loader.num_workers == 0:
         return True

@@ -4,20 +4,23 @@ Values of the libraries that samples are made with: NumPy, PyTorch, Pillow; and 
 library where its objects are made in C.  A library is asked for only when it is loaded.
 """
 
+import collections
 import ctypes
 import datetime
 import decimal
+import hashlib
 import os
 import pathlib
 import re
 import sys
 
-from . import library
+from . import handles, library
 from .walk import OTHERS, VALUES, inline, node, value
 
 _known = set()  # names of libraries whose types are registered
 LARGEST = 8 << 30  # bytes of one array; reading more takes longer than sharing it can save
 PIECE = 64 << 20
+LARGE = 1 << 20  # bytes of an array from which its digest is worth keeping
 
 
 @value(type(NotImplemented))
@@ -77,21 +80,44 @@ def _hash_memory(walker, address, size):
         walker.fail("large")
     walker.room -= size
     walker.put(b"y", b"%d" % size)
-    if size:
-        memory = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
-        for begin in range(0, size, PIECE):
-            walker.hash.update(memory[begin:begin + PIECE])
+    if size >= LARGE:
+        digest = walker.notes.digests.get((address, size))
+        if digest is None:
+            hasher = hashlib.blake2b(digest_size=16)
+            _read_memory(hasher, address, size)
+            digest = walker.notes.digests[address, size] = hasher.digest()
+        walker.hash.update(digest)
+    elif size:
+        _read_memory(walker.hash, address, size)
 
 
-_SHARED = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ...s ([0-9a-f]+) \S+ (\d+) *(.*)$", re.M)
+def _read_memory(hasher, address, size):
+    memory = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+    for begin in range(0, size, PIECE):
+        hasher.update(memory[begin:begin + PIECE])
+
+
+_SHARED = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) .(.).s ([0-9a-f]+) \S+ (\d+) *(.*)$", re.M)
+_Mapping = collections.namedtuple("_Mapping", "begin end is_written offset inode path")
 
 
 def _shared_mappings():
-    """(begin, end, offset in the file, inode, path) of each of this process."""
+    """Those of this process."""
     with open("/proc/self/maps", "rb", buffering=0) as file:
         text = file.readall()
-    return [(int(begin, 16), int(end, 16), int(offset, 16), int(inode), path)
-            for begin, end, offset, inode, path in _SHARED.findall(text)]
+    return [_Mapping(int(begin, 16), int(end, 16), write == b"w", int(offset, 16), int(inode), path)
+            for begin, end, write, offset, inode, path in _SHARED.findall(text)]
+
+
+def add_memory(walker, address, size):
+    """Write the @size bytes at @address, or the file that is mapped there for reading only."""
+    mapping = _mapping(walker, address)
+    if mapping is None:
+        _hash_memory(walker, address, size)
+    elif mapping.is_written:
+        walker.fail("memmap")
+    else:
+        _add_place(walker, mapping, address)
 
 
 def _mapping(walker, address):
@@ -99,7 +125,7 @@ def _mapping(walker, address):
     shared = walker.memory.get("maps")
     if shared is None:
         shared = walker.memory["maps"] = _shared_mappings()
-    return next((found for found in shared if found[0] <= address < found[1]), None)
+    return next((found for found in shared if found.begin <= address < found.end), None)
 
 
 def _numpy(numpy):
@@ -153,21 +179,26 @@ def _add_mapped(walker, numpy, data, mapping):
     base = data
     while type(base) is numpy.ndarray or type(base) is numpy.memmap:
         found, base = base, base.base
-    begin, _, offset, inode, path = mapping
-    if type(found) is not numpy.memmap:
+    if type(found) is not numpy.memmap and mapping.is_written:
         walker.fail("shared_memory")
-    if found.mode != "r" or not path.startswith(b"/"):
+    if mapping.is_written or getattr(found, "mode", "r") != "r":
+        walker.fail("memmap")
+    _add_place(walker, mapping, data.__array_interface__["data"][0])
+
+
+def _add_place(walker, mapping, address):
+    """Which place of which file is mapped at @address; the path may lead to another by now."""
+    if not mapping.path.startswith(b"/"):
         walker.fail("memmap")
     try:
-        status = os.stat(path)
+        status = os.stat(mapping.path)
     except OSError:
         walker.fail("memmap")
-    if status.st_ino != inode:
+    if status.st_ino != mapping.inode:
         walker.fail("memmap")
-    place = data.__array_interface__["data"][0] - begin + offset
-    walker.put(b"w", path)
-    walker.put(b"w", repr((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns,
-                           status.st_ctime_ns, place)))
+    walker.put(b"w", mapping.path)
+    walker.put(b"w", "%s %d" % (handles.identity(status),
+                                address - mapping.begin + mapping.offset))
 
 
 def _torch(torch):
@@ -182,10 +213,21 @@ def _torch(torch):
         return b"S" + repr(tuple(size)).encode()
 
     def _others(walker, thing):
-        if library.inherits(type(thing), torch.Tensor):
+        kind = type(thing)
+        if not library.inherits(kind, torch.Tensor):
+            return False
+        if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or \
+                library.class_module(kind).startswith("torch."):
             walker.fail("tensor")
-        return False
+        walker.add(kind, ".__class__")
+        with disabled():
+            plain = thing.as_subclass(torch.Tensor)
+            walker.add(dict(object.__getattribute__(thing, "__dict__")), ".__dict__")
+        _add_tensor(walker, plain)
+        return True
 
+    disabled = getattr(torch._C, "DisableTorchFunctionSubclass", None) or \
+        torch._C.DisableTorchFunction
     OTHERS.insert(0, _others)
 
 

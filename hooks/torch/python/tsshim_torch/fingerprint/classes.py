@@ -5,7 +5,7 @@ import sys
 import types
 from collections import OrderedDict
 
-from . import library
+from . import drawing, handles, library, scratch
 from .library import HEAP_TYPE
 from .walk import NODES, OTHERS, add_dict, add_ordered, add_set, inline
 
@@ -79,7 +79,8 @@ def _constants(walker, kind):
     """What class @kind of a library keeps; lists and tables only where a program may edit them."""
     pairs = [(name, value) for name, value in library.class_dict(kind).items()
              if type(name) is str and name not in CLASS_NOISE]
-    walker.add_pairs(pair for pair in pairs if inline(pair[1]) is not None)
+    walker.add_pairs(pair for pair in pairs if inline(pair[1]) is not None
+                     or drawing.is_generator(pair[1]))
     if library.class_module(kind).startswith("torchvision.transforms."):
         walker.add_pairs(pair for pair in pairs if type(pair[1]) in (list, tuple, dict)
                          and inline(pair[1]) is None and not pair[0].startswith("__"))
@@ -143,6 +144,10 @@ def instance_dict(value):
     return None
 
 
+# By the reason to refuse: what knows some of them all the same.
+_ADDERS = {"generator": drawing.add_generator, "handle": handles.add_handle}
+
+
 class _Judgement:
     """What the class @kind says of its instances."""
 
@@ -153,6 +158,7 @@ class _Judgement:
         self.is_module = library.inherits(kind, types.ModuleType)
         self.reason = None if self.is_class else _refusal(kind)
         self.is_open = _is_open(kind)
+        self.scratch = scratch.names(kind)
         self.base = next(base for base in classes if not _flags(base) & HEAP_TYPE)
         self.slots = [pair for base in classes if _flags(base) & HEAP_TYPE
                       for pair in sorted(library.class_dict(base).items(), key=lambda p: p[0])
@@ -169,6 +175,9 @@ def _instance(walker, value):
         _class(walker, value)
         return True
     if judged.reason is not None:
+        add = _ADDERS.get(judged.reason)
+        if add is not None and add(walker, value):
+            return True
         walker.fail(judged.reason)
     if judged.is_module:
         return _strange_module(walker, value)
@@ -179,12 +188,15 @@ def _instance(walker, value):
     if judged.base is not object:
         walker.put(b"b", judged.base.__name__)
         BASES[judged.base](walker, value)
-    _attributes_of(walker, value, judged.slots)
+    _attributes_of(walker, value, judged)
     return True
 
 
-def _attributes_of(walker, value, slots):
+def _attributes_of(walker, value, judged):
     attributes = instance_dict(value)
+    if attributes and judged.scratch:
+        attributes = {name: part for name, part in attributes.items()
+                      if name not in judged.scratch}
     if attributes is not None:
         if library.class_name(type(value)) == "argparse.Namespace":  # which prints them in order
             walker.add(tuple(attributes))
@@ -192,7 +204,7 @@ def _attributes_of(walker, value, slots):
             walker.add_pairs(list(attributes.items()))
         else:
             add_dict(walker, attributes)
-    for name, member in slots:
+    for name, member in judged.slots:
         try:
             content = member.__get__(value)
         except AttributeError:
@@ -211,9 +223,17 @@ def _strange_module(walker, module):
     return True
 
 
+def _is_cython(kind):
+    """Whether @kind is that of functions that Cython made, which no module has."""
+    return _qualname(kind) == "cython_function_or_method" and not _flags(type(kind)) & HEAP_TYPE \
+        or _qualname(type(kind)) == "_common_types_metatype" and not any(
+            type(part) is types.FunctionType for part in library.class_dict(kind).values())
+
+
 def _named(walker, value):
     """An object made in C, such as a ufunc: known when a library keeps it under its name."""
-    if _flags(type(value)) & HEAP_TYPE and not library.is_library_class(type(value)):
+    kind = type(value)
+    if _flags(kind) & HEAP_TYPE and not library.is_library_class(kind) and not _is_cython(kind):
         return False
     try:
         module, name = value.__module__, value.__name__

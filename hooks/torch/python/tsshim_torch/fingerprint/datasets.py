@@ -13,17 +13,17 @@ import math
 import sys
 import types
 
-from . import arrays
+from . import arrays, frames
 from . import nodes  # noqa: F401 -- registers what it knows
 from .classes import instance_dict
 from .environment import environment
 from .library import class_dict, is_library_function
-from .walk import REASONS, Unknown, Walker
+from .walk import REASONS, Notes, Unknown, Walker
 
-__all__ = ("REASONS", "Unknown", "environment", "fingerprint", "unwrap")
+__all__ = ("REASONS", "Notes", "Unknown", "environment", "fingerprint", "unwrap")
 
 
-def fingerprint(dataset, constants=None, room=math.inf):
+def fingerprint(dataset, constants=None, room=math.inf, notes=None):
     """
     16 bytes for @dataset.  Raises Unknown and nothing else.  Runs no code of the user's.  Costs
     some milliseconds, and a second for each gigabyte the dataset holds; takes no lock, may be
@@ -31,14 +31,16 @@ def fingerprint(dataset, constants=None, room=math.inf):
 
     @constants is a list of the caller's, empty at first, that makes the next look at the same
     dataset cheaper: it refers to what the dataset's lists held that cannot change.  More than @room
-    bytes of arrays are Unknown.
+    bytes of arrays are Unknown.  @notes, Notes of the caller's, say what else was seen, also where
+    Unknown is raised.
     """
     constants = [] if constants is None else constants
     known = tuple(constants)
     constants.clear()
     try:
         arrays.register()
-        walker = Walker("dataset", known, room)
+        frames.register()
+        walker = Walker("dataset", known, room, notes)
         walker.add(dataset)
         digest = walker.digest()
         constants[:] = walker.constants

@@ -28,7 +28,8 @@ from . import walk
 from .code import code_bytes
 
 # Packages of which only the modules that somebody else names are looked at.
-BORDERS = frozenset(("torch", "numpy", "scipy", "pandas", "matplotlib", "sympy", "sklearn"))
+BORDERS = frozenset(("torch", "numpy", "scipy", "pandas", "matplotlib", "sympy", "sklearn",
+                     "pydantic"))  # the last one checks arguments and settings
 # Modules of the standard library that matter when others name them.
 STANDARD = frozenset(("random", "math", "colorsys", "bisect"))
 # Classes of functions made in C.
@@ -206,8 +207,9 @@ def module_content(module):
 
 def unloaded(name):
     """
-    Digest of the library module @name that is not loaded yet, b"" when there is none.  None for
-    one of the user's: what it will define cannot be known.
+    Digest of the file of module @name that is not loaded yet, b"" when there is none, None where
+    it has no file.  One of the user's is walked as soon as it is loaded: the code that does so is
+    not reached by an item, or the next look finds it.
     """
     if name in sys.builtin_module_names:
         return name.encode()
@@ -218,9 +220,7 @@ def unloaded(name):
         if spec is None:
             return b""
         places = spec.submodule_search_locations
-    if spec.origin is None or not is_library_path(spec.origin):
-        return None
-    return content(spec.origin)
+    return None if spec.origin is None else content(spec.origin)
 
 
 class Look:
@@ -351,7 +351,9 @@ class Look:
 
     def _module(self, path, value):
         name = module_dict(value).get("__name__")
-        if type(name) is str and sys.modules.get(name) is value and not is_library_name(name):
+        # Libraries keep the program itself to write its objects, not to call what is in it.
+        if type(name) is str and name != "__main__" and sys.modules.get(name) is value and \
+                not is_library_name(name):
             self.foreign.append((path, value))
         # Importing a part of a package binds it in the package, whoever imported it.
         if type(name) is str and name != "%s.%s" % (self.names.get("__name__"), path):

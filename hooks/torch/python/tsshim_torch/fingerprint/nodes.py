@@ -11,7 +11,7 @@ import sys
 import types
 from collections import namedtuple
 
-from . import library
+from . import drawing, library
 from .code import code_bytes, uses
 from .walk import NODES, inline, node
 
@@ -132,7 +132,7 @@ def _imported(walker, names, use):
 def _method(walker, method):
     walker.put(b"M")
     function, owner = method.__func__, method.__self__
-    if not _is_global_generator(owner):
+    if not drawing.is_global(owner):
         walker.add(owner, ".__self__")
         walker.add(function, ".__func__")
         return
@@ -144,15 +144,6 @@ def _method(walker, method):
         walker.put(b"n", names[0])
 
 
-def _is_global_generator(value):
-    """Whether @value is one of the generators whose state the caller takes care of."""
-    for name, attribute in (("random", "_inst"), ("numpy.random.mtrand", "_rand")):
-        module = sys.modules.get(name)
-        if module is not None and library.module_dict(module).get(attribute) is value:
-            return True
-    return False
-
-
 @node(types.BuiltinFunctionType)
 def _builtin(walker, function):
     owner = function.__self__
@@ -160,7 +151,7 @@ def _builtin(walker, function):
     if owner is None or type(owner) in (types.ModuleType, CAPSULE):
         name = function.__module__
         walker.put(b"n", name if type(name) is str else "")
-    elif _is_global_generator(owner):
+    elif drawing.is_global(owner):
         walker.put(b"g")
     else:
         walker.add(owner, ".__self__")
@@ -203,6 +194,8 @@ _TOLD = {
 def _told(walker, value):
     tag, names = _TOLD[type(value)]
     walker.put(tag)
+    if type(value) is library.CACHED:
+        walker.notes.has_cache |= value.cache_info().currsize > 0
     for name in names:
         walker.add(getattr(value, name), "." + name)
 

@@ -64,12 +64,30 @@ REASONS = {
 
 
 class Unknown(Exception):
-    """The dataset cannot be fingerprinted: .reason is one of REASONS, .where a dotted path."""
+    """
+    The dataset cannot be fingerprinted: .reason is one of REASONS, .where a dotted path, .kind the
+    name of the class of what is there or None.
+    """
 
-    def __init__(self, reason, where=""):
-        super().__init__(reason, where)
+    def __init__(self, reason, where="", found=None):
+        kind = None if found is None else _class_name(type(found))
+        super().__init__(reason, where, kind)
         self.reason = reason
         self.where = where
+        self.kind = kind
+
+    def __str__(self):
+        what = " (%s)" % self.kind if self.kind else ""
+        return "%s%s: %s" % (self.where, what, REASONS.get(self.reason, self.reason))
+
+
+_module = type.__dict__["__module__"].__get__
+_qualname = type.__dict__["__qualname__"].__get__
+
+
+def _class_name(kind):
+    module = _module(kind)  # which asks no metaclass
+    return "%s.%s" % (module, _qualname(kind)) if type(module) is str else _qualname(kind)
 
 
 def is_plain(value, containers=CONTAINER_IDS):
@@ -116,6 +134,17 @@ def joined(parts):
     return b"".join(b"%d:%s" % (len(part), part) for part in parts)
 
 
+class Notes:
+    """What a walk sees besides; the caller's, who may hand it in again."""
+
+    def __init__(self, seeds=False):
+        # [(path, object)] of generators of random numbers where the caller @seeds them; they are
+        # Unknown where it does not.
+        self.generators = [] if seeds else None
+        self.digests = {}  # of large arrays, by where they are: these are not read again
+        self.has_cache = False  # a function remembers what it gave before, which nobody can see
+
+
 class Walker:
     """
     One walk; add() what to look at, then digest() does the looking.
@@ -123,11 +152,12 @@ class Walker:
     @constants is what .constants was after the last walk over the same, or empty.  Where a list
     still holds the very objects that it held then, and these cannot change, what was written
     then is written again: an image dataset's list is all that takes time in its fingerprint.
-    @room is how many bytes of arrays may be read.
+    @room is how many bytes of arrays may be read.  In @notes, Notes, it leaves what else was seen.
     """
 
-    def __init__(self, where, constants=(), room=math.inf):
+    def __init__(self, where, constants=(), room=math.inf, notes=None):
         self.room = room
+        self.notes = notes or Notes()
         self.hash = hashlib.blake2b(digest_size=16)
         self.memory = {}  # what a kind of node wants to remember during one walk
         self.constants = []  # for each long chunk, in order: (its elements, its digest)
@@ -138,6 +168,7 @@ class Walker:
         self._objects = []  # by number; also keeps ids from being used again
         self._labels = []  # by number: (number of the parent, how it was reached)
         self._current = -1
+        self._failure = None  # the first, where the walk goes on in search of generators
 
     def put(self, tag, payload=b""):
         """Write one token; a str payload is written as UTF-8."""
@@ -197,7 +228,15 @@ class Walker:
 
     def fail(self, reason, label=""):
         """Raise Unknown for the current object, or what @label leads to from it."""
-        raise Unknown(reason, self.where(self._current) + _text(label))
+        raise Unknown(reason, self.where(self._current) + _text(label),
+                      self._objects[self._current] if self._current >= 0 else None)
+
+    def adopt(self, generator):
+        """
+        Note that the current object draws by @generator, which will be seeded before each item:
+        what it would draw next is no part of the digest.
+        """
+        self.notes.generators.append((self.where(self._current), generator))
 
     def where(self, number):
         """Path to the object @number, from the root; cut in the middle when it is long."""
@@ -209,11 +248,21 @@ class Walker:
         return path if len(path) < 400 else path[:200] + " ... " + path[-180:]
 
     def digest(self):
-        """Follow everything that was added; return the 16 bytes."""
+        """
+        Follow everything that was added; return the 16 bytes.  Where generators are noted the walk
+        goes on behind what is Unknown, which is raised at the end.
+        """
         self._current = 0
         while self._current < len(self._objects):
-            self._visit(self._objects[self._current])
+            try:
+                self._visit(self._objects[self._current])
+            except Unknown as unknown:
+                if self.notes.generators is None or unknown.reason == "large":
+                    raise
+                self._failure = self._failure or unknown
             self._current += 1
+        if self._failure is not None:
+            raise self._failure
         return self.hash.digest()
 
     def _visit(self, value):

@@ -11,7 +11,6 @@ sampler draws.
 import gc
 import hashlib
 import marshal
-import os
 import sys
 import types
 import weakref
@@ -52,9 +51,18 @@ def stream_of(epoch, ordinal):
     return _digest("tsshim stream", native.settings.seed, epoch, ordinal)
 
 
+class Indices(tuple):
+    """Those of a whole batch, in the place of one index."""
+
+    __slots__ = ()
+
+
 def index_bytes(index):
     """The index with its type as bytes, or None where it cannot be named."""
     kind = type(index)
+    if kind is Indices:
+        inner = index_bytes(tuple(index))
+        return inner and b"*" + inner
     if kind is int and -(1 << 63) <= index < 1 << 63:
         return b"i" + index.to_bytes(8, "little", signed=True)
     if kind in (int, str, float, bool):
@@ -94,13 +102,30 @@ _ordinals = {}  # per data set: how many loaders were seen
 
 
 def _identify(dataset):
-    """What tells equal data sets from others, also where they cannot be shared."""
+    """
+    (what tells equal data sets from others, also where they cannot be shared; datasets.Unknown or
+    None).
+    """
     from ..fingerprint import datasets
     try:
-        return datasets.fingerprint(dataset)
-    except datasets.Unknown:
+        return datasets.fingerprint(dataset, notes=datasets.Notes(seeds=True)), None
+    except datasets.Unknown as unknown:
         kind = type(dataset)
-        return (kind.__module__, kind.__qualname__)
+        return (kind.__module__, kind.__qualname__), unknown
+
+
+def _say_what_is_not(loader, ordinal, unknown):
+    """What of @loader, one of equal ones, depends on the job in spite of us."""
+    name = "loader over %s (%d)" % (type(loader.dataset).__qualname__, ordinal)
+    if unknown is not None and unknown.reason == "generator":
+        native.say("not aligned: %s: %s" % (name, unknown))
+    sampler = loader.sampler
+    if type(sampler) is torch.utils.data.DistributedSampler:
+        if sampler.shuffle:
+            native.say("order not aligned: %s: DistributedSampler has a seed of its own, %s" % (
+                name, sampler.seed))
+    elif getattr(sampler, "generator", None) is not None:
+        native.say("order not aligned: %s: sampler.generator" % name)
 
 
 def _part(sampler):
@@ -113,11 +138,12 @@ def _part(sampler):
 def _loader_of(loader, free):
     known = _loaders.get(loader)
     if known is None:
-        identity = _identify(loader.dataset)
+        identity, unknown = _identify(loader.dataset)
         ordinal = _ordinals.get(identity, 0)
         _ordinals[identity] = ordinal + 1
         name = _digest("tsshim loader", identity, ordinal, _part(loader.sampler))
         known = _loaders[loader] = _Loader(ordinal, name, free)
+        _say_what_is_not(loader, ordinal, unknown)
     return known
 
 
@@ -355,8 +381,4 @@ def _say_once(epoch):
     global _said
     if not _said:
         _said = True
-        line = "tsshim: aligned data, seed %d, first epoch %d\n" % (native.settings.seed, epoch)
-        try:
-            os.write(2, line.encode())
-        except OSError:
-            pass
+        native.say("aligned data, seed %d, first epoch %d" % (native.settings.seed, epoch))

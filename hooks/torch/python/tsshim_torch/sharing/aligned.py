@@ -6,11 +6,12 @@ Aligned mode: every sample has a name, and the workers of all jobs split them (d
 import collections
 import queue
 import select
+import struct
 
 import torch
 
 from .. import native
-from . import align, collate, fetch, free, generators, scopes
+from . import align, bulk, collate, fetch, free, generators, private, scopes
 
 generators.fill = native.twister
 expect_workers = scopes.expect_workers  # for patch.py
@@ -63,7 +64,51 @@ class QueueAhead:
                 if type(item) is tuple and type(item[1]) is align.Work]
 
 
+_SEEDS = struct.Struct("=QQL")
+
 worker_queue = None  # of this worker process, set by patch.py
+
+
+class Scope(scopes.Scope):
+    """The same, and which generators of their own the data sets draw from."""
+
+    def __init__(self, fetcher):
+        super().__init__(fetcher)
+        self.privates = {}  # id -> private.Private, of the data sets of .identities
+        self.is_untried = True  # no item was made here yet
+        self.may_keep = False  # what was read before the first item, and not be seen
+        self.in_directory = native.saw_relative()
+        if self.auto and scopes.fetches_batches(self.dataset):
+            self.bulk = bulk.Known()
+
+    def _fingerprint(self, dataset, kept):
+        from ..fingerprint import datasets
+        notes = self.notes.setdefault(id(dataset), datasets.Notes(seeds=True))
+        notes.generators.clear()
+        try:
+            return datasets.fingerprint(dataset, kept, self._room(), notes)
+        finally:
+            self.privates[id(dataset)] = private.Private(notes.generators)
+            self.may_keep |= self.is_untried and notes.has_cache
+
+    def _directory(self, dataset, name):
+        # Of what was opened by an absolute name everybody has the same.
+        keeps = self.may_keep or native.saw_relative()
+        return super()._directory(dataset, name) if keeps else b""
+
+    def private(self, index):
+        """The private.Private of the data set that makes the item at @index."""
+        dataset = self.dataset
+        if self.unwrap is not None:
+            dataset, _ = self.unwrap(dataset, index)
+        if id(dataset) not in self.identities:
+            self._identify(dataset)
+        if id(dataset) not in self.privates:  # it needs no name where nothing is shared
+            try:
+                self._fingerprint(dataset, [])
+            except Exception as error:
+                native.explain(error)
+        return self.privates[id(dataset)]
 
 
 class Drawn(fetch.Fetch):
@@ -73,10 +118,12 @@ class Drawn(fetch.Fetch):
         super().__init__(scope, work, indices)
         self.moments = 0  # of the wait for the next batch
         self.own_generators = None
+        self.private = private.NONE
         self.threads = torch.get_num_threads()
 
     def leave(self):
         super().leave()
+        self.private.restore()
         if self.own_generators is not None:
             generators.restore(self.own_generators)
             if self.threads != 1:
@@ -114,20 +161,53 @@ class Drawn(fetch.Fetch):
         if self.scope.is_cheap():
             native.count_pass(b"torch_cheap")
             return None
+        if self.scope.is_unshareable():
+            native.count_pass(b"torch_sample")
+            return None
         return self.sample.take(wait)
 
-    def seed(self):
-        """Let the generators be those of the sample that was named."""
+    def seed(self, index):
+        """Let the generators be those of the sample that was named, which is the one at @index."""
         if self.own_generators is None:
             self.own_generators = generators.save()
             if self.threads != 1:
                 torch.set_num_threads(1)  # sums depend on it, and workers have one
         view = self.sample.view
+        numbers = _SEEDS.pack(view.torch_seed, view.python_seed, view.numpy_seed)
+        own = self.scope.private(index)
+        if own is not self.private:
+            self.private.restore()
+            self.private = own
         generators.seed(view.torch_seed, view.python_seed, view.numpy_seed)
+        own.seed(numbers)
 
     def _item(self, index, verdict=None):
-        self.seed()
-        return super()._item(index, verdict)
+        self.seed(index)
+        value = self._listed_item(index, verdict)
+        if self.scope.is_untried and value is not fetch.RAISED:
+            self.scope.is_untried = False
+            before = self.private
+            self.scope.look_again()  # what the first item opens or makes is there from now on
+            if self.scope.private(index).has_more_than(before):
+                self.seed(index)
+                value = self._listed_item(index, verdict)
+        if native.saw_relative() and not self.scope.in_directory:
+            self.scope.in_directory = True
+            self.scope.look_again()
+        return value
+
+    def _listed_item(self, index, verdict):
+        """As the superclass does it, in sight of the library."""
+        if verdict is not None:
+            return super()._item(index, verdict)
+        self.sample.begin(False)
+        raised = True
+        try:
+            value = super()._item(index)
+            raised = value is fetch.RAISED
+            return value
+        finally:
+            self.sample.end(raised)
 
     # ---- ahead ----
 
@@ -141,7 +221,8 @@ class Drawn(fetch.Fetch):
         return self._ask(position, wait)
 
     def _may_look_ahead(self):
-        return self.scope.may_look_ahead and worker_queue is not None and self.error is None
+        return self.scope.may_look_ahead and worker_queue is not None and self.error is None \
+            and not (self.scope.bulk and self.scope.bulk.is_whole)
 
     def _may_be_sent_more(self):
         """
@@ -189,7 +270,7 @@ class Drawn(fetch.Fetch):
 
 def _plain(fetcher, work, indices):
     """The samples without sharing, under the same generators; for when we are in doubt."""
-    run = Drawn(scopes.Scope(fetcher), work, indices)
+    run = Drawn(Scope(fetcher), work, indices)
     samples = []
     try:
         for position, index in enumerate(indices):
@@ -204,7 +285,7 @@ def _plain(fetcher, work, indices):
 
 
 def _aligned_batch(fetcher, work, indices):
-    scope, batch = scopes.scope_of(fetcher), None
+    scope, batch = scopes.scope_of(fetcher, Scope), None
     scope.look()
     if scopes.is_alone(scope):
         batch = Drawn(scope, work, indices).run()
@@ -215,23 +296,51 @@ def _aligned_batch(fetcher, work, indices):
     return batch
 
 
-def _whole_batch(fetcher, work, original):
-    """A batch that the data set makes in one call: aligned by its first index, not shared."""
+def _whole_batch(fetcher, work):
+    """The samples that the data set makes in one call, aligned by their first index."""
     native.count_pass(b"torch_getitems", len(work.indices))
-    run = Drawn(scopes.scope_of(fetcher), work, work.indices)
+    whole = bulk.Whole(work)
+    return _aligned_batch(fetcher, whole, whole.indices).samples()[0]
+
+
+def _is_item_by_item(fetcher, work, batch):
+    """Whether the singly made items in @batch are what the data set makes of them at once."""
+    scope = scopes.scope_of(fetcher, Scope)
+    kinds = [bulk.kind_of(batch.peek(position)) for position in range(len(work.indices))]
+    if scope.bulk.is_settled(kinds):
+        return True
+    first, second = bulk.pair(kinds)
+    indices = [work.indices[first], work.indices[second]]
+    run = Drawn(scope, work, indices)
     try:
-        if work.indices:
-            run._name(work, 0, work.indices[0])
-            run.seed()
-        return original(fetcher, work.indices)
+        run._name(work, first, indices[0])
+        run.seed(indices[0])
+        before = generators.digest()
+        made = fetcher.dataset.__getitems__(indices)
+        has_drawn = bool(generators.digest() != before or scope.private(indices[0]).paths)
     finally:
         run.leave()
+    return scope.bulk.learn(kinds, (batch.peek(first), batch.peek(second)), made, has_drawn)
+
+
+def _bulk_batch(fetcher, work):
+    """The finished batch of a data set that makes whole ones."""
+    scope = scopes.scope_of(fetcher, Scope)
+    if not scope.bulk.is_whole and work.indices and type(work.indices) in (list, tuple):
+        try:
+            batch = _aligned_batch(fetcher, work, work.indices)
+            if scope.bulk.is_single or _is_item_by_item(fetcher, work, batch):
+                return batch.finish(fetcher.collate_fn)
+        except Exception as error:  # then the data set raises it for the whole batch
+            native.report(error)
+            scope.bulk.is_whole = True
+    return fetcher.collate_fn(_whole_batch(fetcher, work))
 
 
 def run(fetcher, work, original):
     """What _MapDatasetFetcher.fetch() gives for the batch of @work."""
     if fetcher.auto_collation and scopes.fetches_batches(fetcher.dataset):
-        return _whole_batch(fetcher, work, original)
+        return _bulk_batch(fetcher, work) if work.indices else original(fetcher, work.indices)
     if not fetcher.auto_collation:
         return fetcher.collate_fn(_aligned_batch(fetcher, work, [work.indices]).samples()[0])
     return _aligned_batch(fetcher, work, work.indices).finish(fetcher.collate_fn)

@@ -2,15 +2,15 @@
 """
 Samples as bytes: a small structure ("meta") and the bytes of the large leaves ("payload").
 
-Encoded are exactly: None, bool, int, float, complex, str, bytes, tuple, list, dict, namedtuple,
-torch.Tensor, torchvision's Image, Mask and Video, numpy.ndarray and NumPy scalars.  Whatever comes
-back is equal in type, value, dtype, strides and order; anything that could not be (other
-subclasses, gradients, two leaves on one memory, one list in two places) raises Unshareable, and
-the sample is not shared.
+Encoded are exactly: None, bool, int, float, complex, str, bytes, tuple, list, dict, torch.Tensor,
+torchvision's Image, Mask and Video, numpy.ndarray and NumPy scalars, and what objects.py can tell.
+Whatever comes back is equal in type, value, dtype, strides and order; anything that could not be
+(other objects, gradients, two leaves on one memory, one list in two places) raises Unshareable,
+and the sample is not shared.
 
 The meta is marshal's: it knows these builtin types exactly, is fast, and cannot run code.
 Two singletons that no sample may hold mark what is not builtin: Ellipsis stands for the next
-leaf, a tuple that begins with StopIteration for a namedtuple.
+leaf, a tuple that begins with StopIteration for an object.
 """
 
 import ctypes
@@ -19,9 +19,12 @@ import sys
 
 import torch
 
+from . import objects
+from .objects import Unshareable
+
 VERSION = 2  # of marshal: floats binary; later ones tell equal values of other identity apart
 
-FORMAT = 2  # of records; part of the key
+FORMAT = 3  # of records; part of the key
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 _FLAT = _PLAIN | {type(Ellipsis)}
@@ -34,14 +37,11 @@ _DTYPE_BYTES = {name: torch.empty((), dtype=value, device="cpu").element_size()
 
 # torchvision's subclasses of tensors that hold nothing else, by the kind of their leaves.
 _VISION = {"i": "Image", "m": "Mask", "v": "Video"}
-TENSORS = frozenset("t").union(_VISION)
+PART = "o"  # the leaf of an object: whoever collates is to see the object
+TENSORS = frozenset(("t", PART)).union(_VISION)
 
 # Tensors whose dimensions have names were given up in later releases of torch.
 _HAS_NAMES = hasattr(torch.Tensor, "has_names")
-
-
-class Unshareable(Exception):
-    """The sample holds something that could not be given back exactly."""
 
 
 class Leaf:
@@ -60,14 +60,19 @@ def _align(offset):
     return (offset + 63) & ~63
 
 
-def _is_dense(shape, strides):
-    """Whether every byte between the first and the last element belongs to exactly one."""
-    expected = 1
-    for stride, size in sorted((st, sz) for st, sz in zip(strides, shape) if sz != 1):
-        if stride != expected:
-            return False
-        expected *= size
-    return True
+def _extent(shape, strides):
+    """
+    (elements or bytes from the first in memory to the last, those before the one at zero), as
+    @strides count them.  There may be holes between, and some may be in several places.
+    """
+    if 0 in shape:
+        return 0, 0
+    ends = [(size - 1) * stride for size, stride in zip(shape, strides)]
+    before = -sum(end for end in ends if end < 0)
+    return before + sum(end for end in ends if end > 0) + 1, before
+
+
+SPARSE = 4  # times the bytes that a leaf may take if there are holes in it
 
 
 def _vision_class(kind):
@@ -92,12 +97,13 @@ def _shape_of(value, key):
     dtype, shape, strides = key
     if dtype not in _DTYPE_NAMES or value.is_quantized:
         raise Unshareable("tensor")
-    if value.numel() and not value.is_contiguous() and not _is_dense(shape, strides):
+    extent, _ = _extent(shape, strides)
+    if extent > SPARSE * value.numel():
         raise Unshareable("strides")
     if len(_shapes) >= SHAPES:
         _shapes.clear()
     known = _shapes[key] = (("t", _DTYPE_NAMES[dtype], tuple(shape), strides, False),
-                            value.numel() * value.element_size())
+                            extent * value.element_size())
     return known
 
 
@@ -119,11 +125,13 @@ def _array_leaf(value, numpy):
         raise Unshareable("dtype")
     item = kept.dtype.itemsize
     strides = tuple(kept.strides)
-    if kept.size and not (kept.flags.c_contiguous or kept.flags.f_contiguous):
+    extent, before = _extent(kept.shape, strides)
+    extent += item - 1 if extent else 0
+    if extent > SPARSE * kept.nbytes:
         raise Unshareable("strides")
     if item == 0 or numpy.dtype(kept.dtype.str) != kept.dtype:
         raise Unshareable("dtype")
-    return Leaf(kept, kept.__array_interface__["data"][0], kept.nbytes,
+    return Leaf(kept, kept.__array_interface__["data"][0] - before, extent,
                 (kind, kept.dtype.str, tuple(kept.shape), strides, bool(kept.flags.writeable)))
 
 
@@ -131,6 +139,7 @@ class _Encoder:
     def __init__(self):
         self.leaves = []
         self.containers = set()
+        self.has_objects = False
 
     def once(self, value):
         """The same list in two places would come back as two lists."""
@@ -153,7 +162,7 @@ class _Encoder:
         if kind is dict:
             self.once(value)
             if not all(type(key) in _PLAIN for key in value):
-                raise Unshareable("key")
+                return self.strip_pairs(value)
             return {key: self.strip(item) for key, item in value.items()}
         return self.strip_rare(value, kind)
 
@@ -161,16 +170,39 @@ class _Encoder:
         numpy = sys.modules.get("numpy")
         if numpy is not None and (kind is numpy.ndarray or
                                   isinstance(value, numpy.generic) and kind.__module__ == "numpy"):
+            if kind is numpy.ndarray and value.dtype == object:
+                return self.strip_objects(value)
             self.leaves.append(_array_leaf(value, numpy))
             return Ellipsis
-        if kind.__bases__ == (tuple,) and _namedtuple(kind.__module__, kind.__qualname__) is kind:
-            return (StopIteration, kind.__module__, kind.__qualname__,
-                    *[self.strip(item) for item in value])
         for letter in _VISION:
             if kind is _vision_class(letter):
                 self.leaves.append(_vision_leaf(value, letter))
                 return Ellipsis
-        raise Unshareable(kind.__qualname__)
+        name, constant, parts, tensor = objects.tell(value, kind)
+        self.has_objects |= name != "namedtuple"
+        if name not in objects.IMMUTABLE:
+            self.once(value)
+        place = None
+        if tensor is not None:
+            leaf = _tensor_leaf(tensor)
+            leaf.spec = (PART, *leaf.spec[1:])
+            self.leaves.append(leaf)
+            place = Ellipsis
+        return objects.MARK, name, constant, place, self.strip(parts)
+
+    def strip_pairs(self, table):
+        """A dict whose keys are enumerators or tuples, too."""
+        self.has_objects = True
+        return objects.MARK, "dict", None, None, tuple(
+            [(self.strip(objects.key(key)), self.strip(item)) for key, item in table.items()])
+
+    def strip_objects(self, array):
+        """An array of Python's objects."""
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise Unshareable("strides")
+        self.once(array)
+        self.has_objects = True
+        return objects.MARK, "array", array.shape, None, self.strip(array.ravel().tolist())
 
     def check_apart(self):
         """Two leaves on one memory are one object to who changes it in place."""
@@ -181,25 +213,16 @@ class _Encoder:
                 raise Unshareable("aliased leaves")
 
 
-def _namedtuple(module, qualname):
-    """The namedtuple class of that name, or None; imports nothing, which could run a script."""
-    found = sys.modules.get(module)
-    for part in qualname.split("."):
-        found = getattr(found, part, None)
-    if isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields"):
-        return found
-    return None
-
-
 class Encoded:
     """A sample as bytes; the leaves refer to its memory."""
 
-    __slots__ = ("meta", "specs", "skeleton", "leaves", "bytes", "origin")
+    __slots__ = ("meta", "specs", "skeleton", "leaves", "bytes", "origin", "has_objects")
 
-    def __init__(self, specs, skeleton, leaves, extra):
+    def __init__(self, specs, skeleton, leaves, extra, has_objects):
         self.meta = marshal.dumps((specs, skeleton, extra), VERSION)
         self.specs = specs
         self.skeleton = skeleton
+        self.has_objects = has_objects
         self.leaves = leaves  # leaf i goes to offsets(sizes of the leaves)[i] of the payload
         self.bytes = payload_bytes([leaf.bytes for leaf in leaves])
         self.origin = None  # of the record that was published with it: native.Sample.publish()
@@ -211,13 +234,13 @@ def head(specs):
 
 
 def _of_pair(sample):
-    """(skeleton, leaves) of a tensor and its target, as most samples are; None: of another one."""
+    """(skeleton, leaves, False) of a tensor and its target, as most samples are; None: of another one."""
     if type(sample) is not tuple or len(sample) != 2:
         return None
     tensor, target = sample
     if type(tensor) is not torch.Tensor or type(target) not in _PLAIN:
         return None
-    return (Ellipsis, target), [_tensor_leaf(tensor)]
+    return (Ellipsis, target), [_tensor_leaf(tensor)], False
 
 
 def _of_any(sample):
@@ -228,13 +251,13 @@ def _of_any(sample):
         raise Unshareable("depth") from None
     if len(encoder.leaves) > 1:
         encoder.check_apart()
-    return skeleton, encoder.leaves
+    return skeleton, encoder.leaves, encoder.has_objects
 
 
 def encode(sample, extra=None):
     """@sample Encoded.  @extra, plain values, goes along.  Raises Unshareable."""
-    skeleton, leaves = _of_pair(sample) or _of_any(sample)
-    return Encoded(tuple([leaf.spec for leaf in leaves]), skeleton, leaves, extra)
+    skeleton, leaves, has_objects = _of_pair(sample) or _of_any(sample)
+    return Encoded(tuple([leaf.spec for leaf in leaves]), skeleton, leaves, extra, has_objects)
 
 
 def payload_bytes(sizes):
@@ -255,13 +278,12 @@ def offsets(sizes):
 
 
 def spec_bytes(spec):
-    count = 1
-    for size in spec[2]:
-        count *= size
+    """Of a leaf."""
+    extent, _ = _extent(spec[2], spec[3])
     if spec[0] in TENSORS:
-        return count * _DTYPE_BYTES[spec[1]]
+        return extent * _DTYPE_BYTES[spec[1]]
     import numpy
-    return count * numpy.dtype(spec[1]).itemsize
+    return extent + numpy.dtype(spec[1]).itemsize - 1 if extent else 0
 
 
 def fill(leaves, address, copy=ctypes.memmove):
@@ -301,10 +323,16 @@ def make_leaf(spec, address, size):
             ctypes.memmove(tensor.data_ptr(), address, size)
         return of_kind(tensor, kind)
     import numpy
-    order = "C" if is_c_order(shape, strides, numpy.dtype(dtype).itemsize) else "F"
-    array = numpy.empty(shape, dtype=numpy.dtype(dtype), order=order)
-    if size:
-        ctypes.memmove(array.__array_interface__["data"][0], address, size)
+    item = numpy.dtype(dtype).itemsize
+    if is_c_order(shape, strides, item) or is_c_order(shape[::-1], strides[::-1], item):
+        order = "C" if is_c_order(shape, strides, item) else "F"
+        array = numpy.empty(shape, dtype=numpy.dtype(dtype), order=order)
+        if size:
+            ctypes.memmove(array.__array_interface__["data"][0], address, size)
+    else:
+        _, before = _extent(shape, strides)
+        array = numpy.ndarray(shape, numpy.dtype(dtype),
+                              bytearray(ctypes.string_at(address, size)), before, strides)
     if kind == "s":
         return array[()]
     array.flags.writeable = flag
@@ -313,7 +341,7 @@ def make_leaf(spec, address, size):
 
 def of_kind(tensor, kind):
     """The plain @tensor as what leaves of @kind, one of TENSORS, are."""
-    if kind == "t":
+    if kind == "t" or kind == PART:
         return tensor
     made = _vision_class(kind)
     if made is None:
@@ -345,17 +373,32 @@ def places(skeleton, path=()):
     return [found for key, item in items for found in places(item, (*path, key))]
 
 
+def check(skeleton):
+    """Whether there are no objects but namedtuples; Unshareable when one's class is not known."""
+    kind = type(skeleton)
+    if kind is tuple:
+        if skeleton and skeleton[0] is objects.MARK:
+            _, name, constant, _, parts = skeleton
+            objects.check(name, constant)
+            return check(parts) and name == "namedtuple"
+        return all([check(item) for item in skeleton])
+    if kind is list:
+        return all([check(item) for item in skeleton])
+    if kind is dict:
+        return all([check(item) for item in skeleton.values()])
+    return True
+
+
 def join(skeleton, leaves):
     """Put the leaves (an iterator) back into their places."""
     kind = type(skeleton)
     if skeleton is Ellipsis:
         return next(leaves)
     if kind is tuple:
-        if skeleton and skeleton[0] is StopIteration:
-            made = _namedtuple(skeleton[1], skeleton[2])
-            if made is None:
-                raise Unshareable("namedtuple")
-            return made._make(join(item, leaves) for item in skeleton[3:])
+        if skeleton and skeleton[0] is objects.MARK:
+            _, name, constant, place, parts = skeleton
+            tensor = join(place, leaves)
+            return objects.build(name, constant, join(parts, leaves), tensor)
         return tuple([join(item, leaves) for item in skeleton])
     if kind is list:
         return [join(item, leaves) for item in skeleton]

@@ -57,7 +57,7 @@ def _collates_plain(kind):
 
 def _is_row(spec):
     kind, _, shape, strides, _ = spec
-    return kind in codec.TENSORS and _collates_plain(kind) and \
+    return kind in codec.TENSORS and kind != codec.PART and _collates_plain(kind) and \
         codec.is_c_order(shape, strides, 1) and codec.spec_bytes(spec) >= ROW_MIN
 
 
@@ -99,8 +99,8 @@ def _structure(meta):
     """(skeleton, places) of a record; neither is to be changed."""
     known = _structures.get(meta)
     if known is None:
-        specs, skeleton, _ = codec.parse(meta)
-        codec.join(skeleton, iter([None] * len(specs)))  # its classes are known here
+        _, skeleton, _ = codec.parse(meta)
+        codec.check(skeleton)  # its classes are known here
         if len(_structures) >= STRUCTURES:
             _structures.clear()
         known = _structures[meta] = (skeleton, codec.places(skeleton))
@@ -135,7 +135,7 @@ class Batch:
 
     def put_value(self, position, value, encoded):
         """A computed sample; @encoded is what codec.encode() made of it, or None."""
-        if not self.direct or encoded is None:
+        if not self.direct or encoded is None or encoded.has_objects:
             self.values[position] = value
             self.parts[position] = ()
             self.direct = False
@@ -160,11 +160,11 @@ class Batch:
         _, offsets, sizes, _ = self._layout_of(specs)
         if codec.payload_bytes(sizes) != size:
             raise ValueError("sizes")
-        if not self.direct:
+        if not self.direct or not codec.check(skeleton):
             self.values[position] = codec.decode(meta, payload)
             self.parts[position] = ()
+            self.direct = False
         else:
-            codec.join(skeleton, iter([None] * len(specs)))  # its classes are known here
             self._place(position, specs, skeleton, [payload + offset for offset in offsets])
         self._note_origin(position, origin)
         return extra
@@ -251,6 +251,15 @@ class Batch:
                   for (rows, _, _), spec in zip(self.rows, self.layout))
         return codec.join(skeleton, iter([
             next(copies) if leaf is None else leaf for leaf in leaves]))
+
+    def peek(self, position):
+        """The same to be looked at only, before the batch is finished."""
+        if not self.parts[position]:
+            return self.values[position]
+        skeleton, leaves = self.parts[position]
+        rows = iter(self.rows)
+        return codec.join(skeleton, iter([
+            next(rows)[0][position] if leaf is None else leaf for leaf in leaves]))
 
     def samples(self):
         return [self._value(position) for position in range(len(self.parts))]

@@ -193,7 +193,7 @@ class Items(fetch.Fetch):
     """A batch of items that draw no random numbers: in any order, split between all jobs."""
 
     draws = False
-    lone_nests = False  # a job alone, or with others of other seeds, shares pixels as ever
+    lone_nests = 0  # a job alone, or with others of other seeds, shares pixels as ever
 
     def _streams(self, dataset, work):
         name = self.scope.name_of(dataset)

@@ -9,9 +9,9 @@ the modes say (aligned.py, exact.py), in the methods at the end of Fetch.
 import ctypes
 
 from .. import clock, native
-from . import batches, codec, collate
+from . import batches, bulk, codec, collate
 
-_RAISED = object()
+RAISED = object()  # what Fetch._item() gives in place of a sample
 
 # Whoever takes a sample takes it as one of about so many, most of which it has yet to read.
 BATCH = 64
@@ -31,7 +31,7 @@ class Fetch:
         self.indices = indices
         self.batch = collate.Batch(len(indices), scope.direct, native.copy)
         self.progress = bytearray([native.UNSEEN]) * len(indices)
-        self.taking = None
+        self.taking = self.named_for = None
         self.failed_at = len(indices)
         self.error = None
 
@@ -76,6 +76,8 @@ class Fetch:
         """What takes many samples in one call, as soon as there is one to compare them with."""
         if not self.batch.direct or not self.batch.rows or self.scope.is_cheap():
             return None
+        if self.named_for is not self.scope.prefixes:  # the data set is another one by now
+            self.taking, self.named_for = None, self.scope.prefixes
         if self.taking is None:
             names = self._names(self.work, self.indices)
             self.taking = names and batches.Taking(names, self.batch, self.progress)
@@ -123,7 +125,7 @@ class Fetch:
         """Compute the hit as well, and use that."""
         sample = self.sample
         value = self._item(self.indices[position])
-        if value is _RAISED:
+        if value is RAISED:
             sample.drop()
             self.failed_at = position
             return True
@@ -141,22 +143,25 @@ class Fetch:
     def _produce(self, index, verdict):
         """(value, encoded) of an item that is ours to compute; published when it may be."""
         sample = self.sample
-        sample.begin(self.lone_nests or verdict == native.CLAIM)
+        sample.begin(verdict == native.CLAIM or self.scope.lone < self.lone_nests)
+        self.scope.lone = 0 if verdict == native.CLAIM else self.scope.lone + 1
         raised = True
         try:
             value = self._item(index, verdict)
-            raised = value is _RAISED
+            raised = value is RAISED
         finally:
             publish = sample.end(raised)
         if raised:
-            return _RAISED, None
+            return RAISED, None
         try:
             encoded = codec.encode(value, self.extra)
         except codec.Unshareable:
             if publish:
                 native.count_pass(b"torch_sample")
                 sample.drop()
+                self.scope.unshareable += 1
             return value, None
+        self.scope.unshareable = 0
         if publish:
             address = sample.reserve(encoded.meta, encoded.bytes)
             if address:
@@ -170,7 +175,7 @@ class Fetch:
             value, encoded = self._produce(self.indices[position], verdict)
         else:
             value, encoded = self._item(self.indices[position]), None
-        if value is _RAISED:
+        if value is RAISED:
             self.failed_at = position
         else:
             self.batch.put_value(position, value, encoded)
@@ -178,7 +183,9 @@ class Fetch:
     # ---- what a mode does in its own way ----
 
     extra = None  # what goes into the next record besides the sample
-    lone_nests = True  # whether decodes are not shared inside items that go to nobody either
+    # Of items that go to nobody, so many in a row, no decodes are shared either: they are likely to
+    # be asked for as a whole.
+    lone_nests = 64
 
     def _streams(self, dataset, work):
         """
@@ -219,13 +226,16 @@ class Fetch:
             position = self.progress.find(native.BUSY, position)
 
     def _item(self, index, verdict=None):
-        """dataset[index], asked for with @verdict; _RAISED with self.error when it raises."""
+        """dataset[index], asked for with @verdict; RAISED with self.error when it raises."""
         start = clock.thread_ns()
         try:
-            value = self.scope.dataset[index]
+            if self.scope.bulk is None:
+                value = self.scope.dataset[index]
+            else:
+                value = bulk.get(self.scope.dataset, index)
         except Exception as error:  # the program's own; raised again when it is its turn
             self.error = error.with_traceback(error.__traceback__.tb_next)
-            return _RAISED
+            return RAISED
         self.scope.learn(clock.thread_ns() - start)
         return value
 

@@ -11,7 +11,6 @@ import collections
 import ctypes
 import errno
 import functools
-import os
 import types
 
 import torch
@@ -297,7 +296,4 @@ _said = set()
 def _say_once(text):
     if text not in _said:
         _said.add(text)
-        try:
-            os.write(2, ("tsshim: %s\n" % text).encode())
-        except OSError:
-            pass
+        native.say(text)

@@ -125,6 +125,17 @@ def _numpy_of(numpy):
     return _numpy[1]
 
 
+def place_of(owner):
+    """The _Numpy of @owner, a RandomState of the program's, or None: it has to be asked."""
+    numpy = sys.modules["numpy"]
+    bits = owner._bit_generator
+    if not _HAS_LOCK or fill is None or type(bits) is not numpy.random.MT19937 \
+            or _gauss_offset(type(owner)) is None or not _fills(type(owner)):
+        return None
+    place = _Numpy(owner, bits)
+    return place if place.is_right() else None
+
+
 def _save_numpy():
     numpy = sys.modules.get("numpy")
     if numpy is None:
@@ -136,6 +147,14 @@ def _save_numpy():
 def save():
     """What restore() needs; for this process, and no longer than the program lets them be."""
     return torch.default_generator.get_state(), random.getstate(), _save_numpy()
+
+
+def digest():
+    """What tells whether anybody has drawn from them since it was asked for last."""
+    numpy = sys.modules.get("numpy")
+    found = numpy and numpy.random.get_state()
+    return (torch.default_generator.get_state().numpy().tobytes(), random.getstate(),
+            found and (found[0], found[1].tobytes(), *found[2:]))
 
 
 def restore(state):

@@ -4,6 +4,8 @@ What the samples of a fetcher are a function of: its data set, seen through the 
 what can be told of it that decides whether sharing them is possible and pays.
 """
 
+import functools
+import inspect
 import math
 import os
 import sys
@@ -20,14 +22,25 @@ CHEAP_NS = 400_000
 CHEAP_AFTER = 8  # items, the fastest of which counts: the first ones import modules
 CHEAP_RETRY = 256  # items after which a cheap data set is looked at again
 
+UNSHAREABLE = 8  # items in a row
+
 # A data set may be changed by the program at any time: it is looked at again so often that
 # this takes no more than 0.5 % of the CPU time.
 RECHECK = 200
 PREFIXES = 64  # that are remembered: one for each data set inside and epoch
 
 
+@functools.lru_cache(None)
+def _asks_for_batches():
+    """Whether this torch does so at all."""
+    fetch = torch.utils.data._utils.fetch._MapDatasetFetcher.fetch
+    return "__getitems__" in inspect.unwrap(fetch).__code__.co_consts
+
+
 def fetches_batches(dataset):
     """Whether torch asks @dataset for whole batches; then items are not ours to make."""
+    if not _asks_for_batches():
+        return False
     subset = torch.utils.data.Subset
     while type(dataset) is subset:  # whose own __getitems__ only passes on what is inside
         dataset = dataset.dataset
@@ -88,17 +101,21 @@ class Scope:
         # A loader inside an item has batches, and a data set, of its own.
         self.may_look_ahead = fetcher.auto_collation and worker is not None \
             and worker.dataset is self.dataset
+        self.bulk = None  # bulk.Known, of a data set that makes whole batches
         self.in_use = False
         self.reason = b"torch_dataset"
         self.identities = {}  # id -> (data set, bytes or None), of the data set or those inside
         self.constants = {}  # id -> what fingerprint() keeps, of the same data sets
         self.judged = {}  # id -> (name, whether it keeps names), of the same data sets
+        self.notes = {}  # id -> datasets.Notes, from one look to look_again(); of the same data sets
         self.prefixes = {}
         # When, and what a look costs: seconds of CPU time.  Where many jobs share a core, time
         # that passes would have each of them look more often than its samples call for.
         self.checked, self.cost = float("-inf"), 0.0
         self.item_ns = None
         self.items = 0
+        self.lone = 0  # items in a row that nobody else had asked for
+        self.unshareable = 0  # and that could not be written
         self.worked_ns = 0  # on all items together
 
     def look(self):
@@ -106,11 +123,16 @@ class Scope:
         start = clock.thread()
         if start - self.checked < RECHECK * self.cost:
             return
+        self.notes.clear()
+        self.look_again()
+        self.checked = clock.thread()
+        self.cost = max(self.checked - start, 1e-4)
+
+    def look_again(self):
+        """The same a moment later; large arrays are taken to be as they were."""
         for dataset, identity in list(self.identities.values()):
             if self._identify(dataset) != identity:
                 self.prefixes = {}  # another one: whoever kept something knows it is old
-        self.checked = clock.thread()
-        self.cost = max(self.checked - start, 1e-4)
 
     def _identify(self, dataset):
         identity = self._identity(dataset)
@@ -124,11 +146,16 @@ class Scope:
             return None
         try:
             kept = self.constants.setdefault(id(dataset), [])
-            name = datasets.fingerprint(dataset, kept, self._room()) + datasets.environment()
+            name = self._fingerprint(dataset, kept) + datasets.environment()
             return name + self._directory(dataset, name)
-        except (datasets.Unknown, OSError):  # a working directory that was removed
+        except (datasets.Unknown, OSError) as error:  # a working directory that was removed
             self.reason = b"torch_dataset"
+            native.explain(error)
             return None
+
+    def _fingerprint(self, dataset, kept):
+        from ..fingerprint import datasets
+        return datasets.fingerprint(dataset, kept, self._room())
 
     def _room(self):
         """How many bytes of arrays may be read for a name."""
@@ -161,6 +188,10 @@ class Scope:
         if self.item_ns is None or self.items < CHEAP_AFTER or self.item_ns >= CHEAP_NS:
             return False
         return self.items % CHEAP_RETRY != 0
+
+    def is_unshareable(self):
+        """Whether samples cannot be shared as they have turned out, so their pixels may be."""
+        return self.unshareable >= UNSHAREABLE and self.items % CHEAP_RETRY != 0
 
     def learn(self, ns):
         self.items += 1

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+"""
+Attributes of libraries' transforms that each call writes before it reads them: what they hold is
+left from the item before, and no part of what the next one will be.
+"""
+
+import dis
+import types
+
+from . import library
+
+# By the class that has them, of a subclass as well: names of attributes.  A seed is what the
+# generators beside it were made with, which are told apart from it; _key2func follows from the
+# class and other attributes, in an order that differs from process to process.
+_NAMES = {
+    "albumentations.core.transforms_interface.BasicTransform": (
+        "params", "seed", "_key2func"),
+    "albumentations.core.composition.BaseCompose": ("seed",),
+    "kornia.augmentation.base._BasicAugmentationBase": (
+        "_params", "_transform_matrix", "_transform_matrix_params",
+        "_transform_matrix_params_snapshot", "_lazy_matrix_args"),
+    "kornia.augmentation.container.base.SequentialBase": ("_params",),
+    "kornia.augmentation.container.base.TransformMatrixMinIn": (
+        "_transform_matrix", "_transform_matrices"),
+    "kornia.augmentation.container.base.ImageSequentialBase": ("_params",),
+    "monai.transforms.inverse.TraceableTransform": ("_tracing",),
+    "monai.transforms.transform.RandomizableTrait": ("_do_transform",),
+}
+# Methods that draw all anew, by the class that defines what they are for.
+_DRAWING = {"monai.transforms.transform.Randomizable": "randomize"}
+_STORES = frozenset(("STORE_ATTR",))
+
+
+def _stored(function):
+    """Names of attributes that @function assigns."""
+    if type(function) is not types.FunctionType:
+        return set()
+    return {step.argval for step in dis.get_instructions(function.__code__)
+            if step.opname in _STORES}
+
+
+def names(kind):
+    """Those of objects of @kind."""
+    found = set()
+    classes = [base for base in library.mro(kind) if library.is_library_class(base)]
+    for base in classes:
+        name = library.class_name(base)
+        found.update(_NAMES.get(name, ()))
+        if name in _DRAWING:
+            for other in classes:
+                found |= _stored(library.class_dict(other).get(_DRAWING[name]))
+    return frozenset(found)

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+"""
+Parts of samples that are not builtin, as builtin ones: what codec.py writes in their place.
+
+In the structure of a sample stands (StopIteration, kind, constant, parts) for each: the constant
+is plain, the parts are built first.  Classes are found by their names among the modules that are
+loaded here; where there is none of that name the sample is not understood.
+
+Which objects can be told: those that are nothing but their attributes, and a few of libraries.
+"""
+
+import enum
+import pathlib
+import sys
+import types
+
+import torch
+
+MARK = StopIteration
+
+_disabled = getattr(torch._C, "DisableTorchFunctionSubclass", None) or \
+    torch._C.DisableTorchFunction
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_MODES = frozenset(("1", "L", "LA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV", "I", "F",
+                    "I;16"))
+# Attributes of an image that are told by its mode, size and bytes, or are its info.
+_IMAGE = frozenset(("im", "_im", "mode", "_mode", "_size", "palette", "info", "readonly", "_readonly",
+                    "pyaccess", "_exif", "_category"))
+
+
+class Unshareable(Exception):
+    """The sample holds something that could not be given back exactly."""
+
+
+# ---- names ----
+
+def _named(module, qualname):
+    """The class of that name, or None; imports nothing, which could run a script."""
+    found = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) else None
+
+
+def _name(kind):
+    """(module, qualified name) of @kind, if it is found there."""
+    name = (kind.__module__, kind.__qualname__)
+    if _named(*name) is not kind:
+        raise Unshareable(kind.__qualname__)
+    return name
+
+
+def _class(name):
+    found = _named(*name)
+    if found is None:
+        raise Unshareable(".".join(name))
+    return found
+
+
+# ---- what is told by its attributes ----
+
+def _is_plain_class(kind):
+    """Whether instances of @kind are nothing but a dict of attributes, and may be copied so."""
+    for base in kind.__mro__[:-1]:
+        if not base.__flags__ & _HEAP_TYPE or any(
+                type(part) is types.MemberDescriptorType for part in vars(base).values()):
+            return False
+    return (kind.__dictoffset__ != 0 and kind.__mro__[-1] is object and kind.__reduce_ex__ is object.__reduce_ex__
+            and kind.__reduce__ is object.__reduce__ and not hasattr(kind, "__setstate__")
+            and getattr(kind, "__getstate__", None) is getattr(object, "__getstate__", None)
+            and kind.__basicsize__ <= object.__basicsize__ + 16 and not hasattr(kind, "__del__"))
+
+
+def _is_open_tensor(kind):
+    """Whether @kind of tensor is a plain one with attributes."""
+    return (issubclass(kind, torch.Tensor) and not kind.__module__.startswith("torch.")
+            and kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+            and not any(type(part) is types.MemberDescriptorType for base in kind.__mro__
+                        if base is not torch.Tensor and issubclass(base, torch.Tensor)
+                        for part in vars(base).values()))
+
+
+def _as(tensor, kind):
+    with _disabled():
+        return tensor.as_subclass(kind)
+
+
+def _is_image(kind):
+    module = sys.modules.get("PIL.Image")
+    return module is not None and kind is module.Image
+
+
+def tell(value, kind):
+    """
+    (kind, constant, parts, tensor or None) of @value, which is of no builtin type: the parts are
+    to be told in turn, and the tensor is what is a leaf of it.  Raises Unshareable.
+    """
+    if kind.__bases__ == (tuple,) and hasattr(kind, "_fields"):
+        return "namedtuple", _name(kind), tuple(value), None
+    if issubclass(kind, enum.Enum):
+        return "enum", (*_name(kind), value.name), None, None
+    if _is_open_tensor(kind):
+        return "tensor", _name(kind), dict(vars(value)), _as(value, torch.Tensor)
+    if kind is pathlib.PosixPath:
+        return "path", str(value), None, None
+    if _is_image(kind):
+        if value.mode not in _MODES or not vars(value).keys() <= _IMAGE or any(
+                vars(value).get(name) is not None for name in ("palette", "_exif", "pyaccess")):
+            raise Unshareable("image")
+        pixels = torch.frombuffer(bytearray(value.tobytes() or b"\0"), dtype=torch.uint8)
+        return "image", (value.mode, value.size), value.info, pixels
+    if _is_plain_class(kind):
+        return "object", _name(kind), dict(vars(value)), None
+    raise Unshareable(kind.__qualname__)
+
+
+def key(value):
+    """@value, a dict's key, if another one that is equal does as well."""
+    kind = type(value)
+    if kind is tuple:
+        return tuple(map(key, value))
+    if kind not in (type(None), bool, int, float, complex, str, bytes) and \
+            not issubclass(kind, enum.Enum):
+        raise Unshareable("key")
+    return value
+
+
+# ---- what comes back ----
+
+def _namedtuple(name, parts, _):
+    return _class(name)._make(parts)
+
+
+def _enum(name, *_):
+    return _class(name[:2])[name[2]]
+
+
+def _tensor(name, parts, tensor):
+    made = _as(tensor, _class(name))
+    vars(made).update(parts)
+    return made
+
+
+def _path(text, *_):
+    return pathlib.PosixPath(text)
+
+
+def _image(constant, parts, pixels):
+    mode, size = constant
+    module = sys.modules.get("PIL.Image")
+    if module is None:
+        raise Unshareable("image")
+    if 0 in size:
+        made = module.new(mode, size)
+    else:
+        made = module.frombytes(mode, size, pixels.numpy().tobytes())
+    made.info = parts
+    return made
+
+
+def _object(name, parts, _):
+    kind = _class(name)
+    made = object.__new__(kind)
+    vars(made).update(parts)
+    return made
+
+
+def _dict(_, parts, __):
+    return dict(parts)
+
+
+def _array(shape, parts, _):
+    numpy = sys.modules["numpy"]
+    made = numpy.empty(len(parts), dtype=object)
+    for number, part in enumerate(parts):
+        made[number] = part
+    return made.reshape(shape)
+
+
+_BUILDERS = {"namedtuple": _namedtuple, "enum": _enum, "tensor": _tensor, "path": _path,
+             "image": _image, "object": _object, "array": _array,
+             "dict": _dict}
+IMMUTABLE = frozenset(("namedtuple", "enum", "path"))  # the same one in two places may be two
+_WITH_CLASS = frozenset(("namedtuple", "enum", "tensor", "object"))
+
+
+def build(kind, constant, parts, tensor):
+    """What tell() was told; Unshareable where its class is not known here."""
+    return _BUILDERS[kind](constant, parts, tensor)
+
+
+def check(kind, constant):
+    """Raise Unshareable unless build() will find the class."""
+    if kind in _WITH_CLASS:
+        _class(constant[:2])

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+"""Alignment of data sets that make whole batches."""
+
+import support
+from aligned_common import counter, samples
+from aligned_zoo import ITEMS, aligned, job, together, two
+
+
+def test_batches_made_at_once_are_shared_by_item():
+    for kind in ("Batches", "Lists"):
+        outcomes, shared = two(kind)
+        assert samples(outcomes[0]) == samples(outcomes[1]), kind
+        assert shared > ITEMS / 2, (kind, shared)
+
+
+def test_batches_that_are_not_what_their_items_are_stay_whole():
+    """Filled up, normed, or not to be had one by one; equal batches are shared all the same."""
+    for kind in ("Padded", "Normed", "NotAlone"):
+        with aligned() as group:
+            outcomes = together([job(kind, "--epochs", 3)] * 2, group)
+            shared = counter(group, "shared")
+            assert group.statistics()["passed"]["torch_getitems"] > 0
+        assert samples(outcomes[0]) == samples(outcomes[1]), kind
+        assert shared > 0, kind
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""
+Alignment of what data sets have of their own: generators, open files; and what is said where there
+is none.
+"""
+
+import os
+import tempfile
+
+import aligned_zoo_job
+import meeting
+import support
+from aligned_common import counter, samples
+from aligned_zoo_job import ITEMS
+from support import Group, finish, start
+
+JOB = os.path.join(support.HERE, "aligned_zoo_job.py")
+
+
+def job(kind, *options):
+    return [support.torch_python(), JOB, kind, *map(str, options)]
+
+
+def together(commands, group, directories=(None, None)):
+    """Outcomes of the jobs, started at the same time."""
+    with meeting.of(len(commands)) as where:
+        started = [start(command, group.environment(**where), cwd=directory)
+                   for command, directory in zip(commands, directories)]
+        outcomes = [finish(process) for process in started]
+    for outcome in outcomes:
+        assert outcome.status == 0, outcome.errors[-2000:]
+    return outcomes
+
+
+def aligned(**settings):
+    # The test build also shares samples of files that are younger than a minute.
+    return Group(support.TEST_LIBRARY, TSSHIM_ALIGN="7", TSSHIM_VERIFY="0",
+                 TSSHIM_TEST_YOUNG_INPUTS="1", **settings)
+
+
+def two(kind, *more, **settings):
+    """(outcomes of two jobs that differ in all but the data, samples shared)."""
+    commands = [job(kind, "--seed", 1, *more), job(kind, "--seed", 2, "--batch", 12, *more)]
+    with aligned(**settings) as group:
+        return together(commands, group), counter(group, "shared")
+
+
+def alone(kind, *options):
+    """The same without anybody to share with."""
+    with aligned(TSSHIM_RING="0") as group:
+        return together([job(kind, *options)], group)[0]
+
+
+def test_generators_of_its_own_are_seeded_for_each_item():
+    """Also those that the first item makes, and one of the class; and they are put back."""
+    outcomes, shared = two("Own")
+    expected = samples(outcomes[0])
+    assert expected == samples(outcomes[1]) and len(expected) == 2 * ITEMS
+    assert len({digests[0] for digests in expected.values()}) == len(expected)
+    assert shared > ITEMS / 2, shared
+    for options in (("--workers", 0, "--seed", 3), ("--workers", 2)):
+        outcome = alone("Own", *options)
+        assert samples(outcome) == expected, options
+        assert "put back True" in outcome.output
+    assert all(" not aligned" not in outcome.errors for outcome in outcomes)
+
+
+def test_what_cannot_be_seeded_is_told():
+    """And does not keep others from being seeded."""
+    outcomes, shared = two("Strange", TSSHIM_DEBUG="debug")
+    assert samples(outcomes[0]) == samples(outcomes[1]) and shared == 0
+    for outcome in outcomes:
+        said = [line for line in outcome.errors.splitlines() if "dataset.parts['strange']" in line]
+        assert len([line for line in said if line.startswith("tsshim: not aligned: ")]) == 1, said
+        assert any("samples are not shared" in line and "Strange.Generator" in line
+                   for line in said), said
+
+
+def test_a_sampler_or_a_stream_of_its_own_is_told():
+    for options, line in ((("Stream",), "tsshim: not aligned: loader over Stream"),
+                          (("Batches", "--generator"), "tsshim: order not aligned: ")):
+        errors = alone(*options).errors.splitlines()
+        assert len([each for each in errors if each.startswith(line)]) == 1, errors
+
+
+def test_files_that_the_first_item_opens():
+    """Each of another content under the same name is another data set."""
+    for kind in ("Hdf5", "Zip", "Tar", "Raw"):
+        found = []
+        for base in (0, 1000):
+            with tempfile.TemporaryDirectory() as directory:
+                path = os.path.join(directory, "file")
+                aligned_zoo_job.write(kind, path, base)
+                outcomes, shared = two(kind, "--data", path)
+                assert samples(outcomes[0]) == samples(outcomes[1]), kind
+                assert shared > ITEMS / 2, (kind, shared)
+                found.append(samples(outcomes[0]))
+        assert not any(found[0][key] == found[1][key] for key in found[0]), kind
+
+
+def test_jobs_in_directories_of_their_own():
+    """Share what has absolute names; relative ones lead to what each of them has."""
+    with tempfile.TemporaryDirectory() as directory:
+        places = [os.path.join(directory, name) for name in ("one", "two")]
+        for number, place in enumerate(places):
+            os.mkdir(place)
+            aligned_zoo_job.write("Raw", os.path.join(place, "file"), 1000 * number)
+        path = os.path.join(places[0], "file")
+        with aligned() as group:
+            outcomes = together([job("Raw", "--data", path)] * 2, group, places)
+            assert counter(group, "shared") > ITEMS / 2
+        assert samples(outcomes[0]) == samples(outcomes[1])
+        with aligned() as group:
+            first, second = map(samples, together([job("Raw", "--data", "file")] * 2, group,
+                                                  places))
+        assert first == samples(outcomes[0])
+        assert not any(first[key] == second[key] for key in first)
+
+
+def test_pixels_are_shared_where_samples_cannot_be():
+    with aligned() as group:
+        paths = support.pictures("s_")[:4]
+        outcomes = together([job("Pictures", "--epochs", 6, "--data", ":".join(paths))] * 2, group)
+        found = group.statistics()["datasets"]
+    assert samples(outcomes[0]) == samples(outcomes[1])
+    assert sum(dataset["sample"]["shared"] for dataset in found) == 0
+    assert sum(dataset["pixels"]["shared"] for dataset in found) > 0, found
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))

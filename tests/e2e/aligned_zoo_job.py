@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""
+aligned_zoo_job.py KIND [--workers N] [--batch N] [--seed S] [--epochs N] [--data PATH]
+
+A job over one of the data sets below; prints "epoch E index digest" for each sample, as
+aligned_job.py does.
+"""
+
+import argparse
+import hashlib
+import io
+import random
+import tarfile
+import zipfile
+
+import h5py
+import numpy
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
+
+import costs
+import meeting
+
+costs.install()
+ITEMS = 48
+
+
+class Own(Dataset):
+    """Draws by all kinds of generators, each seeded with what the job was given."""
+
+    kept = numpy.random.RandomState(5)
+
+    def __init__(self, options):
+        seed = options.seed
+        bits = (numpy.random.PCG64, numpy.random.Philox, numpy.random.SFC64, numpy.random.MT19937)
+        self.python, self.state = random.Random(seed), numpy.random.RandomState(seed)
+        self.numpy = [numpy.random.Generator(kind(seed)) for kind in bits]
+        self.again = {"the same": self.numpy[0], "others": (numpy.random.default_rng(seed),)}
+        self.torch = torch.Generator()
+        self.torch.manual_seed(seed)
+        self.lazy = None
+
+    def __len__(self):
+        return ITEMS
+
+    def all(self):
+        return [*self.numpy, *self.again["others"]]
+
+    def states(self):
+        """What each would draw next."""
+        return repr((self.python.getstate(), self.state.get_state(), Own.kept.get_state(),
+                     [each.bit_generator.state for each in self.all()],
+                     self.torch.get_state().tolist()))
+
+    def __getitem__(self, index):
+        if self.lazy is None:
+            self.lazy = numpy.random.default_rng()
+        drawn = [self.python.random(), self.state.normal(), Own.kept.rand(), self.lazy.random(),
+                 *[each.random() for each in self.all()], *[each.random() for each in self.all()],
+                 float(torch.rand((), generator=self.torch)), random.random(), numpy.random.rand()]
+        assert len(set(drawn)) == len(drawn), drawn
+        return {"index": index, "x": torch.tensor(drawn, dtype=torch.float64)}
+
+
+
+class Strange(Dataset):
+    """Draws by a generator that cannot be seeded, among others that can."""
+
+    class Generator(random.Random):
+        """Counts."""
+
+        def random(self):
+            return super().random() + 1
+
+    def __init__(self, options):
+        self.parts = {"strange": self.Generator(options.seed), "known": random.Random(options.seed)}
+
+    def __len__(self):
+        return ITEMS
+
+    def __getitem__(self, index):
+        self.parts["strange"].random()
+        return {"index": index, "x": torch.tensor([self.parts["known"].random()])}
+
+
+class Lazily(Dataset):
+    """Opens the file at options.data with the first item; a number from it, and one drawn."""
+
+    def __init__(self, options):
+        self.path, self.file = options.data, None
+
+    def __len__(self):
+        return ITEMS
+
+    def __getitem__(self, index):
+        if self.file is None:
+            self.file = self.open()
+        return {"index": index, "x": torch.tensor([float(self.read(index)), random.random()])}
+
+
+class Hdf5(Lazily):
+    """By h5py."""
+
+    def open(self):
+        return h5py.File(self.path, "r")
+
+    def read(self, index):
+        return self.file["x"][index]
+
+
+class Zip(Lazily):
+    """By zipfile."""
+
+    def open(self):
+        return zipfile.ZipFile(self.path)
+
+    def read(self, index):
+        return self.file.read("%d" % index)
+
+
+class Tar(Lazily):
+    """By tarfile."""
+
+    def open(self):
+        return tarfile.open(self.path)
+
+    def read(self, index):
+        return self.file.extractfile("%d" % index).read()
+
+
+class Raw(Lazily):
+    """By its own means."""
+
+    def open(self):
+        return open(self.path, "rb")
+
+    def read(self, index):
+        self.file.seek(8 * index)
+        return numpy.frombuffer(self.file.read(8))[0]
+
+
+class Batches(Dataset):
+    """Makes whole batches, of which each item is drawn for by itself."""
+
+    def __init__(self, options):
+        pass
+
+    def __len__(self):
+        return ITEMS
+
+    def __getitem__(self, index):
+        return self.__getitems__([index])[0]
+
+    def one(self, index):
+        return {"index": index, "x": torch.rand(3) + random.random()}
+
+    def __getitems__(self, indices):
+        return [self.one(index) for index in indices]
+
+
+class Padded(Batches):
+    """Fills up to the longest of a batch."""
+
+    def __getitems__(self, indices):
+        items = [{"index": index, "x": torch.rand(2 + index % 5)} for index in indices]
+        longest = max(len(item["x"]) for item in items)
+        for item in items:
+            item["x"] = torch.cat([item["x"], torch.zeros(longest - len(item["x"]))])
+        return items
+
+
+class Lists(Batches):
+    """Items of several lengths, which the collate function fills up."""
+
+    def one(self, index):
+        return {"index": index, "x": torch.rand(2 + index % 5)}
+
+
+class Normed(Batches):
+    """Takes the mean of the batch away; draws nothing."""
+
+    def __getitems__(self, indices):
+        mean = sum(indices) / len(indices)
+        return [{"index": index, "x": torch.tensor([index - mean])} for index in indices]
+
+
+class NotAlone(Batches):
+    """Cannot make an item by itself."""
+
+    def __getitems__(self, indices):
+        if len(indices) < 2:
+            raise ValueError("one item")
+        return super().__getitems__(indices)
+
+
+class Pictures(Dataset):
+    """Pictures in samples that cannot be shared."""
+
+    def __init__(self, options):
+        self.paths = options.data.split(":")
+
+    def __len__(self):
+        return ITEMS
+
+    def __getitem__(self, index):
+        picture = Image.open(self.paths[index % len(self.paths)]).convert("RGB")
+        return {"index": index, "x": torch.tensor([numpy.array(picture).mean()]), "bad": {1}}
+
+
+class Stream(IterableDataset):
+    """Comes in an order of its own."""
+
+    def __init__(self, options):
+        pass
+
+    def __iter__(self):
+        return iter([{"index": index, "x": torch.ones(1)} for index in range(ITEMS)])
+
+
+KINDS = {kind.__name__: kind for kind in (
+    Own, Strange, Hdf5, Zip, Tar, Raw, Batches, Padded, Lists, Normed, NotAlone, Pictures,
+    Stream)}
+
+
+def collate(batch):
+    """Fills up, and keeps the indices."""
+    longest = max(len(item["x"]) for item in batch)
+    return {"index": torch.tensor([item["index"] for item in batch]), "x": torch.stack([
+        torch.cat([item["x"], item["x"].new_zeros(longest - len(item["x"]))]) for item in batch])}
+
+
+def write(kind, path, base):
+    """A file for @kind at @path, whose numbers are those from @base on."""
+    numbers = [float(base + index) for index in range(ITEMS)]
+    if kind == "Hdf5":
+        with h5py.File(path, "w") as file:
+            file["x"] = numbers
+    elif kind == "Zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for index, number in enumerate(numbers):
+                archive.writestr("%d" % index, repr(number))
+    elif kind == "Tar":
+        with tarfile.open(path, "w") as archive:
+            for index, number in enumerate(numbers):
+                member = tarfile.TarInfo("%d" % index)
+                member.size = len(repr(number))
+                archive.addfile(member, io.BytesIO(repr(number).encode()))
+    else:
+        numpy.array(numbers).tofile(path)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=sorted(KINDS))
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--data")
+    parser.add_argument("--generator", action="store_true", help="the sampler has one of its own")
+    options = parser.parse_args()
+    meeting.arrive()
+    torch.set_num_threads(1)
+    random.seed(options.seed)
+    numpy.random.seed(options.seed)
+    torch.manual_seed(options.seed)
+    data = KINDS[options.kind](options)
+    more = {}
+    if options.generator:
+        more["sampler"] = RandomSampler(data, generator=torch.Generator())
+    elif options.kind != "Stream":
+        more["shuffle"] = True
+    before = data.states() if options.kind == "Own" else None
+    loader = DataLoader(data, options.batch, num_workers=options.workers, collate_fn=collate,
+                        **more)
+    for epoch in range(options.epochs):
+        meeting.arrive()
+        for batch in loader:
+            for index, x in zip(batch["index"], batch["x"]):
+                own = x[x != 0]  # what it was filled up with depends on its neighbours
+                print("epoch", epoch, int(index),
+                      hashlib.md5(own.numpy().tobytes()).hexdigest()[:12])
+    if before is not None:
+        print("put back", data.states() == before)
+    meeting.part()
+    print("~", flush=True)
+
+
+if __name__ == "__main__":
+    main()
