@@ -123,7 +123,10 @@ wheel_python() {
 	TSSHIM_TEST_PYPI_PYTHON=${TSSHIM_TEST_PYPI_PYTHON:-$ts_cache/pypi/bin/python}
 	# Likewise the programs of others, from `scripts/deps programs`.
 	TSSHIM_TEST_PROGRAMS=${TSSHIM_TEST_PROGRAMS:-$ts_cache/programs}
+	# What pipelines load data with, from `scripts/deps corpus`.
+	TSSHIM_TEST_CORPUS_PYTHON=${TSSHIM_TEST_CORPUS_PYTHON:-$ts_cache/corpus/bin/python}
 	export TSSHIM_TEST_WHEEL_PYTHON TSSHIM_TEST_PYPI_PYTHON TSSHIM_TEST_PROGRAMS
+	export TSSHIM_TEST_CORPUS_PYTHON
 }
 
 step_e2e() {

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+"""albumentations, which draws by generators of each transform's own."""
+
+import albumentations
+import cv2
+from albumentations.pytorch import ToTensorV2
+from torch.utils.data import Dataset
+
+import data
+from .vision import loaders
+
+
+class Augmented(Dataset):
+    """OpenCV and albumentations."""
+
+    def __init__(self, paths, transform):
+        self.paths, self.transform = paths, transform
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        picture = cv2.cvtColor(cv2.imread(self.paths[index]), cv2.COLOR_BGR2RGB)
+        return self.transform(image=picture)["image"], data.label(self.paths[index])
+
+
+def _augment(seed):
+    a = albumentations
+    return a.Compose([a.RandomResizedCrop(size=(128, 128)), a.HorizontalFlip(p=.5),
+                      a.RandomBrightnessContrast(p=.5), a.CoarseDropout(p=.3), a.Normalize(),
+                      ToTensorV2()], seed=seed)
+
+
+def _plain(size):
+    a = albumentations
+    return a.Compose([a.Resize(size, size), a.Normalize(), ToTensorV2()])
+
+
+class Albumentations:
+    """Without a seed."""
+
+    def make(self, options):
+        return loaders(options, Augmented(data.paths(options.data), _augment(None)),
+                       Augmented(data.paths(options.data, "val"), _plain(128)))
+
+
+class AlbumentationsSeeded:
+    """With the program's seed."""
+
+    def make(self, options):
+        return loaders(options, Augmented(data.paths(options.data), _augment(options.seed)),
+                       Augmented(data.paths(options.data, "val"), _plain(128)))

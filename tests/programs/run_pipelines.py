@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""
+Runs pipelines in three ways, two jobs at once, and says what came of it:
+
+default  equal seeds: what each prints is what it prints without us, bit for bit;
+aligned  other seeds, models and batch sizes: the same samples;
+taken    how much of what one job can take from another was taken, aligned (1 is all).
+
+run_pipelines.py [--aligned] [--table FILE] [PIPELINE...]; without names all of them.  What each is
+meant to share stands in its class; a test fails where it does not.  With --table the part of FILE
+between the lines that begin with "<!-- pipelines" is written anew.
+"""
+
+import argparse
+import collections
+import importlib
+import inspect
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
+import meeting  # noqa: E402 -- of the tests beside
+import support  # noqa: E402
+from support import Group, finish, start  # noqa: E402
+
+MODULES = ("vision", "tables", "drawing", "albu", "medical", "arrays", "kinds", "hub", "streams")
+PYTHON = os.environ.get("TSSHIM_TEST_CORPUS_PYTHON", "")
+DATA = os.path.join(support.BUILD, "tests", "programs", "data")
+EPOCHS = 4  # aligned: until two jobs know of each other some samples have been made twice
+GOOD = .75  # of the ideal; this is a test, and how much it is exactly a table says
+BEGIN, END = "<!-- pipelines: made by tests/programs/run_pipelines.py -->", "<!-- pipelines end -->"
+
+Result = collections.namedtuple("Result", "name about default aligned taken notes wanted")
+
+
+def command(name, **options):
+    """The command line of a trainer."""
+    words = [PYTHON, os.path.join(HERE, "trainer.py"), name, "--data", DATA]
+    for key, value in options.items():
+        words += ["--" + key, str(value)]
+    return words
+
+
+def together(commands, group):
+    """Outcomes of these, started at once."""
+    with meeting.of(len(commands)) as where:
+        started = [start(words, group.environment(**where)) for words in commands]
+        return [finish(process) for process in started]
+
+
+def group_of(**settings):
+    """For the jobs of one way; the test build also shares samples of young files."""
+    return Group(support.TEST_LIBRARY, TSSHIM_TEST_YOUNG_INPUTS="1", TSSHIM_VERIFY="0",
+                 TSSHIM_RING="512M", **settings)
+
+
+def delivered(outcome):
+    """The samples of each epoch and loader, in any order."""
+    return sorted(line for line in outcome.output.splitlines() if line.startswith("sample"))
+
+
+def counted(found):
+    """(made, taken) of all samples in the statistics @found."""
+    each = [dataset["sample"] for dataset in found.get("datasets", [])]
+    return sum(one["produced"] for one in each), sum(one["shared"] for one in each)
+
+
+def notes_of(outcomes, found):
+    """What the jobs said, each once, and for which reasons samples were not shared."""
+    said = {line[len("tsshim: "):] for outcome in outcomes
+            for line in outcome.errors.splitlines()
+            if line.startswith("tsshim: ") and "aligned data, seed" not in line}
+    reasons = ["%s %d" % pair for pair in found.get("passed", {}).items()
+               if pair[0].startswith("torch_") and pair[1]]
+    return sorted(said) + reasons
+
+
+def in_default_mode(name):
+    """Whether two jobs of equal seeds print what one does without us."""
+    plain = support.run(command(name), support.plain_environment())
+    assert plain.status == 0, plain.errors[-2000:]
+    with group_of() as group:
+        outcomes = together([command(name), command(name)], group)
+    return all(support.facts(outcome.output) == support.facts(plain.output)
+               and outcome.status == 0 for outcome in outcomes)
+
+
+def when_aligned(name, pipeline):
+    """(whether the samples are the same, which part was taken, notes)."""
+    batch = 8 if getattr(pipeline, "BY_BATCH", False) else 12
+    with group_of(TSSHIM_ALIGN="7", TSSHIM_DEBUG="debug") as group:
+        outcomes = together([command(name, seed=1, batch=8, epochs=EPOCHS),
+                             command(name, seed=2, batch=batch, epochs=EPOCHS, model="b")], group)
+        found = group.statistics()
+    for outcome in outcomes:
+        assert outcome.status == 0, outcome.errors[-2000:]
+    first, second = map(delivered, outcomes)
+    made, taken = counted(found)
+    # Who looks ahead takes what it has made itself, too.
+    taken = max(0, min(taken, len(first) + len(second) - made)) / max(1, len(first))
+    return first == second, taken, notes_of(outcomes, found)
+
+
+def judge(name, pipeline, default=True):
+    """The Result of one pipeline."""
+    same_as_plain = in_default_mode(name) if default else None
+    same, taken, notes = when_aligned(name, pipeline)
+    about = " ".join((pipeline.__doc__ or "").split())
+    return Result(name, about, same_as_plain, same, taken, notes,
+                  getattr(pipeline, "SHARES", "all"))
+
+
+def pipelines():
+    """{module.class: class} of all that there are."""
+    found = {}
+    for module in MODULES:
+        names = importlib.import_module("pipelines." + module)
+        for name, kind in vars(names).items():
+            if inspect.isclass(kind) and kind.__module__ == names.__name__ and \
+                    hasattr(kind, "make"):
+                found["%s.%s" % (module, name)] = kind
+    return found
+
+
+def check(result):
+    """Raise AssertionError unless @result is what is wanted of its pipeline."""
+    assert result.default is not False, "default mode differs from plain"
+    if result.wanted == "not aligned":
+        assert any("not aligned" in note for note in result.notes), result.notes
+        return
+    assert result.aligned, "aligned jobs got different samples"
+    if result.wanted == "all":
+        assert result.taken >= GOOD, (result.taken, result.notes)
+    else:
+        assert any(result.wanted in note for note in result.notes), result.notes
+
+
+def table(results):
+    """Lines of a table of the @results."""
+    lines = ["| pipeline | what it is | aligned, other seeds | taken | what was said |",
+             "|---|---|---|---|---|"]
+    for one in results:
+        notes = "; ".join(note.replace("|", "/") for note in one.notes
+                          if not note.startswith("torch_inputs"))
+        lines.append("| `%s` | %s | %s | %d %% | %s |" % (
+            one.name, one.about, "the same samples" if one.aligned else "**other samples**",
+            round(100 * one.taken), notes))
+    aligned = sum(one.aligned for one in results)
+    good = sum(one.taken >= .9 for one in results)
+    return lines + ["", "Aligned to the same samples: %d of %d. At least 90 %% taken of what can be "
+                    "taken: %d. Default mode, equal seeds, equal to plain: %d of %d." % (
+                        aligned, len(results), good,
+                        sum(one.default is True for one in results),
+                        sum(one.default is not None for one in results))]
+
+
+def write_table(path, results):
+    """Put the table of @results into the document at @path."""
+    with open(path) as file:
+        text = file.read()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    with open(path, "w") as file:
+        file.write("%s%s\n\n%s\n\n%s%s" % (before, BEGIN, "\n".join(table(results)), END, after))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("names", nargs="*", metavar="PIPELINE")
+    parser.add_argument("--table", metavar="FILE")
+    parser.add_argument("--aligned", action="store_true", help="not in default mode")
+    options = parser.parse_args()
+    known = pipelines()
+    unknown = set(options.names) - set(known)
+    if unknown:
+        parser.error("no pipelines: " + " ".join(sorted(unknown)))
+    names = options.names or list(known)
+    import data
+    data.make(DATA)
+    print("1..%d" % len(names))
+    results, failed = [], 0
+    for number, name in enumerate(names, 1):
+        word = "ok"
+        try:
+            results.append(judge(name, known[name], not options.aligned))
+            check(results[-1])
+        except AssertionError as error:
+            word, failed = "not ok", failed + 1
+            print("# " + str(error).replace("\n", "\n# "))
+        print("%s %d - %s" % (word, number, name))
+        if results and results[-1].name == name:
+            print("# taken %.2f; %s" % (results[-1].taken, "; ".join(results[-1].notes)))
+        sys.stdout.flush()
+    if options.table:
+        write_table(options.table, results)
+    return 1 if failed else 0
+
+
+def in_environment():
+    """Go on in the interpreter whose libraries the pipelines load data with."""
+    if not os.path.exists(PYTHON):
+        print("1..0 # SKIP corpus: not installed (scripts/deps corpus)")
+        return support.MUST
+    if os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(os.path.dirname(PYTHON))):
+        os.execv(PYTHON, [PYTHON, *sys.argv])
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(in_environment())
