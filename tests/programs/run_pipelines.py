@@ -7,14 +7,16 @@ aligned  other seeds, models and batch sizes: the same samples;
 taken    how much of what one job can take from another was taken, aligned (1 is all).
 
 run_pipelines.py [--aligned] [--table FILE] [PIPELINE...]; without names all of them.  What each is
-meant to share stands in its class; a test fails where it does not.  With --table the part of FILE
-between the lines that begin with "<!-- pipelines" is written anew.
+meant to share stands in its class; a test fails where it does not.  With --table the results are
+kept beside this file, in place of earlier ones of the same pipelines, and the part of FILE between
+the lines that begin with "<!-- pipelines" is written anew from all of them.
 """
 
 import argparse
 import collections
 import importlib
 import inspect
+import json
 import os
 import sys
 
@@ -29,6 +31,7 @@ PYTHON = os.environ.get("TSSHIM_TEST_CORPUS_PYTHON", "")
 DATA = os.path.join(support.BUILD, "tests", "programs", "data")
 EPOCHS = 4  # aligned: until two jobs know of each other some samples have been made twice
 GOOD = .75  # of the ideal; this is a test, and how much it is exactly a table says
+RESULTS = os.path.join(HERE, "results.json")
 BEGIN, END = "<!-- pipelines: made by tests/programs/run_pipelines.py -->", "<!-- pipelines end -->"
 
 Result = collections.namedtuple("Result", "name about default aligned taken notes wanted")
@@ -104,7 +107,8 @@ def when_aligned(name, pipeline):
 
 def judge(name, pipeline, default=True):
     """The Result of one pipeline."""
-    same_as_plain = in_default_mode(name) if default else None
+    repeats = getattr(pipeline, "REPEATS", True)  # else two plain runs differ
+    same_as_plain = in_default_mode(name) if default and repeats else None
     same, taken, notes = when_aligned(name, pipeline)
     about = " ".join((pipeline.__doc__ or "").split())
     return Result(name, about, same_as_plain, same, taken, notes,
@@ -155,6 +159,20 @@ def table(results):
                         sum(one.default is not None for one in results))]
 
 
+def keep(results):
+    """Put @results among those that are kept; all of these, in order of the pipelines."""
+    kept = {}
+    if os.path.exists(RESULTS):
+        with open(RESULTS) as file:
+            kept = json.load(file)
+    kept.update({one.name: one._asdict() for one in results})
+    kept = {name: kept[name] for name in pipelines() if name in kept}
+    with open(RESULTS, "w") as file:
+        json.dump(kept, file, indent=1)
+        file.write("\n")
+    return [Result(**one) for one in kept.values()]
+
+
 def write_table(path, results):
     """Put the table of @results into the document at @path."""
     with open(path) as file:
@@ -193,7 +211,7 @@ def main():
             print("# taken %.2f; %s" % (results[-1].taken, "; ".join(results[-1].notes)))
         sys.stdout.flush()
     if options.table:
-        write_table(options.table, results)
+        write_table(options.table, keep(results))
     return 1 if failed else 0
 
 

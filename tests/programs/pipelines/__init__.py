@@ -3,6 +3,8 @@
 Small pipelines in the spirit of public training programs, by what they load.
 
 Each is a class with make(options), which gives the loaders: of training, and of validation if
-there are any.  SHARES says what of them two aligned jobs share: "all", or why not (a reason of
-docs/programs.md).  samples(batch) splits a batch whose samples are not the rows of its parts.
+there are any.  Attributes it may have: SHARES, what of them two aligned jobs share ("all", "not
+aligned", or a word of the reason); BY_BATCH, that this is for jobs with equal batches; REPEATS =
+False, that two plain runs differ; samples(batch), which splits a batch whose samples are not the
+rows of its parts.
 """

@@ -37,7 +37,9 @@ def _plain(size):
 
 
 class Albumentations:
-    """Without a seed."""
+    """albumentations 2 without a seed."""
+
+    REPEATS = False
 
     def make(self, options):
         return loaders(options, Augmented(data.paths(options.data), _augment(None)),
@@ -45,7 +47,7 @@ class Albumentations:
 
 
 class AlbumentationsSeeded:
-    """With the program's seed."""
+    """albumentations 2 with the program's seed."""
 
     def make(self, options):
         return loaders(options, Augmented(data.paths(options.data), _augment(options.seed)),

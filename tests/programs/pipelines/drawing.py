@@ -92,7 +92,9 @@ class LazyOwn(Own):
 
 
 class Lazy:
-    """The recommended idiom against equal draws in all workers."""
+    """Made in the worker, as is recommended against equal draws in all of them."""
+
+    REPEATS = False  # from the system's own randomness
 
     def make(self, options):
         return loaders(options, LazyOwn(data.paths(options.data), None, draw_numpy))

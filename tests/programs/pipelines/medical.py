@@ -24,7 +24,8 @@ class Monai:
         items = [{"image": numpy.array(volume)[None]} for volume in volumes]
         train = m.Compose([m.RandSpatialCropd("image", (24, 48, 48), random_size=False),
                            m.RandFlipd("image", .5, spatial_axis=0),
-                           m.RandGaussianNoised("image", prob=.5), m.RandRotate90d("image", .5),
+                           m.RandGaussianNoised("image", prob=.5),
+                           m.RandRotate90d("image", .5, spatial_axes=(1, 2)),
                            m.EnsureTyped("image", track_meta=False)])
         return [monai.data.DataLoader(monai.data.Dataset(items, train), shuffle=True,
                                       batch_size=options.batch, num_workers=options.workers)]

@@ -38,6 +38,7 @@ class WebDataset:
     """Shards that are tar files, shuffled."""
 
     SHARES = "not aligned"
+    REPEATS = False  # it seeds its shuffle by the time
 
     def make(self, options):
         shards = [os.path.join(options.data, "shard-%d.tar" % number) for number in range(4)]

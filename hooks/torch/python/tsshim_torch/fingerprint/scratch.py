@@ -19,10 +19,10 @@ _NAMES = {
     "kornia.augmentation.base._BasicAugmentationBase": (
         "_params", "_transform_matrix", "_transform_matrix_params",
         "_transform_matrix_params_snapshot", "_lazy_matrix_args"),
-    "kornia.augmentation.container.base.SequentialBase": ("_params",),
-    "kornia.augmentation.container.base.TransformMatrixMinIn": (
+    "kornia.augmentation.container.base.BasicSequentialBase": ("_params",),
+    "kornia.augmentation.container.base.TransformMatrixMinIn": (  # so it is spelt there
         "_transform_matrix", "_transform_matrices"),
-    "kornia.augmentation.container.base.ImageSequentialBase": ("_params",),
+    "kornia.core.mixin.image_module.ImageModuleMixIn": ("_output_image",),
     "monai.transforms.inverse.TraceableTransform": ("_tracing",),
     "monai.transforms.transform.RandomizableTrait": ("_do_transform",),
 }
