@@ -195,7 +195,9 @@ def _told(walker, value):
     tag, names = _TOLD[type(value)]
     walker.put(tag)
     if type(value) is library.CACHED:
-        walker.notes.has_cache |= value.cache_info().currsize > 0
+        inner = value.__dict__.get("__wrapped__")
+        of_user = type(inner) is not types.FunctionType or not library.is_library_function(inner)
+        walker.notes.has_cache |= of_user and value.cache_info().currsize > 0
     for name in names:
         walker.add(getattr(value, name), "." + name)
 

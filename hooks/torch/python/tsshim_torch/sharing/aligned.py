@@ -123,11 +123,11 @@ class Drawn(fetch.Fetch):
 
     def leave(self):
         super().leave()
-        self.private.restore()
         if self.own_generators is not None:
             generators.restore(self.own_generators)
             if self.threads != 1:
                 torch.set_num_threads(self.threads)
+        self.private.restore()
 
     def _streams(self, dataset, work):
         if work.free is not None:
