@@ -80,9 +80,11 @@ def full_dev_shm(until, command, *options):
     """
     if os.getuid() != 0 or run(["unshare", "--mount", "true"]).status != 0:
         raise support.Skip("namespaces", "needs root and unshare")
-    program = ('mount -t tmpfs -o size=100m none /dev/shm; fill() { '
-               'free=$(df --output=avail -B1 /dev/shm | tail -1); '
-               'head -c $((free - 1000000)) /dev/zero >/dev/shm/full; : >%s; }; '
+    # By halves of what is left, for the jobs may take more meanwhile.
+    program = ('mount -t tmpfs -o size=100m none /dev/shm; fill() { while :; do '
+               'more=$((($(df --output=avail -B1 /dev/shm | tail -1) - 1000000) / 2)); '
+               '[ $more -gt 65536 ] || break; head -c $more /dev/zero >>/dev/shm/full; done; '
+               ': >%s; }; '
                '%s filler=$!; "$@" >"$OUT/one" & one=$!; "$@" >"$OUT/two"; two=$?; wait $one && '
                '(exit $two); status=$?; kill $filler 2>/dev/null; exit $status') % (
                    FILLED, "(%s fill) &" % until if until else "fill; : &")

@@ -13,7 +13,6 @@ import random
 import tarfile
 import zipfile
 
-import h5py
 import numpy
 import torch
 from PIL import Image
@@ -100,9 +99,10 @@ class Lazily(Dataset):
 
 
 class Hdf5(Lazily):
-    """By h5py."""
+    """By h5py, which PyPI's torch is tested without."""
 
     def open(self):
+        import h5py
         return h5py.File(self.path, "r")
 
     def read(self, index):
@@ -234,6 +234,7 @@ def write(kind, path, base):
     """A file for @kind at @path, whose numbers are those from @base on."""
     numbers = [float(base + index) for index in range(ITEMS)]
     if kind == "Hdf5":
+        import h5py
         with h5py.File(path, "w") as file:
             file["x"] = numbers
     elif kind == "Zip":
