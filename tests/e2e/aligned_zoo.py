@@ -45,9 +45,9 @@ def two(kind, *more, **settings):
         return together(commands, group), counter(group, "shared")
 
 
-def alone(kind, *options):
+def alone(kind, *options, **settings):
     """The same without anybody to share with."""
-    with aligned(TSSHIM_RING="0") as group:
+    with aligned(**{"TSSHIM_RING": "0", **settings}) as group:
         return together([job(kind, *options)], group)[0]
 
 
@@ -62,6 +62,7 @@ def test_generators_of_its_own_are_seeded_for_each_item():
         outcome = alone("Own", *options)
         assert samples(outcome) == expected, options
         assert "put back True" in outcome.output
+    assert samples(alone("Own", TSSHIM_SHARE="pixels")) == expected
     assert all(" not aligned" not in outcome.errors for outcome in outcomes)
 
 

@@ -11,6 +11,7 @@ import hashlib
 import io
 import random
 import tarfile
+import threading
 import zipfile
 
 import numpy
@@ -73,6 +74,7 @@ class Strange(Dataset):
             return super().random() + 1
 
     def __init__(self, options):
+        self.lock = threading.Lock()  # cannot be told either, and is met before
         self.parts = {"strange": self.Generator(options.seed), "known": random.Random(options.seed)}
 
     def __len__(self):

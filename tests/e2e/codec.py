@@ -29,6 +29,11 @@ class Colour(enum.IntEnum):
     RED = 1
 
 
+class Flags(enum.Flag):
+    ONE = 1
+    TWO = 2
+
+
 class Marked:
     """Nothing but its attributes."""
 
@@ -121,7 +126,7 @@ GOOD = [
     numpy.frombuffer(b"read only", dtype=numpy.uint8), numpy.zeros((0, 3)),
     torch.ones(1).expand(5), image()[:, ::2], image()[:, 3:20, 4:30], numpy.arange(10)[::2],
     numpy.arange(10)[::-1], numpy.arange(24).reshape(2, 3, 4).transpose(1, 2, 0)[:, ::-1],
-    Colour.RED, {Colour.RED: 1, (1, "a"): [2]}, pathlib.Path("/a/b"), (Colour.RED, Colour.RED),
+    Colour.RED, Flags.TWO, {Colour.RED: 1, (1, "a"): [2]}, pathlib.Path("/a/b"), (Colour.RED, Colour.RED),
     numpy.array([["a", None], [1, 2.5]], dtype=object), Marked(torch.ones(2), [Colour.RED]),
     [Marked(1, 2), Marked(Marked(3, image()), "x")],
 ]
@@ -177,7 +182,8 @@ def bad_samples():
     base = numpy.arange(10)
     marked = Marked(1, 2)
     return {
-        "subclass of str": Word("a"), "slots": Slotted(1), "state of its own": Stated(1), "set": {1}, "object": object(),
+        "subclass of str": Word("a"), "two flags": Flags.ONE | Flags.TWO,
+        "slots": Slotted(1), "state of its own": Stated(1), "set": {1}, "object": object(),
         "bytearray": bytearray(b"a"), "ellipsis": ..., "class": StopIteration,
         "gradient": torch.ones(2, requires_grad=True), "parameter": torch.nn.Parameter(
             torch.ones(1)), "sparse": torch.eye(3).to_sparse(), "attribute": with_attribute,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The data that the pipelines read: pictures in several formats, arrays, archives, tables, sound."""
+"""The data that the pipelines read: pictures in several formats, arrays, archives, tables."""
 
 import csv
 import io
@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 import tarfile
-import wave
 import zipfile
 
 import numpy
@@ -109,16 +108,6 @@ def _tables(root):
                    "categories": [{"id": 1 + n, "name": "k%d" % n} for n in range(3)]}, file)
 
 
-def _sound(root, generator):
-    os.makedirs(os.path.join(root, "sound"))
-    for number in range(TRAIN):
-        with wave.open(os.path.join(root, "sound", "%03d.wav" % number), "wb") as file:
-            file.setnchannels(1)
-            file.setsampwidth(2)
-            file.setframerate(16000)
-            file.writeframes(generator.randint(-9999, 9999, 32000).astype("<i2").tobytes())
-
-
 def _with_libraries(root, pictures, labels):
     """What can be written only by the libraries that read it."""
     import datasets
@@ -151,7 +140,6 @@ def make(root):
     arrays = _arrays(root, generator)
     _archives(root)
     _tables(root)
-    _sound(root, generator)
     _with_libraries(root, *arrays)
     with open(done, "w") as file:
         file.write(VERSION)

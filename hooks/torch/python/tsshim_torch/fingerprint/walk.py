@@ -168,7 +168,7 @@ class Walker:
         self._objects = []  # by number; also keeps ids from being used again
         self._labels = []  # by number: (number of the parent, how it was reached)
         self._current = -1
-        self._failure = None  # the first, where the walk goes on in search of generators
+        self._failure = None  # which is raised, where the walk goes on in search of generators
 
     def put(self, tag, payload=b""):
         """Write one token; a str payload is written as UTF-8."""
@@ -259,7 +259,9 @@ class Walker:
             except Unknown as unknown:
                 if self.notes.generators is None or unknown.reason == "large":
                     raise
-                self._failure = self._failure or unknown
+                # What draws in its own way is more to the caller than what has no name.
+                if self._failure is None or unknown.reason == "generator" != self._failure.reason:
+                    self._failure = unknown
             self._current += 1
         if self._failure is not None:
             raise self._failure

@@ -91,6 +91,15 @@ class Scope(scopes.Scope):
             self.privates[id(dataset)] = private.Private(notes.generators)
             self.may_keep |= self.is_untried and notes.has_cache
 
+    def _identity(self, dataset):
+        if native.settings.share == native.SHARE_PIXELS:  # no name is wanted, but what to seed
+            from ..fingerprint import datasets
+            try:
+                self._fingerprint(dataset, [])
+            except datasets.Unknown as unknown:
+                native.explain(unknown)
+        return super()._identity(dataset)
+
     def _directory(self, dataset, name):
         # Of what was opened by an absolute name everybody has the same.
         keeps = self.may_keep or native.saw_relative()
@@ -103,11 +112,6 @@ class Scope(scopes.Scope):
             dataset, _ = self.unwrap(dataset, index)
         if id(dataset) not in self.identities:
             self._identify(dataset)
-        if id(dataset) not in self.privates:  # it needs no name where nothing is shared
-            try:
-                self._fingerprint(dataset, [])
-            except Exception as error:
-                native.explain(error)
         return self.privates[id(dataset)]
 
 
@@ -173,13 +177,13 @@ class Drawn(fetch.Fetch):
             if self.threads != 1:
                 torch.set_num_threads(1)  # sums depend on it, and workers have one
         view = self.sample.view
-        numbers = _SEEDS.pack(view.torch_seed, view.python_seed, view.numpy_seed)
         own = self.scope.private(index)
         if own is not self.private:
             self.private.restore()
             self.private = own
         generators.seed(view.torch_seed, view.python_seed, view.numpy_seed)
-        own.seed(numbers)
+        if own.paths:
+            own.seed(_SEEDS.pack(view.torch_seed, view.python_seed, view.numpy_seed))
 
     def _item(self, index, verdict=None):
         self.seed(index)
@@ -191,7 +195,7 @@ class Drawn(fetch.Fetch):
             if self.scope.private(index).has_more_than(before):
                 self.seed(index)
                 value = self._listed_item(index, verdict)
-        if native.saw_relative() and not self.scope.in_directory:
+        if not self.scope.in_directory and native.saw_relative():
             self.scope.in_directory = True
             self.scope.look_again()
         return value

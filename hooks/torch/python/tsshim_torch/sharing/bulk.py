@@ -14,6 +14,7 @@ import torch
 
 from . import align
 
+
 def get(dataset, index):
     """The item at @index of @dataset; for the Indices of a batch, the list of theirs."""
     if type(index) is align.Indices:

@@ -24,8 +24,8 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _MODES = frozenset(("1", "L", "LA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV", "I", "F",
                     "I;16"))
 # Attributes of an image that are told by its mode, size and bytes, or are its info.
-_IMAGE = frozenset(("im", "_im", "mode", "_mode", "_size", "palette", "info", "readonly", "_readonly",
-                    "pyaccess", "_exif", "_category"))
+_IMAGE = frozenset(("im", "_im", "mode", "_mode", "_size", "palette", "info", "readonly",
+                    "_readonly", "pyaccess", "_exif", "_category"))
 
 
 class Unshareable(Exception):
@@ -65,8 +65,8 @@ def _is_plain_class(kind):
         if not base.__flags__ & _HEAP_TYPE or any(
                 type(part) is types.MemberDescriptorType for part in vars(base).values()):
             return False
-    return (kind.__dictoffset__ != 0 and kind.__mro__[-1] is object and kind.__reduce_ex__ is object.__reduce_ex__
-            and kind.__reduce__ is object.__reduce__ and not hasattr(kind, "__setstate__")
+    return (kind.__dictoffset__ != 0 and kind.__mro__[-1] is object
+            and kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__ and not hasattr(kind, "__setstate__")
             and getattr(kind, "__getstate__", None) is getattr(object, "__getstate__", None)
             and kind.__basicsize__ <= object.__basicsize__ + 16 and not hasattr(kind, "__del__"))
 
@@ -98,6 +98,8 @@ def tell(value, kind):
     if kind.__bases__ == (tuple,) and hasattr(kind, "_fields"):
         return "namedtuple", _name(kind), tuple(value), None
     if issubclass(kind, enum.Enum):
+        if kind.__members__.get(value.name) is not value:  # several flags at once
+            raise Unshareable("enumerator")
         return "enum", (*_name(kind), value.name), None, None
     if _is_open_tensor(kind):
         return "tensor", _name(kind), dict(vars(value)), _as(value, torch.Tensor)
@@ -178,8 +180,7 @@ def _array(shape, parts, _):
 
 
 _BUILDERS = {"namedtuple": _namedtuple, "enum": _enum, "tensor": _tensor, "path": _path,
-             "image": _image, "object": _object, "array": _array,
-             "dict": _dict}
+             "image": _image, "object": _object, "array": _array, "dict": _dict}
 IMMUTABLE = frozenset(("namedtuple", "enum", "path"))  # the same one in two places may be two
 _WITH_CLASS = frozenset(("namedtuple", "enum", "tensor", "object"))
 
@@ -192,4 +193,6 @@ def build(kind, constant, parts, tensor):
 def check(kind, constant):
     """Raise Unshareable unless build() will find the class."""
     if kind in _WITH_CLASS:
-        _class(constant[:2])
+        found = _class(constant[:2])
+        if kind == "enum" and constant[2] not in found.__members__:
+            raise Unshareable("enumerator")
