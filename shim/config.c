@@ -324,6 +324,8 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 		return set_word(config, option, value);
 	case TS_OPTION_ALIGN:
 		return parse_seed(value, config);
+	case TS_OPTION_ALIGN_ORDERS:
+		return parse_bool(value, &config->align_orders);
 	case TS_OPTION_EPOCH:
 		return parse_small(value, TS_EPOCH_MAX, &config->epoch);
 	case TS_OPTION_RECORD:

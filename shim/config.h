@@ -79,6 +79,7 @@ struct ts_config {
 	enum ts_share share;
 	bool align;          /* data randomness comes from the seed, not from the job */
 	uint64_t align_seed; /* 0 ... TS_SEED_MAX; 0 unless @align */
+	bool align_orders;   /* also what samplers draw from a seed of their own */
 	uint32_t epoch;      /* number of the first one, 0 ... TS_EPOCH_MAX; only with @align */
 	enum ts_epoch_order order; /* only with @align */
 	const char *record;        /* files, inside the environment strings, or NULL */

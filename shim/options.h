@@ -22,6 +22,8 @@
 		"what: samples where exact, pixels, off or auto")                    \
 	X(ALIGN, "TSSHIM_ALIGN", "--align", SEED, "off",                             \
 		"order and augmentation of all jobs from SEED (0)")                  \
+	X(ALIGN_ORDERS, "TSSHIM_ALIGN_ORDERS", "--align-orders", BOOL, "0",          \
+		"and orders of samplers that have a seed of their own")              \
 	X(EPOCH, "TSSHIM_EPOCH", "--epoch", EPOCH, "0",                              \
 		"first epoch of a job resumed with --align")                         \
 	X(ORDER, "TSSHIM_ORDER", "--order", ORDER, "strict",                         \
@@ -39,7 +41,7 @@
 	X(STAGE_SIZE, "TSSHIM_STAGE_SIZE", "--stage-size", SIZE, "16G",              \
 		"most room for copies (K, M, G, T; 0 makes none)")                   \
 	X(STAGE_METADATA, "TSSHIM_STAGE_METADATA", "--stage-metadata", SECONDS, "0", \
-		"for so many seconds do not ask again for a path of DIR")            \
+		"seconds in which no path of DIR is asked for again")                \
 	X(COPIES, "TSSHIM_COPIES", "--copies", COPIES, "off",                        \
 		"copies to a GPU: auto or off (not tried on a GPU)")                 \
 	X(VERIFY, "TSSHIM_VERIFY", "--verify", PERCENT, "0.1",                       \

@@ -55,7 +55,7 @@
 	X(TORCH_SAMPLE, "torch_sample",                                                       \
 		"a sample holds what cannot be shared (subclass, aliasing, gradient, ...)")   \
 	X(TORCH_ITERABLE, "torch_iterable",                                                   \
-		"iterable datasets, DataPipes and stateful loaders are not shared")           \
+		"an iteration that others cannot share: of a DataPipe, or in the trainer")    \
 	X(TORCH_INDEX, "torch_index", "an index that is no number or plain tuple")            \
 	X(TORCH_INPUTS, "torch_inputs",                                                       \
 		"a file was opened in an unusual way while the sample was made")              \

@@ -37,8 +37,8 @@
 
 #include <sys/stat.h>
 
-#define TS_OPENS_FILES 16u
-#define TS_OPENS_TEXT  4096u
+#define TS_OPENS_FILES 64u
+#define TS_OPENS_TEXT  16384u
 
 /** What must be the same for two files to be taken for one, as of one moment. */
 struct ts_file_identity {
@@ -53,7 +53,7 @@ struct ts_opens_file {
 };
 
 /**
- * One item's files.  The caller's memory; 4.9 KiB, no pointers, need not be cleared before
+ * One item's files.  The caller's memory; 20 KiB, no pointers, need not be cleared before
  * ts_opens_begin().  It must stay valid until ts_opens_end().
  */
 struct ts_opens {

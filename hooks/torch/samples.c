@@ -13,9 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 9u
-
-#define TWISTER_WORDS 624u
+#define SAMPLE_ABI 10u
 
 /* Anything younger may be being written still, and stamps of files are coarse. */
 #define INPUT_AGE_NS UINT64_C(60000000000)
@@ -53,7 +51,7 @@ struct ts_sample {
 	uint32_t serial; /* ts_identity_serial() of the take: a fork child must not go on */
 	enum held held;
 	bool listing;   /* the files that this thread opens */
-	bool observing; /* for a record */
+	bool observing; /* for a record, or to be told */
 	struct ts_key key;
 	uint32_t occurrence;
 	struct ts_note_made note; /* of the sample when it is made; tag 0: none */
@@ -202,6 +200,8 @@ static int read_record(struct ts_sample *sample)
 	sample->view.meta_bytes = record.meta_bytes;
 	sample->view.payload = at + payload;
 	sample->view.payload_bytes = record.payload_bytes;
+	sample->view.inputs = at + sizeof(record);
+	sample->view.input_bytes = record.input_bytes;
 	set_origin(sample, lease->origin);
 	return ts_opens_check(at + sizeof(record), record.input_bytes);
 }
@@ -225,7 +225,9 @@ static void await(struct ts_sample *sample, int wait)
 {
 	uint64_t deadline = ts_session_deadline_ns(TS_KIND_SAMPLE, sample->record_bytes);
 
-	(wait == TS_SAMPLE_MOMENT ? ts_store_wait_a_moment : ts_store_wait)(
+	if (wait == TS_SAMPLE_STAY)
+		deadline = UINT64_MAX;
+	(wait == TS_SAMPLE_WAIT ? ts_store_wait : ts_store_wait_a_moment)(
 		sample->store, &sample->key, deadline, &sample->patience, &sample->take);
 }
 
@@ -316,16 +318,19 @@ void tsshim_sample_drop(struct ts_sample *sample)
 	sample->held = HELD_NOTHING;
 	sample->view.meta = NULL;
 	sample->view.payload = NULL;
+	sample->view.inputs = NULL;
 	sample->view.origin[0] = 0;
 }
 
 /* ---- a record in the making ---------------------------------------------------------- */
 
-void tsshim_sample_begin(struct ts_sample *sample, int nest)
+void tsshim_sample_begin(struct ts_sample *sample, int how)
 {
-	sample->observing = is_ours(sample) && sample->held == HELD_CLAIM;
+	sample->observing =
+		(how & TS_SAMPLE_WATCH) != 0 || (is_ours(sample) && sample->held == HELD_CLAIM);
 	sample->listing = sample->observing || ts_config()->align;
-	ts_session_nest(nest != 0);
+	sample->view.inputs = NULL;
+	ts_session_nest((how & TS_SAMPLE_NEST) != 0);
 	if (sample->listing)
 		ts_opens_begin(&sample->opens);
 	sample->cpu_start = ts_thread_cpu_ns();
@@ -343,6 +348,8 @@ static enum ts_reason judge_inputs(struct ts_sample *sample)
 	/* A file that changed meanwhile is too young as well. */
 	if (ts_opens_settled(&sample->opens, input_age_ns()) != 0)
 		return TS_REASON_TORCH_YOUNG;
+	sample->view.inputs = sample->inputs;
+	sample->view.input_bytes = sample->input_bytes;
 	return TS_REASON_COUNT;
 }
 
@@ -378,7 +385,9 @@ int tsshim_sample_end(struct ts_sample *sample, int raised)
 		return 0;
 	if (!raised && reason != TS_REASON_COUNT)
 		ts_session_count_pass(reason);
+	const void *inputs = sample->view.inputs;
 	tsshim_sample_drop(sample);
+	sample->view.inputs = inputs;
 	return -ECANCELED;
 }
 
@@ -436,20 +445,4 @@ void tsshim_sample_publish(struct ts_sample *sample)
 		return;
 	set_origin(sample, sample->take.claim.origin);
 	note_made(sample);
-}
-
-/* ---- small things for the glue ------------------------------------------------------- */
-
-void tsshim_sample_twister(uint32_t *words, uint32_t seed)
-{
-	words[0] = seed;
-	for (uint32_t i = 1; i < TWISTER_WORDS; i++)
-		words[i] = UINT32_C(1812433253) * (words[i - 1] ^ words[i - 1] >> 30) + i;
-}
-
-void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest)
-{
-	struct ts_hash128 digest = ts_hash128(data, bytes);
-
-	memcpy(ret_digest, &digest, sizeof(digest));
 }

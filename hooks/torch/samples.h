@@ -36,6 +36,11 @@ struct ts_sample_view {
 	 * are equal in two jobs of a group, so are they.  The first is 0 where there is none.
 	 */
 	uint64_t origin[2];
+	/* The list of the files that it was made from, of a hit, or after the end() of a
+	 * watched item; NULL: that item is not a function of files that can be told.
+	 */
+	const void *inputs;
+	uint64_t input_bytes;
 };
 
 /** Begins with its struct ts_sample_view. */
@@ -82,6 +87,7 @@ enum {
 	TS_SAMPLE_NOW,    /* not at all */
 	TS_SAMPLE_WAIT,   /* until the deadline of ts_store_wait(); it is not busy after that */
 	TS_SAMPLE_MOMENT, /* as ts_store_wait_a_moment(); it may be busy still */
+	TS_SAMPLE_STAY,   /* the same without a deadline: nobody's claim is taken over */
 };
 
 /** 0 hit, 1 claim, 2 busy, 3 pass (counted). */
@@ -99,14 +105,19 @@ TS_EXPORT void tsshim_sample_verified(struct ts_sample *sample, int equal);
 /** Give back whatever is held, uncounted: a lease, a claim, a reservation. */
 TS_EXPORT void tsshim_sample_drop(struct ts_sample *sample);
 
+/** How an item is computed, several together: */
+enum {
+	TS_SAMPLE_NEST = 1,  /* decodes inside are not shared for themselves */
+	TS_SAMPLE_WATCH = 2, /* its files are to be told, also where nothing is claimed */
+};
+
 /**
- * The item is computed between these two, by this thread.  While a claim is held, and always
- * under --align, files are observed; with @nest, decodes inside are not shared for themselves
- * (docs/rooms/torch.md). end() returns 0, or -ECANCELED when the result must not be published
- * (counted, the claim is given back); it is to be called in any case, also when the item raised
- * an exception.
+ * The item is computed between these two, by this thread, @how it is done.  While a claim is
+ * held, and always under --align, files are observed (docs/rooms/torch.md). end() returns 0, or
+ * -ECANCELED when the result must not be published (counted, the claim is given back); it is to
+ * be called in any case, also when the item raised an exception.
  */
-TS_EXPORT void tsshim_sample_begin(struct ts_sample *sample, int nest);
+TS_EXPORT void tsshim_sample_begin(struct ts_sample *sample, int how);
 TS_EXPORT int tsshim_sample_end(struct ts_sample *sample, int raised);
 
 /**

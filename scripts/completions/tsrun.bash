@@ -131,7 +131,7 @@ _tsrun()
 	stats) _tsrun_words "--group --json --help" "$current" ;;
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
 	run)
-		_tsrun_words "--group --dataset --share --align --epoch --order --record \
+		_tsrun_words "--group --dataset --share --align --align-orders --epoch --order --record \
 			--replay --ring --keep --stage \
 			--stage-size --stage-metadata --copies --verify --summary --help --version" "$current"
 		if [[ $current != -* ]]; then

@@ -99,6 +99,8 @@ static char *value_to_export(enum ts_option option, const char *given)
 			return NULL;
 		return result;
 	}
+	if (option == TS_OPTION_ALIGN_ORDERS)
+		return strdup("1"); /* it takes no value */
 	if (option == TS_OPTION_RECORD || option == TS_OPTION_REPLAY)
 		return absolute_file(given);
 	struct ts_config scratch;
@@ -150,6 +152,9 @@ static void judge_settings(const struct ts_arguments *arguments, const struct ts
 		   (config->epoch > 0 || arguments->setting[TS_OPTION_EPOCH])) {
 		ts_message_say("the first epoch counts for aligned jobs only, ignoring");
 		ts_message_hint("add --align, or leave out --epoch and TSSHIM_EPOCH");
+	} else if (!config->align && config->align_orders) {
+		ts_message_say("orders are aligned for aligned jobs only, ignoring");
+		ts_message_hint("add --align, or leave out --align-orders");
 	} else if (!config->align && config->order != TS_ORDER_STRICT) {
 		ts_message_say("the order is free for aligned jobs only, ignoring");
 		ts_message_hint("add --align, or leave out --order and TSSHIM_ORDER");

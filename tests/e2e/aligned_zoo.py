@@ -34,8 +34,8 @@ def together(commands, group, directories=(None, None)):
 
 def aligned(**settings):
     # The test build also shares samples of files that are younger than a minute.
-    return Group(support.TEST_LIBRARY, TSSHIM_ALIGN="7", TSSHIM_VERIFY="0",
-                 TSSHIM_TEST_YOUNG_INPUTS="1", **settings)
+    return Group(support.TEST_LIBRARY, TSSHIM_ALIGN="7", **{"TSSHIM_VERIFY": "0", **settings},
+                 TSSHIM_TEST_YOUNG_INPUTS="1")
 
 
 def two(kind, *more, **settings):
@@ -77,11 +77,19 @@ def test_what_cannot_be_seeded_is_told():
                    for line in said), said
 
 
-def test_a_sampler_or_a_stream_of_its_own_is_told():
-    for options, line in ((("Stream",), "tsshim: not aligned: loader over Stream"),
-                          (("Batches", "--generator"), "tsshim: order not aligned: ")):
-        errors = alone(*options).errors.splitlines()
-        assert len([each for each in errors if each.startswith(line)]) == 1, errors
+def test_a_sampler_with_a_seed_of_its_own_is_told_or_aligned():
+    """Said once; --align-orders aligns it."""
+    commands = [job("Own", "--generator", "--seed", seed) for seed in (1, 2)]
+    for orders in (False, True):
+        with aligned(**{"TSSHIM_ALIGN_ORDERS": "1"} if orders else {}) as group:
+            outcomes = together(commands, group)
+        first, second = ([line for line in support.facts(outcome.output)
+                          if line.startswith("epoch")] for outcome in outcomes)
+        assert sorted(first) == sorted(second) and (first == second) is orders
+        for outcome in outcomes:
+            said = [line for line in outcome.errors.splitlines()
+                    if line.startswith("tsshim: order not aligned: ")]
+            assert len(said) == (0 if orders else 1), said
 
 
 def test_files_that_the_first_item_opens():

@@ -17,7 +17,7 @@ import zipfile
 import numpy
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
+from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 import costs
 import meeting
@@ -210,19 +210,8 @@ class Pictures(Dataset):
         return {"index": index, "x": torch.tensor([numpy.array(picture).mean()]), "bad": {1}}
 
 
-class Stream(IterableDataset):
-    """Comes in an order of its own."""
-
-    def __init__(self, options):
-        pass
-
-    def __iter__(self):
-        return iter([{"index": index, "x": torch.ones(1)} for index in range(ITEMS)])
-
-
 KINDS = {kind.__name__: kind for kind in (
-    Own, Strange, Hdf5, Zip, Tar, Raw, Batches, Padded, Lists, Normed, NotAlone, Pictures,
-    Stream)}
+    Own, Strange, Hdf5, Zip, Tar, Raw, Batches, Padded, Lists, Normed, NotAlone, Pictures)}
 
 
 def collate(batch):
@@ -271,8 +260,10 @@ def main():
     data = KINDS[options.kind](options)
     more = {}
     if options.generator:
-        more["sampler"] = RandomSampler(data, generator=torch.Generator())
-    elif options.kind != "Stream":
+        generator = torch.Generator()
+        generator.manual_seed(options.seed)
+        more["sampler"] = RandomSampler(data, generator=generator)
+    else:
         more["shuffle"] = True
     before = data.states() if options.kind == "Own" else None
     loader = DataLoader(data, options.batch, num_workers=options.workers, collate_fn=collate,

@@ -11,12 +11,13 @@ import os
 import traceback
 from functools import partial
 
-ABI = 9
+ABI = 10
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
 PUT = 6  # what was taken and is in the batch; C passes by states that it does not know
-NOW, WAIT, MOMENT = range(3)  # how long take() waits for what is BUSY
+NEST, WATCH = 1, 2  # how an item is computed
+NOW, WAIT, MOMENT, STAY = range(4)  # how long take() waits for what is BUSY
 SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
 
 
@@ -25,7 +26,8 @@ class _View(ctypes.Structure):
                 ("payload", ctypes.c_void_p), ("payload_bytes", ctypes.c_uint64),
                 ("torch_seed", ctypes.c_uint64), ("python_seed", ctypes.c_uint64),
                 ("numpy_seed", ctypes.c_uint32), ("verify", ctypes.c_uint32),
-                ("origin", ctypes.c_uint64 * 2)]
+                ("origin", ctypes.c_uint64 * 2),
+                ("inputs", ctypes.c_void_p), ("input_bytes", ctypes.c_uint64)]
 
 
 class Leaf(ctypes.Structure):
@@ -50,6 +52,14 @@ class BatchView(ctypes.Structure):
                 ("origins", ctypes.c_void_p)]
 
 
+class Generator(ctypes.Structure):
+    """struct ts_generator of hooks/torch/numbers.h."""
+
+    _fields_ = [("kind", ctypes.c_uint64), ("words", ctypes.c_void_p), ("more", ctypes.c_void_p),
+                ("rest", ctypes.c_void_p), ("path", ctypes.c_char_p),
+                ("path_bytes", ctypes.c_uint64), ("numbers", ctypes.c_uint64 * 4)]
+
+
 def _file(name):
     """The file that an option names, or None; whether it is a good one, shim/config.c says."""
     value = os.environ.get(name, "off")
@@ -65,6 +75,7 @@ class Settings:
         library.tsshim_sample_settings(*map(ctypes.byref, numbers))
         self.aligned, self.seed, self.epoch, self.share, self.free = (
             each.value for each in numbers)
+        self.orders = os.environ.get("TSSHIM_ALIGN_ORDERS") == "1"
         self.record, self.replay = map(_file, ("TSSHIM_RECORD", "TSSHIM_REPLAY"))
 
 
@@ -94,7 +105,8 @@ def _functions():
         ("progress", None, [text, number, number, number, ctypes.c_int]),
         ("twister", None, [pointer, small]),
         ("relative", ctypes.c_int, []),
-        ("hash", None, [text, number, pointer]))
+        ("hash", None, [text, number, pointer]),
+        ("seed", None, [pointer, number, text, number]))
 
 
 def _order_functions():
@@ -135,6 +147,7 @@ count_drawn = library.tsshim_sample_drawn
 say_progress = library.tsshim_sample_progress
 copy = _unlocked.tsshim_sample_copy
 twister = library.tsshim_sample_twister
+seed = library.tsshim_sample_seed
 saw_relative = library.tsshim_sample_relative
 
 
@@ -217,6 +230,11 @@ class Sample:
         """What the record's bytes are known by, as bytes; None: not known."""
         found = self.view.origin
         return bytes(found) if found[0] else None
+
+    def inputs(self):
+        """The list of the files it was made from, copied; None: it cannot be told."""
+        view = self.view
+        return ctypes.string_at(view.inputs, view.input_bytes) if view.inputs else None
 
     def end(self, raised):
         """Whether the item may be published."""

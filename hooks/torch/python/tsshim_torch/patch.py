@@ -24,6 +24,7 @@ def install():
         _prepare_workers(dataloader.DataLoader, "aligned")
         _wrap_iterators(dataloader._BaseDataLoaderIter, dataloader)
         _wrap_fetch(fetcher, _fetch_aligned)
+        _wrap_streams(dataloader._utils.fetch._IterableDatasetFetcher)
         _wrap_worker(dataloader._utils.worker)
     elif native.settings.share in (native.SHARE_AUTO, native.SHARE_SAMPLES):
         _prepare_workers(dataloader.DataLoader, "exact")
@@ -46,7 +47,10 @@ def _prepare_workers(loader_class, name):
     @functools.wraps(get)
     def _get_iterator(self):
         try:
-            importlib.import_module(__package__ + ".sharing." + name).expect_workers(self)
+            data = sys.modules["torch.utils.data"]
+            is_stream = native.settings.aligned and isinstance(self.dataset, data.IterableDataset)
+            module = "streams" if is_stream else name
+            importlib.import_module(__package__ + ".sharing." + module).expect_workers(self)
         except Exception as error:
             native.report(error)
         return get(self)
@@ -60,18 +64,27 @@ _said = weakref.WeakSet()  # loaders
 def _say_once(loader, iterator):
     if loader not in _said:
         _said.add(loader)
-        native.say("not aligned: loader over %s: its samples do not come by index (%s)" % (
+        native.say("not aligned: loader over %s: it is not known how its samples come (%s)" % (
             type(loader.dataset).__qualname__, type(iterator).__qualname__))
 
 
+def _is_iterable(iterator, dataloader):
+    return iterator._dataset_kind == dataloader._DatasetKind.Iterable
+
+
 def _can_align(iterator, loader, dataloader):
-    """Whether the batches of @iterator come from indices, and its workers understand us."""
+    """Whether we know how the batches of @iterator come, and its workers understand us."""
     data = sys.modules["torch.utils.data"]
     known = (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter)
-    # Iterators of others (stateful loaders) keep their place in the sampler's order.
-    if type(iterator) not in known or iterator._dataset_kind != dataloader._DatasetKind.Map or \
-            isinstance(loader.dataset, data.MapDataPipe) or \
-            not hasattr(dataloader._utils.fetch._MapDatasetFetcher.fetch, "tsshim"):
+    kinds = dataloader._utils.fetch
+    fetcher = kinds._IterableDatasetFetcher if _is_iterable(iterator, dataloader) \
+        else kinds._MapDatasetFetcher
+    from .sharing import stateful
+    is_known = type(iterator) in known or not _is_iterable(iterator, dataloader) and \
+        stateful.is_one(iterator)
+    # Data pipes have seeds of their own, which torch hands around.
+    if not is_known or not hasattr(fetcher.fetch, "tsshim") or \
+            isinstance(loader.dataset, (data.MapDataPipe, data.IterDataPipe)):
         native.count_pass(b"torch_iterable")
         _say_once(loader, iterator)
         return False
@@ -84,16 +97,41 @@ def _can_align(iterator, loader, dataloader):
         "libtsshim" in os.environ.get("LD_PRELOAD", "")
 
 
+# The data set whose iterator begins with its first batch, of a loader without workers that is
+# about to hand it to torch's fetcher.
+_to_begin_late = None
+
+
+def _begins_late(dataset):
+    """Whether the iterator over @dataset does, which is handed to torch's fetcher now."""
+    global _to_begin_late
+    late, _to_begin_late = _to_begin_late, None
+    data = sys.modules["torch.utils.data"]
+    worker = data._utils.worker._worker_info
+    if worker is None:
+        return late is dataset
+    # In a worker whose loop is torch's own: others ask the iterator for its state at once.
+    aligned = sys.modules.get(__package__ + ".sharing.aligned")
+    return aligned is not None and aligned.worker_queue is not None and \
+        worker.dataset is dataset and not isinstance(dataset, data.IterDataPipe)
+
+
 def _begin(iterator, loader, dataloader):
-    iterator._tsshim_plan = None
+    global _to_begin_late
+    iterator._tsshim_plan = _to_begin_late = None
     try:
         if _can_align(iterator, loader, dataloader):
             from .sharing import align
-            begin = None
-            if native.settings.free:
+            begin = kind = None
+            if _is_iterable(iterator, dataloader):
+                from .sharing import iterables
+                kind = iterables.Plan
+                if loader.num_workers == 0:
+                    _to_begin_late = loader.dataset
+            elif native.settings.free:
                 from .sharing import free
                 begin = free.begin
-            iterator._tsshim_plan = align.begin(loader, iterator, begin)
+            iterator._tsshim_plan = align.begin(loader, iterator, begin, kind)
     except Exception as error:  # ours: the loader works as without us
         native.report(error)
 
@@ -105,6 +143,8 @@ def _wrap_iterators(base, dataloader):
     def __init__(self, loader, *args, **kwargs):
         init(self, loader, *args, **kwargs)
         _begin(self, loader, dataloader)
+        if self._tsshim_plan is not None:
+            self._tsshim_plan.begin(self)
 
     @functools.wraps(reset)
     def _reset(self, loader, first_iter=False, *args, **kwargs):
@@ -155,6 +195,36 @@ def _fetch_exact(self, indices, original):
         native.report(error)
         return original(self, indices)
     return exact.run(self, indices, original)
+
+
+def _wrap_streams(fetcher):
+    """Let iterators begin with the first batch, which says what they draw from."""
+    init, fetch = fetcher.__init__, fetcher.fetch
+
+    @functools.wraps(init)
+    def __init__(self, dataset, auto_collation, collate_fn, drop_last):
+        if not _begins_late(dataset) or type(self) is not fetcher:
+            init(self, dataset, auto_collation, collate_fn, drop_last)
+            return
+        super(fetcher, self).__init__(dataset, auto_collation, collate_fn, drop_last)
+        self.dataset_iter, self.ended = None, False
+
+    @functools.wraps(fetch)
+    def fetch_(self, possibly_batched_index):
+        iterables = sys.modules.get(__package__ + ".sharing.iterables")
+        turn = possibly_batched_index
+        if iterables is not None and type(turn) is iterables.Turn:
+            from .sharing import streams
+            stream = streams.stream_of(self, turn)
+            if stream is not None:
+                return streams.run(self, turn, stream)
+            possibly_batched_index = turn.indices
+        if self.dataset_iter is None:
+            self.dataset_iter = iter(self.dataset)
+        return fetch(self, possibly_batched_index)
+
+    fetch_.tsshim = True
+    fetcher.__init__, fetcher.fetch = __init__, fetch_
 
 
 def _wrap_fetch(fetcher, ours):

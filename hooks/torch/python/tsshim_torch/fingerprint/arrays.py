@@ -4,6 +4,7 @@ Values of the libraries that samples are made with: NumPy, PyTorch, Pillow; and 
 library where its objects are made in C.  A library is asked for only when it is loaded.
 """
 
+import bisect
 import collections
 import ctypes
 import datetime
@@ -113,6 +114,8 @@ def add_memory(walker, address, size):
     """Write the @size bytes at @address, or the file that is mapped there for reading only."""
     mapping = _mapping(walker, address)
     if mapping is None:
+        mapping = _private_mapping(walker, address, size)
+    if mapping is None:
         _hash_memory(walker, address, size)
     elif mapping.is_written:
         walker.fail("memmap")
@@ -126,6 +129,33 @@ def _mapping(walker, address):
     if shared is None:
         shared = walker.memory["maps"] = _shared_mappings()
     return next((found for found in shared if found.begin <= address < found.end), None)
+
+
+_PRIVATE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) r--p ([0-9a-f]+) \S+ (\d+) *(/.*)$", re.M)
+
+
+def _private_mappings():
+    """Those of files that cannot be written, as Arrow maps what it reads; by address."""
+    with open("/proc/self/maps", "rb", buffering=0) as file:
+        text = file.readall()
+    return [_Mapping(int(begin, 16), int(end, 16), False, int(offset, 16), int(inode), path)
+            for begin, end, offset, inode, path in _PRIVATE.findall(text)]
+
+
+def _private_mapping(walker, address, size):
+    """The one of these that the @size bytes at @address lie in, of a file that is there still."""
+    known = walker.memory.get("private maps")
+    if known is None:
+        maps = _private_mappings()
+        known = walker.memory["private maps"] = maps, [found.begin for found in maps]
+    place = bisect.bisect_right(known[1], address) - 1
+    mapping = known[0][place] if place >= 0 else None
+    if mapping is None or address + size > mapping.end:
+        return None
+    try:
+        return mapping if os.stat(mapping.path).st_ino == mapping.inode else None
+    except OSError:
+        return None
 
 
 def _numpy(numpy):

@@ -27,7 +27,8 @@ CLASS_NOISE = frozenset((
 REFUSED = {
     "_io._IOBase": "handle", "_socket.socket": "handle", "mmap.mmap": "handle",
     "zipfile.ZipFile": "handle", "tarfile.TarFile": "handle", "sqlite3.Connection": "handle",
-    "sqlite3.Cursor": "handle", "selectors.BaseSelector": "handle",
+    "fsspec.spec.AbstractFileSystem": "handle", "sqlite3.Cursor": "handle",
+    "selectors.BaseSelector": "handle",
     "builtins.Environment": "handle", "builtins.Transaction": "handle",  # lmdb's
     "threading.Thread": "process", "multiprocessing.process.BaseProcess": "process",
     "subprocess.Popen": "process", "concurrent.futures._base.Executor": "process",
@@ -39,12 +40,13 @@ REFUSED = {
     "numpy.random.mtrand.RandomState": "generator",
     "numpy.random._generator.Generator": "generator",
     "numpy.random.bit_generator.BitGenerator": "generator",
-    "torch.utils.data.dataset.IterableDataset": "iterable",
     "weakref.ReferenceType": "weakref", "builtins.weakref": "weakref",
     "weakref.CallableProxyType": "weakref", "weakref.ProxyType": "weakref",
     "_weakrefset.WeakSet": "weakref", "weakref.WeakValueDictionary": "weakref",
     "weakref.WeakKeyDictionary": "weakref", "weakref.finalize": "weakref",
 }
+# What is no data set with items by number, and needs the caller's seeds to give the same ones.
+ITERABLE = "torch.utils.data.dataset.IterableDataset"
 REFUSED_PACKAGES = {
     "_ctypes": "shared_memory", "multiprocessing": "shared_memory", "h5py": "handle",
     "lmdb": "handle", "tables": "handle", "netCDF4": "handle", "rocksdb": "handle",
@@ -157,6 +159,8 @@ class _Judgement:
         self.is_class = library.inherits(kind, type)
         self.is_module = library.inherits(kind, types.ModuleType)
         self.reason = None if self.is_class else _refusal(kind)
+        self.is_iterable = any(library.class_name(base) == ITERABLE for base in classes)
+        self.number = scratch.shared_number(kind) if self.is_iterable else None
         self.is_open = _is_open(kind)
         self.scratch = scratch.names(kind)
         self.base = next(base for base in classes if not _flags(base) & HEAP_TYPE)
@@ -179,6 +183,8 @@ def _instance(walker, value):
         if add is not None and add(walker, value):
             return True
         walker.fail(judged.reason)
+    if judged.is_iterable and walker.notes.generators is None:
+        walker.fail("iterable")
     if judged.is_module:
         return _strange_module(walker, value)
     if not judged.is_open:
@@ -197,6 +203,8 @@ def _attributes_of(walker, value, judged):
     if attributes and judged.scratch:
         attributes = {name: part for name, part in attributes.items()
                       if name not in judged.scratch}
+    if attributes and judged.number in attributes:
+        attributes = {**attributes, judged.number: int(attributes[judged.number])}
     if attributes is not None:
         if library.class_name(type(value)) == "argparse.Namespace":  # which prints them in order
             walker.add(tuple(attributes))

@@ -10,6 +10,7 @@ import fcntl
 import os
 import re
 import stat
+import sys
 
 from . import library
 from .walk import is_plain
@@ -93,9 +94,32 @@ def _of_known(value):
     return _KNOWN[name](value)
 
 
+_FILE_SYSTEM = "fsspec.spec.AbstractFileSystem"
+# Those that hold no files themselves; the hub's are named with their revision.
+_FILE_SYSTEMS = ("fsspec.implementations.local.LocalFileSystem",
+                 "huggingface_hub.hf_file_system.HfFileSystem")
+
+
+def _add_file_system(walker, value):
+    """
+    One of fsspec's: what it was made with; what it has learnt is a cache, by tokens of the process.
+    Which files are opened through it the items say.
+    """
+    kind = type(value)
+    if library.class_name(kind) not in _FILE_SYSTEMS or not library.is_library_class(kind):
+        return False
+    walker.put(b"h", library.class_name(kind))
+    walker.put(b"h", library.module_content(sys.modules[library.class_module(kind)]))
+    walker.add(list(value.storage_args), ".storage_args")
+    walker.add(dict(value.storage_options), ".storage_options")
+    return True
+
+
 def add_handle(walker, value):
     """Write which file @value has open for reading; gives False where that cannot be told."""
     try:
+        if any(library.class_name(base) == _FILE_SYSTEM for base in library.mro(type(value))):
+            return _add_file_system(walker, value)
         found = _of_known(value)
     except Exception:  # of a library, whose handle is not as ours are
         return False

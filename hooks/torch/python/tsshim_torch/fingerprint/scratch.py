@@ -16,6 +16,8 @@ _NAMES = {
     "albumentations.core.transforms_interface.BasicTransform": (
         "params", "seed", "_key2func"),
     "albumentations.core.composition.BaseCompose": ("seed",),
+    # Connections to the hub, by a token of this process.
+    "datasets.iterable_dataset.IterableDataset": ("_IterableDataset__hffs_cache",),
     "kornia.augmentation.base._BasicAugmentationBase": (
         "_params", "_transform_matrix", "_transform_matrix_params",
         "_transform_matrix_params_snapshot", "_lazy_matrix_args"),
@@ -28,6 +30,8 @@ _NAMES = {
 }
 # Methods that draw all anew, by the class that defines what they are for.
 _DRAWING = {"monai.transforms.transform.Randomizable": "randomize"}
+# Numbers that a process and its workers share: read once, when an iteration begins.
+_SHARED = {"datasets.iterable_dataset.IterableDataset": "_epoch"}
 _STORES = frozenset(("STORE_ATTR",))
 
 
@@ -50,3 +54,11 @@ def names(kind):
             for other in classes:
                 found |= _stored(library.class_dict(other).get(_DRAWING[name]))
     return frozenset(found)
+
+
+def shared_number(kind):
+    """The attribute of objects of @kind that is a number in shared memory, or None."""
+    for base in library.mro(kind):
+        if library.class_name(base) in _SHARED and library.is_library_class(base):
+            return _SHARED[library.class_name(base)]
+    return None

@@ -8,17 +8,16 @@ occurrence), whoever computes it; docs/rooms/torch.md says what each of them is,
 sampler draws.
 """
 
-import gc
 import hashlib
 import marshal
 import sys
-import types
 import weakref
 
 import torch
 
 from .. import native
-from . import generators
+from . import generators, orders, stateful
+from .digests import digest
 
 # A first iteration that was given up after so many batches is a look at the data, not an epoch.
 FIRST_LOOK = 2
@@ -42,13 +41,12 @@ class Work:
         return Work, (self.indices, self.occurrences, self.stream, self.number, self.free)
 
 
-def _digest(*parts):
-    return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
-
-
-def stream_of(epoch, ordinal):
-    """16 bytes for what items of that epoch of a loader draw from."""
-    return _digest("tsshim stream", native.settings.seed, epoch, ordinal)
+def stream_of(epoch, ordinal, again=0):
+    """
+    16 bytes for what items of that epoch of a loader draw from; @again says how often it was gone
+    through before.
+    """
+    return digest("tsshim stream", native.settings.seed, epoch, ordinal, *[again] * (again > 0))
 
 
 class Indices(tuple):
@@ -91,6 +89,8 @@ class _Loader:
         self.name = name  # 16 bytes, the same in all jobs that have such a loader
         self.batches = 0  # of an epoch that was gone through, 0: not known
         self.epoch = native.settings.epoch
+        self.own_epoch = None  # the number that the program gave the last one,
+        self.again = 0  # and how often it has gone through that before
         self.plan = None
         self.looked = False
         self.order = None  # free.Order, as long as its epochs are free ones
@@ -119,20 +119,11 @@ def _say_what_is_not(loader, ordinal, unknown):
     name = "loader over %s (%d)" % (type(loader.dataset).__qualname__, ordinal)
     if unknown is not None and unknown.reason == "generator":
         native.say("not aligned: %s: %s" % (name, unknown))
-    sampler = loader.sampler
-    if type(sampler) is torch.utils.data.DistributedSampler:
-        if sampler.shuffle:
-            native.say("order not aligned: %s: DistributedSampler has a seed of its own, %s" % (
-                name, sampler.seed))
-    elif getattr(sampler, "generator", None) is not None:
-        native.say("order not aligned: %s: sampler.generator" % name)
-
-
-def _part(sampler):
-    """Each rank of a distributed job has samples of its own; runs no code of @sampler's."""
-    fields = getattr(sampler, "__dict__", {})
-    found = [fields.get(name) for name in ("num_replicas", "rank")]
-    return [number for number in found if type(number) is int]
+    found = [] if native.settings.orders else orders.seeds_of(loader)
+    for path, sampler, field in found:
+        native.say("order not aligned: %s: %s of %s (%s); --align-orders does" % (
+            name, path + "." + field, type(sampler).__qualname__,
+            "a generator" if field == "generator" else getattr(sampler, field)))
 
 
 def _loader_of(loader, free):
@@ -141,42 +132,50 @@ def _loader_of(loader, free):
         identity, unknown = _identify(loader.dataset)
         ordinal = _ordinals.get(identity, 0)
         _ordinals[identity] = ordinal + 1
-        name = _digest("tsshim loader", identity, ordinal, _part(loader.sampler))
+        name = digest("tsshim loader", identity, ordinal, orders.part(loader.sampler))
         known = _loaders[loader] = _Loader(ordinal, name, free)
         _say_what_is_not(loader, ordinal, unknown)
     return known
 
 
-def _own_epoch(loader):
-    """The epoch that the user told the sampler, or None."""
-    batches = getattr(loader, "batch_sampler", None)
-    for sampler in (batches, getattr(batches, "sampler", None), getattr(loader, "sampler", None)):
-        if callable(getattr(sampler, "set_epoch", None)):
-            epoch = getattr(sampler, "epoch", None)
-            if type(epoch) is int:
-                return epoch
-    return None
-
-
-def _next_epoch(known, iterator):
-    """Count the iteration before; a first look at the data, given up, does not count."""
+def _has_counted(known, iterator):
+    """Whether there was an iteration before; a first look at the data, given up, does not count."""
     before = known.plan
     if before is None:
-        return
-    given_up = not before.ended and before.iterator() in (None, iterator)
+        return False
+    last = before.iterator()
+    given_up = not before.ended and not stateful.has_ended(last) and last in (None, iterator)
     if not known.looked and before.first and given_up and before.delivered <= FIRST_LOOK:
         known.looked = True
-        return
-    known.epoch += 1
+        return False
+    return True
 
 
-def begin(loader, iterator, free=None):
-    """The plan of @iterator, which begins now; @free (free.begin) where its order is."""
+def _next_epoch(known, loader, iterator):
+    """The number of the epoch that begins."""
+    has_counted = _has_counted(known, iterator)
+    known.epoch += has_counted
+    kept = stateful.kept(loader)
+    if kept is not None:
+        known.epoch, known.ordinal, known.again = kept
+        return known.epoch
+    epoch = orders.own_epoch(loader)
+    # A program that never tells its sampler has the same order in each epoch, as it would have it
+    # without us; but not the same augmentation.
+    known.again = known.again + has_counted if epoch is not None and epoch == known.own_epoch else 0
+    known.own_epoch = epoch
+    return known.epoch if epoch is None else epoch
+
+
+def begin(loader, iterator, free=None, kind=None):
+    """
+    The plan of @iterator, which begins now; @free (free.begin) where its order is.  @kind makes
+    it of (loader, epoch, _Loader, whether it is the first), or it is a Plan.
+    """
     known = _loader_of(loader, free)
     first = known.plan is None
-    _next_epoch(known, iterator)
-    epoch = _own_epoch(loader)
-    known.plan = Plan(loader.dataset, known.epoch if epoch is None else epoch, known, first)
+    epoch = _next_epoch(known, loader, iterator)
+    known.plan = (kind or Plan)(loader, epoch, known, first)
     known.plan.iterator = weakref.ref(iterator)
     return known.plan
 
@@ -220,15 +219,16 @@ def unwrapper(dataset):
 class Plan:
     """One iteration of a loader."""
 
-    def __init__(self, dataset, epoch, loader, first):
-        self.dataset = dataset
-        self.loader = loader  # _Loader
-        self.unwrap = unwrapper(dataset)
+    def __init__(self, loader, epoch, known, first):
+        self.dataset = loader.dataset
+        self.loader = known  # _Loader
+        self.unwrap = unwrapper(loader.dataset)
         self.first = first
         self.delivered = 0  # batches the program got
         self.ended = False  # it got them all
         self.epoch = epoch
-        self.stream = stream_of(epoch, loader.ordinal)
+        self.stream = stream_of(epoch, known.ordinal, known.again)
+        self.seeds = orders.Seeds(loader, known.ordinal, self.stream)
         self.free = None  # free.Epoch, where the order is
         self.total = 0  # of its batches, 0: not known
         self.state = None  # of the sampler's generators between two batches
@@ -236,7 +236,10 @@ class Plan:
         self.started = False
         self.batches = 0
         self.seen = {}  # by the data set that the index is of
-        _say_once(epoch)
+        say_once(epoch)
+
+    def begin(self, iterator):
+        """Before workers of @iterator are started."""
 
     def next_index(self, iterator, original):
         """What iterator._next_index() gives under the derived generators."""
@@ -244,9 +247,9 @@ class Plan:
             return self.work(original(iterator), iterator._auto_collation)
         if not self.started:
             self.started = True
-            self.draws_once = _draw_as_before(iterator)
+            self.draws_once = orders.draw_as_before(iterator)
             self.free = self.loader.free and self.loader.free(self, iterator)
-            self.total = _count_batches(iterator) or self.loader.batches
+            self.total = orders.count_batches(iterator) or self.loader.batches
             self._tell()
         if self.free is not None:
             return self.free.work(self)
@@ -254,13 +257,16 @@ class Plan:
         try:
             if self.state is None:
                 self.seed()
-                iterator._sampler_iter = iter(iterator._index_sampler)
+                if not stateful.goes_on(iterator):
+                    self.seeds.set()
+                    iterator._sampler_iter = iter(iterator._index_sampler)
             else:
                 generators.restore(self.state)
             index = original(iterator)
-            self.draws_once = self.draws_once or _has_drawn(iterator)
+            self.draws_once = self.draws_once or orders.has_drawn(iterator)
             self.state = generators.save()
         finally:
+            self.seeds.put_back()
             generators.restore(own)
         return self.work(index, iterator._auto_collation)
 
@@ -316,67 +322,10 @@ class Plan:
                     free)
 
 
-def _count_batches(iterator):
-    """How many batches @iterator has, where nothing is asked that torch does not ask; else 0."""
-    data = torch.utils.data
-    sampler = iterator._index_sampler
-    inner = sampler.sampler if type(sampler) is data.BatchSampler else sampler
-    known = (data.RandomSampler, data.SubsetRandomSampler, data.WeightedRandomSampler)
-    return len(sampler) if type(inner) in known else 0
-
-
-def _draw_as_before(iterator):
-    """
-    Torch's own samplers draw from the job's generators with the first index they give.  That
-    draw is made and thrown away, so that what the job draws later is what it would be.
-
-    Returns whether that is all the sampler ever draws.
-    """
-    data = torch.utils.data
-    sampler = iterator._index_sampler
-    if type(sampler) is data.BatchSampler:
-        sampler = sampler.sampler
-    kind = type(sampler)
-    if kind not in (data.RandomSampler, data.WeightedRandomSampler, data.SubsetRandomSampler):
-        return kind is data.SequentialSampler
-    if getattr(sampler, "generator", None) is not None:
-        return True
-    if kind is data.RandomSampler:
-        torch.empty((), dtype=torch.int64).random_()
-    else:
-        next(iter(sampler), None)
-    return True
-
-
-# Of what is there already: its next one runs no code of a sampler's.
-_LISTED = tuple(type(iter(kind)) for kind in ([], (), range(0)))
-
-
-def _has_drawn(iterator):
-    """
-    Whether the sampler, after its first index, cannot draw any more: what it gave was an iterator
-    over indices that are known, as torch's DistributedSampler and most of the programs' own do.
-    """
-    given = [iterator._sampler_iter]
-    if type(given[0]) is types.GeneratorType and \
-            given[0].gi_code is torch.utils.data.BatchSampler.__iter__.__code__:
-        given = list(_iterators(given[0]))
-    return bool(given) and all(type(part) in _LISTED for part in given)
-
-
-def _iterators(generator):
-    """What the suspended @generator goes through; a zip() is over others that it has."""
-    for part in gc.get_referents(generator):
-        if type(part) is types.CellType:  # a variable of a list comprehension's as well
-            part = next(iter(gc.get_referents(part)), None)
-        if hasattr(type(part), "__next__") and type(part) is not zip:
-            yield part
-
-
 _said = False
 
 
-def _say_once(epoch):
+def say_once(epoch):
     """For logs and experiment trackers: what another run must be given to get this data."""
     global _said
     if not _said:

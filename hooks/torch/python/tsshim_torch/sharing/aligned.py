@@ -40,6 +40,7 @@ class QueueAhead:
         self._wrapped = wrapped
         self._stash = collections.deque()
         self._arrivals = _arrivals(wrapped)
+        self.idle = None  # what to do while nothing is queued; given what tells that it is
 
     def __getattr__(self, name):
         return getattr(self._wrapped, name)
@@ -47,19 +48,34 @@ class QueueAhead:
     def get(self, *args, **kwargs):
         if self._stash:
             return self._stash.popleft()
+        if self.idle is not None:
+            self.idle(self._arrivals)
         return self._wrapped.get(*args, **kwargs)
 
     def stashed(self):
         """How many were in the queue when waiting() was last called, and still are."""
         return len(self._stash)
 
-    def waiting(self):
-        """The Works that are queued, in order."""
+    def has_more(self):
+        """Whether something is queued."""
+        self._look()
+        return bool(self._stash)
+
+    def is_over(self):
+        """Whether the worker is told to end."""
+        self._look()
+        return None in self._stash
+
+    def _look(self):
         try:
             while len(self._stash) < 64 and self._arrivals():
                 self._stash.append(self._wrapped.get_nowait())
         except (queue.Empty, OSError, EOFError):
             pass
+
+    def waiting(self):
+        """The Works that are queued, in order."""
+        self._look()
         return [item[1] for item in self._stash
                 if type(item) is tuple and type(item[1]) is align.Work]
 

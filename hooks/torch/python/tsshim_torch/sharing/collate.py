@@ -136,9 +136,7 @@ class Batch:
     def put_value(self, position, value, encoded):
         """A computed sample; @encoded is what codec.encode() made of it, or None."""
         if not self.direct or encoded is None or encoded.has_objects:
-            self.values[position] = value
-            self.parts[position] = ()
-            self.direct = False
+            self.put_plain(position, value)
             return
         self._note_origin(position, encoded.origin)
         addresses = [leaf.address for leaf in encoded.leaves]
@@ -150,6 +148,12 @@ class Batch:
             self.parts[position] = (encoded.skeleton, self.staged)
         else:
             self._place(position, encoded.specs, encoded.skeleton, addresses)
+
+    def put_plain(self, position, value):
+        """A sample as it is, in a batch that torch collates."""
+        self.values[position] = value
+        self.parts[position] = ()
+        self.direct = False
 
     def put_record(self, position, meta, payload, size, origin=None):
         """

@@ -17,7 +17,7 @@ RAISED = object()  # what Fetch._item() gives in place of a sample
 BATCH = 64
 
 
-def _copy_to_ring(target, source, size):
+def copy_to_ring(target, source, size):
     native.copy(target, source, size, BATCH * size)
 
 
@@ -133,7 +133,7 @@ class Fetch:
             encoded = codec.encode(value, self.extra)
             equal = encoded.meta == sample.meta() and \
                 encoded.bytes == sample.view.payload_bytes and \
-                _is_equal(encoded.leaves, sample.view.payload)
+                is_equal(encoded.leaves, sample.view.payload)
         except codec.Unshareable:
             encoded, equal = None, False
         sample.verified(equal)
@@ -165,7 +165,7 @@ class Fetch:
         if publish:
             address = sample.reserve(encoded.meta, encoded.bytes)
             if address:
-                codec.fill(encoded.leaves, address, _copy_to_ring)
+                codec.fill(encoded.leaves, address, copy_to_ring)
                 encoded.origin = sample.publish()
         return value, encoded
 
@@ -244,7 +244,7 @@ class Fetch:
         self.sample.drop()
 
 
-def _is_equal(leaves, payload):
+def is_equal(leaves, payload):
     places = zip(leaves, codec.offsets([leaf.bytes for leaf in leaves]))
     return all(ctypes.string_at(leaf.address, leaf.bytes)
                == ctypes.string_at(payload + offset, leaf.bytes) for leaf, offset in places)

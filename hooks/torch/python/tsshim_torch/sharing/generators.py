@@ -100,7 +100,7 @@ class _Numpy:
 
 _AT_END = struct.pack("=i", COUNT)  # the position: all words are used up
 
-_HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
+HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 _numpy = (None, None)  # (the generator, its _Numpy or None)
 
@@ -111,7 +111,7 @@ def _numpy_of(numpy):
     module, inner = numpy.random, numpy.random.mtrand
     owner = getattr(inner, "_rand", None)
     # Other libraries put functions with generators of their own there, for a while or for good.
-    if not _HAS_LOCK or module.seed is not inner.seed or not (
+    if not HAS_LOCK or module.seed is not inner.seed or not (
             getattr(module.get_state, "__self__", None) is owner
             is getattr(module.set_state, "__self__", None)):
         return None
@@ -129,7 +129,7 @@ def place_of(owner):
     """The _Numpy of @owner, a RandomState of the program's, or None: it has to be asked."""
     numpy = sys.modules["numpy"]
     bits = owner._bit_generator
-    if not _HAS_LOCK or fill is None or type(bits) is not numpy.random.MT19937 \
+    if not HAS_LOCK or fill is None or type(bits) is not numpy.random.MT19937 \
             or _gauss_offset(type(owner)) is None or not _fills(type(owner)):
         return None
     place = _Numpy(owner, bits)

@@ -8,28 +8,44 @@ to each.  What one is seeded with follows from the numbers that the item's globa
 seeded with and that path, so it is the same in all jobs, whatever each had seeded it with.
 """
 
-import hashlib
-import struct
+import ctypes
 import sys
 
+from .. import native
 from . import generators
 
-_SEEDS = struct.Struct("=QQQQ")  # of 32 bytes
+# enum ts_generator_kind of hooks/torch/numbers.h.
+_OTHER, _NUMPY, _PYTHON, _PCG, _PHILOX, _SFC = range(6)
 
 
 class _Python:
     """random.Random."""
 
     def __init__(self, owner):
-        self.save, self.restore = owner.getstate, owner.setstate
-        self.owner = owner
+        self.save = self.told = owner.getstate
+        self.restore, self.owner = owner.setstate, owner
 
     def seed(self, numbers):
         self.owner.seed(numbers[0])
 
+    def after(self):
+        """What of it lies in no known place."""
+        self.owner.gauss_next = None
+
+    def place(self):
+        _, words, _ = self.owner.getstate()
+        known = bytes(memoryview((ctypes.c_uint32 * generators.COUNT)(*words[:-1])))
+        memory = ctypes.string_at(id(self.owner), type(self.owner).__base__.__basicsize__)
+        at = memory.find(known)
+        if at < 4 or memory.count(known) != 1:
+            return None
+        return _PYTHON, id(self.owner) + at, id(self.owner) + at - 4, None
+
 
 class _Torch:
     """torch.Generator of the CPU."""
+
+    after = place = None
 
     def __init__(self, owner):
         self.save, self.restore = owner.get_state, owner.set_state
@@ -40,24 +56,23 @@ class _Torch:
 
 
 class _State:
-    """NumPy's RandomState, where its memory is not known."""
+    """NumPy's RandomState."""
+
+    after = None
 
     def __init__(self, owner):
-        self.save, self.restore = owner.get_state, owner.set_state
+        self.known = generators.place_of(owner)
+        self.told = self.save = owner.get_state
+        self.restore = owner.set_state
+        if self.known is not None:  # a tenth of the time
+            self.save, self.restore = self.known.save, self.known.restore
         self.owner = owner
 
     def seed(self, numbers):
         self.owner.seed(numbers[0] & 0xffffffff)
 
-
-class _Known:
-    """NumPy's RandomState, where its memory is: a tenth of the time."""
-
-    def __init__(self, place):
-        self.save, self.restore, self.place = place.save, place.restore, place
-
-    def seed(self, numbers):
-        self.place.seed(numbers[0] & 0xffffffff)
+    def place(self):
+        return self.known and (_NUMPY, self.known.words, self.known.gauss, None)
 
 
 def _pcg(numbers):
@@ -83,6 +98,8 @@ _STATES = {"PCG64": _pcg, "PCG64DXSM": _pcg, "Philox": _philox, "SFC64": _sfc}
 class _Bits:
     """One of NumPy's bit generators, behind a numpy.random.Generator."""
 
+    after = None
+
     def __init__(self, owner):
         self.owner = owner
         self.name = type(owner).__name__
@@ -90,6 +107,8 @@ class _Bits:
 
     def save(self):
         return self.owner.state
+
+    told = save
 
     def restore(self, state):
         self.owner.state = state
@@ -101,6 +120,18 @@ class _Bits:
             self.owner.state = {"bit_generator": self.name, "has_uint32": 0, "uinteger": 0,
                                 **self.state(numbers)}
 
+    def place(self):
+        """As numpy/random/src has it: pcg64.h, philox.h, sfc64.h, mt19937.h."""
+        at = self.owner.ctypes.state_address
+        pointers = (ctypes.c_void_p * 2).from_address(at)
+        if self.state is _pcg:
+            return _PCG, pointers[0], at + 8, None
+        if self.state is _philox:
+            return _PHILOX, pointers[1], pointers[0], at + 16
+        if self.state is _sfc:
+            return _SFC, at, at + 32, None
+        return _NUMPY, at, None, None
+
 
 def _source(owner):
     kind = type(owner)
@@ -108,10 +139,53 @@ def _source(owner):
         return _Python(owner)
     if not kind.__module__.startswith("numpy."):
         return _Torch(owner)
-    if kind.__name__ != "RandomState":
-        return _Bits(owner)
-    place = generators.place_of(owner)
-    return _State(owner) if place is None else _Known(place)
+    return _State(owner) if kind.__name__ == "RandomState" else _Bits(owner)
+
+
+# ---- places ----
+
+_right = {}  # class of generators -> whether what is written to its place is what it is told
+
+
+def _plain(state):
+    """@state for comparisons, without arrays."""
+    if isinstance(state, dict):
+        return {name: _plain(part) for name, part in state.items()}
+    if isinstance(state, tuple):
+        return [_plain(part) for part in state]
+    return state.tolist() if hasattr(state, "tolist") else state
+
+
+def _is_right(source, place):
+    entry = (native.Generator * 1)(native.Generator(*place, b"path", 4))
+    state = source.save()
+    try:
+        for numbers in (b"first", b"second"):
+            native.seed(entry, 1, numbers, len(numbers))
+            if source.after is not None:
+                source.after()
+            found = _plain(source.told())
+            source.seed(tuple(entry[0].numbers))
+            if _plain(source.told()) != found:
+                return False
+        return True
+    finally:
+        source.restore(state)
+
+
+def _place_of(source):
+    """(kind, addresses of its state) of @source, _OTHER where that is not known."""
+    kind = type(source.owner)
+    place = None
+    if source.place is not None and generators.HAS_LOCK and _right.get(kind, True):
+        try:
+            place = source.place()
+            if place is not None and kind not in _right:
+                _right[kind] = _is_right(source, place)
+        except Exception as error:
+            native.report(error)
+            _right[kind] = False
+    return place if place is not None and _right.get(kind) else (_OTHER, None, None, None)
 
 
 class Private:
@@ -123,9 +197,17 @@ class Private:
         self._ids = {}
         for path, owner in found:
             self._ids.setdefault(id(owner), (path, owner))
-        self._sources = [(path.encode("utf-8", "surrogatepass"), _source(owner))
-                         for path, owner in self._ids.values()]
+        self._sources = [_source(owner) for _, owner in self._ids.values()]
         self._states = None
+        names = [path.encode("utf-8", "surrogatepass") for path, _ in self._ids.values()]
+        self._entries = (native.Generator * len(names))(*[
+            native.Generator(*_place_of(source), name, len(name))
+            for source, name in zip(self._sources, names)])
+        # What is left to do in Python.
+        self._others = [(source, entry) for source, entry in zip(self._sources, self._entries)
+                        if entry.kind == _OTHER]
+        self._afters = [source.after for source, entry in zip(self._sources, self._entries)
+                        if entry.kind != _OTHER and source.after is not None]
 
     def has_more_than(self, before):
         """Whether there is one that was not in @before."""
@@ -134,17 +216,30 @@ class Private:
     def seed(self, numbers):
         """Seed each; @numbers, bytes, are those of the item.  Until restore()."""
         if self._states is None:
-            self._states = [source.save() for _, source in self._sources]
-        for path, source in self._sources:
-            made = hashlib.blake2b(numbers + path, digest_size=32, person=b"tsshim own").digest()
-            source.seed(_SEEDS.unpack(made))
+            self._states = self.states()
+        self.begin(numbers)
+
+    def begin(self, numbers):
+        """Seed each with what follows from @numbers, for good."""
+        native.seed(self._entries, len(self._entries), numbers, len(numbers))
+        for source, entry in self._others:
+            source.seed(tuple(entry.numbers))
+        for after in self._afters:
+            after()
 
     def restore(self):
         """Let them be as they were before the first seed()."""
         if self._states is not None:
             states, self._states = self._states, None
-            for (_, source), state in zip(self._sources, states):
-                source.restore(state)
+            self.put(states)
+
+    def states(self):
+        """What put() needs to let them be as they are now."""
+        return [source.save() for source in self._sources]
+
+    def put(self, states):
+        for source, state in zip(self._sources, states):
+            source.restore(state)
 
 
 NONE = Private(())

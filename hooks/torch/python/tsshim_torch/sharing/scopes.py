@@ -15,7 +15,7 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
-from . import align, codec, collate
+from . import align, codec, collate, digests
 
 # Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
 CHEAP_NS = 400_000
@@ -64,14 +64,14 @@ def keeps_names(dataset):
 _prepared = False  # by expect_workers(); a process that is forked later has it, too
 
 
-def expect_workers(loader):
+def expect_workers(loader, is_iterable=False):
     """
     This process may be about to fork workers for @loader: what each of them would read first, of
     the libraries' code and files, it reads itself, once.  Runs no code of the user's.
     """
     global _prepared
     if _prepared or loader.num_workers == 0 or native.settings.share == native.SHARE_PIXELS \
-            or isinstance(loader.dataset, torch.utils.data.IterableDataset):
+            or isinstance(loader.dataset, torch.utils.data.IterableDataset) != is_iterable:
         return
     context = loader.multiprocessing_context or torch.multiprocessing
     # Not settled yet, it is the first of those that there are.
@@ -176,7 +176,7 @@ class Scope:
             identity = known[1] if known else self._identify(dataset)
             if identity is None:
                 return None
-            known = align._digest("tsshim", codec.FORMAT, identity, stream)
+            known = digests.digest("tsshim", codec.FORMAT, identity, stream)
             if len(self.prefixes) >= PREFIXES:
                 self.prefixes = {}  # of epochs long past
             self.prefixes[id(dataset), stream] = known

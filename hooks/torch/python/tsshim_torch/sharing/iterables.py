@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""
+Iterable data sets under alignment, in the process that iterates the loader.
+
+Their items come in an order of their own, so what is aligned is the iteration: the generators of
+each worker are seeded with what follows from (seed, epoch, ordinal, rank, worker), as torch seeds
+them with its base seed.  streams.py says what the workers make of it.
+"""
+
+import os
+import sys
+
+from .. import native
+from . import align, digests
+
+_BASE_BITS = 62  # a base seed and the number of a worker are a seed of torch's
+
+
+class Turn:
+    """What a worker must know to give the next batch of an iteration; goes to it."""
+
+    __slots__ = ("indices", "stream", "part", "base", "has_next", "is_persistent")
+
+    def __init__(self, indices, stream, part, base, has_next, is_persistent):
+        self.indices = indices  # one per item of the batch, of no meaning; or one alone
+        self.stream = stream  # 16 bytes for (seed, epoch, ordinal)
+        self.part = part  # which of several processes of one job this is
+        self.base = base  # what a worker's seed is counted from
+        self.has_next = has_next  # its queue holds the next Turn once a batch was fetched
+        self.is_persistent = is_persistent  # the worker lives on behind the iteration
+
+    def __reduce__(self):
+        return Turn, (self.indices, self.stream, self.part, self.base, self.has_next,
+                      self.is_persistent)
+
+
+def part_of_job():
+    """
+    Which of several processes of one job this is, as far as libraries can see it that give each
+    its part of the data: its rank here and in the environment, and of how many.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    found = (os.environ.get("RANK"), os.environ.get("WORLD_SIZE"))
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return found
+    return found + (distributed.get_rank(), distributed.get_world_size())
+
+
+class Plan:
+    """One iteration of a loader, as align.Plan is."""
+
+    free = None
+
+    def __init__(self, loader, epoch, known, first):
+        self.loader = known  # align._Loader
+        self.epoch = epoch
+        self.first = first
+        self.delivered = 0
+        self.ended = False
+        self.stream = align.stream_of(epoch, known.ordinal, known.again)
+        self.part = part_of_job()
+        numbers = digests.digest("tsshim base seed", self.stream, self.part)
+        self.base = int.from_bytes(numbers[:8], "little") >> 64 - _BASE_BITS
+        self.has_next = bool(loader.num_workers and loader.prefetch_factor >= 2)
+        self.is_persistent = bool(loader.persistent_workers)
+        align.say_once(epoch)
+
+    def begin(self, iterator):
+        """For workers that are yet to be started: code of the program's may ask for their seed."""
+        iterator._base_seed = self.base
+
+    def next_index(self, iterator, original):
+        """The Turn for what iterator._next_index() gives."""
+        return Turn(original(iterator), self.stream, self.part, self.base, self.has_next,
+                    self.is_persistent)
+
+    def deliver(self):
+        """The program was given the next batch."""
+        self.delivered += 1
+        native.say_progress(self.loader.name, max(self.epoch, 0), self.delivered,
+                            self.loader.batches, False)
+
+    def end(self):
+        """The program was given all batches."""
+        self.ended = True
+        self.loader.batches = self.delivered

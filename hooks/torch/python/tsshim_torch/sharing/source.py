@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""
+The iterator of an iterable data set in this process: item by item, each with the files that it
+opened, and drawing from generators that are the iteration's.
+"""
+
+import struct
+
+from .. import clock, native
+from . import digests, generators
+
+# What is no input: Python looks for code once in a process.
+_CODE = (b".py", b".pyc", b".so")
+
+END = object()  # in the place of an item behind the last one
+_ENTRY = struct.Struct("=5q2HI")  # hooks/file/check.c
+_HEADER = 8  # bytes
+
+
+class Raised(Exception):
+    """An exception of the data set's, which is the program's."""
+
+
+def files_of(inputs):
+    """The entries of a list of files, without code, as bytes."""
+    found, at = [], _HEADER
+    while at < len(inputs):
+        end = at + _ENTRY.size + _ENTRY.unpack_from(inputs, at)[5]
+        entry = inputs[at:end]
+        if not entry.endswith(_CODE):
+            found.append(entry)
+        at = end
+    return b"".join(found)
+
+
+class Generators:
+    """
+    Those that an iteration draws from: the global ones, and those that its data set has of its
+    own.  The latter are the same in all workers, as they are where these are forked.
+    """
+
+    def __init__(self, own, seed, numbers):
+        self.own, self.seed, self.numbers = own, seed, numbers
+        self.inside = self.outside = None
+
+    def _states(self):
+        return generators.save(), self.own.states()
+
+    def _put(self, states):
+        generators.restore(states[0])
+        self.own.put(states[1])
+
+    def enter(self):
+        if self.outside is not None:
+            return
+        self.outside = self._states()
+        if self.inside is not None:
+            self._put(self.inside)
+            return
+        words = digests.digest("tsshim numpy", self.seed)
+        generators.seed(self.seed, self.seed, int.from_bytes(words[:4], "little"))
+        self.own.begin(self.numbers)
+
+    def leave(self):
+        if self.outside is not None:
+            self.inside = self._states()
+            self._put(self.outside)
+            self.outside = None
+
+
+class Source:
+    """The iterator over @dataset; @scope learns what its items cost."""
+
+    def __init__(self, dataset, scope, own):
+        self.dataset, self.scope, self.generators = dataset, scope, own
+        self.iterator = None
+        self.made = 0  # items that it has given, the END as well
+
+    def _next(self):
+        if self.iterator is None:
+            self.iterator = iter(self.dataset)
+        return next(self.iterator)
+
+    def make(self, sample, how):
+        """
+        The next item of the own iterator, observed by @sample; END behind the last one.  Gives
+        (item, whether @sample may be published, the files it opened or None: not to be told).
+        """
+        self.generators.enter()
+        sample.begin(how | native.WATCH)
+        start, raised, publish = clock.thread_ns(), True, False
+        try:
+            try:
+                value = self._next()
+            except StopIteration:
+                value = END
+            except Exception as error:  # the program's own
+                raise Raised(error.with_traceback(error.__traceback__.tb_next)) from None
+            raised = False
+        finally:
+            publish = sample.end(raised)
+            inputs = sample.inputs()
+        if value is not END:
+            self.scope.learn(clock.thread_ns() - start)
+        self.made += 1
+        return value, publish, None if inputs is None else files_of(inputs)

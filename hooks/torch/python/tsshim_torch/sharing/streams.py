@@ -1,0 +1,466 @@
+# SPDX-License-Identifier: MIT
+"""
+Iterable data sets under alignment, where the items are made.
+
+An iteration is one per worker, and its items have places in it.  All jobs that have the same
+iteration in a worker walk the same items, so the item at a place is made once: by the job that
+claims the place.  That one claims the next place before it shows the item, so the others wait
+for it rather than make it, and the iterators of these others stay behind.  Whoever finds nothing
+at a place (the job in front has ended, or the ring has passed by) lets its own iterator go on
+until it is there; that costs what was saved, and gives the same items.
+
+	place   of the item that is delivered next
+	made    items that the own iterator has given
+	stock   of these, what is not delivered yet; so made is at most place + len(stock)
+	ahead   the claim for a place that is not asked for yet
+
+A worker in front that has nothing to do makes up to AHEAD items for its stock: the jobs behind it
+may be a little faster than its own program.  Then it lets the claim go.  So a place that is claimed
+is being made, and is waited for; whoever comes to one that is not, with an iterator that is
+behind, waits only while its program has another batch.
+
+An item depends on all files that the iteration has opened so far, so these are part of its name.
+
+A stream that is `alone` neither takes nor publishes: in a process that the program shares with
+it, where files cannot be told or are too young, and where the own iterator gave other items than
+somebody else's.  That is looked at once per job and data set, with the first PROBES items.
+"""
+
+import collections
+import time
+
+from torch.utils.data._utils import worker as torch_worker
+
+from .. import native
+from . import aligned, codec, collate, digests, entropy, fetch, private, proven, scopes, source
+
+AHEAD, AHEAD_BYTES = 32, 64 << 20
+PROBES = 2  # items that are made as well as taken, to compare them
+STALL_S = 10  # nobody waits longer for somebody else's item
+POLL_S = 0.01  # between two looks whether somebody has begun it
+
+_END_MARK = "end"  # in the extra of its record: (mark, whether the data set is as it was)
+
+
+def expect_workers(loader):
+    """This process may be about to fork workers for @loader."""
+    proven.expect()
+    scopes.expect_workers(loader, True)
+
+
+class Stream:
+    """One iteration of an iterable data set, in the process that makes its items."""
+
+    def __init__(self, fetcher, turn, before=None, is_nested=False):
+        info = torch_worker._worker_info
+        self.info = info
+        self.dataset = fetcher.dataset
+        self.scope = aligned.Scope(fetcher)
+        worker, count = (info.id, info.num_workers) if info is not None else (0, 1)
+        numbers = digests.digest("tsshim iteration", turn.stream, turn.part)
+        if info is not None:
+            # As torch has it in a new worker.  The class lets nobody change it, one way or another.
+            object.__setattr__(info, "seed", turn.base + worker)
+            entropy.settle(self.dataset, numbers, digests.digest(numbers, worker))
+        name = digests.digest(numbers, count, worker)
+        self.prefix = self.scope.prefix(self.dataset, name)
+        own = self.scope.privates.get(id(self.dataset), private.NONE)
+        self.source = source.Source(
+            self.dataset, self.scope, source.Generators(own, turn.base + worker, numbers))
+        self.has_next = turn.has_next
+        self.place = 0
+        self.stock = collections.deque()  # (value, Encoded or None)
+        self.is_persistent = turn.is_persistent
+        self.history = bytes(proven.NAME)  # of the files that were opened so far
+        self.opened = {}  # place that was taken -> what it had opened, where that is something
+        self.sample, self.ahead, self.watched = [native.Sample() for _ in range(3)]
+        self.ahead_place = None
+        self.has_ended = False
+        self.is_pure = True  # whoever ended it found the data set as it had been
+        self.alone = None  # the reason, where nothing is shared
+        if self.prefix is None:
+            self.alone = self.scope.reason
+        elif info is None or is_nested:
+            self.alone = b"torch_iterable"
+        self.identity = self.prefix and self.scope.identities[id(self.dataset)][1]
+        self.probes = PROBES  # items yet to be compared
+        if self.identity is not None and proven.is_equal(native.digest(self.identity)):
+            self.probes = 0
+        # Whether a worker that lives on is spared the items that others make.
+        self.may_lag = before is None or before.may_lag
+
+    # ---- behind, and alone ----
+
+    def _catch_up(self):
+        """Let the own iterator come one item nearer to the place."""
+        place = self.source.made
+        value, _, files = self.source.make(self.watched, 0)
+        if value is source.END or files is None or files != self.opened.pop(place, b""):
+            self.leave_others(b"torch_changed")
+        return value
+
+    def leave_others(self, reason):
+        """From now on this is alone, for @reason."""
+        self.alone = self.alone or reason
+        self.sample.drop()
+        self._let_go()
+
+    def _let_go(self):
+        self.ahead.drop()
+        self.ahead_place = None
+
+    # ---- asking ----
+
+    def _name(self, sample, place):
+        sample.name(self.prefix, self.prefix, b"@" + self.history + place.to_bytes(8, "little"), 0)
+
+    def _is_shared(self):
+        """Whether the item at the place is shared; counts why not."""
+        reason = self.alone
+        if reason is None and self.scope.is_cheap():
+            reason = b"torch_cheap"
+        elif reason is None and self.scope.is_unshareable():
+            reason = b"torch_sample"
+        if reason is None:
+            return True
+        native.count_pass(reason)
+        self._let_go()
+        return False
+
+    def _ask(self):
+        """HIT, CLAIM or PASS for the item at the place."""
+        if not self._is_shared():
+            return native.PASS
+        if self.ahead_place == self.place:
+            self.sample, self.ahead, self.ahead_place = self.ahead, self.sample, None
+            return native.CLAIM
+        self._name(self.sample, self.place)
+        verdict = self.sample.take(native.NOW)
+        if verdict == native.HIT or verdict == native.CLAIM and self.source.made == self.place:
+            return verdict
+        return self._wait(verdict)
+
+    def _wait(self, verdict):
+        """The verdict once somebody else has made the item, or the own iterator is to do it."""
+        until = time.monotonic() + STALL_S
+        while verdict != native.HIT and time.monotonic() < until and not self._is_over():
+            if verdict == native.BUSY:
+                verdict = self.sample.take(native.STAY)
+            elif self.source.made == self.place or self._is_urgent():
+                return verdict
+            else:
+                self.sample.drop()
+                time.sleep(POLL_S)
+                verdict = self.sample.take(native.NOW)
+        return native.PASS if verdict == native.BUSY else verdict
+
+    def _is_urgent(self):
+        """Whether the program may be out of batches: it has asked for the next one as well."""
+        waiting = aligned.worker_queue
+        return not self.has_next or waiting is None or waiting.has_more()
+
+    # ---- delivering ----
+
+    def deliver(self, batch, position):
+        """Put the item at the place at @position of @batch; False: there is none."""
+        if not self.stock:
+            verdict = self._ask()
+            if verdict == native.HIT:
+                given = self._take(batch, position)
+                if given is not None:
+                    return given
+            if not self.stock and not self._produce(verdict == native.CLAIM):
+                return False
+        value, encoded = self.stock.popleft()
+        self.place += 1
+        self.has_ended = value is source.END
+        if type(value) is source.Raised:
+            raise value
+        if not self.has_ended:
+            self._put(batch, position, value, encoded)
+        return not self.has_ended
+
+    @staticmethod
+    def _put(batch, position, value, encoded):
+        try:
+            batch.put_value(position, value, encoded)
+        except Exception as error:  # the item is there, whatever went wrong with it
+            native.report(error)
+            batch.put_plain(position, value)
+
+    def _take(self, batch, position):
+        """Deliver the record that was found; None: the item comes from the own iterator."""
+        sample = self.sample
+        files = source.files_of(sample.inputs())
+        if self.source.made == self.place and (self.probes or sample.view.verify):
+            self._compare(files)
+            return None
+        if not self.may_lag:
+            sample.drop()
+            return None
+        end = None
+        try:
+            if sample.view.payload_bytes == 0:
+                end = codec.parse(sample.meta())[2]
+            if end is None:
+                batch.put_record(position, sample.meta(), sample.view.payload,
+                                 sample.view.payload_bytes, sample.origin())
+        except Exception as error:  # no sample that is understood here
+            native.report(error)
+            sample.drop()
+            return None
+        if files:
+            self.opened[self.place] = files
+        if end is None:
+            sample.taken()
+        else:
+            sample.drop()
+            self.has_ended, self.is_pure = True, end[1]
+        self._went_by(files)
+        self.place += 1
+        return not self.has_ended
+
+    def _compare(self, files):
+        """Make the item that was found as well."""
+        sample = self.sample
+        value, _, own = self.source.make(self.watched, 0)
+        encoded, mark = None, None
+        try:
+            if value is source.END:
+                mark = (_END_MARK, True)
+            encoded = codec.encode(None if mark else value, mark)
+            meta = sample.meta()
+            equal = own == files and (mark is not None and codec.parse(meta)[2] is not None
+                                      or encoded.meta == meta
+                                      and encoded.bytes == sample.view.payload_bytes
+                                      and fetch.is_equal(encoded.leaves, sample.view.payload))
+        except codec.Unshareable:
+            equal = False
+        if not self.probes and own == files:
+            sample.verified(equal)
+        sample.drop()
+        if not equal:
+            self.leave_others(b"torch_iterable" if own == files else b"torch_changed")
+            if own == files:
+                native.say("not aligned: iteration of %s: its items are others in each job" %
+                           type(self.dataset).__qualname__)
+        elif self.probes:
+            self.probes -= 1
+            if self.probes == 0:
+                proven.note_equal(native.digest(self.identity))
+        self._went_by(files)
+        self.stock.append((value, encoded))
+
+    def _went_by(self, files):
+        """The item at the place had opened @files."""
+        if files:
+            self.history = native.digest(self.history + files)
+
+    # ---- making ----
+
+    def _produce(self, is_claimed):
+        """
+        Let the own iterator give the item at the place, to others as well if @is_claimed; False:
+        this worker is to end.
+        """
+        while self.source.made < self.place:
+            if self._is_over() or self._catch_up() is source.END:
+                self.has_ended = True
+                return False
+        sample = self.sample if is_claimed and self.alone is None else self.watched
+        value, publish, files = self.source.make(sample, native.NEST if is_claimed else 0)
+        encoded = None
+        try:
+            if files is None:
+                self.leave_others(b"torch_inputs")
+            else:
+                self._went_by(files)
+            encoded = self._publish(sample, value, publish, is_claimed)
+        finally:  # it is made, whatever goes wrong with us
+            self.stock.append((value, encoded))
+        return True
+
+    def _publish(self, sample, value, publish, is_claimed):
+        """Show the item @value, which was made last, to others; gives its Encoded or None."""
+        encoded = self._encode(value, publish)
+        if is_claimed and self.alone is None and value is not source.END:
+            self._claim_next()
+        if publish and encoded is not None and self.alone is None:
+            address = sample.reserve(encoded.meta, encoded.bytes)
+            if address:
+                codec.fill(encoded.leaves, address, fetch.copy_to_ring)
+                encoded.origin = sample.publish()
+        sample.drop()
+        return encoded
+
+    def _encode(self, value, publish):
+        try:
+            if value is source.END:
+                return codec.encode(None, (_END_MARK, self._is_as_before())) if publish else None
+            encoded = codec.encode(value)
+        except codec.Unshareable:
+            if publish:
+                native.count_pass(b"torch_sample")
+                self.scope.unshareable += 1
+            return None
+        self.scope.unshareable = 0
+        return encoded
+
+    def _claim_next(self):
+        self._name(self.ahead, self.source.made)
+        if self.ahead.take(native.NOW) == native.CLAIM:
+            self.ahead_place = self.source.made
+        else:
+            self.ahead.drop()
+
+    # ---- ahead ----
+
+    def _may_make_ahead(self):
+        # A data set that lives on would have gone further than the program saw.
+        return self.alone is None and self.ahead_place == self.source.made and not self.is_persistent \
+            and len(self.stock) < AHEAD and not self.scope.is_cheap() and \
+            sum(encoded.bytes for _, encoded in self.stock if encoded) < AHEAD_BYTES
+
+    def idle(self, has_work):
+        """Make items ahead until @has_work(), which says that the worker has something to do."""
+        global _is_busy
+        if _is_busy:
+            return
+        _is_busy = True
+        try:
+            while self._may_make_ahead() and not has_work():
+                self.sample, self.ahead, self.ahead_place = self.ahead, self.sample, None
+                self._produce_ahead()
+            if not has_work():
+                self._let_go()
+        except Exception as error:
+            native.report(error)
+            self.leave_others(b"torch_settings")
+        finally:
+            _is_busy = False
+            self.leave()
+
+    def _produce_ahead(self):
+        place, self.place = self.place, self.source.made
+        try:
+            self._produce(True)
+        except source.Raised as raised:  # when it is its turn
+            self.stock.append((raised, None))
+        finally:
+            self.place = place
+
+    # ---- ends ----
+
+    def go_on_alone(self):
+        """The data set has raised an exception: what comes next its iterator says."""
+        self.leave_others(b"torch_iterable")
+        self.place = self.source.made
+        self.stock.clear()
+
+    def leave(self):
+        """The batch is made: put everything back as the program had it."""
+        self.source.generators.leave()
+        self.sample.drop()
+        self.watched.drop()
+
+    def _is_over(self):
+        """Whether the trainer lets this worker end."""
+        return aligned.worker_queue is not None and aligned.worker_queue.is_over()
+
+    def _is_as_before(self):
+        """Whether the iteration has left the data set as it had been."""
+        self.scope.look_again()
+        return self.scope.identities[id(self.dataset)][1] == self.identity
+
+    def settle(self):
+        """
+        The worker goes on to another iteration: let the data set be as if its own iterator had
+        given all that was delivered.
+        """
+        self.leave_others(b"torch_iterable")
+        try:
+            while self.source.made < min(PROBES, self.place):
+                self._catch_up()
+            if self.source.made < self.place and not (self.is_pure and self._is_as_before()):
+                self.may_lag = False
+                while self.source.made < self.place and self._catch_up() is not source.END:
+                    pass
+        except source.Raised as raised:  # in an iteration that others could go through
+            native.report(raised)
+        finally:
+            self.leave()
+
+
+_last = None  # Stream of this process
+_is_busy = False
+
+
+def _begin(fetcher, turn):
+    global _last
+    if _is_busy:  # a loader inside of an item
+        return Stream(fetcher, turn, is_nested=True)
+    if _last is not None and _last.info is torch_worker._worker_info is not None:
+        _last.settle()
+        _last = Stream(fetcher, turn, _last)
+    else:
+        _last = Stream(fetcher, turn)
+    if aligned.worker_queue is not None:
+        aligned.worker_queue.idle = _last.idle
+    return _last
+
+
+def _fill(stream, batch, count):
+    """How many items were put into @batch; what went wrong with us is done again without."""
+    position = 0
+    while position < count:
+        try:
+            given = stream.deliver(batch, position)
+        except source.Raised as raised:
+            stream.go_on_alone()
+            raise raised.args[0]
+        except Exception as error:
+            if stream.alone is not None:
+                raise
+            native.report(error)
+            stream.leave_others(b"torch_settings")
+            continue
+        if not given:
+            return position
+        position += 1
+    return position
+
+
+def stream_of(fetcher, turn):
+    """The Stream of @fetcher; None: something of ours failed, and it works as without us."""
+    if "_tsshim_stream" not in fetcher.__dict__:
+        fetcher._tsshim_stream = None
+        try:
+            fetcher._tsshim_stream = _begin(fetcher, turn)
+        except Exception as error:
+            native.report(error)
+            native.count_pass(b"torch_settings")
+    return fetcher._tsshim_stream
+
+
+def run(fetcher, turn, stream):
+    """What _IterableDatasetFetcher.fetch() gives for @turn."""
+    global _is_busy
+    if fetcher.ended or stream.has_ended:
+        raise StopIteration
+    many = fetcher.auto_collation
+    count = len(turn.indices) if many else 1
+    batch = collate.Batch(count, many and stream.scope.direct, native.copy)
+    was_busy, _is_busy = _is_busy, True
+    try:
+        found = _fill(stream, batch, count)
+    finally:
+        _is_busy = was_busy
+        stream.leave()
+    fetcher.ended = found < count
+    if found == 0 or many and fetcher.drop_last and found < count:
+        raise StopIteration
+    if not many:
+        return fetcher.collate_fn(batch.samples()[0])
+    if found < count:
+        return fetcher.collate_fn(batch.samples()[:found])
+    return batch.finish(fetcher.collate_fn)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+"""Alignment of iterable data sets: jobs walk the same items, and each of these is made once."""
+
+import os
+import tempfile
+import time
+
+import meeting
+import support
+from aligned_common import counter, samples
+from aligned_streams_job import ITEMS
+from aligned_zoo import aligned, together
+from support import finish, start
+
+JOB = os.path.join(support.HERE, "aligned_streams_job.py")
+
+
+def job(kind, *options):
+    return [support.torch_python(), JOB, kind, *map(str, options)]
+
+
+def alone(kind, *options, **settings):
+    """What one job delivers that has nobody to share with."""
+    with aligned(**{"TSSHIM_RING": "0", **settings}) as group:
+        return samples(together([job(kind, *options)], group)[0])
+
+
+def two(kind, *options, others=("--batch", 12), **settings):
+    """(what two jobs delivered that differ in all but the data, outcomes, items shared)."""
+    commands = [job(kind, "--seed", 1, *options), job(kind, "--seed", 2, *options, *others)]
+    with aligned(**settings) as group:
+        outcomes = together(commands, group)
+        return [samples(outcome) for outcome in outcomes], outcomes, counter(group, "shared")
+
+
+def numbers(found, epoch):
+    """Those of the items that were delivered in @epoch."""
+    return sorted(int(digests[0].partition("-")[0])
+                  for (of, _), digests in found.items() if of == epoch)
+
+
+def test_jobs_walk_the_same_items():
+    """And what one has made the other takes; alone it is the same, in the trainer as well."""
+    for workers in (1, 3):
+        found, outcomes, shared = two("Drawing", "--workers", workers)
+        assert found[0] == found[1] == alone("Drawing", "--workers", workers, "--seed", 3)
+        assert numbers(found[0], 0) == numbers(found[0], 1) == list(range(ITEMS))
+        assert len({digests[0] for digests in found[0].values()}) == 2 * ITEMS
+        # Each worker makes some items of the first epoch to compare them.
+        assert shared >= ITEMS, (workers, shared)
+        assert all("not aligned" not in outcome.errors for outcome in outcomes)
+    assert alone("Drawing", "--workers", 0, "--seed", 1) == \
+        alone("Drawing", "--workers", 0, "--seed", 2, "--batch", 5)
+
+
+def test_what_the_program_draws_itself_stays():
+    """The job's own generators are where they would be without us."""
+    command = job("Drawing", "--workers", 2)
+    with aligned() as group:
+        outcome = together([command], group)[0]
+    plain = support.run(command, support.plain_environment())
+    assert plain.status == 0, plain.errors[-2000:]
+    drawn = [[line for line in support.facts(each.output) if line.startswith("drawn")]
+             for each in (outcome, plain)]
+    assert drawn[0] == drawn[1] and drawn[0]
+
+
+def test_workers_that_live_on():
+    """Their data sets are what they would be, whoever made the items."""
+    for kind in ("Drawing", "Counting", "Ending"):
+        for stop in ((), ("--stop", 2)):
+            options = ("--persistent", "--epochs", 3, "--batch", 8, *stop)
+            found, _, shared = two(kind, *options, others=())
+            assert found[0] == found[1] == alone(kind, *options, "--seed", 4), (kind, stop)
+            if kind == "Drawing":
+                assert shared > 0, stop
+
+
+def test_ends():
+    """Endless ones, workers that give nothing, whole batches, items that cannot be shared."""
+    for kind, options in (("Endless", ("--stop", 5)), ("Uneven", ("--workers", 3)), ("Whole", ()),
+                          ("Bad", ("--workers", 2))):
+        found, _, shared = two(kind, *options, others=())
+        assert found[0] == found[1] == alone(kind, *options, "--seed", 3), kind
+        assert shared > 0, (kind, shared)
+
+
+def test_exceptions_are_the_data_sets():
+    for kind in ("Raising", "Iterator"):
+        for options in ((), ("--workers", 2)):
+            found, outcomes, _ = two(kind, *options, others=())
+            assert found[0] == found[1] == alone(kind, *options, "--seed", 3), kind
+            assert found[0][0, 999] == ["ValueError: no good"] * (2 if options else 1), kind
+
+
+def test_what_has_an_order_of_its_own_is_told():
+    found, outcomes, shared = two("Clock")
+    assert [numbers(each, 1) for each in found] == [list(range(ITEMS))] * 2
+    assert shared == 0
+    assert any("tsshim: not aligned: iteration of Clock" in outcome.errors
+               for outcome in outcomes), outcomes[0].errors
+
+
+def write(directory, base):
+    for part in range(3):
+        with open(os.path.join(directory, "part%d" % part), "w", encoding="ascii") as file:
+            file.writelines("%d\n" % (base + 20 * part + place) for place in range(20))
+
+
+def _has_come(where, process):
+    """Wait until @process is in its first scene."""
+    end = time.monotonic() + meeting.GUARD
+    while not meeting.between(where, process, 1):
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_files_of_another_content_are_other_items():
+    """Also where only a file that is opened late is another one."""
+    with tempfile.TemporaryDirectory() as directory, aligned() as group, meeting.of(1) as where:
+        holder = start(job("Drawing", "--pause", 1, "--epochs", 1), group.environment(**where))
+        _has_come(where, holder)  # and keeps what the others share
+        write(directory, 100)
+        command = job("Files", "--data", directory)
+        together([command], group)  # alone until the group is seen to have others
+        first = samples(together([command], group)[0])
+        shared = counter(group, "shared")
+        path = os.path.join(directory, "part1")
+        with open(path + "+", "w", encoding="ascii") as file:
+            file.writelines("%d\n" % (500 + place) for place in range(20))
+        os.rename(path + "+", path)
+        second = samples(together([command], group)[0])
+        of_first = counter(group, "shared") - shared
+        third = samples(together([command], group)[0])
+        of_second = counter(group, "shared") - shared - of_first
+        holder.kill()
+        finish(holder)
+    assert numbers(first, 0) == list(range(100, 160))
+    assert numbers(second, 0) == [*range(100, 120), *range(140, 160), *range(500, 520)]
+    assert second == third
+    assert 0 < of_first < ITEMS, of_first  # what came before the file that is another one
+    assert of_second > ITEMS, of_second
+
+
+def test_a_job_in_front_that_pauses_or_dies_holds_nobody_up():
+    expected = alone("Drawing")
+    for dies in (False, True):
+        with aligned() as group, meeting.of(2) as where:
+            first = start(job("Drawing", "--pause", 2, "--seed", 5), group.environment(**where))
+            second = start(job("Drawing", "--seed", 6), group.environment(**where))
+            _has_come(where, first)
+            if dies:
+                first.kill()
+                os.mkdir(os.path.join(where[meeting.VARIABLE].partition(":")[2], "end.first"))
+            else:
+                meeting.go_on(where, 1)  # as soon as the other one is done
+            outcomes = [finish(process) for process in (first, second)]
+            assert outcomes[1].status == 0, outcomes[1].errors[-2000:]
+            assert samples(outcomes[1]) == expected, dies
+            assert dies or samples(outcomes[0]) == expected
+            assert counter(group, "shared") > 0, dies
+
+
+def test_a_ring_that_is_too_small():
+    """Who finds nothing there goes on by itself."""
+    found, _, _ = two("Drawing", "--workers", 2, others=(), TSSHIM_RING="1M")
+    assert found[0] == found[1] == alone("Drawing", "--workers", 2, "--seed", 3)
+
+
+def test_verified():
+    """Everything is made by all, and found to be equal."""
+    found, _, _ = two("Drawing", TSSHIM_VERIFY="100")
+    assert found[0] == found[1] == alone("Drawing")
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
