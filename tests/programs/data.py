@@ -15,7 +15,7 @@ import PIL.Image
 
 TRAIN, VALIDATION, CLASSES = 96, 24, 6
 SIZE = (320, 240)
-VERSION = "1"  # of all this; another one is made anew
+VERSION = "2"  # of all this; another one is made anew
 
 
 def _picture(generator):
@@ -113,6 +113,8 @@ def _with_libraries(root, pictures, labels):
     import datasets
     import h5py
     import lmdb
+    import pyarrow
+    from pyarrow import parquet
     with h5py.File(os.path.join(root, "pictures.h5"), "w") as file:
         file.create_dataset("x", data=pictures, chunks=(1, 160, 160, 3), compression="gzip")
         file.create_dataset("y", data=labels)
@@ -121,6 +123,8 @@ def _with_libraries(root, pictures, labels):
             for number, name in enumerate(paths(root)):
                 with open(name, "rb") as file:
                     transaction.put(b"%03d" % number, file.read())
+    rows = pyarrow.table({"path": paths(root), "label": [label(name) for name in paths(root)]})
+    parquet.write_table(rows, os.path.join(root, "pictures.parquet"), row_group_size=8)
     table = datasets.Dataset.from_dict(
         {"image": paths(root), "label": [label(name) for name in paths(root)]})
     table = table.cast_column("image", datasets.Image())

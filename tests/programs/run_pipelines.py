@@ -26,7 +26,8 @@ import meeting  # noqa: E402 -- of the tests beside
 import support  # noqa: E402
 from support import Group, finish, start  # noqa: E402
 
-MODULES = ("vision", "tables", "drawing", "albu", "medical", "arrays", "kinds", "hub", "streams")
+MODULES = ("vision", "tables", "drawing", "albu", "medical", "arrays", "kinds", "hub", "streams",
+           "resumable")
 PYTHON = os.environ.get("TSSHIM_TEST_CORPUS_PYTHON", "")
 DATA = os.path.join(support.BUILD, "tests", "programs", "data")
 EPOCHS = 4  # aligned: until two jobs know of each other some samples have been made twice
@@ -92,7 +93,8 @@ def in_default_mode(name):
 def when_aligned(name, pipeline):
     """(whether the samples are the same, which part was taken, notes)."""
     batch = 8 if getattr(pipeline, "BY_BATCH", False) else 12
-    with group_of(TSSHIM_ALIGN="7", TSSHIM_DEBUG="debug") as group:
+    settings = getattr(pipeline, "SETTINGS", {})
+    with group_of(TSSHIM_ALIGN="7", TSSHIM_DEBUG="debug", **settings) as group:
         outcomes = together([command(name, seed=1, batch=8, epochs=EPOCHS),
                              command(name, seed=2, batch=batch, epochs=EPOCHS, model="b")], group)
         found = group.statistics()
