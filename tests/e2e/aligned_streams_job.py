@@ -204,6 +204,7 @@ def main():
                         collate_fn=None if whole else collate,
                         persistent_workers=options.persistent)
     for epoch in range(options.epochs):
+        meeting.arrive()
         iterator, places, given = iter(loader), {}, 0
         while not options.stop or given < options.stop:
             try:

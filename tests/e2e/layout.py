@@ -18,10 +18,13 @@ from tsshim_torch import native  # noqa: E402
 
 PROGRAM = os.path.join(support.BUILD, "tests", "unit", "torch", "layout")
 MIRRORS = {"ts_sample_view": native._View, "ts_sample_leaf": native.Leaf,
-           "ts_sample_batch": native.BatchView}
+           "ts_sample_batch": native.BatchView, "ts_generator": native.Generator}
 NUMBERS = {"TAKEN": native.HIT, "CLAIMED": native.CLAIM, "BUSY": native.BUSY,
            "PASSED": native.PASS, "ODD": native.ODD, "UNSEEN": native.UNSEEN, "NOW": native.NOW,
-           "WAIT": native.WAIT, "MOMENT": native.MOMENT}
+           "WAIT": native.WAIT, "MOMENT": native.MOMENT, "STAY": native.STAY,
+           "NEST": native.NEST, "WATCH": native.WATCH}
+KINDS = {"OTHER": native.OTHER, "NUMPY": native.NUMPY, "PYTHON": native.PYTHON,
+         "PCG": native.PCG, "PHILOX": native.PHILOX, "SFC": native.SFC}
 
 
 def said(kind):
@@ -42,8 +45,9 @@ def test_every_field_is_where_c_has_it():
 
 
 def test_every_number_is_the_same():
-    assert {"TS_SAMPLE_" + name: number for name, number in NUMBERS.items()} == {
-        name: int(number) for name, number in said("number")}
+    ours = {"TS_SAMPLE_" + name: number for name, number in NUMBERS.items()}
+    ours.update({"TS_GENERATOR_" + name: number for name, number in KINDS.items()})
+    assert ours == {name: int(number) for name, number in said("number")}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Says how C lays out what tsshim_torch/native.py mirrors; tests/e2e/layout.py compares. */
 #include "hooks/torch/batches.h"
+#include "hooks/torch/numbers.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -23,6 +24,20 @@ static void view(void)
 	FIELD(ts_sample_view, numpy_seed);
 	FIELD(ts_sample_view, verify);
 	FIELD(ts_sample_view, origin);
+	FIELD(ts_sample_view, inputs);
+	FIELD(ts_sample_view, input_bytes);
+}
+
+static void generator(void)
+{
+	STRUCT(ts_generator);
+	FIELD(ts_generator, kind);
+	FIELD(ts_generator, words);
+	FIELD(ts_generator, more);
+	FIELD(ts_generator, rest);
+	FIELD(ts_generator, path);
+	FIELD(ts_generator, path_bytes);
+	FIELD(ts_generator, numbers);
 }
 
 static void leaf(void)
@@ -63,6 +78,7 @@ int main(void)
 	view();
 	leaf();
 	batch();
+	generator();
 	NUMBER(TS_SAMPLE_TAKEN);
 	NUMBER(TS_SAMPLE_CLAIMED);
 	NUMBER(TS_SAMPLE_BUSY);
@@ -72,5 +88,14 @@ int main(void)
 	NUMBER(TS_SAMPLE_NOW);
 	NUMBER(TS_SAMPLE_WAIT);
 	NUMBER(TS_SAMPLE_MOMENT);
+	NUMBER(TS_SAMPLE_STAY);
+	NUMBER(TS_SAMPLE_NEST);
+	NUMBER(TS_SAMPLE_WATCH);
+	NUMBER(TS_GENERATOR_OTHER);
+	NUMBER(TS_GENERATOR_NUMPY);
+	NUMBER(TS_GENERATOR_PYTHON);
+	NUMBER(TS_GENERATOR_PCG);
+	NUMBER(TS_GENERATOR_PHILOX);
+	NUMBER(TS_GENERATOR_SFC);
 	return 0;
 }

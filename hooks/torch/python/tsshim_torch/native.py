@@ -18,6 +18,7 @@ ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
 PUT = 6  # what was taken and is in the batch; C passes by states that it does not know
 NEST, WATCH = 1, 2  # how an item is computed
 NOW, WAIT, MOMENT, STAY = range(4)  # how long take() waits for what is BUSY
+OTHER, NUMPY, PYTHON, PCG, PHILOX, SFC = range(6)  # generators; hooks/torch/numbers.h
 SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
 
 

@@ -14,9 +14,6 @@ import sys
 from .. import native
 from . import generators
 
-# enum ts_generator_kind of hooks/torch/numbers.h.
-_OTHER, _NUMPY, _PYTHON, _PCG, _PHILOX, _SFC = range(6)
-
 
 class _Python:
     """random.Random."""
@@ -39,7 +36,7 @@ class _Python:
         at = memory.find(known)
         if at < 4 or memory.count(known) != 1:
             return None
-        return _PYTHON, id(self.owner) + at, id(self.owner) + at - 4, None
+        return native.PYTHON, id(self.owner) + at, id(self.owner) + at - 4, None
 
 
 class _Torch:
@@ -72,7 +69,7 @@ class _State:
         self.owner.seed(numbers[0] & 0xffffffff)
 
     def place(self):
-        return self.known and (_NUMPY, self.known.words, self.known.gauss, None)
+        return self.known and (native.NUMPY, self.known.words, self.known.gauss, None)
 
 
 def _pcg(numbers):
@@ -125,12 +122,12 @@ class _Bits:
         at = self.owner.ctypes.state_address
         pointers = (ctypes.c_void_p * 2).from_address(at)
         if self.state is _pcg:
-            return _PCG, pointers[0], at + 8, None
+            return native.PCG, pointers[0], at + 8, None
         if self.state is _philox:
-            return _PHILOX, pointers[1], pointers[0], at + 16
+            return native.PHILOX, pointers[1], pointers[0], at + 16
         if self.state is _sfc:
-            return _SFC, at, at + 32, None
-        return _NUMPY, at, None, None
+            return native.SFC, at, at + 32, None
+        return native.NUMPY, at, None, None
 
 
 def _source(owner):
@@ -174,7 +171,7 @@ def _is_right(source, place):
 
 
 def _place_of(source):
-    """(kind, addresses of its state) of @source, _OTHER where that is not known."""
+    """(kind, addresses of its state) of @source, native.OTHER where that is not known."""
     kind = type(source.owner)
     place = None
     if source.place is not None and generators.HAS_LOCK and _right.get(kind, True):
@@ -185,7 +182,7 @@ def _place_of(source):
         except Exception as error:
             native.report(error)
             _right[kind] = False
-    return place if place is not None and _right.get(kind) else (_OTHER, None, None, None)
+    return place if place is not None and _right.get(kind) else (native.OTHER, None, None, None)
 
 
 class Private:
@@ -205,9 +202,9 @@ class Private:
             for source, name in zip(self._sources, names)])
         # What is left to do in Python.
         self._others = [(source, entry) for source, entry in zip(self._sources, self._entries)
-                        if entry.kind == _OTHER]
+                        if entry.kind == native.OTHER]
         self._afters = [source.after for source, entry in zip(self._sources, self._entries)
-                        if entry.kind != _OTHER and source.after is not None]
+                        if entry.kind != native.OTHER and source.after is not None]
 
     def has_more_than(self, before):
         """Whether there is one that was not in @before."""
