@@ -134,6 +134,8 @@ class Scope(scopes.Scope):
 class Drawn(fetch.Fetch):
     """A batch of items each of which draws from generators that its name says."""
 
+    moves = True
+
     def __init__(self, scope, work, indices):
         super().__init__(scope, work, indices)
         self.moments = 0  # of the wait for the next batch

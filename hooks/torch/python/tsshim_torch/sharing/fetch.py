@@ -30,6 +30,7 @@ class Fetch:
         self.work = work
         self.indices = indices
         self.batch = collate.Batch(len(indices), scope.direct, native.copy)
+        self.batch.moves = self.moves
         self.progress = bytearray([native.UNSEEN]) * len(indices)
         self.taking = self.named_for = None
         self.failed_at = len(indices)
@@ -182,6 +183,7 @@ class Fetch:
 
     # ---- what a mode does in its own way ----
 
+    moves = False  # whether what a collate function made may go into memory of ours
     extra = None  # what goes into the next record besides the sample
     # Of items that go to nobody, so many in a row, no decodes are shared either: they are likely to
     # be asked for as a whole.

@@ -450,6 +450,7 @@ def run(fetcher, turn, stream):
     many = fetcher.auto_collation
     count = len(turn.indices) if many else 1
     batch = collate.Batch(count, many and stream.scope.direct, native.copy)
+    batch.moves = True
     was_busy, _is_busy = _is_busy, True
     try:
         found = _fill(stream, batch, count)

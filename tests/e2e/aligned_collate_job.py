@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""
+A job whose collate function makes tensors, views of them and other things; it looks whether each
+batch is as it was made, and stays so while later ones come.
+"""
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+import costs
+import meeting
+
+costs.install()
+SIDE = 224
+
+
+class Numbers(Dataset):
+    """An item is full of its own number and a random one."""
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        return torch.full((3, SIDE, SIDE), float(index)) + torch.rand(()), index
+
+
+def collate(items):
+    x = torch.stack([item for item, _ in items])
+    y = torch.tensor([index for _, index in items])
+    return {"x": x, "view": x[1:], "y": y, "pair": (x.clone(), [y, "s"]),
+            "turned": x.clone().transpose(0, 1), "none": None}
+
+
+def check(batch):
+    assert list(batch) == ["x", "view", "y", "pair", "turned", "none"]
+    assert type(batch["pair"]) is tuple and batch["pair"][1][1] == "s" and batch["none"] is None
+    assert batch["view"].data_ptr() == batch["x"].data_ptr() + 4 * 3 * SIDE * SIDE
+    assert torch.equal(batch["pair"][0], batch["x"])
+    assert torch.equal(batch["turned"], batch["x"].transpose(0, 1))
+    assert not batch["turned"].is_contiguous()
+    for number, x in zip(batch["y"].tolist(), batch["x"]):
+        assert number <= float(x.min()) == float(x.max()) < number + 1, number
+
+
+def main():
+    meeting.arrive()
+    torch.set_num_threads(1)
+    loader = DataLoader(Numbers(), 8, shuffle=True, num_workers=2, collate_fn=collate)
+    kept = [batch for _ in range(4) for batch in loader]
+    for batch in kept:
+        check(batch)
+    for batch in kept:
+        print("batch", float(batch["x"].double().sum()), batch["y"].tolist())
+    meeting.part()
+    print("~", flush=True)
+
+
+if __name__ == "__main__":
+    main()
