@@ -13,12 +13,14 @@ from tsbench import jobs as tsjobs
 from tsbench import machine, slices
 from tsbench.setup import row
 
-ROUNDS = 6
+ROUNDS = 4
 IMAGES = 832  # of an epoch; a ring of 256 MiB holds half of their samples
-BARS = {"webdataset": 3.0, "datasets": 3.3}
+BARS = {"webdataset": 3.0, "datasets": 3.3, "collated": 3.3}
+NAMES = {"webdataset": "WebDataset", "datasets": "Hugging Face's datasets",
+         "collated": "the same with a collate function of the program's"}
 
 # (kind, workers of each job)
-PHASES = (("webdataset", 1), ("webdataset", 2), ("datasets", 1))
+PHASES = (("webdataset", 1), ("webdataset", 2), ("datasets", 1), ("collated", 1))
 
 
 def python():
@@ -102,7 +104,7 @@ def measure(setup, data):
         limit = statistics.median([setup.jobs * slices.rate(one["alone"]) /
                                    slices.rate(one["plain"]) for one in rounds])
         rows.append(row(f"{kind}-{workers}",
-                        f"{kind}, aligned, K={setup.jobs}, {workers} worker"
+                        f"{NAMES[kind]}, aligned, K={setup.jobs}, {workers} worker"
                         f"{'s' * (workers > 1)} each: images/s of all / plain",
                         BARS[kind] if workers == 1 else None, ratios, below=False))
         if kind == "webdataset":

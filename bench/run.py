@@ -21,13 +21,13 @@ from tsbench.terminal import table  # noqa: E402
 
 # Groups of benchmarks by the subject they measure; each name is a module beside this file.
 SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"),
-            "samples": ("prepare", "handover", "renewed", "private", "loaders", "peers", "speeds", "keep"),
+            "samples": ("prepare", "handover", "renewed", "private", "peers", "speeds", "keep"),
             "storage": ("read",),
             "copies": ("bring",)}
 # Need what few machines have, so they run only where somebody asks for them.
-BY_NAME = ("gpu", "accuracy")
+BY_NAME = ("gpu", "accuracy", "loaders")
 ALL = tuple(name for names in SUBJECTS.values() for name in names)
-RENDERED = (*ALL, "accuracy")
+RENDERED = (*ALL, "accuracy", "loaders")
 
 
 def ring_size(text):
@@ -42,7 +42,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__,
                                      allow_abbrev=False)
     parser.add_argument("names", nargs="*", metavar="NAME",
-                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all), gpu, or accuracy")
+                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all), gpu, accuracy, or loaders")
     parser.add_argument("--images", metavar="DIR", default=os.environ.get("TSSHIM_BENCH_IMAGES"),
                         help="real photographs to measure with (default: made ones; also "
                         "TSSHIM_BENCH_IMAGES)")

@@ -61,15 +61,19 @@ def _collate(items):
             torch.tensor([item["label"] for item in items]))
 
 
-def table(where, options):
+def table(where, options, **more):
     import datasets
     rows = datasets.load_from_disk(where)
     rows.set_transform(_transform)
-    return DataLoader(rows, options.batch_size, shuffle=True, num_workers=options.workers,
-                      collate_fn=_collate)
+    return DataLoader(rows, options.batch_size, shuffle=True, num_workers=options.workers, **more)
 
 
-KINDS = {"webdataset": (write_shards, webdataset), "datasets": (write_table, table)}
+def collated(where, options):
+    return table(where, options, collate_fn=_collate)
+
+
+KINDS = {"webdataset": (write_shards, webdataset), "datasets": (write_table, table),
+         "collated": (write_table, collated)}
 
 
 def main():
@@ -92,7 +96,8 @@ def main():
     print("ready", flush=True)
     for epoch, _ in enumerate(sys.stdin):
         check, labels, count, begin = hashlib.sha256(), set(), 0, time.monotonic()
-        for pictures, targets in loader:
+        for batch in loader:
+            pictures, targets = batch.values() if isinstance(batch, dict) else batch
             words = pictures.numpy().reshape(len(pictures), -1).view("uint64")
             check.update(words.sum(axis=1).tobytes())
             labels.update(targets.tolist())
