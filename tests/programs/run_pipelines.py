@@ -31,7 +31,7 @@ MODULES = ("vision", "tables", "drawing", "albu", "medical", "arrays", "kinds", 
 PYTHON = os.environ.get("TSSHIM_TEST_CORPUS_PYTHON", "")
 DATA = os.path.join(support.BUILD, "tests", "programs", "data")
 EPOCHS = 4  # aligned: until two jobs know of each other some samples have been made twice
-GOOD = .75  # of the ideal; this is a test, and how much it is exactly a table says
+GOOD = .6  # of the ideal, on a busy machine, too; this is a test, and how much it is exactly a table says
 RESULTS = os.path.join(HERE, "results.json")
 BEGIN, END = "<!-- pipelines: made by tests/programs/run_pipelines.py -->", "<!-- pipelines end -->"
 
@@ -95,8 +95,9 @@ def when_aligned(name, pipeline):
     batch = 8 if getattr(pipeline, "BY_BATCH", False) else 12
     settings = getattr(pipeline, "SETTINGS", {})
     with group_of(TSSHIM_ALIGN="7", TSSHIM_DEBUG="debug", **settings) as group:
-        outcomes = together([command(name, seed=1, batch=8, epochs=EPOCHS),
-                             command(name, seed=2, batch=batch, epochs=EPOCHS, model="b")], group)
+        epochs = getattr(pipeline, "EPOCHS", EPOCHS)
+        outcomes = together([command(name, seed=1, batch=8, epochs=epochs),
+                             command(name, seed=2, batch=batch, epochs=epochs, model="b")], group)
         found = group.statistics()
     for outcome in outcomes:
         assert outcome.status == 0, outcome.errors[-2000:]

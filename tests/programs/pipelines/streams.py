@@ -140,6 +140,7 @@ class WebDatasetBatched:
 
     REPEATS = False
     BY_BATCH = True
+    EPOCHS = 8  # of 12 items each
 
     @staticmethod
     def samples(batch):
