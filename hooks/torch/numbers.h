@@ -4,7 +4,7 @@
  *
  * Python takes 30 us for each where an item has emptied the processor's caches.  So the state
  * is written where it lies in the generator's memory.  That it lies there the glue has tried
- * first (sharing/places.py): what is written is what the library's own seeding makes.
+ * first (sharing/private.py): what is written is what the library's own seeding makes.
  */
 #ifndef TS_HOOKS_TORCH_NUMBERS_H
 #define TS_HOOKS_TORCH_NUMBERS_H

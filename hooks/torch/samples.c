@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 10u
+#define SAMPLE_ABI 11u
 
 /* Anything younger may be being written still, and stamps of files are coarse. */
 #define INPUT_AGE_NS UINT64_C(60000000000)
@@ -364,11 +364,14 @@ static void note_made(struct ts_sample *sample)
 	sample->note.tag = 0;
 }
 
-int tsshim_sample_end(struct ts_sample *sample, int raised)
+int tsshim_sample_end(struct ts_sample *sample, int outcome)
 {
+	bool raised = outcome == TS_SAMPLE_RAISED;
+
 	sample->cpu_ns = ts_thread_cpu_ns() - sample->cpu_start;
 	ts_session_nest(false);
-	ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
+	if (outcome != TS_SAMPLE_NOTHING)
+		ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
 	bool listing = sample->listing;
 	sample->listing = false;
 	if (!sample->observing) {

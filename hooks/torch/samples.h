@@ -111,6 +111,14 @@ enum {
 	TS_SAMPLE_WATCH = 2, /* its files are to be told, also where nothing is claimed */
 };
 
+/** What came of it. */
+enum {
+	TS_SAMPLE_MADE,
+	TS_SAMPLE_RAISED,  /* an exception */
+	TS_SAMPLE_NOTHING, /* no item is there any more, which may be published but is not
+			      counted */
+};
+
 /**
  * The item is computed between these two, by this thread, @how it is done.  While a claim is
  * held, and always under --align, files are observed (docs/rooms/torch.md). end() returns 0, or
@@ -118,7 +126,7 @@ enum {
  * be called in any case, also when the item raised an exception.
  */
 TS_EXPORT void tsshim_sample_begin(struct ts_sample *sample, int how);
-TS_EXPORT int tsshim_sample_end(struct ts_sample *sample, int raised);
+TS_EXPORT int tsshim_sample_end(struct ts_sample *sample, int outcome);
 
 /**
  * Ring memory for a record with @meta and @payload_bytes of payload, which is 64-byte

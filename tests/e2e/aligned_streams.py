@@ -160,16 +160,27 @@ def test_a_job_in_front_that_pauses_or_dies_holds_nobody_up():
             assert counter(group, "shared") > 0, dies
 
 
-def test_a_ring_that_is_too_small():
-    """Who finds nothing there goes on by itself."""
-    found, _, _ = two("Drawing", "--workers", 2, others=(), TSSHIM_RING="1M")
-    assert found[0] == found[1] == alone("Drawing", "--workers", 2, "--seed", 3)
+def test_a_ring_that_passes_by():
+    """Who finds nothing there any more goes on by itself."""
+    expected = alone("Large")
+    with aligned(TSSHIM_RING="2M") as group, meeting.of(2) as where:
+        first = start(job("Large", "--pause", 2, "--seed", 5), group.environment(**where))
+        second = start(job("Large", "--seed", 6), group.environment(**where))
+        _has_come(where, first)
+        meeting.go_on(where, 1)  # when the other one is done
+        outcomes = [finish(process) for process in (first, second)]
+        assert [outcome.status for outcome in outcomes] == [0, 0], outcomes[0].errors[-2000:]
+        assert group.statistics()["ring"]["capacity"] < ITEMS * 128000 / 2
+    assert samples(outcomes[0]) == samples(outcomes[1]) == expected
 
 
 def test_verified():
     """Everything is made by all, and found to be equal."""
-    found, _, _ = two("Drawing", TSSHIM_VERIFY="100")
-    assert found[0] == found[1] == alone("Drawing")
+    with aligned(TSSHIM_VERIFY="100") as group:
+        outcomes = together([job("Drawing", "--seed", seed) for seed in (1, 2)], group)
+        found = group.statistics()
+    assert samples(outcomes[0]) == samples(outcomes[1]) == alone("Drawing")
+    assert found["verified"] > 0 and found["mismatched"] == 0, found
 
 
 if __name__ == "__main__":

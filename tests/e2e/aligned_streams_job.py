@@ -2,11 +2,10 @@
 """
 aligned_streams_job.py KIND [options]
 
-A job over one of the iterable data sets below; prints "epoch E P digest" for each item, where P is
-1000 times the worker and its place, and "numbers E ..." for what an epoch gave.
+A job over one of the iterable data sets below; prints "epoch E P NUMBER-digest" for each item,
+where P is 1000 times the worker and its place.
 """
 
-import argparse
 import hashlib
 import os
 import random
@@ -16,6 +15,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import costs
+import data_job
 import meeting
 
 costs.install()
@@ -143,6 +143,14 @@ class Files(Drawing):
                     yield item(int(line))
 
 
+class Large(Drawing):
+    """Some of them fill a ring of 2 MB."""
+
+    def __iter__(self):
+        for number in self.numbers():
+            yield item(number, *[self.rng.random()] * 16000)
+
+
 class Whole(Drawing):
     """Gives whole batches."""
 
@@ -165,7 +173,7 @@ class Bad(Drawing):
 
 
 KINDS = {kind.__name__: kind for kind in (
-    Drawing, Counting, Ending, Endless, Uneven, Raising, Iterator, Clock, Files, Whole, Bad)}
+    Drawing, Counting, Ending, Endless, Uneven, Raising, Iterator, Clock, Files, Large, Whole, Bad)}
 
 
 def collate(items):
@@ -182,22 +190,13 @@ def show(epoch, batch, places):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=sorted(KINDS))
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--epochs", type=int, default=2)
+    parser = data_job.parser_of(KINDS)
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument("--stop", type=int, default=0, help="leave epochs after so many batches")
-    parser.add_argument("--pause", type=int, default=0, help="a scene after so many batches of the last epoch")
-    parser.add_argument("--data")
+    parser.add_argument("--pause", type=int, default=0,
+                        help="a scene after so many batches of the last epoch")
     options = parser.parse_args()
-    meeting.arrive()
-    torch.set_num_threads(1)
-    random.seed(options.seed)
-    numpy.random.seed(options.seed)
-    torch.manual_seed(options.seed)
+    data_job.begin(options)
     data = KINDS[options.kind](options)
     whole = options.kind == "Whole"
     loader = DataLoader(data, None if whole else options.batch, num_workers=options.workers,

@@ -92,6 +92,18 @@ def test_a_sampler_with_a_seed_of_its_own_is_told_or_aligned():
             assert len(said) == (0 if orders else 1), said
 
 
+def test_epochs_that_the_sampler_is_not_told():
+    """The order is the same in each, as it is without us; what is drawn for an item is not."""
+    outcomes, _ = two("Own", "--untold")
+    found = samples(outcomes[0])
+    assert found == samples(outcomes[1]) and len(found) == 2 * ITEMS
+    assert all(found[0, index] != found[1, index] for index in range(ITEMS))
+    lines = [line.split()[1:3] for line in support.facts(outcomes[0].output)
+             if line.startswith("epoch")]
+    orders = [[index for of, index in lines if of == epoch] for epoch in ("0", "1")]
+    assert orders[0] == orders[1] != sorted(orders[0], key=int)
+
+
 def test_files_that_the_first_item_opens():
     """Each of another content under the same name is another data set."""
     for kind in ("Hdf5", "Zip", "Tar", "Raw"):

@@ -6,7 +6,6 @@ A job over one of the data sets below; prints "epoch E index digest" for each sa
 aligned_job.py does.
 """
 
-import argparse
 import hashlib
 import io
 import random
@@ -17,9 +16,10 @@ import zipfile
 import numpy
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset, RandomSampler
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, RandomSampler
 
 import costs
+import data_job
 import meeting
 
 costs.install()
@@ -243,26 +243,19 @@ def write(kind, path, base):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=sorted(KINDS))
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--data")
+    parser = data_job.parser_of(KINDS)
     parser.add_argument("--generator", action="store_true", help="the sampler has one of its own")
+    parser.add_argument("--untold", action="store_true", help="the sampler is never told the epoch")
     options = parser.parse_args()
-    meeting.arrive()
-    torch.set_num_threads(1)
-    random.seed(options.seed)
-    numpy.random.seed(options.seed)
-    torch.manual_seed(options.seed)
+    data_job.begin(options)
     data = KINDS[options.kind](options)
     more = {}
     if options.generator:
         generator = torch.Generator()
         generator.manual_seed(options.seed)
         more["sampler"] = RandomSampler(data, generator=generator)
+    elif options.untold:
+        more["sampler"] = DistributedSampler(data, 1, 0, seed=3)
     else:
         more["shuffle"] = True
     before = data.states() if options.kind == "Own" else None

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Fingerprints of datasets: equal where they must be, different where anything differs."""
 
+import ctypes
+import mmap
 import os
 import shutil
+import sys
 import tempfile
 
 import support
@@ -91,6 +94,45 @@ def test_time():
     for _, results in Zoo.of("time"):
         print("# CPU ms: ImageFolder %s, again %s; ImageNet's list %s, again %s" % tuple(results))
         assert all(float(result) < FAR_TOO_LONG for result in results), results
+
+
+def named(mapping):
+    """(digest, kinds of tokens) of what is in @mapping, told as the bytes of a table are."""
+    sys.path.insert(0, PACKAGE)
+    from tsshim_torch.fingerprint import arrays, walk
+    walker, tags = walk.Walker("table"), []
+    put = walker.put
+    walker.put = lambda tag, payload=b"": (tags.append(tag), put(tag, payload))
+    buffer = (ctypes.c_char * 256)()  # more than a Py_buffer, which begins with the address
+    assert ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(mapping), buffer, 0) == 0
+    address = ctypes.c_void_p.from_buffer(buffer).value
+    arrays.add_memory(walker, address, len(mapping))
+    ctypes.pythonapi.PyBuffer_Release(buffer)
+    return walker.hash.hexdigest(), set(tags)
+
+
+def test_private_mappings_are_named_by_their_file():
+    """Where they cannot be written; as Arrow maps its tables."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "table")
+
+        def mapped(content, protection):
+            with open(path, "wb") as file:
+                file.write(content)
+            with open(path, "rb") as file:
+                return mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, protection)
+
+        first = named(mapped(b"a" * 10000, mmap.PROT_READ))
+        again = mapped(b"b" * 10000, mmap.PROT_READ)
+        second = named(again)
+        assert first[1] == second[1] == {b"w"} and first[0] != second[0]
+        assert named(again) == second
+        os.unlink(path)
+        assert named(again)[1] == {b"y"}  # read: nobody can say which file that is
+        written = mapped(b"c" * 10000, mmap.PROT_READ | mmap.PROT_WRITE)
+        before = named(written)
+        written[5] = 7
+        assert before[1] == {b"y"} and named(written)[0] != before[0]
 
 
 def test_imports_no_torch():

@@ -147,6 +147,60 @@ Test(samples, moments_end_at_the_deadline)
 	tsshim_sample_destroy(other);
 }
 
+/* Who wants to know the files of an item is told, whether it may be published or not. */
+Test(samples, a_watched_item_tells_its_files)
+{
+	struct ts_sample *maker = torch_sample(), *other = torch_sample();
+
+	cr_assert(eq(int, torch_take(maker, 5, 0), TS_CLAIM));
+	cr_assert(eq(int, torch_take(other, 5, 0), TS_BUSY));
+	tsshim_sample_begin(other, TS_SAMPLE_WATCH);
+	cr_expect(eq(int, tsshim_sample_end(other, 0), -ECANCELED));
+	cr_expect(ts_sample_view(other)->inputs != NULL);
+	uint64_t bytes = ts_sample_view(other)->input_bytes;
+	tsshim_sample_begin(other, 0);
+	cr_expect(ts_sample_view(other)->inputs == NULL, "of an item before");
+	cr_expect(eq(int, tsshim_sample_end(other, 0), -ECANCELED));
+	cr_expect(ts_sample_view(other)->inputs == NULL, "nobody asked");
+	torch_publish(maker, PAYLOAD, 7);
+	expect_hit(other, 5, 7);
+	cr_expect(eq(u64, ts_sample_view(other)->input_bytes, bytes));
+	tsshim_sample_drop(other);
+	cr_expect(ts_sample_view(other)->inputs == NULL, "of a record that was let go");
+	tsshim_sample_destroy(maker);
+	tsshim_sample_destroy(other);
+}
+
+Test(samples, the_end_of_all_is_no_item)
+{
+	struct ts_sample *sample = torch_sample();
+
+	cr_assert(eq(int, torch_take(sample, 5, 0), TS_CLAIM));
+	tsshim_sample_begin(sample, TS_SAMPLE_WATCH);
+	cr_expect(eq(int, tsshim_sample_end(sample, TS_SAMPLE_NOTHING), 0));
+	cr_expect(eq(u64, torch_produced(), 0));
+	tsshim_sample_begin(sample, TS_SAMPLE_WATCH);
+	cr_expect(eq(int, tsshim_sample_end(sample, TS_SAMPLE_MADE), 0));
+	cr_expect(eq(u64, torch_produced(), 1));
+	tsshim_sample_destroy(sample);
+}
+
+Test(samples, who_stays_takes_no_claim_over)
+{
+	struct ts_sample *maker = torch_sample(), *other = torch_sample();
+
+	cr_assert(eq(int, torch_take(maker, 5, 0), TS_CLAIM));
+	/* More than the deadline, after which moments end. */
+	for (int i = 0; i < 200; i++) {
+		cr_assert(eq(int, torch_take(other, 5, 0), TS_BUSY));
+		cr_assert(eq(int, tsshim_sample_take(other, TS_SAMPLE_STAY), TS_BUSY));
+	}
+	torch_publish(maker, PAYLOAD, 7);
+	cr_expect(eq(int, tsshim_sample_take(other, TS_SAMPLE_STAY), TS_HIT));
+	tsshim_sample_destroy(maker);
+	tsshim_sample_destroy(other);
+}
+
 Test(samples, a_record_too_large_is_no_claim_any_more)
 {
 	struct ts_sample *sample = torch_sample(), *other = torch_sample();

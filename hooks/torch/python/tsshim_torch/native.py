@@ -11,12 +11,13 @@ import os
 import traceback
 from functools import partial
 
-ABI = 10
+ABI = 11
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
 PUT = 6  # what was taken and is in the batch; C passes by states that it does not know
-NEST, WATCH = 1, 2  # how an item is computed
+NEST, WATCH = 1, 2  # how an item is computed,
+MADE, RAISED, NOTHING = range(3)  # and what came of it
 NOW, WAIT, MOMENT, STAY = range(4)  # how long take() waits for what is BUSY
 OTHER, NUMPY, PYTHON, PCG, PHILOX, SFC = range(6)  # generators; hooks/torch/numbers.h
 SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
@@ -237,9 +238,9 @@ class Sample:
         view = self.view
         return ctypes.string_at(view.inputs, view.input_bytes) if view.inputs else None
 
-    def end(self, raised):
+    def end(self, outcome):
         """Whether the item may be published."""
-        return library.tsshim_sample_end(self.handle, raised) == 0
+        return library.tsshim_sample_end(self.handle, outcome) == 0
 
     def reserve(self, meta, payload_bytes):
         return library.tsshim_sample_reserve(self.handle, meta, len(meta), payload_bytes)

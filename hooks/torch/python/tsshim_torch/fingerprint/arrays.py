@@ -98,16 +98,22 @@ def _read_memory(hasher, address, size):
         hasher.update(memory[begin:begin + PIECE])
 
 
-_SHARED = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) .(.).s ([0-9a-f]+) \S+ (\d+) *(.*)$", re.M)
+def _lines(kind, path):
+    return re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) " + kind + rb" ([0-9a-f]+) \S+ (\d+) *" + path
+                      + rb"$", re.M)
+
+
+_SHARED = _lines(rb".(.).s", rb"(.*)")
+_PRIVATE = _lines(rb"r(-)-p", rb"(/.*)")  # of files that cannot be written, as Arrow maps them
 _Mapping = collections.namedtuple("_Mapping", "begin end is_written offset inode path")
 
 
-def _shared_mappings():
-    """Those of this process."""
+def _mappings(lines):
+    """Those of this process that the pattern @lines finds, by address."""
     with open("/proc/self/maps", "rb", buffering=0) as file:
         text = file.readall()
     return [_Mapping(int(begin, 16), int(end, 16), write == b"w", int(offset, 16), int(inode), path)
-            for begin, end, write, offset, inode, path in _SHARED.findall(text)]
+            for begin, end, write, offset, inode, path in lines.findall(text)]
 
 
 def add_memory(walker, address, size):
@@ -127,26 +133,15 @@ def _mapping(walker, address):
     """That of the _shared_mappings() which @address lies in, or None."""
     shared = walker.memory.get("maps")
     if shared is None:
-        shared = walker.memory["maps"] = _shared_mappings()
+        shared = walker.memory["maps"] = _mappings(_SHARED)
     return next((found for found in shared if found.begin <= address < found.end), None)
 
 
-_PRIVATE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) r--p ([0-9a-f]+) \S+ (\d+) *(/.*)$", re.M)
-
-
-def _private_mappings():
-    """Those of files that cannot be written, as Arrow maps what it reads; by address."""
-    with open("/proc/self/maps", "rb", buffering=0) as file:
-        text = file.readall()
-    return [_Mapping(int(begin, 16), int(end, 16), False, int(offset, 16), int(inode), path)
-            for begin, end, offset, inode, path in _PRIVATE.findall(text)]
-
-
 def _private_mapping(walker, address, size):
-    """The one of these that the @size bytes at @address lie in, of a file that is there still."""
+    """The private mapping that the @size bytes at @address lie in, of a file that is there still."""
     known = walker.memory.get("private maps")
     if known is None:
-        maps = _private_mappings()
+        maps = _mappings(_PRIVATE)
         known = walker.memory["private maps"] = maps, [found.begin for found in maps]
     place = bisect.bisect_right(known[1], address) - 1
     mapping = known[0][place] if place >= 0 else None

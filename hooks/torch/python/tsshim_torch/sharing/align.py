@@ -216,30 +216,55 @@ def unwrapper(dataset):
     return datasets.unwrap if type(dataset) in (data.Subset, data.ConcatDataset) else None
 
 
-class Plan:
-    """One iteration of a loader."""
+class Iteration:
+    """One iteration of a loader, and how far it is."""
 
-    def __init__(self, loader, epoch, known, first):
-        self.dataset = loader.dataset
+    free = None  # free.Epoch, where the order is
+
+    def __init__(self, epoch, known, first):
         self.loader = known  # _Loader
-        self.unwrap = unwrapper(loader.dataset)
         self.first = first
         self.delivered = 0  # batches the program got
+        self.total = 0  # of them, 0: not known
         self.ended = False  # it got them all
         self.epoch = epoch
         self.stream = stream_of(epoch, known.ordinal, known.again)
+        _say_once(epoch)
+
+    def begin(self, iterator):
+        """Before workers of @iterator are started."""
+
+    def deliver(self):
+        """The program was given the next batch."""
+        self.delivered += 1
+        if self.free is not None:
+            self.free.deliver()
+        self.tell()
+
+    def end(self):
+        """The program was given all batches."""
+        self.ended = True
+        self.loader.batches = self.delivered
+
+    def tell(self):
+        """Let `tsrun stats` say how far this is."""
+        native.say_progress(self.loader.name, max(self.epoch, 0), self.delivered, self.total,
+                            self.free is not None)
+
+
+class Plan(Iteration):
+    """One iteration of a loader whose items come by index."""
+
+    def __init__(self, loader, epoch, known, first):
+        super().__init__(epoch, known, first)
+        self.dataset = loader.dataset
+        self.unwrap = unwrapper(loader.dataset)
         self.seeds = orders.Seeds(loader, known.ordinal, self.stream)
-        self.free = None  # free.Epoch, where the order is
-        self.total = 0  # of its batches, 0: not known
         self.state = None  # of the sampler's generators between two batches
         self.draws_once = False  # all with the first index
         self.started = False
         self.batches = 0
         self.seen = {}  # by the data set that the index is of
-        say_once(epoch)
-
-    def begin(self, iterator):
-        """Before workers of @iterator are started."""
 
     def next_index(self, iterator, original):
         """What iterator._next_index() gives under the derived generators."""
@@ -250,7 +275,7 @@ class Plan:
             self.draws_once = orders.draw_as_before(iterator)
             self.free = self.loader.free and self.loader.free(self, iterator)
             self.total = orders.count_batches(iterator) or self.loader.batches
-            self._tell()
+            self.tell()
         if self.free is not None:
             return self.free.work(self)
         own = generators.save()
@@ -269,23 +294,6 @@ class Plan:
             self.seeds.put_back()
             generators.restore(own)
         return self.work(index, iterator._auto_collation)
-
-    def deliver(self):
-        """The program was given the next batch."""
-        self.delivered += 1
-        if self.free is not None:
-            self.free.deliver()
-        self._tell()
-
-    def end(self):
-        """The program was given all batches."""
-        self.ended = True
-        self.loader.batches = self.delivered
-
-    def _tell(self):
-        """Let `tsrun stats` say how far this is."""
-        native.say_progress(self.loader.name, max(self.epoch, 0), self.delivered, self.total,
-                            self.free is not None)
 
     def seed(self):
         """Let the generators be those that the sampler draws from."""
@@ -325,7 +333,7 @@ class Plan:
 _said = False
 
 
-def say_once(epoch):
+def _say_once(epoch):
     """For logs and experiment trackers: what another run must be given to get this data."""
     global _said
     if not _said:

@@ -4,6 +4,7 @@ Aligned mode: every sample has a name, and the workers of all jobs split them (d
 """
 
 import collections
+import os
 import queue
 import select
 import struct
@@ -40,6 +41,7 @@ class QueueAhead:
         self._wrapped = wrapped
         self._stash = collections.deque()
         self._arrivals = _arrivals(wrapped)
+        self._trainer = os.getppid()
         self.idle = None  # what to do while nothing is queued; given what tells that it is
 
     def __getattr__(self, name):
@@ -62,9 +64,9 @@ class QueueAhead:
         return bool(self._stash)
 
     def is_over(self):
-        """Whether the worker is told to end."""
+        """Whether the worker is told to end, or its trainer has gone without a word."""
         self._look()
-        return None in self._stash
+        return None in self._stash or os.getppid() != self._trainer
 
     def _look(self):
         try:

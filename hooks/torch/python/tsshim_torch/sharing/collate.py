@@ -112,7 +112,7 @@ def _is_whole(tensor):
     """Whether @tensor is a large one with plain memory of its own, all of which it shows."""
     size = tensor.numel() * tensor.element_size()
     return size >= MOVED_MIN and tensor.device.type == "cpu" and tensor.is_contiguous() and \
-        not tensor.requires_grad and not tensor.is_conj() and not tensor.is_neg() and \
+        not tensor.requires_grad and not tensor.is_quantized and not tensor.is_conj() and not tensor.is_neg() and \
         not tensor.is_shared() and tensor.untyped_storage().nbytes() == size and not vars(tensor)
 
 

@@ -10,7 +10,6 @@ them with its base seed.  streams.py says what the workers make of it.
 import os
 import sys
 
-from .. import native
 from . import align, digests
 
 _BASE_BITS = 62  # a base seed and the number of a worker are a seed of torch's
@@ -36,34 +35,29 @@ class Turn:
 
 def part_of_job():
     """
-    Which of several processes of one job this is, as far as libraries can see it that give each
-    its part of the data: its rank here and in the environment, and of how many.
+    Which of how many processes of one job this is, as libraries see it that give each its part of
+    the data: its rank.  A job of one process is the same however it was started.
     """
     distributed = sys.modules.get("torch.distributed")
-    found = (os.environ.get("RANK"), os.environ.get("WORLD_SIZE"))
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return found
-    return found + (distributed.get_rank(), distributed.get_world_size())
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    try:
+        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    except (KeyError, ValueError):
+        return 0, 1
 
 
-class Plan:
-    """One iteration of a loader, as align.Plan is."""
-
-    free = None
+class Plan(align.Iteration):
+    """One iteration of a loader whose items come from iterators."""
 
     def __init__(self, loader, epoch, known, first):
-        self.loader = known  # align._Loader
-        self.epoch = epoch
-        self.first = first
-        self.delivered = 0
-        self.ended = False
-        self.stream = align.stream_of(epoch, known.ordinal, known.again)
+        super().__init__(epoch, known, first)
+        self.total = known.batches
         self.part = part_of_job()
         numbers = digests.digest("tsshim base seed", self.stream, self.part)
         self.base = int.from_bytes(numbers[:8], "little") >> 64 - _BASE_BITS
         self.has_next = bool(loader.num_workers and loader.prefetch_factor >= 2)
         self.is_persistent = bool(loader.persistent_workers)
-        align.say_once(epoch)
 
     def begin(self, iterator):
         """For workers that are yet to be started: code of the program's may ask for their seed."""
@@ -73,14 +67,3 @@ class Plan:
         """The Turn for what iterator._next_index() gives."""
         return Turn(original(iterator), self.stream, self.part, self.base, self.has_next,
                     self.is_persistent)
-
-    def deliver(self):
-        """The program was given the next batch."""
-        self.delivered += 1
-        native.say_progress(self.loader.name, max(self.epoch, 0), self.delivered,
-                            self.loader.batches, False)
-
-    def end(self):
-        """The program was given all batches."""
-        self.ended = True
-        self.loader.batches = self.delivered

@@ -53,8 +53,8 @@ def _chain(sampler):
         path, sampler = path + "." + name, fields[name]
 
 
-def _seeds(sampler, name):
-    """Names of the fields of @sampler, which has this class's @name, that say what it draws."""
+def _fields(sampler):
+    """Names of the fields of @sampler that say what it draws."""
     fields = getattr(sampler, "__dict__", {})
     if isinstance(fields.get("generator"), torch.Generator):
         yield "generator"
@@ -65,16 +65,18 @@ def _seeds(sampler, name):
         yield "seed"
 
 
+def _all(loader):
+    """(path, sampler, field, whether a library made it) for all that the order is drawn from."""
+    whole = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    for path, sampler in _chain(whole):
+        is_made = type(sampler).__module__.startswith(_STATEFUL) and loader.generator is None
+        for field in _fields(sampler):
+            yield path, sampler, field, is_made
+
+
 def seeds_of(loader):
     """(path, sampler, field) for what the order of @loader is drawn from besides the job's own."""
-    whole = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-    found = []
-    for path, sampler in _chain(whole):
-        kind = type(sampler)
-        if kind.__module__.startswith(_STATEFUL) and loader.generator is None:
-            continue  # its generator is the library's own
-        found += [(path, sampler, field) for field in _seeds(sampler, kind.__name__)]
-    return found
+    return [found[:3] for found in _all(loader) if not found[3]]
 
 
 def _number(*parts):
@@ -90,18 +92,14 @@ class Seeds:
 
     def set(self):
         """Generators stay so: some draw all through the epoch."""
-        found = seeds_of(self.loader) if native.settings.orders else []
-        for path, sampler, field in found:
+        for path, sampler, field, is_made in _all(self.loader):
+            if not is_made and not native.settings.orders:
+                continue
             if field == "generator":
                 sampler.generator.manual_seed(_number(self.stream, path))
             else:
                 self.kept.append((sampler, field, getattr(sampler, field)))
                 setattr(sampler, field, _number(native.settings.seed, self.ordinal, path) >> 31)
-        inner = self.loader.batch_sampler
-        for path, sampler in _chain(inner if inner is not None else self.loader.sampler):
-            if type(sampler).__module__.startswith(_STATEFUL) and self.loader.generator is None \
-                    and isinstance(getattr(sampler, "generator", None), torch.Generator):
-                sampler.generator.manual_seed(_number(self.stream, path))
 
     def put_back(self):
         while self.kept:

@@ -26,6 +26,8 @@ def files_of(inputs):
     found, at = [], _HEADER
     while at < len(inputs):
         end = at + _ENTRY.size + _ENTRY.unpack_from(inputs, at)[5]
+        if end > len(inputs):
+            raise ValueError("files")
         entry = inputs[at:end]
         if not entry.endswith(_CODE):
             found.append(entry)
@@ -88,17 +90,17 @@ class Source:
         """
         self.generators.enter()
         sample.begin(how | native.WATCH)
-        start, raised, publish = clock.thread_ns(), True, False
+        start, outcome = clock.thread_ns(), native.RAISED
         try:
             try:
-                value = self._next()
+                value, made = self._next(), native.MADE
             except StopIteration:
-                value = END
+                value, made = END, native.NOTHING
             except Exception as error:  # the program's own
                 raise Raised(error.with_traceback(error.__traceback__.tb_next)) from None
-            raised = False
+            outcome = made
         finally:
-            publish = sample.end(raised)
+            publish = sample.end(outcome)
             inputs = sample.inputs()
         if value is not END:
             self.scope.learn(clock.thread_ns() - start)

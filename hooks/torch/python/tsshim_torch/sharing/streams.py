@@ -202,6 +202,8 @@ class Stream:
         try:
             if sample.view.payload_bytes == 0:
                 end = codec.parse(sample.meta())[2]
+            if end is not None and end[0] != _END_MARK:
+                raise ValueError("end")
             if end is None:
                 batch.put_record(position, sample.meta(), sample.view.payload,
                                  sample.view.payload_bytes, sample.origin())
@@ -215,7 +217,7 @@ class Stream:
             sample.taken()
         else:
             sample.drop()
-            self.has_ended, self.is_pure = True, end[1]
+            self.has_ended, self.is_pure = True, end[1] is True
         self._went_by(files)
         self.place += 1
         return not self.has_ended
@@ -317,8 +319,9 @@ class Stream:
 
     def _may_make_ahead(self):
         # A data set that lives on would have gone further than the program saw.
-        return self.alone is None and self.ahead_place == self.source.made and not self.is_persistent \
-            and len(self.stock) < AHEAD and not self.scope.is_cheap() and \
+        return self.alone is None and self.ahead_place == self.source.made and \
+            not self.is_persistent and not self.scope.is_cheap() and \
+            len(self.stock) < AHEAD and \
             sum(encoded.bytes for _, encoded in self.stock if encoded) < AHEAD_BYTES
 
     def idle(self, has_work):
@@ -410,14 +413,17 @@ def _begin(fetcher, turn):
 
 
 def _fill(stream, batch, count):
-    """How many items were put into @batch; what went wrong with us is done again without."""
+    """
+    (how many items were put into @batch, the exception of the data set's that ended it or None);
+    what went wrong with us is done again without.
+    """
     position = 0
     while position < count:
         try:
             given = stream.deliver(batch, position)
         except source.Raised as raised:
             stream.go_on_alone()
-            raise raised.args[0]
+            return position, raised.args[0]
         except Exception as error:
             if stream.alone is not None:
                 raise
@@ -425,9 +431,9 @@ def _fill(stream, batch, count):
             stream.leave_others(b"torch_settings")
             continue
         if not given:
-            return position
+            break
         position += 1
-    return position
+    return position, None
 
 
 def stream_of(fetcher, turn):
@@ -453,10 +459,12 @@ def run(fetcher, turn, stream):
     batch.moves = True
     was_busy, _is_busy = _is_busy, True
     try:
-        found = _fill(stream, batch, count)
+        found, error = _fill(stream, batch, count)
     finally:
         _is_busy = was_busy
         stream.leave()
+    if error is not None:  # here, where ours is no part of its story
+        raise error
     fetcher.ended = found < count
     if found == 0 or many and fetcher.drop_last and found < count:
         raise StopIteration
