@@ -27,8 +27,10 @@ SWEEPS = {"two": ((1, .5), 1.03), "four": ((1, .8, .5, .25), 1.05)}
 LONG = 20, 60
 QUICK = 1, 1
 
-# Of jobs in step, which differ from run to run; both orders take turns.
-STEP, STEP_ROUNDS = (10, 30), 3
+# Of jobs in step: the machine differs by more than the orders do from minute to minute, so that
+# both take turns of so many seconds in one run; before them come those until the rings are full,
+# and behind them one in which who has ended goes on.
+TURN, TURNS_BEFORE, TURNS = 3, 4, 24
 
 # Within the first epoch of TensorSocket, at whose end a trainer may wait for ever (peers.py).
 PEER = 10, 30
@@ -70,12 +72,37 @@ def _run(setup, speeds, order, name, times=LONG, python=None):
     group = setup.place.group(f"speeds-{name}-{order}") if order else None
     jobs = [_start(setup, group, speed, order, python) for speed in speeds]
     found = _watch(setup, jobs, times, group)
+    _end(setup, jobs, group)
+    return found
+
+
+def _end(setup, jobs, group):
     for job in jobs:
         job.say("end")
     setup.place.end(jobs)
     if group:
         setup.place.forget(group)
-    return found
+
+
+def _begin(jobs):
+    """When all of them are ready, and a little time after it: when they may go."""
+    for job in jobs:
+        job.answer("ready", 2 * PATIENCE)
+    return time.monotonic() + .5
+
+
+def _go(jobs, windows):
+    for job in jobs:
+        job.say("go " + " ".join(f"{when}" for window in windows for when in window))
+
+
+def _given(jobs, group):
+    """What each says at its end: samples in each window, and indices of each epoch."""
+    answers = [json.loads(job.answer("{", PATIENCE)) for job in jobs]
+    for answer in answers:
+        if group and set(answer["distinct"]) - {ITEMS}:
+            raise tsjobs.JobError(f"speeds: an epoch was not whole: {answer['distinct']}")
+    return [answer["given"] for answer in answers], [answer["distinct"] for answer in answers]
 
 
 def _watch(setup, jobs, times, group=None):
@@ -84,24 +111,17 @@ def _watch(setup, jobs, times, group=None):
     "distinct": indices of the epochs that each finished.  The jobs go on.
     """
     before, during = QUICK if setup.quick else times
-    for job in jobs:
-        job.answer("ready", 2 * PATIENCE)
-    begin = time.monotonic() + .5
+    begin = _begin(jobs)
     middle, end = begin + before, begin + before + during
-    for job in jobs:
-        job.say(f"go {begin} {middle} {end}")
+    _go(jobs, [(begin, middle), (middle, end)])
     time.sleep(max(0, middle - time.monotonic()))
     made, cpu = -_made(setup, group) if group else 0, [-job.cpu() for job in jobs]
     time.sleep(max(0, end - time.monotonic()))
     made += _made(setup, group) if group else 0
     cpu = [spent + job.cpu() for spent, job in zip(cpu, jobs)]
-    answers = [json.loads(job.answer("{", PATIENCE)) for job in jobs]
-    for answer in answers:
-        if group and set(answer["distinct"]) - {ITEMS}:
-            raise tsjobs.JobError(f"speeds: an epoch was not whole: {answer['distinct']}")
-    return {"made": made, "given": [answer["given"] for answer in answers],
-            "cpu": [spent / during for spent in cpu], "seconds": during,
-            "distinct": [answer["distinct"] for answer in answers]}
+    given, distinct = _given(jobs, group)
+    return {"made": made, "given": [windows[-1] for windows in given],
+            "cpu": [spent / during for spent in cpu], "seconds": during, "distinct": distinct}
 
 
 def _rates(found):
@@ -178,12 +198,26 @@ def _driven(setup):
 
 
 def _in_step(setup, many):
-    raw, ratios = [], []
-    for number in range(1 if setup.quick else STEP_ROUNDS):
-        turns = {order: _run(setup, [0] * many, order, f"step-{many}-{number}", STEP)
-                 for order in ORDERS[::-1 if number % 2 else 1]}
-        raw.append(turns)
-        ratios.append(sum(_rates(turns["free"])) / sum(_rates(turns["strict"])))
+    """As many jobs in each order, which take turns: while one order goes on the other rests."""
+    before, turns, each = (1, 1, 1) if setup.quick else (TURNS_BEFORE, TURNS, TURN)
+    groups = {order: setup.place.group(f"speeds-step-{many}-{order}") for order in ORDERS}
+    jobs = {order: [_start(setup, group, 0, order, None) for _ in range(many)]
+            for order, group in groups.items()}
+    begin = _begin([job for some in jobs.values() for job in some])
+    for place, some in enumerate(jobs.values()):
+        starts = [begin + (len(ORDERS) * turn + place) * each
+                  for turn in range(before + turns + 1)]
+        _go(some, [(start, start + each) for start in starts])
+    raw = {}
+    time.sleep(len(ORDERS) * (before + turns + 1) * each)
+    for order, some in jobs.items():
+        given, distinct = _given(some, groups[order])
+        raw[order] = {"given": given, "distinct": distinct}
+    for order, some in jobs.items():
+        _end(setup, some, groups[order])
+    sums = {order: [sum(turn) for turn in zip(*found["given"])][before:-1]
+            for order, found in raw.items()}
+    ratios = [free / strict for free, strict in zip(sums["free"], sums["strict"])]
     return raw, [row("speeds", f"K={many} in step, samples/s, free / strict", .98, ratios,
                      below=False)]
 

@@ -2,9 +2,12 @@
 """Results as JSON, and from them the tables and plots of docs/performance.md."""
 import json
 import os
+import textwrap
 
 BEGIN = "<!-- results: made by scripts/bench, do not edit -->"
 END = "<!-- end of results -->"
+
+LABEL = 52  # characters of a line beside a plot, which needs the room
 
 
 def save(directory, name, result):
@@ -129,8 +132,8 @@ def _plot_rows(axes, rows):
         axes.plot(relative, [at] * len(relative), "o", color="tab:blue", alpha=0.35, ms=5)
         axes.plot([_relative(row["value"], row["bar"])], [at], "|", color="black", ms=18, mew=2)
     axes.axvline(1, color="tab:red", lw=1)
-    axes.set_yticks(range(len(rows)), [row["label"] + ("" if row["below"] else " (more is better)")
-                                       for row in reversed(rows)])
+    labels = [row["label"] + ("" if row["below"] else " (more is better)") for row in rows]
+    axes.set_yticks(range(len(rows)), [textwrap.fill(label, LABEL) for label in reversed(labels)])
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xlabel("measured / bar (dots: samples, black: median, red: bar)")
     axes.spines[["top", "right"]].set_visible(False)

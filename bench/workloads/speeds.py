@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 """A trainer that takes so many samples a second and no more, as one whose GPU is its limit does.
 
-Says "ready" once it has a batch; is told "go BEGIN MIDDLE END", seconds of the monotonic clock,
-and says at the end as JSON how many samples it was given from MIDDLE on, and how many indices in
-each epoch that it finished.  Then it goes on until it is told something.
+Says "ready" once it has a batch; is told "go BEGIN END BEGIN END ...", windows of the monotonic
+clock in which it takes samples, between which it rests.  It says at the end as JSON how many it was
+given in each, and how many indices had each epoch that it finished.  Then it goes on until it is
+told something.
 """
 import argparse
 import json
@@ -41,30 +42,37 @@ class Pictures(Dataset):
 
 
 class Clock:
-    """Says when the job may go on, and counts what it was given until the times it is told."""
+    """Says when the job may go on, and counts what it was given in each window that it is told."""
 
     def __init__(self, speed):
         self.speed = speed
-        self.given, self.due, self.marks, self.counts = 0, 0.0, None, []
+        self.due, self.windows, self.given = 0.0, None, []
 
     def wait_for_begin(self):
         print("ready", flush=True)
-        self.marks = [float(word) for word in input().split()[1:]]
-        time.sleep(max(0, self.marks[0] - time.monotonic()))
-        self.due = self.marks[0]
+        times = [float(word) for word in input().split()[1:]]
+        self.windows = list(zip(times[::2], times[1::2]))
+        self.given = [0] * len(self.windows)
+        self._rest()
+
+    def _rest(self):
+        """Until the next window begins: nothing is taken."""
+        time.sleep(max(0, self.windows[0][0] - time.monotonic()))
+        self.due = self.windows[0][0]
 
     def take(self, count):
-        """So many samples were given; returns whether there is more to do."""
-        self.given += count
+        """So many samples were given, in a window; returns whether there are more windows."""
+        self.given[-len(self.windows)] += count
         if self.speed:
             self.due += count / self.speed
             time.sleep(max(0, self.due - time.monotonic()))
             # A GPU does not make up for what it was not given in time.
             self.due = max(self.due, time.monotonic() - .05)
-        while self.marks and time.monotonic() >= self.marks[0]:
-            self.counts.append(self.given)
-            self.marks.pop(0)
-        return bool(self.marks)
+        if time.monotonic() >= self.windows[0][1]:
+            _, end = self.windows.pop(0)
+            if self.windows and self.windows[0][0] > end:
+                self._rest()
+        return bool(self.windows)
 
 
 def train(loader, options):
@@ -73,15 +81,13 @@ def train(loader, options):
     while True:
         distinct = set()
         for _, indices in loader:
-            if clock.marks is None:
+            if clock.windows is None:
                 clock.wait_for_begin()
             distinct.update(indices.tolist())
-            had = bool(clock.marks)
-            if not clock.take(len(indices)) and had:
-                print(json.dumps({"given": clock.counts[2] - clock.counts[1],
-                                  "distinct": list(whole)}), flush=True)
+            if clock.windows and not clock.take(len(indices)):
+                print(json.dumps({"given": clock.given, "distinct": list(whole)}), flush=True)
             # It goes on: others may wait for the slowest, and have not yet answered.
-            if not clock.marks and select.select([sys.stdin], [], [], 0)[0]:
+            if not clock.windows and select.select([sys.stdin], [], [], 0)[0]:
                 return
         whole.append(len(distinct))
 
