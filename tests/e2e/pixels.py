@@ -15,6 +15,7 @@ SETTINGS = (
     ["--colour", "bgr", "--scale", "1/2"], ["--scale", "1/8"], ["--scale", "3/8"],
     ["--dct", "ifast", "--no-fancy"], ["--dct", "float"], ["--no-smoothing"],
     ["--colour", "rgb565"], ["--trace", "3"], ["--destroy-early"], ["--colour", "ycc"],
+    ["--colour", "cmyk"], ["--colour", "gray", "--scale", "1/2"],
 )
 MODES = ("partial", "abort", "early_finish", "too_many_rows", "crop", "skip", "coefficients",
          "buffered", "raw", "quantize", "two_images", "savemarkers", "progress",
@@ -97,13 +98,15 @@ def source_tests():
 
 
 def setting_tests():
-    """Each setting of the decoder over the clean pictures."""
+    """Each setting of the decoder over the clean pictures, in memory and from a FILE."""
     for setting in SETTINGS:
         name = "setting_" + ("_".join(setting).replace("--", "") or "default")
         # These pass: traces would be missing, and rows of RGB565 have another size than said.
         must = not set(setting) & {"--trace", "--destroy-early", "rgb565"}
-        yield name, lambda setting=setting, must=must, name=name: compare(
-            decode_command(*setting), usable(setting), name, must)
+        for source in ("mem", "stdio"):
+            yield name + "_" + source, lambda setting=setting, must=must, source=source: compare(
+                decode_command("--source", source, *setting), usable(setting),
+                "%s %s" % (setting, source), must)
 
 
 def usable(setting):

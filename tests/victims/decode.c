@@ -221,8 +221,8 @@ static void decode_one(const char *path, const struct settings *s)
 		jpeg_create_decompress(&d->cinfo);
 		source_init(&d->source, &d->cinfo, s->source, s->chunk, &input);
 		bool whole = decode_steps(d, s);
-		printf(" end: %s at=%zu\n", whole ? "whole" : "short",
-			source_position(&d->source, &d->cinfo));
+		printf(" end: %s at=%zu of %zu\n", whole ? "whole" : "short",
+			source_position(&d->source, &d->cinfo), source_given(&d->source));
 	} else {
 		printf(" end: error=\"%s\" calls=%u pixels=%016llx at=%zu\n", d->errors.text,
 			s->source == SOURCE_SUSPEND ? 0 : d->calls,

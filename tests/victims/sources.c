@@ -175,13 +175,16 @@ bool source_feed(struct source *source, struct jpeg_decompress_struct *cinfo)
 	return true;
 }
 
+size_t source_given(const struct source *source)
+{
+	if (source->kind == SOURCE_MEM)
+		return source->input->bytes;
+	return source->kind == SOURCE_STDIO ? (size_t)ftell(source->file) : source->fed;
+}
+
 size_t source_position(const struct source *source, const struct jpeg_decompress_struct *cinfo)
 {
 	if (!cinfo->src)
 		return 0;
-	if (source->kind == SOURCE_MEM)
-		return source->input->bytes - cinfo->src->bytes_in_buffer;
-	if (source->kind == SOURCE_STDIO)
-		return (size_t)ftell(source->file) - cinfo->src->bytes_in_buffer;
-	return source->fed - cinfo->src->bytes_in_buffer;
+	return source_given(source) - cinfo->src->bytes_in_buffer;
 }

@@ -39,6 +39,10 @@ void source_finish(struct source *source);
  */
 bool source_feed(struct source *source, struct jpeg_decompress_struct *cinfo);
 
+/** Bytes of the input that the source has given so far, consumed or not; of a file its
+ * position. */
+size_t source_given(const struct source *source);
+
 /** Bytes of the input consumed so far, as far as this kind of source can tell. */
 size_t source_position(const struct source *source, const struct jpeg_decompress_struct *cinfo);
 
