@@ -90,7 +90,9 @@
 		"a copy to a GPU while its stream or context is in an unusual state")         \
 	X(COPY_COST, "copy_cost", "looking for a copy to a GPU costs more than it saves")     \
 	X(TORCH_VERSIONS, "torch_versions",                                                   \
-		"own code with a Python or library version that the check was not made for")
+		"own code with a Python or library version that the check was not made for")  \
+	X(TORCH_AGAIN, "torch_again",                                                         \
+		"made a second time: for a check, or to come to where others had been")
 
 enum ts_reason {
 #define TS_X(name, id, text) TS_REASON_##name,

@@ -26,6 +26,14 @@ void tsshim_sample_pass(const char *reason, uint32_t count)
 		ts_session_count_pass((enum ts_reason)i);
 }
 
+void tsshim_sample_refused(const char *text)
+{
+	enum ts_reason none;
+
+	(void)ts_session_enter(&none);
+	ts_session_refuse(text);
+}
+
 void tsshim_sample_drawn(const void *identity, uint64_t computed, uint64_t delivered)
 {
 	ts_session_count_drawn(ts_hash64(identity, 16) | 1, computed, delivered);

@@ -109,6 +109,9 @@ TS_EXPORT void tsshim_sample_drop(struct ts_sample *sample);
 enum {
 	TS_SAMPLE_NEST = 1,  /* decodes inside are not shared for themselves */
 	TS_SAMPLE_WATCH = 2, /* its files are to be told, also where nothing is claimed */
+	TS_SAMPLE_AGAIN = 4, /* it was delivered, or is so without this: counted apart */
+	TS_SAMPLE_AHEAD = 8, /* for a batch of this process's to come, which will take it: made
+				once it is published, and not taken from others then */
 };
 
 /** What came of it. */
@@ -159,6 +162,12 @@ TS_EXPORT int tsshim_sample_relative(void);
  */
 TS_EXPORT void tsshim_sample_progress(
 	const void *identity, uint64_t epoch, uint64_t done, uint64_t count, int is_free);
+
+/**
+ * @text says what keeps samples of a data set of this job from being shared, for `tsrun stats`,
+ * which tells the first of these.  Joins the store.
+ */
+TS_EXPORT void tsshim_sample_refused(const char *text);
 
 /**
  * Let the 624 words at @words be the state that MT19937 has with @seed before it is first

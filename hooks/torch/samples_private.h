@@ -3,10 +3,14 @@
 #ifndef TS_HOOKS_TORCH_SAMPLES_PRIVATE_H
 #define TS_HOOKS_TORCH_SAMPLES_PRIVATE_H
 
+#include "hooks/file/opens.h"
 #include "hooks/torch/samples.h"
 #include "leader/group/store.h"
+#include "leader/journal/journal.h"
+#include "shim/identity.h"
 
 #include <assert.h>
+#include <stddef.h>
 
 #define TS_SAMPLE_INDEX 9u
 
@@ -39,5 +43,74 @@ static inline bool ts_note_is_of(uint64_t noted, uint64_t tag, uint32_t *ret_occ
 	*ret_occurrence = (uint32_t)occurrence;
 	return occurrence < TS_NOTE_OCCURRENCES;
 }
+
+/* ---- records -------------------------------------------------------------------------- */
+
+/* Structure and inputs of a record: more than this is no sample but a data set. */
+#define TS_RECORD_META_MAX (UINT64_C(16) << 20)
+
+#define TS_RECORD_MAGIC 0x31455354u /* "TSE1" */
+
+/** What a record begins with; inputs, meta and payload follow, the payload 64-byte aligned. */
+struct ts_record {
+	uint32_t magic;
+	uint32_t input_bytes;
+	uint64_t meta_bytes;
+	uint64_t payload_bytes;
+	uint64_t check; /* of the three above, the inputs and the meta */
+};
+
+/** What the struct holds at the moment. */
+enum ts_held { TS_HELD_NOTHING, TS_HELD_LEASE, TS_HELD_CLAIM, TS_HELD_ROOM };
+
+struct ts_sample {
+	struct ts_sample_view view; /* first: the glue reads it */
+	struct ts_store *store;
+	uint32_t serial; /* ts_identity_serial() of the take: a fork child must not go on */
+	enum ts_held held;
+	bool listing;   /* the files that this thread opens */
+	bool observing; /* for a record, or to be told */
+	bool again;     /* how the item is made: TS_SAMPLE_AGAIN, */
+	bool ahead;     /* and TS_SAMPLE_AHEAD */
+	struct ts_key key;
+	uint32_t occurrence;
+	struct ts_note_made note; /* of the sample when it is made; tag 0: none */
+	struct ts_take take;
+	struct ts_patience patience;
+	uint64_t cpu_start, cpu_ns;
+	uint64_t record_bytes; /* of the record in the making, or the last one */
+	struct ts_opens opens;
+	uint32_t input_bytes; /* of the list below, as it goes into the record */
+	unsigned char inputs[TS_OPENS_ENCODED_MAX];
+};
+
+/** Where the payload begins in a record with so many bytes of inputs and meta. */
+static inline uint64_t ts_record_payload_at(uint64_t input_bytes, uint64_t meta_bytes)
+{
+	return ts_align_up(sizeof(struct ts_record) + input_bytes + meta_bytes, 64);
+}
+
+/** The check of @record, which has its inputs and meta @behind it. */
+uint64_t ts_record_check(const struct ts_record *record, const void *behind);
+
+/** Let what the bytes of the sample are known by be its key and @origin. */
+static inline void ts_sample_set_origin(struct ts_sample *sample, uint64_t origin)
+{
+	sample->view.origin[0] = sample->key.lo;
+	sample->view.origin[1] = origin;
+}
+
+/** Whether what @sample holds is this process's; what a parent holds is not ours to end. */
+bool ts_sample_is_ours(struct ts_sample *sample);
+
+/** The record of @sample, just published, is for a batch of this process's that is to come. */
+void ts_sample_note_ahead(const struct ts_sample *sample);
+
+/**
+ * Whether the record of @sample, which was taken, is one of the last that this process
+ * published ahead of the batch that takes it; says so once.  Any thread; a child of fork() has
+ * a copy.
+ */
+bool ts_sample_was_ahead(const struct ts_sample *sample);
 
 #endif

@@ -86,6 +86,7 @@ static int claim_job_row(struct ts_ledger *ledger, uint32_t index, uint64_t old,
 	ts_write_relaxed(&ts_ledger_drawn(ledger, index)->computed, 0);
 	ts_write_relaxed(&ts_ledger_drawn(ledger, index)->delivered, 0);
 	ts_progress_clear(ts_ledger_progress(ledger, index));
+	ts_refusal_clear(ts_ledger_refusal_row(ledger, index));
 	ts_write_relaxed(&row->ticket, ts_add_relaxed(&ledger->tickets, 1) + 1);
 	return (int)index;
 }

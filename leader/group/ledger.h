@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 
 #define TS_LEDGER_MAGIC    UINT64_C(0x31474c4452535354) /* "TSSRDLG1" */
-#define TS_LEDGER_BYTES    65536u
+#define TS_LEDGER_BYTES    81920u
 #define TS_DATASET_MAX     32u
 #define TS_DATASET_NAME    64u
 #define TS_DATASET_OTHERS  "(others)" /* no name that a user could give */
@@ -28,6 +28,7 @@
 #define TS_LEDGER_PROGRESS 5504u
 #define TS_LEDGER_DATASETS 8192u
 #define TS_LEDGER_JOBS     24576u /* offset of the job rows */
+#define TS_LEDGER_REFUSALS 65536u
 
 /** Per kind; times in nanoseconds of CPU time. */
 struct ts_tally {
@@ -110,6 +111,21 @@ static_assert(
 	TS_LEDGER_PROGRESS + TS_JOB_MAX * sizeof(struct ts_progress_row) <= TS_LEDGER_DATASETS,
 	"ABI 4");
 
+#define TS_REFUSAL_WORDS 31u
+#define TS_REFUSAL_BYTES (TS_REFUSAL_WORDS * 8u)
+
+/**
+ * What of a job's data keeps its samples from being shared: the first that one of its
+ * processes came upon.  One row per job row.  A writer that dies leaves nothing to be read.
+ */
+struct ts_refusal_row {
+	_Atomic uint64_t state; /* whether there is a text, refusal.c */
+	_Atomic uint64_t words[TS_REFUSAL_WORDS];
+};
+static_assert(
+	TS_LEDGER_REFUSALS + TS_JOB_MAX * sizeof(struct ts_refusal_row) <= TS_LEDGER_BYTES,
+	"ABI 5");
+
 struct ts_ledger {
 	struct ts_object_head head;
 	uint64_t check; /* ts_hash64 of everything above */
@@ -119,7 +135,8 @@ struct ts_ledger {
 	/* at TS_LEDGER_DRAWN:    struct ts_drawn_row [TS_JOB_MAX]
 	 * at TS_LEDGER_PROGRESS: struct ts_progress_row [TS_JOB_MAX]
 	 * at TS_LEDGER_DATASETS: struct ts_dataset_row [TS_DATASET_MAX]
-	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX] */
+	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX]
+	 * at TS_LEDGER_REFUSALS: struct ts_refusal_row [TS_JOB_MAX] */
 };
 static_assert(offsetof(struct ts_ledger, check) == 48, "ABI 3");
 static_assert(offsetof(struct ts_ledger, tickets) == 64, "ABI 2");
@@ -127,7 +144,7 @@ static_assert(
 	TS_LEDGER_DATASETS + TS_DATASET_MAX * sizeof(struct ts_dataset_row) <= TS_LEDGER_JOBS,
 	"ABI 2");
 static_assert(
-	TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_BYTES, "ABI 2");
+	TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_REFUSALS, "ABI 2");
 
 /** Whether it is whole and of this version. Errors: as for ts_object_head_check(). */
 int ts_ledger_check(const struct ts_ledger *ledger);
@@ -155,6 +172,13 @@ static inline struct ts_progress_row *ts_ledger_progress(
 	struct ts_ledger *ledger, uint32_t index)
 {
 	return (struct ts_progress_row *)((char *)ledger + TS_LEDGER_PROGRESS) + index;
+}
+
+/** Row of what keeps samples of the job in row @index from being shared. */
+static inline struct ts_refusal_row *ts_ledger_refusal_row(
+	struct ts_ledger *ledger, uint32_t index)
+{
+	return (struct ts_refusal_row *)((char *)ledger + TS_LEDGER_REFUSALS) + index;
 }
 
 /**
@@ -202,6 +226,17 @@ void ts_ledger_advance(struct ts_ledger *ledger, uint32_t job, uint64_t identity
 
 /** Nothing is said any more of the job of @row, which is over. */
 void ts_progress_clear(struct ts_progress_row *row);
+void ts_refusal_clear(struct ts_refusal_row *row);
+
+/**
+ * @text says what keeps samples of the job in row @job from being shared; the first counts, and
+ * TS_REFUSAL_BYTES - 1 of its bytes.  Rows that do not exist are ignored.  Threads and
+ * processes: any.
+ */
+void ts_ledger_refuse(struct ts_ledger *ledger, uint32_t job, const char *text);
+
+/** Whether that was said of the job in row @job; then what, in printable ASCII. */
+bool ts_ledger_refusal(struct ts_ledger *ledger, uint32_t job, char ret_text[TS_REFUSAL_BYTES]);
 
 /**
  * The position of the job that is furthest with the data set of the job in row @job, among

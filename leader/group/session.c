@@ -330,6 +330,13 @@ void ts_session_advance(uint64_t identity, uint64_t epoch, uint64_t done, uint64
 			ledger, session.job, identity, epoch * TS_EPOCH + part, order);
 }
 
+void ts_session_refuse(const char *text)
+{
+	struct ts_ledger *ledger = ledger_of_session();
+	if (ledger)
+		ts_ledger_refuse(ledger, session.job, text);
+}
+
 void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_ns)
 {
 	struct ts_ledger *ledger = ledger_of_session();

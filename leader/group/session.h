@@ -86,6 +86,10 @@ void ts_session_count_drawn(uint64_t identity, uint64_t computed, uint64_t deliv
 void ts_session_advance(uint64_t identity, uint64_t epoch, uint64_t done, uint64_t count,
 	enum ts_epoch_order order);
 
+/** @text says what keeps samples of this job from being shared: ts_ledger_refuse().  Not said
+ * while there is no store. */
+void ts_session_refuse(const char *text);
+
 /**
  * What making a record of @bytes costs here, for ts_session_deadline_ns(); counting produced
  * work with its time does this, too.

@@ -199,7 +199,7 @@ static void print_epochs(FILE *out, uint64_t position)
 static void print_job(FILE *out, struct ts_ledger *ledger, uint32_t index)
 {
 	struct ts_job_row *job = ts_ledger_job(ledger, index);
-	char made[32], taken[32];
+	char made[32], taken[32], refusal[TS_REFUSAL_BYTES];
 
 	fprintf(out, "    pid %d", TS_PROCESS_PID(ts_load_relaxed(&job->id)));
 	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
@@ -209,6 +209,8 @@ static void print_job(FILE *out, struct ts_ledger *ledger, uint32_t index)
 			fprintf(out, "; %s: %s made, %s taken", kind_texts[kind],
 				grouped(produced, made), grouped(shared, taken));
 	}
+	if (ts_ledger_refusal(ledger, index, refusal))
+		fprintf(out, "; samples not shared: %s", refusal);
 	if (says_where(ledger, index)) {
 		uint64_t front = ts_ledger_front(ledger, index);
 		uint64_t here = ts_load_relaxed(&ts_ledger_progress(ledger, index)->position);

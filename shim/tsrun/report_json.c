@@ -111,7 +111,7 @@ static void write_job(struct ts_json *json, const struct ts_report *report, uint
 {
 	struct ts_job_row *job = ts_ledger_job(report->ledger, index);
 	uint64_t id = ts_load_relaxed(&job->id);
-	char name[TS_DATASET_NAME];
+	char name[TS_DATASET_NAME], refusal[TS_REFUSAL_BYTES];
 
 	if (id == 0)
 		return;
@@ -125,6 +125,10 @@ static void write_job(struct ts_json *json, const struct ts_report *report, uint
 	ts_json_close(json, ']');
 	write_tallies(json, job->kinds);
 	write_progress(json, report->ledger, index);
+	if (ts_ledger_refusal(report->ledger, index, refusal))
+		ts_json_string(json, "refused", refusal);
+	else
+		ts_json_null(json, "refused");
 	write_passed(json, job->passed);
 	ts_json_close(json, '}');
 }

@@ -56,6 +56,16 @@ def test_any_workers_and_batches_give_the_same_samples():
         assert samples(alone(*options)) == expected, options
 
 
+def test_counts_add_up():
+    """What jobs made and what they took is what they were given, also where workers look ahead."""
+    for options, settings in (((), {}), (("--batch", 8), {}),
+                              (("--batch", 24, "--workers", 2), {"TSSHIM_VERIFY": "50"})):
+        with aligned(**settings) as group:
+            given = [samples(outcome) for outcome in together([job(), job(*options)], group)]
+            counts = [counter(group, name) for name in ("produced", "shared")]
+        assert sum(counts) == sum(map(len, given)), (counts, options)
+
+
 def test_two_and_four_jobs_share_and_get_what_each_gets_alone():
     for jobs in ([(), ()], [(), ("--batch", 24), ("--workers", 2, "--batch", 64),
                             ("--workers", 0)]):

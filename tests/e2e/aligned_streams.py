@@ -26,11 +26,17 @@ def alone(kind, *options, **settings):
 
 
 def two(kind, *options, others=("--batch", 12), **settings):
-    """(what two jobs delivered that differ in all but the data, outcomes, items shared)."""
+    """
+    (what two jobs delivered that differ in all but the data, outcomes, items shared); those made
+    and those shared are all that were delivered, or made ahead for nobody.
+    """
     commands = [job(kind, "--seed", 1, *options), job(kind, "--seed", 2, *options, *others)]
     with aligned(**settings) as group:
         outcomes = together(commands, group)
-        return [samples(outcome) for outcome in outcomes], outcomes, counter(group, "shared")
+        found = [samples(outcome) for outcome in outcomes]
+        shared = counter(group, "shared")
+        assert counter(group, "produced") + shared >= sum(map(len, found))
+        return found, outcomes, shared
 
 
 def numbers(found, epoch):
@@ -66,13 +72,15 @@ def test_what_the_program_draws_itself_stays():
 
 def test_workers_that_live_on():
     """Their data sets are what they would be, whoever made the items."""
-    for kind in ("Drawing", "Counting", "Ending"):
+    for kind in ("Drawing", "Counting", "Epochs", "Ending"):
         for stop in ((), ("--stop", 2)):
             options = ("--persistent", "--epochs", 3, "--batch", 8, *stop)
             found, _, shared = two(kind, *options, others=())
             assert found[0] == found[1] == alone(kind, *options, "--seed", 4), (kind, stop)
             if kind == "Drawing":
                 assert shared > 0, stop
+            if kind == "Epochs" and not stop:
+                assert shared > ITEMS, shared  # in the second epoch as well as in the first
 
 
 def test_ends():

@@ -65,6 +65,19 @@ class Counting(Drawing):
             yield item(number, self.epochs, self.given)
 
 
+class Epochs(Drawing):
+    """Counts its iterations, as what is shuffled anew in each of them does."""
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.epochs = 0
+
+    def __iter__(self):
+        self.epochs += 1
+        for number in self.numbers():
+            yield item(number, self.epochs)
+
+
 class Ending(Drawing):
     """Is another one after the last item of an iteration."""
 
@@ -173,7 +186,8 @@ class Bad(Drawing):
 
 
 KINDS = {kind.__name__: kind for kind in (
-    Drawing, Counting, Ending, Endless, Uneven, Raising, Iterator, Clock, Files, Large, Whole, Bad)}
+    Drawing, Counting, Epochs, Ending, Endless, Uneven, Raising, Iterator, Clock, Files, Large,
+    Whole, Bad)}
 
 
 def collate(items):

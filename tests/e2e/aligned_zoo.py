@@ -75,6 +75,11 @@ def test_what_cannot_be_seeded_is_told():
         assert len([line for line in said if line.startswith("tsshim: not aligned: ")]) == 1, said
         assert any("samples are not shared" in line and "Strange.Generator" in line
                    for line in said), said
+    with aligned() as group:
+        together([job("Strange")], group)
+        told = [each["refused"] for each in group.statistics()["jobs"]]
+    assert len(told) == 1 and told[0].startswith("dataset.parts['strange']"), told
+    assert "Strange.Generator" in told[0]
 
 
 def test_a_sampler_with_a_seed_of_its_own_is_told_or_aligned():

@@ -22,7 +22,8 @@ MIRRORS = {"ts_sample_view": native._View, "ts_sample_leaf": native.Leaf,
 NUMBERS = {"TAKEN": native.HIT, "CLAIMED": native.CLAIM, "BUSY": native.BUSY,
            "PASSED": native.PASS, "ODD": native.ODD, "UNSEEN": native.UNSEEN, "NOW": native.NOW,
            "WAIT": native.WAIT, "MOMENT": native.MOMENT, "STAY": native.STAY,
-           "NEST": native.NEST, "WATCH": native.WATCH, "MADE": native.MADE,
+           "NEST": native.NEST, "WATCH": native.WATCH, "AGAIN": native.AGAIN, "AHEAD": native.AHEAD,
+           "MADE": native.MADE,
            "RAISED": native.RAISED, "NOTHING": native.NOTHING}
 KINDS = {"OTHER": native.OTHER, "NUMPY": native.NUMPY, "PYTHON": native.PYTHON,
          "PCG": native.PCG, "PHILOX": native.PHILOX, "SFC": native.SFC}

@@ -185,6 +185,56 @@ Test(samples, the_end_of_all_is_no_item)
 	tsshim_sample_destroy(sample);
 }
 
+Test(samples, what_is_made_a_second_time_is_counted_apart)
+{
+	struct ts_sample *sample = torch_sample();
+
+	tsshim_sample_begin(sample, TS_SAMPLE_AGAIN);
+	cr_expect(eq(int, tsshim_sample_end(sample, TS_SAMPLE_MADE), -ECANCELED));
+	cr_expect(eq(u64, torch_produced(), 0));
+	tsshim_sample_destroy(sample);
+}
+
+static void make_ahead(struct ts_sample *sample, int64_t number)
+{
+	cr_assert(eq(int, torch_take(sample, number, 0), TS_CLAIM));
+	tsshim_sample_begin(sample, TS_SAMPLE_NEST | TS_SAMPLE_AHEAD);
+	cr_assert(eq(int, tsshim_sample_end(sample, TS_SAMPLE_MADE), 0));
+}
+
+/* It is the batch that comes that has made it, and nobody who takes it for that batch. */
+Test(samples, what_is_made_ahead_is_counted_once)
+{
+	struct ts_sample *sample = torch_sample();
+
+	for (int64_t number = 0; number < 300; number++) {
+		make_ahead(sample, number);
+		cr_assert(tsshim_sample_reserve(sample, "meta", 4, 8) != NULL);
+		tsshim_sample_publish(sample);
+	}
+	cr_expect(eq(u64, torch_produced(), 300));
+	make_ahead(sample, 300); /* and cannot be published */
+	tsshim_sample_drop(sample);
+	cr_expect(eq(u64, torch_produced(), 300));
+
+	cr_expect(eq(int, torch_take(sample, 299, 0), TS_HIT));
+	tsshim_sample_taken(sample);
+	cr_expect(eq(u64, torch_shared(), 0));
+	cr_expect(eq(int, torch_take(sample, 299, 0), TS_HIT));
+	tsshim_sample_taken(sample);
+	cr_expect(eq(u64, torch_shared(), 1));
+	/* To verify it is to make it again. */
+	cr_expect(eq(int, torch_take(sample, 298, 0), TS_HIT));
+	tsshim_sample_begin(sample, 0);
+	cr_expect(eq(int, tsshim_sample_end(sample, TS_SAMPLE_MADE), -ECANCELED));
+	cr_expect(eq(u64, torch_produced(), 300));
+	/* So long ago that this is forgotten. */
+	cr_expect(eq(int, torch_take(sample, 0, 0), TS_HIT));
+	tsshim_sample_taken(sample);
+	cr_expect(eq(u64, torch_shared(), 2));
+	tsshim_sample_destroy(sample);
+}
+
 Test(samples, who_stays_takes_no_claim_over)
 {
 	struct ts_sample *maker = torch_sample(), *other = torch_sample();

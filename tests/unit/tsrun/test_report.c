@@ -164,6 +164,36 @@ Test(report, how_far_each_job_is_is_there_for_scripts)
 		"%s", json);
 }
 
+Test(report, what_is_not_shared_of_a_job_is_told)
+{
+	char longest[TS_REFUSAL_BYTES + 10];
+
+	cr_expect_not_null(strstr(print_json(), "\"refused\":null"), "%s", text);
+	ts_ledger_refuse(ledger, job, "dataset.table: a\033table");
+	ts_ledger_refuse(ledger, job, "another one");
+	ts_ledger_refuse(ledger, TS_JOB_MAX, "nobody's");
+	print(ts_report_text);
+	cr_expect_not_null(
+		strstr(text, "; samples not shared: dataset.table: a?table\n"), "%s", text);
+	cr_expect_not_null(
+		strstr(print_json(), "\"refused\":\"dataset.table:a?table\""), "%s", text);
+
+	/* Rows are used again, and long texts cut. */
+	ts_refusal_clear(ts_ledger_refusal_row(ledger, job));
+	cr_expect_not_null(strstr(print_json(), "\"refused\":null"), "%s", text);
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	ts_ledger_refuse(ledger, job, longest);
+	char found[TS_REFUSAL_BYTES];
+	cr_assert(ts_ledger_refusal(ledger, job, found));
+	cr_expect_eq(strlen(found), TS_REFUSAL_BYTES - 1);
+	cr_expect_eq(memcmp(found, longest, TS_REFUSAL_BYTES - 1), 0);
+
+	/* Whoever died before it was written has said nothing. */
+	ts_write_relaxed(&ts_ledger_refusal_row(ledger, job)->state, 1);
+	cr_expect_not(ts_ledger_refusal(ledger, job, found));
+}
+
 Test(report, numbers_of_all_kinds_stand_below_each_other)
 {
 	static const char *const kinds[] = {

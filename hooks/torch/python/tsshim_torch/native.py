@@ -11,12 +11,12 @@ import os
 import traceback
 from functools import partial
 
-ABI = 11
+ABI = 12
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
 PUT = 6  # what was taken and is in the batch; C passes by states that it does not know
-NEST, WATCH = 1, 2  # how an item is computed,
+NEST, WATCH, AGAIN, AHEAD = 1, 2, 4, 8  # how an item is computed,
 MADE, RAISED, NOTHING = range(3)  # and what came of it
 NOW, WAIT, MOMENT, STAY = range(4)  # how long take() waits for what is BUSY
 OTHER, NUMPY, PYTHON, PCG, PHILOX, SFC = range(6)  # generators; hooks/torch/numbers.h
@@ -104,6 +104,7 @@ def _functions():
         ("copy", None, [pointer, pointer, number, number]),
         ("pass", None, [text, small]),
         ("drawn", None, [text, number, number]),
+        ("refused", None, [text]),
         ("progress", None, [text, number, number, number, ctypes.c_int]),
         ("twister", None, [pointer, small]),
         ("relative", ctypes.c_int, []),
@@ -177,9 +178,12 @@ def report(error):
 
 
 def explain(error):
-    """Why a data set has no name, datasets.Unknown, for those who look for it; each once."""
-    if os.environ.get("TSSHIM_DEBUG") == "debug" and error.args not in _explained:
-        _explained.add(error.args)
+    """Why the samples of a data set are not shared, for those who look for it; each once."""
+    if error.args in _explained:
+        return
+    _explained.add(error.args)
+    library.tsshim_sample_refused(str(error).encode("utf-8", "backslashreplace"))
+    if os.environ.get("TSSHIM_DEBUG") == "debug":
         say("samples are not shared: " + str(error))
 
 

@@ -214,17 +214,17 @@ class Drawn(fetch.Fetch):
             self.scope.look_again()  # what the first item opens or makes is there from now on
             if self.scope.private(index).has_more_than(before):
                 self.seed(index)
-                value = self._listed_item(index, verdict)
+                value = self._listed_item(index, verdict, native.AGAIN)
         if not self.scope.in_directory and native.saw_relative():
             self.scope.in_directory = True
             self.scope.look_again()
         return value
 
-    def _listed_item(self, index, verdict):
+    def _listed_item(self, index, verdict, how=0):
         """As the superclass does it, in sight of the library."""
         if verdict is not None:
             return super()._item(index, verdict)
-        self.sample.begin(False)
+        self.sample.begin(how)
         raised = True
         try:
             value = super()._item(index)
@@ -264,7 +264,7 @@ class Drawn(fetch.Fetch):
                 continue
             position = self._claim_ahead(work)
             if position is not None:
-                self._produce(work.indices[position], native.CLAIM)
+                self._produce(work.indices[position], native.CLAIM, native.AHEAD)
                 self.error = None  # its own batch will raise it
                 return True
         return False

@@ -140,7 +140,10 @@ class Scope(scopes.Scope):
             if found.exposes and not self.direct:
                 raise judgement.Refused("a collate function that may change the data set")
         except Exception as error:
-            native.report(error)
+            if isinstance(error, judgement.Refused):
+                native.explain(error)
+            else:
+                native.report(error)
             self.rest(_reason(error))
             return False
         self.kinds = _kinds(found.generators)

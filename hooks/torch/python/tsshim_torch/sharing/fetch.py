@@ -141,10 +141,11 @@ class Fetch:
         self.batch.put_value(position, value, encoded)
         return True
 
-    def _produce(self, index, verdict):
+    def _produce(self, index, verdict, how=0):
         """(value, encoded) of an item that is ours to compute; published when it may be."""
         sample = self.sample
-        sample.begin(verdict == native.CLAIM or self.scope.lone < self.lone_nests)
+        nests = verdict == native.CLAIM or self.scope.lone < self.lone_nests
+        sample.begin(how | (native.NEST if nests else 0))
         self.scope.lone = 0 if verdict == native.CLAIM else self.scope.lone + 1
         raised = True
         try:

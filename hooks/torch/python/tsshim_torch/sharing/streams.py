@@ -39,7 +39,7 @@ PROBES = 2  # items that are made as well as taken, to compare them
 STALL_S = 10  # nobody waits longer for somebody else's item
 POLL_S = 0.01  # between two looks whether somebody has begun it
 
-_END_MARK = "end"  # in the extra of its record: (mark, whether the data set is as it was)
+_END_MARK = "end"  # in the extra of its record: (mark, what state() gives behind the iteration)
 
 
 def expect_workers(loader):
@@ -76,13 +76,14 @@ class Stream:
         self.sample, self.ahead, self.watched = [native.Sample() for _ in range(3)]
         self.ahead_place = None
         self.has_ended = False
-        self.is_pure = True  # whoever ended it found the data set as it had been
         self.alone = None  # the reason, where nothing is shared
         if self.prefix is None:
             self.alone = self.scope.reason
         elif info is None or is_nested:
             self.alone = b"torch_iterable"
         self.identity = self.prefix and self.scope.identities[id(self.dataset)][1]
+        # What the iteration leaves the data set as; not told otherwise it changes nothing.
+        self.left = self._state()
         self.probes = PROBES  # items yet to be compared
         if self.identity is not None and proven.is_equal(native.digest(self.identity)):
             self.probes = 0
@@ -94,7 +95,7 @@ class Stream:
     def _catch_up(self):
         """Let the own iterator come one item nearer to the place."""
         place = self.source.made
-        value, _, files = self.source.make(self.watched, 0)
+        value, _, files = self.source.make(self.watched, native.AGAIN)
         if value is source.END or files is None or files != self.opened.pop(place, b""):
             self.leave_others(b"torch_changed")
         return value
@@ -217,7 +218,7 @@ class Stream:
             sample.taken()
         else:
             sample.drop()
-            self.has_ended, self.is_pure = True, end[1] is True
+            self.has_ended, self.left = True, end[1]
         self._went_by(files)
         self.place += 1
         return not self.has_ended
@@ -229,7 +230,7 @@ class Stream:
         encoded, mark = None, None
         try:
             if value is source.END:
-                mark = (_END_MARK, True)
+                mark = (_END_MARK, None)
             encoded = codec.encode(None if mark else value, mark)
             meta = sample.meta()
             equal = own == files and (mark is not None and codec.parse(meta)[2] is not None
@@ -298,7 +299,8 @@ class Stream:
     def _encode(self, value, publish):
         try:
             if value is source.END:
-                return codec.encode(None, (_END_MARK, self._is_as_before())) if publish else None
+                self.scope.look_again()
+                return codec.encode(None, (_END_MARK, self._state())) if publish else None
             encoded = codec.encode(value)
         except codec.Unshareable:
             if publish:
@@ -370,21 +372,26 @@ class Stream:
         """Whether the trainer lets this worker end."""
         return aligned.worker_queue is not None and aligned.worker_queue.is_over()
 
-    def _is_as_before(self):
-        """Whether the iteration has left the data set as it had been."""
+    def _state(self):
+        """What tells the data set as it was looked at last from any other; None: unknown."""
+        known = self.scope.identities.get(id(self.dataset))
+        return None if known is None or known[1] is None else native.digest(known[1])
+
+    def _is_left(self):
+        """Whether the data set is already as the iteration leaves it."""
         self.scope.look_again()
-        return self.scope.identities[id(self.dataset)][1] == self.identity
+        return self.left is not None and self._state() == self.left
 
     def settle(self):
         """
         The worker goes on to another iteration: let the data set be as if its own iterator had
-        given all that was delivered.
+        given all that was delivered.  One that counts its iterations does so when they begin.
         """
         self.leave_others(b"torch_iterable")
         try:
             while self.source.made < min(PROBES, self.place):
                 self._catch_up()
-            if self.source.made < self.place and not (self.is_pure and self._is_as_before()):
+            if self.source.made < self.place and not self._is_left():
                 self.may_lag = False
                 while self.source.made < self.place and self._catch_up() is not source.END:
                     pass
