@@ -109,6 +109,22 @@ def test_epochs_that_the_sampler_is_not_told():
     assert orders[0] == orders[1] != sorted(orders[0], key=int)
 
 
+def test_what_is_told_late():
+    """Workers begin with what the trainer knew of the data set; nothing of that may be too old."""
+    for told in ("worker", "sampler", "epoch"):
+        commands = [job("Told", "--told", told, "--factor", factor) for factor in (2, 2, 3)]
+        with aligned() as group:
+            found = [samples(outcome) for outcome in together(commands, group, [None] * 3)]
+            assert counter(group, "shared") > 0
+        assert found[0] == found[1], told
+        for outcome, command in zip(found[1:], commands[1:]):
+            with aligned(TSSHIM_RING="0") as group:
+                assert outcome == samples(together([command], group)[0]), told
+        other = [key for key in found[0] if found[0][key] == found[2][key]]
+        # Before they are told, in the first epoch, they are the same.
+        assert {epoch for epoch, _ in other} == ({0} if told == "epoch" else set()), told
+
+
 def test_files_that_the_first_item_opens():
     """Each of another content under the same name is another data set."""
     for kind in ("Hdf5", "Zip", "Tar", "Raw"):

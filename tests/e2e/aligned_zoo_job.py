@@ -6,6 +6,7 @@ A job over one of the data sets below; prints "epoch E index digest" for each sa
 aligned_job.py does.
 """
 
+import functools
 import hashlib
 import io
 import random
@@ -210,8 +211,47 @@ class Pictures(Dataset):
         return {"index": index, "x": torch.tensor([numpy.array(picture).mean()]), "bad": {1}}
 
 
+class Told(Dataset):
+    """Is told a factor after it was handed to its loader: in the worker, by the sampler, ..."""
+
+    def __init__(self, _):
+        self.factor = 0.0
+
+    def __len__(self):
+        return ITEMS
+
+    def __getitem__(self, index):
+        return {"index": index, "x": torch.rand(8) + self.factor + 1}
+
+
+class Telling:
+    """Gives batches, and tells the data set as its iterator is made: before workers are forked."""
+
+    def __init__(self, data, options):
+        self.data, self.factor = data, options.factor
+        self.batches = [list(range(first, min(first + options.batch, ITEMS)))
+                        for first in range(0, ITEMS, options.batch)]
+
+    def __iter__(self):
+        self.data.factor = self.factor
+        return iter(self.batches)
+
+
+def tell_in_worker(factor, _):
+    torch.utils.data.get_worker_info().dataset.factor = factor
+
+
+def tell(data, options, more):
+    """Let the loader be one that tells @data its factor, in one of several ways."""
+    if options.told == "worker":
+        more["worker_init_fn"] = functools.partial(tell_in_worker, options.factor)
+    elif options.told == "sampler":
+        del more["shuffle"], more["batch_size"]
+        more["batch_sampler"] = Telling(data, options)
+
+
 KINDS = {kind.__name__: kind for kind in (
-    Own, Strange, Hdf5, Zip, Tar, Raw, Batches, Padded, Lists, Normed, NotAlone, Pictures)}
+    Own, Strange, Told, Hdf5, Zip, Tar, Raw, Batches, Padded, Lists, Normed, NotAlone, Pictures)}
 
 
 def collate(batch):
@@ -246,10 +286,12 @@ def main():
     parser = data_job.parser_of(KINDS)
     parser.add_argument("--generator", action="store_true", help="the sampler has one of its own")
     parser.add_argument("--untold", action="store_true", help="the sampler is never told the epoch")
+    parser.add_argument("--told", choices=("worker", "sampler", "epoch"))
+    parser.add_argument("--factor", type=float)
     options = parser.parse_args()
     data_job.begin(options)
     data = KINDS[options.kind](options)
-    more = {}
+    more = {"batch_size": options.batch}
     if options.generator:
         generator = torch.Generator()
         generator.manual_seed(options.seed)
@@ -258,11 +300,13 @@ def main():
         more["sampler"] = DistributedSampler(data, 1, 0, seed=3)
     else:
         more["shuffle"] = True
+    tell(data, options, more)
     before = data.states() if options.kind == "Own" else None
-    loader = DataLoader(data, options.batch, num_workers=options.workers, collate_fn=collate,
-                        **more)
+    loader = DataLoader(data, num_workers=options.workers, collate_fn=collate, **more)
     for epoch in range(options.epochs):
         meeting.arrive()
+        if options.told == "epoch":
+            data.factor = options.factor * epoch
         for batch in loader:
             for index, x in zip(batch["index"], batch["x"]):
                 own = x[x != 0]  # what it was filled up with depends on its neighbours

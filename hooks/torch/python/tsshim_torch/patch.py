@@ -136,6 +136,15 @@ def _begin(iterator, loader, dataloader):
         native.report(error)
 
 
+def _prepare(loader, iterator):
+    """Do for the workers that are forked next what each of them would do."""
+    try:
+        from .sharing import aligned
+        aligned.prepare(loader, iterator)
+    except Exception as error:
+        native.report(error)
+
+
 def _wrap_iterators(base, dataloader):
     init, reset, next_index, next_ = base.__init__, base._reset, base._next_index, base.__next__
 
@@ -145,6 +154,8 @@ def _wrap_iterators(base, dataloader):
         _begin(self, loader, dataloader)
         if self._tsshim_plan is not None:
             self._tsshim_plan.begin(self)
+            if loader.num_workers and not _is_iterable(self, dataloader):
+                _prepare(loader, self)
 
     @functools.wraps(reset)
     def _reset(self, loader, first_iter=False, *args, **kwargs):

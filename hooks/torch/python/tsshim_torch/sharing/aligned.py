@@ -8,10 +8,12 @@ import os
 import queue
 import select
 import struct
+import types
 
 import torch
+from torch.utils.data._utils import worker as torch_worker
 
-from .. import native
+from .. import clock, native
 from . import align, bulk, collate, fetch, free, generators, private, scopes
 
 generators.fill = native.twister
@@ -96,6 +98,7 @@ class Scope(scopes.Scope):
         self.is_untried = True  # no item was made here yet
         self.may_keep = False  # what was read before the first item, and not be seen
         self.in_directory = native.saw_relative()
+        _inherit(self)
         if self.auto and scopes.fetches_batches(self.dataset):
             self.bulk = bulk.Known()
 
@@ -123,6 +126,13 @@ class Scope(scopes.Scope):
         keeps = self.may_keep or native.saw_relative()
         return super()._directory(dataset, name) if keeps else b""
 
+    def take_over(self, other):
+        """Know of the data set what @other does, of the process that has just forked this one."""
+        self.identities, self.constants, self.notes = other.identities, other.constants, other.notes
+        self.privates, self.judged = other.privates, other.judged
+        self.reason, self.may_keep = other.reason, other.may_keep
+        self.cost, self.checked = other.cost, clock.thread()
+
     def private(self, index):
         """The private.Private of the data set that makes the item at @index."""
         dataset = self.dataset
@@ -131,6 +141,41 @@ class Scope(scopes.Scope):
         if id(dataset) not in self.identities:
             self._identify(dataset)
         return self.privates[id(dataset)]
+
+
+_prepared = None  # (process, Scope) for the workers that it is about to fork
+
+
+def prepare(loader, iterator):
+    """
+    The workers of @iterator are about to be forked from this process, which names what each of
+    them would: there it costs less than once for all, for no page has to be copied.
+    """
+    global _prepared
+    _prepared = None
+    if not scopes.forks_quietly(loader):
+        return
+    dataset, data = loader.dataset, torch.utils.data
+    start = clock.thread()
+    scope = Scope(types.SimpleNamespace(dataset=dataset, collate_fn=iterator._collate_fn,
+                                        auto_collation=iterator._auto_collation))
+    while type(dataset) is data.Subset:
+        dataset = dataset.dataset
+    if type(dataset) is not data.ConcatDataset:
+        scope.prefix(dataset, b"")
+        scope.cost = max(clock.thread() - start, 1e-4)
+        _prepared = os.getpid(), scope
+
+
+def _inherit(scope):
+    """Let @scope, which is made in a worker, begin with what was prepared for it."""
+    global _prepared
+    if _prepared is None or torch_worker._worker_info is None:
+        return
+    process, prepared = _prepared
+    if process == os.getppid() and prepared.dataset is scope.dataset:
+        _prepared = None  # for what it begins with: later the data set may be another one
+        scope.take_over(prepared)
 
 
 class Drawn(fetch.Fetch):

@@ -70,13 +70,8 @@ def expect_workers(loader, is_iterable=False):
     the libraries' code and files, it reads itself, once.  Runs no code of the user's.
     """
     global _prepared
-    if _prepared or loader.num_workers == 0 or native.settings.share == native.SHARE_PIXELS \
+    if _prepared or native.settings.share == native.SHARE_PIXELS or not _forks_workers(loader) \
             or isinstance(loader.dataset, torch.utils.data.IterableDataset) != is_iterable:
-        return
-    context = loader.multiprocessing_context or torch.multiprocessing
-    # Not settled yet, it is the first of those that there are.
-    method = context.get_start_method(allow_none=True) or context.get_all_start_methods()[0]
-    if method != "fork":
         return
     _prepared = True
     from ..fingerprint import datasets
@@ -86,6 +81,25 @@ def expect_workers(loader, is_iterable=False):
         judgement.judge(loader.dataset)
     except (datasets.Unknown, judgement.Refused):
         pass  # as the workers will find
+
+
+def _forks_workers(loader):
+    """Whether @loader has workers that are forked from this process."""
+    if loader.num_workers == 0:
+        return False
+    context = loader.multiprocessing_context or torch.multiprocessing
+    # Not settled yet, it is the first of those that there are.
+    method = context.get_start_method(allow_none=True) or context.get_all_start_methods()[0]
+    return method == "fork"
+
+
+def forks_quietly(loader):
+    """
+    Whether no code of the program's runs between now and the first batch of workers that are
+    about to be forked for @loader, in them and here.
+    """
+    return _forks_workers(loader) and loader.worker_init_fn is None and \
+        not has_threads_of_the_program(_IDLE)
 
 
 class Scope:
@@ -213,14 +227,22 @@ def is_alone(scope):
                                  or threading.current_thread() is threading.main_thread())
 
 
-def has_threads_of_the_program():
-    """Whether there are threads besides this one that are not known to be the libraries' own."""
-    known = sum(map(_is_known, threading.enumerate()))
+# Threads that only look at progress bars.
+_IDLE = frozenset((("tqdm._monitor", "TMonitor"),))
+
+
+def has_threads_of_the_program(harmless=frozenset()):
+    """
+    Whether there are threads besides this one that are not known to be the libraries' own, nor of
+    the classes @harmless, (module, name).
+    """
+    known = sum(_is_known(thread, harmless) for thread in threading.enumerate())
     return len(sys._current_frames()) > known
 
 
-def _is_known(thread):
-    if thread is threading.current_thread():
+def _is_known(thread, harmless):
+    kind = type(thread)
+    if thread is threading.current_thread() or (kind.__module__, kind.__qualname__) in harmless:
         return True
     # Those that send what a queue was given, or hand descriptors to the trainer.
     module = getattr(getattr(thread, "_target", None), "__module__", None)
