@@ -110,12 +110,17 @@ def test_epochs_that_the_sampler_is_not_told():
 
 
 def test_what_is_told_late():
-    """Workers begin with what the trainer knew of the data set; nothing of that may be too old."""
+    """
+    Workers begin with what the trainer knew of the data set.  Nothing of that may be too old, or
+    kept behind the epoch.
+    """
     for told in ("worker", "sampler", "epoch"):
         commands = [job("Told", "--told", told, "--factor", factor) for factor in (2, 2, 3)]
         with aligned() as group:
-            found = [samples(outcome) for outcome in together(commands, group, [None] * 3)]
+            outcomes = together(commands, group, [None] * 3)
             assert counter(group, "shared") > 0
+        assert all("let go True" in outcome.output for outcome in outcomes), told
+        found = [samples(outcome) for outcome in outcomes]
         assert found[0] == found[1], told
         for outcome, command in zip(found[1:], commands[1:]):
             with aligned(TSSHIM_RING="0") as group:

@@ -7,11 +7,13 @@ aligned_job.py does.
 """
 
 import functools
+import gc
 import hashlib
 import io
 import random
 import tarfile
 import threading
+import weakref
 import zipfile
 
 import numpy
@@ -314,6 +316,10 @@ def main():
                       hashlib.md5(own.numpy().tobytes()).hexdigest()[:12])
     if before is not None:
         print("put back", data.states() == before)
+    known = weakref.ref(data)
+    del data, loader, more
+    gc.collect()
+    print("let go", known() is None)
     meeting.part()
     print("~", flush=True)
 

@@ -326,6 +326,14 @@ def test_the_user_may_vouch_for_a_data_set():
     assert counts["shared"] > IMAGES, counts
 
 
+def test_a_data_set_that_fills_one_buffer_is_left_alone():
+    """Also where the user vouches for it; not one that gives the same target again and again."""
+    counts = alike([job("--own", "buffer", "--epochs", 2)] * 2, TSSHIM_SHARE="samples")
+    assert counts["shared"] == counts["produced"] == 0, counts
+    counts = alike([job("--own", "constant", "--epochs", 2)] * 2, TSSHIM_SHARE="samples")
+    assert counts["shared"] > 0, counts
+
+
 def test_a_data_set_that_fetches_batches_is_asked_for_batches():
     scenes = [[job("--own", "batches", *split)] * 2 for split in ((), ("--split", "fold"))]
     for counts in in_turn(*scenes, TSSHIM_SHARE="samples"):

@@ -45,6 +45,26 @@ class Warming(Vouched):
         return torch.rand(3), index
 
 
+class Buffer(Vouched):
+    """Gives the same memory again and again, each time filled anew."""
+
+    def __init__(self):
+        self.buffer = torch.zeros(3, 32, 32)
+
+    def __getitem__(self, index):
+        return self.buffer.copy_(torch.full((3, 32, 32), float(index))), index
+
+
+class Constant(Vouched):
+    """Gives the same target again and again, of which it has one."""
+
+    def __init__(self):
+        self.target = torch.ones(40)
+
+    def __getitem__(self, index):
+        return torch.full((3, 32, 32), float(index)), self.target
+
+
 class Batches(Vouched):
     """Makes whole batches in one call, as torch offers from 2.0 on."""
 
@@ -167,7 +187,7 @@ def arguments(words):
     parser.add_argument("--pipeline", default="random", choices=sorted(PIPELINES))
     parser.add_argument("--own", choices=("vouched", "batches", "overlooked", "views",
                                           "scheduled", "warming", "large", "little",
-                                          "soon"))
+                                          "soon", "buffer", "constant"))
     parser.add_argument("--zoo", choices=("good", "refused", "changed"),
                         help="many data sets in a row")
     parser.add_argument("--only", help="one of the zoo")
@@ -215,8 +235,8 @@ def cutmix(samples):
     return images * torch.rand(()) + images.flip(0) * random.random(), labels
 
 
-OWN = {"vouched": Vouched, "batches": Batches, "warming": Warming, "large": Large,
-       "little": lambda: Large(1 << 20), "soon": soon}
+OWN = {"vouched": Vouched, "buffer": Buffer, "constant": Constant, "batches": Batches,
+       "warming": Warming, "large": Large, "little": lambda: Large(1 << 20), "soon": soon}
 
 
 def data_of(options):

@@ -128,11 +128,20 @@ class WebDatasetResampled:
 
     REPEATS = False
 
+    KEPT = False
+
     def make(self, options):
         stream = webdataset.WebDataset(shards(options), resampled=True).shuffle(32).decode("pil")
         stream = stream.to_tuple("jpg", "cls").map_tuple(TRAIN, int).with_epoch(96)
         return [webdataset.WebLoader(stream, batch_size=options.batch,
-                                     num_workers=options.workers)]
+                                     num_workers=options.workers,
+                                     persistent_workers=self.KEPT)]
+
+
+class WebDatasetKept(WebDatasetResampled):
+    """The same with workers that live on, as contrastive models are trained."""
+
+    KEPT = True
 
 
 class WebDatasetBatched:

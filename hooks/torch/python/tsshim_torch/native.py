@@ -177,14 +177,14 @@ def report(error):
             pass
 
 
-def explain(error):
+def explain(text):
     """Why the samples of a data set are not shared, for those who look for it; each once."""
-    if error.args in _explained:
+    if text in _explained:
         return
-    _explained.add(error.args)
-    library.tsshim_sample_refused(str(error).encode("utf-8", "backslashreplace"))
+    _explained.add(text)
+    library.tsshim_sample_refused(text.encode("utf-8", "backslashreplace"))
     if os.environ.get("TSSHIM_DEBUG") == "debug":
-        say("samples are not shared: " + str(error))
+        say("samples are not shared: " + text)
 
 
 _explained = set()

@@ -49,7 +49,7 @@ def _prepare_workers(loader_class, name):
         try:
             data = sys.modules["torch.utils.data"]
             is_stream = native.settings.aligned and isinstance(self.dataset, data.IterableDataset)
-            module = "streams" if is_stream else name
+            module = "turns" if is_stream else name
             importlib.import_module(__package__ + ".sharing." + module).expect_workers(self)
         except Exception as error:
             native.report(error)
@@ -136,13 +136,27 @@ def _begin(iterator, loader, dataloader):
         native.report(error)
 
 
+_is_prepared = False
+
+
 def _prepare(loader, iterator):
     """Do for the workers that are forked next what each of them would do."""
+    global _is_prepared
     try:
         from .sharing import aligned
         aligned.prepare(loader, iterator)
+        _is_prepared = True
     except Exception as error:
         native.report(error)
+
+
+def _forget():
+    """Batches are being sent to the workers, so these are there."""
+    global _is_prepared
+    if _is_prepared:
+        _is_prepared = False
+        from .sharing import aligned
+        aligned.forget()
 
 
 def _wrap_iterators(base, dataloader):
@@ -166,7 +180,10 @@ def _wrap_iterators(base, dataloader):
     @functools.wraps(next_index)
     def _next_index(self):
         plan = getattr(self, "_tsshim_plan", None)
-        return next_index(self) if plan is None else plan.next_index(self, next_index)
+        if plan is None:
+            return next_index(self)
+        _forget()
+        return plan.next_index(self, next_index)
 
     @functools.wraps(next_)
     def __next__(self):
@@ -225,10 +242,10 @@ def _wrap_streams(fetcher):
         iterables = sys.modules.get(__package__ + ".sharing.iterables")
         turn = possibly_batched_index
         if iterables is not None and type(turn) is iterables.Turn:
-            from .sharing import streams
-            stream = streams.stream_of(self, turn)
+            from .sharing import turns
+            stream = turns.stream_of(self, turn)
             if stream is not None:
-                return streams.run(self, turn, stream)
+                return turns.run(self, turn, stream)
             possibly_batched_index = turn.indices
         if self.dataset_iter is None:
             self.dataset_iter = iter(self.dataset)

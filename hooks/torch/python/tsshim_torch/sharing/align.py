@@ -91,7 +91,7 @@ class _Loader:
         self.epoch = native.settings.epoch
         self.own_epoch = None  # the number that the program gave the last one,
         self.again = 0  # and how often it has gone through that before
-        self.plan = None
+        self.last = None  # Walk of its last iteration
         self.looked = False
         self.order = None  # free.Order, as long as its epochs are free ones
         self.free = free  # what begins them (free.begin), or None: all are strict
@@ -140,7 +140,7 @@ def _loader_of(loader, free):
 
 def _has_counted(known, iterator):
     """Whether there was an iteration before; a first look at the data, given up, does not count."""
-    before = known.plan
+    before = known.last
     if before is None:
         return False
     last = before.iterator()
@@ -173,11 +173,12 @@ def begin(loader, iterator, free=None, kind=None):
     it of (loader, epoch, _Loader, whether it is the first), or it is a Plan.
     """
     known = _loader_of(loader, free)
-    first = known.plan is None
+    first = known.last is None
     epoch = _next_epoch(known, loader, iterator)
-    known.plan = (kind or Plan)(loader, epoch, known, first)
-    known.plan.iterator = weakref.ref(iterator)
-    return known.plan
+    plan = (kind or Plan)(loader, epoch, known, first)
+    plan.walk.iterator = weakref.ref(iterator)
+    known.last = plan.walk
+    return plan
 
 
 # ---- one iteration ----
@@ -216,6 +217,16 @@ def unwrapper(dataset):
     return datasets.unwrap if type(dataset) in (data.Subset, data.ConcatDataset) else None
 
 
+class Walk:
+    """How far an iteration has come; it is kept, and keeps neither loader nor data set."""
+
+    def __init__(self, first):
+        self.first = first  # of its loader
+        self.delivered = 0  # batches the program got
+        self.ended = False  # it got them all
+        self.iterator = None  # a weak reference
+
+
 class Iteration:
     """One iteration of a loader, and how far it is."""
 
@@ -223,10 +234,8 @@ class Iteration:
 
     def __init__(self, epoch, known, first):
         self.loader = known  # _Loader
-        self.first = first
-        self.delivered = 0  # batches the program got
-        self.total = 0  # of them, 0: not known
-        self.ended = False  # it got them all
+        self.walk = Walk(first)
+        self.total = 0  # batches, 0: not known
         self.epoch = epoch
         self.stream = stream_of(epoch, known.ordinal, known.again)
         _say_once(epoch)
@@ -236,19 +245,19 @@ class Iteration:
 
     def deliver(self):
         """The program was given the next batch."""
-        self.delivered += 1
+        self.walk.delivered += 1
         if self.free is not None:
             self.free.deliver()
         self.tell()
 
     def end(self):
         """The program was given all batches."""
-        self.ended = True
-        self.loader.batches = self.delivered
+        self.walk.ended = True
+        self.loader.batches = self.walk.delivered
 
     def tell(self):
         """Let `tsrun stats` say how far this is."""
-        native.say_progress(self.loader.name, max(self.epoch, 0), self.delivered, self.total,
+        native.say_progress(self.loader.name, max(self.epoch, 0), self.walk.delivered, self.total,
                             self.free is not None)
 
 

@@ -9,6 +9,7 @@ import queue
 import select
 import struct
 import types
+import weakref
 
 import torch
 from torch.utils.data._utils import worker as torch_worker
@@ -118,7 +119,7 @@ class Scope(scopes.Scope):
             try:
                 self._fingerprint(dataset, [])
             except datasets.Unknown as unknown:
-                native.explain(unknown)
+                native.explain(str(unknown))
         return super()._identity(dataset)
 
     def _directory(self, dataset, name):
@@ -144,12 +145,26 @@ class Scope(scopes.Scope):
 
 
 _prepared = None  # (process, Scope) for the workers that it is about to fork
+_constants = {}  # id of a data set -> (weak reference to it, what Scope.constants has of it)
+
+
+def _constants_of(dataset):
+    """What makes the next look at @dataset cheaper, for as long as that lives."""
+    for key in [key for key, (known, _) in _constants.items() if known() is None]:
+        del _constants[key]
+    if id(dataset) not in _constants:
+        try:
+            _constants[id(dataset)] = weakref.ref(dataset), []
+        except TypeError:  # of a class without room for one
+            return []
+    return _constants[id(dataset)][1]
 
 
 def prepare(loader, iterator):
     """
     The workers of @iterator are about to be forked from this process, which names what each of
-    them would: there it costs less than once for all, for no page has to be copied.
+    them would: here it costs less than in one of them, for no page has to be copied.  Until
+    forget().
     """
     global _prepared
     _prepared = None
@@ -162,9 +177,16 @@ def prepare(loader, iterator):
     while type(dataset) is data.Subset:
         dataset = dataset.dataset
     if type(dataset) is not data.ConcatDataset:
+        scope.constants[id(dataset)] = _constants_of(dataset)
         scope.prefix(dataset, b"")
         scope.cost = max(clock.thread() - start, 1e-4)
         _prepared = os.getpid(), scope
+
+
+def forget():
+    """The workers are there, and have what was prepared; the data set is the program's alone."""
+    global _prepared
+    _prepared = None
 
 
 def _inherit(scope):
@@ -228,6 +250,7 @@ class Drawn(fetch.Fetch):
         if not self._name(self.work, position, self.indices[position]):
             return None
         if self.scope.is_cheap():
+            self.scope.tell_cheap()
             native.count_pass(b"torch_cheap")
             return None
         if self.scope.is_unshareable():

@@ -128,6 +128,7 @@ class Scope:
         self.checked, self.cost = float("-inf"), 0.0
         self.item_ns = None
         self.items = 0
+        self.has_told = False  # that these are cheap
         self.lone = 0  # items in a row that nobody else had asked for
         self.unshareable = 0  # and that could not be written
         self.worked_ns = 0  # on all items together
@@ -164,7 +165,7 @@ class Scope:
             return name + self._directory(dataset, name)
         except (datasets.Unknown, OSError) as error:  # a working directory that was removed
             self.reason = b"torch_dataset"
-            native.explain(error)
+            native.explain(str(error))
             return None
 
     def _fingerprint(self, dataset, kept):
@@ -202,6 +203,14 @@ class Scope:
         if self.item_ns is None or self.items < CHEAP_AFTER or self.item_ns >= CHEAP_NS:
             return False
         return self.items % CHEAP_RETRY != 0
+
+    def tell_cheap(self):
+        """Tell once that samples of this data set are not worth sharing."""
+        if not self.has_told:
+            self.has_told = True
+            kind = type(self.dataset)
+            native.explain("dataset (%s.%s): an item takes %.2f ms; sharing pays from %.2f ms on" % (
+                kind.__module__, kind.__qualname__, self.item_ns / 1e6, CHEAP_NS / 1e6))
 
     def is_unshareable(self):
         """Whether samples cannot be shared as they have turned out, so their pixels may be."""

@@ -32,7 +32,7 @@ import time
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import native
-from . import aligned, codec, collate, digests, entropy, fetch, private, proven, scopes, source
+from . import aligned, codec, digests, entropy, fetch, private, proven, source
 
 AHEAD, AHEAD_BYTES = 32, 64 << 20
 PROBES = 2  # items that are made as well as taken, to compare them
@@ -42,14 +42,10 @@ POLL_S = 0.01  # between two looks whether somebody has begun it
 _END_MARK = "end"  # in the extra of its record: (mark, what state() gives behind the iteration)
 
 
-def expect_workers(loader):
-    """This process may be about to fork workers for @loader."""
-    proven.expect()
-    scopes.expect_workers(loader, True)
-
-
 class Stream:
     """One iteration of an iterable data set, in the process that makes its items."""
+
+    is_busy = False  # an item is being made in this process
 
     def __init__(self, fetcher, turn, before=None, is_nested=False):
         info = torch_worker._worker_info
@@ -119,6 +115,7 @@ class Stream:
         """Whether the item at the place is shared; counts why not."""
         reason = self.alone
         if reason is None and self.scope.is_cheap():
+            self.scope.tell_cheap()
             reason = b"torch_cheap"
         elif reason is None and self.scope.is_unshareable():
             reason = b"torch_sample"
@@ -328,10 +325,9 @@ class Stream:
 
     def idle(self, has_work):
         """Make items ahead until @has_work(), which says that the worker has something to do."""
-        global _is_busy
-        if _is_busy:
+        if Stream.is_busy:
             return
-        _is_busy = True
+        Stream.is_busy = True
         try:
             while self._may_make_ahead() and not has_work():
                 self.sample, self.ahead, self.ahead_place = self.ahead, self.sample, None
@@ -342,7 +338,7 @@ class Stream:
             native.report(error)
             self.leave_others(b"torch_settings")
         finally:
-            _is_busy = False
+            Stream.is_busy = False
             self.leave()
 
     def _produce_ahead(self):
@@ -399,84 +395,3 @@ class Stream:
             native.report(raised)
         finally:
             self.leave()
-
-
-_last = None  # Stream of this process
-_is_busy = False
-
-
-def _begin(fetcher, turn):
-    global _last
-    if _is_busy:  # a loader inside of an item
-        return Stream(fetcher, turn, is_nested=True)
-    if _last is not None and _last.info is torch_worker._worker_info is not None:
-        _last.settle()
-        _last = Stream(fetcher, turn, _last)
-    else:
-        _last = Stream(fetcher, turn)
-    if aligned.worker_queue is not None:
-        aligned.worker_queue.idle = _last.idle
-    return _last
-
-
-def _fill(stream, batch, count):
-    """
-    (how many items were put into @batch, the exception of the data set's that ended it or None);
-    what went wrong with us is done again without.
-    """
-    position = 0
-    while position < count:
-        try:
-            given = stream.deliver(batch, position)
-        except source.Raised as raised:
-            stream.go_on_alone()
-            return position, raised.args[0]
-        except Exception as error:
-            if stream.alone is not None:
-                raise
-            native.report(error)
-            stream.leave_others(b"torch_settings")
-            continue
-        if not given:
-            break
-        position += 1
-    return position, None
-
-
-def stream_of(fetcher, turn):
-    """The Stream of @fetcher; None: something of ours failed, and it works as without us."""
-    if "_tsshim_stream" not in fetcher.__dict__:
-        fetcher._tsshim_stream = None
-        try:
-            fetcher._tsshim_stream = _begin(fetcher, turn)
-        except Exception as error:
-            native.report(error)
-            native.count_pass(b"torch_settings")
-    return fetcher._tsshim_stream
-
-
-def run(fetcher, turn, stream):
-    """What _IterableDatasetFetcher.fetch() gives for @turn."""
-    global _is_busy
-    if fetcher.ended or stream.has_ended:
-        raise StopIteration
-    many = fetcher.auto_collation
-    count = len(turn.indices) if many else 1
-    batch = collate.Batch(count, many and stream.scope.direct, native.copy)
-    batch.moves = True
-    was_busy, _is_busy = _is_busy, True
-    try:
-        found, error = _fill(stream, batch, count)
-    finally:
-        _is_busy = was_busy
-        stream.leave()
-    if error is not None:  # here, where ours is no part of its story
-        raise error
-    fetcher.ended = found < count
-    if found == 0 or many and fetcher.drop_last and found < count:
-        raise StopIteration
-    if not many:
-        return fetcher.collate_fn(batch.samples()[0])
-    if found < count:
-        return fetcher.collate_fn(batch.samples()[:found])
-    return batch.finish(fetcher.collate_fn)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""
+Batches of iterable data sets under alignment, in the process that makes them: what torch's
+fetcher is asked for comes from the Stream of its iteration.
+"""
+
+from torch.utils.data._utils import worker as torch_worker
+
+from .. import native
+from . import aligned, collate, proven, scopes, source, streams
+
+
+def expect_workers(loader):
+    """This process may be about to fork workers for @loader."""
+    proven.expect()
+    scopes.expect_workers(loader, True)
+
+
+_last = None  # Stream of this process
+
+
+def _begin(fetcher, turn):
+    global _last
+    if streams.Stream.is_busy:  # a loader inside of an item
+        return streams.Stream(fetcher, turn, is_nested=True)
+    if _last is not None and _last.info is torch_worker._worker_info is not None:
+        _last.settle()
+        _last = streams.Stream(fetcher, turn, _last)
+    else:
+        _last = streams.Stream(fetcher, turn)
+    if aligned.worker_queue is not None:
+        aligned.worker_queue.idle = _last.idle
+    return _last
+
+
+def _fill(stream, batch, count):
+    """
+    (how many items were put into @batch, the exception of the data set's that ended it or None);
+    what went wrong with us is done again without.
+    """
+    position = 0
+    while position < count:
+        try:
+            given = stream.deliver(batch, position)
+        except source.Raised as raised:
+            stream.go_on_alone()
+            return position, raised.args[0]
+        except Exception as error:
+            if stream.alone is not None:
+                raise
+            native.report(error)
+            stream.leave_others(b"torch_settings")
+            continue
+        if not given:
+            break
+        position += 1
+    return position, None
+
+
+def stream_of(fetcher, turn):
+    """The Stream of @fetcher; None: something of ours failed, and it works as without us."""
+    if "_tsshim_stream" not in fetcher.__dict__:
+        fetcher._tsshim_stream = None
+        try:
+            fetcher._tsshim_stream = _begin(fetcher, turn)
+        except Exception as error:
+            native.report(error)
+            native.count_pass(b"torch_settings")
+    return fetcher._tsshim_stream
+
+
+def run(fetcher, turn, stream):
+    """What _IterableDatasetFetcher.fetch() gives for @turn."""
+    if fetcher.ended or stream.has_ended:
+        raise StopIteration
+    many = fetcher.auto_collation
+    count = len(turn.indices) if many else 1
+    batch = collate.Batch(count, many and stream.scope.direct, native.copy)
+    batch.moves = True
+    was_busy, streams.Stream.is_busy = streams.Stream.is_busy, True
+    try:
+        found, error = _fill(stream, batch, count)
+    finally:
+        streams.Stream.is_busy = was_busy
+        stream.leave()
+    if error is not None:  # here, where ours is no part of its story
+        raise error
+    fetcher.ended = found < count
+    if found == 0 or many and fetcher.drop_last and found < count:
+        raise StopIteration
+    if not many:
+        return fetcher.collate_fn(batch.samples()[0])
+    if found < count:
+        return fetcher.collate_fn(batch.samples()[:found])
+    return batch.finish(fetcher.collate_fn)
