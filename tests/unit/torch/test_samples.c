@@ -189,9 +189,16 @@ Test(samples, what_is_made_a_second_time_is_counted_apart)
 {
 	struct ts_sample *sample = torch_sample();
 
+	/* As the one before was, so that it is seen that this one is not. */
+	cr_assert(eq(int, torch_take(sample, 5, 0), TS_CLAIM));
+	torch_publish(sample, PAYLOAD, 7);
+	cr_expect(eq(u64, torch_produced(), 1));
 	tsshim_sample_begin(sample, TS_SAMPLE_AGAIN);
 	cr_expect(eq(int, tsshim_sample_end(sample, TS_SAMPLE_MADE), -ECANCELED));
-	cr_expect(eq(u64, torch_produced(), 0));
+	cr_expect(eq(u64, torch_produced(), 1));
+	tsshim_sample_begin(sample, 0);
+	cr_expect(eq(int, tsshim_sample_end(sample, TS_SAMPLE_MADE), -ECANCELED));
+	cr_expect(eq(u64, torch_produced(), 2), "the next one is counted");
 	tsshim_sample_destroy(sample);
 }
 

@@ -206,7 +206,9 @@ class Items(fetch.Fetch):
 
     def _compute(self, position, verdict):
         super()._compute(position, verdict)
-        if verdict is None and self.scope.items <= TIMED and position < self.failed_at:
+        # Of others the judge has read the code: it keeps no memory to fill.
+        if native.settings.share == native.SHARE_SAMPLES and verdict is None and \
+                self.scope.items <= TIMED and position < self.failed_at:
             self._look_at_memory(self.batch.values[position])
 
     def _look_at_memory(self, value):
