@@ -101,6 +101,21 @@ _loaders = weakref.WeakKeyDictionary()
 _ordinals = {}  # per data set: how many loaders were seen
 
 
+_constants = {}  # id of a data set -> (weak reference to it, what fingerprint() keeps of it)
+
+
+def constants_of(dataset):
+    """What makes the next look at @dataset cheaper, for as long as that lives."""
+    for key in [key for key, (known, _) in _constants.items() if known() is None]:
+        del _constants[key]
+    if id(dataset) not in _constants:
+        try:
+            _constants[id(dataset)] = weakref.ref(dataset), []
+        except TypeError:  # of a class without room for one
+            return []
+    return _constants[id(dataset)][1]
+
+
 def _identify(dataset):
     """
     (what tells equal data sets from others, also where they cannot be shared; datasets.Unknown or
@@ -108,7 +123,8 @@ def _identify(dataset):
     """
     from ..fingerprint import datasets
     try:
-        return datasets.fingerprint(dataset, notes=datasets.Notes(seeds=True)), None
+        return datasets.fingerprint(dataset, constants_of(dataset),
+                                    notes=datasets.Notes(seeds=True)), None
     except datasets.Unknown as unknown:
         kind = type(dataset)
         return (kind.__module__, kind.__qualname__), unknown

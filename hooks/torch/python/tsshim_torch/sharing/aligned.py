@@ -9,7 +9,6 @@ import queue
 import select
 import struct
 import types
-import weakref
 
 import torch
 from torch.utils.data._utils import worker as torch_worker
@@ -145,19 +144,6 @@ class Scope(scopes.Scope):
 
 
 _prepared = None  # (process, Scope) for the workers that it is about to fork
-_constants = {}  # id of a data set -> (weak reference to it, what Scope.constants has of it)
-
-
-def _constants_of(dataset):
-    """What makes the next look at @dataset cheaper, for as long as that lives."""
-    for key in [key for key, (known, _) in _constants.items() if known() is None]:
-        del _constants[key]
-    if id(dataset) not in _constants:
-        try:
-            _constants[id(dataset)] = weakref.ref(dataset), []
-        except TypeError:  # of a class without room for one
-            return []
-    return _constants[id(dataset)][1]
 
 
 def prepare(loader, iterator):
@@ -177,7 +163,7 @@ def prepare(loader, iterator):
     while type(dataset) is data.Subset:
         dataset = dataset.dataset
     if type(dataset) is not data.ConcatDataset:
-        scope.constants[id(dataset)] = _constants_of(dataset)
+        scope.constants[id(dataset)] = align.constants_of(dataset)
         scope.prefix(dataset, b"")
         scope.cost = max(clock.thread() - start, 1e-4)
         _prepared = os.getpid(), scope
