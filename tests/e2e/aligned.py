@@ -48,6 +48,7 @@ def test_the_jobs_own_generators_are_left_alone():
     assert draws(run(job(*options, 1))) == draws(alone(*options, 1))
 
 
+@support.whole
 def test_any_workers_and_batches_give_the_same_samples():
     expected = samples(alone())
     for options in (("--workers", 0), ("--workers", 2, "--batch", 24), ("--workers", 4),
@@ -125,6 +126,7 @@ def test_repeated_indices_differ_within_an_epoch():
         assert samples(outcome) == expected
 
 
+@support.whole
 def test_a_sampler_of_the_programs_own_may_draw_at_any_time():
     """In each batch, too; what the job itself draws is not changed by that."""
     draws = set()
@@ -142,6 +144,7 @@ def test_a_sampler_of_the_programs_own_may_draw_at_any_time():
     assert len(draws) == 1, "the job draws otherwise where its sampler drew"
 
 
+@support.whole
 def test_folds_share_what_they_have_in_common():
     """The item of a Subset is that of the data set it picks from."""
     folds = [("--subset", "0:72"), ("--subset", "24:96")]
@@ -247,6 +250,7 @@ def test_no_shared_memory_is_no_obstacle():
         samples(alone(TSSHIM_SHARE="off"))
 
 
+@support.whole
 def test_a_full_dev_shm_is_no_obstacle():
     """Full from the beginning, and from the middle on."""
     expected = samples(alone("--epochs", 3))

@@ -15,6 +15,7 @@ def test_batches_made_at_once_are_shared_by_item():
         assert shared > ITEMS / 2, (kind, shared)
 
 
+@support.whole
 def test_batches_that_are_not_what_their_items_are_stay_whole():
     """Filled up, normed, or not to be had one by one; equal batches are shared all the same."""
     for kind in ("Padded", "Normed", "NotAlone"):

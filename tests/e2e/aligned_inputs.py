@@ -126,7 +126,8 @@ def changes():
 
 
 def test_a_changed_file_is_read_again():
-    for number, change in enumerate(changes()):
+    # Half of them say what the others say of other system calls.
+    for number, change in enumerate(changes()[:None if support.WHOLE else 3]):
         with Inputs() as inputs:
             inputs.two_jobs_that_stay()
             for victim in range(0, FILES, 2):
@@ -169,6 +170,7 @@ def test_young_files_are_not_published():
         assert counter(inputs.group, "shared") == 0 < inputs.passed("torch_young")
 
 
+@support.whole
 def test_a_relative_name_that_is_read_once_leads_where_each_job_is():
     """Nothing but the first item opens the file, so no hit would notice that it is another."""
     command, expected, got = job("--kept", "--epochs", 3), [], []

@@ -71,6 +71,7 @@ def test_what_the_program_draws_itself_stays():
     assert drawn[0] == drawn[1] and drawn[0]
 
 
+@support.whole
 def test_workers_that_live_on():
     """Their data sets are what they would be, whoever made the items."""
     for kind in ("Drawing", "Counting", "Epochs", "Ending"):
@@ -84,6 +85,7 @@ def test_workers_that_live_on():
                 assert shared > ITEMS, shared  # in the second epoch as well as in the first
 
 
+@support.whole
 def test_ends():
     """Endless ones, workers that give nothing, whole batches, items that cannot be shared."""
     for kind, options in (("Endless", ("--stop", 5)), ("Uneven", ("--workers", 3)), ("Whole", ()),
@@ -93,6 +95,7 @@ def test_ends():
         assert shared > 0, (kind, shared)
 
 
+@support.whole
 def test_exceptions_are_the_data_sets():
     for kind in ("Raising", "Iterator"):
         for options in ((), ("--workers", 2)):
@@ -123,6 +126,7 @@ def _has_come(where, process):
         time.sleep(0.01)
 
 
+@support.whole
 def test_files_of_another_content_are_other_items():
     """Also where only a file that is opened late is another one."""
     with tempfile.TemporaryDirectory() as directory, aligned() as group, meeting.of(1) as where:
@@ -183,6 +187,7 @@ def test_a_ring_that_passes_by():
     assert samples(outcomes[0]) == samples(outcomes[1]) == expected
 
 
+@support.whole
 def test_verified():
     """Everything is made by all, and found to be equal."""
     with aligned(TSSHIM_VERIFY="100") as group:

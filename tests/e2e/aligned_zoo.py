@@ -109,6 +109,7 @@ def test_epochs_that_the_sampler_is_not_told():
     assert orders[0] == orders[1] != sorted(orders[0], key=int)
 
 
+@support.whole
 def test_what_is_told_late():
     """
     Workers begin with what the trainer knew of the data set.  Nothing of that may be too old, or
@@ -130,6 +131,7 @@ def test_what_is_told_late():
         assert {epoch for epoch, _ in other} == ({0} if told == "epoch" else set()), told
 
 
+@support.whole
 def test_files_that_the_first_item_opens():
     """Each of another content under the same name is another data set."""
     for kind in ("Hdf5", "Zip", "Tar", "Raw"):

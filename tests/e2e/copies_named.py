@@ -81,6 +81,7 @@ def test_named_batches_are_shared():
         assert kernel_tells() and device(statistics, "shared") > 0, (counters, statistics)
 
 
+@support.whole
 def test_the_model_decides_and_the_bytes_are_right():
     """What it decides: tests/unit/cuda/test_cost.c, and measured, bench/gates/gate_cuda.py."""
     for bandwidth in ("1000000000", "100000000000"):
@@ -101,12 +102,14 @@ def test_what_was_written_is_brought():
             scenario, counters, statistics)
 
 
+@support.whole
 def test_who_writes_while_the_GPU_reads_harms_nobody():
     """Its own copies are undefined; nobody else may get what it has written."""
     for _ in range(3):
         together("race", own=({"RACES": "1"}, {}), FAKECUDA_DELAY_US="2000")
 
 
+@support.whole
 def test_samples_that_are_made_anew_are_others():
     """Not functions of their generators: each job has on the GPU what it has itself."""
     together("odd")
@@ -139,6 +142,7 @@ def hit(point, how):
             assert outcome.status == -signal.SIGKILL, (point, outcome.status)
 
 
+@support.whole
 def test_jobs_that_are_killed_or_stopped():
     points = ["copy_claimed", "copy_done", "copy_teed", "copy_leased", "copy_served"]
     for point in points:

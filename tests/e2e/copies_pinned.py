@@ -122,6 +122,7 @@ def outlives(call, nth):
         pinned(job(gpu, "loop", str(nth)))
 
 
+@support.whole
 def test_errors_of_the_driver():
     # They mostly wait.
     with futures.ThreadPoolExecutor(4) as pool:
@@ -182,6 +183,7 @@ def test_loaders_copy_less_and_deliver_the_same():
         assert none == 0 and lent >= 12, (scenario, none, lent)
 
 
+@support.whole
 def test_batches_that_others_have_are_copied():
     """Two tensors of one batch on the same memory; a worker that keeps what it has sent."""
     for scenario in ("twice", "views"):

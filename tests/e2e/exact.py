@@ -127,6 +127,7 @@ def test_equal_seeds_share_and_compute_the_same():
         assert counts["shared"] > 3 * 3 * IMAGES / 4, (options, counts["shared"])
 
 
+@support.whole
 def test_workers_that_live_on_go_on_with_what_they_know():
     command = job("--epochs", 6, "--workers", 2, "--persistent")
     counts = alike([command] * 3, verify=0)
@@ -136,6 +137,7 @@ def test_workers_that_live_on_go_on_with_what_they_know():
     assert counts["shared"] > 3 * 3 * IMAGES / 4, counts
 
 
+@support.whole
 def test_workers_of_the_next_epoch_know_what_is_shared():
     counts = alike([job("--epochs", 6, "--workers", 2)] * 3, verify=0)
     # No more than two items in each worker of the first epoch are timed before any is asked for.
@@ -157,6 +159,7 @@ def test_workers_of_the_next_epoch_know_what_is_cheap():
     assert counts["passed"]["torch_cheap"] == 4 * 40 - 8, counts
 
 
+@support.whole
 def test_large_memory_is_not_read_before_much_work_was_done():
     large, little = ([job("--own", size, "--shuffle", 0, "--epochs", 3)] * 2
                      for size in ("large", "little"))
@@ -179,6 +182,7 @@ def test_other_seeds_share_nothing_and_compute_the_same():
     assert made > IMAGES and alignable * 3 == made * 2, counts
 
 
+@support.whole
 def test_items_without_randomness_are_shared_by_all_seeds():
     commands = [job("--pipeline", "free", "--seed", seed, "--batch", 6 + seed, "--epochs", 5)
                 for seed in (1, 2, 3)]
@@ -190,12 +194,14 @@ def test_items_without_randomness_are_shared_by_all_seeds():
     assert counts["shared"] > 3 * 3 * IMAGES / 3, counts
 
 
+@support.whole
 def test_a_record_of_another_epoch_serves_as_well():
     """A validation set that fits into the ring is prepared once, not once per epoch."""
     counts = alike([job("--pipeline", "free", "--epochs", 8)] * 2, verify=0)
     assert counts["produced"] < 4 * IMAGES, counts
 
 
+@support.whole
 def test_folds_and_concatenations():
     splits = ("fold", "twice")
     scenes = [[job("--split", split)] * 2 + [job("--split", split, "--seed", 2)]
@@ -206,6 +212,7 @@ def test_folds_and_concatenations():
         assert counts["shared"] > 0, split
 
 
+@support.whole
 def test_a_balanced_sampler():
     counts = alike([job("--balanced")] * 2 + [job("--balanced", "--seed", 2)])
     assert counts["shared"] > 0, counts
@@ -216,6 +223,7 @@ def test_every_hit_is_right_when_all_are_checked():
     assert counts["passed"]["verify"] > 50, counts
 
 
+@support.whole
 def test_collate_functions_of_the_users_own():
     kinds = ("inplace", "cutmix")
     scenes = [[job("--collate", collate, "--seed", seed)] * 2
@@ -239,6 +247,7 @@ def test_a_changed_transform_is_noticed():
                job("--workers", workers, "--seed", workers)] * 2 for workers in (0, 1)])
 
 
+@support.whole
 def test_what_was_patched_in_a_library_is_not_shared():
     for where in ("function", "class"):
         counts = alike([job("--patch", where), job("--patch", where), job(), job()])
@@ -246,6 +255,7 @@ def test_what_was_patched_in_a_library_is_not_shared():
         assert refused > 2 * 3 * IMAGES / 2, (where, counts)
 
 
+@support.whole
 def test_what_was_changed_on_an_object_is_shared_with_equals():
     places = ("instance", "hook")  # a hook stays
     scenes = [[job("--patch", where, *more)] * 2 + [job(*more)] * 2
@@ -294,6 +304,7 @@ def test_what_the_program_changes_is_noticed():
         assert counts["shared"] > 0, counts
 
 
+@support.whole
 def test_what_a_thread_of_the_program_changes_in_a_worker_is_noticed():
     """Workers look seldom, but not where code of the program's runs besides the items."""
     counts = alike([job("--own", "scheduled", "--epochs", 9)] * 2, verify=0)
@@ -340,6 +351,7 @@ def test_a_data_set_that_fetches_batches_is_asked_for_batches():
         assert counts["shared"] == 0, counts
 
 
+@support.whole
 def test_share_pixels_and_off():
     for share in ("pixels", "off"):
         assert alike([job()] * 2, TSSHIM_SHARE=share)["shared"] == 0

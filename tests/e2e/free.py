@@ -144,6 +144,7 @@ def check_statistics(group, leader, order):
         assert apart["strict_samples"] == apart["free_would_share"] == 0, apart
 
 
+@support.whole
 def test_jobs_that_are_epochs_apart_share():
     """In strict order they have no sample in common."""
     for order in ("free", "strict"):
@@ -167,6 +168,7 @@ def test_jobs_that_are_epochs_apart_share():
             assert after == [[0] * ITEMS, [1] * ITEMS], after
 
 
+@support.whole
 def test_weighted_jobs_get_each_index_as_often_as_it_is_drawn():
     """And share the second time of an index as well as the first."""
     strict = [sorted(index for index, _ in epoch)
@@ -208,6 +210,7 @@ def test_a_job_that_is_killed_or_stopped_is_nobodys_loss():
         check(behind, draws(60))
 
 
+@support.whole
 def test_a_job_that_is_killed_again_and_again_goes_on_at_its_epoch():
     with aligned(**FREE) as group, tempfile.TemporaryDirectory() as place:
         leader, until = in_front(group, place, pause=.2)
@@ -228,6 +231,7 @@ def test_a_job_that_is_killed_again_and_again_goes_on_at_its_epoch():
     check(last, known)
 
 
+@support.whole
 def test_a_ring_too_small_and_speeds_that_change():
     """What is gone between choice and fetch is made, under the same name."""
     for ring, many in ("6M", 2), ("64M", 4):  # the first is the smallest there is
@@ -244,6 +248,7 @@ def test_a_ring_too_small_and_speeds_that_change():
             check(outcome, draws(60))
 
 
+@support.whole
 def test_a_full_dev_shm_is_no_obstacle():
     """Full from the beginning, and from the middle on: the jobs go on until it is."""
     command = job("--epochs", 3, "--pause", .1, "--until", FILLED)

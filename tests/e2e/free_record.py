@@ -57,6 +57,7 @@ def test_what_comes_again_in_an_epoch_is_replayed():
         assert delivered(replayed(path, *weighted, "--workers", 0, "--batch", 64)) == wanted
 
 
+@support.whole
 def test_a_replay_delivers_the_same_beside_others():
     with tempfile.TemporaryDirectory() as directory:
         path, outcome = recorded(directory, "--drop-last", "--batch", 20)
@@ -83,6 +84,7 @@ def test_what_a_killed_job_was_given_is_replayed_and_gone_on_with():
         assert delivered(again) == delivered(outcome) and os.path.getsize(path) == size
 
 
+@support.whole
 def test_a_recording_that_is_none_fails_before_the_first_batch():
     with tempfile.TemporaryDirectory() as directory:
         path, _ = recorded(directory)

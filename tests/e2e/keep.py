@@ -112,6 +112,7 @@ def test_its_own_group_finds_it_after_tsrun():
 # ---- with a loader ----------------------------------------------------------------------------
 
 
+@support.whole
 def test_validation_is_made_once_by_a_lone_job():
     """And training samples, which draw random numbers, from pictures that are decoded once."""
     for pipeline, shared in (("free", "sample"), ("random", "pixels")):

@@ -376,6 +376,7 @@ say(found, os.strerror(ctypes.get_errno()))
         equal(outcome(body, storage.path), outcome(body, storage.path, group), "and again")
 
 
+@support.whole
 def test_a_hundred_thousand_entries():
     body = "show(path('large')); say(len(os.listdir(path('large'))))"
     with storage_and_group() as (storage, group):
@@ -390,6 +391,7 @@ def test_a_hundred_thousand_entries():
         equal(reference, outcome(body, storage.path, group), "the second")
 
 
+@support.whole
 def test_too_large_ones_are_read_as_ever():
     """More than fits, made so by long names; the next job does not even try."""
     body = "show(path('large'))"

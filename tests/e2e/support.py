@@ -20,6 +20,7 @@ TSRUN = os.path.join(BUILD, "shim", "tsrun", "tsrun")
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = "/usr/bin/python3"  # the one that has Debian's Pillow, torch and OpenCV
 LONG = os.environ.get("TSSHIM_TEST_LONG") == "1"
+WHOLE = LONG or os.environ.get("TSSHIM_TEST_WHOLE") == "1"
 MUST = os.environ.get("TSSHIM_TEST_MUST", "0") not in ("", "0")
 MAY_SKIP = set(filter(None, os.environ.get("TSSHIM_TEST_MAY_SKIP", "").split(",")))
 TIMES = 20  # so many of the slowest tests are told
@@ -268,16 +269,35 @@ def clocks():
     return time.monotonic(), sum(spent[:4])
 
 
+def whole(function):
+    """
+    Mark a test that is left to `scripts/test --whole`: it says of another setting, program or
+    version what a test that always runs says of one, or costs half a minute of a core and more.
+    """
+    function.whole = True
+    return function
+
+
+def chosen(tests, wanted):
+    """
+    Those of the (name, function) pairs that run: with a word of @wanted in the name, or else all
+    but those left to --whole, which are told; scripts/test adds up how many.
+    """
+    if wanted:
+        return [(n, f) for n, f in tests if any(word in n for word in wanted)]
+    left = [] if WHOLE else [n for n, f in tests if hasattr(f, "whole")]
+    if left:
+        print("# left to --whole, %d: %s" % (len(left), " ".join(left)))
+    return [(n, f) for n, f in tests if n not in left]
+
+
 def main(tests):
     """
     Run (name, function) pairs; print TAP; a skip is a failure where it must not be.  At the end
     the slowest are told; Meson's log keeps it.
     """
     failed = 0
-    tests = list(tests)
-    wanted = sys.argv[1:]
-    if wanted:
-        tests = [(n, f) for n, f in tests if any(word in n for word in wanted)]
+    tests = chosen(list(tests), sys.argv[1:])
     print("1..%d" % len(tests), flush=True)
     times = []
     for number, (name, function) in enumerate(tests, 1):
