@@ -9,6 +9,7 @@ import PIL.Image
 
 import meeting
 import support
+import warm
 from support import HERE, Group, finish, run, start
 
 JOB = os.path.join(HERE, "exact_job.py")
@@ -57,7 +58,7 @@ known = {}
 def plain(command):
     """The outcome of @command without us, run once."""
     if tuple(command) not in known:
-        outcome = known[tuple(command)] = run(command)
+        outcome = known[tuple(command)] = warm.run(command)
         assert outcome.status == 0, outcome.errors[-2000:]
     return known[tuple(command)]
 
@@ -115,6 +116,11 @@ def in_turn(*scenes, **more):
     """As alike() for each of @scenes, lists of as many commands each; in the same processes."""
     commands = [joined(*parts) for parts in zip(*scenes)]
     return alike(commands, scenes=len(scenes), **more)
+
+
+def test_plain_runs_are_those_of_a_new_process():
+    command = job("--epochs", 2)
+    assert plain(command) == run(command)
 
 
 def test_equal_seeds_share_and_compute_the_same():
@@ -339,10 +345,10 @@ def test_the_user_may_vouch_for_a_data_set():
 
 def test_a_data_set_that_fills_one_buffer_is_left_alone():
     """Also where the user vouches for it; not one that gives the same target again and again."""
-    counts = alike([job("--own", "buffer", "--epochs", 2)] * 2, TSSHIM_SHARE="samples")
-    assert counts["shared"] == counts["produced"] == 0, counts
-    counts = alike([job("--own", "constant", "--epochs", 2)] * 2, TSSHIM_SHARE="samples")
-    assert counts["shared"] > 0, counts
+    scenes = [[job("--own", kind, "--epochs", 2)] * 2 for kind in ("buffer", "constant")]
+    filled, constant = in_turn(*scenes, TSSHIM_SHARE="samples")
+    assert filled["shared"] == filled["produced"] == 0, filled
+    assert constant["shared"] > 0, constant
 
 
 def test_a_data_set_that_fetches_batches_is_asked_for_batches():

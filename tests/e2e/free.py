@@ -76,6 +76,7 @@ KINDS = (["--workers", 0, "--batch", 64], ["--workers", 1], ["--workers", 4, "--
          ["--how", "weighted"], ["--how", "replaced", "--batch", 7])
 
 
+@support.whole
 def test_who_is_alone_has_the_strict_order():
     words = [word for options in KINDS for word in ["--then", *options]][1:]
     strict, free = (alone(*words, order=order) for order in ("strict", "free"))

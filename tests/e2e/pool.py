@@ -12,6 +12,7 @@ import signal
 import subprocess
 
 import support
+import warm
 from support import PYTHON
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -39,8 +40,10 @@ def environment(**more):
 
 def victim(on, scenario, **more):
     """Outcome of the scenario without (0) or with (1) the pool."""
-    env = environment(**more)
-    return support.run([os.environ.get("POOL_PYTHON", PYTHON), VICTIM, str(on), scenario], env)
+    command = [os.environ.get("POOL_PYTHON", PYTHON), VICTIM, str(on), scenario]
+    # Workers that are started anew ask for the main program as Python has begun it.
+    is_warm = on == 0 and not more and scenario not in ("spawned", "forkserver")
+    return (warm if is_warm else support).run(command, environment(**more))
 
 
 def delivered(outcome):
