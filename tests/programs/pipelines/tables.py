@@ -111,3 +111,26 @@ class Polars:
     def make(self, options):
         return loaders(options, PolarsRows(
             polars.read_csv(os.path.join(options.data, "train.csv"))))
+
+
+class Configured(Rows):
+    """Asks a configuration for what to do."""
+
+    def __init__(self, table, config):
+        super().__init__(table, None)
+        self.config = config
+
+    def __getitem__(self, index):
+        picture = Image.open(self.table.loc[index, "file"]).convert("RGB")
+        size = self.config.data.size
+        return TRAIN(picture.resize((size, size))), self.table.loc[index, self.config.data.target]
+
+
+class OmegaConf:
+    """A configuration of OmegaConf's, as Hydra's programs hold one, with an interpolation."""
+
+    def make(self, options):
+        import omegaconf
+        config = omegaconf.OmegaConf.create(
+            {"size": 160, "data": {"size": "${size}", "target": "label"}, "paths": ["a", "b"]})
+        return loaders(options, Configured(frame(options), config))

@@ -7,6 +7,7 @@ what they need is imported when a loader is iterated.  Each wrapper goes back to
 function as soon as anything is not as expected.
 """
 
+import atexit
 import functools
 import importlib
 import os
@@ -26,6 +27,7 @@ def install():
         _wrap_fetch(fetcher, _fetch_aligned)
         _wrap_streams(dataloader._utils.fetch._IterableDatasetFetcher)
         _wrap_worker(dataloader._utils.worker)
+        atexit.register(_say_what_came_by, os.getpid())
     elif native.settings.share in (native.SHARE_AUTO, native.SHARE_SAMPLES):
         _prepare_workers(dataloader.DataLoader, "exact")
         _wrap_fetch(fetcher, _fetch_exact)
@@ -66,6 +68,17 @@ def _say_once(loader, iterator):
         _said.add(loader)
         native.say("not aligned: loader over %s: it is not known how its samples come (%s)" % (
             type(loader.dataset).__qualname__, type(iterator).__qualname__))
+
+
+#: Packages whose loaders are none of torch.utils.data's, by the module that has them.
+_OTHERS = {"torchdata.nodes.loader": "torchdata.nodes"}
+
+
+def _say_what_came_by(process):
+    """At the end: what of the program, which is this @process, went past everything here."""
+    for module, package in _OTHERS.items():
+        if module in sys.modules and os.getpid() == process:
+            native.say("not aligned: loaders of %s, which this program has imported" % package)
 
 
 def _is_iterable(iterator, dataloader):

@@ -32,7 +32,7 @@ def fingerprint(dataset, constants=None, room=math.inf, notes=None):
     @constants is a list of the caller's, empty at first, that makes the next look at the same
     dataset cheaper: it refers to what the dataset's lists held that cannot change.  More than @room
     bytes of arrays are Unknown.  @notes, Notes of the caller's, say what else was seen, also where
-    Unknown is raised.
+    Unknown is raised; with those of a moment ago large arrays and libraries are as they were.
     """
     constants = [] if constants is None else constants
     known = tuple(constants)
@@ -42,7 +42,10 @@ def fingerprint(dataset, constants=None, room=math.inf, notes=None):
         frames.register()
         walker = Walker("dataset", known, room, notes)
         walker.add(dataset)
-        digest = walker.digest()
+        try:
+            digest = walker.digest()
+        finally:
+            walker.notes.has_looked = True
         constants[:] = walker.constants
         return digest
     except Unknown:

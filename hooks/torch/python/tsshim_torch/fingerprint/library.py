@@ -382,9 +382,13 @@ def is_standard(name):
                             and path.startswith(STANDARD_ROOTS))
 
 
-def look(module):
-    """The Look at library @module; a new one when something was bound anew."""
+def look(module, once=False):
+    """
+    The Look at library @module; a new one when something was bound anew.  Comparing writes to a
+    count in every object of it: in a process that was just forked, to most of its memory.  Not
+    where @once will do.
+    """
     known = _looks.get(id(module))
-    if known is None or known.module is not module or not known.is_same():
+    if known is None or known.module is not module or not (once or known.is_same()):
         known = _looks[id(module)] = Look(module)
     return known

@@ -229,7 +229,7 @@ def _environ(walker, _):
 def _module(walker, module):
     name = library.module_name(module)
     if library.is_library_name(name):
-        look = library.look(module)
+        look = library.look(module, walker.notes.has_looked)
         walker.put(b"L", name)
         walker.put(b"h", library.module_content(module) + look.data)
         for path, value in look.foreign:

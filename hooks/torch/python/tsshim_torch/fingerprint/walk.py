@@ -142,6 +142,7 @@ class Notes:
         # Unknown where it does not.
         self.generators = [] if seeds else None
         self.digests = {}  # of large arrays, by where they are: these are not read again
+        self.has_looked = False  # at all: what libraries hold is not compared again either
         self.has_cache = False  # a function remembers what it gave before, which nobody can see
 
 

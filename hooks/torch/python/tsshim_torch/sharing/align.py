@@ -148,7 +148,7 @@ def _loader_of(loader, free):
         identity, unknown = _identify(loader.dataset)
         ordinal = _ordinals.get(identity, 0)
         _ordinals[identity] = ordinal + 1
-        name = digest("tsshim loader", identity, ordinal, orders.part(loader.sampler))
+        name = digest("tsshim loader", identity, ordinal, orders.part(getattr(loader, "sampler", None)))
         known = _loaders[loader] = _Loader(ordinal, name, free)
         _say_what_is_not(loader, ordinal, unknown)
     return known
@@ -256,6 +256,13 @@ class Iteration:
         self.stream = stream_of(epoch, known.ordinal, known.again)
         _say_once(epoch)
 
+    def seed(self):
+        """Let the generators be those that the order is drawn from."""
+        numbers = hashlib.blake2b(self.stream, digest_size=24).digest()
+        generators.seed(int.from_bytes(numbers[:8], "little") >> 1,
+                        int.from_bytes(numbers[8:16], "little"),
+                        int.from_bytes(numbers[16:20], "little"))
+
     def begin(self, iterator):
         """Before workers of @iterator are started."""
 
@@ -319,13 +326,6 @@ class Plan(Iteration):
             self.seeds.put_back()
             generators.restore(own)
         return self.work(index, iterator._auto_collation)
-
-    def seed(self):
-        """Let the generators be those that the sampler draws from."""
-        numbers = hashlib.blake2b(self.stream, digest_size=24).digest()
-        generators.seed(int.from_bytes(numbers[:8], "little") >> 1,
-                        int.from_bytes(numbers[8:16], "little"),
-                        int.from_bytes(numbers[16:20], "little"))
 
     def count(self, index):
         dataset = self.dataset

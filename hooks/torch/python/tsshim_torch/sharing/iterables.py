@@ -10,7 +10,7 @@ them with its base seed.  streams.py says what the workers make of it.
 import os
 import sys
 
-from . import align, digests
+from . import align, digests, fastai
 
 _BASE_BITS = 62  # a base seed and the number of a worker are a seed of torch's
 
@@ -62,6 +62,8 @@ class Plan(align.Iteration):
     def begin(self, iterator):
         """For workers that are yet to be started: code of the program's may ask for their seed."""
         iterator._base_seed = self.base
+        if fastai.is_one(iterator._dataset):
+            fastai.align(iterator._dataset, self.seed)
 
     def next_index(self, iterator, original):
         """The Turn for what iterator._next_index() gives."""

@@ -67,7 +67,8 @@ def _fields(sampler):
 
 def _all(loader):
     """(path, sampler, field, whether a library made it) for all that the order is drawn from."""
-    whole = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    whole = getattr(loader, "batch_sampler", None)
+    whole = getattr(loader, "sampler", None) if whole is None else whole
     for path, sampler in _chain(whole):
         is_made = type(sampler).__module__.startswith(_STATEFUL) and loader.generator is None
         for field in _fields(sampler):

@@ -144,7 +144,7 @@ class Scope:
         self.cost = max(self.checked - start, 1e-4)
 
     def look_again(self):
-        """The same a moment later; large arrays are taken to be as they were."""
+        """The same a moment later; large arrays and libraries are taken to be as they were."""
         for dataset, identity in list(self.identities.values()):
             if self._identify(dataset) != identity:
                 self.prefixes = {}  # another one: whoever kept something knows it is old

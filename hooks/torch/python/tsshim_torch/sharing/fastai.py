@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""
+fastai's loaders (2.8, fastai/data/load.py): each hands torch's iterators a loader of its own
+making, whose data set is itself and gives whole batches.  The order of an epoch is chosen just
+before these are made, with a generator that was seeded when the loader was.
+"""
+
+import random
+import sys
+
+from .. import native
+from . import generators
+
+_MODULE, _CLASS = "fastai.data.load", "_FakeLoader"
+
+
+def is_one(loader):
+    """Whether @loader is what fastai hands to torch's iterators."""
+    kind = type(loader)
+    return (kind.__module__, kind.__qualname__) == (_MODULE, _CLASS)
+
+
+def align(loader, seed):
+    """
+    Let the order of the epoch that begins now follow from @seed(), which lets the global
+    generators do so.  @loader.d is the program's loader; the samples that it shall give it keeps
+    for its workers, which are not there yet.
+    """
+    inner = loader.d
+    shuffle = getattr(inner.shuffle_fn, "__func__", None)
+    if shuffle is not sys.modules[_MODULE].DataLoader.shuffle_fn:
+        # LMDataLoader's, say, shuffles what the epoch before has left.
+        native.say("order not aligned: loader over %s: %s has an order of its own" % (
+            type(inner.dataset).__qualname__, type(inner).__qualname__))
+        return
+    own = generators.save()
+    try:
+        seed()
+        inner.rng = random.Random(random.getrandbits(32))
+        inner._DataLoader__idxs = inner.get_idxs()
+    finally:
+        generators.restore(own)
