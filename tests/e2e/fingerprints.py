@@ -12,7 +12,6 @@ import support
 
 PACKAGE = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
 CHILD = os.path.join(support.HERE, "fingerprints_child.py")
-FAR_TOO_LONG = 5000  # ms of CPU for ImageNet's list, which takes 250
 
 
 def outputs():
@@ -88,12 +87,6 @@ def test_unknown():
 def test_environment_and_subsets():
     for name, results in Zoo.of("check"):
         assert len(results) == 1, (name, results)  # the child itself asserts
-
-
-def test_time():
-    for _, results in Zoo.of("time"):
-        print("# CPU ms: ImageFolder %s, again %s; ImageNet's list %s, again %s" % tuple(results))
-        assert all(float(result) < FAR_TOO_LONG for result in results), results
 
 
 def named(mapping):
