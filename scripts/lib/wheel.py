@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""
+wheel.py STAGE VERSION ARCHITECTURE DIRECTORY: put an installation into a wheel.
+
+Programs become scripts and all else data, which pip puts below the prefix it installs into, so
+what lies how to each other is as in any installation; beside these is a package that makes
+`python -m tsshim` tsrun.  No byte depends on when or where this is done.
+"""
+
+import base64
+import hashlib
+import os
+import stat
+import sys
+import time
+import zipfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+NAME = "tsshim"
+# Symbols of the C library up to this version: the oldest that pip still installs wheels for.
+PLATFORM = "manylinux_2_28"
+
+METADATA = """Metadata-Version: 2.1
+Name: %s
+Version: %s
+Summary: Training jobs on one node share file reads, decoded images, samples and copies to the GPU
+License: MIT
+Requires-Python: >=3.6
+Classifier: Operating System :: POSIX :: Linux
+Description-Content-Type: text/markdown
+
+%s"""
+
+WHEEL = """Wheel-Version: 1.0
+Generator: scripts/package
+Root-Is-Purelib: false
+Tag: %s
+"""
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), "rb") as file:
+        return file.read()
+
+
+def staged(stage):
+    """(name below the prefix, content, whether it is a program) of all that is installed."""
+    for top, directories, names in os.walk(stage):
+        directories[:] = sorted(set(directories) - {"__pycache__"})
+        for name in sorted(names):
+            path = os.path.join(top, name)
+            with open(path, "rb") as file:
+                yield (os.path.relpath(path, stage), file.read(),
+                       bool(os.stat(path).st_mode & stat.S_IXUSR))
+
+
+def contents(stage, version, tag):
+    """(name in the wheel, content, whether it is a program) of all but the RECORD."""
+    data, info = "%s-%s.data" % (NAME, version), "%s-%s.dist-info" % (NAME, version)
+    for name, content, is_program in staged(stage):
+        place = "scripts/" + name[len("bin/"):] if name.startswith("bin/") else "data/" + name
+        yield "%s/%s" % (data, place), content, is_program
+    for name in ("__init__.py", "__main__.py"):
+        yield "%s/%s" % (NAME, name), read("scripts", "wheel", NAME, name), False
+    readme = read("README.md").decode()
+    yield info + "/METADATA", (METADATA % (NAME, version, readme)).encode(), False
+    yield info + "/WHEEL", (WHEEL % tag).encode(), False
+    yield info + "/LICENSE", read("LICENSE"), False
+
+
+def digest(content):
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+def write(stage, version, architecture, directory):
+    """The path of the wheel."""
+    tag = "py3-none-%s_%s" % (PLATFORM, architecture)
+    when = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6]
+    files, record = list(contents(stage, version, tag)), []
+    for name, content, _ in files:
+        record.append("%s,sha256=%s,%d" % (name, digest(content), len(content)))
+    name = "%s-%s.dist-info/RECORD" % (NAME, version)
+    files.append((name, ("\n".join(record + [name + ",,"]) + "\n").encode(), False))
+    path = os.path.join(directory, "%s-%s-%s.whl" % (NAME, version, tag))
+    with zipfile.ZipFile(path + ".part", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content, is_program in files:
+            entry = zipfile.ZipInfo(name, when)
+            entry.create_system = 3  # Unix: what follows are its modes
+            entry.external_attr = (stat.S_IFREG | (0o755 if is_program else 0o644)) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    os.rename(path + ".part", path)
+    return path
+
+
+if __name__ == "__main__":
+    print(write(*sys.argv[1:]))

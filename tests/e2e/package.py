@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""The wheel that scripts/package makes, as pip installs it: in an environment, moved, elsewhere."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+import support
+
+ROOT = os.path.dirname(os.path.dirname(support.HERE))
+OLDEST = (2, 28)  # the C library that the wheel is for
+
+_places = []  # directories for what all tests use
+
+
+def place(name):
+    """A directory of this @name, and whether it is new."""
+    if not _places:
+        _places.append(tempfile.TemporaryDirectory())
+    path = os.path.join(_places[0].name, name)
+    is_new = not os.path.exists(path)
+    os.makedirs(path, exist_ok=True)
+    return path, is_new
+
+
+def wheel():
+    """The path of the wheel, made when it is first asked for."""
+    path, is_new = place("dist")
+    if is_new:
+        make(path)
+    return os.path.join(path, os.listdir(path)[0])
+
+
+def make(directory, build="build-package"):
+    done = support.run([os.path.join(ROOT, "scripts", "package"), "-o", directory, "--build", build],
+                       dict(os.environ, TSSHIM_TEST_MUST="0"))
+    assert done.status == 0, done.errors[-1500:]
+
+
+def call(*command, **more):
+    """What @command prints; it has to succeed."""
+    done = support.run(list(command), support.plain_environment(**more))
+    assert done.status == 0, (command, done.status, done.output[-500:], done.errors[-1500:])
+    return done.output
+
+
+def pip(python, *words):
+    return call(python, "-m", "pip", "--disable-pip-version-check", "--no-input", *words)
+
+
+def environment():
+    """A fresh environment with the wheel in it; its path."""
+    path, is_new = place("environment")
+    if is_new:
+        call(support.PYTHON, "-m", "venv", path)
+        pip(os.path.join(path, "bin", "python"), "install", "-q", "--no-index", wheel())
+    return path
+
+
+def library_of(tsrun):
+    """The library that @tsrun preloads, which must be mapped."""
+    first, maps = call(tsrun, "--", "sh", "-c", "echo $LD_PRELOAD; cat /proc/self/maps").split(
+        "\n", 1)
+    assert first in maps, first
+    return first
+
+
+def shares(tsrun, group):
+    """Whether a job takes what another one has left, both started by @tsrun."""
+    job = [tsrun, "--group", group, "--keep", "1h", "--", support.victim("decode"),
+           *support.pictures("s_baseline")]
+    call(*job)
+    call(*job)
+    found = json.loads(call(tsrun, "stats", "--json", "--group", group))
+    call(tsrun, "gc", "--group", group)
+    return sum(dataset.get("kinds", dataset)["pixels"]["shared"]
+               for dataset in found["datasets"]) > 0
+
+
+def test_installed_in_an_environment():
+    with support.Group() as group:
+        path = environment()
+        tsrun = os.path.join(path, "bin", "tsrun")
+        assert library_of(tsrun) == os.path.join(path, "libexec/tsshim/libtsshim.so")
+        version = call(tsrun, "--version")
+        assert call(os.path.join(path, "bin", "python"), "-m", "tsshim", "--version") == version
+        assert os.path.basename(wheel()).split("-")[1] in version
+        assert shares(tsrun, group.name)
+        for name in ("share/man/man1/tsrun.1", "share/bash-completion/completions/tsrun",
+                     "libexec/tsshim/slurm/prolog", "libexec/tsshim/python/sitecustomize.py"):
+            assert os.path.exists(os.path.join(path, name)), name
+        assert os.access(os.path.join(path, "libexec/tsshim/slurm/prolog"), os.X_OK)
+
+
+def test_torch_is_met_there():
+    """The Python half lies beside the library, wherever that is."""
+    said = call(os.path.join(environment(), "bin", "tsrun"), "--", support.torch_python(), "-c",
+                "import torch.utils.data as d; "
+                "print(d.DataLoader._get_iterator.__code__.co_filename)")
+    assert said.strip() == os.path.join(
+        environment(), "libexec/tsshim/python/tsshim_torch/patch.py"), said
+
+
+def test_a_directory_of_the_users():
+    with tempfile.TemporaryDirectory() as directory:
+        target = os.path.join(directory, "target")
+        pip(support.PYTHON, "install", "-q", "--no-index", "--target", target, wheel())
+        assert library_of(target + "/bin/tsrun") == target + "/libexec/tsshim/libtsshim.so"
+        version = call(target + "/bin/tsrun", "--version")
+        assert call(support.PYTHON, "-m", "tsshim", "--version", PYTHONPATH=target) == version
+
+
+def test_moved_and_uninstalled_without_a_trace():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "moved")
+        shutil.copytree(environment(), path, symlinks=True)
+        assert library_of(path + "/bin/tsrun") == path + "/libexec/tsshim/libtsshim.so"
+        # A Python that leaves byte code behind.
+        env = support.plain_environment()
+        del env["PYTHONDONTWRITEBYTECODE"]
+        done = support.run([path + "/bin/tsrun", "--", support.torch_python(), "-c",
+                            "import torch.utils.data"], env)
+        assert done.status == 0, done.errors
+        assert os.path.exists(path + "/libexec/tsshim/python/tsshim_torch/__pycache__")
+        pip(path + "/bin/python", "uninstall", "-q", "-y", "tsshim")
+        left = [os.path.join(top, name) for top, _, names in os.walk(path) for name in names
+                if re.search("tsshim|tsrun", os.path.join(top, name)[len(path):])]
+        assert not left, left
+
+
+def test_no_newer_system_is_asked_for():
+    with tempfile.TemporaryDirectory() as directory:
+        with zipfile.ZipFile(wheel()) as archive:
+            archive.extractall(directory)
+            assert archive.testzip() is None
+        seen = 0
+        for top, _, names in os.walk(directory):
+            for path in [os.path.join(top, name) for name in names]:
+                with open(path, "rb") as file:
+                    if file.read(4) != b"\x7fELF":
+                        continue
+                seen += 1
+                needed = re.findall(r"NEEDED.*\[(.*)\]", call("readelf", "-d", path))
+                assert set(needed) <= {"libc.so.6"}, (path, needed)
+                versions = re.findall(r"GLIBC_(\d+)\.(\d+)", call("objdump", "-T", path)
+                                      if needed else "")
+                assert all(tuple(map(int, found)) <= OLDEST for found in versions), (path, versions)
+        assert seen == 3, seen
+
+
+@support.whole
+def test_the_same_bytes_again():
+    with tempfile.TemporaryDirectory() as directory, open(wheel(), "rb") as first:
+        make(directory, "build-package-again")
+        with open(os.path.join(directory, os.path.basename(wheel())), "rb") as second:
+            assert first.read() == second.read()
+
+
+def test_wrong_options():
+    for words in (["--nonsense"], ["-o"]):
+        done = subprocess.run([os.path.join(ROOT, "scripts", "package"), *words],
+                              stderr=subprocess.PIPE, text=True)
+        assert done.returncode != 0 and "error: " in done.stderr, (words, done.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(support.main(support.functions(globals())))
