@@ -5,10 +5,6 @@ K plain jobs and K aligned ones of other seeds live through the measurement and 
 epoch each; the first, in which they join, is kept apart.  A plain job that has the machine for
 itself takes a turn as well: of a stream one worker makes all items, so K jobs with one worker each
 cannot get more than K times what it gets.
-
-Jobs whose samples are ready in memory take turns, too: what a sample costs that nobody makes, from
-the worker's copy to the trainer's look at it, each job pays by itself.  The rest of a plain sample
-divided by K, and that, is what no way of sharing samples gets below.
 """
 import os
 import statistics
@@ -25,7 +21,6 @@ NAMES = {"webdataset": "WebDataset", "datasets": "Hugging Face's datasets",
 
 # (kind, workers of each job)
 PHASES = (("webdataset", 1), ("webdataset", 2), ("datasets", 1), ("collated", 1))
-READY = ("ready", 1)
 
 
 def python():
@@ -48,7 +43,7 @@ class Data:
         listing = setup.list_of(paths)
         self.script = os.path.join(setup.root, "bench", "workloads", "loaders.py")
         self.where = {}
-        for kind in (*BARS, READY[0]):
+        for kind in BARS:
             self.where[kind] = os.path.join(setup.place.directory, kind)
             os.makedirs(self.where[kind])
             setup.place.end([setup.place.start([self.python, self.script, kind, self.where[kind],
@@ -59,22 +54,19 @@ class Data:
                 for name in names]
 
 
-def _start(setup, data, phase, count, group=None, options=()):
+def _start(setup, data, phase, count, group=None):
     kind, workers = phase
     return [setup.place.start([data.python, data.script, kind, data.where[kind], "--seed",
                                str(100 + number), "--workers", str(workers)], group,
-                              options=options) for number in range(count)]
+                              options=("--align",) if group else ()) for number in range(count)]
 
 
 def _run(setup, data, phase):
     kind, workers = phase
     group = setup.place.group(f"{kind}-{workers}")
     jobs = {"plain": _start(setup, data, phase, setup.jobs),
-            "shared": _start(setup, data, phase, setup.jobs, group, ("--align",)),
+            "shared": _start(setup, data, phase, setup.jobs, group),
             "alone": _start(setup, data, phase, 1)}
-    if kind != "webdataset":
-        jobs["ready"] = _start(setup, data, READY, setup.jobs)
-        jobs["handed"] = _start(setup, data, READY, setup.jobs, setup.place.group(kind + "-ready"))
     for started in jobs.values():
         for job in started:
             job.line(0)
@@ -92,14 +84,6 @@ def _run(setup, data, phase):
         setup.place.end(started)
     setup.place.forget(group)
     return found
-
-
-def _limit(turns, jobs):
-    """
-    Plain divided by what a sample costs at least: a part of its making, and the rest of its way.
-    """
-    costs = {name: turns[name]["cpu"] for name in ("plain", "ready", "handed")}
-    return costs["plain"] / ((costs["plain"] - costs["ready"]) / jobs + costs["handed"])
 
 
 def measure(setup, data):
@@ -126,10 +110,6 @@ def measure(setup, data):
         if kind == "webdataset":
             notes.append(f"{setup.jobs} times what one plain job gets that has the machine for "
                          f"itself, {workers} workers: {limit:.2f} times plain.")
-        else:
-            limit = statistics.median([_limit(one, setup.jobs) for one in rounds])
-            notes.append(f"{kind}: 1/{setup.jobs} of the CPU time of making a sample, and that of one "
-                         f"that is ready: {limit:.2f} times plain.")
     return {"title": "Loaders of other libraries", "rows": rows, "raw": {"first": first, **found},
             "notes": notes,
             "settings": setup.settings(images=data.images, rounds=data.rounds, bench_cores=cores)}

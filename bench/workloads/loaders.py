@@ -72,33 +72,8 @@ def collated(where, options):
     return table(where, options, collate_fn=_collate)
 
 
-class Ready(torch.utils.data.Dataset):
-    """As many samples as the other kinds have, of the same size, which cost nothing to make."""
-
-    def __init__(self, count):
-        self.count = count
-        self.pictures = torch.rand(count // 4, 3, 224, 224)
-
-    def __len__(self):
-        return self.count
-
-    def __getitem__(self, index):
-        return {"image": self.pictures[index % len(self.pictures)], "label": index}
-
-
-def write_count(paths, where):
-    with open(os.path.join(where, "count"), "w", encoding="utf-8") as file:
-        file.write(str(len(paths)))
-
-
-def ready(where, options):
-    with open(os.path.join(where, "count"), encoding="utf-8") as file:
-        return DataLoader(Ready(int(file.read())), options.batch_size, shuffle=True,
-                          num_workers=options.workers)
-
-
 KINDS = {"webdataset": (write_shards, webdataset), "datasets": (write_table, table),
-         "collated": (write_table, collated), "ready": (write_count, ready)}
+         "collated": (write_table, collated)}
 
 
 def main():
