@@ -97,8 +97,9 @@ def source_tests():
         # A seeking source hides what it skips; such a stream need not be shared.
         must = not source.startswith("seek")
         for verify in ("0", "100"):
-            test = functools.partial(compare, decode_command("--source", source),
-                                     support.pictures(), source, must, verify)
+            def test(source=source, verify=verify, must=must):
+                compare(decode_command("--source", source), support.pictures(), source, must,
+                        verify)
             always = source in ("mem", "stdio") or verify == "0" and source in ALWAYS
             yield ("source_%s_verify_%s" % (source, verify),
                    test if always else support.whole(test))

@@ -10,6 +10,7 @@ theirs: addresses, seeds of hashes and what the library does at a start are each
 import atexit
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,7 +37,8 @@ def run(command, env=None):
     with tempfile.TemporaryDirectory() as place:
         paths = [os.path.join(place, name) for name in ("output", "errors")]
         asked = {"words": words, "paths": paths, "cwd": os.getcwd(),
-                 "env": support.plain_environment() if env is None else env}
+                 "env": support.plain_environment() if env is None else env,
+                 "guard": support.TIMEOUT}
         server.stdin.write(json.dumps(asked) + "\n")
         server.stdin.flush()
         status = int(server.stdout.readline())
@@ -56,11 +58,12 @@ def _traceback(kind, error, trace):
 def _become(asked):
     """Run the program in this process, a fork that is nothing else."""
     os.setsid()
-    for path, descriptor in zip(asked["paths"], (1, 2)):
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    signal.alarm(asked["guard"])  # what hangs is ended, which no program that is compared expects
+    for path, descriptor in zip([os.devnull, *asked["paths"]], (0, 1, 2)):
+        how = os.O_WRONLY | os.O_CREAT | os.O_APPEND if descriptor else os.O_RDONLY
+        file = os.open(path, how, 0o600)
         os.dup2(file, descriptor)
         os.close(file)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])

@@ -43,3 +43,29 @@ class Nodes:
         node = SamplerWrapper(RandomSampler(range(len(paths))))
         node = ParallelMapper(node, item, num_workers=1, method="thread")
         return [Loader(Mapper(Batcher(node, options.batch), default_collate))]
+
+
+class FastaiOnce:
+    """A loader of fastai's whose order may be asked for but once an epoch: it stays the job's own"""
+
+    BY_BATCH = True
+    SHARES = "not aligned"
+
+    def make(self, options):
+        from fastai.data.load import DataLoader
+
+        class Once(DataLoader):
+            """Raises where it is asked again."""
+
+            asked = False
+
+            def randomize(self):
+                super().randomize()
+                self.asked = False
+
+            def get_idxs(self):
+                assert not self.asked
+                self.asked = True
+                return super().get_idxs()
+
+        return [Once(list(range(64)), bs=options.batch, shuffle=True, num_workers=options.workers)]

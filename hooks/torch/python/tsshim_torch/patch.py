@@ -180,7 +180,10 @@ def _wrap_iterators(base, dataloader):
         init(self, loader, *args, **kwargs)
         _begin(self, loader, dataloader)
         if self._tsshim_plan is not None:
-            self._tsshim_plan.begin(self)
+            try:
+                self._tsshim_plan.begin(self)
+            except Exception as error:  # ours, or of what was asked of the program again
+                native.report(error)
             if loader.num_workers and not _is_iterable(self, dataloader):
                 _prepare(loader, self)
 

@@ -7,17 +7,27 @@ before these are made, with a generator that was seeded when the loader was.
 
 import random
 import sys
+import weakref
 
 from .. import native
 from . import generators
 
 _MODULE, _CLASS = "fastai.data.load", "_FakeLoader"
 
+_told = weakref.WeakSet()  # loaders whose order is not aligned
+
 
 def is_one(loader):
     """Whether @loader is what fastai hands to torch's iterators."""
     kind = type(loader)
     return (kind.__module__, kind.__qualname__) == (_MODULE, _CLASS)
+
+
+def _tell(loader):
+    if loader not in _told:
+        _told.add(loader)
+        native.say("order not aligned: loader over %s: %s has an order of its own" % (
+            type(loader.d.dataset).__qualname__, type(loader.d).__qualname__))
 
 
 def align(loader, seed):
@@ -29,14 +39,15 @@ def align(loader, seed):
     inner = loader.d
     shuffle = getattr(inner.shuffle_fn, "__func__", None)
     if shuffle is not sys.modules[_MODULE].DataLoader.shuffle_fn:
-        # LMDataLoader's, say, shuffles what the epoch before has left.
-        native.say("order not aligned: loader over %s: %s has an order of its own" % (
-            type(inner.dataset).__qualname__, type(inner).__qualname__))
+        _tell(loader)  # LMDataLoader's, say, shuffles what the epoch before has left
         return
-    own = generators.save()
+    own, before = generators.save(), inner.rng
     try:
         seed()
         inner.rng = random.Random(random.getrandbits(32))
         inner._DataLoader__idxs = inner.get_idxs()
+    except Exception:  # of the program's, which is asked a second time
+        inner.rng = before
+        _tell(loader)
     finally:
         generators.restore(own)
