@@ -24,8 +24,41 @@ class Numbers(Dataset):
         return torch.full((3, SIDE, SIDE), float(index)) + torch.rand(()), index
 
 
+kept_here = []  # of this worker
+
+
+def check_kept(made):
+    """What the function keeps of the results of torch.stack() is not written to by later ones."""
+    for tensor, copy in kept_here:
+        assert torch.equal(tensor, copy)
+    kept_here.append((made, made.clone()))
+
+
+def check_stacks(pictures):
+    """As torch.cat() has it, which nobody gives memory to."""
+    turned = [picture.permute(1, 2, 0) for picture in pictures]
+    grey = [picture[:1] for picture in pictures]
+    for parts, dim in ((pictures, 0), (tuple(pictures), 0), (pictures, 1), (turned, 0), (turned, -1),
+                       (grey, 0), ([picture.int() for picture in pictures], 0), (pictures * 2, 0)):
+        made = torch.stack(parts, dim) if dim else torch.stack(parts)
+        wanted = torch.cat([part.unsqueeze(dim) for part in parts], dim)
+        assert torch.equal(made, wanted) and made.dtype == wanted.dtype
+        assert made.stride() == wanted.stride() and type(made) is torch.Tensor
+        made.mul_(2)
+        assert torch.equal(made, wanted * 2)
+    sizes = [torch.zeros(3, SIDE, SIDE + number % 2) for number in range(len(pictures))]
+    try:
+        torch.stack(sizes)
+    except RuntimeError:
+        return
+    raise AssertionError("tensors of different sizes were stacked")
+
+
 def collate(items):
     x = torch.stack([item for item, _ in items])
+    if not kept_here:
+        check_stacks([item for item, _ in items])
+    check_kept(torch.stack([item for item, _ in items]))
     y = torch.tensor([index for _, index in items])
     return {"x": x, "view": x[1:], "y": y, "pair": (x.clone(), [y, "s"]),
             "turned": x.clone().transpose(0, 1), "none": None}

@@ -4,7 +4,6 @@ Values of the libraries that samples are made with: NumPy, PyTorch, Pillow; and 
 library where its objects are made in C.  A library is asked for only when it is loaded.
 """
 
-import bisect
 import collections
 import ctypes
 import datetime
@@ -98,59 +97,70 @@ def _read_memory(hasher, address, size):
         hasher.update(memory[begin:begin + PIECE])
 
 
-def _lines(kind, path):
-    return re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) " + kind + rb" ([0-9a-f]+) \S+ (\d+) *" + path
-                      + rb"$", re.M)
+# A line of /proc/self/maps.
+_LINE = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) (.)(.).(.) ([0-9a-f]+) \S+ (\d+) *(.*)")
+_Mapping = collections.namedtuple(
+    "_Mapping", "begin end is_read is_written is_shared offset inode path")
 
 
-_SHARED = _lines(rb".(.).s", rb"(.*)")
-_PRIVATE = _lines(rb"r(-)-p", rb"(/.*)")  # of files that cannot be written, as Arrow maps them
-_Mapping = collections.namedtuple("_Mapping", "begin end is_written offset inode path")
-
-
-def _mappings(lines):
-    """Those of this process that the pattern @lines finds, by address."""
-    with open("/proc/self/maps", "rb", buffering=0) as file:
-        text = file.readall()
-    return [_Mapping(int(begin, 16), int(end, 16), write == b"w", int(offset, 16), int(inode), path)
-            for begin, end, write, offset, inode, path in lines.findall(text)]
+def _first_address(line):
+    return int(line[:line.index(b"-")], 16)
 
 
 def add_memory(walker, address, size):
     """Write the @size bytes at @address, or the file that is mapped there for reading only."""
     mapping = _mapping(walker, address)
-    if mapping is None:
-        mapping = _private_mapping(walker, address, size)
+    if mapping is not None and not mapping.is_shared and \
+            not _is_of_a_file(mapping, address + size):
+        mapping = None
     if mapping is None:
         _hash_memory(walker, address, size)
-    elif mapping.is_written:
+    elif mapping.is_shared and mapping.is_written:
         walker.fail("memmap")
     else:
         _add_place(walker, mapping, address)
 
 
 def _mapping(walker, address):
-    """That of the _shared_mappings() which @address lies in, or None."""
-    shared = walker.memory.get("maps")
-    if shared is None:
-        shared = walker.memory["maps"] = _mappings(_SHARED)
-    return next((found for found in shared if found.begin <= address < found.end), None)
-
-
-def _private_mapping(walker, address, size):
-    """The private mapping that the @size bytes at @address lie in, of a file that is there still."""
-    known = walker.memory.get("private maps")
-    if known is None:
-        maps = _mappings(_PRIVATE)
-        known = walker.memory["private maps"] = maps, [found.begin for found in maps]
-    place = bisect.bisect_right(known[1], address) - 1
-    mapping = known[0][place] if place >= 0 else None
-    if mapping is None or address + size > mapping.end:
+    """The mapping of this process that @address lies in, or None."""
+    lines = walker.memory.get("maps")
+    if lines is None:
+        with open("/proc/self/maps", "rb", buffering=0) as file:
+            lines = walker.memory["maps"] = file.readall().split(b"\n")[:-1]  # by address
+    begin, end = 0, len(lines)
+    while begin < end:
+        middle = (begin + end) // 2
+        if _first_address(lines[middle]) <= address:
+            begin = middle + 1
+        else:
+            end = middle
+    found = _LINE.fullmatch(lines[begin - 1]) if begin else None
+    if found is None:
         return None
+    first, last, read, write, kind, offset, inode, path = found.groups()
+    mapping = _Mapping(int(first, 16), int(last, 16), read == b"r", write == b"w", kind == b"s",
+                       int(offset, 16), int(inode), path)
+    return mapping if address < mapping.end else None
+
+
+def _shared_mapping(walker, address):
+    """The same where it is a shared one; else None."""
+    mapping = _mapping(walker, address)
+    return mapping if mapping is not None and mapping.is_shared else None
+
+
+def _is_of_a_file(mapping, end):
+    """
+    Whether the private @mapping, up to @end at least, is one of a file that is there still, and
+    can only be read, as Arrow maps them.
+    """
+    if end > mapping.end or mapping.is_written or not mapping.is_read or \
+            not mapping.path.startswith(b"/"):
+        return False
     try:
-        return mapping if os.stat(mapping.path).st_ino == mapping.inode else None
+        return os.stat(mapping.path).st_ino == mapping.inode
     except OSError:
-        return None
+        return False
 
 
 def _numpy(numpy):
@@ -187,7 +197,7 @@ def _add_array(walker, data):
         return
     if data.size == 0:
         return
-    mapping = _mapping(walker, data.__array_interface__["data"][0])
+    mapping = _shared_mapping(walker, data.__array_interface__["data"][0])
     if mapping is not None:
         _add_mapped(walker, numpy, data, mapping)
         return
@@ -271,7 +281,7 @@ def _add_tensor(walker, tensor):
         walker.add(attributes, ".__dict__")
     if 0 in shape:
         return
-    if _mapping(walker, tensor.data_ptr()) is not None:
+    if _shared_mapping(walker, tensor.data_ptr()) is not None:
         walker.fail("shared_tensor")
     extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
     if extent != tensor.numel():  # has holes, or repeats itself

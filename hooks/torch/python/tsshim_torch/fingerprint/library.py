@@ -7,8 +7,8 @@ of it.  A module of a library is told by its name, the content of its file, and 
 are bound to now, because programs replace functions of libraries.  The latter is compared with
 what it was at the last look, by identity and at the speed of C; only changes are looked at again.
 What a module imports from others is followed inside of the same package and into packages that
-prepare samples, not into PyTorch, NumPy and the standard library, of which only the modules
-right at the border are looked at: environment() knows their versions.
+prepare samples, not into PyTorch, NumPy, the standard library and packages that fetch or lock
+files, of which only the modules right at the border are looked at, and the version.
 """
 
 import enum
@@ -28,8 +28,13 @@ from . import walk
 from .code import code_bytes
 
 # Packages of which only the modules that somebody else names are looked at.
-BORDERS = frozenset(("torch", "numpy", "scipy", "pandas", "matplotlib", "sympy", "sklearn",
-                     "pydantic"))  # the last one checks arguments and settings
+BORDERS = frozenset((
+    "torch", "numpy", "scipy", "pandas", "matplotlib", "sympy", "sklearn",
+    "pydantic",  # checks arguments and settings
+    # What follows fetches, locks or counts; with what it uses it would be most of what a library
+    # that can do so leads to.
+    "aiohttp", "anyio", "filelock", "httpcore", "httpx", "httpx2", "huggingface_hub", "requests",
+    "tqdm", "urllib3"))
 # Modules of the standard library that matter when others name them.
 STANDARD = frozenset(("random", "math", "colorsys", "bisect"))
 # Classes of functions made in C.
@@ -303,7 +308,7 @@ class Look:
         return self.users[name]
 
     def _note(self, path, text):
-        self.data += (path.encode(), text.encode("utf-8", "surrogatepass"))
+        self.data += (path.encode(), str.encode(text, "utf-8", "surrogatepass"))
 
     def _function(self, path, value):
         self.functions.append(value)
@@ -373,6 +378,13 @@ class Look:
         if (type(module) is types.ModuleType and is_library_name(name)
                 and not any(module is known for known in self.modules)):
             self.modules.append(module)
+            self._version(name.partition(".")[0])
+
+    def _version(self, package):
+        """What is behind a border is told by the version of its @package."""
+        if package in BORDERS and type(sys.modules.get(package)) is types.ModuleType:
+            version = module_dict(sys.modules[package]).get("__version__")
+            self._note(package, version if inherits(type(version), str) else "")
 
 
 def is_standard(name):

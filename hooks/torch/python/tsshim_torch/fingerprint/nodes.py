@@ -11,7 +11,7 @@ import sys
 import types
 from collections import namedtuple
 
-from . import drawing, library
+from . import closure, drawing, library
 from .code import code_bytes, uses
 from .walk import NODES, inline, node
 
@@ -229,13 +229,8 @@ def _environ(walker, _):
 def _module(walker, module):
     name = library.module_name(module)
     if library.is_library_name(name):
-        look = library.look(module, walker.notes.has_looked)
         walker.put(b"L", name)
-        walker.put(b"h", library.module_content(module) + look.data)
-        for path, value in look.foreign:
-            walker.add(value, ":%s.%s" % (name, path))
-        for other in look.modules:
-            walker.add(other)
+        closure.note(walker, module)
         return
     walker.put(b"U")
     walker.add_pairs((key, value) for key, value in library.module_dict(module).items()

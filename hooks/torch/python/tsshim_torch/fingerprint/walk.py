@@ -41,6 +41,8 @@ VALUES = {}
 NODES = {}
 # Functions (walker, value) -> True when they wrote it, for types that are not in NODES.
 OTHERS = []
+# Functions (walker), called when all that was added was followed; they may add more.
+ENDINGS = []
 
 # Reasons for not knowing; stable, for counters and documentation.
 REASONS = {
@@ -129,6 +131,11 @@ def _plain_bytes(part):
     return marshal.dumps(part, MARSHAL) if is_plain(part) else None
 
 
+def encoded(text):
+    """The @text in UTF-8, with whatever else a str may hold."""
+    return text.encode("utf-8", "surrogatepass")
+
+
 def joined(parts):
     """@parts, each with its length in front, as one bytes."""
     return b"".join(b"%d:%s" % (len(part), part) for part in parts)
@@ -174,7 +181,7 @@ class Walker:
     def put(self, tag, payload=b""):
         """Write one token; a str payload is written as UTF-8."""
         if type(payload) is str:
-            payload = payload.encode("utf-8", "surrogatepass")
+            payload = encoded(payload)
         self.hash.update(b"%s%d:" % (tag, len(payload)))
         self.hash.update(payload)
 
@@ -253,20 +260,27 @@ class Walker:
         Follow everything that was added; return the 16 bytes.  Where generators are noted the walk
         goes on behind what is Unknown, which is raised at the end.
         """
-        self._current = 0
-        while self._current < len(self._objects):
-            try:
-                self._visit(self._objects[self._current])
-            except Unknown as unknown:
-                if self.notes.generators is None or unknown.reason == "large":
-                    raise
-                # What draws in its own way is more to the caller than what has no name.
-                if self._failure is None or unknown.reason == "generator" != self._failure.reason:
-                    self._failure = unknown
-            self._current += 1
+        followed = 0
+        while followed < len(self._objects):
+            for self._current in range(followed, len(self._objects)):
+                self._try(self._visit, self._objects[self._current])
+            followed, self._current = self._current + 1, 0
+            if followed == len(self._objects):
+                for ending in ENDINGS:
+                    self._try(ending, self)
         if self._failure is not None:
             raise self._failure
         return self.hash.digest()
+
+    def _try(self, function, value):
+        try:
+            function(value)
+        except Unknown as unknown:
+            if self.notes.generators is None or unknown.reason == "large":
+                raise
+            # What draws in its own way is more to the caller than what has no name.
+            if self._failure is None or unknown.reason == "generator" != self._failure.reason:
+                self._failure = unknown
 
     def _visit(self, value):
         handler = NODES.get(id(type(value)))
@@ -289,6 +303,12 @@ def node(*kinds):
         NODES.update(dict.fromkeys(map(id, kinds), function))
         return function
     return register
+
+
+def ending(function):
+    """Decorator: the @function is called when all that was added was followed."""
+    ENDINGS.append(function)
+    return function
 
 
 def value(*kinds):

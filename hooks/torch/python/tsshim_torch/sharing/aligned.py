@@ -14,10 +14,17 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
-from . import align, bulk, collate, fetch, free, generators, private, scopes
+from . import align, bulk, collate, fetch, free, generators, hints, private, scopes
 
 generators.fill = native.twister
-expect_workers = scopes.expect_workers  # for patch.py
+
+
+def expect_workers(loader):
+    """This process may be about to fork workers for @loader."""
+    scopes.expect_workers(loader)
+    if scopes.fetches_batches(loader.dataset):
+        hints.expect(loader)
+
 
 # A trainer that was not busy has sent the next batch after so many times 5 ms.
 MOMENTS = 8
@@ -132,6 +139,13 @@ class Scope(scopes.Scope):
         self.privates, self.judged = other.privates, other.judged
         self.reason, self.may_keep = other.reason, other.may_keep
         self.cost, self.checked = other.cost, clock.thread()
+
+    def name_of(self, index):
+        """16 bytes for the data set that makes the item at @index, whatever the epoch, or None."""
+        dataset = self.dataset
+        if self.unwrap is not None:
+            dataset, _ = self.unwrap(dataset, index)
+        return self.prefix(dataset, b"")
 
     def private(self, index):
         """The private.Private of the data set that makes the item at @index."""
@@ -384,7 +398,11 @@ def _whole_batch(fetcher, work):
 def _is_item_by_item(fetcher, work, batch):
     """Whether the singly made items in @batch are what the data set makes of them at once."""
     scope = scopes.scope_of(fetcher, Scope)
-    kinds = [bulk.kind_of(batch.peek(position)) for position in range(len(work.indices))]
+    kinds = batch.kinds(bulk.kind_of)
+    if scope.bulk.is_settled(kinds):
+        return True
+    name = scope.name_of(work.indices[0])
+    scope.bulk.believe(hints.told(scope), name, kinds)
     if scope.bulk.is_settled(kinds):
         return True
     first, second = bulk.pair(kinds)
@@ -398,7 +416,10 @@ def _is_item_by_item(fetcher, work, batch):
         has_drawn = bool(generators.digest() != before or scope.private(indices[0]).paths)
     finally:
         run.leave()
-    return scope.bulk.learn(kinds, (batch.peek(first), batch.peek(second)), made, has_drawn)
+    same = scope.bulk.learn(kinds, (batch.peek(first), batch.peek(second)), made, has_drawn)
+    if name is not None and scope.bulk.word(name):
+        hints.tell(scope, scope.bulk.word(name))
+    return same
 
 
 def _bulk_batch(fetcher, work):

@@ -13,6 +13,7 @@ that have the same indices in one.
 import torch
 
 from . import align
+from .digests import digest
 
 
 def get(dataset, index):
@@ -54,6 +55,10 @@ def is_equal(first, second):
     return True
 
 
+def _word(name, kind):
+    return int.from_bytes(digest("tsshim batches", name, repr(kind))[:8], "little")
+
+
 class Whole(align.Work):
     """The work on @work as one item, which is a list of them."""
 
@@ -74,6 +79,19 @@ class Known:
         """Whether items of these @kinds are known to be what they are in a batch."""
         return self.is_single or self.kind is not None and all(
             kind == self.kind for kind in kinds)
+
+    def word(self, name):
+        """What is known of the data set with this @name, for another worker; or 0."""
+        if self.is_whole or self.kind is None and not self.is_single:
+            return 0
+        return _word(name, True if self.is_single else self.kind)
+
+    def believe(self, word, name, kinds):
+        """Take over the @word of another worker, if it is about the same @name, and @kinds."""
+        if word == _word(name, True):
+            self.is_single = True
+        elif word == _word(name, kinds[0]):
+            self.kind = kinds[0]
 
     def learn(self, kinds, singles, made, has_drawn):
         """

@@ -307,11 +307,18 @@ def skeleton_of(meta, head_bytes):
 
 
 def flat_kinds(skeleton):
-    """The types of the parts of @skeleton, if that is a tuple without structure in it; or None."""
-    if type(skeleton) is not tuple:
-        return None
-    kinds = tuple(map(type, skeleton))
-    return kinds if _FLAT.issuperset(kinds) else None
+    """
+    What samples without structure in them have in common, if @skeleton is one: the types of the
+    parts of a tuple, and of a dict's the keys before these.  None: it is another one.
+    """
+    kind = type(skeleton)
+    if kind is tuple:
+        kinds = tuple(map(type, skeleton))
+        return kinds if _FLAT.issuperset(kinds) else None
+    if kind is dict:
+        kinds = tuple(map(type, skeleton.values()))
+        return (tuple(skeleton), kinds) if _FLAT.issuperset(kinds) else None
+    return None
 
 
 def make_leaf(spec, address, size):

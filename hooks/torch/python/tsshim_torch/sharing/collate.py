@@ -9,7 +9,6 @@ as a list); so what a batch looks like is decided by the installed torch alone. 
 collate_fn gets samples with private memory, as the data set would have made them.
 """
 
-import collections
 import ctypes
 import functools
 import hashlib
@@ -21,7 +20,7 @@ from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import worker as torch_worker
 
 from ..handover import pool
-from . import codec
+from . import codec, moving
 
 ROW_MIN = 4096  # bytes: what is smaller is collated by torch
 ORIGIN_BYTES = 16  # of struct ts_sample_view
@@ -71,12 +70,7 @@ def _new_rows(count, spec):
     storage = pool.new_storage(size)
     if storage is None:
         storage = torch.UntypedStorage._new_shared(size)
-    return _tensor_on(storage, dtype, shape)
-
-
-def _tensor_on(storage, dtype, shape):
-    # A typed storage around this one, as torch makes it, takes as long again.
-    return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape)
+    return moving.tensor_on(storage, dtype, shape)
 
 
 def _in_pool(tensor):
@@ -89,73 +83,7 @@ def _in_pool(tensor):
     storage = pool.new_storage(tensor.numel() * tensor.element_size())
     if storage is None:
         return tensor
-    return _tensor_on(storage, tensor.dtype, tensor.shape).copy_(tensor)
-
-
-# ---- what collate functions of the program's make ----
-
-MOVED_MIN = 1 << 20  # bytes of a tensor for which a copy is cheaper than the way that torch has
-
-
-def _tensors(value, found):
-    """All tensors in @value, as far as it is made of dictionaries, lists and tuples."""
-    kind = type(value)
-    if kind is torch.Tensor:
-        found.append(value)
-    elif kind is dict or kind is list or kind is tuple:
-        for part in value.values() if kind is dict else value:
-            _tensors(part, found)
-    return found
-
-
-def _is_whole(tensor):
-    """Whether @tensor is a large one with plain memory of its own, all of which it shows."""
-    size = tensor.numel() * tensor.element_size()
-    return size >= MOVED_MIN and tensor.device.type == "cpu" and tensor.is_contiguous() and \
-        not tensor.requires_grad and not tensor.is_quantized and not tensor.is_conj() and not tensor.is_neg() and \
-        not tensor.is_shared() and tensor.untyped_storage().nbytes() == size and not vars(tensor)
-
-
-def _moved(tensor, copy):
-    size = tensor.numel() * tensor.element_size()
-    storage = pool.new_storage(size)
-    if storage is None:
-        return tensor
-    made = _tensor_on(storage, tensor.dtype, tensor.shape)
-    copy(made.data_ptr(), tensor.data_ptr(), size, size)
-    return made
-
-
-def _with(value, moved):
-    """
-    As @value, with the tensors that @moved has, by their ids, in the places of the old ones; what
-    the program may have kept is left as it is.
-    """
-    kind = type(value)
-    if kind is torch.Tensor:
-        return moved.get(id(value), value)
-    if kind is dict:
-        return {key: _with(part, moved) for key, part in value.items()}
-    if kind is list or kind is tuple:
-        return kind([_with(part, moved) for part in value])
-    return value
-
-
-def to_pool(value, copy):
-    """
-    @value, which a collate function has made, with its large tensors in memory of the pool where
-    there is some.  Torch would move each into a new file of shared memory: for 38 MB 55 ms, most
-    of them for new pages.  What shares memory with something else in @value stays as it is.
-    """
-    if torch_worker._worker_info is None:
-        return value
-    tensors = _tensors(value, [])
-    places = collections.Counter(tensor.untyped_storage().data_ptr() for tensor in tensors
-                                 if tensor.layout is torch.strided)
-    moved = {id(tensor): _moved(tensor, copy) for tensor in tensors
-             if tensor.layout is torch.strided and _is_whole(tensor)
-             and places[tensor.untyped_storage().data_ptr()] == 1}
-    return _with(value, moved) if moved else value
+    return moving.tensor_on(storage, tensor.dtype, tensor.shape).copy_(tensor)
 
 
 _structures = {}  # meta -> what _structure() gives; many samples have one of few labels
@@ -333,23 +261,30 @@ class Batch:
         return codec.join(skeleton, iter([
             next(rows)[0][position] if leaf is None else leaf for leaf in leaves]))
 
+    def kinds(self, kind_of):
+        """@kind_of each sample; those whose leaves all lie like the first one's are of one kind."""
+        found, flat = [], None
+        for position, part in enumerate(self.parts):
+            is_flat = self.flat is not None and part != () and part[1] is self.staged
+            if not is_flat or flat is None:
+                found.append(kind_of(self.peek(position)))
+                flat = found[-1] if is_flat else flat
+            else:
+                found.append(flat)
+        return found
+
     def samples(self):
         return [self._value(position) for position in range(len(self.parts))]
 
     def finish(self, collate_fn):
         if not self.direct or not self.rows:
-            made = collate_fn(self.samples())
-            return self._move(made) if self.moves else made
+            samples = self.samples()
+            return moving.collated(collate_fn, samples, self.copy) if self.moves else \
+                collate_fn(samples)
         try:
             return self._finish_rows(collate_fn)
         except Exception:
             return collate_fn(self.samples())  # whose exception it is if there is one
-
-    def _move(self, made):
-        try:
-            return to_pool(made, self.copy)
-        except Exception:  # it is a batch all the same
-            return made
 
     def _finish_rows(self, collate_fn):
         shells = [self._shell(skeleton, leaves) for skeleton, leaves in self.parts]
@@ -373,6 +308,8 @@ class Batch:
     def _shell(self, skeleton, leaves):
         """A sample with holes for its rows."""
         if leaves is self.staged and self.flat is not None:
+            if type(skeleton) is dict:
+                return {key: _HOLE if part is Ellipsis else part for key, part in skeleton.items()}
             return tuple([_HOLE if part is Ellipsis else part for part in skeleton])
         return codec.join(skeleton, iter([_HOLE if leaf is None else leaf for leaf in leaves]))
 

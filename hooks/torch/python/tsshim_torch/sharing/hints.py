@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """
-What the workers of one epoch leave for those of the next: whether samples are shared, or why not.
+What the workers of one epoch leave for those of the next: whether samples are shared, or why not,
+and what kind of batches a data set makes.
 
 Each of these would judge the data set and time its first items again.  Where items are cheap
 that may be most of an epoch.  The hint lies in memory that a process shares with the workers it
-forks.  It saves time and decides nothing else: who believes a wrong one, about a data set that
-was changed meanwhile for instance, makes some samples as without us.
+forks.  Whether samples are shared saves time and decides nothing else: who believes a wrong hint,
+about a data set that was changed meanwhile for instance, makes some samples as without us.
 """
 
 import mmap
@@ -19,7 +20,8 @@ REASONS = (b"torch_cheap", b"torch_dataset", b"torch_getitems", b"torch_impure",
            b"torch_versions")
 
 # The words of a slot, of 64 bits each.  One that is read between two stores is a wrong hint.
-_STATE, _SECOND, _WORDS = 0, 1, 2  # one of the states, when it was left, how many there are
+# One of the states, when it was left, what else was found out, how many words there are.
+_STATE, _SECOND, _FOUND, _WORDS = 0, 1, 2, 3
 _UNKNOWN, _SHARES, _FIRST = 0, 1, 2  # the last: of the first of REASONS
 
 _words = None  # shared with the workers to come
@@ -38,7 +40,7 @@ def expect(loader):
     if key not in _slots and len(_slots) >= SLOTS:
         _slots.clear()  # of a program that makes ever new data sets
     at = _slots[key][0] if key in _slots else _WORDS * len(_slots)
-    _words[at + _STATE] = _UNKNOWN
+    _words[at + _STATE] = _words[at + _FOUND] = _UNKNOWN
     _slots[key] = (at, weakref.ref(loader.dataset))
 
 
@@ -82,3 +84,18 @@ def left(scope):
     at = _find(scope)
     state = _UNKNOWN if at is None else _state(at)
     return REASONS[state - _FIRST] if _FIRST <= state < _FIRST + len(REASONS) else None
+
+
+def tell(scope, found):
+    """
+    Let later workers know the number @found, of 64 bits, which says itself what it is about.
+    """
+    at = _find(scope)
+    if at is not None:
+        _words[at + _FOUND] = found
+
+
+def told(scope):
+    """What another worker has told about the data set of @scope, which may have changed, or 0."""
+    at = _find(scope)
+    return 0 if at is None else _words[at + _FOUND]
