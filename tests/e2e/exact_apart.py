@@ -17,6 +17,7 @@ import warnings
 
 import numpy as np
 import PIL.Image
+import PIL.ImageColor  # noqa: F401 -- a table of its is edited
 import torch
 import torchvision.transforms.functional as TF
 from torchvision import transforms as T
@@ -106,6 +107,13 @@ apart("format_of_tiff", lambda: _TIFF.update({(b"II", 99): ("L", "L")}),
       lambda: _TIFF.pop((b"II", 99)))
 restored("modes_of_torchvision", lambda: dict(_MODES), _MODES.update,
          {T.InterpolationMode.BILINEAR: 0}, make=T.Resize(3))
+
+_MARKER = sys.modules["PIL.JpegImagePlugin"].MARKER
+apart("marker_of_jpeg_that_is_skipped", lambda: _MARKER.update({0xFFE1: _MARKER[0xFFFE]}),
+      functools.partial(_MARKER.update, {0xFFE1: _MARKER[0xFFE1]}))
+_COLOURS = sys.modules["PIL.ImageColor"].colormap
+apart("a_colour_more", lambda: _COLOURS.update(mine="#102030"), lambda: _COLOURS.pop("mine"))
+restored("another_colour", lambda: {"red": _COLOURS["red"]}, _COLOURS.update, {"red": (9, 9, 9)})
 
 # ---- libraries ----
 

@@ -7,10 +7,13 @@ import json
 import os
 import pathlib
 import sys
+import sysconfig
 
 import numpy as np
 import PIL.Image
 import torch
+import torchvision
+from torchvision import datasets
 from torchvision import transforms as T
 
 from exact_attacks import BUFFER, COUNTS, EVENTS, Patched
@@ -150,3 +153,79 @@ BAD["format_of_pillow"] = Taught
 BAD["method_of_tensors"] = lambda: Patched(
     torch.Tensor, "mean", lambda self: EVENTS.append(1),
     lambda: T.Lambda(lambda x: x.mean()))
+
+
+def of_a_package(text, name):
+    """The function @name of an installed package with this source @text."""
+    path = os.path.join(sysconfig.get_paths()["purelib"], "exact_attacks_package", "__init__.py")
+    names = {"__name__": "exact_attacks_package", "EVENTS": EVENTS}
+    exec(compile(text, path, "exec"), names)
+    return names[name]
+
+
+BAD["method_of_a_package"] = lambda: Patched(
+    torch.Tensor, "mean", of_a_package("def mean(self): return EVENTS.append(1)", "mean"),
+    lambda: T.Lambda(lambda x: x.mean()))
+BAD["property_of_a_package"] = lambda: Patched(
+    torch.Tensor, "T", property(of_a_package("def get(self): return EVENTS.append(1)", "get")),
+    lambda: T.Lambda(lambda x: x.T))
+
+
+class Registered:
+    """A data set that is judged while an operator of torchvision's has another kernel."""
+
+    def judged(self, judge):
+        torch.library._impls.add("image/decode_image/CPU")
+        try:
+            return judge(Items(lambda index: torchvision.io.read_image("x")))
+        finally:
+            torch.library._impls.discard("image/decode_image/CPU")
+
+
+BAD["kernel_of_torchvision"] = Registered
+
+
+# ---- what is not new although it looks so ----
+
+HELD = {"n": 0}
+
+
+def changes_what_was_tiled(index):
+    tiled = np.tile(TENSOR, 1)
+    tiled += index
+    return tiled
+
+
+def changes_what_was_listed(index):
+    listed = np.array(HELD).tolist()
+    listed["n"] = index
+    return listed
+
+
+class Rounded:
+    """NumPy asks objects for methods that are called like its functions."""
+
+    def rint(self):
+        return EVENTS.append(1)
+
+
+refused("tile_that_is_a_view", changes_what_was_tiled)
+refused("list_that_is_a_dictionary", changes_what_was_listed)
+refused("method_called_like_a_function", lambda index: np.rint(np.array([ROUNDED])))
+ROUNDED = Rounded()
+
+
+# ---- what items of a library's data set share with it ----
+
+def _with_targets(root, make):
+    found = datasets.ImageFolder(root, T.ToTensor())
+    found.samples = [(path, make(number)) for path, number in found.samples]
+    return found
+
+
+# {name: function(folder of pictures)}: collate functions can change these data sets.
+EXPOSED = {"lists": lambda root: _with_targets(root, lambda number: [number]),
+           "tensors": lambda root: _with_targets(root, torch.tensor),
+           "arrays": lambda root: _with_targets(root, np.arange)}
+HIDDEN = {"numbers": lambda root: _with_targets(root, lambda number: number),
+          "tuples": lambda root: _with_targets(root, lambda number: (number, "name"))}

@@ -52,6 +52,16 @@ class During:
             self.after()
 
 
+def tracing(*_rest):
+    """Called in the middle of items."""
+    EVENTS.append(1)
+
+
+BAD["profiler_of_the_users"] = lambda: During(
+    lambda: Items(lambda index: np.ones(3)), lambda: sys.setprofile(tracing),
+    lambda: sys.setprofile(None))
+
+
 def patched(name, module, attribute, value, make):
     """As Patched, under this @name."""
     BAD[name] = lambda: Patched(module, attribute, value, make)

@@ -115,6 +115,13 @@ CHAIN = T.Compose([T.RandomCrop(64), T.ToTensor()])
 
 
 @good()
+def names_types(_root):
+    """The first one that is judged in its process, before any was looked at."""
+    return Items(lambda index: (torch.tensor(np.asarray(picture(index)), dtype=torch.float32),
+                                torch.ones(3).to(torch.long)))
+
+
+@good()
 def margins(root):
     return Items(lambda index: np.pad(np.asarray(picture(index)), ((1, 2), (0, 0), (0, 0)),
                                       mode="edge"))
@@ -349,6 +356,9 @@ def main(root):
                        **exact_attacks_more.BAD, **exact_attacks_state.BAD,
                        **exact_attacks_around.BAD}.items():
         print("bad|%s|refused|%s|%s" % (name, *verdict(judgement, make())))
+    for exposes, table in ((True, exact_attacks_more.EXPOSED), (False, exact_attacks_more.HIDDEN)):
+        for name, make in table.items():
+            print("exposes|%s|%s|%s|" % (name, exposes, judgement.judge(make(root)).exposes))
     for name in exact_apart.APART:
         print("apart|%s|apart|%s|" % (name, exact_apart.verdict(name)))
     print("loads|pillow|True|%s|" % exact_apart.LOADS_ITSELF)

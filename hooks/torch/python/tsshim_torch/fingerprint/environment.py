@@ -90,6 +90,20 @@ _BLAS_CORES = [name.replace("num_threads", "corename") for name in _BLAS_COUNTS]
 _BLAS_COUNTS += ["MKL_Get_Max_Threads", "bli_thread_get_num_threads"]
 
 
+def gpu():
+    """
+    Text for the GPU of this process, b"" where it uses none: what items compute there depends on
+    it.  For a process that makes the program's items itself; a forked worker has none.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return b""
+    kind, backends = torch.cuda.get_device_properties(torch.cuda.current_device()), torch.backends
+    return _text((kind.name, kind.major, kind.minor, kind.total_memory, kind.multi_processor_count,
+                  backends.cudnn.version(), backends.cudnn.benchmark, backends.cudnn.deterministic,
+                  backends.cudnn.allow_tf32, backends.cuda.matmul.allow_tf32))
+
+
 def _manners():
     """How numbers are printed, and which warnings and errors of arithmetic are exceptions."""
     found = [warnings.defaultaction]
@@ -211,6 +225,7 @@ def _image_switches():
 # Tables that programs edit in place, to read what is not read otherwise.
 _EDITED = (("PIL.TiffImagePlugin", "OPEN_INFO"), ("PIL.Image", "_fromarray_typemap"),
            ("PIL.Image", "_MODE_CONV"), ("PIL.JpegImagePlugin", "RAWMODE"),
+           ("PIL.JpegImagePlugin", "MARKER"), ("PIL.ImageColor", "colormap"),
            ("PIL.PngImagePlugin", "_MODES"),
            ("torchvision.transforms.functional", "pil_modes_mapping"))
 
@@ -220,9 +235,18 @@ def _tables():
     found = []
     for name, table in _EDITED:
         now = getattr(sys.modules.get(name), table, None)
-        if now is not None and now != _first(name, table):
-            found.append((name, table, list(now.items())))
+        if now is not None and _normal(now) != _first(name, table):
+            found.append((name, table, list(_normal(now).items())))
     return found
+
+
+def _normal(table):
+    """@table with the numbers of colours, which Pillow writes in the place of their text."""
+    return {key: tuple(bytes.fromhex(value[1:])) if type(value) is str and
+            _COLOUR.fullmatch(value) else value for key, value in table.items()}
+
+
+_COLOUR = re.compile("#[0-9a-f]{6}")
 
 
 # A table as their sources have them: on one line, or up to a brace that begins one.
@@ -231,13 +255,16 @@ _TABLE = r"(?ms)^%s\b[^\n=]*=[ ]*(\{[^\n]*\}|\{.*?^\})[ ]*$"
 
 @functools.lru_cache(maxsize=None)
 def _first(name, table):
-    """What the source of module @name gives @table at first, or None if that cannot be told."""
+    """
+    _normal() of what the source of module @name gives @table at first, or None if that cannot be
+    told.
+    """
     module = sys.modules[name]
     with open(module.__file__, encoding="utf-8") as file:
         # Reading all of it as Python would take 100 ms.
         found = re.search(_TABLE % re.escape(table), file.read())
     try:
-        return found and eval(found[1], dict(vars(module)))
+        return found and _normal(eval(found[1], dict(vars(module))))
     except SyntaxError:
         return None
 

@@ -17,7 +17,7 @@ import re
 import sys
 import types
 
-from ..fingerprint import library, walk
+from ..fingerprint import environment, library, walk
 from . import state, tables
 from .values import Refused
 
@@ -32,7 +32,7 @@ _AROUND = {library.CACHED: "__wrapped__", functools.cached_property: "func",
            functools.partialmethod: "func", functools.singledispatchmethod: "func"}
 # Replaced there, even a function of another installed package's is not known.
 _READ = ("torchvision", "PIL")
-_KNOWN = _READ + ("torch", "numpy", "cv2")
+_KNOWN = frozenset(_READ + ("torch", "numpy", "cv2") + environment.PACKAGES)
 
 _checked = {}  # id(module) -> the Look at it when nothing in it was the user's
 
@@ -52,6 +52,8 @@ def check(met):
         raise Refused("os.fspath")
     for kind in _held_classes(_loaded_holders()):
         check_class(kind)
+        for value in list(library.class_dict(kind).values()):
+            _check_origin(value.fget if type(value) is property else value)
     _check_formats(sys.modules.get("PIL.Image"), met)
     if "torchvision.transforms.v2.functional" in sys.modules:
         _check_v2(met)
@@ -110,7 +112,7 @@ def _check_origin(value):
     if type(value) is types.FunctionType:
         home = value.__globals__.get("__name__")
         if type(home) is not str or home.partition(".")[0] not in _KNOWN and \
-                not library.is_standard(home):
+                not (home in sys.modules and library.is_standard(home)):
             raise Refused("%s.%s" % (value.__module__, value.__qualname__))
 
 
@@ -380,11 +382,17 @@ def _held_names(loaded):
              io.TextIOWrapper, io.BufferedReader, io.FileIO, io.BytesIO, io.StringIO,
              pathlib.PosixPath, re.Pattern, re.Match, collections.OrderedDict,
              collections.defaultdict, collections.deque, collections.Counter, functools.partial]
-    names = set()
+    names = _names_of_ufuncs(sys.modules.get("numpy"))
     for kind in (*kinds, *_held_classes(loaded)):
         for base in library.mro(kind):
             names.update(library.class_dict(base))
     return frozenset(names)
+
+
+def _names_of_ufuncs(numpy):
+    """What NumPy asks the objects in an array for: a method called like the function."""
+    return {name for name, value in library.module_dict(numpy).items()
+            if type(value) is numpy.ufunc} if numpy is not None else set()
 
 
 _HOLDERS = ("torch.Tensor", "torch.Size", "torch.dtype", "torch.device", "torch.Generator",

@@ -22,6 +22,7 @@ from ..fingerprint import library
 from .values import Refused
 
 # Keys of the dispatcher that tensors of the CPU come by.
+_OPERATORS = ("aten/", "image/")  # torchvision registers kernels for its others itself
 _DISPATCHED = ("/CPU", "/AutogradCPU", "/Autograd", "/ADInplaceOrView", "/AutocastCPU",
                "/CompositeImplicitAutograd", "/CompositeExplicitAutograd", "/BackendSelect")
 
@@ -33,6 +34,7 @@ def check():
     _check_generators()
     _check_modes()
     _check_kernels()
+    _check_tracing()
     _check_copies()
     _check_codecs()
     for name in ("showwarning", "_showwarnmsg", "_showwarnmsg_impl", "formatwarning"):
@@ -100,7 +102,7 @@ def _check_kernels():
     keys = getattr(sys.modules.get("torch.library"), "_impls", set())
     if keys != _known:
         for key in keys:
-            if key.startswith("aten/") and key.endswith(_DISPATCHED):
+            if key.startswith(_OPERATORS) and key.endswith(_DISPATCHED):
                 raise Refused("operator " + key)
         _known = set(keys)
     dataset = sys.modules["torch.utils.data"].Dataset
@@ -109,6 +111,15 @@ def _check_kernels():
 
 
 # ---- the interpreter ----
+
+def _check_tracing():
+    """Functions that the interpreter calls in the middle of items."""
+    for function in (sys.getprofile(), sys.gettrace()):
+        function = getattr(function, "__func__", function)
+        if type(function) is types.FunctionType:
+            _check_made(function, "a function that traces")
+
+
 
 def _tables_of_codecs():
     """The handlers of errors, and the functions that are asked for codecs."""

@@ -201,13 +201,13 @@ CALLS = {
         (_FRESH, "array zeros ones full zeros_like ones_like full_like arange linspace eye "
                  "copy"),
         (Call("fresh", 3, rule="pad"), "pad"),
-        (Call("fresh", 2), "stack concatenate repeat tile sort"),
+        (Call("fresh", 2), "stack concatenate repeat sort"),
         (Call("fresh", 1), "hstack vstack dstack"), (Call("fresh", 3), "clip"),
         (_ANY, "asarray ascontiguousarray expand_dims squeeze transpose moveaxis swapaxes flip "
                "fliplr flipud rot90 roll reshape where unique meshgrid diag histogram interp "
                "array_equal allclose isclose frombuffer array_split split argsort nonzero "
                "argwhere broadcast_to isscalar ndim shape size fromfile flatnonzero "
-               "triu tril digitize bincount searchsorted"),
+               "triu tril digitize bincount searchsorted tile"),
         (_TWO, "mean std var sum prod min max amin amax argmax argmin cumsum any all round "
                "around percentile median dot matmul outer"),
         (_ONE, "sqrt exp log log2 log10 log1p expm1 sin cos tan arcsin arccos arctan tanh abs "
@@ -282,7 +282,7 @@ LIMITS = {"conj": 0, "max": 1, "min": 1, "argmax": 1, "argmin": 1, "any": 1, "al
 # Those with a rule of their own in code.py; LIMITS, CHANGES and these only when called.
 RULES = frozenset(("open", "replace", "resize", "format", "format_map"))
 # Those that return something new, whoever has them.
-NEW = frozenset(("copy", "clone", "tolist", "convert", "split", "new_zeros", "new_ones",
+NEW = frozenset(("copy", "clone", "convert", "split", "new_zeros", "new_ones",
                  "new_full"))
 # Those that change what has them: only for what was made just now.
 CHANGES = frozenset("""

@@ -154,6 +154,8 @@ class Scope(scopes.Scope):
         self.stream += found.orders
         if found.by_threads:
             self.stream += environment.blas_threads()
+        if torch_worker._worker_info is None:
+            self.stream += environment.gpu()
         if self._may_change():  # then this is done for each batch
             self.cost += clock.thread() - start
         return True
@@ -337,7 +339,10 @@ def _begin(fetcher, indices):
         if scope.off_until:
             scope.off_until = scope.items = 0
             scope.item_ns = scope.kinds = None
-        if batched and scopes.fetches_batches(scope.dataset):
+        vouched = native.settings.share == native.SHARE_SAMPLES
+        if not vouched and scopes.makes_up_attributes(scope.dataset):
+            scope.rest(b"torch_dataset")  # as it would be judged, but it is not asked once more
+        elif batched and scopes.fetches_batches(scope.dataset):
             scope.rest(b"torch_getitems")
         elif scope.is_not_worth_a_look(count):
             scope.rest(b"torch_cheap")

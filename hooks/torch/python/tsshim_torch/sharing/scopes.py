@@ -47,6 +47,16 @@ def fetches_batches(dataset):
     return callable(getattr(dataset, "__getitems__", None))
 
 
+def makes_up_attributes(dataset):
+    """Whether asking @dataset for an attribute that it may not have runs code of the user's."""
+    from ..fingerprint import library
+    while type(dataset) is torch.utils.data.Subset:
+        dataset = dataset.dataset
+    return any("__getattribute__" in library.class_dict(base) or
+               "__getattr__" in library.class_dict(base)
+               for base in library.mro(type(dataset)) if library.is_user_class(base))
+
+
 def keeps_names(dataset):
     """
     Whether an item may have opened a relative name once and for all.  Files that an item opens

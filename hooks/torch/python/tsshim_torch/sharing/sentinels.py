@@ -56,9 +56,16 @@ def _numpy():
     return look
 
 
+def _gpus():
+    """The states of the generators of the GPUs, where this process uses any."""
+    if not torch.cuda.is_initialized():
+        return ()
+    return [generator.get_state().numpy().tobytes() for generator in torch.cuda.default_generators]
+
+
 def but(names):
     """Sentinels for the generators that are not in @names."""
-    found = []
+    found = [_gpus]  # of which no key says anything
     if judgement.TORCH not in names:
         found.append(_torch)
     if judgement.PYTHON not in names:
