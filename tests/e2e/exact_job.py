@@ -321,15 +321,15 @@ def play(options):
         iterate(data_of(options), options, other_transform if options.change else None)
 
 
-def scenes(words):
-    """The options of each scene."""
+def scenes(words, parse=arguments):
+    """The options of each scene, by @parse."""
     found = [[]]
     for word in words:
         if word == "--then":
             found.append([])
         else:
             found[-1].append(word)
-    return [arguments(part) for part in found]
+    return [parse(part) for part in found]
 
 
 def main():

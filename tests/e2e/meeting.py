@@ -75,6 +75,11 @@ def arrive():
         _company.wait("round%d" % _company.rounds)
 
 
+def is_alone():
+    """In a job that has arrived once: whether there is nobody to meet."""
+    return _company.place is None
+
+
 def scene():
     """In a job, between two of its scenes: wait for the others, and until one lets all go on."""
     if _company.place:
