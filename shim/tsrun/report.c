@@ -6,6 +6,7 @@
 #include "shim/tsrun/report.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
+#include "shim/tsrun/units.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,22 +95,6 @@ static const char *grouped(uint64_t value, char buffer[32])
 	return buffer;
 }
 
-static void print_size(FILE *out, uint64_t bytes)
-{
-	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-	uint64_t scale = 1;
-	unsigned unit = 0;
-	while (unit + 1 < TS_ARRAY_SIZE(units) && bytes / scale >= 1024) {
-		scale *= 1024;
-		unit++;
-	}
-	if (unit == 0)
-		fprintf(out, "%llu %s", (unsigned long long)bytes, units[0]);
-	else /* Integers only: a decimal comma of the locale would surprise. */
-		fprintf(out, "%llu.%llu %s", (unsigned long long)(bytes / scale),
-			(unsigned long long)(bytes % scale * 10 / scale), units[unit]);
-}
-
 static void print_duration(FILE *out, uint64_t ns)
 {
 	unsigned long long seconds = ns / NS_PER_SECOND;
@@ -133,14 +118,6 @@ static void print_share(FILE *out, const char *what, uint64_t part, uint64_t who
 		(unsigned long long)(tenths / 10), (unsigned long long)(tenths % 10));
 }
 
-/* A damaged name must not command the terminal. */
-static void make_printable(char *name)
-{
-	for (; *name; name++)
-		if (*name < ' ' || *name > '~')
-			*name = '?';
-}
-
 static void print_dataset(FILE *out, const struct ts_report *report, uint32_t dataset)
 {
 	char name[TS_DATASET_NAME], number[32];
@@ -148,7 +125,7 @@ static void print_dataset(FILE *out, const struct ts_report *report, uint32_t da
 
 	if (!ts_report_dataset(report, dataset, name))
 		return;
-	make_printable(name);
+	ts_units_make_printable(name);
 	struct ts_dataset_row *row = ts_ledger_dataset(report->ledger, dataset);
 	uint32_t members = ts_report_members(report, dataset);
 	int leader = ts_report_leader(report, dataset, &alive);
@@ -305,6 +282,7 @@ static void print_elsewhere(FILE *out, unsigned count)
 static void print_head(FILE *out, const struct ts_report *report)
 {
 	uint32_t jobs = 0, processes = 0;
+	char used[TS_UNITS_BYTES], capacity[TS_UNITS_BYTES];
 
 	for (uint32_t j = 0; report->ledger && j < TS_JOB_MAX; j++)
 		if (ts_process_is_alive(ts_load_relaxed(&ts_ledger_job(report->ledger, j)->id)))
@@ -319,10 +297,8 @@ static void print_head(FILE *out, const struct ts_report *report)
 		fputs("none\n", out);
 		return;
 	}
-	print_size(out, report->ring.used);
-	fputs(" of ", out);
-	print_size(out, report->ring.capacity);
-	fputs(" in use\n", out);
+	fprintf(out, "%s of %s in use\n", ts_units_size(report->ring.used, used),
+		ts_units_size(report->ring.capacity, capacity));
 }
 
 static void print_ledger(FILE *out, const struct ts_report *report)

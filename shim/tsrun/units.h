@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* How tsrun writes numbers and foreign texts for people. */
+#ifndef TS_TSRUN_UNITS_H
+#define TS_TSRUN_UNITS_H
+
+#include "shim/base.h"
+
+/* Holds every number of this file. */
+#define TS_UNITS_BYTES 32u
+
+/**
+ * @bytes with a unit and one decimal, cut and not rounded: "12 bytes", "1.5 GiB".  Integers
+ * only, for a decimal comma of the locale would surprise.  Returns @buffer.
+ */
+const char *ts_units_size(uint64_t bytes, char buffer[TS_UNITS_BYTES]);
+
+/**
+ * What is not printable ASCII becomes '?': a name that somebody else wrote must not command the
+ * terminal.
+ */
+void ts_units_make_printable(char *text);
+
+#endif
