@@ -3,10 +3,22 @@
 #include "hooks/cuda/reach/start.h"
 #include "hooks/file/staged.h"
 #include "hooks/torch/start.h"
+#include "leader/group/layout.h"
 #include "leader/group/session.h"
 #include "shim/config.h"
 #include "shim/elf_lock.h"
 #include "shim/identity.h"
+#include "shim/mark.h"
+
+/* For `tsrun doctor`. */
+__attribute__((used, aligned(4), section(TS_MARK_SECTION))) static const struct ts_mark mark = {
+	.owner_bytes = sizeof(mark.owner),
+	.bytes = sizeof(mark.abi) + sizeof(mark.version),
+	.type = TS_MARK_TYPE,
+	.owner = TS_MARK_OWNER,
+	.abi = TS_ABI,
+	.version = TS_VERSION,
+};
 
 /*
  * Runs in every process of the job, shells and compilers included: read the settings, map
