@@ -34,7 +34,7 @@ _tsrun()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]-} in
-	stats | gc)
+	stats | gc | doctor)
 		if ((COMP_CWORD > 1)); then
 			mode=${COMP_WORDS[1]}
 			i=2
@@ -43,7 +43,7 @@ _tsrun()
 	esac
 
 	# Behind the options stands another command, which completes as it does alone.
-	while [[ $mode == run ]] && ((i < COMP_CWORD)); do
+	while [[ $mode == run || $mode == doctor ]] && ((i < COMP_CWORD)); do
 		case ${COMP_WORDS[i]} in
 		--)
 			((i++))
@@ -56,7 +56,8 @@ _tsrun()
 		[[ ${COMP_WORDS[i - 1]} != = ]] || ((i++)) # --ring=1G
 		[[ ${COMP_WORDS[i]-} != = ]] || ((i += 2)) # --align=1, --dataset=NAME=DIR
 	done
-	if [[ $mode == run ]] && ((i < COMP_CWORD || (i == COMP_CWORD && i > 1))) &&
+	if [[ $mode == run || $mode == doctor ]] &&
+		((i < COMP_CWORD || (i == COMP_CWORD && i > 1))) &&
 		[[ $current != -* || ${COMP_WORDS[i - 1]} == -- ]] &&
 		[[ $previous != --group && $previous != --dataset && $previous != --share && \
 			$previous != --epoch && $previous != --order && $previous != --record && \
@@ -130,13 +131,14 @@ _tsrun()
 	case $mode in
 	stats) _tsrun_words "--group --json --help" "$current" ;;
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
+	doctor) _tsrun_words "--json --help" "$current" ;;
 	run)
 		_tsrun_words "--group --dataset --share --align --align-orders --epoch --order --record \
 			--replay --ring --keep --stage \
 			--stage-size --stage-metadata --copies --verify --summary --help --version" "$current"
 		if [[ $current != -* ]]; then
 			local words
-			mapfile -t words < <(compgen -W "stats gc" -- "$current")
+			mapfile -t words < <(compgen -W "stats gc doctor" -- "$current")
 			mapfile -t COMPREPLY < <(compgen -c -- "$current")
 			COMPREPLY+=("${words[@]}")
 		fi

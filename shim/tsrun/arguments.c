@@ -29,7 +29,7 @@
 
 /* Sub-commands look into a group; everything else is about the job to start. */
 #define MODES(option, is_group) \
-	(sizeof(option) == 1 ? 0 : (is_group) ? TS_MODE_ALL : TS_MODE_RUN)
+	(sizeof(option) == 1 ? 0 : (is_group) ? TS_MODE_GROUPS : TS_MODE_RUN)
 
 static const struct ts_option_text rows[] = {
 #define TS_X(n, env, option, kind, def, text)                             \
@@ -67,6 +67,7 @@ static const struct {
 } sub_commands[] = {
 	{TS_MODE_STATS, "stats"},
 	{TS_MODE_GC, "gc"},
+	{TS_MODE_DOCTOR, "doctor"},
 };
 
 const char *ts_arguments_mode_name(enum ts_mode mode)
@@ -235,10 +236,10 @@ int ts_arguments_parse(int argc, char **argv, struct ts_arguments *ret_arguments
 		}
 	}
 
-	if (arguments.mode == TS_MODE_RUN) {
+	if (arguments.mode & TS_MODE_COMMANDS) {
 		if (at < argc)
 			arguments.command = argv + at;
-		if (check_command(&arguments, at) < 0)
+		if (arguments.mode == TS_MODE_RUN && check_command(&arguments, at) < 0)
 			return -EINVAL;
 	} else if (at < argc) {
 		ts_message_say("tsrun %s takes no argument '%s'",

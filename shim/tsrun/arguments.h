@@ -11,7 +11,10 @@ enum ts_mode {
 	TS_MODE_RUN = 1,
 	TS_MODE_STATS = 2,
 	TS_MODE_GC = 4,
-	TS_MODE_ALL = 7,
+	TS_MODE_DOCTOR = 8,
+	TS_MODE_ALL = 15,
+	TS_MODE_GROUPS = TS_MODE_RUN | TS_MODE_STATS | TS_MODE_GC, /* look into a group */
+	TS_MODE_COMMANDS = TS_MODE_RUN | TS_MODE_DOCTOR,           /* take a command */
 };
 
 /*
@@ -19,10 +22,10 @@ enum ts_mode {
  *
  *	 enumerator  option      short  where          help
  */
-#define TS_FLAGS(X)                                                                   \
-	X(JSON, "--json", "", TS_MODE_STATS, "print one JSON object, for scripts")    \
-	X(DRY_RUN, "--dry-run", "-n", TS_MODE_GC, "only print what would be removed") \
-	X(HELP, "--help", "-h", TS_MODE_ALL, "show this text and exit")               \
+#define TS_FLAGS(X)                                                                      \
+	X(JSON, "--json", "", TS_MODE_STATS | TS_MODE_DOCTOR, "print JSON, for scripts") \
+	X(DRY_RUN, "--dry-run", "-n", TS_MODE_GC, "only print what would be removed")    \
+	X(HELP, "--help", "-h", TS_MODE_ALL, "show this text and exit")                  \
 	X(VERSION, "--version", "", TS_MODE_RUN, "show the version and exit")
 
 enum ts_flag {
@@ -37,7 +40,7 @@ struct ts_arguments {
 	enum ts_mode mode;
 	const char *setting[TS_OPTION_COUNT]; /* value given, "" for one without; or NULL */
 	bool flag[TS_FLAG_COUNT];
-	char **command; /* NULL-terminated rest of argv (of TS_MODE_RUN), or NULL */
+	char **command; /* NULL-terminated rest of argv (of TS_MODE_COMMANDS), or NULL */
 	bool separated; /* by "--" */
 	/* What stands before the command when it is an option without a value; or NULL. */
 	const struct ts_option_text *last;
@@ -71,7 +74,7 @@ const struct ts_option_text *ts_arguments_options(void);
  */
 int ts_arguments_parse(int argc, char **argv, struct ts_arguments *ret_arguments);
 
-/** The name of a mode as typed: "", "stats", "gc". */
+/** The name of a mode as typed: "", "stats", "gc", ... */
 const char *ts_arguments_mode_name(enum ts_mode mode);
 
 /** The sub-command nearest to @word, as ts_config_nearest(); NULL when none is near. */

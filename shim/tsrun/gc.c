@@ -26,7 +26,7 @@ struct collector {
 	const char *only; /* one group, or NULL for all */
 	bool dry_run, quiet, ring_only;
 	bool keeps; /* what is kept stays */
-	unsigned removed;
+	struct ts_gc_tally removed;
 	int status;
 };
 
@@ -38,6 +38,17 @@ struct part {
 	const char *keep; /* why it must stay, or NULL */
 	bool old;         /* a ledger of another boot: it must go */
 };
+
+static void tally(struct collector *gc, const struct part *part, uint64_t bytes)
+{
+	const char *dot = strrchr(part->path, '.');
+
+	if (dot && strcmp(dot, ".ledger") == 0)
+		gc->removed.ledgers++;
+	else
+		gc->removed.objects++;
+	gc->removed.bytes += bytes;
+}
 
 /* Remove the object, unless it must stay, and say what was done or would be. */
 static void settle(struct collector *gc, const struct part *part)
@@ -54,7 +65,7 @@ static void settle(struct collector *gc, const struct part *part)
 		gc->status = TS_EXIT_FAILED;
 		return;
 	}
-	gc->removed++;
+	tally(gc, part, part->bytes);
 	if (!gc->quiet)
 		printf("%s %s (%llu KiB)\n", gc->dry_run ? "would remove" : "removed",
 			part->path, (unsigned long long)(part->bytes / 1024));
@@ -189,7 +200,7 @@ static void collect_copies(struct collector *gc, const struct ts_name *group, co
 	if (part.keep) {
 		settle(gc, &part);
 	} else if (r == 0) {
-		gc->removed++;
+		tally(gc, &part, part.bytes + usage.bytes);
 		if (!gc->quiet)
 			printf("%s %s and %llu copies of files (%llu KiB)\n",
 				gc->dry_run ? "would remove" : "removed", part.path,
@@ -317,9 +328,19 @@ int ts_gc_collect(const char *group, bool dry_run)
 		ts_message_say("cannot list the shared memory: %s", strerror(-r));
 		gc.status = TS_EXIT_FAILED;
 	}
-	if (gc.removed == 0)
+	if (gc.removed.objects + gc.removed.ledgers == 0)
 		printf("nothing to remove\n");
 	return gc.status;
+}
+
+int ts_gc_count(bool keeps, struct ts_gc_tally *ret_tally)
+{
+	struct collector gc = {.dry_run = true, .quiet = true, .keeps = keeps};
+
+	int r = ts_names_each(collect, &gc);
+	if (r == 0)
+		*ret_tally = gc.removed;
+	return r;
 }
 
 /* Whether somebody kept the ring at @stem; until now, with @is_over. */

@@ -14,6 +14,20 @@
  */
 int ts_gc_collect(const char *group, bool dry_run);
 
+/** What ts_gc_collect() would remove. */
+struct ts_gc_tally {
+	unsigned objects; /* but for ledgers */
+	unsigned ledgers;
+	uint64_t bytes; /* of memory, of both */
+};
+
+/**
+ * Count what ts_gc_collect(NULL, ...) would remove, without what is kept if @keeps, and remove
+ * nothing.  Takes the locks of the ledgers for moments, as it does; does not wait for them.
+ * Never says anything.  Errors: those of ts_names_each().
+ */
+int ts_gc_count(bool keeps, struct ts_gc_tally *ret_tally);
+
 /**
  * For a job that is about to start: remove the ring of @group in our namespaces if nobody alive
  * uses it and it is not kept, and rings of the user's other groups that were kept until now, or

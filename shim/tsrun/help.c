@@ -72,8 +72,7 @@ static void print_environment(void)
 static void print_run(void)
 {
 	fputs("Usage: tsrun [options] [--] command [argument...]\n"
-	      "       tsrun stats [--json] [--group NAME]\n"
-	      "       tsrun gc [--dry-run] [--group NAME]\n"
+	      "       tsrun stats | gc | doctor [--help]\n"
 	      "Run a training command; jobs started like this share the decoding of images.\n"
 	      "\nSharing:\n",
 		stdout);
@@ -126,12 +125,30 @@ static void print_gc(void)
 		stdout);
 }
 
+static void print_doctor(void)
+{
+	fputs("Usage: tsrun doctor [--json] [[--] command [argument...]]\n"
+	      "Check whether tsshim can work here, and with the command; it is not run.\n"
+	      "Each check says ok, warn, fail or n/a, its number and what was found.\n"
+	      "\nOptions:\n",
+		stdout);
+	print_options(TS_MODE_DOCTOR, false);
+	fputs("\nExamples:\n"
+	      "  tsrun doctor                        this machine, and this environment\n"
+	      "  tsrun doctor -- python train.py     and this program\n"
+	      "  tsrun doctor --json | jq '.[] | select(.state == \"fail\")'\n"
+	      "\nExit status: 0; 1 when a check failed; 125 on failure of tsrun itself.\n",
+		stdout);
+}
+
 void ts_help_print(enum ts_mode mode)
 {
 	if (mode == TS_MODE_STATS)
 		print_stats();
 	else if (mode == TS_MODE_GC)
 		print_gc();
+	else if (mode == TS_MODE_DOCTOR)
+		print_doctor();
 	else
 		print_run();
 }

@@ -340,3 +340,15 @@ enum ts_preload_verdict ts_library_judge(const char *path, const char *reference
 		return TS_PRELOAD_SECURE;
 	return judge_image(program, reference);
 }
+
+const char *ts_library_explain(enum ts_preload_verdict verdict)
+{
+	static const char *const why[] = {
+		[TS_PRELOAD_WORKS] = NULL,
+		[TS_PRELOAD_STATIC] = "is statically linked",
+		[TS_PRELOAD_SECURE] = "is setuid, setgid or has capabilities",
+		[TS_PRELOAD_MACHINE] = "is made for another kind of machine than tsrun",
+		[TS_PRELOAD_LIBC] = "uses another C library (musl)",
+	};
+	return why[verdict];
+}

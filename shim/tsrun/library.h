@@ -39,6 +39,9 @@ enum ts_preload_verdict {
  */
 enum ts_preload_verdict ts_library_judge(const char *path, const char *reference);
 
+/** What a verdict means, behind the name of the program: "is ..."; NULL: that it works. */
+const char *ts_library_explain(enum ts_preload_verdict verdict);
+
 /**
  * Find @command as execvp(3) will: as it is when it has a '/', else along PATH.
  * Writes the path of the first executable regular file into @ret_path.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun: start a command that shares, or look at what is shared. */
 #include "shim/tsrun/arguments.h"
+#include "shim/tsrun/doctor.h"
 #include "shim/tsrun/gc.h"
 #include "shim/tsrun/help.h"
 #include "shim/tsrun/message.h"
@@ -15,6 +16,9 @@ static int sub_command(const struct ts_arguments *arguments)
 	struct ts_config config;
 
 	ts_message_guard_streams();
+	/* Bad settings are what it is asked for, and so no reason to refuse. */
+	if (arguments->mode == TS_MODE_DOCTOR)
+		return ts_doctor_print(arguments->command, arguments->flag[TS_FLAG_JSON]);
 	if (ts_run_settings(arguments, &config) < 0)
 		return TS_EXIT_FAILED;
 	if (arguments->mode == TS_MODE_STATS)

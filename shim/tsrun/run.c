@@ -187,20 +187,14 @@ static int own_program(char ret_path[PATH_MAX])
 /* Say so when the command will not see the library; returns whether to preload it. */
 static bool judge_command(const char *command, const char *program)
 {
-	static const char *const why[] = {
-		[TS_PRELOAD_WORKS] = NULL,
-		[TS_PRELOAD_STATIC] = "is statically linked",
-		[TS_PRELOAD_SECURE] = "is setuid, setgid or has capabilities",
-		[TS_PRELOAD_MACHINE] = "is made for another kind of machine than tsrun",
-		[TS_PRELOAD_LIBC] = "uses another C library (musl)",
-	};
 	char path[PATH_MAX];
 
 	if (ts_library_which(command, path) < 0)
 		return true;
 	enum ts_preload_verdict verdict = ts_library_judge(path, program);
-	if (why[verdict])
-		ts_message_say("'%s' %s: it runs, but shares nothing", path, why[verdict]);
+	const char *why = ts_library_explain(verdict);
+	if (why)
+		ts_message_say("'%s' %s: it runs, but shares nothing", path, why);
 	/* The children of the others may well be dynamic; musl's ld.so would refuse to start.
 	 */
 	return verdict != TS_PRELOAD_LIBC;

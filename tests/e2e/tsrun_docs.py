@@ -9,6 +9,8 @@ import subprocess
 
 from tsrun_common import SOURCE, Skip, clean_environment, expect, main, tsrun
 
+COMMANDS = ["stats", "gc", "doctor"]
+
 
 def read(*parts):
     with open(os.path.join(SOURCE, *parts), encoding="utf-8") as f:
@@ -23,7 +25,7 @@ def help_options(*words):
 
 
 def all_options():
-    return help_options() | help_options("stats") | help_options("gc")
+    return set().union(*(help_options(*words) for words in ([], *([c] for c in COMMANDS))))
 
 
 def roff(text):
@@ -98,6 +100,13 @@ def test_man_page_describes_the_json(directory):
         assert re.search(r"\b%s\b" % key, page), key
 
 
+def test_man_page_has_every_check(directory):
+    page = roff(read("docs", "man", "tsrun.1")).split(".SH CHECKS")[1].split(".SH")[0]
+    listed = re.findall(r"^\.IP \"(\d+ \w+)\"", page, re.M)
+    rows = table(["shim", "tsrun", "check.h"], "TS_CHECKS")
+    assert listed == ["%d %s" % (n, row[0]) for n, row in enumerate(rows, 1)], listed
+
+
 def test_man_pages_are_sound(directory):
     groff = shutil.which("groff")
     if not groff:
@@ -127,8 +136,8 @@ _tsrun
 
 def test_bash_completes_the_options(directory):
     assert complete("--") == help_options()
-    assert complete("stats", "--") == help_options("stats")
-    assert complete("gc", "--") == help_options("gc")
+    for command in COMMANDS:
+        assert complete(command, "--") == help_options(command), command
     assert complete("--gr") == {"--group"}
     assert complete("--ring", "1G", "--sum") == {"--summary"}
 
@@ -158,7 +167,11 @@ def test_zsh_completes_values(directory):
 
 
 def test_bash_completes_commands(directory):
-    assert {"stats", "stat"} & complete("sta") >= {"stats"}
+    for command in COMMANDS:
+        assert command in complete(command[:2]), command
+        assert command in read("scripts", "completions", "_tsrun"), command
+    assert "printf" in complete("doctor", "--", "print")
+    assert "printf" in complete("doctor", "--json", "print")
     assert "printf" in complete("--", "print")
     assert "printf" in complete("--group", "g", "print")
     assert "printf" in complete("--align", "print")

@@ -260,7 +260,8 @@ def test_wrong_environment(directory):
 
 
 def test_output_that_cannot_be_written(directory):
-    for words in (["--help"], ["--version"], ["stats", "--json"], ["gc", "--dry-run"]):
+    for words in (["--help"], ["--version"], ["stats", "--json"], ["gc", "--dry-run"],
+                  ["doctor"]):
         with open("/dev/full", "w") as full:
             expect(tsrun(*words, stdout=full), 125, "cannot write to standard output")
         closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", TSRUN, *words],
@@ -272,7 +273,8 @@ def test_version_and_help(directory):
     result = tsrun("--version")
     expect(result, 0)
     assert result.stdout.startswith("tsrun (tsshim) "), result.stdout
-    for words in (["--help"], ["-h"], ["stats", "--help"], ["gc", "-h"]):
+    for words in (["--help"], ["-h"], ["stats", "--help"], ["gc", "-h"],
+                  ["doctor", "--help"]):
         result = tsrun(*words)
         expect(result, 0)
         lines = result.stdout.splitlines()

@@ -121,6 +121,23 @@ Test(arguments, sub_commands)
 	cr_assert_str_eq(result.command[0], "stats");
 }
 
+Test(arguments, doctor_takes_a_command)
+{
+	cr_assert_eq(parse(WORDS("doctor", "--json")), 0);
+	cr_assert_eq(result.mode, TS_MODE_DOCTOR);
+	cr_assert(result.flag[TS_FLAG_JSON]);
+	cr_assert_null(result.command);
+	/* Of this scope, for the command points into it. */
+	const char **argv = WORDS("doctor", "--", "gc", "--json");
+	cr_assert_eq(parse(argv), 0);
+	cr_assert_eq(result.mode, TS_MODE_DOCTOR);
+	cr_assert_not(result.flag[TS_FLAG_JSON]);
+	cr_assert_eq((const char **)result.command, argv + 3);
+	argv = WORDS("doctor", "stats", "-x");
+	cr_assert_eq(parse(argv), 0);
+	cr_assert_eq((const char **)result.command, argv + 2);
+}
+
 Test(arguments, help_stops_the_parsing)
 {
 	cr_assert_eq(parse(WORDS("--help", "--nonsense")), 0);
@@ -153,6 +170,8 @@ static const char *const wrong[][4] = {
 	{"stats", "--ring", "1G"},
 	{"stats", "--summary"},
 	{"gc", "now"},
+	{"doctor", "--group", "g"},
+	{"doctor", "-n"},
 	{"gc", "--", "now"},
 	{"--group", "g", "stats"},
 };

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* tsrun doctor: run the checks, and print what they found. */
+#include "shim/tsrun/doctor.h"
+#include "shim/sys.h"
+#include "shim/tsrun/check.h"
+#include "shim/tsrun/json.h"
+#include "shim/tsrun/library.h"
+#include "shim/tsrun/message.h"
+#include "shim/tsrun/units.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern char **environ;
+
+static const struct {
+	const char *id, *title;
+	void (*look)(const struct ts_check_scene *scene, struct ts_check *check);
+} checks[] = {
+#define TS_X(name, text, function) {.id = name, .title = text, .look = function},
+	TS_CHECKS(TS_X)
+#undef TS_X
+};
+
+static int set_scene(char **command, struct ts_check_scene *ret_scene)
+{
+	struct ts_check_scene scene = {.command = command, .environment = environ};
+
+	int64_t length =
+		ts_sys_readlink("/proc/self/exe", scene.program, sizeof(scene.program));
+	if (length < 0)
+		return (int)length;
+	scene.has_library = ts_library_find(scene.program, scene.library) == 0;
+	ts_config_load(&scene.config, environ, NULL);
+	*ret_scene = scene;
+	return 0;
+}
+
+/* Paths and values of variables may hold anything. */
+static void print_line(size_t number, struct ts_check *check)
+{
+	ts_units_make_printable(check->found);
+	ts_units_make_printable(check->fix);
+	printf("%-4s %2zu  %s\n", ts_check_word(check->state), number, check->found);
+	if (check->fix[0] != '\0')
+		printf("         fix: %s\n", check->fix);
+}
+
+static void write_object(struct ts_json *json, size_t index, const struct ts_check *check)
+{
+	ts_json_open(json, NULL, '{');
+	ts_json_string(json, "id", checks[index].id);
+	ts_json_string(json, "title", checks[index].title);
+	ts_json_string(json, "state", ts_check_word(check->state));
+	ts_json_string(json, "found", check->found);
+	if (check->fix[0] != '\0')
+		ts_json_string(json, "fix", check->fix);
+	else
+		ts_json_null(json, "fix");
+	ts_json_close(json, '}');
+}
+
+int ts_doctor_print(char **command, bool is_json)
+{
+	static struct ts_check_scene scene; /* too large for a stack frame */
+	struct ts_json json = {.out = stdout};
+	int status = 0;
+
+	int r = set_scene(command, &scene);
+	if (r < 0) {
+		ts_message_say("cannot read /proc/self/exe: %s", strerror(-r));
+		return TS_EXIT_FAILED;
+	}
+	if (is_json)
+		ts_json_open(&json, NULL, '[');
+	for (size_t i = 0; i < TS_ARRAY_SIZE(checks); i++) {
+		struct ts_check check = {.state = TS_CHECK_ABSENT};
+		checks[i].look(&scene, &check);
+		if (is_json)
+			write_object(&json, i, &check);
+		else
+			print_line(i + 1, &check);
+		if (check.state == TS_CHECK_FAIL)
+			status = TS_DOCTOR_FAILED;
+	}
+	if (is_json)
+		ts_json_close(&json, ']');
+	return status;
+}
