@@ -25,7 +25,8 @@
 struct collector {
 	const char *only; /* one group, or NULL for all */
 	bool dry_run, quiet, ring_only;
-	bool keeps; /* what is kept stays */
+	bool keeps;  /* what is kept stays */
+	bool counts; /* only looks: what it finds may be over a moment later */
 	struct ts_gc_tally removed;
 	int status;
 };
@@ -107,6 +108,8 @@ static int lock_ledger(const struct collector *gc, const struct part *book)
 	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
 	struct stat st, named;
 
+	if (gc->counts)
+		return 0; /* a job that is about to join must not find us there */
 	int r = ts_object_lock_byte(book->fd, 0, F_WRLCK);
 	for (int i = 0; r == -EAGAIN && i < tries; i++) {
 		(void)nanosleep(&pause, NULL);
@@ -335,7 +338,7 @@ int ts_gc_collect(const char *group, bool dry_run)
 
 int ts_gc_count(bool keeps, struct ts_gc_tally *ret_tally)
 {
-	struct collector gc = {.dry_run = true, .quiet = true, .keeps = keeps};
+	struct collector gc = {.dry_run = true, .quiet = true, .counts = true, .keeps = keeps};
 
 	int r = ts_names_each(collect, &gc);
 	if (r == 0)

@@ -23,8 +23,8 @@ struct ts_gc_tally {
 
 /**
  * Count what ts_gc_collect(NULL, ...) would remove, without what is kept if @keeps, and remove
- * nothing.  Takes the locks of the ledgers for moments, as it does; does not wait for them.
- * Never says anything.  Errors: those of ts_names_each().
+ * nothing.  Takes no locks, so that no job is kept from joining.  Never says anything.  Errors:
+ * those of ts_names_each().
  */
 int ts_gc_count(bool keeps, struct ts_gc_tally *ret_tally);
 
