@@ -109,7 +109,9 @@ void ts_check_cuda(const struct ts_check_scene *scene, struct ts_check *check)
 		ts_check_find(check, TS_CHECK_OK, "%s", path);
 	else
 		ts_check_find(check, TS_CHECK_ABSENT,
-			"%s is not there: no copies to GPUs, which nothing else needs", name);
+			"%s is not there: there are no copies to GPUs to share; nothing else "
+			"needs it",
+			name);
 }
 
 void ts_check_mig(const struct ts_check_scene *scene, struct ts_check *check)

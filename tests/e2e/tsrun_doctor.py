@@ -41,7 +41,7 @@ def says(check, state, *words):
     return check["fix"]
 
 
-def mounted(directory, *commands):
+def mounted(*commands):
     """A prefix for a command that sees other mounts; what @commands mount goes with it."""
     needs("unshare", "--mount")
     return ["unshare", "--mount", "sh", "-ec", "%s; exec \"$@\"" % "; ".join(commands), "sh"]
@@ -151,10 +151,10 @@ def test_preload_that_is_not_there(directory):
 def test_small_shared_memory(directory):
     for size, state, words in (("64m", "warn", "the ring has 16.0 MiB instead of 2.0 GiB"),
                                ("8m", "fail", "too little for any")):
-        prefix = mounted(directory, "mount -t tmpfs -o mode=1777,size=%s tmpfs /dev/shm" % size)
+        prefix = mounted("mount -t tmpfs -o mode=1777,size=%s tmpfs /dev/shm" % size)
         check = doctor(prefix=prefix, status=1 if state == "fail" else 0)["shm_room"]
         assert "--shm-size" in says(check, state, "%s.0 MiB" % size[:-1], words)
-    check = doctor(prefix=mounted(directory, "mount -t tmpfs -o mode=1777,size=64m tmpfs /dev/shm"),
+    check = doctor(prefix=mounted("mount -t tmpfs -o mode=1777,size=64m tmpfs /dev/shm"),
                    env={"TSSHIM_RING": "16M"})["shm_room"]
     says(check, "ok", "all of its 16.0 MiB")
     says(doctor(env={"TSSHIM_RING": "0"})["shm_room"], "n/a", "size 0")
@@ -165,7 +165,7 @@ def test_shared_memory_on_a_disk(directory):
     os.mkdir(path)
     try:
         os.chmod(path, 0o1777)
-        check = doctor(prefix=mounted(directory, "mount --bind %s /dev/shm" % path))["shm_type"]
+        check = doctor(prefix=mounted("mount --bind %s /dev/shm" % path))["shm_type"]
         if subprocess.run(["stat", "-f", "-c", "%T", path], stdout=subprocess.PIPE,
                           text=True).stdout.strip() == "tmpfs":
             raise Skip("needs a directory that is not in memory")
@@ -176,11 +176,11 @@ def test_shared_memory_on_a_disk(directory):
 
 def test_rights_of_shared_memory(directory):
     mount = "mount -t tmpfs -o size=1g,mode=%s tmpfs /dev/shm"
-    found = doctor(prefix=mounted(directory, mount % "0777"))
+    found = doctor(prefix=mounted(mount % "0777"))
     assert "chmod 1777" in says(found["shm_access"], "warn", "mode 0777", "not sticky")
-    found = doctor(prefix=mounted(directory, mount % "0700"))
+    found = doctor(prefix=mounted(mount % "0700"))
     says(found["shm_access"], "ok", "mode 0700")
-    found = doctor(prefix=mounted(directory, mount % "1777,ro"), status=1)
+    found = doctor(prefix=mounted(mount % "1777,ro"), status=1)
     says(found["shm_access"], "fail", "Read-only file system")
 
 
@@ -200,7 +200,7 @@ def test_control_groups(directory):
                            ("memory/memory.usage_in_bytes", "0")):
             with open(os.path.join(place, name), "w") as file:
                 file.write(text + "\n")
-        found = doctor(prefix=mounted(directory, "mount -t tmpfs -o size=80g tmpfs /dev/shm",
+        found = doctor(prefix=mounted("mount -t tmpfs -o size=80g tmpfs /dev/shm",
                                       "mount --bind %s /sys/fs/cgroup" % place))
         fix = says(found["memory_limit"], state, words)
         assert (fix is None) == (state == "ok"), fix
@@ -239,7 +239,7 @@ def test_namespaces(directory):
 
 
 def test_process_one_that_cannot_be_seen_is_no_error(directory):
-    prefix = mounted(directory, "mount --bind /tmp /proc/1")
+    prefix = mounted("mount --bind /tmp /proc/1")
     check = doctor(prefix=prefix)["shm_shared"]
     assert check["state"] == "n/a" and check["fix"] is None, check
 
