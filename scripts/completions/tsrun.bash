@@ -34,7 +34,7 @@ _tsrun()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]-} in
-	stats | gc | doctor)
+	stats | gc | doctor | top)
 		if ((COMP_CWORD > 1)); then
 			mode=${COMP_WORDS[1]}
 			i=2
@@ -125,20 +125,25 @@ _tsrun()
 			return
 		fi
 		;;
-	--dataset | --epoch) return ;;
+	--delay)
+		_tsrun_words "1 2 10 60" "$current"
+		return
+		;;
+	--dataset | --epoch | --count) return ;;
 	esac
 
 	case $mode in
 	stats) _tsrun_words "--group --json --help" "$current" ;;
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
 	doctor) _tsrun_words "--json --help" "$current" ;;
+	top) _tsrun_words "--group --batch --count --delay --help" "$current" ;;
 	run)
 		_tsrun_words "--group --dataset --share --align --align-orders --epoch --order --record \
 			--replay --ring --keep --stage \
 			--stage-size --stage-metadata --copies --verify --summary --help --version" "$current"
 		if [[ $current != -* ]]; then
 			local words
-			mapfile -t words < <(compgen -W "stats gc doctor" -- "$current")
+			mapfile -t words < <(compgen -W "stats gc doctor top" -- "$current")
 			mapfile -t COMPREPLY < <(compgen -c -- "$current")
 			COMPREPLY+=("${words[@]}")
 		fi

@@ -44,12 +44,13 @@ static const struct ts_option_text rows[] = {
 		.flag = -1},
 	TS_OPTIONS(TS_X)
 #undef TS_X
-#define TS_X(n, option, short_form, where, text) \
-	{.name = option,                         \
-		.letter = short_form,            \
-		.help = text,                    \
-		.modes = (where),                \
-		.setting = -1,                   \
+#define TS_X(n, option, short_form, value, where, text) \
+	{.name = option,                                \
+		.letter = short_form,                   \
+		.metavar = value,                       \
+		.help = text,                           \
+		.modes = (where),                       \
+		.setting = -1,                          \
 		.flag = TS_FLAG_##n},
 		TS_FLAGS(TS_X)
 #undef TS_X
@@ -68,6 +69,7 @@ static const struct {
 	{TS_MODE_STATS, "stats"},
 	{TS_MODE_GC, "gc"},
 	{TS_MODE_DOCTOR, "doctor"},
+	{TS_MODE_TOP, "top"},
 };
 
 const char *ts_arguments_mode_name(enum ts_mode mode)
@@ -94,6 +96,15 @@ const char *ts_arguments_near_mode(const char *word)
 	return ts_config_nearest(word, names);
 }
 
+/* Whether @word is the short form of @option, which its value may follow at once. */
+static bool is_short(const struct ts_option_text *option, const char *word)
+{
+	size_t length = strlen(option->letter);
+
+	return length > 0 && strncmp(word, option->letter, length) == 0 &&
+	       (word[length] == '\0' || option->metavar);
+}
+
 /* The row whose name is the first @length bytes of @word and which @mode knows, or NULL. */
 static const struct ts_option_text *find(const char *word, size_t length, unsigned mode)
 {
@@ -102,7 +113,7 @@ static const struct ts_option_text *find(const char *word, size_t length, unsign
 			continue;
 		if (strlen(o->name) == length && memcmp(o->name, word, length) == 0)
 			return o;
-		if (o->letter[0] != '\0' && strcmp(o->letter, word) == 0)
+		if (is_short(o, word))
 			return o;
 	}
 	return NULL;
@@ -136,17 +147,27 @@ static void complain_unknown(const char *word, size_t length, enum ts_mode mode)
 		ts_message_hint("`tsrun%s%s --help` lists the options", blank, command);
 }
 
+/* The value within @word: behind '=', or at once behind a short form; or NULL. */
+static const char *joined_value(const struct ts_option_text *option, const char *word)
+{
+	const char *equals = strchr(word, '=');
+
+	if (word[1] == '-')
+		return equals ? equals + 1 : NULL;
+	return option->metavar && word[2] != '\0' ? word + 2 : equals;
+}
+
 /*
- * Find the value of @option, the word argv[*at], behind @equals or in the next word, and move
+ * Find the value of @option, the word argv[*at], within it or in the next word, and move
  * *at there.  "" is the value of an option that takes none.
  */
 static int take_value(
 	char **argv, int *at, const struct ts_option_text *option, const char **ret_value)
 {
-	const char *equals = strchr(argv[*at], '=');
-	const char *value = equals ? equals + 1 : option->implied;
+	const char *joined = joined_value(option, argv[*at]);
+	const char *value = joined ? joined : option->implied;
 
-	if (!option->metavar && equals) {
+	if (!option->metavar && joined) {
 		ts_message_say("option '%s' takes no value", option->name);
 		return -EINVAL;
 	}
@@ -189,10 +210,12 @@ static int parse_option(char **argv, int *at, struct ts_arguments *arguments)
 	(*at)++;
 	bool bare = (!option->metavar || option->implied) && word[length] == '\0';
 	arguments->last = bare ? option : NULL;
-	if (option->flag >= 0)
+	if (option->flag >= 0) {
 		arguments->flag[option->flag] = true;
-	else
+		arguments->value[option->flag] = option->metavar ? value : NULL;
+	} else {
 		arguments->setting[option->setting] = value;
+	}
 	return 0;
 }
 

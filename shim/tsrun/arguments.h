@@ -12,24 +12,29 @@ enum ts_mode {
 	TS_MODE_STATS = 2,
 	TS_MODE_GC = 4,
 	TS_MODE_DOCTOR = 8,
-	TS_MODE_ALL = 15,
-	TS_MODE_GROUPS = TS_MODE_RUN | TS_MODE_STATS | TS_MODE_GC, /* look into a group */
-	TS_MODE_COMMANDS = TS_MODE_RUN | TS_MODE_DOCTOR,           /* take a command */
+	TS_MODE_TOP = 16,
+	TS_MODE_ALL = 31,
+	TS_MODE_GROUPS =
+		TS_MODE_RUN | TS_MODE_STATS | TS_MODE_GC | TS_MODE_TOP, /* look into a group */
+	TS_MODE_COMMANDS = TS_MODE_RUN | TS_MODE_DOCTOR,                /* take a command */
 };
 
 /*
- * Options that are no settings of the library.
+ * Options that are no settings of the library; with a value where its name is given.
  *
- *	 enumerator  option      short  where          help
+ *	 enumerator  option      short  value  where          help
  */
-#define TS_FLAGS(X)                                                                      \
-	X(JSON, "--json", "", TS_MODE_STATS | TS_MODE_DOCTOR, "print JSON, for scripts") \
-	X(DRY_RUN, "--dry-run", "-n", TS_MODE_GC, "only print what would be removed")    \
-	X(HELP, "--help", "-h", TS_MODE_ALL, "show this text and exit")                  \
-	X(VERSION, "--version", "", TS_MODE_RUN, "show the version and exit")
+#define TS_FLAGS(X)                                                                            \
+	X(JSON, "--json", "", NULL, TS_MODE_STATS | TS_MODE_DOCTOR, "print JSON, for scripts") \
+	X(DRY_RUN, "--dry-run", "-n", NULL, TS_MODE_GC, "only print what would be removed")    \
+	X(BATCH, "--batch", "-b", NULL, TS_MODE_TOP, "print blocks of text, for logs")         \
+	X(BLOCKS, "--count", "-n", "N", TS_MODE_TOP, "end after so many [no end]")             \
+	X(DELAY, "--delay", "-d", "SECONDS", TS_MODE_TOP, "from one to the next [2]")          \
+	X(HELP, "--help", "-h", NULL, TS_MODE_ALL, "show this text and exit")                  \
+	X(VERSION, "--version", "", NULL, TS_MODE_RUN, "show the version and exit")
 
 enum ts_flag {
-#define TS_X(name, option, letter, where, help) TS_FLAG_##name,
+#define TS_X(name, option, letter, value, where, help) TS_FLAG_##name,
 	TS_FLAGS(TS_X)
 #undef TS_X
 		TS_FLAG_COUNT
@@ -40,6 +45,7 @@ struct ts_arguments {
 	enum ts_mode mode;
 	const char *setting[TS_OPTION_COUNT]; /* value given, "" for one without; or NULL */
 	bool flag[TS_FLAG_COUNT];
+	const char *value[TS_FLAG_COUNT]; /* of those that take one; or NULL */
 	char **command; /* NULL-terminated rest of argv (of TS_MODE_COMMANDS), or NULL */
 	bool separated; /* by "--" */
 	/* What stands before the command when it is an option without a value; or NULL. */
@@ -65,7 +71,8 @@ const struct ts_option_text *ts_arguments_options(void);
 /**
  * Parse @argv.  Options end at "--" or at the first word that does not begin with '-'; the
  * rest is the command and is never looked at.  Both "--name VALUE" and "--name=VALUE" work,
- * where the value may be left out only the latter; of a repeated option the last one counts.
+ * and of the short form "-n VALUE" and "-nVALUE"; where the value may be left out only the
+ * latter; of a repeated option the last one counts.
  * --help and --version stop the parsing: what follows is not checked, and
  * @ret_arguments->command is NULL.
  *

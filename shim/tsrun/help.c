@@ -50,8 +50,10 @@ static void print_options(enum ts_mode mode, bool settings)
 	for (const struct ts_option_text *o = ts_arguments_options(); o->name; o++)
 		if ((o->modes & mode) && (o->setting >= 0) == settings)
 			print_row(o->name, o->letter, o->metavar, o->help,
-				/* Without --group, gc looks into all groups. */
-				mode == TS_MODE_GC || !o->metavar ? NULL : o->standard);
+				/* Without --group, gc and top look into all groups. */
+				mode == TS_MODE_GC || mode == TS_MODE_TOP || !o->metavar
+					? NULL
+					: o->standard);
 }
 
 static void print_environment(void)
@@ -72,7 +74,7 @@ static void print_environment(void)
 static void print_run(void)
 {
 	fputs("Usage: tsrun [options] [--] command [argument...]\n"
-	      "       tsrun stats | gc | doctor [--help]\n"
+	      "       tsrun stats | gc | doctor | top [--help]\n"
 	      "Run a training command; jobs started like this share the decoding of images.\n"
 	      "\nSharing:\n",
 		stdout);
@@ -141,6 +143,26 @@ static void print_doctor(void)
 		stdout);
 }
 
+static void print_top(void)
+{
+	fputs("Usage: tsrun top [-b] [-n N] [-d SECONDS] [--group NAME]\n"
+	      "Show what the jobs make and take from one another, again and again.\n"
+	      "Without --group: of $TSSHIM_GROUP, else of all your groups.  Keys: q ends it.\n"
+	      "\nOptions:\n",
+		stdout);
+	print_options(TS_MODE_TOP, true);
+	print_options(TS_MODE_TOP, false);
+	fputs("\nA rate is of the time since the last look; - is what is not known.  Without "
+	      "a\n"
+	      "terminal, -b is meant.  What the columns are: man tsrun, TOP.\n"
+	      "\nExamples:\n"
+	      "  tsrun top                           all your groups, every 2 seconds\n"
+	      "  tsrun top -b -n 2 -d 60             what a minute has brought\n"
+	      "  tsrun top -b -d 60 >> jobs.log\n"
+	      "\nExit status: 0, also when there is nothing to show; 125 on failure.\n",
+		stdout);
+}
+
 void ts_help_print(enum ts_mode mode)
 {
 	if (mode == TS_MODE_STATS)
@@ -149,6 +171,8 @@ void ts_help_print(enum ts_mode mode)
 		print_gc();
 	else if (mode == TS_MODE_DOCTOR)
 		print_doctor();
+	else if (mode == TS_MODE_TOP)
+		print_top();
 	else
 		print_run();
 }

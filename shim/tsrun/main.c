@@ -7,8 +7,31 @@
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/run.h"
 #include "shim/tsrun/stats.h"
+#include "shim/tsrun/top.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+
+/* Without a name of a group it is about all of them. */
+static const char *named_group(const struct ts_arguments *arguments,
+	const struct ts_config *config, bool by_environment)
+{
+	bool named = arguments->setting[TS_OPTION_GROUP] ||
+		     (by_environment && getenv("TSSHIM_GROUP"));
+
+	return named ? config->group : NULL;
+}
+
+static int show_top(const struct ts_arguments *arguments, const struct ts_config *config)
+{
+	struct ts_top_options options = {.group = named_group(arguments, config, true),
+		.batch = arguments->flag[TS_FLAG_BATCH]};
+
+	if (ts_top_parse(arguments->value[TS_FLAG_BLOCKS], arguments->value[TS_FLAG_DELAY],
+		    &options) < 0)
+		return TS_EXIT_FAILED;
+	return ts_top_run(&options);
+}
 
 /* The group of a sub-command: the option, else the environment, else the default. */
 static int sub_command(const struct ts_arguments *arguments)
@@ -23,8 +46,10 @@ static int sub_command(const struct ts_arguments *arguments)
 		return TS_EXIT_FAILED;
 	if (arguments->mode == TS_MODE_STATS)
 		return ts_stats_print(config.group, arguments->flag[TS_FLAG_JSON]);
-	const char *only = arguments->setting[TS_OPTION_GROUP] ? config.group : NULL;
-	return ts_gc_collect(only, arguments->flag[TS_FLAG_DRY_RUN]);
+	if (arguments->mode == TS_MODE_TOP)
+		return show_top(arguments, &config);
+	return ts_gc_collect(
+		named_group(arguments, &config, false), arguments->flag[TS_FLAG_DRY_RUN]);
 }
 
 int main(int argc, char **argv)

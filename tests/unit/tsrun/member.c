@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A process that joins the group argv[1], counts some work under the dataset argv[2], says
- * "ready" and stays until its standard input ends.  With "die" behind, it is killed at that
+ * "ready" and stays until its standard input ends; for each line of it, it counts as much again
+ * under both and says "counted".  With "die" behind, it is killed at that
  * point instead of leaving; with "gpu", it has shared copies to a GPU as well.
  */
 #include "leader/group/attach.h"
@@ -70,8 +71,14 @@ int main(int argc, char **argv)
 		return 1;
 	puts("ready");
 	fflush(stdout);
-	while (getchar() != EOF)
-		continue;
+	for (int c; (c = getchar()) != EOF;) {
+		if (c != '\n')
+			continue;
+		count(&ts_ledger_dataset(ledger, (uint32_t)dataset)->kinds[TS_KIND_PIXELS]);
+		count(&ts_ledger_job(ledger, (uint32_t)job)->kinds[TS_KIND_PIXELS]);
+		puts("counted");
+		fflush(stdout);
+	}
 	if (argc > 3 && strcmp(argv[3], "die") == 0)
 		raise(SIGKILL);
 	ts_store_detach(store);

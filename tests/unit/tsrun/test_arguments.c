@@ -138,6 +138,23 @@ Test(arguments, doctor_takes_a_command)
 	cr_assert_eq((const char **)result.command, argv + 2);
 }
 
+Test(arguments, values_of_flags)
+{
+	cr_assert_eq(parse(WORDS("top", "-b", "-n", "3", "-d0.5", "--group", "g")), 0);
+	cr_assert_eq(result.mode, TS_MODE_TOP);
+	cr_assert(result.flag[TS_FLAG_BATCH]);
+	cr_assert_null(result.value[TS_FLAG_BATCH]);
+	cr_assert_str_eq(result.value[TS_FLAG_BLOCKS], "3");
+	cr_assert_str_eq(result.value[TS_FLAG_DELAY], "0.5");
+	cr_assert_str_eq(result.setting[TS_OPTION_GROUP], "g");
+	cr_assert_eq(parse(WORDS("top", "--count=4", "--delay", "7", "-n5")), 0);
+	cr_assert_str_eq(result.value[TS_FLAG_BLOCKS], "5");
+	cr_assert_str_eq(result.value[TS_FLAG_DELAY], "7");
+	cr_assert_eq(parse(WORDS("top")), 0);
+	cr_assert_null(result.value[TS_FLAG_BLOCKS]);
+	cr_assert_not(result.flag[TS_FLAG_BLOCKS]);
+}
+
 Test(arguments, help_stops_the_parsing)
 {
 	cr_assert_eq(parse(WORDS("--help", "--nonsense")), 0);
@@ -172,6 +189,11 @@ static const char *const wrong[][4] = {
 	{"gc", "now"},
 	{"doctor", "--group", "g"},
 	{"doctor", "-n"},
+	{"gc", "-n3"},
+	{"top", "-n"},
+	{"top", "-b1"},
+	{"top", "-n", "--batch"},
+	{"top", "now"},
 	{"gc", "--", "now"},
 	{"--group", "g", "stats"},
 };

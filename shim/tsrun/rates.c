@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: MIT */
+/* The text of `tsrun top`: what two looks at the counters say, in lines of 79 columns. */
+#include "shim/tsrun/rates.h"
+#include "shim/atomic.h"
+#include "shim/identity.h"
+#include "shim/sys.h"
+#include "shim/tsrun/units.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define UNKNOWN       "-"
+#define NS_PER_SECOND 1e9
+
+static const char *const kind_ids[TS_KIND_COUNT] = {
+#define TS_X(name, id, text) id,
+	TS_KINDS(TS_X)
+#undef TS_X
+};
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+const char *ts_rates_format(uint64_t count, uint64_t ns, char buffer[TS_RATES_NUMBER])
+{
+	double rate = ns > 0 ? (double)count * NS_PER_SECOND / (double)ns : 0;
+
+	/* Each bound is what the format before it would round up to one digit more. */
+	if (ns == 0)
+		(void)snprintf(buffer, TS_RATES_NUMBER, UNKNOWN);
+	else if (rate < 9999.95)
+		(void)snprintf(buffer, TS_RATES_NUMBER, "%.1f", rate);
+	else if (rate < 999999.5)
+		(void)snprintf(buffer, TS_RATES_NUMBER, "%.0f", rate);
+	else if (rate < 999.95e6)
+		(void)snprintf(buffer, TS_RATES_NUMBER, "%.1fM", rate / 1e6);
+	else
+		(void)snprintf(
+			buffer, TS_RATES_NUMBER, rate < 99999e9 ? "%.0fG" : "many", rate / 1e9);
+	return buffer;
+}
+
+/* What a counter did between two looks. */
+struct change {
+	uint64_t count;
+	uint64_t ns; /* 0: it is not known */
+};
+
+/* Counters only grow: one that shrank is another one, or damaged. */
+static struct change change_of(uint64_t before, uint64_t now, uint64_t ns)
+{
+	return now >= before ? (struct change){.count = now - before, .ns = ns}
+			     : (struct change){.ns = 0};
+}
+
+/* The sum is known when both are. */
+static struct change sum_of(struct change a, struct change b)
+{
+	return (struct change){.count = a.count + b.count, .ns = a.ns && b.ns ? a.ns : 0};
+}
+
+static const char *rate(struct change change, char buffer[TS_RATES_NUMBER])
+{
+	return ts_rates_format(change.count, change.ns, buffer);
+}
+
+/* Seconds of CPU time saved in a second, at most five characters. */
+static const char *saved(struct change change, char buffer[TS_RATES_NUMBER])
+{
+	double cpus = change.ns > 0 ? (double)change.count / (double)change.ns : 0;
+
+	(void)snprintf(buffer, TS_RATES_NUMBER,
+		change.ns == 0  ? UNKNOWN
+		: cpus < 99.995 ? "%.2f"
+		: cpus < 9999.5 ? "%.0f"
+				: "many",
+		cpus);
+	return buffer;
+}
+
+/* At most ten characters. */
+static const char *size(uint64_t bytes, char buffer[TS_UNITS_BYTES])
+{
+	if (bytes >= UINT64_C(10000) << 40)
+		(void)snprintf(buffer, TS_UNITS_BYTES, "many");
+	else
+		ts_units_size(bytes, buffer);
+	return buffer;
+}
+
+/* ---- tallies ----------------------------------------------------------------------------- */
+
+/* The changes of a tally; @before is NULL where there was none that it could be compared with.
+ */
+struct work {
+	struct change made, taken, bytes, saved;
+};
+
+static struct work work_of(struct ts_tally *before, struct ts_tally *now, uint64_t ns)
+{
+	struct work work = {.made = {.ns = 0}};
+
+	if (!before || ns == 0)
+		return work;
+#define CHANGE(field) \
+	change_of(ts_load_relaxed(&before->field), ts_load_relaxed(&now->field), ns)
+	work.made = CHANGE(produced);
+	work.taken = CHANGE(shared);
+	work.bytes = CHANGE(shared_bytes);
+	work.saved = CHANGE(saved_ns);
+#undef CHANGE
+	return work;
+}
+
+static bool has_work(struct ts_tally *tally)
+{
+	return ts_load_relaxed(&tally->produced) + ts_load_relaxed(&tally->shared) > 0;
+}
+
+/* What two looks at a group have in common. */
+struct pair {
+	const struct ts_sample_group *before, *now; /* before is NULL where there is none */
+	uint64_t ns;                                /* between them; 0 without */
+};
+
+static struct pair pair_of(const struct ts_sample *before, const struct ts_sample_group *now)
+{
+	struct pair pair = {.now = now};
+	const struct ts_sample_group *other = before ? ts_sample_find(before, now->name) : NULL;
+
+	if (other && other->report.ledger && now->report.ledger && other->inode == now->inode &&
+		now->at_ns > other->at_ns) {
+		pair.before = other;
+		pair.ns = now->at_ns - other->at_ns;
+	}
+	return pair;
+}
+
+/* ---- data sets --------------------------------------------------------------------------- */
+
+static struct ts_dataset_row *dataset_before(const struct pair *pair, uint32_t dataset)
+{
+	if (!pair->before)
+		return NULL;
+	struct ts_dataset_row *row = ts_ledger_dataset(pair->before->report.ledger, dataset);
+	return ts_load_relaxed(&row->named) ? row : NULL;
+}
+
+static void print_dataset_kind(FILE *out, const char *name, const char *kind,
+	const struct work *work, const char *processes)
+{
+	char made[TS_RATES_NUMBER], taken[TS_RATES_NUMBER], cpu[TS_RATES_NUMBER];
+	char share[TS_RATES_NUMBER] = UNKNOWN, bytes[TS_UNITS_BYTES] = UNKNOWN;
+	struct change all = sum_of(work->made, work->taken);
+
+	if (all.ns > 0 && all.count > 0)
+		(void)snprintf(share, sizeof(share), "%.0f %%",
+			100.0 * (double)work->taken.count / (double)all.count);
+	if (work->bytes.ns > 0)
+		size((uint64_t)((double)work->bytes.count * NS_PER_SECOND /
+				(double)work->bytes.ns),
+			bytes);
+	fprintf(out, "  %-20.20s %-6s %8s %8s %6s %12s %5s %5s\n", name, kind,
+		rate(work->made, made), rate(work->taken, taken), share, bytes,
+		saved(work->saved, cpu), processes);
+}
+
+static void print_dataset(FILE *out, const struct pair *pair, uint32_t dataset)
+{
+	const struct ts_report *report = &pair->now->report;
+	char name[TS_DATASET_NAME], processes[TS_RATES_NUMBER] = UNKNOWN;
+	bool any = false;
+
+	if (!ts_report_dataset(report, dataset, name))
+		return;
+	ts_units_make_printable(name);
+	struct ts_dataset_row *row = ts_ledger_dataset(report->ledger, dataset);
+	struct ts_dataset_row *before = dataset_before(pair, dataset);
+	if (report->ring.capacity > 0)
+		(void)snprintf(processes, sizeof(processes), "%" PRIu32,
+			ts_report_members(report, dataset));
+	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
+		if (!has_work(&row->kinds[kind]))
+			continue;
+		struct work work = work_of(
+			before ? &before->kinds[kind] : NULL, &row->kinds[kind], pair->ns);
+		if (kind == TS_KIND_BYTES) /* what an open saves is no CPU time */
+			work.saved.ns = 0;
+		print_dataset_kind(
+			out, any ? "" : name, kind_ids[kind], &work, any ? "" : processes);
+		any = true;
+	}
+	if (!any)
+		print_dataset_kind(
+			out, name, UNKNOWN, &(struct work){.made = {.ns = 0}}, processes);
+	if (ts_load_relaxed(&row->off) != 0)
+		fputs("    switched off: verification found a difference\n", out);
+}
+
+/* ---- jobs -------------------------------------------------------------------------------- */
+
+static uint64_t epochs_of(const struct ts_sample_group *group, uint32_t job)
+{
+	return ts_load_relaxed(&ts_ledger_progress(group->report.ledger, job)->position);
+}
+
+/* As ts_ledger_front(), which would look up every process for every job. */
+static uint64_t front_of(const struct ts_sample_group *group, uint64_t identity)
+{
+	uint64_t front = 0;
+
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
+		if (group->alive[i] &&
+			ts_load_relaxed(
+				&ts_ledger_progress(group->report.ledger, i)->identity) ==
+				identity)
+			front = ts_max_u64(front, epochs_of(group, i));
+	return front;
+}
+
+/* Epochs with two decimals, at most six characters. */
+static void format_epochs(uint64_t position, char buffer[TS_RATES_NUMBER])
+{
+	uint64_t whole = position / TS_EPOCH;
+
+	if (whole < 1000)
+		(void)snprintf(buffer, TS_RATES_NUMBER, "%" PRIu64 ".%02" PRIu64, whole,
+			position % TS_EPOCH * 100 / TS_EPOCH);
+	else
+		(void)snprintf(
+			buffer, TS_RATES_NUMBER, whole < 1000000 ? "%" PRIu64 : "many", whole);
+}
+
+/* The name of a process's program, at most eight characters. */
+static void read_command(int pid, char buffer[TS_RATES_NUMBER])
+{
+	char path[32], name[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	int length = ts_sys_read_file(path, name, sizeof(name));
+	if (length > 0)
+		name[strcspn(name, "\n")] = '\0';
+	(void)snprintf(buffer, TS_RATES_NUMBER, "%.8s", length > 0 && name[0] ? name : UNKNOWN);
+	ts_units_make_printable(buffer);
+}
+
+static struct change reasons_of(struct ts_job_row *before, struct ts_job_row *now, uint64_t ns)
+{
+	struct change all = {.ns = before ? ns : 0};
+
+	for (int i = 0; before && i < TS_REASON_SLOTS; i++)
+		all = sum_of(all, change_of(ts_load_relaxed(&before->passed[i]),
+					  ts_load_relaxed(&now->passed[i]), ns));
+	return all;
+}
+
+/* The row of the same job a look before, or NULL. */
+static struct ts_job_row *job_before(const struct pair *pair, uint32_t job, uint64_t id)
+{
+	if (!pair->before)
+		return NULL;
+	struct ts_job_row *row = ts_ledger_job(pair->before->report.ledger, job);
+	return ts_load_relaxed(&row->id) == id ? row : NULL;
+}
+
+/* The columns that a job has once, whatever kinds of work it does. */
+struct job_columns {
+	char pid[TS_RATES_NUMBER], command[TS_RATES_NUMBER], processes[TS_RATES_NUMBER];
+	char epoch[TS_RATES_NUMBER], behind[TS_RATES_NUMBER];
+	char passed[TS_RATES_NUMBER], late[TS_RATES_NUMBER];
+};
+
+static void fill_columns(const struct pair *pair, uint32_t job, struct job_columns *ret_columns)
+{
+	const struct ts_sample_group *now = pair->now;
+	struct ts_job_row *row = ts_ledger_job(now->report.ledger, job);
+	uint64_t id = ts_load_relaxed(&row->id);
+	struct ts_job_row *before = job_before(pair, job, id);
+	struct job_columns columns = {
+		.processes = UNKNOWN, .epoch = UNKNOWN, .behind = UNKNOWN, .late = UNKNOWN};
+	uint64_t identity =
+		ts_load_relaxed(&ts_ledger_progress(now->report.ledger, job)->identity);
+	uint32_t processes = 0;
+
+	(void)snprintf(columns.pid, sizeof(columns.pid), "%d", TS_PROCESS_PID(id));
+	read_command(TS_PROCESS_PID(id), columns.command);
+	for (uint32_t i = 0; i < now->report.ring.member_count; i++)
+		processes += now->report.ring.members[i].live &&
+			     now->report.ring.members[i].job == id;
+	if (now->report.ring.capacity > 0)
+		(void)snprintf(
+			columns.processes, sizeof(columns.processes), "%" PRIu32, processes);
+	if (identity != 0) {
+		uint64_t here = epochs_of(now, job), front = front_of(now, identity);
+		format_epochs(here, columns.epoch);
+		format_epochs(front > here ? front - here : 0, columns.behind);
+	}
+	rate(reasons_of(before, row, pair->ns), columns.passed);
+	if (before)
+		rate(change_of(ts_load_relaxed(&before->passed[TS_REASON_TIMEOUT]),
+			     ts_load_relaxed(&row->passed[TS_REASON_TIMEOUT]), pair->ns),
+			columns.late);
+	*ret_columns = columns;
+}
+
+static void print_job_kind(
+	FILE *out, const struct job_columns *columns, const char *kind, const struct work *work)
+{
+	char made[TS_RATES_NUMBER], taken[TS_RATES_NUMBER], cpu[TS_RATES_NUMBER];
+
+	fprintf(out, " %7s %-8s %5s %6s %6s %-6s %6s %7s %6s %6s %5s\n", columns->pid,
+		columns->command, columns->processes, columns->epoch, columns->behind, kind,
+		rate(work->made, made), rate(work->taken, taken), columns->passed,
+		columns->late, saved(work->saved, cpu));
+}
+
+static void print_job(FILE *out, const struct pair *pair, uint32_t job)
+{
+	static const struct job_columns none;
+	struct job_columns columns;
+	struct ts_job_row *row = ts_ledger_job(pair->now->report.ledger, job);
+	struct ts_job_row *before = job_before(pair, job, ts_load_relaxed(&row->id));
+	bool any = false;
+
+	fill_columns(pair, job, &columns);
+	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
+		if (!has_work(&row->kinds[kind]))
+			continue;
+		struct work work = work_of(
+			before ? &before->kinds[kind] : NULL, &row->kinds[kind], pair->ns);
+		if (kind == TS_KIND_BYTES)
+			work.saved.ns = 0;
+		print_job_kind(out, any ? &none : &columns, kind_ids[kind], &work);
+		any = true;
+	}
+	if (!any)
+		print_job_kind(out, &columns, UNKNOWN, &(struct work){.made = {.ns = 0}});
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+/* Over all data sets: CPU time saved. */
+static struct change saved_by(const struct pair *pair)
+{
+	struct change sum = {.ns = pair->ns};
+	char name[TS_DATASET_NAME];
+
+	for (uint32_t d = 0; pair->before && d < TS_DATASET_MAX; d++) {
+		struct ts_dataset_row *before = dataset_before(pair, d);
+		if (!before || !ts_report_dataset(&pair->now->report, d, name))
+			continue;
+		struct ts_dataset_row *row = ts_ledger_dataset(pair->now->report.ledger, d);
+		for (int kind = 0; kind < TS_KIND_COUNT; kind++)
+			if (kind != TS_KIND_BYTES)
+				sum = sum_of(sum, work_of(&before->kinds[kind],
+							  &row->kinds[kind], pair->ns)
+							  .saved);
+	}
+	return sum;
+}
+
+/* At most 37 characters. */
+static void format_ring(const struct ts_view_ring *ring, char *buffer, size_t bytes)
+{
+	char used[TS_UNITS_BYTES], capacity[TS_UNITS_BYTES];
+
+	if (ring->capacity == 0)
+		(void)snprintf(buffer, bytes, UNKNOWN);
+	else
+		(void)snprintf(buffer, bytes, "%s of %s, %.0f %%", size(ring->used, used),
+			size(ring->capacity, capacity),
+			100.0 * (double)ring->used / (double)ring->capacity);
+}
+
+static void print_head(FILE *out, const struct pair *pair)
+{
+	const struct ts_sample_group *now = pair->now;
+	char late[TS_RATES_NUMBER] = UNKNOWN, cpu[TS_RATES_NUMBER], ring[80];
+
+	if (pair->before)
+		rate(change_of(ts_load_relaxed(
+				       &pair->before->report.ledger->passed[TS_REASON_TIMEOUT]),
+			     ts_load_relaxed(&now->report.ledger->passed[TS_REASON_TIMEOUT]),
+			     pair->ns),
+			late);
+	format_ring(&now->report.ring, ring, sizeof(ring));
+	fprintf(out, "Group %s\n  %" PRIu32 " job%s; ring %s; late %s/s; saved %s CPU\n",
+		now->name, now->jobs, now->jobs == 1 ? "" : "s", ring, late,
+		saved(saved_by(pair), cpu));
+}
+
+static void print_group(FILE *out, const struct pair *pair)
+{
+	const struct ts_sample_group *now = pair->now;
+	struct ts_ledger *ledger = now->report.ledger;
+
+	print_head(out, pair);
+	if (now->error < 0)
+		fprintf(out, "  cannot be read: %.60s\n", ts_view_explain(now->error));
+	if (!ledger)
+		return;
+	fprintf(out, "  %-20s %-6s %8s %8s %6s %12s %5s %5s\n", "DATA SET", "WORK", "MADE/s",
+		"TAKEN/s", "TAKEN", "BYTES/s", "SAVED", "PROCS");
+	for (uint32_t d = 0; d < TS_DATASET_MAX; d++)
+		print_dataset(out, pair, d);
+	if (now->jobs > 0)
+		fprintf(out, " %7s %-8s %5s %6s %6s %-6s %6s %7s %6s %6s %5s\n", "PID",
+			"COMMAND", "PROCS", "EPOCH", "BEHIND", "WORK", "MADE/s", "TAKEN/s",
+			"PASS/s", "LATE/s", "SAVED");
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
+		if (now->alive[i])
+			print_job(out, pair, i);
+}
+
+static bool is_over(const struct ts_sample_group *group)
+{
+	return group->jobs == 0 && group->report.ring.capacity == 0 && group->error == 0;
+}
+
+void ts_rates_write(
+	FILE *out, const struct ts_sample *before, const struct ts_sample *now, bool everything)
+{
+	uint32_t shown = 0, over = 0;
+
+	for (uint32_t i = 0; i < now->count; i++) {
+		if (!everything && is_over(&now->groups[i])) {
+			over++;
+			continue;
+		}
+		struct pair pair = pair_of(before, &now->groups[i]);
+		if (shown++ > 0)
+			fputs("\n", out);
+		print_group(out, &pair);
+	}
+	if (over > 0)
+		fprintf(out, "%s%" PRIu32 " group%s without jobs\n",
+			shown > 0 ? "\nand " : "No job is running; ", over,
+			over == 1 ? "" : "s");
+	else if (shown == 0)
+		fputs("No job is running\n", out);
+}
