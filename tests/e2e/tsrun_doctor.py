@@ -186,7 +186,8 @@ def test_rights_of_shared_memory(directory):
 
 def test_control_groups(directory):
     """Both versions of the controller, at the root, which is above every group."""
-    needs("unshare", "--mount")
+    if not os.path.isdir("/sys/fs/cgroup"):
+        raise Skip("needs control groups")
     for limit, wanted, state, words in (
             ("max", "9223372036854771712", "ok", "no memory limit"),
             (str(1000 << 30), str(1000 << 30), "ok", "does not limit"),
