@@ -63,6 +63,14 @@ static const char *rate(struct change change, char buffer[TS_RATES_NUMBER])
 	return ts_rates_format(change.count, change.ns, buffer);
 }
 
+/* As a whole number; what does not fit into one is UINT64_MAX. */
+static uint64_t per_second(struct change change)
+{
+	double value = (double)change.count * NS_PER_SECOND / (double)change.ns;
+
+	return value < 1e19 ? (uint64_t)value : UINT64_MAX;
+}
+
 /* Seconds of CPU time saved in a second, at most five characters. */
 static const char *saved(struct change change, char buffer[TS_RATES_NUMBER])
 {
@@ -150,15 +158,14 @@ static void print_dataset_kind(FILE *out, const char *name, const char *kind,
 {
 	char made[TS_RATES_NUMBER], taken[TS_RATES_NUMBER], cpu[TS_RATES_NUMBER];
 	char share[TS_RATES_NUMBER] = UNKNOWN, bytes[TS_UNITS_BYTES] = UNKNOWN;
-	struct change all = sum_of(work->made, work->taken);
+	/* Not in integers: the sum of two damaged counters would wrap. */
+	double all = (double)work->made.count + (double)work->taken.count;
 
-	if (all.ns > 0 && all.count > 0)
+	if (work->made.ns > 0 && work->taken.ns > 0 && all > 0)
 		(void)snprintf(share, sizeof(share), "%.0f %%",
-			100.0 * (double)work->taken.count / (double)all.count);
+			100.0 * (double)work->taken.count / all);
 	if (work->bytes.ns > 0)
-		size((uint64_t)((double)work->bytes.count * NS_PER_SECOND /
-				(double)work->bytes.ns),
-			bytes);
+		size(per_second(work->bytes), bytes);
 	fprintf(out, "  %-20.20s %-6s %8s %8s %6s %12s %5s %5s\n", name, kind,
 		rate(work->made, made), rate(work->taken, taken), share, bytes,
 		saved(work->saved, cpu), processes);
@@ -307,7 +314,7 @@ static void print_job_kind(
 {
 	char made[TS_RATES_NUMBER], taken[TS_RATES_NUMBER], cpu[TS_RATES_NUMBER];
 
-	fprintf(out, " %7s %-8s %5s %6s %6s %-6s %6s %7s %6s %6s %5s\n", columns->pid,
+	fprintf(out, " %7.7s %-8s %5s %6s %6s %-6s %6s %7s %6s %6s %5s\n", columns->pid,
 		columns->command, columns->processes, columns->epoch, columns->behind, kind,
 		rate(work->made, made), rate(work->taken, taken), columns->passed,
 		columns->late, saved(work->saved, cpu));

@@ -171,6 +171,13 @@ Test(rates, a_counter_that_shrinks_is_not_known)
 		    "    1");
 }
 
+Test(rates, counters_at_their_end_do_not_wrap)
+{
+	fill(1, TS_KIND_PIXELS, UINT64_MAX, UINT64_MAX);
+	print(true, false);
+	cr_expect_not_null(strstr(text, " pixels     many     many   50 % "), "%s", text);
+}
+
 Test(rates, all_kinds_have_their_line)
 {
 	for (int kind = 0; kind < TS_KIND_COUNT; kind++)
@@ -263,6 +270,32 @@ Test(rates, no_line_is_wider_than_a_terminal)
 	print(true, false);
 	for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
 		cr_expect_leq(strcspn(line, "\n"), TS_RATES_COLUMNS, "%s", line);
+}
+
+/* Counters carry no checksum. */
+Test(rates, garbage_stays_within_the_columns)
+{
+	uint64_t noise = 1;
+
+	for (int round = 0; round < 50; round++) {
+		for (int i = 0; i < 2; i++) {
+			uint64_t *words = (uint64_t *)groups[i].report.ledger;
+			for (size_t w = 16; w < TS_LEDGER_BYTES / sizeof(*words); w++) {
+				noise = noise * UINT64_C(6364136223846793005) + 1;
+				words[w] = round % 2 ? noise : noise & 0xff ? 0 : UINT64_MAX;
+			}
+			memset(groups[i].alive, 1, sizeof(groups[i].alive));
+		}
+		groups[1].jobs = TS_JOB_MAX;
+		print(true, false);
+		unsigned lines = 0;
+		for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
+			cr_assert_leq(strcspn(line, "\n"), TS_RATES_COLUMNS, "%s", line);
+			lines++;
+		}
+		cr_expect_geq(lines, TS_JOB_MAX);
+		cr_expect_null(strchr(text, '\033'));
+	}
 }
 
 Test(rates, formats)
