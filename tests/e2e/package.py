@@ -42,6 +42,12 @@ def make(directory, build="build-package"):
     assert done.status == 0, done.errors[-1500:]
 
 
+def version():
+    """What the project is declared as."""
+    with open(os.path.join(ROOT, "meson.build")) as file:
+        return re.search(r"^project\(.*?\bversion: '([^']+)'", file.read(), re.M | re.S).group(1)
+
+
 def call(*command, **more):
     """What @command prints; it has to succeed."""
     done = support.run(list(command), support.plain_environment(**more))
@@ -87,14 +93,21 @@ def test_installed_in_an_environment():
         path = environment()
         tsrun = os.path.join(path, "bin", "tsrun")
         assert library_of(tsrun) == os.path.join(path, "libexec/tsshim/libtsshim.so")
-        version = call(tsrun, "--version")
-        assert call(os.path.join(path, "bin", "python"), "-m", "tsshim", "--version") == version
-        assert os.path.basename(wheel()).split("-")[1] in version
+        said = "tsrun (tsshim) %s\n" % version()
+        assert call(tsrun, "--version") == said
+        assert call(os.path.join(path, "bin", "python"), "-m", "tsshim", "--version") == said
         assert shares(tsrun, group.name)
         for name in ("share/man/man1/tsrun.1", "share/bash-completion/completions/tsrun",
                      "libexec/tsshim/slurm/prolog", "libexec/tsshim/python/sitecustomize.py"):
             assert os.path.exists(os.path.join(path, name)), name
         assert os.access(os.path.join(path, "libexec/tsshim/slurm/prolog"), os.X_OK)
+
+
+def test_the_version_is_that_of_the_project():
+    assert os.path.basename(wheel()).split("-")[1] == version()
+    with zipfile.ZipFile(wheel()) as archive:
+        metadata = archive.read("tsshim-%s.dist-info/METADATA" % version()).decode()
+    assert re.search("^Version: (.*)$", metadata, re.M).group(1) == version()
 
 
 def test_torch_is_met_there():
@@ -111,8 +124,8 @@ def test_a_directory_of_the_users():
         target = os.path.join(directory, "target")
         pip(support.PYTHON, "install", "-q", "--no-index", "--target", target, wheel())
         assert library_of(target + "/bin/tsrun") == target + "/libexec/tsshim/libtsshim.so"
-        version = call(target + "/bin/tsrun", "--version")
-        assert call(support.PYTHON, "-m", "tsshim", "--version", PYTHONPATH=target) == version
+        said = call(target + "/bin/tsrun", "--version")
+        assert call(support.PYTHON, "-m", "tsshim", "--version", PYTHONPATH=target) == said
 
 
 def test_moved_and_uninstalled_without_a_trace():

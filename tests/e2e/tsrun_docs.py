@@ -39,6 +39,27 @@ def table(path, name):
     return [re.findall(r'"((?:[^"\\]|\\.)*)"', row) for row in rows]
 
 
+def version():
+    """What the project is declared as; all else has to follow."""
+    return re.search(r"^project\(.*?\bversion: '([^']+)'", read("meson.build"), re.M | re.S).group(1)
+
+
+def test_tsrun_and_changes_have_the_version(directory):
+    assert tsrun("--version").stdout == "tsrun (tsshim) %s\n" % version()
+    assert re.search(r"^## (\S+)", read("docs", "changelog.md"), re.M).group(1) == version()
+
+
+def test_version_stands_in_one_place(directory):
+    """What else names it would be forgotten with the next one: manual pages, scripts, README."""
+    named = re.compile(r"(?<![\d.])%s(?![\d.])" % re.escape(version()))
+    paths = [os.path.join(SOURCE, "README.md")]
+    for part in ("scripts", "docs/man", "shim/tsrun"):
+        for top, _, names in os.walk(os.path.join(SOURCE, part)):
+            paths += [os.path.join(top, name) for name in names if not name.endswith(".pyc")]
+    assert len(paths) > 40, paths
+    assert [path for path in paths if named.search(read(path))] == []
+
+
 def test_help_has_every_setting(directory):
     text = tsrun("--help").stdout
     rows = table(["shim", "options.h"], "TS_OPTIONS")
