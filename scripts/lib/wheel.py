@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-wheel.py STAGE VERSION ARCHITECTURE DIRECTORY: put an installation into a wheel.
+wheel.py STAGE VERSION PLATFORM DIRECTORY: put an installation into a wheel.
 
 Programs become scripts and all else data, which pip puts below the prefix it installs into, so
 what lies how to each other is as in any installation; beside these is a package that makes
@@ -19,8 +19,6 @@ import zipfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 NAME = "tsshim"
-# Symbols of the C library up to this version: the oldest that pip still installs wheels for.
-PLATFORM = "manylinux_2_28"
 
 METADATA = """Metadata-Version: 2.1
 Name: %s
@@ -45,6 +43,29 @@ def read(*path):
         return file.read()
 
 
+def options():
+    """Of Meson, for an installation that write() can take."""
+    lines = read("scripts", "lib", "wheel.options").decode().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def metadata(version):
+    """Of a wheel, and of a source package."""
+    return (METADATA % (NAME, version, read("README.md").decode())).encode()
+
+
+def about(version, platform):
+    """(name in the wheel, content, False) of what says what it is, but for the RECORD."""
+    info = "%s-%s.dist-info" % (NAME, version)
+    yield info + "/METADATA", metadata(version), False
+    yield info + "/WHEEL", (WHEEL % tag(platform)).encode(), False
+    yield info + "/LICENSE", read("LICENSE"), False
+
+
+def tag(platform):
+    return "py3-none-" + platform
+
+
 def staged(stage):
     """(name below the prefix, content, whether it is a program) of all that is installed."""
     for top, directories, names in os.walk(stage):
@@ -56,34 +77,30 @@ def staged(stage):
                        bool(os.stat(path).st_mode & stat.S_IXUSR))
 
 
-def contents(stage, version, tag):
+def contents(stage, version, platform):
     """(name in the wheel, content, whether it is a program) of all but the RECORD."""
-    data, info = "%s-%s.data" % (NAME, version), "%s-%s.dist-info" % (NAME, version)
+    data = "%s-%s.data" % (NAME, version)
     for name, content, is_program in staged(stage):
         place = "scripts/" + name[len("bin/"):] if name.startswith("bin/") else "data/" + name
         yield "%s/%s" % (data, place), content, is_program
     for name in ("__init__.py", "__main__.py"):
         yield "%s/%s" % (NAME, name), read("scripts", "wheel", NAME, name), False
-    readme = read("README.md").decode()
-    yield info + "/METADATA", (METADATA % (NAME, version, readme)).encode(), False
-    yield info + "/WHEEL", (WHEEL % tag).encode(), False
-    yield info + "/LICENSE", read("LICENSE"), False
+    yield from about(version, platform)
 
 
 def digest(content):
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
-def write(stage, version, architecture, directory):
+def write(stage, version, platform, directory):
     """The path of the wheel."""
-    tag = "py3-none-%s_%s" % (PLATFORM, architecture)
     when = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6]
-    files, record = list(contents(stage, version, tag)), []
+    files, record = list(contents(stage, version, platform)), []
     for name, content, _ in files:
         record.append("%s,sha256=%s,%d" % (name, digest(content), len(content)))
     name = "%s-%s.dist-info/RECORD" % (NAME, version)
     files.append((name, ("\n".join(record + [name + ",,"]) + "\n").encode(), False))
-    path = os.path.join(directory, "%s-%s-%s.whl" % (NAME, version, tag))
+    path = os.path.join(directory, "%s-%s-%s.whl" % (NAME, version, tag(platform)))
     with zipfile.ZipFile(path + ".part", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, content, is_program in files:
             entry = zipfile.ZipInfo(name, when)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The wheel that scripts/package makes, as pip installs it: in an environment, moved, elsewhere."""
+"""
+What scripts/package makes: the wheel as pip installs it (in an environment, moved, elsewhere) and
+the source package as pip builds it.
+"""
 
 import json
 import os
@@ -7,12 +10,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 
 import support
 
 ROOT = os.path.dirname(os.path.dirname(support.HERE))
+KINDS = ("sdist", "wheel")
 OLDEST = (2, 28)  # the C library that the wheel is for
 
 _places = []  # directories for what all tests use
@@ -28,18 +33,22 @@ def place(name):
     return path, is_new
 
 
-def wheel():
-    """The path of the wheel, made when it is first asked for."""
-    path, is_new = place("dist")
+def made(kind):
+    """The path of the package of this @kind, made when it is first asked for."""
+    path, is_new = place(kind)
     if is_new:
-        make(path)
+        make(path, kind)
     return os.path.join(path, os.listdir(path)[0])
 
 
-def make(directory, build="build-package"):
-    done = support.run([os.path.join(ROOT, "scripts", "package"), "-o", directory, "--build", build],
-                       dict(os.environ, TSSHIM_TEST_MUST="0"))
+def make(directory, *words, **more):
+    done = support.run([os.path.join(ROOT, "scripts", "package"), "-o", directory, *words],
+                       dict(os.environ, TSSHIM_TEST_MUST="0"), **more)
     assert done.status == 0, done.errors[-1500:]
+
+
+def wheel():
+    return made("wheel")
 
 
 def version():
@@ -59,13 +68,34 @@ def pip(python, *words):
     return call(python, "-m", "pip", "--disable-pip-version-check", "--no-input", *words)
 
 
-def environment():
-    """A fresh environment with the wheel in it; its path."""
-    path, is_new = place("environment")
+def environment(kind="wheel", *words):
+    """A fresh environment with the package of this @kind in it; its path."""
+    path, is_new = place("environment-" + kind)
     if is_new:
         call(support.PYTHON, "-m", "venv", path)
-        pip(os.path.join(path, "bin", "python"), "install", "-q", "--no-index", wheel())
+        pip(os.path.join(path, "bin", "python"), "install", "-q", "--no-index", *words,
+            made(kind))
     return path
+
+
+def build_tools():
+    """A directory with what pip builds the source package with, from PyPI."""
+    path, is_new = place("tools")
+    if is_new:
+        with open(os.path.join(ROOT, "scripts", "wheel", "pyproject.toml")) as file:
+            wanted = json.loads(re.search("^requires = (.*)$", file.read(), re.M).group(1))
+        done = support.run([support.PYTHON, "-m", "pip", "--disable-pip-version-check", "download",
+                            "-q", "--only-binary=:all:", "-d", path, *wanted])
+        if done.status != 0:
+            raise support.Skip("network", "pip cannot fetch %s: %s" % (wanted, done.errors[-500:]))
+    return path
+
+
+def installed(environment_path):
+    """What pip has written into this environment, but for the name of the interpreter."""
+    found = pip(environment_path + "/bin/python", "show", "-f", "tsshim").split("Files:\n")[1]
+    # Where pip had the package from it notes for a file of sources only.
+    return set(found.split()) - {"tsshim-%s.dist-info/direct_url.json" % version()}
 
 
 def library_of(tsrun):
@@ -108,6 +138,43 @@ def test_the_version_is_that_of_the_project():
     with zipfile.ZipFile(wheel()) as archive:
         metadata = archive.read("tsshim-%s.dist-info/METADATA" % version()).decode()
     assert re.search("^Version: (.*)$", metadata, re.M).group(1) == version()
+
+
+def test_pip_builds_the_source_package():
+    """Without a checkout, and to the same files; in half the time without optimization."""
+    path = environment("sdist", "--find-links", build_tools(),
+                       "--config-settings", "setup-args=-Doptimization=0")
+    tsrun = os.path.join(path, "bin", "tsrun")
+    assert library_of(tsrun) == os.path.join(path, "libexec/tsshim/libtsshim.so")
+    assert call(tsrun, "--version") == "tsrun (tsshim) %s\n" % version()
+    assert installed(path) == installed(environment())
+    with support.Group() as group:
+        assert shares(tsrun, group.name)
+
+
+def test_the_source_package_is_what_git_knows():
+    known = call("git", "-C", ROOT, "ls-files").splitlines()
+    with tarfile.open(made("sdist")) as archive:
+        names = archive.getnames()
+        top = "tsshim-%s/" % version()
+        about = archive.extractfile(top + "PKG-INFO").read().decode()
+        program = archive.getmember(top + "scripts/package")
+    assert sorted(names) == sorted([top + name for name in (*known, "PKG-INFO", "pyproject.toml")])
+    assert re.search("^Version: (.*)$", about, re.M).group(1) == version()
+    assert program.mode == 0o755 and program.uid == 0, (program.mode, program.uid)
+
+
+def test_packed_again_the_same_bytes():
+    """Whatever the user's file modes and clock."""
+    with tempfile.TemporaryDirectory() as directory:
+        make(directory, "sdist", umask=0o077)
+        same_bytes(directory, "sdist")
+
+
+def same_bytes(directory, kind):
+    with open(made(kind), "rb") as first:
+        with open(os.path.join(directory, os.path.basename(made(kind))), "rb") as second:
+            assert first.read() == second.read(), kind
 
 
 def test_torch_is_met_there():
@@ -168,14 +235,15 @@ def test_no_newer_system_is_asked_for():
 
 @support.whole
 def test_the_same_bytes_again():
-    with tempfile.TemporaryDirectory() as directory, open(wheel(), "rb") as first:
-        make(directory, "build-package-again")
-        with open(os.path.join(directory, os.path.basename(wheel())), "rb") as second:
-            assert first.read() == second.read()
+    with tempfile.TemporaryDirectory() as directory:
+        make(directory, "--build", "build-package-again")
+        assert len(os.listdir(directory)) == len(KINDS)
+        for kind in KINDS:
+            same_bytes(directory, kind)
 
 
 def test_wrong_options():
-    for words in (["--nonsense"], ["-o"]):
+    for words in (["--nonsense"], ["-o"], ["rpm"]):
         done = subprocess.run([os.path.join(ROOT, "scripts", "package"), *words],
                               stderr=subprocess.PIPE, text=True)
         assert done.returncode != 0 and "error: " in done.stderr, (words, done.stderr)

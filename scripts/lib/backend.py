@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""
+How pip makes a wheel of an unpacked source package (PEP 517): with Meson, laid out as the wheel of
+scripts/package is.  It is for this system alone, so programs take its shared libraries.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+
+import wheel
+
+# Zip knows no earlier time.  Who wants the bytes of another day says so.
+os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")
+
+
+def meson(*words, **more):
+    """
+    Meson, from the environment that pip has made; its words go where pip shows them on failure.
+    """
+    if not shutil.which("meson"):
+        raise RuntimeError("there is no meson; let pip make an environment with one")
+    return subprocess.run(["meson", *words], check=True, **more)
+
+
+def version():
+    said = meson("introspect", "--projectinfo", os.path.join(wheel.ROOT, "meson.build"),
+                 stdout=subprocess.PIPE).stdout
+    return json.loads(said.decode())["version"]
+
+
+def platform():
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+
+def more_options(settings):
+    """Of Meson, from `pip install --config-settings setup-args=...`, named as meson-python does."""
+    given = (settings or {}).get("setup-args", [])
+    return [given] if isinstance(given, str) else given
+
+
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    with tempfile.TemporaryDirectory() as place:
+        build, stage = os.path.join(place, "build"), os.path.join(place, "stage")
+        meson("setup", build, wheel.ROOT, *wheel.options(), *more_options(config_settings))
+        meson("compile", "-C", build)
+        meson("install", "-C", build, "--no-rebuild", "--quiet", "--strip", "--destdir", stage)
+        path = wheel.write(os.path.join(stage, "usr"), version(), platform(), directory)
+    return os.path.basename(path)
+
+
+def prepare_metadata_for_build_wheel(directory, config_settings=None):
+    """Without it pip would build twice."""
+    made = list(wheel.about(version(), platform()))
+    for name, content, _ in made:
+        path = os.path.join(directory, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content)
+    return os.path.dirname(made[0][0])
+
+
+class UnsupportedOperation(Exception):
+    """As PEP 517 names it."""
+
+
+def build_sdist(directory, config_settings=None):
+    raise UnsupportedOperation("scripts/package makes the source package, of a git checkout")
