@@ -4,7 +4,6 @@ How pip makes a wheel of an unpacked source package (PEP 517): with Meson, laid 
 scripts/package is.  It is for this system alone, so programs take its shared libraries.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -17,19 +16,11 @@ import wheel
 os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")
 
 
-def meson(*words, **more):
-    """
-    Meson, from the environment that pip has made; its words go where pip shows them on failure.
-    """
+def meson(*words):
+    """Meson of the environment that pip has made; pip shows what it says when it fails."""
     if not shutil.which("meson"):
         raise RuntimeError("there is no meson; let pip make an environment with one")
-    return subprocess.run(["meson", *words], check=True, **more)
-
-
-def version():
-    said = meson("introspect", "--projectinfo", os.path.join(wheel.ROOT, "meson.build"),
-                 stdout=subprocess.PIPE).stdout
-    return json.loads(said.decode())["version"]
+    subprocess.run(["meson", *words], check=True)
 
 
 def platform():
@@ -48,13 +39,13 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
         meson("setup", build, wheel.ROOT, *wheel.options(), *more_options(config_settings))
         meson("compile", "-C", build)
         meson("install", "-C", build, "--no-rebuild", "--quiet", "--strip", "--destdir", stage)
-        path = wheel.write(os.path.join(stage, "usr"), version(), platform(), directory)
+        path = wheel.write(os.path.join(stage, "usr"), platform(), directory)
     return os.path.basename(path)
 
 
 def prepare_metadata_for_build_wheel(directory, config_settings=None):
     """Without it pip would build twice."""
-    made = list(wheel.about(version(), platform()))
+    made = list(wheel.about(wheel.declared_version(), platform()))
     for name, content, _ in made:
         path = os.path.join(directory, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)

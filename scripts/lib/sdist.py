@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-sdist.py VERSION DIRECTORY: put the sources into tsshim-VERSION.tar.gz, which pip can build.
+sdist.py DIRECTORY: put the sources into tsshim-VERSION.tar.gz, which pip can build.
 
 That are the files that git knows, as they are now, and what pip looks for at the top.  No byte
 depends on when or where this is done.
@@ -49,8 +49,9 @@ def add(archive, name, mode, content, when):
         archive.addfile(entry, io.BytesIO(content))
 
 
-def write(version, directory):
+def write(directory):
     """The path of the source package."""
+    version = wheel.declared_version()
     top = "%s-%s" % (wheel.NAME, version)
     path = os.path.join(directory, top + ".tar.gz")
     when = int(os.environ["SOURCE_DATE_EPOCH"])

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-wheel.py STAGE VERSION PLATFORM DIRECTORY: put an installation into a wheel.
+wheel.py STAGE PLATFORM DIRECTORY: put an installation into a wheel.
 
 Programs become scripts and all else data, which pip puts below the prefix it installs into, so
 what lies how to each other is as in any installation; beside these is a package that makes
@@ -11,6 +11,7 @@ what lies how to each other is as in any installation; beside these is a package
 import base64
 import hashlib
 import os
+import re
 import stat
 import sys
 import time
@@ -41,6 +42,12 @@ Tag: %s
 def read(*path):
     with open(os.path.join(ROOT, *path), "rb") as file:
         return file.read()
+
+
+def declared_version():
+    """What meson.build says, which is where the version stands; all packages ask here."""
+    text = read("meson.build").decode()
+    return re.search(r"^project\(.*?\bversion: '([^']+)'", text, re.M | re.S).group(1)
 
 
 def options():
@@ -92,8 +99,9 @@ def digest(content):
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
-def write(stage, version, platform, directory):
+def write(stage, platform, directory):
     """The path of the wheel."""
+    version = declared_version()
     when = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6]
     files, record = list(contents(stage, version, platform)), []
     for name, content, _ in files:

@@ -17,7 +17,7 @@ import zipfile
 import support
 
 ROOT = os.path.dirname(os.path.dirname(support.HERE))
-KINDS = ("sdist", "wheel")
+KINDS = ("sdist", "wheel", "deb")
 OLDEST = (2, 28)  # the C library that the wheel is for
 
 _places = []  # directories for what all tests use
@@ -236,7 +236,7 @@ def test_no_newer_system_is_asked_for():
 @support.whole
 def test_the_same_bytes_again():
     with tempfile.TemporaryDirectory() as directory:
-        make(directory, "--build", "build-package-again")
+        make(directory, "--build", "build-package-again", umask=0o077)
         assert len(os.listdir(directory)) == len(KINDS)
         for kind in KINDS:
             same_bytes(directory, kind)
