@@ -4,6 +4,7 @@ What scripts/package makes: the wheel as pip installs it (in an environment, mov
 the source package as pip builds it.
 """
 
+import glob
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import zipfile
 import support
 
 ROOT = os.path.dirname(os.path.dirname(support.HERE))
-KINDS = ("sdist", "wheel", "deb")
+KINDS = ("sdist", "wheel", "deb", "recipes")
 OLDEST = (2, 28)  # the C library that the wheel is for
 
 _places = []  # directories for what all tests use
@@ -171,10 +172,19 @@ def test_packed_again_the_same_bytes():
         same_bytes(directory, "sdist")
 
 
+def contents(path):
+    """{name below @path, if it is a directory: bytes}"""
+    found = {}
+    for name in glob.glob(path + "/**", recursive=True) if os.path.isdir(path) else [path]:
+        if os.path.isfile(name):
+            with open(name, "rb") as file:
+                found[os.path.relpath(name, path)] = file.read()
+    return found
+
+
 def same_bytes(directory, kind):
-    with open(made(kind), "rb") as first:
-        with open(os.path.join(directory, os.path.basename(made(kind))), "rb") as second:
-            assert first.read() == second.read(), kind
+    first = contents(made(kind))
+    assert first and first == contents(os.path.join(directory, os.path.basename(made(kind)))), kind
 
 
 def test_torch_is_met_there():
