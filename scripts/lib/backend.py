@@ -34,7 +34,8 @@ def more_options(settings):
 
 
 def build_wheel(directory, config_settings=None, metadata_directory=None):
-    with tempfile.TemporaryDirectory() as place:
+    # In the tree: with names that do not depend on where that lies, ccache knows the files again.
+    with tempfile.TemporaryDirectory(dir=wheel.ROOT) as place:
         build, stage = os.path.join(place, "build"), os.path.join(place, "stage")
         meson("setup", build, wheel.ROOT, *wheel.options(), *more_options(config_settings))
         meson("compile", "-C", build)

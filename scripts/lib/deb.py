@@ -32,6 +32,8 @@ def maintainer():
     """Who makes the package, as Debian's tools are told; else who made the last change."""
     if os.environ.get("DEBFULLNAME") and os.environ.get("DEBEMAIL"):
         return "%(DEBFULLNAME)s <%(DEBEMAIL)s>" % os.environ
+    if not os.path.exists(os.path.join(wheel.ROOT, ".git")):
+        sys.exit("error: no git checkout; say who makes the package: DEBFULLNAME, DEBEMAIL")
     return output("git", "-C", wheel.ROOT, "log", "-1", "--format=%an <%ae>").strip()
 
 
