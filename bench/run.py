@@ -25,9 +25,9 @@ SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"
             "storage": ("read",),
             "copies": ("bring",)}
 # Need what few machines have, so they run only where somebody asks for them.
-BY_NAME = ("gpu", "accuracy", "loaders")
+BY_NAME = ("gpu", "accuracy", "loaders", "corpus")
 ALL = tuple(name for names in SUBJECTS.values() for name in names)
-RENDERED = (*ALL, "accuracy", "loaders")
+RENDERED = (*ALL, "accuracy", "loaders", "corpus")
 
 
 def ring_size(text):
@@ -42,7 +42,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__,
                                      allow_abbrev=False)
     parser.add_argument("names", nargs="*", metavar="NAME",
-                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all), gpu, accuracy, or loaders")
+                        help="of " + ", ".join((*SUBJECTS, *ALL)) + " (all), gpu, accuracy, loaders, or corpus")
     parser.add_argument("--images", metavar="DIR", default=os.environ.get("TSSHIM_BENCH_IMAGES"),
                         help="real photographs to measure with (default: made ones; also "
                         "TSSHIM_BENCH_IMAGES)")

@@ -8,6 +8,7 @@ import functools
 import os
 import pathlib
 import sys
+import types
 
 import numpy
 import torch
@@ -135,6 +136,31 @@ GOOD = [
 def test_what_is_encoded_comes_back_equal():
     for sample in GOOD:
         same(sample, there_and_back(sample), repr(sample)[:60])
+
+
+def test_what_says_how_it_is_pickled_comes_back_where_that_is_known():
+    """BatchFeature and BatchEncoding of transformers hold attributes and nothing else."""
+    name = "transformers.feature_extraction_utils"
+    module = types.ModuleType(name)
+    pickled = {"__getstate__": lambda self: {"data": self.data}, "__module__": name}
+    module.BatchFeature = type("BatchFeature", (collections.UserDict,), pickled)
+    module.Another = type("Another", (collections.UserDict,), pickled)
+    sys.modules[name] = module
+    try:
+        sample = module.BatchFeature({"pixel_values": image(), "labels": 3})
+        sample.skipped = None
+        found = there_and_back(sample)
+        assert type(found) is module.BatchFeature
+        same(vars(found), vars(sample))
+        sample._encodings = [object()]  # made in C: shows nothing of what it holds
+        for other in (sample, module.Another({"labels": 3})):
+            try:
+                codec.encode(other)
+            except codec.Unshareable:
+                continue
+            raise AssertionError(other)
+    finally:
+        del sys.modules[name]
 
 
 def test_nan_keeps_its_bits():

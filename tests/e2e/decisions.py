@@ -24,7 +24,7 @@ import torch.utils.data  # noqa: E402  (brings the Python half)
 import torchvision  # noqa: E402
 from tsshim_torch import clock, native  # noqa: E402
 from tsshim_torch.judge import versions  # noqa: E402
-from tsshim_torch.sharing import exact, fetch, hints, scopes  # noqa: E402
+from tsshim_torch.sharing import bulk, exact, fetch, hints, scopes  # noqa: E402
 
 MS = 1_000_000
 
@@ -247,6 +247,30 @@ def test_workers_of_the_next_epoch_believe_a_hint_for_a_minute():
         assert (later.items, later.item_ns) == (exact.TIMED, scopes.CHEAP_NS)
         now.seconds += hints.SECONDS + 1
         assert exact.Scope(made).items == 0
+
+
+def settled(word, name, kinds):
+    """Whether a new worker that believes @word takes items of @kinds for those of a batch."""
+    known = bulk.Known()
+    known.believe(word, name, kinds)
+    return known.is_settled(kinds)
+
+
+def test_what_was_found_of_batches_is_believed_of_the_same_data_set():
+    small, large = (torch.ones(2), 1), (torch.ones(3), 1)
+    kinds = [bulk.kind_of(small), bulk.kind_of(large)]
+    alike, mixed, whole = bulk.Known(), bulk.Known(), bulk.Known()
+    assert alike.word(b"name") == 0
+    assert alike.learn(kinds[:1] * 2, (small, small), [small, small], True)
+    assert settled(alike.word(b"name"), b"name", kinds[:1])
+    assert not settled(alike.word(b"name"), b"another", kinds[:1])
+    assert not settled(alike.word(b"name"), b"name", kinds)
+    assert not settled(alike.word(b"name"), b"name", kinds[1:])
+    assert mixed.learn(kinds, (small, large), [small, large], True)
+    assert settled(mixed.word(b"name"), b"name", kinds)
+    assert not settled(mixed.word(b"name"), b"another", kinds)
+    assert not whole.learn(kinds, (small, large), [large, large], True)
+    assert whole.word(b"name") == 0
 
 
 @contextlib.contextmanager

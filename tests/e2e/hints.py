@@ -45,6 +45,18 @@ def test_a_reason_reaches_workers_of_the_next_epoch():
         assert in_child(lambda: (hints.left(made) == reason) or 1 / 0)
 
 
+def test_what_a_worker_tells_reaches_those_after_it():
+    made = loader()
+    assert hints.told(made) == 0
+    hints.tell(made, 7)  # nobody expects it
+    assert hints.told(made) == 0
+    hints.expect(made)
+    assert hints.told(made) == 0
+    assert in_child(lambda: hints.tell(made, (1 << 64) - 1))
+    hints.expect(made)
+    assert hints.told(made) == (1 << 64) - 1
+
+
 def test_other_reasons_are_not_left():
     made = loader()
     hints.expect(made)

@@ -27,7 +27,7 @@ import support  # noqa: E402
 from support import Group, finish, start  # noqa: E402
 
 MODULES = ("vision", "tables", "drawing", "albu", "medical", "arrays", "kinds", "hub", "streams",
-           "resumable", "loaders")
+           "resumable", "loaders", "others")
 PYTHON = os.environ.get("TSSHIM_TEST_CORPUS_PYTHON", "")
 DATA = os.path.join(support.BUILD, "tests", "programs", "data")
 EPOCHS = 4  # aligned: until two jobs know of each other some samples have been made twice

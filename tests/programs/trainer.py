@@ -94,6 +94,7 @@ def run(options, pipeline):
     network = torch.nn.Linear(1, 4 if options.model == "a" else 7)
     optimizer = torch.optim.SGD(network.parameters(), 0.01)
     for epoch in range(options.epochs):
+        before = sum(os.times()[:4])
         for part, loader in enumerate(loaders):
             if hasattr(loader, "set_epoch"):
                 loader.set_epoch(epoch)
@@ -102,9 +103,12 @@ def run(options, pipeline):
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                print("batch", epoch, part, digest(batch), loss.item().hex())
-                for sample in split(batch):
-                    print("sample", epoch, part, digest(sample))
+                if not options.cpu:
+                    print("batch", epoch, part, digest(batch), loss.item().hex())
+                    for sample in split(batch):
+                        print("sample", epoch, part, digest(sample))
+        if options.cpu:
+            print("cpu", epoch, sum(os.times()[:4]) - before, flush=True)
     print("state", repr(torch.rand(1).item()), random.random(), numpy.random.rand())
 
 
@@ -117,6 +121,8 @@ def main():
     parser.add_argument("--model", default="a")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--cpu", action="store_true",
+                        help="print the CPU time of each epoch, workers included, instead of digests")
     options = parser.parse_args()
     random.seed(options.seed)
     numpy.random.seed(options.seed)

@@ -28,6 +28,11 @@ _IMAGE = frozenset(("im", "_im", "mode", "_mode", "_size", "palette", "info", "r
                     "_readonly", "pyaccess", "_exif", "_category"))
 
 
+# These say how they are pickled, by nothing but their attributes.
+_PICKLED = frozenset((("transformers.tokenization_utils_base", "BatchEncoding"),
+                      ("transformers.feature_extraction_utils", "BatchFeature")))
+
+
 class Unshareable(Exception):
     """The sample holds something that could not be given back exactly."""
 
@@ -65,6 +70,8 @@ def _is_plain_class(kind):
         if not base.__flags__ & _HEAP_TYPE or any(
                 type(part) is types.MemberDescriptorType for part in vars(base).values()):
             return False
+    if (kind.__module__, kind.__qualname__) in _PICKLED:
+        return True
     return (kind.__dictoffset__ != 0 and kind.__mro__[-1] is object
             and kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__ and not hasattr(kind, "__setstate__")
             and getattr(kind, "__getstate__", None) is getattr(object, "__getstate__", None)
