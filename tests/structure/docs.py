@@ -18,6 +18,7 @@ SOURCES = ("shim", "leader", "hooks", "tests", "bench", "scripts")
 ELSEWHERE = {
     "train.py",
     "train.sh",
+    "sweep.sh",
     "dataloader.py",
     "task.c",
     "cuda.h",
