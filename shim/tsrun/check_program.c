@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks of `tsrun doctor`: the library, what is preloaded beside it, and the settings. */
 #include "leader/group/layout.h"
+#include "shim/sys.h"
 #include "shim/tsrun/check.h"
 #include "shim/tsrun/inspect.h"
 #include "shim/tsrun/library.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* true(1) takes a thousandth of it on a busy machine. */
+#define TRIAL_NS (10000 * NS_PER_MS)
 
 /* Compare what the library says of itself with what this tsrun was built with. */
 static void check_mark(const char *library, struct ts_check *check)
@@ -68,13 +76,41 @@ static void become(const char *program, const char *preload, int errors)
 	_exit(127);
 }
 
-/* Run @program to its end; its first messages go into @text.  Returns its wait(2) status. */
+/* Read what comes from @fd until its end or the deadline, of which @text takes the first. */
+static int read_messages(int fd, char *text, size_t bytes)
+{
+	const uint64_t deadline = ts_now_ns() + TRIAL_NS;
+	char rest[256];
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (;;) {
+		/* Whatever is too much is read as well: the child must not wait for us. */
+		bool fits = at + 1 < bytes;
+		uint64_t now = ts_now_ns();
+		struct pollfd input = {.fd = fd, .events = POLLIN};
+		if (now >= deadline)
+			return -ETIMEDOUT;
+		if (poll(&input, 1, (int)((deadline - now) / NS_PER_MS) + 1) <= 0)
+			continue;
+		ssize_t got = fits ? read(fd, text + at, bytes - 1 - at)
+				   : read(fd, rest, sizeof(rest));
+		if (got == 0 || (got < 0 && errno != EINTR))
+			return 0;
+		if (got > 0 && fits) {
+			at += (size_t)got;
+			text[at] = '\0';
+		}
+	}
+}
+
+/*
+ * Run @program to its end; its first messages go into @text.  Returns its wait(2) status.
+ * Errors: -ETIMEDOUT it was killed, for it did not end; those of fork(2) and pipe(2).
+ */
 static int try_program(const char *program, const char *preload, char *text, size_t bytes)
 {
 	int ends[2], status = 0;
-	size_t at = 0;
-	ssize_t got;
-	char rest[256];
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
@@ -83,18 +119,17 @@ static int try_program(const char *program, const char *preload, char *text, siz
 		become(program, preload, ends[1]);
 	int r = child < 0 ? -errno : 0;
 	(void)close(ends[1]);
-	/* Whatever is too much is read as well: the child must not wait for us. */
-	while (r == 0 && (got = at + 1 < bytes ? read(ends[0], text + at, bytes - 1 - at)
-					       : read(ends[0], rest, sizeof(rest))) != 0) {
-		if (got < 0 && errno != EINTR)
-			break;
-		if (got > 0 && at + 1 < bytes)
-			at += (size_t)got;
-	}
-	text[at] = '\0';
+	if (r == 0)
+		r = read_messages(ends[0], text, bytes);
 	(void)close(ends[0]);
-	while (r == 0 && waitpid(child, &status, 0) < 0)
-		r = errno == EINTR ? 0 : -errno;
+	if (child < 0)
+		return r;
+	/* Who has closed stderr may live on, too: what counts is that true(1) does nothing. */
+	if (r < 0)
+		(void)kill(child, SIGKILL);
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
 	return r < 0 ? r : status;
 }
 
@@ -125,7 +160,9 @@ void ts_check_preload(const struct ts_check_scene *scene, struct ts_check *check
 		return;
 	}
 	text[strcspn(text, "\n")] = '\0';
-	if (status < 0)
+	if (status == -ETIMEDOUT)
+		ts_check_find(check, TS_CHECK_FAIL, "%s does not end with it", program);
+	else if (status < 0)
 		ts_check_find(check, TS_CHECK_ABSENT, "%s could not be started: %s", program,
 			strerror(-status));
 	else if (WIFSIGNALED(status))

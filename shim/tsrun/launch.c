@@ -45,22 +45,6 @@ static char *keep(struct ts_launch *launch, const char *text, size_t length)
 	return copy;
 }
 
-/* The first line of the script @path behind "#!"; false when it is none. */
-static bool read_line(const char *path, char line[PATH_MAX])
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return false;
-	ssize_t got = read(fd, line, PATH_MAX - 1);
-	(void)close(fd);
-	if (got < 3 || line[0] != '#' || line[1] != '!')
-		return false;
-	line[got] = '\0';
-	line[strcspn(line, "\r\n")] = '\0';
-	memmove(line, line + 2, strlen(line + 2) + 1);
-	return true;
-}
-
 /* Let the interpreter of the script @launch->program stand in front of it. */
 static bool follow_script(struct ts_launch *launch)
 {
@@ -68,17 +52,14 @@ static bool follow_script(struct ts_launch *launch)
 	char *words[3];
 	size_t count = 0;
 
-	if (!read_line(launch->program, line))
+	if (!ts_library_read_script(launch->program, line))
 		return false;
-	const char *at = line + strspn(line, BLANKS);
-	size_t length = strcspn(at, BLANKS);
-	const char *option = at + length + strspn(at + length, BLANKS);
+	size_t length = strcspn(line, BLANKS);
+	const char *option = line + length + strspn(line + length, BLANKS);
 	size_t option_length = strlen(option);
 	while (option_length > 0 && strchr(BLANKS, option[option_length - 1]))
 		option_length--;
-	if (length == 0)
-		return false;
-	words[count++] = keep(launch, at, length);
+	words[count++] = keep(launch, line, length);
 	/* All that follows is one word to the kernel. */
 	if (option_length > 0)
 		words[count++] = keep(launch, option, option_length);

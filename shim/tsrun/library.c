@@ -304,25 +304,20 @@ static bool is_secure(const char *path)
 	return getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-/* The interpreter on the first line of the script @path; false when it is no script. */
-static bool script_interpreter(const char *path, char ret_path[PATH_MAX])
+bool ts_library_read_script(const char *path, char ret_line[PATH_MAX])
 {
-	char line[PATH_MAX];
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return false;
-	ssize_t got = read(fd, line, sizeof(line) - 1);
+	ssize_t got = read(fd, ret_line, PATH_MAX - 1);
 	(void)close(fd);
-	if (got < 3 || line[0] != '#' || line[1] != '!')
+	if (got < 3 || ret_line[0] != '#' || ret_line[1] != '!')
 		return false;
-	line[got] = '\0';
-	const char *start = line + 2 + strspn(line + 2, " \t");
-	size_t length = strcspn(start, " \t\r\n");
-	if (length == 0)
-		return false;
-	memcpy(ret_path, start, length);
-	ret_path[length] = '\0';
-	return true;
+	ret_line[got] = '\0';
+	ret_line[strcspn(ret_line, "\r\n")] = '\0';
+	const char *start = ret_line + 2 + strspn(ret_line + 2, " \t");
+	memmove(ret_line, start, strlen(start) + 1);
+	return ret_line[0] != '\0';
 }
 
 enum ts_preload_verdict ts_library_judge(const char *path, const char *reference)
@@ -334,8 +329,10 @@ enum ts_preload_verdict ts_library_judge(const char *path, const char *reference
 	memcpy(program, path, strlen(path) + 1);
 	/* The kernel follows scripts of scripts four times (BINPRM recursion in fs/exec.c);
 	 * it ignores the set-id bits of all but the last one. */
-	for (int depth = 0; depth < 5 && script_interpreter(program, next); depth++)
+	for (int depth = 0; depth < 5 && ts_library_read_script(program, next); depth++) {
+		next[strcspn(next, " \t")] = '\0';
 		memcpy(program, next, strlen(next) + 1);
+	}
 	if (is_secure(program))
 		return TS_PRELOAD_SECURE;
 	return judge_image(program, reference);

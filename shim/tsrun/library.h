@@ -43,6 +43,12 @@ enum ts_preload_verdict ts_library_judge(const char *path, const char *reference
 const char *ts_library_explain(enum ts_preload_verdict verdict);
 
 /**
+ * Read the first line of the script @path, from behind "#!" and blanks, into @ret_line;
+ * false when the file is no script, names no interpreter, or cannot be read.
+ */
+bool ts_library_read_script(const char *path, char ret_line[PATH_MAX]);
+
+/**
  * Find @command as execvp(3) will: as it is when it has a '/', else along PATH.
  * Writes the path of the first executable regular file into @ret_path.
  * Errors: -ENOENT; -EACCES found, but not executable; -ENAMETOOLONG.

@@ -425,12 +425,7 @@ def main():
     first, *later = exact_job.scenes(sys.argv[1:], arguments)
     meeting.arrive()
     costs.install()
-    torch.set_num_threads(1)
-    play(first)
-    for options in later:
-        meeting.scene()
-        play(options)
-    meeting.part()
+    exact_job.play_all(first, later, play)
 
 
 if __name__ == "__main__":

@@ -115,7 +115,8 @@ def joined(*scenes):
 def in_turn(*scenes, **more):
     """As alike() for each of @scenes, lists of as many commands each; in the same processes."""
     commands = [joined(*parts) for parts in zip(*scenes)]
-    return alike(commands, scenes=len(scenes), **more)
+    found = alike(commands, scenes=len(scenes), **more)
+    return found if len(scenes) > 1 else [found]
 
 
 def test_plain_runs_are_those_of_a_new_process():

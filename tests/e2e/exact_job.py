@@ -332,6 +332,16 @@ def scenes(words, parse=arguments):
     return [parse(part) for part in found]
 
 
+def play_all(first, later, play):
+    """Each scene when all jobs are at it."""
+    torch.set_num_threads(1)
+    play(first)
+    for options in later:
+        meeting.scene()
+        play(options)
+    meeting.part()
+
+
 def main():
     first, *later = scenes(sys.argv[1:])
     meeting.arrive()
@@ -341,12 +351,7 @@ def main():
         costs.install(500_000 if first.own == "scheduled" else costs.ITEM_NS)
     if first.newer:
         newer(first.newer)
-    torch.set_num_threads(1)
-    play(first)
-    for options in later:
-        meeting.scene()
-        play(options)
-    meeting.part()
+    play_all(first, later, play)
 
 
 if __name__ == "__main__":

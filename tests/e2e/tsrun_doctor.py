@@ -67,7 +67,8 @@ def test_every_check_is_one_line_with_its_number(directory):
 def test_library_of_this_tsrun(directory):
     found = doctor()
     if HAS_LIBELF:
-        says(found["library"], "ok", LIBRARY, "version 0.1.0", "as tsrun")
+        version = tsrun("--version").stdout.split()[-1]
+        says(found["library"], "ok", LIBRARY, "version %s," % version, "as tsrun")
     says(found["preload"], "ok", "ends with 0")
     says(found["preloads"], "ok", "no others")
 
@@ -125,6 +126,14 @@ def test_library_that_kills(directory):
     text = "#include <signal.h>\n__attribute__((constructor)) static void f(void) { %s; }"
     compile_c(directory, "killer", text % "raise(SIGKILL)", "-shared", "-fPIC", "-o", library)
     says(doctor(program=program, status=1)["preload"], "fail", "is killed by signal 9")
+
+
+def test_library_that_never_lets_go(directory):
+    program, library = installation(directory)
+    text = "#include <unistd.h>\n__attribute__((constructor)) static void f(void) { for (;;) pause(); }"
+    compile_c(directory, "waiter", text, "-shared", "-fPIC", "-o", library)
+    check = doctor(program=program, status=1)["preload"]
+    assert says(check, "fail", "does not end with it").startswith("reinstall tsshim")
 
 
 def test_other_preloads(directory):

@@ -15,6 +15,7 @@ import platform
 import re
 import sys
 import warnings
+from operator import is_
 
 from . import library
 from .walk import Unknown, joined
@@ -235,9 +236,21 @@ def _tables():
     found = []
     for name, table in _EDITED:
         now = getattr(sys.modules.get(name), table, None)
-        if now is not None and _normal(now) != _first(name, table):
+        if now is None or _is_as_seen(now, *_seen.get((name, table), ((), ()))):
+            continue
+        if _normal(now) == _first(name, table):
+            _seen[name, table] = list(now.keys()), list(now.values())
+        else:
             found.append((name, table, list(_normal(now).items())))
     return found
+
+
+_seen = {}  # (module, table) -> keys and values, which do not change, of one that was as at first
+
+
+def _is_as_seen(now, keys, values):
+    return len(keys) == len(now) and all(map(is_, now.keys(), keys)) and \
+        all(map(is_, now.values(), values))
 
 
 def _normal(table):

@@ -21,12 +21,12 @@ from torch.utils.data._utils import worker as torch_worker
 
 from ..handover import pool
 
+MOVED_MIN = 1 << 20  # bytes of a tensor for which a copy is cheaper than the way that torch has
+
+
 def tensor_on(storage, dtype, shape):
     """A contiguous tensor on @storage; a typed one around this, as torch makes it, takes as long again."""
     return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape)
-
-
-MOVED_MIN = 1 << 20  # bytes of a tensor for which a copy is cheaper than the way that torch has
 
 
 def _tensors(value, found):
