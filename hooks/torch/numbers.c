@@ -16,41 +16,64 @@ void tsshim_sample_twister(uint32_t *words, uint32_t seed)
 		words[i] = UINT32_C(1812433253) * (words[i - 1] ^ words[i - 1] >> 30) + i;
 }
 
+#define TWIST(last, factor) (((last) ^ (last) >> 30) * UINT32_C(factor))
+
 /* CPython's random.seed() with a number: init_by_array() of the same authors, with as many
- * words of 32 bits as the number has (Modules/_randommodule.c).
+ * words of 32 bits as the number has (Modules/_randommodule.c).  Each step waits for the one
+ * before it, so what these steps do not need is kept out of them.
  */
 static void seed_python(uint32_t *words, uint64_t number)
 {
-	const uint32_t key[2] = {(uint32_t)number, (uint32_t)(number >> 32)};
-	const uint32_t length = key[1] != 0 ? 2 : 1;
-	uint32_t i = 1, j = 0;
+	const uint32_t low = (uint32_t)number, high = (uint32_t)(number >> 32);
+	const uint32_t keys[2] = {low, high != 0 ? high + 1 : low};
 
 	tsshim_sample_twister(words, UINT32_C(19650218));
-	for (uint32_t k = TWISTER_WORDS; k > 0; k--) {
-		uint32_t last = words[i - 1];
-		words[i] = (words[i] ^ (last ^ last >> 30) * UINT32_C(1664525)) + key[j] + j;
-		if (++i == TWISTER_WORDS) {
-			words[0] = words[TWISTER_WORDS - 1];
-			i = 1;
-		}
-		j = (j + 1) % length;
-	}
-	for (uint32_t k = TWISTER_WORDS - 1; k > 0; k--) {
-		uint32_t last = words[i - 1];
-		words[i] = (words[i] ^ (last ^ last >> 30) * UINT32_C(1566083941)) - i;
-		if (++i == TWISTER_WORDS) {
-			words[0] = words[TWISTER_WORDS - 1];
-			i = 1;
-		}
-	}
+	uint32_t last = words[0];
+	for (uint32_t i = 1; i < TWISTER_WORDS; i++)
+		words[i] = last = (words[i] ^ TWIST(last, 1664525)) + keys[(i - 1) % 2];
+	words[1] = last = (words[1] ^ TWIST(last, 1664525)) + keys[1];
+	for (uint32_t i = 2; i < TWISTER_WORDS; i++)
+		words[i] = last = (words[i] ^ TWIST(last, 1566083941)) - i;
+	words[1] = (words[1] ^ TWIST(last, 1566083941)) - 1;
 	words[0] = UINT32_C(1) << 31;
 }
 
-static void seed_numpy(const struct ts_generator *to)
+static void seed_random(const struct ts_generator *to, uint64_t number)
 {
 	const int32_t position = TWISTER_WORDS;
 
-	tsshim_sample_twister(to->words, (uint32_t)to->numbers[0]);
+	seed_python(to->words, number);
+	memcpy(to->more, &position, sizeof(position));
+}
+
+/* at::mt19937_data_pod (ATen/core/MT19937RNGEngine.h). */
+struct torch_engine {
+	uint64_t seed;
+	int32_t left;
+	bool is_seeded;
+	uint32_t next;
+	uint32_t words[TWISTER_WORDS];
+};
+
+/* As manual_seed() leaves it: all words are used up, and no normal number is left over. */
+static void seed_torch(const struct ts_generator *to, uint64_t number)
+{
+	struct torch_engine *engine = to->words;
+
+	engine->seed = number;
+	engine->left = 1;
+	engine->is_seeded = true;
+	engine->next = 0;
+	tsshim_sample_twister(engine->words, (uint32_t)number);
+	*(bool *)to->more = false;
+	*(bool *)to->rest = false;
+}
+
+static void seed_numpy(const struct ts_generator *to, uint32_t number)
+{
+	const int32_t position = TWISTER_WORDS;
+
+	tsshim_sample_twister(to->words, number);
 	memcpy((uint32_t *)to->words + TWISTER_WORDS, &position, sizeof(position));
 	if (to->more)
 		memset(to->more, 0, 16); /* a number of the normal distribution left over */
@@ -59,15 +82,17 @@ static void seed_numpy(const struct ts_generator *to)
 static void seed_one(const struct ts_generator *to)
 {
 	const uint64_t *n = to->numbers;
-	const int32_t python_index = TWISTER_WORDS, philox_position = 4;
+	const int32_t philox_position = 4;
 
 	switch ((enum ts_generator_kind)to->kind) {
 	case TS_GENERATOR_NUMPY:
-		seed_numpy(to);
+		seed_numpy(to, (uint32_t)n[0]);
 		break;
 	case TS_GENERATOR_PYTHON:
-		seed_python(to->words, n[0]);
-		memcpy(to->more, &python_index, sizeof(python_index));
+		seed_random(to, n[0]);
+		break;
+	case TS_GENERATOR_TORCH: /* of 63 bits, as sharing/private.py does it */
+		seed_torch(to, n[0] >> 1);
 		break;
 	case TS_GENERATOR_PCG: /* two numbers of 128 bits, least words first */
 		memcpy(to->words, (uint64_t[]){n[1], n[0], n[3] | 1, n[2]}, 32);
@@ -104,6 +129,19 @@ void tsshim_sample_seed(
 			to->numbers[2 * half + 1] = found.hi;
 		}
 		seed_one(to);
+	}
+}
+
+void tsshim_sample_seed_globals(const struct ts_generator *generators, uint64_t torch_seed,
+	uint64_t python_seed, uint32_t numpy_seed)
+{
+	for (const struct ts_generator *to = generators; to < generators + 3; to++) {
+		if (to->kind == TS_GENERATOR_TORCH)
+			seed_torch(to, torch_seed);
+		else if (to->kind == TS_GENERATOR_PYTHON)
+			seed_random(to, python_seed);
+		else if (to->kind == TS_GENERATOR_NUMPY)
+			seed_numpy(to, numpy_seed);
 	}
 }
 

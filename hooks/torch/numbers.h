@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Seeding the generators that a data set has of its own: all of them in one call.
+ * Seeding the global generators, and those that a data set has of its own: each in one call.
  *
  * Python takes 30 us for each where an item has emptied the processor's caches.  So the state
  * is written where it lies in the generator's memory.  That it lies there the glue has tried
- * first (sharing/private.py): what is written is what the library's own seeding makes.
+ * first (sharing/places.py): what is written is what the library's own seeding makes.
  */
 #ifndef TS_HOOKS_TORCH_NUMBERS_H
 #define TS_HOOKS_TORCH_NUMBERS_H
@@ -20,6 +20,8 @@ enum ts_generator_kind {
 	TS_GENERATOR_PCG,    /* PCG64, PCG64DXSM: 4 words of 64 bits; more: 8 bytes */
 	TS_GENERATOR_PHILOX, /* 2 words of 64 bits; more: 4 of them; rest: 48 bytes */
 	TS_GENERATOR_SFC,    /* SFC64: 4 words of 64 bits; more: 8 bytes */
+	TS_GENERATOR_TORCH,  /* torch.Generator of the CPU: its engine; more and rest: the bytes
+				that say whether a normal double and float is left over */
 };
 
 /** One generator; the glue fills all but the numbers. */
@@ -37,5 +39,12 @@ struct ts_generator {
  */
 TS_EXPORT void tsshim_sample_seed(
 	struct ts_generator *generators, uint64_t count, const void *numbers, uint64_t bytes);
+
+/**
+ * Seed the global generators of torch, random and NumPy; @generators are three, in any order,
+ * and what they are not is left alone. Threads: as above.
+ */
+TS_EXPORT void tsshim_sample_seed_globals(const struct ts_generator *generators,
+	uint64_t torch_seed, uint64_t python_seed, uint32_t numpy_seed);
 
 #endif

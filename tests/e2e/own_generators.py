@@ -18,7 +18,7 @@ import torch  # noqa: E402
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
 from tsshim_torch import native  # noqa: E402
-from tsshim_torch.sharing import generators, private  # noqa: E402
+from tsshim_torch.sharing import generators, places, private, seeding  # noqa: E402
 
 generators.fill = native.twister  # as aligned.py sets it
 
@@ -35,8 +35,8 @@ def told(owner):
     for name in ("getstate", "get_state"):
         if hasattr(owner, name):
             state = getattr(owner, name)()
-            return state.tolist() if hasattr(state, "tolist") else repr(private._plain(state))
-    return repr(private._plain(owner.state))
+            return state.tolist() if hasattr(state, "tolist") else repr(places._plain(state))
+    return repr(places._plain(owner.state))
 
 
 def used():
@@ -44,6 +44,7 @@ def used():
     found = owners()
     found["python"].gauss(0, 1)
     found["state"].normal()
+    torch.randn(1, generator=found["torch"])
     for name in ("PCG64", "PCG64DXSM", "Philox", "SFC64"):
         numpy.random.Generator(found[name]).integers(1 << 20, dtype=numpy.uint32)
     return found
@@ -53,7 +54,7 @@ def test_every_place_is_known():
     """Else seeding them takes three times as long, and nobody is told."""
     found = private.Private([(name, owner) for name, owner in owners().items()])
     kinds = {name: entry.kind for (name, _), entry in zip(found._ids.values(), found._entries)}
-    assert kinds == {"python": native.PYTHON, "state": native.NUMPY, "torch": native.OTHER,
+    assert kinds == {"python": native.PYTHON, "state": native.NUMPY, "torch": native.TORCH,
                      "PCG64": native.PCG, "PCG64DXSM": native.PCG, "Philox": native.PHILOX,
                      "SFC64": native.SFC, "MT19937": native.NUMPY}, kinds
 
@@ -64,7 +65,7 @@ def test_what_is_written_is_what_the_library_makes():
         found = private.Private([(name, owner) for name, owner in there.items()])
         found.seed(b"item %d" % number)
         for (name, _), entry in zip(found._ids.values(), found._entries):
-            private._source(asked[name]).seed(tuple(entry.numbers))
+            private.source_of(asked[name]).seed(tuple(entry.numbers))
             assert told(there[name]) == told(asked[name]), name
         assert len({tuple(entry.numbers) for entry in found._entries}) == len(there)
 
@@ -77,6 +78,96 @@ def test_they_are_put_back():
     found.restore()
     assert {name: told(owner) for name, owner in there.items()} == \
         {name: told(owner) for name, owner in kept.items()}
+
+
+# ---- the global ones ----
+
+SEEDS = (1 << 63 | 5, 1 << 62 | 7, 1 << 31 | 9)
+
+
+def use_globals():
+    """Leave numbers over in all of them."""
+    random.gauss(0, 1)
+    numpy.random.normal()
+    torch.randn(1)
+
+
+def after(seed, *seeds):
+    """What they tell once @seed has seeded them; whom it leaves alone is as at first."""
+    random.setstate(AT_FIRST[0])
+    numpy.random.set_state(AT_FIRST[1])
+    use_globals()
+    seed(*seeds)
+    return generators.digest()
+
+
+AT_FIRST = random.getstate(), numpy.random.get_state()
+
+
+def test_the_global_ones_in_one_call():
+    own = seeding.Globals()
+    for number in range(20):
+        seeds = [each + number for each in SEEDS]
+        assert after(own.seed, *seeds) == after(generators.seed, *seeds)
+    assert [entry.kind for entry in own.entries] == [native.TORCH, native.PYTHON, native.NUMPY]
+
+
+def test_small_seeds():
+    """Python's takes as many words as a number has."""
+    for seeds in ((0, 0, 0), (1, 1, 1), (1 << 32, 1 << 32, 1), ((1 << 64) - 1,) * 2 + (7,)):
+        assert after(seeding.Globals().seed, *seeds) == after(generators.seed, *seeds)
+
+
+def exchanged(module, name, value, known):
+    """The same where @value stands for @name of @module; @known are the kinds that are found."""
+    own, kept = seeding.Globals(), getattr(module, name)
+    own.seed(*SEEDS)
+    setattr(module, name, value)
+    try:
+        assert after(own.seed, *SEEDS) == after(generators.seed, *SEEDS)
+        assert [entry.kind for entry in own.entries] == known
+    finally:
+        setattr(module, name, kept)
+    assert after(own.seed, *SEEDS) == after(generators.seed, *SEEDS)
+    assert [entry.kind for entry in own.entries] == [native.TORCH, native.PYTHON, native.NUMPY]
+
+
+def test_functions_of_another_generator_in_place_of_randoms():
+    other, asked = random.Random(1), []
+    exchanged(random, "seed", lambda number: asked.append(number) or other.seed(number),
+              [native.TORCH, native.OTHER, native.NUMPY])
+    assert asked == [SEEDS[1]] * 2
+    exchanged(random, "seed", other.seed, [native.TORCH, native.PYTHON, native.NUMPY])
+
+
+def test_functions_in_place_of_numpys():
+    asked = []
+    exchanged(numpy.random, "seed", asked.append, [native.TORCH, native.PYTHON, native.OTHER])
+    assert asked == [SEEDS[2]] * 2
+
+
+def test_where_a_place_is_not_known_the_generator_is_asked():
+    kept = places._torch_offsets
+    places._torch_offsets = lambda: None
+    try:
+        own = seeding.Globals()
+        assert after(own.seed, *SEEDS) == after(generators.seed, *SEEDS)
+        assert [entry.kind for entry in own.entries] == [native.OTHER, native.PYTHON, native.NUMPY]
+    finally:
+        places._torch_offsets = kept
+
+
+def test_a_place_that_is_not_right_is_not_used():
+    kept, places._right = places._right, {}
+    offsets, places._torch_offsets = places._torch_offsets, lambda: (offsets()[0] + 4, *offsets()[1:])
+    try:
+        generator = torch.Generator()
+        state = generator.get_state()
+        own = private.Private([("torch", generator)])
+        assert own._entries[0].kind == native.OTHER
+        assert torch.equal(generator.get_state(), state)
+    finally:
+        places._right, places._torch_offsets = kept, offsets
 
 
 if __name__ == "__main__":

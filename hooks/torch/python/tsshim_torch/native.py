@@ -11,7 +11,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 12
+ABI = 13
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -19,7 +19,7 @@ PUT = 6  # what was taken and is in the batch; C passes by states that it does n
 NEST, WATCH, AGAIN, AHEAD = 1, 2, 4, 8  # how an item is computed,
 MADE, RAISED, NOTHING = range(3)  # and what came of it
 NOW, WAIT, MOMENT, STAY = range(4)  # how long take() waits for what is BUSY
-OTHER, NUMPY, PYTHON, PCG, PHILOX, SFC = range(6)  # generators; hooks/torch/numbers.h
+OTHER, NUMPY, PYTHON, PCG, PHILOX, SFC, TORCH = range(7)  # generators; hooks/torch/numbers.h
 SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
 
 
@@ -109,7 +109,8 @@ def _functions():
         ("twister", None, [pointer, small]),
         ("relative", ctypes.c_int, []),
         ("hash", None, [text, number, pointer]),
-        ("seed", None, [pointer, number, text, number]))
+        ("seed", None, [pointer, number, text, number]),
+        ("seed_globals", None, [pointer, number, number, small]))
 
 
 def _order_functions():
@@ -151,6 +152,7 @@ say_progress = library.tsshim_sample_progress
 copy = _unlocked.tsshim_sample_copy
 twister = library.tsshim_sample_twister
 seed = library.tsshim_sample_seed
+seed_globals = library.tsshim_sample_seed_globals
 saw_relative = library.tsshim_sample_relative
 
 

@@ -14,7 +14,7 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
-from . import align, bulk, collate, fetch, free, generators, hints, private, scopes
+from . import align, bulk, collate, fetch, free, generators, hints, private, scopes, seeding
 
 generators.fill = native.twister
 
@@ -269,7 +269,7 @@ class Drawn(fetch.Fetch):
         if own is not self.private:
             self.private.restore()
             self.private = own
-        generators.seed(view.torch_seed, view.python_seed, view.numpy_seed)
+        seeding.seed(view.torch_seed, view.python_seed, view.numpy_seed)
         if own.paths:
             own.seed(_SEEDS.pack(view.torch_seed, view.python_seed, view.numpy_seed))
 

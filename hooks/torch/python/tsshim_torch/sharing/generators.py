@@ -170,16 +170,33 @@ def restore(state):
         place.restore(value)
 
 
-def seed(torch_seed, python_seed, numpy_seed):
-    """Seed each; the first two take 64 bits, the last one 32."""
+def numpy_places():
+    """The addresses of words and GAUSS of the generator behind numpy.random, or None."""
+    numpy = sys.modules.get("numpy")
+    place = numpy and _numpy_of(numpy)
+    if place is None or fill is None or not _fills(type(place.owner)):
+        return None
+    return place.words, place.gauss
+
+
+def seed_torch(number):
     # Not torch.manual_seed(), which would seed the GPUs of the trainer as well.
-    torch.default_generator.manual_seed(torch_seed)
-    random.seed(python_seed)
+    torch.default_generator.manual_seed(number)
+
+
+def seed_numpy(number):
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return
     place = _numpy_of(numpy)
     if place is not None and fill is not None and _fills(type(place.owner)):
-        place.seed(numpy_seed)
+        place.seed(number)
     else:
-        numpy.random.seed(numpy_seed)
+        numpy.random.seed(number)
+
+
+def seed(torch_seed, python_seed, numpy_seed):
+    """Seed each; the first two take 64 bits, the last one 32."""
+    seed_torch(torch_seed)
+    random.seed(python_seed)
+    seed_numpy(numpy_seed)

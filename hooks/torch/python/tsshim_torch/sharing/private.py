@@ -12,7 +12,7 @@ import ctypes
 import sys
 
 from .. import native
-from . import generators
+from . import generators, places
 
 
 class _Python:
@@ -30,26 +30,24 @@ class _Python:
         self.owner.gauss_next = None
 
     def place(self):
-        _, words, _ = self.owner.getstate()
-        known = bytes(memoryview((ctypes.c_uint32 * generators.COUNT)(*words[:-1])))
-        memory = ctypes.string_at(id(self.owner), type(self.owner).__base__.__basicsize__)
-        at = memory.find(known)
-        if at < 4 or memory.count(known) != 1:
-            return None
-        return native.PYTHON, id(self.owner) + at, id(self.owner) + at - 4, None
+        return places.of_python(self.owner)
 
 
 class _Torch:
     """torch.Generator of the CPU."""
 
-    after = place = None
+    after = None
 
     def __init__(self, owner):
-        self.save, self.restore = owner.get_state, owner.set_state
+        self.save = self.told = owner.get_state
+        self.restore = owner.set_state
         self.owner = owner
 
     def seed(self, numbers):
         self.owner.manual_seed(numbers[0] >> 1)
+
+    def place(self):
+        return places.of_torch(self.owner)
 
 
 class _State:
@@ -130,59 +128,13 @@ class _Bits:
         return native.NUMPY, at, None, None
 
 
-def _source(owner):
+def source_of(owner):
     kind = type(owner)
     if kind.__module__ == "random":
         return _Python(owner)
     if not kind.__module__.startswith("numpy."):
         return _Torch(owner)
     return _State(owner) if kind.__name__ == "RandomState" else _Bits(owner)
-
-
-# ---- places ----
-
-_right = {}  # class of generators -> whether what is written to its place is what it is told
-
-
-def _plain(state):
-    """@state for comparisons, without arrays."""
-    if isinstance(state, dict):
-        return {name: _plain(part) for name, part in state.items()}
-    if isinstance(state, tuple):
-        return [_plain(part) for part in state]
-    return state.tolist() if hasattr(state, "tolist") else state
-
-
-def _is_right(source, place):
-    entry = (native.Generator * 1)(native.Generator(*place, b"path", 4))
-    state = source.save()
-    try:
-        for numbers in (b"first", b"second"):
-            native.seed(entry, 1, numbers, len(numbers))
-            if source.after is not None:
-                source.after()
-            found = _plain(source.told())
-            source.seed(tuple(entry[0].numbers))
-            if _plain(source.told()) != found:
-                return False
-        return True
-    finally:
-        source.restore(state)
-
-
-def _place_of(source):
-    """(kind, addresses of its state) of @source, native.OTHER where that is not known."""
-    kind = type(source.owner)
-    place = None
-    if source.place is not None and generators.HAS_LOCK and _right.get(kind, True):
-        try:
-            place = source.place()
-            if place is not None and kind not in _right:
-                _right[kind] = _is_right(source, place)
-        except Exception as error:
-            native.report(error)
-            _right[kind] = False
-    return place if place is not None and _right.get(kind) else (native.OTHER, None, None, None)
 
 
 class Private:
@@ -194,11 +146,11 @@ class Private:
         self._ids = {}
         for path, owner in found:
             self._ids.setdefault(id(owner), (path, owner))
-        self._sources = [_source(owner) for _, owner in self._ids.values()]
+        self._sources = [source_of(owner) for _, owner in self._ids.values()]
         self._states = None
         names = [path.encode("utf-8", "surrogatepass") for path, _ in self._ids.values()]
         self._entries = (native.Generator * len(names))(*[
-            native.Generator(*_place_of(source), name, len(name))
+            native.Generator(*places.place_of(source), name, len(name))
             for source, name in zip(self._sources, names)])
         # What is left to do in Python.
         self._others = [(source, entry) for source, entry in zip(self._sources, self._entries)
