@@ -11,6 +11,7 @@ import sys
 
 HERE = os.path.dirname(__file__)
 LOADER = "torch.utils.data.dataloader"
+OTHERS = ("grain", "keras", "tensorflow")  # without torch; what is said of them, others.py knows
 
 
 def report(error):
@@ -33,14 +34,31 @@ def leave():
         os.environ["PYTHONPATH"] = value
 
 
+def expect_end():
+    """Under --align, let a program with a loader of @OTHERS be told what is not aligned."""
+    import atexit
+    if os.environ.get("TSSHIM_ALIGN", "off") != "off":
+        atexit.register(attempt, say_at_end, os.getpid())
+
+
+def say_at_end(process):
+    if os.getpid() == process:
+        from tsshim_torch import others
+        others.say_what_came_by()
+
+
 class Finder:
-    """Stands in sys.meta_path, for our own package and for one module of torch."""
+    """Stands in sys.meta_path, for our own package, one module of torch, and others' names."""
 
     __module__ = "tsshim_torch"  # where who prints sys.meta_path would look for it
     done = False  # set by start.activate()
+    expected = False  # one of OTHERS was imported
     report = staticmethod(report)
 
     def find_spec(self, name, path=None, target=None):
+        if name in OTHERS and not self.expected:
+            self.expected = True
+            attempt(expect_end)
         if name != "tsshim_torch" and (self.done or not name.startswith("torch.utils.data.")):
             return None
         try:
@@ -73,10 +91,10 @@ def wait():
         start.look(finder)
 
 
-def attempt(step):
+def attempt(step, *arguments):
     """What goes wrong in @step is not for the program to see."""
     try:
-        step()
+        step(*arguments)
     except Exception as error:
         report(error)
 

@@ -14,7 +14,7 @@ import os
 import sys
 import weakref
 
-from . import native
+from . import native, others
 
 
 def install():
@@ -27,7 +27,7 @@ def install():
         _wrap_fetch(fetcher, _fetch_aligned)
         _wrap_streams(dataloader._utils.fetch._IterableDatasetFetcher)
         _wrap_worker(dataloader._utils.worker)
-        atexit.register(_say_what_came_by, os.getpid())
+        atexit.register(_at_end, os.getpid())
     elif native.settings.share in (native.SHARE_AUTO, native.SHARE_SAMPLES):
         _prepare_workers(dataloader.DataLoader, "exact")
         _wrap_fetch(fetcher, _fetch_exact)
@@ -70,15 +70,10 @@ def _say_once(loader, iterator):
             type(loader.dataset).__qualname__, type(iterator).__qualname__))
 
 
-#: Packages whose loaders are none of torch.utils.data's, by the module that has them.
-_OTHERS = {"torchdata.nodes.loader": "torchdata.nodes"}
-
-
-def _say_what_came_by(process):
-    """At the end: what of the program, which is this @process, went past everything here."""
-    for module, package in _OTHERS.items():
-        if module in sys.modules and os.getpid() == process:
-            native.say("not aligned: loaders of %s, which this program has imported" % package)
+def _at_end(process):
+    """Of the program, which is this @process."""
+    if os.getpid() == process:
+        others.say_what_came_by()
 
 
 def _is_iterable(iterator, dataloader):
@@ -100,6 +95,10 @@ def _can_align(iterator, loader, dataloader):
             isinstance(loader.dataset, (data.MapDataPipe, data.IterDataPipe)):
         native.count_pass(b"torch_iterable")
         _say_once(loader, iterator)
+        return False
+    if others.is_fed_by_keras(loader.dataset):
+        native.count_pass(b"torch_iterable")
+        others.say_of_keras()
         return False
     if loader.num_workers == 0:
         return True
@@ -133,6 +132,7 @@ def _begin(iterator, loader, dataloader):
     global _to_begin_late
     iterator._tsshim_plan = _to_begin_late = None
     try:
+        others.note_iteration()
         if _can_align(iterator, loader, dataloader):
             from .sharing import align
             begin = kind = None
