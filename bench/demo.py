@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Run the same unmodified PyTorch jobs without and with tsrun, compare, print what it saved."""
+"""Run the same unmodified PyTorch jobs without tsrun, with it, and aligned; compare them."""
 import argparse
 import errno
 import os
 import re
 import sys
-import threading
+import shutil
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -14,10 +14,10 @@ ROOT = os.path.dirname(HERE)
 sys.path.insert(0, HERE)
 
 from tsbench import jobs as tsjobs  # noqa: E402
-from tsbench import machine, photos  # noqa: E402
-from tsbench.terminal import Progress, table  # noqa: E402
+from tsbench import machine, photos, slices, trial  # noqa: E402
+from tsbench.terminal import Progress, bars, table  # noqa: E402
 
-TRAIN = os.path.join(HERE, "workloads", "train.py")
+MADE = 200  # photographs; more are copies with other bytes
 
 
 def positive(text):
@@ -46,154 +46,154 @@ def parse_arguments():
                                      allow_abbrev=False)
     parser.add_argument("--images", metavar="DIR", help="your own JPEG files, in ImageFolder "
                         "layout or flat (default: makes photograph-like ones)")
-    parser.add_argument("--count", type=positive, default=400, help="images to make (%(default)s)")
+    parser.add_argument("--count", type=positive, default=1000,
+                        help="images to make (%(default)s)")
     parser.add_argument("--jobs", type=jobs, default=4, help="jobs at once (%(default)s)")
     parser.add_argument("--workers", type=positive, default=1,
                         help="DataLoader workers of each job (%(default)s)")
     parser.add_argument("--epochs", type=positive, default=2, help="of each job (%(default)s)")
-    parser.add_argument("--ring", type=ring_size, default="128M", help="most shared memory (%(default)s)")
+    parser.add_argument("--ring", type=ring_size, default="256M", help="most shared memory (%(default)s)")
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help="a training command of your "
+                        "own, after --: it is run in place of ours, with all its words in each "
+                        "job ({job} in a word stands for the job's number)")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help=argparse.SUPPRESS)
     parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--only-images", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.images and not os.path.isdir(arguments.images):
         parser.error(f"--images: {arguments.images} is not a directory")
+    if arguments.images and arguments.command:
+        parser.error("--images is for our own training loop, not for a command of yours")
     return arguments
 
 
+def made_images(arguments):
+    """The directory of as many photographs as were asked for, made where it is not there."""
+    some = min(arguments.count, MADE)
+    made = os.path.join(arguments.build, f"demo-photos-{some}")
+    progress = Progress("making photographs", some)
+    photos.make(made, some, lambda done, total: progress.update(done))
+    progress.finish()
+    directory = os.path.join(arguments.build, f"demo-copies-{arguments.count}")
+    if arguments.count == some:
+        return made
+    if not os.path.isdir(directory):
+        shutil.rmtree(directory + ".unfinished", ignore_errors=True)
+        photos.multiply(photos.find(made), directory + ".unfinished", arguments.count)
+        os.rename(directory + ".unfinished", directory)
+    return directory
+
+
 def prepare_images(arguments, place):
-    """The directory to train on, its files in the page cache; their number, their bytes, and
+    """The directory to train on; its files, which are in the page cache now; their bytes, and
     megabytes when decoded."""
     if arguments.images:
         directory = photos.image_folder(arguments.images, os.path.join(place.directory, "images"))
     else:
-        directory = os.path.join(arguments.build, f"demo-photos-{arguments.count}")
-        progress = Progress("making photographs", arguments.count)
-        photos.make(directory, arguments.count, lambda done, total: progress.update(done))
-        progress.finish()
+        directory = made_images(arguments)
     files = photos.find(directory)
     total = 0
     for path in files:
         with open(path, "rb") as file:
             total += len(file.read())
-    return directory, len(files), total, photos.decoded_bytes(files) * len(files) / 1e6
+    return directory, files, total, photos.decoded_bytes(files) * len(files) / 1e6
 
 
-class Counter:
-    """Adds up the progress lines of several jobs."""
-
-    def __init__(self, progress, count):
-        self.progress, self.count = progress, count
-        self.lock = threading.Lock()
-        self.seen = {}
-
-    def line(self, job, line):
-        words = line.split()
-        with self.lock:
-            epochs, part = self.seen.get(id(job), (0, 0))
-            if words[:1] == ["progress"]:
-                part = int(words[1])
-            elif words[:1] == ["epoch"]:
-                epochs, part = epochs + 1, 0
-            self.seen[id(job)] = (epochs, part)
-            self.progress.update(sum(e * self.count + p for e, p in self.seen.values()))
+def unit_of(outcomes):
+    """What each way is compared by: (column's title, its number for an Outcome)."""
+    if all(outcome.images for outcome in outcomes.values()):
+        return "images/s", lambda outcome: outcome.images / outcome.seconds
+    return "seconds", lambda outcome: outcome.seconds
 
 
-def parse_epochs(job):
-    """The lines `epoch N key value ...` of a job, as dictionaries."""
-    found = []
-    for line in job.lines:
-        words = line.split()
-        if words[:1] == ["epoch"]:
-            found.append(dict(zip(words[2::2], words[3::2])))
-    return found
+def shared_words(outcome, jobs):
+    """What of the work was not done again, as `2,400 of 3,200 samples`."""
+    words = []
+    for kind, name in (("sample", "samples"), ("pixels", "decodes")):
+        made, taken, _ = outcome.kinds.get(kind, (0, 0, 0))
+        if taken:
+            words.append(f"{taken:,} of {made + taken:,} {name}")
+    return ", ".join(words) or ("nothing" if outcome.kinds and jobs > 1 else "-")
 
 
-def run_jobs(place, arguments, directory, count, group):
-    """Run all jobs at once. Seconds, CPU seconds in the loops, checksums per job."""
-    title = f"{arguments.jobs} jobs {'with' if group else 'without'} tsrun"
-    progress = Progress(title, arguments.jobs * arguments.epochs * count)
-    counter = Counter(progress, count)
-    started = []
-    for number in range(arguments.jobs):
-        command = [machine_python(), TRAIN, directory, "--wait",
-                   "--epochs", str(arguments.epochs), "--workers", str(arguments.workers),
-                   "--seed", "1", "--augment-seed", str(100 + number)]
-        started.append(place.start(command, group, on_line=counter.line))
-    for job in started:
-        job.line(0)
-    begin = time.monotonic()
-    for job in started:
-        job.say("go\n" * arguments.epochs)
-    place.end(started)
-    seconds = time.monotonic() - begin
-    progress.finish()
-    epochs = [parse_epochs(job) for job in started]
-    return {
-        "seconds": seconds,
-        "images": sum(int(e["images"]) for job in epochs for e in job),
-        "cpu": sum(float(e["cpu"]) for job in epochs for e in job),
-        "checksums": [[e["checksum"] for e in job] for job in epochs],
-    }
+def show(outcomes, jobs):
+    """The table and the plot."""
+    title, number = unit_of(outcomes)
+    plain = outcomes["without tsrun"]
+    rows = [["", title, "CPU seconds", "taken from another job"]]
+    lines = []
+    for way, outcome in outcomes.items():
+        gain = plain.seconds / outcome.seconds
+        rows.append([way, f"{number(outcome):.1f}", f"{outcome.cpu:.1f}",
+                     shared_words(outcome, jobs)])
+        lines.append((way, gain, f"x {gain:.2f}" if outcome is not plain else ""))
+    print(table(rows))
+    print("\n" + bars(lines) + "\n")
+
+
+def report(outcomes, wrong, idle, arguments):
+    show(outcomes, arguments.jobs)
+    if wrong:
+        print("DIFFERENT RESULTS:\n  " + "\n  ".join(wrong))
+        return
+    for way in idle:
+        print(f"NOTHING WAS SHARED by `{way}`: `tsrun --summary -- ...` says why; --ring and free "
+              "memory\ndecide how much may be.")
+    if arguments.command:
+        plain, default, _ = outcomes.values()
+        same = sum(a == b for a, b in zip(plain.results, default.results))
+        print(f"{same} of {arguments.jobs} commands printed with `tsrun --` what they printed "
+              "without it (times differ).")
+        return
+    checks = sum(map(len, outcomes["without tsrun"].results))
+    print(f"`tsrun --`: every job computed what it computes without it, bit for bit ({checks} "
+          "checksums over\nall samples and losses). `tsrun --align --`: all jobs were given the "
+          "same samples, for the\nseeds are tsrun's. What else to try: docs/performance.md")
+
+
+def wait_for_age(paths):
+    """Files that have just been made may still be changing: their samples are not shared."""
+    left = max(os.stat(path).st_ctime for path in paths) + slices.FILE_AGE - time.time()
+    if left > 0:
+        print(f"Waiting {left:.0f} s: files younger than a minute are not shared yet.\n",
+              flush=True)
+        time.sleep(left)
+
+
+def train_in_all_ways(place, arguments):
+    directory, files, size, decoded = prepare_images(arguments, place)
+    count = len(files)
+    print(f"{arguments.jobs} unmodified PyTorch jobs, {count} photographs of "
+          f"{size / count / 1000:.0f} KB ({decoded:.0f} MB decoded), {arguments.epochs} epochs,\n"
+          f"same order, different augmentation, {arguments.workers} worker(s) each, "
+          f"{machine.cores()} cores, {arguments.ring} of shared memory.\n", flush=True)
+    if not arguments.images:
+        wait_for_age(files)
+    return {way: trial.train(place, way, machine_python(), directory, count, arguments)
+            for way in trial.WAYS}
 
 
 def machine_python():
     return os.environ.get("PYTHON", "/usr/bin/python3")
 
 
-def compare(plain, shared, arguments):
-    """Complaints about results that differ, or are missing."""
-    wrong = []
-    for number, (a, b) in enumerate(zip(plain["checksums"], shared["checksums"])):
-        if len(a) != arguments.epochs or len(b) != arguments.epochs:
-            wrong.append(f"job {number} did not finish its epochs")
-        elif a != b:
-            wrong.append(f"job {number} computed {b} with tsrun, {a} without")
-    return wrong
-
-
-def report(plain, shared, pixels, wrong, idle):
-    decodes = plain["images"]
-    rows = [["", "images/s", "CPU seconds", "decoded", "taken from ring"],
-            ["without tsrun", f"{plain['images'] / plain['seconds']:.1f}",
-             f"{plain['cpu']:.1f}", str(decodes), "-"],
-            ["with tsrun", f"{shared['images'] / shared['seconds']:.1f}",
-             f"{shared['cpu']:.1f}", str(pixels["produced"]), str(pixels["shared"])],
-            ["difference", f"x {plain['seconds'] / shared['seconds']:.2f}",
-             f"{100 * (shared['cpu'] / plain['cpu'] - 1):+.0f} %",
-             f"{100 * (pixels['produced'] / decodes - 1):+.0f} %", ""]]
-    print(table(rows))
-    print()
-    if wrong:
-        print("DIFFERENT RESULTS:\n  " + "\n  ".join(wrong))
-        return
-    if idle:
-        print("NOTHING WAS SHARED, though every job computed the same with and without tsrun.\n"
-              "`tsrun --summary -- ...` says why; --ring and free memory decide how much may be.")
-        return
-    checks = sum(len(job) for job in plain["checksums"])
-    print(f"Every job computed the same with and without tsrun ({checks} checksums over all "
-          f"samples\nand losses). Saved: {plain['cpu'] - shared['cpu']:.1f} CPU seconds in the "
-          f"training loops, {pixels['saved_seconds']:.1f} of them\ndecoding by tsrun's own "
-          "account. What else to try: docs/performance.md")
-
-
 def demonstrate(arguments):
     tsrun = os.path.join(arguments.build, "shim", "tsrun", "tsrun")
     if not os.path.exists(tsrun):
         raise tsjobs.JobError(f"{tsrun} does not exist; run scripts/demo, which builds it")
+    if arguments.command:
+        trial.check_command(arguments.command)
     with tsjobs.Workplace(tsrun, ring=arguments.ring) as place:
-        directory, count, size, decoded = prepare_images(arguments, place)
-        print(f"{arguments.jobs} unmodified PyTorch jobs, {count} photographs of "
-              f"{size / count / 1000:.0f} KB ({decoded:.0f} MB decoded), {arguments.epochs} "
-              f"epochs,\nsame order, different augmentation, {arguments.workers} worker(s) each, "
-              f"{machine.cores()} cores, {arguments.ring} of shared memory.\n")
-        plain = run_jobs(place, arguments, directory, count, None)
-        group = place.group("demo")
-        shared = run_jobs(place, arguments, directory, count, group)
-        pixels = tsjobs.pixels(place.stats(group))
-    wrong = compare(plain, shared, arguments)
-    idle = arguments.jobs > 1 and pixels["shared"] == 0
-    report(plain, shared, pixels, wrong, idle)
+        if arguments.command:
+            print(f"{arguments.jobs} x {' '.join(arguments.command)}\n", flush=True)
+            outcomes = {way: trial.run(place, way, arguments.command, arguments)
+                        for way in trial.WAYS}
+            wrong = []
+        else:
+            outcomes = train_in_all_ways(place, arguments)
+            wrong = trial.complaints(outcomes, arguments.epochs)
+        idle = trial.needs_sharing(outcomes, arguments.jobs)
+    report(outcomes, wrong, idle, arguments)
     return 1 if wrong or idle else 0
 
 
@@ -202,6 +202,10 @@ def main():
     if arguments.check_options:
         return 0
     try:
+        if arguments.only_images:
+            if not arguments.images and not arguments.command:
+                made_images(arguments)
+            return 0
         return demonstrate(arguments)
     except KeyboardInterrupt:
         print("\ninterrupted; the jobs and their shared memory are gone", file=sys.stderr)

@@ -46,3 +46,12 @@ def table(rows):
         cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
         lines.append("  " + "   ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def bars(rows, width=40):
+    """A plot in text: rows of (name, number, words)."""
+    room = max(len(name) for name, _, _ in rows)
+    longest = max(number for _, number, _ in rows) or 1
+    return "\n".join(f"  {name.ljust(room)}  "
+                     f"{('#' * max(1, round(number / longest * width))).ljust(width)}  {words}"
+                     for name, number, words in rows)

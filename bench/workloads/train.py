@@ -112,8 +112,9 @@ def train_epoch(loader, model, optimizer):
             total += loss.item() * len(images)
         count += len(images)
         print(f"progress {count}", flush=True)
+    samples = check.hexdigest()[:16]
     check.update(repr(total).encode())
-    return count, total / max(count, 1), check.hexdigest()[:16]
+    return count, total / max(count, 1), samples, check.hexdigest()[:16]
 
 
 def main():
@@ -131,9 +132,10 @@ def main():
         if arguments.wait and not sys.stdin.readline():
             return
         cpu, wall = cpu_seconds(), time.monotonic()
-        count, loss, check = train_epoch(loader, model, optimizer)
+        count, loss, samples, check = train_epoch(loader, model, optimizer)
         print(f"epoch {epoch} images {count} seconds {time.monotonic() - wall:.3f} "
-              f"cpu {cpu_seconds() - cpu:.3f} loss {loss:.9g} checksum {check}", flush=True)
+              f"cpu {cpu_seconds() - cpu:.3f} loss {loss:.9g} samples {samples} "
+              f"checksum {check}", flush=True)
 
 
 if __name__ == "__main__":

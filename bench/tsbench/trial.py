@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""The same jobs at once, in one way of sharing: how long, at what cost, and what each computed."""
+import dataclasses
+import os
+import threading
+import time
+
+from . import jobs as tsjobs
+from .terminal import Progress
+
+TRAIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "workloads",
+                     "train.py")
+
+# name -> how the jobs are started: without us, or with these options of tsrun's
+WAYS = {"without tsrun": None, "tsrun --": (), "tsrun --align --": ("--align",)}
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Of all jobs of one way together."""
+
+    seconds: float
+    cpu: float
+    images: int  # 0: not known
+    results: list  # of each job: what it computed, to be compared
+    samples: list  # of each job: what it was given, to be compared
+    kinds: dict  # "pixels" and "sample" of tsrun stats: (made, taken, CPU seconds saved)
+
+    def taken(self):
+        return sum(taken for _, taken, _ in self.kinds.values())
+
+
+class Counter:
+    """Adds up the progress lines of several jobs."""
+
+    def __init__(self, progress, count):
+        self.progress, self.count = progress, count
+        self.lock = threading.Lock()
+        self.seen = {}
+
+    def line(self, job, line):
+        words = line.split()
+        with self.lock:
+            epochs, part = self.seen.get(id(job), (0, 0))
+            if words[:1] == ["progress"]:
+                part = int(words[1])
+            elif words[:1] == ["epoch"]:
+                epochs, part = epochs + 1, 0
+            self.seen[id(job)] = (epochs, part)
+            self.progress.update(sum(e * self.count + p for e, p in self.seen.values()))
+
+
+def epochs_of(job):
+    """The lines `epoch N key value ...` of a job, as dictionaries."""
+    found = []
+    for line in job.lines:
+        words = line.split()
+        if words[:1] == ["epoch"]:
+            found.append(dict(zip(words[2::2], words[3::2])))
+    return found
+
+
+def _kinds(place, group):
+    """What was made and taken in @group, by kind."""
+    found = {}
+    for dataset in place.stats(group)["datasets"] if group else ():
+        for kind in ("pixels", "sample"):
+            made, taken, saved = found.get(kind, (0, 0, 0.0))
+            tally = dataset[kind]
+            found[kind] = (made + tally["produced"], taken + tally["shared"],
+                           saved + tally["saved_seconds"])
+    return found
+
+
+def _group(place, way):
+    options = WAYS[way]
+    return None if options is None else place.group("demo-" + ("-".join(options) or "default"))
+
+
+def train(place, way, python, directory, count, arguments):
+    """The training loop of workloads/train.py, with seeds of its own in each job."""
+    group = _group(place, way)
+    progress = Progress(f"{arguments.jobs} jobs {way}".removesuffix(" --"),
+                        arguments.jobs * arguments.epochs * count)
+    counter = Counter(progress, count)
+    started = []
+    for number in range(arguments.jobs):
+        command = [python, TRAIN, directory, "--wait", "--epochs", str(arguments.epochs),
+                   "--workers", str(arguments.workers), "--seed", "1", "--augment-seed",
+                   str(100 + number)]
+        started.append(place.start(command, group, on_line=counter.line,
+                                   options=WAYS[way] or ()))
+    for job in started:
+        job.line(0)
+    begin = time.monotonic()
+    for job in started:
+        job.say("go\n" * arguments.epochs)
+    place.end(started)
+    seconds = time.monotonic() - begin
+    progress.finish()
+    epochs = [epochs_of(job) for job in started]
+    return Outcome(seconds, sum(float(e["cpu"]) for job in epochs for e in job),
+                   sum(int(e["images"]) for job in epochs for e in job),
+                   [[e["checksum"] for e in job] for job in epochs],
+                   [[e["samples"] for e in job] for job in epochs], _kinds(place, group))
+
+
+def run(place, way, command, arguments):
+    """A command of the user's, so many times at once; it must end with status 0."""
+    group = _group(place, way)
+    progress = Progress(f"{arguments.jobs} x {os.path.basename(command[0])}, {way}", arguments.jobs)
+    begin = time.monotonic()
+    started = [place.start([word.replace("{job}", str(number)) for word in command], group,
+                           options=WAYS[way] or ()) for number in range(arguments.jobs)]
+    cpu = 0.0
+    for number, job in enumerate(started):
+        cpu += place.end([job])[0]
+        progress.update(number + 1)
+    seconds = time.monotonic() - begin
+    progress.finish()
+    return Outcome(seconds, cpu, 0, [job.lines for job in started], [], _kinds(place, group))
+
+
+def complaints(outcomes, epochs):
+    """
+    What is wrong with the @outcomes of train(), by way: by default each job computes what it does
+    without us; aligned jobs are given the same samples, whatever their seeds.
+    """
+    wrong = []
+    plain, default, aligned = (outcomes[way] for way in WAYS)
+    for number, (a, b) in enumerate(zip(plain.results, default.results)):
+        if len(a) != epochs or len(b) != epochs:
+            wrong.append(f"job {number} did not finish its epochs")
+        elif a != b:
+            wrong.append(f"job {number} computed {b} with tsrun, {a} without")
+    for number, samples in enumerate(aligned.samples):
+        if len(samples) != epochs:
+            wrong.append(f"aligned job {number} did not finish its epochs")
+        elif samples != aligned.samples[0]:
+            wrong.append(f"aligned job {number} was given {samples}, job 0 {aligned.samples[0]}")
+    return wrong
+
+
+def needs_sharing(outcomes, jobs):
+    """The ways in which nothing was shared though something could have been."""
+    return [way for way, options in WAYS.items()
+            if options is not None and jobs > 1 and outcomes[way].taken() == 0]
+
+
+def check_command(command):
+    """Raise JobError unless @command can be started."""
+    for where in ("",) if "/" in command[0] else os.environ.get("PATH", "").split(":"):
+        path = os.path.join(where, command[0])
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return
+    raise tsjobs.JobError(f"{command[0]}: there is no such command")
