@@ -46,12 +46,12 @@ def parse_arguments():
                                      allow_abbrev=False)
     parser.add_argument("--images", metavar="DIR", help="your own JPEG files, in ImageFolder "
                         "layout or flat (default: makes photograph-like ones)")
-    parser.add_argument("--count", type=positive, default=1000,
+    parser.add_argument("--count", type=positive, default=1200,
                         help="images to make (%(default)s)")
     parser.add_argument("--jobs", type=jobs, default=4, help="jobs at once (%(default)s)")
     parser.add_argument("--workers", type=positive, default=1,
                         help="DataLoader workers of each job (%(default)s)")
-    parser.add_argument("--epochs", type=positive, default=2, help="of each job (%(default)s)")
+    parser.add_argument("--epochs", type=positive, default=3, help="of each job (%(default)s)")
     parser.add_argument("--ring", type=ring_size, default="256M", help="most shared memory (%(default)s)")
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="a training command of your "
                         "own, after --: it is run in place of ours, with all its words in each "
