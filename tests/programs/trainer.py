@@ -122,9 +122,8 @@ class Cost:
         return counting
 
 
-def run(options, pipeline):
-    """All epochs of a @pipeline's loaders."""
-    loaders = pipeline.make(options)
+def run(options, pipeline, loaders):
+    """All epochs of a @pipeline's @loaders."""
     split = getattr(pipeline, "samples", samples)
     network = torch.nn.Linear(1, 4 if options.model == "a" else 7)
     optimizer = torch.optim.SGD(network.parameters(), 0.01)
@@ -168,9 +167,10 @@ def main():
     module, _, name = options.pipeline.partition(".")
     pipeline = getattr(importlib.import_module("pipelines." + module), name)()
     cost = Cost() if options.cost else None
+    loaders = pipeline.make(options)  # which imports libraries, for seconds
     meeting.arrive()
     try:
-        run(options, pipeline)
+        run(options, pipeline, loaders)
         if cost is not None:
             print("~ items", cost.ns.value, "ns")
     except Exception as error:

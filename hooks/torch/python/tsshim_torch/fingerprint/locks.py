@@ -2,9 +2,9 @@
 """
 Locks that a data set has, while nobody holds them: then all they say is that they are locks.
 
-Only where the caller seeds what items draw, and so vouches that they are a function of the rest.
-An item may still ask a lock whether another thread has it; what it makes of the answer is none.
-What counts, wakes or waits besides (conditions, events, semaphores, queues) stays unknown.
+Only where the caller seeds what items draw (under --align): an item could ask a lock whether
+another thread has it just then, which no name tells.  What counts, wakes or waits besides
+(conditions, events, semaphores, queues) stays unknown.
 """
 
 import _thread
