@@ -40,6 +40,19 @@ void ts_opens_begin(struct ts_opens *opens)
 		ts_opens_armed = opens;
 }
 
+struct ts_opens *ts_opens_pause(void)
+{
+	struct ts_opens *opens = ts_opens_armed;
+
+	ts_opens_armed = NULL;
+	return opens;
+}
+
+void ts_opens_resume(struct ts_opens *paused)
+{
+	ts_opens_armed = paused;
+}
+
 int ts_opens_end(struct ts_opens *opens)
 {
 	if (ts_opens_armed == opens)

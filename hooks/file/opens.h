@@ -78,6 +78,14 @@ struct ts_opens {
  */
 void ts_opens_begin(struct ts_opens *opens);
 
+/**
+ * From now on what this thread opens is nobody's, until ts_opens_resume() is given what this
+ * gives: the list that is left alone meanwhile, NULL where there is none.  Threads: each its
+ * own.
+ */
+struct ts_opens *ts_opens_pause(void);
+void ts_opens_resume(struct ts_opens *paused);
+
 /** Stop listing.  0 when the list is complete, else @why.  May be called twice. */
 int ts_opens_end(struct ts_opens *opens);
 

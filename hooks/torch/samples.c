@@ -225,6 +225,16 @@ void tsshim_sample_taken(struct ts_sample *sample)
 	tsshim_sample_drop(sample);
 }
 
+void *tsshim_sample_pause(void)
+{
+	return ts_opens_pause();
+}
+
+void tsshim_sample_resume(void *paused)
+{
+	ts_opens_resume((struct ts_opens *)paused);
+}
+
 int tsshim_sample_relative(void)
 {
 	return ts_opens_saw_relative();

@@ -153,6 +153,13 @@ TS_EXPORT void tsshim_sample_pass(const char *reason, uint32_t count);
  */
 TS_EXPORT void tsshim_sample_drawn(const void *identity, uint64_t computed, uint64_t delivered);
 
+/**
+ * Between these two what this thread opens is none of the files of an item that it makes: for
+ * what is ours in the middle of one.  The second is given what the first gives.
+ */
+TS_EXPORT void *tsshim_sample_pause(void);
+TS_EXPORT void tsshim_sample_resume(void *paused);
+
 /** Whether an item of this process, observed as above, ever opened a relative name. */
 TS_EXPORT int tsshim_sample_relative(void);
 

@@ -82,6 +82,30 @@ def test_what_cannot_be_seeded_is_told():
     assert "Strange.Generator" in told[0]
 
 
+def test_locks_that_nobody_holds_say_nothing():
+    """One that somebody holds is told of, and nothing is shared."""
+    outcomes, shared = two("Locked")
+    assert samples(outcomes[0]) == samples(outcomes[1])
+    assert shared > ITEMS / 2, shared
+    for word, kind in (("lock", "_thread.lock"), ("rlock", "_thread.RLock")):
+        outcomes, shared = two("Locked", "--held", word, TSSHIM_DEBUG="debug")
+        assert samples(outcomes[0]) == samples(outcomes[1]) and shared == 0
+        for outcome in outcomes:
+            assert "samples are not shared: dataset.locks['%s'] (%s)" % (word, kind) \
+                in outcome.errors, outcome.errors[-2000:]
+
+
+def test_what_is_read_to_name_a_data_set_is_no_input():
+    """It is looked at again after the first item of each worker, which is shared like others."""
+    commands = [job("Array", "--seed", seed, "--batch", 8 * seed) for seed in (1, 2)]
+    with aligned() as group:
+        outcomes = together(commands, group)
+        found = group.statistics()
+    assert samples(outcomes[0]) == samples(outcomes[1])
+    assert found["passed"]["torch_inputs"] == 0, found["passed"]
+    assert sum(dataset["sample"]["shared"] for dataset in found["datasets"]) > ITEMS / 2
+
+
 def test_a_sampler_with_a_seed_of_its_own_is_told_or_aligned():
     """Said once; --align-orders aligns it."""
     commands = [job("Own", "--generator", "--seed", seed) for seed in (1, 2)]

@@ -6,6 +6,7 @@ A job over one of the data sets below; prints "epoch E index digest" for each sa
 aligned_job.py does.
 """
 
+import contextlib
 import functools
 import gc
 import hashlib
@@ -77,7 +78,7 @@ class Strange(Dataset):
             return super().random() + 1
 
     def __init__(self, options):
-        self.lock = threading.Lock()  # cannot be told either, and is met before
+        self.event = threading.Event()  # cannot be told either, and is met before
         self.parts = {"strange": self.Generator(options.seed), "known": random.Random(options.seed)}
 
     def __len__(self):
@@ -86,6 +87,36 @@ class Strange(Dataset):
     def __getitem__(self, index):
         self.parts["strange"].random()
         return {"index": index, "x": torch.tensor([self.parts["known"].random()])}
+
+
+class Locked(Dataset):
+    """Guards its items by locks; one that is held from the beginning they do without."""
+
+    def __init__(self, options):
+        self.locks = {"lock": threading.Lock(), "rlock": threading.RLock()}
+        self.free = [lock for word, lock in self.locks.items() if word != options.held]
+        if options.held is not None:
+            self.locks[options.held].acquire()
+
+    def __len__(self):
+        return ITEMS
+
+    def __getitem__(self, index):
+        with self.free[0], self.free[-1] if len(self.free) > 1 else contextlib.nullcontext():
+            return {"index": index, "x": torch.rand(8)}
+
+
+class Array(Dataset):
+    """Holds numbers: to name it, it is looked up whether these are a file's."""
+
+    def __init__(self, options):
+        self.numbers = numpy.arange(ITEMS, dtype=numpy.float32)
+
+    def __len__(self):
+        return ITEMS
+
+    def __getitem__(self, index):
+        return {"index": index, "x": torch.rand(8) + float(self.numbers[index])}
 
 
 class Lazily(Dataset):
@@ -253,7 +284,7 @@ def tell(data, options, more):
 
 
 KINDS = {kind.__name__: kind for kind in (
-    Own, Strange, Told, Hdf5, Zip, Tar, Raw, Batches, Padded, Lists, Normed, NotAlone, Pictures)}
+    Own, Strange, Locked, Array, Told, Hdf5, Zip, Tar, Raw, Batches, Padded, Lists, Normed, NotAlone, Pictures)}
 
 
 def collate(batch):
@@ -289,6 +320,7 @@ def main():
     parser.add_argument("--generator", action="store_true", help="the sampler has one of its own")
     parser.add_argument("--untold", action="store_true", help="the sampler is never told the epoch")
     parser.add_argument("--told", choices=("worker", "sampler", "epoch"))
+    parser.add_argument("--held", choices=("lock", "rlock"))
     parser.add_argument("--factor", type=float)
     options = parser.parse_args()
     data_job.begin(options)

@@ -8,14 +8,18 @@ generators would draw at the end.
 """
 
 import argparse
+import functools
 import hashlib
 import importlib
+import multiprocessing
 import os
 import random
 import sys
+import time
 
 import numpy
 import torch
+from torch.utils.data._utils import fetch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 import meeting  # noqa: E402 -- of the tests beside
@@ -87,9 +91,39 @@ def feature(batch):
     return torch.stack(numbers).sum().float().reshape(1, 1) if numbers else torch.zeros(1, 1)
 
 
-def run(options, pipeline):
-    """All epochs of a @pipeline's loaders."""
-    loaders = pipeline.make(options)
+class Cost:
+    """CPU time that the items take where torch fetches them, its collate functions left out."""
+
+    def __init__(self):
+        self.ns = multiprocessing.Value("q", 0)  # of this process and all workers
+        for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+            kind.fetch = self.timed(kind.fetch)
+
+    def timed(self, function):
+        """@function, a method of a fetcher, which counts."""
+        @functools.wraps(function)
+        def counting(fetcher, indices):
+            collated, collate = [], fetcher.collate_fn
+
+            def collating(samples):
+                start = time.thread_time_ns()
+                batch = collate(samples)
+                collated.append(time.thread_time_ns() - start)
+                return batch
+
+            fetcher.collate_fn = collating
+            start = time.thread_time_ns()
+            try:
+                return function(fetcher, indices)
+            finally:
+                fetcher.collate_fn = collate
+                with self.ns.get_lock():
+                    self.ns.value += time.thread_time_ns() - start - sum(collated)
+        return counting
+
+
+def run(options, pipeline, loaders):
+    """All epochs of a @pipeline's @loaders."""
     split = getattr(pipeline, "samples", samples)
     network = torch.nn.Linear(1, 4 if options.model == "a" else 7)
     optimizer = torch.optim.SGD(network.parameters(), 0.01)
@@ -123,6 +157,8 @@ def main():
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--cpu", action="store_true",
                         help="print the CPU time of each epoch, workers included, instead of digests")
+    parser.add_argument("--cost", action="store_true",
+                        help="say at the end what all items took (only where nothing is preloaded)")
     options = parser.parse_args()
     random.seed(options.seed)
     numpy.random.seed(options.seed)
@@ -130,9 +166,13 @@ def main():
     torch.set_num_threads(1)
     module, _, name = options.pipeline.partition(".")
     pipeline = getattr(importlib.import_module("pipelines." + module), name)()
+    cost = Cost() if options.cost else None
+    loaders = pipeline.make(options)  # which imports libraries, for seconds
     meeting.arrive()
     try:
-        run(options, pipeline)
+        run(options, pipeline, loaders)
+        if cost is not None:
+            print("~ items", cost.ns.value, "ns")
     except Exception as error:
         print("raised", type(error).__name__)
         raise

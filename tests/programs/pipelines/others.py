@@ -33,7 +33,7 @@ class LitdataTorch(Litdata):
     """The same by torch's loader; how it splits chunks between workers follows from batches."""
 
     BY_BATCH = True
-    SHARES = "a lock"
+    SHARES = "mmap.mmap"
 
     def make(self, options):
         import litdata
@@ -58,8 +58,6 @@ class _Clouds(Dataset):
 
 class Graphs:
     """Graphs of PyTorch Geometric, by its loader."""
-
-    SHARES = "torch_sample"
 
     def make(self, options):
         from torch_geometric.loader import DataLoader

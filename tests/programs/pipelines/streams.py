@@ -150,6 +150,7 @@ class WebDatasetBatched:
     REPEATS = False
     BY_BATCH = True
     EPOCHS = 8  # of 12 items each
+    TAKEN = .88  # less where two items are compared in each iteration instead of in the first
 
     @staticmethod
     def samples(batch):
@@ -200,6 +201,8 @@ class Endless(IterableDataset):
 
 class Simulated:
     """Data made up as it goes, so many steps an epoch."""
+
+    ENDLESS = True
 
     def make(self, options):
         loader = DataLoader(Endless(), options.batch, num_workers=options.workers)

@@ -106,8 +106,6 @@ class PolarsRows(Dataset):
 class Polars:
     """A Polars frame is held."""
 
-    SHARES = "PyDataFrame"
-
     def make(self, options):
         return loaders(options, PolarsRows(
             polars.read_csv(os.path.join(options.data, "train.csv"))))

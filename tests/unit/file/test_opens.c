@@ -45,6 +45,30 @@ Test(opens, one_entry_for_each_path)
 	cr_expect(eq(u32, opens.files[3].absent, 1));
 }
 
+Test(opens, what_is_opened_in_a_pause_is_not_listed)
+{
+	struct ts_opens opens;
+	file_write("a", "text");
+	file_write("b", "text");
+	cr_expect(eq(ptr, ts_opens_pause(), NULL), "nothing to pause");
+	ts_opens_resume(NULL);
+	ts_opens_begin(&opens);
+	close(open(in_folder("a"), O_RDONLY));
+	struct ts_opens *paused = ts_opens_pause();
+	close(open("/proc/self/maps", O_RDONLY));
+	close(open(in_folder("written"), O_WRONLY | O_CREAT, 0600));
+	close(open("a", O_RDONLY));
+	ts_opens_resume(paused);
+	cr_expect(not(ts_opens_saw_relative()));
+	close(open(in_folder("b"), O_RDONLY));
+	cr_expect(eq(int, ts_opens_end(&opens), 0));
+	cr_expect(eq(u32, opens.count, 2));
+	ts_opens_begin(&opens);
+	ts_opens_resume(ts_opens_pause());
+	close(open("/proc/self/maps", O_RDONLY));
+	cr_expect(eq(int, ts_opens_end(&opens), -ENODEV), "it goes on");
+}
+
 Test(opens, relative_names_are_remembered)
 {
 	struct ts_opens opens;

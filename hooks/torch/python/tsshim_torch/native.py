@@ -6,6 +6,7 @@ Short calls keep the interpreter lock: giving it up costs more than they do.  On
 somebody else's work, and copies of samples, let other threads of the program run.
 """
 
+import contextlib
 import ctypes
 import os
 import traceback
@@ -108,6 +109,8 @@ def _functions():
         ("progress", None, [text, number, number, number, ctypes.c_int]),
         ("twister", None, [pointer, small]),
         ("relative", ctypes.c_int, []),
+        ("pause", pointer, []),
+        ("resume", None, [pointer]),
         ("hash", None, [text, number, pointer]),
         ("seed", None, [pointer, number, text, number]),
         ("seed_globals", None, [pointer, number, number, small]))
@@ -154,6 +157,16 @@ twister = library.tsshim_sample_twister
 seed = library.tsshim_sample_seed
 seed_globals = library.tsshim_sample_seed_globals
 saw_relative = library.tsshim_sample_relative
+
+
+@contextlib.contextmanager
+def unseen():
+    """What is opened meanwhile is no file of the item that this thread may be making."""
+    paused = library.tsshim_sample_pause()
+    try:
+        yield
+    finally:
+        library.tsshim_sample_resume(paused)
 
 
 def count_pass(reason, count=1):

@@ -75,12 +75,12 @@ def register():
             _known.add(name)
 
 
-def _hash_memory(walker, address, size):
+def _hash_memory(walker, address, size, stays=True):
     if size > min(LARGEST, walker.room):
         walker.fail("large")
     walker.room -= size
     walker.put(b"y", b"%d" % size)
-    if size >= LARGE:
+    if size >= LARGE and stays:
         digest = walker.notes.digests.get((address, size))
         if digest is None:
             hasher = hashlib.blake2b(digest_size=16)
@@ -107,14 +107,17 @@ def _first_address(line):
     return int(line[:line.index(b"-")], 16)
 
 
-def add_memory(walker, address, size):
-    """Write the @size bytes at @address, or the file that is mapped there for reading only."""
+def add_memory(walker, address, size, stays=True):
+    """
+    Write the @size bytes at @address, or the file that is mapped there for reading only.  @stays:
+    what is there is there for as long as the walk's notes are good.
+    """
     mapping = _mapping(walker, address)
     if mapping is not None and not mapping.is_shared and \
             not _is_of_a_file(mapping, address + size):
         mapping = None
     if mapping is None:
-        _hash_memory(walker, address, size)
+        _hash_memory(walker, address, size, stays)
     elif mapping.is_shared and mapping.is_written:
         walker.fail("memmap")
     else:

@@ -5,7 +5,7 @@ import sys
 import types
 from collections import OrderedDict
 
-from . import drawing, handles, library, scratch
+from . import drawing, handles, library, locks, scratch
 from .library import HEAP_TYPE
 from .walk import NODES, OTHERS, add_dict, add_ordered, add_set, inline
 
@@ -147,7 +147,8 @@ def instance_dict(value):
 
 
 # By the reason to refuse: what knows some of them all the same.
-_ADDERS = {"generator": drawing.add_generator, "handle": handles.add_handle}
+_ADDERS = {"generator": drawing.add_generator, "handle": handles.add_handle,
+           "lock": locks.add_lock}
 
 
 class _Judgement:

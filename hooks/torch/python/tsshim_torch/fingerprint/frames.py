@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-Tables of pandas and Arrow: their cells as bytes, and what names them.  Not of Polars, which must
-not be asked for anything in a process that was forked: its threads are not there.
+Tables of pandas and Arrow: their cells as bytes, and what names them; those of Polars are in
+columns.py.
 
 What a table remembers to be quicker (hash tables of an index, cached columns) is left out: it
 comes while items are made.  Only the libraries' own classes are known, of which only library code
@@ -10,7 +10,7 @@ runs.
 
 import sys
 
-from . import arrays, library
+from . import arrays, columns, library
 from .classes import instance_dict
 from .walk import OTHERS, VALUES
 
@@ -162,12 +162,15 @@ def _add_buffer(walker, buffer):
         arrays.add_memory(walker, buffer.address, buffer.size)
 
 
+# By the module that has the classes; that of Polars had another name once.
+_LIBRARIES = (("pandas", register_pandas), ("pyarrow", register_arrow),
+              ("polars._plr", columns.register), ("polars.polars", columns.register))
 _known = set()  # names of libraries whose types are registered
 
 
 def register():
     """Register the types of the libraries that were loaded since the last call."""
-    for name, function in (("pandas", register_pandas), ("pyarrow", register_arrow)):
+    for name, function in _LIBRARIES:
         module = sys.modules.get(name)
         if module is not None and name not in _known:
             try:

@@ -134,11 +134,24 @@ def _tables_of_codecs():
 _ERRORS, _SEARCHES = _tables_of_codecs()  # looks at all objects: 10 ms
 
 
+# Handlers that libraries add under names of their own: they compute, for who asks for them by name.
+# Alembic, which SQLAlchemy's programs keep their tables by, loads Mako.
+_HANDLERS = {"htmlentityreplace": ("mako.filters", "htmlentityreplace_errors")}
+
+
+def _is_of_a_library(name, handler):
+    """Whether @handler is the one that a known library has registered as @name."""
+    return name in _HANDLERS and type(handler) is types.FunctionType and \
+        library.bound(*_HANDLERS[name]) is handler and library.is_library_function(handler)
+
+
 def _check_codecs():
     """Whatever makes text of bytes asks these: open(), str(), .decode(), .read_text()."""
     if len(_ERRORS) != 1 or not _SEARCHES:
         raise Refused("codecs")
     for name, handler in list(_ERRORS[0].items()):
+        if _is_of_a_library(name, handler):
+            continue
         if type(handler) is not types.BuiltinFunctionType or \
                 handler.__name__ not in (name, name + "_errors"):
             raise Refused("a handler of codecs")

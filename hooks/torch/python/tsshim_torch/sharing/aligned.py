@@ -279,13 +279,15 @@ class Drawn(fetch.Fetch):
         if self.scope.is_untried and value is not fetch.RAISED:
             self.scope.is_untried = False
             before = self.private
-            self.scope.look_again()  # what the first item opens or makes is there from now on
+            with native.unseen():
+                self.scope.look_again()  # what the first item opens or makes is there from now on
             if self.scope.private(index).has_more_than(before):
                 self.seed(index)
                 value = self._listed_item(index, verdict, native.AGAIN)
         if not self.scope.in_directory and native.saw_relative():
             self.scope.in_directory = True
-            self.scope.look_again()
+            with native.unseen():
+                self.scope.look_again()
         return value
 
     def _listed_item(self, index, verdict, how=0):

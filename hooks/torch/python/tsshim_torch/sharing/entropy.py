@@ -51,12 +51,17 @@ def _settle_stage(stage, path, common, worker):
         fields["seed"] = _number(common, "seed", *path)
 
 
+def is_needed():
+    """Whether settle() may do something."""
+    return _LIBRARY in sys.modules
+
+
 def settle(dataset, common, worker):
     """
     Let @dataset, of this process alone, draw on these bytes where it would draw on something else:
     @common are the same in all workers, @worker in this one.
     """
-    if _LIBRARY in sys.modules:
+    if is_needed():
         _settle(dataset, (), common, worker)
 
 

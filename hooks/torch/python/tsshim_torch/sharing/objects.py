@@ -9,10 +9,12 @@ loaded here; where there is none of that name the sample is not understood.
 Which objects can be told: those that are nothing but their attributes, and a few of libraries.
 """
 
+import collections
 import enum
 import pathlib
 import sys
 import types
+import weakref
 
 import torch
 
@@ -97,6 +99,61 @@ def _is_image(kind):
     return module is not None and kind is module.Image
 
 
+# ---- graphs of PyTorch Geometric ----
+
+_GRAPH = ("torch_geometric.data.data", "Data")
+_STORE = ("torch_geometric.data.storage", "GlobalStorage")
+_SAYS = ("torch_geometric.data.storage", "AttrType")  # in a cache: what an attribute belongs to
+
+
+def _is_graph(kind):
+    return (kind.__module__, kind.__qualname__) == _GRAPH and _named(*_GRAPH) is kind
+
+
+def _cache(table):
+    """The cache @table of a graph's store as a constant."""
+    says = _class(_SAYS)
+    if type(table) is not collections.defaultdict or table.default_factory is not set or not all(
+            type(key) is says and type(names) is set and all(type(name) is str for name in names)
+            for key, names in table.items()):
+        raise Unshareable("graph")
+    return tuple((key.name, tuple(sorted(names))) for key, names in table.items())
+
+
+def _tell_graph(graph):
+    """
+    A graph is a store, which refers back to it, and classes; a store is a dict and whatever the
+    program has set that begins with an underscore.
+    """
+    own = dict(vars(graph))
+    store = own.get("_store")
+    if type(store) is not _class(_STORE):
+        raise Unshareable("graph")
+    own["_store"] = None
+    kinds = tuple((name, part and _name(part)) for name, part in own.items()
+                  if part is None or isinstance(part, type))
+    parts = dict(vars(store))
+    parent, table = parts.pop("_parent", None), parts.pop("_cached_attr", None)
+    if len(kinds) != len(own) or type(parent) is not weakref.ref or parent() is not graph or \
+            type(parts.get("_mapping")) is not dict:
+        raise Unshareable("graph")
+    constant = (*_GRAPH, kinds, tuple(vars(store)), _cache(table) if table is not None else ())
+    return "graph", constant, parts, None
+
+
+def _graph(constant, parts, _):
+    _, _, kinds, names, table = constant
+    graph, store = (object.__new__(_class(name)) for name in (_GRAPH, _STORE))
+    says = _class(_SAYS)
+    parts["_parent"] = weakref.ref(graph)
+    parts["_cached_attr"] = collections.defaultdict(
+        set, ((says[name], set(words)) for name, words in table))
+    vars(store).update((name, parts[name]) for name in names)
+    vars(graph).update((name, kind and _class(kind)) for name, kind in kinds)
+    vars(graph)["_store"] = store
+    return graph
+
+
 def tell(value, kind):
     """
     (kind, constant, parts, tensor or None) of @value, which is of no builtin type: the parts are
@@ -118,6 +175,8 @@ def tell(value, kind):
             raise Unshareable("image")
         pixels = torch.frombuffer(bytearray(value.tobytes() or b"\0"), dtype=torch.uint8)
         return "image", (value.mode, value.size), value.info, pixels
+    if _is_graph(kind):
+        return _tell_graph(value)
     if _is_plain_class(kind):
         return "object", _name(kind), dict(vars(value)), None
     raise Unshareable(kind.__qualname__)
@@ -187,9 +246,9 @@ def _array(shape, parts, _):
 
 
 _BUILDERS = {"namedtuple": _namedtuple, "enum": _enum, "tensor": _tensor, "path": _path,
-             "image": _image, "object": _object, "array": _array, "dict": _dict}
+             "image": _image, "object": _object, "graph": _graph, "array": _array, "dict": _dict}
 IMMUTABLE = frozenset(("namedtuple", "enum", "path"))  # the same one in two places may be two
-_WITH_CLASS = frozenset(("namedtuple", "enum", "tensor", "object"))
+_WITH_CLASS = frozenset(("namedtuple", "enum", "tensor", "object", "graph"))
 
 
 def build(kind, constant, parts, tensor):

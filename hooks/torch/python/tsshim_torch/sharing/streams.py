@@ -54,10 +54,15 @@ class Stream:
         self.scope = aligned.Scope(fetcher)
         worker, count = (info.id, info.num_workers) if info is not None else (0, 1)
         numbers = digests.digest("tsshim iteration", turn.stream, turn.part)
+        unsettled = None
         if info is not None:
+            if entropy.is_needed():
+                unsettled = self._identified()
             # As torch has it in a new worker.  The class lets nobody change it, one way or another.
             object.__setattr__(info, "seed", turn.base + worker)
             entropy.settle(self.dataset, numbers, digests.digest(numbers, worker))
+        if unsettled is not None:
+            self.scope.look_again()
         name = digests.digest(numbers, count, worker)
         self.prefix = self.scope.prefix(self.dataset, name)
         own = self.scope.privates.get(id(self.dataset), private.NONE)
@@ -77,14 +82,20 @@ class Stream:
             self.alone = self.scope.reason
         elif info is None or is_nested:
             self.alone = b"torch_iterable"
-        self.identity = self.prefix and self.scope.identities[id(self.dataset)][1]
+        # What was found equal of it holds for all iterations, whose seeds differ.
+        self.proof = native.digest(unsettled or self._identified() or b"")
         # What the iteration leaves the data set as; not told otherwise it changes nothing.
         self.left = self._state()
         self.probes = PROBES  # items yet to be compared
-        if self.identity is not None and proven.is_equal(native.digest(self.identity)):
+        if self.prefix is not None and proven.is_equal(self.proof):
             self.probes = 0
         # Whether a worker that lives on is spared the items that others make.
         self.may_lag = before is None or before.may_lag
+
+    def _identified(self):
+        """What names the data set as it is here, or None."""
+        self.scope.prefix(self.dataset, b"")
+        return self.scope.identities[id(self.dataset)][1]
 
     # ---- behind, and alone ----
 
@@ -247,7 +258,7 @@ class Stream:
         elif self.probes:
             self.probes -= 1
             if self.probes == 0:
-                proven.note_equal(native.digest(self.identity))
+                proven.note_equal(self.proof)
         self._went_by(files)
         self.stock.append((value, encoded))
 
