@@ -46,7 +46,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
 
 def prepare_metadata_for_build_wheel(directory, config_settings=None):
     """Without it pip would build twice."""
-    made = list(wheel.about(wheel.declared_version(), platform()))
+    made = list(wheel.about(wheel.declared_version(), platform(), wheel.Licence()))
     for name, content, _ in made:
         path = os.path.join(directory, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -33,7 +33,7 @@ def sources():
 def contents(version):
     """The sources and what is only in a source package."""
     plain = stat.S_IFREG | 0o644
-    return {**sources(), "PKG-INFO": (plain, wheel.metadata(version)),
+    return {**sources(), "PKG-INFO": (plain, wheel.source_metadata(version)),
             "pyproject.toml": (plain, wheel.read("scripts", "wheel", "pyproject.toml"))}
 
 

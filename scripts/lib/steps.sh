@@ -134,7 +134,9 @@ wheel_python() {
 	# What pipelines load data with, from `scripts/deps corpus`.
 	TSSHIM_TEST_CORPUS_PYTHON=${TSSHIM_TEST_CORPUS_PYTHON:-$ts_cache/corpus/bin/python}
 	export TSSHIM_TEST_WHEEL_PYTHON TSSHIM_TEST_PYPI_PYTHON TSSHIM_TEST_PROGRAMS
-	export TSSHIM_TEST_CORPUS_PYTHON
+	# What sweeps are started with, from `scripts/deps sweeps`.
+	TSSHIM_TEST_SWEEPS=${TSSHIM_TEST_SWEEPS:-$ts_cache/sweeps}
+	export TSSHIM_TEST_CORPUS_PYTHON TSSHIM_TEST_SWEEPS
 }
 
 step_e2e() {

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-wheel.py STAGE PLATFORM DIRECTORY: put an installation into a wheel.
+wheel.py STAGE PLATFORM DIRECTORY NOTICES: put an installation into a wheel; NOTICES is what
+notices.py has written of others' code in it.
 
 Programs become scripts and all else data, which pip puts below the prefix it installs into, so
 what lies how to each other is as in any installation; beside these is a package that makes
@@ -21,11 +22,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 NAME = "tsshim"
 
-METADATA = """Metadata-Version: 2.1
+METADATA = """Metadata-Version: 2.4
 Name: %s
 Version: %s
 Summary: Training jobs on one node share file reads, decoded images, samples and copies to the GPU
-License: MIT
+%s
 Requires-Python: >=3.6
 Classifier: Operating System :: POSIX :: Linux
 Description-Content-Type: text/markdown
@@ -56,17 +57,40 @@ def options():
     return [line for line in lines if not line.startswith("#")]
 
 
-def metadata(version):
-    """Of a wheel, and of a source package."""
-    return (METADATA % (NAME, version, read("README.md").decode())).encode()
+class Licence:
+    """Of a package: @expression, as SPDX writes it, and @texts, {name: content}."""
+
+    def __init__(self, notices=None):
+        self.expression, self.texts = "MIT", {"LICENSE": read("LICENSE")}
+        if notices:
+            found = {name: content for name, content, _ in staged(notices)}
+            self.expression = found.pop("EXPRESSION").decode().strip()
+            self.texts.update(found)
+
+    def fields(self):
+        """Of metadata."""
+        return "\n".join(["License-Expression: " + self.expression,
+                          *("License-File: " + name for name in sorted(self.texts))])
 
 
-def about(version, platform):
+def metadata(version, fields):
+    """With these @fields of licences in it."""
+    return (METADATA % (NAME, version, fields, read("README.md").decode())).encode()
+
+
+def source_metadata(version):
+    """Of a source package: a wheel with others' code in it is under their licences as well."""
+    return metadata(version, Licence().fields() +
+                    "\nDynamic: License-Expression\nDynamic: License-File")
+
+
+def about(version, platform, licence):
     """(name in the wheel, content, False) of what says what it is, but for the RECORD."""
     info = "%s-%s.dist-info" % (NAME, version)
-    yield info + "/METADATA", metadata(version), False
+    yield info + "/METADATA", metadata(version, licence.fields()), False
     yield info + "/WHEEL", (WHEEL % tag(platform)).encode(), False
-    yield info + "/LICENSE", read("LICENSE"), False
+    for name, content in sorted(licence.texts.items()):
+        yield "%s/licenses/%s" % (info, name), content, False
 
 
 def tag(platform):
@@ -84,7 +108,7 @@ def staged(stage):
                        bool(os.stat(path).st_mode & stat.S_IXUSR))
 
 
-def contents(stage, version, platform):
+def contents(stage, version, platform, licence):
     """(name in the wheel, content, whether it is a program) of all but the RECORD."""
     data = "%s-%s.data" % (NAME, version)
     for name, content, is_program in staged(stage):
@@ -92,18 +116,18 @@ def contents(stage, version, platform):
         yield "%s/%s" % (data, place), content, is_program
     for name in ("__init__.py", "__main__.py"):
         yield "%s/%s" % (NAME, name), read("scripts", "wheel", NAME, name), False
-    yield from about(version, platform)
+    yield from about(version, platform, licence)
 
 
 def digest(content):
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
-def write(stage, platform, directory):
-    """The path of the wheel."""
+def write(stage, platform, directory, notices=None):
+    """The path of the wheel; without @notices nothing of others is in it."""
     version = declared_version()
     when = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6]
-    files, record = list(contents(stage, version, platform)), []
+    files, record = list(contents(stage, version, platform, Licence(notices))), []
     for name, content, _ in files:
         record.append("%s,sha256=%s,%d" % (name, digest(content), len(content)))
     name = "%s-%s.dist-info/RECORD" % (NAME, version)

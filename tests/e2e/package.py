@@ -149,7 +149,8 @@ def test_pip_builds_the_source_package():
     tsrun = os.path.join(path, "bin", "tsrun")
     assert library_of(tsrun) == os.path.join(path, "libexec/tsshim/libtsshim.so")
     assert call(tsrun, "--version") == "tsrun (tsshim) %s\n" % version()
-    assert installed(path) == installed(environment())
+    # Programs take this system's libraries, so there is nobody else's notice.
+    assert installed(path) == installed(environment()) - others_notices()
     with support.Group() as group:
         assert shares(tsrun, group.name)
 
@@ -242,6 +243,87 @@ def test_no_newer_system_is_asked_for():
                                       if needed else "")
                 assert all(tuple(map(int, found)) <= OLDEST for found in versions), (path, versions)
         assert seen == 3, seen
+
+
+def licence_files():
+    """{name: content} of what the wheel says of licences."""
+    top = "tsshim-%s.dist-info/licenses/" % version()
+    with zipfile.ZipFile(wheel()) as archive:
+        return {name[len(top):]: archive.read(name).decode()
+                for name in archive.namelist() if name.startswith(top)}
+
+
+def others_notices():
+    """Names of those files that are not ours, as installed."""
+    return {"tsshim-%s.dist-info/licenses/%s" % (version(), name)
+            for name in licence_files() if name != "LICENSE"}
+
+
+def linked():
+    """{what the linker took from others: the programs it is in}, as its own maps tell."""
+    wheel()
+    found = {}
+    for path in glob.glob(os.path.join(ROOT, "build-package", "linked-*.map")):
+        program = os.path.basename(path)[len("linked-"):-len(".map")]
+        with open(path) as file:
+            text = file.read()
+        for name in re.findall(r"^(/\S+)\(\S+\)$|^LOAD (/\S+\.o)$", text, re.M):
+            found.setdefault(os.path.realpath("".join(name)), set()).add(program)
+    return found
+
+
+def test_a_notice_of_all_that_is_linked():
+    found, files = linked(), licence_files()
+    assert {"libc.a", "libelf.a", "libz.a"} <= set(map(os.path.basename, found)), found
+    # A map of each program in the wheel.
+    assert set.union(*found.values()) == {"libtsshim", "tsrun", "tsshim-stager"}
+    for path, programs in found.items():
+        package = call("dpkg", "--search", path).rpartition(": ")[0].split(":")[0]
+        with open("/usr/share/doc/%s/copyright" % package) as file:
+            words = file.read()
+        assert words in files.values(), (path, package)
+        source, number = call("dpkg-query", "--show", "-f=${source:Package} ${source:Version}",
+                              package).split()
+        told = re.search(r"^  %s %s: .* \(in (.*)\)$" % (source, re.escape(number)),
+                         files["NOTICE"], re.M)
+        assert told and programs <= set(told.group(1).split(", ")), (path, files["NOTICE"])
+
+
+def test_what_notices_point_to_is_there():
+    files = licence_files()
+    # Whose terms are that their text is given along; the other texts are whole in the notices.
+    for name in ("LICENSE", "GPL-2", "GPL-3", "LGPL-2.1", "LGPL-3"):
+        assert name in files, files.keys()
+    assert "Redistributions in binary form" in files["xxhash/copyright"]
+    with zipfile.ZipFile(wheel()) as archive:
+        metadata = archive.read("tsshim-%s.dist-info/METADATA" % version()).decode()
+    head = metadata.split("\n\n")[0]
+    assert "Metadata-Version: 2.4\n" in head
+    assert sorted(re.findall("^License-File: (.*)$", head, re.M)) == sorted(files)
+    expression = re.search("^License-Expression: (.*)$", head, re.M).group(1)
+    for licence in re.findall(r"^  \S+ \S+: (.*) \(in", files["NOTICE"], re.M):
+        assert licence in expression, (licence, expression)
+
+
+def test_without_a_notice_there_is_no_wheel():
+    """Here of zlib, which no package is said to have; and of a package that the table lacks."""
+    wheel()
+    with tempfile.TemporaryDirectory() as directory:
+        with open(directory + "/dpkg-query", "w") as file:
+            file.write('#!/bin/sh\ncase $* in --search*/libz.a) exit 1 ;; esac\n'
+                       'exec /usr/bin/dpkg-query "$@"\n')
+        os.chmod(directory + "/dpkg-query", 0o755)
+        done = support.run([os.path.join(ROOT, "scripts", "package"), "-o", directory + "/made",
+                            "wheel"], support.plain_environment(
+                                TSSHIM_TEST_MUST="0", PATH=directory + ":" + os.environ["PATH"]))
+        assert done.status != 0 and not os.listdir(directory + "/made")
+        assert re.search("^error: /.*/libz.a is linked into tsrun and there is no notice of it",
+                         done.errors, re.M), done.errors
+        scripts = shutil.copytree(os.path.join(ROOT, "scripts", "lib"), directory + "/scripts/lib")
+        call("sed", "-i", "/^elfutils/d", scripts + "/notices.tsv")
+        done = support.run([support.PYTHON, scripts + "/notices.py", ROOT + "/build-package",
+                            directory + "/notices"])
+        assert done.status != 0 and re.search("/libelf.a .* elfutils has no row", done.errors)
 
 
 @support.whole

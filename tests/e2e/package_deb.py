@@ -101,6 +101,21 @@ def test_what_is_in_the_package():
     assert not [name for name in modes if "__pycache__" in name]
 
 
+def test_a_notice_of_what_is_compiled_in():
+    """That is xxHash; its terms as the package that it was taken from has them."""
+    with tempfile.TemporaryDirectory() as directory:
+        call("dpkg-deb", "--extract", made("deb"), directory)
+        with open(directory + "/usr/share/doc/tsshim/copyright") as file:
+            ours = file.read()
+    with open("/usr/share/doc/libxxhash-dev/copyright") as file:
+        theirs = file.read()
+    terms = [re.search(r"^License: BSD-2-clause\n((?: .*\n)+)", text, re.M).group(1)
+             for text in (ours, theirs)]
+    assert re.sub(r"\W+", " ", terms[0]).replace("OWNER", "HOLDER") == re.sub(
+        r"\W+", " ", terms[1]), terms
+    assert "Yann Collet" in ours
+
+
 def test_lintian_is_content():
     try:
         done = support.run(["lintian", "--allow-root", "--fail-on", "warning", made("deb")])

@@ -19,6 +19,8 @@ ELSEWHERE = {
     "train.py",
     "train.sh",
     "sweep.sh",
+    "sweep.py",
+    "work.py",
     "dataloader.py",
     "task.c",
     "cuda.h",

@@ -78,14 +78,17 @@ def expect_workers(loader, is_iterable=False):
     """
     This process may be about to fork workers for @loader: what each of them would read first, of
     the libraries' code and files, it reads itself, once.  Runs no code of the user's.
+
+    What workers import is imported here by each thread: were another one in the middle of it when
+    they are forked, they would wait for ever for a lock of a thread that they do not have.
     """
     global _prepared
+    from ..fingerprint import datasets
+    from ..judge import judgement
     if _prepared or native.settings.share == native.SHARE_PIXELS or not _forks_workers(loader) \
             or isinstance(loader.dataset, torch.utils.data.IterableDataset) != is_iterable:
         return
     _prepared = True
-    from ..fingerprint import datasets
-    from ..judge import judgement
     try:
         datasets.environment()
         judgement.judge(loader.dataset)
