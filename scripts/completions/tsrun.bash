@@ -82,7 +82,7 @@ _tsrun()
 		_tsrun_words "auto samples pixels off" "$current"
 		return
 		;;
-	--record | --replay)
+	--record | --replay | --output)
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		return
 		;;
@@ -133,7 +133,7 @@ _tsrun()
 	esac
 
 	case $mode in
-	stats) _tsrun_words "--group --json --help" "$current" ;;
+	stats) _tsrun_words "--group --json --prometheus --output --help" "$current" ;;
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
 	doctor) _tsrun_words "--json --help" "$current" ;;
 	top) _tsrun_words "--group --batch --count --delay --help" "$current" ;;

@@ -26,6 +26,8 @@ enum ts_mode {
  */
 #define TS_FLAGS(X)                                                                            \
 	X(JSON, "--json", "", NULL, TS_MODE_STATS | TS_MODE_DOCTOR, "print JSON, for scripts") \
+	X(PROMETHEUS, "--prometheus", "", NULL, TS_MODE_STATS, "print metrics for Prometheus") \
+	X(OUTPUT, "--output", "-o", "FILE", TS_MODE_STATS, "write to FILE, at once")           \
 	X(DRY_RUN, "--dry-run", "-n", NULL, TS_MODE_GC, "only print what would be removed")    \
 	X(BATCH, "--batch", "-b", NULL, TS_MODE_TOP, "print blocks of text, for logs")         \
 	X(BLOCKS, "--count", "-n", "N", TS_MODE_TOP, "end after so many [no end]")             \

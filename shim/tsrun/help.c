@@ -96,7 +96,7 @@ static void print_run(void)
 
 static void print_stats(void)
 {
-	fputs("Usage: tsrun stats [--json] [--group NAME]\n"
+	fputs("Usage: tsrun stats [--json | --prometheus] [-o FILE] [--group NAME]\n"
 	      "Show what the jobs of a group decoded, took from the ring, and did not share.\n"
 	      "\nOptions:\n",
 		stdout);
@@ -106,6 +106,7 @@ static void print_stats(void)
 	      "  tsrun stats                         the group $TSSHIM_GROUP, else 'default'\n"
 	      "  tsrun stats --group a\n"
 	      "  tsrun stats --json | jq '.datasets[].pixels.shared'\n"
+	      "  tsrun stats --prometheus -o /var/lib/node_exporter/tsshim.prom\n"
 	      "\nExit status: 0, also when there is nothing to show; 125 on failure.\n",
 		stdout);
 }

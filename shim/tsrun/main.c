@@ -33,6 +33,24 @@ static int show_top(const struct ts_arguments *arguments, const struct ts_config
 	return ts_top_run(&options);
 }
 
+static int show_stats(const struct ts_arguments *arguments, const struct ts_config *config)
+{
+	const char *file = arguments->value[TS_FLAG_OUTPUT];
+	enum ts_stats_form form = arguments->flag[TS_FLAG_PROMETHEUS] ? TS_STATS_PROMETHEUS
+				  : arguments->flag[TS_FLAG_JSON]     ? TS_STATS_JSON
+								      : TS_STATS_TEXT;
+
+	if (form == TS_STATS_PROMETHEUS && arguments->flag[TS_FLAG_JSON]) {
+		ts_message_say("--json and --prometheus exclude each other");
+		return TS_EXIT_FAILED;
+	}
+	if (file && file[0] == '\0') {
+		ts_message_say("--output needs the name of a file");
+		return TS_EXIT_FAILED;
+	}
+	return ts_stats_print(config->group, form, file);
+}
+
 /* The group of a sub-command: the option, else the environment, else the default. */
 static int sub_command(const struct ts_arguments *arguments)
 {
@@ -45,7 +63,7 @@ static int sub_command(const struct ts_arguments *arguments)
 	if (ts_run_settings(arguments, &config) < 0)
 		return TS_EXIT_FAILED;
 	if (arguments->mode == TS_MODE_STATS)
-		return ts_stats_print(config.group, arguments->flag[TS_FLAG_JSON]);
+		return show_stats(arguments, &config);
 	if (arguments->mode == TS_MODE_TOP)
 		return show_top(arguments, &config);
 	return ts_gc_collect(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `tsrun stats` found out about a group, and its two ways to print it. */
+/* What `tsrun stats` found out about a group, and its three ways to print it. */
 #ifndef TS_TSRUN_REPORT_H
 #define TS_TSRUN_REPORT_H
 
@@ -28,8 +28,9 @@ uint32_t ts_report_members(const struct ts_report *report, uint32_t dataset);
 /** Whether @job is in use and has noted @dataset. */
 bool ts_report_uses(struct ts_job_row *job, uint32_t dataset);
 
-/** Print for scripts (tsrun(1), STATISTICS) and for people. */
+/** Print for scripts and for Prometheus (both tsrun(1), STATISTICS), and for people. */
 void ts_report_json(const struct ts_report *report, FILE *out);
+void ts_report_prometheus(const struct ts_report *report, FILE *out);
 void ts_report_text(const struct ts_report *report, FILE *out);
 
 #endif

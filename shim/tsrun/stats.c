@@ -6,8 +6,13 @@
 #include "shim/tsrun/names.h"
 #include "shim/tsrun/report.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Open "ledger" or "ring" of @group; 0 with *ret_fd -1 when there is none. */
@@ -49,7 +54,79 @@ static int gather(struct ts_report *report)
 	return r;
 }
 
-int ts_stats_print(const char *group, bool json)
+static void print(const struct ts_report *report, enum ts_stats_form form, FILE *out)
+{
+	if (form == TS_STATS_JSON)
+		ts_report_json(report, out);
+	else if (form == TS_STATS_PROMETHEUS)
+		ts_report_prometheus(report, out);
+	else
+		ts_report_text(report, out);
+}
+
+/* Print to @fd, or give back why it is none, and close it. */
+static int print_to(const struct ts_report *report, enum ts_stats_form form, int fd)
+{
+	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (!out) {
+		int r = -errno;
+		if (fd >= 0)
+			(void)close(fd);
+		return r;
+	}
+	errno = 0;
+	print(report, form, out);
+	bool failed = ferror(out) != 0;
+	if (fclose(out) != 0 || failed)
+		return errno != 0 ? -errno : -EIO;
+	return 0;
+}
+
+/* A new file beside @path takes its place when it is complete. */
+static int replace(const struct ts_report *report, enum ts_stats_form form, const char *path)
+{
+	char beside[PATH_MAX];
+
+	if (snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
+		return -ENAMETOOLONG;
+	int fd = mkostemp(beside, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* As a shell's redirection makes it: others, such as node_exporter, are to read it. */
+	mode_t mask = umask(0);
+	(void)umask(mask);
+	(void)fchmod(fd, 0666 & ~mask);
+	int r = print_to(report, form, fd);
+	if (r == 0 && rename(beside, path) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlink(beside);
+	return r;
+}
+
+static int print_file(const struct ts_report *report, enum ts_stats_form form, const char *file)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (stat(file, &st) == 0) {
+		/* A device or a pipe, perhaps /dev/stdout, must not be replaced. */
+		if (!S_ISREG(st.st_mode))
+			return print_to(
+				report, form, open(file, O_WRONLY | O_CLOEXEC | O_NOCTTY));
+		/* Where a link leads is meant, not the link. */
+		return realpath(file, path) ? replace(report, form, path) : -errno;
+	}
+	if (errno != ENOENT)
+		return -errno;
+	if (lstat(file, &st) == 0) /* a link to what is not there yet */
+		return print_to(report, form,
+			open(file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
+	return replace(report, form, file);
+}
+
+int ts_stats_print(const char *group, enum ts_stats_form form, const char *file)
 {
 	struct ts_report report = {.group = group, .elsewhere = ts_names_elsewhere(group)};
 
@@ -57,10 +134,15 @@ int ts_stats_print(const char *group, bool json)
 	if (r == -EBADMSG || r == -EPROTO || r == -ESTALE)
 		ts_message_hint("`tsrun gc --group %s` removes it when nobody uses it", group);
 	if (r == 0 || report.ledger) {
-		if (json)
-			ts_report_json(&report, stdout);
+		int written = 0;
+		if (file)
+			written = print_file(&report, form, file);
 		else
-			ts_report_text(&report, stdout);
+			print(&report, form, stdout);
+		if (written < 0) {
+			ts_message_say("cannot write to '%s': %s", file, strerror(-written));
+			r = written;
+		}
 	}
 	free(report.ledger);
 	free(report.ring.members);

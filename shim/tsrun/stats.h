@@ -5,10 +5,19 @@
 
 #include "shim/base.h"
 
+/** For whom the counters are printed. */
+enum ts_stats_form {
+	TS_STATS_TEXT,       /* people */
+	TS_STATS_JSON,       /* scripts: one JSON object */
+	TS_STATS_PROMETHEUS, /* Prometheus, or what reads its text format */
+};
+
 /**
- * Print the counters of @group on stdout, for people or as one JSON object.
- * Returns 0, also when the group has no counters, or TS_EXIT_FAILED after a message.
+ * Print the counters of @group on stdout, or into @file unless that is NULL: whoever reads it
+ * sees the old text or the new one, for a file beside it takes its place.  What is no ordinary
+ * file is written to. Returns 0, also when the group has no counters, or TS_EXIT_FAILED after a
+ * message.
  */
-int ts_stats_print(const char *group, bool json);
+int ts_stats_print(const char *group, enum ts_stats_form form, const char *file);
 
 #endif

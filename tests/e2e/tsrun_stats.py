@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""tsrun stats --prometheus, and -o: what is in it, and what becomes of the file."""
+
+import os
+import re
+import stat
+
+from tsrun_common import expect, main, tsrun
+from tsrun_groups import Member, new_group, stats
+
+# Prometheus's text format: a metric, labels of which any character but these may stand alone.
+LINE = re.compile(r'([a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\} ([0-9.]+)')
+LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
+ODD = 'two "quoted" words \\ and\nlines'
+
+
+def unescaped(text):
+    return re.sub(r"\\(.)", lambda found: {"n": "\n"}.get(found[1], found[1]), text)
+
+
+def parse(text):
+    """{(metric, labels): value}; each metric was explained and given a type before."""
+    found, known = {}, set()
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert kind in ("counter", "gauge") and (kind == "counter") == name.endswith("_total")
+            known.add(name)
+        elif not line.startswith("# HELP "):
+            name, labels, value = LINE.fullmatch(line).groups()
+            assert name in known, line
+            labels = {key: unescaped(value) for key, value in LABEL.findall(labels)}
+            key = name.removeprefix("tsshim_"), tuple(sorted(labels.items()))
+            assert key not in found, line
+            found[key] = float(value)
+    return found
+
+
+def prometheus(group, *more):
+    result = tsrun("stats", "--prometheus", "--group", group, *more)
+    expect(result, 0)
+    return result.stdout
+
+
+def expected(group):
+    """The same numbers by way of JSON."""
+    told, found = stats(group), {}
+
+    def add(name, value, **labels):
+        found[name, tuple(sorted({"group": group, **labels}.items()))] = float(value)
+
+    for dataset in told["datasets"]:
+        for kind in ("pixels", "sample", "bytes", "device"):
+            tally = dataset[kind]
+            for name, value in (("made_total", tally["produced"]), ("taken_total", tally["shared"]),
+                                ("taken_bytes_total", tally["shared_bytes"]),
+                                ("saved_cpu_seconds_total", tally["saved_seconds"])):
+                add(name, value, dataset=dataset["name"], kind=kind)
+    for reason, count in told["passed"].items():
+        add("passed_total", count, reason=reason)
+    add("jobs", sum(job["alive"] for job in told["jobs"]))
+    for name in ("capacity", "used"):
+        add(f"ring_{name}_bytes", told["ring"][name])
+    for name in ("verified", "mismatched"):
+        add(f"{name}_total", told[name])
+    return found
+
+
+def test_it_has_the_numbers_of_json(_):
+    group = new_group()
+    member = Member(group, ODD)
+    found = parse(prometheus(group))
+    assert found == expected(group)
+    assert found["jobs", (("group", group),)] == 1
+    assert ("made_total", (("dataset", ODD), ("group", group), ("kind", "sample"))) in found
+    member.end()
+    assert parse(prometheus(group))["jobs", (("group", group),)] == 0
+    expect(tsrun("gc", "--group", group), 0)
+
+
+def test_a_group_that_is_not_there(_):
+    found = parse(prometheus(new_group()))
+    assert found and not any(found.values())
+
+
+def test_a_file_is_replaced(where):
+    path = os.path.join(where, "tsshim.prom")
+    expect(tsrun("stats", "--prometheus", "-o", path), 0)
+    with open(path) as old:
+        first = os.fstat(old.fileno())
+        expect(tsrun("stats", "--json", "--output", path, "--group", new_group()), 0)
+        assert old.read().startswith("# HELP "), "a reader has the text that it has begun with"
+    with open(path) as new:
+        assert new.read().startswith("{")
+    assert os.stat(path).st_ino != first.st_ino and os.listdir(where) == ["tsshim.prom"]
+
+
+def test_its_mode_is_as_a_shell_makes_it(where):
+    mask = os.umask(0o027)
+    try:
+        expect(tsrun("stats", "-o", os.path.join(where, "new")), 0)
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(os.stat(os.path.join(where, "new")).st_mode) == 0o640
+
+
+def test_a_link_stays_one(where):
+    link, path = os.path.join(where, "link"), os.path.join(where, "path")
+    with open(path, "w") as file:
+        file.write("old")
+    os.symlink("path", link)
+    expect(tsrun("stats", "-o", link), 0)
+    with open(path) as file:
+        assert os.path.islink(link) and file.read() != "old"
+    os.unlink(path)
+    expect(tsrun("stats", "-o", link), 0)
+    assert os.path.islink(link) and os.stat(path).st_size > 0
+
+
+def test_a_pipe_and_a_device_are_written_to(_):
+    for name in ("/dev/stdout", "/proc/self/fd/1"):
+        result = tsrun("stats", "--prometheus", "-o", name)
+        expect(result, 0)
+        assert parse(result.stdout)
+    expect(tsrun("stats", "-o", "/dev/null"), 0)
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_what_cannot_be_written_is_named(where):
+    for path in (os.path.join(where, "none", "file"), where, "/dev/full"):
+        result = tsrun("stats", "-o", path)
+        assert result.returncode == 125 and path in result.stderr, (path, result)
+    assert os.listdir(where) == []
+
+
+def test_options_that_make_no_sense(_):
+    for options in (("--json", "--prometheus"), ("-o", ""), ("-o",)):
+        result = tsrun("stats", *options)
+        assert result.returncode == 125 and result.stderr and not result.stdout, options
+
+
+if __name__ == "__main__":
+    main(globals())
