@@ -229,19 +229,42 @@ static int parse_percent(const char *value, uint32_t *ret_ppm)
 	return 0;
 }
 
-/* 0, 1, or pid:<n>, which tsrun sets for the process it becomes. */
+/* <launch>:<device>:<inode> */
+static int parse_line_place(const char *value, struct ts_line_place *ret_place)
+{
+	uint64_t numbers[3];
+	for (size_t i = 0; i < TS_ARRAY_SIZE(numbers); i++) {
+		size_t length = read_number(value, &numbers[i]);
+		char stop = i + 1 < TS_ARRAY_SIZE(numbers) ? ':' : '\0';
+		if (length == 0 || value[length] != stop)
+			return -EINVAL;
+		value += length + 1;
+	}
+	if (numbers[0] == 0)
+		return -EINVAL;
+	*ret_place = (struct ts_line_place){numbers[0], numbers[1], numbers[2]};
+	return 0;
+}
+
+/* 0, 1, or what tsrun sets for the process it becomes: pid:<n>, or line:<where>. */
 static int parse_summary(const char *value, struct ts_config *config)
 {
+	struct ts_line_place line = {0};
 	uint64_t pid = 0;
 	bool summary = true;
 	if (strncmp(value, "pid:", 4) == 0) {
 		if (parse_number(value + 4, INT32_MAX, &pid) < 0 || pid == 0)
 			return -EINVAL;
+	} else if (strncmp(value, "line:", 5) == 0) {
+		if (parse_line_place(value + 5, &line) < 0)
+			return -EINVAL;
+		summary = false;
 	} else if (parse_bool(value, &summary) < 0) {
 		return -EINVAL;
 	}
 	config->summary = summary;
 	config->summary_pid = (int32_t)pid;
+	config->line = line;
 	return 0;
 }
 
@@ -346,6 +369,8 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 		return parse_percent(value, &config->verify_ppm);
 	case TS_OPTION_SUMMARY:
 		return parse_summary(value, config);
+	case TS_OPTION_QUIET:
+		return parse_bool(value, &config->quiet);
 	default:
 		return -EINVAL;
 	}

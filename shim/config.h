@@ -71,6 +71,12 @@ enum ts_copies {
 
 enum ts_level { TS_LEVEL_ERROR, TS_LEVEL_WARN, TS_LEVEL_INFO, TS_LEVEL_DEBUG };
 
+/** For the one line when a job ends: who prints it and where, as tsrun has seen it. */
+struct ts_line_place {
+	uint64_t launch;        /* ts_process_id() of what tsrun became; 0: there is no line */
+	uint64_t device, inode; /* of its standard error */
+};
+
 struct ts_config {
 	bool disable;
 	char group[TS_NAME_MAX + 1];
@@ -94,6 +100,8 @@ struct ts_config {
 	uint32_t verify_ppm; /* of the hits, parts per million */
 	bool summary;
 	int32_t summary_pid; /* print always in this process (set by tsrun), or 0 */
+	struct ts_line_place line;
+	bool quiet; /* no such line */
 	enum ts_level debug;
 };
 

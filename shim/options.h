@@ -48,6 +48,7 @@
 		"per cent of shared results to compute again")                       \
 	X(SUMMARY, "TSSHIM_SUMMARY", "--summary", SUMMARY, "0",                      \
 		"print what was shared when the job ends")                           \
+	X(QUIET, "TSSHIM_QUIET", "", BOOL, "0", "1: no line when a job ends")        \
 	X(DEBUG, "TSSHIM_DEBUG", "", LEVEL, "warn", "error, warn, info or debug, on stderr")
 
 enum ts_option {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -261,6 +262,13 @@ int ts_sys_file_system(int fd, uint64_t *ret_type)
 #ifdef TS_TEST_BUILD
 const struct ts_test_clock *ts_test_clock;
 #endif
+
+bool ts_sys_takes_bytes(int fd)
+{
+	struct pollfd poll = {.fd = fd, .events = POLLOUT};
+	struct timespec wait = {0};
+	return CALL(SYS_ppoll, &poll, 1, &wait, NULL, 0) == 1 && poll.revents == POLLOUT;
+}
 
 int ts_sys_futex_wait(const volatile void *word, uint32_t expected, uint64_t timeout_ns)
 {

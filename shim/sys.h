@@ -83,6 +83,9 @@ int ts_sys_free_bytes(int fd, uint64_t *ret_bytes);
 /** Kind of file system that @fd lies on: a number of linux/magic.h. */
 int ts_sys_file_system(int fd, uint64_t *ret_type);
 
+/** Whether @fd takes at least some bytes at once: it is not full, and somebody may read it. */
+bool ts_sys_takes_bytes(int fd);
+
 /** Sleep while *word == expected, at most @timeout_ns; shared between processes. */
 int ts_sys_futex_wait(const volatile void *word, uint32_t expected, uint64_t timeout_ns);
 void ts_sys_futex_wake(const volatile void *word);

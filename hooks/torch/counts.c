@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const reason_ids[] = {
-#define TS_X(name, id, text) id,
+#define TS_X(name, id, text, fix) id,
 	TS_REASONS(TS_X)
 #undef TS_X
 };

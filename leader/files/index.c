@@ -153,8 +153,6 @@ static int make(struct ts_stage_index *index, struct plan *plan, const char *gro
 		return r;
 	ts_stage_remove_copies(plan->stem, false, &(struct ts_stage_usage){0});
 	make_plan(plan, capacity);
-	if (!ts_limits_allow_file(plan->total_bytes))
-		return -ENOSPC;
 	return ts_object_make(
 		&index->object, plan->total_bytes, TS_STAGE_CHUNK, fill_head, plan);
 }

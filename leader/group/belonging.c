@@ -49,8 +49,6 @@ static int check(const struct wanted *wanted, const struct ts_object *object)
 
 static int make(struct wanted *wanted, struct ts_object *object)
 {
-	if (!ts_limits_allow_file(wanted->bytes))
-		return -ENOSPC;
 	return ts_object_make(object, wanted->bytes, wanted->bytes, fill, wanted);
 }
 

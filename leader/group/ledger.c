@@ -87,6 +87,7 @@ static int claim_job_row(struct ts_ledger *ledger, uint32_t index, uint64_t old,
 	ts_write_relaxed(&ts_ledger_drawn(ledger, index)->delivered, 0);
 	ts_progress_clear(ts_ledger_progress(ledger, index));
 	ts_refusal_clear(ts_ledger_refusal_row(ledger, index));
+	ts_write_relaxed(&ts_ledger_launch_row(ledger, index)->launch_xor_id, 0);
 	ts_write_relaxed(&row->ticket, ts_add_relaxed(&ledger->tickets, 1) + 1);
 	return (int)index;
 }
@@ -248,6 +249,23 @@ bool ts_ledger_has_live_job(struct ts_ledger *ledger, uint64_t except)
 			return true;
 	}
 	return false;
+}
+
+void ts_ledger_set_launch(struct ts_ledger *ledger, uint32_t job, uint64_t launch)
+{
+	if (job >= TS_JOB_MAX)
+		return;
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, job)->id);
+	ts_write_relaxed(
+		&ts_ledger_launch_row(ledger, job)->launch_xor_id, launch ? launch ^ id : 0);
+}
+
+bool ts_ledger_is_of_launch(struct ts_ledger *ledger, uint32_t job, uint64_t launch)
+{
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, job)->id);
+	uint64_t there = ts_load_relaxed(&ts_ledger_launch_row(ledger, job)->launch_xor_id);
+	/* The process may be the job itself: then 0 is written, as of a job of nobody's. */
+	return id != 0 && (id == launch || (there != 0 && (there ^ id) == launch));
 }
 
 void ts_ledger_end_job(struct ts_ledger *ledger, uint64_t id)

@@ -29,6 +29,7 @@
 #define TS_LEDGER_DATASETS 8192u
 #define TS_LEDGER_JOBS     24576u /* offset of the job rows */
 #define TS_LEDGER_REFUSALS 65536u
+#define TS_LEDGER_LAUNCHES 79872u
 
 /** Per kind; times in nanoseconds of CPU time. */
 struct ts_tally {
@@ -123,7 +124,18 @@ struct ts_refusal_row {
 	_Atomic uint64_t words[TS_REFUSAL_WORDS];
 };
 static_assert(
-	TS_LEDGER_REFUSALS + TS_JOB_MAX * sizeof(struct ts_refusal_row) <= TS_LEDGER_BYTES,
+	TS_LEDGER_REFUSALS + TS_JOB_MAX * sizeof(struct ts_refusal_row) <= TS_LEDGER_LAUNCHES,
+	"ABI 5");
+
+/**
+ * Which process of tsrun a job comes from.  One row per job row.  A version of tsshim that does
+ * not know these rows leaves what another one wrote for an earlier job: with the id of the job
+ * in it, that says nothing of its own.
+ */
+struct ts_launch_row {
+	_Atomic uint64_t launch_xor_id; /* ts_process_id() of that process, ^ that of the job */
+};
+static_assert(TS_LEDGER_LAUNCHES + TS_JOB_MAX * sizeof(struct ts_launch_row) <= TS_LEDGER_BYTES,
 	"ABI 5");
 
 struct ts_ledger {
@@ -136,7 +148,8 @@ struct ts_ledger {
 	 * at TS_LEDGER_PROGRESS: struct ts_progress_row [TS_JOB_MAX]
 	 * at TS_LEDGER_DATASETS: struct ts_dataset_row [TS_DATASET_MAX]
 	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX]
-	 * at TS_LEDGER_REFUSALS: struct ts_refusal_row [TS_JOB_MAX] */
+	 * at TS_LEDGER_REFUSALS: struct ts_refusal_row [TS_JOB_MAX]
+	 * at TS_LEDGER_LAUNCHES: struct ts_launch_row [TS_JOB_MAX] */
 };
 static_assert(offsetof(struct ts_ledger, check) == 48, "ABI 3");
 static_assert(offsetof(struct ts_ledger, tickets) == 64, "ABI 2");
@@ -179,6 +192,13 @@ static inline struct ts_refusal_row *ts_ledger_refusal_row(
 	struct ts_ledger *ledger, uint32_t index)
 {
 	return (struct ts_refusal_row *)((char *)ledger + TS_LEDGER_REFUSALS) + index;
+}
+
+/** Row of which process of tsrun the job in row @index comes from. */
+static inline struct ts_launch_row *ts_ledger_launch_row(
+	struct ts_ledger *ledger, uint32_t index)
+{
+	return (struct ts_launch_row *)((char *)ledger + TS_LEDGER_LAUNCHES) + index;
 }
 
 /**
@@ -263,6 +283,15 @@ int ts_ledger_leader(struct ts_ledger *ledger, uint32_t dataset, bool *ret_alive
  * that it is leaving.
  */
 bool ts_ledger_has_live_job(struct ts_ledger *ledger, uint64_t except);
+
+/**
+ * The job in row @job comes from process @launch of tsrun (0: of none).  Rows that do not exist
+ * are ignored.
+ */
+void ts_ledger_set_launch(struct ts_ledger *ledger, uint32_t job, uint64_t launch);
+
+/** Whether the job in row @job comes from process @launch of tsrun (not 0). */
+bool ts_ledger_is_of_launch(struct ts_ledger *ledger, uint32_t job, uint64_t launch);
 
 /** The process that is job @id leaves; undone when it comes back (exec). */
 void ts_ledger_end_job(struct ts_ledger *ledger, uint64_t id);

@@ -4,6 +4,7 @@
 
 #include "leader/group/attach.h"
 #include "leader/group/ledger.h"
+#include "leader/group/line.h"
 #include "leader/group/summary.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
@@ -96,6 +97,7 @@ static void find_rows(void)
 	session.dataset = dataset < 0 ? 0 : (uint32_t)dataset;
 	session.job = job < 0 ? TS_JOB_MAX : (uint32_t)job;
 	ts_ledger_note(ledger, session.job, session.dataset);
+	ts_ledger_set_launch(ledger, session.job, ts_config()->line.launch);
 }
 
 static int attach_store(enum ts_reason *ret_reason)
@@ -464,7 +466,9 @@ void ts_session_finish(void)
 	struct ts_session *joined = ts_load_acquire(&current);
 	/* Most processes that end here are shells and tools: ask the cheapest question first.
 	 */
-	if (!joined && !config->summary && !ts_summary_has_group(config->group))
+	bool is_told = config->line.launch && !config->quiet &&
+		       (ts_line_is_ours(&config->line) || has_waiting());
+	if (!joined && !config->summary && !is_told && !ts_summary_has_group(config->group))
 		return;
 	bool is_job = ts_identity_self() == ts_identity_job();
 	if (!joined && is_job)
@@ -472,6 +476,8 @@ void ts_session_finish(void)
 	if (is_job && wants_summary(joined || has_waiting()))
 		ts_summary_print(joined ? ts_store_ledger(joined->store) : NULL,
 			ts_identity_job(), &waiting);
+	if (is_job && (is_told || joined))
+		ts_line_finish(joined ? ts_store_ledger(joined->store) : NULL, &waiting);
 	ts_write_relaxed(&current, NULL);
 	/* Two jobs that leave at once must not wait for each other to take the ring along. */
 	if (joined && is_job)

@@ -14,7 +14,7 @@
 #define REASONS_MAX 5 /* lines about what was not shared */
 
 static const char *const reason_texts[] = {
-#define TS_X(name, id, text) text,
+#define TS_X(name, id, text, fix) text,
 	TS_REASONS(TS_X)
 #undef TS_X
 };
@@ -41,23 +41,36 @@ static struct ts_job_row *find_row(struct ts_ledger *ledger, uint64_t id)
 	return NULL;
 }
 
-bool ts_summary_has_job(const char *group, uint64_t id)
+struct ts_ledger *ts_summary_map(const char *group)
 {
 	struct ts_object object = {.fd = -1};
-	if (!ts_summary_has_group(group) ||
-		ts_object_path(object.path, sizeof(object.path), group, "ledger") < 0 ||
+	if (ts_object_path(object.path, sizeof(object.path), group, "ledger") < 0 ||
 		ts_object_open(&object) < 0)
-		return false;
-	bool found = false;
-	if (object.bytes == TS_LEDGER_BYTES) {
-		void *map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ, MAP_SHARED,
+		return NULL;
+	void *map = MAP_FAILED;
+	if (object.bytes == TS_LEDGER_BYTES)
+		map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ, MAP_SHARED,
 			ts_load_relaxed(&object.fd), 0);
-		if (map != MAP_FAILED) {
-			found = ts_ledger_check(map) == 0 && find_row(map, id);
-			munmap(map, TS_LEDGER_BYTES);
-		}
-	}
 	ts_object_close(&object);
+	if (map == MAP_FAILED)
+		return NULL;
+	if (ts_ledger_check(map) == 0)
+		return map;
+	ts_summary_unmap(map);
+	return NULL;
+}
+
+void ts_summary_unmap(struct ts_ledger *ledger)
+{
+	if (ledger)
+		munmap(ledger, TS_LEDGER_BYTES);
+}
+
+bool ts_summary_has_job(const char *group, uint64_t id)
+{
+	struct ts_ledger *ledger = ts_summary_has_group(group) ? ts_summary_map(group) : NULL;
+	bool found = ledger && find_row(ledger, id);
+	ts_summary_unmap(ledger);
 	return found;
 }
 

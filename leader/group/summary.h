@@ -16,6 +16,13 @@ bool ts_summary_has_job(const char *group, uint64_t id);
 bool ts_summary_has_group(const char *group);
 
 /**
+ * The ledger of @group to look at, without joining, whether it has a ring or not; NULL where
+ * there is none that can be trusted.  Undone by ts_summary_unmap(), which takes NULL as well.
+ */
+struct ts_ledger *ts_summary_map(const char *group);
+void ts_summary_unmap(struct ts_ledger *ledger);
+
+/**
  * Print the block for job @id in one write.  @alone is what was counted outside @ledger, which
  * may be NULL: what a job did without shared memory, and why.  Async-signal-safe.
  */

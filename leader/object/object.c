@@ -3,6 +3,7 @@
 #include "leader/object/object.h"
 
 #include "leader/object/killpoint.h"
+#include "leader/object/limits.h"
 #include "shim/atomic.h"
 #include "shim/hash.h"
 #include "shim/log.h"
@@ -227,6 +228,10 @@ int ts_object_make(struct ts_object *object, uint64_t bytes, uint64_t allocate,
 	char private[TS_PATH_BYTES + 16] = "";
 	struct stat st = {.st_ino = 0};
 	bool unnamed = true;
+
+	/* Otherwise a signal would end the program. */
+	if (!ts_limits_allow_file(bytes))
+		return -ENOSPC;
 	int fd = ts_sys_open(directory(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
 	if (fd < 0) {

@@ -61,7 +61,8 @@ int ts_object_open(struct ts_object *object);
 /**
  * Make an object of @bytes, its first @allocate bytes backed by memory and filled by
  * @fill(context, start of the object), and give it the name object->path in one step.
- * Errors: -EEXIST somebody was faster; -ENOSPC; system errors.  Nothing is left behind.
+ * Errors: -EEXIST somebody was faster; -ENOSPC no room, or a limit of this process for files;
+ * system errors.  Nothing is left behind.
  */
 int ts_object_make(struct ts_object *object, uint64_t bytes, uint64_t allocate,
 	void (*fill)(void *context, void *start), void *context);

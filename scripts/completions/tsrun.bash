@@ -22,6 +22,8 @@ _tsrun()
 {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
 	local mode=run i=1 joined=
+	local settings="--group --dataset --share --align --align-orders --epoch --order --record --replay \
+		--ring --keep --stage --stage-size --stage-metadata --copies --verify --summary"
 
 	# bash splits --ring=1G at the '=', which may be the last word so far.
 	if [[ $current == = ]]; then
@@ -34,7 +36,7 @@ _tsrun()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]-} in
-	stats | gc | doctor | top)
+	stats | gc | doctor | top | config)
 		if ((COMP_CWORD > 1)); then
 			mode=${COMP_WORDS[1]}
 			i=2
@@ -137,13 +139,12 @@ _tsrun()
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
 	doctor) _tsrun_words "--json --help" "$current" ;;
 	top) _tsrun_words "--group --batch --count --delay --help" "$current" ;;
+	config) _tsrun_words "$settings --json --help" "$current" ;;
 	run)
-		_tsrun_words "--group --dataset --share --align --align-orders --epoch --order --record \
-			--replay --ring --keep --stage \
-			--stage-size --stage-metadata --copies --verify --summary --help --version" "$current"
+		_tsrun_words "$settings --help --version" "$current"
 		if [[ $current != -* ]]; then
 			local words
-			mapfile -t words < <(compgen -W "stats gc doctor top" -- "$current")
+			mapfile -t words < <(compgen -W "stats gc doctor top config" -- "$current")
 			mapfile -t COMPREPLY < <(compgen -c -- "$current")
 			COMPREPLY+=("${words[@]}")
 		fi

@@ -29,7 +29,7 @@
 
 /* Sub-commands look into a group; everything else is about the job to start. */
 #define MODES(option, is_group) \
-	(sizeof(option) == 1 ? 0 : (is_group) ? TS_MODE_GROUPS : TS_MODE_RUN)
+	(sizeof(option) == 1 ? 0 : (is_group) ? TS_MODE_GROUPS : TS_MODE_SETTINGS)
 
 static const struct ts_option_text rows[] = {
 #define TS_X(n, env, option, kind, def, text)                             \
@@ -70,6 +70,7 @@ static const struct {
 	{TS_MODE_GC, "gc"},
 	{TS_MODE_DOCTOR, "doctor"},
 	{TS_MODE_TOP, "top"},
+	{TS_MODE_CONFIG, "config"},
 };
 
 const char *ts_arguments_mode_name(enum ts_mode mode)

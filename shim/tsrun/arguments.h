@@ -13,10 +13,12 @@ enum ts_mode {
 	TS_MODE_GC = 4,
 	TS_MODE_DOCTOR = 8,
 	TS_MODE_TOP = 16,
-	TS_MODE_ALL = 31,
-	TS_MODE_GROUPS =
-		TS_MODE_RUN | TS_MODE_STATS | TS_MODE_GC | TS_MODE_TOP, /* look into a group */
-	TS_MODE_COMMANDS = TS_MODE_RUN | TS_MODE_DOCTOR,                /* take a command */
+	TS_MODE_CONFIG = 32,
+	TS_MODE_ALL = 63,
+	TS_MODE_SETTINGS = TS_MODE_RUN | TS_MODE_CONFIG, /* take every setting */
+	TS_MODE_GROUPS =                                 /* look into a group */
+	TS_MODE_SETTINGS | TS_MODE_STATS | TS_MODE_GC | TS_MODE_TOP,
+	TS_MODE_COMMANDS = TS_MODE_RUN | TS_MODE_DOCTOR, /* take a command */
 };
 
 /*
@@ -25,7 +27,8 @@ enum ts_mode {
  *	 enumerator  option      short  value  where          help
  */
 #define TS_FLAGS(X)                                                                            \
-	X(JSON, "--json", "", NULL, TS_MODE_STATS | TS_MODE_DOCTOR, "print JSON, for scripts") \
+	X(JSON, "--json", "", NULL, TS_MODE_STATS | TS_MODE_DOCTOR | TS_MODE_CONFIG,           \
+		"print JSON, for scripts")                                                     \
 	X(PROMETHEUS, "--prometheus", "", NULL, TS_MODE_STATS, "print metrics for Prometheus") \
 	X(OUTPUT, "--output", "-o", "FILE", TS_MODE_STATS, "write to FILE, at once")           \
 	X(DRY_RUN, "--dry-run", "-n", NULL, TS_MODE_GC, "only print what would be removed")    \

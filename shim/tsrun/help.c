@@ -74,7 +74,7 @@ static void print_environment(void)
 static void print_run(void)
 {
 	fputs("Usage: tsrun [options] [--] command [argument...]\n"
-	      "       tsrun stats | gc | doctor | top [--help]\n"
+	      "       tsrun stats | gc | doctor | top | config [--help]\n"
 	      "Run a training command; jobs started like this share the decoding of images.\n"
 	      "\nSharing:\n",
 		stdout);
@@ -164,6 +164,25 @@ static void print_top(void)
 		stdout);
 }
 
+static void print_config(void)
+{
+	fputs("Usage: tsrun config [--json] [option of tsrun...]\n"
+	      "Show every setting of a job that is started like this, and where it comes "
+	      "from:\n"
+	      "the command line, the environment, a file and its line, or the default.\n"
+	      "\nOptions:\n",
+		stdout);
+	print_options(TS_MODE_CONFIG, true);
+	print_options(TS_MODE_CONFIG, false);
+	fputs("\nFiles: $XDG_CONFIG_HOME|~/.config/tsshim/tsshim.conf, then\n"
+	      "/etc/tsshim/tsshim.conf; lines of name = value, # begins a comment.\n"
+	      "\nExamples:\n"
+	      "  tsrun config --align --ring 64G\n"
+	      "  tsrun config --json | jq '.[] | select(.from != \"default\")'\n"
+	      "\nExit status: 0; 125 when tsrun would run nothing, for a bad value.\n",
+		stdout);
+}
+
 void ts_help_print(enum ts_mode mode)
 {
 	if (mode == TS_MODE_STATS)
@@ -174,6 +193,8 @@ void ts_help_print(enum ts_mode mode)
 		print_doctor();
 	else if (mode == TS_MODE_TOP)
 		print_top();
+	else if (mode == TS_MODE_CONFIG)
+		print_config();
 	else
 		print_run();
 }

@@ -5,6 +5,7 @@
 #include "shim/tsrun/gc.h"
 #include "shim/tsrun/help.h"
 #include "shim/tsrun/message.h"
+#include "shim/tsrun/origins.h"
 #include "shim/tsrun/run.h"
 #include "shim/tsrun/stats.h"
 #include "shim/tsrun/top.h"
@@ -33,6 +34,17 @@ static int show_top(const struct ts_arguments *arguments, const struct ts_config
 	return ts_top_run(&options);
 }
 
+/* Bad settings are what it is asked for, and so no reason to refuse. */
+static int show_doctor(const struct ts_arguments *arguments)
+{
+	static struct ts_conf files[TS_CONF_COUNT]; /* too large for a stack frame */
+
+	ts_conf_read(files);
+	(void)ts_run_export_files(files);
+	ts_conf_free(files);
+	return ts_doctor_print(arguments->command, arguments->flag[TS_FLAG_JSON]);
+}
+
 static int show_stats(const struct ts_arguments *arguments, const struct ts_config *config)
 {
 	const char *file = arguments->value[TS_FLAG_OUTPUT];
@@ -57,9 +69,10 @@ static int sub_command(const struct ts_arguments *arguments)
 	struct ts_config config;
 
 	ts_message_guard_streams();
-	/* Bad settings are what it is asked for, and so no reason to refuse. */
 	if (arguments->mode == TS_MODE_DOCTOR)
-		return ts_doctor_print(arguments->command, arguments->flag[TS_FLAG_JSON]);
+		return show_doctor(arguments);
+	if (arguments->mode == TS_MODE_CONFIG)
+		return ts_origins_print(arguments);
 	if (ts_run_settings(arguments, &config) < 0)
 		return TS_EXIT_FAILED;
 	if (arguments->mode == TS_MODE_STATS)

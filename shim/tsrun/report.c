@@ -75,7 +75,7 @@ static const char *const kind_texts[TS_KIND_COUNT] = {
 static const struct {
 	const char *id, *text;
 } reasons[TS_REASON_COUNT] = {
-#define TS_X(name, i, t) {.id = i, .text = t},
+#define TS_X(name, i, t, fix) {.id = i, .text = t},
 	TS_REASONS(TS_X)
 #undef TS_X
 };

@@ -12,7 +12,7 @@ static const char *const kind_ids[TS_KIND_COUNT] = {
 };
 
 static const char *const reason_ids[TS_REASON_COUNT] = {
-#define TS_X(name, id, text) id,
+#define TS_X(name, id, text, fix) id,
 	TS_REASONS(TS_X)
 #undef TS_X
 };

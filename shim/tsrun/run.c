@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Environment of the command, the checks before it starts, and the exec. */
 #include "shim/tsrun/run.h"
+#include "shim/identity.h"
 #include "shim/tsrun/gc.h"
 #include "shim/tsrun/library.h"
 #include "shim/tsrun/message.h"
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -114,7 +116,28 @@ static char *value_to_export(enum ts_option option, const char *given)
 	return option == TS_OPTION_DATASET ? absolute_dataset(given) : strdup(given);
 }
 
+int ts_run_export_files(const struct ts_conf files[TS_CONF_COUNT])
+{
+	for (int i = 0; i < TS_OPTION_COUNT; i++) {
+		const struct ts_conf *file = ts_conf_find(files, (enum ts_option)i);
+		if (file && setenv(settings[i].environment, file->value[i], 0) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 int ts_run_settings(const struct ts_arguments *arguments, struct ts_config *ret_config)
+{
+	static struct ts_conf files[TS_CONF_COUNT]; /* too large for a stack frame */
+
+	ts_conf_read(files);
+	int r = ts_run_settings_with(arguments, files, ret_config);
+	ts_conf_free(files);
+	return r;
+}
+
+int ts_run_settings_with(const struct ts_arguments *arguments,
+	const struct ts_conf files[TS_CONF_COUNT], struct ts_config *ret_config)
 {
 	struct ts_config config;
 
@@ -127,6 +150,8 @@ int ts_run_settings(const struct ts_arguments *arguments, struct ts_config *ret_
 		if (r < 0)
 			return -EINVAL;
 	}
+	if (ts_run_export_files(files) < 0)
+		return -EINVAL;
 	refused = 0;
 	ts_config_load(&config, environ, complain);
 	if (refused > 0)
@@ -278,6 +303,27 @@ static int report_exec(const struct ts_arguments *arguments, int error)
 	return TS_EXIT_NOT_FOUND;
 }
 
+/*
+ * Tell the process that this one becomes that it prints the line when it ends, and where: what
+ * standard error is now.  A summary says it all.
+ */
+static int set_line(const struct ts_config *config)
+{
+	const char *name = settings[TS_OPTION_SUMMARY].environment;
+	struct stat stream;
+	char value[96];
+
+	if (config->summary)
+		return 0;
+	if (config->quiet || config->disable || fstat(STDERR_FILENO, &stream) < 0)
+		/* A tsrun around this one may have set its own. */
+		return config->line.launch ? unsetenv(name) : 0;
+	snprintf(value, sizeof(value), "line:%llu:%llu:%llu",
+		(unsigned long long)ts_process_id(getpid(), false),
+		(unsigned long long)stream.st_dev, (unsigned long long)stream.st_ino);
+	return setenv(name, value, 1);
+}
+
 int ts_run_command(const struct ts_arguments *arguments)
 {
 	struct ts_config config;
@@ -290,6 +336,10 @@ int ts_run_command(const struct ts_arguments *arguments)
 	if (ts_run_settings(arguments, &config) < 0)
 		return TS_EXIT_FAILED;
 	judge_settings(arguments, &config);
+	if (set_line(&config) < 0) {
+		ts_message_say("cannot set the environment: %s", strerror(ENOMEM));
+		return TS_EXIT_FAILED;
+	}
 	if (!config.disable) {
 		int status = preload(arguments->command[0]);
 		if (status != 0)

@@ -20,7 +20,7 @@ def command():
 def reason_texts():
     """{id: text} of all reasons not to share, from the one table that lists them."""
     with open(os.path.join(HERE, "..", "..", "shim", "reasons.h")) as file:
-        return dict(re.findall(r'X\(\w+,\s*"(\w+)",\s*\\?\s*"([^"]*)"\)', file.read()))
+        return dict(re.findall(r'X\(\w+,\s*"(\w+)",\s*\\?\s*"([^"]*)",', file.read()))
 
 
 def says_why(group, reason, prefix, more):

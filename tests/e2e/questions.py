@@ -72,7 +72,7 @@ def steps(text):
 def reasons():
     """{id: text} of all reasons not to share."""
     with open(os.path.join(ROOT, "shim", "reasons.h"), encoding="utf-8") as file:
-        return dict(re.findall(r'X\(\w+, "(\w+)",[\s\\]*"([^"]*)"\)', file.read()))
+        return dict(re.findall(r'X\(\w+, "(\w+)",[\s\\]*"([^"]*)",', file.read()))
 
 
 def shape(line):
@@ -144,6 +144,7 @@ class Node:
             os.chmod(os.path.join(path, "bin", name), 0o755)
         self.environment = support.plain_environment(
             TSSHIM_GROUP=group.name, PATH=path + "/bin:/usr/bin:/bin", LC_ALL="C.UTF-8")
+        del self.environment["TSSHIM_QUIET"]  # the page shows what a user sees
 
     def words(self, command):
         """For the page's group stands the one of this test; gc is kept from all others."""
@@ -155,7 +156,9 @@ class Node:
         """What it prints; it has to succeed."""
         done = support.run(self.words("exec 2>&1\n" + command), self.environment, cwd=self.path)
         assert done.status == 0, (command, done.status, done.output, done.errors)
-        return done.output.replace(self.group.name, "default")
+        # Where a group is named, the line at the end of a job names it as well.
+        output = done.output.replace("`tsrun stats --group %s`" % self.group.name, "`tsrun stats`")
+        return output.replace(self.group.name, "default")
 
     def start(self, command, epochs):
         """One of the jobs in the background, which stays when it has made its epochs."""

@@ -25,6 +25,7 @@ def clean_environment(**more):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("TSSHIM_", "LD_"))}
     # In a sanitized build the library brings ASan into commands that were built without it.
     env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    env["TSSHIM_QUIET"] = "1"
     env.update(more)
     return env
 

@@ -9,7 +9,7 @@ import subprocess
 
 from tsrun_common import SOURCE, Skip, clean_environment, expect, main, tsrun
 
-COMMANDS = ["stats", "gc", "doctor", "top"]
+COMMANDS = ["stats", "gc", "doctor", "top", "config"]
 
 
 def read(*parts):
@@ -84,6 +84,20 @@ def test_every_reason_has_a_remedy(directory):
         assert section.count("*Remedy:*") == 1, section
 
 
+def test_what_helps_is_the_same_in_the_page(directory):
+    """What the line at the end of a job says."""
+    body = re.search(r"#define TS_REASONS\(X\)(.*?)\n\n", read("shim", "reasons.h"), re.S).group(1)
+    rows = re.split(r"\bX\(", body)[1:]
+    sections = re.split(r"^### ", read("docs", "reasons.md"), flags=re.M)[1:]
+    assert len(rows) == len(sections)
+    for row, section in zip(rows, sections):
+        identity, text, *helps = re.findall(r'"((?:[^"\\]|\\.)*)"', row)
+        assert len(helps) == 1 or (helps == [] and "TS_NOT_LOST" in row), row
+        short = re.findall(r"^\*In short:\* (.*)$", section, re.M)
+        assert short == [words for words in helps if words], (identity, short)
+        assert all(len(words) <= 80 for words in helps), helps
+
+
 def test_man_page_has_every_option(directory):
     page = roff(read("docs", "man", "tsrun.1"))
     tagged = set(re.findall(r"^\.TP\n\.\w+ [^\n]*?(--[a-z-]+)", page, re.M))
@@ -105,7 +119,7 @@ def test_man_page_has_the_defaults(directory):
     page = roff(read("docs", "man", "tsrun.1"))
     for environment, option, standard, *rest in table(["shim", "options.h"], "TS_OPTIONS"):
         if not option:
-            part = page.split(".B %s\nWhat\n" % environment, 1)[-1]
+            part = page.split(".SH ENVIRONMENT")[1].split(".B %s\n" % environment, 1)[1].split(".TP")[0]
         else:
             match = re.search(r"^\.TP\n\.\w+ [^\n]*%s.*?(?=^\.TP)" % option, page, re.M | re.S)
             part = match.group(0)

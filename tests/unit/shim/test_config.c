@@ -36,6 +36,8 @@ Test(config, defaults_are_those_of_the_table)
 	cr_expect(eq(u32, config.verify_ppm, 1000));
 	cr_expect(not(config.summary));
 	cr_expect(eq(int, config.summary_pid, 0));
+	cr_expect(eq(u64, config.line.launch, 0));
+	cr_expect(not(config.quiet));
 	cr_expect(eq(int, config.debug, TS_LEVEL_WARN));
 }
 
@@ -160,6 +162,16 @@ static const struct {
 	{TS_OPTION_SUMMARY, "pid:-1"},
 	{TS_OPTION_SUMMARY, "pid:1x"},
 	{TS_OPTION_SUMMARY, "pid:2147483648"},
+	{TS_OPTION_SUMMARY, "line:"},
+	{TS_OPTION_SUMMARY, "line:1"},
+	{TS_OPTION_SUMMARY, "line:1:2"},
+	{TS_OPTION_SUMMARY, "line:0:2:3"},
+	{TS_OPTION_SUMMARY, "line:1:2:3:"},
+	{TS_OPTION_SUMMARY, "line:1:2:-3"},
+	{TS_OPTION_SUMMARY, "line:1::3"},
+	{TS_OPTION_SUMMARY, "line:18446744073709551616:2:3"},
+	{TS_OPTION_QUIET, ""},
+	{TS_OPTION_QUIET, "2"},
 	{TS_OPTION_DEBUG, ""},
 	{TS_OPTION_DEBUG, "Warn"},
 	{TS_OPTION_DEBUG, "warning"},
@@ -289,7 +301,15 @@ Test(config, summaries)
 	cr_assert(eq(int, set(TS_OPTION_SUMMARY, "pid:2147483647"), 0));
 	cr_expect(config.summary);
 	cr_expect(eq(int, config.summary_pid, INT32_MAX));
+	cr_expect(eq(u64, config.line.launch, 0));
+	cr_assert(eq(int, set(TS_OPTION_SUMMARY, "line:18446744073709551615:2:3"), 0));
+	cr_expect(not(config.summary));
+	cr_expect(eq(int, config.summary_pid, 0));
+	cr_expect(eq(u64, config.line.launch, UINT64_MAX));
+	cr_expect(eq(u64, config.line.device, 2));
+	cr_expect(eq(u64, config.line.inode, 3));
 	cr_assert(eq(int, set(TS_OPTION_SUMMARY, "1"), 0));
+	cr_expect(eq(u64, config.line.launch, 0));
 	cr_expect(config.summary);
 	cr_expect(eq(int, config.summary_pid, 0));
 	cr_assert(eq(int, set(TS_OPTION_SUMMARY, "0"), 0));

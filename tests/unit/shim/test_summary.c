@@ -65,7 +65,7 @@ Test(block, files_are_copied_and_opened)
 Test(block, the_longest_block_fits)
 {
 	static const char *const reasons[] = {
-#define TS_X(name, id, what) what,
+#define TS_X(name, id, what, fix) what,
 		TS_REASONS(TS_X)
 #undef TS_X
 	};

@@ -213,7 +213,7 @@ Test(report, numbers_of_all_kinds_stand_below_each_other)
 Test(report, numbers_of_all_reasons_stand_below_each_other)
 {
 	static const char *const reasons[] = {
-#define TS_X(name, id, what) "    " id " ",
+#define TS_X(name, id, what, fix) "    " id " ",
 		TS_REASONS(TS_X)
 #undef TS_X
 	};

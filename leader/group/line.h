@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The one line on stderr when what tsrun has started ends: what was taken from other jobs, or
+ * why nothing was, and what helps.
+ */
+#ifndef TS_LEADER_GROUP_LINE_H
+#define TS_LEADER_GROUP_LINE_H
+
+#include "leader/group/ledger.h"
+
+#define TS_LINE_BYTES 512u
+
+/** Counters of several jobs together; begin with all zero. */
+struct ts_line_sum {
+	uint64_t made[TS_KIND_COUNT], taken[TS_KIND_COUNT];
+	uint64_t saved_ns; /* CPU time */
+	uint64_t passed[TS_REASON_COUNT];
+	bool apart; /* another job has the same data, with random numbers of its own */
+};
+
+/** Add what @row counts.  Threads: any. */
+void ts_line_add(struct ts_line_sum *sum, struct ts_job_row *row);
+
+/**
+ * Add the jobs that come from process @launch of tsrun, or with @job (not 0) that one only.  A
+ * job of so long ago that its row has another one is missing.  Threads: any.
+ */
+void ts_line_add_jobs(
+	struct ts_line_sum *sum, struct ts_ledger *ledger, uint64_t launch, uint64_t job);
+
+/**
+ * Write the line for @sum, with a newline, in @config's words, at most @bytes; returns its
+ * length, 0: there was nothing that could be shared, and nothing is to be said.  Allocates
+ * nothing.  Async-signal-safe.
+ */
+size_t ts_line_format(char *buffer, size_t bytes, const struct ts_line_sum *sum,
+	const struct ts_config *config);
+
+/**
+ * Write @text to descriptor 2 if that is still what tsrun has seen, in one write(2), and only
+ * if it can be done at once; whatever becomes of it, no signal comes of it.
+ * Errors: -EBADF it is something else; -EAGAIN it is full; those of write(2).
+ */
+int ts_line_write(const struct ts_line_place *place, const char *text, size_t bytes);
+
+/** Whether this process is the one that tsrun has become: it prints for all jobs below. */
+bool ts_line_is_ours(const struct ts_line_place *place);
+
+/**
+ * At the end of a process: print the line if it is for this one to print.  That is the process
+ * that tsrun has become; or where that ends without a word to libraries, as dash(1) does, each
+ * job.  @ledger is the one of the session, or NULL: then it is looked for.  @waiting is what
+ * was counted outside of it.
+ */
+void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting);
+
+#endif

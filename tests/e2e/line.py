@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: MIT
+"""
+The line on stderr when what tsrun has started ends: one for all jobs below it, on tsrun's own
+stderr, and never at the cost of the program's output, status or time.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import resource
+import shlex
+import signal
+import subprocess
+import tempfile
+
+import support
+from support import Group, TSRUN, finish, plain_environment, run, start, victim
+
+TELLS = "; `tsrun stats --group %s` tells more\n"
+ALONE = ("tsshim: nothing shared: no other job has asked for this data yet; fix: run jobs with "
+         "this data at the same time, all with --align and one --group")
+
+
+def pictures():
+    return support.pictures("s_4")
+
+
+def decode(*options):
+    return [victim("decode"), *options, *pictures()]
+
+
+def shell(*commands):
+    """Shell words that run all @commands, none of them in the place of the shell."""
+    return "; ".join([*map(shlex.join, commands), "true"])
+
+
+def environment(group, **more):
+    # What is computed again for a check counts as made.
+    env = plain_environment(TSSHIM_GROUP=group.name, TSSHIM_RING="64M", TSSHIM_VERIFY="0")
+    del env["TSSHIM_QUIET"]
+    return {**env, **more}
+
+
+def line(group, *command, options=(), **more):
+    """What tsrun's stderr gets of @command, which has to end well."""
+    done = run([TSRUN, *options, "--", *command], environment(group, **more))
+    assert done.status == 0, done.errors
+    return done.errors
+
+
+def taken(group, number, of):
+    """What is printed but for the time that was saved, which may be too short to be told."""
+    return r"tsshim: %d of %d images taken from other jobs(, \d+\.\d\d s of CPU saved)?%s" % (
+        number, of, re.escape(TELLS % group.name))
+
+
+def expect_taken(group, errors, number, of):
+    assert re.fullmatch(taken(group, number, of), errors), errors
+
+
+@contextlib.contextmanager
+def warm_group():
+    """A group in whose ring all pictures are."""
+    with Group() as group:
+        group.keep()
+        for _ in range(2):  # asked for, then made for others
+            line(group, *decode())
+        assert group.pixels("produced") > 0
+        yield group
+
+
+def test_a_lone_job_is_told_what_helps():
+    with Group() as group:
+        assert line(group, *decode()) == ALONE + TELLS % group.name
+        plain = run(decode())
+        done = run([TSRUN, "--", *decode()], environment(group))
+        assert support.facts(done.output) == support.facts(plain.output) and plain.errors == ""
+
+
+def test_what_was_taken():
+    with warm_group() as group:
+        expect_taken(group, line(group, *decode()), len(pictures()), len(pictures()))
+        saved = group.statistics()["datasets"][0]["pixels"]["saved_seconds"]
+        errors = line(group, *decode("--repeat", "200"))
+        number = 200 * len(pictures())
+        told = re.search(r"tsshim: ([\d,]+) of ([\d,]+) images.*, (\d+\.\d\d|\d+) s of CPU saved", errors)
+        assert told and {told.group(1), told.group(2)} == {format(number, ",")}, errors
+        # As much as the ledger has grown by.
+        more = group.statistics()["datasets"][0]["pixels"]["saved_seconds"] - saved
+        digits = len(told.group(3).partition(".")[2])
+        assert float(told.group(3)) <= more < float(told.group(3)) + 10 ** -digits, (errors, more)
+
+
+def test_programs_that_share_nothing_say_nothing():
+    with Group() as group:
+        for command in (["ls", "/"], ["true"], ["bash", "-c", "true; true"], ["sh", "-c", "true; true"],
+                        [support.PYTHON, "-c", "import json, subprocess"]):
+            assert line(group, *command) == "", command
+        assert group.leftovers("ledger") == []
+
+
+def test_switched_off():
+    with Group() as group:
+        assert line(group, *decode(), TSSHIM_QUIET="1") == ""
+        assert line(group, *decode(), TSSHIM_DISABLE="1") == ""
+        assert line(group, *decode(), options=["--share", "off"]) == (
+            "tsshim: nothing shared: sharing is switched off (TSSHIM_DISABLE, --share off or a ring of "
+            "size 0); fix: unset TSSHIM_SHARE, and give --ring a size" + TELLS % group.name)
+        # Not asked for: a job that tsrun did not start; in its place: a summary.
+        assert run(decode(), environment(group, LD_PRELOAD=support.LIBRARY)).errors == ""
+        assert "nothing shared" not in line(group, *decode(), options=["--summary"])
+        assert line(group, *decode(), TSSHIM_QUIET="0") == ALONE + TELLS % group.name
+
+
+def test_one_line_for_all_jobs_of_a_script():
+    with warm_group() as group:
+        count = len(pictures())
+        expect_taken(group, line(group, "bash", "-c", shell(decode(), decode())), 2 * count, 2 * count)
+        # A shell that runs nothing when it ends: its jobs speak for themselves.
+        errors = line(group, "dash", "-c", shell(decode(), ["ls", "/"], decode())).splitlines(True)
+        assert len(errors) == 2, errors
+        for one in errors:
+            expect_taken(group, one, count, count)
+        # The jobs of another tsrun are not added; and what is exec'd is still the one.
+        for words in (decode(), ["env", "A=1", *decode()], ["bash", "-c", "exec " + shlex.join(decode())],
+                      ["sh", "-c", "exec " + shlex.join(decode())], [TSRUN, "--", *decode()]):
+            expect_taken(group, line(group, *words), count, count)
+
+
+def test_a_tsrun_within_speaks_for_its_jobs():
+    with warm_group() as group:
+        inner = [TSRUN, "--", *decode()]
+        expect_taken(group, line(group, "bash", "-c", shell(inner)), len(pictures()), len(pictures()))
+        errors = line(group, "bash", "-c", shell(inner, decode(), inner)).splitlines(True)
+        assert len(errors) == 3, errors
+        for one in errors:
+            expect_taken(group, one, len(pictures()), len(pictures()))
+        quiet = "export TSSHIM_QUIET=1; "
+        assert line(group, "bash", "-c", quiet + shell(inner)) == ""
+
+
+def test_only_the_stderr_that_tsrun_has_seen():
+    with warm_group() as group, tempfile.TemporaryDirectory() as place:
+        path = os.path.join(place, "errors")
+        for script in ("exec %s 2>%s", "%s 2>%s; exec 2>&-", "exec 2>&-; %s 2>%s; true",
+                       "exec %s 2>%s 1>&2"):
+            assert line(group, "bash", "-c", script % (shlex.join(decode()), path)) == "", script
+            with open(path) as file:
+                assert "tsshim" not in file.read(), script
+        # A file that was named before tsrun: behind what the program has written.
+        with open(path, "w") as file:
+            done = subprocess.run([TSRUN, "--", "bash", "-c", "echo mine >&2; "
+                                   + shell(decode()) + "; echo last >&2"], stderr=file,
+                                  stdout=subprocess.DEVNULL, env=environment(group), timeout=60)
+        assert done.returncode == 0
+        with open(path) as file:
+            text = file.read()
+        assert re.fullmatch("mine\nlast\n" + taken(group, len(pictures()), len(pictures())), text), text
+
+
+def with_stderr(group, descriptor, **more):
+    """Exit status of a job whose stderr is @descriptor."""
+    process = subprocess.Popen([TSRUN, "--", *decode()], stderr=descriptor,
+                               stdout=subprocess.DEVNULL, env=environment(group), **more)
+    return process.wait(timeout=support.TIMEOUT)
+
+
+def test_a_stderr_that_takes_nothing():
+    with Group() as group:
+        with open("/dev/full", "w") as full:
+            assert with_stderr(group, full) == 0
+        assert with_stderr(group, None, preexec_fn=lambda: os.close(2)) == 0
+        # Nobody reads.
+        ends = os.pipe()
+        os.close(ends[0])
+        assert with_stderr(group, ends[1]) == 0
+        os.close(ends[1])
+        # Full, and nobody reads: to wait would be for ever.
+        ends = os.pipe()
+        os.set_blocking(ends[1], False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(ends[1], b"x" * 4096)
+        os.set_blocking(ends[1], True)
+        assert with_stderr(group, ends[1]) == 0
+        held = fcntl.fcntl(ends[1], fcntl.F_GETPIPE_SZ)
+        assert set(os.read(ends[0], 2 * held)) == {ord("x")}
+        for end in ends:
+            os.close(end)
+        # A file that may not grow: no signal of the kernel's.
+        with tempfile.TemporaryFile() as file:
+            assert with_stderr(group, file, preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_FSIZE, (0, 0))) == 0
+
+
+def test_ends_that_say_nothing():
+    """By a signal, or without a word to libraries; the status is the program's."""
+    code = ("import os, signal, sys; from PIL import Image; Image.open(%r).load(); sys.stdout.flush(); "
+            % pictures()[0])
+    with Group() as group:
+        for end, status in (("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+                            ("os._exit(3)", 3)):
+            done = run([TSRUN, "--", support.PYTHON, "-c", code + end], environment(group))
+            assert (done.status, done.errors) == (status, ""), (done.status, done.errors)
+        done = run([TSRUN, "--", support.PYTHON, "-c", code + "os.kill(os.getpid(), signal.SIGINT)"],
+                   environment(group))
+        assert done.status == -signal.SIGINT and "tsshim" not in done.errors, done.errors
+        done = run([TSRUN, "--", support.PYTHON, "-c", code + "sys.exit(4)"], environment(group))
+        assert (done.status, done.errors) == (4, ALONE + TELLS % group.name), done.errors
+
+
+def test_who_outlives_tsrun_says_nothing():
+    with warm_group() as group, tempfile.TemporaryDirectory() as place:
+        gate = os.path.join(place, "gate")
+        os.mkfifo(gate)
+        script = "(read x <%s; %s) & true" % (gate, shell(decode()))
+        process = start([TSRUN, "--", "bash", "-c", script], environment(group))
+        process.wait(timeout=support.TIMEOUT)
+        with open(gate, "w") as opened:
+            opened.write("go\n")
+        done = finish(process)  # which waits for all that have its streams
+        assert (done.status, done.errors) == (0, ""), done.errors
+        assert len(support.blocks(done.output)) == len(pictures()), done.output
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
