@@ -231,6 +231,26 @@ def _variables(*functions):
     del os.environ["TSSHIM_TEST_X"]
 
 
+def compiled(name, number, file, ours="self.a"):
+    """The method @name as in a class that a library has made, from what it calls @file."""
+    made = {}
+    source = "def %s(self):\n    return hash((%d, %s))\n" % (name, number, ours)
+    exec(compile(source, file, "exec"), made)
+    return made[name]
+
+@case("same")
+def numbers_that_attrs_mixes_into_hashes():
+    for number in (3, 5 << 60, -7):
+        yield Plain(function=compiled("__hash__", number, "<attrs generated __hash__ a.B>"))
+
+@case("differ")
+def numbers_of_other_functions():
+    for number in (3, 5):
+        yield Plain(function=compiled("__hash__", number, "<attrs of the user's>"))
+        yield Plain(function=compiled("__eq__", number, "<attrs generated __eq__ a.B>"))
+    yield Plain(function=compiled("__hash__", 3, "<attrs generated __hash__ a.B>"))
+    yield Plain(function=compiled("__hash__", 3, "<attrs generated __hash__ a.B>", "self.b"))
+
 @case("same")
 def other_variables():
     function = lambda: os.environ.get("TSSHIM_TEST_X", "1")  # noqa: E731

@@ -34,10 +34,23 @@ def _encode(code):
     parts = (code.co_code, code.co_name, code.co_names, code.co_varnames, code.co_freevars,
              code.co_cellvars, code.co_argcount, code.co_posonlyargcount,
              code.co_kwonlyargcount, code.co_flags, getattr(code, "co_exceptiontable", b""))
+    constants = map(_without_number if _mixes_hash_in(code) else _constant, code.co_consts)
     try:
-        return marshal.dumps((parts, tuple(map(_constant, code.co_consts))), MARSHAL)
+        return marshal.dumps((parts, tuple(constants)), MARSHAL)
     except ValueError:
         raise Unknown("object", "constants of " + code.co_name)
+
+
+def _mixes_hash_in(code):
+    """
+    Whether @code is the __hash__ that attrs has made for a class: a number in it is the hash of a
+    text, and so another one in each process, as the hashes of texts themselves are.
+    """
+    return code.co_name == "__hash__" and code.co_filename.startswith("<attrs generated ")
+
+
+def _without_number(value):
+    return ("hash",) if type(value) is int else _constant(value)
 
 
 def _constant(value):
