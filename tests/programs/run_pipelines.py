@@ -18,6 +18,7 @@ import argparse
 import collections
 import importlib
 import inspect
+import itertools
 import json
 import os
 import sys
@@ -93,12 +94,24 @@ def without_us(name):
     return plain, int(said.split()[2]) / 1e6 / max(1, len(delivered(plain))) or None
 
 
+def first_difference(wanted, found):
+    """The first of the facts @found that is not that of @wanted, for who looks for the cause."""
+    pairs = itertools.zip_longest(wanted, found)
+    return next(pair for pair in pairs if pair[0] != pair[1])
+
+
 def in_default_mode(name, plain):
     """Whether two jobs of equal seeds print what one does without us, which was @plain."""
     with group_of() as group:
         outcomes = together([command(name), command(name)], group)
-    return all(support.facts(outcome.output) == support.facts(plain.output)
-               and outcome.status == 0 for outcome in outcomes)
+    wanted = support.facts(plain.output)
+    for outcome in outcomes:
+        assert outcome.status == 0, outcome.errors[-2000:]
+        found = support.facts(outcome.output)
+        if found != wanted:
+            print("# %s: plain, default: %s" % (name, first_difference(wanted, found)))
+            return False
+    return True
 
 
 def when_aligned(name, pipeline):
