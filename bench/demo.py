@@ -53,6 +53,8 @@ def parse_arguments():
                         help="DataLoader workers of each job (%(default)s)")
     parser.add_argument("--epochs", type=positive, default=3, help="of each job (%(default)s)")
     parser.add_argument("--ring", type=ring_size, default="256M", help="most shared memory (%(default)s)")
+    parser.add_argument("--speeds", action="store_true", help="jobs of different speed instead, "
+                        "in strict and in free order")
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="a training command of your "
                         "own, after --: it is run in place of ours, with all its words in each "
                         "job ({job} in a word stands for the job's number)")
@@ -64,6 +66,8 @@ def parse_arguments():
         parser.error(f"--images: {arguments.images} is not a directory")
     if arguments.images and arguments.command:
         parser.error("--images is for our own training loop, not for a command of yours")
+    if arguments.speeds and arguments.command:
+        parser.error("--speeds is for our own training loop, not for a command of yours")
     return arguments
 
 
@@ -101,8 +105,8 @@ def prepare_images(arguments, place):
 
 def unit_of(outcomes):
     """What each way is compared by: (column's title, its number for an Outcome)."""
-    if all(outcome.images for outcome in outcomes.values()):
-        return "images/s", lambda outcome: outcome.images / outcome.seconds
+    if all(outcome.rate for outcome in outcomes.values()):
+        return "images/s", lambda outcome: outcome.rate
     return "seconds", lambda outcome: outcome.seconds
 
 
@@ -119,11 +123,11 @@ def shared_words(outcome, jobs):
 def show(outcomes, jobs):
     """The table and the plot."""
     title, number = unit_of(outcomes)
-    plain = outcomes["without tsrun"]
+    plain = outcomes[trial.PLAIN]
     rows = [["", title, "CPU seconds", "taken from another job"]]
     lines = []
     for way, outcome in outcomes.items():
-        gain = plain.seconds / outcome.seconds
+        gain = outcome.rate / plain.rate if plain.rate else plain.seconds / outcome.seconds
         rows.append([way, f"{number(outcome):.1f}", f"{outcome.cpu:.1f}",
                      shared_words(outcome, jobs)])
         lines.append((way, gain, f"x {gain:.2f}" if outcome is not plain else ""))
@@ -145,7 +149,12 @@ def report(outcomes, wrong, idle, arguments):
         print(f"{same} of {arguments.jobs} commands printed with `tsrun --` what they printed "
               "without it (times differ).")
         return
-    checks = sum(map(len, outcomes["without tsrun"].results))
+    checks = sum(map(len, outcomes[trial.PLAIN].results))
+    if arguments.speeds:
+        print("All aligned jobs were given the same samples, each once in an epoch; in strict order "
+              "in one\norder. images/s: the sum of what each job had until its end. What else to "
+              "try: docs/performance.md")
+        return
     print(f"`tsrun --`: every job computed what it computes without it, bit for bit ({checks} "
           "checksums over\nall samples and losses). `tsrun --align --`: all jobs were given the "
           "same samples, for the\nseeds are tsrun's. What else to try: docs/performance.md")
@@ -167,10 +176,15 @@ def train_in_all_ways(place, arguments):
           f"{size / count / 1000:.0f} KB ({decoded:.0f} MB decoded), {arguments.epochs} epochs,\n"
           f"same order, different augmentation, {arguments.workers} worker(s) each, "
           f"{machine.cores()} cores, {arguments.ring} of shared memory.\n", flush=True)
-    if not arguments.images:
-        wait_for_age(files)
-    return {way: trial.train(place, way, machine_python(), directory, count, arguments)
-            for way in trial.WAYS}
+    if arguments.speeds:
+        steps = ", ".join(map(str, trial.STEPS[:arguments.jobs]))
+        print(f"A step of training takes the jobs {steps} ms an image.\n", flush=True)
+    outcomes = {}
+    for way in trial.ways(arguments):
+        if way != trial.PLAIN and not arguments.images:
+            wait_for_age(files)  # which the jobs before have been using
+        outcomes[way] = trial.train(place, way, machine_python(), directory, count, arguments)
+    return outcomes
 
 
 def machine_python():

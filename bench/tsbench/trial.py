@@ -12,18 +12,26 @@ TRAIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
                      "train.py")
 
 # name -> how the jobs are started: without us, or with these options of tsrun's
-WAYS = {"without tsrun": None, "tsrun --": (), "tsrun --align --": ("--align",)}
+PLAIN, DEFAULT, ALIGNED, FREE = ("without tsrun", "tsrun --", "tsrun --align --",
+                                 "tsrun --align --order free --")
+WAYS = {PLAIN: None, DEFAULT: (), ALIGNED: ("--align",)}
+WAYS_OF_SPEEDS = {PLAIN: None, ALIGNED: ("--align",), FREE: ("--align", "--order", "free")}
+
+# What a step of training takes in each of the jobs of different speed, in milliseconds an image;
+# further jobs begin again.
+STEPS = (0, 4, 8, 16)
 
 
 @dataclasses.dataclass
 class Outcome:
     """Of all jobs of one way together."""
 
+    rate: float  # images a second of all jobs; 0: not known
     seconds: float
     cpu: float
-    images: int  # 0: not known
     results: list  # of each job: what it computed, to be compared
-    samples: list  # of each job: what it was given, to be compared
+    samples: list  # of each job: what it was given, and in which order, to be compared
+    sets: list  # the same without the order
     kinds: dict  # "pixels" and "sample" of tsrun stats: (made, taken, CPU seconds saved)
 
     def taken(self):
@@ -72,14 +80,29 @@ def _kinds(place, group):
     return found
 
 
-def _group(place, way):
-    options = WAYS[way]
-    return None if options is None else place.group("demo-" + ("-".join(options) or "default"))
+def ways(arguments):
+    """How the jobs are started, one way after the other: name -> options of tsrun's."""
+    return WAYS_OF_SPEEDS if arguments.speeds else WAYS
+
+
+def _group(place, options):
+    if options is None:
+        return None
+    return place.group("demo-" + ("-".join(word.strip("-") for word in options) or "default"))
+
+
+def _rate(epochs, seconds, arguments):
+    """Of jobs that end at one time as of one; of others the sum of what each had of its own."""
+    if not arguments.speeds:
+        return sum(int(e["images"]) for job in epochs for e in job) / seconds
+    return sum(sum(int(e["images"]) for e in job) / sum(float(e["seconds"]) for e in job)
+               for job in epochs)
 
 
 def train(place, way, python, directory, count, arguments):
     """The training loop of workloads/train.py, with seeds of its own in each job."""
-    group = _group(place, way)
+    options = ways(arguments)[way]
+    group = _group(place, options)
     progress = Progress(f"{arguments.jobs} jobs {way}".removesuffix(" --"),
                         arguments.jobs * arguments.epochs * count)
     counter = Counter(progress, count)
@@ -88,8 +111,9 @@ def train(place, way, python, directory, count, arguments):
         command = [python, TRAIN, directory, "--wait", "--epochs", str(arguments.epochs),
                    "--workers", str(arguments.workers), "--seed", "1", "--augment-seed",
                    str(100 + number)]
-        started.append(place.start(command, group, on_line=counter.line,
-                                   options=WAYS[way] or ()))
+        if arguments.speeds:
+            command += ["--step-ms", str(STEPS[number % len(STEPS)])]
+        started.append(place.start(command, group, on_line=counter.line, options=options or ()))
     for job in started:
         job.line(0)
     begin = time.monotonic()
@@ -99,52 +123,62 @@ def train(place, way, python, directory, count, arguments):
     seconds = time.monotonic() - begin
     progress.finish()
     epochs = [epochs_of(job) for job in started]
-    return Outcome(seconds, sum(float(e["cpu"]) for job in epochs for e in job),
-                   sum(int(e["images"]) for job in epochs for e in job),
+    return Outcome(_rate(epochs, seconds, arguments), seconds,
+                   sum(float(e["cpu"]) for job in epochs for e in job),
                    [[e["checksum"] for e in job] for job in epochs],
-                   [[e["samples"] for e in job] for job in epochs], _kinds(place, group))
+                   [[e["samples"] for e in job] for job in epochs],
+                   [[e["set"] for e in job] for job in epochs], _kinds(place, group))
 
 
 def run(place, way, command, arguments):
     """A command of the user's, so many times at once; it must end with status 0."""
-    group = _group(place, way)
+    options = WAYS[way]
+    group = _group(place, options)
     progress = Progress(f"{arguments.jobs} x {os.path.basename(command[0])}, {way}", arguments.jobs)
     begin = time.monotonic()
     started = [place.start([word.replace("{job}", str(number)) for word in command], group,
-                           options=WAYS[way] or ()) for number in range(arguments.jobs)]
+                           options=options or ()) for number in range(arguments.jobs)]
     cpu = 0.0
     for number, job in enumerate(started):
         cpu += place.end([job])[0]
         progress.update(number + 1)
     seconds = time.monotonic() - begin
     progress.finish()
-    return Outcome(seconds, cpu, 0, [job.lines for job in started], [], _kinds(place, group))
+    return Outcome(0, seconds, cpu, [job.lines for job in started], [], [], _kinds(place, group))
+
+
+def _unfinished(outcome, epochs, way):
+    return [f"job {number} of `{way}` did not finish its epochs"
+            for number, found in enumerate(outcome.results) if len(found) != epochs]
 
 
 def complaints(outcomes, epochs):
     """
     What is wrong with the @outcomes of train(), by way: by default each job computes what it does
-    without us; aligned jobs are given the same samples, whatever their seeds.
+    without us; aligned jobs are given the same samples, whatever their seeds, in one order unless
+    that is free.
     """
-    wrong = []
-    plain, default, aligned = (outcomes[way] for way in WAYS)
-    for number, (a, b) in enumerate(zip(plain.results, default.results)):
-        if len(a) != epochs or len(b) != epochs:
-            wrong.append(f"job {number} did not finish its epochs")
-        elif a != b:
-            wrong.append(f"job {number} computed {b} with tsrun, {a} without")
-    for number, samples in enumerate(aligned.samples):
-        if len(samples) != epochs:
-            wrong.append(f"aligned job {number} did not finish its epochs")
-        elif samples != aligned.samples[0]:
-            wrong.append(f"aligned job {number} was given {samples}, job 0 {aligned.samples[0]}")
+    wrong = [line for way, outcome in outcomes.items() for line in _unfinished(outcome, epochs, way)]
+    if DEFAULT in outcomes:
+        for number, (a, b) in enumerate(zip(outcomes[PLAIN].results, outcomes[DEFAULT].results)):
+            if a != b:
+                wrong.append(f"job {number} computed {b} with tsrun, {a} without")
+    first = outcomes[ALIGNED]
+    for number, samples in enumerate(first.samples):
+        if samples != first.samples[0]:
+            wrong.append(f"aligned job {number} was given {samples}, job 0 {first.samples[0]}")
+    if FREE in outcomes:
+        for number, found in enumerate(outcomes[FREE].sets):
+            if found != first.sets[0]:
+                wrong.append(f"job {number} in free order was given {found}, in strict order "
+                             f"{first.sets[0]}")
     return wrong
 
 
 def needs_sharing(outcomes, jobs):
     """The ways in which nothing was shared though something could have been."""
-    return [way for way, options in WAYS.items()
-            if options is not None and jobs > 1 and outcomes[way].taken() == 0]
+    return [way for way, outcome in outcomes.items()
+            if way != PLAIN and jobs > 1 and outcome.taken() == 0]
 
 
 def check_command(command):

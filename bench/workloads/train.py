@@ -26,6 +26,8 @@ def parse_arguments():
     parser.add_argument("--augment-seed", type=int, default=0, help="of crops and flips")
     parser.add_argument("--model", choices=["none", "tiny"], default="tiny")
     parser.add_argument("--delay-ms", type=float, default=0, help="slow storage, per image")
+    parser.add_argument("--step-ms", type=float, default=0,
+                        help="what a step of training takes, per image: a GPU that is busy")
     parser.add_argument("--slices", type=int, default=0, metavar="N",
                         help="cut the order into N parts, one for each of N epochs")
     parser.add_argument("--wait", action="store_true",
@@ -86,7 +88,7 @@ def make_model(classes):
 def fingerprint(images):
     """One number per sample from the exact bits of all its values."""
     words = images.numpy().view("uint64").reshape(len(images), -1)
-    return words.sum(axis=1).tobytes()
+    return words.sum(axis=1)
 
 
 def cpu_seconds():
@@ -98,12 +100,15 @@ def cpu_seconds():
     return total
 
 
-def train_epoch(loader, model, optimizer):
+def train_epoch(loader, model, optimizer, step):
     check = hashlib.sha256()
-    count, total = 0, 0.0
+    count, total, anyhow = 0, 0.0, 0
     for images, labels in loader:
-        check.update(fingerprint(images))
+        numbers = fingerprint(images)
+        anyhow += int(numbers.sum())  # the same in any order
+        check.update(numbers.tobytes())
         check.update(labels.numpy().tobytes())
+        time.sleep(step * len(images))
         if model is not None:
             optimizer.zero_grad()
             loss = torch.nn.functional.cross_entropy(model(images), labels)
@@ -114,7 +119,7 @@ def train_epoch(loader, model, optimizer):
         print(f"progress {count}", flush=True)
     samples = check.hexdigest()[:16]
     check.update(repr(total).encode())
-    return count, total / max(count, 1), samples, check.hexdigest()[:16]
+    return count, total / max(count, 1), samples, f"{anyhow % 2**64:x}", check.hexdigest()[:16]
 
 
 def main():
@@ -132,10 +137,11 @@ def main():
         if arguments.wait and not sys.stdin.readline():
             return
         cpu, wall = cpu_seconds(), time.monotonic()
-        count, loss, samples, check = train_epoch(loader, model, optimizer)
+        count, loss, samples, anyhow, check = train_epoch(loader, model, optimizer,
+                                                          arguments.step_ms / 1000)
         print(f"epoch {epoch} images {count} seconds {time.monotonic() - wall:.3f} "
               f"cpu {cpu_seconds() - cpu:.3f} loss {loss:.9g} samples {samples} "
-              f"checksum {check}", flush=True)
+              f"set {anyhow} checksum {check}", flush=True)
 
 
 if __name__ == "__main__":

@@ -320,7 +320,8 @@ step_structure() {
 
 # What a user does first.
 step_demo() {
-	"$root/scripts/demo" --count 80 --epochs 1
+	"$root/scripts/demo" --count 80 --epochs 1 || return
+	"$root/scripts/demo" --count 80 --epochs 1 --jobs 2 --speeds
 }
 
 # That benchmarks run, of each subject one, or with --whole all; two jobs show it as well as four.
