@@ -136,7 +136,9 @@ wheel_python() {
 	export TSSHIM_TEST_WHEEL_PYTHON TSSHIM_TEST_PYPI_PYTHON TSSHIM_TEST_PROGRAMS
 	# What sweeps are started with, from `scripts/deps sweeps`.
 	TSSHIM_TEST_SWEEPS=${TSSHIM_TEST_SWEEPS:-$ts_cache/sweeps}
-	export TSSHIM_TEST_CORPUS_PYTHON TSSHIM_TEST_SWEEPS
+	# Releases of Debian, from `scripts/deps roots`.
+	TSSHIM_TEST_ROOTS=${TSSHIM_TEST_ROOTS:-$ts_cache/roots}
+	export TSSHIM_TEST_CORPUS_PYTHON TSSHIM_TEST_SWEEPS TSSHIM_TEST_ROOTS
 }
 
 step_e2e() {
