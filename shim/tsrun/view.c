@@ -83,13 +83,17 @@ int ts_view_any_ledger(int fd, struct ts_view_origin *ret_origin, struct ts_ledg
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (st.st_size != TS_LEDGER_BYTES || (st.st_mode & 077) != 0)
+	if (st.st_size < (off_t)sizeof(struct ts_ledger) || (st.st_mode & 077) != 0)
 		return -EBADMSG;
-	int r = copy_words(fd, TS_LEDGER_BYTES, &copy);
+	/* One of another version may have another size; its head says so. */
+	bool is_whole = st.st_size == TS_LEDGER_BYTES;
+	int r = copy_words(fd, is_whole ? TS_LEDGER_BYTES : sizeof(struct ts_ledger), &copy);
 	if (r < 0)
 		return r;
 	struct ts_ledger *ledger = copy;
 	r = ts_ledger_check(ledger);
+	if (r == 0 && !is_whole)
+		r = -EBADMSG;
 	if (r == 0)
 		r = find_origin(&ledger->head, ret_origin);
 	if (r < 0) {

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""
+A build whose shared memory has another layout, beside this one in one group: whoever comes second
+keeps apart and says why, both compute what they compute without us, and each tells what the other
+has made.  (Builds with one layout share: package_deb.py.)
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+
+import support
+from support import Group, run, same_pictures
+
+ROOT = os.path.dirname(os.path.dirname(support.HERE))
+OTHERS = "it was made by another version of tsshim"
+TOO_NEW = "shared memory was made by another version of tsshim"
+
+_built = []  # [directory]: the sources of the other one, and its build
+
+
+def edit(path, old, new):
+    with open(path) as file:
+        text = file.read()
+    assert text.count(old) == 1, (path, old)
+    with open(path, "w") as file:
+        file.write(text.replace(old, new))
+
+
+def other():
+    """The path of another version's build, whose ledger is larger as well."""
+    if not _built:
+        place = tempfile.TemporaryDirectory()
+        sources = place.name + "/sources"
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files"], stdout=subprocess.PIPE, text=True,
+                                check=True).stdout
+        for name in listed.splitlines():
+            if not name.startswith(("tests/", "bench/", "docs/plots")):
+                os.makedirs(os.path.dirname(os.path.join(sources, name)), exist_ok=True)
+                shutil.copy(os.path.join(ROOT, name), os.path.join(sources, name))
+        with open(ROOT + "/leader/group/layout.h") as file:
+            now = next(line for line in file if line.startswith("#define TS_ABI "))
+        edit(sources + "/leader/group/layout.h", now, "#define TS_ABI 4000000000u\n")
+        edit(sources + "/leader/group/ledger.h", "#define TS_LEDGER_BYTES    81920u",
+             "#define TS_LEDGER_BYTES    90112u")
+        for command in (["meson", "setup", "-Dtests=disabled", sources + "/build", sources],
+                        ["ninja", "-C", sources + "/build"]):
+            done = run(command, dict(os.environ))
+            assert done.status == 0, (done.output[-1500:], done.errors[-1500:])
+        _built.append(place)
+    return _built[0].name + "/sources/build"
+
+
+def job(build, group, *options):
+    """Under the tsrun of @build."""
+    return run([tsrun(build), "--group", group.name, "--ring", "256M", "--summary", *options, "--",
+                support.victim("decode"), *support.pictures("s_baseline")])
+
+
+def tsrun(build):
+    return os.path.join(build, "shim", "tsrun", "tsrun")
+
+
+def says(outcome):
+    """What it decoded, without what we say of it."""
+    outcome.errors = "\n".join(line for line in outcome.errors.splitlines()
+                               if not line.startswith(("tsshim: ", "  ")))
+    return outcome
+
+
+def beside(first, second):
+    """@first has made the group and keeps it; @second comes, twice, and then cleans up."""
+    plain = run([support.victim("decode"), *support.pictures("s_baseline")])
+    with Group() as group:
+        same_pictures(plain, says(job(first, group, "--keep", "1h")), "the first")
+        made = group.leftovers() + group.leftovers("ledger")
+        assert len(made) > 1, made
+        for _ in range(2):
+            late = job(second, group)
+            assert TOO_NEW in late.errors, late.errors
+            same_pictures(plain, says(late), "the second")
+        shown = run([tsrun(second), "stats", "--group", group.name])
+        assert shown.status != 0 and OTHERS in shown.errors, (shown.output, shown.errors)
+        again = job(first, group, "--keep", "1h")
+        assert TOO_NEW not in again.errors, again.errors
+        same_pictures(plain, says(again), "the first, again")
+        assert group.leftovers() + group.leftovers("ledger") == made
+        run([tsrun(second), "gc", "--group", group.name])
+        assert group.leftovers() + group.leftovers("ledger") == []
+
+
+@support.whole
+def test_an_older_one_first():
+    beside(support.BUILD, other())
+
+
+@support.whole
+def test_a_newer_one_first():
+    beside(other(), support.BUILD)
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
