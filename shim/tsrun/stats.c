@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,8 +84,24 @@ static int print_to(const struct ts_report *report, enum ts_stats_form form, int
 	return 0;
 }
 
-/* A new file beside @path takes its place when it is complete. */
-static int replace(const struct ts_report *report, enum ts_stats_form form, const char *path)
+/*
+ * Whom @fd, a new file, belongs to and who may read it: as with @old, whose place it takes, or
+ * where that is NULL as a shell's redirection makes one, for node_exporter is to read it.
+ */
+static void set_mode(int fd, const struct stat *old)
+{
+	mode_t mask = umask(0);
+
+	(void)umask(mask);
+	/* Only root can give files away. The mode comes last: a new owner takes bits of it. */
+	if (old)
+		(void)fchown(fd, old->st_uid, old->st_gid);
+	(void)fchmod(fd, old ? old->st_mode & 0777 : 0666 & ~mask);
+}
+
+/* A new file beside @path takes its place, that of @old or of none, when it is complete. */
+static int replace(const struct ts_report *report, enum ts_stats_form form, const char *path,
+	const struct stat *old)
 {
 	char beside[PATH_MAX];
 
@@ -93,10 +110,7 @@ static int replace(const struct ts_report *report, enum ts_stats_form form, cons
 	int fd = mkostemp(beside, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* As a shell's redirection makes it: others, such as node_exporter, are to read it. */
-	mode_t mask = umask(0);
-	(void)umask(mask);
-	(void)fchmod(fd, 0666 & ~mask);
+	set_mode(fd, old);
 	int r = print_to(report, form, fd);
 	if (r == 0 && rename(beside, path) < 0)
 		r = -errno;
@@ -116,20 +130,23 @@ static int print_file(const struct ts_report *report, enum ts_stats_form form, c
 			return print_to(
 				report, form, open(file, O_WRONLY | O_CLOEXEC | O_NOCTTY));
 		/* Where a link leads is meant, not the link. */
-		return realpath(file, path) ? replace(report, form, path) : -errno;
+		return realpath(file, path) ? replace(report, form, path, &st) : -errno;
 	}
 	if (errno != ENOENT)
 		return -errno;
 	if (lstat(file, &st) == 0) /* a link to what is not there yet */
 		return print_to(report, form,
 			open(file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
-	return replace(report, form, file);
+	return replace(report, form, file, NULL);
 }
 
 int ts_stats_print(const char *group, enum ts_stats_form form, const char *file)
 {
 	struct ts_report report = {.group = group, .elsewhere = ts_names_elsewhere(group)};
 
+	/* A limit for files is an error like a full disk, and leaves no half of a file behind.
+	 */
+	(void)signal(SIGXFSZ, SIG_IGN);
 	int r = gather(&report);
 	if (r == -EBADMSG || r == -EPROTO || r == -ESTALE)
 		ts_message_hint("`tsrun gc --group %s` removes it when nobody uses it", group);

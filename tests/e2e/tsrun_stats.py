@@ -3,6 +3,7 @@
 
 import os
 import re
+import resource
 import stat
 
 from tsrun_common import expect, main, tsrun
@@ -102,6 +103,36 @@ def test_its_mode_is_as_a_shell_makes_it(where):
     finally:
         os.umask(mask)
     assert stat.S_IMODE(os.stat(os.path.join(where, "new")).st_mode) == 0o640
+
+
+def test_an_old_one_keeps_its_mode_and_its_owner(where):
+    path = os.path.join(where, "old")
+    for mode in (0o600, 0o640, 0o4777):
+        with open(path, "w"):
+            os.chmod(path, mode)
+        expect(tsrun("stats", "-o", path), 0)
+        assert stat.S_IMODE(os.stat(path).st_mode) == mode & 0o777
+    if os.getuid() == 0:
+        os.chown(path, 12345, 54321)
+        os.chmod(path, 0o640)
+        expect(tsrun("stats", "-o", path), 0)
+        found = os.stat(path)
+        assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 54321, 0o640)
+
+
+def test_a_limit_for_files_is_an_error(where):
+    """And no signal, which would leave half of a new file behind."""
+    path = os.path.join(where, "file")
+    for old in (None, "old"):
+        if old:
+            with open(path, "w") as file:
+                file.write(old)
+        result = tsrun("stats", "--prometheus", "-o", path, preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (0, 0)))
+        expect(result, 125, "tsrun: cannot write to '%s': File too large" % path)
+        assert os.listdir(where) == (["file"] if old else [])
+    with open(path) as file:
+        assert file.read() == "old"
 
 
 def test_a_link_stays_one(where):
