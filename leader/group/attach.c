@@ -8,6 +8,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* How often one that leaves looks for others that have left meanwhile: each did so at once. */
+#define LEAVE_ROUNDS 8
+
 /* ---- ring ---- */
 
 /*
@@ -154,22 +157,44 @@ int ts_store_attach(const struct ts_attach_options *options, struct ts_store **r
 	return 0;
 }
 
-/* The ring goes with the last one out, unless it is kept. */
+/* Nobody uses the ring any more, and it is still the group's; it may be kept. */
+static bool is_left(struct ts_store *store)
+{
+	return !ts_member_any_alive(store) && !is_job_alive(store) &&
+	       ts_object_is_named(&store->ring);
+}
+
+/* The ring goes with the last one out, unless it is kept. Under the lock. */
+static void remove_left(struct ts_store *store)
+{
+	/* What belongs to it first: a ring without users makes the next attach do this. */
+	bool kept = ts_keep_holds(store);
+
+	remove_belongings(store, kept);
+	if (!kept)
+		ts_sys_unlink(store->ring.path);
+	TS_KILLPOINT(detach_unlink);
+}
+
+/*
+ * Who leaves while somebody else holds the lock goes without it, and that one looks again when
+ * it has let go (leader/group/attach.h): each round is one in which others have left.
+ */
 static void unlink_if_last(struct ts_store *store)
 {
-	if (ts_store_lock(store) < 0)
-		return; /* the next attach finds nobody alive and replaces the ring */
-	if (!ts_member_any_alive(store) && !is_job_alive(store) &&
-		ts_object_is_named(&store->ring)) {
-		/* What belongs to it first: a ring without users makes the next attach do this.
-		 */
-		bool kept = ts_keep_holds(store);
-		remove_belongings(store, kept);
-		if (!kept)
-			ts_sys_unlink(store->ring.path);
-		TS_KILLPOINT(detach_unlink);
+	bool left = false;
+
+	for (int i = 0; i < LEAVE_ROUNDS && !left; i++) {
+		if (ts_store_lock(store) < 0)
+			return;
+		left = is_left(store);
+		if (left)
+			remove_left(store);
+		TS_KILLPOINT(detach_looked);
+		ts_store_unlock(store);
+		if (!left && !is_left(store))
+			return;
 	}
-	ts_store_unlock(store);
 }
 
 /* All of them, whatever one says. */

@@ -20,11 +20,23 @@
  * found and replaced.
  *
  * Opening, replacing and unlinking are serialised by byte 0 of the ledger (fcntl lock, tried
- * for a bounded time; without it we simply do not share this time).  The ring is unlinked,
- * never truncated, by the last member that leaves while no job of the ledger is alive, or by
- * the next attach or gc that finds nobody alive.  One that is kept (leader/group/layout.h)
- *stays for the next attach, with its copies and its journal, until gc.  Anything foreign or
- *damaged is refused.
+ * for a bounded time; without it we simply do not share this time).  A ring is
+ *
+ *   USED  by a member, or by a job of the ledger that lives and has not said that it leaves
+ *   KEPT  by neither, until its time is over (leader/group/layout.h)
+ *   LEFT  by all, with its time over
+ *   GONE  unlinked, never truncated
+ *
+ *   USED ──the last one leaves──> KEPT or LEFT ──attach──> USED
+ *   LEFT ──under the lock, by the last one out, an attach or gc──> GONE
+ *
+ * Who leaves says so first (its job has ended, its member word is FREE) and then tries for the
+ * lock.  If somebody holds that until it gives up, it goes, and the ring is LEFT.  So whoever
+ * lets go of the lock and is no member (another one that leaves, gc) looks afterwards, and
+ * takes the lock again for what is LEFT: at least one of the two sees the other.  A holder
+ * that is killed looks at nothing; then it is the next attach, or gc.  A KEPT ring stays for
+ * the next attach, with its copies and its journal, until gc.  Anything foreign or damaged is
+ * refused.
  */
 #ifndef TS_LEADER_GROUP_ATTACH_H
 #define TS_LEADER_GROUP_ATTACH_H

@@ -429,6 +429,8 @@ static struct ts_session *join_to_leave(void)
 	enum ts_reason reason = TS_REASON_NO_STORE;
 	if (!ts_summary_has_job(ts_config()->group, ts_identity_job()))
 		return NULL;
+	/* Before the lock is tried for, so that who holds it finds the ring left behind. */
+	ts_summary_end_job(ts_config()->group, ts_identity_job());
 	if (attach_store(&reason) < 0) {
 		ts_add_relaxed(&waiting.passed[reason], 1);
 		return NULL;

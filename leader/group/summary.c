@@ -41,7 +41,7 @@ static struct ts_job_row *find_row(struct ts_ledger *ledger, uint64_t id)
 	return NULL;
 }
 
-struct ts_ledger *ts_summary_map(const char *group)
+static struct ts_ledger *map_ledger(const char *group, int protection)
 {
 	struct ts_object object = {.fd = -1};
 	if (ts_object_path(object.path, sizeof(object.path), group, "ledger") < 0 ||
@@ -49,7 +49,7 @@ struct ts_ledger *ts_summary_map(const char *group)
 		return NULL;
 	void *map = MAP_FAILED;
 	if (object.bytes == TS_LEDGER_BYTES)
-		map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ, MAP_SHARED,
+		map = mmap(NULL, TS_LEDGER_BYTES, protection, MAP_SHARED,
 			ts_load_relaxed(&object.fd), 0);
 	ts_object_close(&object);
 	if (map == MAP_FAILED)
@@ -58,6 +58,11 @@ struct ts_ledger *ts_summary_map(const char *group)
 		return map;
 	ts_summary_unmap(map);
 	return NULL;
+}
+
+struct ts_ledger *ts_summary_map(const char *group)
+{
+	return map_ledger(group, PROT_READ);
 }
 
 void ts_summary_unmap(struct ts_ledger *ledger)
@@ -72,6 +77,14 @@ bool ts_summary_has_job(const char *group, uint64_t id)
 	bool found = ledger && find_row(ledger, id);
 	ts_summary_unmap(ledger);
 	return found;
+}
+
+void ts_summary_end_job(const char *group, uint64_t id)
+{
+	struct ts_ledger *ledger = map_ledger(group, PROT_READ | PROT_WRITE);
+	if (ledger)
+		ts_ledger_end_job(ledger, id);
+	ts_summary_unmap(ledger);
 }
 
 struct block {

@@ -12,6 +12,13 @@
  */
 bool ts_summary_has_job(const char *group, uint64_t id);
 
+/**
+ * Note in that ledger that job @id leaves, which has joined nothing; undone when it joins.
+ * Whoever holds the lock of the group meanwhile, so that it cannot join to leave, then sees
+ * that nobody needs the ring.
+ */
+void ts_summary_end_job(const char *group, uint64_t id);
+
 /** Whether anything at all exists under the group's name: three system calls. */
 bool ts_summary_has_group(const char *group);
 

@@ -44,7 +44,8 @@
 	X(clean_leases) \
 	X(clean_freed) \
 	X(detach_word) \
-	X(detach_unlink)
+	X(detach_unlink) \
+	X(detach_looked)
 
 /* Those of a copy of a file, leader/files/stage.h; tests/stress/stage_kills.c. */
 #define TS_STAGE_KILLPOINTS(X) \

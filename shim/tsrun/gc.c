@@ -22,11 +22,14 @@
 #define LOCK_TRIES    20
 #define LOCK_PAUSE_NS 5000000
 
+/* How often one group is looked at again. */
+#define LEAVE_ROUNDS 8
+
 struct collector {
 	const char *only; /* one group, or NULL for all */
 	bool dry_run, quiet, ring_only;
 	bool keeps;  /* what is kept stays */
-	bool counts; /* only looks: what it finds may be over a moment later */
+	bool counts; /* says nothing of who holds a lock for a moment */
 	struct ts_gc_tally removed;
 	int status;
 };
@@ -108,8 +111,9 @@ static int lock_ledger(const struct collector *gc, const struct part *book)
 	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
 	struct stat st, named;
 
-	if (gc->counts)
-		return 0; /* a job that is about to join must not find us there */
+	/* Who only looks must not be in the way of a job that is about to join, or to leave. */
+	if (gc->dry_run)
+		return !gc->counts && ts_view_is_locked(book->fd) ? -EAGAIN : 0;
 	int r = ts_object_lock_byte(book->fd, 0, F_WRLCK);
 	for (int i = 0; r == -EAGAIN && i < tries; i++) {
 		(void)nanosleep(&pause, NULL);
@@ -226,8 +230,11 @@ static void collect_tables(struct collector *gc, const struct ts_name *group, co
 			settle(gc, &part);
 }
 
-/* Decide about @book and @ring, which are open or not; reasons go into their @keep. */
-static void judge(const struct collector *gc, const struct ts_name *group, struct part *book,
+/*
+ * Decide about @book and @ring, which are open or not; reasons go into their @keep.  Returns
+ * whether the lock is ours, or there is none.
+ */
+static bool judge(const struct collector *gc, const struct ts_name *group, struct part *book,
 	struct part *ring)
 {
 	bool locked = true; /* or nothing to lock */
@@ -243,22 +250,24 @@ static void judge(const struct collector *gc, const struct ts_name *group, struc
 		const char *keep = ts_foreign_keep(book->fd, ring->fd);
 		book->keep = book->keep ? book->keep : keep;
 		ring->keep = ring->keep ? ring->keep : keep;
-		return;
+		return locked;
 	}
 	if (book->fd >= 0 && locked)
 		judge_ledger(book);
 	if (ring->fd >= 0)
 		ring->keep = locked ? keep_ring(gc, ring->fd, book->fd >= 0 ? book->keep : NULL)
 				    : book->keep;
+	return locked;
 }
 
-static void collect_group(struct collector *gc, const struct ts_name *group)
+/* Returns whether there is a ring that stays, though we had the lock. */
+static bool collect_once(struct collector *gc, const struct ts_name *group)
 {
 	struct part book, ring;
 
 	bool has_book = open_named(gc, group, "ledger", &book);
 	bool has_ring = open_named(gc, group, "ring", &ring);
-	judge(gc, group, &book, &ring);
+	bool locked = judge(gc, group, &book, &ring);
 	collect_copies(gc, group, has_ring ? ring.keep : book.keep);
 	collect_tables(gc, group, has_ring ? ring.keep : book.keep);
 	/* The ring first: whoever finds a ledger without a ring makes a new one. */
@@ -270,6 +279,39 @@ static void collect_group(struct collector *gc, const struct ts_name *group)
 		settle(gc, &book);
 	close_part(&ring);
 	close_part(&book); /* and with it our lock */
+	return locked && has_ring && ring.keep != NULL;
+}
+
+/* Whether nobody needs the ring any more.  Nothing is locked, and nothing printed. */
+static bool is_left(const struct collector *gc, const struct ts_name *group)
+{
+	struct collector look = {.dry_run = true, .quiet = true, .counts = true};
+	struct part book, ring;
+	bool left = false;
+
+	look.keeps = gc->keeps;
+	bool has_book = open_named(&look, group, "ledger", &book);
+	if (book.fd >= 0 && !group->foreign)
+		judge_ledger(
+			&book); /* most have a living job: then the ring need not be read */
+	if (has_book && !book.keep && open_named(&look, group, "ring", &ring)) {
+		(void)judge(&look, group, &book, &ring);
+		left = !ring.keep;
+		close_part(&ring);
+	}
+	close_part(&book);
+	return left;
+}
+
+/*
+ * A job that left while we held the lock went without it, and left its ring to us
+ * (leader/group/attach.h).  Each round is one in which others have left.
+ */
+static void collect_group(struct collector *gc, const struct ts_name *group)
+{
+	for (int i = 0; i < LEAVE_ROUNDS; i++)
+		if (!collect_once(gc, group) || gc->dry_run || !is_left(gc, group))
+			return;
 }
 
 /* A half-made object: its maker alone knows it. */

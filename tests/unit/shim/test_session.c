@@ -5,6 +5,7 @@
 #include "fixture.h"
 
 #include "leader/group/store_private.h"
+#include "leader/group/summary.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
 
@@ -294,6 +295,25 @@ Test(session, a_child_forked_while_a_thread_attached_can_join)
 	pthread_join(thread, NULL);
 	ts_test_clock = NULL;
 	ts_session_finish();
+}
+
+/* Our worker has used the ring; we never did, and cannot join to take it along. */
+Test(session, a_job_that_cannot_join_to_leave_says_that_it_leaves)
+{
+	const char *group = getenv("TSSHIM_GROUP");
+	char path[TS_PATH_BYTES];
+
+	cr_assert(eq(int, fixture_fork(expect_one_member), 0));
+	cr_assert(eq(int, ts_object_path(path, sizeof(path), group, "ledger"), 0));
+	struct ts_ledger *ledger = ts_summary_map(group);
+	cr_assert(ledger != NULL);
+	cr_assert(ts_ledger_has_live_job(ledger, 0), "the ring stays for us");
+	pid_t holder = hold_lock(path);
+	ts_session_finish();
+	cr_expect(ts_summary_has_group(group), "nobody could remove it");
+	cr_expect(not(ts_ledger_has_live_job(ledger, 0)), "who holds the lock may");
+	end_holder(holder);
+	ts_summary_unmap(ledger);
 }
 
 static int vfork_answer;
