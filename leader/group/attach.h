@@ -9,6 +9,7 @@
  *	stage     copies of files, leader/files/index.h; goes with the ring
  *	device    copies to GPUs, leader/slots/device.h; goes with the ring
  *	journal   what was made lately, leader/journal/journal.h; goes with the ring
+ *	reset     what `tsrun stats` subtracts, shim/tsrun/baseline.h; goes with the ledger
  *	new.<pid> for moments, while one of them is made
  *
  * <scope> is "<user namespace>-<PID namespace>", inode numbers as lsns(8) shows them: processes

@@ -135,7 +135,7 @@ _tsrun()
 	esac
 
 	case $mode in
-	stats) _tsrun_words "--group --json --prometheus --output --help" "$current" ;;
+	stats) _tsrun_words "--group --json --prometheus --verbose --reset --output --help" "$current" ;;
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
 	doctor) _tsrun_words "--json --help" "$current" ;;
 	top) _tsrun_words "--group --batch --count --delay --help" "$current" ;;

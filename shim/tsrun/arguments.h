@@ -30,6 +30,9 @@ enum ts_mode {
 	X(JSON, "--json", "", NULL, TS_MODE_STATS | TS_MODE_DOCTOR | TS_MODE_CONFIG,           \
 		"print JSON, for scripts")                                                     \
 	X(PROMETHEUS, "--prometheus", "", NULL, TS_MODE_STATS, "print metrics for Prometheus") \
+	X(VERBOSE, "--verbose", "-v", NULL, TS_MODE_STATS,                                     \
+		"every counter, zeros too, and what it means")                                 \
+	X(RESET, "--reset", "", NULL, TS_MODE_STATS, "print, and count anew from here on")     \
 	X(OUTPUT, "--output", "-o", "FILE", TS_MODE_STATS, "write to FILE, at once")           \
 	X(DRY_RUN, "--dry-run", "-n", NULL, TS_MODE_GC, "only print what would be removed")    \
 	X(BATCH, "--batch", "-b", NULL, TS_MODE_TOP, "print blocks of text, for logs")         \

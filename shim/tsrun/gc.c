@@ -47,7 +47,7 @@ static void tally(struct collector *gc, const struct part *part, uint64_t bytes)
 {
 	const char *dot = strrchr(part->path, '.');
 
-	if (dot && strcmp(dot, ".ledger") == 0)
+	if (dot && (strcmp(dot, ".ledger") == 0 || strcmp(dot, ".reset") == 0))
 		gc->removed.ledgers++;
 	else
 		gc->removed.objects++;
@@ -263,7 +263,7 @@ static bool judge(const struct collector *gc, const struct ts_name *group, struc
 /* Returns whether there is a ring that stays, though we had the lock. */
 static bool collect_once(struct collector *gc, const struct ts_name *group)
 {
-	struct part book, ring;
+	struct part book, ring, reset;
 
 	bool has_book = open_named(gc, group, "ledger", &book);
 	bool has_ring = open_named(gc, group, "ring", &ring);
@@ -275,8 +275,13 @@ static bool collect_once(struct collector *gc, const struct ts_name *group)
 		settle(gc, &ring);
 	if (has_ring && ring.keep && !book.keep)
 		book.keep = "its ring stays";
-	if (has_book && (!gc->ring_only || book.old))
-		settle(gc, &book);
+	if (!gc->ring_only || book.old) {
+		if (has_book)
+			settle(gc, &book);
+		/* Without a ledger it says nothing. */
+		if (find_belonging(gc, group, "reset", book.keep, &reset))
+			settle(gc, &reset);
+	}
 	close_part(&ring);
 	close_part(&book); /* and with it our lock */
 	return locked && has_ring && ring.keep != NULL;

@@ -96,7 +96,8 @@ static void print_run(void)
 
 static void print_stats(void)
 {
-	fputs("Usage: tsrun stats [--json | --prometheus] [-o FILE] [--group NAME]\n"
+	fputs("Usage: tsrun stats [-v | --json | --prometheus] [--reset] [-o FILE] [--group "
+	      "G]\n"
 	      "Show what the jobs of a group decoded, took from the ring, and did not share.\n"
 	      "\nOptions:\n",
 		stdout);
@@ -104,7 +105,8 @@ static void print_stats(void)
 	print_options(TS_MODE_STATS, false);
 	fputs("\nExamples:\n"
 	      "  tsrun stats                         the group $TSSHIM_GROUP, else 'default'\n"
-	      "  tsrun stats --group a\n"
+	      "  tsrun stats --group a -v            every counter, and what it means\n"
+	      "  tsrun stats --reset                 the last time of what was until now\n"
 	      "  tsrun stats --json | jq '.datasets[].pixels.shared'\n"
 	      "  tsrun stats --prometheus -o /var/lib/node_exporter/tsshim.prom\n"
 	      "\nExit status: 0, also when there is nothing to show; 125 on failure.\n",

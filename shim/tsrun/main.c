@@ -45,22 +45,47 @@ static int show_doctor(const struct ts_arguments *arguments)
 	return ts_doctor_print(arguments->command, arguments->flag[TS_FLAG_JSON]);
 }
 
-static int show_stats(const struct ts_arguments *arguments, const struct ts_config *config)
+/* Options that make no sense together; a message says which. */
+static int check_stats(const struct ts_arguments *arguments)
 {
+	const bool *flag = arguments->flag;
 	const char *file = arguments->value[TS_FLAG_OUTPUT];
-	enum ts_stats_form form = arguments->flag[TS_FLAG_PROMETHEUS] ? TS_STATS_PROMETHEUS
-				  : arguments->flag[TS_FLAG_JSON]     ? TS_STATS_JSON
-								      : TS_STATS_TEXT;
+	const char *other = flag[TS_FLAG_JSON]      ? "--json"
+			    : flag[TS_FLAG_VERBOSE] ? "--verbose"
+			    : flag[TS_FLAG_RESET]   ? "--reset"
+						    : NULL;
 
-	if (form == TS_STATS_PROMETHEUS && arguments->flag[TS_FLAG_JSON]) {
-		ts_message_say("--json and --prometheus exclude each other");
-		return TS_EXIT_FAILED;
+	if (flag[TS_FLAG_PROMETHEUS] && other) {
+		ts_message_say("%s and --prometheus exclude each other", other);
+		return -EINVAL;
+	}
+	if (flag[TS_FLAG_JSON] && flag[TS_FLAG_VERBOSE]) {
+		ts_message_say("--verbose and --json exclude each other");
+		ts_message_hint("--json has every counter as it is");
+		return -EINVAL;
 	}
 	if (file && file[0] == '\0') {
 		ts_message_say("--output needs the name of a file");
-		return TS_EXIT_FAILED;
+		return -EINVAL;
 	}
-	return ts_stats_print(config->group, form, file);
+	return 0;
+}
+
+static int show_stats(const struct ts_arguments *arguments, const struct ts_config *config)
+{
+	struct ts_stats_options options = {.group = config->group,
+		.file = arguments->value[TS_FLAG_OUTPUT],
+		.reset = arguments->flag[TS_FLAG_RESET]};
+
+	if (check_stats(arguments) < 0)
+		return TS_EXIT_FAILED;
+	if (arguments->flag[TS_FLAG_PROMETHEUS])
+		options.form = TS_STATS_PROMETHEUS;
+	else if (arguments->flag[TS_FLAG_JSON])
+		options.form = TS_STATS_JSON;
+	else if (arguments->flag[TS_FLAG_VERBOSE])
+		options.form = TS_STATS_VERBOSE;
+	return ts_stats_print(&options);
 }
 
 /* The group of a sub-command: the option, else the environment, else the default. */

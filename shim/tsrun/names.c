@@ -54,6 +54,7 @@ static const struct {
 	{"stage", TS_NAME_STAGE},
 	{"device", TS_NAME_DEVICE},
 	{"journal", TS_NAME_JOURNAL},
+	{"reset", TS_NAME_RESET},
 };
 
 /* Kind of an object by the last dot of its name; ".new.<pid>" begins a dot before it. */

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 bool ts_report_uses(struct ts_job_row *job, uint32_t dataset)
 {
@@ -80,21 +81,6 @@ static const struct {
 #undef TS_X
 };
 
-/* @value with a blank between groups of three digits: 1 281 167. */
-static const char *grouped(uint64_t value, char buffer[32])
-{
-	char digits[24];
-	int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
-	char *to = buffer;
-	for (int i = 0; i < length; i++) {
-		if (i > 0 && (length - i) % 3 == 0)
-			*to++ = ' ';
-		*to++ = digits[i];
-	}
-	*to = '\0';
-	return buffer;
-}
-
 static void print_duration(FILE *out, uint64_t ns)
 {
 	unsigned long long seconds = ns / NS_PER_SECOND;
@@ -109,18 +95,18 @@ static void print_duration(FILE *out, uint64_t ns)
 
 static void print_share(FILE *out, const char *what, uint64_t part, uint64_t whole)
 {
-	char number[32];
+	char number[TS_UNITS_BYTES];
 	/* Tenths of a per cent; halves first so that 1000 * part cannot wrap. */
 	uint64_t tenths = whole == 0                  ? 0
 			  : whole > UINT64_MAX / 1000 ? part / (whole / 1000)
 						      : part * 1000 / whole;
-	fprintf(out, "    %-22s %15s  (%llu.%llu %%)\n", what, grouped(part, number),
+	fprintf(out, "    %-22s %15s  (%llu.%llu %%)\n", what, ts_units_grouped(part, number),
 		(unsigned long long)(tenths / 10), (unsigned long long)(tenths % 10));
 }
 
 static void print_dataset(FILE *out, const struct ts_report *report, uint32_t dataset)
 {
-	char name[TS_DATASET_NAME], number[32];
+	char name[TS_DATASET_NAME], number[TS_UNITS_BYTES];
 	bool alive, any = false;
 
 	if (!ts_report_dataset(report, dataset, name))
@@ -143,7 +129,7 @@ static void print_dataset(FILE *out, const struct ts_report *report, uint32_t da
 			continue;
 		any = true;
 		fprintf(out, "  %-24s %15s\n", kind_texts[kind],
-			grouped(produced + shared, number));
+			ts_units_grouped(produced + shared, number));
 		bool files = kind == TS_KIND_BYTES;
 		print_share(out, files ? "copied by a job" : "worked out by a job", produced,
 			produced + shared);
@@ -176,7 +162,7 @@ static void print_epochs(FILE *out, uint64_t position)
 static void print_job(FILE *out, struct ts_ledger *ledger, uint32_t index)
 {
 	struct ts_job_row *job = ts_ledger_job(ledger, index);
-	char made[32], taken[32], refusal[TS_REFUSAL_BYTES];
+	char made[TS_UNITS_BYTES], taken[TS_UNITS_BYTES], refusal[TS_REFUSAL_BYTES];
 
 	fprintf(out, "    pid %d", TS_PROCESS_PID(ts_load_relaxed(&job->id)));
 	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
@@ -184,7 +170,8 @@ static void print_job(FILE *out, struct ts_ledger *ledger, uint32_t index)
 		uint64_t shared = ts_load_relaxed(&job->kinds[kind].shared);
 		if (produced + shared > 0)
 			fprintf(out, "; %s: %s made, %s taken", kind_texts[kind],
-				grouped(produced, made), grouped(shared, taken));
+				ts_units_grouped(produced, made),
+				ts_units_grouped(shared, taken));
 	}
 	if (ts_ledger_refusal(ledger, index, refusal))
 		fprintf(out, "; samples not shared: %s", refusal);
@@ -222,12 +209,12 @@ static void print_jobs(FILE *out, struct ts_ledger *ledger)
 
 static void print_passed(FILE *out, struct ts_ledger *ledger)
 {
-	char number[32];
+	char number[TS_UNITS_BYTES];
 	uint64_t total = 0, unknown = 0;
 
 	for (int i = 0; i < TS_REASON_SLOTS; i++)
 		total += ts_load_relaxed(&ledger->passed[i]);
-	fprintf(out, "\n%-26s %15s\n", "Not shared", grouped(total, number));
+	fprintf(out, "\n%-26s %15s\n", "Not shared", ts_units_grouped(total, number));
 	for (int i = 0; i < TS_REASON_SLOTS; i++) {
 		uint64_t count = ts_load_relaxed(&ledger->passed[i]);
 		if (count == 0)
@@ -236,12 +223,12 @@ static void print_passed(FILE *out, struct ts_ledger *ledger)
 			unknown += count;
 			continue;
 		}
-		fprintf(out, "    %-22s %15s  %s\n", reasons[i].id, grouped(count, number),
-			reasons[i].text);
+		fprintf(out, "    %-22s %15s  %s\n", reasons[i].id,
+			ts_units_grouped(count, number), reasons[i].text);
 	}
 	if (unknown > 0)
 		fprintf(out, "    %-22s %15s  counted by a newer version\n", "unknown",
-			grouped(unknown, number));
+			ts_units_grouped(unknown, number));
 }
 
 /* Less than one in so many is not worth a word. */
@@ -251,26 +238,29 @@ static void print_passed(FILE *out, struct ts_ledger *ledger)
 static void print_advice(FILE *out, struct ts_ledger *ledger)
 {
 	uint64_t drawn, alignable = ts_ledger_alignable(ledger, &drawn);
-	char number[32];
+	char number[TS_UNITS_BYTES];
 
 	/* Damaged counters may say anything. */
 	if (alignable > 0 && alignable <= drawn)
 		fprintf(out,
 			"\n%s samples were made by several jobs, each with its own seed: "
 			"--align would have shared %.0f %% of them\n",
-			grouped(drawn, number), 100.0 * (double)alignable / (double)drawn);
+			ts_units_grouped(drawn, number),
+			100.0 * (double)alignable / (double)drawn);
 	uint64_t strict, freeable = ts_ledger_freeable(ledger, &strict);
 	/* Jobs in step are never quite in step. */
 	if (freeable > strict / FREE_MATTERS && freeable <= strict)
 		fprintf(out,
 			"\n%s samples were made by jobs of different speed in strict order: "
 			"--order free would have shared %.0f %% of them\n",
-			grouped(strict, number), 100.0 * (double)freeable / (double)strict);
+			ts_units_grouped(strict, number),
+			100.0 * (double)freeable / (double)strict);
 }
 
-/* Containers that share /dev/shm: nobody should look for their jobs here. */
-static void print_elsewhere(FILE *out, unsigned count)
+void ts_report_elsewhere(const struct ts_report *report, FILE *out)
 {
+	unsigned count = report->elsewhere;
+
 	if (count > 0)
 		fprintf(out,
 			"\n%u other container%s or namespace%s %s a group of this name, which "
@@ -279,11 +269,39 @@ static void print_elsewhere(FILE *out, unsigned count)
 			count == 1 ? "has" : "have");
 }
 
-static void print_head(FILE *out, const struct ts_report *report)
+/* When `tsrun stats --reset` was there. */
+static void print_since(FILE *out, uint64_t since_ns)
 {
-	uint32_t jobs = 0, processes = 0;
+	time_t seconds = (time_t)(since_ns / NS_PER_SECOND);
+	char when[32] = "";
+	struct tm local;
+
+	if (since_ns == 0)
+		return;
+	if (localtime_r(&seconds, &local))
+		(void)strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &local);
+	fprintf(out, "Counted since %s (--reset)\n", when);
+}
+
+static void print_ring(FILE *out, const struct ts_view_ring *ring)
+{
 	char used[TS_UNITS_BYTES], capacity[TS_UNITS_BYTES];
 
+	if (ring->capacity == 0)
+		fputs("Ring: none\n", out);
+	else
+		fprintf(out, "Ring: %s of %s in use\n", ts_units_size(ring->used, used),
+			ts_units_size(ring->capacity, capacity));
+}
+
+void ts_report_head(const struct ts_report *report, FILE *out)
+{
+	uint32_t jobs = 0, processes = 0;
+
+	if (!report->ledger && report->ring.capacity == 0) {
+		fprintf(out, "Group %s: no job has shared anything yet.\n", report->group);
+		return;
+	}
 	for (uint32_t j = 0; report->ledger && j < TS_JOB_MAX; j++)
 		if (ts_process_is_alive(ts_load_relaxed(&ts_ledger_job(report->ledger, j)->id)))
 			jobs++;
@@ -292,13 +310,8 @@ static void print_head(FILE *out, const struct ts_report *report)
 			processes++;
 	fprintf(out, "Group %s: %u job%s running, %u process%s attached\n", report->group, jobs,
 		jobs == 1 ? "" : "s", processes, processes == 1 ? "" : "es");
-	fputs("Ring: ", out);
-	if (report->ring.capacity == 0) {
-		fputs("none\n", out);
-		return;
-	}
-	fprintf(out, "%s of %s in use\n", ts_units_size(report->ring.used, used),
-		ts_units_size(report->ring.capacity, capacity));
+	print_ring(out, &report->ring);
+	print_since(out, report->since_ns);
 }
 
 static void print_ledger(FILE *out, const struct ts_report *report)
@@ -319,11 +332,8 @@ static void print_ledger(FILE *out, const struct ts_report *report)
 
 void ts_report_text(const struct ts_report *report, FILE *out)
 {
-	if (!report->ledger && report->ring.capacity == 0)
-		fprintf(out, "Group %s: no job has shared anything yet.\n", report->group);
-	else
-		print_head(out, report);
+	ts_report_head(report, out);
 	if (report->ledger)
 		print_ledger(out, report);
-	print_elsewhere(out, report->elsewhere);
+	ts_report_elsewhere(report, out);
 }

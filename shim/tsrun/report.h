@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `tsrun stats` found out about a group, and its three ways to print it. */
+/* What `tsrun stats` found out about a group, and its ways to print it. */
 #ifndef TS_TSRUN_REPORT_H
 #define TS_TSRUN_REPORT_H
 
@@ -13,6 +13,7 @@ struct ts_report {
 	struct ts_ledger *ledger;
 	struct ts_view_ring ring;
 	unsigned elsewhere; /* other namespaces with a group of that name */
+	uint64_t since_ns; /* CLOCK_REALTIME: what was counted before is left out; 0: nothing */
 };
 
 /** Name of @dataset; false when the row is free or its name is not complete yet. */
@@ -28,9 +29,19 @@ uint32_t ts_report_members(const struct ts_report *report, uint32_t dataset);
 /** Whether @job is in use and has noted @dataset. */
 bool ts_report_uses(struct ts_job_row *job, uint32_t dataset);
 
-/** Print for scripts and for Prometheus (both tsrun(1), STATISTICS), and for people. */
+/** What people want to know first: who is there, how full the ring is, since when it counts. */
+void ts_report_head(const struct ts_report *report, FILE *out);
+
+/** Other containers that share /dev/shm: nobody should look for their jobs here. */
+void ts_report_elsewhere(const struct ts_report *report, FILE *out);
+
+/**
+ * Print for scripts and for Prometheus (both tsrun(1), STATISTICS), and for people: what
+ * matters most, or all of it with what it means.
+ */
 void ts_report_json(const struct ts_report *report, FILE *out);
 void ts_report_prometheus(const struct ts_report *report, FILE *out);
 void ts_report_text(const struct ts_report *report, FILE *out);
+void ts_report_verbose(const struct ts_report *report, FILE *out);
 
 #endif

@@ -2,6 +2,7 @@
 /* The output of `tsrun stats` for scripts: tsrun(1), STATISTICS. */
 #include "shim/atomic.h"
 #include "shim/identity.h"
+#include "shim/tsrun/counters.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/report.h"
 
@@ -30,10 +31,9 @@ static void write_tallies(struct ts_json *json, struct ts_tally *tallies)
 	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
 		struct ts_tally *t = &tallies[kind];
 		ts_json_open(json, kind_ids[kind], '{');
-		ts_json_number(json, "produced", ts_load_relaxed(&t->produced));
-		ts_json_number(json, "shared", ts_load_relaxed(&t->shared));
-		ts_json_number(json, "shared_bytes", ts_load_relaxed(&t->shared_bytes));
-		ts_json_seconds(json, "saved_seconds", ts_load_relaxed(&t->saved_ns));
+#define TS_X(member, as, id, ...) ts_json_##as(json, id, ts_load_relaxed(&t->member));
+		TS_COUNTERS(TS_X)
+#undef TS_X
 		ts_json_close(json, '}');
 	}
 }
@@ -161,8 +161,14 @@ void ts_report_json(const struct ts_report *report, FILE *out)
 	ts_json_number(&json, "strict_samples", strict);
 	ts_json_number(&json, "free_would_share", freeable);
 	ts_json_close(&json, '}');
-	ts_json_number(&json, "verified", ledger ? ts_load_relaxed(&ledger->verified) : 0);
+#define TS_X(member, id, ...) \
+	ts_json_number(&json, id, ledger ? ts_load_relaxed(&ledger->member) : 0);
+	TS_GROUP_COUNTERS(TS_X)
+#undef TS_X
 	ts_json_number(&json, "elsewhere", report->elsewhere);
-	ts_json_number(&json, "mismatched", ledger ? ts_load_relaxed(&ledger->mismatched) : 0);
+	if (report->since_ns != 0)
+		ts_json_seconds(&json, "since", report->since_ns);
+	else
+		ts_json_null(&json, "since");
 	ts_json_close(&json, '}');
 }

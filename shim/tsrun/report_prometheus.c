@@ -5,6 +5,7 @@
  */
 #include "shim/atomic.h"
 #include "shim/identity.h"
+#include "shim/tsrun/counters.h"
 #include "shim/tsrun/report.h"
 
 #include <inttypes.h>
@@ -24,7 +25,11 @@ static const char *const reason_ids[TS_REASON_COUNT] = {
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 /* What a metric tells of a tally. */
-enum member { MADE, TAKEN, TAKEN_BYTES, SAVED_SECONDS };
+enum member {
+#define TS_X(member, ...) MEMBER_##member,
+	TS_COUNTERS(TS_X)
+#undef TS_X
+};
 
 static void head(FILE *out, const char *name, const char *type, const char *help)
 {
@@ -46,29 +51,25 @@ static void label(FILE *out, const char *begin, const char *name, const char *va
 	fputc('"', out);
 }
 
-static void value(FILE *out, uint64_t number)
+static void print_number(FILE *out, uint64_t number)
 {
 	fprintf(out, "} %" PRIu64 "\n", number);
 }
 
+static void print_seconds(FILE *out, uint64_t ns)
+{
+	fprintf(out, "} %" PRIu64 ".%09" PRIu64 "\n", ns / NS_PER_SECOND, ns % NS_PER_SECOND);
+}
+
 static void tally(FILE *out, struct ts_tally *tally, enum member member)
 {
-	uint64_t saved = ts_load_relaxed(&tally->saved_ns);
-
 	switch (member) {
-	case MADE:
-		value(out, ts_load_relaxed(&tally->produced));
+#define TS_X(name, as, ...)                                     \
+	case MEMBER_##name:                                     \
+		print_##as(out, ts_load_relaxed(&tally->name)); \
 		break;
-	case TAKEN:
-		value(out, ts_load_relaxed(&tally->shared));
-		break;
-	case TAKEN_BYTES:
-		value(out, ts_load_relaxed(&tally->shared_bytes));
-		break;
-	case SAVED_SECONDS:
-		fprintf(out, "} %" PRIu64 ".%09" PRIu64 "\n", saved / NS_PER_SECOND,
-			saved % NS_PER_SECOND);
-		break;
+		TS_COUNTERS(TS_X)
+#undef TS_X
 	}
 }
 
@@ -97,7 +98,7 @@ static void one(const struct ts_report *report, FILE *out, const char *metric, c
 	head(out, metric, type, help);
 	fprintf(out, "tsshim_%s", metric);
 	label(out, "{", "group", report->group);
-	value(out, number);
+	print_number(out, number);
 }
 
 static void passed(const struct ts_report *report, FILE *out)
@@ -107,7 +108,8 @@ static void passed(const struct ts_report *report, FILE *out)
 		fputs("tsshim_passed_total", out);
 		label(out, "{", "group", report->group);
 		label(out, ",", "reason", reason_ids[i]);
-		value(out, report->ledger ? ts_load_relaxed(&report->ledger->passed[i]) : 0);
+		print_number(
+			out, report->ledger ? ts_load_relaxed(&report->ledger->passed[i]) : 0);
 	}
 }
 
@@ -126,20 +128,16 @@ void ts_report_prometheus(const struct ts_report *report, FILE *out)
 {
 	struct ts_ledger *ledger = report->ledger;
 
-	tallies(report, out, "made_total", MADE, "Results that a job worked out.");
-	tallies(report, out, "taken_total", TAKEN, "Results that were taken instead.");
-	tallies(report, out, "taken_bytes_total", TAKEN_BYTES, "Their bytes.");
-	tallies(report, out, "saved_cpu_seconds_total", SAVED_SECONDS,
-		"CPU time that they did not cost again.");
+#define TS_X(name, as, id, metric, help) tallies(report, out, metric, MEMBER_##name, help);
+	TS_COUNTERS(TS_X)
+#undef TS_X
 	passed(report, out);
 	one(report, out, "jobs", "gauge", live_jobs(ledger), "Jobs that run.");
 	one(report, out, "ring_capacity_bytes", "gauge", report->ring.capacity,
 		"Room of the ring.");
 	one(report, out, "ring_used_bytes", "gauge", report->ring.used, "Of it in use.");
-	one(report, out, "verified_total", "counter",
-		ledger ? ts_load_relaxed(&ledger->verified) : 0,
-		"Shared results that were worked out again to compare.");
-	one(report, out, "mismatched_total", "counter",
-		ledger ? ts_load_relaxed(&ledger->mismatched) : 0,
-		"Of them those that differed.");
+#define TS_X(name, id, metric, help) \
+	one(report, out, metric, "counter", ledger ? ts_load_relaxed(&ledger->name) : 0, help);
+	TS_GROUP_COUNTERS(TS_X)
+#undef TS_X
 }

@@ -2,6 +2,7 @@
 /* tsrun stats: gather what a group did, and have it printed. */
 #include "shim/tsrun/stats.h"
 #include "leader/group/store_private.h"
+#include "shim/tsrun/baseline.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/names.h"
 #include "shim/tsrun/report.h"
@@ -16,34 +17,72 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What was read of a group. */
+struct found {
+	struct ts_report report;
+	struct ts_baseline_of of;
+	struct ts_ledger *raw; /* the counters with nothing subtracted, where that is wanted */
+};
+
 /* Open "ledger" or "ring" of @group; 0 with *ret_fd -1 when there is none. */
-static int open_part(const char *group, const char *suffix, int *ret_fd)
+static int open_part(const char *group, const char *suffix, int *ret_fd, struct stat *ret_stat)
 {
 	char path[TS_PATH_BYTES];
-	struct stat st;
 
 	*ret_fd = -1;
 	int r = ts_object_path(path, sizeof(path), group, suffix);
 	if (r == 0)
-		r = ts_view_open(path, false, ret_fd, &st);
+		r = ts_view_open(path, false, ret_fd, ret_stat);
 	return r == -ENOENT ? 0 : r;
 }
 
-static int gather(struct ts_report *report)
+/* Take off what was counted before the last reset, and keep all of it for the next one. */
+static int count_anew(const struct ts_stats_options *options, struct found *found)
 {
+	/* Prometheus knows what to do with counters that begin anew, but gains nothing by it.
+	 */
+	if (options->form == TS_STATS_PROMETHEUS)
+		return 0;
+	if (options->reset) {
+		found->raw = aligned_alloc(64, TS_LEDGER_BYTES);
+		if (!found->raw)
+			return -ENOMEM;
+		memcpy(found->raw, found->report.ledger, TS_LEDGER_BYTES);
+	}
+	ts_baseline_subtract(&found->of, found->report.ledger, &found->report.since_ns);
+	return 0;
+}
+
+static int read_ledger(const struct ts_stats_options *options, struct found *found)
+{
+	struct stat st;
 	int fd;
 
-	int r = open_part(report->group, "ledger", &fd);
-	if (r == 0 && fd >= 0) {
-		r = ts_view_ledger(fd, &report->ledger);
-		(void)close(fd);
-	}
+	int r = open_part(options->group, "ledger", &fd, &st);
+	if (r < 0 || fd < 0)
+		return r;
+	r = ts_view_ledger(fd, &found->report.ledger);
+	(void)close(fd);
+	if (r < 0)
+		return r;
+	found->of = (struct ts_baseline_of){
+		.group = options->group, .device = st.st_dev, .inode = st.st_ino};
+	return count_anew(options, found);
+}
+
+static int gather(const struct ts_stats_options *options, struct found *found)
+{
+	struct ts_report *report = &found->report;
+	struct stat st;
+	int fd;
+
+	int r = read_ledger(options, found);
 	if (r < 0) {
 		ts_message_say("cannot read the counters of group '%s': %s", report->group,
 			ts_view_explain(r));
 		return r;
 	}
-	r = open_part(report->group, "ring", &fd);
+	r = open_part(report->group, "ring", &fd, &st);
 	if (r == 0 && fd >= 0) {
 		r = ts_view_ring(fd, &report->ring);
 		(void)close(fd);
@@ -61,6 +100,8 @@ static void print(const struct ts_report *report, enum ts_stats_form form, FILE 
 		ts_report_json(report, out);
 	else if (form == TS_STATS_PROMETHEUS)
 		ts_report_prometheus(report, out);
+	else if (form == TS_STATS_VERBOSE)
+		ts_report_verbose(report, out);
 	else
 		ts_report_text(report, out);
 }
@@ -140,28 +181,46 @@ static int print_file(const struct ts_report *report, enum ts_stats_form form, c
 	return replace(report, form, file, NULL);
 }
 
-int ts_stats_print(const char *group, enum ts_stats_form form, const char *file)
+/* Print, and where that is wanted and went well, count from there on. */
+static int print_and_reset(const struct ts_stats_options *options, const struct found *found)
 {
-	struct ts_report report = {.group = group, .elsewhere = ts_names_elsewhere(group)};
+	int r = 0;
+
+	if (options->file)
+		r = print_file(&found->report, options->form, options->file);
+	else
+		print(&found->report, options->form, stdout);
+	if (r < 0) {
+		ts_message_say("cannot write to '%s': %s", options->file, strerror(-r));
+		return r;
+	}
+	/* What nobody has seen must not be lost. */
+	if (!found->raw || (!options->file && (fflush(stdout) != 0 || ferror(stdout))))
+		return 0;
+	r = ts_baseline_store(&found->of, found->raw);
+	if (r < 0)
+		ts_message_say("cannot count anew: %s", strerror(-r));
+	return r;
+}
+
+int ts_stats_print(const struct ts_stats_options *options)
+{
+	const char *group = options->group;
+	struct found found = {
+		.report = {.group = group, .elsewhere = ts_names_elsewhere(group)}};
 
 	/* A limit for files is an error like a full disk, and leaves no half of a file behind.
 	 */
 	(void)signal(SIGXFSZ, SIG_IGN);
-	int r = gather(&report);
+	int r = gather(options, &found);
 	if (r == -EBADMSG || r == -EPROTO || r == -ESTALE)
 		ts_message_hint("`tsrun gc --group %s` removes it when nobody uses it", group);
-	if (r == 0 || report.ledger) {
-		int written = 0;
-		if (file)
-			written = print_file(&report, form, file);
-		else
-			print(&report, form, stdout);
-		if (written < 0) {
-			ts_message_say("cannot write to '%s': %s", file, strerror(-written));
-			r = written;
-		}
+	if (r == 0 || found.report.ledger) {
+		int written = print_and_reset(options, &found);
+		r = written < 0 ? written : r;
 	}
-	free(report.ledger);
-	free(report.ring.members);
+	free(found.raw);
+	free(found.report.ledger);
+	free(found.report.ring.members);
 	return r < 0 ? TS_EXIT_FAILED : 0;
 }

@@ -23,6 +23,21 @@ const char *ts_units_size(uint64_t bytes, char buffer[TS_UNITS_BYTES])
 	return buffer;
 }
 
+const char *ts_units_grouped(uint64_t value, char buffer[TS_UNITS_BYTES])
+{
+	char digits[24];
+	int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
+	char *to = buffer;
+
+	for (int i = 0; i < length; i++) {
+		if (i > 0 && (length - i) % 3 == 0)
+			*to++ = ' ';
+		*to++ = digits[i];
+	}
+	*to = '\0';
+	return buffer;
+}
+
 void ts_units_make_printable(char *text)
 {
 	for (; *text; text++)

@@ -14,6 +14,9 @@
  */
 const char *ts_units_size(uint64_t bytes, char buffer[TS_UNITS_BYTES]);
 
+/** @value with a blank between groups of three digits: 1 281 167.  Returns @buffer. */
+const char *ts_units_grouped(uint64_t value, char buffer[TS_UNITS_BYTES]);
+
 /**
  * What is not printable ASCII becomes '?': a name that somebody else wrote must not command the
  * terminal.
