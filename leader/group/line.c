@@ -312,7 +312,18 @@ bool ts_line_is_ours(const struct ts_line_place *place)
 	       ts_identity_self() == place->launch;
 }
 
-/* Whether the process that tsrun has become runs no destructors when it ends. */
+/* dash(1) runs no destructors when it ends; GNU's programs close their stderr before. */
+static const char *const unseen[] = {"dash", "timeout", "xargs"};
+
+static bool is_unseen(const char *name)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(unseen); i++)
+		if (strcmp(name, unseen[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Whether the process that tsrun has become cannot print the line when it ends. */
 static bool ends_unseen(uint64_t launch)
 {
 	char path[32], program[PATH_MAX];
@@ -320,7 +331,24 @@ static bool ends_unseen(uint64_t launch)
 	if (ts_sys_readlink(path, program, sizeof(program)) < 0)
 		return false;
 	const char *slash = strrchr(program, '/');
-	return slash && strcmp(slash + 1, "dash") == 0 && ts_process_is_alive(launch);
+	return slash && is_unseen(slash + 1) && ts_process_is_alive(launch);
+}
+
+/* Of a loop over a thousand files one job says why nothing is shared, and the others are still.
+ */
+static bool is_told(
+	const struct ts_line_sum *sum, struct ts_ledger *ledger, uint64_t launch, uint64_t job)
+{
+	for (uint32_t i = 0; i < TS_KIND_COUNT; i++)
+		if (sum->taken[i] > 0)
+			return false;
+	for (uint32_t i = 0; ledger && i < TS_JOB_MAX; i++) {
+		struct ts_job_row *row = ts_ledger_job(ledger, i);
+		if (ts_load_relaxed(&row->id) != job && ts_load_relaxed(&row->ended) &&
+			ts_ledger_is_of_launch(ledger, i, launch))
+			return true;
+	}
+	return false;
 }
 
 void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting)
@@ -335,11 +363,13 @@ void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting)
 		return;
 	uint64_t job = is_ours ? 0 : ts_identity_job();
 	struct ts_ledger *map = ledger ? NULL : ts_summary_map(config->group);
-	if (ledger || map)
-		ts_line_add_jobs(&sum, ledger ? ledger : map, place->launch, job);
-	ts_summary_unmap(map);
+	ledger = ledger ? ledger : map;
+	if (ledger)
+		ts_line_add_jobs(&sum, ledger, place->launch, job);
 	ts_line_add(&sum, waiting);
-	size_t length = ts_line_format(text, sizeof(text), &sum, config);
+	bool told = !is_ours && is_told(&sum, ledger, place->launch, job);
+	ts_summary_unmap(map);
+	size_t length = told ? 0 : ts_line_format(text, sizeof(text), &sum, config);
 	if (length > 0)
 		(void)ts_line_write(place, text, length);
 }

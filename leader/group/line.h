@@ -48,9 +48,10 @@ bool ts_line_is_ours(const struct ts_line_place *place);
 
 /**
  * At the end of a process: print the line if it is for this one to print.  That is the process
- * that tsrun has become; or where that ends without a word to libraries, as dash(1) does, each
- * job.  @ledger is the one of the session, or NULL: then it is looked for.  @waiting is what
- * was counted outside of it.
+ * that tsrun has become; or where that cannot, as it ends without a word to libraries (dash(1))
+ * or closes its stderr (timeout(1)), each job, of which those that took nothing say so once.
+ * @ledger is the one of the session, or NULL: then it is looked for.  @waiting is what was
+ * counted outside of it.
  */
 void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting);
 

@@ -89,9 +89,8 @@ static void flush_waiting(struct ts_ledger *ledger)
 	}
 }
 
-static void find_rows(void)
+static void find_rows(struct ts_ledger *ledger)
 {
-	struct ts_ledger *ledger = ts_store_ledger(session.store);
 	int dataset = ts_ledger_find_dataset(ledger, ts_config()->dataset);
 	int job = ts_ledger_find_job(ledger, ts_identity_job());
 	session.dataset = dataset < 0 ? 0 : (uint32_t)dataset;
@@ -109,7 +108,7 @@ static int attach_store(enum ts_reason *ret_reason)
 	memcpy(options.group, config->group, sizeof(options.group));
 	int r = ts_store_attach(&options, &session.store, ret_reason);
 	if (r == 0)
-		find_rows();
+		find_rows(ts_store_ledger(session.store));
 	return r;
 }
 
@@ -450,6 +449,31 @@ static bool has_waiting(void)
 	return sum != 0;
 }
 
+/* Whether the store could not be had: then nobody has heard of this process. */
+static bool was_refused(void)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = TS_REASON_NO_STORE; i <= TS_REASON_NO_MEMBER; i++)
+		sum += ts_load_relaxed(&waiting.passed[i]);
+	return sum != 0;
+}
+
+/*
+ * The ledger may be there without a ring: for `tsrun stats`, and for the line of the process
+ * that has started this one.
+ */
+static void leave_counts(void)
+{
+	struct ts_ledger *ledger = ts_summary_map_to_count(ts_config()->group);
+	if (!ledger)
+		return;
+	find_rows(ledger);
+	flush_waiting(ledger);
+	if (ts_identity_self() == ts_identity_job())
+		ts_ledger_end_job(ledger, ts_identity_job());
+	ts_summary_unmap(ledger);
+}
+
 static bool wants_summary(bool has_counts)
 {
 	const struct ts_config *config = ts_config();
@@ -470,7 +494,9 @@ void ts_session_finish(void)
 	 */
 	bool is_told = config->line.launch && !config->quiet &&
 		       (ts_line_is_ours(&config->line) || has_waiting());
-	if (!joined && !config->summary && !is_told && !ts_summary_has_group(config->group))
+	bool refused = !joined && was_refused();
+	if (!joined && !config->summary && !is_told && !refused &&
+		!ts_summary_has_group(config->group))
 		return;
 	bool is_job = ts_identity_self() == ts_identity_job();
 	if (!joined && is_job)
@@ -480,6 +506,8 @@ void ts_session_finish(void)
 			ts_identity_job(), &waiting);
 	if (is_job && (is_told || joined))
 		ts_line_finish(joined ? ts_store_ledger(joined->store) : NULL, &waiting);
+	if (!joined && refused)
+		leave_counts();
 	ts_write_relaxed(&current, NULL);
 	/* Two jobs that leave at once must not wait for each other to take the ring along. */
 	if (joined && is_job)

@@ -65,6 +65,11 @@ struct ts_ledger *ts_summary_map(const char *group)
 	return map_ledger(group, PROT_READ);
 }
 
+struct ts_ledger *ts_summary_map_to_count(const char *group)
+{
+	return map_ledger(group, PROT_READ | PROT_WRITE);
+}
+
 void ts_summary_unmap(struct ts_ledger *ledger)
 {
 	if (ledger)
@@ -81,7 +86,7 @@ bool ts_summary_has_job(const char *group, uint64_t id)
 
 void ts_summary_end_job(const char *group, uint64_t id)
 {
-	struct ts_ledger *ledger = map_ledger(group, PROT_READ | PROT_WRITE);
+	struct ts_ledger *ledger = ts_summary_map_to_count(group);
 	if (ledger)
 		ts_ledger_end_job(ledger, id);
 	ts_summary_unmap(ledger);

@@ -29,6 +29,9 @@ bool ts_summary_has_group(const char *group);
 struct ts_ledger *ts_summary_map(const char *group);
 void ts_summary_unmap(struct ts_ledger *ledger);
 
+/** The same, to add to its counters as a member does; nothing is locked. */
+struct ts_ledger *ts_summary_map_to_count(const char *group);
+
 /**
  * Print the block for job @id in one write.  @alone is what was counted outside @ledger, which
  * may be NULL: what a job did without shared memory, and why.  Async-signal-safe.

@@ -6,6 +6,7 @@ stderr, and never at the cost of the program's output, status or time.
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import resource
@@ -126,6 +127,49 @@ def test_one_line_for_all_jobs_of_a_script():
         for words in (decode(), ["env", "A=1", *decode()], ["bash", "-c", "exec " + shlex.join(decode())],
                       ["sh", "-c", "exec " + shlex.join(decode())], [TSRUN, "--", *decode()]):
             expect_taken(group, line(group, *words), count, count)
+
+
+def test_programs_that_close_their_stderr_before_they_end():
+    """timeout(1) and xargs(1) cannot print: their jobs do."""
+    with warm_group() as group, tempfile.NamedTemporaryFile("w") as trials:
+        count = len(pictures())
+        expect_taken(group, line(group, "timeout", "100", *decode()), count, count)
+        trials.write("1\n1\n")
+        trials.flush()
+        errors = line(group, "xargs", "-a", trials.name, "-n1", *decode(), "--repeat").splitlines(True)
+        assert len(errors) == 2, errors
+        for one in errors:
+            expect_taken(group, one, count, count)
+
+
+def test_a_loop_says_once_why_nothing_is_shared():
+    with Group() as group:
+        one = [victim("decode"), pictures()[0]]
+        others = [[victim("decode"), path] for path in pictures()[1:3]]
+        assert line(group, "dash", "-c", shell(one, *others)) == ALONE + TELLS % group.name
+
+
+def test_a_script_is_told_why_the_memory_cannot_be_had():
+    """Its jobs have no part in the ring; what they count lies in the ledger for the shell, and stats."""
+    with Group() as group:
+        line(group, *decode())
+        ring = os.path.join("/dev/shm", support.shared_name(group.name, "ring"))
+        os.mkdir(ring)
+        try:
+            told = ("tsshim: nothing shared: shared memory of that name belongs to somebody else; fix: "
+                    "have what lies there removed, or use another --group" + TELLS % group.name)
+            count = len(pictures())
+            for command in (decode(), ["bash", "-c", shell(decode(), decode())]):
+                errors = line(group, *command)
+                assert errors == told, errors
+            done = run([TSRUN, "stats", "--json", "--group", group.name], environment(group))
+            data = json.loads(done.output)
+            assert data["passed"]["store_foreign"] == 3 * count, data["passed"]
+            assert not any(job["alive"] for job in data["jobs"])
+            # Whose sharing is switched off has nothing to say of it.
+            assert "nothing shared: sharing is switched off" in line(group, *decode(), options=["--share", "off"])
+        finally:
+            os.rmdir(ring)
 
 
 def test_a_tsrun_within_speaks_for_its_jobs():
