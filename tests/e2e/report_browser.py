@@ -65,8 +65,9 @@ class Browser:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
+        self.session = None
+        self.call("Browser.close")
+        self.process.wait(GUARD)
         os.close(self.out)
         os.close(self.inn)
         self.directory.cleanup()
@@ -112,7 +113,9 @@ class Browser:
                 return answer["result"]
 
     def open(self, path):
-        """Return when all of the page has been loaded."""
+        """Return when all of the page has been loaded; what was before is forgotten."""
+        self.requests.clear()
+        self.complaints.clear()
         self.call("Page.navigate", url="file://" + os.path.abspath(path))
         while self.message().get("method") != "Page.loadEventFired":
             pass

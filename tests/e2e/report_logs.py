@@ -70,8 +70,13 @@ class Recorder:
         self.lines.append(json.dumps({"t": round(self.begin + self.at, 3), **row}))
 
     def head(self, **more):
+        """As a new writer begins: with all that it needs to be understood."""
         self.put({"tsshim_events": 1, "version": VERSION, "group": self.group, "node": self.node,
                   **more})
+        now = self.begin + self.at
+        for job in self.jobs:
+            if job.begin <= now < job.end and job.delivered():
+                self.put(job.head())
 
     def run(self, until, writes=True):
         """The jobs go on, and what they count is written, or not while nobody records."""

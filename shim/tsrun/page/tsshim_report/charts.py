@@ -78,15 +78,15 @@ def lines(axis, cast, title, about, unit, panels, least_top=1e-9):
     return draw(Chart(title, about, shown, all_gaps(axis), unit), axis, paints, least_top)
 
 
-def stacks(axis, cast, title, about, unit, panels, least_top=1e-9):
-    """Panels of (title, function of a job), one upon the other."""
+def stacks(axis, cast, title, about, unit, panels, paint=plot.Plot.stack):
+    """Panels of (title, function of a job), one upon the other, drawn by @paint."""
     shown, paints = [], []
     for name, values in panels:
         rows = cast.summed(values)
         shown.append((name, rows))
-        paints.append(lambda made, number, rows=rows: made.stack(
-            number, [(colour, row) for _, colour, row in rows]))
-    return draw(Chart(title, about, shown, all_gaps(axis), unit), axis, paints, least_top)
+        paints.append(lambda made, number, rows=rows: paint(
+            made, number, [(colour, row) for _, colour, row in rows]))
+    return draw(Chart(title, about, shown, all_gaps(axis), unit), axis, paints)
 
 
 def mean(rows):
@@ -106,16 +106,19 @@ def tallied(job, kind, *columns):
         job, lambda row: sum(row[1][kind][c] for c in columns) if kind in row[1] else None)
 
 
-def of_kind(axis, cast, kind):
-    what = words.KIND_NAMES[kind]
+def throughput(axis, cast, kind):
     made, taken = facts.PRODUCED, facts.SHARED
-    yield lines(axis, cast, "Throughput", "What each job got in a second, whoever made it.",
-                what + " per second",
-                [("", lambda job: series.rates(job, axis, tallied(job, kind, made, taken)))])
-    yield stacks(
+    return lines(axis, cast, "Throughput", "What each job got in a second, whoever made it.",
+                 words.KIND_NAMES[kind] + " per second",
+                 [("", lambda job: series.rates(job, axis, tallied(job, kind, made, taken)))])
+
+
+def exchange(axis, cast, kind):
+    made, taken = facts.PRODUCED, facts.SHARED
+    return stacks(
         axis, cast, "Who made, and who took",
         "Made: worked out by the job itself. Taken: what another job had made, from the ring.",
-        what + " per second",
+        words.KIND_NAMES[kind] + " per second",
         [("Made", lambda job: series.rates(job, axis, tallied(job, kind, made))),
          ("Taken", lambda job: series.rates(job, axis, tallied(job, kind, taken)))])
 
@@ -147,7 +150,7 @@ def waits(axis, cast):
         axis, cast, "Waits in vain",
         "Waits for another job's work that ran into their deadline; the work was done here as "
         "well. Waits that ended well are not recorded.", "per minute",
-        [("", lambda job: series.late(job, axis))])
+        [("", lambda job: series.late(job, axis))], plot.Plot.bars)
 
 
 def savings(axis, cast):
@@ -165,15 +168,19 @@ def savings(axis, cast):
 
 
 def make(log, jobs, names, axis):
-    """All charts of what there is; of the rest there is none."""
+    """All charts of what there is; of the rest there is none.  In two columns, those of one
+    height stand side by side."""
     plot.prepare()
     cast = Cast(jobs, names)
-    for kind in facts.shown_kinds(jobs):
-        yield from of_kind(axis, cast, kind)
-    if any(job.order for job in jobs):
-        yield progress(axis, cast)
+    kinds = facts.shown_kinds(jobs)
+    for kind in kinds:
+        yield throughput(axis, cast, kind)
     if any(facts.saved(job) for job in jobs):
         yield savings(axis, cast)
+    for kind in kinds:
+        yield exchange(axis, cast, kind)
+    if any(job.order for job in jobs):
+        yield progress(axis, cast)
     if any(source.ring for source in log.sources.values()):
         yield ring(axis, log)
     if any(job.reasons and job.reasons[-1][1].get("timeout") for job in jobs):

@@ -42,10 +42,17 @@ def how_to_install(python):
     return "%s -m pip install matplotlib" % python
 
 
+def has_matplotlib():
+    try:
+        return importlib.util.find_spec("matplotlib") is not None
+    except ImportError:
+        return False
+
+
 def find_matplotlib(words):
     """That it is there; else the `python3` of PATH, and the system's, get their turn."""
     tried = [path for path in os.environ.get(TRIED, "").split(":") if path] + [sys.executable]
-    if importlib.util.find_spec("matplotlib"):
+    if has_matplotlib():
         return
     for other in (shutil.which("python3"), SYSTEM):
         if other and os.access(other, os.X_OK) and other not in tried:

@@ -5,6 +5,7 @@ PRODUCED, SHARED, _, SAVED = range(4)
 SHOWN_KINDS = ("sample", "pixels", "device")
 NOT_SAVED = "bytes"  # what copies of files save is no CPU time
 WORTH_A_WORD = 10  # one in so many is enough for a reason that something helps against
+SILENT = 60.0  # seconds in which a running job counts something
 ISOLATED = "torch_isolated"  # counted once for all that a process does
 
 
@@ -102,11 +103,11 @@ def not_shared(job, table):
 
 
 def state(job, latest):
-    """What is known of how it is with @job; @latest is when its log ends."""
+    """How @job is when its log ends, at @latest.  Who was killed says nothing more."""
     if job.ended is not None:
         return "ended"
     last = job.times()[1]
-    return "no end recorded" if latest - last > 60 else "running when the log ends"
+    return "not recorded" if latest - last > SILENT else "running"
 
 
 def lasted(job):

@@ -10,6 +10,7 @@ import hashlib
 import html
 import json
 import os
+import re
 
 from . import facts, words
 
@@ -31,6 +32,12 @@ def escape(text):
 def isolated(text):
     """What comes from a log, in a direction of its own."""
     return "<bdi>%s</bdi>" % escape(text)
+
+
+def prose(text):
+    """Of our own tables: options are not broken, commands are marked."""
+    text = re.sub(r"`([^`]*)`", r'<code class="word">\1</code>', escape(text))
+    return re.sub(r"(?<![\w-])(--[a-z-]+)", r'<span class="word">\1</span>', text)
 
 
 def data(value):
@@ -106,11 +113,11 @@ def reason_tile(jobs, table):
         big, small = "nothing lost", "no reason was counted that cost something"
         return tile("Not shared", '<span id="reason" data-reason="">%s</span>' % big, small, True)
     big = '<span id="reason" data-reason="%s">%s</span>' % (
-        escape(reason.identity), escape(reason.text))
+        escape(reason.identity), prose(reason.text))
     small = "%s of %s times" % (
         words.number(reason.count), words.number(sum(r.count for r in found if r.is_lost)))
     if reason.fix:
-        small += '. What helps: <span class="fix">%s</span>' % escape(reason.fix)
+        small += '. What helps: <span class="fix">%s</span>' % prose(reason.fix)
     return tile("Why the rest was not shared", big, small, True)
 
 
@@ -154,7 +161,7 @@ def chart_figure(chart, number, axis):
 
 
 def reason_row(reason, most):
-    helps = escape(reason.fix) if reason.fix else "" if reason.is_lost else \
+    helps = prose(reason.fix) if reason.fix else "" if reason.is_lost else \
         '<span class="soft">part of sharing: nothing was lost</span>'
     return ('<tr><th scope="row"><code>%s</code></th><td class="number">%s</td>'
             '<td class="bar"><span style="width:%.1f%%" class="%s"></span></td>'
@@ -162,7 +169,7 @@ def reason_row(reason, most):
                 escape(reason.identity), figure("reason-" + reason.identity, reason.count,
                                                 words.number(reason.count)),
                 100 * reason.count / most, "lost" if reason.is_lost else "kept",
-                escape(reason.text), helps))
+                prose(reason.text), helps))
 
 
 def reason_table(jobs, table):

@@ -46,12 +46,14 @@ def elapsed(seconds, step):
     """On an axis whose labels are @step apart."""
     if seconds == 0:
         return "0"
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if step >= size or (seconds >= size and seconds % size == 0):
-            return "%g %s" % (seconds / size, unit)
-    if seconds >= 3600:
-        return "%d:%02d h" % (seconds // 3600, seconds % 3600 // 60)
-    return "%d:%02d min" % (seconds // 60, seconds % 60) if seconds >= 60 else "%d s" % seconds
+    if step % 86400 == 0:
+        return "%d d" % (seconds // 86400)
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= size:
+            whole, part = divmod(seconds, size)
+            return ("%d %s" % (whole, unit) if part == 0 else
+                    "%d:%02d %s" % (whole, part * 60 // size, unit))
+    return "%d s" % seconds
 
 
 def colour_of(number):
@@ -71,11 +73,11 @@ def tidy(svg):
     svg = re.sub(r"(\d\.\d\d?)\d+", r"\1", svg)
     svg = re.sub(r"font: [^;\"]*?([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
     svg = re.sub(r"\n\s*", " ", svg)
-    used = set(re.findall(r"[(\"]#([\w-]+)[)\"]", svg))
+    used = set(re.findall(r"[(\"]#([\w.-]+)[)\"]", svg))
     number = next(_numbers)
-    svg = re.sub(r' id="([\w-]+)"', lambda match: ' id="p%d-%s"' % (number, match.group(1))
+    svg = re.sub(r' id="([\w.-]+)"', lambda match: ' id="p%d-%s"' % (number, match.group(1))
                  if match.group(1) in used else "", svg)
-    svg = re.sub(r"([(\"])#([\w-]+)([)\"])", r"\1#p%d-\2\3" % number, svg)
+    svg = re.sub(r"([(\"])#([\w.-]+)([)\"])", r"\1#p%d-\2\3" % number, svg)
     return re.sub(r"^<svg [^>]*viewBox", '<svg aria-hidden="true" focusable="false" viewBox', svg)
 
 
@@ -106,7 +108,7 @@ class Plot:
 
     def dress(self, panel, is_last):
         span = self.axis.end - self.axis.begin or 1.0
-        labels = 7 if self.size == "wide" else 4
+        labels = 8 if self.size == "wide" else 5
         step = next((s for s in STEPS if span / s <= labels), STEPS[-1] * 10)
         panel.set_facecolor("none")
         panel.set_xlim(0, span)
@@ -140,8 +142,17 @@ class Plot:
             self.panels[panel].plot(self.xs, lonely, color=colour_of(number), linestyle="none",
                                     marker="o", markersize=3)
 
+    def bars(self, panel, rows):
+        """@rows of (number of the colour, values), from below: events, each in its part."""
+        below = [0.0] * len(self.xs)
+        for number, values in rows:
+            heights = [v or 0.0 for v in values]
+            self.panels[panel].bar(self.xs, heights, self.axis.width, below, linewidth=0,
+                                   color=colour_of(number), alpha=0.85)
+            below = [b + h for b, h in zip(below, heights)]
+
     def stack(self, panel, rows):
-        """@rows of (number of the colour, values), from below."""
+        """@rows of (number of the colour, values), from below: rates."""
         below = [0.0] * len(self.xs)
         for number, values in rows:
             known = [any(row[i] is not None for _, row in rows) for i in range(len(self.xs))]
