@@ -160,12 +160,17 @@ def chart_figure(chart, number, axis):
 # ---- tables --------------------------------------------------------------------------------
 
 
+REASON_COLUMNS = ("Reason", "Times", "", "What it means", "What helps")
+
+
 def reason_row(reason, most):
     helps = prose(reason.fix) if reason.fix else "" if reason.is_lost else \
         '<span class="soft">part of sharing: nothing was lost</span>'
-    return ('<tr><th scope="row"><code>%s</code></th><td class="number">%s</td>'
-            '<td class="bar"><span style="width:%.1f%%" class="%s"></span></td>'
-            "<td>%s</td><td>%s</td></tr>" % (
+    # The roles are those they have anyway, but for narrow pages, where the rows are grids.
+    return ('<tr role="row"><th scope="row" role="rowheader"><code>%s</code></th>'
+            '<td role="cell" class="number">%s</td>'
+            '<td role="cell" class="bar"><span style="width:%.1f%%" class="%s"></span></td>'
+            '<td role="cell">%s</td><td role="cell">%s</td></tr>' % (
                 escape(reason.identity), figure("reason-" + reason.identity, reason.count,
                                                 words.number(reason.count)),
                 100 * reason.count / most, "lost" if reason.is_lost else "kept",
@@ -178,13 +183,14 @@ def reason_table(jobs, table):
         return ""
     most = found[0].count
     rows = "".join(reason_row(reason, most) for reason in found)
+    head = "".join('<th scope="col" role="columnheader"%s>%s</th>' % (
+        ' class="number"' if name == "Times" else "",
+        name or '<span class="unseen">Share of the most frequent</span>') for name in REASON_COLUMNS)
     return section(
         "reasons", "Why work was not shared",
         "How often each reason applied, in all jobs. More on each: docs/reasons.md of tsshim.",
-        scrolled("Reasons", '<table><thead><tr><th scope="col">Reason</th>'
-                 '<th scope="col" class="number">Times</th><th scope="col"><span class="unseen">'
-                 'Share of the most frequent</span></th><th scope="col">What it means</th>'
-                 '<th scope="col">What helps</th></tr></thead><tbody>%s</tbody></table>' % rows))
+        scrolled("Reasons", '<table role="table"><thead role="rowgroup"><tr role="row">%s</tr>'
+                 '</thead><tbody role="rowgroup">%s</tbody></table>' % (head, rows)))
 
 
 JOB_COLUMNS = (("Job", ""), ("Program", ""), ("Data set", ""), ("Mode", ""), ("Lasted", "number"),

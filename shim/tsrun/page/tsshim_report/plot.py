@@ -24,11 +24,11 @@ NAMED = {colour: "var(--%s)" % name for name, colour in COLOURS.items()}
 
 SIZES = {"wide": (720, 200), "narrow": (440, 200)}  # of one panel, with its axes
 LEFT, RIGHT, TOP, TITLE, BOTTOM = 46, 12, 10, 14, 26
-LETTERS = 12.5
+LETTERS = {"wide": 12.5, "narrow": 11}  # narrow ones are made larger more often
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
          86400, 172800, 432000, 864000)
 SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "tsshim", "path.simplify": True,
-            "font.size": LETTERS, "axes.linewidth": 0.8, "axes.unicode_minus": False,
+            "axes.linewidth": 0.8, "axes.unicode_minus": False,
             "text.usetex": False, "text.parse_math": False}
 
 _numbers = itertools.count(1)
@@ -69,6 +69,7 @@ def tidy(svg):
     svg = svg[svg.index("<svg"):]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r"<style.*?</style>", "", svg, flags=re.S)  # it would be that of the whole page
     svg = re.sub(r"#fe00[0-9a-f]{2}", lambda match: NAMED[match.group(0)], svg)
     svg = re.sub(r"(\d\.\d\d?)\d+", r"\1", svg)
     svg = re.sub(r"font: [^;\"]*?([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
@@ -93,6 +94,7 @@ class Plot:
         figure = Figure(figsize=(width / 72, self.height / 72), facecolor="none")
         FigureCanvasSVG(figure)
         self.figure, self.size = figure, size
+        self.letters = LETTERS[size]
         self.panels = []
         for number in range(len(titles)):
             bottom = BOTTOM + (len(titles) - 1 - number) * each
@@ -101,7 +103,8 @@ class Plot:
                 inner / self.height)))
         for panel, title in zip(self.panels, titles):
             self.dress(panel, panel is self.panels[-1])
-            panel.text(0, 1 + 4 / inner, title, transform=panel.transAxes, color=COLOURS["ink"])
+            panel.text(0, 1 + 4 / inner, title, transform=panel.transAxes,
+                       color=COLOURS["ink"], fontsize=self.letters)
         # Where the axis of time begins and ends, for what follows the pointer.
         self.extent = [LEFT / width, 1 - RIGHT / width]
         self.xs = [t - axis.begin for t in axis.centers()]
@@ -117,7 +120,8 @@ class Plot:
             lambda value, _: elapsed(value, step) if is_last else ""))
         panel.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
         panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words.brief(value)))
-        panel.tick_params(length=0, pad=6, colors=COLOURS["soft"])
+        panel.tick_params(length=0, pad=6, colors=COLOURS["soft"],
+                          labelsize=self.letters)
         panel.grid(True, axis="y", color=COLOURS["grid"], linewidth=0.8)
         panel.set_axisbelow(True)
         for side, spine in panel.spines.items():
@@ -146,10 +150,11 @@ class Plot:
         """@rows of (number of the colour, values), from below: events, each in its part."""
         below = [0.0] * len(self.xs)
         for number, values in rows:
-            heights = [v or 0.0 for v in values]
-            self.panels[panel].bar(self.xs, heights, self.axis.width, below, linewidth=0,
+            there = [i for i, value in enumerate(values) if value]
+            self.panels[panel].bar([self.xs[i] for i in there], [values[i] for i in there],
+                                   self.axis.width, [below[i] for i in there], linewidth=0,
                                    color=colour_of(number), alpha=0.85)
-            below = [b + h for b, h in zip(below, heights)]
+            below = [b + (v or 0.0) for b, v in zip(below, values)]
 
     def stack(self, panel, rows):
         """@rows of (number of the colour, values), from below: rates."""
