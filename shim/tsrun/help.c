@@ -186,16 +186,14 @@ static void print_config(void)
 static void print_report(void)
 {
 	fputs("Usage: tsrun report -o FILE.html [--group NAME] [LOG...]\n"
-	      "Make a page of what jobs wrote with --events: what they made, took from one "
-	      "another\n"
-	      "and saved over time, and why the rest was not shared.  One file, for a browser, "
-	      "which\n"
-	      "loads nothing from anywhere.  Needs Python with matplotlib.\n"
+	      "Make a page of what jobs wrote with --events: what they made, took from one\n"
+	      "another and saved over time, and why the rest was not shared.  One file, for a\n"
+	      "browser, which loads nothing from anywhere.  Needs Python with matplotlib.\n"
 	      "\nOptions:\n",
 		stdout);
 	print_options(TS_MODE_REPORT, true);
 	print_options(TS_MODE_REPORT, false);
-	fputs("\nWithout LOG: the one of the group on this node.  - as FILE is stdout, as LOG "
+	fputs("\nWithout LOG: the one of the group on this node.  - is stdout, and as LOG "
 	      "stdin.\n"
 	      "Lines that cannot be read are named on stderr and on the page.\n"
 	      "\nExamples:\n"

@@ -186,9 +186,11 @@ def reason_table(jobs, table):
     head = "".join('<th scope="col" role="columnheader"%s>%s</th>' % (
         ' class="number"' if name == "Times" else "",
         name or '<span class="unseen">Share of the most frequent</span>') for name in REASON_COLUMNS)
+    about = "How often each reason applied, in all jobs. More on each: docs/reasons.md of tsshim."
+    if all(reason.identity != "timeout" for reason in found):
+        about += " No wait for another job ran into its deadline."
     return section(
-        "reasons", "Why work was not shared",
-        "How often each reason applied, in all jobs. More on each: docs/reasons.md of tsshim.",
+        "reasons", "Why work was not shared", about,
         scrolled("Reasons", '<table role="table"><thead role="rowgroup"><tr role="row">%s</tr>'
                  '</thead><tbody role="rowgroup">%s</tbody></table>' % (head, rows)))
 
