@@ -130,7 +130,9 @@ def test_installed_in_an_environment():
         assert call(os.path.join(path, "bin", "python"), "-m", "tsshim", "--version") == said
         assert shares(tsrun, group.name)
         for name in ("share/man/man1/tsrun.1", "share/bash-completion/completions/tsrun",
-                     "libexec/tsshim/slurm/prolog", "libexec/tsshim/python/sitecustomize.py"):
+                     "libexec/tsshim/slurm/prolog", "libexec/tsshim/python/sitecustomize.py",
+                     "libexec/tsshim/report/__main__.py",
+                     "libexec/tsshim/report/tsshim_report/page.css"):
             assert os.path.exists(os.path.join(path, name)), name
         assert os.access(os.path.join(path, "libexec/tsshim/slurm/prolog"), os.X_OK)
 
