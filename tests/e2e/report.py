@@ -77,7 +77,7 @@ def test_sums_are_those_of_the_jobs():
         assert (job.pid, job.began, job.program, job.mode, job.align, job.dataset) == (
             mine.pid, mine.begin, mine.program, "aligned", 0, "photos")
         assert (facts.saved(job), facts.cpu(job)) == (mine.saved(), mine.cpu())
-        assert job.reasons[-1][1].get("timeout", 0) == mine.late
+        assert job.passed.get("timeout", 0) == mine.late
         assert (job.ended is None) == mine.killed
 
 
@@ -136,6 +136,19 @@ def test_names_are_only_names():
     assert source.name() == "a\ufffdb\ufffd@\ufffd"
     assert len(only(log).program) == logs.TEXT_MAX + 1 and only(log).dataset == "\ufffd\ufffd[2J"
     source.name().encode()
+
+
+def test_there_is_an_end_to_all():
+    """Of reasons and jobs, and of the time."""
+    many = {"reason%d" % n: 1 for n in range(logs.REASONS_MAX)}
+    log = read(head() + line(0, e="reasons", job="7.1", **{k: 1 for k in list(many)[:100]}) + "".join(
+        line(1, e="reasons", job="7.1", **{"%s%d" % (k, n): 1 for k in list(many)[:100]})
+        for n in range(4)))
+    assert len(only(log).passed) <= logs.REASONS_MAX and len(log.notes) == 3
+    log = read(head() + "".join(line(0, e="reasons", job="%d.1" % n) for n in range(logs.JOBS_MAX + 2)))
+    assert len(log.jobs) == logs.JOBS_MAX and len(log.notes) == 2
+    log = read(head() + counts(0, 1) + json.dumps({"t": 9e11, "e": "end", "job": "7.1"}))
+    assert log.notes == [] and series.Axis(log).count <= series.PARTS + 1
 
 
 def test_logs_of_two_nodes_and_one_given_twice():
@@ -208,6 +221,19 @@ def test_who_stands_still_has_no_slope():
              if BEGIN + 22 < center < BEGIN + 57]
     assert still and all(rate == 0 for rate in still), still
     assert not any(axis.gaps.values())
+
+
+def test_who_sleeps_is_no_hole_and_a_stopped_writer_is():
+    """Without a new head: what was done meanwhile tells the one from the other."""
+    begin = head() + "".join(counts(at, 10 * at) for at in range(40))
+    for jump, gaps in ((10, 0), (1010, 1)):
+        log = read(begin + "".join(counts(140 + at, 390 + jump + 10 * at) for at in range(40)))
+        axis, found = rates(log)
+        assert len(axis.gaps[only(log).source]) == gaps, jump
+        inside = [rate for center, rate in zip(axis.centers(), found)
+                  if BEGIN + 42 < center < BEGIN + 136]
+        assert inside and all(rate is None if gaps else rate == 0 for rate in inside), inside
+        assert max(rate for rate in found if rate is not None) < 11
 
 
 def test_before_and_after_a_job_nothing_is_known():

@@ -4,6 +4,7 @@
 from . import facts, plot, series, words
 
 COLOURED = 6  # jobs with a colour of their own; more could not be told apart
+DRAWN = 100  # with a line of their own; more make it black
 
 
 TIMES = (("hours", 3600), ("minutes", 60), ("seconds", 1))
@@ -25,6 +26,7 @@ class Cast:
         self.jobs, self.names = jobs, names
         done = {job: sum(sum(row[:2]) for row in facts.final(job).values()) for job in jobs}
         largest = sorted(jobs, key=lambda job: -done[job])
+        self.drawn = set(largest[:DRAWN])
         count = len(jobs) if len(jobs) <= COLOURED else COLOURED - 1
         chosen = set(largest[:count])
         self.leading = [job for job in jobs if job in chosen]
@@ -72,8 +74,9 @@ def lines(axis, cast, title, about, unit, panels, least_top=1e-9):
         lead, rest = cast.each(values)
         between = [(cast.rest_name() + ", mean", 0, mean(rest))] if rest else []
         shown.append((name, lead + between))
-        paints.append(lambda made, number, lead=lead, rest=rest: (
-            [made.line(number, 0, row, thin=True) for row in rest],
+        thin = [row for job, row in zip(cast.rest, rest) if job in cast.drawn]
+        paints.append(lambda made, number, lead=lead, thin=thin: (
+            [made.line(number, 0, row, thin=True) for row in thin],
             [made.line(number, colour, row) for _, colour, row in lead]))
     return draw(Chart(title, about, shown, all_gaps(axis), unit), axis, paints, least_top)
 
@@ -183,5 +186,5 @@ def make(log, jobs, names, axis):
         yield progress(axis, cast)
     if any(source.ring for source in log.sources.values()):
         yield ring(axis, log)
-    if any(job.reasons and job.reasons[-1][1].get("timeout") for job in jobs):
+    if any(job.passed.get("timeout") for job in jobs):
         yield waits(axis, cast)

@@ -76,7 +76,7 @@ def reasons(jobs, table):
     known = {row["id"]: row for row in table}
     counts = {}
     for job in jobs:
-        for identity, count in (job.reasons[-1][1] if job.reasons else {}).items():
+        for identity, count in job.passed.items():
             counts[identity] = counts.get(identity, 0) + count
     found = [Reason(identity, count, known.get(identity))
              for identity, count in counts.items() if count > 0]
@@ -97,7 +97,7 @@ def main_reason(found):
 
 
 def not_shared(job, table):
-    if not job.reasons:
+    if not job.late:
         return None
     return sum(reason.count for reason in reasons([job], table) if reason.is_lost)
 

@@ -18,6 +18,8 @@ TALLY = ("produced", "shared", "shared_bytes")
 COUNT_MAX = 1 << 64
 SECONDS_MAX = 1e12
 TEXT_MAX = 160
+REASONS_MAX = 256  # far more than there are
+JOBS_MAX = 4096
 STEP_BACK = 1.0  # seconds: less is two writers who looked at the clock at one time
 
 
@@ -32,6 +34,7 @@ class Source:
         self.group, self.node = group, node
         self.versions = []
         self.times = []  # of all lines, in the order of time
+        self.heads = set()  # those of a writer that begins
         self.ring = []  # (time, capacity, used)
 
     def name(self):
@@ -45,13 +48,14 @@ class Job:
         self.source, self.identity = source, identity
         self.pid = self.began = self.dataset = self.mode = self.program = self.align = None
         self.counts = []  # (time, {kind: (produced, shared, shared_bytes, saved)}, CPU or None)
-        self.reasons = []  # (time, {id: count})
+        self.passed = {}  # {reason: how often}, at the end of what is known
+        self.late = []  # (time, how often it had waited in vain)
         self.order = []  # (time, epoch, behind)
         self.ended = None
 
     def times(self):
         """Of the first and the last that is known of it."""
-        of_all = [rows[at][0] for rows in (self.counts, self.reasons, self.order) if rows
+        of_all = [rows[at][0] for rows in (self.counts, self.late, self.order) if rows
                   for at in (0, -1)]
         of_all += [t for t in (self.began, self.ended) if t is not None]
         return (min(of_all), max(of_all)) if of_all else None
@@ -157,11 +161,13 @@ def take_counts(job, row, when):
 
 
 def take_reasons(job, row, when):
-    known = dict(job.reasons[-1][1]) if job.reasons else {}
-    for key, value in row.items():
-        if key not in ("t", "e", "job", "final"):
-            known[text(key)] = max(count(value), known.get(key, 0))
-    job.reasons.append((when, known))
+    found = {text(key): count(value) for key, value in row.items()
+             if key not in ("t", "e", "job", "final")}
+    if len(job.passed.keys() | found.keys()) > REASONS_MAX:
+        raise Wrong("more reasons than there are")
+    for key, value in found.items():
+        job.passed[key] = max(value, job.passed.get(key, 0))
+    job.late.append((when, job.passed.get("timeout", 0)))
 
 
 def take_order(job, row, when):
@@ -206,7 +212,9 @@ class File:
         version = text(row.get("version"))
         if version and version not in self.source.versions:
             self.source.versions.append(version)
-        self.source.times.append(self.time(row))
+        when = self.time(row)
+        self.source.times.append(when)
+        self.source.heads.add(when)
 
     def time(self, row):
         """The time of @row; a clock that was put back goes on from where it was."""
@@ -235,6 +243,8 @@ class File:
                 raise Wrong("of no job")
             key = self.source, identity
             job = self.log.jobs.get(key) or Job(*key)
+            if len(self.log.jobs) >= JOBS_MAX and key not in self.log.jobs:
+                raise Wrong("of more than %d jobs" % JOBS_MAX)
             TAKERS[kind](job, row, when)
             self.log.jobs[key] = job
         self.source.times.append(when)
@@ -266,5 +276,5 @@ def finish(log):
         source.times.sort()
         source.ring.sort()
     for job in log.jobs.values():
-        for rows in (job.counts, job.reasons, job.order):
+        for rows in (job.counts, job.late, job.order):
             rows.sort(key=lambda row: row[0])

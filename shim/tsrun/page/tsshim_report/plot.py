@@ -46,7 +46,7 @@ def elapsed(seconds, step):
     """On an axis whose labels are @step apart."""
     if seconds == 0:
         return "0"
-    if step % 86400 == 0:
+    if step % 86400 == 0 or step > STEPS[-1]:
         return "%d d" % (seconds // 86400)
     for size, unit in ((3600, "h"), (60, "min")):
         if seconds >= size:
@@ -112,7 +112,7 @@ class Plot:
     def dress(self, panel, is_last):
         span = self.axis.end - self.axis.begin or 1.0
         labels = 8 if self.size == "wide" else 5
-        step = next((s for s in STEPS if span / s <= labels), STEPS[-1] * 10)
+        step = next((s for s in STEPS if span / s <= labels), span / labels)
         panel.set_facecolor("none")
         panel.set_xlim(0, span)
         panel.xaxis.set_major_locator(FixedLocator([step * i for i in range(int(span // step) + 1)]))

@@ -6,6 +6,7 @@ some hundred equal parts of the time.  Where nothing was recorded, nothing is kn
 """
 
 import bisect
+import itertools
 
 PARTS = 240
 WIDTHS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
@@ -25,16 +26,41 @@ def usual(steps, at):
     return middle(steps[max(0, at - AROUND):at + AROUND + 1])
 
 
+def work_done(jobs, times):
+    """All that @jobs had made and taken by each of the @times, which are sorted."""
+    grown = [0] * len(times)
+    for job in jobs:
+        before = 0
+        for when, kinds, _ in job.counts:
+            done = sum(sum(row[:2]) for row in kinds.values())
+            grown[bisect.bisect_left(times, when)] += done - before
+            before = done
+    return list(itertools.accumulate(grown))
+
+
+def was_written(source, done, times, at):
+    """Whether the silence from times[at] on is that of jobs that did nothing: the writer is the
+    same behind it, and no more was done than in a few steps; @done is from work_done()."""
+    if times[at + 1] in source.heads:
+        return False
+    around = done[max(0, at - AROUND):at + 1], done[at + 1:at + 2 + AROUND]
+    usually = max((b - a for part in around for a, b in zip(part, part[1:])), default=0)
+    return done[at + 1] - done[at] <= IDLE_TIMES * usually
+
+
 def find_gaps(source, jobs):
     """(from, to) in which nothing was recorded though a job of the @source was there."""
     times = sorted(set(source.times))
     steps = [b - a for a, b in zip(times, times[1:])]
-    lives = [job.times() for job in jobs if job.source is source]
+    own = [job for job in jobs if job.source is source]
+    lives = [job.times() for job in own]
+    done = work_done(own, times)
     found = []
     for at, step in enumerate(steps):
         begin, end = times[at], times[at + 1]
         if step >= GAP_MIN and step > GAP_TIMES * usual(steps, at) and \
-                any(first <= begin and end <= last for first, last in lives):
+                any(first <= begin and end <= last for first, last in lives) and \
+                not was_written(source, done, times, at):
             found.append((begin, end))
     return found
 
@@ -163,8 +189,7 @@ def fill(source, axis):
 
 def late(job, axis):
     """Waits that ran into their deadline, by minute."""
-    known = [(t, counts.get("timeout", 0)) for t, counts in job.reasons]
-    return [None if rate is None else rate * 60 for rate in rates(job, axis, known)]
+    return [None if rate is None else rate * 60 for rate in rates(job, axis, job.late)]
 
 
 def added(rows):
