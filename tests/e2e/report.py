@@ -323,6 +323,7 @@ def test_words():
     assert words.number(1234567) == "1,234,567" and words.brief(1234567) == "1.23M"
     assert words.brief(999.9) == "1k" and words.brief(0.5) == "0.5" and words.brief(0) == "0"
     assert words.percent(1, 3) == "33.3 %" and words.percent(3, 3) == "100 %"
+    assert words.percent(2**64 - 2, 2**64 - 1) == "> 99.9 %" and words.percent(0, 5) == "0 %"
     assert words.percent(99999, 100000) == "> 99.9 %" and words.percent(1, 10**6) == "< 0.1 %"
     assert words.cpu(5) == "5.00 s" and words.cpu(119) == "119 s" and words.cpu(7200) == "2.0 h"
     assert words.duration(3600 * 50) == "2 d 2 h" and words.moment(1e300) == words.UNKNOWN

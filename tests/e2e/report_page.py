@@ -244,6 +244,23 @@ def test_keys_reach_all_that_moves():
         assert repeated == [], repeated
 
 
+def test_axes_say_where_values_are():
+    """A label stands where a line of its value would: read back from the picture."""
+    text = report.head() + "".join(
+        report.line(at, e="order", job="7.1", order="strict", epoch=at / 8000, behind=0.0125)
+        for at in range(0, 1000, 10))
+    with opened(made("axes.html", lambda: text)) as browser:
+        for size in ("wide", "narrow"):
+            labels = browser.tell("""[...document.querySelectorAll("#chart-1 .%s text")]
+				.filter((node) => getComputedStyle(node).textAnchor === "end")
+				.map((node) => [Number(node.textContent), Number(node.getAttribute("y"))])""" % size)
+            # Two panels, from below: the position to 0.12, behind it 0.0125.
+            for panel in (labels[:len(labels) // 2], labels[len(labels) // 2:]):
+                assert len(panel) >= 3 and panel[0][0] == 0, labels
+                scales = [(panel[0][1] - y) / value for value, y in panel[1:]]
+                assert max(scales) < 1.01 * min(scales), (size, panel)
+
+
 def test_it_can_be_printed():
     path, _ = sweep_page()
     with opened(path) as browser:
@@ -253,7 +270,7 @@ def test_it_can_be_printed():
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 12
 
 
-def test_many_jobs_and_none():
+def test_many_jobs_huge_ones_and_none():
     """Of 64 the largest are told apart, and the table has all."""
     many = made("many.html", lambda: report_logs.sweep(64, 600, 20.0).run(600).text())
     none = made("none.html", lambda: report.head())
@@ -263,6 +280,12 @@ def test_many_jobs_and_none():
         assert browser.tell("document.querySelectorAll('#jobs-table tbody tr').length") == 64
         assert browser.tell("document.querySelectorAll('#chart-1 .legend li').length") == 6
         assert "59 other jobs" in browser.tell("document.querySelector('#chart-1').textContent")
+        # Numbers and times of any size, and rates of next to nothing.
+        browser.open(made("huge.html", lambda: report.head() + report.counts(0, 3, 1) + report.line(
+            9e8, e="counts", job="x" * 64, sample={"produced": 2**64 - 1, "saved_seconds": 9e11}) +
+            report.counts(9.5e8, 3, 2)))
+        for width in (400, 800):
+            look_at(browser, width, "dark")
         browser.open(none)
         look_at(browser, 400, "light")
         assert browser.tell("document.getElementById('nothing').textContent")

@@ -47,7 +47,7 @@ def elapsed(seconds, step):
     if seconds == 0:
         return "0"
     if step % 86400 == 0 or step > STEPS[-1]:
-        return "%d d" % (seconds // 86400)
+        return words.brief(seconds // 86400) + " d"
     for size, unit in ((3600, "h"), (60, "min")):
         if seconds >= size:
             whole, part = divmod(seconds, size)
@@ -71,7 +71,7 @@ def tidy(svg):
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)
     svg = re.sub(r"<style.*?</style>", "", svg, flags=re.S)  # it would be that of the whole page
     svg = re.sub(r"#fe00[0-9a-f]{2}", lambda match: NAMED[match.group(0)], svg)
-    svg = re.sub(r"(\d\.\d\d?)\d+", r"\1", svg)
+    svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d\d?)\d+", r"\1", tag.group(0)), svg)
     svg = re.sub(r"font: [^;\"]*?([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
     svg = re.sub(r"\n\s*", " ", svg)
     used = set(re.findall(r"[(\"]#([\w.-]+)[)\"]", svg))

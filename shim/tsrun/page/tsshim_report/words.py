@@ -27,12 +27,10 @@ def percent(part, whole):
     """Never all or nothing where it is not."""
     if part is None or not whole:
         return UNKNOWN
+    if part in (0, whole):
+        return "100 %" if part else "0 %"
     share = 100 * part / whole
-    if 0 < share < 0.1:
-        return "< 0.1 %"
-    if 99.9 < share < 100:
-        return "> 99.9 %"
-    return ("%.0f %%" if share in (0, 100) else "%.1f %%") % share
+    return "< 0.1 %" if share < 0.1 else "> 99.9 %" if share > 99.9 else "%.1f %%" % share
 
 
 def duration(seconds):
@@ -48,7 +46,7 @@ def duration(seconds):
     hours = minutes // 60
     if hours < 48:
         return "%d h %02d min" % (hours, minutes % 60)
-    return "%d d %d h" % (hours // 24, hours % 24)
+    return "%s d %d h" % (format(hours // 24, ","), hours % 24)
 
 
 def cpu(seconds):
