@@ -265,6 +265,15 @@ def test_nothing_known_of_little():
         assert log.notes == []
 
 
+def test_waits_in_vain_stand_where_they_were():
+    log = read(head() + line(0, e="job", job="7.1", began=BEGIN) + "".join(
+        line(at, e="reasons", job="7.1", alone=at, timeout=3 * (at >= 50)) for at in range(100)))
+    axis = series.Axis(log)
+    found = series.late(only(log), axis)
+    assert [at for at, rate in enumerate(found) if rate] == [int(50 / axis.width)], found
+    assert sum(found) * axis.width / 60 == 3
+
+
 def test_position_and_ring():
     log = read(head() + "".join(
         line(at, e="order", job="7.1", order="strict", epoch=at / 100, behind=0.5) +

@@ -104,14 +104,16 @@ def mean(rows):
 
 
 def tallied(job, kind, *columns):
-    """(time, sum of the columns) of its counts of this kind."""
+    """(time, sum of the columns) of its counts of this kind; none where it never had any."""
+    if kind not in facts.final(job):
+        return []
     return series.counted(
-        job, lambda row: sum(row[1][kind][c] for c in columns) if kind in row[1] else None)
+        job, lambda row: sum(row[1][kind][c] for c in columns) if kind in row[1] else 0)
 
 
 def throughput(axis, cast, kind):
     made, taken = facts.PRODUCED, facts.SHARED
-    return lines(axis, cast, "Throughput", "What each job got in a second, whoever made it.",
+    return lines(axis, cast, "Throughput: " + words.KIND_NAMES[kind], "What each job got in a second, whoever made it.",
                  words.KIND_NAMES[kind] + " per second",
                  [("", lambda job: series.rates(job, axis, tallied(job, kind, made, taken)))])
 
@@ -119,7 +121,7 @@ def throughput(axis, cast, kind):
 def exchange(axis, cast, kind):
     made, taken = facts.PRODUCED, facts.SHARED
     return stacks(
-        axis, cast, "Who made, and who took",
+        axis, cast, "Who made, and who took: " + words.KIND_NAMES[kind],
         "Made: worked out by the job itself. Taken: what another job had made, from the ring.",
         words.KIND_NAMES[kind] + " per second",
         [("Made", lambda job: series.rates(job, axis, tallied(job, kind, made))),
@@ -162,8 +164,8 @@ def savings(axis, cast):
 
     def saved(job):
         def total(row):
-            known = [t[facts.SAVED] for kind, t in row[1].items() if kind != facts.NOT_SAVED]
-            return sum(known) / size if known else None
+            return sum(tally[facts.SAVED] for kind, tally in row[1].items()
+                       if kind != facts.NOT_SAVED) / size
         return series.totals(job, axis, series.counted(job, total))
     return stacks(axis, cast, "CPU time saved",
                   "What those who made it had spent on what each job took, added up.",
@@ -176,15 +178,15 @@ def make(log, jobs, names, axis):
     plot.prepare()
     cast = Cast(jobs, names)
     kinds = facts.shown_kinds(jobs)
-    for kind in kinds:
-        yield throughput(axis, cast, kind)
+    low = [throughput(axis, cast, kind) for kind in kinds]
+    high = [exchange(axis, cast, kind) for kind in kinds]
     if any(facts.saved(job) for job in jobs):
-        yield savings(axis, cast)
-    for kind in kinds:
-        yield exchange(axis, cast, kind)
-    if any(job.order for job in jobs):
-        yield progress(axis, cast)
+        low.append(savings(axis, cast))
     if any(source.ring for source in log.sources.values()):
-        yield ring(axis, log)
+        low.append(ring(axis, log))
     if any(job.passed.get("timeout") for job in jobs):
-        yield waits(axis, cast)
+        low.append(waits(axis, cast))
+    if any(job.order for job in jobs):
+        high.append(progress(axis, cast))
+    first = min(len(low), 2 * -(-len(kinds) // 2))
+    return low[:first] + high + low[first:]

@@ -128,7 +128,7 @@ def compose(names, table):
     axis = series.Axis(log)
     called = job_names(log, jobs)
     return page.compose(log, jobs, called, axis,
-                        list(charts.make(log, jobs, called, axis)), table)
+                        charts.make(log, jobs, called, axis), table)
 
 
 # ---- writing -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import bisect
 import itertools
 
 PARTS = 240
-WIDTHS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
+WIDTHS = (1, 2, 3, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 GAP_MIN = 30.0  # seconds without a line that may be a hole in the log,
 GAP_TIMES = 8  # if there is usually one so much more often
 IDLE_TIMES = 4  # so much more than usual between two lines of a job: it had stood still
@@ -77,7 +77,7 @@ class Axis:
         self.begin = min(times, default=0.0)
         last = max(times, default=0.0)
         steps = [b - a for s in sources for a, b in zip(s.times, s.times[1:]) if b > a]
-        least = max((last - self.begin) / PARTS, 2 * middle(steps) if steps else 0)
+        least = max((last - self.begin) / PARTS, 1.5 * middle(steps) if steps else 0)
         self.width = next((w for w in WIDTHS if w >= least), least)
         self.count = max(1, -int(-(last - self.begin) // self.width))
         self.end = last
@@ -188,8 +188,16 @@ def fill(source, axis):
 
 
 def late(job, axis):
-    """Waits that ran into their deadline, by minute."""
-    return [None if rate is None else rate * 60 for rate in rates(job, axis, job.late)]
+    """Waits that ran into their deadline, by minute; each in the part in which it was counted."""
+    found = [None if rate is None else 0.0 for rate in rates(job, axis, job.late)]
+    is_new = job.began is not None and job.began >= axis.begin - 1
+    before = 0 if is_new or not job.late else job.late[0][1]
+    for when, counted_late in job.late:
+        part = min(axis.count - 1, max(0, int((when - axis.begin) / axis.width)))
+        if found[part] is not None:
+            found[part] += (counted_late - before) * 60 / axis.width
+        before = counted_late
+    return found
 
 
 def added(rows):
