@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """tsrun report: what is read of event logs, what comes of it, and the file that is written."""
 
+import contextlib
 import io
 import json
 import os
@@ -418,22 +419,6 @@ def test_reasons_are_those_of_the_program():
         assert figures(done.output)["reason-verify"] == "9"
 
 
-def test_options_stand_where_they_like():
-    need_matplotlib()
-    with tempfile.TemporaryDirectory() as directory:
-        one = written(directory, head() + counts(0, 10), "a.events")
-        other = written(directory, head(node="m") + counts(0, 5), "-b.events")
-        page = directory + "/page.html"
-        for number, words_given in enumerate((["-o", page, one], [one, "-o", page], [one, "-o" + page],
-                                              ["--output=" + page, "--", one])):
-            done = report(*words_given)
-            assert done.status == 0 and done.errors == "", (words_given, done.errors)
-            assert figures(contents(page))["delivered"] == "10"
-            os.unlink(page)
-        done = report("-o", page, one, "--", other)
-        assert done.status == 0 and figures(contents(page))["delivered"] == "15", done.errors
-
-
 def test_nothing_recorded():
     need_matplotlib()
     with tempfile.TemporaryDirectory() as directory:
@@ -506,21 +491,44 @@ def test_without_matplotlib():
         expect_failure(done, "no python3 in PATH", "python3-matplotlib")
 
 
-def test_the_environments_own_python_comes_first():
-    """It lies beside tsrun, as pip has put it, whatever PATH says; and no job's library goes in."""
+@contextlib.contextmanager
+def parrot():
+    """A tsrun with a python3 beside it, as pip has put them, that says what it is started with."""
     with tempfile.TemporaryDirectory() as directory:
         os.makedirs(directory + "/shim/tsrun")
         os.makedirs(directory + "/report")
         for name in ("shim/tsrun/tsrun", "libtsshim.so"):
             shutil.copy(os.path.join(support.BUILD, name), os.path.join(directory, name))
-        shown = written(directory, "#!/bin/sh\necho \"$TSSHIM_DISABLE\" \"$@\"\n")
-        os.chmod(shown, 0o755)
-        os.rename(shown, directory + "/shim/tsrun/python3")
-        done = support.run([directory + "/shim/tsrun/tsrun", "report", "-o", "p", "a", "b"],
+        python = written(directory, "#!/bin/sh\necho \"$TSSHIM_DISABLE\" \"$@\"\n",
+                         "shim/tsrun/python3")
+        os.chmod(python, 0o755)
+        yield directory, directory + "/shim/tsrun/tsrun"
+
+
+def test_the_environments_own_python_comes_first():
+    """Whatever PATH says; and no job's library goes in."""
+    with parrot() as (directory, tsrun):
+        done = support.run([tsrun, "report", "-o", "p", "a", "b"],
                            environment(LD_PRELOAD=support.LIBRARY))
         words_given = done.output.split()
         assert words_given[:4] == ["1", "-B", directory + "/report", "--table"], done.output
         assert words_given[5:] == ["--output", "p", "--", "a", "b"], done.output
+
+
+def test_options_stand_where_they_like():
+    with parrot() as (_, tsrun):
+        for words_given, logs_read in (
+                (["-o", "p", "a"], ["a"]), (["a", "-o", "p"], ["a"]), (["a", "-op"], ["a"]),
+                (["--output=p", "--", "-b"], ["-b"]), (["-o", "p", "a", "--", "-b"], ["a", "-b"]),
+                (["-", "--output", "p"], ["-"]),
+                (["-o", "p", "--group", "g"], ["/s/tsshim/g@%s.events" % os.uname().nodename])):
+            done = support.run([tsrun, "report", *words_given],
+                               dict(environment(), XDG_STATE_HOME="/s"))
+            assert done.status == 0, (words_given, done.errors)
+            assert done.output.split()[5:] == ["--output", "p", "--", *logs_read], words_given
+        env = environment()
+        del env["HOME"]
+        expect_failure(support.run([tsrun, "report", "-o", "p"], env), "HOME is not set", "LOG")
 
 
 @support.whole

@@ -126,6 +126,11 @@ class Browser:
                   deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": scheme}])
+        self.settle()
+
+    def settle(self):
+        """Return when what was changed is on the screen."""
+        self.tell("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def tell(self, expression):
         """The value of a JavaScript expression."""

@@ -215,6 +215,7 @@ def test_keys_and_pointer_read_a_plot():
             browser.key("Escape")
             assert values(browser) == [""] * len(values(browser))
             browser.tell("document.querySelector('#chart-1').scrollIntoView()")
+            browser.settle()
             # The middle of the axis is the middle of the values.
             left, top, wide = browser.tell("""(() => {
 				const box = document.querySelector("#chart-1 .plot").getBoundingClientRect();
@@ -223,7 +224,7 @@ def test_keys_and_pointer_read_a_plot():
             begin, end = told["extents"]["narrow" if width == 400 else "wide"]
             browser.point(left + wide * (begin + end) / 2, top + 20)
             middle = int(told["parts"] / 2)
-            shown = values(browser)[0]
+            shown = support.wait_until(lambda: values(browser)[0], "a value at the pointer")
             assert abs(float(shown) - rows[0][middle]) <= 0.005 * rows[0][middle], shown
         assert browser.complaints == []
 
