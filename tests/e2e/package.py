@@ -144,6 +144,14 @@ def test_the_version_is_that_of_the_project():
     assert re.search("^Version: (.*)$", metadata, re.M).group(1) == version()
 
 
+def test_nothing_else_is_needed():
+    """matplotlib is for who wants the page of tsrun report."""
+    with zipfile.ZipFile(wheel()) as archive:
+        metadata = archive.read("tsshim-%s.dist-info/METADATA" % version()).decode()
+    assert re.findall("^(?:Requires-Dist|Provides-Extra): .*$", metadata, re.M) == [
+        "Provides-Extra: report", 'Requires-Dist: matplotlib; extra == "report"']
+
+
 def test_pip_builds_the_source_package():
     """Without a checkout, and to the same files; in half the time without optimization."""
     path = environment("sdist", "--find-links", build_tools(),
