@@ -36,7 +36,7 @@ _tsrun()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]-} in
-	stats | gc | doctor | top | config)
+	stats | gc | doctor | top | config | report)
 		if ((COMP_CWORD > 1)); then
 			mode=${COMP_WORDS[1]}
 			i=2
@@ -140,11 +140,15 @@ _tsrun()
 	doctor) _tsrun_words "--json --help" "$current" ;;
 	top) _tsrun_words "--group --batch --count --delay --help" "$current" ;;
 	config) _tsrun_words "$settings --json --help" "$current" ;;
+	report)
+		_tsrun_words "--group --output --help" "$current"
+		[[ $current == -* ]] || mapfile -t COMPREPLY < <(compgen -f -- "$current")
+		;;
 	run)
 		_tsrun_words "$settings --help --version" "$current"
 		if [[ $current != -* ]]; then
 			local words
-			mapfile -t words < <(compgen -W "stats gc doctor top config" -- "$current")
+			mapfile -t words < <(compgen -W "stats gc doctor top config report" -- "$current")
 			mapfile -t COMPREPLY < <(compgen -c -- "$current")
 			COMPREPLY+=("${words[@]}")
 		fi

@@ -28,6 +28,8 @@ Version: %s
 Summary: Training jobs on one node share file reads, decoded images, samples and copies to the GPU
 %s
 Requires-Python: >=3.6
+Provides-Extra: report
+Requires-Dist: matplotlib; extra == "report"
 Classifier: Operating System :: POSIX :: Linux
 Description-Content-Type: text/markdown
 

@@ -71,6 +71,7 @@ static const struct {
 	{TS_MODE_DOCTOR, "doctor"},
 	{TS_MODE_TOP, "top"},
 	{TS_MODE_CONFIG, "config"},
+	{TS_MODE_REPORT, "report"},
 };
 
 const char *ts_arguments_mode_name(enum ts_mode mode)
@@ -236,6 +237,17 @@ static int check_command(const struct ts_arguments *arguments, int first)
 	return -EINVAL;
 }
 
+/* Whether argv[*at] is an option; words that are none but files are kept at @files. */
+static bool is_option(
+	int argc, char **argv, int *at, const struct ts_arguments *arguments, char ***files)
+{
+	/* What was looked at already makes room. */
+	while (*at < argc && arguments->mode == TS_MODE_REPORT &&
+		(argv[*at][0] != '-' || argv[*at][1] == '\0'))
+		*(*files)++ = argv[(*at)++];
+	return *at < argc && argv[*at][0] == '-';
+}
+
 int ts_arguments_parse(int argc, char **argv, struct ts_arguments *ret_arguments)
 {
 	struct ts_arguments arguments = {.mode = TS_MODE_RUN};
@@ -245,7 +257,8 @@ int ts_arguments_parse(int argc, char **argv, struct ts_arguments *ret_arguments
 		arguments.mode = mode_of_word(argv[1]);
 	if (arguments.mode != TS_MODE_RUN)
 		at = 2;
-	while (at < argc && argv[at][0] == '-') {
+	char **files = argv + at, **end = files;
+	while (is_option(argc, argv, &at, &arguments, &end)) {
 		if (strcmp(argv[at], "--") == 0) {
 			arguments.separated = true;
 			at++;
@@ -260,7 +273,12 @@ int ts_arguments_parse(int argc, char **argv, struct ts_arguments *ret_arguments
 		}
 	}
 
-	if (arguments.mode & TS_MODE_COMMANDS) {
+	if (arguments.mode == TS_MODE_REPORT) {
+		while (at < argc)
+			*end++ = argv[at++];
+		*end = NULL;
+		arguments.files = end > files ? files : NULL;
+	} else if (arguments.mode & TS_MODE_COMMANDS) {
 		if (at < argc)
 			arguments.command = argv + at;
 		if (arguments.mode == TS_MODE_RUN && check_command(&arguments, at) < 0)

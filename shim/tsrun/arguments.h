@@ -14,10 +14,11 @@ enum ts_mode {
 	TS_MODE_DOCTOR = 8,
 	TS_MODE_TOP = 16,
 	TS_MODE_CONFIG = 32,
-	TS_MODE_ALL = 63,
+	TS_MODE_REPORT = 64,
+	TS_MODE_ALL = 127,
 	TS_MODE_SETTINGS = TS_MODE_RUN | TS_MODE_CONFIG, /* take every setting */
 	TS_MODE_GROUPS =                                 /* look into a group */
-	TS_MODE_SETTINGS | TS_MODE_STATS | TS_MODE_GC | TS_MODE_TOP,
+	TS_MODE_SETTINGS | TS_MODE_STATS | TS_MODE_GC | TS_MODE_TOP | TS_MODE_REPORT,
 	TS_MODE_COMMANDS = TS_MODE_RUN | TS_MODE_DOCTOR, /* take a command */
 };
 
@@ -33,7 +34,8 @@ enum ts_mode {
 	X(VERBOSE, "--verbose", "-v", NULL, TS_MODE_STATS,                                     \
 		"every counter, zeros too, and what it means")                                 \
 	X(RESET, "--reset", "", NULL, TS_MODE_STATS, "print, and count anew from here on")     \
-	X(OUTPUT, "--output", "-o", "FILE", TS_MODE_STATS, "write to FILE, at once")           \
+	X(OUTPUT, "--output", "-o", "FILE", TS_MODE_STATS | TS_MODE_REPORT,                    \
+		"write to FILE, at once")                                                      \
 	X(DRY_RUN, "--dry-run", "-n", NULL, TS_MODE_GC, "only print what would be removed")    \
 	X(BATCH, "--batch", "-b", NULL, TS_MODE_TOP, "print blocks of text, for logs")         \
 	X(BLOCKS, "--count", "-n", "N", TS_MODE_TOP, "end after so many [no end]")             \
@@ -55,6 +57,8 @@ struct ts_arguments {
 	bool flag[TS_FLAG_COUNT];
 	const char *value[TS_FLAG_COUNT]; /* of those that take one; or NULL */
 	char **command; /* NULL-terminated rest of argv (of TS_MODE_COMMANDS), or NULL */
+	char **files; /* NULL-terminated words that are no options (of TS_MODE_REPORT), or NULL
+		       */
 	bool separated; /* by "--" */
 	/* What stands before the command when it is an option without a value; or NULL. */
 	const struct ts_option_text *last;
@@ -78,7 +82,8 @@ const struct ts_option_text *ts_arguments_options(void);
 
 /**
  * Parse @argv.  Options end at "--" or at the first word that does not begin with '-'; the
- * rest is the command and is never looked at.  Both "--name VALUE" and "--name=VALUE" work,
+ * rest is the command and is never looked at; of TS_MODE_REPORT options may stand behind
+ * other words, which are moved together in @argv.  Both "--name VALUE" and "--name=VALUE" work,
  * and of the short form "-n VALUE" and "-nVALUE"; where the value may be left out only the
  * latter; of a repeated option the last one counts.
  * --help and --version stop the parsing: what follows is not checked, and

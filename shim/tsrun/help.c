@@ -74,7 +74,7 @@ static void print_environment(void)
 static void print_run(void)
 {
 	fputs("Usage: tsrun [options] [--] command [argument...]\n"
-	      "       tsrun stats | gc | doctor | top | config [--help]\n"
+	      "       tsrun stats | gc | doctor | top | config | report [--help]\n"
 	      "Run a training command; jobs started like this share the decoding of images.\n"
 	      "\nSharing:\n",
 		stdout);
@@ -185,6 +185,26 @@ static void print_config(void)
 		stdout);
 }
 
+static void print_report(void)
+{
+	fputs("Usage: tsrun report -o FILE.html [--group NAME] [LOG...]\n"
+	      "Make a page of what jobs wrote with --events: what they made, took from one\n"
+	      "another and saved over time, and why the rest was not shared.  One file, for a\n"
+	      "browser, which loads nothing from anywhere.  Needs Python with matplotlib.\n"
+	      "\nOptions:\n",
+		stdout);
+	print_options(TS_MODE_REPORT, true);
+	print_options(TS_MODE_REPORT, false);
+	fputs("\nWithout LOG: the one of the group on this node.  - is stdout, and as LOG "
+	      "stdin.\n"
+	      "Lines that cannot be read are named on stderr and on the page.\n"
+	      "\nExamples:\n"
+	      "  tsrun report -o jobs.html           the group $TSSHIM_GROUP, else 'default'\n"
+	      "  tsrun report -o sweep.html node*.events\n"
+	      "\nExit status: 0, also when lines were left out; 125 on failure.\n",
+		stdout);
+}
+
 void ts_help_print(enum ts_mode mode)
 {
 	if (mode == TS_MODE_STATS)
@@ -197,6 +217,8 @@ void ts_help_print(enum ts_mode mode)
 		print_top();
 	else if (mode == TS_MODE_CONFIG)
 		print_config();
+	else if (mode == TS_MODE_REPORT)
+		print_report();
 	else
 		print_run();
 }

@@ -6,6 +6,7 @@
 #include "shim/tsrun/help.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/origins.h"
+#include "shim/tsrun/page.h"
 #include "shim/tsrun/run.h"
 #include "shim/tsrun/stats.h"
 #include "shim/tsrun/top.h"
@@ -88,6 +89,15 @@ static int show_stats(const struct ts_arguments *arguments, const struct ts_conf
 	return ts_stats_print(&options);
 }
 
+static int make_page(const struct ts_arguments *arguments, const struct ts_config *config)
+{
+	const struct ts_page_options options = {.output = arguments->value[TS_FLAG_OUTPUT],
+		.group = config->group,
+		.logs = arguments->files};
+
+	return ts_page_make(&options);
+}
+
 /* The group of a sub-command: the option, else the environment, else the default. */
 static int sub_command(const struct ts_arguments *arguments)
 {
@@ -104,6 +114,8 @@ static int sub_command(const struct ts_arguments *arguments)
 		return show_stats(arguments, &config);
 	if (arguments->mode == TS_MODE_TOP)
 		return show_top(arguments, &config);
+	if (arguments->mode == TS_MODE_REPORT)
+		return make_page(arguments, &config);
 	return ts_gc_collect(
 		named_group(arguments, &config, false), arguments->flag[TS_FLAG_DRY_RUN]);
 }

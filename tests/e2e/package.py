@@ -130,7 +130,9 @@ def test_installed_in_an_environment():
         assert call(os.path.join(path, "bin", "python"), "-m", "tsshim", "--version") == said
         assert shares(tsrun, group.name)
         for name in ("share/man/man1/tsrun.1", "share/bash-completion/completions/tsrun",
-                     "libexec/tsshim/slurm/prolog", "libexec/tsshim/python/sitecustomize.py"):
+                     "libexec/tsshim/slurm/prolog", "libexec/tsshim/python/sitecustomize.py",
+                     "libexec/tsshim/report/__main__.py",
+                     "libexec/tsshim/report/tsshim_report/page.css"):
             assert os.path.exists(os.path.join(path, name)), name
         assert os.access(os.path.join(path, "libexec/tsshim/slurm/prolog"), os.X_OK)
 
@@ -140,6 +142,14 @@ def test_the_version_is_that_of_the_project():
     with zipfile.ZipFile(wheel()) as archive:
         metadata = archive.read("tsshim-%s.dist-info/METADATA" % version()).decode()
     assert re.search("^Version: (.*)$", metadata, re.M).group(1) == version()
+
+
+def test_nothing_else_is_needed():
+    """matplotlib is for who wants the page of tsrun report."""
+    with zipfile.ZipFile(wheel()) as archive:
+        metadata = archive.read("tsshim-%s.dist-info/METADATA" % version()).decode()
+    assert re.findall("^(?:Requires-Dist|Provides-Extra): .*$", metadata, re.M) == [
+        "Provides-Extra: report", 'Requires-Dist: matplotlib; extra == "report"']
 
 
 def test_pip_builds_the_source_package():

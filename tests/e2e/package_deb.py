@@ -92,7 +92,7 @@ def test_what_is_in_the_package():
                  "usr/lib/tsshim/slurm/epilog", "usr/lib/tsshim/slurm/taskprolog"):
         assert modes[name] == "-rwxr-xr-x", (name, modes[name])
     for name in ("usr/lib/tsshim/libtsshim.so", "usr/lib/tsshim/python/sitecustomize.py",
-                 "usr/share/man/man1/tsrun.1.gz", "usr/share/man/man7/tsshim.7.gz",
+                 "usr/lib/tsshim/report/tsshim_report/page.js", "usr/share/man/man1/tsrun.1.gz", "usr/share/man/man7/tsshim.7.gz",
                  "usr/share/bash-completion/completions/tsrun",
                  "usr/share/zsh/vendor-completions/_tsrun",
                  "usr/share/doc/tsshim/copyright", "usr/share/doc/tsshim/changelog.gz",

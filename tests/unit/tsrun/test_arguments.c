@@ -138,6 +138,27 @@ Test(arguments, doctor_takes_a_command)
 	cr_assert_eq((const char **)result.command, argv + 2);
 }
 
+Test(arguments, report_takes_files)
+{
+	/* Of this scope, for the files are moved together in it. */
+	const char **argv = WORDS("report", "a", "-o", "page", "-", "--", "-b");
+	cr_assert_eq(parse(argv), 0);
+	cr_assert_eq(result.mode, TS_MODE_REPORT);
+	cr_assert_str_eq(result.value[TS_FLAG_OUTPUT], "page");
+	cr_assert_str_eq(result.files[0], "a");
+	cr_assert_str_eq(result.files[1], "-");
+	cr_assert_str_eq(result.files[2], "-b");
+	cr_assert_null(result.files[3]);
+	cr_assert_null(result.command);
+	cr_assert_eq(parse(WORDS("report", "-opage")), 0);
+	cr_assert_null(result.files);
+	argv = WORDS("report", "a", "b");
+	cr_assert_eq(parse(argv), 0);
+	cr_assert_str_eq(result.files[1], "b");
+	cr_assert_eq(parse(WORDS("report", "a", "--json")), -EINVAL);
+	cr_assert_eq(parse(WORDS("report", "a", "-o")), -EINVAL);
+}
+
 Test(arguments, values_of_flags)
 {
 	cr_assert_eq(parse(WORDS("top", "-b", "-n", "3", "-d0.5", "--group", "g")), 0);

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* tsrun report: find Python and our part for it, and hand over. */
+#include "shim/tsrun/page.h"
+#include "shim/reasons.h"
+#include "shim/tsrun/json.h"
+#include "shim/tsrun/library.h"
+#include "shim/tsrun/message.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* python, its option, our part, --table, --output, --, and the end */
+#define WORDS_BEFORE 9
+
+/* ---- what Python is told ----------------------------------------------------------------- */
+
+static const struct {
+	const char *id, *text, *fix;
+} reasons[TS_REASON_COUNT] = {
+#define TS_X(name, i, t, f) {.id = i, .text = t, .fix = f},
+	TS_REASONS(TS_X)
+#undef TS_X
+};
+
+static void write_reasons(FILE *out)
+{
+	struct ts_json json = {.out = out};
+
+	ts_json_open(&json, NULL, '[');
+	for (size_t i = 0; i < TS_ARRAY_SIZE(reasons); i++) {
+		ts_json_open(&json, NULL, '{');
+		ts_json_string(&json, "id", reasons[i].id);
+		ts_json_string(&json, "text", reasons[i].text);
+		if (reasons[i].fix == TS_NOT_LOST)
+			ts_json_null(&json, "fix");
+		else
+			ts_json_string(&json, "fix", reasons[i].fix);
+		ts_json_close(&json, '}');
+	}
+	ts_json_close(&json, ']');
+}
+
+/* The table of reasons in memory without a name, open across exec. Errors: of the calls. */
+static int make_table(void)
+{
+	int fd = memfd_create("tsshim-reasons", 0);
+	int copy = fd < 0 ? -1 : dup(fd);
+	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
+	int r = -errno;
+
+	if (!out) {
+		if (copy >= 0)
+			(void)close(copy);
+		if (fd >= 0)
+			(void)close(fd);
+		return r;
+	}
+	write_reasons(out);
+	errno = 0;
+	bool failed = ferror(out) != 0;
+	if (fclose(out) != 0 || failed) {
+		r = errno != 0 ? -errno : -EIO;
+		(void)close(fd);
+		return r;
+	}
+	return fd;
+}
+
+/* ---- where things are -------------------------------------------------------------------- */
+
+/* Cut the last part of @path off; false when there is none. */
+static bool to_directory(char path[PATH_MAX])
+{
+	char *slash = strrchr(path, '/');
+
+	if (slash)
+		*slash = '\0';
+	return slash != NULL;
+}
+
+static int join(const char *directory, const char *name, char ret_path[PATH_MAX])
+{
+	int written = snprintf(ret_path, PATH_MAX, "%s/%s", directory, name);
+
+	return written < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/* Our part, which lies beside the library. */
+static int find_part(const char *program, char ret_path[PATH_MAX])
+{
+	char library[PATH_MAX];
+
+	int r = ts_library_find(program, library);
+	if (r == -ENAMETOOLONG || !to_directory(library))
+		return -ENOENT;
+	r = join(library, "report", ret_path);
+	return r == 0 && access(ret_path, R_OK) < 0 ? -errno : r;
+}
+
+/* An environment has its Python beside the commands that were installed into it. */
+static int find_python(const char *program, char ret_path[PATH_MAX])
+{
+	char directory[PATH_MAX];
+
+	memcpy(directory, program, strlen(program) + 1);
+	if (to_directory(directory) && join(directory, "python3", ret_path) == 0 &&
+		access(ret_path, X_OK) == 0)
+		return 0;
+	return ts_library_which("python3", ret_path);
+}
+
+/* Where jobs of @group on this node write theirs. Errors: -ENOENT there is no home. */
+static int find_log(const char *group, char ret_path[PATH_MAX])
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	bool has_state = state && state[0] == '/';
+	struct utsname node;
+
+	if (uname(&node) < 0 || (!has_state && (!home || home[0] != '/')))
+		return -ENOENT;
+	int written = snprintf(ret_path, PATH_MAX, "%s%s/tsshim/%s@%s.events",
+		has_state ? state : home, has_state ? "" : "/.local/state", group,
+		node.nodename);
+	return written < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/* ---- to become it ------------------------------------------------------------------------ */
+
+/* Returns only on failure. */
+static int become(
+	const char *python, const char *part, int table, const char *output, char *const *logs)
+{
+	char table_path[64];
+	size_t count = 0, at = 0;
+
+	while (logs[count])
+		count++;
+	const char **words = calloc(count + WORDS_BEFORE, sizeof(*words));
+	if (!words)
+		return -ENOMEM;
+	(void)snprintf(table_path, sizeof(table_path), "/proc/self/fd/%d", table);
+	words[at++] = python;
+	words[at++] = "-B"; /* writes nothing beside our part */
+	words[at++] = part;
+	words[at++] = "--table";
+	words[at++] = table_path;
+	words[at++] = "--output";
+	words[at++] = output;
+	words[at++] = "--";
+	memcpy(words + at, logs, count * sizeof(*words));
+	/* It is no job, whatever this shell preloads into its commands. */
+	if (setenv("TSSHIM_DISABLE", "1", 1) == 0)
+		(void)execv(python, (char *const *)words);
+	int r = -errno;
+	free(words);
+	return r;
+}
+
+static int fail(const char *what, int r)
+{
+	ts_message_say("cannot make the page: %s: %s", what, strerror(-r));
+	return TS_EXIT_FAILED;
+}
+
+int ts_page_make(const struct ts_page_options *options)
+{
+	char program[PATH_MAX] = "", part[PATH_MAX], python[PATH_MAX], log[PATH_MAX];
+	char *of_group[] = {log, NULL};
+
+	if (!options->output || options->output[0] == '\0') {
+		ts_message_say("tsrun report needs the name of the page");
+		ts_message_hint("write -o FILE.html, or -o - for stdout");
+		return TS_EXIT_FAILED;
+	}
+	if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
+		return fail("/proc/self/exe", -errno);
+	int r = find_part(program, part);
+	if (r < 0)
+		return fail(part, r);
+	if (!options->logs && find_log(options->group, log) < 0) {
+		ts_message_say(
+			"the log of group '%s' is nowhere: HOME is not set", options->group);
+		ts_message_hint("name it: tsrun report -o %s LOG", options->output);
+		return TS_EXIT_FAILED;
+	}
+	if (find_python(program, python) < 0) {
+		ts_message_say("tsrun report needs Python 3 with matplotlib, and there is no "
+			       "python3 in PATH");
+		ts_message_hint("install both, as `apt install python3-matplotlib` does");
+		return TS_EXIT_FAILED;
+	}
+	int table = make_table();
+	if (table < 0)
+		return fail("the table of reasons", table);
+	r = become(
+		python, part, table, options->output, options->logs ? options->logs : of_group);
+	return fail(python, r);
+}
