@@ -35,10 +35,11 @@ static uint64_t look(void)
 uint64_t ts_rights(void)
 {
 	uint64_t now = ts_now_ns();
-	if (TS_UNLIKELY(now >= ts_load_relaxed(&known_until))) {
+	/* Acquire: pairs with the release below, the rights before how long they are good. */
+	if (TS_UNLIKELY(now >= ts_load_acquire(&known_until))) {
 		int saved = errno;
 		ts_write_relaxed(&known, look());
-		ts_write_relaxed(&known_until, now + AGAIN_NS);
+		ts_write_release(&known_until, now + AGAIN_NS);
 		errno = saved;
 	}
 	return ts_load_relaxed(&known);

@@ -168,10 +168,12 @@ static void revalidate(void *data)
 static void forget_what_is_gone(void)
 {
 	unsigned long long unloads = ts_elf_unloads();
-	if (TS_LIKELY(unloads == ts_load_relaxed(&unloads_seen)))
+	/* Acquire: pairs with the release below.  Who goes by another thread's look has to see
+	 * what that has forgotten, or it would call what is no longer there. */
+	if (TS_LIKELY(unloads == ts_load_acquire(&unloads_seen)))
 		return;
 	ts_elf_locked(revalidate, NULL);
-	ts_write_relaxed(&unloads_seen, unloads);
+	ts_write_release(&unloads_seen, unloads);
 }
 
 /* After forget_what_is_gone(), which need not look twice for one call. */

@@ -111,9 +111,10 @@ static bool library_of_caller(const void *caller, struct turbo_library *ret_libr
 {
 	uintptr_t address = (uintptr_t)caller;
 	unsigned long long unloads = ts_elf_unloads();
-	if (unloads != ts_load_relaxed(&unloads_seen)) {
+	/* Acquire: pairs with the release below, the sites forgotten before it is said. */
+	if (unloads != ts_load_acquire(&unloads_seen)) {
 		ts_elf_locked(forget_sites, NULL);
-		ts_write_relaxed(&unloads_seen, unloads);
+		ts_write_release(&unloads_seen, unloads);
 	}
 	for (unsigned i = 0; i < SITE_COUNT; i++) {
 		/* Pairs with the release below: the library was filled in before. */

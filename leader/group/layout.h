@@ -201,8 +201,8 @@ struct ts_ring_header {
 	uint64_t members_at;  /* all offsets from the start of the object */
 	uint64_t segments_at;
 	uint64_t directory_at;
-	uint64_t data_at; /* here the read-only part begins; huge page aligned, page aligned
-			   * where segments are smaller than that */
+	uint64_t data_at; /* here the read-only part begins; huge page aligned, aligned to the
+			   * machine's pages where segments are smaller than that */
 	uint64_t segment_bytes;
 	uint32_t member_count;
 	uint32_t segment_count;

@@ -4,6 +4,7 @@
 #include "shim/sys.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -54,6 +55,15 @@ static uint64_t segment_bytes_for(uint64_t ring)
 	return bytes;
 }
 
+/* Segments are mapped apart from what lies before them.  AArch64 has pages of 16 and 64 KiB,
+ * too; all members of a ring run on one kernel. */
+static uint64_t machine_page(void)
+{
+	long bytes = sysconf(_SC_PAGESIZE);
+
+	return bytes > (long)TS_PAGE_BYTES ? (uint64_t)bytes : TS_PAGE_BYTES;
+}
+
 /* The offsets that follow from segment_bytes, segment_count and set_count. */
 static void set_offsets(struct ts_shape *shape)
 {
@@ -66,7 +76,7 @@ static void set_offsets(struct ts_shape *shape)
 		TS_PAGE_BYTES);
 	shape->control_bytes = ts_align_up(shape->directory_at + sets, TS_PAGE_BYTES);
 	shape->data_at = ts_align_up(shape->control_bytes,
-		shape->segment_bytes < TS_HUGE_BYTES ? TS_PAGE_BYTES : TS_HUGE_BYTES);
+		shape->segment_bytes < TS_HUGE_BYTES ? machine_page() : TS_HUGE_BYTES);
 	shape->total_bytes = shape->data_at + shape->segment_count * shape->segment_bytes;
 }
 

@@ -50,6 +50,24 @@ ts_meson() {
 	return 1
 }
 
+# What scripts/deps aarch64 unpacks: libraries for AArch64, and an emulator of it.
+ts_sysroot=$ts_cache/arm64
+ts_qemu=$ts_cache/qemu/usr/bin/qemu-aarch64
+
+# ts_cross_files: options of Meson's with which it compiles for AArch64.
+ts_cross_files() {
+	ccache=
+	! command -v ccache >/dev/null 2>&1 || ccache="'ccache'"
+	cat >"$ts_cache/arm64.ini.$$" <<-END
+		[constants]
+		sysroot = '$ts_sysroot'
+		qemu = '$ts_qemu'
+		ccache = [$ccache]
+	END
+	mv "$ts_cache/arm64.ini.$$" "$ts_cache/arm64.ini"
+	printf '%s\n' "--cross-file=$ts_cache/arm64.ini" "--cross-file=$root/scripts/lib/arm64.ini"
+}
+
 # hint_full LOG: where that is the cause, it is easily overlooked among errors of compilers.
 hint_full() {
 	! grep -q 'No space left' "$1" || say "hint: the disk is full"

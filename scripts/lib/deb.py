@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-deb.py STAGE DIRECTORY: put an installation into a Debian package.
+deb.py STAGE DIRECTORY [ARCHITECTURE SYSROOT]: put an installation into a Debian package.
 
 STAGE is changed to what the package holds.  What it depends on is what this system's packages
-say of the libraries in it.  No byte depends on when or where this is done.
+say of the libraries in it, or for another ARCHITECTURE those that scripts/lib/sysroot.sh has
+unpacked into SYSROOT.  No byte depends on when or where this is done.
 """
 
 import email.utils
@@ -110,23 +111,32 @@ def is_elf(path):
         return file.read(4) == b"\x7fELF"
 
 
-def depends(top):
+def depends(top, architecture, sysroot):
     """The packages that have the libraries; dpkg-shlibdeps wants to be in a source package."""
+    command, env = ["dpkg-shlibdeps", "-O"], dict(os.environ)
+    if sysroot:
+        told = output("dpkg-architecture", "--host-arch", architecture,
+                      stderr=subprocess.DEVNULL).splitlines()  # of the compiler, which is not used
+        env.update(line.split("=", 1) for line in told)
+        command.append("--admindir=%s/var/lib/dpkg" % sysroot)
+        command += ["-l%s/%s/%s" % (sysroot, place, env["DEB_HOST_MULTIARCH"])
+                    for place in ("lib", "usr/lib")]
     paths = [path for path in (os.path.join(top, name) for name in files(top)) if is_elf(path)]
     with tempfile.TemporaryDirectory() as place:
         put(place, "debian/control", ("Source: %s\n\nPackage: %s\nArchitecture: any\n" % (
             NAME, NAME)).encode())
-        said = output("dpkg-shlibdeps", "-O", *("-e" + path for path in paths), cwd=place)
+        said = output(*command, *("-e" + path for path in paths), cwd=place, env=env)
     return said.strip().partition("shlibs:Depends=")[2]
 
 
-def put_control(top, version, architecture):
+def put_control(top, version, architecture, sysroot):
     names = files(top)
     sums = ["%s  %s\n" % (hashlib.md5(read(top, name)).hexdigest(), name) for name in names]
     kib = sum(-(-len(read(top, name)) // 1024) for name in names)
     # First of all, for dpkg-shlibdeps knows a package by this directory.
     put(top, "DEBIAN/md5sums", "".join(sums).encode())
-    words = {"VERSION": version, "ARCHITECTURE": architecture, "DEPENDS": depends(top),
+    words = {"VERSION": version, "ARCHITECTURE": architecture,
+             "DEPENDS": depends(top, architecture, sysroot),
              "KIB": str(kib), "MAINTAINER": maintainer()}
     put(top, "DEBIAN/control", template("control", words))
     for name in SCRIPTS:
@@ -143,14 +153,14 @@ def same_times(top):
         os.utime(directory, (when, when))
 
 
-def write(top, directory):
+def write(top, directory, architecture=None, sysroot=None):
     """The path of the package."""
     version = wheel.declared_version() + "-1"
-    architecture = output("dpkg", "--print-architecture").strip()
+    architecture = architecture or output("dpkg", "--print-architecture").strip()
     path = os.path.join(directory, "%s_%s_%s.deb" % (NAME, version, architecture))
     arrange(top)
     put_documents(top, version)
-    put_control(top, version, architecture)
+    put_control(top, version, architecture, sysroot)
     same_times(top)
     output("dpkg-deb", "--root-owner-group", "-Zxz", "--build", top, path + ".part")
     os.rename(path + ".part", path)

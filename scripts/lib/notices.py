@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-notices.py BUILD DIRECTORY: write down under which licences the programs of a static build are.
+notices.py BUILD DIRECTORY [SYSROOT]: write down under which licences the programs of a static
+build are.
 
 What of others is in them says the linker (its maps, BUILD/linked-*.map) and the compiler (headers
 that are compiled in); whose that is and the words of their notices say the packages of this
-system.  What nobody knows a notice of is an error.  No byte depends on when or where this is done,
+system, and those that scripts/lib/sysroot.sh has unpacked into SYSROOT.  What nobody knows a notice of is an error.  No byte depends on when or where this is done,
 but on the packages that were linked.
 """
 
@@ -19,7 +20,7 @@ import sys
 import wheel
 
 TABLE = os.path.join(wheel.HERE, "notices.tsv")
-DOCUMENTS = "/usr/share/doc"
+DOCUMENTS = "usr/share/doc"
 TEXTS = "/usr/share/common-licenses"
 HEADERS = ("xxhash.h",)  # of which functions are compiled in
 
@@ -82,18 +83,37 @@ def programs_of(build):
     return found
 
 
-def package_of(path):
-    """The package of this system that has the file."""
-    try:
-        return output("dpkg-query", "--search", path).rpartition(": ")[0].split(":")[0]
-    except (OSError, subprocess.CalledProcessError):
-        raise Missing("no package has it")
+class Packages:
+    """Those of this system, or those that are unpacked below @root."""
 
+    def __init__(self, root="/"):
+        self.root = root
+        self._query = ["dpkg-query"]
+        if root != "/":
+            self._query.append("--admindir=" + os.path.join(root, "var/lib/dpkg"))
 
-def source_of(package):
-    """Name and version of the source package."""
-    wanted = "-f=${source:Package} ${source:Version}\n"
-    return output("dpkg-query", "--show", wanted, package).splitlines()[0].split()
+    def have(self, path):
+        return path.startswith(os.path.join(self.root, ""))
+
+    def package_of(self, path):
+        """The package that has the file @path."""
+        try:
+            found = output(*self._query, "--search", path)
+        except (OSError, subprocess.CalledProcessError):
+            raise Missing("no package has it")
+        return found.rpartition(": ")[0]
+
+    def source_of(self, package):
+        """Name and version of the source package."""
+        wanted = "-f=${source:Package} ${source:Version}\n"
+        return output(*self._query, "--show", wanted, package).splitlines()[0].split()
+
+    def words_of(self, package):
+        """The notice in it."""
+        path = os.path.join(self.root, DOCUMENTS, package.split(":")[0], "copyright")
+        if not os.path.exists(path):
+            raise Missing("there is no %s" % path)
+        return read(path)
 
 
 def row_of(source):
@@ -109,13 +129,10 @@ def row_of(source):
 class Notice:
     """Of one source package."""
 
-    def __init__(self, source, version, package):
+    def __init__(self, source, version, words):
         self.source, self.version = source, version
         self.licence, self.texts = row_of(source)
-        path = os.path.join(DOCUMENTS, package, "copyright")
-        if not os.path.exists(path):
-            raise Missing("there is no %s" % path)
-        self.words = read(path)
+        self.words = words
         self.programs = set()
 
     def line(self):
@@ -129,15 +146,18 @@ class Notice:
             yield name, read(os.path.join(TEXTS, name))
 
 
-def notices(build):
+def notices(build, sysroot):
     """Those of all that is linked, by name."""
     found = {}
+    systems = [Packages(sysroot)] if sysroot else []
+    systems.append(Packages())
     for path, programs in sorted(programs_of(build).items()):
         try:
-            package = package_of(path)
-            source, version = source_of(package)
+            packages = next(system for system in systems if system.have(path))
+            package = packages.package_of(path)
+            source, version = packages.source_of(package)
             if source not in found:
-                found[source] = Notice(source, version, package)
+                found[source] = Notice(source, version, packages.words_of(package))
         except Missing as missing:
             raise Missing("%s is linked into %s and there is no notice of it: %s" % (
                 path, ", ".join(programs), missing))
@@ -145,9 +165,9 @@ def notices(build):
     return [found[source] for source in sorted(found)]
 
 
-def write(build, directory):
+def write(build, directory, sysroot=None):
     """The notices, and as SPDX writes it the licence of all together."""
-    found = notices(build)
+    found = notices(build, sysroot)
     files = {"NOTICE": ABOUT % "".join("  " + one.line() for one in found)}
     for one in found:
         files.update(one.files())

@@ -18,6 +18,13 @@ note_counts() {
 	printf '%s %s %s %s\n' "$1" "$2" "$3" "${4:-0}" >>"$counts"
 }
 
+# skip_step WHY: what cannot be had here, which is a failure where nothing may be skipped.
+skip_step() {
+	echo "SKIPPED: $1"
+	note_counts 0 0 1
+	[ "${TSSHIM_TEST_MUST:-0}" = 0 ]
+}
+
 # run_suite BUILD SUITE [MESON TEST OPTIONS...]: a suite in which nothing ran has failed.  The step
 # build has made all of build-test; elsewhere Meson builds what the suite needs, and no more.  The
 # programs of SUITE-whole run with --whole only.
@@ -116,9 +123,7 @@ step_cuda() {
 # Only by name: on a machine without a GPU all of it is skipped, loudly.
 step_gpu() {
 	if ! "$PYTHON" -c 'import ctypes; assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0' 2>/dev/null; then
-		echo "SKIPPED: this machine has no GPU, or no driver for it"
-		note_counts 0 0 1
-		[ "${TSSHIM_TEST_MUST:-0}" = 0 ]
+		skip_step "this machine has no GPU, or no driver for it"
 		return
 	fi
 	run_suite build-test gpu
@@ -213,6 +218,28 @@ step_valgrind() {
 		export TSSHIM_TEST_VALGRIND TSSHIM_TEST_MUST LD_LIBRARY_PATH
 		run_suite build-test unit --timeout-multiplier 20 --wrapper \
 			'valgrind -q --trace-children=yes --error-exitcode=99 --leak-check=no'
+	)
+}
+
+# Compiled for AArch64, and with --whole the unit tests in an emulator of one: in forks of one process,
+# for it starts no programs.  It runs on this processor's order of memory accesses, so what it finds
+# are faults of other kinds.  A few tests look at what it replaces, as in step_valgrind.
+step_aarch64() {
+	if ! "$root/scripts/deps" aarch64; then
+		skip_step "there is nothing to compile with for AArch64 (scripts/deps aarch64)"
+		return
+	fi
+	# shellcheck disable=SC2046 # two words
+	(ts_configure build-aarch64 $(ts_cross_files) -Dtests=enabled -Dtools=enabled -Dwerror=true) || return 1
+	[ "${TSSHIM_TEST_WHOLE:-0}" = 1 ] || {
+		ninja -C "$root/build-aarch64" libtsshim.so tsshim-stager shim/tsrun/tsrun
+		return
+	}
+	(
+		LD_LIBRARY_PATH=$root/build-aarch64/tests/unit/forked
+		TSSHIM_TEST_EMULATED=1 TSSHIM_TEST_MUST=0
+		export LD_LIBRARY_PATH TSSHIM_TEST_EMULATED TSSHIM_TEST_MUST
+		run_suite build-aarch64 unit --timeout-multiplier 10
 	)
 }
 

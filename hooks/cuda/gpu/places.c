@@ -64,7 +64,8 @@ static int map(struct ts_place *place, int fd, uint64_t bytes)
 	ts_write_relaxed(&place->doubt, 0);
 	place->watched = false;
 	ts_place_unname(place);
-	ts_write_relaxed(&place->begin, (uintptr_t)start);
+	/* Pairs with the load in ts_place_find(): how long it is before where. */
+	ts_write_release(&place->begin, (uintptr_t)start);
 	widen((uintptr_t)start, (uintptr_t)start + bytes);
 	return 0;
 }
@@ -119,7 +120,7 @@ struct ts_place *ts_place_find(ts_cu_pointer address, size_t bytes)
 	if (TS_LIKELY(!ts_place_near(address, bytes)))
 		return NULL;
 	for (unsigned i = 0; i < TS_PLACES; i++) {
-		uintptr_t begin = ts_load_relaxed(&ts_places[i].begin);
+		uintptr_t begin = ts_load_acquire(&ts_places[i].begin);
 		if (begin != 0 && address < begin + ts_places[i].bytes &&
 			address + bytes > begin)
 			return &ts_places[i];

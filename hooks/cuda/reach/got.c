@@ -268,15 +268,16 @@ static void look(void *unused)
 		seen = walk.at;
 		tries = 0;
 	}
+	/* Pairs with the load in ts_got_look(): the slots before it is said. */
 	if (tries == 0)
-		ts_write_relaxed(&loads_seen, loads);
+		ts_write_release(&loads_seen, loads);
 }
 
 void ts_got_look(void)
 {
 	unsigned long long loads, unloads;
 	ts_elf_counts(&loads, &unloads);
-	if (TS_LIKELY(loads == ts_load_relaxed(&loads_seen)) || !real_dlsym || !our_dlsym)
+	if (TS_LIKELY(loads == ts_load_acquire(&loads_seen)) || !real_dlsym || !our_dlsym)
 		return;
 	int error = errno;
 	ts_elf_locked(look, NULL);

@@ -33,11 +33,12 @@ static void find(void *data)
 static void forget_what_is_gone(void)
 {
 	unsigned long long unloads = ts_elf_unloads();
-	if (TS_LIKELY(unloads == ts_load_relaxed(&unloads_seen)))
+	/* Acquire: pairs with the release below, all forgotten before it is said. */
+	if (TS_LIKELY(unloads == ts_load_acquire(&unloads_seen)))
 		return;
 	for (size_t i = 0; i < TS_CUDA_NEXT_COUNT; i++)
 		ts_write_relaxed(&found[i], 0);
-	ts_write_relaxed(&unloads_seen, unloads);
+	ts_write_release(&unloads_seen, unloads);
 }
 
 void *ts_cuda_next(enum ts_cuda_next name)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Helpers of the unit tests of copies to a GPU. */
 #include "fixture_device.h"
+#include "tests/unit/valgrind.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -115,6 +116,7 @@ enum ts_slot_state fixture_slot(uint32_t slot)
 
 void fixture_device_die(const char *point, void (*body)(struct ts_device *device))
 {
+	NOT_EMULATED("a child is told its parent's start time, so it counts as dead");
 	int status;
 	pid_t pid = fork();
 
@@ -140,6 +142,7 @@ void fixture_device_die(const char *point, void (*body)(struct ts_device *device
 int fixture_device_stop(
 	const char *point, int (*body)(struct ts_device *device), void (*meanwhile)(void))
 {
+	NOT_EMULATED("a child is told its parent's start time, so it counts as dead");
 	int status;
 	pid_t pid = fork();
 

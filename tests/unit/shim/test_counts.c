@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a session counts, how long it waits, what it verifies, and what is left at the end. */
 #include "fixture.h"
+#include "tests/unit/valgrind.h"
 
 #include "leader/group/store_private.h"
 #include "shim/identity.h"
@@ -251,6 +252,7 @@ static bool ring_exists(void)
 
 Test(counts, the_job_removes_the_ring_that_its_workers_used)
 {
+	NOT_EMULATED("a child is told its parent's start time");
 	/* The worker leaves while its job lives: the ring stays for the next one. */
 	cr_assert(eq(int, fixture_fork(join_and_say_nothing), 0));
 	cr_expect(ring_exists());

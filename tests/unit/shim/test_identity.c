@@ -175,6 +175,7 @@ static int ask(void *unused)
 Test(identity, a_vfork_child_is_noticed)
 {
 	NOT_UNDER_VALGRIND("vfork is a fork");
+	NOT_EMULATED("vfork is a fork");
 	static char stack[65536] __attribute__((aligned(16)));
 
 	answer = -1;
@@ -245,6 +246,7 @@ static const char *const worker_arguments[] = {
 Test(identity, a_child_of_multiprocessing_works_for_its_parent)
 {
 	NOT_UNDER_VALGRIND("/proc shows valgrind's program");
+	NOT_EMULATED("it runs no programs but the first");
 	for (size_t i = 0; i < TS_ARRAY_SIZE(worker_arguments); i++) {
 		const char *argv[] = {"program", "parent", "-c", worker_arguments[i], NULL};
 		uint64_t n[3];
@@ -258,6 +260,7 @@ Test(identity, a_child_of_multiprocessing_works_for_its_parent)
 Test(identity, another_child_is_a_job_of_its_own)
 {
 	NOT_UNDER_VALGRIND("/proc shows valgrind's program");
+	NOT_EMULATED("it runs no programs but the first");
 	const char *argv[] = {"program", "parent", "child", NULL};
 	uint64_t n[3];
 
@@ -269,6 +272,7 @@ Test(identity, another_child_is_a_job_of_its_own)
 Test(identity, an_orphan_does_not_work_for_its_reaper)
 {
 	NOT_UNDER_VALGRIND("/proc shows valgrind's program");
+	NOT_EMULATED("it runs no programs but the first");
 	/* This program stands for the reaper: it runs something else than its child. */
 	const char *argv[] = {"program", "-c", worker_arguments[0], NULL};
 	uint64_t n[2];

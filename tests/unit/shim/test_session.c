@@ -330,6 +330,7 @@ static int ask_like_vfork(void *unused)
 Test(session, nothing_is_done_between_vfork_and_exec)
 {
 	NOT_UNDER_VALGRIND("vfork is a fork");
+	NOT_EMULATED("vfork is a fork");
 	static char stack[65536] __attribute__((aligned(16)));
 
 	fixture_enter();

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #define PAGES 64u
-#define BYTES (PAGES * (size_t)4096)
+#define PAGE  ((size_t)sysconf(_SC_PAGESIZE))
+#define BYTES (PAGES * PAGE)
 
 static char *memory, *other;
 static int memory_fd;
@@ -26,7 +27,7 @@ static void begin(void)
 	memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
 	other = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
 	cr_assert(memory != MAP_FAILED && other != MAP_FAILED);
-	for (size_t i = 0; i < BYTES; i += 4096)
+	for (size_t i = 0; i < BYTES; i += PAGE)
 		memory[i] = other[i] = 1;
 	int r = ts_written_watch(memory, BYTES);
 	if (r == -ENOTSUP)
@@ -55,9 +56,9 @@ Test(written, a_write_is_noticed_where_it_was_made)
 	cr_expect(is_written(0, BYTES), "never protected");
 	cr_assert(ts_written_protect(memory, BYTES) == 0);
 	cr_expect_not(is_written(0, BYTES));
-	memory[5 * 4096 + 17]++;
-	cr_expect(is_written(0, BYTES) && is_written(5 * 4096, 4096));
-	cr_expect_not(is_written(0, 5 * 4096) || is_written(6 * 4096, BYTES - 6 * 4096));
+	memory[5 * PAGE + 17]++;
+	cr_expect(is_written(0, BYTES) && is_written(5 * PAGE, PAGE));
+	cr_expect_not(is_written(0, 5 * PAGE) || is_written(6 * PAGE, BYTES - 6 * PAGE));
 	cr_assert(ts_written_protect(memory, BYTES) == 0);
 	cr_expect_not(is_written(0, BYTES));
 	memory[BYTES - 1]++;
@@ -77,8 +78,8 @@ Test(written, system_calls_that_store_are_seen)
 {
 	cr_assert(ts_written_protect(memory, BYTES) == 0);
 	int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-	cr_assert(read(fd, memory + 3 * 4096, 8) == 8);
-	cr_expect(is_written(3 * 4096, 4096) && is_written(4 * 4096, 4096) == false);
+	cr_assert(read(fd, memory + 3 * PAGE, 8) == 8);
+	cr_expect(is_written(3 * PAGE, PAGE) && is_written(4 * PAGE, PAGE) == false);
 	(void)close(fd);
 }
 
@@ -99,12 +100,12 @@ Test(written, other_mappings_are_not_seen_as_is_said)
 Test(written, a_page_that_was_taken_away_counts_as_written)
 {
 	cr_assert(ts_written_protect(memory, BYTES) == 0);
-	memory[7 * 4096]++;
-	cr_assert(madvise(memory + 7 * 4096, 4096, MADV_DONTNEED) == 0);
-	cr_expect(is_written(7 * 4096, 4096), "not there");
-	volatile char read_again = memory[7 * 4096];
+	memory[7 * PAGE]++;
+	cr_assert(madvise(memory + 7 * PAGE, PAGE, MADV_DONTNEED) == 0);
+	cr_expect(is_written(7 * PAGE, PAGE), "not there");
+	volatile char read_again = memory[7 * PAGE];
 	(void)read_again;
-	cr_expect(is_written(7 * 4096, 4096), "there again");
+	cr_expect(is_written(7 * PAGE, PAGE), "there again");
 }
 
 Test(written, what_is_not_watched_counts_as_written)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""
+What scripts/package makes for AArch64: a wheel and a Debian package with the same content as for
+this processor, compiled here.  No machine with that processor is needed: an emulator runs it.
+"""
+
+import glob
+import os
+import re
+import sys
+import tempfile
+import zipfile
+
+import package
+import support
+
+QEMU = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")),
+                    "tsshim/qemu/usr/bin/qemu-aarch64")
+MACHINE = 183  # EM_AARCH64
+
+_made = []
+
+
+def made(kind):
+    """The path of the package of this @kind; both are made when one is first asked for."""
+    if not _made:
+        done = support.run([os.path.join(package.ROOT, "scripts", "deps"), "aarch64"],
+                           dict(os.environ))
+        if done.status != 0:
+            raise support.Skip("network", done.errors[-500:])
+        _made.append(tempfile.TemporaryDirectory())
+        package.make(_made[0].name, "--arch", "aarch64")
+    return glob.glob(_made[0].name + "/*." + kind)[0]
+
+
+def contents(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def machine(content):
+    return int.from_bytes(content[18:20], "little")
+
+
+def is_elf(content):
+    return content[:4] == b"\x7fELF"
+
+
+def without_licences(found):
+    """Those of others' code: other packages have the same library for another processor."""
+    return {name: content for name, content in found.items() if ".dist-info/licenses/" not in name}
+
+
+def test_the_wheel_holds_what_the_other_one_does():
+    ours, others = contents(package.wheel()), contents(made("whl"))
+    assert without_licences(ours).keys() == without_licences(others).keys()
+    compiled = {name for name, content in ours.items() if is_elf(content)}
+    assert len(compiled) == 3, compiled
+    for name, content in without_licences(others).items():
+        if name in compiled:
+            assert is_elf(content) and machine(content) == MACHINE, name
+        elif not name.endswith((".dist-info/RECORD", ".dist-info/WHEEL", ".dist-info/METADATA")):
+            assert content == ours[name], name
+    said = others["tsshim-%s.dist-info/WHEEL" % package.version()].decode()
+    assert "\nTag: py3-none-manylinux_2_28_aarch64\n" in said, said
+
+
+def test_old_systems_have_what_it_asks_for():
+    with tempfile.TemporaryDirectory() as directory:
+        with zipfile.ZipFile(made("whl")) as archive:
+            archive.extractall(directory)
+        seen = 0
+        for path in glob.glob(directory + "/**", recursive=True):
+            if not os.path.isfile(path) or not is_elf(read(path)):
+                continue
+            told = package.call("aarch64-linux-gnu-objdump", "-T", path)
+            versions = re.findall(r"GLIBC_(\d+)\.(\d+)", told)
+            assert all((int(a), int(b)) <= package.OLDEST for a, b in versions), path
+            seen += bool(versions)
+        assert seen == 1, seen  # the library; the programs are static
+
+
+def test_a_notice_of_all_that_is_linked():
+    found = contents(made("whl"))
+    top = "tsshim-%s.dist-info/licenses/" % package.version()
+    told = found[top + "NOTICE"].decode()
+    for name in ("elfutils", r"gcc-\d+\S*", "glibc", "xxhash", "zlib"):
+        source = re.search("^  (%s) " % name, told, re.M)
+        assert source and found["%s%s/copyright" % (top, source.group(1))], (name, told)
+
+
+def test_it_says_its_version():
+    with tempfile.TemporaryDirectory() as directory:
+        with zipfile.ZipFile(made("whl")) as archive:
+            name = "tsshim-%s.data/scripts/tsrun" % package.version()
+            path = archive.extract(name, directory)
+        assert package.call(QEMU, path, "--version") == "tsrun (tsshim) %s\n" % package.version()
+
+
+def test_the_debian_package():
+    assert package.call("dpkg-deb", "--field", made("deb"), "Architecture") == "arm64\n"
+    depends = package.call("dpkg-deb", "--field", made("deb"), "Depends")
+    assert re.search(r"^libc6 \(>= [\d.]+\), libelf1(t64)? \(>= [\d.]+\)$", depends), depends
+    try:
+        done = support.run(["lintian", "--allow-root", "--fail-on", "warning", made("deb")])
+    except FileNotFoundError:
+        raise support.Skip("lintian", "lintian is not installed (scripts/deps test)")
+    assert done.status == 0, done.output
+
+
+def test_the_same_bytes_again():
+    with tempfile.TemporaryDirectory() as directory:
+        package.make(directory, "--arch", "aarch64", "--build", "build-package-again", umask=0o077)
+        for kind in ("whl", "deb"):
+            again = glob.glob(directory + "/*." + kind)[0]
+            assert read(again) == read(made(kind)), kind
+
+
+if __name__ == "__main__":
+    sys.exit(support.main(support.functions(globals())))
