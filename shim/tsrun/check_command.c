@@ -132,6 +132,7 @@ static const char *const remedies[] = {
 	[TS_PRELOAD_SECURE] = "run it without these rights, as a user who needs none",
 	[TS_PRELOAD_MACHINE] = "a tsshim for that machine",
 	[TS_PRELOAD_LIBC] = "an image with glibc instead of Alpine's musl",
+	[TS_PRELOAD_FIRST] = "set ASAN_OPTIONS=verify_asan_link_order=0",
 };
 
 static void say_missing(

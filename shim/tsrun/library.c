@@ -160,19 +160,64 @@ struct image {
 	bool interpreter; /* names a dynamic linker */
 	bool soname;      /* has a name as a library, as the dynamic linker itself has */
 	bool musl;        /* ... and that is musl's */
+	bool asan;        /* is linked with a shared AddressSanitizer */
 };
 
 #if HAVE_LIBELF
-static void read_dynamic(Elf *elf, const GElf_Phdr *segment, struct image *image)
+/* Where in the file the address @address lies; -1 when it is not from the file. */
+static off_t place_of(Elf *elf, GElf_Addr address)
+{
+	GElf_Phdr segment;
+
+	for (int i = 0; gelf_getphdr(elf, i, &segment); i++)
+		if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+			address - segment.p_vaddr < segment.p_filesz)
+			return (off_t)(address - segment.p_vaddr + segment.p_offset);
+	return -1;
+}
+
+/* Of the sonames of AddressSanitizer's library, gcc's and clang's. */
+static bool is_asan(const char *name)
+{
+	return strncmp(name, "libasan.so", 10) == 0 ||
+	       strncmp(name, "libclang_rt.asan", 16) == 0;
+}
+
+/* Whether one of the libraries that @data names is AddressSanitizer's. */
+static bool needs_asan(int fd, Elf *elf, Elf_Data *data, GElf_Addr strings)
+{
+	GElf_Dyn entry;
+	char name[32];
+	off_t place = place_of(elf, strings);
+
+	for (int i = 0; place >= 0 && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL;
+		i++) {
+		if (entry.d_tag != DT_NEEDED)
+			continue;
+		ssize_t got =
+			pread(fd, name, sizeof(name) - 1, place + (off_t)entry.d_un.d_val);
+		name[got > 0 ? got : 0] = '\0';
+		if (is_asan(name))
+			return true;
+	}
+	return false;
+}
+
+static void read_dynamic(int fd, Elf *elf, const GElf_Phdr *segment, struct image *image)
 {
 	Elf_Data *data = elf_getdata_rawchunk(
 		elf, (int64_t)segment->p_offset, segment->p_filesz, ELF_T_DYN);
+	GElf_Addr strings = 0;
 	if (!data)
 		return;
 	GElf_Dyn entry;
-	for (int i = 0; gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++)
+	for (int i = 0; gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++) {
 		if (entry.d_tag == DT_SONAME)
 			image->soname = true;
+		else if (entry.d_tag == DT_STRTAB)
+			strings = entry.d_un.d_ptr;
+	}
+	image->asan = needs_asan(fd, elf, data, strings);
 }
 
 static void read_interpreter(int fd, const GElf_Phdr *segment, struct image *image)
@@ -207,7 +252,7 @@ static void read_image(int fd, struct image *image)
 			if (segment.p_type == PT_INTERP)
 				read_interpreter(fd, &segment, image);
 			else if (segment.p_type == PT_DYNAMIC)
-				read_dynamic(elf, &segment, image);
+				read_dynamic(fd, elf, &segment, image);
 		}
 	}
 	if (elf)
@@ -228,6 +273,16 @@ static struct image image_of(const char *path)
 static bool same_kind(const struct image *a, const struct image *b)
 {
 	return a->elf_class == b->elf_class && a->machine == b->machine;
+}
+
+/* AddressSanitizer looks who is loaded first, unless it is told not to or is that itself. */
+static bool minds_the_order(void)
+{
+	const char *options = getenv("ASAN_OPTIONS"), *preload = getenv("LD_PRELOAD");
+
+	return !(options && strstr(options, "verify_asan_link_order=0")) &&
+	       !(preload && (strstr(preload, "/libasan.so") ||
+				    strstr(preload, "/libclang_rt.asan")));
 }
 
 static const char *check_image(const char *path, const char *program)
@@ -253,6 +308,8 @@ static enum ts_preload_verdict judge_image(const char *path, const char *referen
 		return TS_PRELOAD_MACHINE;
 	if (image.musl)
 		return TS_PRELOAD_LIBC;
+	if (image.asan && minds_the_order())
+		return TS_PRELOAD_FIRST;
 	/* The dynamic linker started as a command names no interpreter but honours preloads. */
 	if (!image.interpreter && !image.soname)
 		return TS_PRELOAD_STATIC;
@@ -346,6 +403,7 @@ const char *ts_library_explain(enum ts_preload_verdict verdict)
 		[TS_PRELOAD_SECURE] = "is setuid, setgid or has capabilities",
 		[TS_PRELOAD_MACHINE] = "is made for another kind of machine than tsrun",
 		[TS_PRELOAD_LIBC] = "uses another C library (musl)",
+		[TS_PRELOAD_FIRST] = "is linked with AddressSanitizer, which has to come first",
 	};
 	return why[verdict];
 }

@@ -31,6 +31,7 @@ enum ts_preload_verdict {
 	TS_PRELOAD_SECURE,  /* setuid, setgid, capabilities: ignored for safety */
 	TS_PRELOAD_MACHINE, /* of another class or machine: ld.so skips it with a message */
 	TS_PRELOAD_LIBC,    /* of another C library, whose ld.so would stop at our symbols */
+	TS_PRELOAD_FIRST,   /* a shared AddressSanitizer, which ends what loads others first */
 };
 
 /**

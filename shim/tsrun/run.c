@@ -220,9 +220,8 @@ static bool judge_command(const char *command, const char *program)
 	const char *why = ts_library_explain(verdict);
 	if (why)
 		ts_message_say("'%s' %s: it runs, but shares nothing", path, why);
-	/* The children of the others may well be dynamic; musl's ld.so would refuse to start.
-	 */
-	return verdict != TS_PRELOAD_LIBC;
+	/* The children of the others may well be dynamic; these would refuse to start. */
+	return verdict != TS_PRELOAD_LIBC && verdict != TS_PRELOAD_FIRST;
 }
 
 /* Set LD_PRELOAD for @command. Returns 0 or TS_EXIT_FAILED after a message. */

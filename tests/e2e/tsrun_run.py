@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 
-from tsrun_common import (BUILD, HAS_LIBELF, TSRUN, Skip, clean_environment, compile_c, expect,
+from tsrun_common import (BUILD, CC, HAS_LIBELF, TSRUN, Skip, clean_environment, compile_c, expect,
                           main, tsrun)
 
 LIBRARY = os.path.realpath(os.path.join(BUILD, "libtsshim.so"))
@@ -336,6 +336,23 @@ def test_musl_program_runs_without_the_library(directory):
         raise Skip("no glibc dynamic linker in sight")
     os.symlink(real.pop(), linker)
     expect(tsrun(path), 9, "uses another C library (musl): it runs, but shares nothing")
+
+
+def test_program_with_sanitizer_runs_without_the_library(directory):
+    """Its runtime ends a program that loads anything before it, unless it is told not to look."""
+    path = judged(directory, "sanitized", "#include <stdlib.h>\n#include <string.h>\n"
+                  'int main(void) { const char *p = getenv("LD_PRELOAD");\n'
+                  'return p && strstr(p, "tsshim") ? 8 : 9; }\n', "-fsanitize=address")
+    if b"libasan.so" not in open(path, "rb").read():
+        raise Skip("the compiler links its sanitizer statically")
+    message = "is linked with AddressSanitizer, which has to come first: it runs, but shares nothing"
+    expect(tsrun(path, env={"ASAN_OPTIONS": "detect_leaks=0"}), 9, message)
+    expect(tsrun(path, env={"ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}), 8)
+    first = subprocess.run([*CC, "-print-file-name=libasan.so"], stdout=subprocess.PIPE, text=True)
+    expect(tsrun(path, env={"ASAN_OPTIONS": "detect_leaks=0",
+                            "LD_PRELOAD": os.path.realpath(first.stdout.strip())}), 8)
+    plain = compile_c(directory, "plain", PROGRAM)
+    expect(tsrun(plain, env={"ASAN_OPTIONS": ""}), 7)
 
 
 def test_foreign_machine_is_warned_of(directory):
