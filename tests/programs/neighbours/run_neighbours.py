@@ -96,7 +96,7 @@ def start(place, row, environment, number=0, front=()):
     shutil.rmtree(os.path.dirname(work), ignore_errors=True)
     os.makedirs(work)
     environment.update(PATH=environment_path(), PICTURES=place.pictures, LC_ALL="C.UTF-8",
-                       HOME="/nonexistent")
+                       HOME="/proc/nonexistent")
     for name in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONUNBUFFERED"):
         environment.pop(name, None)
     script = row.script.replace("$JOB", str(number))

@@ -385,7 +385,7 @@ static enum ts_reason enter_fails(void)
 
 Test(session, a_failure_is_tried_again_after_1_and_2_seconds)
 {
-	setenv("TSSHIM_TEST_SHM", "/nonexistent", 1);
+	setenv("TSSHIM_TEST_SHM", "/proc/nonexistent", 1);
 	setenv("TSSHIM_DEBUG", "info", 1);
 	clock_begin();
 	int lines = fixture_catch_stderr();

@@ -22,20 +22,20 @@ Test(sys, failures_are_results_and_errno_stays)
 	char buffer[8];
 
 	errno = EXDEV;
-	cr_expect(eq(int, ts_sys_open("/nonexistent", O_RDONLY, 0), -ENOENT));
+	cr_expect(eq(int, ts_sys_open("/proc/nonexistent", O_RDONLY, 0), -ENOENT));
 	cr_expect(eq(int, ts_sys_close(-1), -EBADF));
 	cr_expect(eq(int, ts_sys_fstat(-1, &st), -EBADF));
-	cr_expect(eq(int, ts_sys_stat("/nonexistent", &st), -ENOENT));
+	cr_expect(eq(int, ts_sys_stat("/proc/nonexistent", &st), -ENOENT));
 	cr_expect(eq(int, (int)ts_sys_read(-1, buffer, 1), -EBADF));
 	cr_expect(eq(int, (int)ts_sys_write(-1, buffer, 1), -EBADF));
-	cr_expect(eq(int, ts_sys_unlink("/nonexistent"), -ENOENT));
-	cr_expect(eq(int, ts_sys_link("/nonexistent", "/nowhere"), -ENOENT));
+	cr_expect(eq(int, ts_sys_unlink("/proc/nonexistent"), -ENOENT));
+	cr_expect(eq(int, ts_sys_link("/proc/nonexistent", "/nowhere"), -ENOENT));
 	cr_expect(eq(int, ts_sys_fallocate(-1, 0, 1), -EBADF));
 	cr_expect(eq(int, ts_sys_ftruncate(-1, 0), -EBADF));
 	cr_expect(eq(int, ts_sys_fcntl(-1, F_GETFD, NULL), -EBADF));
 	cr_expect(eq(int, ts_sys_free_bytes(-1, &bytes), -EBADF));
 	cr_expect(eq(u64, bytes, 77), "untouched on failure");
-	cr_expect(eq(int, ts_sys_read_file("/nonexistent", buffer, sizeof(buffer)), -ENOENT));
+	cr_expect(eq(int, ts_sys_read_file("/proc/nonexistent", buffer, sizeof(buffer)), -ENOENT));
 	cr_expect(eq(int, errno, EXDEV));
 }
 
