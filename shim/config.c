@@ -45,6 +45,13 @@ static const char *const copies_words[] = {
 		NULL,
 };
 
+static const char *const events_words[] = {
+#define TS_X(name, word) word,
+	TS_EVENTS(TS_X)
+#undef TS_X
+		NULL,
+};
+
 #define OFF "off"
 
 static const char *const offs[] = {OFF, NULL};
@@ -63,6 +70,7 @@ static const char *const offs[] = {OFF, NULL};
 #define KIND_SECONDS NULL, "a number of seconds from 0 to 86400"
 #define KIND_TIME    NULL, "a time up to 30d such as 90s, 10min or 2h"
 #define KIND_COPIES  copies_words, "auto or off"
+#define KIND_EVENTS  events_words, "on, off or an absolute path"
 #define KIND_PERCENT NULL, "a number from 0 to 100 with up to four decimals"
 #define KIND_SUMMARY NULL, "0 or 1"
 #define KIND_LEVEL   levels, "error, warn, info or debug"
@@ -307,6 +315,20 @@ static int parse_file(const char *value, const char **ret_path)
 	return 0;
 }
 
+/* Job scripts switch off by a variable that is empty. */
+static int parse_events(const char *value, struct ts_config *config)
+{
+	bool is_file = value[0] == '/' && strlen(value) <= TS_FILE_MAX;
+	int mode = is_file            ? TS_EVENTS_FILE
+		   : value[0] == '\0' ? TS_EVENTS_OFF
+				      : parse_word(value, events_words);
+	if (mode < 0)
+		return mode;
+	config->events = (enum ts_events_mode)mode;
+	config->events_file = is_file ? value : NULL;
+	return 0;
+}
+
 /* Job scripts switch off by a variable that is empty; tsrun refuses "--align=" itself. */
 static int parse_seed(const char *value, struct ts_config *config)
 {
@@ -367,6 +389,8 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 		return parse_small(value, TS_SECONDS_MAX, &config->stage_metadata);
 	case TS_OPTION_VERIFY:
 		return parse_percent(value, &config->verify_ppm);
+	case TS_OPTION_EVENTS:
+		return parse_events(value, config);
 	case TS_OPTION_SUMMARY:
 		return parse_summary(value, config);
 	case TS_OPTION_QUIET:

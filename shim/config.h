@@ -58,10 +58,22 @@ enum ts_copies {
 #undef TS_X
 };
 
+/* Whether there is a log of events; the words are options, any absolute path is a log too. */
+#define TS_EVENTS(X)  \
+	X(OFF, "off") \
+	X(ON, "on") /* where ts_events_path() says */
+
+enum ts_events_mode {
+#define TS_X(name, word) TS_EVENTS_##name,
+	TS_EVENTS(TS_X)
+#undef TS_X
+		TS_EVENTS_FILE, /* the file that was named */
+};
+
 /* Longest directory for copies: names of a group and of a copy follow. */
 #define TS_STAGE_DIR_MAX 255
 
-/* Longest path of a recording: the number of a rank may follow. */
+/* Longest path of a recording or a log: the number of a rank may follow. */
 #define TS_FILE_MAX 4000
 
 #define TS_SEED_MAX    ((uint64_t)INT64_MAX) /* positive in every language */
@@ -97,7 +109,10 @@ struct ts_config {
 	uint64_t stage_bytes;
 	uint32_t stage_metadata; /* seconds; 0 ... TS_SECONDS_MAX */
 	enum ts_copies copies;
-	uint32_t verify_ppm; /* of the hits, parts per million */
+	enum ts_events_mode events;
+	const char
+		*events_file; /* of TS_EVENTS_FILE, inside the environment string, else NULL */
+	uint32_t verify_ppm;  /* of the hits, parts per million */
 	bool summary;
 	int32_t summary_pid; /* print always in this process (set by tsrun), or 0 */
 	struct ts_line_place line;

@@ -49,6 +49,7 @@ static _Atomic bool has_given_up;
 struct start {
 	char *const *arguments;
 	const int *fds;
+	int fd_count;
 	char *stack; /* of the second one */
 	int error;
 };
@@ -136,11 +137,11 @@ static void close_from(int first)
 }
 
 /* What holds somebody's pipe open would keep its reader from seeing the end. */
-static int arrange(const int fds[TS_HELPER_FDS])
+static int arrange(const int *fds, int count)
 {
 	int moved[TS_HELPER_FDS], r = 0;
 
-	for (int i = 0; i < TS_HELPER_FDS; i++) {
+	for (int i = 0; i < count; i++) {
 		moved[i] = ts_sys_fcntl(fds[i], F_DUPFD, (void *)(intptr_t)FD_ABOVE);
 		if (moved[i] < 0)
 			return moved[i];
@@ -153,9 +154,9 @@ static int arrange(const int fds[TS_HELPER_FDS])
 		else if (null != i)
 			(void)ts_sys_dup3(null, i, 0);
 	}
-	for (int i = 0; i < TS_HELPER_FDS && r >= 0; i++)
+	for (int i = 0; i < count && r >= 0; i++)
 		r = ts_sys_dup3(moved[i], TS_HELPER_FD + i, 0);
-	close_from(FD_ABOVE);
+	close_from(TS_HELPER_FD + count);
 	return r < 0 ? r : 0;
 }
 
@@ -209,7 +210,7 @@ static int become_helper(void *data)
 
 	choose_environment(environment);
 	end_in_time();
-	int r = arrange(start->fds);
+	int r = arrange(start->fds, start->fd_count);
 	if (r == 0) {
 		hang_if_told(environment);
 		syscall(SYS_execve, program, start->arguments, environment);
@@ -274,9 +275,9 @@ static int start_blocked(struct start *start, char *stacks)
 	return middle < 0 ? middle : start->error;
 }
 
-int ts_helper_start(char *const arguments[], const int fds[TS_HELPER_FDS])
+int ts_helper_start(char *const arguments[], const int *fds, int count)
 {
-	struct start start = {.arguments = arguments, .fds = fds};
+	struct start start = {.arguments = arguments, .fds = fds, .fd_count = count};
 	int saved = errno;
 
 	if (!ts_helper_is_possible())

@@ -14,7 +14,7 @@
 
 #include "shim/base.h"
 
-/** Descriptors that a helper is given; they get the numbers from TS_HELPER_FD on. */
+/** Most descriptors that a helper is given; they get the numbers from TS_HELPER_FD on. */
 #define TS_HELPER_FDS 2
 #define TS_HELPER_FD  3
 
@@ -28,16 +28,16 @@ void ts_helper_find(void);
 bool ts_helper_is_possible(void);
 
 /**
- * Start it with @arguments (the first one is its name, the last one NULL) and @fds under the
- * numbers said above; it has no other descriptors but /dev/null for 0 to 2, an empty
- * environment, and all signals blocked.  Takes as long as execve(2), but no longer than half a
- * second, where a signal ends the wait for the library's file system at all (on NFS and FUSE it
- * does); after that none is possible any more.
+ * Start it with @arguments (the first one is its name, the last one NULL) and @count of @fds
+ * (at most TS_HELPER_FDS) under the numbers said above; it has no other descriptors but
+ * /dev/null for 0 to 2, an empty environment, and all signals blocked.  Takes as long as
+ * execve(2), but no longer than half a second, where a signal ends the wait for the library's
+ * file system at all (on NFS and FUSE it does); after that none is possible any more.
  *
  * Threads: any.  Not for a signal handler or a vfork child.  Keeps errno, allocates nothing.
  * Errors: -ENOENT no helper, or none is possible here; -EMFILE, -EAGAIN, -ENOMEM;
  * -ETIMEDOUT; those of execve(2).
  */
-int ts_helper_start(char *const arguments[], const int fds[TS_HELPER_FDS]);
+int ts_helper_start(char *const arguments[], const int *fds, int count);
 
 #endif

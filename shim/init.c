@@ -3,6 +3,7 @@
 #include "hooks/cuda/reach/start.h"
 #include "hooks/file/staged.h"
 #include "hooks/torch/start.h"
+#include "leader/events/events.h"
 #include "leader/group/layout.h"
 #include "leader/group/session.h"
 #include "shim/config.h"
@@ -32,6 +33,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
 	ts_identity_init();
 	ts_elf_lock_init();
 	ts_staged_begin();
+	ts_events_begin();
 	ts_cuda_begin();
 	ts_torch_begin(argc, argv);
 }

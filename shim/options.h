@@ -46,6 +46,8 @@
 		"copies to a GPU: auto or off (not tried on a GPU)")                 \
 	X(VERIFY, "TSSHIM_VERIFY", "--verify", PERCENT, "0.1",                       \
 		"per cent of shared results to compute again")                       \
+	X(EVENTS, "TSSHIM_EVENTS", "--events", EVENTS, "off",                        \
+		"log what the group does (off; FILE: its own one)")                  \
 	X(SUMMARY, "TSSHIM_SUMMARY", "--summary", SUMMARY, "0",                      \
 		"print what was shared when the job ends")                           \
 	X(QUIET, "TSSHIM_QUIET", "", BOOL, "0", "1: no line when a job ends")        \

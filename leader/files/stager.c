@@ -87,7 +87,7 @@ int ts_stager_take(struct ts_stage *stage, const struct ts_stage_source *source,
 static int start(const struct ts_stage_source *source, const char *path, int part)
 {
 	const struct ts_config *config = ts_config();
-	const int fds[TS_HELPER_FDS] = {source->fd, part};
+	const int fds[] = {source->fd, part};
 	char ring[24], bytes[24];
 
 	ts_format(ring, sizeof(ring), "%llu", (unsigned long long)config->ring_bytes);
@@ -95,7 +95,7 @@ static int start(const struct ts_stage_source *source, const char *path, int par
 	/* In the order of stager_main.c. */
 	char *const arguments[] = {(char *)"tsshim-stager", (char *)config->group,
 		(char *)config->dataset, ring, (char *)source->path, (char *)path, bytes, NULL};
-	return ts_helper_start(arguments, fds);
+	return ts_helper_start(arguments, fds, TS_ARRAY_SIZE(fds));
 }
 
 int ts_stager_begin(

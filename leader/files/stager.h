@@ -88,4 +88,7 @@ bool ts_stager_has_slot(struct ts_stage *stage, int command);
  */
 int ts_stager_run(const struct ts_stager_task *task);
 
+/** The program of that process: its exit status. */
+int ts_stager_main(int argc, char **argv);
+
 #endif

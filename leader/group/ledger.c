@@ -88,6 +88,8 @@ static int claim_job_row(struct ts_ledger *ledger, uint32_t index, uint64_t old,
 	ts_progress_clear(ts_ledger_progress(ledger, index));
 	ts_refusal_clear(ts_ledger_refusal_row(ledger, index));
 	ts_write_relaxed(&ts_ledger_launch_row(ledger, index)->launch_xor_id, 0);
+	ts_write_relaxed(&ts_ledger_recorder_row(ledger, index)->recorder_xor_id, 0);
+	ts_write_relaxed(&ts_ledger_recorder_row(ledger, index)->state_xor_id, 0);
 	ts_write_relaxed(&row->ticket, ts_add_relaxed(&ledger->tickets, 1) + 1);
 	return (int)index;
 }

@@ -17,19 +17,20 @@
 #include <assert.h>
 #include <stdatomic.h>
 
-#define TS_LEDGER_MAGIC    UINT64_C(0x31474c4452535354) /* "TSSRDLG1" */
-#define TS_LEDGER_BYTES    81920u
-#define TS_DATASET_MAX     32u
-#define TS_DATASET_NAME    64u
-#define TS_DATASET_OTHERS  "(others)" /* no name that a user could give */
-#define TS_JOB_MAX         56u
-#define TS_JOB_DATASETS    8u
-#define TS_LEDGER_DRAWN    4096u /* offset of the rows of drawn samples */
-#define TS_LEDGER_PROGRESS 5504u
-#define TS_LEDGER_DATASETS 8192u
-#define TS_LEDGER_JOBS     24576u /* offset of the job rows */
-#define TS_LEDGER_REFUSALS 65536u
-#define TS_LEDGER_LAUNCHES 79872u
+#define TS_LEDGER_MAGIC     UINT64_C(0x31474c4452535354) /* "TSSRDLG1" */
+#define TS_LEDGER_BYTES     81920u
+#define TS_DATASET_MAX      32u
+#define TS_DATASET_NAME     64u
+#define TS_DATASET_OTHERS   "(others)" /* no name that a user could give */
+#define TS_JOB_MAX          56u
+#define TS_JOB_DATASETS     8u
+#define TS_LEDGER_DRAWN     4096u /* offset of the rows of drawn samples */
+#define TS_LEDGER_PROGRESS  5504u
+#define TS_LEDGER_DATASETS  8192u
+#define TS_LEDGER_JOBS      24576u /* offset of the job rows */
+#define TS_LEDGER_REFUSALS  65536u
+#define TS_LEDGER_LAUNCHES  79872u
+#define TS_LEDGER_RECORDERS 80384u
 
 /** Per kind; times in nanoseconds of CPU time. */
 struct ts_tally {
@@ -135,7 +136,21 @@ static_assert(
 struct ts_launch_row {
 	_Atomic uint64_t launch_xor_id; /* ts_process_id() of that process, ^ that of the job */
 };
-static_assert(TS_LEDGER_LAUNCHES + TS_JOB_MAX * sizeof(struct ts_launch_row) <= TS_LEDGER_BYTES,
+static_assert(
+	TS_LEDGER_LAUNCHES + TS_JOB_MAX * sizeof(struct ts_launch_row) <= TS_LEDGER_RECORDERS,
+	"ABI 5");
+
+/**
+ * Who writes down what a job does (leader/events/events.h), and how far that is; see
+ * leader/group/recorder.h.  One row per job row; each word with the id of the job in it, as
+ * above.
+ */
+struct ts_recorder_row {
+	_Atomic uint64_t recorder_xor_id; /* ts_process_id() of that process, or 0 */
+	_Atomic uint64_t state_xor_id;    /* enum ts_recorder_state | error << 8, or 0 */
+};
+static_assert(
+	TS_LEDGER_RECORDERS + TS_JOB_MAX * sizeof(struct ts_recorder_row) <= TS_LEDGER_BYTES,
 	"ABI 5");
 
 struct ts_ledger {
@@ -149,7 +164,8 @@ struct ts_ledger {
 	 * at TS_LEDGER_DATASETS: struct ts_dataset_row [TS_DATASET_MAX]
 	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX]
 	 * at TS_LEDGER_REFUSALS: struct ts_refusal_row [TS_JOB_MAX]
-	 * at TS_LEDGER_LAUNCHES: struct ts_launch_row [TS_JOB_MAX] */
+	 * at TS_LEDGER_LAUNCHES: struct ts_launch_row [TS_JOB_MAX]
+	 * at TS_LEDGER_RECORDERS: struct ts_recorder_row [TS_JOB_MAX] */
 };
 static_assert(offsetof(struct ts_ledger, check) == 48, "ABI 3");
 static_assert(offsetof(struct ts_ledger, tickets) == 64, "ABI 2");
@@ -199,6 +215,13 @@ static inline struct ts_launch_row *ts_ledger_launch_row(
 	struct ts_ledger *ledger, uint32_t index)
 {
 	return (struct ts_launch_row *)((char *)ledger + TS_LEDGER_LAUNCHES) + index;
+}
+
+/** Row of who writes down what the job in row @index does. */
+static inline struct ts_recorder_row *ts_ledger_recorder_row(
+	struct ts_ledger *ledger, uint32_t index)
+{
+	return (struct ts_recorder_row *)((char *)ledger + TS_LEDGER_RECORDERS) + index;
 }
 
 /**

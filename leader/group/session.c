@@ -5,6 +5,7 @@
 #include "leader/group/attach.h"
 #include "leader/group/ledger.h"
 #include "leader/group/line.h"
+#include "leader/group/recorder.h"
 #include "leader/group/summary.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
@@ -146,6 +147,14 @@ static const struct ts_session *show_session(void)
 	return &session;
 }
 
+/* Other threads go on meanwhile. */
+static const struct ts_session *begin_session(void)
+{
+	const struct ts_session *shown = show_session();
+	ts_recorder_begin(ts_store_ledger(session.store), session.job);
+	return shown;
+}
+
 /* The caller is the one that is attaching. */
 static const struct ts_session *join(enum ts_reason *ret_reason)
 {
@@ -155,7 +164,7 @@ static const struct ts_session *join(enum ts_reason *ret_reason)
 		return NULL;
 	}
 	ts_write_relaxed(&retry_wait, 0);
-	return show_session();
+	return begin_session();
 }
 
 static const struct ts_session *attach(enum ts_reason *ret_reason)
@@ -186,7 +195,7 @@ static const struct ts_session *start_again(enum ts_reason *ret_reason)
 	if (!store)
 		return join(ret_reason);
 	if (ts_store_after_fork(store) == 0)
-		return show_session();
+		return begin_session();
 	/* The mappings stay: a call that was begun before the fork may still read there. */
 	postpone(TS_REASON_NO_MEMBER);
 	*ret_reason = TS_REASON_NO_MEMBER;

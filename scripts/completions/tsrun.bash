@@ -23,7 +23,8 @@ _tsrun()
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
 	local mode=run i=1 joined=
 	local settings="--group --dataset --share --align --align-orders --epoch --order --record --replay \
-		--ring --keep --stage --stage-size --stage-metadata --copies --verify --summary"
+		--ring --keep --stage --stage-size --stage-metadata --copies --verify --events \
+		--summary"
 
 	# bash splits --ring=1G at the '=', which may be the last word so far.
 	if [[ $current == = ]]; then
@@ -84,7 +85,7 @@ _tsrun()
 		_tsrun_words "auto samples pixels off" "$current"
 		return
 		;;
-	--record | --replay | --output)
+	--record | --replay | --output | --events)
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		return
 		;;

@@ -22,10 +22,15 @@
 #define METAVAR_SIZE    "SIZE"
 #define METAVAR_TIME    "TIME"
 #define METAVAR_STAGE   "WHERE"
-#define METAVAR_SECONDS "SECONDS"
+#define METAVAR_SECONDS "SEC"
 #define METAVAR_COPIES  "WHETHER"
+#define METAVAR_EVENTS  "[=FILE]"
 #define METAVAR_PERCENT "PERCENT"
 #define METAVAR_LEVEL   "LEVEL"
+
+/* What the option alone means, where its value may be left out. */
+#define IMPLIED(option) \
+	((option) == TS_OPTION_ALIGN ? "0" : (option) == TS_OPTION_EVENTS ? "on" : NULL)
 
 /* Sub-commands look into a group; everything else is about the job to start. */
 #define MODES(option, is_group) \
@@ -36,7 +41,7 @@ static const struct ts_option_text rows[] = {
 	{.name = option,                                                  \
 		.letter = "",                                             \
 		.metavar = METAVAR_##kind,                                \
-		.implied = TS_OPTION_##n == TS_OPTION_ALIGN ? "0" : NULL, \
+		.implied = IMPLIED(TS_OPTION_##n),                        \
 		.standard = def,                                          \
 		.help = text,                                             \
 		.modes = MODES(option, TS_OPTION_##n == TS_OPTION_GROUP), \

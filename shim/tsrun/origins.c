@@ -100,7 +100,8 @@ static int find_rows(const struct ts_arguments *arguments, const struct ts_conf 
 		if (!rows[i].value)
 			return -ENOMEM;
 		/* On the command line a file may be named as seen from here. */
-		bool is_file = option == TS_OPTION_RECORD || option == TS_OPTION_REPLAY;
+		bool is_file = option == TS_OPTION_RECORD || option == TS_OPTION_REPLAY ||
+			       option == TS_OPTION_EVENTS;
 		rows[i].valid = (is_file && rows[i].origin == ORIGIN_COMMAND_LINE) ||
 				ts_config_set(&scratch, option, rows[i].value) == 0;
 	}

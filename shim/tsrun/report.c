@@ -3,6 +3,7 @@
  * What the rows of a group say, and the output of `tsrun stats` for people; its words may
  * change, the JSON does not.
  */
+#include "shim/tsrun/events.h"
 #include "shim/tsrun/report.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
@@ -184,6 +185,7 @@ static void print_job(FILE *out, struct ts_ledger *ledger, uint32_t index)
 		if (here < front)
 			print_epochs(out, front - here);
 	}
+	ts_events_print(ledger, index, out);
 	fputs("\n", out);
 }
 

@@ -3,6 +3,7 @@
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/tsrun/counters.h"
+#include "shim/tsrun/events.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/report.h"
 
@@ -129,6 +130,7 @@ static void write_job(struct ts_json *json, const struct ts_report *report, uint
 		ts_json_string(json, "refused", refusal);
 	else
 		ts_json_null(json, "refused");
+	ts_events_json(json, report->ledger, index);
 	write_passed(json, job->passed);
 	ts_json_close(json, '}');
 }

@@ -2,6 +2,7 @@
 /* Environment of the command, the checks before it starts, and the exec. */
 #include "shim/tsrun/run.h"
 #include "shim/identity.h"
+#include "shim/tsrun/events.h"
 #include "shim/tsrun/gc.h"
 #include "shim/tsrun/library.h"
 #include "shim/tsrun/message.h"
@@ -91,6 +92,20 @@ static char *absolute_file(const char *value)
 	return result;
 }
 
+/* A word without '/' or '.' is more likely a mistyped one than the name of a file. */
+static char *absolute_log(const char *value)
+{
+	struct ts_config scratch;
+
+	if (ts_config_set(&scratch, TS_OPTION_EVENTS, value) == 0)
+		return strdup(value);
+	if (strpbrk(value, "/."))
+		return absolute_file(value);
+	ts_message_say("option '--events' has a bad value '%s'", value);
+	ts_message_hint("it must be on, off or a file; write ./%s for one of that name", value);
+	return NULL;
+}
+
 static char *value_to_export(enum ts_option option, const char *given)
 {
 	char *result = NULL;
@@ -105,6 +120,8 @@ static char *value_to_export(enum ts_option option, const char *given)
 		return strdup("1"); /* it takes no value */
 	if (option == TS_OPTION_RECORD || option == TS_OPTION_REPLAY)
 		return absolute_file(given);
+	if (option == TS_OPTION_EVENTS)
+		return absolute_log(given);
 	struct ts_config scratch;
 	ts_config_init(&scratch);
 	if (ts_config_set(&scratch, option, given) < 0) {
@@ -332,7 +349,7 @@ int ts_run_command(const struct ts_arguments *arguments)
 		ts_message_hint("tsrun -- python train.py; `tsrun --help` says more");
 		return TS_EXIT_FAILED;
 	}
-	if (ts_run_settings(arguments, &config) < 0)
+	if (ts_run_settings(arguments, &config) < 0 || ts_events_judge(&config) < 0)
 		return TS_EXIT_FAILED;
 	judge_settings(arguments, &config);
 	if (set_line(&config) < 0) {

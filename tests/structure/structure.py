@@ -33,12 +33,15 @@ FORBIDDEN = [
     ("leader/group/", "leader/slots/"),
     ("leader/group/", "leader/files/"),
     ("leader/group/", "leader/journal/"),
+    ("leader/group/", "leader/events/"),
     ("leader/object/", "leader/group/"),
     ("leader/object/", "leader/ring/"),
     ("leader/object/", "leader/slots/"),
     ("leader/object/", "leader/files/"),
     ("leader/object/", "leader/journal/"),
+    ("leader/object/", "leader/events/"),
     ("leader/ring/", "leader/journal/"),
+    ("leader/ring/", "leader/events/"),
 ]
 
 # (beginning of a file, beginning of what it may include all the same)

@@ -116,6 +116,10 @@ static const struct {
 	{TS_OPTION_ORDER, "any"},
 	{TS_OPTION_RECORD, "relative/file"},
 	{TS_OPTION_REPLAY, "On"},
+	{TS_OPTION_EVENTS, "On"},
+	{TS_OPTION_EVENTS, "1"},
+	{TS_OPTION_EVENTS, "on "},
+	{TS_OPTION_EVENTS, "relative/file"},
 	{TS_OPTION_RING, ""},
 	{TS_OPTION_RING, "G"},
 	{TS_OPTION_RING, "1g"},
@@ -377,6 +381,18 @@ Test(config, orders_and_recordings)
 	cr_assert(eq(int, set(TS_OPTION_RECORD, "off"), 0));
 	cr_assert(eq(int, set(TS_OPTION_REPLAY, ""), 0));
 	cr_expect(config.record == NULL && config.replay == NULL);
+}
+
+Test(config, events_are_a_word_or_an_absolute_file)
+{
+	cr_assert(eq(int, set(TS_OPTION_EVENTS, "/a/log"), 0));
+	cr_expect(eq(int, config.events, TS_EVENTS_FILE));
+	cr_expect(eq(str, (char *)config.events_file, (char *)"/a/log"));
+	cr_assert(eq(int, set(TS_OPTION_EVENTS, "on"), 0));
+	cr_expect(eq(int, config.events, TS_EVENTS_ON));
+	cr_expect(config.events_file == NULL);
+	cr_assert(eq(int, set(TS_OPTION_EVENTS, ""), 0));
+	cr_expect(eq(int, config.events, TS_EVENTS_OFF));
 }
 
 Test(config, words_are_the_values_an_option_takes)

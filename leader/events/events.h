@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The event log of a group: what its jobs made, took and waited for, once a second, in a file.
+ *
+ * Nobody counts for it.  All counters are in the ledger already; a process of its own, the
+ * recorder, looks at them and writes down what has changed.  Each job starts one when it first
+ * joins its group (shim/helper.h: the host does not notice), which ends with that job.  Of all
+ * recorders with one FILE a single one writes, for all jobs of its group: the one that holds a
+ * lock of FILE (flock(2), which the kernel drops with it).  The others ask for the lock once a
+ * second, and whoever gets it writes first what the one before cannot have written.
+ *
+ *	recorder of job A   [writes for A, B, C .............. A ends]
+ *	recorder of job B   [waits .......................... |takes the lock, writes for B, C
+ *... recorder of job C   [waits ............................................................
+ *
+ * The counters of a job stay in the ledger when it ends, so nothing is lost on the way from one
+ * to the next; its row says whether its last values were written (leader/group/recorder.h).
+ *
+ * FILE is text: a JSON object in each line (docs/rooms/events.md).  A line is self-contained
+ * and its counters cumulative, so that any of them may be missing.  Only whole lines count: a
+ * writer that takes over begins a line of its own behind one that was torn.  FILE is bounded:
+ * when it has TS_EVENTS_BYTES, a shorter one is written beside it, locked, and renamed over it
+ * (leader/events/thin.c); who gets the lock of a file that no longer has the name opens the one
+ * that has.  Any error of writing ends the recorder, its job's row says which.
+ */
+#ifndef TS_LEADER_EVENTS_EVENTS_H
+#define TS_LEADER_EVENTS_EVENTS_H
+
+#include "shim/config.h"
+
+#define TS_EVENTS_FORMAT 1
+
+/** Most bytes of a log. */
+#define TS_EVENTS_BYTES (UINT64_C(16) << 20)
+
+/** Longest line, with its newline. */
+#define TS_EVENTS_LINE 4096u
+
+/** Room for the name of a log or of what is written beside it. */
+#define TS_EVENTS_PATH (TS_FILE_MAX + 16)
+
+/**
+ * Where the log of @config is, with the variables of @env: the file that was named, or
+ * ${XDG_STATE_HOME:-$HOME/.local/state}/tsshim/GROUP@NODE.events, as homes are shared by nodes.
+ * Threads: any; allocates nothing.  Errors: -ENOENT none is wanted; -ENOTDIR there is no home;
+ * -ENAMETOOLONG.
+ */
+int ts_events_path(
+	const struct ts_config *config, char *const *env, char ret_path[TS_EVENTS_PATH]);
+
+/**
+ * Open the log at @path of @group for writing, and make it with @flags O_CREAT.  Whatever is no
+ * log of ours is left as it is.  *ret_fd is the caller's.
+ *
+ * Errors: -ELOOP a symbolic link; -EINVAL no regular file; -EPERM another user's; -EBADMSG
+ * something else than an event log; -EXDEV that of another group; others of open(2).
+ */
+int ts_events_open(const char *path, const char *group, int flags, int *ret_fd);
+
+/** Whether @error of ts_events_open() says that there is something else in that place. */
+bool ts_events_is_refusal(int error);
+
+/** What such an error means, for people; NULL for any other one. */
+const char *ts_events_explain(int error);
+
+/** From the constructor: see whether a log is wanted, and where. */
+void ts_events_begin(void);
+
+/** What a recorder has to do. */
+struct ts_recorder_task {
+	const char *group;
+	uint64_t job;     /* ts_process_id() of the one that it is for */
+	uint64_t starter; /* the same of the process that has started it */
+	const char *path; /* of the log */
+	bool make_directories;
+};
+
+/**
+ * Be the recorder: returns when the job is over, or the log cannot be written.  For a process
+ * that does nothing else.  Errors: -EEXIST the job has one; -ENOENT no group, or no such job in
+ * it; those of ts_events_open() and of writing.
+ */
+int ts_recorder_run(const struct ts_recorder_task *task);
+
+/** The program: tsshim-stager with these arguments, the first of which is TS_RECORDER_NAME. */
+#define TS_RECORDER_NAME "tsshim-recorder"
+int ts_recorder_main(int argc, char **argv);
+
+#endif

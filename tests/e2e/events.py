@@ -1,0 +1,503 @@
+# SPDX-License-Identifier: MIT
+"""
+The event log (--events): what it says is what `tsrun stats` says, whoever of the recorders is
+killed, and no job notices it.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+
+import support
+from support import HERE, LIBRARY, PYTHON, TSRUN, Group, plain_environment, run, wait_until
+
+JOB = os.path.join(HERE, "events_job.py")
+LINE_MAX = 4096
+KINDS = ("pixels", "sample", "bytes", "device")
+TALLIES = ("produced", "shared", "shared_bytes", "saved_seconds")
+HEAD = {"tsshim_events": 1, "version": "0", "group": "", "node": "n", "t": 1.0}
+
+# What each kind of line has, besides what only the last one of a job has.
+MEMBERS = {
+    None: {"tsshim_events", "t", "version", "group", "node"},
+    "job": {"t", "e", "job", "pid", "began", "dataset", "mode", "align", "program"},
+    "counts": {"t", "e", "job", "cpu_seconds", *KINDS},
+    "reasons": None,
+    "order": {"t", "e", "job", "order", "epoch", "behind"},
+    "ring": {"t", "e", "capacity", "used"},
+    "end": {"t", "e", "job"},
+}
+
+
+def check(line):
+    """@line is as docs/rooms/events.md has it."""
+    kind = line.get("e")
+    members = MEMBERS[kind]
+    assert members is None or set(line) - {"final"} <= members, line
+    assert isinstance(line["t"], float), line
+    for name in KINDS:
+        assert kind != "counts" or name not in line or list(line[name]) == list(TALLIES), line
+    if kind == "reasons":
+        assert all(isinstance(v, int) for k, v in line.items() if k not in ("t", "e", "job")), line
+
+
+def parse(text):
+    """The lines of a log, and the numbers of those that are damaged."""
+    lines, damaged = [], []
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        try:
+            if not line.endswith("\n"):
+                raise ValueError("torn")
+            assert len(line.encode()) <= LINE_MAX, line
+            lines.append(json.loads(line))
+        except ValueError:
+            damaged.append(number)
+            continue
+        check(lines[-1])
+    return lines, damaged
+
+
+def members(path, names):
+    """First words of `path`'s files in /proc, where one of @names is the first."""
+    with contextlib.suppress(OSError):
+        with open(path, "rb") as line:
+            words = line.read().split(b"\0")
+        return words if words[0] in names else None
+
+
+class Log:
+    """A group of jobs with an event log of its own, in a directory of its own."""
+
+    def __init__(self, library=LIBRARY, **settings):
+        self.group = Group(library, **settings)
+        self.jobs = []
+
+    def __enter__(self):
+        self.directory = tempfile.mkdtemp(prefix="tsshim-events-")
+        self.path = os.path.join(self.directory, "log")
+        self.group.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        for job in self.jobs:
+            job.kill()
+            job.communicate()
+        wait_until(lambda: not self.recorders(), "recorders end")
+        self.group.__exit__()
+        shutil.rmtree(self.directory)
+
+    def job(self, *options, command=None, **more):
+        """A job that does what tell() says."""
+        env = self.group.environment(**{"TSSHIM_EVENTS": self.path, **more})
+        command = command or [PYTHON, JOB, *support.pictures("s_4")[:2]]
+        job = subprocess.Popen([*options, *command], env=env, text=True, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.jobs.append(job)
+        return job
+
+    def begin(self, size, text=""):
+        """A log of some @size that is there before."""
+        head = json.dumps({**HEAD, "group": self.group.name}, separators=(",", ":")) + "\n"
+        ring = '{"t":2.0,"e":"ring","capacity":1,"used":1}\n'
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write(head + ring * (size // len(ring)) + text)
+        os.chmod(self.path, 0o600)
+
+    def recorders(self):
+        """{process id: words} of the recorders of this group; a zombie has none."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            words = members("/proc/%s/cmdline" % pid, [b"tsshim-recorder"])
+            if words and words[1] == self.group.name.encode():
+                found[int(pid)] = words
+        return found
+
+    def states(self):
+        return {job["pid"]: job["events"]["state"] for job in self.group.statistics()["jobs"]}
+
+    def text(self):
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def wait_for(self, what, count=1):
+        wait_until(lambda: self.text().count(what) >= count, what)
+
+    def finish(self):
+        """Let all jobs end well; the lines when nobody writes any more."""
+        for job in self.jobs:
+            output, errors = job.communicate(timeout=support.TIMEOUT)
+            assert job.returncode == 0 and errors == "", (output, errors)
+        self.jobs = []
+        wait_until(lambda: not self.recorders(), "recorders end")
+        return parse(self.text())
+
+
+def tell(job, *words):
+    """Let @job do that; its answers."""
+    answers = []
+    for word in words:
+        job.stdin.write(word + "\n")
+        job.stdin.flush()
+        if word != "exec":
+            answers.append(job.stdout.readline().rstrip("\n").split(": ", 1))
+            assert answers[-1][0] == word, (answers, job.poll())
+    return [answer[1] for answer in answers]
+
+
+def last(lines, kind):
+    """{process id: last line of that kind}; of a job each line says what it can."""
+    found = {}
+    for line in lines:
+        if line.get("e") == kind:
+            pid = int(line["job"].split(".")[0])
+            found[pid] = {**found.get(pid, {}), **line} if kind == "job" else line
+    return found
+
+
+def same_as_statistics(lines, statistics):
+    """The last lines of each job say what `tsrun stats --json` does, and each has one end."""
+    counts, reasons = last(lines, "counts"), last(lines, "reasons")
+    ends = collections.Counter(line["job"] for line in lines if line.get("e") == "end")
+    assert len(statistics["jobs"]) > 0
+    for job in statistics["jobs"]:
+        pid = job["pid"]
+        found = counts[pid]
+        assert found["final"] and reasons[pid]["final"], (found, reasons[pid])
+        for kind in KINDS:
+            wanted = job[kind] if job[kind]["produced"] + job[kind]["shared"] else None
+            assert found.get(kind) == wanted, (kind, found, job)
+        passed = {k: v for k, v in job["passed"].items() if v}
+        told = {k: v for k, v in reasons[pid].items() if k not in ("t", "e", "job", "final")}
+        assert told == passed, (told, passed)
+        assert job["events"] == {"state": "done", "error": None}, job
+    assert sorted(int(name.split(".")[0]) for name in ends) == sorted(counts), (ends, counts)
+    assert set(ends.values()) == {1}, ends
+
+
+# ---- what it says ---------------------------------------------------------------------------
+
+
+def test_it_says_what_the_statistics_say():
+    with Log() as log:
+        jobs = [log.job(), log.job(TSSHIM_ALIGN="7", TSSHIM_DATASET="images")]
+        for job in jobs:
+            tell(job, "decode", "decode")
+        log.wait_for('"counts"', 2)
+        for job in reversed(jobs):
+            tell(job, "decode")
+        lines, damaged = log.finish()
+        assert damaged == [], damaged
+        statistics = log.group.statistics()
+        same_as_statistics(lines, statistics)
+        told = last(lines, "job")
+        assert {(told[job.pid]["mode"], told[job.pid]["align"], told[job.pid]["dataset"])
+                for job in jobs} == {("default", None, "default"), ("aligned", 7, "images")}, told
+        assert {told[job.pid]["program"] for job in jobs} == {"%s %s" % (PYTHON, JOB)}
+        assert lines[0]["tsshim_events"] == 1 and lines[0]["group"] == log.group.name
+        assert max(line.get("capacity", 0) for line in lines) > 0
+        mode = os.stat(log.path).st_mode
+        assert stat.S_IMODE(mode) == 0o600, oct(mode)
+
+
+def test_a_job_that_is_done_at_once_is_told_whole():
+    """Its recorder begins when the job has ended already, or nearly so."""
+    with Log() as log:
+        for _ in range(5):
+            log.job(command=[PYTHON, "-c", "from PIL import Image; Image.open(%r).load()"
+                             % support.pictures("s_4")[0]])
+            lines, damaged = log.finish()
+            assert damaged == []
+            same_as_statistics(lines, log.group.statistics())
+
+
+def test_a_job_that_is_killed_has_its_end():
+    with Log() as log:
+        job = log.job()
+        tell(job, "decode")
+        log.wait_for('"e":"job"')
+        job.kill()
+        job.communicate()
+        log.jobs = []
+        lines, damaged = log.finish()
+        assert damaged == []
+        same_as_statistics(lines, log.group.statistics())
+
+
+def test_forks_and_programs_that_follow_belong_to_their_job():
+    with Log() as log:
+        job = log.job()
+        tell(job, "decode", "fork", "exec", "decode", "fork")
+        assert len(log.recorders()) == 1, log.recorders()
+        lines, damaged = log.finish()
+        assert damaged == []
+        same_as_statistics(lines, log.group.statistics())
+        assert set(last(lines, "job")) == {job.pid}
+
+
+def test_without_it_nobody_writes():
+    with Log() as log:
+        job = log.job(TSSHIM_EVENTS="off")
+        tell(job, "decode")
+        assert log.recorders() == {}
+        assert log.states() == {job.pid: "none"}
+        log.finish()
+        assert log.text() == ""
+
+
+def test_its_place_is_below_the_home():
+    with Log() as log:
+        env = log.group.environment(HOME=log.directory, TSSHIM_EVENTS="on")
+        env.pop("XDG_STATE_HOME", None)
+        done = run([PYTHON, "-c", "from PIL import Image; Image.open(%r).load()"
+                    % support.pictures("s_4")[0]], env)
+        assert done.status == 0 and done.errors == "", done.errors
+        wait_until(lambda: not log.recorders(), "recorders end")
+        directory = os.path.join(log.directory, ".local", "state", "tsshim")
+        name = "%s@%s.events" % (log.group.name, os.uname().nodename)
+        assert os.listdir(directory) == [name]
+        assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
+        with open(os.path.join(directory, name), encoding="utf-8") as file:
+            same_as_statistics(parse(file.read())[0], log.group.statistics())
+
+
+# ---- who writes -----------------------------------------------------------------------------
+
+
+def writer(log):
+    """Process id of the recorder that writes, when there is one."""
+    writing = [pid for pid, state in log.states().items() if state == "writes"]
+    found = [pid for pid, words in log.recorders().items()
+             if int(words[2]) & 0xffffff in writing]
+    return found[0] if found else None
+
+
+def test_a_killed_writer_is_followed_by_another():
+    with Log() as log:
+        jobs = [log.job() for _ in range(3)]
+        for job in jobs:
+            tell(job, "decode")
+        log.wait_for('"e":"job"', 3)
+        wait_until(lambda: len(log.recorders()) == 3, "three recorders")
+        first = wait_until(lambda: writer(log), "a writer")
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: first not in log.recorders(), "it is dead")
+        before = log.text()
+        wait_until(lambda: (writer(log) or first) != first, "another writer")
+        log.wait_for("tsshim_events", 2)
+        for job in jobs:
+            tell(job, "decode")
+        lines, damaged = log.finish()
+        assert damaged == [] and log.text().startswith(before)
+        same_as_statistics(lines, log.group.statistics())
+
+
+def test_a_stopped_writer_keeps_the_others_from_nothing():
+    """They do not wait for it: jobs end, and so do their recorders."""
+    with Log() as log:
+        jobs = [log.job() for _ in range(2)]
+        for job in jobs:
+            tell(job, "decode")
+        log.wait_for('"e":"job"', 2)
+        first = wait_until(lambda: writer(log), "a writer")
+        os.kill(first, signal.SIGSTOP)
+        try:
+            for job in jobs:
+                assert job.communicate(timeout=support.TIMEOUT)[1] == "" and job.returncode == 0
+            wait_until(lambda: set(log.recorders()) == {first}, "all but the stopped one end")
+        finally:
+            os.kill(first, signal.SIGCONT)
+        log.jobs = []
+        lines, damaged = log.finish()
+        assert damaged == []
+        same_as_statistics(lines, log.group.statistics())
+
+
+def test_a_job_whose_recorder_is_gone_gets_another_with_its_next_worker():
+    with Log() as log:
+        job = log.job()
+        tell(job, "decode")
+        log.wait_for('"e":"job"')
+        (first,) = log.recorders()
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: not log.recorders(), "it is dead")
+        tell(job, "fork")
+        wait_until(lambda: set(log.recorders()) - {first}, "another one")
+        log.wait_for("tsshim_events", 2)
+        lines, damaged = log.finish()
+        assert damaged == []
+        same_as_statistics(lines, log.group.statistics())
+
+
+def test_a_log_that_is_removed_begins_anew():
+    with Log() as log:
+        job = log.job()
+        tell(job, "decode")
+        log.wait_for('"e":"job"')
+        os.unlink(log.path)
+        tell(job, "decode")
+        log.wait_for('"e":"job"')
+        lines, damaged = log.finish()
+        assert damaged == []
+        same_as_statistics(lines, log.group.statistics())
+
+
+def test_damaged_lines_are_left_and_named():
+    with Log() as log:
+        log.begin(0, 'rubbish\n{"t":3.0,"e":"co')
+        tell(log.job(), "decode")
+        lines, damaged = log.finish()
+        assert damaged == [2, 3], damaged
+        same_as_statistics(lines, log.group.statistics())
+
+
+# ---- what a job notices ----------------------------------------------------------------------
+
+
+def test_a_job_notices_nothing():
+    found = []
+    for events in ("off", None):
+        with Log() as log:
+            job = log.job(**{"TSSHIM_EVENTS": events} if events else {})
+            (answer,) = tell(job, "decode", "facts")[1:]
+            if not events:
+                log.wait_for('"e":"job"')
+            (again,) = tell(job, "facts")
+            assert answer == again
+            log.finish()
+            found.append(answer.replace(log.group.name, "GROUP"))
+    assert found[0] == found[1], found
+
+
+def test_a_subreaper_gets_no_child():
+    with Log() as log:
+        job = log.job()
+        tell(job, "subreaper", "decode")
+        assert log.recorders() == {}
+        assert tell(job, "children") == ["['none', 'none', 'none']"]
+        statistics = log.group.statistics()["jobs"]
+        assert [row["events"]["state"] for row in statistics] == ["not-started"], statistics
+        assert "event log not begun: no process can be started unseen here" in log.group.report()
+        log.finish()
+
+
+def with_full_disk(log, size):
+    """A directory of its own file system; needs the right to mount one."""
+    os.mkdir(log.path + ".d")
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%s" % size, "none", log.path + ".d"],
+                          stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise support.Skip("mount", done.stderr)
+    return log.path + ".d"
+
+
+def test_a_full_disk_ends_the_log_and_not_the_job():
+    with Log() as log:
+        directory = with_full_disk(log, "8k")
+        try:
+            log.path = os.path.join(directory, "log")
+            # The page that the log ends in is its own, so most of it has to be used.
+            log.begin(3400)
+            first = log.job()
+            tell(first, "decode")
+            log.wait_for('"e":"job"')
+            with open(os.path.join(directory, "filler"), "wb") as file:
+                with contextlib.suppress(OSError):
+                    file.write(b"x" * 65536)
+                with contextlib.suppress(OSError):
+                    file.flush()
+            wait_until(lambda: tell(first, "decode") and log.states()[first.pid] == "ended",
+                       "the log ends")
+            text = log.text()
+            assert parse(text)[1] == [], text
+            rows = log.group.statistics()["jobs"]
+            assert rows[0]["events"] == {"state": "ended", "error": "No space left on device"}, rows
+            assert "event log ended: No space left on device" in log.group.report()
+            assert log.recorders() == {}
+            log.finish()
+        finally:
+            subprocess.run(["umount", "-l", directory], check=True)
+
+
+# ---- bad values -----------------------------------------------------------------------------
+
+
+def refused(log, option, group=None):
+    """What tsrun says of it; the command is not run."""
+    mark = os.path.join(log.directory, "mark")
+    done = run([TSRUN, "--group", group or log.group.name, option, "--", "touch", mark],
+               plain_environment(), cwd=log.directory)
+    assert done.status == 125 and not os.path.exists(mark), (option, done.status, done.errors)
+    return done.errors
+
+
+def test_what_is_no_log_is_refused_before_the_job_starts():
+    with Log() as log:
+        other = os.path.join(log.directory, "other")
+        option = "--events=" + log.path
+
+        os.symlink(other, log.path)
+        assert "it is a symbolic link" in refused(log, option)
+        assert not os.path.exists(other)
+        os.unlink(log.path)
+        os.mkfifo(log.path)
+        assert "it is no regular file" in refused(log, option)
+        os.unlink(log.path)
+        os.mkdir(log.path)
+        assert "it is no regular file" in refused(log, option)
+        os.rmdir(log.path)
+        with open(log.path, "w", encoding="utf-8") as file:
+            file.write("import torch\n")
+        assert "it is there already and no event log" in refused(log, option)
+        with open(log.path, encoding="utf-8") as file:
+            assert file.read() == "import torch\n"
+        os.unlink(log.path)
+        tell(log.job(), "decode")
+        log.finish()
+        assert "it is the event log of another group" in refused(log, option, "another")
+
+
+def test_values_that_are_none_are_refused():
+    with Log() as log:
+        assert "write ./On for one of that name" in refused(log, "--events=On")
+        assert "has an empty value" in refused(log, "--events=")
+        assert "did you mean '--events'" in refused(log, "--event")
+        env = plain_environment(TSSHIM_EVENTS="yes")
+        done = run([TSRUN, "--", "true"], env)
+        assert done.status == 125 and "it must be on, off or an absolute path" in done.errors, done.errors
+
+
+def test_a_file_is_named_as_seen_from_where_tsrun_is():
+    with Log() as log:
+        command = "from PIL import Image; Image.open(%r).load()" % support.pictures("s_4")[0]
+        env = plain_environment(TSSHIM_RING="64M")
+        done = run([TSRUN, "--group", log.group.name, "--events=./log", "--", PYTHON, "-c", command],
+                   env, cwd=log.directory)
+        assert done.status == 0 and done.errors == "", done.errors
+        wait_until(lambda: not log.recorders(), "recorders end")
+        same_as_statistics(parse(log.text())[0], log.group.statistics())
+
+
+def test_where_no_file_can_be_made_the_job_runs():
+    with Log() as log:
+        path = os.path.join(log.directory, "none", "log")
+        command = "from PIL import Image; Image.open(%r).load()" % support.pictures("s_4")[0]
+        done = run([TSRUN, "--group", log.group.name, "--events=" + path, "--", PYTHON, "-c", command],
+                   plain_environment(TSSHIM_RING="64M"))
+        assert done.status == 0, done.errors
+        assert done.errors == "tsrun: no event log: '%s': No such file or directory\n" % path
+        wait_until(lambda: not log.recorders(), "recorders end")
+        (row,) = log.group.statistics()["jobs"]
+        assert row["events"] == {"state": "ended", "error": "No such file or directory"}, row
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
