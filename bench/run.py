@@ -23,7 +23,8 @@ from tsbench.terminal import table  # noqa: E402
 SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"),
             "samples": ("prepare", "handover", "renewed", "private", "peers", "speeds", "keep"),
             "storage": ("read",),
-            "copies": ("bring",)}
+            "copies": ("bring",),
+           "start": ("startup",)}
 # Need what few machines have, so they run only where somebody asks for them.
 BY_NAME = ("gpu", "accuracy", "loaders", "corpus")
 ALL = tuple(name for names in SUBJECTS.values() for name in names)

@@ -3,9 +3,10 @@
 """
 Real programs, plain and under the library: the same output, messages, exit status and files.
 
-The rows are those of table.py.  Each runs in an empty directory of one name; what it prints, how it
-ends and which files it leaves is compared with what it does plain, and that with a second plain
-run, so that a row that is not the same twice is found at once.  Nothing may be left in /dev/shm.
+The rows are those of table.py.  Each is a script of scripts/, for `sh -e`, in an empty directory of
+one name; what it prints, how it ends and which files it leaves is compared with what it does plain,
+and that with a second plain run, so that a row that is not the same twice is found at once.  What
+may differ its script leaves out.  Nothing of ours may be left in /dev/shm.
 
     run_neighbours.py [NAME...]             those rows, as tests
     run_neighbours.py --show NAME...        what they do plain
@@ -49,6 +50,8 @@ class Place:
         shutil.copy(os.path.join(support.BUILD, "tsshim-stager"), os.path.dirname(self.library))
         shutil.copytree(os.path.join(support.BUILD, "python"),
                         os.path.join(os.path.dirname(self.library), "python"))
+        self.scripts = os.path.join(self.path, "scripts")
+        shutil.copytree(os.path.join(HERE, "scripts"), self.scripts)
         os.mkdir(self.pictures)
         for path in support.pictures("s_"):
             shutil.copy2(path, self.pictures)
@@ -85,22 +88,17 @@ def files_of(directory):
     return "\n".join(found)
 
 
-def in_shared_memory():
-    """All there is but the counters of groups, which stay until `tsrun gc`."""
-    return {name for name in os.listdir("/dev/shm") if not name.startswith("tsshim.")}
-
-
 def start(place, row, environment, number=0, front=()):
     """Start the program of @row in its empty directory."""
     work = os.path.join(place.work, str(number), "w")
     shutil.rmtree(os.path.dirname(work), ignore_errors=True)
     os.makedirs(work)
-    environment.update(PATH=environment_path(), PICTURES=place.pictures, LC_ALL="C.UTF-8",
-                       HOME="/proc/nonexistent")
+    environment.update(PATH=environment_path(), PICTURES=place.pictures, SCRIPTS=place.scripts,
+                       LC_ALL="C.UTF-8", HOME="/proc/nonexistent")
     for name in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONUNBUFFERED"):
         environment.pop(name, None)
-    script = row.script.replace("$JOB", str(number))
-    return work, support.start([*front, "sh", "-e", "-c", script], environment, cwd=work)
+    script = os.path.join(place.scripts, row.name + ".sh")
+    return work, support.start([*front, "sh", "-e", script], environment, cwd=work)
 
 
 def end(work, process):
@@ -136,14 +134,12 @@ def try_row(place, row):
             raise support.Skip(row.name, need + " is not there (scripts/deps neighbours)")
     reference = run_plain(place, row)
     support.equal(reference, run_plain(place, row), row.name + ", plain twice")
-    before = in_shared_memory()
     with Group(place.library) as group:
         compare(place, row, reference, group, ())
         if row.tsrun:
             compare(place, row, reference, group,
                     (support.TSRUN, "--group", group.name, "--"))
         group.assert_clean()
-    assert in_shared_memory() <= before, in_shared_memory() - before
 
 
 # ---- the list for people ---------------------------------------------------------------------
@@ -152,7 +148,7 @@ def written():
     """The list of programs as docs/programs.md has it."""
     lines = ["| what | programs |", "|---|---|"]
     for kind, heading in HEADINGS.items():
-        names = [row.programs for row in table.rows() if row.kind == kind]
+        names = [row.programs for row in table.ROWS if row.kind == kind]
         lines.append("| %s | %s |" % (heading, "; ".join(names)))
     return "\n" + "\n".join(lines) + "\n\n"
 
@@ -176,14 +172,22 @@ def test_documented():
     """docs/programs.md has this very table."""
     assert between_marks(os.path.join(ROOT, "docs", "programs.md"))[1] == written(), \
         "run run_neighbours.py --table docs/programs.md"
-    assert {row.kind for row in table.rows()} == set(HEADINGS)
+    assert {row.kind for row in table.ROWS} == set(HEADINGS)
+
+
+def test_scripts():
+    """Each row has its script, and each script that is not sourced by others its row."""
+    found = {name[:-3] for name in os.listdir(os.path.join(HERE, "scripts"))
+             if name.endswith(".sh")}
+    assert found - {row.name for row in table.ROWS} == {"allocator", "sources", "with"}, found
+    assert not {row.name for row in table.ROWS} - found
 
 
 def test_installed_by_deps():
     """`scripts/deps neighbours` installs what the rows name."""
     with open(os.path.join(ROOT, "scripts", "deps"), encoding="utf-8") as file:
         known = set(file.read().replace("'", " ").replace("|", " ").split())
-    missing = {package for row in table.rows() for package in row.packages} - known
+    missing = {package for row in table.ROWS for package in row.packages} - known
     assert not missing, "not in scripts/deps: %s" % sorted(missing)
 
 
@@ -191,14 +195,17 @@ def test_the_comparison_notices():
     """A different file, a line, a status and a child that is left must each be noticed."""
     place = Place()
     try:
-        row = table.program("shells", "sh", "sh", "echo a >f; exit 3", 3)
-        good = end(*start(place, row, plain_environment()))
+        def run(script):
+            with open(os.path.join(place.scripts, "try.sh"), "w", encoding="ascii") as file:
+                file.write(script)
+            return end(*start(place, table.program("shells", "try", "sh"), plain_environment()))
+
+        good = run("echo a >f; exit 3")
         assert (good.status, good.errors) == (3, ""), vars(good)
         for wrong in ("echo b >f; exit 3", "echo a >f; exit 4", "echo a >f; echo x; exit 3",
                       "echo a >f; echo x >&2; exit 3", "echo a >f; chmod 600 f; exit 3",
                       "echo a >f; >g; exit 3"):
-            other = row._replace(script=wrong)
-            assert good != end(*start(place, other, plain_environment())), "not noticed: " + wrong
+            assert good != run(wrong), "not noticed: " + wrong
     finally:
         place.remove()
 
@@ -231,7 +238,7 @@ def show(outcome):
 def tests(place):
     """The tests of the table itself, and one for each row."""
     yield from support.functions(globals())
-    for row in table.rows():
+    for row in table.ROWS:
         def test(row=row):
             try_row(place, row)
         yield row.name, test if row.core else support.whole(test)
@@ -244,7 +251,7 @@ def main():
     place = Place()
     try:
         if sys.argv[1:2] == ["--show"]:
-            for row in table.rows():
+            for row in table.ROWS:
                 if row.name in sys.argv[2:]:
                     print(row.name, show(end(*start(place, row, plain_environment()))), sep="\n")
             return

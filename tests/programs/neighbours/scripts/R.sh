@@ -1,0 +1,3 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+Rscript --vanilla "$SCRIPTS/f.R"

@@ -1,0 +1,4 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+cp "$SCRIPTS/loop.py" .
+/usr/bin/python3 loop.py

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: MIT
+library(parallel)
+print(unlist(mclapply(1:6, function(n) n^2, mc.cores = 3)))
+cat(system("echo sub", intern = TRUE), "\n")
+write.csv(head(mtcars), "f.csv")
+print(colMeans(read.csv("f.csv")[, -1]))
+print(summary(lm(mpg ~ wt, mtcars))$r.squared)
+set.seed(1)
+print(rnorm(3))
+quit(status = 4)

@@ -1,0 +1,3 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+lua5.4 "$SCRIPTS/f.lua"

@@ -1,0 +1,4 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+. "$SCRIPTS/allocator.sh"
+allocator '/usr/lib/*/libtcmalloc_minimal.so.4'
