@@ -23,7 +23,8 @@ from tsbench.terminal import table  # noqa: E402
 SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"),
             "samples": ("prepare", "handover", "renewed", "private", "peers", "speeds", "keep"),
             "storage": ("read",),
-            "copies": ("bring",)}
+            "copies": ("bring",),
+            "nodes": ("scaling",)}
 # Need what few machines have, so they run only where somebody asks for them.
 BY_NAME = ("gpu", "accuracy", "loaders", "corpus")
 ALL = tuple(name for names in SUBJECTS.values() for name in names)
@@ -137,6 +138,9 @@ def render(arguments):
     plots = os.path.join(ROOT, "docs", "plots")
     for name, result in found.items():
         results.plot(plots, name, result)
+        module = importlib.import_module(name)
+        if hasattr(module, "render"):  # it has a page of its own
+            module.render(ROOT, result)
     results.render(os.path.join(ROOT, "docs", "performance.md"), plots, found)
 
 
