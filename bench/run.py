@@ -24,7 +24,8 @@ SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"
             "samples": ("prepare", "handover", "renewed", "private", "peers", "speeds", "keep"),
             "storage": ("read",),
             "copies": ("bring",),
-           "start": ("startup",)}
+            "start": ("startup",),
+            "nodes": ("scaling",)}
 # Need what few machines have, so they run only where somebody asks for them.
 BY_NAME = ("gpu", "accuracy", "loaders", "corpus")
 ALL = tuple(name for names in SUBJECTS.values() for name in names)
@@ -138,6 +139,9 @@ def render(arguments):
     plots = os.path.join(ROOT, "docs", "plots")
     for name, result in found.items():
         results.plot(plots, name, result)
+        module = importlib.import_module(name)
+        if hasattr(module, "render"):  # it has a page of its own
+            module.render(ROOT, result)
     results.render(os.path.join(ROOT, "docs", "performance.md"), plots, found)
 
 

@@ -37,7 +37,7 @@ def _children(pid):
     raise JobError(f"the threads of process {pid} end faster than they can be asked")
 
 
-def _cpu_clock(pid):
+def cpu_clock(pid):
     """CPU seconds of the process @pid: its clock as clock_getcpuclockid(3) makes it."""
     return time.clock_gettime(~pid << 3 | 2)
 
@@ -118,7 +118,7 @@ class Job:
 
     def cpu(self):
         """CPU seconds until now of the command and of what it started and still runs."""
-        return sum(_cpu_clock(pid) for pid in self.pids())
+        return sum(cpu_clock(pid) for pid in self.pids())
 
     def read_bytes(self):
         """Bytes that the same processes have read(2) until now, from the page cache or not."""
