@@ -235,6 +235,7 @@ step_aarch64() {
 		ninja -C "$root/build-aarch64" libtsshim.so tsshim-stager shim/tsrun/tsrun
 		return
 	}
+	ninja -C "$root/build-aarch64" || return 1
 	(
 		LD_LIBRARY_PATH=$root/build-aarch64/tests/unit/forked
 		TSSHIM_TEST_EMULATED=1 TSSHIM_TEST_MUST=0
