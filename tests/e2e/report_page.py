@@ -11,6 +11,7 @@ import tempfile
 
 import report
 import report_browser
+import report_command
 import report_logs
 import support
 
@@ -74,19 +75,19 @@ def sweep():
 
 def made(name, text):
     """The path of the page of this log, made when it is first asked for."""
-    report.need_matplotlib()
+    report_command.need_matplotlib()
     if "directory" not in _page:
         _page["directory"] = tempfile.TemporaryDirectory()
     path = os.path.join(_page["directory"].name, name)
     if not os.path.exists(path):
-        done = report.report("-o", path, report.written(_page["directory"].name, text()))
+        done = report_command.report("-o", path, report_command.written(_page["directory"].name, text()))
         assert done.status == 0 and done.errors == "", done.errors
     return path
 
 
 def sweep_page():
     if "sweep" not in _page:
-        report.need_matplotlib()
+        report_command.need_matplotlib()
         _page["sweep"] = sweep()
     return made("sweep.html", _page["sweep"].text), _page["sweep"]
 

@@ -5,8 +5,6 @@ from . import facts, plot, series, words
 
 COLOURED = 6  # jobs with a colour of their own; more could not be told apart
 DRAWN = 100  # with a line of their own; more make it black
-
-
 TIMES = (("hours", 3600), ("minutes", 60), ("seconds", 1))
 
 
@@ -45,10 +43,6 @@ class Cast:
         """Of each leading job, and the sum of the rest."""
         lead, rest = self.each(values)
         return lead + ([(self.rest_name(), 0, series.added(rest))] if rest else [])
-
-
-def has_any(rows):
-    return any(value for row in rows for value in row if value is not None)
 
 
 def all_gaps(axis):

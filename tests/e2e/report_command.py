@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""tsrun report: the command, and the file that is written."""
+
+import contextlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+
+import report_logs
+import support
+from report import PAGE, counts, head, line
+
+
+def environment(**more):
+    env = support.plain_environment(PATH="/usr/bin:/bin", TZ="UTC", **more)
+    return {k: v for k, v in env.items() if k not in ("XDG_STATE_HOME", "TSREPORT_TRIED")}
+
+
+def report(*options, **more):
+    return support.run([support.TSRUN, "report", *options], environment(**more))
+
+
+def need_matplotlib():
+    if support.run([support.PYTHON, "-c", "import matplotlib"], environment()).status != 0:
+        raise support.Skip("matplotlib", "there is no matplotlib (scripts/deps report)")
+
+
+def written(directory, text, name="log.events"):
+    path = os.path.join(directory, name)
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+
+def contents(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def figures(page):
+    """{id: value} of the page's numbers."""
+    return dict(re.findall(r'<data id="([^"]*)" value="([^"]*)">', page))
+
+
+def expect_failure(done, what, hint=None):
+    """125, one line that says what, perhaps one that helps, and no more."""
+    assert done.status == 125 and done.output == "", (done.status, done.output, done.errors)
+    lines = done.errors.splitlines()
+    assert lines[0].startswith("tsrun: ") and what in lines[0], lines
+    assert len(lines) == (2 if hint else 1), lines
+    if hint:
+        assert lines[1].startswith("hint: ") and hint in lines[1], lines
+
+
+def test_page_of_the_group_and_its_damaged_line():
+    need_matplotlib()
+    with tempfile.TemporaryDirectory() as home:
+        os.makedirs(home + "/state/tsshim")
+        log = written(home + "/state/tsshim", head() + counts(0, 10, 30) + "{\n" + counts(9, 20, 60),
+                      "some@%s.events" % os.uname().nodename)
+        page = home + "/page.html"
+        done = report("-o", page, "--group", "some", XDG_STATE_HOME="", HOME=home)
+        expect_failure(done, "cannot read", "--events")
+        assert not os.path.exists(page)
+        env = dict(environment(), XDG_STATE_HOME=home + "/state")
+        done = support.run([support.TSRUN, "report", "-o", page, "--group", "some"], env)
+        assert done.status == 0 and done.output == "", done.errors
+        assert done.errors == "tsrun: %s:3: cut off, or not JSON, ignoring\n" % log, done.errors
+        found = figures(contents(page))
+        assert (found["delivered"], found["taken"], found["made"]) == ("80", "60", "20")
+        assert log + "</bdi>:3: cut off" in contents(page)
+        assert stat.S_IMODE(os.stat(page).st_mode) == 0o600
+        assert [name for name in os.listdir(home) if "page" in name] == ["page.html"]
+
+
+def test_reasons_are_those_of_the_program():
+    need_matplotlib()
+    source = contents(os.path.join(PAGE, "..", "..", "reasons.h"))
+    _, text, fix = re.search(r'X\(ALONE, "(alone)", "([^"]*)",[\s\\]*"([^"]*)"\)', source).groups()
+    with tempfile.TemporaryDirectory() as directory:
+        log = written(directory, head() + counts(0, 10) + line(0, e="reasons", job="7.1", alone=3,
+                                                               verify=9, of_a_newer=2))
+        done = report("-o", "-", log)
+        assert done.status == 0 and done.errors == "", done.errors
+        plain = re.sub(r"<[^>]*>", "", done.output)
+        assert text in plain and fix in plain
+        assert 'data-reason="alone"' in done.output and "counted by a newer version" in plain
+        assert figures(done.output)["reason-verify"] == "9"
+
+
+def test_nothing_recorded():
+    need_matplotlib()
+    with tempfile.TemporaryDirectory() as directory:
+        for text in ("", head()):
+            done = report("-o", "-", written(directory, text))
+            assert done.status == 0 and done.errors == "", done.errors
+            assert 'id="nothing"' in done.output
+
+
+def test_another_format_alone_is_a_failure():
+    need_matplotlib()
+    with tempfile.TemporaryDirectory() as directory:
+        log = written(directory, head(tsshim_events=2) + counts(0, 10))
+        done = report("-o", directory + "/page.html", log)
+        assert done.status == 125 and done.errors.splitlines()[0].startswith(
+            "tsrun: %s:1: format 2 of the log" % log), done.errors
+        assert os.listdir(directory) == ["log.events"]
+
+
+def test_the_file_is_replaced_whole_or_not_at_all():
+    need_matplotlib()
+    with tempfile.TemporaryDirectory() as directory:
+        log = written(directory, head() + counts(0, 10))
+        real, link = directory + "/real.html", directory + "/link.html"
+        written(directory, "old", "real.html")
+        os.symlink("real.html", link)
+        inode = os.stat(real).st_ino
+        done = report("-o", link, log)
+        assert done.status == 0 and os.path.islink(link), done.errors
+        assert os.stat(real).st_ino != inode and "delivered" in contents(real)
+        assert sorted(os.listdir(directory)) == ["link.html", "log.events", "real.html"]
+        expect_failure(report("-o", directory + "/no/page.html", log), "cannot write to")
+        expect_failure(report("-o", "/dev/full", log), "cannot write to '/dev/full'")
+        assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_wrong_words():
+    expect_failure(report(), "needs the name of the page", "-o FILE.html")
+    expect_failure(report("-o", ""), "needs the name of the page", "-o FILE.html")
+    expect_failure(report("--outptu", "x"), "unknown option '--outptu'", "--output")
+    expect_failure(report("-o", "x.html", "--json"), "unknown option '--json'", "does not belong")
+
+
+def test_logs_that_cannot_be_read():
+    need_matplotlib()
+    with tempfile.TemporaryDirectory() as directory:
+        expect_failure(report("-o", "-", directory + "/none"), "cannot read", "--events")
+        expect_failure(report("-o", "-", directory), "Is a directory")
+
+
+def test_without_matplotlib():
+    """One line that says what is missing where, and one that mends it; of a broken one as well."""
+    with tempfile.TemporaryDirectory() as directory:
+        log = written(directory, head() + counts(0, 10))
+        written(directory, "import sys\nclass Blind:\n    @staticmethod\n"
+                "    def find_spec(name, *_):\n        if name == 'matplotlib':\n"
+                "            raise ModuleNotFoundError(name)\nsys.meta_path.insert(0, Blind)\n",
+                "sitecustomize.py")
+        expect_failure(report("-o", "-", log, PYTHONPATH=directory),
+                       "needs matplotlib, which %s does not have" % support.PYTHON,
+                       "apt install python3-matplotlib")
+    with tempfile.TemporaryDirectory() as directory:
+        log = written(directory, head() + counts(0, 10))
+        os.mkdir(directory + "/matplotlib")
+        written(directory + "/matplotlib", "raise RuntimeError('two\\nlines')", "__init__.py")
+        expect_failure(report("-o", "-", log, PYTHONPATH=directory),
+                       "matplotlib of %s cannot be used: two lines" % support.PYTHON, "matplotlib")
+        env = dict(environment(), PATH=directory)
+        done = support.run([support.TSRUN, "report", "-o", "-", log], env)
+        expect_failure(done, "no python3 in PATH", "python3-matplotlib")
+
+
+@contextlib.contextmanager
+def parrot():
+    """A tsrun with a python3 beside it, as pip has put them, that says what it is started with."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.makedirs(directory + "/shim/tsrun")
+        os.makedirs(directory + "/report")
+        for name in ("shim/tsrun/tsrun", "libtsshim.so"):
+            shutil.copy(os.path.join(support.BUILD, name), os.path.join(directory, name))
+        python = written(directory, "#!/bin/sh\necho \"$TSSHIM_DISABLE\" \"$@\"\n",
+                         "shim/tsrun/python3")
+        os.chmod(python, 0o755)
+        yield directory, directory + "/shim/tsrun/tsrun"
+
+
+def test_the_environments_own_python_comes_first():
+    """Whatever PATH says; and no job's library goes in."""
+    with parrot() as (directory, tsrun):
+        done = support.run([tsrun, "report", "-o", "p", "a", "b"],
+                           environment(LD_PRELOAD=support.LIBRARY))
+        words_given = done.output.split()
+        assert words_given[:4] == ["1", "-B", directory + "/report", "--table"], done.output
+        assert words_given[5:] == ["--output", "p", "--", "a", "b"], done.output
+
+
+def test_options_stand_where_they_like():
+    with parrot() as (_, tsrun):
+        for words_given, logs_read in (
+                (["-o", "p", "a"], ["a"]), (["a", "-o", "p"], ["a"]), (["a", "-op"], ["a"]),
+                (["--output=p", "--", "-b"], ["-b"]), (["-o", "p", "a", "--", "-b"], ["a", "-b"]),
+                (["-", "--output", "p"], ["-"]),
+                (["-o", "p", "--group", "g"], ["/s/tsshim/g@%s.events" % os.uname().nodename])):
+            done = support.run([tsrun, "report", *words_given],
+                               dict(environment(), XDG_STATE_HOME="/s"))
+            assert done.status == 0, (words_given, done.errors)
+            assert done.output.split()[5:] == ["--output", "p", "--", *logs_read], words_given
+        env = environment()
+        del env["HOME"]
+        expect_failure(support.run([tsrun, "report", "-o", "p"], env), "HOME is not set", "LOG")
+
+
+@support.whole
+def test_a_large_log():
+    """16 MiB of 16 jobs; the page has as much of it as can be seen."""
+    need_matplotlib()
+    text = report_logs.sweep(16, 9000).run(9000).text()[:16 << 20]
+    with tempfile.TemporaryDirectory() as directory:
+        done = report("-o", directory + "/page.html", written(directory, text))
+        assert done.status == 0 and len(done.errors.splitlines()) <= 1, done.errors
+        assert os.path.getsize(directory + "/page.html") < 2 << 20
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
