@@ -25,7 +25,8 @@ SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"
             "storage": ("read",),
             "copies": ("bring",),
             "start": ("startup",),
-            "nodes": ("scaling",)}
+            "nodes": ("scaling",),
+            "log": ("events",)}
 # Need what few machines have, so they run only where somebody asks for them.
 BY_NAME = ("gpu", "accuracy", "loaders", "corpus")
 ALL = tuple(name for names in SUBJECTS.values() for name in names)

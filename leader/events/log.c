@@ -79,9 +79,10 @@ int ts_event_log_take(struct ts_event_log *log)
 		r = ts_sys_flock(log->fd, LOCK_EX | LOCK_NB);
 		if (r == 0 && is_named(log))
 			log->is_ours = true;
-		else if (r == -EWOULDBLOCK && is_named(log))
+		else if (r == -EWOULDBLOCK)
+			/* Of a file that was replaced the lock is given back, too. */
 			return -EAGAIN;
-		else if (r < 0 && r != -EWOULDBLOCK)
+		else if (r < 0)
 			break;
 		else
 			ts_event_log_close(log);

@@ -225,12 +225,18 @@ static int finish(void)
 	return r;
 }
 
+/* Who would be told of the end need not ask. */
+static bool is_over(void)
+{
+	return recorder.fds[recorder.row].fd < 0 && !ts_process_is_alive(recorder.task->job);
+}
+
 static int run(void)
 {
 	tell(TS_RECORDER_WAITS, 0);
 	for (;;) {
 		uint64_t begin_ns = ts_now_ns();
-		if (!ts_process_is_alive(recorder.task->job))
+		if (is_over())
 			return finish();
 		int r = work();
 		if (r < 0)
