@@ -15,6 +15,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = pathlib.PurePath("hooks/torch/python")
+OLDEST = (3, 8)
 
 # Circles that are still there, each as all of its units: of includes and imports,
 CIRCLES = []
@@ -257,8 +258,28 @@ def check_oneself():
         yield what, [] if is_so == should_be else [f"{is_so}, not {should_be}"]
 
 
+def too_new(root):
+    """Python files of the hooks that the oldest Python which they may meet could not even read."""
+    for file in sorted((root / PYTHON).rglob("*.py")):
+        try:
+            ast.parse(file.read_text(encoding="utf-8"), feature_version=OLDEST)
+        except SyntaxError as error:
+            yield f"{file.relative_to(root)}:{error.lineno}: {error.msg}"
+
+
+def check_grammar():
+    """Yields (what, wrong) as check() gives them."""
+    with tempfile.TemporaryDirectory() as name:
+        file = pathlib.Path(name) / PYTHON / "new.py"
+        file.parent.mkdir(parents=True)
+        file.write_text("match x:\n    case 1:\n        pass\n", encoding="utf-8")
+        found = list(too_new(pathlib.Path(name)))
+    yield "grammar that is too new is noticed", [] if found else ["it is not"]
+    yield "Python %d.%d reads the hooks" % OLDEST, list(too_new(ROOT))
+
+
 def main():
-    results = [*check_oneself(), *check(ROOT, CIRCLES, USES, EXCEPTIONS)]
+    results = [*check_oneself(), *check(ROOT, CIRCLES, USES, EXCEPTIONS), *check_grammar()]
     print(f"1..{len(results)}")
     for number, (what, wrong) in enumerate(results, 1):
         print(f"{'not ok' if wrong else 'ok'} {number} - {what}")

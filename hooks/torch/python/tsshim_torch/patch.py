@@ -98,9 +98,14 @@ def _is_iterable(iterator, dataloader):
     return iterator._dataset_kind == dataloader._DatasetKind.Iterable
 
 
+def _is_pipe(dataset, *names):
+    """Whether @dataset is of a class of data pipes with one of these @names; torch 1.7 has none."""
+    data = sys.modules["torch.utils.data"]
+    return isinstance(dataset, tuple(getattr(data, name) for name in names if hasattr(data, name)))
+
+
 def _can_align(iterator, loader, dataloader):
     """Whether we know how the batches of @iterator come, and its workers understand us."""
-    data = sys.modules["torch.utils.data"]
     known = (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter)
     kinds = dataloader._utils.fetch
     fetcher = kinds._IterableDatasetFetcher if _is_iterable(iterator, dataloader) \
@@ -110,7 +115,7 @@ def _can_align(iterator, loader, dataloader):
         stateful.is_one(iterator)
     # Data pipes have seeds of their own, which torch hands around.
     if not is_known or not hasattr(fetcher.fetch, "tsshim") or \
-            isinstance(loader.dataset, (data.MapDataPipe, data.IterDataPipe)):
+            _is_pipe(loader.dataset, "MapDataPipe", "IterDataPipe"):
         native.count_pass(b"torch_iterable")
         _say_once(loader, iterator)
         return False
@@ -144,7 +149,7 @@ def _begins_late(dataset):
     # In a worker whose loop is torch's own: others ask the iterator for its state at once.
     aligned = sys.modules.get(__package__ + ".sharing.aligned")
     return aligned is not None and aligned.worker_queue is not None and \
-        worker.dataset is dataset and not isinstance(dataset, data.IterDataPipe)
+        worker.dataset is dataset and not _is_pipe(dataset, "IterDataPipe")
 
 
 def _begin(iterator, loader, dataloader):

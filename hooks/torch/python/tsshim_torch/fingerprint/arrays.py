@@ -240,6 +240,7 @@ def _add_place(walker, mapping, address):
 
 
 def _torch(torch):
+    from .. import any_torch
     node(torch.Tensor, torch.nn.Parameter)(_add_tensor)
 
     @value(torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -254,7 +255,7 @@ def _torch(torch):
         kind = type(thing)
         if not library.inherits(kind, torch.Tensor):
             return False
-        if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or \
+        if any_torch.has_dispatch(kind) or \
                 library.class_module(kind).startswith("torch."):
             walker.fail("tensor")
         walker.add(kind, ".__class__")
@@ -271,14 +272,15 @@ def _torch(torch):
 
 def _add_tensor(walker, tensor):
     torch = sys.modules["torch"]
+    from .. import any_torch
     if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.is_quantized:
         walker.fail("tensor")
     if tensor.is_shared():
         walker.fail("shared_tensor")
     shape, strides = tuple(tensor.shape), tensor.stride()
     walker.put(b"X", repr((type(tensor).__name__, str(tensor.dtype), shape, strides,
-                           tensor.requires_grad, tensor.is_conj(), tensor.is_neg(),
-                           tensor.is_inference())))
+                           tensor.requires_grad, any_torch.is_conj(tensor),
+                           any_torch.is_neg(tensor), any_torch.is_inference(tensor))))
     attributes = object.__getattribute__(tensor, "__dict__")
     if attributes:
         walker.add(attributes, ".__dict__")

@@ -278,13 +278,13 @@ def _complete():
         return _count is not None
     from multiprocessing.reduction import ForkingPickler
     import torch
+    if not hasattr(torch, "UntypedStorage") or not hasattr(os, "memfd_create"):  # before 1.13
+        return False
     import torch.multiprocessing.reductions as reductions
     from torch.utils.data._utils import collate
     kind = torch.UntypedStorage
     previous = getattr(ForkingPickler, "_extra_reducers", {}).get(kind)
     _torch_reduce = previous or reductions.reduce_storage
-    if not hasattr(os, "memfd_create"):
-        return False
     collation = getattr(collate, "collate_tensor_fn", None)
     _overwriters = (collation.__code__,) if collation is not None else ()
     _wrap_new_shared(torch)

@@ -19,6 +19,7 @@ import sys
 
 import torch
 
+from .. import any_torch
 from . import objects
 from .objects import Unshareable
 
@@ -109,9 +110,9 @@ def _shape_of(value, key):
 
 def _tensor_leaf(value):
     # Each of these costs a microsecond where the item has just emptied the processor's caches.
-    if (value.layout is not torch.strided or not value.is_cpu or value.requires_grad
-            or value.is_conj() or value.is_neg()
-            or value.is_inference() != torch.is_inference_mode_enabled()
+    if (value.layout is not torch.strided or not any_torch.is_cpu(value) or value.requires_grad
+            or any_torch.is_conj(value) or any_torch.is_neg(value)
+            or any_torch.is_inference(value) != any_torch.is_inference_mode()
             or value.__dict__ or _HAS_NAMES and value.has_names()):
         raise Unshareable("tensor")
     key = (value.dtype, value.shape, value.stride())

@@ -19,6 +19,7 @@ import torch
 from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import worker as torch_worker
 
+from .. import any_torch
 from ..handover import pool
 from . import codec, moving
 
@@ -69,7 +70,7 @@ def _new_rows(count, spec):
     size = count * codec.spec_bytes(spec)
     storage = pool.new_storage(size)
     if storage is None:
-        storage = torch.UntypedStorage._new_shared(size)
+        storage = any_torch.new_shared(dtype, size)
     return moving.tensor_on(storage, dtype, shape)
 
 

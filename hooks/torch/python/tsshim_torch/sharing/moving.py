@@ -19,7 +19,8 @@ except ImportError:  # before PyTorch 1.13: results are moved
     TorchFunctionMode = None
 from torch.utils.data._utils import worker as torch_worker
 
-from ..handover import pool
+from .. import any_torch
+from ..handover import buffers, pool
 
 MOVED_MIN = 1 << 20  # bytes of a tensor for which a copy is cheaper than the way that torch has
 
@@ -44,8 +45,9 @@ def _is_whole(tensor):
     """Whether @tensor is a large one with plain memory of its own, all of which it shows."""
     size = tensor.numel() * tensor.element_size()
     return size >= MOVED_MIN and tensor.device.type == "cpu" and tensor.is_contiguous() and \
-        not tensor.requires_grad and not tensor.is_quantized and not tensor.is_conj() and not tensor.is_neg() and \
-        not tensor.is_shared() and tensor.untyped_storage().nbytes() == size and not vars(tensor)
+        not tensor.requires_grad and not tensor.is_quantized and \
+        not any_torch.is_conj(tensor) and not any_torch.is_neg(tensor) and \
+        not tensor.is_shared() and buffers.untyped(tensor).nbytes() == size and not vars(tensor)
 
 
 def _moved(tensor, copy):
@@ -82,11 +84,11 @@ def to_pool(value, copy):
     if torch_worker._worker_info is None:
         return value
     tensors = _tensors(value, [])
-    places = collections.Counter(tensor.untyped_storage().data_ptr() for tensor in tensors
+    places = collections.Counter(buffers.untyped(tensor).data_ptr() for tensor in tensors
                                  if tensor.layout is torch.strided)
     moved = {id(tensor): _moved(tensor, copy) for tensor in tensors
              if tensor.layout is torch.strided and _is_whole(tensor)
-             and places[tensor.untyped_storage().data_ptr()] == 1}
+             and places[buffers.untyped(tensor).data_ptr()] == 1}
     return _with(value, moved) if moved else value
 
 
@@ -111,10 +113,10 @@ def _can_be_stacked(tensors):
             first.numel() * first.element_size() * len(tensors) < MOVED_MIN:
         return False
     dtype, shape, stride = first.dtype, first.shape, first.stride()
-    return all(tensor.dtype is dtype and tensor.shape == shape and tensor.is_cpu
+    return all(tensor.dtype is dtype and tensor.shape == shape and any_torch.is_cpu(tensor)
                and tensor.layout is torch.strided and tensor.stride() == stride
-               and not (tensor.requires_grad or tensor.is_quantized or tensor.is_conj()
-                        or tensor.is_neg())
+               and not (tensor.requires_grad or tensor.is_quantized or any_torch.is_conj(tensor)
+                        or any_torch.is_neg(tensor))
                for tensor in tensors) and _stacks_plain(dtype, shape, stride, len(tensors))
 
 

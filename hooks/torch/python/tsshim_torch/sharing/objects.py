@@ -18,6 +18,8 @@ import weakref
 
 import torch
 
+from .. import any_torch
+
 MARK = StopIteration
 
 _disabled = getattr(torch._C, "DisableTorchFunctionSubclass", None) or \
@@ -83,7 +85,7 @@ def _is_plain_class(kind):
 def _is_open_tensor(kind):
     """Whether @kind of tensor is a plain one with attributes."""
     return (issubclass(kind, torch.Tensor) and not kind.__module__.startswith("torch.")
-            and kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+            and not any_torch.has_dispatch(kind)
             and not any(type(part) is types.MemberDescriptorType for base in kind.__mro__
                         if base is not torch.Tensor and issubclass(base, torch.Tensor)
                         for part in vars(base).values()))
