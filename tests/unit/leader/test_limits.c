@@ -152,7 +152,8 @@ Test(limits, the_first_version_of_the_controller_counts)
 
 Test(limits, no_group_is_no_limit)
 {
-	cr_expect(eq(u64, ts_limits_cgroup("/proc/nonexistent", "/proc/nonexistent"), UINT64_MAX));
+	cr_expect(eq(
+		u64, ts_limits_cgroup("/proc/nonexistent", "/proc/nonexistent"), UINT64_MAX));
 }
 
 Test(limits, five_per_cent_of_a_finite_address_space_are_ours)

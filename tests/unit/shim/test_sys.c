@@ -35,7 +35,8 @@ Test(sys, failures_are_results_and_errno_stays)
 	cr_expect(eq(int, ts_sys_fcntl(-1, F_GETFD, NULL), -EBADF));
 	cr_expect(eq(int, ts_sys_free_bytes(-1, &bytes), -EBADF));
 	cr_expect(eq(u64, bytes, 77), "untouched on failure");
-	cr_expect(eq(int, ts_sys_read_file("/proc/nonexistent", buffer, sizeof(buffer)), -ENOENT));
+	cr_expect(eq(
+		int, ts_sys_read_file("/proc/nonexistent", buffer, sizeof(buffer)), -ENOENT));
 	cr_expect(eq(int, errno, EXDEV));
 }
 
