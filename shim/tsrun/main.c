@@ -94,7 +94,7 @@ static int show_stats(const struct ts_arguments *arguments, const struct ts_conf
 static int make_page(const struct ts_arguments *arguments, const struct ts_config *config)
 {
 	const struct ts_page_options options = {.output = arguments->value[TS_FLAG_OUTPUT],
-		.group = config->group,
+		.config = config,
 		.logs = arguments->files};
 
 	return ts_page_make(&options);

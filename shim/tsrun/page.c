@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun report: find Python and our part for it, and hand over. */
 #include "shim/tsrun/page.h"
+#include "leader/events/events.h"
 #include "shim/reasons.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/library.h"
@@ -11,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/utsname.h>
 #include <unistd.h>
+
+extern char **environ;
 
 /* python, its option, our part, --table, --output, --, and the end */
 #define WORDS_BEFORE 9
@@ -114,19 +116,14 @@ static int find_python(const char *program, char ret_path[PATH_MAX])
 	return ts_library_which("python3", ret_path);
 }
 
-/* Where jobs of @group on this node write theirs. Errors: -ENOENT there is no home. */
-static int find_log(const char *group, char ret_path[PATH_MAX])
+/* Where jobs with these settings write theirs, or would. Errors: of ts_events_path(). */
+static int find_log(const struct ts_config *config, char ret_path[TS_EVENTS_PATH])
 {
-	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	bool has_state = state && state[0] == '/';
-	struct utsname node;
+	struct ts_config wanted = *config;
 
-	if (uname(&node) < 0 || (!has_state && (!home || home[0] != '/')))
-		return -ENOENT;
-	int written = snprintf(ret_path, PATH_MAX, "%s%s/tsshim/%s@%s.events",
-		has_state ? state : home, has_state ? "" : "/.local/state", group,
-		node.nodename);
-	return written < PATH_MAX ? 0 : -ENAMETOOLONG;
+	if (wanted.events == TS_EVENTS_OFF)
+		wanted.events = TS_EVENTS_ON;
+	return ts_events_path(&wanted, environ, ret_path);
 }
 
 /* ---- to become it ------------------------------------------------------------------------ */
@@ -169,7 +166,8 @@ static int fail(const char *what, int r)
 
 int ts_page_make(const struct ts_page_options *options)
 {
-	char program[PATH_MAX] = "", part[PATH_MAX], python[PATH_MAX], log[PATH_MAX];
+	char program[PATH_MAX] = "", part[PATH_MAX], python[PATH_MAX];
+	char log[TS_EVENTS_PATH];
 	char *of_group[] = {log, NULL};
 
 	if (!options->output || options->output[0] == '\0') {
@@ -182,9 +180,9 @@ int ts_page_make(const struct ts_page_options *options)
 	int r = find_part(program, part);
 	if (r < 0)
 		return fail(part, r);
-	if (!options->logs && find_log(options->group, log) < 0) {
-		ts_message_say(
-			"the log of group '%s' is nowhere: HOME is not set", options->group);
+	if (!options->logs && find_log(options->config, log) < 0) {
+		ts_message_say("the log of group '%s' is nowhere: HOME is not set",
+			options->config->group);
 		ts_message_hint("name it: tsrun report -o %s LOG", options->output);
 		return TS_EXIT_FAILED;
 	}

@@ -3,12 +3,12 @@
 #ifndef TS_TSRUN_PAGE_H
 #define TS_TSRUN_PAGE_H
 
-#include "shim/base.h"
+#include "shim/config.h"
 
 struct ts_page_options {
-	const char *output; /* file, "-" for stdout */
-	const char *group;  /* whose log is read when none is named */
-	char **logs;        /* NULL-terminated; or NULL */
+	const char *output;             /* file, "-" for stdout */
+	const struct ts_config *config; /* whose log is read when none is named */
+	char **logs;                    /* NULL-terminated; or NULL */
 };
 
 /**

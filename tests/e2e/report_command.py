@@ -2,6 +2,7 @@
 """tsrun report: the command, and the file that is written."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -73,6 +74,29 @@ def test_page_of_the_group_and_its_damaged_line():
         assert log + "</bdi>:3: cut off" in contents(page)
         assert stat.S_IMODE(os.stat(page).st_mode) == 0o600
         assert [name for name in os.listdir(home) if "page" in name] == ["page.html"]
+
+
+def test_page_of_jobs_that_ran():
+    """What the log of the group says is what `tsrun stats` says."""
+    need_matplotlib()
+    with tempfile.TemporaryDirectory() as home, support.Group() as group:
+        env = dict(environment(), XDG_STATE_HOME=home)
+        tsrun = [support.TSRUN, "--group", group.name, "--keep", "1h", "--events", "--"]
+        for _ in range(2):
+            done = support.run([*tsrun, support.victim("decode"),
+                                *support.pictures("s_baseline")], env)
+            assert done.status == 0, done.errors
+        log = "%s/tsshim/%s@%s.events" % (home, group.name, os.uname().nodename)
+        support.wait_until(lambda: contents(log).count('"e":"end"') == 2, "the last lines")
+        counted = json.loads(support.run([support.TSRUN, "stats", "--json", "--group", group.name],
+                                         env).output)["jobs"]
+        done = support.run([support.TSRUN, "report", "-o", "-", "--group", group.name], env)
+        assert done.status == 0 and done.errors == "", done.errors
+        found = figures(done.output)
+        assert (int(found["made"]), int(found["taken"]), int(found["jobs"])) == (
+            *(sum(job["pixels"][what] for job in counted) for what in ("produced", "shared")), 2)
+        assert int(found["taken"]) > 0
+        group.gc()
 
 
 def test_reasons_are_those_of_the_program():
