@@ -37,7 +37,7 @@ static bool is_named(const struct ts_event_log *log)
 
 static int open_file(struct ts_event_log *log)
 {
-	struct stat st;
+	struct stat st = {.st_ino = 0};
 
 	if (log->fd >= 0)
 		return 0;

@@ -277,7 +277,7 @@ static int copy(const struct thinning *thinning, int fd)
 /* Lock @fd and give it the name. */
 static int replace(struct ts_event_log *log, const char *path, int fd)
 {
-	struct stat old, st;
+	struct stat old = {.st_mode = 0}, st = {.st_size = 0};
 	int r = ts_sys_fstat(log->fd, &old);
 
 	if (r == 0)

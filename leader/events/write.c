@@ -13,7 +13,7 @@
 #define NS_PER_MS UINT64_C(1000000)
 
 /* Lines of one job at one time. */
-#define JOB_BYTES (5 * TS_EVENTS_LINE)
+#define JOB_BYTES ((size_t)5 * TS_EVENTS_LINE)
 
 static const char *const kind_ids[] = {
 #define TS_X(name, id, text) id,
