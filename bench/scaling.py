@@ -80,10 +80,14 @@ def _contention(curves):
 def _against_equations(one, epochs):
     """The simulation where the equations hold as well."""
     far = epochs[NOPFS][1]["moved"] + epochs[NOPFS][1]["stored"]
+    cached = model.cached_io_s(one.samples, one.nodes, one.storage_rate, 1 / one.transfer_s, 1)
+    cached += one.samples / one.nodes * one.make_s / one.cores
     return [row("sim-plain", f"simulated epoch on {one.nodes} nodes without us: off equation (4) by",
                 2, [_off(epochs[PLAIN][1]["seconds"], clusters.by_equation(one))], "%"),
             row("sim-remote", f"simulated share of remote files on {one.nodes} nodes: off (p-1)/p by",
-                2, [_off(far, (one.nodes - 1) / one.nodes)], "%")]
+                2, [_off(far, (one.nodes - 1) / one.nodes)], "%"),
+            without_bar("sim-cached", f"simulated loading on {one.nodes} nodes, cluster tier / "
+                        "equations (4), (7)", [epochs[CLUSTER][1]["load_s"] / cached])]
 
 
 def _outcomes(nodes, seeds, sweeps):
@@ -140,6 +144,7 @@ def measure(setup):
             *_outcomes(many, [jobs[many], *more], sweeps)]
     raw = {"numbers": numbers, "recorded": recorded, "measured": measured, "law": law,
            "moved": moved, "jobs": jobs, "more": more, "sweeps": sweeps,
+           "links": clusters.job_of_links(numbers, many),
            "training_s": {nodes: model.training_s(one.samples, nodes, clusters.node_rate(one))
                           for nodes in counts}}
     return {"title": "Many nodes, simulated", "rows": rows, "raw": scaling_page.as_json(raw),

@@ -29,10 +29,8 @@ def _line(axes, number, line, colors, text):
 
 
 def _draw(axes, figure, colors, text):
-    number = 0
     for line in figure["lines"]:
-        _line(axes, number, line, colors, text)
-        number += not line.get("reference")
+        _line(axes, line.get("look", 0), line, colors, text)
     axes.set_xscale("log", base=2)
     axes.set_yscale(figure.get("yscale", "log"))
     ticks = sorted({x for line in figure["lines"] for x in line["x"]})
@@ -47,7 +45,11 @@ def _draw(axes, figure, colors, text):
 
 
 def draw(directory, figures):
-    """Write each of @figures into @directory: NAME.svg and NAME-dark.svg."""
+    """Write each of @figures into @directory: NAME.svg and NAME-dark.svg.
+
+    Each has "name", "xlabel", "ylabel" and "lines" with "label", "x", "y", and where wanted: "look",
+    the number of a colour and a mark; "reference", a dashed line; "points", no line; "error".
+    """
     import matplotlib
 
     matplotlib.use("svg")

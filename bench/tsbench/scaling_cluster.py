@@ -10,6 +10,7 @@ SAMPLES = 1_281_167  # of ImageNet-1K
 RANKS, LOCAL_BATCH = 4, 32
 NODES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 JOBS = 4  # of a sweep, on each node
+LINKS = (125_000_000, 1_250_000_000, 3_125_000_000)  # bytes/s: Ethernet of 1, 10 and 25 Gbit/s
 
 # What no machine here can tell, and what is not known of anybody's cluster.
 Supposed = namedtuple("Supposed", "cores workers delay_s servers memory_bytes ahead")
@@ -99,3 +100,12 @@ def sweep_of_nodes(numbers, counts):
     """{nodes: {way: (first, later)}}"""
     return {nodes: {way: sweep(cluster(numbers, nodes), way, numbers["take_s"])
                     for way in NAMES if way != LOCALITY} for nodes in counts}
+
+
+def job_of_links(numbers, nodes):
+    """{bytes/s of a node's link: {way: seconds of the second epoch}}: when does it matter who is near?"""
+    found = {}
+    for rate in LINKS:
+        one = cluster(numbers, nodes, transfer_s=numbers["file_bytes"] / rate)
+        found[rate] = {way: simulate.epochs(one, way)[1]["seconds"] for way in (CLUSTER, LOCALITY, NOPFS)}
+    return found

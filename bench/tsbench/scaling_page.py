@@ -21,20 +21,23 @@ def as_json(raw):
     return json.loads(json.dumps(raw))
 
 
+LOOKS = {way: look for look, way in enumerate(NAMES)}  # the same in all plots
+
+
 def _job_figure(raw):
     counts = [int(nodes) for nodes in raw["jobs"]]
     lines = [{"label": "training alone, equation (1)", "reference": True, "x": counts,
               "y": [raw["training_s"][str(nodes)] for nodes in counts]}]
-    lines += [{"label": name, "x": counts,
-               "y": [raw["jobs"][str(nodes)][way][1]["seconds"] for nodes in counts]}
+    lines += [{"label": name, "look": LOOKS[way], "x": counts,
+               "y": [raw["jobs"][str(nodes)][way][1]["load_s"] for nodes in counts]}
               for way, name in NAMES.items()]
     return {"name": "scaling-job", "lines": lines, "xlabel": "nodes, with four learners each",
-            "ylabel": "second epoch of one job, s (simulated)"}
+            "ylabel": "loading of a second epoch, s (simulated)"}
 
 
 def _sweep_figure(raw):
     counts = [int(nodes) for nodes in raw["sweeps"]]
-    lines = [{"label": name, "x": counts,
+    lines = [{"label": name, "look": LOOKS[way], "x": counts,
               "y": [raw["sweeps"][str(nodes)][way][1] for nodes in counts]}
              for way, name in NAMES.items() if way != LOCALITY]
     return {"name": "scaling-sweep", "lines": lines, "xlabel": f"nodes, with {clusters.JOBS} jobs each",
@@ -49,11 +52,24 @@ def _moved_figure(raw):
             "ylabel": "share of the batch that moves, %", "lines": [
                 {"label": "1/sqrt(2 pi m)", "reference": True, "x": sizes,
                  "y": [100 * model.moved_closed(size) for size in sizes]},
-                {"label": "simulated, with 95 % interval", "points": True, "x": known,
+                {"label": "simulated, with 95 % interval", "points": True, "look": 1, "x": known,
                  "y": [100 * found[str(local)]["mean"] for local in known],
                  "error": [100 * found[str(local)]["half"] for local in known]},
-                {"label": "published", "points": True, "x": list(PUBLISHED),
+                {"label": "published", "points": True, "look": 2, "x": list(PUBLISHED),
                  "y": list(PUBLISHED.values())}]}
+
+
+def _moved_rows(raw):
+    """beta with its intervals, by the number of caches."""
+    lines = ["| local batch | closed form | simulated, 256 caches | simulated, 1,024 caches | published [1] |",
+             "|---|---|---|---|---|"]
+    for local, one in raw["moved"]["many"].items():
+        large = raw["moved"]["large"][local]
+        lines.append(f"| {local} | {100 * one['closed']:.2f} % | "
+                     f"{100 * one['mean']:.2f} +- {100 * one['half']:.2f} % | "
+                     f"{100 * large['mean']:.2f} +- {100 * large['half']:.2f} % | "
+                     f"{PUBLISHED[int(local)]:g} % |")
+    return lines
 
 
 def _amount(value):
@@ -102,7 +118,11 @@ def _tables(raw):
         first, second = raw["jobs"][many][way]
         lines.append(f"| {name} | {first['seconds']:.2f} s | {second['seconds']:.2f} s | "
                      f"{100 * second['stored']:.1f} % | {100 * second['moved']:.1f} % |")
-    lines += ["", f"| sweep, {clusters.JOBS} jobs on each node | first epoch | later epochs |", "|---|---|---|"]
+    lines += ["", *_moved_rows(raw), "", "| link of a node | cluster tier (planned) | with --locality (planned) | NoPFS |", "|---|---|---|---|"]
+    lines += [f"| {8 * int(rate) / 1e9:.0f} Gbit/s | " + " | ".join(f"{one[way]:.2f} s" for way in one) + " |"
+              for rate, one in raw["links"].items()]
+    lines += ["", f"| sweep, {clusters.JOBS} jobs on each node | first epoch | later epochs |",
+              "|---|---|---|"]
     lines += [f"| {NAMES[way]} | {first:,.0f} s | {later:,.0f} s |"
               for way, (first, later) in raw["sweeps"][many].items()]
     return lines
