@@ -21,4 +21,7 @@ const struct ts_belonging ts_belongings[TS_BELONGINGS] = {
 		.remove = remove_object,
 		.passes = true},
 	[TS_BELONGING_JOURNAL] = {.suffix = "journal", .remove = remove_object},
+	[TS_BELONGING_LOADERS] = {.suffix = "loaders",
+		.remove = remove_object,
+		.of_jobs = true},
 };

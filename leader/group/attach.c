@@ -22,12 +22,14 @@ static bool is_job_alive(struct ts_store *store)
 	return ts_ledger_has_live_job(store->ledger, ts_process_id(getpid(), false));
 }
 
-/* Under the ledger's lock, and nobody uses them. */
-static void remove_belongings(struct ts_store *store, bool ring_stays)
+/* Under the ledger's lock, and nobody uses them; what is of jobs stays @with_jobs. */
+static void remove_belongings(struct ts_store *store, bool ring_stays, bool with_jobs)
 {
-	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
-		if (!ring_stays || ts_belongings[i].passes)
-			ts_belongings[i].remove(store->belongings[i]);
+	for (uint32_t i = 0; i < TS_BELONGINGS; i++) {
+		const struct ts_belonging *belonging = &ts_belongings[i];
+		if (belonging->of_jobs ? !with_jobs : !ring_stays || belonging->passes)
+			belonging->remove(store->belongings[i]);
+	}
 }
 
 /* Open the ring under the ledger's lock; one that nobody uses or keeps is replaced. */
@@ -49,7 +51,8 @@ static int open_ring(struct ts_store *store, uint64_t wanted)
 	if (ts_member_any_alive(store) || is_job_alive(store))
 		return 0;
 	bool kept = ts_keep_holds(store);
-	remove_belongings(store, kept);
+	/* This process may be a job whose workers have said something before it came. */
+	remove_belongings(store, kept, ts_ledger_has_live_job(store->ledger, 0));
 	if (kept)
 		return 0;
 	ts_sys_unlink(store->ring.path);
@@ -170,7 +173,7 @@ static void remove_left(struct ts_store *store)
 	/* What belongs to it first: a ring without users makes the next attach do this. */
 	bool kept = ts_keep_holds(store);
 
-	remove_belongings(store, kept);
+	remove_belongings(store, kept, false);
 	if (!kept)
 		ts_sys_unlink(store->ring.path);
 	TS_KILLPOINT(detach_unlink);

@@ -10,6 +10,7 @@
  *	device    copies to GPUs, leader/slots/device.h; goes with the ring
  *	journal   what was made lately, leader/journal/journal.h; goes with the ring
  *	reset     what `tsrun stats` subtracts, shim/tsrun/baseline.h; goes with the ledger
+ *	loaders   what jobs say of their loaders, leader/group/loaders.h; goes with the last job
  *	new.<pid> for moments, while one of them is made
  *
  * <scope> is "<user namespace>-<PID namespace>", inode numbers as lsns(8) shows them: processes
@@ -84,7 +85,7 @@ void ts_store_unlock(struct ts_store *store);
 /** What an object that goes with a ring begins with. */
 struct ts_belonging_head {
 	struct ts_object_head head;
-	uint64_t ring_device, ring_inode; /* of the ring whose members use it */
+	uint64_t ring_device, ring_inode; /* of the ring whose members use it, or 0 */
 	uint64_t total_bytes;
 	uint64_t check; /* ts_hash64 of everything above */
 };
@@ -100,6 +101,10 @@ static_assert(sizeof(struct ts_belonging_head) == 80, "of every ABI");
  */
 int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uint32_t abi,
 	uint64_t bytes, void **ret_start);
+
+/** The same of what is of the jobs, whichever ring they use; never -ESTALE. */
+int ts_belonging_map_of_jobs(struct ts_store *store, uint32_t which, uint64_t magic,
+	uint32_t abi, uint64_t bytes, void **ret_start);
 
 /** The ledger that belongs to this store; lives as long as the store. */
 struct ts_ledger *ts_store_ledger(struct ts_store *store);

@@ -12,6 +12,7 @@ struct wanted {
 	struct ts_store *store;
 	uint64_t magic, bytes;
 	uint32_t abi;
+	bool of_jobs;
 };
 
 static void fill(void *context, void *start)
@@ -19,8 +20,8 @@ static void fill(void *context, void *start)
 	const struct wanted *wanted = context;
 	struct ts_belonging_head *head = start;
 
-	head->ring_device = wanted->store->ring.device;
-	head->ring_inode = wanted->store->ring.inode;
+	head->ring_device = wanted->of_jobs ? 0 : wanted->store->ring.device;
+	head->ring_inode = wanted->of_jobs ? 0 : wanted->store->ring.inode;
 	head->total_bytes = wanted->bytes;
 	ts_object_head_fill(head, wanted->magic, wanted->abi, &wanted->store->scope,
 		offsetof(struct ts_belonging_head, check));
@@ -40,7 +41,7 @@ static int check(const struct wanted *wanted, const struct ts_object *object)
 		r = -EBADMSG;
 	if (r == 0)
 		r = ts_scope_check(&store->scope, &head.head);
-	if (r < 0)
+	if (r < 0 || wanted->of_jobs)
 		return r;
 	return head.ring_device == store->ring.device && head.ring_inode == store->ring.inode
 		       ? 0
@@ -56,7 +57,7 @@ static int make(struct wanted *wanted, struct ts_object *object)
 static int open_or_make(struct wanted *wanted, struct ts_object *object)
 {
 	/* Who still uses a ring that was replaced must not replace what is the new one's. */
-	if (!ts_object_is_named(&wanted->store->ring))
+	if (!wanted->of_jobs && !ts_object_is_named(&wanted->store->ring))
 		return -ESTALE;
 	int r = ts_object_open(object);
 	if (r == -ENOENT)
@@ -75,17 +76,17 @@ static int open_or_make(struct wanted *wanted, struct ts_object *object)
 	return r;
 }
 
-int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uint32_t abi,
-	uint64_t bytes, void **ret_start)
+static int map(struct wanted *wanted, uint32_t which, void **ret_start)
 {
-	struct wanted wanted = {.store = store, .magic = magic, .bytes = bytes, .abi = abi};
+	struct ts_store *store = wanted->store;
+	uint64_t bytes = wanted->bytes;
 	struct ts_object object = {.fd = -1};
 
 	memcpy(object.path, store->belongings[which], sizeof(object.path));
 	int r = ts_store_lock(store);
 	if (r < 0)
 		return r;
-	r = open_or_make(&wanted, &object);
+	r = open_or_make(wanted, &object);
 	ts_store_unlock(store);
 	if (r < 0)
 		return r;
@@ -98,4 +99,21 @@ int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uin
 		return -ENOMEM;
 	*ret_start = start;
 	return 0;
+}
+
+int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uint32_t abi,
+	uint64_t bytes, void **ret_start)
+{
+	struct wanted wanted = {.store = store, .magic = magic, .bytes = bytes, .abi = abi};
+
+	return map(&wanted, which, ret_start);
+}
+
+int ts_belonging_map_of_jobs(struct ts_store *store, uint32_t which, uint64_t magic,
+	uint32_t abi, uint64_t bytes, void **ret_start)
+{
+	struct wanted wanted = {
+		.store = store, .magic = magic, .bytes = bytes, .abi = abi, .of_jobs = true};
+
+	return map(&wanted, which, ret_start);
 }

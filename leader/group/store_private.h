@@ -42,6 +42,8 @@ struct ts_belonging {
 	bool (*stop)(struct ts_store *store);
 	void (*remove)(const char *path);
 	bool passes; /* means nothing without members, so a kept ring does not keep it */
+	/* Is of the jobs in the ledger, whichever ring they use, and goes with the last one. */
+	bool of_jobs;
 };
 
 /** In the order of removal. */
@@ -49,6 +51,7 @@ enum ts_belonging_index {
 	TS_BELONGING_STAGE,
 	TS_BELONGING_DEVICE,
 	TS_BELONGING_JOURNAL,
+	TS_BELONGING_LOADERS,
 	TS_BELONGINGS
 };
 
@@ -66,6 +69,7 @@ struct ts_store {
 	/* This process's views of them, NULL: none. */
 	struct ts_device *_Atomic device;
 	struct ts_journal *_Atomic journal;
+	struct ts_loaders *_Atomic loaders;
 	struct ts_shape shape;
 	struct ts_ledger *ledger;
 	struct ts_ring_header *header; /* start of the writable control part */

@@ -127,6 +127,12 @@
 	X(device_announced) \
 	X(device_unmapped)
 
+/* Those of what is said of a loader, leader/group/loaders.h; tests/unit/leader/test_loaders.c. */
+#define TS_LOADER_KILLPOINTS(X) \
+	X(loader_claimed) \
+	X(loader_written) \
+	X(loader_detail)
+
 /* Those of one copy to a GPU, hooks/cuda/copy/share.c; tests/e2e/copies_jobs.py. */
 #define TS_COPY_KILLPOINTS(X) \
 	X(copy_leased) \

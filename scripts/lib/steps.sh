@@ -380,6 +380,6 @@ step_leftovers() {
 }
 
 list_rings() {
-	find /dev/shm -maxdepth 1 -name "tsshim.$(id -u).*" -regex '.*\.\(ring\|device\|journal\)' \
+	find /dev/shm -maxdepth 1 -name "tsshim.$(id -u).*" -regex '.*\.\(ring\|device\|journal\|loaders\)' \
 		-printf '%f\n' 2>/dev/null | sort
 }

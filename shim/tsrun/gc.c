@@ -219,10 +219,10 @@ static void collect_copies(struct collector *gc, const struct ts_name *group, co
 	}
 }
 
-/* So do the table of GPUs and the journal. */
+/* So do the table of GPUs, the journal and the table of loaders. */
 static void collect_tables(struct collector *gc, const struct ts_name *group, const char *keep)
 {
-	static const char *const suffixes[] = {"device", "journal"};
+	static const char *const suffixes[] = {"device", "journal", "loaders"};
 	struct part part;
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(suffixes); i++)

@@ -55,6 +55,7 @@ static const struct {
 	{"device", TS_NAME_DEVICE},
 	{"journal", TS_NAME_JOURNAL},
 	{"reset", TS_NAME_RESET},
+	{"loaders", TS_NAME_LOADERS},
 };
 
 /* Kind of an object by the last dot of its name; ".new.<pid>" begins a dot before it. */

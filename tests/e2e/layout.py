@@ -29,6 +29,9 @@ KINDS = {"OTHER": native.OTHER, "NUMPY": native.NUMPY, "PYTHON": native.PYTHON,
          "PCG": native.PCG, "PHILOX": native.PHILOX, "SFC": native.SFC}
 
 
+VERDICTS = ("LOADER_SAMPLES", "LOADER_BATCHES", "LOADER_NOT")
+
+
 def said(kind):
     """What C says of these: [words behind @kind]"""
     lines = subprocess.run([PROGRAM], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -49,6 +52,9 @@ def test_every_field_is_where_c_has_it():
 def test_every_number_is_the_same():
     ours = {"TS_SAMPLE_" + name: number for name, number in NUMBERS.items()}
     ours.update({"TS_GENERATOR_" + name: number for name, number in KINDS.items()})
+    ours.update({"TS_" + name: getattr(native, name) for name in dir(native)
+                 if name.startswith("LOADER_") and name not in VERDICTS})
+    ours.update({"TS_LOADER_VERDICT_" + name[7:]: getattr(native, name) for name in VERDICTS})
     assert ours == {name: int(number) for name, number in said("number")}
 
 

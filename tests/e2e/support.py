@@ -146,9 +146,13 @@ class Group:
         """For a process of this group."""
         return plain_environment(**{**self.settings, **more})
 
-    def leftovers(self, kind="[rndj]*"):
-        """In /dev/shm: the ring, the table of GPUs, the journal, half-made objects; or the ledger."""
-        return glob.glob("/dev/shm/" + shared_name(self.name, kind))
+    def leftovers(self, kind=None):
+        """
+        In /dev/shm: the ring, the tables of GPUs and of loaders, the journal, half-made objects; or
+        those of a @kind, such as the ledger.
+        """
+        return [path for one in ([kind] if kind else ["[rndj]*", "loaders"])
+                for path in glob.glob("/dev/shm/" + shared_name(self.name, one))]
 
     def assert_clean(self, after_kill=False):
         """No ring is left: the last one out took it along; after a kill gc may have to."""

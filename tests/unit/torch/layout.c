@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Says how C lays out what tsshim_torch/native.py mirrors; tests/e2e/layout.py compares. */
 #include "hooks/torch/batches.h"
+#include "hooks/torch/loaders.h"
 #include "hooks/torch/numbers.h"
+#include "leader/group/loaders.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -102,5 +104,15 @@ int main(void)
 	NUMBER(TS_GENERATOR_PCG);
 	NUMBER(TS_GENERATOR_PHILOX);
 	NUMBER(TS_GENERATOR_SFC);
+	NUMBER(TS_LOADER_UNSAID);
+	NUMBER(TS_LOADER_SAID);
+	NUMBER(TS_LOADER_COUNTED);
+	NUMBER(TS_LOADER_VERDICT_SAMPLES);
+	NUMBER(TS_LOADER_VERDICT_BATCHES);
+	NUMBER(TS_LOADER_VERDICT_NOT);
+	NUMBER(TS_LOADER_ITERABLE);
+	NUMBER(TS_LOADER_PERSISTENT);
+	NUMBER(TS_LOADER_ALIGNED);
+	NUMBER(TS_LOADER_FREE);
 	return 0;
 }

@@ -12,7 +12,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 13
+ABI = 14
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -21,6 +21,9 @@ NEST, WATCH, AGAIN, AHEAD = 1, 2, 4, 8  # how an item is computed,
 MADE, RAISED, NOTHING = range(3)  # and what came of it
 NOW, WAIT, MOMENT, STAY = range(4)  # how long take() waits for what is BUSY
 OTHER, NUMPY, PYTHON, PCG, PHILOX, SFC, TORCH = range(7)  # generators; hooks/torch/numbers.h
+LOADER_UNSAID, LOADER_SAID, LOADER_COUNTED = range(3)  # hooks/torch/loaders.h
+LOADER_SAMPLES, LOADER_BATCHES, LOADER_NOT = 1, 2, 3  # leader/group/loaders.h
+LOADER_ITERABLE, LOADER_PERSISTENT, LOADER_ALIGNED, LOADER_FREE = 1, 2, 4, 8
 SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
 
 
@@ -127,6 +130,11 @@ def _order_functions():
         ("choose", number, [pointer, number, number, pointer, pointer, pointer, pointer]))
 
 
+def _loader_functions():
+    pointer, text, small = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32
+    return (("say", ctypes.c_int, [small, pointer, pointer, small, text, text]),)
+
+
 def _load(kind, names=None, functions=_functions(), prefix="tsshim_sample_"):
     """The library by way of @kind; with @names only these functions of it."""
     library = kind(None)
@@ -146,6 +154,10 @@ _unlocked = _load(ctypes.CDLL, ("take", "take_batch", "copy"))
 
 # As order.h says.
 orders = _load(ctypes.PyDLL, functions=_order_functions(), prefix="tsshim_order_")
+
+# As hooks/torch/loaders.h says.
+say_loader = _load(ctypes.PyDLL, functions=_loader_functions(),
+                   prefix="tsshim_loader_").tsshim_loader_say
 
 settings = Settings()
 _count_pass = library.tsshim_sample_pass

@@ -31,6 +31,8 @@ def install():
     elif native.settings.share in (native.SHARE_AUTO, native.SHARE_SAMPLES):
         _prepare_workers(dataloader.DataLoader, "exact")
         _wrap_fetch(fetcher, _fetch_exact)
+    elif native.settings.share == native.SHARE_PIXELS:
+        _prepare_workers(dataloader.DataLoader, None)
     from .handover import pool
     pool.install()
 
@@ -39,8 +41,8 @@ def install():
 
 def _prepare_workers(loader_class, name):
     """
-    Import module @name of sharing, and let it prepare, once in the program: not in each worker of
-    each epoch, which takes 50 ms and 100.
+    Import module @name of sharing, if any, and let it prepare, once in the program: not in each
+    worker of each epoch, which takes 50 ms and 100.  Note the loader for `tsrun explain`.
 
     Not in an iterator's __init__(): torch raises warnings there that name its caller.
     """
@@ -52,12 +54,27 @@ def _prepare_workers(loader_class, name):
             data = sys.modules["torch.utils.data"]
             is_stream = native.settings.aligned and isinstance(self.dataset, data.IterableDataset)
             module = "turns" if is_stream else name
-            importlib.import_module(__package__ + ".sharing." + module).expect_workers(self)
+            if module is not None:
+                importlib.import_module(__package__ + ".sharing." + module).expect_workers(self)
         except Exception as error:
             native.report(error)
-        return get(self)
+        met = _attempt("begin", self)
+        iterator = get(self)
+        if met is not None:
+            _attempt("note", iterator, met)
+        return iterator
 
     loader_class._get_iterator = _get_iterator
+
+
+def _attempt(step, *arguments):
+    """A function of loaders.py, whose errors are of no concern to the program."""
+    try:
+        from .sharing import loaders
+        return getattr(loaders, step)(*arguments)
+    except Exception as error:
+        native.report(error)
+        return None
 
 
 _said = weakref.WeakSet()  # loaders
@@ -66,8 +83,9 @@ _said = weakref.WeakSet()  # loaders
 def _say_once(loader, iterator):
     if loader not in _said:
         _said.add(loader)
-        native.say("not aligned: loader over %s: it is not known how its samples come (%s)" % (
-            type(loader.dataset).__qualname__, type(iterator).__qualname__))
+        what = "it is not known how its samples come (%s)" % type(iterator).__qualname__
+        native.say("not aligned: loader over %s: %s" % (type(loader.dataset).__qualname__, what))
+        _attempt("refuse", loader, what)
 
 
 def _at_end(process):
@@ -99,6 +117,7 @@ def _can_align(iterator, loader, dataloader):
     if others.is_fed_by_keras(loader.dataset):
         native.count_pass(b"torch_iterable")
         others.say_of_keras()
+        _attempt("refuse", loader, "batches that Keras makes ahead or takes from an iterator")
         return False
     if loader.num_workers == 0:
         return True
@@ -177,6 +196,7 @@ def _wrap_iterators(base, dataloader):
 
     @functools.wraps(init)
     def __init__(self, loader, *args, **kwargs):
+        _attempt("meet", loader)  # one of a class that makes iterators in its own way, too
         init(self, loader, *args, **kwargs)
         _begin(self, loader, dataloader)
         if self._tsshim_plan is not None:

@@ -125,7 +125,7 @@ class Scope(scopes.Scope):
             try:
                 self._fingerprint(dataset, [])
             except datasets.Unknown as unknown:
-                native.explain(str(unknown))
+                self.explain(str(unknown))
         return super()._identity(dataset)
 
     def _directory(self, dataset, name):
@@ -138,6 +138,7 @@ class Scope(scopes.Scope):
         self.identities, self.constants, self.notes = other.identities, other.constants, other.notes
         self.privates, self.judged = other.privates, other.judged
         self.reason, self.may_keep = other.reason, other.may_keep
+        self.detail = other.detail
         self.cost, self.checked = other.cost, clock.thread()
 
     def name_of(self, index):
@@ -440,6 +441,12 @@ def _bulk_batch(fetcher, work):
 
 def run(fetcher, work, original):
     """What _MapDatasetFetcher.fetch() gives for the batch of @work."""
+    batch = _run(fetcher, work, original)
+    scopes.tell_of(fetcher)
+    return batch
+
+
+def _run(fetcher, work, original):
     if fetcher.auto_collation and scopes.fetches_batches(fetcher.dataset):
         return _bulk_batch(fetcher, work) if work.indices else original(fetcher, work.indices)
     if not fetcher.auto_collation:

@@ -127,6 +127,11 @@ class Scope(scopes.Scope):
         if not self.said and self.off_until == 0 and self.prefixes:
             self.said = True
             hints.shares(self)
+        if self.met is None:
+            return
+        obstacle = self.reason if self.off_until else self.obstacle()
+        if obstacle is not None or self.prefixes and not self.is_cheap():
+            self.tell(obstacle)
 
     def judge(self):
         """Whether samples may be shared, as far as the data set's code goes."""
@@ -142,7 +147,7 @@ class Scope(scopes.Scope):
                 raise judgement.Refused("a collate function that may change the data set")
         except Exception as error:
             if isinstance(error, judgement.Refused):
-                native.explain(str(error))
+                self.explain(str(error))
             else:
                 native.report(error)
             self.rest(_reason(error))
@@ -353,6 +358,7 @@ def _begin(fetcher, indices):
             kind = Chain if scope.kinds else Items
             return kind(scope, work, list(indices) if batched else [indices])
     native.count_pass(scope.reason, count)
+    scope.tell(scope.reason)
     return None
 
 

@@ -15,7 +15,7 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
-from . import align, codec, collate, digests
+from . import align, codec, collate, digests, loaders
 
 # Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
 CHEAP_NS = 400_000
@@ -124,6 +124,8 @@ class Scope:
         self.direct = collate.is_default(fetcher.collate_fn)
         self.sample = native.Sample()
         self.unwrap = align.unwrapper(self.dataset)
+        self.met = loaders.of(fetcher)  # for `tsrun explain`
+        self.detail = ""  # of the reason
         worker = torch_worker._worker_info
         # A loader inside an item has batches, and a data set, of its own.
         self.may_look_ahead = fetcher.auto_collation and worker is not None \
@@ -178,8 +180,13 @@ class Scope:
             return name + self._directory(dataset, name)
         except (datasets.Unknown, OSError) as error:  # a working directory that was removed
             self.reason = b"torch_dataset"
-            native.explain(str(error))
+            self.explain(str(error))
             return None
+
+    def explain(self, text):
+        """Why samples are not shared."""
+        self.detail = text
+        native.explain(text)
 
     def _fingerprint(self, dataset, kept):
         from ..fingerprint import datasets
@@ -210,6 +217,26 @@ class Scope:
             self.prefixes[id(dataset), stream] = known
         return known
 
+    def tell(self, reason=None, verdict=loaders.SAMPLES):
+        """For `tsrun explain`: samples are not shared for @reason, or they are."""
+        if self.met is None:
+            return
+        try:
+            if reason is None:
+                self.met.tell(verdict)
+            else:
+                self.met.tell(loaders.NOT, reason, self.detail)
+        except Exception as error:
+            native.report(error)
+
+    def obstacle(self):
+        """Why samples cannot be shared, as far as those that were made tell; or None."""
+        if any(identity is None for _, identity in self.identities.values()):
+            return self.reason
+        if self.item_ns is not None and self.items >= CHEAP_AFTER and self.item_ns < CHEAP_NS:
+            return b"torch_cheap"
+        return b"torch_sample" if self.unshareable >= UNSHAREABLE else None
+
     # ---- cost ----
 
     def is_cheap(self):
@@ -222,7 +249,7 @@ class Scope:
         if not self.has_told:
             self.has_told = True
             kind = type(self.dataset)
-            native.explain("dataset (%s.%s): an item takes %.2f ms; sharing pays from %.2f ms on" % (
+            self.explain("dataset (%s.%s): an item takes %.2f ms; sharing pays from %.2f ms on" % (
                 kind.__module__, kind.__qualname__, self.item_ns / 1e6, CHEAP_NS / 1e6))
 
     def is_unshareable(self):
@@ -270,6 +297,14 @@ def _is_known(thread, harmless):
     module = getattr(getattr(thread, "_target", None), "__module__", None)
     return type(thread) is threading.Thread and module in (
         "multiprocessing.queues", "multiprocessing.resource_sharer")
+
+
+def tell_of(fetcher):
+    """For `tsrun explain`, when @fetcher has made a batch under alignment."""
+    scope = fetcher.__dict__.get("_tsshim_scope")
+    if scope is not None and scope.met is not None and scope.identities:
+        is_whole = scope.bulk is not None and scope.bulk.is_whole
+        scope.tell(scope.obstacle(), loaders.BATCHES if is_whole else loaders.SAMPLES)
 
 
 _kept = None  # the Scope of the last fetcher of this worker

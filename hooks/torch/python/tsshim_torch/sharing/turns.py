@@ -83,6 +83,7 @@ def run(fetcher, turn, stream):
     finally:
         streams.Stream.is_busy = was_busy
         stream.leave()
+        stream.scope.tell(stream.alone or stream.scope.obstacle())
     if error is not None:  # here, where ours is no part of its story
         raise error
     fetcher.ended = found < count

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* What the Python half says of loaders goes into the group's table of them. */
+#include "hooks/torch/loaders.h"
+
+#include "leader/group/loaders.h"
+#include "leader/group/session.h"
+#include "shim/identity.h"
+
+#include <string.h>
+
+static const char *const reason_ids[] = {
+#define TS_X(name, id, text, fix) id,
+	TS_REASONS(TS_X)
+#undef TS_X
+};
+
+/* TS_REASON_COUNT: none. */
+static enum ts_reason reason_of(const char *id)
+{
+	unsigned i = 0;
+
+	while (i < TS_REASON_COUNT && strcmp(id, reason_ids[i]) != 0)
+		i++;
+	return (enum ts_reason)i;
+}
+
+int tsshim_loader_say(uint32_t key, const uint64_t *numbers, const char *const *texts,
+	uint32_t verdict, const char *reason, const char *detail)
+{
+	struct ts_loader_facts facts;
+	struct ts_loaders *loaders = NULL;
+	enum ts_reason none;
+
+	const struct ts_session *session = ts_session_enter(&none);
+	if (!session || session->job >= TS_JOB_MAX || verdict >= TS_LOADER_VERDICT_COUNT ||
+		ts_loaders_attach(session->store, &loaders) < 0)
+		return TS_LOADER_UNSAID;
+	memcpy(facts.numbers, numbers, sizeof(facts.numbers));
+	memcpy(facts.texts, texts, sizeof(facts.texts));
+	struct ts_loader_judgement judgement = {.verdict = (enum ts_loader_verdict)verdict,
+		.reason = reason_of(reason),
+		.detail = detail};
+	return ts_loaders_say(loaders, session->job, ts_identity_job(), key, &facts, &judgement)
+		       ? TS_LOADER_SAID
+		       : TS_LOADER_COUNTED;
+}

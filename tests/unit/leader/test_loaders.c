@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* What jobs say of their loaders: what is read is what was said, whole, or nothing. */
+#include "fixture.h"
+
+#include "leader/group/loaders.h"
+#include "shim/identity.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(loaders, .init = fixture_init, .fini = fixture_finish);
+
+#define ROW 3u /* of the ledger, whoever has it */
+
+static const struct ts_loader_judgement shared = {
+	.verdict = TS_LOADER_VERDICT_SAMPLES, .reason = TS_REASON_COUNT, .detail = ""};
+
+static void says(const char *text, const char *wanted)
+{
+	cr_expect(strcmp(text, wanted) == 0, "%s, not %s", text, wanted);
+}
+
+static struct ts_loaders *table_of(struct ts_store *store)
+{
+	struct ts_loaders *loaders = NULL;
+
+	cr_assert(eq(int, ts_loaders_attach(store, &loaders), 0));
+	return loaders;
+}
+
+static struct ts_loader_facts facts_of(uint64_t number, const char *name)
+{
+	return (struct ts_loader_facts){.numbers = {number, number + 1, number + 2, number + 3},
+		.texts = {name, "place", "sampler", ""}};
+}
+
+static void say(struct ts_loaders *loaders, uint64_t job, uint32_t key)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "loader-%u", key);
+	struct ts_loader_facts facts = facts_of(key, name);
+	ts_loaders_say(loaders, ROW, job, key, &facts, &shared);
+}
+
+static void say_not(
+	struct ts_loaders *loaders, uint32_t key, enum ts_reason reason, const char *detail)
+{
+	struct ts_loader_facts facts = facts_of(key, "loader");
+	struct ts_loader_judgement judgement = {
+		.verdict = TS_LOADER_VERDICT_NOT, .reason = reason, .detail = detail};
+
+	ts_loaders_say(loaders, ROW, JOB_A, key, &facts, &judgement);
+}
+
+static struct ts_loader read_first(struct ts_loaders *loaders, uint64_t job)
+{
+	struct ts_loader loader;
+
+	cr_assert(ts_loaders_read(loaders, ROW, job, 0, &loader));
+	return loader;
+}
+
+static uint32_t count(struct ts_loaders *loaders, uint64_t job)
+{
+	struct ts_loader loader;
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < TS_LOADER_MAX; i++)
+		found += ts_loaders_read(loaders, ROW, job, i, &loader);
+	return found;
+}
+
+Test(loaders, are_read_as_they_were_said)
+{
+	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
+
+	say(loaders, JOB_A, 7);
+	struct ts_loader loader = read_first(loaders, JOB_A);
+	for (uint64_t i = 0; i < TS_LOADER_NUMBER_COUNT; i++)
+		cr_expect(eq(u64, loader.numbers[i], 7 + i));
+	says(loader.name, "loader-7");
+	says(loader.place, "place");
+	says(loader.sampler, "sampler");
+	says(loader.collate, "");
+	cr_expect(eq(int, (int)loader.verdict, TS_LOADER_VERDICT_SAMPLES));
+	cr_expect(eq(u32, loader.reason, TS_REASON_SLOTS));
+	cr_expect(eq(u32, count(loaders, JOB_A), 1));
+}
+
+Test(loaders, of_another_job_or_row_are_none)
+{
+	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
+	struct ts_loader loader;
+
+	say(loaders, JOB_A, 7);
+	cr_expect(eq(u32, count(loaders, JOB_B), 0));
+	cr_expect(eq(int, ts_loaders_read(loaders, ROW + 1, JOB_A, 0, &loader), false));
+	cr_expect(eq(int, ts_loaders_read(loaders, TS_JOB_MAX, JOB_A, 0, &loader), false));
+	cr_expect(eq(int, ts_loaders_read(loaders, ROW, JOB_A, TS_LOADER_MAX, &loader), false));
+	/* The next job that has the row. */
+	say(loaders, JOB_B, 9);
+	cr_expect(eq(u32, count(loaders, JOB_A), 0));
+	says(read_first(loaders, JOB_B).name, "loader-9");
+}
+
+Test(loaders, a_verdict_changes)
+{
+	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
+
+	say_not(loaders, 1, TS_REASON_TORCH_DATASET, "dataset.lock");
+	struct ts_loader loader = read_first(loaders, JOB_A);
+	cr_expect(eq(int, (int)loader.verdict, TS_LOADER_VERDICT_NOT));
+	cr_expect(eq(u32, loader.reason, TS_REASON_TORCH_DATASET));
+	says(loader.detail, "dataset.lock");
+	say_not(loaders, 1, TS_REASON_TORCH_CHEAP, "0.1 ms");
+	says(read_first(loaders, JOB_A).detail, "0.1 ms");
+	/* The first text for a reason counts; beyond the room for texts a reason has none. */
+	say_not(loaders, 1, TS_REASON_TORCH_DATASET, "another");
+	says(read_first(loaders, JOB_A).detail, "dataset.lock");
+	say_not(loaders, 1, TS_REASON_TORCH_SAMPLE, "too many");
+	loader = read_first(loaders, JOB_A);
+	cr_expect(eq(u32, loader.reason, TS_REASON_TORCH_SAMPLE));
+	says(loader.detail, "");
+	cr_expect(eq(u64, loader.reasons,
+		UINT64_C(1) << TS_REASON_TORCH_DATASET | UINT64_C(1) << TS_REASON_TORCH_CHEAP |
+			UINT64_C(1) << TS_REASON_TORCH_SAMPLE));
+	say(loaders, JOB_A, 1);
+	cr_expect(eq(int, (int)read_first(loaders, JOB_A).verdict, TS_LOADER_VERDICT_SAMPLES));
+	cr_expect(eq(u32, count(loaders, JOB_A), 1));
+}
+
+Test(loaders, beyond_the_room_are_counted)
+{
+	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
+
+	cr_expect(eq(u32, ts_loaders_more(loaders, ROW, JOB_A), 0));
+	for (uint32_t key = 1; key <= TS_LOADER_MAX + 2; key++)
+		say(loaders, JOB_A, key);
+	cr_expect(eq(u32, count(loaders, JOB_A), TS_LOADER_MAX));
+	cr_expect(eq(u32, ts_loaders_more(loaders, ROW, JOB_A), 2));
+	cr_expect(eq(u32, ts_loaders_more(loaders, ROW, JOB_B), 0));
+	cr_expect(eq(u32, ts_loaders_more(loaders, TS_JOB_MAX, JOB_A), 0));
+}
+
+Test(loaders, long_texts_are_cut_between_characters)
+{
+	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
+	char text[1024];
+
+	/* Two bytes each, so one of two cuts would be within one. */
+	for (size_t shift = 0; shift < 2; shift++) {
+		memset(text, 'x', shift);
+		for (size_t i = shift; i + 2 < sizeof(text); i += 2)
+			memcpy(text + i, "\xc3\xa9", 3);
+		struct ts_loader_facts facts = {.texts = {text, text, text, text}};
+		ts_loaders_say(loaders, ROW + 1, JOB_A, 1 + (uint32_t)shift, &facts, &shared);
+		struct ts_loader loader;
+		cr_assert(ts_loaders_read(loaders, ROW + 1, JOB_A, (uint32_t)shift, &loader));
+		size_t length = strlen(loader.sampler);
+		cr_expect(eq(sz, length, sizeof(loader.sampler) - 1 - (shift == 0)));
+		cr_expect(memcmp(loader.sampler, text, length) == 0);
+		cr_expect(lt(sz, strlen(loader.place), sizeof(loader.place)));
+	}
+}
+
+struct killing {
+	struct ts_loaders *loaders;
+	const char *point;
+};
+
+static int die_saying(void *context)
+{
+	struct killing *killing = context;
+
+	setenv("TSSHIM_TEST_KILL", killing->point, 1);
+	say_not(killing->loaders, 5, TS_REASON_TORCH_DATASET, "dataset.lock");
+	return 0;
+}
+
+Test(loaders, a_killed_one_leaves_what_the_next_completes)
+{
+	static const char *const points[] = {
+		"loader_claimed", "loader_written", "loader_detail"};
+	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++) {
+		struct killing killing = {.loaders = loaders, .point = points[i]};
+		memset(&loaders->rows[ROW], 0, sizeof(loaders->rows[ROW]));
+		int status = fixture_fork(die_saying, &killing);
+		bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+		cr_assert(is_killed, "%s", points[i]);
+		/* Its facts are there with the last of the steps only. */
+		cr_expect(eq(u32, count(loaders, JOB_A), i == 2), "%s", points[i]);
+		say_not(loaders, 5, TS_REASON_TORCH_DATASET, "dataset.lock");
+		struct ts_loader loader = read_first(loaders, JOB_A);
+		says(loader.name, "loader");
+		cr_expect(eq(u32, loader.reason, TS_REASON_TORCH_DATASET), "%s", points[i]);
+		/* The text that was being written is lost, the reason is not. */
+		says(loader.detail, i == 2 ? "" : "dataset.lock");
+		cr_expect(eq(u32, count(loaders, JOB_A), 1), "%s", points[i]);
+	}
+}
+
+#define TURNS 20000u
+
+/* Two jobs that have the row by turns, as no ledger would let them. */
+static int say_by_turns(void *context)
+{
+	for (uint32_t i = 0; i < TURNS; i++)
+		say(context, i % 2 ? JOB_A : JOB_B, i % 2 ? 11 : 12);
+	return 0;
+}
+
+Test(loaders, are_read_whole_or_not_at_all)
+{
+	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
+	struct ts_loader loader;
+
+	pid_t child = fork();
+	cr_assert(ge(int, child, 0));
+	if (child == 0)
+		_exit(say_by_turns(loaders));
+	while (waitpid(child, NULL, WNOHANG) == 0) {
+		if (ts_loaders_read(loaders, ROW, JOB_A, 0, &loader)) {
+			says(loader.name, "loader-11");
+			cr_assert(eq(u64, loader.numbers[3], 14));
+		}
+		if (ts_loaders_read(loaders, ROW, JOB_B, 0, &loader)) {
+			says(loader.name, "loader-12");
+			cr_assert(eq(u64, loader.numbers[0], 12));
+		}
+	}
+}
+
+static int speak_for_parent(void *context)
+{
+	uint64_t job = *(uint64_t *)context;
+	struct ts_store *store = fixture_attach(job);
+
+	int row = ts_ledger_find_job(ts_store_ledger(store), job);
+	struct ts_loader_facts facts = facts_of(1, "of a worker");
+	ts_loaders_say(table_of(store), (uint32_t)row, job, 1, &facts, &shared);
+	(void)kill(getpid(), SIGKILL);
+	return 0;
+}
+
+Test(loaders, of_workers_stay_when_their_job_comes_late)
+{
+	uint64_t job = ts_process_id(getpid(), false);
+	struct ts_loader loader;
+
+	int status = fixture_fork(speak_for_parent, &job);
+	bool is_killed = WIFSIGNALED(status);
+	cr_assert(is_killed);
+	/* Nobody has the ring any more, so this makes a new one. */
+	struct ts_store *store = fixture_attach(job);
+	int row = ts_ledger_find_job(ts_store_ledger(store), job);
+	cr_assert(ge(int, row, 0));
+	cr_assert(ts_loaders_read(table_of(store), (uint32_t)row, job, 0, &loader));
+	says(loader.name, "of a worker");
+	ts_store_detach(store);
+	cr_expect(eq(int, access(fixture_path("loaders"), F_OK), -1));
+}
+
+Test(loaders, garbage_is_no_loader)
+{
+	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
+	struct ts_loader loader;
+
+	say(loaders, JOB_A, 1);
+	struct ts_loader_place *place = &loaders->rows[ROW].places[0];
+	uint64_t tag = place->said & ~UINT64_C(0xffffffff);
+	/* A verdict, a reason and a detail that there are not. */
+	const uint64_t words[] = {0xff, 0xff02, 0xff0103, 0x030103, UINT64_C(0xffffffff)};
+	for (size_t i = 0; i < TS_ARRAY_SIZE(words); i++) {
+		place->verdict = tag | words[i];
+		cr_assert(ts_loaders_read(loaders, ROW, JOB_A, 0, &loader));
+		cr_expect(lt(int, (int)loader.verdict, TS_LOADER_VERDICT_COUNT));
+		cr_expect(le(u32, loader.reason, TS_REASON_SLOTS));
+		says(loader.detail, "");
+	}
+	memset((void *)place->facts, 'x', sizeof(place->facts));
+	cr_assert(ts_loaders_read(loaders, ROW, JOB_A, 0, &loader));
+	cr_expect(eq(sz, strlen(loader.name), sizeof(loader.name) - 1));
+}
