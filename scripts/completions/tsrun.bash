@@ -37,7 +37,7 @@ _tsrun()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]-} in
-	stats | gc | doctor | top | config | report)
+	stats | gc | doctor | top | config | report | explain)
 		if ((COMP_CWORD > 1)); then
 			mode=${COMP_WORDS[1]}
 			i=2
@@ -46,7 +46,7 @@ _tsrun()
 	esac
 
 	# Behind the options stands another command, which completes as it does alone.
-	while [[ $mode == run || $mode == doctor ]] && ((i < COMP_CWORD)); do
+	while [[ $mode == run || $mode == doctor || $mode == explain ]] && ((i < COMP_CWORD)); do
 		case ${COMP_WORDS[i]} in
 		--)
 			((i++))
@@ -59,7 +59,7 @@ _tsrun()
 		[[ ${COMP_WORDS[i - 1]} != = ]] || ((i++)) # --ring=1G
 		[[ ${COMP_WORDS[i]-} != = ]] || ((i += 2)) # --align=1, --dataset=NAME=DIR
 	done
-	if [[ $mode == run || $mode == doctor ]] &&
+	if [[ $mode == run || $mode == doctor || $mode == explain ]] &&
 		((i < COMP_CWORD || (i == COMP_CWORD && i > 1))) &&
 		[[ $current != -* || ${COMP_WORDS[i - 1]} == -- ]] &&
 		[[ $previous != --group && $previous != --dataset && $previous != --share && \
@@ -67,7 +67,7 @@ _tsrun()
 			$previous != --replay && $previous != --ring && $previous != --keep && \
 			$previous != --stage && \
 			$previous != --stage-size && $previous != --stage-metadata && $previous != --copies && \
-			$previous != --verify ]]; then
+			$previous != --verify && $previous != --pid ]]; then
 		if declare -F _command_offset >/dev/null; then
 			_command_offset "$i"
 		else
@@ -132,6 +132,10 @@ _tsrun()
 		_tsrun_words "1 2 10 60" "$current"
 		return
 		;;
+	--pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$(id -u)" -o pid= 2>/dev/null)" -- "$current")
+		return
+		;;
 	--dataset | --epoch | --count) return ;;
 	esac
 
@@ -145,11 +149,12 @@ _tsrun()
 		_tsrun_words "--group --output --help" "$current"
 		[[ $current == -* ]] || mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		;;
+	explain) _tsrun_words "--group --json --pid --help" "$current" ;;
 	run)
 		_tsrun_words "$settings --help --version" "$current"
 		if [[ $current != -* ]]; then
 			local words
-			mapfile -t words < <(compgen -W "stats gc doctor top config report" -- "$current")
+			mapfile -t words < <(compgen -W "stats gc doctor top config report explain" -- "$current")
 			mapfile -t COMPREPLY < <(compgen -c -- "$current")
 			COMPREPLY+=("${words[@]}")
 		fi

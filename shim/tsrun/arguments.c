@@ -77,6 +77,7 @@ static const struct {
 	{TS_MODE_TOP, "top"},
 	{TS_MODE_CONFIG, "config"},
 	{TS_MODE_REPORT, "report"},
+	{TS_MODE_EXPLAIN, "explain"},
 };
 
 const char *ts_arguments_mode_name(enum ts_mode mode)

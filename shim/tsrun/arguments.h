@@ -15,11 +15,13 @@ enum ts_mode {
 	TS_MODE_TOP = 16,
 	TS_MODE_CONFIG = 32,
 	TS_MODE_REPORT = 64,
-	TS_MODE_ALL = 127,
+	TS_MODE_EXPLAIN = 128,
+	TS_MODE_ALL = 255,
 	TS_MODE_SETTINGS = TS_MODE_RUN | TS_MODE_CONFIG, /* take every setting */
 	TS_MODE_GROUPS =                                 /* look into a group */
-	TS_MODE_SETTINGS | TS_MODE_STATS | TS_MODE_GC | TS_MODE_TOP | TS_MODE_REPORT,
-	TS_MODE_COMMANDS = TS_MODE_RUN | TS_MODE_DOCTOR, /* take a command */
+	TS_MODE_SETTINGS | TS_MODE_STATS | TS_MODE_GC | TS_MODE_TOP | TS_MODE_REPORT |
+	TS_MODE_EXPLAIN,
+	TS_MODE_COMMANDS = TS_MODE_RUN | TS_MODE_DOCTOR | TS_MODE_EXPLAIN, /* take a command */
 };
 
 /*
@@ -28,7 +30,8 @@ enum ts_mode {
  *	 enumerator  option      short  value  where          help
  */
 #define TS_FLAGS(X)                                                                            \
-	X(JSON, "--json", "", NULL, TS_MODE_STATS | TS_MODE_DOCTOR | TS_MODE_CONFIG,           \
+	X(JSON, "--json", "", NULL,                                                            \
+		TS_MODE_STATS | TS_MODE_DOCTOR | TS_MODE_CONFIG | TS_MODE_EXPLAIN,             \
 		"print JSON, for scripts")                                                     \
 	X(PROMETHEUS, "--prometheus", "", NULL, TS_MODE_STATS, "print metrics for Prometheus") \
 	X(VERBOSE, "--verbose", "-v", NULL, TS_MODE_STATS,                                     \
@@ -40,6 +43,7 @@ enum ts_mode {
 	X(BATCH, "--batch", "-b", NULL, TS_MODE_TOP, "print blocks of text, for logs")         \
 	X(BLOCKS, "--count", "-n", "N", TS_MODE_TOP, "end after so many [no end]")             \
 	X(DELAY, "--delay", "-d", "SECONDS", TS_MODE_TOP, "from one to the next [2]")          \
+	X(PID, "--pid", "", "PID", TS_MODE_EXPLAIN, "only the job with this process")          \
 	X(HELP, "--help", "-h", NULL, TS_MODE_ALL, "show this text and exit")                  \
 	X(VERSION, "--version", "", NULL, TS_MODE_RUN, "show the version and exit")
 

@@ -50,8 +50,9 @@ static void print_options(enum ts_mode mode, bool settings)
 	for (const struct ts_option_text *o = ts_arguments_options(); o->name; o++)
 		if ((o->modes & mode) && (o->setting >= 0) == settings)
 			print_row(o->name, o->letter, o->metavar, o->help,
-				/* Without --group, gc and top look into all groups. */
-				mode == TS_MODE_GC || mode == TS_MODE_TOP || !o->metavar
+				/* Without --group these look into all groups. */
+				mode == TS_MODE_GC || mode == TS_MODE_TOP ||
+						mode == TS_MODE_EXPLAIN || !o->metavar
 					? NULL
 					: o->standard);
 }
@@ -74,7 +75,7 @@ static void print_environment(void)
 static void print_run(void)
 {
 	fputs("Usage: tsrun [options] [--] command [argument...]\n"
-	      "       tsrun stats | gc | doctor | top | config | report [--help]\n"
+	      "       tsrun stats | gc | doctor | top | config | report | explain [--help]\n"
 	      "Run a training command; jobs started like this share the decoding of images.\n"
 	      "\nSharing:\n",
 		stdout);
@@ -205,6 +206,27 @@ static void print_report(void)
 		stdout);
 }
 
+static void print_explain(void)
+{
+	fputs("Usage: tsrun explain [--json] [--pid PID | --group NAME]\n"
+	      "       tsrun explain [--json] [--] command [argument...]\n"
+	      "Tell what of a program is shared, what is not, why, and what helps: of running\n"
+	      "jobs, which loaders they have met; or of a command, of which nothing is run "
+	      "but\n"
+	      "its imports and definitions.\n"
+	      "\nOptions:\n",
+		stdout);
+	print_options(TS_MODE_EXPLAIN, true);
+	print_options(TS_MODE_EXPLAIN, false);
+	fputs("\nExamples:\n"
+	      "  tsrun explain                       all jobs of yours that run\n"
+	      "  tsrun explain --pid 4711            the one of this process\n"
+	      "  tsrun explain -- python train.py    before it is run\n"
+	      "  tsrun explain --json | jq '.jobs[].loaders[] | select(.shared == \"no\")'\n"
+	      "\nExit status: 0; 125 on failure, 126 and 127 as of `tsrun -- command`.\n",
+		stdout);
+}
+
 void ts_help_print(enum ts_mode mode)
 {
 	if (mode == TS_MODE_STATS)
@@ -219,6 +241,8 @@ void ts_help_print(enum ts_mode mode)
 		print_config();
 	else if (mode == TS_MODE_REPORT)
 		print_report();
+	else if (mode == TS_MODE_EXPLAIN)
+		print_explain();
 	else
 		print_run();
 }

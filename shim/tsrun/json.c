@@ -5,7 +5,7 @@
 #include <assert.h>
 
 /* Length of the valid UTF-8 sequence at @s (RFC 3629, table of section 4), or 0. */
-static unsigned utf8_length(const unsigned char *s)
+unsigned ts_json_utf8_length(const unsigned char *s)
 {
 	unsigned char low = 0x80, high = 0xbf;
 	unsigned more;
@@ -44,7 +44,7 @@ static void write_string(FILE *out, const char *text)
 
 	putc('"', out);
 	while (*s) {
-		unsigned length = utf8_length(s);
+		unsigned length = ts_json_utf8_length(s);
 		if (length == 0) {
 			fputs("\\ufffd", out);
 			length = 1;

@@ -2,6 +2,7 @@
 /* tsrun: start a command that shares, or look at what is shared. */
 #include "shim/tsrun/arguments.h"
 #include "shim/tsrun/doctor.h"
+#include "shim/tsrun/explain.h"
 #include "shim/tsrun/gc.h"
 #include "shim/tsrun/help.h"
 #include "shim/tsrun/message.h"
@@ -11,6 +12,7 @@
 #include "shim/tsrun/stats.h"
 #include "shim/tsrun/top.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -98,6 +100,30 @@ static int make_page(const struct ts_arguments *arguments, const struct ts_confi
 	return ts_page_make(&options);
 }
 
+/* Of a command, or of the jobs that run. */
+static int show_explain(const struct ts_arguments *arguments, const struct ts_config *config)
+{
+	const char *text = arguments->value[TS_FLAG_PID];
+	char *end = NULL;
+	long pid = text ? strtol(text, &end, 10) : 0;
+
+	if (arguments->command && !text)
+		return ts_explain_command(arguments->command, arguments->flag[TS_FLAG_JSON]);
+	if (arguments->command || (arguments->separated && !text)) {
+		ts_message_say(
+			text ? "--pid and a command exclude each other" : "no command given");
+		return TS_EXIT_FAILED;
+	}
+	if (text && (*text < '0' || *text > '9' || *end != '\0' || pid <= 0 || pid > INT_MAX)) {
+		ts_message_say("option '--pid' has a bad value '%s'", text);
+		ts_message_hint(
+			"it must be the number of a process, as `tsrun stats` shows them");
+		return TS_EXIT_FAILED;
+	}
+	return ts_explain_jobs(
+		named_group(arguments, config, true), (int)pid, arguments->flag[TS_FLAG_JSON]);
+}
+
 /* The group of a sub-command: the option, else the environment, else the default. */
 static int sub_command(const struct ts_arguments *arguments)
 {
@@ -116,6 +142,8 @@ static int sub_command(const struct ts_arguments *arguments)
 		return show_top(arguments, &config);
 	if (arguments->mode == TS_MODE_REPORT)
 		return make_page(arguments, &config);
+	if (arguments->mode == TS_MODE_EXPLAIN)
+		return show_explain(arguments, &config);
 	return ts_gc_collect(
 		named_group(arguments, &config, false), arguments->flag[TS_FLAG_DRY_RUN]);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How tsrun writes numbers and foreign texts for people. */
 #include "shim/tsrun/units.h"
-
-#include <stdio.h>
+#include "shim/tsrun/json.h"
 
 const char *ts_units_size(uint64_t bytes, char buffer[TS_UNITS_BYTES])
 {
@@ -43,4 +42,33 @@ void ts_units_make_printable(char *text)
 	for (; *text; text++)
 		if (*text < ' ' || *text > '~')
 			*text = '?';
+}
+
+/* Whether the character of @length bytes at @s is one that is seen, and changes no other. */
+static bool is_visible(const unsigned char *s, unsigned length)
+{
+	if (length == 1)
+		return s[0] >= ' ' && s[0] <= '~';
+	if (length == 2)
+		return s[0] != 0xc2 || s[1] >= 0xa0; /* U+0080 to U+009F command, too */
+	/* Marks that turn the direction of the text, or join: U+200B to U+200F, U+2028 to
+	 * U+202E, U+2060 to U+206F, U+FEFF. */
+	if (length == 3 && s[0] == 0xe2 && s[1] == 0x80)
+		return s[2] < 0x8b || (s[2] > 0x8f && s[2] < 0xa8) || s[2] > 0xae;
+	if (length == 3 && s[0] == 0xe2 && s[1] == 0x81)
+		return s[2] < 0xa0 || s[2] > 0xaf;
+	return length != 3 || s[0] != 0xef || s[1] != 0xbb || s[2] != 0xbf;
+}
+
+void ts_units_print_safely(FILE *out, const char *text)
+{
+	for (const unsigned char *s = (const unsigned char *)text; *s;) {
+		unsigned length = ts_json_utf8_length(s);
+		bool is_seen = length > 0 && is_visible(s, length);
+		for (unsigned i = 0; i < (length > 0 ? length : 1); i++, s++)
+			if (is_seen)
+				(void)putc(*s, out);
+			else
+				(void)fprintf(out, "\\x%02x", *s);
+	}
 }

@@ -5,6 +5,8 @@
 
 #include "shim/base.h"
 
+#include <stdio.h>
+
 /* Holds every number of this file. */
 #define TS_UNITS_BYTES 32u
 
@@ -22,5 +24,11 @@ const char *ts_units_grouped(uint64_t value, char buffer[TS_UNITS_BYTES]);
  * terminal.
  */
 void ts_units_make_printable(char *text);
+
+/**
+ * Print @text, which somebody else wrote: what could command the terminal, or is no character,
+ * is written as \x and two digits for each byte; characters of UTF-8 stay.
+ */
+void ts_units_print_safely(FILE *out, const char *text);
 
 #endif

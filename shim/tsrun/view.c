@@ -121,6 +121,35 @@ int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
 	return 0;
 }
 
+int ts_view_loaders(int fd, struct ts_loaders **ret_loaders)
+{
+	struct ts_view_origin origin = {.same_boot = false};
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size != sizeof(struct ts_loaders) || (st.st_mode & 077) != 0)
+		return -EBADMSG;
+	void *start = mmap(NULL, sizeof(struct ts_loaders), PROT_READ, MAP_SHARED, fd, 0);
+	if (start == MAP_FAILED)
+		return -errno;
+	struct ts_belonging_head head;
+	memcpy(&head, start, sizeof(head)); /* constant */
+	int r = ts_object_head_check(&head, TS_LOADERS_MAGIC, TS_LOADERS_ABI,
+		offsetof(struct ts_belonging_head, check));
+	if (r == 0 && head.total_bytes != sizeof(struct ts_loaders))
+		r = -EBADMSG;
+	if (r == 0)
+		r = find_origin(&head.head, &origin);
+	if (r == 0)
+		r = check_origin(&origin);
+	if (r < 0)
+		(void)munmap(start, sizeof(struct ts_loaders));
+	else
+		*ret_loaders = start;
+	return r;
+}
+
 /* Check the header and that all parts lie where the layout says, within @size bytes. */
 static int check_header(const struct ts_ring_header *header, uint64_t size)
 {

@@ -9,6 +9,7 @@
 #define TS_TSRUN_VIEW_H
 
 #include "leader/group/ledger.h"
+#include "leader/group/loaders.h"
 
 #include <sys/stat.h>
 
@@ -56,6 +57,12 @@ int ts_view_any_ledger(
 
 /** The same for the ring behind @fd; its members are to be freed with free(). */
 int ts_view_ring(int fd, struct ts_view_ring *ret_ring);
+
+/**
+ * Map the table of loaders behind @fd, to be read with ts_loaders_read(), until munmap(2) of
+ * sizeof(struct ts_loaders).  Errors: those of ts_view_ledger().
+ */
+int ts_view_loaders(int fd, struct ts_loaders **ret_loaders);
 
 /** Whether anybody else holds a lock on the object behind @fd. */
 bool ts_view_is_locked(int fd);

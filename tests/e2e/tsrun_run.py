@@ -261,7 +261,8 @@ def test_wrong_environment(directory):
 
 def test_output_that_cannot_be_written(directory):
     for words in (["--help"], ["--version"], ["stats", "--json"], ["gc", "--dry-run"],
-                  ["doctor"], ["top", "-n1"]):
+                  ["doctor"], ["top", "-n1"], ["explain", "--json", "--group", "clitest-none"],
+                  ["explain", "--", "/bin/ls"]):
         with open("/dev/full", "w") as full:
             expect(tsrun(*words, stdout=full), 125, "cannot write to standard output")
         closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", TSRUN, *words],
@@ -274,7 +275,7 @@ def test_version_and_help(directory):
     expect(result, 0)
     assert result.stdout.startswith("tsrun (tsshim) "), result.stdout
     for words in (["--help"], ["-h"], ["stats", "--help"], ["gc", "-h"],
-                  ["doctor", "--help"], ["top", "--help"]):
+                  ["doctor", "--help"], ["top", "--help"], ["explain", "--help"]):
         result = tsrun(*words)
         expect(result, 0)
         lines = result.stdout.splitlines()

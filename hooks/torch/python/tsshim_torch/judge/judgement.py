@@ -37,7 +37,7 @@ def _rows():
     return rows
 
 
-_ROWS = _rows()
+ROWS = _rows()
 _PLAIN = walk.ATOMS
 # Attributes that are named like methods and called by nobody.
 _NOTES = frozenset(("__wrapped__", "__name__", "__qualname__", "__doc__", "__module__",
@@ -99,14 +99,14 @@ def judge(dataset):
     """
     arrays.register()
     frames.register()
-    judge_ = _Judge()
+    judge_ = Judge()
     check(judge_.modules)
     return judge_.all_of(dataset)
 
 
 # ---- what the data set refers to ----
 
-class _Judge(Classes):
+class Judge(Classes):
     """What code.Reader tells of what code may do, and all that the data set refers to."""
 
     def __init__(self):
@@ -137,6 +137,10 @@ class _Judge(Classes):
     def all_of(self, value):
         """The Judgement on @value; Refused when something it refers to is not allowed."""
         self.value(value)
+        return self.judgement()
+
+    def judgement(self):
+        """The Judgement on all that was added."""
         while self.waiting or self.close():
             while self.waiting:
                 self._one(self.waiting.pop())
@@ -255,7 +259,7 @@ class _Judge(Classes):
                 raise Refused("%s.%s" % (value.__module__, value.__name__))
             self._call_as_value(self.calls[id(value)], value)
             return
-        row = _ROWS.get((module, name))
+        row = ROWS.get((module, name))
         if row is not None and library.is_library_class(kind):
             self.code_holds |= name == "TensorDataset" or _hands_out(value, module)
             self.row(kind, row)
@@ -266,7 +270,7 @@ class _Judge(Classes):
                 self.value(part)
         elif library.is_user_class(kind):
             self.user_objects += 1
-            self.user_class(kind, _ROWS)
+            self.user_class(kind, ROWS)
             self._attributes(value)
         elif kind is types.SimpleNamespace or (module, name) == ("argparse", "Namespace") and \
                 library.is_library_class(kind):
@@ -410,7 +414,7 @@ class _Judge(Classes):
         if not library.inherits(type(target), type):
             self.value(target)
             return
-        row = _ROWS.get((library.class_module(target), _name(target)))
+        row = ROWS.get((library.class_module(target), _name(target)))
         if row is None or not library.is_library_class(target):
             if not self.is_named_tuple(target):
                 raise Refused("a new %s" % library.class_name(target))
@@ -426,7 +430,7 @@ class _Judge(Classes):
         """What code finds as @kind.@name, a class of its own or a library's; None: refused."""
         if not library.inherits(type(kind), type):
             return None
-        row = _ROWS.get((library.class_module(kind), _name(kind)))
+        row = ROWS.get((library.class_module(kind), _name(kind)))
         if row is not None and name == "get_params" and library.is_library_class(kind):
             return self._parameters_of(kind, row)
         if library.is_library_class(kind):

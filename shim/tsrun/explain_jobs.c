@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* tsrun explain of jobs that run: whose they are, and what they have said. */
+#include "shim/atomic.h"
+#include "shim/identity.h"
+#include "shim/tsrun/explain.h"
+#include "shim/tsrun/explain_report.h"
+#include "shim/tsrun/message.h"
+#include "shim/tsrun/sample.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Where the printing of several jobs has come to. */
+struct printing {
+	struct ts_json json;
+	bool is_json;
+	int pid; /* of the only one; 0: all */
+	uint32_t printed;
+};
+
+/* The words of process @pid, with blanks between; cut. */
+static void read_command(int pid, char ret_command[TS_EXPLAIN_COMMAND])
+{
+	char path[64];
+
+	ret_command[0] = '\0';
+	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	ssize_t bytes = read(fd, ret_command, TS_EXPLAIN_COMMAND - 1);
+	(void)close(fd);
+	if (bytes < 0)
+		bytes = 0;
+	while (bytes > 0 && ret_command[bytes - 1] == '\0')
+		bytes--;
+	for (ssize_t i = 0; i < bytes; i++)
+		if (ret_command[i] == '\0')
+			ret_command[i] = ' ';
+	ret_command[bytes] = '\0';
+}
+
+/* The table of @group's loaders, mapped; NULL where there is none, or none that can be read. */
+static struct ts_loaders *open_table(const char *group)
+{
+	char path[TS_PATH_BYTES];
+	struct ts_loaders *loaders = NULL;
+	struct stat st;
+	int fd;
+
+	int r = ts_object_path(path, sizeof(path), group, "loaders");
+	if (r == 0)
+		r = ts_view_open(path, false, &fd, &st);
+	if (r == -ENOENT)
+		return NULL;
+	if (r == 0) {
+		r = ts_view_loaders(fd, &loaders);
+		(void)close(fd);
+	}
+	if (r < 0)
+		ts_message_say(
+			"cannot read what the jobs of group '%s' say of their loaders: %s",
+			group, ts_view_explain(r));
+	return r < 0 ? NULL : loaders;
+}
+
+static void read_loaders(struct ts_loaders *table, struct ts_explain_job *job)
+{
+	job->has_table = table != NULL;
+	job->count = job->more = 0;
+	for (uint32_t i = 0; table && i < TS_LOADER_MAX; i++)
+		if (ts_loaders_read(table, job->row, job->id, i, &job->loaders[job->count]))
+			job->count++;
+	if (table)
+		job->more = ts_loaders_more(table, job->row, job->id);
+}
+
+static void print_job(struct printing *printing, const struct ts_sample_group *group,
+	struct ts_loaders *table, uint32_t row)
+{
+	static struct ts_explain_job job; /* too large for a stack frame */
+
+	job.group = group->name;
+	job.ledger = group->report.ledger;
+	job.row = row;
+	job.id = ts_load_relaxed(&ts_ledger_job(job.ledger, row)->id);
+	int pid = (int)TS_PROCESS_PID(job.id);
+	read_command(pid, job.command);
+	ts_decoders_find(pid, &job.decoders);
+	read_loaders(table, &job);
+	if (printing->is_json)
+		ts_explain_write(&printing->json, &job);
+	else {
+		if (printing->printed > 0)
+			putchar('\n');
+		ts_explain_print(&job);
+	}
+	printing->printed++;
+}
+
+/* Whether process @pid is the job @id or works for it. */
+static bool is_of(const struct ts_report *report, uint64_t id, int pid)
+{
+	if (TS_PROCESS_PID(id) == pid)
+		return true;
+	for (uint32_t i = 0; i < report->ring.member_count; i++)
+		if (report->ring.members[i].pid == pid && report->ring.members[i].live &&
+			report->ring.members[i].job == id)
+			return true;
+	return false;
+}
+
+static void print_group(struct printing *printing, const struct ts_sample_group *group)
+{
+	struct ts_loaders *table = NULL;
+	bool is_open = false;
+
+	if (group->error < 0)
+		ts_message_say("cannot read all of group '%s': %s", group->name,
+			ts_view_explain(group->error));
+	for (uint32_t i = 0; group->report.ledger && i < TS_JOB_MAX; i++) {
+		uint64_t id = ts_load_relaxed(&ts_ledger_job(group->report.ledger, i)->id);
+		if (!group->alive[i] ||
+			(printing->pid != 0 && !is_of(&group->report, id, printing->pid)))
+			continue;
+		if (!is_open)
+			table = open_table(group->name);
+		is_open = true;
+		print_job(printing, group, table, i);
+	}
+	if (table)
+		(void)munmap(table, sizeof(*table));
+}
+
+/* Why there is nothing to be said of process @pid. */
+static int report_missing(int pid)
+{
+	struct ts_decoders decoders;
+
+	if (ts_process_id(pid, false) == 0) {
+		ts_message_say("there is no process %d", pid);
+		return TS_EXIT_FAILED;
+	}
+	ts_decoders_find(pid, &decoders);
+	ts_message_say("process %d is no job of a group of yours%s", pid,
+		!decoders.known      ? ""
+		: decoders.preloaded ? ": it has the library, and has shared nothing so far"
+				     : ": it was started without the library");
+	if (decoders.known && !decoders.preloaded)
+		ts_message_hint(
+			"start it with `tsrun -- COMMAND`; `tsrun explain -- COMMAND` says "
+			"beforehand what will be shared");
+	else
+		ts_message_hint(
+			"`tsrun explain` alone shows all jobs, `tsrun doctor` what is in "
+			"the way of sharing");
+	return TS_EXIT_FAILED;
+}
+
+int ts_explain_jobs(const char *group, int pid, bool is_json)
+{
+	struct printing printing = {.json = {.out = stdout}, .is_json = is_json, .pid = pid};
+	struct ts_sample sample = {.groups = NULL};
+
+	int r = ts_sample_take(group, &sample);
+	if (r < 0) {
+		ts_message_say("cannot list the shared memory: %s", strerror(-r));
+		return TS_EXIT_FAILED;
+	}
+	if (is_json) {
+		ts_json_open(&printing.json, NULL, '{');
+		ts_json_open(&printing.json, "jobs", '[');
+	}
+	for (uint32_t i = 0; i < sample.count; i++)
+		print_group(&printing, &sample.groups[i]);
+	if (is_json) {
+		ts_json_close(&printing.json, ']');
+		ts_json_close(&printing.json, '}');
+	}
+	ts_sample_finish(&sample);
+	if (printing.printed > 0)
+		return 0;
+	if (pid != 0)
+		return report_missing(pid);
+	if (!is_json)
+		puts("No job runs that shares; `tsrun explain -- python train.py` looks at a "
+		     "program.");
+	return 0;
+}
