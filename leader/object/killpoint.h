@@ -127,7 +127,7 @@
 	X(device_announced) \
 	X(device_unmapped)
 
-/* Those of what is said of a loader, leader/group/loaders.h; tests/e2e/tsrun_explain.py. */
+/* Those of what is said of a loader, leader/group/loaders.h; tests/unit/leader/test_loaders.c. */
 #define TS_LOADER_KILLPOINTS(X) \
 	X(loader_claimed) \
 	X(loader_written) \

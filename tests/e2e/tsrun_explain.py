@@ -438,6 +438,17 @@ def test_modules_code_and_launchers():
     assert check["python"]["state"] == "warn" and "-I" in check["python"]["found"], check
 
 
+def test_an_interpreter_that_does_not_take_the_library():
+    driver = os.path.join(support.BUILD, "python", "tsshim_torch", "explain", "run.py")
+    with program() as (place, env):
+        done = subprocess.run([support.PYTHON, driver, "json", "1", '{"checks": [], "reasons": {}}',
+                               "datasets.py"], cwd=place, env=env, text=True, timeout=support.TIMEOUT,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert done.returncode == 0, done
+    found = json.loads(done.stdout)
+    assert not found["hooked"] and [row["class"] for row in found["datasets"]] == ["__main__.Beside"]
+
+
 def test_scripts_that_are_none():
     for source in ("def f(:\n", "\0", "import os\nx = \n"):
         found, _ = look(source, words=["train.py"])

@@ -133,7 +133,8 @@ def explain(is_json, number, facts, words):
     found = {"error": "it runs no script, module or code that could be read"}
     if target is not None:
         found = _look_at(behind_launcher(target), facts)
-    hooked = not (sys.flags.isolated or sys.flags.ignore_environment or sys.flags.no_site)
+    hooked = "tsshim_torch.native" in sys.modules and not (
+        sys.flags.isolated or sys.flags.ignore_environment or sys.flags.no_site)
     found = {"program": sys.executable, "python": True, "hooked": hooked, "checks": facts["checks"],
              **found}
     try:

@@ -4,8 +4,13 @@
 import mmap
 import sys
 
-from .. import others
 from ..judge import versions
+
+try:
+    from .. import others
+    _OTHERS = others.PACKAGES
+except Exception:  # in an interpreter that does not take the library
+    _OTHERS = {}
 
 _BY_OWN_CODE = ("data sets that hold or call it share decoded pictures in default mode, and whole "
                 "samples under --align")
@@ -112,7 +117,7 @@ def explain():
                      "PyTorch's loaders are") if inside else \
                 "it decodes by a shared libjpeg, or has loaded none"
         rows.append({"name": name, "version": _version(sys.modules[name]), "text": words})
-    for module, (name, _) in others.PACKAGES.items():
+    for module, (name, _) in _OTHERS.items():
         if module in sys.modules:
             top = sys.modules.get(name.partition(".")[0])
             rows.append({"name": name, "version": _version(top), "text": _OF_OTHERS})
