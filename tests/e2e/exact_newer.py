@@ -427,11 +427,14 @@ def is_true_with_effects():
 
 
 class Monitored:
-    """A data set that is judged while a function is told of each call."""
+    """A data set that is judged while a tool of this name may be told of each call."""
+
+    def __init__(self, name):
+        self.name = name
 
     def judged(self, judge):
         tool = sys.monitoring.DEBUGGER_ID
-        sys.monitoring.use_tool_id(tool, "attack")
+        sys.monitoring.use_tool_id(tool, self.name)
         try:
             return judge(Items(work))
         finally:
@@ -439,5 +442,6 @@ class Monitored:
 
 
 if hasattr(sys, "monitoring"):
-    BAD["monitored"] = Monitored
+    BAD["monitored"] = lambda: Monitored("attack")
+    BAD["monitored_by_nobody"] = lambda: Monitored("")
 BAD["formatter"] = lambda: Items(lambda index: string.Formatter().format("{0}", index))

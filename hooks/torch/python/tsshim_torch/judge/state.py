@@ -122,7 +122,8 @@ def _check_tracing():
             _check_made(function, "a function that traces")
     # From Python 3.12 on; nobody tells whose functions these call.
     monitoring = getattr(sys, "monitoring", None)
-    if monitoring is not None and any(map(monitoring.get_tool, range(_TOOLS))):
+    if monitoring is not None and any(
+            monitoring.get_tool(number) is not None for number in range(_TOOLS)):
         raise Refused("a tool that monitors")
 
 
