@@ -380,6 +380,47 @@ def test_code_of_the_users_own_takes_part_with_judged_versions_only():
                 assert verdict(Own()) is None, (name, version)
 
 
+def test_interpreters_of_another_kind_have_no_version():
+    kept, name = sys.abiflags, sys.implementation.name
+    try:
+        sys.abiflags = "t"
+        assert versions.found()["Python"] == "free-threaded"
+        assert verdict(Own()) == b"torch_versions"
+        sys.abiflags, sys.implementation.name = kept, "pypy"
+        assert versions.found()["Python"] == "pypy"
+        assert verdict(Own()) == b"torch_versions"
+    finally:
+        sys.abiflags, sys.implementation.name = kept, name
+    assert verdict(Own()) is None
+
+
+def test_no_code_is_read_where_a_version_is_not_judged():
+    """It may consist of instructions that do not mean what they did."""
+    class Broken(Own):
+        def __getitem__(self, index):
+            try:
+                return index
+            finally:
+                print(index)
+
+    assert verdict(Broken()) == b"torch_dataset"
+    with of_version("Python", "3.99"):
+        assert verdict(Broken()) == b"torch_versions"
+        try:
+            exact.judgement.judge(Broken())
+        except versions.Unjudged as error:
+            assert str(error) == "Python 3.99", error
+        else:
+            raise AssertionError
+
+
+def test_the_documentation_has_the_versions_that_are_judged():
+    with open(os.path.join(support.HERE, "..", "..", "docs", "reasons.md"), encoding="utf-8") as file:
+        text = " ".join(file.read().split())
+    for name, (_, first, last) in versions.JUDGED.items():
+        assert "%s %d.%d to %d.%d" % (name, *first, *last) in text, name
+
+
 def test_what_is_not_loaded_has_no_version():
     for name, module in OPTIONAL.items():
         with loaded(module.__name__, None):

@@ -21,6 +21,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, Weighte
 from torchvision import transforms as T
 
 import costs
+import exact_newer  # noqa: F401 (adds to what exact_zoo has)
 import exact_stateful
 import exact_zoo
 import meeting
@@ -114,6 +115,7 @@ class Large(Dataset):
         return torch.full((3, 64, 64), float(index)), index
 
 
+multiprocessing.set_start_method("fork", force=True)  # Python 3.14 would take another
 ORDERS, ANSWERS = multiprocessing.Queue(), multiprocessing.Queue()
 
 

@@ -349,12 +349,14 @@ def main(root):
     import exact_attacks_classes
     import exact_attacks_more
     import exact_attacks_state
-    from tsshim_torch.judge import judgement
+    import exact_newer
+    from tsshim_torch.judge import judgement, versions
+    versions.check()  # or everything of the user's would be refused
     for name, (draws, make) in GOOD.items():
         print("good|%s|%s|%s|%s" % (name, draws, *verdict(judgement, make(root))))
     for name, make in {**exact_attacks.BAD, **exact_attacks_classes.BAD,
                        **exact_attacks_more.BAD, **exact_attacks_state.BAD,
-                       **exact_attacks_around.BAD}.items():
+                       **exact_attacks_around.BAD, **exact_newer.BAD}.items():
         print("bad|%s|refused|%s|%s" % (name, *verdict(judgement, make())))
     for exposes, table in ((True, exact_attacks_more.EXPOSED), (False, exact_attacks_more.HIDDEN)):
         for name, make in table.items():
@@ -365,4 +367,5 @@ def main(root):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    import exact_zoo  # as those know it that add to what it has
+    exact_zoo.main(sys.argv[1])

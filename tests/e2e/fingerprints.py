@@ -16,12 +16,12 @@ CHILD = os.path.join(support.HERE, "fingerprints_child.py")
 
 def outputs():
     """What two processes with other seeds of hashes print: {name: (kind, results)} of each."""
-    command = [support.PYTHON, "-c", "import torch, torchvision"]
+    command = [support.torch_python(), "-c", "import torch, torchvision"]
     if support.run(command).status != 0:
-        raise support.Skip("torch", "not installed for " + support.PYTHON)
+        raise support.Skip("torch", "not installed for " + support.torch_python())
     work = tempfile.mkdtemp()
     try:
-        return [parsed(support.run([support.PYTHON, CHILD], support.plain_environment(
+        return [parsed(support.run([support.torch_python(), CHILD], support.plain_environment(
             PYTHONPATH=PACKAGE, PYTHONHASHSEED=seed, TSSHIM_TEST_IMAGES=work + "/images")))
                 for seed in ("1", "2")]
     finally:
@@ -132,7 +132,7 @@ def test_imports_no_torch():
     code = ("import sys; "
             "from tsshim_torch.fingerprint.datasets import fingerprint as f, environment as e; "
             "f([1]), e(); assert not {'torch', 'numpy', 'PIL'} & set(sys.modules)")
-    outcome = support.run([support.PYTHON, "-c", code],
+    outcome = support.run([support.torch_python(), "-c", code],
                           support.plain_environment(PYTHONPATH=PACKAGE))
     assert outcome.status == 0, outcome.errors
 

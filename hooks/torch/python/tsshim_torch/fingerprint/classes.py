@@ -19,6 +19,7 @@ _qualname = type.__dict__["__qualname__"].__get__
 CLASS_NOISE = frozenset((
     "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__",
     "__annotations_cache__", "__annotate__", "__annotate_func__", "__abstractmethods__",
+    "__conditional_annotations__",
     "_abc_impl", "__orig_bases__", "__parameters__", "__type_params__", "__firstlineno__",
     "__static_attributes__", "__classdictcell__", "__dataclass_params__",
     "__slotnames__"))  # the last one appears when an instance is pickled

@@ -16,6 +16,7 @@ _uses = {}  # id(code) -> (code, [Use])
 
 GLOBAL_LOADS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
 ATTRIBUTE_LOADS = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
+NUMBER_LOADS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT"))
 # Instructions between those that matter, in one version of Python or another.
 NOISE = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "PRECALL", "PUSH_NULL", "RESUME"))
 # What may follow on a constant that is a whole key or argument.
@@ -31,12 +32,14 @@ def code_bytes(code):
 
 
 def _encode(code):
-    parts = (code.co_code, code.co_name, code.co_names, code.co_varnames, code.co_freevars,
+    steps, constants = code.co_code, code.co_consts
+    if _mixes_hash_in(code):
+        steps, constants = _without_numbers(code)
+    parts = (steps, code.co_name, code.co_names, code.co_varnames, code.co_freevars,
              code.co_cellvars, code.co_argcount, code.co_posonlyargcount,
              code.co_kwonlyargcount, code.co_flags, getattr(code, "co_exceptiontable", b""))
-    constants = map(_without_number if _mixes_hash_in(code) else _constant, code.co_consts)
     try:
-        return marshal.dumps((parts, tuple(constants)), MARSHAL)
+        return marshal.dumps((parts, tuple(map(_constant, constants))), MARSHAL)
     except ValueError:
         raise Unknown("object", "constants of " + code.co_name)
 
@@ -49,8 +52,14 @@ def _mixes_hash_in(code):
     return code.co_name == "__hash__" and code.co_filename.startswith("<attrs generated ")
 
 
-def _without_number(value):
-    return ("hash",) if type(value) is int else _constant(value)
+def _without_numbers(code):
+    """
+    (instructions, constants) of @code, without numbers.  A negative one comes with its positive
+    in some versions, and small ones may be an instruction's own argument.
+    """
+    steps = [("number", "") if step.opname in NUMBER_LOADS and type(step.argval) is int
+             else (step.opname, step.argrepr) for step in dis.get_instructions(code)]
+    return tuple(steps), tuple([value for value in code.co_consts if type(value) is not int])
 
 
 def _constant(value):

@@ -180,7 +180,9 @@ def is_library_class(kind):
 def is_user_class(kind):
     """Whether class @kind says that it comes from a module of the user's."""
     name = class_module(kind)
-    return name in sys.modules and not is_library_name(name)
+    # Cython 3.0 makes the class of all its functions in a module that has no file.
+    is_cython = name.startswith("_cython_") and not _flags(kind) & HEAP_TYPE
+    return name in sys.modules and not is_library_name(name) and not is_cython
 
 
 @functools.lru_cache(maxsize=None)

@@ -10,6 +10,7 @@ asks for an attribute of that name, whatever it asks; the others always are.
 import abc
 import collections
 import dataclasses
+import reprlib
 import types
 
 from ..fingerprint import library, walk
@@ -27,11 +28,12 @@ _FORBIDDEN = frozenset((
     "__instancecheck__", "__subclasscheck__", "__subclasshook__", "__mro_entries__",
     # NumPy and torch ask for these, and may take what they give for new.
     "__array__", "__array_interface__", "__array_struct__", "__array_ufunc__",
-    "__array_function__", "__array_wrap__", "__torch_function__", "__buffer__"))
+    "__array_function__", "__array_wrap__", "__torch_function__", "__buffer__",
+    "__release_buffer__"))
 # What no item runs: it makes objects or classes, or documents them.
 _UNUSED = CLASS_NOISE | {"__init__", "__slots__", "__match_args__", "__dataclass_fields__",
                          "__init_subclass__", "__set_name__", "__class_getitem__",
-                         "__post_init__", "__classcell__", "__protocol_attrs__"}
+                         "__post_init__", "__classcell__", "__protocol_attrs__", "__replace__"}
 # What a class made by collections.namedtuple() has besides its fields.
 _NAMED_TUPLE = CLASS_NOISE | {"__slots__", "__match_args__", "__new__", "__repr__", "__replace__",
                               "__getnewargs__", "_fields", "_field_defaults", "_make", "_replace",
@@ -39,6 +41,16 @@ _NAMED_TUPLE = CLASS_NOISE | {"__slots__", "__match_args__", "__new__", "__repr_
 _ARITHMETIC = frozenset("__%s%s__" % (kind, name) for kind in ("", "r", "i") for name in (
     "add sub mul truediv floordiv mod pow matmul lshift rshift and or xor").split())
 _LIBRARY_SPECIAL = frozenset(("__getitem__", "__len__", "__call__", "forward"))
+
+
+def _codes_in(code):
+    found = [part for part in code.co_consts if type(part) is types.CodeType]
+    return found + [inner for part in found for inner in _codes_in(part)]
+
+
+# What dataclasses put around a __repr__: until Python 3.12 a function of their own.
+_WRAPPERS = _codes_in(getattr(
+    dataclasses, "_recursive_repr", reprlib.recursive_repr).__code__)
 _FIELD = type(collections.namedtuple("_Pair", "one").one)
 
 
@@ -272,9 +284,7 @@ class Classes:
     @staticmethod
     def of_dataclass(function):
         """The function of the user's inside of a __repr__ made by dataclasses, or None."""
-        codes = dataclasses._recursive_repr.__code__.co_consts \
-            if hasattr(dataclasses, "_recursive_repr") else ()
-        if not any(function.__code__ is code for code in codes):
+        if not any(function.__code__ is code for code in _WRAPPERS):
             return None
         for cell in function.__closure__ or ():
             if type(cell.cell_contents) is types.FunctionType:

@@ -23,24 +23,17 @@ What is not understood raises Refused: an instruction of another Python, above a
 """
 
 import dis
-import re
 import string
 import types
 
 from ..fingerprint import library, nodes
 from ..fingerprint.code import named_attributes
-from . import tables
+from . import handlers, newer, tables  # noqa: F401 (newer adds to what ops has)
 from .ops import EFFECTS, HANDLERS, IGNORED
 from .values import ANY, FRESH, PLAIN, SELF, SUPER, Refused, Value
 
 PLAIN_TYPES = frozenset((type(None), bool, int, float, complex, str, bytes, type(Ellipsis)))
 STEPS = 20000  # instructions looked at; more is not worth the time
-
-# Handlers made by the compiler: for `with`, whose managers here never swallow anything, and to
-# clean up.
-_CLEANUP = re.compile(r"PUSH_EXC_INFO WITH_EXCEPT_START POP_JUMP_FORWARD_IF_TRUE RERAISE |"
-                      r"COPY POP_EXCEPT RERAISE ")
-
 
 _steps = {}  # id(code) -> (code, its instructions); the code is kept, so that its id stays its own
 
@@ -71,7 +64,7 @@ class Reader:
         if code.co_flags & (0x80 | 0x100 | 0x200):  # coroutines
             raise Refused("async %s" % code.co_name)
         steps = _instructions(code)
-        self._check_handlers(steps)
+        handlers.check(code, steps)
         self.after = {step.offset: following for step, following in zip(steps, steps[1:])}
         by_offset = {step.offset: step for step in steps}
         self.named = named_attributes(steps)
@@ -102,17 +95,12 @@ class Reader:
         if stored & set(self.code.co_freevars):
             raise Refused("%s changes a variable around it" % self.code.co_name)
         first = self.code.co_varnames[0] if self.code.co_argcount else None
-        stored |= {step.argval for step in steps if step.opname.startswith("STORE_FAST")}
+        for step in steps:
+            if step.opname.startswith("STORE_FAST"):
+                stored.update((step.argval,) if type(step.argval) is str else step.argval)
         for name in self.code.co_cellvars:
             is_first = name == first and name not in stored
             self.cells = {**self.cells, name: self.first if is_first else ANY}
-
-    def _check_handlers(self, steps):
-        for target in {entry.target for entry in dis.Bytecode(self.code).exception_entries}:
-            text = " ".join(step.opname for step in steps if step.offset >= target
-                            and step.opname not in ("CACHE", "EXTENDED_ARG", "NOP")) + " "
-            if not _CLEANUP.match(text):
-                raise Refused("%s handles exceptions" % self.code.co_name)
 
     def _flow(self, offset, stack, local):
         """Go on at @offset with this state, or with what it has in common with the one known."""
@@ -195,7 +183,7 @@ class Reader:
             self.judge.uses_sets()  # {"a", "b"} that is gone through
             self.judge.set_order(value.what)
             return ANY
-        if value.kind in ("null", "super", "class"):
+        if value.kind in ("null", "super", "class", "enter"):
             self.refuse("a strange value")
         return value
 
@@ -289,6 +277,8 @@ class Reader:
             return self._call_known(callee.what, arguments, keywords)
         for value in arguments or ():
             self.use(value)
+        if callee.kind == "enter" and arguments == [] and keywords == ():
+            return callee.owner
         if callee.kind == "attr":
             return self._call_attribute(callee, arguments, keywords)
         self.use(callee)
@@ -344,6 +334,8 @@ class Reader:
             return FRESH
         if name == "replace" and (count is None or count < 2):
             self.refuse(".replace")  # a path's renames the file
+        if name == "copy":
+            _check_copy(self, arguments, keywords)
         if name == "resize" and callee.owner.kind != "fresh":
             self.judge.resizes()  # an array's is in place
         if name in tables.SET_NAMES:
@@ -377,6 +369,12 @@ def _check_format(reader, text):
     for _, name, rest, _ in fields:
         if name is not None and ("." in name or "[" in name or "{" in rest):
             reader.refuse(".format")
+
+
+def _check_copy(reader, arguments, keywords):
+    """From Python 3.14 on a path's copies the file to its argument; an array's may be told an order."""
+    if arguments is None or arguments or set(keywords) - {"order"}:
+        reader.refuse("arguments of .copy")
 
 
 def _open(reader, _call, _target, arguments, keywords):

@@ -17,7 +17,7 @@ import sys
 import types
 
 from ..fingerprint import arrays, classes, frames, library, walk
-from . import state, tables
+from . import state, tables, versions
 from .classes import Classes, user_parts
 from .code import Reader
 from .library import FUNCTION_CLASSES, check, check_class, check_modules, find_calls
@@ -85,17 +85,17 @@ class Judgement:
     .exposes     whether an item may be, or refer to, what the data set holds: whoever changes
                  the item, as a collate function might, changes the data set, and what comes
                  from another job is a copy
-    .of_user     whether code or classes of the user's take part, not the libraries' alone
     """
 
-    def __init__(self, generators, by_hash, exposes, by_threads=False, orders=b"", of_user=True):
+    def __init__(self, generators, by_hash, exposes, by_threads=False, orders=b""):
         self.generators, self.by_hash, self.exposes = generators, by_hash, exposes
-        self.by_threads, self.orders, self.of_user = by_threads, orders, of_user
+        self.by_threads, self.orders = by_threads, orders
 
 
 def judge(dataset):
     """
-    The Judgement on items of @dataset.  Raises Refused.  Runs no code of the user's.
+    The Judgement on items of @dataset.  Raises Refused, or where code or classes of the user's
+    take part, and not the libraries' alone, versions.Unjudged.  Runs no code of the user's.
     """
     arrays.register()
     frames.register()
@@ -154,8 +154,7 @@ class Judge(Classes):
         orders = b"".join(walk.joined(order) for _, order in sorted(self.orders.items()))
         return Judgement(frozenset(self.generators), self.by_hash, self.exposes(),
                          self.by_threads,
-                         hashlib.blake2b(orders, digest_size=16).digest() if orders else b"",
-                         self.has_code or bool(self.classes))
+                         hashlib.blake2b(orders, digest_size=16).digest() if orders else b"")
 
     def value(self, value):
         """@value may be anywhere from now on."""
@@ -270,6 +269,7 @@ class Judge(Classes):
                 self.value(part)
         elif library.is_user_class(kind):
             self.user_objects += 1
+            versions.check()
             self.user_class(kind, ROWS)
             self._attributes(value)
         elif kind is types.SimpleNamespace or (module, name) == ("argparse", "Namespace") and \
@@ -368,6 +368,7 @@ class Judge(Classes):
             return
         if library.is_library_function(function):
             raise Refused("%s.%s" % (function.__module__, function.__qualname__))
+        versions.check()  # before any of it is read
         self._check_names(function)
         for value in (function.__defaults__, function.__kwdefaults__, function.__dict__ or None):
             self.value(value)

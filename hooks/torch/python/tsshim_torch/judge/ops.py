@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-The instructions that code of the user's may consist of, by name, in Python 3.11, which is the one
-that versions.py allows.
+The instructions that code of the user's may consist of, by name: those of Python 3.11.  newer.py
+has what later versions do otherwise.
 
 HANDLERS move the values of code.Reader the way each instruction moves the real ones;
 the values that an instruction hands on to somebody else go through Reader.use().  EFFECTS is
@@ -14,8 +14,8 @@ from .values import ANY, FRESH, NULL, PLAIN, Value
 HANDLERS = {}
 _ONE_OF_ITS_KIND = frozenset(map(id, (None, False, True, Ellipsis)))
 
-IGNORED = frozenset(("CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "KW_NAMES", "MAKE_CELL", "NOP",
-                     "PRECALL", "RESUME"))
+IGNORED = {"CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "KW_NAMES", "MAKE_CELL", "NOP",
+           "PRECALL", "RESUME"}
 
 EFFECTS = {
     "BINARY_SUBSCR": (2, "any"), "GET_ITER": (1, "any"), "GET_LEN": (0, "plain"),
@@ -41,17 +41,27 @@ def _const(reader, step):
     reader.stack.append(Value("const", step.argval))
 
 
+def load(reader, name):
+    """The variable @name of the function goes onto the stack."""
+    # Of a cell, or not assigned on some way.
+    reader.stack.append(reader.local.get(name) or reader.cells.get(name) or ANY)
+
+
+def store(reader, name):
+    """The topmost value goes into the variable @name of the function."""
+    value, = reader.pop(1)
+    # Functions and classes may be called by another name.
+    reader.local[name] = value if value.kind == "known" else reader.use(value)
+
+
 @handles("LOAD_FAST")
 def _load_fast(reader, step):
-    # Of a cell, or not assigned on some way.
-    reader.stack.append(reader.local.get(step.argval) or reader.cells.get(step.argval) or ANY)
+    load(reader, step.argval)
 
 
 @handles("STORE_FAST")
 def _store_fast(reader, step):
-    value, = reader.pop(1)
-    # Functions and classes may be called by another name.
-    reader.local[step.argval] = value if value.kind == "known" else reader.use(value)
+    store(reader, step.argval)
 
 
 @handles("DELETE_FAST")
@@ -108,10 +118,18 @@ def _swap(reader, step):
 
 # ---- computing ----
 
+_SIGNS = frozenset("+ - * / // % ** @ << >> & | ^".split())
+
+
 @handles("BINARY_OP")
 def _operate(reader, step):
     left, right = (reader.use(value) for value in reader.pop(2))
     sign = step.argrepr
+    if sign == "[]":  # from Python 3.14 on
+        reader.stack.append(ANY)
+        return
+    if sign.rstrip("=") not in _SIGNS:
+        reader.refuse(sign)
     if sign.endswith("=") and left.kind not in ("plain", "const", "fresh"):
         reader.refuse("a change in place")
     if sign[:1] in "&|^-":
@@ -131,8 +149,9 @@ def _truth(reader, _step):
 
 @handles("IS_OP")
 def _is(reader, _step):
-    # Whether two equal values are one object depends on how they were made.
-    if not any(value.kind in ("known", "class") or value.kind == "const"
+    # Whether two equal values are one object depends on how they were made; not so of an object of
+    # the user's, as dataclasses compare: which are one is part of the fingerprint.
+    if not any(value.kind in ("known", "class", "self") or value.kind == "const"
                and id(value.what) in _ONE_OF_ITS_KIND for value in reader.pop(2)):
         reader.refuse("is")
     reader.stack.append(PLAIN)
@@ -215,8 +234,16 @@ def _set_update(reader, _step):
 def _element(reader, value):
     """Of a set: the hashes of None, tensors, types and functions are their addresses."""
     value = reader.use(value)
-    if value.kind not in ("plain", "const") or value.kind == "const" and value.what is None:
+    if value.kind not in ("plain", "const") or \
+            value.kind == "const" and not _has_hash_of_its_own(value.what):
         reader.refuse("a set")
+
+
+def _has_hash_of_its_own(value):
+    """Whether equal constants have equal hashes in processes of equal seeds of these."""
+    if type(value) is tuple:
+        return all(map(_has_hash_of_its_own, value))
+    return type(value) in (bool, int, float, complex, str, bytes)
 
 
 @handles("BUILD_MAP")
@@ -324,7 +351,7 @@ def _make_function(reader, step):
     reader.stack.append(reader.function(code.what))
 
 
-def _callee(values):
+def callee(values):
     """(what is called, an argument in front or nothing) of the two places before arguments."""
     first, second = values
     if first.kind == "null":
@@ -336,9 +363,13 @@ def _callee(values):
 
 @handles("CALL")
 def _call(reader, step):
-    names = reader.keywords[step.offset]
-    arguments = reader.pop(step.arg)
-    callee, front = _callee(reader.pop(2))
+    call(reader, step.arg, reader.keywords[step.offset])
+
+
+def call(reader, count, names):
+    """A call with @count arguments, the last of them by these @names."""
+    arguments = reader.pop(count)
+    function, front = callee(reader.pop(2))
     if type(names) is not tuple:
         reader.refuse("a call")
     by_place = arguments[:len(arguments) - len(names)]
@@ -348,7 +379,7 @@ def _call(reader, step):
         if name == "borderMode" and (value.kind != "const" or value.what not in range(5)):
             reader.refuse(name)
         reader.use(value)
-    reader.stack.append(reader.call(callee, front + by_place, names))
+    reader.stack.append(reader.call(function, front + by_place, names))
 
 
 @handles("CALL_FUNCTION_EX")
@@ -358,7 +389,7 @@ def _call_with(reader, step):
         reader.use(reader.pop(1)[0])
         keywords = None
     reader.use(reader.pop(1)[0])
-    callee, front = _callee(reader.pop(2))
+    function, front = callee(reader.pop(2))
     if front:
         reader.refuse("a call")
-    reader.stack.append(reader.call(callee, None, keywords))
+    reader.stack.append(reader.call(function, None, keywords))

@@ -26,6 +26,8 @@ _OPERATORS = ("aten/", "image/")  # torchvision registers kernels for its others
 _DISPATCHED = ("/CPU", "/AutogradCPU", "/Autograd", "/ADInplaceOrView", "/AutocastCPU",
                "/CompositeImplicitAutograd", "/CompositeExplicitAutograd", "/BackendSelect")
 
+_TOOLS = 6  # of sys.monitoring, by number
+
 _known = set()  # keys of torch.library that are harmless
 
 
@@ -118,7 +120,11 @@ def _check_tracing():
         function = getattr(function, "__func__", function)
         if type(function) is types.FunctionType:
             _check_made(function, "a function that traces")
-
+    # From Python 3.12 on; nobody tells whose functions these call.
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is not None and any(
+            monitoring.get_tool(number) is not None for number in range(_TOOLS)):
+        raise Refused("a tool that monitors")
 
 
 def _tables_of_codecs():

@@ -78,6 +78,7 @@ VALUES = frozenset((
     ("torchvision.transforms.functional", "InterpolationMode"),
     ("torchvision.transforms.autoaugment", "AutoAugmentPolicy"),
     ("pathlib", "PosixPath"), ("pathlib", "PurePosixPath"), ("re", "Pattern"),
+    ("pathlib._local", "PosixPath"), ("pathlib._local", "PurePosixPath"),  # of Python 3.13
     ("builtins", "range"), ("builtins", "ellipsis"), ("builtins", "NotImplementedType")))
 
 # What the classes above work with: no function of these may have been replaced.
@@ -230,7 +231,8 @@ CALLS = {
 }
 # Names under which libraries know what they also bind to another name.
 ALIASES = {"abs": "absolute", "max": "amax", "min": "amin", "round": "round_",
-           "around": "round_", "random": "random_sample", "mod": "remainder"}
+           "around": "round_", "random": "random_sample", "mod": "remainder",
+           "normpath": "_path_normpath"}
 
 
 # Functions of NumPy that give what a method of that name gives, for what is no array.
@@ -280,7 +282,7 @@ LIMITS = {"conj": 0, "max": 1, "min": 1, "argmax": 1, "argmin": 1, "any": 1, "al
           "mean": 2, "sum": 2, "std": 2, "var": 2, "prod": 2, "cumsum": 2, "cumprod": 2,
           "clip": 2, "take": 2}
 # Those with a rule of their own in code.py; LIMITS, CHANGES and these only when called.
-RULES = frozenset(("open", "replace", "resize", "format", "format_map"))
+RULES = frozenset(("copy", "open", "replace", "resize", "format", "format_map"))
 # Those that return something new, whoever has them.
 NEW = frozenset(("copy", "clone", "convert", "split", "new_zeros", "new_ones",
                  "new_full"))

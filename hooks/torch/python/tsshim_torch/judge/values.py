@@ -13,7 +13,8 @@ class Value:
     .kind   "any"; "plain": immutable; "fresh": made by this function; "self": the first argument
             of a method; "const" and "known": .what itself; "attr": .what is a name, .owner what
             it was asked of; "classes": .what are several; "class": that of
-            a value, only to be compared; "super"; "null": no value
+            a value, only to be compared; "super"; "enter":
+            what enters the manager .owner; "null": no value
     """
 
     __slots__ = ("kind", "what", "owner")

@@ -15,7 +15,7 @@ from .values import Refused
 # What users call it: (its module, or None for the interpreter; the first and the last version,
 # major and minor).  The tests of default mode run with both ends; whoever moves one runs them.
 JUDGED = {
-    "Python": (None, (3, 11), (3, 11)),
+    "Python": (None, (3, 11), (3, 14)),
     "torch": ("torch", (1, 13), (2, 15)),
     "torchvision": ("torchvision", (0, 14), (0, 29)),
     "NumPy": ("numpy", (1, 24), (2, 4)),
@@ -28,9 +28,17 @@ class Unjudged(Refused):
     """Code of the user's takes part, and something it works with is of a version not judged."""
 
 
+def _python():
+    """The interpreter's version; of another kind of interpreter no number."""
+    if sys.implementation.name != "cpython":
+        return sys.implementation.name
+    # Without the global lock threads change objects while an item looks at them.
+    return "free-threaded" if "t" in sys.abiflags else "%d.%d" % sys.version_info[:2]
+
+
 def found():
     """{name: version} of what is loaded of JUDGED; what is not, no allowed code can load."""
-    versions = {"Python": "%d.%d" % sys.version_info[:2]}
+    versions = {"Python": _python()}
     for name, (module, _, _) in JUDGED.items():
         if module in sys.modules:
             versions[name] = getattr(sys.modules[module], "__version__", None)
