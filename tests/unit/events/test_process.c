@@ -2,6 +2,7 @@
 /* What is read of a job in /proc: its program and script and nothing more, its settings, its
  * time. */
 #include "fixture.h"
+#include "tests/unit/valgrind.h"
 
 #include "leader/events/process.h"
 #include "shim/identity.h"
@@ -74,6 +75,7 @@ static void expect_program(char *const *words, const char *program)
 
 Test(event_process, of_a_command_line_the_program_and_its_script_are_told)
 {
+	NOT_EMULATED("it runs no programs but the first");
 	expect_program(WORDS((char *)"python", (char *)"train.py", (char *)"--token=secret"),
 		"python train.py");
 	expect_program(
@@ -96,6 +98,7 @@ Test(event_process, of_a_command_line_the_program_and_its_script_are_told)
 
 Test(event_process, a_long_program_is_cut)
 {
+	NOT_EMULATED("it runs no programs but the first");
 	static struct ts_event_start found;
 	static char name[PATH_MAX];
 	char *const words[] = {name, NULL}, *const nothing[] = {NULL};
@@ -109,6 +112,7 @@ Test(event_process, a_long_program_is_cut)
 
 Test(event_process, settings_are_those_it_was_started_with)
 {
+	NOT_EMULATED("it runs no programs but the first");
 	static struct ts_event_start found;
 	char *const environment[] = {(char *)"PATH=/bin", (char *)"TSSHIM_ALIGN=17",
 		(char *)"TSSHIM_ORDER=free", NULL};
@@ -137,6 +141,7 @@ Test(event_process, nobody_is_nobody)
 
 Test(event_process, a_process_is_alive_until_it_is_a_zombie)
 {
+	NOT_EMULATED("a child is told its parent's start time");
 	struct ts_event_process process;
 	struct child child = start(WORDS((char *)"job"), (char *const[]){NULL});
 	siginfo_t info;
@@ -163,6 +168,7 @@ static void use_a_cpu(uint64_t ns)
 
 Test(event_process, its_time_is_that_of_its_children_too)
 {
+	NOT_EMULATED("/proc/self is its own");
 	struct ts_event_process process;
 	pid_t pid = fork();
 
