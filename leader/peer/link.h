@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A stream of bytes to a peer that never blocks: a socket, TLS over one, or what a test makes
- *of it.  Connecting and the handshake happen inside the first reads and writes.
+ * of it.  Connecting and the handshake happen inside the first reads and writes.
  *
  *	CONNECTING -> HANDSHAKE -> UP     without TLS straight to UP
  *

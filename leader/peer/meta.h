@@ -10,11 +10,13 @@
  *	ARRIVING  its value comes, straight into the caller's memory
  *	DONE      .result is no longer -EINPROGRESS; the caller may do with it what he likes
  *
- *	QUEUED -> SENDING -> AWAITED   ts_meta_step(), as the link takes it; not before a token
- *was accepted AWAITED -> ARRIVING -> DONE    ts_meta_step(), as the server answers, in the
- *order of sending any -> DONE                    its deadline has come: -ETIMEDOUT.  What is
- *still to come for it is read and thrown away; only what is half sent (a value) takes the
- *connection along
+ *	QUEUED -> SENDING -> AWAITED  ts_meta_step(), as the link takes it; not before a
+ *	                              token was accepted
+ *	AWAITED -> ARRIVING -> DONE   ts_meta_step(), as the server answers, in the order of
+ *	                              sending
+ *	any -> DONE                   its deadline has come: -ETIMEDOUT.  What is still to come
+ *	                              for it is read and thrown away; only a value that is half
+ *	                              sent takes the connection along
  *
  * The connection:
  *
@@ -27,12 +29,12 @@
  *
  * Answers come in the order of requests.  Each has the number (opaque) of its request, one that
  * nobody else can guess from outside; a wrong one breaks the connection, as does whatever was
- *not asked for.  A server that answers nothing to a request for TS_META_GRACE_NS after its
- *deadline breaks it as well, so nobody's bytes keep it for ever.
+ * not asked for.  A server that answers nothing to a request for TS_META_GRACE_NS after its
+ * deadline breaks it as well, so nobody's bytes keep it for ever.
  *
  * Nothing blocks but ts_meta_wait(), and that ends at a deadline.  Nothing is allocated: a
  * connection is sizeof(struct ts_meta), and what OpenSSL has.  One call of ts_meta_step() moves
- *at most TS_META_STEP bytes, however fast a server is.
+ * at most TS_META_STEP bytes, however fast a server is.
  */
 #ifndef TS_LEADER_PEER_META_H
 #define TS_LEADER_PEER_META_H

@@ -218,6 +218,7 @@ static int64_t read_more(struct ts_meta *meta)
 
 int ts_meta_in(struct ts_meta *meta, uint64_t *budget)
 {
+	bool came = false;
 	int r;
 
 	for (;;) {
@@ -226,11 +227,15 @@ int ts_meta_in(struct ts_meta *meta, uint64_t *budget)
 		while (r > 0 && meta->state != TS_META_BROKEN);
 		if (r < 0 || meta->state == TS_META_BROKEN || *budget == 0)
 			return r < 0 ? r : 0;
+		/* All is answered; what comes all the same is noticed by the next call. */
+		if (came && meta->slot_count == 0 && meta->state == TS_META_OPEN)
+			return 0;
 		int64_t n = read_more(meta);
 		if (n == -EAGAIN)
 			return 0;
 		if (n <= 0)
 			return n == 0 ? -ECONNRESET : (int)n;
 		*budget -= ts_min_u64(*budget, (uint64_t)n);
+		came = true;
 	}
 }

@@ -18,7 +18,7 @@
 
 struct ts_sealer {
 	struct ts_secrets secrets;
-	EVP_MAC *hmac, *poly;
+	EVP_MAC *hmac, *gmac;
 	EVP_MAC_CTX *keys, *tags;
 };
 
@@ -53,21 +53,28 @@ uint32_t ts_value_bytes(uint64_t total, uint32_t chunk)
 
 static int fetch(struct ts_sealer *sealer)
 {
-	char digest[] = "SHA256";
-	OSSL_PARAM parameters[] = {
+	char digest[] = "SHA256", cipher[] = "AES-256-GCM";
+	OSSL_PARAM of_keys[] = {
 		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+		OSSL_PARAM_construct_end(),
+	};
+	OSSL_PARAM of_tags[] = {
+		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_CIPHER, cipher, 0),
 		OSSL_PARAM_construct_end(),
 	};
 
 	sealer->hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-	sealer->poly = EVP_MAC_fetch(NULL, "POLY1305", NULL);
-	if (!sealer->hmac || !sealer->poly)
+	sealer->gmac = EVP_MAC_fetch(NULL, "GMAC", NULL);
+	if (!sealer->hmac || !sealer->gmac)
 		return -ENOTSUP;
 	sealer->keys = EVP_MAC_CTX_new(sealer->hmac);
-	sealer->tags = EVP_MAC_CTX_new(sealer->poly);
+	sealer->tags = EVP_MAC_CTX_new(sealer->gmac);
 	if (!sealer->keys || !sealer->tags)
 		return -ENOMEM;
-	return EVP_MAC_CTX_set_params(sealer->keys, parameters) == 1 ? 0 : -ENOTSUP;
+	return EVP_MAC_CTX_set_params(sealer->keys, of_keys) == 1 &&
+			       EVP_MAC_CTX_set_params(sealer->tags, of_tags) == 1
+		       ? 0
+		       : -ENOTSUP;
 }
 
 int ts_sealer_create(const struct ts_secrets *secrets, struct ts_sealer **ret_sealer)
@@ -94,7 +101,7 @@ void ts_sealer_destroy(struct ts_sealer *sealer)
 	EVP_MAC_CTX_free(sealer->keys);
 	EVP_MAC_CTX_free(sealer->tags);
 	EVP_MAC_free(sealer->hmac);
-	EVP_MAC_free(sealer->poly);
+	EVP_MAC_free(sealer->gmac);
 	ts_secrets_finish(&sealer->secrets);
 	free(sealer);
 }
@@ -118,11 +125,16 @@ static int make_tag(struct ts_sealer *sealer, const unsigned char *key,
 	const struct ts_value_place *place, const struct ts_value_head *head, const void *bytes,
 	unsigned char ret_tag[TAG_BYTES])
 {
-	unsigned char one_time[ONE_TIME_KEY];
+	unsigned char one_time[ONE_TIME_KEY], zeros[12] = {0};
+	/* A key that serves once needs no more; OpenSSL forgets it with each tag. */
+	OSSL_PARAM nonce[] = {
+		OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_IV, zeros, sizeof(zeros)),
+		OSSL_PARAM_construct_end(),
+	};
 	size_t got = 0;
 	int r = one_time_key(sealer, key, place, head, one_time);
 
-	if (r == 0 && (EVP_MAC_init(sealer->tags, one_time, sizeof(one_time), NULL) != 1 ||
+	if (r == 0 && (EVP_MAC_init(sealer->tags, one_time, sizeof(one_time), nonce) != 1 ||
 			      EVP_MAC_update(sealer->tags, bytes, head->bytes) != 1 ||
 			      EVP_MAC_final(sealer->tags, ret_tag, &got, TAG_BYTES) != 1 ||
 			      got != TAG_BYTES))

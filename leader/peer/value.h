@@ -3,29 +3,30 @@
  * What is stored with a server on another node: values in chunks, each with a head that says
  * what it is and proves that it was made by somebody who has the user's secret.
  *
- *	value   = one or more chunks; all but the last have TS_VALUE_CHUNK bytes; an empty value
- *	          is one empty chunk
+ *	value   = one or more chunks; all but the last have TS_VALUE_CHUNK bytes; an empty
+ *	          value is one empty chunk
  *	stored  = struct ts_value_head, then the bytes of the chunk
  *
  * The server, who talks to it and the network are trusted with nothing.  A chunk is taken only
- *if it is whole and is what was asked for: this key, this chunk, this size and generation of
- *the value.  That is one check, of a one-time key and a tag:
+ * if it is whole and is what was asked for: this key, this chunk, this size and generation of
+ * the value.  That is one check, of a one-time key and a tag:
  *
- *	one-time key = HMAC-SHA-256(key of values, all of the head but the tag, then the key
- *that it is stored by) tag          = Poly1305(one-time key, the bytes)
+ *	one-time key = HMAC-SHA-256(key of values, all of the head but the tag,
+ *	               then the key that it is stored by)
+ *	tag          = GMAC of the bytes: AES-256, the one-time key, a nonce of zeros
  *
  * The head has 16 random bytes, so no one-time key serves twice; and should they ever repeat,
- *what is lost is one chunk of one key, and no key.  (A carry-less MAC as GMAC loses its key for
- *good then, and is slow without instructions for it; HMAC-SHA-256 and BLAKE2s over all the
- *bytes are several times slower.  docs/rooms/peer.md has the figures.)  A forger who may try
- *gets one of 2^88 tags accepted.
+ * what is lost is one chunk of one key.  Without one-time keys, a nonce that repeats would give
+ * the key of all away, which is what GMAC is known for.  HMAC-SHA-256 and BLAKE2s over all the
+ * bytes are many times slower; Poly1305 is nearly twice as slow, and not to be had where only
+ * what FIPS 140 names is allowed.  docs/rooms/peer.md has the figures.
  *
  * The checksum decides nothing.  It is looked at where the tag is wrong, and tells bytes that
- *broke on their way from bytes that somebody made.
+ * broke on their way from bytes that somebody made.
  *
- * What does not hold is an older value under the same key, which the same user has made: who
- *asks puts into the key, or into the generation, what must not be mixed up (size, time of
- *change). All chunks of a value have one generation.  It is no time and does not expire.
+ * What does not hold off is an older value under the same key, which the same user has made:
+ * who asks puts into the key, or into the generation, what must not be mixed up (size, time of
+ * change).  All chunks of a value have one generation.  It is no time and does not expire.
  */
 #ifndef TS_LEADER_PEER_VALUE_H
 #define TS_LEADER_PEER_VALUE_H

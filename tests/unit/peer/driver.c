@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The client as a program: stores and fetches values of a real server.  One line for each
- *command, "ok ..." or the name of an error and what it means.
+ * command, "ok ..." or the name of an error and what it means.
  *
  *	peer-driver HOST PORT SECRET TOKEN TLS COMMAND [ARGUMENT...]
  *

@@ -4,7 +4,9 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
-#include <stdio.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/params.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -226,6 +228,46 @@ Test(value, no_two_heads_are_the_same)
 	seal("key", 100, 0);
 	cr_expect(ne(int, memcmp(first.nonce, head.nonce, sizeof(head.nonce)), 0));
 	cr_expect(ne(int, memcmp(first.tag, head.tag, sizeof(head.tag)), 0));
+}
+
+/* By the one-shot functions of libcrypto, which share no state with those used here. */
+static void make_tag_anew(const char *key, unsigned char ret_tag[16])
+{
+	unsigned char text[256], one_time[32], zeros[12] = {0};
+	char cipher[] = "AES-256-GCM";
+	OSSL_PARAM parameters[] = {
+		OSSL_PARAM_construct_utf8_string("cipher", cipher, 0),
+		OSSL_PARAM_construct_octet_string("iv", zeros, sizeof(zeros)),
+		OSSL_PARAM_construct_end(),
+	};
+	struct ts_secrets secrets;
+	size_t got = 0;
+
+	cr_assert(eq(int, ts_secrets_parse(NEW OLD, strlen(NEW OLD), &secrets), 0));
+	memcpy(text, &head, 64);
+	memcpy(text + 64, key, strlen(key));
+	cr_assert(ne(ptr,
+		HMAC(EVP_sha256(), secrets.keys[0].value, 32, text, 64 + strlen(key), one_time,
+			NULL),
+		NULL));
+	cr_assert(ne(ptr,
+		EVP_Q_mac(NULL, "GMAC", NULL, NULL, parameters, one_time, sizeof(one_time),
+			bytes, head.bytes, ret_tag, 16, &got),
+		NULL));
+	cr_assert(eq(sz, got, 16));
+}
+
+Test(value, tags_are_what_is_written_of_them)
+{
+	static const uint64_t totals[] = {0, 1, 100, TS_VALUE_CHUNK};
+	unsigned char tag[16];
+
+	/* Twice, as the second one might depend on the first one. */
+	for (size_t i = 0; i < 2 * TS_ARRAY_SIZE(totals); i++) {
+		seal("key", totals[i / 2], 0);
+		make_tag_anew("key", tag);
+		cr_expect(eq(int, memcmp(tag, head.tag, sizeof(tag)), 0), "%zu", i);
+	}
 }
 
 Test(value, what_cannot_be_is_not_sealed)
