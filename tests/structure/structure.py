@@ -35,14 +35,23 @@ FORBIDDEN = [
     ("leader/group/", "leader/files/"),
     ("leader/group/", "leader/journal/"),
     ("leader/group/", "leader/events/"),
+    ("leader/group/", "leader/peer/"),
     ("leader/object/", "leader/group/"),
     ("leader/object/", "leader/ring/"),
     ("leader/object/", "leader/slots/"),
     ("leader/object/", "leader/files/"),
     ("leader/object/", "leader/journal/"),
     ("leader/object/", "leader/events/"),
+    ("leader/object/", "leader/peer/"),
     ("leader/ring/", "leader/journal/"),
     ("leader/ring/", "leader/events/"),
+    # What talks to other nodes needs OpenSSL, and is in no process of a job's.
+    ("leader/ring/", "leader/peer/"),
+    ("leader/files/", "leader/peer/"),
+    ("leader/slots/", "leader/peer/"),
+    ("leader/journal/", "leader/peer/"),
+    ("leader/events/", "leader/peer/"),
+    ("hooks/", "leader/peer/"),
 ]
 
 # (beginning of a file, beginning of what it may include all the same)

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The client as a program: stores and fetches values of a real server.  One line for each
+ * command, "ok ..." or the name of an error and what it means.
+ *
+ *	peer-driver HOST PORT SECRET TOKEN TLS COMMAND [ARGUMENT...]
+ *
+ * TOKEN is that of the secret (-), none (""), or a word; TLS a folder with ca.pem, client.pem,
+ * client.key, or "".  Commands:
+ *
+ *	store KEY BYTES        a value made of its key
+ *	fetch KEY BYTES        the same again, compared
+ *	race KEY               two ask for it, who wins?
+ *	bench COUNT BYTES HOW  nanoseconds and CPU time of each fetch; HOW is open, meta or bare
+ */
+#include "leader/peer/meta.h"
+#include "leader/peer/value.h"
+#include "shim/sys.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <openssl/ssl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define CHUNKS 64
+
+struct driver {
+	const char *host, *port, *token;
+	struct sockaddr_storage address;
+	socklen_t address_bytes;
+	struct ts_secrets secrets;
+	struct ts_sealer *sealer;
+	struct ssl_ctx_st *tls;
+};
+
+struct peer {
+	struct ts_link link;
+	struct ts_meta meta;
+};
+
+/* One chunk on its way. */
+struct part {
+	struct ts_meta_request request;
+	struct ts_value_place place;
+	struct ts_value_head head;
+	char key[TS_META_KEY + 1];
+};
+
+static uint64_t deadline_ns = UINT64_C(30000000000);
+
+static int say(int r)
+{
+	const char *text = ts_value_fault(r);
+
+	if (!text)
+		text = ts_meta_fault(r);
+	printf("%s %s\n", strerrorname_np(-r), text ? text : strerror(-r));
+	return 1;
+}
+
+/* ---- connections ------------------------------------------------------------------------ */
+
+static int find_address(struct driver *driver)
+{
+	struct addrinfo *found,
+		hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+
+	if (getaddrinfo(driver->host, driver->port, &hints, &found) != 0)
+		return -EINVAL;
+	memcpy(&driver->address, found->ai_addr, found->ai_addrlen);
+	driver->address_bytes = found->ai_addrlen;
+	freeaddrinfo(found);
+	return 0;
+}
+
+static int begin(struct driver *driver, const char *secret, const char *tls)
+{
+	char files[3][512];
+	int r = find_address(driver);
+
+	if (r == 0)
+		r = ts_secrets_read(secret, &driver->secrets);
+	if (r == 0)
+		r = ts_sealer_create(&driver->secrets, &driver->sealer);
+	if (r < 0 || !tls[0])
+		return r;
+	snprintf(files[0], sizeof(files[0]), "%s/ca.pem", tls);
+	snprintf(files[1], sizeof(files[1]), "%s/client.pem", tls);
+	snprintf(files[2], sizeof(files[2]), "%s/client.key", tls);
+	return ts_link_tls_create(files[0], files[1], files[2], &driver->tls);
+}
+
+static int open_peer(struct driver *driver, struct peer *peer)
+{
+	uint32_t seed = 0;
+	const char *token = strcmp(driver->token, "-") == 0 ? driver->secrets.keys[0].token
+			    : driver->token[0]              ? driver->token
+							    : NULL;
+	int r = ts_link_open(&peer->link, (struct sockaddr *)&driver->address,
+		driver->address_bytes, driver->tls, driver->host);
+
+	if (r < 0)
+		return r;
+	(void)getrandom(&seed, sizeof(seed), 0);
+	return ts_meta_init(
+		&peer->meta, &peer->link, "job", token, seed, ts_now_ns() + deadline_ns);
+}
+
+static void close_peer(struct peer *peer)
+{
+	ts_meta_finish(&peer->meta, -ECANCELED);
+	ts_link_close(&peer->link);
+}
+
+/* ---- values ----------------------------------------------------------------------------- */
+
+static void fill(char *bytes, size_t count, const char *key)
+{
+	uint64_t state = strlen(key);
+
+	for (const char *at = key; *at; at++)
+		state = state * 31 + (unsigned char)*at;
+	for (size_t i = 0; i < count; i++) {
+		state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+		bytes[i] = (char)(state >> 56);
+	}
+}
+
+static void prepare(struct part *part, enum ts_meta_kind kind, const char *key, uint64_t total,
+	uint32_t chunk, char *bytes)
+{
+	snprintf(part->key, sizeof(part->key), "%s:%u", key, chunk);
+	part->place = (struct ts_value_place){key, strlen(key), total, 1, chunk};
+	part->request = (struct ts_meta_request){
+		.kind = kind,
+		.key = part->key,
+		.parts = {{&part->head, sizeof(part->head)},
+			{bytes + (size_t)chunk * TS_VALUE_CHUNK, ts_value_bytes(total, chunk)}},
+		.until_ns = ts_now_ns() + deadline_ns,
+	};
+}
+
+static int send_all(struct driver *driver, struct peer *peer, enum ts_meta_kind kind,
+	const char *key, uint64_t total, char *bytes)
+{
+	static struct part parts[CHUNKS];
+	uint32_t count = ts_value_count(total);
+	int r = count > CHUNKS ? -EFBIG : 0;
+
+	for (uint32_t i = 0; i < count && r == 0; i++) {
+		struct part *part = &parts[i];
+		prepare(part, kind, key, total, i, bytes);
+		if (kind == TS_META_SET)
+			r = ts_value_seal(driver->sealer, &part->place,
+				part->request.parts[1].iov_base, &part->head);
+		if (r == 0)
+			r = ts_meta_submit(&peer->meta, &part->request);
+	}
+	for (uint32_t i = 0; i < count && r == 0; i++) {
+		r = ts_meta_wait(&peer->meta, &parts[i].request);
+		if (r == 0 && kind == TS_META_GET)
+			r = ts_value_open(driver->sealer, &parts[i].place, &parts[i].head,
+				parts[i].request.bytes, parts[i].request.parts[1].iov_base);
+	}
+	return r;
+}
+
+static int transfer(
+	struct driver *driver, enum ts_meta_kind kind, const char *key, uint64_t total)
+{
+	struct peer peer;
+	char *bytes = malloc(total + 1), *expected = malloc(total + 1);
+	int r = bytes && expected ? open_peer(driver, &peer) : -ENOMEM;
+
+	if (r < 0)
+		return say(r);
+	fill(expected, total, key);
+	if (kind == TS_META_SET)
+		memcpy(bytes, expected, total);
+	else
+		memset(bytes, 0, total + 1);
+	r = send_all(driver, &peer, kind, key, total, bytes);
+	close_peer(&peer);
+	if (r == 0 && memcmp(bytes, expected, total) != 0)
+		r = -EUCLEAN; /* what the tag must have noticed */
+	free(bytes);
+	free(expected);
+	if (r < 0)
+		return say(r);
+	printf("ok %llu\n", (unsigned long long)total);
+	return 0;
+}
+
+static int race(struct driver *driver, const char *key)
+{
+	struct peer peers[2];
+	struct part parts[2];
+
+	for (int i = 0; i < 2; i++) {
+		int r = open_peer(driver, &peers[i]);
+		prepare(&parts[i], TS_META_GET, key, 0, 0, NULL);
+		parts[i].request.vivify = true;
+		parts[i].request.ttl = 60;
+		if (r == 0)
+			r = ts_meta_submit(&peers[i].meta, &parts[i].request);
+		if (r == 0)
+			r = ts_meta_wait(&peers[i].meta, &parts[i].request);
+		if (r < 0)
+			return say(r);
+	}
+	printf("ok %u %u\n", parts[0].request.flags, parts[1].request.flags);
+	close_peer(&peers[0]);
+	close_peer(&peers[1]);
+	return 0;
+}
+
+/* ---- what it costs ---------------------------------------------------------------------- */
+
+/* The least that one can do: a blocking socket, and the answer read to where it belongs. */
+static int bare_fetch(SSL *ssl, int fd, const char *line, char *to, size_t bytes)
+{
+	size_t got = 0;
+	char *end = NULL;
+
+	if ((ssl ? SSL_write(ssl, line, (int)strlen(line)) : send(fd, line, strlen(line), 0)) <=
+		0)
+		return -EIO;
+	while (!end || got < (size_t)(end - to) + 1 + bytes + 2) {
+		ssize_t n = ssl ? SSL_read(ssl, to + got, (int)(bytes + 200 - got))
+				: recv(fd, to + got, bytes + 200 - got, 0);
+		if (n <= 0)
+			return -EIO;
+		got += (size_t)n;
+		if (!end)
+			end = memchr(to, '\n', got);
+	}
+	return 0;
+}
+
+static int fetch_bare(struct peer *peer, const char *key, char *to, size_t bytes)
+{
+	char line[TS_META_KEY + 32];
+
+	snprintf(line, sizeof(line), "mg %s:0 v\r\n", key);
+	return bare_fetch(
+		peer->link.ssl, peer->link.fd, line, to, bytes + sizeof(struct ts_value_head));
+}
+
+static int make_blocking(struct peer *peer)
+{
+	int flags = fcntl(peer->link.fd, F_GETFL);
+
+	if (peer->link.ssl)
+		(void)SSL_set_mode(peer->link.ssl, SSL_MODE_AUTO_RETRY);
+	return fcntl(peer->link.fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int fetch_one(
+	struct driver *driver, struct peer *peer, const char *how, char *to, uint64_t bytes)
+{
+	static struct part part;
+
+	if (strcmp(how, "bare") == 0)
+		return fetch_bare(peer, "bench", to, bytes);
+	prepare(&part, TS_META_GET, "bench", bytes, 0, to);
+	int r = ts_meta_submit(&peer->meta, &part.request);
+	if (r == 0)
+		r = ts_meta_wait(&peer->meta, &part.request);
+	if (r == 0 && strcmp(how, "open") == 0)
+		r = ts_value_open(
+			driver->sealer, &part.place, &part.head, part.request.bytes, to);
+	return r;
+}
+
+static int bench(struct driver *driver, unsigned long count, uint64_t bytes, const char *how)
+{
+	struct peer peer;
+	char *to = malloc(bytes + 1024);
+	int r = to && ts_value_count(bytes) == 1 ? open_peer(driver, &peer) : -EINVAL;
+
+	if (r == 0) {
+		fill(to, bytes, "bench");
+		r = send_all(driver, &peer, TS_META_SET, "bench", bytes, to);
+	}
+	if (r == 0 && strcmp(how, "bare") == 0)
+		r = make_blocking(&peer);
+	uint64_t wall = ts_now_ns(), cpu = ts_thread_cpu_ns();
+	for (unsigned long i = 0; i < count && r == 0; i++)
+		r = fetch_one(driver, &peer, how, to, bytes);
+	if (r < 0)
+		return say(r);
+	printf("ok %llu %llu\n", (unsigned long long)(ts_now_ns() - wall) / count,
+		(unsigned long long)(ts_thread_cpu_ns() - cpu) / count);
+	close_peer(&peer);
+	free(to);
+	return 0;
+}
+
+/* ---- the program ------------------------------------------------------------------------ */
+
+static int perform(struct driver *driver, int count, char **words)
+{
+	if (count == 3 && strcmp(words[0], "store") == 0)
+		return transfer(driver, TS_META_SET, words[1], strtoull(words[2], NULL, 10));
+	if (count == 3 && strcmp(words[0], "fetch") == 0)
+		return transfer(driver, TS_META_GET, words[1], strtoull(words[2], NULL, 10));
+	if (count == 2 && strcmp(words[0], "race") == 0)
+		return race(driver, words[1]);
+	if (count == 4 && strcmp(words[0], "bench") == 0)
+		return bench(driver, strtoul(words[1], NULL, 10), strtoull(words[2], NULL, 10),
+			words[3]);
+	return say(-EINVAL);
+}
+
+int main(int argc, char **argv)
+{
+	struct driver driver = {.host = NULL};
+	const char *deadline = getenv("PEER_DEADLINE_MS");
+
+	if (argc < 7)
+		return say(-EINVAL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (deadline)
+		deadline_ns = strtoull(deadline, NULL, 10) * 1000000;
+	driver.host = argv[1];
+	driver.port = argv[2];
+	driver.token = argv[4];
+	int r = begin(&driver, argv[3], argv[5]);
+	r = r < 0 ? say(r) : perform(&driver, argc - 6, argv + 6);
+	ts_sealer_destroy(driver.sealer);
+	ts_secrets_finish(&driver.secrets);
+	ts_link_tls_destroy(driver.tls);
+	return r;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* A server that keeps to no rule. */
+#include "fixture.h"
+
+#include "tests/unit/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct scene scene;
+static char into[64];
+
+static void begin(void)
+{
+	scene_begin(&scene, NULL);
+	memset(into, '.', sizeof(into));
+}
+
+static void end(void)
+{
+	scene_end(&scene);
+}
+
+TestSuite(hostile, .init = begin, .fini = end);
+
+/* Answers to `mg a v O100` with room for 8 bytes. */
+static const struct {
+	const char *what, *answer;
+	int error;
+} lies[] = {
+	{"garbage", "\x16\x03\x01\x02\r\n", -EPROTO},
+	{"another protocol", "HTTP/1.1 400 Bad Request\r\n", -EPROTO},
+	{"an empty line", "\r\n", -EPROTO},
+	{"a bare line feed", "EN O100\n", -EPROTO},
+	{"a blank too many", "EN O100 \r\n", -EPROTO},
+	{"two blanks", "EN  O100\r\n", -EPROTO},
+	{"a word that goes on", "ENO O100\r\n", -EPROTO},
+	{"no length", "VA O100\r\nabc\r\n", -EPROTO},
+	{"a negative length", "VA -1 O100\r\nabc\r\n", -EPROTO},
+	{"a hexadecimal length", "VA 0x3 O100\r\nabc\r\n", -EPROTO},
+	{"a length that wraps", "VA 4294967299 O100\r\nabc\r\n", -EFBIG},
+	{"a length that wraps twice", "VA 18446744073709551619 O100\r\nabc\r\n", -EFBIG},
+	{"a length beyond all", "VA 1048577 O100\r\n", -EFBIG},
+	{"a length too short", "VA 2 O100\r\nabcd\r\n", -EPROTO},
+	{"a length too long", "VA 4 O100\r\nab\r\nEN", -EPROTO},
+	{"a value that goes on", "VA 3 O100\r\nabc\rX", -EPROTO},
+	{"no number of the request", "VA 3\r\nabc\r\n", -EBADMSG},
+	{"another one", "VA 3 O101\r\nabc\r\n", -EBADMSG},
+	{"one that wraps", "VA 3 O4294967396\r\nabc\r\n", -EPROTO},
+	{"two of them", "VA 3 O100 O100\r\nabc\r\n", -EPROTO},
+	{"none for a miss", "EN\r\n", -EBADMSG},
+	{"a flag twice", "VA 3 O100 W W\r\nabc\r\n", -EPROTO},
+	{"a flag that was not asked for", "VA 3 O100 k\r\nabc\r\n", -EPROTO},
+	{"a flag that goes on", "VA 3 O100 Wx\r\nabc\r\n", -EPROTO},
+	{"a winner of nothing", "EN O100 W\r\n", -EPROTO},
+	{"done", "HD O100\r\n", -EBADMSG},
+	{"nothing", "MN\r\n", -EBADMSG},
+	{"stored", "STORED\r\n", -EBADMSG},
+	{"an error", "ERROR\r\n", -EPROTO},
+	{"our error", "CLIENT_ERROR bad command line format\r\n", -EPROTO},
+	{"no token", "CLIENT_ERROR unauthenticated\r\n", -EACCES},
+	{"more than was asked for", "EN O100\r\nEN O101\r\n", -EBADMSG},
+};
+
+static int ask(const char *answer)
+{
+	struct ts_meta_request get = scene_get("a", into, 8);
+	struct ts_meta_request other = scene_get("b", into + 8, 8);
+
+	PLAY(&scene, {answer}, {.closes = true});
+	cr_assert(eq(int, ts_meta_submit(&scene.meta, &get), 0));
+	(void)ts_meta_wait(&scene.meta, &get);
+	if (scene.meta.state != TS_META_BROKEN)
+		(void)scene_do(&scene, &other);
+	return scene.meta.error;
+}
+
+Test(hostile, each_lie_has_its_name)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(lies); i++) {
+		cr_expect(eq(int, ask(lies[i].answer), lies[i].error), "%s", lies[i].what);
+		cr_expect(ne(ptr, (void *)ts_meta_fault(lies[i].error), NULL));
+		cr_expect(eq(int, memcmp(into + 8, "........", 8), 0), "%s", lies[i].what);
+		end();
+		begin();
+	}
+}
+
+Test(hostile, a_line_without_end_ends)
+{
+	struct ts_meta_request get = scene_get("a", into, 8);
+
+	PLAY(&scene, {"xxxxxxxxxxxxxxxx", .times = 1 << 20});
+	cr_expect(eq(int, scene_do(&scene, &get), -EFBIG));
+	cr_expect(eq(u64, clock_passed(), 0));
+}
+
+Test(hostile, a_value_without_end_ends)
+{
+	struct ts_meta_request get = scene_get("a", into, 8);
+
+	PLAY(&scene, {"VA 8 O100\r\n"}, {"yyyyyyyyyyyyyyyy", .times = 1 << 20});
+	cr_expect(eq(int, scene_do(&scene, &get), -EPROTO));
+	cr_expect(eq(int, memcmp(into, "yyyyyyyy........", 16), 0), "no byte beyond the room");
+}
+
+Test(hostile, answers_without_end_end)
+{
+	struct ts_meta_request get = scene_get("a", into, 8);
+
+	PLAY(&scene, {"EN O100\r\n", .times = 1 << 20});
+	cr_expect(eq(int, scene_do(&scene, &get), -ENOENT));
+	cr_expect(eq(int, scene.meta.error, -EBADMSG), "for the second one");
+}
+
+/* A server that is as fast as we are: values of a megabyte, for which there is no room. */
+static int64_t read_flood(struct ts_link *link, void *to, size_t bytes)
+{
+	static uint64_t at;
+	static char head[64];
+	size_t length = (size_t)sprintf(head, "VA %u O%u\r\n", TS_META_VALUE,
+		(unsigned)(OPAQUE + at / (TS_META_VALUE + strlen(head) + 2)));
+	size_t unit = length + TS_META_VALUE + 2, n = 0;
+
+	for (; n < bytes; n++, at++) {
+		size_t i = at % unit;
+		((char *)to)[n] = i < length     ? head[i]
+				  : i < unit - 2 ? 'z'
+						 : "\r\n"[i + 2 - unit];
+		if (i == unit - 1) {
+			n++, at++;
+			break;
+		}
+	}
+	return (int64_t)n;
+}
+
+Test(hostile, one_step_moves_so_many_bytes_and_no_more)
+{
+	static struct ts_meta_request gets[8];
+	struct ts_link_ops ops = *scene.link.ops;
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(gets); i++) {
+		gets[i] = scene_get("a", into, 8);
+		cr_assert(eq(int, ts_meta_submit(&scene.meta, &gets[i]), 0));
+	}
+	ops.read = read_flood;
+	scene.link.ops = &ops;
+	cr_expect(eq(int, ts_meta_step(&scene.meta), 0));
+	cr_expect(eq(u32, scene.meta.slot_count,
+		TS_ARRAY_SIZE(gets) - TS_META_STEP / TS_META_VALUE + 1));
+	cr_expect(eq(u64, ts_meta_deadline(&scene.meta), 0), "the caller comes back at once");
+}
+
+Test(hostile, half_a_line_times_out)
+{
+	struct ts_meta_request get = scene_get("a", into, 8);
+
+	PLAY(&scene, {"VA 8 O1"});
+	cr_expect(eq(int, scene_do(&scene, &get), -ETIMEDOUT));
+	cr_expect(eq(u64, clock_passed(), SECOND));
+}
+
+Test(hostile, half_a_value_times_out)
+{
+	struct ts_meta_request get = scene_get("a", into, 8);
+
+	PLAY(&scene, {"VA 8 O100\r\nabcd"});
+	cr_expect(eq(int, scene_do(&scene, &get), -ETIMEDOUT));
+	cr_expect(eq(u64, clock_passed(), SECOND));
+}
+
+/* Ten bytes a second keep nobody beyond his deadline, and the connection not beyond its grace.
+ */
+Test(hostile, drops_keep_nobody)
+{
+	struct ts_meta_request get = scene_get("a", into, 8), other = scene_get("b", into, 8);
+
+	other.until_ns += 3600 * SECOND;
+	PLAY(&scene, {"VA 100000 O100\r\n"},
+		{"z", .after_ns = 100 * MS, .drips = true, .times = 100000});
+	cr_assert(eq(int, ts_meta_submit(&scene.meta, &get), 0));
+	cr_assert(eq(int, ts_meta_submit(&scene.meta, &other), 0));
+	cr_expect(eq(int, ts_meta_wait(&scene.meta, &get), -EMSGSIZE));
+	cr_expect(eq(int, ts_meta_wait(&scene.meta, &other), -ETIMEDOUT));
+	cr_expect(eq(u64, clock_passed(), SECOND + TS_META_GRACE_NS));
+	cr_expect(eq(int, scene.meta.state, TS_META_BROKEN));
+}
+
+Test(hostile, drops_of_a_value_end_at_its_deadline)
+{
+	struct ts_meta_request get = scene_get("a", into, sizeof(into));
+
+	PLAY(&scene, {"VA 60 O100\r\n"},
+		{"z", .after_ns = 100 * MS, .drips = true, .times = 100000});
+	cr_expect(eq(int, scene_do(&scene, &get), -ETIMEDOUT));
+	cr_expect(eq(u64, clock_passed(), SECOND));
+	cr_expect(eq(int, memcmp(into + 9, "....", 4), 0));
+}
+
+Test(hostile, one_that_reads_nothing_keeps_nobody)
+{
+	static char value[TS_META_VALUE];
+	struct ts_meta_request set = scene_set("a", value, sizeof(value)),
+			       next = scene_get("b", into, 8);
+
+	scene.is_deaf = true;
+	next.until_ns += SECOND;
+	cr_assert(eq(int, ts_meta_submit(&scene.meta, &set), 0));
+	cr_assert(eq(int, ts_meta_submit(&scene.meta, &next), 0));
+	cr_expect(eq(int, ts_meta_wait(&scene.meta, &set), -ETIMEDOUT));
+	cr_expect(eq(u64, clock_passed(), SECOND));
+	cr_expect(eq(int, next.result, -ETIMEDOUT), "half a value takes the connection along");
+	cr_expect(eq(int, scene.meta.state, TS_META_BROKEN));
+}
+
+Test(hostile, an_early_answer_with_more_behind_it_is_none)
+{
+	static char value[TS_META_VALUE];
+	struct ts_meta_request set = scene_set("a", value, sizeof(value));
+
+	scene.is_deaf = true;
+	PLAY(&scene, {"HD O100\r\nHD O101\r\n"});
+	cr_expect(eq(int, scene_do(&scene, &set), -EBADMSG));
+	cr_expect(eq(u64, clock_passed(), 0));
+}
+
+Test(hostile, one_that_closes_ends_all)
+{
+	struct ts_meta_request get = scene_get("a", into, 8), next = scene_get("b", into, 8);
+
+	PLAY(&scene, {"VA 8 O100\r\nabcd", .closes = true});
+	cr_assert(eq(int, ts_meta_submit(&scene.meta, &get), 0));
+	cr_assert(eq(int, ts_meta_submit(&scene.meta, &next), 0));
+	cr_expect(eq(int, ts_meta_wait(&scene.meta, &get), -ECONNRESET));
+	cr_expect(eq(int, next.result, -ECONNRESET));
+	struct ts_meta_request later = scene_get("c", into, 8);
+	cr_expect(eq(int, scene_do(&scene, &later), -ECONNRESET), "at once");
+}
+
+/* ---- tokens ----------------------------------------------------------------------------- */
+
+TestSuite(token);
+
+static int ask_with_token(const struct step *steps, size_t count)
+{
+	struct ts_meta_request get;
+
+	scene_begin(&scene, "secret");
+	get = scene_get("a", into, 8);
+	get.until_ns += 10 * SECOND;
+	scene_play(&scene, steps, count);
+	int r = scene_do(&scene, &get);
+	return r;
+}
+
+Test(token, nothing_is_asked_before_it_was_accepted)
+{
+	static const struct step steps[] = {{"STORED\r\n"}, {"EN O100\r\n"}};
+
+	cr_expect(eq(int, ask_with_token(steps, 1), -ETIMEDOUT));
+	cr_expect(eq(int,
+		strcmp(scene.heard_text, "set auth 0 0 10\r\njob secret\r\nmg a v O100\r\n"),
+		0));
+	scene_end(&scene);
+	cr_expect(eq(int, ask_with_token(steps, 2), -ENOENT));
+	cr_expect(eq(ptr, memmem(scene.meta.out, sizeof(scene.meta.out), "secret", 6), NULL));
+	scene_end(&scene);
+}
+
+Test(token, one_that_is_refused_ends_all)
+{
+	static const struct step steps[][1] = {
+		{{"CLIENT_ERROR authentication failure\r\n"}},
+		{{"EN O100\r\n"}},
+		{{"ERROR\r\n"}},
+		{{"HD O100\r\n"}},
+	};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(steps); i++) {
+		cr_expect(eq(int, ask_with_token(steps[i], 1), -EACCES), "%zu", i);
+		cr_expect(eq(
+			int, strcmp(scene.heard_text, "set auth 0 0 10\r\njob secret\r\n"), 0));
+		scene_end(&scene);
+	}
+}
+
+Test(token, an_answer_behind_it_that_nobody_asked_for_is_none)
+{
+	static const struct step steps[] = {{"STORED\r\nEN O100\r\n"}};
+
+	cr_expect(eq(int, ask_with_token(steps, 1), -EBADMSG));
+	scene_end(&scene);
+}
+
+Test(token, a_server_that_does_not_say_is_given_up_in_time)
+{
+	cr_expect(eq(int, ask_with_token(NULL, 0), -ETIMEDOUT));
+	cr_expect(eq(u64, clock_passed(), SECOND));
+	cr_expect(eq(int, scene.meta.state, TS_META_BROKEN));
+	scene_end(&scene);
+}
+
+Test(token, one_that_would_be_another_line_is_refused)
+{
+	struct ts_meta meta;
+
+	scene_begin(&scene, NULL);
+	cr_expect(eq(int, ts_meta_init(&meta, &scene.link, "job", "a\r\nmn", 0, 1), -EINVAL));
+	cr_expect(eq(int, ts_meta_init(&meta, &scene.link, "a b", "a", 0, 1), -EINVAL));
+	cr_expect(eq(int, ts_meta_init(&meta, &scene.link, "job", "", 0, 1), -EINVAL));
+	scene_end(&scene);
+}
