@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How jobs ask the helper that talks to other nodes (leader/peer), and are answered: a table of
+ * requests in shared memory, an object of the group ("peers", leader/group/attach.h).
+ *
+ * Who asks is the owner of a slot: a thread that fills the .part of a copy, whose lock it has
+ * (leader/files/stage.h).  The helper writes bytes into that file, all of them proven to be
+ * the value's, or none; nobody else but the owner does.
+ *
+ * ---- A slot ------------------------------------------------------------------------------
+ *
+ *	FREE      nobody's, and `owner` is 0; or its owner has just taken it or just ended
+ *	POSTED    the request is written
+ *	TAKEN     the helper works at it
+ *	LEFT      likewise, and the owner waits no more
+ *	ANSWERED  .answer holds; the helper is done with it
+ *
+ *	owner 0 -> id       the asker, by CAS: the slot is its own; the state is FREE
+ *	FREE -> POSTED      the owner, behind the request (M1)
+ *	POSTED -> TAKEN     the helper, by CAS (M2)
+ *	TAKEN -> ANSWERED   the helper, by CAS, behind the bytes (M3)
+ *	TAKEN -> LEFT       the owner at its deadline, by CAS
+ *	LEFT -> FREE        the helper, then owner -> 0
+ *	POSTED -> FREE      the owner at its deadline, by CAS, then owner -> 0
+ *	ANSWERED -> FREE    the owner, behind its look at the answer (M4), then owner -> 0
+ *	ANSWERED -> POSTED  the owner that has WON the value: as STORE, once it has made it, or
+ *as RETURN, where it cannot.  It does not wait for these
+ *
+ * A STORE or a RETURN needs no owner: the helper ends it with FREE and owner -> 0.
+ *
+ * Who has LEFT a TAKEN slot must not use the file it asked for any more, for the helper may
+ * still write to it: it takes the name away and begins another file.  So nothing that is
+ * complete is ever written to, whatever was stopped for how long.
+ *
+ * ---- What a crash leaves -----------------------------------------------------------------
+ *
+ * An owner's: a slot with a dead owner.  The helper frees it in FREE, and in ANSWERED and
+ *POSTED unless that is a STORE or a RETURN, which it does; one that had WON it returns.  What
+ *is TAKEN it ends as ever.  The .part and its lock go as those of any dead maker.
+ *
+ * The helper's: there is one at a time, whoever has the lock of byte 0 of the object (an open
+ * file's, so the kernel drops it).  The next one answers NONE to what is TAKEN, ends what is
+ * LEFT, and goes on.  Until then owners wait to their deadline at most.
+ *
+ * ---- Sleeping ----------------------------------------------------------------------------
+ *
+ * Owners sleep on .state (futex).  The helper sleeps in poll(2), for the sake of its sockets,
+ *and watches the object by inotify(7): who has posted and then finds it asleep sets the
+ *object's times, which is an event.  Each says first, then looks:
+ *
+ *	M5  the helper: asleep = 1; full fence; look at all slots; poll
+ *	M6  the owner:  POSTED;     full fence; look at `asleep`; ring
+ *
+ * Without inotify the helper looks every TS_MAIL_LOOK_MS.
+ *
+ * ---- Ordering ----------------------------------------------------------------------------
+ *
+ *	M1  request, then POSTED by release     pairs with M2, acquire, then the request
+ *	M3  answer, then ANSWERED by CAS        pairs with the owner's acquire, then the answer
+ *	M4  FREE by release, then owner 0 by release
+ *	                                        pairs with the next owner's CAS, acquire
+ *
+ * tests/models/mail.pml is all of this for Spin.
+ */
+#ifndef TS_LEADER_MAIL_MAIL_H
+#define TS_LEADER_MAIL_MAIL_H
+
+#include "leader/group/attach.h"
+#include "shim/hash.h"
+
+#define TS_MAIL_MAGIC UINT64_C(0x7372656570746d31) /* "1mtpeers", little endian */
+#define TS_MAIL_ABI   1u
+
+#define TS_MAIL_SLOTS 128u
+#define TS_MAIL_PEERS 256u /* of which something is told; further ones are asked as well */
+#define TS_MAIL_NAME  64u
+
+/* Longest stay of the helper in poll(2): it looks then who has died. */
+#define TS_MAIL_TICK_MS 200u
+/* Without inotify. */
+#define TS_MAIL_LOOK_MS 2u
+
+/* How long somebody waits who asks for a value that another node is making. */
+#define TS_MAIL_WAIT_NS UINT64_C(1000000000)
+/* What the helper gets beyond that to say so. */
+#define TS_MAIL_SLACK_NS UINT64_C(50000000)
+
+/* After one was started, and after one did not answer. */
+#define TS_MAIL_PAUSE_NS UINT64_C(5000000000)
+
+/* What may be asked for: (name, text). */
+#define TS_MAIL_KINDS(X)                                                       \
+	X(FETCH, "bytes of a file, or the right to be the first who reads it") \
+	X(STORE, "what was won and made, for other nodes")                     \
+	X(RETURN, "what was won and cannot be made")
+
+/* (name, text). Of these only GOT and WON are not "do it alone". */
+#define TS_MAIL_ANSWERS(X)                                            \
+	X(GOT, "the bytes are in the file, all of them")              \
+	X(WON, "no node has it: make it, then STORE or RETURN")       \
+	X(NONE, "no node has it, or not all of it")                   \
+	X(LATE, "another node makes it, and took too long")           \
+	X(CLOSED, "its node is left alone for a while")               \
+	X(FAILED, "its node did not answer, or answered nonsense")    \
+	X(REFUSED, "a value that nobody who has the secret has made") \
+	X(UNFIT, "the request or its file is none")
+
+/* Counted for each node; appended to only. */
+#define TS_MAIL_COUNTERS(X)                                         \
+	X(ASKED, asked, "values asked for")                         \
+	X(GOT, got, "values that came whole")                       \
+	X(GOT_BYTES, got_bytes, "their bytes")                      \
+	X(WON, won, "values that were ours to make")                \
+	X(STORED, stored, "values handed over")                     \
+	X(STORED_BYTES, stored_bytes, "their bytes")                \
+	X(NONE, none, "values that were not there, or in part")     \
+	X(LATE, late, "values not waited for any longer")           \
+	X(CLOSED, closed, "values not asked for, as it had failed") \
+	X(FAILED, failed, "values lost to a broken connection")     \
+	X(REFUSED, refused, "values not made by who may")           \
+	X(FULL, full, "values that it had no room for")             \
+	X(OPENED, opened, "connections begun")
+
+enum ts_mail_kind {
+#define TS_X(name, text) TS_MAIL_##name,
+	TS_MAIL_KINDS(TS_X)
+#undef TS_X
+		TS_MAIL_KIND_COUNT
+};
+
+enum ts_mail_answer {
+#define TS_X(name, text) TS_MAIL_SAYS_##name,
+	TS_MAIL_ANSWERS(TS_X)
+#undef TS_X
+		TS_MAIL_ANSWER_COUNT
+};
+
+enum ts_mail_counter {
+#define TS_X(name, field, text) TS_MAIL_COUNT_##name,
+	TS_MAIL_COUNTERS(TS_X)
+#undef TS_X
+		TS_MAIL_COUNTER_COUNT
+};
+
+enum ts_mail_state {
+	TS_MAIL_FREE,
+	TS_MAIL_POSTED,
+	TS_MAIL_TAKEN,
+	TS_MAIL_LEFT,
+	TS_MAIL_ANSWERED,
+};
+
+/** A request.  The file is <stem of the group's copies><digits of @copy>, with ".part" or not.
+ */
+struct ts_mail_request {
+	uint32_t kind;
+	uint32_t piece;         /* of a large file: which; else 0 */
+	struct ts_hash128 name; /* of the file, the same on all nodes */
+	struct ts_hash128 copy;
+	uint64_t inode;     /* of the .part, and so of the copy */
+	uint64_t at, bytes; /* where in the file the value lies */
+	uint64_t until_ns;  /* of ts_now_ns(); the helper answers until then */
+};
+
+struct ts_mail_slot {
+	_Alignas(64) _Atomic uint64_t owner; /* ts_process_id() */
+	_Atomic uint32_t state, answer;
+	struct ts_mail_request request;
+	uint64_t reserved[2];
+};
+static_assert(sizeof(struct ts_mail_slot) == 128, "ABI of mail 1");
+
+/** What is told of a node.  Row i is the i-th of the list of nodes. */
+struct ts_mail_peer {
+	_Atomic uint64_t name[TS_MAIL_NAME / 8]; /* as the list has it, cut */
+	_Atomic uint64_t state;                  /* enum ts_mail_peer_state */
+	_Atomic uint64_t error; /* of the last failure: a positive errno; 0: none */
+	_Atomic uint64_t reserved[2];
+	_Atomic uint64_t counters[16];
+};
+static_assert(TS_MAIL_COUNTER_COUNT <= 16, "room for counters");
+
+enum ts_mail_peer_state { TS_MAIL_PEER_UNUSED, TS_MAIL_PEER_OPEN, TS_MAIL_PEER_SHUT };
+
+struct ts_mail_table {
+	struct ts_belonging_head head;
+	_Alignas(64) _Atomic uint64_t helper; /* who has the lock; 0: none */
+	_Atomic uint64_t start_at;            /* ts_now_ns() before which none is started */
+	_Atomic uint64_t ask_at;              /* likewise, none is asked */
+	_Atomic uint64_t error;               /* why the last one ended: a positive errno */
+	_Alignas(64) _Atomic uint32_t asleep;
+	_Atomic uint32_t peer_count;
+	_Atomic uint64_t posted, unposted; /* requests; those for which there was no slot */
+	_Atomic uint64_t left;             /* that were not waited for */
+	_Alignas(64) struct ts_mail_slot slots[TS_MAIL_SLOTS];
+	struct ts_mail_peer peers[TS_MAIL_PEERS];
+};
+
+/** The table as a process sees it. */
+struct ts_mail {
+	struct ts_mail_table *table;
+	char path[TS_PATH_BYTES]; /* of the object, whose times are set */
+};
+
+/**
+ * The table of @store's group, made when there is none.  Ownership: the process's, for good; a
+ * fork child has its parent's.  Threads: one at a time.  Errors: those of ts_belonging_map().
+ */
+int ts_mail_attach(struct ts_store *store, struct ts_mail *ret_mail);
+
+/** Copy out what slot @index asks for.  For its owner and the helper. */
+void ts_mail_read(struct ts_mail *mail, uint32_t index, struct ts_mail_request *ret_request);
+
+/* ---- asking: leader/mail/ask.c ---------------------------------------------------------- */
+
+/**
+ * Whether somebody would answer now.  Where not, @start (context) is called when it is time to
+ * start a helper, by one process of the group.  Some 5 ns where there is one.
+ */
+bool ts_mail_is_served(struct ts_mail *mail, int (*start)(void *context), void *context);
+
+/**
+ * Ask, and wait for the answer until request->until_ns and a little longer.
+ *
+ * Returns an enum ts_mail_answer; with WON the slot *ret_index stays the caller's, who ends it
+ * with ts_mail_store() or ts_mail_return().  Threads: any, but a vfork child's.  Keeps errno;
+ * allocates nothing.  Errors: -EBUSY no slot; -EAGAIN the helper did not get to it; -ETIME it
+ * has not ended: the caller must never use the file again.
+ */
+int ts_mail_ask(
+	struct ts_mail *mail, const struct ts_mail_request *request, uint32_t *ret_index);
+
+/** What was won at slot @index is made, and is there under the copy's name; or will not be. */
+void ts_mail_store(struct ts_mail *mail, uint32_t index);
+void ts_mail_return(struct ts_mail *mail, uint32_t index);
+
+/* ---- answering: leader/mail/serve.c, for the helper ------------------------------------ */
+
+/**
+ * Be the helper of this group, until the process ends or ts_mail_resign().  @fd is an open
+ * descriptor of the object that nobody else has.  Errors: -EAGAIN there is one.
+ */
+int ts_mail_enter(struct ts_mail *mail, int fd, uint64_t id);
+void ts_mail_resign(struct ts_mail *mail, int error);
+
+/**
+ * Take the next request, from slot @from on: *ret_index is its slot.  Errors: -ENOENT none.
+ */
+int ts_mail_take(struct ts_mail *mail, uint32_t from, uint32_t *ret_index,
+	struct ts_mail_request *ret_request);
+
+/** Whether the owner of the TAKEN slot @index still waits. */
+bool ts_mail_is_wanted(struct ts_mail *mail, uint32_t index);
+
+/** End the TAKEN slot @index; @answer is of no use to a STORE or a RETURN. */
+void ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer answer);
+
+/**
+ * See to slots of dead owners; some 10 us a slot in use.  @on_return is called with what a dead
+ * one had won.
+ */
+void ts_mail_sweep(struct ts_mail *mail,
+	void (*on_return)(void *context, const struct ts_mail_request *request), void *context);
+
+/**
+ * Say that the helper is about to sleep.  Returns whether it may; then it does, and says
+ * ts_mail_wake() after it.
+ */
+bool ts_mail_sleep(struct ts_mail *mail);
+void ts_mail_wake(struct ts_mail *mail);
+
+/** Count for node @peer, a row of the list. */
+void ts_mail_count(
+	struct ts_mail *mail, uint32_t peer, enum ts_mail_counter counter, uint64_t amount);
+
+#endif
