@@ -46,9 +46,9 @@ def parse_arguments():
                                      allow_abbrev=False)
     parser.add_argument("--images", metavar="DIR", help="your own JPEG files, in ImageFolder "
                         "layout or flat (default: makes photograph-like ones)")
-    parser.add_argument("--count", type=positive, default=1200,
+    parser.add_argument("--count", type=positive, default=1000,
                         help="images to make (%(default)s)")
-    parser.add_argument("--jobs", type=jobs, default=4, help="jobs at once (%(default)s)")
+    parser.add_argument("--jobs", type=jobs, help="jobs at once (6; 4 with --speeds)")
     parser.add_argument("--workers", type=positive, default=1,
                         help="DataLoader workers of each job (%(default)s)")
     parser.add_argument("--epochs", type=positive, default=3, help="of each job (%(default)s)")
@@ -62,6 +62,8 @@ def parse_arguments():
     parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--only-images", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.jobs is None:
+        arguments.jobs = len(trial.STEPS) if arguments.speeds else 6
     if arguments.images and not os.path.isdir(arguments.images):
         parser.error(f"--images: {arguments.images} is not a directory")
     if arguments.images and arguments.command:
@@ -181,7 +183,7 @@ def train_in_all_ways(place, arguments):
         print(f"A step of training takes the jobs {steps} ms an image.\n", flush=True)
     outcomes = {}
     for way in trial.ways(arguments):
-        if way != trial.PLAIN and not arguments.images:
+        if way in trial.NEED_AGE and not arguments.images:
             wait_for_age(files)  # which the jobs before have been using
         outcomes[way] = trial.train(place, way, machine_python(), directory, count, arguments)
     return outcomes

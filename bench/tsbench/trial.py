@@ -15,6 +15,7 @@ TRAIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PLAIN, DEFAULT, ALIGNED, FREE = ("without tsrun", "tsrun --", "tsrun --align --",
                                  "tsrun --align --order free --")
 WAYS = {PLAIN: None, DEFAULT: (), ALIGNED: ("--align",)}
+NEED_AGE = (ALIGNED, FREE)  # share samples, of files of some age; decodes are known by their bytes
 WAYS_OF_SPEEDS = {PLAIN: None, ALIGNED: ("--align",), FREE: ("--align", "--order", "free")}
 
 # What a step of training takes in each of the jobs of different speed, in milliseconds an image;
