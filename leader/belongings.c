@@ -24,4 +24,5 @@ const struct ts_belonging ts_belongings[TS_BELONGINGS] = {
 	[TS_BELONGING_LOADERS] = {.suffix = "loaders",
 		.remove = remove_object,
 		.of_jobs = true},
+	[TS_BELONGING_PEERS] = {.suffix = "peers", .remove = remove_object, .of_jobs = true},
 };

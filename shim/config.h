@@ -108,6 +108,7 @@ struct ts_config {
 	const char *stage_dir; /* of TS_STAGE_DIR, inside the environment string, else NULL */
 	uint64_t stage_bytes;
 	uint32_t stage_metadata; /* seconds; 0 ... TS_SECONDS_MAX */
+	const char *cluster;     /* directory, inside the environment string, or NULL */
 	enum ts_copies copies;
 	enum ts_events_mode events;
 	const char

@@ -20,10 +20,18 @@
 #include <unistd.h>
 
 #ifdef TS_TEST_BUILD
-#define NAME "/tsshim-stager-test"
+#define TEST "-test"
 #else
-#define NAME "/tsshim-stager"
+#define TEST ""
 #endif
+
+static const char *const names[] = {
+#define TS_X(name, file) "/" file TEST,
+	TS_HELPERS(TS_X)
+#undef TS_X
+};
+
+#define NAME_BYTES 32
 
 #define STACK_BYTES (UINT64_C(64) << 10)
 
@@ -40,13 +48,14 @@
 
 extern char **environ;
 
-static char program[PATH_MAX]; /* empty: there is none */
+static char directory[PATH_MAX]; /* of our library and its helpers; empty: there are none */
 
 /* One could not be executed in time, as the next one may not be: once is enough. */
 static _Atomic bool has_given_up;
 
 /** What the host and the two processes that share its memory for a moment know. */
 struct start {
+	char program[PATH_MAX];
 	char *const *arguments;
 	const int *fds;
 	int fd_count;
@@ -62,41 +71,45 @@ struct start {
  */
 static int find(const char *library, char path[PATH_MAX])
 {
-	char directory[PATH_MAX], link[32];
+	char named[PATH_MAX], link[32];
 	const char *slash = strrchr(library, '/');
 	size_t length = slash ? (size_t)(slash - library) : 0;
 
-	if (!slash || length + 2 > sizeof(directory))
+	if (!slash || length + 2 > sizeof(named))
 		return -ENOENT;
-	memcpy(directory, library, length + 1);
-	directory[length + 1] = '\0';
-	int fd = ts_sys_open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+	memcpy(named, library, length + 1);
+	named[length + 1] = '\0';
+	int fd = ts_sys_open(named, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 	if (fd < 0)
 		return fd;
 	ts_format(link, sizeof(link), "/proc/self/fd/%d", fd);
-	int r = ts_sys_readlink(link, path, PATH_MAX - sizeof(NAME));
+	int r = ts_sys_readlink(link, path, PATH_MAX - NAME_BYTES);
 	ts_sys_close(fd);
-	if (r > 0)
-		memcpy(path + r, NAME, sizeof(NAME));
 	return r < 0 ? r : 0;
 }
 
 void ts_helper_find(void)
 {
 	struct ts_elf_object self;
+	char program[PATH_MAX];
 	struct stat st;
 
 	if (!ts_elf_containing((uintptr_t)ts_helper_find, &self) ||
-		find(self.path, program) < 0 || ts_sys_stat(program, &st) < 0 ||
-		!S_ISREG(st.st_mode))
-		program[0] = '\0';
+		find(self.path, directory) < 0) {
+		directory[0] = '\0';
+		return;
+	}
+	/* Who has installed the library alone has none of them. */
+	ts_format(program, sizeof(program), "%s%s", directory, names[TS_HELPER_STAGER]);
+	if (ts_sys_stat(program, &st) < 0 || !S_ISREG(st.st_mode))
+		directory[0] = '\0';
 }
 
 bool ts_helper_is_possible(void)
 {
 	int reaper = 0, saved = errno;
 
-	if (program[0] == '\0' || getpid() == 1 || ts_load_relaxed(&has_given_up))
+	if (directory[0] == '\0' || getpid() == 1 || ts_load_relaxed(&has_given_up))
 		return false;
 	int r = prctl(PR_GET_CHILD_SUBREAPER, &reaper);
 	errno = saved;
@@ -213,7 +226,7 @@ static int become_helper(void *data)
 	int r = arrange(start->fds, start->fd_count);
 	if (r == 0) {
 		hang_if_told(environment);
-		syscall(SYS_execve, program, start->arguments, environment);
+		syscall(SYS_execve, start->program, start->arguments, environment);
 		r = -errno;
 	}
 	start->error = r;
@@ -275,13 +288,14 @@ static int start_blocked(struct start *start, char *stacks)
 	return middle < 0 ? middle : start->error;
 }
 
-int ts_helper_start(char *const arguments[], const int *fds, int count)
+int ts_helper_start(enum ts_helper which, char *const arguments[], const int *fds, int count)
 {
 	struct start start = {.arguments = arguments, .fds = fds, .fd_count = count};
 	int saved = errno;
 
 	if (!ts_helper_is_possible())
 		return -ENOENT;
+	ts_format(start.program, sizeof(start.program), "%s%s", directory, names[which]);
 	char *stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	int r = -ENOMEM;

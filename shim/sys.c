@@ -156,6 +156,11 @@ int ts_sys_futimens(int fd, const struct timespec times[2])
 	return (int)CALL(SYS_utimensat, fd, NULL, times, 0);
 }
 
+void ts_sys_touch(const char *path)
+{
+	(void)CALL(SYS_utimensat, AT_FDCWD, path, NULL, 0);
+}
+
 int ts_sys_statx(int fd, int sync, unsigned wanted, struct statx *ret_stat)
 {
 	return (int)CALL(SYS_statx, fd, "", sync | AT_EMPTY_PATH, wanted, ret_stat);

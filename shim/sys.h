@@ -48,6 +48,9 @@ int64_t ts_sys_pwrite(int fd, const void *buffer, size_t bytes, uint64_t offset)
 /** Both times of the last use and change of @fd; NULL: now. */
 int ts_sys_futimens(int fd, const struct timespec times[2]);
 
+/** Set the times of @path to now, which who watches it by inotify(7) is told of. */
+void ts_sys_touch(const char *path);
+
 /** The @wanted (STATX_*) attributes of @fd, as fresh as @sync (AT_STATX_*) asks for. */
 int ts_sys_statx(int fd, int sync, unsigned wanted, struct statx *ret_stat);
 

@@ -46,6 +46,8 @@ static struct ts_stage *join(const struct ts_session *session)
 		ts_write_relaxed(&retry_at, ts_now_ns() + RETRY_NS);
 		return NULL;
 	}
+	if (config->cluster)
+		(void)ts_stage_use_others(joined, session->store);
 	ts_write_relaxed(&stage_serial, ts_identity_serial());
 	ts_write_release(&stage, joined); /* pairs with the loads of `stage` */
 	return joined;

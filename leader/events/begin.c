@@ -38,7 +38,7 @@ static int start(uint64_t id)
 	/* In the order of recorder_main.c. */
 	char *const arguments[] = {(char *)TS_RECORDER_NAME, (char *)config->group, job, self,
 		path, (char *)(config->events == TS_EVENTS_ON ? "1" : "0"), NULL};
-	return ts_helper_start(arguments, NULL, 0);
+	return ts_helper_start(TS_HELPER_STAGER, arguments, NULL, 0);
 }
 
 void ts_recorder_begin(struct ts_ledger *ledger, uint32_t job)

@@ -180,8 +180,23 @@ int ts_stage_finish(struct ts_stage *stage, const struct ts_stage_source *source
 	return r;
 }
 
-static int fetch(
-	struct ts_stage *stage, const struct ts_stage_source *source, int part, bool *admitted)
+/* From another node or, where @errand says so or none has it, from the storage. */
+static int get(struct ts_stage *stage, const struct ts_stage_source *source, int part,
+	struct ts_stage_making *making)
+{
+	const struct ts_stage_range all = {
+		.part = part, .bytes = (uint64_t)source->stat->st_size};
+	int r = making->alone ? 0 : ts_stage_ask_others(stage, source, &all, &making->errand);
+
+	TS_KILLPOINT(stage_asked);
+	making->got = r > 0;
+	if (r == 0)
+		return fill(part, source, all.bytes);
+	return r < 0 ? r : 0;
+}
+
+static int fetch(struct ts_stage *stage, const struct ts_stage_source *source, int part,
+	bool *admitted, struct ts_stage_making *making)
 {
 	uint64_t bytes = (uint64_t)source->stat->st_size;
 	struct statx before, after;
@@ -192,7 +207,7 @@ static int fetch(
 	if (r == 0)
 		r = make_room(stage, part, bytes, admitted);
 	if (r == 0)
-		r = fill(part, source, bytes);
+		r = get(stage, source, part, making);
 	TS_KILLPOINT(stage_filled);
 	if (r == 0)
 		r = compare(source, AT_STATX_DONT_SYNC, CHANGES, &after);
@@ -200,7 +215,7 @@ static int fetch(
 }
 
 int ts_stage_fetch(struct ts_stage *stage, const struct ts_stage_source *source, int part,
-	const char *part_path, const char *path)
+	const char *part_path, const char *path, struct ts_stage_making *making)
 {
 	struct stat st;
 	/* One that has its size was admitted by somebody who was killed since. */
@@ -209,10 +224,11 @@ int ts_stage_fetch(struct ts_stage *stage, const struct ts_stage_source *source,
 	int r = ts_sys_fchmod(part, 0600);
 
 	if (r == 0)
-		r = fetch(stage, source, part, &admitted);
+		r = fetch(stage, source, part, &admitted, making);
 	if (r == 0)
 		r = ts_sys_rename(part_path, path);
 	TS_KILLPOINT(stage_renamed);
+	ts_stage_tell_others(stage, &making->errand, r == 0);
 	if (r == 0) {
 		ts_stage_index_count(&stage->index);
 		return 0;

@@ -76,7 +76,7 @@ static int open_complete(struct ts_stage *stage, const struct ts_stage_source *s
 
 /* Make the copy if nobody does. Errors: -EBUSY, -EAGAIN as above; those of the making. */
 static int try_to_make(struct ts_stage *stage, const struct ts_stage_source *source,
-	const char *path, struct ts_stage_copy *copy)
+	const char *path, struct ts_stage_copy *copy, struct ts_stage_making *making)
 {
 	char part_path[TS_STAGE_PATH];
 	uint64_t start = ts_now_ns();
@@ -91,9 +91,9 @@ static int try_to_make(struct ts_stage *stage, const struct ts_stage_source *sou
 	int r = ts_stage_take_part(part_path, path, &part);
 	if (r < 0)
 		return r;
-	r = ts_stage_fetch(stage, source, part, part_path, path);
+	r = ts_stage_fetch(stage, source, part, part_path, path, making);
 	ts_stage_release_part(part);
-	copy->fetched = r == 0;
+	copy->fetched = r == 0 && !making->got;
 	copy->fetch_ns = ts_now_ns() - start;
 	return r;
 }
@@ -102,6 +102,7 @@ int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, 
 	uint64_t wait_ns, struct ts_stage_copy *ret_copy)
 {
 	struct ts_stage_copy copy = {.fd = -1};
+	struct ts_stage_making making = {.alone = false};
 	uint64_t start = ts_now_ns(), nap = NAP_MIN_NS;
 	uint32_t never_woken = 0;
 	char path[TS_STAGE_PATH];
@@ -113,8 +114,9 @@ int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, 
 			*ret_copy = copy;
 		if (r != -ENOENT)
 			return r;
-		r = try_to_make(stage, source, path, &copy);
-		if (r == 0 || r == -EAGAIN) {
+		r = try_to_make(stage, source, path, &copy, &making);
+		making.alone |= r == -ETIME;
+		if (r == 0 || r == -EAGAIN || r == -ETIME) {
 			tries++;
 			continue;
 		}

@@ -57,10 +57,8 @@ void ts_stage_destroy(struct ts_stage *stage)
 	munmap(stage, sizeof(*stage));
 }
 
-void ts_stage_path_of(const struct ts_stage *stage, const struct ts_stage_source *source,
-	char path[TS_STAGE_PATH])
+struct ts_hash128 ts_stage_digits_of(const struct ts_stage_source *source)
 {
-	static const char digits[] = "0123456789abcdef";
 	const struct stat *st = source->stat;
 	const uint64_t numbers[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size,
 		(uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec,
@@ -70,12 +68,24 @@ void ts_stage_path_of(const struct ts_stage *stage, const struct ts_stage_source
 
 	memcpy(text, numbers, sizeof(numbers));
 	memcpy(text + sizeof(numbers), source->path, length);
-	struct ts_hash128 hash = ts_hash128(text, sizeof(numbers) + length);
-	size_t at = ts_format(path, TS_STAGE_PATH, "%s", stage->index.stem);
+	return ts_hash128(text, sizeof(numbers) + length);
+}
+
+void ts_stage_path_with(const char *stem, struct ts_hash128 hash, char path[TS_STAGE_PATH])
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t at = ts_format(path, TS_STAGE_PATH, "%s", stem);
+
 	for (int i = 60; i >= 0; i -= 4) {
 		path[at] = digits[hash.hi >> i & 15];
 		path[at + 16] = digits[hash.lo >> i & 15];
 		at++;
 	}
 	path[at + 16] = '\0';
+}
+
+void ts_stage_path_of(const struct ts_stage *stage, const struct ts_stage_source *source,
+	char path[TS_STAGE_PATH])
+{
+	ts_stage_path_with(stage->index.stem, ts_stage_digits_of(source), path);
 }

@@ -37,6 +37,7 @@
 
 #include "leader/files/index.h"
 #include "leader/files/names.h"
+#include "leader/mail/mail.h"
 
 /* Largest file that is copied while its first reader waits. */
 #define TS_STAGE_AT_ONCE (UINT64_C(16) << 20)
@@ -48,6 +49,7 @@
 struct ts_stage {
 	struct ts_stage_index index;
 	uint64_t capacity;
+	struct ts_mail mail; /* .table NULL: no other node is asked */
 };
 
 /** An original: open, and what it was when it was opened. */
@@ -75,6 +77,11 @@ struct ts_stage_copy {
  */
 int ts_stage_attach(struct ts_store *store, const char *group, const char *directory,
 	uint64_t capacity, struct ts_stage **ret_stage);
+
+/**
+ * Ask other nodes, too, before the storage.  Errors: those of ts_mail_attach(); then none is.
+ */
+int ts_stage_use_others(struct ts_stage *stage, struct ts_store *store);
 
 /** Join only what is there: for asking the index, not for opening. Errors: -ENOENT and others.
  */
@@ -110,13 +117,5 @@ int ts_stage_open_known(struct ts_stage *stage, struct ts_hash128 name, uint64_t
 
 /** Ask the storage whether @source still is what it was. Errors: -ESTALE; those of statx(2). */
 int ts_stage_check(const struct ts_stage_source *source);
-
-/**
- * Fill the .part behind @part, which this process has locked and which has the name @part_path,
- * with @source, and give it the name @path.  On failure the .part is removed.
- * Errors: as for ts_stage_open().
- */
-int ts_stage_fetch(struct ts_stage *stage, const struct ts_stage_source *source, int part,
-	const char *part_path, const char *path);
 
 #endif

@@ -10,6 +10,13 @@
 
 /* ---- leader/files/stage.c ---- */
 
+/** The digits in the name of the copy of @source. */
+struct ts_hash128 ts_stage_digits_of(const struct ts_stage_source *source);
+
+/** Path of the complete copy with these digits, of a group whose copies begin with @stem. */
+void ts_stage_path_with(
+	const char *stem, struct ts_hash128 digits, char ret_path[TS_STAGE_PATH]);
+
 /** Path of the complete copy of @source. */
 void ts_stage_path_of(const struct ts_stage *stage, const struct ts_stage_source *source,
 	char ret_path[TS_STAGE_PATH]);
@@ -41,6 +48,36 @@ int ts_stage_hold_part(int part, const char *part_path, struct stat *ret_stat);
 /** Unlock and close it. */
 void ts_stage_release_part(int part);
 
+/* ---- leader/files/others.c ------------------------------------------------------------- */
+
+/** What other nodes have said of a value that this process makes: ts_stage_tell_others(). */
+struct ts_stage_errand {
+	uint32_t index;
+	bool is_won;
+};
+
+/** A range of an original, and the .part that it belongs into. */
+struct ts_stage_range {
+	int part;
+	uint32_t piece; /* of a large file: which chunk of TS_STAGER_CHUNK; else 0 */
+	uint64_t at, bytes;
+};
+
+/**
+ * Get @range of @source from another node: whether it is there now, proven.  Where it is not,
+ * *ret_errand may say that all nodes wait for ours: then ts_stage_tell_others() must follow.
+ *
+ * Waits about TS_MAIL_WAIT_NS at most.  Errors: -ETIME the .part must not be used any more.
+ */
+int ts_stage_ask_others(struct ts_stage *stage, const struct ts_stage_source *source,
+	const struct ts_stage_range *range, struct ts_stage_errand *ret_errand);
+
+/** The range of @errand is in the copy or its .part, @is_made; or will not be. */
+void ts_stage_tell_others(struct ts_stage *stage, struct ts_stage_errand *errand, bool is_made);
+
+/** See that there is a helper soon, for who asks in the background. */
+void ts_stage_call_helper(struct ts_stage *stage);
+
 /* ---- leader/files/sweep.c -------------------------------------------------------------- */
 
 /**
@@ -51,6 +88,21 @@ void ts_stage_release_part(int part);
 int ts_stage_admit(struct ts_stage *stage, uint64_t bytes);
 
 /* ---- leader/files/fetch.c -------------------------------------------------------------- */
+
+/** How a small copy is made. */
+struct ts_stage_making {
+	bool alone; /* other nodes are not asked */
+	bool got;   /* from one of them */
+	struct ts_stage_errand errand;
+};
+
+/**
+ * Fill the .part behind @part, which this process has locked and which has the name @part_path,
+ * with @source, and give it the name @path.  On failure the .part is removed.
+ * Errors: as for ts_stage_open(); -ETIME begin with another .part, alone.
+ */
+int ts_stage_fetch(struct ts_stage *stage, const struct ts_stage_source *source, int part,
+	const char *part_path, const char *path, struct ts_stage_making *making);
 
 /** All attributes of @source, if it is what it was. Errors: -ESTALE; those of statx(2). */
 int ts_stage_look(const struct ts_stage_source *source, int sync, struct statx *ret_attributes);

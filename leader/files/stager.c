@@ -94,8 +94,9 @@ static int start(const struct ts_stage_source *source, const char *path, int par
 	ts_format(bytes, sizeof(bytes), "%llu", (unsigned long long)source->stat->st_size);
 	/* In the order of stager_main.c. */
 	char *const arguments[] = {(char *)"tsshim-stager", (char *)config->group,
-		(char *)config->dataset, ring, (char *)source->path, (char *)path, bytes, NULL};
-	return ts_helper_start(arguments, fds, TS_ARRAY_SIZE(fds));
+		(char *)config->dataset, ring, (char *)source->path, (char *)path, bytes,
+		(char *)(config->cluster ? "1" : "0"), NULL};
+	return ts_helper_start(TS_HELPER_STAGER, arguments, fds, TS_ARRAY_SIZE(fds));
 }
 
 int ts_stager_begin(
@@ -108,6 +109,7 @@ int ts_stager_begin(
 	int r = ts_stager_take(stage, source, path, &part);
 	if (r < 0)
 		return r == -EBUSY ? -EFBIG : r;
+	ts_stage_call_helper(stage);
 	r = start(source, path, part);
 	if (r < 0) {
 		/* The .part stays for who can; it takes no memory yet, only its room. */

@@ -51,6 +51,7 @@ struct ts_stager_task {
 	uint64_t ring_bytes; /* for the case that the group has no ring any more */
 	const char *path;    /* of the original: absolute, without links */
 	const char *copy;    /* path of the copy to make; that of its .part is made from it */
+	bool asks_others;    /* nodes, before the storage */
 	uint64_t bytes;      /* size of the original when it was opened */
 	int source; /* open original; closed when another descriptor of it was opened */
 	int part;   /* locked; closed */

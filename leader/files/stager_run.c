@@ -81,7 +81,11 @@ static int attach(struct work *work)
 
 	ts_format(options.group, sizeof(options.group), "%s", work->task->group);
 	int r = ts_store_attach(&options, &work->store, &reason);
-	return r < 0 ? r : ts_stage_attach_existing(work->task->group, &work->stage);
+	if (r == 0)
+		r = ts_stage_attach_existing(work->task->group, &work->stage);
+	if (r == 0 && work->task->asks_others)
+		(void)ts_stage_use_others(work->stage, work->store);
+	return r;
 }
 
 /*
@@ -176,6 +180,21 @@ static int read_chunk(struct work *work, char *to, uint64_t at, uint64_t bytes)
 	return r;
 }
 
+/* Read @range of the original. */
+static int read_piece(struct work *work, const struct ts_stage_range *range)
+{
+	char *map = mmap(NULL, range->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, range->part,
+		(off_t)range->at);
+
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+	int r = look_around(work);
+	if (r == 0)
+		r = read_chunk(work, map, range->at, range->bytes);
+	munmap(map, range->bytes);
+	return r;
+}
+
 /*
  * As for small files: no buffer of ours, and EFAULT instead of a signal.  But through the page
  * cache, also of FUSE: a program that reads the same file now and the stager then ask the
@@ -183,19 +202,25 @@ static int read_chunk(struct work *work, char *to, uint64_t at, uint64_t bytes)
  */
 static int copy_chunk(struct work *work, uint64_t at, uint64_t bytes)
 {
-	int r = ts_sys_fallocate(work->task->part, at, bytes);
+	const struct ts_stage_range range = {.part = work->task->part,
+		.piece = (uint32_t)(at / TS_STAGER_CHUNK),
+		.at = at,
+		.bytes = bytes};
+	struct ts_stage_errand errand;
+	int r = ts_sys_fallocate(range.part, at, bytes);
 
 	if (r < 0)
 		return r;
 	TS_KILLPOINT(stager_allocated);
-	char *map = mmap(
-		NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, work->task->part, (off_t)at);
-	if (map == MAP_FAILED)
-		return -ENOMEM;
-	r = look_around(work);
-	if (r == 0)
-		r = read_chunk(work, map, at, bytes);
-	munmap(map, bytes);
+	r = ts_stage_ask_others(work->stage, &work->source, &range, &errand);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = read_piece(work, &range);
+	/* Nobody waits for the end of the file to hand this piece over, so it is seen to now.
+	 */
+	if (r == 0 && errand.is_won)
+		r = ts_stage_check(&work->source);
+	ts_stage_tell_others(work->stage, &errand, r == 0);
 	return r;
 }
 

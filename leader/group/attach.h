@@ -11,6 +11,7 @@
  *	journal   what was made lately, leader/journal/journal.h; goes with the ring
  *	reset     what `tsrun stats` subtracts, shim/tsrun/baseline.h; goes with the ledger
  *	loaders   what jobs say of their loaders, leader/group/loaders.h; goes with the last job
+ *	peers     requests to the helper for other nodes, leader/mail/mail.h; likewise
  *	new.<pid> for moments, while one of them is made
  *
  * <scope> is "<user namespace>-<PID namespace>", inode numbers as lsns(8) shows them: processes

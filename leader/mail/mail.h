@@ -214,10 +214,11 @@ void ts_mail_read(struct ts_mail *mail, uint32_t index, struct ts_mail_request *
 /* ---- asking: leader/mail/ask.c ---------------------------------------------------------- */
 
 /**
- * Whether somebody would answer now.  Where not, @start (context) is called when it is time to
- * start a helper, by one process of the group.  Some 5 ns where there is one.
+ * Whether somebody would answer now.  Where not, and it is time to start a helper, @start
+ * (unless NULL) is called to do so, in one process of the group.
  */
-bool ts_mail_is_served(struct ts_mail *mail, int (*start)(void *context), void *context);
+bool ts_mail_is_served(
+	struct ts_mail *mail, int (*start)(const void *context), const void *context);
 
 /**
  * Ask, and wait for the answer until request->until_ns and a little longer.

@@ -54,6 +54,7 @@
 	X(stage_locked) \
 	X(stage_admitted) \
 	X(stage_allocated) \
+	X(stage_asked) \
 	X(stage_filled) \
 	X(stage_finished) \
 	X(stage_slot) \
@@ -126,6 +127,15 @@
 	X(device_emptied) \
 	X(device_announced) \
 	X(device_unmapped)
+
+/* Those of a request to the helper for other nodes, leader/mail/mail.h; tests/unit/mail. */
+#define TS_MAIL_KILLPOINTS(X) \
+	X(mail_owned) \
+	X(mail_posted) \
+	X(mail_rung) \
+	X(mail_left) \
+	X(mail_answered) \
+	X(mail_freed)
 
 /* Those of what is said of a loader, leader/group/loaders.h; tests/unit/leader/test_loaders.c. */
 #define TS_LOADER_KILLPOINTS(X) \

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* Getting what is to be copied from another node, and handing over what no node has. */
+#include "leader/files/stage_private.h"
+#include "shim/config.h"
+#include "shim/hash.h"
+#include "shim/helper.h"
+#include "shim/log.h"
+#include "shim/sys.h"
+
+#include <limits.h>
+#include <string.h>
+
+int ts_stage_use_others(struct ts_stage *stage, struct ts_store *store)
+{
+	return ts_mail_attach(store, &stage->mail);
+}
+
+/*
+ * What @source is called on all nodes.  Without device and inode, which a mount of another node
+ * numbers in its own way: another file at this path has another time of change, to the
+ * nanosecond, or another size.
+ */
+static struct ts_hash128 name_of(const struct ts_stage_source *source)
+{
+	const struct stat *st = source->stat;
+	const uint64_t numbers[] = {(uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec,
+		(uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
+		(uint64_t)st->st_ctim.tv_nsec};
+	char text[sizeof(numbers) + PATH_MAX];
+	size_t length = strnlen(source->path, PATH_MAX);
+
+	memcpy(text, numbers, sizeof(numbers));
+	memcpy(text + sizeof(numbers), source->path, length);
+	return ts_hash128(text, sizeof(numbers) + length);
+}
+
+/* In the order that the helper wants them in. */
+static int start_helper(const void *unused)
+{
+	const struct ts_config *config = ts_config();
+	char ring[24];
+
+	ts_format(ring, sizeof(ring), "%llu", (unsigned long long)config->ring_bytes);
+	char *const arguments[] = {(char *)"tsshim-peer", (char *)config->group, ring,
+		(char *)config->cluster, NULL};
+	(void)unused;
+	return ts_helper_start(TS_HELPER_PEER, arguments, NULL, 0);
+}
+
+/* A stager knows of no cluster itself, and leaves the starting to who opens files. */
+static bool is_served(struct ts_stage *stage)
+{
+	return stage->mail.table && ts_mail_is_served(&stage->mail,
+					    ts_config()->cluster ? start_helper : NULL, NULL);
+}
+
+void ts_stage_call_helper(struct ts_stage *stage)
+{
+	(void)is_served(stage);
+}
+
+int ts_stage_ask_others(struct ts_stage *stage, const struct ts_stage_source *source,
+	const struct ts_stage_range *range, struct ts_stage_errand *ret_errand)
+{
+	struct stat part;
+
+	*ret_errand = (struct ts_stage_errand){.is_won = false};
+	if (!is_served(stage) || ts_sys_fstat(range->part, &part) < 0)
+		return 0;
+	const struct ts_mail_request request = {
+		.piece = range->piece,
+		.name = name_of(source),
+		.copy = ts_stage_digits_of(source),
+		.inode = part.st_ino,
+		.at = range->at,
+		.bytes = range->bytes,
+		.until_ns = ts_now_ns() + TS_MAIL_WAIT_NS,
+	};
+	int r = ts_mail_ask(&stage->mail, &request, &ret_errand->index);
+	if (r == -ETIME)
+		return r;
+	ret_errand->is_won = r == TS_MAIL_SAYS_WON;
+	return r == TS_MAIL_SAYS_GOT;
+}
+
+void ts_stage_tell_others(struct ts_stage *stage, struct ts_stage_errand *errand, bool is_made)
+{
+	if (!errand->is_won)
+		return;
+	errand->is_won = false;
+	if (is_made)
+		ts_mail_store(&stage->mail, errand->index);
+	else
+		ts_mail_return(&stage->mail, errand->index);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Asking the helper: what threads of jobs do with the table of leader/mail/mail.h. */
+#include "leader/mail/mail.h"
+
+#include "leader/object/killpoint.h"
+#include "shim/atomic.h"
+#include "shim/identity.h"
+#include "shim/log.h"
+#include "shim/sys.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+/* A waiter looks so often whether the helper lives. */
+#define LOOK_NS UINT64_C(20000000)
+
+/* One that could not be started now cannot be soon. */
+#define START_AGAIN_NS (6 * TS_MAIL_PAUSE_NS)
+
+/* ---- slots ------------------------------------------------------------------------------ */
+
+/* One that is free, from a place of this process's own on: neighbours seldom meet. */
+static int take_slot(struct ts_mail_table *table, uint64_t id, uint32_t *ret_index)
+{
+	uint32_t from = (uint32_t)ts_hash64(&id, sizeof(id));
+
+	for (uint32_t i = 0; i < TS_MAIL_SLOTS; i++) {
+		struct ts_mail_slot *slot = &table->slots[(from + i) % TS_MAIL_SLOTS];
+		uint64_t nobody = 0;
+		if (ts_load_relaxed(&slot->owner) == 0 && ts_cas(&slot->owner, &nobody, id)) {
+			*ret_index = (from + i) % TS_MAIL_SLOTS;
+			return 0;
+		}
+	}
+	return -EBUSY;
+}
+
+static void free_slot(struct ts_mail_slot *slot)
+{
+	ts_write_release(&slot->state, TS_MAIL_FREE); /* M4 */
+	TS_KILLPOINT(mail_freed);
+	ts_write_release(&slot->owner, 0);
+}
+
+/* ---- posting ---------------------------------------------------------------------------- */
+
+static void post(struct ts_mail *mail, struct ts_mail_slot *slot)
+{
+	ts_write_release(&slot->state, TS_MAIL_POSTED); /* M1 */
+	TS_KILLPOINT(mail_posted);
+	ts_fence_full(); /* M6 */
+	if (ts_load_relaxed(&mail->table->asleep) != 0)
+		ts_sys_touch(mail->path);
+	TS_KILLPOINT(mail_rung);
+}
+
+/* Whether the helper is gone, which is noted for all. */
+static bool is_gone(struct ts_mail_table *table)
+{
+	uint64_t helper = ts_load_relaxed(&table->helper);
+
+	if (helper != 0 && ts_process_is_alive(helper))
+		return false;
+	if (helper != 0)
+		(void)ts_cas(&table->helper, &helper, 0);
+	return true;
+}
+
+/* Nobody is asked for a while by anybody: the helper is stopped, or far too slow. */
+static void pause_all(struct ts_mail_table *table)
+{
+	ts_write_relaxed(&table->ask_at, ts_now_ns() + TS_MAIL_PAUSE_NS);
+}
+
+/*
+ * There is no use in waiting.  Errors: -EAGAIN nobody had begun; -ETIME somebody had; 0: it is
+ * answered after all.
+ */
+static int leave(struct ts_mail_table *table, struct ts_mail_slot *slot)
+{
+	uint32_t posted = TS_MAIL_POSTED, taken = TS_MAIL_TAKEN;
+
+	if (ts_cas(&slot->state, &posted, TS_MAIL_FREE)) {
+		ts_add_relaxed(&table->left, 1);
+		ts_write_release(&slot->owner, 0);
+		return -EAGAIN;
+	}
+	if (ts_cas(&slot->state, &taken, TS_MAIL_LEFT)) {
+		ts_add_relaxed(&table->left, 1);
+		TS_KILLPOINT(mail_left);
+		return -ETIME;
+	}
+	return 0;
+}
+
+/* Until it is answered.  Errors: as for leave(). */
+static int wait(struct ts_mail_table *table, struct ts_mail_slot *slot, uint64_t until_ns)
+{
+	uint64_t look_at = ts_now_ns() + LOOK_NS;
+
+	for (;;) {
+		uint32_t state = ts_load_acquire(&slot->state);
+		uint64_t now = ts_now_ns();
+		if (state == TS_MAIL_ANSWERED)
+			return 0;
+		bool is_late = now >= until_ns;
+		if (is_late)
+			pause_all(table);
+		if (is_late || (now >= look_at && is_gone(table))) {
+			int r = leave(table, slot);
+			if (r < 0)
+				return r;
+			continue;
+		}
+		if (now >= look_at)
+			look_at = now + LOOK_NS;
+		ts_sys_futex_wait(&slot->state, state, ts_min_u64(until_ns, look_at) - now);
+	}
+}
+
+/* ---- for hooks -------------------------------------------------------------------------- */
+
+bool ts_mail_is_served(
+	struct ts_mail *mail, int (*start)(const void *context), const void *context)
+{
+	struct ts_mail_table *table = mail->table;
+	uint64_t now = ts_now_ns();
+
+	if (now < ts_load_relaxed(&table->ask_at))
+		return false;
+	/* A dead one is noticed by who waits for it. */
+	if (ts_load_acquire(&table->helper) != 0)
+		return true;
+	if (!start)
+		return false;
+	uint64_t start_at = ts_load_relaxed(&table->start_at);
+	if (now >= start_at && ts_cas(&table->start_at, &start_at, now + TS_MAIL_PAUSE_NS) &&
+		start(context) < 0)
+		ts_write_relaxed(&table->start_at, now + START_AGAIN_NS);
+	return false;
+}
+
+int ts_mail_ask(
+	struct ts_mail *mail, const struct ts_mail_request *request, uint32_t *ret_index)
+{
+	struct ts_mail_table *table = mail->table;
+	uint32_t index;
+	int r = take_slot(table, ts_identity_self(), &index);
+
+	if (r < 0) {
+		ts_add_relaxed(&table->unposted, 1);
+		return r;
+	}
+	struct ts_mail_slot *slot = &table->slots[index];
+	TS_KILLPOINT(mail_owned);
+	slot->request = *request;
+	slot->request.kind = TS_MAIL_FETCH;
+	ts_add_relaxed(&table->posted, 1);
+	post(mail, slot);
+	r = wait(table, slot, request->until_ns + TS_MAIL_SLACK_NS);
+	if (r < 0)
+		return r;
+	uint32_t answer = ts_load_relaxed(&slot->answer); /* behind M3 */
+	TS_KILLPOINT(mail_answered);
+	*ret_index = index;
+	if (answer != TS_MAIL_SAYS_WON)
+		free_slot(slot);
+	return answer < TS_MAIL_ANSWER_COUNT ? (int)answer : TS_MAIL_SAYS_FAILED;
+}
+
+static void post_end(struct ts_mail *mail, uint32_t index, enum ts_mail_kind kind)
+{
+	struct ts_mail_slot *slot = &mail->table->slots[index % TS_MAIL_SLOTS];
+
+	slot->request.kind = kind;
+	slot->request.until_ns = ts_now_ns() + TS_MAIL_WAIT_NS;
+	post(mail, slot);
+}
+
+void ts_mail_store(struct ts_mail *mail, uint32_t index)
+{
+	post_end(mail, index, TS_MAIL_STORE);
+}
+
+void ts_mail_return(struct ts_mail *mail, uint32_t index)
+{
+	post_end(mail, index, TS_MAIL_RETURN);
+}

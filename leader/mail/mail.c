@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of requests: finding it, and what both sides read of it. */
+#include "leader/mail/mail.h"
+
+#include "leader/group/store_private.h"
+
+#include <string.h>
+
+int ts_mail_attach(struct ts_store *store, struct ts_mail *ret_mail)
+{
+	void *start = NULL;
+	int r = ts_belonging_map_of_jobs(store, TS_BELONGING_PEERS, TS_MAIL_MAGIC, TS_MAIL_ABI,
+		sizeof(struct ts_mail_table), &start);
+
+	if (r < 0)
+		return r;
+	ret_mail->table = start;
+	memcpy(ret_mail->path, store->belongings[TS_BELONGING_PEERS], sizeof(ret_mail->path));
+	return 0;
+}
+
+void ts_mail_read(struct ts_mail *mail, uint32_t index, struct ts_mail_request *ret_request)
+{
+	*ret_request = mail->table->slots[index % TS_MAIL_SLOTS].request;
+}
+
+void ts_mail_count(
+	struct ts_mail *mail, uint32_t peer, enum ts_mail_counter counter, uint64_t amount)
+{
+	if (peer < TS_MAIL_PEERS)
+		ts_add_relaxed(&mail->table->peers[peer].counters[counter], amount);
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests to the helper for other nodes: who asks, who answers, and what the dead leave. */
+#include "fixture.h"
+
+#include "leader/mail/mail.h"
+#include "shim/identity.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(mail, .init = fixture_init, .fini = fixture_finish, .timeout = 60);
+
+#define GUARD_NS UINT64_C(30000000000)
+
+static struct ts_mail mail_of(struct ts_store *store)
+{
+	struct ts_mail mail = {.table = NULL};
+
+	cr_assert(eq(int, ts_mail_attach(store, &mail), 0));
+	return mail;
+}
+
+static struct ts_mail_request request_of(uint64_t number, uint64_t wait_ns)
+{
+	return (struct ts_mail_request){.name = {number, number + 1},
+		.inode = number,
+		.bytes = number,
+		.until_ns = ts_now_ns() + wait_ns};
+}
+
+/* Become the helper; the descriptor keeps the lock. */
+static int enter(struct ts_mail *mail)
+{
+	int fd = open(mail->path, O_RDWR | O_CLOEXEC);
+
+	cr_assert(ge(int, fd, 0));
+	int r = ts_mail_enter(mail, fd, ts_process_id(getpid(), false));
+	if (r == 0)
+		return fd;
+	close(fd);
+	return r;
+}
+
+static struct ts_mail_slot *slot_of(struct ts_mail *mail, uint32_t index)
+{
+	return &mail->table->slots[index];
+}
+
+static void expect_all_free(struct ts_mail *mail)
+{
+	for (uint32_t i = 0; i < TS_MAIL_SLOTS; i++) {
+		cr_expect(eq(u32, ts_load_acquire(&slot_of(mail, i)->state), TS_MAIL_FREE));
+		cr_expect(eq(u64, ts_load_acquire(&slot_of(mail, i)->owner), 0));
+	}
+}
+
+static void count_returned(void *context, const struct ts_mail_request *request)
+{
+	uint64_t *sum = context;
+
+	*sum += request->inode;
+}
+
+static uint64_t sweep(struct ts_mail *mail)
+{
+	uint64_t sum = 0;
+
+	ts_mail_sweep(mail, count_returned, &sum);
+	return sum;
+}
+
+/* ---- a helper in a thread --------------------------------------------------------------- */
+
+struct desk {
+	struct ts_mail *mail;
+	enum ts_mail_answer answer;
+	uint32_t count; /* of requests to answer */
+	struct ts_mail_request last;
+};
+
+/* Answer the first so many requests, whenever they come. */
+static void *serve(void *context)
+{
+	struct desk *desk = context;
+	uint64_t end_ns = ts_now_ns() + GUARD_NS;
+	uint32_t index = 0, done = 0;
+
+	while (done < desk->count && ts_now_ns() < end_ns) {
+		if (ts_mail_take(desk->mail, index, &index, &desk->last) < 0)
+			continue;
+		ts_mail_answer(desk->mail, index, desk->answer);
+		done++;
+	}
+	return NULL;
+}
+
+static pthread_t begin_serving(struct desk *desk)
+{
+	pthread_t thread;
+
+	cr_assert(eq(int, pthread_create(&thread, NULL, serve, desk), 0));
+	return thread;
+}
+
+Test(mail, an_answer_comes_back)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	int lock = enter(&mail);
+
+	for (int answer = 0; answer < TS_MAIL_ANSWER_COUNT; answer++) {
+		struct desk desk = {
+			.mail = &mail, .answer = (enum ts_mail_answer)answer, .count = 1};
+		struct ts_mail_request request = request_of(40, GUARD_NS);
+		uint32_t index = TS_MAIL_SLOTS;
+		pthread_t thread = begin_serving(&desk);
+		cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), answer));
+		pthread_join(thread, NULL);
+		cr_expect(eq(u64, desk.last.inode, 40));
+		if (answer == TS_MAIL_SAYS_WON) {
+			cr_expect(eq(u32, ts_load_acquire(&slot_of(&mail, index)->state),
+				TS_MAIL_ANSWERED));
+			desk = (struct desk){.mail = &mail, .count = 1};
+			ts_mail_store(&mail, index);
+			serve(&desk);
+			cr_expect(eq(u32, desk.last.kind, TS_MAIL_STORE));
+		}
+		expect_all_free(&mail);
+	}
+	close(lock);
+}
+
+Test(mail, what_was_won_and_is_not_made_is_returned)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	struct desk desk = {.mail = &mail, .answer = TS_MAIL_SAYS_WON, .count = 1};
+	struct ts_mail_request request = request_of(3, GUARD_NS);
+	uint32_t index;
+	pthread_t thread = begin_serving(&desk);
+
+	cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), TS_MAIL_SAYS_WON));
+	pthread_join(thread, NULL);
+	ts_mail_return(&mail, index);
+	serve(&desk);
+	cr_expect(eq(u32, desk.last.kind, TS_MAIL_RETURN));
+	cr_expect(eq(u64, desk.last.inode, 3));
+	expect_all_free(&mail);
+}
+
+/* ---- deadlines -------------------------------------------------------------------------- */
+
+/* A helper that nobody's death is told of: this process. */
+static void pretend_helper(struct ts_mail *mail)
+{
+	ts_write_release(&mail->table->helper, ts_process_id(getpid(), false));
+}
+
+Test(mail, nobody_waits_past_the_deadline)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	struct ts_mail_request request = request_of(1, 0);
+	uint32_t index;
+
+	pretend_helper(&mail);
+	cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), -EAGAIN));
+	cr_expect(eq(u64, ts_load_relaxed(&mail.table->left), 1));
+	/* And then nobody asks for a while. */
+	cr_expect(eq(int, ts_mail_is_served(&mail, NULL, NULL), false));
+	ts_write_relaxed(&mail.table->ask_at, 0);
+	cr_expect(eq(int, ts_mail_is_served(&mail, NULL, NULL), true));
+	expect_all_free(&mail);
+}
+
+/* Take one request, and do no more. */
+static void *take_one(void *context)
+{
+	struct desk *desk = context;
+	uint64_t end_ns = ts_now_ns() + GUARD_NS;
+	uint32_t index = 0;
+
+	while (ts_mail_take(desk->mail, index, &index, &desk->last) < 0 && ts_now_ns() < end_ns)
+		;
+	desk->count = index;
+	return NULL;
+}
+
+/* Take one and be gone. */
+static void *take_one_and_go(void *context)
+{
+	struct desk *desk = context;
+
+	take_one(desk);
+	ts_write_release(&desk->mail->table->helper, JOB_B); /* no process has this id */
+	return NULL;
+}
+
+Test(mail, who_leaves_what_is_worked_at_is_told)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	struct desk desk = {.mail = &mail};
+	struct ts_mail_request request = request_of(1, GUARD_NS);
+	uint32_t index;
+	pthread_t thread;
+
+	pretend_helper(&mail);
+	cr_assert(eq(int, pthread_create(&thread, NULL, take_one_and_go, &desk), 0));
+	cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), -ETIME));
+	pthread_join(thread, NULL);
+	cr_expect(eq(int, ts_mail_is_wanted(&mail, desk.count), false));
+	cr_expect(eq(u32, ts_load_acquire(&slot_of(&mail, desk.count)->state), TS_MAIL_LEFT));
+	ts_mail_answer(&mail, desk.count, TS_MAIL_SAYS_GOT);
+	expect_all_free(&mail);
+}
+
+Test(mail, has_so_many_slots)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	struct ts_mail_request request = request_of(1, 0);
+	uint32_t index;
+
+	pretend_helper(&mail);
+	for (uint32_t i = 0; i < TS_MAIL_SLOTS; i++)
+		ts_write_relaxed(&slot_of(&mail, i)->owner, JOB_B);
+	cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), -EBUSY));
+	cr_expect(eq(u64, ts_load_relaxed(&mail.table->unposted), 1));
+	/* They belonged to one that is dead. */
+	sweep(&mail);
+	expect_all_free(&mail);
+}
+
+/* ---- one helper, started once ----------------------------------------------------------- */
+
+static int starts;
+
+static int start(const void *error)
+{
+	starts++;
+	return error ? *(const int *)error : 0;
+}
+
+Test(mail, one_helper_is_started)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	const int error = -ENOENT;
+
+	cr_expect(eq(int, ts_mail_is_served(&mail, NULL, NULL), false));
+	cr_expect(eq(int, starts, 0));
+	cr_expect(eq(int, ts_mail_is_served(&mail, start, NULL), false));
+	cr_expect(eq(int, ts_mail_is_served(&mail, start, NULL), false));
+	cr_expect(eq(int, starts, 1));
+	uint64_t next = ts_load_relaxed(&mail.table->start_at);
+	ts_write_relaxed(&mail.table->start_at, 0);
+	cr_expect(eq(int, ts_mail_is_served(&mail, start, &error), false));
+	cr_expect(eq(int, starts, 2));
+	/* One that could not be started is left alone for longer. */
+	cr_expect(gt(u64, ts_load_relaxed(&mail.table->start_at) - next, TS_MAIL_PAUSE_NS));
+	int lock = enter(&mail);
+	cr_assert(ge(int, lock, 0));
+	cr_expect(eq(int, enter(&mail), -EAGAIN));
+	cr_expect(eq(int, ts_mail_is_served(&mail, start, NULL), true));
+	ts_mail_resign(&mail, -EACCES);
+	cr_expect(eq(u64, ts_load_relaxed(&mail.table->error), EACCES));
+	cr_expect(eq(int, ts_mail_is_served(&mail, NULL, NULL), false));
+	close(lock);
+}
+
+Test(mail, a_sleeping_helper_is_woken)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC), lock = enter(&mail);
+	struct ts_mail_request request = request_of(1, 0);
+	char event[512];
+	uint32_t index;
+
+	cr_assert(ge(int, inotify_add_watch(watch, mail.path, IN_ATTRIB), 0));
+	cr_expect(ts_mail_sleep(&mail));
+	(void)ts_mail_ask(&mail, &request, &index);
+	cr_expect(gt(i64, (int64_t)read(watch, event, sizeof(event)), 0));
+	ts_mail_wake(&mail);
+	/* One that is awake is not. */
+	request.until_ns = 0;
+	(void)ts_mail_ask(&mail, &request, &index);
+	cr_expect(lt(i64, (int64_t)read(watch, event, sizeof(event)), 0));
+	/* And one does not fall asleep over what is there. */
+	ts_write_release(&slot_of(&mail, 5)->state, TS_MAIL_POSTED);
+	cr_expect(eq(int, ts_mail_sleep(&mail), false));
+	cr_expect(eq(u32, ts_load_relaxed(&mail.table->asleep), 0));
+	close(watch);
+	close(lock);
+}
+
+/* ---- the dead --------------------------------------------------------------------------- */
+
+struct death {
+	struct ts_mail *mail;
+	const char *point;
+};
+
+/* Ask as a process of its own, and die where it is told. */
+static int die_asking(void *context)
+{
+	struct death *death = context;
+	struct ts_mail_request request = request_of(9, UINT64_C(100000000));
+	uint32_t index;
+
+	ts_identity_settle();
+	setenv("TSSHIM_TEST_KILL", death->point, 1);
+	if (ts_mail_ask(death->mail, &request, &index) == TS_MAIL_SAYS_WON)
+		ts_mail_store(death->mail, index);
+	return 0;
+}
+
+static bool dies_asking(struct ts_mail *mail, const char *point)
+{
+	struct death death = {.mail = mail, .point = point};
+	int status = fixture_fork(die_asking, &death);
+
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+Test(mail, a_dead_owner_leaves_what_the_helper_sees_to)
+{
+	static const struct {
+		const char *point;
+		enum ts_mail_answer answer;
+		uint64_t returned; /* by the sweep */
+		bool is_stored;    /* there is a STORE to be done */
+	} cases[] = {
+		{"mail_owned", TS_MAIL_SAYS_GOT, 0, false},
+		{"mail_posted", TS_MAIL_SAYS_GOT, 0, false},
+		{"mail_rung", TS_MAIL_SAYS_GOT, 0, false},
+		{"mail_answered", TS_MAIL_SAYS_GOT, 0, false},
+		{"mail_freed", TS_MAIL_SAYS_GOT, 0, false},
+		{"mail_answered", TS_MAIL_SAYS_WON, 9, false},
+		{"mail_posted:2", TS_MAIL_SAYS_WON, 0, true},
+		{"mail_rung:2", TS_MAIL_SAYS_WON, 0, true},
+	};
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	int lock = enter(&mail);
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(cases); i++) {
+		bool is_answered = strcmp(cases[i].point, "mail_owned") != 0 &&
+				   strcmp(cases[i].point, "mail_posted") != 0 &&
+				   strcmp(cases[i].point, "mail_rung") != 0;
+		struct desk desk = {
+			.mail = &mail, .answer = cases[i].answer, .count = is_answered};
+		pthread_t thread = begin_serving(&desk);
+		cr_assert(dies_asking(&mail, cases[i].point), "%s", cases[i].point);
+		pthread_join(thread, NULL);
+		cr_expect(eq(u64, sweep(&mail), cases[i].returned), "%s", cases[i].point);
+		uint32_t index;
+		int r = ts_mail_take(&mail, 0, &index, &desk.last);
+		cr_expect(eq(int, r, cases[i].is_stored ? 0 : -ENOENT), "%s", cases[i].point);
+		if (r == 0) {
+			cr_expect(eq(u32, desk.last.kind, TS_MAIL_STORE));
+			ts_mail_answer(&mail, index, TS_MAIL_SAYS_NONE);
+		}
+		expect_all_free(&mail);
+	}
+	close(lock);
+}
+
+Test(mail, what_is_worked_at_for_a_dead_owner_is_not_freed)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	struct ts_mail_slot *slot = slot_of(&mail, 3);
+
+	slot->request = request_of(1, 0);
+	ts_write_relaxed(&slot->owner, JOB_B); /* no process has this id */
+	for (uint32_t state = TS_MAIL_TAKEN; state <= TS_MAIL_LEFT; state++) {
+		ts_write_release(&slot->state, state);
+		sweep(&mail);
+		cr_expect(eq(u32, ts_load_acquire(&slot->state), state));
+	}
+	ts_mail_answer(&mail, 3, TS_MAIL_SAYS_NONE);
+	expect_all_free(&mail);
+}
+
+static int die_helping(void *context)
+{
+	struct desk *desk = context;
+
+	(void)enter(desk->mail);
+	take_one(desk);
+	raise(SIGKILL);
+	return 0;
+}
+
+static void *ask(void *context)
+{
+	struct desk *desk = context;
+	struct ts_mail_request request = request_of(9, GUARD_NS);
+	uint32_t index;
+
+	desk->answer = (enum ts_mail_answer)ts_mail_ask(desk->mail, &request, &index);
+	return NULL;
+}
+
+Test(mail, the_next_helper_ends_what_a_dead_one_had_begun)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	struct ts_mail_slot *slot = slot_of(&mail, 7);
+
+	for (uint32_t state = TS_MAIL_TAKEN; state <= TS_MAIL_LEFT; state++) {
+		slot->request = request_of(1, 0);
+		ts_write_relaxed(&slot->owner, JOB_A);
+		ts_write_release(&slot->state, state);
+		int lock = enter(&mail);
+		cr_assert(ge(int, lock, 0));
+		cr_expect(eq(u32, ts_load_acquire(&slot->state),
+			state == TS_MAIL_TAKEN ? TS_MAIL_ANSWERED : TS_MAIL_FREE));
+		sweep(&mail);
+		expect_all_free(&mail);
+		close(lock);
+	}
+}
+
+Test(mail, who_waits_for_a_dead_helper_leaves)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	struct desk asker = {.mail = &mail}, helper = {.mail = &mail};
+	pthread_t thread;
+
+	cr_assert(eq(int, pthread_create(&thread, NULL, ask, &asker), 0));
+	int status = fixture_fork(die_helping, &helper);
+	bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+	cr_assert(is_killed);
+	pthread_join(thread, NULL); /* long before its deadline, or the test's guard ends it */
+	bool has_left = (int)asker.answer == -ETIME || (int)asker.answer == -EAGAIN;
+	cr_expect(has_left, "%d", (int)asker.answer);
+	cr_expect(eq(u64, ts_load_relaxed(&mail.table->helper), 0));
+	int lock = enter(&mail);
+	cr_assert(ge(int, lock, 0));
+	expect_all_free(&mail);
+	close(lock);
+}
