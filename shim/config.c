@@ -65,6 +65,7 @@ static const char *const offs[] = {OFF, NULL};
 #define KIND_EPOCH   NULL, "a number from 0 to 2147483647"
 #define KIND_ORDER   orders, "strict or free"
 #define KIND_FILE    offs, "an absolute path, or off"
+#define KIND_DIR     offs, "an absolute path, or off"
 #define KIND_SIZE    NULL, "a size such as 512M or 4G"
 #define KIND_STAGE   stages, "auto, shm, off or an absolute directory"
 #define KIND_SECONDS NULL, "a number of seconds from 0 to 86400"

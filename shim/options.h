@@ -42,8 +42,8 @@
 		"most room for copies (K, M, G, T; 0 makes none)")                   \
 	X(STAGE_METADATA, "TSSHIM_STAGE_METADATA", "--stage-metadata", SECONDS, "0", \
 		"seconds in which no path of DIR is asked for again")                \
-	X(CLUSTER, "TSSHIM_CLUSTER", "--cluster", FILE, "off",                       \
-		"get staged files from other nodes: what DIR says of them")          \
+	X(CLUSTER, "TSSHIM_CLUSTER", "--cluster", DIR, "off",                        \
+		"get staged files from the other nodes of DIR")                      \
 	X(COPIES, "TSSHIM_COPIES", "--copies", COPIES, "off",                        \
 		"copies to a GPU: auto or off (not tried on a GPU)")                 \
 	X(VERIFY, "TSSHIM_VERIFY", "--verify", PERCENT, "0.1",                       \

@@ -19,6 +19,7 @@
 #define METAVAR_EPOCH   "N"
 #define METAVAR_ORDER   "WHICH"
 #define METAVAR_FILE    "FILE"
+#define METAVAR_DIR     "DIR"
 #define METAVAR_SIZE    "SIZE"
 #define METAVAR_TIME    "TIME"
 #define METAVAR_STAGE   "WHERE"

@@ -87,7 +87,6 @@ static void print_run(void)
 	print_environment();
 	fputs("\nExamples:\n"
 	      "  tsrun -- python train.py            share with all jobs started like this\n"
-	      "  tsrun --group a --summary -- python train.py --lr 0.1\n"
 	      "  tsrun stats                         what was shared, and what was not and "
 	      "why\n"
 	      "\nExit status: the command's own; 125 tsrun failed, 126 the command cannot be\n"
