@@ -122,7 +122,7 @@ static int fill(int part, const struct ts_stage_source *source, uint64_t bytes)
 	return r;
 }
 
-static void from_statx(const struct statx *stx, struct ts_stage_attributes *ret_attributes)
+void ts_stage_attributes_of(const struct statx *stx, struct ts_stage_attributes *ret_attributes)
 {
 	*ret_attributes = (struct ts_stage_attributes){
 		.inode = stx->stx_ino,
@@ -146,36 +146,27 @@ static void from_statx(const struct statx *stx, struct ts_stage_attributes *ret_
 }
 
 /* Programs without us see the copy itself: let it at least have the times of the original. */
-static int dress(int part, const struct statx *stx)
+static int dress(int part, const struct ts_stage_attributes *was)
 {
 	const struct timespec times[2] = {
-		{.tv_sec = stx->stx_atime.tv_sec, .tv_nsec = stx->stx_atime.tv_nsec},
-		{.tv_sec = stx->stx_mtime.tv_sec, .tv_nsec = stx->stx_mtime.tv_nsec}};
+		{.tv_sec = was->accessed.seconds, .tv_nsec = (long)was->accessed.nanoseconds},
+		{.tv_sec = was->modified.seconds, .tv_nsec = (long)was->modified.nanoseconds}};
 	int r = ts_sys_futimens(part, times);
 
 	return r < 0 ? r : ts_sys_fchmod(part, 0400);
 }
 
-static int note(struct ts_stage *stage, int part, const struct statx *stx, const char *path)
+int ts_stage_finish(struct ts_stage *stage, const char *path, int part,
+	const struct ts_stage_attributes *was)
 {
-	struct ts_stage_attributes attributes;
-	struct stat st;
-	int r = ts_sys_fstat(part, &st);
-
-	if (r < 0)
-		return r;
-	from_statx(stx, &attributes);
-	return ts_stage_index_add(&stage->index, st.st_ino, &attributes, path);
-}
-
-int ts_stage_finish(struct ts_stage *stage, const struct ts_stage_source *source, int part,
-	const struct statx *attributes)
-{
-	int r = dress(part, attributes);
+	struct stat st = {.st_ino = 0};
+	int r = dress(part, was);
 
 	TS_KILLPOINT(stage_finished);
 	if (r == 0)
-		r = note(stage, part, attributes, source->path);
+		r = ts_sys_fstat(part, &st);
+	if (r == 0)
+		r = ts_stage_index_add(&stage->index, st.st_ino, was, path);
 	TS_KILLPOINT(stage_noted);
 	return r;
 }
@@ -199,6 +190,7 @@ static int fetch(struct ts_stage *stage, const struct ts_stage_source *source, i
 	bool *admitted, struct ts_stage_making *making)
 {
 	uint64_t bytes = (uint64_t)source->stat->st_size;
+	struct ts_stage_attributes was;
 	struct statx before, after;
 	int r = ts_stage_look(source, AT_STATX_DONT_SYNC, &before);
 
@@ -211,7 +203,10 @@ static int fetch(struct ts_stage *stage, const struct ts_stage_source *source, i
 	TS_KILLPOINT(stage_filled);
 	if (r == 0)
 		r = compare(source, AT_STATX_DONT_SYNC, CHANGES, &after);
-	return r < 0 ? r : ts_stage_finish(stage, source, part, &before);
+	if (r < 0)
+		return r;
+	ts_stage_attributes_of(&before, &was);
+	return ts_stage_finish(stage, source->path, part, &was);
 }
 
 int ts_stage_fetch(struct ts_stage *stage, const struct ts_stage_source *source, int part,

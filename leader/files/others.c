@@ -68,6 +68,7 @@ int ts_stage_ask_others(struct ts_stage *stage, const struct ts_stage_source *so
 	if (!is_served(stage) || ts_sys_fstat(range->part, &part) < 0)
 		return 0;
 	const struct ts_mail_request request = {
+		.kind = TS_MAIL_FETCH,
 		.piece = range->piece,
 		.name = name_of(source),
 		.copy = ts_stage_digits_of(source),

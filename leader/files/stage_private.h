@@ -111,11 +111,16 @@ int ts_stage_look(const struct ts_stage_source *source, int sync, struct statx *
  * Errors: -ESTALE; those of stat(2). */
 int ts_stage_check_path(const struct ts_stage_source *source);
 
+/** The same as the index keeps them. */
+void ts_stage_attributes_of(
+	const struct statx *stx, struct ts_stage_attributes *ret_attributes);
+
 /**
  * Give the .part, whose bytes are all there, mode and times of a copy, and note it in the
- * index.  Errors: those of the system calls and of ts_stage_index_add().
+ * index as that of the file that @was at @path.  Errors: those of the system calls and of
+ * ts_stage_index_add().
  */
-int ts_stage_finish(struct ts_stage *stage, const struct ts_stage_source *source, int part,
-	const struct statx *attributes);
+int ts_stage_finish(struct ts_stage *stage, const char *path, int part,
+	const struct ts_stage_attributes *was);
 
 #endif

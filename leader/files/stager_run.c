@@ -278,6 +278,7 @@ static int fill(struct work *work)
 static int make_copy(struct work *work)
 {
 	struct statx attributes;
+	struct ts_stage_attributes was;
 	struct stat st = {.st_ino = 0};
 	int r = ts_stage_look(&work->source, AT_STATX_DONT_SYNC, &attributes);
 
@@ -285,8 +286,10 @@ static int make_copy(struct work *work)
 		r = fill(work);
 	if (r == 0)
 		r = ts_stage_check(&work->source);
-	if (r == 0)
-		r = ts_stage_finish(work->stage, &work->source, work->task->part, &attributes);
+	if (r == 0) {
+		ts_stage_attributes_of(&attributes, &was);
+		r = ts_stage_finish(work->stage, work->task->path, work->task->part, &was);
+	}
 	if (r == 0)
 		r = ts_sys_fstat(work->task->part, &st);
 	if (r < 0)

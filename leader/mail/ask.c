@@ -140,24 +140,34 @@ bool ts_mail_is_served(
 	return false;
 }
 
-int ts_mail_ask(
-	struct ts_mail *mail, const struct ts_mail_request *request, uint32_t *ret_index)
+/* A slot with @request in it, which is not posted yet. */
+static int begin(struct ts_mail_table *table, const struct ts_mail_request *request,
+	struct ts_mail_slot **ret_slot, uint32_t *ret_index)
 {
-	struct ts_mail_table *table = mail->table;
-	uint32_t index;
-	int r = take_slot(table, ts_identity_self(), &index);
+	int r = take_slot(table, ts_identity_self(), ret_index);
 
 	if (r < 0) {
 		ts_add_relaxed(&table->unposted, 1);
 		return r;
 	}
-	struct ts_mail_slot *slot = &table->slots[index];
+	*ret_slot = &table->slots[*ret_index];
 	TS_KILLPOINT(mail_owned);
-	slot->request = *request;
-	slot->request.kind = TS_MAIL_FETCH;
+	(*ret_slot)->request = *request;
 	ts_add_relaxed(&table->posted, 1);
+	return 0;
+}
+
+int ts_mail_ask(
+	struct ts_mail *mail, const struct ts_mail_request *request, uint32_t *ret_index)
+{
+	struct ts_mail_slot *slot;
+	uint32_t index;
+	int r = begin(mail->table, request, &slot, &index);
+
+	if (r < 0)
+		return r;
 	post(mail, slot);
-	r = wait(table, slot, request->until_ns + TS_MAIL_SLACK_NS);
+	r = wait(mail->table, slot, request->until_ns + TS_MAIL_SLACK_NS);
 	if (r < 0)
 		return r;
 	uint32_t answer = ts_load_relaxed(&slot->answer); /* behind M3 */
@@ -166,6 +176,17 @@ int ts_mail_ask(
 	if (answer != TS_MAIL_SAYS_WON)
 		free_slot(slot);
 	return answer < TS_MAIL_ANSWER_COUNT ? (int)answer : TS_MAIL_SAYS_FAILED;
+}
+
+int ts_mail_tell(struct ts_mail *mail, const struct ts_mail_request *request)
+{
+	struct ts_mail_slot *slot;
+	uint32_t index;
+	int r = begin(mail->table, request, &slot, &index);
+
+	if (r == 0)
+		post(mail, slot);
+	return r;
 }
 
 static void post_end(struct ts_mail *mail, uint32_t index, enum ts_mail_kind kind)

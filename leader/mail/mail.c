@@ -19,6 +19,17 @@ int ts_mail_attach(struct ts_store *store, struct ts_mail *ret_mail)
 	return 0;
 }
 
+bool ts_mail_waits(uint32_t kind)
+{
+	static const bool waits[] = {
+#define TS_X(name, waits, text) waits,
+		TS_MAIL_KINDS(TS_X)
+#undef TS_X
+	};
+
+	return kind < TS_ARRAY_SIZE(waits) && waits[kind];
+}
+
 void ts_mail_read(struct ts_mail *mail, uint32_t index, struct ts_mail_request *ret_request)
 {
 	*ret_request = mail->table->slots[index % TS_MAIL_SLOTS].request;

@@ -26,7 +26,7 @@
  *	ANSWERED -> POSTED  the owner that has WON the value: as STORE, once it has made it, or
  *as RETURN, where it cannot.  It does not wait for these
  *
- * A STORE or a RETURN needs no owner: the helper ends it with FREE and owner -> 0.
+ * A STORE, a RETURN or a NAME needs no owner: the helper ends it with FREE and owner -> 0.
  *
  * Who has LEFT a TAKEN slot must not use the file it asked for any more, for the helper may
  * still write to it: it takes the name away and begins another file.  So nothing that is
@@ -71,9 +71,9 @@
 #define TS_MAIL_MAGIC UINT64_C(0x7372656570746d31) /* "1mtpeers", little endian */
 #define TS_MAIL_ABI   1u
 
-#define TS_MAIL_SLOTS 128u
-#define TS_MAIL_PEERS 256u /* of which something is told; further ones are asked as well */
-#define TS_MAIL_NAME  64u
+#define TS_MAIL_SLOTS     128u
+#define TS_MAIL_PEERS     256u /* of which something is told; further ones are asked as well */
+#define TS_MAIL_PEER_NAME 64u
 
 /* Longest stay of the helper in poll(2): it looks then who has died. */
 #define TS_MAIL_TICK_MS 200u
@@ -88,11 +88,13 @@
 /* After one was started, and after one did not answer. */
 #define TS_MAIL_PAUSE_NS UINT64_C(5000000000)
 
-/* What may be asked for: (name, text). */
-#define TS_MAIL_KINDS(X)                                                       \
-	X(FETCH, "bytes of a file, or the right to be the first who reads it") \
-	X(STORE, "what was won and made, for other nodes")                     \
-	X(RETURN, "what was won and cannot be made")
+/* What may be asked for: (name, whether its owner waits for an answer, text). */
+#define TS_MAIL_KINDS(X)                                                             \
+	X(FETCH, true, "bytes of a file, or the right to be the first who reads it") \
+	X(BRING, true, "a copy of what a path leads to, and that it does")           \
+	X(STORE, false, "what was won and made, for other nodes")                    \
+	X(RETURN, false, "what was won and cannot be made")                          \
+	X(NAME, false, "that a path leads to what this is a copy of")
 
 /* (name, text). Of these only GOT and WON are not "do it alone". */
 #define TS_MAIL_ANSWERS(X)                                            \
@@ -122,7 +124,7 @@
 	X(OPENED, opened, "connections begun")
 
 enum ts_mail_kind {
-#define TS_X(name, text) TS_MAIL_##name,
+#define TS_X(name, waits, text) TS_MAIL_##name,
 	TS_MAIL_KINDS(TS_X)
 #undef TS_X
 		TS_MAIL_KIND_COUNT
@@ -150,30 +152,38 @@ enum ts_mail_state {
 	TS_MAIL_ANSWERED,
 };
 
-/** A request.  The file is <stem of the group's copies><digits of @copy>, with ".part" or not.
+/**
+ * A request.  The file is <stem of the group's copies><digits of @copy>, with ".part" or not.
+ *
+ *	FETCH, STORE, RETURN   @name of the file, @piece, @copy, @inode, @at, @bytes
+ *	BRING                  @name of the path, @known_as, @root_…, @seconds
+ *	NAME                   @name of the path, @copy, @inode, @root_device, @seconds
  */
 struct ts_mail_request {
 	uint32_t kind;
 	uint32_t piece;         /* of a large file: which; else 0 */
-	struct ts_hash128 name; /* of the file, the same on all nodes */
+	struct ts_hash128 name; /* of a file or a path, the same on all nodes */
 	struct ts_hash128 copy;
-	uint64_t inode;     /* of the .part, and so of the copy */
-	uint64_t at, bytes; /* where in the file the value lies */
-	uint64_t until_ns;  /* of ts_now_ns(); the helper answers until then */
+	uint64_t inode;                   /* of the .part, and so of the copy */
+	uint64_t at, bytes;               /* where in the file the value lies */
+	uint64_t until_ns;                /* of ts_now_ns(); the helper answers until then */
+	struct ts_hash128 known_as;       /* the path's name in the index of copies */
+	uint64_t root_device, root_inode; /* of the data set's directory, here */
+	uint64_t seconds;                 /* for which a path may be known */
 };
 
 struct ts_mail_slot {
 	_Alignas(64) _Atomic uint64_t owner; /* ts_process_id() */
 	_Atomic uint32_t state, answer;
 	struct ts_mail_request request;
-	uint64_t reserved[2];
+	uint64_t reserved[4];
 };
-static_assert(sizeof(struct ts_mail_slot) == 128, "ABI of mail 1");
+static_assert(sizeof(struct ts_mail_slot) == 192, "ABI of mail 1");
 
 /** What is told of a node.  Row i is the i-th of the list of nodes. */
 struct ts_mail_peer {
-	_Atomic uint64_t name[TS_MAIL_NAME / 8]; /* as the list has it, cut */
-	_Atomic uint64_t state;                  /* enum ts_mail_peer_state */
+	_Atomic uint64_t name[TS_MAIL_PEER_NAME / 8]; /* as the list has it, cut */
+	_Atomic uint64_t state;                       /* enum ts_mail_peer_state */
 	_Atomic uint64_t error; /* of the last failure: a positive errno; 0: none */
 	_Atomic uint64_t reserved[2];
 	_Atomic uint64_t counters[16];
@@ -220,8 +230,12 @@ void ts_mail_read(struct ts_mail *mail, uint32_t index, struct ts_mail_request *
 bool ts_mail_is_served(
 	struct ts_mail *mail, int (*start)(const void *context), const void *context);
 
+/** Whether the owner of a request of this kind waits for an answer. */
+bool ts_mail_waits(uint32_t kind);
+
 /**
- * Ask, and wait for the answer until request->until_ns and a little longer.
+ * Ask what request->kind says, and wait for the answer until request->until_ns and a little
+ * longer.
  *
  * Returns an enum ts_mail_answer; with WON the slot *ret_index stays the caller's, who ends it
  * with ts_mail_store() or ts_mail_return().  Threads: any, but a vfork child's.  Keeps errno;
@@ -230,6 +244,9 @@ bool ts_mail_is_served(
  */
 int ts_mail_ask(
 	struct ts_mail *mail, const struct ts_mail_request *request, uint32_t *ret_index);
+
+/** Ask for something that nobody waits for.  Errors: -EBUSY no slot. */
+int ts_mail_tell(struct ts_mail *mail, const struct ts_mail_request *request);
 
 /** What was won at slot @index is made, and is there under the copy's name; or will not be. */
 void ts_mail_store(struct ts_mail *mail, uint32_t index);

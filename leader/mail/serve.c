@@ -80,7 +80,7 @@ void ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer an
 	uint64_t owner = ts_load_relaxed(&slot->owner);
 	uint32_t taken = TS_MAIL_TAKEN;
 
-	if (slot->request.kind == TS_MAIL_FETCH) {
+	if (ts_mail_waits(slot->request.kind)) {
 		ts_write_relaxed(&slot->answer, answer);
 		if (ts_cas(&slot->state, &taken, TS_MAIL_ANSWERED)) { /* M3 */
 			ts_sys_futex_wake(&slot->state);
@@ -96,8 +96,6 @@ void ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer an
 static void bury(struct ts_mail *mail, struct ts_mail_slot *slot, uint64_t owner,
 	void (*on_return)(void *context, const struct ts_mail_request *request), void *context)
 {
-	bool is_fetch = slot->request.kind == TS_MAIL_FETCH;
-
 	switch (ts_load_acquire(&slot->state)) {
 	case TS_MAIL_FREE:
 		break;
@@ -106,7 +104,7 @@ static void bury(struct ts_mail *mail, struct ts_mail_slot *slot, uint64_t owner
 			on_return(context, &slot->request);
 		break;
 	case TS_MAIL_POSTED:
-		if (!is_fetch)
+		if (!ts_mail_waits(slot->request.kind))
 			return;
 		break;
 	default: /* being worked at */

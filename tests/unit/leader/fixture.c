@@ -37,6 +37,7 @@ void fixture_finish(void)
 	unlink(fixture_path("device"));
 	unlink(fixture_path("journal"));
 	unlink(fixture_path("loaders"));
+	unlink(fixture_path("peers"));
 	unlink(fixture_path("ledger"));
 }
 

@@ -30,7 +30,8 @@ static struct ts_mail mail_of(struct ts_store *store)
 
 static struct ts_mail_request request_of(uint64_t number, uint64_t wait_ns)
 {
-	return (struct ts_mail_request){.name = {number, number + 1},
+	return (struct ts_mail_request){.kind = TS_MAIL_FETCH,
+		.name = {number, number + 1},
 		.inode = number,
 		.bytes = number,
 		.until_ns = ts_now_ns() + wait_ns};
