@@ -26,20 +26,27 @@ static _Atomic uint64_t changed_ms;
 
 /* ---- names ------------------------------------------------------------------------------ */
 
-enum kind { FOLLOWED = 1, LINK, WRITTEN };
-
 struct text {
 	uint64_t rights, device, inode, kind;
 	char rest[PATH_MAX];
 };
 
-static struct ts_hash128 hash_of(struct text *text, const char *rest, size_t length, bool link)
+static void hash(struct text *text, const char *rest, size_t length, bool link,
+	struct ts_known_call *ret_call)
 {
+	size_t bytes = offsetof(struct text, rest) + length;
 	text->rights = ts_rights();
 	ts_staged_root_identity(&text->device, &text->inode);
-	text->kind = link ? LINK : FOLLOWED;
+	text->kind = link ? TS_STAGE_NAME_LINK : TS_STAGE_NAME_FOLLOWED;
 	memcpy(text->rest, rest, length);
-	return ts_hash128(text, offsetof(struct text, rest) + length);
+	ret_call->name = ts_hash128(text, bytes);
+	if (!ts_config()->cluster || link)
+		return;
+	struct ts_hash128 root = ts_staged_root_across();
+	text->device = root.lo;
+	text->inode = root.hi;
+	text->kind = TS_STAGE_NAME_ACROSS;
+	ret_call->across = ts_hash128(text, bytes);
 }
 
 /* Apart, for a path is large. */
@@ -55,7 +62,7 @@ static TS_NOINLINE bool name_absolute(
 	size_t length = strnlen(rest, PATH_MAX);
 	if (length == PATH_MAX)
 		return false;
-	ret_call->name = hash_of(&text, rest, length, link);
+	hash(&text, rest, length, link, ret_call);
 	return text.rights != 0;
 }
 
@@ -81,11 +88,9 @@ static TS_NOINLINE bool name_relative(
 /* Stands for the file with @inode itself, if somebody may be writing to it. */
 static struct ts_hash128 name_written(uint64_t inode)
 {
-	struct {
-		uint64_t device, directory, kind, inode;
-	} text = {.kind = WRITTEN, .inode = inode};
-	ts_staged_root_identity(&text.device, &text.directory);
-	return ts_hash128(&text, sizeof(text));
+	uint64_t device, directory;
+	ts_staged_root_identity(&device, &directory);
+	return ts_stage_name_of_written(device, directory, inode);
 }
 
 /*
@@ -124,14 +129,35 @@ static bool is_plain(int flags)
 	return (flags & ~kept) == O_RDONLY;
 }
 
+static struct ts_stage_path path_of(const struct ts_known_call *call, uint32_t seconds)
+{
+	struct ts_stage_path path = {
+		.across = call->across, .here = call->name, .seconds = seconds};
+	ts_staged_root_identity(&path.root_device, &path.root_inode);
+	return path;
+}
+
+/* Where nobody of the group knows the path, one of another node may. */
+static int open_or_ask(struct ts_stage *joined, const struct ts_known_call *call,
+	uint32_t seconds, int flags, uint64_t *ret_bytes)
+{
+	uint64_t after = ts_load_relaxed(&changed_ms);
+	int fd = ts_stage_open_known(joined, call->name, after, seconds, flags, ret_bytes);
+	if (TS_LIKELY(fd >= 0) || !ts_config()->cluster)
+		return fd;
+	const struct ts_stage_path path = path_of(call, seconds);
+	return ts_stage_ask_path(joined, &path) ? ts_stage_open_known(joined, call->name, after,
+							  seconds, flags, ret_bytes)
+						: fd;
+}
+
 static int open_known(const struct ts_known_call *call, uint32_t seconds, int flags)
 {
 	uint64_t bytes = 0;
 	struct ts_stage *joined = ts_staged_enter();
 	if (!joined || ts_staged_has_locks() || ts_staged_is_unwanted())
 		return -ENOENT;
-	int fd = ts_stage_open_known(
-		joined, call->name, ts_load_relaxed(&changed_ms), seconds, flags, &bytes);
+	int fd = open_or_ask(joined, call, seconds, flags, &bytes);
 	if (fd < 0)
 		return fd;
 	ts_staged_note_given();
@@ -164,11 +190,18 @@ void ts_known_look(int directory, const char *path, struct ts_known_call *ret_ca
 	errno = saved;
 }
 
-void ts_known_note_copy(const struct ts_known_call *call, uint64_t inode, uint64_t copy)
+void ts_known_note_copy(
+	const struct ts_known_call *call, uint64_t inode, uint64_t copy, bool is_made)
 {
 	struct ts_stage *joined = call->is_named ? ts_staged_joined() : NULL;
-	if (joined && !ts_stage_name_is_forbidden(&joined->index, name_written(inode)))
-		ts_stage_name_note(&joined->index, call->name, call->asked_ms, copy);
+	if (!joined || ts_stage_name_is_forbidden(&joined->index, name_written(inode)))
+		return;
+	ts_stage_name_note(&joined->index, call->name, call->asked_ms, copy);
+	/* What came from another node is known there. */
+	if (!is_made || !ts_config()->cluster)
+		return;
+	const struct ts_stage_path path = path_of(call, ts_load_relaxed(&ts_known_seconds));
+	ts_stage_tell_path(joined, &path, copy);
 }
 
 /* ---- attributes ------------------------------------------------------------------------- */

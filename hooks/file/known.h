@@ -27,7 +27,7 @@ extern _Atomic uint32_t ts_known_seconds;
 
 /** One call on a path, from before it was made. */
 struct ts_known_call {
-	struct ts_hash128 name;
+	struct ts_hash128 name, across; /* here; on all nodes, where there are others */
 	uint64_t asked_ms;
 	bool is_named; /* the path is below the directory */
 	bool changes;  /* the call may change what is there; only of those: */
@@ -45,8 +45,12 @@ int ts_known_open(int directory, const char *path, int flags, struct ts_known_ca
 /** The same for a call that has to be made anyway. */
 void ts_known_look(int directory, const char *path, struct ts_known_call *ret_call);
 
-/** @call led to the file with @inode, of which there is a copy with inode @copy. */
-void ts_known_note_copy(const struct ts_known_call *call, uint64_t inode, uint64_t copy);
+/**
+ * @call led to the file with @inode, of which there is a copy with inode @copy; @is_made by
+ * this process now.
+ */
+void ts_known_note_copy(
+	const struct ts_known_call *call, uint64_t inode, uint64_t copy, bool is_made);
 
 /**
  * The program has opened a file for writing, as @fd, or changed it by that.  From now on

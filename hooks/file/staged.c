@@ -92,7 +92,7 @@ static int give_copy(struct ts_stage *joined, const struct ts_stage_source *sour
 		return r;
 	ts_staged_note_given();
 	count(&copy, bytes);
-	ts_known_note_copy(call, source->stat->st_ino, copy.inode);
+	ts_known_note_copy(call, source->stat->st_ino, copy.inode, copy.fetched);
 	return 0;
 }
 

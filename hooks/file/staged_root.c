@@ -54,6 +54,7 @@ static struct {
 	dev_t device;
 	ino_t inode;
 	bool is_fuse;
+	struct ts_hash128 across;
 	size_t length; /* of @path; 0: the root directory */
 	char path[PATH_MAX];
 } root;
@@ -79,6 +80,16 @@ struct storage {
 	dev_t device; /* 0: nothing */
 	uint64_t type;
 };
+
+static struct ts_hash128 across(const struct stat *st, size_t length)
+{
+	const int64_t times[] = {st->st_mtim.tv_sec, st->st_mtim.tv_nsec, st->st_ctim.tv_sec,
+		st->st_ctim.tv_nsec};
+	struct ts_hash128 path = ts_hash128(root.path, length), time;
+
+	time = ts_hash128(times, sizeof(times));
+	return (struct ts_hash128){.lo = path.lo ^ time.lo, .hi = path.hi ^ time.hi};
+}
 
 /* Errors: what the directory is not there for. */
 static int look(const struct storage *known, enum state *ret_state)
@@ -108,6 +119,7 @@ static int look(const struct storage *known, enum state *ret_state)
 	root.inode = st.st_ino;
 	root.is_fuse = type == FUSE;
 	root.length = r == 1 ? 0 : (size_t)r;
+	root.across = across(&st, root.length);
 	*ret_state = wanted ? FOUND : REFUSED;
 	return 0;
 }
@@ -185,6 +197,11 @@ void ts_staged_root_identity(uint64_t *ret_device, uint64_t *ret_inode)
 {
 	*ret_device = root.device;
 	*ret_inode = root.inode;
+}
+
+struct ts_hash128 ts_staged_root_across(void)
+{
+	return root.across;
 }
 
 static bool is_below(const char *path, const char *directory, size_t length)

@@ -4,6 +4,7 @@
 #define TS_HOOKS_FILE_STAGED_ROOT_H
 
 #include "shim/base.h"
+#include "shim/hash.h"
 
 #include <sys/stat.h>
 
@@ -36,6 +37,13 @@ bool ts_staged_root_is_pending(void);
 
 /** Device and inode of the directory, once it was found. Any thread. */
 void ts_staged_root_identity(uint64_t *ret_device, uint64_t *ret_inode);
+
+/**
+ * A number that the same directory has on all nodes, once it was found: of its path without
+ * links and its times.  Where something is made or removed right in it while jobs start, they
+ * have different ones.  Any thread.
+ */
+struct ts_hash128 ts_staged_root_across(void);
 
 /**
  * Whether the absolute @path begins with the directory, as the user names it or as it is

@@ -60,7 +60,7 @@ int ts_stage_check_path(const struct ts_stage_source *source)
 		       : -ESTALE;
 }
 
-static int make_room(struct ts_stage *stage, int part, uint64_t bytes, bool *admitted)
+int ts_stage_make_room(struct ts_stage *stage, int part, uint64_t bytes, bool *admitted)
 {
 	int r = 0;
 
@@ -197,7 +197,7 @@ static int fetch(struct ts_stage *stage, const struct ts_stage_source *source, i
 	if (r == 0)
 		r = ts_stage_check_path(source);
 	if (r == 0)
-		r = make_room(stage, part, bytes, admitted);
+		r = ts_stage_make_room(stage, part, bytes, admitted);
 	if (r == 0)
 		r = get(stage, source, part, making);
 	TS_KILLPOINT(stage_filled);

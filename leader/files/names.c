@@ -199,6 +199,13 @@ bool ts_stage_name_is_forbidden(const struct ts_stage_index *index, struct ts_ha
 	return name && ts_load_acquire(&name->word) == FORBIDDEN;
 }
 
+struct ts_hash128 ts_stage_name_of_written(uint64_t device, uint64_t directory, uint64_t inode)
+{
+	const uint64_t text[] = {device, directory, TS_STAGE_NAME_WRITTEN, inode};
+
+	return ts_hash128(text, sizeof(text));
+}
+
 void ts_stage_names_forget(struct ts_stage_index *index)
 {
 	uint64_t now = ts_stage_now_ms(), was = ts_load_relaxed(&index->head->forgotten);

@@ -31,6 +31,14 @@
 #include "leader/files/index.h"
 #include "shim/hash.h"
 
+/* What a hash is of, its third word. */
+enum ts_stage_name_kind {
+	TS_STAGE_NAME_FOLLOWED = 1,
+	TS_STAGE_NAME_LINK,
+	TS_STAGE_NAME_WRITTEN,
+	TS_STAGE_NAME_ACROSS, /* of a path, for other nodes */
+};
+
 /** This moment. As a clock it also counts what the machine sleeps. */
 uint64_t ts_stage_now_ms(void);
 
@@ -65,6 +73,12 @@ void ts_stage_name_note_attributes(struct ts_stage_index *index, struct ts_hash1
  */
 void ts_stage_name_forbid(struct ts_stage_index *index, struct ts_hash128 name);
 bool ts_stage_name_is_forbidden(const struct ts_stage_index *index, struct ts_hash128 name);
+
+/**
+ * The name that stands for the file with @inode itself in the data set's directory, which has
+ * @device and @directory: forbidden when somebody may be writing to it.
+ */
+struct ts_hash128 ts_stage_name_of_written(uint64_t device, uint64_t directory, uint64_t inode);
 
 /** Nothing is known any more of what was known until now. */
 void ts_stage_names_forget(struct ts_stage_index *index);

@@ -7,7 +7,6 @@
 #include "shim/sys.h"
 
 #include <fcntl.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define NAP_MIN_NS UINT64_C(200000)
@@ -130,18 +129,6 @@ int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, 
 
 /* ---- known names ------------------------------------------------------------------------ */
 
-/* What ts_stage_open() would have been asked for. */
-static void fill_stat(const struct ts_stage_attributes *was, struct stat *ret_stat)
-{
-	*ret_stat = (struct stat){
-		.st_dev = makedev(was->device_major, was->device_minor),
-		.st_ino = was->inode,
-		.st_size = (off_t)was->bytes,
-		.st_mtim = {was->modified.seconds, (long)was->modified.nanoseconds},
-		.st_ctim = {was->changed.seconds, (long)was->changed.nanoseconds},
-	};
-}
-
 /*
  * Others can put what they like in the place of a copy that is gone: O_NONBLOCK keeps a pipe
  * from holding us up, and the inode tells a copy.  The flag is taken back, for the program can
@@ -179,7 +166,7 @@ int ts_stage_open_known(struct ts_stage *stage, struct ts_hash128 name, uint64_t
 
 	if (!ts_stage_name_find(&stage->index, name, after_ms, seconds, &known) || !known.path)
 		return -ENOENT;
-	fill_stat(&known.attributes, &original);
+	ts_stage_stat_of(&known.attributes, &original);
 	struct ts_stage_source source = {.fd = -1, .stat = &original, .path = known.path};
 	ts_stage_path_of(stage, &source, path);
 	int fd = open_known(stage, path, flags, known.row);

@@ -1,37 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Getting what is to be copied from another node, and handing over what no node has. */
+#include "leader/files/bring.h"
 #include "leader/files/stage_private.h"
 #include "shim/config.h"
-#include "shim/hash.h"
 #include "shim/helper.h"
 #include "shim/log.h"
 #include "shim/sys.h"
 
-#include <limits.h>
-#include <string.h>
-
 int ts_stage_use_others(struct ts_stage *stage, struct ts_store *store)
 {
 	return ts_mail_attach(store, &stage->mail);
-}
-
-/*
- * What @source is called on all nodes.  Without device and inode, which a mount of another node
- * numbers in its own way: another file at this path has another time of change, to the
- * nanosecond, or another size.
- */
-static struct ts_hash128 name_of(const struct ts_stage_source *source)
-{
-	const struct stat *st = source->stat;
-	const uint64_t numbers[] = {(uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec,
-		(uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
-		(uint64_t)st->st_ctim.tv_nsec};
-	char text[sizeof(numbers) + PATH_MAX];
-	size_t length = strnlen(source->path, PATH_MAX);
-
-	memcpy(text, numbers, sizeof(numbers));
-	memcpy(text + sizeof(numbers), source->path, length);
-	return ts_hash128(text, sizeof(numbers) + length);
 }
 
 /* In the order that the helper wants them in. */
@@ -70,7 +48,7 @@ int ts_stage_ask_others(struct ts_stage *stage, const struct ts_stage_source *so
 	const struct ts_mail_request request = {
 		.kind = TS_MAIL_FETCH,
 		.piece = range->piece,
-		.name = name_of(source),
+		.name = ts_stage_name_across(source),
 		.copy = ts_stage_digits_of(source),
 		.inode = part.st_ino,
 		.at = range->at,
@@ -93,4 +71,36 @@ void ts_stage_tell_others(struct ts_stage *stage, struct ts_stage_errand *errand
 		ts_mail_store(&stage->mail, errand->index);
 	else
 		ts_mail_return(&stage->mail, errand->index);
+}
+
+bool ts_stage_ask_path(struct ts_stage *stage, const struct ts_stage_path *path)
+{
+	const struct ts_mail_request request = {
+		.kind = TS_MAIL_BRING,
+		.name = path->across,
+		.known_as = path->here,
+		.root_device = path->root_device,
+		.root_inode = path->root_inode,
+		.seconds = path->seconds,
+		.until_ns = ts_now_ns() + TS_MAIL_WAIT_NS,
+	};
+	uint32_t unused;
+
+	return ts_stage_told_for(path->seconds) > 0 && is_served(stage) &&
+	       ts_mail_ask(&stage->mail, &request, &unused) == TS_MAIL_SAYS_GOT;
+}
+
+void ts_stage_tell_path(struct ts_stage *stage, const struct ts_stage_path *path, uint64_t copy)
+{
+	const struct ts_mail_request request = {
+		.kind = TS_MAIL_NAME,
+		.name = path->across,
+		.inode = copy,
+		.root_device = path->root_device,
+		.seconds = path->seconds,
+		.until_ns = ts_now_ns() + TS_MAIL_WAIT_NS,
+	};
+
+	if (ts_stage_told_for(path->seconds) > 0 && is_served(stage))
+		(void)ts_mail_tell(&stage->mail, &request);
 }

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 
 /* ---- joining ---------------------------------------------------------------------------- */
 
@@ -57,6 +58,8 @@ void ts_stage_destroy(struct ts_stage *stage)
 	munmap(stage, sizeof(*stage));
 }
 
+/* ---- names ------------------------------------------------------------------------------ */
+
 struct ts_hash128 ts_stage_digits_of(const struct ts_stage_source *source)
 {
 	const struct stat *st = source->stat;
@@ -88,4 +91,35 @@ void ts_stage_path_of(const struct ts_stage *stage, const struct ts_stage_source
 	char path[TS_STAGE_PATH])
 {
 	ts_stage_path_with(stage->index.stem, ts_stage_digits_of(source), path);
+}
+
+/*
+ * What @source is called on all nodes.  Without device and inode, which a mount of another node
+ * numbers in its own way: another file at this path has another time of change, to the
+ * nanosecond, or another size.
+ */
+struct ts_hash128 ts_stage_name_across(const struct ts_stage_source *source)
+{
+	const struct stat *st = source->stat;
+	const uint64_t numbers[] = {(uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec,
+		(uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
+		(uint64_t)st->st_ctim.tv_nsec};
+	char text[sizeof(numbers) + PATH_MAX];
+	size_t length = strnlen(source->path, PATH_MAX);
+
+	memcpy(text, numbers, sizeof(numbers));
+	memcpy(text + sizeof(numbers), source->path, length);
+	return ts_hash128(text, sizeof(numbers) + length);
+}
+
+/* What ts_stage_open() would have been asked for. */
+void ts_stage_stat_of(const struct ts_stage_attributes *was, struct stat *ret_stat)
+{
+	*ret_stat = (struct stat){
+		.st_dev = makedev(was->device_major, was->device_minor),
+		.st_ino = was->inode,
+		.st_size = (off_t)was->bytes,
+		.st_mtim = {was->modified.seconds, (long)was->modified.nanoseconds},
+		.st_ctim = {was->changed.seconds, (long)was->changed.nanoseconds},
+	};
 }

@@ -83,6 +83,23 @@ int ts_stage_attach(struct ts_store *store, const char *group, const char *direc
  */
 int ts_stage_use_others(struct ts_stage *stage, struct ts_store *store);
 
+/** A path below the data set's directory, as it is asked for and told of. */
+struct ts_stage_path {
+	struct ts_hash128 across, here;   /* its names: on all nodes, in the index */
+	uint64_t root_device, root_inode; /* of the directory */
+	uint64_t seconds;                 /* for which it may be known */
+};
+
+/**
+ * Ask other nodes where @path leads: whether the group knows it now, with a copy.  Waits about
+ * TS_MAIL_WAIT_NS at most.  Threads: any, but a vfork child's.  Keeps errno.
+ */
+bool ts_stage_ask_path(struct ts_stage *stage, const struct ts_stage_path *path);
+
+/** Tell them that it leads to what the copy with inode @copy is of; nobody waits for it. */
+void ts_stage_tell_path(
+	struct ts_stage *stage, const struct ts_stage_path *path, uint64_t copy);
+
 /** Join only what is there: for asking the index, not for opening. Errors: -ENOENT and others.
  */
 int ts_stage_attach_existing(const char *group, struct ts_stage **ret_stage);

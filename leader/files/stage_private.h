@@ -21,6 +21,12 @@ void ts_stage_path_with(
 void ts_stage_path_of(const struct ts_stage *stage, const struct ts_stage_source *source,
 	char ret_path[TS_STAGE_PATH]);
 
+/** What the bytes of @source are called on all nodes. */
+struct ts_hash128 ts_stage_name_across(const struct ts_stage_source *source);
+
+/** What of @was decides the name of a copy. */
+void ts_stage_stat_of(const struct ts_stage_attributes *was, struct stat *ret_stat);
+
 /* ---- leader/files/part.c --------------------------------------------------------------- */
 
 /** Whether @path leads to the file with attributes @st. */
@@ -110,6 +116,12 @@ int ts_stage_look(const struct ts_stage_source *source, int sync, struct statx *
 /** Whether the path still leads to it: users go back to the original by its path.
  * Errors: -ESTALE; those of stat(2). */
 int ts_stage_check_path(const struct ts_stage_source *source);
+
+/**
+ * Memory for @bytes behind @part.  *admitted: room is counted for them, before or now.
+ * Errors: -ENOSPC; those of ftruncate(2) and fallocate(2).
+ */
+int ts_stage_make_room(struct ts_stage *stage, int part, uint64_t bytes, bool *admitted);
 
 /** The same as the index keeps them. */
 void ts_stage_attributes_of(

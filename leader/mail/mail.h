@@ -157,7 +157,7 @@ enum ts_mail_state {
  *
  *	FETCH, STORE, RETURN   @name of the file, @piece, @copy, @inode, @at, @bytes
  *	BRING                  @name of the path, @known_as, @root_…, @seconds
- *	NAME                   @name of the path, @copy, @inode, @root_device, @seconds
+ *	NAME                   @name of the path, @inode, @root_device, @seconds
  */
 struct ts_mail_request {
 	uint32_t kind;
