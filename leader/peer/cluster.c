@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* Longest file: a line for each server, with some room for comments. */
-#define NODES_MAX (TS_KETAMA_SERVERS * (TS_KETAMA_HOST + 64u))
+#define NODES_MAX ((size_t)TS_KETAMA_SERVERS * (TS_KETAMA_HOST + 64u))
 #define CONF_MAX  8192u
 
 #define BLANKS " \t\r"
