@@ -26,6 +26,17 @@ static void leave_no_core(void)
 	ts_sys_close(fd);
 }
 
+/* A connection to each server, and files. */
+static void have_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 4) {
@@ -41,5 +52,6 @@ int main(int argc, char **argv)
 	/* Not less urgent than the trainers, which wait for it. */
 	ts_aside_step(0);
 	leave_no_core();
+	have_descriptors();
 	return ts_peer_run(&task) == 0 ? 0 : 1;
 }

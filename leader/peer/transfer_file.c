@@ -40,17 +40,21 @@ int ts_transfer_open(const struct ts_transfers *transfers,
 	const struct ts_mail_request *request, int *ret_fd)
 {
 	char path[TS_STAGE_PATH], part[TS_STAGE_PATH];
+	bool is_store = request->kind == TS_MAIL_STORE;
 	int r = -ENOENT;
 
 	ts_stage_path_with(transfers->stem, request->copy, path);
-	/* What is complete is never written to; what was made may have its name by now. */
-	if (request->kind == TS_MAIL_STORE)
-		r = open_and_check(path, O_RDONLY, transfers->uid, request, ret_fd);
-	if (r == 0)
-		return 0;
 	ts_format(part, sizeof(part), "%s.part", path);
-	return open_and_check(part, request->kind == TS_MAIL_STORE ? O_RDONLY : O_WRONLY,
-		transfers->uid, request, ret_fd);
+	/* What is complete is never written to; what was made may have its name by now, */
+	if (is_store)
+		r = open_and_check(path, O_RDONLY, transfers->uid, request, ret_fd);
+	if (r < 0)
+		r = open_and_check(
+			part, is_store ? O_RDONLY : O_WRONLY, transfers->uid, request, ret_fd);
+	/* or get it between the two looks. */
+	if (r == -ENOENT && is_store)
+		r = open_and_check(path, O_RDONLY, transfers->uid, request, ret_fd);
+	return r;
 }
 
 int ts_transfer_write(int fd, const void *from, size_t bytes, uint64_t at)
