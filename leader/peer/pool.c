@@ -21,6 +21,7 @@ struct server {
 	struct ts_breaker breaker;
 	uint64_t shut_until;
 	uint32_t token;  /* which of the secrets' */
+	uint32_t on_way; /* requests */
 	uint32_t active; /* its place among those with a connection; or NOBODY */
 	bool is_dirty;   /* something was submitted since its last step */
 	struct ts_link link;
@@ -180,6 +181,7 @@ static void finish(struct ts_meta_request *meta)
 	struct server *server = &pool->servers[request->server];
 	bool is_broken = server->meta.state == TS_META_BROKEN;
 
+	server->on_way--;
 	if (meta->result == -ECANCELED || is_refused(server))
 		ts_breaker_returned(&server->breaker, request->ticket);
 	else if (is_broken || meta->result == -ETIMEDOUT)
@@ -291,11 +293,13 @@ static int submit(struct ts_pool *pool, struct ts_pool_request *request)
 	request->pool = pool;
 	request->meta.done = finish;
 	request->meta.context = request;
+	server->on_way++;
+	server->is_dirty = true;
 	r = ts_meta_submit(&server->meta, &request->meta);
-	if (r < 0)
+	if (r < 0) {
+		server->on_way--;
 		ts_breaker_returned(&server->breaker, request->ticket);
-	else
-		server->is_dirty = true;
+	}
 	return r;
 }
 
@@ -306,6 +310,13 @@ int ts_pool_submit(struct ts_pool *pool, struct ts_pool_request *request)
 	request->server = server < 0 ? 0 : (uint32_t)server;
 	request->is_second = false;
 	return server < 0 ? server : submit(pool, request);
+}
+
+bool ts_pool_is_busy(struct ts_pool *pool, const char *key, uint32_t most)
+{
+	int server = pool->count > 1 ? ts_ketama_find(pool->ketama, key, strlen(key)) : -ENOENT;
+
+	return server >= 0 && pool->servers[server].on_way >= most;
 }
 
 /* ---- the loop --------------------------------------------------------------------------- */

@@ -97,6 +97,12 @@ bool ts_pool_has_address(const struct ts_pool *pool, uint32_t server);
  */
 int ts_pool_submit(struct ts_pool *pool, struct ts_pool_request *request);
 
+/**
+ * Whether the server that has @key has @most requests on their way already, and is not the only
+ * one: others are not to wait for it.
+ */
+bool ts_pool_is_busy(struct ts_pool *pool, const char *key, uint32_t most);
+
 /** Send what was submitted, without looking for answers. */
 void ts_pool_flush(struct ts_pool *pool);
 

@@ -32,6 +32,9 @@
  * a server that lies costs one value in that time, and one that is damaged, or a secret that is
  * no longer valid, heals as soon as any node reads the file and stores it.
  *
+ * Of the buffers one server and all STOREs have half at most, so that nobody waits long because
+ * another one's server does not answer.
+ *
  * Memory: TS_TRANSFER_BUFFERS buffers of a chunk, touched as far as they were used, and
  * TS_TRANSFERS transfers.
  */
@@ -48,6 +51,7 @@ struct ts_transfers;
 #define TS_TRANSFERS        (2 * TS_MAIL_SLOTS)
 #define TS_TRANSFER_BUFFERS 16
 #define TS_TRANSFER_PARTS   8 /* of one transfer on their way */
+#define TS_TRANSFER_HALF    (TS_TRANSFER_BUFFERS / 2)
 
 #define TS_TRANSFER_PLACE      2 /* seconds that who has won has */
 #define TS_TRANSFER_FIRST_NS   UINT64_C(1000000)

@@ -160,16 +160,20 @@ static void ask_first(struct ts_transfer *transfer)
 		return;
 	part->request.meta.vivify = true;
 	part->request.meta.ttl = TS_TRANSFER_PLACE;
-	bool is_new = transfer->state == TS_TRANSFER_QUEUED;
 	transfer->state = TS_TRANSFER_ASKING;
-	if (ts_transfer_submit(part, TS_META_GET, TS_TRANSFER_ANSWER_NS, first_done) && is_new)
-		ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_ASKED, 1);
+	if (!ts_transfer_submit(part, TS_META_GET, TS_TRANSFER_ANSWER_NS, first_done) ||
+		transfer->is_counted)
+		return;
+	transfer->is_counted = true;
+	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_ASKED, 1);
 }
 
 void ts_transfer_fetch(struct ts_transfer *transfer)
 {
-	if (transfer->state == TS_TRANSFER_QUEUED ||
-		(transfer->state == TS_TRANSFER_PAUSED && ts_now_ns() >= transfer->at_ns))
+	/* Its time has come, and does not come again while it wants a buffer. */
+	if (transfer->state == TS_TRANSFER_PAUSED && ts_now_ns() >= transfer->at_ns)
+		transfer->state = TS_TRANSFER_QUEUED;
+	if (transfer->state == TS_TRANSFER_QUEUED)
 		ask_first(transfer);
 	else if (transfer->state == TS_TRANSFER_FILLING)
 		ask_others(transfer);

@@ -156,14 +156,15 @@ void ts_transfer_end(struct ts_transfer *transfer, enum ts_mail_answer answer)
 
 /* ---- parts ------------------------------------------------------------------------------ */
 
-struct ts_part *ts_transfer_take_part(struct ts_transfer *transfer, uint32_t chunk)
+static bool is_store(const struct ts_transfer *transfer)
 {
-	struct ts_part *part = transfer->all->free_parts;
+	return transfer->request.kind == TS_MAIL_STORE;
+}
 
-	if (!part)
-		return NULL;
-	transfer->all->free_parts = part->next;
+static void prepare(struct ts_part *part, struct ts_transfer *transfer, uint32_t chunk)
+{
 	part->transfer = transfer;
+	part->is_of_store = is_store(transfer);
 	part->place = (struct ts_value_place){
 		.key = transfer->key,
 		.key_bytes = transfer->key_bytes,
@@ -171,13 +172,27 @@ struct ts_part *ts_transfer_take_part(struct ts_transfer *transfer, uint32_t chu
 		.generation = TS_TRANSFER_GENERATION,
 		.chunk = chunk,
 	};
+	uint32_t bytes = ts_value_bytes(transfer->request.bytes, chunk);
 	(void)snprintf(part->key, sizeof(part->key), "%s:%u", transfer->key, chunk);
 	part->request = (struct ts_pool_request){
 		.meta = {.key = part->key,
-			.parts = {{&part->head, sizeof(part->head)},
-				{part->bytes, ts_value_bytes(transfer->request.bytes, chunk)}}},
+			.parts = {{&part->head, sizeof(part->head)}, {part->bytes, bytes}}},
 		.context = part,
 	};
+}
+
+struct ts_part *ts_transfer_take_part(struct ts_transfer *transfer, uint32_t chunk)
+{
+	struct ts_transfers *all = transfer->all;
+	struct ts_part *part = all->free_parts;
+
+	if (!part || (is_store(transfer) && all->storing >= TS_TRANSFER_HALF))
+		return NULL;
+	prepare(part, transfer, chunk);
+	if (ts_pool_is_busy(all->pool, part->key, TS_TRANSFER_HALF))
+		return NULL;
+	all->free_parts = part->next;
+	all->storing += part->is_of_store;
 	return part;
 }
 
@@ -185,6 +200,7 @@ void ts_transfer_release_part(struct ts_part *part)
 {
 	struct ts_transfers *all = part->transfer->all;
 
+	all->storing -= part->is_of_store;
 	part->next = all->free_parts;
 	all->free_parts = part;
 }

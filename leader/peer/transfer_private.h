@@ -21,6 +21,7 @@ struct ts_part {
 	struct ts_pool_request request;
 	struct ts_transfer *transfer;
 	struct ts_part *next; /* free ones */
+	bool is_of_store;
 	struct ts_value_head head;
 	struct ts_value_place place;
 	char key[TS_TRANSFER_CHUNK];
@@ -47,6 +48,7 @@ struct ts_transfer {
 	uint32_t count;           /* of chunks */
 	uint32_t next_chunk;      /* FILLING: next to ask for; STORING: so many are left */
 	uint32_t on_way;          /* parts, and the deletion */
+	bool is_counted;          /* as asked for */
 	bool deletes;             /* chunk 0, at the end */
 	uint64_t at_ns, pause_ns; /* PAUSED */
 	size_t key_bytes;
@@ -67,6 +69,7 @@ struct ts_transfers {
 	struct ts_transfer *first, **end; /* at work */
 	struct ts_transfer *free;
 	struct ts_part *free_parts;
+	uint32_t storing; /* parts of STOREs */
 	struct {
 		uint64_t key, until_ns;
 	} refused[TS_TRANSFER_REFUSED];
@@ -77,8 +80,10 @@ struct ts_transfers {
 
 /* ---- leader/peer/transfer_parts.c ------------------------------------------------------- */
 
-/** A part for @chunk, ready but for what is done with it, or NULL.  To be submitted, or
- * released. */
+/**
+ * A part for @chunk, ready but for what is done with it; to be submitted, or released.  NULL:
+ * there is no buffer, or others have to be left some.
+ */
 struct ts_part *ts_transfer_take_part(struct ts_transfer *transfer, uint32_t chunk);
 void ts_transfer_release_part(struct ts_part *part);
 

@@ -71,10 +71,10 @@ static void told(void *context, uint32_t server, bool is_open, int error)
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-void node_begin(struct node *node, const char *secrets)
+void node_begin(struct node *node, const char *secrets, uint32_t count)
 {
-	static const struct ts_ketama_server servers[] = {
-		{.host = "a", .port = 1, .weight = 1}};
+	static const struct ts_ketama_server servers[NODE_SERVERS] = {
+		{.host = "a", .port = 1, .weight = 1}, {.host = "b", .port = 1, .weight = 1}};
 	static char folder[32];
 	const struct sockaddr address = {.sa_family = AF_UNIX};
 	const struct ts_pool_hooks hooks = {.told = told, .context = node, .open = open_link};
@@ -92,10 +92,10 @@ void node_begin(struct node *node, const char *secrets)
 	snprintf(node->stem, sizeof(node->stem), "%s/f.", folder);
 	clock_begin();
 	cr_assert(eq(int, ts_secrets_parse(secrets, strlen(secrets), &node->secrets), 0));
-	cr_assert(eq(int,
-		ts_pool_create(servers, TS_ARRAY_SIZE(servers), NULL, &hooks, &node->pool), 0));
+	cr_assert(eq(int, ts_pool_create(servers, count, NULL, &hooks, &node->pool), 0));
 	ts_pool_set_secrets(node->pool, &node->secrets);
-	ts_pool_set_address(node->pool, 0, &address, sizeof(address));
+	for (uint32_t i = 0; i < count; i++)
+		ts_pool_set_address(node->pool, i, &address, sizeof(address));
 	cr_assert(eq(int,
 		ts_transfers_create(
 			&node->mail, node->pool, node->stem, &node->secrets, &node->transfers),
@@ -475,7 +475,12 @@ void node_give(struct node *node, const char *name, uint64_t bytes)
 	node->asked = node->stored = node->deleted = 0;
 }
 
+uint64_t node_counter_of(struct node *node, uint32_t server, enum ts_mail_counter counter)
+{
+	return ts_load_relaxed(&node->mail.table->peers[server].counters[counter]);
+}
+
 uint64_t node_counter(struct node *node, enum ts_mail_counter counter)
 {
-	return ts_load_relaxed(&table.peers[0].counters[counter]);
+	return node_counter_of(node, 0, counter);
 }

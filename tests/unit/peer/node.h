@@ -54,8 +54,8 @@ struct node {
 	} values[NODE_VALUES];
 };
 
-/** With @secrets, lines of a file; no file yet. */
-void node_begin(struct node *node, const char *secrets);
+/** With @secrets, lines of a file, and @servers servers; no file yet. */
+void node_begin(struct node *node, const char *secrets, uint32_t servers);
 void node_end(struct node *node);
 
 /** A .part of @bytes from @at on, all zeros, and the request for it; nobody has asked yet. */
@@ -93,6 +93,8 @@ unsigned char *node_value(struct node *node, uint32_t chunk, size_t **ret_count)
 void node_say(struct node *node, const void *bytes, size_t count);
 void node_printf(struct node *node, const char *format, ...) TS_PRINTF(2, 3);
 
+/** Of server 0; of server @server. */
 uint64_t node_counter(struct node *node, enum ts_mail_counter counter);
+uint64_t node_counter_of(struct node *node, uint32_t server, enum ts_mail_counter counter);
 
 #endif

@@ -18,7 +18,7 @@ static struct node node;
 
 static void begin(void)
 {
-	node_begin(&node, SECRET_A);
+	node_begin(&node, SECRET_A, 1);
 }
 
 static void end(void)
@@ -163,22 +163,60 @@ Test(transfer, so_many_chunks_are_on_their_way_and_no_more)
 	cr_expect(eq(int, node_wait(&node), TS_MAIL_SAYS_FAILED));
 }
 
+static void ask_for_many(uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "name%u", i);
+		node_want(&node, name, 0, 100);
+		node_post(&node, TS_MAIL_FETCH);
+	}
+}
+
 Test(transfer, more_than_there_are_buffers_for_wait_for_them)
 {
 	uint32_t count = 3 * TS_TRANSFER_BUFFERS;
 
 	node.is_silent = true;
-	for (uint32_t i = 0; i < count; i++) {
+	ask_for_many(count);
+	cr_expect(eq(u32, ts_transfers_count(node.transfers), count));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_ASKED), TS_TRANSFER_BUFFERS));
+	node_rest(&node);
+}
+
+Test(transfer, one_of_several_servers_has_half_of_the_buffers)
+{
+	end();
+	node_begin(&node, SECRET_A, 2);
+	node.is_silent = true;
+	ask_for_many(8 * TS_TRANSFER_BUFFERS);
+	for (uint32_t i = 0; i < 2; i++)
+		cr_expect(eq(
+			u64, node_counter_of(&node, i, TS_MAIL_COUNT_ASKED), TS_TRANSFER_HALF));
+	node_rest(&node);
+}
+
+static bool counts_stores(struct node *one, const struct command *command)
+{
+	heard += strcmp(command->word, "ms") == 0;
+	return strcmp(command->word, "ms") == 0;
+}
+
+Test(transfer, stores_have_half_of_the_buffers)
+{
+	node.lies = counts_stores;
+	heard = 0;
+	for (uint32_t i = 0; i < TS_TRANSFER_BUFFERS; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "name%u", i);
 		node_want(&node, name, 0, 100);
-		node.request.kind = TS_MAIL_FETCH;
-		/* Nobody waits, but it is a fetch. */
-		cr_assert(ts_transfers_have_room(node.transfers));
-		node_post(&node, TS_MAIL_FETCH);
+		node_post(&node, TS_MAIL_STORE);
 	}
-	cr_expect(eq(u32, ts_transfers_count(node.transfers), count));
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_ASKED), TS_TRANSFER_BUFFERS));
+	while (node_turn(&node))
+		;
+	cr_expect(eq(uint, heard, TS_TRANSFER_HALF));
+	ask_for_many(1);
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_ASKED), 1), "there is a buffer");
 	node_rest(&node);
 }
 
