@@ -152,6 +152,20 @@
 	X(copy_teed) \
 	X(copy_waits)
 
+/* Those of the helper for other nodes, leader/peer/transfer.h; tests/e2e/peer_helper.py. */
+#define TS_PEER_KILLPOINTS(X) \
+	X(peer_entered) \
+	X(peer_taken) \
+	X(peer_found) \
+	X(peer_asked) \
+	X(peer_opened) \
+	X(peer_written) \
+	X(peer_answers) \
+	X(peer_answered) \
+	X(peer_sealed) \
+	X(peer_stored) \
+	X(peer_returned)
+
 /* clang-format on */
 
 #ifdef TS_TEST_BUILD

@@ -148,6 +148,23 @@ static int64_t link_read(struct ts_link *link, void *to, size_t bytes)
 	return n;
 }
 
+static int64_t link_read_both(
+	struct ts_link *link, void *to, size_t bytes, void *behind, size_t behind_bytes)
+{
+	struct iovec parts[] = {{to, bytes}, {behind, behind_bytes}};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+	int r = get_up(link);
+
+	if (r < 0)
+		return r;
+	if (link->ssl)
+		return tls_read(link, to, bytes);
+	int64_t n = recvmsg(link->fd, &message, MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EINTR ? -EAGAIN : -errno;
+	return n;
+}
+
 static int64_t link_write(struct ts_link *link, const void *from, size_t bytes, bool more)
 {
 	int r = get_up(link);
@@ -165,7 +182,12 @@ static int64_t link_write(struct ts_link *link, const void *from, size_t bytes, 
 
 /* ---- a link's life ---------------------------------------------------------------------- */
 
-static const struct ts_link_ops socket_ops = {link_read, link_write, link_wait};
+static const struct ts_link_ops socket_ops = {
+	.read = link_read,
+	.read_both = link_read_both,
+	.write = link_write,
+	.wait = link_wait,
+};
 
 static bool is_address(const char *name)
 {

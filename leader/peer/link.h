@@ -23,6 +23,13 @@ struct ts_link_ops {
 	/** At least one byte; 0 the peer has closed. -EAGAIN: not now; others of recv(2). */
 	int64_t (*read)(struct ts_link *link, void *to, size_t bytes);
 
+	/**
+	 * The same, and what comes behind those bytes to @behind: returns how many came in all.
+	 * NULL: a link that cannot.
+	 */
+	int64_t (*read_both)(struct ts_link *link, void *to, size_t bytes, void *behind,
+		size_t behind_bytes);
+
 	/** At least one byte.  @more: others follow at once.  Errors: as above. */
 	int64_t (*write)(struct ts_link *link, const void *from, size_t bytes, bool more);
 

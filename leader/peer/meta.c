@@ -198,6 +198,18 @@ int ts_meta_step(struct ts_meta *meta)
 	return meta->state == TS_META_BROKEN ? meta->error : 0;
 }
 
+int ts_meta_send(struct ts_meta *meta)
+{
+	uint64_t budget = TS_META_STEP;
+
+	if (meta->state == TS_META_BROKEN)
+		return meta->error;
+	if (ts_meta_out(meta, &budget) < 0)
+		return ts_meta_step(meta); /* an answer may be there all the same */
+	meta->more = meta->more || budget == 0;
+	return 0;
+}
+
 int ts_meta_wait(struct ts_meta *meta, struct ts_meta_request *request)
 {
 	while (request->result == -EINPROGRESS) {

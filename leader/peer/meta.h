@@ -159,6 +159,12 @@ int ts_meta_submit(struct ts_meta *meta, struct ts_meta_request *request);
  */
 int ts_meta_step(struct ts_meta *meta);
 
+/**
+ * Send what can be sent, for who has just submitted something and would find no answer yet: a
+ * system call less than ts_meta_step().  Errors: why it is broken.
+ */
+int ts_meta_send(struct ts_meta *meta);
+
 /** Whether there is something to be written, for the time of waiting. */
 bool ts_meta_wants_to_write(const struct ts_meta *meta);
 

@@ -191,19 +191,34 @@ static int next_of_value(struct ts_meta *meta)
 	return 0;
 }
 
+/* To where the next bytes belong; where that is all of the value, what follows it as well. */
+static int64_t read_value(struct ts_meta *meta, char *to, size_t room)
+{
+	const struct ts_link_ops *ops = meta->link->ops;
+	bool is_rest = room == meta->value_bytes - meta->value_at;
+	/* All of the buffer was used up by next_of_value(). */
+	int64_t n = is_rest && ops->read_both
+			    ? ops->read_both(meta->link, to, room, meta->in, TS_META_BUFFER)
+			    : ops->read(meta->link, to, room);
+
+	if (n <= 0)
+		return n;
+	uint64_t of_value = ts_min_u64((uint64_t)n, room);
+	meta->value_at += (uint32_t)of_value;
+	meta->in_at = 0;
+	meta->in_end = (uint32_t)((uint64_t)n - of_value);
+	return n;
+}
+
 static int64_t read_more(struct ts_meta *meta)
 {
 	const struct ts_link_ops *ops = meta->link->ops;
 
 	if (meta->arriving && meta->value_at < meta->value_bytes) {
-		/* All of the buffer was used up by next_of_value(). */
 		size_t room;
 		char *to = find_place(meta, &room);
-		if (to) {
-			int64_t n = ops->read(meta->link, to, room);
-			meta->value_at += n > 0 ? (uint32_t)n : 0;
-			return n;
-		}
+		if (to)
+			return read_value(meta, to, room);
 	}
 	if (meta->in_at > 0) {
 		memmove(meta->in, meta->in + meta->in_at, meta->in_end - meta->in_at);

@@ -5,69 +5,24 @@ and when what it stores is not what comes back.  No job takes part.
 """
 
 import contextlib
-import getpass
 import os
 import shutil
 import signal
 import socket
-import subprocess
 import tempfile
 import threading
 
 import support
+from memcached import MEMCACHED, SECRET, TOKEN, Memcached, make_authority, write
 
 DRIVER = os.path.join(support.BUILD, "tests", "unit", "peer", "peer-driver")
-MEMCACHED = shutil.which("memcached", path="/usr/bin:/usr/local/bin:/bin")
-SECRET = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
-# HMAC-SHA-256 of "tsshim peer 1: token" with it.
-TOKEN = "5382f2cc7d8b7b666d067630f049fea312a90c4aeac2eb8bd43ff918afac0828"
 CHUNK = 519920
 HEAD = 80
 SIZES = [1, 2, 79, 4096, 107000, CHUNK - 1, CHUNK, CHUNK + 1, 1 << 20, 10_000_000]
 
 
-def write(path, text, mode=0o600):
-    with open(path, "w", encoding="ascii", opener=lambda p, f: os.open(p, f, mode)) as file:
-        file.write(text)
-    return path
-
-
-class Server:
-    """A memcached of our own, and the client for it."""
-
-    def __init__(self, folder, *options, tls=None):
-        self.folder, self.tls = folder, tls
-        self.secret = write(os.path.join(folder, "secret"), SECRET + "\n")
-        auth = write(os.path.join(folder, "auth"), "job:%s\n" % TOKEN)
-        self.ports = os.path.join(folder, "ports")
-        self.port = None
-        command = [MEMCACHED, "-u", getpass.getuser(), "-l", "127.0.0.1", "-p", "-1",
-                   "-U", "0", "-m", "64", "-M", "-t", "2", "-Y", auth, "-F", "-X", "-W", *options]
-        if tls:
-            command += ["-Z", "-o", "ssl_chain_cert=%s/server.pem,ssl_key=%s/server.key,"
-                        "ssl_ca_cert=%s/ca.pem,ssl_verify_mode=2" % (tls, tls, tls)]
-        # The kernel chooses the port, and memcached writes it down.
-        self.process = subprocess.Popen(
-            command, env=support.plain_environment(MEMCACHED_PORT_FILENAME=self.ports),
-            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def __enter__(self):
-        support.wait_until(self.listens, "memcached listens")
-        return self
-
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGCONT)
-        self.process.kill()
-        self.process.wait()
-
-    def listens(self):
-        assert self.process.poll() is None, "memcached has ended"
-        if not os.path.exists(self.ports):
-            return False
-        with open(self.ports, encoding="ascii") as file:
-            words = file.read().split()
-        self.port = int(words[2])
-        return True
+class Server(Memcached):
+    """And the client for it."""
 
     def ask(self, *words, token="-", secret=None, tls=None, deadline_ms=30000, host="127.0.0.1"):
         """The driver's line."""
@@ -77,28 +32,6 @@ class Server:
         assert done.errors == "", done.errors
         assert done.status == (0 if done.output.startswith("ok") else 1), done.output
         return done.output.rstrip("\n")
-
-    def raw(self):
-        """A connection for what a hostile peer may do that knows the token."""
-        connection = socket.create_connection(("127.0.0.1", self.port))
-        text = b"job " + TOKEN.encode()
-        connection.sendall(b"set auth 0 0 %d\r\n%s\r\n" % (len(text), text))
-        with connection.makefile("rb") as file:
-            assert file.readline() == b"STORED\r\n"
-        return connection
-
-    def stored(self, key):
-        """What lies there."""
-        with self.raw() as connection, connection.makefile("rb") as file:
-            connection.sendall(b"mg %s v\r\n" % key.encode())
-            word, length = file.readline().split()
-            assert word == b"VA"
-            return file.read(int(length))
-
-    def put(self, key, value):
-        with self.raw() as connection, connection.makefile("rb") as file:
-            connection.sendall(b"ms %s %d\r\n%s\r\n" % (key.encode(), len(value), value))
-            assert file.readline().split() == [b"HD"]
 
 
 @contextlib.contextmanager
@@ -203,27 +136,6 @@ def test_changed_values_are_refused():
 
 
 # ---- TLS --------------------------------------------------------------------------------------
-
-
-def openssl(*words, cwd):
-    subprocess.run(["openssl", *words], cwd=cwd, check=True, stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def make_authority(folder, address="127.0.0.1"):
-    """ca.pem, server.pem for @address and client.pem, and their keys."""
-    os.mkdir(folder)
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority",
-            "-days", "2", cwd=folder)
-    for name in ("server", "client"):
-        write(os.path.join(folder, "names"), "subjectAltName=IP:%s\n" % address)
-        openssl("req", *curve, "-keyout", name + ".key", "-out", name + ".csr", "-subj",
-                "/CN=" + name, cwd=folder)
-        openssl("x509", "-req", "-in", name + ".csr", "-CA", "ca.pem", "-CAkey", "ca.key",
-                "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", name + ".pem",
-                cwd=folder)
-    return folder
 
 
 @contextlib.contextmanager

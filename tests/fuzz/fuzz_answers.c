@@ -35,6 +35,17 @@ static int64_t read_some(struct ts_link *link, void *to, size_t bytes)
 	return (int64_t)piece;
 }
 
+static int64_t read_both(
+	struct ts_link *link, void *to, size_t bytes, void *behind, size_t behind_bytes)
+{
+	int64_t n = read_some(link, to, bytes);
+
+	if (n != (int64_t)bytes)
+		return n;
+	int64_t more = read_some(link, behind, behind_bytes);
+	return more > 0 ? n + more : n;
+}
+
 static int64_t write_all(struct ts_link *link, const void *from, size_t bytes, bool more)
 {
 	FUZZ_CHECK(bytes > 0);
@@ -46,7 +57,8 @@ static int never_wait(struct ts_link *link, bool to_write, uint64_t until_ns)
 	return -ETIMEDOUT;
 }
 
-static const struct ts_link_ops ops = {read_some, write_all, never_wait};
+static const struct ts_link_ops ops = {
+	.read = read_some, .read_both = read_both, .write = write_all, .wait = never_wait};
 
 struct asked {
 	struct ts_meta_request request;

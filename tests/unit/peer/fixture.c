@@ -17,6 +17,16 @@ static int64_t read_link(struct ts_link *link, void *to, size_t bytes)
 	return n < 0 ? -errno : n;
 }
 
+static int64_t read_both(
+	struct ts_link *link, void *to, size_t bytes, void *behind, size_t behind_bytes)
+{
+	struct iovec parts[] = {{to, bytes}, {behind, behind_bytes}};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+	ssize_t n = recvmsg(link->fd, &message, MSG_DONTWAIT);
+
+	return n < 0 ? -errno : n;
+}
+
 static int64_t write_link(struct ts_link *link, const void *from, size_t bytes, bool more)
 {
 	ssize_t n = send(link->fd, from, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -92,7 +102,10 @@ static int wait_link(struct ts_link *link, bool to_write, uint64_t until_ns)
 
 void scene_begin(struct scene *scene, const char *token)
 {
-	static const struct ts_link_ops ops = {read_link, write_link, wait_link};
+	static const struct ts_link_ops ops = {.read = read_link,
+		.read_both = read_both,
+		.write = write_link,
+		.wait = wait_link};
 	int pair[2];
 
 	clock_begin();

@@ -145,6 +145,7 @@ Test(hostile, one_step_moves_so_many_bytes_and_no_more)
 		cr_assert(eq(int, ts_meta_submit(&scene.meta, &gets[i]), 0));
 	}
 	ops.read = read_flood;
+	ops.read_both = NULL;
 	scene.link.ops = &ops;
 	cr_expect(eq(int, ts_meta_step(&scene.meta), 0));
 	cr_expect(eq(u32, scene.meta.slot_count,

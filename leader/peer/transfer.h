@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One request of the mailbox (leader/mail/mail.h) from its taking to its answer, over all
+ * servers of a pool.  Chunk n of piece p of a file is stored as "f1:<32 digits of the file's
+ * name>.<p>:<n>"; the size of the value is that of the request, its generation 1: the name has
+ * what tells one content from another in it.
+ *
+ * A FETCH:
+ *
+ *	QUEUED   wants a buffer
+ *	ASKING   chunk 0 is asked for, with the wish to be the one who makes it
+ *	PAUSED   another node makes it; asked again after 1, 2, 4 .. 20 ms
+ *	FILLING  chunk 0 is in the file; up to TS_TRANSFER_PARTS others are on their way
+ *	ENDING   it is answered, and chunk 0 is being deleted, or answers still come
+ *
+ *	QUEUED -> ASKING -> FILLING -> GOT
+ *	ASKING -> WON; ASKING -> PAUSED -> ASKING
+ *	any -> LATE when it is until_ns; NONE, CLOSED, FAILED, REFUSED, UNFIT
+ *
+ * Each chunk arrives in a buffer of ours, is verified there, and only then written into the
+ * file, if somebody still waits for it.  The file is found by its name and has to be what the
+ * request says: ours, regular, this inode, as large as needed.
+ *
+ * A STORE reads the file in the same way and hands chunk 0 over last: who finds that one finds
+ * all.  What cannot be stored as a whole is returned, as a RETURN does: chunk 0, which holds
+ * the place, is deleted, and the next one who asks wins.  A place ends by itself after
+ * TS_TRANSFER_PLACE seconds, and is left alone once it must have ended.
+ *
+ * Chunk 0 is deleted as well where another chunk has gone with its server, for all who ask
+ * would fetch the rest in vain; and where a chunk is not what somebody with the secret has
+ * made.  Such a value is not asked for again for TS_TRANSFER_REFUSED_NS, unless we store it: so
+ * a server that lies costs one value in that time, and one that is damaged, or a secret that is
+ * no longer valid, heals as soon as any node reads the file and stores it.
+ *
+ * Of the buffers one server and all STOREs have half at most, so that nobody waits long because
+ * another one's server does not answer.
+ *
+ * Memory: TS_TRANSFER_BUFFERS buffers of a chunk, touched as far as they were used, and
+ * TS_TRANSFERS transfers.
+ */
+#ifndef TS_LEADER_PEER_TRANSFER_H
+#define TS_LEADER_PEER_TRANSFER_H
+
+#include "leader/mail/mail.h"
+#include "leader/peer/pool.h"
+#include "leader/peer/value.h"
+
+struct ts_transfers;
+
+/* All slots at work, and as many that only put in order what they have left. */
+#define TS_TRANSFERS        (2 * TS_MAIL_SLOTS)
+#define TS_TRANSFER_BUFFERS 16
+#define TS_TRANSFER_PARTS   8 /* of one transfer on their way */
+#define TS_TRANSFER_HALF    (TS_TRANSFER_BUFFERS / 2)
+
+#define TS_TRANSFER_PLACE      2 /* seconds that who has won has */
+#define TS_TRANSFER_FIRST_NS   UINT64_C(1000000)
+#define TS_TRANSFER_LAST_NS    UINT64_C(20000000)
+#define TS_TRANSFER_REFUSED_NS UINT64_C(60000000000)
+
+/* So long a server may take for a chunk, or it has failed: one asked for, one stored. */
+#define TS_TRANSFER_ANSWER_NS UINT64_C(500000000)
+#define TS_TRANSFER_STORE_NS  UINT64_C(5000000000)
+
+/* Not a slot: nobody waits for the answer. */
+#define TS_TRANSFER_NOBODY UINT32_MAX
+
+/**
+ * @mail, @pool and @stem (that of the group's copies) are the caller's and outlive it.
+ * Threads: one at a time; so for all of them.  Errors: -ENOMEM; those of ts_sealer_create().
+ */
+int ts_transfers_create(struct ts_mail *mail, struct ts_pool *pool, const char *stem,
+	const struct ts_secrets *secrets, struct ts_transfers **ret_transfers);
+
+/** The pool must be gone, or at rest.  Who still waits is told NONE.  Accepts NULL. */
+void ts_transfers_destroy(struct ts_transfers *transfers);
+
+/** From now on seal with the newest of @secrets.  Errors: those of ts_sealer_create(). */
+int ts_transfers_set_secrets(struct ts_transfers *transfers, const struct ts_secrets *secrets);
+
+/** Whether another one can be taken. */
+bool ts_transfers_have_room(const struct ts_transfers *transfers);
+
+/**
+ * Begin what slot @index asks for, which is TAKEN, or TS_TRANSFER_NOBODY; it ends with
+ * ts_mail_answer(), perhaps at once.  There must be room.
+ */
+void ts_transfers_begin(
+	struct ts_transfers *transfers, uint32_t index, const struct ts_mail_request *request);
+
+/** Somebody died who had won @request. */
+void ts_transfers_return(struct ts_transfers *transfers, const struct ts_mail_request *request);
+
+/** See to those whose time has come, and who want a buffer. */
+void ts_transfers_step(struct ts_transfers *transfers);
+
+/** When that must be called whatever comes; UINT64_MAX: never. */
+uint64_t ts_transfers_deadline(const struct ts_transfers *transfers);
+
+/** How many are at work. */
+uint32_t ts_transfers_count(const struct ts_transfers *transfers);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of leader/peer/transfer.h among themselves. */
+#ifndef TS_LEADER_PEER_TRANSFER_PRIVATE_H
+#define TS_LEADER_PEER_TRANSFER_PRIVATE_H
+
+#include "leader/peer/transfer.h"
+
+/* "f1:", 32 digits, ".", a number; behind it ":" and another one. */
+#define TS_TRANSFER_KEY   48
+#define TS_TRANSFER_CHUNK (TS_TRANSFER_KEY + 12)
+
+/* Of values that were refused so many are remembered. */
+#define TS_TRANSFER_REFUSED 256
+
+#define TS_TRANSFER_GENERATION UINT64_C(1)
+
+struct ts_transfer;
+
+/** One chunk on its way, with a buffer. */
+struct ts_part {
+	struct ts_pool_request request;
+	struct ts_transfer *transfer;
+	struct ts_part *next; /* free ones */
+	bool is_of_store;
+	struct ts_value_head head;
+	struct ts_value_place place;
+	char key[TS_TRANSFER_CHUNK];
+	unsigned char *bytes;
+};
+
+enum ts_transfer_state {
+	TS_TRANSFER_QUEUED,
+	TS_TRANSFER_ASKING,
+	TS_TRANSFER_PAUSED,
+	TS_TRANSFER_FILLING,
+	TS_TRANSFER_STORING,
+	TS_TRANSFER_ENDING,
+};
+
+struct ts_transfer {
+	struct ts_transfers *all;
+	struct ts_transfer *next, **link; /* those at work, oldest first; free ones */
+	uint32_t index;                   /* of the slot; TS_TRANSFER_NOBODY: answered */
+	enum ts_transfer_state state;
+	struct ts_mail_request request;
+	int fd;                   /* -1: not open */
+	uint32_t server;          /* of chunk 0 */
+	uint32_t count;           /* of chunks */
+	uint32_t next_chunk;      /* FILLING: next to ask for; STORING: so many are left */
+	uint32_t on_way;          /* parts, and the deletion */
+	bool is_counted;          /* as asked for */
+	bool deletes;             /* chunk 0, at the end */
+	uint64_t at_ns, pause_ns; /* PAUSED */
+	size_t key_bytes;
+	char key[TS_TRANSFER_KEY];
+
+	/* The deletion, which needs no buffer. */
+	struct ts_pool_request deletion;
+	char deleted_key[TS_TRANSFER_CHUNK];
+};
+
+struct ts_transfers {
+	struct ts_mail *mail;
+	struct ts_pool *pool;
+	const char *stem;
+	uint32_t uid; /* ours */
+	struct ts_sealer *sealer;
+	uint32_t count;
+	struct ts_transfer *first, **end; /* at work */
+	struct ts_transfer *free;
+	struct ts_part *free_parts;
+	uint32_t storing; /* parts of STOREs */
+	struct {
+		uint64_t key, until_ns;
+	} refused[TS_TRANSFER_REFUSED];
+	unsigned char *buffers;
+	struct ts_part parts[TS_TRANSFER_BUFFERS];
+	struct ts_transfer transfers[TS_TRANSFERS];
+};
+
+/* ---- leader/peer/transfer_parts.c ------------------------------------------------------- */
+
+/**
+ * A part for @chunk, ready but for what is done with it; to be submitted, or released.  NULL:
+ * there is no buffer, or others have to be left some.
+ */
+struct ts_part *ts_transfer_take_part(struct ts_transfer *transfer, uint32_t chunk);
+void ts_transfer_release_part(struct ts_part *part);
+
+/**
+ * Submit it, to be answered within @allowed_ns; @done begins with ts_transfer_arrived().  Where
+ * it cannot be, it is released, and the transfer has ended.
+ */
+bool ts_transfer_submit(struct ts_part *part, enum ts_meta_kind kind, uint64_t allowed_ns,
+	void (*done)(struct ts_pool_request *request));
+
+/** The part of @request, which is no longer on its way. */
+struct ts_part *ts_transfer_arrived(struct ts_pool_request *request);
+
+void ts_transfer_count(const struct ts_transfer *transfer, uint32_t server,
+	enum ts_mail_counter counter, uint64_t amount);
+
+/** What @error of a request to @server, of its connection or of the pool, means; counted. */
+enum ts_mail_answer ts_transfer_explain(
+	const struct ts_transfer *transfer, uint32_t server, int error);
+
+/**
+ * It is ENDING with @answer, and over as soon as nothing is on its way.  From here on the file
+ * is not touched.  What is ENDING already is looked at only for whether it is over.
+ */
+void ts_transfer_end(struct ts_transfer *transfer, enum ts_mail_answer answer);
+
+/** Whether @transfer's value was refused lately; remember that, or forget it. */
+bool ts_transfer_is_refused(const struct ts_transfer *transfer);
+void ts_transfer_set_refused(const struct ts_transfer *transfer, bool is_refused);
+
+/* ---- leader/peer/transfer_fetch.c, leader/peer/transfer_store.c ------------------------- */
+
+/** Get on, if there is something to be begun. */
+void ts_transfer_fetch(struct ts_transfer *transfer);
+void ts_transfer_store(struct ts_transfer *transfer);
+
+/* ---- leader/peer/transfer_file.c -------------------------------------------------------- */
+
+/**
+ * Open the file of @request, to be written to or read.  Errors: -ESTALE it is not what the
+ * request says; those of open(2).
+ */
+int ts_transfer_open(const struct ts_transfers *transfers,
+	const struct ts_mail_request *request, int *ret_fd);
+
+/** Write all of it.  Errors: those of pwrite(2); -ENOSPC it was cut. */
+int ts_transfer_write(int fd, const void *from, size_t bytes, uint64_t at);
+
+#endif

@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests of jobs from their taking to their answer, with a server that is honest, or is not.
+ */
+#include "node.h"
+
+#include "shim/atomic.h"
+#include "shim/sys.h"
+#include "tests/unit/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHUNK ((uint64_t)TS_VALUE_CHUNK)
+
+static struct node node;
+
+static void begin(void)
+{
+	node_begin(&node, SECRET_A, 1);
+}
+
+static void end(void)
+{
+	node_end(&node);
+}
+
+TestSuite(transfer, .init = begin, .fini = end);
+TestSuite(transfer_hostile, .init = begin, .fini = end);
+
+static _Atomic uint32_t *state(void)
+{
+	return &node.mail.table->slots[0].state;
+}
+
+/* ---- what works ------------------------------------------------------------------------- */
+
+Test(transfer, who_wins_makes_and_the_next_one_gets)
+{
+	static const uint64_t sizes[] = {1, 1000, CHUNK, CHUNK + 1, 5 * CHUNK + 7};
+	char name[16];
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(sizes); i++) {
+		snprintf(name, sizeof(name), "name%zu", i);
+		node_give(&node, name, sizes[i]);
+		node_want(&node, name, 4096, sizes[i]);
+		cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
+		cr_expect(node_has(&node, name), "%zu bytes", (size_t)sizes[i]);
+	}
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_WON), TS_ARRAY_SIZE(sizes)));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_STORED), TS_ARRAY_SIZE(sizes)));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_GOT), TS_ARRAY_SIZE(sizes)));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_ASKED), 2 * TS_ARRAY_SIZE(sizes)));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_GOT_BYTES),
+		1 + 1000 + CHUNK + CHUNK + 1 + 5 * CHUNK + 7));
+	cr_expect(eq(uint, node.opened, 1), "one connection for all");
+	cr_expect(eq(u64, clock_passed(), 0), "nobody waited");
+}
+
+Test(transfer, chunk_0_is_stored_last)
+{
+	size_t *count;
+
+	node_give(&node, "name", 6 * CHUNK);
+	cr_expect(eq(int, strcmp(strrchr(node.last_stored, ':'), ":0"), 0));
+	for (uint32_t i = 0; i < 6; i++)
+		cr_expect(ne(ptr, node_value(&node, i, &count), NULL));
+}
+
+Test(transfer, what_is_returned_is_won_again)
+{
+	node_want(&node, "name", 0, 100);
+	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_post(&node, TS_MAIL_RETURN);
+	cr_expect(eq(int, node_wait(&node), -1));
+	node_rest(&node);
+	cr_expect(eq(uint, node.deleted, 1));
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	cr_expect(eq(u64, clock_passed(), 0));
+}
+
+Test(transfer, a_place_that_has_ended_is_left_alone)
+{
+	node_want(&node, "name", 0, 100);
+	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	clock_pass(10 * SECOND + TS_TRANSFER_PLACE * SECOND);
+	ts_transfers_return(node.transfers, &node.request);
+	node_rest(&node);
+	cr_expect(eq(uint, node.deleted, 0));
+}
+
+/* After 1, 2, 4, 8, 16 and then every 20 milliseconds. */
+Test(transfer, who_finds_another_maker_asks_again_until_a_deadline)
+{
+	node_want(&node, "name", 0, 100);
+	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node.request.until_ns = ts_now_ns() + SECOND;
+	node.asked = 0;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_LATE));
+	cr_expect(eq(u64, clock_passed(), SECOND));
+	cr_expect(eq(uint, node.asked, 1 + 5 + (1000 - 31 - 1) / 20));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_LATE), 1));
+}
+
+static bool is_made_at_the_third(struct node *one, const struct command *command)
+{
+	if (one->asked == 3 && strcmp(command->word, "mg") == 0) {
+		/* Made by another node. */
+		struct ts_value_place place = {.key = command->key,
+			.key_bytes = strlen(command->key) - 2,
+			.total = 100,
+			.generation = 1};
+		static unsigned char stored[sizeof(struct ts_value_head) + 100];
+		struct ts_sealer *sealer;
+		memset(stored, 'v', sizeof(stored));
+		cr_assert(eq(int, ts_sealer_create(&one->secrets, &sealer), 0));
+		cr_assert(eq(int,
+			ts_value_seal(sealer, &place, stored + sizeof(struct ts_value_head),
+				(struct ts_value_head *)stored),
+			0));
+		ts_sealer_destroy(sealer);
+		node_printf(one, "VA %zu O%u\r\n", sizeof(stored), command->opaque);
+		node_say(one, stored, sizeof(stored));
+		node_say(one, "\r\n", 2);
+		return true;
+	}
+	return false;
+}
+
+Test(transfer, what_another_one_makes_is_taken_when_it_is_there)
+{
+	node_want(&node, "name", 0, 100);
+	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node.asked = 0;
+	node.lies = is_made_at_the_third;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
+	cr_expect(eq(u64, clock_passed(), 7 * MS));
+}
+
+/* ---- bounds ----------------------------------------------------------------------------- */
+
+static unsigned heard;
+
+static bool counts_and_is_silent(struct node *one, const struct command *command)
+{
+	if (strcmp(command->word, "mg") != 0 || command->key[strlen(command->key) - 1] == '0')
+		return false;
+	heard++;
+	return true;
+}
+
+Test(transfer, so_many_chunks_are_on_their_way_and_no_more)
+{
+	node_give(&node, "name", 9 * CHUNK);
+	node_want(&node, "name", 0, 9 * CHUNK);
+	node.lies = counts_and_is_silent;
+	heard = 0;
+	node_post(&node, TS_MAIL_FETCH);
+	while (node_turn(&node))
+		;
+	cr_expect(eq(uint, heard, TS_TRANSFER_PARTS));
+	cr_expect(eq(int, node_wait(&node), TS_MAIL_SAYS_FAILED));
+}
+
+static void ask_for_many(uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "name%u", i);
+		node_want(&node, name, 0, 100);
+		node_post(&node, TS_MAIL_FETCH);
+	}
+}
+
+Test(transfer, more_than_there_are_buffers_for_wait_for_them)
+{
+	uint32_t count = 3 * TS_TRANSFER_BUFFERS;
+
+	node.is_silent = true;
+	ask_for_many(count);
+	cr_expect(eq(u32, ts_transfers_count(node.transfers), count));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_ASKED), TS_TRANSFER_BUFFERS));
+	node_rest(&node);
+}
+
+Test(transfer, one_of_several_servers_has_half_of_the_buffers)
+{
+	end();
+	node_begin(&node, SECRET_A, 2);
+	node.is_silent = true;
+	ask_for_many(8 * TS_TRANSFER_BUFFERS);
+	for (uint32_t i = 0; i < 2; i++)
+		cr_expect(eq(
+			u64, node_counter_of(&node, i, TS_MAIL_COUNT_ASKED), TS_TRANSFER_HALF));
+	node_rest(&node);
+}
+
+static bool counts_stores(struct node *one, const struct command *command)
+{
+	heard += strcmp(command->word, "ms") == 0;
+	return strcmp(command->word, "ms") == 0;
+}
+
+Test(transfer, stores_have_half_of_the_buffers)
+{
+	node.lies = counts_stores;
+	heard = 0;
+	for (uint32_t i = 0; i < TS_TRANSFER_BUFFERS; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "name%u", i);
+		node_want(&node, name, 0, 100);
+		node_post(&node, TS_MAIL_STORE);
+	}
+	while (node_turn(&node))
+		;
+	cr_expect(eq(uint, heard, TS_TRANSFER_HALF));
+	ask_for_many(1);
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_ASKED), 1), "there is a buffer");
+	node_rest(&node);
+}
+
+/* ---- owners and their files ------------------------------------------------------------- */
+
+Test(transfer, nothing_is_written_for_who_has_left)
+{
+	node_give(&node, "name", 1000);
+	node_want(&node, "name", 0, 1000);
+	node_post(&node, TS_MAIL_FETCH);
+	ts_write_relaxed(state(), TS_MAIL_LEFT);
+	cr_expect(eq(int, node_wait(&node), -1));
+	cr_expect(node_is_untouched(&node));
+}
+
+Test(transfer, what_who_has_left_has_won_is_returned)
+{
+	node_want(&node, "name", 0, 1000);
+	node_post(&node, TS_MAIL_FETCH);
+	ts_write_relaxed(state(), TS_MAIL_LEFT);
+	cr_expect(eq(int, node_wait(&node), -1));
+	node_rest(&node);
+	cr_expect(eq(uint, node.deleted, 1));
+}
+
+Test(transfer, a_file_that_is_not_what_was_said_is_none)
+{
+	char other[sizeof(node.part) + 8];
+
+	node_want(&node, "name", 0, 1000);
+	node.request.inode++;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_UNFIT));
+	node.request.inode--;
+	node.request.bytes++;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_UNFIT));
+	node.request.bytes--;
+	node.request.at = UINT64_MAX - 5;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_UNFIT));
+	node.request.at = 0;
+	snprintf(other, sizeof(other), "%s.other", node.part);
+	cr_assert(eq(int, rename(node.part, other), 0));
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_UNFIT));
+	cr_assert(eq(int, symlink(other, node.part), 0));
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_UNFIT));
+	unlink(node.part);
+	cr_assert(eq(int, mkfifo(node.part, 0600), 0));
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_UNFIT));
+	unlink(node.part);
+	/* What is complete is never written to. */
+	cr_assert(eq(int, rename(other, node.copy), 0));
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_UNFIT));
+	cr_expect(eq(uint, node.opened, 0), "before anybody was asked");
+}
+
+Test(transfer, requests_that_are_none_are_answered)
+{
+	node_want(&node, "name", 0, 1000);
+	node.request.bytes = 0;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_UNFIT));
+	node.request.bytes = TS_VALUE_MAX + 1;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_UNFIT));
+	node.request.bytes = 10;
+	node_post(&node, TS_MAIL_KIND_COUNT);
+	cr_expect(eq(int, node_wait(&node), -1));
+}
+
+Test(transfer, what_is_complete_is_stored)
+{
+	node_want(&node, "name", 0, 1000);
+	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_fill(&node, "name");
+	cr_assert(eq(int, rename(node.part, node.copy), 0));
+	node_post(&node, TS_MAIL_STORE);
+	node_rest(&node);
+	cr_expect(eq(uint, node.stored, 1));
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
+	cr_expect(node_has(&node, "name"));
+}
+
+Test(transfer, a_file_that_was_cut_is_returned)
+{
+	size_t *count;
+
+	node_want(&node, "name", 0, 3 * CHUNK);
+	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	cr_assert(eq(int, truncate(node.part, 10), 0));
+	node_post(&node, TS_MAIL_STORE);
+	node_rest(&node);
+	cr_expect(eq(uint, node.stored, 0));
+	cr_expect(eq(uint, node.deleted, 1));
+	cr_expect(eq(ptr, node_value(&node, 0, &count), NULL));
+}
+
+/* ---- servers that cannot ---------------------------------------------------------------- */
+
+Test(transfer, a_full_server_has_no_place_left_behind)
+{
+	size_t *count;
+
+	node_want(&node, "name", 0, 4 * CHUNK);
+	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node.room = 2 * CHUNK;
+	node_post(&node, TS_MAIL_STORE);
+	node_rest(&node);
+	cr_expect(eq(uint, node.deleted, 1));
+	cr_expect(eq(ptr, node_value(&node, 0, &count), NULL));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 1));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_STORED), 0));
+}
+
+static bool has_lost_chunk_2(struct node *one, const struct command *command)
+{
+	if (strcmp(command->word, "mg") != 0 || !strstr(command->key, ":2"))
+		return false;
+	node_printf(one, "EN O%u\r\n", command->opaque);
+	return true;
+}
+
+Test(transfer, what_has_lost_a_chunk_is_taken_away)
+{
+	size_t *count;
+
+	node_give(&node, "name", 4 * CHUNK);
+	node_want(&node, "name", 0, 4 * CHUNK);
+	node.lies = has_lost_chunk_2;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_NONE));
+	node_rest(&node);
+	cr_expect(eq(uint, node.deleted, 1));
+	cr_expect(eq(ptr, node_value(&node, 0, &count), NULL));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_NONE), 1));
+}
+
+Test(transfer, a_silent_server_fails_and_is_then_left_alone)
+{
+	node.is_silent = true;
+	for (unsigned i = 1; i <= 3; i++) {
+		node_want(&node, "name", 0, 1000);
+		cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_FAILED));
+		cr_expect(eq(u64, clock_passed(), i * TS_TRANSFER_ANSWER_NS));
+	}
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
+	cr_expect(eq(u64, clock_passed(), 3 * TS_TRANSFER_ANSWER_NS));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FAILED), 3));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_CLOSED), 1));
+	/* It comes back. */
+	node.is_silent = false;
+	clock_pass(SECOND);
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+}
+
+Test(transfer, nobody_waits_for_a_silent_server_beyond_his_own_deadline)
+{
+	node.is_silent = true;
+	node_want(&node, "name", 0, 1000);
+	node.request.until_ns = ts_now_ns() + 30 * MS;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_LATE));
+	cr_expect(eq(u64, clock_passed(), 30 * MS));
+	node_rest(&node);
+}
+
+/* ---- tokens ----------------------------------------------------------------------------- */
+
+Test(transfer_hostile, who_refuses_our_token_is_left_alone_for_a_while)
+{
+	node.token = "another";
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
+	cr_expect(eq(uint, node.tokens, 1));
+	clock_pass(TS_POOL_SHUT_NS);
+	node.request.until_ns += TS_POOL_SHUT_NS;
+	node.token = NULL;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	cr_expect(eq(uint, node.tokens, 2));
+}
+
+Test(transfer_hostile, a_new_secret_opens_a_server_at_once)
+{
+	struct ts_secrets other;
+
+	cr_assert(eq(int, ts_secrets_parse(SECRET_B, strlen(SECRET_B), &other), 0));
+	node.token = other.keys[0].token;
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
+	ts_pool_set_secrets(node.pool, &other);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+}
+
+Test(transfer_hostile, the_older_of_two_tokens_is_tried_and_nobody_notices)
+{
+	struct ts_secrets both;
+
+	cr_assert(eq(
+		int, ts_secrets_parse(SECRET_B SECRET_A, strlen(SECRET_B SECRET_A), &both), 0));
+	ts_pool_set_secrets(node.pool, &both);
+	node.token = both.keys[1].token;
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	cr_expect(eq(uint, node.tokens, 2));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_CLOSED), 0));
+}
+
+static bool wants_a_token(struct node *one, const struct command *command)
+{
+	node_printf(one, "CLIENT_ERROR unauthenticated\r\n");
+	return true;
+}
+
+Test(transfer_hostile, who_wants_a_token_all_the_same_is_left_alone)
+{
+	node.lies = wants_a_token;
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
+	cr_expect(eq(uint, node.opened, 1));
+}
+
+/* ---- values that are none --------------------------------------------------------------- */
+
+/* Whatever was done to the value of "name": nothing of it is used, and it goes. */
+static void expect_refusal(const char *what)
+{
+	size_t *count;
+	uint64_t before = node_counter(&node, TS_MAIL_COUNT_REFUSED);
+
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_REFUSED), "%s", what);
+	node_rest(&node);
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REFUSED), before + 1), "%s", what);
+	cr_expect(eq(ptr, node_value(&node, 0, &count), NULL), "%s", what);
+	unsigned asked = node.asked;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_REFUSED), "%s", what);
+	cr_expect(eq(uint, node.asked, asked), "%s: asked for again", what);
+}
+
+static void want_what_is_there(const char *name, uint64_t bytes)
+{
+	node_give(&node, name, bytes);
+	node_want(&node, name, 0, bytes);
+}
+
+Test(transfer_hostile, a_changed_value_is_refused)
+{
+	static const size_t places[] = {0, 4, 8, 12, 16, 24, 32, 48, 64, 80, 81, 1079};
+	char name[16];
+	size_t *count;
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(places); i++) {
+		snprintf(name, sizeof(name), "name%zu", i);
+		want_what_is_there(name, 1000);
+		node_value(&node, 0, &count)[places[i]] ^= 1;
+		expect_refusal(name);
+		cr_expect(node_is_untouched(&node));
+	}
+}
+
+Test(transfer_hostile, a_value_that_is_cut_or_goes_on_is_refused)
+{
+	static const size_t sizes[] = {1, 79, 80, 1079};
+	char name[16];
+	size_t *count;
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(sizes); i++) {
+		snprintf(name, sizeof(name), "name%zu", i);
+		want_what_is_there(name, 1000);
+		(void)node_value(&node, 0, &count);
+		*count = sizes[i];
+		expect_refusal(name);
+		cr_expect(node_is_untouched(&node));
+	}
+	want_what_is_there("long", 1000);
+	(void)node_value(&node, 0, &count);
+	*count = 1081; /* there is a byte behind each */
+	expect_refusal("long");
+}
+
+static const unsigned char *replayed;
+static size_t replayed_count;
+
+static bool replays(struct node *one, const struct command *command)
+{
+	if (strcmp(command->word, "mg") != 0)
+		return false;
+	node_printf(one, "VA %zu O%u\r\n", replayed_count, command->opaque);
+	node_say(one, replayed, replayed_count);
+	node_say(one, "\r\n", 2);
+	return true;
+}
+
+Test(transfer_hostile, another_keys_value_is_refused)
+{
+	size_t *count;
+
+	node_give(&node, "other", 1000);
+	replayed = node_value(&node, 0, &count);
+	replayed_count = *count;
+	want_what_is_there("name", 1000);
+	node.lies = replays;
+	expect_refusal("of another key");
+	cr_expect(node_is_untouched(&node));
+}
+
+Test(transfer_hostile, another_chunk_is_refused)
+{
+	size_t *count;
+
+	want_what_is_there("name", 3 * CHUNK);
+	replayed = node_value(&node, 1, &count);
+	replayed_count = *count;
+	node.lies = replays;
+	expect_refusal("another chunk");
+	cr_expect(node_is_untouched(&node));
+}
+
+/* Chunk 0 is what it should be, and in the file; that is not said to be all. */
+Test(transfer_hostile, a_wrong_chunk_behind_a_right_one_is_refused)
+{
+	size_t *count;
+
+	want_what_is_there("name", 3 * CHUNK);
+	node_value(&node, 2, &count)[500] ^= 1;
+	expect_refusal("chunk 2");
+	cr_expect(not(node_has(&node, "name")));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_GOT), 0));
+}
+
+Test(transfer_hostile, another_piece_of_the_same_file_is_refused)
+{
+	size_t *count;
+
+	node_give(&node, "name", 1000);
+	replayed = node_value(&node, 0, &count);
+	replayed_count = *count;
+	node_want(&node, "name", 0, 1000);
+	node.request.piece = 1;
+	node.lies = replays;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_REFUSED));
+}
+
+Test(transfer_hostile, a_value_of_another_size_is_refused)
+{
+	want_what_is_there("name", 1000);
+	node_want(&node, "name", 0, 2000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_REFUSED));
+	cr_expect(node_is_untouched(&node));
+}
+
+Test(transfer_hostile, another_users_value_is_refused)
+{
+	struct ts_secrets other;
+
+	cr_assert(eq(int, ts_secrets_parse(SECRET_B, strlen(SECRET_B), &other), 0));
+	cr_assert(eq(int, ts_transfers_set_secrets(node.transfers, &other), 0));
+	node_give(&node, "name", 1000);
+	cr_assert(eq(int, ts_transfers_set_secrets(node.transfers, &node.secrets), 0));
+	node_want(&node, "name", 0, 1000);
+	expect_refusal("of another user");
+	cr_expect(node_is_untouched(&node));
+}
+
+Test(transfer_hostile, what_was_refused_heals_when_we_store_it)
+{
+	size_t *count;
+
+	want_what_is_there("name", 1000);
+	node_value(&node, 0, &count)[100] ^= 1;
+	expect_refusal("changed");
+	clock_pass(TS_TRANSFER_REFUSED_NS);
+	node_give(&node, "name", 1000);
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
+	cr_expect(node_has(&node, "name"));
+}
+
+/* ---- servers that never end ------------------------------------------------------------- */
+
+static bool goes_on(struct node *one, const struct command *command)
+{
+	static char bytes[1 << 16];
+
+	node_printf(one, "VA %u O%u\r\n", TS_META_VALUE, command->opaque);
+	for (int i = 0; i < 17; i++)
+		node_say(one, bytes, sizeof(bytes));
+	return true;
+}
+
+Test(transfer_hostile, a_value_without_end_ends)
+{
+	node.lies = goes_on;
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_REFUSED));
+	cr_expect(node_is_untouched(&node));
+	node.lies = NULL;
+	node_rest(&node);
+}
+
+static bool drips(struct node *one, const struct command *command)
+{
+	node_printf(one, "VA 1080 O%u\r\n", command->opaque);
+	one->drips = 100000;
+	return true;
+}
+
+Test(transfer_hostile, drops_keep_nobody_and_no_file)
+{
+	node.lies = drips;
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_FAILED));
+	cr_expect(eq(u64, clock_passed(), TS_TRANSFER_ANSWER_NS));
+	cr_expect(node_is_untouched(&node));
+}
+
+static bool is_nonsense(struct node *one, const struct command *command)
+{
+	node_printf(one, "HTTP/1.1 400 Bad Request\r\n\r\n");
+	return true;
+}
+
+Test(transfer_hostile, nonsense_fails_and_the_next_one_has_a_new_connection)
+{
+	node.lies = is_nonsense;
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_FAILED));
+	node.lies = NULL;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	cr_expect(eq(uint, node.opened, 2));
+}
+
+static bool says_won_to_all(struct node *one, const struct command *command)
+{
+	if (strcmp(command->word, "mg") != 0)
+		return false;
+	node_printf(one, "VA 0 O%u W Z X\r\n\r\n", command->opaque);
+	return true;
+}
+
+/* It makes us read what another node reads as well: as slow as without it. */
+Test(transfer_hostile, a_winner_of_everything_is_a_winner)
+{
+	node.lies = says_won_to_all;
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	cr_expect(node_is_untouched(&node));
+}
