@@ -70,15 +70,15 @@ static void name_rows(void)
 	for (uint32_t i = 0; i < TS_MAIL_PEERS; i++) {
 		struct ts_mail_peer *row = &table->peers[i];
 		union {
-			char text[TS_MAIL_NAME];
-			uint64_t words[TS_MAIL_NAME / 8];
+			char text[TS_MAIL_PEER_NAME];
+			uint64_t words[TS_MAIL_PEER_NAME / 8];
 		} name = {.text = ""};
 		if (i < nodes->count)
 			ts_format(name.text, sizeof(name.text),
 				strchr(nodes->servers[i].host, ':') ? "[%s]:%u" : "%s:%u",
 				nodes->servers[i].host, nodes->servers[i].port);
 		bool is_same = true;
-		for (uint32_t word = 0; word < TS_MAIL_NAME / 8; word++) {
+		for (uint32_t word = 0; word < TS_MAIL_PEER_NAME / 8; word++) {
 			is_same = is_same &&
 				  ts_load_relaxed(&row->name[word]) == name.words[word];
 			ts_write_relaxed(&row->name[word], name.words[word]);
