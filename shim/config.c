@@ -172,7 +172,7 @@ static int parse_dataset(const char *value, struct ts_config *config)
 	return 0;
 }
 
-static int parse_size(const char *value, uint64_t *ret_bytes)
+int ts_config_parse_size(const char *value, uint64_t *ret_bytes)
 {
 	static const char units[] = "KMGT";
 	uint64_t bytes;
@@ -378,13 +378,13 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 	case TS_OPTION_REPLAY:
 		return parse_file(value, &config->replay);
 	case TS_OPTION_RING:
-		return parse_size(value, &config->ring_bytes);
+		return ts_config_parse_size(value, &config->ring_bytes);
 	case TS_OPTION_KEEP:
 		return parse_time(value, TS_KEEP_MAX, &config->keep);
 	case TS_OPTION_STAGE:
 		return parse_stage(value, config);
 	case TS_OPTION_STAGE_SIZE:
-		return parse_size(value, &config->stage_bytes);
+		return ts_config_parse_size(value, &config->stage_bytes);
 	case TS_OPTION_STAGE_METADATA:
 		return parse_small(value, TS_SECONDS_MAX, &config->stage_metadata);
 	case TS_OPTION_VERIFY:

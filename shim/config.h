@@ -147,6 +147,9 @@ void ts_config_load(struct ts_config *config, char *const *env,
  */
 const char *const *ts_config_words(enum ts_option option);
 
+/** "512M": bytes, with K, M, G or T times 1024. Errors: -EINVAL. */
+int ts_config_parse_size(const char *value, uint64_t *ret_bytes);
+
 /** What a valid value looks like, for messages: "0 or 1", "a size such as 512M", ... */
 const char *ts_config_expect(enum ts_option option);
 

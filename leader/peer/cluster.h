@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The directory of a user's cluster, the same on all nodes, and its reader:
+ *
+ *	nodes         one server on each line, HOST:PORT [weight=N], in the same order on all
+ *	              nodes; HOST is a name, an IPv4 address or an [IPv6 address]
+ *	secret        leader/peer/secret.h
+ *	cert.pem      one certificate for all of these hosts, self-signed, its own authority
+ *	key.pem       its key
+ *	cluster.conf  optional: tls = on|off, memory = SIZE, nvme = PATH:SIZE
+ *
+ * In nodes and cluster.conf # begins a comment.  The directory is its user's own and closed to
+ * others (0700); so are secret and key.pem (0600), and nobody else may write the other files.
+ * Only files are read here, with the C library: no secret, no key, no name of a host is looked
+ * up.
+ */
+#ifndef TS_LEADER_PEER_CLUSTER_H
+#define TS_LEADER_PEER_CLUSTER_H
+
+#include "leader/peer/ketama.h"
+
+#include <limits.h>
+
+/* Largest weight: shares are computed in single precision. */
+#define TS_CLUSTER_WEIGHT 65535u
+
+/** Where a file has a fault, for people. */
+struct ts_cluster_fault {
+	char file[PATH_MAX];
+	uint32_t line;    /* 0: the file as a whole */
+	const char *text; /* static; "" where the error says it all */
+};
+
+/** A list of servers; the names lie in @text. */
+struct ts_cluster_nodes {
+	uint32_t count; /* at least 1 */
+	struct ts_ketama_server *servers;
+	char *text;
+};
+
+struct ts_cluster {
+	struct ts_cluster_nodes nodes;
+	bool tls;              /* off only where cluster.conf says so */
+	uint64_t memory_bytes; /* of each server; 0: not said */
+	uint64_t nvme_bytes;   /* 0: no file */
+	char nvme[PATH_MAX];   /* of the file on each node */
+	/* Names of the files; those of TLS are there only with @tls. */
+	char secret[PATH_MAX], certificate[PATH_MAX], key[PATH_MAX];
+};
+
+/**
+ * Read @directory.  Whose the files are and who else may use them is looked at, also of those
+ * that are not read.  What is made is ended with ts_cluster_destroy().
+ *
+ * Threads: any.  Errors: -EPERM not the user's own, or open to others; -EINVAL a line that is
+ * none, or no regular file; -ENOMEM; those of open(2): -ENOENT there is no such file, -ELOOP it
+ * is a link.  *ret_fault says where, and is set on failure only.
+ */
+int ts_cluster_read(const char *directory, struct ts_cluster **ret_cluster,
+	struct ts_cluster_fault *ret_fault);
+void ts_cluster_destroy(struct ts_cluster *cluster);
+
+/**
+ * Read a list of servers that lies anywhere, and may be anybody's.  Errors: as above; the
+ * caller ends what was made with ts_cluster_finish_nodes().
+ */
+int ts_cluster_read_nodes(const char *path, struct ts_cluster_nodes *ret_nodes,
+	struct ts_cluster_fault *ret_fault);
+void ts_cluster_finish_nodes(struct ts_cluster_nodes *nodes);
+
+/**
+ * The path of the file @name in @directory.  Errors: -ENAMETOOLONG.
+ */
+int ts_cluster_path(const char *directory, const char *name, char ret_path[PATH_MAX]);
+
+/** Whether @host is an address, and no name. */
+bool ts_cluster_is_address(const char *host);
+
+#endif
