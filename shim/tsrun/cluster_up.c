@@ -228,23 +228,23 @@ static int check_program(const struct ts_memcached *memcached, const struct ts_c
 
 /* Which server of the list is to be here, and on which address. */
 static int find_self(const struct ts_cluster_order *order, const struct ts_cluster *cluster,
-	struct ts_server_record *record, char ret_address[64])
+	const char *self, struct ts_server_record *record, char ret_address[64])
 {
 	char list[PATH_MAX], text[128];
 	unsigned number;
 
 	if (ts_cluster_path(order->directory, "nodes", list) < 0)
 		return TS_EXIT_FAILED;
-	const char *words[] = {NULL, "find", list, order->self, NULL};
+	const char *words[] = {NULL, "find", list, self, NULL};
 	int status = ts_child_run_secret(words, text, sizeof(text));
 	if (status != 0)
 		return status;
 	if (sscanf(text, "%u %63s", &number, ret_address) != 2 ||
 		number >= cluster->nodes.count)
 		return fail("tsshim-secret", -EPROTO);
-	const struct ts_ketama_server *self = &cluster->nodes.servers[number];
-	(void)snprintf(record->host, sizeof(record->host), "%s", self->host);
-	record->port = self->port;
+	const struct ts_ketama_server *server = &cluster->nodes.servers[number];
+	(void)snprintf(record->host, sizeof(record->host), "%s", server->host);
+	record->port = server->port;
 	return 0;
 }
 
@@ -308,12 +308,12 @@ static int start(const struct ts_memcached *memcached, const struct ts_memcached
 }
 
 static int prepare_and_start(const struct ts_cluster_order *order,
-	const struct ts_cluster *cluster, const struct ts_server_files *files)
+	const struct ts_cluster *cluster, const struct ts_server_files *files,
+	struct ts_server_record *record, const char *address)
 {
 	struct ts_memcached memcached;
-	struct ts_server_record record = {0};
-	struct ts_memcached_plan plan = {.cluster = cluster, .files = files};
-	char address[64];
+	struct ts_memcached_plan plan = {
+		.cluster = cluster, .files = files, .address = address, .port = record->port};
 	bool is_new;
 
 	int r = ts_memcached_find(&memcached);
@@ -325,21 +325,17 @@ static int prepare_and_start(const struct ts_cluster_order *order,
 		return TS_EXIT_FAILED;
 	}
 	if (choose_memory(order, cluster, &plan.memory_bytes) < 0 ||
-		choose_store(order, cluster, record.nvme, &plan.nvme_bytes) < 0 ||
-		check_program(&memcached, cluster, plan.nvme_bytes != 0) < 0)
-		return TS_EXIT_FAILED;
-	if (find_self(order, cluster, &record, address) != 0 ||
+		choose_store(order, cluster, record->nvme, &plan.nvme_bytes) < 0 ||
+		check_program(&memcached, cluster, plan.nvme_bytes != 0) < 0 ||
 		write_tokens(order, files, &is_new) != 0)
 		return TS_EXIT_FAILED;
 	if (plan.nvme_bytes != 0) {
-		r = make_store(record.nvme, record.port);
+		r = make_store(record->nvme, record->port);
 		if (r < 0)
-			return fail(record.nvme, r);
-		plan.nvme = record.nvme;
+			return fail(record->nvme, r);
+		plan.nvme = record->nvme;
 	}
-	plan.address = address;
-	plan.port = record.port;
-	return start(&memcached, &plan, &record);
+	return start(&memcached, &plan, record);
 }
 
 /* One that is up stays, and gets tokens that have changed. */
@@ -357,9 +353,62 @@ static int renew(const struct ts_cluster_order *order, const struct ts_server_fi
 	return 0;
 }
 
+/* The server in @there is as the directory is now. */
+static bool is_current(
+	const struct ts_server_record *there, const struct ts_server_record *wanted)
+{
+	return strcmp(there->host, wanted->host) == 0 && there->port == wanted->port &&
+	       there->certificate == wanted->certificate;
+}
+
+/* HOST:PORT of the server in @there, if the list still has it. */
+static bool name_listed(const struct ts_cluster *cluster, const struct ts_server_record *there,
+	char ret_name[TS_KETAMA_HOST + 16])
+{
+	bool bracket = strchr(there->host, ':') != NULL;
+
+	(void)snprintf(ret_name, TS_KETAMA_HOST + 16, "%s%s%s:%u", bracket ? "[" : "",
+		there->host, bracket ? "]" : "", there->port);
+	for (uint32_t i = 0; i < cluster->nodes.count; i++)
+		if (cluster->nodes.servers[i].port == there->port &&
+			strcmp(cluster->nodes.servers[i].host, there->host) == 0)
+			return true;
+	return false;
+}
+
+static int run_server(const struct ts_cluster_order *order, const struct ts_cluster *cluster,
+	const struct ts_server_files *files)
+{
+	struct ts_server_record there, wanted = {0};
+	char address[64], name[TS_KETAMA_HOST + 16];
+	int r = ts_server_read_record(files, &there);
+	bool alive = r == 0 && ts_server_is_alive(files, &there);
+	const char *self = order->self;
+
+	/* What was said when it began needs not be said again. */
+	if (!self && alive && name_listed(cluster, &there, name))
+		self = name;
+	int status = find_self(order, cluster, self, &wanted, address);
+	if (status != 0)
+		return status;
+	if (cluster->tls)
+		wanted.certificate = ts_server_number_file(cluster->certificate);
+	if (alive) {
+		if (is_current(&there, &wanted))
+			return renew(order, files, &there);
+		/* Others have another list and another certificate, and no longer trust it. */
+		printf("the list of nodes has changed: the server begins anew, empty\n");
+		int ended = ts_server_end(files, &there);
+		if (ended < 0)
+			return fail("the server cannot be ended", ended);
+	}
+	/* Of a server that has gone; whoever has its number now is left alone. */
+	ts_server_clear(files, r == 0 ? &there : NULL);
+	return prepare_and_start(order, cluster, files, &wanted, address);
+}
+
 static int go_up(const struct ts_cluster_order *order, const struct ts_server_files *files)
 {
-	struct ts_server_record record;
 	struct ts_cluster_fault fault;
 	struct ts_cluster *cluster;
 	int status = make(order, files);
@@ -369,14 +418,7 @@ static int go_up(const struct ts_cluster_order *order, const struct ts_server_fi
 	int r = ts_cluster_read(order->directory, &cluster, &fault);
 	if (r < 0)
 		return report(r, &fault);
-	r = ts_server_read_record(files, &record);
-	if (r == 0 && ts_server_is_alive(files, &record)) {
-		status = renew(order, files, &record);
-	} else {
-		/* Of a server that has gone; whoever has its number now is left alone. */
-		ts_server_clear(files, r == 0 ? &record : NULL);
-		status = prepare_and_start(order, cluster, files);
-	}
+	status = run_server(order, cluster, files);
 	ts_cluster_destroy(cluster);
 	return status;
 }

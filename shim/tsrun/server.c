@@ -18,7 +18,8 @@
 #define TERM_NS UINT64_C(5000000000)
 #define KILL_NS UINT64_C(10000000000)
 
-#define RECORD_MAX (3 * PATH_MAX)
+#define RECORD_MAX      (3 * PATH_MAX)
+#define CERTIFICATE_MAX (UINT32_C(1) << 20)
 
 static void rest(long ms)
 {
@@ -37,6 +38,17 @@ static uint64_t number_of(const char *text)
 	for (; *text; text++)
 		hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
 	return hash;
+}
+
+uint64_t ts_server_number_file(const char *path)
+{
+	char *text = malloc(CERTIFICATE_MAX);
+	uint64_t number = 0;
+
+	if (text && ts_sys_read_file(path, text, CERTIFICATE_MAX) > 0)
+		number = number_of(text);
+	free(text);
+	return number;
 }
 
 /* Also of one that another node has removed. */
@@ -195,7 +207,7 @@ int ts_server_read_record(
 	const struct ts_server_files *files, struct ts_server_record *ret_record)
 {
 	struct ts_server_record record = {0};
-	char text[RECORD_MAX], process[24], port[8];
+	char text[RECORD_MAX], process[24], port[8], certificate[24];
 	struct stat st;
 	int r = ts_sys_lstat(files->record, &st);
 
@@ -211,11 +223,13 @@ int ts_server_read_record(
 		!read_field(text, "directory", record.directory, sizeof(record.directory)) ||
 		!read_field(text, "host", record.host, sizeof(record.host)) ||
 		!read_field(text, "port", port, sizeof(port)) ||
+		!read_field(text, "certificate", certificate, sizeof(certificate)) ||
 		!read_field(text, "nvme", record.nvme, sizeof(record.nvme)) ||
 		strcmp(record.directory, files->directory) != 0)
 		return -EINVAL;
 	record.process = strtoull(process, NULL, 10);
 	record.port = (uint16_t)strtoul(port, NULL, 10);
+	record.certificate = strtoull(certificate, NULL, 10);
 	*ret_record = record;
 	return 0;
 }
@@ -227,9 +241,10 @@ int ts_server_write_record(const struct ts_server_files *files, struct ts_server
 	read_boot(record->boot);
 	(void)snprintf(record->directory, sizeof(record->directory), "%s", files->directory);
 	int bytes = snprintf(text, sizeof(text),
-		"process %" PRIu64 "\nboot %s\ndirectory %s\nhost %s\nport %u\nnvme %s\n",
+		"process %" PRIu64 "\nboot %s\ndirectory %s\nhost %s\nport %u\n"
+		"certificate %" PRIu64 "\nnvme %s\n",
 		record->process, record->boot, record->directory, record->host, record->port,
-		record->nvme);
+		record->certificate, record->nvme);
 	if (bytes >= (int)sizeof(text))
 		return -ENAMETOOLONG;
 	(void)snprintf(path, sizeof(path), "%s.new", files->record);
@@ -346,6 +361,11 @@ void ts_server_renew(const struct ts_server_files *files, const struct ts_server
 
 void ts_server_clear(const struct ts_server_files *files, const struct ts_server_record *record)
 {
+	char half[PATH_MAX + 8];
+
+	/* What memcached writes before it is renamed, and leaves where it cannot listen. */
+	(void)snprintf(half, sizeof(half), "%s.lck", files->ports);
+	(void)ts_sys_unlink(half);
 	if (record && record->nvme[0] != '\0')
 		(void)ts_sys_unlink(record->nvme);
 	(void)ts_sys_unlink(files->tokens);

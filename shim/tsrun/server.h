@@ -32,7 +32,8 @@ struct ts_server_record {
 	char directory[PATH_MAX];
 	char host[256]; /* as the list has it */
 	uint16_t port;
-	char nvme[PATH_MAX]; /* a file of its own, or "" */
+	uint64_t certificate; /* which one it began with; 0: without TLS */
+	char nvme[PATH_MAX];  /* a file of its own, or "" */
 };
 
 /**
@@ -46,6 +47,9 @@ int ts_server_find_files(const char *directory, struct ts_server_files *ret_file
  * that ends it when it is closed.  Errors: -ETIMEDOUT; those of open(2).
  */
 int ts_server_lock(const struct ts_server_files *files);
+
+/** A number for the text of the file @path; 0: it cannot be read. */
+uint64_t ts_server_number_file(const char *path);
 
 /** Errors: -ENOENT there is none; -EINVAL it is damaged, or of another cluster. */
 int ts_server_read_record(
