@@ -365,16 +365,37 @@ int ts_cluster_path(const char *directory, const char *name, char ret_path[PATH_
 	return 0;
 }
 
-static int read_all(
+static int read_settings(
 	const char *directory, struct ts_cluster *cluster, struct ts_cluster_fault *fault)
 {
 	char path[PATH_MAX];
 	int r = check_file(directory, S_IFDIR, S_IRWXG | S_IRWXO, fault);
 
+	cluster->tls = true;
 	if (r == 0)
 		r = ts_cluster_path(directory, "cluster.conf", path);
 	if (r == 0)
 		r = read_conf(path, cluster, fault);
+	return r;
+}
+
+int ts_cluster_read_settings(const char *directory, struct ts_cluster *ret_cluster,
+	struct ts_cluster_fault *ret_fault)
+{
+	struct ts_cluster_fault fault;
+	int r = read_settings(directory, ret_cluster, &fault);
+
+	if (r < 0)
+		*ret_fault = fault;
+	return r;
+}
+
+static int read_all(
+	const char *directory, struct ts_cluster *cluster, struct ts_cluster_fault *fault)
+{
+	char path[PATH_MAX];
+	int r = read_settings(directory, cluster, fault);
+
 	if (r == 0)
 		r = ts_cluster_path(directory, "nodes", path);
 	if (r == 0)
@@ -403,10 +424,8 @@ int ts_cluster_read(const char *directory, struct ts_cluster **ret_cluster,
 
 	if (!cluster)
 		r = -ENOMEM;
-	if (r == 0) {
-		cluster->tls = true;
+	if (r == 0)
 		r = read_all(directory, cluster, &fault);
-	}
 	if (r < 0) {
 		ts_cluster_destroy(cluster);
 		*ret_fault = fault;

@@ -69,6 +69,13 @@ int ts_cluster_read_nodes(const char *path, struct ts_cluster_nodes *ret_nodes,
 void ts_cluster_finish_nodes(struct ts_cluster_nodes *nodes);
 
 /**
+ * Read cluster.conf in @directory alone, into *ret_cluster, of which nothing else is set; it
+ * need not be there.  The directory is looked at as above.  Errors: as above.
+ */
+int ts_cluster_read_settings(const char *directory, struct ts_cluster *ret_cluster,
+	struct ts_cluster_fault *ret_fault);
+
+/**
  * The path of the file @name in @directory.  Errors: -ENAMETOOLONG.
  */
 int ts_cluster_path(const char *directory, const char *name, char ret_path[PATH_MAX]);

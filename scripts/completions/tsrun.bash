@@ -37,7 +37,7 @@ _tsrun()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]-} in
-	stats | gc | doctor | top | config | report | explain)
+	stats | gc | doctor | top | config | report | explain | cluster)
 		if ((COMP_CWORD > 1)); then
 			mode=${COMP_WORDS[1]}
 			i=2
@@ -83,6 +83,18 @@ _tsrun()
 		;;
 	--share)
 		_tsrun_words "auto samples pixels off" "$current"
+		return
+		;;
+	--nodes)
+		mapfile -t COMPREPLY < <(compgen -W auto -f -- "$current")
+		return
+		;;
+	--dir)
+		mapfile -t COMPREPLY < <(compgen -d -- "$current")
+		return
+		;;
+	--memory)
+		_tsrun_words "4G 16G 64G 256G" "$current"
 		return
 		;;
 	--record | --replay | --output | --events)
@@ -140,7 +152,7 @@ _tsrun()
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$(id -u)" -o pid= 2>/dev/null)" -- "$current")
 		return
 		;;
-	--dataset | --epoch | --count) return ;;
+	--dataset | --epoch | --count | --self | --nvme) return ;;
 	esac
 
 	case $mode in
@@ -153,12 +165,16 @@ _tsrun()
 		_tsrun_words "--group --output --help" "$current"
 		[[ $current == -* ]] || mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		;;
+	cluster)
+		_tsrun_words "--dir --nodes --self --memory --nvme --no-tls --json --help" "$current"
+		[[ $current == -* ]] || _tsrun_words "up down status" "$current"
+		;;
 	explain) _tsrun_words "--group --json --pid --help" "$current" ;;
 	run)
 		_tsrun_words "$settings --help --version" "$current"
 		if [[ $current != -* ]]; then
 			local words
-			mapfile -t words < <(compgen -W "stats gc doctor top config report explain" -- "$current")
+			mapfile -t words < <(compgen -W "stats gc doctor top config report explain cluster" -- "$current")
 			mapfile -t COMPREPLY < <(compgen -c -- "$current")
 			COMPREPLY+=("${words[@]}")
 		fi

@@ -13,6 +13,10 @@ set_group=user
 set_containers=quiet
 set_ring=
 set_stage=off
+set_nodes=off
+set_memory=
+set_nvme=
+set_scontrol=
 
 # No site needs more; a file without end must not keep a job waiting.
 settings_lines_max=200
@@ -32,6 +36,11 @@ is_safe_path() {
 	[[ $1 =~ ^(/[A-Za-z0-9_.@+-]+)+$ && $1/ != */../* && $1/ != */./* ]]
 }
 
+# is_size TEXT
+is_size() {
+	[[ $1 =~ ^[0-9]{1,18}[KMGT]?$ ]]
+}
+
 # is_trusted PATH: nobody but root and who runs this script can change what is there.
 is_trusted() {
 	local owner mode
@@ -48,7 +57,12 @@ set_one() {
 	containers=quiet | containers=share) set_containers=$2 ;;
 	stage=off) set_stage=off ;;
 	stage=*) is_safe_path "$2" && set_stage=$2 ;;
-	ring=*) [[ $2 =~ ^[0-9]{1,18}[KMGT]?$ ]] && set_ring=$2 ;;
+	ring=*) is_size "$2" && set_ring=$2 ;;
+	nodes=auto | nodes=off) set_nodes=$2 ;;
+	nodes=*) is_safe_path "$2" && set_nodes=$2 ;;
+	memory=*) is_size "$2" && set_memory=$2 ;;
+	nvme=*:*) is_safe_path "${2%:*}" && is_size "${2##*:}" && set_nvme=$2 ;;
+	scontrol=*) is_safe_path "$2" && set_scontrol=$2 ;;
 	*) return 1 ;;
 	esac
 }
@@ -88,6 +102,26 @@ bounded() {
 	((status <= 128)) || kill -KILL "$!" || :
 	[[ $result == *$'\001' ]] || return 1
 	printf '%s' "${result%$'\001'}"
+}
+
+# cluster_place UID JOB: the directory of the job's cluster (tsrun cluster), in the user's home, which
+# all of its nodes have in common.
+cluster_place() {
+	local entry home
+	is_number "$2" || return 1
+	entry=$(timeout -s KILL 3 getent passwd "$1") || return 1
+	IFS=: read -r _ _ _ _ _ home _ <<<"$entry"
+	is_safe_path "$home" && printf '%s' "$home/.cache/tsshim/slurm-$2"
+}
+
+# as_user UID GID SECONDS COMMAND...: with an empty environment.  A slurmd that is not root has
+# the jobs of one user only.
+as_user() {
+	local uid=$1 gid=$2 seconds=$3 become=()
+	shift 3
+	[[ $EUID == "$uid" ]] ||
+		become=(setpriv --reuid "$uid" --regid "$gid" --clear-groups --)
+	timeout -s KILL "$seconds" "${become[@]}" env -i PATH="$PATH" "$@"
 }
 
 # log TEXT: for the administrator.

@@ -79,6 +79,7 @@ static const struct {
 	{TS_MODE_CONFIG, "config"},
 	{TS_MODE_REPORT, "report"},
 	{TS_MODE_EXPLAIN, "explain"},
+	{TS_MODE_CLUSTER, "cluster"},
 };
 
 const char *ts_arguments_mode_name(enum ts_mode mode)
@@ -249,7 +250,7 @@ static bool is_option(
 	int argc, char **argv, int *at, const struct ts_arguments *arguments, char ***files)
 {
 	/* What was looked at already makes room. */
-	while (*at < argc && arguments->mode == TS_MODE_REPORT &&
+	while (*at < argc && (arguments->mode & TS_MODE_WORDS) &&
 		(argv[*at][0] != '-' || argv[*at][1] == '\0'))
 		*(*files)++ = argv[(*at)++];
 	return *at < argc && argv[*at][0] == '-';
@@ -280,7 +281,7 @@ int ts_arguments_parse(int argc, char **argv, struct ts_arguments *ret_arguments
 		}
 	}
 
-	if (arguments.mode == TS_MODE_REPORT) {
+	if (arguments.mode & TS_MODE_WORDS) {
 		while (at < argc)
 			*end++ = argv[at++];
 		*end = NULL;

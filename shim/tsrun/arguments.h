@@ -16,12 +16,14 @@ enum ts_mode {
 	TS_MODE_CONFIG = 32,
 	TS_MODE_REPORT = 64,
 	TS_MODE_EXPLAIN = 128,
-	TS_MODE_ALL = 255,
+	TS_MODE_CLUSTER = 256,
+	TS_MODE_ALL = 511,
 	TS_MODE_SETTINGS = TS_MODE_RUN | TS_MODE_CONFIG, /* take every setting */
 	TS_MODE_GROUPS =                                 /* look into a group */
 	TS_MODE_SETTINGS | TS_MODE_STATS | TS_MODE_GC | TS_MODE_TOP | TS_MODE_REPORT |
 	TS_MODE_EXPLAIN,
 	TS_MODE_COMMANDS = TS_MODE_RUN | TS_MODE_DOCTOR | TS_MODE_EXPLAIN, /* take a command */
+	TS_MODE_WORDS = TS_MODE_REPORT | TS_MODE_CLUSTER, /* take words that are no options */
 };
 
 /*
@@ -31,7 +33,8 @@ enum ts_mode {
  */
 #define TS_FLAGS(X)                                                                            \
 	X(JSON, "--json", "", NULL,                                                            \
-		TS_MODE_STATS | TS_MODE_DOCTOR | TS_MODE_CONFIG | TS_MODE_EXPLAIN,             \
+		TS_MODE_STATS | TS_MODE_DOCTOR | TS_MODE_CONFIG | TS_MODE_EXPLAIN |            \
+			TS_MODE_CLUSTER,                                                       \
 		"print JSON, for scripts")                                                     \
 	X(PROMETHEUS, "--prometheus", "", NULL, TS_MODE_STATS, "print metrics for Prometheus") \
 	X(VERBOSE, "--verbose", "-v", NULL, TS_MODE_STATS,                                     \
@@ -44,6 +47,17 @@ enum ts_mode {
 	X(BLOCKS, "--count", "-n", "N", TS_MODE_TOP, "end after so many [no end]")             \
 	X(DELAY, "--delay", "-d", "SECONDS", TS_MODE_TOP, "from one to the next [2]")          \
 	X(PID, "--pid", "", "PID", TS_MODE_EXPLAIN, "only the job with this process")          \
+	X(DIR, "--dir", "", "DIR", TS_MODE_CLUSTER, "of the cluster, the same on all nodes")   \
+	X(NODES, "--nodes", "", "FILE", TS_MODE_CLUSTER,                                       \
+		"of up: servers, HOST:PORT on each line; auto: of Slurm's job")                \
+	X(SELF, "--self", "", "HOST", TS_MODE_CLUSTER,                                         \
+		"of up: which of them is this node [by address]")                              \
+	X(MEMORY, "--memory", "", "SIZE", TS_MODE_CLUSTER,                                     \
+		"of up: most memory for values [16G, a quarter of what is free]")              \
+	X(NVME, "--nvme", "", "PATH:SIZE", TS_MODE_CLUSTER,                                    \
+		"of up: keep large values in a file")                                          \
+	X(NO_TLS, "--no-tls", "", NULL, TS_MODE_CLUSTER,                                       \
+		"of up, when the cluster is made: neither encrypt nor verify")                 \
 	X(HELP, "--help", "-h", NULL, TS_MODE_ALL, "show this text and exit")                  \
 	X(VERSION, "--version", "", NULL, TS_MODE_RUN, "show the version and exit")
 
@@ -61,8 +75,8 @@ struct ts_arguments {
 	bool flag[TS_FLAG_COUNT];
 	const char *value[TS_FLAG_COUNT]; /* of those that take one; or NULL */
 	char **command; /* NULL-terminated rest of argv (of TS_MODE_COMMANDS), or NULL */
-	char **files; /* NULL-terminated words that are no options (of TS_MODE_REPORT), or NULL
-		       */
+	char **files;   /* NULL-terminated words that are no options (of TS_MODE_WORDS), or NULL
+			 */
 	bool separated; /* by "--" */
 	/* What stands before the command when it is an option without a value; or NULL. */
 	const struct ts_option_text *last;
@@ -86,7 +100,7 @@ const struct ts_option_text *ts_arguments_options(void);
 
 /**
  * Parse @argv.  Options end at "--" or at the first word that does not begin with '-'; the
- * rest is the command and is never looked at; of TS_MODE_REPORT options may stand behind
+ * rest is the command and is never looked at; of TS_MODE_WORDS options may stand behind
  * other words, which are moved together in @argv.  Both "--name VALUE" and "--name=VALUE" work,
  * and of the short form "-n VALUE" and "-nVALUE"; where the value may be left out only the
  * latter; of a repeated option the last one counts.

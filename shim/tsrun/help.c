@@ -75,7 +75,7 @@ static void print_environment(void)
 static void print_run(void)
 {
 	fputs("Usage: tsrun [options] [--] command [argument...]\n"
-	      "       tsrun stats | gc | doctor | top | config | report | explain [--help]\n"
+	      "       tsrun stats|gc|doctor|top|config|report|explain|cluster [--help]\n"
 	      "Run a training command; jobs started like this share the decoding of images.\n"
 	      "\nSharing:\n",
 		stdout);
@@ -226,6 +226,27 @@ static void print_explain(void)
 		stdout);
 }
 
+static void print_cluster(void)
+{
+	fputs("Usage: tsrun cluster up [--dir DIR] [--nodes FILE|auto] [option...]\n"
+	      "       tsrun cluster down [--dir DIR]\n"
+	      "       tsrun cluster status [--dir DIR] [--json]\n"
+	      "Start, end or look at your memcached on this node, one of those in a list that "
+	      "is\n"
+	      "the same on all nodes.  They are yours alone: others have neither its secret "
+	      "nor\n"
+	      "its certificate, which up makes.\n"
+	      "\nOptions:\n",
+		stdout);
+	print_options(TS_MODE_CLUSTER, false);
+	fputs("\nExamples:\n"
+	      "  tsrun cluster up --dir ~/cluster --nodes nodes.txt     on each node\n"
+	      "  tsrun cluster status --dir ~/cluster\n"
+	      "  tsrun cluster down --dir ~/cluster\n"
+	      "\nExit status: 0; of status 1 when a server is not up; 125 on failure.\n",
+		stdout);
+}
+
 void ts_help_print(enum ts_mode mode)
 {
 	if (mode == TS_MODE_STATS)
@@ -242,6 +263,8 @@ void ts_help_print(enum ts_mode mode)
 		print_report();
 	else if (mode == TS_MODE_EXPLAIN)
 		print_explain();
+	else if (mode == TS_MODE_CLUSTER)
+		print_cluster();
 	else
 		print_run();
 }

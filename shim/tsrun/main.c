@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun: start a command that shares, or look at what is shared. */
 #include "shim/tsrun/arguments.h"
+#include "shim/tsrun/cluster.h"
 #include "shim/tsrun/doctor.h"
 #include "shim/tsrun/explain.h"
 #include "shim/tsrun/gc.h"
@@ -144,6 +145,8 @@ static int sub_command(const struct ts_arguments *arguments)
 		return make_page(arguments, &config);
 	if (arguments->mode == TS_MODE_EXPLAIN)
 		return show_explain(arguments, &config);
+	if (arguments->mode == TS_MODE_CLUSTER)
+		return ts_cluster_command(arguments);
 	return ts_gc_collect(
 		named_group(arguments, &config, false), arguments->flag[TS_FLAG_DRY_RUN]);
 }

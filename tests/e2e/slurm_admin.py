@@ -3,13 +3,14 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import time
 
 import support
-from slurm_node import ALICE, BOB, Job, Node, become, mounted, state_of
+from slurm_node import ALICE, BOB, Job, Node, become, living, mounted, state_of
 
 OBJECTS = [support.shared_name("slurm", suffix, ALICE) for suffix in ("ledger", "ring")]
 
@@ -326,6 +327,130 @@ def test_private_shared_memory_leaves_nothing_to_do():
         crash(node, Job())
         node.administer("epilog", Job(), mounted("mount -t tmpfs none /dev/shm"))
         assert node.shared(ALICE) == OBJECTS
+
+
+MARK = "/.cache/tsshim/slurm-"
+
+
+class Home:
+    """Alice has a name and a home, and Slurm has a scontrol, in the mounts of what is started."""
+
+    def __init__(self, node):
+        if not shutil.which("memcached", path="/usr/bin:/usr/local/bin"):
+            raise support.Skip("memcached", "memcached is not installed (scripts/deps test)")
+        if "tsshim-secret" not in os.listdir(os.path.dirname(node.library)):
+            raise support.Skip("openssl", "tsshim-secret was not built")
+        self.node, self.path = node, os.path.join(node.root, "alice")
+        os.mkdir(self.path, 0o700)
+        os.chown(self.path, ALICE, ALICE)
+        users = os.path.join(node.root, "passwd")
+        with open("/etc/passwd", encoding="utf-8") as file:
+            lines = file.read()
+        with open(users, "w", encoding="utf-8") as file:
+            file.write(lines + "alice:x:%d:%d::%s:/bin/sh\n" % (ALICE, ALICE, self.path))
+        os.chmod(users, 0o644)
+        self.mounts = "mount --bind %s /etc/passwd" % users
+        self.scontrol = os.path.join(node.root, "scontrol")
+        with open(self.scontrol, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n[ \"$*\" = 'show hostnames here,[there]' ] && "
+                       "printf '127.0.0.1\\n192.0.2.1\\n'\n")
+        os.chmod(self.scontrol, 0o755)
+
+    def settings(self, more=""):
+        """The administrator's, with servers."""
+        self.node.write_settings("nodes = auto\nmemory = 64M\nscontrol = %s\n%s" % (
+            self.scontrol, more))
+
+    def administer(self, script, job):
+        self.node.administer(script, job, mounted(self.mounts), SLURM_JOB_NODELIST="here,[there]")
+
+    def servers(self):
+        """Processes of Alice's that are memcached."""
+        found = []
+        for process in living(ALICE):
+            with open("/proc/%s/comm" % process, encoding="utf-8") as file:
+                if file.read() == "memcached\n":
+                    found.append(process)
+        return found
+
+    def task(self, job, **more):
+        return self.node.task(job, mounted(self.mounts, ALICE), **more).environment
+
+
+def test_servers_of_a_job_come_and_go():
+    with Node() as node:
+        home, job = Home(node), Job()
+        place = home.path + MARK + str(job.number)
+        # One that is this node and one that is not: on loopback it must be said which.
+        listed = os.path.join(node.root, "list")
+        with open(listed, "w", encoding="utf-8") as file:
+            file.write("127.0.0.1:%d\n" % (20000 + job.number))
+        os.chmod(listed, 0o644)
+        assert "TSSHIM_CLUSTER" not in home.task(job)
+        node.write_settings("nodes = %s\nmemory = 64M\n" % listed)
+        home.administer("prolog", job)
+        assert len(home.servers()) == 1
+        assert home.task(job)["TSSHIM_CLUSTER"] == place
+        assert home.task(job, TSSHIM_CLUSTER="/own")["TSSHIM_CLUSTER"] == "/own"
+        assert home.task(job, TSSHIM_CLUSTER=home.path + MARK + "7")["TSSHIM_CLUSTER"] == place
+        inner = Job()
+        assert "TSSHIM_CLUSTER" not in home.task(inner, TSSHIM_CLUSTER=place)
+        state = os.stat(place)
+        assert (state.st_uid, stat.S_IMODE(state.st_mode)) == (ALICE, 0o700)
+        # Another job's end is not this one's; other processes of the user keep nothing.
+        home.administer("epilog", inner)
+        assert len(home.servers()) == 1 and os.path.exists(place)
+        with idle(ALICE, inner.own):
+            home.administer("epilog", job)
+        assert home.servers() == [] and not os.path.exists(place)
+        assert os.path.isdir(os.path.dirname(place))
+        home.administer("epilog", job)
+
+
+def test_servers_when_another_node_was_first_to_end():
+    with Node() as node:
+        home, job = Home(node), Job()
+        listed = os.path.join(node.root, "list")
+        with open(listed, "w", encoding="utf-8") as file:
+            file.write("127.0.0.1:%d\n" % (20000 + job.number))
+        os.chmod(listed, 0o644)
+        node.write_settings("nodes = %s\nmemory = 64M\n" % listed)
+        home.administer("prolog", job)
+        assert len(home.servers()) == 1
+        shutil.rmtree(home.path + MARK + str(job.number))
+        home.administer("epilog", job)
+        assert home.servers() == []
+
+
+def test_servers_of_slurms_list():
+    """Which of them is this node, its addresses say; here none is one that others reach."""
+    with Node() as node:
+        home, job = Home(node), Job()
+        home.settings()
+        home.administer("prolog", job)
+        with open(home.path + MARK + "%d/nodes" % job.number, encoding="ascii") as file:
+            port = 12000 + job.number
+            assert file.read() == "127.0.0.1:%d\n192.0.2.1:%d\n" % (port, port)
+        assert home.servers() == []
+        home.administer("epilog", job)
+        assert not os.path.exists(home.path + MARK + str(job.number))
+
+
+def test_no_servers_for_one_node_or_without_a_home():
+    with Node() as node:
+        home, job = Home(node), Job()
+        home.settings()
+        node.administer("prolog", job, mounted(home.mounts), SLURM_JOB_NODELIST="here")
+        node.administer("prolog", job, mounted(home.mounts))
+        home.administer("prolog", Job(BOB))
+        job.ids["SLURM_JOB_ID"] = "../x"
+        home.administer("prolog", job)
+        assert os.listdir(home.path) == [] and home.servers() == []
+        for bad in ("nodes = list\n", "nodes = /a/../b\n", "memory = much\n", "nvme = /x\n",
+                    "nvme = x:1G\n", "scontrol = scontrol\n"):
+            home.settings(bad)
+            home.administer("prolog", Job())
+            assert os.listdir(home.path) == [], bad
 
 
 if __name__ == "__main__":

@@ -111,6 +111,8 @@ class Node:
     def __exit__(self, *_):
         self.remove_shared(ALICE)
         self.remove_shared(BOB)
+        for user in (ALICE, BOB):  # of `tsrun cluster`
+            shutil.rmtree("/tmp/tsshim.%d" % user, ignore_errors=True)
         shutil.rmtree(self.root)
 
     def find(self, name):

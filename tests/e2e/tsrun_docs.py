@@ -9,7 +9,7 @@ import subprocess
 
 from tsrun_common import SOURCE, Skip, clean_environment, expect, main, tsrun
 
-COMMANDS = ["stats", "gc", "doctor", "top", "config", "report", "explain"]
+COMMANDS = ["stats", "gc", "doctor", "top", "config", "report", "explain", "cluster"]
 
 
 def read(*parts):

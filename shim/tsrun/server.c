@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* The server of this node, its files and its process: shim/tsrun/server.h explains it. */
+#include "shim/tsrun/server.h"
+#include "shim/identity.h"
+#include "shim/sys.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LOCK_NS UINT64_C(30000000000)
+#define TERM_NS UINT64_C(5000000000)
+#define KILL_NS UINT64_C(10000000000)
+
+#define RECORD_MAX      (3 * PATH_MAX)
+#define CERTIFICATE_MAX (UINT32_C(1) << 20)
+
+static void rest(long ms)
+{
+	const struct timespec time = {.tv_nsec = ms * 1000000L};
+
+	(void)nanosleep(&time, NULL);
+}
+
+/* ---- where ------------------------------------------------------------------------------ */
+
+/* FNV-1a: only names have to differ. */
+static uint64_t number_of(const char *text)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+	return hash;
+}
+
+uint64_t ts_server_number_file(const char *path)
+{
+	char *text = malloc(CERTIFICATE_MAX);
+	uint64_t number = 0;
+
+	if (text && ts_sys_read_file(path, text, CERTIFICATE_MAX) > 0)
+		number = number_of(text);
+	free(text);
+	return number;
+}
+
+/* Also of one that another node has removed. */
+static int resolve(const char *path, char ret_path[PATH_MAX])
+{
+	char parent[PATH_MAX], found[PATH_MAX];
+	size_t length = strlen(path);
+
+	if (realpath(path, ret_path))
+		return 0;
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	if (length >= sizeof(parent))
+		return -ENAMETOOLONG;
+	memcpy(parent, path, length);
+	parent[length] = '\0';
+	char *slash = strrchr(parent, '/');
+	const char *name = slash ? slash + 1 : parent;
+	if (slash)
+		*slash = '\0';
+	if (!realpath(!slash ? "." : slash == parent ? "/" : parent, found))
+		return -errno;
+	if (snprintf(ret_path, PATH_MAX, "%s/%s", strcmp(found, "/") == 0 ? "" : found, name) >=
+		PATH_MAX)
+		return -ENAMETOOLONG;
+	return 0;
+}
+
+static bool is_own_directory(const char *path)
+{
+	struct stat st;
+
+	return ts_sys_lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	       (st.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+}
+
+/* The @number-th place; false: it cannot be one here. */
+static bool name_place(unsigned number, char ret_place[PATH_MAX])
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	char parent[PATH_MAX];
+	int length;
+
+	if (number == 2) {
+		(void)snprintf(ret_place, PATH_MAX, "/tmp/tsshim.%u", geteuid());
+		return true;
+	}
+	if (number == 0 && (!runtime || runtime[0] != '/'))
+		return false;
+	if (number == 0)
+		length = snprintf(parent, sizeof(parent), "%s", runtime);
+	else
+		length = snprintf(parent, sizeof(parent), "/run/user/%u", geteuid());
+	return length < (int)sizeof(parent) && is_own_directory(parent) &&
+	       snprintf(ret_place, PATH_MAX, "%s/tsshim", parent) < PATH_MAX;
+}
+
+static int name_files(const char *place, struct ts_server_files *files)
+{
+	const struct {
+		char *path;
+		const char *suffix;
+	} names[] = {{files->record, "record"}, {files->tokens, "tokens"},
+		{files->ports, "ports"}, {files->log, "log"}, {files->lock, "lock"},
+		{files->list, "list"}};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(names); i++)
+		if (snprintf(names[i].path, PATH_MAX, "%s/server.%016" PRIx64 ".%s", place,
+			    number_of(files->directory), names[i].suffix) >= PATH_MAX)
+			return -ENAMETOOLONG;
+	return 0;
+}
+
+int ts_server_find_files(const char *directory, struct ts_server_files *ret_files)
+{
+	char place[PATH_MAX];
+	int r = resolve(directory, ret_files->directory);
+
+	if (r < 0)
+		return r;
+	/* Who started it may have had another environment. */
+	for (unsigned i = 0; i < 3; i++)
+		if (name_place(i, place) && is_own_directory(place) &&
+			name_files(place, ret_files) == 0 &&
+			access(ret_files->record, F_OK) == 0)
+			return 0;
+	for (unsigned i = 0; i < 3; i++) {
+		if (!name_place(i, place))
+			continue;
+		r = ts_sys_mkdir(place, 0700);
+		if ((r == 0 || r == -EEXIST) && is_own_directory(place))
+			return name_files(place, ret_files);
+	}
+	return -ENOENT;
+}
+
+/* Whether the file that is open still has its name: who ends a server removes it. */
+static bool is_named(int fd, const char *path)
+{
+	struct stat open, named;
+
+	return ts_sys_fstat(fd, &open) == 0 && ts_sys_lstat(path, &named) == 0 &&
+	       open.st_ino == named.st_ino && open.st_dev == named.st_dev;
+}
+
+int ts_server_lock(const struct ts_server_files *files)
+{
+	uint64_t until_ns = ts_now_ns() + LOCK_NS;
+	int r;
+
+	do {
+		int fd = ts_sys_open(
+			files->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0)
+			return fd;
+		r = ts_sys_flock(fd, LOCK_EX | LOCK_NB);
+		if (r == 0 && is_named(fd, files->lock))
+			return fd;
+		ts_sys_close(fd);
+		if (r < 0)
+			rest(20);
+	} while ((r == 0 || r == -EAGAIN) && ts_now_ns() < until_ns);
+	return r == 0 || r == -EAGAIN ? -ETIMEDOUT : r;
+}
+
+/* ---- the record -------------------------------------------------------------------------- */
+
+static void read_boot(char ret_boot[64])
+{
+	if (ts_sys_read_file("/proc/sys/kernel/random/boot_id", ret_boot, 64) < 0)
+		ret_boot[0] = '\0';
+	ret_boot[strcspn(ret_boot, "\n")] = '\0';
+}
+
+/* The rest of the line of @text that begins with @name and a blank; false: there is none. */
+static bool read_field(const char *text, const char *name, char *ret_value, size_t bytes)
+{
+	size_t length = strlen(name);
+
+	for (const char *line = text; *line;
+		line += strcspn(line, "\n"), line += *line == '\n') {
+		if (strncmp(line, name, length) != 0 || line[length] != ' ')
+			continue;
+		const char *value = line + length + 1;
+		size_t count = strcspn(value, "\n");
+		if (count >= bytes)
+			return false;
+		memcpy(ret_value, value, count);
+		ret_value[count] = '\0';
+		return true;
+	}
+	return false;
+}
+
+int ts_server_read_record(
+	const struct ts_server_files *files, struct ts_server_record *ret_record)
+{
+	struct ts_server_record record = {0};
+	char text[RECORD_MAX], process[24], port[8], certificate[24];
+	struct stat st;
+	int r = ts_sys_lstat(files->record, &st);
+
+	if (r < 0)
+		return r;
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
+		return -EINVAL;
+	r = ts_sys_read_file(files->record, text, sizeof(text));
+	if (r < 0)
+		return r;
+	if (!read_field(text, "process", process, sizeof(process)) ||
+		!read_field(text, "boot", record.boot, sizeof(record.boot)) ||
+		!read_field(text, "directory", record.directory, sizeof(record.directory)) ||
+		!read_field(text, "host", record.host, sizeof(record.host)) ||
+		!read_field(text, "port", port, sizeof(port)) ||
+		!read_field(text, "certificate", certificate, sizeof(certificate)) ||
+		!read_field(text, "nvme", record.nvme, sizeof(record.nvme)) ||
+		strcmp(record.directory, files->directory) != 0)
+		return -EINVAL;
+	record.process = strtoull(process, NULL, 10);
+	record.port = (uint16_t)strtoul(port, NULL, 10);
+	record.certificate = strtoull(certificate, NULL, 10);
+	*ret_record = record;
+	return 0;
+}
+
+int ts_server_write_record(const struct ts_server_files *files, struct ts_server_record *record)
+{
+	char text[RECORD_MAX], path[PATH_MAX + 8];
+
+	read_boot(record->boot);
+	(void)snprintf(record->directory, sizeof(record->directory), "%s", files->directory);
+	int bytes = snprintf(text, sizeof(text),
+		"process %" PRIu64 "\nboot %s\ndirectory %s\nhost %s\nport %u\n"
+		"certificate %" PRIu64 "\nnvme %s\n",
+		record->process, record->boot, record->directory, record->host, record->port,
+		record->certificate, record->nvme);
+	if (bytes >= (int)sizeof(text))
+		return -ENAMETOOLONG;
+	(void)snprintf(path, sizeof(path), "%s.new", files->record);
+	(void)ts_sys_unlink(path);
+	int fd = ts_sys_open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return fd;
+	int64_t n = ts_sys_write(fd, text, (size_t)bytes);
+	ts_sys_close(fd);
+	if (n != bytes)
+		return n < 0 ? (int)n : -ENOSPC;
+	return ts_sys_rename(path, files->record);
+}
+
+/* ---- the process ------------------------------------------------------------------------- */
+
+static bool is_users(pid_t pid)
+{
+	char path[64], text[2048], *end;
+	static const char line[] = "\nUid:\t";
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (ts_sys_read_file(path, text, sizeof(text)) < 0)
+		return false;
+	const char *at = strstr(text, line);
+	/* The real one, then the effective one. */
+	at = at ? strchr(at + strlen(line), '\t') : NULL;
+	return at && strtoul(at + 1, &end, 10) == geteuid() && *end == '\t';
+}
+
+/* Whether it was started as a memcached with our file. */
+static bool is_memcached(pid_t pid, const char *tokens)
+{
+	char path[64], name[32], text[4 * PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (ts_sys_read_file(path, name, sizeof(name)) < 0 || strcmp(name, "memcached\n") != 0)
+		return false;
+	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	int bytes = ts_sys_read_file(path, text, sizeof(text));
+	for (int at = 0; at < bytes; at += (int)strlen(text + at) + 1)
+		if (strcmp(text + at, tokens) == 0)
+			return true;
+	return false;
+}
+
+bool ts_server_is_alive(
+	const struct ts_server_files *files, const struct ts_server_record *record)
+{
+	pid_t pid = TS_PROCESS_PID(record->process);
+	char boot[64];
+
+	read_boot(boot);
+	return strcmp(boot, record->boot) == 0 && ts_process_is_alive(record->process) &&
+	       is_users(pid) && is_memcached(pid, files->tokens);
+}
+
+/* A descriptor keeps its number from being another process's; older kernels have none. */
+static int open_process(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static int send_signal(int fd, pid_t pid, int signal)
+{
+	int r = fd >= 0 ? (int)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0)
+			: kill(pid, signal);
+
+	return r < 0 ? -errno : 0;
+}
+
+/* Whether it is gone within that time. */
+static bool wait_for_end(uint64_t process, uint64_t within_ns)
+{
+	uint64_t until_ns = ts_now_ns() + within_ns;
+
+	while (ts_process_is_alive(process)) {
+		if (ts_now_ns() >= until_ns)
+			return false;
+		rest(5);
+	}
+	return true;
+}
+
+int ts_server_end(const struct ts_server_files *files, const struct ts_server_record *record)
+{
+	pid_t pid = TS_PROCESS_PID(record->process);
+	int fd = open_process(pid), r = 0;
+
+	/* Looked at again with the descriptor in hand. */
+	if (ts_server_is_alive(files, record)) {
+		r = send_signal(fd, pid, SIGTERM);
+		if (r == 0 && !wait_for_end(record->process, TERM_NS)) {
+			r = send_signal(fd, pid, SIGKILL);
+			if (r == 0 && !wait_for_end(record->process, KILL_NS))
+				r = -ETIMEDOUT;
+		}
+	}
+	if (fd >= 0)
+		ts_sys_close(fd);
+	return r == -ESRCH ? 0 : r;
+}
+
+void ts_server_renew(const struct ts_server_files *files, const struct ts_server_record *record)
+{
+	pid_t pid = TS_PROCESS_PID(record->process);
+	int fd = open_process(pid);
+
+	if (ts_server_is_alive(files, record))
+		(void)send_signal(fd, pid, SIGHUP);
+	if (fd >= 0)
+		ts_sys_close(fd);
+}
+
+void ts_server_clear(const struct ts_server_files *files, const struct ts_server_record *record)
+{
+	char half[PATH_MAX + 8];
+
+	/* What memcached writes before it is renamed, and leaves where it cannot listen. */
+	(void)snprintf(half, sizeof(half), "%s.lck", files->ports);
+	(void)ts_sys_unlink(half);
+	if (record && record->nvme[0] != '\0')
+		(void)ts_sys_unlink(record->nvme);
+	(void)ts_sys_unlink(files->tokens);
+	(void)ts_sys_unlink(files->ports);
+	(void)ts_sys_unlink(files->log);
+	(void)ts_sys_unlink(files->list);
+	(void)ts_sys_unlink(files->record);
+}
+
+void ts_server_remove_files(
+	const struct ts_server_files *files, const struct ts_server_record *record)
+{
+	ts_server_clear(files, record);
+	(void)ts_sys_unlink(files->lock);
+}
