@@ -99,8 +99,8 @@ uint32_t ts_transfers_count(const struct ts_transfers *transfers)
 
 static bool is_possible(const struct ts_mail_request *request)
 {
-	return request->kind < TS_MAIL_KIND_COUNT && request->bytes > 0 &&
-	       request->bytes <= TS_VALUE_MAX && request->at <= INT64_MAX - request->bytes;
+	return request->bytes > 0 && request->bytes <= TS_VALUE_MAX &&
+	       request->at <= INT64_MAX - request->bytes;
 }
 
 static struct ts_transfer *take(
@@ -167,15 +167,13 @@ void ts_transfers_begin(
 	struct ts_transfer *transfer = take(transfers, index, request);
 
 	TS_KILLPOINT(peer_taken);
-	if (!is_possible(request)) {
-		ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
-	} else if (request->kind == TS_MAIL_FETCH) {
+	if (is_possible(request) && request->kind == TS_MAIL_FETCH) {
 		begin_fetch(transfer);
-	} else if (request->kind == TS_MAIL_STORE) {
+	} else if (is_possible(request) && request->kind == TS_MAIL_STORE) {
 		begin_store(transfer);
 	} else {
-		transfer->deletes = has_a_place(request);
-		ts_transfer_end(transfer, TS_MAIL_SAYS_NONE);
+		transfer->deletes = request->kind == TS_MAIL_RETURN && has_a_place(request);
+		ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
 	}
 }
 

@@ -274,8 +274,9 @@ def test_nobody_waits_for_another_node_beyond_a_deadline():
         # A place that lasts, in the place of one that ends within two seconds.
         server.say("md " + key)
         assert server.say("mg %s v N3600" % key) == ["VA", "0", "W"]
-        assert other.job("fetch", "name", 100, 300) == "LATE"
-        assert other.job.row()["late"] == 1
+        # Not all 300 milliseconds of a busy machine are the helper's.
+        support.wait_until(lambda: other.job("fetch", "name", 100, 300) == "LATE", "it says so")
+        assert other.job.row()["late"] > 0
 
 
 # ---- files that are none ----------------------------------------------------------------------
@@ -490,6 +491,36 @@ def test_it_leaves_no_core():
             assert re.search(r"^Max core file size +0 +0 ", file.read(), re.M)
 
 
+def stopped(process):
+    with open("/proc/%d/stat" % process.pid, encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
+
+
+def test_a_stopped_helper_keeps_nobody():
+    with nodes(1) as (_, one):
+        one.job.make("name", 1000)
+        one.helper.send_signal(signal.SIGSTOP)
+        support.wait_until(lambda: stopped(one.helper), "it is stopped")
+        assert one.job("fetch", "name", 1000, 100) == "EAGAIN"
+        assert one.job("settled") == "yes"
+        one.helper.send_signal(signal.SIGCONT)
+        assert one.job("fetch", "name", 1000, LONG) == "GOT equal"
+
+
+def test_one_that_is_stopped_does_not_write_for_who_has_left():
+    for point in ("peer_found", "peer_asked", "peer_opened"):
+        with nodes(2) as (_, one, other):
+            other.job.make("name", 1000)
+            one.end_helper_now()
+            one.start_helper(TSSHIM_TEST_STOP=point)
+            support.wait_until(lambda: one.job("fetch", "name", 1000, 200) == "ETIME", "it is left")
+            support.wait_until(lambda: stopped(one.helper), "it is stopped")
+            one.helper.send_signal(signal.SIGCONT)
+            support.wait_until(lambda: one.job("settled") == "yes", "it is through")
+            assert one.job("untouched") == "yes", point
+            assert one.job("fetch", "name", 1000, LONG) == "GOT equal", point
+
+
 # A .part that the killed one may have written half is not used; the next helper goes on.
 ANSWERS = {"GOT equal", "NONE", "FAILED", "LATE", "ETIME", "EAGAIN"}
 
@@ -501,10 +532,10 @@ def kill_at(point):
         one.start_helper(TSSHIM_TEST_KILL=point)
         if one.helper.poll() is None:
             # One fetch of what is there, one of what is not, and what follows of it.
-            said = one.job("fetch", "there", 2 * CHUNK, 1000)
+            said = one.job("fetch", "there", 2 * CHUNK, LONG)
             assert said in ANSWERS, (point, said)
             if one.helper.poll() is None:
-                said = one.job("fetch", "new", 2 * CHUNK, 1000)
+                said = one.job("fetch", "new", 2 * CHUNK, LONG)
                 assert said.startswith("WON") or said in ANSWERS, (point, said)
                 if said.startswith("WON"):
                     assert one.job("fill") == "ok" and one.job("store") == "ok"

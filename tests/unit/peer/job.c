@@ -14,6 +14,7 @@
  *	fill                      what was won is made now: write it
  *	finish                    give the .part its name
  *	store | return            end what was won
+ *	untouched                whether no byte of the .part was written
  *	settled                   whether all slots are free: "yes" or "no"
  *	helper                    process id of the helper, 0 none; then its last error
  *	peer ROW                  name, state, error and all counters of a row
@@ -84,6 +85,25 @@ static bool go_through(bool writes)
 		is_equal = is_equal && map[i] == 0;
 	munmap(map, end);
 	return is_equal;
+}
+
+static const char *is_untouched(void)
+{
+	uint64_t left = request.at + request.bytes, at = 0;
+	char bytes[4096];
+	int fd = open(part, O_RDONLY | O_CLOEXEC);
+	bool is_zero = fd >= 0;
+
+	while (is_zero && at < left) {
+		int64_t n = ts_sys_pread(fd, bytes, sizeof(bytes), at);
+		is_zero = n > 0;
+		for (int64_t i = 0; i < n; i++)
+			is_zero = is_zero && bytes[i] == 0;
+		at += n > 0 ? (uint64_t)n : 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	return is_zero ? "yes" : "no";
 }
 
 static int make_part(uint64_t bytes)
@@ -192,6 +212,8 @@ static const char *perform(char *line)
 		return rename(part, path) == 0 ? "ok" : "cannot";
 	if (strcmp(line, "cut") == 0)
 		return truncate(part, 0) == 0 ? "ok" : "cannot";
+	if (strcmp(line, "untouched") == 0)
+		return is_untouched();
 	if (strcmp(line, "settled") == 0)
 		return are_settled();
 	if (strcmp(line, "store") == 0)

@@ -281,6 +281,13 @@ Test(transfer, requests_that_are_none_are_answered)
 	node.request.bytes = 10;
 	node_post(&node, TS_MAIL_KIND_COUNT);
 	cr_expect(eq(int, node_wait(&node), -1));
+	/* What transfers do not know. */
+	node_post(&node, TS_MAIL_BRING);
+	cr_expect(eq(int, node_wait(&node), TS_MAIL_SAYS_UNFIT));
+	node_post(&node, TS_MAIL_NAME);
+	cr_expect(eq(int, node_wait(&node), -1));
+	node_rest(&node);
+	cr_expect(eq(uint, node.opened, 0));
 }
 
 Test(transfer, what_is_complete_is_stored)
