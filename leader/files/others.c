@@ -16,11 +16,12 @@ int ts_stage_use_others(struct ts_stage *stage, struct ts_store *store)
 static int start_helper(const void *unused)
 {
 	const struct ts_config *config = ts_config();
-	char ring[24];
+	char ring[24], room[24];
 
 	ts_format(ring, sizeof(ring), "%llu", (unsigned long long)config->ring_bytes);
+	ts_format(room, sizeof(room), "%llu", (unsigned long long)config->stage_bytes);
 	char *const arguments[] = {(char *)"tsshim-peer", (char *)config->group, ring,
-		(char *)config->cluster, NULL};
+		(char *)config->cluster, room, NULL};
 	(void)unused;
 	return ts_helper_start(TS_HELPER_PEER, arguments, NULL, 0);
 }

@@ -121,7 +121,9 @@
 	X(FAILED, failed, "values lost to a broken connection")     \
 	X(REFUSED, refused, "values not made by who may")           \
 	X(FULL, full, "values that it had no room for")             \
-	X(OPENED, opened, "connections begun")
+	X(OPENED, opened, "connections begun")                      \
+	X(TOLD, told, "paths that were told of")                    \
+	X(BROUGHT, brought, "copies and paths that came")
 
 enum ts_mail_kind {
 #define TS_X(name, waits, text) TS_MAIL_##name,

@@ -164,7 +164,12 @@
 	X(peer_answered) \
 	X(peer_sealed) \
 	X(peer_stored) \
-	X(peer_returned)
+	X(peer_returned) \
+	X(peer_path_asked) \
+	X(peer_path_opened) \
+	X(peer_path_begun) \
+	X(peer_path_brought) \
+	X(peer_path_ends)
 
 /* clang-format on */
 

@@ -118,6 +118,7 @@ struct ts_meta {
 	struct ts_meta_request *sending;
 	size_t sent;
 	uint32_t out_at, out_end;
+	bool ends_value; /* what is on its way out is the line end of a value */
 
 	/* On their way in: lines, and what came behind them. */
 	uint32_t in_at, in_end;

@@ -63,8 +63,10 @@ static int64_t write_lines(struct ts_meta *meta)
 	if (meta->state == TS_META_OPENING)
 		explicit_bzero(meta->out + meta->out_at, (size_t)n);
 	meta->out_at += (uint32_t)n;
-	if (meta->out_at == meta->out_end)
+	if (meta->out_at == meta->out_end) {
 		meta->out_at = meta->out_end = 0;
+		meta->ends_value = false;
+	}
 	return n;
 }
 
@@ -92,6 +94,7 @@ static int64_t write_value(struct ts_meta *meta)
 		memcpy(meta->out, "\r\n", 2);
 		meta->out_end = 2;
 		meta->sending = NULL;
+		meta->ends_value = true;
 		return 2;
 	}
 	int64_t n = meta->link->ops->write(meta->link, from, bytes, true);
@@ -105,8 +108,13 @@ int ts_meta_out(struct ts_meta *meta, uint64_t *budget)
 	int64_t n = 1;
 
 	while (n > 0 && *budget > 0) {
-		/* What was refused is offered again as it was, which TLS insists on. */
-		if (meta->out_at == 0)
+		/*
+		 * What was refused is offered again as it was, which TLS insists on.  And no
+		 * line goes into one record with the end of a value: memcached (1.6.18) reads a
+		 * value to its last byte, waits for the socket then, and does not look at what
+		 * TLS has decrypted behind it until something else comes.
+		 */
+		if (meta->out_at == 0 && !meta->ends_value)
 			make_lines(meta);
 		if (meta->out_at < meta->out_end)
 			n = write_lines(meta);

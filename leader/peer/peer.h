@@ -20,6 +20,7 @@ struct ts_peer_task {
 	const char *group;
 	uint64_t ring_bytes;   /* for the case that the group has no ring any more */
 	const char *directory; /* of the cluster; absolute */
+	uint64_t stage_bytes;  /* room for copies of files */
 };
 
 /**

@@ -2,7 +2,7 @@
 /*
  * tsshim-peer: leader/peer/peer.h.  Started by the library, never by a person:
  *
- *	tsshim-peer GROUP RING-BYTES CLUSTER-DIRECTORY
+ *	tsshim-peer GROUP RING-BYTES CLUSTER-DIRECTORY STAGE-BYTES
  */
 #include "leader/aside.h"
 #include "leader/peer/peer.h"
@@ -39,7 +39,7 @@ static void have_descriptors(void)
 
 int main(int argc, char **argv)
 {
-	if (argc != 4) {
+	if (argc != 5) {
 		static const char text[] = "tsshim-peer is started by libtsshim.so only\n";
 		(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
 		return 2;
@@ -48,6 +48,7 @@ int main(int argc, char **argv)
 		.group = argv[1],
 		.ring_bytes = strtoull(argv[2], NULL, 10),
 		.directory = argv[3],
+		.stage_bytes = strtoull(argv[4], NULL, 10),
 	};
 	/* Not less urgent than the trainers, which wait for it. */
 	ts_aside_step(0);

@@ -6,6 +6,7 @@
 #include "leader/mail/mail.h"
 #include "leader/object/killpoint.h"
 #include "leader/peer/cluster.h"
+#include "leader/peer/paths.h"
 #include "leader/peer/resolve.h"
 #include "leader/peer/transfer.h"
 #include "leader/peer/watch.h"
@@ -39,6 +40,7 @@ struct peer {
 	struct ts_pool *pool;
 	struct ts_resolver resolver;
 	struct ts_transfers *transfers;
+	struct ts_paths *paths;
 	int mail_fd, inotify_fd;
 	uint64_t tick_at;
 	uint32_t next_slot;
@@ -146,6 +148,7 @@ static int begin(void)
 		r = read_cluster();
 	if (r < 0)
 		return r;
+	peer.stage->capacity = peer.task->stage_bytes;
 	const struct ts_cluster_nodes *nodes = &peer.cluster->nodes;
 	name_rows();
 	r = ts_pool_create(nodes->servers, nodes->count, peer.tls, &hooks, &peer.pool);
@@ -154,14 +157,18 @@ static int begin(void)
 	ts_pool_set_secrets(peer.pool, &peer.secrets);
 	ts_resolver_init(&peer.resolver, peer.pool, nodes->servers, nodes->count);
 	watch_mail();
-	return ts_transfers_create(
+	r = ts_transfers_create(
 		&peer.mail, peer.pool, peer.stage->index.stem, &peer.secrets, &peer.transfers);
+	return r < 0 ? r
+		     : ts_paths_create(
+			       &peer.mail, peer.pool, peer.stage, peer.transfers, &peer.paths);
 }
 
 static void end(int error)
 {
 	ts_resolver_finish(&peer.resolver);
 	ts_pool_destroy(peer.pool);
+	ts_paths_destroy(peer.paths);
 	ts_transfers_destroy(peer.transfers);
 	ts_mail_resign(&peer.mail, error);
 	ts_link_tls_destroy(peer.tls);
@@ -215,15 +222,23 @@ static int tick(void)
 
 /* ---- the loop --------------------------------------------------------------------------- */
 
+/* One more of any kind. */
+static bool has_room(void)
+{
+	return ts_transfers_have_room(peer.transfers) && ts_paths_have_room(peer.paths);
+}
+
 static void take_all(void)
 {
 	struct ts_mail_request request;
 	uint32_t index;
 
-	while (ts_transfers_have_room(peer.transfers) &&
-		ts_mail_take(&peer.mail, peer.next_slot, &index, &request) == 0) {
+	while (has_room() && ts_mail_take(&peer.mail, peer.next_slot, &index, &request) == 0) {
 		peer.next_slot = index + 1;
-		ts_transfers_begin(peer.transfers, index, &request);
+		if (request.kind == TS_MAIL_BRING || request.kind == TS_MAIL_NAME)
+			ts_paths_begin(peer.paths, index, &request);
+		else
+			ts_transfers_begin(peer.transfers, index, &request);
 	}
 }
 
@@ -235,7 +250,7 @@ static uint64_t time_left(void)
 	until = ts_min_u64(until, ts_transfers_deadline(peer.transfers));
 	until = ts_min_u64(until, peer.resolver.again_at);
 	/* Nobody rings, or what is posted has to wait. */
-	if (peer.inotify_fd < 0 || !ts_transfers_have_room(peer.transfers))
+	if (peer.inotify_fd < 0 || !has_room())
 		until = ts_min_u64(until, now + TS_MAIL_LOOK_MS * NS_PER_MS);
 	return until > now ? until - now : 0;
 }
@@ -244,7 +259,7 @@ static uint64_t time_left(void)
 static uint32_t wait_for_all(void)
 {
 	uint64_t left = time_left();
-	bool sleeps = left > 0 && ts_transfers_have_room(peer.transfers);
+	bool sleeps = left > 0 && has_room();
 
 	peer.fds[OF_MAIL] = (struct pollfd){.fd = peer.inotify_fd, .events = POLLIN};
 	peer.fds[OF_RESOLVER] = (struct pollfd){.fd = peer.resolver.fd, .events = POLLIN};

@@ -76,7 +76,8 @@ void ts_transfers_destroy(struct ts_transfers *transfers)
 	for (struct ts_transfer *one = transfers->first; one; one = one->next) {
 		if (one->fd >= 0)
 			ts_sys_close(one->fd);
-		if (one->index != TS_TRANSFER_NOBODY)
+		/* Those of others are told by them. */
+		if (one->index != TS_TRANSFER_NOBODY && !one->done)
 			ts_mail_answer(transfers->mail, one->index, TS_MAIL_SAYS_NONE);
 	}
 	ts_sealer_destroy(transfers->sealer);
@@ -175,6 +176,25 @@ void ts_transfers_begin(
 		transfer->deletes = request->kind == TS_MAIL_RETURN && has_a_place(request);
 		ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
 	}
+}
+
+void ts_transfers_begin_for(struct ts_transfers *transfers, uint32_t index,
+	const struct ts_mail_request *request,
+	void (*done)(void *context, enum ts_mail_answer answer), void *context)
+{
+	struct ts_transfer *transfer = take(transfers, index, request);
+
+	transfer->done = done;
+	transfer->context = context;
+	if (is_possible(request))
+		begin_fetch(transfer);
+	else
+		ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
+}
+
+struct ts_sealer *ts_transfers_sealer(struct ts_transfers *transfers)
+{
+	return transfers->sealer;
 }
 
 void ts_transfers_return(struct ts_transfers *transfers, const struct ts_mail_request *request)

@@ -88,6 +88,21 @@ bool ts_transfers_have_room(const struct ts_transfers *transfers);
 void ts_transfers_begin(
 	struct ts_transfers *transfers, uint32_t index, const struct ts_mail_request *request);
 
+/**
+ * Begin a FETCH for @done, which gets the answer in the place of slot @index: that is TAKEN,
+ * and for whom the file is.  It never wins.
+ */
+void ts_transfers_begin_for(struct ts_transfers *transfers, uint32_t index,
+	const struct ts_mail_request *request,
+	void (*done)(void *context, enum ts_mail_answer answer), void *context);
+
+/** What seals and opens values now; not to be kept. */
+struct ts_sealer *ts_transfers_sealer(struct ts_transfers *transfers);
+
+/** What @error of a request to @server means; it is counted. */
+enum ts_mail_answer ts_transfers_explain(
+	struct ts_transfers *transfers, uint32_t server, int error);
+
 /** Somebody died who had won @request. */
 void ts_transfers_return(struct ts_transfers *transfers, const struct ts_mail_request *request);
 

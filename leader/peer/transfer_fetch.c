@@ -121,7 +121,7 @@ static bool take_word(struct ts_transfer *transfer, const struct ts_meta_request
 		return false;
 	if (meta->flags & TS_ANSWER_WON)
 		win(transfer);
-	else if (meta->flags & TS_ANSWER_MADE)
+	else if ((meta->flags & TS_ANSWER_MADE) || transfer->done) /* a place, not asked for */
 		pause_transfer(transfer);
 	else
 		return false;
@@ -158,8 +158,8 @@ static void ask_first(struct ts_transfer *transfer)
 
 	if (!part)
 		return;
-	part->request.meta.vivify = true;
-	part->request.meta.ttl = TS_TRANSFER_PLACE;
+	part->request.meta.vivify = !transfer->done;
+	part->request.meta.ttl = transfer->done ? 0 : TS_TRANSFER_PLACE;
 	transfer->state = TS_TRANSFER_ASKING;
 	if (!ts_transfer_submit(part, TS_META_GET, TS_TRANSFER_ANSWER_NS, first_done) ||
 		transfer->is_counted)

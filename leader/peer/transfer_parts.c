@@ -46,33 +46,39 @@ void ts_transfer_count(const struct ts_transfer *transfer, uint32_t server,
 	ts_mail_count(transfer->all->mail, server, counter, amount);
 }
 
-static enum ts_mail_answer count_and_say(const struct ts_transfer *transfer, uint32_t server,
+static enum ts_mail_answer count_and_say(struct ts_transfers *transfers, uint32_t server,
 	enum ts_mail_counter counter, enum ts_mail_answer answer)
 {
-	ts_transfer_count(transfer, server, counter, 1);
+	ts_mail_count(transfers->mail, server, counter, 1);
 	return answer;
+}
+
+enum ts_mail_answer ts_transfers_explain(
+	struct ts_transfers *transfers, uint32_t server, int error)
+{
+	switch (error) {
+	case -ENOENT:
+		return count_and_say(transfers, server, TS_MAIL_COUNT_NONE, TS_MAIL_SAYS_NONE);
+	case -ENOSPC:
+	case -E2BIG:
+		return count_and_say(transfers, server, TS_MAIL_COUNT_FULL, TS_MAIL_SAYS_NONE);
+	case -EAGAIN:
+	case -EACCES:
+	case -EADDRNOTAVAIL:
+		return count_and_say(
+			transfers, server, TS_MAIL_COUNT_CLOSED, TS_MAIL_SAYS_CLOSED);
+	case -ECANCELED:
+		return TS_MAIL_SAYS_NONE;
+	default:
+		return count_and_say(
+			transfers, server, TS_MAIL_COUNT_FAILED, TS_MAIL_SAYS_FAILED);
+	}
 }
 
 enum ts_mail_answer ts_transfer_explain(
 	const struct ts_transfer *transfer, uint32_t server, int error)
 {
-	switch (error) {
-	case -ENOENT:
-		return count_and_say(transfer, server, TS_MAIL_COUNT_NONE, TS_MAIL_SAYS_NONE);
-	case -ENOSPC:
-	case -E2BIG:
-		return count_and_say(transfer, server, TS_MAIL_COUNT_FULL, TS_MAIL_SAYS_NONE);
-	case -EAGAIN:
-	case -EACCES:
-	case -EADDRNOTAVAIL:
-		return count_and_say(
-			transfer, server, TS_MAIL_COUNT_CLOSED, TS_MAIL_SAYS_CLOSED);
-	case -ECANCELED:
-		return TS_MAIL_SAYS_NONE;
-	default:
-		return count_and_say(
-			transfer, server, TS_MAIL_COUNT_FAILED, TS_MAIL_SAYS_FAILED);
-	}
+	return ts_transfers_explain(transfer->all, server, error);
 }
 
 /* ---- the end of one --------------------------------------------------------------------- */
@@ -134,7 +140,10 @@ static void tell(struct ts_transfer *transfer, enum ts_mail_answer answer)
 	if (answer == TS_MAIL_SAYS_WON && !ts_mail_is_wanted(mail, transfer->index))
 		transfer->deletes = true;
 	TS_KILLPOINT(peer_answers);
-	ts_mail_answer(mail, transfer->index, answer);
+	if (transfer->done)
+		transfer->done(transfer->context, answer);
+	else
+		ts_mail_answer(mail, transfer->index, answer);
 	TS_KILLPOINT(peer_answered);
 	transfer->index = TS_TRANSFER_NOBODY;
 }

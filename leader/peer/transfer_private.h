@@ -43,13 +43,16 @@ struct ts_transfer {
 	uint32_t index;                   /* of the slot; TS_TRANSFER_NOBODY: answered */
 	enum ts_transfer_state state;
 	struct ts_mail_request request;
-	int fd;                   /* -1: not open */
-	uint32_t server;          /* of chunk 0 */
-	uint32_t count;           /* of chunks */
-	uint32_t next_chunk;      /* FILLING: next to ask for; STORING: so many are left */
-	uint32_t on_way;          /* parts, and the deletion */
-	bool is_counted;          /* as asked for */
-	bool deletes;             /* chunk 0, at the end */
+	int fd;              /* -1: not open */
+	uint32_t server;     /* of chunk 0 */
+	uint32_t count;      /* of chunks */
+	uint32_t next_chunk; /* FILLING: next to ask for; STORING: so many are left */
+	uint32_t on_way;     /* parts, and the deletion */
+	bool is_counted;     /* as asked for */
+	bool deletes;        /* chunk 0, at the end */
+	/* Who gets the answer in the place of the slot, or NULL. */
+	void (*done)(void *context, enum ts_mail_answer answer);
+	void *context;
 	uint64_t at_ns, pause_ns; /* PAUSED */
 	size_t key_bytes;
 	char key[TS_TRANSFER_KEY];
