@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define DAY  86400L
-#define HELD (10 * 365 * DAY)
+#define HELD (10L * 365L * DAY)
 
 void ts_certificate_free(char *text, size_t bytes)
 {
