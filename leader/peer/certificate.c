@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DAY   86400L
-#define YEARS 10
+#define DAY  86400L
+#define HELD (10L * 365L * DAY)
 
 void ts_certificate_free(char *text, size_t bytes)
 {
@@ -123,7 +123,7 @@ static bool fill(X509 *certificate, EVP_PKEY *key, const struct ts_cluster_nodes
 	       ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial) == 1 &&
 	       /* The clocks of nodes differ. */
 	       X509_gmtime_adj(X509_getm_notBefore(certificate), -DAY) &&
-	       X509_gmtime_adj(X509_getm_notAfter(certificate), YEARS * 365 * DAY) &&
+	       X509_gmtime_adj(X509_getm_notAfter(certificate), HELD) &&
 	       X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
 		       (const unsigned char *)"tsshim cluster", -1, -1, 0) == 1 &&
 	       X509_set_issuer_name(certificate, name) == 1 &&

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 /* Longest file: a line for each server, with some room for comments. */
-#define NODES_MAX ((size_t)TS_KETAMA_SERVERS * (TS_KETAMA_HOST + 64u))
-#define CONF_MAX  8192u
+#define NODES_MAX ((size_t)TS_KETAMA_SERVERS * (TS_KETAMA_HOST + 64))
+#define CONF_MAX  ((size_t)8192)
 
 #define BLANKS " \t\r"
 
@@ -153,6 +153,15 @@ bool ts_cluster_is_address(const char *host)
 	struct in6_addr any;
 
 	return inet_pton(AF_INET, host, &any) == 1 || inet_pton(AF_INET6, host, &any) == 1;
+}
+
+void ts_cluster_name_server(
+	const struct ts_ketama_server *server, char ret_name[TS_CLUSTER_NAME])
+{
+	bool bracket = strchr(server->host, ':') != NULL;
+
+	(void)snprintf(ret_name, TS_CLUSTER_NAME, "%s%s%s:%u", bracket ? "[" : "", server->host,
+		bracket ? "]" : "", server->port);
 }
 
 static bool is_name(const char *host)
@@ -303,19 +312,28 @@ static int set_memory(struct reader *reader, const char *value, struct ts_cluste
 	return 0;
 }
 
-static int set_nvme(struct reader *reader, const char *value, struct ts_cluster *cluster)
+int ts_cluster_parse_nvme(const char *value, char ret_path[PATH_MAX], uint64_t *ret_bytes)
 {
 	const char *colon = strrchr(value, ':');
+	uint64_t bytes;
 
 	/* A comma would end it among the options of memcached. */
-	if (value[0] != '/' || !colon || strcspn(value, ",:") != (size_t)(colon - value) ||
-		ts_config_parse_size(colon + 1, &cluster->nvme_bytes) < 0 ||
-		cluster->nvme_bytes == 0)
-		return fail(reader, "nvme is the absolute path of a file and a size, as in "
-				    "/local/cache:500G");
-	memcpy(cluster->nvme, value, (size_t)(colon - value));
-	cluster->nvme[colon - value] = '\0';
+	if (value[0] != '/' || !colon || colon - value >= PATH_MAX ||
+		strcspn(value, ",:") != (size_t)(colon - value) ||
+		ts_config_parse_size(colon + 1, &bytes) < 0 || bytes == 0)
+		return -EINVAL;
+	memcpy(ret_path, value, (size_t)(colon - value));
+	ret_path[colon - value] = '\0';
+	*ret_bytes = bytes;
 	return 0;
+}
+
+static int set_nvme(struct reader *reader, const char *value, struct ts_cluster *cluster)
+{
+	if (ts_cluster_parse_nvme(value, cluster->nvme, &cluster->nvme_bytes) == 0)
+		return 0;
+	return fail(reader,
+		"nvme is the absolute path of a file and a size, as in /local/cache:500G");
 }
 
 static int parse_setting(struct reader *reader, char *line, struct ts_cluster *cluster)

@@ -24,6 +24,9 @@
 /* Largest weight: shares are computed in single precision. */
 #define TS_CLUSTER_WEIGHT 65535u
 
+/* A host, brackets, a port and a NUL. */
+#define TS_CLUSTER_NAME (TS_KETAMA_HOST + 16)
+
 /** Where a file has a fault, for people. */
 struct ts_cluster_fault {
 	char file[PATH_MAX];
@@ -79,6 +82,13 @@ int ts_cluster_read_settings(const char *directory, struct ts_cluster *ret_clust
  * The path of the file @name in @directory.  Errors: -ENAMETOOLONG.
  */
 int ts_cluster_path(const char *directory, const char *name, char ret_path[PATH_MAX]);
+
+/** "PATH:SIZE" of a file that values may lie in. Errors: -EINVAL it is none; nothing is set. */
+int ts_cluster_parse_nvme(const char *value, char ret_path[PATH_MAX], uint64_t *ret_bytes);
+
+/** HOST:PORT as a list has it, with brackets where they belong. */
+void ts_cluster_name_server(
+	const struct ts_ketama_server *server, char ret_name[TS_CLUSTER_NAME]);
 
 /** Whether @host is an address, and no name. */
 bool ts_cluster_is_address(const char *host);

@@ -182,9 +182,9 @@ static int write_list(const struct ts_cluster_nodes *nodes, char **ret_text, siz
 		return -ENOMEM;
 	for (uint32_t i = 0; i < nodes->count; i++) {
 		const struct ts_ketama_server *server = &nodes->servers[i];
-		bool bracket = strchr(server->host, ':') != NULL;
-		(void)fprintf(out, "%s%s%s:%u", bracket ? "[" : "", server->host,
-			bracket ? "]" : "", server->port);
+		char name[TS_CLUSTER_NAME];
+		ts_cluster_name_server(server, name);
+		(void)fputs(name, out);
 		if (server->weight != 1)
 			(void)fprintf(out, " weight=%u", server->weight);
 		(void)fputc('\n', out);

@@ -62,32 +62,39 @@ int ts_place(const char *path, const void *text, size_t bytes, enum ts_place_how
 	return r;
 }
 
-int64_t ts_place_read(const char *path, size_t max, char **ret_text)
+static int64_t read_open(int fd, size_t max, char **ret_text)
 {
 	struct stat st;
-	char *text = NULL;
-	int fd =
-		ts_sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+	int r = ts_sys_fstat(fd, &st);
 
-	if (fd < 0)
-		return fd;
-	int64_t r = ts_sys_fstat(fd, &st);
-	if (r == 0 && !S_ISREG(st.st_mode))
-		r = -EINVAL;
-	if (r == 0 && (uint64_t)st.st_size > max)
-		r = -EFBIG;
-	if (r == 0)
-		text = malloc((size_t)st.st_size + 1);
-	if (r == 0)
-		r = text ? ts_sys_read_all(fd, text, (uint64_t)st.st_size, 0) : -ENOMEM;
-	ts_sys_close(fd);
+	if (r < 0)
+		return r;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if ((uint64_t)st.st_size > max)
+		return -EFBIG;
+	char *text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return -ENOMEM;
+	r = ts_sys_read_all(fd, text, (uint64_t)st.st_size, 0);
 	if (r < 0) {
-		if (text)
-			OPENSSL_cleanse(text, (size_t)st.st_size);
+		OPENSSL_cleanse(text, (size_t)st.st_size);
 		free(text);
 		return r;
 	}
 	text[st.st_size] = '\0';
 	*ret_text = text;
 	return st.st_size;
+}
+
+int64_t ts_place_read(const char *path, size_t max, char **ret_text)
+{
+	int fd =
+		ts_sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+
+	if (fd < 0)
+		return fd;
+	int64_t r = read_open(fd, max, ret_text);
+	ts_sys_close(fd);
+	return r;
 }

@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netdb.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -33,7 +32,7 @@ static bool is_loopback(const struct sockaddr *address)
 
 	if (address->sa_family == AF_INET)
 		return *(const unsigned char *)at == 127;
-	return memcmp(at, &in6addr_loopback, bytes) == 0;
+	return at && memcmp(at, &in6addr_loopback, bytes) == 0;
 }
 
 /* All of 127.0.0.0/8 is this node's. */
@@ -82,13 +81,11 @@ static enum fit find_address(
 /* Whether @server is what was asked for; anything is where nothing was. */
 static bool is_wanted(const struct ts_ketama_server *server, const char *wanted)
 {
-	char text[TS_KETAMA_HOST + 16];
-	bool bracket = strchr(server->host, ':') != NULL;
+	char text[TS_CLUSTER_NAME];
 
 	if (!wanted || strcmp(wanted, server->host) == 0)
 		return true;
-	(void)snprintf(text, sizeof(text), "%s%s%s:%u", bracket ? "[" : "", server->host,
-		bracket ? "]" : "", server->port);
+	ts_cluster_name_server(server, text);
 	return strcmp(wanted, text) == 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun cluster status: what each server of the list says of itself. */
 #include "leader/peer/cluster.h"
+#include "leader/peer/look.h"
 #include "shim/identity.h"
 #include "shim/tsrun/child.h"
 #include "shim/tsrun/cluster.h"
@@ -31,19 +32,15 @@ struct scene {
 	bool has_server; /* here */
 };
 
-/* What each word means; leader/peer/look.h has the words. */
+/* What a word means, for people. */
 static const char *explain(const char *state)
 {
 	static const struct {
 		const char *state, *text;
 	} texts[] = {
-		{"refused", "refuses our token: it has another secret"},
-		{"certificate", "has another certificate, or speaks no TLS"},
-		{"silent", "does not answer"},
-		{"down", "no server there"},
-		{"unreachable", "the network does not reach it"},
-		{"unknown", "the name has no address here"},
-		{"strange", "answers what no memcached answers"},
+#define ONE(name, word, meaning) {word, meaning},
+		TS_LOOKS(ONE)
+#undef ONE
 	};
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(texts); i++)
@@ -149,21 +146,14 @@ static void write_json(const struct scene *scene)
 	ts_json_close(&json, '}');
 }
 
-static void name_server(const struct ts_ketama_server *server, char text[320])
-{
-	bool bracket = strchr(server->host, ':') != NULL;
-
-	(void)snprintf(text, 320, "%s%s%s:%u", bracket ? "[" : "", server->host,
-		bracket ? "]" : "", server->port);
-}
-
 static void print_row(const struct scene *scene, uint32_t i, int width)
 {
 	const struct row *row = &scene->rows[i];
-	char name[320], used[TS_UNITS_BYTES], limit[TS_UNITS_BYTES], items[TS_UNITS_BYTES];
+	char name[TS_CLUSTER_NAME], used[TS_UNITS_BYTES], limit[TS_UNITS_BYTES],
+		items[TS_UNITS_BYTES];
 	uint64_t asked = row->hits + row->misses;
 
-	name_server(&scene->cluster->nodes.servers[i], name);
+	ts_cluster_name_server(&scene->cluster->nodes.servers[i], name);
 	printf("%c %-*s ", is_here(scene, &scene->cluster->nodes.servers[i]) ? '*' : ' ', width,
 		name);
 	if (!row->up) {
@@ -183,10 +173,10 @@ static void print_text(const struct scene *scene)
 {
 	uint32_t up = 0;
 	int width = 0;
-	char name[320];
+	char name[TS_CLUSTER_NAME];
 
 	for (uint32_t i = 0; i < scene->cluster->nodes.count; i++) {
-		name_server(&scene->cluster->nodes.servers[i], name);
+		ts_cluster_name_server(&scene->cluster->nodes.servers[i], name);
 		width = (int)strlen(name) > width ? (int)strlen(name) : width;
 		up += scene->rows[i].up;
 	}

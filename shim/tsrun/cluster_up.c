@@ -29,7 +29,7 @@
 #define PORT_FIRST 12000u
 #define PORT_COUNT 20000u
 
-#define HOSTS_MAX (TS_KETAMA_SERVERS * (TS_KETAMA_HOST + 1u))
+#define HOSTS_MAX ((size_t)TS_KETAMA_SERVERS * (TS_KETAMA_HOST + 1))
 
 static int fail(const char *what, int r)
 {
@@ -157,23 +157,15 @@ static int choose_memory(const struct ts_cluster_order *order, const struct ts_c
 static int choose_store(const struct ts_cluster_order *order, const struct ts_cluster *cluster,
 	char ret_path[PATH_MAX], uint64_t *ret_bytes)
 {
-	const char *colon = order->nvme ? strrchr(order->nvme, ':') : NULL;
 	char text[TS_UNITS_BYTES];
 
-	if (!order->nvme) {
-		memcpy(ret_path, cluster->nvme, sizeof(cluster->nvme));
-		*ret_bytes = cluster->nvme_bytes;
-	} else if (order->nvme[0] != '/' || !colon ||
-		   strcspn(order->nvme, ",:") != (size_t)(colon - order->nvme) ||
-		   colon - order->nvme >= PATH_MAX ||
-		   ts_config_parse_size(colon + 1, ret_bytes) < 0 || *ret_bytes == 0) {
+	memcpy(ret_path, cluster->nvme, sizeof(cluster->nvme));
+	*ret_bytes = cluster->nvme_bytes;
+	if (order->nvme && ts_cluster_parse_nvme(order->nvme, ret_path, ret_bytes) < 0) {
 		ts_message_say("option '--nvme' has a bad value '%s'", order->nvme);
 		ts_message_hint("it must be the absolute path of a file and a size, as in "
 				"/local/cache:500G");
 		return -EINVAL;
-	} else {
-		(void)snprintf(
-			ret_path, PATH_MAX, "%.*s", (int)(colon - order->nvme), order->nvme);
 	}
 	if (*ret_bytes != 0 && *ret_bytes < STORE_MIN) {
 		ts_message_say("%s of storage is too little for a server",
@@ -363,16 +355,15 @@ static bool is_current(
 
 /* HOST:PORT of the server in @there, if the list still has it. */
 static bool name_listed(const struct ts_cluster *cluster, const struct ts_server_record *there,
-	char ret_name[TS_KETAMA_HOST + 16])
+	char ret_name[TS_CLUSTER_NAME])
 {
-	bool bracket = strchr(there->host, ':') != NULL;
-
-	(void)snprintf(ret_name, TS_KETAMA_HOST + 16, "%s%s%s:%u", bracket ? "[" : "",
-		there->host, bracket ? "]" : "", there->port);
-	for (uint32_t i = 0; i < cluster->nodes.count; i++)
-		if (cluster->nodes.servers[i].port == there->port &&
-			strcmp(cluster->nodes.servers[i].host, there->host) == 0)
-			return true;
+	for (uint32_t i = 0; i < cluster->nodes.count; i++) {
+		const struct ts_ketama_server *server = &cluster->nodes.servers[i];
+		if (server->port != there->port || strcmp(server->host, there->host) != 0)
+			continue;
+		ts_cluster_name_server(server, ret_name);
+		return true;
+	}
 	return false;
 }
 
@@ -380,7 +371,7 @@ static int run_server(const struct ts_cluster_order *order, const struct ts_clus
 	const struct ts_server_files *files)
 {
 	struct ts_server_record there, wanted = {0};
-	char address[64], name[TS_KETAMA_HOST + 16];
+	char address[64], name[TS_CLUSTER_NAME];
 	int r = ts_server_read_record(files, &there);
 	bool alive = r == 0 && ts_server_is_alive(files, &there);
 	const char *self = order->self;

@@ -25,7 +25,7 @@
 /* 64 nodes with some hundred helper processes each. */
 #define CONNECTIONS_MAX 16384u
 /* What it opens besides connections. */
-#define FILES_OF_ITS_OWN 128u
+#define FILES_OF_ITS_OWN ((rlim_t)128)
 #define THREADS_MAX      4
 
 /* Values of a chunk and more go to the device, lists of words and heads do not. */
@@ -110,7 +110,7 @@ static unsigned count_connections(void)
 		return CONNECTIONS_MAX;
 	return files.rlim_max > 2 * FILES_OF_ITS_OWN
 		       ? (unsigned)files.rlim_max - FILES_OF_ITS_OWN
-		       : FILES_OF_ITS_OWN;
+		       : (unsigned)FILES_OF_ITS_OWN;
 }
 
 static int count_threads(void)

@@ -112,6 +112,16 @@ class Cluster:
     def states(self, number, **more):
         return [one["state"] for one in self.status(number, **more)["nodes"]]
 
+    def await_states(self, number, states, **more):
+        """
+        What status says when these are the states.  A server may take longer than the second that it
+        has, where the machine is slow.
+        """
+        def look():
+            found = self.status(number, **more)
+            return [one["state"] for one in found["nodes"]] == states and found
+        return support.wait_until(look, "states %s" % states)
+
     def runtime(self, number, pattern="*"):
         """Names of what lies in the runtime directory of that node."""
         done = self.nodes.run(number, ["find", "/run/user/0/tsshim", "-name", pattern, "-type", "f"])
@@ -143,8 +153,7 @@ def test_four_nodes_at_once_make_one_cluster():
         processes = four.up_all()
         assert len(set(processes)) == 4
         for number, process in enumerate(processes):
-            found = four.status(number)
-            assert [one["state"] for one in found["nodes"]] == ["up"] * 4, found
+            found = four.await_states(number, ["up"] * 4)
             assert [one["here"] for one in found["nodes"]] == [i == number for i in range(4)]
             assert (found["process"], found["tls"]) == (process, True)
             assert found["directory"] == four.directory
@@ -156,7 +165,7 @@ def test_four_nodes_at_once_make_one_cluster():
 def test_status_for_people():
     with Cluster(2) as two:
         two.up(0, "--nodes", two.list, "--memory", "128M")
-        done = two.tsrun(1, "status")
+        done = wait_for(lambda: (one := two.tsrun(1, "status")).output[0] == "1" and one, "an answer")
         assert (done.status, done.errors) == (1, "")
         assert done.output == (
             "1 of 2 servers are up; * is this node\n"
@@ -170,8 +179,7 @@ def test_names_and_addresses_of_both_kinds():
               "10.77.0.3:11502\n")
         for number in range(3):
             three.up(number, "--nodes", three.list)
-        found = three.status(1)
-        assert [one["state"] for one in found["nodes"]] == ["up"] * 3
+        found = three.await_states(1, ["up"] * 3)
         assert [one["host"] for one in found["nodes"]] == ["node1", "fd77::2", "10.77.0.3"]
         assert [one["weight"] for one in found["nodes"]] == [3, 1, 1]
         # On that address, and nowhere else.
@@ -212,7 +220,7 @@ def test_down_ends_its_server_and_leaves_the_directory():
             assert four.runtime(number) == []
             assert four.nodes.processes(number) == []
             four.expect(number, "not up: .*\n", "down")
-        assert four.states(0) == ["down"] * 4
+        four.await_states(0, ["down"] * 4)
         assert sorted(os.listdir(four.directory)) == files
 
 
@@ -228,10 +236,10 @@ def test_a_node_joins_late():
     with Cluster(3) as three:
         three.up(0, "--nodes", three.list)
         three.up(1)
-        assert three.states(0) == ["up", "up", "down"]
+        three.await_states(0, ["up", "up", "down"])
         three.up(2)
         for number in range(3):
-            assert three.states(number) == ["up"] * 3
+            three.await_states(number, ["up"] * 3)
 
 
 def test_a_killed_server_is_told_and_started_anew():
@@ -239,12 +247,12 @@ def test_a_killed_server_is_told_and_started_anew():
         processes = two.up_all()
         os.kill(processes[0], signal.SIGKILL)
         wait_for(lambda: is_gone(processes[0]), "the server is gone")
-        assert two.states(1) == ["down", "up"]
-        found = two.status(0)
+        two.await_states(1, ["down", "up"])
+        found = two.await_states(0, ["down", "up"])
         assert found["process"] is None
         assert [one["here"] for one in found["nodes"]] == [False, False]
         assert two.up(0) != processes[0]
-        assert two.states(1) == ["up", "up"]
+        two.await_states(1, ["up", "up"])
 
 
 def test_what_is_silent_or_cut_off():
@@ -252,16 +260,15 @@ def test_what_is_silent_or_cut_off():
         processes = three.up_all()
         os.kill(processes[1], signal.SIGSTOP)
         three.nodes.cut(2)
-        states = three.states(0)
-        assert states[:2] == ["up", "silent"] and states[2] in ("silent", "unreachable"), states
+        found = wait_for(lambda: (states := three.states(0))[0] == "up" and states, "an answer")
+        assert found[1] == "silent" and found[2] in ("silent", "unreachable"), found
         os.kill(processes[1], signal.SIGCONT)
         three.nodes.mend(2)
-        assert three.states(0) == ["up"] * 3
+        three.await_states(0, ["up"] * 3)
 
 
 def test_a_new_list_brings_a_new_certificate_and_keeps_the_secret():
     with Cluster(3) as three:
-        secret = key = None
         write(three.list, "10.77.0.1:11400\n10.77.0.2:11400\n")
         first = three.up(0, "--nodes", three.list)
         three.up(1)
@@ -271,10 +278,10 @@ def test_a_new_list_brings_a_new_certificate_and_keeps_the_secret():
         assert (read(three.path("secret")), read(three.path("key.pem"))) == (secret, key)
         assert read(three.path("cert.pem")) != old
         # They still have the old one.
-        assert three.states(2) == ["certificate", "certificate", "up"]
+        three.await_states(2, ["certificate", "certificate", "up"])
         assert three.up(0) != first
         three.up(1)
-        assert three.states(2) == ["up"] * 3
+        three.await_states(2, ["up"] * 3)
         # The same hosts with another weight need no other.
         now = read(three.path("cert.pem"))
         write(three.list, "10.77.0.1:11400\n10.77.0.2:11400 weight=2\n10.77.0.3:11400\n")
@@ -293,12 +300,12 @@ def test_secrets_are_exchanged_without_a_new_server():
                 found = two.expect(number, r"up already: .*, process (\d+), with new tokens\n", "up")
                 assert int(found.group(1)) == processes[number]
             # It reads them a moment later.
-            wait_for(lambda: two.states(0) == ["up", "up"], "the new tokens are taken")
+            two.await_states(0, ["up", "up"])
         mine = os.path.join(two.nodes.folder, "mine")
         shutil.copytree(two.directory, mine)
         write(os.path.join(mine, "secret"), old)
-        wait_for(lambda: two.states(0, directory=mine) == ["refused", "refused"],
-                 "the old token is forgotten")
+        # The old token is forgotten.
+        two.await_states(0, ["refused", "refused"], directory=mine)
 
 
 def test_memory_and_storage():
@@ -309,7 +316,8 @@ def test_memory_and_storage():
         assert stat.S_IMODE(os.stat(store + ".0.11400").st_mode) == 0o600
         write(two.path("cluster.conf"), "memory = 200M\n")
         two.up(1)
-        assert [one["memory_limit"] for one in two.status(0)["nodes"]] == [100 << 20, 200 << 20]
+        found = two.await_states(0, ["up", "up"])["nodes"]
+        assert [one["memory_limit"] for one in found] == [100 << 20, 200 << 20]
         two.expect(0, "down: .*\n", "down")
         assert not os.path.exists(store + ".0.11400")
         two.refuse(0, "tsrun: 1.0 MiB of memory is too little for a server\n"
@@ -328,8 +336,8 @@ def test_slurms_nodes():
                "SLURM_JOB_NODELIST": "node[1-2]"}
         for number in range(2):
             two.up(number, "--nodes", "auto", env=env)
-        assert [(one["host"], one["port"], one["state"]) for one in two.status(0)["nodes"]] == [
-            ("node1", 12000 + 4711, "up"), ("node2", 12000 + 4711, "up")]
+        assert [(one["host"], one["port"]) for one in two.await_states(0, ["up", "up"])["nodes"]] == [
+            ("node1", 12000 + 4711), ("node2", 12000 + 4711)]
         two.refuse(0, "tsrun: --nodes auto is for jobs of Slurm: SLURM_JOB_NODELIST or SLURM_JOB_ID is "
                    "not set\n", "up", "--nodes", "auto")
 
@@ -344,6 +352,69 @@ def test_the_directory_of_the_environment():
         assert done.status == FAILED and "needs the directory" in done.errors
 
 
+def seconds_of(pair, program):
+    """How long node 0 needs for it, with a connection to node 1, which answers what it is sent."""
+    echo = pair.start(1, [sys.executable, "-c", """
+import socket
+listener = socket.create_server(("10.77.0.2", 5000))
+print(flush=True)
+connection = listener.accept()[0]
+while part := connection.recv(1 << 16):
+    connection.sendall(part)
+"""])
+    assert echo.stdout.readline() == "\n"
+    done = pair.run(0, [sys.executable, "-c", """
+import socket, time
+link = socket.create_connection(("10.77.0.2", 5000))
+begin = time.monotonic()
+%s
+print(time.monotonic() - begin)
+""" % program])
+    assert done.errors == "", done.errors
+    assert support.finish(echo).status == 0
+    return float(done.output)
+
+
+def is_reached(pair):
+    """Whether node 1 refuses what node 0 sends to a port where nobody listens."""
+    done = pair.run(0, [sys.executable, "-c", """
+import socket
+try:
+    socket.create_connection(("10.77.0.2", 9), timeout=1)
+except ConnectionRefusedError:
+    print("refused")
+except OSError:
+    print("nothing")
+"""])
+    assert done.output in ("refused\n", "nothing\n"), done.errors
+    return done.output == "refused\n"
+
+
+def test_nodes_are_as_far_apart_as_they_are_said_to_be():
+    """What tests/e2e/nodes.py promises to others."""
+    ask = "link.sendall(b'x'); assert link.recv(1) == b'x'"
+    send = ("import threading; threading.Thread(target=link.sendall, args=(bytes(1000000),)).start()\n"
+            "left = 1000000\nwhile left: left -= len(link.recv(left))")
+    with nodes.Nodes(2, delays=True) as pair:
+        pair.shape(delay_ms=40)
+        assert seconds_of(pair, ask) >= 0.08
+        pair.shape(0, rate_mbit=20)
+        pair.shape(1)
+        # What is sent at once may be a quarter of it.
+        assert seconds_of(pair, send) >= 0.3 * 0.75
+        pair.shape(loss_percent=100)
+        assert not is_reached(pair)
+        pair.shape()
+        wait_for(lambda: is_reached(pair), "an answer")
+        pair.cut(1)
+        assert not is_reached(pair)
+        pair.mend(1)
+        wait_for(lambda: is_reached(pair), "an answer")
+    with nodes.Nodes(2) as pair:
+        pair.shape(0, rate_mbit=20)
+        assert seconds_of(pair, send) >= 0.3 * 0.75
+
+
 # ---- who may ----------------------------------------------------------------------------------
 
 
@@ -353,7 +424,7 @@ def test_another_secret_is_refused():
         mine = os.path.join(two.nodes.folder, "mine")
         shutil.copytree(two.directory, mine)
         write(os.path.join(mine, "secret"), "7" * 64 + "\n")
-        assert two.states(0, directory=mine) == ["refused", "refused"]
+        two.await_states(0, ["refused", "refused"], directory=mine)
 
 
 def test_another_certificate_is_refused():
@@ -365,7 +436,7 @@ def test_another_certificate_is_refused():
         made = two.nodes.run(0, [SECRET, "make", mine, two.list, "tls"])
         assert made.status == 0, made.errors
         assert read(os.path.join(mine, "secret")) == read(two.path("secret"))
-        assert two.states(0, directory=mine) == ["certificate", "certificate"]
+        two.await_states(0, ["certificate", "certificate"], directory=mine)
         # Who trusts the servers, and is a stranger to them.
         context = "context = ssl.create_default_context(cafile=%r)\n" % two.path("cert.pem")
         program = context + """
@@ -408,13 +479,12 @@ def test_no_tls_is_said_once_for_all():
         said = two.expect(0, "up: .*, without TLS\n", "up", "--nodes", two.list, "--no-tls")
         assert said and read(two.path("cluster.conf")) == "tls = off\n"
         two.expect(1, "up: .*, without TLS\n", "up", "--nodes", two.list)
-        found = two.status(0)
-        assert found["tls"] is False and [one["state"] for one in found["nodes"]] == ["up", "up"]
+        assert two.await_states(0, ["up", "up"])["tls"] is False
         assert not os.path.exists(two.path("key.pem"))
         mine = os.path.join(two.nodes.folder, "mine")
         shutil.copytree(two.directory, mine)
         write(os.path.join(mine, "secret"), "7" * 64 + "\n")
-        assert two.states(0, directory=mine) == ["refused", "refused"]
+        two.await_states(0, ["refused", "refused"], directory=mine)
     with Cluster(1) as one:
         one.up(0, "--nodes", one.list)
         one.refuse(0, "tsrun: this cluster has TLS, so --no-tls cannot be\nhint: write tls = off into "
@@ -473,7 +543,7 @@ def test_no_secret_is_in_a_command_line_or_environment():
             traced.append(two.nodes.start(0, [
                 "strace", "-f", "-v", "-s", "100000", "-e", "trace=execve", "-o", logs[-1],
                 *two.words(*words)], two.env))
-            assert traced[-1].stdout.readline().startswith(("up", "1 of 2"))
+            assert traced[-1].stdout.readline().startswith(("up", "0 of 2", "1 of 2"))
         texts = list(map(read, logs))
         for what in ("tsshim-secret\", \"make", "tsshim-secret\", \"tokens", "tsshim-secret\", \"look",
                      "memcached\", \"-l"):
@@ -590,7 +660,7 @@ def test_a_damaged_directory_is_named_with_file_and_line():
         one.refuse(0, "tsrun: %s: No such file or directory\n" % one.path("secret"), "up")
         # With a list it makes what is missing.
         one.up(0, "--nodes", one.list)
-        assert one.states(0) == ["up"]
+        one.await_states(0, ["up"])
 
 
 def test_a_bad_list_makes_nothing():
@@ -621,7 +691,7 @@ def test_which_of_them_is_this_node():
         one.refuse(0, "tsrun: several servers of %s/nodes are this node\nhint: say which with --self "
                    "HOST:PORT\n" % one.directory, "up", "--nodes", one.list)
         one.up(0, "--self", "10.77.0.1:11401")
-        assert one.states(0) == ["down", "up"]
+        one.await_states(0, ["down", "up"])
         one.expect(0, "up already: 10.77.0.1:11401.*\n", "up")
 
 
@@ -649,7 +719,7 @@ def test_what_answers_is_no_memcached():
                    "c.sendall(b'HTTP/1.1 400 Bad Request\\r\\n\\r\\n')")
         other = one.nodes.start(0, [sys.executable, "-c", program])
         assert other.stdout.readline() == "\n"
-        assert one.states(0) == ["strange"]
+        one.await_states(0, ["strange"])
         support.signal_job(other, signal.SIGKILL)
         other.communicate()
 

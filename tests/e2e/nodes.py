@@ -5,7 +5,7 @@ IPv4 and IPv6, a /dev/shm, a /run (with root's directory there) and an /etc/host
 numbers they have in common, as nodes with a shared home do.
 
     with nodes.Nodes(3) as three:
-        three.run(0, ["ping", "-c1", three.names[1]])
+        three.run(0, ["getent", "hosts", three.names[1]])
         three.shape(delay_ms=1, loss_percent=0.1)        # Nodes(3, delays=True)
 
 Needs root.  What it starts in a namespace and is not waited for is ended with it.
