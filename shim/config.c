@@ -415,6 +415,11 @@ const char *const *ts_config_words(enum ts_option option)
 	return options[option].words;
 }
 
+const char *ts_order_word(uint64_t order)
+{
+	return order < TS_ARRAY_SIZE(orders) ? orders[order] : NULL;
+}
+
 const char *ts_config_expect(enum ts_option option)
 {
 	return options[option].expect;
