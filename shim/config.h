@@ -161,6 +161,9 @@ const char *ts_config_expect(enum ts_option option);
  */
 const char *ts_config_nearest(const char *word, const char *const *candidates);
 
+/** The word of @order as an option takes it; NULL where it is none, as of a newer version. */
+const char *ts_order_word(uint64_t order);
+
 /** This process's settings; loaded once by the constructor, constant afterwards. */
 const struct ts_config *ts_config(void);
 

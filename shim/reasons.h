@@ -157,4 +157,18 @@ enum ts_reason {
 
 _Static_assert(TS_REASON_COUNT <= TS_REASON_SLOTS, "the ledger has room for 64 reasons");
 
+/** A row of TS_REASONS; @fix may be "" or TS_NOT_LOST. */
+struct ts_reason_row {
+	const char *id, *text, *fix;
+};
+
+/** All of them, by enum ts_reason; constant. */
+extern const struct ts_reason_row ts_reasons[TS_REASON_COUNT];
+
+/**
+ * The reason with that @id; TS_REASON_COUNT where there is none.
+ * Threads, fork and signals: any; neither allocates nor locks.
+ */
+enum ts_reason ts_reason_find(const char *id);
+
 #endif

@@ -5,25 +5,14 @@
 #include "shim/hash.h"
 #include "shim/reasons.h"
 
-#include <string.h>
-
-static const char *const reason_ids[] = {
-#define TS_X(name, id, text, fix) id,
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
 void tsshim_sample_pass(const char *reason, uint32_t count)
 {
-	enum ts_reason none;
-	unsigned i = 0;
+	enum ts_reason none, found = ts_reason_find(reason);
 
 	/* A worker that shares nothing would take what it counts along when it ends. */
 	(void)ts_session_enter(&none);
-	while (i < TS_REASON_COUNT && strcmp(reason, reason_ids[i]) != 0)
-		i++;
-	for (; i < TS_REASON_COUNT && count > 0; count--)
-		ts_session_count_pass((enum ts_reason)i);
+	for (; found < TS_REASON_COUNT && count > 0; count--)
+		ts_session_count_pass(found);
 }
 
 void tsshim_sample_refused(const char *text)

@@ -5,24 +5,9 @@
 #include "leader/group/loaders.h"
 #include "leader/group/session.h"
 #include "shim/identity.h"
+#include "shim/reasons.h"
 
 #include <string.h>
-
-static const char *const reason_ids[] = {
-#define TS_X(name, id, text, fix) id,
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
-/* TS_REASON_COUNT: none. */
-static enum ts_reason reason_of(const char *id)
-{
-	unsigned i = 0;
-
-	while (i < TS_REASON_COUNT && strcmp(id, reason_ids[i]) != 0)
-		i++;
-	return (enum ts_reason)i;
-}
 
 int tsshim_loader_say(uint32_t key, const uint64_t *numbers, const char *const *texts,
 	uint32_t verdict, const char *reason, const char *detail)
@@ -38,7 +23,7 @@ int tsshim_loader_say(uint32_t key, const uint64_t *numbers, const char *const *
 	memcpy(facts.numbers, numbers, sizeof(facts.numbers));
 	memcpy(facts.texts, texts, sizeof(facts.texts));
 	struct ts_loader_judgement judgement = {.verdict = (enum ts_loader_verdict)verdict,
-		.reason = reason_of(reason),
+		.reason = ts_reason_find(reason),
 		.detail = detail};
 	return ts_loaders_say(loaders, session->job, ts_identity_job(), key, &facts, &judgement)
 		       ? TS_LOADER_SAID

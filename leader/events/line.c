@@ -3,6 +3,7 @@
 #include "leader/events/line.h"
 
 #include "shim/identity.h"
+#include "shim/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -83,26 +84,6 @@ void ts_event_true(struct ts_event_text *text, const char *key)
 	put(text, "true");
 }
 
-/* Length of the valid sequence at @s (RFC 3629, section 4: the shortest form, no surrogates,
- * nothing above U+10FFFF); 0: there is none. */
-static size_t sequence_length(const unsigned char *s)
-{
-	size_t length = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	static const uint8_t bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07}; /* of the first byte */
-	uint32_t code = s[0] & bits[length];
-
-	if ((s[0] >= 0x80 && s[0] < 0xc2) || s[0] > 0xf4)
-		return 0;
-	for (size_t i = 1; i < length; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (s[i] & 0x3f);
-	}
-	bool is_surrogate = code >= 0xd800 && code <= 0xdfff;
-	return code < least[length] || code > 0x10ffff || is_surrogate ? 0 : length;
-}
-
 void ts_event_string(struct ts_event_text *text, const char *key, const char *value)
 {
 	if (!value) {
@@ -112,7 +93,7 @@ void ts_event_string(struct ts_event_text *text, const char *key, const char *va
 	put_key(text, key);
 	put(text, "\"");
 	for (const unsigned char *s = (const unsigned char *)value; *s;) {
-		size_t length = sequence_length(s);
+		unsigned length = ts_utf8_length(s);
 		if (length == 0 || *s < ' ' || *s == 0x7f)
 			put(text, "?");
 		else if (*s == '"' || *s == '\\')

@@ -20,7 +20,7 @@ static void look_at(
 
 	ring->capacity = shape->segment_count * shape->segment_bytes;
 	ring->used = ts_segments_used(segments, shape->segment_count, shape->segment_bytes);
-	for (uint32_t i = 0; i < high && i < header->member_count && i < TS_MEMBER_MAX; i++) {
+	for (uint32_t i = 0; i < high && i < TS_MEMBER_MAX; i++) {
 		uint64_t word = ts_load_relaxed(&members[i].word);
 		if (ts_member_state(word) != TS_MEMBER_LIVE)
 			continue;

@@ -2,6 +2,7 @@
 /* A recorder at work: leader/events/events.h explains it. */
 #include "leader/events/write.h"
 
+#include "leader/group/summary.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/log.h"
@@ -9,7 +10,6 @@
 
 #include <poll.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,27 +45,14 @@ static struct ts_event_start own;
 
 /* ---- beginning -------------------------------------------------------------------------- */
 
+/* Errors: of ts_scope_check(); -EBADMSG: there is none that can be trusted. */
 static int map_ledger(const char *group, struct ts_ledger **ret_ledger)
 {
-	struct ts_object object = {.fd = -1};
-	void *map = MAP_FAILED;
-	int r = ts_object_path(object.path, sizeof(object.path), group, "ledger");
+	struct ts_ledger *map = ts_summary_map_to_count(group);
+	int r = map ? ts_scope_check(&writer.scope, &map->head) : -EBADMSG;
 
-	if (r == 0)
-		r = ts_object_open(&object);
 	if (r < 0)
-		return r;
-	if (object.bytes == TS_LEDGER_BYTES)
-		map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-			ts_load_relaxed(&object.fd), 0);
-	ts_object_close(&object);
-	if (map == MAP_FAILED)
-		return -EBADMSG;
-	r = ts_ledger_check(map);
-	if (r == 0)
-		r = ts_scope_check(&writer.scope, &((struct ts_ledger *)map)->head);
-	if (r < 0)
-		(void)munmap(map, TS_LEDGER_BYTES);
+		ts_summary_unmap(map);
 	else
 		*ret_ledger = map;
 	return r;

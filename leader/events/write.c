@@ -15,24 +15,6 @@
 /* Lines of one job at one time. */
 #define JOB_BYTES ((size_t)5 * TS_EVENTS_LINE)
 
-static const char *const kind_ids[] = {
-#define TS_X(name, id, text) id,
-	TS_KINDS(TS_X)
-#undef TS_X
-};
-
-static const char *const reason_ids[] = {
-#define TS_X(name, id, text, fix) id,
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
-static const char *const order_ids[] = {
-#define TS_X(name, word) word,
-	TS_ORDERS(TS_X)
-#undef TS_X
-};
-
 /* ---- the file --------------------------------------------------------------------------- */
 
 void ts_event_writer_forget(struct ts_event_writer *writer)
@@ -186,7 +168,7 @@ static void put_counts(struct ts_event_writer *writer, uint64_t t_ms, uint32_t i
 	for (uint32_t i = 0; i < TS_KIND_COUNT; i++) {
 		if (counts.kinds[i].produced == 0 && counts.kinds[i].shared == 0)
 			continue;
-		ts_event_object(&writer->text, kind_ids[i]);
+		ts_event_object(&writer->text, ts_kinds[i].id);
 		ts_event_number(&writer->text, "produced", counts.kinds[i].produced);
 		ts_event_number(&writer->text, "shared", counts.kinds[i].shared);
 		ts_event_number(&writer->text, "shared_bytes", counts.kinds[i].shared_bytes);
@@ -212,7 +194,7 @@ static void put_reasons(
 	open_job(writer, t_ms, "reasons", row);
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
 		if (passed[i] > 0)
-			ts_event_number(&writer->text, reason_ids[i], passed[i]);
+			ts_event_number(&writer->text, ts_reasons[i].id, passed[i]);
 	close_sample(writer, final);
 }
 
@@ -250,9 +232,9 @@ static void put_order(struct ts_event_writer *writer, uint64_t t_ms, uint32_t in
 	if (!final && memcmp(&order, &row->order, sizeof(order)) == 0)
 		return;
 	row->order = order;
+	const char *word = ts_order_word(order.order);
 	open_job(writer, t_ms, "order", row);
-	ts_event_string(&writer->text, "order",
-		order.order < TS_ARRAY_SIZE(order_ids) ? order_ids[order.order] : "unknown");
+	ts_event_string(&writer->text, "order", word ? word : "unknown");
 	put_epochs(&writer->text, "epoch", order.position);
 	put_epochs(&writer->text, "behind", order.behind);
 	close_sample(writer, final);

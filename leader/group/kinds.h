@@ -19,4 +19,12 @@ enum ts_kind {
 		TS_KIND_COUNT
 };
 
+/** A row of TS_KINDS: what scripts are told, and people. */
+struct ts_kind_row {
+	const char *id, *text;
+};
+
+/** All of them, by enum ts_kind; constant. */
+extern const struct ts_kind_row ts_kinds[TS_KIND_COUNT];
+
 #endif

@@ -19,14 +19,6 @@
 /* One in so many is enough for a reason that something helps against. */
 #define WORTH_A_WORD 10
 
-static const struct {
-	const char *text, *fix;
-} reasons[TS_REASON_COUNT] = {
-#define TS_X(name, id, text, fix) {text, fix},
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
 /* In the order in which they are told; opens of copies of files are told apart. */
 static const struct {
 	enum ts_kind kind;
@@ -177,12 +169,12 @@ static uint32_t main_reason(const struct ts_line_sum *sum, uint64_t *ret_lost)
 	*ret_lost = 0;
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++) {
 		uint64_t count = sum->passed[i];
-		if (count == 0 || reasons[i].fix == TS_NOT_LOST)
+		if (count == 0 || ts_reasons[i].fix == TS_NOT_LOST)
 			continue;
 		*ret_lost += count;
 		if (most == TS_REASON_COUNT || count > sum->passed[most])
 			most = i;
-		if (reasons[i].fix[0] != '\0' &&
+		if (ts_reasons[i].fix[0] != '\0' &&
 			(helped == TS_REASON_COUNT || count > sum->passed[helped]))
 			helped = i;
 	}
@@ -231,7 +223,7 @@ static bool put_reason(struct line *line, uint32_t reason, bool apart)
 {
 	if (reason == TS_REASON_COUNT)
 		return false;
-	const char *text = reasons[reason].text, *fix = reasons[reason].fix;
+	const char *text = ts_reasons[reason].text, *fix = ts_reasons[reason].fix;
 	if (reason == TS_REASON_ALONE && apart) {
 		text = "other jobs draw other random numbers for this data";
 		fix = "--align takes them from one seed in all jobs";

@@ -53,8 +53,8 @@ enum ts_recorder_state ts_recorder_state(
 
 /**
  * This process has joined the group of @ledger, for the job in row @job: start a recorder if
- * that is wanted and there is none.  Some 50 ns where none is wanted; as long as
- * ts_helper_start() where one is started.  Of the room above (leader/events/begin.c).
+ * that is wanted and there is none, which waits as long as ts_helper_start() does.  Of the room
+ * above (leader/events/begin.c).
  *
  * Threads: one at a time.  Not for a vfork child or a signal handler.  Keeps errno.
  */

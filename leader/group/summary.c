@@ -13,18 +13,6 @@
 #define BLOCK_BYTES 2048u
 #define REASONS_MAX 5 /* lines about what was not shared */
 
-static const char *const reason_texts[] = {
-#define TS_X(name, id, text, fix) text,
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
-static const char *const kind_texts[] = {
-#define TS_X(name, id, text) text,
-	TS_KINDS(TS_X)
-#undef TS_X
-};
-
 bool ts_summary_has_group(const char *group)
 {
 	char path[TS_PATH_BYTES];
@@ -109,7 +97,7 @@ static void line(struct block *block, const char *format, ...)
 
 static void put_kind(struct block *block, const struct ts_tally *tally, uint32_t kind)
 {
-	const char *text = kind_texts[kind];
+	const char *text = ts_kinds[kind].text;
 	unsigned long long produced = ts_load_relaxed(&tally->produced);
 	unsigned long long shared = ts_load_relaxed(&tally->shared);
 	unsigned long long saved_ms = ts_load_relaxed(&tally->saved_ns) / 1000000;
@@ -145,7 +133,7 @@ static void put_reasons(struct block *block, struct ts_job_row *row)
 		if (best == TS_REASON_COUNT)
 			return;
 		line(block, "  not shared %llu times: %s\n", (unsigned long long)count,
-			reason_texts[best]);
+			ts_reasons[best].text);
 		below = count;
 		last = best;
 	}

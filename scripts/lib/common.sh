@@ -73,7 +73,8 @@ hint_full() {
 	! grep -q 'No space left' "$1" || say "hint: the disk is full"
 }
 
-# ts_configure DIR [MESON OPTIONS...]: configure $root/DIR once, show output on failure.
+# ts_configure DIR [MESON OPTIONS...]: configure $root/DIR once, and again what has changed since;
+# show output on failure.
 ts_configure() {
 	build=$root/$1
 	shift
@@ -96,12 +97,18 @@ ts_unlock() {
 
 configure() {
 	log=$build/build.log
-	[ ! -f "$build/build.ninja" ] || return 0
-	if ! "$meson" setup "$@" "$build" "$root" >"$log" 2>&1; then
-		tail -n 30 "$log" >&2
-		hint_full "$log"
-		die "configuring failed; the whole output is in $log"
+	# What has to be made anew since is: under the lock, for two at once would spoil it.
+	if [ -f "$build/build.ninja" ]; then
+		ninja -C "$build" build.ninja >"$log" 2>&1 || configure_failed
+		return 0
 	fi
+	"$meson" setup "$@" "$build" "$root" >"$log" 2>&1 || configure_failed
+}
+
+configure_failed() {
+	tail -n 30 "$log" >&2
+	hint_full "$log"
+	die "configuring failed; the whole output is in $log"
 }
 
 # ts_build DIR [MESON OPTIONS...]: the same, and build all of it.

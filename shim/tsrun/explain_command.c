@@ -34,14 +34,6 @@ static const struct {
 
 static struct ts_check found[TS_ARRAY_SIZE(checks)]; /* too large for a stack frame */
 
-static const struct {
-	const char *id, *text, *fix;
-} reasons[] = {
-#define TS_X(name, reason, words, help) {reason, words, help},
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
 static int run_checks(char **command, struct ts_check_scene *scene)
 {
 	memset(scene, 0, sizeof(*scene));
@@ -82,10 +74,10 @@ static void write_checks(struct ts_json *json)
 static void write_reasons(struct ts_json *json)
 {
 	ts_json_open(json, "reasons", '{');
-	for (size_t i = 0; i < TS_ARRAY_SIZE(reasons); i++) {
-		ts_json_open(json, reasons[i].id, '{');
-		ts_json_string(json, "text", reasons[i].text);
-		ts_json_string(json, "fix", reasons[i].fix ? reasons[i].fix : "");
+	for (size_t i = 0; i < TS_REASON_COUNT; i++) {
+		ts_json_open(json, ts_reasons[i].id, '{');
+		ts_json_string(json, "text", ts_reasons[i].text);
+		ts_json_string(json, "fix", ts_reasons[i].fix ? ts_reasons[i].fix : "");
 		ts_json_close(json, '}');
 	}
 	ts_json_close(json, '}');

@@ -9,14 +9,6 @@
 #include <string.h>
 
 static const struct {
-	const char *id, *text, *fix;
-} reasons[TS_REASON_COUNT] = {
-#define TS_X(name, reason, words, help) {reason, words, help},
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
-static const struct {
 	const char *id, *text;
 } verdicts[TS_LOADER_VERDICT_COUNT] = {
 #define TS_X(name, verdict, words) {verdict, words},
@@ -47,7 +39,7 @@ static const char *fix_of(const struct ts_loader *loader)
 
 	if (loader->reason >= TS_REASON_COUNT)
 		return "";
-	const char *fix = reasons[loader->reason].fix;
+	const char *fix = ts_reasons[loader->reason].fix;
 	if (!fix)
 		return "";
 	if (!(loader->numbers[TS_LOADER_BITS] & TS_LOADER_ALIGNED))
@@ -82,8 +74,8 @@ static void print_why(const struct ts_loader *loader)
 		return;
 	(void)snprintf(unknown, sizeof(unknown), "reason_%u", loader->reason);
 	if (loader->reason < TS_REASON_COUNT) {
-		id = reasons[loader->reason].id;
-		text = reasons[loader->reason].text;
+		id = ts_reasons[loader->reason].id;
+		text = ts_reasons[loader->reason].text;
 	}
 	printf("      %-8s %s: %s\n", "why:", id, text);
 	if (loader->detail[0] != '\0')
@@ -103,7 +95,7 @@ static void print_earlier(const struct ts_loader *loader)
 		bool holds = loader->verdict == TS_LOADER_VERDICT_NOT && loader->reason == i;
 		if (!(loader->reasons >> i & 1) || holds)
 			continue;
-		printf("%s%s", between, reasons[i].id);
+		printf("%s%s", between, ts_reasons[i].id);
 		between = ", ";
 	}
 	if (between[0] == ',')
@@ -231,14 +223,15 @@ static void write_why(struct ts_json *json, const struct ts_loader *loader)
 	if (loader->reason == TS_REASON_SLOTS)
 		ts_json_null(json, "reason");
 	else
-		ts_json_string(json, "reason", is_known ? reasons[loader->reason].id : number);
-	write_text(json, "text", is_known ? reasons[loader->reason].text : "");
+		ts_json_string(
+			json, "reason", is_known ? ts_reasons[loader->reason].id : number);
+	write_text(json, "text", is_known ? ts_reasons[loader->reason].text : "");
 	write_text(json, "detail", loader->detail);
 	write_text(json, "fix", fix_of(loader));
 	ts_json_open(json, "reasons", '[');
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
 		if (loader->reasons >> i & 1)
-			ts_json_string(json, NULL, reasons[i].id);
+			ts_json_string(json, NULL, ts_reasons[i].id);
 	ts_json_close(json, ']');
 }
 

@@ -1,42 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The JSON writer of `tsrun stats --json` (RFC 8259). */
 #include "shim/tsrun/json.h"
+#include "shim/utf8.h"
 
 #include <assert.h>
-
-/* Length of the valid UTF-8 sequence at @s (RFC 3629, table of section 4), or 0. */
-unsigned ts_json_utf8_length(const unsigned char *s)
-{
-	unsigned char low = 0x80, high = 0xbf;
-	unsigned more;
-
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] >= 0xc2 && s[0] <= 0xdf)
-		more = 1;
-	else if (s[0] >= 0xe0 && s[0] <= 0xef)
-		more = 2;
-	else if (s[0] >= 0xf0 && s[0] <= 0xf4)
-		more = 3;
-	else
-		return 0;
-	/* No overlong forms, no surrogates, nothing above U+10FFFF. */
-	if (s[0] == 0xe0)
-		low = 0xa0;
-	else if (s[0] == 0xed)
-		high = 0x9f;
-	else if (s[0] == 0xf0)
-		low = 0x90;
-	else if (s[0] == 0xf4)
-		high = 0x8f;
-	for (unsigned i = 1; i <= more; i++) {
-		if (s[i] < low || s[i] > high)
-			return 0;
-		low = 0x80;
-		high = 0xbf;
-	}
-	return more + 1;
-}
 
 static void write_string(FILE *out, const char *text)
 {
@@ -44,7 +11,7 @@ static void write_string(FILE *out, const char *text)
 
 	putc('"', out);
 	while (*s) {
-		unsigned length = ts_json_utf8_length(s);
+		unsigned length = ts_utf8_length(s);
 		if (length == 0) {
 			fputs("\\ufffd", out);
 			length = 1;

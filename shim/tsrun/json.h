@@ -20,9 +20,6 @@ struct ts_json {
 	bool filled[TS_JSON_DEPTH]; /* the object or array at this depth has an element */
 };
 
-/** Length of the valid UTF-8 sequence at @text (RFC 3629), which ends with NUL; or 0. */
-unsigned ts_json_utf8_length(const unsigned char *text);
-
 void ts_json_open(struct ts_json *json, const char *key, char bracket); /* '{' or '[' */
 void ts_json_close(struct ts_json *json, char bracket);                 /* '}' or ']' */
 

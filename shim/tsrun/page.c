@@ -21,27 +21,19 @@ extern char **environ;
 
 /* ---- what Python is told ----------------------------------------------------------------- */
 
-static const struct {
-	const char *id, *text, *fix;
-} reasons[TS_REASON_COUNT] = {
-#define TS_X(name, i, t, f) {.id = i, .text = t, .fix = f},
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
 static void write_reasons(FILE *out)
 {
 	struct ts_json json = {.out = out};
 
 	ts_json_open(&json, NULL, '[');
-	for (size_t i = 0; i < TS_ARRAY_SIZE(reasons); i++) {
+	for (size_t i = 0; i < TS_REASON_COUNT; i++) {
 		ts_json_open(&json, NULL, '{');
-		ts_json_string(&json, "id", reasons[i].id);
-		ts_json_string(&json, "text", reasons[i].text);
-		if (reasons[i].fix == TS_NOT_LOST)
+		ts_json_string(&json, "id", ts_reasons[i].id);
+		ts_json_string(&json, "text", ts_reasons[i].text);
+		if (ts_reasons[i].fix == TS_NOT_LOST)
 			ts_json_null(&json, "fix");
 		else
-			ts_json_string(&json, "fix", reasons[i].fix);
+			ts_json_string(&json, "fix", ts_reasons[i].fix);
 		ts_json_close(&json, '}');
 	}
 	ts_json_close(&json, ']');

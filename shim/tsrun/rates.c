@@ -12,12 +12,6 @@
 #define UNKNOWN       "-"
 #define NS_PER_SECOND 1e9
 
-static const char *const kind_ids[TS_KIND_COUNT] = {
-#define TS_X(name, id, text) id,
-	TS_KINDS(TS_X)
-#undef TS_X
-};
-
 /* ---- numbers ----------------------------------------------------------------------------- */
 
 const char *ts_rates_format(uint64_t count, uint64_t ns, char buffer[TS_RATES_NUMBER])
@@ -193,7 +187,7 @@ static void print_dataset(FILE *out, const struct pair *pair, uint32_t dataset)
 		if (kind == TS_KIND_BYTES) /* what an open saves is no CPU time */
 			work.saved.ns = 0;
 		print_dataset_kind(
-			out, any ? "" : name, kind_ids[kind], &work, any ? "" : processes);
+			out, any ? "" : name, ts_kinds[kind].id, &work, any ? "" : processes);
 		any = true;
 	}
 	if (!any)
@@ -336,7 +330,7 @@ static void print_job(FILE *out, const struct pair *pair, uint32_t job)
 			before ? &before->kinds[kind] : NULL, &row->kinds[kind], pair->ns);
 		if (kind == TS_KIND_BYTES)
 			work.saved.ns = 0;
-		print_job_kind(out, any ? &none : &columns, kind_ids[kind], &work);
+		print_job_kind(out, any ? &none : &columns, ts_kinds[kind].id, &work);
 		any = true;
 	}
 	if (!any)

@@ -68,20 +68,6 @@ bool ts_report_dataset(
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
-static const char *const kind_texts[TS_KIND_COUNT] = {
-#define TS_X(name, id, text) text,
-	TS_KINDS(TS_X)
-#undef TS_X
-};
-
-static const struct {
-	const char *id, *text;
-} reasons[TS_REASON_COUNT] = {
-#define TS_X(name, i, t, fix) {.id = i, .text = t},
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
 static void print_duration(FILE *out, uint64_t ns)
 {
 	unsigned long long seconds = ns / NS_PER_SECOND;
@@ -129,7 +115,7 @@ static void print_dataset(FILE *out, const struct ts_report *report, uint32_t da
 		if (produced + shared == 0)
 			continue;
 		any = true;
-		fprintf(out, "  %-24s %15s\n", kind_texts[kind],
+		fprintf(out, "  %-24s %15s\n", ts_kinds[kind].text,
 			ts_units_grouped(produced + shared, number));
 		bool files = kind == TS_KIND_BYTES;
 		print_share(out, files ? "copied by a job" : "worked out by a job", produced,
@@ -170,7 +156,7 @@ static void print_job(FILE *out, struct ts_ledger *ledger, uint32_t index)
 		uint64_t produced = ts_load_relaxed(&job->kinds[kind].produced);
 		uint64_t shared = ts_load_relaxed(&job->kinds[kind].shared);
 		if (produced + shared > 0)
-			fprintf(out, "; %s: %s made, %s taken", kind_texts[kind],
+			fprintf(out, "; %s: %s made, %s taken", ts_kinds[kind].text,
 				ts_units_grouped(produced, made),
 				ts_units_grouped(shared, taken));
 	}
@@ -225,8 +211,8 @@ static void print_passed(FILE *out, struct ts_ledger *ledger)
 			unknown += count;
 			continue;
 		}
-		fprintf(out, "    %-22s %15s  %s\n", reasons[i].id,
-			ts_units_grouped(count, number), reasons[i].text);
+		fprintf(out, "    %-22s %15s  %s\n", ts_reasons[i].id,
+			ts_units_grouped(count, number), ts_reasons[i].text);
 	}
 	if (unknown > 0)
 		fprintf(out, "    %-22s %15s  counted by a newer version\n", "unknown",

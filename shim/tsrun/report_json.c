@@ -7,31 +7,13 @@
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/report.h"
 
-static const char *const kind_ids[TS_KIND_COUNT] = {
-#define TS_X(name, id, text) id,
-	TS_KINDS(TS_X)
-#undef TS_X
-};
-
-static const char *const reason_ids[TS_REASON_COUNT] = {
-#define TS_X(name, id, text, fix) id,
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
-static const char *const order_ids[] = {
-#define TS_X(name, word) word,
-	TS_ORDERS(TS_X)
-#undef TS_X
-};
-
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 static void write_tallies(struct ts_json *json, struct ts_tally *tallies)
 {
 	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
 		struct ts_tally *t = &tallies[kind];
-		ts_json_open(json, kind_ids[kind], '{');
+		ts_json_open(json, ts_kinds[kind].id, '{');
 #define TS_X(member, as, id, ...) ts_json_##as(json, id, ts_load_relaxed(&t->member));
 		TS_COUNTERS(TS_X)
 #undef TS_X
@@ -48,7 +30,7 @@ static void write_passed(struct ts_json *json, _Atomic uint64_t *passed)
 		char number[32];
 		(void)snprintf(number, sizeof(number), "reason_%d", i);
 		if (i < TS_REASON_COUNT)
-			ts_json_number(json, reason_ids[i], count);
+			ts_json_number(json, ts_reasons[i].id, count);
 		else if (count > 0)
 			ts_json_number(json, number, count);
 	}
@@ -101,9 +83,8 @@ static void write_progress(struct ts_json *json, struct ts_ledger *ledger, uint3
 		ts_json_null(json, "behind");
 		return;
 	}
-	uint64_t order = ts_load_relaxed(&row->order);
-	ts_json_string(
-		json, "order", order < TS_ARRAY_SIZE(order_ids) ? order_ids[order] : "unknown");
+	const char *order = ts_order_word(ts_load_relaxed(&row->order));
+	ts_json_string(json, "order", order ? order : "unknown");
 	write_epochs(json, "epoch", here);
 	write_epochs(json, "behind", front > here ? front - here : 0);
 }

@@ -10,18 +10,6 @@
 
 #include <inttypes.h>
 
-static const char *const kind_ids[TS_KIND_COUNT] = {
-#define TS_X(name, id, text) id,
-	TS_KINDS(TS_X)
-#undef TS_X
-};
-
-static const char *const reason_ids[TS_REASON_COUNT] = {
-#define TS_X(name, id, ...) id,
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 /* What a metric tells of a tally. */
@@ -86,7 +74,7 @@ static void tallies(const struct ts_report *report, FILE *out, const char *metri
 			fprintf(out, "tsshim_%s", metric);
 			label(out, "{", "group", report->group);
 			label(out, ",", "dataset", name);
-			label(out, ",", "kind", kind_ids[kind]);
+			label(out, ",", "kind", ts_kinds[kind].id);
 			tally(out, &ts_ledger_dataset(report->ledger, d)->kinds[kind], member);
 		}
 	}
@@ -107,7 +95,7 @@ static void passed(const struct ts_report *report, FILE *out)
 	for (int i = 0; i < TS_REASON_COUNT; i++) {
 		fputs("tsshim_passed_total", out);
 		label(out, "{", "group", report->group);
-		label(out, ",", "reason", reason_ids[i]);
+		label(out, ",", "reason", ts_reasons[i].id);
 		print_number(
 			out, report->ledger ? ts_load_relaxed(&report->ledger->passed[i]) : 0);
 	}

@@ -14,28 +14,6 @@
 #define UNKNOWN       "-"
 #define NS_PER_SECOND UINT64_C(1000000000)
 
-static const struct {
-	const char *id, *text;
-} kinds[TS_KIND_COUNT] = {
-#define TS_X(name, id, text) {id, text},
-	TS_KINDS(TS_X)
-#undef TS_X
-};
-
-static const struct {
-	const char *id, *text, *fix;
-} reasons[TS_REASON_COUNT] = {
-#define TS_X(name, id, text, fix) {id, text, fix},
-	TS_REASONS(TS_X)
-#undef TS_X
-};
-
-static const char *const order_ids[] = {
-#define TS_X(name, word) word,
-	TS_ORDERS(TS_X)
-#undef TS_X
-};
-
 /* ---- lines ------------------------------------------------------------------------------- */
 
 /* "id  value  meaning"; ids and values stand below each other everywhere. */
@@ -88,7 +66,7 @@ static bool has_number(int kind)
 
 static void print_tally(FILE *out, int kind, struct ts_tally *tally)
 {
-	fprintf(out, "  %s: %s\n", kinds[kind].id, kinds[kind].text);
+	fprintf(out, "  %s: %s\n", ts_kinds[kind].id, ts_kinds[kind].text);
 #define TS_X(member, as, id, metric, meaning)                                \
 	if (has_##as(kind))                                                  \
 		row_##as(out, id, ts_load_relaxed(&tally->member), meaning); \
@@ -137,12 +115,11 @@ static void print_progress(FILE *out, struct ts_ledger *ledger, uint32_t index)
 	struct ts_progress_row *where = ts_ledger_progress(ledger, index);
 	uint64_t here = ts_load_relaxed(&where->position);
 	uint64_t front = ts_ledger_front(ledger, index);
-	uint64_t order = ts_load_relaxed(&where->order);
 	bool known = ts_load_relaxed(&where->identity) != 0;
-	bool is_named = known && order < TS_ARRAY_SIZE(order_ids);
+	const char *order = known ? ts_order_word(ts_load_relaxed(&where->order)) : NULL;
 	char at[TS_UNITS_BYTES], behind[TS_UNITS_BYTES];
 
-	row(out, "order", is_named ? order_ids[order] : UNKNOWN, "Of an aligned job.");
+	row(out, "order", order ? order : UNKNOWN, "Of an aligned job.");
 	row(out, "epoch", known ? epochs(here, at) : UNKNOWN, "Where it is, from 0 on.");
 	row(out, "behind", known ? epochs(front > here ? front - here : 0, behind) : UNKNOWN,
 		"Epochs by which another running job is further.");
@@ -199,10 +176,10 @@ static void print_reasons(FILE *out, struct ts_ledger *ledger)
 
 	fputs("\nNot shared, by reason\n", out);
 	for (int i = 0; i < TS_REASON_COUNT; i++) {
-		row_known(out, reasons[i].id, ledger != NULL,
-			ledger ? ts_load_relaxed(&ledger->passed[i]) : 0, reasons[i].text);
-		if (reasons[i].fix && reasons[i].fix[0] != '\0')
-			fprintf(out, "%47sfix: %s\n", "", reasons[i].fix);
+		row_known(out, ts_reasons[i].id, ledger != NULL,
+			ledger ? ts_load_relaxed(&ledger->passed[i]) : 0, ts_reasons[i].text);
+		if (ts_reasons[i].fix && ts_reasons[i].fix[0] != '\0')
+			fprintf(out, "%47sfix: %s\n", "", ts_reasons[i].fix);
 	}
 	for (int i = TS_REASON_COUNT; ledger && i < TS_REASON_SLOTS; i++)
 		unknown += ts_load_relaxed(&ledger->passed[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How tsrun writes numbers and foreign texts for people. */
 #include "shim/tsrun/units.h"
-#include "shim/tsrun/json.h"
+#include "shim/utf8.h"
 
 const char *ts_units_size(uint64_t bytes, char buffer[TS_UNITS_BYTES])
 {
@@ -63,7 +63,7 @@ static bool is_visible(const unsigned char *s, unsigned length)
 void ts_units_print_safely(FILE *out, const char *text)
 {
 	for (const unsigned char *s = (const unsigned char *)text; *s;) {
-		unsigned length = ts_json_utf8_length(s);
+		unsigned length = ts_utf8_length(s);
 		bool is_seen = length > 0 && is_visible(s, length);
 		for (unsigned i = 0; i < (length > 0 ? length : 1); i++, s++)
 			if (is_seen)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What native.py mirrors of C by hand is laid out and numbered as C has it."""
+"""What Python mirrors of C by hand is laid out, numbered and named as C has it."""
 
+import ast
 import ctypes
+import glob
 import os
 import subprocess
 import sys
@@ -13,7 +15,8 @@ if support.LIBRARY != os.environ.get("LD_PRELOAD"):  # native.py looks for it wh
         sys.exit(subprocess.call([sys.executable, *sys.argv], env=group.environment(
             TSSHIM_TEST_BUILD=support.BUILD)))
 
-sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
+SOURCES = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
+sys.path.insert(0, SOURCES)
 from tsshim_torch import native  # noqa: E402
 
 PROGRAM = os.path.join(support.BUILD, "tests", "unit", "torch", "layout")
@@ -27,8 +30,6 @@ NUMBERS = {"TAKEN": native.HIT, "CLAIMED": native.CLAIM, "BUSY": native.BUSY,
            "RAISED": native.RAISED, "NOTHING": native.NOTHING}
 KINDS = {"OTHER": native.OTHER, "NUMPY": native.NUMPY, "PYTHON": native.PYTHON,
          "PCG": native.PCG, "PHILOX": native.PHILOX, "SFC": native.SFC}
-
-
 VERDICTS = ("LOADER_SAMPLES", "LOADER_BATCHES", "LOADER_NOT")
 
 
@@ -36,6 +37,19 @@ def said(kind):
     """What C says of these: [words behind @kind]"""
     lines = subprocess.run([PROGRAM], stdout=subprocess.PIPE, text=True, check=True).stdout
     return [line.split()[1:] for line in lines.splitlines() if line.split()[0] == kind]
+
+
+def names_in(tree):
+    """What is written as bytes in @tree, a piece of Python."""
+    return [node.value.decode("latin-1") for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, bytes)]
+
+
+def assigned(tree, name):
+    """The value that @tree, a module, gives @name."""
+    value, = (node.value for node in tree.body if isinstance(node, ast.Assign)
+              and [ast.unparse(target) for target in node.targets] == [name])
+    return value
 
 
 def test_every_struct_is_as_large():
@@ -56,6 +70,20 @@ def test_every_number_is_the_same():
                  if name.startswith("LOADER_") and name not in VERDICTS})
     ours.update({"TS_LOADER_VERDICT_" + name[7:]: getattr(native, name) for name in VERDICTS})
     assert ours == {name: int(number) for name, number in said("number")}
+
+
+def test_every_reason_that_python_gives_is_one():
+    """C counts nothing for a name that it does not know, and says nothing."""
+    known = {name for name, in said("reason")}
+    found = {}
+    for path in glob.glob(os.path.join(SOURCES, "tsshim_torch", "**", "*.py"), recursive=True):
+        with open(path, encoding="utf-8") as file:
+            found[os.path.relpath(path, SOURCES)] = ast.parse(file.read(), path)
+    for file, name in (("sharing/loaders.py", "_SAID"), ("sharing/hints.py", "REASONS")):
+        ours = names_in(assigned(found["tsshim_torch/" + file], name))
+        assert len(ours) == len(set(ours)) > 1 and set(ours) <= known, (file, set(ours) - known)
+    given = {name for tree in found.values() for name in names_in(tree) if name.startswith("torch_")}
+    assert "torch_dataset" in given and given <= known, given - known
 
 
 if __name__ == "__main__":

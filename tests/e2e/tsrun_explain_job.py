@@ -19,6 +19,11 @@ class Pure(Dataset):
         return torch.full((8, 256), float(sum(range(100000)) + index))
 
 
+class Short(Pure):
+    def __init__(self):
+        self.files = list(range(8))
+
+
 class Locked(Pure):
     def __init__(self):
         super().__init__()
@@ -35,31 +40,31 @@ def collate(batch):
 
 
 def loaders(words):
-    """(loader, times it is gone through) of each of @words: NAME or NAME:WORKERS."""
+    """(loader, times it is gone through, is it kept) of each of @words: NAME or NAME:WORKERS."""
     for word in words:
         name, _, workers = word.partition(":")
         more = {"num_workers": int(workers or 0)}
         if more["num_workers"]:
             more["persistent_workers"] = True
         if name == "many":
-            yield from [(DataLoader(Pure(), batch_size=number), 1) for number in range(1, 19)]
+            yield from [(DataLoader(Short(), batch_size=number), 1, True) for number in range(1, 19)]
         elif name == "anew":
             for _ in range(20):
-                yield DataLoader(Pure(), batch_size=4), 1
+                yield DataLoader(Short(), batch_size=24), 1, False
         elif name == "strange":
             kind = type("\u00e9" * 200 + "\x1b[31mred\u202e\x9b\n", (Pure,), {})
-            yield DataLoader(kind(), batch_size=4), 1
+            yield DataLoader(kind(), batch_size=4), 1, True
         else:
             dataset = {"pure": Pure, "locked": Locked, "stream": Stream, "collated": Pure}[name]()
             if name == "collated":
                 more["collate_fn"] = collate
-            yield DataLoader(dataset, batch_size=4, shuffle=name == "locked", **more), 2
+            yield DataLoader(dataset, batch_size=4, shuffle=name == "locked", **more), 2, True
 
 
 def main():
     kept = []
-    for loader, times in loaders(sys.argv[1:]):
-        if sys.argv[1] != "anew":
+    for loader, times, is_kept in loaders(sys.argv[1:]):
+        if is_kept:
             kept.append(loader)
         for _ in range(times):
             for _ in loader:

@@ -35,7 +35,7 @@ char *fixture_read(const char *path, size_t *ret_bytes);
 void fixture_write(const char *text);
 
 /** Whether @line, of @bytes with its newline, is one JSON object of a log, as far as a look
- * without a parser tells; tests/e2e/events.py parses them. */
+ * without a parser tells; tests/e2e/events_common.py parses them. */
 bool fixture_is_line(const char *line, size_t bytes);
 
 /** The number behind the last "key": of the last line that has @what and @more; -1: no line. */

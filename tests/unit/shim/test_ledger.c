@@ -2,18 +2,12 @@
 /* Rows of the ledger: who gets which, who leads, and what garbage does. */
 #include "fixture.h"
 
-#include "leader/group/layout.h"
-#include "leader/group/store_private.h"
-#include "leader/group/summary.h"
 #include "shim/hash.h"
 #include "shim/identity.h"
 
-#include <criterion/redirect.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -442,134 +436,4 @@ Test(ledger, a_new_job_in_an_old_row_is_nowhere)
 	cr_assert(ge(int, mine, 0));
 	cr_expect(eq(u64, ts_ledger_progress(book, (uint32_t)mine)->identity, 0));
 	expect_freeable(10 * (TS_JOB_MAX - 2), 10 * (TS_JOB_MAX - 1));
-}
-
-/* ---- the ledger of a group, looked at when a job ends ------------------------------------ */
-
-TestSuite(summary, .init = fixture_init, .fini = fixture_finish);
-
-/* Change @bytes at @offset of the group's ledger, and its check when @forge. */
-static void patch(size_t offset, const void *data, size_t bytes, bool forge)
-{
-	char path[TS_PATH_BYTES];
-	struct ts_ledger head;
-
-	cr_assert(eq(
-		int, ts_object_path(path, sizeof(path), getenv("TSSHIM_GROUP"), "ledger"), 0));
-	int fd = open(path, O_RDWR);
-	cr_assert(eq(int, (int)pread(fd, &head, sizeof(head), 0), (int)sizeof(head)));
-	memcpy((char *)&head + offset, data, bytes);
-	if (forge)
-		head.check = ts_hash64(&head, offsetof(struct ts_ledger, check));
-	cr_assert(eq(int, (int)pwrite(fd, &head, sizeof(head), 0), (int)sizeof(head)));
-	close(fd);
-}
-
-Test(summary, a_job_is_found_in_a_ledger_of_ours_only)
-{
-	static const uint64_t magic = 1;
-	static const uint32_t ours = TS_ABI, abi = TS_ABI + 1, uid = 12345;
-	const char *group = getenv("TSSHIM_GROUP");
-
-	cr_expect(not(ts_summary_has_group(group)));
-	cr_expect(not(ts_summary_has_job(group, ts_identity_job())));
-	fixture_enter();
-	cr_expect(ts_summary_has_group(group));
-	cr_expect(ts_summary_has_job(group, ts_identity_job()));
-	cr_expect(not(ts_summary_has_job(group, ts_identity_job() + 1)));
-	patch(offsetof(struct ts_ledger, head.uid), &uid, sizeof(uid), false);
-	cr_expect(not(ts_summary_has_job(group, ts_identity_job())), "check");
-	patch(offsetof(struct ts_ledger, head.uid), &uid, sizeof(uid), true);
-	cr_expect(ts_summary_has_job(group, ts_identity_job()));
-	patch(offsetof(struct ts_ledger, head.abi), &abi, sizeof(abi), true);
-	cr_expect(not(ts_summary_has_job(group, ts_identity_job())), "abi");
-	patch(offsetof(struct ts_ledger, head.abi), &ours, sizeof(ours), true);
-	cr_expect(ts_summary_has_job(group, ts_identity_job()));
-	patch(offsetof(struct ts_ledger, head.magic), &magic, sizeof(magic), true);
-	cr_expect(not(ts_summary_has_job(group, ts_identity_job())), "magic");
-	ts_session_finish();
-}
-
-static struct ts_job_row alone; /* what was counted outside the ledger */
-
-/* The block on the redirected stderr is that of this process, with these lines. */
-static void expect_block(const char *lines)
-{
-	char text[1024];
-
-	snprintf(text, sizeof(text), "tsshim: what %s (%d) shared\n%s",
-		program_invocation_short_name, (int)getpid(), lines);
-	cr_assert_stderr_eq_str(text);
-}
-
-Test(summary, says_what_was_shared_and_what_not)
-{
-	make_ledger();
-	struct ts_job_row *row = ts_ledger_job(book, 3);
-	struct ts_tally *pixels = &row->kinds[TS_KIND_PIXELS];
-
-	ts_write_relaxed(&row->id, 4711);
-	ts_write_relaxed(&pixels->produced, 25);
-	ts_write_relaxed(&pixels->shared, 75);
-	ts_write_relaxed(&pixels->saved_ns, UINT64_C(12340000000));
-	ts_write_relaxed(&row->passed[TS_REASON_JPEG_SMALL], 7);
-	ts_write_relaxed(&row->passed[TS_REASON_ALONE], 9);
-	ts_write_relaxed(&row->passed[TS_REASON_MEMORY], 7);
-	cr_redirect_stderr();
-	ts_summary_print(book, 4711, &alone);
-	expect_block("  decoded images: 25 worked out here, 75 taken from the ring (75 %)\n"
-		     "  CPU time saved: 12.34 s\n"
-		     "  not shared 9 times: no other job has asked for this data yet\n"
-		     "  not shared 7 times: decoding costs less than sharing would\n"
-		     "  not shared 7 times: no private memory left\n");
-}
-
-static const char nothing[] = "  nothing: no call of this job could be shared\n";
-
-Test(summary, says_so_when_there_is_no_row)
-{
-	make_ledger();
-	cr_redirect_stderr();
-	ts_summary_print(book, 4711, &alone);
-	expect_block(nothing);
-}
-
-Test(summary, says_so_when_there_is_no_ledger)
-{
-	cr_redirect_stderr();
-	ts_summary_print(NULL, 4711, &alone);
-	expect_block(nothing);
-}
-
-Test(summary, says_why_there_is_no_ledger)
-{
-	ts_write_relaxed(&alone.kinds[TS_KIND_PIXELS].produced, 3);
-	ts_write_relaxed(&alone.passed[TS_REASON_NO_SPACE], 3);
-	cr_redirect_stderr();
-	ts_summary_print(NULL, 4711, &alone);
-	expect_block("  decoded images: 3 worked out here, 0 taken from the ring (0 %)\n"
-		     "  CPU time saved: 0.00 s\n"
-		     "  not shared 3 times: not enough shared memory (/dev/shm, memory limit, "
-		     "RLIMIT_AS)\n");
-}
-
-Test(summary, names_the_five_most_frequent_reasons)
-{
-	static const uint64_t huge = 1000000000000000000u;
-	char text[2048] = {0};
-	int ends[2], lines = 0;
-
-	make_ledger();
-	ts_write_relaxed(&ts_ledger_job(book, 0)->id, 1);
-	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
-		ts_write_relaxed(&ts_ledger_job(book, 0)->passed[i], huge - i);
-	cr_assert(eq(int, pipe(ends), 0));
-	dup2(ends[1], 2);
-	ts_summary_print(book, 1, &alone);
-	cr_assert(gt(int, (int)read(ends[0], text, sizeof(text) - 1), 0));
-	for (char *at = text; (at = strchr(at, '\n')); at++)
-		lines++;
-	cr_expect(eq(int, lines, 6));
-	cr_expect(strstr(text, "not shared 999999999999999996 times") != NULL);
-	cr_expect(strstr(text, "999999999999999995") == NULL);
 }

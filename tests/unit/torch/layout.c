@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Says how C lays out what tsshim_torch/native.py mirrors; tests/e2e/layout.py compares. */
+/* Says how C lays out, numbers and names what Python mirrors; tests/e2e/layout.py compares. */
 #include "hooks/torch/batches.h"
 #include "hooks/torch/loaders.h"
 #include "hooks/torch/numbers.h"
 #include "leader/group/loaders.h"
+#include "shim/reasons.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -75,12 +76,19 @@ static void batch(void)
 	FIELD(ts_sample_batch, origins);
 }
 
+static void reasons(void)
+{
+	for (int i = 0; i < TS_REASON_COUNT; i++)
+		printf("reason %s\n", ts_reasons[i].id);
+}
+
 int main(void)
 {
 	view();
 	leaf();
 	batch();
 	generator();
+	reasons();
 	NUMBER(TS_SAMPLE_TAKEN);
 	NUMBER(TS_SAMPLE_CLAIMED);
 	NUMBER(TS_SAMPLE_BUSY);

@@ -135,7 +135,7 @@ def getattr_dict(value):
     return instance_dict(value) or {}
 
 
-def length_of(dataset, depth=8):
+def length_of(dataset):
     """How many items @dataset has, where that can be told without running code of the user's."""
     data, attributes = sys.modules["torch.utils.data"], getattr_dict(dataset)
     kind = type(dataset)
@@ -149,7 +149,7 @@ def length_of(dataset, depth=8):
         function = library.class_dict(base).get("__len__")
         if function is not None:
             found = None
-            if type(function) is types.FunctionType and depth:
+            if type(function) is types.FunctionType:
                 found = _simple_length(dataset, function)
             return found if type(found) is int and 0 <= found < UNKNOWN else None
     return _known_length(dataset)
