@@ -164,12 +164,15 @@
 	X(peer_answered) \
 	X(peer_sealed) \
 	X(peer_stored) \
-	X(peer_returned) \
-	X(peer_path_asked) \
-	X(peer_path_opened) \
-	X(peer_path_begun) \
-	X(peer_path_brought) \
-	X(peer_path_ends)
+	X(peer_returned)
+
+/* Those of a path that another node knows, leader/peer/paths.h; tests/e2e/cluster_files.py. */
+#define TS_BRING_KILLPOINTS(X) \
+	X(bring_asked) \
+	X(bring_opened) \
+	X(bring_begun) \
+	X(bring_made) \
+	X(bring_ends)
 
 /* clang-format on */
 

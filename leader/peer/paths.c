@@ -78,7 +78,7 @@ static void end(struct path *path, enum ts_mail_answer answer)
 	struct ts_paths *all = path->all;
 	struct path *next;
 
-	TS_KILLPOINT(peer_path_ends);
+	TS_KILLPOINT(bring_ends);
 	for (; path; path = next) {
 		next = path->next;
 		ts_mail_answer(all->mail, path->index, answer);
@@ -130,7 +130,7 @@ static void submit(struct path *path, enum ts_meta_kind kind, size_t bytes, uint
 	int r = ts_pool_submit(path->all->pool, &path->asked);
 	if (r < 0)
 		end(path, ts_transfers_explain(path->all->transfers, path->asked.server, r));
-	TS_KILLPOINT(peer_path_asked);
+	TS_KILLPOINT(bring_asked);
 }
 
 /* ---- telling ---------------------------------------------------------------------------- */
@@ -176,7 +176,7 @@ static void finish(struct path *path, enum ts_mail_answer answer)
 	int r = ts_stage_bring_end(
 		all->stage, &path->bringing, answer == TS_MAIL_SAYS_GOT ? 0 : -ECANCELED);
 
-	TS_KILLPOINT(peer_path_brought);
+	TS_KILLPOINT(bring_made);
 	if (answer != TS_MAIL_SAYS_GOT) {
 		end(path, answer);
 		return;
@@ -226,7 +226,7 @@ static void asked(struct ts_pool_request *request)
 	struct ts_paths *all = path->all;
 	int r = open_told(path, &request->meta);
 
-	TS_KILLPOINT(peer_path_opened);
+	TS_KILLPOINT(bring_opened);
 	if (r < 0) {
 		bool is_value = request->meta.result == 0;
 		if (is_value)
@@ -241,7 +241,7 @@ static void asked(struct ts_pool_request *request)
 	}
 	r = ts_stage_bring_begin(all->stage, path->told, path->head.bytes,
 		path->request.root_device, &path->bringing);
-	TS_KILLPOINT(peer_path_begun);
+	TS_KILLPOINT(bring_begun);
 	if (r < 0)
 		end(path, r == -EBUSY ? TS_MAIL_SAYS_LATE : TS_MAIL_SAYS_UNFIT);
 	else if (path->bringing.part < 0)

@@ -159,7 +159,7 @@ class Node:
 
     def start_helper(self, **settings):
         self.helper = subprocess.Popen(
-            [HELPER, self.group.name, str(64 << 20), self.cluster.path],
+            [HELPER, self.group.name, str(64 << 20), self.cluster.path, str(64 << 20)],
             env=support.plain_environment(**{**self.settings, **settings}))
         pid = str(self.helper.pid)
         support.wait_until(
@@ -448,7 +448,7 @@ def test_a_server_that_knows_the_older_token_only_is_asked_with_that():
 
 def test_there_is_one_helper():
     with nodes(1) as (cluster, one):
-        second = support.run([HELPER, one.group.name, str(64 << 20), cluster.path])
+        second = support.run([HELPER, one.group.name, str(64 << 20), cluster.path, str(64 << 20)])
         assert second.status == 1
         assert one.job("helper").split() == [str(one.helper.pid), "0"]
         assert one.job("fetch", "name", 100, LONG).startswith("WON")

@@ -46,7 +46,7 @@ static const char *const all[] = {
 
 /* Steps of the copying of small files, and one behind which another program goes on. */
 static const char *const others[] = {
-	"stage_admitted", "stage_allocated", "stage_filled", "stager_started"};
+	"stage_admitted", "stage_allocated", "stage_asked", "stage_filled", "stager_started"};
 
 static const char *points[TS_ARRAY_SIZE(all)]; /* all but the others */
 static char group[32], folder[64], path[96];
