@@ -166,7 +166,7 @@
 	X(peer_stored) \
 	X(peer_returned)
 
-/* Those of a path that another node knows, leader/peer/paths.h; tests/e2e/cluster_files.py. */
+/* Those of a path that another node knows, leader/peer/paths.h; tests/e2e/cluster_kills.py. */
 #define TS_BRING_KILLPOINTS(X) \
 	X(bring_asked) \
 	X(bring_opened) \

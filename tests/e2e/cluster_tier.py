@@ -19,6 +19,7 @@ import support
 sys.path.insert(1, os.path.join(support.HERE, "..", "storage"))
 import cluster_nodes  # noqa: E402
 
+HELPER = os.path.join(support.BUILD, "tsshim-peer-test")
 WATCHER = os.path.join(support.BUILD, "tests", "unit", "peer", "peer-job")
 GUARD = 30  # seconds that a file may take; the deadline is about one
 PATIENT = {"library": support.TEST_LIBRARY, "TSSHIM_TEST_PATIENCE": "20"}
@@ -109,11 +110,11 @@ class Tier:
     their environment, as for Site.environment(); @only: {node: further ones}.
     """
 
-    def __init__(self, site, each=1, where=None, only=None, warm=True, **settings):
+    def __init__(self, site, each=1, where=None, only=None, **settings):
         self.site, self.each, self.settings, self.only = site, each, settings, only or {}
         self.where = list(range(site.count)) if where is None else list(where)
-        self.group, self.warms = site.group(), warm
-        self.jobs, self.watchers = {}, {}
+        self.group = site.group()
+        self.jobs, self.watchers, self.helpers = {}, {}, []
         self.seen = {number: set() for number in range(site.count)}
         self.random = random.Random(0)
 
@@ -126,13 +127,15 @@ class Tier:
             raise
         return self
 
-    def begin(self, number):
-        """Jobs on that node, and a helper that is at work."""
+    def begin(self, number, helper=None):
+        """Jobs on that node, and a helper that is at work; or one of our own with that environment."""
         if number not in self.where:
             self.where.append(number)
         self.watchers[number] = Watcher(self.site, number, self.group)
+        if helper is not None:
+            self.helpers.append(self.start_helper(number, helper))
         self.jobs[number] = [self.start(number) for _ in range(self.each)]
-        if self.warms:
+        if helper is None:
             self.warm_up(number)
 
     def start(self, number, **more):
@@ -145,6 +148,15 @@ class Tier:
             self.site.nodes.inside(number, sys.executable, "-c", JOB, self.site.mount), env=env,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert process.stdout.readline() == "ready\n", process.communicate()
+        return process
+
+    def start_helper(self, number, environment):
+        """It ends with its group."""
+        command = [HELPER, self.group, str(64 << 20), self.site.cluster, str(1 << 30)]
+        settings = {name: value for name, value in self.settings.items() if name.startswith("TSSHIM_TEST")}
+        process = subprocess.Popen(self.site.nodes.inside(number, *command),
+                                   env=support.plain_environment(**{**settings, **environment}))
+        wait(lambda: process.poll() is not None or self.watchers[number].helper(), "a helper")
         return process
 
     def warm_up(self, number):
@@ -167,6 +179,8 @@ class Tier:
             process.stderr.close()
         for watcher in self.watchers.values():
             watcher.end()
+        for process in self.helpers:
+            assert process.wait(support.TIMEOUT) in (0, -signal.SIGKILL)
 
     def kill(self):
         for process in sum(self.jobs.values(), []):
@@ -229,6 +243,10 @@ class Tier:
                     if isinstance(value, int):
                         found[counter] = found.get(counter, 0) + value
         return found
+
+    def sums(self, counter):
+        """Of all nodes, now."""
+        return sum(self.watchers[number].total(counter) for number in self.where)
 
     def since(self, before, counter):
         return self.totals()[counter] - before[counter]

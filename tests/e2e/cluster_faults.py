@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: MIT
+"""
+Jobs on several nodes read files with --stage and --cluster while servers, nodes and helpers go
+wrong: each job gets what it gets without the tier, and what no node gave came from the storage.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import support
+from cluster_tier import PATIENT, Tier, cut, kill, site, wait
+
+AFTER = 10  # files that each job has read when it happens
+NEW = "f" * 64
+
+
+def held(fault, count=2, metadata=0, mend=None, words=(), **settings):
+    """
+    Jobs read a part, a second one in which @fault(site, tier) comes, and a third one; then, after
+    @mend(site, tier), until other nodes give something again.  What was counted before the third.
+    """
+    with site(count, files=320, words=words, **settings) as one, Tier(one, metadata=metadata) as tier:
+        parts = cut(one.names, 32)
+        first, second, third = (sum(parts[i:i + 4], []) for i in (0, 4, 8))
+        tier.read(first)
+        assert tier.totals()["asked"] > 0
+        tier.read(second, fault=lambda: fault(one, tier), at=AFTER)
+        before = tier.totals() if mend is None else None
+        fetched = tier.read(third)
+        if mend:
+            mend(one, tier)
+            rest = iter(parts[12:])
+            got = tier.sums("got")
+            wait(lambda: tier.read(next(rest)) is not None and tier.sums("got") > got, "it is back")
+            return None
+        return {"fetched": fetched, "bytes": count * sum(one.sizes[name] for name in third),
+                "before": before, "after": tier.totals()}
+
+
+def grew(found, *counters):
+    return sum(found["after"][counter] - found["before"][counter] for counter in counters)
+
+
+# ---- servers ----------------------------------------------------------------------------------
+
+
+def test_a_killed_server():
+    for metadata in (0, 600):
+        found = held(lambda one, tier: kill(one.server(1)), metadata=metadata)
+        assert grew(found, "failed", "closed") > 0
+        # What the other one has is still got.
+        assert found["fetched"] < found["bytes"], found
+
+
+def test_a_killed_server_that_comes_back():
+    held(lambda one, tier: [kill(one.server(number)) for number in range(2)],
+         mend=lambda one, tier: one.up())
+
+
+def test_a_stopped_server():
+    held(lambda one, tier: kill(one.server(1), signal.SIGSTOP))
+
+
+@support.whole
+def test_a_stopped_server_that_goes_on():
+    stopped = []
+
+    def stop(one, tier):
+        stopped.extend(one.server(number) for number in range(2))
+        for process in stopped:
+            kill(process, signal.SIGSTOP)
+
+    held(stop, mend=lambda one, tier: [os.kill(process, signal.SIGCONT) for process in stopped])
+
+
+def test_a_node_that_is_cut_off_and_mended():
+    held(lambda one, tier: one.nodes.cut(1), mend=lambda one, tier: one.nodes.mend(1))
+
+
+@support.whole
+def test_a_slow_network():
+    def slow(one, tier):
+        for number in range(one.count):
+            one.nodes.shape(number, delay_ms=300, rate_mbit=1)
+
+    held(slow, delays=True)
+
+
+def test_all_servers_gone():
+    for metadata in (0, 600):
+        found = held(lambda one, tier: [kill(one.server(number)) for number in range(2)],
+                     metadata=metadata)
+        assert found["fetched"] == found["bytes"], "each node reads all of it"
+
+
+def test_full_servers():
+    with site(2, files=40, size=6_000_000, memory="64M") as one, Tier(one, **PATIENT) as tier:
+        for part in cut(one.names, 4):
+            tier.read(part)
+        assert tier.totals()["full"] > 0
+        assert tier.totals()["got"] > 0
+        # It is read once more, from here.
+        assert tier.read(one.names) == 0
+
+
+# ---- what is no server of ours ----------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def in_the_place_of(one, number, *command):
+    """A program of ours where a server was, which has said that it is ready."""
+    kill(one.server(number))
+    with subprocess.Popen(one.nodes.inside(number, sys.executable, *command, one.nodes.addresses[number],
+                                           str(one.port)),
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+LIAR = os.path.join(support.HERE, "cluster_liar.py")
+# Each with what is counted of it.
+LIES = {
+    "noise": ("failed", "closed"),
+    "nothing": ("failed", "closed"),
+    "changed": ("refused",),
+    "version": ("refused",),
+    "swapped": ("refused",),
+    "cut": ("failed", "closed"),
+    "endless": ("failed", "closed"),
+    "other_number": ("failed", "closed"),
+    "won": ("won",),
+    "made": ("late",),
+}
+
+
+def tell(liar, lie):
+    liar.stdin.write(lie + "\n")
+    liar.stdin.flush()
+    assert liar.stdout.readline() == lie + "\n"
+
+
+def test_a_server_that_lies():
+    with site(2, files=20 * len(LIES), size=20000, words=["--no-tls"]) as one, \
+            in_the_place_of(one, 1, LIAR) as liar:
+        with Tier(one, **PATIENT) as tier:
+            tier.read(one.names)
+            tier.settle()
+        for names, (lie, counters) in zip(cut(one.names, len(LIES)), LIES.items()):
+            tell(liar, lie)
+            with Tier(one, metadata=0) as tier:
+                # Those that make others wait, a second each.
+                tier.read(names[:6] if lie == "made" else names)
+                found = tier.totals()
+                assert sum(found[counter] for counter in counters) > 0, (lie, found)
+            tell(liar, "none")
+
+
+def test_a_server_that_begins_to_lie_while_jobs_read():
+    with site(2, files=240, size=20000, words=["--no-tls"]) as one, in_the_place_of(one, 1, LIAR) as liar, \
+            Tier(one) as tier:
+        first, second, third = cut(one.names, 3)
+        tier.read(first)
+        for names, lie in ((second, "noise"), (third, "changed")):
+            tier.read(names, fault=lambda lie=lie: tell(liar, lie), at=AFTER)
+            tell(liar, "none")
+
+
+def test_a_program_that_speaks_no_tls_in_the_place_of_a_server():
+    with site(2) as one, in_the_place_of(one, 1, LIAR), Tier(one) as tier:
+        tier.read(one.names)
+        rows = [tier.watchers[number].row(1) for number in range(2)]
+        assert {row["error"] for row in rows} <= {"EACCES", "ECONNRESET", "EBADMSG", "ETIMEDOUT"}, rows
+        assert all(row["got"] == 0 for row in rows)
+
+
+# ---- clocks -----------------------------------------------------------------------------------
+
+
+def skewed(seconds):
+    """A helper and a server on node 1 whose clock is wrong; what was got by all."""
+    library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+    if not os.path.exists(library):
+        raise support.Skip("faketime", "needs libfaketime (scripts/deps test)")
+    fake = {"LD_PRELOAD": library, "FAKETIME": "%+d" % seconds, "NO_FAKE_STAT": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
+    with site(2, up=False) as one:
+        done = one.nodes.run(0, one.words_up(), support.plain_environment())
+        assert done.errors == "", done.errors
+        done = one.nodes.run(1, one.words_up(), support.plain_environment(**fake))
+        assert done.errors == "", done.errors
+        with Tier(one, where=[0], **PATIENT) as tier:
+            tier.begin(1, helper=fake)
+            tier.read(one.names)
+            return tier.totals(), one.bytes
+
+
+def test_a_node_whose_clock_is_fast_by_a_year():
+    found, size = skewed(365 * 86400)
+    assert found["got_bytes"] >= size, "each file once"
+
+
+def test_a_node_whose_clock_is_slow_by_a_month():
+    # Before the certificate is valid there: it takes no part, and nobody is harmed.
+    found, _ = skewed(-30 * 86400)
+    assert found["closed"] > 0, "it is left alone"
+
+
+# ---- secrets ----------------------------------------------------------------------------------
+
+
+def write_secrets(one, *secrets):
+    path = os.path.join(one.cluster, "secret")
+    with open(path + ".new", "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+        file.writelines(secret + "\n" for secret in secrets)
+    os.rename(path + ".new", path)
+    one.up()
+
+
+def test_a_secret_that_is_exchanged_while_jobs_read():
+    with site(2, files=400) as one, Tier(one) as tier:
+        with open(os.path.join(one.cluster, "secret"), encoding="ascii") as file:
+            old = file.read().strip()
+        helpers = [tier.watchers[number].helper() for number in range(2)]
+        parts = cut(one.names, 4)
+        for names, secrets in zip(parts, ([old, NEW], [NEW, old], [NEW])):
+            tier.read(names, fault=lambda secrets=secrets: write_secrets(one, *secrets), at=AFTER)
+        got = tier.totals()["got"]
+        tier.read(parts[3])
+        assert tier.totals()["got"] > got, "the tier goes on"
+        assert [tier.watchers[number].helper() for number in range(2)] == helpers
+
+
+# ---- helpers ----------------------------------------------------------------------------------
+
+
+def test_a_killed_helper_is_followed_by_another_one():
+    with site(2, files=3000, size=300) as one, Tier(one) as tier:
+        names = one.names
+        tier.read(names[:100])
+        first = tier.watchers[0].helper()
+        tier.read(names[100:300], fault=lambda: kill(first), at=AFTER)
+        rest = iter(cut(names[300:], 540))
+        # Whoever wants a file when it is time starts another one.
+        wait(lambda: tier.watchers[0].helper() not in (0, first) or tier.read(next(rest)) is None,
+             "another helper")
+        got = tier.watchers[0].total("got")
+        wait(lambda: tier.read(next(rest)) is not None and tier.watchers[0].total("got") > got,
+             "it is at work")
+
+
+def test_a_stopped_helper():
+    with site(2) as one, Tier(one) as tier:
+        first, second = cut(one.names, 2)
+        helper = tier.watchers[0].helper()
+        tier.read(first, fault=lambda: kill(helper, signal.SIGSTOP), at=AFTER)
+        assert 1 <= tier.left() <= 2, "who has waited once says it to all"
+        tier.read(second)
+        os.kill(helper, signal.SIGCONT)
+        tier.settle()
+
+
+support.main(support.functions(globals()))
