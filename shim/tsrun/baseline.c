@@ -94,9 +94,18 @@ void ts_baseline_subtract_from(struct ts_ledger *ledger, struct ts_ledger *then)
 		take_off_job(ledger, then, j);
 }
 
-static bool is_same_name(const struct ts_mail_peer *one, const struct ts_mail_peer *other)
+static bool is_same_name(struct ts_mail_peer *one, struct ts_mail_peer *other)
 {
-	return memcmp(one->name, other->name, sizeof(one->name)) == 0;
+	for (size_t i = 0; i < TS_ARRAY_SIZE(one->name); i++)
+		if (ts_load_relaxed(&one->name[i]) != ts_load_relaxed(&other->name[i]))
+			return false;
+	return true;
+}
+
+static void take_off_node(struct ts_mail_peer *peer, struct ts_mail_peer *then)
+{
+	for (size_t i = 0; is_same_name(peer, then) && i < TS_ARRAY_SIZE(peer->counters); i++)
+		take_off(&peer->counters[i], &then->counters[i]);
 }
 
 void ts_baseline_subtract_nodes(struct ts_mail_table *nodes, struct ts_baseline_nodes *then)
@@ -105,10 +114,7 @@ void ts_baseline_subtract_nodes(struct ts_mail_table *nodes, struct ts_baseline_
 	take_off(&nodes->unposted, &then->unposted);
 	take_off(&nodes->left, &then->left);
 	for (uint32_t i = 0; i < TS_MAIL_PEERS; i++)
-		for (uint32_t j = 0; is_same_name(&nodes->peers[i], &then->peers[i]) &&
-				     j < TS_ARRAY_SIZE(then->peers[i].counters);
-			j++)
-			take_off(&nodes->peers[i].counters[j], &then->peers[i].counters[j]);
+		take_off_node(&nodes->peers[i], &then->peers[i]);
 }
 
 /* ---- the object -------------------------------------------------------------------------- */

@@ -183,7 +183,8 @@ static void check_server(struct cluster_check *scene, uint32_t number)
 
 static void check_node(struct cluster_check *scene)
 {
-	scene->bytes = (size_t)scene->cluster->nodes.count * LINE_MAX_BYTES + 2 * PATH_MAX;
+	scene->bytes =
+		(size_t)scene->cluster->nodes.count * LINE_MAX_BYTES + (size_t)2 * PATH_MAX;
 	scene->text = calloc(1, scene->bytes);
 	if (!scene->text) {
 		ts_check_find(scene->check, TS_CHECK_ABSENT, "%s", strerror(ENOMEM));
