@@ -6,12 +6,16 @@
  *	bare HOST PORT CERTIFICATE KEY AUTH   AUTH: a file with "user:token"; "ready"
  *	stdin:  get LIST BYTES                stdout: one line of JSON; LIST: a file with a key
  *	                                              per line, each of which is got once
+ *	        put LIST BYTES                the same, each into a new file of /dev/shm, whose
+ *	                                              memory is there
  */
 #include "common.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <openssl/ssl.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -84,9 +88,45 @@ static void show_token(const char *path)
 		die("the token");
 }
 
+/* ---- files ------------------------------------------------------------------------------ */
+
+static const char *path_of(size_t number)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), "/dev/shm/tsshim-bench.%d.%zu", (int)getpid(), number);
+	return path;
+}
+
+static void make_files(size_t count, uint64_t bytes)
+{
+	for (size_t i = 0; i < count; i++) {
+		int fd = open(path_of(i), O_WRONLY | O_CREAT | O_EXCL, 0600);
+		if (fd < 0 || posix_fallocate(fd, 0, (off_t)bytes) != 0)
+			die("a file");
+		close(fd);
+	}
+}
+
+static void put(size_t number, uint64_t bytes)
+{
+	const char *value = memchr(buffer, '\n', sizeof(buffer));
+	int fd = open(path_of(number), O_WRONLY);
+
+	if (fd < 0 || pwrite(fd, value + 1, bytes, 0) != (ssize_t)bytes)
+		die("pwrite");
+	close(fd);
+}
+
+static void remove_files(size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		unlink(path_of(i));
+}
+
 int main(int argc, char **argv)
 {
-	char line[512], list[256], request[300];
+	char line[512], what[8], list[256], request[300];
 	uint64_t bytes;
 	size_t count;
 
@@ -97,9 +137,12 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin)) {
-		if (sscanf(line, "get %255s %" SCNu64, list, &bytes) != 2)
+		if (sscanf(line, "%7s %255s %" SCNu64, what, list, &bytes) != 3)
 			die("question");
 		char **keys = read_list(list, &count);
+		bool puts_them = strcmp(what, "put") == 0;
+		if (puts_them)
+			make_files(count, bytes);
 		uint64_t wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
 		for (size_t i = 0; i < count; i++) {
 			snprintf(request, sizeof(request), "mg %s v\r\n", keys[i]);
@@ -107,9 +150,13 @@ int main(int argc, char **argv)
 			(void)receive(bytes);
 			if (strncmp(buffer, "VA ", 3) != 0)
 				die("no value");
+			if (puts_them)
+				put(i, bytes);
 		}
 		cpu = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 		wall = now(CLOCK_MONOTONIC) - wall;
+		if (puts_them)
+			remove_files(count);
 		printf("{\"wall_ns\": %" PRIu64 ", \"cpu_ns\": %" PRIu64 "}\n", wall, cpu);
 		fflush(stdout);
 	}

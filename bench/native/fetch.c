@@ -7,6 +7,7 @@
  *	fetch GROUP               a job of the group, with copies in shared memory; "ready"
  *	stdin:  store COUNT BYTES stdout: one line of JSON: values made and handed over
  *	        fetch COUNT BYTES the same, got again into new files, one after the other
+ *	        empty COUNT       the same, of requests for nothing: what asking costs
  *	        key NUMBER        by which the value is stored
  *	        helper            the process id of the helper, 0: none yet
  */
@@ -122,6 +123,23 @@ static void fetch_all(uint64_t count, uint64_t bytes)
 		wall, cpu, got);
 }
 
+static void ask_for_nothing(uint64_t count)
+{
+	struct value value;
+	uint32_t index;
+
+	make_part(&value, 0, 1);
+	value.request.bytes = 0;
+	uint64_t wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID), got = 0;
+	for (uint64_t i = 0; i < count; i++)
+		got += ask(&value, &index) == TS_MAIL_SAYS_UNFIT;
+	cpu = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+	wall = now(CLOCK_MONOTONIC) - wall;
+	unlink(value.part);
+	printf("{\"wall_ns\": %" PRIu64 ", \"cpu_ns\": %" PRIu64 ", \"got\": %" PRIu64 "}\n",
+		wall, cpu, got);
+}
+
 static void join(const char *group)
 {
 	uint64_t id = ts_process_id(getpid(), false);
@@ -151,6 +169,8 @@ int main(int argc, char **argv)
 			store_all(count, bytes);
 		} else if (sscanf(line, "fetch %" SCNu64 " %" SCNu64, &count, &bytes) == 2) {
 			fetch_all(count, bytes);
+		} else if (sscanf(line, "empty %" SCNu64, &count) == 1) {
+			ask_for_nothing(count);
 		} else if (sscanf(line, "key %" SCNu64, &count) == 1) {
 			struct ts_hash128 name = name_of(count);
 			printf("\"f1:%016" PRIx64 "%016" PRIx64 ".0:0\"\n", name.hi, name.lo);
