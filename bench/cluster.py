@@ -159,7 +159,7 @@ def _alone(setup, nodes, rounds):
             for cluster in (False, True) if number % 2 else (True, False):
                 with readers(setup, site, cluster=cluster, warm=False) as jobs:
                     before = jobs.cpu()
-                    for epoch in range(1, 5):
+                    for epoch in range(1, 2 if setup.quick else 17):
                         jobs.epoch(epoch)
                     one["with" if cluster else "without"] = jobs.cpu() - before
             found.append(one)
@@ -272,7 +272,7 @@ def measure(setup):
         fetch = _fetch(setup)
         counted = _bytes(setup, nodes, rounds)
         first = _first(setup, nodes, rounds)
-        alone = _alone(setup, nodes, 2 if setup.quick else 7)
+        alone = _alone(setup, nodes, 2 if setup.quick else 9)
     except support.Skip as error:
         raise tsjobs.Unavailable(f"several nodes: {error}") from None
 
