@@ -6,7 +6,7 @@ Algorithm 1 for the balance.  Every rank computes it for itself from the same ba
 directory of holders; there is nothing random and nothing of this process in it, so all ranks
 come to the same answer without a word between them.
 
-It needs nothing but the standard library.
+It needs nothing but the standard library: bench/ uses it as well, with nodes that are not there.
 """
 import heapq
 from collections import namedtuple
