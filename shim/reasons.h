@@ -146,7 +146,7 @@
 		TS_NOT_LOST)                                                                  \
 	X(TORCH_LOCALITY, "torch_locality",                                                   \
 		"--locality left an epoch to the ranks as their sampler gave it",             \
-		"`tsrun --locality` on every rank, DistributedSampler, no strict --align")
+		"`tsrun --locality` on every rank, DistributedSampler, no --align")
 
 enum ts_reason {
 #define TS_X(name, id, text, fix) TS_REASON_##name,

@@ -201,10 +201,10 @@ static void judge_settings(const struct ts_arguments *arguments, const struct ts
 		ts_message_say("the order is free for aligned jobs only, ignoring");
 		ts_message_hint("add --align, or leave out --order and TSSHIM_ORDER");
 	}
-	if (config->locality && config->align && config->order == TS_ORDER_STRICT) {
-		ts_message_say("a strict order gives each rank what its sampler says, ignoring "
+	if (config->locality && config->align) {
+		ts_message_say("the order of an aligned job follows from its seed, ignoring "
 			       "--locality");
-		ts_message_hint("add --order free, or leave out --align or --locality");
+		ts_message_hint("leave out --align, or --locality and TSSHIM_LOCALITY");
 	}
 	if ((config->record || config->replay) &&
 		(!config->align || config->order == TS_ORDER_STRICT)) {

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
 """
---locality as a loader of torch's runs it: the ranks of a job side by side in one process, which go
-on step by step together.  Where they are stands in the environment, as torchrun leaves it; the
-store by which a process group meets is a dictionary.
+--locality as loaders of torch's run it, rank by rank in one process.  On which node a rank is stands in
+the environment, as torchrun leaves it; the store by which a process group meets is a dictionary.
 """
 
-import contextlib
 import os
 import random
 import subprocess
@@ -19,136 +17,15 @@ if support.LIBRARY != os.environ.get("LD_PRELOAD"):  # torch is to be changed by
         sys.exit(subprocess.call([sys.executable, *sys.argv], env=group.environment(
             TSSHIM_TEST_BUILD=support.BUILD, TSSHIM_LOCALITY="1")))
 
-import torch.utils.data as data  # noqa: E402  (brings the Python half)
+import torch.utils.data as data  # noqa: E402
 from torch.utils.data.distributed import DistributedSampler  # noqa: E402
 from tsshim_torch import native  # noqa: E402
-from tsshim_torch.locality import agreement, iteration, samplers  # noqa: E402
+from tsshim_torch.locality import iteration, samplers  # noqa: E402
+from locality_common import (NODES, RANKS, Job, Plain, Store, both, check, check_same_batches,  # noqa: E402
+                             distributed, epochs, loader)
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "bench"))
 from tsbench.scaling_model import moved_closed  # noqa: E402
-
-RANKS, NODES = 8, 4
-
-
-class Store:
-    """What the store of a process group does, without waiting for anything."""
-
-    def __init__(self):
-        self.values = {}
-
-    def set(self, key, value):
-        self.values[key] = value.encode()
-
-    def get(self, key):
-        return self.values[key]
-
-    def add(self, key, more):
-        found = int(self.values.get(key, b"0")) + more
-        self.values[key] = str(found).encode()
-        return found
-
-
-class Job:
-    """@ranks processes on @nodes nodes, as one after the other sees itself."""
-
-    def __init__(self, ranks=RANKS, nodes=NODES):
-        self.ranks, self.nodes, self.store = ranks, nodes, Store()
-        self.said, self.passed = [], []
-        self.node_of = [rank * nodes // ranks for rank in range(ranks)]
-
-    @contextlib.contextmanager
-    def be(self, rank):
-        os.environ.update(RANK=str(rank), WORLD_SIZE=str(self.ranks), GROUP_RANK=str(self.node_of[rank]))
-        agreement.place = lambda: agreement.Place(rank, self.ranks, agreement.node(), self.store)
-        native.say, native.count_pass = self.said.append, self.count
-        yield
-
-    def count(self, reason, count=1):
-        self.passed += [reason] * (reason == iteration.REASON)  # besides what sharing counts
-
-    def __enter__(self):
-        self.real = agreement.place, native.say, native.count_pass
-        iteration._jobs.clear()
-        iteration._said.clear()
-        return self
-
-    def __exit__(self, *_):
-        agreement.place, native.say, native.count_pass = self.real
-        for name in ("RANK", "WORLD_SIZE", "GROUP_RANK"):
-            os.environ.pop(name, None)
-
-    def epoch(self, loaders, most=None):
-        """[step][rank] the batches that the program of each rank is given, as lists of indices."""
-        iterators, steps = [], []
-        for rank, loader in enumerate(loaders):
-            with self.be(rank):
-                iterators.append(iter(loader))
-        while most is None or len(steps) < most:
-            step = []
-            for rank, iterator in enumerate(iterators):
-                with self.be(rank):
-                    batch = next(iterator, None)
-                step.append([] if batch is None else batch.tolist())
-            if not any(step):
-                break
-            steps.append(step)
-        return steps
-
-
-class Plain(Job):
-    """The same without locality."""
-
-    @contextlib.contextmanager
-    def be(self, rank):
-        native.settings.locality = False
-        agreement.place = lambda: agreement.Place(rank, 1, "", None)
-        yield
-
-
-def loader(dataset, sampler, size, **more):
-    more.setdefault("num_workers", 0)
-    return data.DataLoader(dataset, batch_size=size, sampler=sampler, **more)
-
-
-def distributed(samples, size, ranks=RANKS, kind=DistributedSampler, drop_batch=False, **more):
-    """The loaders of all ranks."""
-    dataset = range(samples)
-    return [loader(dataset, kind(dataset, ranks, rank, **more), size, drop_last=drop_batch)
-            for rank in range(ranks)]
-
-
-def epochs(job, loaders, numbers):
-    found = []
-    with job:
-        for number in numbers:
-            for one in loaders:
-                if number is not None:
-                    one.sampler.set_epoch(number)
-            found.append(job.epoch(loaders))
-    return found
-
-
-def both(make, numbers=range(3), **more):
-    """(what a job gets, what it gets without us, the Job) in these epochs; @make gives its loaders."""
-    job = Job(**more)
-    return epochs(job, make(), numbers), epochs(Plain(**more), make(), numbers), job
-
-
-def check_same_batches(got, plain):
-    """Each step has the samples that it had, and each rank as many."""
-    assert len(got) == len(plain)
-    for step, before in zip(got, plain):
-        assert [len(batch) for batch in step] == [len(batch) for batch in before], (step, before)
-        assert sorted(sum(step, [])) == sorted(sum(before, []))
-
-
-def check(make, numbers=range(3), changed=(1, 2), **more):
-    """Epochs number @changed of those are shared out, and the others as they were."""
-    got, plain, job = both(make, numbers, **more)
-    for at, (one, before) in enumerate(zip(got, plain)):
-        check_same_batches(one, before)
-        assert (one != before) == (at in changed), (at, job.said)
-    return got, plain, job
 
 
 # ---- what is given to whom ----
@@ -332,13 +209,13 @@ def test_a_group_of_other_ranks():
     assert job.said == [] and job.passed == [iteration.REASON]
 
 
-def test_orders_that_are_strict():
+def test_orders_that_are_aligned():
     native.settings.aligned = True
     try:
         _, _, job = both(lambda: distributed(256, 8))
     finally:
         native.settings.aligned = False
-    assert job.said == ["no locality: loader over range: the order is strict (--align)"]
+    assert job.said == ["no locality: loader over range: the order is that of --align"]
     assert job.passed == [iteration.REASON] * 3 * RANKS
 
 

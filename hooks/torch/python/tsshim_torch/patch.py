@@ -22,7 +22,7 @@ def install():
     dataloader = sys.modules["torch.utils.data.dataloader"]
     fetcher = dataloader._utils.fetch._MapDatasetFetcher
     if native.settings.locality:
-        _share_out(dataloader._BaseDataLoaderIter, dataloader)  # inside of what alignment does
+        _share_out(dataloader._BaseDataLoaderIter, dataloader)
     if native.settings.aligned:
         _prepare_workers(dataloader.DataLoader, "aligned")
         _wrap_iterators(dataloader._BaseDataLoaderIter, dataloader)

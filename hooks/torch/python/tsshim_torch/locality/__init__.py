@@ -6,7 +6,7 @@ That is the locality-aware loading of Yang and Cong (arXiv 1910.01196).  What al
 take in step b of an epoch stays as it is, and so does how many samples each takes; but who takes
 which follows from who has read it before.  The sum of the gradients is that of the same samples.
 It is no bit for bit copy of the job without it (docs/exceptions.md), so it is off by default, and
-a strict order (--align) switches it off.
+who asks for an order of his own (--align, strict or free) gets that.
 
 What is known without a word between ranks: the sampler's order of all of them, which follows
 from its seed and epoch or from generators that all ranks have alike (samplers.py).  So each rank

@@ -158,8 +158,8 @@ def begin(loader, iterator, is_known):
             raise samplers.Unknown("no process group of torch.distributed says who the ranks are")
         if (source.rank, source.ranks) != (where.rank, where.ranks):
             raise samplers.Unknown("its sampler is not of one rank for each process")
-        if native.settings.aligned and not native.settings.free:
-            raise samplers.Unknown("the order is strict (--align)")
+        if native.settings.aligned:
+            raise samplers.Unknown("the order is that of --align")
         description = source.description()
     except samplers.Unknown as unknown:
         if where is not None or int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
