@@ -5,6 +5,9 @@ Whether all ranks share out the batches of a loader, since which epoch, and on w
 Through the store by which the process group met.  Keys are named for the loader; `told` counts the
 ranks that have written `node/RANK`, `since` is 0 until rank 0 has seen all of them, and then the
 epoch plus one.  No rank waits for another: who finds nothing yet goes through an epoch as it is.
+
+Rank 0 writes before it takes part in a step of that epoch.  So whoever has gone through the epoch has
+met rank 0 after that, as ranks do that sum up gradients, and finds it when he begins the next.
 """
 
 import json
@@ -39,12 +42,12 @@ def node():
 
 
 def place():
-    """The Place of this process, or None where no process group tells."""
+    """The Place of this process, or None where no process group tells, or it has no store (MPI's)."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
     store = distributed.distributed_c10d._get_default_store()
-    return Place(distributed.get_rank(), distributed.get_world_size(), node(), store)
+    return store and Place(distributed.get_rank(), distributed.get_world_size(), node(), store)
 
 
 def numbered(names):
@@ -58,23 +61,25 @@ class Agreement:
 
     def __init__(self, where, description):
         self.where = where
-        text = json.dumps([VERSION, where.ranks, description])
-        self.prefix = "tsshim-locality/%s/" % digest(text).hex()
-        self.has_told = False
+        self.prefix = "tsshim-locality/%s/" % digest(VERSION, where.ranks, description).hex()
+        self.told_in = None  # the epoch in which this rank has told
         self.first = None  # the epoch in which nothing was changed; None: nothing is agreed
-        self.node_of = None  # of each rank
+        self.node_of = ()  # of each rank
 
     def is_later(self, epoch):
         """Whether @epoch is shared out."""
         return self.first is not None and epoch > self.first
 
     def look(self, epoch):
-        """In @epoch: tell what this rank has to say, and look what was agreed on meanwhile."""
+        """
+        In @epoch: tell what this rank has to say, and look what was agreed on meanwhile.  A few questions to the
+        store, as long as nothing is; as slow as that is.  Errors: the store's.
+        """
         if self.first is not None:
             return
         store, where = self.where.store, self.where
-        if not self.has_told:
-            self.has_told = True
+        if self.told_in is None:
+            self.told_in = epoch
             store.set(self.prefix + "node/%d" % where.rank, where.node)
             store.add(self.prefix + "told", 1)
         since = store.add(self.prefix + "since", 0)

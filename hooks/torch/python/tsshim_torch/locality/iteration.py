@@ -19,9 +19,8 @@ _jobs = {}  # (rank, ranks, description) -> _Loader
 _said = set()
 
 
-def _say(text, rank=None):
+def _say(text, rank):
     """A line on stderr, once, of one rank."""
-    rank = int(os.environ.get("RANK", "0") or 0) if rank is None else rank
     if rank == 0 and text not in _said:
         _said.add(text)
         native.say(text)
@@ -69,20 +68,20 @@ class Turn:
         is_counted = self.epoch is None
         if is_counted:
             self.epoch, self.loader.count = self.loader.count, self.loader.count + 1
-        was_told = agreed.has_told
         agreed.look(self.epoch)
-        if is_counted and self.loader.held is None:
-            self.loader.keep(self.epoch, source.draw())
-        if not agreed.is_later(self.epoch):
-            # Before the first one nobody can have agreed.
-            if agreed.first is None and was_told:
-                refuse(self.name, "not every rank has told yet that it takes part")
-            return
         nodes = len(set(agreed.node_of))
         if nodes == 1:
             return
+        if is_counted and self.loader.held is None:
+            self.loader.keep(self.epoch, source.draw())
+        if not agreed.is_later(self.epoch):
+            # In the first one others may do so later.
+            if agreed.first is None and self.epoch > agreed.told_in:
+                refuse(self.name, "not every rank has told yet that it takes part", source.rank)
+            return
+        order = self.loader.last.get(self.epoch) or source.draw()
         self.held = self.loader.hold(source)
-        self.order = self.loader.last.get(self.epoch) or source.draw()
+        self.order = order
         _say("locality: %s: batches of %d ranks are shared out by what %d nodes hold" % (
             self.name, source.ranks, nodes), source.rank)
 
@@ -98,11 +97,17 @@ class Turn:
         return [samples[place] for place in answer.ranks[rank]]
 
     def _give_up(self, error):
-        """Others go on, so some samples come twice and some not at all: nothing to be silent about."""
+        """
+        Where it was agreed on others go on, so some samples come twice and some not at all: nothing to be
+        silent about.
+        """
         self.order = None
         native.report(error)
+        if self.loader.agreed.first is None:
+            refuse(self.name, "it could not be agreed on (%s)" % type(error).__name__, self.source.rank)
+            return
         native.count_pass(REASON)
-        native.say("locality: %s: rank %d gives up in the middle of epoch %d: %s" % (
+        native.say("locality: %s: rank %d gives up in epoch %s: %s" % (
             self.name, self.source.rank, self.epoch, error))
 
     def next_index(self, iterator, original):
@@ -110,11 +115,10 @@ class Turn:
         if not self.is_begun:
             try:
                 self._begin()
-            except samplers.Unknown as unknown:
-                refuse(self.name, str(unknown))
+            except samplers.Unknown as unknown:  # so it is for all ranks
+                refuse(self.name, str(unknown), self.source.rank)
             except Exception as error:  # ours, or of the store
-                native.report(error)
-                refuse(self.name, "it could not be agreed on (%s)" % type(error).__name__)
+                self._give_up(error)
         batch = original(iterator)
         self.steps += 1
         if self.order is not None:
@@ -132,9 +136,15 @@ class Turn:
         return batch
 
 
-def refuse(name, why):
+def refuse(name, why, rank):
+    """Count that loader @name is left alone, and say so in rank 0."""
     native.count_pass(REASON)
-    _say("no locality: %s: %s" % (name, why))
+    _say("no locality: %s: %s" % (name, why), rank)
+
+
+def _environment(name, standard):
+    value = os.environ.get(name, "")
+    return int(value) if value.isdecimal() else standard
 
 
 def begin(loader, iterator, is_known):
@@ -155,15 +165,15 @@ def begin(loader, iterator, is_known):
         if source is None or source.ranks == 1:
             return None
         if where is None:
-            raise samplers.Unknown("no process group of torch.distributed says who the ranks are")
+            raise samplers.Unknown("no process group of torch.distributed tells of the ranks")
         if (source.rank, source.ranks) != (where.rank, where.ranks):
             raise samplers.Unknown("its sampler is not of one rank for each process")
         if native.settings.aligned:
             raise samplers.Unknown("the order is that of --align")
         description = source.description()
     except samplers.Unknown as unknown:
-        if where is not None or int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
-            refuse(name, str(unknown))
+        if where is not None or _environment("WORLD_SIZE", 1) > 1:
+            refuse(name, str(unknown), where.rank if where else _environment("RANK", 0))
         return None
     key = source.rank, source.ranks, repr(description)
     if key not in _jobs:
