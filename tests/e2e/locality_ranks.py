@@ -20,7 +20,7 @@ if support.LIBRARY != os.environ.get("LD_PRELOAD"):  # torch is to be changed by
 import torch.utils.data as data  # noqa: E402
 from torch.utils.data.distributed import DistributedSampler  # noqa: E402
 from tsshim_torch import native  # noqa: E402
-from tsshim_torch.locality import iteration, samplers  # noqa: E402
+from tsshim_torch.locality import holdings, iteration, samplers  # noqa: E402
 from locality_common import (NODES, RANKS, Job, Plain, Store, both, check, check_same_batches,  # noqa: E402
                              distributed, epochs, loader)
 
@@ -65,7 +65,9 @@ def test_ranks_that_differ_by_a_batch():
 
     Unrepeated.__module__ = "lightning.pytorch.overrides.distributed"
     Unrepeated.__qualname__ = "UnrepeatedDistributedSampler"
-    check(lambda: distributed(8 * 16 * 4 + 3, 16, kind=Unrepeated))
+    for samples in (8 * 16 * 4 + 3, 8 * 16 * 4 - 3):
+        for drop in (False, True):
+            check(lambda: distributed(samples, 16, kind=Unrepeated, drop_batch=drop))
 
 
 def test_two_ranks_on_two_nodes_and_three_uneven_ones():
@@ -284,6 +286,14 @@ def test_what_moves_between_nodes_is_what_balance_costs():
         for ours, theirs in shares[1:]:
             assert 0 < ours <= theirs * (moved_closed(size) + .03), (size, shares)
         assert shares[1][1] > .7 * samples * 99_000  # most of what is read, without
+
+
+def test_who_holds_what():
+    """Who has read it, also the second one of what a sampler gives twice; and nobody what nobody has read."""
+    order = samplers.Dealt([4, 2, 0, 9, 7, 1, 4, 4, 4, 2], 5, 1, False)  # ranks get 4 1, 2 4, 0 4, 9 4, 7 2
+    held = holdings.Holdings(order, [0, 0, 1, 1, 2])
+    assert [held.of(sample) for sample in range(11)] == [
+        (1,), (0,), (0, 2), (), (0, 1), (), (), (2,), (), (1,), ()]
 
 
 # ---- samplers ----
