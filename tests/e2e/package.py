@@ -144,6 +144,24 @@ def test_the_version_is_that_of_the_project():
     assert re.search("^Version: (.*)$", metadata, re.M).group(1) == version()
 
 
+def test_it_says_that_it_has_nothing_for_other_nodes():
+    """No wheel may ask for the system's OpenSSL."""
+    with zipfile.ZipFile(wheel()) as archive:
+        assert not [name for name in archive.namelist() if "peer" in name or "secret" in name]
+    tsrun = os.path.join(environment(), "bin", "tsrun")
+    with tempfile.TemporaryDirectory() as directory:
+        env = support.plain_environment(TSSHIM_CLUSTER=directory + "/cluster",
+                                        XDG_RUNTIME_DIR=directory)
+        with open(directory + "/list", "w") as file:
+            file.write("127.0.0.1:11300\n")
+        done = support.run([tsrun, "cluster", "up", "--nodes", directory + "/list"], env)
+    assert done.status == 125 and "tsshim-secret: No such file" in done.errors, done.errors
+    assert "hint: wheels have no programs for other nodes" in done.errors, done.errors
+    said = support.run([tsrun, "doctor"], env).output
+    assert re.search(r"^fail 19  .*tsshim-peer: No such file.*\n +fix: wheels have no programs", said,
+                     re.M), said
+
+
 def test_nothing_else_is_needed():
     """matplotlib is for who wants the page of tsrun report."""
     with zipfile.ZipFile(wheel()) as archive:
