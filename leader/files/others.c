@@ -54,7 +54,7 @@ int ts_stage_ask_others(struct ts_stage *stage, const struct ts_stage_source *so
 		.inode = part.st_ino,
 		.at = range->at,
 		.bytes = range->bytes,
-		.until_ns = ts_now_ns() + TS_MAIL_WAIT_NS,
+		.until_ns = ts_now_ns() + ts_mail_wait_ns(),
 	};
 	int r = ts_mail_ask(&stage->mail, &request, &ret_errand->index);
 	if (r == -ETIME)
@@ -83,7 +83,7 @@ bool ts_stage_ask_path(struct ts_stage *stage, const struct ts_stage_path *path)
 		.root_device = path->root_device,
 		.root_inode = path->root_inode,
 		.seconds = path->seconds,
-		.until_ns = ts_now_ns() + TS_MAIL_WAIT_NS,
+		.until_ns = ts_now_ns() + ts_mail_wait_ns(),
 	};
 	uint32_t unused;
 
@@ -99,7 +99,7 @@ void ts_stage_tell_path(struct ts_stage *stage, const struct ts_stage_path *path
 		.inode = copy,
 		.root_device = path->root_device,
 		.seconds = path->seconds,
-		.until_ns = ts_now_ns() + TS_MAIL_WAIT_NS,
+		.until_ns = ts_now_ns() + ts_mail_wait_ns(),
 	};
 
 	if (ts_stage_told_for(path->seconds) > 0 && is_served(stage))

@@ -232,6 +232,12 @@ void ts_mail_read(struct ts_mail *mail, uint32_t index, struct ts_mail_request *
 bool ts_mail_is_served(
 	struct ts_mail *mail, int (*start)(const void *context), const void *context);
 
+/**
+ * TS_MAIL_WAIT_NS; in the test build as many times longer as TSSHIM_TEST_PATIENCE says, for a
+ * busy machine is no fault of other nodes.
+ */
+uint64_t ts_mail_wait_ns(void);
+
 /** Whether the owner of a request of this kind waits for an answer. */
 bool ts_mail_waits(uint32_t kind);
 

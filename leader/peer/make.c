@@ -15,7 +15,11 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define KEY_MAX     8192u
+#define KEY_MAX 8192u
+
+/* One each ten years, or where somebody has damaged one. */
+#define CERTIFICATES 8u
+
 #define SETTLE_NS   UINT64_C(5000000000) /* until what another node has made is seen here */
 #define SETTLE_STEP 50000000L
 
@@ -127,28 +131,49 @@ static bool has_fitting(struct maker *maker, char **ret_text, size_t *ret_bytes)
 	return false;
 }
 
-/* Make one under the name that it has on all nodes, so that all who make one agree on it. */
+/*
+ * The one under the file's name that is in hand: whoever is the first to give it that name has
+ * made it for all.  Errors: -ESTALE it does not fit.
+ */
+static int make_first(struct maker *maker, char **ret_text, size_t *ret_bytes)
+{
+	/* Asked first: one that comes between the two looks is not said to be unfit. */
+	bool was_there = is_there(maker->path);
+	char *text;
+	size_t bytes;
+
+	if (has_fitting(maker, ret_text, ret_bytes))
+		return 0;
+	if (was_there)
+		return -ESTALE;
+	int r = ts_certificate_make(maker->nodes, maker->key, maker->key_bytes, &text, &bytes);
+	if (r < 0)
+		return r;
+	r = first_of(ts_place(maker->path, text, bytes, TS_PLACE_FIRST));
+	free(text);
+	return r < 0 ? r : has_fitting(maker, ret_text, ret_bytes) ? 0 : -ESTALE;
+}
+
+/*
+ * Make one under the name that it has on all nodes, so that all who make one agree on it.  One
+ * that has ended is never replaced, for another node may just have done so and begun with its
+ * own: its successor has the next number.
+ */
 static int make_named(struct maker *maker, char **ret_text, size_t *ret_bytes)
 {
-	char name[17], file[32], *text;
-	size_t bytes;
+	char name[17], file[40];
 	int r = ts_certificate_name(maker->nodes, maker->key, maker->key_bytes, name);
 
 	if (r < 0)
 		return r;
-	(void)snprintf(file, sizeof(file), "cert-%s.pem", name);
-	r = select_file(maker, file);
-	if (r < 0 || has_fitting(maker, ret_text, ret_bytes))
-		return r;
-	r = ts_certificate_make(maker->nodes, maker->key, maker->key_bytes, &text, &bytes);
-	if (r < 0)
-		return r;
-	/* One that is there does not fit: it has ended. */
-	r = ts_place(maker->path, text, bytes,
-		is_there(maker->path) ? TS_PLACE_REPLACE : TS_PLACE_FIRST);
-	free(text);
-	r = first_of(r);
-	return r < 0 ? r : has_fitting(maker, ret_text, ret_bytes) ? 0 : -ESTALE;
+	r = -ESTALE;
+	for (unsigned i = 0; i < CERTIFICATES && r == -ESTALE; i++) {
+		(void)snprintf(file, sizeof(file), "cert-%s.%u.pem", name, i);
+		r = select_file(maker, file);
+		if (r == 0)
+			r = make_first(maker, ret_text, ret_bytes);
+	}
+	return r;
 }
 
 static int make_certificate(struct maker *maker)

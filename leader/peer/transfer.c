@@ -131,7 +131,8 @@ static struct ts_transfer *take(
 /* A place that has certainly ended may be another one's by now. */
 static bool has_a_place(const struct ts_mail_request *request)
 {
-	return ts_now_ns() < request->until_ns + TS_TRANSFER_PLACE * UINT64_C(1000000000);
+	return ts_now_ns() <
+	       request->until_ns + ts_pool_patience(TS_TRANSFER_PLACE) * UINT64_C(1000000000);
 }
 
 static void begin_fetch(struct ts_transfer *transfer)

@@ -159,7 +159,8 @@ static void ask_first(struct ts_transfer *transfer)
 	if (!part)
 		return;
 	part->request.meta.vivify = !transfer->done;
-	part->request.meta.ttl = transfer->done ? 0 : TS_TRANSFER_PLACE;
+	part->request.meta.ttl =
+		transfer->done ? 0 : (uint32_t)ts_pool_patience(TS_TRANSFER_PLACE);
 	transfer->state = TS_TRANSFER_ASKING;
 	if (!ts_transfer_submit(part, TS_META_GET, TS_TRANSFER_ANSWER_NS, first_done) ||
 		transfer->is_counted)

@@ -14,6 +14,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 
 import nodes
 import support
@@ -185,6 +186,36 @@ def test_names_and_addresses_of_both_kinds():
         # On that address, and nowhere else.
         done = three.nodes.run(1, ["ss", "-Hltn"])
         assert [line.split()[3] for line in done.output.splitlines()] == ["[fd77::2]:11501"]
+
+
+def test_who_makes_it_at_once_agrees_on_one_certificate():
+    """And not only in the end: a server begins with what it finds then, and keeps it."""
+    # What stands for a node; it reads the certificate as soon as its own half is done.
+    maker = ["sh", "-euc", '"$0" make "$1" "$2" tls; cat "$1/cert.pem"', SECRET]
+    for _ in range(10):
+        with tempfile.TemporaryDirectory() as folder:
+            hosts = write(os.path.join(folder, "list"), "10.77.0.1:11400\n10.77.0.2:11400\n")
+            words = [os.path.join(folder, "cluster"), hosts]
+            started = [support.start([*maker, *words], support.plain_environment())
+                       for _ in range(6)]
+            done = [support.finish(process) for process in started]
+            assert [(one.status, one.errors) for one in done] == [(0, "")] * 6
+            assert len({one.output for one in done}) == 1
+            assert len(glob.glob(os.path.join(words[0], "cert-*.pem"))) == 1
+
+
+def test_a_certificate_that_does_not_fit_has_a_successor():
+    with Cluster(2) as two:
+        two.up_all()
+        for number in range(2):
+            two.expect(number, "down: .*\n", "down")
+        named, = glob.glob(two.path("cert-*.pem"))
+        unfit = write(named, "it has ended\n")
+        os.unlink(two.path("cert.pem"))
+        two.up_all()
+        assert read(unfit) == "it has ended\n"
+        assert sorted(glob.glob(two.path("cert-*.pem"))) == [named, named.replace(".0.pem", ".1.pem")]
+        two.await_states(0, ["up", "up"])
 
 
 def test_up_again_changes_nothing():

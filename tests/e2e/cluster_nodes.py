@@ -117,14 +117,14 @@ class Jobs:
 class Site:
     """
     @count nodes, @names of files of a storage that all of them mount at .mount, and a cluster
-    directory.  @settings: of the storage, as in `slowfs --help`.
+    directory.  @delays: of nodes.Nodes; @settings: of the storage, as in `slowfs --help`.
     """
 
-    def __init__(self, count, source, names, memory="256M", port=PORT, **settings):
+    def __init__(self, count, source, names, memory="256M", port=PORT, delays=False, **settings):
         if not shutil.which("memcached", path="/usr/bin:/usr/local/bin"):
             raise support.Skip("memcached", "memcached is not installed (scripts/deps test)")
         mounted.program()
-        self.nodes = nodes.Nodes(count)
+        self.nodes = nodes.Nodes(count, delays)
         self.count, self.source, self.names, self.port = count, source, names, port
         self.memory, self.settings = memory, {"age_s": AGE, **settings}
         self.storages, self.groups = [], 0
@@ -157,14 +157,26 @@ class Site:
             storage.close()
         self.nodes.__exit__()
 
+    def words_up(self, *words):
+        return [support.TSRUN, "cluster", "up", "--dir", self.cluster, "--nodes", self.nodes_list,
+                "--memory", self.memory, *words]
+
     def up(self, *words):
         """Start the servers of all nodes."""
         env = support.plain_environment()
         env.pop("XDG_RUNTIME_DIR", None)
-        done = self.nodes.run_all([support.TSRUN, "cluster", "up", "--dir", self.cluster, "--nodes",
-                                   self.nodes_list, "--memory", self.memory, *words], env)
-        for one in done:
+        for one in self.nodes.run_all(self.words_up(*words), env):
             assert one.status == 0 and one.errors == "", one.errors
+
+    def server(self, number):
+        """The process of that node's server."""
+        found = []
+        for process in self.nodes.processes(number):
+            with contextlib.suppress(OSError), open("/proc/%d/comm" % process, encoding="ascii") as file:
+                if file.read() == "memcached\n":
+                    found.append(process)
+        assert len(found) == 1, found
+        return found[0]
 
     def group(self):
         self.groups += 1

@@ -152,6 +152,13 @@ def test_values_of_all_sizes_over_tls():
         assert one.ask("fetch", "size1", 1, token="wrong").startswith("EACCES ")
 
 
+def test_questions_directly_behind_values_are_answered():
+    """memcached 1.6.18 does not look at what TLS has decrypted behind the end of a value."""
+    with authorities() as (ours, _, _), server("-m", "256", tls=ours) as one:
+        for count, size in ((500, 1), (500, 1000), (200, 16384), (100, 107000), (20, CHUNK)):
+            assert one.ask("pairs", count, size) == "ok %d" % count, size
+
+
 def test_both_sides_of_tls_are_verified():
     with authorities() as (ours, theirs, elsewhere):
         with server(tls=ours) as one:

@@ -11,6 +11,8 @@
  *	store KEY BYTES        a value made of its key
  *	fetch KEY BYTES        the same again, compared
  *	race KEY               two ask for it, who wins?
+ *	pairs COUNT BYTES      so many values, each followed at once by a question for it, all
+ *	                       of them on their way together; compared
  *	bench COUNT BYTES HOW  nanoseconds and CPU time of each fetch; HOW is open, meta or bare
  */
 #include "leader/peer/meta.h"
@@ -219,6 +221,64 @@ static int race(struct driver *driver, const char *key)
 	return 0;
 }
 
+/* A value, a question for it, and where the answer goes. */
+struct pair {
+	struct part set, get;
+	char *bytes; /* the value, then the answer */
+};
+
+static int submit_pair(struct driver *driver, struct peer *peer, struct pair *pair,
+	unsigned long number, uint32_t bytes)
+{
+	char key[32];
+
+	snprintf(key, sizeof(key), "pair%lu", number);
+	pair->bytes = calloc(2, bytes);
+	if (!pair->bytes)
+		return -ENOMEM;
+	fill(pair->bytes, bytes, key);
+	prepare(&pair->set, TS_META_SET, key, bytes, 0, pair->bytes);
+	prepare(&pair->get, TS_META_GET, key, bytes, 0, pair->bytes + bytes);
+	int r = ts_value_seal(driver->sealer, &pair->set.place, pair->bytes, &pair->set.head);
+	if (r == 0)
+		r = ts_meta_submit(&peer->meta, &pair->set.request);
+	return r < 0 ? r : ts_meta_submit(&peer->meta, &pair->get.request);
+}
+
+static int wait_for_pair(struct peer *peer, struct pair *pair, uint32_t bytes)
+{
+	int r = ts_meta_wait(&peer->meta, &pair->set.request);
+
+	if (r == 0)
+		r = ts_meta_wait(&peer->meta, &pair->get.request);
+	if (r == 0 && (pair->get.request.bytes != sizeof(struct ts_value_head) + bytes ||
+			      memcmp(pair->bytes, pair->bytes + bytes, bytes) != 0))
+		r = -EUCLEAN;
+	return r;
+}
+
+static int pairs(struct driver *driver, unsigned long count, uint32_t bytes)
+{
+	struct peer peer;
+	struct pair *all = calloc(count, sizeof(*all));
+	int r = all && ts_value_count(bytes) == 1 ? open_peer(driver, &peer) : -EINVAL;
+
+	if (r < 0)
+		return say(r);
+	for (unsigned long i = 0; i < count && r == 0; i++)
+		r = submit_pair(driver, &peer, &all[i], i, bytes);
+	for (unsigned long i = 0; i < count && r == 0; i++)
+		r = wait_for_pair(&peer, &all[i], bytes);
+	close_peer(&peer);
+	for (unsigned long i = 0; i < count; i++)
+		free(all[i].bytes);
+	free(all);
+	if (r < 0)
+		return say(r);
+	printf("ok %lu\n", count);
+	return 0;
+}
+
 /* ---- what it costs ---------------------------------------------------------------------- */
 
 /* The least that one can do: a blocking socket, and the answer read to where it belongs. */
@@ -311,6 +371,9 @@ static int perform(struct driver *driver, int count, char **words)
 		return transfer(driver, TS_META_GET, words[1], strtoull(words[2], NULL, 10));
 	if (count == 2 && strcmp(words[0], "race") == 0)
 		return race(driver, words[1]);
+	if (count == 3 && strcmp(words[0], "pairs") == 0)
+		return pairs(driver, strtoul(words[1], NULL, 10),
+			(uint32_t)strtoul(words[2], NULL, 10));
 	if (count == 4 && strcmp(words[0], "bench") == 0)
 		return bench(driver, strtoul(words[1], NULL, 10), strtoull(words[2], NULL, 10),
 			words[3]);

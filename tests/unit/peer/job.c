@@ -17,6 +17,7 @@
  *	untouched                whether no byte of the .part was written
  *	settled                   whether all slots are free: "yes" or "no"
  *	helper                    process id of the helper, 0 none; then its last error
+ *	table                     requests posted, without a slot, and left
  *	peer ROW                  name, state, error and all counters of a row
  *	cut                       the last .part has no byte any more
  *	key                       of what was asked for last, without a chunk
@@ -185,6 +186,14 @@ static void say_helper(void)
 		error ? strerrorname_np((int)error) : "0");
 }
 
+static void say_table(void)
+{
+	printf("posted=%llu unposted=%llu left=%llu\n",
+		(unsigned long long)ts_load_relaxed(&mail.table->posted),
+		(unsigned long long)ts_load_relaxed(&mail.table->unposted),
+		(unsigned long long)ts_load_relaxed(&mail.table->left));
+}
+
 static const char *perform(char *line)
 {
 	char what[64];
@@ -200,6 +209,10 @@ static const char *perform(char *line)
 	if (strcmp(line, "key") == 0) {
 		printf("f1:%016llx%016llx.%u\n", (unsigned long long)request.name.hi,
 			(unsigned long long)request.name.lo, request.piece);
+		return NULL;
+	}
+	if (strcmp(line, "table") == 0) {
+		say_table();
 		return NULL;
 	}
 	if (strcmp(line, "helper") == 0) {

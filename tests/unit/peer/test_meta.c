@@ -286,3 +286,100 @@ Test(meta, a_request_may_follow_from_the_end_of_another_one)
 	cr_expect(eq(int, get.result, -ECANCELED));
 	cr_expect(eq(int, next.result, -ECANCELED));
 }
+
+/* ---- what goes into one write, and so into one record of TLS ------------------------------
+ */
+
+#define VALUE_BYTES 5000
+#define STEPS       200000
+
+/* A link that takes little, or not at once, and has what it was offered. */
+static struct {
+	size_t takes;     /* bytes of a write */
+	unsigned refuses; /* writes before each that it takes */
+	unsigned refused; /* of them, up to now */
+	size_t taken, refused_bytes;
+	char text[8 * (VALUE_BYTES + 100)];
+	bool is_end[8 * (VALUE_BYTES + 100)]; /* of a value: the byte behind its line end */
+} writer;
+
+static int64_t write_little(struct ts_link *link, const void *from, size_t bytes, bool more)
+{
+	cr_assert(le(sz, writer.taken + bytes, strlen(writer.text)), "more than there is");
+	cr_assert(eq(int, memcmp(writer.text + writer.taken, from, bytes), 0));
+	cr_assert(ge(sz, bytes, writer.refused_bytes), "what was refused is offered again");
+	for (size_t i = 1; i < bytes; i++)
+		cr_assert(not(writer.is_end[writer.taken + i]),
+			"%zu bytes at %zu go beyond the end of a value", bytes, writer.taken);
+	if (writer.refused < writer.refuses) {
+		writer.refused++;
+		writer.refused_bytes = bytes;
+		return -EAGAIN;
+	}
+	writer.refused = 0;
+	writer.refused_bytes = 0;
+	bytes = bytes < writer.takes ? bytes : writer.takes;
+	writer.taken += bytes;
+	return (int64_t)bytes;
+}
+
+/* What @request has to send as the @number-th one. */
+static void expect(const struct ts_meta_request *request, size_t number)
+{
+	size_t bytes = request->parts[0].iov_len, at = strlen(writer.text);
+
+	if (request->kind == TS_META_GET)
+		(void)sprintf(writer.text + at, "mg a v O%zu\r\n", OPAQUE + number);
+	if (request->kind == TS_META_DELETE)
+		(void)sprintf(writer.text + at, "md a O%zu\r\n", OPAQUE + number);
+	if (request->kind != TS_META_SET)
+		return;
+	at += (size_t)sprintf(writer.text + at, "ms a %zu O%zu T0\r\n", bytes, OPAQUE + number);
+	memset(writer.text + at, 'v', bytes);
+	(void)sprintf(writer.text + at + bytes, "\r\n");
+	writer.is_end[at + bytes + 2] = true;
+}
+
+/* A value is followed by requests of each kind, and by another value. */
+static void send_all(size_t takes, unsigned refuses)
+{
+	static char value[VALUE_BYTES];
+	const size_t sizes[] = {3, VALUE_BYTES, 0, 1, 3};
+	struct ts_meta_request requests[] = {scene_set("a", value, sizes[0]),
+		scene_get("a", NULL, 0), scene_set("a", value, sizes[1]),
+		scene_set("a", value, sizes[2]), scene_get("a", NULL, 0),
+		scene_set("a", value, sizes[3]), scene_get("a", NULL, 0),
+		scene_get("a", NULL, 0), scene_set("a", value, sizes[4])};
+	const struct ts_link_ops *ops = scene.link.ops;
+	struct ts_link_ops little = *ops;
+
+	requests[4].kind = TS_META_DELETE;
+	little.write = write_little;
+	scene.link.ops = &little;
+	memset(value, 'v', sizeof(value));
+	memset(&writer, 0, sizeof(writer));
+	writer.takes = takes;
+	writer.refuses = refuses;
+	for (size_t i = 0; i < TS_ARRAY_SIZE(requests); i++) {
+		expect(&requests[i], i);
+		cr_assert(eq(int, ts_meta_submit(&scene.meta, &requests[i]), 0));
+	}
+	for (size_t i = 0; i < STEPS && ts_meta_wants_to_write(&scene.meta); i++)
+		cr_assert(eq(int, ts_meta_step(&scene.meta), 0));
+	cr_expect(eq(sz, writer.taken, strlen(writer.text)), "all of it");
+	cr_expect(eq(u32, scene.meta.slot_count, TS_ARRAY_SIZE(requests)));
+	ts_meta_finish(&scene.meta, -ECANCELED);
+	scene.link.ops = ops;
+}
+
+Test(meta, nothing_is_written_together_with_the_end_of_a_value)
+{
+	const size_t takes[] = {SIZE_MAX, 1, 2, 3, 7, 100};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(takes); i++)
+		for (unsigned refuses = 0; refuses <= 2; refuses++) {
+			send_all(takes[i], refuses);
+			end();
+			begin();
+		}
+}
