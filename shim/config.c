@@ -372,6 +372,8 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 		return parse_small(value, TS_SECONDS_MAX, &config->stage_metadata);
 	case TS_OPTION_CLUSTER:
 		return parse_file(value, &config->cluster);
+	case TS_OPTION_LOCALITY:
+		return parse_bool(value, &config->locality);
 	case TS_OPTION_VERIFY:
 		return parse_percent(value, &config->verify_ppm);
 	case TS_OPTION_EVENTS:

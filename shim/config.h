@@ -109,6 +109,7 @@ struct ts_config {
 	uint64_t stage_bytes;
 	uint32_t stage_metadata; /* seconds; 0 ... TS_SECONDS_MAX */
 	const char *cluster;     /* directory, inside the environment string, or NULL */
+	bool locality;           /* ranks give each other what their nodes hold */
 	enum ts_copies copies;
 	enum ts_events_mode events;
 	const char

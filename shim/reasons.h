@@ -143,7 +143,10 @@
 		"--align, or --share samples if a sample follows from index and seeds alone") \
 	X(TORCH_AGAIN, "torch_again",                                                         \
 		"made a second time: for a check, or to come to where others had been",       \
-		TS_NOT_LOST)
+		TS_NOT_LOST)                                                                  \
+	X(TORCH_LOCALITY, "torch_locality",                                                   \
+		"--locality left an epoch to the ranks as their sampler gave it",             \
+		"`tsrun --locality` on every rank, DistributedSampler, no --align")
 
 enum ts_reason {
 #define TS_X(name, id, text, fix) TS_REASON_##name,

@@ -21,15 +21,15 @@ def _run(command):
     return done.stdout
 
 
-def program(root, directory, name):
-    """Compile bench/native/@name.c into @directory. Its path."""
+def program(root, directory, name, more=("-ljpeg", "-ldl")):
+    """Compile bench/native/@name.c into @directory, with @more words. Its path."""
     os.makedirs(directory, exist_ok=True)
     source = os.path.join(root, "bench", "native", name + ".c")
     target = os.path.join(directory, name)
     headers = glob.glob(os.path.join(root, "bench", "native", "*.h"))
     newest = max(map(os.path.getmtime, (source, *headers)))
     if not os.path.exists(target) or os.path.getmtime(target) < newest:
-        _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-o", target, source, "-ljpeg", "-ldl"])
+        _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-o", target, source, *more])
     return target
 
 

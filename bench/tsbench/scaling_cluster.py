@@ -22,7 +22,7 @@ ACCELERATOR_RATE = 2470
 
 # The same words in tables, plots and text.  "planned": nothing of it is built yet.
 NAMES = {PLAIN: "without us", NODE: "tsshim today", CLUSTER: "cluster tier (planned)",
-         LOCALITY: "with --locality (planned)", NOPFS: "NoPFS"}
+         LOCALITY: "with --locality", NOPFS: "NoPFS"}
 
 
 def cluster(numbers, nodes, learner_rate=ACCELERATOR_RATE, **changed):

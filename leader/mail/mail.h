@@ -269,6 +269,9 @@ void ts_mail_return(struct ts_mail *mail, uint32_t index);
 int ts_mail_enter(struct ts_mail *mail, int fd, uint64_t id);
 void ts_mail_resign(struct ts_mail *mail, int error);
 
+/** There is nobody to ask for so long: owners need not try. */
+void ts_mail_close(struct ts_mail *mail, uint64_t ns);
+
 /**
  * Take the next request, from slot @from on: *ret_index is its slot.  Errors: -ENOENT none.
  */

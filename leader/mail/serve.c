@@ -50,6 +50,11 @@ void ts_mail_resign(struct ts_mail *mail, int error)
 	ts_write_release(&mail->table->helper, 0);
 }
 
+void ts_mail_close(struct ts_mail *mail, uint64_t ns)
+{
+	ts_write_relaxed(&mail->table->ask_at, ts_now_ns() + ns);
+}
+
 /* ---- requests --------------------------------------------------------------------------- */
 
 int ts_mail_take(struct ts_mail *mail, uint32_t from, uint32_t *ret_index,

@@ -16,6 +16,9 @@
 
 #include "shim/base.h"
 
+/* A list may get longer. */
+#define TS_PEER_ALONE_NS UINT64_C(60000000000)
+
 struct ts_peer_task {
 	const char *group;
 	uint64_t ring_bytes;   /* for the case that the group has no ring any more */
@@ -27,7 +30,8 @@ struct ts_peer_task {
  * Be that process: returns when no job is left, or it cannot go on.  For a process that does
  * nothing else.  Errors: -EAGAIN there is one; -ESTALE the cluster is another one now; those of
  * ts_store_attach(), ts_mail_attach(), ts_stage_attach_existing(), ts_cluster_read(),
- * ts_secrets_read(), ts_link_tls_create().  But for the first they are noted in the table.
+ * ts_secrets_read(), ts_link_tls_create(); -ENONET the list has no other node, and nobody asks
+ * for TS_PEER_ALONE_NS.  But for the first they are noted in the table.
  */
 int ts_peer_run(const struct ts_peer_task *task);
 

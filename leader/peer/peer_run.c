@@ -8,6 +8,7 @@
 #include "leader/peer/cluster.h"
 #include "leader/peer/paths.h"
 #include "leader/peer/resolve.h"
+#include "leader/peer/self.h"
 #include "leader/peer/transfer.h"
 #include "leader/peer/watch.h"
 #include "shim/atomic.h"
@@ -139,6 +140,17 @@ static int read_cluster(void)
 	return r;
 }
 
+/* Whether the list has no server but ours.  One at 127.0.0.1 is a trial's, with groups for
+ * nodes. */
+static bool is_alone(void)
+{
+	const struct ts_cluster_nodes *nodes = &peer.cluster->nodes;
+	struct ts_self self;
+
+	return nodes->count == 1 && ts_self_find(nodes, NULL, &self) == 0 &&
+	       strncmp(self.address, "127.", 4) != 0 && strcmp(self.address, "::1") != 0;
+}
+
 static int begin(void)
 {
 	const struct ts_pool_hooks hooks = {.told = told};
@@ -148,6 +160,11 @@ static int begin(void)
 		r = read_cluster();
 	if (r < 0)
 		return r;
+	/* A lone node would store for nobody what it has. */
+	if (is_alone()) {
+		ts_mail_close(&peer.mail, TS_PEER_ALONE_NS);
+		return -ENONET;
+	}
 	peer.stage->capacity = peer.task->stage_bytes;
 	const struct ts_cluster_nodes *nodes = &peer.cluster->nodes;
 	name_rows();

@@ -23,7 +23,7 @@ _tsrun()
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
 	local mode=run i=1 joined=
 	local settings="--group --dataset --share --align --align-orders --epoch --order --record --replay \
-		--ring --keep --stage --stage-size --stage-metadata --cluster --copies --verify --events \
+		--ring --keep --stage --stage-size --stage-metadata --cluster --locality --copies --verify --events \
 		--summary"
 
 	# bash splits --ring=1G at the '=', which may be the last word so far.

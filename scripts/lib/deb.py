@@ -129,6 +129,11 @@ def depends(top, architecture, sysroot):
     return said.strip().partition("shlibs:Depends=")[2]
 
 
+def recommends(names):
+    """What most users want beside it: servers only where there is what talks to them."""
+    return "memcached, python3" if "usr/lib/tsshim/tsshim-secret" in names else "python3"
+
+
 def put_control(top, version, architecture, sysroot):
     names = files(top)
     sums = ["%s  %s\n" % (hashlib.md5(read(top, name)).hexdigest(), name) for name in names]
@@ -137,7 +142,7 @@ def put_control(top, version, architecture, sysroot):
     put(top, "DEBIAN/md5sums", "".join(sums).encode())
     words = {"VERSION": version, "ARCHITECTURE": architecture,
              "DEPENDS": depends(top, architecture, sysroot),
-             "KIB": str(kib), "MAINTAINER": maintainer()}
+             "RECOMMENDS": recommends(names), "KIB": str(kib), "MAINTAINER": maintainer()}
     put(top, "DEBIAN/control", template("control", words))
     for name in SCRIPTS:
         put(top, "DEBIAN/" + name, wheel.read("scripts", "deb", name), 0o755)

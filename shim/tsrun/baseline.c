@@ -12,14 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC UINT64_C(0x3154535253535354) /* "TSSSRST1" */
+#define MAGIC UINT64_C(0x3254535253535354) /* "TSSSRST2" */
 
 struct baseline {
 	struct ts_object_head head;
-	uint64_t ledger_device, ledger_inode;
+	uint64_t ledger_device, ledger_inode, nodes_inode;
 	uint64_t at_ns; /* CLOCK_REALTIME */
 	uint64_t check; /* ts_hash64 of everything above */
 	_Alignas(64) char ledger[TS_LEDGER_BYTES];
+	_Alignas(64) struct ts_baseline_nodes nodes;
 };
 static_assert(offsetof(struct baseline, ledger) == 128, "nothing in between is left unwritten");
 
@@ -93,6 +94,29 @@ void ts_baseline_subtract_from(struct ts_ledger *ledger, struct ts_ledger *then)
 		take_off_job(ledger, then, j);
 }
 
+static bool is_same_name(struct ts_mail_peer *one, struct ts_mail_peer *other)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(one->name); i++)
+		if (ts_load_relaxed(&one->name[i]) != ts_load_relaxed(&other->name[i]))
+			return false;
+	return true;
+}
+
+static void take_off_node(struct ts_mail_peer *peer, struct ts_mail_peer *then)
+{
+	for (size_t i = 0; is_same_name(peer, then) && i < TS_ARRAY_SIZE(peer->counters); i++)
+		take_off(&peer->counters[i], &then->counters[i]);
+}
+
+void ts_baseline_subtract_nodes(struct ts_mail_table *nodes, struct ts_baseline_nodes *then)
+{
+	take_off(&nodes->posted, &then->posted);
+	take_off(&nodes->unposted, &then->unposted);
+	take_off(&nodes->left, &then->left);
+	for (uint32_t i = 0; i < TS_MAIL_PEERS; i++)
+		take_off_node(&nodes->peers[i], &then->peers[i]);
+}
+
 /* ---- the object -------------------------------------------------------------------------- */
 
 static bool is_of(const struct baseline *baseline, const struct ts_baseline_of *of)
@@ -118,14 +142,16 @@ static bool load(const struct ts_baseline_of *of, struct baseline *ret_baseline)
 	return whole && is_of(ret_baseline, of);
 }
 
-void ts_baseline_subtract(
-	const struct ts_baseline_of *of, struct ts_ledger *ledger, uint64_t *ret_at_ns)
+void ts_baseline_subtract(const struct ts_baseline_of *of, struct ts_ledger *ledger,
+	struct ts_mail_table *nodes, uint64_t *ret_at_ns)
 {
 	struct baseline *baseline = create();
 
 	*ret_at_ns = 0;
 	if (baseline && load(of, baseline)) {
 		ts_baseline_subtract_from(ledger, (struct ts_ledger *)baseline->ledger);
+		if (nodes && baseline->nodes_inode == of->nodes_inode)
+			ts_baseline_subtract_nodes(nodes, &baseline->nodes);
 		*ret_at_ns = baseline->at_ns;
 	}
 	free(baseline);
@@ -163,7 +189,16 @@ static int write_object(const char *path, const struct baseline *baseline)
 	return r;
 }
 
-int ts_baseline_store(const struct ts_baseline_of *of, const struct ts_ledger *ledger)
+static void keep_nodes(const struct ts_mail_table *nodes, struct ts_baseline_nodes *then)
+{
+	then->posted = nodes->posted;
+	then->unposted = nodes->unposted;
+	then->left = nodes->left;
+	memcpy(then->peers, nodes->peers, sizeof(then->peers));
+}
+
+int ts_baseline_store(const struct ts_baseline_of *of, const struct ts_ledger *ledger,
+	const struct ts_mail_table *nodes)
 {
 	char path[TS_PATH_BYTES];
 	struct ts_scope scope;
@@ -181,8 +216,11 @@ int ts_baseline_store(const struct ts_baseline_of *of, const struct ts_ledger *l
 	baseline->at_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	baseline->ledger_device = of->device;
 	baseline->ledger_inode = of->inode;
+	baseline->nodes_inode = nodes ? of->nodes_inode : 0;
 	ts_object_head_fill(baseline, MAGIC, TS_ABI, &scope, offsetof(struct baseline, check));
 	memcpy(baseline->ledger, ledger, TS_LEDGER_BYTES);
+	if (nodes)
+		keep_nodes(nodes, &baseline->nodes);
 	r = write_object(path, baseline);
 	free(baseline);
 	return r;

@@ -65,7 +65,8 @@ struct ts_check {
 	X("python", "Python finds the part that shares samples", ts_check_python)        \
 	X("cuda_driver", "the CUDA driver library", ts_check_cuda)                       \
 	X("mig", "parts of GPUs (MIG)", ts_check_mig)                                    \
-	X("command", "the command can share", ts_check_command)
+	X("command", "the command can share", ts_check_command)                          \
+	X("cluster", "other nodes can be asked", ts_check_cluster)
 
 #define TS_X(id, title, function) \
 	void function(const struct ts_check_scene *scene, struct ts_check *check);

@@ -18,11 +18,21 @@
 /* 1024 names for the resolver, 64 at once and each with two tries. */
 #define SECRET_NS UINT64_C(300000000000)
 
-static _Noreturn void become(
-	const char *program, const char *const *words, char *const *env, int out)
+/* What a child is, and what is wanted of it. */
+struct child {
+	const char *program;
+	const char *const *words;
+	char *const *env;
+	bool takes_messages; /* what it says on standard error is wanted as well */
+};
+
+static _Noreturn void become(const struct child *child, int out)
 {
-	if (dup2(out, STDOUT_FILENO) == STDOUT_FILENO)
-		(void)execve(program, (char *const *)words, env);
+	bool is_led = dup2(out, STDOUT_FILENO) == STDOUT_FILENO &&
+		      (!child->takes_messages || dup2(out, STDERR_FILENO) == STDERR_FILENO);
+
+	if (is_led)
+		(void)execve(child->program, (char *const *)child->words, child->env);
 	_exit(errno == ENOENT ? TS_EXIT_NOT_FOUND : TS_EXIT_NOT_RUNNABLE);
 }
 
@@ -52,8 +62,7 @@ static int read_until(int fd, uint64_t until_ns, char *text, size_t bytes)
 	}
 }
 
-int ts_child_run(const char *program, const char *const *words, char *const *env,
-	uint64_t within_ns, char *ret_text, size_t bytes)
+static int run(const struct child *child, uint64_t within_ns, char *ret_text, size_t bytes)
 {
 	uint64_t until_ns = ts_now_ns() + within_ns;
 	int ends[2], status = 0;
@@ -61,19 +70,19 @@ int ts_child_run(const char *program, const char *const *words, char *const *env
 	ret_text[0] = '\0';
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
-	pid_t child = fork();
-	if (child == 0)
-		become(program, words, env, ends[1]);
-	int r = child < 0 ? -errno : 0;
+	pid_t pid = fork();
+	if (pid == 0)
+		become(child, ends[1]);
+	int r = pid < 0 ? -errno : 0;
 	(void)close(ends[1]);
 	if (r == 0)
 		r = read_until(ends[0], until_ns, ret_text, bytes);
 	(void)close(ends[0]);
-	if (child < 0)
+	if (pid < 0)
 		return r;
 	if (r < 0)
-		(void)kill(child, SIGKILL);
-	while (waitpid(child, &status, 0) < 0)
+		(void)kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
 	if (r < 0)
@@ -81,30 +90,59 @@ int ts_child_run(const char *program, const char *const *words, char *const *env
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+int ts_child_run(const char *program, const char *const *words, char *const *env,
+	uint64_t within_ns, char *ret_text, size_t bytes)
+{
+	const struct child child = {.program = program, .words = words, .env = env};
+
+	return run(&child, within_ns, ret_text, bytes);
+}
+
+int ts_child_find(const char *name, char ret_path[PATH_MAX])
+{
+	char program[PATH_MAX], library[PATH_MAX];
+	int r = ts_sys_readlink("/proc/self/exe", program, sizeof(program));
+
+	if (r >= 0)
+		r = ts_library_find(program, library);
+	/* Where it should be is known without it. */
+	if (r < 0 && r != -ENOENT)
+		return r;
+	char *slash = strrchr(library, '/');
+	if (!slash || snprintf(ret_path, PATH_MAX, "%.*s/%s", (int)(slash - library), library,
+			      name) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	return access(ret_path, X_OK) < 0 ? -errno : 0;
+}
+
+/* Nothing of the environment: it needs none, and it reads a secret. */
+static char *const nothing[] = {NULL};
+
+int ts_child_ask_secret(const char **words, uint64_t within_ns, char *ret_text, size_t bytes)
+{
+	char path[PATH_MAX];
+	int r = ts_child_find("tsshim-secret", path);
+
+	if (r < 0)
+		return r;
+	words[0] = path;
+	const struct child child = {
+		.program = path, .words = words, .env = nothing, .takes_messages = true};
+	return run(&child, within_ns, ret_text, bytes);
+}
+
 int ts_child_run_secret(const char **words, char *ret_text, size_t bytes)
 {
-	static char *const none[] = {NULL};
-	char program[PATH_MAX], path[PATH_MAX];
+	char path[PATH_MAX] = "tsshim-secret";
+	int r = ts_child_find("tsshim-secret", path);
 
-	int r = ts_sys_readlink("/proc/self/exe", program, sizeof(program));
-	if (r >= 0) {
-		r = ts_library_find(program, path);
-		char *slash = r == -ENAMETOOLONG ? NULL : strrchr(path, '/');
-		r = slash && slash + sizeof("/tsshim-secret") < path + sizeof(path) ? 0
-										    : -ENOENT;
-		if (r == 0)
-			memcpy(slash, "/tsshim-secret", sizeof("/tsshim-secret"));
-	}
-	if (r == 0 && access(path, X_OK) < 0)
-		r = -errno;
 	if (r < 0) {
-		ts_message_say("%s: %s", r == -ENOENT ? "tsshim-secret" : path, strerror(-r));
-		ts_message_hint("it is part of tsshim where that was built with OpenSSL 3");
+		ts_message_say("%s: %s", path, strerror(-r));
+		ts_message_hint(TS_CHILD_WITHOUT_OPENSSL);
 		return TS_EXIT_FAILED;
 	}
 	words[0] = path;
-	/* Nothing of the environment: it needs none, and it reads a secret. */
-	r = ts_child_run(path, words, none, SECRET_NS, ret_text, bytes);
+	r = ts_child_run(path, words, nothing, SECRET_NS, ret_text, bytes);
 	if (r < 0 || r > TS_EXIT_FAILED)
 		ts_message_say("%s: %s", path, r < 0 ? strerror(-r) : "has ended badly");
 	return r == 0 ? 0 : TS_EXIT_FAILED;

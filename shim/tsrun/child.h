@@ -16,7 +16,25 @@
 int ts_child_run(const char *program, const char *const *words, char *const *env,
 	uint64_t within_ns, char *ret_text, size_t bytes);
 
-/** Run tsshim-secret, which lies beside the library, the same way, with @words from [1] on. */
+/* What helps where tsshim-secret or tsshim-peer are not there. */
+#define TS_CHILD_WITHOUT_OPENSSL                                                 \
+	"wheels have no programs for other nodes, and builds without OpenSSL 3 " \
+	"neither: install the package for Debian, or compile with libssl-dev"
+
+/**
+ * The path of our program @name, which lies beside the library, or should.  Errors, with
+ * *ret_path all the same: -ENOENT, -EACCES it cannot be run.  Others without it.
+ */
+int ts_child_find(const char *name, char ret_path[PATH_MAX]);
+
+/**
+ * Run tsshim-secret as ts_child_run() does, with @words from [1] on and nothing of the
+ * environment; its messages come as what it prints does.  Errors: those of ts_child_find() too.
+ */
+int ts_child_ask_secret(const char **words, uint64_t within_ns, char *ret_text, size_t bytes);
+
+/** Run tsshim-secret, which lies beside the library, the same way, with @words from [1] on;
+ * says why it fails. */
 int ts_child_run_secret(const char **words, char *ret_text, size_t bytes);
 
 #endif

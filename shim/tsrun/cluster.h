@@ -27,4 +27,7 @@ int ts_cluster_up(const struct ts_cluster_order *order);
 int ts_cluster_down(const struct ts_cluster_order *order);
 int ts_cluster_status(const struct ts_cluster_order *order);
 
+/** What a word of leader/peer/look.h means, for people; "" of another one. */
+const char *ts_cluster_explain(const char *state);
+
 #endif

@@ -32,8 +32,7 @@ struct scene {
 	bool has_server; /* here */
 };
 
-/* What a word means, for people. */
-static const char *explain(const char *state)
+const char *ts_cluster_explain(const char *state)
 {
 	static const struct {
 		const char *state, *text;
@@ -157,7 +156,7 @@ static void print_row(const struct scene *scene, uint32_t i, int width)
 	printf("%c %-*s ", is_here(scene, &scene->cluster->nodes.servers[i]) ? '*' : ' ', width,
 		name);
 	if (!row->up) {
-		printf("%s\n", explain(row->state));
+		printf("%s\n", ts_cluster_explain(row->state));
 		return;
 	}
 	printf("up, %s of %s, %s items, ", ts_units_size(row->used, used),

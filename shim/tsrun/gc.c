@@ -6,6 +6,7 @@
 #include "shim/identity.h"
 #include "shim/sys.h"
 #include "shim/tsrun/foreign.h"
+#include "shim/tsrun/gc_servers.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/names.h"
 #include "shim/tsrun/view.h"
@@ -219,10 +220,10 @@ static void collect_copies(struct collector *gc, const struct ts_name *group, co
 	}
 }
 
-/* So do the table of GPUs, the journal and the table of loaders. */
+/* So do the table of GPUs, the journal, the table of loaders and that of other nodes. */
 static void collect_tables(struct collector *gc, const struct ts_name *group, const char *keep)
 {
-	static const char *const suffixes[] = {"device", "journal", "loaders"};
+	static const char *const suffixes[] = {"device", "journal", "loaders", "peers"};
 	struct part part;
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(suffixes); i++)
@@ -378,7 +379,9 @@ int ts_gc_collect(const char *group, bool dry_run)
 		ts_message_say("cannot list the shared memory: %s", strerror(-r));
 		gc.status = TS_EXIT_FAILED;
 	}
-	if (gc.removed.objects + gc.removed.ledgers == 0)
+	/* Servers are of no group. */
+	unsigned servers = group ? 0 : ts_gc_collect_servers(dry_run);
+	if (gc.removed.objects + gc.removed.ledgers + servers == 0)
 		printf("nothing to remove\n");
 	return gc.status;
 }

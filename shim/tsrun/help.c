@@ -89,8 +89,8 @@ static void print_run(void)
 	      "  tsrun -- python train.py            share with all jobs started like this\n"
 	      "  tsrun stats                         what was shared, and what was not and "
 	      "why\n"
-	      "\nExit status: the command's own; 125 tsrun failed, 126 the command cannot be\n"
-	      "executed, 127 it was not found.  More: man tsrun, man 7 tsshim\n",
+	      "\nExit status: the command's own; 125 to 127 as env(1).  More: man tsrun, "
+	      "tsshim\n",
 		stdout);
 }
 

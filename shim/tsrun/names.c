@@ -56,6 +56,7 @@ static const struct {
 	{"journal", TS_NAME_JOURNAL},
 	{"reset", TS_NAME_RESET},
 	{"loaders", TS_NAME_LOADERS},
+	{"peers", TS_NAME_PEERS},
 };
 
 /* Kind of an object by the last dot of its name; ".new.<pid>" begins a dot before it. */

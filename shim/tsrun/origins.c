@@ -51,7 +51,10 @@ struct row {
 /* What the options without a value mean. */
 static const char *given_value(enum ts_option option, const char *given)
 {
-	return option == TS_OPTION_SUMMARY || option == TS_OPTION_ALIGN_ORDERS ? "1" : given;
+	bool is_alone = option == TS_OPTION_SUMMARY || option == TS_OPTION_ALIGN_ORDERS ||
+			option == TS_OPTION_LOCALITY;
+
+	return is_alone ? "1" : given;
 }
 
 /* What a tsrun around this one has told the library is not what somebody has set. */

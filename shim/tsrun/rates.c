@@ -14,25 +14,6 @@
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-const char *ts_rates_format(uint64_t count, uint64_t ns, char buffer[TS_RATES_NUMBER])
-{
-	double rate = ns > 0 ? (double)count * NS_PER_SECOND / (double)ns : 0;
-
-	/* Each bound is what the format before it would round up to one digit more. */
-	if (ns == 0)
-		(void)snprintf(buffer, TS_RATES_NUMBER, UNKNOWN);
-	else if (rate < 9999.95)
-		(void)snprintf(buffer, TS_RATES_NUMBER, "%.1f", rate);
-	else if (rate < 999999.5)
-		(void)snprintf(buffer, TS_RATES_NUMBER, "%.0f", rate);
-	else if (rate < 999.95e6)
-		(void)snprintf(buffer, TS_RATES_NUMBER, "%.1fM", rate / 1e6);
-	else
-		(void)snprintf(
-			buffer, TS_RATES_NUMBER, rate < 99999e9 ? "%.0fG" : "many", rate / 1e9);
-	return buffer;
-}
-
 /* What a counter did between two looks. */
 struct change {
 	uint64_t count;
@@ -52,9 +33,9 @@ static struct change sum_of(struct change a, struct change b)
 	return (struct change){.count = a.count + b.count, .ns = a.ns && b.ns ? a.ns : 0};
 }
 
-static const char *rate(struct change change, char buffer[TS_RATES_NUMBER])
+static const char *rate(struct change change, char buffer[TS_UNITS_RATE])
 {
-	return ts_rates_format(change.count, change.ns, buffer);
+	return ts_units_rate(change.count, change.ns, buffer);
 }
 
 /* As a whole number; what does not fit into one is UINT64_MAX. */
@@ -66,11 +47,11 @@ static uint64_t per_second(struct change change)
 }
 
 /* Seconds of CPU time saved in a second, at most five characters. */
-static const char *saved(struct change change, char buffer[TS_RATES_NUMBER])
+static const char *saved(struct change change, char buffer[TS_UNITS_RATE])
 {
 	double cpus = change.ns > 0 ? (double)change.count / (double)change.ns : 0;
 
-	(void)snprintf(buffer, TS_RATES_NUMBER,
+	(void)snprintf(buffer, TS_UNITS_RATE,
 		change.ns == 0  ? UNKNOWN
 		: cpus < 99.995 ? "%.2f"
 		: cpus < 9999.5 ? "%.0f"
@@ -150,8 +131,8 @@ static struct ts_dataset_row *dataset_before(const struct pair *pair, uint32_t d
 static void print_dataset_kind(FILE *out, const char *name, const char *kind,
 	const struct work *work, const char *processes)
 {
-	char made[TS_RATES_NUMBER], taken[TS_RATES_NUMBER], cpu[TS_RATES_NUMBER];
-	char share[TS_RATES_NUMBER] = UNKNOWN, bytes[TS_UNITS_BYTES] = UNKNOWN;
+	char made[TS_UNITS_RATE], taken[TS_UNITS_RATE], cpu[TS_UNITS_RATE];
+	char share[TS_UNITS_RATE] = UNKNOWN, bytes[TS_UNITS_BYTES] = UNKNOWN;
 	/* Not in integers: the sum of two damaged counters would wrap. */
 	double all = (double)work->made.count + (double)work->taken.count;
 
@@ -168,7 +149,7 @@ static void print_dataset_kind(FILE *out, const char *name, const char *kind,
 static void print_dataset(FILE *out, const struct pair *pair, uint32_t dataset)
 {
 	const struct ts_report *report = &pair->now->report;
-	char name[TS_DATASET_NAME], processes[TS_RATES_NUMBER] = UNKNOWN;
+	char name[TS_DATASET_NAME], processes[TS_UNITS_RATE] = UNKNOWN;
 	bool any = false;
 
 	if (!ts_report_dataset(report, dataset, name))
@@ -219,20 +200,20 @@ static uint64_t front_of(const struct ts_sample_group *group, uint64_t identity)
 }
 
 /* Epochs with two decimals, at most six characters. */
-static void format_epochs(uint64_t position, char buffer[TS_RATES_NUMBER])
+static void format_epochs(uint64_t position, char buffer[TS_UNITS_RATE])
 {
 	uint64_t whole = position / TS_EPOCH;
 
 	if (whole < 1000)
-		(void)snprintf(buffer, TS_RATES_NUMBER, "%" PRIu64 ".%02" PRIu64, whole,
+		(void)snprintf(buffer, TS_UNITS_RATE, "%" PRIu64 ".%02" PRIu64, whole,
 			position % TS_EPOCH * 100 / TS_EPOCH);
 	else
 		(void)snprintf(
-			buffer, TS_RATES_NUMBER, whole < 1000000 ? "%" PRIu64 : "many", whole);
+			buffer, TS_UNITS_RATE, whole < 1000000 ? "%" PRIu64 : "many", whole);
 }
 
 /* The name of a process's program, at most eight characters. */
-static void read_command(int pid, char buffer[TS_RATES_NUMBER])
+static void read_command(int pid, char buffer[TS_UNITS_RATE])
 {
 	char path[32], name[32];
 
@@ -240,7 +221,7 @@ static void read_command(int pid, char buffer[TS_RATES_NUMBER])
 	int length = ts_sys_read_file(path, name, sizeof(name));
 	if (length > 0)
 		name[strcspn(name, "\n")] = '\0';
-	(void)snprintf(buffer, TS_RATES_NUMBER, "%.8s", length > 0 && name[0] ? name : UNKNOWN);
+	(void)snprintf(buffer, TS_UNITS_RATE, "%.8s", length > 0 && name[0] ? name : UNKNOWN);
 	ts_units_make_printable(buffer);
 }
 
@@ -265,9 +246,9 @@ static struct ts_job_row *job_before(const struct pair *pair, uint32_t job, uint
 
 /* The columns that a job has once, whatever kinds of work it does. */
 struct job_columns {
-	char pid[TS_RATES_NUMBER], command[TS_RATES_NUMBER], processes[TS_RATES_NUMBER];
-	char epoch[TS_RATES_NUMBER], behind[TS_RATES_NUMBER];
-	char passed[TS_RATES_NUMBER], late[TS_RATES_NUMBER];
+	char pid[TS_UNITS_RATE], command[TS_UNITS_RATE], processes[TS_UNITS_RATE];
+	char epoch[TS_UNITS_RATE], behind[TS_UNITS_RATE];
+	char passed[TS_UNITS_RATE], late[TS_UNITS_RATE];
 };
 
 static void fill_columns(const struct pair *pair, uint32_t job, struct job_columns *ret_columns)
@@ -306,7 +287,7 @@ static void fill_columns(const struct pair *pair, uint32_t job, struct job_colum
 static void print_job_kind(
 	FILE *out, const struct job_columns *columns, const char *kind, const struct work *work)
 {
-	char made[TS_RATES_NUMBER], taken[TS_RATES_NUMBER], cpu[TS_RATES_NUMBER];
+	char made[TS_UNITS_RATE], taken[TS_UNITS_RATE], cpu[TS_UNITS_RATE];
 
 	fprintf(out, " %7.7s %-8s %5s %6s %6s %-6s %6s %7s %6s %6s %5s\n", columns->pid,
 		columns->command, columns->processes, columns->epoch, columns->behind, kind,
@@ -375,7 +356,7 @@ static void format_ring(const struct ts_view_ring *ring, char *buffer, size_t by
 static void print_head(FILE *out, const struct pair *pair)
 {
 	const struct ts_sample_group *now = pair->now;
-	char late[TS_RATES_NUMBER] = UNKNOWN, cpu[TS_RATES_NUMBER], ring[80];
+	char late[TS_UNITS_RATE] = UNKNOWN, cpu[TS_UNITS_RATE], ring[80];
 
 	if (pair->before)
 		rate(change_of(ts_load_relaxed(
@@ -399,6 +380,8 @@ static void print_group(FILE *out, const struct pair *pair)
 		fprintf(out, "  cannot be read: %.60s\n", ts_view_explain(now->error));
 	if (!ledger)
 		return;
+	ts_rates_write_nodes(out, pair->before ? pair->before->report.nodes : NULL,
+		now->report.nodes, pair->ns);
 	fprintf(out, "  %-20s %-6s %8s %8s %6s %12s %5s %5s\n", "DATA SET", "WORK", "MADE/s",
 		"TAKEN/s", "TAKEN", "BYTES/s", "SAVED", "PROCS");
 	for (uint32_t d = 0; d < TS_DATASET_MAX; d++)

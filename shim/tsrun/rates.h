@@ -18,10 +18,11 @@
 void ts_rates_write(FILE *out, const struct ts_sample *before, const struct ts_sample *now,
 	bool everything);
 
-/* Holds every number below. */
-#define TS_RATES_NUMBER 16
-
-/** @count in @ns as a rate a second, at most six characters; '-' when @ns is 0. */
-const char *ts_rates_format(uint64_t count, uint64_t ns, char buffer[TS_RATES_NUMBER]);
+/**
+ * Print the line of all other nodes: what @now says, and how it differs from @before (or NULL),
+ * @ns earlier.  Nothing where @now is NULL.
+ */
+void ts_rates_write_nodes(
+	FILE *out, struct ts_mail_table *before, struct ts_mail_table *now, uint64_t ns);
 
 #endif

@@ -323,5 +323,6 @@ void ts_report_text(const struct ts_report *report, FILE *out)
 	ts_report_head(report, out);
 	if (report->ledger)
 		print_ledger(out, report);
+	ts_report_nodes(report, out);
 	ts_report_elsewhere(report, out);
 }

@@ -3,6 +3,7 @@
 #ifndef TS_TSRUN_REPORT_H
 #define TS_TSRUN_REPORT_H
 
+#include "leader/mail/mail.h"
 #include "shim/tsrun/view.h"
 
 #include <stdio.h>
@@ -12,7 +13,8 @@ struct ts_report {
 	const char *group;
 	struct ts_ledger *ledger;
 	struct ts_view_ring ring;
-	unsigned elsewhere; /* other namespaces with a group of that name */
+	struct ts_mail_table *nodes; /* what is told of other nodes; NULL: nobody asks any */
+	unsigned elsewhere;          /* other namespaces with a group of that name */
 	uint64_t since_ns; /* CLOCK_REALTIME: what was counted before is left out; 0: nothing */
 };
 
@@ -34,6 +36,9 @@ void ts_report_head(const struct ts_report *report, FILE *out);
 
 /** Other containers that share /dev/shm: nobody should look for their jobs here. */
 void ts_report_elsewhere(const struct ts_report *report, FILE *out);
+
+/** What people want to know of other nodes; nothing where nobody asks any. */
+void ts_report_nodes(const struct ts_report *report, FILE *out);
 
 /**
  * Print for scripts and for Prometheus (both tsrun(1), STATISTICS), and for people: what

@@ -5,6 +5,7 @@
 #include "shim/tsrun/counters.h"
 #include "shim/tsrun/events.h"
 #include "shim/tsrun/json.h"
+#include "shim/tsrun/nodes.h"
 #include "shim/tsrun/report.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
@@ -116,6 +117,51 @@ static void write_job(struct ts_json *json, const struct ts_report *report, uint
 	ts_json_close(json, '}');
 }
 
+static void string_or_null(struct ts_json *json, const char *key, const char *text)
+{
+	if (text)
+		ts_json_string(json, key, text);
+	else
+		ts_json_null(json, key);
+}
+
+static void write_node(struct ts_json *json, const struct ts_node *node)
+{
+	ts_json_open(json, NULL, '{');
+	ts_json_string(json, "name", node->name);
+	ts_json_string(json, "state", ts_nodes_state_word(node->state));
+	string_or_null(json, "error", ts_nodes_explain(node->error));
+	for (int i = 0; i < TS_MAIL_COUNTER_COUNT; i++)
+		ts_json_number(json, ts_node_counters[i].id, node->counters[i]);
+	ts_json_close(json, '}');
+}
+
+static void write_nodes(struct ts_json *json, struct ts_mail_table *table)
+{
+	struct ts_node node;
+
+	if (!table) {
+		ts_json_null(json, "nodes");
+		return;
+	}
+	int helper = ts_nodes_helper(table);
+	ts_json_open(json, "nodes", '{');
+	if (helper > 0)
+		ts_json_number(json, "helper", (uint64_t)helper);
+	else
+		ts_json_null(json, "helper");
+	string_or_null(json, "error", ts_nodes_explain_helper(ts_load_relaxed(&table->error)));
+#define TS_X(member, ...) ts_json_number(json, #member, ts_load_relaxed(&table->member));
+	TS_NODE_TOTALS(TS_X)
+#undef TS_X
+	ts_json_open(json, "list", '[');
+	for (uint32_t i = 0; i < ts_nodes_count(table); i++)
+		if (ts_nodes_read(table, i, &node))
+			write_node(json, &node);
+	ts_json_close(json, ']');
+	ts_json_close(json, '}');
+}
+
 void ts_report_json(const struct ts_report *report, FILE *out)
 {
 	struct ts_json json = {.out = out};
@@ -148,6 +194,7 @@ void ts_report_json(const struct ts_report *report, FILE *out)
 	ts_json_number(&json, id, ledger ? ts_load_relaxed(&ledger->member) : 0);
 	TS_GROUP_COUNTERS(TS_X)
 #undef TS_X
+	write_nodes(&json, report->nodes);
 	ts_json_number(&json, "elsewhere", report->elsewhere);
 	if (report->since_ns != 0)
 		ts_json_seconds(&json, "since", report->since_ns);

@@ -6,6 +6,7 @@
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/tsrun/counters.h"
+#include "shim/tsrun/nodes.h"
 #include "shim/tsrun/report.h"
 
 #include <inttypes.h>
@@ -101,6 +102,41 @@ static void passed(const struct ts_report *report, FILE *out)
 	}
 }
 
+/* Of each node what counter @counter says; nothing where nobody asks any. */
+static void of_nodes(const struct ts_report *report, FILE *out, enum ts_mail_counter counter)
+{
+	struct ts_node node;
+	char metric[64];
+
+	(void)snprintf(metric, sizeof(metric), "node_%s_total", ts_node_counters[counter].id);
+	head(out, metric, "counter", ts_node_counters[counter].text);
+	for (uint32_t i = 0; report->nodes && i < ts_nodes_count(report->nodes); i++) {
+		if (!ts_nodes_read(report->nodes, i, &node))
+			continue;
+		fprintf(out, "tsshim_%s", metric);
+		label(out, "{", "group", report->group);
+		label(out, ",", "node", node.name);
+		print_number(out, node.counters[counter]);
+	}
+}
+
+static void nodes(const struct ts_report *report, FILE *out)
+{
+	struct ts_mail_table *table = report->nodes;
+
+	for (int i = 0; i < TS_MAIL_COUNTER_COUNT; i++)
+		of_nodes(report, out, (enum ts_mail_counter)i);
+	if (!table)
+		return;
+	one(report, out, "nodes_helpers", "gauge", ts_nodes_helper(table) > 0,
+		"Processes that ask other nodes.");
+#define TS_X(member, help)                                     \
+	one(report, out, "nodes_" #member "_total", "counter", \
+		ts_load_relaxed(&table->member), help);
+	TS_NODE_TOTALS(TS_X)
+#undef TS_X
+}
+
 static uint64_t live_jobs(struct ts_ledger *ledger)
 {
 	uint64_t count = 0;
@@ -128,4 +164,5 @@ void ts_report_prometheus(const struct ts_report *report, FILE *out)
 	one(report, out, metric, "counter", ledger ? ts_load_relaxed(&ledger->name) : 0, help);
 	TS_GROUP_COUNTERS(TS_X)
 #undef TS_X
+	nodes(report, out);
 }

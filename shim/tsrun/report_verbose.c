@@ -6,6 +6,7 @@
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/tsrun/counters.h"
+#include "shim/tsrun/nodes.h"
 #include "shim/tsrun/report.h"
 #include "shim/tsrun/units.h"
 
@@ -143,6 +144,44 @@ static void print_job(FILE *out, struct ts_ledger *ledger, uint32_t index)
 		print_tally(out, kind, &job->kinds[kind]);
 }
 
+/* ---- other nodes ------------------------------------------------------------------------- */
+
+static void print_node(FILE *out, const struct ts_node *node)
+{
+	const char *error = ts_nodes_explain(node->error);
+
+	fputs("\nNode ", out);
+	ts_units_print_safely(out, node->name);
+	fputs("\n", out);
+	row(out, "state", ts_nodes_state_word(node->state), ts_nodes_state_text(node->state));
+	row(out, "error", error ? "yes" : UNKNOWN, error ? error : "Why it failed last.");
+	for (int i = 0; i < TS_MAIL_COUNTER_COUNT; i++)
+		row_number(out, ts_node_counters[i].id, node->counters[i],
+			ts_node_counters[i].text);
+}
+
+static void print_nodes(FILE *out, struct ts_mail_table *table)
+{
+	struct ts_node node;
+	char pid[TS_UNITS_BYTES];
+
+	if (!table)
+		return;
+	int helper = ts_nodes_helper(table);
+	const char *error = ts_nodes_explain_helper(ts_load_relaxed(&table->error));
+	(void)snprintf(pid, sizeof(pid), "%d", helper);
+	fputs("\nOther nodes\n", out);
+	row(out, "helper", helper > 0 ? pid : UNKNOWN, "The process that asks them.");
+	row(out, "error", error ? "yes" : UNKNOWN, error ? error : "Why the last one ended.");
+#define TS_X(member, meaning) \
+	row_number(out, #member, ts_load_relaxed(&table->member), meaning);
+	TS_NODE_TOTALS(TS_X)
+#undef TS_X
+	for (uint32_t i = 0; i < ts_nodes_count(table); i++)
+		if (ts_nodes_read(table, i, &node))
+			print_node(out, &node);
+}
+
 /* ---- the group --------------------------------------------------------------------------- */
 
 static void print_group(FILE *out, const struct ts_report *report)
@@ -195,6 +234,7 @@ void ts_report_verbose(const struct ts_report *report, FILE *out)
 		print_dataset(out, report, d);
 	for (uint32_t j = 0; report->ledger && j < TS_JOB_MAX; j++)
 		print_job(out, report->ledger, j);
+	print_nodes(out, report->nodes);
 	print_reasons(out, report->ledger);
 	ts_report_elsewhere(report, out);
 }

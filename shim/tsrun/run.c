@@ -116,7 +116,7 @@ static char *value_to_export(enum ts_option option, const char *given)
 			return NULL;
 		return result;
 	}
-	if (option == TS_OPTION_ALIGN_ORDERS)
+	if (option == TS_OPTION_ALIGN_ORDERS || option == TS_OPTION_LOCALITY)
 		return strdup("1"); /* it takes no value */
 	if (option == TS_OPTION_RECORD || option == TS_OPTION_REPLAY)
 		return absolute_file(given);
@@ -200,6 +200,11 @@ static void judge_settings(const struct ts_arguments *arguments, const struct ts
 	} else if (!config->align && config->order != TS_ORDER_STRICT) {
 		ts_message_say("the order is free for aligned jobs only, ignoring");
 		ts_message_hint("add --align, or leave out --order and TSSHIM_ORDER");
+	}
+	if (config->locality && config->align) {
+		ts_message_say("the order of an aligned job follows from its seed, ignoring "
+			       "--locality");
+		ts_message_hint("leave out --align, or --locality and TSSHIM_LOCALITY");
 	}
 	if ((config->record || config->replay) &&
 		(!config->align || config->order == TS_ORDER_STRICT)) {

@@ -24,7 +24,7 @@ void ts_sample_count(struct ts_sample_group *group)
 		group->processes += group->report.ring.members[i].live;
 }
 
-/* Open "ledger" or "ring" of the group at @stem; -ENOENT where there is none. */
+/* Open "ledger", "ring" or "peers" of the group at @stem; -ENOENT where there is none. */
 static int open_part(const char *stem, const char *suffix, int *ret_fd, struct stat *ret_stat)
 {
 	char path[TS_PATH_BYTES + 8];
@@ -49,6 +49,13 @@ static void look_at(const char *stem, struct ts_sample_group *group)
 	r = open_part(stem, "ring", &fd, &st);
 	if (r == 0) {
 		r = ts_view_ring(fd, &group->report.ring);
+		(void)close(fd);
+	}
+	if (r < 0 && r != -ENOENT && group->error == 0)
+		group->error = r;
+	r = open_part(stem, "peers", &fd, &st);
+	if (r == 0) {
+		r = ts_view_mail(fd, &group->report.nodes);
 		(void)close(fd);
 	}
 	if (r < 0 && r != -ENOENT && group->error == 0)
@@ -113,6 +120,7 @@ void ts_sample_finish(struct ts_sample *sample)
 {
 	for (uint32_t i = 0; i < sample->count; i++) {
 		free(sample->groups[i].report.ledger);
+		free(sample->groups[i].report.nodes);
 		free(sample->groups[i].report.ring.members);
 	}
 	free(sample->groups);

@@ -92,7 +92,7 @@ static bool name_place(unsigned number, char ret_place[PATH_MAX])
 	char parent[PATH_MAX];
 	int length;
 
-	if (number == 2) {
+	if (number == TS_SERVER_PLACES - 1) {
 		(void)snprintf(ret_place, PATH_MAX, "/tmp/tsshim.%u", geteuid());
 		return true;
 	}
@@ -106,7 +106,7 @@ static bool name_place(unsigned number, char ret_place[PATH_MAX])
 	       snprintf(ret_place, PATH_MAX, "%s/tsshim", parent) < PATH_MAX;
 }
 
-static int name_files(const char *place, struct ts_server_files *files)
+int ts_server_name_files(const char *place, uint64_t number, struct ts_server_files *files)
 {
 	const struct {
 		char *path;
@@ -117,9 +117,38 @@ static int name_files(const char *place, struct ts_server_files *files)
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(names); i++)
 		if (snprintf(names[i].path, PATH_MAX, "%s/server.%016" PRIx64 ".%s", place,
-			    number_of(files->directory), names[i].suffix) >= PATH_MAX)
+			    number, names[i].suffix) >= PATH_MAX)
 			return -ENAMETOOLONG;
 	return 0;
+}
+
+static int name_files(const char *place, struct ts_server_files *files)
+{
+	return ts_server_name_files(place, number_of(files->directory), files);
+}
+
+bool ts_server_place(unsigned number, char ret_place[PATH_MAX])
+{
+	return name_place(number, ret_place) && is_own_directory(ret_place);
+}
+
+/* Who started it may have had another environment. */
+static bool has_record(struct ts_server_files *files)
+{
+	char place[PATH_MAX];
+
+	for (unsigned i = 0; i < TS_SERVER_PLACES; i++)
+		if (ts_server_place(i, place) && name_files(place, files) == 0 &&
+			access(files->record, F_OK) == 0)
+			return true;
+	return false;
+}
+
+int ts_server_find_record(const char *directory, struct ts_server_files *ret_files)
+{
+	int r = resolve(directory, ret_files->directory);
+
+	return r < 0 ? r : has_record(ret_files) ? 0 : -ENOENT;
 }
 
 int ts_server_find_files(const char *directory, struct ts_server_files *ret_files)
@@ -127,15 +156,9 @@ int ts_server_find_files(const char *directory, struct ts_server_files *ret_file
 	char place[PATH_MAX];
 	int r = resolve(directory, ret_files->directory);
 
-	if (r < 0)
+	if (r < 0 || has_record(ret_files))
 		return r;
-	/* Who started it may have had another environment. */
-	for (unsigned i = 0; i < 3; i++)
-		if (name_place(i, place) && is_own_directory(place) &&
-			name_files(place, ret_files) == 0 &&
-			access(ret_files->record, F_OK) == 0)
-			return 0;
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < TS_SERVER_PLACES; i++) {
 		if (!name_place(i, place))
 			continue;
 		r = ts_sys_mkdir(place, 0700);
@@ -154,24 +177,30 @@ static bool is_named(int fd, const char *path)
 	       open.st_ino == named.st_ino && open.st_dev == named.st_dev;
 }
 
+int ts_server_try_lock(const struct ts_server_files *files)
+{
+	int fd = ts_sys_open(files->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return fd;
+	int r = ts_sys_flock(fd, LOCK_EX | LOCK_NB);
+	if (r == 0 && is_named(fd, files->lock))
+		return fd;
+	ts_sys_close(fd);
+	return r < 0 ? r : -EAGAIN;
+}
+
 int ts_server_lock(const struct ts_server_files *files)
 {
 	uint64_t until_ns = ts_now_ns() + LOCK_NS;
-	int r;
 
-	do {
-		int fd = ts_sys_open(
-			files->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (fd < 0)
-			return fd;
-		r = ts_sys_flock(fd, LOCK_EX | LOCK_NB);
-		if (r == 0 && is_named(fd, files->lock))
-			return fd;
-		ts_sys_close(fd);
-		if (r < 0)
-			rest(20);
-	} while ((r == 0 || r == -EAGAIN) && ts_now_ns() < until_ns);
-	return r == 0 || r == -EAGAIN ? -ETIMEDOUT : r;
+	for (;;) {
+		int r = ts_server_try_lock(files);
+		if (r != -EAGAIN)
+			return r;
+		if (ts_now_ns() >= until_ns)
+			return -ETIMEDOUT;
+		rest(20);
+	}
 }
 
 /* ---- the record -------------------------------------------------------------------------- */
@@ -203,11 +232,11 @@ static bool read_field(const char *text, const char *name, char *ret_value, size
 	return false;
 }
 
-int ts_server_read_record(
+int ts_server_read_any_record(
 	const struct ts_server_files *files, struct ts_server_record *ret_record)
 {
 	struct ts_server_record record = {0};
-	char text[RECORD_MAX], process[24], port[8], certificate[24];
+	char text[RECORD_MAX], process[24], port[8], certificate[24], pids[24];
 	struct stat st;
 	int r = ts_sys_lstat(files->record, &st);
 
@@ -225,13 +254,30 @@ int ts_server_read_record(
 		!read_field(text, "port", port, sizeof(port)) ||
 		!read_field(text, "certificate", certificate, sizeof(certificate)) ||
 		!read_field(text, "nvme", record.nvme, sizeof(record.nvme)) ||
-		strcmp(record.directory, files->directory) != 0)
+		!read_field(text, "pids", pids, sizeof(pids)))
 		return -EINVAL;
+	record.pids = strtoull(pids, NULL, 10);
 	record.process = strtoull(process, NULL, 10);
 	record.port = (uint16_t)strtoul(port, NULL, 10);
 	record.certificate = strtoull(certificate, NULL, 10);
 	*ret_record = record;
 	return 0;
+}
+
+int ts_server_read_record(
+	const struct ts_server_files *files, struct ts_server_record *ret_record)
+{
+	int r = ts_server_read_any_record(files, ret_record);
+
+	return r == 0 && strcmp(ret_record->directory, files->directory) != 0 ? -EINVAL : r;
+}
+
+/* The number of our PID namespace, in which process numbers mean something; 0: not known. */
+static uint64_t own_pids(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
 int ts_server_write_record(const struct ts_server_files *files, struct ts_server_record *record)
@@ -242,9 +288,9 @@ int ts_server_write_record(const struct ts_server_files *files, struct ts_server
 	(void)snprintf(record->directory, sizeof(record->directory), "%s", files->directory);
 	int bytes = snprintf(text, sizeof(text),
 		"process %" PRIu64 "\nboot %s\ndirectory %s\nhost %s\nport %u\n"
-		"certificate %" PRIu64 "\nnvme %s\n",
+		"certificate %" PRIu64 "\nnvme %s\npids %" PRIu64 "\n",
 		record->process, record->boot, record->directory, record->host, record->port,
-		record->certificate, record->nvme);
+		record->certificate, record->nvme, own_pids());
 	if (bytes >= (int)sizeof(text))
 		return -ENAMETOOLONG;
 	(void)snprintf(path, sizeof(path), "%s.new", files->record);
@@ -300,6 +346,18 @@ bool ts_server_is_alive(
 	read_boot(boot);
 	return strcmp(boot, record->boot) == 0 && ts_process_is_alive(record->process) &&
 	       is_users(pid) && is_memcached(pid, files->tokens);
+}
+
+bool ts_server_is_gone(
+	const struct ts_server_files *files, const struct ts_server_record *record)
+{
+	char boot[64];
+
+	read_boot(boot);
+	if (strcmp(boot, record->boot) != 0)
+		return boot[0] != '\0';
+	return record->pids != 0 && record->pids == own_pids() &&
+	       !ts_server_is_alive(files, record);
 }
 
 /* A descriptor keeps its number from being another process's; older kernels have none. */

@@ -28,13 +28,29 @@ struct ts_server_files {
 
 struct ts_server_record {
 	uint64_t process; /* ts_process_id() */
-	char boot[64];    /* in which that number means something */
+	char boot[64];    /* in which that number means something, */
+	uint64_t pids;    /* in the PID namespace of this number; 0: not known */
 	char directory[PATH_MAX];
 	char host[256]; /* as the list has it */
 	uint16_t port;
 	uint64_t certificate; /* which one it began with; 0: without TLS */
 	char nvme[PATH_MAX];  /* a file of its own, or "" */
 };
+
+/* Directories that the files may be in. */
+#define TS_SERVER_PLACES 3u
+
+/** The @number-th of them; false: it is not there, or somebody else's. */
+bool ts_server_place(unsigned number, char ret_place[PATH_MAX]);
+
+/** Name the files of the server with that number; .directory stays. Errors: -ENAMETOOLONG. */
+int ts_server_name_files(const char *place, uint64_t number, struct ts_server_files *files);
+
+/**
+ * Where the files for the cluster @directory are, if a record of it is there; changes nothing.
+ * Errors: -ENOENT there is none; -ENAMETOOLONG.
+ */
+int ts_server_find_record(const char *directory, struct ts_server_files *ret_files);
 
 /**
  * Where the files for the cluster @directory are: where a record of it is, else where one would
@@ -48,6 +64,9 @@ int ts_server_find_files(const char *directory, struct ts_server_files *ret_file
  */
 int ts_server_lock(const struct ts_server_files *files);
 
+/** The same without waiting. Errors: -EAGAIN another one is at it; those of open(2). */
+int ts_server_try_lock(const struct ts_server_files *files);
+
 /** A number for the text of the file @path; 0: it cannot be read. */
 uint64_t ts_server_number_file(const char *path);
 
@@ -55,7 +74,12 @@ uint64_t ts_server_number_file(const char *path);
 int ts_server_read_record(
 	const struct ts_server_files *files, struct ts_server_record *ret_record);
 
-/** .directory and .boot are filled in. Errors: of open(2), write(2), rename(2). */
+/** The same of whichever cluster. */
+int ts_server_read_any_record(
+	const struct ts_server_files *files, struct ts_server_record *ret_record);
+
+/** .directory and .boot are filled in; the PID namespace is ours. Errors: of open(2), write(2),
+ * rename(2). */
 int ts_server_write_record(
 	const struct ts_server_files *files, struct ts_server_record *record);
 
@@ -64,6 +88,13 @@ int ts_server_write_record(
  * time, this user's, a memcached that was given our file of tokens.
  */
 bool ts_server_is_alive(
+	const struct ts_server_files *files, const struct ts_server_record *record);
+
+/**
+ * Whether its process is certainly gone: of an earlier boot, or of our PID namespace and not
+ * alive.  Of another namespace's nothing is known.
+ */
+bool ts_server_is_gone(
 	const struct ts_server_files *files, const struct ts_server_record *record);
 
 /**

@@ -21,10 +21,12 @@
 struct found {
 	struct ts_report report;
 	struct ts_baseline_of of;
-	struct ts_ledger *raw; /* the counters with nothing subtracted, where that is wanted */
+	/* The counters with nothing subtracted, where that is wanted. */
+	struct ts_ledger *raw;
+	struct ts_mail_table *raw_nodes; /* NULL: there are none */
 };
 
-/* Open "ledger" or "ring" of @group; 0 with *ret_fd -1 when there is none. */
+/* Open "ledger", "ring" or "peers" of @group; 0 with *ret_fd -1 when there is none. */
 static int open_part(const char *group, const char *suffix, int *ret_fd, struct stat *ret_stat)
 {
 	char path[TS_PATH_BYTES];
@@ -36,20 +38,30 @@ static int open_part(const char *group, const char *suffix, int *ret_fd, struct 
 	return r == -ENOENT ? 0 : r;
 }
 
+static void *copy(const void *from, size_t bytes)
+{
+	void *to = aligned_alloc(64, ts_align_up(bytes, 64));
+
+	return to ? memcpy(to, from, bytes) : NULL;
+}
+
 /* Take off what was counted before the last reset, and keep all of it for the next one. */
 static int count_anew(const struct ts_stats_options *options, struct found *found)
 {
+	struct ts_report *report = &found->report;
+
 	/* Prometheus knows what to do with counters that begin anew, but gains nothing by it.
 	 */
 	if (options->form == TS_STATS_PROMETHEUS)
 		return 0;
 	if (options->reset) {
-		found->raw = aligned_alloc(64, TS_LEDGER_BYTES);
-		if (!found->raw)
+		found->raw = copy(report->ledger, TS_LEDGER_BYTES);
+		if (report->nodes)
+			found->raw_nodes = copy(report->nodes, sizeof(*report->nodes));
+		if (!found->raw || (report->nodes && !found->raw_nodes))
 			return -ENOMEM;
-		memcpy(found->raw, found->report.ledger, TS_LEDGER_BYTES);
 	}
-	ts_baseline_subtract(&found->of, found->report.ledger, &found->report.since_ns);
+	ts_baseline_subtract(&found->of, report->ledger, report->nodes, &report->since_ns);
 	return 0;
 }
 
@@ -67,14 +79,48 @@ static int read_ledger(const struct ts_stats_options *options, struct found *fou
 		return r;
 	found->of = (struct ts_baseline_of){
 		.group = options->group, .device = st.st_dev, .inode = st.st_ino};
-	return count_anew(options, found);
+	return 0;
+}
+
+/* The counters are worth printing without the ring, and without what is told of nodes. */
+static int fail_part(const struct ts_report *report, const char *what, int error)
+{
+	ts_message_say("cannot read %s of group '%s': %s", what, report->group,
+		ts_view_explain(error));
+	return error;
+}
+
+static int read_ring(struct ts_report *report)
+{
+	struct stat st;
+	int fd;
+
+	int r = open_part(report->group, "ring", &fd, &st);
+	if (r == 0 && fd >= 0) {
+		r = ts_view_ring(fd, &report->ring);
+		(void)close(fd);
+	}
+	return r < 0 ? fail_part(report, "the ring", r) : 0;
+}
+
+static int read_nodes(struct found *found)
+{
+	struct ts_report *report = &found->report;
+	struct stat st;
+	int fd;
+
+	int r = open_part(report->group, "peers", &fd, &st);
+	if (r == 0 && fd >= 0) {
+		r = ts_view_mail(fd, &report->nodes);
+		(void)close(fd);
+		found->of.nodes_inode = st.st_ino;
+	}
+	return r < 0 ? fail_part(report, "what is told of other nodes", r) : 0;
 }
 
 static int gather(const struct ts_stats_options *options, struct found *found)
 {
 	struct ts_report *report = &found->report;
-	struct stat st;
-	int fd;
 
 	int r = read_ledger(options, found);
 	if (r < 0) {
@@ -82,16 +128,12 @@ static int gather(const struct ts_stats_options *options, struct found *found)
 			ts_view_explain(r));
 		return r;
 	}
-	r = open_part(report->group, "ring", &fd, &st);
-	if (r == 0 && fd >= 0) {
-		r = ts_view_ring(fd, &report->ring);
-		(void)close(fd);
-	}
-	/* The counters are worth printing without the ring. */
+	int of_nodes = read_nodes(found);
+	r = report->ledger ? count_anew(options, found) : 0;
 	if (r < 0)
-		ts_message_say("cannot read the ring of group '%s': %s", report->group,
-			ts_view_explain(r));
-	return r;
+		return r;
+	r = read_ring(report);
+	return r < 0 ? r : of_nodes;
 }
 
 static void print(const struct ts_report *report, enum ts_stats_form form, FILE *out)
@@ -197,7 +239,7 @@ static int print_and_reset(const struct ts_stats_options *options, const struct 
 	/* What nobody has seen must not be lost. */
 	if (!found->raw || (!options->file && (fflush(stdout) != 0 || ferror(stdout))))
 		return 0;
-	r = ts_baseline_store(&found->of, found->raw);
+	r = ts_baseline_store(&found->of, found->raw, found->raw_nodes);
 	if (r < 0)
 		ts_message_say("cannot count anew: %s", strerror(-r));
 	return r;
@@ -220,7 +262,9 @@ int ts_stats_print(const struct ts_stats_options *options)
 		r = written < 0 ? written : r;
 	}
 	free(found.raw);
+	free(found.raw_nodes);
 	free(found.report.ledger);
+	free(found.report.nodes);
 	free(found.report.ring.members);
 	return r < 0 ? TS_EXIT_FAILED : 0;
 }

@@ -37,6 +37,25 @@ const char *ts_units_grouped(uint64_t value, char buffer[TS_UNITS_BYTES])
 	return buffer;
 }
 
+const char *ts_units_rate(uint64_t count, uint64_t ns, char buffer[TS_UNITS_RATE])
+{
+	double rate = ns > 0 ? (double)count * 1e9 / (double)ns : 0;
+
+	/* Each bound is what the format before it would round up to one digit more. */
+	if (ns == 0)
+		(void)snprintf(buffer, TS_UNITS_RATE, "-");
+	else if (rate < 9999.95)
+		(void)snprintf(buffer, TS_UNITS_RATE, "%.1f", rate);
+	else if (rate < 999999.5)
+		(void)snprintf(buffer, TS_UNITS_RATE, "%.0f", rate);
+	else if (rate < 999.95e6)
+		(void)snprintf(buffer, TS_UNITS_RATE, "%.1fM", rate / 1e6);
+	else
+		(void)snprintf(
+			buffer, TS_UNITS_RATE, rate < 99999e9 ? "%.0fG" : "many", rate / 1e9);
+	return buffer;
+}
+
 void ts_units_make_printable(char *text)
 {
 	for (; *text; text++)

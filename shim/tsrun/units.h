@@ -19,6 +19,12 @@ const char *ts_units_size(uint64_t bytes, char buffer[TS_UNITS_BYTES]);
 /** @value with a blank between groups of three digits: 1 281 167.  Returns @buffer. */
 const char *ts_units_grouped(uint64_t value, char buffer[TS_UNITS_BYTES]);
 
+/* Holds every rate, and what stands in a column as narrow. */
+#define TS_UNITS_RATE 16
+
+/** @count in @ns as a rate a second, at most six characters; '-' when @ns is 0. */
+const char *ts_units_rate(uint64_t count, uint64_t ns, char buffer[TS_UNITS_RATE]);
+
 /**
  * What is not printable ASCII becomes '?': a name that somebody else wrote must not command the
  * terminal.

@@ -121,32 +121,53 @@ int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
 	return 0;
 }
 
-int ts_view_loaders(int fd, struct ts_loaders **ret_loaders)
+/*
+ * Whether the object behind @fd is a belonging of a group (leader/group/attach.h) of this kind
+ * and version, of @bytes, and made here.  Its version comes first: another one may be of
+ * another size.
+ */
+static int check_belonging(int fd, uint64_t magic, uint32_t abi, uint64_t bytes)
 {
 	struct ts_view_origin origin = {.same_boot = false};
+	struct ts_belonging_head head;
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (st.st_size != sizeof(struct ts_loaders) || (st.st_mode & 077) != 0)
+	if ((st.st_mode & 077) != 0 ||
+		pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))
 		return -EBADMSG;
-	void *start = mmap(NULL, sizeof(struct ts_loaders), PROT_READ, MAP_SHARED, fd, 0);
-	if (start == MAP_FAILED)
-		return -errno;
-	struct ts_belonging_head head;
-	memcpy(&head, start, sizeof(head)); /* constant */
-	int r = ts_object_head_check(&head, TS_LOADERS_MAGIC, TS_LOADERS_ABI,
-		offsetof(struct ts_belonging_head, check));
-	if (r == 0 && head.total_bytes != sizeof(struct ts_loaders))
+	int r = ts_object_head_check(
+		&head, magic, abi, offsetof(struct ts_belonging_head, check));
+	if (r == 0 && (head.total_bytes != bytes || (uint64_t)st.st_size != bytes))
 		r = -EBADMSG;
 	if (r == 0)
 		r = find_origin(&head.head, &origin);
-	if (r == 0)
-		r = check_origin(&origin);
+	return r == 0 ? check_origin(&origin) : r;
+}
+
+int ts_view_loaders(int fd, struct ts_loaders **ret_loaders)
+{
+	int r = check_belonging(
+		fd, TS_LOADERS_MAGIC, TS_LOADERS_ABI, sizeof(struct ts_loaders));
 	if (r < 0)
-		(void)munmap(start, sizeof(struct ts_loaders));
-	else
-		*ret_loaders = start;
+		return r;
+	void *start = mmap(NULL, sizeof(struct ts_loaders), PROT_READ, MAP_SHARED, fd, 0);
+	if (start == MAP_FAILED)
+		return -errno;
+	*ret_loaders = start;
+	return 0;
+}
+
+int ts_view_mail(int fd, struct ts_mail_table **ret_table)
+{
+	void *copy = NULL;
+	int r = check_belonging(fd, TS_MAIL_MAGIC, TS_MAIL_ABI, sizeof(struct ts_mail_table));
+
+	if (r == 0)
+		r = copy_words(fd, sizeof(struct ts_mail_table), &copy);
+	if (r == 0)
+		*ret_table = copy;
 	return r;
 }
 

@@ -10,6 +10,7 @@
 
 #include "leader/group/ledger.h"
 #include "leader/group/loaders.h"
+#include "leader/mail/mail.h"
 
 #include <sys/stat.h>
 
@@ -63,6 +64,12 @@ int ts_view_ring(int fd, struct ts_view_ring *ret_ring);
  * sizeof(struct ts_loaders).  Errors: those of ts_view_ledger().
  */
 int ts_view_loaders(int fd, struct ts_loaders **ret_loaders);
+
+/**
+ * Copy the table of requests to other nodes behind @fd; the requests in it are none that could
+ * be used.  *ret_table is to be freed with free().  Errors: those of ts_view_ledger().
+ */
+int ts_view_mail(int fd, struct ts_mail_table **ret_table);
 
 /** Whether anybody else holds a lock on the object behind @fd. */
 bool ts_view_is_locked(int fd);

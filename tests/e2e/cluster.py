@@ -286,6 +286,78 @@ def test_a_killed_server_is_told_and_started_anew():
         two.await_states(1, ["up", "up"])
 
 
+def test_gc_removes_what_a_killed_server_left():
+    with Cluster(2) as two:
+        store = os.path.join(two.nodes.folder, "store")
+        killed = two.up(0, "--nodes", two.list, "--memory", "100M", "--nvme", store + ":1G")
+        living = two.up(1)
+        before = two.runtime(0)
+
+        def gc(number, *words):
+            """Lines about that node; all nodes have one /tmp, with what others may leave there."""
+            done = two.nodes.run(number, [support.TSRUN, "gc", *words], two.env)
+            assert (done.status, done.errors) == (0, ""), done.errors
+            return "".join(line for line in done.output.splitlines(True) if "/run/user/0/" in line)
+        assert gc(0) == gc(0, "--group", "none") == ""
+        dry = gc(0, "-n")
+        assert re.search(r"^would keep /run/user/0/tsshim/server\.[0-9a-f]{16}\.\*: its process may "
+                         "live$", dry, re.M), dry
+        assert two.runtime(0) == before
+        os.kill(killed, signal.SIGKILL)
+        wait_for(lambda: is_gone(killed), "the server is gone")
+        end = (r"/run/user/0/tsshim/server\.[0-9a-f]{16}\.\*: the server 10\.77\.0\.1:11400 of %s has "
+               r"ended; and %s\.0\.11400\n" % (re.escape(two.directory), re.escape(store)))
+        dry = gc(0, "-n")
+        assert re.fullmatch("would remove " + end, dry), dry
+        assert gc(0, "--group", "none") == ""
+        assert two.runtime(0) == before and os.path.exists(store + ".0.11400")
+        said = gc(0)
+        assert re.fullmatch("removed " + end, said), said
+        assert two.runtime(0) == [] and not os.path.exists(store + ".0.11400")
+        assert gc(1) == "" and not is_gone(living) and len(two.runtime(1)) > 0
+
+
+def doctor(cluster, number, **more):
+    """The check of the cluster, and nothing else is said."""
+    env = {**cluster.env, "TSSHIM_CLUSTER": cluster.directory, "TSSHIM_STAGE": "shm", **more}
+    done = cluster.nodes.run(number, [support.TSRUN, "doctor", "--json"], env)
+    assert done.errors == "", done.errors
+    return {check["id"]: check for check in json.loads(done.output)}["cluster"]
+
+
+def test_doctor_looks_at_this_nodes_part():
+    with Cluster(2) as two:
+        down = doctor(two, 0)
+        assert down["state"] == "fail" and two.directory in down["found"], down
+        assert down["fix"] == "tsrun cluster up --dir %s --nodes FILE" % two.directory
+        assert two.runtime(0) == [], "it leaves nothing"
+        two.up(0, "--nodes", two.list)
+        wait_for(lambda: doctor(two, 0)["state"] == "ok", "the server answers")
+        found = doctor(two, 1)
+        assert (found["state"], found["fix"]) == ("warn", "tsrun cluster up --dir " + two.directory)
+        assert found["found"] == "10.77.0.2:11400, this node's: no server there", found
+        two.up(1)
+        found = wait_for(lambda: (one := doctor(two, 1))["state"] == "ok" and "1 others" in
+                         one["found"] and one, "both answer")
+        assert found["found"] == ("%s: 10.77.0.2:11400, this node's, and 1 others of 1 are up" %
+                                  two.directory), found
+        assert doctor(two, 1, TSSHIM_STAGE="off")["fix"] == "--stage auto"
+        write(two.list, "10.77.0.1:11400\n")
+        two.expect(1, "down: .*\n", "down")
+        shutil.copy(two.list, two.path("nodes"))
+        found = doctor(two, 1)
+        assert found["state"] == "warn" and found["found"].startswith("no server of "), found
+        assert found["fix"].startswith("say which with --self HOST"), found
+        os.chmod(two.directory, 0o755)
+        found = doctor(two, 0)
+        assert found["state"] == "fail" and "chmod 700" in found["fix"], found
+        os.chmod(two.directory, 0o700)
+        write(two.path("nodes"), "10.77.0.1:11400\nnonsense\n")
+        found = doctor(two, 0)
+        assert found["state"] == "fail" and "nodes:2: " in found["found"], found
+        assert found["fix"] == "mend that line, on all nodes"
+
+
 def test_what_is_silent_or_cut_off():
     with Cluster(3) as three:
         processes = three.up_all()

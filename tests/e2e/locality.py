@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-Algorithm 1 of Yang and Cong as bench/tsbench/locality.py has it: who takes which part of a
-global batch.  No library, no torch.
+Algorithm 1 of Yang and Cong as tsshim_torch/locality/assignment.py has it: who takes which part of
+a global batch.  No library, no torch; found as bench/ finds it.
 """
 
 import os

@@ -144,6 +144,24 @@ def test_the_version_is_that_of_the_project():
     assert re.search("^Version: (.*)$", metadata, re.M).group(1) == version()
 
 
+def test_it_says_that_it_has_nothing_for_other_nodes():
+    """No wheel may ask for the system's OpenSSL."""
+    with zipfile.ZipFile(wheel()) as archive:
+        assert not [name for name in archive.namelist() if "peer" in name or "secret" in name]
+    tsrun = os.path.join(environment(), "bin", "tsrun")
+    with tempfile.TemporaryDirectory() as directory:
+        env = support.plain_environment(TSSHIM_CLUSTER=directory + "/cluster",
+                                        XDG_RUNTIME_DIR=directory)
+        with open(directory + "/list", "w") as file:
+            file.write("127.0.0.1:11300\n")
+        done = support.run([tsrun, "cluster", "up", "--nodes", directory + "/list"], env)
+    assert done.status == 125 and "tsshim-secret: No such file" in done.errors, done.errors
+    assert "hint: wheels have no programs for other nodes" in done.errors, done.errors
+    said = support.run([tsrun, "doctor"], env).output
+    assert re.search(r"^fail 19  .*tsshim-peer: No such file.*\n +fix: wheels have no programs", said,
+                     re.M), said
+
+
 def test_nothing_else_is_needed():
     """matplotlib is for who wants the page of tsrun report."""
     with zipfile.ZipFile(wheel()) as archive:
@@ -159,8 +177,14 @@ def test_pip_builds_the_source_package():
     tsrun = os.path.join(path, "bin", "tsrun")
     assert library_of(tsrun) == os.path.join(path, "libexec/tsshim/libtsshim.so")
     assert call(tsrun, "--version") == "tsrun (tsshim) %s\n" % version()
-    # Programs take this system's libraries, so there is nobody else's notice.
-    assert installed(path) == installed(environment()) - others_notices()
+    # Programs take this system's libraries, so there is nobody else's notice; and where OpenSSL is
+    # one of them, those that talk to other nodes are there.
+    there = installed(path)
+    more = {name for name in there if name.endswith(("/tsshim-peer", "/tsshim-secret"))}
+    has_openssl = subprocess.run(["pkg-config", "--exists", "openssl >= 3.0"],
+                                 check=False).returncode == 0
+    assert len(more) == 2 * has_openssl, more
+    assert there - more == installed(environment()) - others_notices()
     with support.Group() as group:
         assert shares(tsrun, group.name)
 

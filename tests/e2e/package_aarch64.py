@@ -106,7 +106,8 @@ def test_it_says_its_version():
 def test_the_debian_package():
     assert package.call("dpkg-deb", "--field", made("deb"), "Architecture") == "arm64\n"
     depends = package.call("dpkg-deb", "--field", made("deb"), "Depends")
-    assert re.search(r"^libc6 \(>= [\d.]+\), libelf1(t64)? \(>= [\d.]+\)$", depends), depends
+    assert re.search(r"^libc6 \(>= [\d.]+\), libelf1(t64)? \(>= [\d.]+\), "
+                     r"libssl3(t64)? \(>= 3[\d.]*\)$", depends), depends
     try:
         done = support.run(["lintian", "--allow-root", "--fail-on", "warning", made("deb")])
     except FileNotFoundError:

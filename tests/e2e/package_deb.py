@@ -3,6 +3,8 @@
 
 import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -81,6 +83,8 @@ def test_what_the_package_says():
     assert field("Version") == version() + "-1"
     assert field("Architecture") == call("dpkg", "--print-architecture").strip()
     assert re.match(r"libc6 \(>= [\d.]+\), libelf1(t64)? ", field("Depends")), field("Depends")
+    assert re.search(r", libssl3(t64)? \(>= 3\.", field("Depends")), field("Depends")
+    assert field("Recommends") == "memcached, python3"
 
 
 def test_what_is_in_the_package():
@@ -88,7 +92,8 @@ def test_what_is_in_the_package():
               call("dpkg-deb", "--contents", made("deb")).splitlines()]
     assert {owner for _, owner, *_ in listed} == {"root/root"}
     modes = {name[2:]: mode for mode, *_, name in listed}
-    for name in ("usr/bin/tsrun", "usr/lib/tsshim/tsshim-stager", "usr/lib/tsshim/slurm/prolog",
+    for name in ("usr/bin/tsrun", "usr/lib/tsshim/tsshim-stager", "usr/lib/tsshim/tsshim-peer",
+                 "usr/lib/tsshim/tsshim-secret", "usr/lib/tsshim/slurm/prolog",
                  "usr/lib/tsshim/slurm/epilog", "usr/lib/tsshim/slurm/taskprolog"):
         assert modes[name] == "-rwxr-xr-x", (name, modes[name])
     for name in ("usr/lib/tsshim/libtsshim.so", "usr/lib/tsshim/python/sitecustomize.py",
@@ -132,6 +137,44 @@ def test_installed_and_purged_without_a_trace():
         assert library_of(root.tsrun()) == root.path + "/usr/lib/tsshim/libtsshim.so"
         assert root.dpkg("--verify", "tsshim") == ""
         assert len(root.byte_code()) == 1, root.files()
+        root.dpkg("--purge", "tsshim")
+        assert root.files() == before
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def test_a_server_of_a_cluster():
+    """The one node of it, with the installed programs and a memcached of the system's."""
+    if not shutil.which("memcached"):
+        raise support.Skip("memcached", "memcached is not installed (scripts/deps test)")
+    with Root() as root, tempfile.TemporaryDirectory() as directory:
+        before = root.files()
+        root.dpkg("--install", made("deb"))
+        cluster, runtime = (os.path.join(directory, name) for name in ("cluster", "runtime"))
+        os.mkdir(runtime, 0o700)
+        with open(directory + "/list", "w") as file:
+            file.write("127.0.0.1:%d\n" % free_port())
+
+        def tsrun(*words):
+            return call(root.tsrun(), *words, XDG_RUNTIME_DIR=runtime, TSSHIM_CLUSTER=cluster,
+                        TSSHIM_STAGE="shm")
+        for name in ("tsshim-peer", "tsshim-secret"):
+            linked = call("ldd", root.path + "/usr/lib/tsshim/" + name)
+            assert "libcrypto.so.3 => /" in linked and "not found" not in linked, linked
+        try:
+            said = tsrun("cluster", "up", "--nodes", directory + "/list", "--memory", "64M")
+            assert said.startswith("up: 127.0.0.1:"), said
+            support.wait_until(lambda: support.run(
+                [root.tsrun(), "cluster", "status", "--dir", cluster],
+                support.plain_environment(XDG_RUNTIME_DIR=runtime)).status == 0, "the server is up")
+            support.wait_until(lambda: re.search(r"^ok   19  ", tsrun("doctor"), re.M), "all is well")
+        finally:
+            assert tsrun("cluster", "down").startswith("down: ")
+        assert os.listdir(runtime + "/tsshim") == []
         root.dpkg("--purge", "tsshim")
         assert root.files() == before
 

@@ -82,5 +82,12 @@ def test_the_conda_recipe_names_the_source():
                               "sha256": digest("conda")}
 
 
+def test_each_has_what_talks_to_other_nodes():
+    for kind, line in (("rpm", "BuildRequires:  pkgconfig(openssl) >= 3.0"),
+                       ("spack", 'depends_on("openssl@3:")'), ("conda", "- openssl >=3.0")):
+        assert line in text(kind) and "-Dpeers=enabled" in text(kind), kind
+    assert re.search("^Recommends: +memcached$", text("rpm"), re.M)
+
+
 if __name__ == "__main__":
     sys.exit(support.main(support.functions(globals())))

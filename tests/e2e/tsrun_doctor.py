@@ -51,7 +51,7 @@ def test_every_check_is_one_line_with_its_number(directory):
     data = tsrun("doctor", "--json")
     text = tsrun("doctor")
     objects = json.loads(data.stdout)
-    assert len(objects) == 18 and len({check["id"] for check in objects}) == 18
+    assert len(objects) == 19 and len({check["id"] for check in objects}) == 19
     lines = [line for line in text.stdout.splitlines() if not line.startswith(" ")]
     fixes = [line for line in text.stdout.splitlines() if line.startswith(" ")]
     assert len(lines) == len(objects)
@@ -73,6 +73,24 @@ def test_library_of_this_tsrun(directory):
         says(found["library"], "ok", LIBRARY, "version %s," % version, "as tsrun")
     says(found["preload"], "ok", "ends with 0")
     says(found["preloads"], "ok", "no others")
+
+
+def test_cluster_that_is_not_set(directory):
+    for env in ({}, {"TSSHIM_CLUSTER": "off"}):
+        says(doctor(env=env)["cluster"], "n/a", "TSSHIM_CLUSTER is off")
+
+
+def test_cluster_that_is_not_there(directory):
+    """And where its programs are not, as in a wheel."""
+    place = os.path.join(directory, "none")
+    found = doctor(env={"TSSHIM_CLUSTER": place}, status=1)["cluster"]
+    fix = says(found, "fail", place, "No such file", "TSSHIM_STAGE is off")
+    assert "tsrun cluster up --dir %s" % place in fix and "--stage auto" in fix, fix
+    program, _ = installation(directory)
+    found = doctor(env={"TSSHIM_CLUSTER": place}, program=program, status=1)["cluster"]
+    fix = says(found, "fail", "tree/tsshim-peer: No such file", "tree/tsshim-secret: No such file")
+    assert fix.startswith("wheels have no programs for other nodes"), fix
+    assert not os.path.exists(place)
 
 
 def installation(directory, *, library=True, python=True):

@@ -418,6 +418,47 @@ def test_other_users_objects_are_left_alone(directory):
         os.unlink(path(group, suffix))
 
 
+PEERS = struct.pack("<QI", 0x7372656570746d31, 99)  # leader/mail/mail.h, of another version
+
+
+def test_what_is_told_of_other_nodes_by_another_version(directory):
+    group = new_group()
+    member = Member(group)
+    write_object(group, "peers", PEERS.ljust(4096, b"\xff"))
+    result = tsrun("stats", "--json", "--group", group)
+    expect(result, 125, "cannot read what is told of other nodes of group '%s': it was made by "
+           "another version of tsshim" % group)
+    data = json.loads(result.stdout)
+    assert data["nodes"] is None and data["datasets"], "the rest is worth printing"
+    for text in (b"", b"short", b"\0" * 4096, b"\xff" * 82176):
+        write_object(group, "peers", text)
+        expect(tsrun("stats", "--group", group), 125, "of other nodes of group '%s': it is damaged" % group)
+    assert member.end() == 0
+    tsrun("gc", "--group", group)
+    assert not exists(group, "peers") and not exists(group, "ledger")
+
+
+def test_requests_to_other_nodes_go_with_their_group(directory):
+    group = new_group()
+    member = Member(group)
+    write_object(group, "peers", PEERS)
+    kept = tsrun("gc", "-n", "--group", group).stdout
+    assert "would keep %s" % path(group, "peers") in kept, kept
+    assert tsrun("gc", "--group", group).stdout == "nothing to remove\n" and exists(group, "peers")
+    member.kill()
+    dry = tsrun("gc", "-n", "--group", group).stdout
+    assert "would remove %s" % path(group, "peers") in dry and exists(group, "peers"), dry
+    said = tsrun("gc", "--group", group).stdout
+    assert "removed %s" % path(group, "peers") in said, said
+    assert not any(exists(group, suffix) for suffix in ("peers", "ring", "ledger"))
+
+
+def write_object(group, suffix, data):
+    with open(path(group, suffix), "wb") as file:
+        file.write(data)
+    os.chmod(path(group, suffix), 0o600)
+
+
 def test_private_files_of_dead_makers(directory):
     group = new_group()
     child = subprocess.Popen(["true"])

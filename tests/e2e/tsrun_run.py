@@ -128,6 +128,17 @@ def test_a_free_order_without_alignment_is_warned_of(directory):
     expect(result, 125, "option '--order' has a bad value 'fre'")
 
 
+def test_locality(directory):
+    """Takes no value; nothing to an aligned job."""
+    result = tsrun("--locality", "env")
+    expect(result, 0)
+    assert environment(result)["TSSHIM_LOCALITY"] == "1"
+    for words in (["--align"], ["--align", "--order=free"]):
+        expect(tsrun("--locality", *words, "true"), 0, "the order of an aligned job follows from its seed, "
+               "ignoring --locality\nhint: leave out --align, or --locality and TSSHIM_LOCALITY\n")
+    expect(tsrun("true", env={"TSSHIM_LOCALITY": "yes"}), 125, "TSSHIM_LOCALITY has a bad value 'yes'")
+
+
 def test_recordings(directory):
     """Named as seen from where tsrun is; a new file, and only of a free order."""
     free = ["--align", "--order", "free"]

@@ -24,6 +24,8 @@ class Tsshim(MesonPackage):
     depends_on("pkgconfig", type="build")
     depends_on("xxhash", type="build")
     depends_on("elfutils")
+    # `tsrun cluster` starts a memcached of PATH; who has none needs none.
+    depends_on("openssl@3:")
 
     def meson_args(self):
-        return ["-Dtests=disabled", "-Dtools=enabled", "-Db_lto=false"]
+        return ["-Dtests=disabled", "-Dtools=enabled", "-Dpeers=enabled", "-Db_lto=false"]

@@ -87,6 +87,8 @@ static const struct {
 	{TS_OPTION_STAGE_METADATA, "86401"},
 	{TS_OPTION_CLUSTER, "nodes"},
 	{TS_OPTION_CLUSTER, "on"},
+	{TS_OPTION_LOCALITY, ""},
+	{TS_OPTION_LOCALITY, "yes"},
 	{TS_OPTION_COPIES, ""},
 	{TS_OPTION_COPIES, "on"},
 	{TS_OPTION_COPIES, "Auto"},

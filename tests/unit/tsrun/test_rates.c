@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What `tsrun top` says of two looks at counters that were filled by hand. */
 #include "shim/tsrun/rates.h"
+#include "shim/tsrun/units.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 
@@ -307,9 +308,9 @@ Test(rates, formats)
 		{99999, 10 * SECOND, "9999.9"}, {99999499, 1000 * SECOND, "99999"},
 		{999999, SECOND, "999999"}, {1500000, SECOND, "1.5M"}, {1, 1, "1G"},
 		{UINT64_MAX, 1, "many"}};
-	char buffer[TS_RATES_NUMBER];
+	char buffer[TS_UNITS_RATE];
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(cases); i++)
-		cr_expect_str_eq(ts_rates_format(cases[i].count, cases[i].ns, buffer),
+		cr_expect_str_eq(ts_units_rate(cases[i].count, cases[i].ns, buffer),
 			cases[i].text, "case %zu: %s", i, buffer);
 }

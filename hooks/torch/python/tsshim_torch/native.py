@@ -82,6 +82,7 @@ class Settings:
         self.aligned, self.seed, self.epoch, self.share, self.free = (
             each.value for each in numbers)
         self.orders = os.environ.get("TSSHIM_ALIGN_ORDERS") == "1"
+        self.locality = os.environ.get("TSSHIM_LOCALITY") == "1"
         self.record, self.replay = map(_file, ("TSSHIM_RECORD", "TSSHIM_REPLAY"))
 
 

@@ -21,6 +21,8 @@ def install():
     """Called once, when torch.utils.data.dataloader was executed; the rest of torch may not."""
     dataloader = sys.modules["torch.utils.data.dataloader"]
     fetcher = dataloader._utils.fetch._MapDatasetFetcher
+    if native.settings.locality:
+        _share_out(dataloader._BaseDataLoaderIter, dataloader)
     if native.settings.aligned:
         _prepare_workers(dataloader.DataLoader, "aligned")
         _wrap_iterators(dataloader._BaseDataLoaderIter, dataloader)
@@ -241,6 +243,41 @@ def _wrap_iterators(base, dataloader):
 
     base.__init__, base._reset = __init__, _reset
     base._next_index, base.__next__ = _next_index, __next__
+
+
+# ---- whose samples they are, with --locality ----
+
+def _begin_turn(iterator, loader, dataloader):
+    iterator._tsshim_turn = None
+    try:
+        from .locality import iteration
+        is_known = not _is_iterable(iterator, dataloader) and type(iterator) in (
+            dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter)
+        iterator._tsshim_turn = iteration.begin(loader, iterator, is_known)
+    except Exception as error:  # ours: the loader works as without us
+        native.report(error)
+
+
+def _share_out(base, dataloader):
+    init, reset, next_index = base.__init__, base._reset, base._next_index
+
+    @functools.wraps(init)
+    def __init__(self, loader, *args, **kwargs):
+        init(self, loader, *args, **kwargs)
+        _begin_turn(self, loader, dataloader)
+
+    @functools.wraps(reset)
+    def _reset(self, loader, first_iter=False, *args, **kwargs):
+        reset(self, loader, first_iter, *args, **kwargs)
+        if not first_iter:
+            _begin_turn(self, loader, dataloader)
+
+    @functools.wraps(next_index)
+    def _next_index(self):
+        turn = getattr(self, "_tsshim_turn", None)
+        return next_index(self) if turn is None else turn.next_index(self, next_index)
+
+    base.__init__, base._reset, base._next_index = __init__, _reset, _next_index
 
 
 # ---- where the samples are made ----

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the helper for other nodes tells of each (leader/mail/mail.h), as tsrun has copied it:
+ * names that are cut and end, counts that are bounded, errors in words.
+ */
+#ifndef TS_TSRUN_NODES_H
+#define TS_TSRUN_NODES_H
+
+#include "leader/mail/mail.h"
+
+/* (name, word in JSON, text for people); enum ts_mail_peer_state. */
+#define TS_NODE_STATES(X)                                       \
+	X(UNUSED, "unused", "not asked since the helper began") \
+	X(OPEN, "open", "connected")                            \
+	X(SHUT, "shut", "not connected: asked again when it is time")
+
+/*
+ * What is counted of all nodes together: a member of struct ts_mail_table, and its id.
+ *
+ *	 member    meaning
+ */
+#define TS_NODE_TOTALS(X)                                 \
+	X(posted, "Requests of jobs, for all nodes.")     \
+	X(unposted, "Those for which there was no slot.") \
+	X(left, "Those that a job did not wait for to the end.")
+
+/** What the counters of a node are called, and mean: enum ts_mail_counter. */
+extern const struct ts_node_counter {
+	const char *id, *text;
+} ts_node_counters[TS_MAIL_COUNTER_COUNT];
+
+/** Whether it counts values that did not come, or were not kept there. */
+bool ts_nodes_is_failure(enum ts_mail_counter counter);
+
+/** One node. */
+struct ts_node {
+	char name[TS_MAIL_PEER_NAME + 1]; /* any bytes; who prints it escapes them */
+	uint64_t state;                   /* may be none of enum ts_mail_peer_state */
+	uint64_t error; /* why it failed last: a positive errno; 0: it has not */
+	uint64_t counters[TS_MAIL_COUNTER_COUNT];
+};
+
+/** Rows of @table that may be read, whatever it says. */
+uint32_t ts_nodes_count(struct ts_mail_table *table);
+
+/** Row @index; false where it has no name. */
+bool ts_nodes_read(struct ts_mail_table *table, uint32_t index, struct ts_node *ret_node);
+
+/** The process that asks the nodes, or 0 where none lives. */
+int ts_nodes_helper(struct ts_mail_table *table);
+
+/** Of all rows together. */
+uint64_t ts_nodes_sum(struct ts_mail_table *table, enum ts_mail_counter counter);
+
+/** Word and text of a state; "unknown" of what is none. */
+const char *ts_nodes_state_word(uint64_t state);
+const char *ts_nodes_state_text(uint64_t state);
+
+/** Why a node failed, for people; NULL where it has not. */
+const char *ts_nodes_explain(uint64_t error);
+
+/** Why there is no helper though jobs have asked for one, for people; NULL: nothing is known.
+ */
+const char *ts_nodes_explain_helper(uint64_t error);
+
+#endif

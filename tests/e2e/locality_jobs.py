@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""
+--locality in jobs that torchrun starts: two launchers for two nodes of two ranks, on this machine, with
+gloo.  Without us and with us each step has the same samples and the same loss, and each rank as many.
+"""
+
+import json
+import os
+import socket
+import tempfile
+
+import support
+from support import HERE, TSRUN, Group, finish, plain_environment, start
+
+RANKS = 4
+PROGRAMS = os.path.join(os.environ.get("TSSHIM_TEST_PROGRAMS", ""), "bin", "python")
+
+
+def torch_python():
+    """PyPI's: Debian's torch cannot be started by torchrun of this Python."""
+    python = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
+    if not os.path.exists(python):
+        raise support.Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
+    return python
+
+
+def program_python():
+    if not os.path.exists(PROGRAMS):
+        raise support.Skip("programs", "no Lightning and accelerate (scripts/deps programs)")
+    return PROGRAMS
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def run(python, kind, workers, prefixes):
+    """
+    ([rank][step] of what ranks have written, standard error of all); @prefixes stand before the
+    launcher of each node.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        # The GLOO interface is loopback: a name of this machine need not lead anywhere.
+        environment = plain_environment(HOME=place, GLOO_SOCKET_IFNAME="lo", PYTHONWARNINGS="ignore",
+                                        ACCELERATE_USE_CPU="true")
+        port = str(free_port())
+        launchers = [start([*prefix, python, "-m", "torch.distributed.run", "--nnodes", "2", "--node_rank",
+                            str(node), "--nproc_per_node", "2", "--master_addr", "127.0.0.1",
+                            "--master_port", port, os.path.join(HERE, "locality_job.py"), kind, place,
+                            str(workers)], environment, cwd=place)
+                     for node, prefix in enumerate(prefixes)]
+        outcomes = [finish(launcher) for launcher in launchers]
+        assert [one.status for one in outcomes] == [0, 0], [one.errors[-1000:] for one in outcomes]
+        found = []
+        for rank in range(RANKS):
+            with open(os.path.join(place, str(rank)), encoding="ascii") as file:
+                found.append([json.loads(line) for line in file])
+    return found, "".join(one.errors for one in outcomes)
+
+
+def ours(group):
+    return [TSRUN, "--group", group.name, "--locality", "--"]
+
+
+def check(python, kind, workers=0):
+    plain, _ = run(python, kind, workers, [[], []])
+    with Group() as group:
+        got, said = run(python, kind, workers, [ours(group), ours(group)])
+        assert said.count("batches of 4 ranks are shared out by what 2 nodes hold") == 1, said
+        assert group.statistics().get("passed", {}).get("torch_locality", 0) == 0
+    given = [[[step[1] for step in rank if step[0] == epoch] for rank in got] for epoch in range(3)]
+    before = [[[step[1] for step in rank if step[0] == epoch] for rank in plain] for epoch in range(3)]
+    assert [one == other for one, other in zip(given, before)] == [True, False, False]
+    for rank in range(RANKS):
+        assert [len(step[1]) for step in got[rank]] == [len(step[1]) for step in plain[rank]]
+        # What all have gathered of a step, and the loss, which follows from all steps before.
+        assert [(epoch, everything, loss) for epoch, _, everything, loss in got[rank]] == [
+            (epoch, everything, loss) for epoch, _, everything, loss in plain[rank]]
+    # Each node takes most of its samples from those that it had in the first epoch.
+    held = [{sample for rank in (2 * node, 2 * node + 1) for batch in given[0][rank] for sample in batch}
+            for node in range(2)]
+    taken = [sample in held[rank // 2] for rank in range(RANKS) for batch in given[1][rank]
+             for sample in batch if sample in held[0] | held[1]]
+    assert sum(taken) > .8 * len(taken), (sum(taken), len(taken))
+
+
+def test_torchrun():
+    check(torch_python(), "torch")
+
+
+@support.whole
+def test_torchrun_with_workers_that_stay():
+    check(torch_python(), "torch", 1)
+
+
+def test_a_node_without_it():
+    """The library is there, and shares samples; but these ranks keep what they are given."""
+    python = torch_python()
+    plain, _ = run(python, "torch", 0, [[], []])
+    with Group() as group:
+        got, said = run(python, "torch", 0, [ours(group), [TSRUN, "--group", group.name, "--"]])
+    assert got == plain
+    assert said.count("no locality: loader over Numbers: not every rank has told yet that it takes part\n") == 1, said
+
+
+def check_aligned(*options):
+    python = torch_python()
+    with Group() as group:
+        prefix = [TSRUN, "--group", group.name, "--align", *options]
+        plain, _ = run(python, "torch", 0, [[*prefix, "--"]] * 2)
+        got, said = run(python, "torch", 0, [[*prefix, "--locality", "--"]] * 2)
+    assert said.count("tsrun: the order of an aligned job follows from its seed, ignoring --locality") == 2
+    assert said.count("no locality: loader over Numbers: the order is that of --align\n") == 1, said
+    return plain, got
+
+
+def test_who_asks_for_a_strict_order_gets_it():
+    plain, got = check_aligned()
+    assert got == plain
+
+
+@support.whole
+def test_who_asks_for_a_free_order_gets_it():
+    """Which depends on what others make; but each rank has what it would have in all."""
+    plain, got = check_aligned("--order", "free")
+    for one, other in zip(got, plain):
+        assert sorted((epoch, sample) for epoch, batch, *_ in one for sample in batch) == sorted(
+            (epoch, sample) for epoch, batch, *_ in other for sample in batch)
+
+
+@support.whole
+def test_accelerate():
+    check(program_python(), "accelerate")
+
+
+@support.whole
+def test_lightning():
+    check(program_python(), "lightning")
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
