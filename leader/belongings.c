@@ -25,4 +25,5 @@ const struct ts_belonging ts_belongings[TS_BELONGINGS] = {
 		.remove = remove_object,
 		.of_jobs = true},
 	[TS_BELONGING_PEERS] = {.suffix = "peers", .remove = remove_object, .of_jobs = true},
+	[TS_BELONGING_PLACES] = {.suffix = "places", .remove = remove_object, .of_jobs = true},
 };

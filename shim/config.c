@@ -27,6 +27,13 @@ static const char *const stages[] = {
 		NULL,
 };
 
+static const char *const acrosses[] = {
+#define TS_X(name, word) word,
+	TS_ACROSSES(TS_X)
+#undef TS_X
+		NULL,
+};
+
 static const char *const copies_words[] = {
 #define TS_X(name, word) word,
 	TS_COPIES(TS_X)
@@ -59,6 +66,7 @@ static const char *const offs[] = {OFF, NULL};
 #define KIND_STAGE   stages, "auto, shm, off or an absolute directory"
 #define KIND_SECONDS NULL, "a number of seconds from 0 to 86400"
 #define KIND_TIME    NULL, "a time up to 30d such as 90s, 10min or 2h"
+#define KIND_ACROSS  acrosses, "nodes or off"
 #define KIND_COPIES  copies_words, "auto or off"
 #define KIND_EVENTS  events_words, "on, off or an absolute path"
 #define KIND_PERCENT NULL, "a number from 0 to 100 with up to four decimals"
@@ -269,6 +277,8 @@ static int set_word(struct ts_config *config, enum ts_option option, const char 
 		config->share = (enum ts_share)word;
 	else if (option == TS_OPTION_ORDER)
 		config->order = (enum ts_epoch_order)word;
+	else if (option == TS_OPTION_ACROSS)
+		config->across = (enum ts_across)word;
 	else if (option == TS_OPTION_COPIES)
 		config->copies = (enum ts_copies)word;
 	else
@@ -347,6 +357,7 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 		return parse_dataset(value, config);
 	case TS_OPTION_SHARE:
 	case TS_OPTION_ORDER:
+	case TS_OPTION_ACROSS:
 	case TS_OPTION_COPIES:
 	case TS_OPTION_DEBUG:
 		return set_word(config, option, value);

@@ -47,6 +47,17 @@ enum ts_stage_mode {
 		TS_STAGE_DIR, /* the directory that was named, for all these files */
 };
 
+/* With whom aligned samples are shared besides the jobs of this node. */
+#define TS_ACROSSES(X)                 \
+	X(OFF, "off")     /* nobody */ \
+	X(NODES, "nodes") /* those of --cluster */
+
+enum ts_across {
+#define TS_X(name, word) TS_ACROSS_##name,
+	TS_ACROSSES(TS_X)
+#undef TS_X
+};
+
 /* Whether copies to a GPU are shared. */
 #define TS_COPIES(X)                                                            \
 	X(OFF, "off")   /* nothing stands between the program and its driver */ \
@@ -109,6 +120,7 @@ struct ts_config {
 	uint64_t stage_bytes;
 	uint32_t stage_metadata; /* seconds; 0 ... TS_SECONDS_MAX */
 	const char *cluster;     /* directory, inside the environment string, or NULL */
+	enum ts_across across;   /* only with @align and @cluster */
 	bool locality;           /* ranks give each other what their nodes hold */
 	enum ts_copies copies;
 	enum ts_events_mode events;

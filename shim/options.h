@@ -44,6 +44,8 @@
 		"seconds in which no path of DIR is asked for again")                \
 	X(CLUSTER, "TSSHIM_CLUSTER", "--cluster", DIR, "off",                        \
 		"get staged files from the other nodes of DIR")                      \
+	X(ACROSS, "TSSHIM_ACROSS", "--across", ACROSS, "off",                        \
+		"nodes: aligned samples from other nodes, too")                      \
 	X(LOCALITY, "TSSHIM_LOCALITY", "--locality", BOOL, "0",                      \
 		"ranks share out each batch by what their nodes hold")               \
 	X(COPIES, "TSSHIM_COPIES", "--copies", COPIES, "off",                        \

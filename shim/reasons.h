@@ -146,7 +146,10 @@
 		TS_NOT_LOST)                                                                  \
 	X(TORCH_LOCALITY, "torch_locality",                                                   \
 		"--locality left an epoch to the ranks as their sampler gave it",             \
-		"`tsrun --locality` on every rank, DistributedSampler, no --align")
+		"`tsrun --locality` on every rank, DistributedSampler, no --align")           \
+	X(ACROSS_ALONE, "across_alone",                                                       \
+		"made alone: --across had no answer in time, or takes longer than making",    \
+		"`tsrun cluster status`; or leave out --across")
 
 enum ts_reason {
 #define TS_X(name, id, text, fix) TS_REASON_##name,

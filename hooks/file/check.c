@@ -57,12 +57,18 @@ int64_t ts_opens_encode(const struct ts_opens *opens, void *buffer, size_t size)
 	return (int64_t)bytes;
 }
 
-static bool is_same(const struct stat *stat, const struct entry *entry)
+/* @adopts: the device of @entry is another node's, and becomes that of @stat. */
+static bool is_same(const struct stat *stat, struct entry *entry, bool adopts)
 {
 	struct ts_file_identity now;
-	return ts_file_identify(stat, &now) && now.device == entry->device &&
-	       now.inode == entry->inode && now.bytes == entry->bytes &&
-	       now.modified_ns == entry->modified_ns && now.changed_ns == entry->changed_ns;
+
+	if (!ts_file_identify(stat, &now))
+		return false;
+	if (adopts)
+		entry->device = now.device;
+	return now.device == entry->device && now.inode == entry->inode &&
+	       now.bytes == entry->bytes && now.modified_ns == entry->modified_ns &&
+	       now.changed_ns == entry->changed_ns;
 }
 
 static int failed(int error)
@@ -75,7 +81,7 @@ static int failed(int error)
  * name any.  The open is the permission, and on a network file system what makes the
  * attributes fresh; so they are compared again.
  */
-static int check_file(const char *path, const struct entry *entry)
+static int check_file(const char *path, struct entry *entry, bool adopts)
 {
 	struct stat stat;
 	int r = ts_sys_stat(path, &stat);
@@ -83,18 +89,21 @@ static int check_file(const char *path, const struct entry *entry)
 		return r == -ENOENT ? 0 : -ESTALE;
 	if (r < 0)
 		return failed(r);
-	if (!is_same(&stat, entry))
+	if (!is_same(&stat, entry, adopts))
 		return -ESTALE;
 	int fd = ts_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd < 0)
 		return failed(fd);
 	r = ts_sys_fstat(fd, &stat);
 	(void)ts_sys_close(fd);
-	return r < 0 || !is_same(&stat, entry) ? -ESTALE : 0;
+	return r < 0 || !is_same(&stat, entry, false) ? -ESTALE : 0;
 }
 
-/* The file at *@at, of which @left bytes are there; its size in the record, or an error. */
-static int64_t check_entry(const unsigned char *at, size_t left)
+/*
+ * The file at *@at, of which @left bytes are there; its size in the record, or an error.  What
+ * was adopted is copied to @ret_adopted, unless NULL.
+ */
+static int64_t check_entry(const unsigned char *at, size_t left, unsigned char *ret_adopted)
 {
 	struct entry entry;
 	char path[PATH_MAX];
@@ -109,28 +118,40 @@ static int64_t check_entry(const unsigned char *at, size_t left)
 	path[entry.path_bytes] = '\0';
 	if (memchr(path, '\0', entry.path_bytes))
 		return -EBADMSG;
-	int r = check_file(path, &entry);
-	return r < 0 ? r : (int64_t)(sizeof(entry) + entry.path_bytes);
+	int r = check_file(path, &entry, ret_adopted != NULL);
+	if (r < 0)
+		return r;
+	if (ret_adopted)
+		memcpy(ret_adopted, &entry, sizeof(entry));
+	return (int64_t)(sizeof(entry) + entry.path_bytes);
 }
 
-int ts_opens_check(const void *bytes, size_t size)
+static int check(const unsigned char *bytes, size_t size, unsigned char *ret_adopted)
 {
-	const unsigned char *at = bytes;
 	struct header header;
 
 	if (size < sizeof(header))
 		return -EBADMSG;
-	memcpy(&header, at, sizeof(header));
+	memcpy(&header, bytes, sizeof(header));
 	if (header.magic != MAGIC || header.count > TS_OPENS_FILES || header.bytes != size)
 		return -EBADMSG;
-	size_t left = size - sizeof(header);
-	at += sizeof(header);
+	size_t at = sizeof(header);
 	for (unsigned i = 0; i < header.count; i++) {
-		int64_t used = check_entry(at, left);
+		int64_t used = check_entry(
+			bytes + at, size - at, ret_adopted ? ret_adopted + at : NULL);
 		if (used < 0)
 			return (int)used;
-		at += used;
-		left -= (size_t)used;
+		at += (size_t)used;
 	}
-	return left == 0 ? 0 : -EBADMSG;
+	return at == size ? 0 : -EBADMSG;
+}
+
+int ts_opens_check(const void *bytes, size_t size)
+{
+	return check(bytes, size, NULL);
+}
+
+int ts_opens_adopt(void *bytes, size_t size)
+{
+	return check(bytes, size, bytes);
 }

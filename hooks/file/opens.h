@@ -125,6 +125,13 @@ int64_t ts_opens_encode(const struct ts_opens *opens, void *buffer, size_t size)
  */
 int ts_opens_check(const void *bytes, size_t size);
 
+/**
+ * The same of a list that another node has made, where the numbers of devices are its own: all
+ * else is compared, and the devices of @bytes are made those of this node.  On an error @bytes
+ * is of no use.
+ */
+int ts_opens_adopt(void *bytes, size_t size);
+
 /* ---- for the exported calls -------------------------------------------------------------- */
 
 /** The item that this thread is making, or NULL. */

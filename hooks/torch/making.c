@@ -39,6 +39,7 @@ void tsshim_sample_begin(struct ts_sample *sample, int how)
 	ts_session_nest((how & TS_SAMPLE_NEST) != 0);
 	if (sample->listing)
 		ts_opens_begin(&sample->opens);
+	sample->made_at = ts_now_ns();
 	sample->cpu_start = ts_thread_cpu_ns();
 }
 
@@ -60,7 +61,7 @@ static enum ts_reason judge_inputs(struct ts_sample *sample)
 }
 
 /* Hints: where there is no journal nobody finds what was made. */
-static void note_made(struct ts_sample *sample)
+void ts_sample_note_made(struct ts_sample *sample)
 {
 	struct ts_journal *journal;
 
@@ -75,6 +76,7 @@ int tsshim_sample_end(struct ts_sample *sample, int outcome)
 	bool raised = outcome == TS_SAMPLE_RAISED;
 
 	sample->cpu_ns = ts_thread_cpu_ns() - sample->cpu_start;
+	sample->made_ns = ts_now_ns() - sample->made_at;
 	ts_session_nest(false);
 	if (sample->again)
 		ts_session_count_pass(TS_REASON_TORCH_AGAIN);
@@ -87,7 +89,7 @@ int tsshim_sample_end(struct ts_sample *sample, int outcome)
 			(void)ts_opens_end(&sample->opens);
 		/* Made alone; others learn how far this job is. */
 		if (!raised)
-			note_made(sample);
+			ts_sample_note_made(sample);
 		return -ECANCELED;
 	}
 	sample->observing = false;
@@ -136,6 +138,7 @@ void *tsshim_sample_reserve(
 		sample->store, &sample->take.claim, sample->record_bytes, &buffer);
 	if (r < 0) {
 		sample->held = TS_HELD_NOTHING; /* abandoned by the store */
+		ts_errand_drop(sample);
 		ts_session_count_pass(ts_session_why_no_room(r));
 		return NULL;
 	}
@@ -151,13 +154,15 @@ void tsshim_sample_publish(struct ts_sample *sample)
 		return;
 	sample->held = TS_HELD_NOTHING;
 	ts_session_learn_cost(TS_KIND_SAMPLE, sample->record_bytes, sample->cpu_ns);
-	if (ts_claim_publish(sample->store, &sample->take.claim, sample->record_bytes,
-		    sample->cpu_ns) != 0)
+	int r = ts_claim_publish(
+		sample->store, &sample->take.claim, sample->record_bytes, sample->cpu_ns);
+	ts_errand_made(sample);
+	if (r != 0)
 		return;
 	ts_sample_set_origin(sample, sample->take.claim.origin);
 	if (sample->ahead) {
 		ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
 		ts_sample_note_ahead(sample);
 	}
-	note_made(sample);
+	ts_sample_note_made(sample);
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 14u
+#define SAMPLE_ABI 15u
 
 uint32_t tsshim_sample_abi(void)
 {
@@ -19,7 +19,7 @@ uint32_t tsshim_sample_abi(void)
 }
 
 void tsshim_sample_settings(uint32_t *ret_aligned, uint64_t *ret_seed, uint64_t *ret_epoch,
-	uint32_t *ret_share, uint32_t *ret_free)
+	uint32_t *ret_share, uint32_t *ret_free, uint32_t *ret_across)
 {
 	const struct ts_config *config = ts_config();
 
@@ -27,6 +27,7 @@ void tsshim_sample_settings(uint32_t *ret_aligned, uint64_t *ret_seed, uint64_t 
 	*ret_seed = config->align_seed;
 	*ret_epoch = config->epoch;
 	*ret_free = config->order == TS_ORDER_FREE;
+	*ret_across = config->across == TS_ACROSS_NODES && config->cluster && !config->disable;
 	*ret_share = config->disable ? TS_SHARE_OFF : (uint32_t)config->share;
 }
 
@@ -117,6 +118,24 @@ uint64_t ts_record_check(const struct ts_record *record, const void *behind)
 	return ts_hasher_digest(&hasher).lo;
 }
 
+int ts_record_read(const unsigned char *at, uint64_t bytes, struct ts_record *ret_record)
+{
+	struct ts_record record;
+
+	if (bytes < sizeof(record))
+		return -EBADMSG;
+	memcpy(&record, at, sizeof(record));
+	if (record.magic != TS_RECORD_MAGIC || record.meta_bytes > TS_RECORD_META_MAX ||
+		record.input_bytes > TS_RECORD_META_MAX || record.payload_bytes > bytes)
+		return -EBADMSG;
+	uint64_t payload = ts_record_payload_at(record.input_bytes, record.meta_bytes);
+	if (payload + record.payload_bytes != bytes ||
+		record.check != ts_record_check(&record, at + sizeof(record)))
+		return -EBADMSG;
+	*ret_record = record;
+	return 0;
+}
+
 /* Look into the leased record.  Errors: -EBADMSG; those of ts_opens_check(). */
 static int read_record(struct ts_sample *sample)
 {
@@ -124,16 +143,9 @@ static int read_record(struct ts_sample *sample)
 	const unsigned char *at = lease->data;
 	struct ts_record record;
 
-	if (lease->bytes < sizeof(record))
-		return -EBADMSG;
-	memcpy(&record, at, sizeof(record));
-	if (record.magic != TS_RECORD_MAGIC || record.meta_bytes > TS_RECORD_META_MAX ||
-		record.input_bytes > TS_RECORD_META_MAX || record.payload_bytes > lease->bytes)
+	if (ts_record_read(at, lease->bytes, &record) < 0)
 		return -EBADMSG;
 	uint64_t payload = ts_record_payload_at(record.input_bytes, record.meta_bytes);
-	if (payload + record.payload_bytes != lease->bytes ||
-		record.check != ts_record_check(&record, at + sizeof(record)))
-		return -EBADMSG;
 	sample->view.meta = at + sizeof(record) + record.input_bytes;
 	sample->view.meta_bytes = record.meta_bytes;
 	sample->view.payload = at + payload;
@@ -184,6 +196,10 @@ static enum ts_verdict ask(struct ts_sample *sample, int wait)
 	sample->serial = ts_identity_serial();
 	ts_store_take(
 		session->store, &sample->key, session->dataset, TS_KIND_SAMPLE, &sample->take);
+	if (sample->take.verdict == TS_PASS && sample->take.reason == TS_REASON_ALONE &&
+		ts_errand_is_wanted(sample, session))
+		ts_store_take(session->store, &sample->key, session->dataset, TS_KIND_SAMPLE,
+			&sample->take);
 	if (sample->take.verdict == TS_BUSY && wait != TS_SAMPLE_NOW)
 		await(sample, wait);
 	if (sample->take.verdict == TS_CLAIM)
@@ -257,6 +273,7 @@ void tsshim_sample_drop(struct ts_sample *sample)
 		ts_session_nest(false);
 		(void)ts_opens_end(&sample->opens);
 	}
+	ts_errand_drop(sample);
 	if (ts_sample_is_ours(sample)) {
 		if (sample->held == TS_HELD_LEASE)
 			ts_lease_release(sample->store, &sample->take.lease);

@@ -58,7 +58,7 @@ TS_EXPORT uint32_t tsshim_sample_abi(void);
 /** Settings of this process that the glue needs.  Seed, epoch and whether the order is free
  * mean nothing unless aligned. */
 TS_EXPORT void tsshim_sample_settings(uint32_t *ret_aligned, uint64_t *ret_seed,
-	uint64_t *ret_epoch, uint32_t *ret_share, uint32_t *ret_free);
+	uint64_t *ret_epoch, uint32_t *ret_share, uint32_t *ret_free, uint32_t *ret_across);
 
 /** A struct for one thread, from malloc(), never freed by us; NULL when there is no memory. */
 TS_EXPORT struct ts_sample *tsshim_sample_create(void);

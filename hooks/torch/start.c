@@ -3,7 +3,9 @@
 #include "hooks/torch/start.h"
 
 #include "leader/group/session.h"
+#include "shim/config.h"
 #include "shim/elf.h"
+#include "shim/helper.h"
 #include "shim/log.h"
 #include "shim/sys.h"
 
@@ -126,6 +128,8 @@ void ts_torch_begin(int argc, char *const *argv)
 		isolated = !honours_path(argc, argv);
 		if (!isolated && find_directory(directory))
 			put_in_front(directory);
+		if (ts_config()->across != TS_ACROSS_OFF)
+			ts_helper_find();
 	}
 	errno = saved_errno;
 }

@@ -72,7 +72,7 @@ static struct ts_stage_source source_of(
 static int take_room(struct ts_stage *stage, struct ts_stage_bringing *bringing)
 {
 	uint64_t bytes = bringing->was.bytes;
-	struct stat st;
+	struct stat st = {.st_ino = 0};
 	int r = ts_sys_fchmod(bringing->part, 0600);
 
 	if (r == 0)

@@ -3,8 +3,6 @@
 #include "leader/files/bring.h"
 #include "leader/files/stage_private.h"
 #include "shim/config.h"
-#include "shim/helper.h"
-#include "shim/log.h"
 #include "shim/sys.h"
 
 int ts_stage_use_others(struct ts_stage *stage, struct ts_store *store)
@@ -12,25 +10,11 @@ int ts_stage_use_others(struct ts_stage *stage, struct ts_store *store)
 	return ts_mail_attach(store, &stage->mail);
 }
 
-/* In the order that the helper wants them in. */
-static int start_helper(const void *unused)
-{
-	const struct ts_config *config = ts_config();
-	char ring[24], room[24];
-
-	ts_format(ring, sizeof(ring), "%llu", (unsigned long long)config->ring_bytes);
-	ts_format(room, sizeof(room), "%llu", (unsigned long long)config->stage_bytes);
-	char *const arguments[] = {(char *)"tsshim-peer", (char *)config->group, ring,
-		(char *)config->cluster, room, NULL};
-	(void)unused;
-	return ts_helper_start(TS_HELPER_PEER, arguments, NULL, 0);
-}
-
 /* A stager knows of no cluster itself, and leaves the starting to who opens files. */
 static bool is_served(struct ts_stage *stage)
 {
 	return stage->mail.table && ts_mail_is_served(&stage->mail,
-					    ts_config()->cluster ? start_helper : NULL, NULL);
+					    ts_config()->cluster ? ts_mail_start : NULL, NULL);
 }
 
 void ts_stage_call_helper(struct ts_stage *stage)

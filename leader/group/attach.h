@@ -12,6 +12,7 @@
  *	reset     what `tsrun stats` subtracts, shim/tsrun/baseline.h; goes with the ledger
  *	loaders   what jobs say of their loaders, leader/group/loaders.h; goes with the last job
  *	peers     requests to the helper for other nodes, leader/mail/mail.h; likewise
+ *	places    samples that came from there, likewise
  *	new.<pid> for moments, while one of them is made
  *
  * <scope> is "<user namespace>-<PID namespace>", inode numbers as lsns(8) shows them: processes
@@ -105,6 +106,10 @@ int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uin
 
 /** The same of what is of the jobs, whichever ring they use; never -ESTALE. */
 int ts_belonging_map_of_jobs(struct ts_store *store, uint32_t which, uint64_t magic,
+	uint32_t abi, uint64_t bytes, void **ret_start);
+
+/** The same, of which memory is used only as far as it was written to by write(2). */
+int ts_belonging_map_sparse(struct ts_store *store, uint32_t which, uint64_t magic,
 	uint32_t abi, uint64_t bytes, void **ret_start);
 
 /** The ledger that belongs to this store; lives as long as the store. */

@@ -12,7 +12,7 @@ struct wanted {
 	struct ts_store *store;
 	uint64_t magic, bytes;
 	uint32_t abi;
-	bool of_jobs;
+	bool of_jobs, is_sparse;
 };
 
 static void fill(void *context, void *start)
@@ -50,7 +50,9 @@ static int check(const struct wanted *wanted, const struct ts_object *object)
 
 static int make(struct wanted *wanted, struct ts_object *object)
 {
-	return ts_object_make(object, wanted->bytes, wanted->bytes, fill, wanted);
+	uint64_t allocate = wanted->is_sparse ? TS_PAGE_BYTES : wanted->bytes;
+
+	return ts_object_make(object, wanted->bytes, allocate, fill, wanted);
 }
 
 /* Under the group's lock. */
@@ -114,6 +116,19 @@ int ts_belonging_map_of_jobs(struct ts_store *store, uint32_t which, uint64_t ma
 {
 	struct wanted wanted = {
 		.store = store, .magic = magic, .bytes = bytes, .abi = abi, .of_jobs = true};
+
+	return map(&wanted, which, ret_start);
+}
+
+int ts_belonging_map_sparse(struct ts_store *store, uint32_t which, uint64_t magic,
+	uint32_t abi, uint64_t bytes, void **ret_start)
+{
+	struct wanted wanted = {.store = store,
+		.magic = magic,
+		.bytes = bytes,
+		.abi = abi,
+		.of_jobs = true,
+		.is_sparse = true};
 
 	return map(&wanted, which, ret_start);
 }

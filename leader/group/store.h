@@ -99,6 +99,13 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 	enum ts_kind kind, struct ts_take *ret_take);
 
 /**
+ * Somebody outside of this group asks for what is made of @dataset, of which @key is one: from
+ * now on it is published, as if another job had asked.
+ */
+void ts_store_want(
+	struct ts_store *store, const struct ts_key *key, uint32_t dataset, enum ts_kind kind);
+
+/**
  * The same of what is there now: TS_HIT, or TS_PASS (TS_REASON_NESTED) for what is made as a
  * part of another record, and which nobody is told of.
  */

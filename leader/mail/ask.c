@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Asking the helper: what threads of jobs do with the table of leader/mail/mail.h. */
-#include "leader/mail/mail.h"
+#include "leader/mail/mail_private.h"
 
 #include "leader/object/killpoint.h"
 #include "shim/atomic.h"
+#include "shim/config.h"
+#include "shim/helper.h"
 #include "shim/identity.h"
 #include "shim/log.h"
 #include "shim/sys.h"
@@ -12,31 +14,36 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* A waiter looks so often whether the helper lives. */
-#define LOOK_NS UINT64_C(20000000)
-
 /* One that could not be started now cannot be soon. */
 #define START_AGAIN_NS (6 * TS_MAIL_PAUSE_NS)
 
 /* ---- slots ------------------------------------------------------------------------------ */
 
-/* One that is free, from a place of this process's own on: neighbours seldom meet. */
-static int take_slot(struct ts_mail_table *table, uint64_t id, uint32_t *ret_index)
+/*
+ * One that is free, from a place of this process's own on: neighbours seldom meet.  For samples
+ * the first one, so that few places are ever written to.
+ */
+static int take_slot(
+	struct ts_mail_table *table, uint32_t kind, uint64_t id, uint32_t *ret_index)
 {
-	uint32_t from = (uint32_t)ts_hash64(&id, sizeof(id));
+	bool has_place = kind == TS_MAIL_SAMPLE;
+	uint32_t first = has_place ? 0 : TS_MAIL_PLACES;
+	uint32_t count = has_place ? TS_MAIL_PLACES : TS_MAIL_SLOTS - TS_MAIL_PLACES;
+	uint32_t from = has_place ? 0 : (uint32_t)ts_hash64(&id, sizeof(id));
 
-	for (uint32_t i = 0; i < TS_MAIL_SLOTS; i++) {
-		struct ts_mail_slot *slot = &table->slots[(from + i) % TS_MAIL_SLOTS];
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t index = first + (from + i) % count;
+		struct ts_mail_slot *slot = &table->slots[index];
 		uint64_t nobody = 0;
 		if (ts_load_relaxed(&slot->owner) == 0 && ts_cas(&slot->owner, &nobody, id)) {
-			*ret_index = (from + i) % TS_MAIL_SLOTS;
+			*ret_index = index;
 			return 0;
 		}
 	}
 	return -EBUSY;
 }
 
-static void free_slot(struct ts_mail_slot *slot)
+void ts_mail_free(struct ts_mail_slot *slot)
 {
 	ts_write_release(&slot->state, TS_MAIL_FREE); /* M4 */
 	TS_KILLPOINT(mail_freed);
@@ -45,7 +52,7 @@ static void free_slot(struct ts_mail_slot *slot)
 
 /* ---- posting ---------------------------------------------------------------------------- */
 
-static void post(struct ts_mail *mail, struct ts_mail_slot *slot)
+void ts_mail_send(struct ts_mail *mail, struct ts_mail_slot *slot)
 {
 	ts_write_release(&slot->state, TS_MAIL_POSTED); /* M1 */
 	TS_KILLPOINT(mail_posted);
@@ -55,8 +62,7 @@ static void post(struct ts_mail *mail, struct ts_mail_slot *slot)
 	TS_KILLPOINT(mail_rung);
 }
 
-/* Whether the helper is gone, which is noted for all. */
-static bool is_gone(struct ts_mail_table *table)
+bool ts_mail_is_gone(struct ts_mail_table *table)
 {
 	uint64_t helper = ts_load_relaxed(&table->helper);
 
@@ -67,17 +73,12 @@ static bool is_gone(struct ts_mail_table *table)
 	return true;
 }
 
-/* Nobody is asked for a while by anybody: the helper is stopped, or far too slow. */
-static void pause_all(struct ts_mail_table *table)
+void ts_mail_pause(struct ts_mail_table *table)
 {
 	ts_write_relaxed(&table->ask_at, ts_now_ns() + TS_MAIL_PAUSE_NS);
 }
 
-/*
- * There is no use in waiting.  Errors: -EAGAIN nobody had begun; -ETIME somebody had; 0: it is
- * answered after all.
- */
-static int leave(struct ts_mail_table *table, struct ts_mail_slot *slot)
+int ts_mail_leave(struct ts_mail_table *table, struct ts_mail_slot *slot)
 {
 	uint32_t posted = TS_MAIL_POSTED, taken = TS_MAIL_TAKEN;
 
@@ -94,10 +95,10 @@ static int leave(struct ts_mail_table *table, struct ts_mail_slot *slot)
 	return 0;
 }
 
-/* Until it is answered.  Errors: as for leave(). */
+/* Until it is answered.  Errors: as for ts_mail_leave(). */
 static int wait(struct ts_mail_table *table, struct ts_mail_slot *slot, uint64_t until_ns)
 {
-	uint64_t look_at = ts_now_ns() + LOOK_NS;
+	uint64_t look_at = ts_now_ns() + TS_MAIL_LOOK_NS;
 
 	for (;;) {
 		uint32_t state = ts_load_acquire(&slot->state);
@@ -106,15 +107,15 @@ static int wait(struct ts_mail_table *table, struct ts_mail_slot *slot, uint64_t
 			return 0;
 		bool is_late = now >= until_ns;
 		if (is_late)
-			pause_all(table);
-		if (is_late || (now >= look_at && is_gone(table))) {
-			int r = leave(table, slot);
+			ts_mail_pause(table);
+		if (is_late || (now >= look_at && ts_mail_is_gone(table))) {
+			int r = ts_mail_leave(table, slot);
 			if (r < 0)
 				return r;
 			continue;
 		}
 		if (now >= look_at)
-			look_at = now + LOOK_NS;
+			look_at = now + TS_MAIL_LOOK_NS;
 		ts_sys_futex_wait(&slot->state, state, ts_min_u64(until_ns, look_at) - now);
 	}
 }
@@ -151,19 +152,32 @@ bool ts_mail_is_served(
 	return false;
 }
 
-/* A slot with @request in it, which is not posted yet. */
-static int begin(struct ts_mail_table *table, const struct ts_mail_request *request,
-	struct ts_mail_slot **ret_slot, uint32_t *ret_index)
+/* In the order that the helper wants them in. */
+int ts_mail_start(const void *unused)
 {
-	int r = take_slot(table, ts_identity_self(), ret_index);
+	const struct ts_config *config = ts_config();
+	char ring[24], room[24];
+
+	ts_format(ring, sizeof(ring), "%llu", (unsigned long long)config->ring_bytes);
+	ts_format(room, sizeof(room), "%llu", (unsigned long long)config->stage_bytes);
+	char *const arguments[] = {(char *)"tsshim-peer", (char *)config->group, ring,
+		(char *)config->cluster, room, NULL};
+	(void)unused;
+	return ts_helper_start(TS_HELPER_PEER, arguments, NULL, 0);
+}
+
+int ts_mail_begin(
+	struct ts_mail *mail, const struct ts_mail_request *request, uint32_t *ret_index)
+{
+	struct ts_mail_table *table = mail->table;
+	int r = take_slot(table, request->kind, ts_identity_self(), ret_index);
 
 	if (r < 0) {
 		ts_add_relaxed(&table->unposted, 1);
 		return r;
 	}
-	*ret_slot = &table->slots[*ret_index];
 	TS_KILLPOINT(mail_owned);
-	(*ret_slot)->request = *request;
+	table->slots[*ret_index].request = *request;
 	ts_add_relaxed(&table->posted, 1);
 	return 0;
 }
@@ -171,13 +185,13 @@ static int begin(struct ts_mail_table *table, const struct ts_mail_request *requ
 int ts_mail_ask(
 	struct ts_mail *mail, const struct ts_mail_request *request, uint32_t *ret_index)
 {
-	struct ts_mail_slot *slot;
 	uint32_t index;
-	int r = begin(mail->table, request, &slot, &index);
+	int r = ts_mail_begin(mail, request, &index);
 
 	if (r < 0)
 		return r;
-	post(mail, slot);
+	struct ts_mail_slot *slot = &mail->table->slots[index];
+	ts_mail_send(mail, slot);
 	r = wait(mail->table, slot, request->until_ns + TS_MAIL_SLACK_NS);
 	if (r < 0)
 		return r;
@@ -185,36 +199,35 @@ int ts_mail_ask(
 	TS_KILLPOINT(mail_answered);
 	*ret_index = index;
 	if (answer != TS_MAIL_SAYS_WON)
-		free_slot(slot);
+		ts_mail_free(slot);
 	return answer < TS_MAIL_ANSWER_COUNT ? (int)answer : TS_MAIL_SAYS_FAILED;
 }
 
 int ts_mail_tell(struct ts_mail *mail, const struct ts_mail_request *request)
 {
-	struct ts_mail_slot *slot;
 	uint32_t index;
-	int r = begin(mail->table, request, &slot, &index);
+	int r = ts_mail_begin(mail, request, &index);
 
 	if (r == 0)
-		post(mail, slot);
+		ts_mail_send(mail, &mail->table->slots[index]);
 	return r;
 }
 
-static void post_end(struct ts_mail *mail, uint32_t index, enum ts_mail_kind kind)
+void ts_mail_send_again(struct ts_mail *mail, uint32_t index, enum ts_mail_kind kind)
 {
 	struct ts_mail_slot *slot = &mail->table->slots[index % TS_MAIL_SLOTS];
 
 	slot->request.kind = kind;
 	slot->request.until_ns = ts_now_ns() + ts_mail_wait_ns();
-	post(mail, slot);
+	ts_mail_send(mail, slot);
 }
 
 void ts_mail_store(struct ts_mail *mail, uint32_t index)
 {
-	post_end(mail, index, TS_MAIL_STORE);
+	ts_mail_send_again(mail, index, TS_MAIL_STORE);
 }
 
 void ts_mail_return(struct ts_mail *mail, uint32_t index)
 {
-	post_end(mail, index, TS_MAIL_RETURN);
+	ts_mail_send_again(mail, index, TS_MAIL_RETURN);
 }

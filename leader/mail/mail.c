@@ -19,6 +19,20 @@ int ts_mail_attach(struct ts_store *store, struct ts_mail *ret_mail)
 	return 0;
 }
 
+int ts_mail_attach_places(struct ts_store *store, struct ts_mail *mail)
+{
+	void *start = NULL;
+	int r = ts_belonging_map_sparse(store, TS_BELONGING_PLACES, TS_MAIL_PLACES_MAGIC,
+		TS_MAIL_ABI, ts_mail_place_at(0) + TS_MAIL_PLACES * TS_MAIL_ROOM, &start);
+
+	if (r < 0)
+		return r;
+	mail->places = (const unsigned char *)start + TS_MAIL_PLACES_AT;
+	memcpy(mail->places_path, store->belongings[TS_BELONGING_PLACES],
+		sizeof(mail->places_path));
+	return 0;
+}
+
 bool ts_mail_waits(uint32_t kind)
 {
 	static const bool waits[] = {

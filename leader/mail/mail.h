@@ -3,9 +3,18 @@
  * How jobs ask the helper that talks to other nodes (leader/peer), and are answered: a table of
  * requests in shared memory, an object of the group ("peers", leader/group/attach.h).
  *
- * Who asks is the owner of a slot: a thread that fills the .part of a copy, whose lock it has
- * (leader/files/stage.h).  The helper writes bytes into that file, all of them proven to be
- * the value's, or none; nobody else but the owner does.
+ * Who asks for bytes of a file is the owner of a slot: a thread that fills the .part of a copy,
+ * whose lock it has (leader/files/stage.h).  The helper writes bytes into that file, all of
+ * them proven to be the value's, or none; nobody else but the owner does.
+ *
+ * Who asks for a sample has claimed its record in the ring (leader/group/store.h) and waits
+ *with something else to do (ts_mail_post(), ts_mail_look()).  The first TS_MAIL_PLACES slots
+ *are for samples, and each of them has a place of TS_MAIL_ROOM bytes in an object of its own
+ * ("places").  The helper alone writes there, and only while the slot is TAKEN or LEFT; the
+ * owner reads there, and only while it is ANSWERED with GOT: what it finds it copies into
+ * the ring, and publishes as if it had made it.  Who has WON makes the record, publishes it,
+ *and names it by SAMPLE_STORE: the helper finds it in the ring, and pins it by a lease of its
+ *own.
  *
  * ---- A slot ------------------------------------------------------------------------------
  *
@@ -23,14 +32,15 @@
  *	LEFT -> FREE        the helper, then owner -> 0
  *	POSTED -> FREE      the owner at its deadline, by CAS, then owner -> 0
  *	ANSWERED -> FREE    the owner, behind its look at the answer (M4), then owner -> 0
- *	ANSWERED -> POSTED  the owner that has WON the value: as STORE, once it has made it, or
- *as RETURN, where it cannot.  It does not wait for these
+ *	ANSWERED -> POSTED  the owner that has WON the value: as (SAMPLE_)STORE, once it has
+ *made it, or as (SAMPLE_)RETURN, where it cannot.  It does not wait for these
  *
  * A STORE, a RETURN or a NAME needs no owner: the helper ends it with FREE and owner -> 0.
  *
  * Who has LEFT a TAKEN slot must not use the file it asked for any more, for the helper may
  * still write to it: it takes the name away and begins another file.  So nothing that is
- * complete is ever written to, whatever was stopped for how long.
+ * complete is ever written to, whatever was stopped for how long.  Of a sample it must not
+ * look at the place any more, which is the helper's until that has freed the slot.
  *
  * ---- What a crash leaves -----------------------------------------------------------------
  *
@@ -68,10 +78,14 @@
 #include "leader/group/attach.h"
 #include "shim/hash.h"
 
-#define TS_MAIL_MAGIC UINT64_C(0x7372656570746d31) /* "1mtpeers", little endian */
-#define TS_MAIL_ABI   1u
+#define TS_MAIL_MAGIC        UINT64_C(0x7372656570746d31) /* "1mtpeers", little endian */
+#define TS_MAIL_ABI          1u
+#define TS_MAIL_PLACES_MAGIC UINT64_C(0x6563616c70746d31) /* "1mtplace" */
 
-#define TS_MAIL_SLOTS     128u
+/* Of all slots the first ones are for samples, and have a place each. */
+#define TS_MAIL_PLACES    32u
+#define TS_MAIL_SLOTS     (TS_MAIL_PLACES + 128u)
+#define TS_MAIL_ROOM      (UINT64_C(4) << 20) /* of a place: the largest sample, and its head */
 #define TS_MAIL_PEERS     256u /* of which something is told; further ones are asked as well */
 #define TS_MAIL_PEER_NAME 64u
 
@@ -94,7 +108,10 @@
 	X(BRING, true, "a copy of what a path leads to, and that it does")           \
 	X(STORE, false, "what was won and made, for other nodes")                    \
 	X(RETURN, false, "what was won and cannot be made")                          \
-	X(NAME, false, "that a path leads to what this is a copy of")
+	X(NAME, false, "that a path leads to what this is a copy of")                \
+	X(SAMPLE, true, "a sample, or the right to be the first who makes it")       \
+	X(SAMPLE_STORE, false, "a sample that was won and made, for other nodes")    \
+	X(SAMPLE_RETURN, false, "a sample that was won and is not there")
 
 /* (name, text). Of these only GOT and WON are not "do it alone". */
 #define TS_MAIL_ANSWERS(X)                                            \
@@ -160,6 +177,7 @@ enum ts_mail_state {
  *	FETCH, STORE, RETURN   @name of the file, @piece, @copy, @inode, @at, @bytes
  *	BRING                  @name of the path, @known_as, @root_…, @seconds
  *	NAME                   @name of the path, @inode, @root_device, @seconds
+ *	SAMPLE…                @name: the key of the record, the same on all nodes; @made_ns
  */
 struct ts_mail_request {
 	uint32_t kind;
@@ -172,13 +190,15 @@ struct ts_mail_request {
 	struct ts_hash128 known_as;       /* the path's name in the index of copies */
 	uint64_t root_device, root_inode; /* of the data set's directory, here */
 	uint64_t seconds;                 /* for which a path may be known */
+	uint64_t made_ns;                 /* how long it took to make the sample */
 };
 
 struct ts_mail_slot {
 	_Alignas(64) _Atomic uint64_t owner; /* ts_process_id() */
 	_Atomic uint32_t state, answer;
 	struct ts_mail_request request;
-	uint64_t reserved[4];
+	/* Of a sample that came: the size of its record, how long the last question took. */
+	_Atomic uint64_t bytes, took_ns;
 };
 static_assert(sizeof(struct ts_mail_slot) == 192, "ABI of mail 1");
 
@@ -194,6 +214,39 @@ static_assert(TS_MAIL_COUNTER_COUNT <= 16, "room for counters");
 
 enum ts_mail_peer_state { TS_MAIL_PEER_UNUSED, TS_MAIL_PEER_OPEN, TS_MAIL_PEER_SHUT };
 
+/**
+ * What a sample begins with between nodes, behind which its record lies as it is in the ring;
+ * little-endian.
+ */
+struct ts_mail_sample {
+	uint32_t version; /* TS_MAIL_SAMPLE_VERSION */
+	uint32_t reserved;
+	uint64_t made_ns;    /* how long it took to make it, */
+	uint64_t produce_ns; /* and what CPU time */
+	uint64_t zero[5];
+};
+static_assert(sizeof(struct ts_mail_sample) == 64, "what other nodes read; keeps alignment");
+
+#define TS_MAIL_SAMPLE_VERSION 1
+
+/**
+ * What asking for samples costs all jobs of the group, and what came of it.  Every
+ * TS_MAIL_WINDOW samples that came are judged: where to get them has taken longer than it took
+ * to make them, nobody asks for TS_MAIL_OFF_NS.
+ */
+struct ts_mail_samples {
+	_Atomic uint64_t asked, got, won, alone; /* alone: neither got nor won */
+	_Atomic uint64_t stored, times_off;
+	_Atomic uint64_t off_until; /* of ts_now_ns(); 0: never */
+	_Atomic uint64_t window_got, window_took_ns, window_made_ns;
+	_Atomic uint64_t took_ns, made_ns; /* of all that came */
+	_Atomic uint64_t reserved[4];
+};
+static_assert(sizeof(struct ts_mail_samples) == 128, "ABI of mail 1");
+
+#define TS_MAIL_WINDOW UINT64_C(64)
+#define TS_MAIL_OFF_NS UINT64_C(30000000000)
+
 struct ts_mail_table {
 	struct ts_belonging_head head;
 	_Alignas(64) _Atomic uint64_t helper; /* who has the lock; 0: none */
@@ -204,6 +257,7 @@ struct ts_mail_table {
 	_Atomic uint32_t peer_count;
 	_Atomic uint64_t posted, unposted; /* requests; those for which there was no slot */
 	_Atomic uint64_t left;             /* that were not waited for */
+	_Alignas(64) struct ts_mail_samples samples;
 	_Alignas(64) struct ts_mail_slot slots[TS_MAIL_SLOTS];
 	struct ts_mail_peer peers[TS_MAIL_PEERS];
 };
@@ -212,13 +266,31 @@ struct ts_mail_table {
 struct ts_mail {
 	struct ts_mail_table *table;
 	char path[TS_PATH_BYTES]; /* of the object, whose times are set */
+	/* Those of the first slots, one behind the other from TS_MAIL_PLACES_AT on; or NULL. */
+	const unsigned char *places;
+	char places_path[TS_PATH_BYTES];
 };
+
+/* Where in the object of the places the first one begins: behind a page for its head. */
+#define TS_MAIL_PLACES_AT UINT64_C(4096)
 
 /**
  * The table of @store's group, made when there is none.  Ownership: the process's, for good; a
  * fork child has its parent's.  Threads: one at a time.  Errors: those of ts_belonging_map().
  */
 int ts_mail_attach(struct ts_store *store, struct ts_mail *ret_mail);
+
+/**
+ * The places of @mail, made when there are none: memory is used as far as one was ever written.
+ * As above.
+ */
+int ts_mail_attach_places(struct ts_store *store, struct ts_mail *mail);
+
+/** Where in the object of the places that of slot @index begins. */
+static inline uint64_t ts_mail_place_at(uint32_t index)
+{
+	return TS_MAIL_PLACES_AT + (uint64_t)(index % TS_MAIL_PLACES) * TS_MAIL_ROOM;
+}
 
 /** Copy out what slot @index asks for.  For its owner and the helper. */
 void ts_mail_read(struct ts_mail *mail, uint32_t index, struct ts_mail_request *ret_request);
@@ -237,6 +309,10 @@ bool ts_mail_is_served(
  * busy machine is no fault of other nodes.
  */
 uint64_t ts_mail_wait_ns(void);
+
+/** To be the @start of ts_mail_is_served() where --cluster says with which nodes: tsshim-peer.
+ */
+int ts_mail_start(const void *unused);
 
 /** Whether the owner of a request of this kind waits for an answer. */
 bool ts_mail_waits(uint32_t kind);
@@ -260,6 +336,51 @@ int ts_mail_tell(struct ts_mail *mail, const struct ts_mail_request *request);
 void ts_mail_store(struct ts_mail *mail, uint32_t index);
 void ts_mail_return(struct ts_mail *mail, uint32_t index);
 
+/* ---- asking for samples: leader/mail/samples.c ------------------------------------------ */
+
+/** A SAMPLE that was asked for.  Its slot is the caller's until one of the last four ends it.
+ */
+struct ts_mail_errand {
+	uint32_t index;
+	uint64_t until_ns;   /* the helper has to have answered by then */
+	uint64_t look_at_ns; /* whether it lives */
+};
+
+/**
+ * Whether samples are worth asking for: it is not known that to get one takes longer than to
+ * make it.
+ */
+bool ts_mail_pays(struct ts_mail *mail);
+
+/**
+ * Ask for the sample @name.  Threads, forks and cost as for ts_mail_ask(), but it waits for
+ * nothing.  Errors: -EBUSY no slot.
+ */
+int ts_mail_post(
+	struct ts_mail *mail, const struct ts_hash128 *name, struct ts_mail_errand *ret_errand);
+
+/**
+ * What the answer is, waiting for it @wait_ns at most.  With GOT the record is at
+ * ts_mail_found(), with WON it is to be made; any other answer has ended the errand.  Errors,
+ * the errand has ended but for the first: -EINPROGRESS there is none yet; -EAGAIN, -ETIME as
+ * for ts_mail_ask().
+ */
+int ts_mail_look(struct ts_mail *mail, struct ts_mail_errand *errand, uint64_t wait_ns);
+
+/** What has come with GOT, until the errand ends; behind it @ret_bytes of a record. */
+const struct ts_mail_sample *ts_mail_found(
+	struct ts_mail *mail, const struct ts_mail_errand *errand, uint64_t *ret_bytes);
+
+/** What has come with GOT is used no more; @is_good: it was what was wanted. */
+void ts_mail_end(struct ts_mail *mail, struct ts_mail_errand *errand, bool is_good);
+
+/** What was WON is in the ring under its name, and took @made_ns; or will not be there. */
+void ts_mail_hand_over(struct ts_mail *mail, struct ts_mail_errand *errand, uint64_t made_ns);
+void ts_mail_give_back(struct ts_mail *mail, struct ts_mail_errand *errand);
+
+/** It is not waited for any more, whatever has come of it. */
+void ts_mail_abandon(struct ts_mail *mail, struct ts_mail_errand *errand);
+
 /* ---- answering: leader/mail/serve.c, for the helper ------------------------------------ */
 
 /**
@@ -280,6 +401,9 @@ int ts_mail_take(struct ts_mail *mail, uint32_t from, uint32_t *ret_index,
 
 /** Whether the owner of the TAKEN slot @index still waits. */
 bool ts_mail_is_wanted(struct ts_mail *mail, uint32_t index);
+
+/** Before GOT, of a sample: the size of its record, and how long it took to get it. */
+void ts_mail_set_found(struct ts_mail *mail, uint32_t index, uint64_t bytes, uint64_t took_ns);
 
 /** End the TAKEN slot @index; @answer is of no use to a STORE or a RETURN. */
 void ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer answer);

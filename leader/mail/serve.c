@@ -79,6 +79,14 @@ bool ts_mail_is_wanted(struct ts_mail *mail, uint32_t index)
 	       TS_MAIL_TAKEN;
 }
 
+void ts_mail_set_found(struct ts_mail *mail, uint32_t index, uint64_t bytes, uint64_t took_ns)
+{
+	struct ts_mail_slot *slot = &mail->table->slots[index % TS_MAIL_SLOTS];
+
+	ts_write_relaxed(&slot->bytes, bytes);
+	ts_write_relaxed(&slot->took_ns, took_ns);
+}
+
 void ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer answer)
 {
 	struct ts_mail_slot *slot = &mail->table->slots[index % TS_MAIL_SLOTS];

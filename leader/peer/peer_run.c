@@ -42,13 +42,14 @@ struct peer {
 	struct ts_resolver resolver;
 	struct ts_transfers *transfers;
 	struct ts_paths *paths;
-	int mail_fd, inotify_fd;
+	int mail_fd, places_fd, inotify_fd;
 	uint64_t tick_at;
 	uint32_t next_slot;
 	struct pollfd fds[OF_SERVERS + TS_KETAMA_SERVERS];
 };
 
-static struct peer peer = {.mail_fd = -1, .inotify_fd = -1, .resolver = {.fd = -1}};
+static struct peer peer = {
+	.mail_fd = -1, .places_fd = -1, .inotify_fd = -1, .resolver = {.fd = -1}};
 
 /* ---- what is told of servers ------------------------------------------------------------ */
 
@@ -106,8 +107,14 @@ static int join(void)
 	int r = ts_store_attach(&options, &peer.store, &reason);
 	if (r == 0)
 		r = ts_mail_attach(peer.store, &peer.mail);
+	if (r == 0)
+		r = ts_mail_attach_places(peer.store, &peer.mail);
 	if (r < 0)
 		return r;
+	peer.places_fd =
+		ts_sys_open(peer.mail.places_path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+	if (peer.places_fd < 0)
+		return peer.places_fd;
 	peer.mail_fd = ts_sys_open(peer.mail.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
 	if (peer.mail_fd < 0)
 		return peer.mail_fd;
@@ -154,9 +161,10 @@ static bool is_alone(void)
 static int begin(void)
 {
 	const struct ts_pool_hooks hooks = {.told = told};
+	/* Where no files are staged there may be samples all the same. */
 	int r = ts_stage_attach_existing(peer.task->group, &peer.stage);
 
-	if (r == 0)
+	if (r == 0 || r == -ENOENT)
 		r = read_cluster();
 	if (r < 0)
 		return r;
@@ -165,7 +173,8 @@ static int begin(void)
 		ts_mail_close(&peer.mail, TS_PEER_ALONE_NS);
 		return -ENONET;
 	}
-	peer.stage->capacity = peer.task->stage_bytes;
+	if (peer.stage)
+		peer.stage->capacity = peer.task->stage_bytes;
 	const struct ts_cluster_nodes *nodes = &peer.cluster->nodes;
 	name_rows();
 	r = ts_pool_create(nodes->servers, nodes->count, peer.tls, &hooks, &peer.pool);
@@ -174,11 +183,12 @@ static int begin(void)
 	ts_pool_set_secrets(peer.pool, &peer.secrets);
 	ts_resolver_init(&peer.resolver, peer.pool, nodes->servers, nodes->count);
 	watch_mail();
-	r = ts_transfers_create(
-		&peer.mail, peer.pool, peer.stage->index.stem, &peer.secrets, &peer.transfers);
-	return r < 0 ? r
-		     : ts_paths_create(
-			       &peer.mail, peer.pool, peer.stage, peer.transfers, &peer.paths);
+	r = ts_transfers_create(&peer.mail, peer.pool,
+		peer.stage ? peer.stage->index.stem : NULL, &peer.secrets, &peer.transfers);
+	if (r < 0)
+		return r;
+	ts_transfers_use_samples(peer.transfers, peer.store, peer.places_fd);
+	return ts_paths_create(&peer.mail, peer.pool, peer.stage, peer.transfers, &peer.paths);
 }
 
 static void end(int error)
@@ -252,7 +262,10 @@ static void take_all(void)
 
 	while (has_room() && ts_mail_take(&peer.mail, peer.next_slot, &index, &request) == 0) {
 		peer.next_slot = index + 1;
-		if (request.kind == TS_MAIL_BRING || request.kind == TS_MAIL_NAME)
+		bool is_path = request.kind == TS_MAIL_BRING || request.kind == TS_MAIL_NAME;
+		if (is_path && !peer.stage)
+			ts_mail_answer(&peer.mail, index, TS_MAIL_SAYS_UNFIT);
+		else if (is_path)
 			ts_paths_begin(peer.paths, index, &request);
 		else
 			ts_transfers_begin(peer.transfers, index, &request);
@@ -337,6 +350,8 @@ int ts_peer_run(const struct ts_peer_task *task)
 	} else if (peer.mail.table && r != -EAGAIN) {
 		ts_write_relaxed(&peer.mail.table->error, (uint64_t)-r);
 	}
+	if (peer.places_fd >= 0)
+		ts_sys_close(peer.places_fd);
 	if (peer.mail_fd >= 0)
 		ts_sys_close(peer.mail_fd);
 	ts_store_detach(peer.store);

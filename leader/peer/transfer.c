@@ -76,6 +76,7 @@ void ts_transfers_destroy(struct ts_transfers *transfers)
 	for (struct ts_transfer *one = transfers->first; one; one = one->next) {
 		if (one->fd >= 0)
 			ts_sys_close(one->fd);
+		ts_transfer_let_go(one);
 		/* Those of others are told by them. */
 		if (one->index != TS_TRANSFER_NOBODY && !one->done)
 			ts_mail_answer(transfers->mail, one->index, TS_MAIL_SAYS_NONE);
@@ -104,6 +105,19 @@ static bool is_possible(const struct ts_mail_request *request)
 	       request->at <= INT64_MAX - request->bytes;
 }
 
+static void set_key(struct ts_transfer *transfer)
+{
+	const struct ts_mail_request *request = &transfer->request;
+	char piece[16] = "";
+
+	if (!ts_transfer_is_sample(transfer))
+		(void)snprintf(piece, sizeof(piece), ".%u", request->piece);
+	transfer->key_bytes = (size_t)snprintf(transfer->key, sizeof(transfer->key),
+		"%s:%016llx%016llx%s", ts_transfer_is_sample(transfer) ? "s1" : "f1",
+		(unsigned long long)request->name.hi, (unsigned long long)request->name.lo,
+		piece);
+}
+
 static struct ts_transfer *take(
 	struct ts_transfers *all, uint32_t index, const struct ts_mail_request *request)
 {
@@ -122,9 +136,7 @@ static struct ts_transfer *take(
 	};
 	*all->end = transfer;
 	all->end = &transfer->next;
-	transfer->key_bytes = (size_t)snprintf(transfer->key, sizeof(transfer->key),
-		"f1:%016llx%016llx.%u", (unsigned long long)request->name.hi,
-		(unsigned long long)request->name.lo, request->piece);
+	set_key(transfer);
 	return transfer;
 }
 
@@ -163,6 +175,47 @@ static void begin_store(struct ts_transfer *transfer)
 	ts_transfer_store(transfer);
 }
 
+static void begin_sample(struct ts_transfer *transfer)
+{
+	if (!transfer->all->store || transfer->index >= TS_MAIL_PLACES)
+		ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
+	else if (ts_transfer_is_refused(transfer))
+		ts_transfer_end(transfer, TS_MAIL_SAYS_REFUSED);
+	else
+		ts_transfer_fetch(transfer);
+}
+
+static void begin_sample_store(struct ts_transfer *transfer)
+{
+	transfer->state = TS_TRANSFER_STORING;
+	if (!transfer->all->store || ts_transfer_hold(transfer) < 0) {
+		transfer->deletes = has_a_place(&transfer->request);
+		ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
+		return;
+	}
+	TS_KILLPOINT(peer_found);
+	transfer->count = ts_value_count(transfer->request.bytes);
+	transfer->next_chunk = transfer->count;
+	ts_transfer_store(transfer);
+}
+
+/* Return it, if it is that: what cannot be begun ends here as well. */
+static void begin_return(struct ts_transfer *transfer)
+{
+	uint32_t kind = transfer->request.kind;
+
+	transfer->deletes = (kind == TS_MAIL_RETURN || kind == TS_MAIL_SAMPLE_RETURN) &&
+			    has_a_place(&transfer->request);
+	ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
+}
+
+void ts_transfers_use_samples(
+	struct ts_transfers *transfers, struct ts_store *store, int places_fd)
+{
+	transfers->store = store;
+	transfers->places_fd = places_fd;
+}
+
 void ts_transfers_begin(
 	struct ts_transfers *transfers, uint32_t index, const struct ts_mail_request *request)
 {
@@ -173,9 +226,12 @@ void ts_transfers_begin(
 		begin_fetch(transfer);
 	} else if (is_possible(request) && request->kind == TS_MAIL_STORE) {
 		begin_store(transfer);
+	} else if (request->kind == TS_MAIL_SAMPLE) {
+		begin_sample(transfer);
+	} else if (request->kind == TS_MAIL_SAMPLE_STORE) {
+		begin_sample_store(transfer);
 	} else {
-		transfer->deletes = request->kind == TS_MAIL_RETURN && has_a_place(request);
-		ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
+		begin_return(transfer);
 	}
 }
 
@@ -203,7 +259,8 @@ void ts_transfers_return(struct ts_transfers *transfers, const struct ts_mail_re
 	struct ts_mail_request returned = *request;
 
 	/* Where there is no room it ends by itself. */
-	returned.kind = TS_MAIL_RETURN;
+	returned.kind =
+		request->kind >= TS_MAIL_SAMPLE ? TS_MAIL_SAMPLE_RETURN : TS_MAIL_RETURN;
 	if (ts_transfers_have_room(transfers))
 		ts_transfers_begin(transfers, TS_TRANSFER_NOBODY, &returned);
 }

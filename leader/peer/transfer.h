@@ -5,6 +5,10 @@
  * name>.<p>:<n>"; the size of the value is that of the request, its generation 1: the name has
  * what tells one content from another in it.
  *
+ * A sample is stored as "s1:<32 digits of its key>:<n>"; how large it is says its first chunk.
+ * What is said of a FETCH below holds of a SAMPLE, with its place in the place of a file, and
+ * what is said of a STORE of a SAMPLE_STORE, with the record in the ring.
+ *
  * A FETCH:
  *
  *	QUEUED   wants a buffer
@@ -53,7 +57,8 @@ struct ts_transfers;
 #define TS_TRANSFER_PARTS   8 /* of one transfer on their way */
 #define TS_TRANSFER_HALF    (TS_TRANSFER_BUFFERS / 2)
 
-#define TS_TRANSFER_PLACE      2 /* seconds that who has won has */
+#define TS_TRANSFER_PLACE      2   /* seconds that who has won has */
+#define TS_TRANSFER_SAMPLE     900 /* that a sample is kept: it comes once in an epoch */
 #define TS_TRANSFER_FIRST_NS   UINT64_C(1000000)
 #define TS_TRANSFER_LAST_NS    UINT64_C(20000000)
 #define TS_TRANSFER_REFUSED_NS UINT64_C(60000000000)
@@ -77,6 +82,10 @@ void ts_transfers_destroy(struct ts_transfers *transfers);
 
 /** From now on seal with the newest of @secrets.  Errors: those of ts_sealer_create(). */
 int ts_transfers_set_secrets(struct ts_transfers *transfers, const struct ts_secrets *secrets);
+
+/** Transfer samples as well: records of @store, and places in the object @places_fd. */
+void ts_transfers_use_samples(
+	struct ts_transfers *transfers, struct ts_store *store, int places_fd);
 
 /** Whether another one can be taken. */
 bool ts_transfers_have_room(const struct ts_transfers *transfers);

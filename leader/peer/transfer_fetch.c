@@ -19,11 +19,15 @@ static void refuse(struct ts_transfer *transfer, uint32_t server)
 static bool take_chunk(struct ts_transfer *transfer, struct ts_part *part)
 {
 	const struct ts_meta_request *meta = &part->request.meta;
-	uint64_t at = transfer->request.at + (uint64_t)part->place.chunk * TS_VALUE_CHUNK;
+	bool is_sample = ts_transfer_is_sample(transfer);
+	uint64_t at = (uint64_t)part->place.chunk * TS_VALUE_CHUNK +
+		      (is_sample ? ts_mail_place_at(transfer->index) : transfer->request.at);
 	int r = meta->result == -EMSGSIZE ? -EOVERFLOW
 					  : ts_value_open(transfer->all->sealer, &part->place,
 						    &part->head, meta->bytes, part->bytes);
 
+	if (r == 0 && is_sample && part->place.chunk == 0)
+		r = ts_transfer_learn(transfer, part);
 	if (r == -ENOTSUP) {
 		ts_transfer_end(
 			transfer, ts_transfer_explain(transfer, part->request.server, r));
@@ -39,7 +43,8 @@ static bool take_chunk(struct ts_transfer *transfer, struct ts_part *part)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_LATE);
 		return false;
 	}
-	r = ts_transfer_write(transfer->fd, part->bytes, part->head.bytes, at);
+	r = ts_transfer_write(is_sample ? transfer->all->places_fd : transfer->fd, part->bytes,
+		part->head.bytes, at);
 	TS_KILLPOINT(peer_written);
 	if (r < 0)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
@@ -55,6 +60,10 @@ static void get_on(struct ts_transfer *transfer)
 	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_GOT, 1);
 	ts_transfer_count(
 		transfer, transfer->server, TS_MAIL_COUNT_GOT_BYTES, transfer->request.bytes);
+	if (ts_transfer_is_sample(transfer))
+		ts_mail_set_found(transfer->all->mail, transfer->index,
+			transfer->request.bytes - sizeof(struct ts_mail_sample),
+			ts_now_ns() - transfer->asked_ns);
 	ts_transfer_end(transfer, TS_MAIL_SAYS_GOT);
 }
 
@@ -162,6 +171,7 @@ static void ask_first(struct ts_transfer *transfer)
 	part->request.meta.ttl =
 		transfer->done ? 0 : (uint32_t)ts_pool_patience(TS_TRANSFER_PLACE);
 	transfer->state = TS_TRANSFER_ASKING;
+	transfer->asked_ns = ts_now_ns();
 	if (!ts_transfer_submit(part, TS_META_GET, TS_TRANSFER_ANSWER_NS, first_done) ||
 		transfer->is_counted)
 		return;

@@ -43,6 +43,8 @@ int ts_transfer_open(const struct ts_transfers *transfers,
 	bool is_store = request->kind == TS_MAIL_STORE;
 	int r = -ENOENT;
 
+	if (!transfers->stem) /* no files are staged here */
+		return r;
 	ts_stage_path_with(transfers->stem, request->copy, path);
 	ts_format(part, sizeof(part), "%s.part", path);
 	/* What is complete is never written to; what was made may have its name by now, */

@@ -154,6 +154,7 @@ void ts_transfer_end(struct ts_transfer *transfer, enum ts_mail_answer answer)
 		transfer->state = TS_TRANSFER_ENDING;
 		tell(transfer, answer);
 		close_file(transfer);
+		ts_transfer_let_go(transfer);
 	}
 	if (transfer->on_way > 0)
 		return;
@@ -165,23 +166,23 @@ void ts_transfer_end(struct ts_transfer *transfer, enum ts_mail_answer answer)
 
 /* ---- parts ------------------------------------------------------------------------------ */
 
-static bool is_store(const struct ts_transfer *transfer)
-{
-	return transfer->request.kind == TS_MAIL_STORE;
-}
-
 static void prepare(struct ts_part *part, struct ts_transfer *transfer, uint32_t chunk)
 {
+	/* How large a sample is says its first chunk. */
+	bool is_known = transfer->request.bytes > 0;
+	uint64_t total = is_known ? transfer->request.bytes : TS_VALUE_ANY_TOTAL;
+	uint32_t bytes =
+		is_known ? ts_value_bytes(transfer->request.bytes, chunk) : TS_VALUE_CHUNK;
+
 	part->transfer = transfer;
-	part->is_of_store = is_store(transfer);
+	part->is_of_store = ts_transfer_is_store(transfer);
 	part->place = (struct ts_value_place){
 		.key = transfer->key,
 		.key_bytes = transfer->key_bytes,
-		.total = transfer->request.bytes,
+		.total = total,
 		.generation = TS_TRANSFER_GENERATION,
 		.chunk = chunk,
 	};
-	uint32_t bytes = ts_value_bytes(transfer->request.bytes, chunk);
 	(void)snprintf(part->key, sizeof(part->key), "%s:%u", transfer->key, chunk);
 	part->request = (struct ts_pool_request){
 		.meta = {.key = part->key,
@@ -195,7 +196,7 @@ struct ts_part *ts_transfer_take_part(struct ts_transfer *transfer, uint32_t chu
 	struct ts_transfers *all = transfer->all;
 	struct ts_part *part = all->free_parts;
 
-	if (!part || (is_store(transfer) && all->storing >= TS_TRANSFER_HALF))
+	if (!part || (ts_transfer_is_store(transfer) && all->storing >= TS_TRANSFER_HALF))
 		return NULL;
 	prepare(part, transfer, chunk);
 	if (ts_pool_is_busy(all->pool, part->key, TS_TRANSFER_HALF))

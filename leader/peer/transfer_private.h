@@ -5,7 +5,7 @@
 
 #include "leader/peer/transfer.h"
 
-/* "f1:", 32 digits, ".", a number; behind it ":" and another one. */
+/* "f1:", 32 digits, ".", a number, or "s1:" and the digits; behind it ":" and another one. */
 #define TS_TRANSFER_KEY   48
 #define TS_TRANSFER_CHUNK (TS_TRANSFER_KEY + 12)
 
@@ -53,6 +53,9 @@ struct ts_transfer {
 	/* Who gets the answer in the place of the slot, or NULL. */
 	void (*done)(void *context, enum ts_mail_answer answer);
 	void *context;
+	uint64_t asked_ns; /* when chunk 0 was last asked for */
+	bool is_leased;    /* of one that is stored: */
+	struct ts_lease lease;
 	uint64_t at_ns, pause_ns; /* PAUSED */
 	size_t key_bytes;
 	char key[TS_TRANSFER_KEY];
@@ -72,7 +75,9 @@ struct ts_transfers {
 	struct ts_transfer *first, **end; /* at work */
 	struct ts_transfer *free;
 	struct ts_part *free_parts;
-	uint32_t storing; /* parts of STOREs */
+	uint32_t storing;       /* parts of STOREs */
+	struct ts_store *store; /* of samples; NULL: none are transferred */
+	int places_fd;
 	struct {
 		uint64_t key, until_ns;
 	} refused[TS_TRANSFER_REFUSED];
@@ -80,6 +85,18 @@ struct ts_transfers {
 	struct ts_part parts[TS_TRANSFER_BUFFERS];
 	struct ts_transfer transfers[TS_TRANSFERS];
 };
+
+/** Whether it is of a sample, of whichever kind; whether something is handed over. */
+static inline bool ts_transfer_is_sample(const struct ts_transfer *transfer)
+{
+	return transfer->request.kind >= TS_MAIL_SAMPLE;
+}
+
+static inline bool ts_transfer_is_store(const struct ts_transfer *transfer)
+{
+	return transfer->request.kind == TS_MAIL_STORE ||
+	       transfer->request.kind == TS_MAIL_SAMPLE_STORE;
+}
 
 /* ---- leader/peer/transfer_parts.c ------------------------------------------------------- */
 
@@ -122,6 +139,22 @@ void ts_transfer_set_refused(const struct ts_transfer *transfer, bool is_refused
 /** Get on, if there is something to be begun. */
 void ts_transfer_fetch(struct ts_transfer *transfer);
 void ts_transfer_store(struct ts_transfer *transfer);
+
+/* ---- leader/peer/transfer_sample.c ------------------------------------------------------ */
+
+/** Take hold of the record that is to be stored.  Errors: -ENOENT it is not, or too large. */
+int ts_transfer_hold(struct ts_transfer *transfer);
+void ts_transfer_let_go(struct ts_transfer *transfer);
+
+/** @bytes of the value, from @at on. */
+void ts_transfer_copy(const struct ts_transfer *transfer, uint64_t at, uint64_t bytes,
+	unsigned char *ret_bytes);
+
+/**
+ * Chunk 0, in @part, is proven: its numbers are the transfer's from now on.  Errors: -EPROTO of
+ * a version that is not known here; -E2BIG.
+ */
+int ts_transfer_learn(struct ts_transfer *transfer, const struct ts_part *part);
 
 /* ---- leader/peer/transfer_file.c -------------------------------------------------------- */
 

@@ -47,10 +47,14 @@ static void done(struct ts_pool_request *request)
 static int prepare(struct ts_transfer *transfer, struct ts_part *part)
 {
 	uint64_t at = transfer->request.at + (uint64_t)part->place.chunk * TS_VALUE_CHUNK;
-	/* Read and not mapped: a file that is cut short is an error and no signal. */
-	int r = ts_sys_read_all(
-		transfer->fd, part->bytes, part->request.meta.parts[1].iov_len, at);
+	size_t bytes = part->request.meta.parts[1].iov_len;
+	int r = 0;
 
+	/* Read and not mapped: a file that is cut short is an error and no signal. */
+	if (transfer->is_leased)
+		ts_transfer_copy(transfer, at, bytes, part->bytes);
+	else
+		r = ts_sys_read_all(transfer->fd, part->bytes, bytes, at);
 	if (r == 0)
 		r = ts_value_seal(
 			transfer->all->sealer, &part->place, part->bytes, &part->head);
@@ -73,6 +77,8 @@ static bool send_chunk(struct ts_transfer *transfer, uint32_t chunk)
 	}
 	/* Ends the transfer, if it cannot be: the place is deleted then as well. */
 	transfer->deletes = true;
+	if (transfer->is_leased)
+		part->request.meta.ttl = TS_TRANSFER_SAMPLE;
 	bool is_sent = ts_transfer_submit(part, TS_META_SET, TS_TRANSFER_STORE_NS, done);
 	if (is_sent)
 		transfer->deletes = false;

@@ -23,7 +23,7 @@ _tsrun()
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
 	local mode=run i=1 joined=
 	local settings="--group --dataset --share --align --align-orders --epoch --order --record --replay \
-		--ring --keep --stage --stage-size --stage-metadata --cluster --locality --copies --verify --events \
+		--ring --keep --stage --stage-size --stage-metadata --cluster --across --locality --copies --verify --events \
 		--summary"
 
 	# bash splits --ring=1G at the '=', which may be the last word so far.
@@ -52,7 +52,7 @@ _tsrun()
 			((i++))
 			break
 			;;
-		--group | --dataset | --share | --epoch | --order | --record | --replay | --ring | --keep | --stage | --stage-size | --stage-metadata | --cluster | --copies | --verify) ((i += 2)) ;;
+		--group | --dataset | --share | --epoch | --order | --record | --replay | --ring | --keep | --stage | --stage-size | --stage-metadata | --cluster | --across | --copies | --verify) ((i += 2)) ;;
 		-*) ((i++)) ;;
 		*) break ;;
 		esac
@@ -66,7 +66,7 @@ _tsrun()
 			$previous != --epoch && $previous != --order && $previous != --record && \
 			$previous != --replay && $previous != --ring && $previous != --keep && \
 			$previous != --stage && \
-			$previous != --stage-size && $previous != --stage-metadata && $previous != --cluster && $previous != --copies && \
+			$previous != --stage-size && $previous != --stage-metadata && $previous != --cluster && $previous != --across && $previous != --copies && \
 			$previous != --verify && $previous != --pid ]]; then
 		if declare -F _command_offset >/dev/null; then
 			_command_offset "$i"
@@ -128,6 +128,10 @@ _tsrun()
 		;;
 	--cluster)
 		mapfile -t COMPREPLY < <(compgen -d -- "$current")
+		return
+		;;
+	--across)
+		_tsrun_words "nodes off" "$current"
 		return
 		;;
 	--copies)

@@ -220,10 +220,12 @@ static void collect_copies(struct collector *gc, const struct ts_name *group, co
 	}
 }
 
-/* So do the table of GPUs, the journal, the table of loaders and that of other nodes. */
+/* So do the table of GPUs, the journal, the table of loaders, that of other nodes and its
+ * places. */
 static void collect_tables(struct collector *gc, const struct ts_name *group, const char *keep)
 {
-	static const char *const suffixes[] = {"device", "journal", "loaders", "peers"};
+	static const char *const suffixes[] = {
+		"device", "journal", "loaders", "peers", "places"};
 	struct part part;
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(suffixes); i++)

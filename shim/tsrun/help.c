@@ -89,7 +89,7 @@ static void print_run(void)
 	      "  tsrun -- python train.py            share with all jobs started like this\n"
 	      "  tsrun stats                         what was shared, and what was not and "
 	      "why\n"
-	      "\nExit status: the command's own; 125 to 127 as env(1).  More: man tsrun, "
+	      "Exit status: the command's own; 125 to 127 as env(1).  More: man tsrun, "
 	      "tsshim\n",
 		stdout);
 }

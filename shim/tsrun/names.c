@@ -57,6 +57,7 @@ static const struct {
 	{"reset", TS_NAME_RESET},
 	{"loaders", TS_NAME_LOADERS},
 	{"peers", TS_NAME_PEERS},
+	{"places", TS_NAME_PLACES},
 };
 
 /* Kind of an object by the last dot of its name; ".new.<pid>" begins a dot before it. */

@@ -15,6 +15,7 @@ enum ts_name_kind {
 	TS_NAME_RESET, /* shim/tsrun/baseline.h */
 	TS_NAME_LOADERS,
 	TS_NAME_PEERS,
+	TS_NAME_PLACES,
 	TS_NAME_PRIVATE, /* half made: "tsshim.<uid>.<scope>.<group>.new.<pid>" */
 };
 

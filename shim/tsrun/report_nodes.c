@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What `tsrun stats` says of other nodes, for people. */
 #include "shim/atomic.h"
+#include "shim/sys.h"
 #include "shim/tsrun/nodes.h"
 #include "shim/tsrun/report.h"
 #include "shim/tsrun/units.h"
@@ -92,6 +93,29 @@ static void print_helper(FILE *out, struct ts_mail_table *table)
 		ts_units_grouped(ts_load_relaxed(&table->unposted), unposted));
 }
 
+/* What asking for samples costs, on the average of those that came. */
+static void print_samples(FILE *out, struct ts_mail_samples *samples)
+{
+	uint64_t asked = ts_load_relaxed(&samples->asked), got = ts_load_relaxed(&samples->got);
+	uint64_t off = ts_load_relaxed(&samples->times_off);
+	char number[3][TS_UNITS_BYTES];
+
+	if (asked == 0)
+		return;
+	fprintf(out, "  samples: %s asked for, %s came, %s were ours to make\n",
+		ts_units_grouped(asked, number[0]), ts_units_grouped(got, number[1]),
+		ts_units_grouped(ts_load_relaxed(&samples->won), number[2]));
+	if (got > 0)
+		fprintf(out, "    getting one took %.1f ms, making it %.1f ms\n",
+			(double)ts_load_relaxed(&samples->took_ns) / (double)got / 1e6,
+			(double)ts_load_relaxed(&samples->made_ns) / (double)got / 1e6);
+	if (off > 0)
+		fprintf(out, "    left alone %s times: getting them took longer%s\n",
+			ts_units_grouped(off, number[0]),
+			ts_now_ns() < ts_load_relaxed(&samples->off_until) ? "; now as well"
+									   : "");
+}
+
 void ts_report_nodes(const struct ts_report *report, FILE *out)
 {
 	struct ts_node node;
@@ -99,6 +123,7 @@ void ts_report_nodes(const struct ts_report *report, FILE *out)
 	if (!report->nodes)
 		return;
 	print_helper(out, report->nodes);
+	print_samples(out, &report->nodes->samples);
 	for (uint32_t i = 0; i < ts_nodes_count(report->nodes); i++)
 		if (ts_nodes_read(report->nodes, i, &node))
 			print_node(out, &node);

@@ -212,6 +212,12 @@ static void judge_settings(const struct ts_arguments *arguments, const struct ts
 		ts_message_hint(
 			"add --align --order free; a strict order follows from its seed");
 	}
+	if (config->across != TS_ACROSS_OFF && (!config->align || !config->cluster)) {
+		ts_message_say("samples go to other nodes from aligned jobs of a cluster only, "
+			       "ignoring");
+		ts_message_hint("add --align and --cluster DIR, or leave out --across and "
+				"TSSHIM_ACROSS");
+	}
 	bool named = config->dataset_dir && config->dataset_dir[0] == '/';
 	if (config->stage != TS_STAGE_OFF && !named) {
 		ts_message_say("no directory is named whose files to copy, ignoring");

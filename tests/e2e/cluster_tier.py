@@ -5,6 +5,7 @@ every byte that a node has either came from its storage or from another node.  F
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -53,15 +54,17 @@ def wait(condition, what):
 def kill(process, how=signal.SIGKILL):
     """A process that is none of our children, and what becomes of it."""
     os.kill(process, how)
-    states = "T" if how == signal.SIGSTOP else "ZX"
+    wait(lambda: states(process) <= ({"T"} if how == signal.SIGSTOP else {"Z", "X"}),
+         "it has the signal")
 
-    def is_so():
-        try:
-            with open("/proc/%d/stat" % process, encoding="ascii") as file:
-                return file.read().rpartition(") ")[2][0] in states
-        except OSError:
-            return how != signal.SIGSTOP
-    wait(is_so, "it has the signal")
+
+def states(process):
+    """Of all its threads, each of which stops in its own time; none when it is gone."""
+    found = set()
+    for path in glob.glob("/proc/%d/task/*/stat" % process):
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+            found.add(file.read().rpartition(") ")[2][0])
+    return found
 
 
 class Watcher:

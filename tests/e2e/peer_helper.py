@@ -5,6 +5,7 @@ node: its jobs, here of C, ask its helper, and two groups of one cluster share b
 """
 
 import contextlib
+import glob
 import hashlib
 import hmac
 import itertools
@@ -292,6 +293,15 @@ def test_a_file_that_was_cut_is_not_stored_and_nobody_waits():
         assert other.job("return") == "ok"
 
 
+def stopped(process):
+    """All threads of it: each stops in its own time."""
+    states = []
+    for path in glob.glob("/proc/%d/task/*/stat" % process.pid):
+        with open(path, encoding="ascii") as file:
+            states.append(file.read().rpartition(")")[2].split()[0])
+    return set(states) == {"T"}
+
+
 # ---- servers in trouble -----------------------------------------------------------------------
 
 
@@ -311,6 +321,7 @@ def test_a_stopped_server_keeps_nobody():
         said = one.job("fetch", "name", 100, LONG)
         assert said.startswith("WON") or said in ("FAILED", "CLOSED"), said
         cluster.servers[0].process.send_signal(signal.SIGSTOP)
+        support.wait_until(lambda: stopped(cluster.servers[0].process), "it is stopped")
         answers = [one.job("fetch", "name%d" % i, 100, LONG) for i in range(10)]
         assert set(answers) <= {"FAILED", "CLOSED"} and "CLOSED" in answers, answers
         cluster.servers[0].process.send_signal(signal.SIGCONT)
@@ -489,11 +500,6 @@ def test_it_leaves_no_core():
             assert int(file.read(), 16) == 0
         with open("/proc/%d/limits" % one.helper.pid, encoding="ascii") as file:
             assert re.search(r"^Max core file size +0 +0 ", file.read(), re.M)
-
-
-def stopped(process):
-    with open("/proc/%d/stat" % process.pid, encoding="ascii") as file:
-        return file.read().rpartition(")")[2].split()[0] == "T"
 
 
 def test_a_stopped_helper_keeps_nobody():

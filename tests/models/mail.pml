@@ -244,7 +244,8 @@ inline serve(s)
 			}
 			:: atomic { state[s] == LEFT -> state[s] = FREE }; owner[s] = 0
 #if MUTANT == 71
-			:: atomic { state[s] != TAKEN && state[s] != LEFT -> skip }
+			/* What is not TAKEN is taken for LEFT. */
+			:: atomic { state[s] != TAKEN && state[s] != LEFT -> state[s] = FREE }; owner[s] = 0
 #endif
 			fi
 		fi

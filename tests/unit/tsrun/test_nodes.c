@@ -108,8 +108,8 @@ Test(nodes, nothing_of_nothing_is_no_number)
 	report.nodes = NULL;
 	print(ts_report_json);
 	expect("\"nodes\": null,");
-	cr_expect_null(strstr(print(ts_report_text), "odes"), "%s", text);
-	cr_expect_null(strstr(print(ts_report_verbose), "odes"), "%s", text);
+	cr_expect_null(strstr(print(ts_report_text), "Other nodes"), "%s", text);
+	cr_expect_null(strstr(print(ts_report_verbose), "Other nodes"), "%s", text);
 	cr_expect_null(strstr(print(ts_report_prometheus), "node="), "%s", text);
 }
 

@@ -12,11 +12,13 @@ import os
 import traceback
 from functools import partial
 
-ABI = 14
+ABI = 15
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
-PUT = 6  # what was taken and is in the batch; C passes by states that it does not know
+# What was taken and is in the batch, what other nodes were asked for; C passes by states that it
+# does not know.
+PUT, ASKED = 6, 7
 NEST, WATCH, AGAIN, AHEAD = 1, 2, 4, 8  # how an item is computed,
 MADE, RAISED, NOTHING = range(3)  # and what came of it
 NOW, WAIT, MOMENT, STAY = range(4)  # how long take() waits for what is BUSY
@@ -77,9 +79,9 @@ class Settings:
 
     def __init__(self):
         small, large = ctypes.c_uint32, ctypes.c_uint64
-        numbers = small(), large(), large(), small(), small()
+        numbers = small(), large(), large(), small(), small(), small()
         library.tsshim_sample_settings(*map(ctypes.byref, numbers))
-        self.aligned, self.seed, self.epoch, self.share, self.free = (
+        self.aligned, self.seed, self.epoch, self.share, self.free, self.across = (
             each.value for each in numbers)
         self.orders = os.environ.get("TSSHIM_ALIGN_ORDERS") == "1"
         self.locality = os.environ.get("TSSHIM_LOCALITY") == "1"
@@ -91,12 +93,15 @@ def _functions():
     small = ctypes.c_uint32
     return (
         ("abi", ctypes.c_uint32, []),
-        ("settings", None, [pointer] * 5),
+        ("settings", None, [pointer] * 6),
         ("create", pointer, []),
         ("destroy", None, [pointer]),
         ("name", None, [pointer, text, text, text, number, small, ctypes.c_int]),
         ("note", None, [pointer, number, small, small, small]),
         ("take", ctypes.c_int, [pointer, ctypes.c_int]),
+        ("across", ctypes.c_int, [pointer]),
+        ("seek", ctypes.c_int, [pointer]),
+        ("found", ctypes.c_int, [pointer, small]),
         ("taken", None, [pointer]),
         ("verified", None, [pointer, ctypes.c_int]),
         ("drop", None, [pointer]),
@@ -151,7 +156,7 @@ library = _load(ctypes.PyDLL)
 if library.tsshim_sample_abi() != ABI:
     raise ImportError("libtsshim.so has another interface")
 # What may take longer: other threads of the program run meanwhile.
-_unlocked = _load(ctypes.CDLL, ("take", "take_batch", "copy"))
+_unlocked = _load(ctypes.CDLL, ("take", "take_batch", "copy", "across", "found"))
 
 # As order.h says.
 orders = _load(ctypes.PyDLL, functions=_order_functions(), prefix="tsshim_order_")
@@ -255,6 +260,18 @@ class Sample:
     def take(self, wait=NOW):
         take = _unlocked.tsshim_sample_take if wait else library.tsshim_sample_take
         return take(self.handle, wait)
+
+    def across(self):
+        """Whether other nodes are to be asked for what is claimed from now on."""
+        return _unlocked.tsshim_sample_across(self.handle) != 0
+
+    def seek(self):
+        """Ask them for what is claimed; whether that was done."""
+        return library.tsshim_sample_seek(self.handle) != 0
+
+    def found(self, wait_us=0):
+        """HIT, CLAIM, PASS, or BUSY as long as there is no answer."""
+        return _unlocked.tsshim_sample_found(self.handle, wait_us)
 
     def meta(self):
         """The meta of a hit, copied."""

@@ -16,9 +16,15 @@ from . import library
 from .walk import is_plain
 
 
+with_devices = True  # set by who uses the name on another node as well
+
+
 def identity(status):
-    """What tells the file with this @status from others, and from itself when it is changed."""
-    return repr((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns,
+    """
+    What tells the file with this @status from others, and from itself when it is changed.  The
+    numbers of devices are each node's own.
+    """
+    return repr((status.st_dev if with_devices else None, status.st_ino, status.st_size, status.st_mtime_ns,
                  status.st_ctime_ns))
 
 

@@ -14,13 +14,15 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
-from . import align, bulk, collate, fetch, free, generators, hints, private, scopes, seeding
+from . import across, align, bulk, collate, fetch, free, generators, hints, private, scopes, seeding
 
 generators.fill = native.twister
 
 
 def expect_workers(loader):
     """This process may be about to fork workers for @loader."""
+    if native.settings.across:
+        native.Sample().across()  # which starts the helper: it is there when they need it
     scopes.expect_workers(loader)
     if scopes.fetches_batches(loader.dataset):
         hints.expect(loader)
@@ -105,12 +107,14 @@ class Scope(scopes.Scope):
         self.is_untried = True  # no item was made here yet
         self.may_keep = False  # what was read before the first item, and not be seen
         self.in_directory = native.saw_relative()
+        self.spares = []  # structs like .sample, for across.py
         _inherit(self)
         if self.auto and scopes.fetches_batches(self.dataset):
             self.bulk = bulk.Known()
 
     def _fingerprint(self, dataset, kept):
-        from ..fingerprint import datasets
+        from ..fingerprint import datasets, handles
+        handles.with_devices = not native.settings.across
         notes = self.notes.setdefault(id(dataset), datasets.Notes(seeds=True))
         notes.generators.clear()
         try:
@@ -212,8 +216,14 @@ class Drawn(fetch.Fetch):
         self.own_generators = None
         self.private = private.NONE
         self.threads = torch.get_num_threads()
+        self.errands = None
+        if native.settings.across:
+            self.sample.across()
+            self.errands = across.Errands(scope)
 
     def leave(self):
+        if self.errands is not None:
+            self.errands.leave()
         super().leave()
         if self.own_generators is not None:
             generators.restore(self.own_generators)
@@ -304,9 +314,61 @@ class Drawn(fetch.Fetch):
         finally:
             self.sample.end(raised)
 
+    # ---- other nodes ----
+
+    def _seek(self, position, index, is_ahead=False):
+        """Ask other nodes for what is claimed; False: it is to be made."""
+        if self.errands is None or not self.sample.seek():
+            return False
+        self.errands.add(self.sample, position, index, is_ahead)
+        self.sample = self.scope.sample = self.errands.spare()
+        return True
+
+    def _settle(self, position, verdict):
+        if verdict == native.CLAIM and self._seek(position, self.indices[position]):
+            self.progress[position] = native.ASKED
+            while self._attend(wait=not self.errands.has_room()):
+                pass
+        else:
+            super()._settle(position, verdict)
+
+    def _attend(self, wait):
+        """See to one answer; whether there is, or may be soon with @wait, another one."""
+        answer = self.errands.next(wait)
+        if answer is None:
+            return wait and not self.errands.has_room()
+        errand, verdict = answer
+        asking, self.sample = self.sample, errand.sample
+        try:
+            if errand.is_ahead:
+                self._take_ahead(errand.index, verdict)
+            elif errand.position < self.failed_at:
+                super()._settle(errand.position, verdict)
+        finally:
+            self.sample = asking
+            self.errands.done(errand.sample)
+        return True
+
+    def _take_ahead(self, index, verdict):
+        if verdict == native.CLAIM:
+            self._produce(index, verdict, native.AHEAD)
+            self.error = None  # its own batch will raise it
+
+    def _fill(self):
+        super()._fill()
+        while self.errands is not None and self.errands.is_waiting(self.failed_at):
+            if self._attend(False):
+                self.moments = 0
+            elif not self._look_ahead():
+                self._attend(True)
+            super()._fill_rest()
+
     # ---- ahead ----
 
     def _wait(self, position):
+        if self.errands is not None and len(self.errands):
+            self._attend(True)
+            return native.BUSY
         if self._look_ahead():
             self.moments = 0
             return native.BUSY
@@ -317,6 +379,7 @@ class Drawn(fetch.Fetch):
 
     def _may_look_ahead(self):
         return self.scope.may_look_ahead and worker_queue is not None and self.error is None \
+            and (self.errands is None or self.errands.has_room()) \
             and not (self.scope.bulk and self.scope.bulk.is_whole)
 
     def _may_be_sent_more(self):
@@ -334,6 +397,8 @@ class Drawn(fetch.Fetch):
             if type(work.indices) not in (list, tuple):
                 continue
             position = self._claim_ahead(work)
+            if position is not None and self._seek(position, work.indices[position], True):
+                return True
             if position is not None:
                 self._produce(work.indices[position], native.CLAIM, native.AHEAD)
                 self.error = None  # its own batch will raise it

@@ -216,6 +216,10 @@ class Fetch:
             if position < self.failed_at:
                 self._settle(position, verdict)
             position += 1
+        self._fill_rest()
+
+    def _fill_rest(self):
+        """Put those into the batch that are BUSY."""
         # The first of them was begun first; the others are likely to be there after it.
         position = self.progress.find(native.BUSY)
         while 0 <= position < self.failed_at:
