@@ -27,8 +27,9 @@ def program(root, directory, name, more=("-ljpeg", "-ldl")):
     source = os.path.join(root, "bench", "native", name + ".c")
     target = os.path.join(directory, name)
     headers = glob.glob(os.path.join(root, "bench", "native", "*.h"))
-    newest = max(map(os.path.getmtime, (source, *headers)))
-    if not os.path.exists(target) or os.path.getmtime(target) < newest:
+    # What it is linked with may have another layout by now.
+    made_of = (source, *headers, *filter(os.path.isfile, more))
+    if not os.path.exists(target) or os.path.getmtime(target) < max(map(os.path.getmtime, made_of)):
         _run(["cc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-o", target, source, *more])
     return target
 
