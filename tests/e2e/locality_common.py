@@ -25,6 +25,10 @@ class Store:
     def set(self, key, value):
         self.values[key] = value.encode()
 
+    def wait(self, keys, patience):
+        if not self.values.keys() >= set(keys):
+            raise RuntimeError("wait timeout after %s" % patience)
+
     def get(self, key):
         return self.values[key]
 

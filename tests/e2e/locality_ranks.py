@@ -232,6 +232,19 @@ def test_a_store_that_fails():
     assert "it could not be agreed on (RuntimeError)" in job.said[0] and job.passed
 
 
+def test_a_rank_that_has_told_twice_is_not_waited_for():
+    """One that was started anew: all of them seem to have told, and one has not."""
+    class Lost(Store):
+        def set(self, key, value):
+            if not key.endswith("node/5"):
+                Store.set(self, key, value)
+
+    job = Job()
+    job.store = Lost()
+    assert epochs(job, distributed(256, 8), range(3)) == epochs(Plain(), distributed(256, 8), range(3))
+    assert "it could not be agreed on (RuntimeError)" in job.said[0] and job.passed
+
+
 def test_an_error_in_the_middle_is_said_by_the_rank_that_has_it():
     def fails(self, batch):
         return 1 / 0 if self.source.rank == 5 else real(self, batch)

@@ -10,6 +10,7 @@ Rank 0 writes before it takes part in a step of that epoch.  So whoever has gone
 met rank 0 after that, as ranks do that sum up gradients, and finds it when he begins the next.
 """
 
+import datetime
 import json
 import os
 import sys
@@ -17,6 +18,9 @@ import sys
 from ..sharing.digests import digest
 
 VERSION = 1  # of who takes what: ranks with another one do not agree
+
+# For what is there by now; where a rank was started anew and told twice, something is not.
+PATIENCE = datetime.timedelta(seconds=5)
 
 
 class Place:
@@ -70,6 +74,11 @@ class Agreement:
         """Whether @epoch is shared out."""
         return self.first is not None and epoch > self.first
 
+    def read(self, name):
+        """What was written there.  Errors: the store's; it has waited PATIENCE, and not as long as it would."""
+        self.where.store.wait([self.prefix + name], PATIENCE)
+        return self.where.store.get(self.prefix + name)
+
     def look(self, epoch):
         """
         In @epoch: tell what this rank has to say, and look what was agreed on meanwhile.  A few questions to the
@@ -86,9 +95,9 @@ class Agreement:
         if where.rank == 0 and not since:
             if store.add(self.prefix + "told", 0) < where.ranks:
                 return
-            names = [store.get(self.prefix + "node/%d" % rank).decode() for rank in range(where.ranks)]
+            names = [self.read("node/%d" % rank).decode() for rank in range(where.ranks)]
             store.set(self.prefix + "nodes", json.dumps(numbered(names)))
             since = store.add(self.prefix + "since", epoch + 1)
         if since:
-            self.node_of = json.loads(store.get(self.prefix + "nodes"))
+            self.node_of = json.loads(self.read("nodes"))
             self.first = since - 1
