@@ -92,7 +92,9 @@ int ts_mail_leave(struct ts_mail_table *table, struct ts_mail_slot *slot)
 		TS_KILLPOINT(mail_left);
 		return -ETIME;
 	}
-	return 0;
+	/* Anything but an answer is none of its states now, and would be waited for for ever.
+	 */
+	return taken == TS_MAIL_ANSWERED ? 0 : -ETIME;
 }
 
 /* Until it is answered.  Errors: as for ts_mail_leave(). */

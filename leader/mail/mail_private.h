@@ -31,8 +31,8 @@ bool ts_mail_is_gone(struct ts_mail_table *table);
 void ts_mail_pause(struct ts_mail_table *table);
 
 /**
- * There is no use in waiting.  Errors: -EAGAIN nobody had begun; -ETIME somebody had; 0: it is
- * answered after all, and the slot is the caller's still.
+ * There is no use in waiting.  Errors: -EAGAIN nobody had begun; -ETIME somebody had, or the
+ * slot is damaged; 0: it is answered after all, and the slot is the caller's still.
  */
 int ts_mail_leave(struct ts_mail_table *table, struct ts_mail_slot *slot);
 

@@ -60,7 +60,7 @@ int ts_mail_post(
 {
 	uint64_t now = ts_now_ns();
 	const struct ts_mail_request request = {
-		.kind = TS_MAIL_SAMPLE, .name = *name, .until_ns = now + TS_MAIL_WAIT_NS};
+		.kind = TS_MAIL_SAMPLE, .name = *name, .until_ns = now + ts_mail_wait_ns()};
 	uint32_t index;
 	int r = ts_mail_begin(mail, &request, &index);
 

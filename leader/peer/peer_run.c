@@ -16,6 +16,7 @@
 #include "shim/log.h"
 #include "shim/sys.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -147,15 +148,22 @@ static int read_cluster(void)
 	return r;
 }
 
-/* Whether the list has no server but ours.  One at 127.0.0.1 is a trial's, with groups for
- * nodes. */
+/*
+ * Whether the list has no server but ours.  One at 127.0.0.1 is a trial's, with groups for
+ * nodes.  Names are not looked up here: jobs ask already, and a resolver may take its time.
+ */
 static bool is_alone(void)
 {
 	const struct ts_cluster_nodes *nodes = &peer.cluster->nodes;
+	struct in6_addr unused;
 	struct ts_self self;
 
-	return nodes->count == 1 && ts_self_find(nodes, NULL, &self) == 0 &&
-	       strncmp(self.address, "127.", 4) != 0 && strcmp(self.address, "::1") != 0;
+	if (nodes->count != 1 ||
+		(inet_pton(AF_INET, nodes->servers[0].host, &unused) != 1 &&
+			inet_pton(AF_INET6, nodes->servers[0].host, &unused) != 1))
+		return false;
+	return ts_self_find(nodes, NULL, &self) == 0 && strncmp(self.address, "127.", 4) != 0 &&
+	       strcmp(self.address, "::1") != 0;
 }
 
 static int begin(void)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Servers of a test's own: memcached, with a token, with TLS; and authorities for that."""
 
+import contextlib
 import getpass
 import os
 import shutil
@@ -20,6 +21,16 @@ def write(path, text, mode=0o600):
     with open(path, "w", encoding="ascii", opener=lambda p, f: os.open(p, f, mode)) as file:
         file.write(text)
     return path
+
+
+def answer_all(listener, text):
+    """Be a server that says @text to whoever comes, until @listener is closed."""
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(text)
 
 
 class Memcached:

@@ -13,7 +13,7 @@ import tempfile
 import threading
 
 import support
-from memcached import MEMCACHED, SECRET, TOKEN, Memcached, make_authority, write
+from memcached import MEMCACHED, SECRET, TOKEN, Memcached, answer_all, make_authority, write
 
 DRIVER = os.path.join(support.BUILD, "tests", "unit", "peer", "peer-driver")
 CHUNK = 519920
@@ -194,15 +194,6 @@ def test_a_killed_server_is_gone():
         one.process.kill()
         one.process.wait()
         assert one.ask("fetch", "key", 100).startswith("ECONNREFUSED ")
-
-
-def answer_all(listener, text):
-    with contextlib.suppress(OSError):
-        while True:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(4096)
-                connection.sendall(text)
 
 
 def test_what_is_no_server_is_left():

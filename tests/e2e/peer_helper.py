@@ -18,7 +18,7 @@ import tempfile
 import threading
 
 import support
-from memcached import MEMCACHED, SECRET, TOKEN, Memcached, openssl, write
+from memcached import MEMCACHED, SECRET, TOKEN, Memcached, answer_all, openssl, write
 
 JOB = os.path.join(support.BUILD, "tests", "unit", "peer", "peer-job")
 HELPER = os.path.join(support.BUILD, "tsshim-peer-test")
@@ -398,19 +398,10 @@ def test_a_changed_value_is_refused_and_heals():
         assert one.job("fetch", "name", 1000, LONG) == "GOT equal"
 
 
-def serve_nonsense(listener, text):
-    with contextlib.suppress(OSError):
-        while True:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(4096)
-                connection.sendall(text)
-
-
 def test_what_is_no_server_fails():
     with Cluster(1) as cluster, socket.create_server(("127.0.0.1", 0)) as other:
         cluster.list(["127.0.0.1:%d" % other.getsockname()[1]])
-        thread = threading.Thread(target=serve_nonsense, args=(other, b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+        thread = threading.Thread(target=answer_all, args=(other, b"HTTP/1.1 400 Bad Request\r\n\r\n"))
         thread.start()
         with Node(cluster) as one:
             assert one.job("fetch", "name", 100, LONG) in ("FAILED", "CLOSED")

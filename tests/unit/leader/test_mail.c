@@ -220,6 +220,31 @@ Test(mail, who_leaves_what_is_worked_at_is_told)
 	expect_all_free(&mail);
 }
 
+/* Do to a request what nobody does. */
+static void *spoil_one(void *context)
+{
+	struct desk *desk = context;
+
+	take_one(desk);
+	ts_write_release(&slot_of(desk->mail, desk->count)->state, TS_MAIL_LEFT);
+	ts_write_release(&desk->mail->table->helper, JOB_B); /* no process has this id */
+	return NULL;
+}
+
+Test(mail, a_damaged_slot_keeps_nobody)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	struct desk desk = {.mail = &mail};
+	struct ts_mail_request request = request_of(1, GUARD_NS);
+	uint32_t index;
+	pthread_t thread;
+
+	pretend_helper(&mail);
+	cr_assert(eq(int, pthread_create(&thread, NULL, spoil_one, &desk), 0));
+	cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), -ETIME));
+	pthread_join(thread, NULL);
+}
+
 Test(mail, has_so_many_slots)
 {
 	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
