@@ -25,7 +25,7 @@ SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"
             "storage": ("read",),
             "copies": ("bring",),
             "start": ("startup",),
-            "nodes": ("scaling", "cluster", "locality"),
+            "nodes": ("scaling", "cluster", "across", "locality"),
             "log": ("events",)}
 # Need what few machines have, so they run only where somebody asks for them.
 BY_NAME = ("gpu", "accuracy", "loaders", "corpus")
