@@ -10,6 +10,7 @@ import resource
 import statistics
 import tempfile
 import threading
+from concurrent import futures
 
 import cluster
 from tsbench import jobs as tsjobs
@@ -75,7 +76,9 @@ def _run(site, support, meeting, epochs, shares, items):
                 TSSHIM_CLUSTER=site.cluster, TSSHIM_ACROSS="nodes", NPY_OF_RUN=group, **where)
         before = _children()
         started = [site.nodes.start(number, command, env) for number in range(NODES)]
-        outcomes = [support.finish(process) for process in started]
+        # Of all at once: who has filled his pipe comes to no meeting.
+        with futures.ThreadPoolExecutor(NODES) as readers:
+            outcomes = list(readers.map(support.finish, started))
         cpu = _children() - before
     for outcome in outcomes:
         if outcome.status != 0:

@@ -27,7 +27,7 @@ int ts_mail_attach_places(struct ts_store *store, struct ts_mail *mail)
 
 	if (r < 0)
 		return r;
-	mail->places = (const unsigned char *)start + TS_MAIL_PLACES_AT;
+	mail->places = (unsigned char *)start + TS_MAIL_PLACES_AT;
 	memcpy(mail->places_path, store->belongings[TS_BELONGING_PLACES],
 		sizeof(mail->places_path));
 	return 0;

@@ -267,7 +267,7 @@ struct ts_mail {
 	struct ts_mail_table *table;
 	char path[TS_PATH_BYTES]; /* of the object, whose times are set */
 	/* Those of the first slots, one behind the other from TS_MAIL_PLACES_AT on; or NULL. */
-	const unsigned char *places;
+	unsigned char *places;
 	char places_path[TS_PATH_BYTES];
 };
 

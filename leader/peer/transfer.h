@@ -21,9 +21,11 @@
  *	ASKING -> WON; ASKING -> PAUSED -> ASKING
  *	any -> LATE when it is until_ns; NONE, CLOSED, FAILED, REFUSED, UNFIT
  *
- * Each chunk arrives in a buffer of ours, is verified there, and only then written into the
- * file, if somebody still waits for it.  The file is found by its name and has to be what the
- * request says: ours, regular, this inode, as large as needed.
+ * Each chunk of a file arrives in a buffer of ours, is verified there, and only then written
+ * into the file, if somebody still waits for it.  One of a sample arrives in its place, which
+ * nobody looks at before the answer; once there is one, what still comes goes into a buffer.
+ *The file is found by its name and has to be what the request says: ours, regular, this inode,
+ *as large as needed.
  *
  * A STORE reads the file in the same way and hands chunk 0 over last: who finds that one finds
  * all.  What cannot be stored as a whole is returned, as a RETURN does: chunk 0, which holds

@@ -24,7 +24,7 @@ static bool take_chunk(struct ts_transfer *transfer, struct ts_part *part)
 		      (is_sample ? ts_mail_place_at(transfer->index) : transfer->request.at);
 	int r = meta->result == -EMSGSIZE ? -EOVERFLOW
 					  : ts_value_open(transfer->all->sealer, &part->place,
-						    &part->head, meta->bytes, part->bytes);
+						    &part->head, meta->bytes, part->to);
 
 	if (r == 0 && is_sample && part->place.chunk == 0)
 		r = ts_transfer_learn(transfer, part);
@@ -43,8 +43,9 @@ static bool take_chunk(struct ts_transfer *transfer, struct ts_part *part)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_LATE);
 		return false;
 	}
-	r = ts_transfer_write(is_sample ? transfer->all->places_fd : transfer->fd, part->bytes,
-		part->head.bytes, at);
+	if (part->to == part->bytes)
+		r = ts_transfer_write(is_sample ? transfer->all->places_fd : transfer->fd,
+			part->bytes, part->head.bytes, at);
 	TS_KILLPOINT(peer_written);
 	if (r < 0)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);

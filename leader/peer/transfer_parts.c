@@ -139,6 +139,7 @@ static void tell(struct ts_transfer *transfer, enum ts_mail_answer answer)
 	/* Who has left does not make what he has won. */
 	if (answer == TS_MAIL_SAYS_WON && !ts_mail_is_wanted(mail, transfer->index))
 		transfer->deletes = true;
+	ts_transfer_leave_place(transfer);
 	TS_KILLPOINT(peer_answers);
 	if (transfer->done)
 		transfer->done(transfer->context, answer);
@@ -174,6 +175,11 @@ static void prepare(struct ts_part *part, struct ts_transfer *transfer, uint32_t
 	uint32_t bytes =
 		is_known ? ts_value_bytes(transfer->request.bytes, chunk) : TS_VALUE_CHUNK;
 
+	part->to = NULL;
+	if (transfer->request.kind == TS_MAIL_SAMPLE)
+		part->to = ts_transfer_place(transfer, chunk, bytes);
+	if (!part->to)
+		part->to = part->bytes;
 	part->transfer = transfer;
 	part->is_of_store = ts_transfer_is_store(transfer);
 	part->place = (struct ts_value_place){
@@ -186,7 +192,7 @@ static void prepare(struct ts_part *part, struct ts_transfer *transfer, uint32_t
 	(void)snprintf(part->key, sizeof(part->key), "%s:%u", transfer->key, chunk);
 	part->request = (struct ts_pool_request){
 		.meta = {.key = part->key,
-			.parts = {{&part->head, sizeof(part->head)}, {part->bytes, bytes}}},
+			.parts = {{&part->head, sizeof(part->head)}, {part->to, bytes}}},
 		.context = part,
 	};
 }

@@ -25,7 +25,8 @@ struct ts_part {
 	struct ts_value_head head;
 	struct ts_value_place place;
 	char key[TS_TRANSFER_CHUNK];
-	unsigned char *bytes;
+	unsigned char *bytes; /* the buffer */
+	unsigned char *to;    /* where it arrives: there, or in the place of a sample */
 };
 
 enum ts_transfer_state {
@@ -78,6 +79,7 @@ struct ts_transfers {
 	uint32_t storing;       /* parts of STOREs */
 	struct ts_store *store; /* of samples; NULL: none are transferred */
 	int places_fd;
+	uint32_t place_bytes[TS_MAIL_PLACES]; /* of each so much has memory */
 	struct {
 		uint64_t key, until_ns;
 	} refused[TS_TRANSFER_REFUSED];
@@ -149,6 +151,15 @@ void ts_transfer_let_go(struct ts_transfer *transfer);
 /** @bytes of the value, from @at on. */
 void ts_transfer_copy(const struct ts_transfer *transfer, uint64_t at, uint64_t bytes,
 	unsigned char *ret_bytes);
+
+/**
+ * Where the @bytes of chunk @chunk of the sample belong, in its place; NULL: there is no
+ * memory.
+ */
+unsigned char *ts_transfer_place(struct ts_transfer *transfer, uint32_t chunk, uint32_t bytes);
+
+/** What still comes for it comes into buffers: its place is another one's from now on. */
+void ts_transfer_leave_place(struct ts_transfer *transfer);
 
 /**
  * Chunk 0, in @part, is proven: its numbers are the transfer's from now on.  Errors: -EPROTO of

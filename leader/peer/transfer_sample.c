@@ -2,6 +2,8 @@
 /* Values that are samples: where they lie here, and what they begin with. */
 #include "leader/peer/transfer_private.h"
 
+#include "shim/sys.h"
+
 #include <string.h>
 
 int ts_transfer_hold(struct ts_transfer *transfer)
@@ -45,13 +47,46 @@ void ts_transfer_copy(const struct ts_transfer *transfer, uint64_t at, uint64_t 
 	}
 }
 
+/* ---- places ----------------------------------------------------------------------------- */
+
+unsigned char *ts_transfer_place(struct ts_transfer *transfer, uint32_t chunk, uint32_t bytes)
+{
+	struct ts_transfers *all = transfer->all;
+	uint64_t at = (uint64_t)chunk * TS_VALUE_CHUNK;
+
+	if (transfer->index >= TS_MAIL_PLACES || !all->mail->places ||
+		at + bytes > TS_MAIL_ROOM)
+		return NULL;
+	/* Without memory there the first byte would be the end of us (SIGBUS). */
+	uint32_t *has = &all->place_bytes[transfer->index];
+	if (at + bytes > *has) {
+		if (ts_sys_fallocate(
+			    all->places_fd, ts_mail_place_at(transfer->index), at + bytes) < 0)
+			return NULL;
+		*has = (uint32_t)(at + bytes);
+	}
+	return all->mail->places + transfer->index * TS_MAIL_ROOM + at;
+}
+
+void ts_transfer_leave_place(struct ts_transfer *transfer)
+{
+	struct ts_part *parts = transfer->all->parts;
+
+	for (uint32_t i = 0; transfer->on_way > 0 && i < TS_TRANSFER_BUFFERS; i++) {
+		if (parts[i].transfer != transfer || parts[i].to == parts[i].bytes)
+			continue;
+		parts[i].to = parts[i].bytes;
+		parts[i].request.meta.parts[1].iov_base = parts[i].bytes;
+	}
+}
+
 int ts_transfer_learn(struct ts_transfer *transfer, const struct ts_part *part)
 {
 	struct ts_mail_sample head;
 
 	if (part->head.bytes < sizeof(head))
 		return -EPROTO;
-	memcpy(&head, part->bytes, sizeof(head));
+	memcpy(&head, part->to, sizeof(head));
 	if (head.version != TS_MAIL_SAMPLE_VERSION)
 		return -EPROTO;
 	if (part->head.total > TS_MAIL_ROOM)

@@ -11,9 +11,9 @@
  * if it is whole and is what was asked for: this key, this chunk, this size and generation of
  * the value.  That is one check, of a one-time key and a tag:
  *
- *	one-time key = HMAC-SHA-256(key of values, all of the head but the tag,
- *	               then the key that it is stored by)
- *	tag          = GMAC of the bytes: AES-256, the one-time key, a nonce of zeros
+ *	one-time key = the first half of HMAC-SHA-256(key of values, all of the head but
+ *	               the tag, then the key that it is stored by)
+ *	tag          = GMAC of the bytes: AES-128, the one-time key, a nonce of zeros
  *
  * The head has 16 random bytes, so no one-time key serves twice; and should they ever repeat,
  * what is lost is one chunk of one key.  Without one-time keys, a nonce that repeats would give
@@ -36,7 +36,7 @@
 #include <assert.h>
 
 #define TS_VALUE_MAGIC   UINT32_C(0x56535354) /* "TSSV" in memory */
-#define TS_VALUE_VERSION 1
+#define TS_VALUE_VERSION 2
 
 /* With the head 520,000 bytes: two of them fill a page of memcached's slabs to 99 %. */
 #define TS_VALUE_CHUNK UINT32_C(519920)

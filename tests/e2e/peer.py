@@ -124,7 +124,7 @@ def test_changed_values_are_refused():
             "EKEYREJECTED": one.stored("kez:0"),
             "ENXIO": second,
             "EILSEQ": b"x" * len(first),
-            "EPROTONOSUPPORT": first[:4] + b"\2" + first[5:],
+            "EPROTONOSUPPORT": first[:4] + bytes([first[4] + 1]) + first[5:],
             "EMSGSIZE": first + b"x",
         }
         for name, value in cases.items():
