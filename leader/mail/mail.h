@@ -309,9 +309,12 @@ bool ts_mail_is_served(
 	struct ts_mail *mail, int (*start)(const void *context), const void *context);
 
 /**
- * TS_MAIL_WAIT_NS; in the test build as many times longer as TSSHIM_TEST_PATIENCE says, for a
- * busy machine is no fault of other nodes.
+ * @time, in any unit; in the test build as many times longer as TSSHIM_TEST_PATIENCE says, for
+ * a busy machine is no fault of other nodes.
  */
+uint64_t ts_mail_patience(uint64_t time);
+
+/** TS_MAIL_WAIT_NS, likewise. */
 uint64_t ts_mail_wait_ns(void);
 
 /** To be the @start of ts_mail_is_served() where --cluster says with which nodes: tsshim-peer.
