@@ -43,7 +43,7 @@ static bool await_helper(struct ts_mail *mail)
 		return true;
 	if (!is_starting(mail) || !ts_cas(&has_waited, &no, 1))
 		return false;
-	for (int i = 0; i < LOOKS && is_starting(mail); i++)
+	for (uint64_t i = 0; i < ts_mail_patience(LOOKS) && is_starting(mail); i++)
 		ts_sys_futex_wait(&nothing, nothing, LOOK_NS);
 	return ts_mail_is_served(mail, NULL, NULL);
 }

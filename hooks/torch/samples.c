@@ -175,6 +175,10 @@ static void await(struct ts_sample *sample, int wait)
 {
 	uint64_t deadline = ts_session_deadline_ns(TS_KIND_SAMPLE, sample->record_bytes);
 
+	/* Who has the claim may be waiting for another node, and is not at work meanwhile. */
+	if (sample->across)
+		deadline = ts_min_u64(deadline + ts_mail_wait_ns(),
+			ts_max_u64(TS_WAIT_MAX_NS, ts_mail_wait_ns()));
 	if (wait == TS_SAMPLE_STAY)
 		deadline = UINT64_MAX;
 	(wait == TS_SAMPLE_WAIT ? ts_store_wait : ts_store_wait_a_moment)(

@@ -122,14 +122,19 @@ static int wait(struct ts_mail_table *table, struct ts_mail_slot *slot, uint64_t
 	}
 }
 
-uint64_t ts_mail_wait_ns(void)
+uint64_t ts_mail_patience(uint64_t time)
 {
 #ifdef TS_TEST_BUILD
 	const char *factor = getenv("TSSHIM_TEST_PATIENCE");
 	if (factor)
-		return TS_MAIL_WAIT_NS * strtoull(factor, NULL, 10);
+		return time * strtoull(factor, NULL, 10);
 #endif
-	return TS_MAIL_WAIT_NS;
+	return time;
+}
+
+uint64_t ts_mail_wait_ns(void)
+{
+	return ts_mail_patience(TS_MAIL_WAIT_NS);
 }
 
 /* ---- for hooks -------------------------------------------------------------------------- */

@@ -70,7 +70,11 @@
  *	M4  FREE by release, then owner 0 by release
  *	                                        pairs with the next owner's CAS, acquire
  *
- * tests/models/mail.pml is all of this for Spin.
+ * A stopped helper keeps its lock, so nobody takes over what it may still write to: its slots
+ * stay TAKEN or LEFT until it goes on or dies.
+ *
+ * tests/models/mail.pml is all of this for Spin, tests/models/samples.pml what is said of
+ *samples.
  */
 #ifndef TS_LEADER_MAIL_MAIL_H
 #define TS_LEADER_MAIL_MAIL_H
@@ -305,9 +309,12 @@ bool ts_mail_is_served(
 	struct ts_mail *mail, int (*start)(const void *context), const void *context);
 
 /**
- * TS_MAIL_WAIT_NS; in the test build as many times longer as TSSHIM_TEST_PATIENCE says, for a
- * busy machine is no fault of other nodes.
+ * @time, in any unit; in the test build as many times longer as TSSHIM_TEST_PATIENCE says, for
+ * a busy machine is no fault of other nodes.
  */
+uint64_t ts_mail_patience(uint64_t time);
+
+/** TS_MAIL_WAIT_NS, likewise. */
 uint64_t ts_mail_wait_ns(void);
 
 /** To be the @start of ts_mail_is_served() where --cluster says with which nodes: tsshim-peer.
@@ -405,8 +412,11 @@ bool ts_mail_is_wanted(struct ts_mail *mail, uint32_t index);
 /** Before GOT, of a sample: the size of its record, and how long it took to get it. */
 void ts_mail_set_found(struct ts_mail *mail, uint32_t index, uint64_t bytes, uint64_t took_ns);
 
-/** End the TAKEN slot @index; @answer is of no use to a STORE or a RETURN. */
-void ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer answer);
+/**
+ * End the TAKEN slot @index; @answer is of no use to a STORE or a RETURN.  Returns whether its
+ * owner gets the answer: who has left meanwhile makes nothing that he has WON.
+ */
+bool ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer answer);
 
 /**
  * See to slots of dead owners; some 10 us a slot in use.  @on_return is called with what a dead

@@ -29,10 +29,11 @@ static void judge(struct ts_mail_samples *samples)
 {
 	uint64_t took = ts_load_relaxed(&samples->window_took_ns);
 	uint64_t made = ts_load_relaxed(&samples->window_made_ns);
+	uint64_t most = ts_mail_patience(made);
 
 	ts_sub_relaxed(&samples->window_took_ns, took);
 	ts_sub_relaxed(&samples->window_made_ns, made);
-	if (took <= made)
+	if (took <= most)
 		return;
 	ts_write_relaxed(&samples->off_until, ts_now_ns() + TS_MAIL_OFF_NS);
 	count(&samples->times_off);

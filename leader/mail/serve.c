@@ -26,7 +26,7 @@ static void take_over(struct ts_mail *mail)
 	for (uint32_t i = 0; i < TS_MAIL_SLOTS; i++) {
 		uint32_t state = ts_load_acquire(&mail->table->slots[i].state);
 		if (state == TS_MAIL_TAKEN || state == TS_MAIL_LEFT)
-			ts_mail_answer(mail, i, TS_MAIL_SAYS_FAILED);
+			(void)ts_mail_answer(mail, i, TS_MAIL_SAYS_FAILED);
 	}
 }
 
@@ -87,7 +87,7 @@ void ts_mail_set_found(struct ts_mail *mail, uint32_t index, uint64_t bytes, uin
 	ts_write_relaxed(&slot->took_ns, took_ns);
 }
 
-void ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer answer)
+bool ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer answer)
 {
 	struct ts_mail_slot *slot = &mail->table->slots[index % TS_MAIL_SLOTS];
 	uint64_t owner = ts_load_relaxed(&slot->owner);
@@ -97,10 +97,11 @@ void ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer an
 		ts_write_relaxed(&slot->answer, answer);
 		if (ts_cas(&slot->state, &taken, TS_MAIL_ANSWERED)) { /* M3 */
 			ts_sys_futex_wake(&slot->state);
-			return;
+			return true;
 		}
 	}
 	free_slot(slot, owner);
+	return false;
 }
 
 /* ---- the dead --------------------------------------------------------------------------- */

@@ -81,7 +81,7 @@ static void end(struct path *path, enum ts_mail_answer answer)
 	TS_KILLPOINT(bring_ends);
 	for (; path; path = next) {
 		next = path->next;
-		ts_mail_answer(all->mail, path->index, answer);
+		(void)ts_mail_answer(all->mail, path->index, answer);
 		path->is_used = false;
 		path->next = all->free;
 		all->free = path;

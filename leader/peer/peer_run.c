@@ -272,7 +272,7 @@ static void take_all(void)
 		peer.next_slot = index + 1;
 		bool is_path = request.kind == TS_MAIL_BRING || request.kind == TS_MAIL_NAME;
 		if (is_path && !peer.stage)
-			ts_mail_answer(&peer.mail, index, TS_MAIL_SAYS_UNFIT);
+			(void)ts_mail_answer(&peer.mail, index, TS_MAIL_SAYS_UNFIT);
 		else if (is_path)
 			ts_paths_begin(peer.paths, index, &request);
 		else

@@ -79,7 +79,7 @@ void ts_transfers_destroy(struct ts_transfers *transfers)
 		ts_transfer_let_go(one);
 		/* Those of others are told by them. */
 		if (one->index != TS_TRANSFER_NOBODY && !one->done)
-			ts_mail_answer(transfers->mail, one->index, TS_MAIL_SAYS_NONE);
+			(void)ts_mail_answer(transfers->mail, one->index, TS_MAIL_SAYS_NONE);
 	}
 	ts_sealer_destroy(transfers->sealer);
 	if (transfers->buffers)

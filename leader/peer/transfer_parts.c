@@ -136,15 +136,12 @@ static void tell(struct ts_transfer *transfer, enum ts_mail_answer answer)
 
 	if (transfer->index == TS_TRANSFER_NOBODY)
 		return;
-	/* Who has left does not make what he has won. */
-	if (answer == TS_MAIL_SAYS_WON && !ts_mail_is_wanted(mail, transfer->index))
-		transfer->deletes = true;
 	ts_transfer_leave_place(transfer);
 	TS_KILLPOINT(peer_answers);
 	if (transfer->done)
 		transfer->done(transfer->context, answer);
-	else
-		ts_mail_answer(mail, transfer->index, answer);
+	else if (!ts_mail_answer(mail, transfer->index, answer) && answer == TS_MAIL_SAYS_WON)
+		transfer->deletes = true; /* who has left does not make what he has won */
 	TS_KILLPOINT(peer_answered);
 	transfer->index = TS_TRANSFER_NOBODY;
 }

@@ -5,23 +5,28 @@ worth asking, and that may read files.
 """
 
 import argparse
+import os
 import sys
 import time
+import zlib
 
 import numpy
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import aligned_job
 import meeting
 
 
 class Costly(aligned_job.Items):
-    """@cost_ms of CPU time for each item, which has @floats numbers and @directory's files."""
+    """
+    @cost_ms of CPU time for each item, which has @floats numbers and @directory's files; with
+    @of_node it is another one on each node.
+    """
 
-    def __init__(self, count, cost_ms, floats, directory):
+    def __init__(self, count, cost_ms, floats, directory, of_node):
         super().__init__(count)
-        self.cost, self.floats = cost_ms / 1e3, floats
+        self.cost, self.floats, self.of_node = cost_ms / 1e3, floats, of_node
         self.files = aligned_job.Files(directory) if directory else None
         if directory:
             self.count = self.files.count
@@ -32,9 +37,23 @@ class Costly(aligned_job.Items):
         sample["more"] = torch.from_numpy(
             numpy.random.randint(0, 1 << 30, self.floats, dtype=numpy.int32))
         sample["picture"] = sample["picture"] + sample["more"][0]
+        if self.of_node:
+            sample["picture"] += zlib.crc32(os.uname().nodename.encode()) % 97
         while time.thread_time() < end:
             sum(range(100))
         return sample
+
+
+class Stream(IterableDataset):
+    """The same items, one after the other."""
+
+    def __init__(self, items):
+        super().__init__()
+        self.items = items
+
+    def __iter__(self):
+        worker = get_worker_info()
+        return (self.items[index] for index in range(worker.id, len(self.items), worker.num_workers))
 
 
 def main():
@@ -46,18 +65,25 @@ def main():
     parser.add_argument("--cost", type=float, default=6, help="ms of CPU time for an item")
     parser.add_argument("--floats", type=int, default=20000)
     parser.add_argument("--files", help="directory to read the items from")
+    parser.add_argument("--node", action="store_true", help="items that depend on the node")
+    parser.add_argument("--iterable", action="store_true")
+    parser.add_argument("--no-model", action="store_true")
+    parser.add_argument("--scenes", action="store_true", help="one behind the first batch of each epoch")
     parser.add_argument("--seed", type=int, default=None, help="of the job itself")
     options = parser.parse_args()
     meeting.arrive()
     torch.set_num_threads(1)
     if options.seed is not None:
         torch.manual_seed(options.seed)
-    data = Costly(options.items, options.cost, options.floats, options.files)
-    loader = DataLoader(data, batch_size=options.batch, shuffle=True, num_workers=options.workers)
-    model = aligned_job.Model() if not options.files else None
+    data = Costly(options.items, options.cost, options.floats, options.files, options.node)
+    loader = DataLoader(Stream(data) if options.iterable else data, batch_size=options.batch,
+                        shuffle=not options.iterable, num_workers=options.workers)
+    model = None if options.files or options.no_model else aligned_job.Model()
     for epoch in range(options.epochs):
         meeting.arrive()
-        for batch in loader:
+        for number, batch in enumerate(loader):
+            if options.scenes and number == 0:
+                meeting.scene()
             aligned_job.show(epoch, batch)
             if model:
                 print("loss", model.step(batch))

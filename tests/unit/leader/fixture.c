@@ -38,6 +38,7 @@ void fixture_finish(void)
 	unlink(fixture_path("journal"));
 	unlink(fixture_path("loaders"));
 	unlink(fixture_path("peers"));
+	unlink(fixture_path("places"));
 	unlink(fixture_path("ledger"));
 }
 

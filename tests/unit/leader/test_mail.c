@@ -97,7 +97,7 @@ static void *serve(void *context)
 	while (done < desk->count && ts_now_ns() < end_ns) {
 		if (ts_mail_take(desk->mail, index, &index, &desk->last) < 0)
 			continue;
-		ts_mail_answer(desk->mail, index, desk->answer);
+		(void)ts_mail_answer(desk->mail, index, desk->answer);
 		done++;
 	}
 	return NULL;
@@ -216,7 +216,7 @@ Test(mail, who_leaves_what_is_worked_at_is_told)
 	pthread_join(thread, NULL);
 	cr_expect(eq(int, ts_mail_is_wanted(&mail, desk.count), false));
 	cr_expect(eq(u32, ts_load_acquire(&slot_of(&mail, desk.count)->state), TS_MAIL_LEFT));
-	ts_mail_answer(&mail, desk.count, TS_MAIL_SAYS_GOT);
+	cr_expect(eq(int, ts_mail_answer(&mail, desk.count, TS_MAIL_SAYS_WON), false));
 	expect_all_free(&mail);
 }
 
@@ -405,7 +405,7 @@ Test(mail, what_is_worked_at_for_a_dead_owner_is_not_freed)
 		sweep(&mail);
 		cr_expect(eq(u32, ts_load_acquire(&slot->state), state));
 	}
-	ts_mail_answer(&mail, 3, TS_MAIL_SAYS_NONE);
+	cr_expect(eq(int, ts_mail_answer(&mail, 3, TS_MAIL_SAYS_NONE), false));
 	expect_all_free(&mail);
 }
 

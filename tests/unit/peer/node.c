@@ -370,11 +370,14 @@ static bool serve(struct node *node)
 
 unsigned char *node_value(struct node *node, uint32_t chunk, size_t **ret_count)
 {
-	char key[80];
+	bool is_sample = node->request.kind >= TS_MAIL_SAMPLE;
+	char key[80], piece[16] = "";
 
-	snprintf(key, sizeof(key), "f1:%016llx%016llx.%u:%u",
+	if (!is_sample)
+		snprintf(piece, sizeof(piece), ".%u", node->request.piece);
+	snprintf(key, sizeof(key), "%s:%016llx%016llx%s:%u", is_sample ? "s1" : "f1",
 		(unsigned long long)node->request.name.hi,
-		(unsigned long long)node->request.name.lo, node->request.piece, chunk);
+		(unsigned long long)node->request.name.lo, piece, chunk);
 	int i = find(node, key);
 	if (i < 0)
 		return NULL;

@@ -333,6 +333,20 @@ Test(across, a_helper_that_has_gone_is_not_waited_for)
 	tsshim_sample_destroy(sample);
 }
 
+/* He is not at work, but for what his node need not make. */
+Test(across, who_waits_for_another_node_keeps_his_claim_as_long)
+{
+	struct ts_sample *sample = seek(2), *other = torch_sample();
+	uint64_t begin = ts_now_ns();
+
+	cr_assert(ne(int, tsshim_sample_across(other), 0));
+	cr_assert(eq(int, torch_take(other, 2, 0), TS_BUSY));
+	cr_expect(eq(int, tsshim_sample_take(other, TS_SAMPLE_WAIT), TS_CLAIM));
+	cr_expect(ge(u64, ts_now_ns() - begin, TS_MAIL_WAIT_NS));
+	tsshim_sample_destroy(other);
+	tsshim_sample_destroy(sample);
+}
+
 /* ---- whether it pays -------------------------------------------------------------------- */
 
 static void get(uint32_t count, int64_t first, uint64_t took_ns)

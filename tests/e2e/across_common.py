@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""
+Aligned jobs on several nodes that share samples (across_job.py), what each delivered, and the
+account of it.  For tests.
+"""
+
+import contextlib
+import glob
+import os
+import sys
+import tempfile
+
+import support
+
+sys.path.append(os.path.join(support.HERE, "..", "storage"))
+import cluster_nodes  # noqa: E402
+import meeting  # noqa: E402
+
+JOB = os.path.join(support.HERE, "across_job.py")
+# How long things take decides nothing: what is allowed for is twenty times as long, and to get a
+# sample may take twenty times as long as to make it.
+PATIENT = {"library": support.TEST_LIBRARY, "TSSHIM_TEST_PATIENCE": "20"}
+
+
+@contextlib.contextmanager
+def site(count, files=4, words=()):
+    with tempfile.TemporaryDirectory() as folder:
+        names = cluster_nodes.files(folder, files, 2000)
+        with cluster_nodes.Site(count, folder, names) as some:
+            some.up(*words)
+            yield some
+
+
+def programs(some, number, name):
+    """Process numbers of the programs called @name on that node, up to the 15 letters that are kept."""
+    found = []
+    for process in some.nodes.processes(number):
+        with contextlib.suppress(OSError), open("/proc/%d/comm" % process, encoding="utf-8") as file:
+            if file.read().rstrip("\n") == name[:15]:
+                found.append(process)
+    return found
+
+
+def servers(some, number):
+    return programs(some, number, "memcached")
+
+
+class Run:
+    """
+    One job on each node of @some, or @each; what they delivered and counted.  @meanwhile(run,
+    where, started) is called when all have been started.
+    """
+
+    def __init__(self, some, *options, each=1, across="nodes", library=None, meanwhile=None, **more):
+        self.site, self.group, self.each = some, some.group(), each
+        with meeting.of(some.count * each) as where:
+            env = support.plain_environment(**{
+                "LD_PRELOAD": library or support.LIBRARY, "TSSHIM_GROUP": self.group,
+                "TSSHIM_ALIGN": "7", "TSSHIM_RING": "256M", "TSSHIM_CLUSTER": some.cluster,
+                "TSSHIM_ACROSS": across, "TSSHIM_VERIFY": "0",
+                # Part of every name: what an earlier run left with servers is of no use.
+                "NPY_OF_RUN": self.group, **where, **more})
+            command = [support.torch_python(), JOB, "--seed", "1", *map(str, options)]
+            started = [some.nodes.start(number, command, env)
+                       for number in range(some.count) for _ in range(each)]
+            if meanwhile:
+                meanwhile(self, where, started)
+            self.outcomes = [support.finish(process) for process in started]
+        for outcome in self.outcomes:
+            assert outcome.status == 0, (outcome.status, outcome.errors[-2000:])
+        self.delivered = [support.facts(outcome.output) for outcome in self.outcomes]
+        self.statistics = [some.stats(number, self.group) for number in range(some.count)]
+
+    # ---- what was delivered ----
+
+    def expect(self, other):
+        """Each delivered what the same one of @other did, losses to the last bit."""
+        for mine, its in zip(self.delivered, other.delivered):
+            assert mine == its
+
+    def samples(self):
+        """[(epoch, index, digest)] of each job, in the order of delivery."""
+        return [[tuple(line.split()[1:]) for line in lines if line.startswith("epoch ")]
+                for lines in self.delivered]
+
+    def given(self):
+        return sum(map(len, self.samples()))
+
+    def distinct(self):
+        """How many different samples all jobs were given."""
+        return len({sample[1:] for samples in self.samples() for sample in samples})
+
+    # ---- what was counted ----
+
+    def told(self):
+        """For who reads that a test has failed."""
+        return [(statistics["nodes"], {name: count for name, count in statistics["passed"].items() if count})
+                for statistics in self.statistics]
+
+    def count(self, name):
+        return sum(row.get("kinds", row)["sample"][name] for statistics in self.statistics
+                   for row in statistics.get("datasets", []))
+
+    def reason(self, name):
+        return sum(statistics["passed"].get(name, 0) for statistics in self.statistics)
+
+    def expect_account(self):
+        """What was made or taken is what was delivered, and nobody found a difference."""
+        assert self.count("produced") + self.count("shared") == self.given(), \
+            (self.count("produced"), self.count("shared"), self.given(), self.told())
+        assert self.count("produced") >= self.distinct()
+        assert all(statistics["mismatched"] == 0 for statistics in self.statistics)
+        print("# made %d of %d distinct samples, %.3f" % (
+            self.count("produced"), self.distinct(), self.count("produced") / self.distinct()), flush=True)
+
+    def expect_once(self):
+        """Likewise, and each sample was made once by all nodes."""
+        self.expect_account()
+        assert self.count("produced") == self.distinct(), \
+            (self.count("produced"), self.distinct(), self.told())
+        assert self.reason("across_alone") == 0
+
+
+# ---- what happens meanwhile ----------------------------------------------------------------------
+
+
+def between(*actions):
+    """
+    Jobs with --scenes wait within each epoch, with batches on their way to them: there the next of
+    @actions(run) happens, and then they go on.
+    """
+    def meanwhile(run, where, started):
+        for number, action in enumerate(actions, 1):
+            support.wait_until(
+                lambda number=number: all(process.poll() is not None or
+                                          meeting.between(where, process, number) for process in started),
+                "scene %d" % number)
+            action(run)
+            meeting.go_on(where, number)
+    return meanwhile
+
+
+def nothing(_):
+    pass
+
+
+def helpers(some):
+    """Of all nodes, whose names begin alike: [process of each]."""
+    return [process for number in range(some.count)
+            for name in ("tsshim-peer", "tsshim-peer-test") for process in programs(some, number, name)]
+
+
+def is_stopped(process):
+    """Each of its threads, which stop in their own time."""
+    found = set()
+    for path in glob.glob("/proc/%d/task/*/stat" % process):
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+            found.add(file.read().rpartition(") ")[2][0])
+    return found == {"T"}
