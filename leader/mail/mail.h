@@ -144,7 +144,8 @@
 	X(FULL, full, "values that it had no room for")             \
 	X(OPENED, opened, "connections begun")                      \
 	X(TOLD, told, "paths that were told of")                    \
-	X(BROUGHT, brought, "copies and paths that came")
+	X(BROUGHT, brought, "copies and paths that came")           \
+	X(REMOVED, removed, "samples removed for newer ones")
 
 enum ts_mail_kind {
 #define TS_X(name, waits, text) TS_MAIL_##name,

@@ -164,7 +164,8 @@
 	X(peer_answered) \
 	X(peer_sealed) \
 	X(peer_stored) \
-	X(peer_returned)
+	X(peer_returned) \
+	X(room_removed)
 
 /* Those of a path that another node knows, leader/peer/paths.h; tests/e2e/cluster_kills.py. */
 #define TS_BRING_KILLPOINTS(X) \

@@ -312,6 +312,11 @@ int ts_pool_submit(struct ts_pool *pool, struct ts_pool_request *request)
 	return server < 0 ? server : submit(pool, request);
 }
 
+int ts_pool_server(const struct ts_pool *pool, const char *key)
+{
+	return ts_ketama_find(pool->ketama, key, strlen(key));
+}
+
 bool ts_pool_is_busy(struct ts_pool *pool, const char *key, uint32_t most)
 {
 	int server = pool->count > 1 ? ts_ketama_find(pool->ketama, key, strlen(key)) : -ENOENT;

@@ -97,6 +97,9 @@ bool ts_pool_has_address(const struct ts_pool *pool, uint32_t server);
  */
 int ts_pool_submit(struct ts_pool *pool, struct ts_pool_request *request);
 
+/** Which server has @key.  Errors: -ENOENT there is none. */
+int ts_pool_server(const struct ts_pool *pool, const char *key);
+
 /**
  * Whether the server that has @key has @most requests on their way already, and is not the only
  * one: others are not to wait for it.

@@ -32,6 +32,14 @@
  * the place, is deleted, and the next one who asks wins.  A place ends by itself after
  * TS_TRANSFER_PLACE seconds, and is left alone once it must have ended.
  *
+ * Samples are many, and each is of use for a short time only; servers evict nothing, for the
+ * sake of files.  What has ended by its time (TS_TRANSFER_SAMPLE) makes room by itself, and
+ * that is all that is done for what an earlier helper has stored.  A helper remembers the last
+ * TS_TRANSFER_KEPT that it has stored.  Where one cannot be stored for want of room, some of
+ * the oldest that have something at that server are removed, and it is stored once more.  What
+ * is younger than TS_TRANSFER_KEEP_NS stays: who has asked for it while it was made waits as
+ * long.  So whoever stores makes room for what he stores; files, and samples of others, stay.
+ *
  * Chunk 0 is deleted as well where another chunk has gone with its server, for all who ask
  * would fetch the rest in vain; and where a chunk is not what somebody with the secret has
  * made.  Such a value is not asked for again for TS_TRANSFER_REFUSED_NS, unless we store it: so
@@ -59,8 +67,9 @@ struct ts_transfers;
 #define TS_TRANSFER_PARTS   8 /* of one transfer on their way */
 #define TS_TRANSFER_HALF    (TS_TRANSFER_BUFFERS / 2)
 
-#define TS_TRANSFER_PLACE      2   /* seconds that who has won has */
-#define TS_TRANSFER_SAMPLE     900 /* that a sample is kept: it comes once in an epoch */
+#define TS_TRANSFER_PLACE      2  /* seconds that who has won has */
+#define TS_TRANSFER_SAMPLE     60 /* that a sample is kept: jobs are at most that far apart */
+#define TS_TRANSFER_KEEP_NS    TS_MAIL_WAIT_NS /* at least, wherever there is room */
 #define TS_TRANSFER_FIRST_NS   UINT64_C(1000000)
 #define TS_TRANSFER_LAST_NS    UINT64_C(20000000)
 #define TS_TRANSFER_REFUSED_NS UINT64_C(60000000000)

@@ -14,6 +14,10 @@
 
 #define TS_TRANSFER_GENERATION UINT64_C(1)
 
+/* Of samples that were stored so many are remembered, and so many chunks removed at once. */
+#define TS_TRANSFER_KEPT     16384
+#define TS_TRANSFER_REMOVALS 32
+
 struct ts_transfer;
 
 /** One chunk on its way, with a buffer. */
@@ -51,6 +55,8 @@ struct ts_transfer {
 	uint32_t on_way;     /* parts, and the deletion */
 	bool is_counted;     /* as asked for */
 	bool deletes;        /* chunk 0, at the end */
+	bool has_room;       /* was made, as far as it can be */
+	uint32_t removing;   /* of those on the way: of samples that make room */
 	/* Who gets the answer in the place of the slot, or NULL. */
 	void (*done)(void *context, enum ts_mail_answer answer);
 	void *context;
@@ -64,6 +70,20 @@ struct ts_transfer {
 	/* The deletion, which needs no buffer. */
 	struct ts_pool_request deletion;
 	char deleted_key[TS_TRANSFER_CHUNK];
+};
+
+/** A sample that this helper has stored; .count 0: it was removed. */
+struct ts_kept_sample {
+	uint64_t at_ns;
+	uint32_t count; /* of chunks */
+	char key[TS_TRANSFER_KEY];
+};
+
+/** A chunk of one, being removed for @transfer; NULL: not in use. */
+struct ts_removal {
+	struct ts_pool_request request;
+	struct ts_transfer *transfer;
+	char key[TS_TRANSFER_CHUNK];
 };
 
 struct ts_transfers {
@@ -83,6 +103,10 @@ struct ts_transfers {
 	struct {
 		uint64_t key, until_ns;
 	} refused[TS_TRANSFER_REFUSED];
+	/* Those at [first, end) modulo their number, oldest first. */
+	uint64_t kept_first, kept_end;
+	struct ts_kept_sample kept[TS_TRANSFER_KEPT];
+	struct ts_removal removals[TS_TRANSFER_REMOVALS];
 	unsigned char *buffers;
 	struct ts_part parts[TS_TRANSFER_BUFFERS];
 	struct ts_transfer transfers[TS_TRANSFERS];
@@ -166,6 +190,17 @@ void ts_transfer_leave_place(struct ts_transfer *transfer);
  * a version that is not known here; -E2BIG.
  */
 int ts_transfer_learn(struct ts_transfer *transfer, const struct ts_part *part);
+
+/* ---- leader/peer/transfer_room.c -------------------------------------------------------- */
+
+/** The sample is stored, and is one that may be removed in its time. */
+void ts_transfer_note_stored(struct ts_transfer *transfer);
+
+/**
+ * Remove old samples of ours that have something at @server, for @transfer, which stores one
+ * and goes on behind that.  Whether there are any.
+ */
+bool ts_transfer_make_room(struct ts_transfer *transfer, uint32_t server);
 
 /* ---- leader/peer/transfer_file.c -------------------------------------------------------- */
 

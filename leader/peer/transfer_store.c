@@ -21,7 +21,23 @@ static void stored(struct ts_transfer *transfer)
 	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_STORED, 1);
 	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_STORED_BYTES,
 		transfer->request.bytes);
+	if (transfer->is_leased)
+		ts_transfer_note_stored(transfer);
 	ts_transfer_end(transfer, TS_MAIL_SAYS_GOT);
+}
+
+/* Whether chunk @chunk, for which @server has no room, is stored once more. */
+static bool is_stored_again(struct ts_transfer *transfer, uint32_t server, uint32_t chunk)
+{
+	if (!transfer->is_leased || (transfer->has_room && transfer->removing == 0))
+		return false;
+	if (!transfer->has_room && !ts_transfer_make_room(transfer, server))
+		return false;
+	transfer->has_room = true;
+	/* And those behind it, which are there: in that order they are sent. */
+	if (transfer->next_chunk < chunk + 1)
+		transfer->next_chunk = chunk + 1;
+	return true;
 }
 
 static void done(struct ts_pool_request *request)
@@ -35,6 +51,8 @@ static void done(struct ts_pool_request *request)
 	TS_KILLPOINT(peer_stored);
 	if (transfer->state != TS_TRANSFER_STORING)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_NONE);
+	else if (result == -ENOSPC && is_stored_again(transfer, server, chunk))
+		ts_transfer_store(transfer);
 	else if (result < 0)
 		give_up(transfer, ts_transfer_explain(transfer, server, result));
 	else if (chunk == 0)
@@ -87,6 +105,8 @@ static bool send_chunk(struct ts_transfer *transfer, uint32_t chunk)
 
 void ts_transfer_store(struct ts_transfer *transfer)
 {
+	if (transfer->removing > 0)
+		return;
 	while (transfer->next_chunk > 1 && transfer->on_way < STORE_PARTS)
 		if (!send_chunk(transfer, transfer->next_chunk - 1))
 			return;
