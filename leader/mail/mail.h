@@ -191,6 +191,7 @@ struct ts_mail_request {
 	uint64_t root_device, root_inode; /* of the data set's directory, here */
 	uint64_t seconds;                 /* for which a path may be known */
 	uint64_t made_ns;                 /* how long it took to make the sample */
+	uint64_t place; /* the helper's, of what was WON or GOT: which one it is there */
 };
 
 struct ts_mail_slot {
@@ -404,6 +405,9 @@ bool ts_mail_is_wanted(struct ts_mail *mail, uint32_t index);
 
 /** Before GOT, of a sample: the size of its record, and how long it took to get it. */
 void ts_mail_set_found(struct ts_mail *mail, uint32_t index, uint64_t bytes, uint64_t took_ns);
+
+/** Before WON or GOT: what a (SAMPLE_)STORE or (SAMPLE_)RETURN of it has as its place. */
+void ts_mail_set_place(struct ts_mail *mail, uint32_t index, uint64_t place);
 
 /** End the TAKEN slot @index; @answer is of no use to a STORE or a RETURN. */
 void ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer answer);

@@ -28,7 +28,10 @@
  * A STORE reads the file in the same way and hands chunk 0 over last: who finds that one finds
  * all.  What cannot be stored as a whole is returned, as a RETURN does: chunk 0, which holds
  * the place, is deleted, and the next one who asks wins.  A place ends by itself after
- * TS_TRANSFER_PLACE seconds, and is left alone once it must have ended.
+ * TS_TRANSFER_PLACE seconds.
+ *
+ * The server numbers whatever is put under a key.  Only the number that we have seen is
+ * deleted, so one that comes late deletes nothing that another node has put there meanwhile.
  *
  * Chunk 0 is deleted as well where another chunk has gone with its server, for all who ask
  * would fetch the rest in vain; and where a chunk is not what somebody with the secret has

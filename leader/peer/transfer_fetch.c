@@ -144,6 +144,7 @@ static void first_done(struct ts_pool_request *request)
 	const struct ts_meta_request *meta = &request->meta;
 	bool is_taken = false;
 
+	transfer->cas = meta->cas;
 	if (transfer->state != TS_TRANSFER_ASKING) {
 		/* It was too late, and nobody makes what was won. */
 		transfer->deletes =

@@ -113,13 +113,17 @@ static void deleted(struct ts_pool_request *request)
 	ts_transfer_end(transfer, TS_MAIL_SAYS_NONE);
 }
 
+/* What another node has put there meanwhile stays. */
 static bool delete_chunk_0(struct ts_transfer *transfer)
 {
+	if (transfer->cas == 0)
+		return false;
 	(void)snprintf(
 		transfer->deleted_key, sizeof(transfer->deleted_key), "%s:0", transfer->key);
 	transfer->deletion = (struct ts_pool_request){
 		.meta = {.kind = TS_META_DELETE,
 			.key = transfer->deleted_key,
+			.cas = transfer->cas,
 			.until_ns = ts_now_ns() + ts_pool_patience(TS_TRANSFER_ANSWER_NS)},
 		.done = deleted,
 		.context = transfer,
@@ -136,6 +140,9 @@ static void tell(struct ts_transfer *transfer, enum ts_mail_answer answer)
 
 	if (transfer->index == TS_TRANSFER_NOBODY)
 		return;
+	/* Whoever has no use for what came returns it as well. */
+	if (answer == TS_MAIL_SAYS_WON || answer == TS_MAIL_SAYS_GOT)
+		ts_mail_set_place(mail, transfer->index, transfer->cas);
 	/* Who has left does not make what he has won. */
 	if (answer == TS_MAIL_SAYS_WON && !ts_mail_is_wanted(mail, transfer->index))
 		transfer->deletes = true;

@@ -49,7 +49,8 @@ struct ts_transfer {
 	uint32_t next_chunk; /* FILLING: next to ask for; STORING: so many are left */
 	uint32_t on_way;     /* parts, and the deletion */
 	bool is_counted;     /* as asked for */
-	bool deletes;        /* chunk 0, at the end */
+	bool deletes;        /* chunk 0, at the end, */
+	uint64_t cas;        /* if it is this one still; 0: not known, it stays */
 	/* Who gets the answer in the place of the slot, or NULL. */
 	void (*done)(void *context, enum ts_mail_answer answer);
 	void *context;

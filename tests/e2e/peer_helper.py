@@ -246,6 +246,18 @@ def test_what_is_returned_is_won_by_the_next_one():
         assert other.job("return") == "ok"
 
 
+def test_what_is_returned_late_is_not_another_nodes_value():
+    with nodes(2) as (cluster, one, other):
+        assert one.job("fetch", "name", 100, LONG).startswith("WON")
+        # As when its two seconds are over.
+        assert cluster.servers[0].say("md " + one.job("key") + ":0") == ["HD"]
+        other.job.make("name", 100)
+        assert one.job("return") == "ok"
+        support.wait_until(lambda: one.job("settled") == "yes", "it is returned")
+        # Over the connection that the deletion was sent on before.
+        assert one.job("fetch", "name", 100, LONG) == "GOT equal"
+
+
 def test_who_dies_with_what_was_won_returns_it():
     with nodes(2) as (_, one, other):
         doomed = one.start_job()
