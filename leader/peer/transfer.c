@@ -275,8 +275,7 @@ void ts_transfers_step(struct ts_transfers *transfers)
 		if (one->state == TS_TRANSFER_STORING) {
 			ts_transfer_store(one);
 		} else if (is_fetch(one) && now >= one->request.until_ns) {
-			ts_transfer_count(one, one->server, TS_MAIL_COUNT_LATE, 1);
-			ts_transfer_end(one, TS_MAIL_SAYS_LATE);
+			ts_transfer_late(one);
 		} else if (is_fetch(one)) {
 			ts_transfer_fetch(one);
 		}

@@ -13,7 +13,8 @@
  *
  *	QUEUED   wants a buffer
  *	ASKING   chunk 0 is asked for, with the wish to be the one who makes it
- *	PAUSED   another node makes it; asked again after 1, 2, 4 .. 20 ms
+ *	PAUSED   another node makes it; asked again after 1, 2, 4 .. 20 ms, if such waits are
+ *	         not always in vain (leader/peer/waiting.h)
  *	FILLING  chunk 0 is in the file; up to TS_TRANSFER_PARTS others are on their way
  *	ENDING   it is answered, and chunk 0 is being deleted, or answers still come
  *

@@ -4,6 +4,7 @@
 #define TS_LEADER_PEER_TRANSFER_PRIVATE_H
 
 #include "leader/peer/transfer.h"
+#include "leader/peer/waiting.h"
 
 /* "f1:", 32 digits, ".", a number, or "s1:" and the digits; behind it ":" and another one. */
 #define TS_TRANSFER_KEY   48
@@ -55,6 +56,7 @@ struct ts_transfer {
 	void (*done)(void *context, enum ts_mail_answer answer);
 	void *context;
 	uint64_t asked_ns; /* when chunk 0 was last asked for */
+	uint64_t waits_ns; /* since when for another node that makes it; 0: not */
 	bool is_leased;    /* of one that is stored: */
 	struct ts_lease lease;
 	uint64_t at_ns, pause_ns; /* PAUSED */
@@ -82,6 +84,7 @@ struct ts_transfers {
 	struct {
 		uint64_t key, until_ns;
 	} refused[TS_TRANSFER_REFUSED];
+	struct ts_waiting waiting[TS_KETAMA_SERVERS];
 	unsigned char *buffers;
 	struct ts_part parts[TS_TRANSFER_BUFFERS];
 	struct ts_transfer transfers[TS_TRANSFERS];
@@ -136,6 +139,9 @@ bool ts_transfer_is_refused(const struct ts_transfer *transfer);
 void ts_transfer_set_refused(const struct ts_transfer *transfer, bool is_refused);
 
 /* ---- leader/peer/transfer_fetch.c, leader/peer/transfer_store.c ------------------------- */
+
+/** Its time is over, or another node makes it and there is no hope that this ends. */
+void ts_transfer_late(struct ts_transfer *transfer);
 
 /** Get on, if there is something to be begun. */
 void ts_transfer_fetch(struct ts_transfer *transfer);
