@@ -103,6 +103,12 @@ int ts_pool_submit(struct ts_pool *pool, struct ts_pool_request *request);
  */
 bool ts_pool_is_busy(struct ts_pool *pool, const char *key, uint32_t most);
 
+/**
+ * Whether one request is on its way to the server that has @key, by which it is judged: another
+ * one would be refused now with -EAGAIN, and perhaps not when that is answered.
+ */
+bool ts_pool_is_probed(struct ts_pool *pool, const char *key);
+
 /** Send what was submitted, without looking for answers. */
 void ts_pool_flush(struct ts_pool *pool);
 

@@ -40,6 +40,10 @@
  * a server that lies costs one value in that time, and one that is damaged, or a secret that is
  * no longer valid, heals as soon as any node reads the file and stores it.
  *
+ * A server that had failed is asked for one chunk at a time at first.  Its value goes on for
+ *all that: chunk 0 of a FETCH is asked for or not, the others, and those of a STORE, wait until
+ *the one that is on its way is answered.
+ *
  * Of the buffers one server and all STOREs have half at most, so that nobody waits long because
  * another one's server does not answer.
  *

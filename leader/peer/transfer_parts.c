@@ -208,6 +208,10 @@ struct ts_part *ts_transfer_take_part(struct ts_transfer *transfer, uint32_t chu
 	prepare(part, transfer, chunk);
 	if (ts_pool_is_busy(all->pool, part->key, TS_TRANSFER_HALF))
 		return NULL;
+	/* What has begun waits for a probe; who only asks does without it. */
+	if ((chunk > 0 || ts_transfer_is_store(transfer)) &&
+		ts_pool_is_probed(all->pool, part->key))
+		return NULL;
 	all->free_parts = part->next;
 	all->storing += part->is_of_store;
 	return part;

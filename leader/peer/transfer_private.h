@@ -106,7 +106,8 @@ static inline bool ts_transfer_is_store(const struct ts_transfer *transfer)
 
 /**
  * A part for @chunk, ready but for what is done with it; to be submitted, or released.  NULL:
- * there is no buffer, or others have to be left some.
+ * there is no buffer, or others have to be left some, or its server is being tried by another
+ * request; it is time again when one of those that are on their way has ended.
  */
 struct ts_part *ts_transfer_take_part(struct ts_transfer *transfer, uint32_t chunk);
 void ts_transfer_release_part(struct ts_part *part);
