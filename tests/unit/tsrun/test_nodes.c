@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What tsrun says of other nodes, by a table that was filled by hand. */
+#include "printed.h"
+
 #include "shim/tsrun/nodes.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
@@ -57,14 +59,7 @@ static void fill(uint32_t row, const char *name, uint64_t first)
 
 static const char *print(void (*how)(const struct ts_report *, FILE *))
 {
-	size_t length;
-
-	free(text);
-	FILE *out = open_memstream(&text, &length);
-	cr_assert_not_null(out);
-	how(&report, out);
-	cr_assert_eq(fclose(out), 0);
-	return text;
+	return printed(&text, &report, how);
 }
 
 static void expect(const char *part)
