@@ -3,6 +3,7 @@
 #include "shim/tsrun/nodes.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
+#include "shim/sys.h"
 
 #include <string.h>
 
@@ -56,6 +57,14 @@ int ts_nodes_helper(struct ts_mail_table *table)
 	uint64_t helper = ts_load_relaxed(&table->helper);
 
 	return ts_process_is_alive(helper) ? TS_PROCESS_PID(helper) : 0;
+}
+
+uint64_t ts_nodes_samples_off(struct ts_mail_table *table)
+{
+	uint64_t until = ts_load_relaxed(&table->samples.off_until), now = ts_now_ns();
+
+	/* Foreign memory may say anything. */
+	return until > now ? ts_min_u64(until - now, TS_MAIL_OFF_NS) : 0;
 }
 
 uint64_t ts_nodes_sum(struct ts_mail_table *table, enum ts_mail_counter counter)
