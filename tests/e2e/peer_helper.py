@@ -328,6 +328,17 @@ def test_a_killed_server_costs_nobody_more_than_a_refusal():
         assert one.job.row()["state"] == "shut"
 
 
+def test_a_killed_server_has_closed_and_not_lied():
+    for tls in (False, True):
+        with nodes(1, tls=tls) as (cluster, one):
+            one.job.make("name", 100)
+            cluster.servers[0].process.kill()
+            cluster.servers[0].process.wait()
+            # Nobody asks it meanwhile.
+            support.wait_until(lambda: one.job.row()["state"] == "shut", "it is noticed")
+            assert one.job.row()["error"] == "ECONNRESET", one.job.row()
+
+
 def test_a_stopped_server_keeps_nobody():
     with nodes(1, TSSHIM_TEST_PATIENCE="1") as (cluster, one):
         said = one.job("fetch", "name", 100, LONG)
