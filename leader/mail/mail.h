@@ -213,7 +213,17 @@ struct ts_mail_peer {
 };
 static_assert(TS_MAIL_COUNTER_COUNT <= 16, "room for counters");
 
-enum ts_mail_peer_state { TS_MAIL_PEER_UNUSED, TS_MAIL_PEER_OPEN, TS_MAIL_PEER_SHUT };
+/* (name, word for scripts, text for people). */
+#define TS_MAIL_PEER_STATES(X)                                  \
+	X(UNUSED, "unused", "not asked since the helper began") \
+	X(OPEN, "open", "connected")                            \
+	X(SHUT, "shut", "not connected: asked again when it is time")
+
+enum ts_mail_peer_state {
+#define TS_X(name, word, text) TS_MAIL_PEER_##name,
+	TS_MAIL_PEER_STATES(TS_X)
+#undef TS_X
+};
 
 /**
  * What a sample begins with between nodes, behind which its record lies as it is in the ring;

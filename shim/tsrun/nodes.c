@@ -82,7 +82,7 @@ static const struct {
 	const char *word, *text;
 } states[] = {
 #define TS_X(name, word, text) [TS_MAIL_PEER_##name] = {word, text},
-	TS_NODE_STATES(TS_X)
+	TS_MAIL_PEER_STATES(TS_X)
 #undef TS_X
 };
 

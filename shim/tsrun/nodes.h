@@ -8,12 +8,6 @@
 
 #include "leader/mail/mail.h"
 
-/* (name, word in JSON, text for people); enum ts_mail_peer_state. */
-#define TS_NODE_STATES(X)                                       \
-	X(UNUSED, "unused", "not asked since the helper began") \
-	X(OPEN, "open", "connected")                            \
-	X(SHUT, "shut", "not connected: asked again when it is time")
-
 /*
  * What is counted of all nodes together: a member of struct ts_mail_table, and its id.
  *
