@@ -28,7 +28,8 @@ void fixture_init(void)
 
 void fixture_finish(void)
 {
-	static const char *const suffixes[] = {"ring", "journal", "loaders", "ledger"};
+	static const char *const suffixes[] = {
+		"ring", "journal", "loaders", "peers", "places", "ledger"};
 	char path[TS_PATH_BYTES];
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(suffixes); i++)
