@@ -15,12 +15,16 @@
 /* Lines of one job at one time. */
 #define JOB_BYTES ((size_t)5 * TS_EVENTS_LINE)
 
+static_assert(sizeof(((struct ts_event_writer *)0)->buffer) >= TS_EVENT_NODES_BYTES,
+	"all that is told of nodes at one time");
+
 /* ---- the file --------------------------------------------------------------------------- */
 
 void ts_event_writer_forget(struct ts_event_writer *writer)
 {
 	writer->headed = writer->forgets = false;
 	writer->ring_capacity = writer->ring_used = UINT64_MAX;
+	writer->told = (struct ts_event_nodes){.is_there = false};
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
 		struct ts_event_row *row = &writer->rows[i];
 		*row = (struct ts_event_row){.id = row->id, .over = row->over};
@@ -358,7 +362,13 @@ static int put_all(struct ts_event_writer *writer, uint64_t t_ms, const uint64_t
 			r = finish_row(writer, i);
 	}
 	put_ring(writer, t_ms);
-	return r == 0 ? flush(writer) : r;
+	if (r == 0)
+		r = flush(writer);
+	if (r == 0) {
+		ts_event_nodes_put(&writer->text, t_ms, &writer->nodes, &writer->told);
+		r = flush(writer);
+	}
+	return r;
 }
 
 int ts_event_writer_look(struct ts_event_writer *writer, uint64_t t_ms)
@@ -372,6 +382,7 @@ int ts_event_writer_look(struct ts_event_writer *writer, uint64_t t_ms)
 	if (writer->forgets)
 		ts_event_writer_forget(writer);
 	ts_event_ring_look(&writer->scope, writer->group, &writer->ring);
+	ts_event_nodes_look(&writer->scope, writer->group, &writer->nodes);
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
 		struct ts_event_row *row = &writer->rows[i];
 		uint64_t id = ts_load_acquire(&ts_ledger_job(writer->ledger, i)->id);

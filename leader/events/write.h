@@ -6,6 +6,7 @@
 #include "leader/events/line.h"
 #include "leader/events/log.h"
 #include "leader/events/look.h"
+#include "leader/events/nodes.h"
 #include "leader/events/process.h"
 #include "leader/group/recorder.h"
 
@@ -49,6 +50,7 @@ struct ts_event_writer {
 	struct ts_event_row rows[TS_JOB_MAX];
 	struct ts_event_ring ring;
 	uint64_t ring_capacity, ring_used; /* as written last */
+	struct ts_event_nodes nodes, told; /* and of them what was written last */
 	bool headed;                       /* the log has a head of ours */
 	bool forgets;                      /* at the next look */
 	struct ts_event_text text;

@@ -196,6 +196,7 @@ struct ts_mail_request {
 	uint64_t root_device, root_inode; /* of the data set's directory, here */
 	uint64_t seconds;                 /* for which a path may be known */
 	uint64_t made_ns;                 /* how long it took to make the sample */
+	uint64_t place; /* the helper's, of what was WON or GOT: which one it is there */
 };
 
 struct ts_mail_slot {
@@ -217,7 +218,17 @@ struct ts_mail_peer {
 };
 static_assert(TS_MAIL_COUNTER_COUNT <= 16, "room for counters");
 
-enum ts_mail_peer_state { TS_MAIL_PEER_UNUSED, TS_MAIL_PEER_OPEN, TS_MAIL_PEER_SHUT };
+/* (name, word for scripts, text for people). */
+#define TS_MAIL_PEER_STATES(X)                                  \
+	X(UNUSED, "unused", "not asked since the helper began") \
+	X(OPEN, "open", "connected")                            \
+	X(SHUT, "shut", "not connected: asked again when it is time")
+
+enum ts_mail_peer_state {
+#define TS_X(name, word, text) TS_MAIL_PEER_##name,
+	TS_MAIL_PEER_STATES(TS_X)
+#undef TS_X
+};
 
 /**
  * What a sample begins with between nodes, behind which its record lies as it is in the ring;
@@ -412,6 +423,9 @@ bool ts_mail_is_wanted(struct ts_mail *mail, uint32_t index);
 
 /** Before GOT, of a sample: the size of its record, and how long it took to get it. */
 void ts_mail_set_found(struct ts_mail *mail, uint32_t index, uint64_t bytes, uint64_t took_ns);
+
+/** Before WON or GOT: what a (SAMPLE_)STORE or (SAMPLE_)RETURN of it has as its place. */
+void ts_mail_set_place(struct ts_mail *mail, uint32_t index, uint64_t place);
 
 /**
  * End the TAKEN slot @index; @answer is of no use to a STORE or a RETURN.  Returns whether its

@@ -87,6 +87,11 @@ void ts_mail_set_found(struct ts_mail *mail, uint32_t index, uint64_t bytes, uin
 	ts_write_relaxed(&slot->took_ns, took_ns);
 }
 
+void ts_mail_set_place(struct ts_mail *mail, uint32_t index, uint64_t place)
+{
+	mail->table->slots[index % TS_MAIL_SLOTS].request.place = place;
+}
+
 bool ts_mail_answer(struct ts_mail *mail, uint32_t index, enum ts_mail_answer answer)
 {
 	struct ts_mail_slot *slot = &mail->table->slots[index % TS_MAIL_SLOTS];

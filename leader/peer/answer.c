@@ -21,7 +21,7 @@ static bool next_word(struct rest *rest, const char **ret_word, size_t *ret_byte
 }
 
 /* Digits, and nothing else.  No sign, no hexadecimal, no room for doubt. */
-static int read_number(const char *text, size_t bytes, uint32_t *ret_number)
+static int read_long(const char *text, size_t bytes, uint64_t *ret_number)
 {
 	uint64_t number = 0;
 
@@ -30,10 +30,22 @@ static int read_number(const char *text, size_t bytes, uint32_t *ret_number)
 	for (size_t i = 0; i < bytes; i++) {
 		if (text[i] < '0' || text[i] > '9')
 			return -EPROTO;
-		number = number * 10 + (uint64_t)(text[i] - '0');
-		if (number > UINT32_MAX)
+		uint64_t digit = (uint64_t)(text[i] - '0');
+		if (number > (UINT64_MAX - digit) / 10)
 			return -EMSGSIZE;
+		number = number * 10 + digit;
 	}
+	*ret_number = number;
+	return 0;
+}
+
+static int read_number(const char *text, size_t bytes, uint32_t *ret_number)
+{
+	uint64_t number;
+	int r = read_long(text, bytes, &number);
+
+	if (r < 0 || number > UINT32_MAX)
+		return r < 0 ? r : -EMSGSIZE;
 	*ret_number = (uint32_t)number;
 	return 0;
 }
@@ -61,6 +73,11 @@ static int read_flag(struct ts_answer *answer, const char *word, size_t bytes)
 		if (answer->has_opaque || read_number(word + 1, bytes - 1, &answer->opaque) < 0)
 			return -EPROTO;
 		answer->has_opaque = true;
+		return 0;
+	case 'c':
+		if (answer->has_cas || read_long(word + 1, bytes - 1, &answer->cas) < 0)
+			return -EPROTO;
+		answer->has_cas = true;
 		return 0;
 	default:
 		return -EPROTO;

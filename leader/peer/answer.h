@@ -44,6 +44,8 @@ struct ts_answer {
 	bool has_opaque;
 	uint32_t opaque;
 	uint32_t flags;
+	bool has_cas;
+	uint64_t cas;     /* c: which of all that were ever stored it is; 0: not counted */
 	const char *text; /* of an error, within the line */
 	size_t text_bytes;
 };

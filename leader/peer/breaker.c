@@ -45,6 +45,12 @@ static int refuse(struct ts_breaker *breaker)
 	return -EAGAIN;
 }
 
+bool ts_breaker_is_probed(const struct ts_breaker *breaker)
+{
+	return breaker->state == TS_BREAKER_HALF_OPEN && breaker->probing &&
+	       ts_now_ns() < breaker->until_ns;
+}
+
 int ts_breaker_ask(struct ts_breaker *breaker, uint32_t *ret_ticket)
 {
 	uint64_t now = ts_now_ns();
@@ -55,7 +61,7 @@ int ts_breaker_ask(struct ts_breaker *breaker, uint32_t *ret_ticket)
 		enter(breaker, TS_BREAKER_HALF_OPEN);
 	}
 	if (breaker->state == TS_BREAKER_HALF_OPEN) {
-		if (breaker->probing && now < breaker->until_ns)
+		if (ts_breaker_is_probed(breaker))
 			return refuse(breaker);
 		/* One that was lost may still come back, with a ticket that is too old. */
 		if (breaker->probing)

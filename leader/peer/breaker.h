@@ -4,7 +4,8 @@
  *
  *	CLOSED     everybody asks
  *	OPEN       nobody asks, until a time
- *	HALF_OPEN  one asks at a time, a probe; the others do not
+ *	HALF_OPEN  one asks at a time, a probe; the others do not, or wait for its answer if
+ *	           they have begun already (ts_breaker_is_probed())
  *
  *	CLOSED -> OPEN       TS_BREAKER_FAILURES failures in a row
  *	OPEN -> HALF_OPEN    the time has come, and somebody wants to ask
@@ -49,6 +50,9 @@ void ts_breaker_init(struct ts_breaker *breaker, uint64_t seed);
 
 /** Whether the peer may be asked now; *ret_ticket goes with the answer.  Errors: -EAGAIN. */
 int ts_breaker_ask(struct ts_breaker *breaker, uint32_t *ret_ticket);
+
+/** Whether a probe is on its way, whose answer says more. */
+bool ts_breaker_is_probed(const struct ts_breaker *breaker);
 
 /** The peer has answered what was asked with this ticket, a miss as well; or it has not. */
 void ts_breaker_answered(struct ts_breaker *breaker, uint32_t ticket);

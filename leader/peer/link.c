@@ -66,7 +66,12 @@ static int explain(struct ts_link *link, int result, short *ret_wants)
 		return error > 0 ? -error : -ECONNRESET;
 	default:
 		/* Bytes that are no TLS, or nobody whom our authority knows. */
-		return link->state == TS_LINK_HANDSHAKE ? -EACCES : -EBADMSG;
+		if (link->state == TS_LINK_HANDSHAKE)
+			return -EACCES;
+		/* Who was killed has taken no leave. */
+		return ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING
+			       ? -ECONNRESET
+			       : -EBADMSG;
 	}
 }
 

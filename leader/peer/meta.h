@@ -77,12 +77,18 @@ struct ts_meta_request {
 	bool vivify;     /* GET: of all who miss, one wins and is to make the value */
 	bool only_new;   /* SET: not where there is one */
 	bool invalidate; /* DELETE: keep it as stale until it is made anew */
+	/*
+	 * Of all that was ever stored there, which one: GET, which it is (0: the server does
+	 * not say); DELETE, which it has to be (0: any).
+	 */
+	uint64_t cas;
 	uint64_t until_ns;                             /* deadline, of ts_now_ns() */
 	void (*done)(struct ts_meta_request *request); /* or NULL; may submit others */
 	void *context;
 
 	/*
-	 * -EINPROGRESS; then 0, or -ENOENT there is none, -EEXIST not stored, as there is one;
+	 * -EINPROGRESS; then 0, or -ENOENT there is none, -EEXIST not stored, as there is one,
+	 * or not deleted, as it is another one;
 	 * -EMSGSIZE it has more bytes than the parts; -E2BIG, -ENOSPC the server does not take
 	 * it; -EREMOTEIO another trouble of the server's; -ETIMEDOUT; what broke the
 	 * connection.

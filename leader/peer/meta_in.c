@@ -55,7 +55,8 @@ static int match(
 		return r;
 	if (answer->has_opaque != numbered || (numbered && answer->opaque != slot->opaque))
 		return -EBADMSG;
-	return answer->flags != 0 && answer->word != TS_ANSWER_VA ? -EPROTO : 0;
+	bool is_of_value = answer->flags != 0 || answer->has_cas;
+	return is_of_value && answer->word != TS_ANSWER_VA ? -EPROTO : 0;
 }
 
 static int begin_value(struct ts_meta *meta, const struct ts_answer *answer)
@@ -72,6 +73,7 @@ static int begin_value(struct ts_meta *meta, const struct ts_answer *answer)
 		return 0;
 	request->bytes = answer->bytes;
 	request->flags = answer->flags;
+	request->cas = answer->cas;
 	if (answer->bytes > request->parts[0].iov_len + request->parts[1].iov_len) {
 		slot->request = NULL;
 		ts_meta_complete(request, -EMSGSIZE);

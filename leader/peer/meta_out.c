@@ -19,9 +19,9 @@ static int format_line(char *to, size_t room, const struct ts_meta_request *requ
 	switch (request->kind) {
 	case TS_META_GET:
 		if (request->vivify)
-			return snprintf(to, room, "mg %s v O%u N%u\r\n", request->key,
+			return snprintf(to, room, "mg %s v c O%u N%u\r\n", request->key,
 				slot->opaque, request->ttl);
-		return snprintf(to, room, "mg %s v O%u\r\n", request->key, slot->opaque);
+		return snprintf(to, room, "mg %s v c O%u\r\n", request->key, slot->opaque);
 	case TS_META_SET:
 		return snprintf(to, room, "ms %s %zu O%u T%u%s\r\n", request->key,
 			value_bytes(request), slot->opaque, request->ttl,
@@ -30,6 +30,9 @@ static int format_line(char *to, size_t room, const struct ts_meta_request *requ
 		if (request->invalidate)
 			return snprintf(to, room, "md %s O%u I T%u\r\n", request->key,
 				slot->opaque, request->ttl);
+		if (request->cas != 0)
+			return snprintf(to, room, "md %s O%u C%llu\r\n", request->key,
+				slot->opaque, (unsigned long long)request->cas);
 		return snprintf(to, room, "md %s O%u\r\n", request->key, slot->opaque);
 	default:
 		return snprintf(to, room, "mn\r\n");

@@ -324,6 +324,13 @@ bool ts_pool_is_busy(struct ts_pool *pool, const char *key, uint32_t most)
 	return server >= 0 && pool->servers[server].on_way >= most;
 }
 
+bool ts_pool_is_probed(struct ts_pool *pool, const char *key)
+{
+	int server = ts_ketama_find(pool->ketama, key, strlen(key));
+
+	return server >= 0 && ts_breaker_is_probed(&pool->servers[server].breaker);
+}
+
 /* ---- the loop --------------------------------------------------------------------------- */
 
 static void step_server(struct ts_pool *pool, struct server *server)

@@ -106,6 +106,12 @@ int ts_pool_server(const struct ts_pool *pool, const char *key);
  */
 bool ts_pool_is_busy(struct ts_pool *pool, const char *key, uint32_t most);
 
+/**
+ * Whether one request is on its way to the server that has @key, by which it is judged: another
+ * one would be refused now with -EAGAIN, and perhaps not when that is answered.
+ */
+bool ts_pool_is_probed(struct ts_pool *pool, const char *key);
+
 /** Send what was submitted, without looking for answers. */
 void ts_pool_flush(struct ts_pool *pool);
 

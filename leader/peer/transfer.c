@@ -132,19 +132,13 @@ static struct ts_transfer *take(
 		.request = *request,
 		.fd = -1,
 		.count = ts_value_count(request->bytes),
+		.cas = request->place,
 		.pause_ns = TS_TRANSFER_FIRST_NS,
 	};
 	*all->end = transfer;
 	all->end = &transfer->next;
 	set_key(transfer);
 	return transfer;
-}
-
-/* A place that has certainly ended may be another one's by now. */
-static bool has_a_place(const struct ts_mail_request *request)
-{
-	return ts_now_ns() <
-	       request->until_ns + ts_pool_patience(TS_TRANSFER_PLACE) * UINT64_C(1000000000);
 }
 
 static void begin_fetch(struct ts_transfer *transfer)
@@ -167,7 +161,7 @@ static void begin_store(struct ts_transfer *transfer)
 	transfer->state = TS_TRANSFER_STORING;
 	transfer->next_chunk = transfer->count;
 	if (ts_transfer_open(transfer->all, &transfer->request, &transfer->fd) < 0) {
-		transfer->deletes = has_a_place(&transfer->request);
+		transfer->deletes = true;
 		ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
 		return;
 	}
@@ -189,7 +183,7 @@ static void begin_sample_store(struct ts_transfer *transfer)
 {
 	transfer->state = TS_TRANSFER_STORING;
 	if (!transfer->all->store || ts_transfer_hold(transfer) < 0) {
-		transfer->deletes = has_a_place(&transfer->request);
+		transfer->deletes = true;
 		ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
 		return;
 	}
@@ -204,8 +198,7 @@ static void begin_return(struct ts_transfer *transfer)
 {
 	uint32_t kind = transfer->request.kind;
 
-	transfer->deletes = (kind == TS_MAIL_RETURN || kind == TS_MAIL_SAMPLE_RETURN) &&
-			    has_a_place(&transfer->request);
+	transfer->deletes = kind == TS_MAIL_RETURN || kind == TS_MAIL_SAMPLE_RETURN;
 	ts_transfer_end(transfer, TS_MAIL_SAYS_UNFIT);
 }
 
@@ -282,8 +275,7 @@ void ts_transfers_step(struct ts_transfers *transfers)
 		if (one->state == TS_TRANSFER_STORING) {
 			ts_transfer_store(one);
 		} else if (is_fetch(one) && now >= one->request.until_ns) {
-			ts_transfer_count(one, one->server, TS_MAIL_COUNT_LATE, 1);
-			ts_transfer_end(one, TS_MAIL_SAYS_LATE);
+			ts_transfer_late(one);
 		} else if (is_fetch(one)) {
 			ts_transfer_fetch(one);
 		}

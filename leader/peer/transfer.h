@@ -13,7 +13,8 @@
  *
  *	QUEUED   wants a buffer
  *	ASKING   chunk 0 is asked for, with the wish to be the one who makes it
- *	PAUSED   another node makes it; asked again after 1, 2, 4 .. 20 ms
+ *	PAUSED   another node makes it; asked again after 1, 2, 4 .. 20 ms, if such waits are
+ *	         not always in vain (leader/peer/waiting.h)
  *	FILLING  chunk 0 is in the file; up to TS_TRANSFER_PARTS others are on their way
  *	ENDING   it is answered, and chunk 0 is being deleted, or answers still come
  *
@@ -30,7 +31,10 @@
  * A STORE reads the file in the same way and hands chunk 0 over last: who finds that one finds
  * all.  What cannot be stored as a whole is returned, as a RETURN does: chunk 0, which holds
  * the place, is deleted, and the next one who asks wins.  A place ends by itself after
- * TS_TRANSFER_PLACE seconds, and is left alone once it must have ended.
+ * TS_TRANSFER_PLACE seconds.
+ *
+ * The server numbers whatever is put under a key.  Only the number that we have seen is
+ * deleted, so one that comes late deletes nothing that another node has put there meanwhile.
  *
  * Samples are many, and each is of use for a short time only; servers evict nothing, for the
  * sake of files.  What has ended by its time (TS_TRANSFER_SAMPLE) makes room by itself, and
@@ -45,6 +49,10 @@
  * made.  Such a value is not asked for again for TS_TRANSFER_REFUSED_NS, unless we store it: so
  * a server that lies costs one value in that time, and one that is damaged, or a secret that is
  * no longer valid, heals as soon as any node reads the file and stores it.
+ *
+ * A server that had failed is asked for one chunk at a time at first.  Its value goes on for
+ *all that: chunk 0 of a FETCH is asked for or not, the others, and those of a STORE, wait until
+ *the one that is on its way is answered.
  *
  * Of the buffers one server and all STOREs have half at most, so that nobody waits long because
  * another one's server does not answer.

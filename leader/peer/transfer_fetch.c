@@ -106,10 +106,32 @@ static void ask_others(struct ts_transfer *transfer)
 
 /* ---- the first one ---------------------------------------------------------------------- */
 
+static struct ts_waiting *waiting_for(const struct ts_transfer *transfer)
+{
+	return &transfer->all->waiting[transfer->server];
+}
+
+void ts_transfer_late(struct ts_transfer *transfer)
+{
+	if (transfer->waits_ns > 0)
+		ts_waiting_was_in_vain(waiting_for(transfer), ts_now_ns(), transfer->waits_ns);
+	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_LATE, 1);
+	ts_transfer_end(transfer, TS_MAIL_SAYS_LATE);
+}
+
 static void pause_transfer(struct ts_transfer *transfer)
 {
+	uint64_t now = ts_now_ns(), most = ts_pool_patience(TS_MAIL_WAIT_NS);
+
+	if (transfer->waits_ns == 0) {
+		if (!ts_waiting_may(waiting_for(transfer), now, most)) {
+			ts_transfer_late(transfer);
+			return;
+		}
+		transfer->waits_ns = now;
+	}
 	transfer->state = TS_TRANSFER_PAUSED;
-	transfer->at_ns = ts_now_ns() + transfer->pause_ns;
+	transfer->at_ns = now + transfer->pause_ns;
 	transfer->pause_ns = ts_min_u64(2 * transfer->pause_ns, TS_TRANSFER_LAST_NS);
 }
 
@@ -145,6 +167,7 @@ static void first_done(struct ts_pool_request *request)
 	const struct ts_meta_request *meta = &request->meta;
 	bool is_taken = false;
 
+	transfer->cas = meta->cas;
 	if (transfer->state != TS_TRANSFER_ASKING) {
 		/* It was too late, and nobody makes what was won. */
 		transfer->deletes =
@@ -156,6 +179,8 @@ static void first_done(struct ts_pool_request *request)
 	}
 	ts_transfer_release_part(part);
 	if (is_taken) {
+		transfer->waits_ns = 0;
+		ts_waiting_has_got(waiting_for(transfer));
 		transfer->state = TS_TRANSFER_FILLING;
 		transfer->next_chunk = 1;
 		get_on(transfer);

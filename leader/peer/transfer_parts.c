@@ -113,13 +113,17 @@ static void deleted(struct ts_pool_request *request)
 	ts_transfer_end(transfer, TS_MAIL_SAYS_NONE);
 }
 
+/* What another node has put there meanwhile stays. */
 static bool delete_chunk_0(struct ts_transfer *transfer)
 {
+	if (transfer->cas == 0)
+		return false;
 	(void)snprintf(
 		transfer->deleted_key, sizeof(transfer->deleted_key), "%s:0", transfer->key);
 	transfer->deletion = (struct ts_pool_request){
 		.meta = {.kind = TS_META_DELETE,
 			.key = transfer->deleted_key,
+			.cas = transfer->cas,
 			.until_ns = ts_now_ns() + ts_pool_patience(TS_TRANSFER_ANSWER_NS)},
 		.done = deleted,
 		.context = transfer,
@@ -137,6 +141,9 @@ static void tell(struct ts_transfer *transfer, enum ts_mail_answer answer)
 	if (transfer->index == TS_TRANSFER_NOBODY)
 		return;
 	ts_transfer_leave_place(transfer);
+	/* Whoever has no use for what came returns it as well. */
+	if (answer == TS_MAIL_SAYS_WON || answer == TS_MAIL_SAYS_GOT)
+		ts_mail_set_place(mail, transfer->index, transfer->cas);
 	TS_KILLPOINT(peer_answers);
 	if (transfer->done)
 		transfer->done(transfer->context, answer);
@@ -203,6 +210,10 @@ struct ts_part *ts_transfer_take_part(struct ts_transfer *transfer, uint32_t chu
 		return NULL;
 	prepare(part, transfer, chunk);
 	if (ts_pool_is_busy(all->pool, part->key, TS_TRANSFER_HALF))
+		return NULL;
+	/* What has begun waits for a probe; who only asks does without it. */
+	if ((chunk > 0 || ts_transfer_is_store(transfer)) &&
+		ts_pool_is_probed(all->pool, part->key))
 		return NULL;
 	all->free_parts = part->next;
 	all->storing += part->is_of_store;

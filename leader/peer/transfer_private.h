@@ -4,6 +4,7 @@
 #define TS_LEADER_PEER_TRANSFER_PRIVATE_H
 
 #include "leader/peer/transfer.h"
+#include "leader/peer/waiting.h"
 
 /* "f1:", 32 digits, ".", a number, or "s1:" and the digits; behind it ":" and another one. */
 #define TS_TRANSFER_KEY   48
@@ -54,13 +55,15 @@ struct ts_transfer {
 	uint32_t next_chunk; /* FILLING: next to ask for; STORING: so many are left */
 	uint32_t on_way;     /* parts, and the deletion */
 	bool is_counted;     /* as asked for */
-	bool deletes;        /* chunk 0, at the end */
+	bool deletes;        /* chunk 0, at the end, */
+	uint64_t cas;        /* if it is this one still; 0: not known, it stays */
 	bool has_room;       /* was made, as far as it can be */
 	uint32_t removing;   /* of those on the way: of samples that make room */
 	/* Who gets the answer in the place of the slot, or NULL. */
 	void (*done)(void *context, enum ts_mail_answer answer);
 	void *context;
 	uint64_t asked_ns; /* when chunk 0 was last asked for */
+	uint64_t waits_ns; /* since when for another node that makes it; 0: not */
 	bool is_leased;    /* of one that is stored: */
 	struct ts_lease lease;
 	uint64_t at_ns, pause_ns; /* PAUSED */
@@ -107,6 +110,7 @@ struct ts_transfers {
 	uint64_t kept_first, kept_end;
 	struct ts_kept_sample kept[TS_TRANSFER_KEPT];
 	struct ts_removal removals[TS_TRANSFER_REMOVALS];
+	struct ts_waiting waiting[TS_KETAMA_SERVERS];
 	unsigned char *buffers;
 	struct ts_part parts[TS_TRANSFER_BUFFERS];
 	struct ts_transfer transfers[TS_TRANSFERS];
@@ -128,7 +132,8 @@ static inline bool ts_transfer_is_store(const struct ts_transfer *transfer)
 
 /**
  * A part for @chunk, ready but for what is done with it; to be submitted, or released.  NULL:
- * there is no buffer, or others have to be left some.
+ * there is no buffer, or others have to be left some, or its server is being tried by another
+ * request; it is time again when one of those that are on their way has ended.
  */
 struct ts_part *ts_transfer_take_part(struct ts_transfer *transfer, uint32_t chunk);
 void ts_transfer_release_part(struct ts_part *part);
@@ -161,6 +166,9 @@ bool ts_transfer_is_refused(const struct ts_transfer *transfer);
 void ts_transfer_set_refused(const struct ts_transfer *transfer, bool is_refused);
 
 /* ---- leader/peer/transfer_fetch.c, leader/peer/transfer_store.c ------------------------- */
+
+/** Its time is over, or another node makes it and there is no hope that this ends. */
+void ts_transfer_late(struct ts_transfer *transfer);
 
 /** Get on, if there is something to be begun. */
 void ts_transfer_fetch(struct ts_transfer *transfer);

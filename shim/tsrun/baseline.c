@@ -3,6 +3,7 @@
 #include "shim/tsrun/baseline.h"
 #include "leader/group/layout.h"
 #include "shim/atomic.h"
+#include "shim/tsrun/nodes.h"
 #include "shim/tsrun/view.h"
 
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC UINT64_C(0x3254535253535354) /* "TSSSRST2" */
+#define MAGIC UINT64_C(0x3354535253535354) /* "TSSSRST3" */
 
 struct baseline {
 	struct ts_object_head head;
@@ -113,6 +114,9 @@ void ts_baseline_subtract_nodes(struct ts_mail_table *nodes, struct ts_baseline_
 	take_off(&nodes->posted, &then->posted);
 	take_off(&nodes->unposted, &then->unposted);
 	take_off(&nodes->left, &then->left);
+#define TS_X(member, ...) take_off(&nodes->samples.member, &then->samples.member);
+	TS_NODE_SAMPLES(TS_X)
+#undef TS_X
 	for (uint32_t i = 0; i < TS_MAIL_PEERS; i++)
 		take_off_node(&nodes->peers[i], &then->peers[i]);
 }
@@ -194,6 +198,7 @@ static void keep_nodes(const struct ts_mail_table *nodes, struct ts_baseline_nod
 	then->posted = nodes->posted;
 	then->unposted = nodes->unposted;
 	then->left = nodes->left;
+	then->samples = nodes->samples;
 	memcpy(then->peers, nodes->peers, sizeof(then->peers));
 }
 

@@ -47,6 +47,7 @@ void ts_baseline_subtract_from(struct ts_ledger *ledger, struct ts_ledger *then)
 struct ts_baseline_nodes {
 	_Atomic uint64_t posted, unposted, left;
 	_Atomic uint64_t reserved[5];
+	struct ts_mail_samples samples;
 	struct ts_mail_peer peers[TS_MAIL_PEERS];
 };
 

@@ -3,6 +3,7 @@
 #include "shim/tsrun/nodes.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
+#include "shim/sys.h"
 
 #include <string.h>
 
@@ -58,6 +59,14 @@ int ts_nodes_helper(struct ts_mail_table *table)
 	return ts_process_is_alive(helper) ? TS_PROCESS_PID(helper) : 0;
 }
 
+uint64_t ts_nodes_samples_off(struct ts_mail_table *table)
+{
+	uint64_t until = ts_load_relaxed(&table->samples.off_until), now = ts_now_ns();
+
+	/* Foreign memory may say anything. */
+	return until > now ? ts_min_u64(until - now, TS_MAIL_OFF_NS) : 0;
+}
+
 uint64_t ts_nodes_sum(struct ts_mail_table *table, enum ts_mail_counter counter)
 {
 	uint64_t sum = 0;
@@ -73,7 +82,7 @@ static const struct {
 	const char *word, *text;
 } states[] = {
 #define TS_X(name, word, text) [TS_MAIL_PEER_##name] = {word, text},
-	TS_NODE_STATES(TS_X)
+	TS_MAIL_PEER_STATES(TS_X)
 #undef TS_X
 };
 

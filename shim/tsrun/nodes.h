@@ -8,12 +8,6 @@
 
 #include "leader/mail/mail.h"
 
-/* (name, word in JSON, text for people); enum ts_mail_peer_state. */
-#define TS_NODE_STATES(X)                                       \
-	X(UNUSED, "unused", "not asked since the helper began") \
-	X(OPEN, "open", "connected")                            \
-	X(SHUT, "shut", "not connected: asked again when it is time")
-
 /*
  * What is counted of all nodes together: a member of struct ts_mail_table, and its id.
  *
@@ -23,6 +17,24 @@
 	X(posted, "Requests of jobs, for all nodes.")     \
 	X(unposted, "Those for which there was no slot.") \
 	X(left, "Those that a job did not wait for to the end.")
+
+/*
+ * What is counted of samples between nodes (--across nodes): struct ts_mail_samples.
+ *
+ *	 member    printed as  in JSON  for Prometheus  meaning
+ */
+#define TS_NODE_SAMPLES(X)                                                                   \
+	X(asked, number, "asked", "asked_total", "Samples that other nodes were asked for.") \
+	X(got, number, "got", "got_total", "Those that came.")                               \
+	X(won, number, "won", "won_total", "Those that were ours to make.")                  \
+	X(alone, number, "alone", "alone_total", "Those that were made here all the same.")  \
+	X(stored, number, "stored", "stored_total", "Those that were handed over.")          \
+	X(took_ns, seconds, "took_seconds", "took_seconds_total",                            \
+		"How long it took to get those that came.")                                  \
+	X(made_ns, seconds, "made_seconds", "made_seconds_total",                            \
+		"How long it had taken to make them.")                                       \
+	X(times_off, number, "times_off", "times_off_total",                                 \
+		"Times that nobody asked for a while, as getting them took longer.")
 
 /** What the counters of a node are called, and mean: enum ts_mail_counter. */
 extern const struct ts_node_counter {
@@ -48,6 +60,9 @@ bool ts_nodes_read(struct ts_mail_table *table, uint32_t index, struct ts_node *
 
 /** The process that asks the nodes, or 0 where none lives. */
 int ts_nodes_helper(struct ts_mail_table *table);
+
+/** For how long nobody asks for samples from now on, in nanoseconds; 0: they do. */
+uint64_t ts_nodes_samples_off(struct ts_mail_table *table);
 
 /** Of all rows together. */
 uint64_t ts_nodes_sum(struct ts_mail_table *table, enum ts_mail_counter counter);

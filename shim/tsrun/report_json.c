@@ -154,6 +154,13 @@ static void write_nodes(struct ts_json *json, struct ts_mail_table *table)
 #define TS_X(member, ...) ts_json_number(json, #member, ts_load_relaxed(&table->member));
 	TS_NODE_TOTALS(TS_X)
 #undef TS_X
+	ts_json_open(json, "samples", '{');
+#define TS_X(member, as, id, ...) \
+	ts_json_##as(json, id, ts_load_relaxed(&table->samples.member));
+	TS_NODE_SAMPLES(TS_X)
+#undef TS_X
+	ts_json_seconds(json, "off_seconds", ts_nodes_samples_off(table));
+	ts_json_close(json, '}');
 	ts_json_open(json, "list", '[');
 	for (uint32_t i = 0; i < ts_nodes_count(table); i++)
 		if (ts_nodes_read(table, i, &node))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What `tsrun stats` says of other nodes, for people. */
 #include "shim/atomic.h"
-#include "shim/sys.h"
 #include "shim/tsrun/nodes.h"
 #include "shim/tsrun/report.h"
 #include "shim/tsrun/units.h"
@@ -94,8 +93,9 @@ static void print_helper(FILE *out, struct ts_mail_table *table)
 }
 
 /* What asking for samples costs, on the average of those that came. */
-static void print_samples(FILE *out, struct ts_mail_samples *samples)
+static void print_samples(FILE *out, struct ts_mail_table *table)
 {
+	struct ts_mail_samples *samples = &table->samples;
 	uint64_t asked = ts_load_relaxed(&samples->asked), got = ts_load_relaxed(&samples->got);
 	uint64_t off = ts_load_relaxed(&samples->times_off);
 	char number[3][TS_UNITS_BYTES];
@@ -112,8 +112,7 @@ static void print_samples(FILE *out, struct ts_mail_samples *samples)
 	if (off > 0)
 		fprintf(out, "    left alone %s times: getting them took longer%s\n",
 			ts_units_grouped(off, number[0]),
-			ts_now_ns() < ts_load_relaxed(&samples->off_until) ? "; now as well"
-									   : "");
+			ts_nodes_samples_off(table) > 0 ? "; now as well" : "");
 }
 
 void ts_report_nodes(const struct ts_report *report, FILE *out)
@@ -123,7 +122,7 @@ void ts_report_nodes(const struct ts_report *report, FILE *out)
 	if (!report->nodes)
 		return;
 	print_helper(out, report->nodes);
-	print_samples(out, &report->nodes->samples);
+	print_samples(out, report->nodes);
 	for (uint32_t i = 0; i < ts_nodes_count(report->nodes); i++)
 		if (ts_nodes_read(report->nodes, i, &node))
 			print_node(out, &node);

@@ -81,12 +81,18 @@ static void tallies(const struct ts_report *report, FILE *out, const char *metri
 	}
 }
 
-static void one(const struct ts_report *report, FILE *out, const char *metric, const char *type,
-	uint64_t number, const char *help)
+static void of_group(const struct ts_report *report, FILE *out, const char *metric,
+	const char *type, const char *help)
 {
 	head(out, metric, type, help);
 	fprintf(out, "tsshim_%s", metric);
 	label(out, "{", "group", report->group);
+}
+
+static void one(const struct ts_report *report, FILE *out, const char *metric, const char *type,
+	uint64_t number, const char *help)
+{
+	of_group(report, out, metric, type, help);
 	print_number(out, number);
 }
 
@@ -120,6 +126,20 @@ static void of_nodes(const struct ts_report *report, FILE *out, enum ts_mail_cou
 	}
 }
 
+static void samples(const struct ts_report *report, FILE *out)
+{
+	struct ts_mail_samples *samples = &report->nodes->samples;
+
+#define TS_X(member, as, id, metric, help)                               \
+	of_group(report, out, "nodes_samples_" metric, "counter", help); \
+	print_##as(out, ts_load_relaxed(&samples->member));
+	TS_NODE_SAMPLES(TS_X)
+#undef TS_X
+	of_group(report, out, "nodes_samples_off_seconds", "gauge",
+		"For so long nobody asks, from now on.");
+	print_seconds(out, ts_nodes_samples_off(report->nodes));
+}
+
 static void nodes(const struct ts_report *report, FILE *out)
 {
 	struct ts_mail_table *table = report->nodes;
@@ -135,6 +155,7 @@ static void nodes(const struct ts_report *report, FILE *out)
 		ts_load_relaxed(&table->member), help);
 	TS_NODE_TOTALS(TS_X)
 #undef TS_X
+	samples(report, out);
 }
 
 static uint64_t live_jobs(struct ts_ledger *ledger)

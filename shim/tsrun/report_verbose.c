@@ -177,6 +177,13 @@ static void print_nodes(FILE *out, struct ts_mail_table *table)
 	row_number(out, #member, ts_load_relaxed(&table->member), meaning);
 	TS_NODE_TOTALS(TS_X)
 #undef TS_X
+	fputs("\nSamples between nodes\n", out);
+#define TS_X(member, as, id, metric, meaning) \
+	row_##as(out, id, ts_load_relaxed(&table->samples.member), meaning);
+	TS_NODE_SAMPLES(TS_X)
+#undef TS_X
+	row_seconds(out, "off_seconds", ts_nodes_samples_off(table),
+		"For so long nobody asks, from now on.");
 	for (uint32_t i = 0; i < ts_nodes_count(table); i++)
 		if (ts_nodes_read(table, i, &node))
 			print_node(out, &node);

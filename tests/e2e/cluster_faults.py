@@ -5,11 +5,13 @@ wrong: each job gets what it gets without the tier, and what no node gave came f
 """
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
 import sys
 
+import events_common
 import support
 from cluster_tier import PATIENT, Tier, cut, kill, site, wait
 
@@ -106,6 +108,38 @@ def test_full_servers():
         assert tier.read(one.names) == 0
 
 
+def test_the_event_log_says_when_a_server_is_gone_and_when_it_is_back():
+    with site(2, files=320) as one:
+        log = os.path.join(one.folder, "log")
+        with Tier(one, only={0: {"TSSHIM_EVENTS": log}}) as tier:
+            rest = iter(cut(one.names, 40))
+            name = "%s:%d" % (one.nodes.addresses[1], one.port)
+
+            def said():
+                with open(log, encoding="utf-8") as file:
+                    lines, damaged = events_common.parse(file.read())
+                assert damaged == []
+                return [line for line in lines if line.get("e") in ("tier", "server")]
+
+            def states():
+                return [(line["state"], line["errno"]) for line in said() if line.get("server") == name]
+
+            def read_until(is_so, state):
+                """And nobody asks from then on, so it stays so; the log is a second behind."""
+                wait(lambda: is_so(tier.watchers[0].row(1)) or tier.read(next(rest)) is None, "it is " + state)
+                wait(lambda: [what for what, _ in states()][-1:] == [state], "the log says " + state)
+
+            read_until(lambda row: row["state"] == "open", "open")
+            kill(one.server(1))
+            read_until(lambda row: row["state"] == "shut", "shut")
+            assert states()[-1][1] in (errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE), states()
+            one.up()
+            asked = tier.watchers[0].row(1)["won"]
+            read_until(lambda row: row["won"] > asked, "open")
+            assert states()[-1] == ("open", None)
+            assert [line["helper"] for line in said() if line["e"] == "tier"][-1] == tier.watchers[0].helper()
+
+
 # ---- what is no server of ours ----------------------------------------------------------------
 
 
@@ -154,8 +188,7 @@ def test_a_server_that_lies():
         for names, (lie, counters) in zip(cut(one.names, len(LIES)), LIES.items()):
             tell(liar, lie)
             with Tier(one, metadata=0) as tier:
-                # Those that make others wait, a second each.
-                tier.read(names[:6] if lie == "made" else names)
+                tier.read(names)
                 found = tier.totals()
                 assert sum(found[counter] for counter in counters) > 0, (lie, found)
             tell(liar, "none")

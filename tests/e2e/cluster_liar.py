@@ -8,6 +8,7 @@ token, and lies as it is told.  A program for the place of a memcached of a clus
 says "ready", then reads the name of a LIE from each line on stdin and says it back.
 """
 
+import itertools
 import os
 import socket
 import sys
@@ -89,8 +90,12 @@ class Lies:
 class Liar:
     """One connection."""
 
-    values, lie = {}, "none"
+    values, numbers, lie = {}, {}, "none"  # of each key; its number among all that were kept
     lock = threading.Lock()
+    count = itertools.count(1)
+
+    def keep(self, key, value):
+        self.values[key], self.numbers[key] = value, next(self.count)
 
     def __init__(self, connection):
         self.connection, self.file = connection, connection.makefile("rb")
@@ -101,11 +106,22 @@ class Liar:
             value = self.values.get(key)
             wins = value is None and any(word.startswith(b"N") for word in flags)
             if wins:
-                self.values[key] = b""
+                self.keep(key, b"")
+            which = self.numbers.get(key)
         if value is None and not wins:
             return b"EN " + number, None
         mark = b" W" if wins else b" Z" if value == b"" else b""
-        return b"VA %d %s%s" % (len(value or b""), number, mark), value or b""
+        return b"VA %d c%d %s%s" % (len(value or b""), which, number, mark), value or b""
+
+    def take_away(self, key, flags):
+        """The word for it."""
+        with self.lock:
+            if key not in self.values:
+                return b"NF "
+            if any(flag[:1] == b"C" and int(flag[1:]) != self.numbers[key] for flag in flags):
+                return b"EX "
+            del self.values[key]
+        return b"HD "
 
     def answer(self, line):
         """The bytes to one request, and whether the connection ends."""
@@ -117,12 +133,10 @@ class Liar:
         if word == b"ms":
             value = self.file.read(int(rest[1]) + 2)[:-2]
             with self.lock:
-                self.values[rest[0]] = value
+                self.keep(rest[0], value)
             return b"HD " + numbers + END
         if word == b"md":
-            with self.lock:
-                found = self.values.pop(rest[0], None)
-            return (b"NF " if found is None else b"HD ") + numbers + END
+            return self.take_away(rest[0], rest[1:]) + numbers + END
         if word == b"mg":
             return getattr(Lies, self.lie)(*self.get(rest[0], rest[1:]))
         return b"MN\r\n"

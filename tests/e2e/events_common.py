@@ -27,6 +27,8 @@ MEMBERS = {
     "order": {"t", "e", "job", "order", "epoch", "behind"},
     "ring": {"t", "e", "capacity", "used"},
     "end": {"t", "e", "job"},
+    "tier": {"t", "e", "helper", "errno", "samples"},
+    "server": {"t", "e", "server", "state", "errno"},
 }
 
 

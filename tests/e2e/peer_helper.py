@@ -246,6 +246,18 @@ def test_what_is_returned_is_won_by_the_next_one():
         assert other.job("return") == "ok"
 
 
+def test_what_is_returned_late_is_not_another_nodes_value():
+    with nodes(2) as (cluster, one, other):
+        assert one.job("fetch", "name", 100, LONG).startswith("WON")
+        # As when its two seconds are over.
+        assert cluster.servers[0].say("md " + one.job("key") + ":0") == ["HD"]
+        other.job.make("name", 100)
+        assert one.job("return") == "ok"
+        support.wait_until(lambda: one.job("settled") == "yes", "it is returned")
+        # Over the connection that the deletion was sent on before.
+        assert one.job("fetch", "name", 100, LONG) == "GOT equal"
+
+
 def test_who_dies_with_what_was_won_returns_it():
     with nodes(2) as (_, one, other):
         doomed = one.start_job()
@@ -314,6 +326,17 @@ def test_a_killed_server_costs_nobody_more_than_a_refusal():
         assert set(answers) == {"FAILED", "CLOSED"}, answers
         assert one.job.row()["error"] in ("ECONNREFUSED", "ECONNRESET"), one.job.row()
         assert one.job.row()["state"] == "shut"
+
+
+def test_a_killed_server_has_closed_and_not_lied():
+    for tls in (False, True):
+        with nodes(1, tls=tls) as (cluster, one):
+            one.job.make("name", 100)
+            cluster.servers[0].process.kill()
+            cluster.servers[0].process.wait()
+            # Nobody asks it meanwhile.
+            support.wait_until(lambda: one.job.row()["state"] == "shut", "it is noticed")
+            assert one.job.row()["error"] == "ECONNRESET", one.job.row()
 
 
 def test_a_stopped_server_keeps_nobody():

@@ -242,6 +242,7 @@ static void keep(struct node *node, const struct command *command)
 		i = find(node, "");
 	cr_assert(ge(int, i, 0));
 	snprintf(node->values[i].key, sizeof(node->values[i].key), "%s", command->key);
+	node->values[i].cas = ++node->kept;
 	free(node->values[i].bytes);
 	node->values[i].bytes = malloc(command->count + 1);
 	memcpy(node->values[i].bytes, command->bytes, command->count);
@@ -262,13 +263,28 @@ static void give(struct node *node, const struct command *command)
 		struct command empty = place;
 		memcpy(empty.key, command->key, sizeof(empty.key));
 		keep(node, &empty);
-		node_printf(node, "VA 0 O%u W\r\n\r\n", command->opaque);
+		node_printf(node, "VA 0 c%llu O%u W\r\n\r\n", node->kept, command->opaque);
 		return;
 	}
-	node_printf(node, "VA %zu O%u%s\r\n", node->values[i].count, command->opaque,
-		node->values[i].count == 0 ? " Z" : "");
+	node_printf(node, "VA %zu c%llu O%u%s\r\n", node->values[i].count, node->values[i].cas,
+		command->opaque, node->values[i].count == 0 ? " Z" : "");
 	node_say(node, node->values[i].bytes, node->values[i].count);
 	node_say(node, "\r\n", 2);
+}
+
+static void take_away(struct node *node, const struct command *command)
+{
+	int i = find(node, command->key);
+	bool is_another = i >= 0 && command->cas != 0 && command->cas != node->values[i].cas;
+
+	node->deleted++;
+	if (i >= 0 && !is_another)
+		node->values[i].key[0] = '\0';
+	node_printf(node, "%s O%u\r\n",
+		is_another ? "EX"
+		: i >= 0   ? "HD"
+			   : "NF",
+		command->opaque);
 }
 
 static void answer(struct node *node, const struct command *command)
@@ -278,11 +294,7 @@ static void answer(struct node *node, const struct command *command)
 	if (strcmp(command->word, "mg") == 0) {
 		give(node, command);
 	} else if (strcmp(command->word, "md") == 0) {
-		int i = find(node, command->key);
-		node->deleted++;
-		if (i >= 0)
-			node->values[i].key[0] = '\0';
-		node_printf(node, "%s O%u\r\n", i >= 0 ? "HD" : "NF", command->opaque);
+		take_away(node, command);
 	} else if (node->room != 0 && command->count > node->room) {
 		node_printf(node, "SERVER_ERROR out of memory storing object\r\n");
 	} else {
@@ -339,6 +351,8 @@ static size_t next_command(struct node *node, char *text, size_t count)
 		cr_assert(ne(ptr, (void *)opaque, NULL));
 		command.opaque = (unsigned)strtoul(opaque + 2, NULL, 10);
 		command.vivifies = strstr(rest, " N") != NULL;
+		const char *cas = strstr(rest, " C");
+		command.cas = cas ? strtoull(cas + 2, NULL, 10) : 0;
 	}
 	answer(node, &command);
 	return line + (is_value ? command.count + 2 : 0);
@@ -420,9 +434,13 @@ void node_post(struct node *node, enum ts_mail_kind kind)
 {
 	struct ts_mail_request taken;
 	uint32_t index;
+	uint64_t place = table.slots[0].request.place;
 
 	ts_write_relaxed(&table.slots[0].owner, OWNER);
 	table.slots[0].request = node->request;
+	/* What was won in this slot is stored or returned in it. */
+	if (!ts_mail_waits(kind))
+		table.slots[0].request.place = place;
 	table.slots[0].request.kind = kind;
 	ts_write_relaxed(&table.slots[0].state, TS_MAIL_POSTED);
 	cr_assert(eq(int, ts_mail_take(&node->mail, 0, &index, &taken), 0));

@@ -21,6 +21,7 @@ struct command {
 	char word[4]; /* mg, ms, md */
 	char key[80];
 	unsigned opaque;
+	unsigned long long cas; /* of an md, 0: any */
 	bool vivifies;
 	const unsigned char *bytes;
 	size_t count;
@@ -43,12 +44,14 @@ struct node {
 	uint64_t room;     /* for so many bytes; 0: for all */
 	unsigned asked, stored, deleted, opened, tokens;
 	char last_stored[80];
+	unsigned long long kept; /* values, places among them */
 
 	int ends[NODE_SERVERS]; /* the servers' ends of the connections; -1: none */
 	int speaker;            /* who says what is said */
 	unsigned next_end;
 	struct {
 		char key[80];
+		unsigned long long cas; /* which of all that were kept */
 		unsigned char *bytes;
 		size_t count;
 	} values[NODE_VALUES];

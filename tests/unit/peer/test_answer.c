@@ -37,10 +37,13 @@ Test(answer, all_of_a_line_is_read)
 {
 	struct ts_answer answer;
 
-	cr_assert(eq(int, PARSE("VA 4294967295 O4294967295 X W Z", &answer), 0));
+	cr_assert(eq(int,
+		PARSE("VA 4294967295 c18446744073709551615 O4294967295 X W Z", &answer), 0));
 	cr_expect(eq(u32, answer.bytes, UINT32_MAX));
 	cr_expect(eq(u32, answer.opaque, UINT32_MAX));
 	cr_expect(answer.has_opaque);
+	cr_expect(answer.has_cas);
+	cr_expect(eq(u64, answer.cas, UINT64_MAX));
 	cr_expect(eq(u32, answer.flags, TS_ANSWER_STALE | TS_ANSWER_WON | TS_ANSWER_MADE));
 	cr_assert(eq(int, PARSE("SERVER_ERROR no  room ", &answer), 0));
 	cr_expect(ts_answer_says(&answer, "no  room "));
@@ -51,7 +54,8 @@ Test(answer, all_of_a_line_is_read)
 
 static const char *const wrong[] = {"", " ", "va 3", "VA", "VA ", "VA  3", "VA 3 ", " VA 3",
 	"VA 3a", "VA +3", "VA 3 O", "VA 3 O1 O1", "VA 3 Oa", "VA 3 O-1", "VA 3 WW", "VA 3 q",
-	"VA\t3", "EN O1\t", "MN O1", "STORED O1", "ERROR x", "HDO1", "H", "END"};
+	"VA 3 c", "VA 3 c1 c2", "VA 3 c0 c2", "VA 3 c-1", "VA 3 c18446744073709551616", "VA\t3",
+	"EN O1\t", "MN O1", "STORED O1", "ERROR x", "HDO1", "H", "END"};
 
 Test(answer, nothing_is_guessed)
 {

@@ -77,7 +77,9 @@ Test(breaker, one_probe_at_a_time_closes_it_after_some)
 	open_it();
 	clock_pass(left());
 	for (int i = 0; i < TS_BREAKER_PROBES; i++) {
+		cr_expect(not(ts_breaker_is_probed(&breaker)));
 		cr_assert(eq(int, ts_breaker_ask(&breaker, &ticket), 0), "%d", i);
+		cr_expect(ts_breaker_is_probed(&breaker));
 		for (int j = 0; j < 100; j++)
 			cr_expect(eq(int, ts_breaker_ask(&breaker, &other), -EAGAIN));
 		ts_breaker_answered(&breaker, ticket);
@@ -122,7 +124,9 @@ Test(breaker, a_lost_probe_is_given_up)
 	cr_assert(eq(int, ts_breaker_ask(&breaker, &lost), 0));
 	clock_pass(TS_BREAKER_LOST_NS - 1);
 	cr_expect(eq(int, ts_breaker_ask(&breaker, &ticket), -EAGAIN));
+	cr_expect(ts_breaker_is_probed(&breaker));
 	clock_pass(1);
+	cr_expect(not(ts_breaker_is_probed(&breaker)));
 	cr_assert(eq(int, ts_breaker_ask(&breaker, &ticket), 0));
 	ts_breaker_failed(&breaker, lost);
 	cr_expect(eq(int, (int)breaker.state, TS_BREAKER_HALF_OPEN));

@@ -261,7 +261,7 @@ Test(token, nothing_is_asked_before_it_was_accepted)
 
 	cr_expect(eq(int, ask_with_token(steps, 1), -ETIMEDOUT));
 	cr_expect(eq(int,
-		strcmp(scene.heard_text, "set auth 0 0 10\r\njob secret\r\nmg a v O100\r\n"),
+		strcmp(scene.heard_text, "set auth 0 0 10\r\njob secret\r\nmg a v c O100\r\n"),
 		0));
 	scene_end(&scene);
 	cr_expect(eq(int, ask_with_token(steps, 2), -ENOENT));

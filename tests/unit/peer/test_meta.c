@@ -36,7 +36,7 @@ Test(meta, a_value_arrives_where_its_owner_wants_it)
 	cr_assert(eq(int, scene_do(&scene, &get), 0));
 	cr_expect(eq(u32, get.bytes, 5));
 	cr_expect(eq(int, memcmp(into, "abc.......de........", 20), 0));
-	cr_expect(eq(int, strcmp(scene.heard_text, "mg a v O100\r\n"), 0));
+	cr_expect(eq(int, strcmp(scene.heard_text, "mg a v c O100\r\n"), 0));
 }
 
 Test(meta, a_value_in_drops_arrives_as_well)
@@ -77,9 +77,32 @@ Test(meta, one_wins_and_another_one_is_told)
 	cr_expect(eq(int, scene_do(&scene, &stale), 0));
 	cr_expect(eq(u32, stale.flags, TS_ANSWER_STALE | TS_ANSWER_WON));
 	cr_expect(eq(int,
-		strcmp(scene.heard_text, "mg a v O100 N30\r\nmg a v O101 N30\r\n"
-					 "mg a v O102\r\n"),
+		strcmp(scene.heard_text, "mg a v c O100 N30\r\nmg a v c O101 N30\r\n"
+					 "mg a v c O102\r\n"),
 		0));
+}
+
+Test(meta, what_is_there_is_deleted_only_if_it_is_the_same)
+{
+	struct ts_meta_request get = scene_get("a", into, 3), delete = scene_get("a", NULL, 0),
+			       stays;
+
+	delete.kind = TS_META_DELETE;
+	PLAY(&scene, {"VA 3 c18446744073709551615 O100\r\nabc\r\n"}, {"EX O101\r\n"},
+		{"HD O102\r\n"}, {"HD c7 O103\r\n"});
+	cr_expect(eq(int, scene_do(&scene, &get), 0));
+	cr_expect(eq(u64, get.cas, UINT64_MAX));
+	delete.cas = get.cas;
+	stays = delete;
+	cr_expect(eq(int, scene_do(&scene, &stays), -EEXIST));
+	delete.cas = 7;
+	cr_expect(eq(int, scene_do(&scene, &delete), 0));
+	cr_expect(eq(int,
+		strcmp(scene.heard_text, "mg a v c O100\r\nmd a O101 C18446744073709551615\r\n"
+					 "md a O102 C7\r\n"),
+		0));
+	/* It was not asked for here. */
+	cr_expect(eq(int, scene_do(&scene, &delete), -EPROTO));
 }
 
 Test(meta, many_requests_leave_in_one_write_and_end_in_their_order)
@@ -99,7 +122,7 @@ Test(meta, many_requests_leave_in_one_write_and_end_in_their_order)
 	cr_expect(eq(int, set.result, 0));
 	cr_expect(eq(int, delete.result, -ENOENT));
 	cr_expect(eq(int,
-		strcmp(scene.heard_text, "mg a v O100\r\nms b 3 O101 T0\r\nxyz\r\n"
+		strcmp(scene.heard_text, "mg a v c O100\r\nms b 3 O101 T0\r\nxyz\r\n"
 					 "md c O102\r\nmn\r\n"),
 		0));
 }
@@ -161,7 +184,7 @@ Test(meta, an_answer_before_the_value_has_left_waits_for_it)
 	PLAY(&scene, {"EN O101\r\n"});
 	cr_expect(eq(int, scene_do(&scene, &next), -ENOENT));
 	cr_expect(eq(sz, scene.heard,
-		LARGE + strlen("ms a 1048576 O100 T0\r\n\r\nmg b v O101\r\n")));
+		LARGE + strlen("ms a 1048576 O100 T0\r\n\r\nmg b v c O101\r\n")));
 	free(value);
 }
 
@@ -329,7 +352,7 @@ static void expect(const struct ts_meta_request *request, size_t number)
 	size_t bytes = request->parts[0].iov_len, at = strlen(writer.text);
 
 	if (request->kind == TS_META_GET)
-		(void)sprintf(writer.text + at, "mg a v O%zu\r\n", OPAQUE + number);
+		(void)sprintf(writer.text + at, "mg a v c O%zu\r\n", OPAQUE + number);
 	if (request->kind == TS_META_DELETE)
 		(void)sprintf(writer.text + at, "md a O%zu\r\n", OPAQUE + number);
 	if (request->kind != TS_META_SET)

@@ -80,12 +80,102 @@ Test(transfer, what_is_returned_is_won_again)
 	cr_expect(eq(u64, clock_passed(), 0));
 }
 
-Test(transfer, a_place_that_has_ended_is_left_alone)
+Test(transfer, what_came_and_is_of_no_use_is_returned_and_won_again)
 {
+	node_give(&node, "name", 1000);
+	node_want(&node, "name", 0, 1000);
+	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
+	node_post(&node, TS_MAIL_RETURN);
+	node_rest(&node);
+	cr_expect(eq(uint, node.deleted, 1));
+	node_want(&node, "name", 0, 1000);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+}
+
+/* Of what we win now the place ends, and another node wins, makes and stores it. */
+static struct ts_mail_request win_too_late(void)
+{
+	struct ts_mail_request ours;
+	size_t *count;
+
 	node_want(&node, "name", 0, 100);
 	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
-	clock_pass(10 * SECOND + TS_TRANSFER_PLACE * SECOND);
-	ts_transfers_return(node.transfers, &node.request);
+	ours = node.mail.table->slots[0].request;
+	cr_assert(ne(ptr, node_value(&node, 0, &count), NULL));
+	node.values[0].key[0] = '\0';
+	node_give(&node, "name", 100);
+	return ours;
+}
+
+static void expect_that_it_stays(void)
+{
+	node_rest(&node);
+	cr_expect(eq(uint, node.deleted, 1), "it was tried");
+	node_want(&node, "name", 0, 100);
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_GOT));
+	cr_expect(node_has(&node, "name"));
+}
+
+Test(transfer, a_late_return_deletes_nothing_of_another_nodes)
+{
+	struct ts_mail_request ours = win_too_late();
+
+	ts_transfers_return(node.transfers, &ours);
+	expect_that_it_stays();
+}
+
+Test(transfer, a_late_store_that_fails_deletes_nothing_of_another_nodes)
+{
+	struct ts_mail_request ours = win_too_late();
+
+	ours.kind = TS_MAIL_STORE;
+	ours.inode++;
+	ts_transfers_begin(node.transfers, TS_TRANSFER_NOBODY, &ours);
+	expect_that_it_stays();
+}
+
+static unsigned char *changed_at;
+
+/* Before we can delete what was changed, another node has stored it anew. */
+static bool is_stored_before_it_is_deleted(struct node *one, const struct command *command)
+{
+	if (strcmp(command->word, "md") != 0)
+		return false;
+	*changed_at ^= 1;
+	one->values[0].cas = ++one->kept;
+	return false;
+}
+
+Test(transfer, a_late_deletion_of_what_was_refused_leaves_what_is_new)
+{
+	size_t *count;
+
+	node_give(&node, "name", 100);
+	node_want(&node, "name", 0, 100);
+	changed_at = node_value(&node, 0, &count) + 100;
+	*changed_at ^= 1;
+	node.lies = is_stored_before_it_is_deleted;
+	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_REFUSED));
+	node_rest(&node);
+	clock_pass(TS_TRANSFER_REFUSED_NS);
+	expect_that_it_stays();
+}
+
+static bool counts_nothing(struct node *one, const struct command *command)
+{
+	if (strcmp(command->word, "mg") != 0)
+		return false;
+	node_printf(one, "VA 0 c0 O%u W\r\n\r\n", command->opaque);
+	return true;
+}
+
+Test(transfer, where_a_server_does_not_count_a_place_ends_by_itself)
+{
+	node.lies = counts_nothing;
+	node_want(&node, "name", 0, 100);
+	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
+	node_post(&node, TS_MAIL_RETURN);
+	cr_expect(eq(int, node_wait(&node), -1));
 	node_rest(&node);
 	cr_expect(eq(uint, node.deleted, 0));
 }
@@ -509,7 +599,7 @@ static bool replays(struct node *one, const struct command *command)
 {
 	if (strcmp(command->word, "mg") != 0)
 		return false;
-	node_printf(one, "VA %zu O%u\r\n", replayed_count, command->opaque);
+	node_printf(one, "VA %zu c%llu O%u\r\n", replayed_count, one->kept, command->opaque);
 	node_say(one, replayed, replayed_count);
 	node_say(one, "\r\n", 2);
 	return true;

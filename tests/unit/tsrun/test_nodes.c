@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What tsrun says of other nodes, by a table that was filled by hand. */
+#include "printed.h"
+
 #include "shim/tsrun/nodes.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
@@ -57,14 +59,7 @@ static void fill(uint32_t row, const char *name, uint64_t first)
 
 static const char *print(void (*how)(const struct ts_report *, FILE *))
 {
-	size_t length;
-
-	free(text);
-	FILE *out = open_memstream(&text, &length);
-	cr_assert_not_null(out);
-	how(&report, out);
-	cr_assert_eq(fclose(out), 0);
-	return text;
+	return printed(&text, &report, how);
 }
 
 static void expect(const char *part)
@@ -136,6 +131,66 @@ Test(nodes, every_counter_is_in_every_form)
 	}
 }
 
+/* In seconds, where they are nanoseconds, as samples are counted. */
+static void expect_sample(unsigned number, bool is_seconds, const char *id, const char *metric,
+	const char *meaning)
+{
+	char line[160], value[40];
+
+	snprintf(value, sizeof(value), is_seconds ? "%u.500000000" : "%u", number);
+	print(ts_report_json);
+	snprintf(line, sizeof(line), "\"%s\": %s", id, value);
+	expect(line);
+	print(ts_report_prometheus);
+	snprintf(line, sizeof(line), "\ntsshim_nodes_samples_%s{group=\"g\"} %s\n", metric,
+		value);
+	expect(line);
+	print(ts_report_verbose);
+	snprintf(value, sizeof(value), is_seconds ? "%u.50" : "%u", number);
+	snprintf(line, sizeof(line), "\n    %-18s %20s  %s\n", id, value, meaning);
+	expect(line);
+}
+
+enum { number = 0, seconds = 1 };
+
+Test(nodes, all_that_is_told_of_samples_is_in_every_form)
+{
+	unsigned given = 100;
+
+#define TS_X(member, as, ...)                                                                 \
+	ts_write_relaxed(                                                                     \
+		&table->samples.member, as == seconds ? given * SECOND + SECOND / 2 : given); \
+	given++;
+	TS_NODE_SAMPLES(TS_X)
+#undef TS_X
+	given = 100;
+#define TS_X(member, as, id, metric, meaning) \
+	expect_sample(given++, as == seconds, id, metric, meaning);
+	TS_NODE_SAMPLES(TS_X)
+#undef TS_X
+	print(ts_report_text);
+	expect("\n  samples: 100 asked for, 101 came, 102 were ours to make\n");
+	expect("    getting one took 1044.6 ms, making it 1054.5 ms\n");
+}
+
+Test(nodes, how_long_nobody_asks_for_samples)
+{
+	expect_sample(
+		0, false, "asked", "asked_total", "Samples that other nodes were asked for.");
+	print(ts_report_json);
+	expect("\"off_seconds\": 0.000000000");
+	ts_write_relaxed(&table->samples.asked, 1);
+	ts_write_relaxed(&table->samples.times_off, 2);
+	cr_expect_null(strstr(print(ts_report_text), "now as well"), "%s", text);
+	ts_write_relaxed(&table->samples.off_until, UINT64_MAX);
+	print(ts_report_json);
+	expect("\"off_seconds\": 30.000000000");
+	print(ts_report_prometheus);
+	expect("\ntsshim_nodes_samples_off_seconds{group=\"g\"} 30.000000000\n");
+	print(ts_report_text);
+	expect("left alone 2 times: getting them took longer; now as well\n");
+}
+
 /* Who writes there may write anything. */
 Test(nodes, names_are_cut_and_escaped)
 {
@@ -185,7 +240,12 @@ Test(nodes, a_reset_is_of_counters_of_the_same_names)
 	memcpy(then.peers[1].name, "2wo", 3);
 	ts_write_relaxed(&then.posted, 3);
 	ts_write_relaxed(&then.peers[0].counters[TS_MAIL_COUNT_GOT], 900);
+	ts_write_relaxed(&table->samples.took_ns, 9);
+	ts_write_relaxed(&then.samples.took_ns, 4);
+	ts_write_relaxed(&table->samples.off_until, 5);
 	ts_baseline_subtract_nodes(table, &then);
+	cr_expect_eq(ts_load_relaxed(&table->samples.took_ns), 5);
+	cr_expect_eq(ts_load_relaxed(&table->samples.off_until), 5);
 	cr_expect_eq(ts_load_relaxed(&table->posted), 4);
 	cr_expect_eq(ts_load_relaxed(&table->peers[0].counters[TS_MAIL_COUNT_ASKED]), 0);
 	cr_expect_eq(ts_load_relaxed(&table->peers[0].counters[TS_MAIL_COUNT_GOT]), 101);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What `tsrun stats` prints of counters that were filled by hand. */
+#include "printed.h"
+
 #include "shim/tsrun/report.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
@@ -56,14 +58,7 @@ static void fill(enum ts_kind kind, uint64_t count)
 
 static const char *print(void (*how)(const struct ts_report *, FILE *))
 {
-	size_t length;
-
-	free(text);
-	FILE *out = open_memstream(&text, &length);
-	cr_assert_not_null(out);
-	how(&report, out);
-	cr_assert_eq(fclose(out), 0);
-	return text;
+	return printed(&text, &report, how);
 }
 
 /* As ts_report_json() prints it, without blanks and line ends: none of its strings has any. */
