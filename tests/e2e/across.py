@@ -38,6 +38,21 @@ def test_four_nodes_with_two_jobs_each():
         run.expect_once()
 
 
+def test_servers_that_are_full_of_older_samples():
+    """They make room, so that what is made is handed over all the same."""
+    options = ("--items", 128, "--floats", 150000, "--epochs", 4, "--cost", 12)
+    with site(2, words=("--memory", "64M")) as some:
+        without = Run(some, *options, across="off")
+        run = Run(some, *options, **PATIENT)
+        run.expect(without)
+        run.expect_account()
+        assert run.counted("removed") > 0, run.told()
+        # While room is made, and where there is none, nobody has the right to make it alone.
+        twice = run.count("produced") - run.distinct()
+        assert twice <= run.counted("full") + run.counted("removed"), (twice, run.told())
+        assert run.count("shared") > run.distinct() / 2
+
+
 def test_files_are_known_by_all_but_their_device():
     """Each node has a mount of its own, with a number of its own."""
     with site(2, files=400) as some:

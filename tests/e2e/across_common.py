@@ -9,6 +9,7 @@ import glob
 import os
 import sys
 import tempfile
+from concurrent import futures
 
 import support
 
@@ -65,7 +66,9 @@ class Run:
                        for number in range(some.count) for _ in range(each)]
             if meanwhile:
                 meanwhile(self, where, started)
-            self.outcomes = [support.finish(process) for process in started]
+            # Of all at once: one whose pipe is full comes to no meeting.
+            with futures.ThreadPoolExecutor(len(started)) as readers:
+                self.outcomes = list(readers.map(support.finish, started))
         for outcome in self.outcomes:
             assert outcome.status == 0, (outcome.status, outcome.errors[-2000:])
         self.delivered = [support.facts(outcome.output) for outcome in self.outcomes]
@@ -103,6 +106,10 @@ class Run:
 
     def reason(self, name):
         return sum(statistics["passed"].get(name, 0) for statistics in self.statistics)
+
+    def counted(self, name):
+        """By the helpers, of all servers."""
+        return sum(row[name] for statistics in self.statistics for row in statistics["nodes"]["list"])
 
     def expect_account(self):
         """What was made or taken is what was delivered, and nobody found a difference."""

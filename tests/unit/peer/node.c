@@ -278,8 +278,10 @@ static void take_away(struct node *node, const struct command *command)
 	bool is_another = i >= 0 && command->cas != 0 && command->cas != node->values[i].cas;
 
 	node->deleted++;
-	if (i >= 0 && !is_another)
+	if (i >= 0 && !is_another) {
 		node->values[i].key[0] = '\0';
+		node->room += node->room != 0 ? node->values[i].count : 0;
+	}
 	node_printf(node, "%s O%u\r\n",
 		is_another ? "EX"
 		: i >= 0   ? "HD"
