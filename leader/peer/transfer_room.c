@@ -37,10 +37,9 @@ static void removed(struct ts_pool_request *request)
 	transfer->on_way--;
 	transfer->removing--;
 	TS_KILLPOINT(room_removed);
+	/* What is STORING goes on with the next turn. */
 	if (transfer->state != TS_TRANSFER_STORING)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_NONE);
-	else if (transfer->removing == 0)
-		ts_transfer_store(transfer);
 }
 
 static bool remove_chunk(

@@ -52,7 +52,7 @@ static void done(struct ts_pool_request *request)
 	if (transfer->state != TS_TRANSFER_STORING)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_NONE);
 	else if (result == -ENOSPC && is_stored_again(transfer, server, chunk))
-		ts_transfer_store(transfer);
+		return; /* with the next turn */
 	else if (result < 0)
 		give_up(transfer, ts_transfer_explain(transfer, server, result));
 	else if (chunk == 0)
