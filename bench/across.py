@@ -2,7 +2,8 @@
 """across: how often do aligned jobs on several nodes make a sample, and what does one cost?
 
 Nodes are namespaces of this machine as in cluster.py, with a memcached with TLS each, and share its
-processors.  The jobs are those of the tests (tests/e2e/across_job.py): samples of 0.6 MB.
+processors.  The jobs are those of the tests (tests/e2e/across_job.py): samples of 0.6 MB, which take
+6 ms to make.  Servers have less memory than one epoch needs, as in any longer run.
 """
 import contextlib
 import os
@@ -14,13 +15,17 @@ from concurrent import futures
 
 import cluster
 from tsbench import jobs as tsjobs
-from tsbench.setup import row
+from tsbench.setup import row, without_bar
 
 NODES = 4
-ITEMS, FLOATS, BATCH, WORKERS = 256, 150000, 32, 2
-EPOCHS = (1, 4)  # their difference is without the start of Python
+ITEMS = {1: 1024, 2: 512}  # by the number of jobs on a node
+FLOATS, BATCH, WORKERS, COST_MS = 150000, 32, 2, 6
+EPOCHS = (1, 3)  # their difference is without the start of Python
 ROUNDS = 3
 PORT = 11700
+MEMORY = "128M"  # of each server
+CHUNKS = (520000, FLOATS * 4 + 12000 - 520000)  # that a sample is stored as, about
+BARE = 200  # samples that a bare client stores and gets
 
 
 class Others:
@@ -62,22 +67,26 @@ def _children():
     return usage.ru_utime + usage.ru_stime
 
 
-def _run(site, support, meeting, epochs, shares, items):
-    """CPU seconds of all that one run of a job on each node took, and samples made by them."""
+def _run(site, support, meeting, epochs, shares, each):
+    """CPU seconds of all that one run of @each jobs on each node took, and samples made by them."""
     group = site.group()
     job = os.path.join(support.HERE, "across_job.py")
-    command = [support.torch_python(), job, "--seed", "1", "--items", str(items), "--floats", str(FLOATS),
-               "--batch", str(BATCH), "--workers", str(WORKERS), "--epochs", str(epochs)]
-    with meeting.of(NODES) as where, Others(site.nodes) as others:
+    command = [support.torch_python(), job, "--seed", "1", "--items", str(ITEMS[each]), "--floats",
+               str(FLOATS), "--batch", str(BATCH), "--workers", str(WORKERS), "--epochs", str(epochs),
+               "--cost", str(COST_MS)]
+    where = {"MALLOC_PERTURB_": "0"}  # which is for tests
+    with meeting.of(NODES * each) as meetings, Others(site.nodes) as others:
+        where.update(meetings)
         env = support.plain_environment(**where)
         if shares:
             env = support.plain_environment(
                 LD_PRELOAD=support.LIBRARY, TSSHIM_GROUP=group, TSSHIM_ALIGN="7", TSSHIM_RING="512M",
                 TSSHIM_CLUSTER=site.cluster, TSSHIM_ACROSS="nodes", NPY_OF_RUN=group, **where)
         before = _children()
-        started = [site.nodes.start(number, command, env) for number in range(NODES)]
+        started = [site.nodes.start(number, command, env)
+                   for number in range(NODES) for _ in range(each)]
         # Of all at once: who has filled his pipe comes to no meeting.
-        with futures.ThreadPoolExecutor(NODES) as readers:
+        with futures.ThreadPoolExecutor(len(started)) as readers:
             outcomes = list(readers.map(support.finish, started))
         cpu = _children() - before
     for outcome in outcomes:
@@ -89,12 +98,12 @@ def _run(site, support, meeting, epochs, shares, items):
     return {"cpu": cpu, "others": others.seconds(), "made": made}
 
 
-def _round(site, support, meeting, items):
+def _round(site, support, meeting, each):
     """Milliseconds of CPU time of a delivered sample, and samples made / distinct ones."""
-    found = {}
+    found, items = {}, ITEMS[each]
     for name, shares in (("plain", False), ("across", True)):
-        short, long = (_run(site, support, meeting, epochs, shares, items) for epochs in EPOCHS)
-        delivered = (EPOCHS[1] - EPOCHS[0]) * items * NODES
+        short, long = (_run(site, support, meeting, epochs, shares, each) for epochs in EPOCHS)
+        delivered = (EPOCHS[1] - EPOCHS[0]) * items * NODES * each
         for what in ("cpu", "others"):
             found[name, what] = (long[what] - short[what]) / delivered * 1e3
         found[name, "made"] = long["made"] / (EPOCHS[1] * items)
@@ -102,30 +111,71 @@ def _round(site, support, meeting, items):
             "others": found["across", "others"], "made": found["across", "made"]}
 
 
+def _bare(setup):
+    """Milliseconds of CPU time in which a bare client and its server store a sample, and get one."""
+    with tempfile.TemporaryDirectory(prefix="tsshim-bench-") as folder, \
+            cluster.Fetcher(setup, folder) as fetcher:
+        server, spent = fetcher.server(), {"set": 0, "get": 0}
+        for number, size in enumerate(CHUNKS):
+            keys = os.path.join(folder, f"keys{number}")
+            with open(keys, "w", encoding="ascii") as file:
+                file.writelines(f"s{number}:{one}\n" for one in range(BARE))
+            fetcher.bare.ask(f"set {keys} {size}")  # memory that was never used costs more
+            for what in spent:
+                before = tsjobs.cpu_clock(server)
+                said = fetcher.bare.ask(f"{what} {keys} {size}")
+                spent[what] += (tsjobs.cpu_clock(server) - before) * 1e3 + said["cpu_ns"] / 1e6
+    return {what: ms / BARE for what, ms in spent.items()}
+
+
+def _oracle(one, bare, each):
+    """CPU time of a round's delivered sample if all but making and a bare client were free."""
+    jobs = NODES * each
+    made = one["plain"] - COST_MS * (1 - 1 / jobs)
+    return (made + (bare["set"] + (NODES - 1) * bare["get"]) / jobs) / one["plain"]
+
+
 def measure(setup):
     nodes, support = cluster.modules(setup)
     import meeting
-    items = 64 if setup.quick else ITEMS
+    if setup.quick:
+        ITEMS.update({1: 64, 2: 32})
     try:
+        bare = _bare(setup)
         with tempfile.TemporaryDirectory(prefix="tsshim-bench-") as folder:
             names = nodes.files(folder, 1, 2000)  # the jobs make their samples of nothing
-            with nodes.Site(NODES, folder, names, memory="512M", port=PORT) as site:
+            with nodes.Site(NODES, folder, names, memory=MEMORY, port=PORT) as site:
                 site.up()
-                rounds = [_round(site, support, meeting, items)
-                          for _ in range(1 if setup.quick else ROUNDS)]
+                both = {each: [_round(site, support, meeting, each)
+                               for _ in range(1 if setup.quick else ROUNDS)] for each in ITEMS}
     except support.Skip as error:
         raise tsjobs.Unavailable(f"several nodes: {error}") from None
-    who = f"{NODES} nodes, an aligned job each, --across nodes"
-    rows = [
-        row("across-made", f"samples made / distinct samples, {who}", 1.05,
-            [one["made"] for one in rounds]),
-        row("across-cpu", "the same, CPU time per delivered sample / plain", 0.45,
-            [(one["jobs"] + one["others"]) / one["plain"] for one in rounds]),
-    ]
+    rows, notes = [], []
+    for each, rounds in both.items():
+        name = "" if each == 1 else f"-{each}"
+        who = f"{NODES} nodes, {each} aligned job{'s' * (each > 1)} each, --across nodes"
+        rows += [
+            row(f"across-made{name}", f"samples made / distinct samples, {who}", 1.05,
+                [one["made"] for one in rounds]),
+            row(f"across-cpu{name}", "the same, CPU time per delivered sample / plain", 0.45,
+                [(one["jobs"] + one["others"]) / one["plain"] for one in rounds]),
+            without_bar(f"across-oracle{name}", "the same, if only making, what plain jobs do besides, "
+                        "and a bare client with TLS cost anything", [_oracle(one, bare, each)
+                                                                    for one in rounds]),
+        ]
+        notes.append(_note(rounds, each))
+    notes.append(f"A bare client and its server take {bare['set']:.2f} ms of CPU time to store a sample, "
+                 f"and {bare['get']:.2f} ms to get one, on one address of this machine.")
+    return {"title": "Samples between nodes", "rows": rows, "notes": notes,
+            "raw": {"rounds": {str(each): rounds for each, rounds in both.items()}, "bare": bare},
+            "settings": setup.settings(nodes=NODES, items=dict(ITEMS), floats=FLOATS, batch=BATCH,
+                                       workers=WORKERS, cost_ms=COST_MS, epochs=list(EPOCHS),
+                                       memory=MEMORY)}
+
+
+def _note(rounds, each):
     middle = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
-    notes = [f"CPU time of a delivered sample of {FLOATS * 4 / 1e6:.1f} MB: {middle['plain']:.2f} ms plain; "
-             f"{middle['jobs']:.2f} ms in the jobs and {middle['others']:.2f} ms in helpers and servers, "
-             "TLS both ways. What a trainer does with it is in both."]
-    return {"title": "Samples between nodes", "rows": rows, "notes": notes, "raw": {"rounds": rounds},
-            "settings": setup.settings(nodes=NODES, items=items, floats=FLOATS, batch=BATCH,
-                                       workers=WORKERS, epochs=list(EPOCHS))}
+    return (f"{each} job{'s' * (each > 1)} a node: a delivered sample of {FLOATS * 4 / 1e6:.1f} MB takes "
+            f"{middle['plain']:.2f} ms of CPU time plain; {middle['jobs']:.2f} ms in the jobs and "
+            f"{middle['others']:.2f} ms in helpers and servers, TLS both ways. What a trainer does with "
+            "it is in both.")

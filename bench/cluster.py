@@ -226,6 +226,13 @@ class Fetcher:
             self.helper.wait()  # it ends behind the last job
         self.tsrun("down")
 
+    def server(self):
+        """Process number of the server."""
+        done = subprocess.run([self.setup.place.tsrun, "cluster", "status", "--json", "--dir",
+                               self.directory], env=self.environment, capture_output=True, text=True,
+                              check=True)
+        return json.loads(done.stdout)["process"]
+
     def keys(self):
         path = os.path.join(self.folder, "keys")
         with open(path, "w", encoding="ascii") as file:

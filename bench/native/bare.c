@@ -8,6 +8,7 @@
  *	                                              per line, each of which is got once
  *	        put LIST BYTES                the same, each into a new file of /dev/shm, whose
  *	                                              memory is there
+ *	        set LIST BYTES                each is stored
  */
 #include "common.h"
 
@@ -124,9 +125,36 @@ static void remove_files(size_t count)
 		unlink(path_of(i));
 }
 
+/* ---- one key ---------------------------------------------------------------------------- */
+
+static void get(const char *key, uint64_t bytes)
+{
+	char request[300];
+
+	snprintf(request, sizeof(request), "mg %s v\r\n", key);
+	send_all(request);
+	(void)receive(bytes);
+	if (strncmp(buffer, "VA ", 3) != 0)
+		die("no value");
+}
+
+static void set(const char *key, uint64_t bytes)
+{
+	char request[300];
+
+	snprintf(request, sizeof(request), "ms %s %" PRIu64 " T60\r\n", key, bytes);
+	send_all(request);
+	memset(buffer, 'x', bytes);
+	memcpy(buffer + bytes, "\r\n", 3);
+	send_all(buffer);
+	(void)receive(0);
+	if (strncmp(buffer, "HD", 2) != 0)
+		die("not stored");
+}
+
 int main(int argc, char **argv)
 {
-	char line[512], what[8], list[256], request[300];
+	char line[512], what[8], list[256];
 	uint64_t bytes;
 	size_t count;
 
@@ -140,16 +168,14 @@ int main(int argc, char **argv)
 		if (sscanf(line, "%7s %255s %" SCNu64, what, list, &bytes) != 3)
 			die("question");
 		char **keys = read_list(list, &count);
-		bool puts_them = strcmp(what, "put") == 0;
+		bool puts_them = strcmp(what, "put") == 0, sets = strcmp(what, "set") == 0;
+		if (bytes > sizeof(buffer) - 3)
+			die("too large");
 		if (puts_them)
 			make_files(count, bytes);
 		uint64_t wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
 		for (size_t i = 0; i < count; i++) {
-			snprintf(request, sizeof(request), "mg %s v\r\n", keys[i]);
-			send_all(request);
-			(void)receive(bytes);
-			if (strncmp(buffer, "VA ", 3) != 0)
-				die("no value");
+			(sets ? set : get)(keys[i], bytes);
 			if (puts_them)
 				put(i, bytes);
 		}
