@@ -27,6 +27,9 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
+/* So long samples are removed that nobody asks for any more. */
+#define CLEAR_NS (2000 * NS_PER_MS)
+
 /* In front of those of the servers. */
 enum { OF_MAIL, OF_RESOLVER, OF_SERVERS };
 
@@ -45,6 +48,7 @@ struct peer {
 	struct ts_paths *paths;
 	int mail_fd, places_fd, inotify_fd;
 	uint64_t tick_at;
+	uint64_t end_at; /* no job is left: what was stored is removed until then; 0: one is */
 	uint32_t next_slot;
 	struct pollfd fds[OF_SERVERS + TS_KETAMA_SERVERS];
 };
@@ -237,7 +241,7 @@ static void returned(void *context, const struct ts_mail_request *request)
 	ts_transfers_return(context, request);
 }
 
-/* Errors: why it does not go on; -ECANCELED no job is left. */
+/* Errors: why it does not go on. */
 static int tick(void)
 {
 	uint64_t now = ts_now_ns();
@@ -246,8 +250,10 @@ static int tick(void)
 	if (now < peer.tick_at)
 		return 0;
 	peer.tick_at = now + TS_MAIL_TICK_MS * NS_PER_MS;
-	if (!ts_ledger_has_live_job(ts_store_ledger(peer.store), 0))
-		return -ECANCELED;
+	if (ts_ledger_has_live_job(ts_store_ledger(peer.store), 0))
+		peer.end_at = 0;
+	else if (peer.end_at == 0)
+		peer.end_at = now + CLEAR_NS;
 	ts_mail_sweep(&peer.mail, returned, peer.transfers);
 	int r = ts_cluster_watch_look(&peer.watch, &is_other_secret);
 	if (r == 0 && is_other_secret)
@@ -324,6 +330,14 @@ static void hear_bell(void)
 	(void)ts_sys_read(peer.inotify_fd, events, sizeof(events));
 }
 
+/* No job is left, and nothing that was stored for them. */
+static bool is_over(void)
+{
+	return peer.end_at != 0 &&
+	       (!ts_transfers_clear(peer.transfers) || ts_now_ns() >= peer.end_at);
+}
+
+/* Errors: why it does not go on; -ECANCELED no job is left. */
 static int run(void)
 {
 	for (;;) {
@@ -339,6 +353,8 @@ static int run(void)
 		int r = tick();
 		if (r < 0)
 			return r;
+		if (is_over())
+			return -ECANCELED;
 	}
 }
 

@@ -40,9 +40,11 @@
  * sake of files.  What has ended by its time (TS_TRANSFER_SAMPLE) makes room by itself, and
  * that is all that is done for what an earlier helper has stored.  A helper remembers the last
  * TS_TRANSFER_KEPT that it has stored.  Where one cannot be stored for want of room, some of
- * the oldest that have something at that server are removed, and it is stored once more.  What
- * is younger than TS_TRANSFER_KEEP_NS stays: who has asked for it while it was made waits as
- * long.  So whoever stores makes room for what he stores; files, and samples of others, stay.
+ * the oldest that have the same chunk at that server are removed, and it is stored once more.
+ *What is younger than TS_TRANSFER_KEEP_NS stays: who has asked for it while it was made waits
+ *as long.  So whoever stores makes room for what he stores; files, and samples of others, stay.
+ * A helper that ends, as its group has no job left, removes all that it remembers: the next run
+ * begins with room.  What others still want of it they make again.
  *
  * Chunk 0 is deleted as well where another chunk has gone with its server, for all who ask
  * would fetch the rest in vain; and where a chunk is not what somebody with the secret has
@@ -139,6 +141,12 @@ void ts_transfers_step(struct ts_transfers *transfers);
 
 /** When that must be called whatever comes; UINT64_MAX: never. */
 uint64_t ts_transfers_deadline(const struct ts_transfers *transfers);
+
+/**
+ * Begin to remove samples that were stored, as many as go at once; whether there are more, or
+ * some on their way.  For a helper that ends.
+ */
+bool ts_transfers_clear(struct ts_transfers *transfers);
 
 /** How many are at work. */
 uint32_t ts_transfers_count(const struct ts_transfers *transfers);

@@ -17,7 +17,7 @@
 
 /* Of samples that were stored so many are remembered, and so many chunks removed at once. */
 #define TS_TRANSFER_KEPT     16384
-#define TS_TRANSFER_REMOVALS 32
+#define TS_TRANSFER_REMOVALS 64
 
 struct ts_transfer;
 
@@ -82,10 +82,11 @@ struct ts_kept_sample {
 	char key[TS_TRANSFER_KEY];
 };
 
-/** A chunk of one, being removed for @transfer; NULL: not in use. */
+/** A chunk of one that is being removed. */
 struct ts_removal {
 	struct ts_pool_request request;
-	struct ts_transfer *transfer;
+	struct ts_transfers *all;     /* NULL: not in use */
+	struct ts_transfer *transfer; /* for which; NULL: for nobody */
 	char key[TS_TRANSFER_CHUNK];
 };
 
@@ -205,10 +206,10 @@ int ts_transfer_learn(struct ts_transfer *transfer, const struct ts_part *part);
 void ts_transfer_note_stored(struct ts_transfer *transfer);
 
 /**
- * Remove old samples of ours that have something at @server, for @transfer, which stores one
- * and goes on behind that.  Whether there are any.
+ * Remove old samples of ours whose chunk @chunk is at @server, for that of @transfer, which
+ * stores one and goes on behind that.  Whether there are any.
  */
-bool ts_transfer_make_room(struct ts_transfer *transfer, uint32_t server);
+bool ts_transfer_make_room(struct ts_transfer *transfer, uint32_t server, uint32_t chunk);
 
 /* ---- leader/peer/transfer_file.c -------------------------------------------------------- */
 

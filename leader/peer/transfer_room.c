@@ -8,8 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Removed at a time, if they have something at the server that is full. */
-#define REMOVED_SAMPLES 4
+/*
+ * Removed at a time, of those that have such a chunk at the server that is full.  Whenever a
+ * SET has no room memcached removes what lies there, here the place of who makes the value, and
+ * another node may win it meanwhile: so for several at once.
+ */
+#define REMOVED_SAMPLES 16
 
 /* Looked at for them. */
 #define LOOKS 1024
@@ -33,24 +37,31 @@ static void removed(struct ts_pool_request *request)
 	struct ts_removal *removal = request->context;
 	struct ts_transfer *transfer = removal->transfer;
 
-	removal->transfer = NULL;
+	removal->all = NULL;
+	TS_KILLPOINT(room_removed);
+	if (!transfer)
+		return;
 	transfer->on_way--;
 	transfer->removing--;
-	TS_KILLPOINT(room_removed);
 	/* What is STORING goes on with the next turn. */
 	if (transfer->state != TS_TRANSFER_STORING)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_NONE);
 }
 
-static bool remove_chunk(
-	struct ts_transfer *transfer, const struct ts_kept_sample *kept, uint32_t chunk)
+static struct ts_removal *take_removal(struct ts_transfers *all)
 {
-	struct ts_transfers *all = transfer->all;
-	struct ts_removal *removal = NULL;
+	for (uint32_t i = 0; i < TS_TRANSFER_REMOVALS; i++)
+		if (!all->removals[i].all)
+			return &all->removals[i];
+	return NULL;
+}
 
-	for (uint32_t i = 0; i < TS_TRANSFER_REMOVALS && !removal; i++)
-		if (!all->removals[i].transfer)
-			removal = &all->removals[i];
+/* For @transfer, or nobody. */
+static bool remove_chunk(struct ts_transfers *all, struct ts_transfer *transfer,
+	const struct ts_kept_sample *kept, uint32_t chunk)
+{
+	struct ts_removal *removal = take_removal(all);
+
 	if (!removal)
 		return false;
 	(void)snprintf(removal->key, sizeof(removal->key), "%s:%u", kept->key, chunk);
@@ -64,36 +75,43 @@ static bool remove_chunk(
 	if (ts_pool_submit(all->pool, &removal->request) < 0)
 		return false;
 	if (chunk == 0)
-		ts_transfer_count(transfer, removal->request.server, TS_MAIL_COUNT_REMOVED, 1);
+		ts_mail_count(all->mail, removal->request.server, TS_MAIL_COUNT_REMOVED, 1);
+	removal->all = all;
 	removal->transfer = transfer;
-	transfer->on_way++;
-	transfer->removing++;
+	if (transfer) {
+		transfer->on_way++;
+		transfer->removing++;
+	}
 	return true;
 }
 
-/* Whether a chunk of it lies at @server. */
-static bool is_at(struct ts_transfers *all, const struct ts_kept_sample *kept, uint32_t server)
+/*
+ * Whether its chunk @chunk lies at @server.  Samples of a data set mostly have the same size,
+ * and a server has room for a chunk where it had one of that size: pages of memory are for one
+ * size.
+ */
+static bool is_at(struct ts_transfers *all, const struct ts_kept_sample *kept, uint32_t server,
+	uint32_t chunk)
 {
 	char key[TS_TRANSFER_CHUNK];
 
-	for (uint32_t chunk = 0; chunk < kept->count; chunk++) {
-		(void)snprintf(key, sizeof(key), "%s:%u", kept->key, chunk);
-		if (ts_pool_server(all->pool, key) == (int)server)
-			return true;
-	}
-	return false;
+	if (chunk >= kept->count)
+		return false;
+	(void)snprintf(key, sizeof(key), "%s:%u", kept->key, chunk);
+	return ts_pool_server(all->pool, key) == (int)server;
 }
 
 /* All of its chunks: chunk 0 first, without which nobody asks for another one. */
-static void remove_sample(struct ts_transfer *transfer, struct ts_kept_sample *kept)
+static void remove_sample(
+	struct ts_transfers *all, struct ts_transfer *transfer, struct ts_kept_sample *kept)
 {
 	for (uint32_t chunk = 0; chunk < kept->count; chunk++)
-		if (!remove_chunk(transfer, kept, chunk))
+		if (!remove_chunk(all, transfer, kept, chunk))
 			break;
 	kept->count = 0;
 }
 
-bool ts_transfer_make_room(struct ts_transfer *transfer, uint32_t server)
+bool ts_transfer_make_room(struct ts_transfer *transfer, uint32_t server, uint32_t chunk)
 {
 	struct ts_transfers *all = transfer->all;
 	uint64_t now = ts_now_ns(), end = ts_min_u64(all->kept_end, all->kept_first + LOOKS);
@@ -103,12 +121,36 @@ bool ts_transfer_make_room(struct ts_transfer *transfer, uint32_t server)
 		struct ts_kept_sample *kept = &all->kept[i % TS_TRANSFER_KEPT];
 		if (kept->count > 0 && now - kept->at_ns < TS_TRANSFER_KEEP_NS)
 			break;
-		if (kept->count > 0 && is_at(all, kept, server)) {
-			remove_sample(transfer, kept);
+		if (kept->count > 0 && is_at(all, kept, server, chunk)) {
+			remove_sample(all, transfer, kept);
 			count++;
 		}
 		if (kept->count == 0 && i == all->kept_first)
 			all->kept_first++;
 	}
 	return transfer->removing > 0;
+}
+
+/* ---- the end of the helper -------------------------------------------------------------- */
+
+static uint32_t count_free(const struct ts_transfers *all)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < TS_TRANSFER_REMOVALS; i++)
+		count += !all->removals[i].all;
+	return count;
+}
+
+bool ts_transfers_clear(struct ts_transfers *transfers)
+{
+	struct ts_transfers *all = transfers;
+
+	for (; all->kept_first < all->kept_end; all->kept_first++) {
+		struct ts_kept_sample *kept = &all->kept[all->kept_first % TS_TRANSFER_KEPT];
+		if (count_free(all) < kept->count)
+			return true;
+		remove_sample(all, NULL, kept);
+	}
+	return count_free(all) < TS_TRANSFER_REMOVALS;
 }

@@ -31,7 +31,7 @@ static bool is_stored_again(struct ts_transfer *transfer, uint32_t server, uint3
 {
 	if (!transfer->is_leased || (transfer->has_room && transfer->removing == 0))
 		return false;
-	if (!transfer->has_room && !ts_transfer_make_room(transfer, server))
+	if (!transfer->has_room && !ts_transfer_make_room(transfer, server, chunk))
 		return false;
 	transfer->has_room = true;
 	/* And those behind it, which are there: in that order they are sent. */

@@ -3,6 +3,7 @@
 #include "node.h"
 #include "tests/unit/leader/fixture.h"
 
+#include "leader/peer/transfer_private.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 #include "tests/unit/clock.h"
@@ -238,7 +239,7 @@ Test(transfer_sample, a_lease_ends_with_what_it_was_for)
 
 /* ---- room at the server ----------------------------------------------------------------- */
 
-#define FEW 6 /* and four make room at a time */
+#define FEW 20 /* and sixteen make room at a time */
 
 /* They are there, and have been for so long; there is no more room. */
 static void give_few(uint32_t first, uint64_t bytes, uint64_t ns)
@@ -254,7 +255,7 @@ Test(transfer_sample, old_ones_make_room)
 	static const uint64_t sizes[] = {1000, 2 * CHUNK};
 
 	for (uint32_t i = 0; i < TS_ARRAY_SIZE(sizes); i++) {
-		uint32_t first = 10 * i, last = first + FEW;
+		uint32_t first = (FEW + 1) * i, last = first + FEW;
 		node.room = 0;
 		give_few(first, sizes[i], TS_TRANSFER_KEEP_NS);
 		give(last, sizes[i]);
@@ -262,18 +263,18 @@ Test(transfer_sample, old_ones_make_room)
 		expect_in_place(last, sizes[i]);
 		for (uint32_t j = first; i == 0 && j < last; j++)
 			cr_expect(
-				eq(int, seek(j), j < 4 ? TS_MAIL_SAYS_WON : TS_MAIL_SAYS_GOT));
+				eq(int, seek(j), j < 16 ? TS_MAIL_SAYS_WON : TS_MAIL_SAYS_GOT));
 	}
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 8));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 32));
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 0));
 }
 
 Test(transfer_sample, young_ones_stay)
 {
 	give_few(0, 1000, TS_TRANSFER_KEEP_NS - 1);
-	cr_assert(eq(int, seek(10), TS_MAIL_SAYS_WON));
-	publish(10, TS_KIND_SAMPLE, 1000);
-	hand_over(10);
+	cr_assert(eq(int, seek(FEW), TS_MAIL_SAYS_WON));
+	publish(FEW, TS_KIND_SAMPLE, 1000);
+	hand_over(FEW);
 	cr_expect(eq(uint, node.deleted, 1), "its place");
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 1));
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 0));
@@ -293,14 +294,32 @@ Test(transfer_sample, where_removing_does_not_help_it_is_given_up)
 {
 	give_few(0, 2 * CHUNK, TS_TRANSFER_KEEP_NS);
 	node.lies = has_never_room;
-	cr_assert(eq(int, seek(10), TS_MAIL_SAYS_WON));
-	publish(10, TS_KIND_SAMPLE, 2 * CHUNK);
-	hand_over(10);
+	cr_assert(eq(int, seek(FEW), TS_MAIL_SAYS_WON));
+	publish(FEW, TS_KIND_SAMPLE, 2 * CHUNK);
+	hand_over(FEW);
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 1));
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 4));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 16));
 	cr_expect(eq(u32, ts_transfers_count(node.transfers), 0));
 	node.lies = NULL;
-	cr_expect(eq(int, seek(10), TS_MAIL_SAYS_WON));
+	cr_expect(eq(int, seek(FEW), TS_MAIL_SAYS_WON));
+}
+
+Test(transfer_sample, a_helper_that_ends_leaves_none_of_its_own)
+{
+	uint32_t count = TS_TRANSFER_REMOVALS + 3;
+	unsigned turns = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		give(i, 1000);
+	while (ts_transfers_clear(node.transfers)) {
+		turns++;
+		cr_assert(node_turn(&node));
+	}
+	cr_expect(gt(uint, turns, 1), "more than go at once");
+	cr_expect(eq(uint, node.deleted, count));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), count));
+	for (uint32_t i = 0; i < count; i++)
+		cr_expect(eq(int, seek(i), TS_MAIL_SAYS_WON));
 }
 
 /* ---- what cannot be handed over --------------------------------------------------------- */
