@@ -39,10 +39,11 @@
  * Samples are many, and each is of use for a short time only; servers evict nothing, for the
  * sake of files.  What has ended by its time (TS_TRANSFER_SAMPLE) makes room by itself, and
  * that is all that is done for what an earlier helper has stored.  A helper remembers the last
- * TS_TRANSFER_KEPT that it has stored.  Where one cannot be stored for want of room, some of
- * the oldest that have something at that server are removed, and it is stored once more.  What
- * is younger than TS_TRANSFER_KEEP_NS stays: who has asked for it while it was made waits as
- * long.  So whoever stores makes room for what he stores; files, and samples of others, stay.
+ * TS_TRANSFER_KEPT that it has stored and that have not ended.  Where one cannot be stored for
+ * want of room, some of the oldest that have something at that server are removed, and it is
+ * stored once more.  What is younger than TS_TRANSFER_KEEP_NS stays: who has asked for it while
+ * it was made waits as long.  So whoever stores makes room for what he stores; files, and
+ * samples of others, stay.
  *
  * Chunk 0 is deleted as well where another chunk has gone with its server, for all who ask
  * would fetch the rest in vain; and where a chunk is not what somebody with the secret has

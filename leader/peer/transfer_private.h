@@ -86,6 +86,7 @@ struct ts_kept_sample {
 struct ts_removal {
 	struct ts_pool_request request;
 	struct ts_transfer *transfer;
+	bool is_first; /* of its sample, which is counted once */
 	char key[TS_TRANSFER_CHUNK];
 };
 
@@ -106,8 +107,11 @@ struct ts_transfers {
 	struct {
 		uint64_t key, until_ns;
 	} refused[TS_TRANSFER_REFUSED];
-	/* Those at [first, end) modulo their number, oldest first. */
-	uint64_t kept_first, kept_end;
+	/*
+	 * Those at [first, end) modulo their number, oldest first.  Of server i none is removed
+	 * in front of kept_at[i].
+	 */
+	uint64_t kept_first, kept_end, kept_at[TS_KETAMA_SERVERS];
 	struct ts_kept_sample kept[TS_TRANSFER_KEPT];
 	struct ts_removal removals[TS_TRANSFER_REMOVALS];
 	struct ts_waiting waiting[TS_KETAMA_SERVERS];

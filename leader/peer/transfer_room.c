@@ -11,8 +11,10 @@
 /* Removed at a time, if they have something at the server that is full. */
 #define REMOVED_SAMPLES 4
 
-/* Looked at for them. */
+/* Looked at for them; the next time it goes on there. */
 #define LOOKS 1024
+
+#define NS_PER_S UINT64_C(1000000000)
 
 void ts_transfer_note_stored(struct ts_transfer *transfer)
 {
@@ -37,24 +39,24 @@ static void removed(struct ts_pool_request *request)
 	transfer->on_way--;
 	transfer->removing--;
 	TS_KILLPOINT(room_removed);
+	if (removal->is_first && request->meta.result == 0)
+		ts_transfer_count(transfer, request->server, TS_MAIL_COUNT_REMOVED, 1);
+	/* What is still being stored goes on with the next turn of the loop. */
 	if (transfer->state != TS_TRANSFER_STORING)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_NONE);
-	else if (transfer->removing == 0)
-		ts_transfer_store(transfer);
 }
 
-static bool remove_chunk(
-	struct ts_transfer *transfer, const struct ts_kept_sample *kept, uint32_t chunk)
+/* There is one that is not in use. */
+static bool remove_chunk(struct ts_transfer *transfer, const struct ts_kept_sample *kept,
+	uint32_t chunk, bool is_first)
 {
 	struct ts_transfers *all = transfer->all;
-	struct ts_removal *removal = NULL;
+	struct ts_removal *removal = all->removals;
 
-	for (uint32_t i = 0; i < TS_TRANSFER_REMOVALS && !removal; i++)
-		if (!all->removals[i].transfer)
-			removal = &all->removals[i];
-	if (!removal)
-		return false;
+	while (removal->transfer)
+		removal++;
 	(void)snprintf(removal->key, sizeof(removal->key), "%s:%u", kept->key, chunk);
+	removal->is_first = is_first;
 	removal->request = (struct ts_pool_request){
 		.meta = {.kind = TS_META_DELETE,
 			.key = removal->key,
@@ -64,12 +66,19 @@ static bool remove_chunk(
 	};
 	if (ts_pool_submit(all->pool, &removal->request) < 0)
 		return false;
-	if (chunk == 0)
-		ts_transfer_count(transfer, removal->request.server, TS_MAIL_COUNT_REMOVED, 1);
 	removal->transfer = transfer;
 	transfer->on_way++;
 	transfer->removing++;
 	return true;
+}
+
+static uint32_t removals_left(const struct ts_transfers *all)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < TS_TRANSFER_REMOVALS; i++)
+		left += !all->removals[i].transfer;
+	return left;
 }
 
 /* Whether a chunk of it lies at @server. */
@@ -85,31 +94,50 @@ static bool is_at(struct ts_transfers *all, const struct ts_kept_sample *kept, u
 	return false;
 }
 
-/* All of its chunks: chunk 0 first, without which nobody asks for another one. */
-static void remove_sample(struct ts_transfer *transfer, struct ts_kept_sample *kept)
+/*
+ * All of its chunks: chunk 0 first, without which nobody asks for another one.  Those of
+ * servers that are not asked now stay to the end of their time.  Whether there is one less.
+ */
+static bool remove_sample(struct ts_transfer *transfer, struct ts_kept_sample *kept)
 {
+	bool is_removed = false;
+
+	if (kept->count > removals_left(transfer->all))
+		return false;
 	for (uint32_t chunk = 0; chunk < kept->count; chunk++)
-		if (!remove_chunk(transfer, kept, chunk))
-			break;
-	kept->count = 0;
+		is_removed |= remove_chunk(transfer, kept, chunk, !is_removed);
+	if (is_removed)
+		kept->count = 0;
+	return is_removed;
+}
+
+/* What has ended by its time may be there again: another node has made it. */
+static void forget_ended(struct ts_transfers *all, uint64_t now)
+{
+	while (all->kept_first < all->kept_end &&
+		now - all->kept[all->kept_first % TS_TRANSFER_KEPT].at_ns >=
+			TS_TRANSFER_SAMPLE * NS_PER_S)
+		all->kept_first++;
 }
 
 bool ts_transfer_make_room(struct ts_transfer *transfer, uint32_t server)
 {
 	struct ts_transfers *all = transfer->all;
-	uint64_t now = ts_now_ns(), end = ts_min_u64(all->kept_end, all->kept_first + LOOKS);
+	uint64_t now = ts_now_ns(), *at = &all->kept_at[server];
 	uint32_t count = 0;
 
-	for (uint64_t i = all->kept_first; i < end && count < REMOVED_SAMPLES; i++) {
-		struct ts_kept_sample *kept = &all->kept[i % TS_TRANSFER_KEPT];
-		if (kept->count > 0 && now - kept->at_ns < TS_TRANSFER_KEEP_NS)
+	forget_ended(all, now);
+	*at = ts_max_u64(*at, all->kept_first);
+	for (uint64_t end = ts_min_u64(all->kept_end, *at + LOOKS); *at < end; (*at)++) {
+		struct ts_kept_sample *kept = &all->kept[*at % TS_TRANSFER_KEPT];
+		if (count == REMOVED_SAMPLES || now - kept->at_ns < TS_TRANSFER_KEEP_NS)
 			break;
-		if (kept->count > 0 && is_at(all, kept, server)) {
-			remove_sample(transfer, kept);
-			count++;
-		}
-		if (kept->count == 0 && i == all->kept_first)
-			all->kept_first++;
+		/* What was lost before its time is being stored anew. */
+		if (strcmp(kept->key, transfer->key) == 0 || !is_at(all, kept, server))
+			continue;
+		if (!remove_sample(transfer, kept))
+			break;
+		count++;
 	}
 	return transfer->removing > 0;
 }
