@@ -251,7 +251,8 @@ static_assert(sizeof(struct ts_mail_sample) == 64, "what other nodes read; keeps
  * to make them, nobody asks for TS_MAIL_OFF_NS.
  */
 struct ts_mail_samples {
-	_Atomic uint64_t asked, got, won, alone; /* alone: neither got nor won */
+	/* alone: neither got nor won, as soon as it has ended */
+	_Atomic uint64_t asked, got, won, alone;
 	_Atomic uint64_t stored, times_off;
 	_Atomic uint64_t off_until; /* of ts_now_ns(); 0: never */
 	_Atomic uint64_t window_got, window_took_ns, window_made_ns;
