@@ -7,7 +7,7 @@
  *	seek -> asked       found, until it is not BUSY any more
  *	     -> not asked   make it
  *	found -> HIT    it came, its files are the same here, and it is published in the ring:
- *as after a take
+ * as after a take
  *	      -> CLAIM  make it.  Where no node has it, it is ours to make for all of them: what
  *	                is published is handed over, and what is not is given back
  *	      -> BUSY   another node makes it, or the answer is on its way

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * tsshim-stager as a stager: copies one large file in the background and ends.  Started by the
- *library (leader/files/stager.c), never by a person:
+ * library (leader/files/stager.c), never by a person:
  *
  *	tsshim-stager GROUP DATASET RING-BYTES ORIGINAL COPY BYTES OTHERS
  *

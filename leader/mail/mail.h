@@ -8,13 +8,13 @@
  * them proven to be the value's, or none; nobody else but the owner does.
  *
  * Who asks for a sample has claimed its record in the ring (leader/group/store.h) and waits
- *with something else to do (ts_mail_post(), ts_mail_look()).  The first TS_MAIL_PLACES slots
- *are for samples, and each of them has a place of TS_MAIL_ROOM bytes in an object of its own
+ * with something else to do (ts_mail_post(), ts_mail_look()).  The first TS_MAIL_PLACES slots
+ * are for samples, and each of them has a place of TS_MAIL_ROOM bytes in an object of its own
  * ("places").  The helper alone writes there, and only while the slot is TAKEN or LEFT; the
  * owner reads there, and only while it is ANSWERED with GOT: what it finds it copies into
  * the ring, and publishes as if it had made it.  Who has WON makes the record, publishes it,
- *and names it by SAMPLE_STORE: the helper finds it in the ring, and pins it by a lease of its
- *own.
+ * and names it by SAMPLE_STORE: the helper finds it in the ring, and pins it by a lease of its
+ * own.
  *
  * ---- A slot ------------------------------------------------------------------------------
  *
@@ -33,7 +33,7 @@
  *	POSTED -> FREE      the owner at its deadline, by CAS, then owner -> 0
  *	ANSWERED -> FREE    the owner, behind its look at the answer (M4), then owner -> 0
  *	ANSWERED -> POSTED  the owner that has WON the value: as (SAMPLE_)STORE, once it has
- *made it, or as (SAMPLE_)RETURN, where it cannot.  It does not wait for these
+ * made it, or as (SAMPLE_)RETURN, where it cannot.  It does not wait for these
  *
  * A STORE, a RETURN or a NAME needs no owner: the helper ends it with FREE and owner -> 0.
  *
@@ -45,8 +45,8 @@
  * ---- What a crash leaves -----------------------------------------------------------------
  *
  * An owner's: a slot with a dead owner.  The helper frees it in FREE, and in ANSWERED and
- *POSTED unless that is a STORE or a RETURN, which it does; one that had WON it returns.  What
- *is TAKEN it ends as ever.  The .part and its lock go as those of any dead maker.
+ * POSTED unless that is a STORE or a RETURN, which it does; one that had WON it returns.  What
+ * is TAKEN it ends as ever.  The .part and its lock go as those of any dead maker.
  *
  * The helper's: there is one at a time, whoever has the lock of byte 0 of the object (an open
  * file's, so the kernel drops it).  The next one answers NONE to what is TAKEN, ends what is
@@ -55,8 +55,8 @@
  * ---- Sleeping ----------------------------------------------------------------------------
  *
  * Owners sleep on .state (futex).  The helper sleeps in poll(2), for the sake of its sockets,
- *and watches the object by inotify(7): who has posted and then finds it asleep sets the
- *object's times, which is an event.  Each says first, then looks:
+ * and watches the object by inotify(7): who has posted and then finds it asleep sets the
+ * object's times, which is an event.  Each says first, then looks:
  *
  *	M5  the helper: asleep = 1; full fence; look at all slots; poll
  *	M6  the owner:  POSTED;     full fence; look at `asleep`; ring
@@ -74,7 +74,7 @@
  * stay TAKEN or LEFT until it goes on or dies.
  *
  * tests/models/mail.pml is all of this for Spin, tests/models/samples.pml what is said of
- *samples.
+ * samples.
  */
 #ifndef TS_LEADER_MAIL_MAIL_H
 #define TS_LEADER_MAIL_MAIL_H
@@ -251,7 +251,8 @@ static_assert(sizeof(struct ts_mail_sample) == 64, "what other nodes read; keeps
  * to make them, nobody asks for TS_MAIL_OFF_NS.
  */
 struct ts_mail_samples {
-	_Atomic uint64_t asked, got, won, alone; /* alone: neither got nor won */
+	/* alone: neither got nor won, as soon as it has ended */
+	_Atomic uint64_t asked, got, won, alone;
 	_Atomic uint64_t stored, times_off;
 	_Atomic uint64_t off_until; /* of ts_now_ns(); 0: never */
 	_Atomic uint64_t window_got, window_took_ns, window_made_ns;

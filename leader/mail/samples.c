@@ -157,18 +157,25 @@ void ts_mail_hand_over(struct ts_mail *mail, struct ts_mail_errand *errand, uint
 
 void ts_mail_give_back(struct ts_mail *mail, struct ts_mail_errand *errand)
 {
+	/* What was WON is counted already. */
+	if (ts_load_relaxed(&slot_of(mail, errand)->answer) != TS_MAIL_SAYS_WON)
+		count(&mail->table->samples.alone);
 	ts_mail_send_again(mail, errand->index, TS_MAIL_SAMPLE_RETURN);
 }
 
 void ts_mail_abandon(struct ts_mail *mail, struct ts_mail_errand *errand)
 {
+	struct ts_mail_samples *samples = &mail->table->samples;
 	struct ts_mail_slot *slot = slot_of(mail, errand);
 
 	if (ts_load_acquire(&slot->state) != TS_MAIL_ANSWERED &&
-		ts_mail_leave(mail->table, slot) < 0)
-		return;
-	if (ts_load_relaxed(&slot->answer) == TS_MAIL_SAYS_WON)
+		ts_mail_leave(mail->table, slot) < 0) {
+		count(&samples->alone);
+	} else if (ts_load_relaxed(&slot->answer) == TS_MAIL_SAYS_WON) {
+		count(&samples->won);
 		ts_mail_give_back(mail, errand);
-	else
+	} else {
+		count(&samples->alone);
 		ts_mail_free(slot);
+	}
 }

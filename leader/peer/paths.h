@@ -16,7 +16,7 @@
  *	ASKING -> FETCHING         something is told, and there is no copy here
  *	ASKING, FETCHING -> GOT    the copy is there, and the path is known in the index
  *	any -> NONE and the like   nothing is told, or it cannot be had: who asked opens the
- *path FOLLOWS -> as the other one ends
+ * path FOLLOWS -> as the other one ends
  *
  * A helper that dies here leaves a .part as any maker of copies does.
  */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * tsshim-secret: what `tsrun cluster` needs libcrypto, threads or the resolver for, in a
- *program of its own, as tsrun needs the C library only.
+ * program of its own, as tsrun needs the C library only.
  *
  *	tsshim-secret make DIRECTORY LIST tls|plain
  *	tsshim-secret find LIST [HOST]         "NUMBER ADDRESS": which server is this node
  *	tsshim-secret tokens DIRECTORY FILE    what memcached reads; "new", or "same" as before
  *	tsshim-secret look DIRECTORY           "STATE USED LIMIT ITEMS HITS MISSES" of each
- *server
+ * server
  *
  * No secret is on a command line, in the environment, or printed.  Messages are tsrun's.  Ends
  * with 0, or 125 after a message.

@@ -5,6 +5,8 @@
 #include "leader/object/killpoint.h"
 #include "shim/sys.h"
 
+#include <stdio.h>
+
 /* ---- chunks that came ------------------------------------------------------------------- */
 
 static void refuse(struct ts_transfer *transfer, uint32_t server)
@@ -111,11 +113,23 @@ static struct ts_waiting *waiting_for(const struct ts_transfer *transfer)
 	return &transfer->all->waiting[transfer->server];
 }
 
+/* Which server it would have asked, had there been a buffer. */
+static uint32_t server_of(const struct ts_transfer *transfer)
+{
+	char key[TS_TRANSFER_CHUNK];
+
+	if (transfer->is_counted)
+		return transfer->server;
+	(void)snprintf(key, sizeof(key), "%s:0", transfer->key);
+	int server = ts_pool_server(transfer->all->pool, key);
+	return server < 0 ? 0 : (uint32_t)server;
+}
+
 void ts_transfer_late(struct ts_transfer *transfer)
 {
 	if (transfer->waits_ns > 0)
 		ts_waiting_was_in_vain(waiting_for(transfer), ts_now_ns(), transfer->waits_ns);
-	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_LATE, 1);
+	ts_transfer_count(transfer, server_of(transfer), TS_MAIL_COUNT_LATE, 1);
 	ts_transfer_end(transfer, TS_MAIL_SAYS_LATE);
 }
 

@@ -18,6 +18,7 @@
 /* Of samples that were stored so many are remembered, and so many chunks removed at once. */
 #define TS_TRANSFER_KEPT     16384
 #define TS_TRANSFER_REMOVALS 64
+#define TS_TRANSFER_REMOVED  16 /* samples, where there is no room */
 
 struct ts_transfer;
 
@@ -87,6 +88,7 @@ struct ts_removal {
 	struct ts_pool_request request;
 	struct ts_transfers *all;     /* NULL: not in use */
 	struct ts_transfer *transfer; /* for which; NULL: for nobody */
+	bool is_first;                /* of its sample, which is counted once */
 	char key[TS_TRANSFER_CHUNK];
 };
 
@@ -107,8 +109,11 @@ struct ts_transfers {
 	struct {
 		uint64_t key, until_ns;
 	} refused[TS_TRANSFER_REFUSED];
-	/* Those at [first, end) modulo their number, oldest first. */
-	uint64_t kept_first, kept_end;
+	/*
+	 * Those at [first, end) modulo their number, oldest first.  Of server i none is removed
+	 * in front of kept_at[i][0], and for the sake of a last chunk of kept_at[i][1].
+	 */
+	uint64_t kept_first, kept_end, kept_at[TS_KETAMA_SERVERS][2];
 	struct ts_kept_sample kept[TS_TRANSFER_KEPT];
 	struct ts_removal removals[TS_TRANSFER_REMOVALS];
 	struct ts_waiting waiting[TS_KETAMA_SERVERS];

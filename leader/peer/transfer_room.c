@@ -8,15 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * Removed at a time, of those that have such a chunk at the server that is full.  Whenever a
- * SET has no room memcached removes what lies there, here the place of who makes the value, and
- * another node may win it meanwhile: so for several at once.
- */
-#define REMOVED_SAMPLES 16
-
-/* Looked at for them. */
+/* Looked at for room; the next time it goes on there. */
 #define LOOKS 1024
+
+#define NS_PER_S UINT64_C(1000000000)
 
 void ts_transfer_note_stored(struct ts_transfer *transfer)
 {
@@ -37,34 +32,29 @@ static void removed(struct ts_pool_request *request)
 	struct ts_removal *removal = request->context;
 	struct ts_transfer *transfer = removal->transfer;
 
+	if (removal->is_first && request->meta.result == 0)
+		ts_mail_count(removal->all->mail, request->server, TS_MAIL_COUNT_REMOVED, 1);
 	removal->all = NULL;
 	TS_KILLPOINT(room_removed);
 	if (!transfer)
 		return;
 	transfer->on_way--;
 	transfer->removing--;
-	/* What is STORING goes on with the next turn. */
+	/* What is still being stored goes on with the next turn of the loop. */
 	if (transfer->state != TS_TRANSFER_STORING)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_NONE);
 }
 
-static struct ts_removal *take_removal(struct ts_transfers *all)
-{
-	for (uint32_t i = 0; i < TS_TRANSFER_REMOVALS; i++)
-		if (!all->removals[i].all)
-			return &all->removals[i];
-	return NULL;
-}
-
-/* For @transfer, or nobody. */
+/* There is one that is not in use. */
 static bool remove_chunk(struct ts_transfers *all, struct ts_transfer *transfer,
-	const struct ts_kept_sample *kept, uint32_t chunk)
+	const struct ts_kept_sample *kept, uint32_t chunk, bool is_first)
 {
-	struct ts_removal *removal = take_removal(all);
+	struct ts_removal *removal = all->removals;
 
-	if (!removal)
-		return false;
+	while (removal->all)
+		removal++;
 	(void)snprintf(removal->key, sizeof(removal->key), "%s:%u", kept->key, chunk);
+	removal->is_first = is_first;
 	removal->request = (struct ts_pool_request){
 		.meta = {.kind = TS_META_DELETE,
 			.key = removal->key,
@@ -74,8 +64,6 @@ static bool remove_chunk(struct ts_transfers *all, struct ts_transfer *transfer,
 	};
 	if (ts_pool_submit(all->pool, &removal->request) < 0)
 		return false;
-	if (chunk == 0)
-		ts_mail_count(all->mail, removal->request.server, TS_MAIL_COUNT_REMOVED, 1);
 	removal->all = all;
 	removal->transfer = transfer;
 	if (transfer) {
@@ -85,72 +73,101 @@ static bool remove_chunk(struct ts_transfers *all, struct ts_transfer *transfer,
 	return true;
 }
 
-/*
- * Whether its chunk @chunk lies at @server.  Samples of a data set mostly have the same size,
- * and a server has room for a chunk where it had one of that size: pages of memory are for one
- * size.
- */
-static bool is_at(struct ts_transfers *all, const struct ts_kept_sample *kept, uint32_t server,
-	uint32_t chunk)
+static uint32_t removals_left(const struct ts_transfers *all)
 {
-	char key[TS_TRANSFER_CHUNK];
+	uint32_t left = 0;
 
-	if (chunk >= kept->count)
-		return false;
-	(void)snprintf(key, sizeof(key), "%s:%u", kept->key, chunk);
-	return ts_pool_server(all->pool, key) == (int)server;
+	for (uint32_t i = 0; i < TS_TRANSFER_REMOVALS; i++)
+		left += !all->removals[i].all;
+	return left;
 }
 
-/* All of its chunks: chunk 0 first, without which nobody asks for another one. */
-static void remove_sample(
+/*
+ * All of its chunks, for @transfer or nobody: chunk 0 first, without which nobody asks for
+ * another one.  Those of servers that are not asked now stay to the end of their time.  Whether
+ * there is one less; else there may be later.
+ */
+static bool remove_sample(
 	struct ts_transfers *all, struct ts_transfer *transfer, struct ts_kept_sample *kept)
 {
+	bool is_removed = false;
+
+	if (kept->count > removals_left(all))
+		return false;
 	for (uint32_t chunk = 0; chunk < kept->count; chunk++)
-		if (!remove_chunk(all, transfer, kept, chunk))
-			break;
-	kept->count = 0;
+		is_removed |= remove_chunk(all, transfer, kept, chunk, !is_removed);
+	if (is_removed)
+		kept->count = 0;
+	return is_removed;
+}
+
+/* What has ended by its time may be there again: another node has made it. */
+static void forget_ended(struct ts_transfers *all, uint64_t now)
+{
+	while (all->kept_first < all->kept_end &&
+		now - all->kept[all->kept_first % TS_TRANSFER_KEPT].at_ns >=
+			TS_TRANSFER_SAMPLE * NS_PER_S)
+		all->kept_first++;
+}
+
+/* ---- for one that is stored ------------------------------------------------------------- */
+
+/*
+ * Whether its last chunk, or one in front of that, lies at @server.  A server has room for a
+ * chunk where one of that size was: its pages of memory are for one size each.  All chunks but
+ * the last are of one size, and last ones mostly are, as samples of a data set are alike.
+ */
+static bool is_at(struct ts_transfers *all, const struct ts_kept_sample *kept, uint32_t server,
+	bool is_last)
+{
+	uint32_t from = is_last && kept->count > 0 ? kept->count - 1 : 0;
+	uint32_t end = is_last || kept->count == 0 ? kept->count : kept->count - 1;
+	char key[TS_TRANSFER_CHUNK];
+
+	for (uint32_t chunk = from; chunk < end; chunk++) {
+		(void)snprintf(key, sizeof(key), "%s:%u", kept->key, chunk);
+		if (ts_pool_server(all->pool, key) == (int)server)
+			return true;
+	}
+	return false;
 }
 
 bool ts_transfer_make_room(struct ts_transfer *transfer, uint32_t server, uint32_t chunk)
 {
 	struct ts_transfers *all = transfer->all;
-	uint64_t now = ts_now_ns(), end = ts_min_u64(all->kept_end, all->kept_first + LOOKS);
+	bool is_last = chunk + 1 == transfer->count;
+	uint64_t now = ts_now_ns(), *at = &all->kept_at[server][is_last];
 	uint32_t count = 0;
 
-	for (uint64_t i = all->kept_first; i < end && count < REMOVED_SAMPLES; i++) {
-		struct ts_kept_sample *kept = &all->kept[i % TS_TRANSFER_KEPT];
-		if (kept->count > 0 && now - kept->at_ns < TS_TRANSFER_KEEP_NS)
+	forget_ended(all, now);
+	*at = ts_max_u64(*at, all->kept_first);
+	for (uint64_t end = ts_min_u64(all->kept_end, *at + LOOKS); *at < end; (*at)++) {
+		struct ts_kept_sample *kept = &all->kept[*at % TS_TRANSFER_KEPT];
+		if (count == TS_TRANSFER_REMOVED || now - kept->at_ns < TS_TRANSFER_KEEP_NS)
 			break;
-		if (kept->count > 0 && is_at(all, kept, server, chunk)) {
-			remove_sample(all, transfer, kept);
-			count++;
-		}
-		if (kept->count == 0 && i == all->kept_first)
-			all->kept_first++;
+		/* What was lost before its time is being stored anew. */
+		if (strcmp(kept->key, transfer->key) == 0 || !is_at(all, kept, server, is_last))
+			continue;
+		if (!remove_sample(all, transfer, kept))
+			break;
+		count++;
 	}
 	return transfer->removing > 0;
 }
 
-/* ---- the end of the helper -------------------------------------------------------------- */
-
-static uint32_t count_free(const struct ts_transfers *all)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < TS_TRANSFER_REMOVALS; i++)
-		count += !all->removals[i].all;
-	return count;
-}
+/* ---- at the end of the helper ----------------------------------------------------------- */
 
 bool ts_transfers_clear(struct ts_transfers *transfers)
 {
 	struct ts_transfers *all = transfers;
 
+	forget_ended(all, ts_now_ns());
 	for (; all->kept_first < all->kept_end; all->kept_first++) {
 		struct ts_kept_sample *kept = &all->kept[all->kept_first % TS_TRANSFER_KEPT];
-		if (count_free(all) < kept->count)
+		if (removals_left(all) < kept->count)
 			return true;
-		remove_sample(all, NULL, kept);
+		/* Where a server is not asked now, it is left to its time. */
+		(void)remove_sample(all, NULL, kept);
 	}
-	return count_free(all) < TS_TRANSFER_REMOVALS;
+	return removals_left(all) < TS_TRANSFER_REMOVALS;
 }

@@ -5,7 +5,7 @@
  * A server that is broken or hostile may say so of all its values, for ever, and so does an
  * honest one while those who make them hang: each value costs whoever wants it all the time he
  * has, and he makes it himself in the end.  No answer is late then, so the breaker sees
- *nothing.
+ * nothing.
  *
  *	HOPES   everybody waits, to his deadline
  *	TIRED   who is told that another node makes it does not wait; what is there is taken
@@ -15,13 +15,13 @@
  *
  * A TIRED server's pause begins with TS_WAITING_FIRST_NS.  When it is over one waits again, a
  * trial, and the others do not; was that in vain as well, the next pause is twice as long, up
- *to TS_WAITING_LAST_NS.  So such a server costs each reader TS_WAITING_IN_VAIN deadlines, and
- *one of them a deadline in each pause.
+ * to TS_WAITING_LAST_NS.  So such a server costs each reader TS_WAITING_IN_VAIN deadlines, and
+ * one of them a deadline in each pause.
  *
  * Waits at the same time are one: a file system that stands still for a second makes all
  * readers wait in vain, and says nothing more than one of them does.  A node that reads slowly,
  * but within the deadlines of others, is waited for: each value that came begins the count
- *anew.
+ * anew.
  *
  * Time is the caller's, of ts_now_ns(); nothing here sleeps.
  */

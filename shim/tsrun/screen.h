@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The terminal of `tsrun top`: plain ANSI (home, erase to the end), and keys without a line
- *end.
+ * end.
  *
  *	ts_screen_begin(&screen);
  *	while (...) {

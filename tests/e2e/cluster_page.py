@@ -4,6 +4,7 @@ The commands of docs/cluster.md, section "Many nodes", run on four nodes: each o
 status 0 and prints lines like those that are shown.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -11,18 +12,23 @@ import sys
 
 import questions
 import support
-from cluster_tier import site, wait
+from cluster_tier import WARM, site, wait
 
 PAGE = os.path.join(questions.ROOT, "docs", "cluster.md")
 EACH = "on each node"
 COUNT = 4
 ADDRESS, DATA = "10.1.0.1%d", "/data/imagenet"
 
-# Reads all files, as an epoch does, and goes on until it is told to end.
+# Reads a file, which starts the helper of its node, waits until all of them are at work, reads all
+# files, as an epoch does, and goes on until it is told to end.
 TRAIN = r"""
 import hashlib, os, time
-place, ends = PLACES
+place, warm, begins, ends = PLACES
 found = {}
+with open(os.path.join(place, warm), "rb") as file:
+    file.read()
+while not os.path.exists(begins):
+    time.sleep(0.01)
 for folder, _, names in os.walk(place):
     for name in names:
         with open(os.path.join(folder, name), "rb") as file:
@@ -113,7 +119,12 @@ def place_files(one, home):
             with open(os.path.join(home, command[4:]), "w", encoding="utf-8") as file:
                 file.write(here(one, "\n".join(shown) + "\n"))
     with open(os.path.join(home, "train.py"), "w", encoding="utf-8") as file:
-        file.write(TRAIN.replace("PLACES", repr((one.mount, os.path.join(home, "ends")))))
+        file.write(TRAIN.replace("PLACES", repr((one.mount, WARM, *(os.path.join(home, name) for name in ("begins", "ends"))))))
+
+
+def touch(home, name):
+    with open(os.path.join(home, name), "w", encoding="ascii"):
+        pass
 
 
 def results(home):
@@ -123,6 +134,20 @@ def results(home):
             with open(os.path.join(home, name), encoding="ascii") as file:
                 found.append(file.read())
     return found
+
+
+def nodes_of(status, lines):
+    """What `tsrun stats --json` says of other nodes; nothing where nobody has asked yet."""
+    return (json.loads("".join(lines)).get("nodes") if status == 0 else None) or {}
+
+
+def have_helpers(shells):
+    """
+    Whether on each node somebody asks the others, and has read who they are.  What is read before
+    that comes from the storage: no more is promised.
+    """
+    found = [nodes_of(*done) for done in shells.run_all("tsrun stats --group sweep --json")]
+    return all(nodes.get("helper") and len(nodes["list"]) == COUNT for nodes in found)
 
 
 def alike(one, shown, printed):
@@ -139,11 +164,12 @@ def test_a_sweep_on_four_nodes():
         for command, each, shown in steps():
             if command.startswith("tsrun stats"):
                 # While they run, and have read.
+                wait(lambda: have_helpers(shells), "helpers on all nodes")
+                touch(shells.home, "begins")
                 wait(lambda: len(list(filter(None, results(shells.home)))) == jobs, "all have read")
                 one_epoch = one.fetched()
             if command == "wait":
-                with open(os.path.join(shells.home, "ends"), "w", encoding="ascii"):
-                    pass
+                touch(shells.home, "ends")
             done = shells.run_all(command) if each else [shells.run(0, command)]
             for status, printed in done:
                 assert status == 0, (command, printed)

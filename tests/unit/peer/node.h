@@ -12,7 +12,7 @@
 #include "leader/peer/transfer.h"
 
 #define NODE_SERVERS 2
-#define NODE_VALUES  128
+#define NODE_VALUES  256
 #define SECRET_A     "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n"
 #define SECRET_B     "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff\n"
 

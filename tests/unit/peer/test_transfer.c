@@ -286,6 +286,33 @@ Test(transfer, one_of_several_servers_has_half_of_the_buffers)
 	node_rest(&node);
 }
 
+/* Of so many none is answered, and those beyond half of the buffers are not even asked for. */
+Test(transfer, who_was_never_asked_for_is_late_at_the_server_that_has_it)
+{
+	char name[16], key[64];
+	uint32_t count = 0;
+
+	end();
+	node_begin(&node, SECRET_A, 2);
+	node.is_silent = true;
+	for (uint32_t i = 0; count < TS_TRANSFER_BUFFERS; i++) {
+		snprintf(name, sizeof(name), "name%u", i);
+		node_want(&node, name, 0, 100);
+		node.request.until_ns = ts_now_ns() + 30 * MS;
+		snprintf(key, sizeof(key), "f1:%016llx%016llx.0:0",
+			(unsigned long long)node.request.name.hi,
+			(unsigned long long)node.request.name.lo);
+		if (ts_pool_server(node.pool, key) != 1)
+			continue;
+		node_post(&node, TS_MAIL_FETCH);
+		count++;
+	}
+	node_rest(&node);
+	cr_expect(eq(u64, node_counter_of(&node, 1, TS_MAIL_COUNT_ASKED), TS_TRANSFER_HALF));
+	cr_expect(eq(u64, node_counter_of(&node, 1, TS_MAIL_COUNT_LATE), count));
+	cr_expect(eq(u64, node_counter_of(&node, 0, TS_MAIL_COUNT_LATE), 0));
+}
+
 static bool counts_stores(struct node *one, const struct command *command)
 {
 	heard += strcmp(command->word, "ms") == 0;
