@@ -51,11 +51,9 @@ static void done(struct ts_pool_request *request)
 	TS_KILLPOINT(peer_stored);
 	if (transfer->state != TS_TRANSFER_STORING)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_NONE);
-	else if (result == -ENOSPC && is_stored_again(transfer, server, chunk))
-		ts_transfer_store(transfer);
-	else if (result < 0)
+	else if (result < 0 && !(result == -ENOSPC && is_stored_again(transfer, server, chunk)))
 		give_up(transfer, ts_transfer_explain(transfer, server, result));
-	else if (chunk == 0)
+	else if (result == 0 && chunk == 0)
 		stored(transfer);
 	else
 		ts_transfer_store(transfer);
