@@ -58,7 +58,7 @@ struct ts_transfer {
 	bool is_counted;     /* as asked for */
 	bool deletes;        /* chunk 0, at the end, */
 	uint64_t cas;        /* if it is this one still; 0: not known, it stays */
-	bool has_room;       /* was made, as far as it can be */
+	uint32_t rooms;      /* that were made for it */
 	uint32_t removing;   /* of those on the way: of samples that make room */
 	/* Who gets the answer in the place of the slot, or NULL. */
 	void (*done)(void *context, enum ts_mail_answer answer);

@@ -8,6 +8,9 @@
 /* Of one value on their way: who fetches comes first. */
 #define STORE_PARTS 4
 
+/* So often room is made for a sample, whose chunks lie at several servers. */
+#define ROOMS 4
+
 /* What is not stored as a whole is not there. */
 static void give_up(struct ts_transfer *transfer, enum ts_mail_answer answer)
 {
@@ -29,11 +32,13 @@ static void stored(struct ts_transfer *transfer)
 /* Whether chunk @chunk, for which @server has no room, is stored once more. */
 static bool is_stored_again(struct ts_transfer *transfer, uint32_t server, uint32_t chunk)
 {
-	if (!transfer->is_leased || (transfer->has_room && transfer->removing == 0))
+	if (!transfer->is_leased)
 		return false;
-	if (!transfer->has_room && !ts_transfer_make_room(transfer, server, chunk))
-		return false;
-	transfer->has_room = true;
+	if (transfer->removing == 0) {
+		if (transfer->rooms == ROOMS || !ts_transfer_make_room(transfer, server, chunk))
+			return false;
+		transfer->rooms++;
+	}
 	/* And those behind it, which are there: in that order they are sent. */
 	if (transfer->next_chunk < chunk + 1)
 		transfer->next_chunk = chunk + 1;
