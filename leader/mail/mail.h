@@ -49,7 +49,7 @@
  * is TAKEN it ends as ever.  The .part and its lock go as those of any dead maker.
  *
  * The helper's: there is one at a time, whoever has the lock of byte 0 of the object (an open
- * file's, so the kernel drops it).  The next one answers NONE to what is TAKEN, ends what is
+ * file's, so the kernel drops it).  The next one answers FAILED to what is TAKEN, ends what is
  * LEFT, and goes on.  Until then owners wait to their deadline at most.
  *
  * ---- Sleeping ----------------------------------------------------------------------------

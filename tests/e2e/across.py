@@ -7,7 +7,7 @@ what they get without.  What goes wrong is in across_faults.py.
 import os
 
 import support
-from across_common import PATIENT, Run, site
+from across_common import PATIENT, Run, site, watched
 
 LARGE = ("--items", 128, "--workers", 2, "--batch", 24, "--floats", 150000)
 
@@ -43,7 +43,8 @@ def test_servers_that_are_full_of_older_samples():
     options = ("--items", 128, "--floats", 150000, "--epochs", 4, "--cost", 12)
     with site(2, words=("--memory", "64M")) as some:
         without = Run(some, *options, across="off")
-        run = Run(some, *options, **PATIENT)
+        with watched() as meanwhile:
+            run = Run(some, *options, meanwhile=meanwhile, **PATIENT)
         run.expect(without)
         run.expect_account()
         assert run.counted("removed") > 0, run.told()

@@ -15,6 +15,7 @@ import support
 
 sys.path.append(os.path.join(support.HERE, "..", "storage"))
 import cluster_nodes  # noqa: E402
+import cluster_tier  # noqa: E402
 import meeting  # noqa: E402
 
 JOB = os.path.join(support.HERE, "across_job.py")
@@ -108,7 +109,7 @@ class Run:
         return sum(statistics["passed"].get(name, 0) for statistics in self.statistics)
 
     def counted(self, name):
-        """By the helpers, of all servers."""
+        """By the helpers, of all servers; @meanwhile was that of watched()."""
         return sum(row[name] for statistics in self.statistics for row in statistics["nodes"]["list"])
 
     def expect_account(self):
@@ -126,6 +127,21 @@ class Run:
         assert self.count("produced") == self.distinct(), \
             (self.count("produced"), self.distinct(), self.told())
         assert self.reason("across_alone") == 0
+
+
+@contextlib.contextmanager
+def watched():
+    """
+    A @meanwhile for one Run: from the second epoch on a job of each node that does nothing, to the
+    end of the block.  Where none is left, the table of the helper goes as well, with its counts.
+    """
+    with contextlib.ExitStack() as watchers:
+        def meanwhile(run, where, started):
+            support.wait_until(lambda: all(process.poll() is not None or meeting.has_come(where, process, 1)
+                                           for process in started), "the second epoch")
+            for number in range(run.site.count):
+                watchers.callback(cluster_tier.Watcher(run.site, number, run.group).end)
+        yield meanwhile
 
 
 # ---- what happens meanwhile ----------------------------------------------------------------------

@@ -192,5 +192,17 @@ def test_a_helper_that_is_killed_changes_nothing():
                 assert run.reason("across_alone") > 0, point  # it was killed
 
 
+@support.whole
+def test_a_helper_that_is_killed_while_it_makes_room_changes_nothing():
+    options = ("--items", 128, "--floats", 150000, "--epochs", 4, "--cost", 12)
+    with site(2, words=("--memory", "64M")) as some:
+        without = Run(some, *options, across="off")
+        with library_with(some, "room_removed", 3) as library:
+            run = Run(some, *options, library=library)
+            run.expect(without)
+            run.expect_account()
+            assert run.reason("across_alone") > 0  # it was killed
+
+
 if __name__ == "__main__":
     support.main(support.functions(globals()))

@@ -50,6 +50,12 @@ def test_four_nodes_that_know_paths_read_each_byte_once():
     once(4, 600)
 
 
+@support.whole
+def test_eight_nodes_read_each_byte_once():
+    once(8, 0)
+    once(8, 600)
+
+
 def test_what_one_node_knows_is_opened_by_no_other():
     with site(4) as one, Tier(one, metadata=600, **PATIENT) as tier:
         before = tier.totals()
