@@ -20,8 +20,8 @@ SUPPOSED = Supposed(cores=64, workers=64, delay_s=.002, servers=8, memory_bytes=
 # ResNet-50 with mixed precision on an A100: NVIDIA DeepLearningExamples, ConvNets/resnet50v1.5.
 ACCELERATOR_RATE = 2470
 
-# The same words in tables, plots and text.  "planned": nothing of it is built yet.
-NAMES = {PLAIN: "without us", NODE: "tsshim today", CLUSTER: "cluster tier (planned)",
+# The same words in tables, plots and text.
+NAMES = {PLAIN: "without us", NODE: "each node by itself", CLUSTER: "cluster tier",
          LOCALITY: "with --locality", NOPFS: "NoPFS"}
 
 

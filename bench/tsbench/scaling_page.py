@@ -118,7 +118,7 @@ def _tables(raw):
         first, second = raw["jobs"][many][way]
         lines.append(f"| {name} | {first['seconds']:.2f} s | {second['seconds']:.2f} s | "
                      f"{100 * second['stored']:.1f} % | {100 * second['moved']:.1f} % |")
-    lines += ["", *_moved_rows(raw), "", "| link of a node | cluster tier (planned) | with --locality | NoPFS |", "|---|---|---|---|"]
+    lines += ["", *_moved_rows(raw), "", "| link of a node | cluster tier | with --locality | NoPFS |", "|---|---|---|---|"]
     lines += [f"| {8 * int(rate) / 1e9:.0f} Gbit/s | " + " | ".join(f"{one[way]:.2f} s" for way in one) + " |"
               for rate, one in raw["links"].items()]
     lines += ["", f"| sweep, {clusters.JOBS} jobs on each node | first epoch | later epochs |",
