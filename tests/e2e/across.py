@@ -21,21 +21,21 @@ def test_two_nodes_make_each_sample_once():
         assert without.count("shared") == 0 and without.count("produced") == without.given()
 
 
-def test_two_nodes_with_two_jobs_each():
-    with site(2) as some:
+def two_jobs_on_each_of(count):
+    with site(count) as some:
         without = Run(some, *LARGE, across="off", each=2)
         run = Run(some, *LARGE, each=2, **PATIENT)
         run.expect(without)
         run.expect_once()
+
+
+def test_two_nodes_with_two_jobs_each():
+    two_jobs_on_each_of(2)
 
 
 @support.whole
 def test_four_nodes_with_two_jobs_each():
-    with site(4) as some:
-        without = Run(some, *LARGE, across="off", each=2)
-        run = Run(some, *LARGE, each=2, **PATIENT)
-        run.expect(without)
-        run.expect_once()
+    two_jobs_on_each_of(4)
 
 
 def test_servers_that_are_full_of_older_samples():

@@ -202,21 +202,29 @@ static void *take_one_and_go(void *context)
 	return NULL;
 }
 
-Test(mail, who_leaves_what_is_worked_at_is_told)
+/* Ask while @helper does what it does to the request, at the slot that is returned. */
+static uint32_t ask_and_leave(struct ts_mail *mail, void *(*helper)(void *desk))
 {
-	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
-	struct desk desk = {.mail = &mail};
+	struct desk desk = {.mail = mail};
 	struct ts_mail_request request = request_of(1, GUARD_NS);
 	uint32_t index;
 	pthread_t thread;
 
-	pretend_helper(&mail);
-	cr_assert(eq(int, pthread_create(&thread, NULL, take_one_and_go, &desk), 0));
-	cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), -ETIME));
+	pretend_helper(mail);
+	cr_assert(eq(int, pthread_create(&thread, NULL, helper, &desk), 0));
+	cr_expect(eq(int, ts_mail_ask(mail, &request, &index), -ETIME));
 	pthread_join(thread, NULL);
-	cr_expect(eq(int, ts_mail_is_wanted(&mail, desk.count), false));
-	cr_expect(eq(u32, ts_load_acquire(&slot_of(&mail, desk.count)->state), TS_MAIL_LEFT));
-	cr_expect(eq(int, ts_mail_answer(&mail, desk.count, TS_MAIL_SAYS_WON), false));
+	return desk.count;
+}
+
+Test(mail, who_leaves_what_is_worked_at_is_told)
+{
+	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
+	uint32_t at = ask_and_leave(&mail, take_one_and_go);
+
+	cr_expect(eq(int, ts_mail_is_wanted(&mail, at), false));
+	cr_expect(eq(u32, ts_load_acquire(&slot_of(&mail, at)->state), TS_MAIL_LEFT));
+	cr_expect(eq(int, ts_mail_answer(&mail, at, TS_MAIL_SAYS_WON), false));
 	expect_all_free(&mail);
 }
 
@@ -234,15 +242,8 @@ static void *spoil_one(void *context)
 Test(mail, a_damaged_slot_keeps_nobody)
 {
 	struct ts_mail mail = mail_of(fixture_attach(JOB_A));
-	struct desk desk = {.mail = &mail};
-	struct ts_mail_request request = request_of(1, GUARD_NS);
-	uint32_t index;
-	pthread_t thread;
 
-	pretend_helper(&mail);
-	cr_assert(eq(int, pthread_create(&thread, NULL, spoil_one, &desk), 0));
-	cr_expect(eq(int, ts_mail_ask(&mail, &request, &index), -ETIME));
-	pthread_join(thread, NULL);
+	(void)ask_and_leave(&mail, spoil_one);
 }
 
 Test(mail, has_so_many_slots)
