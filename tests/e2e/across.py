@@ -119,7 +119,7 @@ def test_iterable_data_sets_are_each_node_s_own():
         both.expect(without)
         assert both.count("shared") == 0
         assert both.count("produced") == both.given() == 2 * both.distinct()
-        assert both.reason("across_alone") == 0
+        assert both.not_asked() == (0, 0)
 
 
 if __name__ == "__main__":
