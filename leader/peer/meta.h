@@ -76,10 +76,12 @@ struct ts_meta_request {
 	uint32_t ttl;    /* SET: seconds, 0 for ever; GET: of the word that whoever wins has */
 	bool vivify;     /* GET: of all who miss, one wins and is to make the value */
 	bool only_new;   /* SET: not where there is one */
+	bool numbers;    /* SET: ask which one of all it has become */
 	bool invalidate; /* DELETE: keep it as stale until it is made anew */
 	/*
-	 * Of all that was ever stored there, which one: GET, which it is (0: the server does
-	 * not say); DELETE, which it has to be (0: any).
+	 * Of all that was ever stored there, which one: GET, which it is, and SET that numbers,
+	 * which it has become (0: the server does not say); DELETE, which it has to be (0:
+	 * any).
 	 */
 	uint64_t cas;
 	uint64_t until_ns;                             /* deadline, of ts_now_ns() */
@@ -104,6 +106,7 @@ struct ts_meta_slot {
 	uint64_t until_ns;               /* then the connection breaks */
 	uint32_t opaque;
 	enum ts_meta_kind kind;
+	bool numbers;
 };
 
 enum ts_meta_state { TS_META_OPENING, TS_META_OPEN, TS_META_BROKEN };

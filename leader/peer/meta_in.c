@@ -55,7 +55,7 @@ static int match(
 		return r;
 	if (answer->has_opaque != numbered || (numbered && answer->opaque != slot->opaque))
 		return -EBADMSG;
-	bool is_of_value = answer->flags != 0 || answer->has_cas;
+	bool is_of_value = answer->flags != 0 || (answer->has_cas && !slot->numbers);
 	return is_of_value && answer->word != TS_ANSWER_VA ? -EPROTO : 0;
 }
 
@@ -79,6 +79,13 @@ static int begin_value(struct ts_meta *meta, const struct ts_answer *answer)
 		ts_meta_complete(request, -EMSGSIZE);
 	}
 	return 0;
+}
+
+/* Which one was stored; where none was, that is 0 or not said. */
+static void take_number(const struct ts_meta_slot *slot, const struct ts_answer *answer)
+{
+	if (slot->request && slot->numbers && answer->word == TS_ANSWER_HD)
+		slot->request->cas = answer->cas;
 }
 
 static void end_oldest(struct ts_meta *meta, int result)
@@ -115,6 +122,7 @@ static int take_line(struct ts_meta *meta, const char *line, size_t bytes)
 		return r;
 	if (answer.word == TS_ANSWER_VA)
 		return begin_value(meta, &answer);
+	take_number(ts_meta_oldest(meta), &answer);
 	end_oldest(meta, result);
 	return 0;
 }

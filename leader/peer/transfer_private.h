@@ -20,6 +20,9 @@
 #define TS_TRANSFER_REMOVALS 64
 #define TS_TRANSFER_REMOVED  16 /* samples, where there is no room */
 
+/* Of a sample at most. */
+#define TS_TRANSFER_CHUNKS ((TS_MAIL_ROOM + TS_VALUE_CHUNK - 1) / TS_VALUE_CHUNK)
+
 struct ts_transfer;
 
 /** One chunk on its way, with a buffer. */
@@ -59,7 +62,8 @@ struct ts_transfer {
 	bool deletes;        /* chunk 0, at the end, */
 	uint64_t cas;        /* if it is this one still; 0: not known, it stays */
 	uint32_t rooms;      /* that were made for it */
-	uint32_t removing;   /* of those on the way: of samples that make room */
+	uint64_t stored[TS_TRANSFER_CHUNKS]; /* of a sample: which ones they have become */
+	uint32_t removing; /* of those on the way: of samples that make room */
 	/* Who gets the answer in the place of the slot, or NULL. */
 	void (*done)(void *context, enum ts_mail_answer answer);
 	void *context;
@@ -79,7 +83,8 @@ struct ts_transfer {
 /** A sample that this helper has stored; .count 0: it was removed. */
 struct ts_kept_sample {
 	uint64_t at_ns;
-	uint32_t count; /* of chunks */
+	uint64_t stored[TS_TRANSFER_CHUNKS]; /* which of all that were ever stored there */
+	uint32_t count;                      /* of chunks */
 	char key[TS_TRANSFER_KEY];
 };
 

@@ -52,6 +52,9 @@ static void done(struct ts_pool_request *request)
 	uint32_t chunk = part->place.chunk, server = request->server;
 	int result = request->meta.result;
 
+	if (transfer->is_leased)
+		transfer->stored[chunk] = request->meta.cas;
+
 	ts_transfer_release_part(part);
 	TS_KILLPOINT(peer_stored);
 	if (transfer->state != TS_TRANSFER_STORING)
@@ -100,8 +103,10 @@ static bool send_chunk(struct ts_transfer *transfer, uint32_t chunk)
 	}
 	/* Ends the transfer, if it cannot be: the place is deleted then as well. */
 	transfer->deletes = true;
-	if (transfer->is_leased)
+	if (transfer->is_leased) {
 		part->request.meta.ttl = TS_TRANSFER_SAMPLE;
+		part->request.meta.numbers = true;
+	}
 	bool is_sent = ts_transfer_submit(part, TS_META_SET, TS_TRANSFER_STORE_NS, done);
 	if (is_sent)
 		transfer->deletes = false;

@@ -74,6 +74,7 @@ static void ask(struct ts_meta *meta, struct asked *asked, unsigned number)
 	asked->request = (struct ts_meta_request){
 		.kind = kinds[number % TS_ARRAY_SIZE(kinds)],
 		.key = "key",
+		.numbers = number % 2,
 		.parts = {{asked->place + GUARD, number % 7 ? ROOM : 0},
 			{asked->place + ROOM + 2 * GUARD, number % 3 ? ROOM : 1}},
 		.until_ns = UINT64_MAX,

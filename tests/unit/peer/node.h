@@ -23,6 +23,7 @@ struct command {
 	unsigned opaque;
 	unsigned long long cas; /* of an md, 0: any */
 	bool vivifies;
+	bool numbers; /* an ms */
 	const unsigned char *bytes;
 	size_t count;
 };
@@ -109,6 +110,9 @@ void node_server_end(struct node *node);
 
 /** Connection @index is another one, whose end, @end, is the server's from now on. */
 void node_server_accept(struct node *node, unsigned index, int end);
+
+/** Do as an honest server does that has room; for one that says it otherwise. */
+void node_keep(struct node *node, const struct command *command);
 
 /** Hear and answer what has come; whether something has. */
 bool node_serve(struct node *node);

@@ -138,6 +138,16 @@ static void take_away(struct node *node, const struct command *command)
 		command->opaque);
 }
 
+void node_keep(struct node *node, const struct command *command)
+{
+	node->stored++;
+	node->room -= node->room != 0 ? command->count : 0;
+	memcpy(node->last_stored, command->key, sizeof(node->last_stored));
+	keep(node, command);
+	node_printf(node, command->numbers ? "HD O%u c%llu\r\n" : "HD O%u\r\n", command->opaque,
+		node->kept);
+}
+
 static void answer(struct node *node, const struct command *command)
 {
 	if (node->is_silent || (node->lies && node->lies(node, command)))
@@ -149,11 +159,7 @@ static void answer(struct node *node, const struct command *command)
 	} else if (node->room != 0 && command->count > node->room) {
 		node_printf(node, "SERVER_ERROR out of memory storing object\r\n");
 	} else {
-		node->stored++;
-		node->room -= node->room != 0 ? command->count : 0;
-		memcpy(node->last_stored, command->key, sizeof(node->last_stored));
-		keep(node, command);
-		node_printf(node, "HD O%u\r\n", command->opaque);
+		node_keep(node, command);
 	}
 }
 
@@ -194,6 +200,7 @@ static size_t next_command(struct node *node, char *text, size_t count)
 		return line + command.count + 2;
 	}
 	command.bytes = (const unsigned char *)text + line;
+	command.numbers = is_value && strstr(text, " c") != NULL;
 	if (!is_value)
 		cr_assert(eq(int,
 			sscanf(text, "%3s %79s%95[^\n]", command.word, command.key, rest), 3));

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""
+The helper for other nodes (leader/peer/peer.h) and samples that it has stored at real memcacheds.
+"""
+
+import support
+from peer_groups import CHUNK, nodes
+
+
+def lose(server, node, name):
+    """@name, which @node asked for last, is there no more; returns how the server calls it."""
+    key = node.job("key")
+    assert server.say("md %s:0" % key) == ["HD"], name
+    return key
+
+
+# ---- room -------------------------------------------------------------------------------------
+
+
+def test_who_ends_removes_what_he_has_stored_and_nothing_of_others():
+    with nodes(2) as (cluster, one, other):
+        server = cluster.servers[0]
+        one.job.give("ours", 2 * CHUNK)
+        ours = one.job("key")
+        one.job.give("lost", 1000)
+        lost = lose(server, one, "lost")
+        other.job.give("lost", 1000)
+        theirs = server.stored(lost + ":0")
+        assert theirs and server.stored(ours + ":0") and server.stored(ours + ":2")
+        one.job.end()
+        assert one.end_helper() == 0
+        assert [server.stored("%s:%d" % (ours, chunk)) for chunk in range(3)] == [None] * 3
+        assert server.stored(lost + ":0") == theirs
+
+
+def test_room_is_made_of_ones_own():
+    """What is the oldest of all was lost, and another node has made it again."""
+    with nodes(2) as (cluster, one, other):
+        server = cluster.servers[0]
+        one.job.give("lost", CHUNK)
+        lost = lose(server, one, "lost")
+        other.job.give("lost", CHUNK)
+        theirs = [server.stored("%s:%d" % (lost, chunk)) for chunk in range(2)]
+        assert all(theirs)
+        names = ("sample%d" % number for number in range(1 << 20))
+
+        def one_more():
+            said = one.job("sample", next(names), CHUNK)
+            assert said in ("WON", "NONE"), said
+            support.wait_until(lambda: one.job("settled") == "yes", "it is stored, or not")
+            return one.job.row()["removed"] > 0
+
+        support.wait_until(one_more, "room is made")
+        assert [server.stored("%s:%d" % (lost, chunk)) for chunk in range(2)] == theirs
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
