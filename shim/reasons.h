@@ -152,7 +152,10 @@
 		"`tsrun cluster status`")                                                     \
 	X(ACROSS_SLOW, "across_slow",                                                         \
 		"made alone: --across has taken longer lately than to make samples",          \
-		"a faster network; or leave out --across")
+		"a faster network; or leave out --across")                                    \
+	X(ACROSS_UNUSED, "across_unused",                                                     \
+		"made alone: what --across handed over lately was taken by nobody",           \
+		"start the jobs of all together, with the same libraries and data")
 
 enum ts_reason {
 #define TS_X(name, id, text, fix) TS_REASON_##name,

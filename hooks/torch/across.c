@@ -51,10 +51,12 @@ static bool await_helper(struct ts_mail *mail)
 /* Whether it is worth asking; what is not asked for counts as @ret_reason. */
 static bool pays(struct ts_mail *mail, enum ts_reason *ret_reason)
 {
-	bool pays = ts_mail_pays(mail);
+	bool pays = ts_mail_pays(mail), is_used = ts_mail_is_used(mail);
 
-	*ret_reason = pays ? TS_REASON_ACROSS_ALONE : TS_REASON_ACROSS_SLOW;
-	return pays;
+	*ret_reason = !pays      ? TS_REASON_ACROSS_SLOW
+		      : !is_used ? TS_REASON_ACROSS_UNUSED
+				 : TS_REASON_ACROSS_ALONE;
+	return pays && is_used;
 }
 
 int tsshim_sample_across(struct ts_sample *sample)

@@ -34,6 +34,8 @@ static int format_line(char *to, size_t room, const struct ts_meta_request *requ
 			return snprintf(to, room, "md %s O%u C%llu\r\n", request->key,
 				slot->opaque, (unsigned long long)request->cas);
 		return snprintf(to, room, "md %s O%u\r\n", request->key, slot->opaque);
+	case TS_META_LOOK:
+		return snprintf(to, room, "mg %s h c O%u\r\n", request->key, slot->opaque);
 	default:
 		return snprintf(to, room, "mn\r\n");
 	}

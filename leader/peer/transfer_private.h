@@ -3,12 +3,14 @@
 #ifndef TS_LEADER_PEER_TRANSFER_PRIVATE_H
 #define TS_LEADER_PEER_TRANSFER_PRIVATE_H
 
+#include "leader/peer/taken.h"
 #include "leader/peer/transfer.h"
 #include "leader/peer/waiting.h"
 
 /* "f1:", 32 digits, ".", a number, or "s1:" and the digits; behind it ":" and another one. */
 #define TS_TRANSFER_KEY   48
 #define TS_TRANSFER_CHUNK (TS_TRANSFER_KEY + 12)
+static_assert(TS_TRANSFER_KEY <= TS_TAKEN_NAME, "room for the name of a sample");
 
 /* Of values that were refused so many are remembered. */
 #define TS_TRANSFER_REFUSED 256
@@ -121,6 +123,7 @@ struct ts_transfers {
 	uint64_t kept_first, kept_end, kept_at[TS_KETAMA_SERVERS][2];
 	struct ts_kept_sample kept[TS_TRANSFER_KEPT];
 	struct ts_removal removals[TS_TRANSFER_REMOVALS];
+	struct ts_taken taken;
 	struct ts_waiting waiting[TS_KETAMA_SERVERS];
 	unsigned char *buffers;
 	struct ts_part parts[TS_TRANSFER_BUFFERS];

@@ -49,13 +49,15 @@ def servers(some, number):
 
 class Run:
     """
-    One job on each node of @some, or @each; what they delivered and counted.  @meanwhile(run,
-    where, started) is called when all have been started.
+    One job on each node of @some, or @each, or on those of @numbers only; what they delivered and
+    counted.  @meanwhile(run, where, started) is called when all have been started.
     """
 
-    def __init__(self, some, *options, each=1, across="nodes", library=None, meanwhile=None, **more):
+    def __init__(self, some, *options, each=1, across="nodes", library=None, meanwhile=None,
+                 numbers=None, **more):
         self.site, self.group, self.each = some, some.group(), each
-        with meeting.of(some.count * each) as where:
+        numbers = range(some.count) if numbers is None else numbers
+        with meeting.of(len(numbers) * each) as where:
             env = support.plain_environment(**{
                 "LD_PRELOAD": library or support.LIBRARY, "TSSHIM_GROUP": self.group,
                 "TSSHIM_ALIGN": "7", "TSSHIM_RING": "256M", "TSSHIM_CLUSTER": some.cluster,
@@ -64,7 +66,7 @@ class Run:
                 "NPY_OF_RUN": self.group, **where, **more})
             command = [support.torch_python(), JOB, "--seed", "1", *map(str, options)]
             started = [some.nodes.start(number, command, env)
-                       for number in range(some.count) for _ in range(each)]
+                       for number in numbers for _ in range(each)]
             if meanwhile:
                 meanwhile(self, where, started)
             # Of all at once: one whose pipe is full comes to no meeting.
@@ -73,7 +75,7 @@ class Run:
         for outcome in self.outcomes:
             assert outcome.status == 0, (outcome.status, outcome.errors[-2000:])
         self.delivered = [support.facts(outcome.output) for outcome in self.outcomes]
-        self.statistics = [some.stats(number, self.group) for number in range(some.count)]
+        self.statistics = [some.stats(number, self.group) for number in numbers]
 
     # ---- what was delivered ----
 
@@ -109,8 +111,8 @@ class Run:
         return sum(statistics["passed"].get(name, 0) for statistics in self.statistics)
 
     def not_asked(self):
-        """How many other nodes did not give, or were not asked for as that takes longer."""
-        return self.reason("across_alone"), self.reason("across_slow")
+        """How many other nodes did not give, or were not asked for: that takes longer, none takes ours."""
+        return tuple(self.reason("across_" + name) for name in ("alone", "slow", "unused"))
 
     def counted(self, name):
         """By the helpers, of all servers; @meanwhile was that of watched()."""
@@ -130,7 +132,7 @@ class Run:
         self.expect_account()
         assert self.count("produced") == self.distinct(), \
             (self.count("produced"), self.distinct(), self.told())
-        assert self.not_asked() == (0, 0), (self.not_asked(), self.told())
+        assert self.not_asked() == (0, 0, 0), (self.not_asked(), self.told())
 
 
 @contextlib.contextmanager

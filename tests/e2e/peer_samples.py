@@ -54,5 +54,36 @@ def test_room_is_made_of_ones_own():
         assert [server.stored("%s:%d" % (lost, chunk)) for chunk in range(2)] == theirs
 
 
+# ---- who takes them ---------------------------------------------------------------------------
+
+
+def looks(node):
+    """How many were looked at, how many of these nobody had fetched, and how often it went off."""
+    return tuple(map(int, node.job("samples").split()))
+
+
+def test_what_no_node_takes():
+    with nodes(1, TSSHIM_TEST_PATIENCE="1") as (_, one):
+        names = ("sample%d" % number for number in range(1 << 20))
+
+        def one_more():
+            one.job("sample", next(names), 1000)
+            return looks(one)[2] > 0
+
+        support.wait_until(one_more, "it goes off")
+        looked, unused, _ = looks(one)
+        assert looked == unused >= 32
+
+
+def test_what_another_node_takes():
+    """It is fetched at once, and looked at half a minute later."""
+    with nodes(2, TSSHIM_TEST_PATIENCE="3") as (_, one, other):
+        for number in range(8):
+            one.job.give("sample%d" % number, 1000)
+            assert other.job("sample", "sample%d" % number, 1000) == "GOT"
+        support.wait_until(lambda: looks(one)[0], "one of eight is looked at")
+        assert looks(one) == (1, 0, 0) and looks(other) == (0, 0, 0)
+
+
 if __name__ == "__main__":
     support.main(support.functions(globals()))

@@ -67,8 +67,8 @@ struct asked {
 
 static void ask(struct ts_meta *meta, struct asked *asked, unsigned number)
 {
-	static const enum ts_meta_kind kinds[] = {
-		TS_META_GET, TS_META_GET, TS_META_SET, TS_META_DELETE, TS_META_NOTHING};
+	static const enum ts_meta_kind kinds[] = {TS_META_GET, TS_META_GET, TS_META_SET,
+		TS_META_DELETE, TS_META_LOOK, TS_META_NOTHING};
 
 	memset(asked->place, '#', sizeof(asked->place));
 	asked->request = (struct ts_meta_request){

@@ -23,6 +23,7 @@
  *	key                       of what was asked for last, without a chunk
  *	sample NAME BYTES         ask for a sample: "GOT", or "WON" and made and handed over, or
  *	                          the name of another answer or of an error
+ *	samples                   how many were looked at, not taken, and how often it went off
  */
 #include "leader/files/stage_private.h"
 #include "leader/mail/mail.h"
@@ -243,6 +244,15 @@ static void say_key(void)
 		is_sample ? "" : ".0");
 }
 
+static void say_samples(void)
+{
+	const struct ts_mail_samples *samples = &mail.table->samples;
+
+	printf("%llu %llu %llu\n", (unsigned long long)ts_load_relaxed(&samples->looked),
+		(unsigned long long)ts_load_relaxed(&samples->unused),
+		(unsigned long long)ts_load_relaxed(&samples->times_unused));
+}
+
 static void say_table(void)
 {
 	printf("posted=%llu unposted=%llu left=%llu\n",
@@ -267,6 +277,10 @@ static const char *perform(char *line)
 	}
 	if (strcmp(line, "key") == 0) {
 		say_key();
+		return NULL;
+	}
+	if (strcmp(line, "samples") == 0) {
+		say_samples();
 		return NULL;
 	}
 	if (strcmp(line, "table") == 0) {
