@@ -148,8 +148,14 @@
 		"--locality left an epoch to the ranks as their sampler gave it",             \
 		"`tsrun --locality` on every rank, DistributedSampler, no --align")           \
 	X(ACROSS_ALONE, "across_alone",                                                       \
-		"made alone: --across had no answer in time, or takes longer than making",    \
-		"`tsrun cluster status`; or leave out --across")
+		"made alone: --across had no answer in time, or nobody to ask",               \
+		"`tsrun cluster status`")                                                     \
+	X(ACROSS_SLOW, "across_slow",                                                         \
+		"made alone: --across has taken longer lately than to make samples",          \
+		"a faster network; or leave out --across")                                    \
+	X(ACROSS_UNUSED, "across_unused",                                                     \
+		"made alone: what --across handed over lately was taken by nobody",           \
+		"start the jobs of all together, with the same libraries and data")
 
 enum ts_reason {
 #define TS_X(name, id, text, fix) TS_REASON_##name,
@@ -159,9 +165,9 @@ enum ts_reason {
 };
 
 /* Counters reserved for reasons in shared memory. */
-#define TS_REASON_SLOTS 64
+#define TS_REASON_SLOTS 96
 
-_Static_assert(TS_REASON_COUNT <= TS_REASON_SLOTS, "the ledger has room for 64 reasons");
+_Static_assert(TS_REASON_COUNT <= TS_REASON_SLOTS, "the ledger has room for 96 reasons");
 
 /** A row of TS_REASONS; @fix may be "" or TS_NOT_LOST. */
 struct ts_reason_row {

@@ -48,11 +48,23 @@ static bool await_helper(struct ts_mail *mail)
 	return ts_mail_is_served(mail, NULL, NULL);
 }
 
+/* Whether it is worth asking; what is not asked for counts as @ret_reason. */
+static bool pays(struct ts_mail *mail, enum ts_reason *ret_reason)
+{
+	bool pays = ts_mail_pays(mail), is_used = ts_mail_is_used(mail);
+
+	*ret_reason = !pays      ? TS_REASON_ACROSS_SLOW
+		      : !is_used ? TS_REASON_ACROSS_UNUSED
+				 : TS_REASON_ACROSS_ALONE;
+	return pays && is_used;
+}
+
 bool ts_errands_pay(struct ts_store *store)
 {
 	struct ts_mail *mail = is_wanted() ? ts_errand_mail(store) : NULL;
 
-	return mail && ts_mail_pays(mail) && ts_mail_is_served(mail, NULL, NULL);
+	return mail && ts_mail_pays(mail) && ts_mail_is_used(mail) &&
+	       ts_mail_is_served(mail, NULL, NULL);
 }
 
 int tsshim_sample_across(struct ts_sample *sample)
@@ -61,8 +73,9 @@ int tsshim_sample_across(struct ts_sample *sample)
 	const struct ts_session *session = is_wanted() ? ts_session_enter(&reason) : NULL;
 
 	sample->mail = session ? ts_errand_mail(session->store) : NULL;
-	sample->across =
-		sample->mail && ts_mail_pays(sample->mail) && await_helper(sample->mail);
+	sample->unasked = TS_REASON_ACROSS_ALONE;
+	sample->across = sample->mail && pays(sample->mail, &sample->unasked) &&
+			 await_helper(sample->mail);
 	return sample->across;
 }
 
@@ -76,10 +89,10 @@ int tsshim_sample_seek(struct ts_sample *sample)
 	if (sample->errand_state != TS_ERRAND_NONE || !ts_sample_is_ours(sample) ||
 		sample->held != TS_HELD_CLAIM)
 		return 0;
-	if (!sample->across || !ts_mail_pays(mail) ||
+	if (!sample->across || !pays(mail, &sample->unasked) ||
 		!ts_mail_is_served(mail, ts_mail_start, NULL) ||
 		ts_mail_post(mail, &name, &sample->errand) < 0) {
-		ts_session_count_pass(TS_REASON_ACROSS_ALONE);
+		ts_session_count_pass(sample->unasked);
 		return 0;
 	}
 	sample->errand_state = TS_ERRAND_ASKED;

@@ -84,6 +84,7 @@ struct ts_sample {
 	struct ts_patience patience;
 	uint64_t cpu_start, cpu_ns;
 	uint64_t made_at, made_ns; /* likewise, of time that passes */
+	enum ts_reason unasked;    /* why other nodes are not asked, where they are not */
 	enum ts_errand_state errand_state;
 	struct ts_mail_errand errand;
 	struct ts_mail *mail;  /* of that */

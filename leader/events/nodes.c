@@ -26,6 +26,18 @@ static void read_server(struct ts_mail_peer *peer, struct ts_event_server *ret_s
 	*ret_server = server;
 }
 
+enum { ON, OFF, UNUSED };
+static const char *const sample_words[] = {"on", "off", "unused"};
+
+static uint32_t look_at_samples(const struct ts_mail_samples *samples)
+{
+	uint64_t now = ts_now_ns();
+
+	if (now < ts_load_relaxed(&samples->off_until))
+		return OFF;
+	return now < ts_load_relaxed(&samples->unused_until) ? UNUSED : ON;
+}
+
 void ts_event_nodes_read(struct ts_mail_table *table, struct ts_event_nodes *ret_nodes)
 {
 	uint64_t helper = ts_load_relaxed(&table->helper);
@@ -34,7 +46,7 @@ void ts_event_nodes_read(struct ts_mail_table *table, struct ts_event_nodes *ret
 	ret_nodes->is_there = true;
 	ret_nodes->helper = ts_process_is_alive(helper) ? TS_PROCESS_PID(helper) : 0;
 	ret_nodes->error = ret_nodes->helper ? 0 : ts_load_relaxed(&table->error);
-	ret_nodes->samples_off = ts_now_ns() < ts_load_relaxed(&table->samples.off_until);
+	ret_nodes->samples = look_at_samples(&table->samples);
 	for (uint32_t i = 0; i < TS_MAIL_PEERS; i++) {
 		if (i < count)
 			read_server(&table->peers[i], &ret_nodes->servers[i]);
@@ -104,7 +116,7 @@ static void put_tier(
 	ts_event_open(text, t_ms, "tier");
 	put_number_or_null(text, "helper", (uint64_t)now->helper);
 	put_number_or_null(text, "errno", now->error);
-	ts_event_string(text, "samples", now->samples_off ? "off" : "on");
+	ts_event_string(text, "samples", sample_words[now->samples]);
 	ts_event_close(text);
 }
 
@@ -122,7 +134,7 @@ void ts_event_nodes_put(struct ts_event_text *text, uint64_t t_ms,
 	const struct ts_event_nodes *now, struct ts_event_nodes *told)
 {
 	if (now->is_there != told->is_there || now->helper != told->helper ||
-		now->error != told->error || now->samples_off != told->samples_off)
+		now->error != told->error || now->samples != told->samples)
 		put_tier(text, t_ms, now);
 	for (uint32_t i = 0; i < TS_MAIL_PEERS; i++) {
 		const struct ts_event_server *server = &now->servers[i];

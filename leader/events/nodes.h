@@ -15,10 +15,10 @@ struct ts_event_server {
 
 /** The tier as of one look, or as it was told last. */
 struct ts_event_nodes {
-	bool is_there;  /* somebody has asked for it */
-	int helper;     /* the process that asks, 0: none */
-	uint64_t error; /* without one: why the last one ended */
-	bool samples_off;
+	bool is_there;    /* somebody has asked for it */
+	int helper;       /* the process that asks, 0: none */
+	uint64_t error;   /* without one: why the last one ended */
+	uint32_t samples; /* whether they are asked for: which word of leader/events/nodes.c */
 	struct ts_event_server servers[TS_MAIL_PEERS]; /* without a name: none */
 };
 

@@ -113,7 +113,7 @@
 #include <stdatomic.h>
 
 #define TS_RING_MAGIC UINT64_C(0x31474e4952535354) /* "TSSRING1", little endian */
-#define TS_ABI        5u
+#define TS_ABI        6u
 
 #define TS_MEMBER_MAX  1024u /* 10 bits of owner in a word */
 #define TS_LEASES      8u    /* per member: one cache line */

@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 
 #define TS_LEDGER_MAGIC     UINT64_C(0x31474c4452535354) /* "TSSRDLG1" */
-#define TS_LEDGER_BYTES     81920u
+#define TS_LEDGER_BYTES     98304u
 #define TS_DATASET_MAX      32u
 #define TS_DATASET_NAME     64u
 #define TS_DATASET_OTHERS   "(others)" /* no name that a user could give */
@@ -28,9 +28,9 @@
 #define TS_LEDGER_PROGRESS  5504u
 #define TS_LEDGER_DATASETS  8192u
 #define TS_LEDGER_JOBS      24576u /* offset of the job rows */
-#define TS_LEDGER_REFUSALS  65536u
-#define TS_LEDGER_LAUNCHES  79872u
-#define TS_LEDGER_RECORDERS 80384u
+#define TS_LEDGER_REFUSALS  79872u
+#define TS_LEDGER_LAUNCHES  94208u
+#define TS_LEDGER_RECORDERS 94720u
 
 /** Per kind; times in nanoseconds of CPU time. */
 struct ts_tally {
@@ -81,7 +81,7 @@ struct ts_job_row {
 	struct ts_tally kinds[TS_KIND_COUNT];
 	_Atomic uint64_t passed[TS_REASON_SLOTS];
 };
-static_assert(sizeof(struct ts_job_row) == 728, "ABI 2");
+static_assert(sizeof(struct ts_job_row) == 984, "ABI 6");
 
 /**
  * Samples that draw random numbers of the job's own, so that only jobs of equal seeds share
@@ -126,7 +126,7 @@ struct ts_refusal_row {
 };
 static_assert(
 	TS_LEDGER_REFUSALS + TS_JOB_MAX * sizeof(struct ts_refusal_row) <= TS_LEDGER_LAUNCHES,
-	"ABI 5");
+	"ABI 6");
 
 /**
  * Which process of tsrun a job comes from.  One row per job row.  A version of tsshim that does
@@ -138,7 +138,7 @@ struct ts_launch_row {
 };
 static_assert(
 	TS_LEDGER_LAUNCHES + TS_JOB_MAX * sizeof(struct ts_launch_row) <= TS_LEDGER_RECORDERS,
-	"ABI 5");
+	"ABI 6");
 
 /**
  * Who writes down what a job does (leader/events/events.h), and how far that is; see
@@ -151,7 +151,7 @@ struct ts_recorder_row {
 };
 static_assert(
 	TS_LEDGER_RECORDERS + TS_JOB_MAX * sizeof(struct ts_recorder_row) <= TS_LEDGER_BYTES,
-	"ABI 5");
+	"ABI 6");
 
 struct ts_ledger {
 	struct ts_object_head head;
@@ -169,11 +169,12 @@ struct ts_ledger {
 };
 static_assert(offsetof(struct ts_ledger, check) == 48, "ABI 3");
 static_assert(offsetof(struct ts_ledger, tickets) == 64, "ABI 2");
+static_assert(sizeof(struct ts_ledger) <= TS_LEDGER_DRAWN, "ABI 6");
 static_assert(
 	TS_LEDGER_DATASETS + TS_DATASET_MAX * sizeof(struct ts_dataset_row) <= TS_LEDGER_JOBS,
 	"ABI 2");
 static_assert(
-	TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_REFUSALS, "ABI 2");
+	TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_REFUSALS, "ABI 6");
 
 /** Whether it is whole and of this version. Errors: as for ts_object_head_check(). */
 int ts_ledger_check(const struct ts_ledger *ledger);

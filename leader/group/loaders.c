@@ -133,7 +133,8 @@ static void write_facts(
 	for (uint32_t i = 0; i < TS_LOADER_TEXT_COUNT; at += words_of[i++])
 		pack(facts->texts[i], words + at, words_of[i]);
 	ts_fence_full(); /* L5 */
-	ts_write_relaxed(&place->reasons, 0);
+	for (uint32_t i = 0; i < TS_LOADER_REASON_WORDS; i++)
+		ts_write_relaxed(&place->reasons[i], 0);
 	write_words(place->facts, words, TS_LOADER_FACTS);
 	TS_KILLPOINT(loader_written);
 	ts_write_release(&place->said, claimed); /* L1 */
@@ -185,7 +186,8 @@ bool ts_loaders_say(struct ts_loaders *loaders, uint32_t job, uint64_t id, uint3
 	uint32_t detail =
 		has_reason ? write_detail(place, tag, judgement->reason, judgement->detail) : 0;
 	if (has_reason)
-		ts_or_relaxed(&place->reasons, UINT64_C(1) << judgement->reason);
+		ts_or_relaxed(&place->reasons[judgement->reason / 64],
+			UINT64_C(1) << judgement->reason % 64);
 	/* L3: the text before the word that names it. */
 	ts_write_release(&place->verdict,
 		join(tag, detail << 16 | reason << 8 | (uint32_t)judgement->verdict));
@@ -236,7 +238,8 @@ bool ts_loaders_read(struct ts_loaders *loaders, uint32_t job, uint64_t id, uint
 	uint32_t at = TS_LOADER_NUMBER_COUNT;
 	for (uint32_t i = 0; i < TS_LOADER_TEXT_COUNT; at += words_of[i++])
 		unpack(place->facts + at, words_of[i], into[i]);
-	ret_loader->reasons = ts_load_relaxed(&place->reasons);
+	for (uint32_t i = 0; i < TS_LOADER_REASON_WORDS; i++)
+		ret_loader->reasons[i] = ts_load_relaxed(&place->reasons[i]);
 	read_verdict(place, tag, ret_loader);
 	ts_fence_full(); /* L6 */
 	return ts_load_relaxed(&place->claim) == said;

@@ -60,7 +60,7 @@
 #include "leader/group/ledger.h"
 
 #define TS_LOADERS_MAGIC UINT64_C(0x736c72656461306c) /* "l0aderls", little endian */
-#define TS_LOADERS_ABI   1u
+#define TS_LOADERS_ABI   2u
 
 #define TS_LOADER_MAX     16u /* of one job */
 #define TS_LOADER_DETAILS 2u
@@ -130,14 +130,16 @@ struct ts_loader_detail {
 enum { TS_LOADER_FACTS = TS_LOADER_FACT_WORDS };
 #undef TS_X
 
+#define TS_LOADER_REASON_WORDS ((TS_REASON_SLOTS + 63) / 64)
+
 struct ts_loader_place {
 	_Atomic uint64_t claim, said, verdict;
-	_Atomic uint64_t reasons;                /* that were given, a bit each */
-	_Atomic uint64_t facts[TS_LOADER_FACTS]; /* numbers, then texts */
+	_Atomic uint64_t reasons[TS_LOADER_REASON_WORDS]; /* that were given, a bit each */
+	_Atomic uint64_t facts[TS_LOADER_FACTS];          /* numbers, then texts */
 	struct ts_loader_detail details[TS_LOADER_DETAILS];
-	_Atomic uint64_t reserved[2];
+	_Atomic uint64_t reserved;
 };
-static_assert(sizeof(struct ts_loader_place) == 1024, "ABI of loaders 1");
+static_assert(sizeof(struct ts_loader_place) == 1024, "ABI of loaders 2");
 
 struct ts_loader_row {
 	_Atomic uint64_t more;
@@ -150,7 +152,7 @@ struct ts_loaders {
 	_Alignas(64) struct ts_loader_row rows[TS_JOB_MAX];
 };
 static_assert(sizeof(struct ts_loaders) == 128 + TS_JOB_MAX * (64 + TS_LOADER_MAX * 1024),
-	"ABI of loaders 1");
+	"ABI of loaders 2");
 
 /** What is told of a loader.  Texts that are too long are cut, between characters of UTF-8. */
 struct ts_loader_facts {
@@ -188,9 +190,15 @@ struct ts_loader {
 #undef TS_X
 	enum ts_loader_verdict verdict;
 	uint32_t reason; /* enum ts_reason, or one of a newer version; TS_REASON_SLOTS: none */
-	uint64_t reasons;
+	uint64_t reasons[TS_LOADER_REASON_WORDS]; /* ts_loader_was_given() */
 	char detail[TS_LOADER_DETAIL_WORDS * 8];
 };
+
+/** Whether @reason, below TS_REASON_SLOTS, was given for @loader at some time. */
+static inline bool ts_loader_was_given(const struct ts_loader *loader, uint32_t reason)
+{
+	return loader->reasons[reason / 64] >> reason % 64 & 1;
+}
 
 /**
  * Whether something is said at place @index of the row @job of job @id, and what.  Checks all

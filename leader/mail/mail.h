@@ -83,7 +83,7 @@
 #include "shim/hash.h"
 
 #define TS_MAIL_MAGIC        UINT64_C(0x7372656570746d31) /* "1mtpeers", little endian */
-#define TS_MAIL_ABI          1u
+#define TS_MAIL_ABI          2u
 #define TS_MAIL_PLACES_MAGIC UINT64_C(0x6563616c70746d31) /* "1mtplace" */
 
 /* Of all slots the first ones are for samples, and have a place each. */
@@ -248,7 +248,9 @@ static_assert(sizeof(struct ts_mail_sample) == 64, "what other nodes read; keeps
 /**
  * What asking for samples costs all jobs of the group, and what came of it.  Every
  * TS_MAIL_WINDOW samples that came are judged: where to get them has taken longer than it took
- * to make them, nobody asks for TS_MAIL_OFF_NS.
+ * to make them, nobody asks for TS_MAIL_OFF_NS.  From .looked on they are the helper's: nobody
+ * asks either while no node takes what is handed over (leader/peer/taken.h); and what nodes
+ * tell one another (leader/peer/notes.h).
  */
 struct ts_mail_samples {
 	/* alone: neither got nor won, as soon as it has ended */
@@ -257,13 +259,20 @@ struct ts_mail_samples {
 	_Atomic uint64_t off_until; /* of ts_now_ns(); 0: never */
 	_Atomic uint64_t window_got, window_took_ns, window_made_ns;
 	_Atomic uint64_t took_ns, made_ns; /* of all that came */
+	_Atomic uint64_t looked, unused;   /* of those stored; which nobody had fetched */
+	_Atomic uint64_t times_unused;
+	_Atomic uint64_t unused_until; /* as off_until */
 	_Atomic uint64_t notes_told, notes_heard;
-	_Atomic uint64_t reserved[2];
+	_Atomic uint64_t reserved[6];
 };
-static_assert(sizeof(struct ts_mail_samples) == 128, "ABI of mail 1");
+static_assert(sizeof(struct ts_mail_samples) == 192, "ABI of mail 2");
 
 #define TS_MAIL_WINDOW UINT64_C(64)
 #define TS_MAIL_OFF_NS UINT64_C(30000000000)
+
+/* At first, and at most. */
+#define TS_MAIL_UNUSED_NS     UINT64_C(30000000000)
+#define TS_MAIL_UNUSED_MAX_NS UINT64_C(480000000000)
 
 struct ts_mail_table {
 	struct ts_belonging_head head;
@@ -372,6 +381,9 @@ struct ts_mail_errand {
  * make it.
  */
 bool ts_mail_pays(struct ts_mail *mail);
+
+/** Whether they are of use: it is not known that no node takes what is handed over. */
+bool ts_mail_is_used(struct ts_mail *mail);
 
 /**
  * Ask for the sample @name.  Threads, forks and cost as for ts_mail_ask(), but it waits for

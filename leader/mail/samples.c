@@ -24,6 +24,11 @@ bool ts_mail_pays(struct ts_mail *mail)
 	return ts_now_ns() >= ts_load_relaxed(&mail->table->samples.off_until);
 }
 
+bool ts_mail_is_used(struct ts_mail *mail)
+{
+	return ts_now_ns() >= ts_load_relaxed(&mail->table->samples.unused_until);
+}
+
 /* Several may judge at once, of a part of the window each: that is as good. */
 static void judge(struct ts_mail_samples *samples)
 {

@@ -58,6 +58,15 @@ static int read_mark(struct ts_answer *answer, uint32_t flag, size_t bytes)
 	return 0;
 }
 
+static int read_fetched(struct ts_answer *answer, const char *digit, size_t bytes)
+{
+	if (answer->has_fetched || bytes != 1 || (digit[0] != '0' && digit[0] != '1'))
+		return -EPROTO;
+	answer->has_fetched = true;
+	answer->flags |= digit[0] == '1' ? TS_ANSWER_FETCHED : 0;
+	return 0;
+}
+
 static int read_flag(struct ts_answer *answer, const char *word, size_t bytes)
 {
 	if (bytes == 0)
@@ -69,6 +78,8 @@ static int read_flag(struct ts_answer *answer, const char *word, size_t bytes)
 		return read_mark(answer, TS_ANSWER_MADE, bytes);
 	case 'X':
 		return read_mark(answer, TS_ANSWER_STALE, bytes);
+	case 'h':
+		return read_fetched(answer, word + 1, bytes - 1);
 	case 'O':
 		if (answer->has_opaque || read_number(word + 1, bytes - 1, &answer->opaque) < 0)
 			return -EPROTO;

@@ -38,12 +38,16 @@ enum ts_answer_word {
 #define TS_ANSWER_MADE  2u /* Z: somebody else is making it */
 #define TS_ANSWER_STALE 4u /* X: it is, and is being replaced */
 
+/* Of a look at one. */
+#define TS_ANSWER_FETCHED 8u /* h1: somebody has fetched it */
+
 struct ts_answer {
 	enum ts_answer_word word;
 	uint32_t bytes; /* VA: of the value */
 	bool has_opaque;
 	uint32_t opaque;
 	uint32_t flags;
+	bool has_fetched; /* h: whether it was ever fetched */
 	bool has_cas;
 	uint64_t cas;     /* c: which of all that were ever stored it is; 0: not counted */
 	const char *text; /* of an error, within the line */

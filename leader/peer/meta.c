@@ -78,7 +78,7 @@ int ts_meta_submit(struct ts_meta *meta, struct ts_meta_request *request)
 		return -EINVAL;
 	request->result = -EINPROGRESS;
 	request->bytes = request->flags = 0;
-	if (request->kind == TS_META_GET)
+	if (request->kind != TS_META_DELETE)
 		request->cas = 0;
 	request->next = NULL;
 	if (meta->state == TS_META_BROKEN) {

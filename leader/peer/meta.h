@@ -63,7 +63,8 @@
 	X(CLOSED, ECONNRESET, "the server has closed")                          \
 	X(DENIED, EACCES, "the server wants another token, or is another one")
 
-enum ts_meta_kind { TS_META_GET, TS_META_SET, TS_META_DELETE, TS_META_NOTHING };
+/* LOOK: at a value without fetching it. */
+enum ts_meta_kind { TS_META_GET, TS_META_SET, TS_META_DELETE, TS_META_LOOK, TS_META_NOTHING };
 
 struct ts_meta_request {
 	enum ts_meta_kind kind;
@@ -76,10 +77,12 @@ struct ts_meta_request {
 	uint32_t ttl;    /* SET: seconds, 0 for ever; GET: of the word that whoever wins has */
 	bool vivify;     /* GET: of all who miss, one wins and is to make the value */
 	bool only_new;   /* SET: not where there is one */
+	bool numbers;    /* SET: ask which one of all it has become */
 	bool invalidate; /* DELETE: keep it as stale until it is made anew */
 	/*
-	 * Of all that was ever stored there, which one: GET, which it is (0: the server does
-	 * not say); DELETE, which it has to be (0: any).
+	 * Of all that was ever stored there, which one: GET and LOOK, which it is, and SET that
+	 * numbers, which it has become (0: the server does not say); DELETE, which it has to be
+	 * (0: any).
 	 */
 	uint64_t cas;
 	uint64_t until_ns;                             /* deadline, of ts_now_ns() */
@@ -95,7 +98,7 @@ struct ts_meta_request {
 	 */
 	int result;
 	uint32_t bytes; /* GET: of the value, 0 for a word that was won or is another's */
-	uint32_t flags; /* GET: TS_ANSWER_… */
+	uint32_t flags; /* GET, LOOK: TS_ANSWER_… */
 	struct ts_meta_request *next;
 };
 
@@ -104,6 +107,7 @@ struct ts_meta_slot {
 	uint64_t until_ns;               /* then the connection breaks */
 	uint32_t opaque;
 	enum ts_meta_kind kind;
+	bool numbers;
 };
 
 enum ts_meta_state { TS_META_OPENING, TS_META_OPEN, TS_META_BROKEN };

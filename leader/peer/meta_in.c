@@ -19,6 +19,8 @@ static const struct {
 	{TS_META_DELETE, TS_ANSWER_HD, 0},
 	{TS_META_DELETE, TS_ANSWER_NF, -ENOENT},
 	{TS_META_DELETE, TS_ANSWER_EX, -EEXIST},
+	{TS_META_LOOK, TS_ANSWER_HD, 0},
+	{TS_META_LOOK, TS_ANSWER_EN, -ENOENT},
 	{TS_META_NOTHING, TS_ANSWER_MN, 0},
 };
 
@@ -45,6 +47,16 @@ static int find_meaning(
 	return -EBADMSG;
 }
 
+/* Nothing is told that was not asked for. */
+static bool is_asked_for(const struct ts_meta_slot *slot, const struct ts_answer *answer)
+{
+	bool is_look = slot->kind == TS_META_LOOK && answer->word == TS_ANSWER_HD;
+	bool is_of_value = is_look || answer->word == TS_ANSWER_VA;
+
+	return answer->has_fetched == is_look && (answer->flags == 0 || is_of_value) &&
+	       (!answer->has_cas || is_of_value || slot->numbers);
+}
+
 static int match(
 	const struct ts_meta_slot *slot, const struct ts_answer *answer, int *ret_result)
 {
@@ -55,8 +67,7 @@ static int match(
 		return r;
 	if (answer->has_opaque != numbered || (numbered && answer->opaque != slot->opaque))
 		return -EBADMSG;
-	bool is_of_value = answer->flags != 0 || answer->has_cas;
-	return is_of_value && answer->word != TS_ANSWER_VA ? -EPROTO : 0;
+	return is_asked_for(slot, answer) ? 0 : -EPROTO;
 }
 
 static int begin_value(struct ts_meta *meta, const struct ts_answer *answer)
@@ -79,6 +90,16 @@ static int begin_value(struct ts_meta *meta, const struct ts_answer *answer)
 		ts_meta_complete(request, -EMSGSIZE);
 	}
 	return 0;
+}
+
+/* Which one was stored, or is there; where none is, that is 0 or not said. */
+static void take_numbers(const struct ts_meta_slot *slot, const struct ts_answer *answer)
+{
+	if (!slot->request || answer->word != TS_ANSWER_HD)
+		return;
+	if (slot->numbers || slot->kind == TS_META_LOOK)
+		slot->request->cas = answer->cas;
+	slot->request->flags = answer->flags;
 }
 
 static void end_oldest(struct ts_meta *meta, int result)
@@ -115,6 +136,7 @@ static int take_line(struct ts_meta *meta, const char *line, size_t bytes)
 		return r;
 	if (answer.word == TS_ANSWER_VA)
 		return begin_value(meta, &answer);
+	take_numbers(ts_meta_oldest(meta), &answer);
 	end_oldest(meta, result);
 	return 0;
 }

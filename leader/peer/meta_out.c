@@ -23,9 +23,9 @@ static int format_line(char *to, size_t room, const struct ts_meta_request *requ
 				slot->opaque, request->ttl);
 		return snprintf(to, room, "mg %s v c O%u\r\n", request->key, slot->opaque);
 	case TS_META_SET:
-		return snprintf(to, room, "ms %s %zu O%u T%u%s\r\n", request->key,
+		return snprintf(to, room, "ms %s %zu O%u T%u%s%s\r\n", request->key,
 			value_bytes(request), slot->opaque, request->ttl,
-			request->only_new ? " ME" : "");
+			request->only_new ? " ME" : "", slot->numbers ? " c" : "");
 	case TS_META_DELETE:
 		if (request->invalidate)
 			return snprintf(to, room, "md %s O%u I T%u\r\n", request->key,
@@ -34,6 +34,8 @@ static int format_line(char *to, size_t room, const struct ts_meta_request *requ
 			return snprintf(to, room, "md %s O%u C%llu\r\n", request->key,
 				slot->opaque, (unsigned long long)request->cas);
 		return snprintf(to, room, "md %s O%u\r\n", request->key, slot->opaque);
+	case TS_META_LOOK:
+		return snprintf(to, room, "mg %s h c O%u\r\n", request->key, slot->opaque);
 	default:
 		return snprintf(to, room, "mn\r\n");
 	}

@@ -24,6 +24,7 @@ struct ts_meta_slot *ts_meta_push(struct ts_meta *meta, struct ts_meta_request *
 		.until_ns = until < request->until_ns ? UINT64_MAX : until,
 		.opaque = meta->opaque++,
 		.kind = request->kind,
+		.numbers = request->kind == TS_META_SET && request->numbers,
 	};
 	return &meta->slots[at];
 }

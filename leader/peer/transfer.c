@@ -49,6 +49,7 @@ int ts_transfers_create(struct ts_mail *mail, struct ts_pool *pool, const char *
 	all->stem = stem;
 	all->uid = geteuid();
 	all->end = &all->first;
+	ts_taken_begin(&all->taken, mail, pool);
 	all->buffers = map(BUFFERS_BYTES);
 	int r = all->buffers ? ts_transfers_set_secrets(all, secrets) : -ENOMEM;
 	if (r < 0) {
@@ -270,6 +271,7 @@ void ts_transfers_step(struct ts_transfers *transfers)
 	struct ts_transfer *next;
 	uint64_t now = ts_now_ns();
 
+	ts_taken_step(&transfers->taken);
 	for (struct ts_transfer *one = transfers->first; one; one = next) {
 		next = one->next;
 		if (one->state == TS_TRANSFER_STORING) {
@@ -284,7 +286,7 @@ void ts_transfers_step(struct ts_transfers *transfers)
 
 uint64_t ts_transfers_deadline(const struct ts_transfers *transfers)
 {
-	uint64_t until = UINT64_MAX;
+	uint64_t until = ts_taken_deadline(&transfers->taken);
 
 	for (const struct ts_transfer *one = transfers->first; one; one = one->next) {
 		if (one->state == TS_TRANSFER_PAUSED)

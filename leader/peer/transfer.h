@@ -39,14 +39,16 @@
  * Samples are many, and each is of use for a short time only; servers evict nothing, for the
  * sake of files.  What has ended by its time (TS_TRANSFER_SAMPLE) makes room by itself, and
  * that is all that is done for what an earlier helper has stored.  A helper remembers the last
- * TS_TRANSFER_KEPT that it has stored and that have not ended.  Where a chunk cannot be stored
- * for want of room, some of the oldest that have one of its size at that server are removed,
- *and it is stored once more.  What is younger than TS_TRANSFER_KEEP_NS stays: who has asked for
- *it while it was made waits as long.  So whoever stores makes room for what he stores; files,
- *and samples of others, stay.  A SET without room has memcached remove what lies there, the
- *place of who makes the value, and another node may win it meanwhile: so TS_TRANSFER_REMOVED go
- *at once. A helper that ends, as its group has no job left, removes all that it remembers: the
- *next run begins with room.  What others still want of it they make again.
+ * TS_TRANSFER_KEPT that it has stored and that have not ended, with the server's number of each
+ * chunk.  Where a chunk cannot be stored for want of room, some of the oldest that have one of
+ * its size at that server are removed, and it is stored once more.  What is younger than
+ * TS_TRANSFER_KEEP_NS stays: who has asked for it while it was made waits as long.  So whoever
+ * stores makes room for what he stores; files, and samples of others, stay, also where ours was
+ * lost and another node has made it again.  A SET without room has memcached remove what lies
+ * there, the place of who makes the value, and another node may win it meanwhile: so
+ * TS_TRANSFER_REMOVED go at once.  A helper that ends, as its group has no job left, removes
+ * all that it remembers: the next run begins with room.  What others still want of it they make
+ * again.
  *
  * Chunk 0 is deleted as well where another chunk has gone with its server, for all who ask
  * would fetch the rest in vain; and where a chunk is not what somebody with the secret has

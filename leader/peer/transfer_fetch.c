@@ -63,10 +63,12 @@ static void get_on(struct ts_transfer *transfer)
 	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_GOT, 1);
 	ts_transfer_count(
 		transfer, transfer->server, TS_MAIL_COUNT_GOT_BYTES, transfer->request.bytes);
-	if (ts_transfer_is_sample(transfer))
+	if (ts_transfer_is_sample(transfer)) {
+		ts_taken_note_got(&transfer->all->taken);
 		ts_mail_set_found(transfer->all->mail, transfer->index,
 			transfer->request.bytes - sizeof(struct ts_mail_sample),
 			ts_now_ns() - transfer->asked_ns);
+	}
 	ts_transfer_end(transfer, TS_MAIL_SAYS_GOT);
 }
 

@@ -3,12 +3,14 @@
 #ifndef TS_LEADER_PEER_TRANSFER_PRIVATE_H
 #define TS_LEADER_PEER_TRANSFER_PRIVATE_H
 
+#include "leader/peer/taken.h"
 #include "leader/peer/transfer.h"
 #include "leader/peer/waiting.h"
 
 /* "f1:", 32 digits, ".", a number, or "s1:" and the digits; behind it ":" and another one. */
 #define TS_TRANSFER_KEY   48
 #define TS_TRANSFER_CHUNK (TS_TRANSFER_KEY + 12)
+static_assert(TS_TRANSFER_KEY <= TS_TAKEN_NAME, "room for the name of a sample");
 
 /* Of values that were refused so many are remembered. */
 #define TS_TRANSFER_REFUSED 256
@@ -19,6 +21,9 @@
 #define TS_TRANSFER_KEPT     16384
 #define TS_TRANSFER_REMOVALS 64
 #define TS_TRANSFER_REMOVED  16 /* samples, where there is no room */
+
+/* Of a sample at most. */
+#define TS_TRANSFER_CHUNKS ((TS_MAIL_ROOM + TS_VALUE_CHUNK - 1) / TS_VALUE_CHUNK)
 
 struct ts_transfer;
 
@@ -59,7 +64,8 @@ struct ts_transfer {
 	bool deletes;        /* chunk 0, at the end, */
 	uint64_t cas;        /* if it is this one still; 0: not known, it stays */
 	uint32_t rooms;      /* that were made for it */
-	uint32_t removing;   /* of those on the way: of samples that make room */
+	uint64_t stored[TS_TRANSFER_CHUNKS]; /* of a sample: which ones they have become */
+	uint32_t removing; /* of those on the way: of samples that make room */
 	/* Who gets the answer in the place of the slot, or NULL. */
 	void (*done)(void *context, enum ts_mail_answer answer);
 	void *context;
@@ -79,7 +85,8 @@ struct ts_transfer {
 /** A sample that this helper has stored; .count 0: it was removed. */
 struct ts_kept_sample {
 	uint64_t at_ns;
-	uint32_t count; /* of chunks */
+	uint64_t stored[TS_TRANSFER_CHUNKS]; /* which of all that were ever stored there */
+	uint32_t count;                      /* of chunks */
 	char key[TS_TRANSFER_KEY];
 };
 
@@ -116,6 +123,7 @@ struct ts_transfers {
 	uint64_t kept_first, kept_end, kept_at[TS_KETAMA_SERVERS][2];
 	struct ts_kept_sample kept[TS_TRANSFER_KEPT];
 	struct ts_removal removals[TS_TRANSFER_REMOVALS];
+	struct ts_taken taken;
 	struct ts_waiting waiting[TS_KETAMA_SERVERS];
 	unsigned char *buffers;
 	struct ts_part parts[TS_TRANSFER_BUFFERS];

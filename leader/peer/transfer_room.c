@@ -20,6 +20,7 @@ void ts_transfer_note_stored(struct ts_transfer *transfer)
 
 	/* What was the oldest is left to its time. */
 	*kept = (struct ts_kept_sample){.at_ns = ts_now_ns(), .count = transfer->count};
+	memcpy(kept->stored, transfer->stored, sizeof(kept->stored));
 	memcpy(kept->key, transfer->key, sizeof(kept->key));
 	if (all->kept_end - all->kept_first > TS_TRANSFER_KEPT)
 		all->kept_first = all->kept_end - TS_TRANSFER_KEPT;
@@ -45,12 +46,17 @@ static void removed(struct ts_pool_request *request)
 		ts_transfer_end(transfer, TS_MAIL_SAYS_NONE);
 }
 
-/* There is one that is not in use. */
+/*
+ * There is one that is not in use.  What another node has put there meanwhile stays: ours was
+ * lost, and that one has made it again.
+ */
 static bool remove_chunk(struct ts_transfers *all, struct ts_transfer *transfer,
 	const struct ts_kept_sample *kept, uint32_t chunk, bool is_first)
 {
 	struct ts_removal *removal = all->removals;
 
+	if (kept->stored[chunk] == 0)
+		return false; /* the server does not say */
 	while (removal->all)
 		removal++;
 	(void)snprintf(removal->key, sizeof(removal->key), "%s:%u", kept->key, chunk);
@@ -58,6 +64,7 @@ static bool remove_chunk(struct ts_transfers *all, struct ts_transfer *transfer,
 	removal->request = (struct ts_pool_request){
 		.meta = {.kind = TS_META_DELETE,
 			.key = removal->key,
+			.cas = kept->stored[chunk],
 			.until_ns = ts_now_ns() + ts_pool_patience(TS_TRANSFER_ANSWER_NS)},
 		.done = removed,
 		.context = removal,
@@ -101,7 +108,7 @@ static bool remove_sample(
 	return is_removed;
 }
 
-/* What has ended by its time may be there again: another node has made it. */
+/* What has ended by its time takes no room. */
 static void forget_ended(struct ts_transfers *all, uint64_t now)
 {
 	while (all->kept_first < all->kept_end &&

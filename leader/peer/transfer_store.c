@@ -24,8 +24,10 @@ static void stored(struct ts_transfer *transfer)
 	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_STORED, 1);
 	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_STORED_BYTES,
 		transfer->request.bytes);
-	if (transfer->is_leased)
+	if (transfer->is_leased) {
 		ts_transfer_note_stored(transfer);
+		ts_taken_note_stored(&transfer->all->taken, transfer->key, transfer->stored[0]);
+	}
 	ts_transfer_end(transfer, TS_MAIL_SAYS_GOT);
 }
 
@@ -51,6 +53,9 @@ static void done(struct ts_pool_request *request)
 	struct ts_transfer *transfer = part->transfer;
 	uint32_t chunk = part->place.chunk, server = request->server;
 	int result = request->meta.result;
+
+	if (transfer->is_leased)
+		transfer->stored[chunk] = request->meta.cas;
 
 	ts_transfer_release_part(part);
 	TS_KILLPOINT(peer_stored);
@@ -100,8 +105,10 @@ static bool send_chunk(struct ts_transfer *transfer, uint32_t chunk)
 	}
 	/* Ends the transfer, if it cannot be: the place is deleted then as well. */
 	transfer->deletes = true;
-	if (transfer->is_leased)
+	if (transfer->is_leased) {
 		part->request.meta.ttl = TS_TRANSFER_SAMPLE;
+		part->request.meta.numbers = true;
+	}
 	bool is_sent = ts_transfer_submit(part, TS_META_SET, TS_TRANSFER_STORE_NS, done);
 	if (is_sent)
 		transfer->deletes = false;

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC UINT64_C(0x3354535253535354) /* "TSSSRST3" */
+#define MAGIC UINT64_C(0x3454535253535354) /* "TSSSRST4" */
 
 struct baseline {
 	struct ts_object_head head;

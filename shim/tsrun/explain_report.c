@@ -93,7 +93,7 @@ static void print_earlier(const struct ts_loader *loader)
 
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++) {
 		bool holds = loader->verdict == TS_LOADER_VERDICT_NOT && loader->reason == i;
-		if (!(loader->reasons >> i & 1) || holds)
+		if (!ts_loader_was_given(loader, i) || holds)
 			continue;
 		printf("%s%s", between, ts_reasons[i].id);
 		between = ", ";
@@ -230,7 +230,7 @@ static void write_why(struct ts_json *json, const struct ts_loader *loader)
 	write_text(json, "fix", fix_of(loader));
 	ts_json_open(json, "reasons", '[');
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
-		if (loader->reasons >> i & 1)
+		if (ts_loader_was_given(loader, i))
 			ts_json_string(json, NULL, ts_reasons[i].id);
 	ts_json_close(json, ']');
 }

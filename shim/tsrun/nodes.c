@@ -59,12 +59,22 @@ int ts_nodes_helper(struct ts_mail_table *table)
 	return ts_process_is_alive(helper) ? TS_PROCESS_PID(helper) : 0;
 }
 
+/* Foreign memory may say anything. */
+static uint64_t time_left(uint64_t until, uint64_t most)
+{
+	uint64_t now = ts_now_ns();
+
+	return until > now ? ts_min_u64(until - now, most) : 0;
+}
+
 uint64_t ts_nodes_samples_off(struct ts_mail_table *table)
 {
-	uint64_t until = ts_load_relaxed(&table->samples.off_until), now = ts_now_ns();
+	return time_left(ts_load_relaxed(&table->samples.off_until), TS_MAIL_OFF_NS);
+}
 
-	/* Foreign memory may say anything. */
-	return until > now ? ts_min_u64(until - now, TS_MAIL_OFF_NS) : 0;
+uint64_t ts_nodes_samples_unused(struct ts_mail_table *table)
+{
+	return time_left(ts_load_relaxed(&table->samples.unused_until), TS_MAIL_UNUSED_MAX_NS);
 }
 
 uint64_t ts_nodes_sum(struct ts_mail_table *table, enum ts_mail_counter counter)

@@ -35,6 +35,11 @@
 		"How long it had taken to make them.")                                       \
 	X(times_off, number, "times_off", "times_off_total",                                 \
 		"Times that nobody asked for a while, as getting them took longer.")         \
+	X(looked, number, "looked", "looked_total",                                          \
+		"Of those handed over: how many were looked at.")                            \
+	X(unused, number, "unused", "unused_total", "Of these: which no node had fetched.")  \
+	X(times_unused, number, "times_unused", "times_unused_total",                        \
+		"Times that nobody asked for a while, as no node fetched them.")             \
 	X(notes_told, number, "notes_told", "notes_told_total",                              \
 		"Notes of samples that other nodes were told of, for free order.")           \
 	X(notes_heard, number, "notes_heard", "notes_heard_total",                           \
@@ -65,8 +70,20 @@ bool ts_nodes_read(struct ts_mail_table *table, uint32_t index, struct ts_node *
 /** The process that asks the nodes, or 0 where none lives. */
 int ts_nodes_helper(struct ts_mail_table *table);
 
-/** For how long nobody asks for samples from now on, in nanoseconds; 0: they do. */
+/*
+ * Why nobody may ask for samples: a function that says for how long from now on, and its id.
+ *
+ *	 function    id                meaning
+ */
+#define TS_NODE_SAMPLES_OFF(X)                                                        \
+	X(ts_nodes_samples_off, "off_seconds",                                        \
+		"For so long nobody asks, from now on, as getting them took longer.") \
+	X(ts_nodes_samples_unused, "unused_seconds",                                  \
+		"For so long nobody asks, from now on, as no node fetched them.")
+
+/** In nanoseconds; 0: this keeps nobody from it. */
 uint64_t ts_nodes_samples_off(struct ts_mail_table *table);
+uint64_t ts_nodes_samples_unused(struct ts_mail_table *table);
 
 /** Of all rows together. */
 uint64_t ts_nodes_sum(struct ts_mail_table *table, enum ts_mail_counter counter);

@@ -159,7 +159,9 @@ static void write_nodes(struct ts_json *json, struct ts_mail_table *table)
 	ts_json_##as(json, id, ts_load_relaxed(&table->samples.member));
 	TS_NODE_SAMPLES(TS_X)
 #undef TS_X
-	ts_json_seconds(json, "off_seconds", ts_nodes_samples_off(table));
+#define TS_X(function, id, ...) ts_json_seconds(json, id, function(table));
+	TS_NODE_SAMPLES_OFF(TS_X)
+#undef TS_X
 	ts_json_close(json, '}');
 	ts_json_open(json, "list", '[');
 	for (uint32_t i = 0; i < ts_nodes_count(table); i++)

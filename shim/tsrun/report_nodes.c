@@ -103,12 +103,20 @@ static void print_notes(FILE *out, struct ts_mail_samples *samples)
 			ts_units_grouped(told, number[0]), ts_units_grouped(heard, number[1]));
 }
 
+static void print_times_off(FILE *out, uint64_t times, bool is_now, const char *why)
+{
+	char number[TS_UNITS_BYTES];
+
+	if (times > 0)
+		fprintf(out, "    left alone %s times: %s%s\n", ts_units_grouped(times, number),
+			why, is_now ? "; now as well" : "");
+}
+
 /* What asking for samples costs, on the average of those that came. */
 static void print_samples(FILE *out, struct ts_mail_table *table)
 {
 	struct ts_mail_samples *samples = &table->samples;
 	uint64_t asked = ts_load_relaxed(&samples->asked), got = ts_load_relaxed(&samples->got);
-	uint64_t off = ts_load_relaxed(&samples->times_off);
 	char number[3][TS_UNITS_BYTES];
 
 	if (asked == 0)
@@ -121,10 +129,10 @@ static void print_samples(FILE *out, struct ts_mail_table *table)
 			(double)ts_load_relaxed(&samples->took_ns) / (double)got / 1e6,
 			(double)ts_load_relaxed(&samples->made_ns) / (double)got / 1e6);
 	print_notes(out, samples);
-	if (off > 0)
-		fprintf(out, "    left alone %s times: getting them took longer%s\n",
-			ts_units_grouped(off, number[0]),
-			ts_nodes_samples_off(table) > 0 ? "; now as well" : "");
+	print_times_off(out, ts_load_relaxed(&samples->times_off),
+		ts_nodes_samples_off(table) > 0, "getting them took longer");
+	print_times_off(out, ts_load_relaxed(&samples->times_unused),
+		ts_nodes_samples_unused(table) > 0, "no node fetched them");
 }
 
 void ts_report_nodes(const struct ts_report *report, FILE *out)

@@ -135,9 +135,11 @@ static void samples(const struct ts_report *report, FILE *out)
 	print_##as(out, ts_load_relaxed(&samples->member));
 	TS_NODE_SAMPLES(TS_X)
 #undef TS_X
-	of_group(report, out, "nodes_samples_off_seconds", "gauge",
-		"For so long nobody asks, from now on.");
-	print_seconds(out, ts_nodes_samples_off(report->nodes));
+#define TS_X(function, id, help)                                   \
+	of_group(report, out, "nodes_samples_" id, "gauge", help); \
+	print_seconds(out, function(report->nodes));
+	TS_NODE_SAMPLES_OFF(TS_X)
+#undef TS_X
 }
 
 static void nodes(const struct ts_report *report, FILE *out)

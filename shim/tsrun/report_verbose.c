@@ -182,8 +182,9 @@ static void print_nodes(FILE *out, struct ts_mail_table *table)
 	row_##as(out, id, ts_load_relaxed(&table->samples.member), meaning);
 	TS_NODE_SAMPLES(TS_X)
 #undef TS_X
-	row_seconds(out, "off_seconds", ts_nodes_samples_off(table),
-		"For so long nobody asks, from now on.");
+#define TS_X(function, id, meaning) row_seconds(out, id, function(table), meaning);
+	TS_NODE_SAMPLES_OFF(TS_X)
+#undef TS_X
 	for (uint32_t i = 0; i < ts_nodes_count(table); i++)
 		if (ts_nodes_read(table, i, &node))
 			print_node(out, &node);

@@ -7,7 +7,7 @@ what they get without.  What goes wrong is in across_faults.py.
 import os
 
 import support
-from across_common import PATIENT, Run, site, watched
+from across_common import PATIENT, Run, between, site, watched
 
 LARGE = ("--items", 128, "--workers", 2, "--batch", 24, "--floats", 150000)
 
@@ -99,7 +99,36 @@ def test_iterable_data_sets_are_each_node_s_own():
         both.expect(without)
         assert both.count("shared") == 0
         assert both.count("produced") == both.given() == 2 * both.distinct()
-        assert both.reason("across_alone") == 0
+        assert both.not_asked() == (0, 0, 0)
+
+
+def test_a_node_whose_samples_nobody_takes():
+    """It asks nobody for a while; who comes meanwhile gets what he gets without."""
+    options = ("--items", 400, "--cost", 2, "--epochs", 3)
+    with site(2) as some:
+        without = Run(some, *options, across="off")
+        others = []
+
+        def told(run):
+            return some.stats(0, run.group)["nodes"]
+
+        def await_helper(run):
+            support.wait_until(lambda: (told(run) or {}).get("helper"), "a helper")
+
+        def await_off(run):
+            samples = support.wait_until(
+                lambda: told(run)["samples"]["times_unused"] and told(run)["samples"], "it is off")
+            assert samples["looked"] >= samples["unused"] >= 32 and samples["times_off"] == 0, samples
+
+        def come(run):
+            others.append(Run(some, *options, numbers=[1], NPY_OF_RUN=run.group))
+
+        alone = Run(some, *options, "--scenes", numbers=[0], library=support.TEST_LIBRARY,
+                    TSSHIM_TEST_PATIENCE="2", meanwhile=between(await_helper, await_off, come))
+        assert alone.reason("across_unused") > 0 == alone.reason("across_slow"), alone.told()
+        assert alone.delivered + others[0].delivered == without.delivered
+        for run in (alone, others[0]):  # who comes finds what was stored within a minute
+            assert run.count("produced") + run.count("shared") == run.given(), run.told()
 
 
 if __name__ == "__main__":

@@ -49,15 +49,16 @@ def servers(some, number):
 
 class Run:
     """
-    One job on each node of @some, or @each; what they delivered and counted.  @meanwhile(run,
-    where, started) is called when all have been started.  @apart(number) are further options and
-    variables of the jobs of that node.
+    One job on each node of @some, or @each, or on those of @numbers only; what they delivered and
+    counted.  @meanwhile(run, where, started) is called when all have been started.  @apart(number)
+    are further options and variables of the jobs of that node.
     """
 
     def __init__(self, some, *options, each=1, across="nodes", library=None, meanwhile=None,
-                 apart=lambda number: ((), {}), **more):
+                 numbers=None, apart=lambda number: ((), {}), **more):
         self.site, self.group, self.each = some, some.group(), each
-        with meeting.of(some.count * each) as where:
+        numbers = range(some.count) if numbers is None else numbers
+        with meeting.of(len(numbers) * each) as where:
             env = support.plain_environment(**{
                 "LD_PRELOAD": library or support.LIBRARY, "TSSHIM_GROUP": self.group,
                 "TSSHIM_ALIGN": "7", "TSSHIM_RING": "256M", "TSSHIM_CLUSTER": some.cluster,
@@ -66,7 +67,7 @@ class Run:
                 "NPY_OF_RUN": self.group, **where, **more})
             command = [support.torch_python(), JOB, "--seed", "1", *map(str, options)]
             started = []
-            for number in range(some.count):
+            for number in numbers:
                 words, variables = apart(number)
                 started += [some.nodes.start(number, command + list(map(str, words)), {**env, **variables})
                             for _ in range(each)]
@@ -78,7 +79,7 @@ class Run:
         for outcome in self.outcomes:
             assert outcome.status == 0, (outcome.status, outcome.errors[-2000:])
         self.delivered = [support.facts(outcome.output) for outcome in self.outcomes]
-        self.statistics = [some.stats(number, self.group) for number in range(some.count)]
+        self.statistics = [some.stats(number, self.group) for number in numbers]
 
     # ---- what was delivered ----
 
@@ -117,6 +118,10 @@ class Run:
     def reason(self, name):
         return sum(statistics["passed"].get(name, 0) for statistics in self.statistics)
 
+    def not_asked(self):
+        """How many other nodes did not give, or were not asked for: that takes longer, none takes ours."""
+        return tuple(self.reason("across_" + name) for name in ("alone", "slow", "unused"))
+
     def counted(self, name):
         """By the helpers, of all servers; @meanwhile was that of watched()."""
         return sum(row[name] for statistics in self.statistics for row in statistics["nodes"]["list"])
@@ -135,7 +140,7 @@ class Run:
         self.expect_account()
         assert self.count("produced") == self.distinct(), \
             (self.count("produced"), self.distinct(), self.told())
-        assert self.reason("across_alone") == 0
+        assert self.not_asked() == (0, 0, 0), (self.not_asked(), self.told())
 
 
 @contextlib.contextmanager

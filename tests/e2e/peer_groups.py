@@ -92,7 +92,7 @@ class Job:
 
     def __init__(self, group):
         self.process = subprocess.Popen(
-            [JOB, group], env=support.plain_environment(), stdin=subprocess.PIPE,
+            [JOB, group], env=support.plain_environment(TSSHIM_TEST_PATIENCE="120"), stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True)
         assert self.line() == "ready"
 
@@ -115,6 +115,12 @@ class Job:
         assert not finish or self("finish") == "ok"
         assert self("store") == "ok"
         support.wait_until(lambda: self("settled") == "yes", "the value is stored")
+
+    def give(self, name, size):
+        """Win the sample, make it, hand it over; the helper is through with it."""
+        said = self("sample", name, size)
+        assert said == "WON", said
+        support.wait_until(lambda: self("settled") == "yes", "the sample is stored")
 
     def row(self, index=0):
         """What is told of a server."""

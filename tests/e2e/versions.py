@@ -42,8 +42,8 @@ def other():
         with open(ROOT + "/leader/group/layout.h") as file:
             now = next(line for line in file if line.startswith("#define TS_ABI "))
         edit(sources + "/leader/group/layout.h", now, "#define TS_ABI 4000000000u\n")
-        edit(sources + "/leader/group/ledger.h", "#define TS_LEDGER_BYTES    81920u",
-             "#define TS_LEDGER_BYTES    90112u")
+        edit(sources + "/leader/group/ledger.h", "#define TS_LEDGER_BYTES     98304u",
+             "#define TS_LEDGER_BYTES    106496u")
         for command in (["meson", "setup", "-Dtests=disabled", sources + "/build", sources],
                         ["ninja", "-C", sources + "/build"]):
             done = run(command, dict(os.environ))

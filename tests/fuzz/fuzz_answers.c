@@ -67,13 +67,14 @@ struct asked {
 
 static void ask(struct ts_meta *meta, struct asked *asked, unsigned number)
 {
-	static const enum ts_meta_kind kinds[] = {
-		TS_META_GET, TS_META_GET, TS_META_SET, TS_META_DELETE, TS_META_NOTHING};
+	static const enum ts_meta_kind kinds[] = {TS_META_GET, TS_META_GET, TS_META_SET,
+		TS_META_DELETE, TS_META_LOOK, TS_META_NOTHING};
 
 	memset(asked->place, '#', sizeof(asked->place));
 	asked->request = (struct ts_meta_request){
 		.kind = kinds[number % TS_ARRAY_SIZE(kinds)],
 		.key = "key",
+		.numbers = number % 2,
 		.parts = {{asked->place + GUARD, number % 7 ? ROOM : 0},
 			{asked->place + ROOM + 2 * GUARD, number % 3 ? ROOM : 1}},
 		.until_ns = UINT64_MAX,

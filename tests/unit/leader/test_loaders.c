@@ -127,12 +127,28 @@ Test(loaders, a_verdict_changes)
 	loader = read_first(loaders, JOB_A);
 	cr_expect(eq(u32, loader.reason, TS_REASON_TORCH_SAMPLE));
 	says(loader.detail, "");
-	cr_expect(eq(u64, loader.reasons,
-		UINT64_C(1) << TS_REASON_TORCH_DATASET | UINT64_C(1) << TS_REASON_TORCH_CHEAP |
-			UINT64_C(1) << TS_REASON_TORCH_SAMPLE));
+	for (uint32_t i = 0; i < TS_REASON_SLOTS; i++)
+		cr_expect(eq(int, ts_loader_was_given(&loader, i),
+			i == TS_REASON_TORCH_DATASET || i == TS_REASON_TORCH_CHEAP ||
+				i == TS_REASON_TORCH_SAMPLE));
 	say(loaders, JOB_A, 1);
 	cr_expect(eq(int, (int)read_first(loaders, JOB_A).verdict, TS_LOADER_VERDICT_SAMPLES));
 	cr_expect(eq(u32, count(loaders, JOB_A), 1));
+}
+
+/* Each is known by a bit of its own, in one of several words. */
+Test(loaders, every_reason_is_remembered)
+{
+	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
+
+	for (uint32_t given = 0; given < TS_REASON_COUNT; given++) {
+		struct ts_loader loader;
+		say_not(loaders, 1, (enum ts_reason)given, "");
+		loader = read_first(loaders, JOB_A);
+		cr_expect(eq(u32, loader.reason, given));
+		for (uint32_t i = 0; i < TS_REASON_SLOTS; i++)
+			cr_expect(eq(int, ts_loader_was_given(&loader, i), i <= given));
+	}
 }
 
 Test(loaders, beyond_the_room_are_counted)

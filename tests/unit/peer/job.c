@@ -21,6 +21,9 @@
  *	peer ROW                  name, state, error and all counters of a row
  *	cut                       the last .part has no byte any more
  *	key                       of what was asked for last, without a chunk
+ *	sample NAME BYTES         ask for a sample: "GOT", or "WON" and made and handed over, or
+ *	                          the name of another answer or of an error
+ *	samples                   how many were looked at, not taken, and how often it went off
  */
 #include "leader/files/stage_private.h"
 #include "leader/mail/mail.h"
@@ -125,6 +128,52 @@ static int make_part(uint64_t bytes)
 	return r;
 }
 
+/* ---- samples ---------------------------------------------------------------------------- */
+
+/* A record in the ring, as if it had been made here. */
+static int make_sample(const struct ts_key *key, uint64_t bytes)
+{
+	struct ts_take take;
+	void *buffer;
+
+	ts_store_want(store, key, 0, TS_KIND_SAMPLE);
+	ts_store_take(store, key, 0, TS_KIND_SAMPLE, &take);
+	if (take.verdict != TS_CLAIM)
+		return -EEXIST;
+	int r = ts_claim_reserve(store, &take.claim, bytes, &buffer);
+	if (r < 0)
+		return r;
+	memset(buffer, 7, bytes);
+	return ts_claim_publish(store, &take.claim, bytes, 1000);
+}
+
+static const char *seek_sample(const char *what, uint64_t bytes)
+{
+	struct ts_hash128 hash = ts_hash128(what, strlen(what));
+	const struct ts_key key = {.lo = hash.lo, .hi = hash.hi};
+	struct ts_mail_errand errand;
+
+	request = (struct ts_mail_request){.kind = TS_MAIL_SAMPLE, .name = hash};
+	int r = ts_mail_post(&mail, &hash, &errand);
+	if (r == 0)
+		do
+			r = ts_mail_look(&mail, &errand, 1000000);
+		while (r == -EINPROGRESS);
+	if (r == TS_MAIL_SAYS_GOT)
+		ts_mail_end(&mail, &errand, true);
+	if (r < 0)
+		return strerrorname_np(-r);
+	if (r != TS_MAIL_SAYS_WON)
+		return answers[r];
+	r = make_sample(&key, bytes);
+	if (r < 0) {
+		ts_mail_give_back(&mail, &errand);
+		return strerrorname_np(-r);
+	}
+	ts_mail_hand_over(&mail, &errand, UINT64_C(1000000000));
+	return answers[TS_MAIL_SAYS_WON];
+}
+
 /* ---- commands --------------------------------------------------------------------------- */
 
 static const char *fetch(const char *what, uint64_t bytes, uint64_t ms, uint64_t at)
@@ -186,6 +235,24 @@ static void say_helper(void)
 		error ? strerrorname_np((int)error) : "0");
 }
 
+static void say_key(void)
+{
+	bool is_sample = request.kind == TS_MAIL_SAMPLE;
+
+	printf("%s:%016llx%016llx%s\n", is_sample ? "s1" : "f1",
+		(unsigned long long)request.name.hi, (unsigned long long)request.name.lo,
+		is_sample ? "" : ".0");
+}
+
+static void say_samples(void)
+{
+	const struct ts_mail_samples *samples = &mail.table->samples;
+
+	printf("%llu %llu %llu\n", (unsigned long long)ts_load_relaxed(&samples->looked),
+		(unsigned long long)ts_load_relaxed(&samples->unused),
+		(unsigned long long)ts_load_relaxed(&samples->times_unused));
+}
+
 static void say_table(void)
 {
 	printf("posted=%llu unposted=%llu left=%llu\n",
@@ -202,13 +269,18 @@ static const char *perform(char *line)
 
 	if (sscanf(line, "fetch %63s %llu %llu %llu", what, &bytes, &ms, &at) >= 3)
 		return fetch(what, bytes, ms, at);
+	if (sscanf(line, "sample %63s %llu", what, &bytes) == 2)
+		return seek_sample(what, bytes);
 	if (sscanf(line, "peer %u", &row) == 1) {
 		say_peer(row);
 		return NULL;
 	}
 	if (strcmp(line, "key") == 0) {
-		printf("f1:%016llx%016llx.%u\n", (unsigned long long)request.name.hi,
-			(unsigned long long)request.name.lo, request.piece);
+		say_key();
+		return NULL;
+	}
+	if (strcmp(line, "samples") == 0) {
+		say_samples();
 		return NULL;
 	}
 	if (strcmp(line, "table") == 0) {
@@ -252,7 +324,9 @@ static int join(const char *group)
 		r = ts_ledger_find_job(ts_store_ledger(store), id);
 	if (r >= 0)
 		r = ts_stage_attach(store, group, NULL, CAPACITY, &stage);
-	return r < 0 ? r : ts_mail_attach(store, &mail);
+	if (r >= 0)
+		r = ts_mail_attach(store, &mail);
+	return r < 0 ? r : ts_mail_attach_places(store, &mail);
 }
 
 int main(int argc, char **argv)

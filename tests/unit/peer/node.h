@@ -12,7 +12,7 @@
 #include "leader/peer/transfer.h"
 
 #define NODE_SERVERS 2
-#define NODE_VALUES  256
+#define NODE_VALUES  1024
 #define SECRET_A     "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n"
 #define SECRET_B     "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff\n"
 
@@ -23,7 +23,18 @@ struct command {
 	unsigned opaque;
 	unsigned long long cas; /* of an md, 0: any */
 	bool vivifies;
+	bool numbers; /* an ms */
+	bool looks;   /* an mg: at the value only */
 	const unsigned char *bytes;
+	size_t count;
+};
+
+/** What the server has under a key; without one: nothing. */
+struct node_value {
+	char key[80];
+	unsigned long long cas; /* which of all that were kept */
+	bool fetched;
+	unsigned char *bytes;
 	size_t count;
 };
 
@@ -49,12 +60,7 @@ struct node {
 	int ends[NODE_SERVERS]; /* the servers' ends of the connections; -1: none */
 	int speaker;            /* who says what is said */
 	unsigned next_end;
-	struct {
-		char key[80];
-		unsigned long long cas; /* which of all that were kept */
-		unsigned char *bytes;
-		size_t count;
-	} values[NODE_VALUES];
+	struct node_value values[NODE_VALUES];
 };
 
 /** With @secrets, lines of a file, and @servers servers; no file yet. */
@@ -109,6 +115,9 @@ void node_server_end(struct node *node);
 
 /** Connection @index is another one, whose end, @end, is the server's from now on. */
 void node_server_accept(struct node *node, unsigned index, int end);
+
+/** Do as an honest server does that has room; for one that says it otherwise. */
+void node_keep(struct node *node, const struct command *command);
 
 /** Hear and answer what has come; whether something has. */
 bool node_serve(struct node *node);

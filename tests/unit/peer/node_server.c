@@ -92,10 +92,25 @@ static void keep(struct node *node, const struct command *command)
 	cr_assert(ge(int, i, 0));
 	snprintf(node->values[i].key, sizeof(node->values[i].key), "%s", command->key);
 	node->values[i].cas = ++node->kept;
+	node->values[i].fetched = false;
 	free(node->values[i].bytes);
 	node->values[i].bytes = malloc(command->count + 1);
 	memcpy(node->values[i].bytes, command->bytes, command->count);
 	node->values[i].count = command->count;
+}
+
+/* What is a place says so as well.  A look is a fetch for the next one who looks. */
+static void show(struct node *node, const struct command *command)
+{
+	int i = find(node, command->key);
+
+	if (i < 0) {
+		node_printf(node, "EN O%u\r\n", command->opaque);
+		return;
+	}
+	node_printf(node, "HD h%d c%llu O%u%s\r\n", node->values[i].fetched,
+		node->values[i].cas, command->opaque, node->values[i].count == 0 ? " Z" : "");
+	node->values[i].fetched = true;
 }
 
 static void give(struct node *node, const struct command *command)
@@ -115,6 +130,7 @@ static void give(struct node *node, const struct command *command)
 		node_printf(node, "VA 0 c%llu O%u W\r\n\r\n", node->kept, command->opaque);
 		return;
 	}
+	node->values[i].fetched = true;
 	node_printf(node, "VA %zu c%llu O%u%s\r\n", node->values[i].count, node->values[i].cas,
 		command->opaque, node->values[i].count == 0 ? " Z" : "");
 	node_say(node, node->values[i].bytes, node->values[i].count);
@@ -138,22 +154,30 @@ static void take_away(struct node *node, const struct command *command)
 		command->opaque);
 }
 
+void node_keep(struct node *node, const struct command *command)
+{
+	node->stored++;
+	node->room -= node->room != 0 ? command->count : 0;
+	memcpy(node->last_stored, command->key, sizeof(node->last_stored));
+	keep(node, command);
+	node_printf(node, command->numbers ? "HD O%u c%llu\r\n" : "HD O%u\r\n", command->opaque,
+		node->kept);
+}
+
 static void answer(struct node *node, const struct command *command)
 {
 	if (node->is_silent || (node->lies && node->lies(node, command)))
 		return;
-	if (strcmp(command->word, "mg") == 0) {
+	if (command->looks) {
+		show(node, command);
+	} else if (strcmp(command->word, "mg") == 0) {
 		give(node, command);
 	} else if (strcmp(command->word, "md") == 0) {
 		take_away(node, command);
 	} else if (node->room != 0 && command->count > node->room) {
 		node_printf(node, "SERVER_ERROR out of memory storing object\r\n");
 	} else {
-		node->stored++;
-		node->room -= node->room != 0 ? command->count : 0;
-		memcpy(node->last_stored, command->key, sizeof(node->last_stored));
-		keep(node, command);
-		node_printf(node, "HD O%u\r\n", command->opaque);
+		node_keep(node, command);
 	}
 }
 
@@ -194,6 +218,7 @@ static size_t next_command(struct node *node, char *text, size_t count)
 		return line + command.count + 2;
 	}
 	command.bytes = (const unsigned char *)text + line;
+	command.numbers = is_value && strstr(text, " c") != NULL;
 	if (!is_value)
 		cr_assert(eq(int,
 			sscanf(text, "%3s %79s%95[^\n]", command.word, command.key, rest), 3));
@@ -204,6 +229,7 @@ static size_t next_command(struct node *node, char *text, size_t count)
 		cr_assert(ne(ptr, (void *)opaque, NULL));
 		command.opaque = (unsigned)strtoul(opaque + 2, NULL, 10);
 		command.vivifies = strstr(rest, " N") != NULL;
+		command.looks = strstr(rest, " h") != NULL;
 		const char *cas = strstr(rest, " C");
 		command.cas = cas ? strtoull(cas + 2, NULL, 10) : 0;
 	}

@@ -45,6 +45,12 @@ Test(answer, all_of_a_line_is_read)
 	cr_expect(answer.has_cas);
 	cr_expect(eq(u64, answer.cas, UINT64_MAX));
 	cr_expect(eq(u32, answer.flags, TS_ANSWER_STALE | TS_ANSWER_WON | TS_ANSWER_MADE));
+	cr_expect(not(answer.has_fetched));
+	cr_assert(eq(int, PARSE("HD h0 c7", &answer), 0));
+	cr_expect(answer.has_fetched);
+	cr_expect(eq(u32, answer.flags, 0));
+	cr_assert(eq(int, PARSE("HD h1", &answer), 0));
+	cr_expect(eq(u32, answer.flags, TS_ANSWER_FETCHED));
 	cr_assert(eq(int, PARSE("SERVER_ERROR no  room ", &answer), 0));
 	cr_expect(ts_answer_says(&answer, "no  room "));
 	cr_expect(not(ts_answer_says(&answer, "no  room")));
@@ -55,7 +61,8 @@ Test(answer, all_of_a_line_is_read)
 static const char *const wrong[] = {"", " ", "va 3", "VA", "VA ", "VA  3", "VA 3 ", " VA 3",
 	"VA 3a", "VA +3", "VA 3 O", "VA 3 O1 O1", "VA 3 Oa", "VA 3 O-1", "VA 3 WW", "VA 3 q",
 	"VA 3 c", "VA 3 c1 c2", "VA 3 c0 c2", "VA 3 c-1", "VA 3 c18446744073709551616", "VA\t3",
-	"EN O1\t", "MN O1", "STORED O1", "ERROR x", "HDO1", "H", "END"};
+	"HD h", "HD h2", "HD h01", "HD h0 h1", "EN O1\t", "MN O1", "STORED O1", "ERROR x",
+	"HDO1", "H", "END"};
 
 Test(answer, nothing_is_guessed)
 {

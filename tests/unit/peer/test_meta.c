@@ -105,6 +105,59 @@ Test(meta, what_is_there_is_deleted_only_if_it_is_the_same)
 	cr_expect(eq(int, scene_do(&scene, &delete), -EPROTO));
 }
 
+Test(meta, a_look_says_whether_it_was_fetched)
+{
+	struct ts_meta_request look = scene_get("a", NULL, 0);
+
+	look.kind = TS_META_LOOK;
+	PLAY(&scene, {"HD h0 c5 O100\r\n"}, {"HD h1 c6 O101 Z\r\n"}, {"EN O102\r\n"},
+		{"HD c7 O103\r\n"});
+	cr_expect(eq(int, scene_do(&scene, &look), 0));
+	cr_expect(eq(u64, look.cas, 5));
+	cr_expect(eq(u32, look.flags, 0));
+	cr_expect(eq(int, scene_do(&scene, &look), 0));
+	cr_expect(eq(u64, look.cas, 6));
+	cr_expect(eq(u32, look.flags, TS_ANSWER_FETCHED | TS_ANSWER_MADE));
+	cr_expect(eq(int, scene_do(&scene, &look), -ENOENT));
+	cr_expect(eq(int,
+		strcmp(scene.heard_text, "mg a h c O100\r\nmg a h c O101\r\nmg a h c O102\r\n"),
+		0));
+	cr_expect(eq(int, scene_do(&scene, &look), -EPROTO));
+}
+
+/* It was not asked whether that was fetched. */
+Test(meta, what_no_look_asks_for_is_no_answer)
+{
+	struct ts_meta_request get = scene_get("a", into, 3);
+
+	PLAY(&scene, {"VA 3 h1 c7 O100\r\nabc\r\n"});
+	cr_expect(eq(int, scene_do(&scene, &get), -EPROTO));
+}
+
+Test(meta, what_is_stored_has_a_number_if_it_was_asked_for)
+{
+	struct ts_meta_request set = scene_set("b", "xyz", 3);
+
+	set.numbers = true;
+	PLAY(&scene, {"HD O100 c18446744073709551615\r\n"}, {"HD O101\r\n"}, {"NS O102 c0\r\n"},
+		{"HD O103 c7\r\n"});
+	cr_expect(eq(int, scene_do(&scene, &set), 0));
+	cr_expect(eq(u64, set.cas, UINT64_MAX));
+	/* A server that does not say. */
+	cr_expect(eq(int, scene_do(&scene, &set), 0));
+	cr_expect(eq(u64, set.cas, 0));
+	set.only_new = true;
+	cr_expect(eq(int, scene_do(&scene, &set), -EEXIST));
+	cr_expect(eq(u64, set.cas, 0));
+	cr_expect(eq(int,
+		strcmp(scene.heard_text,
+			"ms b 3 O100 T0 c\r\nxyz\r\nms b 3 O101 T0 c\r\nxyz\r\n"
+			"ms b 3 O102 T0 ME c\r\nxyz\r\n"),
+		0));
+	set.numbers = false;
+	cr_expect(eq(int, scene_do(&scene, &set), -EPROTO));
+}
+
 Test(meta, many_requests_leave_in_one_write_and_end_in_their_order)
 {
 	struct ts_meta_request get = scene_get("a", into, 3), set = scene_set("b", "xyz", 3),

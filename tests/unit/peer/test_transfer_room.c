@@ -85,7 +85,86 @@ Test(transfer_room, where_removing_does_not_help_it_is_given_up)
 
 /* ---- whose they are --------------------------------------------------------------------- */
 
-/* Another node has made them again meanwhile. */
+static void lose_chunk(uint32_t number, uint32_t chunk)
+{
+	char name[48], key[64];
+
+	sample_name(number, name);
+	snprintf(key, sizeof(key), "%s:%u", name, chunk);
+	for (uint32_t i = 0; i < NODE_VALUES; i++)
+		if (strcmp(node.values[i].key, key) == 0)
+			node.values[i].key[0] = '\0';
+}
+
+/* As another node stores it: with another number, and none that we know. */
+static void replace_chunk(uint32_t number, uint32_t chunk)
+{
+	char name[48], key[64];
+
+	sample_name(number, name);
+	snprintf(key, sizeof(key), "%s:%u", name, chunk);
+	for (uint32_t i = 0; i < NODE_VALUES; i++)
+		if (strcmp(node.values[i].key, key) == 0)
+			node.values[i].cas = ++node.kept;
+}
+
+Test(transfer_room, what_another_node_has_made_again_stays)
+{
+	for (uint32_t i = 0; i < FEW; i++)
+		sample_give(i, 2 * SAMPLE_CHUNK);
+	replace_chunk(0, 0);
+	replace_chunk(1, 1);
+	replace_chunk(2, 2);
+	node.room = 1;
+	clock_pass(TS_TRANSFER_KEEP_NS);
+	sample_give(FEW, 2 * SAMPLE_CHUNK);
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), TS_TRANSFER_REMOVED - 1));
+	/* Of each of them the one chunk that is another's is there still. */
+	for (uint32_t i = 0, chunk = 0; i < 3; i++, chunk++) {
+		size_t *unused;
+		sample_want(i);
+		for (uint32_t j = 0; j < 3; j++)
+			cr_expect(eq(int, node_value(&node, j, &unused) != NULL, j == chunk),
+				"%u: %u", i, j);
+	}
+}
+
+Test(transfer_room, a_helper_that_ends_leaves_what_another_node_has_made_again)
+{
+	sample_give(0, 1000);
+	sample_give(1, 1000);
+	replace_chunk(0, 0);
+	while (ts_transfers_clear(node.transfers))
+		cr_assert(node_turn(&node));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 1));
+	cr_expect(eq(int, sample_seek(0), TS_MAIL_SAYS_GOT));
+	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_WON));
+}
+
+static bool says_no_number(struct node *of, const struct command *command)
+{
+	if (strcmp(command->word, "ms") != 0 || (of->room != 0 && command->count > of->room))
+		return false;
+	struct command plain = *command;
+	plain.numbers = false;
+	node_keep(of, &plain);
+	return true;
+}
+
+/* It may be anybody's by then. */
+Test(transfer_room, what_has_no_number_stays)
+{
+	node.lies = says_no_number;
+	give_few(0, 1000, TS_TRANSFER_KEEP_NS);
+	cr_assert(eq(int, sample_seek(FEW), TS_MAIL_SAYS_WON));
+	sample_publish(FEW, TS_KIND_SAMPLE, 1000);
+	sample_hand_over(FEW);
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 1));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 0));
+	for (uint32_t i = 0; i < FEW; i++)
+		cr_expect(eq(int, sample_seek(i), TS_MAIL_SAYS_GOT));
+}
+
 Test(transfer_room, what_has_ended_by_its_time_is_not_removed)
 {
 	give_few(0, 1000, TS_TRANSFER_SAMPLE * SECOND);
@@ -109,23 +188,12 @@ static bool refuses_chunk_0_once(struct node *of, const struct command *command)
 	return true;
 }
 
-static void lose_chunk_0(uint32_t number)
-{
-	char name[48], key[64];
-
-	sample_name(number, name);
-	snprintf(key, sizeof(key), "%s:0", name);
-	for (uint32_t i = 0; i < NODE_VALUES; i++)
-		if (strcmp(node.values[i].key, key) == 0)
-			node.values[i].key[0] = '\0';
-}
-
 Test(transfer_room, a_lost_one_that_is_stored_anew_does_not_make_room_for_itself)
 {
 	sample_give(1, 2 * SAMPLE_CHUNK);
 	sample_give(2, 1000);
 	clock_pass(TS_TRANSFER_KEEP_NS);
-	lose_chunk_0(1);
+	lose_chunk(1, 0);
 	has_refused = false;
 	node.lies = refuses_chunk_0_once;
 	cr_assert(eq(int, sample_seek(1), TS_MAIL_SAYS_WON));

@@ -410,12 +410,34 @@ Test(across, what_takes_longer_to_get_than_to_make_is_not_asked_for)
 	cr_expect(eq(int, tsshim_sample_across(sample), 0));
 	cr_expect(eq(int, torch_take(sample, 5, 0), TS_CLAIM));
 	cr_expect(eq(int, tsshim_sample_seek(sample), 0));
-	cr_expect(eq(u64, passed(TS_REASON_ACROSS_ALONE), 1));
-	/* And again after a while. */
+	cr_expect(eq(u64, passed(TS_REASON_ACROSS_SLOW), 1));
+	/* It is off for all of a batch, whatever becomes of it meanwhile. */
 	ts_write_relaxed(&mail.table->samples.off_until, 1);
+	tsshim_sample_drop(sample);
+	cr_expect(eq(int, torch_take(sample, 6, 0), TS_CLAIM));
+	cr_expect(eq(int, tsshim_sample_seek(sample), 0));
+	cr_expect(eq(u64, passed(TS_REASON_ACROSS_SLOW), 2));
+	cr_expect(eq(u64, passed(TS_REASON_ACROSS_ALONE), 0));
+	/* And again after a while. */
 	cr_expect(ne(int, tsshim_sample_across(sample), 0));
 	tsshim_sample_destroy(sample);
 	expect_no_request();
+}
+
+Test(across, what_no_node_takes_is_not_asked_for)
+{
+	struct ts_sample *sample = torch_sample();
+
+	ts_write_relaxed(&mail.table->samples.unused_until, ts_now_ns() + GUARD_NS);
+	cr_expect(eq(int, tsshim_sample_across(sample), 0));
+	cr_expect(eq(int, torch_take(sample, 5, 0), TS_CLAIM));
+	cr_expect(eq(int, tsshim_sample_seek(sample), 0));
+	cr_expect(eq(u64, passed(TS_REASON_ACROSS_UNUSED), 1));
+	expect_no_request();
+	tsshim_sample_drop(sample);
+	ts_write_relaxed(&mail.table->samples.unused_until, ts_now_ns());
+	cr_expect(ne(int, tsshim_sample_across(sample), 0));
+	tsshim_sample_destroy(sample);
 }
 
 Test(across, a_lone_job_makes_for_other_nodes)

@@ -190,6 +190,25 @@ Test(nodes, how_long_nobody_asks_for_samples)
 	expect("\ntsshim_nodes_samples_off_seconds{group=\"g\"} 30.000000000\n");
 	print(ts_report_text);
 	expect("left alone 2 times: getting them took longer; now as well\n");
+	cr_expect_null(strstr(text, "fetched them"), "%s", text);
+}
+
+Test(nodes, how_long_nobody_asks_for_what_no_node_takes)
+{
+	ts_write_relaxed(&table->samples.asked, 1);
+	ts_write_relaxed(&table->samples.times_unused, 3);
+	print(ts_report_text);
+	expect("left alone 3 times: no node fetched them\n");
+	print(ts_report_json);
+	expect("\"unused_seconds\": 0.000000000");
+	ts_write_relaxed(&table->samples.unused_until, UINT64_MAX);
+	print(ts_report_json);
+	expect("\"off_seconds\": 0.000000000");
+	expect("\"unused_seconds\": 480.000000000");
+	print(ts_report_prometheus);
+	expect("\ntsshim_nodes_samples_unused_seconds{group=\"g\"} 480.000000000\n");
+	print(ts_report_text);
+	expect("left alone 3 times: no node fetched them; now as well\n");
 }
 
 /* Who writes there may write anything. */
