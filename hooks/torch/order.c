@@ -167,12 +167,13 @@ static int read_journal(struct look *look)
 
 	if (!look->journal)
 		return 0;
-	uint64_t begin = ts_journal_begin(look->journal), end = ts_journal_end(look->journal);
+	uint64_t begin = ts_journal_begin(look->journal, TS_JOURNAL_OWN),
+		 end = ts_journal_end(look->journal, TS_JOURNAL_OWN);
 	/* One that was overtaken goes on with the oldest that is there. */
 	if (order->read < begin || order->read > end)
 		order->read = begin;
 	for (; order->read < end; order->read++) {
-		int r = ts_journal_read(look->journal, order->read, &note)
+		int r = ts_journal_read(look->journal, TS_JOURNAL_OWN, order->read, &note)
 				? read_note(look, &note)
 				: 0;
 		if (r < 0)
