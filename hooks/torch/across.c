@@ -48,6 +48,13 @@ static bool await_helper(struct ts_mail *mail)
 	return ts_mail_is_served(mail, NULL, NULL);
 }
 
+bool ts_errands_pay(struct ts_store *store)
+{
+	struct ts_mail *mail = is_wanted() ? ts_errand_mail(store) : NULL;
+
+	return mail && ts_mail_pays(mail) && ts_mail_is_served(mail, NULL, NULL);
+}
+
 int tsshim_sample_across(struct ts_sample *sample)
 {
 	enum ts_reason reason;

@@ -118,6 +118,9 @@ struct ts_session;
  */
 struct ts_mail *ts_errand_mail(struct ts_store *store);
 
+/** Whether the process's samples are asked of other nodes now, and that is worth it. */
+bool ts_errands_pay(struct ts_store *store);
+
 /**
  * The store has nobody who asked for what @sample names: whether other nodes do.  Then it is
  * published from now on.

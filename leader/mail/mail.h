@@ -257,7 +257,8 @@ struct ts_mail_samples {
 	_Atomic uint64_t off_until; /* of ts_now_ns(); 0: never */
 	_Atomic uint64_t window_got, window_took_ns, window_made_ns;
 	_Atomic uint64_t took_ns, made_ns; /* of all that came */
-	_Atomic uint64_t reserved[4];
+	_Atomic uint64_t notes_told, notes_heard;
+	_Atomic uint64_t reserved[2];
 };
 static_assert(sizeof(struct ts_mail_samples) == 128, "ABI of mail 1");
 

@@ -78,11 +78,12 @@ def note(sample, scope, dataset, work, position, index):
 class Order:
     """A struct ts_order, and what is known of the data set, for all epochs of a loader."""
 
-    def __init__(self, iterator, dataset):
+    def __init__(self, iterator, dataset, kind):
         self.handle = native.orders.tsshim_order_create()
         if not self.handle:
             raise MemoryError
-        self.scope = scopes.Scope(types.SimpleNamespace(
+        # Names have to be those that workers give.
+        self.scope = kind(types.SimpleNamespace(
             dataset=dataset, collate_fn=iterator._collate_fn,
             auto_collation=iterator._auto_collation))
 
@@ -214,12 +215,12 @@ def _is_one(dataset):
     return type(dataset) is not data.ConcatDataset
 
 
-def _try(plan, iterator):
+def _try(plan, iterator, scope):
     """The Epoch, or why it is strict."""
     kind = _why_strict(iterator, plan)
     if type(kind) is str:
         return kind
-    order = plan.loader.order or Order(iterator, plan.dataset)
+    order = plan.loader.order or Order(iterator, plan.dataset, scope)
     order.scope.look()
     dataset, indices, outer = _inside(plan, _own_order(plan, kind))
     tag = tag_of(order.scope, dataset, plan.loader.ordinal)
@@ -240,10 +241,13 @@ def _try(plan, iterator):
     return epoch
 
 
-def begin(plan, iterator):
-    """The Epoch of @plan, whose first batch is asked for now; None where the order is strict."""
+def begin(scope, plan, iterator):
+    """
+    The Epoch of @plan, whose first batch is asked for now; None where the order is strict.  @scope
+    is the workers' class (aligned.Scope).
+    """
     try:
-        found = _try(plan, iterator)
+        found = _try(plan, iterator, scope)
     except recording.Unusable:
         raise  # the program's loader fails, before its first batch
     except Exception as error:  # the strict way meets it as well if it is the program's
