@@ -168,8 +168,8 @@ def _begin(iterator, loader, dataloader):
                 if loader.num_workers == 0:
                     _to_begin_late = loader.dataset
             elif native.settings.free:
-                from .sharing import aligned, free
-                begin = functools.partial(free.begin, aligned.Scope)
+                from .sharing import free
+                begin = free.begin
             iterator._tsshim_plan = align.begin(loader, iterator, begin, kind)
     except Exception as error:  # ours: the loader works as without us
         native.report(error)

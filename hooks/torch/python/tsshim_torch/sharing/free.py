@@ -16,7 +16,7 @@ import types
 import torch
 
 from .. import native
-from . import align, generators, recording, scopes
+from . import align, generators, naming, recording, scopes
 
 NO_DRAW = 0xffffffff  # TS_ORDER_NO_DRAW of hooks/torch/order.h
 
@@ -78,12 +78,12 @@ def note(sample, scope, dataset, work, position, index):
 class Order:
     """A struct ts_order, and what is known of the data set, for all epochs of a loader."""
 
-    def __init__(self, iterator, dataset, kind):
+    def __init__(self, iterator, dataset):
         self.handle = native.orders.tsshim_order_create()
         if not self.handle:
             raise MemoryError
         # Names have to be those that workers give.
-        self.scope = kind(types.SimpleNamespace(
+        self.scope = naming.Scope(types.SimpleNamespace(
             dataset=dataset, collate_fn=iterator._collate_fn,
             auto_collation=iterator._auto_collation))
 
@@ -215,12 +215,12 @@ def _is_one(dataset):
     return type(dataset) is not data.ConcatDataset
 
 
-def _try(plan, iterator, scope):
+def _try(plan, iterator):
     """The Epoch, or why it is strict."""
     kind = _why_strict(iterator, plan)
     if type(kind) is str:
         return kind
-    order = plan.loader.order or Order(iterator, plan.dataset, scope)
+    order = plan.loader.order or Order(iterator, plan.dataset)
     order.scope.look()
     dataset, indices, outer = _inside(plan, _own_order(plan, kind))
     tag = tag_of(order.scope, dataset, plan.loader.ordinal)
@@ -241,13 +241,10 @@ def _try(plan, iterator, scope):
     return epoch
 
 
-def begin(scope, plan, iterator):
-    """
-    The Epoch of @plan, whose first batch is asked for now; None where the order is strict.  @scope
-    is the workers' class (aligned.Scope).
-    """
+def begin(plan, iterator):
+    """The Epoch of @plan, whose first batch is asked for now; None where the order is strict."""
     try:
-        found = _try(plan, iterator, scope)
+        found = _try(plan, iterator)
     except recording.Unusable:
         raise  # the program's loader fails, before its first batch
     except Exception as error:  # the strict way meets it as well if it is the program's
