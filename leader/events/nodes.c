@@ -34,7 +34,7 @@ void ts_event_nodes_read(struct ts_mail_table *table, struct ts_event_nodes *ret
 	ret_nodes->is_there = true;
 	ret_nodes->helper = ts_process_is_alive(helper) ? TS_PROCESS_PID(helper) : 0;
 	ret_nodes->error = ret_nodes->helper ? 0 : ts_load_relaxed(&table->error);
-	ret_nodes->samples_off = ts_now_ns() < ts_load_relaxed(&table->samples.off_until);
+	ret_nodes->samples_off = ts_now_ns() < ts_mail_off_until(table);
 	for (uint32_t i = 0; i < TS_MAIL_PEERS; i++) {
 		if (i < count)
 			read_server(&table->peers[i], &ret_nodes->servers[i]);

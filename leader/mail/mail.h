@@ -8,7 +8,9 @@
  * them proven to be the value's, or none; nobody else but the owner does.
  *
  * Who asks for a sample has claimed its record in the ring (leader/group/store.h) and waits
- * with something else to do (ts_mail_post(), ts_mail_look()).  The first TS_MAIL_PLACES slots
+ * with something else to do (ts_mail_post(), ts_mail_look()).  A decoded picture that is no
+ * part of a sample is asked for in the same way, and is called a sample here as well; nobody
+ * but who asks has to tell them apart.  The first TS_MAIL_PLACES slots
  * are for samples, and each of them has a place of TS_MAIL_ROOM bytes in an object of its own
  * ("places").  The helper alone writes there, and only while the slot is TAKEN or LEFT; the
  * owner reads there, and only while it is ANSWERED with GOT: what it finds it copies into
@@ -246,18 +248,22 @@ static_assert(sizeof(struct ts_mail_sample) == 64, "what other nodes read; keeps
 #define TS_MAIL_SAMPLE_VERSION 1
 
 /**
- * What asking for samples costs all jobs of the group, and what came of it.  Every
- * TS_MAIL_WINDOW samples that came are judged: where to get them has taken longer than it took
- * to make them, nobody asks for TS_MAIL_OFF_NS.
+ * Whether records of one kind are worth asking for.  Every TS_MAIL_WINDOW that came are judged:
+ * where to get them has taken longer than it took to make them, nobody asks for TS_MAIL_OFF_NS.
  */
+struct ts_mail_worth {
+	_Atomic uint64_t off_until; /* of ts_now_ns(); 0: never */
+	_Atomic uint64_t window_got, window_took_ns, window_made_ns;
+};
+
+/** What asking for samples costs all jobs of the group, and what came of it. */
 struct ts_mail_samples {
 	/* alone: neither got nor won, as soon as it has ended */
 	_Atomic uint64_t asked, got, won, alone;
 	_Atomic uint64_t stored, times_off;
-	_Atomic uint64_t off_until; /* of ts_now_ns(); 0: never */
-	_Atomic uint64_t window_got, window_took_ns, window_made_ns;
+	struct ts_mail_worth whole;        /* of whole samples */
 	_Atomic uint64_t took_ns, made_ns; /* of all that came */
-	_Atomic uint64_t reserved[4];
+	struct ts_mail_worth pixels;       /* of decoded pictures */
 };
 static_assert(sizeof(struct ts_mail_samples) == 128, "ABI of mail 1");
 
@@ -356,28 +362,33 @@ int ts_mail_tell(struct ts_mail *mail, const struct ts_mail_request *request);
 void ts_mail_store(struct ts_mail *mail, uint32_t index);
 void ts_mail_return(struct ts_mail *mail, uint32_t index);
 
-/* ---- asking for samples: leader/mail/samples.c ------------------------------------------ */
+/* ---- asking for samples: leader/mail/samples.c; hooks do by leader/mail/errand.h ----------
+ */
 
 /** A SAMPLE that was asked for.  Its slot is the caller's until one of the last four ends it.
  */
 struct ts_mail_errand {
 	uint32_t index;
+	enum ts_kind kind;
 	uint64_t until_ns;   /* the helper has to have answered by then */
 	uint64_t look_at_ns; /* whether it lives */
 };
 
 /**
- * Whether samples are worth asking for: it is not known that to get one takes longer than to
- * make it.
+ * Whether records of @kind, which is TS_KIND_SAMPLE or TS_KIND_PIXELS, are worth asking for: it
+ * is not known that to get one takes longer than to make it.
  */
-bool ts_mail_pays(struct ts_mail *mail);
+bool ts_mail_pays(struct ts_mail *mail, enum ts_kind kind);
+
+/** Until when of ts_now_ns() any of these is not asked for; 0: never. */
+uint64_t ts_mail_off_until(struct ts_mail_table *table);
 
 /**
- * Ask for the sample @name.  Threads, forks and cost as for ts_mail_ask(), but it waits for
- * nothing.  Errors: -EBUSY no slot.
+ * Ask for the record @name of @kind.  Threads, forks and cost as for ts_mail_ask(), but it
+ * waits for nothing.  Errors: -EBUSY no slot.
  */
-int ts_mail_post(
-	struct ts_mail *mail, const struct ts_hash128 *name, struct ts_mail_errand *ret_errand);
+int ts_mail_post(struct ts_mail *mail, enum ts_kind kind, const struct ts_hash128 *name,
+	struct ts_mail_errand *ret_errand);
 
 /**
  * What the answer is, waiting for it @wait_ns at most.  With GOT the record is at

@@ -61,7 +61,7 @@ int ts_nodes_helper(struct ts_mail_table *table)
 
 uint64_t ts_nodes_samples_off(struct ts_mail_table *table)
 {
-	uint64_t until = ts_load_relaxed(&table->samples.off_until), now = ts_now_ns();
+	uint64_t until = ts_mail_off_until(table), now = ts_now_ns();
 
 	/* Foreign memory may say anything. */
 	return until > now ? ts_min_u64(until - now, TS_MAIL_OFF_NS) : 0;

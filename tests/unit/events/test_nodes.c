@@ -90,10 +90,10 @@ Test(event_nodes, the_tier_has_a_line_when_it_is_on_or_off)
 {
 	look();
 	expect("\"samples\":\"on\"}", 1);
-	ts_write_relaxed(&table.samples.off_until, UINT64_MAX);
+	ts_write_relaxed(&table.samples.whole.off_until, UINT64_MAX);
 	look();
 	expect("\"errno\":null,\"samples\":\"off\"}", 1);
-	ts_write_relaxed(&table.samples.off_until, ts_now_ns());
+	ts_write_relaxed(&table.samples.whole.off_until, ts_now_ns());
 	look();
 	expect("\"samples\":\"on\"}", 1);
 	ts_write_relaxed(&table.helper, 0);

@@ -31,7 +31,7 @@ static struct ts_mail_errand post(void)
 	const struct ts_hash128 name = {.lo = ++number};
 	struct ts_mail_errand errand;
 
-	cr_assert(eq(int, ts_mail_post(&mail, &name, &errand), 0));
+	cr_assert(eq(int, ts_mail_post(&mail, TS_KIND_SAMPLE, &name, &errand), 0));
 	return errand;
 }
 

@@ -374,7 +374,7 @@ Test(across, what_takes_longer_to_get_than_to_make_is_not_asked_for)
 	cr_expect(eq(int, tsshim_sample_seek(sample), 0));
 	cr_expect(eq(u64, passed(TS_REASON_ACROSS_ALONE), 1));
 	/* And again after a while. */
-	ts_write_relaxed(&mail.table->samples.off_until, 1);
+	ts_write_relaxed(&mail.table->samples.whole.off_until, 1);
 	cr_expect(ne(int, tsshim_sample_across(sample), 0));
 	tsshim_sample_destroy(sample);
 	expect_no_request();
