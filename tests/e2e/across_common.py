@@ -101,8 +101,8 @@ class Run:
         return [(statistics["nodes"], {name: count for name, count in statistics["passed"].items() if count})
                 for statistics in self.statistics]
 
-    def count(self, name):
-        return sum(row.get("kinds", row)["sample"][name] for statistics in self.statistics
+    def count(self, name, kind="sample"):
+        return sum(row.get("kinds", row)[kind][name] for statistics in self.statistics
                    for row in statistics.get("datasets", []))
 
     def reason(self, name):
