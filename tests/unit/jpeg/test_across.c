@@ -16,8 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GUARD_NS UINT64_C(30000000000)
-
 /* Large enough to be worth asking for. */
 static const struct drive_picture large = {
 	.width = 320, .height = 240, .quality = 85, .h = 2, .v = 2, .seed = 1};
@@ -60,7 +58,8 @@ static struct helper {
 	pthread_t thread;
 	enum ts_mail_answer says;
 	uint64_t took_ns;
-	bool was_asked, is_over;
+	unsigned delay_us; /* before the answer */
+	bool was_asked;
 	struct ts_mail_request request;
 	_Atomic int ends;
 } helper;
@@ -90,6 +89,7 @@ static void *help(void *unused)
 		if (ts_mail_take(&mail, 0, &index, &helper.request) < 0)
 			continue;
 		helper.was_asked = true;
+		usleep(helper.delay_us);
 		if (helper.says == TS_MAIL_SAYS_GOT)
 			write_record(index);
 		ts_mail_answer(&mail, index, helper.says);
@@ -284,6 +284,33 @@ Test(across, the_record_of_another_stream_is_never_served)
 	decode_asking(TS_MAIL_SAYS_GOT);
 	cr_expect(eq(u64, shared(), taken));
 	cr_expect(eq(u64, passed(TS_REASON_JPEG_DIFFERENT), 1));
+	expect_nothing_open();
+}
+
+static void *decode_again(void *unused)
+{
+	(void)drive(&drive_hooked, &whole, data, bytes);
+	return unused;
+}
+
+/* He is not at work, but for what his node need not make. */
+Test(across, who_waits_for_another_node_keeps_his_claim)
+{
+	pthread_t thread;
+
+	setenv("TSSHIM_TEST_PATIENCE", "20", 1);
+	begin_helper(TS_MAIL_SAYS_WON);
+	helper.delay_us = 300000;
+	cr_assert(eq(int, pthread_create(&thread, NULL, decode_again, NULL), 0));
+	while (ts_load_relaxed(&mail.table->posted) == 0)
+		continue;
+	decode(&whole);
+	pthread_join(thread, NULL);
+	cr_assert(end_helper());
+	cr_expect(eq(u64, ts_load_relaxed(&mail.table->samples.asked), 1));
+	cr_expect(eq(u64, made(), 1));
+	cr_expect(eq(u64, shared(), 1));
+	expect_request(TS_MAIL_SAMPLE_STORE);
 	expect_nothing_open();
 }
 
