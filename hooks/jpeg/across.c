@@ -13,13 +13,16 @@ static void take(const struct ts_picture *picture, struct ts_take *ret_take)
 	ts_session_take_pixels(picture->session, &picture->key, ret_take);
 }
 
-/* Nobody here has asked for it, but other nodes do. */
+/*
+ * Nobody here has asked for it, but other nodes do.  For this one only: where asking does not
+ * pay any more, nothing is to be published for them either.
+ */
 static void take_for_others(const struct ts_picture *picture, struct ts_take *ret_take)
 {
 	const struct ts_session *session = picture->session;
 
-	ts_store_want(session->store, &picture->key, session->dataset, TS_KIND_PIXELS);
-	take(picture, ret_take);
+	ts_store_take_wanted(
+		session->store, &picture->key, session->dataset, TS_KIND_PIXELS, ret_take);
 }
 
 static void give_up(struct ts_take *take, enum ts_reason reason)

@@ -314,7 +314,7 @@ static void publish(const struct call *call, const struct ts_session *session,
 	memset((uint8_t *)buffer + rows, 0, trailer_at - rows);
 	memcpy((uint8_t *)buffer + trailer_at, &trailer, sizeof(trailer));
 	(void)ts_claim_publish(session->store, claim, bytes, cpu_ns);
-	ts_errand_made(errand, cpu_ns);
+	ts_errand_made(errand, bytes, cpu_ns);
 }
 
 static int produce(const struct call *call, const struct ts_session *session,

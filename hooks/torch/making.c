@@ -156,7 +156,7 @@ void tsshim_sample_publish(struct ts_sample *sample)
 	ts_session_learn_cost(TS_KIND_SAMPLE, sample->record_bytes, sample->cpu_ns);
 	int r = ts_claim_publish(
 		sample->store, &sample->take.claim, sample->record_bytes, sample->cpu_ns);
-	ts_errand_made(&sample->errand, sample->made_ns);
+	ts_errand_made(&sample->errand, sample->record_bytes, sample->made_ns);
 	if (r != 0)
 		return;
 	ts_sample_set_origin(sample, sample->take.claim.origin);

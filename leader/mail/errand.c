@@ -126,12 +126,12 @@ void ts_errand_refuse(struct ts_errand *errand)
 	ts_mail_give_back(errand->mail, &errand->posted);
 }
 
-void ts_errand_made(struct ts_errand *errand, uint64_t made_ns)
+void ts_errand_made(struct ts_errand *errand, uint64_t bytes, uint64_t made_ns)
 {
 	if (errand->state != TS_ERRAND_WON || errand->serial != ts_identity_serial())
 		return;
 	errand->state = TS_ERRAND_NONE;
-	ts_mail_hand_over(errand->mail, &errand->posted, made_ns);
+	ts_mail_hand_over(errand->mail, &errand->posted, bytes, made_ns);
 }
 
 void ts_errand_drop(struct ts_errand *errand)

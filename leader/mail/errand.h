@@ -72,9 +72,11 @@ void ts_errand_end(struct ts_errand *errand, bool is_good);
 /** What has come with GOT is not what was asked for: who asks next makes it, for all. */
 void ts_errand_refuse(struct ts_errand *errand);
 
-/** The record was published, or somebody else's was: where it was WON, hand it over.  It took
- * @made_ns to make. */
-void ts_errand_made(struct ts_errand *errand, uint64_t made_ns);
+/**
+ * The record of @bytes was published, or somebody else's was: where it was WON, hand it over.
+ * It took @made_ns to make.
+ */
+void ts_errand_made(struct ts_errand *errand, uint64_t bytes, uint64_t made_ns);
 
 /** End what is asked for; what was WON is not there, and may be made by whoever asks next. */
 void ts_errand_drop(struct ts_errand *errand);

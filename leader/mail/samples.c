@@ -52,20 +52,30 @@ static void judge(struct ts_mail_samples *samples, struct ts_mail_worth *worth)
 	count(&samples->times_off);
 }
 
+/* One that came or was handed over. */
+static void weigh(
+	struct ts_mail *mail, enum ts_kind kind, uint64_t bytes, uint64_t took, uint64_t made)
+{
+	struct ts_mail_worth *worth = worth_of(mail, kind);
+
+	if (kind == TS_KIND_PIXELS)
+		took = ts_max_u64(took, bytes / 1024 * TS_MAIL_MOVE_NS_PER_KIB);
+	ts_add_relaxed(&worth->window_took_ns, took);
+	ts_add_relaxed(&worth->window_made_ns, made);
+	if ((ts_add_relaxed(&worth->window_got, 1) + 1) % TS_MAIL_WINDOW == 0)
+		judge(&mail->table->samples, worth);
+}
+
 static void learn(struct ts_mail *mail, const struct ts_mail_errand *errand)
 {
 	struct ts_mail_samples *samples = &mail->table->samples;
-	struct ts_mail_worth *worth = worth_of(mail, errand->kind);
-	uint64_t unused, took = ts_load_relaxed(&slot_of(mail, errand)->took_ns);
-	uint64_t made = ts_mail_found(mail, errand, &unused)->made_ns;
+	uint64_t bytes, took = ts_load_relaxed(&slot_of(mail, errand)->took_ns);
+	uint64_t made = ts_mail_found(mail, errand, &bytes)->made_ns;
 
 	count(&samples->got);
 	ts_add_relaxed(&samples->took_ns, took);
 	ts_add_relaxed(&samples->made_ns, made);
-	ts_add_relaxed(&worth->window_took_ns, took);
-	ts_add_relaxed(&worth->window_made_ns, made);
-	if ((ts_add_relaxed(&worth->window_got, 1) + 1) % TS_MAIL_WINDOW == 0)
-		judge(samples, worth);
+	weigh(mail, errand->kind, bytes, took, made);
 }
 
 /* ---- asking ----------------------------------------------------------------------------- */
@@ -163,8 +173,11 @@ void ts_mail_end(struct ts_mail *mail, struct ts_mail_errand *errand, bool is_go
 	ts_mail_free(slot_of(mail, errand));
 }
 
-void ts_mail_hand_over(struct ts_mail *mail, struct ts_mail_errand *errand, uint64_t made_ns)
+void ts_mail_hand_over(
+	struct ts_mail *mail, struct ts_mail_errand *errand, uint64_t bytes, uint64_t made_ns)
 {
+	if (errand->kind == TS_KIND_PIXELS)
+		weigh(mail, errand->kind, bytes, 0, made_ns);
 	slot_of(mail, errand)->request.made_ns = made_ns;
 	count(&mail->table->samples.stored);
 	ts_mail_send_again(mail, errand->index, TS_MAIL_SAMPLE_STORE);

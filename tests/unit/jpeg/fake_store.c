@@ -125,13 +125,13 @@ void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t ti
 	ts_session_take_pixels(&session, key, take);
 }
 
-void ts_store_want(
-	struct ts_store *store, const struct ts_key *key, uint32_t dataset, enum ts_kind kind)
+void ts_store_take_wanted(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
+	enum ts_kind kind, struct ts_take *ret_take)
 {
 	(void)store;
-	(void)key;
 	(void)dataset;
 	(void)kind;
+	ts_session_take_pixels(&session, key, ret_take);
 }
 
 void ts_lease_release(struct ts_store *store, struct ts_lease *lease)
@@ -249,9 +249,10 @@ void ts_errand_refuse(struct ts_errand *errand)
 	(void)errand;
 }
 
-void ts_errand_made(struct ts_errand *errand, uint64_t made_ns)
+void ts_errand_made(struct ts_errand *errand, uint64_t bytes, uint64_t made_ns)
 {
 	(void)errand;
+	(void)bytes;
 	(void)made_ns;
 }
 

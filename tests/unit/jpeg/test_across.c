@@ -353,7 +353,8 @@ Test(across, what_is_a_part_of_a_sample_is_not_asked_for)
 Test(across, samples_and_pictures_are_judged_apart)
 {
 	make_record();
-	for (unsigned i = 0; i < TS_MAIL_WINDOW; i++) {
+	/* What was handed over is the first of the window. */
+	for (unsigned i = 1; i < TS_MAIL_WINDOW; i++) {
 		rename_picture(100 + i);
 		begin_helper(TS_MAIL_SAYS_GOT);
 		helper.took_ns = 6000000; /* it was made in 5 ms */
@@ -364,7 +365,10 @@ Test(across, samples_and_pictures_are_judged_apart)
 	cr_expect(not(ts_mail_pays(&mail, TS_KIND_PIXELS)));
 	cr_expect(ts_mail_pays(&mail, TS_KIND_SAMPLE));
 	rename_picture(1);
+	uint64_t alone = passed(TS_REASON_ALONE);
 	expect_not_asked(&large, &whole);
+	cr_expect(
+		eq(u64, passed(TS_REASON_ALONE), alone + 1), "nor is it published for others");
 }
 
 /* ---- leaving ------------------------------------------------------------------------------
