@@ -4,6 +4,7 @@
 
 #include "shim/atomic.h"
 #include "shim/config.h"
+#include "shim/helper.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
 
@@ -43,6 +44,16 @@ static bool is_starting(void)
 	       ts_now_ns() < ts_load_relaxed(&mail.table->start_at);
 }
 
+/*
+ * A program that is no Python does not know where helpers are, and asks where there is one: to
+ * try in vain would keep others from starting it for a while.
+ */
+static bool is_served(struct ts_mail *at)
+{
+	return ts_mail_is_served(at, NULL, NULL) ||
+	       (ts_helper_is_possible() && ts_mail_is_served(at, ts_mail_start, NULL));
+}
+
 /* What is made before it is there is made on all nodes. */
 static bool await_helper(void)
 {
@@ -50,7 +61,7 @@ static bool await_helper(void)
 	static const uint32_t nothing;
 	int no = 0;
 
-	if (ts_mail_is_served(&mail, ts_mail_start, NULL))
+	if (is_served(&mail))
 		return true;
 	if (!is_starting() || !ts_cas(&has_waited, &no, 1))
 		return false;
@@ -85,7 +96,7 @@ int ts_errand_ask(struct ts_errand *errand, struct ts_mail *at, enum ts_kind kin
 {
 	const struct ts_hash128 name = {.lo = key->lo, .hi = key->hi};
 
-	if (!ts_mail_pays(at, kind) || !ts_mail_is_served(at, ts_mail_start, NULL))
+	if (!ts_mail_pays(at, kind) || !is_served(at))
 		return -EAGAIN;
 	int r = ts_mail_post(at, kind, &name, &errand->posted);
 	if (r < 0)

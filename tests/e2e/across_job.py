@@ -50,15 +50,15 @@ class Costly(aligned_job.Items):
 
 class Pictures(Dataset):
     """
-    @count JPEG pictures in memory, each decoded and turned by chance when it is asked for.  They are
-    not shared as a whole: something of it has no name.
+    @count JPEG pictures in memory, each decoded and turned by chance when it is asked for.  Unless they
+    are @named, they are not shared as a whole: something of it has no name.
     """
 
     SIZE = (500, 375)
 
-    def __init__(self, count):
+    def __init__(self, count, named):
         self.streams = [self.stream(number) for number in range(count)]
-        self.lock = threading.Condition()
+        self.lock = None if named else threading.Condition()
 
     def stream(self, number):
         generator = numpy.random.RandomState(number)
@@ -103,6 +103,7 @@ def main():
     parser.add_argument("--node", action="store_true", help="items that depend on the node")
     parser.add_argument("--iterable", action="store_true")
     parser.add_argument("--pictures", action="store_true", help="items that are decoded")
+    parser.add_argument("--named", action="store_true", help="and shared as a whole")
     parser.add_argument("--no-model", action="store_true")
     parser.add_argument("--scenes", action="store_true", help="one behind the first batch of each epoch")
     parser.add_argument("--seed", type=int, default=None, help="of the job itself")
@@ -111,7 +112,7 @@ def main():
     torch.set_num_threads(1)
     if options.seed is not None:
         torch.manual_seed(options.seed)
-    data = Pictures(options.items) if options.pictures else Costly(
+    data = Pictures(options.items, options.named) if options.pictures else Costly(
         options.items, options.cost, options.floats, options.files, options.node)
     loader = DataLoader(Stream(data) if options.iterable else data, batch_size=options.batch,
                         shuffle=not options.iterable, num_workers=options.workers)

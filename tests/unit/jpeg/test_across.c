@@ -253,6 +253,15 @@ Test(across, a_helper_that_has_gone_is_not_waited_for)
 	expect_nothing_open();
 }
 
+Test(across, who_cannot_start_a_helper_keeps_nobody_from_it)
+{
+	ts_write_release(&mail.table->helper, 0);
+	decode(&whole);
+	cr_expect(eq(u64, ts_load_relaxed(&mail.table->start_at), 0));
+	cr_expect(eq(u64, passed(TS_REASON_ALONE), 1));
+	expect_nothing_open();
+}
+
 Test(across, what_is_no_record_is_refused_and_made)
 {
 	make_record();
