@@ -49,7 +49,7 @@ struct ts_decoder {
 	struct ts_stream stream;
 
 	uint32_t serial;        /* ts_identity_serial() when lease or claim was got */
-	struct ts_store *store; /* the three below are valid in the phases that need them */
+	struct ts_store *store; /* those below are valid in the phases that need them */
 	struct ts_claim claim;
 	struct ts_errand errand; /* of the claim: WON where other nodes wait for it */
 	struct ts_lease lease;
