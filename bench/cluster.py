@@ -293,6 +293,9 @@ def measure(setup):
     def of_bare(what):
         return [one["ours"][what] / one["bare"][what] for one in fetch]
 
+    def of_file(what):
+        return [one["ours"][what] / one["file"][what] for one in fetch]
+
     def of_parts(what):
         return [one["ours"][what] / (one["file"][what] + one["empty"][what]) for one in fetch]
 
@@ -304,6 +307,9 @@ def measure(setup):
         row("cluster-fetch-cpu", "a remote file of 107 KB, CPU time / bare client with TLS", 1.4,
             of_bare("cpu")),
         row("cluster-fetch-wall", "the same, wall time", 1.4, of_bare("wall")),
+        without_bar("cluster-fetch-file-cpu", "the same, CPU time / a bare client that puts the bytes "
+                    "into files as well", of_file("cpu")),
+        without_bar("cluster-fetch-file-wall", "the same, wall time", of_file("wall")),
         without_bar("cluster-fetch-parts-cpu", "the same, CPU time / a bare client that writes into "
                     "files, and an empty request to the helper", of_parts("cpu")),
         without_bar("cluster-fetch-parts-wall", "the same, wall time", of_parts("wall")),

@@ -156,6 +156,8 @@ void tsshim_sample_publish(struct ts_sample *sample)
 	ts_session_learn_cost(TS_KIND_SAMPLE, sample->record_bytes, sample->cpu_ns);
 	int r = ts_claim_publish(
 		sample->store, &sample->take.claim, sample->record_bytes, sample->cpu_ns);
+	/* Others are told of what servers have. */
+	sample->note.is_shared = sample->errand.state == TS_ERRAND_WON;
 	ts_errand_made(&sample->errand, sample->record_bytes, sample->made_ns);
 	if (r != 0)
 		return;

@@ -78,10 +78,24 @@ static int open_or_make(struct wanted *wanted, struct ts_object *object)
 	return r;
 }
 
+/* Map and close it.  Errors: -ENOMEM. */
+static int map_object(struct ts_object *object, uint64_t bytes, void **ret_start)
+{
+	void *start = MAP_FAILED;
+
+	if (bytes <= ts_limits_address_space())
+		start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			ts_load_relaxed(&object->fd), 0);
+	ts_object_close(object);
+	if (start == MAP_FAILED)
+		return -ENOMEM;
+	*ret_start = start;
+	return 0;
+}
+
 static int map(struct wanted *wanted, uint32_t which, void **ret_start)
 {
 	struct ts_store *store = wanted->store;
-	uint64_t bytes = wanted->bytes;
 	struct ts_object object = {.fd = -1};
 
 	memcpy(object.path, store->belongings[which], sizeof(object.path));
@@ -90,17 +104,7 @@ static int map(struct wanted *wanted, uint32_t which, void **ret_start)
 		return r;
 	r = open_or_make(wanted, &object);
 	ts_store_unlock(store);
-	if (r < 0)
-		return r;
-	void *start = MAP_FAILED;
-	if (bytes <= ts_limits_address_space())
-		start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-			ts_load_relaxed(&object.fd), 0);
-	ts_object_close(&object);
-	if (start == MAP_FAILED)
-		return -ENOMEM;
-	*ret_start = start;
-	return 0;
+	return r < 0 ? r : map_object(&object, wanted->bytes, ret_start);
 }
 
 int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uint32_t abi,
@@ -109,6 +113,24 @@ int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uin
 	struct wanted wanted = {.store = store, .magic = magic, .bytes = bytes, .abi = abi};
 
 	return map(&wanted, which, ret_start);
+}
+
+int ts_belonging_map_existing(struct ts_store *store, uint32_t which, uint64_t magic,
+	uint32_t abi, uint64_t bytes, void **ret_start)
+{
+	struct wanted wanted = {.store = store, .magic = magic, .bytes = bytes, .abi = abi};
+	struct ts_object object = {.fd = -1};
+
+	memcpy(object.path, store->belongings[which], sizeof(object.path));
+	/* It has its name when it is complete, and says whose it is. */
+	int r = ts_object_open(&object);
+	if (r < 0)
+		return r;
+	r = check(&wanted, &object);
+	if (r == 0)
+		return map_object(&object, bytes, ret_start);
+	ts_object_close(&object);
+	return r == -ESTALE ? -ENOENT : r;
 }
 
 int ts_belonging_map_of_jobs(struct ts_store *store, uint32_t which, uint64_t magic,

@@ -83,6 +83,12 @@ struct ts_mail *ts_errand_open(struct ts_store *store, enum ts_kind kind)
 	return attach(store) && ts_mail_pays(&mail, kind) && await_helper() ? &mail : NULL;
 }
 
+bool ts_errand_is_open(struct ts_store *store, enum ts_kind kind)
+{
+	return ts_errand_is_wanted() && attach(store) && ts_mail_pays(&mail, kind) &&
+	       ts_mail_is_served(&mail, NULL, NULL);
+}
+
 uint64_t ts_errand_deadline_ns(uint64_t deadline_ns)
 {
 	return ts_min_u64(

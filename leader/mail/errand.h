@@ -47,6 +47,10 @@ bool ts_errand_is_wanted(void);
  */
 struct ts_mail *ts_errand_open(struct ts_store *store, enum ts_kind kind);
 
+/** Whether there is somewhere now, and the settings say so; waits for nothing, starts nothing.
+ */
+bool ts_errand_is_open(struct ts_store *store, enum ts_kind kind);
+
 /**
  * How long to wait for somebody else's claim that is given @deadline_ns otherwise: whose it is
  * may be waiting for another node, and is not at work meanwhile.

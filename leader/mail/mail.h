@@ -266,9 +266,10 @@ struct ts_mail_samples {
 	/* alone: neither got nor won, as soon as it has ended */
 	_Atomic uint64_t asked, got, won, alone;
 	_Atomic uint64_t stored, times_off;
-	struct ts_mail_worth whole;        /* of whole samples */
+	struct ts_mail_worth whole; /* of whole samples; that of pictures is in the table */
 	_Atomic uint64_t took_ns, made_ns; /* of all that came */
-	struct ts_mail_worth pixels;       /* of decoded pictures */
+	_Atomic uint64_t notes_told, notes_heard;
+	_Atomic uint64_t reserved[2];
 };
 static_assert(sizeof(struct ts_mail_samples) == 128, "ABI of mail 1");
 
@@ -291,6 +292,7 @@ struct ts_mail_table {
 	_Atomic uint32_t peer_count;
 	_Atomic uint64_t posted, unposted; /* requests; those for which there was no slot */
 	_Atomic uint64_t left;             /* that were not waited for */
+	struct ts_mail_worth pixels;       /* of decoded pictures */
 	_Alignas(64) struct ts_mail_samples samples;
 	_Alignas(64) struct ts_mail_slot slots[TS_MAIL_SLOTS];
 	struct ts_mail_peer peers[TS_MAIL_PEERS];

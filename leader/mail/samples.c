@@ -21,9 +21,7 @@ static void count(_Atomic uint64_t *counter)
 
 static struct ts_mail_worth *worth_of(struct ts_mail *mail, enum ts_kind kind)
 {
-	struct ts_mail_samples *samples = &mail->table->samples;
-
-	return kind == TS_KIND_PIXELS ? &samples->pixels : &samples->whole;
+	return kind == TS_KIND_PIXELS ? &mail->table->pixels : &mail->table->samples.whole;
 }
 
 bool ts_mail_pays(struct ts_mail *mail, enum ts_kind kind)
@@ -34,7 +32,7 @@ bool ts_mail_pays(struct ts_mail *mail, enum ts_kind kind)
 uint64_t ts_mail_off_until(struct ts_mail_table *table)
 {
 	return ts_max_u64(ts_load_relaxed(&table->samples.whole.off_until),
-		ts_load_relaxed(&table->samples.pixels.off_until));
+		ts_load_relaxed(&table->pixels.off_until));
 }
 
 /* Several may judge at once, of a part of the window each: that is as good. */

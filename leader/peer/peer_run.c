@@ -6,6 +6,7 @@
 #include "leader/mail/mail.h"
 #include "leader/object/killpoint.h"
 #include "leader/peer/cluster.h"
+#include "leader/peer/notes.h"
 #include "leader/peer/paths.h"
 #include "leader/peer/resolve.h"
 #include "leader/peer/self.h"
@@ -46,6 +47,8 @@ struct peer {
 	struct ts_resolver resolver;
 	struct ts_transfers *transfers;
 	struct ts_paths *paths;
+	struct ts_notes *notes;
+	bool is_found; /* which server is this node's */
 	int mail_fd, places_fd, inotify_fd;
 	uint64_t tick_at;
 	uint64_t end_at; /* no job is left: what was stored is removed until then; 0: one is */
@@ -200,7 +203,11 @@ static int begin(void)
 	if (r < 0)
 		return r;
 	ts_transfers_use_samples(peer.transfers, peer.store, peer.places_fd);
-	return ts_paths_create(&peer.mail, peer.pool, peer.stage, peer.transfers, &peer.paths);
+	r = ts_paths_create(&peer.mail, peer.pool, peer.stage, peer.transfers, &peer.paths);
+	if (r < 0)
+		return r;
+	return ts_notes_create(&peer.mail, peer.pool, peer.transfers, peer.store,
+		peer.task->group, nodes, &peer.notes);
 }
 
 static void end(int error)
@@ -208,6 +215,7 @@ static void end(int error)
 	ts_resolver_finish(&peer.resolver);
 	ts_pool_destroy(peer.pool);
 	ts_paths_destroy(peer.paths);
+	ts_notes_destroy(peer.notes);
 	ts_transfers_destroy(peer.transfers);
 	ts_mail_resign(&peer.mail, error);
 	ts_link_tls_destroy(peer.tls);
@@ -236,6 +244,22 @@ static int take_up_secret(void)
 	return r;
 }
 
+static const struct sockaddr *address_of(const void *pool, uint32_t number)
+{
+	return ts_pool_address(pool, number);
+}
+
+/* Names become addresses one after the other; without an own server there are no own notes. */
+static void find_self(void)
+{
+	uint32_t own;
+
+	peer.is_found =
+		ts_self_find_known(address_of, peer.pool, peer.cluster->nodes.count, &own) == 0;
+	if (peer.is_found)
+		ts_notes_tell_as(peer.notes, own);
+}
+
 static void returned(void *context, const struct ts_mail_request *request)
 {
 	ts_transfers_return(context, request);
@@ -254,6 +278,8 @@ static int tick(void)
 		peer.end_at = 0;
 	else if (peer.end_at == 0)
 		peer.end_at = now + CLEAR_NS;
+	if (!peer.is_found)
+		find_self();
 	ts_mail_sweep(&peer.mail, returned, peer.transfers);
 	int r = ts_cluster_watch_look(&peer.watch, &is_other_secret);
 	if (r == 0 && is_other_secret)
@@ -292,6 +318,8 @@ static uint64_t time_left(void)
 
 	until = ts_min_u64(until, ts_pool_deadline(peer.pool));
 	until = ts_min_u64(until, ts_transfers_deadline(peer.transfers));
+	if (peer.end_at == 0)
+		until = ts_min_u64(until, ts_notes_deadline(peer.notes));
 	until = ts_min_u64(until, peer.resolver.again_at);
 	/* Nobody rings, or what is posted has to wait. */
 	if (peer.inotify_fd < 0 || !has_room())
@@ -333,8 +361,11 @@ static void hear_bell(void)
 /* No job is left, and nothing that was stored for them. */
 static bool is_over(void)
 {
-	return peer.end_at != 0 &&
-	       (!ts_transfers_clear(peer.transfers) || ts_now_ns() >= peer.end_at);
+	if (peer.end_at == 0)
+		return false;
+	bool is_clearing = ts_notes_clear(peer.notes);
+	return (!ts_transfers_clear(peer.transfers) && !is_clearing) ||
+	       ts_now_ns() >= peer.end_at;
 }
 
 /* Errors: why it does not go on; -ECANCELED no job is left. */
@@ -343,6 +374,8 @@ static int run(void)
 	for (;;) {
 		take_all();
 		ts_transfers_step(peer.transfers);
+		if (peer.end_at == 0)
+			ts_notes_step(peer.notes);
 		ts_pool_flush(peer.pool);
 		uint32_t count = wait_for_all();
 		if (peer.fds[OF_MAIL].revents)

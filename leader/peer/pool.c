@@ -165,6 +165,13 @@ bool ts_pool_has_address(const struct ts_pool *pool, uint32_t server)
 	return pool->servers[server].address_bytes > 0;
 }
 
+const struct sockaddr *ts_pool_address(const struct ts_pool *pool, uint32_t server)
+{
+	return ts_pool_has_address(pool, server)
+		       ? (const struct sockaddr *)&pool->servers[server].address
+		       : NULL;
+}
+
 /* ---- the ends of requests --------------------------------------------------------------- */
 
 /* Whoever is at the other end does not know us, or we do not know him. */

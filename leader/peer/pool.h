@@ -87,6 +87,9 @@ void ts_pool_set_address(struct ts_pool *pool, uint32_t server, const struct soc
 	unsigned address_bytes);
 bool ts_pool_has_address(const struct ts_pool *pool, uint32_t server);
 
+/** That address, the pool's; NULL: it is not known. */
+const struct sockaddr *ts_pool_address(const struct ts_pool *pool, uint32_t server);
+
 /**
  * Send @request to the server that has its key.  It is sent by ts_pool_flush() or
  * ts_pool_step(), and lives until it is done.

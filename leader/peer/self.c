@@ -132,3 +132,31 @@ int ts_self_find(
 	*ret_self = self;
 	return judge(nodes, wanted, found, best);
 }
+
+int ts_self_find_known(const struct sockaddr *(*address)(const void *context, uint32_t number),
+	const void *context, uint32_t count, uint32_t *ret_number)
+{
+	struct ifaddrs *interfaces;
+	uint32_t found = 0, number = 0;
+	bool has_loopback = false;
+
+	if (getifaddrs(&interfaces) < 0)
+		return -errno;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct sockaddr *one = address(context, i);
+		if (!one || !is_ours(interfaces, one))
+			continue;
+		if (is_loopback(one)) {
+			has_loopback = true;
+			continue;
+		}
+		found++;
+		number = i;
+	}
+	freeifaddrs(interfaces);
+	if (found == 1) {
+		*ret_number = number;
+		return 0;
+	}
+	return found > 1 ? -ENOTUNIQ : has_loopback ? -ENOTCONN : -ENOENT;
+}

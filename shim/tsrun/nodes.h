@@ -34,7 +34,11 @@
 	X(made_ns, seconds, "made_seconds", "made_seconds_total",                            \
 		"How long it had taken to make them.")                                       \
 	X(times_off, number, "times_off", "times_off_total",                                 \
-		"Times that nobody asked for a while, as getting them took longer.")
+		"Times that nobody asked for a while, as getting them took longer.")         \
+	X(notes_told, number, "notes_told", "notes_told_total",                              \
+		"Notes of samples that other nodes were told of, for free order.")           \
+	X(notes_heard, number, "notes_heard", "notes_heard_total",                           \
+		"Notes of samples that other nodes have told of.")
 
 /** What the counters of a node are called, and mean: enum ts_mail_counter. */
 extern const struct ts_node_counter {

@@ -92,6 +92,17 @@ static void print_helper(FILE *out, struct ts_mail_table *table)
 		ts_units_grouped(ts_load_relaxed(&table->unposted), unposted));
 }
 
+static void print_notes(FILE *out, struct ts_mail_samples *samples)
+{
+	uint64_t told = ts_load_relaxed(&samples->notes_told);
+	uint64_t heard = ts_load_relaxed(&samples->notes_heard);
+	char number[2][TS_UNITS_BYTES];
+
+	if (told + heard > 0)
+		fprintf(out, "    other nodes were told of %s, and told of %s\n",
+			ts_units_grouped(told, number[0]), ts_units_grouped(heard, number[1]));
+}
+
 /* What asking for samples costs, on the average of those that came. */
 static void print_samples(FILE *out, struct ts_mail_table *table)
 {
@@ -109,6 +120,7 @@ static void print_samples(FILE *out, struct ts_mail_table *table)
 		fprintf(out, "    getting one took %.1f ms, making it %.1f ms\n",
 			(double)ts_load_relaxed(&samples->took_ns) / (double)got / 1e6,
 			(double)ts_load_relaxed(&samples->made_ns) / (double)got / 1e6);
+	print_notes(out, samples);
 	if (off > 0)
 		fprintf(out, "    left alone %s times: getting them took longer%s\n",
 			ts_units_grouped(off, number[0]),

@@ -68,26 +68,6 @@ def test_files_are_known_by_all_but_their_device():
         assert both.reason("torch_changed") == 0
 
 
-def test_free_order():
-    """
-    Each node follows what its own jobs make: each index once an epoch, and no sample that a strict
-    job would not be given, or twice.
-    """
-    options = ("--no-model", "--epochs", 3)
-    with site(2) as some:
-        strict = Run(some, "--no-model", "--epochs", 12, across="off")
-        known = {sample[1:] for sample in strict.samples()[0]}
-        for each in (1, 2):
-            run = Run(some, *options, each=each, **PATIENT, TSSHIM_ORDER="free")
-            for samples in run.samples():
-                had = {sample[1:] for sample in samples}
-                assert had <= known and len(had) == len(samples) == 3 * 96
-                for epoch in "012":
-                    indices = [int(sample[1]) for sample in samples if sample[0] == epoch]
-                    assert sorted(indices) == list(range(96))
-            run.expect_once()
-
-
 def test_what_came_is_verified():
     """All of it: it is made again, and that is used."""
     with site(2) as some:

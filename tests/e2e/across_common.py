@@ -50,10 +50,12 @@ def servers(some, number):
 class Run:
     """
     One job on each node of @some, or @each; what they delivered and counted.  @meanwhile(run,
-    where, started) is called when all have been started.
+    where, started) is called when all have been started.  @apart(number) are further options and
+    variables of the jobs of that node.
     """
 
-    def __init__(self, some, *options, each=1, across="nodes", library=None, meanwhile=None, **more):
+    def __init__(self, some, *options, each=1, across="nodes", library=None, meanwhile=None,
+                 apart=lambda number: ((), {}), **more):
         self.site, self.group, self.each = some, some.group(), each
         with meeting.of(some.count * each) as where:
             env = support.plain_environment(**{
@@ -63,8 +65,11 @@ class Run:
                 # Part of every name: what an earlier run left with servers is of no use.
                 "NPY_OF_RUN": self.group, **where, **more})
             command = [support.torch_python(), JOB, "--seed", "1", *map(str, options)]
-            started = [some.nodes.start(number, command, env)
-                       for number in range(some.count) for _ in range(each)]
+            started = []
+            for number in range(some.count):
+                words, variables = apart(number)
+                started += [some.nodes.start(number, command + list(map(str, words)), {**env, **variables})
+                            for _ in range(each)]
             if meanwhile:
                 meanwhile(self, where, started)
             # Of all at once: one whose pipe is full comes to no meeting.
@@ -102,8 +107,12 @@ class Run:
                 for statistics in self.statistics]
 
     def count(self, name, kind="sample"):
-        return sum(row.get("kinds", row)[kind][name] for statistics in self.statistics
-                   for row in statistics.get("datasets", []))
+        return sum(self.count_of(number, name, kind) for number in range(len(self.statistics)))
+
+    def count_of(self, number, name, kind="sample"):
+        """That of the jobs of node @number."""
+        return sum(row.get("kinds", row)[kind][name]
+                   for row in self.statistics[number].get("datasets", []))
 
     def reason(self, name):
         return sum(statistics["passed"].get(name, 0) for statistics in self.statistics)

@@ -8,7 +8,7 @@ import os
 import sys
 
 import support
-from cluster_tier import PATIENT, Tier, note, site, wait
+from cluster_tier import PATIENT, Tier, cut, note, site, wait
 
 PIECE = 8 << 20  # of a large file
 
@@ -96,6 +96,41 @@ def test_a_node_that_joins_late_finds_everything():
             assert tier.since(before, "stored") == 0
             # The paths too, of those that were told of before it came: by whoever opened them.
             assert opens(one) == (0 if metadata else len(one.names))
+
+
+def take_off(one, number):
+    """Drain that node: the others have a list without it, and its server ends."""
+    with open(one.nodes_list, encoding="ascii") as file:
+        lines = file.readlines()
+    with open(one.nodes_list, "w", encoding="ascii") as file:
+        file.writelines(lines[:number] + lines[number + 1:])
+    for other in (other for other in range(one.count) if other != number):
+        done = one.nodes.run(other, one.words_up(), support.plain_environment())
+        assert done.status == 0 and done.errors == "", done.errors
+    done = one.nodes.run(number, [support.TSRUN, "cluster", "down", "--dir", one.cluster],
+                         support.plain_environment())
+    assert done.status == 0 and done.errors == "", done.errors
+
+
+def test_a_node_that_is_drained_while_jobs_read():
+    with site(3, files=3000, size=300) as one, Tier(one, where=[0, 1], **PATIENT) as tier:
+        tier.read(one.names[:100])
+        first = [tier.watchers[number].helper() for number in tier.where]
+        tier.read(one.names[100:300], fault=lambda: take_off(one, 2), at=5, counted=False)
+        # The helpers end with their list; who reads when it is time starts the next ones, which
+        # have no row for the server that has gone.
+        rest = iter(cut(one.names[300:], 540))
+        wait(lambda: all(tier.watchers[number].helper() not in (0, first[number])
+                         for number in tier.where) or tier.read(next(rest), counted=False) is None,
+             "helpers with the new list")
+        tier.settle()
+        # From then on the two share as if there had never been another one.
+        names = next(rest)
+        size = sum(one.sizes[name] for name in names)
+        before = tier.totals()
+        one.reset()
+        assert tier.read(names) == size
+        assert tier.since(before, "stored_bytes") == tier.since(before, "got_bytes") == size
 
 
 def test_a_file_that_has_changed_is_another_file():

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "pyt
 from tsshim_torch import native  # noqa: E402
 from tsshim_torch.sharing import generators, places, private, seeding  # noqa: E402
 
-generators.fill = native.twister  # as aligned.py sets it
+generators.fill = native.twister  # as naming.py sets it
 
 
 def owners():

@@ -8,15 +8,20 @@
  * of the data.  The larger an index, the larger is its sample, and the longer it takes to make;
  * so what is told of the index holds for the size, and for a label by which the data are
  * sorted.  All of it follows from the numbers here, so the bounds are those of one experiment.
+ *
+ * Or each job is on a node of its own, without a ring: what is made is with servers, which keep
+ * it for KEPT deliveries of the fastest, and what was made in a PERIOD is told behind it.
  */
 #include "fixture.h"
 #include "hooks/torch/samples_private.h"
+#include "leader/mail/mail.h"
 
 #include "hooks/torch/order.h"
 #include "leader/journal/journal_private.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TAG     UINT64_C(7)
 #define ITEMS   2000u
@@ -26,6 +31,9 @@
 #define EPOCHS  6u
 #define NEAR    75u /* uniform permutations: half of a tenth squared, 50 of 10000 */
 #define JOBS    4u
+#define PERIOD  32.0
+#define KEPT    500.0 /* a quarter of an epoch */
+#define DRAWS   32u
 
 struct chosen {
 	int64_t index;
@@ -53,7 +61,30 @@ struct job {
 
 static struct ts_sample *sample;
 
+/* Of jobs on nodes: when each was made, 0: never; what is to be told of it. */
+static struct {
+	bool is_there, tells;
+	double made[ITEMS][DRAWS], now, told_at;
+	struct ts_note_made untold[ITEMS];
+	unsigned count;
+} nodes;
+
 TestSuite(order_rule, .init = torch_init, .fini = fixture_finish);
+
+static void nodes_init(void)
+{
+	static struct ts_mail mail;
+
+	setenv("TSSHIM_ALIGN", "7", 1);
+	setenv("TSSHIM_CLUSTER", "/nowhere", 1);
+	setenv("TSSHIM_ACROSS", "nodes", 1);
+	torch_init();
+	cr_assert(eq(int, ts_mail_attach(fixture_enter()->store, &mail), 0));
+	ts_write_release(&mail.table->helper, ts_process_id(getpid(), false));
+	nodes.is_there = nodes.tells = true;
+}
+
+TestSuite(order_nodes, .init = nodes_init, .fini = fixture_finish);
 
 static void name_scope(uint32_t draw, unsigned char ret_scope[16])
 {
@@ -111,10 +142,29 @@ static void note(const struct job *job, const struct chosen *chosen)
 		.epoch = job->epoch};
 	struct ts_journal *journal;
 
+	if (nodes.is_there) {
+		nodes.untold[nodes.count++ % ITEMS] = note;
+		return;
+	}
 	cr_assert(eq(int, ts_journal_attach(fixture_enter()->store, &journal), 0));
 	struct ts_journal others = *journal;
 	others.job++;
 	ts_journal_write(&others, &note);
+}
+
+/* Whose they are is in none of them: what a job has made it had. */
+static void tell_all(void)
+{
+	struct ts_journal *journal;
+
+	if (!nodes.tells || nodes.now < nodes.told_at + PERIOD)
+		return;
+	cr_assert(eq(int, ts_journal_attach(fixture_enter()->store, &journal), 0));
+	cr_assert(le(uint, nodes.count, ITEMS));
+	for (unsigned i = 0; i < nodes.count; i++)
+		ts_journal_tell(journal, &nodes.untold[i]);
+	nodes.count = 0;
+	nodes.told_at = nodes.now;
 }
 
 /* Five times as large for the last index as for the first, 60000 in the middle. */
@@ -135,6 +185,17 @@ static struct job *maker_of(struct job *jobs, unsigned count, const struct chose
 	return NULL;
 }
 
+static double *made_at(const struct chosen *chosen)
+{
+	cr_assert(lt(u32, chosen->draw, DRAWS));
+	return &nodes.made[chosen->index][chosen->draw];
+}
+
+static bool is_kept(const struct chosen *chosen)
+{
+	return *made_at(chosen) > 0 && nodes.now < *made_at(chosen) + KEPT;
+}
+
 /* Say what is to be taken.  Returns whether the ring has it. */
 static bool name_sample(const struct chosen *chosen)
 {
@@ -152,9 +213,13 @@ static void end_making(struct job *job)
 {
 	const struct chosen *chosen = &job->queue[job->fetched++];
 
-	name_sample(chosen);
-	cr_assert(eq(int, tsshim_sample_take(sample, 0), TS_CLAIM));
-	torch_publish(sample, payload_of(chosen->index), 1);
+	if (nodes.is_there) {
+		*made_at(chosen) = nodes.now;
+	} else {
+		name_sample(chosen);
+		cr_assert(eq(int, tsshim_sample_take(sample, 0), TS_CLAIM));
+		torch_publish(sample, payload_of(chosen->index), 1);
+	}
 	note(job, chosen);
 	job->made++;
 	job->is_making = false;
@@ -168,6 +233,11 @@ static void fetch(struct job *job, struct job *jobs, unsigned count)
 
 	if (maker) {
 		job->due = maker->due;
+	} else if (nodes.is_there && is_kept(chosen)) {
+		job->fetched++;
+	} else if (nodes.is_there) {
+		job->is_making = true;
+		job->due += LONGEST * (double)chosen->index / ITEMS;
 	} else if (name_sample(chosen)) {
 		cr_assert(eq(int, tsshim_sample_take(sample, 0), TS_HIT));
 		tsshim_sample_taken(sample);
@@ -256,6 +326,8 @@ static double run(struct job *jobs, unsigned count, const double *speeds)
 		for (unsigned i = 1; i < count; i++)
 			if (jobs[i].due < next->due)
 				next = &jobs[i];
+		nodes.now = next->due;
+		tell_all();
 		step(next, jobs, count);
 		if (jobs[0].delivered == 2 * ITEMS && made == 0) {
 			delivered = jobs[0].delivered;
@@ -341,4 +413,54 @@ Test(order_rule, in_step)
 	cr_expect(made <= 1.03, "%f", made);
 	expect_shuffled(jobs, 4, NEAR);
 	end_jobs(jobs);
+}
+
+/* ---- on nodes of their own -------------------------------------------------------------- */
+
+/* As above; where the front is known late, more come again soon. */
+static double made_by_nodes(unsigned count, const double *speeds)
+{
+	struct job *jobs = new_jobs();
+	double made = run(jobs, count, speeds);
+
+	expect_shuffled(jobs, count, 150);
+	end_jobs(jobs);
+	return made;
+}
+
+Test(order_nodes, two_speeds)
+{
+	double made = made_by_nodes(2, (const double[]){1, .5});
+
+	cr_expect(made <= 1.1, "%f", made);
+}
+
+/* Half of what the slower one is given. */
+Test(order_nodes, two_speeds_without_notes)
+{
+	nodes.tells = false;
+	double made = made_by_nodes(2, (const double[]){1, .5});
+
+	cr_expect(made >= 1.4, "%f", made);
+}
+
+Test(order_nodes, nearly_one_speed)
+{
+	double made = made_by_nodes(2, (const double[]){1, .9});
+
+	cr_expect(made <= 1.03, "%f", made);
+}
+
+Test(order_nodes, four_speeds)
+{
+	double made = made_by_nodes(4, (const double[]){1, .8, .5, .25});
+
+	cr_expect(made <= 1.2, "%f", made);
+}
+
+Test(order_nodes, in_step)
+{
+	double made = made_by_nodes(4, (const double[]){1, 1, 1, 1});
+
+	cr_expect(made <= 1.03, "%f", made);
 }

@@ -171,6 +171,7 @@ Test(nodes, all_that_is_told_of_samples_is_in_every_form)
 	print(ts_report_text);
 	expect("\n  samples: 100 asked for, 101 came, 102 were ours to make\n");
 	expect("    getting one took 1044.6 ms, making it 1054.5 ms\n");
+	expect("    other nodes were told of 108, and told of 109\n");
 }
 
 Test(nodes, how_long_nobody_asks_for_samples)

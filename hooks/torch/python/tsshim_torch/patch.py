@@ -182,8 +182,8 @@ def _prepare(loader, iterator):
     """Do for the workers that are forked next what each of them would do."""
     global _is_prepared
     try:
-        from .sharing import aligned
-        aligned.prepare(loader, iterator)
+        from .sharing import aligned  # which workers inherit
+        aligned.naming.prepare(loader, iterator)
         _is_prepared = True
     except Exception as error:
         native.report(error)
@@ -194,8 +194,8 @@ def _forget():
     global _is_prepared
     if _is_prepared:
         _is_prepared = False
-        from .sharing import aligned
-        aligned.forget()
+        from .sharing import naming
+        naming.forget()
 
 
 def _wrap_iterators(base, dataloader):
@@ -350,8 +350,8 @@ def _wrap_worker(worker):
     @functools.wraps(original)
     def _worker_loop(dataset_kind, dataset, index_queue, *args, **kwargs):
         try:
-            from .sharing import aligned
-            index_queue = aligned.worker_queue = aligned.QueueAhead(index_queue)
+            from .sharing import ahead, aligned
+            index_queue = aligned.worker_queue = ahead.QueueAhead(index_queue)
         except Exception as error:
             native.report(error)
         return original(dataset_kind, dataset, index_queue, *args, **kwargs)

@@ -3,20 +3,13 @@
 Aligned mode: every sample has a name, and the workers of all jobs split them (docs/rooms/torch.md).
 """
 
-import collections
-import os
-import queue
-import select
 import struct
-import types
 
 import torch
-from torch.utils.data._utils import worker as torch_worker
 
-from .. import clock, native
-from . import across, align, bulk, collate, fetch, free, generators, hints, private, scopes, seeding
-
-generators.fill = native.twister
+from .. import native
+from . import across, ahead, align, bulk, collate, fetch, free, generators, hints, naming, private, \
+    scopes, seeding
 
 
 def expect_workers(loader):
@@ -28,181 +21,9 @@ def expect_workers(loader):
         hints.expect(loader)
 
 
-# A trainer that was not busy has sent the next batch after so many times 5 ms.
-MOMENTS = 8
-
-
-def _arrivals(wrapped):
-    """
-    What tells whether something may have arrived in the queue @wrapped: the system is asked,
-    without the selector that the queue makes for each question: 80 us a time.
-    """
-    try:
-        poll = select.poll()
-        poll.register(wrapped._reader, select.POLLIN)
-    except (AttributeError, OSError, TypeError, ValueError):  # a queue that we do not know
-        return lambda: True
-    return lambda: bool(poll.poll(0))
-
-
-class QueueAhead:
-    """A worker's queue of batches that lets one look at those that wait in it."""
-
-    def __init__(self, wrapped):
-        self._wrapped = wrapped
-        self._stash = collections.deque()
-        self._arrivals = _arrivals(wrapped)
-        self._trainer = os.getppid()
-        self.idle = None  # what to do while nothing is queued; given what tells that it is
-
-    def __getattr__(self, name):
-        return getattr(self._wrapped, name)
-
-    def get(self, *args, **kwargs):
-        if self._stash:
-            return self._stash.popleft()
-        if self.idle is not None:
-            self.idle(self._arrivals)
-        return self._wrapped.get(*args, **kwargs)
-
-    def stashed(self):
-        """How many were in the queue when waiting() was last called, and still are."""
-        return len(self._stash)
-
-    def has_more(self):
-        """Whether something is queued."""
-        self._look()
-        return bool(self._stash)
-
-    def is_over(self):
-        """Whether the worker is told to end, or its trainer has gone without a word."""
-        self._look()
-        return None in self._stash or os.getppid() != self._trainer
-
-    def _look(self):
-        try:
-            while len(self._stash) < 64 and self._arrivals():
-                self._stash.append(self._wrapped.get_nowait())
-        except (queue.Empty, OSError, EOFError):
-            pass
-
-    def waiting(self):
-        """The Works that are queued, in order."""
-        self._look()
-        return [item[1] for item in self._stash
-                if type(item) is tuple and type(item[1]) is align.Work]
-
-
 _SEEDS = struct.Struct("=QQL")
 
 worker_queue = None  # of this worker process, set by patch.py
-
-
-class Scope(scopes.Scope):
-    """The same, and which generators of their own the data sets draw from."""
-
-    def __init__(self, fetcher):
-        super().__init__(fetcher)
-        self.privates = {}  # id -> private.Private, of the data sets of .identities
-        self.is_untried = True  # no item was made here yet
-        self.may_keep = False  # what was read before the first item, and not be seen
-        self.in_directory = native.saw_relative()
-        self.spares = []  # structs like .sample, for across.py
-        _inherit(self)
-        if self.auto and scopes.fetches_batches(self.dataset):
-            self.bulk = bulk.Known()
-
-    def _fingerprint(self, dataset, kept):
-        from ..fingerprint import datasets, handles
-        handles.with_devices = not native.settings.across
-        notes = self.notes.setdefault(id(dataset), datasets.Notes(seeds=True))
-        notes.generators.clear()
-        try:
-            return datasets.fingerprint(dataset, kept, self._room(), notes)
-        finally:
-            self.privates[id(dataset)] = private.Private(notes.generators)
-            self.may_keep |= self.is_untried and notes.has_cache
-
-    def _identity(self, dataset):
-        if native.settings.share == native.SHARE_PIXELS:  # no name is wanted, but what to seed
-            from ..fingerprint import datasets
-            try:
-                self._fingerprint(dataset, [])
-            except datasets.Unknown as unknown:
-                self.explain(str(unknown))
-        return super()._identity(dataset)
-
-    def _directory(self, dataset, name):
-        # Of what was opened by an absolute name everybody has the same.
-        keeps = self.may_keep or native.saw_relative()
-        return super()._directory(dataset, name) if keeps else b""
-
-    def take_over(self, other):
-        """Know of the data set what @other does, of the process that has just forked this one."""
-        self.identities, self.constants, self.notes = other.identities, other.constants, other.notes
-        self.privates, self.judged = other.privates, other.judged
-        self.reason, self.may_keep = other.reason, other.may_keep
-        self.detail = other.detail
-        self.cost, self.checked = other.cost, clock.thread()
-
-    def name_of(self, index):
-        """16 bytes for the data set that makes the item at @index, whatever the epoch, or None."""
-        dataset = self.dataset
-        if self.unwrap is not None:
-            dataset, _ = self.unwrap(dataset, index)
-        return self.prefix(dataset, b"")
-
-    def private(self, index):
-        """The private.Private of the data set that makes the item at @index."""
-        dataset = self.dataset
-        if self.unwrap is not None:
-            dataset, _ = self.unwrap(dataset, index)
-        if id(dataset) not in self.identities:
-            self._identify(dataset)
-        return self.privates[id(dataset)]
-
-
-_prepared = None  # (process, Scope) for the workers that it is about to fork
-
-
-def prepare(loader, iterator):
-    """
-    The workers of @iterator are about to be forked from this process, which names what each of
-    them would: here it costs less than in one of them, for no page has to be copied.  Until
-    forget().
-    """
-    global _prepared
-    _prepared = None
-    if not scopes.forks_quietly(loader):
-        return
-    dataset, data = loader.dataset, torch.utils.data
-    start = clock.thread()
-    scope = Scope(types.SimpleNamespace(dataset=dataset, collate_fn=iterator._collate_fn,
-                                        auto_collation=iterator._auto_collation))
-    while type(dataset) is data.Subset:
-        dataset = dataset.dataset
-    if type(dataset) is not data.ConcatDataset:
-        scope.constants[id(dataset)] = align.constants_of(dataset)
-        scope.prefix(dataset, b"")
-        scope.cost = max(clock.thread() - start, 1e-4)
-        _prepared = os.getpid(), scope
-
-
-def forget():
-    """The workers are there, and have what was prepared; the data set is the program's alone."""
-    global _prepared
-    _prepared = None
-
-
-def _inherit(scope):
-    """Let @scope, which is made in a worker, begin with what was prepared for it."""
-    global _prepared
-    if _prepared is None or torch_worker._worker_info is None:
-        return
-    process, prepared = _prepared
-    if process == os.getppid() and prepared.dataset is scope.dataset:
-        _prepared = None  # for what it begins with: later the data set may be another one
-        scope.take_over(prepared)
 
 
 class Drawn(fetch.Fetch):
@@ -373,7 +194,7 @@ class Drawn(fetch.Fetch):
             self.moments = 0
             return native.BUSY
         wait = native.WAIT
-        if self.moments < MOMENTS and self._may_be_sent_more():
+        if self.moments < ahead.MOMENTS and self._may_be_sent_more():
             wait, self.moments = native.MOMENT, self.moments + 1
         return self._ask(position, wait)
 
@@ -430,7 +251,7 @@ class Drawn(fetch.Fetch):
 
 def _plain(fetcher, work, indices):
     """The samples without sharing, under the same generators; for when we are in doubt."""
-    run = Drawn(Scope(fetcher), work, indices)
+    run = Drawn(naming.Scope(fetcher), work, indices)
     samples = []
     try:
         for position, index in enumerate(indices):
@@ -445,7 +266,7 @@ def _plain(fetcher, work, indices):
 
 
 def _aligned_batch(fetcher, work, indices):
-    scope, batch = scopes.scope_of(fetcher, Scope), None
+    scope, batch = scopes.scope_of(fetcher, naming.Scope), None
     scope.look()
     if scopes.is_alone(scope):
         batch = Drawn(scope, work, indices).run()
@@ -465,7 +286,7 @@ def _whole_batch(fetcher, work):
 
 def _is_item_by_item(fetcher, work, batch):
     """Whether the singly made items in @batch are what the data set makes of them at once."""
-    scope = scopes.scope_of(fetcher, Scope)
+    scope = scopes.scope_of(fetcher, naming.Scope)
     kinds = batch.kinds(bulk.kind_of)
     if scope.bulk.is_settled(kinds):
         return True
@@ -492,7 +313,7 @@ def _is_item_by_item(fetcher, work, batch):
 
 def _bulk_batch(fetcher, work):
     """The finished batch of a data set that makes whole ones."""
-    scope = scopes.scope_of(fetcher, Scope)
+    scope = scopes.scope_of(fetcher, naming.Scope)
     if not scope.bulk.is_whole and work.indices and type(work.indices) in (list, tuple):
         try:
             batch = _aligned_batch(fetcher, work, work.indices)

@@ -16,7 +16,7 @@ import types
 import torch
 
 from .. import native
-from . import align, generators, recording, scopes
+from . import align, generators, naming, recording, scopes
 
 NO_DRAW = 0xffffffff  # TS_ORDER_NO_DRAW of hooks/torch/order.h
 
@@ -82,7 +82,8 @@ class Order:
         self.handle = native.orders.tsshim_order_create()
         if not self.handle:
             raise MemoryError
-        self.scope = scopes.Scope(types.SimpleNamespace(
+        # Names have to be those that workers give.
+        self.scope = naming.Scope(types.SimpleNamespace(
             dataset=dataset, collate_fn=iterator._collate_fn,
             auto_collation=iterator._auto_collation))
 

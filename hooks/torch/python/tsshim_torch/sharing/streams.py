@@ -32,7 +32,7 @@ import time
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import native
-from . import aligned, codec, digests, entropy, fetch, private, proven, source
+from . import aligned, codec, digests, entropy, fetch, naming, private, proven, source
 
 AHEAD, AHEAD_BYTES = 32, 64 << 20
 PROBES = 2  # items that are made as well as taken, to compare them
@@ -51,7 +51,7 @@ class Stream:
         info = torch_worker._worker_info
         self.info = info
         self.dataset = fetcher.dataset
-        self.scope = aligned.Scope(fetcher)
+        self.scope = naming.Scope(fetcher)
         worker, count = (info.id, info.num_workers) if info is not None else (0, 1)
         numbers = digests.digest("tsshim iteration", turn.stream, turn.part)
         unsettled = None

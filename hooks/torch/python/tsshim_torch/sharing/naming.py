@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""
+What names the items of an aligned job: the data sets of a fetcher as scopes.py knows them, and the
+generators of their own; and what workers inherit of it from the process that forks them.
+"""
+
+import os
+import types
+
+import torch
+from torch.utils.data._utils import worker as torch_worker
+
+from .. import clock, native
+from . import align, bulk, generators, private, scopes
+
+generators.fill = native.twister
+
+
+class Scope(scopes.Scope):
+    """The same, and which generators of their own the data sets draw from."""
+
+    def __init__(self, fetcher):
+        super().__init__(fetcher)
+        self.privates = {}  # id -> private.Private, of the data sets of .identities
+        self.is_untried = True  # no item was made here yet
+        self.may_keep = False  # what was read before the first item, and not be seen
+        self.in_directory = native.saw_relative()
+        self.spares = []  # structs like .sample, for across.py
+        _inherit(self)
+        if self.auto and scopes.fetches_batches(self.dataset):
+            self.bulk = bulk.Known()
+
+    def _fingerprint(self, dataset, kept):
+        from ..fingerprint import datasets, handles
+        handles.with_devices = not native.settings.across
+        notes = self.notes.setdefault(id(dataset), datasets.Notes(seeds=True))
+        notes.generators.clear()
+        try:
+            return datasets.fingerprint(dataset, kept, self._room(), notes)
+        finally:
+            self.privates[id(dataset)] = private.Private(notes.generators)
+            self.may_keep |= self.is_untried and notes.has_cache
+
+    def _identity(self, dataset):
+        if native.settings.share == native.SHARE_PIXELS:  # no name is wanted, but what to seed
+            from ..fingerprint import datasets
+            try:
+                self._fingerprint(dataset, [])
+            except datasets.Unknown as unknown:
+                self.explain(str(unknown))
+        return super()._identity(dataset)
+
+    def _directory(self, dataset, name):
+        # Of what was opened by an absolute name everybody has the same.
+        keeps = self.may_keep or native.saw_relative()
+        return super()._directory(dataset, name) if keeps else b""
+
+    def take_over(self, other):
+        """Know of the data set what @other does, of the process that has just forked this one."""
+        self.identities, self.constants, self.notes = other.identities, other.constants, other.notes
+        self.privates, self.judged = other.privates, other.judged
+        self.reason, self.may_keep = other.reason, other.may_keep
+        self.detail = other.detail
+        self.cost, self.checked = other.cost, clock.thread()
+
+    def name_of(self, index):
+        """16 bytes for the data set that makes the item at @index, whatever the epoch, or None."""
+        dataset = self.dataset
+        if self.unwrap is not None:
+            dataset, _ = self.unwrap(dataset, index)
+        return self.prefix(dataset, b"")
+
+    def private(self, index):
+        """The private.Private of the data set that makes the item at @index."""
+        dataset = self.dataset
+        if self.unwrap is not None:
+            dataset, _ = self.unwrap(dataset, index)
+        if id(dataset) not in self.identities:
+            self._identify(dataset)
+        return self.privates[id(dataset)]
+
+
+_prepared = None  # (process, Scope) for the workers that it is about to fork
+
+
+def prepare(loader, iterator):
+    """
+    The workers of @iterator are about to be forked from this process, which names what each of
+    them would: here it costs less than in one of them, for no page has to be copied.  Until
+    forget().
+    """
+    global _prepared
+    _prepared = None
+    if not scopes.forks_quietly(loader):
+        return
+    dataset, data = loader.dataset, torch.utils.data
+    start = clock.thread()
+    scope = Scope(types.SimpleNamespace(dataset=dataset, collate_fn=iterator._collate_fn,
+                                        auto_collation=iterator._auto_collation))
+    while type(dataset) is data.Subset:
+        dataset = dataset.dataset
+    if type(dataset) is not data.ConcatDataset:
+        scope.constants[id(dataset)] = align.constants_of(dataset)
+        scope.prefix(dataset, b"")
+        scope.cost = max(clock.thread() - start, 1e-4)
+        _prepared = os.getpid(), scope
+
+
+def forget():
+    """The workers are there, and have what was prepared; the data set is the program's alone."""
+    global _prepared
+    _prepared = None
+
+
+def _inherit(scope):
+    """Let @scope, which is made in a worker, begin with what was prepared for it."""
+    global _prepared
+    if _prepared is None or torch_worker._worker_info is None:
+        return
+    process, prepared = _prepared
+    if process == os.getppid() and prepared.dataset is scope.dataset:
+        _prepared = None  # for what it begins with: later the data set may be another one
+        scope.take_over(prepared)
