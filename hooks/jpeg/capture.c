@@ -146,8 +146,10 @@ static void write_trailer(const struct ts_decoder *decoder)
 		.max_rows = decoder->max_rows,
 		.call_count = decoder->call_count,
 	};
-	uint8_t *at =
-		decoder->buffer + ts_pixels_trailer_at(decoder->height, decoder->row_bytes);
+	uint64_t rows = decoder->height * decoder->row_bytes;
+	uint64_t trailer_at = ts_pixels_trailer_at(decoder->height, decoder->row_bytes);
+	uint8_t *at = decoder->buffer + trailer_at;
+	memset(decoder->buffer + rows, 0, trailer_at - rows); /* what was there goes nowhere */
 	memcpy(at, &trailer, sizeof(trailer));
 	at += sizeof(trailer);
 	if (stream->piece_count)
@@ -182,6 +184,7 @@ void ts_capture_finish(struct ts_decoder *decoder)
 	write_trailer(decoder);
 	decoder->phase = TS_DECODER_PLAIN;
 	(void)ts_claim_publish(decoder->store, &decoder->claim, bytes, cpu_ns);
+	ts_errand_made(&decoder->errand, bytes, cpu_ns);
 }
 
 void ts_verify_rows(struct ts_decoder *decoder, uint8_t **rows, unsigned first, unsigned count)

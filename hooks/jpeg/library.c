@@ -39,13 +39,12 @@ static uint32_t site_index(uintptr_t address)
 	return (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 56) % SITE_COUNT;
 }
 
-/* Which code paths of the library this processor takes: SIMD variants may differ in bits. */
-static struct ts_hash128 identity_with_processor(struct ts_hash128 code)
+struct ts_hash128 ts_jpeg_identity(const struct ts_elf_object *object)
 {
 	struct {
 		struct ts_hash128 code;
 		unsigned long features[6];
-	} all = {.code = code};
+	} all = {.code = ts_elf_identity(object)};
 #if defined(__x86_64__)
 	unsigned a, b, c, d;
 	if (__get_cpuid(1, &a, &b, &c, &d)) {
@@ -80,7 +79,7 @@ static const struct ts_jpeg_library *library_at(uintptr_t address)
 static void fill_in(struct ts_jpeg_library *library, const struct ts_elf_object *object)
 {
 	ts_elf_code(object, &library->low, &library->high);
-	library->identity = identity_with_processor(ts_elf_identity(object));
+	library->identity = ts_jpeg_identity(object);
 #define TS_X(name, type, parameters) \
 	library->name = (type(*) parameters)ts_elf_function(object, "jpeg_" #name);
 	TS_JPEG_CALLS(TS_X)
@@ -157,7 +156,7 @@ static void revalidate(void *data)
 		uintptr_t create = (uintptr_t)library->CreateDecompress;
 		if (ts_elf_containing(create, &object) &&
 			ts_elf_function(&object, "jpeg_CreateDecompress") == create)
-			identity = identity_with_processor(ts_elf_identity(&object));
+			identity = ts_jpeg_identity(&object);
 		if (memcmp(&identity, &library->identity, sizeof(identity)) != 0)
 			ts_write_release(&libraries[i].state, ENTRY_GONE);
 	}

@@ -60,6 +60,15 @@ struct ts_jpeg_library {
 #undef TS_X
 };
 
+struct ts_elf_object;
+
+/**
+ * What decides about pixels in the loaded @object, the same on all nodes: its code, and which
+ * paths through it this processor takes, as variants for SIMD may differ in bits.  Any thread;
+ * some 100 us where it has no build id.
+ */
+struct ts_hash128 ts_jpeg_identity(const struct ts_elf_object *object);
+
 /**
  * The library that the code at @caller reaches, or NULL when none can be found.
  * Threads: any.  Takes the loader's lock for a moment (a few 10 us the first time, under

@@ -2,6 +2,7 @@
 /* TurboJPEG's one-call decoder. */
 #include "hooks/jpeg/turbo.h"
 
+#include "hooks/jpeg/across.h"
 #include "hooks/jpeg/decoder.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
@@ -73,7 +74,7 @@ static void fill_in(struct search *search, const struct ts_elf_object *object)
 	library->scaling_factors = (__typeof__(library->scaling_factors))ts_elf_function(
 		object, "tjGetScalingFactors");
 	library->has_parameters = ts_elf_function(object, "tj3Init") != 0;
-	library->identity = ts_elf_identity(object);
+	library->identity = ts_jpeg_identity(object);
 	search->found = true;
 }
 
@@ -221,19 +222,28 @@ static bool output_size(const struct call *call, int *ret_width, int *ret_height
 
 /* The record's trailer if everything in it agrees with the call; NULL otherwise. */
 static const struct turbo_trailer *trailer_of(
-	const struct call *call, const struct ts_lease *lease)
+	const struct call *call, const void *record, uint64_t bytes)
 {
-	if (lease->bytes < sizeof(struct turbo_trailer))
+	if (bytes < sizeof(struct turbo_trailer))
 		return NULL;
 	const struct turbo_trailer *trailer =
-		(const void *)((const uint8_t *)lease->data +
-			       (lease->bytes - sizeof(*trailer)) / 8 * 8);
+		(const void *)((const uint8_t *)record + (bytes - sizeof(*trailer)) / 8 * 8);
 	uint64_t rows = (uint64_t)trailer->row_bytes * trailer->height;
-	if (trailer->magic != TRAILER_MAGIC || rows + sizeof(*trailer) > lease->bytes ||
+	if (trailer->magic != TRAILER_MAGIC || rows + sizeof(*trailer) > bytes ||
 		trailer->row_bytes != trailer->width * pixel_bytes[call->format] ||
 		(call->pitch && (unsigned)call->pitch < trailer->row_bytes))
 		return NULL;
 	return trailer;
+}
+
+/* Whether the record of another node has the size that the library would give the picture. */
+static bool fits(const void *record, uint64_t bytes, const void *context)
+{
+	const struct call *call = context;
+	const struct turbo_trailer *trailer = trailer_of(call, record, bytes);
+	int width, height;
+	return trailer && output_size(call, &width, &height) &&
+	       trailer->width == (uint32_t)width && trailer->height == (uint32_t)height;
 }
 
 static uint8_t *row_of(const struct call *call, uint32_t row_bytes, uint32_t row)
@@ -245,7 +255,7 @@ static uint8_t *row_of(const struct call *call, uint32_t row_bytes, uint32_t row
 static int serve(
 	const struct call *call, const struct ts_session *session, struct ts_lease *lease)
 {
-	const struct turbo_trailer *trailer = trailer_of(call, lease);
+	const struct turbo_trailer *trailer = trailer_of(call, lease->data, lease->bytes);
 	if (!trailer) {
 		ts_lease_release(session->store, lease);
 		return pass(call, TS_REASON_TURBO_FIELDS);
@@ -272,7 +282,7 @@ static int serve(
 }
 
 static void publish(const struct call *call, const struct ts_session *session,
-	struct ts_claim *claim, uint64_t cpu_ns)
+	struct ts_claim *claim, struct ts_errand *errand, uint64_t cpu_ns)
 {
 	int width, height;
 	void *buffer;
@@ -287,8 +297,9 @@ static void publish(const struct call *call, const struct ts_session *session,
 		.width = (uint32_t)width,
 		.height = (uint32_t)height,
 		.row_bytes = (uint32_t)width * pixel_bytes[call->format]};
-	uint64_t rows = ts_align_up((uint64_t)trailer.row_bytes * trailer.height, 8);
-	uint64_t bytes = rows + sizeof(trailer);
+	uint64_t rows = (uint64_t)trailer.row_bytes * trailer.height;
+	uint64_t trailer_at = ts_align_up(rows, 8);
+	uint64_t bytes = trailer_at + sizeof(trailer);
 	if ((call->pitch && (unsigned)call->pitch < trailer.row_bytes) ||
 		ts_claim_reserve(session->store, claim, bytes, &buffer) < 0) {
 		/* A failed reservation has ended the claim already. */
@@ -300,40 +311,47 @@ static void publish(const struct call *call, const struct ts_session *session,
 	for (uint32_t i = 0; i < trailer.height; i++)
 		memcpy((uint8_t *)buffer + (size_t)i * trailer.row_bytes,
 			row_of(call, trailer.row_bytes, i), trailer.row_bytes);
-	memcpy((uint8_t *)buffer + rows, &trailer, sizeof(trailer));
+	memset((uint8_t *)buffer + rows, 0, trailer_at - rows);
+	memcpy((uint8_t *)buffer + trailer_at, &trailer, sizeof(trailer));
 	(void)ts_claim_publish(session->store, claim, bytes, cpu_ns);
+	ts_errand_made(errand, bytes, cpu_ns);
 }
 
-static int produce(
-	const struct call *call, const struct ts_session *session, struct ts_claim *claim)
+static int produce(const struct call *call, const struct ts_session *session,
+	struct ts_claim *claim, struct ts_errand *errand)
 {
 	uint64_t start = ts_thread_cpu_ns();
 	int result = real(call);
 	uint64_t cpu_ns = ts_thread_cpu_ns() - start;
 	if (result != 0) { /* an error, or a picture with warnings */
 		ts_claim_abandon(session->store, claim);
+		ts_errand_drop(errand);
 		ts_session_count_pass(TS_REASON_JPEG_WARNING);
 		return result;
 	}
 	ts_session_count_produced(TS_KIND_PIXELS, call->jpeg_bytes, cpu_ns);
-	publish(call, session, claim, cpu_ns);
+	publish(call, session, claim, errand, cpu_ns);
+	ts_errand_drop(errand); /* unless it was handed over */
 	return result;
 }
 
 static int share(const struct call *call, const struct ts_session *session)
 {
-	struct ts_key key = key_of(call);
-	struct ts_patience patience = {0};
+	const struct ts_picture picture = {
+		.session = session,
+		.key = key_of(call),
+		.bytes = call->jpeg_bytes,
+		.is_worth_asking = call->jpeg_bytes >= TS_ACROSS_STREAM_BYTES,
+		.fits = fits,
+		.context = call,
+	};
+	struct ts_errand errand;
 	struct ts_take take;
-	ts_session_take_pixels(session, &key, &take);
-	if (take.verdict == TS_BUSY)
-		ts_store_wait(session->store, &key,
-			ts_session_deadline_ns(TS_KIND_PIXELS, call->jpeg_bytes), &patience,
-			&take);
+	ts_across_take(&picture, &errand, &take);
 	if (take.verdict == TS_HIT)
 		return serve(call, session, &take.lease);
 	if (take.verdict == TS_CLAIM)
-		return produce(call, session, &take.claim);
+		return produce(call, session, &take.claim, &errand);
 	int result = pass(call, take.reason);
 	if (result == 0)
 		ts_session_count_produced(TS_KIND_PIXELS, call->jpeg_bytes, 0);

@@ -4,99 +4,34 @@
 
 #include "hooks/torch/samples_private.h"
 #include "leader/group/session.h"
-#include "leader/mail/mail.h"
-#include "shim/atomic.h"
-#include "shim/config.h"
-#include "shim/sys.h"
 
 #include <string.h>
 
-/* For a helper that somebody has just started, in looks of: */
-#define LOOKS   125
-#define LOOK_NS UINT64_C(2000000)
-
-/* ---- whether to ask --------------------------------------------------------------------- */
-
-static bool is_wanted(void)
-{
-	const struct ts_config *config = ts_config();
-
-	return config->across == TS_ACROSS_NODES && config->cluster && config->align &&
-	       !config->disable;
-}
-
-static bool is_starting(const struct ts_mail *mail)
-{
-	return ts_load_relaxed(&mail->table->helper) == 0 &&
-	       ts_load_relaxed(&mail->table->error) == 0 &&
-	       ts_now_ns() < ts_load_relaxed(&mail->table->start_at);
-}
-
-/* Samples that are made before it is there are made on all nodes. */
-static bool await_helper(struct ts_mail *mail)
-{
-	static _Atomic int has_waited;
-	static const uint32_t nothing;
-	int no = 0;
-
-	if (ts_mail_is_served(mail, ts_mail_start, NULL))
-		return true;
-	if (!is_starting(mail) || !ts_cas(&has_waited, &no, 1))
-		return false;
-	for (uint64_t i = 0; i < ts_mail_patience(LOOKS) && is_starting(mail); i++)
-		ts_sys_futex_wait(&nothing, nothing, LOOK_NS);
-	return ts_mail_is_served(mail, NULL, NULL);
-}
-
-/* Whether it is worth asking; what is not asked for counts as @ret_reason. */
-static bool pays(struct ts_mail *mail, enum ts_reason *ret_reason)
-{
-	bool pays = ts_mail_pays(mail), is_used = ts_mail_is_used(mail);
-
-	*ret_reason = !pays      ? TS_REASON_ACROSS_SLOW
-		      : !is_used ? TS_REASON_ACROSS_UNUSED
-				 : TS_REASON_ACROSS_ALONE;
-	return pays && is_used;
-}
-
-bool ts_errands_pay(struct ts_store *store)
-{
-	struct ts_mail *mail = is_wanted() ? ts_errand_mail(store) : NULL;
-
-	return mail && ts_mail_pays(mail) && ts_mail_is_used(mail) &&
-	       ts_mail_is_served(mail, NULL, NULL);
-}
+/* ---- asking ----------------------------------------------------------------------------- */
 
 int tsshim_sample_across(struct ts_sample *sample)
 {
 	enum ts_reason reason;
-	const struct ts_session *session = is_wanted() ? ts_session_enter(&reason) : NULL;
+	const struct ts_session *session =
+		ts_errand_is_wanted() ? ts_session_enter(&reason) : NULL;
 
-	sample->mail = session ? ts_errand_mail(session->store) : NULL;
 	sample->unasked = TS_REASON_ACROSS_ALONE;
-	sample->across = sample->mail && pays(sample->mail, &sample->unasked) &&
-			 await_helper(sample->mail);
-	return sample->across;
+	sample->across =
+		session ? ts_errand_open(session->store, TS_KIND_SAMPLE, &sample->unasked)
+			: NULL;
+	return sample->across != NULL;
 }
-
-/* ---- asking ----------------------------------------------------------------------------- */
 
 int tsshim_sample_seek(struct ts_sample *sample)
 {
-	const struct ts_hash128 name = {.lo = sample->key.lo, .hi = sample->key.hi};
-	struct ts_mail *mail = sample->mail;
-
-	if (sample->errand_state != TS_ERRAND_NONE || !ts_sample_is_ours(sample) ||
+	if (sample->errand.state != TS_ERRAND_NONE || !ts_sample_is_ours(sample) ||
 		sample->held != TS_HELD_CLAIM)
 		return 0;
-	if (!sample->across || !pays(mail, &sample->unasked) ||
-		!ts_mail_is_served(mail, ts_mail_start, NULL) ||
-		ts_mail_post(mail, &name, &sample->errand) < 0) {
-		ts_session_count_pass(sample->unasked);
-		return 0;
-	}
-	sample->errand_state = TS_ERRAND_ASKED;
-	return 1;
+	if (sample->across && ts_errand_ask(&sample->errand, sample->across, TS_KIND_SAMPLE,
+				      &sample->key, &sample->unasked) == 0)
+		return 1;
+	ts_session_count_pass(sample->unasked);
+	return 0;
 }
 
 /* ---- what came -------------------------------------------------------------------------- */
@@ -142,24 +77,21 @@ static enum ts_verdict publish(struct ts_sample *sample, const unsigned char *fr
 static int adopt(struct ts_sample *sample)
 {
 	uint64_t bytes;
-	const struct ts_mail_sample *head =
-		ts_mail_found(sample->mail, &sample->errand, &bytes);
+	const struct ts_mail_sample *head = ts_errand_found(&sample->errand, &bytes);
 	const unsigned char *from = (const unsigned char *)(head + 1);
 	struct ts_record record;
 	int r = ts_record_read(from, bytes, &record);
 
 	if (r == 0)
 		r = adopt_inputs(sample, from, &record);
-	sample->errand_state = TS_ERRAND_NONE;
 	if (r < 0) {
-		/* Whoever asks next makes it for all. */
-		ts_mail_give_back(sample->mail, &sample->errand);
+		ts_errand_refuse(&sample->errand);
 		ts_session_count_pass(
 			r == -EBADMSG ? TS_REASON_STORE_DAMAGED : TS_REASON_TORCH_CHANGED);
 		return TS_CLAIM;
 	}
 	enum ts_verdict verdict = publish(sample, from, record, bytes, head->produce_ns);
-	ts_mail_end(sample->mail, &sample->errand, verdict == TS_HIT);
+	ts_errand_end(&sample->errand, verdict == TS_HIT);
 	return verdict == TS_HIT ? tsshim_sample_take(sample, TS_SAMPLE_NOW) : (int)verdict;
 }
 
@@ -167,14 +99,13 @@ int tsshim_sample_found(struct ts_sample *sample, uint32_t wait_us)
 {
 	if (!ts_sample_is_ours(sample) || sample->held != TS_HELD_CLAIM)
 		return TS_PASS;
-	if (sample->errand_state != TS_ERRAND_ASKED)
+	if (sample->errand.state != TS_ERRAND_ASKED)
 		return TS_CLAIM;
-	int r = ts_mail_look(sample->mail, &sample->errand, wait_us * UINT64_C(1000));
+	int r = ts_errand_look(&sample->errand, wait_us * UINT64_C(1000));
 	if (r == -EINPROGRESS)
 		return TS_BUSY;
 	if (r == TS_MAIL_SAYS_GOT)
 		return adopt(sample);
-	sample->errand_state = r == TS_MAIL_SAYS_WON ? TS_ERRAND_WON : TS_ERRAND_NONE;
 	if (r != TS_MAIL_SAYS_WON)
 		ts_session_count_pass(TS_REASON_ACROSS_ALONE);
 	return TS_CLAIM;

@@ -138,7 +138,7 @@ void *tsshim_sample_reserve(
 		sample->store, &sample->take.claim, sample->record_bytes, &buffer);
 	if (r < 0) {
 		sample->held = TS_HELD_NOTHING; /* abandoned by the store */
-		ts_errand_drop(sample);
+		ts_errand_drop(&sample->errand);
 		ts_session_count_pass(ts_session_why_no_room(r));
 		return NULL;
 	}
@@ -157,8 +157,8 @@ void tsshim_sample_publish(struct ts_sample *sample)
 	int r = ts_claim_publish(
 		sample->store, &sample->take.claim, sample->record_bytes, sample->cpu_ns);
 	/* Others are told of what servers have. */
-	sample->note.is_shared = sample->errand_state == TS_ERRAND_WON;
-	ts_errand_made(sample);
+	sample->note.is_shared = sample->errand.state == TS_ERRAND_WON;
+	ts_errand_made(&sample->errand, sample->record_bytes, sample->made_ns);
 	if (r != 0)
 		return;
 	ts_sample_set_origin(sample, sample->take.claim.origin);

@@ -310,7 +310,7 @@ static void begin_look(struct look *look, struct ts_order *order)
 	look->store = session->store;
 	if (ts_journal_attach(session->store, &look->journal) < 0)
 		look->journal = NULL;
-	look->across = look->journal && ts_errands_pay(session->store);
+	look->across = look->journal && ts_errand_is_open(session->store, TS_KIND_SAMPLE);
 	look->now_ns = look->across ? ts_now_ns() : 0;
 }
 

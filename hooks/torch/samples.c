@@ -175,10 +175,8 @@ static void await(struct ts_sample *sample, int wait)
 {
 	uint64_t deadline = ts_session_deadline_ns(TS_KIND_SAMPLE, sample->record_bytes);
 
-	/* Who has the claim may be waiting for another node, and is not at work meanwhile. */
 	if (sample->across)
-		deadline = ts_min_u64(deadline + ts_mail_wait_ns(),
-			ts_max_u64(TS_WAIT_MAX_NS, ts_mail_wait_ns()));
+		deadline = ts_errand_deadline_ns(deadline);
 	if (wait == TS_SAMPLE_STAY)
 		deadline = UINT64_MAX;
 	(wait == TS_SAMPLE_WAIT ? ts_store_wait : ts_store_wait_a_moment)(
@@ -201,9 +199,12 @@ static enum ts_verdict ask(struct ts_sample *sample, int wait)
 	ts_store_take(
 		session->store, &sample->key, session->dataset, TS_KIND_SAMPLE, &sample->take);
 	if (sample->take.verdict == TS_PASS && sample->take.reason == TS_REASON_ALONE &&
-		ts_errand_is_wanted(sample, session))
+		sample->across) {
+		/* Nobody here has asked for it, but other nodes do. */
+		ts_store_want(session->store, &sample->key, session->dataset, TS_KIND_SAMPLE);
 		ts_store_take(session->store, &sample->key, session->dataset, TS_KIND_SAMPLE,
 			&sample->take);
+	}
 	if (sample->take.verdict == TS_BUSY && wait != TS_SAMPLE_NOW)
 		await(sample, wait);
 	if (sample->take.verdict == TS_CLAIM)
@@ -277,7 +278,7 @@ void tsshim_sample_drop(struct ts_sample *sample)
 		ts_session_nest(false);
 		(void)ts_opens_end(&sample->opens);
 	}
-	ts_errand_drop(sample);
+	ts_errand_drop(&sample->errand);
 	if (ts_sample_is_ours(sample)) {
 		if (sample->held == TS_HELD_LEASE)
 			ts_lease_release(sample->store, &sample->take.lease);

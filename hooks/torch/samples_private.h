@@ -7,7 +7,7 @@
 #include "hooks/torch/samples.h"
 #include "leader/group/store.h"
 #include "leader/journal/journal.h"
-#include "leader/mail/mail.h"
+#include "leader/mail/errand.h"
 #include "shim/identity.h"
 
 #include <assert.h>
@@ -61,9 +61,6 @@ struct ts_record {
 	uint64_t check; /* of the three above, the inputs and the meta */
 };
 
-/** What is asked of other nodes (hooks/torch/across.h). */
-enum ts_errand_state { TS_ERRAND_NONE, TS_ERRAND_ASKED, TS_ERRAND_WON };
-
 /** What the struct holds at the moment. */
 enum ts_held { TS_HELD_NOTHING, TS_HELD_LEASE, TS_HELD_CLAIM, TS_HELD_ROOM };
 
@@ -74,7 +71,6 @@ struct ts_sample {
 	enum ts_held held;
 	bool listing;   /* the files that this thread opens */
 	bool observing; /* for a record, or to be told */
-	bool across;    /* other nodes are asked for what is claimed */
 	bool again;     /* how the item is made: TS_SAMPLE_AGAIN, */
 	bool ahead;     /* and TS_SAMPLE_AHEAD */
 	struct ts_key key;
@@ -85,10 +81,9 @@ struct ts_sample {
 	uint64_t cpu_start, cpu_ns;
 	uint64_t made_at, made_ns; /* likewise, of time that passes */
 	enum ts_reason unasked;    /* why other nodes are not asked, where they are not */
-	enum ts_errand_state errand_state;
-	struct ts_mail_errand errand;
-	struct ts_mail *mail;  /* of that */
-	uint64_t record_bytes; /* of the record in the making, or the last one */
+	struct ts_mail *across; /* other nodes are asked there for what is claimed; NULL: not */
+	struct ts_errand errand; /* (hooks/torch/across.h) */
+	uint64_t record_bytes;   /* of the record in the making, or the last one */
 	struct ts_opens opens;
 	uint32_t input_bytes; /* of the list below, as it goes into the record */
 	unsigned char inputs[TS_OPENS_ENCODED_MAX];
@@ -110,29 +105,6 @@ int ts_record_read(const unsigned char *at, uint64_t bytes, struct ts_record *re
 
 /** Note in the journal, if there is one, that @sample was made. */
 void ts_sample_note_made(struct ts_sample *sample);
-
-struct ts_session;
-
-/**
- * The table of requests, in which the helper for other nodes is asked: the process's, for good;
- * a fork child has its parent's.  NULL: there is none, or another thread attaches it.
- */
-struct ts_mail *ts_errand_mail(struct ts_store *store);
-
-/** Whether the process's samples are asked of other nodes now, and that is worth it. */
-bool ts_errands_pay(struct ts_store *store);
-
-/**
- * The store has nobody who asked for what @sample names: whether other nodes do.  Then it is
- * published from now on.
- */
-bool ts_errand_is_wanted(const struct ts_sample *sample, const struct ts_session *session);
-
-/** The record of @sample was published, or somebody else's was: name it to other nodes. */
-void ts_errand_made(struct ts_sample *sample);
-
-/** End what @sample still asks other nodes for, or has won. */
-void ts_errand_drop(struct ts_sample *sample);
 
 /** Let what the bytes of the sample are known by be its key and @origin. */
 static inline void ts_sample_set_origin(struct ts_sample *sample, uint64_t origin)

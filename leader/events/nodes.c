@@ -29,13 +29,13 @@ static void read_server(struct ts_mail_peer *peer, struct ts_event_server *ret_s
 enum { ON, OFF, UNUSED };
 static const char *const sample_words[] = {"on", "off", "unused"};
 
-static uint32_t look_at_samples(const struct ts_mail_samples *samples)
+static uint32_t look_at_samples(struct ts_mail_table *table)
 {
 	uint64_t now = ts_now_ns();
 
-	if (now < ts_load_relaxed(&samples->off_until))
+	if (now < ts_mail_off_until(table))
 		return OFF;
-	return now < ts_load_relaxed(&samples->unused_until) ? UNUSED : ON;
+	return now < ts_load_relaxed(&table->samples.unused_until) ? UNUSED : ON;
 }
 
 void ts_event_nodes_read(struct ts_mail_table *table, struct ts_event_nodes *ret_nodes)
@@ -46,7 +46,7 @@ void ts_event_nodes_read(struct ts_mail_table *table, struct ts_event_nodes *ret
 	ret_nodes->is_there = true;
 	ret_nodes->helper = ts_process_is_alive(helper) ? TS_PROCESS_PID(helper) : 0;
 	ret_nodes->error = ret_nodes->helper ? 0 : ts_load_relaxed(&table->error);
-	ret_nodes->samples = look_at_samples(&table->samples);
+	ret_nodes->samples = look_at_samples(table);
 	for (uint32_t i = 0; i < TS_MAIL_PEERS; i++) {
 		if (i < count)
 			read_server(&table->peers[i], &ret_nodes->servers[i]);

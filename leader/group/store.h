@@ -106,8 +106,15 @@ void ts_store_want(
 	struct ts_store *store, const struct ts_key *key, uint32_t dataset, enum ts_kind kind);
 
 /**
- * The same of what is there now: TS_HIT, or TS_PASS (TS_REASON_NESTED) for what is made as a
- * part of another record, and which nobody is told of.
+ * As ts_store_take(), of a record that somebody outside of this group asks for: this one is
+ * TS_CLAIM though nobody else here has, and what else there is of @dataset stays as it is.
+ */
+void ts_store_take_wanted(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
+	enum ts_kind kind, struct ts_take *ret_take);
+
+/**
+ * As ts_store_take(), of what is there now: TS_HIT, or TS_PASS (TS_REASON_NESTED) for what is
+ * made as a part of another record, and which nobody is told of.
  */
 void ts_store_find(struct ts_store *store, const struct ts_key *key, struct ts_take *ret_take);
 

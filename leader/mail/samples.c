@@ -19,9 +19,20 @@ static void count(_Atomic uint64_t *counter)
 
 /* ---- whether it pays -------------------------------------------------------------------- */
 
-bool ts_mail_pays(struct ts_mail *mail)
+static struct ts_mail_worth *worth_of(struct ts_mail *mail, enum ts_kind kind)
 {
-	return ts_now_ns() >= ts_load_relaxed(&mail->table->samples.off_until);
+	return kind == TS_KIND_PIXELS ? &mail->table->pixels : &mail->table->samples.whole;
+}
+
+bool ts_mail_pays(struct ts_mail *mail, enum ts_kind kind)
+{
+	return ts_now_ns() >= ts_load_relaxed(&worth_of(mail, kind)->off_until);
+}
+
+uint64_t ts_mail_off_until(struct ts_mail_table *table)
+{
+	return ts_max_u64(ts_load_relaxed(&table->samples.whole.off_until),
+		ts_load_relaxed(&table->pixels.off_until));
 }
 
 bool ts_mail_is_used(struct ts_mail *mail)
@@ -30,39 +41,50 @@ bool ts_mail_is_used(struct ts_mail *mail)
 }
 
 /* Several may judge at once, of a part of the window each: that is as good. */
-static void judge(struct ts_mail_samples *samples)
+static void judge(struct ts_mail_samples *samples, struct ts_mail_worth *worth)
 {
-	uint64_t took = ts_load_relaxed(&samples->window_took_ns);
-	uint64_t made = ts_load_relaxed(&samples->window_made_ns);
+	uint64_t took = ts_load_relaxed(&worth->window_took_ns);
+	uint64_t made = ts_load_relaxed(&worth->window_made_ns);
 	uint64_t most = ts_mail_patience(made);
 
-	ts_sub_relaxed(&samples->window_took_ns, took);
-	ts_sub_relaxed(&samples->window_made_ns, made);
+	ts_sub_relaxed(&worth->window_took_ns, took);
+	ts_sub_relaxed(&worth->window_made_ns, made);
 	if (took <= most)
 		return;
-	ts_write_relaxed(&samples->off_until, ts_now_ns() + TS_MAIL_OFF_NS);
+	ts_write_relaxed(&worth->off_until, ts_now_ns() + TS_MAIL_OFF_NS);
 	count(&samples->times_off);
+}
+
+/* One that came or was handed over. */
+static void weigh(
+	struct ts_mail *mail, enum ts_kind kind, uint64_t bytes, uint64_t took, uint64_t made)
+{
+	struct ts_mail_worth *worth = worth_of(mail, kind);
+
+	if (kind == TS_KIND_PIXELS)
+		took = ts_max_u64(took, bytes / 1024 * TS_MAIL_MOVE_NS_PER_KIB);
+	ts_add_relaxed(&worth->window_took_ns, took);
+	ts_add_relaxed(&worth->window_made_ns, made);
+	if ((ts_add_relaxed(&worth->window_got, 1) + 1) % TS_MAIL_WINDOW == 0)
+		judge(&mail->table->samples, worth);
 }
 
 static void learn(struct ts_mail *mail, const struct ts_mail_errand *errand)
 {
 	struct ts_mail_samples *samples = &mail->table->samples;
-	uint64_t unused, took = ts_load_relaxed(&slot_of(mail, errand)->took_ns);
-	uint64_t made = ts_mail_found(mail, errand, &unused)->made_ns;
+	uint64_t bytes, took = ts_load_relaxed(&slot_of(mail, errand)->took_ns);
+	uint64_t made = ts_mail_found(mail, errand, &bytes)->made_ns;
 
 	count(&samples->got);
 	ts_add_relaxed(&samples->took_ns, took);
 	ts_add_relaxed(&samples->made_ns, made);
-	ts_add_relaxed(&samples->window_took_ns, took);
-	ts_add_relaxed(&samples->window_made_ns, made);
-	if ((ts_add_relaxed(&samples->window_got, 1) + 1) % TS_MAIL_WINDOW == 0)
-		judge(samples);
+	weigh(mail, errand->kind, bytes, took, made);
 }
 
 /* ---- asking ----------------------------------------------------------------------------- */
 
-int ts_mail_post(
-	struct ts_mail *mail, const struct ts_hash128 *name, struct ts_mail_errand *ret_errand)
+int ts_mail_post(struct ts_mail *mail, enum ts_kind kind, const struct ts_hash128 *name,
+	struct ts_mail_errand *ret_errand)
 {
 	uint64_t now = ts_now_ns();
 	const struct ts_mail_request request = {
@@ -73,6 +95,7 @@ int ts_mail_post(
 	if (r < 0)
 		return r;
 	*ret_errand = (struct ts_mail_errand){.index = index,
+		.kind = kind,
 		.until_ns = request.until_ns + TS_MAIL_SLACK_NS,
 		.look_at_ns = now + TS_MAIL_LOOK_NS};
 	count(&mail->table->samples.asked);
@@ -153,8 +176,11 @@ void ts_mail_end(struct ts_mail *mail, struct ts_mail_errand *errand, bool is_go
 	ts_mail_free(slot_of(mail, errand));
 }
 
-void ts_mail_hand_over(struct ts_mail *mail, struct ts_mail_errand *errand, uint64_t made_ns)
+void ts_mail_hand_over(
+	struct ts_mail *mail, struct ts_mail_errand *errand, uint64_t bytes, uint64_t made_ns)
 {
+	if (errand->kind == TS_KIND_PIXELS)
+		weigh(mail, errand->kind, bytes, 0, made_ns);
 	slot_of(mail, errand)->request.made_ns = made_ns;
 	count(&mail->table->samples.stored);
 	ts_mail_send_again(mail, errand->index, TS_MAIL_SAMPLE_STORE);

@@ -18,7 +18,9 @@ int ts_transfer_hold(struct ts_transfer *transfer)
 	transfer->lease = take.lease;
 	transfer->is_leased = true;
 	transfer->request.bytes = sizeof(struct ts_mail_sample) + take.lease.bytes;
-	if (take.lease.kind == TS_KIND_SAMPLE && transfer->request.bytes <= TS_MAIL_ROOM)
+	bool may_travel =
+		take.lease.kind == TS_KIND_SAMPLE || take.lease.kind == TS_KIND_PIXELS;
+	if (may_travel && transfer->request.bytes <= TS_MAIL_ROOM)
 		return 0;
 	ts_transfer_let_go(transfer);
 	return -ENOENT;

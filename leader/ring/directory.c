@@ -331,9 +331,9 @@ static void settle_claim(struct ts_store *store, const struct ts_key *key, struc
 	}
 }
 
-/* One try; false when the entry changed under our hands. */
+/* One try; false when the entry changed under our hands.  @is_wanted: by whomever. */
 static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
-	enum ts_kind kind, struct ts_take *take)
+	enum ts_kind kind, bool is_wanted, struct ts_take *take)
 {
 	struct ts_dataset_row *row = ts_demand_row(store, dataset);
 	struct ts_demand *demand = ts_demand_of(row, kind, key);
@@ -353,7 +353,7 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 		give_busy(take, key, (uint32_t)found.busy, found.busy_word, dataset, kind);
 		return true;
 	}
-	bool capture = ts_load_relaxed(&demand->capture) != 0;
+	bool capture = is_wanted || ts_load_relaxed(&demand->capture) != 0;
 	if (!capture && found.ghost >= 0)
 		capture = ask_for_ghost(store, found.ghost_word, demand);
 	bool fills = !capture && ts_keep_fills(store, row, demand);
@@ -375,8 +375,8 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 	return true;
 }
 
-void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
-	enum ts_kind kind, struct ts_take *ret_take)
+static void take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
+	enum ts_kind kind, bool is_wanted, struct ts_take *ret_take)
 {
 	if (store->member < 0) {
 		ts_take_give_pass(ret_take, TS_REASON_NO_STORE);
@@ -387,9 +387,21 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 		return;
 	}
 	for (int i = 0; i < TAKE_TRIES; i++) {
-		if (try_take(store, key, dataset, kind, ret_take))
+		if (try_take(store, key, dataset, kind, is_wanted, ret_take))
 			return;
 	}
+}
+
+void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
+	enum ts_kind kind, struct ts_take *ret_take)
+{
+	take(store, key, dataset, kind, /* is_wanted= */ false, ret_take);
+}
+
+void ts_store_take_wanted(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
+	enum ts_kind kind, struct ts_take *ret_take)
+{
+	take(store, key, dataset, kind, /* is_wanted= */ true, ret_take);
 }
 
 void ts_store_find(struct ts_store *store, const struct ts_key *key, struct ts_take *ret_take)

@@ -69,7 +69,7 @@ static uint64_t time_left(uint64_t until, uint64_t most)
 
 uint64_t ts_nodes_samples_off(struct ts_mail_table *table)
 {
-	return time_left(ts_load_relaxed(&table->samples.off_until), TS_MAIL_OFF_NS);
+	return time_left(ts_mail_off_until(table), TS_MAIL_OFF_NS);
 }
 
 uint64_t ts_nodes_samples_unused(struct ts_mail_table *table)

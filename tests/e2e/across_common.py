@@ -107,12 +107,12 @@ class Run:
         return [(statistics["nodes"], {name: count for name, count in statistics["passed"].items() if count})
                 for statistics in self.statistics]
 
-    def count(self, name):
-        return sum(self.count_of(number, name) for number in range(len(self.statistics)))
+    def count(self, name, kind="sample"):
+        return sum(self.count_of(number, name, kind) for number in range(len(self.statistics)))
 
-    def count_of(self, number, name):
+    def count_of(self, number, name, kind="sample"):
         """That of the jobs of node @number."""
-        return sum(row.get("kinds", row)["sample"][name]
+        return sum(row.get("kinds", row)[kind][name]
                    for row in self.statistics[number].get("datasets", []))
 
     def reason(self, name):

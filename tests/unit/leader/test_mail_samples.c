@@ -31,7 +31,7 @@ static struct ts_mail_errand post(void)
 	const struct ts_hash128 name = {.lo = ++number};
 	struct ts_mail_errand errand;
 
-	cr_assert(eq(int, ts_mail_post(&mail, &name, &errand), 0));
+	cr_assert(eq(int, ts_mail_post(&mail, TS_KIND_SAMPLE, &name, &errand), 0));
 	return errand;
 }
 
@@ -107,4 +107,43 @@ Test(mail_samples, what_came_and_is_given_back_is_alone)
 	ts_mail_give_back(&mail, &errand);
 	(void)take(TS_MAIL_SAMPLE_RETURN);
 	expect_counts(0, 1);
+}
+
+/* ---- whether it pays -----------------------------------------------------------------------
+ */
+
+static void hand_over(enum ts_kind kind, uint64_t bytes, uint64_t made_ns)
+{
+	static uint64_t number = 1000;
+
+	for (uint64_t i = 0; i < TS_MAIL_WINDOW; i++) {
+		const struct ts_hash128 name = {.lo = ++number};
+		struct ts_mail_errand errand;
+		cr_assert(eq(int, ts_mail_post(&mail, kind, &name, &errand), 0));
+		cr_assert(ts_mail_answer(&mail, take(TS_MAIL_SAMPLE), TS_MAIL_SAYS_WON));
+		cr_assert(eq(int, ts_mail_look(&mail, &errand, 0), TS_MAIL_SAYS_WON));
+		ts_mail_hand_over(&mail, &errand, bytes, made_ns);
+		(void)ts_mail_answer(&mail, take(TS_MAIL_SAMPLE_STORE), TS_MAIL_SAYS_NONE);
+	}
+}
+
+Test(mail_samples, pictures_that_cost_less_than_to_move_them_are_not_asked_for)
+{
+	const uint64_t bytes = UINT64_C(1) << 20, moving = 1024 * TS_MAIL_MOVE_NS_PER_KIB;
+
+	hand_over(TS_KIND_PIXELS, bytes, moving);
+	cr_expect(ts_mail_pays(&mail, TS_KIND_PIXELS));
+	cr_expect(eq(u64, ts_mail_off_until(mail.table), 0));
+	hand_over(TS_KIND_PIXELS, bytes, moving - 1);
+	cr_expect(not(ts_mail_pays(&mail, TS_KIND_PIXELS)));
+	cr_expect(gt(u64, ts_mail_off_until(mail.table), ts_now_ns()));
+	cr_expect(ts_mail_pays(&mail, TS_KIND_SAMPLE));
+}
+
+/* Whose taker has something else to do meanwhile. */
+Test(mail_samples, samples_are_judged_where_they_come_only)
+{
+	hand_over(TS_KIND_SAMPLE, UINT64_C(1) << 20, 1);
+	cr_expect(ts_mail_pays(&mail, TS_KIND_SAMPLE));
+	cr_expect(ts_mail_pays(&mail, TS_KIND_PIXELS));
 }

@@ -69,6 +69,26 @@ Test(share, a_ghost_asked_for_by_another_job_starts_capturing)
 	ts_store_detach(other);
 }
 
+Test(share, what_somebody_outside_wants_is_claimed_and_nothing_else)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct ts_key wanted = fixture_key(1, 1);
+	struct ts_take take;
+
+	expect_pass(fixture_take(store, wanted), TS_REASON_ALONE);
+	ts_store_take_wanted(store, &wanted, 0, TS_KIND_PIXELS, &take);
+	cr_assert(eq(int, take.verdict, TS_CLAIM));
+	void *buffer;
+	cr_assert(eq(int, ts_claim_reserve(store, &take.claim, 1000, &buffer), 0));
+	memset(buffer, 7, 1000);
+	cr_assert(eq(int, ts_claim_publish(store, &take.claim, 1000, 1), 0));
+	expect_pass(fixture_take(store, fixture_key(1, 2)), TS_REASON_ALONE);
+	ts_store_take_wanted(store, &wanted, 0, TS_KIND_PIXELS, &take);
+	cr_assert(eq(int, take.verdict, TS_HIT));
+	ts_lease_release(store, &take.lease);
+	ts_store_detach(store);
+}
+
 static enum ts_verdict verdict_of(struct ts_store *store, enum ts_kind kind, uint64_t lo)
 {
 	struct ts_key key = {.lo = lo, .hi = fixture_key(1, 1).hi};

@@ -154,7 +154,7 @@ static const char *seek_sample(const char *what, uint64_t bytes)
 	struct ts_mail_errand errand;
 
 	request = (struct ts_mail_request){.kind = TS_MAIL_SAMPLE, .name = hash};
-	int r = ts_mail_post(&mail, &hash, &errand);
+	int r = ts_mail_post(&mail, TS_KIND_SAMPLE, &hash, &errand);
 	if (r == 0)
 		do
 			r = ts_mail_look(&mail, &errand, 1000000);
@@ -170,7 +170,7 @@ static const char *seek_sample(const char *what, uint64_t bytes)
 		ts_mail_give_back(&mail, &errand);
 		return strerrorname_np(-r);
 	}
-	ts_mail_hand_over(&mail, &errand, UINT64_C(1000000000));
+	ts_mail_hand_over(&mail, &errand, bytes, UINT64_C(1000000000));
 	return answers[TS_MAIL_SAYS_WON];
 }
 

@@ -132,9 +132,21 @@ Test(transfer_sample, a_record_that_has_gone_is_given_back)
 	expect_returned(1);
 }
 
-Test(transfer_sample, a_record_that_is_no_sample_is_not_handed_over)
+Test(transfer_sample, a_decoded_picture_is_handed_over_as_well)
 {
+	size_t *count;
+
+	cr_assert(eq(int, sample_seek(1), TS_MAIL_SAYS_WON));
 	sample_publish(1, TS_KIND_PIXELS, 1000);
+	sample_hand_over(1);
+	cr_expect(ne(ptr, node_value(&node, 0, &count), NULL));
+	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_GOT));
+	sample_expect(1, 1000);
+}
+
+Test(transfer_sample, a_record_that_is_neither_is_not_handed_over)
+{
+	sample_publish(1, TS_KIND_BYTES, 1000);
 	expect_returned(1);
 }
 

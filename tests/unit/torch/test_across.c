@@ -357,6 +357,30 @@ Test(across, who_leaves_gives_back_what_it_then_wins)
 	tsshim_sample_destroy(sample);
 }
 
+static struct ts_sample *of_parent;
+
+static int destroy_in_child(void)
+{
+	tsshim_sample_destroy(of_parent);
+	return 0;
+}
+
+Test(across, a_fork_child_leaves_its_parent_what_that_has_won)
+{
+	struct ts_mail_request request;
+	uint32_t index;
+
+	of_parent = seek(2);
+	answer(of_parent, TS_MAIL_SAYS_WON, 0);
+	cr_assert(eq(int, tsshim_sample_found(of_parent, WAIT_US), TS_CLAIM));
+	cr_assert(eq(int, fixture_fork(destroy_in_child), 0));
+	cr_expect(eq(int, ts_mail_take(&mail, 0, &index, &request), -ENOENT));
+	torch_publish(of_parent, PAYLOAD, 7);
+	expect_request(TS_MAIL_SAMPLE_STORE, of_parent);
+	expect_no_request();
+	tsshim_sample_destroy(of_parent);
+}
+
 Test(across, a_helper_that_has_gone_is_not_waited_for)
 {
 	struct ts_sample *sample = seek(2);
@@ -412,7 +436,7 @@ Test(across, what_takes_longer_to_get_than_to_make_is_not_asked_for)
 	cr_expect(eq(int, tsshim_sample_seek(sample), 0));
 	cr_expect(eq(u64, passed(TS_REASON_ACROSS_SLOW), 1));
 	/* It is off for all of a batch, whatever becomes of it meanwhile. */
-	ts_write_relaxed(&mail.table->samples.off_until, 1);
+	ts_write_relaxed(&mail.table->samples.whole.off_until, 1);
 	tsshim_sample_drop(sample);
 	cr_expect(eq(int, torch_take(sample, 6, 0), TS_CLAIM));
 	cr_expect(eq(int, tsshim_sample_seek(sample), 0));

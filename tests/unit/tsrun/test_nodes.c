@@ -171,7 +171,7 @@ Test(nodes, all_that_is_told_of_samples_is_in_every_form)
 	print(ts_report_text);
 	expect("\n  samples: 100 asked for, 101 came, 102 were ours to make\n");
 	expect("    getting one took 1044.6 ms, making it 1054.5 ms\n");
-	expect("    other nodes were told of 108, and told of 109\n");
+	expect("    other nodes were told of 111, and told of 112\n");
 }
 
 Test(nodes, how_long_nobody_asks_for_samples)
@@ -183,7 +183,7 @@ Test(nodes, how_long_nobody_asks_for_samples)
 	ts_write_relaxed(&table->samples.asked, 1);
 	ts_write_relaxed(&table->samples.times_off, 2);
 	cr_expect_null(strstr(print(ts_report_text), "now as well"), "%s", text);
-	ts_write_relaxed(&table->samples.off_until, UINT64_MAX);
+	ts_write_relaxed(&table->samples.whole.off_until, UINT64_MAX);
 	print(ts_report_json);
 	expect("\"off_seconds\": 30.000000000");
 	print(ts_report_prometheus);
@@ -262,10 +262,10 @@ Test(nodes, a_reset_is_of_counters_of_the_same_names)
 	ts_write_relaxed(&then.peers[0].counters[TS_MAIL_COUNT_GOT], 900);
 	ts_write_relaxed(&table->samples.took_ns, 9);
 	ts_write_relaxed(&then.samples.took_ns, 4);
-	ts_write_relaxed(&table->samples.off_until, 5);
+	ts_write_relaxed(&table->samples.whole.off_until, 5);
 	ts_baseline_subtract_nodes(table, &then);
 	cr_expect_eq(ts_load_relaxed(&table->samples.took_ns), 5);
-	cr_expect_eq(ts_load_relaxed(&table->samples.off_until), 5);
+	cr_expect_eq(ts_load_relaxed(&table->samples.whole.off_until), 5);
 	cr_expect_eq(ts_load_relaxed(&table->posted), 4);
 	cr_expect_eq(ts_load_relaxed(&table->peers[0].counters[TS_MAIL_COUNT_ASKED]), 0);
 	cr_expect_eq(ts_load_relaxed(&table->peers[0].counters[TS_MAIL_COUNT_GOT]), 101);
