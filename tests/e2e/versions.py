@@ -6,6 +6,7 @@ has made.  (Builds with one layout share: package_deb.py.)
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -20,12 +21,13 @@ TOO_NEW = "shared memory was made by another version of tsshim"
 _built = []  # [directory]: the sources of the other one, and its build
 
 
-def edit(path, old, new):
+def define(path, name, value):
+    """Let the macro @name be another one there."""
     with open(path) as file:
-        text = file.read()
-    assert text.count(old) == 1, (path, old)
+        text, count = re.subn(r"(?m)^#define %s\s.*$" % name, "#define %s %s" % (name, value), file.read())
+    assert count == 1, (path, name)
     with open(path, "w") as file:
-        file.write(text.replace(old, new))
+        file.write(text)
 
 
 def other():
@@ -39,11 +41,8 @@ def other():
             if not name.startswith(("tests/", "bench/", "docs/plots")):
                 os.makedirs(os.path.dirname(os.path.join(sources, name)), exist_ok=True)
                 shutil.copy(os.path.join(ROOT, name), os.path.join(sources, name))
-        with open(ROOT + "/leader/group/layout.h") as file:
-            now = next(line for line in file if line.startswith("#define TS_ABI "))
-        edit(sources + "/leader/group/layout.h", now, "#define TS_ABI 4000000000u\n")
-        edit(sources + "/leader/group/ledger.h", "#define TS_LEDGER_BYTES     98304u",
-             "#define TS_LEDGER_BYTES    106496u")
+        define(sources + "/leader/group/layout.h", "TS_ABI", "4000000000u")
+        define(sources + "/leader/group/ledger.h", "TS_LEDGER_BYTES", "106496u")
         for command in (["meson", "setup", "-Dtests=disabled", sources + "/build", sources],
                         ["ninja", "-C", sources + "/build"]):
             done = run(command, dict(os.environ))
