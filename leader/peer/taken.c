@@ -121,11 +121,37 @@ uint64_t ts_taken_deadline(const struct ts_taken *taken)
 	return taken->kept[taken->first % TS_TAKEN_KEPT].at_ns + after_ns();
 }
 
+static void forget_looked_at(struct ts_taken *taken)
+{
+	while (taken->first < taken->end && taken->kept[taken->first % TS_TAKEN_KEPT].cas == 0)
+		taken->first++;
+}
+
 void ts_taken_step(struct ts_taken *taken)
 {
-	while (ts_now_ns() >= ts_taken_deadline(taken))
+	while (ts_now_ns() >= ts_taken_deadline(taken)) {
 		look_at(&taken->looks[find_look(taken)], taken,
 			&taken->kept[taken->first++ % TS_TAKEN_KEPT]);
+		forget_looked_at(taken);
+	}
+}
+
+void ts_taken_leave(struct ts_taken *taken, uint64_t cas)
+{
+	uint32_t look = find_look(taken);
+
+	for (uint64_t i = taken->first; i < taken->end; i++) {
+		struct ts_taken_sample *sample = &taken->kept[i % TS_TAKEN_KEPT];
+		if (sample->cas != cas)
+			continue;
+		if (look < TS_TAKEN_LOOKS)
+			look_at(&taken->looks[look], taken, sample);
+		else
+			taken->undecided -= sample->round == taken->round;
+		sample->cas = 0;
+		break;
+	}
+	forget_looked_at(taken);
 }
 
 /* ---- what happens ----------------------------------------------------------------------- */
@@ -139,34 +165,33 @@ void ts_taken_begin(struct ts_taken *taken, struct ts_mail *mail, struct ts_pool
 	taken->is_trial = is_off(taken);
 }
 
-static void remember(struct ts_taken *taken, const char *name, uint64_t cas)
+static bool remember(struct ts_taken *taken, const char *name, uint64_t cas)
 {
 	struct ts_taken_sample *sample = &taken->kept[taken->end % TS_TAKEN_KEPT];
 
 	if (taken->end - taken->first == TS_TAKEN_KEPT)
-		return;
+		return false;
 	taken->end++;
 	taken->undecided++;
 	*sample = (struct ts_taken_sample){
 		.at_ns = ts_now_ns(), .cas = cas, .round = taken->round};
 	(void)snprintf(sample->key, sizeof(sample->key), "%.*s:0", TS_TAKEN_NAME - 1, name);
+	return true;
 }
 
-void ts_taken_note_stored(struct ts_taken *taken, const char *name, uint64_t cas)
+bool ts_taken_note_stored(struct ts_taken *taken, const char *name, uint64_t cas)
 {
 	if (cas == 0)
-		return;
-	if (!taken->is_trial) {
-		if (++taken->stored % TS_TAKEN_ONE_IN == 0)
-			remember(taken, name, cas);
-		return;
-	}
+		return false;
+	if (!taken->is_trial)
+		return ++taken->stored % TS_TAKEN_ONE_IN == 0 && remember(taken, name, cas);
 	/* Who had asked before hands over what he has won. */
 	if (is_off(taken))
-		return;
-	remember(taken, name, cas);
+		return false;
+	bool is_remembered = remember(taken, name, cas);
 	if (taken->row + taken->undecided >= TS_TAKEN_ROW)
 		set_off(taken, after_ns() + ts_pool_patience(ANSWER_NS));
+	return is_remembered;
 }
 
 void ts_taken_note_got(struct ts_taken *taken)

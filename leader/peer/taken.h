@@ -5,8 +5,8 @@
  * The node in front makes all and the others take it, so that one gets nothing says nothing;
  * but the server knows of each item whether somebody has fetched it since it was stored.  Of
  * TS_TAKEN_ONE_IN samples that were stored one is remembered, and looked at once,
- * TS_TAKEN_AFTER_NS later: for the sake of who is behind by less than that.  Once, for the
- * server counts a look as well.
+ * TS_TAKEN_AFTER_NS later, or before it is removed for another one: who is behind may take it
+ * until then.  Once, for the server counts a look as well.
  *
  *	TAKEN   all is handed over
  *	OFF     nobody asks for samples, so nothing is won and handed over
@@ -36,9 +36,10 @@
 #include "leader/peer/pool.h"
 
 /* Of eight: what they cost is an eighth of a question each, and a row is soon full. */
-#define TS_TAKEN_ONE_IN   8
-#define TS_TAKEN_ROW      32
-#define TS_TAKEN_AFTER_NS UINT64_C(10000000000)
+#define TS_TAKEN_ONE_IN 8
+#define TS_TAKEN_ROW    32
+/* Servers keep a sample for a minute (TS_TRANSFER_SAMPLE). */
+#define TS_TAKEN_AFTER_NS UINT64_C(45000000000)
 #define TS_TAKEN_KEPT     2048
 #define TS_TAKEN_LOOKS    16 /* on their way at once */
 #define TS_TAKEN_NAME     48 /* of a sample, with its end */
@@ -46,7 +47,7 @@
 /** One that is to be looked at. */
 struct ts_taken_sample {
 	uint64_t at_ns; /* when it was stored */
-	uint64_t cas;   /* the server's number of it */
+	uint64_t cas;   /* the server's number of it; 0: it was looked at */
 	uint32_t round;
 	char key[TS_TAKEN_NAME + 2];
 };
@@ -79,8 +80,14 @@ struct ts_taken {
  */
 void ts_taken_begin(struct ts_taken *taken, struct ts_mail *mail, struct ts_pool *pool);
 
-/** Sample @name was stored, its first chunk with the server's number @cas (0: unknown). */
-void ts_taken_note_stored(struct ts_taken *taken, const char *name, uint64_t cas);
+/**
+ * Sample @name was stored, its first chunk with the server's number @cas (0: unknown).  Whether
+ * it is to be looked at.
+ */
+bool ts_taken_note_stored(struct ts_taken *taken, const char *name, uint64_t cas);
+
+/** The one with the number @cas is about to be removed: it is looked at now, if ever. */
+void ts_taken_leave(struct ts_taken *taken, uint64_t cas);
 
 /** One came from another node. */
 void ts_taken_note_got(struct ts_taken *taken);

@@ -87,6 +87,7 @@ struct ts_kept_sample {
 	uint64_t at_ns;
 	uint64_t stored[TS_TRANSFER_CHUNKS]; /* which of all that were ever stored there */
 	uint32_t count;                      /* of chunks */
+	bool is_looked_at;                   /* before it is removed: leader/peer/taken.h */
 	char key[TS_TRANSFER_KEY];
 };
 

@@ -19,7 +19,10 @@ void ts_transfer_note_stored(struct ts_transfer *transfer)
 	struct ts_kept_sample *kept = &all->kept[all->kept_end++ % TS_TRANSFER_KEPT];
 
 	/* What was the oldest is left to its time. */
-	*kept = (struct ts_kept_sample){.at_ns = ts_now_ns(), .count = transfer->count};
+	*kept = (struct ts_kept_sample){.at_ns = ts_now_ns(),
+		.count = transfer->count,
+		.is_looked_at =
+			ts_taken_note_stored(&all->taken, transfer->key, transfer->stored[0])};
 	memcpy(kept->stored, transfer->stored, sizeof(kept->stored));
 	memcpy(kept->key, transfer->key, sizeof(kept->key));
 	if (all->kept_end - all->kept_first > TS_TRANSFER_KEPT)
@@ -101,6 +104,10 @@ static bool remove_sample(
 
 	if (kept->count > removals_left(all))
 		return false;
+	/* The server is asked in this order.  Who clears all looks for nobody. */
+	if (transfer && kept->is_looked_at)
+		ts_taken_leave(&all->taken, kept->stored[0]);
+	kept->is_looked_at = false;
 	for (uint32_t chunk = 0; chunk < kept->count; chunk++)
 		is_removed |= remove_chunk(all, transfer, kept, chunk, !is_removed);
 	if (is_removed)

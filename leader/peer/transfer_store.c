@@ -24,10 +24,8 @@ static void stored(struct ts_transfer *transfer)
 	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_STORED, 1);
 	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_STORED_BYTES,
 		transfer->request.bytes);
-	if (transfer->is_leased) {
+	if (transfer->is_leased)
 		ts_transfer_note_stored(transfer);
-		ts_taken_note_stored(&transfer->all->taken, transfer->key, transfer->stored[0]);
-	}
 	ts_transfer_end(transfer, TS_MAIL_SAYS_GOT);
 }
 

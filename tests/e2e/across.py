@@ -103,9 +103,12 @@ def test_iterable_data_sets_are_each_node_s_own():
 
 
 def test_a_node_whose_samples_nobody_takes():
-    """It asks nobody for a while; who comes meanwhile gets what he gets without."""
-    options = ("--items", 400, "--cost", 2, "--epochs", 3)
-    with site(2) as some:
+    """
+    It asks nobody for a while; who comes meanwhile gets what he gets without.  Its servers are
+    full soon, and what they lose was taken by nobody.
+    """
+    options = ("--items", 800, "--floats", 150000, "--cost", 2, "--epochs", 3)
+    with site(2, words=("--memory", "64M")) as some:
         without = Run(some, *options, across="off")
         others = []
 
@@ -123,8 +126,7 @@ def test_a_node_whose_samples_nobody_takes():
         def come(run):
             others.append(Run(some, *options, numbers=[1], NPY_OF_RUN=run.group))
 
-        alone = Run(some, *options, "--scenes", numbers=[0], library=support.TEST_LIBRARY,
-                    TSSHIM_TEST_PATIENCE="2", meanwhile=between(await_helper, await_off, come))
+        alone = Run(some, *options, "--scenes", numbers=[0], **PATIENT, meanwhile=between(await_helper, await_off, come))
         assert alone.reason("across_unused") > 0 == alone.reason("across_slow"), alone.told()
         assert alone.delivered + others[0].delivered == without.delivered
         for run in (alone, others[0]):  # who comes finds what was stored within a minute

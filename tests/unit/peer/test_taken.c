@@ -3,6 +3,7 @@
 #include "samples.h"
 
 #include "leader/peer/taken.h"
+#include "leader/peer/transfer.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 #include "tests/unit/clock.h"
@@ -129,6 +130,48 @@ Test(taken, one_that_comes_begins_the_row_anew)
 	give(TS_TAKEN_ONE_IN);
 	look();
 	cr_expect(eq(u64, ts_load_relaxed(&told->times_unused), 1));
+}
+
+/* There is no more room, so each that is given makes the server lose old ones. */
+static void give_to_full_server(uint32_t count)
+{
+	node.room = 1;
+	clock_pass(TS_TRANSFER_KEEP_NS);
+	give(count);
+	turn();
+	node.room = 0;
+}
+
+Test(taken, what_is_removed_is_looked_at_before)
+{
+	give(TS_TAKEN_ONE_IN * TS_TAKEN_ROW);
+	remembered(0)->fetched = true;
+	give_to_full_server(1);
+	uint64_t removed = node_counter(&node, TS_MAIL_COUNT_REMOVED);
+	cr_assert(ge(u64, removed, TS_TAKEN_ONE_IN));
+	uint64_t looked = removed / TS_TAKEN_ONE_IN;
+	expect_looks(looked, looked - 1, 0);
+	/* And not again when its time has come; the others are. */
+	look();
+	expect_looks(TS_TAKEN_ROW, TS_TAKEN_ROW - 1, 0);
+}
+
+Test(taken, what_a_full_server_loses_untaken_is_not_handed_over)
+{
+	give(TS_TAKEN_ONE_IN * TS_TAKEN_ROW);
+	while (ts_mail_is_used(&node.mail) && given < NODE_VALUES - TS_TAKEN_ONE_IN)
+		give_to_full_server(1);
+	expect_looks(TS_TAKEN_ROW, TS_TAKEN_ROW, 1);
+	cr_expect(not(ts_mail_is_used(&node.mail)));
+}
+
+Test(taken, what_a_helper_removes_that_ends_is_not_looked_at)
+{
+	give(TS_TAKEN_ONE_IN * TS_TAKEN_ROW);
+	while (ts_transfers_clear(node.transfers))
+		turn();
+	expect_looks(0, 0, 0);
+	cr_expect(gt(uint, node.deleted, 0));
 }
 
 Test(taken, what_is_gone_or_another_nodes_counts_neither_way)
