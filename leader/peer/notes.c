@@ -304,10 +304,18 @@ bool ts_notes_clear(struct ts_notes *notes)
 
 /* ---- hearing ---------------------------------------------------------------------------- */
 
+/* Whether it has told of nothing for a while, or never. */
+static bool is_silent(const struct ts_notes *all, const struct peer *peer)
+{
+	return peer->life == 0 ||
+	       (peer->pause_ns > all->period_ns && peer->pause_ns >= TS_NOTES_SLOW_NS);
+}
+
 /* Write what is new of it; whether there is something. */
 static bool take(struct ts_notes *all, struct peer *peer, const struct ts_notes_value *value)
 {
 	uint64_t end = value->first + value->count;
+	bool was_silent = is_silent(all, peer);
 
 	if (peer->life != value->life) {
 		peer->life = value->life;
@@ -328,6 +336,8 @@ static bool take(struct ts_notes *all, struct peer *peer, const struct ts_notes_
 	}
 	peer->end = end;
 	ts_add_relaxed(&all->mail->table->samples.notes_heard, count);
+	if (was_silent)
+		ts_transfers_note_heard(all->transfers);
 	return true;
 }
 

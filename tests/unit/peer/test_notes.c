@@ -117,6 +117,39 @@ Test(notes, what_was_made_before_the_journal_was_read_is_as_old_as_that)
 	cr_expect(eq(u32, notes_heard(2), 1));
 }
 
+static bool is_tried(void)
+{
+	struct ts_mail *mail = &notes.node.mail;
+	bool is_used = ts_mail_is_used(mail);
+
+	ts_write_relaxed(&mail->table->samples.unused_until, UINT64_MAX);
+	return is_used;
+}
+
+static void make_heard(uint32_t number)
+{
+	uint64_t before = notes_written();
+
+	notes_make(number, true);
+	for (unsigned i = 0; i < 1000 && notes_written() == before; i++)
+		notes_pass(0);
+	cr_assert(eq(u64, notes_written(), before + 1));
+}
+
+Test(notes, who_begins_to_tell_is_listened_to)
+{
+	(void)is_tried();
+	for (uint32_t i = 0; i < 2; i++) {
+		notes_pass(4 * TS_NOTES_SLOW_NS);
+		cr_expect(not(is_tried()));
+		make_heard(2 * i);
+		cr_expect(is_tried());
+		/* It only goes on. */
+		make_heard(2 * i + 1);
+		cr_expect(not(is_tried()));
+	}
+}
+
 Test(notes, who_ends_takes_its_notes_away)
 {
 	cr_expect(not(ts_notes_clear(notes.here)), "there are none");
