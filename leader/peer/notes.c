@@ -54,7 +54,7 @@ struct ts_notes {
 	const char *group;
 	const struct ts_cluster_nodes *nodes;
 	struct ts_journal *journal; /* NULL: there is none yet */
-	uint64_t read;              /* turns of its lap OWN before this one were read */
+	uint64_t read, read_ns; /* turns of its lap OWN before this one were read, and when */
 	uint64_t period_ns, at_ns;
 	uint32_t own; /* this node; or NOBODY */
 
@@ -64,7 +64,7 @@ struct ts_notes {
 	bool is_there; /* a value of ours may be */
 	struct {
 		struct ts_notes_note note;
-		uint64_t at_ns; /* when it was read from the journal */
+		uint64_t at_ns; /* it was made after that */
 	} ours[TS_NOTES_MOST];
 
 	struct carried telling, hearing[TS_NOTES_HEARINGS];
@@ -218,12 +218,13 @@ static void collect(struct ts_notes *all, uint64_t now)
 			!made.is_shared)
 			continue;
 		uint64_t place = all->end++ % TS_NOTES_MOST;
-		all->ours[place].at_ns = now;
+		all->ours[place].at_ns = all->read_ns;
 		all->ours[place].note = (struct ts_notes_note){.tag = made.tag,
 			.index = made.index,
 			.draw = made.draw,
 			.epoch = made.epoch};
 	}
+	all->read_ns = now;
 }
 
 /* Into all->telling.value, whose size it returns. */
@@ -303,10 +304,18 @@ bool ts_notes_clear(struct ts_notes *notes)
 
 /* ---- hearing ---------------------------------------------------------------------------- */
 
+/* Whether it has told of nothing for a while, or never. */
+static bool is_silent(const struct ts_notes *all, const struct peer *peer)
+{
+	return peer->life == 0 ||
+	       (peer->pause_ns > all->period_ns && peer->pause_ns >= TS_NOTES_SLOW_NS);
+}
+
 /* Write what is new of it; whether there is something. */
 static bool take(struct ts_notes *all, struct peer *peer, const struct ts_notes_value *value)
 {
 	uint64_t end = value->first + value->count;
+	bool was_silent = is_silent(all, peer);
 
 	if (peer->life != value->life) {
 		peer->life = value->life;
@@ -327,6 +336,8 @@ static bool take(struct ts_notes *all, struct peer *peer, const struct ts_notes_
 	}
 	peer->end = end;
 	ts_add_relaxed(&all->mail->table->samples.notes_heard, count);
+	if (was_silent)
+		ts_transfers_note_heard(all->transfers);
 	return true;
 }
 
@@ -396,6 +407,7 @@ static bool is_wanted(struct ts_notes *all)
 			return false;
 		}
 		/* What is there already is older than we know. */
+		all->read_ns = ts_now_ns();
 		all->read = ts_journal_end(all->journal, TS_JOURNAL_OWN);
 	}
 	return ts_load_relaxed(&all->mail->table->samples.asked) > 0;

@@ -198,3 +198,15 @@ void ts_taken_note_got(struct ts_taken *taken)
 {
 	go_on(taken);
 }
+
+void ts_taken_note_heard(struct ts_taken *taken)
+{
+	/* A trial that waits to be looked at is not over. */
+	if (is_off(taken) && taken->row + taken->undecided == 0)
+		set_off(taken, 0);
+}
+
+void ts_taken_end(struct ts_taken *taken)
+{
+	go_on(taken);
+}

@@ -17,6 +17,8 @@
  *	TRIAL -> OFF     as above, for twice as long, up to TS_MAIL_UNUSED_MAX_NS
  *	TRIAL -> TAKEN   one was fetched, or one came from another node; the next OFF is short
  *	OFF -> TAKEN     likewise: what was stored before is looked at all the same
+ *	OFF -> TRIAL     at once, where another node begins to tell of what it makes
+ *	any -> TAKEN     no job is left: those of the next run may be anywhere
  *
  * What came from another node begins the row anew, for that one has the same samples: who is
  * behind wins few, and those are of no use to who is in front.  What is gone, what another node
@@ -25,9 +27,14 @@
  * A trial stores TS_TAKEN_ROW samples and not many more: with as many under way it is as when
  * OFF, until they were looked at.  If too few of these can be, it goes on.
  *
+ * Who is OFF asks for nothing either, so of two nodes that are OFF each one's trial is in vain,
+ * unless both happen to be at the same time.  Where one of them tells notes of its trial
+ * (leader/peer/notes.h), the other one begins its own with those.
+ *
  * What is OFF is told in struct ts_mail_samples, to all jobs of the group, and is so for the
- * next helper as well.  Memory: of TS_TAKEN_KEPT samples; those beyond are not looked at.  Time
- * is that of ts_now_ns().
+ * next helper as well, if jobs are left when this one ends.
+ *
+ * Memory: of TS_TAKEN_KEPT samples; those beyond are not looked at.  Time is ts_now_ns()'s.
  */
 #ifndef TS_LEADER_PEER_TAKEN_H
 #define TS_LEADER_PEER_TAKEN_H
@@ -91,6 +98,12 @@ void ts_taken_leave(struct ts_taken *taken, uint64_t cas);
 
 /** One came from another node. */
 void ts_taken_note_got(struct ts_taken *taken);
+
+/** Another node tells of what it makes, and had told of nothing for a while. */
+void ts_taken_note_heard(struct ts_taken *taken);
+
+/** No job is left. */
+void ts_taken_end(struct ts_taken *taken);
 
 /** Look at those whose time has come. */
 void ts_taken_step(struct ts_taken *taken);

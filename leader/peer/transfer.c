@@ -248,6 +248,11 @@ struct ts_sealer *ts_transfers_sealer(struct ts_transfers *transfers)
 	return transfers->sealer;
 }
 
+void ts_transfers_note_heard(struct ts_transfers *transfers)
+{
+	ts_taken_note_heard(&transfers->taken);
+}
+
 void ts_transfers_return(struct ts_transfers *transfers, const struct ts_mail_request *request)
 {
 	struct ts_mail_request returned = *request;

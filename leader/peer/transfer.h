@@ -140,6 +140,9 @@ enum ts_mail_answer ts_transfers_explain(
 /** Somebody died who had won @request. */
 void ts_transfers_return(struct ts_transfers *transfers, const struct ts_mail_request *request);
 
+/** Another node tells of what it makes, and had not for a while: see leader/peer/taken.h. */
+void ts_transfers_note_heard(struct ts_transfers *transfers);
+
 /** See to those whose time has come, and who want a buffer. */
 void ts_transfers_step(struct ts_transfers *transfers);
 
@@ -148,7 +151,7 @@ uint64_t ts_transfers_deadline(const struct ts_transfers *transfers);
 
 /**
  * Begin to remove samples that were stored, as many as go at once; whether there are more, or
- * some on their way.  For a helper that ends.
+ * some on their way.  For a helper that ends, as no job is left.
  */
 bool ts_transfers_clear(struct ts_transfers *transfers);
 

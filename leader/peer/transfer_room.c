@@ -175,6 +175,7 @@ bool ts_transfers_clear(struct ts_transfers *transfers)
 {
 	struct ts_transfers *all = transfers;
 
+	ts_taken_end(&all->taken);
 	forget_ended(all, ts_now_ns());
 	for (; all->kept_first < all->kept_end; all->kept_first++) {
 		struct ts_kept_sample *kept = &all->kept[all->kept_first % TS_TRANSFER_KEPT];

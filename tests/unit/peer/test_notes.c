@@ -99,6 +99,57 @@ Test(notes, what_is_too_old_is_not_told)
 	cr_expect(eq(u32, notes_heard(10), 2));
 }
 
+/* As long as one period may pass before it is read. */
+Test(notes, what_was_made_before_the_journal_was_read_is_as_old_as_that)
+{
+	notes.node.room = 1;
+	notes_make_all(0, 1);
+	notes_pass(TS_NOTES_SLOW_NS);
+	notes_leave(&notes.there);
+	clock_pass(TS_NOTES_TELL_NS);
+	notes_make_all(1, 1);
+	notes_pass(0);
+	notes.node.room = 0;
+	notes_make_all(2, 1);
+	notes_begin_anew(&notes.there, "g", UINT32_MAX);
+	notes_pass(3 * TS_NOTES_SLOW_NS);
+	cr_expect(eq(u64, notes_written(), 1));
+	cr_expect(eq(u32, notes_heard(2), 1));
+}
+
+static bool is_tried(void)
+{
+	struct ts_mail *mail = &notes.node.mail;
+	bool is_used = ts_mail_is_used(mail);
+
+	ts_write_relaxed(&mail->table->samples.unused_until, UINT64_MAX);
+	return is_used;
+}
+
+static void make_heard(uint32_t number)
+{
+	uint64_t before = notes_written();
+
+	notes_make(number, true);
+	for (unsigned i = 0; i < 1000 && notes_written() == before; i++)
+		notes_pass(0);
+	cr_assert(eq(u64, notes_written(), before + 1));
+}
+
+Test(notes, who_begins_to_tell_is_listened_to)
+{
+	(void)is_tried();
+	for (uint32_t i = 0; i < 2; i++) {
+		notes_pass(4 * TS_NOTES_SLOW_NS);
+		cr_expect(not(is_tried()));
+		make_heard(2 * i);
+		cr_expect(is_tried());
+		/* It only goes on. */
+		make_heard(2 * i + 1);
+		cr_expect(not(is_tried()));
+	}
+}
+
 Test(notes, who_ends_takes_its_notes_away)
 {
 	cr_expect(not(ts_notes_clear(notes.here)), "there are none");

@@ -300,6 +300,37 @@ Test(taken, what_was_stored_before_it_went_off_brings_it_back)
 	cr_expect(eq(u64, ts_load_relaxed(&told->unused_until), 0));
 }
 
+/* Of two nodes that are off each one's trial is in vain, if the other one asks for nothing. */
+Test(taken, what_another_node_tells_of_is_tried_at_once)
+{
+	ts_transfers_note_heard(node.transfers);
+	go_off();
+	ts_transfers_note_heard(node.transfers);
+	cr_expect(ts_mail_is_used(&node.mail));
+	try();
+	/* Not more than one at a time. */
+	ts_transfers_note_heard(node.transfers);
+	cr_expect(not(ts_mail_is_used(&node.mail)));
+	look();
+	expect_looks(2 * TS_TAKEN_ROW, 2 * TS_TAKEN_ROW, 2);
+	expect_off_for(2 * TS_MAIL_UNUSED_NS);
+}
+
+Test(taken, when_no_job_is_left_all_begins_anew)
+{
+	static struct ts_taken next;
+
+	go_off();
+	cr_assert(ts_transfers_clear(node.transfers));
+	cr_expect(eq(u64, ts_load_relaxed(&told->unused_until), 0));
+	turn();
+	ts_taken_begin(&next, &node.mail, node.pool);
+	cr_expect(not(next.is_trial));
+	/* Nor is it a trial where another job has come after all. */
+	give(TS_TAKEN_ROW);
+	cr_expect(ts_mail_is_used(&node.mail));
+}
+
 Test(taken, the_next_helper_begins_with_a_trial)
 {
 	static struct ts_taken next;
