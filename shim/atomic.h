@@ -22,6 +22,7 @@
 #define ts_add_relaxed(p, v)   atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define ts_or_relaxed(p, v)    atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
 #define ts_sub_relaxed(p, v)   atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
+#define ts_swap_relaxed(p, v)  atomic_exchange_explicit((p), (v), memory_order_relaxed)
 
 /* Strong compare-and-swap, acquire on both outcomes and release on success. */
 #define ts_cas(p, expected, desired)             \

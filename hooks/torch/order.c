@@ -214,8 +214,8 @@ static int read_own(struct look *look, const struct ts_note_made *note)
 static int read_lap(struct look *look, enum ts_journal_lap lap,
 	int (*read)(struct look *look, const struct ts_note_made *note))
 {
-	uint64_t begin = ts_journal_begin(look->journal, lap);
 	uint64_t end = ts_journal_end(look->journal, lap), *at = &look->order->read[lap];
+	uint64_t begin = ts_journal_begin(look->journal, lap, end);
 	struct ts_note_made note;
 
 	/* One that was overtaken goes on with the oldest that is there. */

@@ -133,11 +133,10 @@ uint64_t ts_journal_end(const struct ts_journal *journal, enum ts_journal_lap la
 	return ts_load_relaxed(&journal->table->turns[lap].next);
 }
 
-uint64_t ts_journal_begin(const struct ts_journal *journal, enum ts_journal_lap lap)
+uint64_t ts_journal_begin(
+	const struct ts_journal *journal, enum ts_journal_lap lap, uint64_t end)
 {
-	uint64_t end = ts_journal_end(journal, lap), places = ts_journal_places(journal, lap);
-
-	return end > places ? end - places : 0;
+	return end - ts_min_u64(end, ts_journal_places(journal, lap));
 }
 
 /* The last time that has these bits. */

@@ -79,9 +79,13 @@ void ts_journal_write(struct ts_journal *journal, const struct ts_note_made *not
 /** Say that another node has told of @note now.  Likewise. */
 void ts_journal_tell(struct ts_journal *journal, const struct ts_note_made *note);
 
-/** Turns from ts_journal_begin() to before ts_journal_end() may be there still. */
-uint64_t ts_journal_begin(const struct ts_journal *journal, enum ts_journal_lap lap);
+/**
+ * Turns before ts_journal_end() may be there still, from ts_journal_begin() of that @end on: as
+ * many as there are places at most, whatever somebody has written over the number.
+ */
 uint64_t ts_journal_end(const struct ts_journal *journal, enum ts_journal_lap lap);
+uint64_t ts_journal_begin(
+	const struct ts_journal *journal, enum ts_journal_lap lap, uint64_t end);
 
 /** The note of @turn; false: it is not there (any more), or not whole. */
 bool ts_journal_read(const struct ts_journal *journal, enum ts_journal_lap lap, uint64_t turn,

@@ -40,16 +40,14 @@ bool ts_mail_is_used(struct ts_mail *mail)
 	return ts_now_ns() >= ts_load_relaxed(&mail->table->samples.unused_until);
 }
 
-/* Several may judge at once, of a part of the window each: that is as good. */
+/* Several may judge at once, of a part of the window each: that is as good.  Who finds nothing
+ * in one of the two says nothing. */
 static void judge(struct ts_mail_samples *samples, struct ts_mail_worth *worth)
 {
-	uint64_t took = ts_load_relaxed(&worth->window_took_ns);
-	uint64_t made = ts_load_relaxed(&worth->window_made_ns);
-	uint64_t most = ts_mail_patience(made);
+	uint64_t took = ts_swap_relaxed(&worth->window_took_ns, 0);
+	uint64_t made = ts_swap_relaxed(&worth->window_made_ns, 0);
 
-	ts_sub_relaxed(&worth->window_took_ns, took);
-	ts_sub_relaxed(&worth->window_made_ns, made);
-	if (took <= most)
+	if (made == 0 || took <= ts_mail_patience(made))
 		return;
 	ts_write_relaxed(&worth->off_until, ts_now_ns() + TS_MAIL_OFF_NS);
 	count(&samples->times_off);

@@ -206,8 +206,8 @@ static void count_failure(struct ts_notes *all, uint32_t server, int error)
 /* What jobs here have handed over since the last time. */
 static void collect(struct ts_notes *all, uint64_t now)
 {
-	uint64_t begin = ts_journal_begin(all->journal, TS_JOURNAL_OWN);
 	uint64_t end = ts_journal_end(all->journal, TS_JOURNAL_OWN);
+	uint64_t begin = ts_journal_begin(all->journal, TS_JOURNAL_OWN, end);
 	struct ts_note_made made;
 
 	/* One that was overtaken goes on with the oldest that is there. */

@@ -31,6 +31,10 @@
 /* So long samples are removed that nobody asks for any more. */
 #define CLEAR_NS (2000 * NS_PER_MS)
 
+/* Which server is this node's is looked for after so long at first, and at most. */
+#define FIND_NS     (TS_MAIL_TICK_MS * NS_PER_MS)
+#define FIND_MAX_NS (30000 * NS_PER_MS)
+
 /* In front of those of the servers. */
 enum { OF_MAIL, OF_RESOLVER, OF_SERVERS };
 
@@ -48,7 +52,9 @@ struct peer {
 	struct ts_transfers *transfers;
 	struct ts_paths *paths;
 	struct ts_notes *notes;
-	bool is_found; /* which server is this node's */
+	bool is_found;    /* which server is this node's */
+	uint64_t find_at; /* where not: when that is looked for again */
+	uint64_t find_pause;
 	int mail_fd, places_fd, inotify_fd;
 	uint64_t tick_at;
 	uint64_t end_at; /* no job is left: what was stored is removed until then; 0: one is */
@@ -249,11 +255,18 @@ static const struct sockaddr *address_of(const void *pool, uint32_t number)
 	return ts_pool_address(pool, number);
 }
 
-/* Names become addresses one after the other; without an own server there are no own notes. */
-static void find_self(void)
+/*
+ * Names become addresses one after the other; without an own server there are no own notes.
+ * Where none is, as in a list of 127.0.0.1, that hardly changes.
+ */
+static void find_self(uint64_t now)
 {
 	uint32_t own;
 
+	if (peer.is_found || now < peer.find_at)
+		return;
+	peer.find_pause = ts_min_u64(2 * peer.find_pause + FIND_NS, FIND_MAX_NS);
+	peer.find_at = now + peer.find_pause;
 	peer.is_found =
 		ts_self_find_known(address_of, peer.pool, peer.cluster->nodes.count, &own) == 0;
 	if (peer.is_found)
@@ -278,8 +291,7 @@ static int tick(void)
 		peer.end_at = 0;
 	else if (peer.end_at == 0)
 		peer.end_at = now + CLEAR_NS;
-	if (!peer.is_found)
-		find_self();
+	find_self(now);
 	ts_mail_sweep(&peer.mail, returned, peer.transfers);
 	int r = ts_cluster_watch_look(&peer.watch, &is_other_secret);
 	if (r == 0 && is_other_secret)

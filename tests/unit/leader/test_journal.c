@@ -54,7 +54,8 @@ static uint64_t readable(const struct ts_journal *journal)
 	uint64_t found = 0;
 	struct ts_note_made note;
 
-	for (uint64_t turn = ts_journal_begin(journal, TS_JOURNAL_OWN);
+	for (uint64_t turn = ts_journal_begin(
+		     journal, TS_JOURNAL_OWN, ts_journal_end(journal, TS_JOURNAL_OWN));
 		turn < ts_journal_end(journal, TS_JOURNAL_OWN); turn++) {
 		if (!ts_journal_read(journal, TS_JOURNAL_OWN, turn, &note))
 			continue;
@@ -76,7 +77,9 @@ Test(journal, others_read_what_was_written)
 	cr_assert(ts_journal_read(mine, TS_JOURNAL_OWN, 4, &note) && note.mine);
 	cr_assert(ts_journal_read(other, TS_JOURNAL_OWN, 4, &note));
 	cr_expect(not(note.mine));
-	cr_expect(eq(u64, ts_journal_begin(other, TS_JOURNAL_OWN), 0));
+	cr_expect(eq(u64,
+		ts_journal_begin(other, TS_JOURNAL_OWN, ts_journal_end(other, TS_JOURNAL_OWN)),
+		0));
 	cr_expect(eq(u64, ts_journal_end(other, TS_JOURNAL_OWN), 5));
 	cr_expect(eq(u64, readable(other), 5));
 	cr_expect(not(ts_journal_read(other, TS_JOURNAL_OWN, 5, &note)), "to come");
@@ -89,7 +92,10 @@ Test(journal, of_more_than_there_is_room_for_the_newest_are_there)
 	uint64_t count = (uint64_t)journal->entries + 3;
 
 	write_notes(journal, count);
-	cr_expect(eq(u64, ts_journal_begin(journal, TS_JOURNAL_OWN), 3));
+	cr_expect(eq(u64,
+		ts_journal_begin(
+			journal, TS_JOURNAL_OWN, ts_journal_end(journal, TS_JOURNAL_OWN)),
+		3));
 	cr_expect(eq(u64, readable(journal), journal->entries));
 	cr_expect(not(ts_journal_read(journal, TS_JOURNAL_OWN, 2, &note)), "overwritten");
 }
@@ -129,7 +135,8 @@ Test(journal, a_squatter_may_write_what_it_likes)
 		ts_write_relaxed(&journal->table->turns[TS_JOURNAL_OWN].next, turn);
 		cr_expect(eq(u64,
 			ts_journal_end(journal, TS_JOURNAL_OWN) -
-				ts_journal_begin(journal, TS_JOURNAL_OWN),
+				ts_journal_begin(journal, TS_JOURNAL_OWN,
+					ts_journal_end(journal, TS_JOURNAL_OWN)),
 			journal->entries));
 		cr_expect(not(ts_journal_read(journal, TS_JOURNAL_OWN, turn - 1, &note)));
 	}
@@ -154,7 +161,10 @@ Test(journal, what_others_tell_has_a_lap_of_its_own)
 		ts_journal_tell(mine, &note);
 	}
 	cr_expect(eq(u64, readable(mine), mine->entries), "ours stay");
-	cr_expect(eq(u64, ts_journal_begin(other, TS_JOURNAL_TOLD), 2 * places));
+	cr_expect(eq(u64,
+		ts_journal_begin(
+			other, TS_JOURNAL_TOLD, ts_journal_end(other, TS_JOURNAL_TOLD)),
+		2 * places));
 	cr_expect(eq(u64, ts_journal_end(other, TS_JOURNAL_TOLD), 3 * places));
 	for (uint64_t turn = 2 * places; turn < 3 * (uint64_t)places; turn++) {
 		cr_assert(ts_journal_read(mine, TS_JOURNAL_TOLD, turn, &note));

@@ -94,7 +94,8 @@ void notes_make_all(uint32_t from, uint32_t count)
 
 uint32_t notes_heard(uint32_t from)
 {
-	uint64_t at = ts_journal_begin(notes.journal, TS_JOURNAL_TOLD);
+	uint64_t at = ts_journal_begin(
+		notes.journal, TS_JOURNAL_TOLD, ts_journal_end(notes.journal, TS_JOURNAL_TOLD));
 	struct ts_note_made note;
 	uint32_t count = 0;
 
