@@ -43,7 +43,8 @@ static int publish(const struct ts_picture *picture, const struct ts_mail_sample
 	if (r < 0)
 		return r;
 	memcpy(buffer, head + 1, bytes);
-	ts_session_learn_cost(TS_KIND_PIXELS, bytes, produce_ns);
+	/* By the measure of the hook, which asks by it how long to wait. */
+	ts_session_learn_cost(TS_KIND_PIXELS, picture->bytes, produce_ns);
 	/* Where the claim was taken over, the one who did publishes it. */
 	(void)ts_claim_publish(store, &take->claim, bytes, produce_ns);
 	return 0;

@@ -29,7 +29,7 @@
 struct ts_picture {
 	const struct ts_session *session;
 	struct ts_key key;
-	uint64_t bytes;       /* about, of its record */
+	uint64_t bytes;       /* by which its cost is counted (ts_session_learn_cost()) */
 	bool is_worth_asking; /* for, where other nodes are asked */
 	/* Whether the record at @record, which another node has made, may be this picture's. */
 	bool (*fits)(const void *record, uint64_t bytes, const void *context);

@@ -246,6 +246,18 @@ static bool fits(const void *record, uint64_t bytes, const void *context)
 	       trailer->width == (uint32_t)width && trailer->height == (uint32_t)height;
 }
 
+/* Whether other nodes may be asked for it; a header is read in some 10 us. */
+static bool is_worth_asking(const struct call *call)
+{
+	int width, height;
+	if (call->jpeg_bytes < TS_ACROSS_STREAM_BYTES || !ts_errand_is_wanted() ||
+		!output_size(call, &width, &height))
+		return false;
+	uint64_t rows = (uint64_t)width * (uint64_t)height * pixel_bytes[call->format];
+	return ts_align_up(rows, 8) + sizeof(struct turbo_trailer) <=
+	       TS_MAIL_ROOM - sizeof(struct ts_mail_sample);
+}
+
 static uint8_t *row_of(const struct call *call, uint32_t row_bytes, uint32_t row)
 {
 	size_t pitch = call->pitch ? (size_t)call->pitch : row_bytes;
@@ -341,7 +353,7 @@ static int share(const struct call *call, const struct ts_session *session)
 		.session = session,
 		.key = key_of(call),
 		.bytes = call->jpeg_bytes,
-		.is_worth_asking = call->jpeg_bytes >= TS_ACROSS_STREAM_BYTES,
+		.is_worth_asking = is_worth_asking(call),
 		.fits = fits,
 		.context = call,
 	};

@@ -19,6 +19,10 @@
 #define READY 65536u
 #define TOLD  16384u /* of other nodes: those of some seconds */
 
+/* Nobody comes so far: behind that a draw that others say could pass TS_ORDER_NO_DRAW, and
+ * begin again with what was had. */
+#define DRAW_MAX (TS_ORDER_NO_DRAW / 2)
+
 struct scope {
 	uint64_t of; /* draw + 1; 0: none */
 	unsigned char name[16];
@@ -159,7 +163,7 @@ static bool is_ours(
 	const struct ts_order *order, const struct ts_note_made *note, uint32_t *ret_occurrence)
 {
 	return !note->mine && ts_note_is_of(note->tag, order->tag, ret_occurrence) &&
-	       note->draw < TS_ORDER_NO_DRAW && note->epoch <= note->draw;
+	       note->draw <= DRAW_MAX && note->epoch <= note->draw;
 }
 
 static bool is_old(const struct look *look, uint64_t heard_ns)

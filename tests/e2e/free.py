@@ -170,6 +170,25 @@ def test_jobs_that_are_epochs_apart_share():
 
 
 @support.whole
+def test_items_that_open_relative_names_are_found():
+    """
+    The working directory is a part of their names once a worker has opened one, and who chooses
+    has to learn that.
+    """
+    words = ("--opens", "bin/sh", "--persistent")
+    with aligned(**FREE) as group, tempfile.TemporaryDirectory() as place:
+        leader, until = in_front(group, place, *words)
+        behind = run(job("--epochs", 3, *words), group.environment())
+        open(until, "w").close()
+        outcomes = finish(leader), behind
+        assert counter(group, "shared") > 0
+        assert group.statistics()["mismatched"] == 0
+    for outcome in outcomes:
+        assert outcome.status == 0, outcome.errors[-2000:]
+        check(outcome, draws(len(delivered(outcomes[0])) + 40))
+
+
+@support.whole
 def test_weighted_jobs_get_each_index_as_often_as_it_is_drawn():
     """And share the second time of an index as well as the first."""
     strict = [sorted(index for index, _ in epoch)

@@ -32,6 +32,7 @@ def arguments(words):
     parser.add_argument("--leave", type=int, help="give each epoch up after so many batches")
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument("--drop-last", action="store_true")
+    parser.add_argument("--opens", help="a file that each item opens, by a name relative to /")
     parser.add_argument("--alone", action="store_true", help="samples, not batches")
     parser.add_argument("--how", default="shuffle", choices=[
         "shuffle", "subset", "fold", "rank", "plain", "several",
@@ -52,6 +53,27 @@ class Turns(torch.utils.data.Sampler):
 
     def __len__(self):
         return len(self.data)
+
+
+class Opening(aligned_job.Items):
+    """Which opens a file for each item, by a relative name, and does what cannot be judged."""
+
+    def __init__(self, count, name):
+        super().__init__(count)
+        self.name = name
+
+    def __getitem__(self, index):
+        with open(self.name, "rb") as file:
+            file.read(64)
+        time.thread_time()
+        return super().__getitem__(index)
+
+
+def items(options):
+    if not options.opens:
+        return aligned_job.Items(options.items)
+    os.chdir("/")
+    return Opening(options.items, options.opens)
 
 
 def sampler_of(options, data):
@@ -76,7 +98,7 @@ def sampler_of(options, data):
 
 
 def train(options):
-    data, sampler = sampler_of(options, aligned_job.Items(options.items))
+    data, sampler = sampler_of(options, items(options))
     loader = DataLoader(
         data, sampler=sampler, shuffle=sampler is None and options.how != "plain",
         generator=torch.Generator() if options.how == "generator" else None,

@@ -147,6 +147,25 @@ Test(order_told, what_is_told_of_who_is_in_front_is_believed)
 	tsshim_order_destroy(order);
 }
 
+/* So far that its own draws would pass the largest number, and begin again. */
+Test(order_told, who_is_said_to_be_beyond_all_epochs_is_not_believed)
+{
+	struct ts_order *order = order_begun(1);
+
+	for (uint32_t draw = TS_ORDER_NO_DRAW - 1; draw > TS_ORDER_NO_DRAW / 2;
+		draw -= draw / 4)
+		tell(order_own[4], draw, draw);
+	order_expect_next(order, order_own[0], 1);
+	tell(order_own[5], TS_ORDER_NO_DRAW / 2, TS_ORDER_NO_DRAW / 2);
+	order_expect_next(order, order_own[5], TS_ORDER_NO_DRAW / 2);
+	cr_assert(eq(int, tsshim_order_begin(order, order_own, 6, 2, ORDER_TAG), 0));
+	/* The first was drawn for an earlier epoch; each of these never. */
+	for (uint32_t i = 0; i < 5; i++)
+		order_expect_next(order, order_own[i], TS_ORDER_NO_DRAW / 2);
+	order_expect_next(order, order_own[5], TS_ORDER_NO_DRAW / 2 + 1);
+	tsshim_order_destroy(order);
+}
+
 Test(order_told, what_was_told_long_ago_is_not_asked_for)
 {
 	struct ts_order *order = order_begun(0);

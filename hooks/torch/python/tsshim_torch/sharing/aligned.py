@@ -117,9 +117,8 @@ class Drawn(fetch.Fetch):
                 self.seed(index)
                 value = self._listed_item(index, verdict, native.AGAIN)
         if not self.scope.in_directory and native.saw_relative():
-            self.scope.in_directory = True
             with native.unseen():
-                self.scope.look_again()
+                self.scope.note_relative()
         return value
 
     def _listed_item(self, index, verdict, how=0):

@@ -83,7 +83,7 @@ class Order:
         if not self.handle:
             raise MemoryError
         # Names have to be those that workers give.
-        self.scope = naming.Scope(types.SimpleNamespace(
+        self.scope = naming.ScopeOfWorkers(types.SimpleNamespace(
             dataset=dataset, collate_fn=iterator._collate_fn,
             auto_collation=iterator._auto_collation))
 

@@ -4,6 +4,7 @@ What names the items of an aligned job: the data sets of a fetcher as scopes.py 
 generators of their own; and what workers inherit of it from the process that forks them.
 """
 
+import mmap
 import os
 import types
 
@@ -14,6 +15,10 @@ from .. import clock, native
 from . import align, bulk, generators, private, scopes
 
 generators.fill = native.twister
+
+# One byte that workers share with the process that forks them: whether an item of one of them has
+# opened a relative name.
+_relative = mmap.mmap(-1, 1)
 
 
 class Scope(scopes.Scope):
@@ -52,8 +57,18 @@ class Scope(scopes.Scope):
 
     def _directory(self, dataset, name):
         # Of what was opened by an absolute name everybody has the same.
-        keeps = self.may_keep or native.saw_relative()
+        keeps = self.may_keep or self.saw_relative()
         return super()._directory(dataset, name) if keeps else b""
+
+    def saw_relative(self):
+        """Whether an item that this scope names may have opened a relative name."""
+        return bool(native.saw_relative())
+
+    def note_relative(self):
+        """Items do, from now on: they are named anew, and who iterates can see it."""
+        self.in_directory = True
+        _relative[0] = 1
+        self.look_again()
 
     def take_over(self, other):
         """Know of the data set what @other does, of the process that has just forked this one."""
@@ -78,6 +93,19 @@ class Scope(scopes.Scope):
         if id(dataset) not in self.identities:
             self._identify(dataset)
         return self.privates[id(dataset)]
+
+
+class ScopeOfWorkers(Scope):
+    """The same in the process that iterates, of items that its workers make."""
+
+    def look(self):
+        if not self.in_directory and self.saw_relative():
+            self.in_directory = True
+            self.look_again()
+        super().look()
+
+    def saw_relative(self):
+        return super().saw_relative() or _relative[0] != 0
 
 
 _prepared = None  # (process, Scope) for the workers that it is about to fork
