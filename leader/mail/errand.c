@@ -19,16 +19,20 @@
 
 /* This process's, for good; a fork child has its parent's. */
 static struct ts_mail mail;
-static _Atomic int attaching, is_attached;
+static _Atomic uint32_t attaching; /* ts_identity_serial() + 1 of who does; 0: nobody */
+static _Atomic int is_attached;
 
 /* One thread attaches, the others do without meanwhile; what fails is tried again. */
 static bool attach(struct ts_store *store)
 {
 	if (ts_load_acquire(&is_attached)) /* C1 */
 		return true;
-	int nobody = 0;
-	if (!ts_cas(&attaching, &nobody, 1))
+	/* A parent's thread that does is not in the child. */
+	uint32_t mine = ts_identity_serial() + 1, found = ts_load_relaxed(&attaching);
+	if (found == mine || !ts_cas(&attaching, &found, mine))
 		return false;
+	if (found != 0)
+		mail.table = NULL; /* half written, for all we know */
 	int r = mail.table ? 0 : ts_mail_attach(store, &mail);
 	if (r == 0)
 		r = ts_mail_attach_places(store, &mail);
