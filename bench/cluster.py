@@ -26,6 +26,7 @@ FILES, COUNTED = 1500, 2400  # where time is measured, and where bytes are
 ROUNDS = 3
 FETCHES, FETCHED = 400, 107000
 TURNS = 9
+PAIRS = 25  # where a hundredth decides, and a single pair differs by three
 PORT = 11600
 
 
@@ -279,7 +280,7 @@ def measure(setup):
         fetch = _fetch(setup)
         counted = _bytes(setup, nodes, rounds)
         first = _first(setup, nodes, rounds)
-        alone = _alone(setup, nodes, 2 if setup.quick else 9)
+        alone = _alone(setup, nodes, 2 if setup.quick else PAIRS)
     except support.Skip as error:
         raise tsjobs.Unavailable(f"several nodes: {error}") from None
 
