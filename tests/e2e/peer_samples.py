@@ -62,27 +62,37 @@ def looks(node):
     return tuple(map(int, node.job("samples").split()))
 
 
+def fill(node, first):
+    """Store samples, for which older ones are removed, and looked at before; a function for one more."""
+    names = ("%s%d" % (first, number) for number in range(1 << 20))
+
+    def one_more():
+        node.job("sample", next(names), CHUNK)
+        support.wait_until(lambda: node.job("settled") == "yes", "it is stored, or not")
+        return looks(node)
+    return one_more
+
+
 def test_what_no_node_takes():
-    with nodes(1, TSSHIM_TEST_PATIENCE="1") as (_, one):
-        names = ("sample%d" % number for number in range(1 << 20))
-
-        def one_more():
-            one.job("sample", next(names), 1000)
-            return looks(one)[2] > 0
-
-        support.wait_until(one_more, "it goes off")
+    with nodes(1) as (_, one):
+        one_more = fill(one, "sample")
+        support.wait_until(lambda: one_more()[2] > 0, "it goes off")
         looked, unused, _ = looks(one)
         assert looked == unused >= 32
 
 
 def test_what_another_node_takes():
-    """It is fetched at once, and looked at half a minute later."""
-    with nodes(2, TSSHIM_TEST_PATIENCE="3") as (_, one, other):
+    with nodes(2) as (_, one, other):
         for number in range(8):
-            one.job.give("sample%d" % number, 1000)
-            assert other.job("sample", "sample%d" % number, 1000) == "GOT"
-        support.wait_until(lambda: looks(one)[0], "one of eight is looked at")
-        assert looks(one) == (1, 0, 0) and looks(other) == (0, 0, 0)
+            one.job.give("taken%d" % number, CHUNK)
+            assert other.job("sample", "taken%d" % number, CHUNK) == "GOT"
+        one_more = fill(one, "sample")
+        support.wait_until(lambda: one_more()[0] > 1, "those of the first are looked at")
+        # One of eight is, and what came behind these nobody has fetched.
+        support.wait_until(lambda: looks(one) == looks(one), "the last answer is there")
+        looked, unused, times = looks(one)
+        assert looked - unused == 1 and times == 0, (looked, unused, times)
+        assert looks(other) == (0, 0, 0)
 
 
 if __name__ == "__main__":
