@@ -102,6 +102,7 @@ def test_iterable_data_sets_are_each_node_s_own():
         assert both.not_asked() == (0, 0, 0)
 
 
+@support.whole
 def test_a_node_whose_samples_nobody_takes():
     """
     It asks nobody for a while; who comes meanwhile gets what he gets without.  Its servers are

@@ -104,6 +104,7 @@ def in_trouble(some, *actions):
     return run
 
 
+@support.whole
 def test_a_server_that_is_stopped_goes_on_or_is_killed_changes_nothing():
     with site(2) as some:
         def to_server(number):
@@ -112,6 +113,7 @@ def test_a_server_that_is_stopped_goes_on_or_is_killed_changes_nothing():
         in_trouble(some, *map(to_server, (signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL)), nothing)
 
 
+@support.whole
 def test_a_server_that_lies_changes_nothing():
     """Of notes as well: half of the nodes' lie there, or the other half."""
     lies = ("changed", "swapped", "cut", "noise", "nothing")
