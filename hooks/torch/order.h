@@ -6,7 +6,7 @@
  * For each place of the epoch it is
  *   1. of what others made, as the journal says (leader/journal/journal.h), the newest record
  *      that is in the ring, whose item is lacking in this epoch and whose draw of that item
- * this loader never had;
+ *      this loader never had;
  *   2. else of what other nodes told of in the last TS_JOURNAL_TOLD_NS the newest, with such an
  *      item and draw, if this process's jobs ask other nodes for samples and that pays: the
  *      worker that looks for it asks for it, or makes it under the same name;

@@ -200,7 +200,8 @@ static enum ts_verdict ask(struct ts_sample *sample, int wait)
 		session->store, &sample->key, session->dataset, TS_KIND_SAMPLE, &sample->take);
 	if (sample->take.verdict == TS_PASS && sample->take.reason == TS_REASON_ALONE &&
 		sample->across) {
-		/* Nobody here has asked for it, but other nodes do. */
+		/* Nobody here has asked for it, but other nodes do.  For all of the data set,
+		 * so that who waits for a claim that is given up claims it as well. */
 		ts_store_want(session->store, &sample->key, session->dataset, TS_KIND_SAMPLE);
 		ts_store_take(session->store, &sample->key, session->dataset, TS_KIND_SAMPLE,
 			&sample->take);

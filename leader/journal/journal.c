@@ -118,7 +118,7 @@ void ts_journal_write(struct ts_journal *journal, const struct ts_note_made *not
 {
 	uint32_t shared = note->is_shared ? TS_JOURNAL_SHARED : 0;
 
-	write_note(journal, TS_JOURNAL_OWN, shared | (journal->job & ~TS_JOURNAL_SHARED), note);
+	write_note(journal, TS_JOURNAL_OWN, shared | journal->job, note);
 }
 
 void ts_journal_tell(struct ts_journal *journal, const struct ts_note_made *note)

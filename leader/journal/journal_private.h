@@ -46,7 +46,7 @@ struct ts_journal {
 	struct ts_journal_table *table; /* mapped for good */
 	uint32_t entries;               /* OWN: a power of two; a checked copy */
 	uint32_t serial;                /* ts_identity_serial() of who attached */
-	uint32_t job;                   /* mark of the job of the process */
+	uint32_t job; /* mark of the job of the process, without TS_JOURNAL_SHARED */
 };
 
 /** How many notes of its own node the journal of a ring of so many bytes has. */

@@ -9,16 +9,16 @@
  *	NONE -> ASKED   ts_errand_ask()
  *	ASKED -> WON    ts_errand_look() says so
  *	ASKED -> NONE   it says anything else but GOT; with that ts_errand_end(), or
- * ts_errand_refuse() for what is not what was asked for
+ *	                ts_errand_refuse() for what is not what was asked for
  *	WON -> NONE     ts_errand_made()
  *	any -> NONE     ts_errand_drop()
  *
  * The key of the ring is the name on all nodes, so nothing of a node may be in it, nor in the
  * record.  A claim may pass to another process of the node meanwhile, which asks as well then.
  *
- * Threads: an errand has one owner at a time; the rest may be called from any.  Forks: a
- *parent's errand is not the child's to end, and nothing here does.  None is async-signal-safe.
- *Allocates nothing, keeps errno.
+ * Threads: an errand has one owner at a time; the rest may be called from any.  Forks: an
+ * errand of the parent's is not the child's to end, and nothing here does.  None is
+ * async-signal-safe.  Allocates nothing, keeps errno.
  */
 #ifndef TS_LEADER_MAIL_ERRAND_H
 #define TS_LEADER_MAIL_ERRAND_H

@@ -386,8 +386,7 @@ int ts_mail_tell(struct ts_mail *mail, const struct ts_mail_request *request);
 void ts_mail_store(struct ts_mail *mail, uint32_t index);
 void ts_mail_return(struct ts_mail *mail, uint32_t index);
 
-/* ---- asking for samples: leader/mail/samples.c; hooks do by leader/mail/errand.h ----------
- */
+/* ---- asking for samples: leader/mail/samples.c; hooks: leader/mail/errand.h ------------- */
 
 /** A SAMPLE that was asked for.  Its slot is the caller's until one of the last four ends it.
  */
@@ -432,7 +431,8 @@ const struct ts_mail_sample *ts_mail_found(
 /** What has come with GOT is used no more; @is_good: it was what was wanted. */
 void ts_mail_end(struct ts_mail *mail, struct ts_mail_errand *errand, bool is_good);
 
-/** What was WON is in the ring under its name, has @bytes, and took @made_ns; or will not be
+/**
+ * What was WON is in the ring under its name, has @bytes, and took @made_ns; or will not be
  * there.
  */
 void ts_mail_hand_over(

@@ -23,10 +23,10 @@
  * is new.  It begins in the middle, each reader elsewhere: choosers take the last note first,
  * and all of them asking one server for one sample, then the next one for another, would be
  * served as fast as one link is, while all others have nothing to do.  Others' notes have a lap
- * of their own in the journal, so ours stay.  From a note's making to the end of its use pass
- *at most TS_NOTES_TELL_NS until it is told, the life of the value, and what choosers allow from
- *then on (hooks/torch/order.c), which together is as long as servers keep a sample.  Clocks of
- *other nodes are not asked.
+ * of their own in the journal, so ours stay.  From a note's making to the end of its use
+ * pass at most TS_NOTES_TELL_NS until it is told, the life of the value, and what choosers
+ * allow from then on (hooks/torch/order.c), which together is as long as servers keep a
+ * sample.  Clocks of other nodes are not asked.
  *
  * ---- What it costs -----------------------------------------------------------------------
  *

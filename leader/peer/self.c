@@ -53,6 +53,13 @@ static bool is_ours(const struct ifaddrs *interfaces, const struct sockaddr *add
 	return false;
 }
 
+static enum fit fit_of(const struct ifaddrs *interfaces, const struct sockaddr *address)
+{
+	if (!is_ours(interfaces, address))
+		return FIT_NONE;
+	return is_loopback(address) ? FIT_LOOPBACK : FIT_REACHABLE;
+}
+
 /* The best address of @host that is one of ours. */
 static enum fit find_address(
 	const struct ifaddrs *interfaces, const char *host, char ret_address[INET6_ADDRSTRLEN])
@@ -66,9 +73,7 @@ static enum fit find_address(
 	for (const struct addrinfo *at = found; at; at = at->ai_next) {
 		size_t bytes;
 		const void *address = bytes_of(at->ai_addr, &bytes);
-		enum fit fit = !is_ours(interfaces, at->ai_addr) ? FIT_NONE
-			       : is_loopback(at->ai_addr)        ? FIT_LOOPBACK
-								 : FIT_REACHABLE;
+		enum fit fit = fit_of(interfaces, at->ai_addr);
 		if (fit > best &&
 			inet_ntop(at->ai_family, address, ret_address, INET6_ADDRSTRLEN)) {
 			best = fit;
@@ -144,12 +149,10 @@ int ts_self_find_known(const struct sockaddr *(*address)(const void *context, ui
 		return -errno;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct sockaddr *one = address(context, i);
-		if (!one || !is_ours(interfaces, one))
+		enum fit fit = one ? fit_of(interfaces, one) : FIT_NONE;
+		has_loopback |= fit == FIT_LOOPBACK;
+		if (fit != FIT_REACHABLE)
 			continue;
-		if (is_loopback(one)) {
-			has_loopback = true;
-			continue;
-		}
 		found++;
 		number = i;
 	}

@@ -25,8 +25,8 @@
  * Each chunk of a file arrives in a buffer of ours, is verified there, and only then written
  * into the file, if somebody still waits for it.  One of a sample arrives in its place, which
  * nobody looks at before the answer; once there is one, what still comes goes into a buffer.
- *The file is found by its name and has to be what the request says: ours, regular, this inode,
- *as large as needed.
+ * The file is found by its name and has to be what the request says: ours, regular, this
+ * inode, as large as needed.
  *
  * A STORE reads the file in the same way and hands chunk 0 over last: who finds that one finds
  * all.  What cannot be stored as a whole is returned, as a RETURN does: chunk 0, which holds
@@ -57,8 +57,8 @@
  * no longer valid, heals as soon as any node reads the file and stores it.
  *
  * A server that had failed is asked for one chunk at a time at first.  Its value goes on for
- *all that: chunk 0 of a FETCH is asked for or not, the others, and those of a STORE, wait until
- *the one that is on its way is answered.
+ * all that: chunk 0 of a FETCH is asked for or not, the others, and those of a STORE, wait
+ * until the one that is on its way is answered.
  *
  * Of the buffers one server and all STOREs have half at most, so that nobody waits long because
  * another one's server does not answer.

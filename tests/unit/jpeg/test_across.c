@@ -2,6 +2,7 @@
 /* Decoded pictures between nodes, with a real store and a helper that is a thread of the test.
  */
 #include "drive.h"
+#include "tests/unit/across.h"
 #include "tests/unit/shim/fixture.h"
 
 #include "hooks/jpeg/across.h"
@@ -28,17 +29,12 @@ static size_t bytes;
 
 static void init(void)
 {
-	setenv("TSSHIM_ALIGN", "7", 1);
-	setenv("TSSHIM_CLUSTER", "/nowhere", 1);
-	setenv("TSSHIM_ACROSS", "nodes", 1);
+	across_set();
 	setenv("TSSHIM_VERIFY", "0", 1);
 	fixture_init();
 	struct ts_store *store = fixture_enter()->store;
-	cr_assert(eq(int, ts_mail_attach(store, &mail), 0));
-	cr_assert(eq(int, ts_mail_attach_places(store, &mail), 0));
-	places = open(mail.places_path, O_WRONLY | O_CLOEXEC);
-	cr_assert(ge(int, places, 0));
-	ts_write_release(&mail.table->helper, ts_process_id(getpid(), false));
+	across_serve(store, &mail);
+	places = across_open_places(store, &mail);
 	data = drive_encode(&large, &bytes);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A job that asks the helper for other nodes (leader/mail/mail.h), for
- *tests/e2e/peer_helper.py.
+ * tests/e2e/peer_helper.py.
  *
  *	peer-job GROUP
  *

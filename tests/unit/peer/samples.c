@@ -83,6 +83,19 @@ int sample_seek(uint32_t number)
 	return node_wait(current);
 }
 
+struct node_value *sample_value(uint32_t number, uint32_t chunk)
+{
+	char name[48], key[64];
+	uint32_t i = 0;
+
+	sample_name(number, name);
+	snprintf(key, sizeof(key), "%s:%u", name, chunk);
+	while (i < NODE_VALUES && strcmp(current->values[i].key, key) != 0)
+		i++;
+	cr_assert(lt(u32, i, NODE_VALUES), "%s", key);
+	return &current->values[i];
+}
+
 unsigned char sample_byte(uint32_t number, uint64_t at)
 {
 	return (unsigned char)(at * 31 + at / SAMPLE_CHUNK + number);

@@ -22,6 +22,9 @@ void samples_end(void);
 struct ts_key sample_key(uint32_t number);
 void sample_name(uint32_t number, char ret_name[static 48]);
 
+/** What the node's servers have of its chunk; they have it. */
+struct node_value *sample_value(uint32_t number, uint32_t chunk);
+
 /** Byte @at of its record. */
 unsigned char sample_byte(uint32_t number, uint64_t at);
 

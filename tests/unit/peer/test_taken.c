@@ -45,23 +45,10 @@ static void look(void)
 	turn();
 }
 
-static struct node_value *value_of(uint32_t number)
-{
-	char name[48], key[64];
-	uint32_t i = 0;
-
-	sample_name(number, name);
-	snprintf(key, sizeof(key), "%s:0", name);
-	while (i < NODE_VALUES && strcmp(node.values[i].key, key) != 0)
-		i++;
-	cr_assert(lt(u32, i, NODE_VALUES), "%s", key);
-	return &node.values[i];
-}
-
 /* The number-th that is remembered, where one in TS_TAKEN_ONE_IN is. */
 static struct node_value *remembered(uint32_t number)
 {
-	return value_of((number + 1) * TS_TAKEN_ONE_IN - 1);
+	return sample_value((number + 1) * TS_TAKEN_ONE_IN - 1, 0);
 }
 
 static void expect_looks(uint64_t looked, uint64_t unused, uint64_t times)
@@ -243,7 +230,7 @@ Test(taken, a_trial_of_which_one_is_taken_is_the_last)
 	expect_off_for(2 * TS_MAIL_UNUSED_NS);
 	clock_pass(2 * TS_MAIL_UNUSED_NS);
 	try();
-	value_of(given - 1)->fetched = true;
+	sample_value(given - 1, 0)->fetched = true;
 	look();
 	cr_expect(eq(u64, ts_load_relaxed(&told->unused_until), 0));
 	/* It begins from the start. */
@@ -271,8 +258,8 @@ Test(taken, a_trial_goes_on_until_enough_were_looked_at)
 	go_off();
 	clock_pass(TS_MAIL_UNUSED_NS);
 	try();
-	value_of(given - 1)->key[0] = '\0';
-	value_of(given - 2)->key[0] = '\0';
+	sample_value(given - 1, 0)->key[0] = '\0';
+	sample_value(given - 2, 0)->key[0] = '\0';
 	look();
 	cr_expect(eq(u64, ts_load_relaxed(&told->times_unused), 1));
 	clock_pass(SECOND);

@@ -87,25 +87,13 @@ Test(transfer_room, where_removing_does_not_help_it_is_given_up)
 
 static void lose_chunk(uint32_t number, uint32_t chunk)
 {
-	char name[48], key[64];
-
-	sample_name(number, name);
-	snprintf(key, sizeof(key), "%s:%u", name, chunk);
-	for (uint32_t i = 0; i < NODE_VALUES; i++)
-		if (strcmp(node.values[i].key, key) == 0)
-			node.values[i].key[0] = '\0';
+	sample_value(number, chunk)->key[0] = '\0';
 }
 
 /* As another node stores it: with another number, and none that we know. */
 static void replace_chunk(uint32_t number, uint32_t chunk)
 {
-	char name[48], key[64];
-
-	sample_name(number, name);
-	snprintf(key, sizeof(key), "%s:%u", name, chunk);
-	for (uint32_t i = 0; i < NODE_VALUES; i++)
-		if (strcmp(node.values[i].key, key) == 0)
-			node.values[i].cas = ++node.kept;
+	sample_value(number, chunk)->cas = ++node.kept;
 }
 
 Test(transfer_room, what_another_node_has_made_again_stays)

@@ -6,6 +6,7 @@
 #include "hooks/torch/samples_private.h"
 #include "leader/mail/mail.h"
 #include "shim/sys.h"
+#include "tests/unit/across.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,17 +23,12 @@ static int places;
 
 static void init(void)
 {
-	setenv("TSSHIM_ALIGN", "7", 1);
-	setenv("TSSHIM_CLUSTER", "/nowhere", 1);
-	setenv("TSSHIM_ACROSS", "nodes", 1);
+	across_set();
 	setenv("TSSHIM_TEST_YOUNG_INPUTS", "1", 1);
 	torch_init();
 	struct ts_store *store = fixture_enter()->store;
-	cr_assert(eq(int, ts_mail_attach(store, &mail), 0));
-	cr_assert(eq(int, ts_mail_attach_places(store, &mail), 0));
-	places = open(mail.places_path, O_WRONLY | O_CLOEXEC);
-	cr_assert(ge(int, places, 0));
-	ts_write_release(&mail.table->helper, ts_process_id(getpid(), false));
+	across_serve(store, &mail);
+	places = across_open_places(store, &mail);
 }
 
 TestSuite(across, .init = init, .fini = fixture_finish, .timeout = 60);

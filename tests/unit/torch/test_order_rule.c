@@ -18,6 +18,7 @@
 
 #include "hooks/torch/order.h"
 #include "leader/journal/journal_private.h"
+#include "tests/unit/across.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,12 +76,9 @@ static void nodes_init(void)
 {
 	static struct ts_mail mail;
 
-	setenv("TSSHIM_ALIGN", "7", 1);
-	setenv("TSSHIM_CLUSTER", "/nowhere", 1);
-	setenv("TSSHIM_ACROSS", "nodes", 1);
+	across_set();
 	torch_init();
-	cr_assert(eq(int, ts_mail_attach(fixture_enter()->store, &mail), 0));
-	ts_write_release(&mail.table->helper, ts_process_id(getpid(), false));
+	across_serve(fixture_enter()->store, &mail);
 	nodes.is_there = nodes.tells = true;
 }
 

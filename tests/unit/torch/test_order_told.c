@@ -6,6 +6,7 @@
 #include "leader/journal/journal.h"
 #include "leader/mail/mail.h"
 #include "shim/sys.h"
+#include "tests/unit/across.h"
 #include "tests/unit/clock.h"
 
 #include <stdlib.h>
@@ -16,12 +17,9 @@ static struct ts_mail mail;
 /* A helper is there, and the virtual clock of this process. */
 static void init(void)
 {
-	setenv("TSSHIM_ALIGN", "7", 1);
-	setenv("TSSHIM_CLUSTER", "/nowhere", 1);
-	setenv("TSSHIM_ACROSS", "nodes", 1);
+	across_set();
 	torch_init();
-	cr_assert(eq(int, ts_mail_attach(fixture_enter()->store, &mail), 0));
-	ts_write_release(&mail.table->helper, ts_process_id(getpid(), false));
+	across_serve(fixture_enter()->store, &mail);
 	clock_begin();
 }
 
@@ -215,8 +213,7 @@ Test(order_told_alone, nothing_is_chosen_of_it, .init = init_alone, .fini = fixt
 {
 	struct ts_order *order = order_begun(0);
 
-	cr_assert(eq(int, ts_mail_attach(fixture_enter()->store, &mail), 0));
-	ts_write_release(&mail.table->helper, ts_process_id(getpid(), false));
+	across_serve(fixture_enter()->store, &mail);
 	tell(order_own[9], 5, 5);
 	order_expect_next(order, order_own[0], 0);
 	tsshim_order_destroy(order);
