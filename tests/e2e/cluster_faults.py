@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import events_common
 import support
@@ -17,6 +18,7 @@ from cluster_tier import PATIENT, Tier, cut, kill, site, wait
 
 AFTER = 10  # files that each job has read when it happens
 NEW = "f" * 64
+PAUSE = 5  # seconds in which nobody asks a helper that has not answered
 
 
 def held(fault, count=2, metadata=0, mend=None, words=(), **settings):
@@ -288,12 +290,21 @@ def test_a_killed_helper_is_followed_by_another_one():
 
 
 def test_a_stopped_helper():
-    with site(2) as one, Tier(one) as tier:
-        first, second = cut(one.names, 2)
+    """Who has waited for it in vain says so to all: for a while nobody asks."""
+    with site(2, files=3000, size=300) as one, Tier(one) as tier:
+        def left():
+            return int(tier.watchers[0].table("left"))
+
+        rest = iter(cut(one.names, 300))
+        tier.read(next(rest))
+        tier.settle()
         helper = tier.watchers[0].helper()
-        tier.read(first, fault=lambda: kill(helper, signal.SIGSTOP), at=AFTER)
-        assert 1 <= tier.left() <= 2, "who has waited once says it to all"
-        tier.read(second)
+        kill(helper, signal.SIGSTOP)
+        before, begin = left(), time.monotonic()
+        wait(lambda: tier.read(next(rest)) is not None and left() > before, "somebody waits")
+        tier.read(sum(list(rest)[:4], []))
+        found, passed = left() - before, time.monotonic() - begin
+        assert (found - 1) * PAUSE <= passed, (found, passed)
         os.kill(helper, signal.SIGCONT)
         tier.settle()
 
