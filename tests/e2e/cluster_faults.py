@@ -14,21 +14,21 @@ import time
 
 import events_common
 import support
-from cluster_tier import PATIENT, Tier, cut, kill, site, wait
+from cluster_tier import PATIENT, Tier, cut, fresh, kill, site, wait
 
 AFTER = 10  # files that each job has read when it happens
 NEW = "f" * 64
 PAUSE = 5  # seconds in which nobody asks a helper that has not answered
 
 
-def held(fault, count=2, metadata=0, mend=None, words=(), **settings):
+def held(fault, count=2, metadata=0, mend=None, more=None, **settings):
     """
-    Jobs read a part, a second one in which @fault(site, tier) comes, and a third one; then, after
-    @mend(site, tier), until other nodes give something again.  What was counted before the third.
+    Jobs (with @more settings) read a part, a second one in which @fault(site, tier) comes, and a
+    third one; then, after @mend(site, tier), until other nodes give something again.  What was
+    counted before the third.
     """
-    with site(count, files=320, words=words, **settings) as one, Tier(one, metadata=metadata) as tier:
-        parts = cut(one.names, 32)
-        first, second, third = (sum(parts[i:i + 4], []) for i in (0, 4, 8))
+    with site(count, **settings) as one, Tier(one, metadata=metadata, **(more or {})) as tier:
+        first, second, third = cut(one.names, 3)
         tier.read(first)
         assert tier.totals()["asked"] > 0
         tier.read(second, fault=lambda: fault(one, tier), at=AFTER)
@@ -36,12 +36,16 @@ def held(fault, count=2, metadata=0, mend=None, words=(), **settings):
         fetched = tier.read(third)
         if mend:
             mend(one, tier)
-            rest = iter(parts[12:])
-            got = tier.sums("got")
-            wait(lambda: tier.read(next(rest)) is not None and tier.sums("got") > got, "it is back")
+            read_until_something_comes(tier, "it is back")
             return None
         return {"fetched": fetched, "bytes": count * sum(one.sizes[name] for name in third),
                 "before": before, "after": tier.totals()}
+
+
+def read_until_something_comes(tier, what):
+    """Nobody asks for seconds where somebody has waited in vain, or a server was lost."""
+    rest, got = fresh(tier.site, 10), tier.sums("got")
+    wait(lambda: tier.read(next(rest)) is not None and tier.sums("got") > got, what)
 
 
 def grew(found, *counters):
@@ -53,7 +57,7 @@ def grew(found, *counters):
 
 def test_a_killed_server():
     for metadata in (0, 600):
-        found = held(lambda one, tier: kill(one.server(1)), metadata=metadata)
+        found = held(lambda one, tier: kill(one.server(1)), metadata=metadata, more=PATIENT)
         assert grew(found, "failed", "closed") > 0
         # What the other one has is still got.
         assert found["fetched"] < found["bytes"], found
@@ -111,10 +115,10 @@ def test_full_servers():
 
 
 def test_the_event_log_says_when_a_server_is_gone_and_when_it_is_back():
-    with site(2, files=320) as one:
+    with site(2, files=1) as one:
         log = os.path.join(one.folder, "log")
         with Tier(one, only={0: {"TSSHIM_EVENTS": log}}) as tier:
-            rest = iter(cut(one.names, 40))
+            rest = fresh(one, 8)
             name = "%s:%d" % (one.nodes.addresses[1], one.port)
 
             def said():
@@ -258,16 +262,13 @@ def write_secrets(one, *secrets):
 
 
 def test_a_secret_that_is_exchanged_while_jobs_read():
-    with site(2, files=400) as one, Tier(one) as tier:
+    with site(2, files=300) as one, Tier(one) as tier:
         with open(os.path.join(one.cluster, "secret"), encoding="ascii") as file:
             old = file.read().strip()
         helpers = [tier.watchers[number].helper() for number in range(2)]
-        parts = cut(one.names, 4)
-        for names, secrets in zip(parts, ([old, NEW], [NEW, old], [NEW])):
+        for names, secrets in zip(cut(one.names, 3), ([old, NEW], [NEW, old], [NEW])):
             tier.read(names, fault=lambda secrets=secrets: write_secrets(one, *secrets), at=AFTER)
-        got = tier.totals()["got"]
-        tier.read(parts[3])
-        assert tier.totals()["got"] > got, "the tier goes on"
+        read_until_something_comes(tier, "the tier goes on")
         assert [tier.watchers[number].helper() for number in range(2)] == helpers
 
 
@@ -275,12 +276,12 @@ def test_a_secret_that_is_exchanged_while_jobs_read():
 
 
 def test_a_killed_helper_is_followed_by_another_one():
-    with site(2, files=3000, size=300) as one, Tier(one) as tier:
+    with site(2, files=300, size=300) as one, Tier(one) as tier:
         names = one.names
         tier.read(names[:100])
         first = tier.watchers[0].helper()
-        tier.read(names[100:300], fault=lambda: kill(first), at=AFTER)
-        rest = iter(cut(names[300:], 540))
+        tier.read(names[100:], fault=lambda: kill(first), at=AFTER)
+        rest = fresh(one, 5, 300)
         # Whoever wants a file when it is time starts another one.
         wait(lambda: tier.watchers[0].helper() not in (0, first) or tier.read(next(rest)) is None,
              "another helper")

@@ -8,7 +8,7 @@ import os
 import sys
 
 import support
-from cluster_tier import PATIENT, Tier, cut, note, site, wait
+from cluster_tier import PATIENT, Tier, cut, fresh, note, site, wait
 
 PIECE = 8 << 20  # of a large file
 
@@ -113,16 +113,19 @@ def take_off(one, number):
 
 
 def test_a_node_that_is_drained_while_jobs_read():
-    with site(3, files=3000, size=300) as one, Tier(one, where=[0, 1], **PATIENT) as tier:
+    with site(3, files=300, size=300) as one, Tier(one, where=[0, 1], **PATIENT) as tier:
         tier.read(one.names[:100])
         first = [tier.watchers[number].helper() for number in tier.where]
-        tier.read(one.names[100:300], fault=lambda: take_off(one, 2), at=5, counted=False)
+        tier.read(one.names[100:], fault=lambda: take_off(one, 2), at=5, counted=False)
         # The helpers end with their list; who reads when it is time starts the next ones, which
         # have no row for the server that has gone.
-        rest = iter(cut(one.names[300:], 540))
+        rest = fresh(one, 5, 300)
         wait(lambda: all(tier.watchers[number].helper() not in (0, first[number])
                          for number in tier.where) or tier.read(next(rest), counted=False) is None,
-             "helpers with the new list")
+             "other helpers")
+        # A helper is there before it has named its rows.
+        wait(lambda: not any(isinstance(count, int) and count for number in tier.where
+                             for count in tier.watchers[number].row(2).values()), "the new list")
         tier.settle()
         # From then on the two share as if there had never been another one.
         names = next(rest)

@@ -298,6 +298,18 @@ def site(count, files=120, size=50000, up=True, words=(), **settings):
             yield found
 
 
+def fresh(one, count, size=2000):
+    """So many further files at a time that nobody has read, and never the last ones."""
+    while True:
+        names = ["fresh/file%07d" % (len(one.sums) + place) for place in range(count)]
+        os.makedirs(os.path.join(one.source, "fresh"), exist_ok=True)
+        for name in names:
+            with open(os.path.join(one.source, name), "wb") as file:
+                file.write(os.urandom(size))
+        note(one, names)
+        yield names
+
+
 def cut(names, count):
     """@names in @count lists, of about the same length."""
     return [names[i::count] for i in range(count)]
