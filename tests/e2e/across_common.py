@@ -187,6 +187,12 @@ def helpers(some):
             for name in ("tsshim-peer", "tsshim-peer-test") for process in programs(some, number, name)]
 
 
+def await_helpers(some):
+    """The same, of each node one: who asks goes on without, while it is being started."""
+    support.wait_until(lambda: len(helpers(some)) == some.count, "a helper on each node")
+    return helpers(some)
+
+
 def is_stopped(process):
     """Each of its threads, which stop in their own time."""
     found = set()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import support
-from across_common import Run, between, helpers, is_stopped, nothing, programs, servers, site
+from across_common import Run, await_helpers, between, helpers, is_stopped, nothing, programs, servers, site
 
 # Steps of the helper at which samples are on their way, and how often each is gone through before.
 STEPS = [("peer_entered", 1), *((step, 20) for step in (
@@ -102,7 +102,7 @@ def test_a_secret_that_is_exchanged_while_samples_travel():
 
         def exchange(*secrets):
             def action(run):
-                first.append(helpers(some))
+                first.append(helpers(some) if first else await_helpers(some))
                 with open(path + ".new", "w", encoding="ascii",
                           opener=lambda p, f: os.open(p, f, 0o600)) as file:
                     file.writelines(secret + "\n" for secret in secrets)
@@ -129,6 +129,7 @@ def test_a_helper_that_is_stopped_and_goes_on_changes_nothing():
         stopped = []
 
         def stop(run):
+            await_helpers(some)
             stopped.extend(programs(some, 0, "tsshim-peer"))
             for process in stopped:
                 os.kill(process, signal.SIGSTOP)
@@ -151,7 +152,7 @@ def test_a_helper_that_stays_stopped_keeps_nobody():
         words, without = compared(some, epochs=2)
 
         def stop(run):
-            for process in helpers(some):
+            for process in await_helpers(some):
                 os.kill(process, signal.SIGSTOP)
 
         run = Run(some, *words, meanwhile=between(stop, nothing))

@@ -8,7 +8,7 @@ import os
 import sys
 
 import support
-from cluster_tier import PATIENT, Tier, cut, fresh, note, site, wait
+from cluster_tier import PATIENT, Tier, fresh, note, site, wait
 
 PIECE = 8 << 20  # of a large file
 

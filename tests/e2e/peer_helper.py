@@ -184,8 +184,11 @@ def test_one_that_is_stopped_does_not_write_for_who_has_left():
             other.job.make("name", 1000)
             one.end_helper_now()
             one.start_helper(TSSHIM_TEST_STOP=point)
-            support.wait_until(lambda: one.job("fetch", "name", 1000, 200) == "ETIME", "it is left")
-            support.wait_until(lambda: stopped(one.helper), "it is stopped")
+            said = []
+            # Not all 200 milliseconds of a busy machine are the helper's.
+            support.wait_until(lambda: stopped(one.helper) or said.append(one.job("fetch", "name", 1000, 200)),
+                               "it is stopped")
+            assert "ETIME" in said, said
             one.helper.send_signal(signal.SIGCONT)
             support.wait_until(lambda: one.job("settled") == "yes", "it is through")
             assert one.job("untouched") == "yes", point
