@@ -44,7 +44,7 @@ def test_servers_that_are_full_of_older_samples():
     with site(2, words=("--memory", "64M")) as some:
         without = Run(some, *options, across="off")
         with watched() as meanwhile:
-            run = Run(some, *options, meanwhile=meanwhile, **PATIENT)
+            run = Run(some, *options, meanwhile=meanwhile, held=True, **PATIENT)
         run.expect(without)
         run.expect_account()
         assert run.counted("removed") > 0, run.told()

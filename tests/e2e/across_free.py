@@ -9,8 +9,9 @@ import os
 import signal
 import tempfile
 
+import meeting
 import support
-from across_common import PATIENT, Run, between, helpers, nothing, servers, site
+from across_common import PATIENT, Run, await_helpers, between, nothing, servers, site
 from across_faults import liar
 from cluster_tier import Watcher
 
@@ -41,12 +42,13 @@ def check(run, known, items=ITEMS):
 
 @contextlib.contextmanager
 def watched():
-    """A @meanwhile for one Run, so that counts of the helpers are there at its end."""
+    """A @meanwhile for one Run that is held, so that counts of the helpers are there at its end."""
     with contextlib.ExitStack() as watchers:
         def meanwhile(run, where, started):
-            support.wait_until(lambda: len(helpers(run.site)) == run.site.count, "helpers are there")
+            await_helpers(run.site)
             for number in range(run.site.count):
                 watchers.callback(Watcher(run.site, number, run.group).end)
+            meeting.leave(where)
         yield meanwhile
 
 
@@ -83,7 +85,7 @@ def test_who_is_epochs_behind_takes_what_the_other_node_makes():
     """
     with site(2) as some, behind() as apart, watched() as meanwhile:
         known = strict(some, 64)
-        run = Run(some, "--no-model", "--apart", apart=apart, meanwhile=meanwhile, **PATIENT, **FREE)
+        run = Run(some, "--no-model", "--apart", apart=apart, meanwhile=meanwhile, held=True, **PATIENT, **FREE)
         check(run, known)
         print("# took %d and %d; told %d, heard %d" % (
             run.count_of(0, "shared"), run.count_of(1, "shared"), notes(run, 0, "told"),

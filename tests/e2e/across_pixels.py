@@ -42,7 +42,7 @@ def test_what_came_is_verified():
         both = Run(some, *PICTURES, **PATIENT, TSSHIM_VERIFY="100")
         both.expect(without)
         assert decodes(both) == both.given()
-        assert both.reason("verify") == both.given() - ITEMS
+        assert both.reason("verify") == both.given() - ITEMS, (both.reason("verify"), both.told())
 
 
 def test_a_server_that_is_stopped_goes_on_or_is_killed_changes_nothing():

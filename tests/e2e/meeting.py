@@ -42,6 +42,17 @@ def go_on(where, scene):
     os.mkdir(os.path.join(where[VARIABLE].partition(":")[2], "scene%d.go" % scene))
 
 
+def come(where, rounds):
+    """Of the one that started them, if there is one more to meet: it comes to so many meetings."""
+    for number in range(rounds):
+        os.mkdir(os.path.join(where[VARIABLE].partition(":")[2], "round%d.starter" % (number + 1)))
+
+
+def leave(where):
+    """Of the same: from here on nobody waits for it."""
+    os.mkdir(os.path.join(where[VARIABLE].partition(":")[2], "end.starter"))
+
+
 class _Company:
     """The jobs that this one meets, if there are any; each leaves a mark where it has come to."""
 
