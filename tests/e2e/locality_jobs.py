@@ -6,7 +6,6 @@ gloo.  Without us and with us each step has the same samples and the same loss, 
 
 import json
 import os
-import socket
 import tempfile
 
 import support
@@ -30,12 +29,6 @@ def program_python():
     return PROGRAMS
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 def run(python, kind, workers, prefixes):
     """
     ([rank][step] of what ranks have written, standard error of all); @prefixes stand before the
@@ -45,7 +38,7 @@ def run(python, kind, workers, prefixes):
         # The GLOO interface is loopback: a name of this machine need not lead anywhere.
         environment = plain_environment(HOME=place, GLOO_SOCKET_IFNAME="lo", PYTHONWARNINGS="ignore",
                                         ACCELERATE_USE_CPU="true")
-        port = str(free_port())
+        port = str(support.free_port())
         launchers = [start([*prefix, python, "-m", "torch.distributed.run", "--nnodes", "2", "--node_rank",
                             str(node), "--nproc_per_node", "2", "--master_addr", "127.0.0.1",
                             "--master_port", port, os.path.join(HERE, "locality_job.py"), kind, place,

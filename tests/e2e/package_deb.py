@@ -4,7 +4,6 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -141,12 +140,6 @@ def test_installed_and_purged_without_a_trace():
         assert root.files() == before
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 def test_a_server_of_a_cluster():
     """The one node of it, with the installed programs and a memcached of the system's."""
     if not shutil.which("memcached"):
@@ -157,7 +150,7 @@ def test_a_server_of_a_cluster():
         cluster, runtime = (os.path.join(directory, name) for name in ("cluster", "runtime"))
         os.mkdir(runtime, 0o700)
         with open(directory + "/list", "w") as file:
-            file.write("127.0.0.1:%d\n" % free_port())
+            file.write("127.0.0.1:%d\n" % support.free_port())
 
         def tsrun(*words):
             return call(root.tsrun(), *words, XDG_RUNTIME_DIR=runtime, TSSHIM_CLUSTER=cluster,

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What the end-to-end tests share: running programs without and with the library, TAP."""
 
+import contextlib
 import glob
 import itertools
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -44,6 +47,17 @@ def wait_until(condition, what, guard=120):
             return found
         assert time.monotonic() < end, "never: " + what
         time.sleep(0.01)
+
+
+def free_port():
+    """A port that nobody has, and that the kernel gives nobody meanwhile who asks for any."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        end = int(file.read().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(end // 2, end)
+        with contextlib.suppress(OSError), socket.socket() as one:
+            one.bind(("", port))
+            return port
 
 
 def torch_python():
