@@ -76,6 +76,7 @@ static void expect_program(char *const *words, const char *program)
 Test(event_process, of_a_command_line_the_program_and_its_script_are_told)
 {
 	NOT_EMULATED("it runs no programs but the first");
+	NOT_UNDER_VALGRIND("the command line of what it runs is its own");
 	expect_program(WORDS((char *)"python", (char *)"train.py", (char *)"--token=secret"),
 		"python train.py");
 	expect_program(
@@ -99,6 +100,7 @@ Test(event_process, of_a_command_line_the_program_and_its_script_are_told)
 Test(event_process, a_long_program_is_cut)
 {
 	NOT_EMULATED("it runs no programs but the first");
+	NOT_UNDER_VALGRIND("the command line of what it runs is its own");
 	static struct ts_event_start found;
 	static char name[PATH_MAX];
 	char *const words[] = {name, NULL}, *const nothing[] = {NULL};
