@@ -249,11 +249,11 @@ step_aarch64() {
 # A second compiler, for what it warns of; nothing of it is run.  Meson takes ccache by itself for a
 # compiler that it has chosen itself.
 step_clang() {
-	(CC="ccache clang" ts_build build-clang -Dtests=enabled -Dwerror=true -Doptimization=0)
+	(CC="ccache clang" ts_build build-clang -Dtests=enabled -Dwerror=true -Doptimization=0 -Ddebug=false)
 }
 
 step_clang_tidy() {
-	(CC="ccache clang" ts_configure build-clang -Dtests=enabled -Dwerror=true -Doptimization=0) || return 1
+	(CC="ccache clang" ts_configure build-clang -Dtests=enabled -Dwerror=true -Doptimization=0 -Ddebug=false) || return 1
 	sources 'shim/*.c' 'leader/*.c' 'hooks/*.c' >"$work/tidy"
 	mkdir -p "$ts_cache/tidy"
 	find "$ts_cache/tidy" -type f -mtime +60 -delete
