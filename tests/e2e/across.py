@@ -7,25 +7,24 @@ what they get without.  What goes wrong is in across_faults.py.
 import os
 
 import support
-from across_common import PATIENT, Run, between, site, watched
+from across_common import PATIENT, Run, between, site, watched, without
 
 LARGE = ("--items", 128, "--workers", 2, "--batch", 24, "--floats", 150000)
 
 
 def test_two_nodes_make_each_sample_once():
     with site(2) as some:
-        without = Run(some, across="off")
+        alone = without(some)
         both = Run(some, **PATIENT)
-        both.expect(without)
+        both.expect(alone)
         both.expect_once()
-        assert without.count("shared") == 0 and without.count("produced") == without.given()
+        assert alone.count("shared") == 0 and alone.count("produced") == alone.given()
 
 
 def two_jobs_on_each_of(count):
     with site(count) as some:
-        without = Run(some, *LARGE, across="off", each=2)
         run = Run(some, *LARGE, each=2, **PATIENT)
-        run.expect(without)
+        run.expect(without(some, *LARGE))
         run.expect_once()
 
 
@@ -42,10 +41,9 @@ def test_servers_that_are_full_of_older_samples():
     """They make room, so that what is made is handed over all the same."""
     options = ("--items", 128, "--floats", 150000, "--epochs", 4, "--cost", 12)
     with site(2, words=("--memory", "64M")) as some:
-        without = Run(some, *options, across="off")
         with watched() as meanwhile:
             run = Run(some, *options, meanwhile=meanwhile, held=True, **PATIENT)
-        run.expect(without)
+        run.expect(without(some, *options))
         run.expect_account()
         assert run.counted("removed") > 0, run.told()
         # While room is made, and where there is none, nobody has the right to make it alone.
@@ -61,9 +59,8 @@ def test_files_are_known_by_all_but_their_device():
                    for number in range(2)]
         assert devices[0] != devices[1]
         options = ("--files", os.path.join(some.mount, "00"), "--epochs", 3, "--batch", 3)
-        without = Run(some, *options, across="off")
         both = Run(some, *options, **PATIENT)
-        both.expect(without)
+        both.expect(without(some, *options))
         both.expect_once()
         assert both.reason("torch_changed") == 0
 
@@ -71,9 +68,8 @@ def test_files_are_known_by_all_but_their_device():
 def test_what_came_is_verified():
     """All of it: it is made again, and that is used."""
     with site(2) as some:
-        without = Run(some, across="off")
         both = Run(some, **PATIENT, TSSHIM_VERIFY="100")
-        both.expect(without)
+        both.expect(without(some))
         assert both.count("shared") == 0
         assert both.count("produced") == both.given()
         # So is what a worker had made ahead of its batch.
@@ -84,19 +80,18 @@ def test_what_came_is_verified():
 def test_a_node_that_makes_other_samples_is_noticed():
     """What an item is depends on the node, which no name says."""
     with site(2) as some:
-        without = Run(some, "--node", across="off")
-        assert without.delivered[0] != without.delivered[1]
+        apart = Run(some, "--node", "--cost", 0, across="off")
+        assert apart.delivered[0] != apart.delivered[1]
         both = Run(some, "--node", **PATIENT, TSSHIM_VERIFY="100")
-        both.expect(without)
+        both.expect(apart)
         assert sum(statistics["mismatched"] for statistics in both.statistics) > 0
 
 
 def test_iterable_data_sets_are_each_node_s_own():
     """Their items come in an order of each worker's own: nobody asks for them."""
     with site(2) as some:
-        without = Run(some, "--iterable", across="off")
         both = Run(some, "--iterable", **PATIENT)
-        both.expect(without)
+        both.expect(without(some, "--iterable"))
         assert both.count("shared") == 0
         assert both.count("produced") == both.given() == 2 * both.distinct()
         assert both.not_asked() == (0, 0, 0)
@@ -110,7 +105,6 @@ def test_a_node_whose_samples_nobody_takes():
     """
     options = ("--items", 800, "--floats", 150000, "--cost", 2, "--epochs", 3)
     with site(2, words=("--memory", "64M")) as some:
-        without = Run(some, *options, across="off")
         others = []
 
         def told(run):
@@ -129,7 +123,8 @@ def test_a_node_whose_samples_nobody_takes():
 
         alone = Run(some, *options, "--scenes", numbers=[0], **PATIENT, meanwhile=between(await_helper, await_off, come))
         assert alone.reason("across_unused") > 0 == alone.reason("across_slow"), alone.told()
-        assert alone.delivered + others[0].delivered == without.delivered
+        for run in (alone, others[0]):
+            run.expect(without(some, *options))
         for run in (alone, others[0]):  # who comes finds what was stored within a minute
             assert run.count("produced") + run.count("shared") == run.given(), run.told()
 

@@ -6,6 +6,7 @@ account of it.  For tests.
 
 import contextlib
 import glob
+import itertools
 import os
 import sys
 import tempfile
@@ -88,8 +89,12 @@ class Run:
     # ---- what was delivered ----
 
     def expect(self, other):
-        """Each delivered what the same one of @other did, losses to the last bit."""
-        for mine, its in zip(self.delivered, other.delivered):
+        """
+        Each delivered what the same one of @other did, losses to the last bit; or of without() what the
+        only one did.
+        """
+        assert len(other.delivered) in (1, len(self.delivered))
+        for mine, its in zip(self.delivered, itertools.cycle(other.delivered)):
             assert mine == its
 
     def samples(self):
@@ -145,6 +150,19 @@ class Run:
         assert self.count("produced") == self.distinct(), \
             (self.count("produced"), self.distinct(), self.told())
         assert self.not_asked() == (0, 0, 0), (self.not_asked(), self.told())
+
+
+_without = {}  # by its options: one Run for all tests
+
+
+def without(some, *options):
+    """
+    The Run of one job that asks no other node: what all jobs with these @options get, whatever an item
+    costs.
+    """
+    if options not in _without:
+        _without[options] = Run(some, *options, "--cost", 0, across="off", numbers=[0])
+    return _without[options]
 
 
 @contextlib.contextmanager

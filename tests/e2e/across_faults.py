@@ -12,7 +12,8 @@ import subprocess
 import sys
 
 import support
-from across_common import Run, await_helpers, between, helpers, is_stopped, nothing, programs, servers, site
+from across_common import (Run, await_helpers, between, helpers, is_stopped, nothing, programs, servers, site,
+                           without)
 
 # Steps of the helper at which samples are on their way, and how often each is gone through before.
 STEPS = [("peer_entered", 1), *((step, 20) for step in (
@@ -21,10 +22,10 @@ STEPS = [("peer_entered", 1), *((step, 20) for step in (
 NEW = "f" * 64
 
 
-def compared(some, *options, epochs=3):
-    """What jobs with --scenes are compared with, and the words that they have."""
-    words = ("--scenes", "--epochs", epochs, *options)
-    return words, Run(some, *words, across="off", meanwhile=between(*[nothing] * epochs))
+def compared(some, epochs=3):
+    """The words of jobs with scenes, and what these are compared with."""
+    words = ("--epochs", epochs)
+    return (*words, "--scenes"), without(some, *words)
 
 
 # ---- servers -----------------------------------------------------------------------------------
@@ -32,14 +33,14 @@ def compared(some, *options, epochs=3):
 
 def test_a_server_that_is_stopped_goes_on_or_is_killed_changes_nothing():
     with site(2) as some:
-        words, without = compared(some)
+        words, alone = compared(some)
 
         def to_server(number):
             return lambda run: [os.kill(process, number) for process in servers(some, 1)]
 
         run = Run(some, *words, meanwhile=between(
             *map(to_server, (signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL))))
-        run.expect(without)
+        run.expect(alone)
         run.expect_account()
         assert run.reason("across_alone") > 0  # what was on its way
 
@@ -70,9 +71,9 @@ LIES = ("noise", "nothing", "changed", "version", "swapped", "cut", "won")
 
 def test_a_server_that_lies_changes_nothing():
     with site(2, words=["--no-tls"]) as some, liar(some, 1) as tell:
-        words, without = compared(some, epochs=len(LIES))
+        words, alone = compared(some, epochs=len(LIES))
         run = Run(some, *words, meanwhile=between(*[lambda run, lie=lie: tell(lie) for lie in LIES]))
-        run.expect(without)
+        run.expect(alone)
         run.expect_account()
         assert run.count("shared") > 0 and run.reason("across_alone") > 0
 
@@ -82,10 +83,10 @@ def test_a_server_that_lies_changes_nothing():
 
 def test_a_node_that_is_cut_off_and_mended_changes_nothing():
     with site(2) as some:
-        words, without = compared(some)
+        words, alone = compared(some)
         run = Run(some, *words, meanwhile=between(
             nothing, lambda run: some.nodes.cut(1), lambda run: some.nodes.mend(1)))
-        run.expect(without)
+        run.expect(alone)
         run.expect_account()
         assert run.count("shared") > 0 and run.reason("across_alone") > 0
 
@@ -110,10 +111,10 @@ def test_a_secret_that_is_exchanged_while_samples_travel():
                 some.up()
             return action
 
-        words, without = compared(some, epochs=4)
+        words, alone = compared(some, epochs=4)
         run = Run(some, *words, meanwhile=between(
             exchange(old, NEW), exchange(NEW, old), exchange(NEW), nothing))
-        run.expect(without)
+        run.expect(alone)
         run.expect_account()
         assert run.count("shared") > 0
         assert len(first[0]) == 2 and first == [first[0]] * 3, "helpers go on"
@@ -125,7 +126,7 @@ def test_a_secret_that_is_exchanged_while_samples_travel():
 def test_a_helper_that_is_stopped_and_goes_on_changes_nothing():
     """It may write to places, in which nobody looks by then."""
     with site(2) as some:
-        words, without = compared(some)
+        words, alone = compared(some)
         stopped = []
 
         def stop(run):
@@ -140,7 +141,7 @@ def test_a_helper_that_is_stopped_and_goes_on_changes_nothing():
                 os.kill(process, signal.SIGCONT)
 
         run = Run(some, *words, meanwhile=between(nothing, stop, go_on))
-        run.expect(without)
+        run.expect(alone)
         run.expect_account()
         assert len(stopped) == 1
         assert run.count("shared") > 0 and run.reason("across_alone") > 0
@@ -149,14 +150,14 @@ def test_a_helper_that_is_stopped_and_goes_on_changes_nothing():
 
 def test_a_helper_that_stays_stopped_keeps_nobody():
     with site(2) as some:
-        words, without = compared(some, epochs=2)
+        words, alone = compared(some, epochs=2)
 
         def stop(run):
             for process in await_helpers(some):
                 os.kill(process, signal.SIGSTOP)
 
         run = Run(some, *words, meanwhile=between(stop, nothing))
-        run.expect(without)
+        run.expect(alone)
         run.expect_account()
         assert run.reason("across_alone") > 0
         for process in helpers(some):
@@ -184,11 +185,10 @@ def library_with(some, point, times):
 def test_a_helper_that_is_killed_changes_nothing():
     """At each step; jobs go on without, and start another one when it is time to."""
     with site(2) as some:
-        without = Run(some, across="off")
-        for point, times in STEPS:
+        for point, times in STEPS if support.WHOLE else STEPS[::3]:
             with library_with(some, point, times) as library:
                 run = Run(some, library=library)
-                run.expect(without)
+                run.expect(without(some))
                 run.expect_account()
                 assert run.reason("across_alone") > 0, point  # it was killed
 
@@ -197,10 +197,9 @@ def test_a_helper_that_is_killed_changes_nothing():
 def test_a_helper_that_is_killed_while_it_makes_room_changes_nothing():
     options = ("--items", 128, "--floats", 150000, "--epochs", 4, "--cost", 12)
     with site(2, words=("--memory", "64M")) as some:
-        without = Run(some, *options, across="off")
         with library_with(some, "room_removed", 3) as library:
             run = Run(some, *options, library=library)
-            run.expect(without)
+            run.expect(without(some, *options))
             run.expect_account()
             assert run.reason("across_alone") > 0  # it was killed
 

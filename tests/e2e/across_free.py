@@ -11,7 +11,7 @@ import tempfile
 
 import meeting
 import support
-from across_common import PATIENT, Run, await_helpers, between, nothing, servers, site
+from across_common import PATIENT, Run, await_helpers, between, nothing, servers, site, without
 from across_faults import liar
 from cluster_tier import Watcher
 
@@ -22,7 +22,7 @@ AHEAD = 20  # epochs
 
 def strict(some, epochs):
     """{(index, digest)} of so many epochs."""
-    run = Run(some, "--no-model", "--apart", "--epochs", epochs, "--cost", 0, across="off")
+    run = without(some, "--no-model", "--apart", "--epochs", epochs)
     known = {sample[1:] for sample in run.samples()[0]}
     assert len(known) == epochs * ITEMS
     return known

@@ -50,24 +50,25 @@ class Costly(aligned_job.Items):
 
 class Pictures(Dataset):
     """
-    @count JPEG pictures in memory, each decoded and turned by chance when it is asked for.  Unless they
-    are @named, they are not shared as a whole: something of it has no name.
+    @count different JPEG pictures in memory, each decoded and turned by chance when it is asked for.
+    Unless they are @named, they are not shared as a whole: something of it has no name.
     """
 
     SIZE = (500, 375)
 
     def __init__(self, count, named):
-        self.streams = [self.stream(number) for number in range(count)]
-        self.lock = None if named else threading.Condition()
-
-    def stream(self, number):
-        generator = numpy.random.RandomState(number)
+        generator = numpy.random.RandomState(0)
         coarse = generator.randint(0, 256, (25, 33, 3)).astype(numpy.uint8)
         picture = Image.fromarray(coarse).resize(self.SIZE, Image.BICUBIC)
         noise = generator.randint(-9, 10, (*self.SIZE[::-1], 3))
+        picture = (numpy.asarray(picture) + noise).clip(0, 255).astype(numpy.uint8)
+        self.streams = [self.stream(numpy.roll(picture, 3 * number, axis=0)) for number in range(count)]
+        self.lock = None if named else threading.Condition()
+
+    @staticmethod
+    def stream(picture):
         data = io.BytesIO()
-        Image.fromarray((numpy.asarray(picture) + noise).clip(0, 255).astype(numpy.uint8)).save(
-            data, "JPEG", quality=90)
+        Image.fromarray(picture).save(data, "JPEG", quality=90)
         return data.getvalue()
 
     def __len__(self):

@@ -10,7 +10,7 @@ import signal
 import subprocess
 
 import support
-from across_common import PATIENT, Run, between, nothing, servers, site
+from across_common import PATIENT, Run, between, servers, site, without
 
 ITEMS = 96
 PICTURES = ("--pictures", "--items", ITEMS)
@@ -28,9 +28,8 @@ def decodes(run):
 
 def test_two_nodes_decode_each_picture_once():
     with site(2) as some:
-        without = Run(some, *PICTURES, across="off")
         both = Run(some, *PICTURES, **PATIENT)
-        both.expect(without)
+        both.expect(without(some, *PICTURES))
         assert decodes(both) == ITEMS, both.told()
         assert both.reason("across_alone") == 0
 
@@ -38,24 +37,22 @@ def test_two_nodes_decode_each_picture_once():
 def test_what_came_is_verified():
     """All of it: it is decoded again, and that is used."""
     with site(2) as some:
-        without = Run(some, *PICTURES, across="off")
         both = Run(some, *PICTURES, **PATIENT, TSSHIM_VERIFY="100")
-        both.expect(without)
+        both.expect(without(some, *PICTURES))
         assert decodes(both) == both.given()
         assert both.reason("verify") == both.given() - ITEMS, (both.reason("verify"), both.told())
 
 
 def test_a_server_that_is_stopped_goes_on_or_is_killed_changes_nothing():
     with site(2) as some:
-        words = (*PICTURES, "--scenes", "--epochs", 3)
-        without = Run(some, *words, across="off", meanwhile=between(*[nothing] * 3))
+        words = (*PICTURES, "--epochs", 3)
 
         def to_server(number):
             return lambda run: [os.kill(process, number) for process in servers(some, 1)]
 
-        run = Run(some, *words, meanwhile=between(
+        run = Run(some, *words, "--scenes", meanwhile=between(
             *map(to_server, (signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL))))
-        run.expect(without)
+        run.expect(without(some, *words))
         assert decodes(run) >= ITEMS
         assert run.reason("across_alone") > 0  # what was on its way
 
@@ -63,9 +60,8 @@ def test_a_server_that_is_stopped_goes_on_or_is_killed_changes_nothing():
 def test_pictures_of_samples_that_are_shared_are_a_part_of_them():
     with site(2) as some:
         words = (*PICTURES, "--named")
-        without = Run(some, *words, across="off")
         both = Run(some, *words, **PATIENT)
-        both.expect(without)
+        both.expect(without(some, *words))
         both.expect_once()
         assert both.count("produced", "pixels") == both.count("produced")
         assert both.count("shared", "pixels") == 0
