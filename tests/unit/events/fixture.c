@@ -106,20 +106,31 @@ bool fixture_is_line(const char *line, size_t bytes)
 	return depth == 0 && !in_string && memmem(line, bytes, "\"t\":", 4) != NULL;
 }
 
+int64_t fixture_number(const char *at)
+{
+	int64_t number = 0;
+
+	for (; *at >= '0' && *at <= '9'; at++)
+		number = number * 10 + (*at - '0');
+	return number;
+}
+
 int64_t fixture_last(const char *text, const char *what, const char *more, const char *key)
 {
 	char member[64];
 	int64_t value = -1;
+	const char *end = text + strlen(text);
 
 	(void)snprintf(member, sizeof(member), "\"%s\":", key);
-	for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
-		size_t bytes = (size_t)(strchr(line, '\n') - line);
+	for (const char *line = text, *next; line < end; line = next + 1) {
+		next = memchr(line, '\n', (size_t)(end - line));
+		size_t bytes = (size_t)(next - line);
 		if (!memmem(line, bytes, what, strlen(what)) ||
 			!memmem(line, bytes, more, strlen(more)))
 			continue;
 		const char *at = memmem(line, bytes, member, strlen(member));
 		if (at)
-			value = strtoll(at + strlen(member), NULL, 10);
+			value = fixture_number(at + strlen(member));
 	}
 	return value;
 }
@@ -127,14 +138,15 @@ int64_t fixture_last(const char *text, const char *what, const char *more, const
 unsigned fixture_count(const char *text, const char *what)
 {
 	unsigned count = 0;
+	const char *end = text + strlen(text);
 
-	for (const char *line = text; *line;) {
-		const char *end = strchr(line, '\n');
-		cr_assert(end != NULL, "torn: %s", line);
-		size_t bytes = (size_t)(end - line) + 1;
+	for (const char *line = text; line < end;) {
+		const char *last = memchr(line, '\n', (size_t)(end - line));
+		cr_assert(last != NULL, "torn: %s", line);
+		size_t bytes = (size_t)(last - line) + 1;
 		cr_assert(fixture_is_line(line, bytes), "%.*s", (int)bytes, line);
 		count += memmem(line, bytes, what, strlen(what)) != NULL;
-		line = end + 1;
+		line = last + 1;
 	}
 	return count;
 }

@@ -38,6 +38,10 @@ void fixture_write(const char *text);
  * without a parser tells; tests/e2e/events_common.py parses them. */
 bool fixture_is_line(const char *line, size_t bytes);
 
+/** The digits from @at on.  A sanitizer that is strict about strings has strtoll() look at all
+ * of a log for each number, and strchr() for each line. */
+int64_t fixture_number(const char *at);
+
 /** The number behind the last "key": of the last line that has @what and @more; -1: no line. */
 int64_t fixture_last(const char *text, const char *what, const char *more, const char *key);
 

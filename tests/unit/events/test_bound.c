@@ -52,13 +52,16 @@ static unsigned check_order(const char *job)
 {
 	int64_t last_ms = 0, last = 0;
 	unsigned count = 0;
+	const char *end = text + strlen(text);
 
-	for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
-		size_t bytes = (size_t)(strchr(line, '\n') - line);
+	for (const char *line = text, *next; line < end; line = next + 1) {
+		next = memchr(line, '\n', (size_t)(end - line));
+		size_t bytes = (size_t)(next - line);
 		const char *at = memmem(line, bytes, "\"produced\":", 11);
 		if (!memmem(line, bytes, job, strlen(job)) || !at)
 			continue;
-		int64_t ms = (int64_t)(strtod(line + 5, NULL) * 1000), n = atoll(at + 11);
+		int64_t ms = (int64_t)(strtod(line + 5, NULL) * 1000),
+			n = fixture_number(at + 11);
 		cr_assert(ge(long, ms, last_ms));
 		cr_assert(ge(long, n, last));
 		last_ms = ms;
