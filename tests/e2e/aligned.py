@@ -68,8 +68,9 @@ def test_counts_add_up():
 
 
 def test_two_and_four_jobs_share_and_get_what_each_gets_alone():
-    for jobs in ([(), ()], [(), ("--batch", 24), ("--workers", 2, "--batch", 64),
-                            ("--workers", 0)]):
+    two, four = [(), ()], [(), ("--batch", 24), ("--workers", 2, "--batch", 64), ("--workers", 0)]
+    is_main = support.torch_python() == support.PYTHON
+    for jobs in [two, four] if is_main or support.WHOLE else [four]:
         with aligned() as group:
             outcomes = together([job("--epochs", 3, *options) for options in jobs], group)
             shared, produced = counter(group, "shared"), counter(group, "produced")
@@ -225,7 +226,8 @@ def test_killed_and_stopped_jobs_harm_nobody():
     with aligned() as group, meeting.of(1) as where:
         environment = group.environment(**where)
         jobs = [start(job("--epochs", 6, "--step", 0.2), environment) for _ in range(4)]
-        victims = [start(job("--epochs", 1000, "--step", 0.01), environment) for _ in range(4)]
+        victims = [start(job("--epochs", 1000, "--step", 0.01), environment)
+                   for _ in range(4 if support.WHOLE else 2)]
         for process in jobs:
             wait_until(lambda: meeting.has_come(where, process, 1), "the second epoch")
         signal_job(jobs[0], signal.SIGKILL)

@@ -120,7 +120,7 @@ def random_schedules(schedules, workers=4):
 
 def test_random_schedules():
     """How many of them share: bench/gates/gate_cuda.py."""
-    random_schedules(10000 if support.WHOLE else 2000)
+    random_schedules(10000 if support.WHOLE else 800)
 
 
 # Where each job comes to sooner or later.  What only the one comes to that makes the ring, or

@@ -4,6 +4,7 @@
 gloo.  Without us and with us each step has the same samples and the same loss, and each rank as many.
 """
 
+import functools
 import json
 import os
 import tempfile
@@ -53,24 +54,30 @@ def run(python, kind, workers, prefixes):
     return found, "".join(one.errors for one in outcomes)
 
 
+@functools.cache
+def plain(python, kind, workers):
+    """What ranks get without us."""
+    return run(python, kind, workers, [[], []])[0]
+
+
 def ours(group):
     return [TSRUN, "--group", group.name, "--locality", "--"]
 
 
 def check(python, kind, workers=0):
-    plain, _ = run(python, kind, workers, [[], []])
+    before = plain(python, kind, workers)
     with Group() as group:
         got, said = run(python, kind, workers, [ours(group), ours(group)])
         assert said.count("batches of 4 ranks are shared out by what 2 nodes hold") == 1, said
         assert group.statistics().get("passed", {}).get("torch_locality", 0) == 0
-    given = [[[step[1] for step in rank if step[0] == epoch] for rank in got] for epoch in range(3)]
-    before = [[[step[1] for step in rank if step[0] == epoch] for rank in plain] for epoch in range(3)]
-    assert [one == other for one, other in zip(given, before)] == [True, False, False]
+    given, wanted = ([[[step[1] for step in rank if step[0] == epoch] for rank in ranks]
+                      for epoch in range(3)] for ranks in (got, before))
+    assert [one == other for one, other in zip(given, wanted)] == [True, False, False]
     for rank in range(RANKS):
-        assert [len(step[1]) for step in got[rank]] == [len(step[1]) for step in plain[rank]]
+        assert [len(step[1]) for step in got[rank]] == [len(step[1]) for step in before[rank]]
         # What all have gathered of a step, and the loss, which follows from all steps before.
         assert [(epoch, everything, loss) for epoch, _, everything, loss in got[rank]] == [
-            (epoch, everything, loss) for epoch, _, everything, loss in plain[rank]]
+            (epoch, everything, loss) for epoch, _, everything, loss in before[rank]]
     # Each node takes most of its samples from those that it had in the first epoch.
     held = [{sample for rank in (2 * node, 2 * node + 1) for batch in given[0][rank] for sample in batch}
             for node in range(2)]
@@ -91,10 +98,9 @@ def test_torchrun_with_workers_that_stay():
 def test_a_node_without_it():
     """The library is there, and shares samples; but these ranks keep what they are given."""
     python = torch_python()
-    plain, _ = run(python, "torch", 0, [[], []])
     with Group() as group:
         got, said = run(python, "torch", 0, [ours(group), [TSRUN, "--group", group.name, "--"]])
-    assert got == plain
+    assert got == plain(python, "torch", 0)
     assert said.count("no locality: loader over Numbers: not every rank has told yet that it takes part\n") == 1, said
 
 
@@ -102,23 +108,25 @@ def check_aligned(*options):
     python = torch_python()
     with Group() as group:
         prefix = [TSRUN, "--group", group.name, "--align", *options]
-        plain, _ = run(python, "torch", 0, [[*prefix, "--"]] * 2)
+        aligned, _ = run(python, "torch", 0, [[*prefix, "--"]] * 2)
         got, said = run(python, "torch", 0, [[*prefix, "--locality", "--"]] * 2)
     assert said.count("tsrun: the order of an aligned job follows from its seed, ignoring --locality") == 2
     assert said.count("no locality: loader over Numbers: the order is that of --align\n") == 1, said
-    return plain, got
+    return aligned, got
 
 
+@support.whole
 def test_who_asks_for_a_strict_order_gets_it():
-    plain, got = check_aligned()
-    assert got == plain
+    """locality_ranks.py says it of ranks in one process."""
+    aligned, got = check_aligned()
+    assert got == aligned
 
 
 @support.whole
 def test_who_asks_for_a_free_order_gets_it():
     """Which depends on what others make; but each rank has what it would have in all."""
-    plain, got = check_aligned("--order", "free")
-    for one, other in zip(got, plain):
+    aligned, got = check_aligned("--order", "free")
+    for one, other in zip(got, aligned):
         assert sorted((epoch, sample) for epoch, batch, *_ in one for sample in batch) == sorted(
             (epoch, sample) for epoch, batch, *_ in other for sample in batch)
 
