@@ -175,7 +175,8 @@ forked_criterion() {
 # Everything that runs in a process of its own; what is preloaded into a foreign program
 # cannot bring a sanitizer along.
 step_asan() {
-	(ts_configure build-asan -Dtests=enabled -Db_sanitize=address,undefined -Db_lundef=false) || return 1
+	# With the usual optimization compiling takes half as long again, and tests hardly less.
+	(ts_configure build-asan -Dtests=enabled -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1) || return 1
 	ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 	export ASAN_OPTIONS UBSAN_OPTIONS
@@ -351,7 +352,7 @@ step_structure() {
 
 # What a user does first.
 step_demo() {
-	"$root/scripts/demo" --count 80 --epochs 1 || return
+	"$root/scripts/demo" --count 80 --epochs 1 --jobs 3 || return
 	"$root/scripts/demo" --count 80 --epochs 1 --jobs 2 --speeds
 }
 

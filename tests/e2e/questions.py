@@ -115,7 +115,7 @@ def alike(shown, printed):
     return fits(shapes(shown), shapes(printed))
 
 
-def pictures():
+def make_pictures():
     """Where they are: in the build directory, for they must age."""
     path = os.path.join(support.BUILD, "tests", "e2e", "questions-data")
     if not os.path.exists(path):
@@ -123,6 +123,12 @@ def pictures():
             done = support.run([support.PYTHON, "-c", PICTURES], cwd=made)
             assert done.status == 0, done.errors
             os.rename(made + "/pictures", path)
+    return path
+
+
+def pictures():
+    """Where they are, when they are old enough."""
+    path = make_pictures()
     support.wait_until(lambda: time.time() - os.stat(path).st_ctime > OLD, "old pictures")
     return path
 
