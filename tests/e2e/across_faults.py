@@ -183,7 +183,10 @@ def library_with(some, point, times):
 
 
 def test_a_helper_that_is_killed_changes_nothing():
-    """At each step; jobs go on without, and start another one when it is time to."""
+    """
+    At each step, or without --whole at every third; jobs go on without, and start another one when it
+    is time to.
+    """
     with site(2) as some:
         for point, times in STEPS if support.WHOLE else STEPS[::3]:
             with library_with(some, point, times) as library:
