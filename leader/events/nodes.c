@@ -2,6 +2,7 @@
 /* What an event log tells of other nodes: leader/events/nodes.h. */
 #include "leader/events/nodes.h"
 
+#include "leader/mail/samples.h"
 #include "leader/object/object.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"

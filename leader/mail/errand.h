@@ -23,7 +23,7 @@
 #ifndef TS_LEADER_MAIL_ERRAND_H
 #define TS_LEADER_MAIL_ERRAND_H
 
-#include "leader/mail/mail.h"
+#include "leader/mail/samples.h"
 
 enum ts_errand_state { TS_ERRAND_NONE, TS_ERRAND_ASKED, TS_ERRAND_WON };
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Asking for samples, several at a time: leader/mail/mail.h explains it. */
+/* Asking for samples, several at a time: leader/mail/samples.h explains it. */
+#include "leader/mail/samples.h"
+
 #include "leader/mail/mail_private.h"
 #include "leader/object/killpoint.h"
 #include "shim/atomic.h"

@@ -39,7 +39,7 @@
 #ifndef TS_LEADER_PEER_TAKEN_H
 #define TS_LEADER_PEER_TAKEN_H
 
-#include "leader/mail/mail.h"
+#include "leader/mail/samples.h"
 #include "leader/peer/pool.h"
 
 /* Of eight: what they cost is an eighth of a question each, and a row is soon full. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading a copy of the table of nodes: shim/tsrun/nodes.h. */
 #include "shim/tsrun/nodes.h"
+#include "leader/mail/samples.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"

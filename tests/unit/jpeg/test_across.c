@@ -7,7 +7,7 @@
 
 #include "hooks/jpeg/across.h"
 #include "hooks/jpeg/record.h"
-#include "leader/mail/mail.h"
+#include "leader/mail/samples.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
 

@@ -2,7 +2,7 @@
 /* Samples that other nodes are asked for: each is counted as what became of it, once. */
 #include "fixture.h"
 
-#include "leader/mail/mail.h"
+#include "leader/mail/samples.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 

@@ -2,6 +2,7 @@
 /* Notes between nodes: what is told, what is written, and how often somebody is asked. */
 #include "notes.h"
 
+#include "leader/mail/samples.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 #include "tests/unit/clock.h"

@@ -4,7 +4,7 @@
 
 #include "hooks/torch/across.h"
 #include "hooks/torch/samples_private.h"
-#include "leader/mail/mail.h"
+#include "leader/mail/samples.h"
 #include "shim/sys.h"
 #include "tests/unit/across.h"
 
