@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Decoded pictures between nodes: which of them other nodes are asked for. */
+#include "across.h"
+
+#include "leader/group/session.h"
+#include "shim/sys.h"
+#include "tests/unit/shim/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(across_asked, .init = across_init, .fini = across_finish, .timeout = 60);
+
+static void expect_not_asked(const struct drive_picture *picture, const struct drive_plan *plan)
+{
+	free(across_data);
+	across_data = drive_encode(picture, &across_bytes);
+	across_begin_helper(TS_MAIL_SAYS_NONE);
+	across_decode(plan);
+	cr_expect(not(across_end_helper()));
+	across_expect_nothing_open();
+}
+
+Test(across_asked, what_is_decoded_at_once_is_not_asked_for)
+{
+	struct drive_picture picture = across_large;
+
+	picture.width = 128;
+	expect_not_asked(&picture, &across_whole);
+}
+
+Test(across_asked, what_no_place_has_room_for_is_not_asked_for)
+{
+	struct drive_picture picture = across_large;
+
+	picture.width = picture.height = 1200; /* 4.1 MiB */
+	expect_not_asked(&picture, &across_whole);
+}
+
+Test(across_asked, what_is_a_part_of_a_sample_is_not_asked_for)
+{
+	ts_session_nest(true);
+	expect_not_asked(&across_large, &across_whole);
+	ts_session_nest(false);
+}
+
+Test(across_asked, samples_and_pictures_are_judged_apart)
+{
+	across_make_record();
+	/* What was handed over is the first of the window. */
+	for (unsigned i = 1; i < TS_MAIL_WINDOW; i++) {
+		across_rename_picture(100 + i);
+		across_begin_helper(TS_MAIL_SAYS_GOT);
+		across_helper.took_ns = 6000000; /* it was made in 5 ms */
+		across_decode(&across_whole);
+		cr_assert(across_end_helper());
+	}
+	cr_expect(eq(u64, ts_load_relaxed(&across_mail.table->samples.times_off), 1));
+	cr_expect(not(ts_mail_pays(&across_mail, TS_KIND_PIXELS)));
+	cr_expect(ts_mail_pays(&across_mail, TS_KIND_SAMPLE));
+	across_rename_picture(1);
+	uint64_t alone = across_passed(TS_REASON_ALONE);
+	expect_not_asked(&across_large, &across_whole);
+	cr_expect(eq(u64, across_passed(TS_REASON_ALONE), alone + 1),
+		"nor is it published for others");
+}
