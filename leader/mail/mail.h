@@ -117,7 +117,8 @@
 	X(NAME, false, "that a path leads to what this is a copy of")                \
 	X(SAMPLE, true, "a sample, or the right to be the first who makes it")       \
 	X(SAMPLE_STORE, false, "a sample that was won and made, for other nodes")    \
-	X(SAMPLE_RETURN, false, "a sample that was won and is not there")
+	X(SAMPLE_RETURN, false, "a sample that was won and is not there")            \
+	X(SAMPLE_FIND, true, "a sample, where a node has it or makes it")
 
 /* (name, text). Of these only GOT and WON are not "do it alone". */
 #define TS_MAIL_ANSWERS(X)                                            \
@@ -277,7 +278,10 @@ struct ts_mail_samples {
 	_Atomic uint64_t times_unused;
 	_Atomic uint64_t unused_until; /* as off_until */
 	_Atomic uint64_t notes_told, notes_heard;
-	_Atomic uint64_t reserved[6];
+	/* Those asked for as SAMPLE_FIND; of those made meanwhile how many, and before when of
+	 * ts_now_ns() none is asked for (ts_mail_may_try()). */
+	_Atomic uint64_t tried, try_count, try_at;
+	_Atomic uint64_t reserved[3];
 };
 static_assert(sizeof(struct ts_mail_samples) == 192, "ABI of mail 2");
 

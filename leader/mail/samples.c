@@ -42,6 +42,18 @@ bool ts_mail_is_used(struct ts_mail *mail)
 	return ts_now_ns() >= ts_load_relaxed(&mail->table->samples.unused_until);
 }
 
+bool ts_mail_may_try(struct ts_mail *mail)
+{
+	struct ts_mail_samples *samples = &mail->table->samples;
+	uint64_t now = ts_now_ns(), at = ts_load_relaxed(&samples->try_at);
+
+	if (ts_mail_is_used(mail) ||
+		(ts_add_relaxed(&samples->try_count, 1) + 1) % TS_MAIL_TRY_ONE_IN != 0)
+		return false;
+	/* Of several at once one. */
+	return now >= at && ts_cas(&samples->try_at, &at, now + TS_MAIL_TRY_NS);
+}
+
 /* Several may judge at once, of a part of the window each: that is as good.  Who finds nothing
  * in one of the two says nothing. */
 static void judge(struct ts_mail_samples *samples, struct ts_mail_worth *worth)
@@ -84,11 +96,13 @@ static void learn(struct ts_mail *mail, const struct ts_mail_errand *errand)
 /* ---- asking ----------------------------------------------------------------------------- */
 
 int ts_mail_post(struct ts_mail *mail, enum ts_kind kind, const struct ts_hash128 *name,
-	struct ts_mail_errand *ret_errand)
+	bool wins, struct ts_mail_errand *ret_errand)
 {
 	uint64_t now = ts_now_ns();
 	const struct ts_mail_request request = {
-		.kind = TS_MAIL_SAMPLE, .name = *name, .until_ns = now + ts_mail_wait_ns()};
+		.kind = wins ? TS_MAIL_SAMPLE : TS_MAIL_SAMPLE_FIND,
+		.name = *name,
+		.until_ns = now + ts_mail_wait_ns()};
 	uint32_t index;
 	int r = ts_mail_begin(mail, &request, &index);
 
@@ -99,6 +113,8 @@ int ts_mail_post(struct ts_mail *mail, enum ts_kind kind, const struct ts_hash12
 		.until_ns = request.until_ns + TS_MAIL_SLACK_NS,
 		.look_at_ns = now + TS_MAIL_LOOK_NS};
 	count(&mail->table->samples.asked);
+	if (!wins)
+		count(&mail->table->samples.tried);
 	ts_mail_send(mail, &mail->table->slots[index]);
 	return 0;
 }

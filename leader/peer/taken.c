@@ -199,6 +199,14 @@ void ts_taken_note_got(struct ts_taken *taken)
 	go_on(taken);
 }
 
+void ts_taken_note_found(struct ts_taken *taken)
+{
+	if (is_off(taken))
+		set_off(taken, 0);
+	else
+		go_on(taken);
+}
+
 void ts_taken_note_heard(struct ts_taken *taken)
 {
 	/* A trial that waits to be looked at is not over. */

@@ -43,7 +43,9 @@
 	X(notes_told, number, "notes_told", "notes_told_total",                              \
 		"Notes of samples that other nodes were told of, for free order.")           \
 	X(notes_heard, number, "notes_heard", "notes_heard_total",                           \
-		"Notes of samples that other nodes have told of.")
+		"Notes of samples that other nodes have told of.")                           \
+	X(tried, number, "tried", "tried_total",                                             \
+		"Of those asked for: meanwhile, whether another node has them.")
 
 /** What the counters of a node are called, and mean: enum ts_mail_counter. */
 extern const struct ts_node_counter {

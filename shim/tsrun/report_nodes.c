@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What `tsrun stats` says of other nodes, for people. */
+#include "leader/mail/samples.h"
 #include "shim/atomic.h"
 #include "shim/tsrun/nodes.h"
 #include "shim/tsrun/report.h"
@@ -117,6 +118,7 @@ static void print_samples(FILE *out, struct ts_mail_table *table)
 {
 	struct ts_mail_samples *samples = &table->samples;
 	uint64_t asked = ts_load_relaxed(&samples->asked), got = ts_load_relaxed(&samples->got);
+	uint64_t tried = ts_load_relaxed(&samples->tried);
 	char number[3][TS_UNITS_BYTES];
 
 	if (asked == 0)
@@ -133,6 +135,10 @@ static void print_samples(FILE *out, struct ts_mail_table *table)
 		ts_nodes_samples_off(table) > 0, "getting them took longer");
 	print_times_off(out, ts_load_relaxed(&samples->times_unused),
 		ts_nodes_samples_unused(table) > 0, "no node fetched them");
+	if (tried > 0)
+		fprintf(out,
+			"    meanwhile %s were asked for all the same, at most one in %u\n",
+			ts_units_grouped(tried, number[0]), (unsigned)TS_MAIL_TRY_ONE_IN);
 }
 
 void ts_report_nodes(const struct ts_report *report, FILE *out)

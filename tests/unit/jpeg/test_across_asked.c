@@ -64,3 +64,34 @@ Test(across_asked, samples_and_pictures_are_judged_apart)
 	cr_expect(eq(u64, across_passed(TS_REASON_ALONE), alone + 1),
 		"nor is it published for others");
 }
+
+/* The next one that is decoded is looked for, though no node takes what is handed over. */
+static void set_turn(void)
+{
+	struct ts_mail_samples *samples = &across_mail.table->samples;
+
+	ts_write_relaxed(&samples->unused_until, UINT64_MAX);
+	ts_write_relaxed(&samples->try_count, TS_MAIL_TRY_ONE_IN - 1);
+	ts_write_relaxed(&samples->try_at, 0);
+}
+
+Test(across_asked, while_no_node_takes_them_one_is_looked_for)
+{
+	across_make_record();
+	across_rename_picture(1);
+	uint64_t made = across_made(), shared = across_shared();
+	set_turn();
+	across_decode_asking(TS_MAIL_SAYS_NONE);
+	cr_expect(eq(u64, across_made(), made + 1));
+	cr_expect(eq(u64, across_passed(TS_REASON_ACROSS_UNUSED), 1));
+	across_rename_picture(2);
+	expect_not_asked(&across_large, &across_whole);
+	cr_expect(eq(u64, across_made(), made + 2));
+	across_rename_picture(3);
+	set_turn();
+	across_decode_asking(TS_MAIL_SAYS_GOT);
+	cr_expect(eq(u64, across_made(), made + 2));
+	cr_expect(eq(u64, across_shared(), shared + 1));
+	cr_expect(eq(u64, across_passed(TS_REASON_ACROSS_ALONE), 0));
+	across_expect_nothing_open();
+}

@@ -154,7 +154,7 @@ static const char *seek_sample(const char *what, uint64_t bytes)
 	struct ts_mail_errand errand;
 
 	request = (struct ts_mail_request){.kind = TS_MAIL_SAMPLE, .name = hash};
-	int r = ts_mail_post(&mail, TS_KIND_SAMPLE, &hash, &errand);
+	int r = ts_mail_post(&mail, TS_KIND_SAMPLE, &hash, true, &errand);
 	if (r == 0)
 		do
 			r = ts_mail_look(&mail, &errand, 1000000);

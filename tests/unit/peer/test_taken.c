@@ -303,6 +303,50 @@ Test(taken, what_another_node_tells_of_is_tried_at_once)
 	expect_off_for(2 * TS_MAIL_UNUSED_NS);
 }
 
+/* In strict order nobody tells: some are looked for. */
+Test(taken, what_is_found_at_another_node_is_tried_at_once)
+{
+	go_off();
+	cr_expect(eq(int, sample_find(given), TS_MAIL_SAYS_NONE));
+	cr_expect(not(ts_mail_is_used(&node.mail)));
+	cr_expect(eq(int, sample_find(0), TS_MAIL_SAYS_GOT));
+	cr_expect(ts_mail_is_used(&node.mail));
+	/* That is a trial still: without another one it ends as ever. */
+	try();
+	look();
+	expect_off_for(2 * TS_MAIL_UNUSED_NS);
+	cr_expect(eq(int, sample_find(0), TS_MAIL_SAYS_GOT));
+	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_GOT));
+	give(TS_TAKEN_ROW);
+	cr_expect(ts_mail_is_used(&node.mail), "two in a row are no trial any more");
+}
+
+Test(taken, what_is_found_while_a_trial_waits_has_one_more_handed_over)
+{
+	go_off();
+	clock_pass(TS_MAIL_UNUSED_NS);
+	try();
+	cr_expect(eq(int, sample_find(0), TS_MAIL_SAYS_GOT));
+	cr_expect(ts_mail_is_used(&node.mail));
+	give(1);
+	cr_expect(not(ts_mail_is_used(&node.mail)));
+	cr_expect(eq(int, sample_find(0), TS_MAIL_SAYS_GOT));
+	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_GOT));
+	give(TS_TAKEN_ROW);
+	cr_expect(ts_mail_is_used(&node.mail));
+}
+
+/* Of one that was looked for when it was off, and comes later. */
+Test(taken, what_is_found_in_a_trial_is_its_end)
+{
+	go_off();
+	clock_pass(TS_MAIL_UNUSED_NS);
+	give(TS_TAKEN_ROW - 1);
+	cr_expect(eq(int, sample_find(0), TS_MAIL_SAYS_GOT));
+	give(TS_TAKEN_ROW);
+	cr_expect(ts_mail_is_used(&node.mail));
+}
+
 Test(taken, when_no_job_is_left_all_begins_anew)
 {
 	static struct ts_taken next;

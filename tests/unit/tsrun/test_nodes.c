@@ -197,8 +197,11 @@ Test(nodes, how_long_nobody_asks_for_what_no_node_takes)
 {
 	ts_write_relaxed(&table->samples.asked, 1);
 	ts_write_relaxed(&table->samples.times_unused, 3);
+	cr_expect_null(strstr(print(ts_report_text), "all the same"), "%s", text);
+	ts_write_relaxed(&table->samples.tried, 1234);
 	print(ts_report_text);
 	expect("left alone 3 times: no node fetched them\n");
+	expect("    meanwhile 1 234 were asked for all the same, at most one in 16\n");
 	print(ts_report_json);
 	expect("\"unused_seconds\": 0.000000000");
 	ts_write_relaxed(&table->samples.unused_until, UINT64_MAX);
