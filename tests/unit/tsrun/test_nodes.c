@@ -207,9 +207,9 @@ Test(nodes, how_long_nobody_asks_for_what_no_node_takes)
 	ts_write_relaxed(&table->samples.unused_until, UINT64_MAX);
 	print(ts_report_json);
 	expect("\"off_seconds\": 0.000000000");
-	expect("\"unused_seconds\": 480.000000000");
+	expect("\"unused_seconds\": 120.000000000");
 	print(ts_report_prometheus);
-	expect("\ntsshim_nodes_samples_unused_seconds{group=\"g\"} 480.000000000\n");
+	expect("\ntsshim_nodes_samples_unused_seconds{group=\"g\"} 120.000000000\n");
 	print(ts_report_text);
 	expect("left alone 3 times: no node fetched them; now as well\n");
 }
