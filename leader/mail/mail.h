@@ -10,7 +10,7 @@
  * Who asks for a sample has claimed its record in the ring (leader/group/store.h) and waits
  * with something else to do (leader/mail/samples.h).  A decoded picture that is no
  * part of a sample is asked for in the same way, and is called a sample here as well; nobody
- * but who asks has to tell them apart.  The first TS_MAIL_PLACES slots
+ * but who asks has to tell them apart, and counts them apart.  The first TS_MAIL_PLACES slots
  * are for samples, and each of them has a place of TS_MAIL_ROOM bytes in an object of its own
  * ("places").  The helper alone writes there, and only while the slot is TAKEN or LEFT; the
  * owner reads there, and only while it is ANSWERED with GOT: what it finds it copies into
@@ -85,7 +85,7 @@
 #include "shim/hash.h"
 
 #define TS_MAIL_MAGIC        UINT64_C(0x7372656570746d31) /* "1mtpeers", little endian */
-#define TS_MAIL_ABI          2u
+#define TS_MAIL_ABI          3u
 #define TS_MAIL_PLACES_MAGIC UINT64_C(0x6563616c70746d31) /* "1mtplace" */
 
 /* Of all slots the first ones are for samples, and have a place each. */
@@ -263,27 +263,33 @@ struct ts_mail_worth {
 	_Atomic uint64_t window_got, window_took_ns, window_made_ns;
 };
 
-/**
- * What asking for samples costs all jobs of the group, and what came of it.  From .looked on
- * they are the helper's: nobody asks while no node takes what is handed over
- * (leader/peer/taken.h); and what nodes tell one another (leader/peer/notes.h).
- */
-struct ts_mail_samples {
-	/* alone: neither got nor won, as soon as it has ended */
+/** What asking for records of one kind costs all jobs of the group, and what came of it. */
+struct ts_mail_flow {
+	/* alone: neither got nor won, as soon as it has ended; tried: of those asked for, as
+	 * SAMPLE_FIND */
 	_Atomic uint64_t asked, got, won, alone;
-	_Atomic uint64_t stored, times_off;
-	struct ts_mail_worth whole; /* of whole samples; that of pictures is in the table */
+	_Atomic uint64_t stored, tried, times_off;
 	_Atomic uint64_t took_ns, made_ns; /* of all that came */
-	_Atomic uint64_t looked, unused;   /* of those stored; which nobody had fetched */
+	struct ts_mail_worth worth;
+	_Atomic uint64_t reserved[3];
+};
+static_assert(sizeof(struct ts_mail_flow) == 128, "ABI of mail 3");
+
+/**
+ * Whether records of any kind are of use: nobody asks while no node takes what is handed over
+ * (leader/peer/taken.h), but for some (ts_mail_may_try()); and what nodes tell one another
+ * (leader/peer/notes.h).  All but the last two are the helper's.
+ */
+struct ts_mail_use {
+	_Atomic uint64_t looked, unused; /* of those stored; which nobody had fetched */
 	_Atomic uint64_t times_unused;
 	_Atomic uint64_t unused_until; /* as off_until */
 	_Atomic uint64_t notes_told, notes_heard;
-	/* Those asked for as SAMPLE_FIND; of those made meanwhile how many, and before when of
-	 * ts_now_ns() none is asked for (ts_mail_may_try()). */
-	_Atomic uint64_t tried, try_count, try_at;
-	_Atomic uint64_t reserved[3];
+	/* Of those made meanwhile how many, and before when of ts_now_ns() none is asked for.
+	 */
+	_Atomic uint64_t try_count, try_at;
 };
-static_assert(sizeof(struct ts_mail_samples) == 192, "ABI of mail 2");
+static_assert(sizeof(struct ts_mail_use) == 64, "ABI of mail 3");
 
 struct ts_mail_table {
 	struct ts_belonging_head head;
@@ -295,8 +301,9 @@ struct ts_mail_table {
 	_Atomic uint32_t peer_count;
 	_Atomic uint64_t posted, unposted; /* requests; those for which there was no slot */
 	_Atomic uint64_t left;             /* that were not waited for */
-	struct ts_mail_worth pixels;       /* of decoded pictures */
-	_Alignas(64) struct ts_mail_samples samples;
+	_Alignas(64) struct ts_mail_flow samples;  /* that are whole */
+	_Alignas(64) struct ts_mail_flow pictures; /* that are no part of one */
+	_Alignas(64) struct ts_mail_use use;
 	_Alignas(64) struct ts_mail_slot slots[TS_MAIL_SLOTS];
 	struct ts_mail_peer peers[TS_MAIL_PEERS];
 };

@@ -254,7 +254,7 @@ static void told(struct ts_pool_request *request)
 
 	telling->all = NULL;
 	if (is_stored) {
-		ts_add_relaxed(&all->mail->table->samples.notes_told,
+		ts_add_relaxed(&all->mail->table->use.notes_told,
 			end - ts_max_u64(all->told, telling->value.first));
 		all->told = end;
 	}
@@ -335,7 +335,7 @@ static bool take(struct ts_notes *all, struct peer *peer, const struct ts_notes_
 		ts_journal_tell(all->journal, &made);
 	}
 	peer->end = end;
-	ts_add_relaxed(&all->mail->table->samples.notes_heard, count);
+	ts_add_relaxed(&all->mail->table->use.notes_heard, count);
 	if (was_silent)
 		ts_transfers_note_heard(all->transfers);
 	return true;

@@ -22,9 +22,9 @@ static void count(_Atomic uint64_t *counter)
 
 /* ---- what is told to jobs --------------------------------------------------------------- */
 
-static struct ts_mail_samples *told(const struct ts_taken *taken)
+static struct ts_mail_use *told(const struct ts_taken *taken)
 {
-	return &taken->mail->table->samples;
+	return &taken->mail->table->use;
 }
 
 static bool is_off(const struct ts_taken *taken)

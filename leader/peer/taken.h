@@ -40,7 +40,7 @@
  * One that is found while a trial waits to be looked at has jobs ask again: each that they win
  * then is the last one, as of any trial that is full, and one that they get ends it.
  *
- * What is OFF is told in struct ts_mail_samples, to all jobs of the group, and is so for the
+ * What is OFF is told in struct ts_mail_use, to all jobs of the group, and is so for the
  * next helper as well, if jobs are left when this one ends.  A helper that is killed leaves it
  * as it is: jobs go on to ask for some, without an answer until there is another one, which
  * begins with a trial.  A job that is killed leaves nothing but its turn to ask, which the next

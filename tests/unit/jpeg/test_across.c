@@ -25,7 +25,7 @@ Test(across, what_another_node_has_is_served_and_shared_here)
 	across_decode(&across_whole);
 	cr_expect(not(across_end_helper()), "it is here");
 	cr_expect(eq(u64, across_shared(), taken + 2));
-	cr_expect(eq(u64, ts_load_relaxed(&across_mail.table->samples.got), 1));
+	cr_expect(eq(u64, ts_load_relaxed(&across_mail.table->pictures.got), 1));
 	across_expect_nothing_open();
 }
 
@@ -126,7 +126,7 @@ Test(across, who_waits_for_another_node_keeps_his_claim)
 	across_decode(&across_whole);
 	pthread_join(thread, NULL);
 	cr_assert(across_end_helper());
-	cr_expect(eq(u64, ts_load_relaxed(&across_mail.table->samples.asked), 1));
+	cr_expect(eq(u64, ts_load_relaxed(&across_mail.table->pictures.asked), 1));
 	cr_expect(eq(u64, across_made(), 1));
 	cr_expect(eq(u64, across_shared(), 1));
 	across_expect_request(TS_MAIL_SAMPLE_STORE);

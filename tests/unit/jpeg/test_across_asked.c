@@ -55,7 +55,7 @@ Test(across_asked, samples_and_pictures_are_judged_apart)
 		across_decode(&across_whole);
 		cr_assert(across_end_helper());
 	}
-	cr_expect(eq(u64, ts_load_relaxed(&across_mail.table->samples.times_off), 1));
+	cr_expect(eq(u64, ts_load_relaxed(&across_mail.table->pictures.times_off), 1));
 	cr_expect(not(ts_mail_pays(&across_mail, TS_KIND_PIXELS)));
 	cr_expect(ts_mail_pays(&across_mail, TS_KIND_SAMPLE));
 	across_rename_picture(1);
@@ -68,11 +68,11 @@ Test(across_asked, samples_and_pictures_are_judged_apart)
 /* The next one that is decoded is looked for, though no node takes what is handed over. */
 static void set_turn(void)
 {
-	struct ts_mail_samples *samples = &across_mail.table->samples;
+	struct ts_mail_use *use = &across_mail.table->use;
 
-	ts_write_relaxed(&samples->unused_until, UINT64_MAX);
-	ts_write_relaxed(&samples->try_count, TS_MAIL_TRY_ONE_IN - 1);
-	ts_write_relaxed(&samples->try_at, 0);
+	ts_write_relaxed(&use->unused_until, UINT64_MAX);
+	ts_write_relaxed(&use->try_count, TS_MAIL_TRY_ONE_IN - 1);
+	ts_write_relaxed(&use->try_at, 0);
 }
 
 Test(across_asked, while_no_node_takes_them_one_is_looked_for)

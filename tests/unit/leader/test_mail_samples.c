@@ -57,7 +57,7 @@ static struct ts_mail_errand post_and_answer(enum ts_mail_answer answer)
 
 static void expect_counts(uint64_t won, uint64_t alone)
 {
-	struct ts_mail_samples *samples = &mail.table->samples;
+	struct ts_mail_flow *samples = &mail.table->samples;
 
 	cr_expect(eq(u64, ts_load_relaxed(&samples->asked), won + alone));
 	cr_expect(eq(u64, ts_load_relaxed(&samples->won), won));
@@ -168,7 +168,7 @@ Test(mail_samples, while_no_node_takes_them_one_in_so_many_may_be_asked_for)
 {
 	clock_begin();
 	cr_expect(eq(u64, tries(100, 1), 0), "all are");
-	ts_write_relaxed(&mail.table->samples.unused_until, UINT64_MAX);
+	ts_write_relaxed(&mail.table->use.unused_until, UINT64_MAX);
 	cr_expect(eq(u64, tries(TS_MAIL_TRY_ONE_IN - 1, TS_MAIL_TRY_NS), 0));
 	cr_expect(eq(u64, tries(1, TS_MAIL_TRY_NS), 1));
 	cr_expect(eq(u64, tries(10 * TS_MAIL_TRY_ONE_IN, TS_MAIL_TRY_NS), 10));
@@ -180,7 +180,7 @@ Test(mail_samples, while_no_node_takes_them_one_in_so_many_may_be_asked_for)
 Test(mail_samples, where_many_are_made_at_once_few_may_be_asked_for)
 {
 	clock_begin();
-	ts_write_relaxed(&mail.table->samples.unused_until, UINT64_MAX);
+	ts_write_relaxed(&mail.table->use.unused_until, UINT64_MAX);
 	cr_expect(eq(u64, tries(1000 * TS_MAIL_TRY_ONE_IN, 0), 1));
 	/* The time of each that may be is over with the tenth one behind it. */
 	cr_expect(eq(u64,
@@ -200,4 +200,22 @@ Test(mail_samples, one_that_is_only_looked_for_is_told_apart)
 	cr_expect(eq(int, ts_mail_look(&mail, &errand, 0), TS_MAIL_SAYS_NONE));
 	expect_counts(0, 1);
 	cr_expect(eq(u64, ts_load_relaxed(&mail.table->samples.tried), 1));
+}
+
+Test(mail_samples, pictures_are_counted_apart)
+{
+	struct ts_mail_flow *pictures = &mail.table->pictures;
+	const struct ts_hash128 name = {.lo = 6};
+	struct ts_mail_errand errand;
+
+	hand_over(TS_KIND_PIXELS, 1000, 1000000000);
+	cr_assert(eq(int, ts_mail_post(&mail, TS_KIND_PIXELS, &name, true, &errand), 0));
+	cr_assert(ts_mail_answer(&mail, take(TS_MAIL_SAMPLE), TS_MAIL_SAYS_LATE));
+	cr_expect(eq(int, ts_mail_look(&mail, &errand, 0), TS_MAIL_SAYS_LATE));
+	expect_counts(0, 0);
+	cr_expect(eq(u64, ts_load_relaxed(&mail.table->samples.stored), 0));
+	cr_expect(eq(u64, ts_load_relaxed(&pictures->asked), TS_MAIL_WINDOW + 1));
+	cr_expect(eq(u64, ts_load_relaxed(&pictures->won), TS_MAIL_WINDOW));
+	cr_expect(eq(u64, ts_load_relaxed(&pictures->stored), TS_MAIL_WINDOW));
+	cr_expect(eq(u64, ts_load_relaxed(&pictures->alone), 1));
 }

@@ -246,11 +246,11 @@ static void say_key(void)
 
 static void say_samples(void)
 {
-	const struct ts_mail_samples *samples = &mail.table->samples;
+	const struct ts_mail_use *use = &mail.table->use;
 
-	printf("%llu %llu %llu\n", (unsigned long long)ts_load_relaxed(&samples->looked),
-		(unsigned long long)ts_load_relaxed(&samples->unused),
-		(unsigned long long)ts_load_relaxed(&samples->times_unused));
+	printf("%llu %llu %llu\n", (unsigned long long)ts_load_relaxed(&use->looked),
+		(unsigned long long)ts_load_relaxed(&use->unused),
+		(unsigned long long)ts_load_relaxed(&use->times_unused));
 }
 
 static void say_table(void)

@@ -24,7 +24,7 @@ static uint64_t counted(enum ts_mail_counter counter)
 
 Test(notes, what_was_handed_over_is_told)
 {
-	struct ts_mail_samples *samples = &notes.node.mail.table->samples;
+	struct ts_mail_use *use = &notes.node.mail.table->use;
 
 	notes_make(1, true);
 	notes_make(2, false);
@@ -32,8 +32,8 @@ Test(notes, what_was_handed_over_is_told)
 	notes_pass(4 * TS_NOTES_PERIOD_NS);
 	cr_expect(eq(u32, notes_heard(0), 2));
 	cr_expect(eq(u32, notes_heard(2), 1));
-	cr_expect(eq(u64, ts_load_relaxed(&samples->notes_told), 2));
-	cr_expect(eq(u64, ts_load_relaxed(&samples->notes_heard), 2));
+	cr_expect(eq(u64, ts_load_relaxed(&use->notes_told), 2));
+	cr_expect(eq(u64, ts_load_relaxed(&use->notes_heard), 2));
 }
 
 Test(notes, each_is_written_once)
@@ -123,7 +123,7 @@ static bool is_tried(void)
 	struct ts_mail *mail = &notes.node.mail;
 	bool is_used = ts_mail_is_used(mail);
 
-	ts_write_relaxed(&mail->table->samples.unused_until, UINT64_MAX);
+	ts_write_relaxed(&mail->table->use.unused_until, UINT64_MAX);
 	return is_used;
 }
 

@@ -12,13 +12,13 @@
 #include <string.h>
 
 static struct node node;
-static struct ts_mail_samples *told;
+static struct ts_mail_use *told;
 static uint32_t given;
 
 static void begin(void)
 {
 	samples_begin(&node, 1);
-	told = &node.mail.table->samples;
+	told = &node.mail.table->use;
 	given = 0;
 }
 

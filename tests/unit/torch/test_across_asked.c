@@ -34,7 +34,7 @@ Test(across_asked, what_takes_longer_to_get_than_to_make_is_not_asked_for)
 	cr_expect(eq(int, tsshim_sample_seek(sample), 0));
 	cr_expect(eq(u64, across_passed(TS_REASON_ACROSS_SLOW), 1));
 	/* It is off for all of a batch, whatever becomes of it meanwhile. */
-	ts_write_relaxed(&across_mail.table->samples.whole.off_until, 1);
+	ts_write_relaxed(&across_mail.table->samples.worth.off_until, 1);
 	tsshim_sample_drop(sample);
 	cr_expect(eq(int, torch_take(sample, 6, 0), TS_CLAIM));
 	cr_expect(eq(int, tsshim_sample_seek(sample), 0));
@@ -50,15 +50,14 @@ Test(across_asked, what_no_node_takes_is_not_asked_for)
 {
 	struct ts_sample *sample = torch_sample();
 
-	ts_write_relaxed(
-		&across_mail.table->samples.unused_until, ts_now_ns() + TS_MAIL_UNUSED_NS);
+	ts_write_relaxed(&across_mail.table->use.unused_until, ts_now_ns() + TS_MAIL_UNUSED_NS);
 	cr_expect(eq(int, tsshim_sample_across(sample), 0));
 	cr_expect(eq(int, torch_take(sample, 5, 0), TS_CLAIM));
 	cr_expect(eq(int, tsshim_sample_seek(sample), 0));
 	cr_expect(eq(u64, across_passed(TS_REASON_ACROSS_UNUSED), 1));
 	across_expect_no_request();
 	tsshim_sample_drop(sample);
-	ts_write_relaxed(&across_mail.table->samples.unused_until, ts_now_ns());
+	ts_write_relaxed(&across_mail.table->use.unused_until, ts_now_ns());
 	cr_expect(ne(int, tsshim_sample_across(sample), 0));
 	tsshim_sample_destroy(sample);
 }
@@ -81,16 +80,16 @@ Test(across_asked, a_lone_job_makes_for_other_nodes)
 
 static void set_off(void)
 {
-	ts_write_relaxed(&across_mail.table->samples.unused_until, UINT64_MAX);
+	ts_write_relaxed(&across_mail.table->use.unused_until, UINT64_MAX);
 }
 
 /* The next one that is made is asked for, unless many are made at once. */
 static void set_turn(void)
 {
-	struct ts_mail_samples *samples = &across_mail.table->samples;
+	struct ts_mail_use *use = &across_mail.table->use;
 
-	ts_write_relaxed(&samples->try_count, TS_MAIL_TRY_ONE_IN - 1);
-	ts_write_relaxed(&samples->try_at, 0);
+	ts_write_relaxed(&use->try_count, TS_MAIL_TRY_ONE_IN - 1);
+	ts_write_relaxed(&use->try_at, 0);
 }
 
 static struct ts_sample *try(int64_t number)
@@ -143,7 +142,7 @@ Test(across_asked, what_is_taken_here_is_none_of_them)
 	cr_expect(eq(int, tsshim_sample_across(sample), 0));
 	cr_expect(eq(int, torch_take(sample, 5, 0), TS_HIT));
 	cr_expect(eq(int, torch_take(sample, 6, 0), TS_BUSY));
-	cr_expect(eq(u64, ts_load_relaxed(&across_mail.table->samples.try_count),
+	cr_expect(eq(u64, ts_load_relaxed(&across_mail.table->use.try_count),
 		TS_MAIL_TRY_ONE_IN - 1));
 	tsshim_sample_destroy(other);
 	tsshim_sample_destroy(sample);
@@ -168,7 +167,7 @@ Test(across_asked, what_takes_longer_to_get_is_not_looked_for)
 	struct ts_sample *sample = torch_sample();
 
 	set_off();
-	ts_write_relaxed(&across_mail.table->samples.whole.off_until, UINT64_MAX);
+	ts_write_relaxed(&across_mail.table->samples.worth.off_until, UINT64_MAX);
 	for (uint64_t i = 0; i < 2 * TS_MAIL_TRY_ONE_IN; i++) {
 		cr_expect(eq(int, tsshim_sample_across(sample), 0));
 		cr_expect(eq(int, torch_take(sample, (int64_t)(10 + i), 0), TS_CLAIM));
