@@ -243,12 +243,13 @@ Test(notes, nothing_without_a_journal_and_none_is_made)
 
 Test(notes, what_stays_as_it_is_is_asked_for_seldom)
 {
-	/* Node b has no notes: it is asked for after 0, .5, 1.5, 3.5, 5.5, 7.5 and 9.5 s. */
+	/* Node b has no notes: it is asked for after 0, .5, 1.5, 3.5, 5.5, 7.5 and 9.5 s; and
+	 * so is our own server, where another helper may tell. */
 	notes_leave(&notes.there);
 	notes.node.asked = 0;
 	notes_begin_anew(&notes.here, "g", 0);
 	notes_pass(10 * SECOND);
-	cr_expect(eq(uint, notes.node.asked, 7));
+	cr_expect(eq(uint, notes.node.asked, 2 * 7));
 	cr_expect(eq(uint, notes.node.stored, 0));
 }
 
