@@ -125,7 +125,9 @@ void ts_across_take(
 	bool is_open = asking.mail || asking.reason == TS_REASON_ACROSS_UNUSED;
 	if (asks && !asking.mail && ret_take->verdict != TS_BUSY)
 		asking.tried = ts_errand_try(store, TS_KIND_PIXELS, asking.reason);
-	if (is_alone && (asking.mail || asking.tried))
+	/* Who waits for somebody who gives up asks as well. */
+	bool is_busy = ret_take->verdict == TS_BUSY;
+	if (is_alone ? asking.mail || asking.tried : is_busy && asking.mail)
 		take_for_others(picture, ret_take);
 	if (ret_take->verdict == TS_BUSY)
 		ts_store_wait(store, &picture->key,

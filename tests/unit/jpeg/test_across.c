@@ -3,6 +3,8 @@
 #include "across.h"
 
 #include "hooks/jpeg/record.h"
+#include "leader/group/store_private.h"
+#include "leader/group/words.h"
 #include "shim/sys.h"
 #include "tests/unit/shim/fixture.h"
 
@@ -180,6 +182,38 @@ Test(across, who_destroys_or_aborts_gives_back_what_it_has_won)
 	drive_hooked.abort(&object->cinfo);
 	across_expect_request(TS_MAIL_SAMPLE_RETURN);
 	end_decode(object);
+	across_expect_nothing_open();
+}
+
+/* Whether somebody sleeps until a claim ends. */
+static bool is_awaited(const struct ts_store *store)
+{
+	bool is_awaited = false;
+
+	for (uint32_t i = 0; i < store->shape.set_count * TS_WAYS; i++) {
+		uint64_t word = ts_load_relaxed(&store->entries[i].word);
+		is_awaited = is_awaited || (ts_entry_state(word) == TS_ENTRY_CLAIM &&
+						   (word & TS_ENTRY_WAITED) != 0);
+	}
+	return is_awaited;
+}
+
+Test(across, who_waits_for_somebody_who_gives_up_asks_for_it)
+{
+	struct ts_store *store = fixture_enter()->store;
+	pthread_t thread;
+
+	setenv("TSSHIM_TEST_PATIENCE", "20", 1);
+	struct object *object = begin_decode(&across_whole);
+	cr_assert(eq(int, pthread_create(&thread, NULL, decode_again, NULL), 0));
+	while (!is_awaited(store))
+		continue;
+	end_decode(object);
+	across_expect_request(TS_MAIL_SAMPLE_RETURN);
+	across_begin_helper(TS_MAIL_SAYS_WON);
+	pthread_join(thread, NULL);
+	cr_assert(across_end_helper());
+	across_expect_request(TS_MAIL_SAMPLE_STORE);
 	across_expect_nothing_open();
 }
 
