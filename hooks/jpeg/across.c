@@ -73,12 +73,29 @@ static void adopt(
 		give_up(claimed, TS_REASON_TIMEOUT);
 }
 
-/* What is @claimed becomes a hit where another node has it; @reason: why there is no @mail. */
-static void ask(const struct ts_picture *picture, struct ts_mail *mail, enum ts_reason reason,
+/* Where other nodes are asked for a picture. */
+struct asking {
+	struct ts_mail *mail;  /* NULL: nowhere, */
+	enum ts_reason reason; /* and why */
+	struct ts_mail *tried; /* this one is, there, though others are not; NULL: no */
+};
+
+static int post(
+	const struct ts_picture *picture, struct asking *asking, struct ts_errand *errand)
+{
+	if (asking->mail)
+		return ts_errand_ask(
+			errand, asking->mail, TS_KIND_PIXELS, &picture->key, &asking->reason);
+	return asking->tried
+		       ? ts_errand_find(errand, asking->tried, TS_KIND_PIXELS, &picture->key)
+		       : -EAGAIN;
+}
+
+/* What is @claimed becomes a hit where another node has it. */
+static void ask(const struct ts_picture *picture, struct asking *asking,
 	struct ts_errand *errand, struct ts_take *claimed)
 {
-	int r = mail ? ts_errand_ask(errand, mail, TS_KIND_PIXELS, &picture->key, &reason)
-		     : -EAGAIN;
+	int r = post(picture, asking, errand);
 
 	if (r == 0)
 		do
@@ -87,7 +104,7 @@ static void ask(const struct ts_picture *picture, struct ts_mail *mail, enum ts_
 	if (r == TS_MAIL_SAYS_GOT)
 		adopt(picture, errand, claimed);
 	else if (r != TS_MAIL_SAYS_WON)
-		ts_session_count_pass(reason);
+		ts_session_count_pass(asking->reason);
 }
 
 void ts_across_take(
@@ -96,8 +113,7 @@ void ts_across_take(
 	struct ts_store *store = picture->session->store;
 	uint64_t deadline = ts_session_deadline_ns(TS_KIND_PIXELS, picture->bytes);
 	struct ts_patience patience = {0};
-	struct ts_mail *mail = NULL;
-	enum ts_reason reason;
+	struct asking asking = {.mail = NULL};
 
 	*errand = (struct ts_errand){.state = TS_ERRAND_NONE};
 	take(picture, ret_take);
@@ -105,12 +121,18 @@ void ts_across_take(
 	bool asks = picture->is_worth_asking && ts_errand_is_wanted() &&
 		    (is_alone || ret_take->verdict == TS_CLAIM || ret_take->verdict == TS_BUSY);
 	if (asks)
-		mail = ts_errand_open(store, TS_KIND_PIXELS, &reason);
-	if (mail && is_alone)
+		asking.mail = ts_errand_open(store, TS_KIND_PIXELS, &asking.reason);
+	bool is_open = asking.mail || asking.reason == TS_REASON_ACROSS_UNUSED;
+	if (asks && !asking.mail && ret_take->verdict != TS_BUSY)
+		asking.tried = ts_errand_try(store, TS_KIND_PIXELS, asking.reason);
+	/* Who waits for somebody who gives up asks as well. */
+	bool is_busy = ret_take->verdict == TS_BUSY;
+	if (is_alone ? asking.mail || asking.tried : is_busy && asking.mail)
 		take_for_others(picture, ret_take);
 	if (ret_take->verdict == TS_BUSY)
 		ts_store_wait(store, &picture->key,
-			mail ? ts_errand_deadline_ns(deadline) : deadline, &patience, ret_take);
+			asks && is_open ? ts_errand_deadline_ns(deadline) : deadline, &patience,
+			ret_take);
 	if (asks && ret_take->verdict == TS_CLAIM)
-		ask(picture, mail, reason, errand, ret_take);
+		ask(picture, &asking, errand, ret_take);
 }

@@ -10,7 +10,7 @@
  * and nothing of a node.
  *
  * A decode has nothing else to do: it waits in the thread that decodes, as it does for another
- * job of its node.
+ * job of its node.  Where that gives up, one of those who wait asks in its place.
  */
 #ifndef TS_HOOKS_JPEG_ACROSS_H
 #define TS_HOOKS_JPEG_ACROSS_H

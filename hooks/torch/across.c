@@ -30,6 +30,9 @@ int tsshim_sample_seek(struct ts_sample *sample)
 	if (sample->across && ts_errand_ask(&sample->errand, sample->across, TS_KIND_SAMPLE,
 				      &sample->key, &sample->unasked) == 0)
 		return 1;
+	if (sample->tried && ts_errand_find(&sample->errand, sample->tried, TS_KIND_SAMPLE,
+				     &sample->key) == 0)
+		return 1;
 	ts_session_count_pass(sample->unasked);
 	return 0;
 }
@@ -107,6 +110,6 @@ int tsshim_sample_found(struct ts_sample *sample, uint32_t wait_us)
 	if (r == TS_MAIL_SAYS_GOT)
 		return adopt(sample);
 	if (r != TS_MAIL_SAYS_WON)
-		ts_session_count_pass(TS_REASON_ACROSS_ALONE);
+		ts_session_count_pass(sample->tried ? sample->unasked : TS_REASON_ACROSS_ALONE);
 	return TS_CLAIM;
 }

@@ -82,6 +82,7 @@ struct ts_sample {
 	uint64_t made_at, made_ns; /* likewise, of time that passes */
 	enum ts_reason unasked;    /* why other nodes are not asked, where they are not */
 	struct ts_mail *across; /* other nodes are asked there for what is claimed; NULL: not */
+	struct ts_mail *tried;  /* where not: this one is, there; NULL: neither is this one */
 	struct ts_errand errand; /* (hooks/torch/across.h) */
 	uint64_t record_bytes;   /* of the record in the making, or the last one */
 	struct ts_opens opens;

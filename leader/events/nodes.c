@@ -2,6 +2,7 @@
 /* What an event log tells of other nodes: leader/events/nodes.h. */
 #include "leader/events/nodes.h"
 
+#include "leader/mail/samples.h"
 #include "leader/object/object.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
@@ -35,7 +36,7 @@ static uint32_t look_at_samples(struct ts_mail_table *table)
 
 	if (now < ts_mail_off_until(table))
 		return OFF;
-	return now < ts_load_relaxed(&table->samples.unused_until) ? UNUSED : ON;
+	return now < ts_load_relaxed(&table->use.unused_until) ? UNUSED : ON;
 }
 
 void ts_event_nodes_read(struct ts_mail_table *table, struct ts_event_nodes *ret_nodes)

@@ -78,8 +78,9 @@ enum ts_verdict { TS_HIT, TS_CLAIM, TS_BUSY, TS_PASS };
 struct ts_take {
 	enum ts_verdict verdict;
 	enum ts_reason reason; /* of TS_PASS */
-	uint32_t entry;        /* of TS_BUSY: what to wait for */
+	uint32_t entry;        /* of TS_BUSY: what to wait for, */
 	uint64_t word;
+	bool is_wanted; /* and that whoever waits has it by ts_store_take_wanted() */
 	union {
 		struct ts_lease lease; /* of TS_HIT */
 		struct ts_claim claim; /* of TS_CLAIM */
@@ -107,7 +108,8 @@ void ts_store_want(
 
 /**
  * As ts_store_take(), of a record that somebody outside of this group asks for: this one is
- * TS_CLAIM though nobody else here has, and what else there is of @dataset stays as it is.
+ * TS_CLAIM though nobody else here has, and what else there is of @dataset stays as it is.  Who
+ * waits for one that is TS_BUSY, and is given up, gets it in the same way.
  */
 void ts_store_take_wanted(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
 	enum ts_kind kind, struct ts_take *ret_take);

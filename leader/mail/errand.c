@@ -115,22 +115,42 @@ uint64_t ts_errand_deadline_ns(uint64_t deadline_ns)
 		deadline_ns + ts_mail_wait_ns(), ts_max_u64(TS_WAIT_MAX_NS, ts_mail_wait_ns()));
 }
 
+struct ts_mail *ts_errand_try(struct ts_store *store, enum ts_kind kind, enum ts_reason unasked)
+{
+	return unasked == TS_REASON_ACROSS_UNUSED && attach(store) &&
+			       ts_mail_pays(&mail, kind) && ts_mail_may_try(&mail)
+		       ? &mail
+		       : NULL;
+}
+
 /* ---- asking ----------------------------------------------------------------------------- */
 
-int ts_errand_ask(struct ts_errand *errand, struct ts_mail *at, enum ts_kind kind,
-	const struct ts_key *key, enum ts_reason *ret_reason)
+static int post(struct ts_errand *errand, struct ts_mail *at, enum ts_kind kind,
+	const struct ts_key *key, bool wins)
 {
 	const struct ts_hash128 name = {.lo = key->lo, .hi = key->hi};
+	int r = ts_mail_post(at, kind, &name, wins, &errand->posted);
 
-	if (!pays(at, kind, ret_reason) || !is_served(at))
-		return -EAGAIN;
-	int r = ts_mail_post(at, kind, &name, &errand->posted);
 	if (r < 0)
 		return r;
 	errand->mail = at;
 	errand->serial = ts_identity_serial();
 	errand->state = TS_ERRAND_ASKED;
 	return 0;
+}
+
+int ts_errand_ask(struct ts_errand *errand, struct ts_mail *at, enum ts_kind kind,
+	const struct ts_key *key, enum ts_reason *ret_reason)
+{
+	if (!pays(at, kind, ret_reason) || !is_served(at))
+		return -EAGAIN;
+	return post(errand, at, kind, key, /* wins= */ true);
+}
+
+int ts_errand_find(struct ts_errand *errand, struct ts_mail *at, enum ts_kind kind,
+	const struct ts_key *key)
+{
+	return is_served(at) ? post(errand, at, kind, key, /* wins= */ false) : -EAGAIN;
 }
 
 int ts_errand_look(struct ts_errand *errand, uint64_t wait_ns)

@@ -6,7 +6,7 @@
  *	ASKED  an answer is due, or is GOT and not used yet
  *	WON    no node has it: it is made here, for all of them
  *
- *	NONE -> ASKED   ts_errand_ask()
+ *	NONE -> ASKED   ts_errand_ask(), ts_errand_find()
  *	ASKED -> WON    ts_errand_look() says so
  *	ASKED -> NONE   it says anything else but GOT; with that ts_errand_end(), or
  *	                ts_errand_refuse() for what is not what was asked for
@@ -23,7 +23,7 @@
 #ifndef TS_LEADER_MAIL_ERRAND_H
 #define TS_LEADER_MAIL_ERRAND_H
 
-#include "leader/mail/mail.h"
+#include "leader/mail/samples.h"
 
 enum ts_errand_state { TS_ERRAND_NONE, TS_ERRAND_ASKED, TS_ERRAND_WON };
 
@@ -53,6 +53,14 @@ struct ts_mail *ts_errand_open(
 bool ts_errand_is_open(struct ts_store *store, enum ts_kind kind);
 
 /**
+ * Where to ask for one record of @kind though ts_errand_open() gave NULL with @unasked: while
+ * no node takes what is handed over, now and then, whether another one has it.  NULL: nowhere.
+ * To be called once for each that is about to be made; some nanoseconds.
+ */
+struct ts_mail *ts_errand_try(
+	struct ts_store *store, enum ts_kind kind, enum ts_reason unasked);
+
+/**
  * How long to wait for somebody else's claim that is given @deadline_ns otherwise: whose it is
  * may be waiting for another node, and is not at work meanwhile.
  */
@@ -65,6 +73,10 @@ uint64_t ts_errand_deadline_ns(uint64_t deadline_ns);
  */
 int ts_errand_ask(struct ts_errand *errand, struct ts_mail *mail, enum ts_kind kind,
 	const struct ts_key *key, enum ts_reason *ret_reason);
+
+/** As ts_errand_ask(), at what ts_errand_try() gave: it is never WON. */
+int ts_errand_find(struct ts_errand *errand, struct ts_mail *mail, enum ts_kind kind,
+	const struct ts_key *key);
 
 /** As ts_mail_look(). */
 int ts_errand_look(struct ts_errand *errand, uint64_t wait_ns);

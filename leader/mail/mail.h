@@ -8,9 +8,9 @@
  * them proven to be the value's, or none; nobody else but the owner does.
  *
  * Who asks for a sample has claimed its record in the ring (leader/group/store.h) and waits
- * with something else to do (ts_mail_post(), ts_mail_look()).  A decoded picture that is no
+ * with something else to do (leader/mail/samples.h).  A decoded picture that is no
  * part of a sample is asked for in the same way, and is called a sample here as well; nobody
- * but who asks has to tell them apart.  The first TS_MAIL_PLACES slots
+ * but who asks has to tell them apart, and counts them apart.  The first TS_MAIL_PLACES slots
  * are for samples, and each of them has a place of TS_MAIL_ROOM bytes in an object of its own
  * ("places").  The helper alone writes there, and only while the slot is TAKEN or LEFT; the
  * owner reads there, and only while it is ANSWERED with GOT: what it finds it copies into
@@ -85,7 +85,7 @@
 #include "shim/hash.h"
 
 #define TS_MAIL_MAGIC        UINT64_C(0x7372656570746d31) /* "1mtpeers", little endian */
-#define TS_MAIL_ABI          2u
+#define TS_MAIL_ABI          3u
 #define TS_MAIL_PLACES_MAGIC UINT64_C(0x6563616c70746d31) /* "1mtplace" */
 
 /* Of all slots the first ones are for samples, and have a place each. */
@@ -117,7 +117,8 @@
 	X(NAME, false, "that a path leads to what this is a copy of")                \
 	X(SAMPLE, true, "a sample, or the right to be the first who makes it")       \
 	X(SAMPLE_STORE, false, "a sample that was won and made, for other nodes")    \
-	X(SAMPLE_RETURN, false, "a sample that was won and is not there")
+	X(SAMPLE_RETURN, false, "a sample that was won and is not there")            \
+	X(SAMPLE_FIND, true, "a sample, where a node has it or makes it")
 
 /* (name, text). Of these only GOT and WON are not "do it alone". */
 #define TS_MAIL_ANSWERS(X)                                            \
@@ -248,8 +249,9 @@ static_assert(sizeof(struct ts_mail_sample) == 64, "what other nodes read; keeps
 #define TS_MAIL_SAMPLE_VERSION 1
 
 /**
- * Whether records of one kind are worth asking for.  Every TS_MAIL_WINDOW that came are judged:
- * where to get them has taken longer than it took to make them, nobody asks for TS_MAIL_OFF_NS.
+ * Whether records of one kind are worth asking for (leader/mail/samples.h).  Every
+ * TS_MAIL_WINDOW that came are judged: where to get them has taken longer than it took to make
+ * them, nobody asks for TS_MAIL_OFF_NS.
  *
  * Who asks for a sample has other work meanwhile; a decoder of pictures has not, and is so fast
  * that moving them may cost more.  So of pictures also those are judged that were handed over,
@@ -261,37 +263,33 @@ struct ts_mail_worth {
 	_Atomic uint64_t window_got, window_took_ns, window_made_ns;
 };
 
-/**
- * What asking for samples costs all jobs of the group, and what came of it.  From .looked on
- * they are the helper's: nobody asks while no node takes what is handed over
- * (leader/peer/taken.h); and what nodes tell one another (leader/peer/notes.h).
- */
-struct ts_mail_samples {
-	/* alone: neither got nor won, as soon as it has ended */
+/** What asking for records of one kind costs all jobs of the group, and what came of it. */
+struct ts_mail_flow {
+	/* alone: neither got nor won, as soon as it has ended; tried: of those asked for, as
+	 * SAMPLE_FIND */
 	_Atomic uint64_t asked, got, won, alone;
-	_Atomic uint64_t stored, times_off;
-	struct ts_mail_worth whole; /* of whole samples; that of pictures is in the table */
+	_Atomic uint64_t stored, tried, times_off;
 	_Atomic uint64_t took_ns, made_ns; /* of all that came */
-	_Atomic uint64_t looked, unused;   /* of those stored; which nobody had fetched */
+	struct ts_mail_worth worth;
+	_Atomic uint64_t reserved[3];
+};
+static_assert(sizeof(struct ts_mail_flow) == 128, "ABI of mail 3");
+
+/**
+ * Whether records of any kind are of use: nobody asks while no node takes what is handed over
+ * (leader/peer/taken.h), but for some (ts_mail_may_try()); and what nodes tell one another
+ * (leader/peer/notes.h).  All but the last two are the helper's.
+ */
+struct ts_mail_use {
+	_Atomic uint64_t looked, unused; /* of those stored; which nobody had fetched */
 	_Atomic uint64_t times_unused;
 	_Atomic uint64_t unused_until; /* as off_until */
 	_Atomic uint64_t notes_told, notes_heard;
-	_Atomic uint64_t reserved[6];
+	/* Of those made meanwhile how many, and before when of ts_now_ns() none is asked for.
+	 */
+	_Atomic uint64_t try_count, try_at;
 };
-static_assert(sizeof(struct ts_mail_samples) == 192, "ABI of mail 2");
-
-#define TS_MAIL_WINDOW UINT64_C(64)
-
-/*
- * CPU time that it costs to hand a record over and to get it once, on both nodes and with TLS:
- * 3.1 to 3.8 ms for 549 KiB.  What is decoded at full size without passes costs a third of it.
- */
-#define TS_MAIL_MOVE_NS_PER_KIB UINT64_C(6000)
-#define TS_MAIL_OFF_NS          UINT64_C(30000000000)
-
-/* At first, and at most. */
-#define TS_MAIL_UNUSED_NS     UINT64_C(30000000000)
-#define TS_MAIL_UNUSED_MAX_NS UINT64_C(480000000000)
+static_assert(sizeof(struct ts_mail_use) == 64, "ABI of mail 3");
 
 struct ts_mail_table {
 	struct ts_belonging_head head;
@@ -303,8 +301,9 @@ struct ts_mail_table {
 	_Atomic uint32_t peer_count;
 	_Atomic uint64_t posted, unposted; /* requests; those for which there was no slot */
 	_Atomic uint64_t left;             /* that were not waited for */
-	struct ts_mail_worth pixels;       /* of decoded pictures */
-	_Alignas(64) struct ts_mail_samples samples;
+	_Alignas(64) struct ts_mail_flow samples;  /* that are whole */
+	_Alignas(64) struct ts_mail_flow pictures; /* that are no part of one */
+	_Alignas(64) struct ts_mail_use use;
 	_Alignas(64) struct ts_mail_slot slots[TS_MAIL_SLOTS];
 	struct ts_mail_peer peers[TS_MAIL_PEERS];
 };
@@ -385,62 +384,6 @@ int ts_mail_tell(struct ts_mail *mail, const struct ts_mail_request *request);
 /** What was won at slot @index is made, and is there under the copy's name; or will not be. */
 void ts_mail_store(struct ts_mail *mail, uint32_t index);
 void ts_mail_return(struct ts_mail *mail, uint32_t index);
-
-/* ---- asking for samples: leader/mail/samples.c; hooks: leader/mail/errand.h ------------- */
-
-/** A SAMPLE that was asked for.  Its slot is the caller's until one of the last four ends it.
- */
-struct ts_mail_errand {
-	uint32_t index;
-	enum ts_kind kind;
-	uint64_t until_ns;   /* the helper has to have answered by then */
-	uint64_t look_at_ns; /* whether it lives */
-};
-
-/**
- * Whether records of @kind, which is TS_KIND_SAMPLE or TS_KIND_PIXELS, are worth asking for: it
- * is not known that to get one takes longer than to make it.
- */
-bool ts_mail_pays(struct ts_mail *mail, enum ts_kind kind);
-
-/** Until when of ts_now_ns() any of these is not asked for; 0: never. */
-uint64_t ts_mail_off_until(struct ts_mail_table *table);
-
-/** Whether they are of use: it is not known that no node takes what is handed over. */
-bool ts_mail_is_used(struct ts_mail *mail);
-
-/**
- * Ask for the record @name of @kind.  Threads, forks and cost as for ts_mail_ask(), but it
- * waits for nothing.  Errors: -EBUSY no slot.
- */
-int ts_mail_post(struct ts_mail *mail, enum ts_kind kind, const struct ts_hash128 *name,
-	struct ts_mail_errand *ret_errand);
-
-/**
- * What the answer is, waiting for it @wait_ns at most.  With GOT the record is at
- * ts_mail_found(), with WON it is to be made; any other answer has ended the errand.  Errors,
- * the errand has ended but for the first: -EINPROGRESS there is none yet; -EAGAIN, -ETIME as
- * for ts_mail_ask().
- */
-int ts_mail_look(struct ts_mail *mail, struct ts_mail_errand *errand, uint64_t wait_ns);
-
-/** What has come with GOT, until the errand ends; behind it @ret_bytes of a record. */
-const struct ts_mail_sample *ts_mail_found(
-	struct ts_mail *mail, const struct ts_mail_errand *errand, uint64_t *ret_bytes);
-
-/** What has come with GOT is used no more; @is_good: it was what was wanted. */
-void ts_mail_end(struct ts_mail *mail, struct ts_mail_errand *errand, bool is_good);
-
-/**
- * What was WON is in the ring under its name, has @bytes, and took @made_ns; or will not be
- * there.
- */
-void ts_mail_hand_over(
-	struct ts_mail *mail, struct ts_mail_errand *errand, uint64_t bytes, uint64_t made_ns);
-void ts_mail_give_back(struct ts_mail *mail, struct ts_mail_errand *errand);
-
-/** It is not waited for any more, whatever has come of it. */
-void ts_mail_abandon(struct ts_mail *mail, struct ts_mail_errand *errand);
 
 /* ---- answering: leader/mail/serve.c, for the helper ------------------------------------ */
 

@@ -8,8 +8,11 @@
  *	 lap OWN ──what was handed over──> the last 512 ──SET──> server ──GET──> lap TOLD
  *
  * Each node has one value for a group, "j1:<32 digits>" of the group's name and of HOST:PORT of
- * its own server in the list; so who is not in the list is told, and tells nothing.  It is
- * sealed as all values are (leader/peer/value.h), and has
+ * its own server in the list; so who is not in the list is told, and tells nothing.  Where
+ * several helpers of a group have one server of their own (containers with the network of their
+ * node), the first one has that value, and each further one the next of TS_NOTES_SHARES, whose
+ * digits are also of its number; what is beyond that tells nothing.  A value is sealed as all
+ * are (leader/peer/value.h), and has
  *
  *	life   a random number of this helper's
  *	first  the number of its first note; each helper counts its own from 0
@@ -19,21 +22,36 @@
  * what it made alone, nor what came from another node, which has told of that itself.  So no
  * note goes in circles.
  *
- * A reader remembers of each node its life and the number behind the last note, and writes what
- * is new.  It begins in the middle, each reader elsewhere: choosers take the last note first,
- * and all of them asking one server for one sample, then the next one for another, would be
- * served as fast as one link is, while all others have nothing to do.  Others' notes have a lap
- * of their own in the journal, so ours stay.  From a note's making to the end of its use
- * pass at most TS_NOTES_TELL_NS until it is told, the life of the value, and what choosers
- * allow from then on (hooks/torch/order.c), which together is as long as servers keep a
- * sample.  Clocks of other nodes are not asked.
+ * Which share a helper has it finds out by storing:
+ *
+ *	NONE   it stores where there is no value (memcached's add), beginning with share 0
+ *	HAS    it stores what is new over its own, which is there for TS_NOTES_TTL seconds
+ *
+ *	NONE -> HAS    it was stored; where there was one, the next share is tried
+ *	HAS -> NONE    it has stored nothing for so long that it may have ended; a share in
+ * front of it is free; or another helper's value is there, for the server had lost ours
+ *
+ * A killed helper's share is free when its value has ended; until then the next one has
+ * another.  What that finds of others at its own server when it begins may be its
+ * predecessor's, and is not written.
+ *
+ * A reader asks for share 0 of each node, and for further ones as far as somebody was ever
+ * heard in front of them.  It remembers of each helper its life and the number behind the last
+ * note, and writes what is new.  It begins in the middle, each reader elsewhere: choosers take
+ * the last note first, and all of them asking one server for one sample, then the next one for
+ * another, would be served as fast as one link is, while all others have nothing to do. Others'
+ * notes have a lap of their own in the journal, so ours stay.  From a note's making to the end
+ * of its use pass at most TS_NOTES_TELL_NS until it is told, the life of the value, and what
+ * choosers allow from then on (hooks/torch/order.c), which together is as long as servers keep
+ * a sample.  Clocks of other nodes are not asked.
  *
  * ---- What it costs -----------------------------------------------------------------------
  *
  * A value has 12.4 kB at most.  A node asks for each of the others once in a period of 250 ms,
  * or of 5 ms for each node of the list where that is longer: for 200 values a second at most,
  * 2.5 MB/s, a fiftieth of a link of 1 Gbit/s; and a server with the value of one node gives as
- * much.  While a node's value stays as it is, or cannot be had, it is asked for half as often
+ * much.  A helper beyond the first of a node costs as much as another node, up to four times
+ * that.  While a node's value stays as it is, or cannot be had, it is asked for half as often
  * with each time, down to once in 2 s.  A node stores its own once in a period, if something
  * was made.  At most TS_NOTES_HEARINGS requests are on their way.
  *
@@ -55,6 +73,7 @@
 struct ts_notes;
 
 #define TS_NOTES_MOST      512u
+#define TS_NOTES_SHARES    4u
 #define TS_NOTES_HEARINGS  8
 #define TS_NOTES_PERIOD_NS UINT64_C(250000000)
 #define TS_NOTES_EACH_NS   UINT64_C(5000000)

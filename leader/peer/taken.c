@@ -22,9 +22,9 @@ static void count(_Atomic uint64_t *counter)
 
 /* ---- what is told to jobs --------------------------------------------------------------- */
 
-static struct ts_mail_samples *told(const struct ts_taken *taken)
+static struct ts_mail_use *told(const struct ts_taken *taken)
 {
-	return &taken->mail->table->samples;
+	return &taken->mail->table->use;
 }
 
 static bool is_off(const struct ts_taken *taken)
@@ -197,6 +197,14 @@ bool ts_taken_note_stored(struct ts_taken *taken, const char *name, uint64_t cas
 void ts_taken_note_got(struct ts_taken *taken)
 {
 	go_on(taken);
+}
+
+void ts_taken_note_found(struct ts_taken *taken)
+{
+	if (is_off(taken))
+		set_off(taken, 0);
+	else
+		go_on(taken);
 }
 
 void ts_taken_note_heard(struct ts_taken *taken)

@@ -9,7 +9,8 @@
  * until then.  Once, for the server counts a look as well.
  *
  *	TAKEN   all is handed over
- *	OFF     nobody asks for samples, so nothing is won and handed over
+ *	OFF     nothing is won and handed over; of some that are made here it is asked whether
+ *	        another node has them (TS_MAIL_TRY_ONE_IN)
  *	TRIAL   all is handed over, and each one looked at
  *
  *	TAKEN -> OFF     TS_TAKEN_ROW looks in a row have found that nobody had fetched it
@@ -17,7 +18,8 @@
  *	TRIAL -> OFF     as above, for twice as long, up to TS_MAIL_UNUSED_MAX_NS
  *	TRIAL -> TAKEN   one was fetched, or one came from another node; the next OFF is short
  *	OFF -> TAKEN     likewise: what was stored before is looked at all the same
- *	OFF -> TRIAL     at once, where another node begins to tell of what it makes
+ *	OFF -> TRIAL     at once, where another node begins to tell of what it makes, or has one
+ *	                 that is made here: what it had came with the question
  *	any -> TAKEN     no job is left: those of the next run may be anywhere
  *
  * What came from another node begins the row anew, for that one has the same samples: who is
@@ -27,19 +29,29 @@
  * A trial stores TS_TAKEN_ROW samples and not many more: with as many under way it is as when
  * OFF, until they were looked at.  If too few of these can be, it goes on.
  *
- * Who is OFF asks for nothing either, so of two nodes that are OFF each one's trial is in vain,
- * unless both happen to be at the same time.  Where one of them tells notes of its trial
- * (leader/peer/notes.h), the other one begins its own with those.
+ * Of two nodes that are OFF each one's trial would be in vain if the other one asked for
+ * nothing.  Where one of them tells notes of its trial (leader/peer/notes.h), the other one
+ * begins its own with those.  In strict order there are none: so jobs that are OFF go on to ask
+ * for one in TS_MAIL_TRY_ONE_IN of what they make, by a read that gives nobody the right to
+ * make it (TS_MAIL_SAMPLE_FIND).  Nothing is stored for it, and who finds nothing has cost a
+ * question; who finds one is behind a node that hands over, and gets the rest in its trial.
+ * Which ones are asked for, and how often, all jobs of the node decide together, in the table.
  *
- * What is OFF is told in struct ts_mail_samples, to all jobs of the group, and is so for the
- * next helper as well, if jobs are left when this one ends.
+ * One that is found while a trial waits to be looked at has jobs ask again: each that they win
+ * then is the last one, as of any trial that is full, and one that they get ends it.
+ *
+ * What is OFF is told in struct ts_mail_use, to all jobs of the group, and is so for the
+ * next helper as well, if jobs are left when this one ends.  A helper that is killed leaves it
+ * as it is: jobs go on to ask for some, without an answer until there is another one, which
+ * begins with a trial.  A job that is killed leaves nothing but its turn to ask, which the next
+ * sample has.
  *
  * Memory: of TS_TAKEN_KEPT samples; those beyond are not looked at.  Time is ts_now_ns()'s.
  */
 #ifndef TS_LEADER_PEER_TAKEN_H
 #define TS_LEADER_PEER_TAKEN_H
 
-#include "leader/mail/mail.h"
+#include "leader/mail/samples.h"
 #include "leader/peer/pool.h"
 
 /* Of eight: what they cost is an eighth of a question each, and a row is soon full. */
@@ -98,6 +110,9 @@ void ts_taken_leave(struct ts_taken *taken, uint64_t cas);
 
 /** One came from another node. */
 void ts_taken_note_got(struct ts_taken *taken);
+
+/** One came from another node that was asked for without the right to make it. */
+void ts_taken_note_found(struct ts_taken *taken);
 
 /** Another node tells of what it makes, and had told of nothing for a while. */
 void ts_taken_note_heard(struct ts_taken *taken);

@@ -220,7 +220,7 @@ void ts_transfers_begin(
 		begin_fetch(transfer);
 	} else if (is_possible(request) && request->kind == TS_MAIL_STORE) {
 		begin_store(transfer);
-	} else if (request->kind == TS_MAIL_SAMPLE) {
+	} else if (ts_transfer_wants_sample(transfer)) {
 		begin_sample(transfer);
 	} else if (request->kind == TS_MAIL_SAMPLE_STORE) {
 		begin_sample_store(transfer);

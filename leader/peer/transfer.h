@@ -28,6 +28,9 @@
  * The file is found by its name and has to be what the request says: ours, regular, this
  * inode, as large as needed.
  *
+ * A SAMPLE_FIND is never WON: its chunk 0 is asked for as it is, so the server keeps no place
+ * for it.
+ *
  * A STORE reads the file in the same way and hands chunk 0 over last: who finds that one finds
  * all.  What cannot be stored as a whole is returned, as a RETURN does: chunk 0, which holds
  * the place, is deleted, and the next one who asks wins.  A place ends by itself after

@@ -54,6 +54,20 @@ static bool take_chunk(struct ts_transfer *transfer, struct ts_part *part)
 	return r == 0;
 }
 
+/* All of it is in its place. */
+static void got_sample(struct ts_transfer *transfer)
+{
+	struct ts_transfers *all = transfer->all;
+
+	if (transfer->request.kind == TS_MAIL_SAMPLE_FIND)
+		ts_taken_note_found(&all->taken);
+	else
+		ts_taken_note_got(&all->taken);
+	ts_mail_set_found(all->mail, transfer->index,
+		transfer->request.bytes - sizeof(struct ts_mail_sample),
+		ts_now_ns() - transfer->asked_ns);
+}
+
 static void get_on(struct ts_transfer *transfer)
 {
 	if (transfer->next_chunk < transfer->count || transfer->on_way > 0) {
@@ -63,12 +77,8 @@ static void get_on(struct ts_transfer *transfer)
 	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_GOT, 1);
 	ts_transfer_count(
 		transfer, transfer->server, TS_MAIL_COUNT_GOT_BYTES, transfer->request.bytes);
-	if (ts_transfer_is_sample(transfer)) {
-		ts_taken_note_got(&transfer->all->taken);
-		ts_mail_set_found(transfer->all->mail, transfer->index,
-			transfer->request.bytes - sizeof(struct ts_mail_sample),
-			ts_now_ns() - transfer->asked_ns);
-	}
+	if (ts_transfer_is_sample(transfer))
+		got_sample(transfer);
 	ts_transfer_end(transfer, TS_MAIL_SAYS_GOT);
 }
 
@@ -151,6 +161,12 @@ static void pause_transfer(struct ts_transfer *transfer)
 	transfer->pause_ns = ts_min_u64(2 * transfer->pause_ns, TS_TRANSFER_LAST_NS);
 }
 
+/* Whether it is asked for together with the right to make it. */
+static bool may_win(const struct ts_transfer *transfer)
+{
+	return !transfer->done && transfer->request.kind != TS_MAIL_SAMPLE_FIND;
+}
+
 static void win(struct ts_transfer *transfer)
 {
 	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_WON, 1);
@@ -169,7 +185,8 @@ static bool take_word(struct ts_transfer *transfer, const struct ts_meta_request
 		return false;
 	if (meta->flags & TS_ANSWER_WON)
 		win(transfer);
-	else if ((meta->flags & TS_ANSWER_MADE) || transfer->done) /* a place, not asked for */
+	else if ((meta->flags & TS_ANSWER_MADE) ||
+		 !may_win(transfer)) /* a place, not asked for */
 		pause_transfer(transfer);
 	else
 		return false;
@@ -209,9 +226,9 @@ static void ask_first(struct ts_transfer *transfer)
 
 	if (!part)
 		return;
-	part->request.meta.vivify = !transfer->done;
+	part->request.meta.vivify = may_win(transfer);
 	part->request.meta.ttl =
-		transfer->done ? 0 : (uint32_t)ts_pool_patience(TS_TRANSFER_PLACE);
+		may_win(transfer) ? (uint32_t)ts_pool_patience(TS_TRANSFER_PLACE) : 0;
 	transfer->state = TS_TRANSFER_ASKING;
 	transfer->asked_ns = ts_now_ns();
 	if (!ts_transfer_submit(part, TS_META_GET, TS_TRANSFER_ANSWER_NS, first_done) ||

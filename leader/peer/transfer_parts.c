@@ -180,7 +180,7 @@ static void prepare(struct ts_part *part, struct ts_transfer *transfer, uint32_t
 		is_known ? ts_value_bytes(transfer->request.bytes, chunk) : TS_VALUE_CHUNK;
 
 	part->to = NULL;
-	if (transfer->request.kind == TS_MAIL_SAMPLE)
+	if (ts_transfer_wants_sample(transfer))
 		part->to = ts_transfer_place(transfer, chunk, bytes);
 	if (!part->to)
 		part->to = part->bytes;

@@ -137,6 +137,13 @@ static inline bool ts_transfer_is_sample(const struct ts_transfer *transfer)
 	return transfer->request.kind >= TS_MAIL_SAMPLE;
 }
 
+/** Whether a sample is asked for. */
+static inline bool ts_transfer_wants_sample(const struct ts_transfer *transfer)
+{
+	return transfer->request.kind == TS_MAIL_SAMPLE ||
+	       transfer->request.kind == TS_MAIL_SAMPLE_FIND;
+}
+
 static inline bool ts_transfer_is_store(const struct ts_transfer *transfer)
 {
 	return transfer->request.kind == TS_MAIL_STORE ||

@@ -387,7 +387,9 @@ static void take(struct ts_store *store, const struct ts_key *key, uint32_t data
 		return;
 	}
 	for (int i = 0; i < TAKE_TRIES; i++) {
-		if (try_take(store, key, dataset, kind, is_wanted, ret_take))
+		bool is_done = try_take(store, key, dataset, kind, is_wanted, ret_take);
+		ret_take->is_wanted = is_wanted;
+		if (is_done)
 			return;
 	}
 }

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC UINT64_C(0x3454535253535354) /* "TSSSRST4" */
+#define MAGIC UINT64_C(0x3554535253535354) /* "TSSSRST5" */
 
 struct baseline {
 	struct ts_object_head head;
@@ -114,8 +114,13 @@ void ts_baseline_subtract_nodes(struct ts_mail_table *nodes, struct ts_baseline_
 	take_off(&nodes->posted, &then->posted);
 	take_off(&nodes->unposted, &then->unposted);
 	take_off(&nodes->left, &then->left);
-#define TS_X(member, ...) take_off(&nodes->samples.member, &then->samples.member);
-	TS_NODE_SAMPLES(TS_X)
+#define TS_X(member, ...)                                        \
+	take_off(&nodes->samples.member, &then->samples.member); \
+	take_off(&nodes->pictures.member, &then->pictures.member);
+	TS_NODE_FLOW(TS_X)
+#undef TS_X
+#define TS_X(member, ...) take_off(&nodes->use.member, &then->use.member);
+	TS_NODE_USE(TS_X)
 #undef TS_X
 	for (uint32_t i = 0; i < TS_MAIL_PEERS; i++)
 		take_off_node(&nodes->peers[i], &then->peers[i]);
@@ -199,6 +204,8 @@ static void keep_nodes(const struct ts_mail_table *nodes, struct ts_baseline_nod
 	then->unposted = nodes->unposted;
 	then->left = nodes->left;
 	then->samples = nodes->samples;
+	then->pictures = nodes->pictures;
+	then->use = nodes->use;
 	memcpy(then->peers, nodes->peers, sizeof(then->peers));
 }
 

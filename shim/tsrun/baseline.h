@@ -47,7 +47,8 @@ void ts_baseline_subtract_from(struct ts_ledger *ledger, struct ts_ledger *then)
 struct ts_baseline_nodes {
 	_Atomic uint64_t posted, unposted, left;
 	_Atomic uint64_t reserved[5];
-	struct ts_mail_samples samples;
+	struct ts_mail_flow samples, pictures;
+	struct ts_mail_use use;
 	struct ts_mail_peer peers[TS_MAIL_PEERS];
 };
 

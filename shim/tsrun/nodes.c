@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading a copy of the table of nodes: shim/tsrun/nodes.h. */
 #include "shim/tsrun/nodes.h"
+#include "leader/mail/samples.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
@@ -67,14 +68,14 @@ static uint64_t time_left(uint64_t until, uint64_t most)
 	return until > now ? ts_min_u64(until - now, most) : 0;
 }
 
-uint64_t ts_nodes_samples_off(struct ts_mail_table *table)
+uint64_t ts_nodes_flow_off(struct ts_mail_flow *flow)
 {
-	return time_left(ts_mail_off_until(table), TS_MAIL_OFF_NS);
+	return time_left(ts_load_relaxed(&flow->worth.off_until), TS_MAIL_OFF_NS);
 }
 
-uint64_t ts_nodes_samples_unused(struct ts_mail_table *table)
+uint64_t ts_nodes_unused(struct ts_mail_table *table)
 {
-	return time_left(ts_load_relaxed(&table->samples.unused_until), TS_MAIL_UNUSED_MAX_NS);
+	return time_left(ts_load_relaxed(&table->use.unused_until), TS_MAIL_UNUSED_MAX_NS);
 }
 
 uint64_t ts_nodes_sum(struct ts_mail_table *table, enum ts_mail_counter counter)

@@ -19,30 +19,39 @@
 	X(left, "Those that a job did not wait for to the end.")
 
 /*
- * What is counted of samples between nodes (--across nodes): struct ts_mail_samples.
+ * What is counted of samples between nodes (--across nodes), and of decoded pictures that are
+ *no part of one: struct ts_mail_flow.
  *
  *	 member    printed as  in JSON  for Prometheus  meaning
  */
-#define TS_NODE_SAMPLES(X)                                                                   \
-	X(asked, number, "asked", "asked_total", "Samples that other nodes were asked for.") \
-	X(got, number, "got", "got_total", "Those that came.")                               \
-	X(won, number, "won", "won_total", "Those that were ours to make.")                  \
-	X(alone, number, "alone", "alone_total", "Those that were made here all the same.")  \
-	X(stored, number, "stored", "stored_total", "Those that were handed over.")          \
-	X(took_ns, seconds, "took_seconds", "took_seconds_total",                            \
-		"How long it took to get those that came.")                                  \
-	X(made_ns, seconds, "made_seconds", "made_seconds_total",                            \
-		"How long it had taken to make them.")                                       \
-	X(times_off, number, "times_off", "times_off_total",                                 \
-		"Times that nobody asked for a while, as getting them took longer.")         \
-	X(looked, number, "looked", "looked_total",                                          \
-		"Of those handed over: how many were looked at.")                            \
-	X(unused, number, "unused", "unused_total", "Of these: which no node had fetched.")  \
-	X(times_unused, number, "times_unused", "times_unused_total",                        \
-		"Times that nobody asked for a while, as no node fetched them.")             \
-	X(notes_told, number, "notes_told", "notes_told_total",                              \
-		"Notes of samples that other nodes were told of, for free order.")           \
-	X(notes_heard, number, "notes_heard", "notes_heard_total",                           \
+#define TS_NODE_FLOW(X)                                                                    \
+	X(asked, number, "asked", "asked_total", "Those that other nodes were asked for.") \
+	X(got, number, "got", "got_total", "Of these: that came.")                         \
+	X(won, number, "won", "won_total", "Of these: that were ours to make.")            \
+	X(alone, number, "alone", "alone_total",                                           \
+		"Of these: that were made here all the same.")                             \
+	X(stored, number, "stored", "stored_total", "Those that were handed over.")        \
+	X(took_ns, seconds, "took_seconds", "took_seconds_total",                          \
+		"How long it took to get those that came.")                                \
+	X(made_ns, seconds, "made_seconds", "made_seconds_total",                          \
+		"How long it had taken to make them.")                                     \
+	X(times_off, number, "times_off", "times_off_total",                               \
+		"Times that nobody asked for a while, as getting them took longer.")       \
+	X(tried, number, "tried", "tried_total",                                           \
+		"Of those asked for: while no node fetched ours.")
+
+/*
+ * What is counted of both together, and of notes: struct ts_mail_use, as above.
+ */
+#define TS_NODE_USE(X)                                                                      \
+	X(looked, number, "looked", "looked_total",                                         \
+		"Of those handed over, pictures as well: how many were looked at.")         \
+	X(unused, number, "unused", "unused_total", "Of these: which no node had fetched.") \
+	X(times_unused, number, "times_unused", "times_unused_total",                       \
+		"Times that nobody asked for a while, as no node fetched them.")            \
+	X(notes_told, number, "notes_told", "notes_told_total",                             \
+		"Notes of samples that other nodes were told of, for free order.")          \
+	X(notes_heard, number, "notes_heard", "notes_heard_total",                          \
 		"Notes of samples that other nodes have told of.")
 
 /** What the counters of a node are called, and mean: enum ts_mail_counter. */
@@ -70,20 +79,19 @@ bool ts_nodes_read(struct ts_mail_table *table, uint32_t index, struct ts_node *
 /** The process that asks the nodes, or 0 where none lives. */
 int ts_nodes_helper(struct ts_mail_table *table);
 
-/*
- * Why nobody may ask for samples: a function that says for how long from now on, and its id.
- *
- *	 function    id                meaning
+/** For how long from now on nobody asks for these, as getting them took longer, in nanoseconds.
  */
-#define TS_NODE_SAMPLES_OFF(X)                                                        \
-	X(ts_nodes_samples_off, "off_seconds",                                        \
-		"For so long nobody asks, from now on, as getting them took longer.") \
-	X(ts_nodes_samples_unused, "unused_seconds",                                  \
-		"For so long nobody asks, from now on, as no node fetched them.")
+uint64_t ts_nodes_flow_off(struct ts_mail_flow *flow);
 
-/** In nanoseconds; 0: this keeps nobody from it. */
-uint64_t ts_nodes_samples_off(struct ts_mail_table *table);
-uint64_t ts_nodes_samples_unused(struct ts_mail_table *table);
+/** Likewise for any, as no node fetched them. */
+uint64_t ts_nodes_unused(struct ts_mail_table *table);
+
+/** What these two are called, and mean. */
+#define TS_NODE_FLOW_OFF "off_seconds"
+#define TS_NODE_FLOW_OFF_TEXT \
+	"For so long nobody asks, from now on, as getting them took longer."
+#define TS_NODE_UNUSED      "unused_seconds"
+#define TS_NODE_UNUSED_TEXT "For so long nobody asks, from now on, as no node fetched them."
 
 /** Of all rows together. */
 uint64_t ts_nodes_sum(struct ts_mail_table *table, enum ts_mail_counter counter);

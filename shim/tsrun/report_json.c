@@ -136,6 +136,28 @@ static void write_node(struct ts_json *json, const struct ts_node *node)
 	ts_json_close(json, '}');
 }
 
+/* An object that may go on. */
+static void open_flow(struct ts_json *json, const char *key, struct ts_mail_flow *flow)
+{
+	ts_json_open(json, key, '{');
+#define TS_X(member, as, id, ...) ts_json_##as(json, id, ts_load_relaxed(&flow->member));
+	TS_NODE_FLOW(TS_X)
+#undef TS_X
+	ts_json_seconds(json, TS_NODE_FLOW_OFF, ts_nodes_flow_off(flow));
+}
+
+static void write_flows(struct ts_json *json, struct ts_mail_table *table)
+{
+	open_flow(json, "samples", &table->samples);
+#define TS_X(member, as, id, ...) ts_json_##as(json, id, ts_load_relaxed(&table->use.member));
+	TS_NODE_USE(TS_X)
+#undef TS_X
+	ts_json_seconds(json, TS_NODE_UNUSED, ts_nodes_unused(table));
+	ts_json_close(json, '}');
+	open_flow(json, "pictures", &table->pictures);
+	ts_json_close(json, '}');
+}
+
 static void write_nodes(struct ts_json *json, struct ts_mail_table *table)
 {
 	struct ts_node node;
@@ -154,15 +176,7 @@ static void write_nodes(struct ts_json *json, struct ts_mail_table *table)
 #define TS_X(member, ...) ts_json_number(json, #member, ts_load_relaxed(&table->member));
 	TS_NODE_TOTALS(TS_X)
 #undef TS_X
-	ts_json_open(json, "samples", '{');
-#define TS_X(member, as, id, ...) \
-	ts_json_##as(json, id, ts_load_relaxed(&table->samples.member));
-	TS_NODE_SAMPLES(TS_X)
-#undef TS_X
-#define TS_X(function, id, ...) ts_json_seconds(json, id, function(table));
-	TS_NODE_SAMPLES_OFF(TS_X)
-#undef TS_X
-	ts_json_close(json, '}');
+	write_flows(json, table);
 	ts_json_open(json, "list", '[');
 	for (uint32_t i = 0; i < ts_nodes_count(table); i++)
 		if (ts_nodes_read(table, i, &node))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What `tsrun stats` says of other nodes, for people. */
+#include "leader/mail/samples.h"
 #include "shim/atomic.h"
 #include "shim/tsrun/nodes.h"
 #include "shim/tsrun/report.h"
@@ -92,10 +93,10 @@ static void print_helper(FILE *out, struct ts_mail_table *table)
 		ts_units_grouped(ts_load_relaxed(&table->unposted), unposted));
 }
 
-static void print_notes(FILE *out, struct ts_mail_samples *samples)
+static void print_notes(FILE *out, struct ts_mail_use *use)
 {
-	uint64_t told = ts_load_relaxed(&samples->notes_told);
-	uint64_t heard = ts_load_relaxed(&samples->notes_heard);
+	uint64_t told = ts_load_relaxed(&use->notes_told);
+	uint64_t heard = ts_load_relaxed(&use->notes_heard);
 	char number[2][TS_UNITS_BYTES];
 
 	if (told + heard > 0)
@@ -112,27 +113,38 @@ static void print_times_off(FILE *out, uint64_t times, bool is_now, const char *
 			why, is_now ? "; now as well" : "");
 }
 
-/* What asking for samples costs, on the average of those that came. */
-static void print_samples(FILE *out, struct ts_mail_table *table)
+/* What asking for these costs, on the average of those that came. */
+static void print_flow(FILE *out, const char *what, struct ts_mail_flow *flow)
 {
-	struct ts_mail_samples *samples = &table->samples;
-	uint64_t asked = ts_load_relaxed(&samples->asked), got = ts_load_relaxed(&samples->got);
+	uint64_t asked = ts_load_relaxed(&flow->asked), got = ts_load_relaxed(&flow->got);
 	char number[3][TS_UNITS_BYTES];
 
 	if (asked == 0)
 		return;
-	fprintf(out, "  samples: %s asked for, %s came, %s were ours to make\n",
+	fprintf(out, "  %s: %s asked for, %s came, %s were ours to make\n", what,
 		ts_units_grouped(asked, number[0]), ts_units_grouped(got, number[1]),
-		ts_units_grouped(ts_load_relaxed(&samples->won), number[2]));
+		ts_units_grouped(ts_load_relaxed(&flow->won), number[2]));
 	if (got > 0)
 		fprintf(out, "    getting one took %.1f ms, making it %.1f ms\n",
-			(double)ts_load_relaxed(&samples->took_ns) / (double)got / 1e6,
-			(double)ts_load_relaxed(&samples->made_ns) / (double)got / 1e6);
-	print_notes(out, samples);
-	print_times_off(out, ts_load_relaxed(&samples->times_off),
-		ts_nodes_samples_off(table) > 0, "getting them took longer");
-	print_times_off(out, ts_load_relaxed(&samples->times_unused),
-		ts_nodes_samples_unused(table) > 0, "no node fetched them");
+			(double)ts_load_relaxed(&flow->took_ns) / (double)got / 1e6,
+			(double)ts_load_relaxed(&flow->made_ns) / (double)got / 1e6);
+	print_times_off(out, ts_load_relaxed(&flow->times_off), ts_nodes_flow_off(flow) > 0,
+		"getting them took longer");
+}
+
+static void print_use(FILE *out, struct ts_mail_table *table)
+{
+	uint64_t tried = ts_load_relaxed(&table->samples.tried) +
+			 ts_load_relaxed(&table->pictures.tried);
+	char number[TS_UNITS_BYTES];
+
+	print_notes(out, &table->use);
+	print_times_off(out, ts_load_relaxed(&table->use.times_unused),
+		ts_nodes_unused(table) > 0, "no node fetched them");
+	if (tried > 0)
+		fprintf(out,
+			"    meanwhile %s were asked for all the same, at most one in %u\n",
+			ts_units_grouped(tried, number), (unsigned)TS_MAIL_TRY_ONE_IN);
 }
 
 void ts_report_nodes(const struct ts_report *report, FILE *out)
@@ -142,7 +154,9 @@ void ts_report_nodes(const struct ts_report *report, FILE *out)
 	if (!report->nodes)
 		return;
 	print_helper(out, report->nodes);
-	print_samples(out, report->nodes);
+	print_flow(out, "samples", &report->nodes->samples);
+	print_flow(out, "pictures", &report->nodes->pictures);
+	print_use(out, report->nodes);
 	for (uint32_t i = 0; i < ts_nodes_count(report->nodes); i++)
 		if (ts_nodes_read(report->nodes, i, &node))
 			print_node(out, &node);

@@ -126,20 +126,36 @@ static void of_nodes(const struct ts_report *report, FILE *out, enum ts_mail_cou
 	}
 }
 
-static void samples(const struct ts_report *report, FILE *out)
+/* What other nodes are asked for: @what is "samples" or "pictures". */
+static void one_flow(
+	const struct ts_report *report, FILE *out, const char *what, struct ts_mail_flow *flow)
 {
-	struct ts_mail_samples *samples = &report->nodes->samples;
+	char name[64];
 
+#define TS_X(member, as, id, metric, help)                            \
+	(void)snprintf(name, sizeof(name), "nodes_%s_" metric, what); \
+	of_group(report, out, name, "counter", help);                 \
+	print_##as(out, ts_load_relaxed(&flow->member));
+	TS_NODE_FLOW(TS_X)
+#undef TS_X
+	(void)snprintf(name, sizeof(name), "nodes_%s_" TS_NODE_FLOW_OFF, what);
+	of_group(report, out, name, "gauge", TS_NODE_FLOW_OFF_TEXT);
+	print_seconds(out, ts_nodes_flow_off(flow));
+}
+
+static void flows(const struct ts_report *report, FILE *out)
+{
+	struct ts_mail_table *table = report->nodes;
+
+	one_flow(report, out, "samples", &table->samples);
 #define TS_X(member, as, id, metric, help)                               \
 	of_group(report, out, "nodes_samples_" metric, "counter", help); \
-	print_##as(out, ts_load_relaxed(&samples->member));
-	TS_NODE_SAMPLES(TS_X)
+	print_##as(out, ts_load_relaxed(&table->use.member));
+	TS_NODE_USE(TS_X)
 #undef TS_X
-#define TS_X(function, id, help)                                   \
-	of_group(report, out, "nodes_samples_" id, "gauge", help); \
-	print_seconds(out, function(report->nodes));
-	TS_NODE_SAMPLES_OFF(TS_X)
-#undef TS_X
+	of_group(report, out, "nodes_samples_" TS_NODE_UNUSED, "gauge", TS_NODE_UNUSED_TEXT);
+	print_seconds(out, ts_nodes_unused(table));
+	one_flow(report, out, "pictures", &table->pictures);
 }
 
 static void nodes(const struct ts_report *report, FILE *out)
@@ -157,7 +173,7 @@ static void nodes(const struct ts_report *report, FILE *out)
 		ts_load_relaxed(&table->member), help);
 	TS_NODE_TOTALS(TS_X)
 #undef TS_X
-	samples(report, out);
+	flows(report, out);
 }
 
 static uint64_t live_jobs(struct ts_ledger *ledger)

@@ -160,6 +160,28 @@ static void print_node(FILE *out, const struct ts_node *node)
 			ts_node_counters[i].text);
 }
 
+static void print_flow(FILE *out, struct ts_mail_flow *flow)
+{
+#define TS_X(member, as, id, metric, meaning) \
+	row_##as(out, id, ts_load_relaxed(&flow->member), meaning);
+	TS_NODE_FLOW(TS_X)
+#undef TS_X
+	row_seconds(out, TS_NODE_FLOW_OFF, ts_nodes_flow_off(flow), TS_NODE_FLOW_OFF_TEXT);
+}
+
+static void print_flows(FILE *out, struct ts_mail_table *table)
+{
+	fputs("\nSamples between nodes\n", out);
+	print_flow(out, &table->samples);
+#define TS_X(member, as, id, metric, meaning) \
+	row_##as(out, id, ts_load_relaxed(&table->use.member), meaning);
+	TS_NODE_USE(TS_X)
+#undef TS_X
+	row_seconds(out, TS_NODE_UNUSED, ts_nodes_unused(table), TS_NODE_UNUSED_TEXT);
+	fputs("\nPictures between nodes\n", out);
+	print_flow(out, &table->pictures);
+}
+
 static void print_nodes(FILE *out, struct ts_mail_table *table)
 {
 	struct ts_node node;
@@ -177,14 +199,7 @@ static void print_nodes(FILE *out, struct ts_mail_table *table)
 	row_number(out, #member, ts_load_relaxed(&table->member), meaning);
 	TS_NODE_TOTALS(TS_X)
 #undef TS_X
-	fputs("\nSamples between nodes\n", out);
-#define TS_X(member, as, id, metric, meaning) \
-	row_##as(out, id, ts_load_relaxed(&table->samples.member), meaning);
-	TS_NODE_SAMPLES(TS_X)
-#undef TS_X
-#define TS_X(function, id, meaning) row_seconds(out, id, function(table), meaning);
-	TS_NODE_SAMPLES_OFF(TS_X)
-#undef TS_X
+	print_flows(out, table);
 	for (uint32_t i = 0; i < ts_nodes_count(table); i++)
 		if (ts_nodes_read(table, i, &node))
 			print_node(out, &node);

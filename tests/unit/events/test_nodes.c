@@ -90,16 +90,16 @@ Test(event_nodes, the_tier_has_a_line_when_it_is_on_or_off)
 {
 	look();
 	expect("\"samples\":\"on\"}", 1);
-	ts_write_relaxed(&table.samples.whole.off_until, UINT64_MAX);
+	ts_write_relaxed(&table.samples.worth.off_until, UINT64_MAX);
 	look();
 	expect("\"errno\":null,\"samples\":\"off\"}", 1);
-	ts_write_relaxed(&table.samples.unused_until, UINT64_MAX);
+	ts_write_relaxed(&table.use.unused_until, UINT64_MAX);
 	look();
 	expect("", 0);
-	ts_write_relaxed(&table.samples.whole.off_until, ts_now_ns());
+	ts_write_relaxed(&table.samples.worth.off_until, ts_now_ns());
 	look();
 	expect("\"errno\":null,\"samples\":\"unused\"}", 1);
-	ts_write_relaxed(&table.samples.unused_until, 0);
+	ts_write_relaxed(&table.use.unused_until, 0);
 	look();
 	expect("\"samples\":\"on\"}", 1);
 	ts_write_relaxed(&table.helper, 0);

@@ -211,6 +211,14 @@ struct ts_mail *ts_errand_open(
 	return NULL;
 }
 
+struct ts_mail *ts_errand_try(struct ts_store *store, enum ts_kind kind, enum ts_reason unasked)
+{
+	(void)store;
+	(void)kind;
+	(void)unasked;
+	return NULL;
+}
+
 uint64_t ts_errand_deadline_ns(uint64_t deadline_ns)
 {
 	return deadline_ns;
@@ -224,6 +232,16 @@ int ts_errand_ask(struct ts_errand *errand, struct ts_mail *mail, enum ts_kind k
 	(void)kind;
 	(void)key;
 	*ret_reason = TS_REASON_ACROSS_ALONE;
+	return -EAGAIN;
+}
+
+int ts_errand_find(struct ts_errand *errand, struct ts_mail *mail, enum ts_kind kind,
+	const struct ts_key *key)
+{
+	(void)errand;
+	(void)mail;
+	(void)kind;
+	(void)key;
 	return -EAGAIN;
 }
 

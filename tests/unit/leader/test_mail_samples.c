@@ -2,9 +2,10 @@
 /* Samples that other nodes are asked for: each is counted as what became of it, once. */
 #include "fixture.h"
 
-#include "leader/mail/mail.h"
+#include "leader/mail/samples.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
+#include "tests/unit/clock.h"
 
 static struct ts_store *store;
 static struct ts_mail mail;
@@ -31,7 +32,7 @@ static struct ts_mail_errand post(void)
 	const struct ts_hash128 name = {.lo = ++number};
 	struct ts_mail_errand errand;
 
-	cr_assert(eq(int, ts_mail_post(&mail, TS_KIND_SAMPLE, &name, &errand), 0));
+	cr_assert(eq(int, ts_mail_post(&mail, TS_KIND_SAMPLE, &name, true, &errand), 0));
 	return errand;
 }
 
@@ -56,7 +57,7 @@ static struct ts_mail_errand post_and_answer(enum ts_mail_answer answer)
 
 static void expect_counts(uint64_t won, uint64_t alone)
 {
-	struct ts_mail_samples *samples = &mail.table->samples;
+	struct ts_mail_flow *samples = &mail.table->samples;
 
 	cr_expect(eq(u64, ts_load_relaxed(&samples->asked), won + alone));
 	cr_expect(eq(u64, ts_load_relaxed(&samples->won), won));
@@ -119,7 +120,7 @@ static void hand_over(enum ts_kind kind, uint64_t bytes, uint64_t made_ns)
 	for (uint64_t i = 0; i < TS_MAIL_WINDOW; i++) {
 		const struct ts_hash128 name = {.lo = ++number};
 		struct ts_mail_errand errand;
-		cr_assert(eq(int, ts_mail_post(&mail, kind, &name, &errand), 0));
+		cr_assert(eq(int, ts_mail_post(&mail, kind, &name, true, &errand), 0));
 		cr_assert(ts_mail_answer(&mail, take(TS_MAIL_SAMPLE), TS_MAIL_SAYS_WON));
 		cr_assert(eq(int, ts_mail_look(&mail, &errand, 0), TS_MAIL_SAYS_WON));
 		ts_mail_hand_over(&mail, &errand, bytes, made_ns);
@@ -146,4 +147,75 @@ Test(mail_samples, samples_are_judged_where_they_come_only)
 	hand_over(TS_KIND_SAMPLE, UINT64_C(1) << 20, 1);
 	cr_expect(ts_mail_pays(&mail, TS_KIND_SAMPLE));
 	cr_expect(ts_mail_pays(&mail, TS_KIND_PIXELS));
+}
+
+/* ---- while they are of no use ---------------------------------------------------------------
+ */
+
+/* Of @count that are made one each @apart_ns: which may be asked for. */
+static uint64_t tries(uint64_t count, uint64_t apart_ns)
+{
+	uint64_t found = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		found += ts_mail_may_try(&mail);
+		clock_pass(apart_ns);
+	}
+	return found;
+}
+
+Test(mail_samples, while_no_node_takes_them_one_in_so_many_may_be_asked_for)
+{
+	clock_begin();
+	cr_expect(eq(u64, tries(100, 1), 0), "all are");
+	ts_write_relaxed(&mail.table->use.unused_until, UINT64_MAX);
+	cr_expect(eq(u64, tries(TS_MAIL_TRY_ONE_IN - 1, TS_MAIL_TRY_NS), 0));
+	cr_expect(eq(u64, tries(1, TS_MAIL_TRY_NS), 1));
+	cr_expect(eq(u64, tries(10 * TS_MAIL_TRY_ONE_IN, TS_MAIL_TRY_NS), 10));
+	/* What other nodes hand over for a trial has one among it in any case. */
+	cr_expect(lt(u64, TS_MAIL_TRY_ONE_IN, 32));
+	clock_end();
+}
+
+Test(mail_samples, where_many_are_made_at_once_few_may_be_asked_for)
+{
+	clock_begin();
+	ts_write_relaxed(&mail.table->use.unused_until, UINT64_MAX);
+	cr_expect(eq(u64, tries(1000 * TS_MAIL_TRY_ONE_IN, 0), 1));
+	/* The time of each that may be is over with the tenth one behind it. */
+	cr_expect(eq(u64,
+		tries(1000 * TS_MAIL_TRY_ONE_IN, TS_MAIL_TRY_NS / (10 * TS_MAIL_TRY_ONE_IN)),
+		99));
+	clock_end();
+}
+
+Test(mail_samples, one_that_is_only_looked_for_is_told_apart)
+{
+	const struct ts_hash128 name = {.lo = 5};
+	struct ts_mail_errand errand;
+
+	cr_assert(eq(int, ts_mail_post(&mail, TS_KIND_SAMPLE, &name, false, &errand), 0));
+	cr_expect(lt(u32, errand.index, TS_MAIL_PLACES));
+	cr_assert(ts_mail_answer(&mail, take(TS_MAIL_SAMPLE_FIND), TS_MAIL_SAYS_NONE));
+	cr_expect(eq(int, ts_mail_look(&mail, &errand, 0), TS_MAIL_SAYS_NONE));
+	expect_counts(0, 1);
+	cr_expect(eq(u64, ts_load_relaxed(&mail.table->samples.tried), 1));
+}
+
+Test(mail_samples, pictures_are_counted_apart)
+{
+	struct ts_mail_flow *pictures = &mail.table->pictures;
+	const struct ts_hash128 name = {.lo = 6};
+	struct ts_mail_errand errand;
+
+	hand_over(TS_KIND_PIXELS, 1000, 1000000000);
+	cr_assert(eq(int, ts_mail_post(&mail, TS_KIND_PIXELS, &name, true, &errand), 0));
+	cr_assert(ts_mail_answer(&mail, take(TS_MAIL_SAMPLE), TS_MAIL_SAYS_LATE));
+	cr_expect(eq(int, ts_mail_look(&mail, &errand, 0), TS_MAIL_SAYS_LATE));
+	expect_counts(0, 0);
+	cr_expect(eq(u64, ts_load_relaxed(&mail.table->samples.stored), 0));
+	cr_expect(eq(u64, ts_load_relaxed(&pictures->asked), TS_MAIL_WINDOW + 1));
+	cr_expect(eq(u64, ts_load_relaxed(&pictures->won), TS_MAIL_WINDOW));
+	cr_expect(eq(u64, ts_load_relaxed(&pictures->stored), TS_MAIL_WINDOW));
+	cr_expect(eq(u64, ts_load_relaxed(&pictures->alone), 1));
 }

@@ -85,6 +85,45 @@ Test(wait, a_moment_ends_with_the_record_or_without_it)
 	ts_store_detach(two);
 }
 
+static struct {
+	struct ts_store *store;
+	struct ts_take take;
+} given_up;
+
+static void give_up(void *unused)
+{
+	(void)unused;
+	ts_claim_abandon(given_up.store, &given_up.take.claim);
+}
+
+/* What nobody else here has asked for, another node has. */
+static enum ts_verdict wait_for_who_gives_up(struct ts_store *two, uint32_t number, bool wants)
+{
+	struct ts_key key = fixture_key(number, number);
+	struct ts_take busy;
+
+	ts_store_take_wanted(given_up.store, &key, 0, TS_KIND_PIXELS, &given_up.take);
+	cr_assert(eq(int, given_up.take.verdict, TS_CLAIM));
+	(wants ? ts_store_take_wanted : ts_store_take)(two, &key, 0, TS_KIND_PIXELS, &busy);
+	cr_assert(eq(int, busy.verdict, TS_BUSY));
+	clock_at(clock_passed() + 20 * MS, give_up, NULL);
+	ts_store_wait(two, &key, 1000 * MS, &(struct ts_patience){0}, &busy);
+	if (busy.verdict == TS_CLAIM)
+		ts_claim_abandon(two, &busy.claim);
+	return busy.verdict;
+}
+
+Test(wait, who_wants_what_is_given_up_claims_it)
+{
+	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);
+
+	given_up.store = one;
+	cr_expect(eq(int, wait_for_who_gives_up(two, 1, true), TS_CLAIM));
+	cr_expect(eq(int, wait_for_who_gives_up(two, 2, false), TS_PASS));
+	ts_store_detach(one);
+	ts_store_detach(two);
+}
+
 Test(wait, wait_takes_over_at_the_deadline_and_the_old_owner_loses)
 {
 	struct ts_store *one = fixture_attach(JOB_A), *two = fixture_attach(JOB_B);

@@ -26,7 +26,7 @@
  *	samples                   how many were looked at, not taken, and how often it went off
  */
 #include "leader/files/stage_private.h"
-#include "leader/mail/mail.h"
+#include "leader/mail/samples.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
@@ -154,7 +154,7 @@ static const char *seek_sample(const char *what, uint64_t bytes)
 	struct ts_mail_errand errand;
 
 	request = (struct ts_mail_request){.kind = TS_MAIL_SAMPLE, .name = hash};
-	int r = ts_mail_post(&mail, TS_KIND_SAMPLE, &hash, &errand);
+	int r = ts_mail_post(&mail, TS_KIND_SAMPLE, &hash, true, &errand);
 	if (r == 0)
 		do
 			r = ts_mail_look(&mail, &errand, 1000000);
@@ -246,11 +246,11 @@ static void say_key(void)
 
 static void say_samples(void)
 {
-	const struct ts_mail_samples *samples = &mail.table->samples;
+	const struct ts_mail_use *use = &mail.table->use;
 
-	printf("%llu %llu %llu\n", (unsigned long long)ts_load_relaxed(&samples->looked),
-		(unsigned long long)ts_load_relaxed(&samples->unused),
-		(unsigned long long)ts_load_relaxed(&samples->times_unused));
+	printf("%llu %llu %llu\n", (unsigned long long)ts_load_relaxed(&use->looked),
+		(unsigned long long)ts_load_relaxed(&use->unused),
+		(unsigned long long)ts_load_relaxed(&use->times_unused));
 }
 
 static void say_table(void)

@@ -24,6 +24,7 @@ struct command {
 	unsigned long long cas; /* of an md, 0: any */
 	bool vivifies;
 	bool numbers; /* an ms */
+	bool adds;    /* an ms: not where there is one */
 	bool looks;   /* an mg: at the value only */
 	const unsigned char *bytes;
 	size_t count;

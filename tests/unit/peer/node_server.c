@@ -174,6 +174,8 @@ static void answer(struct node *node, const struct command *command)
 		give(node, command);
 	} else if (strcmp(command->word, "md") == 0) {
 		take_away(node, command);
+	} else if (command->adds && find(node, command->key) >= 0) {
+		node_printf(node, "NS O%u\r\n", command->opaque);
 	} else if (node->room != 0 && command->count > node->room) {
 		node_printf(node, "SERVER_ERROR out of memory storing object\r\n");
 	} else {
@@ -219,6 +221,7 @@ static size_t next_command(struct node *node, char *text, size_t count)
 	}
 	command.bytes = (const unsigned char *)text + line;
 	command.numbers = is_value && strstr(text, " c") != NULL;
+	command.adds = is_value && strstr(text, " ME") != NULL;
 	if (!is_value)
 		cr_assert(eq(int,
 			sscanf(text, "%3s %79s%95[^\n]", command.word, command.key, rest), 3));

@@ -55,6 +55,7 @@ void notes_end(void)
 	node_end(&notes.node);
 	notes_leave(&notes.here);
 	notes_leave(&notes.there);
+	notes_leave(&notes.third);
 	ts_store_detach(notes.store);
 	fixture_finish();
 }
@@ -67,6 +68,8 @@ void notes_pass(uint64_t ns)
 				ts_notes_step(notes.here);
 			if (notes.there)
 				ts_notes_step(notes.there);
+			if (notes.third)
+				ts_notes_step(notes.third);
 		} while (node_turn(&notes.node));
 		clock_pass(10 * MS);
 	}
@@ -120,6 +123,15 @@ int notes_value(void)
 		if (strncmp(notes.node.values[i].key, "j1:", 3) == 0)
 			return i;
 	return -1;
+}
+
+uint32_t notes_values(void)
+{
+	uint32_t count = 0;
+
+	for (int i = 0; i < NODE_VALUES; i++)
+		count += strncmp(notes.node.values[i].key, "j1:", 3) == 0;
+	return count;
 }
 
 void notes_plant(int at, const void *bytes, size_t count)

@@ -19,6 +19,7 @@ struct notes_scene {
 	struct ts_store *store;
 	struct ts_journal *journal;
 	struct ts_notes *here, *there; /* who makes, and who is told; or NULL */
+	struct ts_notes *third;        /* NULL at first */
 	struct ts_cluster_nodes nodes; /* a, which is .here, and b, which has no notes */
 };
 extern struct notes_scene notes;
@@ -45,8 +46,9 @@ uint32_t notes_heard(uint32_t from);
 /** How many were written there, ever. */
 uint64_t notes_written(void);
 
-/** Where in notes.node.values the only notes lie; -1: nowhere. */
+/** Where in notes.node.values the first notes lie; -1: nowhere.  How many are there. */
 int notes_value(void);
+uint32_t notes_values(void);
 
 /** Have the server say that these are what it has there. */
 void notes_plant(int at, const void *bytes, size_t count);

@@ -12,13 +12,13 @@
 #include <string.h>
 
 static struct node node;
-static struct ts_mail_samples *told;
+static struct ts_mail_use *told;
 static uint32_t given;
 
 static void begin(void)
 {
 	samples_begin(&node, 1);
-	told = &node.mail.table->samples;
+	told = &node.mail.table->use;
 	given = 0;
 }
 
@@ -202,7 +202,7 @@ static void try(void)
 
 Test(taken, each_trial_is_followed_by_twice_the_time)
 {
-	static const uint64_t seconds[] = {60, 120, 240, 480, 480};
+	static const uint64_t seconds[] = {60, 120, 120, 120};
 	uint64_t looked = TS_TAKEN_ROW;
 
 	go_off();
@@ -218,7 +218,7 @@ Test(taken, each_trial_is_followed_by_twice_the_time)
 		expect_off_for(seconds[i] * SECOND);
 		clock_pass(seconds[i] * SECOND);
 	}
-	cr_expect(eq(u64, TS_MAIL_UNUSED_MAX_NS, 480 * SECOND));
+	cr_expect(eq(u64, TS_MAIL_UNUSED_MAX_NS, 120 * SECOND));
 }
 
 Test(taken, a_trial_of_which_one_is_taken_is_the_last)
@@ -301,6 +301,50 @@ Test(taken, what_another_node_tells_of_is_tried_at_once)
 	look();
 	expect_looks(2 * TS_TAKEN_ROW, 2 * TS_TAKEN_ROW, 2);
 	expect_off_for(2 * TS_MAIL_UNUSED_NS);
+}
+
+/* In strict order nobody tells: some are looked for. */
+Test(taken, what_is_found_at_another_node_is_tried_at_once)
+{
+	go_off();
+	cr_expect(eq(int, sample_find(given), TS_MAIL_SAYS_NONE));
+	cr_expect(not(ts_mail_is_used(&node.mail)));
+	cr_expect(eq(int, sample_find(0), TS_MAIL_SAYS_GOT));
+	cr_expect(ts_mail_is_used(&node.mail));
+	/* That is a trial still: without another one it ends as ever. */
+	try();
+	look();
+	expect_off_for(2 * TS_MAIL_UNUSED_NS);
+	cr_expect(eq(int, sample_find(0), TS_MAIL_SAYS_GOT));
+	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_GOT));
+	give(TS_TAKEN_ROW);
+	cr_expect(ts_mail_is_used(&node.mail), "two in a row are no trial any more");
+}
+
+Test(taken, what_is_found_while_a_trial_waits_has_one_more_handed_over)
+{
+	go_off();
+	clock_pass(TS_MAIL_UNUSED_NS);
+	try();
+	cr_expect(eq(int, sample_find(0), TS_MAIL_SAYS_GOT));
+	cr_expect(ts_mail_is_used(&node.mail));
+	give(1);
+	cr_expect(not(ts_mail_is_used(&node.mail)));
+	cr_expect(eq(int, sample_find(0), TS_MAIL_SAYS_GOT));
+	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_GOT));
+	give(TS_TAKEN_ROW);
+	cr_expect(ts_mail_is_used(&node.mail));
+}
+
+/* Of one that was looked for when it was off, and comes later. */
+Test(taken, what_is_found_in_a_trial_is_its_end)
+{
+	go_off();
+	clock_pass(TS_MAIL_UNUSED_NS);
+	give(TS_TAKEN_ROW - 1);
+	cr_expect(eq(int, sample_find(0), TS_MAIL_SAYS_GOT));
+	give(TS_TAKEN_ROW);
+	cr_expect(ts_mail_is_used(&node.mail));
 }
 
 Test(taken, when_no_job_is_left_all_begins_anew)

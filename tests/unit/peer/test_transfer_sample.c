@@ -86,6 +86,27 @@ Test(transfer_sample, what_comes_behind_the_answer_comes_to_no_place)
 	cr_expect(eq(int, memcmp(node.mail.places, other, sizeof(other)), 0));
 }
 
+Test(transfer_sample, what_is_only_looked_for_is_never_won)
+{
+	size_t *count;
+
+	cr_expect(eq(int, sample_find(1), TS_MAIL_SAYS_NONE));
+	cr_expect(eq(uint, node.asked, 1));
+	cr_expect(eq(ptr, node_value(&node, 0, &count), NULL), "nobody has its place");
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_WON), 0));
+	sample_give(1, SAMPLE_CHUNK + 1);
+	cr_expect(eq(int, sample_find(1), TS_MAIL_SAYS_GOT));
+	sample_expect(1, SAMPLE_CHUNK + 1);
+}
+
+Test(transfer_sample, what_is_only_looked_for_is_waited_for_where_it_is_made)
+{
+	cr_assert(eq(int, sample_seek(1), TS_MAIL_SAYS_WON));
+	cr_expect(eq(int, sample_find(1), TS_MAIL_SAYS_LATE));
+	cr_expect(gt(uint, node.asked, 2));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_WON), 1));
+}
+
 Test(transfer_sample, what_is_given_back_is_won_again)
 {
 	cr_assert(eq(int, sample_seek(1), TS_MAIL_SAYS_WON));

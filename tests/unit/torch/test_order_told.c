@@ -192,7 +192,7 @@ Test(order_told, nothing_is_chosen_of_it_while_it_does_not_pay)
 
 	tell(order_own[9], 5, 5);
 	tell(order_own[8], 0, 0);
-	ts_write_relaxed(&mail.table->samples.whole.off_until, ts_now_ns() + 1000000);
+	ts_write_relaxed(&mail.table->samples.worth.off_until, ts_now_ns() + 1000000);
 	order_expect_next(order, order_own[0], 0);
 	clock_pass(2000000);
 	order_expect_next(order, order_own[8], 0);

@@ -131,59 +131,96 @@ Test(nodes, every_counter_is_in_every_form)
 	}
 }
 
-/* In seconds, where they are nanoseconds, as samples are counted. */
-static void expect_sample(unsigned number, bool is_seconds, const char *id, const char *metric,
-	const char *meaning)
+/* The part of what was printed between two lines; NULL: to its end. */
+static void expect_within(const char *begin, const char *end, const char *line)
+{
+	const char *from = begin ? strstr(text, begin) : text;
+
+	cr_assert_not_null(from, "%s", text);
+	const char *to = end ? strstr(from, end) : from + strlen(from);
+	const char *found = strstr(from, line);
+	cr_assert_not_null(to, "%s", text);
+	cr_expect(found && found < to, "%s not in %s", line, from);
+}
+
+/* In seconds, where they are nanoseconds; @what is "samples" or "pictures". */
+static void expect_of(const char *what, unsigned number, bool is_seconds, const char *id,
+	const char *metric, const char *meaning)
 {
 	char line[160], value[40];
+	bool is_pictures = strcmp(what, "pictures") == 0;
 
 	snprintf(value, sizeof(value), is_seconds ? "%u.500000000" : "%u", number);
 	print(ts_report_json);
 	snprintf(line, sizeof(line), "\"%s\": %s", id, value);
-	expect(line);
+	expect_within(is_pictures ? "\"pictures\": {" : "\"nodes\": {",
+		is_pictures ? "\"list\": [" : "\"pictures\": {", line);
 	print(ts_report_prometheus);
-	snprintf(line, sizeof(line), "\ntsshim_nodes_samples_%s{group=\"g\"} %s\n", metric,
+	snprintf(line, sizeof(line), "\ntsshim_nodes_%s_%s{group=\"g\"} %s\n", what, metric,
 		value);
 	expect(line);
 	print(ts_report_verbose);
 	snprintf(value, sizeof(value), is_seconds ? "%u.50" : "%u", number);
 	snprintf(line, sizeof(line), "\n    %-18s %20s  %s\n", id, value, meaning);
-	expect(line);
+	expect_within(is_pictures ? "\nPictures between" : "\nSamples between",
+		is_pictures ? NULL : "\nPictures between", line);
 }
 
 enum { number = 0, seconds = 1 };
 
-Test(nodes, all_that_is_told_of_samples_is_in_every_form)
+static void give(_Atomic uint64_t *counter, bool is_seconds, unsigned *given)
+{
+	ts_write_relaxed(counter, is_seconds ? *given * SECOND + SECOND / 2 : *given);
+	++*given;
+}
+
+Test(nodes, all_that_is_told_of_samples_and_pictures_is_in_every_form)
 {
 	unsigned given = 100;
 
-#define TS_X(member, as, ...)                                                                 \
-	ts_write_relaxed(                                                                     \
-		&table->samples.member, as == seconds ? given * SECOND + SECOND / 2 : given); \
-	given++;
-	TS_NODE_SAMPLES(TS_X)
+#define TS_X(member, as, ...) give(&table->samples.member, as == seconds, &given);
+	TS_NODE_FLOW(TS_X)
+#undef TS_X
+#define TS_X(member, as, ...) give(&table->use.member, as == seconds, &given);
+	TS_NODE_USE(TS_X)
+#undef TS_X
+	given = 200;
+#define TS_X(member, as, ...) give(&table->pictures.member, as == seconds, &given);
+	TS_NODE_FLOW(TS_X)
 #undef TS_X
 	given = 100;
 #define TS_X(member, as, id, metric, meaning) \
-	expect_sample(given++, as == seconds, id, metric, meaning);
-	TS_NODE_SAMPLES(TS_X)
+	expect_of("samples", given++, as == seconds, id, metric, meaning);
+	TS_NODE_FLOW(TS_X)
+	TS_NODE_USE(TS_X)
+#undef TS_X
+	given = 200;
+#define TS_X(member, as, id, metric, meaning) \
+	expect_of("pictures", given++, as == seconds, id, metric, meaning);
+	TS_NODE_FLOW(TS_X)
 #undef TS_X
 	print(ts_report_text);
-	expect("\n  samples: 100 asked for, 101 came, 102 were ours to make\n");
-	expect("    getting one took 1044.6 ms, making it 1054.5 ms\n");
-	expect("    other nodes were told of 111, and told of 112\n");
+	expect("\n  samples: 100 asked for, 101 came, 102 were ours to make\n"
+	       "    getting one took 1044.6 ms, making it 1054.5 ms\n"
+	       "    left alone 107 times: getting them took longer\n"
+	       "  pictures: 200 asked for, 201 came, 202 were ours to make\n"
+	       "    getting one took 1022.4 ms, making it 1027.4 ms\n"
+	       "    left alone 207 times: getting them took longer\n"
+	       "    other nodes were told of 112, and told of 113\n"
+	       "    left alone 111 times: no node fetched them\n"
+	       "    meanwhile 316 were asked for all the same, at most one in 16\n");
 }
 
 Test(nodes, how_long_nobody_asks_for_samples)
 {
-	expect_sample(
-		0, false, "asked", "asked_total", "Samples that other nodes were asked for.");
+	expect_of("samples", 0, false, "asked", "asked_total",
+		"Those that other nodes were asked for.");
 	print(ts_report_json);
 	expect("\"off_seconds\": 0.000000000");
 	ts_write_relaxed(&table->samples.asked, 1);
 	ts_write_relaxed(&table->samples.times_off, 2);
 	cr_expect_null(strstr(print(ts_report_text), "now as well"), "%s", text);
-	ts_write_relaxed(&table->samples.whole.off_until, UINT64_MAX);
+	ts_write_relaxed(&table->samples.worth.off_until, UINT64_MAX);
 	print(ts_report_json);
 	expect("\"off_seconds\": 30.000000000");
 	print(ts_report_prometheus);
@@ -196,17 +233,20 @@ Test(nodes, how_long_nobody_asks_for_samples)
 Test(nodes, how_long_nobody_asks_for_what_no_node_takes)
 {
 	ts_write_relaxed(&table->samples.asked, 1);
-	ts_write_relaxed(&table->samples.times_unused, 3);
+	ts_write_relaxed(&table->use.times_unused, 3);
+	cr_expect_null(strstr(print(ts_report_text), "all the same"), "%s", text);
+	ts_write_relaxed(&table->samples.tried, 1234);
 	print(ts_report_text);
 	expect("left alone 3 times: no node fetched them\n");
+	expect("    meanwhile 1 234 were asked for all the same, at most one in 16\n");
 	print(ts_report_json);
 	expect("\"unused_seconds\": 0.000000000");
-	ts_write_relaxed(&table->samples.unused_until, UINT64_MAX);
+	ts_write_relaxed(&table->use.unused_until, UINT64_MAX);
 	print(ts_report_json);
 	expect("\"off_seconds\": 0.000000000");
-	expect("\"unused_seconds\": 480.000000000");
+	expect("\"unused_seconds\": 120.000000000");
 	print(ts_report_prometheus);
-	expect("\ntsshim_nodes_samples_unused_seconds{group=\"g\"} 480.000000000\n");
+	expect("\ntsshim_nodes_samples_unused_seconds{group=\"g\"} 120.000000000\n");
 	print(ts_report_text);
 	expect("left alone 3 times: no node fetched them; now as well\n");
 }
@@ -262,10 +302,10 @@ Test(nodes, a_reset_is_of_counters_of_the_same_names)
 	ts_write_relaxed(&then.peers[0].counters[TS_MAIL_COUNT_GOT], 900);
 	ts_write_relaxed(&table->samples.took_ns, 9);
 	ts_write_relaxed(&then.samples.took_ns, 4);
-	ts_write_relaxed(&table->samples.whole.off_until, 5);
+	ts_write_relaxed(&table->samples.worth.off_until, 5);
 	ts_baseline_subtract_nodes(table, &then);
 	cr_expect_eq(ts_load_relaxed(&table->samples.took_ns), 5);
-	cr_expect_eq(ts_load_relaxed(&table->samples.whole.off_until), 5);
+	cr_expect_eq(ts_load_relaxed(&table->samples.worth.off_until), 5);
 	cr_expect_eq(ts_load_relaxed(&table->posted), 4);
 	cr_expect_eq(ts_load_relaxed(&table->peers[0].counters[TS_MAIL_COUNT_ASKED]), 0);
 	cr_expect_eq(ts_load_relaxed(&table->peers[0].counters[TS_MAIL_COUNT_GOT]), 101);
