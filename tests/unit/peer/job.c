@@ -147,14 +147,15 @@ static int make_sample(const struct ts_key *key, uint64_t bytes)
 	return ts_claim_publish(store, &take.claim, bytes, 1000);
 }
 
-static const char *seek_sample(const char *what, uint64_t bytes)
+/* With @wins, of @bytes where no node has it. */
+static const char *seek_sample(const char *what, bool wins, uint64_t bytes)
 {
 	struct ts_hash128 hash = ts_hash128(what, strlen(what));
 	const struct ts_key key = {.lo = hash.lo, .hi = hash.hi};
 	struct ts_mail_errand errand;
 
 	request = (struct ts_mail_request){.kind = TS_MAIL_SAMPLE, .name = hash};
-	int r = ts_mail_post(&mail, TS_KIND_SAMPLE, &hash, true, &errand);
+	int r = ts_mail_post(&mail, TS_KIND_SAMPLE, &hash, wins, &errand);
 	if (r == 0)
 		do
 			r = ts_mail_look(&mail, &errand, 1000000);
@@ -248,9 +249,10 @@ static void say_samples(void)
 {
 	const struct ts_mail_use *use = &mail.table->use;
 
-	printf("%llu %llu %llu\n", (unsigned long long)ts_load_relaxed(&use->looked),
+	printf("%llu %llu %llu %s\n", (unsigned long long)ts_load_relaxed(&use->looked),
 		(unsigned long long)ts_load_relaxed(&use->unused),
-		(unsigned long long)ts_load_relaxed(&use->times_unused));
+		(unsigned long long)ts_load_relaxed(&use->times_unused),
+		ts_mail_is_used(&mail) ? "on" : "off");
 }
 
 static void say_table(void)
@@ -270,7 +272,9 @@ static const char *perform(char *line)
 	if (sscanf(line, "fetch %63s %llu %llu %llu", what, &bytes, &ms, &at) >= 3)
 		return fetch(what, bytes, ms, at);
 	if (sscanf(line, "sample %63s %llu", what, &bytes) == 2)
-		return seek_sample(what, bytes);
+		return seek_sample(what, true, bytes);
+	if (sscanf(line, "find %63s", what) == 1)
+		return seek_sample(what, false, 0);
 	if (sscanf(line, "peer %u", &row) == 1) {
 		say_peer(row);
 		return NULL;
