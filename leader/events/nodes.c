@@ -2,7 +2,6 @@
 /* What an event log tells of other nodes: leader/events/nodes.h. */
 #include "leader/events/nodes.h"
 
-#include "leader/mail/samples.h"
 #include "leader/object/object.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
@@ -34,7 +33,7 @@ static uint32_t look_at_samples(struct ts_mail_table *table)
 {
 	uint64_t now = ts_now_ns();
 
-	if (now < ts_mail_off_until(table))
+	if (now < ts_load_relaxed(&table->samples.worth.off_until))
 		return OFF;
 	return now < ts_load_relaxed(&table->use.unused_until) ? UNUSED : ON;
 }

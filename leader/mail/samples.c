@@ -31,12 +31,6 @@ bool ts_mail_pays(struct ts_mail *mail, enum ts_kind kind)
 	return ts_now_ns() >= ts_load_relaxed(&flow_of(mail, kind)->worth.off_until);
 }
 
-uint64_t ts_mail_off_until(struct ts_mail_table *table)
-{
-	return ts_max_u64(ts_load_relaxed(&table->samples.worth.off_until),
-		ts_load_relaxed(&table->pictures.worth.off_until));
-}
-
 bool ts_mail_is_used(struct ts_mail *mail)
 {
 	return ts_now_ns() >= ts_load_relaxed(&mail->table->use.unused_until);

@@ -53,9 +53,6 @@ struct ts_mail_errand {
  */
 bool ts_mail_pays(struct ts_mail *mail, enum ts_kind kind);
 
-/** Until when of ts_now_ns() any of these is not asked for; 0: never. */
-uint64_t ts_mail_off_until(struct ts_mail_table *table);
-
 /** Whether they are of use: it is not known that no node takes what is handed over. */
 bool ts_mail_is_used(struct ts_mail *mail);
 

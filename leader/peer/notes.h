@@ -110,7 +110,9 @@ int ts_notes_create(struct ts_mail *mail, struct ts_pool *pool, struct ts_transf
 /** The pool must be gone, or at rest.  Accepts NULL. */
 void ts_notes_destroy(struct ts_notes *notes);
 
-/** Server @own of the list is this node's: from now on its notes are told, and not asked for.
+/**
+ * Server @own of the list is this node's: from now on its notes are told, and of what lies
+ * there those of other helpers are heard.
  */
 void ts_notes_tell_as(struct ts_notes *notes, uint32_t own);
 

@@ -167,8 +167,14 @@ static bool may_win(const struct ts_transfer *transfer)
 	return !transfer->done && transfer->request.kind != TS_MAIL_SAMPLE_FIND;
 }
 
+/* Who has not asked for the right to make it would neither use it nor give it back. */
 static void win(struct ts_transfer *transfer)
 {
+	if (!may_win(transfer)) {
+		ts_transfer_end(
+			transfer, ts_transfer_explain(transfer, transfer->server, -ENOENT));
+		return;
+	}
 	ts_transfer_count(transfer, transfer->server, TS_MAIL_COUNT_WON, 1);
 	ts_transfer_end(transfer, TS_MAIL_SAYS_WON);
 }

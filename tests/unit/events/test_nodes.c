@@ -90,6 +90,10 @@ Test(event_nodes, the_tier_has_a_line_when_it_is_on_or_off)
 {
 	look();
 	expect("\"samples\":\"on\"}", 1);
+	/* Pictures are no samples. */
+	ts_write_relaxed(&table.pictures.worth.off_until, UINT64_MAX);
+	look();
+	expect("", 0);
 	ts_write_relaxed(&table.samples.worth.off_until, UINT64_MAX);
 	look();
 	expect("\"errno\":null,\"samples\":\"off\"}", 1);

@@ -307,3 +307,22 @@ Test(transfer_hostile, a_winner_of_everything_is_a_winner)
 	cr_expect(eq(int, node_fetch(&node), TS_MAIL_SAYS_WON));
 	cr_expect(node_is_untouched(&node));
 }
+
+static void note(void *context, enum ts_mail_answer answer)
+{
+	*(int *)context = (int)answer;
+}
+
+/* A slot that has WON stays its owner's, and who wants a path does not know that it may. */
+Test(transfer_hostile, who_did_not_ask_for_the_right_to_make_it_is_no_winner)
+{
+	int answer = -1;
+
+	node.lies = says_won_to_all;
+	node_want(&node, "name", 0, 1000);
+	ts_transfers_begin_for(node.transfers, 0, &node.request, note, &answer);
+	node_rest(&node);
+	cr_expect(eq(int, answer, TS_MAIL_SAYS_NONE));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_WON), 0));
+	cr_expect(node_is_untouched(&node));
+}

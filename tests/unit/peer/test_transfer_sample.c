@@ -86,6 +86,14 @@ Test(transfer_sample, what_comes_behind_the_answer_comes_to_no_place)
 	cr_expect(eq(int, memcmp(node.mail.places, other, sizeof(other)), 0));
 }
 
+static bool says_won(struct node *one, const struct command *command)
+{
+	if (strcmp(command->word, "mg") != 0)
+		return false;
+	node_printf(one, "VA 0 c7 O%u W\r\n\r\n", command->opaque);
+	return true;
+}
+
 Test(transfer_sample, what_is_only_looked_for_is_never_won)
 {
 	size_t *count;
@@ -97,6 +105,11 @@ Test(transfer_sample, what_is_only_looked_for_is_never_won)
 	sample_give(1, SAMPLE_CHUNK + 1);
 	cr_expect(eq(int, sample_find(1), TS_MAIL_SAYS_GOT));
 	sample_expect(1, SAMPLE_CHUNK + 1);
+	/* Whatever a server says. */
+	uint64_t won = node_counter(&node, TS_MAIL_COUNT_WON);
+	node.lies = says_won;
+	cr_expect(eq(int, sample_find(2), TS_MAIL_SAYS_NONE));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_WON), won));
 }
 
 Test(transfer_sample, what_is_only_looked_for_is_waited_for_where_it_is_made)
