@@ -78,13 +78,15 @@ static bool is_silent(const struct ts_notes *all, const struct ts_notes_peer *pe
 	       (peer->pause_ns > all->period_ns && peer->pause_ns >= TS_NOTES_SLOW_NS);
 }
 
-/* A helper that tells as another share of its node than before goes on. */
+/* Behind the last note of that helper, which may have told as several shares of its node. */
 static uint64_t end_of(const struct ts_notes *all, uint32_t node, uint64_t life)
 {
+	uint64_t end = 0;
+
 	for (uint32_t share = 0; share < TS_NOTES_SHARES; share++)
 		if (all->peers[node][share].life == life)
-			return all->peers[node][share].end;
-	return 0;
+			end = ts_max_u64(end, all->peers[node][share].end);
+	return end;
 }
 
 /*
@@ -110,14 +112,15 @@ static bool take(struct ts_notes *all, const struct ts_notes_carried *hearing)
 	bool was_silent = is_silent(all, peer);
 
 	if (peer->life != value->life) {
-		/* What lies at our server already may be of a helper before us. */
-		bool is_known = node == all->own;
-		peer->end = is_known ? end : end_of(all, node, value->life);
 		peer->life = value->life;
+		/* What lies at our server already may be of a helper before us. */
+		peer->end = node == all->own ? end : 0;
 	}
+	peer->end = end_of(all, node, value->life);
 	if (is_ours(all, node, hearing->share, value->life))
 		return false;
-	if (end <= peer->end)
+	/* Of one whose notes are all too old by now, there are none. */
+	if (value->count == 0 || end <= peer->end)
 		return false;
 	uint64_t from = ts_max_u64(value->first, peer->end), count = end - from;
 	const struct ts_notes_note *first = &value->notes[from - value->first];

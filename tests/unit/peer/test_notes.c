@@ -151,6 +151,19 @@ Test(notes, who_begins_to_tell_is_listened_to)
 	}
 }
 
+Test(notes, who_has_only_old_notes_to_tell_is_not_listened_to)
+{
+	(void)is_tried();
+	notes.node.room = 1;
+	notes_make(0, true);
+	notes_pass(TS_NOTES_TELL_NS + SECOND);
+	notes.node.room = 0;
+	notes_pass(2 * TS_NOTES_SLOW_NS);
+	cr_expect(eq(u32, notes_values(), 1));
+	cr_expect(eq(u64, notes_written(), 0));
+	cr_expect(not(is_tried()));
+}
+
 Test(notes, who_ends_takes_its_notes_away)
 {
 	cr_expect(not(ts_notes_clear(notes.here)), "there are none");
