@@ -95,6 +95,7 @@ static void keep(struct node *node, const struct command *command)
 	node->values[i].fetched = false;
 	free(node->values[i].bytes);
 	node->values[i].bytes = malloc(command->count + 1);
+	node->values[i].bytes[command->count] = 0; /* for who makes it longer */
 	memcpy(node->values[i].bytes, command->bytes, command->count);
 	node->values[i].count = command->count;
 }
