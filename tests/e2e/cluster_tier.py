@@ -288,6 +288,8 @@ def site(count, files=120, size=50000, up=True, words=(), **settings):
     """Nodes with servers, and @files files of about @size."""
     with tempfile.TemporaryDirectory() as folder:
         names = cluster_nodes.files(folder, files, size)
+        # Of a root that changes meanwhile nodes may know different times, by which it is named.
+        os.mkdir(os.path.join(folder, "fresh"))
         with open(os.path.join(folder, WARM), "wb") as file:
             file.write(b"w" * 1000)
         with cluster_nodes.Site(count, folder, names, **settings) as found:
@@ -302,7 +304,6 @@ def fresh(one, count, size=2000):
     """So many further files at a time that nobody has read, and never the last ones."""
     while True:
         names = ["fresh/file%07d" % (len(one.sums) + place) for place in range(count)]
-        os.makedirs(os.path.join(one.source, "fresh"), exist_ok=True)
         for name in names:
             with open(os.path.join(one.source, name), "wb") as file:
                 file.write(os.urandom(size))
