@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What aligned samples were made of: files that others may have changed, or may not read."""
 
-import itertools
 import mmap
 import os
 import signal
@@ -127,17 +126,21 @@ def changes():
 
 
 def test_a_changed_file_is_read_again():
-    """Half of the files, by each of these ways in turn."""
-    with Inputs() as inputs:
-        inputs.two_jobs_that_stay()
-        for victim, change in zip(range(0, FILES, 2), itertools.cycle(changes())):
-            target = inputs.path(victim)
-            change(target)
-            if change is os.unlink:
-                os.mkdir(target)  # so that the list of files stays the same
-        got, wanted = inputs.another()
-        assert got == wanted
-        assert inputs.passed("torch_changed") >= FILES // 2 - 4, inputs.passed("torch_changed")
+    # Half of them say what the others say of other system calls.
+    for number, change in enumerate(changes()[:None if support.WHOLE else 3]):
+        with Inputs() as inputs:
+            inputs.two_jobs_that_stay()
+            for victim in range(0, FILES, 2):
+                target = inputs.path(victim)
+                if change is os.unlink:
+                    os.unlink(target)
+                    os.mkdir(target)  # so that the list of files stays the same
+                else:
+                    change(target)
+            got, wanted = inputs.another()
+            assert got == wanted, number
+            assert inputs.passed("torch_changed") >= FILES // 2 - 4, (number, inputs.passed(
+                "torch_changed"))
 
 
 def test_a_file_one_may_not_read_is_not_given():

@@ -9,6 +9,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -35,6 +36,17 @@ static inline int across_open_places(struct ts_store *store, struct ts_mail *mai
 	int places = open(mail->places_path, O_WRONLY | O_CLOEXEC);
 	cr_assert(ge(int, places, 0));
 	return places;
+}
+
+/** Nothing is posted there, and every slot is free. */
+static inline void across_expect_idle(struct ts_mail *mail)
+{
+	struct ts_mail_request request;
+	uint32_t index;
+
+	cr_expect(eq(int, ts_mail_take(mail, 0, &index, &request), -ENOENT));
+	for (index = 0; index < TS_MAIL_SLOTS; index++)
+		cr_expect(eq(u64, ts_load_relaxed(&mail->table->slots[index].owner), 0));
 }
 
 #endif

@@ -101,12 +101,7 @@ void across_expect_request(enum ts_mail_kind kind)
 
 void across_expect_nothing_open(void)
 {
-	struct ts_mail_request request;
-	uint32_t index;
-
-	cr_expect(eq(int, ts_mail_take(&across_mail, 0, &index, &request), -ENOENT));
-	for (index = 0; index < TS_MAIL_SLOTS; index++)
-		cr_expect(eq(u64, ts_load_relaxed(&across_mail.table->slots[index].owner), 0));
+	across_expect_idle(&across_mail);
 }
 
 /* ---- decodes ---------------------------------------------------------------------------- */
