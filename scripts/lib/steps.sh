@@ -374,15 +374,5 @@ step_changes() {
 # No ring and nothing that goes with one outlives its last process; $work/shm was noted before the
 # first test.
 step_leftovers() {
-	list_rings >"$work/shm-after"
-	if ! comm -13 "$work/shm" "$work/shm-after" | grep .; then
-		return 0
-	fi
-	echo "were left in /dev/shm"
-	return 1
-}
-
-list_rings() {
-	find /dev/shm -maxdepth 1 -name "tsshim.$(id -u).*" -regex '.*\.\(ring\|device\|journal\|loaders\)' \
-		-printf '%f\n' 2>/dev/null | sort
+	"$PYTHON" "$root/scripts/lib/leftovers.py" since "$work/shm"
 }

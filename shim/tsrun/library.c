@@ -2,7 +2,10 @@
 /* Where the library and the command are, and what ELF headers say about preloading. */
 #include "shim/tsrun/library.h"
 
+#include "shim/hash.h"
+
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,13 +125,82 @@ static bool is_shim(const char *entry, size_t length, const char *library)
 	       ends_with(name, strlen(name), ".so");
 }
 
+/* ---- a path that ld.so can be told ------------------------------------------------------- */
+
+/* Blank and colon separate the entries for ld.so, which expands '$'; nothing quotes them. */
+static bool can_be_said(const char *path)
+{
+	return path[strcspn(path, " :$")] == '\0';
+}
+
+/* Whether nobody but this user can change what lies in @directory. */
+static bool is_own(const char *directory)
+{
+	struct stat st;
+
+	return lstat(directory, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	       (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* Where links lie: ${XDG_STATE_HOME:-$HOME/.local/state}/tsshim, made where it is missing. */
+static int find_links(char ret_directory[PATH_MAX])
+{
+	const char *base = getenv("XDG_STATE_HOME"), *below = "/tsshim";
+
+	if (!base || base[0] != '/') {
+		base = getenv("HOME");
+		below = "/.local/state/tsshim";
+	}
+	if (!base || base[0] != '/' || !can_be_said(base) ||
+		snprintf(ret_directory, PATH_MAX, "%s%s", base, below) >= PATH_MAX)
+		return -EINVAL;
+	for (char *at = strchr(ret_directory + 1, '/'); at; at = strchr(at + 1, '/')) {
+		*at = '\0';
+		(void)mkdir(ret_directory, 0700);
+		*at = '/';
+	}
+	(void)mkdir(ret_directory, 0700);
+	return is_own(ret_directory) ? 0 : -EINVAL;
+}
+
+/*
+ * A name of @library that ld.so can be told: through a symbolic link to its directory, which
+ * stays, for children of the job start at any time.  The link is named for the directory, so
+ * jobs of one installation have one; it is written anew where it leads elsewhere.
+ */
+static int link_to(const char *library, char ret_path[PATH_MAX])
+{
+	char links[PATH_MAX], link[PATH_MAX], made[PATH_MAX + 16], target[PATH_MAX];
+	const char *slash = strrchr(library, '/');
+	size_t length = slash ? (size_t)(slash - library) : 0;
+
+	if (!slash || !can_be_said(slash) || find_links(links) < 0)
+		return -EINVAL;
+	int bytes = snprintf(link, sizeof(link), "%s/library-%016" PRIx64, links,
+		ts_hash64(library, length));
+	if (bytes >= (int)sizeof(link) || length >= sizeof(target) ||
+		snprintf(ret_path, PATH_MAX, "%s%s", link, slash) >= PATH_MAX)
+		return -EINVAL;
+	ssize_t got = readlink(link, target, sizeof(target));
+	if (got == (ssize_t)length && memcmp(target, library, length) == 0)
+		return 0;
+	memcpy(target, library, length);
+	target[length] = '\0';
+	(void)snprintf(made, sizeof(made), "%s.%d", link, (int)getpid());
+	if (symlink(target, made) < 0)
+		return -EINVAL;
+	if (rename(made, link) < 0) {
+		(void)unlink(made);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int ts_library_compose(const char *present, const char *library, char **ret_value)
 {
-	/* Blank and colon separate the entries for ld.so, and there is no way to quote them. */
 	static const char separators[] = " :";
+	char linked[PATH_MAX];
 
-	if (library[strcspn(library, " :$")] != '\0')
-		return -EINVAL;
 	if (!present)
 		present = "";
 	bool empty = true;
@@ -142,6 +214,11 @@ int ts_library_compose(const char *present, const char *library, char **ret_valu
 			empty = false;
 		p += length;
 		p += strspn(p, separators);
+	}
+	if (!can_be_said(library)) {
+		if (link_to(library, linked) < 0)
+			return -EINVAL;
+		library = linked;
 	}
 	char *value = NULL;
 	if (asprintf(&value, "%s%s%s", empty ? "" : present, empty ? "" : ":", library) < 0)

@@ -60,9 +60,13 @@ int ts_library_which(const char *command, char ret_path[PATH_MAX]);
  * Make the value of LD_PRELOAD: what is there (@present, may be NULL) stays in front, for
  * libasan must be first, and @library goes behind it.
  *
+ * A path that LD_PRELOAD cannot name (blank, colon, or '$', which ld.so may expand) is named
+ * through a symbolic link in the user's directory of state (XDG Base Directory
+ * Specification), which is made where it is missing, and stays.
+ *
  * *ret_value is to be freed by the caller; it is NULL when @present names our library
- * already.  Errors: -EINVAL @library has a character that cannot stand in LD_PRELOAD
- * (blank, colon, or '$', which ld.so may expand); -ENOMEM.
+ * already.  Errors: -EINVAL there can be no such link: no such directory of the user's own, or
+ * one with such a path; -ENOMEM.
  */
 int ts_library_compose(const char *present, const char *library, char **ret_value);
 

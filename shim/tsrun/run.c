@@ -279,9 +279,10 @@ static int preload(const char *command)
 	r = ts_library_compose(getenv("LD_PRELOAD"), library, &value);
 	if (r == -EINVAL) {
 		ts_message_say("the path '%s' cannot be preloaded: ld.so takes no blank, colon "
-			       "or '$' in it",
+			       "or '$' in it, and a link to it could not be made",
 			library);
-		ts_message_hint("move the installation to a path without them");
+		ts_message_hint("let HOME or XDG_STATE_HOME name a directory of yours, or move "
+				"the installation to a path without them");
 		return TS_EXIT_FAILED;
 	}
 	if (r < 0 || (value && setenv("LD_PRELOAD", value, 1) < 0)) {

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # constructor.sh LIBRARY: what a process pays for the preload when it decodes nothing. TAP.
 set -eu
-library=$1
 skip() {
 	if [ "${TSSHIM_TEST_MUST:-0}" != 0 ]; then
 		echo "not ok 1 - constructor (must not be skipped: $1)"
@@ -14,8 +13,11 @@ skip() {
 
 echo 1..1
 command -v strace >/dev/null || skip "strace is not installed"
-trace=$(mktemp)
-trap 'rm -f "$trace"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# By a path that LD_PRELOAD can tell.
+ln -s "$(dirname "$1")" "$work/build"
+library=$work/build/$(basename "$1") trace=$work/trace
 env -i strace -o "$trace" -E LD_PRELOAD="$library" /bin/true || skip "strace may not trace here"
 # The loader ends with unmapping its cache; the first call of the program itself is exit.
 calls=$(sed -n '/^munmap(/,/^exit_group(/p' "$trace" | sed -e 1d -e '/^exit_group/d')

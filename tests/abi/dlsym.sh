@@ -3,12 +3,18 @@
 # dlsym.sh LIBRARY FINDER NEIGHBOUR IFUNC PLUGIN CC: what dlsym finds with the library in front
 # of it, switched off and on, must be what it finds without. TAP.
 set -u
-library=$1 finder=$2 neighbour=$3 ifunc=$4 plugin=$5
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# By paths that LD_PRELOAD can tell.
+build=$(dirname "$1")
+ln -s "$build" "$work/build"
+linked() {
+	printf '%s\n' "$work/build/${1#"$build"/}"
+}
+library=$(linked "$1") finder=$2 neighbour=$(linked "$3") ifunc=$(linked "$4") plugin=$5
 shift 5
 compiler=$*
 source=$(dirname "$0")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 number=0
 failed=0
 

@@ -3,9 +3,13 @@
 # opens.sh LIBRARY OPENER NEIGHBOUR: the open family with the library in front of it, alone and
 # among other preloads, must do what it does without. TAP.
 set -eu
-library=$1 opener=$2 neighbour=$3
+opener=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# By a path that LD_PRELOAD can tell.
+build=$(dirname "$1")
+ln -s "$build" "$work/build"
+library=$work/build/${1#"$build"/} neighbour=$work/build/${3#"$build"/}
 echo text >"$work/file"
 number=0
 

@@ -202,15 +202,18 @@ def test_no_runtime_directory_of_another_user_is_used():
     """Who takes our name in /tmp keeps us from starting, and gets nothing."""
     with Cluster(1) as one:
         place = "/run/user/0"
-        script = ("mount -t tmpfs -o mode=1777 tmpfs /tmp && mkdir -m 700 /tmp/tsshim.0 && "
-                  "chown %d /tmp/tsshim.0 && mount -t tmpfs -o mode=755 tmpfs /run && "
-                  "mkdir -p -m 755 %s && exec \"$@\"" % (STRANGER, place))
-        # A folder that the mount does not hide.
+        # A folder that the mount does not hide, with what is tested, which may lie in /tmp.
         home = os.path.join("/var/tmp", os.path.basename(one.nodes.folder))
-        os.mkdir(home, 0o700)
+        build = os.path.join(home, "build")
+        script = ("mount --bind \"$0\" \"$1\" && shift && mount -t tmpfs -o mode=1777 tmpfs /tmp && "
+                  "mkdir -m 700 /tmp/tsshim.0 && chown %d /tmp/tsshim.0 && "
+                  "mount -t tmpfs -o mode=755 tmpfs /run && mkdir -p -m 755 %s && exec \"$@\""
+                  % (STRANGER, place))
+        os.makedirs(build, 0o700)
         try:
             shutil.copy(one.list, home)
-            done = one.nodes.run(0, ["unshare", "-m", "sh", "-euc", script, "sh", support.TSRUN,
+            done = one.nodes.run(0, ["unshare", "-m", "sh", "-euc", script, support.BUILD, build,
+                                     os.path.join(build, os.path.relpath(support.TSRUN, support.BUILD)),
                                      "cluster", "up", "--dir", os.path.join(home, "cluster"), "--nodes",
                                      os.path.join(home, "list")], one.env)
             assert done.status == FAILED and "No such file or directory" in done.errors, done.errors

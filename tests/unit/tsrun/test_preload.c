@@ -92,13 +92,47 @@ Test(preload, another_copy_is_enough)
 		"one that is not there does nothing");
 }
 
-Test(preload, paths_that_cannot_be_said)
+static const char *const unsayable[] = {"/a b/l.so", "/a:b/l.so", "/$LIB/l.so"};
+
+Test(preload, paths_that_cannot_be_said_are_linked)
 {
-	static const char *const bad[] = {"/a b/l.so", "/a:b/l.so", "/$LIB/l.so"};
-	for (size_t i = 0; i < TS_ARRAY_SIZE(bad); i++) {
-		char *value = (char *)"untouched";
-		cr_expect_eq(ts_library_compose(NULL, bad[i], &value), -EINVAL, "%s", bad[i]);
-		cr_expect_str_eq(value, "untouched");
+	cr_assert_eq(setenv("XDG_STATE_HOME", file("state", NULL, 0), 1), 0);
+	for (size_t i = 0; i < TS_ARRAY_SIZE(unsayable); i++) {
+		char target[PATH_MAX] = "", link[PATH_MAX];
+		snprintf(link, sizeof(link), "%s", compose("x.so", unsayable[i]));
+		cr_assert_eq(strncmp(link, "x.so:/", 6), 0, "%s", link);
+		cr_expect_str_eq(compose("x.so", unsayable[i]), link, "once is enough");
+		char *slash = strrchr(link, '/');
+		cr_expect_str_eq(slash, "/l.so");
+		*slash = '\0';
+		cr_assert_gt(readlink(link + 5, target, sizeof(target) - 1), 0, "%s", link);
+		cr_expect_eq(strncmp(unsayable[i], target, strlen(target)), 0, "%s", target);
+		/* What leads elsewhere is put right. */
+		cr_assert_eq(unlink(link + 5), 0);
+		cr_assert_eq(symlink("/tmp", link + 5), 0);
+		(void)compose(NULL, unsayable[i]);
+		memset(target, 0, sizeof(target));
+		cr_assert_gt(readlink(link + 5, target, sizeof(target) - 1), 0);
+		cr_expect_str_neq(target, "/tmp");
+	}
+}
+
+Test(preload, paths_that_cannot_be_said_and_not_linked)
+{
+	const char *const homes[] = {file("a b", NULL, 0), file("others", NULL, 0), "relative"};
+
+	cr_assert_eq(mkdir(homes[1], 0755), 0);
+	cr_assert_eq(mkdir(file("others/tsshim", NULL, 0), 0755), 0);
+	cr_assert_eq(chmod(file("others/tsshim", NULL, 0), 0777), 0);
+	unsetenv("HOME");
+	for (size_t h = 0; h < TS_ARRAY_SIZE(homes); h++) {
+		cr_assert_eq(setenv("XDG_STATE_HOME", homes[h], 1), 0);
+		for (size_t i = 0; i < TS_ARRAY_SIZE(unsayable); i++) {
+			char *value = (char *)"untouched";
+			cr_expect_eq(ts_library_compose(NULL, unsayable[i], &value), -EINVAL,
+				"%s", unsayable[i]);
+			cr_expect_str_eq(value, "untouched");
+		}
 	}
 }
 
