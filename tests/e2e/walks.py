@@ -238,14 +238,14 @@ def test_code_is_looked_at_for_a_time():
     step = walk.PATIENCE / 4
     with watched(step):
         assert outcome(Data(call=chain(2)))[1] is None
-        assert outcome(Data(call=chain(walk.VISITS * 8)))[1] == "slow"
+        assert outcome(Data(call=chain(walk.UNTIMED + walk.VISITS * 8)))[1] == "slow"
     with watched(step / 100):
-        assert outcome(Data(call=chain(walk.VISITS * 8)))[1] is None
+        assert outcome(Data(call=chain(walk.UNTIMED + walk.VISITS * 8)))[1] is None
 
 
 def test_data_may_take_longer():
     """Also where code leads to it: only code is counted."""
-    many = [Record(number) for number in range(walk.VISITS * 100)]
+    many = [Record(number) for number in range(walk.UNTIMED + walk.VISITS * 100)]
     names = {"MANY": many}
     exec("def call(x):\n    return MANY[x]\n", names)
     with watched(walk.PATIENCE / 40):
@@ -258,7 +258,7 @@ def test_a_walk_that_came_to_nothing_is_made_once():
         pass
 
     with watched(walk.PATIENCE / 4) as walks:
-        far = chain(walk.VISITS * 8)
+        far = chain(walk.UNTIMED + walk.VISITS * 8)
         for _ in range(3):
             assert outcome(Data(call=far))[1] == "slow"
         assert len(walks) == 1
@@ -299,7 +299,7 @@ def test_what_there_is_no_room_for_is_looked_at_again():
 
 def test_generators_that_data_leads_to_are_found_each_time():
     with watched(walk.PATIENCE / 4) as walks:
-        data = Data(call=chain(walk.VISITS * 8), inner=Data(draw=random.Random(1)))
+        data = Data(call=chain(walk.UNTIMED + walk.VISITS * 8), inner=Data(draw=random.Random(1)))
         for _ in range(3):
             assert outcome(data, seeds=True)[1:] == ("slow", ["dataset.inner.draw"])
         assert len(walks) == 1
@@ -330,7 +330,7 @@ def in_child(work):
 
 def test_processes_know_of_each_other():
     """A forked one what its parent found; with expect(), all what a forked one found."""
-    data = Data(call=chain(walk.VISITS * 8))
+    data = Data(call=chain(walk.UNTIMED + walk.VISITS * 8))
     with watched(walk.PATIENCE / 4) as walks:
         remembered.expect()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 A program that makes a new data set for each of three epochs, with no patience for its code; prints
-who walked over it: the trainer's name of each process, after each epoch.
+which processes walked over it, and where an epoch ends.
 """
 
 import os
@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from tsshim_torch.fingerprint import datasets, walk
 
-walk.PATIENCE = datasets.SLOW = -1  # as if the code were endless
+walk.UNTIMED, walk.PATIENCE, datasets.SLOW = 0, -1, -1  # as if the code were endless
 walker = datasets.Walker
 
 

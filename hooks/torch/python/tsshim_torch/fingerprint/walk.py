@@ -34,7 +34,8 @@ HELD = 1 << 22  # elements that one walk's caller may hold on to; 32 MiB in each
 LIMIT = 1 << 21  # objects in one walk; it would take more than ten seconds
 PATIENCE = 0.5  # seconds of CPU time for code, and what it leads to: more is not the program's own
 GLANCE = 1 << 13  # objects in one walk of data only, and elements of one of its lists
-VISITS = 32  # of such objects, between two looks at the clock
+VISITS = 32  # of such objects, between two looks at the clock,
+UNTIMED = 1 << 8  # and before the first one: most walks meet no more
 
 ATOM_IDS = frozenset(map(id, ATOMS))
 CODE_IDS = frozenset(map(id, (types.FunctionType, types.ModuleType)))
@@ -150,12 +151,6 @@ def joined(parts):
     return b"".join(b"%d:%s" % (len(part), part) for part in parts)
 
 
-def _is_code(value):
-    """Whether @value is a function, class or module."""
-    kind = type(value)
-    return id(kind) in CODE_IDS or bool(_flags(kind) & CLASS)
-
-
 class Notes:
     """What a walk sees besides; the caller's, who may hand it in again."""
 
@@ -194,6 +189,7 @@ class Walker:
         self._objects = []  # by number; also keeps ids from being used again
         self._labels = []  # by number: (number of the parent, how it was reached)
         self._of_code = bytearray()  # by number: whether it is code, or code led to it
+        self._codes = 0  # such that were followed
         self._data_only = data_only
         self._is_in_code = False  # the current object is
         self._spent, self._since = 0.0, None  # CPU time for such; since when, of those in a row
@@ -215,7 +211,8 @@ class Walker:
             return
         number = self._numbers.get(id(value))
         if number is None:
-            of_code = self._is_in_code or _is_code(value)
+            kind = type(value)
+            of_code = self._is_in_code or id(kind) in CODE_IDS or _flags(kind) & CLASS != 0
             number = len(self._objects)
             if self._data_only and (of_code or number >= GLANCE):
                 return
@@ -303,13 +300,17 @@ class Walker:
         while followed < len(self._objects):
             for self._current in range(followed, len(self._objects)):
                 self._is_in_code = self._of_code[self._current] != 0
-                if self._is_in_code != (self._since is not None) or \
-                        self._is_in_code and self._current % VISITS == 0:
+                self._codes += self._is_in_code
+                if self._codes > UNTIMED and (
+                        self._is_in_code != (self._since is not None) or
+                        self._is_in_code and self._codes % VISITS == 0):
                     self._look_at_clock(self._is_in_code)
                 self._try(self._visit, self._objects[self._current])
-            self._look_at_clock(False)
-            followed, self._current, self._is_in_code = self._current + 1, 0, True
+            followed = self._current + 1
             if followed == len(self._objects):
+                if self._since is not None:
+                    self._look_at_clock(False)
+                self._current, self._is_in_code = 0, True
                 for ending in ENDINGS:
                     self._try(ending, self)
         if self._failure is not None:
