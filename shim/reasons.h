@@ -155,7 +155,10 @@
 		"a faster network; or leave out --across")                                    \
 	X(ACROSS_UNUSED, "across_unused",                                                     \
 		"made alone: what --across handed over lately was taken by nobody",           \
-		"start the jobs of all together, with the same libraries and data")
+		"start the jobs of all together, with the same libraries and data")           \
+	X(TORCH_WALK, "torch_walk",                                                           \
+		"the dataset leads to more code of the program's own than can be looked at",  \
+		"install libraries with pip, not by PYTHONPATH or as editable ones")
 
 enum ts_reason {
 #define TS_X(name, id, text, fix) TS_REASON_##name,

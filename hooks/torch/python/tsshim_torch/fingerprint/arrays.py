@@ -84,11 +84,11 @@ def _hash_memory(walker, address, size, stays=True):
         digest = walker.notes.digests.get((address, size))
         if digest is None:
             hasher = hashlib.blake2b(digest_size=16)
-            _read_memory(hasher, address, size)
+            walker.at_once(_read_memory, hasher, address, size)
             digest = walker.notes.digests[address, size] = hasher.digest()
         walker.hash.update(digest)
     elif size:
-        _read_memory(walker.hash, address, size)
+        walker.at_once(_read_memory, walker.hash, address, size)
 
 
 def _read_memory(hasher, address, size):

@@ -13,12 +13,15 @@ import math
 import sys
 import types
 
-from . import arrays, frames
+from .. import clock
+from . import arrays, frames, remembered
 from . import nodes  # noqa: F401 -- registers what it knows
 from .classes import instance_dict
 from .environment import environment
 from .library import class_dict, is_library_function
 from .walk import REASONS, Notes, Unknown, Walker
+
+SLOW = 0.1  # seconds of CPU time from which a walk that came to nothing is made once
 
 __all__ = ("REASONS", "Notes", "Unknown", "environment", "fingerprint", "unwrap")
 
@@ -37,21 +40,57 @@ def fingerprint(dataset, constants=None, room=math.inf, notes=None):
     constants = [] if constants is None else constants
     known = tuple(constants)
     constants.clear()
+    notes, before = notes or Notes(), None
+    start = clock.thread()
     try:
         arrays.register()
         frames.register()
+        before = remembered.refusal(dataset)
+        if before is not None:
+            notes.generators = _held(dataset, notes)
+            raise before
         walker = Walker("dataset", known, room, notes)
         walker.add(dataset)
         try:
             digest = walker.digest()
         finally:
-            walker.notes.has_looked = True
+            notes.has_looked = True
         constants[:] = walker.constants
         return digest
-    except Unknown:
+    except Unknown as unknown:
+        if before is None and clock.thread() - start >= SLOW:
+            _remember(dataset, unknown, notes)
         raise
     except Exception as error:
         raise Unknown("internal", "%s: %s" % (type(error).__name__, error)) from error
+
+
+def _remember(dataset, unknown, notes):
+    """
+    Have a long walk that came to nothing not made again: in no worker of the job, of no epoch.
+    Where it found generators that a look at the data alone would not find, it is made again.
+    """
+    if unknown.reason == "large" and not notes.is_cut:
+        return  # there may be room for it later
+    held = _held(dataset, notes)
+    if notes.is_cut:
+        notes.generators = held  # not those that one job finds in time and another one does not
+    if held is None or len(held) == len(notes.generators):
+        remembered.remember(dataset, unknown)
+
+
+def _held(dataset, notes):
+    """The generators that @dataset holds, code left out; None where @notes ask for none."""
+    if notes.generators is None:
+        return None
+    found = Notes(seeds=True)
+    walker = Walker("dataset", notes=found, data_only=True)
+    try:
+        walker.add(dataset)
+        walker.digest()
+    except Unknown:
+        pass
+    return found.generators
 
 
 def unwrap(dataset, index):

@@ -24,7 +24,7 @@ import sysconfig
 import types
 from itertools import chain
 
-from . import walk
+from . import installed, walk
 from .code import code_bytes
 
 # Packages of which only the modules that somebody else names are looked at.
@@ -103,7 +103,7 @@ ROOTS = STANDARD_ROOTS + _directories(
 def is_library_path(path):
     """Whether the file @path belongs to the interpreter or an installed package."""
     return (path.startswith(ROOTS) or path.startswith("<frozen ")
-            or "/site-packages/" in path or "/dist-packages/" in path)
+            or "/site-packages/" in path or "/dist-packages/" in path or installed.has(path))
 
 
 def module_dict(module):
@@ -188,9 +188,10 @@ def is_user_class(kind):
 @functools.lru_cache(maxsize=None)
 def content(path):
     """
-    Digest of the file @path; of a large one its size, time and both ends.  As it was when first
-    asked for in this process.
+    Digest of the file @path; of a large one its size, time and both ends (of an archive that it
+    lies in: the end has the checksums).  As it was when first asked for in this process.
     """
+    path = installed.archive(path) or path
     hasher = hashlib.blake2b(digest_size=16)
     try:
         with open(path, "rb", buffering=0) as file:

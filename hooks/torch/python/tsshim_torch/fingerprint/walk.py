@@ -19,6 +19,8 @@ from collections import OrderedDict, defaultdict, deque
 from itertools import chain
 from operator import is_
 
+from .. import clock
+
 # Version 2 writes values only: later ones also write which strings are interned and which
 # objects are referred to twice.  Floats are written as their eight bytes.
 MARSHAL = 2
@@ -30,8 +32,14 @@ LONG = 1 << 6  # elements from which a chunk is written as its digest
 SMALL = 1 << 9  # bytes of an element, on average, up to which a walk's caller may hold on to it
 HELD = 1 << 22  # elements that one walk's caller may hold on to; 32 MiB in each worker
 LIMIT = 1 << 21  # objects in one walk; it would take more than ten seconds
+PATIENCE = 0.5  # seconds of CPU time for code, and what it leads to: more is not the program's own
+GLANCE = 1 << 13  # objects in one walk of data only, and elements of one of its lists
+VISITS = 32  # of such objects, between two looks at the clock,
+UNTIMED = 1 << 8  # and before the first one: most walks meet no more
 
 ATOM_IDS = frozenset(map(id, ATOMS))
+CODE_IDS = frozenset(map(id, (types.FunctionType, types.ModuleType)))
+CLASS = 1 << 31  # Py_TPFLAGS_TYPE_SUBCLASS, of the class of a class
 CONTAINER_IDS = frozenset(map(id, (list, tuple, dict)))
 TUPLE_ID = frozenset([id(tuple)])
 
@@ -58,6 +66,7 @@ REASONS = {
     "object": "an object that shows nothing of what it holds",
     "process": "a process or thread",
     "set": "a set whose elements have no order of their own",
+    "slow": "there is more code than can be looked at in %.1f s of CPU time" % PATIENCE,
     "shared_memory": "memory or values shared between processes",
     "shared_tensor": "a tensor in shared memory",
     "tensor": "a tensor not in plain memory of the CPU, or of a subclass",
@@ -83,6 +92,7 @@ class Unknown(Exception):
         return "%s%s: %s" % (self.where, what, REASONS.get(self.reason, self.reason))
 
 
+_flags = type.__dict__["__flags__"].__get__
 _module = type.__dict__["__module__"].__get__
 _qualname = type.__dict__["__qualname__"].__get__
 
@@ -150,6 +160,7 @@ class Notes:
         self.generators = [] if seeds else None
         self.digests = {}  # of large arrays, by where they are: these are not read again
         self.has_looked = False  # at all: what libraries hold is not compared again either
+        self.is_cut = False  # something was left out that would have taken too long
         self.has_cache = False  # a function remembers what it gave before, which nobody can see
 
 
@@ -161,9 +172,11 @@ class Walker:
     still holds the very objects that it held then, and these cannot change, what was written
     then is written again: an image dataset's list is all that takes time in its fingerprint.
     @room is how many bytes of arrays may be read.  In @notes, Notes, it leaves what else was seen.
+    Of @data_only no code is followed, and the walk is short: only what it finds is of use, not the
+    digest.
     """
 
-    def __init__(self, where, constants=(), room=math.inf, notes=None):
+    def __init__(self, where, constants=(), room=math.inf, notes=None, data_only=False):
         self.room = room
         self.notes = notes or Notes()
         self.hash = hashlib.blake2b(digest_size=16)
@@ -175,6 +188,11 @@ class Walker:
         self._numbers = {}  # id -> number
         self._objects = []  # by number; also keeps ids from being used again
         self._labels = []  # by number: (number of the parent, how it was reached)
+        self._of_code = bytearray()  # by number: whether it is code, or code led to it
+        self._codes = 0  # such that were followed
+        self._data_only = data_only
+        self._is_in_code = False  # the current object is
+        self._spent, self._since = 0.0, None  # CPU time for such; since when, of those in a row
         self._current = -1
         self._failure = None  # which is raised, where the walk goes on in search of generators
 
@@ -193,12 +211,18 @@ class Walker:
             return
         number = self._numbers.get(id(value))
         if number is None:
+            kind = type(value)
+            of_code = self._is_in_code or id(kind) in CODE_IDS or _flags(kind) & CLASS != 0
             number = len(self._objects)
+            if self._data_only and (of_code or number >= GLANCE):
+                return
             if number >= LIMIT:
+                self.notes.is_cut = True
                 self.fail("large", label)
             self._numbers[id(value)] = number
             self._objects.append(value)
             self._labels.append((self._current, label))
+            self._of_code.append(of_code)
         self.put(b"r", b"%d" % number)
 
     def add_pairs(self, pairs):
@@ -209,6 +233,8 @@ class Walker:
 
     def add_sequence(self, values):
         """Write the list or tuple @values: plain chunks at once, others element by element."""
+        if self._data_only:
+            values = values[:GLANCE]
         self.put(b"n", b"%d" % len(values))
         for begin in range(0, len(values), CHUNK):
             part = values[begin:begin + CHUNK]
@@ -218,6 +244,16 @@ class Walker:
                 continue
             for position, value in enumerate(part, begin):
                 self.add(value, position)
+
+    def at_once(self, function, *arguments):
+        """What the @function gives, which reads data at the speed of C: no time for code."""
+        if self._since is None:
+            return function(*arguments)
+        start = clock.thread()
+        try:
+            return function(*arguments)
+        finally:
+            self._since += clock.thread() - start
 
     def _long(self, part):
         """The digest of the bytes of a plain @part, or None when it must be walked."""
@@ -263,20 +299,41 @@ class Walker:
         followed = 0
         while followed < len(self._objects):
             for self._current in range(followed, len(self._objects)):
+                self._is_in_code = self._of_code[self._current] != 0
+                self._codes += self._is_in_code
+                if self._codes > UNTIMED and (
+                        self._is_in_code != (self._since is not None) or
+                        self._is_in_code and self._codes % VISITS == 0):
+                    self._look_at_clock(self._is_in_code)
                 self._try(self._visit, self._objects[self._current])
-            followed, self._current = self._current + 1, 0
+            followed = self._current + 1
             if followed == len(self._objects):
+                if self._since is not None:
+                    self._look_at_clock(False)
+                self._current, self._is_in_code = 0, True
                 for ending in ENDINGS:
                     self._try(ending, self)
         if self._failure is not None:
             raise self._failure
         return self.hash.digest()
 
+    def _look_at_clock(self, is_in_code):
+        """Add the time since the last look, where it was code's; it is now, or is not."""
+        now = clock.thread()
+        if self._since is not None:
+            self._spent += now - self._since
+        self._since = now if is_in_code else None
+        if self._spent > PATIENCE:
+            self.notes.is_cut = True
+            if self._failure is not None:
+                raise self._failure
+            self.fail("slow")
+
     def _try(self, function, value):
         try:
             function(value)
         except Unknown as unknown:
-            if self.notes.generators is None or unknown.reason == "large":
+            if self.notes.generators is None or unknown.reason in ("large", "slow"):
                 raise
             # What draws in its own way is more to the caller than what has no name.
             if self._failure is None or unknown.reason == "generator" != self._failure.reason:
@@ -284,6 +341,10 @@ class Walker:
 
     def _visit(self, value):
         handler = NODES.get(id(type(value)))
+        if id(type(value)) in CONTAINER_IDS and len(value) >= LONG:
+            self._is_in_code = False  # what is in it is data
+            self.at_once(handler, self, value)
+            return
         if handler is not None:
             handler(self, value)
             return

@@ -135,6 +135,9 @@ def _say_what_is_not(loader, ordinal, unknown):
     name = "loader over %s (%d)" % (type(loader.dataset).__qualname__, ordinal)
     if unknown is not None and unknown.reason == "generator":
         native.say("not aligned: %s: %s" % (name, unknown))
+    elif unknown is not None and unknown.reason == "slow":
+        native.say("%s: generators of its own are aligned only where its data leads to them: %s" % (
+            name, unknown))
     found = [] if native.settings.orders else orders.seeds_of(loader)
     for path, sampler, field in found:
         native.say("order not aligned: %s: %s of %s (%s); --align-orders does" % (

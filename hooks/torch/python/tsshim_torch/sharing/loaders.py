@@ -33,7 +33,7 @@ MOST = 4096  # loaders of a program that are told of; what it makes beyond is le
 # What a byte of the shared memory stands for: a verdict, or a reason for there being none.
 _SAID = (None, SAMPLES, BATCHES, b"disabled", b"torch_cheap", b"torch_dataset", b"torch_getitems",
          b"torch_impure", b"torch_index", b"torch_iterable", b"torch_sample", b"torch_settings",
-         b"torch_versions", b"torch_changed", b"torch_young", b"torch_inputs")
+         b"torch_versions", b"torch_changed", b"torch_young", b"torch_inputs", b"torch_walk")
 _BEYOND = 255  # or that it found no place
 
 _met = weakref.WeakKeyDictionary()  # loader -> Met

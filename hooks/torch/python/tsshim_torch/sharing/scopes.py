@@ -83,8 +83,9 @@ def expect_workers(loader, is_iterable=False):
     they are forked, they would wait for ever for a lock of a thread that they do not have.
     """
     global _prepared
-    from ..fingerprint import datasets
+    from ..fingerprint import datasets, remembered
     from ..judge import judgement
+    remembered.expect()
     if _prepared or native.settings.share == native.SHARE_PIXELS or not _forks_workers(loader) \
             or isinstance(loader.dataset, torch.utils.data.IterableDataset) != is_iterable:
         return
@@ -179,7 +180,8 @@ class Scope:
             name = self._fingerprint(dataset, kept) + datasets.environment()
             return name + self._directory(dataset, name)
         except (datasets.Unknown, OSError) as error:  # a working directory that was removed
-            self.reason = b"torch_dataset"
+            is_slow = getattr(error, "reason", None) == "slow"
+            self.reason = b"torch_walk" if is_slow else b"torch_dataset"
             self.explain(str(error))
             return None
 

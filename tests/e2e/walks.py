@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: MIT
+"""
+What the walk over a data set takes for a library's, how long it looks at code, and that a walk
+which came to nothing is not made again.
+"""
+
+import contextlib
+import importlib
+import os
+import random
+import sys
+import tempfile
+import zipfile
+
+import support
+
+PACKAGE = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
+JOB = os.path.join(support.HERE, "walks_job.py")
+sys.path.insert(0, PACKAGE)
+from tsshim_torch import clock  # noqa: E402
+from tsshim_torch.fingerprint import datasets, library, remembered, walk  # noqa: E402
+
+LIBRARY = "_PRIVATE = [1]\n\n\ndef double(value):\n    return 2 * value\n"
+# A data set that calls it, and prints its name.
+PROGRAM = ("import toolkit.parts\nfrom tsshim_torch.fingerprint import datasets, library\n"
+           "class Data:\n    def __getitem__(self, index):\n"
+           "        return toolkit.parts.double(index)\n"
+           "print(library.is_library_name('toolkit.parts'), datasets.fingerprint(Data()).hex())\n")
+
+
+def write(path, text=""):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def tree(place, name="toolkit", text=LIBRARY):
+    """A package of two files in the directory @place."""
+    write("%s/%s/__init__.py" % (place, name))
+    write("%s/%s/parts.py" % (place, name), text)
+
+
+def listing(name):
+    """RECORD of it, as installers write it."""
+    return "".join("%s,sha256=x,1\n" % file for file in (
+        name + "/__init__.py", name + "/parts.py", name + "-1.0.dist-info/RECORD",
+        "../bin/" + name))
+
+
+@contextlib.contextmanager
+def searched(*places):
+    """These are on the search path; what is imported from there is forgotten at the end."""
+    before = set(sys.modules)
+    sys.path[:0] = places
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        for place in places:
+            sys.path.remove(place)
+        for name in set(sys.modules) - before:
+            del sys.modules[name]
+
+
+def is_library(name):
+    importlib.import_module(name)
+    return library.is_library_name(name)
+
+
+def test_what_an_installer_has_listed_is_a_library():
+    with tempfile.TemporaryDirectory() as work:
+        target, legacy, egg = work + "/target", work + "/legacy", work + "/one-1.0.egg"
+        tree(target, "listed")
+        write(target + "/listed-1.0.dist-info/RECORD", listing("listed"))
+        write(target + "/beside.py")
+        write(target + "/listed/mine.py")
+        tree(legacy, "older")
+        write(legacy + "/older-1.0.egg-info/installed-files.txt",
+              "../older/__init__.py\n../older/parts.py\nPKG-INFO\n")
+        tree(egg, "hatched")
+        write(egg + "/EGG-INFO/PKG-INFO")
+        with searched(target, legacy, egg):
+            for name in ("listed", "listed.parts", "older.parts", "hatched.parts"):
+                assert is_library(name), name
+            for name in ("beside", "listed.mine"):  # nobody has installed these
+                assert not is_library(name), name
+
+
+def test_a_namespace_in_such_a_directory_is_a_library():
+    with tempfile.TemporaryDirectory() as work:
+        write(work + "/spread/inner/parts.py")
+        write(work + "/spread_inner-1.0.dist-info/RECORD", "spread/inner/parts.py,sha256=x,1\n")
+        with searched(work):
+            assert is_library("spread") and is_library("spread.inner.parts")
+
+
+def test_trees_that_nobody_installed_are_the_programs_own():
+    """In PYTHONPATH; editable, whose dist-info lists a .pth elsewhere; a source tree; vendored."""
+    with tempfile.TemporaryDirectory() as work:
+        tree(work + "/path", "onpath")
+        tree(work + "/editable/src", "edited")
+        write(work + "/other/edited-1.0.dist-info/RECORD", "__editable__.edited-1.0.pth,,\n")
+        tree(work + "/source", "develop")
+        write(work + "/source/develop.egg-info/SOURCES.txt", "develop/__init__.py\n")
+        tree(work + "/program/third_party", "vendored")
+        write(work + "/program/third_party/__init__.py")
+        with searched(work + "/path", work + "/editable/src", work + "/other", work + "/source",
+                      work + "/program"):
+            for name in ("onpath.parts", "edited.parts", "develop.parts",
+                         "third_party.vendored.parts"):
+                assert not is_library(name), name
+
+
+def test_a_vendored_directory_with_a_list_is_a_library():
+    with tempfile.TemporaryDirectory() as work:
+        tree(work + "/vendor", "bought")
+        write(work + "/vendor/bought-1.0.dist-info/RECORD", listing("bought"))
+        write(work + "/own.py")
+        with searched(work, work + "/vendor"):
+            assert is_library("bought.parts") and not is_library("own")
+
+
+def archived(path, name, text=LIBRARY, **more):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(name + "/__init__.py", "")
+        file.writestr(name + "/parts.py", text)
+        for inner, content in more.items():
+            file.writestr(inner.replace("__", "/"), content)
+
+
+def test_archives():
+    with tempfile.TemporaryDirectory() as work:
+        archived(work + "/plain.zip", "zipped")
+        archived(work + "/wheel.zip", "wheeled")
+        with zipfile.ZipFile(work + "/wheel.zip", "a") as file:
+            file.writestr("wheeled-1.0.dist-info/RECORD", listing("wheeled"))
+        archived(work + "/one.egg", "boiled", **{"EGG-INFO__PKG-INFO": ""})
+        with searched(work + "/plain.zip", work + "/wheel.zip", work + "/one.egg"):
+            assert is_library("wheeled.parts") and is_library("boiled.parts")
+            assert not is_library("zipped.parts")
+            content = library.module_content(sys.modules["wheeled.parts"])
+            assert content == library.content(work + "/wheel.zip")
+
+
+def named(place, *command):
+    """(whether its toolkit is a library, the data set's name) of a program with @place searched."""
+    outcome = support.run([support.torch_python(), *(command or ("-c", PROGRAM))],
+                          support.plain_environment(PYTHONPATH=place + ":" + PACKAGE))
+    assert outcome.status == 0, outcome.errors
+    return outcome.output.split()
+
+
+def test_an_edited_library_gives_another_name():
+    """Wherever it lies; the same one at another path gives the same name."""
+    edited = LIBRARY.replace("2 *", "3 *")
+    with tempfile.TemporaryDirectory() as work:
+        for kind in ("path", "target"):
+            for place, text in (("a", LIBRARY), ("b", LIBRARY), ("c", edited)):
+                tree("%s/%s-%s" % (work, kind, place), text=text)
+            if kind == "target":
+                for place in "abc":
+                    write("%s/target-%s/toolkit-1.0.dist-info/RECORD" % (work, place),
+                          listing("toolkit"))
+            names = [named("%s/%s-%s" % (work, kind, place)) for place in "abc"]
+            assert [is_a for is_a, _ in names] == [str(kind == "target")] * 3, (kind, names)
+            assert names[0] == names[1] and names[0][1] != names[2][1], (kind, names)
+        for place, text in (("a", LIBRARY), ("b", LIBRARY), ("c", edited)):
+            archived("%s/%s.zip" % (work, place), "toolkit", text)
+        names = [named("%s/%s.zip" % (work, place)) for place in "abc"]
+        assert names[0] == names[1] and names[0][1] != names[2][1], names
+
+
+def test_where_the_program_comes_from_makes_no_difference():
+    with tempfile.TemporaryDirectory() as work:
+        tree(work)
+        write(work + "/toolkit-1.0.dist-info/RECORD", listing("toolkit"))
+        write(work + "/programs/train.py", PROGRAM)
+        write(work + "/programs/__init__.py")
+        names = [named(work), named(work, work + "/programs/train.py"),
+                 named(work, "-m", "programs.train")]
+        assert names[0][0] == "True" and names.count(names[0]) == 3, names
+
+
+# ---- how long, and how often ----
+
+def chain(length):
+    """A function that calls another, and so on; only the walk finds how many."""
+    names = {"__name__": "__main__"}
+    lines = ["def f%d(x):\n    return f%d(x)\n" % (n, n + 1) for n in range(length)]
+    exec("".join(lines) + "def f%d(x):\n    return x\n" % length, names)
+    return names["f0"]
+
+
+class Record:
+    def __init__(self, number):
+        self.number = number
+
+
+class Data:
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+@contextlib.contextmanager
+def watched(step):
+    """A clock that goes on by @step whenever it is read; a list of the walks that are made."""
+    now, walks, real, kind = [0.0], [], clock.thread, datasets.Walker
+
+    def thread():
+        now[0] += step
+        return now[0]
+
+    def walker(*arguments, **more):
+        if not more.get("data_only"):
+            walks.append(os.getpid())
+        return kind(*arguments, **more)
+
+    clock.thread, datasets.Walker = thread, walker
+    remembered._refusals.clear()
+    remembered._found = None
+    try:
+        yield walks
+    finally:
+        clock.thread, datasets.Walker = real, kind
+
+
+def outcome(data, seeds=False):
+    """(name, None) or (None, reason) of @data, and the paths of the generators that were noted."""
+    notes = datasets.Notes(seeds)
+    try:
+        found = (datasets.fingerprint(data, notes=notes), None)
+    except datasets.Unknown as unknown:
+        found = (None, unknown.reason)
+    return found + ([path for path, _ in notes.generators or ()],)
+
+
+def test_code_is_looked_at_for_a_time():
+    step = walk.PATIENCE / 4
+    with watched(step):
+        assert outcome(Data(call=chain(2)))[1] is None
+        assert outcome(Data(call=chain(walk.UNTIMED + walk.VISITS * 8)))[1] == "slow"
+    with watched(step / 100):
+        assert outcome(Data(call=chain(walk.UNTIMED + walk.VISITS * 8)))[1] is None
+
+
+def test_data_may_take_longer():
+    """Also where code leads to it: only code is counted."""
+    many = [Record(number) for number in range(walk.UNTIMED + walk.VISITS * 100)]
+    names = {"MANY": many}
+    exec("def call(x):\n    return MANY[x]\n", names)
+    with watched(walk.PATIENCE / 40):
+        assert outcome(Data(records=many))[1] is None
+        assert outcome(Data(call=names["call"]))[1] is None
+
+
+def test_a_walk_that_came_to_nothing_is_made_once():
+    class Other(Data):
+        pass
+
+    with watched(walk.PATIENCE / 4) as walks:
+        far = chain(walk.UNTIMED + walk.VISITS * 8)
+        for _ in range(3):
+            assert outcome(Data(call=far))[1] == "slow"
+        assert len(walks) == 1
+        assert outcome(Data(call=iter(())))[1] == "iterator"  # holds something else
+        assert outcome(Other(call=far))[1] == "slow"
+        assert len(walks) == 3
+
+
+def test_a_refusal_after_a_long_walk_is_remembered_and_a_short_one_is_not():
+    with watched(datasets.SLOW) as walks:
+        assert [outcome(Data(part=iter(())))[1] for _ in range(3)] == ["iterator"] * 3
+        assert len(walks) == 1
+    with watched(datasets.SLOW / 100) as walks:
+        assert [outcome(Data(part=iter(())))[1] for _ in range(3)] == ["iterator"] * 3
+        assert len(walks) == 3
+
+
+def test_no_name_is_remembered():
+    with watched(datasets.SLOW) as walks:
+        data = Data(size=1)
+        before = outcome(data)
+        data.size = 2
+        assert before[1] is None and outcome(data)[0] != before[0] and len(walks) == 2
+
+
+def test_what_there_is_no_room_for_is_looked_at_again():
+    import numpy
+    datasets.arrays.register()
+    with watched(datasets.SLOW) as walks:
+        data = Data(array=numpy.zeros(1000))
+        for room in (10, 10, 100000):
+            try:
+                datasets.fingerprint(data, room=room)
+            except datasets.Unknown as unknown:
+                assert unknown.reason == "large" and room == 10
+        assert len(walks) == 3
+
+
+def test_generators_that_data_leads_to_are_found_each_time():
+    with watched(walk.PATIENCE / 4) as walks:
+        data = Data(call=chain(walk.UNTIMED + walk.VISITS * 8), inner=Data(draw=random.Random(1)))
+        for _ in range(3):
+            assert outcome(data, seeds=True)[1:] == ("slow", ["dataset.inner.draw"])
+        assert len(walks) == 1
+
+
+def test_generators_that_only_code_leads_to_are_looked_for_again():
+    """Where nothing was cut off, what was found is what is seeded."""
+    names = {"R": random.Random(1)}
+    exec("def call(x):\n    return R.random()\n", names)
+    with watched(datasets.SLOW) as walks:
+        for _ in range(2):
+            found = outcome(Data(call=names["call"], part=iter(())), seeds=True)
+            assert found[1] == "iterator" and len(found[2]) == 1, found
+        assert len(walks) == 2
+
+
+def in_child(work):
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_processes_know_of_each_other():
+    """A forked one what its parent found; with expect(), all what a forked one found."""
+    data = Data(call=chain(walk.UNTIMED + walk.VISITS * 8))
+    with watched(walk.PATIENCE / 4) as walks:
+        remembered.expect()
+
+        def look(made):
+            assert outcome(data)[1] == "slow" and len(walks) == made, walks
+
+        in_child(lambda: look(1))
+        in_child(lambda: look(0))
+        assert outcome(data)[1] == "slow" and not walks
+
+
+def job(**settings):
+    """(processes that walked in each epoch, the counts of reasons) of a job of two workers."""
+    with support.Group(**settings) as group:
+        made = support.run([support.torch_python(), JOB, "2"], group.environment())
+        assert made.status == 0, made.errors
+        passed = group.statistics()["passed"]
+    lines = [line for line in made.output.splitlines() if line.startswith(("walked", "epoch"))]
+    epochs = "\n".join(lines).split("epoch")
+    return [epoch.split() and epoch.split("walked")[1:] for epoch in epochs[:3]], passed, made
+
+
+def test_an_aligned_job_walks_once():
+    """In the trainer; neither workers nor later epochs, of other data sets alike, do it again."""
+    walks, passed, made = job(TSSHIM_ALIGN="7")
+    assert [len(epoch) for epoch in walks] == [1, 0, 0], walks
+    assert passed["torch_walk"] == 3 * 64 and passed["torch_dataset"] == 0, passed
+    assert made.errors.count("generators of its own are aligned only where") == 3, made.errors
+
+
+def test_a_job_in_default_mode_walks_in_the_first_epoch_alone():
+    walks, passed, _ = job()
+    assert 1 <= len(walks[0]) <= 2 and walks[1:] == [[], []], walks
+    assert passed["torch_walk"] > 0 == passed["torch_dataset"], passed
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
