@@ -10,7 +10,11 @@
 
 #include <sys/stat.h>
 
-/** Whether @stat's file was changed so recently that its times cannot tell the next change. */
+/**
+ * Whether @stat's file, or directory, which lies on the storage of the data set's directory
+ * (hooks/file/staged_root.h), was changed so recently that its times may not tell the next
+ * change: hooks/file/age.h.
+ */
 bool ts_look_is_young(const struct stat *stat);
 
 /** Put what the index says of an original into @stat, whose other fields stay. */

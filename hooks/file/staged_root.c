@@ -2,6 +2,7 @@
 /* Which files are to be staged: those under the directory of --dataset NAME=DIR. */
 #include "hooks/file/staged_root.h"
 
+#include "hooks/file/age.h"
 #include "hooks/file/look.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
@@ -53,7 +54,7 @@ static struct {
 	_Atomic uint64_t fast_device; /* of a file met while UNKNOWN; 0: none */
 	dev_t device;
 	ino_t inode;
-	bool is_fuse;
+	bool is_fuse, is_near;
 	struct ts_hash128 across;
 	size_t length; /* of @path; 0: the root directory */
 	char path[PATH_MAX];
@@ -118,6 +119,7 @@ static int look(const struct storage *known, enum state *ret_state)
 	root.device = st.st_dev;
 	root.inode = st.st_ino;
 	root.is_fuse = type == FUSE;
+	root.is_near = ts_age_is_near(type);
 	root.length = r == 1 ? 0 : (size_t)r;
 	root.across = across(&st, root.length);
 	*ret_state = wanted ? FOUND : REFUSED;
@@ -174,6 +176,11 @@ bool ts_staged_root_is_pending(void)
 bool ts_staged_root_is_fuse(void)
 {
 	return root.is_fuse;
+}
+
+bool ts_staged_root_is_near(void)
+{
+	return root.is_near;
 }
 
 bool ts_staged_root_path(int fd, char *path)

@@ -23,6 +23,9 @@ bool ts_staged_root_has_device(int fd, dev_t device);
 /** Whether that device is a FUSE file system. Any thread. */
 bool ts_staged_root_is_fuse(void);
 
+/** Whether its files' times are this kernel's: ts_age_is_near(). Any thread. */
+bool ts_staged_root_is_near(void);
+
 /**
  * Path of the open file @fd, if it lies under the directory: absolute and without links.
  * @path has room for PATH_MAX bytes.  Mount points below the directory do not count.
