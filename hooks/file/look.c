@@ -11,7 +11,7 @@
 
 bool ts_look_is_young(const struct stat *st)
 {
-	return ts_age_is_young(ts_staged_root_is_near(), ts_age_ns(st->st_mtim),
+	return ts_age_is_young(ts_age_is_near(ts_staged_root_type()), ts_age_ns(st->st_mtim),
 		ts_age_ns(st->st_ctim), ts_real_ns());
 }
 

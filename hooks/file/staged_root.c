@@ -2,7 +2,6 @@
 /* Which files are to be staged: those under the directory of --dataset NAME=DIR. */
 #include "hooks/file/staged_root.h"
 
-#include "hooks/file/age.h"
 #include "hooks/file/look.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
@@ -54,7 +53,7 @@ static struct {
 	_Atomic uint64_t fast_device; /* of a file met while UNKNOWN; 0: none */
 	dev_t device;
 	ino_t inode;
-	bool is_fuse, is_near;
+	uint64_t type; /* of its file system */
 	struct ts_hash128 across;
 	size_t length; /* of @path; 0: the root directory */
 	char path[PATH_MAX];
@@ -118,8 +117,7 @@ static int look(const struct storage *known, enum state *ret_state)
 	bool wanted = config->stage != TS_STAGE_AUTO || is_slow(type);
 	root.device = st.st_dev;
 	root.inode = st.st_ino;
-	root.is_fuse = type == FUSE;
-	root.is_near = ts_age_is_near(type);
+	root.type = type;
 	root.length = r == 1 ? 0 : (size_t)r;
 	root.across = across(&st, root.length);
 	*ret_state = wanted ? FOUND : REFUSED;
@@ -175,12 +173,12 @@ bool ts_staged_root_is_pending(void)
 
 bool ts_staged_root_is_fuse(void)
 {
-	return root.is_fuse;
+	return root.type == FUSE;
 }
 
-bool ts_staged_root_is_near(void)
+uint64_t ts_staged_root_type(void)
 {
-	return root.is_near;
+	return ts_load_acquire(&root.state) == FOUND ? root.type : 0;
 }
 
 bool ts_staged_root_path(int fd, char *path)

@@ -23,8 +23,8 @@ bool ts_staged_root_has_device(int fd, dev_t device);
 /** Whether that device is a FUSE file system. Any thread. */
 bool ts_staged_root_is_fuse(void);
 
-/** Whether its files' times are this kernel's: ts_age_is_near(). Any thread. */
-bool ts_staged_root_is_near(void);
+/** Kind of its file system (ts_sys_file_system()), 0 where it was not found. Any thread. */
+uint64_t ts_staged_root_type(void);
 
 /**
  * Path of the open file @fd, if it lies under the directory: absolute and without links.

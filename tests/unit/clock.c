@@ -63,9 +63,7 @@ void clock_begin(void)
 	};
 
 	clock_end();
-	own = (typeof(own)){.begin_ns = ts_now_ns(),
-		.real_ns = ts_real_ns(),
-		.cpu_ns = 1};
+	own = (typeof(own)){.begin_ns = ts_now_ns(), .real_ns = ts_real_ns(), .cpu_ns = 1};
 	ts_test_clock = &stands_in;
 }
 
