@@ -190,7 +190,10 @@ static inline bool ts_before_fcntl(int fd, int command, const void *argument)
 
 static inline bool ts_before_ioctl(int fd, unsigned long request, const void *argument)
 {
-	return !ts_file_is_staging() || ts_staged_before_ioctl(fd, request, argument);
+	if (TS_LIKELY(!ts_file_is_staging()))
+		return true;
+	ts_staged_before_argument(fd, request, argument);
+	return ts_staged_before_ioctl(fd, request);
 }
 
 static inline bool ts_before_lockf(int fd)

@@ -3,15 +3,14 @@
 #include "hooks/file/look.h"
 
 #include "hooks/file/age.h"
-#include "hooks/file/staged_root.h"
 #include "shim/sys.h"
 
 #include <string.h>
 #include <sys/sysmacros.h>
 
-bool ts_look_is_young(const struct stat *st)
+bool ts_look_is_young(const struct stat *st, uint64_t type)
 {
-	return ts_age_is_young(ts_age_is_near(ts_staged_root_type()), ts_age_ns(st->st_mtim),
+	return ts_age_is_young(ts_age_is_near(type), ts_age_ns(st->st_mtim),
 		ts_age_ns(st->st_ctim), ts_real_ns());
 }
 

@@ -4,7 +4,6 @@
 
 #include "hooks/file/staged_join.h"
 #include "hooks/file/staged_root.h"
-#include "hooks/file/staged_through.h"
 #include "shim/atomic.h"
 #include "shim/hash.h"
 #include "shim/sys.h"
@@ -240,7 +239,7 @@ bool ts_staged_before_fcntl(int fd, int command, const void *argument)
 	return is_harmless(command, (int)(intptr_t)argument) || ts_staged_give_back(fd);
 }
 
-bool ts_staged_before_ioctl(int fd, unsigned long request, const void *argument)
+bool ts_staged_before_ioctl(int fd, unsigned long request)
 {
 	switch (request) {
 	case TCGETS: /* isatty() of whoever buffers */
@@ -250,7 +249,6 @@ bool ts_staged_before_ioctl(int fd, unsigned long request, const void *argument)
 	case FIONREAD:
 		return true;
 	default:
-		ts_staged_before_argument(fd, request, argument);
 		return ts_staged_give_back(fd);
 	}
 }

@@ -15,7 +15,7 @@ bool ts_staged_give_back(int fd);
 
 /** The same before these calls, which a copy can answer in part. */
 bool ts_staged_before_fcntl(int fd, int command, const void *argument);
-bool ts_staged_before_ioctl(int fd, unsigned long request, const void *argument);
+bool ts_staged_before_ioctl(int fd, unsigned long request);
 bool ts_staged_before_lockf(int fd);
 
 /**

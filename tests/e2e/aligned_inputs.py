@@ -5,7 +5,6 @@ import mmap
 import os
 import signal
 import tempfile
-import time
 
 import meeting
 import support

@@ -12,7 +12,6 @@ shares is told in docs/programs.md.
 import functools
 import os
 import re
-import shutil
 import tempfile
 
 import numpy
