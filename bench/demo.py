@@ -7,17 +7,16 @@ import os
 import re
 import sys
 import shutil
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 sys.path.insert(0, HERE)
 
 from tsbench import jobs as tsjobs  # noqa: E402
-from tsbench import machine, photos, slices, trial  # noqa: E402
+from tsbench import machine, photos, trial  # noqa: E402
 from tsbench.terminal import Progress, bars, table  # noqa: E402
 
-MADE = 200  # photographs; more are copies with other bytes
+MADE = 60  # photographs; more are copies with other bytes
 
 
 def positive(text):
@@ -46,13 +45,14 @@ def parse_arguments():
                                      allow_abbrev=False)
     parser.add_argument("--images", metavar="DIR", help="your own JPEG files, in ImageFolder "
                         "layout or flat (default: makes photograph-like ones)")
-    parser.add_argument("--count", type=positive, default=1000,
+    parser.add_argument("--count", type=positive, default=800,
                         help="images to make (%(default)s)")
-    parser.add_argument("--jobs", type=jobs, help="jobs at once (6; 4 with --speeds)")
+    parser.add_argument("--jobs", type=jobs, help="jobs at once (8; 4 with --speeds)")
     parser.add_argument("--workers", type=positive, default=1,
                         help="DataLoader workers of each job (%(default)s)")
-    parser.add_argument("--epochs", type=positive, default=3, help="of each job (%(default)s)")
-    parser.add_argument("--ring", type=ring_size, default="256M", help="most shared memory (%(default)s)")
+    parser.add_argument("--epochs", type=positive, default=1, help="of each job (%(default)s)")
+    parser.add_argument("--ring", type=ring_size, help="most shared memory (256M; "
+                        "128M with --speeds)")
     parser.add_argument("--speeds", action="store_true", help="jobs of different speed instead, "
                         "in strict and in free order")
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="a training command of your "
@@ -63,7 +63,9 @@ def parse_arguments():
     parser.add_argument("--only-images", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.jobs is None:
-        arguments.jobs = len(trial.STEPS) if arguments.speeds else 6
+        arguments.jobs = len(trial.STEPS) if arguments.speeds else 8
+    if arguments.ring is None:
+        arguments.ring = "128M" if arguments.speeds else "256M"
     if arguments.images and not os.path.isdir(arguments.images):
         parser.error(f"--images: {arguments.images} is not a directory")
     if arguments.images and arguments.command:
@@ -122,23 +124,28 @@ def shared_words(outcome, jobs):
     return ", ".join(words) or ("nothing" if outcome.kinds and jobs > 1 else "-")
 
 
-def show(outcomes, jobs):
+def show(outcomes, jobs, speeds, given):
     """The table and the plot."""
     title, number = unit_of(outcomes)
     plain = outcomes[trial.PLAIN]
-    rows = [["", title, "CPU seconds", "taken from another job"]]
+    rows = [["", title, "CPU seconds", "taken from another job"] + ["made / given to the fastest"] * speeds]
     lines = []
     for way, outcome in outcomes.items():
         gain = outcome.rate / plain.rate if plain.rate else plain.seconds / outcome.seconds
         rows.append([way, f"{number(outcome):.1f}", f"{outcome.cpu:.1f}",
-                     shared_words(outcome, jobs)])
+                     shared_words(outcome, jobs)] +
+                    [f"{outcome.made / given:.2f}" if outcome.made else "-"] * speeds)
         lines.append((way, gain, f"x {gain:.2f}" if outcome is not plain else ""))
     print(table(rows))
     print("\n" + bars(lines) + "\n")
+    for way, outcome in outcomes.items():
+        for line in outcome.said:
+            print(f"{way} job 0 said:\n  {line}")
 
 
 def report(outcomes, wrong, idle, arguments):
-    show(outcomes, arguments.jobs)
+    given = 0 if arguments.command else arguments.epochs * outcomes[trial.PLAIN].count
+    show(outcomes, arguments.jobs, arguments.speeds, given)
     if wrong:
         print("DIFFERENT RESULTS:\n  " + "\n  ".join(wrong))
         return
@@ -162,15 +169,6 @@ def report(outcomes, wrong, idle, arguments):
           "same samples, for the\nseeds are tsrun's. What else to try: docs/performance.md")
 
 
-def wait_for_age(paths):
-    """Files that have just been made may still be changing: their samples are not shared."""
-    left = max(os.stat(path).st_ctime for path in paths) + slices.FILE_AGE - time.time()
-    if left > 0:
-        print(f"Waiting {left:.0f} s: files younger than a minute are not shared yet.\n",
-              flush=True)
-        time.sleep(left)
-
-
 def train_in_all_ways(place, arguments):
     directory, files, size, decoded = prepare_images(arguments, place)
     count = len(files)
@@ -183,8 +181,6 @@ def train_in_all_ways(place, arguments):
         print(f"A step of training takes the jobs {steps} ms an image.\n", flush=True)
     outcomes = {}
     for way in trial.ways(arguments):
-        if way in trial.NEED_AGE and not arguments.images:
-            wait_for_age(files)  # which the jobs before have been using
         outcomes[way] = trial.train(place, way, machine_python(), directory, count, arguments)
     return outcomes
 

@@ -95,8 +95,8 @@
 		"a file was opened in an unusual way while the sample was made",              \
 		"open data files for reading, by open() or a library that does")              \
 	X(TORCH_YOUNG, "torch_young",                                                         \
-		"an input file is younger than 60 s or changed while it was read",            \
-		"wait a minute; if it stays, look for what writes to the data")               \
+		"an input file was changed just before or while it was read",                 \
+		"it passes within a minute; if it stays, look for what writes to the data")   \
 	X(TORCH_CHANGED, "torch_changed",                                                     \
 		"an input file of a shared sample is not the same here",                      \
 		"compare the paths that the jobs were given")                                 \
@@ -114,8 +114,8 @@
 	X(TORCH_IMPURE, "torch_impure",                                                       \
 		"a sample drew from a generator that its code was not known to use",          \
 		"please report it, with the dataset and its transforms")                      \
-	X(STAGE_YOUNG, "stage_young", "a file was changed less than ten minutes ago",         \
-		"wait ten minutes; if it stays, look for what writes to the data")            \
+	X(STAGE_YOUNG, "stage_young", "a file was changed just before it was opened",         \
+		"it passes within a minute; if it stays, look for what writes to the data")   \
 	X(STAGE_LARGE, "stage_large", "a file is too large to be copied when it is opened",   \
 		"")                                                                           \
 	X(STAGE_FULL, "stage_full", "there is no room for more copies of files",              \

@@ -329,6 +329,15 @@ uint64_t ts_now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
+int64_t ts_real_ns(void)
+{
+#ifdef TS_TEST_BUILD
+	if (ts_test_clock)
+		return ts_test_clock->real_ns();
+#endif
+	return (int64_t)clock_ns(CLOCK_REALTIME);
+}
+
 uint64_t ts_thread_cpu_ns(void)
 {
 #ifdef TS_TEST_BUILD

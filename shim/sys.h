@@ -100,6 +100,9 @@ int ts_sys_read_file(const char *path, char *buffer, size_t bytes);
 uint64_t ts_now_ns(void);
 uint64_t ts_thread_cpu_ns(void);
 
+/** Nanoseconds since 1970, on the clock that files get their times from. It may be set. */
+int64_t ts_real_ns(void);
+
 /** CPU time of all threads of process @pid, of anybody's; 0 where there is none. */
 uint64_t ts_process_cpu_ns(int pid);
 
@@ -110,6 +113,7 @@ uint64_t ts_process_cpu_ns(int pid);
  */
 struct ts_test_clock {
 	uint64_t (*now_ns)(void);
+	int64_t (*real_ns)(void);
 	uint64_t (*thread_cpu_ns)(void);
 	uint64_t (*process_cpu_ns)(int pid);
 	int (*futex_wait)(const volatile void *word, uint32_t expected, uint64_t timeout_ns);

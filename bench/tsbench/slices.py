@@ -6,7 +6,7 @@ import time
 from .jobs import JobError
 
 # A sample made from younger files is not shared, for they may still be changing.
-FILE_AGE = 61
+FILE_AGE = 3  # of a local file system
 
 STARVED = "epoch -1 images 0 distinct 0 seconds 0 checksum -"
 

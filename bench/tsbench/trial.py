@@ -15,7 +15,6 @@ TRAIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PLAIN, DEFAULT, ALIGNED, FREE = ("without tsrun", "tsrun --", "tsrun --align --",
                                  "tsrun --align --order free --")
 WAYS = {PLAIN: None, DEFAULT: (), ALIGNED: ("--align",)}
-NEED_AGE = (ALIGNED, FREE)  # share samples, of files of some age; decodes are known by their bytes
 WAYS_OF_SPEEDS = {PLAIN: None, ALIGNED: ("--align",), FREE: ("--align", "--order", "free")}
 
 # What a step of training takes in each of the jobs of different speed, in milliseconds an image;
@@ -34,6 +33,9 @@ class Outcome:
     samples: list  # of each job: what it was given, and in which order, to be compared
     sets: list  # the same without the order
     kinds: dict  # "pixels" and "sample" of tsrun stats: (made, taken, CPU seconds saved)
+    said: tuple = ()  # what tsrun said of the first job when it ended: what was shared, or why not
+    made: int = 0  # samples, by all jobs, until the first one had ended its last epoch
+    count: int = 0  # samples of an epoch
 
     def taken(self):
         return sum(taken for _, taken, _ in self.kinds.values())
@@ -100,6 +102,20 @@ def _rate(epochs, seconds, arguments):
                for job in epochs)
 
 
+def _said(job):
+    """What tsrun said of @job when it ended: its line, the last."""
+    job.errors.seek(0)
+    lines = job.errors.read().decode(errors="replace").splitlines()
+    return tuple([line for line in lines if line.startswith("tsshim: ")][-1:])
+
+
+def _made_until_end_of(place, job, group, epochs):
+    """Samples that all jobs had made when @job, the fastest, had ended its last epoch."""
+    for _ in range(epochs):
+        job.answer("epoch")
+    return _kinds(place, group).get("sample", (0,))[0]
+
+
 def train(place, way, python, directory, count, arguments):
     """The training loop of workloads/train.py, with seeds of its own in each job."""
     options = ways(arguments)[way]
@@ -110,8 +126,9 @@ def train(place, way, python, directory, count, arguments):
     started = []
     for number in range(arguments.jobs):
         command = [python, TRAIN, directory, "--wait", "--epochs", str(arguments.epochs),
-                   "--workers", str(arguments.workers), "--seed", "1", "--augment-seed",
-                   str(100 + number)]
+                   "--workers", str(arguments.workers), "--augment-seed", str(100 + number)]
+        if not arguments.speeds:  # one order for all, so that they meet each other's pictures by default
+            command += ["--seed", "1"]
         if arguments.speeds:
             command += ["--step-ms", str(STEPS[number % len(STEPS)])]
         started.append(place.start(command, group, on_line=counter.line, options=options or ()))
@@ -120,6 +137,7 @@ def train(place, way, python, directory, count, arguments):
     begin = time.monotonic()
     for job in started:
         job.say("go\n" * arguments.epochs)
+    made = _made_until_end_of(place, started[0], group, arguments.epochs)
     place.end(started)
     seconds = time.monotonic() - begin
     progress.finish()
@@ -128,7 +146,8 @@ def train(place, way, python, directory, count, arguments):
                    sum(float(e["cpu"]) for job in epochs for e in job),
                    [[e["checksum"] for e in job] for job in epochs],
                    [[e["samples"] for e in job] for job in epochs],
-                   [[e["set"] for e in job] for job in epochs], _kinds(place, group))
+                   [[e["set"] for e in job] for job in epochs], _kinds(place, group),
+                   _said(started[0]), made, count)
 
 
 def run(place, way, command, arguments):
@@ -145,7 +164,8 @@ def run(place, way, command, arguments):
         progress.update(number + 1)
     seconds = time.monotonic() - begin
     progress.finish()
-    return Outcome(0, seconds, cpu, [job.lines for job in started], [], [], _kinds(place, group))
+    return Outcome(0, seconds, cpu, [job.lines for job in started], [], [], _kinds(place, group),
+                   _said(started[0]))
 
 
 def _unfinished(outcome, epochs, way):

@@ -22,7 +22,8 @@ def parse_arguments():
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0, help="of the order of the samples")
+    parser.add_argument("--seed", type=int, help="of the order of the samples "
+                        "(default: they are shuffled as torch does, by --augment-seed)")
     parser.add_argument("--augment-seed", type=int, default=0, help="of crops and flips")
     parser.add_argument("--model", choices=["none", "tiny"], default="tiny")
     parser.add_argument("--delay-ms", type=float, default=0, help="slow storage, per image")
@@ -73,7 +74,9 @@ def make_loader(arguments):
         load = SlowLoader(arguments.delay_ms)
     dataset = datasets.ImageFolder(arguments.data, transform, loader=load)
     if arguments.slices:
-        order = SliceSampler(len(dataset), arguments.slices, arguments.seed)
+        order = SliceSampler(len(dataset), arguments.slices, arguments.seed or 0)
+    elif arguments.seed is None:
+        order = RandomSampler(dataset)
     else:
         order = RandomSampler(dataset, generator=torch.Generator().manual_seed(arguments.seed))
     return DataLoader(dataset, arguments.batch_size, sampler=order,

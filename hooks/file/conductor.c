@@ -38,6 +38,11 @@ static int flags_of(const char *mode)
 	return strchr(mode, '+') ? O_RDWR : O_RDONLY;
 }
 
+bool ts_before_fopening(const char *path, const char *mode)
+{
+	return flags_of(mode) == O_RDONLY || ts_before_path(AT_FDCWD, path, 0);
+}
+
 FILE *ts_before_fopen(struct ts_file_call *call, const char *path, const char *mode)
 {
 	int flags = flags_of(mode);
@@ -71,6 +76,8 @@ bool ts_before_freopen(
 {
 	/* Without a path it is the file that is open, with another mode. */
 	if (!path && stream && !ts_staged_give_back(fileno(stream)))
+		return false;
+	if (path && !ts_before_fopening(path, mode))
 		return false;
 	ts_file_call_set(call, AT_FDCWD, path, flags_of(mode));
 	ts_known_look(AT_FDCWD, path, &call->known);

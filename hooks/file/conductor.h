@@ -19,6 +19,7 @@
 #include "hooks/file/staged.h"
 #include "hooks/file/staged_answer.h"
 #include "hooks/file/staged_restore.h"
+#include "hooks/file/staged_through.h"
 #include "shim/atomic.h"
 
 #include <fcntl.h>
@@ -64,6 +65,22 @@ static inline void ts_file_call_set(
 	call->known.is_named = false;
 }
 
+/**
+ * Before a call on @path, relative to @directory, that must not reach a copy.  False, with
+ * errno: it must not be made.
+ */
+static inline bool ts_before_path(int directory, const char *path, int flags)
+{
+	return !ts_file_is_staging() || ts_staged_before_path(directory, path, flags);
+}
+
+/** The same before an open with open(2) @flags: which a copy cannot take by a name in /proc. */
+static inline bool ts_before_opening(int directory, const char *path, int flags)
+{
+	const int other = O_ACCMODE | O_TRUNC | O_APPEND | O_DIRECT | O_PATH;
+	return TS_LIKELY((flags & other) == O_RDONLY) || ts_before_path(directory, path, 0);
+}
+
 /** A descriptor of the copy where the path is known, else -1: make the call, and tell. */
 static inline int ts_before_open(
 	struct ts_file_call *call, int directory, const char *path, int flags)
@@ -74,6 +91,9 @@ static inline int ts_before_open(
 
 /** The call gave @fd, or -1 with errno.  Returns it: the number stays, the file may not. */
 int ts_after_open(const struct ts_file_call *call, int fd);
+
+/** ts_before_opening() of fopen(3). */
+bool ts_before_fopening(const char *path, const char *mode);
 
 /** The same of fopen(3): a stream of the copy, or NULL; and after it, and after freopen(3). */
 FILE *ts_before_fopen(struct ts_file_call *call, const char *path, const char *mode);
@@ -114,7 +134,29 @@ static inline int ts_after_fstatat(int r, int flags, struct stat *stat)
 	return (flags & AT_EMPTY_PATH) != 0 ? ts_after_fstat(r, stat) : r;
 }
 
-/** The same of statx(2). */
+/** The original to ask in the place of @fd, the caller's to close, or negative: ask @fd. */
+static inline int ts_before_asking(int fd)
+{
+	return ts_file_is_staging() ? ts_staged_ask_original(fd) : -1;
+}
+
+/** The same where @fd is asked about only with AT_EMPTY_PATH in @flags and no @path. */
+static inline int ts_before_asking_at(int fd, const char *path, int flags)
+{
+	return ts_file_is_staging() && ts_staged_is_itself(path, flags)
+		       ? ts_staged_ask_original(fd)
+		       : -1;
+}
+
+/** Before statx(2): the same, where @mask has more than the index of copies knows. */
+static inline int ts_before_statx(int fd, const char *path, int flags, unsigned mask)
+{
+	return (mask & ~(STATX_BASIC_STATS | STATX_BTIME)) != 0
+		       ? ts_before_asking_at(fd, path, flags)
+		       : -1;
+}
+
+/** After statx(2), as after fstatat(2). */
 static inline int ts_after_statx(
 	int r, int directory, const char *path, int flags, struct statx *stat)
 {
@@ -146,9 +188,12 @@ static inline bool ts_before_fcntl(int fd, int command, const void *argument)
 	return !ts_file_is_staging() || ts_staged_before_fcntl(fd, command, argument);
 }
 
-static inline bool ts_before_ioctl(int fd, unsigned long request)
+static inline bool ts_before_ioctl(int fd, unsigned long request, const void *argument)
 {
-	return !ts_file_is_staging() || ts_staged_before_ioctl(fd, request);
+	if (TS_LIKELY(!ts_file_is_staging()))
+		return true;
+	ts_staged_before_argument(fd, request, argument);
+	return ts_staged_before_ioctl(fd, request);
 }
 
 static inline bool ts_before_lockf(int fd)
@@ -156,10 +201,11 @@ static inline bool ts_before_lockf(int fd)
 	return !ts_file_is_staging() || ts_staged_before_lockf(fd);
 }
 
-/** The original to ask in the place of @fd, the caller's to close, or negative: ask @fd. */
-static inline int ts_before_asking(int fd)
+/** Before bytes go from one file to another within the kernel. */
+static inline void ts_before_clone(int from, int to)
 {
-	return ts_file_is_staging() ? ts_staged_ask_original(fd) : -1;
+	if (ts_file_is_staging())
+		ts_staged_before_clone(from, to);
 }
 
 /** A call may have changed the file @fd.  Returns @r. */

@@ -22,6 +22,8 @@
 		struct ts_file_call call;                                  \
 		if (TS_LIKELY(!ts_file_is_watched()))                      \
 			return asked;                                      \
+		if (!ts_before_opening(directory, path, flags))            \
+			return -1;                                         \
 		int known = ts_before_open(&call, directory, path, flags); \
 		return known >= 0 ? known : ts_after_open(&call, asked);   \
 	} while (0)
@@ -71,6 +73,8 @@
 		struct ts_file_call call;                                                    \
 		if (TS_LIKELY(!ts_file_is_watched()))                                        \
 			return NEXT(name)(path, mode);                                       \
+		if (!ts_before_fopening(path, mode))                                         \
+			return NULL;                                                         \
 		FILE *known = ts_before_fopen(&call, path, mode);                            \
 		return known ? known : ts_after_fopen(&call, NEXT(name)(path, mode));        \
 	}

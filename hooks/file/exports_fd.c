@@ -52,18 +52,94 @@
 	CALL_IN_PLACE(int, symbol, name, (int fd, char *const argv[], char *const env[]), \
 		(fd, argv, env))
 
-/* A call that is asked of the original while the program goes on with the copy. */
-#define CALL_ASKED(type, symbol, name, parameters, arguments)      \
-	TS_EXPORT type ts_file_##name parameters __asm__(#symbol); \
-	type ts_file_##name parameters                             \
-	{                                                          \
-		int original = ts_before_asking(fd);               \
-		if (original >= 0)                                 \
-			fd = original;                             \
-		type r = NEXT(name) arguments;                     \
-		if (original >= 0)                                 \
-			ts_sys_close(original);                    \
-		return r;                                          \
+/* By a descriptor where the path is empty, or by one of its names in /proc. */
+#define CALL_execveat(symbol, name)                                                       \
+	TS_EXPORT int ts_file_##name(int directory, const char *path, char *const argv[], \
+		char *const env[], int flags) __asm__(#symbol);                           \
+	int ts_file_##name(int directory, const char *path, char *const argv[],           \
+		char *const env[], int flags)                                             \
+	{                                                                                 \
+		if (!ts_before_path(directory, path, flags))                              \
+			return -1;                                                        \
+		return NEXT(name)(directory, path, argv, env, flags);                     \
+	}
+
+/* With flags some file systems read otherwise, or not at all. */
+#define CALL_preadv2(symbol, name)                                                      \
+	TS_EXPORT ssize_t ts_file_##name(int fd, const struct iovec *pieces, int count, \
+		off_t at, int flags) __asm__(#symbol);                                  \
+	ssize_t ts_file_##name(                                                         \
+		int fd, const struct iovec *pieces, int count, off_t at, int flags)     \
+	{                                                                               \
+		if (flags != 0 && !ts_before_deed(fd))                                  \
+			return -1;                                                      \
+		return NEXT(name)(fd, pieces, count, at, flags);                        \
+	}
+
+/* The bytes do not come by the program. */
+#define CALL_copy_file_range(symbol, name)                                                    \
+	TS_EXPORT ssize_t ts_file_##name(int from, off_t *from_at, int to, off_t *to_at,      \
+		size_t bytes, unsigned flags) __asm__(#symbol);                               \
+	ssize_t ts_file_##name(                                                               \
+		int from, off_t *from_at, int to, off_t *to_at, size_t bytes, unsigned flags) \
+	{                                                                                     \
+		ts_before_clone(from, to);                                                    \
+		return NEXT(name)(from, from_at, to, to_at, bytes, flags);                    \
+	}
+
+/* A call that is asked of the original while the program goes on with the copy: @asking. */
+#define CALL_ASKED_BY(type, symbol, name, asking, fd, parameters, arguments) \
+	TS_EXPORT type ts_file_##name parameters __asm__(#symbol);           \
+	type ts_file_##name parameters                                       \
+	{                                                                    \
+		int original = asking;                                       \
+		if (original >= 0)                                           \
+			fd = original;                                       \
+		type r = NEXT(name) arguments;                               \
+		if (original >= 0)                                           \
+			ts_sys_close(original);                              \
+		return r;                                                    \
+	}
+
+#define CALL_ASKED(type, symbol, name, parameters, arguments) \
+	CALL_ASKED_BY(type, symbol, name, ts_before_asking(fd), fd, parameters, arguments)
+
+#define CALL_fsync(symbol, name) CALL_ASKED(int, symbol, name, (int fd), (fd))
+#define CALL_sync_file_range(symbol, name)                                             \
+	CALL_ASKED(int, symbol, name, (int fd, off_t at, off_t bytes, unsigned flags), \
+		(fd, at, bytes, flags))
+#define CALL_fpathconf(symbol, name) \
+	CALL_ASKED(long, symbol, name, (int fd, int what), (fd, what))
+#define CALL_open_by_handle_at(symbol, name) \
+	CALL_ASKED(int, symbol, name, (int fd, void *handle, int flags), (fd, handle, flags))
+
+/* By a descriptor only where there is no path. */
+#define CALL_ASKED_AT(symbol, name, parameters, arguments)                            \
+	CALL_ASKED_BY(int, symbol, name, ts_before_asking_at(directory, path, flags), \
+		directory, parameters, arguments)
+#define CALL_faccessat(symbol, name)                                                        \
+	CALL_ASKED_AT(symbol, name, (int directory, const char *path, int mode, int flags), \
+		(directory, path, mode, flags))
+#define CALL_name_to_handle_at(symbol, name)                                            \
+	CALL_ASKED_AT(symbol, name,                                                     \
+		(int directory, const char *path, void *handle, int *mount, int flags), \
+		(directory, path, handle, mount, flags))
+#define CALL_fanotify_mark(symbol, name)                                                     \
+	CALL_ASKED_BY(int, symbol, name, path ? -1 : ts_before_asking(directory), directory, \
+		(int group, unsigned flags, uint64_t mask, int directory, const char *path), \
+		(group, flags, mask, directory, path))
+
+/* Holes are the original's; the position stays the copy's. */
+#define CALL_lseek(symbol, name)                                                           \
+	TS_EXPORT off_t ts_file_##name(int fd, off_t offset, int whence) __asm__(#symbol); \
+	off_t ts_file_##name(int fd, off_t offset, int whence)                             \
+	{                                                                                  \
+		int original = TS_LIKELY(whence <= SEEK_END) ? -1 : ts_before_asking(fd);  \
+		if (TS_LIKELY(original < 0))                                               \
+			return NEXT(name)(fd, offset, whence);                             \
+		off_t found = NEXT(name)(original, offset, whence);                        \
+		ts_sys_close(original);                                                    \
+		return found < 0 ? found : NEXT(name)(fd, found, SEEK_SET);                \
 	}
 
 #define CALL_fgetxattr(symbol, name)                                        \
@@ -81,7 +157,7 @@
 		#symbol);                                                                    \
 	int ts_file_##name(int fd, unsigned long request, void *argument)                    \
 	{                                                                                    \
-		if (!ts_before_ioctl(fd, request))                                           \
+		if (!ts_before_ioctl(fd, request, argument))                                 \
 			return -1;                                                           \
 		return NEXT(name)(fd, request, argument);                                    \
 	}

@@ -20,6 +20,18 @@
 		return r;                                         \
 	}
 
+/* The same of what a name of an open file leads to as well; @how has AT_EMPTY_PATH or not. */
+#define CALL_FILE(symbol, name, parameters, arguments, directory, how) \
+	TS_EXPORT int ts_file_##name parameters __asm__(#symbol);      \
+	int ts_file_##name parameters                                  \
+	{                                                              \
+		if (!ts_before_path(directory, path, how))             \
+			return -1;                                     \
+		int r = NEXT(name) arguments;                          \
+		ts_after_change(r, directory, path);                   \
+		return r;                                              \
+	}
+
 #define CALL_TWO_PATHS(symbol, name, parameters, arguments, from_directory, directory) \
 	TS_EXPORT int ts_file_##name parameters __asm__(#symbol);                      \
 	int ts_file_##name parameters                                                  \
@@ -55,31 +67,43 @@
 		(int from_directory, const char *from, int directory, const char *path, \
 			unsigned flags),                                                \
 		(from_directory, from, directory, path, flags), from_directory, directory)
-#define CALL_linkat(symbol, name)                                                       \
-	CALL_TWO_PATHS(symbol, name,                                                    \
-		(int from_directory, const char *from, int directory, const char *path, \
-			int flags),                                                     \
-		(from_directory, from, directory, path, flags), from_directory, directory)
+#define CALL_linkat(symbol, name)                                                         \
+	TS_EXPORT int ts_file_##name(int from_directory, const char *from, int directory, \
+		const char *path, int flags) __asm__(#symbol);                            \
+	int ts_file_##name(int from_directory, const char *from, int directory,           \
+		const char *path, int flags)                                              \
+	{                                                                                 \
+		if (!ts_before_path(from_directory, from, flags))                         \
+			return -1;                                                        \
+		int r = NEXT(name)(from_directory, from, directory, path, flags);         \
+		ts_after_change(r, from_directory, from);                                 \
+		ts_after_change(r, directory, path);                                      \
+		return r;                                                                 \
+	}
 #define CALL_truncate(symbol, name) \
-	CALL_PATH(symbol, name, (const char *path, off_t bytes), (path, bytes), AT_FDCWD)
+	CALL_FILE(symbol, name, (const char *path, off_t bytes), (path, bytes), AT_FDCWD, 0)
 #define CALL_chmod(symbol, name) \
-	CALL_PATH(symbol, name, (const char *path, unsigned mode), (path, mode), AT_FDCWD)
+	CALL_FILE(symbol, name, (const char *path, unsigned mode), (path, mode), AT_FDCWD, 0)
 #define CALL_fchmodat(symbol, name)                                                          \
-	CALL_PATH(symbol, name, (int directory, const char *path, unsigned mode, int flags), \
-		(directory, path, mode, flags), directory)
+	CALL_FILE(symbol, name, (int directory, const char *path, unsigned mode, int flags), \
+		(directory, path, mode, flags), directory, flags)
 #define CALL_chown(symbol, name)                                                   \
-	CALL_PATH(symbol, name, (const char *path, unsigned user, unsigned group), \
-		(path, user, group), AT_FDCWD)
+	CALL_FILE(symbol, name, (const char *path, unsigned user, unsigned group), \
+		(path, user, group), AT_FDCWD, 0)
 #define CALL_fchownat(symbol, name)                                                          \
-	CALL_PATH(symbol, name,                                                              \
+	CALL_FILE(symbol, name,                                                              \
 		(int directory, const char *path, unsigned user, unsigned group, int flags), \
-		(directory, path, user, group, flags), directory)
-#define CALL_utimes(symbol, name) \
-	CALL_PATH(symbol, name, (const char *path, const void *times), (path, times), AT_FDCWD)
+		(directory, path, user, group, flags), directory, flags)
+#define CALL_utimes(symbol, name)                                                     \
+	CALL_FILE(symbol, name, (const char *path, const void *times), (path, times), \
+		AT_FDCWD, 0)
 #define CALL_utimensat(symbol, name)                                             \
-	CALL_PATH(symbol, name,                                                  \
+	CALL_FILE(symbol, name,                                                  \
 		(int directory, const char *path, const void *times, int flags), \
-		(directory, path, times, flags), directory)
+		(directory, path, times, flags), directory, flags)
+#define CALL_futimesat(symbol, name)                                                  \
+	CALL_FILE(symbol, name, (int directory, const char *path, const void *times), \
+		(directory, path, times), directory, path ? 0 : AT_EMPTY_PATH)
 /* Of a symbolic link the first text is none that leads anywhere yet. */
 #define CALL_symlink(symbol, name)                                                      \
 	CALL_PATH(symbol, name, (const char *target, const char *path), (target, path), \
@@ -100,13 +124,13 @@
 	CALL_PATH(symbol, name, (const char *target, int directory, const char *path), \
 		(target, directory, path), directory)
 #define CALL_setxattr(symbol, name)                                                        \
-	CALL_PATH(symbol, name,                                                            \
+	CALL_FILE(symbol, name,                                                            \
 		(const char *path, const char *attribute, const void *value, size_t bytes, \
 			int flags),                                                        \
-		(path, attribute, value, bytes, flags), AT_FDCWD)
+		(path, attribute, value, bytes, flags), AT_FDCWD, 0)
 #define CALL_removexattr(symbol, name)                                                        \
-	CALL_PATH(symbol, name, (const char *path, const char *attribute), (path, attribute), \
-		AT_FDCWD)
+	CALL_FILE(symbol, name, (const char *path, const char *attribute), (path, attribute), \
+		AT_FDCWD, 0)
 #define CALL_chroot(symbol, name)  CALL_ROOT(symbol, name, (const char *path), (path))
 #define CALL_unshare(symbol, name) CALL_ROOT(symbol, name, (int flags), (flags))
 #define CALL_setns(symbol, name)   CALL_ROOT(symbol, name, (int fd, int kind), (fd, kind))

@@ -6,6 +6,7 @@
 #include "hooks/file/conductor.h"
 #include "hooks/file/next.h"
 #include "shim/atomic.h"
+#include "shim/sys.h"
 
 #include <fcntl.h>
 
@@ -89,8 +90,13 @@
 	int ts_file_##name(int directory, const char *path, int flags, unsigned mask, \
 		struct statx *ret_stat)                                               \
 	{                                                                             \
-		int r = NEXT(name)(directory, path, flags, mask, ret_stat);           \
-		return ts_after_statx(r, directory, path, flags, ret_stat);           \
+		int original = ts_before_statx(directory, path, flags, mask);         \
+		int asked = original < 0 ? directory : original;                      \
+		int r = NEXT(name)(asked, path, flags, mask, ret_stat);               \
+		if (TS_LIKELY(original < 0))                                          \
+			return ts_after_statx(r, directory, path, flags, ret_stat);   \
+		ts_sys_close(original);                                               \
+		return r;                                                             \
 	}
 
 #define TS_X(symbol, name, kind) CALL_##kind(symbol, name)

@@ -246,7 +246,7 @@ void ts_known_note_stat(const struct ts_known_call *call, const struct stat *sta
 	 * young file's soon. */
 	bool is_steady = S_ISREG(stat->st_mode) || S_ISLNK(stat->st_mode);
 	if (!joined || !is_steady || !ts_staged_root_has_device(-1, stat->st_dev) ||
-		ts_look_is_young(stat) ||
+		ts_look_is_young(stat, ts_staged_root_type()) ||
 		ts_stage_name_is_forbidden(&joined->index, name_written(stat->st_ino)))
 		return;
 	ts_look_attributes(stat, &attributes);

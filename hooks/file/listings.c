@@ -119,7 +119,7 @@ static bool is_ours(int fd, struct stat *ret_stat)
 {
 	return ts_sys_look(fd, AT_STATX_DONT_SYNC, ret_stat) == 0 &&
 	       S_ISDIR(ret_stat->st_mode) && ts_staged_root_has_device(fd, ret_stat->st_dev) &&
-	       !ts_look_is_young(ret_stat) && is_below(fd);
+	       !ts_look_is_young(ret_stat, ts_staged_root_type()) && is_below(fd);
 }
 
 static void note(DIR *stream, int fd, bool is_given, const struct stat *stat)

@@ -2,43 +2,16 @@
 /* A look at an original. */
 #include "hooks/file/look.h"
 
+#include "hooks/file/age.h"
 #include "shim/sys.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 
-/* A file that was written since cannot have the times it had before, whatever the clock. */
-#define AGE_NS INT64_C(600000000000)
-
-static int64_t age_wanted(void)
+bool ts_look_is_young(const struct stat *st, uint64_t type)
 {
-#ifdef TS_TEST_BUILD
-	if (getenv("TSSHIM_TEST_YOUNG_INPUTS"))
-		return INT64_MIN;
-#endif
-	return AGE_NS;
-}
-
-static int64_t to_ns(struct timespec time)
-{
-	const int64_t second = 1000000000;
-	if (time.tv_sec > INT64_MAX / second - 1 || time.tv_sec < INT64_MIN / second + 1)
-		return INT64_MAX; /* of no time that we know: young for ever */
-	return (int64_t)time.tv_sec * second + time.tv_nsec;
-}
-
-bool ts_look_is_young(const struct stat *st)
-{
-	struct timespec now;
-	int64_t modified = to_ns(st->st_mtim), changed = to_ns(st->st_ctim);
-	int64_t wanted = age_wanted();
-	if (wanted == INT64_MIN)
-		return false;
-	if (clock_gettime(CLOCK_REALTIME, &now) < 0)
-		return true;
-	return (modified > changed ? modified : changed) > to_ns(now) - wanted;
+	return ts_age_is_young(ts_age_is_near(type), ts_age_ns(st->st_mtim),
+		ts_age_ns(st->st_ctim), ts_real_ns());
 }
 
 /* ---- attributes ------------------------------------------------------------------------- */

@@ -10,8 +10,12 @@
 
 #include <sys/stat.h>
 
-/** Whether @stat's file was changed so recently that its times cannot tell the next change. */
-bool ts_look_is_young(const struct stat *stat);
+/**
+ * Whether @stat's file, or directory, which lies on a file system of @type
+ * (ts_sys_file_system()), was changed so recently that its times may not tell the next change:
+ * hooks/file/age.h.
+ */
+bool ts_look_is_young(const struct stat *stat, uint64_t type);
 
 /** Put what the index says of an original into @stat, whose other fields stay. */
 void ts_look_fill(const struct ts_stage_attributes *was, struct stat *stat);

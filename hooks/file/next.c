@@ -112,6 +112,32 @@ FIRST(int, lockf, (int fd, int command, off_t bytes), no_such_call())
 FIRST(int, fstatfs, (int fd, void *ret_stat), syscall(SYS_fstatfs, fd, ret_stat))
 FIRST(int, fstatvfs, (int fd, void *ret_stat), no_such_call())
 FIRST(int, fexecve, (int fd, char *const argv[], char *const env[]), no_such_call())
+FIRST(int, execveat,
+	(int directory, const char *path, char *const argv[], char *const env[], int flags),
+	syscall(SYS_execveat, directory, path, argv, env, flags))
+FIRST(int, fsync, (int fd), syscall(SYS_fsync, fd))
+FIRST(int, fdatasync, (int fd), syscall(SYS_fdatasync, fd))
+FIRST(int, syncfs, (int fd), syscall(SYS_syncfs, fd))
+FIRST(int, sync_file_range, (int fd, off_t at, off_t bytes, unsigned flags),
+	syscall(SYS_sync_file_range, fd, at, bytes, flags))
+FIRST(ssize_t, copy_file_range,
+	(int from, off_t *from_at, int to, off_t *to_at, size_t bytes, unsigned flags),
+	syscall(SYS_copy_file_range, from, from_at, to, to_at, bytes, flags))
+FIRST(off_t, lseek, (int fd, off_t offset, int whence), syscall(SYS_lseek, fd, offset, whence))
+/* The system call has a place for the upper half of the offset, too. */
+FIRST(ssize_t, preadv2, (int fd, const struct iovec *pieces, int count, off_t at, int flags),
+	syscall(SYS_preadv2, fd, pieces, count, at, 0, flags))
+FIRST(long, fpathconf, (int fd, int name), no_such_call())
+FIRST(int, faccessat, (int directory, const char *path, int mode, int flags),
+	flags ? no_such_call() : syscall(SYS_faccessat, directory, path, mode))
+FIRST(int, name_to_handle_at,
+	(int directory, const char *path, void *handle, int *mount, int flags),
+	syscall(SYS_name_to_handle_at, directory, path, handle, mount, flags))
+FIRST(int, open_by_handle_at, (int mount, void *handle, int flags),
+	syscall(SYS_open_by_handle_at, mount, handle, flags))
+FIRST(int, fanotify_mark,
+	(int group, unsigned flags, uint64_t mask, int directory, const char *path),
+	syscall(SYS_fanotify_mark, group, flags, mask, directory, path))
 FIRST(ssize_t, readlink, (const char *path, char *buffer, size_t bytes),
 	syscall(SYS_readlinkat, AT_FDCWD, path, buffer, bytes))
 FIRST(ssize_t, readlinkat, (int directory, const char *path, char *buffer, size_t bytes),
@@ -122,6 +148,8 @@ FIRST(ssize_t, readlinkat_chk,
 	(int directory, const char *path, char *buffer, size_t bytes, size_t room),
 	first_readlinkat(directory, path, buffer, bytes))
 
+#define first_lseek64    first_lseek
+#define first_preadv64v2 first_preadv2
 #define first_fcntl64    first_fcntl
 #define first_lockf64    first_lockf
 #define first_fstatfs64  first_fstatfs
@@ -158,6 +186,7 @@ FIRST(int, lchown, (const char *path, unsigned user, unsigned group),
 FIRST(int, utimes, (const char *path, const void *times), no_such_call())
 FIRST(int, utimensat, (int directory, const char *path, const void *times, int flags),
 	syscall(SYS_utimensat, directory, path, times, flags))
+FIRST(int, futimesat, (int directory, const char *path, const void *times), no_such_call())
 FIRST(int, chroot, (const char *path), syscall(SYS_chroot, path))
 FIRST(int, unshare, (int flags), syscall(SYS_unshare, flags))
 FIRST(int, setns, (int fd, int kind), syscall(SYS_setns, fd, kind))

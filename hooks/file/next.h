@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 typedef int ts_open_call(const char *path, int flags, ...);
 typedef int ts_openat_call(int directory, const char *path, int flags, ...);
@@ -46,6 +47,22 @@ typedef int ts_fcntl_call(int fd, int command, ...);
 typedef int ts_lockf_call(int fd, int command, off_t bytes);
 typedef int ts_fstatfs_call(int fd, void *ret_stat);
 typedef int ts_fexecve_call(int fd, char *const argv[], char *const env[]);
+typedef int ts_fsync_call(int fd);
+typedef int ts_sync_file_range_call(int fd, off_t at, off_t bytes, unsigned flags);
+typedef ssize_t ts_copy_file_range_call(
+	int from, off_t *from_at, int to, off_t *to_at, size_t bytes, unsigned flags);
+typedef off_t ts_lseek_call(int fd, off_t offset, int whence);
+typedef ssize_t ts_preadv2_call(
+	int fd, const struct iovec *pieces, int count, off_t at, int flags);
+typedef long ts_fpathconf_call(int fd, int name);
+typedef int ts_faccessat_call(int directory, const char *path, int mode, int flags);
+typedef int ts_execveat_call(
+	int directory, const char *path, char *const argv[], char *const env[], int flags);
+typedef int ts_name_to_handle_at_call(
+	int directory, const char *path, void *handle, int *mount, int flags);
+typedef int ts_open_by_handle_at_call(int mount, void *handle, int flags);
+typedef int ts_fanotify_mark_call(
+	int group, unsigned flags, uint64_t mask, int directory, const char *path);
 typedef int ts_unlink_call(const char *path);
 typedef int ts_unlinkat_call(int directory, const char *path, int flags);
 typedef int ts_rename_call(const char *from, const char *to);
@@ -63,6 +80,7 @@ typedef int ts_fchownat_call(
 	int directory, const char *path, unsigned user, unsigned group, int flags);
 typedef int ts_utimes_call(const char *path, const void *times);
 typedef int ts_utimensat_call(int directory, const char *path, const void *times, int flags);
+typedef int ts_futimesat_call(int directory, const char *path, const void *times);
 typedef int ts_chroot_call(const char *path);
 typedef int ts_unshare_call(int flags);
 typedef int ts_setns_call(int fd, int kind);
@@ -131,29 +149,44 @@ typedef ssize_t ts_readlinkat_chk_call(
 	X(__lxstat64, lxstat64, lxstat)
 
 /* What a copy of a file cannot do, or not answer as its original would. */
-#define TS_FILE_DEEDS(X)                              \
-	X(flock, flock, flock)                        \
-	X(fchmod, fchmod, fchmod)                     \
-	X(fchown, fchown, fchown)                     \
-	X(futimens, futimens, futimens)               \
-	X(futimes, futimes, futimens)                 \
-	X(fsetxattr, fsetxattr, fsetxattr)            \
-	X(fremovexattr, fremovexattr, fremovexattr)   \
-	X(fgetxattr, fgetxattr, fgetxattr)            \
-	X(flistxattr, flistxattr, flistxattr)         \
-	X(ioctl, ioctl, ioctl)                        \
-	X(fcntl, fcntl, fcntl)                        \
-	X(fcntl64, fcntl64, fcntl)                    \
-	X(lockf, lockf, lockf)                        \
-	X(lockf64, lockf64, lockf)                    \
-	X(fstatfs, fstatfs, fstatfs)                  \
-	X(fstatfs64, fstatfs64, fstatfs)              \
-	X(fstatvfs, fstatvfs, fstatfs)                \
-	X(fstatvfs64, fstatvfs64, fstatfs)            \
-	X(fexecve, fexecve, fexecve)                  \
-	X(readlink, readlink, readlink)               \
-	X(readlinkat, readlinkat, readlinkat)         \
-	X(__readlink_chk, readlink_chk, readlink_chk) \
+#define TS_FILE_DEEDS(X)                                           \
+	X(flock, flock, flock)                                     \
+	X(fchmod, fchmod, fchmod)                                  \
+	X(fchown, fchown, fchown)                                  \
+	X(futimens, futimens, futimens)                            \
+	X(futimes, futimes, futimens)                              \
+	X(fsetxattr, fsetxattr, fsetxattr)                         \
+	X(fremovexattr, fremovexattr, fremovexattr)                \
+	X(fgetxattr, fgetxattr, fgetxattr)                         \
+	X(flistxattr, flistxattr, flistxattr)                      \
+	X(ioctl, ioctl, ioctl)                                     \
+	X(fcntl, fcntl, fcntl)                                     \
+	X(fcntl64, fcntl64, fcntl)                                 \
+	X(lockf, lockf, lockf)                                     \
+	X(lockf64, lockf64, lockf)                                 \
+	X(fstatfs, fstatfs, fstatfs)                               \
+	X(fstatfs64, fstatfs64, fstatfs)                           \
+	X(fstatvfs, fstatvfs, fstatfs)                             \
+	X(fstatvfs64, fstatvfs64, fstatfs)                         \
+	X(fexecve, fexecve, fexecve)                               \
+	X(execveat, execveat, execveat)                            \
+	X(fsync, fsync, fsync)                                     \
+	X(fdatasync, fdatasync, fsync)                             \
+	X(syncfs, syncfs, fsync)                                   \
+	X(sync_file_range, sync_file_range, sync_file_range)       \
+	X(copy_file_range, copy_file_range, copy_file_range)       \
+	X(lseek, lseek, lseek)                                     \
+	X(lseek64, lseek64, lseek)                                 \
+	X(preadv2, preadv2, preadv2)                               \
+	X(preadv64v2, preadv64v2, preadv2)                         \
+	X(fpathconf, fpathconf, fpathconf)                         \
+	X(faccessat, faccessat, faccessat)                         \
+	X(name_to_handle_at, name_to_handle_at, name_to_handle_at) \
+	X(open_by_handle_at, open_by_handle_at, open_by_handle_at) \
+	X(fanotify_mark, fanotify_mark, fanotify_mark)             \
+	X(readlink, readlink, readlink)                            \
+	X(readlinkat, readlinkat, readlinkat)                      \
+	X(__readlink_chk, readlink_chk, readlink_chk)              \
 	X(__readlinkat_chk, readlinkat_chk, readlinkat_chk)
 
 /* What changes where a path leads, or what is there. */
@@ -177,6 +210,7 @@ typedef ssize_t ts_readlinkat_chk_call(
 	X(utimes, utimes, utimes)                  \
 	X(lutimes, lutimes, utimes)                \
 	X(utimensat, utimensat, utimensat)         \
+	X(futimesat, futimesat, futimesat)         \
 	X(mkdir, mkdir, mkdir)                     \
 	X(mkdirat, mkdirat, mkdirat)               \
 	X(rmdir, rmdir, unlink)                    \

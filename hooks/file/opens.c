@@ -2,6 +2,7 @@
 /* Which files a thread opens while it makes a sample: the producer's side. */
 #include "hooks/file/opens.h"
 
+#include "hooks/file/age.h"
 #include "hooks/file/staged.h"
 #include "hooks/file/staged_answer.h"
 #include "shim/atomic.h"
@@ -12,7 +13,6 @@
 #include <linux/magic.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 __thread struct ts_opens *ts_opens_armed;
@@ -34,6 +34,7 @@ void ts_opens_begin(struct ts_opens *opens)
 	opens->why = nested ? -EALREADY : 0;
 	opens->busy = 0;
 	opens->process = process;
+	opens->begun_ns = ts_real_ns();
 	opens->count = opens->text_used = 0;
 	atomic_signal_fence(memory_order_seq_cst); /* a handler must find it complete */
 	if (!nested)
@@ -63,17 +64,6 @@ int ts_opens_end(struct ts_opens *opens)
 	return opens->why;
 }
 
-/* Nanoseconds since 1970, which last until 2262; what lies outside saturates. */
-static int64_t time_ns(struct timespec time)
-{
-	const int64_t second = 1000000000;
-	if (time.tv_sec >= INT64_MAX / second)
-		return INT64_MAX;
-	if (time.tv_sec <= INT64_MIN / second)
-		return INT64_MIN;
-	return (int64_t)time.tv_sec * second + time.tv_nsec;
-}
-
 bool ts_file_identify(const struct stat *stat, struct ts_file_identity *ret_identity)
 {
 	if (!S_ISREG(stat->st_mode))
@@ -82,17 +72,14 @@ bool ts_file_identify(const struct stat *stat, struct ts_file_identity *ret_iden
 		.device = stat->st_dev,
 		.inode = stat->st_ino,
 		.bytes = (uint64_t)stat->st_size,
-		.modified_ns = time_ns(stat->st_mtim),
-		.changed_ns = time_ns(stat->st_ctim),
+		.modified_ns = ts_age_ns(stat->st_mtim),
+		.changed_ns = ts_age_ns(stat->st_ctim),
 	};
 	return true;
 }
 
-static bool is_made_up(int fd)
+static bool is_made_up(uint64_t type)
 {
-	uint64_t type;
-	if (ts_sys_file_system(fd, &type) < 0)
-		return true;
 	for (size_t i = 0; i < TS_ARRAY_SIZE(made_up); i++)
 		if (type == made_up[i])
 			return true;
@@ -129,6 +116,7 @@ static int note(
 	/* O_CREAT also of a file that was there: what an open by a reader would do is more. */
 	const int writes = O_CREAT | O_TRUNC | O_APPEND;
 	struct ts_opens_file file = {0};
+	uint64_t type;
 	struct stat stat;
 
 	if ((flags & O_ACCMODE) != O_RDONLY || (flags & writes) != 0)
@@ -145,13 +133,14 @@ static int note(
 	if (fd < 0) {
 		file.absent = 1;
 	} else {
-		if (ts_sys_fstat(fd, &stat) < 0)
+		if (ts_sys_fstat(fd, &stat) < 0 || ts_sys_file_system(fd, &type) < 0)
 			return -ENODEV;
 		/* A known path gives a copy at once; what is listed is the original. */
 		if (ts_load_relaxed(&ts_staged_on))
 			ts_staged_answer(&stat);
-		if (!ts_file_identify(&stat, &file.identity) || is_made_up(fd))
+		if (!ts_file_identify(&stat, &file.identity) || is_made_up(type))
 			return -ENODEV;
+		file.is_near = ts_age_is_near(type);
 	}
 	return add(opens, path, &file);
 }
@@ -198,7 +187,7 @@ void ts_opens_note(struct ts_opens *opens, int directory, const char *path, int 
 	errno = error;
 }
 
-static int settled(const struct ts_opens_file *file, const char *path, int64_t youngest_ns)
+static int settled(const struct ts_opens_file *file, const char *path, int64_t begun_ns)
 {
 	struct ts_file_identity now;
 	struct stat stat;
@@ -210,22 +199,18 @@ static int settled(const struct ts_opens_file *file, const char *path, int64_t y
 		return r == -ENOENT || r == -ENOTDIR ? -ESTALE : r;
 	if (!ts_file_identify(&stat, &now) || memcmp(&now, &file->identity, sizeof(now)) != 0)
 		return -ESTALE;
-	return now.modified_ns > youngest_ns || now.changed_ns > youngest_ns ? -EAGAIN : 0;
+	return ts_age_is_young(file->is_near, now.modified_ns, now.changed_ns, begun_ns)
+		       ? -EAGAIN
+		       : 0;
 }
 
-int ts_opens_settled(const struct ts_opens *opens, uint64_t min_age_ns)
+int ts_opens_settled(const struct ts_opens *opens)
 {
-	struct timespec time;
 	if (opens->why != 0)
 		return opens->why;
-	if (clock_gettime(CLOCK_REALTIME, &time) < 0)
-		return -EAGAIN;
-	int64_t now = time_ns(time);
-	if (now < 0 || min_age_ns > (uint64_t)now)
-		return -EAGAIN;
 	for (uint32_t i = 0; i < opens->count; i++) {
 		const struct ts_opens_file *file = &opens->files[i];
-		int r = settled(file, opens->text + file->text_at, now - (int64_t)min_age_ns);
+		int r = settled(file, opens->text + file->text_at, opens->begun_ns);
 		if (r < 0)
 			return r;
 	}

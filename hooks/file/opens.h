@@ -49,7 +49,7 @@ struct ts_file_identity {
 struct ts_opens_file {
 	struct ts_file_identity identity; /* zeros where there was nothing */
 	uint16_t text_at, path_bytes;     /* in @text; a NUL follows */
-	uint32_t absent;
+	uint16_t absent, is_near;         /* near: ts_age_is_near() of where it lies */
 };
 
 /**
@@ -61,6 +61,7 @@ struct ts_opens {
 	volatile int busy; /* a file is being listed; see -EBUSY */
 	int process;       /* that began; see -ECHILD */
 	uint32_t count, text_used;
+	int64_t begun_ns; /* since 1970 */
 	struct ts_opens_file files[TS_OPENS_FILES];
 	char text[TS_OPENS_TEXT];
 };
@@ -97,14 +98,15 @@ int ts_opens_end(struct ts_opens *opens);
 bool ts_opens_saw_relative(void);
 
 /**
- * Whether the files still are what they were when they were opened, and old enough that a
- * change from now on must show in their times: last written and changed at least @min_age_ns
- * ago.  One stat() per file, no permission needed but that of the path.
+ * Whether the files still are what they were when they were opened, and were old enough when
+ * the item began that each change since then must show in their times (hooks/file/age.h).  At
+ * its end would be too late: an item may take longer than a file has to be old.  One stat() per
+ * file, no permission needed but that of the path.
  *
- * Errors: -EAGAIN a file is younger than that (or of the future); -ESTALE one changed;
+ * Errors: -EAGAIN a file was younger than that (or of the future); -ESTALE one changed;
  *         @why of an unfit item; others of stat(2).
  */
-int ts_opens_settled(const struct ts_opens *opens, uint64_t min_age_ns);
+int ts_opens_settled(const struct ts_opens *opens);
 
 /**
  * The list as bytes for a record, TS_OPENS_ENCODED_MAX at most; returns their number.

@@ -106,7 +106,7 @@ static void consider(
 		ts_session_count_pass(TS_REASON_STAGE_LOCKS);
 		return;
 	}
-	if (ts_look_is_young(source->stat)) {
+	if (ts_look_is_young(source->stat, ts_staged_root_type())) {
 		ts_session_count_pass(reason);
 		return;
 	}

@@ -22,11 +22,6 @@
 /* Copies given back before we ask whether this process wants any. */
 #define UNWANTED_MIN 4u
 
-/* Not in older headers. */
-#ifndef F_GET_SEALS
-#define F_GET_SEALS 1034
-#endif
-
 static _Atomic uint64_t locked[LOCKED_MAX]; /* inodes */
 static _Atomic uint64_t beside[LOCKED_MAX]; /* hashes of the paths of their directories */
 static _Atomic uint32_t locked_count;
@@ -213,29 +208,35 @@ bool ts_staged_before_lockf(int fd)
 	return may;
 }
 
-bool ts_staged_before_fcntl(int fd, int command, const void *argument)
+/* What a copy answers as its original does; all else, and what is not known here, is not. */
+static bool is_harmless(int command, int argument)
 {
 	switch (command) {
-	case F_SETLK:
-	case F_SETLKW:
-		return ts_staged_before_lockf(fd);
-	case F_SETFL:
-		if (((uintptr_t)argument & O_DIRECT) == 0)
-			return true;
-		break;
-	case F_GETLK:
-	case F_OFD_GETLK:
-	case F_OFD_SETLK:
-	case F_OFD_SETLKW:
-	case F_SETLEASE:
-	case F_GETLEASE:
-	case F_NOTIFY:
-	case F_GET_SEALS:
-		break;
-	default:
+	case F_DUPFD:
+	case F_DUPFD_CLOEXEC:
+	case F_GETFD:
+	case F_SETFD:
+	case F_GETFL:
+	case F_GETOWN:
+	case F_SETOWN:
+	case F_GETSIG:
+	case F_SETSIG:
+	case F_GETOWN_EX:
+	case F_SETOWN_EX:
 		return true;
+	case F_SETFL: /* a file system may refuse the first, and only an owner may set the other
+		       */
+		return (argument & (O_DIRECT | O_NOATIME)) == 0;
+	default:
+		return false;
 	}
-	return ts_staged_give_back(fd);
+}
+
+bool ts_staged_before_fcntl(int fd, int command, const void *argument)
+{
+	if (command == F_SETLK || command == F_SETLKW)
+		return ts_staged_before_lockf(fd);
+	return is_harmless(command, (int)(intptr_t)argument) || ts_staged_give_back(fd);
 }
 
 bool ts_staged_before_ioctl(int fd, unsigned long request)

@@ -53,7 +53,7 @@ static struct {
 	_Atomic uint64_t fast_device; /* of a file met while UNKNOWN; 0: none */
 	dev_t device;
 	ino_t inode;
-	bool is_fuse;
+	uint64_t type; /* of its file system */
 	struct ts_hash128 across;
 	size_t length; /* of @path; 0: the root directory */
 	char path[PATH_MAX];
@@ -117,7 +117,7 @@ static int look(const struct storage *known, enum state *ret_state)
 	bool wanted = config->stage != TS_STAGE_AUTO || is_slow(type);
 	root.device = st.st_dev;
 	root.inode = st.st_ino;
-	root.is_fuse = type == FUSE;
+	root.type = type;
 	root.length = r == 1 ? 0 : (size_t)r;
 	root.across = across(&st, root.length);
 	*ret_state = wanted ? FOUND : REFUSED;
@@ -173,7 +173,12 @@ bool ts_staged_root_is_pending(void)
 
 bool ts_staged_root_is_fuse(void)
 {
-	return root.is_fuse;
+	return root.type == FUSE;
+}
+
+uint64_t ts_staged_root_type(void)
+{
+	return ts_load_acquire(&root.state) == FOUND ? root.type : 0;
 }
 
 bool ts_staged_root_path(int fd, char *path)

@@ -23,6 +23,9 @@ bool ts_staged_root_has_device(int fd, dev_t device);
 /** Whether that device is a FUSE file system. Any thread. */
 bool ts_staged_root_is_fuse(void);
 
+/** Kind of its file system (ts_sys_file_system()), 0 where it was not found. Any thread. */
+uint64_t ts_staged_root_type(void);
+
 /**
  * Path of the open file @fd, if it lies under the directory: absolute and without links.
  * @path has room for PATH_MAX bytes.  Mount points below the directory do not count.

@@ -7,21 +7,7 @@
 #include "shim/config.h"
 #include "shim/sys.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* Anything younger may be being written still, and stamps of files are coarse. */
-#define INPUT_AGE_NS UINT64_C(60000000000)
-
-#ifdef TS_TEST_BUILD
-/* Tests cannot make files old: nobody can set the time of a change. */
-static uint64_t input_age_ns(void)
-{
-	return getenv("TSSHIM_TEST_YOUNG_INPUTS") ? 0 : INPUT_AGE_NS;
-}
-#else
-#define input_age_ns() INPUT_AGE_NS
-#endif
 
 /* ---- the item ---------------------------------------------------------------------------- */
 
@@ -53,7 +39,7 @@ static enum ts_reason judge_inputs(struct ts_sample *sample)
 		return TS_REASON_TORCH_INPUTS;
 	sample->input_bytes = (uint32_t)bytes;
 	/* A file that changed meanwhile is too young as well. */
-	if (ts_opens_settled(&sample->opens, input_age_ns()) != 0)
+	if (ts_opens_settled(&sample->opens) != 0)
 		return TS_REASON_TORCH_YOUNG;
 	sample->view.inputs = sample->inputs;
 	sample->view.input_bytes = sample->input_bytes;

@@ -12,9 +12,7 @@ shares is told in docs/programs.md.
 import functools
 import os
 import re
-import shutil
 import tempfile
-import time
 
 import numpy
 import PIL.Image
@@ -25,7 +23,6 @@ from support import BUILD, HERE, TSRUN, Group, finish, plain_environment, start
 ROOT = os.environ.get("TSSHIM_TEST_PROGRAMS", "")
 IMAGES, VALIDATION, EPOCHS = 96, 24, 2
 DELIVERED = 2 * EPOCHS * (IMAGES + VALIDATION)  # to two jobs together
-OLD = 61  # seconds: the library shares no samples of younger files
 OURS = r"^(?:\d+ )?(?:\w*loss|validation|weights|grad_norm) \S+(?: tokens \d+)?$"
 
 
@@ -42,33 +39,31 @@ def script(*parts):
 
 
 class Data:
-    """Images in folders and a file of tokens, kept in the build directory: they must age."""
+    """Images in folders and a file of tokens."""
 
     path = os.path.join(BUILD, "tests", "e2e", "programs-data")
 
     @classmethod
     def make(cls):
-        if os.path.exists(os.path.join(cls.path, "complete")):
-            return
-        shutil.rmtree(cls.path, ignore_errors=True)
+        support.make_data("programs-data", cls._fill)
+
+    @staticmethod
+    def _fill(path):
         generator = numpy.random.RandomState(0)
         for part, count in (("train", IMAGES), ("val", VALIDATION)):
             for number in range(count):
-                folder = os.path.join(cls.path, part, "class%d" % (number % 6))
+                folder = os.path.join(path, part, "class%d" % (number % 6))
                 os.makedirs(folder, exist_ok=True)
                 small = generator.randint(0, 256, (30, 40, 3)).astype(numpy.uint8)
                 PIL.Image.fromarray(small).resize((500, 375), PIL.Image.BICUBIC).save(
                     os.path.join(folder, "%02d.jpg" % number), quality=90)
         generator.randint(0, 512, 64 * 256 + 1).astype(numpy.uint16).tofile(
-            os.path.join(cls.path, "tokens"))
-        with open(os.path.join(cls.path, "complete"), "w"):
-            pass
+            os.path.join(path, "tokens"))
 
     @classmethod
     def settle(cls):
         """Wait until the library takes the files for finished."""
-        age = time.time() - os.stat(os.path.join(cls.path, "complete")).st_ctime
-        time.sleep(max(0, OLD - age))
+        support.settle(cls.path)
 
 
 # ---- the programs: command(seed, output, start) -> list; start is where a plain run wrote ----

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 
 import support
 
@@ -32,16 +31,13 @@ QUESTIONS = [
 ELSEWHERE = "python -m pip uninstall -y tsshim"  # package.py runs it where pip has installed tsshim
 
 PICTURES = """
-import os, random
+import os, random, sys
 from PIL import Image
-os.mkdir("pictures")
 for number in range(80):
     random.seed(number)
     image = Image.frombytes("RGB", (64, 48), bytes(random.randrange(256) for _ in range(9216)))
-    image.resize((640, 480)).save("pictures/%02d.jpg" % number, quality=90)
+    image.resize((640, 480)).save(sys.argv[1] + "/%02d.jpg" % number, quality=90)
 """
-
-OLD = 61  # seconds: the library shares no samples of younger files
 
 # What stands for Slurm: a job runs at once, and what it prints goes into a file.
 SBATCH = '#!/bin/sh\nSLURM_ARRAY_TASK_ID=1 exec bash "$1" >slurm.out\n'
@@ -115,21 +111,15 @@ def alike(shown, printed):
     return fits(shapes(shown), shapes(printed))
 
 
-def make_pictures():
-    """Where they are: in the build directory, for they must age."""
-    path = os.path.join(support.BUILD, "tests", "e2e", "questions-data")
-    if not os.path.exists(path):
-        with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as made:
-            done = support.run([support.PYTHON, "-c", PICTURES], cwd=made)
-            assert done.status == 0, done.errors
-            os.rename(made + "/pictures", path)
-    return path
+def make_pictures(path):
+    done = support.run([support.PYTHON, "-c", PICTURES, path])
+    assert done.status == 0, done.errors
 
 
 def pictures():
-    """Where they are, when they are old enough."""
-    path = make_pictures()
-    support.wait_until(lambda: time.time() - os.stat(path).st_ctime > OLD, "old pictures")
+    """Where they are, once they are old enough."""
+    path = support.make_data("questions-data", make_pictures)
+    support.settle(path)
     return path
 
 

@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import tempfile
-import time
 
 import numpy
 import PIL.Image
@@ -30,7 +29,6 @@ DELIVERED = 2 * sweeps_train.EPOCHS * IMAGES  # to the two trials together
 # Of these taken from others; a half is the most.  While processors are busy with something else those
 # that wait too long make samples themselves.
 ENOUGH = DELIVERED // 12
-OLD = 61  # seconds: the library shares no samples of younger files
 GUARD = 600  # seconds for a tool: with two processors that others use as well
 RATES = (0.05, 0.2)
 
@@ -65,27 +63,26 @@ def python(name, *words):
 
 
 class Data:
-    """Pictures in a folder of the build directory: they must age."""
+    """Pictures in a folder."""
 
     path = os.path.join(BUILD, "tests", "e2e", "sweeps-data-%d" % IMAGES)
 
     @classmethod
     def make(cls):
-        if os.path.exists(cls.path):
-            return
-        with tempfile.TemporaryDirectory(dir=os.path.dirname(cls.path)) as made:
-            generator = numpy.random.RandomState(0)
-            os.mkdir(made + "/data")
-            for number in range(IMAGES):
-                small = generator.randint(0, 256, (30, 40, 3)).astype(numpy.uint8)
-                PIL.Image.fromarray(small).resize((500, 375), PIL.Image.BICUBIC).save(
-                    "%s/data/%02d.jpg" % (made, number), quality=90)
-            os.rename(made + "/data", cls.path)
+        support.make_data("sweeps-data-%d" % IMAGES, cls._fill)
+
+    @staticmethod
+    def _fill(path):
+        generator = numpy.random.RandomState(0)
+        for number in range(IMAGES):
+            small = generator.randint(0, 256, (30, 40, 3)).astype(numpy.uint8)
+            PIL.Image.fromarray(small).resize((500, 375), PIL.Image.BICUBIC).save(
+                "%s/%02d.jpg" % (path, number), quality=90)
 
     @classmethod
     def settle(cls):
         """Wait until the library takes the files for finished."""
-        support.wait_until(lambda: time.time() - os.stat(cls.path).st_ctime > OLD, "old pictures")
+        support.settle(cls.path)
 
 
 class Sweep:

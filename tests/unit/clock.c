@@ -8,6 +8,7 @@
 
 static struct {
 	uint64_t begin_ns, passed_ns;
+	int64_t real_ns; /* at the begin */
 	uint64_t cpu_ns; /* of every other process */
 	unsigned thousandths, sleeps;
 	uint64_t at_ns;
@@ -18,6 +19,11 @@ static struct {
 static uint64_t now_ns(void)
 {
 	return own.begin_ns + own.passed_ns;
+}
+
+static int64_t real_ns(void)
+{
+	return own.real_ns + (int64_t)own.passed_ns;
 }
 
 static uint64_t thread_cpu_ns(void)
@@ -50,19 +56,25 @@ void clock_begin(void)
 {
 	static const struct ts_test_clock stands_in = {
 		.now_ns = now_ns,
+		.real_ns = real_ns,
 		.thread_cpu_ns = thread_cpu_ns,
 		.process_cpu_ns = process_cpu_ns,
 		.futex_wait = futex_wait,
 	};
 
 	clock_end();
-	own = (typeof(own)){.begin_ns = ts_now_ns(), .cpu_ns = 1};
+	own = (typeof(own)){.begin_ns = ts_now_ns(), .real_ns = ts_real_ns(), .cpu_ns = 1};
 	ts_test_clock = &stands_in;
 }
 
 void clock_end(void)
 {
 	ts_test_clock = NULL;
+}
+
+void clock_set(int64_t real_ns)
+{
+	own.real_ns = real_ns - (int64_t)own.passed_ns;
 }
 
 void clock_pass(uint64_t ns)

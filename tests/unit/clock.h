@@ -18,6 +18,10 @@ void clock_end(void);
 /** So much time passes at once; nobody uses a CPU meanwhile but as clock_works() says. */
 void clock_pass(uint64_t ns);
 
+/** Set the clock of the calendar, which files have their times from, as an administrator may.
+ */
+void clock_set(int64_t real_ns);
+
 /** What has passed since clock_begin(). */
 uint64_t clock_passed(void);
 

@@ -47,7 +47,8 @@
 	X(MAX_READ,        max_read,              0,  0, READ, "bytes of one read; 0: kernel's") \
 	X(READDIRPLUS,     readdirplus,           1,  0, PLUS, "2: with attributes; 0: without") \
 	X(STILL,           still,                 0,  0, FLAG, "1: directories keep time and size") \
-	X(AGE,             age_s,                 0,  0, LONG, "s by which files look older") \
+	X(AGE,             age_s,                 0, -SLOW_MOST_LONG, LONG, \
+		"s by which files look older") \
 	X(THREADS,         threads,              64,  1, POOL, "requests worked on at once")
 /* clang-format on */
 

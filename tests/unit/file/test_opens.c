@@ -2,15 +2,15 @@
 /* The list itself: what makes an item unfit, and when its files have settled. */
 #include "fixture.h"
 
+#include "../clock.h"
 #include "../valgrind.h"
+#include "hooks/file/age.h"
 #include "shim/sys.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
 
 TestSuite(opens, .init = folder_make, .fini = folder_remove, .timeout = 60);
-
-#define AGES_NS UINT64_C(3600000000000)
 
 /* ---- what is listed ---------------------------------------------------------------------- */
 
@@ -22,7 +22,7 @@ Test(opens, nothing_opened)
 	cr_expect(eq(int, ts_opens_end(&opens), 0));
 	cr_expect(eq(int, ts_opens_end(&opens), 0), "a second end");
 	cr_expect(eq(u32, opens.count, 0));
-	cr_expect(eq(int, ts_opens_settled(&opens, AGES_NS), 0));
+	cr_expect(eq(int, ts_opens_settled(&opens), 0));
 	close(open("/", O_RDONLY));
 	cr_expect(eq(int, opens.why, 0), "not listed any more");
 }
@@ -42,7 +42,7 @@ Test(opens, one_entry_for_each_path)
 	cr_expect(eq(int, ts_opens_end(&opens), 0));
 	cr_assert(eq(u32, opens.count, 4));
 	cr_expect(eq(u64, opens.files[2].identity.inode, opens.files[0].identity.inode));
-	cr_expect(eq(u32, opens.files[3].absent, 1));
+	cr_expect(eq(u16, opens.files[3].absent, 1));
 }
 
 Test(opens, what_is_opened_in_a_pause_is_not_listed)
@@ -96,7 +96,7 @@ Test(opens, a_file_replaced_meanwhile)
 	cr_assert(rename("b", "a") == 0);
 	close(open("a", O_RDONLY));
 	cr_expect(eq(int, ts_opens_end(&opens), -ESTALE));
-	cr_expect(eq(int, ts_opens_settled(&opens, 0), -ESTALE));
+	cr_expect(eq(int, ts_opens_settled(&opens), -ESTALE));
 	cr_expect(eq(long, ts_opens_encode(&opens, &(char){0}, 1), -ESTALE));
 }
 
@@ -327,34 +327,93 @@ Test(opens, vfork_child_opens)
 
 /* ---- settled ----------------------------------------------------------------------------- */
 
-#define SHORT_NS 50000000u
-
-Test(opens, young_files_have_not_settled)
+/* The clock stands @ns behind the last change of "a", whose times are to the nanosecond. */
+static void change_was(int64_t ns)
 {
-	struct ts_opens opens;
-	const struct timespec old[2] = {{1000000000, 0}, {1000000000, 0}};
-	file_write("a", "text");
-	cr_assert(utimensat(AT_FDCWD, "a", old, 0) == 0);
-	cr_expect(eq(int, item_reads(&opens, "a"), 0));
-	cr_expect(eq(int, ts_opens_settled(&opens, AGES_NS), -EAGAIN), "by ctime");
-	cr_expect(eq(int, ts_opens_settled(&opens, 0), 0));
-	cr_expect(eq(int, ts_opens_settled(&opens, UINT64_MAX), -EAGAIN));
-	while (ts_opens_settled(&opens, SHORT_NS) != 0)
-		usleep(1000);
+	struct stat stat;
+	do {
+		file_write("a", "text");
+		cr_assert(ts_sys_stat("a", &stat) == 0);
+	} while (stat.st_ctim.tv_nsec == 0);
+	clock_begin();
+	clock_set(ts_age_ns(stat.st_ctim) + ns);
 }
 
-Test(opens, files_of_the_future_never_settle)
+/* What a near file has to be old, or any other where the test's folder lies on such. */
+static int64_t age_wanted(const struct ts_opens *opens)
+{
+	return (opens->files[0].is_near ? 2 : 60) * INT64_C(1000000000);
+}
+
+Test(opens, files_settle_when_their_last_change_is_old)
 {
 	struct ts_opens opens;
-	const int64_t seconds[] = {4000000000, 1LL << 33};
+	change_was(0);
+	cr_expect(eq(int, item_reads(&opens, "a"), 0));
+	int64_t age = age_wanted(&opens);
+	for (int64_t off = -1; off <= 1; off++) {
+		change_was(age + off);
+		cr_expect(eq(int, item_reads(&opens, "a"), 0));
+		cr_expect(eq(int, ts_opens_settled(&opens), off < 0 ? -EAGAIN : 0), "%d",
+			(int)off);
+	}
+}
+
+Test(opens, time_that_passes_while_an_item_is_made_is_no_age)
+{
+	struct ts_opens opens;
+	change_was(1);
+	ts_opens_begin(&opens);
+	close(open("a", O_RDONLY));
+	clock_pass(UINT64_C(3600000000000));
+	cr_expect(eq(int, ts_opens_end(&opens), 0));
+	cr_expect(eq(int, ts_opens_settled(&opens), -EAGAIN));
+	cr_expect(eq(int, item_reads(&opens, "a"), 0));
+	cr_expect(eq(int, ts_opens_settled(&opens), 0), "the next item may have it");
+}
+
+/* On most kernels the second write gives the file the times that it has already. */
+Test(opens, a_file_written_again_within_the_tick_has_not_settled)
+{
+	for (unsigned turn = 0; turn < 50; turn++) {
+		struct ts_opens opens;
+		change_was(1);
+		cr_expect(eq(int, item_reads(&opens, "a"), 0));
+		file_write("a", "else");
+		clock_pass(UINT64_C(3600000000000));
+		cr_expect(lt(int, ts_opens_settled(&opens), 0));
+	}
+}
+
+Test(opens, what_counts_is_the_change_of_the_inode)
+{
+	struct ts_opens opens;
+	const time_t seconds[] = {1000000000, 4000000000, 1LL << 33};
 	for (size_t i = 0; i < TS_ARRAY_SIZE(seconds); i++) {
-		const struct timespec times[2] = {{seconds[i], 0}, {seconds[i], 0}};
+		const struct timespec times[2] = {{seconds[i], 5}, {seconds[i], 5}};
+		clock_end();
 		file_write("a", "text");
 		cr_assert(utimensat(AT_FDCWD, "a", times, 0) == 0);
-		file_clock_ticks();
+		clock_begin();
 		cr_expect(eq(int, item_reads(&opens, "a"), 0));
-		cr_expect(eq(int, ts_opens_settled(&opens, 1000), -EAGAIN));
+		cr_expect(eq(int, ts_opens_settled(&opens), -EAGAIN), "by ctime");
+		clock_pass(UINT64_C(61000000000));
+		cr_expect(eq(int, item_reads(&opens, "a"), 0));
+		/* Elsewhere a time of the future is no age. */
+		bool is_old = opens.files[0].is_near || i == 0;
+		cr_expect(eq(int, ts_opens_settled(&opens), is_old ? 0 : -EAGAIN));
 	}
+}
+
+Test(opens, a_clock_that_was_set_back_makes_files_young)
+{
+	struct ts_opens opens;
+	change_was(-INT64_C(3600000000000));
+	cr_expect(eq(int, item_reads(&opens, "a"), 0));
+	cr_expect(eq(int, ts_opens_settled(&opens), -EAGAIN), "of the future");
+	clock_pass(UINT64_C(3661000000000));
+	cr_expect(eq(int, item_reads(&opens, "a"), 0));
+	cr_expect(eq(int, ts_opens_settled(&opens), 0));
 }
 
 enum change { REPLACE, APPEND, TOUCH, CHMOD, REMOVE, DIRECTORY, CHANGE_COUNT };
@@ -389,11 +448,11 @@ Test(opens, changed_files_have_not_settled)
 {
 	for (enum change change = 0; change < CHANGE_COUNT; change++) {
 		struct ts_opens opens;
-		file_write("a", "text");
+		change_was(INT64_C(3600000000000));
 		cr_expect(eq(int, item_reads(&opens, "a"), 0));
-		cr_expect(eq(int, ts_opens_settled(&opens, 0), 0));
+		cr_expect(eq(int, ts_opens_settled(&opens), 0));
 		change_file(change);
-		cr_expect(eq(int, ts_opens_settled(&opens, 0), -ESTALE), "change %d", change);
+		cr_expect(eq(int, ts_opens_settled(&opens), -ESTALE), "change %d", change);
 	}
 }
 
@@ -401,7 +460,7 @@ Test(opens, what_was_absent_is_to_be_absent)
 {
 	struct ts_opens opens;
 	cr_expect(eq(int, item_reads(&opens, "a"), 0));
-	cr_expect(eq(int, ts_opens_settled(&opens, AGES_NS), 0));
+	cr_expect(eq(int, ts_opens_settled(&opens), 0));
 	file_write("a", "text");
-	cr_expect(eq(int, ts_opens_settled(&opens, 0), -ESTALE));
+	cr_expect(eq(int, ts_opens_settled(&opens), -ESTALE));
 }

@@ -60,7 +60,7 @@ Test(block, samples_and_pixels_have_a_line_each)
 			"  finished samples: 25 worked out here, 75 taken from the ring (75 "
 			"%)\n"
 			"  CPU time saved: 12.34 s\n"
-			"  not shared 7 times: an input file is younger than 60 s or changed "
+			"  not shared 7 times: an input file was changed just before or "
 			"while it was read\n"));
 }
 

@@ -102,7 +102,7 @@ def _unknown(found, say):
     done = found["imports"]
     say("")
     say("Not known before it runs: how long an item takes (below 0.4 ms none is shared), whether files "
-        "are younger than a minute, what attributes hold.")
+        "have just been changed, what attributes hold.")
     for one in done["not_executed"][:_MOST]:
         say("    line %s was not executed: %s", one["line"], one["statement"])
     if done["not_executed_count"] > _MOST:
