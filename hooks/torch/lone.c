@@ -24,7 +24,8 @@ void tsshim_sample_lone_next(struct ts_sample_lone *lone)
 
 	ts_sample_note_made(sample);
 	ts_sample_set_seeds(sample, (const unsigned char *)batch->stream + which * NAME_BYTES,
-		batch->indices[position], batch->occurrences ? batch->occurrences[position] : 0);
+		batch->indices[position],
+		batch->occurrences ? batch->occurrences[position] : 0);
 	if (batch->tag != 0)
 		tsshim_sample_note(sample, batch->tag, (uint32_t)batch->indices[position],
 			batch->draws[which], batch->epoch);

@@ -29,14 +29,14 @@ struct ts_sample_lone {
 TS_EXPORT void tsshim_sample_lone_begin(struct ts_sample_lone *lone);
 
 /**
- * The item before, if any, was made; the next one is about to be: seed the global generators for
- * it, and let the view of the sample have its seeds.
+ * The item before, if any, was made; the next one is about to be: seed the global generators
+ * for it, and let the view of the sample have its seeds.
  */
 TS_EXPORT void tsshim_sample_lone_next(struct ts_sample_lone *lone);
 
 /**
- * The stretch is over, in which @count items were begun; the last of them @raised an exception or
- * not.  They are counted.
+ * The stretch is over, in which @count items were begun; the last of them @raised an exception
+ * or not.  They are counted.
  */
 TS_EXPORT void tsshim_sample_lone_end(struct ts_sample_lone *lone, uint64_t count, int raised);
 

@@ -30,13 +30,14 @@ static const uint32_t *python_begin(void)
 }
 
 /*
- * CPython's random.seed() with a number: init_by_array() of the same authors, with as many words
- * of 32 bits as the number has (Modules/_randommodule.c).  Each step waits for the one before it,
- * and a processor has nothing else to do meanwhile: so at the same time @first and @second become
- * what tsshim_sample_twister() makes of their first words, the one in each pass over the words.
+ * CPython's random.seed() with a number: init_by_array() of the same authors, with as many
+ * words of 32 bits as the number has (Modules/_randommodule.c).  Each step waits for the one
+ * before it, and a processor has nothing else to do meanwhile: so at the same time @first and
+ * @second become what tsshim_sample_twister() makes of their first words, the one in each pass
+ * over the words.
  */
-static inline __attribute__((always_inline)) void seed_passes(
-	uint32_t *restrict words, uint64_t number, uint32_t *restrict first, uint32_t *restrict second)
+static inline __attribute__((always_inline)) void seed_passes(uint32_t *restrict words,
+	uint64_t number, uint32_t *restrict first, uint32_t *restrict second)
 {
 	const uint32_t low = (uint32_t)number, high = (uint32_t)(number >> 32);
 	const uint32_t keys[2] = {low, high != 0 ? high + 1 : low};
@@ -83,7 +84,7 @@ struct torch_engine {
 };
 
 /*
- * As manual_seed() leaves it: all words are used up, and no normal number is left over.  Returns
+ * As manual_seed() leaves it: all words are used up, and no normal number is left over. Returns
  * the words, of which only the first is there.
  */
 static uint32_t *begin_torch(const struct ts_generator *to, uint64_t number)

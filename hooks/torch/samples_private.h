@@ -21,7 +21,8 @@ void ts_sample_index(int64_t index, unsigned char ret_bytes[TS_SAMPLE_INDEX]);
 /** The key of the sample at the number @index in @scope, where that came @occurrence times. */
 struct ts_key ts_sample_key(const void *scope, int64_t index, uint32_t occurrence);
 
-/** Let the seeds that @sample has be those of the number @index, as tsshim_sample_name() says. */
+/** Let the seeds that @sample has be those of the number @index, as tsshim_sample_name() says.
+ */
 void ts_sample_set_seeds(
 	struct ts_sample *sample, const void *stream, int64_t index, uint32_t occurrence);
 
