@@ -41,8 +41,8 @@ TS_EXPORT void tsshim_sample_seed(
 	struct ts_generator *generators, uint64_t count, const void *numbers, uint64_t bytes);
 
 /**
- * Seed the global generators of torch, random and NumPy; @generators are three, in any order,
- * and what they are not is left alone. Threads: as above.
+ * Seed the global generators of torch, random and NumPy; @generators are these three, in this
+ * order, and one of kind OTHER is left alone. Threads: as above.
  */
 TS_EXPORT void tsshim_sample_seed_globals(const struct ts_generator *generators,
 	uint64_t torch_seed, uint64_t python_seed, uint32_t numpy_seed);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 15u
+#define SAMPLE_ABI 16u
 
 uint32_t tsshim_sample_abi(void)
 {
@@ -44,11 +44,20 @@ void tsshim_sample_destroy(struct ts_sample *sample)
 
 /* ---- naming ------------------------------------------------------------------------------ */
 
+/* Of short ones in one piece, which is the same number and a fifth of the time. */
 static struct ts_hash128 hash_item(
 	const void *prefix, const void *index, uint64_t index_bytes, uint32_t occurrence)
 {
+	unsigned char room[64];
+	const size_t before = 16 + sizeof(occurrence);
 	struct ts_hasher hasher;
 
+	if (index_bytes <= sizeof(room) - before) {
+		memcpy(room, prefix, 16);
+		memcpy(room + 16, &occurrence, sizeof(occurrence));
+		memcpy(room + before, index, index_bytes);
+		return ts_hash128(room, before + index_bytes);
+	}
 	ts_hasher_init(&hasher);
 	ts_hasher_add(&hasher, prefix, 16);
 	ts_hasher_add(&hasher, &occurrence, sizeof(occurrence));
@@ -80,21 +89,34 @@ struct ts_key ts_sample_key(const void *scope, int64_t index, uint32_t occurrenc
 	return key_of(scope, bytes, sizeof(bytes), occurrence, 0);
 }
 
+static void set_seeds(struct ts_sample_view *view, struct ts_hash128 seed)
+{
+	view->torch_seed = seed.lo >> 1;
+	view->python_seed = seed.hi;
+	/* Its own bits: two generators must not run in step. */
+	view->numpy_seed = (uint32_t)(ts_hash64(&seed, sizeof(seed)) >> 32);
+}
+
+void ts_sample_set_seeds(
+	struct ts_sample *sample, const void *stream, int64_t index, uint32_t occurrence)
+{
+	unsigned char bytes[TS_SAMPLE_INDEX];
+
+	ts_sample_index(index, bytes);
+	set_seeds(&sample->view, hash_item(stream, bytes, sizeof(bytes), occurrence));
+	sample->note.tag = 0;
+	sample->occurrence = occurrence;
+}
+
 void tsshim_sample_name(struct ts_sample *sample, const void *scope, const void *stream,
 	const void *index, uint64_t index_bytes, uint32_t occurrence, int drawn)
 {
 	tsshim_sample_drop(sample);
-	struct ts_hash128 seed = hash_item(stream, index, index_bytes, occurrence);
-
 	sample->key = key_of(scope, index, index_bytes, occurrence, drawn);
 	sample->note.tag = 0;
 	sample->occurrence = occurrence;
-	sample->view = (struct ts_sample_view){
-		.torch_seed = seed.lo >> 1,
-		.python_seed = seed.hi,
-		/* Its own bits: two generators must not run in step. */
-		.numpy_seed = (uint32_t)(ts_hash64(&seed, sizeof(seed)) >> 32),
-	};
+	sample->view = (struct ts_sample_view){.meta = NULL};
+	set_seeds(&sample->view, hash_item(stream, index, index_bytes, occurrence));
 }
 
 void tsshim_sample_note(

@@ -21,7 +21,8 @@ from tsshim_torch import native  # noqa: E402
 
 PROGRAM = os.path.join(support.BUILD, "tests", "unit", "torch", "layout")
 MIRRORS = {"ts_sample_view": native._View, "ts_sample_leaf": native.Leaf,
-           "ts_sample_batch": native.BatchView, "ts_generator": native.Generator}
+           "ts_sample_batch": native.BatchView, "ts_generator": native.Generator,
+           "ts_sample_lone": native.Lone}
 NUMBERS = {"TAKEN": native.HIT, "CLAIMED": native.CLAIM, "BUSY": native.BUSY,
            "PASSED": native.PASS, "ODD": native.ODD, "UNSEEN": native.UNSEEN, "NOW": native.NOW,
            "WAIT": native.WAIT, "MOMENT": native.MOMENT, "STAY": native.STAY,

@@ -2,6 +2,7 @@
 /* Says how C lays out, numbers and names what Python mirrors; tests/e2e/layout.py compares. */
 #include "hooks/torch/batches.h"
 #include "hooks/torch/loaders.h"
+#include "hooks/torch/lone.h"
 #include "hooks/torch/numbers.h"
 #include "leader/group/loaders.h"
 #include "shim/reasons.h"
@@ -41,6 +42,15 @@ static void generator(void)
 	FIELD(ts_generator, path);
 	FIELD(ts_generator, path_bytes);
 	FIELD(ts_generator, numbers);
+}
+
+static void lone(void)
+{
+	STRUCT(ts_sample_lone);
+	FIELD(ts_sample_lone, sample);
+	FIELD(ts_sample_lone, batch);
+	FIELD(ts_sample_lone, globals);
+	FIELD(ts_sample_lone, position);
 }
 
 static void leaf(void)
@@ -88,6 +98,7 @@ int main(void)
 	leaf();
 	batch();
 	generator();
+	lone();
 	reasons();
 	NUMBER(TS_SAMPLE_TAKEN);
 	NUMBER(TS_SAMPLE_CLAIMED);

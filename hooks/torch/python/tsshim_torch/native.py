@@ -12,7 +12,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 15
+ABI = 16
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -68,6 +68,13 @@ class Generator(ctypes.Structure):
                 ("path_bytes", ctypes.c_uint64), ("numbers", ctypes.c_uint64 * 4)]
 
 
+class Lone(ctypes.Structure):
+    """struct ts_sample_lone of hooks/torch/lone.h."""
+
+    _fields_ = [("sample", ctypes.c_void_p), ("batch", ctypes.c_void_p),
+                ("globals", ctypes.c_void_p), ("position", ctypes.c_uint64)]
+
+
 def _file(name):
     """The file that an option names, or None; whether it is a good one, shim/config.c says."""
     value = os.environ.get(name, "off")
@@ -112,6 +119,9 @@ def _functions():
         ("take_batch", number, [pointer, pointer, number, ctypes.c_int]),
         ("claim_batch", number, [pointer, pointer, number]),
         ("copy", None, [pointer, pointer, number, number]),
+        ("lone_begin", None, [pointer]),
+        ("lone_next", None, [pointer]),
+        ("lone_end", None, [pointer, number, ctypes.c_int]),
         ("pass", None, [text, small]),
         ("drawn", None, [text, number, number]),
         ("refused", None, [text]),
@@ -171,6 +181,9 @@ _count_pass = library.tsshim_sample_pass
 count_drawn = library.tsshim_sample_drawn
 say_progress = library.tsshim_sample_progress
 copy = _unlocked.tsshim_sample_copy
+lone_begin = library.tsshim_sample_lone_begin
+lone_next = library.tsshim_sample_lone_next
+lone_end = library.tsshim_sample_lone_end
 twister = library.tsshim_sample_twister
 seed = library.tsshim_sample_seed
 seed_globals = library.tsshim_sample_seed_globals

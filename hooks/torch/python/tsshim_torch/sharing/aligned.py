@@ -8,8 +8,8 @@ import struct
 import torch
 
 from .. import native
-from . import across, ahead, align, bulk, collate, fetch, free, generators, hints, naming, private, \
-    scopes, seeding
+from . import across, ahead, align, bulk, collate, fetch, free, generators, hints, lone, naming, \
+    private, scopes, seeding
 
 
 def expect_workers(loader):
@@ -37,6 +37,7 @@ class Drawn(fetch.Fetch):
         self.own_generators = None
         self.private = private.NONE
         self.threads = torch.get_num_threads()
+        self.lone = None  # lone.Lone; False: items are made singly
         self.errands = None
         if native.settings.across:
             self.sample.across()
@@ -78,6 +79,24 @@ class Drawn(fetch.Fetch):
             native.count_pass(self.scope.reason)
         return index is not None and prefix is not None
 
+    def _next(self, position, patient):
+        if patient and self.scope.is_cheap() and not self.scope.is_untried:
+            position = self._make_lone(position)
+            if position >= self.failed_at:
+                return position, None
+        return super()._next(position, patient)
+
+    def _make_lone(self, position):
+        """Make the items from @position on as long as they are cheap; where it came to."""
+        if self.lone is None:
+            self.lone = lone.of(self) or False
+        while self.lone and position < self.failed_at and self.scope.is_cheap():
+            self.scope.tell_cheap()
+            before, position = position, self.lone.make(position)
+            if before == position:
+                break
+        return position
+
     def _ask(self, position, wait=native.NOW):
         if not self._name(self.work, position, self.indices[position]):
             return None
@@ -90,20 +109,28 @@ class Drawn(fetch.Fetch):
             return None
         return self.sample.take(wait)
 
-    def seed(self, index):
-        """Let the generators be those of the sample that was named, which is the one at @index."""
+    def put_aside(self, own):
+        """The generators of the program and, of its data set's own, all but @own."""
         if self.own_generators is None:
             self.own_generators = generators.save()
             if self.threads != 1:
                 torch.set_num_threads(1)  # sums depend on it, and workers have one
-        view = self.sample.view
-        own = self.scope.private(index)
         if own is not self.private:
             self.private.restore()
             self.private = own
+
+    def seed(self, index):
+        """Let the generators be those of the sample that was named, which is the one at @index."""
+        view = self.sample.view
+        self.put_aside(self.scope.private(index))
         seeding.seed(view.torch_seed, view.python_seed, view.numpy_seed)
-        if own.paths:
-            own.seed(_SEEDS.pack(view.torch_seed, view.python_seed, view.numpy_seed))
+        if self.private.paths:
+            self.seed_private()
+
+    def seed_private(self):
+        """The same for those that its data set has of its own."""
+        view = self.sample.view
+        self.private.seed(_SEEDS.pack(view.torch_seed, view.python_seed, view.numpy_seed))
 
     def _item(self, index, verdict=None):
         self.seed(index)

@@ -152,6 +152,14 @@ class Batch:
         self.parts[position] = ()
         self.direct = False
 
+    def put_values(self, position, values):
+        """The same with several samples, the first of them at @position."""
+        end = position + len(values)
+        self.values[position:end] = values
+        self.parts[position:end] = [()] * len(values)
+        if values:
+            self.direct = False
+
     def put_record(self, position, meta, payload, size, origin=None):
         """
         A record with @size bytes at @payload, whose memory is not referred to afterwards; gives
@@ -275,6 +283,8 @@ class Batch:
         return found
 
     def samples(self):
+        if self.specs is None:  # all are whole
+            return self.values
         return [self._value(position) for position in range(len(self.parts))]
 
     def finish(self, collate_fn):
