@@ -12,7 +12,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 15
+ABI = 16
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -128,7 +128,7 @@ def _functions():
 def _order_functions():
     pointer, number, small = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
     return (
-        ("create", pointer, []),
+        ("create", pointer, [pointer]),
         ("destroy", None, [pointer]),
         ("begin", ctypes.c_int, [pointer, pointer, number, small, number]),
         ("had", ctypes.c_int, [pointer, ctypes.c_int64, small, small]),
