@@ -21,6 +21,7 @@
 #define ts_write_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
 #define ts_add_relaxed(p, v)   atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define ts_or_relaxed(p, v)    atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
+#define ts_and_release(p, v)   atomic_fetch_and_explicit((p), (v), memory_order_release)
 #define ts_sub_relaxed(p, v)   atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
 #define ts_swap_relaxed(p, v)  atomic_exchange_explicit((p), (v), memory_order_relaxed)
 

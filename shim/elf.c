@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Loaded ELF objects, read in place. Formats: System V gABI chapter 5, GNU hash section. */
 #include "shim/elf.h"
+#include "shim/scratch.h"
 
 #include <string.h>
 
@@ -270,43 +271,55 @@ static bool has_name(const struct ts_elf_object *object, void *data)
 /* Objects looked at before a search gives up; torch's own closure has some 60. */
 #define PROVIDER_SEARCH_MAX 256u
 
+/** What is still to be looked at, by their dynamic sections, and the one that is. */
 struct queue {
-	struct ts_elf_object objects[PROVIDER_SEARCH_MAX];
+	const ElfW(Dyn) * dynamic[PROVIDER_SEARCH_MAX];
+	struct ts_elf_object object;
 	unsigned count;
 };
 
-static void enqueue_needed(struct queue *queue, const struct ts_elf_object *object)
+_Static_assert(sizeof(struct queue) <= TS_SCRATCH_BYTES, "fits into a block");
+
+static void enqueue_needed(struct queue *queue)
 {
-	for (const ElfW(Dyn) *d = object->dynamic; d->d_tag != DT_NULL; d++) {
+	for (const ElfW(Dyn) *d = queue->object.dynamic; d->d_tag != DT_NULL; d++) {
 		if (d->d_tag != DT_NEEDED || queue->count == PROVIDER_SEARCH_MAX)
 			continue;
 		struct ts_elf_object needed;
-		struct name_search search = {object->strings + d->d_un.d_val, &needed};
+		struct name_search search = {queue->object.strings + d->d_un.d_val, &needed};
 		if (!ts_elf_each(has_name, &search))
 			continue;
 		unsigned seen = 0;
-		while (seen < queue->count && queue->objects[seen].dynamic != needed.dynamic)
+		while (seen < queue->count && queue->dynamic[seen] != needed.dynamic)
 			seen++;
 		if (seen == queue->count)
-			queue->objects[queue->count++] = needed;
+			queue->dynamic[queue->count++] = needed.dynamic;
 	}
 }
 
 bool ts_elf_provider(const struct ts_elf_object *start, const char *name, uintptr_t except,
 	struct ts_elf_object *ret_object)
 {
-	struct queue queue = {.count = 1};
-	queue.objects[0] = *start;
-	for (unsigned i = 0; i < queue.count; i++) {
-		const struct ts_elf_object *object = &queue.objects[i];
-		if (!contains(object, except) && ts_elf_function(object, name)) {
-			*ret_object = *object;
+	struct queue *queue TS_SCRATCH = ts_scratch();
+	if (!queue)
+		return false;
+	queue->dynamic[0] = start->dynamic;
+	queue->object = *start;
+	queue->count = 1;
+	for (unsigned i = 0;;) {
+		if (!contains(&queue->object, except) &&
+			ts_elf_function(&queue->object, name)) {
+			*ret_object = queue->object;
 			return true;
 		}
-		if (object->strings)
-			enqueue_needed(&queue, object);
+		if (queue->object.strings)
+			enqueue_needed(queue);
+		/* One that is unloaded meanwhile is left out. */
+		do {
+			if (++i >= queue->count)
+				return false;
+		} while (!ts_elf_containing((uintptr_t)queue->dynamic[i], &queue->object));
 	}
-	return false;
 }
 
 struct next_search {

@@ -5,6 +5,7 @@
 #include "shim/atomic.h"
 #include "shim/elf.h"
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -55,7 +56,7 @@ static _Atomic bool has_given_up;
 
 /** What the host and the two processes that share its memory for a moment know. */
 struct start {
-	char program[PATH_MAX];
+	char *program;
 	char *const *arguments;
 	const int *fds;
 	int fd_count;
@@ -71,11 +72,13 @@ struct start {
  */
 static int find(const char *library, char path[PATH_MAX])
 {
-	char named[PATH_MAX], link[32];
+	char *named TS_SCRATCH = ts_scratch(), link[32];
 	const char *slash = strrchr(library, '/');
 	size_t length = slash ? (size_t)(slash - library) : 0;
 
-	if (!slash || length + 2 > sizeof(named))
+	if (!named)
+		return -ENOMEM;
+	if (!slash || length + 2 > PATH_MAX)
 		return -ENOENT;
 	memcpy(named, library, length + 1);
 	named[length + 1] = '\0';
@@ -91,16 +94,16 @@ static int find(const char *library, char path[PATH_MAX])
 void ts_helper_find(void)
 {
 	struct ts_elf_object self;
-	char program[PATH_MAX];
+	char *program TS_SCRATCH = ts_scratch();
 	struct stat st;
 
-	if (!ts_elf_containing((uintptr_t)ts_helper_find, &self) ||
+	if (!program || !ts_elf_containing((uintptr_t)ts_helper_find, &self) ||
 		find(self.path, directory) < 0) {
 		directory[0] = '\0';
 		return;
 	}
 	/* Who has installed the library alone has none of them. */
-	ts_format(program, sizeof(program), "%s%s", directory, names[TS_HELPER_STAGER]);
+	ts_format(program, PATH_MAX, "%s%s", directory, names[TS_HELPER_STAGER]);
 	if (ts_sys_stat(program, &st) < 0 || !S_ISREG(st.st_mode))
 		directory[0] = '\0';
 }
@@ -123,7 +126,7 @@ bool ts_helper_is_possible(void)
 /* Linux 5.9 closes them at once; older ones are asked which there are. */
 static void close_from(int first)
 {
-	_Alignas(uint64_t) char buffer[1024];
+	_Alignas(uint64_t) char buffer[512];
 	int64_t bytes;
 
 #ifdef SYS_close_range
@@ -290,12 +293,16 @@ static int start_blocked(struct start *start, char *stacks)
 
 int ts_helper_start(enum ts_helper which, char *const arguments[], const int *fds, int count)
 {
-	struct start start = {.arguments = arguments, .fds = fds, .fd_count = count};
+	char *program TS_SCRATCH = ts_scratch();
+	struct start start = {
+		.program = program, .arguments = arguments, .fds = fds, .fd_count = count};
 	int saved = errno;
 
 	if (!ts_helper_is_possible())
 		return -ENOENT;
-	ts_format(start.program, sizeof(start.program), "%s%s", directory, names[which]);
+	if (!program)
+		return -ENOMEM;
+	ts_format(program, PATH_MAX, "%s%s", directory, names[which]);
 	char *stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	int r = -ENOMEM;

@@ -4,6 +4,7 @@
 
 #include "shim/atomic.h"
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <pthread.h>
@@ -28,7 +29,8 @@ static _Atomic uint32_t forks;
 
 uint64_t ts_process_id(pid_t pid, bool zombie_is_gone)
 {
-	char path[32], text[1024];
+	/* Enough up to field 22: the name has 64 bytes at most, a number 20. */
+	char path[32], text[512];
 	if (pid <= 0)
 		return 0;
 	ts_format(path, sizeof(path), "/proc/%d/stat", (int)pid);
@@ -67,7 +69,7 @@ bool ts_process_is_alive(uint64_t id)
 /* The parent's pid; 0 when it cannot be read. */
 static pid_t parent_of(pid_t pid)
 {
-	char path[32], text[1024];
+	char path[32], text[256];
 	ts_format(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (ts_sys_read_file(path, text, sizeof(text)) < 0)
 		return 0;
@@ -89,9 +91,11 @@ static bool is_multiprocessing_child(pid_t pid)
 {
 	static const char *const marks[] = {"--multiprocessing-fork", "multiprocessing.spawn",
 		"multiprocessing.forkserver", "multiprocessing.resource_tracker"};
-	char path[32], text[2048];
+	char path[32], *text TS_SCRATCH = ts_scratch();
+	if (!text)
+		return false;
 	ts_format(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
-	int length = ts_sys_read_file(path, text, sizeof(text));
+	int length = ts_sys_read_file(path, text, TS_SCRATCH_BYTES);
 	for (int i = 0; i < length; i++)
 		if (text[i] == '\0')
 			text[i] = ' ';

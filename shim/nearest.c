@@ -7,20 +7,20 @@
 /* Edit distance with transpositions (optimal string alignment), three rows. */
 static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
-	unsigned rows[3][TS_NAME_MAX + 1];
+	unsigned char rows[3][TS_NAME_MAX + 1];
 	for (size_t j = 0; j <= b_length; j++)
-		rows[0][j] = (unsigned)j;
+		rows[0][j] = (unsigned char)j;
 	for (size_t i = 1; i <= a_length; i++) {
-		unsigned *row = rows[i % 3];
-		const unsigned *last = rows[(i + 2) % 3], *older = rows[(i + 1) % 3];
-		row[0] = (unsigned)i;
+		unsigned char *row = rows[i % 3];
+		const unsigned char *last = rows[(i + 2) % 3], *older = rows[(i + 1) % 3];
+		row[0] = (unsigned char)i;
 		for (size_t j = 1; j <= b_length; j++) {
-			unsigned best = last[j - 1] + (a[i - 1] != b[j - 1]);
+			int best = last[j - 1] + (a[i - 1] != b[j - 1]);
 			best = last[j] + 1 < best ? last[j] + 1 : best;
 			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
 				best = older[j - 2] + 1 < best ? older[j - 2] + 1 : best;
-			row[j] = best;
+			row[j] = (unsigned char)best;
 		}
 	}
 	return rows[a_length % 3][b_length];

@@ -4,6 +4,7 @@
 
 #include "shim/atomic.h"
 #include "shim/hash.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <errno.h>
@@ -20,15 +21,17 @@ static uint64_t look(void)
 	struct {
 		uint32_t user, group, count, capabilities[2];
 		gid_t groups[GROUPS_MAX];
-	} all;
-	memset(&all, 0, sizeof(all));
-	int count = getgroups(GROUPS_MAX, all.groups);
-	if (count < 0 || ts_sys_capabilities(all.capabilities) < 0)
+	} *all TS_SCRATCH = ts_scratch();
+	if (!all)
 		return 0;
-	all.user = geteuid();
-	all.group = getegid();
-	all.count = (uint32_t)count;
-	uint64_t hash = ts_hash64(&all, sizeof(all));
+	memset(all, 0, sizeof(*all));
+	int count = getgroups(GROUPS_MAX, all->groups);
+	if (count < 0 || ts_sys_capabilities(all->capabilities) < 0)
+		return 0;
+	all->user = geteuid();
+	all->group = getegid();
+	all->count = (uint32_t)count;
+	uint64_t hash = ts_hash64(all, sizeof(*all));
 	return hash ? hash : 1;
 }
 

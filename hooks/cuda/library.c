@@ -3,6 +3,7 @@
 #include "hooks/cuda/library.h"
 
 #include "shim/log.h"
+#include "shim/scratch.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -74,10 +75,15 @@ static bool look_in(const struct ts_elf_object *object, void *data)
 
 bool ts_cuda_pin(void)
 {
-	struct pin pin = {NULL, ""};
-	(void)ts_elf_each(look_in, &pin);
+	struct pin *pin TS_SCRATCH = ts_scratch();
+	if (!pin)
+		return false;
+	pin->open = NULL;
+	pin->path[0] = '\0';
+	(void)ts_elf_each(look_in, pin);
 	/* Its symbol is too new for old C libraries where it is in libc.so.6 (tests/abi). */
-	return pin.open && pin.path[0] && pin.open(pin.path, RTLD_LAZY | RTLD_NOLOAD) != NULL;
+	return pin->open && pin->path[0] &&
+	       pin->open(pin->path, RTLD_LAZY | RTLD_NOLOAD) != NULL;
 }
 
 bool ts_cuda_is_complete(void)

@@ -4,6 +4,7 @@
  */
 #include "hooks/file/opens.h"
 
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -106,12 +107,14 @@ static int check_file(const char *path, struct entry *entry, bool adopts)
 static int64_t check_entry(const unsigned char *at, size_t left, unsigned char *ret_adopted)
 {
 	struct entry entry;
-	char path[PATH_MAX];
+	char *path TS_SCRATCH = ts_scratch();
 
+	if (!path)
+		return -ENOMEM;
 	if (left < sizeof(entry))
 		return -EBADMSG;
 	memcpy(&entry, at, sizeof(entry));
-	if (entry.path_bytes == 0 || entry.path_bytes >= sizeof(path) ||
+	if (entry.path_bytes == 0 || entry.path_bytes >= PATH_MAX ||
 		entry.path_bytes > left - sizeof(entry) || entry.absent > 1 || entry.zero != 0)
 		return -EBADMSG;
 	memcpy(path, at + sizeof(entry), entry.path_bytes);

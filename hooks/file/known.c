@@ -12,6 +12,7 @@
 #include "shim/identity.h"
 #include "shim/log.h"
 #include "shim/rights.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -31,6 +32,8 @@ struct text {
 	char rest[PATH_MAX];
 };
 
+_Static_assert(sizeof(struct text) <= TS_SCRATCH_BYTES, "fits into a block");
+
 static void hash(struct text *text, const char *rest, size_t length, bool link,
 	struct ts_known_call *ret_call)
 {
@@ -49,12 +52,12 @@ static void hash(struct text *text, const char *rest, size_t length, bool link,
 	ret_call->across = ts_hash128(text, bytes);
 }
 
-/* Apart, for a path is large. */
-static TS_NOINLINE bool name_absolute(
-	const char *path, bool link, struct ts_known_call *ret_call)
+static bool name_absolute(const char *path, bool link, struct ts_known_call *ret_call)
 {
 	const char *rest;
-	struct text text;
+	struct text *text TS_SCRATCH = ts_scratch();
+	if (!text)
+		return false;
 	if (!ts_staged_root_below(path, &rest)) {
 		ret_call->is_above = ret_call->changes && ts_staged_root_is_within(path);
 		return false;
@@ -62,23 +65,25 @@ static TS_NOINLINE bool name_absolute(
 	size_t length = strnlen(rest, PATH_MAX);
 	if (length == PATH_MAX)
 		return false;
-	hash(&text, rest, length, link, ret_call);
-	return text.rights != 0;
+	hash(text, rest, length, link, ret_call);
+	return text->rights != 0;
 }
 
-static TS_NOINLINE bool name_relative(
+static bool name_relative(
 	int directory, const char *path, bool link, struct ts_known_call *ret_call)
 {
-	char whole[PATH_MAX], place[32];
+	char *whole TS_SCRATCH = ts_scratch(), place[32];
 	int64_t length;
+	if (!whole)
+		return false;
 	if (directory == AT_FDCWD) {
-		length = ts_sys_working_directory(whole, sizeof(whole));
+		length = ts_sys_working_directory(whole, PATH_MAX);
 	} else {
 		ts_format(place, sizeof(place), "/proc/self/fd/%d", directory);
-		length = ts_sys_readlink(place, whole, sizeof(whole));
+		length = ts_sys_readlink(place, whole, PATH_MAX);
 	}
 	size_t more = strnlen(path, PATH_MAX);
-	if (length <= 0 || whole[0] != '/' || (size_t)length + more + 2 > sizeof(whole))
+	if (length <= 0 || whole[0] != '/' || (size_t)length + more + 2 > PATH_MAX)
 		return false;
 	whole[length] = '/';
 	memcpy(whole + length + 1, path, more + 1);
@@ -270,17 +275,16 @@ static struct ts_stage *table(bool is_open)
 	return known;
 }
 
-/* Apart, for a path is large. */
-static TS_NOINLINE bool is_below(int fd)
+static bool is_below(int fd)
 {
-	char path[PATH_MAX];
-	return ts_staged_root_path(fd, path);
+	char *path TS_SCRATCH = ts_scratch();
+	return path && ts_staged_root_path(fd, path);
 }
 
-static TS_NOINLINE bool is_directory(int fd)
+static bool is_directory(int fd)
 {
-	char path[PATH_MAX];
-	return ts_staged_root_directory(fd, path);
+	char *path TS_SCRATCH = ts_scratch();
+	return path && ts_staged_root_directory(fd, path);
 }
 
 static void tell_changed(void)

@@ -10,6 +10,7 @@
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/rights.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <assert.h>
@@ -104,11 +105,10 @@ static void forget(DIR *stream)
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-/* Apart, for a path is large. */
-static TS_NOINLINE bool is_below(int fd)
+static bool is_below(int fd)
 {
-	char path[PATH_MAX];
-	return ts_staged_root_directory(fd, path);
+	char *path TS_SCRATCH = ts_scratch();
+	return path && ts_staged_root_directory(fd, path);
 }
 
 /*
@@ -154,10 +154,9 @@ void ts_listings_opened(DIR *stream, bool is_given)
 
 /* ---- getting the listing ---------------------------------------------------------------- */
 
-/* Apart, for a path is large. */
-static TS_NOINLINE bool get(struct reader *reader)
+static bool get(struct reader *reader)
 {
-	char path[PATH_MAX];
+	char *path TS_SCRATCH = ts_scratch();
 	struct ts_stage_directory directory = {
 		.fd = reader->fd,
 		.stat = &reader->stat,
@@ -168,7 +167,7 @@ static TS_NOINLINE bool get(struct reader *reader)
 		.may_make = !reader->is_given && reader->serial == ts_identity_serial(),
 	};
 	/* It has moved, or somebody has read from its descriptor. */
-	if (directory.rights == 0 || directory.seconds == 0 ||
+	if (!path || directory.rights == 0 || directory.seconds == 0 ||
 		!ts_staged_root_directory(reader->fd, path) ||
 		ts_sys_seek(reader->fd, 0, SEEK_CUR) != 0)
 		return false;

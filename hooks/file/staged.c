@@ -12,6 +12,7 @@
 #include "shim/config.h"
 #include "shim/helper.h"
 #include "shim/identity.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -121,16 +122,15 @@ static void consider(
 		ts_session_count_pass(reason);
 }
 
-/* Whether it is under the directory.  Apart, for its path is large: files that are none of ours
- * need no such stack. */
-static TS_NOINLINE bool consider_path(
+/* Whether it is under the directory. */
+static bool consider_path(
 	int fd, const struct stat *st, int flags, const struct ts_known_call *call)
 {
-	char path[PATH_MAX];
+	char *path TS_SCRATCH = ts_scratch();
 	struct ts_stage_source source = {
 		.fd = fd, .stat = st, .path = path, .past_cache = ts_staged_root_is_fuse()};
 	int saved = errno;
-	bool is_ours = ts_staged_root_path(fd, path);
+	bool is_ours = path && ts_staged_root_path(fd, path);
 	if (is_ours)
 		consider(&source, flags, call);
 	errno = saved;

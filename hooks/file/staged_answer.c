@@ -4,6 +4,7 @@
 
 #include "hooks/file/look.h"
 #include "hooks/file/staged_join.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -53,11 +54,11 @@ void ts_staged_answer_x(int fd, const char *path, struct statx *stat)
 		answer_x(&was, stat);
 }
 
-static TS_NOINLINE int64_t original_name(const struct stat *copy, char *buffer, size_t bytes)
+static int64_t original_name(const struct stat *copy, char *buffer, size_t bytes)
 {
 	struct ts_stage_attributes was;
-	char path[PATH_MAX];
-	if (!ts_staged_find(copy, &was, path))
+	char *path TS_SCRATCH = ts_scratch();
+	if (!path || !ts_staged_find(copy, &was, path))
 		return -ENOENT;
 	size_t length = strlen(path);
 	if (length > bytes)

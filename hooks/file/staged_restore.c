@@ -6,6 +6,7 @@
 #include "hooks/file/staged_root.h"
 #include "shim/atomic.h"
 #include "shim/hash.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <dirent.h>
@@ -72,7 +73,9 @@ static int open_original(const struct stat *copy, int flags)
 {
 	struct ts_stage_attributes was;
 	struct stat st;
-	char path[PATH_MAX];
+	char *path TS_SCRATCH = ts_scratch();
+	if (!path)
+		return -ENOMEM;
 	if (!ts_staged_find(copy, &was, path))
 		return -ENOENT;
 	/* Whatever has come to that place meanwhile must not make us wait. */
@@ -100,8 +103,7 @@ static int restore(int fd, int original)
 	return r < 0 ? (int)r : 0;
 }
 
-/* Apart, for a path is large. */
-static TS_NOINLINE bool give_back(int fd, const struct stat *copy)
+static bool give_back(int fd, const struct stat *copy)
 {
 	const int kept = O_NONBLOCK | O_NOATIME;
 	int flags = ts_sys_fcntl(fd, F_GETFL, NULL);
@@ -139,26 +141,28 @@ int ts_staged_ask_original(int fd)
 /* ---- locks on what lies beside ---------------------------------------------------------- */
 
 /* Give back the original of @fd if it is a copy from @directory. */
-static TS_NOINLINE void give_back_from(int fd, uint64_t directory)
+static void give_back_from(int fd, uint64_t directory)
 {
 	struct ts_stage_attributes was;
 	struct stat st;
-	char path[PATH_MAX];
-	if (ts_sys_fstat(fd, &st) == 0 && ts_staged_find(&st, &was, path) &&
+	char *path TS_SCRATCH = ts_scratch();
+	if (path && ts_sys_fstat(fd, &st) == 0 && ts_staged_find(&st, &was, path) &&
 		directory_of(path) == directory)
 		(void)give_back(fd, &st);
 }
 
 /* The same for all that is open here. */
-static TS_NOINLINE void give_back_all_from(uint64_t directory)
+static void give_back_all_from(uint64_t directory)
 {
-	_Alignas(struct dirent64) char buffer[2048];
+	char *buffer TS_SCRATCH = ts_scratch();
 	int64_t bytes;
 	int saved = errno;
+	if (!buffer)
+		return;
 	int list = ts_sys_open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (list < 0)
 		return;
-	while ((bytes = ts_sys_list(list, buffer, sizeof(buffer))) > 0)
+	while ((bytes = ts_sys_list(list, buffer, TS_SCRATCH_BYTES)) > 0)
 		for (int64_t at = 0; at < bytes;) {
 			const struct dirent64 *entry = (const void *)(buffer + at);
 			int fd = 0;
@@ -179,9 +183,9 @@ static TS_NOINLINE void give_back_all_from(uint64_t directory)
  * LMDB's readers open the data, lock lock.mdb, and map the data; so what was given out goes
  * back.
  */
-static TS_NOINLINE void note_lock(int fd)
+static void note_lock(int fd)
 {
-	char path[PATH_MAX];
+	char *path TS_SCRATCH = ts_scratch();
 	struct stat st;
 	if (ts_sys_fstat(fd, &st) < 0 || !ts_staged_root_has_device(fd, st.st_dev))
 		return;
@@ -189,7 +193,7 @@ static TS_NOINLINE void note_lock(int fd)
 	for (uint32_t i = 0; i < LOCKED_MAX && i < count; i++)
 		if (ts_load_relaxed(&locked[i]) == st.st_ino)
 			return;
-	uint64_t directory = ts_staged_root_path(fd, path) ? directory_of(path) : 0;
+	uint64_t directory = path && ts_staged_root_path(fd, path) ? directory_of(path) : 0;
 	uint32_t place = ts_add_relaxed(&locked_count, 1);
 	if (place < LOCKED_MAX) {
 		ts_write_relaxed(&beside[place], directory);

@@ -7,6 +7,7 @@
 #include "shim/elf.h"
 #include "shim/helper.h"
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <limits.h>
@@ -76,8 +77,8 @@ static bool find_directory(char ret_path[PATH_MAX])
 {
 	struct ts_elf_object self;
 	struct stat file;
-	char library[PATH_MAX], start[PATH_MAX + sizeof(START_FILE)];
-	if (!ts_elf_containing((uintptr_t)find_directory, &self) ||
+	char *library TS_SCRATCH = ts_scratch(), *start TS_SCRATCH = ts_scratch();
+	if (!library || !start || !ts_elf_containing((uintptr_t)find_directory, &self) ||
 		!realpath(self.path, library))
 		return false;
 	char *slash = strrchr(library, '/');
@@ -87,7 +88,7 @@ static bool find_directory(char ret_path[PATH_MAX])
 		return false;
 	*slash = '\0';
 	ts_format(ret_path, PATH_MAX, "%s" DIRECTORY, library);
-	ts_format(start, sizeof(start), "%s" START_FILE, ret_path);
+	ts_format(start, PATH_MAX + sizeof(START_FILE), "%s" START_FILE, ret_path);
 	return ts_sys_stat(start, &file) == 0;
 }
 
@@ -122,11 +123,11 @@ static void put_in_front(const char *directory)
 
 void ts_torch_begin(int argc, char *const *argv)
 {
-	char directory[PATH_MAX];
+	char *directory TS_SCRATCH = ts_scratch();
 	int saved_errno = errno;
 	if (is_interpreter()) {
 		isolated = !honours_path(argc, argv);
-		if (!isolated && find_directory(directory))
+		if (!isolated && directory && find_directory(directory))
 			put_in_front(directory);
 		if (ts_config()->across != TS_ACROSS_OFF)
 			ts_helper_find();

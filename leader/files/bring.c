@@ -5,6 +5,7 @@
 #include "leader/files/index_private.h"
 #include "leader/files/stage_private.h"
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -87,10 +88,12 @@ static int take_room(struct ts_stage *stage, struct ts_stage_bringing *bringing)
 int ts_stage_bring_begin(struct ts_stage *stage, const void *told, size_t bytes,
 	uint64_t root_device, struct ts_stage_bringing *ret)
 {
-	char path[TS_STAGE_PATH], part_path[TS_STAGE_PATH];
+	char *path TS_SCRATCH = ts_scratch(), *part_path TS_SCRATCH = ts_scratch();
 	struct stat stat, copy;
 
 	*ret = (struct ts_stage_bringing){.part = -1};
+	if (!path || !part_path)
+		return -ENOMEM;
 	int r = read_told(told, bytes, root_device, ret);
 	if (r < 0)
 		return r;
@@ -107,7 +110,7 @@ int ts_stage_bring_begin(struct ts_stage *stage, const void *told, size_t bytes,
 			       ? 0
 			       : -EBUSY;
 	}
-	ts_format(part_path, sizeof(part_path), "%s.part", path);
+	ts_format(part_path, TS_STAGE_PATH, "%s.part", path);
 	r = ts_stage_take_part(part_path, path, &ret->part);
 	if (r < 0)
 		return r == -EAGAIN ? -EBUSY : r;

@@ -3,6 +3,7 @@
 #include "leader/files/index_private.h"
 
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -189,11 +190,12 @@ int ts_stage_index_init(struct ts_stage_index *index, const char *group, const c
 	uint64_t capacity)
 {
 	struct plan plan = {.slot_count = 0};
-	struct ts_stage_head head;
+	struct ts_stage_head *head TS_SCRATCH = ts_scratch();
 
 	memset(index, 0, sizeof(*index));
 	ts_write_relaxed(&index->object.fd, -1);
-	int r = ts_object_path(index->object.path, TS_PATH_BYTES, group, "stage");
+	int r = head ? ts_object_path(index->object.path, TS_PATH_BYTES, group, "stage")
+		     : -ENOMEM;
 	if (r == 0)
 		r = ts_scope_read(&plan.scope);
 	if (r == 0)
@@ -201,9 +203,9 @@ int ts_stage_index_init(struct ts_stage_index *index, const char *group, const c
 	if (r == -ENOENT && capacity > 0)
 		r = make(index, &plan, group, directory, capacity);
 	if (r == 0)
-		r = check_head(&index->object, &plan.scope, &head);
+		r = check_head(&index->object, &plan.scope, head);
 	if (r == 0)
-		r = map(index, &head);
+		r = map(index, head);
 	if (r < 0)
 		ts_object_close(&index->object);
 	return r;
@@ -222,14 +224,14 @@ void ts_stage_index_finish(struct ts_stage_index *index)
 /* Where the copies lie, if that is an index of ours at all. */
 static int read_stem(struct ts_object *object, char stem[TS_STAGE_STEM])
 {
-	struct ts_stage_head head;
+	struct ts_stage_head *head TS_SCRATCH = ts_scratch();
 	int r = ts_object_open(object);
 
 	if (r < 0)
 		return r;
-	r = check_head(object, NULL, &head);
+	r = head ? check_head(object, NULL, head) : -ENOMEM;
 	if (r == 0)
-		memcpy(stem, head.stem, TS_STAGE_STEM);
+		memcpy(stem, head->stem, TS_STAGE_STEM);
 	ts_object_close(object);
 	return r;
 }

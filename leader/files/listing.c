@@ -6,6 +6,7 @@
 #include "leader/files/stage_private.h"
 #include "shim/hash.h"
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -67,13 +68,15 @@ static void fill_header(const struct ts_stage_directory *directory, uint64_t ask
 static int path_of(const struct ts_stage *stage, const struct ts_stage_directory *directory,
 	char ret_path[TS_STAGE_PATH])
 {
-	char text[PATH_MAX];
+	char *text TS_SCRATCH = ts_scratch();
 	struct ts_stage_source source = {.fd = -1, .stat = directory->stat, .path = text};
 	size_t length = strnlen(directory->path, PATH_MAX);
 
-	if (length + 20 >= sizeof(text))
+	if (!text)
+		return -ENOMEM;
+	if (length + 20 >= PATH_MAX)
 		return -ENAMETOOLONG;
-	ts_format(text, sizeof(text), "%s//%llx", directory->path,
+	ts_format(text, PATH_MAX, "%s//%llx", directory->path,
 		(unsigned long long)directory->rights);
 	ts_stage_path_of(stage, &source, ret_path);
 	return 0;
@@ -404,8 +407,8 @@ int ts_stage_listing_open(struct ts_stage *stage, const struct ts_stage_director
 {
 	uint64_t start = ts_now_ns(), nap = NAP_MIN_NS;
 	uint32_t never_woken = 0;
-	char path[TS_STAGE_PATH];
-	int r = path_of(stage, directory, path);
+	char *path TS_SCRATCH = ts_scratch();
+	int r = path ? path_of(stage, directory, path) : -ENOMEM;
 
 	while (r == 0) {
 		r = load(stage, directory, path, ret_listing);

@@ -4,6 +4,7 @@
 #include "leader/files/stage_private.h"
 #include "leader/files/stager.h"
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -77,16 +78,18 @@ static int open_complete(struct ts_stage *stage, const struct ts_stage_source *s
 static int try_to_make(struct ts_stage *stage, const struct ts_stage_source *source,
 	const char *path, struct ts_stage_copy *copy, struct ts_stage_making *making)
 {
-	char part_path[TS_STAGE_PATH];
+	char *part_path TS_SCRATCH = ts_scratch();
 	uint64_t start = ts_now_ns();
 	int part;
 
+	if (!part_path)
+		return -ENOMEM;
 	/* Under another name than the group's we would only be in the way. */
 	if (geteuid() != stage->index.uid)
 		return -EPERM;
 	if ((uint64_t)source->stat->st_size > TS_STAGE_AT_ONCE)
 		return ts_stager_begin(stage, source, path);
-	ts_format(part_path, sizeof(part_path), "%s.part", path);
+	ts_format(part_path, TS_STAGE_PATH, "%s.part", path);
 	int r = ts_stage_take_part(part_path, path, &part);
 	if (r < 0)
 		return r;
@@ -104,8 +107,10 @@ int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, 
 	struct ts_stage_making making = {.alone = false};
 	uint64_t start = ts_now_ns(), nap = NAP_MIN_NS;
 	uint32_t never_woken = 0;
-	char path[TS_STAGE_PATH];
+	char *path TS_SCRATCH = ts_scratch();
 
+	if (!path)
+		return -ENOMEM;
 	ts_stage_path_of(stage, source, path);
 	for (int tries = 0; tries < TRIES;) {
 		int r = open_complete(stage, source, path, flags, &copy);
@@ -162,8 +167,10 @@ int ts_stage_open_known(struct ts_stage *stage, struct ts_hash128 name, uint64_t
 {
 	struct ts_stage_known known;
 	struct stat original;
-	char path[TS_STAGE_PATH];
+	char *path TS_SCRATCH = ts_scratch();
 
+	if (!path)
+		return -ENOMEM;
 	if (!ts_stage_name_find(&stage->index, name, after_ms, seconds, &known) || !known.path)
 		return -ENOENT;
 	ts_stage_stat_of(&known.attributes, &original);

@@ -60,18 +60,24 @@ void ts_stage_destroy(struct ts_stage *stage)
 
 /* ---- names ------------------------------------------------------------------------------ */
 
+/* In two pieces: no path fits on a small stack (shim/scratch.h). */
+static struct ts_hash128 hash_with_path(const uint64_t *numbers, size_t bytes, const char *path)
+{
+	struct ts_hasher hasher;
+
+	ts_hasher_init(&hasher);
+	ts_hasher_add(&hasher, numbers, bytes);
+	ts_hasher_add(&hasher, path, strnlen(path, PATH_MAX));
+	return ts_hasher_digest(&hasher);
+}
+
 struct ts_hash128 ts_stage_digits_of(const struct ts_stage_source *source)
 {
 	const struct stat *st = source->stat;
 	const uint64_t numbers[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size,
 		(uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec,
 		(uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec};
-	char text[sizeof(numbers) + PATH_MAX];
-	size_t length = strnlen(source->path, PATH_MAX);
-
-	memcpy(text, numbers, sizeof(numbers));
-	memcpy(text + sizeof(numbers), source->path, length);
-	return ts_hash128(text, sizeof(numbers) + length);
+	return hash_with_path(numbers, sizeof(numbers), source->path);
 }
 
 void ts_stage_path_with(const char *stem, struct ts_hash128 hash, char path[TS_STAGE_PATH])
@@ -104,12 +110,7 @@ struct ts_hash128 ts_stage_name_across(const struct ts_stage_source *source)
 	const uint64_t numbers[] = {(uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec,
 		(uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
 		(uint64_t)st->st_ctim.tv_nsec};
-	char text[sizeof(numbers) + PATH_MAX];
-	size_t length = strnlen(source->path, PATH_MAX);
-
-	memcpy(text, numbers, sizeof(numbers));
-	memcpy(text + sizeof(numbers), source->path, length);
-	return ts_hash128(text, sizeof(numbers) + length);
+	return hash_with_path(numbers, sizeof(numbers), source->path);
 }
 
 /* What ts_stage_open() would have been asked for. */

@@ -342,6 +342,8 @@ static void give_up(const struct work *work, int error)
 		ts_write_relaxed(&head->stager_pause, ts_now_ns() + TS_STAGER_PAUSE_NS);
 }
 
+/* In a process of its own, whose stack is no host's. */
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
 int ts_stager_run(const struct ts_stager_task *task)
 {
 	struct work work = {.task = task, .source = {.fd = -1}};

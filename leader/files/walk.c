@@ -3,6 +3,7 @@
 #include "leader/files/index.h"
 
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <dirent.h>
@@ -27,17 +28,19 @@ void ts_stage_each_copy(
 	const char *stem, bool (*visit)(void *context, const char *path), void *context)
 {
 	/* The C library's readdir allocates, which a host may not like. */
-	_Alignas(struct dirent64) char buffer[8192];
+	char *buffer TS_SCRATCH = ts_scratch();
 	char directory[TS_STAGE_STEM], path[TS_STAGE_STEM + DIGITS + 8];
 	bool go_on = true;
 	int64_t bytes;
 
+	if (!buffer)
+		return;
 	memcpy(directory, stem, sizeof(directory));
 	char *slash = strrchr(directory, '/');
 	const char *beginning = stem + (slash - directory) + 1;
 	*slash = '\0';
 	int fd = ts_sys_open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-	while (fd >= 0 && go_on && (bytes = ts_sys_list(fd, buffer, sizeof(buffer))) > 0) {
+	while (fd >= 0 && go_on && (bytes = ts_sys_list(fd, buffer, TS_SCRATCH_BYTES)) > 0) {
 		for (int64_t at = 0; at < bytes && go_on;) {
 			const struct dirent64 *entry = (const void *)(buffer + at);
 			at += entry->d_reclen;

@@ -6,6 +6,7 @@
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <limits.h>
@@ -318,9 +319,9 @@ static bool is_unseen(const char *name)
 /* Whether the process that tsrun has become cannot print the line when it ends. */
 static bool ends_unseen(uint64_t launch)
 {
-	char path[32], program[PATH_MAX];
+	char path[32], *program TS_SCRATCH = ts_scratch();
 	ts_format(path, sizeof(path), "/proc/%d/exe", (int)TS_PROCESS_PID(launch));
-	if (ts_sys_readlink(path, program, sizeof(program)) < 0)
+	if (!program || ts_sys_readlink(path, program, PATH_MAX) < 0)
 		return false;
 	const char *slash = strrchr(program, '/');
 	return slash && is_unseen(slash + 1) && ts_process_is_alive(launch);
@@ -348,10 +349,11 @@ void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting)
 	const struct ts_config *config = ts_config();
 	const struct ts_line_place *place = &config->line;
 	struct ts_line_sum sum = {0};
-	char text[TS_LINE_BYTES];
+	char *text TS_SCRATCH = ts_scratch();
 
 	bool is_ours = ts_line_is_ours(place);
-	if (place->launch == 0 || config->quiet || (!is_ours && !ends_unseen(place->launch)))
+	if (!text || place->launch == 0 || config->quiet ||
+		(!is_ours && !ends_unseen(place->launch)))
 		return;
 	uint64_t job = is_ours ? 0 : ts_identity_job();
 	struct ts_ledger *map = ledger ? NULL : ts_summary_map(config->group);
@@ -361,7 +363,7 @@ void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting)
 	ts_line_add(&sum, waiting);
 	bool told = !is_ours && is_told(&sum, ledger, place->launch, job);
 	ts_summary_unmap(map);
-	size_t length = told ? 0 : ts_line_format(text, sizeof(text), &sum, config);
+	size_t length = told ? 0 : ts_line_format(text, TS_LINE_BYTES, &sum, config);
 	if (length > 0)
 		(void)ts_line_write(place, text, length);
 }

@@ -4,6 +4,7 @@
 
 #include "leader/group/store_private.h"
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <stdarg.h>
@@ -141,17 +142,20 @@ static void put_reasons(struct block *block, struct ts_job_row *row)
 
 void ts_summary_print(struct ts_ledger *ledger, uint64_t id, struct ts_job_row *alone)
 {
-	struct block block = {.length = 0};
+	struct block *block TS_SCRATCH = ts_scratch();
 	struct ts_job_row *row = ledger ? find_row(ledger, id) : NULL;
-	line(&block, "tsshim: what %s (%d) shared\n", program_invocation_short_name,
+	if (!block)
+		return;
+	block->length = 0;
+	line(block, "tsshim: what %s (%d) shared\n", program_invocation_short_name,
 		(int)getpid());
-	size_t title = block.length;
+	size_t title = block->length;
 	if (!row)
 		row = alone;
 	for (uint32_t kind = 0; kind < TS_KIND_COUNT; kind++)
-		put_kind(&block, &row->kinds[kind], kind);
-	put_reasons(&block, row);
-	if (block.length == title)
-		line(&block, "  nothing: no call of this job could be shared\n");
-	(void)ts_sys_write(2, block.text, block.length);
+		put_kind(block, &row->kinds[kind], kind);
+	put_reasons(block, row);
+	if (block->length == title)
+		line(block, "  nothing: no call of this job could be shared\n");
+	(void)ts_sys_write(2, block->text, block->length);
 }

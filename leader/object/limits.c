@@ -3,6 +3,7 @@
 #include "leader/object/limits.h"
 
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <stdlib.h>
@@ -13,6 +14,10 @@
 #define CGROUP_PERCENT        10u
 #define ADDRESS_SPACE_PERCENT 5u
 #define GROWTH_PERCENT        85u
+
+/* Of a control group, and of a file in it. */
+#define DIRECTORY_BYTES 1300u
+#define PATH_BYTES      (DIRECTORY_BYTES + 100u)
 
 static uint64_t percent(uint64_t value, uint32_t share)
 {
@@ -46,19 +51,21 @@ static const struct controller version2 = {
 
 static int read_at(const char *directory, const char *name, char *buffer, size_t bytes)
 {
-	char path[1400];
+	char *path TS_SCRATCH = ts_scratch();
 
-	ts_format(path, sizeof(path), "%s/%s", directory, name);
+	if (!path)
+		return -ENOMEM;
+	ts_format(path, PATH_BYTES, "%s/%s", directory, name);
 	return ts_sys_read_file(path, buffer, bytes);
 }
 
 /* Page cache that nobody uses: the kernel drops it before it refuses memory to anyone. */
 static uint64_t clean_cache(const char *directory, const struct controller *names)
 {
-	char buffer[8192];
+	char *buffer TS_SCRATCH = ts_scratch();
 	size_t length = strlen(names->cache);
 
-	if (read_at(directory, "memory.stat", buffer, sizeof(buffer)) < 0)
+	if (!buffer || read_at(directory, "memory.stat", buffer, TS_SCRATCH_BYTES) < 0)
 		return 0;
 	for (const char *line = buffer; line; line = strchr(line, '\n')) {
 		line += *line == '\n';
@@ -89,12 +96,14 @@ static uint64_t headroom_of(const char *directory, const struct controller *name
 /* The group at @path (up to a newline) and all above it. */
 static uint64_t tightest(const char *root, const char *path, const struct controller *names)
 {
-	char directory[1300];
-	size_t base = ts_format(directory, sizeof(directory), "%s%s", root, names->mount);
-	size_t end = base;
+	char *directory TS_SCRATCH = ts_scratch();
 	uint64_t best = UINT64_MAX;
 
-	while (*path && *path != '\n' && end + 1 < sizeof(directory))
+	if (!directory)
+		return best;
+	size_t base = ts_format(directory, DIRECTORY_BYTES, "%s%s", root, names->mount);
+	size_t end = base;
+	while (*path && *path != '\n' && end + 1 < DIRECTORY_BYTES)
 		directory[end++] = *path++;
 	for (;;) {
 		while (end > base && directory[end - 1] == '/')
@@ -124,10 +133,10 @@ static bool lists_memory(const char *controllers, const char *colon)
 
 uint64_t ts_limits_cgroup(const char *list, const char *root)
 {
-	char buffer[8192];
+	char *buffer TS_SCRATCH = ts_scratch();
 	uint64_t best = UINT64_MAX;
 
-	if (ts_sys_read_file(list, buffer, sizeof(buffer)) < 0)
+	if (!buffer || ts_sys_read_file(list, buffer, TS_SCRATCH_BYTES) < 0)
 		return UINT64_MAX;
 	for (const char *line = buffer; line && *line;) {
 		const char *next = strchr(line, '\n');

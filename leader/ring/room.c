@@ -2,6 +2,7 @@
 /* Room to write: finding a segment, reclaiming the oldest, opening it. */
 #include "leader/group/store_private.h"
 #include "leader/group/words.h"
+#include "shim/scratch.h"
 
 /*
  * A job whose records nobody takes leaves the ring to the others: what it has more than one in
@@ -153,11 +154,11 @@ static void add_segment(struct ts_store *store, struct holding *all, uint32_t in
  */
 static int oldest_unfollowed(struct ts_store *store)
 {
-	struct holding all[TS_JOB_MAX];
+	struct holding *all TS_SCRATCH = ts_scratch();
 	const struct holding *largest = NULL;
 	uint32_t jobs = 0, share = store->shape.segment_count / OWN_SHARE;
 
-	if (store->shape.segment_count < SHARED_FROM)
+	if (!all || store->shape.segment_count < SHARED_FROM)
 		return -ENOENT;
 	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
 		if (!ts_segment_readable(ts_load_acquire(&store->segments[i].word)))

@@ -9,6 +9,7 @@
 #include "hooks/cuda/library.h"
 #include "leader/group/session.h"
 #include "shim/atomic.h"
+#include "shim/scratch.h"
 
 #define DRIVER(symbol) TS_CUDA_DRIVER(symbol)
 
@@ -222,18 +223,20 @@ static ts_cu_result bring(const struct ts_batch *batch, struct rest *rest)
 
 ts_cu_result ts_batch(const struct ts_batch *batch)
 {
-	struct rest rest;
+	struct rest *rest TS_SCRATCH = ts_scratch();
 	uint64_t waited_ns = 0;
 	if (!is_any_worth_it(batch))
 		return pass(batch, TS_REASON_COPY_KIND);
+	if (!rest)
+		return pass(batch, TS_REASON_MEMORY);
 	if (!ts_cuda_is_complete() || !is_well_formed(batch) || !is_stream_good(batch))
 		return pass(batch, TS_REASON_COPY_STATE);
-	rest.count = rest.attribute_count = 0;
+	rest->count = rest->attribute_count = 0;
 	for (size_t i = 0; i < batch->count; i++)
 		if (!take_out(batch, i, &waited_ns))
-			leave(&rest, batch, i);
-	if (rest.count < batch->count)
-		return rest.count ? bring(batch, &rest) : TS_CU_SUCCESS;
+			leave(rest, batch, i);
+	if (rest->count < batch->count)
+		return rest->count ? bring(batch, rest) : TS_CU_SUCCESS;
 	ts_cu_result result = whole(batch);
 	doubt(batch);
 	return result;

@@ -20,6 +20,7 @@
 #include "hooks/cuda/reach/substitute.h"
 #include "shim/atomic.h"
 #include "shim/elf.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <errno.h>
@@ -99,12 +100,14 @@ static bool read_line(const char *text, struct line *ret_line)
 /* Whether @address is mapped for reading only, as the kernel has it. */
 static bool is_read_only(uintptr_t address)
 {
-	char text[4096];
+	char *text TS_SCRATCH = ts_scratch();
 	size_t kept = 0;
+	if (!text)
+		return false;
 	int fd = ts_sys_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
 	bool found = false, only = false;
 	while (fd >= 0 && !found) {
-		int64_t got = ts_sys_read(fd, text + kept, sizeof(text) - 1 - kept);
+		int64_t got = ts_sys_read(fd, text + kept, TS_SCRATCH_BYTES - 1 - kept);
 		if (got <= 0)
 			break;
 		text[kept + (size_t)got] = '\0';
