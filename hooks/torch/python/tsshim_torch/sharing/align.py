@@ -93,7 +93,7 @@ class _Loader:
         self.again = 0  # and how often it has gone through that before
         self.last = None  # Walk of its last iteration
         self.looked = False
-        self.orders = None  # free.Orders, as long as its epochs are free ones
+        self.order = None  # free.Order, as long as its epochs are free ones
         self.free = free  # what begins them (free.begin), or None: all are strict
 
 
@@ -255,144 +255,8 @@ class Iteration:
         self.loader = known  # _Loader
         self.walk = Walk(first)
         self.total = 0  # batches, 0: not known
-        # Of the loader's as they are now: other iterations may begin before this one ends.
-        self.epoch, self.ordinal, self.again = epoch, known.ordinal, known.again
-        self.stream = stream_of(epoch, self.ordinal, self.again)
-        _say_once(epoch)
-
-    def seed(self):
-        """Let the generators be those that the order is drawn from."""
-        numbers = hashlib.blake2b(self.stream, digest_size=24).digest()
-        generators.seed(int.from_bytes(numbers[:8], "little") >> 1,
-                        int.from_bytes(numbers[8:16], "little"),
-                        int.from_bytes(numbers[16:20], "little"))
-
-    def begin(self, iterator):
-        """Before workers of @iterator are started."""
-
-    def deliver(self):
-        """The program was given the next batch."""
-        self.walk.delivered += 1
-        if self.free is not None:
-            self.free.deliver()
-        self.tell()
-
-    def end(self):
-        """The program was given all batches."""
-        self.walk.ended = True
-        self.loader.batches = self.walk.delivered
-
-    def tell(self):
-        """Let `tsrun stats` say how far this is."""
-        native.say_progress(self.loader.name, max(self.epoch, 0), self.walk.delivered, self.total,
-                            self.free is not None)
-
-
-class Plan(Iteration):
-    """One iteration of a loader whose items come by index."""
-
-    def __init__(self, loader, epoch, known, first):
-        super().__init__(epoch, known, first)
-        self.dataset = loader.dataset
-        self.unwrap = unwrapper(loader.dataset)
-        self.seeds = orders.Seeds(loader, known.ordinal, self.stream)
-        self.state = None  # of the sampler's generators between two batches
-        self.draws_once = False  # all with the first index
-        self.started = False
-        self.batches = 0
-        self.seen = {}  # by the data set that the index is of
-
-    def next_index(self, iterator, original):
-        """What iterator._next_index() gives under the derived generators."""
-        if self.started and self.free is None and (self.draws_once or self.state is None):
-            return self.work(original(iterator), iterator._auto_collation)
-        if self.free is not None:
-            return self.free.work(self)
-        with generators.used():
-            if not self.started:
-                self._start(iterator)
-            if self.free is None:
-                index = self._draw(iterator, original)
-        if self.free is not None:
-            return self.free.work(self)
-        return self.work(index, iterator._auto_collation)
-
-    def _start(self, iterator):
-        self.started = True
-        self.draws_once = orders.draw_as_before(iterator)
-        self.free = self.loader.free and self.loader.free(self, iterator)
-        self.total = orders.count_batches(iterator) or self.loader.batches
-        self.tell()
-
-    def _draw(self, iterator, original):
-        """What the sampler gives next."""
-        own = generators.save()
-        try:
-            if self.state is None:
-                self.seed()
-                if not stateful.goes_on(iterator):
-                    self.seeds.set()
-                    iterator._sampler_iter = iter(iterator._index_sampler)
-            else:
-                generators.restore(self.state)
-                self.seeds.go_on()
-            index = original(iterator)
-            self.draws_once = self.draws_once or orders.has_drawn(iterator)
-            self.state = generators.save()
-            return index
-        finally:
-            self.seeds.put_back()
-            generators.restore(own)
-
-    def count(self, index):
-        if type(index) is int and 0 <= index < 1 << 28:
-            if index >= len(self.small):
-                self.small.extend(bytes(index + 1 - len(self.small) + len(self.small) // 2))
-            before = self.small[index]
-            if before < 255:
-                self.small[index] = before + 1
-                return before
-        try:
-            before = self.rest.get(index, 255 if type(index) is int else 0)
-            self.rest[index] = before + 1
-        except TypeError:  # not hashable, as a list
-            name = index_bytes(index)
-            before = 0 if name is None else self.count(name)
-        return before
-
-
-def unwrapper(dataset):
-    """
-    datasets.unwrap() for a data set that only picks from others, else None.  What is shared
-    is the inner data set's sample: folds and splits of one data set have most in common.
-    """
-    from ..fingerprint import datasets
-    data = torch.utils.data
-    return datasets.unwrap if type(dataset) in (data.Subset, data.ConcatDataset) else None
-
-
-class Walk:
-    """How far an iteration has come; it is kept, and keeps neither loader nor data set."""
-
-    def __init__(self, first):
-        self.first = first  # of its loader
-        self.delivered = 0  # batches the program got
-        self.ended = False  # it got them all
-        self.iterator = None  # a weak reference
-
-
-class Iteration:
-    """One iteration of a loader, and how far it is."""
-
-    free = None  # free.Epoch, where the order is
-
-    def __init__(self, epoch, known, first):
-        self.loader = known  # _Loader
-        self.walk = Walk(first)
-        self.total = 0  # batches, 0: not known
-        # Of the loader's as they are now: other iterations may begin before this one ends.
-        self.epoch, self.ordinal, self.again = epoch, known.ordinal, known.again
-        self.stream = stream_of(epoch, self.ordinal, self.again)
+        self.epoch = epoch
+        self.stream = stream_of(epoch, known.ordinal, known.again)
         _say_once(epoch)
 
     def seed(self):

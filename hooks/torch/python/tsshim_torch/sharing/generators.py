@@ -6,17 +6,14 @@ NumPy takes 70 us to tell its state and to take it back, in which a dozen sample
 that state is copied where it lies in memory: that it lies there is tried first, once.
 
 No lock is taken, and none of NumPy's: a process forked by another thread meanwhile, as for a
-loader's worker, would find it taken for ever.  The interpreter's own is kept instead.  Samplers draw
-one after the other (used()), for a time that has an end.
+loader's worker, would find it taken for ever.  The interpreter's own is kept instead.
 """
 
-import contextlib
 import ctypes
 import functools
 import random
 import struct
 import sys
-import threading
 
 import torch
 
@@ -145,27 +142,6 @@ def _save_numpy():
         return None
     place = _numpy_of(numpy)
     return (place, numpy.random.get_state() if place is None else place.save())
-
-
-_use = threading.RLock()
-USE_S = 2  # and who holds it longer is a thread that a fork has left behind, or waits for this one
-
-
-@contextlib.contextmanager
-def used():
-    """
-    This thread puts the generators aside, uses them and puts them back.  Another one that iterates a
-    loader meanwhile waits, or what it put back would be what this one has seeded.
-    """
-    global _use
-    held = _use if _use.acquire(timeout=USE_S) else None
-    if held is None:
-        _use = threading.RLock()
-    try:
-        yield
-    finally:
-        if held is not None:
-            held.release()
 
 
 def save():

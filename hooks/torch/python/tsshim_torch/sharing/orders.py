@@ -90,7 +90,6 @@ class Seeds:
     def __init__(self, loader, ordinal, stream):
         self.loader, self.ordinal, self.stream = loader, ordinal, stream
         self.kept = []
-        self.states = []  # (generator, its state) of samplers, which other iterators draw from, too
 
     def set(self):
         """Generators stay so: some draw all through the epoch."""
@@ -99,7 +98,6 @@ class Seeds:
                 continue
             if field == "generator":
                 sampler.generator.manual_seed(_number(self.stream, path))
-                self.states.append((sampler.generator, None))
             else:
                 self.kept.append((sampler, field, getattr(sampler, field)))
                 setattr(sampler, field, _number(native.settings.seed, self.ordinal, path) >> 31)
@@ -107,12 +105,6 @@ class Seeds:
     def put_back(self):
         while self.kept:
             setattr(*self.kept.pop())
-        self.states = [(generator, generator.get_state()) for generator, _ in self.states]
-
-    def go_on(self):
-        """Let generators be as they were when this iterator drew from them last."""
-        for generator, state in self.states:
-            generator.set_state(state)
 
 
 # ---- what they draw, and when ----

@@ -35,7 +35,7 @@ def _keep_epoch(kind):
         state = original(self, *args, **kwargs)
         plan = getattr(self, "_tsshim_plan", None)
         if plan is not None and type(state) is dict:
-            state[_KEY] = [plan.epoch, plan.ordinal, plan.again]
+            state[_KEY] = [plan.epoch, plan.loader.ordinal, plan.loader.again]
         return state
 
     kind.state_dict = state_dict
