@@ -2,7 +2,6 @@
 /* Starting the service thread, and waking it. */
 #include "hooks/cuda/gpu/bell.h"
 
-#include "hooks/cuda/library.h"
 #include "shim/atomic.h"
 #include "shim/elf.h"
 #include "shim/identity.h"
@@ -10,6 +9,8 @@
 
 #include <pthread.h>
 #include <signal.h>
+
+#define STACK_BYTES (1u << 20)
 
 enum { NOT_STARTED, STARTING, STARTED, FAILED };
 
@@ -50,6 +51,8 @@ static bool create_thread(ts_service_run *run, struct ts_store *store)
 	if (!ts_elf_each(look_in, &search) || pthread_attr_init(&attributes) != 0)
 		return false;
 	(void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	/* The driver is at home there; what the program's threads have may be less. */
+	(void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	/* The program's signals are for the program's threads. */
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, &old);
@@ -66,7 +69,7 @@ bool ts_service_start(const struct ts_session *session)
 		return state == STARTED && ts_service_is_ours();
 	ts_service_run *run = ts_load_relaxed(&service);
 	ts_write_relaxed(&started_serial, ts_identity_serial());
-	bool created = run && ts_cuda_pin() && create_thread(run, session->store);
+	bool created = run && create_thread(run, session->store);
 	/* It may have ended already. */
 	state = STARTING;
 	return ts_cas(&started, &state, created ? STARTED : FAILED) && created;
