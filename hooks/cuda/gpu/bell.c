@@ -10,8 +10,6 @@
 #include <pthread.h>
 #include <signal.h>
 
-#define STACK_BYTES (1u << 20)
-
 enum { NOT_STARTED, STARTING, STARTED, FAILED };
 
 static _Atomic int started;
@@ -51,8 +49,6 @@ static bool create_thread(ts_service_run *run, struct ts_store *store)
 	if (!ts_elf_each(look_in, &search) || pthread_attr_init(&attributes) != 0)
 		return false;
 	(void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	/* The driver is at home there; what the program's threads have may be less. */
-	(void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	/* The program's signals are for the program's threads. */
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, &old);
