@@ -68,9 +68,9 @@ int ts_sys_unlink(const char *path)
 	return (int)CALL(SYS_unlinkat, AT_FDCWD, path, 0);
 }
 
-int ts_sys_link(const char *from, const char *to)
+int ts_sys_link(const char *from, const char *to, int flags)
 {
-	return (int)CALL(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
+	return (int)CALL(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, flags);
 }
 
 int ts_sys_fallocate(int fd, uint64_t offset, uint64_t bytes)

@@ -24,7 +24,7 @@ int ts_sys_lstat(const char *path, struct stat *ret_stat);
 int64_t ts_sys_read(int fd, void *buffer, size_t bytes);
 int64_t ts_sys_write(int fd, const void *buffer, size_t bytes);
 int ts_sys_unlink(const char *path);
-int ts_sys_link(const char *from, const char *to);
+int ts_sys_link(const char *from, const char *to, int flags);
 int ts_sys_fallocate(int fd, uint64_t offset, uint64_t bytes);
 int ts_sys_ftruncate(int fd, uint64_t bytes);
 int ts_sys_fcntl(int fd, int command, void *argument);

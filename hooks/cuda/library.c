@@ -59,6 +59,7 @@ typedef void *dlopen_call(const char *path, int flags);
 
 struct pin {
 	dlopen_call *open;
+	uintptr_t dynamic; /* of the driver */
 	char path[PATH_MAX];
 };
 
@@ -68,7 +69,7 @@ static bool look_in(const struct ts_elf_object *object, void *data)
 	struct pin *pin = data;
 	if (!pin->open)
 		pin->open = (dlopen_call *)ts_elf_function(object, "dlopen");
-	if ((uintptr_t)object->dynamic == ts_load_relaxed(&bound))
+	if ((uintptr_t)object->dynamic == pin->dynamic)
 		(void)ts_format(pin->path, sizeof(pin->path), "%s", object->path);
 	return false;
 }
@@ -76,14 +77,18 @@ static bool look_in(const struct ts_elf_object *object, void *data)
 bool ts_cuda_pin(void)
 {
 	struct pin *pin TS_SCRATCH = ts_scratch();
+	struct ts_elf_object pinned;
 	if (!pin)
 		return false;
 	pin->open = NULL;
+	pin->dynamic = ts_load_relaxed(&bound);
 	pin->path[0] = '\0';
 	(void)ts_elf_each(look_in, pin);
 	/* Its symbol is too new for old C libraries where it is in libc.so.6 (tests/abi). */
-	return pin->open && pin->path[0] &&
-	       pin->open(pin->path, RTLD_LAZY | RTLD_NOLOAD) != NULL;
+	return pin->open && pin->path[0] && pin->open(pin->path, RTLD_LAZY | RTLD_NOLOAD) &&
+	       /* Still there, and no other of that path. */
+	       ts_elf_containing(pin->dynamic, &pinned) &&
+	       (uintptr_t)pinned.dynamic == pin->dynamic && strcmp(pinned.path, pin->path) == 0;
 }
 
 bool ts_cuda_is_complete(void)

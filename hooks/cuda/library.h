@@ -37,8 +37,9 @@ bool ts_cuda_is_complete(void);
 bool ts_cuda_is_driver(const struct ts_elf_object *object);
 
 /**
- * Keep the driver library from being unloaded: threads of ours call it. Once, outside of any
- * lookup, for it takes the loader's lock for long. false where that cannot be done.
+ * Keep the driver library from being unloaded: threads of ours call it. Once, by such a thread
+ * before it calls the driver: outside of any lookup, for it takes the loader's lock for long,
+ * and more than 4 KiB of stack. false where that cannot be done, or it has been unloaded.
  */
 bool ts_cuda_pin(void);
 

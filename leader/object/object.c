@@ -183,14 +183,9 @@ int ts_object_open(struct ts_object *object)
 static int link_unnamed(int fd, const char *path)
 {
 	char self[48];
-	int saved = errno;
-	int r = 0;
 
 	ts_format(self, sizeof(self), "/proc/self/fd/%d", fd);
-	if (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != 0)
-		r = -errno;
-	errno = saved;
-	return r;
+	return ts_sys_link(self, path, AT_SYMLINK_FOLLOW);
 }
 
 static int fill_object(int fd, uint64_t bytes, uint64_t allocate,
@@ -245,7 +240,7 @@ int ts_object_make(struct ts_object *object, uint64_t bytes, uint64_t allocate,
 	TS_KILLPOINT(attach_made);
 	if (r == 0)
 		r = unnamed ? link_unnamed(fd, object->path)
-			    : ts_sys_link(private, object->path);
+			    : ts_sys_link(private, object->path, 0);
 	if (r == 0)
 		r = ts_sys_fstat(fd, &st);
 	if (!unnamed)

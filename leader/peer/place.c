@@ -36,7 +36,7 @@ static int name(const char *from, const char *path, enum ts_place_how how)
 		if (r == 0)
 			return 0;
 	} else {
-		r = ts_sys_link(from, path);
+		r = ts_sys_link(from, path, 0);
 	}
 	(void)ts_sys_unlink(from);
 	return r;

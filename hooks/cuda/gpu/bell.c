@@ -2,7 +2,6 @@
 /* Starting the service thread, and waking it. */
 #include "hooks/cuda/gpu/bell.h"
 
-#include "hooks/cuda/library.h"
 #include "shim/atomic.h"
 #include "shim/elf.h"
 #include "shim/identity.h"
@@ -66,7 +65,7 @@ bool ts_service_start(const struct ts_session *session)
 		return state == STARTED && ts_service_is_ours();
 	ts_service_run *run = ts_load_relaxed(&service);
 	ts_write_relaxed(&started_serial, ts_identity_serial());
-	bool created = run && ts_cuda_pin() && create_thread(run, session->store);
+	bool created = run && create_thread(run, session->store);
 	/* It may have ended already. */
 	state = STARTING;
 	return ts_cas(&started, &state, created ? STARTED : FAILED) && created;

@@ -2,6 +2,8 @@
 /* The places that buffers of the hand-over pool have in this process. */
 #include "hooks/cuda/gpu/places.h"
 
+#include "shim/sys.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -48,8 +50,9 @@ static void widen(uintptr_t begin, uintptr_t end)
 static int map(struct ts_place *place, int fd, uint64_t bytes)
 {
 	struct stat status;
-	if (fstat(fd, &status) < 0)
-		return -errno;
+	int r = ts_sys_fstat(fd, &status);
+	if (r < 0)
+		return r;
 	if ((uint64_t)status.st_size < bytes)
 		return -EINVAL;
 	void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -118,7 +118,9 @@ static void *end_service(void)
 static void *run(void *store)
 {
 	int mode = TS_CU_CAPTURE_MODE_RELAXED;
-	if (TS_CUDA_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode) != TS_CU_SUCCESS)
+	/* Here, for loading takes more stack than a caller's thread may have. */
+	if (!ts_cuda_pin() ||
+		TS_CUDA_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode) != TS_CU_SUCCESS)
 		return end_service();
 	for (;;) {
 		uint32_t seen = ts_service_woken();

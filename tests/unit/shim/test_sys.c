@@ -29,7 +29,7 @@ Test(sys, failures_are_results_and_errno_stays)
 	cr_expect(eq(int, (int)ts_sys_read(-1, buffer, 1), -EBADF));
 	cr_expect(eq(int, (int)ts_sys_write(-1, buffer, 1), -EBADF));
 	cr_expect(eq(int, ts_sys_unlink("/proc/nonexistent"), -ENOENT));
-	cr_expect(eq(int, ts_sys_link("/proc/nonexistent", "/nowhere"), -ENOENT));
+	cr_expect(eq(int, ts_sys_link("/proc/nonexistent", "/nowhere", 0), -ENOENT));
 	cr_expect(eq(int, ts_sys_fallocate(-1, 0, 1), -EBADF));
 	cr_expect(eq(int, ts_sys_ftruncate(-1, 0), -EBADF));
 	cr_expect(eq(int, ts_sys_fcntl(-1, F_GETFD, NULL), -EBADF));
