@@ -5,6 +5,7 @@
 #include "leader/group/words.h"
 #include "shim/identity.h"
 #include "shim/log.h"
+#include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <dirent.h>
@@ -16,7 +17,7 @@
 /* How often one group is asked again: each time is one at which others have left. */
 #define ROUNDS 8
 
-/* Too large for a stack that is the host's; in memory of its own. */
+/* Too large for a stack that is the host's. */
 struct look {
 	const char *own;
 	uint64_t end; /* ts_now_ns() from which no other group is looked at */
@@ -27,6 +28,7 @@ struct look {
 	size_t prefix_length;
 	_Alignas(struct dirent64) char entries[4096];
 };
+static_assert(sizeof(struct look) <= TS_SCRATCH_BYTES, "one block");
 
 /* ---- whether it is used ----------------------------------------------------------------- */
 
@@ -241,12 +243,12 @@ static void look_through(struct look *look, int directory)
 
 void ts_left_remove(const char *own, uint64_t budget_ns)
 {
-	struct look *look = mmap(NULL, sizeof(*look), PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct look *look TS_SCRATCH = ts_scratch();
 	uint64_t now = ts_now_ns();
 
-	if (look == MAP_FAILED)
+	if (!look)
 		return;
+	memset(look, 0, offsetof(struct look, entries));
 	look->own = own;
 	look->end = budget_ns > UINT64_MAX - now ? UINT64_MAX : now + budget_ns;
 	int directory = begin(look);
@@ -254,5 +256,4 @@ void ts_left_remove(const char *own, uint64_t budget_ns)
 		look_through(look, directory);
 		ts_sys_close(directory);
 	}
-	munmap(look, sizeof(*look));
 }
