@@ -58,7 +58,7 @@ int ts_ring_ask_use(int fd, const struct ts_scope *scope);
  * No other group is looked at once @budget_ns are over; one that was begun is ended.
  *
  * Takes some 5 us for each ring that is used.  Threads: one at a time.  Allocates nothing with
- * malloc(3), uses less than 1 KiB of stack but where copies of files are removed, keeps errno.
+ * malloc(3), uses less than 2 KiB of stack, keeps errno.
  */
 void ts_left_remove(const char *own, uint64_t budget_ns);
 

@@ -138,8 +138,9 @@ void ts_ring_unmap(struct ts_store *store);
 int ts_book_enter(struct ts_store *store);
 
 /**
- * Open the ledger at @book's path, which is there, and map it, for munmap(2) of TS_LEDGER_BYTES.
- * Takes no lock.  Errors: those of ts_object_open(); -EPROTO, -EBADMSG, -EXDEV; -ENOMEM.
+ * Open the ledger at @book's path, which is there, and map it, for munmap(2) of
+ * TS_LEDGER_BYTES. Takes no lock.  Errors: those of ts_object_open(); -EPROTO, -EBADMSG,
+ * -EXDEV; -ENOMEM.
  */
 int ts_book_open(
 	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger);

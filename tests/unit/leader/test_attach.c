@@ -68,8 +68,7 @@ Test(attach, names_carry_the_namespaces)
 	cr_assert(eq(int, stat("/proc/self/ns/user", &user), 0));
 	cr_assert(eq(int, stat("/proc/self/ns/pid", &pid), 0));
 	snprintf(wanted, sizeof(wanted), "%s/tsshim.%u.%llu-%llu.%s.ring",
-		getenv("TSSHIM_TEST_SHM"),
-		(unsigned)geteuid(), (unsigned long long)user.st_ino,
+		getenv("TSSHIM_TEST_SHM"), (unsigned)geteuid(), (unsigned long long)user.st_ino,
 		(unsigned long long)pid.st_ino, fixture_group());
 	cr_expect(eq(str, (char *)fixture_path("ring"), wanted));
 }
