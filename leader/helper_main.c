@@ -6,6 +6,7 @@
 #include "leader/aside.h"
 #include "leader/events/events.h"
 #include "leader/files/stager.h"
+#include "leader/group/left.h"
 
 #include <string.h>
 
@@ -19,5 +20,10 @@ int main(int argc, char **argv)
 	/* One that a person has started says so. */
 	if (argc > 1)
 		ts_aside_step(NICE);
-	return is_recorder ? ts_recorder_main(argc, argv) : ts_stager_main(argc, argv);
+	int status = is_recorder ? ts_recorder_main(argc, argv) : ts_stager_main(argc, argv);
+	/* Our last job may have been killed.  A stager has left its own group's ring already.
+	 */
+	if (argc > 1)
+		ts_left_remove(is_recorder ? NULL : argv[1], TS_LEFT_ALL);
+	return status;
 }

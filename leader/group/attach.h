@@ -32,15 +32,17 @@
  *   GONE  unlinked, never truncated
  *
  *   USED ──the last one leaves──> KEPT or LEFT ──attach──> USED
- *   LEFT ──under the lock, by the last one out, an attach or gc──> GONE
+ *   LEFT ──under the lock, by the last one out, an attach, a looker or gc──> GONE
  *
  * Who leaves says so first (its job has ended, its member word is FREE) and then tries for the
  * lock.  If somebody holds that until it gives up, it goes, and the ring is LEFT.  So whoever
- * lets go of the lock and is no member (another one that leaves, gc) looks afterwards, and
- * takes the lock again for what is LEFT: at least one of the two sees the other.  A holder
- * that is killed looks at nothing; then it is the next attach, or gc.  A KEPT ring stays for
- * the next attach, with its copies and its journal, until gc.  Anything foreign or damaged is
- * refused.
+ * lets go of the lock and is no member (another one that leaves, a looker, gc) looks
+ * afterwards, and takes the lock again for what is LEFT: at least one of the two sees the
+ * other.  A holder that is killed looks at nothing; then it is the next attach, looker, or gc.
+ * Where all members and jobs were killed, nobody leaves and the ring is LEFT as well; lookers
+ * are jobs of other groups, and helpers (leader/group/left.h).  A KEPT ring stays for the next
+ * attach, with its copies and its journal, until its time is over, or gc.  Anything foreign or
+ * damaged is refused.
  */
 #ifndef TS_LEADER_GROUP_ATTACH_H
 #define TS_LEADER_GROUP_ATTACH_H

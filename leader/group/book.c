@@ -53,6 +53,27 @@ void ts_book_leave(struct ts_store *store)
 	ts_object_close(&store->book);
 }
 
+/* The ledger that was just opened; closes it where that cannot be. */
+static int take_ledger(
+	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger)
+{
+	int r = check_ledger(scope, book);
+
+	if (r == 0)
+		r = map_ledger(book, ret_ledger);
+	if (r < 0)
+		ts_object_close(book);
+	return r;
+}
+
+int ts_book_open(
+	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger)
+{
+	int r = ts_object_open(book);
+
+	return r < 0 ? r : take_ledger(scope, book, ret_ledger);
+}
+
 /* Open the ledger, making it when it is not there. */
 static int open_ledger(
 	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger)
@@ -65,14 +86,7 @@ static int open_ledger(
 		if (r == -EEXIST)
 			r = ts_object_open(book);
 	}
-	if (r < 0)
-		return r;
-	r = check_ledger(scope, book);
-	if (r == 0)
-		r = map_ledger(book, ret_ledger);
-	if (r < 0)
-		ts_object_close(book);
-	return r;
+	return r < 0 ? r : take_ledger(scope, book, ret_ledger);
 }
 
 int ts_store_lock(struct ts_store *store)

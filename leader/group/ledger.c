@@ -143,6 +143,14 @@ int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id)
 	return r == -EAGAIN ? -ENOSPC : r;
 }
 
+struct ts_job_row *ts_ledger_row_of(struct ts_ledger *ledger, uint64_t id)
+{
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
+		if (ts_load_relaxed(&ts_ledger_job(ledger, i)->id) == id)
+			return ts_ledger_job(ledger, i);
+	return NULL;
+}
+
 void ts_ledger_note(struct ts_ledger *ledger, uint32_t job, uint32_t dataset)
 {
 	if (job >= TS_JOB_MAX || dataset >= TS_DATASET_MAX)

@@ -240,6 +240,9 @@ int ts_ledger_find_dataset(struct ts_ledger *ledger, const char *name);
  */
 int ts_ledger_find_job(struct ts_ledger *ledger, uint64_t id);
 
+/** The row that job @id has, or NULL. */
+struct ts_job_row *ts_ledger_row_of(struct ts_ledger *ledger, uint64_t id);
+
 /**
  * Note that the job in row @job uses dataset @dataset (first note wins a ticket).  Rows that
  * do not exist, and datasets beyond a job's TS_JOB_DATASETS, are ignored.

@@ -39,7 +39,7 @@ static bool is_locked(struct ts_store *store, uint32_t index)
 	return fd < 0 || ts_sys_fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
-static bool names_running_process(uint64_t word)
+bool ts_member_is_running(uint64_t word)
 {
 	uint64_t process = ts_process_id(ts_member_pid(word), true);
 
@@ -63,7 +63,7 @@ static bool is_member_elsewhere(struct ts_store *store, uint64_t word)
  */
 bool ts_member_is_dead(struct ts_store *store, uint32_t index, uint64_t word)
 {
-	if ((int32_t)index == store->member || names_running_process(word))
+	if ((int32_t)index == store->member || ts_member_is_running(word))
 		return false;
 	if (ts_member_state(word) == TS_MEMBER_CLEANING)
 		return !is_member_elsewhere(store, word);

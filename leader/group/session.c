@@ -3,6 +3,7 @@
 #include "leader/group/session_private.h"
 
 #include "leader/group/attach.h"
+#include "leader/group/left.h"
 #include "leader/group/recorder.h"
 #include "shim/identity.h"
 #include "shim/log.h"
@@ -16,9 +17,13 @@ extern char **environ;
 #define RETRY_FIRST_NS UINT64_C(1000000000)
 #define RETRY_MAX_NS   (64 * RETRY_FIRST_NS)
 
+/* So long a job that starts looks for what other groups have left. */
+#define LEFT_NS UINT64_C(1000000)
+
 static _Atomic pid_t attaching; /* the process one thread of which is at it, or 0 */
 static _Atomic uint64_t retry_at, retry_wait;
 static _Atomic uint32_t last_reason = TS_REASON_NO_STORE;
+static bool is_new_job; /* the last joining was the first of this job; of who is attaching */
 
 /* ---- joining ---------------------------------------------------------------------------- */
 
@@ -61,9 +66,12 @@ int ts_session_attach(enum ts_reason *ret_reason)
 		.job = ts_identity_job()};
 	memcpy(options.group, config->group, sizeof(options.group));
 	int r = ts_store_attach(&options, &ts_session_own.store, ret_reason);
-	if (r == 0)
-		ts_session_find_rows(ts_store_ledger(ts_session_own.store));
-	return r;
+	if (r < 0)
+		return r;
+	struct ts_ledger *ledger = ts_store_ledger(ts_session_own.store);
+	is_new_job = !ts_ledger_row_of(ledger, ts_identity_job());
+	ts_session_find_rows(ledger);
+	return 0;
 }
 
 static void postpone(enum ts_reason reason)
@@ -117,7 +125,11 @@ static const struct ts_session *join(enum ts_reason *ret_reason)
 		return NULL;
 	}
 	ts_write_relaxed(&retry_wait, 0);
-	return begin_session();
+	const struct ts_session *joined = begin_session();
+	/* Once in a job, whichever of its processes is the first to join. */
+	if (is_new_job)
+		ts_left_remove(ts_config()->group, LEFT_NS);
+	return joined;
 }
 
 static const struct ts_session *attach(enum ts_reason *ret_reason)

@@ -3,11 +3,15 @@
 #include "leader/group/session_private.h"
 
 #include "leader/group/attach.h"
+#include "leader/group/left.h"
 #include "leader/group/line.h"
 #include "leader/group/summary.h"
 #include "shim/identity.h"
 
 #include <unistd.h>
+
+/* So long a job that ends looks for what other groups have left. */
+#define LEFT_NS UINT64_C(20000000)
 
 /* Workers may have used the store for this job and be gone: then we are the last one out. */
 static struct ts_session *join_to_leave(void)
@@ -102,4 +106,6 @@ void ts_session_finish(void)
 		ts_ledger_end_job(ts_store_ledger(joined->store), ts_identity_job());
 	if (joined)
 		ts_store_detach(joined->store);
+	if (joined && is_job)
+		ts_left_remove(config->group, LEFT_NS);
 }

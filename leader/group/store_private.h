@@ -137,6 +137,14 @@ void ts_ring_unmap(struct ts_store *store);
  */
 int ts_book_enter(struct ts_store *store);
 
+/**
+ * Open the ledger at @book's path, which is there, and map it, for munmap(2) of
+ * TS_LEDGER_BYTES. Takes no lock.  Errors: those of ts_object_open(); -EPROTO, -EBADMSG,
+ * -EXDEV; -ENOMEM.
+ */
+int ts_book_open(
+	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger);
+
 /** Give the ledger back, and its lock with its descriptor. Accepts a store without one. */
 void ts_book_leave(struct ts_store *store);
 
@@ -147,6 +155,9 @@ static inline int64_t ts_member_lock_byte(uint32_t index)
 {
 	return TS_LOCK_BASE + index;
 }
+
+/** Whether the process that the member word @word names runs: half of the proof of death. */
+bool ts_member_is_running(uint64_t word);
 
 /** Whether the process that @word of slot @index names is proven dead. */
 bool ts_member_is_dead(struct ts_store *store, uint32_t index, uint64_t word);

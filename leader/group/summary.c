@@ -22,14 +22,6 @@ bool ts_summary_has_group(const char *group)
 	       ts_sys_stat(path, &found) == 0;
 }
 
-static struct ts_job_row *find_row(struct ts_ledger *ledger, uint64_t id)
-{
-	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
-		if (ts_load_relaxed(&ts_ledger_job(ledger, i)->id) == id)
-			return ts_ledger_job(ledger, i);
-	return NULL;
-}
-
 static struct ts_ledger *map_ledger(const char *group, int protection)
 {
 	struct ts_object object = {.fd = -1};
@@ -68,7 +60,7 @@ void ts_summary_unmap(struct ts_ledger *ledger)
 bool ts_summary_has_job(const char *group, uint64_t id)
 {
 	struct ts_ledger *ledger = ts_summary_has_group(group) ? ts_summary_map(group) : NULL;
-	bool found = ledger && find_row(ledger, id);
+	bool found = ledger && ts_ledger_row_of(ledger, id);
 	ts_summary_unmap(ledger);
 	return found;
 }
@@ -143,7 +135,7 @@ static void put_reasons(struct block *block, struct ts_job_row *row)
 void ts_summary_print(struct ts_ledger *ledger, uint64_t id, struct ts_job_row *alone)
 {
 	struct block *block TS_SCRATCH = ts_scratch();
-	struct ts_job_row *row = ledger ? find_row(ledger, id) : NULL;
+	struct ts_job_row *row = ledger ? ts_ledger_row_of(ledger, id) : NULL;
 	if (!block)
 		return;
 	block->length = 0;

@@ -47,6 +47,14 @@
 	X(detach_unlink) \
 	X(detach_looked)
 
+/* Those of who removes what another group has left, leader/group/left.h;
+ * tests/unit/leader/test_left.c. */
+#define TS_LEFT_KILLPOINTS(X) \
+	X(left_asked) \
+	X(left_locked) \
+	X(left_belonging) \
+	X(left_unlink)
+
 /* Those of a copy of a file, leader/files/stage.h; tests/stress/stage_kills.c. */
 #define TS_STAGE_KILLPOINTS(X) \
 	X(stage_looked) \

@@ -5,6 +5,7 @@
  *	tsshim-peer GROUP RING-BYTES CLUSTER-DIRECTORY STAGE-BYTES
  */
 #include "leader/aside.h"
+#include "leader/group/left.h"
 #include "leader/peer/peer.h"
 #include "shim/sys.h"
 
@@ -54,5 +55,8 @@ int main(int argc, char **argv)
 	ts_aside_step(0);
 	leave_no_core();
 	have_descriptors();
-	return ts_peer_run(&task) == 0 ? 0 : 1;
+	int r = ts_peer_run(&task);
+	/* Our own group's ring we have left; the last jobs of others may have been killed. */
+	ts_left_remove(task.group, TS_LEFT_ALL);
+	return r == 0 ? 0 : 1;
 }

@@ -2,6 +2,7 @@
 /* tsrun gc: remove what the dead left behind. */
 #include "shim/tsrun/gc.h"
 #include "leader/files/index.h"
+#include "leader/group/left.h"
 #include "leader/object/limits.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
@@ -142,22 +143,23 @@ static const char *keep_unreadable(int fd, int error)
 /* Why the ring must stay, or NULL; @jobs is why the ledger's jobs need it, or NULL. */
 static const char *keep_ring(const struct collector *gc, int fd, const char *jobs)
 {
-	struct ts_view_ring ring;
-	const char *keep = jobs;
+	struct ts_scope scope;
+	int r = ts_scope_read(&scope);
 
-	int r = ts_view_ring(fd, &ring);
+	if (r == 0)
+		r = ts_ring_ask_use(fd, &scope);
 	if (r < 0)
 		return keep_unreadable(fd, r);
-	if (gc->keeps && ts_now_ns() < ring.kept_until_ns)
-		keep = "it is kept";
-	for (uint32_t i = 0; i < ring.member_count; i++)
-		if (ring.members[i].alive)
-			keep = "a process uses it";
-	/* Who joins takes a lock byte before it writes its name. */
-	if (ts_view_is_locked(fd))
-		keep = "a process holds a lock on it";
-	free(ring.members);
-	return keep;
+	switch ((enum ts_ring_use)r) {
+	case TS_RING_LOCKED:
+		return "a process holds a lock on it";
+	case TS_RING_MEMBER:
+		return "a process uses it";
+	case TS_RING_KEPT:
+		return gc->keeps ? "it is kept" : jobs;
+	default:
+		return jobs;
+	}
 }
 
 /* Decide about the ledger @book, whose byte 0 we have, and so about the ring beside it. */
@@ -398,8 +400,8 @@ int ts_gc_count(bool keeps, struct ts_gc_tally *ret_tally)
 	return r;
 }
 
-/* Whether somebody kept the ring at @stem; until now, with @is_over. */
-static bool was_kept(const char *stem, bool is_over)
+/* Whether somebody kept the ring at @stem. */
+static bool was_kept(const char *stem)
 {
 	struct part part;
 	struct ts_view_ring ring;
@@ -410,8 +412,7 @@ static bool was_kept(const char *stem, bool is_over)
 		ts_view_open(part.path, true, &part.fd, &st) < 0)
 		return false;
 	if (ts_view_ring(part.fd, &ring) == 0) {
-		found = ring.kept_until_ns != 0 &&
-			(!is_over || ring.kept_until_ns <= ts_now_ns());
+		found = ring.kept_until_ns != 0;
 		free(ring.members);
 	}
 	(void)close(part.fd);
@@ -422,7 +423,7 @@ static void sweep_kept(void *context, const struct ts_name *name)
 {
 	struct collector *gc = context;
 
-	if (name->kind == TS_NAME_RING && !name->foreign && was_kept(name->stem, gc->keeps))
+	if (name->kind == TS_NAME_RING && !name->foreign && was_kept(name->stem))
 		collect_group(gc, name);
 }
 
@@ -445,7 +446,9 @@ void ts_gc_sweep(const char *group, uint64_t ring_bytes)
 	if (ts_names_own(group, &name) < 0)
 		return;
 	collect_group(&gc, &name);
+	ts_left_remove(group, TS_LEFT_ALL);
 	/* With its own ring there the group needs no room. */
 	gc.keeps = has_object(&name, "ring") || !is_short_of_room(ring_bytes);
-	(void)ts_names_each(sweep_kept, &gc);
+	if (!gc.keeps)
+		(void)ts_names_each(sweep_kept, &gc);
 }

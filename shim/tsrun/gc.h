@@ -30,9 +30,10 @@ int ts_gc_count(bool keeps, struct ts_gc_tally *ret_tally);
 
 /**
  * For a job that is about to start: remove the ring of @group in our namespaces if nobody alive
- * uses it and it is not kept, and rings of the user's other groups that were kept until now, or
- * still are while there is no room for one of @ring_bytes.  Keeps the counters, unless they are
- * of another boot, which would keep the group from sharing.  Never says anything.
+ * uses it and it is not kept, what is LEFT of the user's other groups (leader/group/left.h),
+ * and their rings that are kept while there is no room for one of @ring_bytes.  Keeps the
+ * counters, unless they are of another boot, which would keep the group from sharing.  Never
+ * says anything.
  */
 void ts_gc_sweep(const char *group, uint64_t ring_bytes);
 

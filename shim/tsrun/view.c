@@ -225,9 +225,8 @@ static void read_members(
 			continue;
 		int pid = ts_member_pid(word);
 		/* Dead is who is gone in both ways (leader/group/layout.h, member word). */
-		uint64_t process = ts_process_id(pid, true);
-		bool alive = (process != 0 && ts_member_names(word, process)) ||
-			     is_locked(fd, TS_LOCK_BASE + i, 1);
+		bool alive =
+			ts_member_is_running(word) || is_locked(fd, ts_member_lock_byte(i), 1);
 		ring->members[ring->member_count++] = (struct ts_view_member){
 			.job = ts_load_relaxed(&from[i].job),
 			.pid = pid,

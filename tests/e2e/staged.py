@@ -416,6 +416,7 @@ def test_gc_keeps_what_is_in_use():
         assert len(copies(group)) == 9
         group.gc()
         assert len(copies(group)) == 9
+        group.leave_to_gc()
         group.release()
         done = group.gc()
         assert copies(group) == [] and "8 copies of files" in done.stdout, done.stdout

@@ -11,6 +11,7 @@ import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,7 @@ WHOLE = LONG or os.environ.get("TSSHIM_TEST_WHOLE") == "1"
 MUST = os.environ.get("TSSHIM_TEST_MUST", "0") not in ("", "0")
 MAY_SKIP = set(filter(None, os.environ.get("TSSHIM_TEST_MAY_SKIP", "").split(",")))
 TIMES = 20  # so many of the slowest tests are told
+KEPT_UNTIL = 392  # struct ts_ring_header, kept_until_ns
 TIMEOUT = 300  # seconds: nothing here takes a tenth of it; more means that it hangs
 
 
@@ -215,6 +217,26 @@ class Group:
         """
         return [path for one in ([kind] if kind else ["[rndj]*", "loaders"])
                 for path in glob.glob("/dev/shm/" + shared_name(self.name, one))]
+
+    def keep_until(self, time):
+        """The ring is kept until that @time of the boot's clock, in ns; returns until when it was."""
+        with open(self.leftovers("ring")[0], "r+b") as ring:
+            ring.seek(KEPT_UNTIL)
+            before, = struct.unpack("<Q", ring.read(8))
+            ring.seek(KEPT_UNTIL)
+            ring.write(struct.pack("<Q", time))
+        return before
+
+    def expire(self):
+        """As if the ring, which is kept, had been kept until long ago."""
+        assert self.keep_until(1) > 1, "kept_until_ns is elsewhere"
+
+    def leave_to_gc(self):
+        """
+        What the group leaves stays until `tsrun gc`: jobs of other tests start and end meanwhile, and
+        take along what nobody uses or keeps.
+        """
+        self.keep_until(1 << 63)
 
     def assert_clean(self, after_kill=False):
         """No ring is left: the last one out took it along; after a kill gc may have to."""

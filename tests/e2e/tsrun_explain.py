@@ -258,6 +258,7 @@ def test_gc_takes_it_along():
             path, = glob.glob("/dev/shm/" + support.shared_name(group.name, "loaders"))
             assert os.stat(path).st_mode & 0o777 == 0o600
             assert "would remove" not in group.gc().stdout and os.path.exists(path)
+            group.leave_to_gc()
             support.signal_job(process, signal.SIGKILL)
             process.wait()
             assert os.path.exists(path)

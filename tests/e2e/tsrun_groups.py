@@ -14,6 +14,7 @@ import time
 from tsrun_common import MEMBER, Skip, clean_environment, expect, main, tsrun
 
 LOCK_BASE = 1 << 60  # leader/group/layout.h
+KEPT_UNTIL = 392  # struct ts_ring_header, kept_until_ns
 counter = 0
 
 
@@ -65,10 +66,22 @@ def stats(group):
     return json.loads(result.stdout)
 
 
+def leave_to_gc(group, stays=True):
+    """
+    What the group leaves @stays until `tsrun gc`: jobs of other tests start and end meanwhile, and
+    take along what nobody uses or keeps.
+    """
+    with open(path(group, "ring"), "r+b") as ring:
+        ring.seek(KEPT_UNTIL)
+        ring.write(struct.pack("<Q", 1 << 63 if stays else 0))
+
+
 def dead_group():
-    """A group whose only process was killed."""
+    """A group whose only process was killed, and whose things wait for gc."""
     group = new_group()
-    Member(group).kill()
+    member = Member(group)
+    leave_to_gc(group)
+    member.kill()
     assert exists(group, "ring") and exists(group, "ledger")
     return group
 
@@ -207,6 +220,7 @@ def test_gc_of_one_group_leaves_the_others(directory):
 
 def test_a_new_job_sweeps_the_dead_ring(directory):
     group = dead_group()
+    leave_to_gc(group, False)
     expect(tsrun("--group", group, "--", "true"), 0)
     assert not exists(group, "ring") and exists(group, "ledger")
     tsrun("gc", "--group", group)
@@ -275,6 +289,7 @@ def test_somebody_holds_the_attach_lock(directory):
     group = dead_group()
     with open(path(group, "ledger"), "r+b") as f:
         fcntl.lockf(f, fcntl.LOCK_EX, 1, 0)
+        leave_to_gc(group, False)
         expect(tsrun("gc", "--group", group), 0)  # tsrun() does not wait for ever
         expect(tsrun("--group", group, "true"), 0)
         assert exists(group, "ring") and exists(group, "ledger")
@@ -347,6 +362,7 @@ def test_copies_of_files(directory):
         assert "would keep %s" % path(group, "stage") in tsrun("gc", "-n").stdout
         expect(tsrun("gc", "--group", group), 0)
         assert len(glob.glob(path(group, "f.*"))) == 2 and exists(group, "stage")
+        leave_to_gc(group)
         reader.kill()
         reader.wait()
         told = tsrun("gc", "-n", "--group", group).stdout
@@ -374,6 +390,7 @@ def test_copies_to_a_gpu(directory):
         assert "would keep %s" % path(group, "device") in tsrun("gc", "-n").stdout
         expect(tsrun("gc", "--group", group), 0)
         assert exists(group, "device")
+        leave_to_gc(group)
         member.kill()
         told = tsrun("gc", "--group", group).stdout
         assert "removed %s" % path(group, "device") in told, told
@@ -445,6 +462,7 @@ def test_requests_to_other_nodes_go_with_their_group(directory):
     kept = tsrun("gc", "-n", "--group", group).stdout
     assert "would keep %s" % path(group, "peers") in kept, kept
     assert tsrun("gc", "--group", group).stdout == "nothing to remove\n" and exists(group, "peers")
+    leave_to_gc(group)
     member.kill()
     dry = tsrun("gc", "-n", "--group", group).stdout
     assert "would remove %s" % path(group, "peers") in dry and exists(group, "peers"), dry

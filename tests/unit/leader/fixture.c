@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Helpers of the unit tests of leader/. */
 #include "fixture.h"
+#include "tests/unit/own_shm.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,7 @@ static char group[32];
 void fixture_init(void)
 {
 	snprintf(group, sizeof(group), "unit-%d", (int)getpid());
-	fixture_finish(); /* of a test that was killed and had this pid */
+	cr_assert(own_shm_begin());
 }
 
 const char *fixture_group(void)
@@ -32,14 +33,7 @@ const char *fixture_path(const char *suffix)
 
 void fixture_finish(void)
 {
-	unlink(fixture_path("ring"));
-	unlink(fixture_path("stage"));
-	unlink(fixture_path("device"));
-	unlink(fixture_path("journal"));
-	unlink(fixture_path("loaders"));
-	unlink(fixture_path("peers"));
-	unlink(fixture_path("places"));
-	unlink(fixture_path("ledger"));
+	own_shm_end();
 }
 
 static struct ts_attach_options options_for(uint64_t job, uint64_t ring_bytes)

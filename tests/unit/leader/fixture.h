@@ -14,7 +14,7 @@
 #define JOB_A      UINT64_C(0x1000001) /* no process has such an id */
 #define JOB_B      UINT64_C(0x2000001)
 
-/** Name this test's group, before any fork. */
+/** Name this test's group, in shared memory of its own, before any fork. */
 void fixture_init(void);
 
 /** Name of this test's group, in its children too. */

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -66,8 +67,8 @@ Test(attach, names_carry_the_namespaces)
 
 	cr_assert(eq(int, stat("/proc/self/ns/user", &user), 0));
 	cr_assert(eq(int, stat("/proc/self/ns/pid", &pid), 0));
-	snprintf(wanted, sizeof(wanted), "%s/tsshim.%u.%llu-%llu.%s.ring", TS_SHM_DIR,
-		(unsigned)geteuid(), (unsigned long long)user.st_ino,
+	snprintf(wanted, sizeof(wanted), "%s/tsshim.%u.%llu-%llu.%s.ring",
+		getenv("TSSHIM_TEST_SHM"), (unsigned)geteuid(), (unsigned long long)user.st_ino,
 		(unsigned long long)pid.st_ino, fixture_group());
 	cr_expect(eq(str, (char *)fixture_path("ring"), wanted));
 }

@@ -5,6 +5,7 @@
 #include "leader/group/attach.h"
 #include "leader/group/store_private.h"
 #include "shim/identity.h"
+#include "tests/unit/own_shm.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -21,6 +22,7 @@ static char group[32];
 void fixture_init(void)
 {
 	snprintf(group, sizeof(group), "shim-%d", (int)getpid());
+	cr_assert(own_shm_begin());
 	setenv("TSSHIM_GROUP", group, 1);
 	setenv("TSSHIM_RING", "8M", 1);
 	ts_identity_init();
@@ -28,13 +30,7 @@ void fixture_init(void)
 
 void fixture_finish(void)
 {
-	static const char *const suffixes[] = {
-		"ring", "journal", "loaders", "peers", "places", "ledger"};
-	char path[TS_PATH_BYTES];
-
-	for (size_t i = 0; i < TS_ARRAY_SIZE(suffixes); i++)
-		if (ts_object_path(path, sizeof(path), group, suffixes[i]) == 0)
-			unlink(path);
+	own_shm_end();
 }
 
 const struct ts_session *fixture_enter(void)

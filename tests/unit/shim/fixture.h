@@ -10,7 +10,10 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
-/** Name this test's group in the environment, as `tsrun` does, before any fork. */
+/**
+ * Name this test's group in the environment, as `tsrun` does, and give it shared memory of its
+ * own, before any fork.
+ */
 void fixture_init(void);
 
 /** Remove whatever the test left. */

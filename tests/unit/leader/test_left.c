@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: MIT */
+/* What a job removes of other groups, whose jobs are dead, and what it must leave. */
+#include "../clock.h"
+#include "fixture.h"
+#include "leader/group/left.h"
+#include "shim/hash.h"
+#include "shim/identity.h"
+#include "shim/sys.h"
+#include "tests/unit/valgrind.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(left, .init = fixture_init, .fini = fixture_finish, .timeout = 60);
+
+static bool exists(const char *suffix)
+{
+	struct stat st;
+
+	return lstat(fixture_path(suffix), &st) == 0;
+}
+
+static void make(const char *suffix)
+{
+	int fd = open(fixture_path(suffix), O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+	cr_assert(ge(int, fd, 0));
+	close(fd);
+}
+
+/* A member that says it is there, and waits.  It ends with us. */
+struct member {
+	pid_t pid;
+	int end;
+};
+
+static struct member begin_member(void)
+{
+	int ready[2], end[2];
+	char byte;
+
+	cr_assert(eq(int, pipe(ready), 0));
+	cr_assert(eq(int, pipe(end), 0));
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(end[1]);
+		fixture_attach(JOB_A);
+		bool told = write(ready[1], "x", 1) == 1 && read(end[0], &byte, 1) == 0;
+		_exit(told ? 0 : 1); /* without leaving, as a worker of torch's ends */
+	}
+	close(end[0]);
+	close(ready[1]);
+	cr_assert(eq(int, (int)read(ready[0], &byte, 1), 1));
+	close(ready[0]);
+	return (struct member){.pid = pid, .end = end[1]};
+}
+
+static void kill_member(const struct member *member)
+{
+	kill(member->pid, SIGKILL);
+	cr_assert(eq(int, waitpid(member->pid, NULL, 0), member->pid));
+	close(member->end);
+}
+
+/* A group all of whose members were killed. */
+static void make_dead_group(void)
+{
+	struct member member = begin_member();
+
+	kill_member(&member);
+	cr_assert(exists("ring") && exists("ledger"));
+}
+
+static void look(void)
+{
+	ts_left_remove(NULL, TS_LEFT_ALL);
+}
+
+static void expect_kept(const char *why)
+{
+	look();
+	cr_expect(exists("ring"), "%s", why);
+}
+
+Test(left, what_dead_jobs_left_goes_but_for_the_ledger)
+{
+	make_dead_group();
+	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
+		make(ts_belongings[i].suffix);
+	make("f.0123456789abcdef0123456789abcdef");
+	make("reset");
+	look();
+	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
+		cr_expect(not(exists(ts_belongings[i].suffix)), "%s", ts_belongings[i].suffix);
+	cr_expect(not(exists("f.0123456789abcdef0123456789abcdef")));
+	cr_expect(not(exists("ring")));
+	cr_expect(exists("ledger"));
+	cr_expect(exists("reset"), "it is of the ledger");
+}
+
+Test(left, a_zombie_is_dead)
+{
+	struct member member = begin_member();
+
+	kill(member.pid, SIGKILL);
+	siginfo_t info;
+	cr_assert(eq(int, waitid(P_PID, (id_t)member.pid, &info, WEXITED | WNOWAIT), 0));
+	look();
+	cr_expect(not(exists("ring")));
+	kill_member(&member);
+}
+
+Test(left, a_living_or_stopped_member_keeps_its_things)
+{
+	NOT_EMULATED("a child is told its parent's start time, so who lives is not known");
+	struct member member = begin_member();
+	int status;
+
+	make("loaders");
+	expect_kept("alive");
+	kill(member.pid, SIGSTOP);
+	cr_assert(eq(int, waitpid(member.pid, &status, WUNTRACED), member.pid));
+	expect_kept("stopped");
+	cr_expect(exists("loaders"));
+	kill_member(&member);
+	look();
+	cr_expect(not(exists("ring")));
+	cr_expect(not(exists("loaders")));
+}
+
+/* Hosts close descriptors that they do not know; the process is there all the same. */
+static int lose_the_lock(void *unused)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+
+	(void)unused;
+	close(ts_load_relaxed(&store->ring.fd));
+	pid_t looker = fork();
+	if (looker == 0) {
+		look();
+		_exit(exists("ring") ? 0 : 1);
+	}
+	int status = -1;
+	waitpid(looker, &status, 0);
+	_exit(status == 0 ? 0 : 1);
+}
+
+Test(left, a_member_without_its_lock_keeps_its_things)
+{
+	NOT_EMULATED("a child is told its parent's start time, so who lives is not known");
+	cr_expect(eq(int, fixture_fork(lose_the_lock, NULL), 0));
+}
+
+/* A joiner has the lock byte of its slot before it has written its name. */
+Test(left, who_joins_keeps_it)
+{
+	make_dead_group();
+	int fd = open(fixture_path("ring"), O_RDWR), ready[2], end[2];
+	char byte;
+
+	cr_assert(eq(int, pipe(ready), 0));
+	cr_assert(eq(int, pipe(end), 0));
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(end[1]);
+		bool locked = ts_object_lock_byte(fd, ts_member_lock_byte(7), F_WRLCK) == 0 &&
+			      write(ready[1], "x", 1) == 1 && read(end[0], &byte, 1) == 0;
+		_exit(locked ? 0 : 1);
+	}
+	close(end[0]);
+	close(ready[1]);
+	cr_assert(eq(int, (int)read(ready[0], &byte, 1), 1));
+	expect_kept("locked");
+	close(end[1]);
+	cr_assert(eq(int, waitpid(pid, NULL, 0), pid));
+	look();
+	cr_expect(not(exists("ring")));
+}
+
+/* Between two epochs there is no member. */
+Test(left, a_job_without_a_member_keeps_its_things)
+{
+	struct ts_ledger *ledger;
+	struct ts_object book = {.fd = -1};
+	struct ts_scope scope;
+
+	make_dead_group();
+	memcpy(book.path, fixture_path("ledger"), sizeof(book.path));
+	cr_assert(eq(int, ts_scope_read(&scope), 0));
+	cr_assert(eq(int, ts_book_open(&scope, &book, &ledger), 0));
+	uint64_t self = ts_process_id(getpid(), false);
+	cr_assert(ge(int, ts_ledger_find_job(ledger, self), 0));
+	expect_kept("a job lives");
+	ts_ledger_end_job(ledger, self);
+	look();
+	cr_expect(not(exists("ring")), "it has said that it leaves");
+}
+
+/* Overwrite @bytes of the object, and make its check right again when @check_at is not 0. */
+static void forge(
+	const char *suffix, size_t at, const void *data, size_t bytes, size_t check_at)
+{
+	uint8_t head[256];
+	int fd = open(fixture_path(suffix), O_RDWR);
+
+	cr_assert(eq(int, (int)pread(fd, head, sizeof(head), 0), (int)sizeof(head)));
+	memcpy(head + at, data, bytes);
+	if (check_at != 0) {
+		uint64_t check = ts_hash64(head, check_at);
+		memcpy(head + check_at, &check, sizeof(check));
+	}
+	cr_assert(eq(int, (int)pwrite(fd, head, sizeof(head), 0), (int)sizeof(head)));
+	close(fd);
+}
+
+Test(left, a_kept_ring_goes_when_its_time_is_over)
+{
+	const size_t at = offsetof(struct ts_ring_header, kept_until_ns);
+	uint64_t until;
+
+	make_dead_group();
+	int fd = open(fixture_path("ring"), O_RDWR);
+	clock_begin();
+	until = ts_now_ns() + 1000;
+	cr_assert(eq(int, (int)pwrite(fd, &until, sizeof(until), (off_t)at), 8));
+	close(fd);
+	expect_kept("kept");
+	clock_pass(1001);
+	look();
+	clock_end();
+	cr_expect(not(exists("ring")));
+}
+
+/* Each in both objects: what cannot be proven, or is not ours, is left to `tsrun gc`. */
+Test(left, other_versions_boots_and_namespaces_are_left_alone)
+{
+	static const struct {
+		const char *what;
+		size_t at;
+	} fields[] = {
+		{"version", offsetof(struct ts_object_head, abi)},
+		{"boot", offsetof(struct ts_object_head, boot_id)},
+		{"namespace", offsetof(struct ts_object_head, pid_ns)},
+		{"user", offsetof(struct ts_object_head, uid)},
+		{"kind", offsetof(struct ts_object_head, magic)},
+	};
+	static const struct {
+		const char *suffix;
+		size_t check_at;
+	} objects[] = {
+		{"ring", offsetof(struct ts_ring_header, check)},
+		{"ledger", offsetof(struct ts_ledger, check)},
+	};
+	const uint32_t other = 0x7fffffff;
+	uint8_t before[256];
+
+	make_dead_group();
+	for (size_t i = 0; i < TS_ARRAY_SIZE(objects); i++)
+		for (size_t j = 0; j < TS_ARRAY_SIZE(fields); j++) {
+			int fd = open(fixture_path(objects[i].suffix), O_RDONLY);
+			cr_assert(eq(int, (int)pread(fd, before, sizeof(before), 0), 256));
+			close(fd);
+			forge(objects[i].suffix, fields[j].at, &other, sizeof(other),
+				objects[i].check_at);
+			expect_kept(fields[j].what);
+			forge(objects[i].suffix, 0, before, sizeof(before), 0);
+		}
+	look();
+	cr_expect(not(exists("ring")));
+}
+
+Test(left, damaged_ones_are_left_alone)
+{
+	make_dead_group();
+	forge("ring", 60, "x", 1, 0);
+	expect_kept("damaged ring");
+	look();
+	unlink(fixture_path("ring"));
+	make_dead_group();
+	forge("ledger", 40, "x", 1, 0);
+	expect_kept("damaged ledger");
+	unlink(fixture_path("ledger"));
+	expect_kept("no ledger");
+	cr_assert(eq(int, truncate(fixture_path("ring"), 100), 0));
+	expect_kept("cut");
+}
+
+Test(left, what_is_no_file_of_ours_is_left_alone)
+{
+	make_dead_group();
+	cr_assert(eq(int, chmod(fixture_path("ring"), 0640), 0));
+	expect_kept("open to others");
+	unlink(fixture_path("ring"));
+	cr_assert(eq(int, symlink("/etc/passwd", fixture_path("ring")), 0));
+	expect_kept("symbolic link");
+	unlink(fixture_path("ring"));
+	cr_assert(eq(int, mkfifo(fixture_path("ring"), 0600), 0));
+	expect_kept("FIFO");
+}
+
+/* Names that only look alike, and the longest one there can be. */
+Test(left, look_alikes_are_left_alone)
+{
+	char path[400];
+	const char *const names[] = {
+		"tsshim.ring", "tsshim.0.1-2.x.ring", "ring", "x.ring", "tsshim.0.1-2.x.new.1"};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", getenv("TSSHIM_TEST_SHM"), names[i]);
+		int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+		cr_assert(ge(int, fd, 0));
+		close(fd);
+	}
+	make("new.0");
+	make("new.x");
+	make("new.99999999999");
+	snprintf(path, sizeof(path), "%s", fixture_path("x"));
+	size_t length = strlen(strrchr(path, '/') + 1);
+	memset(path + strlen(path) - 1, 'y', 255 - length);
+	strcpy(strrchr(path, '/') + 1 + 250, ".ring");
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	cr_assert(ge(int, fd, 0), "%s: %s", path, strerror(errno));
+	close(fd);
+	look();
+	cr_expect(eq(int, access(path, F_OK), 0));
+	cr_expect(exists("new.0") && exists("new.x") && exists("new.99999999999"));
+	for (size_t i = 0; i < TS_ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", getenv("TSSHIM_TEST_SHM"), names[i]);
+		cr_expect(eq(int, access(path, F_OK), 0), "%s", names[i]);
+	}
+}
+
+Test(left, half_made_objects_go_with_their_maker)
+{
+	char suffix[32];
+	int status;
+
+	snprintf(suffix, sizeof(suffix), "new.%d", (int)getpid());
+	make(suffix);
+	look();
+	cr_expect(exists(suffix), "we live");
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(0);
+	cr_assert(eq(int, waitpid(pid, &status, 0), pid));
+	snprintf(suffix, sizeof(suffix), "new.%d", (int)pid);
+	make(suffix);
+	look();
+	cr_expect(not(exists(suffix)));
+}
+
+/* Whether somebody else sees our lock byte. */
+static int sees_our_lock(void *context)
+{
+	const int32_t *member = context;
+	int fd = open(fixture_path("ring"), O_RDWR);
+
+	return ts_object_lock_byte(fd, ts_member_lock_byte((uint32_t)*member), F_WRLCK) ==
+			       -EAGAIN
+		       ? 0
+		       : 1;
+}
+
+/* Closing any descriptor of it would drop the lock that proves that we live. */
+Test(left, the_own_group_is_not_touched)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+
+	ts_left_remove(fixture_group(), TS_LEFT_ALL);
+	cr_expect(eq(int, fixture_fork(sees_our_lock, &store->member), 0));
+	ts_store_detach(store);
+	cr_expect(not(exists("ring")));
+}
+
+Test(left, without_time_nothing_is_done)
+{
+	make_dead_group();
+	ts_left_remove(NULL, 0);
+	cr_expect(exists("ring"));
+}
+
+/* ---- beside others ---------------------------------------------------------------------- */
+
+static pid_t start_looker(const char *variable, const char *point)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		setenv(variable, point, 1);
+		look();
+		_exit(0);
+	}
+	return pid;
+}
+
+/* A looker that has stopped at @point. */
+static pid_t stop_looker(const char *point)
+{
+	pid_t pid = start_looker("TSSHIM_TEST_STOP", point);
+	int status;
+
+	cr_assert(eq(int, waitpid(pid, &status, WUNTRACED), pid));
+	cr_assert(ne(int, WIFSTOPPED(status), 0));
+	return pid;
+}
+
+static void go_on(pid_t pid)
+{
+	int status = -1;
+
+	kill(pid, SIGCONT);
+	cr_assert(eq(int, waitpid(pid, &status, 0), pid));
+	cr_expect(eq(int, status, 0));
+}
+
+Test(left, of_two_lookers_one_removes)
+{
+	make_dead_group();
+	pid_t first = stop_looker("left_locked");
+	expect_kept("the first one has the lock");
+	go_on(first);
+	cr_expect(not(exists("ring")));
+}
+
+/* Who cannot have the lock works alone for a while, and makes a ring of its own then. */
+Test(left, who_joins_meanwhile_gets_a_ring_that_stays)
+{
+	enum ts_reason why;
+	struct stat before, after;
+
+	make_dead_group();
+	cr_assert(eq(int, stat(fixture_path("ring"), &before), 0));
+	pid_t looker = stop_looker("left_locked");
+	cr_expect(eq(int, fixture_refused(RING_BYTES, &why), -EAGAIN));
+	go_on(looker);
+	struct ts_store *store = fixture_attach(JOB_B);
+	cr_assert(eq(int, stat(fixture_path("ring"), &after), 0));
+	cr_expect(ne(u64, (uint64_t)before.st_ino, (uint64_t)after.st_ino));
+	expect_kept("used");
+	ts_store_detach(store);
+}
+
+/* The looker has asked, and meanwhile somebody joined and left again, and another joined. */
+Test(left, who_joined_before_the_lock_was_had_stays)
+{
+	make_dead_group();
+	struct member member = begin_member();
+	expect_kept("it has replaced the ring");
+	kill_member(&member);
+}
+
+/*
+ * It has asked; meanwhile the ring is replaced, and who did so finds the lock held when it
+ * leaves, and goes.  So the new ring is the looker's to remove.
+ */
+Test(left, who_lets_go_of_the_lock_looks_again)
+{
+	make_dead_group();
+	pid_t looker = stop_looker("left_asked");
+	struct ts_store *store = fixture_attach(JOB_B);
+	cr_assert(ts_member_stop(store));
+	ts_member_leave(store);
+	ts_object_close(&store->ring);
+	ts_object_close(&store->book);
+	cr_assert(exists("ring"));
+	go_on(looker);
+	cr_expect(not(exists("ring")));
+}
+
+/* As in test_leave.c: the last one that leaves finds the lock held, and goes. */
+Test(left, who_holds_the_lock_removes_what_the_last_one_had_to_leave)
+{
+	NOT_EMULATED("a child is told its parent's start time, so who lives is not known");
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct ts_object book = {.fd = -1};
+	int ready[2], end[2];
+	char byte;
+
+	memcpy(book.path, fixture_path("ledger"), sizeof(book.path));
+	cr_assert(eq(int, pipe(ready), 0));
+	cr_assert(eq(int, pipe(end), 0));
+	pid_t holder = fork();
+	if (holder == 0) {
+		close(end[1]);
+		bool held = ts_object_open(&book) == 0 &&
+			    ts_object_lock_byte(ts_load_relaxed(&book.fd), 0, F_WRLCK) == 0 &&
+			    write(ready[1], "x", 1) == 1 && read(end[0], &byte, 1) == 0;
+		_exit(held ? 0 : 1);
+	}
+	close(end[0]);
+	cr_assert(eq(int, (int)read(ready[0], &byte, 1), 1));
+	ts_store_detach(store);
+	cr_assert(exists("ring"), "somebody holds the lock");
+	expect_kept("the same");
+	close(end[1]);
+	cr_assert(eq(int, waitpid(holder, NULL, 0), holder));
+	look();
+	cr_expect(not(exists("ring")));
+}
+
+/* ---- killed at every step --------------------------------------------------------------- */
+
+static const char *const points[] = {
+#define TS_X(name) #name,
+	TS_LEFT_KILLPOINTS(TS_X)
+#undef TS_X
+};
+
+/* Let a looker be killed at @point when it is there for the @visit-th time. */
+static bool is_killed(const char *point, uint32_t visit)
+{
+	char text[64];
+	int status;
+
+	make_dead_group();
+	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
+		make(ts_belongings[i].suffix);
+	snprintf(text, sizeof(text), "%s:%u", point, visit);
+	pid_t pid = start_looker("TSSHIM_TEST_KILL", text);
+	cr_assert(eq(int, waitpid(pid, &status, 0), pid));
+	return WIFSIGNALED(status);
+}
+
+static void expect_nothing_but_the_ledger(const char *point, uint32_t visit)
+{
+	cr_expect(not(exists("ring")), "%s:%u", point, visit);
+	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
+		cr_expect(not(exists(ts_belongings[i].suffix)), "%s:%u %s", point, visit,
+			ts_belongings[i].suffix);
+	cr_expect(exists("ledger"), "%s:%u", point, visit);
+}
+
+Test(left, the_next_looker_ends_what_a_killed_one_began)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++) {
+		uint32_t visit = 1;
+		for (; is_killed(points[i], visit); visit++) {
+			look();
+			expect_nothing_but_the_ledger(points[i], visit);
+		}
+		cr_expect(gt(u32, visit, 1), "%s is not passed", points[i]);
+	}
+}
+
+Test(left, the_next_job_ends_what_a_killed_looker_began)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++)
+		for (uint32_t visit = 1; is_killed(points[i], visit); visit++) {
+			if (exists("ring"))
+				ts_store_detach(fixture_attach(JOB_B));
+			expect_nothing_but_the_ledger(points[i], visit);
+		}
+}
