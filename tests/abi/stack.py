@@ -67,7 +67,7 @@ POINTERS = [
     ("hooks/torch/samples.c", r"ts_store_wait", ["ts_store_wait", "ts_store_wait_a_moment"]),
     ("leader/ring/wait.c", r"ts_store_take", ["ts_store_take", "ts_store_take_wanted"]),
     ("leader/files/walk.c", r"visit\(", BY_FILE),
-    ("leader/group/attach.c", r"->remove\(", ["leader/belongings.c:remove_object", "leader/belongings.c:remove_stage"]),
+    ("leader/group/", r"(->|\.)remove\(", ["leader/belongings.c:remove_object", "leader/belongings.c:remove_stage"]),
     ("leader/group/attach.c", r"\.stop\(", ["ts_device_stop"]),
     ("leader/journal/journal.c", r"map\(store", ["ts_belonging_map", "ts_belonging_map_existing"]),
     ("leader/mail/ask.c", r"start\(context\)", BY_FILE),
