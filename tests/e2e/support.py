@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What the end-to-end tests share: running programs without and with the library, TAP."""
 
-import atexit
 import contextlib
 import glob
 import itertools
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import struct
@@ -19,23 +17,10 @@ import time
 import traceback
 
 import corpus
-
-
-def sayable(path):
-    """
-    A name of the directory @path that LD_PRELOAD, PATH and the like can tell: a link to it where
-    that has a blank, a colon or '$', for as long as this process lives.
-    """
-    if not set(path) & set(" :$"):
-        return path
-    place = tempfile.mkdtemp(prefix="tsshim-build.")
-    atexit.register(shutil.rmtree, place)
-    os.symlink(path, os.path.join(place, "build"))
-    return os.path.join(place, "build")
-
+import paths
 
 # Children of this process are told the same name.
-BUILD = os.environ["TSSHIM_TEST_BUILD"] = sayable(os.environ["TSSHIM_TEST_BUILD"])
+BUILD = os.environ["TSSHIM_TEST_BUILD"] = paths.sayable(os.environ["TSSHIM_TEST_BUILD"])
 LIBRARY = os.path.join(BUILD, "libtsshim.so")
 TEST_LIBRARY = os.path.join(BUILD, "libtsshim-test.so")
 TSRUN = os.path.join(BUILD, "shim", "tsrun", "tsrun")

@@ -9,7 +9,8 @@ import re
 import stat
 import time
 
-from tsrun_common import Skip, expect, main, tsrun
+import paths
+from tsrun_common import BUILD, Skip, expect, main, tsrun
 from tsrun_docs import table
 from tsrun_groups import Member, dead_group, exists, new_group, path, stats
 
@@ -195,11 +196,11 @@ def test_jobs_wait_for_nothing(_):
     finish(group)
 
 
-def test_who_may_not_write_changes_nothing(_):
+def test_who_may_not_write_changes_nothing(directory):
     if os.getuid() != 0:
         raise Skip("needs root, to be nobody")
     result = tsrun("stats", "--reset", "--group", "clitest-nobody", user=12345, group=12345,
-                   extra_groups=[])
+                   extra_groups=[], program=paths.for_others(BUILD, directory))
     expect(result, 0)
 
 

@@ -8,10 +8,19 @@ import sys
 import tempfile
 import traceback
 
-TSRUN = os.environ["TSRUN"]
-MEMBER = os.environ["TSRUN_MEMBER"]
+import paths
+
+BUILD = paths.sayable(os.environ["TSRUN_BUILD"])
+
+
+def built(path):
+    """What the build made, by the name of it that can be told."""
+    return os.path.join(BUILD, os.path.relpath(path, os.environ["TSRUN_BUILD"]))
+
+
+TSRUN = built(os.environ["TSRUN"])
+MEMBER = built(os.environ["TSRUN_MEMBER"])
 SOURCE = os.environ["TSRUN_SOURCE"]
-BUILD = os.environ["TSRUN_BUILD"]
 HAS_LIBELF = os.environ["TSRUN_LIBELF"] == "1"
 CC = shlex.split(os.environ["TSRUN_CC"])
 

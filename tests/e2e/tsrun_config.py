@@ -4,9 +4,11 @@
 import json
 import os
 import random
+import shutil
 import subprocess
 
-from tsrun_common import SOURCE, Skip, TSRUN, clean_environment, expect, main, tsrun
+import paths
+from tsrun_common import BUILD, SOURCE, Skip, TSRUN, clean_environment, expect, main, tsrun
 from tsrun_docs import table
 
 OPTIONS = table(["shim", "options.h"], "TS_OPTIONS")
@@ -216,15 +218,19 @@ def test_a_file_that_others_may_have_written(directory):
     ignored(directory, "tsrun: PATH: it belongs to somebody else; the file is ignored\n")
     os.chmod(path, 0o600)
     os.chown(path, 0, 0)
+    others = directory + "-others"
+    os.mkdir(others)
+    program = paths.for_others(BUILD, others)
     os.chmod(directory, 0o755)
-    done = subprocess.run([TSRUN, "--", "true"], user=12345, group=12345, extra_groups=[], text=True,
+    done = subprocess.run([program, "--", "true"], user=12345, group=12345, extra_groups=[], text=True,
                           env=clean_environment(XDG_CONFIG_HOME=directory), stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (0, "tsrun: %s: Permission denied; the file is "
                                               "ignored\n" % path), done.stderr
     # Of a directory that hides it nothing is known.
     os.chmod(directory, 0o700)
-    done = subprocess.run([TSRUN, "--", "true"], user=12345, group=12345, extra_groups=[], text=True,
+    done = subprocess.run([program, "--", "true"], user=12345, group=12345, extra_groups=[], text=True,
                           env=clean_environment(XDG_CONFIG_HOME=directory), stderr=subprocess.PIPE)
+    shutil.rmtree(others)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 

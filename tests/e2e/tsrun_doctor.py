@@ -159,7 +159,7 @@ def test_library_that_never_lets_go(directory):
 def test_other_preloads(directory):
     other = os.path.join(directory, "libother.so")
     compile_c(directory, "other", "int other;", "-shared", "-fPIC", "-o", other)
-    found = doctor(env={"LD_PRELOAD": other + " " + LIBRARY})
+    found = doctor(env={"LD_PRELOAD": other + " " + os.path.join(BUILD, "libtsshim.so")})
     says(found["preloads"], "ok", other + ", which comes first", "this library, already")
     says(found["preload"], "ok")
     copy = os.path.join(directory, "libtsshim.so")
@@ -200,7 +200,7 @@ def test_shared_memory_on_a_disk(directory):
             raise Skip("needs a directory that is not in memory")
         says(check, "warn", "/dev/shm is no tmpfs")
     finally:
-        os.rmdir(path)
+        shutil.rmtree(path)  # a home in /dev/shm is in it as well
 
 
 def test_rights_of_shared_memory(directory):

@@ -28,7 +28,7 @@ def preloaded(program):
     result = tsrun("--", "sh", "-c", "echo $LD_PRELOAD; cat /proc/self/maps", program=program)
     expect(result, 0)
     first, maps = result.stdout.split("\n", 1)
-    assert first in maps, "not mapped"
+    assert os.path.realpath(first) in maps, "not mapped"
     return first
 
 
@@ -50,10 +50,19 @@ def test_installed_and_moved(directory):
 
     blank = os.path.join(directory, "with blank")
     os.rename(moved, blank)
+    os.environ["XDG_STATE_HOME"] = os.path.join(directory, "state")
+    library = preloaded(blank + "/bin/tsrun")
+    assert library.startswith(directory + "/state/tsshim/library-"), library
+    assert entered(blank + "/bin/tsrun").startswith(os.path.realpath(blank) + "/")
+    # There is no place for a link.
+    os.environ["XDG_STATE_HOME"] = os.path.join(directory, "no state")
     expect(tsrun("true", program=blank + "/bin/tsrun"), 125, "ld.so takes no blank, colon")
+    # Nothing can tell PYTHONPATH a colon.
+    os.environ["XDG_STATE_HOME"] = os.path.join(directory, "state")
     colon = os.path.join(directory, "with:colon")
     os.rename(blank, colon)
-    expect(tsrun("true", program=colon + "/bin/tsrun"), 125, "cannot be preloaded")
+    assert preloaded(colon + "/bin/tsrun") != library
+    assert entered(colon + "/bin/tsrun") is None
 
 
 def entered(program):

@@ -228,6 +228,7 @@ def test_root_of_a_user_namespace(directory):
         MEMBER, os.environ["TSRUN"])}
     for name, copy in copies.items():
         subprocess.run(["cp", name, copy], check=True)
+        os.chmod(copy, 0o755)
     inside = subprocess.Popen(
         [*become, "unshare", "--user", "--map-root-user", copies[MEMBER], group, "photos"],
         env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
