@@ -29,24 +29,13 @@ static struct counts counts_of(const struct ts_explain_job *job, enum ts_kind ki
 		.taken = ts_load_relaxed(&tally->shared)};
 }
 
-/*
- * What helps, for a loader as it is: to say --align is no advice to a job that does, and
- * --share samples vouches for data sets of jobs that do not.
- */
+/* What helps, for a loader as it is. */
 static const char *fix_of(const struct ts_loader *loader)
 {
-	static const char align[] = "--align, and ";
-
-	if (loader->reason >= TS_REASON_COUNT)
-		return "";
-	const char *fix = ts_reasons[loader->reason].fix;
-	if (!fix)
-		return "";
-	if (!(loader->numbers[TS_LOADER_BITS] & TS_LOADER_ALIGNED))
-		return fix;
-	if (loader->reason == TS_REASON_TORCH_DATASET)
-		return "keep what is named above out of the data set";
-	return strncmp(fix, align, strlen(align)) == 0 ? fix + strlen(align) : fix;
+	return loader->reason >= TS_REASON_COUNT
+		       ? ""
+		       : ts_reason_fix((enum ts_reason)loader->reason,
+				 loader->numbers[TS_LOADER_BITS] & TS_LOADER_ALIGNED);
 }
 
 static const char *mode_of(uint64_t bits)
