@@ -166,11 +166,11 @@
  * What helps a job with --align, where that is something else: --align is no advice to it, and
  * --share samples vouches for data sets of jobs without it.
  */
-#define TS_REASONS_ALIGNED(X)                                                      \
-	X(ALONE, "run jobs with this data at the same time, all with one --group") \
-	X(TORCH_DATASET, "keep what `tsrun explain` names out of the data set")    \
-	X(TORCH_ITERABLE, "a loader with workers")                                 \
-	X(TORCH_GETITEMS, "fill up in the collate function")                       \
+#define TS_REASONS_ALIGNED(X)                                                                 \
+	X(ALONE, "run jobs with this data at the same time, all with one --group")            \
+	X(TORCH_DATASET, "keep what is named out of the data set (`tsrun explain` names it)") \
+	X(TORCH_ITERABLE, "a loader with workers")                                            \
+	X(TORCH_GETITEMS, "fill up in the collate function")                                  \
 	X(TORCH_VERSIONS, "")
 
 enum ts_reason {

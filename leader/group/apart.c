@@ -9,7 +9,7 @@
 #include <string.h>
 
 const struct ts_apart_text ts_apart_texts[TS_APART_PART_COUNT] = {
-#define TS_X(name, shift, bits, text, fix) {text, fix},
+#define TS_X(name, id, shift, bits, text, fix) {id, text, fix},
 	TS_APART_PARTS(TS_X)
 #undef TS_X
 };
@@ -19,7 +19,7 @@ uint32_t ts_apart_parts(uint64_t a, uint64_t b)
 	uint64_t differ = a ^ b;
 	uint32_t parts = 0;
 
-#define TS_X(name, shift, bits, text, fix)                     \
+#define TS_X(name, id, shift, bits, text, fix)                 \
 	if (differ >> (shift) & ((UINT64_C(1) << (bits)) - 1)) \
 		parts |= 1u << TS_APART_##name;
 	TS_APART_PARTS(TS_X)

@@ -17,15 +17,16 @@
 #define TS_APART_NAME 32u
 
 /* What may differ, lowest bits last; with what a user is told of it, and what helps. */
-#define TS_APART_PARTS(X)                                                          \
-	X(DATA, 36, 28, "their code or what they hold (options, paths, files)",    \
-		"the same code, options and paths")                                \
-	X(VERSIONS, 24, 12, "versions of Python or libraries", "one environment")  \
-	X(DIRECTORY, 12, 12, "the directory they run in", "one working directory") \
-	X(SEED, 0, 12, "--align or its seed", "one --align")
+#define TS_APART_PARTS(X)                                                                     \
+	X(DATA, "data", 36, 28, "their code or what they hold (options, paths, files)",       \
+		"the same code, options and paths")                                           \
+	X(VERSIONS, "versions", 24, 12, "versions of Python or libraries", "one environment") \
+	X(DIRECTORY, "directory", 12, 12, "the directory they run in",                        \
+		"one working directory")                                                      \
+	X(SEED, "seed", 0, 12, "--align or its seed", "one --align")
 
 enum ts_apart_part {
-#define TS_X(name, shift, bits, text, fix) TS_APART_##name,
+#define TS_X(name, id, shift, bits, text, fix) TS_APART_##name,
 	TS_APART_PARTS(TS_X)
 #undef TS_X
 		TS_APART_PART_COUNT
@@ -33,7 +34,7 @@ enum ts_apart_part {
 
 /** Texts of enum ts_apart_part; constant. */
 extern const struct ts_apart_text {
-	const char *text, *fix;
+	const char *id, *text, *fix;
 } ts_apart_texts[TS_APART_PART_COUNT];
 
 struct ts_apart {

@@ -238,27 +238,29 @@ void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting)
 {
 	const struct ts_config *config = ts_config();
 	struct ts_line_place place;
-	struct ts_line_sum sum = {0};
+	struct ts_line_sum *sum TS_SCRATCH = ts_scratch();
 	char *text TS_SCRATCH = ts_scratch();
 
-	if (!text || config->quiet || config->summary || !find_place(config, &place))
+	if (!text || !sum || config->quiet || config->summary || !find_place(config, &place))
 		return;
 	bool is_ours = ts_line_is_ours(&place);
 	if (!is_ours && !ends_unseen(place.launch))
 		return;
+	static_assert(sizeof(*sum) <= TS_SCRATCH_BYTES, "it lies in a block");
+	memset(sum, 0, sizeof(*sum));
 	uint64_t job = is_ours ? 0 : ts_identity_job();
 	struct ts_ledger *map = ledger ? NULL : ts_summary_map(config->group);
 	ledger = ledger ? ledger : map;
 	if (ledger) {
-		ts_line_add_jobs(&sum, ledger, place.launch, job);
-		look_at_loaders(&sum, ledger, config, place.launch, job);
+		ts_line_add_jobs(sum, ledger, place.launch, job);
+		look_at_loaders(sum, ledger, config, place.launch, job);
 	}
-	ts_line_add(&sum, waiting);
-	bool told = !is_ours && is_told(&sum, ledger, place.launch, job);
+	ts_line_add(sum, waiting);
+	bool told = !is_ours && is_told(sum, ledger, place.launch, job);
 	ts_summary_unmap(map);
 	/* A tool that decoded a picture, of whose output others may read each line. */
 	told |= place.is_plain && !is_trainer && !is_long(RUSAGE_SELF);
-	size_t length = told ? 0 : ts_line_format(text, TS_LINE_BYTES, &sum, config);
+	size_t length = told ? 0 : ts_line_format(text, TS_LINE_BYTES, sum, config);
 	if (length == 0 && !told && says_of_nothing(&place, is_ours))
 		length = ts_line_format_nothing(text, TS_LINE_BYTES, config);
 	if (length > 0)
