@@ -241,11 +241,15 @@ static int parse_line_place(const char *value, struct ts_line_place *ret_place)
 	}
 	if (numbers[0] == 0)
 		return -EINVAL;
-	*ret_place = (struct ts_line_place){numbers[0], numbers[1], numbers[2]};
+	*ret_place = (struct ts_line_place){
+		.launch = numbers[0], .device = numbers[1], .inode = numbers[2]};
 	return 0;
 }
 
-/* 0, 1, or what tsrun sets for the process it becomes: pid:<n>, or line:<where>. */
+/*
+ * 0, 1, or what tsrun sets for the process it becomes: pid:<n>, or line:<where>; plain:<where>
+ * is set by an interpreter that tsrun has not started, for those below it.
+ */
 static int parse_summary(const char *value, struct ts_config *config)
 {
 	struct ts_line_place line = {0};
@@ -257,6 +261,11 @@ static int parse_summary(const char *value, struct ts_config *config)
 	} else if (strncmp(value, "line:", 5) == 0) {
 		if (parse_line_place(value + 5, &line) < 0)
 			return -EINVAL;
+		summary = false;
+	} else if (strncmp(value, "plain:", 6) == 0) {
+		if (parse_line_place(value + 6, &line) < 0)
+			return -EINVAL;
+		line.is_plain = true;
 		summary = false;
 	} else if (parse_bool(value, &summary) < 0) {
 		return -EINVAL;

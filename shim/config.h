@@ -98,6 +98,7 @@ enum ts_level { TS_LEVEL_ERROR, TS_LEVEL_WARN, TS_LEVEL_INFO, TS_LEVEL_DEBUG };
 struct ts_line_place {
 	uint64_t launch;        /* ts_process_id() of what tsrun became; 0: there is no line */
 	uint64_t device, inode; /* of its standard error */
+	bool is_plain;          /* no tsrun: the first interpreter below LD_PRELOAD */
 };
 
 struct ts_config {
@@ -179,5 +180,10 @@ const char *ts_order_word(uint64_t order);
 
 /** This process's settings; loaded once by the constructor, constant afterwards. */
 const struct ts_config *ts_config(void);
+
+/**
+ * From now on @place holds for this process.  Before there is a second thread.
+ */
+void ts_config_set_line(const struct ts_line_place *place);
 
 #endif

@@ -93,10 +93,17 @@ static void keep(const char **text, char *place, size_t bytes)
 	*text = place;
 }
 
+static struct ts_config config;
+
+void ts_config_set_line(const struct ts_line_place *place)
+{
+	(void)ts_config();
+	config.line = *place;
+}
+
 const struct ts_config *ts_config(void)
 {
 	static char dataset_dir[PATH_MAX], stage_dir[TS_STAGE_DIR_MAX + 1];
-	static struct ts_config config;
 	static _Atomic int loaded;
 	/* Two threads may both load the same values; the pointer into the environment is the
 	 * same too.  Pairs with the release below. */

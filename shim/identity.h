@@ -13,7 +13,8 @@
  * A process as one number that does not repeat: start time in clock ticks since boot
  * (low 40 bits) << 24 | pid.  0 is nobody.
  */
-#define TS_PROCESS_PID(id) ((pid_t)((id)&0xffffff))
+#define TS_PROCESS_PID_BITS 24
+#define TS_PROCESS_PID(id)  ((pid_t)((id)&0xffffff))
 
 /**
  * The id of @pid in our PID namespace, or 0 when there is no such process.  A zombie without

@@ -4,6 +4,8 @@
 #ifndef TS_SHIM_REASONS_H
 #define TS_SHIM_REASONS_H
 
+#include <stdbool.h>
+
 /* What helps against a reason that costs nothing: part of what is shared, or done on purpose.
  */
 #define TS_NOT_LOST ((const char *)0)
@@ -160,6 +162,17 @@
 		"the dataset leads to more code of the program's own than can be looked at",  \
 		"install libraries with pip, not by PYTHONPATH or as editable ones")
 
+/*
+ * What helps a job with --align, where that is something else: --align is no advice to it, and
+ * --share samples vouches for data sets of jobs without it.
+ */
+#define TS_REASONS_ALIGNED(X)                                                                 \
+	X(ALONE, "run jobs with this data at the same time, all with one --group")            \
+	X(TORCH_DATASET, "keep what is named out of the data set (`tsrun explain` names it)") \
+	X(TORCH_ITERABLE, "a loader with workers")                                            \
+	X(TORCH_GETITEMS, "fill up in the collate function")                                  \
+	X(TORCH_VERSIONS, "")
+
 enum ts_reason {
 #define TS_X(name, id, text, fix) TS_REASON_##name,
 	TS_REASONS(TS_X)
@@ -179,6 +192,26 @@ struct ts_reason_row {
 
 /** All of them, by enum ts_reason; constant. */
 extern const struct ts_reason_row ts_reasons[TS_REASON_COUNT];
+
+/** What helps against @reason, in a job that is @aligned or not; "" where nothing does.  Any.
+ */
+const char *ts_reason_fix(enum ts_reason reason, bool aligned);
+
+/** What a reason is counted for. */
+enum ts_reason_about {
+	TS_ABOUT_ANY,
+	TS_ABOUT_SAMPLES,
+	TS_ABOUT_IMAGES,
+	TS_ABOUT_FILES,
+	TS_ABOUT_COPIES,
+	TS_ABOUT_PROCESS, /* once for all that a process does */
+};
+
+/** What @reason is counted for, as its id begins.  Threads, fork and signals: any. */
+enum ts_reason_about ts_reason_about(enum ts_reason reason);
+
+/** Whether @reason means that a sample cannot be published as it is.  Any, as above. */
+bool ts_reason_is_refusal(enum ts_reason reason);
 
 /**
  * The reason with that @id; TS_REASON_COUNT where there is none.

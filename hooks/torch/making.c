@@ -147,6 +147,7 @@ void tsshim_sample_publish(struct ts_sample *sample)
 	ts_errand_made(&sample->errand, sample->record_bytes, sample->made_ns);
 	if (r != 0)
 		return;
+	ts_session_count_published();
 	ts_sample_set_origin(sample, sample->take.claim.origin);
 	if (sample->ahead) {
 		ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);

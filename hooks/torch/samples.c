@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 16u
+#define SAMPLE_ABI 17u
 
 uint32_t tsshim_sample_abi(void)
 {
@@ -244,6 +244,8 @@ static enum ts_verdict ask(struct ts_sample *sample, int wait)
 	sample->serial = ts_identity_serial();
 	ts_store_take(
 		session->store, &sample->key, session->dataset, TS_KIND_SAMPLE, &sample->take);
+	if (sample->take.verdict != TS_HIT && sample->take.is_met)
+		ts_session_count_met();
 	claim_for_others(sample, session);
 	if (sample->take.verdict == TS_BUSY && wait != TS_SAMPLE_NOW)
 		await(sample, wait);

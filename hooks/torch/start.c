@@ -2,6 +2,7 @@
 /* Puts our Python start-up file where an interpreter will find it, before main() runs. */
 #include "hooks/torch/start.h"
 
+#include "leader/group/line.h"
 #include "leader/group/session.h"
 #include "shim/config.h"
 #include "shim/elf.h"
@@ -23,6 +24,7 @@ extern int Py_BytesMain(int argc, char **argv) __attribute__((weak));
 /* Only glibc has it, and only glibc hands argc and argv to constructors. */
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
+static bool interpreter;
 static bool isolated; /* an interpreter that ignores PYTHONPATH or imports no `site` */
 
 /*
@@ -126,6 +128,8 @@ void ts_torch_begin(int argc, char *const *argv)
 	char *directory TS_SCRATCH = ts_scratch();
 	int saved_errno = errno;
 	if (is_interpreter()) {
+		interpreter = true;
+		ts_line_begin();
 		isolated = !honours_path(argc, argv);
 		if (!isolated && directory && find_directory(directory))
 			put_in_front(directory);
@@ -145,6 +149,9 @@ static bool is_torch(const struct ts_elf_object *object, void *data)
 
 void ts_torch_end(void)
 {
-	if (isolated && ts_elf_each(is_torch, NULL))
+	if (!interpreter || !ts_elf_each(is_torch, NULL))
+		return;
+	ts_line_note_trainer();
+	if (isolated)
 		ts_session_count_pass(TS_REASON_TORCH_ISOLATED);
 }

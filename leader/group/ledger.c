@@ -90,6 +90,7 @@ static int claim_job_row(struct ts_ledger *ledger, uint32_t index, uint64_t old,
 	ts_write_relaxed(&ts_ledger_launch_row(ledger, index)->launch_xor_id, 0);
 	ts_write_relaxed(&ts_ledger_recorder_row(ledger, index)->recorder_xor_id, 0);
 	ts_write_relaxed(&ts_ledger_recorder_row(ledger, index)->state_xor_id, 0);
+	ts_meeting_begin(ts_ledger_meeting_row(ledger, index), id);
 	ts_write_relaxed(&row->ticket, ts_add_relaxed(&ledger->tickets, 1) + 1);
 	return (int)index;
 }
@@ -283,6 +284,6 @@ void ts_ledger_end_job(struct ts_ledger *ledger, uint64_t id)
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
 		struct ts_job_row *row = ts_ledger_job(ledger, i);
 		if (ts_load_acquire(&row->id) == id)
-			ts_write_relaxed(&row->ended, 1);
+			ts_write_relaxed(&row->ended, ts_meeting_now_ns());
 	}
 }

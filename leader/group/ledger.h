@@ -31,6 +31,7 @@
 #define TS_LEDGER_REFUSALS  79872u
 #define TS_LEDGER_LAUNCHES  94208u
 #define TS_LEDGER_RECORDERS 94720u
+#define TS_LEDGER_MEETINGS  95616u
 
 /** Per kind; times in nanoseconds of CPU time. */
 struct ts_tally {
@@ -76,7 +77,8 @@ static_assert(offsetof(struct ts_dataset_row, kinds) == 144, "ABI 2");
 struct ts_job_row {
 	_Atomic uint64_t id;     /* ts_process_id(); 0 = free; a dead job's row may be reused */
 	_Atomic uint64_t ticket; /* order of joining */
-	_Atomic uint64_t ended;  /* the job's process has left; it may still be exiting */
+	_Atomic uint64_t ended;  /* 0, or when the job's process left, in ns since boot (older
+				  * versions: 1); it may still be exiting */
 	_Atomic uint64_t dataset[TS_JOB_DATASETS]; /* 0, or ticket << 8 | row + 1 */
 	struct ts_tally kinds[TS_KIND_COUNT];
 	_Atomic uint64_t passed[TS_REASON_SLOTS];
@@ -150,7 +152,23 @@ struct ts_recorder_row {
 	_Atomic uint64_t state_xor_id;    /* enum ts_recorder_state | error << 8, or 0 */
 };
 static_assert(
-	TS_LEDGER_RECORDERS + TS_JOB_MAX * sizeof(struct ts_recorder_row) <= TS_LEDGER_BYTES,
+	TS_LEDGER_RECORDERS + TS_JOB_MAX * sizeof(struct ts_recorder_row) <= TS_LEDGER_MEETINGS,
+	"ABI 6");
+
+/**
+ * How a job met others: who took what it made, and whether anybody asked for the same names.
+ * One row per job row; it counts only with the id of the job in it, as above.
+ */
+struct ts_meeting_row {
+	_Atomic uint64_t id;
+	_Atomic uint64_t given_samples, given_images; /* taken from this job by other jobs */
+	_Atomic uint64_t own; /* samples and images it took from its own earlier work */
+	_Atomic uint64_t met; /* samples another job had asked for by the same name */
+	_Atomic uint64_t
+		published; /* samples others can take, or could until they were evicted */
+};
+static_assert(
+	TS_LEDGER_MEETINGS + TS_JOB_MAX * sizeof(struct ts_meeting_row) <= TS_LEDGER_BYTES,
 	"ABI 6");
 
 struct ts_ledger {
@@ -165,7 +183,8 @@ struct ts_ledger {
 	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX]
 	 * at TS_LEDGER_REFUSALS: struct ts_refusal_row [TS_JOB_MAX]
 	 * at TS_LEDGER_LAUNCHES: struct ts_launch_row [TS_JOB_MAX]
-	 * at TS_LEDGER_RECORDERS: struct ts_recorder_row [TS_JOB_MAX] */
+	 * at TS_LEDGER_RECORDERS: struct ts_recorder_row [TS_JOB_MAX]
+	 * at TS_LEDGER_MEETINGS: struct ts_meeting_row [TS_JOB_MAX] */
 };
 static_assert(offsetof(struct ts_ledger, check) == 48, "ABI 3");
 static_assert(offsetof(struct ts_ledger, tickets) == 64, "ABI 2");
@@ -223,6 +242,13 @@ static inline struct ts_recorder_row *ts_ledger_recorder_row(
 	struct ts_ledger *ledger, uint32_t index)
 {
 	return (struct ts_recorder_row *)((char *)ledger + TS_LEDGER_RECORDERS) + index;
+}
+
+/** Row of how the job in row @index met others; ts_meeting_of() says whether it counts. */
+static inline struct ts_meeting_row *ts_ledger_meeting_row(
+	struct ts_ledger *ledger, uint32_t index)
+{
+	return (struct ts_meeting_row *)((char *)ledger + TS_LEDGER_MEETINGS) + index;
 }
 
 /**
@@ -285,6 +311,28 @@ void ts_ledger_refuse(struct ts_ledger *ledger, uint32_t job, const char *text);
 /** Whether that was said of the job in row @job; then what, in printable ASCII. */
 bool ts_ledger_refusal(struct ts_ledger *ledger, uint32_t job, char ret_text[TS_REFUSAL_BYTES]);
 
+/** Nothing is counted yet of how job @id, which has taken row @row, met others. */
+void ts_meeting_begin(struct ts_meeting_row *row, uint64_t id);
+
+/** Time since boot in nanoseconds, as the start of processes is counted; never 0. */
+uint64_t ts_meeting_now_ns(void);
+
+/** How the job in row @job met others; NULL where that was not counted. */
+struct ts_meeting_row *ts_ledger_meeting(struct ts_ledger *ledger, uint32_t job);
+
+/**
+ * The job in row @job took a record of @kind that job @producer had made.  Rows that do not
+ * exist, and jobs that have lost theirs, are ignored.  Threads and processes: any.
+ */
+void ts_ledger_give(
+	struct ts_ledger *ledger, uint32_t job, uint64_t producer, enum ts_kind kind);
+
+/**
+ * For how many nanoseconds the jobs in rows @a and @b ran side by side, up to now; 0: not at
+ * all, or it is not known when one that is gone ended.
+ */
+uint64_t ts_ledger_beside_ns(struct ts_ledger *ledger, uint32_t a, uint32_t b);
+
 /**
  * The position of the job that is furthest with the data set of the job in row @job, among
  * those whose process lives; 0 where that job has said of none where it is.
@@ -293,9 +341,10 @@ uint64_t ts_ledger_front(struct ts_ledger *ledger, uint32_t job);
 
 /**
  * How many samples were made by jobs that have their data set in common and keep to strict
- * order
- * (*ret_samples), and about how many of these --order free would have shared.  That is what the
- * others made while the job that was given most was there, less what the strict order shared.
+ * order (*ret_samples), and about how many of these --order free would have shared.  That is
+ * what the others made while the job that was given most was there, less what the strict order
+ * shared.  Counted are only samples that could be shared, of jobs that another one met by the
+ * name of a sample: what is refused, or named apart, no order shares.
  */
 uint64_t ts_ledger_freeable(struct ts_ledger *ledger, uint64_t *ret_samples);
 

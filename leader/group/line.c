@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The one line on stderr when what tsrun has started ends. */
+/* The one line on stderr when what tsrun has started ends: its words. */
 #include "leader/group/line.h"
 
-#include "leader/group/summary.h"
-#include "shim/atomic.h"
-#include "shim/identity.h"
 #include "shim/log.h"
-#include "shim/scratch.h"
-#include "shim/sys.h"
 
-#include <limits.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <unistd.h>
 
 #define NS_PER_S UINT64_C(1000000000)
 
@@ -30,46 +22,6 @@ static const struct {
 	{TS_KIND_DEVICE, "copies to a GPU"},
 };
 _Static_assert(TS_ARRAY_SIZE(nouns) + 1 == TS_KIND_COUNT, "all but files");
-
-/* ---- the counts ------------------------------------------------------------------------- */
-
-void ts_line_add(struct ts_line_sum *sum, struct ts_job_row *row)
-{
-	for (uint32_t i = 0; i < TS_KIND_COUNT; i++) {
-		sum->made[i] += ts_load_relaxed(&row->kinds[i].produced);
-		sum->taken[i] += ts_load_relaxed(&row->kinds[i].shared);
-		if (i != TS_KIND_BYTES)
-			sum->saved_ns += ts_load_relaxed(&row->kinds[i].saved_ns);
-	}
-	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
-		sum->passed[i] += ts_load_relaxed(&row->passed[i]);
-}
-
-/* Whether a living job has the data set of the job in row @index, of which both draw. */
-static bool has_twin(struct ts_ledger *ledger, uint32_t index)
-{
-	uint64_t identity = ts_load_relaxed(&ts_ledger_drawn(ledger, index)->identity);
-	for (uint32_t i = 0; identity != 0 && i < TS_JOB_MAX; i++)
-		if (i != index &&
-			ts_load_relaxed(&ts_ledger_drawn(ledger, i)->identity) == identity &&
-			ts_process_is_alive(ts_load_relaxed(&ts_ledger_job(ledger, i)->id)))
-			return true;
-	return false;
-}
-
-void ts_line_add_jobs(
-	struct ts_line_sum *sum, struct ts_ledger *ledger, uint64_t launch, uint64_t job)
-{
-	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
-		struct ts_job_row *row = ts_ledger_job(ledger, i);
-		if (!ts_ledger_is_of_launch(ledger, i, launch) ||
-			(job != 0 && ts_load_relaxed(&row->id) != job))
-			continue;
-		ts_line_add(sum, row);
-		if (!sum->apart)
-			sum->apart = has_twin(ledger, i);
-	}
-}
 
 /* ---- the words -------------------------------------------------------------------------- */
 
@@ -130,6 +82,204 @@ static void put_more(struct line *line, const struct ts_config *config)
 		named ? config->group : "");
 }
 
+static bool takes_any(const struct ts_line_sum *sum)
+{
+	for (uint32_t i = 0; i < TS_KIND_COUNT; i++)
+		if (sum->taken[i] > 0)
+			return true;
+	return false;
+}
+
+static uint64_t made_of_all(const struct ts_line_sum *sum)
+{
+	uint64_t made = 0;
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(nouns); i++)
+		made += sum->made[nouns[i].kind];
+	return made;
+}
+
+/* The place in nouns of what this program is about; their number: nothing was made. */
+static size_t first_made(const struct ts_line_sum *sum)
+{
+	size_t i = 0;
+
+	while (i < TS_ARRAY_SIZE(nouns) && sum->made[nouns[i].kind] == 0)
+		i++;
+	return i;
+}
+
+/* ---- the reason -------------------------------------------------------------------------- */
+
+/*
+ * How much was made of what @reason is counted for; a picture inside a sample is a part of it,
+ * so where there are samples they are what counts.
+ */
+static uint64_t made_beside(const struct ts_line_sum *sum, uint32_t reason)
+{
+	size_t first = first_made(sum);
+
+	switch (ts_reason_about((enum ts_reason)reason)) {
+	case TS_ABOUT_SAMPLES:
+		return sum->made[TS_KIND_SAMPLE];
+	case TS_ABOUT_IMAGES:
+		return sum->made[TS_KIND_PIXELS];
+	case TS_ABOUT_FILES:
+		return sum->made[TS_KIND_BYTES];
+	case TS_ABOUT_COPIES:
+		return sum->made[TS_KIND_DEVICE];
+	default:
+		return first < TS_ARRAY_SIZE(nouns) ? sum->made[nouns[first].kind] : 0;
+	}
+}
+
+/* Whether other jobs and this one have met: then nobody was alone. */
+static bool has_company(const struct ts_line_sum *sum)
+{
+	return takes_any(sum) || sum->given[TS_KIND_SAMPLE] > 0 ||
+	       sum->given[TS_KIND_PIXELS] > 0;
+}
+
+static bool is_lost(const struct ts_line_sum *sum, uint32_t reason)
+{
+	return sum->passed[reason] > 0 && ts_reasons[reason].fix != TS_NOT_LOST &&
+	       !(reason == TS_REASON_ALONE && has_company(sum));
+}
+
+/*
+ * The reason for which most work was lost to sharing; one that nothing is to be done about
+ * gives way to one that something helps against.
+ */
+static uint32_t most_frequent(const struct ts_line_sum *sum, bool aligned)
+{
+	uint32_t most = TS_REASON_COUNT, helped = TS_REASON_COUNT;
+	uint64_t lost = 0;
+
+	/* Counted once for all that a process does. */
+	if (sum->passed[TS_REASON_TORCH_ISOLATED] > 0)
+		return TS_REASON_TORCH_ISOLATED;
+	for (uint32_t i = 0; i < TS_REASON_COUNT; i++) {
+		uint64_t count = sum->passed[i];
+		if (!is_lost(sum, i))
+			continue;
+		lost += count;
+		if (most == TS_REASON_COUNT || count > sum->passed[most])
+			most = i;
+		if (ts_reason_fix((enum ts_reason)i, aligned)[0] != '\0' &&
+			(helped == TS_REASON_COUNT || count > sum->passed[helped]))
+			helped = i;
+	}
+	bool is_worth_it =
+		helped != TS_REASON_COUNT && sum->passed[helped] >= lost / WORTH_A_WORD;
+	return is_worth_it ? helped : most;
+}
+
+/* Whether @reason has cost so much that it is told. */
+static bool matters(const struct ts_line_sum *sum, uint32_t reason, bool aligned)
+{
+	uint64_t made = made_beside(sum, reason);
+
+	if (reason == TS_REASON_COUNT || reason == TS_REASON_TORCH_ISOLATED)
+		return reason != TS_REASON_COUNT;
+	if (sum->passed[reason] < made / WORTH_A_WORD)
+		return false;
+	/* Beside what was shared it has to be of use as well. */
+	return !has_company(sum) ||
+	       (made > 0 && ts_reason_fix((enum ts_reason)reason, aligned)[0] != '\0');
+}
+
+enum ts_reason ts_line_reason(const struct ts_line_sum *sum, bool aligned)
+{
+	uint32_t reason = most_frequent(sum, aligned);
+
+	if (matters(sum, reason, aligned))
+		return (enum ts_reason)reason;
+	/* All of it was made for others, none of whom has come. */
+	bool is_alone =
+		!has_company(sum) && made_of_all(sum) > 0 && sum->passed[TS_REASON_VERIFY] == 0;
+	return is_alone ? TS_REASON_ALONE : TS_REASON_COUNT;
+}
+
+/*
+ * Whether other names are why no sample was shared: of those that could be there are more than
+ * the reason has cost.
+ */
+static bool is_apart(const struct ts_line_sum *sum, enum ts_reason reason)
+{
+	uint64_t refused = 0, made = sum->made[TS_KIND_SAMPLE];
+
+	if (sum->taken[TS_KIND_SAMPLE] > 0 || sum->given[TS_KIND_SAMPLE] > 0 || made == 0)
+		return false;
+	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
+		if (ts_reason_is_refusal((enum ts_reason)i))
+			refused += sum->passed[i];
+	if (reason == TS_REASON_COUNT || reason == TS_REASON_ALONE)
+		return made > refused;
+	return made > refused && made - refused > sum->passed[reason];
+}
+
+static void put_parts(struct line *line, const struct ts_apart *apart, bool fixes)
+{
+	const char *between = "";
+
+	for (uint32_t i = 0; i < TS_APART_PART_COUNT; i++) {
+		if (!(apart->parts >> i & 1))
+			continue;
+		put(line, "%s%s", between,
+			fixes ? ts_apart_texts[i].fix : ts_apart_texts[i].text);
+		between = ", ";
+	}
+}
+
+/* The reason and what helps; @what was not shared for it. */
+static void put_reason(
+	struct line *line, const struct ts_line_sum *sum, enum ts_reason reason, bool aligned)
+{
+	bool is_other = is_apart(sum, reason);
+	const struct ts_apart *apart = &sum->apart;
+
+	if (apart->found && is_other) {
+		put(line, "the data sets (%s) of jobs %d and %d, side by side for ",
+			apart->name, apart->mine, apart->other);
+		put_time(line, apart->beside_ns);
+		put(line, ", have other names: they differ in ");
+		put_parts(line, apart, false);
+		put(line, "; fix: ");
+		put_parts(line, apart, true);
+		put(line, " in both (`tsrun explain` shows each while they run)");
+		return;
+	}
+	const char *text = ts_reasons[reason].text, *fix = ts_reason_fix(reason, aligned);
+	if (reason == TS_REASON_ALONE && sum->drawn_apart) {
+		text = "other jobs draw other random numbers for this data";
+		fix = "--align takes them from one seed in all jobs";
+	}
+	put(line, "%s", text);
+	if (sum->detail[0] != '\0')
+		put(line, " (%s)", sum->detail);
+	if (fix[0] != '\0')
+		put(line, "; fix: %s", fix);
+}
+
+/* ---- what was shared --------------------------------------------------------------------- */
+
+static void put_from(
+	struct line *line, const struct ts_line_sum *sum, const struct ts_config *config)
+{
+	uint64_t taken = sum->taken[TS_KIND_SAMPLE] + sum->taken[TS_KIND_PIXELS];
+
+	put(line, " taken from ");
+	/* In a kept ring is also what the job itself has put there. */
+	if (config->keep)
+		put(line, "the kept ring");
+	else if (sum->own == 0)
+		put(line, "other jobs");
+	else if (sum->own >= taken && sum->taken[TS_KIND_DEVICE] == 0)
+		put(line, "what this job itself made before");
+	else
+		put(line, "other jobs and from what this job itself made before");
+}
+
 static void put_taken(
 	struct line *line, const struct ts_line_sum *sum, const struct ts_config *config)
 {
@@ -146,8 +296,7 @@ static void put_taken(
 		between = ", ";
 	}
 	if (between[0] != '\0')
-		/* In a kept ring is also what the job itself has put there. */
-		put(line, " taken from %s", config->keep ? "the kept ring" : "other jobs");
+		put_from(line, sum, config);
 	if (sum->saved_ns >= NS_PER_S / 100) {
 		put(line, "%s", between);
 		put_time(line, sum->saved_ns);
@@ -160,41 +309,10 @@ static void put_taken(
 	}
 }
 
-/*
- * The most frequent reason for which work was lost to sharing; one that nothing is to be done
- * about gives way to one that something helps against.  TS_REASON_COUNT: there is none.
- */
-static uint32_t main_reason(const struct ts_line_sum *sum, uint64_t *ret_lost)
-{
-	uint32_t most = TS_REASON_COUNT, helped = TS_REASON_COUNT;
-	*ret_lost = 0;
-	for (uint32_t i = 0; i < TS_REASON_COUNT; i++) {
-		uint64_t count = sum->passed[i];
-		if (count == 0 || ts_reasons[i].fix == TS_NOT_LOST)
-			continue;
-		*ret_lost += count;
-		if (most == TS_REASON_COUNT || count > sum->passed[most])
-			most = i;
-		if (ts_reasons[i].fix[0] != '\0' &&
-			(helped == TS_REASON_COUNT || count > sum->passed[helped]))
-			helped = i;
-	}
-	/* Counted once for all that a process does. */
-	if (sum->passed[TS_REASON_TORCH_ISOLATED] > 0)
-		return TS_REASON_TORCH_ISOLATED;
-	bool is_worth_it =
-		helped != TS_REASON_COUNT && sum->passed[helped] >= *ret_lost / WORTH_A_WORD;
-	return is_worth_it ? helped : most;
-}
-
 /* With --verify 100 nothing of what others made is taken, but all of it was there. */
 static bool put_verified(struct line *line, const struct ts_line_sum *sum)
 {
-	uint64_t made = 0;
-
-	for (size_t i = 0; i < TS_ARRAY_SIZE(nouns); i++)
-		made += sum->made[nouns[i].kind];
-	if (made == 0 || sum->passed[TS_REASON_VERIFY] == 0)
+	if (made_of_all(sum) == 0 || sum->passed[TS_REASON_VERIFY] == 0)
 		return false;
 	put_count(line, sum->passed[TS_REASON_VERIFY]);
 	put(line, " results of other jobs worked out again to compare (--verify)");
@@ -202,168 +320,106 @@ static bool put_verified(struct line *line, const struct ts_line_sum *sum)
 }
 
 /* What was made for others counts as shared, though this job took nothing. */
-static bool put_given(struct line *line, const struct ts_line_sum *sum, uint64_t lost)
+static bool put_given(struct line *line, const struct ts_line_sum *sum)
 {
-	uint64_t made = 0;
-	size_t first = TS_ARRAY_SIZE(nouns);
-	for (size_t i = TS_ARRAY_SIZE(nouns); i-- > 0;) {
-		made += sum->made[nouns[i].kind];
-		if (sum->made[nouns[i].kind] > 0)
-			first = i;
+	for (size_t i = 0; i < TS_ARRAY_SIZE(nouns); i++) {
+		enum ts_kind kind = nouns[i].kind;
+		if (sum->given[kind] == 0)
+			continue;
+		put(line, "none of ");
+		put_count(line, sum->made[kind]);
+		put(line, " %s taken from other jobs: made here first, and taken by others ",
+			nouns[i].noun);
+		put_count(line, sum->given[kind]);
+		put(line, " times");
+		return true;
 	}
-	if (made <= lost)
-		return false;
-	put(line, "none of ");
-	put_count(line, sum->made[nouns[first].kind]);
-	put(line, " %s taken from other jobs: made here first, for others to take",
-		nouns[first].noun);
-	return true;
+	return false;
 }
 
-static bool put_reason(struct line *line, uint32_t reason, bool apart)
+/* Samples of which none was shared are told of before the images inside of them. */
+static bool has_lost_samples(const struct ts_line_sum *sum, enum ts_reason reason)
 {
-	if (reason == TS_REASON_COUNT)
+	enum ts_reason_about about = ts_reason_about(reason);
+
+	if (sum->made[TS_KIND_SAMPLE] == 0 || sum->taken[TS_KIND_SAMPLE] > 0 ||
+		sum->given[TS_KIND_SAMPLE] > 0)
 		return false;
-	const char *text = ts_reasons[reason].text, *fix = ts_reasons[reason].fix;
-	if (reason == TS_REASON_ALONE && apart) {
-		text = "other jobs draw other random numbers for this data";
-		fix = "--align takes them from one seed in all jobs";
+	return about == TS_ABOUT_SAMPLES || about == TS_ABOUT_ANY;
+}
+
+static void put_lost(struct line *line, const struct ts_line_sum *sum, enum ts_reason reason)
+{
+	static const char *const lost[] = {
+		[TS_ABOUT_ANY] = " times something",
+		[TS_ABOUT_SAMPLES] = " samples",
+		[TS_ABOUT_IMAGES] = " images",
+		[TS_ABOUT_FILES] = " opens of files",
+		[TS_ABOUT_COPIES] = " copies to a GPU",
+		[TS_ABOUT_PROCESS] = "samples",
+	};
+	enum ts_reason_about about = ts_reason_about(reason);
+
+	if (about != TS_ABOUT_PROCESS)
+		put_count(line, sum->passed[reason]);
+	put(line, "%s not shared: ", lost[about]);
+}
+
+static void put_shared(struct line *line, const struct ts_line_sum *sum,
+	const struct ts_config *config, enum ts_reason reason)
+{
+	bool is_first = (reason != TS_REASON_COUNT && has_lost_samples(sum, reason)) ||
+			(sum->apart.found && is_apart(sum, reason));
+
+	if (is_first) {
+		put(line, "none of ");
+		put_count(line, sum->made[TS_KIND_SAMPLE]);
+		put(line, " samples shared: ");
+		put_reason(line, sum, reason, config->align);
+		put(line, "; ");
 	}
-	put(line, "nothing shared: %s", text);
-	if (fix[0] != '\0')
-		put(line, "; fix: %s", fix);
-	return true;
+	if (takes_any(sum))
+		put_taken(line, sum, config);
+	else
+		(void)put_given(line, sum);
+	if (is_first || reason == TS_REASON_COUNT)
+		return;
+	put(line, "; ");
+	put_lost(line, sum, reason);
+	put_reason(line, sum, reason, config->align);
 }
 
 size_t ts_line_format(char *buffer, size_t bytes, const struct ts_line_sum *sum,
 	const struct ts_config *config)
 {
 	struct line line = {.text = buffer, .bytes = bytes};
-	uint64_t taken = 0, lost;
+	enum ts_reason reason = ts_line_reason(sum, config->align);
 
-	for (uint32_t i = 0; i < TS_KIND_COUNT; i++)
-		taken += sum->taken[i];
-	uint32_t reason = main_reason(sum, &lost);
 	put(&line, "tsshim: ");
-	if (taken > 0)
-		put_taken(&line, sum, config);
-	else if (!put_verified(&line, sum) && !put_given(&line, sum, lost) &&
-		 !put_reason(&line, reason, sum->apart))
-		return 0;
+	if (has_company(sum)) {
+		put_shared(&line, sum, config, reason);
+	} else if (!put_verified(&line, sum)) {
+		if (reason == TS_REASON_COUNT)
+			return 0;
+		put(&line, "nothing shared: ");
+		put_reason(&line, sum, reason, config->align);
+	}
 	put_more(&line, config);
 	return line.length;
 }
 
-/* ---- the descriptor --------------------------------------------------------------------- */
-
-/* Write, and take back the signals that come of it when nobody reads or a limit is met. */
-static int write_in_peace(const char *text, size_t bytes)
+size_t ts_line_format_nothing(char *buffer, size_t bytes, const struct ts_config *config)
 {
-	static const struct timespec now = {0};
-	sigset_t ours, before, old;
+	struct line line = {.text = buffer, .bytes = bytes};
+	bool is_off = config->share == TS_SHARE_OFF || config->ring_bytes == 0;
 
-	sigemptyset(&ours);
-	sigaddset(&ours, SIGPIPE);
-	sigaddset(&ours, SIGXFSZ);
-	/* A job in the background would be stopped where `stty tostop` is set. */
-	sigaddset(&ours, SIGTTOU);
-	if (sigpending(&before) < 0 || sigprocmask(SIG_BLOCK, &ours, &old) < 0)
-		return -EINVAL;
-	int64_t r = ts_sys_write(2, text, bytes);
-	if (r == -EPIPE && !sigismember(&before, SIGPIPE)) {
-		sigdelset(&ours, SIGXFSZ);
-		sigdelset(&ours, SIGTTOU);
-		(void)sigtimedwait(&ours, NULL, &now);
-	} else if (r == -EFBIG && !sigismember(&before, SIGXFSZ)) {
-		sigdelset(&ours, SIGPIPE);
-		sigdelset(&ours, SIGTTOU);
-		(void)sigtimedwait(&ours, NULL, &now);
-	}
-	(void)sigprocmask(SIG_SETMASK, &old, NULL);
-	return r < 0 ? (int)r : 0;
-}
-
-int ts_line_write(const struct ts_line_place *place, const char *text, size_t bytes)
-{
-	struct stat found;
-	if (ts_sys_fstat(2, &found) < 0 || found.st_dev != place->device ||
-		found.st_ino != place->inode)
-		return -EBADF;
-	if (!ts_sys_takes_bytes(2))
-		return -EAGAIN;
-	int keep = errno;
-	int r = write_in_peace(text, bytes);
-	errno = keep;
-	return r;
-}
-
-/* ---- who prints ------------------------------------------------------------------------- */
-
-bool ts_line_is_ours(const struct ts_line_place *place)
-{
-	return place->launch != 0 && getpid() == TS_PROCESS_PID(place->launch) &&
-	       ts_identity_self() == place->launch;
-}
-
-/* dash(1) runs no destructors when it ends; GNU's programs close their stderr before. */
-static const char *const unseen[] = {"dash", "timeout", "xargs"};
-
-static bool is_unseen(const char *name)
-{
-	for (size_t i = 0; i < TS_ARRAY_SIZE(unseen); i++)
-		if (strcmp(name, unseen[i]) == 0)
-			return true;
-	return false;
-}
-
-/* Whether the process that tsrun has become cannot print the line when it ends. */
-static bool ends_unseen(uint64_t launch)
-{
-	char path[32], *program TS_SCRATCH = ts_scratch();
-	ts_format(path, sizeof(path), "/proc/%d/exe", (int)TS_PROCESS_PID(launch));
-	if (!program || ts_sys_readlink(path, program, PATH_MAX) < 0)
-		return false;
-	const char *slash = strrchr(program, '/');
-	return slash && is_unseen(slash + 1) && ts_process_is_alive(launch);
-}
-
-/* Of a loop over a thousand files one job says why nothing is shared, and the others are still.
- */
-static bool is_told(
-	const struct ts_line_sum *sum, struct ts_ledger *ledger, uint64_t launch, uint64_t job)
-{
-	for (uint32_t i = 0; i < TS_KIND_COUNT; i++)
-		if (sum->taken[i] > 0)
-			return false;
-	for (uint32_t i = 0; ledger && i < TS_JOB_MAX; i++) {
-		struct ts_job_row *row = ts_ledger_job(ledger, i);
-		if (ts_load_relaxed(&row->id) != job && ts_load_relaxed(&row->ended) &&
-			ts_ledger_is_of_launch(ledger, i, launch))
-			return true;
-	}
-	return false;
-}
-
-void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting)
-{
-	const struct ts_config *config = ts_config();
-	const struct ts_line_place *place = &config->line;
-	struct ts_line_sum sum = {0};
-	char *text TS_SCRATCH = ts_scratch();
-
-	bool is_ours = ts_line_is_ours(place);
-	if (!text || place->launch == 0 || config->quiet ||
-		(!is_ours && !ends_unseen(place->launch)))
-		return;
-	uint64_t job = is_ours ? 0 : ts_identity_job();
-	struct ts_ledger *map = ledger ? NULL : ts_summary_map(config->group);
-	ledger = ledger ? ledger : map;
-	if (ledger)
-		ts_line_add_jobs(&sum, ledger, place->launch, job);
-	ts_line_add(&sum, waiting);
-	bool told = !is_ours && is_told(&sum, ledger, place->launch, job);
-	ts_summary_unmap(map);
-	size_t length = told ? 0 : ts_line_format(text, TS_LINE_BYTES, &sum, config);
-	if (length > 0)
-		(void)ts_line_write(place, text, length);
+	put(&line, "tsshim: nothing shared: ");
+	if (is_off)
+		put(&line, "%s; fix: %s\n", ts_reasons[TS_REASON_DISABLED].text,
+			ts_reason_fix(TS_REASON_DISABLED, config->align));
+	else
+		put(&line, "met no batch of a PyTorch loader, and no JPEG picture decoded by a "
+			   "libjpeg that programs share; `tsrun doctor -- COMMAND` looks for "
+			   "what could be\n");
+	return line.length;
 }

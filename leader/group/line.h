@@ -6,16 +6,21 @@
 #ifndef TS_LEADER_GROUP_LINE_H
 #define TS_LEADER_GROUP_LINE_H
 
+#include "leader/group/apart.h"
 #include "leader/group/ledger.h"
 
-#define TS_LINE_BYTES 512u
+#define TS_LINE_BYTES 1024u
 
 /** Counters of several jobs together; begin with all zero. */
 struct ts_line_sum {
 	uint64_t made[TS_KIND_COUNT], taken[TS_KIND_COUNT];
-	uint64_t saved_ns; /* CPU time */
+	uint64_t saved_ns;             /* CPU time */
+	uint64_t given[TS_KIND_COUNT]; /* taken by other jobs, of samples and images */
+	uint64_t own;                  /* of the taken: from what the job itself made before */
 	uint64_t passed[TS_REASON_COUNT];
-	bool apart; /* another job has the same data, with random numbers of its own */
+	bool drawn_apart; /* a job beside has the same data, with random numbers of its own */
+	struct ts_apart apart; /* or data that looks the same, and has another name */
+	char detail[TS_LOADER_DETAIL_WORDS * 8]; /* of the reason that is told; "": none */
 };
 
 /** Add what @row counts.  Threads: any. */
@@ -28,6 +33,18 @@ void ts_line_add(struct ts_line_sum *sum, struct ts_job_row *row);
 void ts_line_add_jobs(
 	struct ts_line_sum *sum, struct ts_ledger *ledger, uint64_t launch, uint64_t job);
 
+/** The reason that the line tells for @sum, of @aligned jobs; TS_REASON_COUNT: it tells none.
+ */
+enum ts_reason ts_line_reason(const struct ts_line_sum *sum, bool aligned);
+
+/**
+ * Add what the loaders of the same jobs say: what exactly the reason is about, and whether
+ * other jobs were named apart.  After the jobs.  Threads: any.
+ */
+void ts_line_add_loaders(struct ts_line_sum *sum, struct ts_ledger *ledger,
+	struct ts_loaders *loaders, const struct ts_config *config, uint64_t launch,
+	uint64_t job);
+
 /**
  * Write the line for @sum, with a newline, in @config's words, at most @bytes; returns its
  * length, 0: there was nothing that could be shared, and nothing is to be said.  Allocates
@@ -35,6 +52,9 @@ void ts_line_add_jobs(
  */
 size_t ts_line_format(char *buffer, size_t bytes, const struct ts_line_sum *sum,
 	const struct ts_config *config);
+
+/** The same for a program that met nothing that is shared. */
+size_t ts_line_format_nothing(char *buffer, size_t bytes, const struct ts_config *config);
 
 /**
  * Write @text to descriptor 2 if that is still what tsrun has seen, in one write(2), and only
@@ -45,6 +65,18 @@ int ts_line_write(const struct ts_line_place *place, const char *text, size_t by
 
 /** Whether this process is the one that tsrun has become: it prints for all jobs below. */
 bool ts_line_is_ours(const struct ts_line_place *place);
+
+/**
+ * At the start of an interpreter: where no tsrun is above, this process prints the line for all
+ * jobs below it, and the environment says so.  Before there is a second thread.
+ */
+void ts_line_begin(void);
+
+/** A library that trains is loaded here: what met nothing to share is told so.  Any thread. */
+void ts_line_note_trainer(void);
+
+/** Whether this process may have something to say at its end, though it has counted nothing. */
+bool ts_line_may_speak(const struct ts_config *config);
 
 /**
  * At the end of a process: print the line if it is for this one to print.  That is the process

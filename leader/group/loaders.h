@@ -60,7 +60,7 @@
 #include "leader/group/ledger.h"
 
 #define TS_LOADERS_MAGIC UINT64_C(0x736c72656461306c) /* "l0aderls", little endian */
-#define TS_LOADERS_ABI   2u
+#define TS_LOADERS_ABI   3u
 
 #define TS_LOADER_MAX     16u /* of one job */
 #define TS_LOADER_DETAILS 2u
@@ -77,12 +77,16 @@
 	X(COLLATE, collate, 8)
 #define TS_LOADER_DETAIL_WORDS 30u
 
-/* Numbers: items of the data set, of a batch (0: no batches), worker processes, and bits. */
+/*
+ * Numbers: items of the data set, of a batch (0: no batches), worker processes, bits, and what
+ * its samples are named by (leader/group/apart.h; 0: they have no name).
+ */
 #define TS_LOADER_NUMBERS(X) \
 	X(LENGTH, length)    \
 	X(BATCH, batch)      \
 	X(WORKERS, workers)  \
-	X(BITS, bits)
+	X(BITS, bits)        \
+	X(NAMED, named)
 
 enum ts_loader_text {
 #define TS_X(name, field, words) TS_LOADER_##name,
@@ -137,9 +141,8 @@ struct ts_loader_place {
 	_Atomic uint64_t reasons[TS_LOADER_REASON_WORDS]; /* that were given, a bit each */
 	_Atomic uint64_t facts[TS_LOADER_FACTS];          /* numbers, then texts */
 	struct ts_loader_detail details[TS_LOADER_DETAILS];
-	_Atomic uint64_t reserved;
 };
-static_assert(sizeof(struct ts_loader_place) == 1024, "ABI of loaders 2");
+static_assert(sizeof(struct ts_loader_place) == 1024, "ABI of loaders 3");
 
 struct ts_loader_row {
 	_Atomic uint64_t more;
@@ -152,7 +155,7 @@ struct ts_loaders {
 	_Alignas(64) struct ts_loader_row rows[TS_JOB_MAX];
 };
 static_assert(sizeof(struct ts_loaders) == 128 + TS_JOB_MAX * (64 + TS_LOADER_MAX * 1024),
-	"ABI of loaders 2");
+	"ABI of loaders 3");
 
 /** What is told of a loader.  Texts that are too long are cut, between characters of UTF-8. */
 struct ts_loader_facts {

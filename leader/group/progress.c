@@ -48,21 +48,58 @@ uint64_t ts_ledger_front(struct ts_ledger *ledger, uint32_t job)
 /* A job in strict order, as its rows say. */
 struct strict {
 	uint64_t identity; /* 0: it is none */
-	uint64_t made, given;
+	uint64_t made;     /* of what others could have taken */
+	uint64_t given, taken;
+	bool has_met; /* another job asked for a sample of the same name */
 	uint64_t began_ns, latest_ns;
 };
+
+/*
+ * How many of the @made samples of the job in row @job others could have taken.  Whether one
+ * can be published shows when it is: of those that nobody asked for as many are taken to be
+ * refused as of the others.
+ */
+static uint64_t shareable_of(struct ts_ledger *ledger, uint32_t job, uint64_t made)
+{
+	struct ts_meeting_row *meeting = ts_ledger_meeting(ledger, job);
+	struct ts_job_row *row = ts_ledger_job(ledger, job);
+	uint64_t published = meeting ? ts_load_relaxed(&meeting->published) : 0, refused = 0;
+
+	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
+		if (ts_reason_is_refusal((enum ts_reason)i))
+			refused += ts_load_relaxed(&row->passed[i]);
+	if (published == 0)
+		return 0;
+	return (uint64_t)((double)made * (double)published / (double)(published + refused));
+}
+
+/* Whether the job in row @job and another one asked for the same sample. */
+static bool has_met(struct ts_ledger *ledger, uint32_t job)
+{
+	struct ts_meeting_row *row = ts_ledger_meeting(ledger, job);
+
+	return row &&
+	       (ts_load_relaxed(&row->met) > 0 || ts_load_relaxed(&row->given_samples) > 0 ||
+		       ts_load_relaxed(
+			       &ts_ledger_job(ledger, job)->kinds[TS_KIND_SAMPLE].shared) > 0);
+}
 
 static struct strict strict_of(struct ts_ledger *ledger, uint32_t job)
 {
 	struct ts_progress_row *row = ts_ledger_progress(ledger, job);
 	struct ts_tally *tally = &ts_ledger_job(ledger, job)->kinds[TS_KIND_SAMPLE];
 	bool is_strict = ts_load_relaxed(&row->order) == TS_ORDER_STRICT;
+	uint64_t identity = is_strict ? ts_load_relaxed(&row->identity) : 0;
 	uint64_t made = ts_load_relaxed(&tally->produced);
 
+	if (identity == 0)
+		return (struct strict){.identity = 0};
 	return (struct strict){
-		.identity = is_strict ? ts_load_relaxed(&row->identity) : 0,
-		.made = made,
+		.identity = identity,
+		.has_met = has_met(ledger, job),
+		.made = shareable_of(ledger, job, made),
 		.given = made + ts_load_relaxed(&tally->shared),
+		.taken = ts_load_relaxed(&tally->shared),
 		.began_ns = ts_load_relaxed(&row->began_ns),
 		.latest_ns = ts_load_relaxed(&row->latest_ns),
 	};
@@ -98,20 +135,24 @@ static uint64_t freeable_from(struct ts_ledger *ledger, uint32_t first, uint64_t
 	uint64_t identity = strict_of(ledger, first).identity, beside = 0, sum = 0, jobs = 0;
 	uint32_t most_at = find_most(ledger, first, identity);
 	struct strict most = strict_of(ledger, most_at);
+	bool has_met = false;
 	for (uint32_t i = first; i < TS_JOB_MAX; i++) {
 		struct strict job = strict_of(ledger, i);
 		if (job.identity != identity)
 			continue;
 		jobs++;
 		sum += job.made;
+		has_met |= job.has_met;
 		if (i != most_at)
 			beside += made_beside(&job, &most);
 	}
-	*ret_samples = jobs > 1 ? sum : 0;
+	*ret_samples = jobs > 1 && has_met ? sum : 0;
+	/* Named apart, no sample of one is one of the other, whatever the order. */
+	if (!has_met)
+		return 0;
 	/* Strict jobs in step share what each of them makes: none of it is left to free order.
 	 */
-	uint64_t taken = most.given - most.made;
-	return beside > taken ? beside - taken : 0;
+	return beside > most.taken ? beside - most.taken : 0;
 }
 
 static bool is_first(struct ts_ledger *ledger, uint32_t job, uint64_t identity)

@@ -71,6 +71,12 @@ void ts_session_count_produced(enum ts_kind kind, uint64_t bytes, uint64_t produ
 /** Count one piece of work taken from the ring instead of done. */
 void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease);
 
+/** Another job has asked for a sample of the same name as this job now does. */
+void ts_session_count_met(void);
+
+/** This job has published a sample. */
+void ts_session_count_published(void);
+
 /**
  * Count samples that draw random numbers of the job's own, of the data set @identity (not 0);
  * see struct ts_drawn_row.  Not counted while there is no store.

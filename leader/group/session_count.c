@@ -148,6 +148,29 @@ void ts_session_count_shared(enum ts_kind kind, const struct ts_lease *lease)
 		return;
 	count_shared(&ts_ledger_dataset(ledger, ts_session_own.dataset)->kinds[kind], lease);
 	count_shared(&row_of_job(ledger)->kinds[kind], lease);
+	ts_ledger_give(ledger, ts_session_own.job, lease->producer, kind);
+}
+
+/* How this job met others; NULL where that is not counted. */
+static struct ts_meeting_row *meeting_of_session(void)
+{
+	struct ts_ledger *ledger = ledger_of_session();
+
+	return ledger ? ts_ledger_meeting(ledger, ts_session_own.job) : NULL;
+}
+
+void ts_session_count_met(void)
+{
+	struct ts_meeting_row *row = meeting_of_session();
+	if (row)
+		ts_add_relaxed(&row->met, 1);
+}
+
+void ts_session_count_published(void)
+{
+	struct ts_meeting_row *row = meeting_of_session();
+	if (row)
+		ts_add_relaxed(&row->published, 1);
 }
 
 uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes)

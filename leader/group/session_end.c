@@ -83,8 +83,7 @@ void ts_session_finish(void)
 	struct ts_session *joined = ts_load_acquire(&ts_session_shown);
 	/* Most processes that end here are shells and tools: ask the cheapest question first.
 	 */
-	bool is_told = config->line.launch && !config->quiet &&
-		       (ts_line_is_ours(&config->line) || has_waiting());
+	bool is_told = !config->quiet && (ts_line_may_speak(config) || has_waiting());
 	bool refused = !joined && was_refused();
 	if (!joined && !config->summary && !is_told && !refused &&
 		!ts_summary_has_group(config->group))

@@ -56,6 +56,7 @@ struct ts_lease {
 	uint32_t slot;       /* lease word of this member */
 	uint32_t dataset;
 	uint32_t kind;
+	uint64_t producer; /* ts_process_id() of the job that made it; 0: it is not known */
 };
 
 /** The exclusive right to produce one record, and what is reserved for it. */
@@ -81,6 +82,7 @@ struct ts_take {
 	uint32_t entry;        /* of TS_BUSY: what to wait for, */
 	uint64_t word;
 	bool is_wanted; /* and that whoever waits has it by ts_store_take_wanted() */
+	bool is_met;    /* of TS_CLAIM and TS_PASS: another job has asked for it */
 	union {
 		struct ts_lease lease; /* of TS_HIT */
 		struct ts_claim claim; /* of TS_CLAIM */

@@ -86,7 +86,8 @@ static int try_hit(struct ts_store *store, struct ts_entry *entry, uint64_t word
 		.origin = where,
 		.slot = (uint32_t)slot,
 		.dataset = record.dataset,
-		.kind = record.kind};
+		.kind = record.kind,
+		.producer = record.producer};
 	return 0;
 }
 
@@ -354,6 +355,9 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 		return true;
 	}
 	bool capture = is_wanted || ts_load_relaxed(&demand->capture) != 0;
+	bool is_met =
+		found.ghost >= 0 && ts_entry_owner(found.ghost_word) != ts_job_mark(store->job);
+	take->is_met = is_met;
 	if (!capture && found.ghost >= 0)
 		capture = ask_for_ghost(store, found.ghost_word, demand);
 	bool fills = !capture && ts_keep_fills(store, row, demand);
@@ -371,6 +375,7 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 	TS_KILLPOINT(take_claim);
 	ts_take_give_claim(take, key, (uint32_t)way, word, dataset, kind);
 	take->claim.fills = fills;
+	take->is_met = is_met;
 	settle_claim(store, key, take);
 	return true;
 }

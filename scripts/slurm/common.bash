@@ -114,6 +114,16 @@ cluster_place() {
 	is_safe_path "$home" && printf '%s' "$home/.cache/tsshim/slurm-$2"
 }
 
+# job_nodes: the nodes of the job, as Slurm writes them.  A prolog of 22.05 has the older name only.
+job_nodes() {
+	printf '%s' "${SLURM_JOB_NODELIST:-${SLURM_NODELIST-}}"
+}
+
+# is_of_several LIST: of nodes.  A job on one node needs no server.
+is_of_several() {
+	[[ $1 == *[[,]* ]]
+}
+
 # as_user UID GID SECONDS COMMAND...: with an empty environment.  A slurmd that is not root has
 # the jobs of one user only.
 as_user() {

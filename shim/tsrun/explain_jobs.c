@@ -91,6 +91,9 @@ static void print_job(struct printing *printing, const struct ts_sample_group *g
 	read_command(pid, job.command);
 	ts_decoders_find(pid, &job.decoders);
 	read_loaders(table, &job);
+	job.apart = (struct ts_apart){.found = false};
+	if (table)
+		ts_apart_find(job.ledger, table, row, &job.apart);
 	if (printing->is_json)
 		ts_explain_write(&printing->json, &job);
 	else {

@@ -29,24 +29,13 @@ static struct counts counts_of(const struct ts_explain_job *job, enum ts_kind ki
 		.taken = ts_load_relaxed(&tally->shared)};
 }
 
-/*
- * What helps, for a loader as it is: to say --align is no advice to a job that does, and
- * --share samples vouches for data sets of jobs that do not.
- */
+/* What helps, for a loader as it is. */
 static const char *fix_of(const struct ts_loader *loader)
 {
-	static const char align[] = "--align, and ";
-
-	if (loader->reason >= TS_REASON_COUNT)
-		return "";
-	const char *fix = ts_reasons[loader->reason].fix;
-	if (!fix)
-		return "";
-	if (!(loader->numbers[TS_LOADER_BITS] & TS_LOADER_ALIGNED))
-		return fix;
-	if (loader->reason == TS_REASON_TORCH_DATASET)
-		return "keep what is named above out of the data set";
-	return strncmp(fix, align, strlen(align)) == 0 ? fix + strlen(align) : fix;
+	return loader->reason >= TS_REASON_COUNT
+		       ? ""
+		       : ts_reason_fix((enum ts_reason)loader->reason,
+				 loader->numbers[TS_LOADER_BITS] & TS_LOADER_ALIGNED);
 }
 
 static const char *mode_of(uint64_t bits)
@@ -145,8 +134,30 @@ static void print_loader(uint32_t index, const struct ts_loader *loader)
 		ts_units_print_safely(stdout, loader->collate);
 	}
 	printf("\n      %-8s %s\n", "shared:", verdicts[loader->verdict].text);
+	if (loader->numbers[TS_LOADER_NAMED] != 0)
+		printf("      %-8s %016" PRIx64 "\n",
+			"named:", loader->numbers[TS_LOADER_NAMED]);
 	print_why(loader);
 	print_earlier(loader);
+}
+
+/* With which other job it has no sample in common, though the data look the same. */
+static void print_apart(const struct ts_apart *apart)
+{
+	const char *between = "";
+
+	if (!apart->found)
+		return;
+	fputs("    apart: samples of ", stdout);
+	ts_units_print_safely(stdout, apart->name);
+	printf(" have other names than in job %d, for these differ: ", apart->other);
+	for (uint32_t i = 0; i < TS_APART_PART_COUNT; i++) {
+		if (!(apart->parts >> i & 1))
+			continue;
+		printf("%s%s", between, ts_apart_texts[i].text);
+		between = ", ";
+	}
+	putchar('\n');
 }
 
 static void print_decoders(const struct ts_explain_job *job)
@@ -188,6 +199,7 @@ void ts_explain_print(const struct ts_explain_job *job)
 	if (job->count == 0)
 		puts(job->has_table ? "    it has said nothing of a loader of PyTorch's yet"
 				    : "    no job of the group has said anything of loaders");
+	print_apart(&job->apart);
 	printf("    finished samples: %" PRIu64 " made, %" PRIu64 " taken\n", samples.made,
 		samples.taken);
 	print_decoders(job);
@@ -235,6 +247,32 @@ static void write_why(struct ts_json *json, const struct ts_loader *loader)
 	ts_json_close(json, ']');
 }
 
+/* A number of 64 bits is none to many readers of JSON. */
+static void write_named(struct ts_json *json, uint64_t named)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%016" PRIx64, named);
+	write_text(json, "named", named ? text : "");
+}
+
+static void write_apart(struct ts_json *json, const struct ts_apart *apart)
+{
+	if (!apart->found) {
+		ts_json_null(json, "apart");
+		return;
+	}
+	ts_json_open(json, "apart", '{');
+	ts_json_number(json, "pid", (uint64_t)apart->other);
+	ts_json_string(json, "dataset", apart->name);
+	ts_json_open(json, "differ", '[');
+	for (uint32_t i = 0; i < TS_APART_PART_COUNT; i++)
+		if (apart->parts >> i & 1)
+			ts_json_string(json, NULL, ts_apart_texts[i].id);
+	ts_json_close(json, ']');
+	ts_json_close(json, '}');
+}
+
 static void write_loader(struct ts_json *json, const struct ts_loader *loader)
 {
 	uint64_t bits = loader->numbers[TS_LOADER_BITS];
@@ -252,6 +290,7 @@ static void write_loader(struct ts_json *json, const struct ts_loader *loader)
 	ts_json_bool(json, "aligned", bits & TS_LOADER_ALIGNED);
 	ts_json_bool(json, "free", bits & TS_LOADER_FREE);
 	ts_json_string(json, "shared", verdicts[loader->verdict].id);
+	write_named(json, loader->numbers[TS_LOADER_NAMED]);
 	write_why(json, loader);
 	ts_json_close(json, '}');
 }
@@ -294,6 +333,7 @@ void ts_explain_write(struct ts_json *json, const struct ts_explain_job *job)
 		write_loader(json, &job->loaders[i]);
 	ts_json_close(json, ']');
 	ts_json_number(json, "more_loaders", job->more);
+	write_apart(json, &job->apart);
 	(void)ts_ledger_refusal(job->ledger, job->row, refusal);
 	write_text(json, "refused", refusal);
 	write_counts(json, "samples", job, TS_KIND_SAMPLE);

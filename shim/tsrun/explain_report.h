@@ -3,6 +3,7 @@
 #ifndef TS_TSRUN_EXPLAIN_REPORT_H
 #define TS_TSRUN_EXPLAIN_REPORT_H
 
+#include "leader/group/apart.h"
 #include "shim/tsrun/decoders.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/view.h"
@@ -22,6 +23,7 @@ struct ts_explain_job {
 	bool has_table; /* there is a table of loaders that could be read */
 	uint32_t count, more;
 	struct ts_loader loaders[TS_LOADER_MAX];
+	struct ts_apart apart; /* from another job with data that looks the same */
 };
 
 /** Print for people on stdout. */

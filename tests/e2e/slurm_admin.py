@@ -361,8 +361,8 @@ class Home:
         self.node.write_settings("nodes = auto\nmemory = 64M\nscontrol = %s\n%s" % (
             self.scontrol, more))
 
-    def administer(self, script, job):
-        self.node.administer(script, job, mounted(self.mounts), SLURM_JOB_NODELIST="here,[there]")
+    def administer(self, script, job, variable="SLURM_JOB_NODELIST"):
+        self.node.administer(script, job, mounted(self.mounts), **{variable: "here,[there]"})
 
     def servers(self):
         """Processes of Alice's that are memcached."""
@@ -375,6 +375,12 @@ class Home:
 
     def task(self, job, **more):
         return self.node.task(job, mounted(self.mounts, ALICE), **more).environment
+
+    def explained(self, job, **more):
+        """What TSSHIM_SLURM=explain prints of servers, behind the group."""
+        [line] = self.node.task(job, mounted(self.mounts, ALICE), TSSHIM_SLURM="explain", **more).printed
+        assert line.startswith("tsshim: on, group slurm"), line
+        return line[len("tsshim: on, group slurm"):]
 
 
 def test_servers_of_a_job_come_and_go():
@@ -434,6 +440,29 @@ def test_servers_of_slurms_list():
         assert home.servers() == []
         home.administer("epilog", job)
         assert not os.path.exists(home.path + MARK + str(job.number))
+
+
+def test_a_task_is_told_of_servers_and_why_there_are_none():
+    """What stands where nodes = auto has started servers, and where it has not."""
+    several = {"SLURM_JOB_NODELIST": "here,[there]"}
+    with Node() as node:
+        home, job = Home(node), Job()
+        place = home.path + MARK + str(job.number)
+        assert home.explained(job, **several) == "", "nodes = off"
+        home.settings()
+        assert home.explained(job) == ", no servers: Slurm does not say which nodes the job has"
+        for variable in ("SLURM_JOB_NODELIST", "SLURM_NODELIST"):
+            assert home.explained(job, **{variable: "here"}) == ", no servers: the job is on one node"
+            told = home.explained(job, **{variable: "here,[there]"})
+            assert told.startswith(", no servers: the prolog has not started them here"), told
+            # Slurm 22.05 gives the prolog the second one only.
+            home.administer("prolog", job, variable)
+            assert home.explained(job, **{variable: "here,[there]"}) == ", servers of " + place
+            assert home.explained(job, TSSHIM_CLUSTER="/own") == ", servers of TSSHIM_CLUSTER"
+            home.administer("epilog", job, variable)
+            assert not os.path.exists(place)
+        [line] = node.task(Job(BOB), mounted(home.mounts, BOB), TSSHIM_SLURM="explain", **several).printed
+        assert "no servers: the home directory is unknown" in line, line
 
 
 def test_no_servers_for_one_node_or_without_a_home():

@@ -115,7 +115,7 @@ def test_each_loader_has_its_verdict_when_aligned():
         assert (locked["shared"], locked["reason"]) == ("no", "torch_dataset"), locked
         assert locked["detail"].startswith("dataset.lock (threading.Condition): a lock"), locked
         # To say --align is no advice to a job that does.
-        assert locked["fix"] == "keep what is named above out of the data set", locked
+        assert locked["fix"] == "keep what is named out of the data set (`tsrun explain` names it)", locked
         assert (stream["reason"], stream["fix"]) == ("torch_iterable", "a loader with workers"), stream
         assert found["more_loaders"] == 0, found
         # By the job's process id or a worker's, in whichever group.

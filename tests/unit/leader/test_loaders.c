@@ -35,7 +35,8 @@ static struct ts_loaders *table_of(struct ts_store *store)
 
 static struct ts_loader_facts facts_of(uint64_t number, const char *name)
 {
-	return (struct ts_loader_facts){.numbers = {number, number + 1, number + 2, number + 3},
+	return (struct ts_loader_facts){
+		.numbers = {number, number + 1, number + 2, number + 3, number + 4},
 		.texts = {name, "place", "sampler", ""}};
 }
 

@@ -362,6 +362,12 @@ static void strict_job(uint32_t job, uint64_t made, uint64_t taken, uint64_t fro
 	row->latest_ns = to;
 	ts_ledger_job(book, job)->kinds[TS_KIND_SAMPLE].produced = made;
 	ts_ledger_job(book, job)->kinds[TS_KIND_SAMPLE].shared = taken;
+	/* All of it could be had by others, and one of them asked for the same names. */
+	if (ts_ledger_job(book, job)->id == 0)
+		ts_ledger_job(book, job)->id = 1 + job;
+	ts_meeting_begin(ts_ledger_meeting_row(book, job), ts_ledger_job(book, job)->id);
+	ts_ledger_meeting_row(book, job)->published = made;
+	ts_ledger_meeting_row(book, job)->met = 1;
 }
 
 static void expect_freeable(uint64_t freeable, uint64_t samples)
@@ -396,6 +402,84 @@ Test(ledger, who_came_after_another_had_gone_would_share_nothing)
 	expect_freeable(0, 190);
 	strict_job(4, 90, 0, 70, 170); /* three tenths of it together */
 	expect_freeable(27, 190);
+}
+
+Test(ledger, what_is_refused_no_order_shares)
+{
+	strict_job(3, 600, 0, 0, 100);
+	strict_job(4, 300, 0, 0, 100);
+	expect_freeable(300, 900);
+	/* 594 of 600 were too young, and 299 of 300. */
+	ts_ledger_job(book, 3)->passed[TS_REASON_TORCH_YOUNG] = 594;
+	ts_ledger_job(book, 4)->passed[TS_REASON_TOO_LARGE] = 299;
+	ts_ledger_meeting_row(book, 3)->published = 6;
+	ts_ledger_meeting_row(book, 4)->published = 1;
+	expect_freeable(1, 7);
+	ts_ledger_meeting_row(book, 3)->published = 0;
+	ts_ledger_meeting_row(book, 4)->published = 0;
+	expect_freeable(0, 0);
+	/* A file that was another one here says nothing of what could be published. */
+	strict_job(3, 600, 0, 0, 100);
+	strict_job(4, 300, 0, 0, 100);
+	ts_ledger_job(book, 3)->passed[TS_REASON_TORCH_YOUNG] = 0;
+	ts_ledger_job(book, 4)->passed[TS_REASON_TOO_LARGE] = 0;
+	ts_ledger_job(book, 4)->passed[TS_REASON_TORCH_CHANGED] = 299;
+	expect_freeable(300, 900);
+}
+
+Test(ledger, what_nobody_asked_for_by_its_name_no_order_shares)
+{
+	strict_job(3, 600, 0, 0, 100);
+	strict_job(4, 300, 0, 0, 100);
+	ts_ledger_meeting_row(book, 3)->met = 0;
+	expect_freeable(300, 900);
+	ts_ledger_meeting_row(book, 4)->met = 0;
+	expect_freeable(0, 0);
+	ts_ledger_meeting_row(book, 3)->given_samples = 1;
+	expect_freeable(300, 900);
+	/* The row of an older version's job says nothing of its own. */
+	ts_ledger_meeting_row(book, 3)->id = 4711;
+	expect_freeable(0, 0);
+}
+
+Test(ledger, a_record_is_given_by_the_job_that_made_it)
+{
+	for (uint32_t i = 0; i < 3; i++)
+		strict_job(i, 10, 0, 0, 100);
+	ts_ledger_give(book, 0, 2, TS_KIND_SAMPLE);
+	ts_ledger_give(book, 0, 2, TS_KIND_PIXELS);
+	ts_ledger_give(book, 0, 2, TS_KIND_BYTES);
+	ts_ledger_give(book, 0, 1, TS_KIND_PIXELS);
+	ts_ledger_give(book, 0, 0, TS_KIND_SAMPLE);
+	ts_ledger_give(book, 0, 4711, TS_KIND_SAMPLE);
+	ts_ledger_give(book, TS_JOB_MAX, 2, TS_KIND_SAMPLE);
+	cr_expect(eq(u64, ts_ledger_meeting_row(book, 1)->given_samples, 1));
+	cr_expect(eq(u64, ts_ledger_meeting_row(book, 1)->given_images, 1));
+	cr_expect(eq(u64, ts_ledger_meeting_row(book, 0)->own, 1));
+	cr_expect(eq(u64, ts_ledger_meeting_row(book, 0)->given_images, 0));
+	cr_expect(eq(ptr, ts_ledger_meeting(book, TS_JOB_MAX), NULL));
+}
+
+Test(ledger, jobs_run_side_by_side_while_both_are_there)
+{
+	int mine = ts_ledger_find_job(book, ts_identity_self());
+	cr_assert(ge(int, mine, 0));
+	uint32_t me = (uint32_t)mine, other = me == 7 ? 8 : 7;
+	struct ts_job_row *row = ts_ledger_job(book, other);
+
+	/* One that started with the machine and ended a moment after this one had begun. */
+	row->id = 1;
+	cr_expect(eq(u64, ts_ledger_beside_ns(book, me, other), 0), "nobody knows when");
+	row->ended = 1;
+	cr_expect(eq(u64, ts_ledger_beside_ns(book, me, other), 0), "long ago");
+	uint64_t began = (ts_identity_self() >> 24) * 10000000;
+	row->ended = began + 5;
+	cr_expect(eq(u64, ts_ledger_beside_ns(book, me, other), 5));
+	cr_expect(eq(u64, ts_ledger_beside_ns(book, other, me), 5));
+	row->ended = 0;
+	row->id = ts_identity_self();
+	cr_expect(gt(u64, ts_ledger_beside_ns(book, me, other), 0));
+	cr_expect(eq(u64, ts_ledger_beside_ns(book, TS_JOB_MAX, me), 0));
 }
 
 Test(ledger, free_jobs_and_other_data_sets_are_not_among_them)

@@ -126,65 +126,6 @@ Test(line, says_nothing_of_a_program_that_had_nothing_to_share)
 	cr_expect(eq(str, line(), (char *)""));
 }
 
-Test(line, says_the_most_frequent_reason_and_what_helps)
-{
-	sum.made[TS_KIND_PIXELS] = 10;
-	sum.passed[TS_REASON_ALONE] = 4;
-	sum.passed[TS_REASON_NO_SPACE] = 6;
-	sum.passed[TS_REASON_NESTED] = 100;
-	cr_expect(eq(str, line(),
-		(char *)"tsshim: nothing shared: not enough shared memory (/dev/shm, memory "
-			"limit, RLIMIT_AS); fix: a larger /dev/shm or memory limit; `tsrun "
-			"doctor` says which; `tsrun stats` tells more\n"));
-}
-
-Test(line, a_reason_that_needs_no_remedy_is_told_where_it_is_the_one)
-{
-	sum.passed[TS_REASON_TORCH_CHEAP] = 100;
-	cr_expect(eq(str, line(),
-		(char *)"tsshim: nothing shared: preparing a sample costs less than sharing "
-			"it; "
-			"`tsrun stats` tells more\n"));
-	/* A tenth of what was lost is worth a word if something helps, less is not. */
-	sum.passed[TS_REASON_TORCH_YOUNG] = 10;
-	cr_expect(strstr(line(), "just before or while") == NULL, "%s", text);
-	sum.passed[TS_REASON_TORCH_YOUNG] = 11;
-	cr_expect(strstr(line(), "just before or while") != NULL, "%s", text);
-	cr_expect(strstr(text, "; fix: it passes within a minute") != NULL, "%s", text);
-}
-
-/* It is counted once for all that a process does. */
-Test(line, an_isolated_interpreter_is_the_reason)
-{
-	sum.passed[TS_REASON_ALONE] = 1000;
-	sum.passed[TS_REASON_TORCH_ISOLATED] = 1;
-	cr_expect(strstr(line(), "; fix: start Python without -I, -E and -S;") != NULL, "%s",
-		text);
-}
-
-Test(line, other_seeds_are_a_reason_that_align_helps_against)
-{
-	sum.passed[TS_REASON_ALONE] = 10;
-	sum.apart = true;
-	cr_expect(eq(str, line(),
-		(char *)"tsshim: nothing shared: other jobs draw other random numbers for this "
-			"data; fix: --align takes them from one seed in all jobs; `tsrun "
-			"stats` "
-			"tells more\n"));
-}
-
-Test(line, who_made_all_for_others_has_shared)
-{
-	sum.made[TS_KIND_SAMPLE] = 160;
-	sum.made[TS_KIND_PIXELS] = 160;
-	sum.passed[TS_REASON_NESTED] = 160;
-	cr_expect(eq(str, line(),
-		(char *)"tsshim: none of 160 samples taken from other jobs: made here first, "
-			"for others to take; `tsrun stats` tells more\n"));
-	sum.passed[TS_REASON_ALONE] = 320;
-	cr_expect(strstr(line(), "nothing shared: no other job") != NULL, "%s", text);
-}
-
 /* One write of less than a pipe takes at once, and its end is never cut off. */
 Test(line, what_was_all_verified_was_there)
 {
@@ -215,6 +156,9 @@ Test(line, the_longest_one_fits)
 	for (int kind = 0; kind < TS_KIND_COUNT; kind++)
 		took((enum ts_kind)kind, UINT64_MAX / 2, UINT64_MAX / 2);
 	sum.saved_ns = UINT64_MAX;
+	sum.own = 1;
+	sum.passed[TS_REASON_TORCH_DATASET] = UINT64_MAX;
+	memset(sum.detail, 'd', sizeof(sum.detail) - 1);
 	size_t length = strlen(line());
 	cr_expect(text[length - 1] == '\n', "%s", text);
 	cr_expect(lt(sz, length, TS_LINE_BYTES - 1));
@@ -285,16 +229,22 @@ Test(launch, a_living_job_with_the_same_data_is_a_twin)
 {
 	job(0, 7, 7, 0);
 	job(1, ts_identity_self(), 0, 0);
+	ts_write_relaxed(&ts_ledger_job(book, 0)->ended, UINT64_MAX); /* it is still there */
 	ts_ledger_add_drawn(book, 0, 4711, 10, 10);
 	ts_line_add_jobs(&sum, book, 7, 0);
-	cr_expect(not(sum.apart));
+	cr_expect(not(sum.drawn_apart));
 	ts_ledger_add_drawn(book, 1, 4711, 10, 10);
 	ts_line_add_jobs(&sum, book, 7, 0);
-	cr_expect(sum.apart);
+	cr_expect(sum.drawn_apart);
 	begin();
 	ts_write_relaxed(&ts_ledger_job(book, 1)->id, 1);
 	ts_line_add_jobs(&sum, book, 7, 0);
-	cr_expect(not(sum.apart), "it is dead");
+	cr_expect(not(sum.drawn_apart), "it is dead, and nobody knows since when");
+	begin();
+	/* Of a process that is gone, whose id says that it began with the machine. */
+	ts_write_relaxed(&ts_ledger_job(book, 1)->ended, ts_meeting_now_ns());
+	ts_line_add_jobs(&sum, book, 7, 0);
+	cr_expect(sum.drawn_apart, "it was there when this one ran");
 }
 
 /* ---- where it goes ---------------------------------------------------------------------- */
@@ -305,7 +255,8 @@ static struct ts_line_place place_of(int fd)
 {
 	struct stat found;
 	cr_assert(eq(int, fstat(fd, &found), 0));
-	return (struct ts_line_place){1, found.st_dev, found.st_ino};
+	return (struct ts_line_place){
+		.launch = 1, .device = found.st_dev, .inode = found.st_ino};
 }
 
 #define WORDS  "words\n"

@@ -12,7 +12,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 16
+ABI = 17
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h

@@ -198,8 +198,11 @@ class Met:
         return loader is not None and vars(loader).get("dataset") is dataset and \
             vars(loader).get("collate_fn") is collate_fn
 
-    def tell(self, verdict, reason=None, detail=""):
-        """Its samples are shared (SAMPLES, BATCHES), or NOT for @reason, an id of shim/reasons.h."""
+    def tell(self, verdict, reason=None, detail="", named=0):
+        """
+        Its samples are shared (SAMPLES, BATCHES), or NOT for @reason, an id of shim/reasons.h;
+        @named says what they are named by, as far as they are.
+        """
         now = verdict if reason is None else reason
         if now == self.last:
             return
@@ -207,7 +210,7 @@ class Met:
         code = _SAID.index(now) if now in _SAID else 0
         if _said[self.number] in (code or _BEYOND, _BEYOND):
             return  # by another process
-        numbers = (ctypes.c_uint64 * len(self.numbers))(*self.numbers)
+        numbers = (ctypes.c_uint64 * (len(self.numbers) + 1))(*self.numbers, named)
         texts = (ctypes.c_char_p * len(self.texts))(*self.texts)
         found = native.say_loader(self.key, numbers, texts, verdict, reason or b"",
                                   detail.encode("utf-8", "backslashreplace").replace(b"\0", b"?"))

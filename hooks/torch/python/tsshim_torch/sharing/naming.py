@@ -73,7 +73,7 @@ class Scope(scopes.Scope):
     def take_over(self, other):
         """Know of the data set what @other does, of the process that has just forked this one."""
         self.identities, self.constants, self.notes = other.identities, other.constants, other.notes
-        self.privates, self.judged = other.privates, other.judged
+        self.privates, self.judged, self.parts = other.privates, other.judged, other.parts
         self.reason, self.may_keep = other.reason, other.may_keep
         self.detail = other.detail
         self.cost, self.checked = other.cost, clock.thread()

@@ -135,6 +135,7 @@ class Scope:
         self.in_use = False
         self.reason = b"torch_dataset"
         self.identities = {}  # id -> (data set, bytes or None), of the data set or those inside
+        self.parts = {}  # id -> what its identity is put together of, of the same data sets
         self.constants = {}  # id -> what fingerprint() keeps, of the same data sets
         self.judged = {}  # id -> (name, whether it keeps names), of the same data sets
         self.notes = {}  # id -> datasets.Notes, from one look to look_again(); of the same data sets
@@ -177,8 +178,10 @@ class Scope:
             return None
         try:
             kept = self.constants.setdefault(id(dataset), [])
-            name = self._fingerprint(dataset, kept) + datasets.environment()
-            return name + self._directory(dataset, name)
+            parts = self._fingerprint(dataset, kept), datasets.environment()
+            parts += self._directory(dataset, parts[0] + parts[1]),
+            self.parts[id(dataset)] = parts
+            return b"".join(parts)
         except (datasets.Unknown, OSError) as error:  # a working directory that was removed
             is_slow = getattr(error, "reason", None) == "slow"
             self.reason = b"torch_walk" if is_slow else b"torch_dataset"
@@ -219,15 +222,26 @@ class Scope:
             self.prefixes[id(dataset), stream] = known
         return known
 
+    def named(self):
+        """
+        What the samples are named by, in the word of leader/group/apart.h; 0: they have no name.  Of
+        a data set put together of several that is one of those inside.
+        """
+        for dataset, identity in self.identities.values():
+            if identity is not None:
+                settings = native.settings
+                return digests.word(*self.parts[id(dataset)], (settings.aligned, settings.seed))
+        return 0
+
     def tell(self, reason=None, verdict=loaders.SAMPLES):
         """For `tsrun explain`: samples are not shared for @reason, or they are."""
         if self.met is None:
             return
         try:
             if reason is None:
-                self.met.tell(verdict)
+                self.met.tell(verdict, named=self.named())
             else:
-                self.met.tell(loaders.NOT, reason, self.detail)
+                self.met.tell(loaders.NOT, reason, self.detail, self.named())
         except Exception as error:
             native.report(error)
 

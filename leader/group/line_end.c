@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/* The end of a process: whether it prints the one line, of whose counts, and where. */
+#include "leader/group/line.h"
+
+#include "leader/group/store_private.h"
+#include "leader/group/summary.h"
+#include "shim/atomic.h"
+#include "shim/identity.h"
+#include "shim/log.h"
+#include "shim/scratch.h"
+#include "shim/sys.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/*
+ * What uses less is a tool, or a look at something; a job trains for longer.  Importing PyTorch
+ * takes one to two.
+ */
+#define LONG_NS UINT64_C(5000000000)
+
+static bool is_trainer; /* a library that trains was loaded */
+
+void ts_line_note_trainer(void)
+{
+	is_trainer = true;
+}
+
+/* ---- the descriptor --------------------------------------------------------------------- */
+
+/* Write, and take back the signals that come of it when nobody reads or a limit is met. */
+static int write_in_peace(const char *text, size_t bytes)
+{
+	static const struct timespec now = {0};
+	sigset_t ours, before, old;
+
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGPIPE);
+	sigaddset(&ours, SIGXFSZ);
+	/* A job in the background would be stopped where `stty tostop` is set. */
+	sigaddset(&ours, SIGTTOU);
+	if (sigpending(&before) < 0 || sigprocmask(SIG_BLOCK, &ours, &old) < 0)
+		return -EINVAL;
+	int64_t r = ts_sys_write(2, text, bytes);
+	if (r == -EPIPE && !sigismember(&before, SIGPIPE)) {
+		sigdelset(&ours, SIGXFSZ);
+		sigdelset(&ours, SIGTTOU);
+		(void)sigtimedwait(&ours, NULL, &now);
+	} else if (r == -EFBIG && !sigismember(&before, SIGXFSZ)) {
+		sigdelset(&ours, SIGPIPE);
+		sigdelset(&ours, SIGTTOU);
+		(void)sigtimedwait(&ours, NULL, &now);
+	}
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	return r < 0 ? (int)r : 0;
+}
+
+int ts_line_write(const struct ts_line_place *place, const char *text, size_t bytes)
+{
+	struct stat found;
+	if (ts_sys_fstat(2, &found) < 0 || found.st_dev != place->device ||
+		found.st_ino != place->inode)
+		return -EBADF;
+	if (!ts_sys_takes_bytes(2))
+		return -EAGAIN;
+	int keep = errno;
+	int r = write_in_peace(text, bytes);
+	errno = keep;
+	return r;
+}
+
+/* ---- who prints ------------------------------------------------------------------------- */
+
+bool ts_line_is_ours(const struct ts_line_place *place)
+{
+	return place->launch != 0 && getpid() == TS_PROCESS_PID(place->launch) &&
+	       ts_identity_self() == place->launch;
+}
+
+/* dash(1) runs no destructors when it ends; GNU's programs close their stderr before. */
+static const char *const unseen[] = {"dash", "timeout", "xargs"};
+
+static bool is_unseen(const char *name)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(unseen); i++)
+		if (strcmp(name, unseen[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Whether the process that tsrun has become cannot print the line when it ends. */
+static bool ends_unseen(uint64_t launch)
+{
+	char path[32], *program TS_SCRATCH = ts_scratch();
+	ts_format(path, sizeof(path), "/proc/%d/exe", (int)TS_PROCESS_PID(launch));
+	if (!program || ts_sys_readlink(path, program, PATH_MAX) < 0)
+		return false;
+	const char *slash = strrchr(program, '/');
+	return slash && is_unseen(slash + 1) && ts_process_is_alive(launch);
+}
+
+/* Of a loop over a thousand files one job says why nothing is shared, and the others are still.
+ */
+static bool is_told(
+	const struct ts_line_sum *sum, struct ts_ledger *ledger, uint64_t launch, uint64_t job)
+{
+	for (uint32_t i = 0; i < TS_KIND_COUNT; i++)
+		if (sum->taken[i] > 0)
+			return false;
+	for (uint32_t i = 0; ledger && i < TS_JOB_MAX; i++) {
+		struct ts_job_row *row = ts_ledger_job(ledger, i);
+		if (ts_load_relaxed(&row->id) != job && ts_load_relaxed(&row->ended) &&
+			ts_ledger_is_of_launch(ledger, i, launch))
+			return true;
+	}
+	return false;
+}
+
+/* ---- of what is nothing to count --------------------------------------------------------- */
+
+static uint64_t ns_of(const struct timeval *time)
+{
+	return ((uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_usec) * 1000;
+}
+
+static bool is_long(int who)
+{
+	struct rusage use;
+
+#ifdef TS_TEST_BUILD
+	if (getenv("TSSHIM_TEST_LONG_JOB"))
+		return true;
+#endif
+	return getrusage(who, &use) == 0 &&
+	       ns_of(&use.ru_utime) + ns_of(&use.ru_stime) >= LONG_NS;
+}
+
+/*
+ * Whether a job that met nothing is told so.  What tsrun became, when it or what it ran took
+ * long; where that cannot print, the trainer right below it; without tsrun only a trainer:
+ * shells and tools run below LD_PRELOAD, too, and others read what they print.
+ */
+static bool says_of_nothing(const struct ts_line_place *place, bool is_ours)
+{
+	if (!is_ours)
+		return is_trainer && getppid() == TS_PROCESS_PID(place->launch) &&
+		       is_long(RUSAGE_SELF);
+	if (place->is_plain)
+		return is_trainer && (is_long(RUSAGE_SELF) || is_long(RUSAGE_CHILDREN));
+	return is_long(RUSAGE_SELF) || is_long(RUSAGE_CHILDREN);
+}
+
+bool ts_line_may_speak(const struct ts_config *config)
+{
+	const struct ts_line_place *place = &config->line;
+
+	return place->launch != 0 && !config->quiet && !config->summary &&
+	       (ts_line_is_ours(place) ||
+		       (is_trainer && getppid() == TS_PROCESS_PID(place->launch)));
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+void ts_line_begin(void)
+{
+	const struct ts_config *config = ts_config();
+	struct stat found;
+	char value[96];
+
+	if (config->disable || config->quiet || config->summary || config->line.launch != 0 ||
+		ts_sys_fstat(2, &found) < 0)
+		return;
+	struct ts_line_place place = {.launch = ts_identity_self(),
+		.device = found.st_dev,
+		.inode = found.st_ino,
+		.is_plain = true};
+	ts_format(value, sizeof(value), "plain:%llu:%llu:%llu",
+		(unsigned long long)place.launch, (unsigned long long)place.device,
+		(unsigned long long)place.inode);
+	if (setenv("TSSHIM_SUMMARY", value, 1) == 0)
+		ts_config_set_line(&place);
+}
+
+static struct ts_loaders *map_loaders(const char *group)
+{
+	struct ts_object object = {.fd = -1};
+	struct ts_belonging_head head;
+	void *map = MAP_FAILED;
+
+	if (ts_object_path(object.path, sizeof(object.path), group, "loaders") < 0 ||
+		ts_object_open(&object) < 0)
+		return NULL;
+	if (object.bytes == sizeof(struct ts_loaders) &&
+		ts_object_read_start(ts_load_relaxed(&object.fd), &head, sizeof(head)) == 0 &&
+		ts_object_head_check(&head, TS_LOADERS_MAGIC, TS_LOADERS_ABI,
+			offsetof(struct ts_belonging_head, check)) == 0)
+		map = mmap(NULL, sizeof(struct ts_loaders), PROT_READ, MAP_SHARED,
+			ts_load_relaxed(&object.fd), 0);
+	ts_object_close(&object);
+	return map == MAP_FAILED ? NULL : map;
+}
+
+/* What the loaders of the jobs of @launch say beyond the counts. */
+static void look_at_loaders(struct ts_line_sum *sum, struct ts_ledger *ledger,
+	const struct ts_config *config, uint64_t launch, uint64_t job)
+{
+	struct ts_loaders *loaders = map_loaders(config->group);
+
+	if (!loaders)
+		return;
+	ts_line_add_loaders(sum, ledger, loaders, config, launch, job);
+	munmap(loaders, sizeof(*loaders));
+}
+
+/* Of a program that tsrun has not started, and that is no interpreter. */
+static bool find_place(const struct ts_config *config, struct ts_line_place *ret_place)
+{
+	struct stat found;
+
+	*ret_place = config->line;
+	if (ret_place->launch != 0)
+		return true;
+	if (!is_long(RUSAGE_SELF) || ts_sys_fstat(2, &found) < 0)
+		return false;
+	*ret_place = (struct ts_line_place){.launch = ts_identity_self(),
+		.device = found.st_dev,
+		.inode = found.st_ino,
+		.is_plain = true};
+	return true;
+}
+
+void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting)
+{
+	const struct ts_config *config = ts_config();
+	struct ts_line_place place;
+	struct ts_line_sum *sum TS_SCRATCH = ts_scratch();
+	char *text TS_SCRATCH = ts_scratch();
+
+	if (!text || !sum || config->quiet || config->summary || !find_place(config, &place))
+		return;
+	bool is_ours = ts_line_is_ours(&place);
+	if (!is_ours && !ends_unseen(place.launch))
+		return;
+	static_assert(sizeof(*sum) <= TS_SCRATCH_BYTES, "it lies in a block");
+	memset(sum, 0, sizeof(*sum));
+	uint64_t job = is_ours ? 0 : ts_identity_job();
+	struct ts_ledger *map = ledger ? NULL : ts_summary_map(config->group);
+	ledger = ledger ? ledger : map;
+	if (ledger) {
+		ts_line_add_jobs(sum, ledger, place.launch, job);
+		look_at_loaders(sum, ledger, config, place.launch, job);
+	}
+	ts_line_add(sum, waiting);
+	bool told = !is_ours && is_told(sum, ledger, place.launch, job);
+	ts_summary_unmap(map);
+	/* A tool that decoded a picture, of whose output others may read each line. */
+	told |= place.is_plain && !is_trainer && !is_long(RUSAGE_SELF);
+	size_t length = told ? 0 : ts_line_format(text, TS_LINE_BYTES, sum, config);
+	if (length == 0 && !told && says_of_nothing(&place, is_ours))
+		length = ts_line_format_nothing(text, TS_LINE_BYTES, config);
+	if (length > 0)
+		(void)ts_line_write(&place, text, length);
+}
