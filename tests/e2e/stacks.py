@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""
+First calls on small stacks: of a thread, a handler of signals, a coroutine.  They come to the same,
+and use 4 KiB more than without us at most (exceptions.md).  tests/abi/stack.py adds up all ways;
+here some are gone, and what is not the compiler's to tell is seen as well.
+"""
+
+import os
+import tempfile
+
+import support
+from support import Group, equal, run, victim
+
+LIMIT = 4096
+SMALL = 16384
+# libjpeg needs more by itself, or glibc's readdir and fopen for a first buffer.
+LARGE = 32768
+
+STAGED = {"TSSHIM_STAGE": "shm", "TSSHIM_TEST_YOUNG_INPUTS": "1"}
+
+
+def used(outcome):
+    return int([line for line in outcome.output.splitlines() if line.startswith("~")][0][1:])
+
+
+def look(how, what, path, **settings):
+    """The call plain, then as the first of a group, and of a second job."""
+    for size in (SMALL, LARGE):
+        command = [victim("stacks"), how, what, path, str(size)]
+        plain = run(command)
+        assert plain.status == 0, (plain.status, plain.errors[-500:])
+        with Group(support.TEST_LIBRARY, **settings) as group:
+            group.keep()
+            for _ in range(2):
+                ours = run(command, group.environment())
+                equal(plain, ours, "%s, %s, %d" % (how, what, size))
+                assert used(ours) <= used(plain) + LIMIT, (how, what, used(plain), used(ours))
+            kinds = [row.get("kinds", row) for row in group.statistics().get("datasets", [])]
+            kind = "pixels" if what == "decode" else "bytes"
+            done = sum(row[kind]["produced"] + row[kind]["shared"] for row in kinds)
+            assert done > 0 or what in ("stat", "list"), (how, what, kinds)
+            group.release()
+            group.gc()
+
+
+def files(how):
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as root:
+        # Paths may be long: what is made of one is the largest that a frame would have.
+        deep = os.path.join(root, *["d" * 200] * 10)
+        os.makedirs(deep)
+        for name in ("one", "two"):
+            with open(os.path.join(deep, name), "wb") as file:
+                file.write(name.encode() * 20000)
+        path = os.path.join(deep, "one")
+        for what in ("open", "fopen", "lock"):
+            look(how, what, path, TSSHIM_DATASET="a=" + root, **STAGED)
+        for what in ("open", "stat", "list"):
+            look(how, what, path, TSSHIM_DATASET="a=" + root, TSSHIM_STAGE_METADATA="600", **STAGED)
+
+
+def test_files_in_a_thread():
+    files("thread")
+
+
+def test_files_in_a_handler():
+    files("handler")
+
+
+def test_files_in_a_coroutine():
+    files("coroutine")
+
+
+def test_decodes():
+    picture = support.pictures("baseline")[0] if support.pictures("baseline") else support.pictures()[0]
+    for how in ("thread", "handler", "coroutine"):
+        look(how, "decode", picture)
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))
