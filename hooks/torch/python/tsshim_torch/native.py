@@ -8,6 +8,7 @@ somebody else's work, and copies of samples, let other threads of the program ru
 
 import contextlib
 import ctypes
+import mmap
 import os
 import traceback
 from functools import partial
@@ -221,6 +222,25 @@ def report(error):
             os.write(2, text.encode())
         except OSError:
             pass
+
+
+_has_failed = mmap.mmap(-1, 1)  # shared with processes that are forked
+
+
+def failed(error):
+    """An error of ours, counted and said once; what it was about goes on without us."""
+    try:
+        report(error)
+        count_pass(b"torch_settings")
+        if not _has_failed[0]:
+            _has_failed[0] = 1
+            at = traceback.extract_tb(error.__traceback__)[-1:]
+            where = ", %s:%d" % (os.path.basename(at[0].filename), at[0].lineno) if at else ""
+            say("an error of tsshim's own (%s: %s%s); the loader goes on without tsshim where it happened; "
+                "please report it, TSSHIM_DEBUG=debug shows all of it" % (
+                    type(error).__name__, error, where))
+    except Exception:  # then nothing is said of it
+        pass
 
 
 def explain(text):

@@ -3,30 +3,31 @@
 What is changed in torch.utils.data.
 
 install() runs while torch is still being imported, so it only puts small wrappers in place;
-what they need is imported when a loader is iterated.  Each wrapper goes back to torch's own
-function as soon as anything is not as expected.
+what they need is imported when a loader is iterated.  Each is a generator that yields where torch's
+own function runs, which is what the program gets as soon as anything of ours fails
+(guard_importlib_bootstrap.py).
 """
 
 import atexit
-import functools
 import importlib
 import os
 import sys
 import weakref
 
-from . import native, others
+from . import asking, guard_importlib_bootstrap as guard, native, others
 
 
 def install():
     """Called once, when torch.utils.data.dataloader was executed; the rest of torch may not."""
     dataloader = sys.modules["torch.utils.data.dataloader"]
     fetcher = dataloader._utils.fetch._MapDatasetFetcher
+    asking.know(fetcher, dataloader._utils.fetch._IterableDatasetFetcher)
     if native.settings.locality:
         _share_out(dataloader._BaseDataLoaderIter, dataloader)
     if native.settings.aligned:
         _prepare_workers(dataloader.DataLoader, "aligned")
         _wrap_iterators(dataloader._BaseDataLoaderIter, dataloader)
-        _wrap_fetch(fetcher, _fetch_aligned)
+        _wrap_fetch(fetcher, _fetch_aligned, _own_words)
         _wrap_streams(dataloader._utils.fetch._IterableDatasetFetcher)
         _wrap_worker(dataloader._utils.worker)
         atexit.register(_at_end, os.getpid())
@@ -48,10 +49,7 @@ def _prepare_workers(loader_class, name):
 
     Not in an iterator's __init__(): torch raises warnings there that name its caller.
     """
-    get = loader_class._get_iterator
-
-    @functools.wraps(get)
-    def _get_iterator(self):
+    def _get_iterator(self, *_args, **_kwargs):
         try:
             data = sys.modules["torch.utils.data"]
             is_stream = native.settings.aligned and isinstance(self.dataset, data.IterableDataset)
@@ -59,14 +57,14 @@ def _prepare_workers(loader_class, name):
             if module is not None:
                 importlib.import_module(__package__ + ".sharing." + module).expect_workers(self)
         except Exception as error:
-            native.report(error)
+            native.failed(error)
         met = _attempt("begin", self)
-        iterator = get(self)
-        if met is not None:
+        iterator, error = yield
+        if met is not None and error is None:
             _attempt("note", iterator, met)
         return iterator
 
-    loader_class._get_iterator = _get_iterator
+    guard.wrap(loader_class, "_get_iterator", _get_iterator)
 
 
 def _attempt(step, *arguments):
@@ -75,7 +73,7 @@ def _attempt(step, *arguments):
         from .sharing import loaders
         return getattr(loaders, step)(*arguments)
     except Exception as error:
-        native.report(error)
+        native.failed(error)
         return None
 
 
@@ -92,8 +90,11 @@ def _say_once(loader, iterator):
 
 def _at_end(process):
     """Of the program, which is this @process."""
-    if os.getpid() == process:
-        others.say_what_came_by()
+    try:
+        if os.getpid() == process:
+            others.say_what_came_by()
+    except Exception as error:
+        native.failed(error)
 
 
 def _is_iterable(iterator, dataloader):
@@ -171,8 +172,8 @@ def _begin(iterator, loader, dataloader):
                 from .sharing import free
                 begin = free.begin
             iterator._tsshim_plan = align.begin(loader, iterator, begin, kind)
-    except Exception as error:  # ours: the loader works as without us
-        native.report(error)
+    except Exception as error:  # the loader works as without us
+        native.failed(error)
 
 
 _is_prepared = False
@@ -186,7 +187,7 @@ def _prepare(loader, iterator):
         aligned.naming.prepare(loader, iterator)
         _is_prepared = True
     except Exception as error:
-        native.report(error)
+        native.failed(error)
 
 
 def _forget():
@@ -199,50 +200,52 @@ def _forget():
 
 
 def _wrap_iterators(base, dataloader):
-    init, reset, next_index, next_ = base.__init__, base._reset, base._next_index, base.__next__
-
-    @functools.wraps(init)
-    def __init__(self, loader, *args, **kwargs):
+    def __init__(self, loader, *_args, **_kwargs):
         _attempt("meet", loader)  # one of a class that makes iterators in its own way, too
-        init(self, loader, *args, **kwargs)
+        _, error = yield
+        if error is not None:
+            return
         _begin(self, loader, dataloader)
         if self._tsshim_plan is not None:
             try:
                 self._tsshim_plan.begin(self)
-            except Exception as error:  # ours, or of what was asked of the program again
-                native.report(error)
+            except Exception as failure:  # ours, or of what was asked of the program again
+                native.failed(failure)
             if loader.num_workers and not _is_iterable(self, dataloader):
                 _prepare(loader, self)
 
-    @functools.wraps(reset)
-    def _reset(self, loader, first_iter=False, *args, **kwargs):
-        reset(self, loader, first_iter, *args, **kwargs)
-        if not first_iter:
+    def _reset(self, loader, first_iter=False, *_args, **_kwargs):
+        _, error = yield
+        if error is None and not first_iter:
             _begin(self, loader, dataloader)
 
-    @functools.wraps(next_index)
     def _next_index(self):
         plan = getattr(self, "_tsshim_plan", None)
         if plan is None:
-            return next_index(self)
-        _forget()
-        return plan.next_index(self, next_index)
-
-    @functools.wraps(next_)
-    def __next__(self):
-        plan = getattr(self, "_tsshim_plan", None)
+            return (yield)[0]
         try:
-            data = next_(self)
-        except StopIteration:
-            if plan is not None:
-                plan.end()
+            _forget()
+            return (yield from plan.next_index(self))
+        except (asking.Meant, asking.Raised):
             raise
-        if plan is not None:
+        except Exception:
+            self._tsshim_plan = None  # the rest of the iteration is torch's own
+            if getattr(plan, "free", None) is not None:  # and begins with as many batches less
+                for _ in zip(range(plan.batches), self._sampler_iter):
+                    pass
+            raise
+
+    def __next__(self):
+        data, error = yield
+        plan = getattr(self, "_tsshim_plan", None)
+        if plan is not None and error is None:
             plan.deliver()
+        elif plan is not None and isinstance(error, StopIteration):
+            plan.end()
         return data
 
-    base.__init__, base._reset = __init__, _reset
-    base._next_index, base.__next__ = _next_index, __next__
+    for ours in (__init__, _reset, _next_index, __next__):
+        guard.wrap(base, ours.__name__, ours)
 
 
 # ---- whose samples they are, with --locality ----
@@ -254,69 +257,68 @@ def _begin_turn(iterator, loader, dataloader):
         is_known = not _is_iterable(iterator, dataloader) and type(iterator) in (
             dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter)
         iterator._tsshim_turn = iteration.begin(loader, iterator, is_known)
-    except Exception as error:  # ours: the loader works as without us
-        native.report(error)
+    except Exception as error:  # the loader works as without us
+        native.failed(error)
 
 
 def _share_out(base, dataloader):
-    init, reset, next_index = base.__init__, base._reset, base._next_index
-
-    @functools.wraps(init)
-    def __init__(self, loader, *args, **kwargs):
-        init(self, loader, *args, **kwargs)
-        _begin_turn(self, loader, dataloader)
-
-    @functools.wraps(reset)
-    def _reset(self, loader, first_iter=False, *args, **kwargs):
-        reset(self, loader, first_iter, *args, **kwargs)
-        if not first_iter:
+    def __init__(self, loader, *_args, **_kwargs):
+        _, error = yield
+        if error is None:
             _begin_turn(self, loader, dataloader)
 
-    @functools.wraps(next_index)
+    def _reset(self, loader, first_iter=False, *_args, **_kwargs):
+        _, error = yield
+        if error is None and not first_iter:
+            _begin_turn(self, loader, dataloader)
+
     def _next_index(self):
         turn = getattr(self, "_tsshim_turn", None)
-        return next_index(self) if turn is None else turn.next_index(self, next_index)
+        return (yield)[0] if turn is None else (yield from turn.next_index())
 
-    base.__init__, base._reset, base._next_index = __init__, _reset, _next_index
+    for ours in (__init__, _reset, _next_index):
+        guard.wrap(base, ours.__name__, ours)
 
 
 # ---- where the samples are made ----
 
-def _fetch_aligned(self, indices, original):
+def _own_words(fetcher, indices):
+    """What torch's own fetch() understands: the indices of what is of our making."""
+    for module, kind in ((".sharing.align", "Work"), (".sharing.iterables", "Turn")):
+        found = sys.modules.get(__package__ + module)
+        if found is not None and type(indices) is getattr(found, kind):
+            return fetcher, indices.indices
+    return fetcher, indices
+
+
+def _fetch_aligned(self, indices):
     align = sys.modules.get(__package__ + ".sharing.align")
     if align is None or type(indices) is not align.Work:
-        return original(self, indices)
-    try:
-        from .sharing import aligned
-    except Exception as error:
-        native.report(error)
-        return original(self, indices.indices)
-    return aligned.run(self, indices, original)
+        return (yield)[0]
+    from .sharing import aligned
+    made = aligned.run(self, indices)
+    return (yield)[0] if made is aligned.NOT_OURS else made
 
 
-def _fetch_exact(self, indices, original):
-    try:
-        from .sharing import exact
-    except Exception as error:
-        native.report(error)
-        return original(self, indices)
-    return exact.run(self, indices, original)
+def _fetch_exact(self, indices):
+    from .sharing import exact
+    made = exact.run(self, indices)
+    return (yield)[0] if made is exact.NOT_OURS else made
 
 
 def _wrap_streams(fetcher):
     """Let iterators begin with the first batch, which says what they draw from."""
-    init, fetch = fetcher.__init__, fetcher.fetch
+    if not guard.takes(fetcher.__init__, "self", "dataset", "auto_collation", "collate_fn", "drop_last"):
+        return  # one that we do not know: nothing of it is aligned, which is said
 
-    @functools.wraps(init)
     def __init__(self, dataset, auto_collation, collate_fn, drop_last):
         if not _begins_late(dataset) or type(self) is not fetcher:
-            init(self, dataset, auto_collation, collate_fn, drop_last)
-            return
+            return (yield)[0]
         super(fetcher, self).__init__(dataset, auto_collation, collate_fn, drop_last)
         self.dataset_iter, self.ended = None, False
+        return None
 
-    @functools.wraps(fetch)
-    def fetch_(self, possibly_batched_index):
+    def fetch(self, possibly_batched_index):
         iterables = sys.modules.get(__package__ + ".sharing.iterables")
         turn = possibly_batched_index
         if iterables is not None and type(turn) is iterables.Turn:
@@ -324,36 +326,28 @@ def _wrap_streams(fetcher):
             stream = turns.stream_of(self, turn)
             if stream is not None:
                 return turns.run(self, turn, stream)
-            possibly_batched_index = turn.indices
-        if self.dataset_iter is None:
+        return (yield)[0]
+
+    def own_words(self, indices):
+        if getattr(self, "dataset_iter", None) is None:
             self.dataset_iter = iter(self.dataset)
-        return fetch(self, possibly_batched_index)
+        return _own_words(self, indices)
 
-    fetch_.tsshim = True
-    fetcher.__init__, fetcher.fetch = __init__, fetch_
+    guard.wrap(fetcher, "__init__", __init__)
+    guard.wrap(fetcher, "fetch", fetch, own_words)
+    fetcher.fetch.tsshim = True
 
 
-def _wrap_fetch(fetcher, ours):
-    original = fetcher.fetch
-
-    @functools.wraps(original)
-    def fetch(self, possibly_batched_index):
-        return ours(self, possibly_batched_index, original)
-
-    fetch.tsshim = True
-    fetcher.fetch = fetch
+def _wrap_fetch(fetcher, ours, plain=None):
+    guard.wrap(fetcher, "fetch", ours, plain)
+    fetcher.fetch.tsshim = True
 
 
 def _wrap_worker(worker):
-    original = worker._worker_loop
+    def _worker_loop(*args, **kwargs):
+        from .sharing import ahead, aligned
+        queue = aligned.worker_queue = ahead.QueueAhead(args[2])
+        yield (*args[:2], queue, *args[3:])
 
-    @functools.wraps(original)
-    def _worker_loop(dataset_kind, dataset, index_queue, *args, **kwargs):
-        try:
-            from .sharing import ahead, aligned
-            index_queue = aligned.worker_queue = ahead.QueueAhead(index_queue)
-        except Exception as error:
-            native.report(error)
-        return original(dataset_kind, dataset, index_queue, *args, **kwargs)
-
-    worker._worker_loop = _worker_loop
+    if guard.takes(worker._worker_loop, "dataset_kind", "dataset", "index_queue"):
+        guard.wrap(worker, "_worker_loop", _worker_loop)

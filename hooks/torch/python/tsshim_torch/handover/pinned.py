@@ -18,6 +18,7 @@ import functools
 import sys
 import threading
 
+from .. import guard_importlib_bootstrap as guard
 from . import buffers
 
 MIN_BYTES = 256 << 10  # hooks/cuda/gpu/sizes.h, TS_COPY_BYTES_MIN
@@ -201,29 +202,23 @@ def plan(data, twin):
 
 def wrap(module, twin):
     """Put us into torch's module of the pinning thread; in other threads it stays as it is."""
-    loop, pin = module._pin_memory_loop, module.pin_memory
-
-    @functools.wraps(loop)
-    def _pin_memory_loop(*args, **kwargs):
+    def _pin_memory_loop(*_args, **_kwargs):
         _local.inside = True
-        return loop(*args, **kwargs)
+        yield
 
-    @functools.wraps(pin)
     def pin_memory(data, *args, **kwargs):
         device = args[0] if args else kwargs.get("device")
         if not getattr(_local, "inside", False) or device not in _CUDA:
-            return pin(data, *args, **kwargs)
+            return (yield)[0]
         made = getattr(_local, "plan", None)
-        if made is None:
-            try:
-                made = plan(data, twin)
-            except Exception:
-                made = {}
-            _local.plan = made
-            try:
-                return made[id(data)] if id(data) in made else pin(data, *args, **kwargs)
-            finally:
-                _local.plan = None
-        return made[id(data)] if id(data) in made else pin(data, *args, **kwargs)
+        if made is not None:  # a part of the batch
+            return made[id(data)] if id(data) in made else (yield)[0]
+        _local.plan = {}
+        try:
+            made = _local.plan = plan(data, twin)
+            return made[id(data)] if id(data) in made else (yield)[0]
+        finally:
+            _local.plan = None
 
-    module._pin_memory_loop, module.pin_memory = _pin_memory_loop, pin_memory
+    for ours in (_pin_memory_loop, pin_memory):
+        guard.wrap(module, ours.__name__, ours)

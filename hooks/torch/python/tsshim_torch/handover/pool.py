@@ -8,11 +8,11 @@ in buffers.py.  Whatever is not certain goes torch's own way.
 """
 
 import contextlib
-import functools
 import os
 import sys
 import threading
 
+from .. import guard_importlib_bootstrap as guard
 from . import buffers, heap, inbox, outbox, pinned
 
 # Longest that a fork waits for another thread of ours, which never takes a thousandth of it.
@@ -59,17 +59,11 @@ def _enter_worker(queue):
 
 def _tell_before_sending(queue, box):
     """The feeding thread of @queue, which the first message starts, sends by this method."""
-    original = queue._send_bytes
+    def send_bytes(*_args, **_kwargs):
+        box.sending()
+        return (yield)[0]
 
-    @functools.wraps(original)
-    def send_bytes(*args, **kwargs):
-        try:
-            box.sending()
-        except Exception:
-            pass
-        return original(*args, **kwargs)
-
-    queue._send_bytes = send_bytes
+    guard.wrap(queue, "_send_bytes", send_bytes)
 
 
 def new_storage(nbytes, zeroed=False):
@@ -118,18 +112,19 @@ def _is_overwritten(frame):
 
 def _wrap_new_shared(torch):
     """UntypedStorage._new_shared(), by which torch's collation gets its memory."""
-    original = torch.UntypedStorage._new_shared.__func__
-
-    @functools.wraps(original)
     def _new_shared(cls, size, *args, **kwargs):
         if (_outbox is not None and cls is torch.UntypedStorage and not args
                 and str(kwargs.get("device", "cpu")) == "cpu"):
-            storage = new_storage(size, zeroed=not _is_overwritten(sys._getframe(1)))
+            caller = sys._getframe(1)
+            while caller is not None and caller.f_code.co_filename == guard.__file__:
+                caller = caller.f_back
+            storage = new_storage(size, zeroed=not _is_overwritten(caller))
             if storage is not None:
                 return storage
-        return original(cls, size, *args, **kwargs)
+        return (yield)[0]
 
-    torch.UntypedStorage._new_shared = classmethod(_new_shared)
+    torch.UntypedStorage._new_shared = classmethod(
+        guard.wrapped(torch.UntypedStorage._new_shared.__func__, _new_shared))
 
 
 def _wrap_worker_loop(worker):
@@ -137,15 +132,12 @@ def _wrap_worker_loop(worker):
     The main function of workers, to learn which queue leads to the trainer.  Spawned workers get
     it by its name, and so the one that is there.
     """
-    original = worker._worker_loop
+    def _worker_loop(*args, **_kwargs):
+        _enter_worker(args[3])
+        yield
 
-    @functools.wraps(original)
-    def _worker_loop(dataset_kind, dataset, index_queue, data_queue, *args, **kwargs):
-        with contextlib.suppress(Exception):
-            _enter_worker(data_queue)
-        return original(dataset_kind, dataset, index_queue, data_queue, *args, **kwargs)
-
-    worker._worker_loop = _worker_loop
+    if guard.takes(worker._worker_loop, "dataset_kind", "dataset", "index_queue", "data_queue"):
+        guard.wrap(worker, "_worker_loop", _worker_loop)
 
 
 # ---- across -----------------------------------------------------------------------------------
@@ -160,8 +152,8 @@ def _reduce(storage):
                 return (_rebuild, parcel)
         elif _inbox is not None:
             _inbox.sent_on(storage)
-    except Exception:
-        pass
+    except Exception as error:  # torch sends it
+        guard.failed(error)
     return _torch_reduce(storage)
 
 

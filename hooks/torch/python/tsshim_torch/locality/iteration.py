@@ -110,8 +110,8 @@ class Turn:
         native.say("locality: %s: rank %d gives up in epoch %s: %s" % (
             self.name, self.source.rank, self.epoch, error))
 
-    def next_index(self, iterator, original):
-        """What iterator._next_index() gives."""
+    def next_index(self):
+        """What the iterator's _next_index() gives, which torch's own does at the yield."""
         if not self.is_begun:
             try:
                 self._begin()
@@ -119,7 +119,9 @@ class Turn:
                 refuse(self.name, str(unknown), self.source.rank)
             except Exception as error:  # ours, or of the store
                 self._give_up(error)
-        batch = original(iterator)
+        batch, failure = yield
+        if failure is not None:
+            return None
         self.steps += 1
         if self.order is not None:
             try:

@@ -22,8 +22,8 @@ WAIT_US = 1000  # for the first answer; then all are looked at
 class Errand:
     """One sample that was asked for."""
 
-    def __init__(self, sample, position, index, is_ahead):
-        self.sample, self.position, self.index = sample, position, index
+    def __init__(self, sample, work, position, is_ahead):
+        self.sample, self.work, self.position = sample, work, position
         self.is_ahead = is_ahead  # of a batch that is queued
         self.is_claim = False  # it is to be made here
 
@@ -42,8 +42,8 @@ class Errands:
         cost = self._scope.item_ns or 0
         return len(self._out) < max(1, min(DEPTH, DEPTH_NS // max(cost, 1)))
 
-    def add(self, sample, position, index, is_ahead=False):
-        self._out.append(Errand(sample, position, index, is_ahead))
+    def add(self, sample, work, position, is_ahead=False):
+        self._out.append(Errand(sample, work, position, is_ahead))
 
     def is_waiting(self, end):
         """Whether one of this batch is out that comes before position @end."""

@@ -26,7 +26,7 @@ FIRST_LOOK = 2
 class Work:
     """The indices of one batch and what their generators are derived from; goes to a worker."""
 
-    __slots__ = ("indices", "occurrences", "stream", "number", "free", "looked", "names")
+    __slots__ = ("indices", "occurrences", "stream", "number", "free", "looked", "names", "raised")
 
     def __init__(self, indices, occurrences, stream, number=0, free=None):
         self.indices = indices  # what the sampler gave: a batch, or one index
@@ -36,9 +36,21 @@ class Work:
         self.free = free  # free.Chosen: what else the order was free to choose; None: nothing
         self.looked = 0  # how far a worker looked ahead into this batch
         self.names = None  # (prefixes they were made with, Names or False) when it did
+        self.raised = None  # {position: exception} of what was made ahead
 
     def __reduce__(self):
         return Work, (self.indices, self.occurrences, self.stream, self.number, self.free)
+
+    # For whoever stands between the iterator and its workers, and looks for indices.
+
+    def __len__(self):
+        return len(self.indices)
+
+    def __iter__(self):
+        return iter(self.indices)
+
+    def __getitem__(self, place):
+        return self.indices[place]
 
 
 def stream_of(epoch, ordinal, again=0):
@@ -301,10 +313,11 @@ class Plan(Iteration):
         self.batches = 0
         self.seen = {}  # by the data set that the index is of
 
-    def next_index(self, iterator, original):
-        """What iterator._next_index() gives under the derived generators."""
+    def next_index(self, iterator):
+        """What iterator._next_index() gives, at the yield, under the derived generators."""
         if self.started and self.free is None and (self.draws_once or self.state is None):
-            return self.work(original(iterator), iterator._auto_collation)
+            index, error = yield
+            return None if error is not None else self.work(index, iterator._auto_collation)
         if not self.started:
             self.started = True
             self.draws_once = orders.draw_as_before(iterator)
@@ -322,13 +335,14 @@ class Plan(Iteration):
                     iterator._sampler_iter = iter(iterator._index_sampler)
             else:
                 generators.restore(self.state)
-            index = original(iterator)
-            self.draws_once = self.draws_once or orders.has_drawn(iterator)
-            self.state = generators.save()
+            index, error = yield
+            if error is None:
+                self.draws_once = self.draws_once or orders.has_drawn(iterator)
+                self.state = generators.save()
         finally:
             self.seeds.put_back()
             generators.restore(own)
-        return self.work(index, iterator._auto_collation)
+        return None if error is not None else self.work(index, iterator._auto_collation)
 
     def count(self, index):
         dataset = self.dataset

@@ -132,6 +132,13 @@ class Drawn(fetch.Fetch):
         view = self.sample.view
         self.private.seed(_SEEDS.pack(view.torch_seed, view.python_seed, view.numpy_seed))
 
+    def _compute(self, position, verdict):
+        if self.work.raised and position in self.work.raised:
+            self.error = self.work.raised[position]
+            self.failed_at = position
+        else:
+            super()._compute(position, verdict)
+
     def _item(self, index, verdict=None):
         self.seed(index)
         value = self._listed_item(index, verdict)
@@ -163,16 +170,16 @@ class Drawn(fetch.Fetch):
 
     # ---- other nodes ----
 
-    def _seek(self, position, index, is_ahead=False):
+    def _seek(self, work, position, is_ahead=False):
         """Ask other nodes for what is claimed; False: it is to be made."""
         if self.errands is None or not self.sample.seek():
             return False
-        self.errands.add(self.sample, position, index, is_ahead)
+        self.errands.add(self.sample, work, position, is_ahead)
         self.sample = self.scope.sample = self.errands.spare()
         return True
 
     def _settle(self, position, verdict):
-        if verdict == native.CLAIM and self._seek(position, self.indices[position]):
+        if verdict == native.CLAIM and self._seek(self.work, position):
             self.progress[position] = native.ASKED
             while self._attend(wait=not self.errands.has_room()):
                 pass
@@ -188,7 +195,7 @@ class Drawn(fetch.Fetch):
         asking, self.sample = self.sample, errand.sample
         try:
             if errand.is_ahead:
-                self._take_ahead(errand.index, verdict)
+                self._take_ahead(errand.work, errand.position, verdict)
             elif errand.position < self.failed_at:
                 super()._settle(errand.position, verdict)
         finally:
@@ -196,10 +203,13 @@ class Drawn(fetch.Fetch):
             self.errands.done(errand.sample)
         return True
 
-    def _take_ahead(self, index, verdict):
+    def _take_ahead(self, work, position, verdict):
         if verdict == native.CLAIM:
-            self._produce(index, verdict, native.AHEAD)
-            self.error = None  # its own batch will raise it
+            own, self.error = self.error, None
+            self._produce(work.indices[position], verdict, native.AHEAD)
+            if self.error is not None:  # its own batch will raise it
+                work.raised = {**(work.raised or {}), position: self.error}
+            self.error = own
 
     def _fill(self):
         super()._fill()
@@ -244,11 +254,10 @@ class Drawn(fetch.Fetch):
             if type(work.indices) not in (list, tuple):
                 continue
             position = self._claim_ahead(work)
-            if position is not None and self._seek(position, work.indices[position], True):
+            if position is not None and self._seek(work, position, True):
                 return True
             if position is not None:
-                self._produce(work.indices[position], native.CLAIM, native.AHEAD)
-                self.error = None  # its own batch will raise it
+                self._take_ahead(work, position, native.CLAIM)
                 return True
         return False
 
@@ -275,32 +284,23 @@ class Drawn(fetch.Fetch):
         return None
 
 
-def _plain(fetcher, work, indices):
-    """The samples without sharing, under the same generators; for when we are in doubt."""
-    run = Drawn(naming.Scope(fetcher), work, indices)
-    samples = []
-    try:
-        for position, index in enumerate(indices):
-            run._name(work, position, index)
-            value = run._item(index)
-            if run.error is not None:
-                raise run.error
-            samples.append(value)
-    finally:
-        run.leave()
-    return samples
+class Apart(Drawn):
+    """A batch that is made without sharing, under the same generators; for when we are in doubt."""
+
+    def _fill(self):
+        for position, index in enumerate(self.indices):
+            self._name(self.work, position, index)
+            self._compute(position, None)
+            if position >= self.failed_at:
+                return
 
 
 def _aligned_batch(fetcher, work, indices):
-    scope, batch = scopes.scope_of(fetcher, naming.Scope), None
+    scope = scopes.scope_of(fetcher, naming.Scope)
     scope.look()
     if scopes.is_alone(scope):
-        batch = Drawn(scope, work, indices).run()
-    if batch is None:
-        batch = collate.Batch(len(indices), False)
-        for position, value in enumerate(_plain(fetcher, work, indices)):
-            batch.put_value(position, value, None)
-    return batch
+        return Drawn(scope, work, indices).run()
+    return Apart(naming.Scope(fetcher), work, indices).run()
 
 
 def _whole_batch(fetcher, work):
@@ -341,26 +341,30 @@ def _bulk_batch(fetcher, work):
     """The finished batch of a data set that makes whole ones."""
     scope = scopes.scope_of(fetcher, naming.Scope)
     if not scope.bulk.is_whole and work.indices and type(work.indices) in (list, tuple):
+        batch = None
         try:
-            batch = _aligned_batch(fetcher, work, work.indices)
-            if scope.bulk.is_single or _is_item_by_item(fetcher, work, batch):
-                return batch.finish(fetcher.collate_fn)
+            made = _aligned_batch(fetcher, work, work.indices)
+            if scope.bulk.is_single or _is_item_by_item(fetcher, work, made):
+                batch = made
         except Exception as error:  # then the data set raises it for the whole batch
             native.report(error)
-            scope.bulk.is_whole = True
-    return fetcher.collate_fn(_whole_batch(fetcher, work))
+        if batch is not None:
+            return batch.finish(fetcher.collate_fn)
+        scope.bulk.is_whole = True
+    return collate.asked(fetcher.collate_fn, _whole_batch(fetcher, work))
 
 
-def run(fetcher, work, original):
-    """What _MapDatasetFetcher.fetch() gives for the batch of @work."""
-    batch = _run(fetcher, work, original)
+NOT_OURS = object()  # what run() gives where torch's own function is to
+
+
+def run(fetcher, work):
+    """What _MapDatasetFetcher.fetch() gives for the batch of @work; Raised where that raises."""
+    if fetcher.auto_collation and scopes.fetches_batches(fetcher.dataset):
+        batch = _bulk_batch(fetcher, work) if work.indices else NOT_OURS
+    elif not fetcher.auto_collation:
+        sample = _aligned_batch(fetcher, work, [work.indices]).samples()[0]
+        batch = collate.asked(fetcher.collate_fn, sample)
+    else:
+        batch = _aligned_batch(fetcher, work, work.indices).finish(fetcher.collate_fn)
     scopes.tell_of(fetcher)
     return batch
-
-
-def _run(fetcher, work, original):
-    if fetcher.auto_collation and scopes.fetches_batches(fetcher.dataset):
-        return _bulk_batch(fetcher, work) if work.indices else original(fetcher, work.indices)
-    if not fetcher.auto_collation:
-        return fetcher.collate_fn(_aligned_batch(fetcher, work, [work.indices]).samples()[0])
-    return _aligned_batch(fetcher, work, work.indices).finish(fetcher.collate_fn)

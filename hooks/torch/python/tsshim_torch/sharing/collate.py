@@ -19,7 +19,8 @@ import torch
 from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import worker as torch_worker
 
-from .. import any_torch
+from .. import any_torch, asking
+from ..asking import Raised
 from ..handover import pool
 from . import codec, moving
 
@@ -251,7 +252,7 @@ class Batch:
 
     # ---- finishing ----
 
-    def _value(self, position):
+    def sample(self, position):
         """The sample at @position with private memory."""
         if not self.parts[position]:
             return self.values[position]
@@ -285,17 +286,18 @@ class Batch:
     def samples(self):
         if self.specs is None:  # all are whole
             return self.values
-        return [self._value(position) for position in range(len(self.parts))]
+        return [self.sample(position) for position in range(len(self.parts))]
 
     def finish(self, collate_fn):
         if not self.direct or not self.rows:
             samples = self.samples()
-            return moving.collated(collate_fn, samples, self.copy) if self.moves else \
-                collate_fn(samples)
+            return moving.collated(collate_fn, samples, self.copy, asked) if self.moves else \
+                asked(collate_fn, samples)
         try:
             return self._finish_rows(collate_fn)
         except Exception:
-            return collate_fn(self.samples())  # whose exception it is if there is one
+            samples = self.samples()
+        return asked(collate_fn, samples)  # whose exception it is if there is one
 
     def _finish_rows(self, collate_fn):
         shells = [self._shell(skeleton, leaves) for skeleton, leaves in self.parts]
@@ -323,6 +325,14 @@ class Batch:
                 return {key: _HOLE if part is Ellipsis else part for key, part in skeleton.items()}
             return tuple([_HOLE if part is Ellipsis else part for part in skeleton])
         return codec.join(skeleton, iter([_HOLE if leaf is None else leaf for leaf in leaves]))
+
+
+def asked(collate_fn, samples):
+    """What @collate_fn makes of @samples; Raised where that raises."""
+    try:
+        return asking.collate(collate_fn, samples)
+    except Exception as error:
+        raise Raised(asking.theirs(error)) from None
 
 
 def _put_back(shell, result, rows):

@@ -3,7 +3,7 @@
 Seeds that a library takes from the clock, the process or a job's own generators when an iteration
 begins, where a walk over the data set finds no generator yet to be seeded.
 
-WebDataset (1.0, webdataset/filters.py, shardlists.py, compat.py): shuffle() without a seed takes
+WebDataset (0.2 to 1.0, webdataset/filters.py, shardlists.py, compat.py): shuffle() without a seed takes
 process id and time; resampled shards these and what the system gives, unless deterministic; the
 order of shards is a number that was drawn when the data set was made.  Each is given a number
 that follows from the iteration instead.  A seed that is the same in all workers stays so: who
@@ -11,6 +11,8 @@ splits what was shuffled would lose samples otherwise.
 """
 
 import hashlib
+import inspect
+import random
 import sys
 
 _LIBRARY = "webdataset"
@@ -20,6 +22,14 @@ _DEPTH = 8  # pipelines inside of one another
 def _number(numbers, *path):
     made = hashlib.blake2b(repr(path).encode() + numbers, digest_size=4, person=b"tsshim order")
     return int.from_bytes(made.digest(), "little") >> 1
+
+
+def _parameters(function):
+    """The names of what @function takes; none where that cannot be told."""
+    try:
+        return frozenset(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return frozenset()
 
 
 def _settle_filter(stage, path, common, worker):
@@ -34,7 +44,11 @@ def _settle_filter(stage, path, common, worker):
             or named.get("rng") is not None:
         return
     fixed = named.get("seed") is not None
-    named["seed"] = _number(common if fixed else worker, "shuffle", *path)
+    takes = _parameters(shuffle)
+    if "seed" in takes:
+        named["seed"] = _number(common if fixed else worker, "shuffle", *path)
+    elif "rng" in takes:  # up to 0.2.86; the walk finds it from now on, and it is seeded as others are
+        named["rng"] = random.Random()
 
 
 def _settle_stage(stage, path, common, worker):

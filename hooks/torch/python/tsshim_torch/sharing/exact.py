@@ -20,7 +20,7 @@ from torch.utils.data._utils import worker as torch_worker
 from .. import any_torch, clock, native
 from ..fingerprint import environment
 from ..judge import judgement, versions
-from . import align, codec, fetch, hints, scopes, sentinels
+from . import align, codec, collate, fetch, hints, scopes, sentinels
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -266,8 +266,9 @@ class Items(fetch.Fetch):
             self.scope.rest(b"torch_impure")
         return value
 
-    def undo(self):
-        """Nothing was changed that must be put back before the batch is computed again."""
+    def failed(self, error):
+        super().failed(error)
+        self.scope.rest(b"torch_settings")
 
 
 class Chain(Items):
@@ -281,7 +282,7 @@ class Chain(Items):
         self.computed = 0
 
     def _fill(self):
-        self.before = self.extra = [kind.get() for kind in self.scope.kinds]
+        self.extra = [kind.get() for kind in self.scope.kinds]
         self.digest = native.digest(b"".join(self.extra))
         try:
             for position in range(len(self.indices)):
@@ -301,11 +302,6 @@ class Chain(Items):
         name = self.scope.name_of(dataset)
         if name is not None:
             native.count_drawn(name, self.computed, len(self.indices))
-
-    def undo(self):
-        """The generators as they were before this batch."""
-        self.after = getattr(self, "before", None)
-        self._set_states()
 
     def _set_states(self):
         if self.after is not None:
@@ -360,23 +356,17 @@ def _begin(fetcher, indices):
     return None
 
 
-def run(fetcher, indices, original):
-    """_MapDatasetFetcher.fetch() in default mode."""
-    made = batch = None
-    try:
-        made = _begin(fetcher, indices)
-    except Exception as error:  # ours
-        native.report(error)
-        native.count_pass(b"torch_settings")
-    if made is not None:
-        batch = made.run()
-        if batch is None:
-            made.undo()
-            made.scope.rest(b"torch_settings")
-        else:
-            made.scope.say()
-    if batch is None:
-        return original(fetcher, indices)
+NOT_OURS = object()  # what run() gives where torch's own function is to
+
+
+def run(fetcher, indices):
+    """What _MapDatasetFetcher.fetch() gives in default mode; Raised where that raises."""
+    made = _begin(fetcher, indices)
+    if made is None:
+        return NOT_OURS
+    batch = made.run()
+    if batch is made.batch:
+        made.scope.say()
     if not fetcher.auto_collation:
-        return fetcher.collate_fn(batch.samples()[0])
+        return collate.asked(fetcher.collate_fn, batch.samples()[0])
     return batch.finish(fetcher.collate_fn)

@@ -8,7 +8,8 @@ the modes say (aligned.py, exact.py), in the methods at the end of Fetch.
 
 import ctypes
 
-from .. import clock, native
+from .. import asking, clock, native
+from ..asking import Raised
 from . import batches, bulk, codec, collate
 
 RAISED = object()  # what Fetch._item() gives in place of a sample
@@ -19,6 +20,19 @@ BATCH = 64
 
 def copy_to_ring(target, source, size):
     native.copy(target, source, size, BATCH * size)
+
+
+class Plain:
+    """A batch of finished samples, in the place of a collate.Batch."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def samples(self):
+        return self.values
+
+    def finish(self, collate_fn):
+        return collate.asked(collate_fn, self.values)
 
 
 class Fetch:
@@ -34,30 +48,66 @@ class Fetch:
         self.progress = bytearray([native.UNSEEN]) * len(indices)
         self.taking = self.named_for = None
         self.failed_at = len(indices)
-        self.error = None
+        self.error = None  # of the program's; its batch ends with it
+        self.items = asking.Items(scope.dataset, scope.auto)
+        self.at = self.made = None  # a position, and (the sample that was made for it last,)
 
     def run(self):
         """
-        The collate.Batch, or None when something of ours failed; the only exceptions that come
-        out of here are those of the data set.
+        The collate.Batch; where something of ours failed, a Plain one.  What comes out of here are
+        exceptions of the data set's as Raised, unless ours cannot even be gone on without.
         """
         self.scope.in_use = True
         try:
             try:
                 self._fill()
-            finally:
-                self.leave()
-            if self.error is not None:
-                raise self.error
-            return self.batch
-        except Exception as error:
-            if error is self.error:
+                return self._ended()
+            except Raised:
                 raise
-            native.report(error)
+            except Exception as error:
+                self.failed(error)
+                return Plain([self._without_us(position) for position in range(len(self.indices))])
+            finally:
+                self._leave()
         finally:
             self.scope.in_use = False
-        native.count_pass(b"torch_settings")
-        return None
+
+    def _leave(self):
+        try:
+            self.leave()
+        except Exception as error:  # the batch is made all the same
+            self.failed(error)
+
+    def _ended(self):
+        if self.error is not None:
+            raise Raised(self.error)
+        return self.batch
+
+    def failed(self, error):
+        """An @error of ours."""
+        native.failed(error)
+
+    def _without_us(self, position):
+        """The sample at @position after an error of ours; none is made twice."""
+        if self.batch.parts[position] is not None:
+            return self.batch.sample(position)
+        if position == self.at and self.made is not None:
+            return self.made[0]
+        if position != self.at or self.error is None:
+            self.at, self.error = position, None
+            value = self._item_without_us(position)
+            if value is not RAISED:
+                return value
+        raise Raised(self.error)
+
+    def _item_without_us(self, position):
+        """The item at @position as the mode has it, as far as that works."""
+        try:
+            return self._item(self.indices[position])
+        except Exception:  # ours, once more
+            if self.made is not None:
+                return self.made[0]
+            return RAISED if self.error is not None else Fetch._item(self, self.indices[position])
 
     def _next(self, position, patient):
         """
@@ -125,6 +175,7 @@ class Fetch:
     def _verify(self, position):
         """Compute the hit as well, and use that."""
         sample = self.sample
+        self.at, self.made = position, None
         value = self._item(self.indices[position])
         if value is RAISED:
             sample.drop()
@@ -173,6 +224,7 @@ class Fetch:
 
     def _compute(self, position, verdict):
         """Make the sample at @position, for others as well unless @verdict is None."""
+        self.at, self.made = position, None
         if verdict is not None:
             value, encoded = self._produce(self.indices[position], verdict)
         else:
@@ -237,12 +289,13 @@ class Fetch:
         start = clock.thread_ns()
         try:
             if self.scope.bulk is None:
-                value = self.scope.dataset[index]
+                value = self.items.get(index)
             else:
                 value = bulk.get(self.scope.dataset, index)
         except Exception as error:  # the program's own; raised again when it is its turn
-            self.error = error.with_traceback(error.__traceback__.tb_next)
+            self.error = asking.theirs(error)
             return RAISED
+        self.made = (value,)
         self.scope.learn(clock.thread_ns() - start)
         return value
 

@@ -32,6 +32,12 @@ class Turn:
         return Turn, (self.indices, self.stream, self.part, self.base, self.has_next,
                       self.is_persistent)
 
+    def __len__(self):
+        return len(self.indices)
+
+    def __iter__(self):
+        return iter(self.indices)
+
 
 def part_of_job():
     """
@@ -65,7 +71,7 @@ class Plan(align.Iteration):
         if fastai.is_one(iterator._dataset):
             fastai.align(iterator._dataset, self.seed)
 
-    def next_index(self, iterator, original):
-        """The Turn for what iterator._next_index() gives."""
-        return Turn(original(iterator), self.stream, self.part, self.base, self.has_next,
-                    self.is_persistent)
+    def next_index(self, _iterator):
+        """The Turn for what the iterator's _next_index() gives, at the yield."""
+        indices, _ = yield
+        return Turn(indices, self.stream, self.part, self.base, self.has_next, self.is_persistent)

@@ -19,7 +19,7 @@ except ImportError:  # before PyTorch 1.13: results are moved
     TorchFunctionMode = None
 from torch.utils.data._utils import worker as torch_worker
 
-from .. import any_torch
+from .. import any_torch, guard_importlib_bootstrap as guard
 from ..handover import buffers, pool
 
 MOVED_MIN = 1 << 20  # bytes of a tensor for which a copy is cheaper than the way that torch has
@@ -127,11 +127,11 @@ def _stacked(function, tensors):
         if _can_be_stacked(tensors):
             first, count = tensors[0], len(tensors)
             storage = pool.new_storage(first.numel() * first.element_size() * count)
-    except Exception:  # ours
-        storage = None
-    if storage is None:
-        return function(tensors)
-    return function(tensors, out=tensor_on(storage, first.dtype, (count, *first.shape)))
+        if storage is not None:
+            return function(tensors, out=tensor_on(storage, first.dtype, (count, *first.shape)))
+    except Exception as error:  # ours: torch stacks what it was given
+        guard.failed(error)
+    return function(tensors)
 
 
 if TorchFunctionMode is not None:
@@ -144,14 +144,15 @@ if TorchFunctionMode is not None:
             return function(*args, **(kwargs or {}))
 
 
-def collated(collate_fn, samples, copy):
-    """What @collate_fn makes of @samples, in memory of the pool as far as that can be."""
+def collated(collate_fn, samples, copy, asked):
+    """What @asked(@collate_fn, @samples) gives, in memory of the pool as far as that can be."""
     if torch_worker._worker_info is None or TorchFunctionMode is None:
-        made = collate_fn(samples)
+        made = asked(collate_fn, samples)
     else:
         with _Stacking():
-            made = collate_fn(samples)
+            made = asked(collate_fn, samples)
     try:
         return to_pool(made, copy)
-    except Exception:  # it is a batch all the same
+    except Exception as error:  # it is a batch all the same
+        guard.failed(error)
         return made

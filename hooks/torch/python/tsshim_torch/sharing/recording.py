@@ -20,6 +20,8 @@ import struct
 import sys
 import zlib
 
+from .. import asking
+
 HEADER = struct.Struct("<8sIIQ16s")
 HEADER_BYTES = 48
 CHUNK = struct.Struct("<BBHI")
@@ -31,7 +33,7 @@ HAS_DRAWS, HAS_OCCURRENCES = 1, 2
 BATCH_MOST = 1 << 26  # bytes; a batch of more is none
 
 
-class Unusable(RuntimeError):
+class Unusable(asking.Meant, RuntimeError):
     """The recording cannot be replayed; the message says why."""
 
 

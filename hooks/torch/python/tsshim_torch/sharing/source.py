@@ -6,7 +6,8 @@ opened, and drawing from generators that are the iteration's.
 
 import struct
 
-from .. import clock, native
+from .. import asking, clock, native
+from ..asking import Raised
 from . import digests, generators
 
 # What is no input: Python looks for code once in a process.
@@ -15,10 +16,6 @@ _CODE = (b".py", b".pyc", b".so")
 END = object()  # in the place of an item behind the last one
 _ENTRY = struct.Struct("=5q2HI")  # hooks/file/check.c
 _HEADER = 8  # bytes
-
-
-class Raised(Exception):
-    """An exception of the data set's, which is the program's."""
 
 
 def files_of(inputs):
@@ -80,7 +77,7 @@ class Source:
 
     def _next(self):
         if self.iterator is None:
-            self.iterator = iter(self.dataset)
+            self.iterator = asking.Iterated(self.dataset, self.scope.auto)
         return next(self.iterator)
 
     def make(self, sample, how):
@@ -97,7 +94,7 @@ class Source:
             except StopIteration:
                 value, made = END, native.NOTHING
             except Exception as error:  # the program's own
-                raise Raised(error.with_traceback(error.__traceback__.tb_next)) from None
+                raise Raised(asking.theirs(error)) from None
             outcome = made
         finally:
             publish = sample.end(outcome)

@@ -7,6 +7,8 @@ kept of a loader must say which epoch of ours that was.
 import functools
 import sys
 
+from .. import guard_importlib_bootstrap as guard
+
 _KEY = "tsshim"  # in the state of a loader, which is a dictionary: [epoch, ordinal, again]
 _MODULE = "torchdata.stateful_dataloader.stateful_dataloader"
 _NAMES = ("_StatefulSingleProcessDataLoaderIter", "_StatefulMultiProcessingDataLoaderIter")
@@ -28,17 +30,14 @@ def is_one(iterator):
 
 
 def _keep_epoch(kind):
-    original = kind.state_dict
-
-    @functools.wraps(original)
-    def state_dict(self, *args, **kwargs):
-        state = original(self, *args, **kwargs)
+    def state_dict(self, *_args, **_kwargs):
+        state, _ = yield
         plan = getattr(self, "_tsshim_plan", None)
         if plan is not None and type(state) is dict:
             state[_KEY] = [plan.epoch, plan.loader.ordinal, plan.loader.again]
         return state
 
-    kind.state_dict = state_dict
+    guard.wrap(kind, "state_dict", state_dict)
 
 
 def kept(loader):

@@ -48,7 +48,7 @@ def _fill(stream, batch, count):
         except Exception as error:
             if stream.alone is not None:
                 raise
-            native.report(error)
+            native.failed(error)
             stream.leave_others(b"torch_settings")
             continue
         if not given:
@@ -64,9 +64,42 @@ def stream_of(fetcher, turn):
         try:
             fetcher._tsshim_stream = _begin(fetcher, turn)
         except Exception as error:
-            native.report(error)
-            native.count_pass(b"torch_settings")
+            native.failed(error)
     return fetcher._tsshim_stream
+
+
+class _Rest:
+    """What a stream still has to give, in the order of its own iterator, without anything of ours."""
+
+    def __init__(self, stream, values):
+        self.source, self.place = stream.source, stream.place
+        self.values = [*values, *(value for value, _ in stream.stock)]
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.values:
+            value = self.values.pop(0)
+            if type(value) is source.Raised:
+                raise value.args[0]
+            if value is source.END:
+                raise StopIteration
+            return value
+        own = self.source.iterator
+        if own is None:
+            own = self.source.iterator = iter(self.source.dataset)
+        while self.source.made < self.place:  # others have made what was delivered
+            self.source.made += 1
+            next(own)
+        return next(own)
+
+
+def _give_up(fetcher, stream, batch, count):
+    """Something of ours failed, and would again: leave the rest, and @count items of @batch, to torch."""
+    fetcher.ended = stream.has_ended and not count
+    fetcher._tsshim_stream, fetcher.dataset_iter = None, iter(())
+    fetcher.dataset_iter = _Rest(stream, [batch.sample(place) for place in range(count)])
 
 
 def run(fetcher, turn, stream):
@@ -80,17 +113,20 @@ def run(fetcher, turn, stream):
     was_busy, streams.Stream.is_busy = streams.Stream.is_busy, True
     try:
         found, error = _fill(stream, batch, count)
+    except Exception:
+        _give_up(fetcher, stream, batch, sum(part is not None for part in batch.parts))
+        raise
     finally:
         streams.Stream.is_busy = was_busy
         stream.leave()
         stream.scope.tell(stream.alone or stream.scope.obstacle())
-    if error is not None:  # here, where ours is no part of its story
-        raise error
+    if error is not None:
+        raise source.Raised(error)
     fetcher.ended = found < count
     if found == 0 or many and fetcher.drop_last and found < count:
-        raise StopIteration
+        raise source.Raised(StopIteration())
     if not many:
-        return fetcher.collate_fn(batch.samples()[0])
+        return collate.asked(fetcher.collate_fn, batch.samples()[0])
     if found < count:
-        return fetcher.collate_fn(batch.samples()[:found])
+        return collate.asked(fetcher.collate_fn, batch.samples()[:found])
     return batch.finish(fetcher.collate_fn)
