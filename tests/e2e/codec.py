@@ -17,6 +17,7 @@ from torch.utils.data import default_collate
 import support
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
+from tsshim_torch import asking  # noqa: E402
 from tsshim_torch.sharing import codec, collate  # noqa: E402
 
 Point = collections.namedtuple("Point", "x y")
@@ -273,6 +274,8 @@ def batches():
 def outcome_of(work):
     try:
         return work(), None
+    except asking.Raised as raised:  # what the loader's caller is given
+        return None, (type(raised.args[0]), str(raised.args[0]))
     except Exception as error:
         return None, (type(error), str(error))
 

@@ -15,7 +15,7 @@ import types
 
 import torch
 
-from .. import native
+from .. import asking, native
 from . import align, generators, naming, recording, scopes
 
 NO_DRAW = 0xffffffff  # TS_ORDER_NO_DRAW of hooks/torch/order.h
@@ -140,7 +140,7 @@ class Epoch:
         """The next align.Work."""
         chosen = self._choose(self._replay() if self.replayed is not None else 0)
         if chosen == 0 or self.dropped and chosen < self.size:
-            raise StopIteration
+            raise asking.Raised(StopIteration())
         indices, draws = self.indices[:chosen], tuple(self.draws[:chosen])
         occurrences = self.occurrences[:chosen]
         if self.recorded is not None:

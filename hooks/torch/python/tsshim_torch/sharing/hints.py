@@ -36,12 +36,16 @@ def expect(loader):
         _words = memoryview(mmap.mmap(-1, 8 * _WORDS * SLOTS)).cast("Q")
     if _find(loader) is not None:
         return
+    try:
+        reference = weakref.ref(loader.dataset)
+    except TypeError:  # a list or a range, say: there are no hints of these
+        return
     key = (id(loader.dataset), id(loader.collate_fn))
     if key not in _slots and len(_slots) >= SLOTS:
         _slots.clear()  # of a program that makes ever new data sets
     at = _slots[key][0] if key in _slots else _WORDS * len(_slots)
     _words[at + _STATE] = _words[at + _FOUND] = _UNKNOWN
-    _slots[key] = (at, weakref.ref(loader.dataset))
+    _slots[key] = (at, reference)
 
 
 def _find(scope):

@@ -105,7 +105,7 @@ def _give_up(fetcher, stream, batch, count):
 def run(fetcher, turn, stream):
     """What _IterableDatasetFetcher.fetch() gives for @turn."""
     if fetcher.ended or stream.has_ended:
-        raise StopIteration
+        raise source.Raised(StopIteration())
     many = fetcher.auto_collation
     count = len(turn.indices) if many else 1
     batch = collate.Batch(count, many and stream.scope.direct, native.copy)
