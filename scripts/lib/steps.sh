@@ -141,6 +141,10 @@ wheel_python() {
 	export TSSHIM_TEST_WHEEL_PYTHON TSSHIM_TEST_PYPI_PYTHON TSSHIM_TEST_PROGRAMS
 	# What sweeps are started with, from `scripts/deps sweeps`.
 	TSSHIM_TEST_SWEEPS=${TSSHIM_TEST_SWEEPS:-$ts_cache/sweeps}
+	# Releases of WebDataset, and what they need, from `scripts/deps test`.
+	TSSHIM_TEST_STREAMS=${TSSHIM_TEST_STREAMS:-$ts_cache/webdataset}
+	TSSHIM_TEST_READERS=${TSSHIM_TEST_READERS:-$ts_cache/readers/bin/python}
+	export TSSHIM_TEST_STREAMS TSSHIM_TEST_READERS
 	# Releases of Debian, from `scripts/deps roots`.
 	TSSHIM_TEST_ROOTS=${TSSHIM_TEST_ROOTS:-$ts_cache/roots}
 	export TSSHIM_TEST_CORPUS_PYTHON TSSHIM_TEST_SWEEPS TSSHIM_TEST_ROOTS

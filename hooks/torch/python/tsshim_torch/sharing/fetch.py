@@ -94,7 +94,7 @@ class Fetch:
         if position == self.at and self.made is not None:
             return self.made[0]
         if position != self.at or self.error is None:
-            self.at, self.error = position, None
+            self.at, self.made, self.error = position, None, None
             value = self._item_without_us(position)
             if value is not RAISED:
                 return value

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""
+Nothing of ours raises into a job: what stands in the place of a library's function falls back to
+that function, which is said once (docs/rooms/torch.md).
+"""
+
+import glob
+import json
+import os
+
+import support
+from support import HERE, Group, run
+
+JOB = os.path.join(HERE, "wrappers_job.py")
+STREAMS = os.path.join(HERE, "wrappers_streams.py")
+
+# Where ours is entered from a library's function, or before it, by mode.
+ALIGNED = (
+    "sharing.align:begin", "sharing.align:Plan.begin", "sharing.align:Plan.next_index",
+    "sharing.align:Plan.deliver", "sharing.align:Plan.end", "sharing.align:Plan.work",
+    "sharing.generators:save", "sharing.orders:draw_as_before", "sharing.naming:prepare",
+    "sharing.aligned:expect_workers", "sharing.aligned:run", "sharing.aligned:Drawn.seed",
+    "sharing.ahead:QueueAhead.__init__", "sharing.loaders:begin", "sharing.loaders:note",
+    "sharing.loaders:meet", "sharing.collate:Batch.finish",
+    "sharing.iterables:Plan.next_index", "sharing.turns:stream_of", "sharing.turns:run",
+    "sharing.lone:of",
+)
+EXACT = ("sharing.exact:expect_workers", "sharing.exact:run", "sharing.loaders:begin",
+         "sharing.collate:Batch.finish", "sharing.hints:expect")
+FREE = ("sharing.free:begin", "sharing.free:Epoch.work", "sharing.free:Epoch.deliver")
+
+
+def go_on(points, **settings):
+    with Group(**settings) as group:
+        done = run([support.torch_python(), JOB, *points], group.environment())
+    assert done.status == 0, done.errors[-2000:]
+    lines = [json.loads(line) for line in done.output.splitlines()]
+    assert [point for point, _, _ in lines] == list(points)
+    for point, found, said in lines:
+        assert found == [], (point, found, said)
+        assert said.count("an error of tsshim's own") == 1 and "injected" in said, (point, said)
+
+
+def test_errors_of_ours_in_aligned_jobs():
+    go_on(ALIGNED, TSSHIM_ALIGN="7")
+
+
+def test_errors_of_ours_in_default_mode():
+    go_on(EXACT)
+
+
+def test_errors_of_ours_in_free_order():
+    go_on(FREE, TSSHIM_ALIGN="7", TSSHIM_ORDER="free")
+
+
+def test_releases_of_webdataset():
+    """Two old ones and a new one: of each, jobs with other seeds are given the same."""
+    readers, place = (os.environ.get("TSSHIM_TEST_" + name, "") for name in ("READERS", "STREAMS"))
+    found = glob.glob(os.path.join(os.path.dirname(readers), "..", "lib", "python3*", "site-packages"))
+    releases = sorted(glob.glob(os.path.join(place, "[0-9]*")))
+    if not found or len(releases) < 2:
+        raise support.Skip("readers", "webdataset is not installed (scripts/deps test)")
+    for path in (*releases, ""):
+        given = []
+        for seed in (1, 2):
+            with Group(TSSHIM_ALIGN="7") as group:
+                done = run([support.torch_python(), STREAMS, str(seed)], group.environment(
+                    PYTHONPATH=os.pathsep.join(filter(None, (path, found[0])))))
+            assert done.status == 0, (path, done.errors[-2000:])
+            assert "an error of tsshim's own" not in done.errors, done.errors
+            given.append(json.loads(done.output))
+        assert given[0] == given[1], path
+        assert sorted(given[0]) == list(range(80)) and given[0] != sorted(given[0]), (path, given[0])
+
+
+support.main(support.functions(globals()))

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""
+A program whose loaders go on though something of ours raises: for each word MODULE:NAME, a function
+of tsshim_torch, a child in which that raises.  Prints a line of JSON for each: what is wrong with
+what it was given, and what was said.
+"""
+
+import importlib
+import json
+import mmap
+import os
+import sys
+import tempfile
+
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+ITEMS, BATCH = 24, 4
+
+
+class Items(Dataset):
+    def __len__(self):
+        return ITEMS
+
+    def __getitem__(self, index):
+        return index, torch.rand(3) + sum(range(20000))
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        for index in range(info.id if info else 0, ITEMS, info.num_workers if info else 1):
+            yield index, torch.rand(3)
+
+
+def failing(*_args, **_kwargs):
+    raise RuntimeError("injected")
+
+
+def loaders():
+    for workers in (0, 2):
+        yield DataLoader(Items(), BATCH, shuffle=True, num_workers=workers)
+        yield DataLoader(Items(), None, shuffle=True, num_workers=workers)
+        yield DataLoader(Stream(), BATCH, num_workers=workers)
+    yield DataLoader(Items(), BATCH, num_workers=2, persistent_workers=True)
+
+
+def wrong():
+    """What is not as it is without us."""
+    found = []
+    for number, loader in enumerate(loaders()):
+        for epoch in range(2):
+            given = [int(index) for indices, _ in loader for index in
+                     (indices.tolist() if torch.is_tensor(indices) else [indices])]
+            if sorted(given) != list(range(ITEMS)):
+                found.append((number, epoch, given))
+    return found
+
+
+def child(point):
+    native = importlib.import_module("tsshim_torch.native")
+    module, name = point.split(":")
+    owner = importlib.import_module("tsshim_torch." + module)
+    *path, last = name.split(".")
+    for part in path:
+        owner = getattr(owner, part)
+    getattr(owner, last)
+    setattr(owner, last, failing)
+    native._has_failed = mmap.mmap(-1, 1)  # what another child said is nothing to this one
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            found = wrong()
+        except BaseException as error:
+            found = [repr(error)]
+        said.seek(0)
+        print(json.dumps([point, found, said.read().decode()]), flush=True)
+
+
+def main():
+    torch.set_num_threads(1)
+    for point in sys.argv[1:]:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                child(point)
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+
+
+main()
