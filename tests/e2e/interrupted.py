@@ -68,12 +68,25 @@ def only_ledger(*groups):
 
 
 @contextlib.contextmanager
+def as_by_default(*numbers):
+    """What is started in the block ignores none of the signals, as it would below nohup(1)."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers
+              if signal.getsignal(number) == signal.SIG_IGN}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
 def running(command, group, count=1, **more):
     """@count jobs that have joined @group; whatever is left of them ends with the block."""
     env = group.environment(**more)
-    jobs = [subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             stderr=subprocess.DEVNULL, text=True, start_new_session=True)
-            for _ in range(count)]
+    with as_by_default(*signal.valid_signals()):
+        jobs = [subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+                for _ in range(count)]
     try:
         for job in jobs:
             wait_until(lambda: job.pid in members(group), "it joins")

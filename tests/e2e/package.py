@@ -228,8 +228,8 @@ def test_torch_is_met_there():
     said = call(os.path.join(environment(), "bin", "tsrun"), "--", support.torch_python(), "-c",
                 "import torch.utils.data as d; "
                 "print(d.DataLoader._get_iterator.__code__.co_filename)")
-    assert said.strip() == os.path.join(
-        environment(), "libexec/tsshim/python/tsshim_torch/patch.py"), said
+    assert os.path.dirname(said.strip()) == os.path.join(
+        environment(), "libexec/tsshim/python/tsshim_torch"), said
 
 
 def test_a_directory_of_the_users():

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT
+"""
+What jobs are told at their end, by how they met: each scene stands beside one that looks like it.
+Which words belong to which counts is decided in tests/unit/shim/test_line_scenes.c.
+"""
+
+import contextlib
+import json
+import os
+import random
+import re
+import subprocess
+import tempfile
+import threading
+
+import support
+from support import Group
+
+JOB = os.path.join(support.HERE, "messages_job.py")
+COUNT = 8
+APART = (r"the data sets \(Photos\) of jobs (\d+) and (\d+), side by side for \d+(\.\d+)? s, have other "
+         r"names: they differ in their code or what they hold")
+NOTHING = "tsshim: nothing shared: met no batch of a PyTorch loader, and no JPEG picture decoded by a "
+
+
+def make_pictures(path):
+    from PIL import Image
+    for number in range(COUNT):
+        random.seed(number)
+        image = Image.frombytes("RGB", (32, 32), bytes(random.randrange(256) for _ in range(3072)))
+        image.resize((640, 640)).save("%s/%d.jpg" % (path, number), quality=90)
+
+
+@contextlib.contextmanager
+def pictures():
+    with tempfile.TemporaryDirectory() as path:
+        make_pictures(path)
+        support.settle(path)
+        support.settle(path + "/%d.jpg" % (COUNT - 1))
+        yield path
+
+
+def environment(group, **more):
+    found = group.environment(TSSHIM_VERIFY="0")
+    del found["TSSHIM_QUIET"]
+    return {**found, **more}
+
+
+class Job:
+    """One that has made its epochs, and is there until end()."""
+
+    def __init__(self, group, path, *words, **more):
+        self.process = subprocess.Popen(
+            [support.PYTHON, JOB, path, *words], env=environment(group, **more), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        line = self.process.stdout.readline()
+        assert line == "done\n", (line, self.process.stderr.read())
+
+    def end(self):
+        """The line that it is told."""
+        _, errors = self.process.communicate("", timeout=support.TIMEOUT)
+        assert self.process.returncode == 0, errors
+        lines = [line for line in errors.splitlines() if not line.startswith("tsshim: aligned data")]
+        return lines
+
+
+@contextlib.contextmanager
+def two(path, first=(), second=(), **more):
+    """(group, a job, one that began when that had made its epochs), which are both there."""
+    with Group(**more) as group:
+        jobs = []
+        try:
+            for words in (first, second):
+                jobs.append(Job(group, path, *words))
+            yield (group, *jobs)
+        finally:
+            for job in jobs:
+                job.process.kill()
+                job.process.communicate()
+
+
+def explained(group):
+    done = support.run([support.TSRUN, "explain", "--json", "--group", group.name])
+    assert done.status == 0, done.errors
+    return {job["pid"]: job for job in json.loads(done.output)["jobs"]}
+
+
+def test_data_that_looks_the_same_and_is_named_apart():
+    with pictures() as path:
+        with two(path, ["held=1"], ["held=2"], TSSHIM_ALIGN="7") as (group, one, other):
+            pids = one.process.pid, other.process.pid
+            found = explained(group)
+            for mine, its in (pids, pids[::-1]):
+                assert found[mine]["apart"] == {"pid": its, "dataset": "Photos", "differ": ["data"]}, found
+            names = {found[pid]["loaders"][0]["named"] for pid in pids}
+            assert len(names) == 2 and None not in names, names
+            # The one that is left knows when the other ran, too.
+            for job, order in ((one, pids), (other, pids[::-1])):
+                line, = job.end()
+                told = re.search(APART, line)
+                assert told and tuple(map(int, told.groups()[:2])) == order, line
+                assert "; fix: the same code" in line and "no other job" not in line, line
+        with two(path, ["held=1"], ["held=1"], TSSHIM_ALIGN="7") as (group, one, other):
+            found = explained(group)
+            assert all(job["apart"] is None for job in found.values()), found
+            assert len({job["loaders"][0]["named"] for job in found.values()}) == 1, found
+            line, = other.end()
+            assert "other names" not in line, line
+
+
+@support.whole
+def test_another_seed_of_align_is_named():
+    with pictures() as path, two(path, TSSHIM_ALIGN="7") as (group, _, _):
+        third = Job(group, path, TSSHIM_ALIGN="8")
+        line, = third.end()
+        assert "differ in --align or its seed" in line and "; fix: one --align" in line, line
+
+
+@contextlib.contextmanager
+def written(path):
+    """The pictures are written again and again."""
+    stop = threading.Event()
+
+    def write():
+        while not stop.is_set():
+            for name in os.listdir(path):
+                os.utime(os.path.join(path, name))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_files_that_are_written_are_the_reason():
+    with pictures() as path, written(path):
+        with two(path, TSSHIM_ALIGN="7") as (group, one, other):
+            stats = group.report()
+            assert "--order free" not in stats, stats
+            line, = other.end()
+            assert "nothing shared: an input file was changed" in line and "; fix: " in line, line
+            assert "made here first" not in line and "no other job" not in line, line
+            one.end()
+
+
+@support.whole
+def test_samples_too_large_are_the_reason():
+    with pictures() as path:
+        with two(path, ["size=9000000"], ["size=9000000"], TSSHIM_ALIGN="7",
+                 TSSHIM_RING="16M") as (_, _, other):
+            line, = other.end()
+            assert "the result is larger than a segment" in line and "; fix: a larger --ring" in line, line
+            assert "made here first" not in line, line
+
+
+@support.whole
+def test_who_was_first_is_told_that_others_took():
+    with pictures() as path:
+        with two(path, TSSHIM_ALIGN="7") as (group, one, other):
+            third = Job(group, path)
+            line, = third.end()
+            assert "%d of %d samples taken from" % (2 * COUNT, 2 * COUNT) in line, line
+            # The second one made what the third took.
+            given = [job.end()[0] for job in (one, other)]
+            assert any("made here first, and taken by others" in line or "samples taken from" in line
+                       for line in given), given
+
+
+def test_refused_samples_come_before_images():
+    with pictures() as path:
+        with two(path, ["lock=1"], ["lock=1"], TSSHIM_ALIGN="7") as (_, _, other):
+            line, = other.end()
+            assert line.startswith("tsshim: none of %d samples shared: the dataset contains something "
+                                   "whose equality cannot be proven (dataset.options" % (2 * COUNT)), line
+            assert "; fix: keep what is named out of the data set" in line, line
+            assert "--share samples" not in line and "--align" not in line, line
+            assert re.search(r"; \d+ of \d+ images taken from", line), line
+
+
+def test_a_job_that_met_nothing_is_told_so_once():
+    """Without tsrun; the clock of the test library says that each job was long."""
+    with tempfile.TemporaryDirectory() as path:
+        with Group(support.TEST_LIBRARY, TSSHIM_TEST_LONG_JOB="1") as group:
+            line, = Job(group, path, "idle=1").end()
+            assert line.startswith(NOTHING), line
+            assert Job(group, path, "idle=1", TSSHIM_QUIET="1").end() == []
+            # What it runs is silent: other programs, and a trainer below a trainer.
+            code = ("import subprocess, sys, torch; "
+                    "[subprocess.run(words, check=True, stdout=subprocess.DEVNULL) for words in "
+                    "(['ls', '/'], ['sh', '-c', 'true; true'], [sys.executable, '-c', 'import torch'])]")
+            done = support.run([support.PYTHON, "-c", code], environment(group))
+            assert done.status == 0 and done.errors.count("tsshim: ") == 1, done.errors
+            # No trainer at all.
+            for command in (["ls", "/"], ["sh", "-c", "ls /; true"], [support.PYTHON, "-c", "pass"]):
+                done = support.run(command, environment(group))
+                assert (done.status, done.errors) == (0, ""), (command, done.errors)
+        # A short one, as programs are that ask what torch can do here.
+        with Group() as group:
+            assert Job(group, path, "idle=1").end() == []
+
+
+if __name__ == "__main__":
+    support.main(support.functions(globals()))

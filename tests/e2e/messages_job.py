@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""
+A job of tests/e2e/messages.py: `messages_job.py DIRECTORY [WORD=VALUE...]` goes twice through the
+pictures there, says so, and ends when its standard input does.
+"""
+
+import glob
+import sys
+import threading
+
+import numpy
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+
+
+class Photos(Dataset):
+    def __init__(self, directory, options, size):
+        self.files = sorted(glob.glob(directory + "/*.jpg"))
+        self.options, self.size = options, size
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        with Image.open(self.files[index]) as image:
+            data = torch.from_numpy(numpy.array(image.convert("RGB").resize((320, 320))))
+        for _ in range(4):  # worth sharing
+            data = data.float().sort(dim=0).values
+        return data if not self.size else torch.zeros(self.size)
+
+
+def main(directory, *words):
+    given = dict(word.split("=") for word in words)
+    if "seed" in given:
+        torch.manual_seed(int(given["seed"]))
+    held = {"lr": float(given["held"])} if "held" in given else None
+    if "lock" in given:
+        held = threading.Condition()
+    photos = Photos(directory, held, int(given.get("size", 0)))
+    for _ in range(0 if "idle" in given else 2):
+        for _ in DataLoader(photos, batch_size=4, shuffle=True, num_workers=1):
+            pass
+    print("done", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
