@@ -13,7 +13,8 @@ from tsbench.setup import row
 ITEMS, EPOCHS, WORKERS, ROUNDS = 10_000, 4, 4, 7
 
 
-def _make(path, count):
+def make_images(path, count):
+    """A file of @count images of 32 x 32, as bench/workloads/samples.py reads it."""
     import numpy
 
     random = numpy.random.default_rng(0)
@@ -30,7 +31,7 @@ def _run(setup, command, group):
 def measure(setup):
     rounds, items = (2, 1000) if setup.quick else (ROUNDS, ITEMS)
     data = os.path.join(setup.place.directory, "renewed.npy")
-    _make(data, items)
+    make_images(data, items)
     command = [setup.python, os.path.join(setup.root, "bench", "workloads", "epochs.py"), data,
                "--epochs", str(EPOCHS), "--workers", str(WORKERS)]
     group = setup.place.group("renewed")

@@ -8,6 +8,7 @@ the order; with --dear the items cost so much that they are shared.
 import argparse
 import hashlib
 import random
+import threading
 
 import numpy
 import torch
@@ -115,6 +116,58 @@ def datasets():
     yield "again", Draws("again"), 1, 16, {"sampler": [3, 5, 3, 9, 3, 5] * 8}
 
 
+class Holding(Draws):
+    """Its array is read for its name."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.array = numpy.zeros(2 << 20, numpy.uint8)
+
+
+def count_calls(owner, name):
+    """A list that gets an element with each call of the function @name of @owner from now on."""
+    calls, function = [], getattr(owner, name)
+
+    def counted(*arguments, **options):
+        calls.append(name)
+        return function(*arguments, **options)
+
+    setattr(owner, name, counted)
+    return calls
+
+
+def look_at_looks():
+    """What each epoch costs before its first item: a look at the array, and no verdict."""
+    from tsshim_torch import native
+    from tsshim_torch.judge import judgement
+
+    reads, verdicts = count_calls(native, "digest_at"), count_calls(judgement, "judge")
+    loader = DataLoader(Holding("holding"), 16, num_workers=1)
+    for epoch in range(EPOCHS):
+        for _ in loader:
+            pass
+        assert len(reads) == epoch + 1 and not verdicts, (epoch, reads, verdicts)
+
+
+def in_a_thread():
+    """What a loader without workers gives there, for whose batches one look is enough."""
+    from tsshim_torch.sharing import naming
+
+    scopes, found = count_calls(naming.Scope, "__init__"), []
+    loader = DataLoader(Draws("thread"), 16, shuffle=True)
+
+    def iterate():
+        for epoch in range(EPOCHS):
+            items = sorted(item for batch in loader for item in batch)
+            found.append(repr((epoch, items)))
+
+    thread = threading.Thread(target=iterate)
+    thread.start()
+    thread.join()
+    assert len(scopes) == EPOCHS, len(scopes)
+    print("thread", hashlib.sha256("".join(found).encode()).hexdigest()[:16], flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--dear", action="store_true")
@@ -133,6 +186,8 @@ def main():
             items = [item for batch in loader for item in ([batch] if size is None else batch)]
             hasher.update(repr((epoch, sorted(items))).encode())
         print(name, hasher.hexdigest()[:16], flush=True)
+    in_a_thread()
+    look_at_looks()
     meeting.part()
 
 

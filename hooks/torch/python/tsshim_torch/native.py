@@ -131,7 +131,7 @@ def _functions():
         ("relative", ctypes.c_int, []),
         ("pause", pointer, []),
         ("resume", None, [pointer]),
-        ("hash", None, [text, number, pointer]),
+        ("hash", None, [pointer, number, pointer]),
         ("seed", None, [pointer, number, text, number]),
         ("seed_globals", None, [pointer, number, number, small]))
 
@@ -167,7 +167,7 @@ library = _load(ctypes.PyDLL)
 if library.tsshim_sample_abi() != ABI:
     raise ImportError("libtsshim.so has another interface")
 # What may take longer: other threads of the program run meanwhile.
-_unlocked = _load(ctypes.CDLL, ("take", "take_batch", "copy", "across", "found"))
+_unlocked = _load(ctypes.CDLL, ("take", "take_batch", "copy", "across", "found", "hash"))
 
 # As order.h says.
 orders = _load(ctypes.PyDLL, functions=_order_functions(), prefix="tsshim_order_")
@@ -210,6 +210,13 @@ def digest(data):
     """16 bytes for @data."""
     room = ctypes.create_string_buffer(16)
     library.tsshim_sample_hash(data, len(data), room)
+    return room.raw
+
+
+def digest_at(address, size):
+    """16 bytes for the @size bytes at @address; other threads run meanwhile."""
+    room = ctypes.create_string_buffer(16)
+    _unlocked.tsshim_sample_hash(address, size, room)
     return room.raw
 
 

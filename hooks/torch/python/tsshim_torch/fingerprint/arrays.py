@@ -21,6 +21,7 @@ _known = set()  # names of libraries whose types are registered
 LARGEST = 8 << 30  # bytes of one array; reading more takes longer than sharing it can save
 PIECE = 64 << 20
 LARGE = 1 << 20  # bytes of an array from which its digest is worth keeping
+TENSORS = 8  # of a tuple of tensors that are looked at
 
 
 @value(type(NotImplemented))
@@ -75,6 +76,16 @@ def register():
             _known.add(name)
 
 
+def is_large(thing):
+    """Whether @thing is an array, a tensor or a tuple with one of those that has LARGE bytes."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if type(thing) is tuple:
+        return any(map(is_large, thing[:TENSORS]))
+    if torch is not None and type(thing) is torch.Tensor:
+        return thing.numel() * thing.element_size() >= LARGE
+    return numpy is not None and type(thing) is numpy.ndarray and thing.nbytes >= LARGE
+
+
 def _hash_memory(walker, address, size, stays=True):
     if size > min(LARGEST, walker.room):
         walker.fail("large")
@@ -83,12 +94,21 @@ def _hash_memory(walker, address, size, stays=True):
     if size >= LARGE and stays:
         digest = walker.notes.digests.get((address, size))
         if digest is None:
-            hasher = hashlib.blake2b(digest_size=16)
-            walker.at_once(_read_memory, hasher, address, size)
-            digest = walker.notes.digests[address, size] = hasher.digest()
+            digest = walker.notes.digests[address, size] = \
+                walker.at_once(_digest_large, address, size)
         walker.hash.update(digest)
     elif size:
         walker.at_once(_read_memory, walker.hash, address, size)
+
+
+def _digest_large(address, size):
+    """16 bytes: the library's, where it is there, take a thirteenth of the time of hashlib's."""
+    native = sys.modules.get(__package__.rpartition(".")[0] + ".native")
+    if native is not None:
+        return native.digest_at(address, size)
+    hasher = hashlib.blake2b(digest_size=16)
+    _read_memory(hasher, address, size)
+    return hasher.digest()
 
 
 def _read_memory(hasher, address, size):

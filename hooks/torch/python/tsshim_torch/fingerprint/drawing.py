@@ -5,6 +5,7 @@ somebody else can seed (sharing/private.py).
 """
 
 import sys
+import types
 
 from . import library
 
@@ -32,7 +33,10 @@ def is_global(value):
         module = sys.modules.get(name)
         if module is not None and library.module_dict(module).get(attribute) is value:
             return True
-    return False
+    # The program may have put another one behind the functions of random, for good.
+    module = sys.modules.get("random")
+    seed = module and library.module_dict(module).get("seed")
+    return type(seed) is types.MethodType and seed.__self__ is value
 
 
 def _name_of(kind):

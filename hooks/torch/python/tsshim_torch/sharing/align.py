@@ -107,6 +107,7 @@ class _Loader:
         self.looked = False
         self.order = None  # free.Order, as long as its epochs are free ones
         self.free = free  # what begins them (free.begin), or None: all are strict
+        self.notes = None  # datasets.Notes of a look at the data set a moment ago
 
 
 _loaders = weakref.WeakKeyDictionary()
@@ -131,15 +132,15 @@ def constants_of(dataset):
 def _identify(dataset):
     """
     (what tells equal data sets from others, also where they cannot be shared; datasets.Unknown or
-    None).
+    None; the datasets.Notes).
     """
     from ..fingerprint import datasets
+    notes = datasets.Notes(seeds=True)
     try:
-        return datasets.fingerprint(dataset, constants_of(dataset),
-                                    notes=datasets.Notes(seeds=True)), None
+        return datasets.fingerprint(dataset, constants_of(dataset), notes=notes), None, notes
     except datasets.Unknown as unknown:
         kind = type(dataset)
-        return (kind.__module__, kind.__qualname__), unknown
+        return (kind.__module__, kind.__qualname__), unknown, notes
 
 
 def _say_what_is_not(loader, ordinal, unknown):
@@ -160,11 +161,12 @@ def _say_what_is_not(loader, ordinal, unknown):
 def _loader_of(loader, free):
     known = _loaders.get(loader)
     if known is None:
-        identity, unknown = _identify(loader.dataset)
+        identity, unknown, notes = _identify(loader.dataset)
         ordinal = _ordinals.get(identity, 0)
         _ordinals[identity] = ordinal + 1
         name = digest("tsshim loader", identity, ordinal, orders.part(getattr(loader, "sampler", None)))
         known = _loaders[loader] = _Loader(ordinal, name, free)
+        known.notes = notes
         _say_what_is_not(loader, ordinal, unknown)
     return known
 
@@ -208,6 +210,7 @@ def begin(loader, iterator, free=None, kind=None):
     epoch = _next_epoch(known, loader, iterator)
     plan = (kind or Plan)(loader, epoch, known, first)
     plan.walk.iterator = weakref.ref(iterator)
+    plan.notes, known.notes = known.notes, None
     known.last = plan.walk
     return plan
 
@@ -220,6 +223,17 @@ class _Seen:
     def __init__(self):
         self.small = bytearray()
         self.rest = {}
+
+    def count_all(self, indices):
+        """As count() of each: at once where they are small numbers that have not come yet."""
+        small = self.small
+        if set(map(type, indices)) != {int} or len(set(indices)) != len(indices) or \
+                min(indices) < 0 or max(indices) >= len(small) or \
+                any(map(small.__getitem__, indices)):
+            return list(map(self.count, indices))
+        for index in indices:
+            small[index] = 1
+        return [0] * len(indices)
 
     def count(self, index):
         if type(index) is int and 0 <= index < 1 << 28:
@@ -262,6 +276,7 @@ class Iteration:
     """One iteration of a loader, and how far it is."""
 
     free = None  # free.Epoch, where the order is
+    notes = None  # datasets.Notes of a moment ago, in the first iteration of a loader
 
     def __init__(self, epoch, known, first):
         self.loader = known  # _Loader
@@ -348,10 +363,13 @@ class Plan(Iteration):
         dataset = self.dataset
         if self.unwrap is not None:
             dataset, index = self.unwrap(dataset, index)
+        return self._seen_of(dataset).count(index)
+
+    def _seen_of(self, dataset):
         seen = self.seen.get(id(dataset))
         if seen is None:
             seen = self.seen[id(dataset)] = _Seen()
-        return seen.count(index)
+        return seen
 
     def work(self, indices, batched):
         """The Work for what the sampler gave: @indices of a batch, or one."""
@@ -363,7 +381,9 @@ class Plan(Iteration):
             except TypeError:  # something that only the data set itself understands
                 self.batches += 1
                 return indices
-        return self.make_work(indices, [self.count(index) for index in indices])
+        if self.unwrap is not None:
+            return self.make_work(indices, [self.count(index) for index in indices])
+        return self.make_work(indices, self._seen_of(self.dataset).count_all(indices))
 
     def make_work(self, indices, occurrences, free=None):
         """The next Work; @occurrences of each of the @indices, of which there may be one alone."""

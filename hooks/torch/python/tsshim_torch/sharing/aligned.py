@@ -16,7 +16,7 @@ def expect_workers(loader):
     """This process may be about to fork workers for @loader."""
     if native.settings.across:
         native.Sample().across()  # which starts the helper: it is there when they need it
-    scopes.expect_workers(loader)
+    scopes.expect_workers(loader, judges=not scopes.holds_data(loader.dataset))
     if scopes.fetches_batches(loader.dataset):
         hints.expect(loader)
 
@@ -300,7 +300,9 @@ def _aligned_batch(fetcher, work, indices):
     scope.look()
     if scopes.is_alone(scope):
         return Drawn(scope, work, indices).run()
-    return Apart(naming.Scope(fetcher), work, indices).run()
+    if scope.in_use:
+        scope = naming.Scope(fetcher)
+    return Apart(scope, work, indices).run()
 
 
 def _whole_batch(fetcher, work):

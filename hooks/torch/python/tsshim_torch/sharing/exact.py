@@ -29,8 +29,8 @@ RETRY = 256
 # each begins with a look; a batch that costs less than so many looks is left alone.
 LOOKS = 50
 
-# Bytes of arrays that are read for a name in any case; of more as many as are read, at one a
-# nanosecond, in a fiftieth of the time that this worker has given to items.
+# Bytes of arrays that are read for a name in any case; of more one for each 50 ns that this worker
+# has given to items.
 ROOM, ROOM_PART = 64 << 20, 50
 
 # Items that are timed before anything is done that costs time itself.

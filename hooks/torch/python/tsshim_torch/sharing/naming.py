@@ -119,6 +119,8 @@ def prepare(loader, iterator):
     """
     global _prepared
     _prepared = None
+    plan = iterator._tsshim_plan
+    notes, plan.notes = plan.notes, None
     if not scopes.forks_quietly(loader):
         return
     dataset, data = loader.dataset, torch.utils.data
@@ -129,6 +131,8 @@ def prepare(loader, iterator):
         dataset = dataset.dataset
     if type(dataset) is not data.ConcatDataset:
         scope.constants[id(dataset)] = align.constants_of(dataset)
+        if notes is not None:
+            scope.notes[id(dataset)] = notes
         scope.prefix(dataset, b"")
         scope.cost = max(clock.thread() - start, 1e-4)
         _prepared = os.getpid(), scope

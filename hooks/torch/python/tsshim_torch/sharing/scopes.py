@@ -20,9 +20,9 @@ from . import align, codec, collate, digests, loaders
 # Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
 CHEAP_NS = 400_000
 CHEAP_AFTER = 8  # items, the fastest of which counts: the first ones import modules
-CHEAP_RETRY = 256  # items after which a cheap data set is looked at again
 
 UNSHAREABLE = 8  # items in a row
+UNSHAREABLE_RETRY = 256  # items after which one is tried again
 
 # A data set may be changed by the program at any time: it is looked at again so often that
 # this takes no more than 0.5 % of the CPU time.
@@ -71,13 +71,25 @@ def keeps_names(dataset):
         return True
 
 
+def holds_data(dataset):
+    """
+    Whether @dataset has large arrays, so that its items are likely to open no files; a verdict is
+    of use only where these have relative names.
+    """
+    from ..fingerprint import arrays, classes
+    while type(dataset) is torch.utils.data.Subset:
+        dataset = dataset.dataset
+    return any(map(arrays.is_large, (classes.instance_dict(dataset) or {}).values()))
+
+
 _prepared = False  # by expect_workers(); a process that is forked later has it, too
 
 
-def expect_workers(loader, is_iterable=False):
+def expect_workers(loader, is_iterable=False, judges=True):
     """
     This process may be about to fork workers for @loader: what each of them would read first, of
-    the libraries' code and files, it reads itself, once.  Runs no code of the user's.
+    the libraries' code and files, it reads itself, once; what is read for a verdict only where the
+    caller @judges.  Runs no code of the user's.
 
     What workers import is imported here by each thread: were another one in the middle of it when
     they are forked, they would wait for ever for a lock of a thread that they do not have.
@@ -92,7 +104,8 @@ def expect_workers(loader, is_iterable=False):
     _prepared = True
     try:
         datasets.environment()
-        judgement.judge(loader.dataset)
+        if judges:
+            judgement.judge(loader.dataset)
     except (datasets.Unknown, judgement.Refused):
         pass  # as the workers will find
 
@@ -256,9 +269,8 @@ class Scope:
     # ---- cost ----
 
     def is_cheap(self):
-        if self.item_ns is None or self.items < CHEAP_AFTER or self.item_ns >= CHEAP_NS:
-            return False
-        return self.items % CHEAP_RETRY != 0
+        # What each item costs is looked at all the while, so they may turn dear at any time.
+        return self.item_ns is not None and self.items >= CHEAP_AFTER and self.item_ns < CHEAP_NS
 
     def tell_cheap(self):
         """Tell once that samples of this data set are not worth sharing."""
@@ -270,7 +282,7 @@ class Scope:
 
     def is_unshareable(self):
         """Whether samples cannot be shared as they have turned out, so their pixels may be."""
-        return self.unshareable >= UNSHAREABLE and self.items % CHEAP_RETRY != 0
+        return self.unshareable >= UNSHAREABLE and self.items % UNSHAREABLE_RETRY != 0
 
     def learn_many(self, count, ns):
         """So many items took @ns together, each about the same."""
