@@ -84,6 +84,7 @@ static void system_calls(void)
 {
 	static struct stat st;
 	static struct rlimit limit;
+	static struct rusage use;
 	static gid_t groups[256];
 	static struct utsname name;
 	void *map =
@@ -96,7 +97,7 @@ static void system_calls(void)
 	number = geteuid() + getegid() + getpid() + getppid() + uname(&name);
 	number = ioctl(0, 0, NULL) + linkat(-1, "", -1, "", 0) + prctl(PR_GET_DUMPABLE);
 	number = syscall(SYS_openat, AT_FDCWD, "/nowhere", O_RDONLY);
-	number = waitpid(-1, NULL, WNOHANG);
+	number = waitpid(-1, NULL, WNOHANG) + getrusage(RUSAGE_SELF, &use);
 }
 
 static void words(void)
@@ -198,8 +199,9 @@ static const struct leaf {
 	{"sigemptyset sigfillset sigaddset sigdelset sigismember sigpending sigtimedwait "
 	 "sigprocmask",
 		mask},
-	{"mmap madvise mprotect mremap munmap fstat getrlimit getgroups geteuid getegid getpid "
-	 "getppid uname ioctl linkat prctl syscall waitpid __errno_location _exit",
+	{"mmap madvise mprotect mremap munmap fstat getrlimit getrusage getgroups geteuid "
+	 "getegid "
+	 "getpid getppid uname ioctl linkat prctl syscall waitpid __errno_location _exit",
 		system_calls},
 	{"strlen strcmp strncmp strnlen memcmp strspn strcspn strchr strrchr memchr memcpy "
 	 "memmove memset getenv",
