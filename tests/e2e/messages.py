@@ -23,20 +23,20 @@ APART = (r"the data sets \(Photos\) of jobs (\d+) and (\d+), side by side for \d
 NOTHING = "tsshim: nothing shared: met no batch of a PyTorch loader, and no JPEG picture decoded by a "
 
 
-def make_pictures(path):
+def make_pictures(path, count):
     from PIL import Image
-    for number in range(COUNT):
+    for number in range(count):
         random.seed(number)
         image = Image.frombytes("RGB", (32, 32), bytes(random.randrange(256) for _ in range(3072)))
         image.resize((640, 640)).save("%s/%d.jpg" % (path, number), quality=90)
 
 
 @contextlib.contextmanager
-def pictures():
+def pictures(count=COUNT):
     with tempfile.TemporaryDirectory() as path:
-        make_pictures(path)
+        make_pictures(path, count)
         support.settle(path)
-        support.settle(path + "/%d.jpg" % (COUNT - 1))
+        support.settle(path + "/%d.jpg" % (count - 1))
         yield path
 
 

@@ -14,10 +14,17 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 
+class Own:
+    """Nobody knows whether another one like it is equal."""
+
+    def __init__(self, data):
+        self.data = data
+
+
 class Photos(Dataset):
-    def __init__(self, directory, options, size):
+    def __init__(self, directory, options, size, odd):
         self.files = sorted(glob.glob(directory + "/*.jpg"))
-        self.options, self.size = options, size
+        self.options, self.size, self.odd = options, size, odd
 
     def __len__(self):
         return len(self.files)
@@ -27,6 +34,8 @@ class Photos(Dataset):
             data = torch.from_numpy(numpy.array(image.convert("RGB").resize((320, 320))))
         for _ in range(4):  # worth sharing
             data = data.float().sort(dim=0).values
+        if self.odd:
+            data = Own(data)
         return data if not self.size else torch.zeros(self.size)
 
 
@@ -37,9 +46,10 @@ def main(directory, *words):
     held = {"lr": float(given["held"])} if "held" in given else None
     if "lock" in given:
         held = threading.Condition()
-    photos = Photos(directory, held, int(given.get("size", 0)))
+    photos = Photos(directory, held, int(given.get("size", 0)), "odd" in given)
     for _ in range(0 if "idle" in given else 2):
-        for _ in DataLoader(photos, batch_size=4, shuffle=True, num_workers=1):
+        for _ in DataLoader(photos, batch_size=4, shuffle=True, num_workers=1,
+                            collate_fn=list if "odd" in given else None):
             pass
     print("done", flush=True)
     sys.stdin.read()

@@ -195,7 +195,8 @@ class Fetch:
     def _produce(self, index, verdict, how=0):
         """(value, encoded) of an item that is ours to compute; published when it may be."""
         sample = self.sample
-        nests = verdict == native.CLAIM or self.scope.lone < self.lone_nests
+        nests = not self.scope.in_vain and (
+            verdict == native.CLAIM or self.scope.lone < self.lone_nests)
         sample.begin(how | (native.NEST if nests else 0))
         self.scope.lone = 0 if verdict == native.CLAIM else self.scope.lone + 1
         raised = True
@@ -206,6 +207,8 @@ class Fetch:
             publish = sample.end(raised)
         if raised:
             return RAISED, None
+        if verdict == native.CLAIM:
+            self.scope.in_vain = True  # until it is published
         try:
             encoded = codec.encode(value, self.extra)
         except codec.Unshareable:
@@ -220,6 +223,7 @@ class Fetch:
             if address:
                 codec.fill(encoded.leaves, address, copy_to_ring)
                 encoded.origin = sample.publish()
+                self.scope.in_vain = False
         return value, encoded
 
     def _compute(self, position, verdict):
@@ -240,7 +244,7 @@ class Fetch:
     extra = None  # what goes into the next record besides the sample
     # Of items that go to nobody, so many in a row, no decodes are shared either: they are likely to
     # be asked for as a whole.
-    lone_nests = 64
+    lone_nests = 8
 
     def _streams(self, dataset, work):
         """

@@ -161,6 +161,8 @@ class Scope:
         self.has_told = False  # that these are cheap
         self.lone = 0  # items in a row that nobody else had asked for
         self.unshareable = 0  # and that could not be written
+        # The last item that was ours to make for others was not published: decodes are shared meanwhile.
+        self.in_vain = False
         self.worked_ns = 0  # on all items together
 
     def look(self):

@@ -279,7 +279,10 @@ class Stream:
                 self.has_ended = True
                 return False
         sample = self.sample if is_claimed and self.alone is None else self.watched
-        value, publish, files = self.source.make(sample, native.NEST if is_claimed else 0)
+        value, publish, files = self.source.make(
+            sample, native.NEST if is_claimed and not self.scope.in_vain else 0)
+        if is_claimed:
+            self.scope.in_vain = True  # until it is published
         encoded = None
         try:
             if files is None:
@@ -301,6 +304,7 @@ class Stream:
             if address:
                 codec.fill(encoded.leaves, address, fetch.copy_to_ring)
                 encoded.origin = sample.publish()
+                self.scope.in_vain = False
         sample.drop()
         return encoded
 
