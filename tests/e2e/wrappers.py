@@ -12,6 +12,7 @@ import support
 from support import HERE, Group, run
 
 JOB = os.path.join(HERE, "wrappers_job.py")
+WARNINGS = os.path.join(HERE, "wrappers_warnings.py")
 STREAMS = os.path.join(HERE, "wrappers_streams.py")
 
 # Where ours is entered from a library's function, or before it, by mode.
@@ -71,6 +72,21 @@ def test_releases_of_webdataset():
             given.append(json.loads(done.output))
         assert given[0] == given[1], path
         assert sorted(given[0]) == list(range(80)) and given[0] != sorted(given[0]), (path, given[0])
+
+
+def test_torchs_warnings_name_the_line_that_they_name_without_us():
+    python = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
+    if not os.path.exists(python):
+        raise support.Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
+    plain = run([python, WARNINGS], support.plain_environment())
+    assert plain.status == 0, plain.errors
+    places = json.loads(plain.output)
+    assert any(os.path.basename(WARNINGS) == name for name, _, _ in places), places
+    for settings in ({}, {"TSSHIM_ALIGN": "7"}):
+        with Group(**settings) as group:
+            done = run([python, WARNINGS], group.environment())
+        assert done.status == 0, done.errors
+        assert json.loads(done.output) == places, (settings, done.output)
 
 
 support.main(support.functions(globals()))
