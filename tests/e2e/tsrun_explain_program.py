@@ -54,6 +54,12 @@ class Needs(Pure):
     def __getitem__(self, index):
         return TABLE
 
+class Listed:
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return index
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter(range(4))
@@ -65,6 +71,7 @@ def decorated(value=open(os.environ["MARK"], "w")):
 if __name__ == "__main__":
     loader = DataLoader(Pure([]), 8, True, num_workers=2, generator=object())
     open(os.environ["MARK"], "w").close()
+seen = DataLoader(Listed())
 held_out = DataLoader(folders.ImageFolder("x"), collate_fn=list, **{})
 for number in range(3):
     open(os.environ["MARK"], "w").close()
@@ -73,7 +80,8 @@ BESIDE = {
     # Modules of the program's that are called like ours.
     "datasets.py": 'from torch.utils.data import Dataset\nprint("to stdout")\n\n'
                    "class Beside(Dataset):\n    def __getitem__(self, index):\n        return index\n",
-    "packages.py": "NAME = 1\n",
+    "packages.py": "class Features:\n    def __len__(self):\n        return 1\n"
+                   "    def __getitem__(self, index):\n        return index\n\nSTAGES = Features()\n",
     "broken.py": "import sys\n\nsys.exit(3)\n",
     "plain.py": 'import os\nprint("not now")\n',  # without PyTorch, which takes a second
 }
@@ -125,7 +133,7 @@ def test_failed_imports_are_named():
     assert (second["error"], second["line"], second["at"], os.path.basename(second["file"])) == (
         "SystemExit: 3", 7, 3, "broken.py"), second
     # And the rest is told all the same.
-    assert len(found["datasets"]) == 7 and len(found["loaders"]) == 2
+    assert len(found["datasets"]) == 8 and len(found["loaders"]) == 3
 
 
 def test_data_sets_are_judged_by_their_classes():
@@ -148,7 +156,9 @@ def test_data_sets_are_judged_by_their_classes():
     assert rows["Needs"]["default"]["detail"] == "TABLE, which is not known before line 12 is run"
     assert verdicts("Stream") == (("no", "torch_iterable"), good)
     assert verdicts("Beside") == (good, good) and rows["Beside"]["class"] == "datasets.Beside"
-    assert verdicts("ImageFolder") == (good, good) and rows["ImageFolder"]["line"] == 51
+    assert verdicts("ImageFolder") == (good, good) and rows["ImageFolder"]["line"] == 58
+    # Of two classes that could be data sets, the one of which an object is made where loaders are.
+    assert verdicts("Listed") == (good, good) and "Features" not in rows, rows
     for mode in ("default", "aligned"):
         for row in rows.values():
             reason = row[mode]["reason"]
@@ -159,13 +169,13 @@ def test_data_sets_are_judged_by_their_classes():
 
 def test_calls_of_loaders_are_found():
     found, _ = looked()
-    first, second = found["loaders"]
-    assert first["line"] == 49 and first["arguments"] == {
+    first, _, second = found["loaders"]
+    assert first["line"] == 55 and first["arguments"] == {
         "dataset": "Pure([])", "batch_size": "8", "shuffle": "True", "num_workers": "2",
         "generator": "object()"}, first
     assert [bool(re.search(word, " ".join(first["notes"]))) for word in (
         "--align-orders", "shuffled", "no workers")] == [True, True, False], first
-    assert second["line"] == 51 and [bool(re.search(word, " ".join(second["notes"]))) for word in (
+    assert second["line"] == 58 and [bool(re.search(word, " ".join(second["notes"]))) for word in (
         "collate function", r"\*\*kwargs")] == [True, True], second
 
 
@@ -194,7 +204,7 @@ def test_for_people():
     for line in ("FAILED  import tsshim_is_not_a_module (train.py:5)\n",
                  "        SystemExit: 3, at broken.py:3\n", "Data set __main__.Pure (train.py:14), map\n",
                  "    default mode:  whole samples can be shared\n", "no samples: torch_dataset: ",
-                 "DataLoader at train.py:49: dataset=Pure([]), ", "Not known before it runs: "):
+                 "DataLoader at train.py:55: dataset=Pure([]), ", "Not known before it runs: "):
         assert line in done.stdout, (line, done.stdout)
 
 

@@ -28,7 +28,8 @@ def resolve(node, names):
     return None
 
 
-def _is_loader(node, names):
+def is_loader(node, names):
+    """Whether @node, a call, makes a loader; by @names, or by the name alone."""
     found = resolve(node.func, names)
     data = sys.modules.get("torch.utils.data")
     if isinstance(found, type):
@@ -86,7 +87,7 @@ def _notes(found, hidden):
 
 def _calls(tree, names, file):
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not _is_loader(node, names):
+        if not isinstance(node, ast.Call) or not is_loader(node, names):
             continue
         found, hidden = _arguments(node)
         yield {"file": file, "line": node.lineno,

@@ -53,14 +53,19 @@ def local_modules(loaded):
     return sorted(found, key=library.module_path)
 
 
-def _kind_of(kind, data):
-    """"map", "iterable" or "pipe": how torch would take @kind; None: as no data set."""
+def _kind_of(kind, data, made):
+    """
+    "map", "iterable" or "pipe": how torch would take @kind; None: as no data set.  Of a class that
+    is only like one objects must be @made where loaders are.
+    """
     if issubclass(kind, (data.MapDataPipe, data.IterDataPipe)):
         return "pipe"
     if issubclass(kind, data.IterableDataset):
         return "iterable"
     if issubclass(kind, data.Dataset):
         return "map"
+    if kind not in made:
+        return None
     torch = sys.modules["torch"]
     others = (data.Sampler, torch.nn.Module, list, tuple, dict, str, torch.Tensor)
     is_like = all(any(name in library.class_dict(base) for base in library.mro(kind)
@@ -82,12 +87,23 @@ def _nodes_of(tree):
     return found
 
 
-def _classes(names, module, tree, file, data):
+def _made(places, file):
+    """The classes of which the script, @file, makes objects, or a module that makes a loader."""
+    found = set()
+    for names, _, tree, its_file in places:
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else ()
+        if its_file == file or any(calls.is_loader(node, names) for node in nodes):
+            found.update(kind for kind in (calls.resolve(node.func, names) for node in nodes)
+                         if isinstance(kind, type))
+    return found
+
+
+def _classes(names, module, tree, file, data, made):
     """(class, kind, its node or None, file) of the data sets that @module defines."""
     nodes = _nodes_of(tree) if tree is not None else {}
     for value in list(names.values()):
         if isinstance(value, type) and value.__module__ == module:
-            kind = _kind_of(value, data)
+            kind = _kind_of(value, data, made)
             if kind is not None:
                 yield value, kind, nodes.get(value.__qualname__), file
 
@@ -240,7 +256,7 @@ def _library_rows(tree, names, file, data):
         if not isinstance(kind, type) or not issubclass(kind, data.Dataset) or \
                 library.is_user_class(kind):
             continue
-        how = _kind_of(kind, data)
+        how = _kind_of(kind, data, ())
         name = library.class_name(kind)
         known = how == "map" and tuple(name.rpartition(".")[::2]) in judgement.ROWS
         default = _verdict(SAMPLES) if known else _verdict(
@@ -259,8 +275,9 @@ def explain(loaded, modules, reasons):
     places = [(loaded.names, "__main__", loaded.tree, loaded.file)]
     places += [(vars(module), module.__name__, definitions.tree_of(module), module.__file__)
                for module in modules]
+    made = _made(places, loaded.file)
     for names, module, tree, file in places:
-        for found in _classes(names, module, tree, file, data):
+        for found in _classes(names, module, tree, file, data, made):
             rows.append(_explain_class(found, names, loaded, reasons))
         for row in _library_rows(tree, names, file, data) if tree is not None else ():
             rows.append({**row, "default": _with_words(row["default"], reasons),
