@@ -37,6 +37,7 @@ def test_four_nodes_with_two_jobs_each():
     two_jobs_on_each_of(4)
 
 
+@support.whole
 def test_servers_that_are_full_of_older_samples():
     """They make room, so that what is made is handed over all the same."""
     options = ("--items", 128, "--floats", 150000, "--epochs", 4, "--cost", 12)
@@ -52,6 +53,7 @@ def test_servers_that_are_full_of_older_samples():
         assert run.count("shared") > run.distinct() / 2
 
 
+@support.whole
 def test_files_are_known_by_all_but_their_device():
     """Each node has a mount of its own, with a number of its own."""
     with site(2, files=400) as some:
@@ -87,6 +89,7 @@ def test_a_node_that_makes_other_samples_is_noticed():
         assert sum(statistics["mismatched"] for statistics in both.statistics) > 0
 
 
+@support.whole
 def test_iterable_data_sets_are_each_node_s_own():
     """Their items come in an order of each worker's own: nobody asks for them."""
     with site(2) as some:

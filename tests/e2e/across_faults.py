@@ -94,6 +94,7 @@ def test_a_node_that_is_cut_off_and_mended_changes_nothing():
 # ---- secrets -----------------------------------------------------------------------------------
 
 
+@support.whole
 def test_a_secret_that_is_exchanged_while_samples_travel():
     with site(2) as some:
         path = os.path.join(some.cluster, "secret")
@@ -123,6 +124,7 @@ def test_a_secret_that_is_exchanged_while_samples_travel():
 # ---- helpers -----------------------------------------------------------------------------------
 
 
+@support.whole
 def test_a_helper_that_is_stopped_and_goes_on_changes_nothing():
     """It may write to places, in which nobody looks by then."""
     with site(2) as some:
@@ -148,6 +150,7 @@ def test_a_helper_that_is_stopped_and_goes_on_changes_nothing():
         support.wait_until(lambda: not helpers(some), "helpers end with their jobs")
 
 
+@support.whole
 def test_a_helper_that_stays_stopped_keeps_nobody():
     with site(2) as some:
         words, alone = compared(some, epochs=2)
@@ -182,6 +185,7 @@ def library_with(some, point, times):
     yield os.path.join(folder, "libtsshim.so")
 
 
+@support.whole
 def test_a_helper_that_is_killed_changes_nothing():
     """
     At each step, or without --whole at every third; jobs go on without, and start another one when it

@@ -78,6 +78,7 @@ def behind(*options):
             (("--epochs", 3, "--pause", .2, "--done", done, *options), {}))
 
 
+@support.whole
 def test_who_is_epochs_behind_takes_what_the_other_node_makes():
     """
     In its own epochs nobody makes what it is given: without notes nobody would take anything.  Who

@@ -43,6 +43,7 @@ def test_what_came_is_verified():
         assert both.reason("verify") == both.given() - ITEMS, (both.reason("verify"), both.told())
 
 
+@support.whole
 def test_a_server_that_is_stopped_goes_on_or_is_killed_changes_nothing():
     with site(2) as some:
         words = (*PICTURES, "--epochs", 3)
@@ -57,6 +58,7 @@ def test_a_server_that_is_stopped_goes_on_or_is_killed_changes_nothing():
         assert run.reason("across_alone") > 0  # what was on its way
 
 
+@support.whole
 def test_pictures_of_samples_that_are_shared_are_a_part_of_them():
     with site(2) as some:
         words = (*PICTURES, "--named")

@@ -137,6 +137,7 @@ def test_a_module_of_that_name_is_none_of_them():
         assert said("import sys; sys.path.insert(0, %r); import grain" % directory)[0] == []
 
 
+@support.whole
 def test_beside_loaders_of_torch():
     """grain is there for its loaders; TensorFlow may be there for anything."""
     assert said("import tensorflow\n" + ITERATES)[0] == []

@@ -154,6 +154,7 @@ def test_files_of_another_content_are_other_items():
     assert of_second > ITEMS, of_second
 
 
+@support.whole
 def test_a_job_in_front_that_pauses_or_dies_holds_nobody_up():
     expected = alone("Drawing")
     for dies in (False, True):

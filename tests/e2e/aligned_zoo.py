@@ -82,6 +82,7 @@ def test_what_cannot_be_seeded_is_told():
     assert "Strange.Generator" in told[0]
 
 
+@support.whole
 def test_locks_that_nobody_holds_say_nothing():
     """One that somebody holds is told of, and nothing is shared."""
     outcomes, shared = two("Locked")
@@ -171,6 +172,7 @@ def test_files_that_the_first_item_opens():
         assert not any(found[0][key] == found[1][key] for key in found[0]), kind
 
 
+@support.whole
 def test_jobs_in_directories_of_their_own():
     """Share what has absolute names; relative ones lead to what each of them has."""
     with tempfile.TemporaryDirectory() as directory:

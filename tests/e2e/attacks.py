@@ -51,6 +51,7 @@ def test_a_file_that_comes_and_goes():
     check(*OPENCV)
 
 
+@support.whole
 def test_errors_and_samples_of_all_kinds():
     found = check(*ERRORS, *SAMPLES, *LEFT_ALONE, *WORKERS)
     for case in LEFT_ALONE:

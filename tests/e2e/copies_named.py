@@ -90,6 +90,7 @@ def test_the_model_decides_and_the_bytes_are_right():
              TSSHIM_TEST_COPIES_MEASURE="16")
 
 
+@support.whole
 def test_parts_of_batches_too():
     counters, statistics, _ = together("parts", holds=shares)
     assert kernel_tells() and device(statistics, "shared") > 0, (counters, statistics)
@@ -151,6 +152,7 @@ def test_jobs_that_are_killed_or_stopped():
     kernel_tells()
 
 
+@support.whole
 def test_what_comes_from_a_ring_is_verified():
     _, statistics, _ = together("plain", holds=lambda found: found.get("verified", 0) > 0,
                                 TSSHIM_VERIFY="100")

@@ -193,6 +193,7 @@ def test_batches_that_others_have_are_copied():
     assert trained("keeps")[1] == 0
 
 
+@support.whole
 def test_loaders_outlive_errors():
     wanted, _ = trained("edit", copies="off")
     for call in ("cuMemHostRegister_v2:3:2", "cuEventRecord:5:400", "cuEventQuery:9:400"):

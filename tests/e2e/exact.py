@@ -239,6 +239,7 @@ def test_collate_functions_of_the_users_own():
         assert counts["shared"] > 0, collate
 
 
+@support.whole
 def test_a_collate_function_that_changes_the_data_set():
     """An item changes all later ones, which no copy of it would do."""
     command = job("--own", "views", "--batch", 4, "--epochs", 2)
@@ -345,6 +346,7 @@ def test_the_user_may_vouch_for_a_data_set():
     assert counts["shared"] > IMAGES, counts
 
 
+@support.whole
 def test_a_data_set_that_fills_one_buffer_is_left_alone():
     """Also where the user vouches for it; not one that gives the same target again and again."""
     scenes = [[job("--own", kind, "--epochs", 2)] * 2 for kind in ("buffer", "constant")]

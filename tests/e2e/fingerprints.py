@@ -59,6 +59,7 @@ class Zoo:
         return cases
 
 
+@support.whole
 def test_two_processes():
     first, second = Zoo.get()
     assert first.keys() == second.keys() and len(first) > 25, first.keys() ^ second.keys()

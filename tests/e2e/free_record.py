@@ -47,6 +47,7 @@ def test_a_replay_delivers_the_same_alone():
         check(more, draws(60))
 
 
+@support.whole
 def test_what_comes_again_in_an_epoch_is_replayed():
     weighted = ("--how", "weighted")
     with tempfile.TemporaryDirectory() as directory:

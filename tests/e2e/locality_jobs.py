@@ -95,6 +95,7 @@ def test_torchrun_with_workers_that_stay():
     check(torch_python(), "torch", 1)
 
 
+@support.whole
 def test_a_node_without_it():
     """The library is there, and shares samples; but these ranks keep what they are given."""
     python = torch_python()

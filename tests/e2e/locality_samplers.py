@@ -104,6 +104,7 @@ def test_loaders_that_accelerate_deals_batches_of():
             assert job.passed == [] and len(job.said) == 1
 
 
+@support.whole
 def test_what_accelerate_does_at_the_end():
     """Fills up from the beginning, leaves out, or gives some ranks less."""
     for samples in (2048 + 16, 2048 + 5, 2048 + 16 * 7 + 1, 2047):

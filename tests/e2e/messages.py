@@ -18,6 +18,7 @@ from support import Group
 
 JOB = os.path.join(support.HERE, "messages_job.py")
 COUNT = 8
+MANY = 24  # more than aligned jobs make before they share pictures of samples that nobody asks for
 APART = (r"the data sets \(Photos\) of jobs (\d+) and (\d+), side by side for \d+(\.\d+)? s, have other "
          r"names: they differ in their code or what they hold")
 NOTHING = "tsshim: nothing shared: met no batch of a PyTorch loader, and no JPEG picture decoded by a "
@@ -86,7 +87,7 @@ def explained(group):
 
 
 def test_data_that_looks_the_same_and_is_named_apart():
-    with pictures() as path:
+    with pictures(MANY) as path:
         with two(path, ["held=1"], ["held=2"], TSSHIM_ALIGN="7") as (group, one, other):
             pids = one.process.pid, other.process.pid
             found = explained(group)
@@ -100,6 +101,7 @@ def test_data_that_looks_the_same_and_is_named_apart():
                 told = re.search(APART, line)
                 assert told and tuple(map(int, told.groups()[:2])) == order, line
                 assert "; fix: the same code" in line and "no other job" not in line, line
+            assert group.pixels("shared") > 0  # as without --align
         with two(path, ["held=1"], ["held=1"], TSSHIM_ALIGN="7") as (group, one, other):
             found = explained(group)
             assert all(job["apart"] is None for job in found.values()), found
@@ -136,24 +138,26 @@ def written(path):
 
 
 def test_files_that_are_written_are_the_reason():
-    with pictures() as path, written(path):
+    with pictures(MANY) as path, written(path):
         with two(path, TSSHIM_ALIGN="7") as (group, one, other):
             stats = group.report()
             assert "--order free" not in stats, stats
             line, = other.end()
-            assert "nothing shared: an input file was changed" in line and "; fix: " in line, line
+            assert "none of %d samples shared: an input file was changed" % (2 * MANY) in line, line
+            assert "; fix: " in line and re.search(r"; \d+ of \d+ images taken from", line), line
             assert "made here first" not in line and "no other job" not in line, line
             one.end()
 
 
 @support.whole
 def test_samples_too_large_are_the_reason():
-    with pictures() as path:
+    with pictures(MANY) as path:
         with two(path, ["size=9000000"], ["size=9000000"], TSSHIM_ALIGN="7",
-                 TSSHIM_RING="16M") as (_, _, other):
+                 TSSHIM_RING="64M") as (group, _, other):
             line, = other.end()
             assert "the result is larger than a segment" in line and "; fix: a larger --ring" in line, line
             assert "made here first" not in line, line
+            assert group.pixels("shared") > 0
 
 
 @support.whole

@@ -14,17 +14,10 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 
-class Own:
-    """Nobody knows whether another one like it is equal."""
-
-    def __init__(self, data):
-        self.data = data
-
-
 class Photos(Dataset):
-    def __init__(self, directory, options, size, odd):
+    def __init__(self, directory, options, size):
         self.files = sorted(glob.glob(directory + "/*.jpg"))
-        self.options, self.size, self.odd = options, size, odd
+        self.options, self.size = options, size
 
     def __len__(self):
         return len(self.files)
@@ -34,8 +27,6 @@ class Photos(Dataset):
             data = torch.from_numpy(numpy.array(image.convert("RGB").resize((320, 320))))
         for _ in range(4):  # worth sharing
             data = data.float().sort(dim=0).values
-        if self.odd:
-            data = Own(data)
         return data if not self.size else torch.zeros(self.size)
 
 
@@ -46,10 +37,9 @@ def main(directory, *words):
     held = {"lr": float(given["held"])} if "held" in given else None
     if "lock" in given:
         held = threading.Condition()
-    photos = Photos(directory, held, int(given.get("size", 0)), "odd" in given)
+    photos = Photos(directory, held, int(given.get("size", 0)))
     for _ in range(0 if "idle" in given else 2):
-        for _ in DataLoader(photos, batch_size=4, shuffle=True, num_workers=1,
-                            collate_fn=list if "odd" in given else None):
+        for _ in DataLoader(photos, batch_size=4, shuffle=True, num_workers=1):
             pass
     print("done", flush=True)
     sys.stdin.read()

@@ -339,6 +339,7 @@ def test_what_notices_point_to_is_there():
         assert licence in expression, (licence, expression)
 
 
+@support.whole
 def test_without_a_notice_there_is_no_wheel():
     """Here of zlib, which no package is said to have; and of a package that the table lacks."""
     wheel()

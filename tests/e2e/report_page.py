@@ -272,6 +272,7 @@ def test_it_can_be_printed():
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 12
 
 
+@support.whole
 def test_many_jobs_huge_ones_and_none():
     """Of 64 the largest are told apart, and the table has all."""
     many = made("many.html", lambda: report_logs.sweep(64, 600, 20.0).run(600).text())

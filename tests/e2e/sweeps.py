@@ -186,6 +186,7 @@ def parallel(sweep):
                       *trial("--number", "{#}", "--lr", "{}"), ":::", *map(str, RATES)])
 
 
+@support.whole
 def test_xargs():
     check(xargs)
 
