@@ -19,7 +19,7 @@
  *	 enumerator          id                       one line for people, what helps
  */
 #define TS_REASONS(X)                                                                         \
-	X(ALONE, "alone", "no other job has asked for this data yet",                         \
+	X(ALONE, "alone", "no other job was asking for this data when it was made",           \
 		"run jobs with this data at the same time, all with --align and one --group") \
 	X(DISABLED, "disabled",                                                               \
 		"sharing is switched off (TSSHIM_DISABLE, --share off or a ring of size 0)",  \

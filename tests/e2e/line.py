@@ -19,7 +19,7 @@ import support
 from support import Group, TSRUN, finish, plain_environment, run, start, victim
 
 TELLS = "; `tsrun stats --group %s` tells more\n"
-ALONE = ("tsshim: nothing shared: no other job has asked for this data yet; fix: run jobs with "
+ALONE = ("tsshim: nothing shared: no other job was asking for this data when it was made; fix: run jobs with "
          "this data at the same time, all with --align and one --group")
 
 

@@ -173,11 +173,12 @@ Test(summary, says_what_was_shared_and_what_not)
 	ts_write_relaxed(&row->passed[TS_REASON_MEMORY], 7);
 	cr_redirect_stderr();
 	ts_summary_print(book, 4711, &alone);
-	expect_block("  decoded images: 25 worked out here, 75 taken from the ring (75 %)\n"
-		     "  CPU time saved: 12.34 s\n"
-		     "  not shared 9 times: no other job has asked for this data yet\n"
-		     "  not shared 7 times: decoding costs less than sharing would\n"
-		     "  not shared 7 times: no private memory left\n");
+	expect_block(
+		"  decoded images: 25 worked out here, 75 taken from the ring (75 %)\n"
+		"  CPU time saved: 12.34 s\n"
+		"  not shared 9 times: no other job was asking for this data when it was made\n"
+		"  not shared 7 times: decoding costs less than sharing would\n"
+		"  not shared 7 times: no private memory left\n");
 }
 
 static const char nothing[] = "  nothing: no call of this job could be shared\n";
