@@ -349,6 +349,7 @@ step_structure() {
 	result=0
 	"$PYTHON" "$root/tests/structure/structure.py" >"$work/structure" || result=1
 	"$PYTHON" "$root/tests/structure/docs.py" >>"$work/structure" || result=1
+	"$PYTHON" "$root/tests/structure/notes.py" >>"$work/structure" || result=1
 	cat "$work/structure"
 	note_counts "$(grep -c '^ok ' "$work/structure")" "$(grep -c '^not ok ' "$work/structure")" 0
 	return "$result"

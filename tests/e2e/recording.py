@@ -15,8 +15,8 @@ SEED, NAME, OTHER = 7, b"a loader's name.", b"another loader's"
 
 def written(path):
     """Record two loaders with three epochs each; [(name, ordinal, epoch, samples)]."""
-    recorder = recording.Recorder(path, SEED, print)
-    wanted = []
+    said, wanted = [], []
+    recorder = recording.Recorder(path, SEED, said.append)
     for epoch in range(3):
         for ordinal, name in enumerate((NAME, OTHER)):
             number = recorder.begin(name, ordinal, epoch, 12)
@@ -26,6 +26,7 @@ def written(path):
             for at in (0, 5, 10):
                 recorder.note(number, epoch, *zip(*samples[at:at + 5]))
             wanted.append((name, ordinal, epoch, samples))
+    assert not said, said
     return wanted
 
 

@@ -362,9 +362,10 @@ def test_an_aligned_job_walks_once():
 
 
 def test_a_job_in_default_mode_walks_in_the_first_epoch_alone():
-    walks, passed, _ = job()
+    walks, passed, made = job()
     assert 1 <= len(walks[0]) <= 2 and walks[1:] == [[], []], walks
     assert passed["torch_walk"] > 0 == passed["torch_dataset"], passed
+    assert "are aligned only where" not in made.errors, made.errors
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ that function, which is said once (docs/rooms/torch.md).
 import glob
 import json
 import os
+import tempfile
 
 import support
 from support import HERE, Group, run
@@ -29,6 +30,11 @@ ALIGNED = (
 EXACT = ("sharing.exact:expect_workers", "sharing.exact:run", "sharing.loaders:begin",
          "sharing.collate:Batch.finish", "sharing.hints:expect")
 FREE = ("sharing.free:begin", "sharing.free:Epoch.work", "sharing.free:Epoch.deliver")
+
+# What is said of the loaders of wrappers_warnings.py, and of no other loader.
+NOTES = {"aligned data, seed 7": 1,
+         "not aligned: loader over IterableWrapperIterDataPipe: a DataPipe has seeds of its own": 2,
+         "not aligned: loader over": 2, "not recorded: a loader that delivers in any order": 1}
 
 
 def go_on(points, **settings):
@@ -82,11 +88,14 @@ def test_torchs_warnings_name_the_line_that_they_name_without_us():
     assert plain.status == 0, plain.errors
     places = json.loads(plain.output)
     assert any(os.path.basename(WARNINGS) == name for name, _, _ in places), places
-    for settings in ({}, {"TSSHIM_ALIGN": "7"}):
-        with Group(**settings) as group:
-            done = run([python, WARNINGS], group.environment())
-        assert done.status == 0, done.errors
-        assert json.loads(done.output) == places, (settings, done.output)
+    with tempfile.TemporaryDirectory() as path:
+        for settings in ({}, {"TSSHIM_ALIGN": "7", "TSSHIM_ORDER": "free", "TSSHIM_RECORD": path + "/given"}):
+            with Group(**settings) as group:
+                done = run([python, WARNINGS], group.environment())
+            assert done.status == 0, done.errors
+            assert json.loads(done.output) == places, (settings, done.output)
+            for text, times in NOTES.items():
+                assert done.errors.count(text) == (times if settings else 0), (text, settings, done.errors)
 
 
 support.main(support.functions(globals()))

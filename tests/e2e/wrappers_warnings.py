@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Prints where torch's warnings say that they come from, of loaders with workers and without."""
+"""
+Prints where torch's warnings say that they come from, of loaders with workers and without.  Two more
+loaders are not aligned, or not recorded.
+"""
 
 import json
 import os
@@ -7,6 +10,7 @@ import warnings
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data.datapipes.iter import IterableWrapper
 
 
 class Longer(IterableDataset):
@@ -28,7 +32,9 @@ def main():
             longer = DataLoader(Longer(), num_workers=workers)
             assert len(longer) == 3
             pinned = DataLoader(numbers, batch_size=8, shuffle=True, num_workers=workers, pin_memory=True)
-            for loader in (longer, pinned):
+            piped = DataLoader(IterableWrapper(range(4)), num_workers=workers)
+            unordered = DataLoader(numbers, batch_size=8, shuffle=True, num_workers=workers, in_order=False)
+            for loader in (longer, pinned, piped, unordered):
                 for _ in loader:
                     pass
     for each in raised:

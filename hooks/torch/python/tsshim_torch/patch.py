@@ -83,8 +83,10 @@ _said = weakref.WeakSet()  # loaders
 def _say_once(loader, iterator):
     if loader not in _said:
         _said.add(loader)
-        what = "it is not known how its samples come (%s)" % type(iterator).__qualname__
-        native.say("not aligned: loader over %s: %s" % (type(loader.dataset).__qualname__, what))
+        dataset, what = loader.dataset, "it is not known how its samples come (%s)" % type(iterator).__qualname__
+        if _is_pipe(dataset, "MapDataPipe", "IterDataPipe"):
+            dataset, what = getattr(dataset, "_datapipe", dataset), "a DataPipe has seeds of its own"
+        native.say("not aligned: loader over %s: %s" % (type(dataset).__qualname__, what))
         _attempt("refuse", loader, what)
 
 
