@@ -46,7 +46,7 @@ def main():
     wanted = array.array("I", [0])
     where = [each.buffer_info()[0] for each in (indices, occurrences, draws, wanted)]
     before, begin = resident(), time.thread_time()
-    order = native.orders.tsshim_order_create()
+    order = native.orders.tsshim_order_create(None)
     if native.orders.tsshim_order_begin(order, own.buffer_info()[0], ITEMS, 0, TAG) != 0:
         raise SystemExit("the epoch did not begin")
     begun = time.thread_time()

@@ -107,6 +107,7 @@ static int make_room(struct ts_items *items, uint64_t room)
 	if (!lacks)
 		return -ENOMEM;
 	items->lacks = lacks;
+	memset(lacks + items->room / 64, 0, (room - items->room) / 8);
 	uint32_t *last = realloc(items->last, room * sizeof(*last));
 	if (!last)
 		return -ENOMEM;
@@ -150,6 +151,27 @@ int ts_items_begin(
 		if (at < 0)
 			return -ENOMEM;
 		ret_numbers[i] = TS_ITEM_AGAIN | (uint32_t)at;
+	}
+	return 0;
+}
+
+static uint32_t later(uint32_t one, uint32_t other)
+{
+	return one > other ? one : other;
+}
+
+int ts_items_learn(struct ts_items *items, const struct ts_items *other)
+{
+	if (make_room(items, other->room) < 0)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < other->room; i++)
+		items->last[i] = later(items->last[i], other->last[i]);
+	for (uint32_t i = 0; i < other->again_count; i++) {
+		const struct ts_item_again *again = &other->again[i];
+		int64_t at = again_of(items, again->index, again->occurrence);
+		if (at < 0)
+			return -ENOMEM;
+		items->again[at].last = later(items->again[at].last, again->last);
 	}
 	return 0;
 }

@@ -55,6 +55,9 @@ void ts_items_finish(struct ts_items *items);
 int ts_items_begin(
 	struct ts_items *items, const int64_t *indices, uint64_t count, uint32_t *ret_numbers);
 
+/** The last draws that @other's epochs had were had by these, too.  Errors: -ENOMEM. */
+int ts_items_learn(struct ts_items *items, const struct ts_items *other);
+
 /** No draw of any item was had. */
 void ts_items_forget(struct ts_items *items);
 

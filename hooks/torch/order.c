@@ -38,6 +38,7 @@ struct told {
 };
 
 struct ts_order {
+	struct ts_order *next; /* beside this one, in a circle */
 	struct ts_items items;
 	/* The own order: numbers of items. */
 	uint32_t *own;
@@ -53,13 +54,25 @@ struct ts_order {
 	uint64_t told_low, told_high;
 };
 
-struct ts_order *tsshim_order_create(void)
+struct ts_order *tsshim_order_create(struct ts_order *beside)
 {
-	return calloc(1, sizeof(struct ts_order));
+	struct ts_order *order = calloc(1, sizeof(struct ts_order));
+
+	if (!order)
+		return NULL;
+	order->next = beside ? beside->next : order;
+	if (beside)
+		beside->next = order;
+	return order;
 }
 
 void tsshim_order_destroy(struct ts_order *order)
 {
+	struct ts_order *before = order;
+
+	while (before->next != order)
+		before = before->next;
+	before->next = order->next;
 	ts_items_finish(&order->items);
 	free(order->own);
 	free(order);
@@ -67,12 +80,28 @@ void tsshim_order_destroy(struct ts_order *order)
 
 /* ---- an epoch --------------------------------------------------------------------------- */
 
+/* What an epoch later than those of its neighbours does not take again.  Errors: -ENOMEM. */
+static int remember(struct ts_order *order, uint32_t epoch)
+{
+	int r = 0;
+
+	if (order->has_begun && epoch <= order->epoch)
+		ts_items_forget(&order->items);
+	for (const struct ts_order *other = order->next; other != order && r == 0;
+		other = other->next)
+		if (other->has_begun && other->epoch < epoch)
+			r = ts_items_learn(&order->items, &other->items);
+	return r;
+}
+
 int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t count,
 	uint32_t epoch, uint64_t tag)
 {
 	uint32_t *own = malloc(ts_max_u64(count, 1) * sizeof(*own));
 	int r = own ? ts_items_begin(&order->items, indices, count, own) : -ENOMEM;
 
+	if (r == 0)
+		r = remember(order, epoch);
 	if (r < 0) {
 		free(own);
 		return r;
@@ -80,8 +109,6 @@ int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t 
 	free(order->own);
 	order->own = own;
 	order->count = count;
-	if (order->has_begun && epoch <= order->epoch)
-		ts_items_forget(&order->items);
 	if (tag != order->tag || !order->has_begun)
 		order->front = 0;
 	order->has_begun = true;
@@ -138,9 +165,25 @@ static int peek(struct look *look, uint32_t index, uint32_t occurrence, uint32_t
 	return 0;
 }
 
+/* Whether an order beside this one took that draw of the item as its last one. */
+static bool is_taken_beside(const struct ts_order *order, uint32_t item, uint32_t draw)
+{
+	uint32_t index, occurrence;
+
+	ts_items_name(&order->items, item, &index, &occurrence);
+	for (const struct ts_order *other = order->next; other != order; other = other->next) {
+		uint32_t its = ts_items_find(&other->items, index, occurrence);
+		if (its != TS_ITEM_NONE && ts_items_last(&other->items, its) == draw + 1)
+			return true;
+	}
+	return false;
+}
+
 static bool is_new(const struct ts_order *order, uint32_t item, uint32_t draw)
 {
-	return ts_items_lack(&order->items, item) && draw >= ts_items_last(&order->items, item);
+	return ts_items_lack(&order->items, item) &&
+	       draw >= ts_items_last(&order->items, item) &&
+	       !is_taken_beside(order, item, draw);
 }
 
 static void push(struct ts_order *order, uint32_t item, uint32_t draw)
@@ -297,6 +340,8 @@ static int choose_own(struct ts_order *order, struct ready *ret_chosen)
 			continue;
 		uint64_t draw = ts_max_u64(order->epoch, order->front);
 		draw = ts_max_u64(draw, ts_items_last(&order->items, item));
+		while (is_taken_beside(order, item, (uint32_t)draw))
+			draw++;
 		*ret_chosen = (struct ready){.item = item, .draw = (uint32_t)draw};
 		return 0;
 	}

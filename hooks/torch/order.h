@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The free order of one loader: which index of a shuffled epoch comes next, and which making
- * (draw) of it.  Called through ctypes by the process that iterates the loader.
+ * The free order of one iterator of a loader: which index of a shuffled epoch comes next, and
+ * which making (draw) of it.  Called through ctypes by the process that iterates the loader.
  *
  * For each place of the epoch it is
  *   1. of what others made, as the journal says (leader/journal/journal.h), the newest record
@@ -15,6 +15,12 @@
  *      the item that this loader had.  So who is alone goes through its own order with the
  *      draws of its own epochs.
  *
+ * Iterators of one loader that live at a time have orders beside each other.  Each lacks items
+ * of its own, and none takes the draw of an item that another one took last.  (What that took
+ * before, in an epoch that was left while this one goes on, is not remembered.)  An epoch
+ * begins with what all orders of earlier epochs had; what they take later does not change its
+ * own draws, so that a lone job has the same ones however its iterators overlap.
+ *
  * An item is an index and its occurrence: how often that index came before
  * (hooks/torch/items.h). Indices are numbers below 2^31 - 1.  Memory: 8 bytes and a bit for
  * each index.  Threads: one at a time.
@@ -26,14 +32,15 @@
 
 struct ts_order;
 
-/** From malloc(); NULL when there is no memory. */
-TS_EXPORT struct ts_order *tsshim_order_create(void);
+/** From malloc(), beside @beside and its neighbours or NULL; NULL when there is no memory. */
+TS_EXPORT struct ts_order *tsshim_order_create(struct ts_order *beside);
+/** Its neighbours go on, and begin later epochs without what it had. */
 TS_EXPORT void tsshim_order_destroy(struct ts_order *order);
 
 /**
  * Epoch @epoch begins, whose own order are the @count numbers at @indices, which are copied.
  * @tag: whose notes in the journal are meant; 0: nobody's.  An epoch that is not later than
- * the one before has that order's draws anew.  Errors: -ERANGE an index is no such number, and
+ * another one has the draws of that one anew.  Errors: -ERANGE an index is no such number, and
  * the epoch before goes on; -ENOMEM the epoch is not to be gone through.
  */
 TS_EXPORT int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t count,

@@ -98,6 +98,7 @@ def test_a_recording_that_is_none_fails_before_the_first_batch():
                 (damaged, {}, [], "it is damaged at byte"),
                 (os.path.join(directory, "none"), {}, [], "No such file"),
                 (path, {"TSSHIM_ALIGN": "8"}, [], "its seed is 7, not 8"),
+                (path, {"TSSHIM_EPOCH": "3"}, [], "its epoch 0 is here 3"),
                 (path, {}, ["--items", 95], "it is of another data set"),
                 (path, {}, ["--how", "subset"], "this loader has no index")):
             with Group(TSSHIM_ORDER="free", TSSHIM_REPLAY=file,

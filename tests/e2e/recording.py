@@ -33,7 +33,8 @@ def written(path):
 def given(found, name, ordinal, epoch):
     """What @found gives that loader for its next epoch, in batches of another size."""
     epoch = found.epoch_of(name, ordinal, epoch)
-    if epoch is None:
+    if epoch.recorded is None:
+        epoch.deliver()
         return None
     samples = []
     while True:
@@ -41,6 +42,7 @@ def given(found, name, ordinal, epoch):
         if not more:
             return samples
         samples += more
+        epoch.deliver()
 
 
 def opened(data, directory, seed=SEED):
@@ -75,6 +77,22 @@ def test_what_was_written_is_read():
         assert given(found, NAME, 0, 3) is None and given(found, b"a third one's   ", 2, 0) is None
         # Four bytes a sample where all draws are the epoch's and nothing comes again.
         assert len(data) < 48 + 6 * (40 + 3 * 20) + 6 * 12 * 4 + 2 * 12 * 4 + 3 * 12 * 4
+
+
+def test_iterators_overlap():
+    with tempfile.TemporaryDirectory() as directory:
+        wanted, data = recorded(directory)
+        samples = {(name, epoch): samples for name, _, epoch, samples in wanted}
+        found = opened(data, directory)
+        first, second = found.epoch_of(NAME, 0, 0), found.epoch_of(NAME, 0, 1)
+        had = [first.take(5), second.take(12), first.take(9)]
+        assert had[0] + had[2] == samples[NAME, 0] and had[1] == samples[NAME, 1]
+        # One that delivered nothing has used nothing up, whichever begins first.
+        again = found.epoch_of(NAME, 0, 1)
+        second.deliver()
+        assert again.take(12) == samples[NAME, 1]
+        assert given(found, NAME, 0, 0) == samples[NAME, 0]
+        assert given(found, NAME, 0, 2) == samples[NAME, 2]
 
 
 def test_a_file_ends_wherever_the_job_was_killed():

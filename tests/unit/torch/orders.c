@@ -20,7 +20,7 @@ void order_name_scope(uint32_t draw, unsigned char ret_scope[16])
 
 struct ts_order *order_begun(uint32_t epoch)
 {
-	struct ts_order *order = tsshim_order_create();
+	struct ts_order *order = tsshim_order_create(NULL);
 
 	cr_assert(order != NULL);
 	for (int i = 0; i < ORDER_COUNT; i++)

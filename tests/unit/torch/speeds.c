@@ -306,8 +306,8 @@ double speeds_run(struct speeds_job *jobs, unsigned count, const double *speeds)
 
 	sample = torch_sample();
 	for (unsigned i = 0; i < count; i++) {
-		jobs[i] =
-			(struct speeds_job){.order = tsshim_order_create(), .speed = speeds[i]};
+		jobs[i] = (struct speeds_job){
+			.order = tsshim_order_create(NULL), .speed = speeds[i]};
 		begin_epoch(&jobs[i]);
 	}
 	while (jobs[0].delivered < (uint64_t)EPOCHS * ITEMS) {

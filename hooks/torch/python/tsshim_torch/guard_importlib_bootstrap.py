@@ -61,6 +61,9 @@ class _Call:
         except Raised as raised:
             if self.error is None:
                 self.error = raised.args[0]
+        except Meant as meant:
+            if self.error is None:
+                self.error = meant
         except Exception as error:
             failed(error)
 

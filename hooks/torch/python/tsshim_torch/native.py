@@ -139,7 +139,7 @@ def _functions():
 def _order_functions():
     pointer, number, small = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
     return (
-        ("create", pointer, []),
+        ("create", pointer, [pointer]),
         ("destroy", None, [pointer]),
         ("begin", ctypes.c_int, [pointer, pointer, number, small, number]),
         ("had", ctypes.c_int, [pointer, ctypes.c_int64, small, small]),

@@ -204,7 +204,9 @@ def _forget():
 def _wrap_iterators(base, dataloader):
     def __init__(self, loader, *_args, **_kwargs):
         _attempt("meet", loader)  # one of a class that makes iterators in its own way, too
-        _, error = yield
+        from .sharing import generators
+        with generators.used():  # it draws the seed of its workers
+            _, error = yield
         if error is not None:
             return
         _begin(self, loader, dataloader)
@@ -217,7 +219,9 @@ def _wrap_iterators(base, dataloader):
                 _prepare(loader, self)
 
     def _reset(self, loader, first_iter=False, *_args, **_kwargs):
-        _, error = yield
+        from .sharing import generators
+        with generators.used():
+            _, error = yield
         if error is None and not first_iter:
             _begin(self, loader, dataloader)
 
@@ -324,10 +328,11 @@ def _wrap_streams(fetcher):
         iterables = sys.modules.get(__package__ + ".sharing.iterables")
         turn = possibly_batched_index
         if iterables is not None and type(turn) is iterables.Turn:
-            from .sharing import turns
-            stream = turns.stream_of(self, turn)
-            if stream is not None:
-                return turns.run(self, turn, stream)
+            from .sharing import generators, turns
+            with generators.used():
+                stream = turns.stream_of(self, turn)
+                if stream is not None:
+                    return turns.run(self, turn, stream)
         return (yield)[0]
 
     def own_words(self, indices):

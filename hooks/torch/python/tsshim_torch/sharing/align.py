@@ -105,7 +105,7 @@ class _Loader:
         self.again = 0  # and how often it has gone through that before
         self.last = None  # Walk of its last iteration
         self.looked = False
-        self.order = None  # free.Order, as long as its epochs are free ones
+        self.orders = None  # free.Orders, as long as its epochs are free ones
         self.free = free  # what begins them (free.begin), or None: all are strict
         self.notes = None  # datasets.Notes of a look at the data set a moment ago
 
@@ -282,8 +282,9 @@ class Iteration:
         self.loader = known  # _Loader
         self.walk = Walk(first)
         self.total = 0  # batches, 0: not known
-        self.epoch = epoch
-        self.stream = stream_of(epoch, known.ordinal, known.again)
+        # Of the loader's as they are now: other iterations may begin before this one ends.
+        self.epoch, self.ordinal, self.again = epoch, known.ordinal, known.again
+        self.stream = stream_of(epoch, self.ordinal, self.again)
         _say_once(epoch)
 
     def seed(self):
@@ -321,7 +322,7 @@ class Plan(Iteration):
         super().__init__(epoch, known, first)
         self.dataset = loader.dataset
         self.unwrap = unwrapper(loader.dataset)
-        self.seeds = orders.Seeds(loader, known.ordinal, self.stream)
+        self.seeds = orders.Seeds(loader, self.ordinal, self.stream)
         self.state = None  # of the sampler's generators between two batches
         self.draws_once = False  # all with the first index
         self.started = False
@@ -333,14 +334,23 @@ class Plan(Iteration):
         if self.started and self.free is None and (self.draws_once or self.state is None):
             index, error = yield
             return None if error is not None else self.work(index, iterator._auto_collation)
-        if not self.started:
-            self.started = True
-            self.draws_once = orders.draw_as_before(iterator)
-            self.free = self.loader.free and self.loader.free(self, iterator)
-            self.total = orders.count_batches(iterator) or self.loader.batches
-            self.tell()
-        if self.free is not None:
-            return self.free.work(self)
+        with generators.used():
+            if not self.started:
+                self._start(iterator)
+            if self.free is not None:
+                return self.free.work(self)
+            index, error = yield from self._draw(iterator)
+        return None if error is not None else self.work(index, iterator._auto_collation)
+
+    def _start(self, iterator):
+        self.started = True
+        self.draws_once = orders.draw_as_before(iterator)
+        self.free = self.loader.free and self.loader.free(self, iterator)
+        self.total = orders.count_batches(iterator) or self.loader.batches
+        self.tell()
+
+    def _draw(self, iterator):
+        """(what the sampler gives next, at the yield; None or what it raised)."""
         own = generators.save()
         try:
             if self.state is None:
@@ -350,14 +360,15 @@ class Plan(Iteration):
                     iterator._sampler_iter = iter(iterator._index_sampler)
             else:
                 generators.restore(self.state)
+                self.seeds.go_on()
             index, error = yield
             if error is None:
                 self.draws_once = self.draws_once or orders.has_drawn(iterator)
                 self.state = generators.save()
+            return index, error
         finally:
             self.seeds.put_back()
             generators.restore(own)
-        return None if error is not None else self.work(index, iterator._auto_collation)
 
     def count(self, index):
         dataset = self.dataset

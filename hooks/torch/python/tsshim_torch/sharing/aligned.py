@@ -153,6 +153,8 @@ class Drawn(fetch.Fetch):
         if not self.scope.in_directory and native.saw_relative():
             with native.unseen():
                 self.scope.note_relative()
+        if generators.has_clashed and verdict == native.CLAIM:
+            self.sample.drop()  # another thread may have drawn meanwhile
         return value
 
     def _listed_item(self, index, verdict, how=0):
@@ -361,6 +363,11 @@ NOT_OURS = object()  # what run() gives where torch's own function is to
 
 def run(fetcher, work):
     """What _MapDatasetFetcher.fetch() gives for the batch of @work; Raised where that raises."""
+    with generators.used():
+        return _run(fetcher, work)
+
+
+def _run(fetcher, work):
     if fetcher.auto_collation and scopes.fetches_batches(fetcher.dataset):
         batch = _bulk_batch(fetcher, work) if work.indices else NOT_OURS
     elif not fetcher.auto_collation:

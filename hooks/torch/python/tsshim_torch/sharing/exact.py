@@ -13,6 +13,7 @@ import ctypes
 import marshal
 import random
 import sys
+import threading
 
 import torch
 from torch.utils.data._utils import worker as torch_worker
@@ -20,7 +21,7 @@ from torch.utils.data._utils import worker as torch_worker
 from .. import any_torch, clock, native
 from ..fingerprint import environment
 from ..judge import judgement, versions
-from . import align, codec, collate, fetch, hints, scopes, sentinels
+from . import align, codec, collate, fetch, generators, hints, scopes, sentinels
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -327,8 +328,21 @@ class Chain(Items):
         self.digest = native.digest(b"".join(extra))
 
 
+_in_threads = False  # items were asked for in another thread than the main one
+
+
+def _note_thread():
+    """The main thread goes on from no record any more while other threads draw."""
+    global _in_threads
+    if not _in_threads and torch_worker._worker_info is None and \
+            threading.current_thread() is not threading.main_thread():
+        with generators.used():  # it may have taken records whose states it has yet to set
+            _in_threads = True
+
+
 def _begin(fetcher, indices):
     """The work on a batch, or None: it is torch's own."""
+    _note_thread()
     scope = scopes.scope_of(fetcher, Scope)
     scope.batches += 1
     batched = fetcher.auto_collation
@@ -350,7 +364,8 @@ def _begin(fetcher, indices):
         if scope.kinds is not None or scope.judge():
             work = align.Work(indices, None, b"")
             kind = Chain if scope.kinds else Items
-            return kind(scope, work, list(indices) if batched else [indices])
+            if kind is Items or torch_worker._worker_info is not None or not _in_threads:
+                return kind(scope, work, list(indices) if batched else [indices])
     native.count_pass(scope.reason, count)
     scope.tell(scope.reason)
     return None
@@ -364,7 +379,8 @@ def run(fetcher, indices):
     made = _begin(fetcher, indices)
     if made is None:
         return NOT_OURS
-    batch = made.run()
+    with generators.used():
+        batch = made.run()
     if batch is made.batch:
         made.scope.say()
     if not fetcher.auto_collation:

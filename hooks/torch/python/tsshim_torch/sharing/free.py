@@ -76,32 +76,56 @@ def note(sample, scope, dataset, work, position, index):
 # ---- in the process that iterates ----
 
 class Order:
-    """A struct ts_order, and what is known of the data set, for all epochs of a loader."""
+    """A struct ts_order: that of one iterator of a loader at a time."""
 
-    def __init__(self, iterator, dataset):
-        self.handle = native.orders.tsshim_order_create()
+    def __init__(self, beside):
+        self.handle = native.orders.tsshim_order_create(beside.handle if beside else None)
         if not self.handle:
             raise MemoryError
-        # Names have to be those that workers give.
-        self.scope = naming.ScopeOfWorkers(types.SimpleNamespace(
-            dataset=dataset, collate_fn=iterator._collate_fn,
-            auto_collation=iterator._auto_collation))
+        self.walk = None  # align.Walk of who goes through it; None: nobody, any more
 
     def __del__(self):
         if getattr(self, "handle", None):
             native.orders.tsshim_order_destroy(self.handle)
 
+    def is_in_use(self):
+        iterator = self.walk and self.walk.iterator()
+        plan = getattr(iterator, "_tsshim_plan", None)  # another one when it was begun anew
+        return plan is not None and plan.walk is self.walk
+
+
+class Orders:
+    """Those of the iterators of a loader that live, and what is known of its data set."""
+
+    def __init__(self, iterator, dataset):
+        # Names have to be those that workers give.
+        self.scope = naming.ScopeOfWorkers(types.SimpleNamespace(
+            dataset=dataset, collate_fn=iterator._collate_fn,
+            auto_collation=iterator._auto_collation))
+        self.all = []
+
+    def idle(self):
+        """An Order for an epoch that begins: one that nobody goes through any more, or a new one."""
+        idle = [order for order in self.all if not order.is_in_use()]
+        return idle[0] if idle else Order(self.all[0] if self.all else None)
+
+    def use(self, order, walk):
+        """@order, whose epoch has begun, knows what those had that nobody goes through; these go."""
+        order.walk = walk
+        self.all = [order] + [each for each in self.all if each is not order and each.is_in_use()]
+
 
 class Epoch:
     """One epoch in free order; or as a recording has it, and in free order behind its end."""
 
-    def __init__(self, order, plan, dataset, outer, kind):
-        self.order, self.plan = order, plan
+    def __init__(self, order, scope, plan, dataset, outer, kind):
+        self.order, self.scope = order, scope  # the former None once the epoch is over
+        self.number = plan.epoch
         self.dataset = dataset  # whose samples are shared
         self.outer = outer  # by its index, what the sampler says; None: the same
         self.size = kind.size  # of a batch, or None: samples alone
         self.dropped = kind.dropped
-        self.ordinal = plan.loader.ordinal
+        self.ordinal = plan.ordinal
         count = self.size or 1
         self.indices = (ctypes.c_int64 * count)()
         self.occurrences = (ctypes.c_uint32 * count)()
@@ -109,7 +133,7 @@ class Epoch:
         self.wanted = ctypes.c_uint32()
         self.places = (ctypes.addressof(self.indices), ctypes.addressof(self.occurrences),
                        ctypes.addressof(self.draws), ctypes.byref(self.wanted))
-        self.replayed = None  # recording.Recorded
+        self.replayed = None  # recording.Replayed
         self.recorded = None  # number of the epoch in what is recorded
         self.chosen = collections.deque()  # batches that are recorded once they are delivered
 
@@ -122,7 +146,7 @@ class Epoch:
             draw = self.wanted.value
             if draw == NO_DRAW:
                 break
-            name = self.order.scope.prefix(self.dataset, _stream_of(draw, self.ordinal))
+            name = self.scope.prefix(self.dataset, _stream_of(draw, self.ordinal))
             native.orders.tsshim_order_scope(self.order.handle, draw, name)
         return chosen
 
@@ -132,14 +156,17 @@ class Epoch:
         for place, sample in enumerate(samples):
             if native.orders.tsshim_order_had(self.order.handle, *sample) != 0:
                 raise self.replayed.unusable("this loader has no index %d left in epoch %d" % (
-                    sample[0], self.plan.epoch))
+                    sample[0], self.number))
             self.indices[place], self.occurrences[place], self.draws[place] = sample
         return len(samples)
 
     def work(self, plan):
         """The next align.Work."""
+        if self.order is None:  # it is another epoch's by now
+            raise asking.Raised(StopIteration())
         chosen = self._choose(self._replay() if self.replayed is not None else 0)
         if chosen == 0 or self.dropped and chosen < self.size:
+            self.order.walk = self.order = None
             raise asking.Raised(StopIteration())
         indices, draws = self.indices[:chosen], tuple(self.draws[:chosen])
         occurrences = self.occurrences[:chosen]
@@ -152,9 +179,11 @@ class Epoch:
                               Chosen(self.ordinal, plan.epoch, None if own else draws))
 
     def deliver(self):
-        """The program was given the next batch."""
+        """The program was given the next batch; raises recording.Unusable."""
+        if self.replayed is not None:
+            self.replayed.deliver()
         if self.recorded is not None and self.chosen:
-            _recorder.note(self.recorded, self.plan.epoch, *self.chosen.popleft())
+            _recorder.note(self.recorded, self.number, *self.chosen.popleft())
 
 
 # How a loader makes its batches; no size: it gives samples alone.
@@ -179,6 +208,8 @@ def _why_strict(iterator, plan):
         return "its sampler is a %s" % kind.__qualname__
     if getattr(sampler, "generator", None) is not None:
         return "its sampler has a generator of its own"
+    if plan.again:
+        return "its sampler is told no new epoch (set_epoch)"
     if not _is_one(plan.dataset):
         return "its data set is put together of several"
     if scopes.fetches_batches(plan.dataset):
@@ -191,8 +222,10 @@ def _own_order(plan, kind):
     own = generators.save()
     try:
         plan.seed()
+        plan.seeds.set()
         return array.array("q", iter(kind.sampler))
     finally:
+        plan.seeds.put_back()
         generators.restore(own)
 
 
@@ -220,15 +253,16 @@ def _try(plan, iterator):
     kind = _why_strict(iterator, plan)
     if type(kind) is str:
         return kind
-    order = plan.loader.order or Order(iterator, plan.dataset)
-    order.scope.look()
+    orders = plan.loader.orders or Orders(iterator, plan.dataset)
+    orders.scope.look()
     dataset, indices, outer = _inside(plan, _own_order(plan, kind))
-    tag = tag_of(order.scope, dataset, plan.loader.ordinal)
+    tag = tag_of(orders.scope, dataset, plan.ordinal)
     if tag is None:
         return "its samples cannot be shared"
-    epoch = Epoch(order, plan, dataset, outer, kind)
+    order = orders.idle()
+    epoch = Epoch(order, orders.scope, plan, dataset, outer, kind)
     _replay(epoch)
-    if kind.dropped and epoch.replayed is None:
+    if kind.dropped and (epoch.replayed is None or epoch.replayed.recorded is None):
         # What the strict order leaves out is left out.  A recording may be of other batches.
         del indices[len(indices) // kind.size * kind.size:]
     address, count = indices.buffer_info()
@@ -236,7 +270,8 @@ def _try(plan, iterator):
     if r != 0:
         return "its indices are not small numbers" if r == -errno.ERANGE \
             else "there is no memory for its indices"
-    plan.loader.order = order
+    orders.use(order, plan.walk)
+    plan.loader.orders = orders
     _record(epoch, iterator, count)
     return epoch
 
@@ -252,7 +287,7 @@ def begin(plan, iterator):
         found = "its order cannot be told"
     if type(found) is not str:
         return found
-    plan.loader.order = None  # draws of strict epochs are not remembered
+    plan.loader.orders = None  # draws of strict epochs are not remembered
     _say_once("strict order for a loader of %s: %s" % (type(plan.dataset).__qualname__, found))
     return None
 
@@ -265,7 +300,7 @@ _recording = None
 
 def _name(epoch):
     """What tells loaders of a recording apart: 16 bytes."""
-    return epoch.order.scope.prefix(epoch.dataset, _stream_of("any", epoch.ordinal))
+    return epoch.scope.prefix(epoch.dataset, _stream_of("any", epoch.ordinal))
 
 
 def _replay(epoch):
@@ -275,7 +310,7 @@ def _replay(epoch):
         return
     if _recording is None:
         _recording = recording.Recording(native.settings.replay, native.settings.seed)
-    epoch.replayed = _recording.epoch_of(_name(epoch), epoch.ordinal, epoch.plan.epoch)
+    epoch.replayed = _recording.epoch_of(_name(epoch), epoch.ordinal, epoch.number)
 
 
 def _record(epoch, iterator, count):
@@ -288,7 +323,7 @@ def _record(epoch, iterator, count):
         return
     if _recorder is None:
         _recorder = recording.Recorder(native.settings.record, native.settings.seed, _say_once)
-    epoch.recorded = _recorder.begin(_name(epoch), epoch.ordinal, epoch.plan.epoch, count)
+    epoch.recorded = _recorder.begin(_name(epoch), epoch.ordinal, epoch.number, count)
 
 
 _said = set()

@@ -6,14 +6,18 @@ NumPy takes 70 us to tell its state and to take it back, in which a dozen sample
 that state is copied where it lies in memory: that it lies there is tried first, once.
 
 No lock is taken, and none of NumPy's: a process forked by another thread meanwhile, as for a
-loader's worker, would find it taken for ever.  The interpreter's own is kept instead.
+loader's worker, would find it taken for ever.  The interpreter's own is kept instead.  Threads that
+iterate use them one after the other (used()): a child forgets who did, and a wait has an end.
 """
 
+import contextlib
 import ctypes
 import functools
+import os
 import random
 import struct
 import sys
+import threading
 
 import torch
 
@@ -142,6 +146,37 @@ def _save_numpy():
         return None
     place = _numpy_of(numpy)
     return (place, numpy.random.get_state() if place is None else place.save())
+
+
+_use = threading.RLock()
+USE_S = 10  # a thread that holds it longer may be waiting for this one
+has_clashed = False  # that was so; from then on threads use them as without us
+
+
+def _forget_use():
+    """In a child: the thread that holds it is not here."""
+    global _use, has_clashed
+    _use, has_clashed = threading.RLock(), False
+
+
+os.register_at_fork(after_in_child=_forget_use)
+
+
+@contextlib.contextmanager
+def used():
+    """
+    This thread puts the generators aside, uses them and puts them back.  Another one that iterates a
+    loader meanwhile waits, or what it put back would be what this one has seeded.
+    """
+    global has_clashed
+    use = None if has_clashed else _use
+    if use is not None and not use.acquire(timeout=USE_S):
+        use, has_clashed = None, True
+    try:
+        yield
+    finally:
+        if use is not None:
+            use.release()
 
 
 def save():

@@ -88,16 +88,18 @@ class Seeds:
     """Those of the samplers of a loader, let be what all jobs have while the first index comes."""
 
     def __init__(self, loader, ordinal, stream):
-        self.loader, self.ordinal, self.stream = loader, ordinal, stream
+        # No loader is kept: that of workers that live on keeps its iterator, and would go late.
+        self.all = [found for found in _all(loader) if native.settings.orders or found[3]]
+        self.ordinal, self.stream = ordinal, stream
         self.kept = []
+        self.states = []  # (generator, its state) of samplers, which other iterators draw from, too
 
     def set(self):
         """Generators stay so: some draw all through the epoch."""
-        for path, sampler, field, is_made in _all(self.loader):
-            if not is_made and not native.settings.orders:
-                continue
+        for path, sampler, field, _ in self.all:
             if field == "generator":
                 sampler.generator.manual_seed(_number(self.stream, path))
+                self.states.append((sampler.generator, None))
             else:
                 self.kept.append((sampler, field, getattr(sampler, field)))
                 setattr(sampler, field, _number(native.settings.seed, self.ordinal, path) >> 31)
@@ -105,6 +107,12 @@ class Seeds:
     def put_back(self):
         while self.kept:
             setattr(*self.kept.pop())
+        self.states = [(generator, generator.get_state()) for generator, _ in self.states]
+
+    def go_on(self):
+        """Let generators be as they were when this iterator drew from them last."""
+        for generator, state in self.states:
+            generator.set_state(state)
 
 
 # ---- what they draw, and when ----
@@ -116,6 +124,11 @@ def count_batches(iterator):
     inner = sampler.sampler if type(sampler) is data.BatchSampler else sampler
     known = (data.RandomSampler, data.SubsetRandomSampler, data.WeightedRandomSampler)
     return len(sampler) if type(inner) in known else 0
+
+
+def _draws_later(sampler):
+    """Whether torch's RandomSampler draws in the middle of an epoch, too: more than it has."""
+    return sampler.replacement or sampler.num_samples > len(sampler.data_source)
 
 
 def draw_as_before(iterator):
@@ -133,7 +146,7 @@ def draw_as_before(iterator):
     if kind not in (data.RandomSampler, data.WeightedRandomSampler, data.SubsetRandomSampler):
         return kind is data.SequentialSampler
     if getattr(sampler, "generator", None) is not None:
-        return True
+        return kind is not data.RandomSampler or not _draws_later(sampler)
     if kind is data.RandomSampler:
         torch.empty((), dtype=torch.int64).random_()
     else:

@@ -113,21 +113,43 @@ class Recorder:
 class Recorded:
     """One epoch of a recording."""
 
-    def __init__(self, unusable, name, ordinal, epoch, count):
-        self.unusable = unusable  # what makes an Unusable of a reason
+    def __init__(self, name, ordinal, epoch, count):
         self.name, self.ordinal, self.epoch, self.count = name, ordinal, epoch, count
         self.indices, self.occurrences, self.draws = (array.array("I") for _ in range(3))
+        self.is_given = False  # an iterator has delivered some of it
+
+
+class Replayed:
+    """What one iterator is given of a recording."""
+
+    def __init__(self, unusable, recorded, misfit=None):
+        self.unusable = unusable  # what makes an Unusable of a reason
+        self.recorded = recorded  # None: nothing
+        self.misfit = misfit  # why the recording is none of what this iterator delivers, or None
         self.taken = 0
 
     def take(self, count):
         """[(index, occurrence, draw)] of the next @count samples, or of those that are left."""
-        begin, self.taken = self.taken, min(self.taken + count, len(self.indices))
+        one = self.recorded
+        if one is None:
+            return []
+        begin, self.taken = self.taken, min(self.taken + count, len(one.indices))
         return list(zip(*(each[begin:self.taken]
-                          for each in (self.indices, self.occurrences, self.draws))))
+                          for each in (one.indices, one.occurrences, one.draws))))
+
+    def deliver(self):
+        """
+        The program was given a batch.  Not before is an epoch used up, or a misfit one: with workers
+        an iterator that nobody asks for a batch begins an epoch, too.  Raises Unusable.
+        """
+        if self.misfit is not None:
+            raise self.unusable(self.misfit)
+        if self.recorded is not None:
+            self.recorded.is_given = True
 
 
 class Recording:
-    """What a file has; its epochs are given in their order, to each loader its own."""
+    """What a file has; its epochs are given by their numbers, to each loader its own."""
 
     def __init__(self, path, seed):
         self.path = own_path(path)
@@ -142,7 +164,6 @@ class Recording:
         at = HEADER_BYTES
         while at < len(data):
             at = self._read_chunk(data, at)
-        self.next = {}  # by ordinal and name: how many were given
 
     def _unusable(self, why):
         return Unusable("tsshim: the recording '%s' cannot be replayed: %s" % (self.path, why))
@@ -181,7 +202,7 @@ class Recording:
         return end
 
     def _read_epoch(self, payload, flags):
-        self.epochs.append(Recorded(self._unusable, *EPOCH.unpack(payload)))
+        self.epochs.append(Recorded(*EPOCH.unpack(payload)))
 
     def _read_batch(self, payload, flags):
         epoch = self.epochs[CHECK.unpack_from(payload)[0]]
@@ -197,13 +218,14 @@ class Recording:
             else array.array("I", [epoch.epoch]) * count
 
     def epoch_of(self, name, ordinal, epoch):
-        """What the loader's next epoch had; None: the recording ends before."""
-        number = self.next[name, ordinal] = self.next.get((name, ordinal), -1) + 1
+        """
+        The Replayed of an iterator whose @epoch begins; it has nothing where the recording ends
+        before.
+        """
         own = [each for each in self.epochs if each.ordinal == ordinal and each.name == name]
         if not own and any(each.ordinal == ordinal for each in self.epochs):
             raise self._unusable("it is of another data set")
-        if number >= len(own):
-            return None
-        if own[number].epoch != epoch:
-            raise self._unusable("its epoch %d is here %d" % (own[number].epoch, epoch))
-        return own[number]
+        left = [each for each in own if each.indices and not each.is_given]
+        same = [each for each in left if each.epoch == epoch]
+        misfit = "its epoch %d is here %d" % (left[0].epoch, epoch) if left and not same else None
+        return Replayed(self._unusable, same[0] if same else None, misfit)

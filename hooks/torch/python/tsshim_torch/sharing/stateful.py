@@ -34,7 +34,7 @@ def _keep_epoch(kind):
         state, _ = yield
         plan = getattr(self, "_tsshim_plan", None)
         if plan is not None and type(state) is dict:
-            state[_KEY] = [plan.epoch, plan.loader.ordinal, plan.loader.again]
+            state[_KEY] = [plan.epoch, plan.ordinal, plan.again]
         return state
 
     guard.wrap(kind, "state_dict", state_dict)
