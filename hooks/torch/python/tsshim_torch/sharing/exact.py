@@ -9,6 +9,7 @@ for with --share samples.  An item that draws from a generator which its code wa
 draw from shows that something was overlooked: it is not published.
 """
 
+import contextlib
 import ctypes
 import marshal
 import random
@@ -379,7 +380,8 @@ def run(fetcher, indices):
     made = _begin(fetcher, indices)
     if made is None:
         return NOT_OURS
-    with generators.used():
+    # What draws nothing may go on in several threads at once.
+    with generators.used() if type(made) is Chain else contextlib.nullcontext():
         batch = made.run()
     if batch is made.batch:
         made.scope.say()
