@@ -18,7 +18,7 @@ from support import Group
 
 JOB = os.path.join(support.HERE, "messages_job.py")
 COUNT = 8
-MANY = 24  # more than aligned jobs make before they share pictures of samples that nobody asks for
+MANY = 16  # more than aligned jobs make before they share pictures of samples that nobody asks for
 APART = (r"the data sets \(Photos\) of jobs (\d+) and (\d+), side by side for \d+(\.\d+)? s, have other "
          r"names: they differ in their code or what they hold")
 NOTHING = "tsshim: nothing shared: met no batch of a PyTorch loader, and no JPEG picture decoded by a "
