@@ -95,6 +95,11 @@ step_abi() {
 	run_suite build-test abi
 }
 
+# How much of a caller's stack is used: the library is compiled once more for it.
+step_stack() {
+	run_suite build-test stack
+}
+
 step_models() {
 	run_suite build-test models
 }

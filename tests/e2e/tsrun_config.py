@@ -222,6 +222,7 @@ def test_a_file_that_others_may_have_written(directory):
     os.mkdir(others)
     program = paths.for_others(BUILD, others)
     os.chmod(directory, 0o755)
+    os.chmod(os.path.dirname(path), 0o755)
     done = subprocess.run([program, "--", "true"], user=12345, group=12345, extra_groups=[], text=True,
                           env=clean_environment(XDG_CONFIG_HOME=directory), stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (0, "tsrun: %s: Permission denied; the file is "

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import time
 
-from tsrun_common import MEMBER, Skip, clean_environment, expect, main, tsrun
+from tsrun_common import BUILD, MEMBER, Skip, clean_environment, expect, main, tsrun
 
 LOCK_BASE = 1 << 60  # leader/group/layout.h
 KEPT_UNTIL = 392  # struct ts_ring_header, kept_until_ns
@@ -348,7 +348,7 @@ def test_copies_of_files(directory):
         with open(os.path.join(files, name), "w") as file:
             file.write(name * 1000)
     group, other = new_group(), path("clitest-%d-like" % os.getpid(), "f.0123")
-    library = os.path.join(os.environ["TSRUN_BUILD"], "libtsshim-test.so")
+    library = os.path.join(BUILD, "libtsshim-test.so")
     settings = {"LD_PRELOAD": library, "TSSHIM_GROUP": group, "TSSHIM_STAGE": "shm",
                 "TSSHIM_DATASET": "x=" + files, "TSSHIM_TEST_YOUNG_INPUTS": "1"}
     reader = subprocess.Popen(["cat", os.path.join(files, "a"), os.path.join(files, "b"), "-"],
