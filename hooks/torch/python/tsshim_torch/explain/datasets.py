@@ -64,7 +64,7 @@ def _kind_of(kind, data, made):
         return "iterable"
     if issubclass(kind, data.Dataset):
         return "map"
-    if kind not in made:
+    if not any(kind is each for each in made):
         return None
     torch = sys.modules["torch"]
     others = (data.Sampler, torch.nn.Module, list, tuple, dict, str, torch.Tensor)
@@ -89,12 +89,12 @@ def _nodes_of(tree):
 
 def _made(places, file):
     """The classes of which the script, @file, makes objects, or a module that makes a loader."""
-    found = set()
+    found = []  # no set: a metaclass may forbid that they are hashed
     for names, _, tree, its_file in places:
         nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else ()
         if its_file == file or any(calls.is_loader(node, names) for node in nodes):
-            found.update(kind for kind in (calls.resolve(node.func, names) for node in nodes)
-                         if isinstance(kind, type))
+            found += [kind for kind in (calls.resolve(node.func, names) for node in nodes)
+                      if isinstance(kind, type)]
     return found
 
 
