@@ -14,7 +14,7 @@ import os
 import sys
 import weakref
 
-from . import asking, guard_importlib_bootstrap as guard, native, others
+from . import asking, collecting, guard_importlib_bootstrap as guard, native, others
 
 
 def install():
@@ -55,7 +55,8 @@ def _prepare_workers(loader_class, name):
             is_stream = native.settings.aligned and isinstance(self.dataset, data.IterableDataset)
             module = "turns" if is_stream else name
             if module is not None:
-                importlib.import_module(__package__ + ".sharing." + module).expect_workers(self)
+                with collecting.put_off():
+                    importlib.import_module(__package__ + ".sharing." + module).expect_workers(self)
         except Exception as error:
             native.failed(error)
         met = _attempt("begin", self)

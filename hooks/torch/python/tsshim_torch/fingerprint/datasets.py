@@ -13,7 +13,7 @@ import math
 import sys
 import types
 
-from .. import clock
+from .. import clock, collecting
 from . import arrays, frames, remembered
 from . import nodes  # noqa: F401 -- registers what it knows
 from .classes import instance_dict
@@ -26,6 +26,7 @@ SLOW = 0.1  # seconds of CPU time from which a walk that came to nothing is made
 __all__ = ("REASONS", "Notes", "Unknown", "environment", "fingerprint", "unwrap")
 
 
+@collecting.put_off()
 def fingerprint(dataset, constants=None, room=math.inf, notes=None):
     """
     16 bytes for @dataset.  Raises Unknown and nothing else.  Runs no code of the user's.  Costs

@@ -16,6 +16,7 @@ import hashlib
 import sys
 import types
 
+from .. import collecting
 from ..fingerprint import arrays, classes, frames, library, walk
 from . import state, tables, versions
 from .classes import Classes, user_parts
@@ -92,6 +93,7 @@ class Judgement:
         self.by_threads, self.orders = by_threads, orders
 
 
+@collecting.put_off()
 def judge(dataset):
     """
     The Judgement on items of @dataset.  Raises Refused, or where code or classes of the user's
