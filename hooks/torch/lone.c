@@ -33,11 +33,12 @@ void tsshim_sample_lone_next(struct ts_sample_lone *lone)
 		sample->view.python_seed, sample->view.numpy_seed);
 }
 
-void tsshim_sample_lone_end(struct ts_sample_lone *lone, uint64_t count, int raised)
+void tsshim_sample_lone_end(
+	struct ts_sample_lone *lone, uint64_t count, int raised, const char *reason)
 {
 	(void)tsshim_sample_end(lone->sample, raised ? TS_SAMPLE_RAISED : TS_SAMPLE_NOTHING);
 	/* One that raises is counted there. */
 	for (uint64_t i = raised != 0; i < count; i++)
 		ts_session_count_produced(TS_KIND_SAMPLE, 0, 0);
-	tsshim_sample_pass("torch_cheap", (uint32_t)count);
+	tsshim_sample_pass(reason, (uint32_t)count);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Items that go to nobody but this job: those of data sets whose items cost next to nothing.
+ * Items that go to nobody but this job: those of data sets whose items cost next to nothing,
+ *and those of a job that is alone.
  *
  * They are not asked for, not written into the ring, and have no key; only their seeds are the
  * sample's.  Whatever is done for such an item costs this job, so it is one call for each, and
@@ -36,8 +37,9 @@ TS_EXPORT void tsshim_sample_lone_next(struct ts_sample_lone *lone);
 
 /**
  * The stretch is over, in which @count items were begun; the last of them @raised an exception
- * or not.  They are counted.
+ * or not.  They are counted, as having been passed for @reason, an id of shim/reasons.h.
  */
-TS_EXPORT void tsshim_sample_lone_end(struct ts_sample_lone *lone, uint64_t count, int raised);
+TS_EXPORT void tsshim_sample_lone_end(
+	struct ts_sample_lone *lone, uint64_t count, int raised, const char *reason);
 
 #endif

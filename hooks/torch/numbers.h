@@ -4,7 +4,10 @@
  *
  * Python takes 30 us for each where an item has emptied the processor's caches.  So the state
  * is written where it lies in the generator's memory.  That it lies there the glue has tried
- * first (sharing/places.py): what is written is what the library's own seeding makes.
+ * first (sharing/places.py): the generator then tells the state that was written.
+ *
+ * What an item draws is the same in all jobs.  It is not what the library's own seeding with
+ * the same number would give: a Mersenne twister gets the words of tsshim_sample_words().
  */
 #ifndef TS_HOOKS_TORCH_NUMBERS_H
 #define TS_HOOKS_TORCH_NUMBERS_H
@@ -32,6 +35,12 @@ struct ts_generator {
 	uint64_t path_bytes;
 	uint64_t numbers[4]; /* out: what it was seeded with */
 };
+
+/**
+ * Let the 624 words at @words be those of a Mersenne twister seeded with @seed, of which none
+ * was drawn: the words themselves are what comes first.
+ */
+TS_EXPORT void tsshim_sample_words(uint32_t *words, uint64_t seed);
 
 /**
  * Seed @count generators, each with what follows from @bytes at @numbers and its path. Threads:

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 17u
+#define SAMPLE_ABI 18u
 
 uint32_t tsshim_sample_abi(void)
 {
@@ -253,6 +253,8 @@ static enum ts_verdict ask(struct ts_sample *sample, int wait)
 		sample->held = TS_HELD_CLAIM;
 	else if (sample->take.verdict == TS_PASS)
 		ts_session_count_pass(sample->take.reason);
+	sample->view.is_alone =
+		sample->take.verdict == TS_PASS && sample->take.reason == TS_REASON_ALONE;
 	return sample->take.verdict;
 }
 

@@ -41,6 +41,8 @@ struct ts_sample_view {
 	 */
 	const void *inputs;
 	uint64_t input_bytes;
+	uint64_t is_alone; /* after a take(): nobody else asks for what is made of this data set
+			    */
 };
 
 /** Begins with its struct ts_sample_view. */
@@ -175,13 +177,6 @@ TS_EXPORT void tsshim_sample_progress(
  * which tells the first of these.  Joins the store.
  */
 TS_EXPORT void tsshim_sample_refused(const char *text);
-
-/**
- * Let the 624 words at @words be the state that MT19937 has with @seed before it is first
- * asked: init_genrand() of Matsumoto and Nishimura's 2002/1/26 version, which NumPy's legacy
- * seeding with 32 bits is (_mt19937.pyx, mt19937_seed).
- */
-TS_EXPORT void tsshim_sample_twister(uint32_t *words, uint32_t seed);
 
 /** 128-bit hash of @bytes of memory, into 16 bytes. */
 TS_EXPORT void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest);

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """The global generators, put aside and put back: by memory what they are by their own words."""
-import ctypes
 import os
 import random
 import signal
@@ -56,56 +55,6 @@ def test_a_seed_is_the_generators_own():
     assert draws() == values
 
 
-def words_of(address, seed):
-    """What tsshim_sample_twister() does, by what NumPy says that it would do."""
-    words = numpy.random.RandomState(seed).get_state()[1].astype(numpy.uint32)
-    ctypes.memmove(address, words.ctypes.data, generators.WORDS)
-
-
-def with_fill(fill, function):
-    kept, generators.fill = generators.fill, fill
-    generators._fills.cache_clear()
-    try:
-        return function()
-    finally:
-        generators.fill = kept
-        generators._fills.cache_clear()
-
-
-def test_a_seed_written_to_memory_is_numpys():
-    asked = []
-
-    def fill(address, seed):
-        asked.append(seed)
-        words_of(address, seed)
-
-    def check():
-        for seed in (0, 1, 5489, 1 << 31, (1 << 32) - 1):
-            numpy.random.normal()  # one is left over, which the seed takes away
-            generators.seed(1, 2, seed)
-            found = told(), [numpy.random.normal() for _ in range(701)]
-            numpy.random.seed(seed)
-            assert found[0] == told()
-            assert found[1] == [numpy.random.normal() for _ in range(701)]
-            assert seed in asked, "NumPy did it"
-
-    with_fill(fill, check)
-
-
-def test_words_that_are_not_numpys_are_not_used():
-    def almost(address, seed):
-        words_of(address, seed)
-        ctypes.memset(address + generators.WORDS - 1, 0, 1)
-
-    def check():
-        generators.seed(1, 2, 3)
-        found = told()
-        numpy.random.seed(3)
-        assert found == told()
-
-    with_fill(almost, check)
-
-
 def test_a_number_left_over_is_the_programs():
     """The words are the same before and after one that was left over is taken."""
     numpy.random.seed(5)
@@ -134,7 +83,7 @@ def test_another_kind_of_generator():
         generators.restore(state)
         assert draws() == values
         numpy.random.set_bit_generator(numpy.random.PCG64(9))
-        assert generators._numpy_of(numpy) is None
+        assert generators._numpy_of() is None
     finally:
         numpy.random.set_bit_generator(own)
     assert memory().bits is own

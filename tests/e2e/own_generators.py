@@ -3,6 +3,7 @@
 
 import os
 import random
+import struct
 import subprocess
 import sys
 
@@ -19,8 +20,6 @@ import torch  # noqa: E402
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
 from tsshim_torch import native  # noqa: E402
 from tsshim_torch.sharing import generators, places, private, seeding  # noqa: E402
-
-generators.fill = native.twister  # as naming.py sets it
 
 
 def owners():
@@ -104,18 +103,53 @@ def after(seed, *seeds):
 AT_FIRST = random.getstate(), numpy.random.get_state()
 
 
+def by_their_words(torch_seed, python_seed, numpy_seed):
+    """The same by what the libraries offer for it."""
+    torch.default_generator.manual_seed(torch_seed)
+    state = bytearray(torch.default_generator.get_state().numpy().tobytes())
+    struct.pack_into("=iiq624Q", state, 8, 624, 1, 1, *native.words(torch_seed))
+    torch.default_generator.set_state(torch.tensor(state, dtype=torch.uint8))
+    own = getattr(random.seed, "__self__", None)
+    if own is None:
+        random.seed(python_seed)
+    else:
+        own.setstate((3, (*native.words(python_seed), 0), None))
+    if generators.own_of_numpy() is None:
+        numpy.random.seed(numpy_seed)
+    else:
+        numpy.random.set_state(("MT19937", numpy.array(native.words(numpy_seed), dtype="u4"), 0))
+
+
 def test_the_global_ones_in_one_call():
     own = seeding.Globals()
     for number in range(20):
         seeds = [each + number for each in SEEDS]
-        assert after(own.seed, *seeds) == after(generators.seed, *seeds)
+        assert after(own.seed, *seeds) == after(by_their_words, *seeds)
     assert [entry.kind for entry in own.entries] == [native.TORCH, native.PYTHON, native.NUMPY]
+
+
+def test_seeds_side_by_side_have_nothing_in_common():
+    """Means and correlations of 4,000 seeds, for the words that are drawn first and for later ones."""
+    words = numpy.array([native.words(seed) for seed in range(4000)], dtype=numpy.float64) / 2**32
+    assert len(set(words.ravel().tolist())) > words.size * 0.999
+    for found in (words[:, 0], words[:, 1], words[:, 15], words[:, 16], words[:, 623]):
+        assert abs(found.mean() - 0.5) < 0.03 and abs(found.var() - 1 / 12) < 0.01
+        assert abs(numpy.corrcoef(found[:-1], found[1:])[0, 1]) < 0.1
+    for one, other in ((0, 1), (0, 8), (0, 16), (1, 623)):
+        assert abs(numpy.corrcoef(words[:, one], words[:, other])[0, 1]) < 0.1
+    generator, drawn = random.Random(), []
+    for seed in range(2000):  # what follows the words, once they are drawn
+        private.Python(generator).seed((seed,))
+        drawn.append([generator.random() for _ in range(400)])
+    drawn = numpy.array(drawn)
+    assert abs(drawn[:, 320:].mean() - 0.5) < 0.01
+    assert abs(numpy.corrcoef(drawn[:-1, 350], drawn[1:, 350])[0, 1]) < 0.1
 
 
 def test_small_seeds():
     """Python's takes as many words as a number has."""
     for seeds in ((0, 0, 0), (1, 1, 1), (1 << 32, 1 << 32, 1), ((1 << 64) - 1,) * 2 + (7,)):
-        assert after(seeding.Globals().seed, *seeds) == after(generators.seed, *seeds)
+        assert after(seeding.Globals().seed, *seeds) == after(by_their_words, *seeds)
 
 
 def exchanged(module, name, value, known):
@@ -124,11 +158,11 @@ def exchanged(module, name, value, known):
     own.seed(*SEEDS)
     setattr(module, name, value)
     try:
-        assert after(own.seed, *SEEDS) == after(generators.seed, *SEEDS)
+        assert after(own.seed, *SEEDS) == after(by_their_words, *SEEDS)
         assert [entry.kind for entry in own.entries] == known
     finally:
         setattr(module, name, kept)
-    assert after(own.seed, *SEEDS) == after(generators.seed, *SEEDS)
+    assert after(own.seed, *SEEDS) == after(by_their_words, *SEEDS)
     assert [entry.kind for entry in own.entries] == [native.TORCH, native.PYTHON, native.NUMPY]
 
 
@@ -151,7 +185,7 @@ def test_where_a_place_is_not_known_the_generator_is_asked():
     places._torch_offsets = lambda: None
     try:
         own = seeding.Globals()
-        assert after(own.seed, *SEEDS) == after(generators.seed, *SEEDS)
+        assert after(own.seed, *SEEDS) == after(by_their_words, *SEEDS)
         assert [entry.kind for entry in own.entries] == [native.OTHER, native.PYTHON, native.NUMPY]
     finally:
         places._torch_offsets = kept

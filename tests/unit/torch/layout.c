@@ -30,6 +30,7 @@ static void view(void)
 	FIELD(ts_sample_view, origin);
 	FIELD(ts_sample_view, inputs);
 	FIELD(ts_sample_view, input_bytes);
+	FIELD(ts_sample_view, is_alone);
 }
 
 static void generator(void)

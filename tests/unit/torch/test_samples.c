@@ -273,27 +273,6 @@ Test(samples, a_record_too_large_is_no_claim_any_more)
 	tsshim_sample_destroy(other);
 }
 
-/* The words that the reference implementation, mt19937ar.c of 2002, has after its own seed. */
-Test(samples, a_twister_begins_as_the_reference_does)
-{
-	uint32_t words[625];
-
-	words[624] = 7;
-	tsshim_sample_twister(words, 5489);
-	cr_expect(eq(u32, words[0], 5489));
-	cr_expect(eq(u32, words[1], 1301868182u));
-	cr_expect(eq(u32, words[2], 2938499221u));
-	/* What makes the first number, 3499211612 after tempering, of words 0, 1 and 397. */
-	uint32_t mixed = (words[0] & 0x80000000u) | (words[1] & 0x7fffffffu);
-	uint32_t number = words[397] ^ mixed >> 1 ^ (words[1] & 1 ? 0x9908b0dfu : 0);
-	number ^= number >> 11;
-	number ^= number << 7 & 0x9d2c5680u;
-	number ^= number << 15 & 0xefc60000u;
-	number ^= number >> 18;
-	cr_expect(eq(u32, number, 3499211612u));
-	cr_expect(eq(u32, words[624], 7), "written past the words");
-}
-
 static struct ts_sample *inherited;
 
 static int goes_on(void)

@@ -13,7 +13,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 17
+ABI = 18
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -36,7 +36,8 @@ class _View(ctypes.Structure):
                 ("torch_seed", ctypes.c_uint64), ("python_seed", ctypes.c_uint64),
                 ("numpy_seed", ctypes.c_uint32), ("verify", ctypes.c_uint32),
                 ("origin", ctypes.c_uint64 * 2),
-                ("inputs", ctypes.c_void_p), ("input_bytes", ctypes.c_uint64)]
+                ("inputs", ctypes.c_void_p), ("input_bytes", ctypes.c_uint64),
+                ("is_alone", ctypes.c_uint64)]
 
 
 class Leaf(ctypes.Structure):
@@ -122,12 +123,12 @@ def _functions():
         ("copy", None, [pointer, pointer, number, number]),
         ("lone_begin", None, [pointer]),
         ("lone_next", None, [pointer]),
-        ("lone_end", None, [pointer, number, ctypes.c_int]),
+        ("lone_end", None, [pointer, number, ctypes.c_int, text]),
         ("pass", None, [text, small]),
         ("drawn", None, [text, number, number]),
         ("refused", None, [text]),
         ("progress", None, [text, number, number, number, ctypes.c_int]),
-        ("twister", None, [pointer, small]),
+        ("words", None, [pointer, number]),
         ("relative", ctypes.c_int, []),
         ("pause", pointer, []),
         ("resume", None, [pointer]),
@@ -185,7 +186,6 @@ copy = _unlocked.tsshim_sample_copy
 lone_begin = library.tsshim_sample_lone_begin
 lone_next = library.tsshim_sample_lone_next
 lone_end = library.tsshim_sample_lone_end
-twister = library.tsshim_sample_twister
 seed = library.tsshim_sample_seed
 seed_globals = library.tsshim_sample_seed_globals
 saw_relative = library.tsshim_sample_relative
@@ -218,6 +218,13 @@ def digest_at(address, size):
     room = ctypes.create_string_buffer(16)
     _unlocked.tsshim_sample_hash(address, size, room)
     return room.raw
+
+
+def words(number):
+    """The words of a Mersenne twister seeded with @number of 64 bits; none of them is drawn yet."""
+    found = (ctypes.c_uint32 * 624)()
+    library.tsshim_sample_words(found, number)
+    return tuple(found)
 
 
 def report(error):

@@ -38,6 +38,7 @@ class Drawn(fetch.Fetch):
         self.private = private.NONE
         self.threads = torch.get_num_threads()
         self.lone = None  # lone.Lone; False: items are made singly
+        self.is_alone = False  # nobody else was asking for the item before
         self.errands = None
         if native.settings.across:
             self.sample.across()
@@ -80,19 +81,30 @@ class Drawn(fetch.Fetch):
         return index is not None and prefix is not None
 
     def _next(self, position, patient):
-        if patient and self.scope.is_cheap() and not self.scope.is_untried:
+        if patient and not self.scope.is_untried:
             position = self._make_lone(position)
             if position >= self.failed_at:
                 return position, None
-        return super()._next(position, patient)
+        position, verdict = super()._next(position, patient)
+        self.is_alone = verdict == native.PASS and self.errands is None \
+            and self.sample.view.is_alone and self.scope.lone >= self.lone_nests \
+            and lone.length(self.scope) > 1
+        return position, verdict
 
     def _make_lone(self, position):
-        """Make the items from @position on as long as they are cheap; where it came to."""
-        if self.lone is None:
-            self.lone = lone.of(self) or False
-        while self.lone and position < self.failed_at and self.scope.is_cheap():
-            self.scope.tell_cheap()
-            before, position = position, self.lone.make(position)
+        """
+        Make the items from @position on that go to nobody else: as long as they are cheap, and some
+        more after one that nobody else was asking for; where it came to.
+        """
+        while position < self.failed_at and (self.is_alone or self.scope.is_cheap()):
+            if self.lone is None:
+                self.lone = lone.of(self) or False
+            if not self.lone:
+                break
+            reason, self.is_alone = b"alone" if self.is_alone else b"torch_cheap", False
+            if reason == b"torch_cheap":
+                self.scope.tell_cheap()
+            before, position = position, self.lone.make(position, reason)
             if before == position:
                 break
         return position

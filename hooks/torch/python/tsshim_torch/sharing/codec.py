@@ -25,7 +25,7 @@ from .objects import Unshareable
 
 VERSION = 2  # of marshal: floats binary; later ones tell equal values of other identity apart
 
-FORMAT = 3  # of records; part of the key
+FORMAT = 4  # of records; part of the key
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 _FLAT = _PLAIN | {type(Ellipsis)}

@@ -25,10 +25,6 @@ COUNT = 624  # words of the state of a Mersenne twister, which a position goes w
 WORDS = COUNT * 4  # bytes
 GAUSS = 16  # bytes: whether a number of the normal distribution is left over, and which
 
-# fill(address, seed) lets these words at an address be those of a seed of 32 bits, where there is
-# the library (native.twister()): NumPy itself takes 20 us where an item has emptied the caches.
-fill = None
-
 # The one of ctypes lets other threads run meanwhile.
 _memmove = ctypes.PyDLL(None).memmove
 _memmove.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
@@ -51,17 +47,6 @@ def _gauss_offset(kind):
     return found.pop() if len(found) == 1 else None
 
 
-@functools.lru_cache(maxsize=None)
-def _fills(kind):
-    """Whether fill() does what NumPy's class RandomState, @kind, does with a seed."""
-    probe, seed = kind(1), 0x9e3779b9
-    probe.normal()
-    _Numpy(probe, probe._bit_generator).seed(seed)
-    _, key, *rest = probe.get_state()
-    _, expected, *wanted = kind(seed).get_state()
-    return key.tolist() == expected.tolist() and rest == wanted
-
-
 class _Numpy:
     """Where the state of the generator behind numpy.random lies."""
 
@@ -82,12 +67,6 @@ class _Numpy:
         _memmove(self.words, state[0], WORDS + 4)
         _memmove(self.gauss, state[1], GAUSS)
 
-    def seed(self, number):
-        """As NumPy's seed() with 32 bits."""
-        fill(self.words, number)
-        _memmove(self.words + WORDS, _AT_END, len(_AT_END))
-        _memmove(self.gauss, bytes(GAUSS), GAUSS)
-
     def _tell(self, words, gauss):
         """Another generator was put in place meanwhile: let NumPy do what can be done."""
         key = sys.modules["numpy"].frombuffer(words, "=u4", 624)
@@ -102,39 +81,41 @@ class _Numpy:
             struct.unpack("=i4xd", gauss) == (flag, number)
 
 
-_AT_END = struct.pack("=i", COUNT)  # the position: all words are used up
-
 HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 _numpy = (None, None)  # (the generator, its _Numpy or None)
 
 
-def _numpy_of(numpy):
-    """The _Numpy of the generator behind numpy.random, or None: it has to be asked."""
-    global _numpy
+def own_of_numpy():
+    """The RandomState behind numpy.random; None where there is no NumPy or it is another thing."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return None
     module, inner = numpy.random, numpy.random.mtrand
     owner = getattr(inner, "_rand", None)
     # Other libraries put functions with generators of their own there, for a while or for good.
-    if not HAS_LOCK or module.seed is not inner.seed or not (
-            getattr(module.get_state, "__self__", None) is owner
-            is getattr(module.set_state, "__self__", None)):
-        return None
+    is_its_own = module.seed is inner.seed and \
+        getattr(module.get_state, "__self__", None) is owner \
+        is getattr(module.set_state, "__self__", None)
+    return owner if is_its_own and type(owner) is module.RandomState \
+        and type(owner._bit_generator) is module.MT19937 else None
+
+
+def _numpy_of():
+    """The _Numpy of the generator behind numpy.random, or None: it has to be asked."""
+    global _numpy
+    owner = own_of_numpy()
     bits = getattr(owner, "_bit_generator", None)
     if bits is None or _numpy[0] is not bits:
-        _numpy = (bits, None)
-        if type(bits) is module.MT19937 and type(owner) is module.RandomState \
-                and _gauss_offset(type(owner)) is not None:
-            place = _Numpy(owner, bits)
-            _numpy = (bits, place if place.is_right() else None)
+        _numpy = (bits, owner and place_of(owner))
     return _numpy[1]
 
 
 def place_of(owner):
-    """The _Numpy of @owner, a RandomState of the program's, or None: it has to be asked."""
-    numpy = sys.modules["numpy"]
+    """The _Numpy of @owner, a RandomState, or None: it has to be asked."""
     bits = owner._bit_generator
-    if not HAS_LOCK or fill is None or type(bits) is not numpy.random.MT19937 \
-            or _gauss_offset(type(owner)) is None or not _fills(type(owner)):
+    if not HAS_LOCK or type(bits) is not sys.modules["numpy"].random.MT19937 \
+            or _gauss_offset(type(owner)) is None:
         return None
     place = _Numpy(owner, bits)
     return place if place.is_right() else None
@@ -144,7 +125,7 @@ def _save_numpy():
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return None
-    place = _numpy_of(numpy)
+    place = _numpy_of()
     return (place, numpy.random.get_state() if place is None else place.save())
 
 
@@ -207,11 +188,8 @@ def restore(state):
 
 def numpy_places():
     """The addresses of words and GAUSS of the generator behind numpy.random, or None."""
-    numpy = sys.modules.get("numpy")
-    place = numpy and _numpy_of(numpy)
-    if place is None or fill is None or not _fills(type(place.owner)):
-        return None
-    return place.words, place.gauss
+    place = _numpy_of()
+    return place and (place.words, place.gauss)
 
 
 def seed_torch(number):
@@ -221,12 +199,7 @@ def seed_torch(number):
 
 def seed_numpy(number):
     numpy = sys.modules.get("numpy")
-    if numpy is None:
-        return
-    place = _numpy_of(numpy)
-    if place is not None and fill is not None and _fills(type(place.owner)):
-        place.seed(number)
-    else:
+    if numpy is not None:
         numpy.random.seed(number)
 
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """
-Items of an aligned job that cost next to nothing, and so go to nobody else: all that is done for
-one is to seed the generators, in one call (hooks/torch/lone.h).
+Items of an aligned job that go to nobody else, for they cost next to nothing or the job is alone:
+all that is done for one is to seed the generators, in one call (hooks/torch/lone.h).  To ask for an
+item, and to make it for others, takes a lone job 50 us, and 300 where the item has emptied the
+processor's caches.
 
-They come in stretches, after each of which it is looked again what they cost.  What does not fit
+They come in stretches, after each of which it is looked again what they cost, or whether somebody
+else asks for the next one.  What does not fit
 (an index that is no number, a generator that is not where it is known to be) is made singly, as
-other items are.
+other items are; so is a stretch in which an item has put another generator in the place of one.
 """
 
 import ctypes
@@ -13,18 +16,26 @@ import ctypes
 from .. import clock, native
 from . import batches, bulk, seeding
 
-STRETCH = 16  # items
+STRETCH_NS = 40_000_000
+
+
+def length(scope):
+    """How many items make a stretch."""
+    return max(1, STRETCH_NS // max(scope.item_ns, 1))
 
 
 def of(run):
     """What makes the items of @run, an aligned.Drawn; None: they are made singly."""
     scope, work, indices = run.scope, run.work, run.indices
+    if scope.exchanges:
+        return None
     owns = {id(own): own for own in [scope.private(index) for index in indices]}.values() \
         if scope.unwrap is not None else [scope.private(indices[0])]
     if len(owns) > 1 and any(own.paths for own in owns):
         return None
     names = run._names(work, indices) if work.free is not None else _names(scope, work, indices)
-    return Lone(run, names, next(iter(owns))) if names else None
+    python = seeding.known.look()
+    return Lone(run, names, next(iter(owns)), python) if names and python is not None else None
 
 
 def _names(scope, work, indices):
@@ -37,31 +48,38 @@ def _names(scope, work, indices):
 
 
 class Lone:
-    """The items of one batch, @names, of data sets with generators @own."""
+    """The items of one batch, @names, of data sets with generators @own; @python is random's."""
 
-    def __init__(self, run, names, own):
-        self.run, self.names, self.own = run, names, own
+    def __init__(self, run, names, own, python):
+        self.run, self.names, self.own, self.python = run, names, own, python
+        self.look = seeding.marks_of_now()
+        self.marks = self.look()
         self.entry = native.Lone(run.sample.handle, ctypes.addressof(names.view),
                                  ctypes.addressof(seeding.known.entries))
 
-    def make(self, start):
-        """Make some items from @start on; where it came to, which is @start where it cannot."""
+    def make(self, start, reason):
+        """
+        Make some items from @start on, which are shared with nobody for @reason; where it came to,
+        which is @start where it cannot.
+        """
         run, scope = self.run, self.run.scope
-        python = seeding.known.look()
-        if python is None or run.sample.handle != self.entry.sample:
+        if self.look() != self.marks or run.sample.handle != self.entry.sample:
             return start
         run.put_aside(self.own)
-        indices = run.indices[start:start + STRETCH]
+        indices = run.indices[start:start + length(scope)]
         self.entry.position = start
         values, error = [], None
         native.lone_begin(ctypes.byref(self.entry))
         begin = clock.thread_ns()
         try:
-            error = self._make(indices, python, values)
+            error = self._make(indices, values)
         finally:
             made = clock.thread_ns() - begin
             begun = self.entry.position - start
-            native.lone_end(ctypes.byref(self.entry), begun, begun > len(values))
+            native.lone_end(ctypes.byref(self.entry), begun, begun > len(values), reason)
+        if self.look() != self.marks:
+            run.lone, scope.exchanges = False, True
+            return start
         run.batch.put_values(start, values)
         end = start + len(values)
         run.progress[start:end] = bytes([native.PUT]) * len(values)
@@ -75,16 +93,14 @@ class Lone:
             run.lone = None  # what was looked at again may be another one
         return end
 
-    def _make(self, indices, python, values):
-        """Add the items at @indices to @values, as far as generators stay; the error of one."""
-        marks, reference = seeding.marks(), ctypes.byref(self.entry)
+    def _make(self, indices, values):
+        """Add the items at @indices to @values; the error of one."""
+        python, reference = self.python, ctypes.byref(self.entry)
         dataset, is_single = self.run.scope.dataset, self.run.scope.bulk is None
-        seed, look, put = native.lone_next, seeding.marks, values.append
+        seed, put = native.lone_next, values.append
         seed_private = self.run.seed_private if self.own.paths else None
         try:
             for index in indices:
-                if look() != marks:
-                    break
                 seed(reference)
                 python.gauss_next = None
                 if seed_private is not None:

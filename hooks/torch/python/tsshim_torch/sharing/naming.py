@@ -12,9 +12,7 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
-from . import align, bulk, generators, private, scopes
-
-generators.fill = native.twister
+from . import align, bulk, private, scopes
 
 # One byte that workers share with the process that forks them: whether an item of one of them has
 # opened a relative name.

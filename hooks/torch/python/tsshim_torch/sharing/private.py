@@ -9,13 +9,27 @@ seeded with and that path, so it is the same in all jobs, whatever each had seed
 """
 
 import ctypes
+import struct
 import sys
+
+import torch
 
 from .. import native
 from . import generators, places
 
 
-class _Python:
+# What torch.Generator.get_state() tells: seed, numbers that are left, whether it is seeded, which is
+# next, words of 64 bits; three doubles and a float with a flag each, which are left over
+# (CPUGeneratorImplState in ATen/CPUGeneratorImpl.cpp).
+_TOLD_BY_TORCH = struct.Struct("=Qiiq%dQ3d?7xf?3x" % generators.COUNT)
+
+
+def _numpys(number):
+    """A state of NumPy's MT19937."""
+    return {"key": sys.modules["numpy"].array(native.words(number), dtype="u4"), "pos": 0}
+
+
+class Python:
     """random.Random."""
 
     def __init__(self, owner):
@@ -23,7 +37,7 @@ class _Python:
         self.restore, self.owner = owner.setstate, owner
 
     def seed(self, numbers):
-        self.owner.seed(numbers[0])
+        self.owner.setstate((3, (*native.words(numbers[0]), 0), None))
 
     def after(self):
         """What of it lies in no known place."""
@@ -33,7 +47,7 @@ class _Python:
         return places.of_python(self.owner)
 
 
-class _Torch:
+class Torch:
     """torch.Generator of the CPU."""
 
     after = None
@@ -44,13 +58,16 @@ class _Torch:
         self.owner = owner
 
     def seed(self, numbers):
-        self.owner.manual_seed(numbers[0] >> 1)
+        seed = numbers[0] >> 1
+        told = _TOLD_BY_TORCH.pack(seed, generators.COUNT, 1, 1, *native.words(seed), 0, 0, 0, False,
+                                   0, False)
+        self.owner.set_state(torch.frombuffer(bytearray(told), dtype=torch.uint8))
 
     def place(self):
         return places.of_torch(self.owner)
 
 
-class _State:
+class State:
     """NumPy's RandomState."""
 
     after = None
@@ -64,7 +81,8 @@ class _State:
         self.owner = owner
 
     def seed(self, numbers):
-        self.owner.seed(numbers[0] & 0xffffffff)
+        words = _numpys(numbers[0])
+        self.owner.set_state(("MT19937", words["key"], words["pos"], 0, 0.0))
 
     def place(self):
         return self.known and (native.NUMPY, self.known.words, self.known.gauss, None)
@@ -109,8 +127,8 @@ class _Bits:
         self.owner.state = state
 
     def seed(self, numbers):
-        if self.state is None:
-            self.owner._legacy_seeding(numbers[0] & 0xffffffff)  # a Mersenne twister
+        if self.state is None:  # a Mersenne twister
+            self.owner.state = {"bit_generator": self.name, "state": _numpys(numbers[0])}
         else:
             self.owner.state = {"bit_generator": self.name, "has_uint32": 0, "uinteger": 0,
                                 **self.state(numbers)}
@@ -131,10 +149,10 @@ class _Bits:
 def source_of(owner):
     kind = type(owner)
     if kind.__module__ == "random":
-        return _Python(owner)
+        return Python(owner)
     if not kind.__module__.startswith("numpy."):
-        return _Torch(owner)
-    return _State(owner) if kind.__name__ == "RandomState" else _Bits(owner)
+        return Torch(owner)
+    return State(owner) if kind.__name__ == "RandomState" else _Bits(owner)
 
 
 class Private:

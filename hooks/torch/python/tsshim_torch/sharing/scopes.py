@@ -159,6 +159,7 @@ class Scope:
         self.item_ns = None
         self.items = 0
         self.has_told = False  # that these are cheap
+        self.exchanges = False  # an item has put another generator in the place of a global one
         self.lone = 0  # items in a row that nobody else had asked for
         self.unshareable = 0  # and that could not be written
         # The last item that was ours to make for others was not published: decodes are shared meanwhile.
@@ -250,7 +251,7 @@ class Scope:
 
     def tell(self, reason=None, verdict=loaders.SAMPLES):
         """For `tsrun explain`: samples are not shared for @reason, or they are."""
-        if self.met is None:
+        if self.met is None or self.met.last == (verdict if reason is None else reason):
             return
         try:
             if reason is None:

@@ -18,6 +18,22 @@ from . import generators, places, private
 _TORCH, _PYTHON, _NUMPY = range(3)
 
 
+def _own_of_random():
+    """The generator behind random, None where something else was put in its place."""
+    owner = getattr(random.seed, "__self__", None)
+    return owner if type(owner) is random.Random else None
+
+
+def _ask(owner, source, number, seed):
+    """Let @owner be told the state that C would write; where it takes none, @seed(number)."""
+    try:
+        if owner is not None:
+            return source(owner).seed((number,))
+    except Exception as error:
+        native.report(error)
+    return seed(number)
+
+
 class Globals:
     """What is known of them in this process; copies of it in forked ones hold as well."""
 
@@ -48,8 +64,8 @@ class Globals:
         Look which they are.  Gives random's own, if its place is known and those of the others
         are as well: then seeding is native.seed_globals() and to forget what its gauss() left.
         """
-        owner = getattr(random.seed, "__self__", None)
-        if type(owner) is not random.Random or not self._has_place(_PYTHON, owner):
+        owner = _own_of_random()
+        if owner is None or not self._has_place(_PYTHON, owner):
             self.entries[_PYTHON].kind, self.owners[_PYTHON] = native.OTHER, None
             owner = None
         are_known = self._has_place(_TORCH, torch.default_generator)
@@ -58,28 +74,30 @@ class Globals:
         return owner if are_known else None
 
     def seed(self, torch_seed, python_seed, numpy_seed):
-        """As generators.seed()."""
+        """Seed all three, the first two with 64 bits, the last one with 32."""
         self.look()
         if self.entries[_TORCH].kind == native.OTHER:
-            generators.seed_torch(torch_seed)
+            _ask(torch.default_generator, private.Torch, torch_seed << 1, generators.seed_torch)
         if self.entries[_PYTHON].kind == native.OTHER:
-            random.seed(python_seed)
+            _ask(_own_of_random(), private.Python, python_seed, random.seed)
         if self.entries[_NUMPY].kind == native.OTHER:
-            generators.seed_numpy(numpy_seed)
+            _ask(generators.own_of_numpy(), private.State, numpy_seed, generators.seed_numpy)
         native.seed_globals(self.entries, torch_seed, python_seed, numpy_seed)
         if self.owners[_PYTHON] is not None:
             self.owners[_PYTHON].gauss_next = None
 
 
-def marks():
-    """What differs from before where somebody has put another generator in the place of one."""
-    numpy = sys.modules.get("numpy")
-    if numpy is None:
-        return torch.default_generator, random.seed
-    module, inner = numpy.random, numpy.random.mtrand
-    owner = getattr(inner, "_rand", None)
-    return (torch.default_generator, random.seed, module.seed, inner.seed, module.get_state,
-            module.set_state, owner, getattr(owner, "_bit_generator", None))
+def marks_of_now():
+    """
+    A function whose result differs from before where somebody has put another generator in the
+    place of one that look() found at its place.
+    """
+    owner = generators.own_of_numpy()
+    if owner is None:
+        return lambda: (torch.default_generator, random.seed, "numpy" in sys.modules)
+    module, inner = sys.modules["numpy"].random, sys.modules["numpy"].random.mtrand
+    return lambda: (torch.default_generator, random.seed, module.seed, inner.seed,
+                    module.get_state, module.set_state, inner._rand, owner._bit_generator)
 
 
 known = Globals()
