@@ -30,7 +30,7 @@ static uint64_t split_mix(uint64_t *state)
 
 void tsshim_sample_words(uint32_t *words, uint64_t seed)
 {
-	lanes one, other;
+	lanes one = {0}, other = {0};
 
 	for (unsigned i = 0; i < LANES; i++) {
 		one[i] = split_mix(&seed);
