@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Items that go to nobody but this job: those of data sets whose items cost next to nothing,
- *and those of a job that is alone.
+ * and those of a job that is alone.
  *
  * They are not asked for, not written into the ring, and have no key; only their seeds are the
  * sample's.  Whatever is done for such an item costs this job, so it is one call for each, and

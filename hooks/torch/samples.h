@@ -41,8 +41,7 @@ struct ts_sample_view {
 	 */
 	const void *inputs;
 	uint64_t input_bytes;
-	uint64_t is_alone; /* after a take(): nobody else asks for what is made of this data set
-			    */
+	uint64_t is_alone; /* after a take(): nobody else asks for samples of this data set */
 };
 
 /** Begins with its struct ts_sample_view. */

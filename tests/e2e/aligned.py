@@ -220,6 +220,21 @@ def test_late_joiner_and_different_speeds():
             assert samples(finish(process)) == expected
 
 
+def test_jobs_that_were_alone_find_each_other():
+    """While a job is alone it asks for few of its items.  One is an epoch ahead, and not for long alone."""
+    expected = samples(alone("--epochs", 5))
+    with aligned() as group, meeting.of(2) as where:
+        behind = start(job("--epochs", 4), group.environment(**where))
+        ahead = start(job("--epochs", 4, "--batch", 24), group.environment(TSSHIM_EPOCH="1", **where))
+        found = [samples(finish(process)) for process in (behind, ahead)]
+        shared = counter(group, "shared")
+    for number, delivered in enumerate(found):
+        assert delivered == {(epoch - number, index): digests for (epoch, index), digests
+                             in expected.items() if number <= epoch < number + 4}
+    # The one behind has met the other by its second epoch; all that is made two epochs later it takes.
+    assert shared >= 96, shared
+
+
 def test_killed_and_stopped_jobs_harm_nobody():
     expected = samples(alone("--epochs", 6))
     dice = random.Random(1)

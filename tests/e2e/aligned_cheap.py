@@ -7,7 +7,7 @@ were: what each draws was written down here once, and stays.
 import os
 
 import support
-from aligned_common import aligned, together
+from aligned_common import aligned, counter, together
 from support import HERE, run
 
 JOB = os.path.join(HERE, "aligned_cheap_job.py")
@@ -37,13 +37,19 @@ def test_any_workers_batches_and_jobs_give_the_samples_written_down():
     with aligned() as group:
         for outcome in together([job(), job("--size", 5)], group):
             check(outcome)
-        passed = group.statistics()["passed"]["torch_cheap"]
-    assert passed > 1000, "items were not left alone: %d" % passed
+        passed = group.statistics()["passed"]
+    assert passed["torch_cheap"] > 1000, "items were not left alone: %s" % passed
+    assert passed["torch_again"] > 0, "no stretch was made again: %s" % passed
 
 
-def test_shared_ones_are_the_same():
+def test_dear_ones_are_the_same():
+    """Those of a job that is alone, and those that jobs share."""
     with aligned() as group:
         check(run(job("--dear"), group.environment()))
+    with aligned() as group:
+        for outcome in together([job("--dear"), job("--dear", "--size", 5)], group):
+            check(outcome)
+        assert counter(group, "shared") > 0
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ def put_off():
     if not gc.isenabled():
         yield
         return
-    gc.disable()
-    _is_put_off = True
     try:
+        gc.disable()
+        _is_put_off = True
         yield
     finally:
         _is_put_off = False

@@ -97,8 +97,9 @@ def own_of_numpy():
     is_its_own = module.seed is inner.seed and \
         getattr(module.get_state, "__self__", None) is owner \
         is getattr(module.set_state, "__self__", None)
-    return owner if is_its_own and type(owner) is module.RandomState \
-        and type(owner._bit_generator) is module.MT19937 else None
+    bits = getattr(owner, "_bit_generator", None)
+    return owner if is_its_own and bits is not None and type(owner) is module.RandomState \
+        and type(bits) is module.MT19937 else None
 
 
 def _numpy_of():

@@ -2,8 +2,7 @@
 """
 Items of an aligned job that go to nobody else, for they cost next to nothing or the job is alone:
 all that is done for one is to seed the generators, in one call (hooks/torch/lone.h).  To ask for an
-item, and to make it for others, takes a lone job 50 us, and 300 where the item has emptied the
-processor's caches.
+item, and to make it for others, takes a lone job 80 to 220 us, the more the dearer items are.
 
 They come in stretches, after each of which it is looked again what they cost, or whether somebody
 else asks for the next one.  What does not fit
@@ -20,8 +19,8 @@ STRETCH_NS = 40_000_000
 
 
 def length(scope):
-    """How many items make a stretch."""
-    return max(1, STRETCH_NS // max(scope.item_ns, 1))
+    """How many items make a stretch; one where none has told yet what it costs."""
+    return 1 if scope.item_ns is None else max(1, STRETCH_NS // max(scope.item_ns, 1))
 
 
 def of(run):
@@ -76,8 +75,11 @@ class Lone:
         finally:
             made = clock.thread_ns() - begin
             begun = self.entry.position - start
-            native.lone_end(ctypes.byref(self.entry), begun, begun > len(values), reason)
-        if self.look() != self.marks:
+            stays = self.look() == self.marks
+            native.lone_end(ctypes.byref(self.entry), begun if stays else 0,
+                            stays and begun > len(values), reason)
+        if not stays:
+            native.count_pass(b"torch_again", begun)
             run.lone, scope.exchanges = False, True
             return start
         run.batch.put_values(start, values)

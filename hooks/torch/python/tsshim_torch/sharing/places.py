@@ -3,8 +3,8 @@
 Where in memory the states of generators lie, for C to seed them there (hooks/torch/numbers.h).
 
 Of NumPy's bit generators their package tells the addresses; those of torch and random are looked
-for.  Whether what is written there is what the library's own seeding makes is tried out once for
-each class, in each process; where it is not, the generator is asked.
+for.  Whether a generator then tells the state that was written is tried out once for each class, in
+each process; where it does not, it is told the state by its own functions.
 """
 
 import ctypes

@@ -18,10 +18,9 @@ from .. import native
 from . import generators, places
 
 
-# What torch.Generator.get_state() tells: seed, numbers that are left, whether it is seeded, which is
-# next, words of 64 bits; three doubles and a float with a flag each, which are left over
-# (CPUGeneratorImplState in ATen/CPUGeneratorImpl.cpp).
-_TOLD_BY_TORCH = struct.Struct("=Qiiq%dQ3d?7xf?3x" % generators.COUNT)
+# What torch.Generator.get_state() tells behind the seed: how many numbers are left, whether it is seeded,
+# which is next, words of 64 bits (CPUGeneratorImplState in ATen/CPUGeneratorImpl.cpp).
+_TOLD_BY_TORCH = struct.Struct("=8xiiq%dQ" % generators.COUNT)
 
 
 def _numpys(number):
@@ -59,9 +58,10 @@ class Torch:
 
     def seed(self, numbers):
         seed = numbers[0] >> 1
-        told = _TOLD_BY_TORCH.pack(seed, generators.COUNT, 1, 1, *native.words(seed), 0, 0, 0, False,
-                                   0, False)
-        self.owner.set_state(torch.frombuffer(bytearray(told), dtype=torch.uint8))
+        self.owner.manual_seed(seed)
+        told = self.owner.get_state().numpy().tobytes()
+        begun = told[:8] + _TOLD_BY_TORCH.pack(generators.COUNT, 1, 1, *native.words(seed))[8:]
+        self.owner.set_state(torch.tensor(bytearray(begun + told[len(begun):]), dtype=torch.uint8))
 
     def place(self):
         return places.of_torch(self.owner)

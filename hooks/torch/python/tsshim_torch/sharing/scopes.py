@@ -250,7 +250,7 @@ class Scope:
         return 0
 
     def tell(self, reason=None, verdict=loaders.SAMPLES):
-        """For `tsrun explain`: samples are not shared for @reason, or they are."""
+        """For `tsrun explain`: samples are not shared for @reason, or they are; asked with each batch."""
         if self.met is None or self.met.last == (verdict if reason is None else reason):
             return
         try:
