@@ -149,6 +149,26 @@ def look_at_looks():
         assert len(reads) == epoch + 1 and not verdicts, (epoch, reads, verdicts)
 
 
+def draw():
+    """Numbers of which each generator makes two at once: one is left over for the next call."""
+    return [random.gauss(0, 1), numpy.random.normal(), torch.randn(1).item(), random.random()]
+
+
+def leave_the_programs_own():
+    """What the program draws between batches is what it draws without them, once begun."""
+    for number in range(3):
+        batches = iter(DataLoader(Draws("between"), 16))
+        for each in random.seed, numpy.random.seed, torch.manual_seed:
+            each(number)
+        wanted = [draw() for _ in range(6)]
+        for each in random.seed, numpy.random.seed, torch.manual_seed:
+            each(number)
+        found = []
+        for _ in batches:
+            found.append(draw())
+        assert found == wanted[:len(found)] and len(found) == 5, (number, found, wanted)
+
+
 def in_a_thread():
     """What a loader without workers gives there, for whose batches one look is enough."""
     from tsshim_torch.sharing import naming
@@ -186,6 +206,7 @@ def main():
             items = [item for batch in loader for item in ([batch] if size is None else batch)]
             hasher.update(repr((epoch, sorted(items))).encode())
         print(name, hasher.hexdigest()[:16], flush=True)
+    leave_the_programs_own()
     in_a_thread()
     look_at_looks()
     meeting.part()

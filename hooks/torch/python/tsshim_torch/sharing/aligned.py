@@ -34,7 +34,7 @@ class Drawn(fetch.Fetch):
     def __init__(self, scope, work, indices):
         super().__init__(scope, work, indices)
         self.moments = 0  # of the wait for the next batch
-        self.own_generators = None
+        self.put_back = None  # a function, for the program's own generators
         self.private = private.NONE
         self.threads = torch.get_num_threads()
         self.lone = None  # lone.Lone; False: items are made singly
@@ -48,8 +48,8 @@ class Drawn(fetch.Fetch):
         if self.errands is not None:
             self.errands.leave()
         super().leave()
-        if self.own_generators is not None:
-            generators.restore(self.own_generators)
+        if self.put_back is not None:
+            self.put_back()
             if self.threads != 1:
                 torch.set_num_threads(self.threads)
         self.private.restore()
@@ -122,14 +122,19 @@ class Drawn(fetch.Fetch):
         return self.sample.take(wait)
 
     def put_aside(self, own):
-        """The generators of the program and, of its data set's own, all but @own."""
-        if self.own_generators is None:
-            self.own_generators = generators.save()
+        """
+        The generators of the program and, of its data set's own, all but @own.  Gives what
+        Globals.look() does, where it has looked.
+        """
+        python = None
+        if self.put_back is None:
+            python, self.put_back = seeding.known.save()
             if self.threads != 1:
                 torch.set_num_threads(1)  # sums depend on it, and workers have one
         if own is not self.private:
             self.private.restore()
             self.private = own
+        return python
 
     def seed(self, index):
         """Let the generators be those of the sample that was named, which is the one at @index."""

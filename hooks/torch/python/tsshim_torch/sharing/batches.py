@@ -7,6 +7,7 @@ common case, whole numbers as indices and samples that look like the first of th
 anything else the caller asks one by one.
 """
 
+import array
 import ctypes
 
 from .. import native
@@ -24,9 +25,9 @@ class Names:
         (free.Draws) there are a prefix and a stream for each of its draws.
         """
         count = len(indices)
-        self._indices = (ctypes.c_int64 * count)(*indices)
+        self._indices = array.array("q", indices)  # a sixth of what an array of ctypes takes
         self.view = native.BatchView(scope=prefix, stream=stream, count=count,
-                                     indices=ctypes.addressof(self._indices))
+                                     indices=self._indices.buffer_info()[0])
         if occurrences is not None:
             self._occurrences = (ctypes.c_uint32 * count)(*occurrences)
             self.view.occurrences = ctypes.addressof(self._occurrences)

@@ -26,9 +26,9 @@ WORDS = COUNT * 4  # bytes
 GAUSS = 16  # bytes: whether a number of the normal distribution is left over, and which
 
 # The one of ctypes lets other threads run meanwhile.
-_memmove = ctypes.PyDLL(None).memmove
-_memmove.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
-_memmove.restype = None
+memmove = ctypes.PyDLL(None).memmove
+memmove.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
+memmove.restype = None
 
 
 @functools.lru_cache(maxsize=None)
@@ -64,8 +64,8 @@ class _Numpy:
         if self.owner._bit_generator is not self.bits:
             self._tell(*state)
             return
-        _memmove(self.words, state[0], WORDS + 4)
-        _memmove(self.gauss, state[1], GAUSS)
+        memmove(self.words, state[0], WORDS + 4)
+        memmove(self.gauss, state[1], GAUSS)
 
     def _tell(self, words, gauss):
         """Another generator was put in place meanwhile: let NumPy do what can be done."""
@@ -122,7 +122,8 @@ def place_of(owner):
     return place if place.is_right() else None
 
 
-def _save_numpy():
+def save_numpy():
+    """What restore_numpy() needs."""
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return None
@@ -163,7 +164,7 @@ def used():
 
 def save():
     """What restore() needs; for this process, and no longer than the program lets them be."""
-    return torch.default_generator.get_state(), random.getstate(), _save_numpy()
+    return torch.default_generator.get_state(), random.getstate(), save_numpy()
 
 
 def digest():
@@ -178,9 +179,14 @@ def restore(state):
     """Let the generators be as they were when save() gave @state."""
     torch.default_generator.set_state(state[0])
     random.setstate(state[1])
-    if state[2] is None:
+    restore_numpy(state[2])
+
+
+def restore_numpy(state):
+    """The same of what save_numpy() gave."""
+    if state is None:
         return
-    place, value = state[2]
+    place, value = state
     if place is None:
         sys.modules["numpy"].random.set_state(value)
     else:

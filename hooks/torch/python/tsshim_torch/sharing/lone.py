@@ -33,8 +33,9 @@ def of(run):
     if len(owns) > 1 and any(own.paths for own in owns):
         return None
     names = run._names(work, indices) if work.free is not None else _names(scope, work, indices)
-    python = seeding.known.look()
-    return Lone(run, names, next(iter(owns)), python) if names and python is not None else None
+    own = next(iter(owns))
+    python = run.put_aside(own) or seeding.known.look()
+    return Lone(run, names, own, python) if names and python is not None else None
 
 
 def _names(scope, work, indices):

@@ -34,7 +34,8 @@ def of_python(owner):
 
 _HEAD = 160  # bytes, in which the engine of a generator begins (ATen/core/MT19937RNGEngine.h)
 _WORDS_AT = 20  # in an engine: its seed, two counters and a flag come first
-_LEFT_OVER = 32  # bytes behind an engine: the normal double and float that are left over, if any
+_LEFT_OVER = 28  # bytes behind the words: the normal double and float that are left over, if any
+TORCH_BYTES = _WORDS_AT + generators.WORDS + _LEFT_OVER  # from where an engine begins, all of the state
 
 # What get_state() tells has the form of Lua's torch: words of 64 bits, and these at its end.
 _TOLD_WORDS = struct.Struct("=24x%dQ" % generators.COUNT)

@@ -25,8 +25,8 @@ UNSHAREABLE = 8  # items in a row
 UNSHAREABLE_RETRY = 256  # items after which one is tried again
 
 # A data set may be changed by the program at any time: it is looked at again so often that
-# this takes no more than 0.5 % of the CPU time.
-RECHECK = 200
+# this takes no more than 0.2 % of the CPU time.
+RECHECK = 500
 PREFIXES = 64  # that are remembered: one for each data set inside and epoch
 
 
