@@ -60,6 +60,19 @@ def test_errors_of_ours_in_free_order():
     go_on(FREE, TSSHIM_ALIGN="7", TSSHIM_ORDER="free")
 
 
+def test_all_is_in_use_with_each_torch():
+    """Where a release has renamed something, ours stands aside without a word."""
+    pypi = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
+    if not os.path.exists(pypi):
+        raise support.Skip("pypi", "torch from PyPI is not installed (scripts/deps pypi)")
+    for python in support.PYTHON, pypi:
+        with Group(TSSHIM_ALIGN="7") as group:
+            done = run([python, JOB], group.environment())
+        assert done.status == 0, done.errors
+        uses = json.loads(done.output)
+        assert uses and all(uses.values()), (python, uses)
+
+
 def test_releases_of_webdataset():
     """Two old ones and a new one: of each, jobs with other seeds are given the same."""
     readers, place = (os.environ.get("TSSHIM_TEST_" + name, "") for name in ("READERS", "STREAMS"))

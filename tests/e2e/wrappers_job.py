@@ -2,7 +2,7 @@
 """
 A program whose loaders go on though something of ours raises: for each word MODULE:NAME, a function
 of tsshim_torch, a child in which that raises.  Prints a line of JSON for each: what is wrong with
-what it was given, and what was said.
+what it was given, and what was said.  Without a word prints what of ours is in use in a worker.
 """
 
 import importlib
@@ -77,7 +77,29 @@ def child(point):
         print(json.dumps([point, found, said.read().decode()]), flush=True)
 
 
+class Uses(Dataset):
+    """Its only item says what of ours the worker uses."""
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        from tsshim_torch.handover import pool
+        from tsshim_torch.sharing import ahead, aligned, moving, seeding
+        fetchers = torch.utils.data._utils.fetch
+        return {
+            "queue": type(aligned.worker_queue) is ahead.QueueAhead,
+            "pool": pool.new_storage(1 << 20) is not None,
+            "stack": moving.TorchFunctionMode is not None,
+            "generators": seeding.known.look() is not None,
+            "items": hasattr(fetchers._MapDatasetFetcher.fetch, "tsshim"),
+            "streams": hasattr(fetchers._IterableDatasetFetcher.fetch, "tsshim"),
+        }
+
+
 def main():
+    if not sys.argv[1:]:
+        print(json.dumps(next(iter(DataLoader(Uses(), None, num_workers=1)))))
     torch.set_num_threads(1)
     for point in sys.argv[1:]:
         pid = os.fork()

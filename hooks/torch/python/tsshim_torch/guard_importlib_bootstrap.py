@@ -107,8 +107,13 @@ def wrap(owner, name, ours, plain=None):
 
 
 def takes(function, *names):
-    """Whether the first parameters of @function are @names, which we know it by."""
+    """
+    Whether the first parameters of @function are @names, which we know it by; one of them is None
+    where any will do, as releases have renamed it.
+    """
     try:
-        return tuple(inspect.signature(function).parameters)[:len(names)] == names
+        found = tuple(inspect.signature(function).parameters)[:len(names)]
     except (TypeError, ValueError):
         return False
+    return len(found) == len(names) and all(
+        name in (None, its) for name, its in zip(names, found))

@@ -357,5 +357,5 @@ def _wrap_worker(worker):
         queue = aligned.worker_queue = ahead.QueueAhead(args[2])
         yield (*args[:2], queue, *args[3:])
 
-    if guard.takes(worker._worker_loop, "dataset_kind", "dataset", "index_queue"):
+    if guard.takes(worker._worker_loop, "dataset_kind", None, "index_queue"):
         guard.wrap(worker, "_worker_loop", _worker_loop)

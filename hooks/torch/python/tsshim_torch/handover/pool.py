@@ -136,7 +136,7 @@ def _wrap_worker_loop(worker):
         _enter_worker(args[3])
         yield
 
-    if guard.takes(worker._worker_loop, "dataset_kind", "dataset", "index_queue", "data_queue"):
+    if guard.takes(worker._worker_loop, "dataset_kind", None, "index_queue", "data_queue"):
         guard.wrap(worker, "_worker_loop", _worker_loop)
 
 

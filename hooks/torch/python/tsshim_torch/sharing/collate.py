@@ -117,7 +117,7 @@ class Batch:
         self.moves = False  # what a collate function makes goes into memory of the pool
         self.values = [None] * count  # finished samples, where not direct
         self.parts = [None] * count  # (skeleton, leaves), None in the place of a row
-        self.direct = direct
+        self.direct = self.is_default = direct
         self.specs = None  # of the leaves of the first sample put,
         self.layout = None  # of those that are rows,
         self.places = None  # and where the leaves are
@@ -291,7 +291,9 @@ class Batch:
     def finish(self, collate_fn):
         if not self.direct or not self.rows:
             samples = self.samples()
-            return moving.collated(collate_fn, samples, self.copy, asked) if self.moves else \
+            # Torch's own asks for shared memory itself, which is the pool's.
+            moves = self.moves and not self.is_default
+            return moving.collated(collate_fn, samples, self.copy, asked) if moves else \
                 asked(collate_fn, samples)
         try:
             return self._finish_rows(collate_fn)
