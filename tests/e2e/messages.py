@@ -120,11 +120,11 @@ def test_another_seed_of_align_is_named():
 
 @contextlib.contextmanager
 def written(path):
-    """The pictures are written again and again."""
+    """The pictures are written again and again, a hundred times while they would count as young."""
     stop = threading.Event()
 
     def write():
-        while not stop.is_set():
+        while not stop.wait(.02):
             for name in os.listdir(path):
                 os.utime(os.path.join(path, name))
 
