@@ -41,8 +41,9 @@ def environment(**more):
 def victim(on, scenario, **more):
     """Outcome of the scenario without (0) or with (1) the pool."""
     command = [os.environ.get("POOL_PYTHON", PYTHON), VICTIM, str(on), scenario]
-    # Workers that are started anew ask for the main program as Python has begun it.
-    is_warm = on == 0 and not more and scenario not in ("spawned", "forkserver")
+    # The pool comes after torch, without the library.  Workers that are started anew ask for the main
+    # program as Python has begun it; and settings of malloc are read at a start.
+    is_warm = not more and scenario not in ("spawned", "forkserver", "faults", "large_faults")
     return (warm if is_warm else support).run(command, environment(**more))
 
 
