@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A program that reads a WebDataset by two workers, as the releases have it; prints what it was given."""
+"""
+A program that reads a WebDataset by two workers, as the releases have it: for each seed in its arguments
+a child, which prints what it was given.
+"""
 
 import io
 import json
@@ -26,9 +29,27 @@ def shards(place):
     return os.path.join(place, "{0000..%04d}.tar" % (SHARDS - 1))
 
 
-torch.manual_seed(int(sys.argv[1]))
-with tempfile.TemporaryDirectory() as directory:
-    data = wds.DataPipeline(
-        wds.SimpleShardList(shards(directory)), wds.split_by_worker, wds.tarfile_to_samples(),
-        wds.shuffle(bufsize=20, initial=10), wds.decode(), wds.to_tuple("txt"), wds.map(lambda sample: int(sample[0])))
-    print(json.dumps([int(number) for number in DataLoader(data, batch_size=None, num_workers=2)]))
+def child(seed):
+    torch.manual_seed(seed)
+    with tempfile.TemporaryDirectory() as directory:
+        data = wds.DataPipeline(
+            wds.SimpleShardList(shards(directory)), wds.split_by_worker, wds.tarfile_to_samples(),
+            wds.shuffle(bufsize=20, initial=10), wds.decode(), wds.to_tuple("txt"),
+            wds.map(lambda sample: int(sample[0])))
+        print(json.dumps([int(number) for number in DataLoader(data, batch_size=None, num_workers=2)]), flush=True)
+
+
+def main():
+    for word in sys.argv[1:]:
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                child(int(word))
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(pid, 0)[1] == 0, word
+
+
+main()
