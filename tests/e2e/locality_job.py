@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-A distributed job as torchrun starts it, for locality_jobs.py: locality_job.py KIND DIRECTORY WORKERS.
+A distributed job as torchrun starts it, for locality_jobs.py: locality_job.py KIND DIRECTORY WORKERS; or
+with a further word RANKS so many ranks in forks of this process.
 
 Each rank writes into DIRECTORY a line for each step: epoch, the indices it was given, and, of all
 ranks together, the indices and the loss.  The model's numbers are whole ones modulo 2^64, so a sum is
@@ -97,14 +98,27 @@ def lightning(directory, workers):
     trainer.fit(Module(), loader)
 
 
-def main():
-    kind, directory, workers = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def rank(kind, directory, workers):
     torch.set_num_threads(1)
     torch.manual_seed(1)
     if kind != "lightning":
         torch.distributed.init_process_group("gloo")
     {"torch": distributed, "accelerate": accelerated, "lightning": lightning}[kind](directory, workers)
     torch.distributed.destroy_process_group()
+
+
+def main():
+    kind, directory, workers = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    ranks = int(sys.argv[4]) if sys.argv[4:] else 0
+    children = []
+    for number in range(ranks):
+        children.append(os.fork())
+        if children[-1] == 0:
+            os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(number)
+            return rank(kind, directory, workers)
+    if ranks:
+        sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
+    return rank(kind, directory, workers)
 
 
 if __name__ == "__main__":

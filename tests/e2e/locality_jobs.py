@@ -13,6 +13,7 @@ import support
 from support import HERE, TSRUN, Group, finish, plain_environment, start
 
 RANKS = 4
+JOB = os.path.join(HERE, "locality_job.py")
 PROGRAMS = os.path.join(os.environ.get("TSSHIM_TEST_PROGRAMS", ""), "bin", "python")
 
 
@@ -30,34 +31,43 @@ def program_python():
     return PROGRAMS
 
 
-def run(python, kind, workers, prefixes):
-    """
-    ([rank][step] of what ranks have written, standard error of all); @prefixes stand before the
-    launcher of each node.
-    """
-    with tempfile.TemporaryDirectory() as place:
-        # The GLOO interface is loopback: a name of this machine need not lead anywhere.
-        environment = plain_environment(HOME=place, GLOO_SOCKET_IFNAME="lo", PYTHONWARNINGS="ignore",
-                                        ACCELERATE_USE_CPU="true")
-        port = str(support.free_port())
-        launchers = [start([*prefix, python, "-m", "torch.distributed.run", "--nnodes", "2", "--node_rank",
-                            str(node), "--nproc_per_node", "2", "--master_addr", "127.0.0.1",
-                            "--master_port", port, os.path.join(HERE, "locality_job.py"), kind, place,
-                            str(workers)], environment, cwd=place)
-                     for node, prefix in enumerate(prefixes)]
-        outcomes = [finish(launcher) for launcher in launchers]
-        assert [one.status for one in outcomes] == [0, 0], [one.errors[-1000:] for one in outcomes]
-        found = []
-        for rank in range(RANKS):
-            with open(os.path.join(place, str(rank)), encoding="ascii") as file:
-                found.append([json.loads(line) for line in file])
+def environment(place):
+    # The GLOO interface is loopback: a name of this machine need not lead anywhere.
+    return plain_environment(HOME=place, GLOO_SOCKET_IFNAME="lo", PYTHONWARNINGS="ignore",
+                             ACCELERATE_USE_CPU="true")
+
+
+def gather(launchers, place):
+    """([rank][step] of what ranks have written, standard error of all)."""
+    outcomes = [finish(launcher) for launcher in launchers]
+    assert not any(one.status for one in outcomes), [one.errors[-1000:] for one in outcomes]
+    found = []
+    for rank in range(RANKS):
+        with open(os.path.join(place, str(rank)), encoding="ascii") as file:
+            found.append([json.loads(line) for line in file])
     return found, "".join(one.errors for one in outcomes)
+
+
+def run(python, kind, workers, prefixes):
+    """As gather(); @prefixes stand before the launcher of each node."""
+    with tempfile.TemporaryDirectory() as place:
+        port = str(support.free_port())
+        return gather([
+            start([*prefix, python, "-m", "torch.distributed.run", "--nnodes", "2", "--node_rank",
+                   str(node), "--nproc_per_node", "2", "--master_addr", "127.0.0.1",
+                   "--master_port", port, JOB, kind, place, str(workers)], environment(place), cwd=place)
+            for node, prefix in enumerate(prefixes)], place)
 
 
 @functools.cache
 def plain(python, kind, workers):
-    """What ranks get without us."""
-    return run(python, kind, workers, [[], []])[0]
+    """What ranks get without us; where nobody asks how they were started, in forks of one process."""
+    if kind != "torch":
+        return run(python, kind, workers, [[], []])[0]
+    with tempfile.TemporaryDirectory() as place:
+        env = {**environment(place), "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1",
+               "MASTER_PORT": str(support.free_port())}
+        return gather([start([python, JOB, "torch", place, str(workers), str(RANKS)], env, cwd=place)], place)[0]
 
 
 def ours(group):
