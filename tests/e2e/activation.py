@@ -254,7 +254,7 @@ def loader_tests():
 
 
 def test_real_torch():
-    if run([PYTHON, "-c", "import torch"]).status != 0:
+    if not support.has_modules(PYTHON, "torch"):
         raise Skip("torch", "not installed for " + PYTHON)
     patched(alike([PYTHON, CHILD, "loader"]))
 
@@ -346,7 +346,7 @@ def test_a_program_with_an_embedded_interpreter():
 
 def test_isolated_interpreters_are_counted():
     """Once per process, where torch was there; the summary shows it."""
-    if run([PYTHON, "-c", "import torch"]).status != 0:
+    if not support.has_modules(PYTHON, "torch"):
         raise Skip("torch", "not installed for " + PYTHON)
     for options, code, counted in (("-I", "import torch", True), ("-I", "pass", False),
                                    ("-s", "import torch", False), ("-SE", "pass", False)):

@@ -16,8 +16,7 @@ CHILD = os.path.join(support.HERE, "fingerprints_child.py")
 
 def outputs():
     """What two processes with other seeds of hashes print: {name: (kind, results)} of each."""
-    command = [support.torch_python(), "-c", "import torch, torchvision"]
-    if support.run(command).status != 0:
+    if not support.has_modules(support.torch_python(), "torch", "torchvision"):
         raise support.Skip("torch", "not installed for " + support.torch_python())
     work = tempfile.mkdtemp()
     try:

@@ -161,9 +161,9 @@ def python_tests():
 
 def compare_python(kind, python):
     """As compare(); says which module is missing where one is."""
-    module = {"torchvision": "torchvision.io", "cv2": "cv2"}.get(kind.split("_")[0], "PIL.Image")
-    if run([python, "-c", "import numpy, " + module]).status != 0 and python == PYTHON:
-        raise support.Skip(module.split(".")[0], "not installed for " + python)
+    module = kind.split("_")[0] if kind.startswith(("torchvision", "cv2")) else "PIL"
+    if not support.has_modules(python, "numpy", module) and python == PYTHON:
+        raise support.Skip(module, "not installed for " + python)
     compare(consumer_command(kind, python), support.pictures(), kind, True)
 
 

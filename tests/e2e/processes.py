@@ -63,7 +63,7 @@ def python_tests():
 
 def test_data_loader():
     """Eight workers over several epochs; every batch of every epoch is the same."""
-    if run([PYTHON, "-c", "import torch, PIL, numpy"]).status != 0:
+    if not support.has_modules(PYTHON, "torch", "PIL", "numpy"):
         raise support.Skip("torch", "not installed for " + PYTHON)
     epochs = "100" if LONG else "2"
     alike([PYTHON, os.path.join(HERE, "processes_child.py"), "data_loader:" + epochs,

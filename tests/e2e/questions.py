@@ -170,7 +170,7 @@ class Node:
 
 
 def needs_torch():
-    if support.run([support.PYTHON, "-c", "import torch, PIL"]).status != 0:
+    if not support.has_modules(support.PYTHON, "torch", "PIL"):
         raise support.Skip("torch", "not installed for " + support.PYTHON)
 
 

@@ -105,7 +105,7 @@ MAKERS = {
 
 def with_module(recipe, module):
     """A recipe that needs @module of Debian's Python, and files that it makes."""
-    if run([PYTHON, "-c", "import " + module]).status != 0:
+    if not support.has_modules(PYTHON, module):
         raise support.Skip(module, "not installed for " + PYTHON)
     alike(recipe, prepare=lambda root: subprocess.run(
         [PYTHON, "-c", MAKERS[recipe]], cwd=root, check=True))

@@ -105,6 +105,12 @@ def torch_python():
     return python
 
 
+def has_modules(python, *names):
+    """Whether that interpreter finds all of these packages; to import torch only for this costs seconds."""
+    code = "import sys\nfrom importlib.util import find_spec\nsys.exit(not all(map(find_spec, sys.argv[1:])))"
+    return run([python, "-c", code, *names]).status == 0
+
+
 def victim(name):
     """Path of a C victim; a build without libjpeg has none."""
     path = os.path.join(BUILD, "tests", "victims", "victim-" + name)
