@@ -7,7 +7,7 @@ import time
 
 import meeting
 import support
-from aligned_common import counter, samples
+from aligned_common import counter, samples, without_ring
 from aligned_streams_job import ITEMS
 from aligned_zoo import aligned, together
 from support import finish, start
@@ -19,10 +19,9 @@ def job(kind, *options):
     return [support.torch_python(), JOB, kind, *map(str, options)]
 
 
-def alone(kind, *options, **settings):
+def alone(kind, *options):
     """What one job delivers that has nobody to share with."""
-    with aligned(**{"TSSHIM_RING": "0", **settings}) as group:
-        return samples(together([job(kind, *options)], group)[0])
+    return samples(without_ring(job(kind, *options)))
 
 
 def two(kind, *options, others=("--batch", 12), **settings):

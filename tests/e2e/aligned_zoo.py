@@ -10,7 +10,7 @@ import tempfile
 import aligned_zoo_job
 import meeting
 import support
-from aligned_common import counter, samples
+from aligned_common import counter, samples, without_ring
 from aligned_zoo_job import ITEMS
 from support import Group, finish, start
 
@@ -47,6 +47,8 @@ def two(kind, *more, **settings):
 
 def alone(kind, *options, **settings):
     """The same without anybody to share with."""
+    if not settings:
+        return without_ring(job(kind, *options))
     with aligned(**{"TSSHIM_RING": "0", **settings}) as group:
         return together([job(kind, *options)], group)[0]
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """
-Plain runs of Python programs that import torch, without the two seconds of a core that this takes:
-one interpreter imports it, and each program runs in a fork of that one.
+Runs of Python programs that import torch, without the two seconds of a core that this takes: one
+interpreter imports it, and each program runs in a fork of that one.
 
-Only what runs without the library may come from here.  Jobs under it are started as users start
-theirs: addresses, seeds of hashes and what the library does at a start are each process's own.
+Only what others are compared with may come from here: plain runs, and those under the library that
+have nobody to share with.  Jobs that are tested are started as users start theirs: addresses, seeds of
+hashes and what the library does at a start are each process's own.
 """
 
 import atexit
@@ -18,32 +19,39 @@ import traceback
 import types
 
 IMPORTS = ("numpy", "torch", "torch.multiprocessing", "torchvision")
-_servers = {}  # path of the interpreter -> process of serve()
+_servers = {}  # path of the interpreter and how it was started -> process of serve()
 
 
-def run(command, env=None):
+def run(command, env=None, **settings):
     """
     The support.Outcome of @command, the path of a Python interpreter, that of a program and its
-    arguments, as from support.run(); @env is the whole environment.
+    arguments, as from support.run(); @env is the whole environment.  The interpreter itself was
+    started with these @settings, which is when the library reads them.
     """
     import support
     python, *words = command
-    if python not in _servers:
-        server = _servers[python] = subprocess.Popen(
-            [python, os.path.abspath(__file__)], env=support.plain_environment(), text=True,
+    kind = python, *sorted(settings.items())
+    if kind not in _servers:
+        server = _servers[kind] = subprocess.Popen(
+            [python, os.path.abspath(__file__)], env=support.plain_environment(**settings), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        atexit.register(server.stdin.close)
-    server = _servers[python]
+        atexit.register(_end, server)
+    server = _servers[kind]
     with tempfile.TemporaryDirectory() as place:
         paths = [os.path.join(place, name) for name in ("output", "errors")]
         asked = {"words": words, "paths": paths, "cwd": os.getcwd(),
-                 "env": support.plain_environment() if env is None else env,
+                 "env": support.plain_environment(**settings) if env is None else env,
                  "guard": support.TIMEOUT}
         server.stdin.write(json.dumps(asked) + "\n")
         server.stdin.flush()
         status = int(server.stdout.readline())
         output, errors = [open(path, errors="surrogateescape").read() for path in paths]
     return support.Outcome(status, output, errors)
+
+
+def _end(server):
+    server.stdin.close()
+    server.wait()
 
 
 # ---- the interpreter that forks ----
