@@ -39,7 +39,7 @@ def test_a_replay_delivers_the_same_alone():
         assert outcome.status == 0, outcome.errors[-2000:]
         check(outcome, draws(60))
         wanted = delivered(outcome)
-        for options in ([], ["--workers", 0, "--batch", 64], ["--workers", 4, "--batch", 7]):
+        for options in (["--workers", 0, "--batch", 64], ["--workers", 4, "--batch", 7]):
             assert delivered(replayed(path, *options)) == wanted, options
         # Behind its end the rule holds, which for who is alone is the next strict epoch.
         more = replayed(path, "--epochs", 5)
