@@ -10,12 +10,12 @@ import support
 from support import HERE, LONG, PYTHON, Group, equal, run, start, victim
 
 
-def alike(command, what, jobs=2, library=support.LIBRARY, ordered=True, **settings):
-    """Plain once, then @jobs at the same time under us; all must say the same."""
+def alike(command, what, jobs=2, library=support.LIBRARY, ordered=True, rounds=2, **settings):
+    """Plain once, then @rounds times @jobs at the same time under us; all must say the same."""
     reference = run(command)
     assert reference.status >= 0, (what, reference.errors[-1500:])
     with Group(library, **settings) as group:
-        for _ in range(2):
+        for _ in range(rounds):
             started = [start(command, group.environment()) for _ in range(jobs)]
             for job in started:
                 outcome = support.finish(job)
@@ -67,7 +67,7 @@ def test_data_loader():
         raise support.Skip("torch", "not installed for " + PYTHON)
     epochs = "100" if LONG else "2"
     alike([PYTHON, os.path.join(HERE, "processes_child.py"), "data_loader:" + epochs,
-           *some_pictures()], "data loader")
+           *some_pictures()], "data loader", rounds=1)  # each epoch is one more
 
 
 def first_of(*patterns):
