@@ -34,6 +34,7 @@ def test_another_certificate_is_refused():
         assert made.status == 0, made.errors
         assert read(os.path.join(mine, "secret")) == read(two.path("secret"))
         two.await_states(0, ["certificate", "certificate"], directory=mine)
+        assert "has another certificate, or speaks no TLS" in two.tsrun(0, "status", directory=mine).output
         # Who trusts the servers, and is a stranger to them.
         context = "context = ssl.create_default_context(cafile=%r)\n" % two.path("cert.pem")
         program = context + """

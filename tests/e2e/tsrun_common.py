@@ -9,6 +9,7 @@ import tempfile
 import traceback
 
 import paths
+import scenes
 
 BUILD = paths.sayable(os.environ["TSRUN_BUILD"])
 
@@ -76,7 +77,8 @@ def main(namespace):
         line = "ok %d - %s" % (number, name[5:])
         with tempfile.TemporaryDirectory(prefix="tsrun-test-") as directory:
             try:
-                function(directory)
+                with scenes.of(name[5:]):
+                    function(directory)
             except Skip as skip:
                 line += " # SKIP %s" % skip
             except Exception:
