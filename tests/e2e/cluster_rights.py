@@ -4,6 +4,7 @@ Who may use the servers of `tsrun cluster`, and what nobody sees of their secret
 """
 
 import glob
+import contextlib
 import os
 import re
 import shutil
@@ -132,6 +133,13 @@ def secrets_of(cluster):
     return [read(cluster.path("secret")).strip(), tokens.strip()[4:], key]
 
 
+def name_of(process):
+    """Nothing where it has ended meanwhile."""
+    with contextlib.suppress(OSError):
+        return read("/proc/%d/comm" % process)
+    return ""
+
+
 def test_no_secret_is_in_a_command_line_or_environment():
     if not shutil.which("strace"):
         raise support.Skip("strace", "needs strace, to see what is executed")
@@ -148,8 +156,7 @@ def test_no_secret_is_in_a_command_line_or_environment():
         for what in ("tsshim-secret\", \"make", "tsshim-secret\", \"tokens", "tsshim-secret\", \"look",
                      "memcached\", \"-l"):
             assert any(what in text for text in texts), what
-        servers = [process for process in two.nodes.processes(0)
-                   if read("/proc/%d/comm" % process) == "memcached\n"]
+        servers = [process for process in two.nodes.processes(0) if name_of(process) == "memcached\n"]
         assert len(servers) == 1
         texts += [read("/proc/%d/%s" % (servers[0], name)) for name in ("cmdline", "environ")]
         for secret in secrets_of(two):
