@@ -3,8 +3,8 @@
 Who may use the servers of `tsrun cluster`, and what nobody sees of their secrets.
 """
 
-import glob
 import contextlib
+import glob
 import os
 import re
 import shutil

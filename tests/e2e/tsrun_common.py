@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the tests of the built tsrun have in common: running it, and TAP output."""
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -77,7 +78,8 @@ def main(namespace):
         line = "ok %d - %s" % (number, name[5:])
         with tempfile.TemporaryDirectory(prefix="tsrun-test-") as directory:
             try:
-                with scenes.of(name[5:]):
+                # Without libelf several messages are others.
+                with scenes.of(name[5:]) if HAS_LIBELF else contextlib.nullcontext():
                     function(directory)
             except Skip as skip:
                 line += " # SKIP %s" % skip
