@@ -69,11 +69,11 @@ static int parse_address(
 		colon[-1] = '\0';
 		host = word + 1;
 		if (!strchr(host, ':') || !ts_cluster_is_address(host))
-			return ts_cluster_fail(reader, "what is in [] is no address of IPv6");
+			return ts_cluster_fail(reader, "no address of IPv6 is in []");
 	} else if (!is_name(host)) {
 		return ts_cluster_fail(reader, strchr(host, ':')
 						       ? "an address of IPv6 is [address]:port"
-						       : "what is no name of a host");
+						       : "HOST is no name of a host");
 	}
 	server->host = host;
 	server->port = (uint16_t)read_number(colon + 1, UINT16_MAX);

@@ -20,7 +20,7 @@ static int check_owner(int fd, mode_t type, mode_t closed, struct ts_cluster_fau
 	if (r < 0)
 		return r;
 	if ((st.st_mode & S_IFMT) != type) {
-		fault->text = type == S_IFDIR ? "no directory" : "no regular file";
+		fault->text = "no regular file"; /* a directory was opened as one */
 		return -EINVAL;
 	}
 	if (st.st_uid != geteuid()) {

@@ -79,10 +79,12 @@ static void check_interpreter(const struct subject *subject, struct ts_check *ch
 	bool named = strncmp(slash ? slash + 1 : program, "python", strlen("python")) == 0;
 
 	if (subject->inspected ? !subject->inside.python : !named) {
-		if (named)
+		if (named) {
 			ts_check_find(check, TS_CHECK_WARN,
 				"%s is no CPython 3.8 or newer: its samples are not shared",
 				program);
+			ts_check_advise(check, "an interpreter that is one");
+		}
 		return;
 	}
 	char option = ts_launch_isolation(subject->launch.words);
@@ -126,15 +128,6 @@ void ts_check_python(const struct ts_check_scene *scene, struct ts_check *check)
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-static const char *const remedies[] = {
-	[TS_PRELOAD_WORKS] = NULL,
-	[TS_PRELOAD_STATIC] = "link it dynamically; what it starts can share",
-	[TS_PRELOAD_SECURE] = "run it without these rights, as a user who needs none",
-	[TS_PRELOAD_MACHINE] = "a tsshim for that machine",
-	[TS_PRELOAD_LIBC] = "an image with glibc instead of Alpine's musl",
-	[TS_PRELOAD_FIRST] = "set ASAN_OPTIONS=verify_asan_link_order=0",
-};
-
 static void say_missing(
 	const struct subject *subject, char *const *command, int error, struct ts_check *check)
 {
@@ -169,15 +162,15 @@ void ts_check_command(const struct ts_check_scene *scene, struct ts_check *check
 	if (wrong) {
 		ts_check_find(check, TS_CHECK_FAIL, "%s %s: it runs, but shares nothing",
 			program, wrong);
-		ts_check_advise(check, "%s", remedies[verdict]);
+		ts_check_advise(check, "%s", ts_library_remedy(verdict));
 		return;
 	}
 	ts_check_find(check, TS_CHECK_OK, "%s%s takes preloaded libraries",
 		subject->launch.script ? "a script; " : "", program);
 	if (subject->inspected && subject->inside.decoder) {
 		ts_check_find(check, TS_CHECK_WARN,
-			"it has a libjpeg inside: what it decodes with "
-			"that is not shared");
+			"it has a libjpeg inside: pictures that it decodes with "
+			"that are not shared");
 		ts_check_advise(check, "link it with the system's libjpeg; whole samples of "
 				       "PyTorch are shared all the same");
 	}

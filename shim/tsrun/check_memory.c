@@ -51,14 +51,14 @@ void ts_check_shm_type(const struct ts_check_scene *scene, struct ts_check *chec
 	int r = ts_sys_file_system(fd, &type);
 	ts_sys_close(fd);
 	if (r < 0) {
-		ts_check_find(check, TS_CHECK_ABSENT, "what %s is cannot be seen: %s",
+		ts_check_find(check, TS_CHECK_ABSENT, "the kind of %s cannot be seen: %s",
 			TS_SHM_DIR, strerror(-r));
 	} else if (type == TMPFS_MAGIC) {
 		ts_check_find(check, TS_CHECK_OK, "%s is a tmpfs", TS_SHM_DIR);
 	} else {
 		ts_check_find(check, TS_CHECK_WARN,
-			"%s is no tmpfs (file system 0x%llx): what is shared may be written to "
-			"a disk",
+			"%s is no tmpfs (file system 0x%llx): shared memory may be written "
+			"to a disk",
 			TS_SHM_DIR, (unsigned long long)type);
 		ts_check_advise(
 			check, "mount -t tmpfs tmpfs %s -o mode=1777 (as root)", TS_SHM_DIR);

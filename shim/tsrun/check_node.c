@@ -35,8 +35,8 @@ void ts_check_namespaces(const struct ts_check_scene *scene, struct ts_check *ch
 	(void)scene;
 	if (user == 0 || pid == 0) {
 		ts_check_find(check, TS_CHECK_FAIL,
-			"/proc/self/ns cannot be read: who may "
-			"share with whom is not known, and nobody does");
+			"/proc/self/ns cannot be read: the namespaces of jobs are not "
+			"known, and nothing is shared");
 		ts_check_advise(check, "mount -t proc proc /proc (as root)");
 		return;
 	}
@@ -52,7 +52,8 @@ void ts_check_namespaces(const struct ts_check_scene *scene, struct ts_check *ch
 				       "--pid=host --ipc=host and "
 				       "no user namespace (docs/cluster.md)");
 	else
-		ts_check_find(check, TS_CHECK_OK, "user and PID namespace are the node's");
+		ts_check_find(
+			check, TS_CHECK_OK, "user and PID namespace are those of the node");
 }
 
 /* Compare with what process 1 of the node sees; nearly always only root may. */
@@ -71,7 +72,8 @@ static void compare_with_first(struct ts_check *check)
 			check, TS_CHECK_OK, "%s is the one that process 1 has", TS_SHM_DIR);
 	} else {
 		ts_check_find(check, TS_CHECK_WARN,
-			"%s is another one than process 1 has: only who sees this one shares",
+			"%s is another one than process 1 has: only jobs that see this one "
+			"share",
 			TS_SHM_DIR);
 		ts_check_advise(check,
 			"docker run --ipc=host; Slurm: take /dev/shm out of Dirs "

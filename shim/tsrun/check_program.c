@@ -48,19 +48,22 @@ static void check_mark(const char *library, struct ts_check *check)
 
 void ts_check_library(const struct ts_check_scene *scene, struct ts_check *check)
 {
+	const char *fix = "reinstall tsshim";
 	const char *wrong = scene->has_library
 				    ? ts_library_check(scene->library, scene->program)
 				    : "it is not there";
 	char *value = NULL;
 
-	if (!wrong && ts_library_compose(NULL, scene->library, &value) == -EINVAL)
-		wrong = "ld.so takes no blank, colon or '$' in its path, and there is no "
-			"directory of state of yours for a link to it";
+	if (!wrong && ts_library_compose(NULL, scene->library, &value) == -EINVAL) {
+		wrong = "ld.so takes no blank, colon or '$' in its path, and a link to it "
+			"could not be made";
+		fix = TS_LIBRARY_UNSAYABLE;
+	}
 	free(value);
 	if (wrong) {
 		ts_check_find(
 			check, TS_CHECK_FAIL, "%s cannot be used: %s", scene->library, wrong);
-		ts_check_advise(check, "reinstall tsshim");
+		ts_check_advise(check, "%s", fix);
 		return;
 	}
 	check_mark(scene->library, check);
@@ -147,7 +150,7 @@ void ts_check_preload(const struct ts_check_scene *scene, struct ts_check *check
 	}
 	if (ts_library_compose(present, scene->library, &value) < 0) {
 		ts_check_find(check, TS_CHECK_FAIL, "LD_PRELOAD cannot be set");
-		ts_check_advise(check, "move the installation");
+		ts_check_advise(check, TS_LIBRARY_UNSAYABLE);
 		return;
 	}
 	/* No new value: the library is named there already. */

@@ -2,6 +2,9 @@
 /* Check of `tsrun doctor`: the TSSHIM_ variables of the environment. */
 #include "shim/tsrun/check.h"
 
+/* Files of settings look like variables from here. */
+#define WHERE_SET "unset %s, or take it out of the file that `tsrun config` names"
+
 /* Where complain() puts what it is told: ts_config_load() hands no pointer through. */
 static struct ts_check *complaints;
 
@@ -33,15 +36,15 @@ void ts_check_settings(const struct ts_check_scene *scene, struct ts_check *chec
 	complaints = NULL;
 	if (config.disable) {
 		ts_check_find(check, TS_CHECK_WARN, "TSSHIM_DISABLE=1 switches everything off");
-		ts_check_advise(check, "unset TSSHIM_DISABLE");
+		ts_check_advise(check, WHERE_SET, "TSSHIM_DISABLE");
 	} else if (config.share == TS_SHARE_OFF) {
 		ts_check_find(check, TS_CHECK_WARN, "TSSHIM_SHARE=off: nothing is shared");
-		ts_check_advise(check, "unset TSSHIM_SHARE");
+		ts_check_advise(check, WHERE_SET, "TSSHIM_SHARE");
 	} else if (config.ring_bytes == 0) {
 		ts_check_find(check, TS_CHECK_WARN, "TSSHIM_RING is 0: nothing is shared");
-		ts_check_advise(check, "unset TSSHIM_RING");
+		ts_check_advise(check, WHERE_SET, "TSSHIM_RING");
 	}
 	if (check->found[0] == '\0')
 		ts_check_find(check, TS_CHECK_OK,
-			"what is set is known and valid; the group is %s", config.group);
+			"all that are set are known and valid; the group is %s", config.group);
 }

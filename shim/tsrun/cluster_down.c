@@ -16,6 +16,12 @@ static int fail(const char *what, int r)
 	return TS_EXIT_FAILED;
 }
 
+static int report_none(const struct ts_cluster_order *order)
+{
+	printf("not up: no server of %s runs here\n", order->directory);
+	return 0;
+}
+
 static int go_down(const struct ts_cluster_order *order, const struct ts_server_files *files)
 {
 	struct ts_server_record record;
@@ -25,8 +31,7 @@ static int go_down(const struct ts_cluster_order *order, const struct ts_server_
 		return fail(files->record, r);
 	if (r < 0 || !ts_server_is_alive(files, &record)) {
 		ts_server_remove_files(files, r == 0 ? &record : NULL);
-		printf("not up: no server of %s runs here\n", order->directory);
-		return 0;
+		return report_none(order);
 	}
 	r = ts_server_end(files, &record);
 	if (r < 0)
@@ -44,7 +49,8 @@ int ts_cluster_down(const struct ts_cluster_order *order)
 
 	if (r < 0) {
 		free(files);
-		return fail(order->directory, r);
+		/* Not even what is above the directory is there, so no server can be. */
+		return r == -ENOENT ? report_none(order) : fail(order->directory, r);
 	}
 	int lock = ts_server_lock(files);
 	int status = lock < 0 ? fail(files->lock, lock) : go_down(order, files);

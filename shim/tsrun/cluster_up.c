@@ -170,7 +170,7 @@ static int choose_store(const struct ts_cluster_order *order, const struct ts_cl
 	if (*ret_bytes != 0 && *ret_bytes < STORE_MIN) {
 		ts_message_say("%s of storage is too little for a server",
 			ts_units_size(*ret_bytes, text));
-		ts_message_hint("say 512M or more");
+		ts_message_hint("say --nvme %s:512M or more", ret_path);
 		return -EINVAL;
 	}
 	return 0;

@@ -118,9 +118,9 @@ static void print_checks(void)
 /* Of a program that is no Python there is no more to say. */
 static int explain_other(const struct ts_launch *launch, bool is_json)
 {
-	static const char words[] =
-		"no Python: what it decodes by a shared libjpeg is shared, and files of slow "
-		"storage; samples are those of PyTorch's loaders";
+	static const char words[] = "no Python: shared are pictures that a shared libjpeg "
+				    "decodes, and files of slow "
+				    "storage; samples come from loaders of PyTorch";
 	struct ts_json json = {.out = stdout};
 
 	if (is_json) {
@@ -251,7 +251,7 @@ int ts_explain_command(char **command, bool is_json)
 		snprintf(driver, sizeof(driver), "%.*s/" DRIVER, (int)(slash - scene.library),
 			scene.library) >= (int)sizeof(driver) ||
 		access(driver, R_OK) < 0) {
-		ts_message_say("cannot read what looks into Python, '%s'", driver);
+		ts_message_say("cannot read our part that looks into Python, '%s'", driver);
 		ts_message_hint("reinstall tsshim; `tsrun doctor` says more");
 		return TS_EXIT_FAILED;
 	}

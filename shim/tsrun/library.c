@@ -484,3 +484,16 @@ const char *ts_library_explain(enum ts_preload_verdict verdict)
 	};
 	return why[verdict];
 }
+
+const char *ts_library_remedy(enum ts_preload_verdict verdict)
+{
+	static const char *const remedies[] = {
+		[TS_PRELOAD_WORKS] = NULL,
+		[TS_PRELOAD_STATIC] = "link it dynamically; programs that it starts can share",
+		[TS_PRELOAD_SECURE] = "run it without these rights, as a user who needs none",
+		[TS_PRELOAD_MACHINE] = "a tsshim for that machine",
+		[TS_PRELOAD_LIBC] = "an image with glibc instead of Alpine's musl",
+		[TS_PRELOAD_FIRST] = "set ASAN_OPTIONS=verify_asan_link_order=0",
+	};
+	return remedies[verdict];
+}

@@ -43,6 +43,9 @@ enum ts_preload_verdict ts_library_judge(const char *path, const char *reference
 /** What a verdict means, behind the name of the program: "is ..."; NULL: that it works. */
 const char *ts_library_explain(enum ts_preload_verdict verdict);
 
+/** What helps against it; NULL: it works. */
+const char *ts_library_remedy(enum ts_preload_verdict verdict);
+
 /**
  * Read the first line of the script @path, from behind "#!" and blanks, into @ret_line;
  * false when the file is no script, names no interpreter, or cannot be read.
@@ -69,5 +72,10 @@ int ts_library_which(const char *command, char ret_path[PATH_MAX]);
  * one with such a path; -ENOMEM.
  */
 int ts_library_compose(const char *present, const char *library, char **ret_value);
+
+/** What helps where it cannot. */
+#define TS_LIBRARY_UNSAYABLE                                                 \
+	"let HOME or XDG_STATE_HOME name a directory of yours, or move the " \
+	"installation to a path without blanks, colons and '$'"
 
 #endif

@@ -173,7 +173,9 @@ int ts_page_make(const struct ts_page_options *options)
 	if (r < 0)
 		return fail(part, r);
 	if (!options->logs && find_log(options->config, log) < 0) {
-		ts_message_say("the log of group '%s' is nowhere: HOME is not set",
+		ts_message_say(
+			"the log of group '%s' is nowhere: HOME is no absolute path, or too "
+			"long",
 			options->config->group);
 		ts_message_hint("name it: tsrun report -o %s LOG", options->output);
 		return TS_EXIT_FAILED;

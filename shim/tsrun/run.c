@@ -246,8 +246,10 @@ static bool judge_command(const char *command, const char *program)
 		return true;
 	enum ts_preload_verdict verdict = ts_library_judge(path, program);
 	const char *why = ts_library_explain(verdict);
-	if (why)
+	if (why) {
 		ts_message_say("'%s' %s: it runs, but shares nothing", path, why);
+		ts_message_hint("%s", ts_library_remedy(verdict));
+	}
 	/* The children of the others may well be dynamic; these would refuse to start. */
 	return verdict != TS_PRELOAD_LIBC && verdict != TS_PRELOAD_FIRST;
 }
@@ -281,8 +283,7 @@ static int preload(const char *command)
 		ts_message_say("the path '%s' cannot be preloaded: ld.so takes no blank, colon "
 			       "or '$' in it, and a link to it could not be made",
 			library);
-		ts_message_hint("let HOME or XDG_STATE_HOME name a directory of yours, or move "
-				"the installation to a path without them");
+		ts_message_hint(TS_LIBRARY_UNSAYABLE);
 		return TS_EXIT_FAILED;
 	}
 	if (r < 0 || (value && setenv("LD_PRELOAD", value, 1) < 0)) {

@@ -3,6 +3,7 @@
 Who may use the servers of `tsrun cluster`, and what nobody sees of their secrets.
 """
 
+import contextlib
 import glob
 import os
 import re
@@ -34,6 +35,7 @@ def test_another_certificate_is_refused():
         assert made.status == 0, made.errors
         assert read(os.path.join(mine, "secret")) == read(two.path("secret"))
         two.await_states(0, ["certificate", "certificate"], directory=mine)
+        assert "has another certificate, or speaks no TLS" in two.tsrun(0, "status", directory=mine).output
         # Who trusts the servers, and is a stranger to them.
         context = "context = ssl.create_default_context(cafile=%r)\n" % two.path("cert.pem")
         program = context + """
@@ -131,6 +133,13 @@ def secrets_of(cluster):
     return [read(cluster.path("secret")).strip(), tokens.strip()[4:], key]
 
 
+def name_of(process):
+    """Nothing where it has ended meanwhile."""
+    with contextlib.suppress(OSError):
+        return read("/proc/%d/comm" % process)
+    return ""
+
+
 def test_no_secret_is_in_a_command_line_or_environment():
     if not shutil.which("strace"):
         raise support.Skip("strace", "needs strace, to see what is executed")
@@ -147,8 +156,7 @@ def test_no_secret_is_in_a_command_line_or_environment():
         for what in ("tsshim-secret\", \"make", "tsshim-secret\", \"tokens", "tsshim-secret\", \"look",
                      "memcached\", \"-l"):
             assert any(what in text for text in texts), what
-        servers = [process for process in two.nodes.processes(0)
-                   if read("/proc/%d/comm" % process) == "memcached\n"]
+        servers = [process for process in two.nodes.processes(0) if name_of(process) == "memcached\n"]
         assert len(servers) == 1
         texts += [read("/proc/%d/%s" % (servers[0], name)) for name in ("cmdline", "environ")]
         for secret in secrets_of(two):

@@ -178,6 +178,90 @@ def test_what_answers_is_no_memcached():
         other.communicate()
 
 
+def test_each_state_in_words():
+    silent = "import socket; s = socket.create_server(('10.77.0.1', 11401)); print(flush=True); __import__('time').sleep(1000)"
+    strange = silent.replace("11401", "11402").replace("__import__('time').sleep(1000)", "\nwhile True:\n    c = s.accept()[0]; c.recv(1)\n"
+                                                       "    c.sendall(b'HTTP/1.1 400\\r\\n\\r\\n'); c.recv(1 << 16)")
+    refuses = ["memcached", "-u", "root", "-l", "10.77.0.1", "-p", "11403", "-U", "0", "-Y"]
+    with Cluster(1) as one:
+        one.up(0, "--nodes", one.list, "--no-tls")
+        tokens = write(os.path.join(one.nodes.folder, "tokens"), "job:%s\n" % ("5" * 64))
+        others = [one.nodes.start(0, [sys.executable, "-c", program]) for program in (silent, strange)]
+        assert [other.stdout.readline() for other in others] == ["\n"] * 2
+        others.append(one.nodes.start(0, [*refuses, tokens]))
+        write(one.path("nodes"), read(one.path("nodes")) + "".join(
+            "%s\n" % server for server in ("10.77.0.1:11401", "10.77.0.1:11402", "10.77.0.1:11403", "10.77.0.1:11404",
+                                           "192.0.2.1:11400", "nowhere.invalid:11400")))
+        one.await_states(0, ["up", "silent", "strange", "refused", "down", "unreachable", "unknown"])
+        text = one.tsrun(0, "status").output
+        for words in ("does not answer", "answers what no memcached answers", "refuses our token: it has another secret",
+                      "no server there", "the network does not reach it", "the name has no address here"):
+            assert text.count(words) == 1, (words, text)
+        for other in others:
+            support.signal_job(other, signal.SIGKILL)
+            other.communicate()
+        write(one.path("nodes"), "10.77.0.1:11400\n")
+        one.await_states(0, ["up"])
+        assert "does not" not in one.tsrun(0, "status").output
+
+
+def test_a_memcached_that_lacks_something():
+    whole = "--listen --auth-file --enable-ssl ssl_ca_cert ext_path"
+    with Cluster(1) as one:
+        place = os.path.join(one.nodes.folder, "bin")
+        os.mkdir(place)
+        program = os.path.join(place, "memcached")
+        env = {**one.env, "PATH": place + ":" + one.env["PATH"]}
+        store = "%s/store:1G" % one.nodes.folder
+        for lacks, words, errors in (
+                ("--listen", [], "tsrun: memcached: Protocol error\nhint: install it, as `apt install memcached` does; "
+                 "its service is not needed\n"),
+                ("--enable-ssl", [], "tsrun: %s was built without TLS (-Z)\n" % program),
+                ("--auth-file", [], "tsrun: %s was built without authentication (-Y)\n" % program),
+                ("ext_path", ["--nvme", store], "tsrun: %s was built without extstore (ext_path), which --nvme needs\n" % program),
+                ("nothing", [], "tsrun: memcached has ended without a word\n"),
+                ("ext_path", [], "tsrun: memcached has ended without a word\n")):
+            write(program, "#!/bin/sh\n[ \"$1\" != -h ] || echo '%s'\n" % whole.replace(lacks, ""), 0o755)
+            one.refuse(0, errors, "up", "--nodes", one.list, "--memory", "64M", *words, env=env)
+
+
+def test_programs_that_end_badly():
+    """A tsrun whose tsshim-secret is another program."""
+    with Cluster(1) as one:
+        one.up(0, "--nodes", one.list)
+        tree = os.path.join(one.nodes.folder, "tree")
+        os.makedirs(os.path.join(tree, "shim", "tsrun"))
+        program = shutil.copy(support.TSRUN, os.path.join(tree, "shim", "tsrun"))
+        shutil.copy(support.LIBRARY, tree)
+        secret = write(os.path.join(tree, "tsshim-secret"), "#!/bin/sh\nexit 200\n", 0o755)
+        shutil.copy(secret, os.path.join(tree, "tsshim-peer"))
+        env = {**one.env, "TSSHIM_CLUSTER": one.directory, "TSSHIM_STAGE": "auto", "TSSHIM_DATASET": "d=/"}
+        doctor = one.nodes.run(0, [program, "doctor"], env).output
+        assert "warn 19  tsshim-secret has ended badly\n         fix: tsrun cluster status --dir " in doctor, doctor
+        assert "ended badly" not in one.nodes.run(0, [support.TSRUN, "doctor"], env).output
+        done = one.nodes.run(0, [program, "cluster", "up", "--nodes", one.list], env)
+        assert (done.status, done.errors) == (FAILED, "tsrun: %s: has ended badly\n" % secret), done.errors
+        write(secret, "#!/bin/sh\necho nonsense\n", 0o755)
+        done = one.nodes.run(0, [program, "cluster", "status"], env)
+        assert (done.status, done.errors) == (FAILED, "tsrun: tsshim-secret: Protocol error\n"), done.errors
+
+
+def test_what_cannot_be_asked_for():
+    with Cluster(1) as one:
+        one.refuse(0, "tsrun: scontrol of Slurm was not found\n", "up", "--nodes", "auto", env={
+            **one.env, "SLURM_JOB_ID": "4711", "SLURM_JOB_NODELIST": "node[1-2]"})
+        comma = os.path.join(one.nodes.folder, "a,b")
+        one.refuse(0, "tsrun: the directory of a cluster must have no comma in its name: %s/cert.pem\n" % comma,
+                   "up", "--nodes", one.list, directory=comma)
+        one.refuse(0, "tsrun: 1.0 MiB of storage is too little for a server\nhint: say --nvme /store:512M or more\n",
+                   "up", "--nodes", one.list, "--nvme", "/store:1M")
+        one.refuse(0, "tsrun: --no-tls is for a cluster that is being made\nhint: write tls = off into "
+                   "%s/cluster.conf, on all nodes\n" % one.directory, "up", "--no-tls")
+        one.up(0, "--nvme", os.path.join(one.nodes.folder, "store:512M"))
+        os.mkdir(one.path("cluster.conf"))
+        one.refuse(0, "tsrun: %s: no regular file\n" % one.path("cluster.conf"), "status")
+
+
 def test_unknown_words_and_options():
     directory = ["--dir", "/nowhere"]
     cases = [

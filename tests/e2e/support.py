@@ -18,6 +18,7 @@ import traceback
 
 import corpus
 import paths
+import scenes
 
 # Children of this process are told the same name.
 BUILD = os.environ["TSSHIM_TEST_BUILD"] = paths.sayable(os.environ["TSSHIM_TEST_BUILD"])
@@ -388,7 +389,8 @@ def main(tests):
         line = "ok %d - %s" % (number, name)
         before = clocks()
         try:
-            function()
+            with scenes.of(name):
+                function()
         except Skip as skip:
             if MUST and skip.feature not in MAY_SKIP:
                 failed += 1

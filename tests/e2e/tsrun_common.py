@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the tests of the built tsrun have in common: running it, and TAP output."""
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -9,6 +10,7 @@ import tempfile
 import traceback
 
 import paths
+import scenes
 
 BUILD = paths.sayable(os.environ["TSRUN_BUILD"])
 
@@ -76,7 +78,9 @@ def main(namespace):
         line = "ok %d - %s" % (number, name[5:])
         with tempfile.TemporaryDirectory(prefix="tsrun-test-") as directory:
             try:
-                function(directory)
+                # Without libelf several messages are others.
+                with scenes.of(name[5:]) if HAS_LIBELF else contextlib.nullcontext():
+                    function(directory)
             except Skip as skip:
                 line += " # SKIP %s" % skip
             except Exception:

@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 
+import scenes
 from tsrun_common import (BUILD, HAS_LIBELF, MEMBER, TSRUN, Skip, clean_environment, compile_c,
                           expect, main, tsrun)
 
@@ -291,7 +292,10 @@ ls /dev/shm > before
 ls /dev/shm > after
 %s gc > gone
 "$@" > collected
-""" % (MEMBER, TSRUN)
+echo | %s doctortest photos die > end || true
+%s -c "import glob; f = open(glob.glob('/dev/shm/*.ring')[0], 'r+b'); f.seek(392); f.write(bytes([255] * 7))"
+"$@" > kept
+""" % (MEMBER, TSRUN, MEMBER, PYTHON)
     needs("unshare", "--mount")
     done = subprocess.run(["unshare", "--mount", "sh", "-ec", script, "sh", TSRUN, "doctor",
                            "--json"], cwd=directory, env=clean_environment(), timeout=60,
@@ -313,6 +317,9 @@ ls /dev/shm > after
     assert says(check, "warn", "1 object of dead jobs", "counters of 1 group") == "tsrun gc"
     assert read("before") == read("after") and len(read("before").split()) == 2
     assert read("gone").count("removed ") == 2, read("gone")
+    for name in ("empty", "living", "dead", "collected", "kept", "gone"):
+        scenes.note(read(name))
+    says(leftovers("kept"), "ok", "no memory of dead jobs is left; 1 more is kept (--keep)")
 
 
 def test_settings(directory):

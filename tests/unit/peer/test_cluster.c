@@ -152,15 +152,15 @@ Test(cluster, names_the_line_of_a_bad_server)
 		{"node:99999999999999999999", "the port is none of 1 to 65535"},
 		{"node:80x", "the port is none of 1 to 65535"},
 		{"node:-1", "the port is none of 1 to 65535"},
-		{":80", "what is no name of a host"},
-		{"no/de:80", "what is no name of a host"},
-		{"-node:80", "what is no name of a host"},
-		{"n\303\266de:80", "what is no name of a host"},
+		{":80", "HOST is no name of a host"},
+		{"no/de:80", "HOST is no name of a host"},
+		{"-node:80", "HOST is no name of a host"},
+		{"n\303\266de:80", "HOST is no name of a host"},
 		{"fe80::1:80", "an address of IPv6 is [address]:port"},
 		{"[fe80::1:80", "an address of IPv6 is [address]:port"},
-		{"[]:80", "what is in [] is no address of IPv6"},
-		{"[node]:80", "what is in [] is no address of IPv6"},
-		{"[10.0.0.1]:80", "what is in [] is no address of IPv6"},
+		{"[]:80", "no address of IPv6 is in []"},
+		{"[node]:80", "no address of IPv6 is in []"},
+		{"[10.0.0.1]:80", "no address of IPv6 is in []"},
 		{"node:80 weight=0", "the weight is none of 1 to 65535"},
 		{"node:80 weight=65536", "the weight is none of 1 to 65535"},
 		{"node:80 weight=", "the weight is none of 1 to 65535"},
@@ -202,7 +202,7 @@ Test(cluster, bounds_names_and_files)
 	cr_expect(eq(int, read_it(), 0));
 	memset(text, 'n', TS_KETAMA_HOST + 1);
 	memcpy(text + TS_KETAMA_HOST + 1, ":1\n", 4);
-	expect_bad("nodes", text, 1, "what is no name of a host");
+	expect_bad("nodes", text, 1, "HOST is no name of a host");
 	memset(text, '\n', sizeof(text) - 1);
 	expect_bad("nodes", text, 0, "too long");
 	put_bytes("nodes", "a:1\n\0b:2\n", 9, 0600);

@@ -10,6 +10,7 @@
 #include "shim/tsrun/report.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -343,4 +344,39 @@ Test(nodes, top_has_one_line)
 	for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
 		cr_expect_leq(strcspn(line, "\n"), TS_RATES_COLUMNS, "%s", line);
 	free(before);
+}
+
+/* Each error has its own words, and those that belong together have the same. */
+Test(nodes, errors_are_told_in_words)
+{
+	static const struct {
+		const char *(*explain)(uint64_t error);
+		int error;
+		const char *text;
+	} told[] = {
+		{ts_nodes_explain, ECONNREFUSED, "no server there"},
+		{ts_nodes_explain, ETIMEDOUT, "it did not answer in time"},
+		{ts_nodes_explain, ECONNRESET, "it closed the connection"},
+		{ts_nodes_explain, EHOSTUNREACH, "the network does not reach it"},
+		{ts_nodes_explain, EACCES, "it refused our token, or has another certificate"},
+		{ts_nodes_explain, EPROTO, "it answered what no memcached answers"},
+		{ts_nodes_explain_helper, ENOENT,
+			"the directory of the cluster, or a file in it, is not there"},
+		{ts_nodes_explain_helper, ESTALE,
+			"the list of nodes, the settings or a certificate changed"},
+		{ts_nodes_explain_helper, EPERM,
+			"the directory of the cluster, or a file in it, is open to others"},
+		{ts_nodes_explain_helper, EINVAL, "a file of the cluster has a fault"},
+		{ts_nodes_explain, 1 << 20, "an unknown error"},
+	};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(told); i++)
+		for (size_t k = 0; k < TS_ARRAY_SIZE(told); k++) {
+			bool is_told = told[i].explain == told[k].explain &&
+				       told[i].error == told[k].error;
+			const char *words = told[k].explain((uint64_t)told[k].error);
+			cr_expect_eq(strcmp(words, told[i].text) == 0, is_told || i == k, "%s",
+				words);
+		}
+	cr_expect_null(ts_nodes_explain(0));
 }
