@@ -25,7 +25,9 @@ ALIGNED = (
     "sharing.ahead:QueueAhead.__init__", "sharing.loaders:begin", "sharing.loaders:note",
     "sharing.loaders:meet", "sharing.collate:Batch.finish",
     "sharing.iterables:Plan.next_index", "sharing.turns:stream_of", "sharing.turns:run",
-    "sharing.lone:of",
+    "sharing.lone:of", "sharing.private:Private.seed", "sharing.private:Private.seed#9",
+    "sharing.streams:Stream.leave", "sharing.streams:Stream.leave#3", "sharing.streams:Stream.idle",
+    "sharing.collate:Batch.finish#3", "sharing.turns:_fill#3",
 )
 EXACT = ("sharing.exact:expect_workers", "sharing.exact:run", "sharing.loaders:begin",
          "sharing.collate:Batch.finish", "sharing.hints:expect")

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """
 A program whose loaders go on though something of ours raises: for each word MODULE:NAME, a function
-of tsshim_torch, a child in which that raises.  Prints a line of JSON for each: what is wrong with
-what it was given, and what was said.  Without a word prints what of ours is in use in a worker.
+of tsshim_torch, a child in which that raises; with #N behind it in its Nth call alone.  Prints a
+line of JSON for each: what is wrong with what it was given, and what was said.  Without a word
+prints what of ours is in use in a worker.
 """
 
 import importlib
 import json
 import mmap
 import os
+import random
 import sys
 import tempfile
 
@@ -26,6 +28,19 @@ class Items(Dataset):
         return index, torch.rand(3) + sum(range(20000))
 
 
+class Drawing(Dataset):
+    """Cheap items, and a generator of its own."""
+
+    def __init__(self):
+        self.random = random.Random(1)
+
+    def __len__(self):
+        return ITEMS
+
+    def __getitem__(self, index):
+        return index, torch.tensor([self.random.random()])
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         info = get_worker_info()
@@ -33,8 +48,15 @@ class Stream(IterableDataset):
             yield index, torch.rand(3)
 
 
-def failing(*_args, **_kwargs):
-    raise RuntimeError("injected")
+def failing(original, only):
+    calls = []
+
+    def raising(*args, **kwargs):
+        calls.append(None)
+        if not only or len(calls) == int(only):
+            raise RuntimeError("injected")
+        return original(*args, **kwargs)
+    return raising
 
 
 def loaders():
@@ -43,6 +65,7 @@ def loaders():
         yield DataLoader(Items(), None, shuffle=True, num_workers=workers)
         yield DataLoader(Stream(), BATCH, num_workers=workers)
     yield DataLoader(Items(), BATCH, num_workers=2, persistent_workers=True)
+    yield DataLoader(Drawing(), BATCH, shuffle=True)
 
 
 def wrong():
@@ -58,15 +81,15 @@ def wrong():
     return found
 
 
-def child(point):
+def child(said_of):
     native = importlib.import_module("tsshim_torch.native")
+    point, _, only = said_of.partition("#")
     module, name = point.split(":")
     owner = importlib.import_module("tsshim_torch." + module)
     *path, last = name.split(".")
     for part in path:
         owner = getattr(owner, part)
-    getattr(owner, last)
-    setattr(owner, last, failing)
+    setattr(owner, last, failing(getattr(owner, last), only))
     native._has_failed = mmap.mmap(-1, 1)  # what another child said is nothing to this one
     with tempfile.TemporaryFile() as said:
         os.dup2(said.fileno(), 2)
@@ -75,7 +98,7 @@ def child(point):
         except BaseException as error:
             found = [repr(error)]
         said.seek(0)
-        print(json.dumps([point, found, said.read().decode()]), flush=True)
+        print(json.dumps([said_of, found, said.read().decode()]), flush=True)
 
 
 class Uses(Dataset):

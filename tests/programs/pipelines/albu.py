@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""albumentations, which draws by generators of each transform's own."""
+"""
+albumentations, which draws by generators of each transform's own; before 1.4.19 by the global ones,
+and compositions take no seed.
+"""
+
+import inspect
 
 import albumentations
 import cv2
@@ -24,11 +29,17 @@ class Augmented(Dataset):
         return self.transform(image=picture)["image"], data.label(self.paths[index])
 
 
+def _takes(function, name):
+    return name in inspect.signature(function).parameters
+
+
 def _augment(seed):
     a = albumentations
-    return a.Compose([a.RandomResizedCrop(size=(128, 128)), a.HorizontalFlip(p=.5),
+    crop = {"size": (128, 128)} if _takes(a.RandomResizedCrop, "size") else {"height": 128, "width": 128}
+    seeded = {"seed": seed} if _takes(a.Compose, "seed") else {}
+    return a.Compose([a.RandomResizedCrop(**crop), a.HorizontalFlip(p=.5),
                       a.RandomBrightnessContrast(p=.5), a.CoarseDropout(p=.3), a.Normalize(),
-                      ToTensorV2()], seed=seed)
+                      ToTensorV2()], **seeded)
 
 
 def _plain(size):

@@ -6,6 +6,7 @@ import os
 import queue
 import select
 
+from .. import native
 from . import align
 
 # A trainer that was not busy has sent the next batch after so many times 5 ms.
@@ -42,7 +43,11 @@ class QueueAhead:
         if self._stash:
             return self._stash.popleft()
         if self.idle is not None:
-            self.idle(self._arrivals)
+            try:
+                self.idle(self._arrivals)
+            except Exception as error:  # torch's loop must not see it
+                self.idle = None
+                native.failed(error)
         return self._wrapped.get(*args, **kwargs)
 
     def stashed(self):

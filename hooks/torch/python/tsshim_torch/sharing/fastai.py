@@ -37,8 +37,9 @@ def align(loader, seed):
     for its workers, which are not there yet.
     """
     inner = loader.d
-    shuffle = getattr(inner.shuffle_fn, "__func__", None)
-    if shuffle is not sys.modules[_MODULE].DataLoader.shuffle_fn:
+    shuffle = getattr(getattr(inner, "shuffle_fn", None), "__func__", None)
+    known = getattr(getattr(sys.modules[_MODULE], "DataLoader", None), "shuffle_fn", None)
+    if shuffle is None or shuffle is not known or not {"rng", "_DataLoader__idxs"} <= vars(inner).keys():
         _tell(loader)  # LMDataLoader's, say, shuffles what the epoch before has left
         return
     own, before = generators.save(), inner.rng

@@ -96,6 +96,16 @@ class Lone:
             run.lone = None  # what was looked at again may be another one
         return end
 
+    @staticmethod
+    def _attempt(step):
+        """Whether @step, of ours, works; what it raises is not the program's."""
+        try:
+            step()
+            return True
+        except Exception as error:
+            native.failed(error)
+            return False
+
     def _make(self, indices, values):
         """Add the items at @indices to @values; the error of one."""
         python, reference = self.python, ctypes.byref(self.entry)
@@ -106,8 +116,8 @@ class Lone:
             for index in indices:
                 seed(reference)
                 python.gauss_next = None
-                if seed_private is not None:
-                    seed_private()
+                if seed_private is not None and not self._attempt(seed_private):
+                    break  # the rest is made singly
                 put(dataset[index] if is_single else bulk.get(dataset, index))
         except Exception as error:  # the program's own; raised again when it is its turn
             return error.with_traceback(error.__traceback__.tb_next)

@@ -18,7 +18,7 @@ _NAMES = ("_StatefulSingleProcessDataLoaderIter", "_StatefulMultiProcessingDataL
 def iterators():
     """The classes of its iterators, which tell their epoch from now on."""
     module = sys.modules[_MODULE]
-    kinds = tuple(getattr(module, name) for name in _NAMES)
+    kinds = tuple(getattr(module, name) for name in _NAMES if hasattr(getattr(module, name, None), "state_dict"))
     for kind in kinds:
         _keep_epoch(kind)
     return kinds

@@ -350,7 +350,7 @@ class Stream:
             if not has_work():
                 self._let_go()
         except Exception as error:
-            native.report(error)
+            native.failed(error)
             self.leave_others(b"torch_settings")
         finally:
             Stream.is_busy = False

@@ -104,7 +104,7 @@ def _give_up(fetcher, stream, batch, count):
 
 def run(fetcher, turn, stream):
     """What _IterableDatasetFetcher.fetch() gives for @turn."""
-    if fetcher.ended or stream.has_ended:
+    if getattr(fetcher, "ended", False) or stream.has_ended:  # torch up to 1.8 does not note it
         raise source.Raised(StopIteration())
     many = fetcher.auto_collation
     count = len(turn.indices) if many else 1
@@ -112,16 +112,25 @@ def run(fetcher, turn, stream):
     batch.moves = True
     was_busy, streams.Stream.is_busy = streams.Stream.is_busy, True
     try:
-        found, error = _fill(stream, batch, count)
+        try:
+            found, error = _fill(stream, batch, count)
+        finally:
+            streams.Stream.is_busy = was_busy
+            stream.leave()
+        stream.scope.tell(stream.alone or stream.scope.obstacle())
+        if error is not None:
+            raise source.Raised(error)
+        return _finished(fetcher, batch, found)
+    except source.Raised:
+        raise
     except Exception:
         _give_up(fetcher, stream, batch, sum(part is not None for part in batch.parts))
         raise
-    finally:
-        streams.Stream.is_busy = was_busy
-        stream.leave()
-        stream.scope.tell(stream.alone or stream.scope.obstacle())
-    if error is not None:
-        raise source.Raised(error)
+
+
+def _finished(fetcher, batch, found):
+    """What torch would make of the @found items in @batch."""
+    many, count = fetcher.auto_collation, len(batch.parts)
     fetcher.ended = found < count
     if found == 0 or many and fetcher.drop_last and found < count:
         raise source.Raised(StopIteration())
