@@ -23,7 +23,8 @@ def loader_of(options, split, training):
 def main():
     options = programs_model.parser().parse_args()
     timm.utils.random_seed(0)  # the same weights at first, whatever the seed
-    model = timm.create_model("test_resnet", num_classes=6)
+    is_there = timm.is_model("test_resnet")  # from 1.0 on
+    model = timm.create_model("test_resnet", num_classes=6) if is_there else programs_model.network()
     timm.utils.random_seed(options.seed)
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
     training = loader_of(options, "train", True)

@@ -27,7 +27,7 @@ ALIGNED = (
     "sharing.iterables:Plan.next_index", "sharing.turns:stream_of", "sharing.turns:run",
     "sharing.lone:of", "sharing.private:Private.seed", "sharing.private:Private.seed#9",
     "sharing.streams:Stream.leave", "sharing.streams:Stream.leave#3", "sharing.streams:Stream.idle",
-    "sharing.collate:Batch.finish#3", "sharing.turns:_fill#3",
+    "sharing.collate:Batch.finish#15",
 )
 EXACT = ("sharing.exact:expect_workers", "sharing.exact:run", "sharing.loaders:begin",
          "sharing.collate:Batch.finish", "sharing.hints:expect")

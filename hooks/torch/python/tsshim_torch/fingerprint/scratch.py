@@ -25,6 +25,7 @@ _NAMES = {
     "kornia.augmentation.container.base.TransformMatrixMinIn": (  # so it is spelt there
         "_transform_matrix", "_transform_matrices"),
     "kornia.core.mixin.image_module.ImageModuleMixIn": ("_output_image",),
+    "kornia.core.module.ImageModuleMixIn": ("_output_image",),  # up to 0.8
     "monai.transforms.inverse.TraceableTransform": ("_tracing",),
     "monai.transforms.transform.RandomizableTrait": ("_do_transform",),
 }
