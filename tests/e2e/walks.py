@@ -18,7 +18,7 @@ PACKAGE = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
 JOB = os.path.join(support.HERE, "walks_job.py")
 sys.path.insert(0, PACKAGE)
 from tsshim_torch import clock  # noqa: E402
-from tsshim_torch.fingerprint import datasets, library, remembered, walk  # noqa: E402
+from tsshim_torch.fingerprint import datasets, library, remembered, scratch, walk  # noqa: E402
 
 LIBRARY = "_PRIVATE = [1]\n\n\ndef double(value):\n    return 2 * value\n"
 # A data set that calls it, and prints its name.
@@ -84,6 +84,18 @@ def test_what_an_installer_has_listed_is_a_library():
                 assert is_library(name), name
             for name in ("beside", "listed.mine"):  # nobody has installed these
                 assert not is_library(name), name
+
+
+def test_what_a_library_leaves_of_the_item_before_in_each_of_its_releases():
+    kind = "class ImageModuleMixIn:\n    pass\n"
+    for place in ("kornia/core/mixin/image_module.py", "kornia/core/module.py"):
+        with tempfile.TemporaryDirectory() as work:
+            write(work + "/" + place, kind)
+            write(work + "/kornia-1.0.dist-info/RECORD", place + ",sha256=x,1\n")
+            with searched(work):
+                module = importlib.import_module(place[:-3].replace("/", "."))
+                found = scratch.names(type("Augment", (module.ImageModuleMixIn,), {}))
+            assert "_output_image" in found, place
 
 
 def test_a_namespace_in_such_a_directory_is_a_library():

@@ -94,6 +94,26 @@ def test_releases_of_webdataset():
         assert sorted(given[0]) == list(range(80)) and given[0] != sorted(given[0]), (path, given[0])
 
 
+RELEASES = """
+import sys, types, torch.utils.data
+from tsshim_torch.sharing import fastai, stateful
+for name in (stateful._MODULE, fastai._MODULE):
+    sys.modules[name] = types.ModuleType(name)
+class Other:
+    dataset = []
+print(stateful.is_one(object()))
+fastai.align(type("Fake", (), {"d": Other()})(), None)
+"""
+
+
+def test_releases_that_lack_the_names_that_we_know_them_by():
+    with Group(TSSHIM_ALIGN="7") as group:
+        done = run([support.torch_python(), "-c", RELEASES], group.environment())
+    assert (done.status, done.output) == (0, "False\n"), done.errors[-2000:]
+    assert done.errors == "tsshim: order not aligned: loader over list: Other has an order of its own\n", \
+        done.errors
+
+
 def test_torchs_warnings_name_the_line_that_they_name_without_us():
     python = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
     if not os.path.exists(python):
