@@ -30,6 +30,7 @@ def _of(kind, package):
 def register_pandas(pandas):
     """Let walks know the classes of the module @pandas."""
     kinds = (pandas.DataFrame, pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)
+    scalars = (pandas.Timestamp, pandas.Timedelta, type(pandas.NaT), type(pandas.NA))
     adders = tuple(zip(kinds, (_add_frame, _add_frame, _add_index, _add_extension)))
 
     def _others(walker, value):
@@ -45,7 +46,7 @@ def register_pandas(pandas):
         return False
 
     OTHERS.insert(0, _others)
-    for kind in (pandas.Timestamp, pandas.Timedelta, type(pandas.NaT), type(pandas.NA)):
+    for kind in scalars:
         VALUES[id(kind)] = _scalar
 
 
