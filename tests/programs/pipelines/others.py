@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Data sets, loaders and samples of libraries for one kind of data."""
 
+import inspect
 import os
 
 import torch
@@ -19,10 +20,22 @@ class Litdata:
 
     def make(self, options):
         import litdata
-        found = litdata.StreamingDataset(os.path.join(options.data, "lit"), shuffle=True, seed=3,
-                                         transform=self.item)
-        return [litdata.StreamingDataLoader(found, batch_size=options.batch,
+        return [litdata.StreamingDataLoader(self.opened(options), batch_size=options.batch,
                                             num_workers=options.workers)]
+
+    def opened(self, options):
+        """The data set; older releases take no transform."""
+        import litdata
+        kind, item = litdata.StreamingDataset, self.item
+        given = {"transform": item}
+        if "transform" not in inspect.signature(kind).parameters:
+            given = {}
+
+            class kind(litdata.StreamingDataset):
+                def __getitem__(self, index):
+                    return item(super().__getitem__(index))
+
+        return kind(os.path.join(options.data, "lit"), shuffle=True, seed=3, **given)
 
     @staticmethod
     def item(row):
@@ -36,10 +49,7 @@ class LitdataTorch(Litdata):
     SHARES = "mmap.mmap"
 
     def make(self, options):
-        import litdata
-        found = litdata.StreamingDataset(os.path.join(options.data, "lit"), shuffle=True, seed=3,
-                                         transform=self.item)
-        return [DataLoader(found, options.batch, num_workers=options.workers)]
+        return [DataLoader(self.opened(options), options.batch, num_workers=options.workers)]
 
 
 class _Clouds(Dataset):
