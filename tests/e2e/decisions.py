@@ -142,11 +142,11 @@ def looks(now, cost, step, until):
     return found
 
 
-def test_looking_takes_a_two_hundredth_of_the_work():
+def test_looking_takes_a_five_hundredth_of_the_work():
     with virtual() as now:
-        assert looks(now, 1 * MS, 30 * MS, 650 * MS) == [0, 210 * MS, 420 * MS, 630 * MS]
+        assert looks(now, 1 * MS, 30 * MS, 1550 * MS) == [0, 510 * MS, 1020 * MS, 1530 * MS]
     with virtual() as now:  # what costs next to nothing counts as 0.1 ms
-        assert looks(now, 0, 3 * MS, 65 * MS) == [0, 21 * MS, 42 * MS, 63 * MS]
+        assert looks(now, 0, 3 * MS, 155 * MS) == [0, 51 * MS, 102 * MS, 153 * MS]
 
 
 def test_a_changed_data_set_gets_other_names_at_the_next_look():
@@ -156,7 +156,7 @@ def test_a_changed_data_set_gets_other_names_at_the_next_look():
         scope._identify = lambda _: b"after"
         scope.prefixes = kept = {"a": b"name"}
         scope.checked, scope.cost = now.ns / 1e9, 0.001
-        now.spend(199 * MS)
+        now.spend(499 * MS)
         scope.look()
         assert scope.prefixes is kept
         now.spend(2 * MS)
