@@ -5,7 +5,7 @@ import sys
 import types
 from collections import OrderedDict
 
-from . import drawing, handles, library, locks, scratch
+from . import bags, drawing, handles, library, locks, scratch
 from .library import HEAP_TYPE
 from .walk import NODES, OTHERS, add_dict, add_ordered, add_set, inline
 
@@ -164,6 +164,7 @@ class _Judgement:
         self.is_iterable = any(library.class_name(base) == ITERABLE for base in classes)
         self.number = scratch.shared_number(kind) if self.is_iterable else None
         self.is_open = _is_open(kind)
+        self.is_bag = self.is_open and bags.is_bag(kind)
         self.scratch = scratch.names(kind)
         self.base = next(base for base in classes if not _flags(base) & HEAP_TYPE)
         self.slots = [pair for base in classes if _flags(base) & HEAP_TYPE
@@ -210,10 +211,12 @@ def _attributes_of(walker, value, judged):
     if attributes is not None:
         if library.class_name(type(value)) == "argparse.Namespace":  # which prints them in order
             walker.add(tuple(attributes))
-        if set(map(id, map(type, attributes))) <= {id(str)}:
-            walker.add_pairs(list(attributes.items()))
-        else:
+        if not set(map(id, map(type, attributes))) <= {id(str)}:
             add_dict(walker, attributes)
+        elif judged.is_bag and walker.notes.read is not None:
+            bags.add(walker, value, attributes)
+        else:
+            walker.add_pairs(list(attributes.items()))
     for name, member in judged.slots:
         try:
             content = member.__get__(value)

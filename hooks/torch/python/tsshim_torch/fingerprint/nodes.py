@@ -11,7 +11,7 @@ import sys
 import types
 from collections import namedtuple
 
-from . import closure, drawing, library
+from . import bags, closure, drawing, library
 from .code import code_bytes, uses
 from .walk import NODES, inline, node
 
@@ -30,6 +30,7 @@ def _function(walker, function):
         if library.bound(function.__module__, function.__qualname__) is function:
             return
     else:
+        bags.mention(walker, function.__code__)
         for use in uses(function.__code__):
             _use(walker, function.__globals__, use)
     walker.add(function.__defaults__, ".__defaults__")

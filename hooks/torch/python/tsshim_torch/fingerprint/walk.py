@@ -137,13 +137,19 @@ def inline(value):
     return None if make is None else make(value)
 
 
-def _plain_bytes(part):
+def plain_bytes(part):
+    """The bytes of a plain @part, or None."""
     return marshal.dumps(part, MARSHAL) if is_plain(part) else None
 
 
 def encoded(text):
     """The @text in UTF-8, with whatever else a str may hold."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def summed(*parts):
+    """16 bytes for @parts."""
+    return hashlib.blake2b(joined(parts), digest_size=16).digest()
 
 
 def joined(parts):
@@ -154,7 +160,10 @@ def joined(parts):
 class Notes:
     """What a walk sees besides; the caller's, who may hand it in again."""
 
-    def __init__(self, seeds=False):
+    def __init__(self, seeds=False, read=None):
+        # Names of leaves of bags that an item was seen to read; None: all leaves count.  What was left
+        # out: [(bag, names)], and 16 bytes for everything with it.
+        self.read, self.left, self.whole = read, [], None
         # [(path, object)] of generators of random numbers where the caller @seeds them; they are
         # Unknown where it does not.
         self.generators = [] if seeds else None
@@ -238,7 +247,7 @@ class Walker:
         self.put(b"n", b"%d" % len(values))
         for begin in range(0, len(values), CHUNK):
             part = values[begin:begin + CHUNK]
-            data = self._long(part) if len(part) >= LONG else _plain_bytes(part)
+            data = self._long(part) if len(part) >= LONG else plain_bytes(part)
             if data is not None:
                 self.put(b"m", data)
                 continue
@@ -261,7 +270,7 @@ class Walker:
         held, digest = self._constants[place] if place < len(self._constants) else ((), None)
         if len(held) != len(part) or not all(map(is_, held, part)):
             held = tuple(part)
-            data = _plain_bytes(held)  # of the tuple: what kind of list they are in is known
+            data = plain_bytes(held)  # of the tuple: what kind of list they are in is known
             digest = data and hashlib.blake2b(data, digest_size=16).digest()
             if data is None or len(data) > SMALL * len(part) or \
                     self._held + len(held) > HELD or not is_plain(held, TUPLE_ID):

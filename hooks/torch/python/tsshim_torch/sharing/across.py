@@ -22,8 +22,9 @@ WAIT_US = 1000  # for the first answer; then all are looked at
 class Errand:
     """One sample that was asked for."""
 
-    def __init__(self, sample, work, position, is_ahead):
+    def __init__(self, sample, work, position, is_ahead, prefixes):
         self.sample, self.work, self.position = sample, work, position
+        self.prefixes = prefixes  # of the scope when it was named
         self.is_ahead = is_ahead  # of a batch that is queued
         self.is_claim = False  # it is to be made here
 
@@ -43,7 +44,7 @@ class Errands:
         return len(self._out) < max(1, min(DEPTH, DEPTH_NS // max(cost, 1)))
 
     def add(self, sample, work, position, is_ahead=False):
-        self._out.append(Errand(sample, work, position, is_ahead))
+        self._out.append(Errand(sample, work, position, is_ahead, self._scope.prefixes))
 
     def is_waiting(self, end):
         """Whether one of this batch is out that comes before position @end."""

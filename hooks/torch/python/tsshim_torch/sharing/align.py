@@ -16,7 +16,7 @@ import weakref
 import torch
 
 from .. import native
-from . import generators, orders, stateful
+from . import generators, orders, stateful, unread
 from .digests import digest
 
 # A first iteration that was given up after so many batches is a look at the data, not an epoch.
@@ -135,9 +135,11 @@ def _identify(dataset):
     None; the datasets.Notes).
     """
     from ..fingerprint import datasets
-    notes = datasets.Notes(seeds=True)
+    notes = datasets.Notes(seeds=True, read=unread.names())
     try:
-        return datasets.fingerprint(dataset, constants_of(dataset), notes=notes), None, notes
+        with unread.as_they_were():
+            datasets.fingerprint(dataset, constants_of(dataset), notes=notes)
+        return notes.whole, None, notes
     except datasets.Unknown as unknown:
         kind = type(dataset)
         return (kind.__module__, kind.__qualname__), unknown, notes

@@ -9,7 +9,7 @@ import torch
 
 from .. import native
 from . import across, ahead, align, bulk, collate, fetch, free, generators, hints, lone, naming, \
-    private, scopes, seeding
+    private, scopes, seeding, unread
 
 
 def expect_workers(loader):
@@ -35,6 +35,7 @@ class Drawn(fetch.Fetch):
         super().__init__(scope, work, indices)
         self.moments = 0  # of the wait for the next batch
         self.put_back = None  # a function, for the program's own generators
+        self.armed, self.armed_at = [], None  # bags of options that leaves are hidden of; Scope.looks
         self.private = private.NONE
         self.threads = torch.get_num_threads()
         self.lone = None  # lone.Lone; False: items are made singly
@@ -48,6 +49,7 @@ class Drawn(fetch.Fetch):
         if self.errands is not None:
             self.errands.leave()
         super().leave()
+        unread.disarm(self.armed)
         if self.put_back is not None:
             self.put_back()
             if self.threads != 1:
@@ -134,6 +136,9 @@ class Drawn(fetch.Fetch):
         if own is not self.private:
             self.private.restore()
             self.private = own
+        if self.armed_at != self.scope.looks:  # a data set got a name since
+            self.armed += self.scope.arm()
+            self.armed_at = self.scope.looks
         return python
 
     def seed(self, index):
@@ -157,6 +162,7 @@ class Drawn(fetch.Fetch):
             super()._compute(position, verdict)
 
     def _item(self, index, verdict=None):
+        noticed = unread.noticed()
         self.seed(index)
         value = self._listed_item(index, verdict)
         if self.scope.is_untried and value is not fetch.RAISED:
@@ -170,8 +176,10 @@ class Drawn(fetch.Fetch):
         if not self.scope.in_directory and native.saw_relative():
             with native.unseen():
                 self.scope.note_relative()
-        if generators.has_clashed and verdict == native.CLAIM:
-            self.sample.drop()  # another thread may have drawn meanwhile
+        if verdict == native.CLAIM and (generators.has_clashed or unread.noticed() != noticed):
+            self.sample.drop()  # another thread may have drawn meanwhile, or the name lacks a leaf
+        if unread.has_read():
+            self.scope.learn_reads()
         return value
 
     def _listed_item(self, index, verdict, how=0):
@@ -212,6 +220,9 @@ class Drawn(fetch.Fetch):
             return wait and not self.errands.has_room()
         errand, verdict = answer
         asking, self.sample = self.sample, errand.sample
+        if verdict == native.CLAIM and errand.prefixes is not self.scope.prefixes:
+            self.sample.drop()  # the data set has another name by now
+            verdict = None
         try:
             if errand.is_ahead:
                 self._take_ahead(errand.work, errand.position, verdict)

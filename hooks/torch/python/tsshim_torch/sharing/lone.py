@@ -13,7 +13,7 @@ other items are; so is a stretch in which an item has put another generator in t
 import ctypes
 
 from .. import clock, native
-from . import batches, bulk, seeding
+from . import batches, bulk, seeding, unread
 
 STRETCH_NS = 40_000_000
 
@@ -94,6 +94,9 @@ class Lone:
             with native.unseen():
                 scope.note_relative()
             run.lone = None  # what was looked at again may be another one
+        if unread.has_read():
+            scope.learn_reads()
+            run.lone = None
         return end
 
     @staticmethod

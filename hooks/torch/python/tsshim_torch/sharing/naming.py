@@ -12,7 +12,7 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
-from . import align, bulk, private, scopes
+from . import align, bulk, generators, private, scopes, unread
 
 # One byte that workers share with the process that forks them: whether an item of one of them has
 # opened a relative name.
@@ -25,6 +25,9 @@ class Scope(scopes.Scope):
     def __init__(self, fetcher):
         super().__init__(fetcher)
         self.privates = {}  # id -> private.Private, of the data sets of .identities
+        self.left = {}  # id -> [(bag of options, names of leaves that the name is made without)]
+        self.looks = 0  # that were had at data sets here
+        self.of_workers = False  # that are to be forked: threads of this process will not be theirs
         self.is_untried = True  # no item was made here yet
         self.may_keep = False  # what was read before the first item, and not be seen
         self.in_directory = native.saw_relative()
@@ -38,13 +41,44 @@ class Scope(scopes.Scope):
         handles.with_devices = not native.settings.across
         notes = self.notes.setdefault(id(dataset), datasets.Notes(seeds=True))
         notes.generators.clear()
+        self.looks += 1
+        notes.read, notes.left = self._names_read(), []
         try:
             return datasets.fingerprint(dataset, kept, self._room(), notes)
         finally:
+            self.left[id(dataset)] = notes.left
             self.privates[id(dataset)] = private.Private(notes.generators)
             self.may_keep |= self.is_untried and notes.has_cache
 
+    def _all_are_noticed(self):
+        """Whether items read bags in this thread alone, or in threads that they begin."""
+        return generators.HAS_LOCK and (self.of_workers or
+                                        not scopes.has_threads_of_the_program(scopes._IDLE))
+
+    def _names_read(self):
+        """Leaves of bags that count in any case; None: all do, for not every read would be noticed."""
+        is_stream = isinstance(self.dataset, torch.utils.data.IterableDataset)
+        return unread.names() if not is_stream and self._all_are_noticed() else None
+
+    def arm(self):
+        """Hide the leaves that the names are made without; gives what unread.disarm() wants."""
+        if not any(self.left.values()):
+            return []
+        if not self._all_are_noticed():
+            self.look_again()
+        return [armed for left in self.left.values() for armed in unread.arm(left)]
+
+    def learn_reads(self):
+        """Items have read some of these, which count from now on."""
+        unread.learn()
+        with native.unseen():
+            self.look_again()
+
     def _identity(self, dataset):
+        with unread.as_they_were():
+            return self._identity_of(dataset)
+
+    def _identity_of(self, dataset):
         if native.settings.share == native.SHARE_PIXELS:  # no name is wanted, but what to seed
             from ..fingerprint import datasets
             try:
@@ -72,7 +106,7 @@ class Scope(scopes.Scope):
         """Know of the data set what @other does, of the process that has just forked this one."""
         self.identities, self.constants, self.notes = other.identities, other.constants, other.notes
         self.privates, self.judged, self.parts = other.privates, other.judged, other.parts
-        self.reason, self.may_keep = other.reason, other.may_keep
+        self.reason, self.may_keep, self.left = other.reason, other.may_keep, other.left
         self.detail = other.detail
         self.cost, self.checked = other.cost, clock.thread()
 
@@ -125,6 +159,7 @@ def prepare(loader, iterator):
     start = clock.thread()
     scope = Scope(types.SimpleNamespace(dataset=dataset, collate_fn=iterator._collate_fn,
                                         auto_collation=iterator._auto_collation))
+    scope.of_workers = True
     while type(dataset) is data.Subset:
         dataset = dataset.dataset
     if type(dataset) is not data.ConcatDataset:

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""
+Jobs that a sweep starts with other options share the samples that these do not decide, and none of
+those that they do (docs/rooms/options.md).
+"""
+
+import os
+
+import support
+from aligned_common import aligned, counter, together
+from support import HERE, run
+
+JOB = os.path.join(HERE, "options_job.py")
+UNREAD = ("Held", "Global", "Held/config", "Kind")
+# Some of these read the leaf in a few items, late in an epoch.
+READ = ("Mentioned", "Computed", "Whole", "Spread", "Text", "Copied", "Pickled", "Compared",
+        "Threaded", "Forked", "Nested", "Changed", "Kept", "Elsewhere", "Elsewhere/config", "Computed/config", "Whole/config", "Text/config",
+        "Pickled/config", "Compared/config")
+COUNT, MANY, EPOCHS = 48, 240, 2
+
+
+def job(ways, rate, *options):
+    return [support.torch_python(), JOB, "--lr", rate, "--run", "of-" + rate, *map(str, options),
+            *ways]
+
+
+def facts(outcome):
+    return sorted(support.facts(outcome.output))
+
+
+def alone(ways, rate, *options):
+    with aligned(TSSHIM_RING="0") as group:
+        outcome = run(job(ways, rate, *options), group.environment())
+    assert outcome.status == 0, outcome.errors[-2000:]
+    assert "an error of tsshim's own" not in outcome.errors, outcome.errors
+    return facts(outcome)
+
+
+def test_what_items_do_not_read_keeps_no_jobs_apart():
+    with aligned(TSSHIM_VERIFY="0") as group:
+        outcomes = together([job(UNREAD, rate, "--count", MANY) for rate in ("0.1", "0.3")], group)
+        taken = counter(group, "shared")
+    assert facts(outcomes[0]) == facts(outcomes[1])
+    assert taken >= 0.9 * len(UNREAD) * MANY * EPOCHS, taken
+
+
+def _check_reads(ways, *options):
+    rates = "0.1", "0.3"
+    wanted = [alone(ways, rate, *options) for rate in rates]
+    for way in ways:  # it does decide some, and no others
+        lines = [[line for line in found if line.startswith(way + " ")] for found in wanted]
+        differ = sum(a != b for a, b in zip(*lines))
+        assert 0 < differ <= COUNT * EPOCHS // 7, (way, differ)
+    with aligned() as group:
+        outcomes = together([job(ways, rate, *options) for rate in rates], group)
+        taken = counter(group, "shared")
+    for outcome, found in zip(outcomes, wanted):
+        assert "an error of tsshim's own" not in outcome.errors, outcome.errors
+        assert facts(outcome) == found
+    assert taken > 0
+
+
+def test_whatever_way_an_item_reads_them_it_is_the_jobs_own():
+    _check_reads(READ)
+
+
+def test_so_it_is_without_workers():
+    # One that changes its options would be another one for each item that the job takes.
+    _check_reads([way for way in READ if way != "Changed"], "--workers", "0")
+
+
+def test_an_option_that_decides_all_items_keeps_jobs_apart():
+    with aligned() as group:
+        outcomes = together([job(("Held", "Global"), "0.1", "--size", size) for size in ("16", "17")],
+                            group)
+        taken = counter(group, "shared")
+    assert taken == 0 and not set(facts(outcomes[0])) & set(facts(outcomes[1]))
+
+
+support.main(support.functions(globals()))
