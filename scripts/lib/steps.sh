@@ -155,9 +155,10 @@ wheel_python() {
 	export TSSHIM_TEST_CORPUS_PYTHON TSSHIM_TEST_SWEEPS TSSHIM_TEST_ROOTS
 }
 
+# One test more than processors at a time: many wait for others, for a signal or for time to go on.
 step_e2e() {
 	wheel_python
-	run_suite build-test e2e
+	run_suite build-test e2e --num-processes $((jobs + 1))
 }
 
 step_e2e_long() {

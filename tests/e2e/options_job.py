@@ -22,13 +22,14 @@ from torch.utils.data import DataLoader, Dataset
 import costs
 import meeting
 
-EPOCHS, BATCH = 2, 8
+BATCH = 8
 LATE = 29  # item from which on some of them read what the others do not
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float)
 parser.add_argument("--run")
 parser.add_argument("--size", type=int, default=16)
+parser.add_argument("--epochs", type=int, default=1)
 parser.add_argument("--count", type=int, default=48)
 parser.add_argument("--workers", type=int, default=1)
 parser.add_argument("ways", nargs="*")
@@ -209,7 +210,7 @@ def main():
         order = list(vars(options))
         forget()
         loader = DataLoader(WAYS[name](options), BATCH, shuffle=True, num_workers=args.workers)
-        for epoch in range(EPOCHS):
+        for epoch in range(args.epochs):
             meeting.arrive()
             for items, indices in loader:
                 for item, index in zip(items, indices.tolist()):

@@ -162,7 +162,6 @@ class Drawn(fetch.Fetch):
             super()._compute(position, verdict)
 
     def _item(self, index, verdict=None):
-        noticed = unread.noticed()
         self.seed(index)
         value = self._listed_item(index, verdict)
         if self.scope.is_untried and value is not fetch.RAISED:
@@ -176,9 +175,10 @@ class Drawn(fetch.Fetch):
         if not self.scope.in_directory and native.saw_relative():
             with native.unseen():
                 self.scope.note_relative()
-        if verdict == native.CLAIM and (generators.has_clashed or unread.noticed() != noticed):
+        has_read = unread.noticed() != self.scope.noticed
+        if verdict == native.CLAIM and (generators.has_clashed or has_read):
             self.sample.drop()  # another thread may have drawn meanwhile, or the name lacks a leaf
-        if unread.has_read():
+        if has_read:
             self.scope.learn_reads()
         return value
 

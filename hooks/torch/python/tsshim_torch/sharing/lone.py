@@ -94,7 +94,7 @@ class Lone:
             with native.unseen():
                 scope.note_relative()
             run.lone = None  # what was looked at again may be another one
-        if unread.has_read():
+        if unread.noticed() != scope.noticed:
             scope.learn_reads()
             run.lone = None
         return end

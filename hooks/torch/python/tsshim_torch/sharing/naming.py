@@ -26,6 +26,7 @@ class Scope(scopes.Scope):
         super().__init__(fetcher)
         self.privates = {}  # id -> private.Private, of the data sets of .identities
         self.left = {}  # id -> [(bag of options, names of leaves that the name is made without)]
+        self.noticed = unread.noticed()  # when all of it was named, or before
         self.looks = 0  # that were had at data sets here
         self.of_workers = False  # that are to be forked: threads of this process will not be theirs
         self.is_untried = True  # no item was made here yet
@@ -70,6 +71,7 @@ class Scope(scopes.Scope):
 
     def learn_reads(self):
         """Items have read some of these, which count from now on."""
+        self.noticed = unread.noticed()
         unread.learn()
         with native.unseen():
             self.look_again()
@@ -107,7 +109,7 @@ class Scope(scopes.Scope):
         self.identities, self.constants, self.notes = other.identities, other.constants, other.notes
         self.privates, self.judged, self.parts = other.privates, other.judged, other.parts
         self.reason, self.may_keep, self.left = other.reason, other.may_keep, other.left
-        self.detail = other.detail
+        self.detail, self.noticed = other.detail, other.noticed
         self.cost, self.checked = other.cost, clock.thread()
 
     def name_of(self, index):

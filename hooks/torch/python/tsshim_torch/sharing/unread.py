@@ -21,7 +21,7 @@ _kinds = {}  # class -> its class that notices
 _armed = {}  # id(bag) -> _Armed
 _read = set()  # names of leaves that were read while they were out
 _counted = set()  # and those that were learnt
-_noticed = 0  # reads, which only grow: an item inside of an item may learn what both have read
+_noticed = 0  # how often that was, which only grows: a loader in an item may learn what both have read
 _told = mmap.mmap(-1, NAMES)  # names, each with a zero behind it; shared with processes that are forked
 
 
@@ -139,7 +139,15 @@ def arm(left):
     Take the leaves out that a name was made without: @left, [(bag, names)].  Gives the bags that
     disarm() is for.  One thread at a time.
     """
-    found = [_Armed(bag, names) for bag, names in left if id(bag) not in _armed]
+    found = []
+    for bag, names in left:
+        armed = _armed.get(id(bag))
+        if armed is None:
+            found.append(_Armed(bag, names))
+        elif not armed.names.issuperset(names):  # of a loader around this one, which knew more
+            armed.give_back()
+            armed.names.update(names)
+            armed.take_out()
     for armed in found:
         _armed[id(armed.bag)] = armed
         armed.take_out()
@@ -167,13 +175,8 @@ def as_they_were():
 
 
 def noticed():
-    """A number that another one follows with each read; of this process."""
+    """A number that another one follows with each read; a name given before it may lack a leaf."""
     return _noticed
-
-
-def has_read():
-    """Whether learn() has something to learn."""
-    return bool(_read)
 
 
 def learn():
