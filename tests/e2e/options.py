@@ -14,7 +14,8 @@ JOB = os.path.join(HERE, "options_job.py")
 UNREAD = ("Held", "Global", "Held/config", "Kind")
 # Some of these read the leaf in a few items, late in an epoch.
 READ = ("Mentioned", "Computed", "Whole", "Spread", "Text", "Copied", "Pickled", "Compared",
-        "Threaded", "Forked", "Nested", "Changed", "Kept", "Elsewhere", "Elsewhere/config", "Computed/config", "Whole/config", "Text/config",
+        "Threaded", "Forked", "Nested", "Changed", "Kept", "Elsewhere", "Elsewhere/config",
+        "Computed/defaults", "Computed/config", "Whole/config", "Text/config",
         "Pickled/config", "Compared/config")
 COUNT, MANY, EPOCHS = 48, 240, 2  # the last two where all is to be taken
 

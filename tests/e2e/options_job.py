@@ -45,6 +45,15 @@ class Config:
     size: int
 
 
+@dataclasses.dataclass
+class Defaults:
+    """Its class has a value for each leaf as well."""
+
+    lr: float = 0.5
+    run: str = "none"
+    size: int = 8
+
+
 class Items(Dataset):
     """The base; of 16 KiB, so that they are worth sharing."""
 
@@ -202,11 +211,12 @@ def forget():
 def main():
     costs.install(50_000_000)  # so dear that a job alone offers each to others
     torch.set_num_threads(1)
-    config = Config(args.lr, args.run, args.size)
+    kinds = {"config": Config(args.lr, args.run, args.size),
+             "defaults": Defaults(args.lr, args.run, args.size)}
     where = copy.copy(args)
     for way in args.ways:
         name, _, kind = way.partition("/")
-        options = config if kind == "config" else where
+        options = kinds.get(kind, where)
         order = list(vars(options))
         forget()
         loader = DataLoader(WAYS[name](options), BATCH, shuffle=True, num_workers=args.workers)
@@ -218,7 +228,7 @@ def main():
                     print(way, epoch, index, digest, flush=True)
         del loader
         ELSEWHERE[0] = None
-        assert list(vars(options)) == order and type(options) in (Config, argparse.Namespace)
+        assert list(vars(options)) == order and type(options) in (Config, Defaults, argparse.Namespace)
         if name != "Changed" or args.workers:
             assert options.lr == args.lr, way
         assert not multiprocessing.active_children() or args.workers

@@ -22,6 +22,9 @@ _flags = type.__dict__["__flags__"].__get__
 _OWN = frozenset((
     "__init__", "__post_init__", "__repr__", "__str__", "__eq__", "__hash__", "__replace__"))
 
+# What does, where somebody has put it into a library's class.
+_ACCESS = frozenset(("__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__getstate__"))
+
 _mentioned = {}  # id(code) -> (code, names)
 
 
@@ -46,10 +49,15 @@ def _is_descriptor(value):
     return any("__get__" in library.class_dict(base) for base in library.mro(type(value)))
 
 
+def of_class(kind):
+    """Names that class @kind has, but object has not: asked for one an object has the class's, too."""
+    return {name for base in library.mro(kind)[:-1] for name in library.class_dict(base)}
+
+
 def is_bag(kind):
     """Whether objects of class @kind are bags: nothing but a dict of attributes."""
     if library.class_name(kind) == "argparse.Namespace":
-        return library.is_library_class(kind)
+        return library.is_library_class(kind) and not _ACCESS & of_class(kind)
     *classes, last = library.mro(kind)
     if last is not object or type(kind) is not type or library.is_library_class(kind):
         return False
@@ -94,7 +102,7 @@ def add(walker, value, attributes):
     """
     leaves, others = {}, []
     for name, part in attributes.items():
-        data = walk.plain_bytes(part)
+        data = None if name.startswith("__") else walk.plain_bytes(part)  # object has such, too
         if data is None:
             others.append((name, part))
         else:
@@ -112,7 +120,9 @@ def finish(walker, digest):
     notes, names = walker.notes, walker.memory.get(mention, set()) | walker.notes.read
     counted, everything, notes.left = [], [], []
     for value, leaves in walker.memory.get(add, ()):
-        left = sorted(leaves.keys() - names) if has_its_dict_alone(value) else ()
+        # Without a leaf of that name the bag would give the class's: a default, say.
+        left = sorted(leaves.keys() - names - of_class(type(value))) \
+            if has_its_dict_alone(value) else ()
         for name, data in sorted(leaves.items()):
             everything += (walk.encoded(name), data)
             counted += (b"", b"") if name in left else everything[-2:]

@@ -54,7 +54,7 @@ class Scope(scopes.Scope):
     def _all_are_noticed(self):
         """Whether items read bags in this thread alone, or in threads that they begin."""
         return generators.HAS_LOCK and (self.of_workers or
-                                        not scopes.has_threads_of_the_program(scopes._IDLE))
+                                        not scopes.has_threads_of_the_program(scopes.IDLE))
 
     def _names_read(self):
         """Leaves of bags that count in any case; None: all do, for not every read would be noticed."""

@@ -126,7 +126,7 @@ def forks_quietly(loader):
     about to be forked for @loader, in them and here.
     """
     return _forks_workers(loader) and loader.worker_init_fn is None and \
-        not has_threads_of_the_program(_IDLE)
+        not has_threads_of_the_program(IDLE)
 
 
 class Scope:
@@ -314,7 +314,7 @@ def is_alone(scope):
 
 
 # Threads that only look at progress bars.
-_IDLE = frozenset((("tqdm._monitor", "TMonitor"),))
+IDLE = frozenset((("tqdm._monitor", "TMonitor"),))
 
 
 def has_threads_of_the_program(harmless=frozenset()):

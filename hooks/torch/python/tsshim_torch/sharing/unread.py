@@ -39,7 +39,8 @@ class _Armed:
         self.attributes, self.order, self.hidden = None, [], {}
 
     def take_out(self):
-        if not bags.has_its_dict_alone(self.bag):  # somebody reads it past us
+        of_class = self.names & bags.of_class(self.kind)  # made since the walk
+        if of_class or not bags.has_its_dict_alone(self.bag):  # somebody reads it past us
             _note(self.names)
             return
         self.attributes = bags.dict_of(self.kind).__get__(self.bag)
