@@ -24,7 +24,8 @@ uint32_t ts_apart_parts(uint64_t a, uint64_t b)
 		parts |= 1u << TS_APART_##name;
 	TS_APART_PARTS(TS_X)
 #undef TS_X
-	return parts;
+	/* Under --align fewer options count. */
+	return parts & 1u << TS_APART_SEED ? parts & ~(1u << TS_APART_OPTIONS) : parts;
 }
 
 bool ts_apart_look_alike(const struct ts_loader *a, const struct ts_loader *b)

@@ -3,10 +3,11 @@
  * Jobs that ran side by side over data sets that look alike and have different names, so that
  * no sample of one is one of the other.
  *
- * The Python half tells of each loader what its samples are named by, in one word: 28 bits of
- * what the data set holds, 12 of the versions of Python and libraries, 12 of the working
- * directory where that counts, 12 of the seed of --align.  Of different bits the named things
- * are different; equal bits say little.  0: the samples have no name.
+ * The Python half tells of each loader what its samples are named by, in one word: 14 bits of
+ * what the data set holds, 14 of the options in it that count, 12 of the versions of Python and
+ * libraries, 12 of the working directory where that counts, 12 of the seed of --align.  Of
+ * different bits the named things are different; equal bits say little.  0: the samples have no
+ * name.
  */
 #ifndef TS_LEADER_GROUP_APART_H
 #define TS_LEADER_GROUP_APART_H
@@ -18,8 +19,9 @@
 
 /* What may differ, lowest bits last; with what a user is told of it, and what helps. */
 #define TS_APART_PARTS(X)                                                                     \
-	X(DATA, "data", 36, 28, "their code or what they hold (options, paths, files)",       \
-		"the same code, options and paths")                                           \
+	X(DATA, "data", 50, 14, "their code or what they hold (paths, files, objects)",       \
+		"the same code and paths")                                                    \
+	X(OPTIONS, "options", 36, 14, "options that they hold", "the same options")           \
 	X(VERSIONS, "versions", 24, 12, "versions of Python or libraries", "one environment") \
 	X(DIRECTORY, "directory", 12, 12, "the directory they run in",                        \
 		"one working directory")                                                      \
@@ -45,7 +47,10 @@ struct ts_apart {
 	char name[TS_APART_NAME]; /* the end of the class of the data set, printable */
 };
 
-/** Which parts of the names @a and @b differ, a bit each.  Any. */
+/**
+ * Which parts of the names @a and @b differ, a bit each; where --align does, options are not
+ * compared.  Threads: any.
+ */
 uint32_t ts_apart_parts(uint64_t a, uint64_t b);
 
 /** Whether two loaders look alike: the class of the data set, where it is written, its length.

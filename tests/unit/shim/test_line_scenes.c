@@ -411,7 +411,10 @@ Test(line_scenes, names_every_part_by_which_names_differ)
 			cr_expect(is_there == (i == part), "%s", text);
 		}
 	}
-	cr_expect(eq(u32, ts_apart_parts(0, UINT64_MAX), (1u << TS_APART_PART_COUNT) - 1));
+	cr_expect(eq(u32, ts_apart_parts(0, UINT64_MAX),
+		((1u << TS_APART_PART_COUNT) - 1) & ~(1u << TS_APART_OPTIONS)));
+	cr_expect(eq(u32, ts_apart_parts(0, UINT64_MAX << 12),
+		((1u << TS_APART_PART_COUNT) - 1) & ~(1u << TS_APART_SEED)));
 	cr_expect(eq(u32, ts_apart_parts(4711, 4711), 0));
 	cr_expect(eq(u32, ts_apart_parts(0, 1), 1u << TS_APART_SEED));
 	cr_expect(eq(u32, ts_apart_parts(0, UINT64_C(1) << 63), 1u << TS_APART_DATA));

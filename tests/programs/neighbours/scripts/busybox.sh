@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 busybox sh -c 'busybox seq 100 >f
+busybox touch -d @0 f
 busybox tar cf t f
 busybox tar tf t
 busybox md5sum f

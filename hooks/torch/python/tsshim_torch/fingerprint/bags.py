@@ -96,13 +96,19 @@ def mention(walker, code):
         walker.memory.setdefault(mention, set()).update(_mentions(code))
 
 
+def _leaf(name, part):
+    """The bytes of a leaf of a bag, or None where it is none."""
+    is_long = type(part) in (list, tuple, dict) and len(part) > walk.LONG  # data, of which the walk keeps notes
+    return None if is_long or name.startswith("__") else walk.plain_bytes(part)  # object has such, too
+
+
 def add(walker, value, attributes):
     """
     Add the @attributes, {name: value}, of @value, a bag; leaves are written by finish().
     """
     leaves, others = {}, []
     for name, part in attributes.items():
-        data = None if name.startswith("__") else walk.plain_bytes(part)  # object has such, too
+        data = _leaf(name, part)
         if data is None:
             others.append((name, part))
         else:
@@ -115,18 +121,20 @@ def add(walker, value, attributes):
 def finish(walker, digest):
     """
     16 bytes for what has this @digest and the leaves of bags; leaves in the walker's notes which
-    were left out of them, and what tells all of it.
+    were left out of them, what tells all of it, and those that count apart from the rest.
     """
-    notes, names = walker.notes, walker.memory.get(mention, set()) | walker.notes.read
+    notes, mentioned = walker.notes, walker.memory.get(mention, set())
     counted, everything, notes.left = [], [], []
     for value, leaves in walker.memory.get(add, ()):
-        # Without a leaf of that name the bag would give the class's: a default, say.
-        left = sorted(leaves.keys() - names - of_class(type(value))) \
-            if has_its_dict_alone(value) else ()
+        left = ()
+        if notes.read is not None and has_its_dict_alone(value):
+            # Without a leaf of that name the bag would give the class's: a default, say.
+            left = sorted(leaves.keys() - mentioned - notes.read - of_class(type(value)))
         for name, data in sorted(leaves.items()):
             everything += (walk.encoded(name), data)
             counted += (b"", b"") if name in left else everything[-2:]
         if left:
             notes.left.append((value, left))
     notes.whole = walk.summed(digest, *everything)
+    notes.apart = digest, walk.summed(*counted)
     return walk.summed(digest, *counted)

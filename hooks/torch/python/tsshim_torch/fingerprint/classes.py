@@ -213,7 +213,7 @@ def _attributes_of(walker, value, judged):
             walker.add(tuple(attributes))
         if not set(map(id, map(type, attributes))) <= {id(str)}:
             add_dict(walker, attributes)
-        elif judged.is_bag and walker.notes.read is not None:
+        elif judged.is_bag:
             bags.add(walker, value, attributes)
         else:
             walker.add_pairs(list(attributes.items()))

@@ -53,9 +53,7 @@ def fingerprint(dataset, constants=None, room=math.inf, notes=None):
         walker = Walker("dataset", known, room, notes)
         walker.add(dataset)
         try:
-            digest = walker.digest()
-            if notes.read is not None:
-                digest = bags.finish(walker, digest)
+            digest = bags.finish(walker, walker.digest())
         finally:
             notes.has_looked = True
         constants[:] = walker.constants

@@ -162,8 +162,9 @@ class Notes:
 
     def __init__(self, seeds=False, read=None):
         # Names of leaves of bags that an item was seen to read; None: all leaves count.  What was left
-        # out: [(bag, names)], and 16 bytes for everything with it.
-        self.read, self.left, self.whole = read, [], None
+        # out: [(bag, names)], and 16 bytes for everything with it; and for all but leaves, and for the
+        # leaves that count.
+        self.read, self.left, self.whole, self.apart = read, [], None, (b"", b"")
         # [(path, object)] of generators of random numbers where the caller @seeds them; they are
         # Unknown where it does not.
         self.generators = [] if seeds else None

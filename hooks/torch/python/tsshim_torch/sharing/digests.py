@@ -9,9 +9,9 @@ def digest(*parts):
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
-# Bits of a word, highest first: what a data set holds, versions, the working directory, a seed
-# (leader/group/apart.h).
-_PARTS = 28, 12, 12, 12
+# Bits of a word, highest first: what a data set holds, the options in it, versions, the working
+# directory, a seed (leader/group/apart.h).
+_PARTS = 14, 14, 12, 12, 12
 
 
 def word(*parts):

@@ -211,7 +211,8 @@ class Scope:
 
     def _fingerprint(self, dataset, kept):
         from ..fingerprint import datasets
-        return datasets.fingerprint(dataset, kept, self._room())
+        notes = self.notes[id(dataset)] = datasets.Notes()
+        return datasets.fingerprint(dataset, kept, self._room(), notes)
 
     def _room(self):
         """How many bytes of arrays may be read for a name."""
@@ -246,7 +247,8 @@ class Scope:
         for dataset, identity in self.identities.values():
             if identity is not None:
                 settings = native.settings
-                return digests.word(*self.parts[id(dataset)], (settings.aligned, settings.seed))
+                return digests.word(*self.notes[id(dataset)].apart, *self.parts[id(dataset)][1:],
+                                    (settings.aligned, settings.seed))
         return 0
 
     def tell(self, reason=None, verdict=loaders.SAMPLES):
