@@ -105,7 +105,7 @@ def test_where_order_means_something_it_stays():
 
 
 def test_jobs_in_step_share_and_deliver_all():
-    for workers, batch, other in ((1, 16, 16), (0, 16, 64), (4, 64, 16)):
+    for workers, batch, other in ((1, 16, 16), (4, 64, 16), (0, 16, 64))[:3 if support.WHOLE else 2]:
         with aligned(**FREE) as group, meeting.of(2) as where:
             jobs = [start(job("--workers", workers, "--batch", size, "--epochs", 4),
                           group.environment(**where)) for size in (batch, other)]

@@ -25,6 +25,7 @@ ELSEWHERE = {"attach_made", "attach_linked", "take_ghost", "wait_takeover", "seg
 
 # How often healthy jobs run beside one that may never come to its place.
 ROUNDS = 2
+MOMENTS = 100 if support.WHOLE else 40
 
 # Seconds in which any other one comes there; a guard.
 REACHES = 240
@@ -148,11 +149,11 @@ def random_moments(order, count, seed):
 
 
 def test_random_kills():
-    random_moments(signal.SIGKILL, 500 if LONG else 100, 1)
+    random_moments(signal.SIGKILL, 500 if LONG else MOMENTS, 1)
 
 
 def test_random_stops():
-    random_moments(signal.SIGSTOP, 500 if LONG else 100, 2)
+    random_moments(signal.SIGSTOP, 500 if LONG else MOMENTS, 2)
 
 
 if __name__ == "__main__":
