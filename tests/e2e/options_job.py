@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: MIT
 """
 Aligned jobs whose data sets hold all options of their program, or read a global of that name; for
-options.py.  For each of the ways to read them prints "way epoch index digest" of all items; what the
-digest of an item is made of is what the data set reads, and numbers that it draws.
+options.py.  For each of the ways to read them prints the way, the epoch, how many items there were,
+(index, digest) of the few late ones that read them, and a digest of all others; what the digest of an
+item is made of is what the data set reads, and numbers that it draws.
 """
 
 import argparse
 import copy
 import dataclasses
 import hashlib
+import inspect
+import json
 import multiprocessing
 import os
 import pickle
 import sys
 import threading
+import types
 
 import numpy
 import torch
@@ -54,12 +58,85 @@ class Defaults:
     size: int = 8
 
 
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    """Nothing assigns its leaves."""
+
+    lr: float = 0.5
+    run: str = "none"
+    size: int = 8
+
+
+class Easy(dict):
+    """A dict of which the items are attributes, too."""
+
+    def __init__(self, rate, run, size):
+        super().__init__(run=run, size=size)
+        self[RATE] = rate
+        vars(self).update(self)
+
+    def everything(self):
+        return list(super().items())
+
+
+class Dotted(dict):
+    """And one without attributes of its own."""
+
+    __getattr__ = dict.__getitem__
+
+    def __init__(self, rate, run, size):
+        super().__init__({"run": run, "size": size, RATE: rate})
+
+
+class Settings:
+    """A class that is never called."""
+
+    lr, run, size = None, "", 16
+
+
+class Methods:
+    """Its leaves may be read by what it offers."""
+
+    run = "none"
+
+    def __init__(self, rate, run, size):
+        self.size, self.run = size, run
+        vars(self)[RATE] = rate
+
+    def __getattr__(self, name):
+        if name.startswith("no_"):
+            return "no"
+        raise AttributeError(name)
+
+    def __getitem__(self, name):
+        return getattr(self, name)
+
+    def __contains__(self, name):
+        return hasattr(self, name)
+
+    @property
+    def double(self):
+        return 2 * getattr(self, RATE)
+
+    def text(self, name):
+        return self.no_text + repr(getattr(self, name))
+
+
+def size_of(opt):
+    return opt["size"] if type(opt) is dict else opt.size
+
+
+def reads_late(index):
+    return index > LATE and index % 7 == 3
+
+
 class Items(Dataset):
     """The base; of 16 KiB, so that they are worth sharing."""
 
     def __init__(self, opt):
         self.opt = opt
-        self.scale = 1 if opt.lr else 2  # a constructor reads what it likes
+        self.scale = 1 if size_of(opt) else 2  # a constructor reads what it likes
+        self.shape = size_of(opt), 256
 
     def __len__(self):
         return args.count
@@ -68,9 +145,9 @@ class Items(Dataset):
         return None
 
     def __getitem__(self, index):
-        item = numpy.zeros((self.opt.size, 256), numpy.float32)
+        item = numpy.zeros(self.shape, numpy.float32)
         item[:] = numpy.random.random()
-        if index > LATE and index % 7 == 3:
+        if reads_late(index):
             item[0] += int(hashlib.sha256(repr(self.read(index)).encode()).hexdigest()[:6], 16)
         return item, index
 
@@ -106,6 +183,83 @@ class Whole(Items):
 class Spread(Items):
     def read(self, index):
         return dict(**self.opt.__dict__)[RATE]
+
+
+class Entry(Items):
+    def read(self, index):
+        return self.opt[RATE]
+
+
+class Got(Items):
+    def read(self, index):
+        return self.opt.get(RATE, 7)
+
+
+class Passed(Items):
+    def read(self, index):
+        return "%s" % dict(**self.opt)[RATE], {**self.opt}[RATE]
+
+
+class Entries(Items):
+    def read(self, index):
+        return [value for _, value in sorted(self.opt.items())]
+
+
+class Dumped(Items):
+    def read(self, index):
+        return json.dumps(self.opt)
+
+
+class Formatted(Items):
+    def read(self, index):
+        return "%(lr)s" % self.opt if not index else ("%(" + RATE + ")s") % self.opt
+
+
+class Joined(Items):
+    def read(self, index):
+        return ({} | self.opt)[RATE], list(self.opt)
+
+
+class Everything(Items):
+    def read(self, index):
+        return self.opt.everything()
+
+
+class Derived(Items):
+    """Of a class of settings: through an object, and a class that was derived."""
+
+    def read(self, index):
+        return getattr(self.opt(), RATE), getattr(type("Other", (self.opt,), {}), RATE)
+
+
+class Members(Items):
+    def read(self, index):
+        return repr([pair for pair in inspect.getmembers(self.opt) if pair[0][:1] != "_"])
+
+
+class Property(Items):
+    def read(self, index):
+        return getattr(self.opt, "dou" + "ble"[:3 * index])
+
+
+class Method(Items):
+    def read(self, index):
+        return self.opt.text(RATE), "run" in self.opt, self.opt.no_such
+
+
+class Indexed(Items):
+    def read(self, index):
+        return self.opt[RATE]
+
+
+class Fields(Items):
+    def read(self, index):
+        return dataclasses.asdict(self.opt)[RATE]
+
+
+class Replaced(Items):
+    def read(self, index):
+        return getattr(dataclasses.replace(self.opt, size=7), RATE)
 
 
 class Text(Items):
@@ -196,8 +350,9 @@ class Kind(Items):
 
 
 WAYS = {kind.__name__: kind for kind in (
+    Entry, Got, Passed, Entries, Dumped, Formatted, Joined, Everything, Derived, Members,
     Held, Global, Mentioned, Computed, Whole, Spread, Text, Copied, Pickled, Compared, Threaded,
-    Forked, Nested, Changed, Kept, Elsewhere, Kind)}
+    Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced)}
 
 
 def forget():
@@ -211,26 +366,35 @@ def forget():
 def main():
     costs.install(50_000_000)  # so dear that a job alone offers each to others
     torch.set_num_threads(1)
-    kinds = {"config": Config(args.lr, args.run, args.size),
-             "defaults": Defaults(args.lr, args.run, args.size)}
+    kinds = {kind.__name__.lower(): kind(args.lr, args.run, args.size)
+             for kind in (Config, Defaults, Frozen, Methods, Easy, Dotted)}
+    Settings.run, Settings.size = args.run, args.size
+    setattr(Settings, RATE, args.lr)
+    table = {"run": args.run, RATE: args.lr, "size": args.size, "model": {RATE: args.lr, "depth": 3}}
+    kinds.update(settings=Settings, table=table, simple=types.SimpleNamespace(**table))
     where = copy.copy(args)
     for way in args.ways:
         name, _, kind = way.partition("/")
         options = kinds.get(kind, where)
-        order = list(vars(options))
+        before, reads = type(options), (lambda: dict(vars(options))) if hasattr(options, "__dict__") \
+            else options.copy
+        whole = reads()
         forget()
         loader = DataLoader(WAYS[name](options), BATCH, shuffle=True, num_workers=args.workers)
         for epoch in range(args.epochs):
             meeting.arrive()
+            found = {}
             for items, indices in loader:
                 for item, index in zip(items, indices.tolist()):
-                    digest = hashlib.sha256(item.numpy().tobytes()).hexdigest()[:12]
-                    print(way, epoch, index, digest, flush=True)
+                    found[index] = hashlib.sha256(item.numpy().tobytes()).hexdigest()[:12]
+            late = {index: digest for index, digest in found.items() if reads_late(index)}
+            print(way, epoch, len(found), *sorted(late.items()), hashlib.sha256(repr(sorted(
+                item for item in found.items() if item[0] not in late)).encode()).hexdigest(), flush=True)
         del loader
         ELSEWHERE[0] = None
-        assert list(vars(options)) == order and type(options) in (Config, Defaults, argparse.Namespace)
+        assert type(options) is before and list(reads()) == list(whole)
         if name != "Changed" or args.workers:
-            assert options.lr == args.lr, way
+            assert reads() == whole, way
         assert not multiprocessing.active_children() or args.workers
     meeting.part()
 

@@ -9,6 +9,7 @@ sharing/unread.py notices a read of a leaf that was left out, and no sample that
 published.  docs/rooms/options.md has the argument.
 """
 
+import dis
 import sys
 import types
 
@@ -17,13 +18,21 @@ from .library import HEAP_TYPE
 
 _flags = type.__dict__["__flags__"].__get__
 
-# What a class of settings may define, none of which decides how an attribute is read; and what
-# no item is expected to come to.
+# What no item is expected to come to, where a class of settings defines it.
 _OWN = frozenset((
-    "__init__", "__post_init__", "__repr__", "__str__", "__eq__", "__hash__", "__replace__"))
+    "__init__", "__post_init__", "__repr__", "__str__", "__eq__", "__hash__", "__replace__",
+    "__setattr__", "__delattr__"))
 
-# What does, where somebody has put it into a library's class.
-_ACCESS = frozenset(("__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__getstate__"))
+# What no class of settings defines: it decides how attributes are read or what becomes of derived
+# classes, or makes objects of it something else.
+_OTHER = frozenset((
+    "__getattribute__", "__init_subclass__", "__del__", "__slots__", "__call__", "__next__",
+    "__getitems__", "__getstate__"))
+_DATASET = frozenset(("__getitem__", "__len__"))
+# C's, in which attributes or items lie as in a plain object or dict.
+_BASES = frozenset((object, dict, types.SimpleNamespace))
+
+_STORES = frozenset(("STORE_ATTR", "DELETE_ATTR"))
 
 _mentioned = {}  # id(code) -> (code, names)
 
@@ -45,26 +54,55 @@ def _mentions(code):
     return known[1]
 
 
-def _is_descriptor(value):
-    return any("__get__" in library.class_dict(base) for base in library.mro(type(value)))
-
-
 def of_class(kind):
     """Names that class @kind has, but object has not: asked for one an object has the class's, too."""
     return {name for base in library.mro(kind)[:-1] for name in library.class_dict(base)}
 
 
 def is_bag(kind):
-    """Whether objects of class @kind are bags: nothing but a dict of attributes."""
-    if library.class_name(kind) == "argparse.Namespace":
-        return library.is_library_class(kind) and not _ACCESS & of_class(kind)
-    *classes, last = library.mro(kind)
-    if last is not object or type(kind) is not type or library.is_library_class(kind):
-        return False
-    parts = [pair for base in classes for pair in library.class_dict(base).items()]
-    return all(_flags(base) & HEAP_TYPE for base in classes) and all(
-        name in _OWN or type(value) is types.GetSetDescriptorType or not _is_descriptor(value)
-        for name, value in parts) and "__slots__" not in dict(parts)
+    """Whether objects of class @kind are bags: nothing but attributes or items, and ways to read them."""
+    written = [base for base in library.mro(kind) if _flags(base) & HEAP_TYPE]
+    names = {name for base in written for name in library.class_dict(base)}
+    is_table = library.inherits(kind, dict)
+    return type(kind) is type and (not is_in_c(kind) or HAS_PLAIN_HEADS) and _BASES.issuperset(set(library.mro(kind)) - set(written)) \
+        and kind is not dict and all(_is_part(base, is_table) for base in written) \
+        and not names & _OTHER and (is_table or not names >= _DATASET)
+
+
+# Whether a type lies in each object right behind how often it is referred to: not in a build for
+# debugging, or without a lock.
+HAS_PLAIN_HEADS = object.__basicsize__ == 16
+
+
+def is_in_c(kind):
+    """Whether class @kind is written in C."""
+    return not _flags(kind) & HEAP_TYPE
+
+
+def _is_part(base, is_table):
+    """Whether class @base, in Python, may be one of a bag's classes."""
+    own = library.class_dict(base)
+    if library.is_library_class(base):
+        return is_table or "__dataclass_fields__" in own or library.class_module(base) == "argparse"
+    return not any(_stores(value) for name, value in own.items() if name not in _OWN)
+
+
+def _stores(value):
+    """Whether @value is a function that assigns attributes: of that there is more than of settings."""
+    return type(value) is types.FunctionType and any(
+        step.opname in _STORES for step in dis.get_instructions(value.__code__))
+
+
+def in_class(kind, name):
+    """What class @kind has under @name, one of of_class()."""
+    return next(library.class_dict(base)[name] for base in library.mro(kind)
+                if name in library.class_dict(base))
+
+
+def _ruled(kind):
+    """Names that objects of class @kind are asked for in vain where they have them: the class decides."""
+    return {name for name in of_class(kind)
+            if {"__set__", "__delete__"} & of_class(type(in_class(kind, name)))}
 
 
 class _Probe:
@@ -72,39 +110,86 @@ class _Probe:
 
 
 def dict_of(kind):
-    """What reads the dict of objects of @kind, a bag's class."""
-    return next(library.class_dict(base)["__dict__"] for base in library.mro(kind)
-                if "__dict__" in library.class_dict(base))
+    """What reads the dict of objects of @kind, a bag's class; None where they have none."""
+    return next((library.class_dict(base)["__dict__"] for base in library.mro(kind)
+                 if "__dict__" in library.class_dict(base)), None)
 
 
-def _references(value):
-    attributes = dict_of(type(value)).__get__(value)
+def _references(value, reads):
+    attributes = reads.__get__(value)
     return sys.getrefcount(attributes)
 
 
-_ALONE = _references(_Probe())
+_ALONE = _references(_Probe(), dict_of(_Probe))
 
 
 def has_its_dict_alone(value):
     """Whether nobody but the bag @value refers to its dict, as vars() has given it to some."""
-    return _references(value) <= _ALONE
+    reads = dict_of(type(value))
+    return reads is None or _references(value, reads) <= _ALONE
 
 
-def mention(walker, code):
-    """An item may come to @code."""
-    if code.co_name not in _OWN:
-        walker.memory.setdefault(mention, set()).update(_mentions(code))
+def asks_types(walker):
+    """Code asks objects for their type: no dict is to have another one, not for a moment."""
+    walker.memory[asks_types] = True
+
+
+def functions(value):
+    """The functions that are behind @value, an attribute of a class."""
+    if type(value) in (staticmethod, classmethod):
+        value = value.__func__
+    found = (value.fget, value.fset, value.fdel) if type(value) is property else (value,)
+    return [function for function in found if type(function) is types.FunctionType]
+
+
+def note_methods(walker, parts):
+    """The class that is walked has these @parts, {name: value}: who wants a method says its name."""
+    known = walker.memory.setdefault(note_methods, {})
+    for name, value in parts.items():
+        if not name.startswith("__"):
+            known.update((id(function), name) for function in functions(value))
+
+
+def mention(walker, function):
+    """An item may come to @function; to a method only where its name is mentioned."""
+    if function.__code__.co_name in _OWN:
+        return
+    names = _mentions(function.__code__)
+    method = walker.memory.get(note_methods, {}).get(id(function))
+    if method is None:
+        walker.memory.setdefault(mention, set()).update(names)
+    else:
+        walker.memory.setdefault(_mentioned_by, []).append((method, names))
+
+
+def _mentioned_by(walker):
+    """All names that are mentioned in what an item may come to."""
+    found, methods = walker.memory.get(mention, set()), walker.memory.get(_mentioned_by, ())
+    count = -1
+    while count != len(found):
+        count = len(found)
+        for method, names in methods:
+            if method in found:
+                found |= names
+    return found
 
 
 def _leaf(name, part):
     """The bytes of a leaf of a bag, or None where it is none."""
-    is_long = type(part) in (list, tuple, dict) and len(part) > walk.LONG  # data, of which the walk keeps notes
-    return None if is_long or name.startswith("__") else walk.plain_bytes(part)  # object has such, too
+    if type(name) is not str or name.startswith("__"):  # object has such, too
+        return None
+    if type(part) in (list, tuple) and len(part) > walk.LONG:  # data, of which the walk keeps notes
+        return None
+    if library.class_module(type(part)) == "omegaconf.nodes":
+        inner = vars(part).get("_val")
+        data = None if type(inner) not in walk.ATOMS else walk.plain_bytes(inner)
+        return data and walk.encoded(library.class_name(type(part))) + data
+    return None if type(part) is dict else walk.plain_bytes(part)  # which may be a bag itself
 
 
-def add(walker, value, attributes):
+def add(walker, value, attributes, items=None):
     """
-    Add the @attributes, {name: value}, of @value, a bag; leaves are written by finish().
+    Add the @attributes, {name: value}, and the @items of @value, a bag; leaves are written by finish().
     """
     leaves, others = {}, []
     for name, part in attributes.items():
@@ -115,7 +200,67 @@ def add(walker, value, attributes):
             leaves[name] = data
     walker.put(b"K", walk.joined(map(walk.encoded, sorted(leaves))))
     walker.add_pairs(others)
+    if items is not None:
+        walker.add_sequence(list(items))
+        for name, part in items.items():
+            data = _leaf(name, part)
+            if data is None:
+                walker.put(b"k")
+                walker.add(part, "[%r]" % (name,))
+            else:
+                leaves[name] = walk.joined((leaves.get(name, b""), data))
     walker.memory.setdefault(add, []).append((value, leaves))
+
+
+def add_class(walker, kind, parts):
+    """
+    Add the @parts, {name: value}, of @kind, a class that is nothing but settings; False: it is more.
+    """
+    if type(kind) is not type or any(not _is_setting(name, value) for name, value in parts.items()):
+        return False
+    leaves = {name: data for name, data in ((name, _leaf(name, value)) for name, value in parts.items())
+              if data is not None}
+    walker.put(b"K", walk.joined(map(walk.encoded, sorted(leaves))))
+    walker.add_pairs((name, value) for name, value in parts.items() if name not in leaves)
+    walker.memory.setdefault(add, []).append((kind, leaves))
+    return True
+
+
+def _is_setting(name, value):
+    return name in _OWN or not name.startswith("__") and not any(
+        "__get__" in library.class_dict(base) for base in library.mro(type(value)))
+
+
+def deny(walker, table):
+    """The dict @table is read past its class, in C: it is no bag."""
+    walker.memory.setdefault(deny, set()).add(id(table))
+
+
+@walk.node(dict)
+def _table(walker, value):
+    """A dict, which may hold options."""
+    if not _is_settings(walker, value):
+        walk.add_dict(walker, value)
+        return
+    walker.put(b"{s")
+    add(walker, value, {}, value)
+
+
+def _is_settings(walker, value):
+    """Whether the dict @value holds options rather than a table of numbers or texts by their names."""
+    return HAS_PLAIN_HEADS and 0 < len(value) <= walk.LONG and set(map(type, value)) == {str} \
+        and "__builtins__" not in value \
+        and set(map(type, value.values())) not in ({int}, {str}) \
+        and id(value) not in walker.memory.get(deny, ())
+
+
+def _is_seen(walker, value, mentioned):
+    """Whether each read of a leaf of @value would be noticed."""
+    if type(value) is type:
+        return mentioned.isdisjoint(("__dict__", "vars", "getattr_static"))
+    if is_in_c(type(value)):
+        return asks_types not in walker.memory
+    return has_its_dict_alone(value)
 
 
 def finish(walker, digest):
@@ -123,13 +268,13 @@ def finish(walker, digest):
     16 bytes for what has this @digest and the leaves of bags; leaves in the walker's notes which
     were left out of them, what tells all of it, and those that count apart from the rest.
     """
-    notes, mentioned = walker.notes, walker.memory.get(mention, set())
+    notes, mentioned = walker.notes, _mentioned_by(walker)
+    denied = walker.memory.get(deny, ())
     counted, everything, notes.left = [], [], []
     for value, leaves in walker.memory.get(add, ()):
         left = ()
-        if notes.read is not None and has_its_dict_alone(value):
-            # Without a leaf of that name the bag would give the class's: a default, say.
-            left = sorted(leaves.keys() - mentioned - notes.read - of_class(type(value)))
+        if notes.read is not None and id(value) not in denied and _is_seen(walker, value, mentioned):
+            left = sorted(leaves.keys() - mentioned - notes.read - _ruled(type(value)))
         for name, data in sorted(leaves.items()):
             everything += (walk.encoded(name), data)
             counted += (b"", b"") if name in left else everything[-2:]

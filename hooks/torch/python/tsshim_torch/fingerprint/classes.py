@@ -6,8 +6,9 @@ import types
 from collections import OrderedDict
 
 from . import bags, drawing, handles, library, locks, scratch
+from .code import makes_others
 from .library import HEAP_TYPE
-from .walk import NODES, OTHERS, add_dict, add_ordered, add_set, inline
+from .walk import LONG, NODES, OTHERS, add_dict, add_ordered, add_set, ending, inline
 
 _flags = type.__dict__["__flags__"].__get__
 _size = type.__dict__["__basicsize__"].__get__
@@ -23,6 +24,8 @@ CLASS_NOISE = frozenset((
     "_abc_impl", "__orig_bases__", "__parameters__", "__type_params__", "__firstlineno__",
     "__static_attributes__", "__classdictcell__", "__dataclass_params__",
     "__slotnames__"))  # the last one appears when an instance is pickled
+
+CONSTRUCTORS = "__init__", "__post_init__"
 
 # Classes whose instances, and those of their subclasses, cannot be told.
 REFUSED = {
@@ -72,10 +75,30 @@ def _class(walker, kind):
     walker.put(b"t", type.__dict__["__name__"].__get__(kind))
     walker.add(type(kind), ".__class__")
     for base in library.mro(kind)[1:]:
-        walker.add(base, ".__mro__")
-    pairs = ((n, v) for n, v in library.class_dict(kind).items()
-             if type(n) is str and n not in CLASS_NOISE)
-    walker.add_pairs(pairs)
+        walker.add(base, ".__mro__", as_kind=True)
+    parts = {n: v for n, v in library.class_dict(kind).items()
+             if type(n) is str and n not in CLASS_NOISE}
+    constructors = [(name, parts.pop(name)) for name in CONSTRUCTORS if name in parts]
+    bags.note_methods(walker, parts)
+    if constructors:
+        walker.memory.setdefault(_class, []).append((kind, constructors))
+    if not bags.add_class(walker, kind, parts):
+        walker.add_pairs(parts.items())
+
+
+@ending
+def _constructors(walker):
+    """
+    What a constructor has read is in the object already: one counts where code that was met may make
+    another object.  Such code names the class, or asks an object for it.
+    """
+    waiting = walker.memory.pop(_class, ())
+    for kind, constructors in waiting:
+        if walker.is_but_kind(kind) and makes_others not in walker.memory:
+            walker.memory.setdefault(_class, []).append((kind, constructors))
+        else:
+            walker.put(b"X")
+            walker.add_pairs(constructors)
 
 
 def _constants(walker, kind):
@@ -193,15 +216,24 @@ def _instance(walker, value):
     if not judged.is_open:
         return _named(walker, value)
     walker.put(b"I")
-    walker.add(kind, ".__class__")
+    walker.add(kind, ".__class__", as_kind=True)
+    items = _options(value) if judged.is_bag and judged.base is dict else None
     if judged.base is not object:
         walker.put(b"b", judged.base.__name__)
-        BASES[judged.base](walker, value)
-    _attributes_of(walker, value, judged)
+        if items is None:
+            BASES[judged.base](walker, value)
+    _attributes_of(walker, value, judged, items)
     return True
 
 
-def _attributes_of(walker, value, judged):
+def _options(value):
+    """The items of @value, of a subclass of dict, if they may be options, or None."""
+    if dict.__len__(value) > LONG or not set(map(type, dict.keys(value))) <= {str}:
+        return None
+    return dict(dict.items(value))
+
+
+def _attributes_of(walker, value, judged, items):
     attributes = instance_dict(value)
     if attributes and judged.scratch:
         attributes = {name: part for name, part in attributes.items()
@@ -213,10 +245,13 @@ def _attributes_of(walker, value, judged):
             walker.add(tuple(attributes))
         if not set(map(id, map(type, attributes))) <= {id(str)}:
             add_dict(walker, attributes)
-        elif judged.is_bag:
-            bags.add(walker, value, attributes)
+        elif judged.is_bag and (judged.base is not dict or items is not None):
+            bags.add(walker, value, attributes, items)
+            items = None
         else:
             walker.add_pairs(list(attributes.items()))
+    if items is not None:
+        bags.add(walker, value, {}, items)
     for name, member in judged.slots:
         try:
             content = member.__get__(value)

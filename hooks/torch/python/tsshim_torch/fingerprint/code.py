@@ -13,9 +13,11 @@ from .walk import MARSHAL, Unknown, joined
 
 _codes = {}  # id(code) -> (code, bytes); the code is kept, so that its id stays its own
 _uses = {}  # id(code) -> (code, [Use])
+_makers = {}  # id(code) -> (code, whether it makes_others())
 
 GLOBAL_LOADS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
 ATTRIBUTE_LOADS = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
+IMPORTS = frozenset(("IMPORT_FROM",))
 NUMBER_LOADS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT"))
 # Instructions between those that matter, in one version of Python or another.
 NOISE = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "PRECALL", "PUSH_NULL", "RESUME"))
@@ -73,6 +75,43 @@ def _constant(value):
     if kind is slice:  # a constant from Python 3.14 on
         return ("slice", _constant((value.start, value.stop, value.step)))
     return value
+
+
+def makes_others(code):
+    """
+    Whether @code, or a function defined in it, may make an object of a class that it does not name: it
+    asks an object for its class and does not just look at that, or is an object's own copying.
+    """
+    known = _makers.get(id(code))
+    if known is None:
+        steps = [step for step in dis.get_instructions(code) if step.opname not in NOISE]
+        found = any(_may_make(steps, position) for position in range(len(steps))) or any(
+            makes_others(constant) for constant in code.co_consts if type(constant) is types.CodeType)
+        known = _makers[id(code)] = (code, found)
+    return known[1]
+
+
+def _may_make(steps, position):
+    name, value = steps[position].opname, steps[position].argval
+    if name in ATTRIBUTE_LOADS and value == "__class__":
+        return not _only_looks(steps, position + 1)
+    if name in ("LOAD_DEREF", "LOAD_CLASSDEREF") and value == "__class__":  # of super() itself, from 3.12 on
+        return "SUPER" not in "".join(step.opname for step in steps[position + 1:position + 3])
+    if name in GLOBAL_LOADS and value == "type":
+        calls = [after for after in range(position + 1, len(steps)) if steps[after].opname.startswith("CALL")]
+        return not calls or not _only_looks(steps, calls[0] + 1)
+    # dataclasses.replace(), attrs.evolve(): of one value, which is an object.
+    return name in GLOBAL_LOADS | ATTRIBUTE_LOADS | IMPORTS and value in ("evolve", "__replace__", "__reduce__") \
+        or name in GLOBAL_LOADS | IMPORTS and value == "replace" \
+        or name in ATTRIBUTE_LOADS and value == "replace" and steps[position - 1].argval in (
+            "dataclasses", "copy")
+
+
+def _only_looks(steps, position):
+    """Whether the steps from @position on ask the class that lies there for an attribute, or compare it."""
+    following = [step.opname for step in steps[position:position + 2]] + [""]
+    return following[0] in ATTRIBUTE_LOADS or any(
+        name in ("IS_OP", "COMPARE_OP", "CONTAINS_OP") for name in following)
 
 
 class Use:

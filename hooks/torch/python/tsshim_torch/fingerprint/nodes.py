@@ -12,7 +12,7 @@ import types
 from collections import namedtuple
 
 from . import bags, closure, drawing, library
-from .code import code_bytes, uses
+from .code import code_bytes, makes_others, uses
 from .walk import NODES, inline, node
 
 MISSING = object()
@@ -30,9 +30,15 @@ def _function(walker, function):
         if library.bound(function.__module__, function.__qualname__) is function:
             return
     else:
-        bags.mention(walker, function.__code__)
+        bags.mention(walker, function)
+        if makes_others(function.__code__):
+            walker.memory[makes_others] = True
         for use in uses(function.__code__):
+            if use.names[0] == "type":
+                bags.asks_types(walker)
             _use(walker, function.__globals__, use)
+    bags.deny(walker, function.__kwdefaults__)
+    bags.deny(walker, function.__dict__)
     walker.add(function.__defaults__, ".__defaults__")
     walker.add(function.__kwdefaults__, ".__kwdefaults__")
     walker.add(function.__dict__, ".__dict__")
@@ -42,7 +48,8 @@ def _function(walker, function):
         except ValueError:  # not assigned yet
             walker.put(b"-")
             continue
-        walker.add(content, ".<locals>." + name)
+        # Of super(): other uses of the class are among those of makes_others().
+        walker.add(content, ".<locals>." + name, as_kind=name == "__class__")
 
 
 def _use(walker, names, use):
@@ -178,6 +185,8 @@ def _member(walker, descriptor):
 @node(staticmethod, classmethod)
 def _wrapped_method(walker, method):
     walker.put(b"S", type(method).__name__)
+    if type(method) is classmethod:
+        walker.memory[makes_others] = True  # it is handed its class
     walker.add(method.__func__)
 
 
@@ -200,7 +209,10 @@ def _told(walker, value):
         of_user = type(inner) is not types.FunctionType or not library.is_library_function(inner)
         walker.notes.has_cache |= of_user and value.cache_info().currsize > 0
     for name in names:
-        walker.add(getattr(value, name), "." + name)
+        part = getattr(value, name)
+        if name in ("keywords", "__dict__"):
+            bags.deny(walker, part)
+        walker.add(part, "." + name)
 
 
 @node(operator.itemgetter, operator.attrgetter, operator.methodcaller)

@@ -198,6 +198,7 @@ class Walker:
         self._numbers = {}  # id -> number
         self._objects = []  # by number; also keeps ids from being used again
         self._labels = []  # by number: (number of the parent, how it was reached)
+        self._kinds = set()  # numbers of classes that only objects, or classes derived from them, led to
         self._of_code = bytearray()  # by number: whether it is code, or code led to it
         self._codes = 0  # such that were followed
         self._data_only = data_only
@@ -213,8 +214,11 @@ class Walker:
         self.hash.update(b"%s%d:" % (tag, len(payload)))
         self.hash.update(payload)
 
-    def add(self, value, label=""):
-        """Write @value in place, or a reference to it, which will be followed later."""
+    def add(self, value, label="", as_kind=False):
+        """
+        Write @value in place, or a reference to it, which will be followed later; where it is a class,
+        @as_kind of what was met.
+        """
         data = inline(value)
         if data is not None:
             self.put(b"v", data)
@@ -233,7 +237,15 @@ class Walker:
             self._objects.append(value)
             self._labels.append((self._current, label))
             self._of_code.append(of_code)
+            if as_kind:
+                self._kinds.add(number)
+        if not as_kind and self._kinds:
+            self._kinds.discard(number)
         self.put(b"r", b"%d" % number)
+
+    def is_but_kind(self, value):
+        """Whether @value, a class that was added, was always added as one of objects."""
+        return self._numbers[id(value)] in self._kinds
 
     def add_pairs(self, pairs):
         """Write (name, value) pairs, sorted by name; names are exact str."""
@@ -412,7 +424,6 @@ def _sequence(walker, value):
     walker.add_sequence(value)
 
 
-@node(dict)
 def add_dict(walker, value):
     """A dict in its order, which a loop over it would see."""
     walker.put(b"{")

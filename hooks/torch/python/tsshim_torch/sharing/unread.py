@@ -13,11 +13,10 @@ import mmap
 import os
 
 from ..fingerprint import bags
+from . import watched
 
 NAMES = 4096  # bytes of names that workers tell each other
 
-_class = object.__dict__["__class__"]
-_kinds = {}  # class -> its class that notices
 _armed = {}  # id(bag) -> _Armed
 _read = set()  # names of leaves that were read while they were out
 _counted = set()  # and those that were learnt
@@ -31,43 +30,124 @@ def _note(names):
     _noticed += 1
 
 
+class _Trip:
+    """Stands in a class of settings for one of its values, and notices who asks for it."""
+
+    __slots__ = ("armed", "name")
+
+    def __init__(self, armed, name):
+        self.armed, self.name = armed, name
+
+    def __get__(self, value, kind):
+        self.armed.notice(self.name)
+        return self.armed.values[self.name]
+
+    def __reduce_ex__(self, protocol):  # of who got the class's dict
+        self.armed.notice(self.name)
+        return super().__reduce_ex__(protocol)
+
+    def __repr__(self):
+        return repr(self.__get__(None, None))
+
+    def __eq__(self, other):
+        return self.__get__(None, None) == other
+
+    def __hash__(self):
+        return hash(self.__get__(None, None))
+
+
+class _ArmedClass:
+    """A class, @bag, of which the attributes of these @names have trips in their places."""
+
+    def __init__(self, bag, names):
+        self.bag, self.names, self.values, self.trips = bag, set(names), {}, {}
+
+    def take_out(self):
+        own = bags.library.class_dict(self.bag)
+        self.values = {name: own[name] for name in self.names if name in own}
+        self.trips = {name: _Trip(self, name) for name in self.values}
+        for name, trip in self.trips.items():
+            type.__setattr__(self.bag, name, trip)
+
+    def notice(self, name):
+        _note((name,))
+        self.names.discard(name)
+        self._restore(name)
+
+    def notice_all(self):
+        _note(self.trips)
+        _armed.pop(id(self.bag), None)
+        self.give_back()
+
+    def give_back(self):
+        for name in list(self.trips):
+            self._restore(name)
+
+    def _restore(self, name):
+        trip = self.trips.pop(name, None)
+        if trip is None:
+            return
+        if bags.library.class_dict(self.bag).get(name) is trip:
+            type.__setattr__(self.bag, name, self.values[name])
+        else:  # it was changed meanwhile
+            _note((name,))
+
+
 class _Armed:
-    """A @bag of which the leaves of these @names are hidden, while they are taken out."""
+    """A @bag of which the leaves of these @names are hidden, or watched where they are items."""
 
     def __init__(self, bag, names):
         self.bag, self.kind, self.names = bag, type(bag), set(names)
-        self.attributes, self.order, self.hidden = None, [], {}
+        self.attributes, self.order, self.hidden, self.is_out = None, [], {}, False
 
     def take_out(self):
-        of_class = self.names & bags.of_class(self.kind)  # made since the walk
-        if of_class or not bags.has_its_dict_alone(self.bag):  # somebody reads it past us
+        if not bags.has_its_dict_alone(self.bag) or \
+                isinstance(self.bag, dict) and not watched.are_tables_seen():  # somebody reads it past us
             _note(self.names)
             return
-        self.attributes = bags.dict_of(self.kind).__get__(self.bag)
-        self.order = list(self.attributes)
-        self.hidden = {name: self.attributes[name] for name in self.order if name in self.names}
-        _class.__set__(self.bag, _noticing(self.kind))
+        reads = bags.dict_of(self.kind)
+        if reads is not None:
+            self.attributes = reads.__get__(self.bag)
+            self.order = list(self.attributes)
+            self.hidden = {name: self.attributes[name] for name in self.order if name in self.names}
+        both = frozenset(bags.of_class(self.kind) & self.hidden.keys())
+        watched.set_class(self.bag, watched.noticing(self.kind, both, _armed_of))
         for name in self.hidden:
             del self.attributes[name]
+        self.is_out = True
 
     def notice(self, name):
-        """Somebody reads or changes the leaf @name."""
+        """Somebody reads or changes the attribute @name."""
+        if name in self.names and isinstance(self.bag, dict):
+            self.notice_all()
         if name in self.hidden:
             _note((name,))
             self.names.discard(name)
             self.attributes[name] = self.hidden[name]
             del self.hidden[name]
 
+    def notice_item(self, key):
+        """Somebody reads or changes the item with this @key: who computes names may want them all."""
+        if type(key) is not str or key in self.names:
+            self.notice_all()
+
     def notice_all(self):
         """Somebody reads whatever is there."""
-        _note(self.hidden)
+        if self.is_out:
+            _note(self.names)
         _armed.pop(id(self.bag), None)
         self.give_back()
 
     def give_back(self):
         """Let the bag be as it was, but for what was changed meanwhile; nobody misses a leaf."""
-        if self.attributes is None:
+        if not self.is_out:
             return
+        if self.attributes is not None:
+            self._put_back()
+        watched.set_class(self.bag, self.kind)
+        self.attributes, self.hidden, self.is_out = None, {}, False
+
+    def _put_back(self):
         self.attributes.update({**self.hidden, **self.attributes})
         now = dict(self.attributes)
         if list(now) != self.order:
@@ -75,64 +155,10 @@ class _Armed:
             self.attributes.clear()
             self.attributes.update({name: now[name] for name in self.order if name in now})
             self.attributes.update(now)
-        _class.__set__(self.bag, self.kind)
-        self.attributes, self.hidden = None, {}
 
 
-def _noticing(kind):
-    """A class as @kind, whose objects notice."""
-    if kind in _kinds:
-        return _kinds[kind]
-
-    def notice(self, name):
-        armed = _armed.get(id(self))
-        if armed is not None:
-            armed.notice(name)
-
-    def whole(self):
-        armed = _armed.get(id(self))
-        if armed is not None:
-            armed.notice_all()
-
-    def __getattr__(self, name):  # one that is not in its dict
-        notice(self, name)
-        return object.__getattribute__(self, name)
-
-    def __setattr__(self, name, value):
-        notice(self, name)
-        kind.__setattr__(self, name, value)
-
-    def __delattr__(self, name):
-        notice(self, name)
-        kind.__delattr__(self, name)
-
-    def get_dict(self):
-        whole(self)
-        return bags.dict_of(kind).__get__(self)
-
-    def set_dict(self, attributes):
-        whole(self)
-        bags.dict_of(kind).__set__(self, attributes)
-
-    def set_class(self, other):
-        whole(self)
-        _class.__set__(self, other)
-
-    def __reduce_ex__(self, protocol):
-        whole(self)
-        return kind.__reduce_ex__(self, protocol)
-
-    def __sizeof__(self):
-        whole(self)
-        return kind.__sizeof__(self)
-
-    _kinds[kind] = type(kind)(kind.__name__, (kind,), {
-        "__slots__": (), "__module__": kind.__module__, "__qualname__": kind.__qualname__,
-        "__doc__": kind.__doc__, "__getattr__": __getattr__, "__setattr__": __setattr__,
-        "__delattr__": __delattr__, "__dict__": property(get_dict, set_dict),
-        "__class__": property(lambda _: kind, set_class),
-        "__reduce_ex__": __reduce_ex__, "__sizeof__": __sizeof__})
-    return _kinds[kind]
+def _armed_of(bag):
+    return _armed.get(id(bag))
 
 
 def arm(left):
@@ -144,7 +170,7 @@ def arm(left):
     for bag, names in left:
         armed = _armed.get(id(bag))
         if armed is None:
-            found.append(_Armed(bag, names))
+            found.append((_ArmedClass if isinstance(bag, type) else _Armed)(bag, names))
         elif not armed.names.issuperset(names):  # of a loader around this one, which knew more
             armed.give_back()
             armed.names.update(names)
