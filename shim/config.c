@@ -58,6 +58,7 @@ static const char *const offs[] = {OFF, NULL};
 #define KIND_DATASET NULL, "NAME or NAME=DIR"
 #define KIND_SHARE   shares, "auto, samples, pixels or off"
 #define KIND_SEED    offs, "a number from 0 to 9223372036854775807, or off"
+#define KIND_NAMES   offs, "names with commas between them such as lr,seed, or off"
 #define KIND_EPOCH   NULL, "a number from 0 to 2147483647"
 #define KIND_ORDER   orders, "strict or free"
 #define KIND_FILE    offs, "an absolute path, or off"
@@ -343,6 +344,23 @@ static int parse_seed(const char *value, struct ts_config *config)
 	return 0;
 }
 
+/* The Python half reads the variable itself. */
+static int check_names(const char *value)
+{
+	size_t length = 0;
+
+	for (; *value; value++) {
+		bool is_digit = *value >= '0' && *value <= '9';
+		if (*value == ',' ? length == 0
+				  : *value == '.' || *value == '-' ||
+					    !is_name_character(*value) ||
+					    (is_digit && length == 0))
+			return -EINVAL;
+		length = *value == ',' ? 0 : length + 1;
+	}
+	return length > 0 ? 0 : -EINVAL;
+}
+
 /* One number up to @max, which a uint32_t holds. */
 static int parse_small(const char *value, uint64_t max, uint32_t *ret_value)
 {
@@ -374,6 +392,8 @@ int ts_config_set(struct ts_config *config, enum ts_option option, const char *v
 		return parse_seed(value, config);
 	case TS_OPTION_ALIGN_ORDERS:
 		return parse_bool(value, &config->align_orders);
+	case TS_OPTION_IGNORE:
+		return check_names(value);
 	case TS_OPTION_EPOCH:
 		return parse_small(value, TS_EPOCH_MAX, &config->epoch);
 	case TS_OPTION_RECORD:

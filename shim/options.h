@@ -24,6 +24,8 @@
 		"order and augmentation of all jobs from SEED (0)")                  \
 	X(ALIGN_ORDERS, "TSSHIM_ALIGN_ORDERS", "--align-orders", BOOL, "0",          \
 		"and orders of samplers that have a seed of their own")              \
+	X(IGNORE, "TSSHIM_IGNORE", "--ignore", NAMES, "off",                         \
+		"options that decide no sample (lr,seed)")                           \
 	X(EPOCH, "TSSHIM_EPOCH", "--epoch", EPOCH, "0",                              \
 		"first epoch of a job resumed with --align")                         \
 	X(ORDER, "TSSHIM_ORDER", "--order", ORDER, "strict",                         \

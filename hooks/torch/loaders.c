@@ -10,7 +10,8 @@
 #include <string.h>
 
 int tsshim_loader_say(uint32_t key, const uint64_t *numbers, const char *const *texts,
-	uint32_t verdict, const char *reason, const char *detail)
+	uint32_t verdict, const char *reason, const char *detail, const void *parts,
+	uint32_t part_count)
 {
 	struct ts_loader_facts facts;
 	struct ts_loaders *loaders = NULL;
@@ -22,6 +23,8 @@ int tsshim_loader_say(uint32_t key, const uint64_t *numbers, const char *const *
 		return TS_LOADER_UNSAID;
 	memcpy(facts.numbers, numbers, sizeof(facts.numbers));
 	memcpy(facts.texts, texts, sizeof(facts.texts));
+	facts.parts = parts;
+	facts.part_count = part_count;
 	struct ts_loader_judgement judgement = {.verdict = (enum ts_loader_verdict)verdict,
 		.reason = ts_reason_find(reason),
 		.detail = detail};

@@ -15,13 +15,15 @@ enum {
 /**
  * The loader with this @key (not 0) of the job that this process works for: its @numbers and
  * @texts, in the order of leader/group/loaders.h, and whether it is shared (@verdict, of the
- * same place), by the id of the @reason ("": none) and the @detail.  Joins the store; without
- * one it is said to nobody.  Returns one of the above.
+ * same place), by the id of the @reason ("": none) and the @detail; and the @parts of what its
+ * data set is named by, @part_count struct ts_loader_part.  Joins the store; without one it is
+ * said to nobody.  Returns one of the above.
  *
  * Threads: one at a time per process (the interpreter's lock is held).  Takes some
  * microseconds, the first time in a job some hundred.
  */
 TS_EXPORT int tsshim_loader_say(uint32_t key, const uint64_t *numbers, const char *const *texts,
-	uint32_t verdict, const char *reason, const char *detail);
+	uint32_t verdict, const char *reason, const char *detail, const void *parts,
+	uint32_t part_count);
 
 #endif

@@ -16,6 +16,7 @@
 #include "leader/group/loaders.h"
 
 #define TS_APART_NAME 32u
+#define TS_APART_WHAT 224u
 
 /* What may differ, lowest bits last; with what a user is told of it, and what helps. */
 #define TS_APART_PARTS(X)                                                                     \
@@ -45,6 +46,9 @@ struct ts_apart {
 	uint64_t beside_ns;       /* for so long both have run */
 	uint32_t parts;           /* a bit for each enum ts_apart_part that differs; not 0 */
 	char name[TS_APART_NAME]; /* the end of the class of the data set, printable */
+	/* Of what they hold, what differs: "opt.lr (0.1, 0.3), opt.size and 2 more"; "": not
+	 * known. */
+	char what[TS_APART_WHAT];
 };
 
 /**
@@ -53,8 +57,7 @@ struct ts_apart {
  */
 uint32_t ts_apart_parts(uint64_t a, uint64_t b);
 
-/** Whether two loaders look alike: the class of the data set, where it is written, its length.
- */
+/** Whether two loaders look alike: the class of the data set, and its length. */
 bool ts_apart_look_alike(const struct ts_loader *a, const struct ts_loader *b);
 
 /**

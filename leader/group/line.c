@@ -225,8 +225,12 @@ static void put_parts(struct line *line, const struct ts_apart *apart, bool fixe
 	for (uint32_t i = 0; i < TS_APART_PART_COUNT; i++) {
 		if (!(apart->parts >> i & 1))
 			continue;
-		put(line, "%s%s", between,
-			fixes ? ts_apart_texts[i].fix : ts_apart_texts[i].text);
+		const char *text = fixes ? ts_apart_texts[i].fix : ts_apart_texts[i].text;
+		/* What exactly is told once. */
+		if (!fixes && i <= TS_APART_OPTIONS && apart->what[0] != '\0')
+			text = i == TS_APART_OPTIONS && between[0] != '\0' ? NULL : apart->what;
+		if (text)
+			put(line, "%s%s", between, text);
 		between = ", ";
 	}
 }
@@ -246,7 +250,10 @@ static void put_reason(
 		put_parts(line, apart, false);
 		put(line, "; fix: ");
 		put_parts(line, apart, true);
-		put(line, " in both (`tsrun explain` shows each while they run)");
+		put(line, " in both%s (`tsrun explain` shows each while they run)",
+			apart->parts & 1u << TS_APART_OPTIONS
+				? ", or --ignore for options that decide no item"
+				: "");
 		return;
 	}
 	const char *text = ts_reasons[reason].text, *fix = ts_reason_fix(reason, aligned);

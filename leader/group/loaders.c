@@ -121,6 +121,21 @@ static struct ts_loader_place *claim(struct ts_loader_row *row, uint32_t tag, ui
 	return NULL;
 }
 
+/* Behind the last part the next one is none. */
+static void write_parts(struct ts_loader_place *place, const struct ts_loader_facts *facts)
+{
+	uint32_t count =
+		facts->part_count < TS_LOADER_PARTS ? facts->part_count : TS_LOADER_PARTS;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t words[TS_LOADER_PART_WORDS];
+		memcpy(words, &facts->parts[i], sizeof(words));
+		write_words(place->parts[i], words, TS_LOADER_PART_WORDS);
+	}
+	if (count < TS_LOADER_PARTS)
+		ts_write_relaxed(&place->parts[count][0], 0);
+}
+
 static void write_facts(
 	struct ts_loader_place *place, uint64_t claimed, const struct ts_loader_facts *facts)
 {
@@ -136,6 +151,7 @@ static void write_facts(
 	for (uint32_t i = 0; i < TS_LOADER_REASON_WORDS; i++)
 		ts_write_relaxed(&place->reasons[i], 0);
 	write_words(place->facts, words, TS_LOADER_FACTS);
+	write_parts(place, facts);
 	TS_KILLPOINT(loader_written);
 	ts_write_release(&place->said, claimed); /* L1 */
 }
@@ -243,6 +259,20 @@ bool ts_loaders_read(struct ts_loaders *loaders, uint32_t job, uint64_t id, uint
 	read_verdict(place, tag, ret_loader);
 	ts_fence_full(); /* L6 */
 	return ts_load_relaxed(&place->claim) == said;
+}
+
+bool ts_loaders_read_part(struct ts_loaders *loaders, uint32_t job, uint64_t id, uint32_t index,
+	uint32_t part, struct ts_loader_part *ret_part)
+{
+	if (job >= TS_JOB_MAX || index >= TS_LOADER_MAX || part >= TS_LOADER_PARTS)
+		return false;
+	struct ts_loader_place *place = &loaders->rows[job].places[index];
+	uint64_t said = ts_load_acquire(&place->said); /* L2 */
+	if (!is_of(said, tag_of(id)))
+		return false;
+	unpack(place->parts[part], TS_LOADER_PART_WORDS, (char *)ret_part);
+	ts_fence_full(); /* L6 */
+	return ts_load_relaxed(&place->claim) == said && ret_part->path != 0;
 }
 
 uint32_t ts_loaders_more(struct ts_loaders *loaders, uint32_t job, uint64_t id)

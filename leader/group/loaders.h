@@ -60,11 +60,13 @@
 #include "leader/group/ledger.h"
 
 #define TS_LOADERS_MAGIC UINT64_C(0x736c72656461306c) /* "l0aderls", little endian */
-#define TS_LOADERS_ABI   3u
+#define TS_LOADERS_ABI   4u
 
-#define TS_LOADER_MAX     16u /* of one job */
-#define TS_LOADER_DETAILS 2u
-#define TS_LOADER_UNKNOWN UINT64_MAX /* of a number */
+#define TS_LOADER_MAX        16u /* of one job */
+#define TS_LOADER_DETAILS    2u
+#define TS_LOADER_UNKNOWN    UINT64_MAX /* of a number */
+#define TS_LOADER_PARTS      64u
+#define TS_LOADER_PART_WORDS 12u
 
 /*
  * Texts, in words of 8 bytes: the class of its data set, the file and line where that is
@@ -140,9 +142,10 @@ struct ts_loader_place {
 	_Atomic uint64_t claim, said, verdict;
 	_Atomic uint64_t reasons[TS_LOADER_REASON_WORDS]; /* that were given, a bit each */
 	_Atomic uint64_t facts[TS_LOADER_FACTS];          /* numbers, then texts */
+	_Atomic uint64_t parts[TS_LOADER_PARTS][TS_LOADER_PART_WORDS];
 	struct ts_loader_detail details[TS_LOADER_DETAILS];
 };
-static_assert(sizeof(struct ts_loader_place) == 1024, "ABI of loaders 3");
+static_assert(sizeof(struct ts_loader_place) == 7168, "ABI of loaders 4");
 
 struct ts_loader_row {
 	_Atomic uint64_t more;
@@ -154,13 +157,27 @@ struct ts_loaders {
 	struct ts_belonging_head head;
 	_Alignas(64) struct ts_loader_row rows[TS_JOB_MAX];
 };
-static_assert(sizeof(struct ts_loaders) == 128 + TS_JOB_MAX * (64 + TS_LOADER_MAX * 1024),
-	"ABI of loaders 3");
+static_assert(sizeof(struct ts_loaders) == 128 + TS_JOB_MAX * (64 + TS_LOADER_MAX * 7168),
+	"ABI of loaders 4");
+
+/**
+ * A part of what a data set's name is made of: of two loaders' parts with one path, different
+ * sums say that it is not the same in both.
+ */
+struct ts_loader_part {
+	uint32_t sum, path; /* hashes of what is there and of where; path 0: no part */
+	/* Where; behind a tab what is there, behind another one which code mentions it; "" is
+	 * left out. */
+	char text[(TS_LOADER_PART_WORDS - 1) * 8];
+};
+static_assert(sizeof(struct ts_loader_part) == TS_LOADER_PART_WORDS * 8, "words of a part");
 
 /** What is told of a loader.  Texts that are too long are cut, between characters of UTF-8. */
 struct ts_loader_facts {
 	uint64_t numbers[TS_LOADER_NUMBER_COUNT];
 	const char *texts[TS_LOADER_TEXT_COUNT];
+	const struct ts_loader_part *parts; /* their texts end; @part_count of them */
+	uint32_t part_count;                /* what is beyond TS_LOADER_PARTS is left out */
 };
 
 /** Whether it is shared. */
@@ -209,6 +226,13 @@ static inline bool ts_loader_was_given(const struct ts_loader *loader, uint32_t 
  */
 bool ts_loaders_read(struct ts_loaders *loaders, uint32_t job, uint64_t id, uint32_t index,
 	struct ts_loader *ret_loader);
+
+/**
+ * Part @part of what is said at place @index, as with ts_loaders_read(); false: there is none.
+ * Its text ends, and may hold anything else.
+ */
+bool ts_loaders_read_part(struct ts_loaders *loaders, uint32_t job, uint64_t id, uint32_t index,
+	uint32_t part, struct ts_loader_part *ret_part);
 
 /** How many more loaders job @id has met than had a place. */
 uint32_t ts_loaders_more(struct ts_loaders *loaders, uint32_t job, uint64_t id);

@@ -22,7 +22,7 @@ _tsrun()
 {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
 	local mode=run i=1 joined=
-	local settings="--group --dataset --share --align --align-orders --epoch --order --record --replay \
+	local settings="--group --dataset --share --align --align-orders --ignore --epoch --order --record --replay \
 		--ring --keep --stage --stage-size --stage-metadata --cluster --across --locality --copies --verify --events \
 		--summary"
 
@@ -52,7 +52,7 @@ _tsrun()
 			((i++))
 			break
 			;;
-		--group | --dataset | --share | --epoch | --order | --record | --replay | --ring | --keep | --stage | --stage-size | --stage-metadata | --cluster | --across | --copies | --verify) ((i += 2)) ;;
+		--group | --dataset | --share | --ignore | --epoch | --order | --record | --replay | --ring | --keep | --stage | --stage-size | --stage-metadata | --cluster | --across | --copies | --verify) ((i += 2)) ;;
 		-*) ((i++)) ;;
 		*) break ;;
 		esac
@@ -63,7 +63,7 @@ _tsrun()
 		((i < COMP_CWORD || (i == COMP_CWORD && i > 1))) &&
 		[[ $current != -* || ${COMP_WORDS[i - 1]} == -- ]] &&
 		[[ $previous != --group && $previous != --dataset && $previous != --share && \
-			$previous != --epoch && $previous != --order && $previous != --record && \
+			$previous != --ignore && $previous != --epoch && $previous != --order && $previous != --record && \
 			$previous != --replay && $previous != --ring && $previous != --keep && \
 			$previous != --stage && \
 			$previous != --stage-size && $previous != --stage-metadata && $previous != --cluster && $previous != --across && $previous != --copies && \
@@ -156,7 +156,7 @@ _tsrun()
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$(id -u)" -o pid= 2>/dev/null)" -- "$current")
 		return
 		;;
-	--dataset | --epoch | --count | --self | --nvme) return ;;
+	--dataset | --ignore | --epoch | --count | --self | --nvme) return ;;
 	esac
 
 	case $mode in

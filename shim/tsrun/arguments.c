@@ -18,6 +18,7 @@
 #define METAVAR_SEED    "[=SEED]"
 #define METAVAR_EPOCH   "N"
 #define METAVAR_ORDER   "WHICH"
+#define METAVAR_NAMES   "NAMES"
 #define METAVAR_FILE    "FILE"
 #define METAVAR_DIR     "DIR"
 #define METAVAR_SIZE    "SIZE"

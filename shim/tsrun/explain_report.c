@@ -157,6 +157,10 @@ static void print_apart(const struct ts_apart *apart)
 		printf("%s%s", between, ts_apart_texts[i].text);
 		between = ", ";
 	}
+	if (apart->what[0] != '\0') {
+		fputs(": ", stdout);
+		ts_units_print_safely(stdout, apart->what);
+	}
 	putchar('\n');
 }
 
@@ -270,6 +274,7 @@ static void write_apart(struct ts_json *json, const struct ts_apart *apart)
 		if (apart->parts >> i & 1)
 			ts_json_string(json, NULL, ts_apart_texts[i].id);
 	ts_json_close(json, ']');
+	write_text(json, "what", apart->what);
 	ts_json_close(json, '}');
 }
 

@@ -82,7 +82,7 @@ static void print_run(void)
 	print_options(TS_MODE_RUN, true);
 	fputs("\nGeneral:\n", stdout);
 	print_options(TS_MODE_RUN, false);
-	fputs("\nEnvironment (every option above is TSSHIM_<NAME> as well; options win):\n",
+	fputs("Environment (every option above is TSSHIM_<NAME> as well; options win):\n",
 		stdout);
 	print_environment();
 	fputs("\nExamples:\n"

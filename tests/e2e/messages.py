@@ -20,7 +20,7 @@ JOB = os.path.join(support.HERE, "messages_job.py")
 COUNT = 8
 MANY = 16  # more than aligned jobs make before they share pictures of samples that nobody asks for
 APART = (r"the data sets \(Photos\) of jobs (\d+) and (\d+), side by side for \d+(\.\d+)? s, have other "
-         r"names: they differ in their code or what they hold")
+         r"names: they differ in %s; fix: ")
 NOTHING = "tsshim: nothing shared: met no batch of a PyTorch loader, and no JPEG picture decoded by a "
 
 
@@ -92,13 +92,14 @@ def test_data_that_looks_the_same_and_is_named_apart():
             pids = one.process.pid, other.process.pid
             found = explained(group)
             for mine, its in (pids, pids[::-1]):
-                assert found[mine]["apart"] == {"pid": its, "dataset": "Photos", "differ": ["data"]}, found
+                assert found[mine]["apart"] == {"pid": its, "dataset": "Photos", "differ": ["data"],
+                                                "what": "options"}, found
             names = {found[pid]["loaders"][0]["named"] for pid in pids}
             assert len(names) == 2 and None not in names, names
             # The one that is left knows when the other ran, too.
             for job, order in ((one, pids), (other, pids[::-1])):
                 line, = job.end()
-                told = re.search(APART, line)
+                told = re.search(APART % "options", line)
                 assert told and tuple(map(int, told.groups()[:2])) == order, line
                 assert "; fix: the same code" in line and "no other job" not in line, line
             assert group.pixels("shared") > 0  # as without --align
@@ -106,6 +107,19 @@ def test_data_that_looks_the_same_and_is_named_apart():
             found = explained(group)
             assert all(job["apart"] is None for job in found.values()), found
             assert len({job["loaders"][0]["named"] for job in found.values()}) == 1, found
+            line, = other.end()
+            assert "other names" not in line, line
+
+
+def test_the_option_that_keeps_jobs_apart_is_named():
+    with pictures() as path:
+        with two(path, ["read=1"], ["read=2"], TSSHIM_ALIGN="7") as (group, one, other):
+            for job, values in ((one, "1.0, 2.0"), (other, "2.0, 1.0")):
+                line, = job.end()
+                assert re.search(APART % re.escape("options.lr (%s; used by __getitem__)" % values), line), line
+                assert "the same options in both, or --ignore" in line, line
+        with two(path, ["read=1"], ["read=2"], TSSHIM_ALIGN="7", TSSHIM_IGNORE="lr") as (group, _, other):
+            assert all(job["apart"] is None for job in explained(group).values())
             line, = other.end()
             assert "other names" not in line, line
 

@@ -4,6 +4,7 @@ A job of tests/e2e/messages.py: `messages_job.py DIRECTORY [WORD=VALUE...]` goes
 pictures there, says so, and ends when its standard input does.
 """
 
+import argparse
 import glob
 import sys
 import threading
@@ -25,6 +26,8 @@ class Photos(Dataset):
     def __getitem__(self, index):
         with Image.open(self.files[index]) as image:
             data = torch.from_numpy(numpy.array(image.convert("RGB").resize((320, 320))))
+        if isinstance(self.options, argparse.Namespace):
+            assert self.options.lr > 0
         for _ in range(4):  # worth sharing
             data = data.float().sort(dim=0).values
         return data if not self.size else torch.zeros(self.size)
@@ -34,7 +37,9 @@ def main(directory, *words):
     given = dict(word.split("=") for word in words)
     if "seed" in given:
         torch.manual_seed(int(given["seed"]))
-    held = {"lr": float(given["held"])} if "held" in given else None
+    held = [float(given["held"])] if "held" in given else None
+    if "read" in given:
+        held = argparse.Namespace(lr=float(given["read"]), run=given["read"])
     if "lock" in given:
         held = threading.Condition()
     photos = Photos(directory, held, int(given.get("size", 0)))

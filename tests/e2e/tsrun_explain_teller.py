@@ -16,7 +16,8 @@ def main():
     for key, name in enumerate(sys.argv[1:], 1):
         numbers = (ctypes.c_uint64 * 5)(48, 4, 0, 0, 0)
         texts = (ctypes.c_char_p * 4)(b"__main__." + name.encode(), b"", b"", b"")
-        said = native.say_loader(key, numbers, texts, native.LOADER_NOT, b"torch_dataset", b"a lock")
+        said = native.say_loader(key, numbers, texts, native.LOADER_NOT, b"torch_dataset", b"a lock",
+                                 b"", 0)
         assert said == native.LOADER_SAID, said
     print("ready", flush=True)
     sys.stdin.readline()

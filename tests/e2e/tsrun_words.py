@@ -24,6 +24,7 @@ def test_values_of_all_kinds(directory):
     for option, bad, good, words in (
             ("--stage-metadata", "long", "10", "a number of seconds from 0 to 86400"),
             ("--keep", "soon", "10min", "a time up to 30d such as 90s, 10min or 2h"),
+            ("--ignore", "opt.lr", "lr,seed", "names with commas between them such as lr,seed, or off"),
             ("--across", "node", "off", "nodes or off")):
         expect(tsrun(option + "=" + bad, "--", "true"), 125, words)
         expect(tsrun(option + "=" + good, "--", "true"), 0)

@@ -95,6 +95,8 @@ class Settings:
         self.orders = os.environ.get("TSSHIM_ALIGN_ORDERS") == "1"
         self.locality = os.environ.get("TSSHIM_LOCALITY") == "1"
         self.record, self.replay = map(_file, ("TSSHIM_RECORD", "TSSHIM_REPLAY"))
+        # Names of options that the user vouches for.
+        self.ignored = frozenset(os.environ.get("TSSHIM_IGNORE", "off").split(",")) - {"off", ""}
 
 
 def _functions():
@@ -150,7 +152,7 @@ def _order_functions():
 
 def _loader_functions():
     pointer, text, small = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32
-    return (("say", ctypes.c_int, [small, pointer, pointer, small, text, text]),)
+    return (("say", ctypes.c_int, [small, pointer, pointer, small, text, text, text, small]),)
 
 
 def _load(kind, names=None, functions=_functions(), prefix="tsshim_sample_"):

@@ -13,7 +13,7 @@ import dis
 import sys
 import types
 
-from . import library, walk
+from . import library, parts, walk
 from .library import HEAP_TYPE
 
 _flags = type.__dict__["__flags__"].__get__
@@ -34,12 +34,12 @@ _BASES = frozenset((object, dict, types.SimpleNamespace))
 
 _STORES = frozenset(("STORE_ATTR", "DELETE_ATTR"))
 
-_mentioned = {}  # id(code) -> (code, names)
+_names = {}  # id(code) -> (code, names that it mentions)
 
 
 def _mentions(code):
     """The names and constant strings in @code and in the functions defined in it."""
-    known = _mentioned.get(id(code))
+    known = _names.get(id(code))
     if known is None:
         found, waiting = set(code.co_names), list(code.co_consts)
         for value in waiting:
@@ -50,7 +50,7 @@ def _mentions(code):
                 waiting += value
             elif kind is types.CodeType:
                 found |= _mentions(value)
-        known = _mentioned[id(code)] = (code, found)
+        known = _names[id(code)] = (code, found)
     return known[1]
 
 
@@ -142,10 +142,10 @@ def functions(value):
     return [function for function in found if type(function) is types.FunctionType]
 
 
-def note_methods(walker, parts):
-    """The class that is walked has these @parts, {name: value}: who wants a method says its name."""
+def note_methods(walker, attributes):
+    """The class that is walked has these @attributes: who wants a method says its name."""
     known = walker.memory.setdefault(note_methods, {})
-    for name, value in parts.items():
+    for name, value in attributes.items():
         if not name.startswith("__"):
             known.update((id(function), name) for function in functions(value))
 
@@ -156,21 +156,21 @@ def mention(walker, function):
         return
     names = _mentions(function.__code__)
     method = walker.memory.get(note_methods, {}).get(id(function))
-    if method is None:
-        walker.memory.setdefault(mention, set()).update(names)
-    else:
-        walker.memory.setdefault(_mentioned_by, []).append((method, names))
+    walker.memory.setdefault(mention, []).append((method, names, function.__qualname__))
 
 
-def _mentioned_by(walker):
-    """All names that are mentioned in what an item may come to."""
-    found, methods = walker.memory.get(mention, set()), walker.memory.get(_mentioned_by, ())
+def _mentioned(walker):
+    """{name: the function} of all that is mentioned in what an item may come to."""
+    found, waiting = {}, walker.memory.get(mention, [])
     count = -1
     while count != len(found):
-        count = len(found)
-        for method, names in methods:
-            if method in found:
-                found |= names
+        count, later = len(found), []
+        for method, names, function in waiting:
+            if method is None or method in found:
+                found.update((name, function) for name in names - found.keys())
+            else:
+                later.append((method, names, function))
+        waiting = later
     return found
 
 
@@ -212,16 +212,16 @@ def add(walker, value, attributes, items=None):
     walker.memory.setdefault(add, []).append((value, leaves))
 
 
-def add_class(walker, kind, parts):
+def add_class(walker, kind, attributes):
     """
-    Add the @parts, {name: value}, of @kind, a class that is nothing but settings; False: it is more.
+    Add the @attributes, {name: value}, of @kind, a class that is nothing but settings; False: it is more.
     """
-    if type(kind) is not type or any(not _is_setting(name, value) for name, value in parts.items()):
+    if type(kind) is not type or any(not _is_setting(name, value) for name, value in attributes.items()):
         return False
-    leaves = {name: data for name, data in ((name, _leaf(name, value)) for name, value in parts.items())
-              if data is not None}
+    found = ((name, _leaf(name, value)) for name, value in attributes.items())
+    leaves = {name: data for name, data in found if data is not None}
     walker.put(b"K", walk.joined(map(walk.encoded, sorted(leaves))))
-    walker.add_pairs((name, value) for name, value in parts.items() if name not in leaves)
+    walker.add_pairs((name, value) for name, value in attributes.items() if name not in leaves)
     walker.memory.setdefault(add, []).append((kind, leaves))
     return True
 
@@ -257,7 +257,7 @@ def _is_settings(walker, value):
 def _is_seen(walker, value, mentioned):
     """Whether each read of a leaf of @value would be noticed."""
     if type(value) is type:
-        return mentioned.isdisjoint(("__dict__", "vars", "getattr_static"))
+        return mentioned.keys().isdisjoint(("__dict__", "vars", "getattr_static"))
     if is_in_c(type(value)):
         return asks_types not in walker.memory
     return has_its_dict_alone(value)
@@ -268,16 +268,19 @@ def finish(walker, digest):
     16 bytes for what has this @digest and the leaves of bags; leaves in the walker's notes which
     were left out of them, what tells all of it, and those that count apart from the rest.
     """
-    notes, mentioned = walker.notes, _mentioned_by(walker)
+    notes, mentioned = walker.notes, _mentioned(walker)
     denied = walker.memory.get(deny, ())
     counted, everything, notes.left = [], [], []
     for value, leaves in walker.memory.get(add, ()):
         left = ()
         if notes.read is not None and id(value) not in denied and _is_seen(walker, value, mentioned):
-            left = sorted(leaves.keys() - mentioned - notes.read - _ruled(type(value)))
+            left = sorted(leaves.keys() - mentioned.keys() - notes.read - notes.ignored - _ruled(type(value)))
         for name, data in sorted(leaves.items()):
             everything += (walk.encoded(name), data)
-            counted += (b"", b"") if name in left else everything[-2:]
+            is_out = name in left or name in notes.ignored
+            counted += (b"", b"") if is_out else everything[-2:]
+            if notes.parts is not None and not is_out:
+                notes.parts.append(parts.leaf(walker, value, name, data, mentioned.get(name)))
         if left:
             notes.left.append((value, left))
     notes.whole = walk.summed(digest, *everything)

@@ -14,7 +14,7 @@ import sys
 import types
 
 from .. import clock, collecting
-from . import arrays, bags, frames, remembered
+from . import arrays, bags, frames, parts, remembered
 from . import nodes  # noqa: F401 -- registers what it knows
 from .classes import instance_dict
 from .environment import environment
@@ -54,6 +54,8 @@ def fingerprint(dataset, constants=None, room=math.inf, notes=None):
         walker.add(dataset)
         try:
             digest = bags.finish(walker, walker.digest())
+            if notes.parts is not None:
+                notes.parts += parts.of_objects(walker)
         finally:
             notes.has_looked = True
         constants[:] = walker.constants

@@ -15,6 +15,7 @@ import hashlib
 import marshal
 import math
 import types
+import zlib
 from collections import OrderedDict, defaultdict, deque
 from itertools import chain
 from operator import is_
@@ -165,6 +166,8 @@ class Notes:
         # out: [(bag, names)], and 16 bytes for everything with it; and for all but leaves, and for the
         # leaves that count.
         self.read, self.left, self.whole, self.apart = read, [], None, (b"", b"")
+        self.ignored = frozenset()  # names of leaves that never count
+        self.parts = None  # a list to be filled with those of parts.py, or None
         # [(path, object)] of generators of random numbers where the caller @seeds them; they are
         # Unknown where it does not.
         self.generators = [] if seeds else None
@@ -191,6 +194,9 @@ class Walker:
         self.notes = notes or Notes()
         self.hash = hashlib.blake2b(digest_size=16)
         self.memory = {}  # what a kind of node wants to remember during one walk
+        # Where parts are wanted: number -> sum of what was written for that object, and the plain
+        # values in it, [(number, label, bytes)].
+        self.sums, self.values = None if self.notes.parts is None else defaultdict(int), []
         self.constants = []  # for each long chunk, in order: (its elements, its digest)
         self._constants = constants
         self._held = 0
@@ -213,6 +219,15 @@ class Walker:
             payload = encoded(payload)
         self.hash.update(b"%s%d:" % (tag, len(payload)))
         self.hash.update(payload)
+        if self.sums is not None and tag != b"r":  # a number is another one behind what differs
+            self.sums[self._current] = zlib.crc32(payload, self.sums[self._current])
+
+    def _put_alone(self, data, label):
+        """Write a plain value that is a part by itself."""
+        sums, self.sums = self.sums, None
+        self.put(b"v", data)
+        self.sums = sums
+        self.values.append((self._current, label, data))
 
     def add(self, value, label="", as_kind=False):
         """
@@ -221,7 +236,10 @@ class Walker:
         """
         data = inline(value)
         if data is not None:
-            self.put(b"v", data)
+            if self.sums is None:
+                self.put(b"v", data)
+            else:
+                self._put_alone(data, label)
             return
         number = self._numbers.get(id(value))
         if number is None:
@@ -245,7 +263,15 @@ class Walker:
 
     def is_but_kind(self, value):
         """Whether @value, a class that was added, was always added as one of objects."""
-        return self._numbers[id(value)] in self._kinds
+        return self.number(value) in self._kinds
+
+    def number(self, value):
+        """That of @value, which was added."""
+        return self._numbers[id(value)]
+
+    def parents(self):
+        """For each number that of the object which led to it first."""
+        return [parent for parent, _ in self._labels]
 
     def add_pairs(self, pairs):
         """Write (name, value) pairs, sorted by name; names are exact str."""

@@ -23,7 +23,7 @@ import weakref
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import native
-from ..fingerprint import library
+from ..fingerprint import library, parts
 
 SAMPLES, BATCHES, NOT = native.LOADER_SAMPLES, native.LOADER_BATCHES, native.LOADER_NOT
 UNKNOWN = (1 << 64) - 1
@@ -198,10 +198,10 @@ class Met:
         return loader is not None and vars(loader).get("dataset") is dataset and \
             vars(loader).get("collate_fn") is collate_fn
 
-    def tell(self, verdict, reason=None, detail="", named=0):
+    def tell(self, verdict, reason=None, detail="", named=0, made_of=()):
         """
         Its samples are shared (SAMPLES, BATCHES), or NOT for @reason, an id of shim/reasons.h;
-        @named says what they are named by, as far as they are.
+        @named says what they are named by, as far as they are, and that is @made_of these parts.
         """
         now = verdict if reason is None else reason
         if now == self.last:
@@ -213,7 +213,8 @@ class Met:
         numbers = (ctypes.c_uint64 * (len(self.numbers) + 1))(*self.numbers, named)
         texts = (ctypes.c_char_p * len(self.texts))(*self.texts)
         found = native.say_loader(self.key, numbers, texts, verdict, reason or b"",
-                                  detail.encode("utf-8", "backslashreplace").replace(b"\0", b"?"))
+                                  detail.encode("utf-8", "backslashreplace").replace(b"\0", b"?"),
+                                  *parts.packed(made_of))
         if found != native.LOADER_UNSAID:
             _said[self.number] = code if found == native.LOADER_SAID else _BEYOND
 
@@ -248,6 +249,11 @@ def meet(loader):
         _met[loader] = met
     _current = met
     return met
+
+
+def met(loader):
+    """The Met of @loader, or None."""
+    return _met.get(loader)
 
 
 def begin(loader):

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
-from . import align, bulk, generators, private, scopes, unread
+from . import align, bulk, generators, loaders, private, scopes, unread
 
 # One byte that workers share with the process that forks them: whether an item of one of them has
 # opened a relative name.
@@ -44,6 +44,7 @@ class Scope(scopes.Scope):
         notes.generators.clear()
         self.looks += 1
         notes.read, notes.left = self._names_read(), []
+        self._ask(notes)
         try:
             return datasets.fingerprint(dataset, kept, self._room(), notes)
         finally:
@@ -161,7 +162,7 @@ def prepare(loader, iterator):
     start = clock.thread()
     scope = Scope(types.SimpleNamespace(dataset=dataset, collate_fn=iterator._collate_fn,
                                         auto_collation=iterator._auto_collation))
-    scope.of_workers = True
+    scope.of_workers, scope.met = True, loaders.met(loader)
     while type(dataset) is data.Subset:
         dataset = dataset.dataset
     if type(dataset) is not data.ConcatDataset:

@@ -212,7 +212,13 @@ class Scope:
     def _fingerprint(self, dataset, kept):
         from ..fingerprint import datasets
         notes = self.notes[id(dataset)] = datasets.Notes()
+        self._ask(notes)
         return datasets.fingerprint(dataset, kept, self._room(), notes)
+
+    def _ask(self, notes):
+        """What @notes of a walk are to be about."""
+        notes.ignored = native.settings.ignored
+        notes.parts = [] if self.met is not None and self.met.last is None else notes.parts
 
     def _room(self):
         """How many bytes of arrays may be read for a name."""
@@ -241,15 +247,17 @@ class Scope:
 
     def named(self):
         """
-        What the samples are named by, in the word of leader/group/apart.h; 0: they have no name.  Of
-        a data set put together of several that is one of those inside.
+        What the samples are named by, in the word of leader/group/apart.h, 0: they have no name; and the
+        parts of it.  Of a data set put together of several that is one of those inside.
         """
         for dataset, identity in self.identities.values():
             if identity is not None:
                 settings = native.settings
-                return digests.word(*self.notes[id(dataset)].apart, *self.parts[id(dataset)][1:],
+                notes = self.notes[id(dataset)]
+                word = digests.word(*notes.apart, *self.parts[id(dataset)][1:],
                                     (settings.aligned, settings.seed))
-        return 0
+                return word, notes.parts or ()
+        return 0, ()
 
     def tell(self, reason=None, verdict=loaders.SAMPLES):
         """For `tsrun explain`: samples are not shared for @reason, or they are; asked with each batch."""
@@ -257,9 +265,9 @@ class Scope:
             return
         try:
             if reason is None:
-                self.met.tell(verdict, named=self.named())
+                self.met.tell(verdict, None, "", *self.named())
             else:
-                self.met.tell(loaders.NOT, reason, self.detail, self.named())
+                self.met.tell(loaders.NOT, reason, self.detail, *self.named())
         except Exception as error:
             native.report(error)
 

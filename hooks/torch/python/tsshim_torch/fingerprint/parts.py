@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""
+What a name is made of, in parts that other jobs can compare with theirs: a sum for each, and words for
+people.  Counted once per loader, for the line at the end of a job and `tsrun explain`.
+"""
+
+import collections
+import marshal
+import struct
+import zlib
+
+MOST = 64  # parts of a loader (leader/group/loaders.h)
+_TEXT = 88  # bytes of one's text
+_PART = struct.Struct("<II%ds" % _TEXT)
+_VALUE = 24  # characters of a value that are shown
+_DEPTHS = 3, 2, 1  # steps from the data set that may be told apart
+
+
+def _short(path):
+    """The @path as who has written the data set would say it."""
+    for word in "dataset", ".__class__", ".":
+        path = path[len(word):] if path.startswith(word) else path
+    return path or "the data set"
+
+
+def leaf(walker, bag, name, data, reader):
+    """(path, sum, value, function) of the leaf @name of @bag, of these bytes, which @reader mentions."""
+    path = "%s.%s" % (walker.where(walker.number(bag)), name)
+    return path, zlib.crc32(data), _value(data), reader or ""
+
+
+def _value(data):
+    """What is written as @data, as text; "" where that is nothing to read."""
+    try:
+        return repr(marshal.loads(data))[:_VALUE]
+    except (ValueError, EOFError, TypeError):
+        return ""
+
+
+def of_objects(walker):
+    """[(path, sum, value, "")] of all that @walker has met, put together until there is room for it."""
+    parents = walker.parents()
+    for depth in _DEPTHS:
+        steps, groups, sums, found = [], [], {}, []
+        for number, parent in enumerate(parents):
+            steps.append(0 if number == 0 else steps[parent] + 1)
+            groups.append(number if steps[number] <= depth else groups[parent])
+            _add(sums, groups[number], b"%d" % walker.sums.get(number, 0))
+        for number, label, data in walker.values:
+            if number >= 0 and steps[number] < depth - 1 and type(label) is str and label:
+                found.append((walker.where(number) + label, zlib.crc32(data), _value(data[1:]), ""))
+            elif number >= 0:
+                _add(sums, groups[number], data)
+        if len(sums) + len(found) <= MOST // 2:
+            break
+    return found + [(walker.where(number), each, "", "") for number, each in sums.items()]
+
+
+def _add(sums, number, data):
+    sums[number] = zlib.crc32(data, sums.get(number, 0))
+
+
+def packed(parts):
+    """(bytes, how many) of @parts, each as struct ts_loader_part."""
+    found, met = [], collections.Counter()
+    for path, each, value, reader in parts[:MOST]:
+        met[path] += 1  # as often as there are bases, say
+        words = [_short(path)[-48:], *filter(None, (value, reader and reader.rpartition(".")[2]))]
+        text = "\t".join(word.replace("\t", " ") for word in words).encode("utf-8", "replace")[:_TEXT - 1]
+        key = zlib.crc32(("%d %s" % (met[path], path)).encode("utf-8", "surrogatepass")) or 1
+        found.append(_PART.pack(each, key, text.replace(b"\0", b"?")))
+    return b"".join(found), len(found)
