@@ -25,6 +25,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
+import holders  # noqa: E402
 import meeting  # noqa: E402 -- of the tests beside
 import support  # noqa: E402
 from support import Group, finish, start  # noqa: E402
@@ -114,14 +115,14 @@ def in_default_mode(name, plain):
     return True
 
 
-def when_aligned(name, pipeline):
-    """(whether the samples are the same, which part was taken, notes)."""
+def when_aligned(name, pipeline, *words):
+    """(whether the samples are the same, which part was taken, notes); @words for both."""
     batch = 8 if getattr(pipeline, "BY_BATCH", False) else 12
     settings = getattr(pipeline, "SETTINGS", {})
     with group_of(TSSHIM_ALIGN="7", TSSHIM_DEBUG="debug", **settings) as group:
         epochs = getattr(pipeline, "EPOCHS", EPOCHS)
-        outcomes = together([command(name, seed=1, batch=8, epochs=epochs),
-                             command(name, seed=2, batch=batch, epochs=epochs, model="b")], group)
+        outcomes = together([command(name, *words, seed=1, batch=8, epochs=epochs),
+                             command(name, *words, seed=2, batch=batch, epochs=epochs, model="b")], group)
         found = group.statistics()
     for outcome in outcomes:
         assert outcome.status == 0, outcome.errors[-2000:]
@@ -133,6 +134,25 @@ def when_aligned(name, pipeline):
         taken = min(taken, len(first) + len(second) - made)
     taken = max(0, min(taken, len(first))) / max(1, len(first))
     return first == second, taken, notes_of(outcomes, found)
+
+
+def with_options(names, known):
+    """
+    Two aligned jobs of each pipeline of which the data sets hold other options, in one of the ways of
+    holders.py, by turns.  Prints what was taken, beside what is without; whether all were the same samples.
+    """
+    with open(RESULTS) as file:
+        without = json.load(file)
+    kinds, rows, good = itertools.cycle(holders.HOLDERS), [], True
+    for name in names:
+        kind = next(kinds)
+        same, taken, notes = when_aligned(name, known[name], "--holder", kind)
+        before = without.get(name, {})
+        rows.append((name, kind, same, taken, before.get("taken"), before.get("cost")))
+        good &= same or not before.get("aligned", True)
+        print("# %s %s: %s, taken %.2f (without %s); %s" % (
+            name, kind, "the same" if same else "OTHER SAMPLES", taken, before.get("taken"), "; ".join(notes)), flush=True)
+    return good
 
 
 def judge(name, pipeline, default=True):
@@ -221,6 +241,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="PIPELINE")
     parser.add_argument("--table", metavar="FILE")
     parser.add_argument("--aligned", action="store_true", help="not in default mode")
+    parser.add_argument("--options", action="store_true", help="data sets that hold options, aligned only")
     options = parser.parse_args()
     known = pipelines()
     unknown = set(options.names) - set(known)
@@ -229,6 +250,8 @@ def main():
     names = options.names or list(known)
     import data
     data.make(DATA)
+    if options.options:
+        return 0 if with_options(names, known) else 1
     print("1..%d" % len(names))
     results, failed = [], 0
     for number, name in enumerate(names, 1):

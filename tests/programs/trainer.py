@@ -22,6 +22,7 @@ import torch
 from torch.utils.data._utils import fetch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+import holders  # noqa: E402
 import meeting  # noqa: E402 -- of the tests beside
 
 
@@ -155,6 +156,8 @@ def main():
     parser.add_argument("--model", default="a")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--holder", choices=sorted(holders.HOLDERS),
+                        help="how the data sets hold the options of the program")
     parser.add_argument("--cpu", action="store_true",
                         help="print the CPU time of each epoch, workers included, instead of digests")
     parser.add_argument("--cost", action="store_true",
@@ -168,6 +171,8 @@ def main():
     pipeline = getattr(importlib.import_module("pipelines." + module), name)()
     cost = Cost() if options.cost else None
     loaders = pipeline.make(options)  # which imports libraries, for seconds
+    if options.holder and not holders.put_around(loaders, options.holder, options):
+        print("~ nothing holds options")
     meeting.arrive()
     try:
         run(options, pipeline, loaders)

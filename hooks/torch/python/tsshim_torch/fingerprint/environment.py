@@ -18,7 +18,7 @@ import warnings
 from operator import is_
 
 from . import library
-from .walk import Unknown, joined
+from .walk import Unknown, inline, joined
 
 PACKAGES = ("torch", "torchvision", "numpy", "PIL", "cv2",
             "intel_extension_for_pytorch", "mkl_umath")  # these put kernels in place of others
@@ -105,6 +105,14 @@ def gpu():
                   backends.cudnn.allow_tf32, backends.cuda.matmul.allow_tf32))
 
 
+def _printing(options):
+    """NumPy's @options for printing, in which functions may stand."""
+    formatter = options.get("formatter") or {}
+    return {**options, "formatter": sorted(
+        (kind, getattr(function, "__qualname__", ""), repr(inline(getattr(function, "__self__", None))))
+        for kind, function in formatter.items())}
+
+
 def _manners():
     """How numbers are printed, and which warnings and errors of arithmetic are exceptions."""
     found = [warnings.defaultaction]
@@ -115,7 +123,7 @@ def _manners():
     if torch is not None:
         found.append([getattr(torch._tensor_str.PRINT_OPTS, name) for name in PRINTING])
     if numpy is not None:
-        found += [numpy.geterr(), numpy.get_printoptions(), numpy.getbufsize()]
+        found += [numpy.geterr(), _printing(numpy.get_printoptions()), numpy.getbufsize()]
         found.append(getattr(numpy, "_get_promotion_state", bool)())
     return found
 

@@ -17,6 +17,7 @@ import hashlib
 import importlib.machinery
 import marshal
 import operator
+import re
 import os
 import site
 import sys
@@ -231,6 +232,15 @@ def unloaded(name):
     return None if spec.origin is None else content(spec.origin)
 
 
+# A set of texts as text: a message of a library's, say, that it has made when it was imported.
+_ORDERED = re.compile(r"\{'[^'{}]*'(?:, '[^'{}]*')+\}")
+
+
+def _without_order(found):
+    """The text that was @found without the order of its elements, which is another one in each process."""
+    return ", ".join(sorted(found.group()[1:-1].split(", ")))
+
+
 class Look:
     """
     What a library module was bound to when it was looked at.
@@ -294,6 +304,7 @@ class Look:
             self._class(path, value)
         elif id(kind) in walk.ATOM_IDS:
             if not name.startswith("_"):  # others are counters, or set when first needed
+                value = _ORDERED.sub(_without_order, value) if kind is str else value
                 self.data += (path.encode(), marshal.dumps(value, walk.MARSHAL))
         elif kind is CACHED:
             self._one(path, name, value.__dict__.get("__wrapped__"))

@@ -65,15 +65,27 @@ def _use(walker, names, use):
         else:
             walker.add(builtin, ":" + use.names[0])
         return
-    _attributes(walker, root, use.names[0], use.names[1:], use.key)
+    _attributes(walker, root, use.names[0], use.names[1:], use.key, names)
 
 
-def _attributes(walker, value, path, names, key):
-    """Go through modules as the code does; what is found in one is walked, not the module."""
+def _without_order(text, names):
+    """The global @text without the order of the sets of texts among these @names that it shows."""
+    for part in list(names.values()):
+        if type(part) in (set, frozenset) and len(part) > 1 and set(map(type, part)) == {str}:
+            text = text.replace(repr(part), repr(sorted(part)))
+    return text
+
+
+def _attributes(walker, value, path, names, key, where=None):
+    """
+    Go through modules as the code does; what is found in one is walked, not the module.  @where are the
+    globals that @value is one of, if that is known.
+    """
     for name in names:
         if type(value) is not types.ModuleType:
             break
         module, value = value, library.module_dict(value).get(name, MISSING)
+        where = library.module_dict(module)
         path += "." + name
         if value is MISSING:
             walker.put(b"-")  # it is a part imported later, or an error
@@ -85,6 +97,8 @@ def _attributes(walker, value, path, names, key):
                 walker.put(b"l", library.class_name(type(value)))
                 walker.add(module, ":" + path)
                 return
+    if type(value) is str and "{'" in value and where is not None:
+        value = _without_order(value, where)
     if value is os.environ or value is os.getenv:
         _environment(walker, key)
     else:
