@@ -181,10 +181,21 @@ def _leaf(name, part):
     if type(part) in (list, tuple) and len(part) > walk.LONG:  # data, of which the walk keeps notes
         return None
     if library.class_module(type(part)) == "omegaconf.nodes":
-        inner = vars(part).get("_val")
-        data = None if type(inner) not in walk.ATOMS else walk.plain_bytes(inner)
-        return data and walk.encoded(library.class_name(type(part))) + data
+        return _node(part, vars(part).get("_val"))
     return None if type(part) is dict else walk.plain_bytes(part)  # which may be a bag itself
+
+
+# Behind the bytes of an OmegaConf's leaf that is worked out by a function when it is read: "${now:%H}".
+_WORKED_OUT = b" is worked out"
+
+
+def _node(node, value):
+    """The bytes of an OmegaConf's @node, which has this @value, or None."""
+    if type(value) not in walk.ATOMS:
+        return None
+    is_worked_out = type(value) is str and "${" in value and ":" in value.partition("${")[2]
+    return walk.plain_bytes(value) + walk.encoded(library.class_name(type(node))) + \
+        _WORKED_OUT * is_worked_out
 
 
 def add(walker, value, attributes, items=None):
@@ -208,7 +219,7 @@ def add(walker, value, attributes, items=None):
                 walker.put(b"k")
                 walker.add(part, "[%r]" % (name,))
             else:
-                leaves[name] = walk.joined((leaves.get(name, b""), data))
+                leaves[name] = walk.joined((leaves[name], data)) if name in leaves else data
     walker.memory.setdefault(add, []).append((value, leaves))
 
 
@@ -278,6 +289,8 @@ def finish(walker, digest):
         for name, data in sorted(leaves.items()):
             everything += (walk.encoded(name), data)
             is_out = name in left or name in notes.ignored
+            if not is_out and data.endswith(_WORKED_OUT):
+                raise walk.Unknown("resolver", parts.path_of(walker, value, name))
             counted += (b"", b"") if is_out else everything[-2:]
             if notes.parts is not None and not is_out:
                 notes.parts.append(parts.leaf(walker, value, name, data, mentioned.get(name)))

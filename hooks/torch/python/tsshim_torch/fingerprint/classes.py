@@ -5,7 +5,7 @@ import sys
 import types
 from collections import OrderedDict
 
-from . import bags, drawing, handles, library, locks, scratch
+from . import bags, drawing, handles, library, locks, scratch, shared
 from .code import makes_others
 from .library import HEAP_TYPE
 from .walk import LONG, NODES, OTHERS, add_dict, add_ordered, add_set, ending, inline
@@ -172,7 +172,7 @@ def instance_dict(value):
 
 # By the reason to refuse: what knows some of them all the same.
 _ADDERS = {"generator": drawing.add_generator, "handle": handles.add_handle,
-           "lock": locks.add_lock}
+           "lock": locks.add_lock, "shared_memory": shared.add}
 
 
 class _Judgement:

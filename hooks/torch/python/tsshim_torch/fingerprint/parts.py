@@ -6,6 +6,7 @@ people.  Counted once per loader, for the line at the end of a job and `tsrun ex
 
 import collections
 import marshal
+import re
 import struct
 import zlib
 
@@ -20,13 +21,18 @@ def _short(path):
     """The @path as who has written the data set would say it."""
     for word in "dataset", ".__class__", ".":
         path = path[len(word):] if path.startswith(word) else path
+    path = re.sub(r"\['(\w+)'\]", r".\1", path.replace("._content", ""))  # so OmegaConf keeps its items
     return path or "the data set"
+
+
+def path_of(walker, bag, name):
+    """Where the leaf @name of @bag lies."""
+    return "%s.%s" % (walker.where(walker.number(bag)), name)
 
 
 def leaf(walker, bag, name, data, reader):
     """(path, sum, value, function) of the leaf @name of @bag, of these bytes, which @reader mentions."""
-    path = "%s.%s" % (walker.where(walker.number(bag)), name)
-    return path, zlib.crc32(data), _value(data), reader or ""
+    return path_of(walker, bag, name), zlib.crc32(data), _value(data), reader or ""
 
 
 def _value(data):
@@ -65,7 +71,7 @@ def packed(parts):
     found, met = [], collections.Counter()
     for path, each, value, reader in parts[:MOST]:
         met[path] += 1  # as often as there are bases, say
-        words = [_short(path)[-48:], *filter(None, (value, reader and reader.rpartition(".")[2]))]
+        words = [_short(path)[-48:], value, reader.rpartition(".")[2]] if value else [_short(path)[-_TEXT:]]
         text = "\t".join(word.replace("\t", " ") for word in words).encode("utf-8", "replace")[:_TEXT - 1]
         key = zlib.crc32(("%d %s" % (met[path], path)).encode("utf-8", "surrogatepass")) or 1
         found.append(_PART.pack(each, key, text.replace(b"\0", b"?")))

@@ -27,6 +27,8 @@ _NAMES = {
     "kornia.core.mixin.image_module.ImageModuleMixIn": ("_output_image",),
     "kornia.core.module.ImageModuleMixIn": ("_output_image",),  # up to 0.8
     "monai.transforms.inverse.TraceableTransform": ("_tracing",),
+    # What functions have worked out for values that name them; of these bags.py knows.
+    "omegaconf.base.ContainerMetadata": ("resolver_cache",),
     "monai.transforms.transform.RandomizableTrait": ("_do_transform",),
 }
 # Methods that draw all anew, by the class that defines what they are for.

@@ -66,6 +66,7 @@ REASONS = {
     "memmap": "a mapped file that cannot be told, or may be written through this mapping",
     "object": "an object that shows nothing of what it holds",
     "process": "a process or thread",
+    "resolver": "a value that a function works out each time when it is read",
     "set": "a set whose elements have no order of their own",
     "slow": "there is more code than can be looked at in %.1f s of CPU time" % PATIENCE,
     "shared_memory": "memory or values shared between processes",
@@ -171,6 +172,7 @@ class Notes:
         # [(path, object)] of generators of random numbers where the caller @seeds them; they are
         # Unknown where it does not.
         self.generators = [] if seeds else None
+        self.cells = [] if seeds else None  # (object of ctypes, bytes) of shared.py, or None: Unknown
         self.digests = {}  # of large arrays, by where they are: these are not read again
         self.has_looked = False  # at all: what libraries hold is not compared again either
         self.is_cut = False  # something was left out that would have taken too long

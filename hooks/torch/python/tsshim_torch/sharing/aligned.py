@@ -121,7 +121,7 @@ class Drawn(fetch.Fetch):
         if self.scope.is_unshareable():
             native.count_pass(b"torch_sample")
             return None
-        return self.sample.take(wait)
+        return None if self.scope.is_doubtful() else self.sample.take(wait)
 
     def put_aside(self, own):
         """
@@ -175,11 +175,13 @@ class Drawn(fetch.Fetch):
         if not self.scope.in_directory and native.saw_relative():
             with native.unseen():
                 self.scope.note_relative()
-        has_read = unread.noticed() != self.scope.noticed
-        if verdict == native.CLAIM and (generators.has_clashed or has_read):
+        has_read, have_moved = unread.noticed() != self.scope.noticed, self.scope.have_moved()
+        if verdict == native.CLAIM and (generators.has_clashed or has_read or have_moved):
             self.sample.drop()  # another thread may have drawn meanwhile, or the name lacks a leaf
         if has_read:
             self.scope.learn_reads()
+        if have_moved:
+            self.scope.note_moved(naming.MOVES)
         return value
 
     def _listed_item(self, index, verdict, how=0):
@@ -266,6 +268,7 @@ class Drawn(fetch.Fetch):
 
     def _may_look_ahead(self):
         return self.scope.may_look_ahead and worker_queue is not None and self.error is None \
+            and not self.scope.is_doubtful() \
             and (self.errands is None or self.errands.has_room()) \
             and not (self.scope.bulk and self.scope.bulk.is_whole)
 

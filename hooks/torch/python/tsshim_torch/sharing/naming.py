@@ -12,11 +12,15 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
+from ..fingerprint import shared
 from . import align, bulk, generators, loaders, private, scopes, unread
 
-# One byte that workers share with the process that forks them: whether an item of one of them has
-# opened a relative name.
-_relative = mmap.mmap(-1, 1)
+MOVES = 64  # of shared numbers, by which a data set that is looked at for each has no name any more
+
+# Bytes that workers share with the process that forks them: whether an item of one of them has
+# opened a relative name, and whether one has changed numbers that processes share.
+_told = mmap.mmap(-1, 2)
+_RELATIVE, _MOVES = 0, 1
 
 
 class Scope(scopes.Scope):
@@ -26,6 +30,8 @@ class Scope(scopes.Scope):
         super().__init__(fetcher)
         self.privates = {}  # id -> private.Private, of the data sets of .identities
         self.left = {}  # id -> [(bag of options, names of leaves that the name is made without)]
+        self.cells = {}  # id -> [(numbers that processes share, their bytes in the name)]
+        self.moves = _told[_MOVES] * MOVES  # of these, that came too soon
         self.noticed = unread.noticed()  # when all of it was named, or before
         self.looks = 0  # that were had at data sets here
         self.of_workers = False  # that are to be forked: threads of this process will not be theirs
@@ -44,11 +50,13 @@ class Scope(scopes.Scope):
         notes.generators.clear()
         self.looks += 1
         notes.read, notes.left = self._names_read(), []
+        notes.cells = [] if self.moves < MOVES else None
         self._ask(notes)
         try:
             return datasets.fingerprint(dataset, kept, self._room(), notes)
         finally:
             self.left[id(dataset)] = notes.left
+            self.cells[id(dataset)] = notes.cells or ()
             self.privates[id(dataset)] = private.Private(notes.generators)
             self.may_keep |= self.is_untried and notes.has_cache
 
@@ -69,6 +77,26 @@ class Scope(scopes.Scope):
         if not self._all_are_noticed():
             self.look_again()
         return [armed for left in self.left.values() for armed in unread.arm(left)]
+
+    def look(self):
+        if self.have_moved():
+            self.note_moved(clock.thread() - self.checked < scopes.RECHECK * self.cost and 1)
+        super().look()
+
+    def is_doubtful(self):
+        """Whether items may change numbers that processes share: the first one, in its place, tells."""
+        return self.is_untried and any(self.cells.values())
+
+    def have_moved(self):
+        """Whether numbers that processes share are no more what the names say."""
+        return any(shared.now(cell) != data for cells in self.cells.values() for cell, data in cells)
+
+    def note_moved(self, moves):
+        """They are not, and @moves count: those that items move are no part of a name that others have."""
+        self.moves += moves
+        _told[_MOVES] = self.moves >= MOVES
+        with native.unseen():
+            self.look_again()
 
     def learn_reads(self):
         """Items have read some of these, which count from now on."""
@@ -102,7 +130,7 @@ class Scope(scopes.Scope):
     def note_relative(self):
         """Items do, from now on: they are named anew, and who iterates can see it."""
         self.in_directory = True
-        _relative[0] = 1
+        _told[_RELATIVE] = 1
         self.look_again()
 
     def take_over(self, other):
@@ -110,7 +138,7 @@ class Scope(scopes.Scope):
         self.identities, self.constants, self.notes = other.identities, other.constants, other.notes
         self.privates, self.judged, self.parts = other.privates, other.judged, other.parts
         self.reason, self.may_keep, self.left = other.reason, other.may_keep, other.left
-        self.detail, self.noticed = other.detail, other.noticed
+        self.detail, self.noticed, self.cells = other.detail, other.noticed, other.cells
         self.cost, self.checked = other.cost, clock.thread()
 
     def name_of(self, index):
@@ -140,7 +168,7 @@ class ScopeOfWorkers(Scope):
         super().look()
 
     def saw_relative(self):
-        return super().saw_relative() or _relative[0] != 0
+        return super().saw_relative() or _told[_RELATIVE] != 0
 
 
 _prepared = None  # (process, Scope) for the workers that it is about to fork

@@ -124,6 +124,8 @@ class Stream:
 
     def _is_shared(self):
         """Whether the item at the place is shared; counts why not."""
+        if self.alone is None and self.scope.have_moved():
+            self.leave_others(b"torch_changed")
         reason = self.alone
         if reason is None and self.scope.is_cheap():
             self.scope.tell_cheap()

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""
+Numbers that a program shares with its workers (multiprocessing.Value) are part of what names a sample,
+as they are when it is made.
+"""
+
+import os
+
+import support
+from aligned_common import aligned, counter, together, without_ring
+from support import HERE
+
+JOB = os.path.join(HERE, "cells_job.py")
+COUNT, EPOCHS = 48, 3
+
+
+def job(*ways):
+    return [support.torch_python(), JOB, *ways]
+
+
+def of_two(*ways):
+    """How many samples two jobs took from each other, that are given what one alone is."""
+    wanted = support.facts(without_ring(job(*ways)).output)
+    assert len(wanted) == len(ways) * EPOCHS
+    with aligned() as group:
+        outcomes = together([job(*ways)] * 2, group)
+        taken = counter(group, "shared")
+    for outcome in outcomes:
+        assert "an error of tsshim's own" not in outcome.errors, outcome.errors
+        assert support.facts(outcome.output) == wanted
+    return taken
+
+
+def test_an_epoch_that_the_program_tells():
+    for way in "Told", "Raw", "Stream":
+        taken = of_two(way)
+        assert taken >= 0.5 * COUNT * EPOCHS, (way, taken)  # short, and the first item is made by all
+
+
+def test_items_that_count_themselves_are_nobody_elses():
+    assert of_two("Counting") == 0
+
+
+support.main(support.functions(globals()))
