@@ -94,6 +94,55 @@ Test(loaders, are_read_as_they_were_said)
 	cr_expect(eq(u32, count(loaders, JOB_A), 1));
 }
 
+/* Says a loader with @count parts, of which the one at @odd has another sum. */
+static void say_parts(struct ts_loaders *loaders, uint64_t job, uint32_t count, uint32_t odd)
+{
+	struct ts_loader_part parts[TS_LOADER_PARTS + 4];
+	struct ts_loader_facts facts = facts_of(7, "loader");
+
+	memset(parts, 0, sizeof(parts));
+	for (uint32_t i = 0; i < count; i++) {
+		parts[i] = (struct ts_loader_part){.sum = i == odd, .path = i + 1};
+		snprintf(parts[i].text, sizeof(parts[i].text), "opt.%u\t%u\tread", i,
+			10 + (i == odd));
+	}
+	facts.parts = parts;
+	facts.part_count = count;
+	ts_loaders_say(loaders, ROW, job, 7, &facts, &shared);
+}
+
+static uint32_t count_parts(struct ts_loaders *loaders, uint64_t job)
+{
+	struct ts_loader_part part;
+	uint32_t count = 0;
+
+	while (ts_loaders_read_part(loaders, ROW, job, 0, count, &part)) {
+		cr_expect(eq(u32, part.path, count + 1));
+		cr_expect(eq(u32, part.sum, count == 1));
+		count++;
+	}
+	return count;
+}
+
+Test(loaders, parts_are_read_as_they_were_said)
+{
+	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));
+	struct ts_loader_part part;
+
+	say_parts(loaders, JOB_A, TS_LOADER_PARTS + 4, 1);
+	cr_expect(eq(u32, count_parts(loaders, JOB_A), TS_LOADER_PARTS));
+	cr_assert(ts_loaders_read_part(loaders, ROW, JOB_A, 0, 1, &part));
+	says(part.text, "opt.1\t11\tread");
+	cr_expect(eq(u32, count_parts(loaders, JOB_B), 0));
+	/* The next job that has the row says fewer, and what was there is none of them. */
+	say_parts(loaders, JOB_B, 3, 1);
+	cr_expect(eq(u32, count_parts(loaders, JOB_B), 3));
+	cr_expect(eq(u32, count_parts(loaders, JOB_A), 0));
+	say(loaders, JOB_B, 9);
+	cr_expect(not(ts_loaders_read_part(loaders, ROW, JOB_B, 1, 0, &part)));
+	cr_expect(not(ts_loaders_read_part(loaders, TS_JOB_MAX, JOB_B, 0, 0, &part)));
+}
+
 Test(loaders, of_another_job_or_row_are_none)
 {
 	struct ts_loaders *loaders = table_of(fixture_attach(JOB_A));

@@ -411,6 +411,15 @@ Test(line_scenes, names_every_part_by_which_names_differ)
 			cr_expect(is_there == (i == part), "%s", text);
 		}
 	}
+	/* What exactly stands in the place of what is said in general, once. */
+	begin();
+	took(TS_KIND_SAMPLE, 0, 10);
+	sum.apart = (struct ts_apart){.found = true,
+		.parts = 1u << TS_APART_DATA | 1u << TS_APART_OPTIONS,
+		.what = "opt.lr (1, 2)"};
+	(void)line();
+	cr_expect(strstr(text, "they differ in opt.lr (1, 2); fix: ") != NULL, "%s", text);
+	cr_expect(strstr(text, "or --ignore for options") != NULL, "%s", text);
 	cr_expect(eq(u32, ts_apart_parts(0, UINT64_MAX),
 		((1u << TS_APART_PART_COUNT) - 1) & ~(1u << TS_APART_OPTIONS)));
 	cr_expect(eq(u32, ts_apart_parts(0, UINT64_MAX << 12),

@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-from . import handles, library
+from . import handles, library, traced
 from .walk import OTHERS, VALUES, inline, node, value
 
 _known = set()  # names of libraries whose types are registered
@@ -281,7 +281,10 @@ def _torch(torch):
         walker.add(kind, ".__class__")
         with disabled():
             plain = thing.as_subclass(torch.Tensor)
-            walker.add(dict(object.__getattribute__(thing, "__dict__")), ".__dict__")
+            attributes = dict(object.__getattribute__(thing, "__dict__"))
+        attributes.update((name, traced.without_addresses(walker, attributes[name]))
+                          for name in traced.TRACES if name in attributes)
+        walker.add(attributes, ".__dict__")
         _add_tensor(walker, plain)
         return True
 

@@ -5,7 +5,7 @@ import sys
 import types
 from collections import OrderedDict
 
-from . import bags, drawing, handles, library, locks, scratch, shared
+from . import bags, drawing, handles, library, locks, scratch, shared, traced
 from .code import makes_others
 from .library import HEAP_TYPE
 from .walk import LONG, NODES, OTHERS, add_dict, add_ordered, add_set, ending, inline
@@ -187,6 +187,7 @@ class _Judgement:
         self.is_iterable = any(library.class_name(base) == ITERABLE for base in classes)
         self.number = scratch.shared_number(kind) if self.is_iterable else None
         self.is_open = _is_open(kind)
+        self.is_traced = traced.kind() in classes
         self.is_bag = self.is_open and bags.is_bag(kind)
         self.scratch = scratch.names(kind)
         self.base = next(base for base in classes if not _flags(base) & HEAP_TYPE)
@@ -217,6 +218,8 @@ def _instance(walker, value):
         return _named(walker, value)
     walker.put(b"I")
     walker.add(kind, ".__class__", as_kind=True)
+    if judged.is_traced:
+        traced.note(walker, value)
     items = _options(value) if judged.is_bag and judged.base is dict else None
     if judged.base is not object:
         walker.put(b"b", judged.base.__name__)

@@ -14,7 +14,7 @@ import sys
 import types
 
 from .. import clock, collecting
-from . import arrays, bags, frames, parts, remembered
+from . import arrays, bags, frames, parts, remembered, traced
 from . import nodes  # noqa: F401 -- registers what it knows
 from .classes import instance_dict
 from .environment import environment
@@ -53,7 +53,9 @@ def fingerprint(dataset, constants=None, room=math.inf, notes=None):
         walker = Walker("dataset", known, room, notes)
         walker.add(dataset)
         try:
-            digest = bags.finish(walker, walker.digest())
+            walker.digest()
+            traced.tell(walker)
+            digest = bags.finish(walker, walker.hash.digest())
             if notes.parts is not None:
                 notes.parts += parts.of_objects(walker)
         finally:

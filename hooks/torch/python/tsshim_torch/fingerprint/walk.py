@@ -173,6 +173,7 @@ class Notes:
         # Unknown where it does not.
         self.generators = [] if seeds else None
         self.cells = [] if seeds else None  # (object of ctypes, bytes) of shared.py, or None: Unknown
+        self.traced = [] if seeds else None  # transforms of traced.py, in the order in which they are met
         self.digests = {}  # of large arrays, by where they are: these are not read again
         self.has_looked = False  # at all: what libraries hold is not compared again either
         self.is_cut = False  # something was left out that would have taken too long
@@ -492,9 +493,10 @@ def _deque(walker, value):
 def _proxy(walker, value):
     # The proxy itself would ask what is behind it, which may be of a class of the user's.
     behind = gc.get_referents(value)
-    if len(behind) != 1 or type(behind[0]) is not dict:
+    add = {dict: add_dict, OrderedDict: add_ordered}.get(type(behind[0])) if len(behind) == 1 else None
+    if add is None:
         walker.fail("object")
-    add_dict(walker, behind[0])
+    add(walker, behind[0])
 
 
 @node(bytearray)

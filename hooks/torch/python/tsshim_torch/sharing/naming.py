@@ -49,7 +49,7 @@ class Scope(scopes.Scope):
         notes = self.notes.setdefault(id(dataset), datasets.Notes(seeds=True))
         notes.generators.clear()
         self.looks += 1
-        notes.read, notes.left = self._names_read(), []
+        notes.read, notes.left, notes.traced = self._names_read(), [], []
         notes.cells = [] if self.moves < MOVES else None
         self._ask(notes)
         try:
