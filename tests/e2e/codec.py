@@ -129,7 +129,9 @@ GOOD = [
     torch.ones(1).expand(5), image()[:, ::2], image()[:, 3:20, 4:30], numpy.arange(10)[::2],
     numpy.arange(10)[::-1], numpy.arange(24).reshape(2, 3, 4).transpose(1, 2, 0)[:, ::-1],
     Colour.RED, Flags.TWO, {Colour.RED: 1, (1, "a"): [2]}, pathlib.Path("/a/b"), (Colour.RED, Colour.RED),
-    numpy.array([["a", None], [1, 2.5]], dtype=object), Marked(torch.ones(2), [Colour.RED]),
+    image()[:, ::8], image()[:, 3:5, 2:4].permute(1, 2, 0), numpy.arange(100)[::-9],
+    numpy.asarray(["abc", "de"] * 9)[::7], torch.ones(90, dtype=torch.bfloat16)[::10],
+    (image()[:, ::9, ::9], 5), numpy.array([["a", None], [1, 2.5]], dtype=object), Marked(torch.ones(2), [Colour.RED]),
     [Marked(1, 2), Marked(Marked(3, image()), "x")],
 ]
 
@@ -193,7 +195,7 @@ def tensors_of_torchvision():
     assert (back.format, back.canvas_size) == (boxes.format, boxes.canvas_size)
     own = type("Own", (tv_tensors.Image,), {})
     leaf = tv_tensors.Image(image(), requires_grad=True)
-    for sample in (marked, own(image()), leaf, (good[0], good[0][1])):
+    for sample in (marked, own(image()), leaf):
         try:
             codec.encode(sample)
         except codec.Unshareable:
@@ -202,11 +204,9 @@ def tensors_of_torchvision():
 
 
 def bad_samples():
-    shared = image()
     twice = [1]
     with_attribute = torch.ones(2)
     with_attribute.extra = 1
-    base = numpy.arange(10)
     marked = Marked(1, 2)
     return {
         "subclass of str": Word("a"), "two flags": Flags.ONE | Flags.TWO,
@@ -215,11 +215,8 @@ def bad_samples():
         "gradient": torch.ones(2, requires_grad=True), "parameter": torch.nn.Parameter(
             torch.ones(1)), "sparse": torch.eye(3).to_sparse(), "attribute": with_attribute,
         "quantised": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
-        "two leaves on one memory": (shared, shared[0]), "the same leaf twice": [shared, shared],
-        "the same list twice": (twice, twice), "mostly gaps": image()[:, ::8],
-        "array of gaps": numpy.arange(100)[::9], "the same object twice": [marked, marked],
-        "views of one": (base[:6], base[5:]),
-        "tensor and array": (torch.from_numpy(base), base), "objects": numpy.array([object()]),
+        "the same list twice": (twice, twice), "the same object twice": [marked, marked],
+        "objects": numpy.array([object()]),
         "records": numpy.zeros(2, dtype=[("a", "i4")]), "matrix": numpy.matrix([[1]]),
         "masked": numpy.ma.array([1]), "object as key": {Marked: 3}, "ordered": (
             collections.OrderedDict(a=1)), "conjugate": torch.ones(2, dtype=torch.complex64).conj(),

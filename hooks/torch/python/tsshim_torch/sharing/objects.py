@@ -22,7 +22,8 @@ from .. import any_torch
 
 MARK = StopIteration
 
-_disabled = getattr(torch._C, "DisableTorchFunctionSubclass", None) or \
+# While it is entered, what a class of tensors has in the place of torch's own is not called.
+without_overrides = getattr(torch._C, "DisableTorchFunctionSubclass", None) or \
     torch._C.DisableTorchFunction
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _MODES = frozenset(("1", "L", "LA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV", "I", "F",
@@ -92,7 +93,7 @@ def _is_open_tensor(kind):
 
 
 def _as(tensor, kind):
-    with _disabled():
+    with without_overrides():
         return tensor.as_subclass(kind)
 
 
