@@ -301,6 +301,13 @@ def test_what_lies_askew_is_refused():
         raise AssertionError(sample)
 
 
+def another_default_device():
+    for _, sample in cases():
+        with torch.device("meta"):
+            found = samples.there_and_back(sample)
+        alike(sample, found)
+
+
 def tensors_of_torchvision():
     from torchvision import tv_tensors
     picture = tv_tensors.Image(volume()[0])
@@ -313,6 +320,8 @@ def tensors_of_torchvision():
 
 
 def of_newer_releases():
+    if hasattr(torch, "set_default_device"):
+        yield "another_default_device", another_default_device
     try:
         import torchvision.tv_tensors  # noqa: F401
         yield "tensors_of_torchvision", tensors_of_torchvision

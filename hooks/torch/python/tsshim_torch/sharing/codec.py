@@ -107,7 +107,10 @@ class _Encoder:
 def _are_apart(leaves):
     """Whether no two @leaves lie on one memory."""
     spans = sorted((leaf.address, leaf.address + leaf.bytes) for leaf in leaves if leaf.bytes)
-    return all(end <= start for (_, end), (start, _) in zip(spans, spans[1:]))
+    for (_, end), (start, _) in zip(spans, spans[1:]):
+        if start < end:
+            return False
+    return True
 
 
 class Encoded:

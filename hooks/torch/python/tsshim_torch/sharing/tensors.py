@@ -47,6 +47,25 @@ class Leaf:
         self.bytes = size
         self.spec = spec  # (kind, dtype, shape, strides, flags)
 
+    @property
+    def place(self):
+        """Where it lies in the sample."""
+        return self.address
+
+
+class Packed(Leaf):
+    """A leaf of which a copy is written."""
+
+    __slots__ = ("_origin",)
+
+    def __init__(self, origin, *rest):
+        super().__init__(*rest)
+        self._origin = origin
+
+    @property
+    def place(self):
+        return self._origin
+
 
 def extent_of(shape, strides):
     """
@@ -143,14 +162,18 @@ def packed(leaf):
     if kind in KINDS:
         with without_overrides():
             copy = leaf.keep.contiguous()
-        return Leaf(copy, copy.data_ptr(), spec_bytes(spec), spec)
-    copy = sys.modules["numpy"].ascontiguousarray(leaf.keep)
-    return Leaf(copy, copy.__array_interface__["data"][0], spec_bytes(spec), spec)
+        address = copy.data_ptr()
+    else:
+        copy = sys.modules["numpy"].ascontiguousarray(leaf.keep)
+        address = copy.__array_interface__["data"][0]
+    return Packed(leaf.address, copy, address, spec_bytes(spec), spec)
 
 
 def spec_bytes(spec):
     """What is written of a leaf."""
     kind, dtype, shape, strides, flags = spec
+    if kind in KINDS and not flags & PACKED:  # most are
+        return extent_of(shape, strides)[0] * DTYPE_BYTES[dtype]
     if kind == VIEW:
         return spec_bytes(dtype) if dtype[4] & PACKED else 0
     if kind == UNION:

@@ -125,18 +125,24 @@ def united(leaves):
 
 # ---- putting together ----
 
+def _parts(specs):
+    """{storage: (beginning, end) of what its tensors cover} of the views by @specs."""
+    parts = {}
+    for _, leaf, _, offset, root in specs:
+        if root is not None:
+            begin, end = parts.get(root[0], (offset, 0))
+            parts[root[0]] = (min(begin, offset) // BLOCK * BLOCK,
+                              max(end, offset + tensors.span_bytes(leaf)))
+    return parts
+
+
 class _Memory:
     """What the UNION (spec, address, bytes) covers again, for views by @specs."""
 
     def __init__(self, specs, union):
         (_, _, size, _, _), address, written = union
-        self._bases = {}
-        parts = {}  # storage -> (beginning, end) of what its tensors cover
-        for _, leaf, _, offset, root in specs:
-            if root is not None:
-                begin, end = parts.get(root[0], (offset, 0))
-                parts[root[0]] = (min(begin, offset) // BLOCK * BLOCK,
-                                  max(end, offset + tensors.span_bytes(leaf)))
+        self._bases = {}  # tensors that others are views of
+        parts = _parts(specs)
         is_torchs = len(parts) == 1 and all(root is not None for *_, root in specs)
         numpy = sys.modules.get("numpy")
         if is_torchs or numpy is None:
@@ -144,7 +150,7 @@ class _Memory:
         else:
             self._bytes = numpy.empty(size, dtype=numpy.uint8)
             whole = torch.frombuffer(self._bytes, dtype=torch.uint8)
-        ctypes.memmove(whole.data_ptr(), address, written)
+        ctypes.memmove(whole.data_ptr(), address, min(size, written))
         self._storages = {0: (0, buffers.untyped(whole))} if is_torchs else {
             storage: (begin, buffers.untyped(torch.frombuffer(
                 self._bytes, dtype=torch.uint8, offset=begin, count=end - begin)))
