@@ -106,6 +106,8 @@ def cases():
     yield "objects", [samples.Marked(crop, 1) for crop in crops()]
     yield "and nothing", (whole, whole[:0], torch.zeros(0), whole[1:])
     yield "three in a row", (base[:40], base[30:60], base[55:], base[90:])
+    numbers = torch.arange(4.0)
+    yield "what is in a sparse one", (torch.sparse_coo_tensor([[0, 1, 2, 3]], numbers)._values(), numbers[1:])
     yield "one dimension", (torch.tensor(3.0), whole[0, 0, 0, 0], whole[0, 0])
 
 
@@ -224,6 +226,13 @@ def test_random_views():
         counts[name] = counts.get(name, 0) + 1
     print("#", counts)
     assert counts["views"] > 800 and set(counts) <= {"views", "apart", "strides", "offset"}, counts
+
+
+def test_a_sparse_tensor_and_what_is_in_it():
+    numbers = torch.arange(4.0)
+    found = samples.there_and_back((torch.sparse_coo_tensor([[0, 1, 2, 3]], numbers), numbers))
+    found[1][2] = 7
+    assert found[0].to_dense().tolist() == [0, 1, 7, 3]
 
 
 def test_autograd_is_told_as_it_was():

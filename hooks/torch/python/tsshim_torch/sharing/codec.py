@@ -2,8 +2,8 @@
 """
 Samples as bytes: a small structure ("meta") and the bytes of the large leaves ("payload").
 
-Encoded are exactly: None, bool, int, float, complex, str, bytes, tuple, list, dict, torch.Tensor,
-torchvision's Image, Mask and Video, numpy.ndarray and NumPy scalars, and what objects.py can tell.
+Encoded are exactly: None, bool, int, float, complex, str, bytes, tuple, list, dict, the leaves of
+tensors.py, and what objects.py can tell.
 Whatever comes back is equal in type, value, dtype, strides and order; anything that could not be
 (other objects, gradients, one list in two places) raises Unshareable, and the sample is not shared.
 Where leaves lie on one memory, so does what comes back: views.py.
@@ -50,7 +50,7 @@ class _Encoder:
         kind = type(value)
         if kind in _PLAIN:
             return value
-        if kind is torch.Tensor:
+        if kind is torch.Tensor and tensors.is_bare(value):
             self.leaves.append(tensors.leaf_of(value))
             return Ellipsis
         if kind is tuple:
@@ -138,7 +138,7 @@ def _of_pair(sample):
     if type(sample) is not tuple or len(sample) != 2:
         return None
     tensor, target = sample
-    if type(tensor) is not torch.Tensor or type(target) not in _PLAIN:
+    if type(tensor) is not torch.Tensor or type(target) not in _PLAIN or not tensors.is_bare(tensor):
         return None
     return (Ellipsis, target), [tensors.written(tensors.leaf_of(tensor))], False
 

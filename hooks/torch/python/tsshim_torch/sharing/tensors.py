@@ -117,15 +117,23 @@ def _shape_of(value, key):
     return known
 
 
+def is_bare(value):
+    """Whether a tensor is nothing but its elements, in their places."""
+    return value.layout is torch.strided and not value.__dict__
+
+
 def leaf_of(value):
-    """The Leaf of a plain tensor."""
+    """The Leaf of a plain tensor that is_bare()."""
     # Each of these costs a microsecond where the item has just emptied the processor's caches.
-    if (value.layout is not torch.strided or not any_torch.is_cpu(value) or value.requires_grad
+    if (not any_torch.is_cpu(value) or value.requires_grad
             or any_torch.is_conj(value) or any_torch.is_neg(value)
             or any_torch.is_inference(value) != any_torch.is_inference_mode()
-            or value.__dict__ or _HAS_NAMES and value.has_names()):
+            or _HAS_NAMES and value.has_names()):
         raise Unshareable("tensor")
-    key = (value.dtype, value.shape, value.stride())
+    try:
+        key = (value.dtype, value.shape, value.stride())
+    except RuntimeError:  # a nested one
+        raise Unshareable("tensor") from None
     spec, size = _shapes.get(key) or _shape_of(value, key)
     return Leaf(value, value.data_ptr(), size, spec)
 
