@@ -194,6 +194,18 @@ def test_jobs_in_directories_of_their_own():
         assert not any(first[key] == second[key] for key in first)
 
 
+def test_crops_of_one_volume_are_shared():
+    """Who changes one in place changes the other one, of a sample that was taken as well."""
+    with aligned(TSSHIM_VERIFY="50") as group:
+        outcomes = together([job("Crops", "--seed", seed, "--batch", 5 + seed) for seed in (1, 2)], group)
+        shared, checked = counter(group, "shared"), group.statistics()["passed"]["verify"]
+    found = samples(outcomes[0])
+    assert found == samples(outcomes[1]) == samples(alone("Crops"))
+    assert len({digests[0] for digests in found.values()}) == 2 * ITEMS
+    assert shared > ITEMS / 4 and checked > ITEMS / 4, (shared, checked)
+    assert not any("differs" in outcome.errors for outcome in outcomes)
+
+
 def test_pixels_are_shared_where_samples_cannot_be():
     with aligned() as group:
         paths = support.pictures("s_")[:4]

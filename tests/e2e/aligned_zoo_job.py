@@ -244,6 +244,35 @@ class Pictures(Dataset):
         return {"index": index, "x": torch.tensor([numpy.array(picture).mean()]), "bad": {1}}
 
 
+class Crops(Dataset):
+    """Two crops of one volume, as MONAI's num_samples=2 gives them, and two of an array."""
+
+    def __init__(self, options):
+        pass
+
+    def __len__(self):
+        return ITEMS
+
+    def crops(self, volume, side):
+        starts = [random.randrange(8) for _ in range(2)]
+        return [volume[:, a:a + side, a:a + side, a:a + side] for a in starts]
+
+    def __getitem__(self, index):
+        volume = torch.rand(3, 28, 28, 28)
+        mask = (volume > 0.5).numpy().astype(numpy.float32)
+        side = 8 if index % 2 else 20  # where it is small, most is holes
+        return [{"index": index, "image": image, "mask": label}
+                for image, label in zip(self.crops(volume, side), self.crops(mask, side))]
+
+
+def changed(crops):
+    """All numbers of @crops, after a change of the first ones."""
+    crops[0]["image"] *= 2
+    crops[0]["mask"] += 1
+    return {"index": crops[0]["index"], "x": torch.cat([
+        torch.as_tensor(crop[name]).flatten() for crop in crops for name in ("image", "mask")])}
+
+
 class Told(Dataset):
     """Is told a factor after it was handed to its loader: in the worker, by the sampler, ..."""
 
@@ -284,11 +313,13 @@ def tell(data, options, more):
 
 
 KINDS = {kind.__name__: kind for kind in (
-    Own, Strange, Locked, Array, Told, Hdf5, Zip, Tar, Raw, Batches, Padded, Lists, Normed, NotAlone, Pictures)}
+    Own, Strange, Locked, Array, Told, Hdf5, Zip, Tar, Raw, Batches, Padded, Lists, Normed, NotAlone, Pictures,
+    Crops)}
 
 
 def collate(batch):
     """Fills up, and keeps the indices."""
+    batch = [changed(item) if isinstance(item, list) else item for item in batch]
     longest = max(len(item["x"]) for item in batch)
     return {"index": torch.tensor([item["index"] for item in batch]), "x": torch.stack([
         torch.cat([item["x"], item["x"].new_zeros(longest - len(item["x"]))]) for item in batch])}

@@ -306,6 +306,14 @@ def one_tensor_twice(options):
 
 
 @case
+def one_list_twice(options):
+    def make(index):
+        value = [full(index)]
+        return value, value
+    return Case(Items(make))
+
+
+@case
 def views_of_what_it_holds(options):
     """The trainer changes each batch in place."""
     data = torch.ones(6, 3, 32, 32) * torch.arange(6).view(6, 1, 1, 1)

@@ -231,6 +231,13 @@ def test_every_hit_is_right_when_all_are_checked():
 
 
 @support.whole
+def test_crops_of_one_picture():
+    """What a collate function writes into one of them shows in the other."""
+    counts = alike([job("--pipeline", "crops", "--collate", "overlap")] * 2, verify=50)
+    assert counts["shared"] > 0 < counts["passed"]["verify"], counts
+
+
+@support.whole
 def test_collate_functions_of_the_users_own():
     kinds = ("inplace", "cutmix")
     scenes = [[job("--collate", collate, "--seed", seed)] * 2

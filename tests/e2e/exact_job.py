@@ -173,7 +173,15 @@ def soon():
 
 RANDOM = [T.RandomResizedCrop(96), T.RandomHorizontalFlip(), T.ToTensor(),
           T.Normalize([.5, .5, .5], [.2, .2, .2])]
+
+
+def two_crops(picture):
+    """Two parts of one picture: who changes one in place changes the other one."""
+    return picture[:, :40, :40], picture[:, 8:, 8:]
+
+
 PIPELINES = {
+    "crops": [*RANDOM, T.Lambda(two_crops)],
     "random": RANDOM,
     "free": [T.Resize(128), T.CenterCrop(96), T.ToTensor(), T.Normalize([.5] * 3, [.2] * 3)],
     "python": [T.RandomChoice([T.Resize(128), T.Resize(140)]), T.CenterCrop(96), T.ToTensor()],
@@ -201,7 +209,7 @@ def arguments(words):
     parser.add_argument("--shuffle", type=int, default=1)
     parser.add_argument("--split", choices=("fold", "twice"))
     parser.add_argument("--patch", choices=("function", "class", "instance", "hook"))
-    parser.add_argument("--collate", choices=("inplace", "cutmix"))
+    parser.add_argument("--collate", choices=("inplace", "cutmix", "overlap"))
     parser.add_argument("--balanced", action="store_true", help="sampled by weights")
     parser.add_argument("--change", action="store_true", help="another transform in epoch 1")
     parser.add_argument("--newer", help="what is of a version that is not judged")
@@ -235,6 +243,12 @@ def inplace(samples):
 def cutmix(samples):
     images, labels = torch.utils.data.default_collate(samples)
     return images * torch.rand(()) + images.flip(0) * random.random(), labels
+
+
+def overlap(samples):
+    for (first, _), _ in samples:
+        first.mul_(2)
+    return [second.clone() for (_, second), _ in samples]
 
 
 OWN = {"vouched": Vouched, "buffer": Buffer, "constant": Constant, "batches": Batches,

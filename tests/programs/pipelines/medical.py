@@ -44,6 +44,27 @@ class MonaiMeta:
                                       batch_size=options.batch, num_workers=options.workers)]
 
 
+class MonaiCrops:
+    """Two crops of each volume, views of it, around what is labelled; MONAI's list_data_collate."""
+
+    def make(self, options):
+        m = monai.transforms
+        volumes = numpy.load(os.path.join(options.data, "volumes.npy"))
+        names = ("image", "label")
+        train = m.Compose([m.EnsureChannelFirstd(names, channel_dim="no_channel"),
+                           m.ScaleIntensityd("image"),
+                           m.RandCropByPosNegLabeld(names, "label", (16, 40, 40), num_samples=2)])
+        items = [{"image": volume, "label": (volume > 1).astype(numpy.float32)}
+                 for volume in volumes]
+        return [monai.data.DataLoader(monai.data.Dataset(items, train), shuffle=True,
+                                      batch_size=options.batch, num_workers=options.workers)]
+
+    def samples(self, batch):
+        """Both crops of each volume."""
+        images = batch["image"].as_tensor()
+        return [images[row:row + 2] for row in range(0, len(images), 2)]
+
+
 class InItem(Dataset):
     """kornia's augmentations on the CPU, in the worker."""
 

@@ -2,11 +2,11 @@
 """
 Samples as bytes: a small structure ("meta") and the bytes of the large leaves ("payload").
 
-Encoded are exactly: None, bool, int, float, complex, str, bytes, tuple, list, dict, torch.Tensor,
-torchvision's Image, Mask and Video, numpy.ndarray and NumPy scalars, and what objects.py can tell.
+Encoded are exactly: None, bool, int, float, complex, str, bytes, tuple, list, dict, the leaves of
+tensors.py, and what objects.py can tell.
 Whatever comes back is equal in type, value, dtype, strides and order; anything that could not be
-(other objects, gradients, two leaves on one memory, one list in two places) raises Unshareable,
-and the sample is not shared.
+(other objects, gradients, one list in two places) raises Unshareable, and the sample is not shared.
+Where leaves lie on one memory, so does what comes back: views.py.
 
 The meta is marshal's: it knows these builtin types exactly, is fast, and cannot run code.
 Two singletons that no sample may hold mark what is not builtin: Ellipsis stands for the next
@@ -19,121 +19,19 @@ import sys
 
 import torch
 
-from .. import any_torch
-from . import objects
+from . import objects, tensors, views
 from .objects import Unshareable
 
 VERSION = 2  # of marshal: floats binary; later ones tell equal values of other identity apart
 
-FORMAT = 4  # of records; part of the key
+FORMAT = 5  # of records; part of the key
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 _FLAT = _PLAIN | {type(Ellipsis)}
-DTYPES = {str(value)[6:]: value for value in (
-    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int8,
-    torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64, torch.complex128)}
-_DTYPE_NAMES = {value: name for name, value in DTYPES.items()}
-_DTYPE_BYTES = {name: torch.empty((), dtype=value, device="cpu").element_size()
-                for name, value in DTYPES.items()}
-
-# torchvision's subclasses of tensors that hold nothing else, by the kind of their leaves.
-_VISION = {"i": "Image", "m": "Mask", "v": "Video"}
-PART = "o"  # the leaf of an object: whoever collates is to see the object
-TENSORS = frozenset(("t", PART)).union(_VISION)
-
-# Tensors whose dimensions have names were given up in later releases of torch.
-_HAS_NAMES = hasattr(torch.Tensor, "has_names")
-
-
-class Leaf:
-    """Where the bytes of a leaf are; kinds: 't' or one of _VISION, 'a' array, 's' NumPy scalar."""
-
-    __slots__ = ("address", "bytes", "keep", "spec")
-
-    def __init__(self, keep, address, size, spec):
-        self.keep = keep  # what owns the memory
-        self.address = address
-        self.bytes = size
-        self.spec = spec  # (kind, dtype, shape, strides, flag)
 
 
 def _align(offset):
     return (offset + 63) & ~63
-
-
-def _extent(shape, strides):
-    """
-    (elements or bytes from the first in memory to the last, those before the one at zero), as
-    @strides count them.  There may be holes between, and some may be in several places.
-    """
-    if 0 in shape:
-        return 0, 0
-    ends = [(size - 1) * stride for size, stride in zip(shape, strides)]
-    before = -sum(end for end in ends if end < 0)
-    return before + sum(end for end in ends if end > 0) + 1, before
-
-
-SPARSE = 4  # times the bytes that a leaf may take if there are holes in it
-
-
-def _vision_class(kind):
-    """torchvision's class for the @kind of a leaf, or None where it is not loaded."""
-    return getattr(sys.modules.get("torchvision.tv_tensors"), _VISION[kind], None)
-
-
-def _vision_leaf(value, kind):
-    if value.__dict__:
-        raise Unshareable("attribute")
-    leaf = _tensor_leaf(value.as_subclass(torch.Tensor))
-    leaf.spec = (kind, *leaf.spec[1:])
-    return leaf
-
-
-_shapes = {}  # (dtype, shape, strides) of tensors that can be given back -> (spec, bytes)
-SHAPES = 1024
-
-
-def _shape_of(value, key):
-    """(spec, bytes) of a strided tensor; few shapes come again and again."""
-    dtype, shape, strides = key
-    if dtype not in _DTYPE_NAMES or value.is_quantized:
-        raise Unshareable("tensor")
-    extent, _ = _extent(shape, strides)
-    if extent > SPARSE * value.numel():
-        raise Unshareable("strides")
-    if len(_shapes) >= SHAPES:
-        _shapes.clear()
-    known = _shapes[key] = (("t", _DTYPE_NAMES[dtype], tuple(shape), strides, False),
-                            extent * value.element_size())
-    return known
-
-
-def _tensor_leaf(value):
-    # Each of these costs a microsecond where the item has just emptied the processor's caches.
-    if (value.layout is not torch.strided or not any_torch.is_cpu(value) or value.requires_grad
-            or any_torch.is_conj(value) or any_torch.is_neg(value)
-            or any_torch.is_inference(value) != any_torch.is_inference_mode()
-            or value.__dict__ or _HAS_NAMES and value.has_names()):
-        raise Unshareable("tensor")
-    key = (value.dtype, value.shape, value.stride())
-    spec, size = _shapes.get(key) or _shape_of(value, key)
-    return Leaf(value, value.data_ptr(), size, spec)
-
-
-def _array_leaf(value, numpy):
-    kept, kind = (value, "a") if type(value) is numpy.ndarray else (numpy.asarray(value), "s")
-    if kept.dtype.hasobject or kept.dtype.fields or kept.dtype.metadata or kept.dtype.subdtype:
-        raise Unshareable("dtype")
-    item = kept.dtype.itemsize
-    strides = tuple(kept.strides)
-    extent, before = _extent(kept.shape, strides)
-    extent += item - 1 if extent else 0
-    if extent > SPARSE * kept.nbytes:
-        raise Unshareable("strides")
-    if item == 0 or numpy.dtype(kept.dtype.str) != kept.dtype:
-        raise Unshareable("dtype")
-    return Leaf(kept, kept.__array_interface__["data"][0] - before, extent,
-                (kind, kept.dtype.str, tuple(kept.shape), strides, bool(kept.flags.writeable)))
 
 
 class _Encoder:
@@ -152,8 +50,8 @@ class _Encoder:
         kind = type(value)
         if kind in _PLAIN:
             return value
-        if kind is torch.Tensor:
-            self.leaves.append(_tensor_leaf(value))
+        if kind is torch.Tensor and tensors.is_bare(value):
+            self.leaves.append(tensors.leaf_of(value))
             return Ellipsis
         if kind is tuple:
             return tuple([self.strip(item) for item in value])
@@ -173,11 +71,11 @@ class _Encoder:
                                   isinstance(value, numpy.generic) and kind.__module__ == "numpy"):
             if kind is numpy.ndarray and value.dtype == object:
                 return self.strip_objects(value)
-            self.leaves.append(_array_leaf(value, numpy))
+            self.leaves.append(tensors.leaf_of_array(value, numpy))
             return Ellipsis
-        for letter in _VISION:
-            if kind is _vision_class(letter):
-                self.leaves.append(_vision_leaf(value, letter))
+        for letter in tensors.VISION:
+            if kind is tensors.vision_class(letter):
+                self.leaves.append(tensors.leaf_of_vision(value, letter))
                 return Ellipsis
         name, constant, parts, tensor = objects.tell(value, kind)
         self.has_objects |= name != "namedtuple"
@@ -185,8 +83,8 @@ class _Encoder:
             self.once(value)
         place = None
         if tensor is not None:
-            leaf = _tensor_leaf(tensor)
-            leaf.spec = (PART, *leaf.spec[1:])
+            leaf = tensors.leaf_of(tensor)
+            leaf.spec = (tensors.PART, *leaf.spec[1:])
             self.leaves.append(leaf)
             place = Ellipsis
         return objects.MARK, name, constant, place, self.strip(parts)
@@ -205,13 +103,14 @@ class _Encoder:
         self.has_objects = True
         return objects.MARK, "array", array.shape, None, self.strip(array.ravel().tolist())
 
-    def check_apart(self):
-        """Two leaves on one memory are one object to who changes it in place."""
-        spans = sorted((leaf.address, leaf.address + leaf.bytes)
-                       for leaf in self.leaves if leaf.bytes)
-        for (_, end), (start, _) in zip(spans, spans[1:]):
-            if start < end:
-                raise Unshareable("aliased leaves")
+
+def _are_apart(leaves):
+    """Whether no two @leaves lie on one memory."""
+    spans = sorted((leaf.address, leaf.address + leaf.bytes) for leaf in leaves if leaf.bytes)
+    for (_, end), (start, _) in zip(spans, spans[1:]):
+        if start < end:
+            return False
+    return True
 
 
 class Encoded:
@@ -223,7 +122,7 @@ class Encoded:
         self.meta = marshal.dumps((specs, skeleton, extra), VERSION)
         self.specs = specs
         self.skeleton = skeleton
-        self.has_objects = has_objects
+        self.has_objects = has_objects  # or views: whoever collates is to see them
         self.leaves = leaves  # leaf i goes to offsets(sizes of the leaves)[i] of the payload
         self.bytes = payload_bytes([leaf.bytes for leaf in leaves])
         self.origin = None  # of the record that was published with it: native.Sample.publish()
@@ -239,9 +138,9 @@ def _of_pair(sample):
     if type(sample) is not tuple or len(sample) != 2:
         return None
     tensor, target = sample
-    if type(tensor) is not torch.Tensor or type(target) not in _PLAIN:
+    if type(tensor) is not torch.Tensor or type(target) not in _PLAIN or not tensors.is_bare(tensor):
         return None
-    return (Ellipsis, target), [_tensor_leaf(tensor)], False
+    return (Ellipsis, target), [tensors.written(tensors.leaf_of(tensor))], False
 
 
 def _of_any(sample):
@@ -250,9 +149,10 @@ def _of_any(sample):
         skeleton = encoder.strip(sample)
     except RecursionError:
         raise Unshareable("depth") from None
-    if len(encoder.leaves) > 1:
-        encoder.check_apart()
-    return skeleton, encoder.leaves, encoder.has_objects
+    leaves = encoder.leaves
+    if len(leaves) < 2 or _are_apart(leaves):
+        return skeleton, [tensors.written(leaf) for leaf in leaves], encoder.has_objects
+    return skeleton, views.united(leaves), True
 
 
 def encode(sample, extra=None):
@@ -276,15 +176,6 @@ def offsets(sizes):
         result.append(at)
         at += size
     return result
-
-
-def spec_bytes(spec):
-    """Of a leaf."""
-    extent, _ = _extent(spec[2], spec[3])
-    if spec[0] in TENSORS:
-        return extent * _DTYPE_BYTES[spec[1]]
-    import numpy
-    return extent + numpy.dtype(spec[1]).itemsize - 1 if extent else 0
 
 
 def fill(leaves, address, copy=ctypes.memmove):
@@ -322,51 +213,6 @@ def flat_kinds(skeleton):
     return None
 
 
-def make_leaf(spec, address, size):
-    """A leaf with private memory of its own, filled from @address."""
-    kind, dtype, shape, strides, flag = spec
-    if kind in TENSORS:
-        tensor = torch.empty_strided(shape, strides, dtype=DTYPES[dtype], device="cpu")
-        if size:
-            ctypes.memmove(tensor.data_ptr(), address, size)
-        return of_kind(tensor, kind)
-    import numpy
-    item = numpy.dtype(dtype).itemsize
-    if is_c_order(shape, strides, item) or is_c_order(shape[::-1], strides[::-1], item):
-        order = "C" if is_c_order(shape, strides, item) else "F"
-        array = numpy.empty(shape, dtype=numpy.dtype(dtype), order=order)
-        if size:
-            ctypes.memmove(array.__array_interface__["data"][0], address, size)
-    else:
-        _, before = _extent(shape, strides)
-        array = numpy.ndarray(shape, numpy.dtype(dtype),
-                              bytearray(ctypes.string_at(address, size)), before, strides)
-    if kind == "s":
-        return array[()]
-    array.flags.writeable = flag
-    return array
-
-
-def of_kind(tensor, kind):
-    """The plain @tensor as what leaves of @kind, one of TENSORS, are."""
-    if kind == "t" or kind == PART:
-        return tensor
-    made = _vision_class(kind)
-    if made is None:
-        raise Unshareable("torchvision")
-    return tensor.as_subclass(made)
-
-
-def is_c_order(shape, strides, item):
-    """Whether items of this size with these @strides lie one behind the other."""
-    expected = item
-    for size, stride in zip(reversed(shape), reversed(strides)):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
-
-
 def places(skeleton, path=()):
     """Where the leaves are: a path for each, in order; all of them begin with @path."""
     if skeleton is Ellipsis:
@@ -379,6 +225,11 @@ def places(skeleton, path=()):
     else:
         return []
     return [found for key, item in items for found in places(item, (*path, key))]
+
+
+def is_flat(specs, skeleton):
+    """Whether leaf by leaf is as good as the whole sample; Unshareable when a class is not known."""
+    return check(skeleton) and not views.are_in(specs)
 
 
 def check(skeleton):
@@ -418,7 +269,9 @@ def join(skeleton, leaves):
 def decode(meta, address):
     """The sample, with private memory of its own."""
     specs, skeleton, _ = parse(meta)
-    sizes = [spec_bytes(spec) for spec in specs]
-    leaves = [make_leaf(spec, address + offset, size)
-              for spec, offset, size in zip(specs, offsets(sizes), sizes)]
-    return join(skeleton, iter(leaves))
+    sizes = [tensors.spec_bytes(spec) for spec in specs]
+    found = [(spec, address + offset, size)
+             for spec, offset, size in zip(specs, offsets(sizes), sizes)]
+    made = views.make_leaves(found) if views.are_in(specs) else \
+        [tensors.make_leaf(*one) for one in found]
+    return join(skeleton, iter(made))

@@ -22,7 +22,7 @@ from torch.utils.data._utils import worker as torch_worker
 from .. import any_torch, asking
 from ..asking import Raised
 from ..handover import pool
-from . import codec, moving
+from . import codec, moving, tensors
 
 ROW_MIN = 4096  # bytes: what is smaller is collated by torch
 ORIGIN_BYTES = 16  # of struct ts_sample_view
@@ -53,22 +53,22 @@ def _is_own(function):
 @functools.lru_cache(None)
 def _collates_plain(kind):
     """Whether default_collate() makes plain tensors of leaves of @kind, as with torchvision's."""
-    leaf = codec.of_kind(torch.zeros(1, device="cpu"), kind)
+    leaf = tensors.of_kind(torch.zeros(1, device="cpu"), kind)
     return type(torch_collate.default_collate([leaf, leaf])) is torch.Tensor
 
 
 def _is_row(spec):
     kind, _, shape, strides, _ = spec
-    return kind in codec.TENSORS and kind != codec.PART and _collates_plain(kind) and \
-        codec.is_c_order(shape, strides, 1) and codec.spec_bytes(spec) >= ROW_MIN
+    return kind in tensors.KINDS and kind != tensors.PART and _collates_plain(kind) and \
+        tensors.is_c_order(shape, strides, 1) and tensors.spec_bytes(spec) >= ROW_MIN
 
 
 def _new_rows(count, spec):
     """Memory for @count rows: shared in a worker, where torch would share it, too."""
-    dtype, shape = codec.DTYPES[spec[1]], (count,) + spec[2]
+    dtype, shape = tensors.DTYPES[spec[1]], (count,) + spec[2]
     if torch_worker._worker_info is None:
         return torch.empty(shape, dtype=dtype, device="cpu")
-    size = count * codec.spec_bytes(spec)
+    size = count * tensors.spec_bytes(spec)
     storage = pool.new_storage(size)
     if storage is None:
         storage = any_torch.new_shared(dtype, size)
@@ -170,7 +170,7 @@ class Batch:
         _, offsets, sizes, _ = self._layout_of(specs)
         if codec.payload_bytes(sizes) != size:
             raise ValueError("sizes")
-        if not self.direct or not codec.check(skeleton):
+        if not self.direct or not codec.is_flat(specs, skeleton):
             self.values[position] = codec.decode(meta, payload)
             self.parts[position] = ()
             self.direct = False
@@ -217,13 +217,13 @@ class Batch:
             self.direct = False
         _, _, sizes, _ = self.known[self.specs]
         self.parts[position] = (skeleton, [
-            None if address is None else codec.make_leaf(spec, address + position * size, size)
+            None if address is None else tensors.make_leaf(spec, address + position * size, size)
             for spec, address, size in zip(self.specs, self.staged, sizes)])
 
     def _layout_of(self, specs):
         known = self.known.get(specs)
         if known is None:
-            sizes = [codec.spec_bytes(spec) for spec in specs]
+            sizes = [tensors.spec_bytes(spec) for spec in specs]
             are_rows = [_is_row(spec) for spec in specs]
             layout = tuple(spec for spec, is_row in zip(specs, are_rows) if is_row)
             known = self.known[specs] = (layout, codec.offsets(sizes), sizes, are_rows)
@@ -236,7 +236,7 @@ class Batch:
             self.specs, self.layout, self.places = specs, layout, places
             for spec in layout:
                 rows = _new_rows(len(self.parts), spec)
-                self.rows.append((rows, rows.data_ptr(), codec.spec_bytes(spec)))
+                self.rows.append((rows, rows.data_ptr(), tensors.spec_bytes(spec)))
         if layout != self.layout or places != self.places:
             # default_collate() will refuse this batch, or knows better than we what to do.
             self.direct = False
@@ -247,7 +247,7 @@ class Batch:
                 self.copy(base + position * size, address, size, len(self.parts) * size)
                 leaves.append(None)
             else:
-                leaves.append(codec.make_leaf(spec, address, size))
+                leaves.append(tensors.make_leaf(spec, address, size))
         self.parts[position] = (skeleton, leaves)
 
     # ---- finishing ----
@@ -257,7 +257,7 @@ class Batch:
         if not self.parts[position]:
             return self.values[position]
         skeleton, leaves = self.parts[position]
-        copies = (codec.of_kind(rows[position].clone(), spec[0])
+        copies = (tensors.of_kind(rows[position].clone(), spec[0])
                   for (rows, _, _), spec in zip(self.rows, self.layout))
         return codec.join(skeleton, iter([
             next(copies) if leaf is None else leaf for leaf in leaves]))

@@ -231,7 +231,7 @@ class Items(fetch.Fetch):
         found = [native.digest(ctypes.string_at(leaf.address, leaf.bytes))
                  for leaf in encoded.leaves]
         if self.timed is not None and any(
-                leaf.address == before.address and leaf.bytes == before.bytes and digest != old
+                leaf.place == before.place and leaf.bytes == before.bytes and digest != old
                 for leaf, digest, before, old in zip(
                     encoded.leaves, found, self.timed[0].leaves, self.timed[1])):
             self.scope.rest(b"torch_sample")

@@ -22,7 +22,8 @@ from .. import any_torch
 
 MARK = StopIteration
 
-_disabled = getattr(torch._C, "DisableTorchFunctionSubclass", None) or \
+# While it is entered, what a class of tensors has in the place of torch's own is not called.
+without_overrides = getattr(torch._C, "DisableTorchFunctionSubclass", None) or \
     torch._C.DisableTorchFunction
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _MODES = frozenset(("1", "L", "LA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV", "I", "F",
@@ -92,7 +93,7 @@ def _is_open_tensor(kind):
 
 
 def _as(tensor, kind):
-    with _disabled():
+    with without_overrides():
         return tensor.as_subclass(kind)
 
 
@@ -156,6 +157,31 @@ def _graph(constant, parts, _):
     return graph
 
 
+# ---- sparse tensors ----
+
+_SPARSE = {  # layout -> (name of what makes one, names of what tells its parts)
+    torch.sparse_coo: ("sparse_coo_tensor", ("_indices", "_values")),
+    getattr(torch, "sparse_csr", None): ("sparse_csr_tensor", ("crow_indices", "col_indices", "values")),
+}
+
+
+def _tell_sparse(tensor):
+    maker, names = _SPARSE.get(tensor.layout, (None, ()))
+    if maker is None or tensor.requires_grad or tensor.__dict__:
+        raise Unshareable("tensor")
+    is_coalesced = tensor.is_coalesced() if tensor.layout is torch.sparse_coo else None
+    return "sparse", (maker, tuple(tensor.shape), is_coalesced), tuple(
+        [getattr(tensor, name)() for name in names]), None
+
+
+def _sparse(constant, parts, _):
+    maker, shape, is_coalesced = constant
+    if maker not in [name for name, _ in _SPARSE.values()]:
+        raise Unshareable("sparse")
+    made = getattr(torch, maker)(*parts, shape, device="cpu")
+    return made if is_coalesced is None else made._coalesced_(is_coalesced)
+
+
 def tell(value, kind):
     """
     (kind, constant, parts, tensor or None) of @value, which is of no builtin type: the parts are
@@ -167,6 +193,8 @@ def tell(value, kind):
         if kind.__members__.get(value.name) is not value:  # several flags at once
             raise Unshareable("enumerator")
         return "enum", (*_name(kind), value.name), None, None
+    if kind is torch.Tensor and value.layout is not torch.strided:
+        return _tell_sparse(value)
     if _is_open_tensor(kind):
         return "tensor", _name(kind), dict(vars(value)), _as(value, torch.Tensor)
     if kind is pathlib.PosixPath:
@@ -248,7 +276,8 @@ def _array(shape, parts, _):
 
 
 _BUILDERS = {"namedtuple": _namedtuple, "enum": _enum, "tensor": _tensor, "path": _path,
-             "image": _image, "object": _object, "graph": _graph, "array": _array, "dict": _dict}
+             "image": _image, "object": _object, "graph": _graph, "array": _array, "dict": _dict,
+             "sparse": _sparse}
 IMMUTABLE = frozenset(("namedtuple", "enum", "path"))  # the same one in two places may be two
 _WITH_CLASS = frozenset(("namedtuple", "enum", "tensor", "object", "graph"))
 

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: MIT
+"""
+The leaves of samples, whose bytes lie in memory: tensors of torch, torchvision's Image, Mask and
+Video, numpy.ndarray and NumPy scalars.  Whatever comes back is equal in type, value, dtype,
+strides and order; what could not be raises Unshareable.
+"""
+
+import ctypes
+import math
+import sys
+
+import torch
+
+from .. import any_torch
+from .objects import Unshareable, without_overrides
+
+DTYPES = {str(value)[6:]: value for value in (
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int8,
+    torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64, torch.complex128)}
+DTYPE_NAMES = {value: name for name, value in DTYPES.items()}
+DTYPE_BYTES = {name: torch.empty((), dtype=value, device="cpu").element_size()
+                for name, value in DTYPES.items()}
+
+# torchvision's subclasses of tensors that hold nothing else, by the kind of their leaves.
+VISION = {"i": "Image", "m": "Mask", "v": "Video"}
+PART = "o"  # the leaf of an object: whoever collates is to see the object
+KINDS = frozenset(("t", PART)).union(VISION)
+
+# Of leaves that lie on one memory; views.py says how their specs go on.
+VIEW, SAME, UNION = "w", "=", "u"
+
+# Tensors whose dimensions have names were given up in later releases of torch.
+_HAS_NAMES = hasattr(torch.Tensor, "has_names")
+
+
+class Leaf:
+    """
+    Where the bytes of a leaf are; kinds: 't', PART or one of VISION, 'a' array, 's' NumPy scalar,
+    and those of views.py.
+    """
+
+    __slots__ = ("address", "bytes", "keep", "spec")
+
+    def __init__(self, keep, address, size, spec):
+        self.keep = keep  # what keeps the memory: the leaf itself, but of a PART and a scalar
+        self.address = address
+        self.bytes = size
+        self.spec = spec  # (kind, dtype, shape, strides, flags)
+
+    @property
+    def place(self):
+        """Where it lies in the sample."""
+        return self.address
+
+
+class Packed(Leaf):
+    """A leaf of which a copy is written."""
+
+    __slots__ = ("_origin",)
+
+    def __init__(self, origin, *rest):
+        super().__init__(*rest)
+        self._origin = origin
+
+    @property
+    def place(self):
+        return self._origin
+
+
+def extent_of(shape, strides):
+    """
+    (elements or bytes from the first in memory to the last, those before the one at zero), as
+    @strides count them.  There may be holes between, and some may be in several places.
+    """
+    if 0 in shape:
+        return 0, 0
+    ends = [(size - 1) * stride for size, stride in zip(shape, strides)]
+    before = -sum(end for end in ends if end < 0)
+    return before + sum(end for end in ends if end > 0) + 1, before
+
+
+SPARSE = 4  # times the bytes that a leaf may take with the holes in it; else it is written without
+
+# Flags: of arrays, and that what is written is the leaf in order, without its holes.
+WRITEABLE, PACKED = 1, 2
+
+
+def vision_class(kind):
+    """torchvision's class for the @kind of a leaf, or None where it is not loaded."""
+    return getattr(sys.modules.get("torchvision.tv_tensors"), VISION[kind], None)
+
+
+def leaf_of_vision(value, kind):
+    """The Leaf of @value, a tensor of torchvision's of this @kind."""
+    if value.__dict__:
+        raise Unshareable("attribute")
+    leaf = leaf_of(value.as_subclass(torch.Tensor))
+    leaf.keep, leaf.spec = value, (kind, *leaf.spec[1:])
+    return leaf
+
+
+_shapes = {}  # (dtype, shape, strides) of tensors that can be given back -> (spec, bytes)
+SHAPES = 1024
+
+
+def _shape_of(value, key):
+    """(spec, bytes) of a strided tensor; few shapes come again and again."""
+    dtype, shape, strides = key
+    if dtype not in DTYPE_NAMES or value.is_quantized:
+        raise Unshareable("tensor")
+    extent, _ = extent_of(shape, strides)
+    flags = PACKED if extent > SPARSE * value.numel() else 0
+    if len(_shapes) >= SHAPES:
+        _shapes.clear()
+    known = _shapes[key] = (("t", DTYPE_NAMES[dtype], tuple(shape), strides, flags),
+                            extent * value.element_size())
+    return known
+
+
+def is_bare(value):
+    """Whether a tensor is nothing but its elements, in their places."""
+    return value.layout is torch.strided and not value.__dict__
+
+
+def leaf_of(value):
+    """The Leaf of a plain tensor that is_bare()."""
+    # Each of these costs a microsecond where the item has just emptied the processor's caches.
+    if (not any_torch.is_cpu(value) or value.requires_grad
+            or any_torch.is_conj(value) or any_torch.is_neg(value)
+            or any_torch.is_inference(value) != any_torch.is_inference_mode()
+            or _HAS_NAMES and value.has_names()):
+        raise Unshareable("tensor")
+    try:
+        key = (value.dtype, value.shape, value.stride())
+    except RuntimeError:  # a nested one
+        raise Unshareable("tensor") from None
+    spec, size = _shapes.get(key) or _shape_of(value, key)
+    return Leaf(value, value.data_ptr(), size, spec)
+
+
+def leaf_of_array(value, numpy):
+    """The Leaf of an array or of one of NumPy's scalars."""
+    kept, kind = (value, "a") if type(value) is numpy.ndarray else (numpy.asarray(value), "s")
+    if kept.dtype.hasobject or kept.dtype.fields or kept.dtype.metadata or kept.dtype.subdtype:
+        raise Unshareable("dtype")
+    item = kept.dtype.itemsize
+    strides = tuple(kept.strides)
+    extent, before = extent_of(kept.shape, strides)
+    extent += item - 1 if extent else 0
+    flags = (WRITEABLE if kept.flags.writeable else 0) | \
+        (PACKED if extent > SPARSE * kept.nbytes else 0)
+    if item == 0 or numpy.dtype(kept.dtype.str) != kept.dtype:
+        raise Unshareable("dtype")
+    return Leaf(kept, kept.__array_interface__["data"][0] - before, extent,
+                (kind, kept.dtype.str, tuple(kept.shape), strides, flags))
+
+
+def written(leaf):
+    """@leaf as it is written."""
+    return packed(leaf) if leaf.spec[4] & PACKED else leaf
+
+
+def packed(leaf):
+    """@leaf in order, without its holes."""
+    kind, dtype, shape, strides, flags = leaf.spec
+    if not hasattr(torch, "frombuffer") or any(
+            stride == 0 and size > 1 for size, stride in zip(shape, strides)):
+        raise Unshareable("strides")
+    spec = (kind, dtype, shape, strides, flags | PACKED)
+    if kind in KINDS:
+        with without_overrides():
+            copy = leaf.keep.contiguous()
+        address = copy.data_ptr()
+    else:
+        copy = sys.modules["numpy"].ascontiguousarray(leaf.keep)
+        address = copy.__array_interface__["data"][0]
+    return Packed(leaf.address, copy, address, spec_bytes(spec), spec)
+
+
+def spec_bytes(spec):
+    """What is written of a leaf."""
+    kind, dtype, shape, strides, flags = spec
+    if kind in KINDS and not flags & PACKED:  # most are
+        return extent_of(shape, strides)[0] * DTYPE_BYTES[dtype]
+    if kind == VIEW:
+        return spec_bytes(dtype) if dtype[4] & PACKED else 0
+    if kind == UNION:
+        return dtype
+    if kind == SAME:
+        return 0
+    return packed_bytes(spec) if flags & PACKED else span_bytes(spec)
+
+
+def packed_bytes(spec):
+    """What a leaf has in it."""
+    kind, dtype, shape, _, _ = spec
+    return math.prod(shape) * _item_bytes(kind, dtype)
+
+
+def span_bytes(spec):
+    """From the first byte of a leaf to the last."""
+    kind, dtype, shape, strides, _ = spec
+    extent, _ = extent_of(shape, strides)
+    if kind in KINDS:
+        return extent * DTYPE_BYTES[dtype]
+    return extent + _item_bytes(kind, dtype) - 1 if extent else 0
+
+
+def unpacked(spec):
+    """@spec of a leaf that is written with its holes."""
+    return (*spec[:4], spec[4] & ~PACKED)
+
+
+def _item_bytes(kind, dtype):
+    if kind in KINDS:
+        return DTYPE_BYTES[dtype]
+    import numpy
+    return numpy.dtype(dtype).itemsize
+
+
+def fill(made, address, size):
+    """Give @made, a tensor or an array, the @size bytes at @address, which are in order."""
+    room = (ctypes.c_char * size).from_address(address)
+    if isinstance(made, torch.Tensor):
+        made.copy_(torch.frombuffer(room, dtype=made.dtype).view(made.shape))
+    else:
+        made[...] = type(made)(made.shape, made.dtype, room)
+
+
+def make_leaf(spec, address, size):
+    """A leaf with private memory of its own, filled from @address."""
+    kind, dtype, shape, strides, flags = spec
+    if kind in KINDS:
+        tensor = torch.empty_strided(shape, strides, dtype=DTYPES[dtype], device="cpu")
+        if flags & PACKED:
+            fill(tensor, address, size)
+        elif size:
+            ctypes.memmove(tensor.data_ptr(), address, size)
+        return of_kind(tensor, kind)
+    array = _make_array(spec, address, size)
+    if kind == "s":
+        return array[()]
+    array.flags.writeable = bool(flags & WRITEABLE)
+    return array
+
+
+def _make_array(spec, address, size):
+    import numpy
+    _, dtype, shape, strides, flags = spec
+    dtype = numpy.dtype(dtype)
+    for order, axis in ("C", 1), ("F", -1):
+        if is_c_order(shape[::axis], strides[::axis], dtype.itemsize):
+            array = numpy.empty(shape, dtype=dtype, order=order)
+            if array.strides != strides:  # where there is one item, or none
+                break
+            if size:
+                ctypes.memmove(array.__array_interface__["data"][0], address, size)
+            return array
+    _, before = extent_of(shape, strides)
+    if not flags & PACKED:
+        return numpy.ndarray(shape, dtype, bytearray(ctypes.string_at(address, size)), before, strides)
+    array = numpy.ndarray(shape, dtype, numpy.empty(span_bytes(spec), numpy.uint8), before, strides)
+    fill(array, address, size)
+    return array
+
+
+def of_kind(tensor, kind):
+    """The plain @tensor as what leaves of @kind, one of KINDS, are."""
+    if kind == "t" or kind == PART:
+        return tensor
+    made = vision_class(kind)
+    if made is None:
+        raise Unshareable("torchvision")
+    return tensor.as_subclass(made)
+
+
+def is_c_order(shape, strides, item):
+    """Whether items of this size with these @strides lie one behind the other."""
+    expected = item
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
