@@ -4,7 +4,7 @@ Fingerprints of a zoo of datasets, for fingerprints.py: a line "kind name result
 
 A case is a generator of datasets.  Kinds: "differ", all fingerprints must differ; "same", all must
 be equal; "unknown", each result is "ok" when the right reason was given.  Two processes must
-print the same, but for lines that begin with "~".
+print the same, but for lines that begin with "~".  Kinds that end in "+" are named as an aligned job's.
 """
 
 import collections
@@ -35,6 +35,7 @@ from PIL import Image
 from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
 from torchvision import transforms
 
+import fingerprints_states  # noqa: F401 -- more cases
 from fingerprints_zoo import CASES, SIZE, WORK, Plain, Settings, case, changed, images
 from tsshim_torch.fingerprint import library
 from tsshim_torch.fingerprint.datasets import (
@@ -252,7 +253,8 @@ def unknowns():
                            ctypes.c_int(1), numpy.frombuffer(array.get_obj(), numpy.int32)]),
         ("shared_tensor", [shared, [shared[1:]], torch.from_numpy(
             numpy.frombuffer(array.get_obj(), numpy.int32))]),
-        ("tensor", [torch.zeros(1).to_sparse(), torch.zeros(1, device="meta")]),
+        ("tensor", [torch.zeros(1, device="meta"), torch.quantize_per_tensor(
+            torch.zeros(1), 1.0, 0, torch.quint8)]),
         ("weakref", [weakref.ref(Plain), weakref.WeakValueDictionary(), weakref.proxy(Plain)]),
         ("memmap", [numpy.memmap(path, numpy.uint8, "r+"), deleted]),
         ("iterable", [Iterable()]),
@@ -457,10 +459,11 @@ def looking_once():
 
 def result(kind, made):
     """What to print for one dataset of a case."""
-    if kind == "unknown":
+    notes = Notes(seeds=True, read=set()) if kind.endswith("+") else None
+    if kind.startswith("unknown"):
         reason, value = made
         try:
-            fingerprint(Plain(attribute=value))
+            fingerprint(Plain(attribute=value), notes=notes)
         except Unknown as unknown:
             right = unknown.reason == reason and unknown.where.startswith("dataset.attribute")
             assert reason in REASONS
@@ -468,7 +471,7 @@ def result(kind, made):
                 reason, unknown.reason, unknown.where, value)
         return "%s/known/%r" % (reason, value)
     try:
-        return fingerprint(made).hex()
+        return fingerprint(made, notes=notes).hex()
     except Unknown as unknown:
         return "!%s/%s" % (unknown.reason, str(unknown.where).replace(" ", "_"))
 

@@ -91,7 +91,7 @@ def _hash_memory(walker, address, size, stays=True):
         walker.fail("large")
     walker.room -= size
     walker.put(b"y", b"%d" % size)
-    if size >= LARGE and stays:
+    if size >= LARGE and stays and not walker.is_made_up():
         digest = walker.notes.digests.get((address, size))
         if digest is None:
             digest = walker.notes.digests[address, size] = \
@@ -190,6 +190,11 @@ def _numpy(numpy):
     node(numpy.ndarray, numpy.memmap)(_add_array)
 
     def _others(walker, data):
+        if library.inherits(type(data), numpy.ndarray) and library.is_library_class(type(data)):
+            walker.add(type(data), ".__class__", as_kind=True)
+            walker.add_pairs(list(getattr(data, "__dict__", {}).items()))
+            _add_array(walker, data)
+            return True
         if not library.inherits(type(data), numpy.dtype):
             return False
         walker.put(b"d", repr(_type(data)))
@@ -212,7 +217,7 @@ def _scalar(number):
 def _add_array(walker, data):
     """Type, shape, strides and bytes of an ndarray; of a mapped file who it is."""
     numpy = sys.modules["numpy"]
-    data = data.view(numpy.ndarray)
+    data = numpy.ndarray.view(data, numpy.ndarray)
     walker.put(b"A", repr((_type(data.dtype), data.shape, data.strides,
                            data.flags.writeable)))
     if data.dtype.hasobject:
@@ -296,8 +301,11 @@ def _torch(torch):
 def _add_tensor(walker, tensor):
     torch = sys.modules["torch"]
     from .. import any_torch
-    if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.is_quantized:
+    if tensor.device.type != "cpu" or tensor.is_nested or tensor.is_quantized:
         walker.fail("tensor")
+    if tensor.layout is not torch.strided:
+        _add_sparse(walker, tensor)
+        return
     if tensor.is_shared():
         walker.fail("shared_tensor")
     shape, strides = tuple(tensor.shape), tensor.stride()
@@ -317,6 +325,24 @@ def _add_tensor(walker, tensor):
     _hash_memory(walker, tensor.data_ptr(), tensor.numel() * tensor.element_size())
 
 
+# What holds the values of a sparse tensor, by its layout: of rows, columns, or both at once.
+_SPARSE = {"torch.sparse_coo": ("_indices", "_values"),
+           "torch.sparse_csr": ("crow_indices", "col_indices", "values"),
+           "torch.sparse_bsr": ("crow_indices", "col_indices", "values"),
+           "torch.sparse_csc": ("ccol_indices", "row_indices", "values"),
+           "torch.sparse_bsc": ("ccol_indices", "row_indices", "values")}
+
+
+def _add_sparse(walker, tensor):
+    layout = str(tensor.layout)
+    if layout not in _SPARSE or object.__getattribute__(tensor, "__dict__"):
+        walker.fail("tensor")
+    walker.put(b"X", repr((type(tensor).__name__, layout, tuple(tensor.shape), tensor.requires_grad,
+                           layout == "torch.sparse_coo" and tensor.is_coalesced())))
+    for name in _SPARSE[layout]:
+        walker.add(getattr(tensor.detach(), name)(), "." + name + "()")
+
+
 def _pillow(module):
     @node(module.Image)
     def _image(walker, image):
@@ -329,8 +355,27 @@ def _pillow(module):
     def _others(walker, thing):
         if not library.inherits(type(thing), module.Image):
             return False
-        if library.is_library_class(type(thing)):
+        if not library.is_library_class(type(thing)):
+            walker.fail("object")
+        if walker.notes.generators is None:
             walker.fail("handle")  # an image file: open, or made of one
-        walker.fail("object")
+        _add_picture(walker, thing)
+        return True
 
     OTHERS.insert(0, _others)
+
+
+def _add_picture(walker, picture):
+    """
+    A picture of a file: what Pillow knows of it, with the file where it is open still; of what was
+    read the pixels.
+    """
+    attributes = dict(vars(picture))
+    pixels = [attributes.pop(name, None) for name in ("_im", "im")]
+    walker.add(type(picture), ".__class__", as_kind=True)
+    walker.add_pairs(list(attributes.items()))
+    if any(part is not None for part in pixels):
+        if picture.tile:  # to be read over what was read
+            walker.fail("handle")
+        walker.put(b"J", repr((picture.mode, picture.size)))
+        walker.put(b"y", picture.tobytes())

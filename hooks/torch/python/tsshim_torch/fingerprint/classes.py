@@ -5,7 +5,7 @@ import sys
 import types
 from collections import OrderedDict
 
-from . import bags, drawing, handles, library, locks, scratch, shared, traced
+from . import bags, drawing, handles, library, locks, scratch, shared, states, traced
 from .code import makes_others
 from .library import HEAP_TYPE
 from .walk import LONG, NODES, OTHERS, add_dict, add_ordered, add_set, ending, inline
@@ -23,7 +23,10 @@ CLASS_NOISE = frozenset((
     "__conditional_annotations__",
     "_abc_impl", "__orig_bases__", "__parameters__", "__type_params__", "__firstlineno__",
     "__static_attributes__", "__classdictcell__", "__dataclass_params__",
-    "__slotnames__"))  # the last one appears when an instance is pickled
+    "__slotnames__",  # appears when an instance is pickled
+    # What pydantic has made of the fields of a class, with addresses in it.
+    "__pydantic_core_schema__", "__pydantic_serializer__", "__pydantic_validator__",
+    "__pydantic_parent_namespace__", "__signature__"))
 
 CONSTRUCTORS = "__init__", "__post_init__"
 
@@ -172,7 +175,7 @@ def instance_dict(value):
 
 # By the reason to refuse: what knows some of them all the same.
 _ADDERS = {"generator": drawing.add_generator, "handle": handles.add_handle,
-           "lock": locks.add_lock, "shared_memory": shared.add}
+           "lock": locks.add_lock, "shared_memory": shared.add, "weakref": states.add_weak}
 
 
 class _Judgement:
@@ -189,11 +192,13 @@ class _Judgement:
         self.is_open = _is_open(kind)
         self.is_traced = traced.kind() in classes
         self.is_bag = self.is_open and bags.is_bag(kind)
+        self.state = states.row(kind)
         self.scratch = scratch.names(kind)
         self.base = next(base for base in classes if not _flags(base) & HEAP_TYPE)
         self.slots = [pair for base in classes if _flags(base) & HEAP_TYPE
                       for pair in sorted(library.class_dict(base).items(), key=lambda p: p[0])
-                      if type(pair[1]) is types.MemberDescriptorType]
+                      if type(pair[1]) is types.MemberDescriptorType
+                      and pair[0] not in self.scratch]
 
 
 def _instance(walker, value):
@@ -205,9 +210,11 @@ def _instance(walker, value):
     if judged.is_class:
         _class(walker, value)
         return True
+    if judged.state is not None and states.add(walker, value, judged.state):
+        return True
     if judged.reason is not None:
         add = _ADDERS.get(judged.reason)
-        if add is not None and add(walker, value):
+        if add is not None and add(walker, value) or states.add_memory(walker, value):
             return True
         walker.fail(judged.reason)
     if judged.is_iterable and walker.notes.generators is None:
@@ -215,7 +222,7 @@ def _instance(walker, value):
     if judged.is_module:
         return _strange_module(walker, value)
     if not judged.is_open:
-        return _named(walker, value)
+        return _named(walker, value) or states.add(walker, value) or states.add_memory(walker, value)
     walker.put(b"I")
     walker.add(kind, ".__class__", as_kind=True)
     if judged.is_traced:

@@ -17,8 +17,8 @@ import hashlib
 import importlib.machinery
 import marshal
 import operator
-import re
 import os
+import re
 import site
 import sys
 import sysconfig
@@ -42,6 +42,10 @@ STANDARD = frozenset(("random", "math", "colorsys", "bisect"))
 NAMED = frozenset(("numpy.ufunc", "numpy._ArrayFunctionDispatcher"))
 WHOLE = 4 << 20  # files of up to this size are hashed as a whole
 PIECE = 256 << 10  # of larger ones (shared objects) only both ends, where the build id is
+
+# What uuid4() gives: libraries name a session or a key so when they are imported.
+MADE_UP = re.compile(
+    r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[4][0-9a-f]{3}\1[89ab][0-9a-f]{3}\1[0-9a-f]{12}")
 
 CACHED = type(functools.lru_cache(maxsize=None)(len))
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
@@ -181,9 +185,10 @@ def is_library_class(kind):
 def is_user_class(kind):
     """Whether class @kind says that it comes from a module of the user's."""
     name = class_module(kind)
-    # Cython 3.0 makes the class of all its functions in a module that has no file.
-    is_cython = name.startswith("_cython_") and not _flags(kind) & HEAP_TYPE
-    return name in sys.modules and not is_library_name(name) and not is_cython
+    # Cython 3.0 and SWIG make the classes of all that is theirs in a module that has no file.
+    is_made = name.startswith("_cython_") and not _flags(kind) & HEAP_TYPE or \
+        name.startswith("swig_runtime_data") and module_path(sys.modules.get(name, os)) is None
+    return name in sys.modules and not is_library_name(name) and not is_made
 
 
 @functools.lru_cache(maxsize=None)
@@ -304,7 +309,8 @@ class Look:
             self._class(path, value)
         elif id(kind) in walk.ATOM_IDS:
             if not name.startswith("_"):  # others are counters, or set when first needed
-                value = _ORDERED.sub(_without_order, value) if kind is str else value
+                if kind is str:
+                    value = MADE_UP.sub("", _ORDERED.sub(_without_order, value))
                 self.data += (path.encode(), marshal.dumps(value, walk.MARSHAL))
         elif kind is CACHED:
             self._one(path, name, value.__dict__.get("__wrapped__"))

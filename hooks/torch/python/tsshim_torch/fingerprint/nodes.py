@@ -7,6 +7,7 @@ import functools
 import logging
 import operator
 import os
+import re
 import sys
 import types
 from collections import namedtuple
@@ -166,7 +167,7 @@ def _method(walker, method):
         walker.put(b"n", names[0])
 
 
-@node(types.BuiltinFunctionType)
+@node(types.BuiltinFunctionType, type(re.compile("").sub))
 def _builtin(walker, function):
     owner = function.__self__
     walker.put(b"B", function.__qualname__)

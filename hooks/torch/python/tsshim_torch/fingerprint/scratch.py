@@ -16,6 +16,7 @@ _NAMES = {
     "albumentations.core.transforms_interface.BasicTransform": (
         "params", "seed", "_key2func"),
     "albumentations.core.composition.BaseCompose": ("seed",),
+    "beartype._conf.confmain.BeartypeConf": ("_hash",),  # of texts: another one in each process
     # Connections to the hub, by a token of this process.
     "datasets.iterable_dataset.IterableDataset": ("_IterableDataset__hffs_cache",),
     "kornia.augmentation.base._BasicAugmentationBase": (

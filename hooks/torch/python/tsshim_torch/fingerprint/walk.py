@@ -10,6 +10,7 @@ a plain value (a number, a string, a tuple of such) is written in place and neve
 two processes may differ in which equal constants they keep only once.
 """
 
+import enum
 import gc
 import hashlib
 import marshal
@@ -207,6 +208,7 @@ class Walker:
         self._numbers = {}  # id -> number
         self._objects = []  # by number; also keeps ids from being used again
         self._labels = []  # by number: (number of the parent, how it was reached)
+        self._made = set()  # numbers of objects made for this walk, or met through one
         self._kinds = set()  # numbers of classes that only objects, or classes derived from them, led to
         self._of_code = bytearray()  # by number: whether it is code, or code led to it
         self._codes = 0  # such that were followed
@@ -260,6 +262,8 @@ class Walker:
             self._of_code.append(of_code)
             if as_kind:
                 self._kinds.add(number)
+            if self._made and self._current in self._made:
+                self._made.add(number)
         if not as_kind and self._kinds:
             self._kinds.discard(number)
         self.put(b"r", b"%d" % number)
@@ -271,6 +275,18 @@ class Walker:
     def number(self, value):
         """That of @value, which was added."""
         return self._numbers[id(value)]
+
+    def number_at(self, address):
+        """That of the object at this @address, or None where none was added."""
+        return self._numbers.get(address)
+
+    def make_up(self):
+        """What the current object leads to is made for this walk, and gone after it."""
+        self._made.add(self._current)
+
+    def is_made_up(self):
+        """Whether the current object is, or was met through one."""
+        return self._current in self._made
 
     def parents(self):
         """For each number that of the object which led to it first."""
@@ -321,10 +337,11 @@ class Walker:
         self.constants.append((held, digest))
         return digest
 
-    def fail(self, reason, label=""):
-        """Raise Unknown for the current object, or what @label leads to from it."""
-        raise Unknown(reason, self.where(self._current) + _text(label),
-                      self._objects[self._current] if self._current >= 0 else None)
+    def fail(self, reason, label="", number=None):
+        """Raise Unknown for the current object, or that of @number, or what @label leads to from it."""
+        number = self._current if number is None else number
+        raise Unknown(reason, self.where(number) + _text(label),
+                      self._objects[number] if number >= 0 else None)
 
     def adopt(self, generator):
         """
@@ -528,9 +545,13 @@ def add_set(walker, elements):
 
 
 def _set_order(element):
-    """A name to sort @element of a set by, or None: that of a class or function."""
-    if type(element) is type or type(element) is types.FunctionType:
+    """A name to sort @element of a set by, or None: that of a class, function or member of an enum."""
+    kind, names = type(element), ()
+    if kind is type or kind is types.FunctionType:
         names = (element.__module__, element.__qualname__)
+    elif type(kind) is enum.EnumMeta:
+        names = (_module(kind), _qualname(kind), object.__getattribute__(element, "_name_"))
+    if names:
         if set(map(type, names)) == {str}:
             return ".".join(names)
     return None

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT
+"""
+Objects of libraries for fingerprints_child.py that are named by their state where items are seeded.
+"""
+
+import array
+import datetime
+import gc
+import io
+import itertools
+import json
+import mmap
+import os
+import random
+import re
+import struct
+import sys
+import weakref
+import xml.etree.ElementTree as tree
+
+import numpy
+import torch
+from PIL import Image, ImageFont
+
+from fingerprints_zoo import WORK, Plain, Settings, case
+
+
+def there(name, make):
+    """The path of a file that is the same in two processes; the first makes it."""
+    path = os.path.join(os.environ["TSSHIM_TEST_IMAGES"], "..", name)
+    if not os.path.exists(path):
+        make(path)
+    return path
+
+
+def written(name, content):
+    """A file with this @content."""
+    def make(path):
+        with open(path, "wb") as file:
+            file.write(content)
+    return there(name, make)
+
+
+def elements():
+    """Trees that differ in one place each."""
+    for text in ("<a/>", "<b/>", "<a>t</a>", "<a>u</a>", "<a><b/></a>", "<a><b/>t</a>", "<a><b/>u</a>",
+                 "<a lr='1'/>", "<a lr='2'/>", "<a><b/><c/></a>", "<a><c/><b/></a>"):
+        yield tree.fromstring(text)
+    yield tree.ElementTree(tree.fromstring("<a/>"))
+
+
+def moved(file, place):
+    """The @file, read up to this @place."""
+    file.seek(place)
+    return file
+
+
+@case("differ+")
+def states():
+    for value in (
+            *elements(), re.match("(a)|b", "a"), re.match("(a)|b", "b"), re.match("a|b", "a"),
+            re.match("(a)|b", "ab"), re.compile("(a)|b").match("xa", 1), re.compile("a").sub,
+            re.compile("b").sub, struct.Struct("i"), struct.Struct("q"), io.BytesIO(b"a"),
+            io.BytesIO(b"b"), io.StringIO("a"), array.array("i", [1]), array.array("i", [2]),
+            array.array("h", [1]), memoryview(b"a"), memoryview(b"b"), memoryview(b"ab")[::-1],
+            memoryview(b"ab"), memoryview(bytearray(b"ab")), ValueError("a"), ValueError("b"),
+            KeyError("a"), json.JSONDecoder(), json.JSONDecoder(parse_float=str),
+            numpy.random.SeedSequence(1), numpy.random.SeedSequence(2),
+            numpy.ones(1, [("a", "f4")])[0], numpy.zeros(1, [("a", "f4")])[0],
+            numpy.zeros(1, [("b", "f4")])[0]):
+        yield Plain(value=value)
+    if sys.version_info >= (3, 9):
+        yield Plain(value=list[int])
+        yield Plain(value=list[Settings])
+    if sys.version_info >= (3, 10):
+        yield Plain(value=int | None)
+        yield Plain(value=int | str)
+
+
+@case("differ+")
+def times_of_a_zone():
+    try:
+        import zoneinfo
+        zones = [zoneinfo.ZoneInfo(name) for name in ("Europe/Berlin", "Europe/Rome")]
+    except Exception:  # an old Python, or a machine without a table of zones
+        zones = [datetime.timezone.utc, datetime.timezone(datetime.timedelta(1 / 24))]
+    for zone in zones:
+        yield Plain(value=datetime.datetime(2020, 1, 1, tzinfo=zone))
+
+
+@case("differ+")
+def scripts():
+    for width in (2, 3):
+        torch.manual_seed(width)
+        yield Plain(value=torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, width), torch.nn.ReLU())))
+    torch.manual_seed(0)
+    made = torch.jit.script(torch.nn.Linear(2, 2))
+    yield Plain(value=made)
+    with torch.no_grad():
+        made.bias[1] += 1
+    yield Plain(value=made)
+    made.more = [1]
+    yield Plain(value=made)
+
+
+@case("differ+")
+def kinds_of_arrays():
+    """Their classes, values, masks and places count; of a sparse tensor also the order."""
+    data = numpy.array([(1, 2.0)], [("a", "i4"), ("b", "f4")])
+    for value in (numpy.matrix([[1, 2]]), numpy.matrix([[1, 3]]), numpy.array([[1, 2]]),
+                  data.view(numpy.recarray), data, numpy.ma.array([1, 2], mask=[0, 1]),
+                  numpy.ma.array([1, 2], mask=[1, 0]), numpy.ma.array([1, 2], mask=[1, 0], fill_value=7)):
+        yield Plain(value=value)
+    places = torch.tensor([[0, 1]])
+    for made in (torch.eye(2), torch.eye(2) * 2):
+        yield Plain(value=made.to_sparse())
+        yield Plain(value=made.to_sparse_csr())
+    yield Plain(value=torch.sparse_coo_tensor(places, torch.tensor([1.0, 2.0]), (3,)))
+    yield Plain(value=torch.sparse_coo_tensor(places, torch.tensor([1.0, 2.0]), (3,)).coalesce())
+    yield Plain(value=torch.sparse_coo_tensor(places, torch.tensor([1.0, 2.0]), (4,)))
+
+
+@case("differ+")
+def clahe():
+    try:
+        import cv2
+    except ImportError:
+        cv2 = None
+    for limit, tiles in ((2.0, (8, 8)), (3.0, (8, 8)), (2.0, (8, 4))):
+        yield Plain(value=(limit, tiles) if cv2 is None else cv2.createCLAHE(limit, tiles))
+
+
+@case("~differ+")
+def pictures_of_files():
+    paths = [written("picture%d.png" % number, b"") and there("seen%d.png" % number, lambda path:
+             Image.new("RGB", (4, 4), (number, 0, 0)).save(path)) for number in (1, 2)]
+    for path in paths:
+        yield Plain(image=Image.open(path))
+        image = Image.open(path)
+        image.load()
+        yield Plain(image=image)
+        image.putpixel((1, 1), (9, 9, 9))
+        yield Plain(image=image)
+
+
+@case("~differ+")
+def files_and_memory():
+    paths = [written("bytes%d" % number, bytes([number]) * 5000) for number in (1, 2)]
+    for path in paths:
+        with open(path, "rb") as file:
+            yield Plain(memory=mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        archive = path + ".npz"
+        numpy.savez(archive, a=numpy.arange(3))
+        yield Plain(archive=numpy.load(archive))
+    closed = mmap.mmap(-1, 10)
+    closed.close()
+    yield Plain(memory=closed)
+
+
+@case("differ+")
+def fonts():
+    import glob
+    found = sorted(glob.glob("/usr/share/fonts/truetype/*/*.ttf"))[:2] or [None]
+    for path in found:
+        for size in (10, 11):
+            try:
+                yield Plain(font=ImageFont.truetype(path, size))
+            except (OSError, ImportError):  # no fonts here
+                yield Plain(font=(path, size))
+
+
+@case("differ+")
+def weak_references():
+    """To what is held anyway: which one counts, and whether it is there."""
+    first, second = Plain(), Plain()
+    gone = Settings()
+    dead = weakref.ref(gone)
+    proxy = weakref.proxy(gone)
+    del gone
+    gc.collect()
+    for value in (weakref.ref(first), weakref.ref(second), dead, weakref.proxy(first),
+                  weakref.proxy(second), proxy, weakref.WeakValueDictionary(a=first),
+                  weakref.WeakValueDictionary(a=second), weakref.WeakValueDictionary(b=second),
+                  weakref.WeakKeyDictionary({first: 1}), weakref.WeakKeyDictionary({first: 2})):
+        yield Plain(held=[first, second], value=value)
+
+
+@case("same+")
+def equal_states():
+    held = [Settings()]
+    for place in (0, 1):
+        yield Plain(tree=list(elements()), file=moved(io.BytesIO(b"abc"), place),
+                    match=re.match("(a)", "ab"[:2]), memory=memoryview(bytes([1, 2])),
+                    array=array.array("d", [1.5]), error=ValueError("a", [2]),
+                    coo=torch.eye(3).to_sparse(), held=held, behind=weakref.ref(held[0]))
+
+
+class Trap:
+    """Of the program's, and in the state of an object of a library; nothing of it may run."""
+
+    def __reduce_ex__(self, _):
+        raise AssertionError("ran")
+
+    __reduce__ = __getstate__ = __getattr__ = __reduce_ex__
+
+
+@case("differ+")
+def what_is_the_programs_in_a_state():
+    """Walked as data, and never asked."""
+    for number in (1, 2):
+        held = Trap()
+        held.__dict__["number"] = number
+        root = tree.Element("a")
+        root.text = held
+        yield Plain(root=root)
+        yield Plain(error=ValueError(held))
+
+
+class Mine(array.array):
+    """A class of the program's, which may pickle itself in any way."""
+
+
+class Position:
+    """Has a number that items may move."""
+
+
+@case("unknown+")
+def refused_states():
+    only = Position()
+    for reason, values in (
+            ("object", [Mine("i", [1]), sys._getframe(), hashlib_state(), OSError(__file__)]),
+            ("iterator", [iter([1]), iter(range(3)), itertools.count(), itertools.cycle([1]),
+                          reversed([1]), zip([1])]),
+            ("generator", [random.SystemRandom()]),
+            ("handle", [open(os.path.join(WORK, "writing"), "w")]),
+            ("weakref", [weakref.ref(only), weakref.proxy(only), weakref.WeakSet([only]),
+                         weakref.WeakValueDictionary(a=only), weakref.WeakMethod(Plain.__getitem__.__get__(only)),
+                         weakref.finalize(only, int)]),
+            ("memmap", [mmap.mmap(-1, 10)])):
+        for value in values:
+            yield reason, value
+
+
+def hashlib_state():
+    """What shows nothing, and cannot be pickled."""
+    import hashlib
+    return hashlib.md5()
