@@ -108,7 +108,7 @@ def kinds_of_arrays():
     """Their classes, values, masks and places count; of a sparse tensor also the order."""
     data = numpy.array([(1, 2.0)], [("a", "i4"), ("b", "f4")])
     for value in (numpy.matrix([[1, 2]]), numpy.matrix([[1, 3]]), numpy.array([[1, 2]]),
-                  data.view(numpy.recarray), data, numpy.ma.array([1, 2], mask=[0, 1]),
+                  numpy.rec.array(data), data, numpy.ma.array([1, 2], mask=[0, 1]),
                   numpy.ma.array([1, 2], mask=[1, 0]), numpy.ma.array([1, 2], mask=[1, 0], fill_value=7)):
         yield Plain(value=value)
     places = torch.tensor([[0, 1]])
