@@ -59,6 +59,15 @@ class Number(enum.IntFlag):
 Pair = collections.namedtuple("Pair", "a b")
 
 
+@case("differ")
+def sets_of_members():
+    """Of an enumeration; also in two processes, in which they come in different orders."""
+    yield Plain(value={Colour.RED, Colour.BLUE})
+    yield Plain(value=frozenset({Colour.RED, Colour.BLUE}))
+    yield Plain(value={Colour.RED})
+    yield Plain(value={Colour.RED, Number.ONE})
+
+
 @dataclasses.dataclass
 class Options:
     """A data class."""

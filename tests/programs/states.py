@@ -359,9 +359,11 @@ def test_states_are_read_anew():
     from scipy.spatial import cKDTree
     from tsshim_torch.fingerprint.datasets import Notes
     notes, found = Notes(seeds=True), []
-    for number in range(4):
-        found.append(name(cKDTree(numpy.full((1 << 17, 2), float(number))), notes))
-    assert len(set(found)) == len(found)
+    for number in range(12):  # trees that only differ in what is large
+        points = numpy.arange(1 << 18, dtype=float)
+        points[1:-1] = numpy.roll(points[1:-1], 2 * number)
+        found.append(name(cKDTree(points.reshape(-1, 2), 1 << 18), notes))
+    assert len(set(found)) == len(found), found
 
 
 def test_options_in_a_state_count():

@@ -528,8 +528,13 @@ def _slice(walker, value):
 
 
 @node(set, frozenset)
+def _set(walker, value):
+    walker.put(b"s", type(value).__name__)
+    add_set(walker, value)
+
+
 def add_set(walker, elements):
-    """Sorted by bytes or, for classes and functions, by name; anything else has no order."""
+    """Sorted by bytes or, for classes, functions and members of enums, by name; else there is no order."""
     parts, named = [], {}
     for element in elements:
         data = inline(element)
