@@ -262,8 +262,7 @@ def unknowns():
                            ctypes.c_int(1), numpy.frombuffer(array.get_obj(), numpy.int32)]),
         ("shared_tensor", [shared, [shared[1:]], torch.from_numpy(
             numpy.frombuffer(array.get_obj(), numpy.int32))]),
-        ("tensor", [torch.zeros(1, device="meta"), torch.quantize_per_tensor(
-            torch.zeros(1), 1.0, 0, torch.quint8)]),
+        ("tensor", [torch.zeros(1, device="meta")]),
         ("weakref", [weakref.ref(Plain), weakref.WeakValueDictionary(), weakref.proxy(Plain)]),
         ("memmap", [numpy.memmap(path, numpy.uint8, "r+"), deleted]),
         ("iterable", [Iterable()]),

@@ -111,6 +111,13 @@ def kinds_of_arrays():
                   numpy.rec.array(data), data, numpy.ma.array([1, 2], mask=[0, 1]),
                   numpy.ma.array([1, 2], mask=[1, 0]), numpy.ma.array([1, 2], mask=[1, 0], fill_value=7)):
         yield Plain(value=value)
+    for scale in (1.0, 2.0):
+        yield Plain(value=torch.quantize_per_tensor(torch.ones(2), scale, 0, torch.quint8))
+        yield Plain(value=torch.quantize_per_channel(
+            torch.ones(2, 1), torch.tensor([1.0, scale]), torch.tensor([0, 0]), 0, torch.quint8))
+    if hasattr(torch, "nested"):
+        for size in (1, 2):
+            yield Plain(value=torch.nested.nested_tensor([torch.ones(2), torch.ones(size)]))
     places = torch.tensor([[0, 1]])
     for made in (torch.eye(2), torch.eye(2) * 2):
         yield Plain(value=made.to_sparse())

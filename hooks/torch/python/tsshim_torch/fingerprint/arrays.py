@@ -187,14 +187,11 @@ def _is_of_a_file(mapping, end):
 
 
 def _numpy(numpy):
+    from .classes import BASES  # which asks for states, and so for what is here
     node(numpy.ndarray, numpy.memmap)(_add_array)
+    BASES[numpy.ndarray] = _add_array
 
     def _others(walker, data):
-        if library.inherits(type(data), numpy.ndarray) and library.is_library_class(type(data)):
-            walker.add(type(data), ".__class__", as_kind=True)
-            walker.add_pairs(list(getattr(data, "__dict__", {}).items()))
-            _add_array(walker, data)
-            return True
         if not library.inherits(type(data), numpy.dtype):
             return False
         walker.put(b"d", repr(_type(data)))
@@ -301,10 +298,10 @@ def _torch(torch):
 def _add_tensor(walker, tensor):
     torch = sys.modules["torch"]
     from .. import any_torch
-    if tensor.device.type != "cpu" or tensor.is_nested or tensor.is_quantized:
+    if tensor.device.type != "cpu":
         walker.fail("tensor")
-    if tensor.layout is not torch.strided:
-        _add_sparse(walker, tensor)
+    if tensor.layout is not torch.strided or tensor.is_quantized or getattr(tensor, "is_nested", False):
+        _add_parts(walker, tensor)
         return
     if tensor.is_shared():
         walker.fail("shared_tensor")
@@ -325,31 +322,38 @@ def _add_tensor(walker, tensor):
     _hash_memory(walker, tensor.data_ptr(), tensor.numel() * tensor.element_size())
 
 
-# What holds the values of a sparse tensor, by its layout: of rows, columns, or both at once.
-_SPARSE = {"torch.sparse_coo": ("_indices", "_values"),
-           "torch.sparse_csr": ("crow_indices", "col_indices", "values"),
-           "torch.sparse_bsr": ("crow_indices", "col_indices", "values"),
-           "torch.sparse_csc": ("ccol_indices", "row_indices", "values"),
-           "torch.sparse_bsc": ("ccol_indices", "row_indices", "values")}
+# What holds the values of a tensor that is no plain piece of memory, by its layout or scheme.
+_PARTS = {"torch.sparse_coo": ("_indices", "_values", "is_coalesced"),
+          "torch.sparse_csr": ("crow_indices", "col_indices", "values"),
+          "torch.sparse_bsr": ("crow_indices", "col_indices", "values"),
+          "torch.sparse_csc": ("ccol_indices", "row_indices", "values"),
+          "torch.sparse_bsc": ("ccol_indices", "row_indices", "values"),
+          "torch.per_tensor_affine": ("int_repr", "q_scale", "q_zero_point"),
+          "torch.per_channel_affine": ("int_repr", "q_per_channel_scales", "q_per_channel_zero_points",
+                                       "q_per_channel_axis"),
+          "nested": ("unbind", "is_contiguous")}
 
 
-def _add_sparse(walker, tensor):
-    layout = str(tensor.layout)
-    if layout not in _SPARSE or object.__getattribute__(tensor, "__dict__"):
+def _add_parts(walker, tensor):
+    """A tensor that is made of others, which are asked of it anew each time."""
+    is_nested = getattr(tensor, "is_nested", False)
+    kind = "nested" if is_nested else str(tensor.qscheme() if tensor.is_quantized else tensor.layout)
+    if kind not in _PARTS or object.__getattribute__(tensor, "__dict__"):
         walker.fail("tensor")
-    walker.put(b"X", repr((type(tensor).__name__, layout, tuple(tensor.shape), tensor.requires_grad,
-                           layout == "torch.sparse_coo" and tensor.is_coalesced())))
-    for name in _SPARSE[layout]:
+    if tensor.is_quantized and tensor.is_shared():  # the parts of others are asked as well
+        walker.fail("shared_tensor")
+    walker.make_up()
+    walker.put(b"X", repr((type(tensor).__name__, kind, str(tensor.dtype), tensor.requires_grad)))
+    if not is_nested:
+        walker.put(b"X", repr(tuple(tensor.shape)))
+    for name in _PARTS[kind]:
         walker.add(getattr(tensor.detach(), name)(), "." + name + "()")
 
 
 def _pillow(module):
     @node(module.Image)
     def _image(walker, image):
-        walker.put(b"J", repr((image.mode, image.size, image.readonly)))
-        walker.put(b"y", image.tobytes())
-        palette = image.im.getpalette() if image.mode in ("P", "PA") else None
-        walker.add(palette, ".palette")
+        _add_pixels(walker, image)
         walker.add(image.info, ".info")
 
     def _others(walker, thing):
@@ -365,6 +369,12 @@ def _pillow(module):
     OTHERS.insert(0, _others)
 
 
+def _add_pixels(walker, image):
+    walker.put(b"J", repr((image.mode, image.size, image.readonly)))
+    walker.put(b"y", image.tobytes())
+    walker.add(image.im.getpalette() if image.mode in ("P", "PA") else None, ".palette")
+
+
 def _add_picture(walker, picture):
     """
     A picture of a file: what Pillow knows of it, with the file where it is open still; of what was
@@ -375,7 +385,6 @@ def _add_picture(walker, picture):
     walker.add(type(picture), ".__class__", as_kind=True)
     walker.add_pairs(list(attributes.items()))
     if any(part is not None for part in pixels):
-        if picture.tile:  # to be read over what was read
+        if attributes.get("tile"):  # to be read over what was read
             walker.fail("handle")
-        walker.put(b"J", repr((picture.mode, picture.size)))
-        walker.put(b"y", picture.tobytes())
+        _add_pixels(walker, picture)

@@ -26,7 +26,7 @@ CLASS_NOISE = frozenset((
     "__slotnames__",  # appears when an instance is pickled
     # What pydantic has made of the fields of a class, with addresses in it.
     "__pydantic_core_schema__", "__pydantic_serializer__", "__pydantic_validator__",
-    "__pydantic_parent_namespace__", "__signature__"))
+    "__pydantic_parent_namespace__"))
 
 CONSTRUCTORS = "__init__", "__post_init__"
 

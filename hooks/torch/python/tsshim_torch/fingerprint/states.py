@@ -23,6 +23,7 @@ import io
 import mmap
 import operator
 import os
+import pathlib
 import re
 import sys
 import types
@@ -131,8 +132,11 @@ def _font(value):
     else:
         return None
     found = {name: part for name, part in vars(value).items() if name != "font"}
-    path = found["path"]
-    identity = handles.identity(os.stat(path)) if type(path) in (str, bytes) else ""
+    path, identity = found["path"], None  # what else than a file it was read from is walked
+    if isinstance(path, (str, bytes, pathlib.PurePath)):
+        identity = handles.identity(os.stat(path))
+    elif "font_bytes" not in found:
+        return None
     return [(".__dict__", found), (".path", identity)]
 
 
@@ -186,7 +190,8 @@ def _is_of_a_library(kind):
     if library.is_library_class(kind):
         return True
     return not _flags(kind) & HEAP_TYPE and (
-        library.is_library_name(library.class_module(kind)) or _registered(kind) is not None)
+        library.class_module(kind) != "builtins" and library.is_library_name(
+            library.class_module(kind)) or _registered(kind) is not None)
 
 
 def _registered(kind):
@@ -230,7 +235,7 @@ def _hides_more(part):
     """Whether @part is a pickle, or may be the path of a file."""
     if type(part) is bytes and part[:1] == b"\x80" and part[-1:] == b".":
         return True
-    if type(part) not in (str, bytes, type(arrays.pathlib.Path())) or len(os.fsencode(part)) > 4096:
+    if type(part) not in (str, bytes, type(pathlib.Path())) or len(os.fsencode(part)) > 4096:
         return False
     try:
         return os.path.isfile(part) or os.path.isabs(part) and os.path.exists(part)
