@@ -199,7 +199,7 @@ def equal_states():
         yield Plain(tree=list(elements()), file=moved(io.BytesIO(b"abc"), place),
                     match=re.match("(a)", "ab"[:2]), memory=memoryview(bytes([1, 2])),
                     array=array.array("d", [1.5]), error=ValueError("a", [2]),
-                    coo=torch.eye(3).to_sparse(), held=held, behind=weakref.ref(held[0]))
+                    sparse=torch.eye(3).to_sparse(), held=held, behind=weakref.ref(held[0]))
 
 
 class Trap:

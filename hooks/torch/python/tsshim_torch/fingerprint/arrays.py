@@ -17,6 +17,8 @@ import sys
 from . import handles, library, traced
 from .walk import OTHERS, VALUES, inline, node, value
 
+# Classes in C -> function(walker, object), of what an object of a class that Python derives from one holds.
+BASES = {}
 _known = set()  # names of libraries whose types are registered
 LARGEST = 8 << 30  # bytes of one array; reading more takes longer than sharing it can save
 PIECE = 64 << 20
@@ -187,7 +189,6 @@ def _is_of_a_file(mapping, end):
 
 
 def _numpy(numpy):
-    from .classes import BASES  # which asks for states, and so for what is here
     node(numpy.ndarray, numpy.memmap)(_add_array)
     BASES[numpy.ndarray] = _add_array
 

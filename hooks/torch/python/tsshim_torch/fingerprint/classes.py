@@ -6,6 +6,7 @@ import types
 from collections import OrderedDict
 
 from . import bags, drawing, handles, library, locks, scratch, shared, states, traced
+from .arrays import BASES
 from .code import makes_others
 from .library import HEAP_TYPE
 from .walk import LONG, NODES, OTHERS, add_dict, add_ordered, add_set, ending, inline
@@ -145,7 +146,7 @@ def _is_open(kind):
 
 
 ALL = slice(None)
-BASES = {
+BASES.update({
     object: None,
     int: lambda walker, value: walker.add(int.__index__(value)),
     float: lambda walker, value: walker.add(float.__pos__(value)),
@@ -159,7 +160,7 @@ BASES = {
     frozenset: lambda walker, value: add_set(walker, frozenset.__iter__(value)),
     OrderedDict: add_ordered,
     types.SimpleNamespace: lambda walker, value: walker.add(tuple(vars(value))),
-}
+})
 
 
 def instance_dict(value):

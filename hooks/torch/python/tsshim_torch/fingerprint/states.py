@@ -21,7 +21,6 @@ import copyreg
 import ctypes
 import io
 import mmap
-import operator
 import os
 import pathlib
 import re
@@ -39,7 +38,7 @@ _flags = type.__dict__["__flags__"].__get__
 PROTOCOL = 4  # of pickles; with 5 arrays would come as buffers
 NAMES = 64  # arguments of a call that may be paths
 _LISTS = frozenset(map(id, (list, tuple)))
-_POSITIONS = frozenset(("__next__", "__anext__", "send", "asend"))
+_POSITIONS = frozenset(("__next__", "__anext__", "send"))
 _SHARED = frozenset(("torch._C.StorageBase", "torch.StorageBase"))
 
 
