@@ -93,7 +93,8 @@ class _Encoder:
         """A dict whose keys are enumerators or tuples, too."""
         self.has_objects = True
         return objects.MARK, "dict", None, None, tuple(
-            [(self.strip(objects.key(key)), self.strip(item)) for key, item in table.items()])
+            [(self.strip(objects.key(key)), objects.address(item) if objects.is_address(key, item)
+              else self.strip(item)) for key, item in table.items()])
 
     def strip_objects(self, array):
         """An array of Python's objects."""

@@ -13,7 +13,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
 from ..fingerprint import shared
-from . import align, bulk, generators, loaders, private, scopes, unread
+from . import align, bulk, generators, loaders, objects, private, scopes, unread
 
 MOVES = 64  # of shared numbers, by which a data set that is looked at for each has no name any more
 
@@ -72,6 +72,7 @@ class Scope(scopes.Scope):
 
     def arm(self):
         """Hide the leaves that the names are made without; gives what unread.disarm() wants."""
+        self.use_transforms()
         if not any(self.left.values()):
             return []
         if not self._all_are_noticed():
@@ -107,7 +108,14 @@ class Scope(scopes.Scope):
 
     def _identity(self, dataset):
         with unread.as_they_were():
-            return self._identity_of(dataset)
+            identity = self._identity_of(dataset)
+        if identity is not None:
+            objects.learn_transforms(identity, self.notes[id(dataset)].traced)
+        return identity
+
+    def use_transforms(self):
+        """Samples that are made or taken now are of these data sets."""
+        objects.use_transforms([identity for _, identity in self.identities.values() if identity])
 
     def _identity_of(self, dataset):
         if native.settings.share == native.SHARE_PIXELS:  # no name is wanted, but what to seed

@@ -19,6 +19,7 @@ import weakref
 import torch
 
 from .. import any_torch
+from ..fingerprint import traced
 
 MARK = StopIteration
 
@@ -182,6 +183,55 @@ def _sparse(constant, parts, _):
     return made if is_coalesced is None else made._coalesced_(is_coalesced)
 
 
+# ---- addresses of transforms ----
+
+MOST = 64  # data sets whose transforms are kept
+_transforms = {}  # name of a data set -> its transforms, in an order that is the same in all jobs
+_in_use = ()  # names of those whose samples are made or taken now
+
+
+def learn_transforms(name, transforms):
+    """The data set of this @name has these @transforms, which leave their addresses in what they make."""
+    if len(_transforms) >= MOST:
+        _transforms.clear()
+    _transforms[name] = transforms
+
+
+def use_transforms(names):
+    """From now on samples are of the data sets of these @names."""
+    global _in_use
+    _in_use = names
+
+
+def is_address(key, value):
+    """Whether an item of a dict with a @key that is no text tells where a transform is."""
+    return type(value) is int and isinstance(key, enum.Enum) and key.value == traced.KEY
+
+
+def address(value):
+    """
+    The structure for this address.  One that is of no transform that a data set holds was of one that
+    lived for an item: nothing has it any more.  Unshareable where no data set is known.
+    """
+    if not _in_use:
+        raise Unshareable("address")
+    for name in _in_use:
+        for number, transform in enumerate(_transforms.get(name, ())):
+            if id(transform) == value:
+                return MARK, "address", (name, number), None, ()
+    return MARK, "address", None, None, ()
+
+
+def _address(constant, *_):
+    if constant is None:
+        return id(MARK)
+    name, number = constant
+    transforms = _transforms.get(name, ())
+    if number >= len(transforms):
+        raise Unshareable("address")
+    return id(transforms[number])
+
+
 def tell(value, kind):
     """
     (kind, constant, parts, tensor or None) of @value, which is of no builtin type: the parts are
@@ -277,7 +327,7 @@ def _array(shape, parts, _):
 
 _BUILDERS = {"namedtuple": _namedtuple, "enum": _enum, "tensor": _tensor, "path": _path,
              "image": _image, "object": _object, "graph": _graph, "array": _array, "dict": _dict,
-             "sparse": _sparse}
+             "sparse": _sparse, "address": _address}
 IMMUTABLE = frozenset(("namedtuple", "enum", "path"))  # the same one in two places may be two
 _WITH_CLASS = frozenset(("namedtuple", "enum", "tensor", "object", "graph"))
 
@@ -289,6 +339,8 @@ def build(kind, constant, parts, tensor):
 
 def check(kind, constant):
     """Raise Unshareable unless build() will find the class."""
+    if kind == "address":
+        _address(constant)
     if kind in _WITH_CLASS:
         found = _class(constant[:2])
         if kind == "enum" and constant[2] not in found.__members__:

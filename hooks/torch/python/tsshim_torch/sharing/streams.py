@@ -174,6 +174,7 @@ class Stream:
 
     def deliver(self, batch, position):
         """Put the item at the place at @position of @batch; False: there is none."""
+        self.scope.use_transforms()
         if not self.stock:
             verdict = self._ask()
             if verdict == native.HIT:
