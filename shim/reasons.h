@@ -86,7 +86,7 @@
 		"the dataset contains something whose equality cannot be proven",             \
 		"--align, or --share samples if a sample follows from index and seeds alone") \
 	X(TORCH_SAMPLE, "torch_sample",                                                       \
-		"a sample holds what cannot be shared (set, gradient, one list twice, ...)",  \
+		"a sample holds what cannot be shared (set, gradient, one thing twice, ...)", \
 		"return tensors, arrays, images, numbers, and lists or dictionaries of them") \
 	X(TORCH_ITERABLE, "torch_iterable",                                                   \
 		"an iteration that others cannot share: of a DataPipe, or in the trainer",    \

@@ -18,7 +18,7 @@ import support
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
 from tsshim_torch import asking  # noqa: E402
-from tsshim_torch.sharing import codec, collate  # noqa: E402
+from tsshim_torch.sharing import codec, collate, objects  # noqa: E402
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -191,6 +191,52 @@ def test_what_says_how_it_is_pickled_comes_back_where_that_is_known():
         del sys.modules[name]
 
 
+def test_a_list_or_dict_in_two_places_is_one():
+    inner, table, coloured = [1, [2]], {"x": image()}, {Colour.RED: [3]}
+    sample = {"a": [inner, inner, table], "b": (table, inner[1], coloured), "c": Marked(coloured, [inner])}
+    found = there_and_back(sample)
+    same({"a": sample["a"][:1]}, {"a": found["a"][:1]})
+    one, other, again = found["a"]
+    assert one is other and found["b"][0] is again and found["b"][1] is one[1]
+    assert found["c"].first is found["b"][2] and found["c"].second[0] is one
+    assert found["b"][2] == {Colour.RED: [3]} and again.keys() == {"x"}
+
+
+class Traces(enum.Enum):
+    """As MONAI's transforms tell of themselves."""
+
+    NAME, ID = "class", "id"
+
+
+def test_the_address_of_a_transform_is_that_of_the_one_here():
+    first, second = [object(), object()], [object(), object()]
+    sample = {"applied": [{Traces.NAME: "Flip", Traces.ID: id(first[1])},
+                          {Traces.NAME: "Crop", Traces.ID: id(sample_of_nobody := object())}], "id": 1 << 40}
+    del sample_of_nobody
+    try:
+        codec.encode(sample)
+        raise AssertionError("the data set is not known")
+    except codec.Unshareable:
+        pass
+    try:
+        objects.use_transforms([b"name"])
+        objects.learn_transforms(b"name", first)
+        encoded = codec.encode(sample)
+        objects.learn_transforms(b"name", second)  # as another job has them
+        room = filled(encoded)
+        found = codec.decode(encoded.meta, ctypes.addressof(room))
+        assert found["applied"][0] == {Traces.NAME: "Flip", Traces.ID: id(second[1])} and found["id"] == 1 << 40
+        assert found["applied"][1][Traces.ID] not in map(id, first + second)
+        objects.learn_transforms(b"name", second[:1])
+        try:
+            codec.decode(encoded.meta, ctypes.addressof(room))
+            raise AssertionError("no such transform")
+        except codec.Unshareable:
+            pass
+    finally:
+        objects.use_transforms([])
+
+
 def test_nan_keeps_its_bits():
     strange = numpy.frombuffer(b"\x01\0\0\0\0\0\xf8\x7f", dtype=numpy.float64)
     same(strange, there_and_back(strange))
@@ -229,8 +275,8 @@ def tensors_of_torchvision():
 
 
 def bad_samples():
-    twice = [1]
-    marked = Marked(1, 2)
+    marked, around = Marked(1, 2), [1]
+    around.append({"x": around})
     return {
         "subclass of str": Word("a"), "two flags": Flags.ONE | Flags.TWO,
         "slots": Slotted(1), "state of its own": Stated(1), "set": {1}, "object": object(),
@@ -238,7 +284,7 @@ def bad_samples():
         "gradient": torch.ones(2, requires_grad=True), "parameter": torch.nn.Parameter(
             torch.ones(1)), "sparse and a gradient": torch.eye(3).to_sparse().requires_grad_(),
         "quantised": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
-        "the same list twice": (twice, twice), "the same object twice": [marked, marked],
+        "a list in itself": around, "the same object twice": [marked, marked],
         "objects": numpy.array([object()]),
         "records": numpy.zeros(2, dtype=[("a", "i4")]), "matrix": numpy.matrix([[1]]),
         "masked": numpy.ma.array([1]), "object as key": {Marked: 3}, "ordered": (

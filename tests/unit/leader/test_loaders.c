@@ -103,7 +103,7 @@ static void say_parts(struct ts_loaders *loaders, uint64_t job, uint32_t count, 
 	memset(parts, 0, sizeof(parts));
 	for (uint32_t i = 0; i < count; i++) {
 		parts[i] = (struct ts_loader_part){.sum = i == odd, .path = i + 1};
-		snprintf(parts[i].text, sizeof(parts[i].text), "opt.%u\t%u\tread", i,
+		snprintf(parts[i].text, sizeof(parts[i].text), "opt.%u\t%u\tmain", i,
 			10 + (i == odd));
 	}
 	facts.parts = parts;
@@ -132,7 +132,7 @@ Test(loaders, parts_are_read_as_they_were_said)
 	say_parts(loaders, JOB_A, TS_LOADER_PARTS + 4, 1);
 	cr_expect(eq(u32, count_parts(loaders, JOB_A), TS_LOADER_PARTS));
 	cr_assert(ts_loaders_read_part(loaders, ROW, JOB_A, 0, 1, &part));
-	says(part.text, "opt.1\t11\tread");
+	says(part.text, "opt.1\t11\tmain");
 	cr_expect(eq(u32, count_parts(loaders, JOB_B), 0));
 	/* The next job that has the row says fewer, and what was there is none of them. */
 	say_parts(loaders, JOB_B, 3, 1);

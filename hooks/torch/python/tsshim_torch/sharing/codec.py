@@ -5,8 +5,8 @@ Samples as bytes: a small structure ("meta") and the bytes of the large leaves (
 Encoded are exactly: None, bool, int, float, complex, str, bytes, tuple, list, dict, the leaves of
 tensors.py, and what objects.py can tell.
 Whatever comes back is equal in type, value, dtype, strides and order; anything that could not be
-(other objects, gradients, one list in two places) raises Unshareable, and the sample is not shared.
-Where leaves lie on one memory, so does what comes back: views.py.
+(other objects, gradients, one object in two places) raises Unshareable, and the sample is not shared.
+Where leaves lie on one memory, so does what comes back: views.py.  A list or dict in two places is one there, too.
 
 The meta is marshal's: it knows these builtin types exactly, is fast, and cannot run code.
 Two singletons that no sample may hold mark what is not builtin: Ellipsis stands for the next
@@ -24,10 +24,11 @@ from .objects import Unshareable
 
 VERSION = 2  # of marshal: floats binary; later ones tell equal values of other identity apart
 
-FORMAT = 5  # of records; part of the key
+FORMAT = 6  # of records; part of the key
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 _FLAT = _PLAIN | {type(Ellipsis)}
+_JOINED = frozenset((tuple, list, dict))
 
 
 def _align(offset):
@@ -37,14 +38,26 @@ def _align(offset):
 class _Encoder:
     def __init__(self):
         self.leaves = []
-        self.containers = set()
+        self.met = {}  # id -> list, dict or object, which keeps its id its own
+        self.numbers = {}  # id -> number of the list or dict, in the order in which they are done
         self.has_objects = False
 
     def once(self, value):
-        """The same list in two places would come back as two lists."""
-        if id(value) in self.containers:
-            raise Unshareable("aliased container")
-        self.containers.add(id(value))
+        """The same object in two places would come back as two."""
+        if id(value) in self.met:
+            raise Unshareable("one object twice")
+        self.met[id(value)] = value
+
+    def container(self, value, strip):
+        """The list or dict @value by what strip(value) gives; where it was met, which one it is."""
+        number = self.numbers.get(id(value))
+        if number is not None:
+            self.has_objects = True
+            return objects.MARK, objects.AGAIN, number, None, ()
+        self.once(value)  # or it is in itself
+        found = strip(value)
+        self.numbers[id(value)] = len(self.numbers)
+        return found
 
     def strip(self, value):
         kind = type(value)
@@ -56,14 +69,18 @@ class _Encoder:
         if kind is tuple:
             return tuple([self.strip(item) for item in value])
         if kind is list:
-            self.once(value)
-            return [self.strip(item) for item in value]
+            return self.container(value, self.strip_list)
         if kind is dict:
-            self.once(value)
-            if not all(type(key) in _PLAIN for key in value):
-                return self.strip_pairs(value)
-            return {key: self.strip(item) for key, item in value.items()}
+            return self.container(value, self.strip_dict)
         return self.strip_rare(value, kind)
+
+    def strip_list(self, value):
+        return [self.strip(item) for item in value]
+
+    def strip_dict(self, value):
+        if not all(type(key) in _PLAIN for key in value):
+            return self.strip_pairs(value)
+        return {key: self.strip(item) for key, item in value.items()}
 
     def strip_rare(self, value, kind):
         numpy = sys.modules.get("numpy")
@@ -249,22 +266,35 @@ def check(skeleton):
     return True
 
 
-def join(skeleton, leaves):
-    """Put the leaves (an iterator) back into their places."""
+def join(skeleton, leaves, done=None):
+    """Put the leaves (an iterator) back into their places; @done are the lists and dicts that are."""
     kind = type(skeleton)
     if skeleton is Ellipsis:
         return next(leaves)
+    if kind not in _JOINED:
+        return skeleton
+    done = [] if done is None else done
     if kind is tuple:
         if skeleton and skeleton[0] is objects.MARK:
-            _, name, constant, place, parts = skeleton
-            tensor = join(place, leaves)
-            return objects.build(name, constant, join(parts, leaves), tensor)
-        return tuple([join(item, leaves) for item in skeleton])
+            return _join_object(skeleton, leaves, done)
+        return tuple([join(item, leaves, done) for item in skeleton])
     if kind is list:
-        return [join(item, leaves) for item in skeleton]
-    if kind is dict:
-        return {key: join(item, leaves) for key, item in skeleton.items()}
-    return skeleton
+        found = [join(item, leaves, done) for item in skeleton]
+    else:
+        found = {key: join(item, leaves, done) for key, item in skeleton.items()}
+    done.append(found)
+    return found
+
+
+def _join_object(skeleton, leaves, done):
+    _, name, constant, place, parts = skeleton
+    if name == objects.AGAIN:
+        return done[constant]
+    tensor = join(place, leaves, done)
+    found = objects.build(name, constant, join(parts, leaves, done), tensor)
+    if name == "dict":
+        done.append(found)
+    return found
 
 
 def decode(meta, address):

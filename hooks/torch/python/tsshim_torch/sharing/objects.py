@@ -22,6 +22,7 @@ from .. import any_torch
 from ..fingerprint import traced
 
 MARK = StopIteration
+AGAIN = "again"  # in the place of a kind: a list or dict that was met before, by its number
 
 # While it is entered, what a class of tensors has in the place of torch's own is not called.
 without_overrides = getattr(torch._C, "DisableTorchFunctionSubclass", None) or \
