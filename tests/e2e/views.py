@@ -122,7 +122,7 @@ def test_those_that_do_not_overlap_are_as_ever():
     whole = volume()
     for sample in ((whole[:2], whole[2:]), [*whole], (whole, volume()), {"a": whole, "b": 1}):
         encoded = codec.encode(sample)
-        assert not views.are_in(encoded.specs) and not encoded.has_objects
+        assert not views.are_in(encoded.specs) and not encoded.is_whole
         alike(sample, samples.there_and_back(sample))
 
 
@@ -322,6 +322,25 @@ def another_default_device():
         with torch.device("meta"):
             found = samples.there_and_back(sample)
         alike(sample, found)
+
+
+def test_damaged_views_are_an_error_not_a_crash():
+    """The record's check keeps such bytes out; should they come, nothing worse may happen."""
+    base = numpy.arange(100.0)
+    for sample in (crops(), [base[:60], base[9:]], [base, torch.from_numpy(base)], [volume()] * 2):
+        encoded = encoded_of(sample)
+        room = samples.filled(encoded)
+        for place, spec in enumerate(encoded.specs):
+            for part, value in enumerate(spec):
+                for other in (-1, 0, 3, 1 << 20, 1 << 62, None, (0, 1, True), (5, 0, False), spec):
+                    changed = list(encoded.specs)
+                    changed[place] = spec[:part] + (other,) + spec[part + 1:]
+                    meta = codec.marshal.dumps((tuple(changed), encoded.skeleton, None), 2)
+                    try:
+                        collate.Batch(1, True).put_record(
+                            0, meta, ctypes.addressof(room), encoded.bytes)
+                    except Exception:
+                        continue
 
 
 def tensors_of_torchvision():

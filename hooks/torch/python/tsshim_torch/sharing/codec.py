@@ -134,13 +134,13 @@ def _are_apart(leaves):
 class Encoded:
     """A sample as bytes; the leaves refer to its memory."""
 
-    __slots__ = ("meta", "specs", "skeleton", "leaves", "bytes", "origin", "has_objects")
+    __slots__ = ("meta", "specs", "skeleton", "leaves", "bytes", "origin", "is_whole")
 
-    def __init__(self, specs, skeleton, leaves, extra, has_objects):
+    def __init__(self, specs, skeleton, leaves, extra, is_whole):
         self.meta = marshal.dumps((specs, skeleton, extra), VERSION)
         self.specs = specs
         self.skeleton = skeleton
-        self.has_objects = has_objects  # or views: whoever collates is to see them
+        self.is_whole = is_whole  # it is collated as it is, not leaf by leaf
         self.leaves = leaves  # leaf i goes to offsets(sizes of the leaves)[i] of the payload
         self.bytes = payload_bytes([leaf.bytes for leaf in leaves])
         self.origin = None  # of the record that was published with it: native.Sample.publish()
@@ -152,31 +152,35 @@ def head(specs):
 
 
 def _of_pair(sample):
-    """(skeleton, leaves, False) of a tensor and its target, as most samples are; None: of another one."""
+    """What _of_any() gives of a tensor and its target, as most samples are; None: it is another one."""
     if type(sample) is not tuple or len(sample) != 2:
         return None
     tensor, target = sample
     if type(tensor) is not torch.Tensor or type(target) not in _PLAIN or not tensors.is_bare(tensor):
         return None
-    return (Ellipsis, target), [tensors.written(tensors.leaf_of(tensor))], False
+    leaf = tensors.leaf_of(tensor)
+    return (Ellipsis, target), [tensors.written(leaf)], tensors.has_holes(leaf)
 
 
 def _of_any(sample):
+    """(skeleton, leaves, whether @sample is collated as it is)."""
     encoder = _Encoder()
     try:
         skeleton = encoder.strip(sample)
     except RecursionError:
         raise Unshareable("depth") from None
     leaves = encoder.leaves
-    if len(leaves) < 2 or _are_apart(leaves):
-        return skeleton, [tensors.written(leaf) for leaf in leaves], encoder.has_objects
-    return skeleton, views.united(leaves), True
+    if len(leaves) > 1 and not _are_apart(leaves):
+        return skeleton, views.united(leaves), True
+    if any(map(tensors.has_holes, leaves)):
+        return skeleton, list(map(tensors.written, leaves)), True
+    return skeleton, leaves, encoder.has_objects
 
 
 def encode(sample, extra=None):
     """@sample Encoded.  @extra, plain values, goes along.  Raises Unshareable."""
-    skeleton, leaves, has_objects = _of_pair(sample) or _of_any(sample)
-    return Encoded(tuple([leaf.spec for leaf in leaves]), skeleton, leaves, extra, has_objects)
+    skeleton, leaves, is_whole = _of_pair(sample) or _of_any(sample)
+    return Encoded(tuple([leaf.spec for leaf in leaves]), skeleton, leaves, extra, is_whole)
 
 
 def payload_bytes(sizes):

@@ -133,7 +133,7 @@ class Batch:
 
     def put_value(self, position, value, encoded):
         """A computed sample; @encoded is what codec.encode() made of it, or None."""
-        if not self.direct or encoded is None or encoded.has_objects:
+        if not self.direct or encoded is None or encoded.is_whole:
             self.put_plain(position, value)
             return
         self._note_origin(position, encoded.origin)

@@ -54,17 +54,24 @@ class Leaf:
 
 
 class Packed(Leaf):
-    """A leaf of which a copy is written."""
+    """@leaf in order, without its holes: a copy, made once somebody asks where it is."""
 
-    __slots__ = ("_origin",)
+    __slots__ = ("place", "_copy")
 
-    def __init__(self, origin, *rest):
-        super().__init__(*rest)
-        self._origin = origin
+    def __init__(self, leaf, spec):
+        self.keep, self.spec, self.place = leaf.keep, spec, leaf.address
+        self.bytes = packed_bytes(spec)
+        self._copy = None
 
     @property
-    def place(self):
-        return self._origin
+    def address(self):
+        if self._copy is None and isinstance(self.keep, torch.Tensor):
+            with without_overrides():
+                self._copy = self.keep.contiguous()
+        elif self._copy is None:
+            self._copy = sys.modules["numpy"].ascontiguousarray(self.keep)
+        return self._copy.data_ptr() if isinstance(self._copy, torch.Tensor) else \
+            self._copy.__array_interface__["data"][0]
 
 
 def extent_of(shape, strides):
@@ -155,26 +162,23 @@ def leaf_of_array(value, numpy):
                 (kind, kept.dtype.str, tuple(kept.shape), strides, flags))
 
 
+def has_holes(leaf):
+    """Whether @leaf is to be written without its holes."""
+    return leaf.spec[4] & PACKED != 0
+
+
 def written(leaf):
     """@leaf as it is written."""
-    return packed(leaf) if leaf.spec[4] & PACKED else leaf
+    return packed(leaf) if has_holes(leaf) else leaf
 
 
 def packed(leaf):
-    """@leaf in order, without its holes."""
+    """@leaf as it is written without its holes."""
     kind, dtype, shape, strides, flags = leaf.spec
     if not hasattr(torch, "frombuffer") or any(
             stride == 0 and size > 1 for size, stride in zip(shape, strides)):
         raise Unshareable("strides")
-    spec = (kind, dtype, shape, strides, flags | PACKED)
-    if kind in KINDS:
-        with without_overrides():
-            copy = leaf.keep.contiguous()
-        address = copy.data_ptr()
-    else:
-        copy = sys.modules["numpy"].ascontiguousarray(leaf.keep)
-        address = copy.__array_interface__["data"][0]
-    return Packed(leaf.address, copy, address, spec_bytes(spec), spec)
+    return Packed(leaf, (kind, dtype, shape, strides, flags | PACKED))
 
 
 def spec_bytes(spec):

@@ -26,6 +26,8 @@ from .tensors import SAME, UNION, VIEW
 # object of another leaf (SAME, which, None, None, None), and (UNION, bytes written, bytes, None, None).
 BLOCK = 16  # bytes; no number is larger
 
+HOLES = 2  # times what its views have in them that a union may take, or these are written one by one
+
 
 def are_in(specs):
     """Whether there are views among the leaves that have these @specs."""
@@ -82,16 +84,16 @@ def _view(leaf, union, start, root, is_packed):
     offset = leaf.address - start
     if offset % _unit(leaf.spec):
         raise Unshareable("offset")
-    leaf = tensors.packed(leaf) if is_packed else \
+    made = tensors.packed(leaf) if is_packed else \
         tensors.Leaf(leaf.keep, leaf.address, 0, tensors.unpacked(leaf.spec))
-    leaf.spec = (VIEW, leaf.spec, union, offset, root)
-    return leaf
+    made.spec = (VIEW, made.spec, union, offset, root)
+    return made
 
 
 def _unite(leaves, numbers):
     """
     Let those @leaves that have these @numbers be views of a union, which goes behind all.  Where most
-    of that are holes nothing is written of it, and each view has its bytes with it.
+    of that are holes nothing is written of it, and each view has its own bytes with it.
     """
     old = [leaves[number] for number in numbers]
     first = {}
@@ -99,7 +101,7 @@ def _unite(leaves, numbers):
         first.setdefault(id(leaf.keep), number)
     start = min(leaf.address for leaf in old)
     size = max(leaf.address + leaf.bytes for leaf in old) - start
-    is_packed = size > tensors.SPARSE * sum(
+    is_packed = size > HOLES * sum(
         tensors.packed_bytes(leaves[number].spec) for number in first.values())
     roots = _Roots()
     for number, leaf in zip(numbers, old):
