@@ -62,8 +62,8 @@ def states():
             re.match("(a)|b", "ab"), re.compile("(a)|b").match("xa", 1), re.compile("a").sub,
             re.compile("b").sub, struct.Struct("i"), struct.Struct("q"), io.BytesIO(b"a"),
             io.BytesIO(b"b"), io.StringIO("a"), array.array("i", [1]), array.array("i", [2]),
-            array.array("h", [1]), memoryview(b"a"), memoryview(b"b"), memoryview(b"ab")[::-1],
-            memoryview(b"ab"), memoryview(bytearray(b"ab")), ValueError("a"), ValueError("b"),
+            array.array("h", [1]), memoryview(b"a"), memoryview(b"b"), memoryview(b"ab"),
+            memoryview(b"ab").cast("b"), memoryview(bytearray(b"ab")), ValueError("a"), ValueError("b"),
             KeyError("a"), json.JSONDecoder(), json.JSONDecoder(parse_float=str),
             numpy.random.SeedSequence(1), numpy.random.SeedSequence(2),
             numpy.ones(1, [("a", "f4")])[0], numpy.zeros(1, [("a", "f4")])[0],
@@ -235,7 +235,8 @@ class Position:
 def refused_states():
     only = Position()
     for reason, values in (
-            ("object", [Mine("i", [1]), sys._getframe(), hashlib_state(), OSError(__file__)]),
+            ("object", [Mine("i", [1]), sys._getframe(), memoryview(b"ab")[::-1],
+                        memoryview(numpy.array([None])), hashlib_state(), OSError(__file__)]),
             ("iterator", [iter([1]), iter(range(3)), itertools.count(), itertools.cycle([1]),
                           reversed([1]), zip([1])]),
             ("generator", [random.SystemRandom()]),
@@ -243,7 +244,7 @@ def refused_states():
             ("weakref", [weakref.ref(only), weakref.proxy(only), weakref.WeakSet([only]),
                          weakref.WeakValueDictionary(a=only), weakref.WeakMethod(Plain.__getitem__.__get__(only)),
                          weakref.finalize(only, int)]),
-            ("memmap", [mmap.mmap(-1, 10)])):
+            ("memmap", [mmap.mmap(-1, 10), memoryview(mmap.mmap(-1, 10))])):
         for value in values:
             yield reason, value
 

@@ -223,7 +223,12 @@ def _instance(walker, value):
     if judged.is_module:
         return _strange_module(walker, value)
     if not judged.is_open:
-        return _named(walker, value) or states.add(walker, value) or states.add_memory(walker, value)
+        if _named(walker, value) or states.add_memory(walker, value):
+            return True
+        if not states.add(walker, value):
+            return False
+        _attributes_of(walker, value, judged, None)  # which a pickle may leave out
+        return True
     walker.put(b"I")
     walker.add(kind, ".__class__", as_kind=True)
     if judged.is_traced:

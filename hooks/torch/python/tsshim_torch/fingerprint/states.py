@@ -141,7 +141,8 @@ def _font(value):
 
 def _remade(value):
     """What is pickled of an object in Python that has all that it holds in C."""
-    return [(".__reduce__()", value.__reduce_ex__(PROTOCOL))]
+    rest = {name: part for name, part in vars(value).items() if name != "this"}
+    return [(".__reduce__()", value.__reduce_ex__(PROTOCOL)), (".__dict__", rest)]
 
 
 # By the name that a class has; the name that it is found under if that is another one.
@@ -302,10 +303,9 @@ def add_memory(walker, value):
         walker.put(b"h", b"closed")
         return True
     view = memoryview(value)
+    if not view.c_contiguous or set(view.format) & set("OPX&"):  # which are addresses
+        return False
     walker.put(b"=", repr((type(value).__name__, view.format, view.shape, view.strides, view.readonly)))
-    if not view.c_contiguous:
-        walker.put(b"y", view.tobytes())
-        return True
     held = (ctypes.c_char * 256)()  # more than a Py_buffer, which begins with the address
     if ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), held, 0) != 0:
         return False
