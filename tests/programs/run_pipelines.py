@@ -37,6 +37,7 @@ DATA = os.path.join(support.BUILD, "tests", "programs", "data")
 EPOCHS = 4  # aligned: until two jobs know of each other some samples have been made twice
 GOOD = .75  # of the ideal; this is a test, and how much it is exactly a table says
 RESULTS = os.path.join(HERE, "results.json")
+OPTIONS = os.path.join(HERE, "options.json")  # of data sets that hold options
 BEGIN, END = "<!-- pipelines: made by tests/programs/run_pipelines.py -->", "<!-- pipelines end -->"
 
 COSTLY = 1  # ms
@@ -139,7 +140,8 @@ def when_aligned(name, pipeline, *words):
 def with_options(names, known):
     """
     Two aligned jobs of each pipeline of which the data sets hold other options, in one of the ways of
-    holders.py, by turns.  Prints what was taken, beside what is without; whether all were the same samples.
+    holders.py, by turns.  Prints what was taken, beside what is without, and keeps it (OPTIONS); whether
+    all were the same samples.
     """
     with open(RESULTS) as file:
         without = json.load(file)
@@ -148,10 +150,17 @@ def with_options(names, known):
         kind = next(kinds)
         same, taken, notes = when_aligned(name, known[name], "--holder", kind)
         before = without.get(name, {})
-        rows.append((name, kind, same, taken, before.get("taken"), before.get("cost")))
+        rows.append({"name": name, "holder": kind, "aligned": same, "taken": taken, "without": before.get("taken")})
         good &= same or not before.get("aligned", True)
         print("# %s %s: %s, taken %.2f (without %s); %s" % (
             name, kind, "the same" if same else "OTHER SAMPLES", taken, before.get("taken"), "; ".join(notes)), flush=True)
+    if len(rows) == len(known):
+        with open(OPTIONS, "w") as file:
+            json.dump(rows, file, indent=1)
+            file.write("\n")
+    shared = [row for row in rows if (row["without"] or 0) >= .5]
+    print("# of %d that share without them: at least 90 %% taken in %d" % (
+        len(shared), sum(row["taken"] >= .9 for row in shared)))
     return good
 
 
