@@ -81,6 +81,14 @@ def test_so_it_is_without_workers():
     _check_reads(ways if support.WHOLE else ways[::4], "--workers", "0")
 
 
+def test_the_exact_class_is_the_one_it_was():
+    """Where an item asks for it; its assertion would end the job."""
+    with aligned() as group:
+        for outcome in together([job(("Exact/config", "Exact/table"), rate, "--workers", "0")
+                                 for rate in ("0.1", "0.3")], group):
+            assert outcome.status == 0, outcome.errors
+
+
 def test_an_option_that_decides_all_items_keeps_jobs_apart():
     with aligned() as group:
         outcomes = together([job(("Held", "Global"), "0.1", "--size", size) for size in ("16", "17")],

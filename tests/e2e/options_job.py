@@ -252,6 +252,13 @@ class Indexed(Items):
         return self.opt[RATE]
 
 
+class Exact(Items):
+    """It asks whether the class is exactly this one."""
+
+    def read(self, index):
+        assert type(self.opt) is Config or type(self.opt) is dict
+
+
 class Fields(Items):
     def read(self, index):
         return dataclasses.asdict(self.opt)[RATE]
@@ -352,7 +359,7 @@ class Kind(Items):
 WAYS = {kind.__name__: kind for kind in (
     Entry, Got, Passed, Entries, Dumped, Formatted, Joined, Everything, Derived, Members,
     Held, Global, Mentioned, Computed, Whole, Spread, Text, Copied, Pickled, Compared, Threaded,
-    Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced)}
+    Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced, Exact)}
 
 
 def forget():

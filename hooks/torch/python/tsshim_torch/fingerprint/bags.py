@@ -129,8 +129,11 @@ def has_its_dict_alone(value):
     return reads is None or _references(value, reads) <= _ALONE
 
 
+_name_of = type.__dict__["__name__"].__get__
+
+
 def asks_types(walker):
-    """Code asks objects for their type: no dict is to have another one, not for a moment."""
+    """Code asks objects for their type: none that it names is to have another one, not for a moment."""
     walker.memory[asks_types] = True
 
 
@@ -269,8 +272,9 @@ def _is_seen(walker, value, mentioned):
     """Whether each read of a leaf of @value would be noticed."""
     if type(value) is type:
         return mentioned.keys().isdisjoint(("__dict__", "vars", "getattr_static"))
-    if is_in_c(type(value)):
-        return asks_types not in walker.memory
+    if asks_types in walker.memory and (
+            is_in_c(type(value)) or not mentioned.keys().isdisjoint(map(_name_of, library.mro(type(value))))):
+        return False  # it may be asked whether it is of exactly this class
     return has_its_dict_alone(value)
 
 

@@ -100,11 +100,10 @@ def _may_make(steps, position):
     if name in GLOBAL_LOADS and value == "type":
         calls = [after for after in range(position + 1, len(steps)) if steps[after].opname.startswith("CALL")]
         return not calls or not _only_looks(steps, calls[0] + 1)
-    # dataclasses.replace(), attrs.evolve(): of one value, which is an object.
+    # dataclasses.replace(), whatever the module is called here, and attrs.evolve(): of one object.
     return name in GLOBAL_LOADS | ATTRIBUTE_LOADS | IMPORTS and value in ("evolve", "__replace__", "__reduce__") \
         or name in GLOBAL_LOADS | IMPORTS and value == "replace" \
-        or name in ATTRIBUTE_LOADS and value == "replace" and steps[position - 1].argval in (
-            "dataclasses", "copy")
+        or name in ATTRIBUTE_LOADS and value == "replace" and steps[position - 1].opname in GLOBAL_LOADS
 
 
 def _only_looks(steps, position):
