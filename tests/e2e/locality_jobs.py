@@ -96,6 +96,7 @@ def check(python, kind, workers=0):
     assert sum(taken) > .8 * len(taken), (sum(taken), len(taken))
 
 
+@support.whole
 def test_torchrun():
     check(torch_python(), "torch")
 
