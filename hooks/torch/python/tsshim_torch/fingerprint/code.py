@@ -122,16 +122,17 @@ class Use:
     .names  ("os", "environ"), or (module name, *names imported from it)
     .level  of a relative import
     .key    the constant string that is the first argument or subscript of it, or None
+    .is_test  it is but what isinstance() or issubclass() compares with
     """
 
-    __slots__ = ("kind", "names", "level", "key")
+    __slots__ = ("kind", "names", "level", "key", "is_test")
 
-    def __init__(self, kind, names, level=0, key=None):
-        self.kind, self.names, self.level, self.key = kind, names, level, key
+    def __init__(self, kind, names, level=0, key=None, is_test=False):
+        self.kind, self.names, self.level, self.key, self.is_test = kind, names, level, key, is_test
 
     def order(self):
         """To sort by."""
-        return (self.kind, self.names, self.level, self.key or "")
+        return (self.kind, self.names, self.level, self.key or "", self.is_test)
 
 
 def uses(code):
@@ -175,7 +176,19 @@ def _name(steps, position):
     while after < len(steps) and steps[after].opname in ATTRIBUTE_LOADS:
         names.append(steps[after].argval)
         after += 1
-    return Use("name", tuple(names), key=_key(steps, position, after))
+    return Use("name", tuple(names), key=_key(steps, position, after), is_test=_is_test(steps, position, after))
+
+
+def _is_test(steps, position, after):
+    """Whether what was loaded at @position is the last argument of isinstance(), called at @after."""
+    if after >= len(steps) or not steps[after].opname.startswith("CALL") or steps[after].argval != 2:
+        return False
+    for step in reversed(steps[:position]):
+        if step.opname.startswith("CALL"):
+            return False
+        if step.opname in GLOBAL_LOADS and step.argval in ("isinstance", "issubclass"):
+            return True
+    return False
 
 
 def _key(steps, position, after):

@@ -66,7 +66,7 @@ def _use(walker, names, use):
         else:
             walker.add(builtin, ":" + use.names[0])
         return
-    _attributes(walker, root, use.names[0], use.names[1:], use.key, names)
+    _attributes(walker, root, use.names[0], use.names[1:], use.key, names, use.is_test)
 
 
 def _without_order(text, names):
@@ -77,10 +77,10 @@ def _without_order(text, names):
     return text
 
 
-def _attributes(walker, value, path, names, key, where=None):
+def _attributes(walker, value, path, names, key, where=None, is_test=False):
     """
     Go through modules as the code does; what is found in one is walked, not the module.  @where are the
-    globals that @value is one of, if that is known.
+    globals that @value is one of, if that is known; where it is but compared with, it @is_test.
     """
     for name in names:
         if type(value) is not types.ModuleType:
@@ -103,7 +103,7 @@ def _attributes(walker, value, path, names, key, where=None):
     if value is os.environ or value is os.getenv:
         _environment(walker, key)
     else:
-        walker.add(value, ":" + path)
+        walker.add(value, ":" + path, as_kind=is_test)
 
 
 def _environment(walker, key):

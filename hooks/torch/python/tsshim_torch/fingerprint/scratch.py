@@ -28,6 +28,8 @@ _NAMES = {
     "kornia.core.mixin.image_module.ImageModuleMixIn": ("_output_image",),
     "kornia.core.module.ImageModuleMixIn": ("_output_image",),  # up to 0.8
     "monai.transforms.inverse.TraceableTransform": ("_tracing",),
+    # What it has split words into, which follows from its merges.
+    "open_clip.tokenizer.SimpleTokenizer": ("cache",),
     # What functions have worked out for values that name them; of these bags.py knows.
     "omegaconf.base.ContainerMetadata": ("resolver_cache",),
     "monai.transforms.transform.RandomizableTrait": ("_do_transform",),

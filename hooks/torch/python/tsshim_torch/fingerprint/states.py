@@ -149,6 +149,8 @@ def _remade(value):
 _TABLE = {
     "re.Match": (_told("string", "re", "pos", "endpos", "regs", "lastindex"), None),
     "_regex.Match": (_regex_match, None),
+    # Its code lies in an order that follows from the seed of hashes.
+    "_regex.Pattern": (_told("pattern", "flags", "named_lists"), None),
     "_struct.Struct": (_told("format"), None),
     "types.GenericAlias": (_told("__origin__", "__args__"), None),
     "_io.BytesIO": (_bytes, None),
