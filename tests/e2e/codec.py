@@ -227,6 +227,12 @@ def test_the_address_of_a_transform_is_that_of_the_one_here():
         found = codec.decode(encoded.meta, ctypes.addressof(room))
         assert found["applied"][0] == {Traces.NAME: "Flip", Traces.ID: id(second[1])} and found["id"] == 1 << 40
         assert found["applied"][1][Traces.ID] not in map(id, first + second)
+        objects.use_transforms([b"name", b"forgotten"])  # whose transform it may be
+        try:
+            codec.encode(sample)
+            raise AssertionError("one data set is not known")
+        except codec.Unshareable:
+            pass
         objects.learn_transforms(b"name", second[:1])
         try:
             codec.decode(encoded.meta, ctypes.addressof(room))

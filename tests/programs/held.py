@@ -11,9 +11,9 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "e2e"),
                 os.path.join(HERE, "..", "..", "hooks", "torch", "python")]
+import corpus_python  # noqa: E402
 import support  # noqa: E402 -- of the tests beside
 
-PYTHON = os.environ.get("TSSHIM_TEST_CORPUS_PYTHON", "")
 FORK_S = 120  # that a forked process may take, which has none of the threads of Polars
 
 
@@ -288,16 +288,10 @@ def test_graphs_that_are_more_are_refused():
     assert found.x is found.y and torch.equal(found.x, shared)
 
 
-def in_environment():
-    """Go on in the interpreter that has the libraries."""
-    if not os.path.exists(PYTHON):
-        print("1..0 # SKIP corpus: not installed (scripts/deps corpus)")
-        return support.MUST
-    if os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(os.path.dirname(PYTHON))):
-        os.execv(PYTHON, [PYTHON, *sys.argv])
+def main():
     sys.path.insert(0, HERE)
     return support.main(support.functions(globals()))
 
 
 if __name__ == "__main__":
-    sys.exit(in_environment())
+    sys.exit(corpus_python.enter(main))

@@ -25,6 +25,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
+import corpus_python  # noqa: E402
 import holders  # noqa: E402
 import meeting  # noqa: E402 -- of the tests beside
 import support  # noqa: E402
@@ -32,7 +33,6 @@ from support import Group, finish, start  # noqa: E402
 
 MODULES = ("vision", "tables", "drawing", "albu", "medical", "arrays", "kinds", "hub", "streams",
            "resumable", "loaders", "others")
-PYTHON = os.environ.get("TSSHIM_TEST_CORPUS_PYTHON", "")
 DATA = os.path.join(support.BUILD, "tests", "programs", "data")
 EPOCHS = 4  # aligned: until two jobs know of each other some samples have been made twice
 GOOD = .75  # of the ideal; this is a test, and how much it is exactly a table says
@@ -48,7 +48,7 @@ Result = collections.namedtuple("Result", "name about default aligned taken note
 
 def command(name, *words, **options):
     """The command line of a trainer."""
-    words = [PYTHON, os.path.join(HERE, "trainer.py"), name, "--data", DATA, *words]
+    words = [corpus_python.PYTHON, os.path.join(HERE, "trainer.py"), name, "--data", DATA, *words]
     for key, value in options.items():
         words += ["--" + key, str(value)]
     return words
@@ -281,15 +281,5 @@ def main():
     return 1 if failed else 0
 
 
-def in_environment():
-    """Go on in the interpreter whose libraries the pipelines load data with."""
-    if not os.path.exists(PYTHON):
-        print("1..0 # SKIP corpus: not installed (scripts/deps corpus)")
-        return support.MUST
-    if os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(os.path.dirname(PYTHON))):
-        os.execv(PYTHON, [PYTHON, *sys.argv])
-    return main()
-
-
 if __name__ == "__main__":
-    sys.exit(in_environment())
+    sys.exit(corpus_python.enter(main))

@@ -12,9 +12,9 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "e2e"),
                 os.path.join(HERE, "..", "..", "hooks", "torch", "python")]
+import corpus_python  # noqa: E402
 import support  # noqa: E402 -- of the tests beside
 
-PYTHON = os.environ.get("TSSHIM_TEST_CORPUS_PYTHON", "")
 WORK = os.environ.get("TSSHIM_TEST_STATES", "")  # a directory, of the processes that name
 KINDS = {}
 
@@ -372,13 +372,7 @@ def test_options_in_a_state_count():
     assert name(tree.Element("a", {"lr": "0.1"})) != name(tree.Element("a", {"lr": "0.3"}))
 
 
-def in_environment():
-    """Go on in the interpreter that has the libraries."""
-    if not os.path.exists(PYTHON):
-        print("1..0 # SKIP corpus: not installed (scripts/deps corpus)")
-        return support.MUST
-    if os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(os.path.dirname(PYTHON))):
-        os.execv(PYTHON, [PYTHON, *sys.argv])
+def main():
     if sys.argv[1:] == ["names"]:
         print(json.dumps(names()))
         return 0
@@ -386,4 +380,4 @@ def in_environment():
 
 
 if __name__ == "__main__":
-    sys.exit(in_environment())
+    sys.exit(corpus_python.enter(main))

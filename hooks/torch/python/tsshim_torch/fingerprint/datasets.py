@@ -57,7 +57,7 @@ def fingerprint(dataset, constants=None, room=math.inf, notes=None):
             traced.tell(walker)
             digest = bags.finish(walker, walker.hash.digest())
             if notes.parts is not None:
-                notes.parts += parts.of_objects(walker)
+                notes.parts[parts.LEAVES:parts.LEAVES] = parts.of_objects(walker)
         finally:
             notes.has_looked = True
         constants[:] = walker.constants

@@ -14,11 +14,12 @@ import os
 import platform
 import re
 import sys
+import types
 import warnings
 from operator import is_
 
 from . import library
-from .walk import Unknown, inline, joined
+from .walk import Unknown, joined
 
 PACKAGES = ("torch", "torchvision", "numpy", "PIL", "cv2",
             "intel_extension_for_pytorch", "mkl_umath")  # these put kernels in place of others
@@ -108,9 +109,14 @@ def gpu():
 def _printing(options):
     """NumPy's @options for printing, in which functions may stand."""
     formatter = options.get("formatter") or {}
-    return {**options, "formatter": sorted(
-        (kind, getattr(function, "__qualname__", ""), repr(inline(getattr(function, "__self__", None))))
-        for kind, function in formatter.items())}
+    return {**options, "formatter": sorted((kind, _formatter(made)) for kind, made in formatter.items())}
+
+
+def _formatter(function):
+    """Text for a @function that prints numbers: a method of a text is that; any other one is nobody else's."""
+    if type(function) is types.BuiltinFunctionType and type(function.__self__) is str:
+        return repr((function.__name__, function.__self__))
+    return repr(function)
 
 
 def _manners():

@@ -11,6 +11,7 @@ import struct
 import zlib
 
 MOST = 64  # parts of a loader (leader/group/loaders.h)
+LEAVES = MOST // 2  # leaves of bags that come before all else
 _TEXT = 88  # bytes of one's text
 _PART = struct.Struct("<II%ds" % _TEXT)
 _VALUE = 24  # characters of a value that are shown
@@ -53,11 +54,11 @@ def of_objects(walker):
             groups.append(number if steps[number] <= depth else groups[parent])
             _add(sums, groups[number], b"%d" % walker.sums.get(number, 0))
         for number, label, data in walker.values:
-            if number >= 0 and steps[number] < depth - 1 and type(label) is str and label:
+            if number >= 0 and steps[number] < max(depth - 1, 1) and type(label) is str and label:
                 found.append((walker.where(number) + label, zlib.crc32(data), _value(data[1:]), ""))
             elif number >= 0:
                 _add(sums, groups[number], data)
-        if len(sums) + len(found) <= MOST // 2:
+        if len(sums) + len(found) <= MOST - LEAVES:
             break
     return found + [(walker.where(number), each, "", "") for number, each in sums.items()]
 
@@ -66,10 +67,18 @@ def _add(sums, number, data):
     sums[number] = zlib.crc32(data, sums.get(number, 0))
 
 
+def _folded(parts):
+    """@parts, of which those that there is no room for are one."""
+    if len(parts) <= MOST:
+        return parts
+    rest = zlib.crc32(repr([each for _, each, _, _ in parts[MOST - 1:]]).encode())
+    return parts[:MOST - 1] + [("dataset.(others)", rest, "", "")]
+
+
 def packed(parts):
     """(bytes, how many) of @parts, each as struct ts_loader_part."""
     found, met = [], collections.Counter()
-    for path, each, value, reader in parts[:MOST]:
+    for path, each, value, reader in _folded(parts):
         met[path] += 1  # as often as there are bases, say
         words = [_short(path)[-48:], value, reader.rpartition(".")[2]] if value else [_short(path)[-_TEXT:]]
         text = "\t".join(word.replace("\t", " ") for word in words).encode("utf-8", "replace")[:_TEXT - 1]

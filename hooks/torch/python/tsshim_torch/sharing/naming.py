@@ -30,7 +30,7 @@ class Scope(scopes.Scope):
         super().__init__(fetcher)
         self.privates = {}  # id -> private.Private, of the data sets of .identities
         self.left = {}  # id -> [(bag of options, names of leaves that the name is made without)]
-        self.cells = {}  # id -> [(numbers that processes share, their bytes in the name)]
+        self.cells = []  # (numbers that processes share, their bytes in the names)
         self.moves = _told[_MOVES] * MOVES  # of these, that came too soon
         self.noticed = unread.noticed()  # when all of it was named, or before
         self.looks = 0  # that were had at data sets here
@@ -56,7 +56,7 @@ class Scope(scopes.Scope):
             return datasets.fingerprint(dataset, kept, self._room(), notes)
         finally:
             self.left[id(dataset)] = notes.left
-            self.cells[id(dataset)] = notes.cells or ()
+            self.cells = [pair for known in self.notes.values() for pair in known.cells or ()]
             self.privates[id(dataset)] = private.Private(notes.generators)
             self.may_keep |= self.is_untried and notes.has_cache
 
@@ -86,11 +86,11 @@ class Scope(scopes.Scope):
 
     def is_doubtful(self):
         """Whether items may change numbers that processes share: the first one, in its place, tells."""
-        return self.is_untried and any(self.cells.values())
+        return self.is_untried and bool(self.cells)
 
     def have_moved(self):
         """Whether numbers that processes share are no more what the names say."""
-        return any(shared.now(cell) != data for cells in self.cells.values() for cell, data in cells)
+        return bool(self.cells) and any(shared.now(cell) != data for cell, data in self.cells)
 
     def note_moved(self, moves):
         """They are not, and @moves count: those that items move are no part of a name that others have."""

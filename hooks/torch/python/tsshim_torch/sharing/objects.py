@@ -212,12 +212,12 @@ def is_address(key, value):
 def address(value):
     """
     The structure for this address.  One that is of no transform that a data set holds was of one that
-    lived for an item: nothing has it any more.  Unshareable where no data set is known.
+    lived for an item: nothing has it any more.  Unshareable where a data set is not known.
     """
-    if not _in_use:
+    if not _in_use or not all(name in _transforms for name in _in_use):
         raise Unshareable("address")
     for name in _in_use:
-        for number, transform in enumerate(_transforms.get(name, ())):
+        for number, transform in enumerate(_transforms[name]):
             if id(transform) == value:
                 return MARK, "address", (name, number), None, ()
     return MARK, "address", None, None, ()
