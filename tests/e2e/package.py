@@ -170,6 +170,7 @@ def test_nothing_else_is_needed():
         "Provides-Extra: report", 'Requires-Dist: matplotlib; extra == "report"']
 
 
+@support.whole
 def test_pip_builds_the_source_package():
     """Without a checkout, and to the same files; in half the time without optimization."""
     path = environment("sdist", "--find-links", build_tools(),

@@ -371,6 +371,7 @@ def chosen(tests, wanted):
     if wanted:
         return [(n, f) for n, f in tests if any(word in n for word in wanted)]
     left = [] if WHOLE else [n for n, f in tests if hasattr(f, "whole")]
+    assert len(left) < len(tests), "all are left to --whole: this file is of the suite e2e-whole"
     if left:
         print("# left to --whole, %d: %s" % (len(left), " ".join(left)))
     return [(n, f) for n, f in tests if n not in left]
