@@ -21,7 +21,7 @@ from tsbench.terminal import table  # noqa: E402
 
 # Groups of benchmarks by the subject they measure; each name is a module beside this file.
 SUBJECTS = {"decode": ("once", "price", "pipeline", "alone", "unrelated", "many"),
-            "samples": ("prepare", "handover", "renewed", "cheap", "private", "peers", "speeds", "keep"),
+            "samples": ("prepare", "handover", "renewed", "cheap", "options", "private", "peers", "speeds", "keep"),
             "storage": ("read",),
             "copies": ("bring",),
             "start": ("startup",),

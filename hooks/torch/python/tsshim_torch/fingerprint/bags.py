@@ -14,6 +14,7 @@ import sys
 import types
 
 from . import library, parts, walk
+from .code import uses
 from .library import HEAP_TYPE
 
 _flags = type.__dict__["__flags__"].__get__
@@ -132,9 +133,10 @@ def has_its_dict_alone(value):
 _name_of = type.__dict__["__name__"].__get__
 
 
-def asks_types(walker):
-    """Code asks objects for their type: none that it names is to have another one, not for a moment."""
-    walker.memory[asks_types] = True
+def _asks_types(walker):
+    """Whether code asks objects for their type: none that it names is to have another, not for a moment."""
+    return any(use.names[0] == "type" for function in walker.memory.get(mention, ())
+               for use in uses(function.__code__))
 
 
 def functions(value):
@@ -155,17 +157,15 @@ def note_methods(walker, attributes):
 
 def mention(walker, function):
     """An item may come to @function; to a method only where its name is mentioned."""
-    if function.__code__.co_name in _OWN:
-        return
-    names = _mentions(function.__code__)
-    method = walker.memory.get(note_methods, {}).get(id(function))
-    walker.memory.setdefault(mention, []).append((method, names, function.__qualname__))
+    walker.memory.setdefault(mention, []).append(function)
 
 
 def _mentioned(walker):
     """{name: the function} of all that is mentioned in what an item may come to."""
-    found, waiting = {}, walker.memory.get(mention, [])
-    count = -1
+    methods, found, waiting, count = walker.memory.get(note_methods, {}), {}, [], -1
+    for function in walker.memory.get(mention, ()):
+        if function.__code__.co_name not in _OWN:
+            waiting.append((methods.get(id(function)), _mentions(function.__code__), function.__qualname__))
     while count != len(found):
         count, later = len(found), []
         for method, names, function in waiting:
@@ -268,11 +268,11 @@ def _is_settings(walker, value):
         and id(value) not in walker.memory.get(deny, ())
 
 
-def _is_seen(walker, value, mentioned):
+def _is_seen(value, mentioned, asks_types):
     """Whether each read of a leaf of @value would be noticed."""
     if type(value) is type:
         return mentioned.keys().isdisjoint(("__dict__", "vars", "getattr_static"))
-    if asks_types in walker.memory and (
+    if asks_types and (
             is_in_c(type(value)) or not mentioned.keys().isdisjoint(map(_name_of, library.mro(type(value))))):
         return False  # it may be asked whether it is of exactly this class
     return has_its_dict_alone(value)
@@ -283,12 +283,12 @@ def finish(walker, digest):
     16 bytes for what has this @digest and the leaves of bags; leaves in the walker's notes which
     were left out of them, what tells all of it, and those that count apart from the rest.
     """
-    notes, mentioned = walker.notes, _mentioned(walker)
-    denied = walker.memory.get(deny, ())
+    notes, denied, found = walker.notes, walker.memory.get(deny, ()), walker.memory.get(add, ())
+    mentioned, asks_types = (_mentioned(walker), _asks_types(walker)) if found else ({}, False)
     counted, everything, notes.left = [], [], []
-    for value, leaves in walker.memory.get(add, ()):
+    for value, leaves in found:
         left = ()
-        if notes.read is not None and id(value) not in denied and _is_seen(walker, value, mentioned):
+        if notes.read is not None and id(value) not in denied and _is_seen(value, mentioned, asks_types):
             left = sorted(leaves.keys() - mentioned.keys() - notes.read - notes.ignored - _ruled(type(value)))
         for name, data in sorted(leaves.items()):
             everything += (walk.encoded(name), data)

@@ -35,11 +35,9 @@ def _function(walker, function):
         if makes_others(function.__code__):
             walker.memory[makes_others] = True
         for use in uses(function.__code__):
-            if use.names[0] == "type":
-                bags.asks_types(walker)
             _use(walker, function.__globals__, use)
-    bags.deny(walker, function.__kwdefaults__)
-    bags.deny(walker, function.__dict__)
+    for table in filter(None, (function.__kwdefaults__, function.__dict__)):
+        bags.deny(walker, table)
     walker.add(function.__defaults__, ".__defaults__")
     walker.add(function.__kwdefaults__, ".__kwdefaults__")
     walker.add(function.__dict__, ".__dict__")
