@@ -20,7 +20,7 @@ READ = ("Mentioned", "Computed", "Whole", "Spread", "Text", "Copied", "Pickled",
         "Pickled/config", "Compared/config", "Whole/defaults", "Text/defaults", "Copied/defaults",
         "Pickled/frozen", "Compared/defaults", "Fields/frozen", "Fields/defaults", "Replaced/frozen",
         "Replaced/config", "Method/methods", "Property/methods", "Indexed/methods", "Whole/methods",
-        "Copied/methods",
+        "Copied/methods", "Strict/table", "Strict/config",
         *("%s/%s" % (way, kind) for kind in ("table", "easy", "dotted") for way in (
             "Entry", "Got", "Passed", "Entries", "Dumped", "Formatted", "Joined", "Text")),
         "Computed/easy", "Computed/dotted", "Everything/easy", "Whole/easy",
@@ -29,6 +29,10 @@ READ = ("Mentioned", "Computed", "Whole", "Spread", "Text", "Copied", "Pickled",
 if not support.WHOLE:  # the same with items of another class
     READ = tuple(way for way in READ if not way.endswith(("/easy", "/dotted"))
                  or way.startswith(("Entr", "Passed", "Everything", "Whole")))
+# In default mode, of code that is known for a function of what it refers to.
+JUDGED = ("Judged", "JudgedGlobal", "Judged/config", "Judged/simple", "Judged/defaults")
+JUDGED_READ = ("JudgedRate", "JudgedEntry/table", "JudgedEntries/table", "JudgedGot/table", "JudgedPassed/table",
+               "JudgedText", "JudgedText/config", "JudgedText/simple", "JudgedFormat", "JudgedCompared")
 COUNT, MANY, EPOCHS = 48, 240, 2  # the last two where all is to be taken
 
 
@@ -79,6 +83,31 @@ def test_so_it_is_without_workers():
     # One that changes its options would be another one for each item that the job takes.
     ways = [way for way in READ if way != "Changed"]
     _check_reads(ways if support.WHOLE else ways[::4], "--workers", "0")
+
+
+def _in_default_mode(ways, *options):
+    """How many samples two jobs of equal seeds took, each of which prints what it does without us."""
+    jobs = [job(ways, rate, "--seed", 5, *options) for rate in ("0.1", "0.3")]
+    wanted = [support.run(command, support.plain_environment()) for command in jobs]
+    with support.Group(TSSHIM_VERIFY="0") as group:
+        outcomes = together(jobs, group)
+        taken = counter(group, "shared")
+    for outcome, plain in zip(outcomes, wanted):
+        assert "an error of tsshim's own" not in outcome.errors, outcome.errors
+        assert plain.status == 0 and outcome.output == plain.output
+    return wanted, taken
+
+
+def test_in_default_mode_they_are_shared_as_well():
+    _, taken = _in_default_mode(JUDGED, "--count", MANY)
+    assert taken >= 0.5 * len(JUDGED) * MANY, taken
+
+
+def test_in_default_mode_each_read_is_noticed_as_well():
+    wanted, taken = _in_default_mode(JUDGED_READ)
+    for one, other in zip(*map(facts, wanted)):
+        assert one.split(" ")[0] == other.split(" ")[0] and one != other  # it does decide some
+    assert taken > 0
 
 
 def test_the_exact_class_is_the_one_it_was():

@@ -7,6 +7,7 @@ item is made of is what the data set reads, and numbers that it draws.
 """
 
 import argparse
+import builtins
 import copy
 import dataclasses
 import hashlib
@@ -36,9 +37,12 @@ parser.add_argument("--size", type=int, default=16)
 parser.add_argument("--epochs", type=int, default=1)
 parser.add_argument("--count", type=int, default=48)
 parser.add_argument("--workers", type=int, default=1)
+parser.add_argument("--seed", type=int, help="of the program's own, for jobs in default mode")
 parser.add_argument("ways", nargs="*")
 args = parser.parse_args()
 ELSEWHERE, WHERE = [None], "else".upper() + "WHERE"
+OTHER = argparse.Namespace(**{**vars(args), "lr": 0.1, "run": "of-0.1"})
+KIND = getattr(builtins, "ty" + "pe")
 RATE = "l" + chr(ord("r"))  # a name that no code mentions
 
 
@@ -118,6 +122,10 @@ class Methods:
     def double(self):
         return 2 * getattr(self, RATE)
 
+    @property
+    def half(self):
+        return self.lr / 2
+
     def text(self, name):
         return self.no_text + repr(getattr(self, name))
 
@@ -163,6 +171,81 @@ class Global(Items):
     def __getitem__(self, index):
         item = numpy.full((args.size, 256), numpy.random.random(), numpy.float32)
         return item, index
+
+
+class Judged(Dataset):
+    """Of code that default mode knows for a function of what it refers to."""
+
+    def __init__(self, opt):
+        self.opt = opt
+
+    def __len__(self):
+        return args.count
+
+    def __getitem__(self, index):
+        item = torch.rand(16, 256) * self.size()
+        return (item + self.read(index) if index > LATE and index % 7 == 3 else item), index
+
+    def size(self):
+        return self.opt.size
+
+    def read(self, index):
+        return 0
+
+
+class JudgedGlobal(Judged):
+    def size(self):
+        return args.size
+
+
+class JudgedTable(Judged):
+    def size(self):
+        return self.opt["size"]
+
+
+class JudgedRate(Judged):
+    def read(self, index):
+        return self.opt.lr
+
+
+class JudgedEntry(JudgedTable):
+    def read(self, index):
+        return self.opt[RATE]
+
+
+class JudgedEntries(JudgedTable):
+    def read(self, index):
+        return sum([value for value in self.opt.values() if isinstance(value, float)])
+
+
+class JudgedGot(JudgedTable):
+    def read(self, index):
+        return self.opt.get(RATE, 7)
+
+
+class JudgedPassed(JudgedTable):
+    def read(self, index):
+        return {**self.opt}[RATE]
+
+
+class JudgedText(Judged):
+    def read(self, index):
+        return sum([ord(letter) for letter in str(self.opt)])
+
+
+class JudgedFormat(Judged):
+    def read(self, index):
+        return sum([ord(letter) for letter in f"{self.opt!r}"])
+
+
+class JudgedCompared(Judged):
+    def read(self, index):
+        return 1 if self.opt == OTHER else 2
+
+
+class JudgedMethod(Judged):
+    def read(self, index):
+        return self.opt.half
 
 
 class Mentioned(Items):
@@ -257,6 +340,15 @@ class Exact(Items):
 
     def read(self, index):
         assert type(self.opt) is Config or type(self.opt) is dict
+
+
+class Strict(Items):
+    """Some library's: it raises where the class is not exactly this one, and asks in a way that nobody sees."""
+
+    def read(self, index):
+        if KIND(self.opt) not in (Config, dict):
+            raise TypeError("options of class %s" % KIND(self.opt))
+        return getattr(self.opt, RATE) if KIND(self.opt) is Config else self.opt[RATE]
 
 
 class Fields(Items):
@@ -359,7 +451,9 @@ class Kind(Items):
 WAYS = {kind.__name__: kind for kind in (
     Entry, Got, Passed, Entries, Dumped, Formatted, Joined, Everything, Derived, Members,
     Held, Global, Mentioned, Computed, Whole, Spread, Text, Copied, Pickled, Compared, Threaded,
-    Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced, Exact)}
+    Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced, Exact, Strict,
+    Judged, JudgedGlobal, JudgedTable, JudgedRate, JudgedEntry, JudgedEntries, JudgedGot, JudgedPassed, JudgedText,
+    JudgedFormat, JudgedCompared, JudgedMethod)}
 
 
 def forget():
@@ -387,6 +481,9 @@ def main():
             else options.copy
         whole = reads()
         forget()
+        if args.seed is not None:
+            torch.manual_seed(args.seed)
+            numpy.random.seed(args.seed)
         loader = DataLoader(WAYS[name](options), BATCH, shuffle=True, num_workers=args.workers)
         for epoch in range(args.epochs):
             meeting.arrive()

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import zipfile
 
+import numpy
 import support
 
 PACKAGE = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
@@ -244,6 +245,57 @@ def outcome(data, seeds=False):
     except datasets.Unknown as unknown:
         found = (None, unknown.reason)
     return found + ([path for path, _ in notes.generators or ()],)
+
+
+class Options:
+    """Of which a data set holds one, or one per item."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+
+class Holder:
+    def __init__(self, held, also=None):
+        self.held, self.also = held, also
+
+    def __len__(self):
+        return len(self.held)
+
+    def __getitem__(self, index):
+        return self.held[index]
+
+
+class Flattening(Holder):
+    def __getitem__(self, index):
+        return tree_flatten(self.held[index])
+
+
+def tree_flatten(value):
+    return [value]
+
+
+def left_out(held, also=None, kind=Holder, seeds=True):
+    """How many bags of options the name of a data set that holds these is made without leaves of."""
+    notes = datasets.Notes(seeds, set())
+    datasets.fingerprint(kind(held, also), notes=notes)
+    return len(notes.left)
+
+
+def test_objects_of_which_there_are_many_are_no_options():
+    tables = [{"rate": index / 7, "about": Holder} for index in range(100)]
+    objects = [Options(index) for index in range(100)]
+    assert left_out(objects[:20]) == left_out(tables[:20]) == 20
+    assert left_out(objects) == left_out(tables) == 0
+    assert left_out(objects, tables[0]) == left_out(tables, objects[0]) == 1
+    assert left_out([{**table, "box": numpy.zeros(4)} for table in tables[:20]]) == 0
+
+
+def test_a_dict_is_exactly_one_where_code_may_ask_for_that():
+    table = {"rate": 0.1, "about": Holder}
+    assert left_out([table]) == 1
+    assert left_out([table], kind=Flattening) == 0
+    assert left_out([table], seeds=False) == 0
+    assert left_out([Options(1)], seeds=False) == 1
 
 
 def test_code_is_looked_at_for_a_time():

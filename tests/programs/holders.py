@@ -117,7 +117,7 @@ def put_around(loaders, kind, options):
     could.
     """
     held, make = HOLDERS[kind]
-    flat = {"lr": 0.1 * options.seed, "seed": options.seed, "run": "of-%d" % options.seed, "limit": 1}
+    flat = {"lr": 0.1 * options.run, "seed": options.seed, "run": "of-%d" % options.run, "limit": 1}
     made = make(flat, {"data": {"limit": 1, "run": flat["run"]}, "model": {"lr": flat["lr"], "depth": 3}})
     found = [loader for loader in loaders if type(loader) is DataLoader
              and not isinstance(loader.dataset, IterableDataset)

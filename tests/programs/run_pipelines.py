@@ -102,18 +102,22 @@ def first_difference(wanted, found):
     return next(pair for pair in pairs if pair[0] != pair[1])
 
 
-def in_default_mode(name, plain):
-    """Whether two jobs of equal seeds print what one does without us, which was @plain."""
+def in_default_mode(name, plain, *words):
+    """
+    (Whether two jobs of equal seeds print what one does without us, which was @plain, which part of
+    the samples was taken); with these @words if there are any, and runs of other numbers.
+    """
     with group_of() as group:
-        outcomes = together([command(name), command(name)], group)
+        outcomes = together([command(name, *words, run=run) for run in (1, 2 if words else 1)], group)
+        made, taken = counted(group.statistics())
     wanted = support.facts(plain.output)
     for outcome in outcomes:
         assert outcome.status == 0, outcome.errors[-2000:]
         found = support.facts(outcome.output)
         if found != wanted:
             print("# %s: plain, default: %s" % (name, first_difference(wanted, found)))
-            return False
-    return True
+            return False, 0
+    return True, 2 * taken / max(1, made + taken)
 
 
 def when_aligned(name, pipeline, *words):
@@ -141,19 +145,27 @@ def with_options(names, known):
     """
     Two aligned jobs of each pipeline of which the data sets hold other options, in one of the ways of
     holders.py, by turns.  Prints what was taken, beside what is without, and keeps it (OPTIONS); whether
-    all were the same samples.
+    all were the same samples, and in default mode, equal seeds, those of a plain run.
     """
     with open(RESULTS) as file:
         without = json.load(file)
     kinds, rows, good = itertools.cycle(holders.HOLDERS), [], True
     for name in names:
         kind = next(kinds)
-        same, taken, notes = when_aligned(name, known[name], "--holder", kind)
+        words = "--holder", kind
+        as_plain = taken_so = None
+        if getattr(known[name], "REPEATS", True):
+            plain = support.run(command(name, *words, run=1), support.plain_environment())
+            as_plain, taken_so = in_default_mode(name, plain, *words)
+            good &= as_plain
+        same, taken, notes = when_aligned(name, known[name], *words)
         before = without.get(name, {})
-        rows.append({"name": name, "holder": kind, "aligned": same, "taken": taken, "without": before.get("taken")})
+        rows.append({"name": name, "holder": kind, "default": as_plain,
+                     "default_taken": taken_so, "aligned": same, "taken": taken, "without": before.get("taken")})
         good &= same or not before.get("aligned", True)
-        print("# %s %s: %s, taken %.2f (without %s); %s" % (
-            name, kind, "the same" if same else "OTHER SAMPLES", taken, before.get("taken"), "; ".join(notes)), flush=True)
+        print("# %s %s: default %s, %s taken, aligned %s, taken %.2f (without %s); %s" % (
+            name, kind, {None: "does not repeat", True: "as plain", False: "NOT AS PLAIN"}[as_plain],
+            "none" if taken_so is None else "%.2f" % taken_so, "the same" if same else "OTHER SAMPLES", taken, before.get("taken"), "; ".join(notes)), flush=True)
     if len(rows) == len(known):
         with open(OPTIONS, "w") as file:
             json.dump(rows, file, indent=1)
@@ -168,7 +180,7 @@ def judge(name, pipeline, default=True):
     """The Result of one pipeline."""
     repeats = getattr(pipeline, "REPEATS", True)  # else two plain runs differ
     plain, cost = without_us(name)
-    same_as_plain = in_default_mode(name, plain) if default and repeats else None
+    same_as_plain = in_default_mode(name, plain)[0] if default and repeats else None
     same, taken, notes = when_aligned(name, pipeline)
     about = " ".join((pipeline.__doc__ or "").split())
     return Result(name, about, same_as_plain, same, taken, notes,

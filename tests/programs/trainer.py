@@ -158,11 +158,13 @@ def main():
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--holder", choices=sorted(holders.HOLDERS),
                         help="how the data sets hold the options of the program")
+    parser.add_argument("--run", type=int, help="number of the run among the options (the seed)")
     parser.add_argument("--cpu", action="store_true",
                         help="print the CPU time of each epoch, workers included, instead of digests")
     parser.add_argument("--cost", action="store_true",
                         help="say at the end what all items took (only where nothing is preloaded)")
     options = parser.parse_args()
+    options.run = options.seed if options.run is None else options.run
     random.seed(options.seed)
     numpy.random.seed(options.seed)
     torch.manual_seed(options.seed)

@@ -30,6 +30,12 @@ _OTHER = frozenset((
     "__getattribute__", "__init_subclass__", "__del__", "__slots__", "__call__", "__next__",
     "__getitems__", "__getstate__"))
 _DATASET = frozenset(("__getitem__", "__len__"))
+# Objects of one class, of which more are data rather than options, and packages that data is made of.
+MANY = 64
+_OF_DATA = frozenset(("torch", "numpy", "PIL", "pandas"))
+# Of libraries that ask whether a dict is exactly one: a package, and how functions' names begin.
+EXACT = "torchvision.transforms.v2"
+_EXACTLY = ("tree_", "OmegaConf")
 # C's, in which attributes or items lie as in a plain object or dict.
 _BASES = frozenset((object, dict, types.SimpleNamespace))
 
@@ -133,10 +139,15 @@ def has_its_dict_alone(value):
 _name_of = type.__dict__["__name__"].__get__
 
 
-def _asks_types(walker):
+def asks_types(walker):
+    """Code of a library that was met does."""
+    walker.memory[asks_types] = True
+
+
+def _asks_types(walker, mentioned):
     """Whether code asks objects for their type: none that it names is to have another, not for a moment."""
-    return any(use.names[0] == "type" for function in walker.memory.get(mention, ())
-               for use in uses(function.__code__))
+    return asks_types in walker.memory or any(name.startswith(_EXACTLY) for name in mentioned) or any(
+        use.names[0] == "type" for function in walker.memory.get(mention, ()) for use in uses(function.__code__))
 
 
 def functions(value):
@@ -205,6 +216,10 @@ def add(walker, value, attributes, items=None):
     """
     Add the @attributes, {name: value}, and the @items of @value, a bag; leaves are written by finish().
     """
+    if _are_many(walker, type(value)):
+        walker.add_pairs(list(attributes.items()))
+        walk.add_dict(walker, items or {})
+        return
     leaves, others = {}, []
     for name, part in attributes.items():
         data = _leaf(name, part)
@@ -224,6 +239,13 @@ def add(walker, value, attributes, items=None):
             else:
                 leaves[name] = walk.joined((leaves[name], data)) if name in leaves else data
     walker.memory.setdefault(add, []).append((value, leaves))
+
+
+def _are_many(walker, kind):
+    """Whether objects of @kind, of which one more was met, are data: all there is of them counts."""
+    met = walker.memory.setdefault(_are_many, {})
+    met[kind] = met.get(kind, 0) + 1
+    return met[kind] > MANY
 
 
 def add_class(walker, kind, attributes):
@@ -262,17 +284,19 @@ def _table(walker, value):
 
 def _is_settings(walker, value):
     """Whether the dict @value holds options rather than a table of numbers or texts by their names."""
-    return HAS_PLAIN_HEADS and 0 < len(value) <= walk.LONG and set(map(type, value)) == {str} \
-        and "__builtins__" not in value \
-        and set(map(type, value.values())) not in ({int}, {str}) \
+    if not HAS_PLAIN_HEADS or walker.notes.generators is None or not 0 < len(value) <= walk.LONG:
+        return False  # in default mode no dict is anything but exactly one, not for a moment
+    kinds = set(map(type, value.values()))
+    return set(map(type, value)) == {str} and "__builtins__" not in value and kinds not in ({int}, {str}) \
+        and _OF_DATA.isdisjoint(library.class_module(kind).partition(".")[0] for kind in kinds) \
         and id(value) not in walker.memory.get(deny, ())
 
 
-def _is_seen(value, mentioned, asks_types):
+def _is_seen(value, mentioned, has_asked):
     """Whether each read of a leaf of @value would be noticed."""
     if type(value) is type:
         return mentioned.keys().isdisjoint(("__dict__", "vars", "getattr_static"))
-    if asks_types and (
+    if has_asked and (
             is_in_c(type(value)) or not mentioned.keys().isdisjoint(map(_name_of, library.mro(type(value))))):
         return False  # it may be asked whether it is of exactly this class
     return has_its_dict_alone(value)
@@ -284,11 +308,13 @@ def finish(walker, digest):
     were left out of them, what tells all of it, and those that count apart from the rest.
     """
     notes, denied, found = walker.notes, walker.memory.get(deny, ()), walker.memory.get(add, ())
-    mentioned, asks_types = (_mentioned(walker), _asks_types(walker)) if found else ({}, False)
+    mentioned = _mentioned(walker) if found else {}
+    has_asked, met = found and _asks_types(walker, mentioned), walker.memory.get(_are_many, {})
     counted, everything, notes.left = [], [], []
     for value, leaves in found:
         left = ()
-        if notes.read is not None and id(value) not in denied and _is_seen(value, mentioned, asks_types):
+        if notes.read is not None and id(value) not in denied and met.get(type(value), 0) <= MANY \
+                and _is_seen(value, mentioned, has_asked):
             left = sorted(leaves.keys() - mentioned.keys() - notes.read - notes.ignored - _ruled(type(value)))
         for name, data in sorted(leaves.items()):
             everything += (walk.encoded(name), data)

@@ -35,7 +35,6 @@ class Drawn(fetch.Fetch):
         super().__init__(scope, work, indices)
         self.moments = 0  # of the wait for the next batch
         self.put_back = None  # a function, for the program's own generators
-        self.armed, self.armed_at = [], None  # bags of options that leaves are hidden of; Scope.looks
         self.private = private.NONE
         self.threads = torch.get_num_threads()
         self.lone = None  # lone.Lone; False: items are made singly
@@ -49,7 +48,6 @@ class Drawn(fetch.Fetch):
         if self.errands is not None:
             self.errands.leave()
         super().leave()
-        unread.disarm(self.armed)
         if self.put_back is not None:
             self.put_back()
             if self.threads != 1:
@@ -136,9 +134,7 @@ class Drawn(fetch.Fetch):
         if own is not self.private:
             self.private.restore()
             self.private = own
-        if self.armed_at != self.scope.looks:  # a data set got a name since
-            self.armed += self.scope.arm()
-            self.armed_at = self.scope.looks
+        self.arm()
         return python
 
     def seed(self, index):
@@ -164,6 +160,12 @@ class Drawn(fetch.Fetch):
     def _item(self, index, verdict=None):
         self.seed(index)
         value = self._listed_item(index, verdict)
+        if value is fetch.RAISED and unread.notice_all(self.armed):
+            # Code may not take a bag that is watched for what it is: it is asked again as it was.
+            self.error = None
+            self.scope.learn_reads()
+            self.seed(index)
+            value = self._listed_item(index, verdict, native.AGAIN)
         if self.scope.is_untried and value is not fetch.RAISED:
             self.scope.is_untried = False
             before = self.private

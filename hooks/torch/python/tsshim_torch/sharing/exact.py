@@ -22,7 +22,7 @@ from torch.utils.data._utils import worker as torch_worker
 from .. import any_torch, clock, native
 from ..fingerprint import environment
 from ..judge import judgement, versions
-from . import align, codec, collate, fetch, generators, hints, scopes, sentinels
+from . import align, codec, collate, fetch, generators, hints, scopes, sentinels, unread
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -261,7 +261,12 @@ class Items(fetch.Fetch):
     def _item(self, index, verdict=None):
         # Only what is to be published need be looked at.
         watched = [(look, look()) for look in self.scope.unnamed if verdict == native.CLAIM]
+        if verdict == native.CLAIM:
+            self.arm()
         value = super()._item(index, verdict)
+        if unread.noticed() != self.scope.noticed:  # the name lacks a leaf
+            self.sample.drop()
+            self.scope.learn_reads()
         if any(look() != before for look, before in watched):
             self.sample.drop()
             native.count_pass(b"torch_impure")

@@ -10,7 +10,7 @@ import ctypes
 
 from .. import asking, clock, native
 from ..asking import Raised
-from . import batches, bulk, codec, collate
+from . import batches, bulk, codec, collate, unread
 
 RAISED = object()  # what Fetch._item() gives in place of a sample
 
@@ -51,6 +51,7 @@ class Fetch:
         self.error = None  # of the program's; its batch ends with it
         self.items = asking.Items(scope.dataset, scope.auto)
         self.at = self.made = None  # a position, and (the sample that was made for it last,)
+        self.armed, self.armed_at = [], None  # bags of options that leaves are hidden of; Scope.looks
 
     def run(self):
         """
@@ -303,9 +304,16 @@ class Fetch:
         self.scope.learn(clock.thread_ns() - start)
         return value
 
+    def arm(self):
+        """Notice from now on who reads options that the name is made without."""
+        if self.armed_at != self.scope.looks:  # a data set got a name since
+            self.armed += self.scope.arm()
+            self.armed_at = self.scope.looks
+
     def leave(self):
         """Put everything back as the program had it."""
         self.sample.drop()
+        unread.disarm(self.armed)
 
 
 def is_equal(leaves, payload):

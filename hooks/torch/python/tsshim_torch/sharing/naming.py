@@ -13,7 +13,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
 from ..fingerprint import shared
-from . import align, bulk, generators, loaders, objects, private, scopes, unread
+from . import align, bulk, loaders, objects, private, scopes
 
 MOVES = 64  # of shared numbers, by which a data set that is looked at for each has no name any more
 
@@ -29,12 +29,8 @@ class Scope(scopes.Scope):
     def __init__(self, fetcher):
         super().__init__(fetcher)
         self.privates = {}  # id -> private.Private, of the data sets of .identities
-        self.left = {}  # id -> [(bag of options, names of leaves that the name is made without)]
         self.cells = []  # (numbers that processes share, their bytes in the names)
         self.moves = _told[_MOVES] * MOVES  # of these, that came too soon
-        self.noticed = unread.noticed()  # when all of it was named, or before
-        self.looks = 0  # that were had at data sets here
-        self.of_workers = False  # that are to be forked: threads of this process will not be theirs
         self.is_untried = True  # no item was made here yet
         self.may_keep = False  # what was read before the first item, and not be seen
         self.in_directory = native.saw_relative()
@@ -48,36 +44,18 @@ class Scope(scopes.Scope):
         handles.with_devices = not native.settings.across
         notes = self.notes.setdefault(id(dataset), datasets.Notes(seeds=True))
         notes.generators.clear()
-        self.looks += 1
-        notes.read, notes.left, notes.traced = self._names_read(), [], []
+        notes.read, notes.traced = self._names_read(), []
         notes.cells = [] if self.moves < MOVES else None
-        self._ask(notes)
         try:
-            return datasets.fingerprint(dataset, kept, self._room(), notes)
+            return self._walk(dataset, kept, notes)
         finally:
-            self.left[id(dataset)] = notes.left
             self.cells = [pair for known in self.notes.values() for pair in known.cells or ()]
             self.privates[id(dataset)] = private.Private(notes.generators)
             self.may_keep |= self.is_untried and notes.has_cache
 
-    def _all_are_noticed(self):
-        """Whether items read bags in this thread alone, or in threads that they begin."""
-        return generators.HAS_LOCK and (self.of_workers or
-                                        not scopes.has_threads_of_the_program(scopes.IDLE))
-
-    def _names_read(self):
-        """Leaves of bags that count in any case; None: all do, for not every read would be noticed."""
-        is_stream = isinstance(self.dataset, torch.utils.data.IterableDataset)
-        return unread.names() if not is_stream and self._all_are_noticed() else None
-
     def arm(self):
-        """Hide the leaves that the names are made without; gives what unread.disarm() wants."""
         self.use_transforms()
-        if not any(self.left.values()):
-            return []
-        if not self._all_are_noticed():
-            self.look_again()
-        return [armed for left in self.left.values() for armed in unread.arm(left)]
+        return super().arm()
 
     def look(self):
         if self.have_moved():
@@ -99,16 +77,8 @@ class Scope(scopes.Scope):
         with native.unseen():
             self.look_again()
 
-    def learn_reads(self):
-        """Items have read some of these, which count from now on."""
-        self.noticed = unread.noticed()
-        unread.learn()
-        with native.unseen():
-            self.look_again()
-
     def _identity(self, dataset):
-        with unread.as_they_were():
-            identity = self._identity_of(dataset)
+        identity = self._identity_of(dataset)
         if identity is not None:
             objects.learn_transforms(identity, self.notes[id(dataset)].traced)
         return identity

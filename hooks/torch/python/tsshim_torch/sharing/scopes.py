@@ -15,7 +15,7 @@ import torch
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
-from . import align, codec, collate, digests, loaders
+from . import align, codec, collate, digests, generators, loaders, unread
 
 # Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
 CHEAP_NS = 400_000
@@ -153,6 +153,10 @@ class Scope:
         self.judged = {}  # id -> (name, whether it keeps names), of the same data sets
         self.notes = {}  # id -> datasets.Notes, from one look to look_again(); of the same data sets
         self.prefixes = {}
+        self.left = {}  # id -> [(bag of options, names of leaves that the name is made without)]
+        self.noticed = unread.noticed()  # when all of it was named, or before
+        self.looks = 0  # that were had at data sets here
+        self.of_workers = False  # that are to be forked: threads of this process will not be theirs
         # When, and what a look costs: seconds of CPU time.  Where many jobs share a core, time
         # that passes would have each of them look more often than its samples call for.
         self.checked, self.cost = float("-inf"), 0.0
@@ -183,7 +187,8 @@ class Scope:
                 self.prefixes = {}  # another one: whoever kept something knows it is old
 
     def _identify(self, dataset):
-        identity = self._identity(dataset)
+        with unread.as_they_were():
+            identity = self._identity(dataset)
         self.identities[id(dataset)] = (dataset, identity)
         return identity
 
@@ -211,14 +216,42 @@ class Scope:
 
     def _fingerprint(self, dataset, kept):
         from ..fingerprint import datasets
-        notes = self.notes[id(dataset)] = datasets.Notes()
-        self._ask(notes)
-        return datasets.fingerprint(dataset, kept, self._room(), notes)
+        notes = self.notes[id(dataset)] = datasets.Notes(read=self._names_read())
+        return self._walk(dataset, kept, notes)
 
-    def _ask(self, notes):
-        """What @notes of a walk are to be about."""
-        notes.ignored = native.settings.ignored
+    def _walk(self, dataset, kept, notes):
+        from ..fingerprint import datasets
+        self.looks += 1
+        notes.left, notes.ignored = [], native.settings.ignored
         notes.parts = [] if self.met is not None and self.met.last is None else notes.parts
+        try:
+            return datasets.fingerprint(dataset, kept, self._room(), notes)
+        finally:
+            self.left[id(dataset)] = notes.left
+
+    def _all_are_noticed(self):
+        """Whether items read bags in this thread alone, or in threads that they begin."""
+        return generators.HAS_LOCK and (self.of_workers or not has_threads_of_the_program(IDLE))
+
+    def _names_read(self):
+        """Leaves of bags that count in any case; None: all do, for not every read would be noticed."""
+        is_stream = isinstance(self.dataset, torch.utils.data.IterableDataset)
+        return unread.names() if not is_stream and self._all_are_noticed() else None
+
+    def arm(self):
+        """Hide the leaves that the names are made without; gives what unread.disarm() wants."""
+        if not any(self.left.values()):
+            return []
+        if not self._all_are_noticed():
+            self.look_again()
+        return [armed for left in self.left.values() for armed in unread.arm(left)]
+
+    def learn_reads(self):
+        """Items have read some of these, which count from now on."""
+        self.noticed = unread.noticed()
+        unread.learn()
+        with native.unseen():
+            self.look_again()
 
     def _room(self):
         """How many bytes of arrays may be read for a name."""

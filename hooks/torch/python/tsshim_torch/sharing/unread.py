@@ -62,6 +62,10 @@ class _ArmedClass:
     def __init__(self, bag, names):
         self.bag, self.names, self.values, self.trips = bag, set(names), {}, {}
 
+    @property
+    def is_out(self):
+        return bool(self.trips)
+
     def take_out(self):
         own = bags.library.class_dict(self.bag)
         self.values = {name: own[name] for name in self.names if name in own}
@@ -179,6 +183,14 @@ def arm(left):
         _armed[id(armed.bag)] = armed
         armed.take_out()
     return found
+
+
+def notice_all(found):
+    """Count all that is hidden of the bags that arm() gave; whether there was anything."""
+    found = [armed for armed in found if _armed.get(id(armed.bag)) is armed and armed.is_out and armed.names]
+    for armed in found:
+        armed.notice_all()
+    return bool(found)
 
 
 def disarm(found):
