@@ -18,7 +18,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 from torchvision import datasets, transforms
 
-FEW, MANY = 100, 10**6
+FEW, ITEM_NS = 100, 1_200_000
 ARGS = argparse.Namespace()
 
 
@@ -90,14 +90,16 @@ class Paths(Dataset):
         return len(self.samples)
 
 
-class Waits(Dataset):
-    """Items that take a millisecond and no CPU time; @options are held, or None."""
+class Busy(Dataset):
+    """Items that take as much CPU time each, so that what is done around them can be told; @options are held, or None."""
 
     def __init__(self, options, count):
         self.opt, self.count = options, count
 
     def __getitem__(self, index):
-        time.sleep(0.0012)
+        end = time.thread_time_ns() + ITEM_NS
+        while time.thread_time_ns() < end:
+            pass
         return torch.full((64,), index + (self.opt.size if self.opt else 224))
 
     def __len__(self):
@@ -146,9 +148,9 @@ def name(arguments):
 
 
 def items(arguments):
-    """Epochs of Waits, with workers that stay."""
+    """Epochs of Busy, with workers that stay."""
     options = argparse.Namespace(**options_of(arguments.seed)) if arguments.way != "nothing" else None
-    loader = DataLoader(Waits(options, arguments.size), arguments.batch, num_workers=2,
+    loader = DataLoader(Busy(options, arguments.size), arguments.batch, num_workers=1,
                         persistent_workers=True)
 
     def epoch():

@@ -20,7 +20,7 @@ READ = ("Mentioned", "Computed", "Whole", "Spread", "Text", "Copied", "Pickled",
         "Pickled/config", "Compared/config", "Whole/defaults", "Text/defaults", "Copied/defaults",
         "Pickled/frozen", "Compared/defaults", "Fields/frozen", "Fields/defaults", "Replaced/frozen",
         "Replaced/config", "Method/methods", "Property/methods", "Indexed/methods", "Whole/methods",
-        "Copied/methods", "Strict/table", "Strict/config",
+        "Copied/methods", "Strict/table", "Strict/config", "Reclassed/config",
         *("%s/%s" % (way, kind) for kind in ("table", "easy", "dotted") for way in (
             "Entry", "Got", "Passed", "Entries", "Dumped", "Formatted", "Joined", "Text")),
         "Computed/easy", "Computed/dotted", "Everything/easy", "Whole/easy",
@@ -83,6 +83,10 @@ def test_so_it_is_without_workers():
     # One that changes its options would be another one for each item that the job takes.
     ways = [way for way in READ if way != "Changed"]
     _check_reads(ways if support.WHOLE else ways[::4], "--workers", "0")
+
+
+def test_what_the_trainer_and_a_collate_function_change_is_read_as_it_is():
+    _check_reads(("Mentioned", "Computed", "Computed/config", "Entry/table", "Computed/settings"), "--change", "--epochs", EPOCHS)
 
 
 def _in_default_mode(ways, *options):

@@ -10,6 +10,7 @@ import argparse
 import builtins
 import copy
 import dataclasses
+import functools
 import hashlib
 import inspect
 import json
@@ -22,7 +23,7 @@ import types
 
 import numpy
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 import costs
 import meeting
@@ -38,6 +39,7 @@ parser.add_argument("--epochs", type=int, default=1)
 parser.add_argument("--count", type=int, default=48)
 parser.add_argument("--workers", type=int, default=1)
 parser.add_argument("--seed", type=int, help="of the program's own, for jobs in default mode")
+parser.add_argument("--change", action="store_true", help="what is an option, between two epochs, and by the collate function")
 parser.add_argument("ways", nargs="*")
 args = parser.parse_args()
 ELSEWHERE, WHERE = [None], "else".upper() + "WHERE"
@@ -51,6 +53,12 @@ class Config:
     lr: float
     run: str
     size: int
+
+
+class Doubled(Config):
+    @property
+    def twice(self):
+        return 2 * getattr(self, RATE)
 
 
 @dataclasses.dataclass
@@ -342,6 +350,14 @@ class Exact(Items):
         assert type(self.opt) is Config or type(self.opt) is dict
 
 
+class Reclassed(Items):
+    """Its options become those of another class, and stay it."""
+
+    def read(self, index):
+        self.opt.__class__ = Doubled
+        return getattr(self.opt, "twi" + "ce")
+
+
 class Strict(Items):
     """Some library's: it raises where the class is not exactly this one, and asks in a way that nobody sees."""
 
@@ -451,7 +467,7 @@ class Kind(Items):
 WAYS = {kind.__name__: kind for kind in (
     Entry, Got, Passed, Entries, Dumped, Formatted, Joined, Everything, Derived, Members,
     Held, Global, Mentioned, Computed, Whole, Spread, Text, Copied, Pickled, Compared, Threaded,
-    Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced, Exact, Strict,
+    Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced, Exact, Strict, Reclassed,
     Judged, JudgedGlobal, JudgedTable, JudgedRate, JudgedEntry, JudgedEntries, JudgedGot, JudgedPassed, JudgedText,
     JudgedFormat, JudgedCompared, JudgedMethod)}
 
@@ -462,6 +478,20 @@ def forget():
         from tsshim_torch.sharing import unread
         unread._told[:] = bytes(len(unread._told))
         unread._counted.clear()
+
+
+def change(options, by):
+    """As a schedule does it."""
+    if isinstance(options, dict):
+        options[RATE] += by
+    else:
+        setattr(options, RATE, getattr(options, RATE) + by)
+
+
+def changing(options, batch):
+    """What is collated follows from the batch alone, and what comes next from how many there were."""
+    change(options, 1)
+    return default_collate(batch)
 
 
 def main():
@@ -484,7 +514,8 @@ def main():
         if args.seed is not None:
             torch.manual_seed(args.seed)
             numpy.random.seed(args.seed)
-        loader = DataLoader(WAYS[name](options), BATCH, shuffle=True, num_workers=args.workers)
+        loader = DataLoader(WAYS[name](options), BATCH, shuffle=True, num_workers=args.workers,
+                            collate_fn=functools.partial(changing, options) if args.change else None)
         for epoch in range(args.epochs):
             meeting.arrive()
             found = {}
@@ -494,6 +525,9 @@ def main():
             late = {index: digest for index, digest in found.items() if reads_late(index)}
             print(way, epoch, len(found), *sorted(late.items()), hashlib.sha256(repr(sorted(
                 item for item in found.items() if item[0] not in late)).encode()).hexdigest(), flush=True)
+            if args.change:
+                change(options, 10)
+                whole = reads()
         del loader
         ELSEWHERE[0] = None
         assert type(options) is before and list(reads()) == list(whole)

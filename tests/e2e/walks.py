@@ -298,6 +298,19 @@ def test_a_dict_is_exactly_one_where_code_may_ask_for_that():
     assert left_out([Options(1)], seeds=False) == 1
 
 
+def test_torchs_trees_take_a_dict_that_is_watched_for_one():
+    from torch.utils import _pytree
+    from tsshim_torch.sharing import unread
+    table = {"rate": 0.1, "about": Holder}
+    wanted, before = _pytree.tree_flatten(table), unread.noticed()
+    armed = unread.arm([(table, ["rate"])])
+    assert type(table) is not dict
+    found = _pytree.tree_flatten(table)
+    assert found[0] == wanted[0] and _pytree.tree_unflatten(*found) == table and unread.noticed() > before
+    unread.disarm(armed)
+    assert type(table) is dict
+
+
 def test_code_is_looked_at_for_a_time():
     step = walk.PATIENCE / 4
     with watched(step):

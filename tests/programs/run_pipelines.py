@@ -117,7 +117,7 @@ def in_default_mode(name, plain, *words):
         if found != wanted:
             print("# %s: plain, default: %s" % (name, first_difference(wanted, found)))
             return False, 0
-    return True, 2 * taken / max(1, made + taken)
+    return True, min(1, 2 * taken / max(1, made + taken))
 
 
 def when_aligned(name, pipeline, *words):

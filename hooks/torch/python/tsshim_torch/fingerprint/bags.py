@@ -33,8 +33,7 @@ _DATASET = frozenset(("__getitem__", "__len__"))
 # Objects of one class, of which more are data rather than options, and packages that data is made of.
 MANY = 64
 _OF_DATA = frozenset(("torch", "numpy", "PIL", "pandas"))
-# Of libraries that ask whether a dict is exactly one: a package, and how functions' names begin.
-EXACT = "torchvision.transforms.v2"
+# How names of functions of libraries begin that ask whether a dict is exactly one.
 _EXACTLY = ("tree_", "OmegaConf")
 # C's, in which attributes or items lie as in a plain object or dict.
 _BASES = frozenset((object, dict, types.SimpleNamespace))
@@ -139,14 +138,9 @@ def has_its_dict_alone(value):
 _name_of = type.__dict__["__name__"].__get__
 
 
-def asks_types(walker):
-    """Code of a library that was met does."""
-    walker.memory[asks_types] = True
-
-
 def _asks_types(walker, mentioned):
     """Whether code asks objects for their type: none that it names is to have another, not for a moment."""
-    return asks_types in walker.memory or any(name.startswith(_EXACTLY) for name in mentioned) or any(
+    return any(name.startswith(_EXACTLY) for name in mentioned) or any(
         use.names[0] == "type" for function in walker.memory.get(mention, ()) for use in uses(function.__code__))
 
 

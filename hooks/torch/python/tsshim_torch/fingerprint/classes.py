@@ -69,8 +69,6 @@ def _class(walker, kind):
         return
     if library.is_library_class(kind):
         walker.put(b"T", library.class_name(kind))
-        if library.class_module(kind).startswith(bags.EXACT):
-            bags.asks_types(walker)
         walker.add(sys.modules[library.class_module(kind)], " in " + library.class_module(kind))
         for base in library.mro(kind):
             if library.is_library_class(base):

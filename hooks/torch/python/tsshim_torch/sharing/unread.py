@@ -115,7 +115,8 @@ class _Armed:
             self.order = list(self.attributes)
             self.hidden = {name: self.attributes[name] for name in self.order if name in self.names}
         both = frozenset(bags.of_class(self.kind) & self.hidden.keys())
-        watched.set_class(self.bag, watched.noticing(self.kind, both, _armed_of))
+        kind = watched.noticing(self.kind, both, _armed_of)
+        watched.set_class(self.bag, watched.is_a_tree(kind) if self.kind is dict else kind)
         for name in self.hidden:
             del self.attributes[name]
         self.is_out = True
