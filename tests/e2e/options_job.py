@@ -53,6 +53,7 @@ class Config:
     lr: float
     run: str
     size: int
+    seed: int = 1
 
 
 class Doubled(Config):

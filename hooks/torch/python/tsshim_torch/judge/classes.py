@@ -10,6 +10,8 @@ asks for an attribute of that name, whatever it asks; the others always are.
 import abc
 import collections
 import dataclasses
+import functools
+import operator
 import reprlib
 import types
 
@@ -52,6 +54,25 @@ def _codes_in(code):
 _WRAPPERS = _codes_in(getattr(
     dataclasses, "_recursive_repr", reprlib.recursive_repr).__code__)
 _FIELD = type(collections.namedtuple("_Pair", "one").one)
+
+
+def _is_of_dataclass(kind, name):
+    """Whether @name of class @kind is the comparison that dataclasses made: it asks objects of it for fields."""
+    own = library.class_dict(kind)
+    fields, function = own.get("__dataclass_fields__"), own[name]
+    if name != "__eq__" or type(fields) is not dict or type(function) is not types.FunctionType:
+        return False
+    compared = tuple(field.name for field in dataclasses.fields(kind) if field.compare)
+    return _comparison(compared) == _written(function.__code__)
+
+
+_written = operator.attrgetter("co_code", "co_names", "co_consts", "co_freevars")
+
+
+@functools.lru_cache(64)
+def _comparison(names):
+    """How dataclasses compare objects by the fields of these @names."""
+    return _written(dataclasses.make_dataclass("_Made", names).__eq__.__code__)
 
 
 def user_parts(kind):
@@ -157,6 +178,8 @@ class Classes:
     def _special_methods(self, base, is_driven):
         for name, value in list(library.class_dict(base).items()):
             special = name.startswith("__") and name.endswith("__")
+            if _is_of_dataclass(base, name):
+                continue
             if name in _FORBIDDEN or name == "__dict__" and \
                     type(value) is not types.GetSetDescriptorType:
                 raise Refused("%s of %s" % (name, library.class_name(base)))
