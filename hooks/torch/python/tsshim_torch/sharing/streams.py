@@ -54,14 +54,14 @@ class Stream:
         self.scope = naming.Scope(fetcher)
         worker, count = (info.id, info.num_workers) if info is not None else (0, 1)
         numbers = digests.digest("tsshim iteration", turn.stream, turn.part)
-        unsettled = None
+        self.unsettled = None  # what names a data set whose seeds were replaced, before the first time
         if info is not None:
             if entropy.is_needed():
-                unsettled = self._identified()
+                self.unsettled = self._identified() if before is None else before.unsettled
             # As torch has it in a new worker.  The class lets nobody change it, one way or another.
             object.__setattr__(info, "seed", turn.base + worker)
             entropy.settle(self.dataset, numbers, digests.digest(numbers, worker))
-        if unsettled is not None:
+        if self.unsettled is not None:
             self.scope.look_again()
         name = digests.digest(numbers, count, worker)
         self.prefix = self.scope.prefix(self.dataset, name)
@@ -83,7 +83,7 @@ class Stream:
         elif info is None or is_nested:
             self.alone = b"torch_iterable"
         # What was found equal of it holds for all iterations, whose seeds differ.
-        self.proof = native.digest(unsettled or self._identified() or b"")
+        self.proof = native.digest(self.unsettled or self._identified() or b"")
         # What the iteration leaves the data set as; not told otherwise it changes nothing.
         self.left = self._state()
         self.probes = PROBES  # items yet to be compared
