@@ -160,7 +160,10 @@
 		"start the jobs of all together, with the same libraries and data")           \
 	X(TORCH_WALK, "torch_walk",                                                           \
 		"the dataset leads to more code of the program's own than can be looked at",  \
-		"install libraries with pip, not by PYTHONPATH or as editable ones")
+		"install libraries with pip, not by PYTHONPATH or as editable ones")          \
+	X(TORCH_LEFT, "torch_left",                                                           \
+		"an iteration changes its dataset, which a worker keeps for the next one",    \
+		"persistent_workers=False, or keep in the dataset nothing that items change")
 
 /*
  * What helps a job with --align, where that is something else: --align is no advice to it, and

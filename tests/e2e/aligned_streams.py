@@ -85,6 +85,13 @@ def test_workers_that_live_on():
 
 
 @support.whole
+def test_items_that_change_their_data_set_are_told():
+    with aligned() as group:
+        together([job("Counting", "--persistent", "--epochs", 3, "--seed", seed) for seed in (1, 2)], group)
+        assert group.statistics()["passed"]["torch_left"] > 0
+
+
+@support.whole
 def test_ends():
     """Endless ones, workers that give nothing, whole batches, items that cannot be shared."""
     for kind, options in (("Endless", ("--stop", 5)), ("Uneven", ("--workers", 3)), ("Whole", ()),

@@ -37,8 +37,15 @@ def test_an_epoch_that_the_program_tells():
         assert taken >= 0.5 * COUNT * EPOCHS, (way, taken)  # short, and the first item is made by all
 
 
+def test_workers_that_live_on():
+    """The program tells the next epoch before they begin it; what was left behind the last one is the same."""
+    taken = of_two("Lasting")
+    assert taken >= 0.9 * COUNT * EPOCHS - 3, taken  # two are made by all, and one before anybody else asks
+
+
 def test_items_that_count_themselves_are_nobody_elses():
     assert of_two("Counting") == 0
+    assert of_two("Moving") > 0  # of those before
 
 
 support.main(support.functions(globals()))

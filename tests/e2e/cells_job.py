@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 Aligned jobs whose data sets hold numbers that the program shares with its workers; for cells.py.  For
-each way prints the way, the epoch, how many items there were, and a digest of each epoch's items.
+each way prints the way, the epoch, how many items there were, the number, and a digest of each epoch's items.
 """
 
 import hashlib
@@ -70,7 +70,25 @@ class Stream(IterableDataset):
             yield numpy.full((16, 256), self.epoch.value * 1000 + index, numpy.float32)
 
 
-WAYS = {kind.__name__: kind for kind in (Told, Raw, Counting, Stream)}
+class Lasting(Stream):
+    """The same, in a worker that lives on: it looks once, when an iteration begins."""
+
+    def __iter__(self):
+        self.begun = self.epoch.value
+        for index in range(COUNT):
+            yield numpy.full((16, 256), self.begun * 1000 + index, numpy.float32)
+
+
+class Moving(Stream):
+    """Counts the iteration behind its last item."""
+
+    def __iter__(self):
+        yield from super().__iter__()
+        with self.epoch.get_lock():
+            self.epoch.value += 1
+
+
+WAYS = {kind.__name__: kind for kind in (Told, Raw, Counting, Stream, Lasting, Moving)}
 
 
 def main():
@@ -78,12 +96,13 @@ def main():
     torch.set_num_threads(1)
     for way in sys.argv[1:]:
         data = WAYS[way]()
-        loader = DataLoader(data, 8, shuffle=way != "Stream", num_workers=1, persistent_workers=way == "Raw")
+        loader = DataLoader(data, 8, shuffle=not isinstance(data, Stream), num_workers=1,
+                            persistent_workers=way in ("Raw", "Lasting"))
         for epoch in range(EPOCHS):
             meeting.arrive()
             data.epoch.value = epoch * 7
             items = [item for batch in loader for item in batch]
-            print(way, epoch, len(items), hashlib.sha256(torch.stack(items).numpy().tobytes()).hexdigest(), flush=True)
+            print(way, epoch, len(items), data.epoch.value, hashlib.sha256(torch.stack(items).numpy().tobytes()).hexdigest(), flush=True)
     meeting.part()
 
 

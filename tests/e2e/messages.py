@@ -124,6 +124,14 @@ def test_the_option_that_keeps_jobs_apart_is_named():
             assert "other names" not in line, line
 
 
+def test_an_option_that_data_sets_which_are_iterated_over_hold_is_named():
+    with pictures() as path, two(path, ["walked=a"], ["walked=b"], TSSHIM_ALIGN="7") as (_, one, other):
+        for job, values in ((one, "'a', 'b'"), (other, "'b', 'a'")):
+            line, = job.end()
+            assert re.search(APART.replace("Photos", "Walked") % re.escape("options.run (%s)" % values), line), line
+            assert "the same options in both, or --ignore" in line, line
+
+
 @support.whole
 def test_another_seed_of_align_is_named():
     with pictures() as path, two(path, TSSHIM_ALIGN="7") as (group, _, _):

@@ -12,7 +12,7 @@ import threading
 import numpy
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 
 class Photos(Dataset):
@@ -33,6 +33,17 @@ class Photos(Dataset):
         return data if not self.size else torch.zeros(self.size)
 
 
+class Walked(IterableDataset):
+    """The same, iterated over."""
+
+    def __init__(self, photos, run):
+        self.photos, self.options = photos, argparse.Namespace(lr=0.1, run=run)
+
+    def __iter__(self):
+        for index in range(len(self.photos)):
+            yield self.photos[index]
+
+
 def main(directory, *words):
     given = dict(word.split("=") for word in words)
     if "seed" in given:
@@ -43,8 +54,9 @@ def main(directory, *words):
     if "lock" in given:
         held = threading.Condition()
     photos = Photos(directory, held, int(given.get("size", 0)))
+    data = Walked(photos, given["walked"]) if "walked" in given else photos
     for _ in range(0 if "idle" in given else 2):
-        for _ in DataLoader(photos, batch_size=4, shuffle=True, num_workers=1):
+        for _ in DataLoader(data, batch_size=4, shuffle=data is photos, num_workers=1):
             pass
     print("done", flush=True)
     sys.stdin.read()

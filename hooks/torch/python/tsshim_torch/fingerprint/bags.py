@@ -320,6 +320,8 @@ def finish(walker, digest):
                 notes.parts.append(parts.leaf(walker, value, name, data, mentioned.get(name)))
         if left:
             notes.left.append((value, left))
-    notes.whole = walk.summed(digest, *everything)
-    notes.apart = digest, walk.summed(*counted)
-    return walk.summed(digest, *counted)
+    cells = [data for _, data in notes.cells or ()]
+    notes.whole = walk.summed(digest, *everything, *cells)
+    notes.still = walk.summed(digest, *counted)
+    notes.apart = digest, walk.summed(*counted, *cells)
+    return walk.summed(digest, *counted, *cells)

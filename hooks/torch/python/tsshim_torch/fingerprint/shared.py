@@ -37,6 +37,6 @@ def add(walker, value):
         return False
     data = now(value)
     walker.put(b"V", repr((kind.__name__, type(value).__name__)))
-    walker.put(b"v", data)
+    walker.tell(data)
     cells.append((value, data))
     return True

@@ -165,9 +165,9 @@ class Notes:
 
     def __init__(self, seeds=False, read=None):
         # Names of leaves of bags that an item was seen to read; None: all leaves count.  What was left
-        # out: [(bag, names)], and 16 bytes for everything with it; and for all but leaves, and for the
-        # leaves that count.
-        self.read, self.left, self.whole, self.apart = read, [], None, (b"", b"")
+        # out: [(bag, names)], and 16 bytes for everything with it; for what counts but for .cells; and
+        # for all but leaves and cells, and for these where they count.
+        self.read, self.left, self.whole, self.still, self.apart = read, [], None, None, (b"", b"")
         self.ignored = frozenset()  # names of leaves that never count
         self.parts = None  # a list to be filled with those of parts.py, or None
         # [(path, object)] of generators of random numbers where the caller @seeds them; they are
@@ -224,8 +224,13 @@ class Walker:
             payload = encoded(payload)
         self.hash.update(b"%s%d:" % (tag, len(payload)))
         self.hash.update(payload)
-        if self.sums is not None and tag != b"r":  # a number is another one behind what differs
-            self.sums[self._current] = zlib.crc32(payload, self.sums[self._current])
+        if tag != b"r":  # a number is another one behind what differs
+            self.tell(payload)
+
+    def tell(self, data):
+        """Count @data, of the current object, among what people are told of; no part of the digest."""
+        if self.sums is not None:
+            self.sums[self._current] = zlib.crc32(data, self.sums[self._current])
 
     def _put_alone(self, data, label):
         """Write a plain value that is a part by itself."""

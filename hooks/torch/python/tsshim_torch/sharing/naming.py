@@ -77,6 +77,13 @@ class Scope(scopes.Scope):
         with native.unseen():
             self.look_again()
 
+    def still(self, dataset):
+        """What names @dataset as it was looked at last, whatever shared numbers are by now; None: no name."""
+        known = self.identities.get(id(dataset))
+        if known is None or known[1] is None:
+            return None
+        return b"".join((self.notes[id(dataset)].still, *self.parts[id(dataset)][1:]))
+
     def _identity(self, dataset):
         identity = self._identity_of(dataset)
         if identity is not None:

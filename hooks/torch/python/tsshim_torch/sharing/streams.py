@@ -54,14 +54,14 @@ class Stream:
         self.scope = naming.Scope(fetcher)
         worker, count = (info.id, info.num_workers) if info is not None else (0, 1)
         numbers = digests.digest("tsshim iteration", turn.stream, turn.part)
-        unsettled = None
+        self.unsettled = None  # what names a data set whose seeds were replaced, before the first time
         if info is not None:
             if entropy.is_needed():
-                unsettled = self._identified()
+                self.unsettled = self._identified() if before is None else before.unsettled
             # As torch has it in a new worker.  The class lets nobody change it, one way or another.
             object.__setattr__(info, "seed", turn.base + worker)
             entropy.settle(self.dataset, numbers, digests.digest(numbers, worker))
-        if unsettled is not None:
+        if self.unsettled is not None:
             self.scope.look_again()
         name = digests.digest(numbers, count, worker)
         self.prefix = self.scope.prefix(self.dataset, name)
@@ -76,14 +76,14 @@ class Stream:
         self.opened = {}  # place that was taken -> what it had opened, where that is something
         self.sample, self.ahead, self.watched = [native.Sample() for _ in range(3)]
         self.ahead_place = None
-        self.has_ended = False
+        self.has_ended = self.is_settled = False
         self.alone = None  # the reason, where nothing is shared
         if self.prefix is None:
             self.alone = self.scope.reason
         elif info is None or is_nested:
             self.alone = b"torch_iterable"
         # What was found equal of it holds for all iterations, whose seeds differ.
-        self.proof = native.digest(unsettled or self._identified() or b"")
+        self.proof = native.digest(self.unsettled or self._identified() or b"")
         # What the iteration leaves the data set as; not told otherwise it changes nothing.
         self.left = self._state()
         self.probes = PROBES  # items yet to be compared
@@ -93,9 +93,9 @@ class Stream:
         self.may_lag = before is None or before.may_lag
 
     def _identified(self):
-        """What names the data set as it is here, or None."""
+        """What names the data set as it is here in each epoch, or None."""
         self.scope.prefix(self.dataset, b"")
-        return self.scope.identities[id(self.dataset)][1]
+        return self.scope.still(self.dataset)
 
     # ---- behind, and alone ----
 
@@ -209,6 +209,7 @@ class Stream:
             return None
         if not self.may_lag:
             sample.drop()
+            native.count_pass(b"torch_left")
             return None
         end = None
         try:
@@ -292,6 +293,8 @@ class Stream:
                 self.leave_others(b"torch_inputs")
             else:
                 self._went_by(files)
+            if self.scope.have_moved():  # by the item, or while it was made
+                self.leave_others(b"torch_changed")
             encoded = self._publish(sample, value, publish, is_claimed)
         finally:  # it is made, whatever goes wrong with us
             self.stock.append((value, encoded))
@@ -388,13 +391,18 @@ class Stream:
 
     def _state(self):
         """What tells the data set as it was looked at last from any other; None: unknown."""
-        known = self.scope.identities.get(id(self.dataset))
-        return None if known is None or known[1] is None else native.digest(known[1])
+        name = self.scope.still(self.dataset)
+        return None if name is None else native.digest(name)
 
     def _is_left(self):
         """Whether the data set is already as the iteration leaves it."""
         self.scope.look_again()
         return self.left is not None and self._state() == self.left
+
+    def end(self):
+        """All was delivered; the program, which may move shared numbers now, has not seen it yet."""
+        if self.is_persistent and self.scope.cells:
+            self.settle()
 
     def settle(self):
         """
@@ -402,6 +410,9 @@ class Stream:
         given all that was delivered.  One that counts its iterations does so when they begin.
         """
         self.leave_others(b"torch_iterable")
+        if self.is_settled:
+            return
+        self.is_settled = True
         try:
             while self.source.made < min(PROBES, self.place):
                 self._catch_up()

@@ -114,6 +114,8 @@ def run(fetcher, turn, stream):
     try:
         try:
             found, error = _fill(stream, batch, count)
+            if stream.has_ended:
+                stream.end()
         finally:
             streams.Stream.is_busy = was_busy
             stream.leave()
