@@ -6,6 +6,7 @@
 #include "hooks/file/staged.h"
 #include "hooks/file/staged_answer.h"
 #include "shim/atomic.h"
+#include "shim/log.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
@@ -32,7 +33,7 @@ void ts_opens_begin(struct ts_opens *opens)
 	bool nested =
 		ts_opens_armed && ts_opens_armed != opens && ts_opens_armed->process == process;
 	opens->why = nested ? -EALREADY : 0;
-	opens->busy = 0;
+	opens->busy = opens->is_told = 0;
 	opens->process = process;
 	opens->begun_ns = ts_real_ns();
 	opens->count = opens->text_used = 0;
@@ -158,6 +159,18 @@ static bool is_code(const char *path)
 	return ending && (strcmp(ending, ".py") == 0 || strcmp(ending, ".pyc") == 0);
 }
 
+/* The list is of no use any more: where the texts of its paths were is the @path that made it
+ * so. */
+static void keep(struct ts_opens *opens, const char *path)
+{
+	size_t bytes = path ? strlen(path) : TS_OPENS_TEXT;
+
+	if (bytes >= TS_OPENS_TEXT)
+		return;
+	memmove(opens->text, path, bytes + 1);
+	opens->is_told = 1;
+}
+
 void ts_opens_note(struct ts_opens *opens, int directory, const char *path, int flags, int fd)
 {
 	int error = errno;
@@ -182,9 +195,35 @@ void ts_opens_note(struct ts_opens *opens, int directory, const char *path, int 
 	int r = note(opens, directory, path, flags, fd, error);
 	atomic_signal_fence(memory_order_seq_cst);
 	opens->busy = 0;
-	if (r < 0)
+	if (r < 0) {
 		opens->why = r;
+		keep(opens, path);
+	}
 	errno = error;
+}
+
+void ts_opens_tell(const struct ts_opens *opens, char *text, size_t bytes)
+{
+	static const struct {
+		int why;
+		const char *text;
+	} told[] = {
+		{-EROFS, "opened to be written"},
+		{-ENODEV, "which is no plain file, or opened in an unusual way"},
+		{-EXDEV, "named relative to an open directory"},
+		{-E2BIG, "one file too many"},
+		{-ESTALE, "changed between two opens"},
+		{-EIO, "could not be opened"},
+	};
+	const char *path = opens->is_told ? opens->text : "", *why = "";
+	size_t length = strlen(path), room = bytes / 2;
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(told); i++)
+		if (told[i].why == opens->why)
+			why = told[i].text;
+	bool is_cut = length > room;
+	(void)ts_format(text, bytes, "%s%s%s%s", is_cut ? "..." : "",
+		is_cut ? path + length - room : path, length > 0 && why[0] ? ", " : "", why);
 }
 
 static int settled(const struct ts_opens_file *file, const char *path, int64_t begun_ns)

@@ -60,6 +60,7 @@ struct ts_opens {
 	volatile int why;  /* 0, or the first reason that makes the item unfit */
 	volatile int busy; /* a file is being listed; see -EBUSY */
 	int process;       /* that began; see -ECHILD */
+	int is_told;       /* @why is not 0, and @text is the path that was opened then */
 	uint32_t count, text_used;
 	int64_t begun_ns; /* since 1970 */
 	struct ts_opens_file files[TS_OPENS_FILES];
@@ -89,6 +90,12 @@ void ts_opens_resume(struct ts_opens *paused);
 
 /** Stop listing.  0 when the list is complete, else @why.  May be called twice. */
 int ts_opens_end(struct ts_opens *opens);
+
+/**
+ * Why the list is not complete, as text for people, with the end of the path that was opened:
+ * "/data/index.lock, opened to be written".  "" where it is complete.  Pure.
+ */
+void ts_opens_tell(const struct ts_opens *opens, char *text, size_t bytes);
 
 /**
  * Whether any item of this process, or of those it was forked from, opened a relative name

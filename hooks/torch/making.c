@@ -22,6 +22,7 @@ void tsshim_sample_begin(struct ts_sample *sample, int how)
 		(how & TS_SAMPLE_AGAIN) != 0 || (is_lease && ts_sample_was_ahead(sample));
 	sample->ahead = (how & TS_SAMPLE_AHEAD) != 0;
 	sample->view.inputs = NULL;
+	sample->view.unfit = NULL;
 	ts_session_nest((how & TS_SAMPLE_NEST) != 0);
 	if (sample->listing)
 		ts_opens_begin(&sample->opens);
@@ -32,8 +33,11 @@ void tsshim_sample_begin(struct ts_sample *sample, int how)
 /* Whether the files that were opened allow publishing; TS_REASON_COUNT if they do. */
 static enum ts_reason judge_inputs(struct ts_sample *sample)
 {
-	if (ts_opens_end(&sample->opens) != 0)
+	if (ts_opens_end(&sample->opens) != 0) {
+		ts_opens_tell(&sample->opens, sample->unfit, sizeof(sample->unfit));
+		sample->view.unfit = sample->unfit;
 		return TS_REASON_TORCH_INPUTS;
+	}
 	int64_t bytes = ts_opens_encode(&sample->opens, sample->inputs, sizeof(sample->inputs));
 	if (bytes < 0)
 		return TS_REASON_TORCH_INPUTS;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_ABI 18u
+#define SAMPLE_ABI 19u
 
 uint32_t tsshim_sample_abi(void)
 {

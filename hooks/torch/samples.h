@@ -42,6 +42,10 @@ struct ts_sample_view {
 	const void *inputs;
 	uint64_t input_bytes;
 	uint64_t is_alone; /* after a take(): nobody else asks for samples of this data set */
+	/* After an end(): why the files of the item keep it from others, as text for people; ""
+	 * where they do not.
+	 */
+	const char *unfit;
 };
 
 /** Begins with its struct ts_sample_view. */

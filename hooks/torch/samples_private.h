@@ -69,6 +69,8 @@ struct ts_record {
 /** What the struct holds at the moment. */
 enum ts_held { TS_HELD_NOTHING, TS_HELD_LEASE, TS_HELD_CLAIM, TS_HELD_ROOM };
 
+#define TS_UNFIT 192u /* bytes of text */
+
 struct ts_sample {
 	struct ts_sample_view view; /* first: the glue reads it */
 	struct ts_store *store;
@@ -91,6 +93,7 @@ struct ts_sample {
 	struct ts_errand errand; /* (hooks/torch/across.h) */
 	uint64_t record_bytes;   /* of the record in the making, or the last one */
 	struct ts_opens opens;
+	char unfit[TS_UNFIT]; /* what the view has */
 	uint32_t input_bytes; /* of the list below, as it goes into the record */
 	unsigned char inputs[TS_OPENS_ENCODED_MAX];
 };

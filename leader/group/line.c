@@ -192,12 +192,15 @@ enum ts_reason ts_line_reason(const struct ts_line_sum *sum, bool aligned)
 {
 	uint32_t reason = most_frequent(sum, aligned);
 
-	if (matters(sum, reason, aligned))
-		return (enum ts_reason)reason;
-	/* All of it was made for others, none of whom has come. */
-	bool is_alone =
-		!has_company(sum) && made_of_all(sum) > 0 && sum->passed[TS_REASON_VERIFY] == 0;
-	return is_alone ? TS_REASON_ALONE : TS_REASON_COUNT;
+	if (!matters(sum, reason, aligned)) {
+		/* All of it was made for others, none of whom has come. */
+		bool is_alone = !has_company(sum) && made_of_all(sum) > 0 &&
+				sum->passed[TS_REASON_VERIFY] == 0;
+		reason = is_alone ? TS_REASON_ALONE : TS_REASON_COUNT;
+	}
+	/* Others would have had no use for it. */
+	return (enum ts_reason)(
+		reason == TS_REASON_ALONE && sum->kept ? sum->kept - 1 : reason);
 }
 
 /*
@@ -209,6 +212,8 @@ static bool is_apart(const struct ts_line_sum *sum, enum ts_reason reason)
 	uint64_t refused = 0, made = sum->made[TS_KIND_SAMPLE];
 
 	if (sum->taken[TS_KIND_SAMPLE] > 0 || sum->given[TS_KIND_SAMPLE] > 0 || made == 0)
+		return false;
+	if (sum->kept && reason == sum->kept - 1)
 		return false;
 	for (uint32_t i = 0; i < TS_REASON_COUNT; i++)
 		if (ts_reason_is_refusal((enum ts_reason)i))

@@ -21,6 +21,8 @@ struct ts_line_sum {
 	bool drawn_apart; /* a job beside has the same data, with random numbers of its own */
 	struct ts_apart apart; /* or data that looks the same, and has another name */
 	char detail[TS_LOADER_DETAIL_WORDS * 8]; /* of the reason that is told; "": none */
+	uint32_t kept; /* by what all loaders give as their reason: that one + 1; 0: they do not
+			*/
 };
 
 /** Add what @row counts.  Threads: any. */

@@ -76,10 +76,49 @@ static void find_detail(struct ts_line_sum *sum, struct ts_ledger *ledger,
 			*at = '?';
 }
 
+/* The reason for which none of the loaders of the job in row @index is shared, the first one's
+ * if there are several; TS_REASON_COUNT: one is, or there are none. */
+static enum ts_reason kept_by(
+	struct ts_ledger *ledger, struct ts_loaders *loaders, uint32_t index)
+{
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, index)->id);
+	struct ts_loader *loader TS_SCRATCH = ts_scratch();
+	enum ts_reason reason = TS_REASON_COUNT;
+
+	for (uint32_t i = 0; loader && i < TS_LOADER_MAX; i++) {
+		if (!ts_loaders_read(loaders, index, id, i, loader))
+			continue;
+		if (loader->verdict != TS_LOADER_VERDICT_NOT ||
+			loader->reason >= TS_REASON_COUNT)
+			return TS_REASON_COUNT;
+		if (reason == TS_REASON_COUNT)
+			reason = (enum ts_reason)loader->reason;
+	}
+	return reason;
+}
+
+/* Where all jobs that are meant agree that there is one. */
+static void find_kept(struct ts_line_sum *sum, struct ts_ledger *ledger,
+	struct ts_loaders *loaders, uint64_t launch, uint64_t job)
+{
+	enum ts_reason reason = TS_REASON_COUNT;
+
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		if (!is_meant(ledger, i, launch, job))
+			continue;
+		reason = kept_by(ledger, loaders, i);
+		if (reason == TS_REASON_COUNT)
+			return;
+	}
+	sum->kept = reason == TS_REASON_COUNT ? 0 : reason + 1;
+}
+
 void ts_line_add_loaders(struct ts_line_sum *sum, struct ts_ledger *ledger,
 	struct ts_loaders *loaders, const struct ts_config *config, uint64_t launch,
 	uint64_t job)
 {
+	if (ts_line_reason(sum, config->align) == TS_REASON_ALONE)
+		find_kept(sum, ledger, loaders, launch, job);
 	enum ts_reason reason = ts_line_reason(sum, config->align);
 
 	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {

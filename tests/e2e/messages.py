@@ -132,6 +132,38 @@ def test_an_option_that_data_sets_which_are_iterated_over_hold_is_named():
             assert "the same options in both, or --ignore" in line, line
 
 
+def test_what_differs_deep_in_an_object_is_named():
+    with pictures() as path, two(path, ["many=1"], ["many=2"], TSSHIM_ALIGN="7") as (_, _, other):
+        line, = other.end()
+        assert re.search(APART % re.escape("options.inner.inner.rate (2.0, 1.0)"), line), line
+
+
+def test_the_file_that_keeps_samples_from_others_is_named():
+    told = "/proc/self/status, which is no plain file"
+    with pictures(MANY) as path:
+        with two(path, ["opens=/proc/self/status"], ["opens=/proc/self/status"],
+                 TSSHIM_ALIGN="7") as (group, _, other):
+            loader, = explained(group)[other.process.pid]["loaders"]
+            assert loader["reason"] == "torch_inputs" and loader["detail"].startswith(told), loader
+            line, = other.end()
+            assert "opened in an unusual way while the sample was made (" + told in line, line
+
+
+def test_items_that_cost_nothing_are_the_reason():
+    with pictures(MANY) as path, Group(TSSHIM_ALIGN="7") as group:
+        line, = Job(group, path, "cheap=1").end()
+        assert "a sample costs less than sharing it (dataset (__main__.Photos): an item takes 0." in line, line
+        assert "no other job" not in line and "fix: " not in line, line
+        line, = Job(group, path).end()
+        assert "no other job was asking" in line and "costs less" not in line, line
+
+
+def test_memory_of_batches_is_no_file_of_an_item():
+    with pictures() as path, Group(TSSHIM_ALIGN="7") as group:
+        line, = Job(group, path, "collates=1").end()
+        assert "no other job was asking" in line and "unusual" not in line, line
+
+
 @support.whole
 def test_another_seed_of_align_is_named():
     with pictures() as path, two(path, TSSHIM_ALIGN="7") as (group, _, _):

@@ -12,10 +12,10 @@ from support import HERE
 
 JOB = os.path.join(HERE, "options_job.py")
 UNREAD = ("Held", "Global", "Held/config", "Kind", "Held/defaults", "Held/frozen", "Held/methods", "Held/easy",
-          "Held/dotted", "Held/settings", "Held/simple", "Held/table")
+          "Held/dotted", "Held/settings", "Held/simple", "Held/table", "Module")
 # Some of these read the leaf in a few items, late in an epoch.
 READ = ("Mentioned", "Computed", "Whole", "Spread", "Text", "Copied", "Pickled", "Compared",
-        "Threaded", "Forked", "Nested", "Changed", "Kept", "Elsewhere", "Elsewhere/config",
+        "ModuleComputed", "ModuleWhole", "ModuleDict", "ModuleFound", "Threaded", "Forked", "Nested", "Changed", "Kept", "Elsewhere", "Elsewhere/config",
         "Computed/defaults", "Computed/config", "Whole/config", "Text/config",
         "Pickled/config", "Compared/config", "Whole/defaults", "Text/defaults", "Copied/defaults",
         "Pickled/frozen", "Compared/defaults", "Fields/frozen", "Fields/defaults", "Replaced/frozen",

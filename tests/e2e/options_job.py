@@ -45,6 +45,7 @@ args = parser.parse_args()
 ELSEWHERE, WHERE = [None], "else".upper() + "WHERE"
 OTHER = argparse.Namespace(**{**vars(args), "lr": 0.1, "run": "of-0.1"})
 KIND = getattr(builtins, "ty" + "pe")
+SETTINGS = sys.modules["sweep_settings"] = types.ModuleType("sweep_settings")
 RATE = "l" + chr(ord("r"))  # a name that no code mentions
 
 
@@ -456,7 +457,34 @@ class Elsewhere(Items):
         ELSEWHERE[0] = vars(opt)
 
     def read(self, index):
-        return sys.modules["__main__"].__dict__[WHERE][0][RATE]
+        return sys.modules["__ma" + "in__"[:3 + index]].__dict__[WHERE][0][RATE]
+
+
+class Module(Items):
+    """Settings are a module."""
+
+    def read(self, index):
+        return SETTINGS.size
+
+
+class ModuleComputed(Items):
+    def read(self, index):
+        return getattr(SETTINGS, RATE)
+
+
+class ModuleWhole(Items):
+    def read(self, index):
+        return vars(SETTINGS)[RATE]
+
+
+class ModuleDict(Items):
+    def read(self, index):
+        return SETTINGS.__dict__[RATE]
+
+
+class ModuleFound(Items):
+    def read(self, index):
+        return getattr(sys.modules["sweep_settings"], RATE)
 
 
 class Kind(Items):
@@ -467,6 +495,7 @@ class Kind(Items):
 
 WAYS = {kind.__name__: kind for kind in (
     Entry, Got, Passed, Entries, Dumped, Formatted, Joined, Everything, Derived, Members,
+    Module, ModuleComputed, ModuleWhole, ModuleDict, ModuleFound,
     Held, Global, Mentioned, Computed, Whole, Spread, Text, Copied, Pickled, Compared, Threaded,
     Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced, Exact, Strict, Reclassed,
     Judged, JudgedGlobal, JudgedTable, JudgedRate, JudgedEntry, JudgedEntries, JudgedGot, JudgedPassed, JudgedText,
@@ -504,6 +533,7 @@ def main():
     setattr(Settings, RATE, args.lr)
     table = {"run": args.run, RATE: args.lr, "size": args.size, "model": {RATE: args.lr, "depth": 3}}
     kinds.update(settings=Settings, table=table, simple=types.SimpleNamespace(**table))
+    vars(SETTINGS).update(table)
     where = copy.copy(args)
     for way in args.ways:
         name, _, kind = way.partition("/")

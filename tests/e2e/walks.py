@@ -19,7 +19,7 @@ PACKAGE = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
 JOB = os.path.join(support.HERE, "walks_job.py")
 sys.path.insert(0, PACKAGE)
 from tsshim_torch import clock  # noqa: E402
-from tsshim_torch.fingerprint import datasets, library, remembered, scratch, walk  # noqa: E402
+from tsshim_torch.fingerprint import datasets, environment, library, remembered, scratch, walk  # noqa: E402
 
 LIBRARY = "_PRIVATE = [1]\n\n\ndef double(value):\n    return 2 * value\n"
 # A data set that calls it, and prints its name.
@@ -66,6 +66,65 @@ def searched(*places):
 def is_library(name):
     importlib.import_module(name)
     return library.is_library_name(name)
+
+
+SETTINGS = "LR = 0.1\nSIZE = 16\n\n\ndef size():\n    return SIZE\n"
+# Of a data set that reads SIZE: a way that counts LR as well, or one that does not.
+EXACT = ("conf.settings.SIZE", "settings.SIZE", "settings.size()", "SIZE", "imported()")
+WHOLE = ("getattr(settings, NAME)", "vars(settings)[NAME]", "settings.__dict__[NAME]", "given(settings)",
+         "sys.modules['conf.settings'].SIZE", "__import__('conf.settings').settings.SIZE",
+         "importlib.import_module('conf.settings').SIZE", "eval('settings.SIZE')", "globals()[NAME]",
+         "inside()")
+READERS = """
+import importlib, sys
+import conf.settings
+from conf import settings
+from conf.settings import *
+NAME = "SIZE"
+def imported():
+    from conf.settings import SIZE
+    return SIZE
+def inside():
+    import conf.settings
+    return conf.settings.SIZE
+def given(module):
+    return module.SIZE
+class Data:
+    def __getitem__(self, index):
+        return %s
+"""
+
+
+def named_with(reader, text=SETTINGS, **constants):
+    """What names a data set that has this @reader, where constants of its settings, a @text, were changed."""
+    with tempfile.TemporaryDirectory() as work:
+        write(work + "/conf/__init__.py")
+        write(work + "/conf/settings.py", text)
+        write(work + "/readers.py", READERS % reader)
+        with searched(work):
+            vars(importlib.import_module("conf.settings")).update(constants)
+            data = importlib.import_module("readers").Data()
+            assert data[0] == constants.get("SIZE", 16), reader
+            return datasets.fingerprint(data)
+
+
+def test_functions_that_print_numbers_are_nobody_elses():
+    """But for methods of texts, they have addresses in what is written of them."""
+    one, other = (type("Prints", (), {"text": lambda _, number: "%d" % number})() for _ in range(2))
+
+    def written(function):
+        return repr(environment._printing({"precision": 8, "formatter": {"float_kind": function}}))
+    assert written("{:.2f}".format) == written("".join(("{:.2", "f}")).format)
+    functions = one.text, other.text, "{:.2f}".format, "{:.3f}".format, "{:.3f}".format_map, repr, str
+    assert len(set(map(written, functions))) == len(functions)
+
+
+def test_of_settings_in_a_module_those_count_that_code_names():
+    for reader in EXACT + WHOLE:
+        names = named_with(reader), named_with(reader, LR=0.3), named_with(reader, SIZE=17)
+        assert names[2] not in names[:2], reader
+        edited = named_with(reader, SETTINGS.replace("0.1", "0.3"))
+        assert edited == names[1] and (names[0] == names[1]) == (reader in EXACT), reader
 
 
 def test_what_an_installer_has_listed_is_a_library():

@@ -11,7 +11,7 @@ class Fastai:
     """fastai's `ImageDataLoaders`: `RandomResizedCrop` of items, shuffled; its loaders give whole batches"""
 
     BY_BATCH = True  # which samples draw together follows from batches and workers
-    SHARES = "torch_dataset"
+    TAKEN = .04  # of samples; what is counted are batches
 
     def make(self, options):
         from fastai.vision.data import ImageBlock, CategoryBlock, DataBlock

@@ -205,6 +205,12 @@ Test(opens, unfit_by_file_and_flags)
 		int fd = open(table[i].path, table[i].flags, 0600);
 		cr_expect(eq(int, ts_opens_end(&opens), table[i].why), "%s with 0%o",
 			table[i].path, table[i].flags);
+		char told[64];
+		ts_opens_tell(&opens, told, sizeof(told));
+		size_t length = table[i].why ? strlen(table[i].path) : 0;
+		cr_expect(strncmp(told, table[i].path, length) == 0 &&
+				  (told[length] == (table[i].why ? ',' : '\0') || length == 0),
+			"%s: %s", table[i].path, told);
 		if (fd >= 0)
 			close(fd);
 	}

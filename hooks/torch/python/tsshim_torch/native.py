@@ -13,7 +13,7 @@ import os
 import traceback
 from functools import partial
 
-ABI = 18
+ABI = 19
 
 HIT, CLAIM, BUSY, PASS = range(4)
 ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
@@ -37,7 +37,7 @@ class _View(ctypes.Structure):
                 ("numpy_seed", ctypes.c_uint32), ("verify", ctypes.c_uint32),
                 ("origin", ctypes.c_uint64 * 2),
                 ("inputs", ctypes.c_void_p), ("input_bytes", ctypes.c_uint64),
-                ("is_alone", ctypes.c_uint64)]
+                ("is_alone", ctypes.c_uint64), ("unfit", ctypes.c_char_p)]
 
 
 class Leaf(ctypes.Structure):
@@ -335,6 +335,10 @@ class Sample:
         """The list of the files it was made from, copied; None: it cannot be told."""
         view = self.view
         return ctypes.string_at(view.inputs, view.input_bytes) if view.inputs else None
+
+    def unfit(self):
+        """Why the files of the item that was made last keep it from others, or ""."""
+        return (self.view.unfit or b"").decode("utf-8", "backslashreplace")
 
     def end(self, outcome):
         """Whether the item may be published."""

@@ -43,7 +43,7 @@ _STORES = frozenset(("STORE_ATTR", "DELETE_ATTR"))
 _names = {}  # id(code) -> (code, names that it mentions)
 
 
-def _mentions(code):
+def mentions(code):
     """The names and constant strings in @code and in the functions defined in it."""
     known = _names.get(id(code))
     if known is None:
@@ -55,7 +55,7 @@ def _mentions(code):
             elif kind is tuple or kind is frozenset:
                 waiting += value
             elif kind is types.CodeType:
-                found |= _mentions(value)
+                found |= mentions(value)
         known = _names[id(code)] = (code, found)
     return known[1]
 
@@ -170,7 +170,7 @@ def _mentioned(walker):
     methods, found, waiting, count = walker.memory.get(note_methods, {}), {}, [], -1
     for function in walker.memory.get(mention, ()):
         if function.__code__.co_name not in _OWN:
-            waiting.append((methods.get(id(function)), _mentions(function.__code__), function.__qualname__))
+            waiting.append((methods.get(id(function)), mentions(function.__code__), function.__qualname__))
     while count != len(found):
         count, later = len(found), []
         for method, names, function in waiting:

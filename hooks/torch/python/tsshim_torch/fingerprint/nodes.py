@@ -36,6 +36,7 @@ def _function(walker, function):
             walker.memory[makes_others] = True
         for use in uses(function.__code__):
             _use(walker, function.__globals__, use)
+        _by_name(walker, function)
     for table in filter(None, (function.__kwdefaults__, function.__dict__)):
         bags.deny(walker, table)
     walker.add(function.__defaults__, ".__defaults__")
@@ -49,6 +50,22 @@ def _function(walker, function):
             continue
         # Of super(): other uses of the class are among those of makes_others().
         walker.add(content, ".<locals>." + name, as_kind=name == "__class__")
+
+
+def _by_name(walker, function):
+    """What @function may look up by a name in its texts: modules, and with eval() its own globals."""
+    mentioned, names = bags.mentions(function.__code__), function.__globals__
+    if "globals" in mentioned:
+        module = sys.modules.get(names.get("__name__"))
+        walker.add(module if module is not None else names, ":globals()")
+    is_code = not mentioned.isdisjoint(("eval", "exec"))
+    if is_code or "__import__" in mentioned or "import_module" in mentioned or {"sys", "modules"} <= mentioned:
+        for word in sorted(set(re.findall(r"[^\W\d]\w*", "\n".join(mentioned)))):
+            module = sys.modules.get(word)
+            if type(module) is types.ModuleType and not library.is_library_name(word):
+                walker.add(module, ":" + word)
+            if is_code and word in names:
+                walker.add(names[word], ":" + word)
 
 
 def _use(walker, names, use):
@@ -87,6 +104,9 @@ def _attributes(walker, value, path, names, key, where=None, is_test=False):
         where = library.module_dict(module)
         path += "." + name
         if value is MISSING:
+            if name.startswith("__"):  # its __dict__, say: any of what it has may be read
+                walker.add(module, ":" + path)
+                return
             walker.put(b"-")  # it is a part imported later, or an error
             maker = library.module_dict(module).get("__getattr__")
             walker.add(None if library.is_library_name(library.module_name(module)) else maker)

@@ -15,7 +15,6 @@ LEAVES = MOST // 2  # leaves of bags that come before all else
 _TEXT = 88  # bytes of one's text
 _PART = struct.Struct("<II%ds" % _TEXT)
 _VALUE = 24  # characters of a value that are shown
-_DEPTHS = 3, 2, 1  # steps from the data set that may be told apart
 
 
 def _short(path):
@@ -44,22 +43,49 @@ def _value(data):
         return ""
 
 
-def of_objects(walker):
-    """[(path, sum, value, "")] of all that @walker has met, put together until there is room for it."""
+def _held(walker):
+    """For each object numbers of those that it led to first, but for what libraries hold of the program's."""
     parents = walker.parents()
-    for depth in _DEPTHS:
-        steps, groups, sums, found = [], [], {}, []
-        for number, parent in enumerate(parents):
-            steps.append(0 if number == 0 else steps[parent] + 1)
-            groups.append(number if steps[number] <= depth else groups[parent])
-            _add(sums, groups[number], b"%d" % walker.sums.get(number, 0))
-        for number, label, data in walker.values:
-            if number >= 0 and steps[number] < max(depth - 1, 1) and type(label) is str and label:
-                found.append((walker.where(number) + label, zlib.crc32(data), _value(data[1:]), ""))
-            elif number >= 0:
-                _add(sums, groups[number], data)
-        if len(sums) + len(found) <= MOST - LEAVES:
-            break
+    held = [[] for _ in parents]
+    for number, parent in enumerate(parents[1:], 1):
+        if parent or not walker.where(number).startswith(walker.where(0) + ":"):
+            held[parent].append(number)
+    return held
+
+
+def _split(walker, named):
+    """
+    Numbers of the objects of which what they hold has parts of its own, with that: those next to the
+    data set first, and data before code, as long as there is room.  Each has so many plain values @named.
+    """
+    held, found = _held(walker), {}
+    room = MOST - min(len(walker.notes.parts), LEAVES) - 1
+    for of_code in (False, True):
+        waiting = [0]
+        for number in waiting:
+            if number not in found:
+                count = len(held[number]) + named[number]
+                if count > room or walker.is_of_code(number) > of_code:
+                    continue
+                room, found[number] = room - count, held[number]
+            waiting += held[number]
+    return found
+
+
+def of_objects(walker):
+    """[(path, sum, value, "")] of all that @walker has met, put together as far as there is no room."""
+    sums, found, groups = {}, [], []
+    named = collections.Counter(number for number, label, _ in walker.values if label and type(label) is str)
+    split = _split(walker, named)
+    heads = {0}.union(*split.values())
+    for number, parent in enumerate(walker.parents()):
+        groups.append(number if number in heads else groups[parent])
+        _add(sums, groups[number], b"%d" % walker.sums.get(number, 0))
+    for number, label, data in walker.values:
+        if number in split and label and type(label) is str:
+            found.append((walker.where(number) + label, zlib.crc32(data), _value(data[1:]), ""))
+        elif number >= 0:
+            _add(sums, groups[number], data)
     return found + [(walker.where(number), each, "", "") for number, each in sums.items()]
 
 

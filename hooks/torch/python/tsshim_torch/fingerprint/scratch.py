@@ -35,7 +35,8 @@ _NAMES = {
     "monai.transforms.transform.RandomizableTrait": ("_do_transform",),
 }
 # Methods that draw all anew, by the class that defines what they are for.
-_DRAWING = {"monai.transforms.transform.Randomizable": "randomize"}
+_DRAWING = {"monai.transforms.transform.Randomizable": "randomize",
+            "fastai.vision.augment.RandTransform": "before_call"}
 # Numbers that a process and its workers share: read once, when an iteration begins.
 _SHARED = {"datasets.iterable_dataset.IterableDataset": "_epoch"}
 _STORES = frozenset(("STORE_ATTR",))

@@ -281,6 +281,10 @@ class Walker:
         """That of @value, which was added."""
         return self._numbers[id(value)]
 
+    def is_of_code(self, number):
+        """Whether the object @number is code, or code led to it."""
+        return self._of_code[number] != 0
+
     def number_at(self, address):
         """That of the object at this @address, or None where none was added."""
         return self._numbers.get(address)

@@ -28,6 +28,8 @@ import mmap
 import os
 import sys
 
+from .. import native
+
 SLOTS = 4096  # buffers that a pool can have in its life; then it is given up for a new one
 _HEAD_WORDS = 8
 _SLOT_WORDS = 5
@@ -163,7 +165,8 @@ class Control:
         Become the pool's only owner, True if so.  The lock is on a description of the page that
         is this process's own: it ends with it, and not when a copy of @fd is closed.
         """
-        lock = os.open("/proc/self/fd/%d" % self.fd, os.O_RDWR | os.O_CLOEXEC)
+        with native.unseen():  # by an item that collates batches
+            lock = os.open("/proc/self/fd/%d" % self.fd, os.O_RDWR | os.O_CLOEXEC)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

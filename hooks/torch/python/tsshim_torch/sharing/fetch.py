@@ -206,6 +206,7 @@ class Fetch:
             raised = value is RAISED
         finally:
             publish = sample.end(raised)
+            self.scope.note_files(sample.unfit())
         if raised:
             return RAISED, None
         if verdict == native.CLAIM:

@@ -24,6 +24,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from .. import native
 from ..fingerprint import library, parts
+from . import fastai
 
 SAMPLES, BATCHES, NOT = native.LOADER_SAMPLES, native.LOADER_BATCHES, native.LOADER_NOT
 UNKNOWN = (1 << 64) - 1
@@ -165,6 +166,9 @@ def _facts(loader):
     attributes = vars(loader)
     dataset = attributes["dataset"]
     is_iterable = library.inherits(type(dataset), data.IterableDataset)
+    if fastai.is_one(loader):
+        attributes = {**attributes, **fastai.facts(loader)}
+        dataset, is_iterable = attributes["dataset"], True
     batches, size = attributes.get("batch_sampler"), attributes.get("batch_size")
     if size is None:  # of batches, that its own sampler makes; or there are none
         size = UNKNOWN if batches is not None else 0
@@ -175,7 +179,7 @@ def _facts(loader):
         native.LOADER_PERSISTENT * bool(attributes.get("persistent_workers")) + \
         native.LOADER_ALIGNED * bool(native.settings.aligned) + \
         native.LOADER_FREE * bool(native.settings.free)
-    length = None if is_iterable else length_of(dataset)
+    length = attributes.get("n") if is_iterable else length_of(dataset)  # of fastai's loaders
     texts = (_text(_class_of(dataset), NAME), _text(place_of(type(dataset)), PLACE),
              _text("" if is_iterable else _class_of(sampler), OTHER),
              _text(_name_of(attributes.get("collate_fn")), OTHER))
@@ -195,8 +199,8 @@ class Met:
 
     def is_of(self, dataset, collate_fn):
         loader = self.loader()
-        return loader is not None and vars(loader).get("dataset") is dataset and \
-            vars(loader).get("collate_fn") is collate_fn
+        return loader is not None and vars(loader).get("dataset") is dataset and (
+            vars(loader).get("collate_fn") is collate_fn or fastai.is_one(loader))
 
     def tell(self, verdict, reason=None, detail="", named=0, made_of=()):
         """

@@ -166,6 +166,7 @@ class Scope:
         self.exchanges = False  # an item has put another generator in the place of a global one
         self.lone = 0  # items in a row that nobody else had asked for
         self.unshareable = 0  # and that could not be written
+        self.unfit = 0  # of which the files keep them from others
         # The last item that was ours to make for others was not published: decodes are shared meanwhile.
         self.in_vain = False
         self.worked_ns = 0  # on all items together
@@ -308,8 +309,15 @@ class Scope:
         """Why samples cannot be shared, as far as those that were made tell; or None."""
         if any(identity is None for _, identity in self.identities.values()):
             return self.reason
-        if self.item_ns is not None and self.items >= CHEAP_AFTER and self.item_ns < CHEAP_NS:
+        return self.obstacle_of_items()
+
+    def obstacle_of_items(self):
+        """The same of what has a name."""
+        if self.is_cheap():
+            self.tell_cheap()
             return b"torch_cheap"
+        if self.unfit >= UNSHAREABLE:
+            return b"torch_inputs"
         return b"torch_sample" if self.unshareable >= UNSHAREABLE else None
 
     # ---- cost ----
@@ -317,6 +325,12 @@ class Scope:
     def is_cheap(self):
         # What each item costs is looked at all the while, so they may turn dear at any time.
         return self.item_ns is not None and self.items >= CHEAP_AFTER and self.item_ns < CHEAP_NS
+
+    def note_files(self, unfit):
+        """An item was made of files; those that are @unfit, a text, keep it from others."""
+        self.unfit = self.unfit + 1 if unfit else 0
+        if self.unfit == UNSHAREABLE:
+            self.explain(unfit)
 
     def tell_cheap(self):
         """Tell once that samples of this data set are not worth sharing."""

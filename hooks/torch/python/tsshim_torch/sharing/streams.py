@@ -290,6 +290,7 @@ class Stream:
         encoded = None
         try:
             if files is None:
+                self.scope.explain(sample.unfit())
                 self.leave_others(b"torch_inputs")
             else:
                 self._went_by(files)

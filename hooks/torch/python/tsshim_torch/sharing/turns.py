@@ -119,7 +119,7 @@ def run(fetcher, turn, stream):
         finally:
             streams.Stream.is_busy = was_busy
             stream.leave()
-        stream.scope.tell(stream.alone or stream.scope.obstacle())
+        stream.scope.tell(stream.alone or stream.scope.obstacle_of_items())
         if error is not None:
             raise source.Raised(error)
         return _finished(fetcher, batch, found)
