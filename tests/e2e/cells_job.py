@@ -42,11 +42,19 @@ class Raw(Told):
 
     @property
     def value(self):
-        return self.cells[2]
+        return float(self.cells[2])
 
     @value.setter
     def value(self, number):
         self.cells[2] = number
+
+
+class Tensor(Raw):
+    """In a tensor that processes share."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = torch.zeros(4).share_memory_()
 
 
 class Counting(Told):
@@ -70,7 +78,7 @@ class Stream(IterableDataset):
             yield numpy.full((16, 256), self.epoch.value * 1000 + index, numpy.float32)
 
 
-WAYS = {kind.__name__: kind for kind in (Told, Raw, Counting, Stream)}
+WAYS = {kind.__name__: kind for kind in (Told, Raw, Tensor, Counting, Stream)}
 
 
 def main():
@@ -78,7 +86,7 @@ def main():
     torch.set_num_threads(1)
     for way in sys.argv[1:]:
         data = WAYS[way]()
-        loader = DataLoader(data, 8, shuffle=way != "Stream", num_workers=1, persistent_workers=way == "Raw")
+        loader = DataLoader(data, 8, shuffle=way != "Stream", num_workers=1, persistent_workers=way in ("Raw", "Tensor"))
         for epoch in range(EPOCHS):
             meeting.arrive()
             data.epoch.value = epoch * 7
