@@ -289,7 +289,9 @@ class Got(Items):
 
 class Evaluated(Items):
     def read(self, index):
-        return eval(RATE, self.opt, {})  # which looks it up past the class of a dict
+        found = eval(RATE, self.opt, {})  # which looks it up past the class of a dict
+        self.opt.pop("__builtins__", None)  # which it leaves there
+        return found
 
 
 class Passed(Items):
