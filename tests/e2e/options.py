@@ -20,7 +20,7 @@ READ = ("Mentioned", "Computed", "Whole", "Spread", "Text", "Copied", "Pickled",
         "Pickled/config", "Compared/config", "Whole/defaults", "Text/defaults", "Copied/defaults",
         "Pickled/frozen", "Compared/defaults", "Fields/frozen", "Fields/defaults", "Replaced/frozen",
         "Replaced/config", "Method/methods", "Property/methods", "Indexed/methods", "Whole/methods",
-        "Copied/methods", "Strict/table", "Strict/config", "Reclassed/config", "Evaluated/table",
+        "Copied/methods", "Strict/table", "Strict/config", "Reclassed/config",
         *("%s/%s" % (way, kind) for kind in ("table", "easy", "dotted") for way in (
             "Entry", "Got", "Passed", "Entries", "Dumped", "Formatted", "Joined", "Text")),
         "Computed/easy", "Computed/dotted", "Everything/easy", "Whole/easy",
@@ -33,6 +33,7 @@ if not support.WHOLE:  # the same with items of another class
 JUDGED = ("Judged", "JudgedGlobal", "Judged/config", "Judged/simple", "Judged/defaults")
 JUDGED_READ = ("JudgedRate", "JudgedEntry/table", "JudgedEntries/table", "JudgedGot/table", "JudgedPassed/table",
                "JudgedText", "JudgedText/config", "JudgedText/simple", "JudgedFormat", "JudgedCompared")
+READ += "Evaluated/table",
 COUNT, MANY, EPOCHS = 48, 240, 2  # the last two where all is to be taken
 
 
