@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-Numbers that a program shares with its workers (multiprocessing.Value) are part of what names a sample,
-as they are when it is made.
+Numbers that a program shares with its workers (multiprocessing.Value, a small tensor) are part of
+what names a sample, as they are when it is made.
 """
 
 import os
@@ -32,7 +32,7 @@ def of_two(*ways):
 
 
 def test_an_epoch_that_the_program_tells():
-    for way in "Told", "Raw", "Stream":
+    for way in "Told", "Raw", "Tensor", "Stream":
         taken = of_two(way)
         assert taken >= 0.5 * COUNT * EPOCHS, (way, taken)  # short, and the first item is made by all
 

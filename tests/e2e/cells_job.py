@@ -42,11 +42,19 @@ class Raw(Told):
 
     @property
     def value(self):
-        return self.cells[2]
+        return float(self.cells[2])
 
     @value.setter
     def value(self, number):
         self.cells[2] = number
+
+
+class Tensor(Raw):
+    """In a tensor that processes share."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = torch.zeros(4).share_memory_()
 
 
 class Counting(Told):
@@ -88,7 +96,7 @@ class Moving(Stream):
             self.epoch.value += 1
 
 
-WAYS = {kind.__name__: kind for kind in (Told, Raw, Counting, Stream, Lasting, Moving)}
+WAYS = {kind.__name__: kind for kind in (Told, Raw, Tensor, Counting, Stream, Lasting, Moving)}
 
 
 def main():
@@ -97,7 +105,7 @@ def main():
     for way in sys.argv[1:]:
         data = WAYS[way]()
         loader = DataLoader(data, 8, shuffle=not isinstance(data, Stream), num_workers=1,
-                            persistent_workers=way in ("Raw", "Lasting"))
+                            persistent_workers=way in ("Raw", "Tensor", "Lasting"))
         for epoch in range(EPOCHS):
             meeting.arrive()
             data.epoch.value = epoch * 7

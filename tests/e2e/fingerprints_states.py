@@ -4,12 +4,14 @@ Objects of libraries for fingerprints_child.py that are named by their state whe
 """
 
 import array
+import ctypes
 import datetime
 import gc
 import io
 import itertools
 import json
 import mmap
+import multiprocessing
 import os
 import random
 import re
@@ -22,7 +24,7 @@ import numpy
 import torch
 from PIL import Image, ImageFont
 
-from fingerprints_zoo import WORK, Plain, Settings, case
+from fingerprints_zoo import WORK, Plain, Settings, case, changed
 
 
 def there(name, make):
@@ -192,13 +194,139 @@ def weak_references():
         yield Plain(held=[first, second], value=value)
 
 
+class Point(ctypes.Structure):
+    """Of the program's, with code in it."""
+
+    _fields_ = [("x", ctypes.c_int), ("y", ctypes.c_double * 2)]
+
+    @property
+    def length(self):
+        """Of it."""
+        return self.x
+
+
+class Swapped(ctypes.BigEndianStructure):
+    """The same bytes are other numbers."""
+
+    _fields_ = Point._fields_[:1]
+
+
+class Native(ctypes.Structure):
+    """The same fields."""
+
+    _fields_ = Point._fields_[:1]
+
+
+class Bits(ctypes.Structure):
+    """A part of a number."""
+
+    _fields_ = [("x", ctypes.c_int, 5), ("rest", ctypes.c_int, 27)]
+
+
+class Either(ctypes.Union):
+    """One of two."""
+
+    _fields_ = [("point", Native), ("bits", Bits)]
+
+
+def of_one_name(*fields):
+    """Structures whose classes differ in their @fields."""
+    return [type("Made", (ctypes.Structure,), {"_fields_": own})(*range(1, 2)) for own in fields]
+
+
+def with_more(value, **attributes):
+    """The @value, and attributes of the program's."""
+    vars(value).update(attributes)
+    return value
+
+
+@case("differ+")
+def structures():
+    """Each field, its type and order, what the program has added."""
+    count = type("Count", (ctypes.c_int,), {"step": 1})
+    for value in (
+            Point(1), Point(2), Point(1, (0.0, 1.0)), Swapped(1), Native(1), Bits(1), Either(Native(1)),
+            Either(Native(2)), with_more(Point(1), scale=1), with_more(Point(1), scale=2), (Point * 2)(Point(1)),
+            (Point * 3)(Point(1)), (Point * 2)(Point(2)), ctypes.c_int(1), ctypes.c_int(2), ctypes.c_uint(1),
+            ctypes.c_int.__ctype_be__(1 << 24), count(1), (ctypes.c_int * 2)(1), (ctypes.c_int * 2)(2),
+            *of_one_name([("a", ctypes.c_int)], [("b", ctypes.c_int)], [("a", ctypes.c_uint)],
+                         [("a", ctypes.c_int, 31)], [("a", ctypes.c_int), ("b", ctypes.c_int)])):
+        yield Plain(value=value)
+    with changed(Point, "length", property(lambda self: self.y[0])):
+        yield Plain(value=Point(1))
+    with changed(count, "step", 2):
+        yield Plain(value=count(1))
+
+
+def shared(*numbers):
+    """A tensor that processes share."""
+    return torch.tensor(numbers).share_memory_()
+
+
+def array_of_processes(number):
+    """An array of NumPy's over memory that processes share."""
+    return numpy.frombuffer(multiprocessing.RawArray("i", [number, 0]), numpy.int32)
+
+
+@case("differ+")
+def small_shared_tensors():
+    """As they are now: looked at again they have other names."""
+    for value in (shared(1), shared(1.0), shared(1, 2), shared(2, 1), shared(1, 2).view(2, 1),
+                  torch.tensor([1]), array_of_processes(1), array_of_processes(2),
+                  torch.from_numpy(array_of_processes(3))):
+        yield Plain(value=value)
+    epoch, point = shared(7), Point(7)
+    for number in (8, 9):
+        epoch[0] = point.x = number
+        yield Plain(value=epoch)
+        yield Plain(value=point)
+
+
+def compiled(text):
+    """What eval() is given, in any place."""
+    return compile(text, "at %s" % COMPILED, "eval")
+
+
+COMPILED = []
+FACTOR = 1
+
+
+class Evaluates(Plain):
+    """Its items are worked out by code that it holds."""
+
+    def __getitem__(self, index):
+        return eval(self.code)
+
+
+@case("differ+")
+def held_code():
+    """What it does, and the globals that it reads where the program runs it."""
+    for text in ("1 + 2", "1 + 3", "1 - 2", "index", "index * FACTOR", "(lambda: FACTOR)()", "abs(1)"):
+        yield Evaluates(code=compiled(text))
+    with changed(sys.modules[__name__], "FACTOR", 2):
+        yield Evaluates(code=compiled("index * FACTOR"))
+        yield Evaluates(code=compiled("(lambda: FACTOR)()"))
+    globals()["abs"] = float  # in the place of what is built in
+    yield Evaluates(code=compiled("abs(1)"))
+    del globals()["abs"]
+
+
+@case("same+")
+def equal_code():
+    for _ in range(2):
+        COMPILED.append(1)
+        yield Evaluates(code=compiled("index * FACTOR"))
+
+
 @case("same+")
 def equal_states():
     held = [Settings()]
     for place in (0, 1):
         yield Plain(tree=list(elements()), file=moved(io.BytesIO(b"abc"), place),
                     match=re.match("(a)", "ab"[:2]), memory=memoryview(bytes([1, 2])),
-                    array=array.array("d", [1.5]), error=ValueError("a", [2]),
+                    array=array.array("d", [1.5]), point=Point(1, (2.0, 3.0)), bits=Either(bits=Bits(3)),
+                    raw=multiprocessing.RawArray("d", 2),
+                    value=multiprocessing.RawValue(Point, 1), shared=shared(1, 2), code=compiled("x + 1"), error=ValueError("a", [2]),
                     sparse=torch.eye(3).to_sparse(), held=held, behind=weakref.ref(held[0]))
 
 
@@ -227,6 +355,18 @@ class Mine(array.array):
     """A class of the program's, which may pickle itself in any way."""
 
 
+class Behind(ctypes.Structure):
+    """What it leads to counts for items, and lies elsewhere."""
+
+    _fields_ = [("text", ctypes.c_char_p)]
+
+
+class EitherBehind(ctypes.Union):
+    """The same, in one of two."""
+
+    _fields_ = [("number", ctypes.c_long), ("held", Behind)]
+
+
 class Position:
     """Has a number that items may move."""
 
@@ -244,6 +384,11 @@ def refused_states():
             ("weakref", [weakref.ref(only), weakref.proxy(only), weakref.WeakSet([only]),
                          weakref.WeakValueDictionary(a=only), weakref.WeakMethod(Plain.__getitem__.__get__(only)),
                          weakref.finalize(only, int)]),
+            ("shared_memory", [ctypes.c_char_p(b"a"), ctypes.pointer(ctypes.c_int(1)), Behind(), EitherBehind(),
+                               (Behind * 2)(), (ctypes.c_char * 5000)(), ctypes.CDLL(None).abs,
+                               numpy.frombuffer(multiprocessing.RawArray("i", 5000), numpy.int32)]),
+            ("shared_tensor", [torch.zeros(5000).share_memory_(), torch.zeros(9).share_memory_()[::2],
+                               [shared(1) for _ in range(33)]]),
             ("memmap", [mmap.mmap(-1, 10), memoryview(mmap.mmap(-1, 10))])):
         for value in values:
             yield reason, value

@@ -288,6 +288,13 @@ class Got(Items):
         return self.opt.get(RATE, 7)
 
 
+class Evaluated(Items):
+    def read(self, index):
+        found = eval(RATE, self.opt, {})  # which looks it up past the class of a dict
+        self.opt.pop("__builtins__", None)  # which it leaves there
+        return found
+
+
 class Passed(Items):
     def read(self, index):
         return "%s" % dict(**self.opt)[RATE], {**self.opt}[RATE]
@@ -494,7 +501,7 @@ class Kind(Items):
 
 
 WAYS = {kind.__name__: kind for kind in (
-    Entry, Got, Passed, Entries, Dumped, Formatted, Joined, Everything, Derived, Members,
+    Entry, Got, Evaluated, Passed, Entries, Dumped, Formatted, Joined, Everything, Derived, Members,
     Module, ModuleComputed, ModuleWhole, ModuleDict, ModuleFound,
     Held, Global, Mentioned, Computed, Whole, Spread, Text, Copied, Pickled, Compared, Threaded,
     Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced, Exact, Strict, Reclassed,

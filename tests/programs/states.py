@@ -164,6 +164,28 @@ def orb(state):
 
 
 @kind
+def picture_of_opencv(state):
+    import cv2
+    import numpy
+    return cv2.UMat(numpy.full((3, 4), state, numpy.uint8))
+
+
+@kind
+def channels_of_opencv(state):
+    import cv2
+    import numpy
+    cube = numpy.zeros((2, 3, 4), numpy.uint8)
+    return cv2.UMat(cv2.Mat(cube, wrap_channels=False) if state else cube)
+
+
+@kind
+def shape_of_opencv(state):
+    import cv2
+    import numpy
+    return cv2.UMat(numpy.zeros((3 + state, 4 - state), numpy.uint8))
+
+
+@kind
 def default_font(state):
     from PIL import ImageFont
     return ImageFont.load_default(10 + state)
@@ -201,6 +223,30 @@ def turn(state):
     return made
 
 
+@kind
+def value_outside(state):
+    import SimpleITK
+    made = SimpleITK.ResampleImageFilter()
+    made.SetDefaultPixelValue(1 + state / (1 << 40))  # which its text does not tell
+    return made
+
+
+@kind
+def turn_of_a_filter(state):
+    import SimpleITK
+    made = SimpleITK.ResampleImageFilter()
+    made.SetTransform(turn(state))
+    return made
+
+
+@kind
+def sigma(state):
+    import SimpleITK
+    made = SimpleITK.SmoothingRecursiveGaussianImageFilter()
+    made.SetSigma(1.0 + state)
+    return made
+
+
 # ---- numbers ----
 
 def script(make):
@@ -235,6 +281,36 @@ def traced(state):
     import torch
     torch.manual_seed(0)
     return torch.jit.trace(torch.nn.Linear(3, 4 + state), torch.zeros(1, 3))
+
+
+def tensors(state, framework="np", **tables):
+    """An open file of safetensors."""
+    import numpy
+    import safetensors
+    from safetensors.numpy import save_file
+    tables = tables or {"a": numpy.full(3, state), "b": numpy.zeros((2, 2), "f4")}
+    path = there("tensors%s%s" % (state, sorted(tables)), lambda path: save_file(tables, path, {"state": str(state // 2)}))
+    return safetensors.safe_open(path, framework)
+
+
+kind(tensors)
+
+
+@kind
+def words_beside_tensors(state):
+    import numpy
+    return tensors(2 * state, c=numpy.zeros(3))
+
+
+@kind
+def shapes_of_tensors(state):
+    import numpy
+    return tensors(4 + state % 2, d=numpy.zeros((2 + state, 3 - state)))
+
+
+@kind
+def tensors_of_torch(state):
+    return tensors(state, "pt")
 
 
 @kind
@@ -338,6 +414,45 @@ def test_what_a_program_makes_of_it_is_refused():
     for thing in (Mine([[1.0, 2.0]]), made):
         assert "an object that shows nothing" in name(thing), name(thing)
     assert len(name(tokenizers.AddedToken("a"))) == 32
+
+
+def test_parts_of_pictures_are_refused():
+    """Filters of OpenCV see what lies around them, which nothing tells."""
+    import cv2
+    import numpy
+    whole = cv2.UMat(numpy.zeros((8, 8), numpy.uint8))
+    assert len(name(whole)) == 32
+    assert "an object that shows nothing" in name(cv2.UMat(whole, (2, 4), (2, 4)))
+
+
+def test_tensors_of_a_file():
+    """By what they are given as; many are refused, for each look reads them all."""
+    import numpy
+    import safetensors
+    from safetensors.numpy import save_file
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "large")
+        save_file({"a": numpy.zeros((1 << 10, (1 << 10) + 1), numpy.uint8)}, path)
+        large = safetensors.safe_open(path, "np")
+        assert "an object that shows nothing" in name(large), name(large)
+        save_file({"a": numpy.zeros(3)}, path)
+        found = [name(safetensors.safe_open(path, framework)) for framework in ("np", "pt")]
+        assert {32} == set(map(len, found)) and found[0] != found[1], found
+
+
+def test_filters_that_do_not_tell_all_are_refused():
+    """Seeds that were added, functions that are called at an event; attributes count."""
+    try:
+        import SimpleITK
+    except ImportError:
+        return  # as in names()
+    made = SimpleITK.ResampleImageFilter()
+    before = name(made)
+    made.more = 1
+    assert len({before, name(made)}) == 2 and len(name(made)) == 32
+    made.AddCommand(SimpleITK.sitkEndEvent, lambda: None)
+    for refused in (made, SimpleITK.ConnectedThresholdImageFilter(), SimpleITK.ShrinkImageFilter()):
+        assert "an object that shows nothing" in name(refused), name(refused)
 
 
 def test_pickles_and_paths_in_a_state_are_refused():

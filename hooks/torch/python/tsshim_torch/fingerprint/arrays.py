@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-from . import handles, library, traced
+from . import handles, library, shared, traced
 from .walk import OTHERS, VALUES, inline, node, value
 
 # Classes in C -> function(walker, object), of what an object of a class that Python derives from one holds.
@@ -241,7 +241,9 @@ def _add_mapped(walker, numpy, data, mapping):
     while type(base) is numpy.ndarray or type(base) is numpy.memmap:
         found, base = base, base.base
     if type(found) is not numpy.memmap and mapping.is_written:
-        walker.fail("shared_memory")
+        if not shared.note(walker, data, data.nbytes):
+            walker.fail("shared_memory")
+        return
     if mapping.is_written or getattr(found, "mode", "r") != "r":
         walker.fail("memmap")
     _add_place(walker, mapping, data.__array_interface__["data"][0])
@@ -304,8 +306,6 @@ def _add_tensor(walker, tensor):
     if tensor.layout is not torch.strided or tensor.is_quantized or getattr(tensor, "is_nested", False):
         _add_parts(walker, tensor)
         return
-    if tensor.is_shared():
-        walker.fail("shared_tensor")
     shape, strides = tuple(tensor.shape), tensor.stride()
     walker.put(b"X", repr((type(tensor).__name__, str(tensor.dtype), shape, strides,
                            tensor.requires_grad, any_torch.is_conj(tensor),
@@ -315,12 +315,15 @@ def _add_tensor(walker, tensor):
         walker.add(attributes, ".__dict__")
     if 0 in shape:
         return
-    if _shared_mapping(walker, tensor.data_ptr()) is not None:
-        walker.fail("shared_tensor")
     extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
+    size = tensor.numel() * tensor.element_size()
+    if tensor.is_shared() or _shared_mapping(walker, tensor.data_ptr()) is not None:
+        if extent != tensor.numel() or not shared.note(walker, tensor, size):
+            walker.fail("shared_tensor")
+        return
     if extent != tensor.numel():  # has holes, or repeats itself
         tensor = tensor.detach().clone(memory_format=torch.contiguous_format)
-    _hash_memory(walker, tensor.data_ptr(), tensor.numel() * tensor.element_size())
+    _hash_memory(walker, tensor.data_ptr(), size)
 
 
 # What holds the values of a tensor that is no plain piece of memory, by its layout or scheme.

@@ -138,10 +138,17 @@ def has_its_dict_alone(value):
 _name_of = type.__dict__["__name__"].__get__
 
 
+_PAST = frozenset(("eval", "exec"))  # which look names up in a dict past its class
+
+
 def _asks_types(walker, mentioned):
-    """Whether code asks objects for their type: none that it names is to have another, not for a moment."""
+    """
+    Whether code asks objects for their type, or looks past it: none that it names is to have another,
+    not for a moment.
+    """
     return any(name.startswith(_EXACTLY) for name in mentioned) or any(
-        use.names[0] == "type" for function in walker.memory.get(mention, ()) for use in uses(function.__code__))
+        use.names[0] == "type" or use.names[-1] in _PAST for function in walker.memory.get(mention, ())
+        for use in uses(function.__code__))
 
 
 def functions(value):

@@ -215,9 +215,13 @@ def _instance(walker, value):
         return True
     if judged.reason is not None:
         add = _ADDERS.get(judged.reason)
-        if add is not None and add(walker, value) or states.add_memory(walker, value):
-            return True
-        walker.fail(judged.reason)
+        if add is None or not add(walker, value):
+            if states.add_memory(walker, value):
+                return True
+            walker.fail(judged.reason)
+        if library.inherits(kind, shared.OBJECT):
+            _attributes_of(walker, value, judged, None)
+        return True
     if judged.is_iterable and walker.notes.generators is None:
         walker.fail("iterable")
     if judged.is_module:

@@ -14,7 +14,7 @@ from collections import namedtuple
 
 from . import bags, closure, drawing, library
 from .code import code_bytes, makes_others, uses
-from .walk import NODES, inline, node
+from .walk import NODES, OTHERS, ending, inline, node
 
 MISSING = object()
 CAPSULE = type(_socket.CAPI)  # functions made by pybind11 belong to one
@@ -32,11 +32,7 @@ def _function(walker, function):
             return
     else:
         bags.mention(walker, function)
-        if makes_others(function.__code__):
-            walker.memory[makes_others] = True
-        for use in uses(function.__code__):
-            _use(walker, function.__globals__, use)
-        _by_name(walker, function)
+        _look_up(walker, function.__code__, function.__globals__)
     for table in filter(None, (function.__kwdefaults__, function.__dict__)):
         bags.deny(walker, table)
     walker.add(function.__defaults__, ".__defaults__")
@@ -52,13 +48,13 @@ def _function(walker, function):
         walker.add(content, ".<locals>." + name, as_kind=name == "__class__")
 
 
-def _by_name(walker, function):
-    """What @function may look up by a name in its texts: modules, and with eval() its own globals."""
-    mentioned, names = bags.mentions(function.__code__), function.__globals__
+def _by_name(walker, code, names):
+    """What @code may look up by a name in its texts: modules, and with eval() its own globals, @names."""
+    mentioned = bags.mentions(code)
     if "globals" in mentioned:
         module = sys.modules.get(names.get("__name__"))
         walker.add(module if module is not None else names, ":globals()")
-    is_code = not mentioned.isdisjoint(("eval", "exec"))
+    is_code = any("eval" in use.names or "exec" in use.names for use in uses(code))
     if is_code or "__import__" in mentioned or "import_module" in mentioned or {"sys", "modules"} <= mentioned:
         for word in sorted(set(re.findall(r"[^\W\d]\w*", "\n".join(mentioned)))):
             module = sys.modules.get(word)
@@ -66,6 +62,41 @@ def _by_name(walker, function):
                 walker.add(module, ":" + word)
             if is_code and word in names:
                 walker.add(names[word], ":" + word)
+
+
+def _look_up(walker, code, names):
+    """What the user's @code looks up outside of itself, its globals being @names."""
+    if makes_others(code):
+        walker.memory[makes_others] = True
+    for use in uses(code):
+        _use(walker, names, use)
+    _by_name(walker, code, names)
+
+
+def _code(walker, code):
+    """Code that has no globals of its own: eval() gives it those of a function that is walked as well, or a dict."""
+    if type(code) is not types.CodeType or walker.notes.generators is None:
+        return False
+    walker.put(b"c", code_bytes(code))
+    bags.mention(walker, types.SimpleNamespace(__code__=code, __globals__=None, __qualname__=code.co_name))
+    return True
+
+
+OTHERS.append(_code)
+
+
+@ending
+def _codes_end(walker):
+    """Each such code with the globals of each such function."""
+    known = walker.memory.setdefault(_codes_end, set())
+    met = walker.memory.get(bags.mention, ())
+    codes = [function.__code__ for function in met if function.__globals__ is None]
+    spaces = {id(function.__globals__): function.__globals__ for function in met if codes}
+    for code in codes:
+        for place, names in spaces.items():
+            if names is not None and (id(code), place) not in known:
+                known.add((id(code), place))
+                _look_up(walker, code, names)
 
 
 def _use(walker, names, use):

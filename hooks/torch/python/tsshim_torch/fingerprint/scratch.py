@@ -9,10 +9,14 @@ import types
 
 from . import library
 
+# What multiprocessing notes at an object of ctypes: where the memory is from that it lies in.
+_OF_CTYPES = dict.fromkeys(("_ctypes.Array", "_ctypes.Structure", "_ctypes.Union", "_ctypes._SimpleCData"),
+                           ("_wrapper",))
 # By the class that has them, of a subclass as well: names of attributes.  A seed is what the
 # generators beside it were made with, which are told apart from it; _key2func follows from the
 # class and other attributes, in an order that differs from process to process.
 _NAMES = {
+    **_OF_CTYPES,
     "albumentations.core.transforms_interface.BasicTransform": (
         "params", "seed", "_key2func"),
     "albumentations.core.composition.BaseCompose": ("seed",),

@@ -20,6 +20,7 @@ library whose objects may go to workers keeps nothing there that decides an item
 import copyreg
 import ctypes
 import io
+import math
 import mmap
 import os
 import pathlib
@@ -36,6 +37,7 @@ from .walk import add_dict, ending, is_plain
 _flags = type.__dict__["__flags__"].__get__
 
 PROTOCOL = 4  # of pickles; with 5 arrays would come as buffers
+ELEMENTS = 1 << 20  # of the tensors in a file that are read at each look
 NAMES = 64  # arguments of a call that may be paths
 _LISTS = frozenset(map(id, (list, tuple)))
 _POSITIONS = frozenset(("__next__", "__anext__", "send"))
@@ -145,6 +147,40 @@ def _remade(value):
     return [(".__reduce__()", value.__reduce_ex__(PROTOCOL)), (".__dict__", rest)]
 
 
+def _on_cpu(value):
+    """A picture of OpenCV's, where no GPU computes with it; filters see what lies around a part of one."""
+    is_on_gpu, split = library.bound("cv2.ocl", "useOpenCL"), library.bound("cv2", "split")
+    if {type(is_on_gpu), type(split)} != {types.BuiltinFunctionType} or is_on_gpu() or value.isSubmatrix():
+        return None
+    return [(".get()", value.get()), ("split()", len(split(value)))]  # many rows, or channels?
+
+
+def _set(value):
+    """
+    A filter of SimpleITK's: all that can be set.  Not one with something that cannot be asked for, as what
+    was added, or functions that it calls.
+    """
+    names = {name for base in library.mro(type(value)) for name in library.class_dict(base)}
+    asked = sorted("Get" + name[3:] for name in names
+                   if name.startswith("Set") and name != "SetReferenceImage")  # which sets others
+    events = [number for name, number in library.module_dict(sys.modules[type(value).__module__]).items()
+              if name.startswith("sitk") and name.endswith("Event")]
+    if any(map(value.HasCommand, events)) or any(
+            name.startswith("Add") and name != "AddCommand" for name in names):
+        return None
+    rest = {name: part for name, part in vars(value).items() if name != "this"}
+    return [("." + name + "()", getattr(value, name)()) for name in asked] + [(".__dict__", rest)]
+
+
+def _opened(value):
+    """A file that safetensors has open: all that it gives, where that is little.  It does not say which file."""
+    names = list(value.keys())
+    if sum(math.prod(value.get_slice(name).get_shape()) for name in names) > ELEMENTS:
+        return None
+    return [(".metadata()", value.metadata()), (".offset_keys()", list(value.offset_keys())),
+            (".get_tensor()", {name: value.get_tensor(name) for name in names})]
+
+
 # By the name that a class has; the name that it is found under if that is another one.
 _TABLE = {
     "re.Match": (_told("string", "re", "pos", "endpos", "regs", "lastindex"), None),
@@ -157,11 +193,14 @@ _TABLE = {
     "_io.StringIO": (_bytes, None),
     "cv2.CLAHE": (_asked, None),
     "cv2.ORB": (_asked, None),
+    "cv2.UMat": (_on_cpu, None),
     "tokenizers.Tokenizer": (_tokenizer, None),
     "sentencepiece.SentencePieceProcessor": (_pieces, None),
     "PIL.ImageFont.FreeTypeFont": (_font, None),
+    "builtins.safe_open": (_opened, "safetensors._safetensors_rust.safe_open"),
     "SimpleITK.SimpleITK.Image": (_remade, None),
     "SimpleITK.SimpleITK.Transform": (_remade, None),
+    "SimpleITK.SimpleITK.ImageFilter": (_set, None),
     "_json.Scanner": (_told("strict", "object_hook", "object_pairs_hook", "parse_float", "parse_int",
                             "parse_constant"), "_json.make_scanner"),
     "torch.jit._script.RecursiveScriptModule": (_script_module, None),
