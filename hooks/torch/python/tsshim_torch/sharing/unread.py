@@ -9,6 +9,7 @@ takes it would have made the same.  docs/rooms/options.md has the argument.
 """
 
 import contextlib
+import functools
 import mmap
 import os
 
@@ -102,7 +103,7 @@ class _Armed:
 
     def __init__(self, bag, names):
         self.bag, self.kind, self.names = bag, type(bag), set(names)
-        self.attributes, self.order, self.hidden, self.is_out = None, [], {}, False
+        self.attributes, self.whole, self.hidden, self.is_out = None, {}, {}, False
 
     def take_out(self):
         if not bags.has_its_dict_alone(self.bag) or \
@@ -112,9 +113,9 @@ class _Armed:
         reads = bags.dict_of(self.kind)
         if reads is not None:
             self.attributes = reads.__get__(self.bag)
-            self.order = list(self.attributes)
-            self.hidden = {name: self.attributes[name] for name in self.order if name in self.names}
-        both = frozenset(bags.of_class(self.kind) & self.hidden.keys())
+            self.whole = dict(self.attributes)
+            self.hidden = {name: self.whole[name] for name in self.names & self.whole.keys()}
+        both = frozenset(_of_class(self.kind) & self.hidden.keys())
         kind = watched.noticing(self.kind, both, _armed_of)
         watched.set_class(self.bag, watched.is_a_tree(kind) if self.kind is dict else kind)
         for name in self.hidden:
@@ -153,13 +154,16 @@ class _Armed:
         self.attributes, self.hidden, self.is_out = None, {}, False
 
     def _put_back(self):
-        self.attributes.update({**self.hidden, **self.attributes})
-        now = dict(self.attributes)
-        if list(now) != self.order:
-            self.hidden = now
-            self.attributes.clear()
-            self.attributes.update({name: now[name] for name in self.order if name in now})
-            self.attributes.update(now)
+        now, whole = self.attributes, self.whole
+        if len(now) + len(self.hidden) != len(whole) or any(whole.get(name, now) is not now[name] for name in now):
+            now = {**self.hidden, **now}  # it was changed; what is new comes behind
+            whole = {**{name: now[name] for name in whole if name in now}, **now}
+        self.hidden = whole  # for another thread, until all is there
+        self.attributes.clear()
+        self.attributes.update(whole)
+
+
+_of_class = functools.lru_cache(256)(bags.of_class)  # of classes that are what they were when they got a name
 
 
 def _armed_of(bag):

@@ -135,7 +135,7 @@ def _attributes(kind, armed):
 
     def __getattr__(self, name):  # one that is not in its dict
         told = armed(self)
-        if told is not None and name in told.names:
+        if told is not None and (name in told.names or name in told.hidden):
             told.notice(name)
             found = reads.__get__(self)
             if name in found:
