@@ -105,9 +105,9 @@ def in_class(kind, name):
                 if name in library.class_dict(base))
 
 
-def _ruled(kind):
-    """Names that objects of class @kind are asked for in vain where they have them: the class decides."""
-    return {name for name in of_class(kind)
+def _ruled(kind, names):
+    """Those of @names that objects of class @kind are asked for in vain: the class decides."""
+    return {name for name in of_class(kind).intersection(names)
             if {"__set__", "__delete__"} & of_class(type(in_class(kind, name)))}
 
 
@@ -139,6 +139,7 @@ _name_of = type.__dict__["__name__"].__get__
 
 
 _PAST = frozenset(("eval", "exec"))  # which look names up in a dict past its class
+_ASK = _PAST | {"type"}
 
 
 def _asks_types(walker, mentioned):
@@ -146,9 +147,10 @@ def _asks_types(walker, mentioned):
     Whether code asks objects for their type, or looks past it: none that it names is to have another,
     not for a moment.
     """
+    codes = [function.__code__ for function in walker.memory.get(mention, ())]
     return any(name.startswith(_EXACTLY) for name in mentioned) or any(
-        use.names[0] == "type" or use.names[-1] in _PAST for function in walker.memory.get(mention, ())
-        for use in uses(function.__code__))
+        use.names[0] == "type" or use.names[-1] in _PAST for code in codes
+        if not mentions(code).isdisjoint(_ASK) for use in uses(code))
 
 
 def functions(value):
@@ -276,7 +278,7 @@ def deny(walker, table):
 @walk.node(dict)
 def _table(walker, value):
     """A dict, which may hold options."""
-    if not _is_settings(walker, value):
+    if not value or not _is_settings(walker, value):
         walk.add_dict(walker, value)
         return
     walker.put(b"{s")
@@ -316,7 +318,7 @@ def finish(walker, digest):
         left = ()
         if notes.read is not None and id(value) not in denied and met.get(type(value), 0) <= MANY \
                 and _is_seen(value, mentioned, has_asked):
-            left = sorted(leaves.keys() - mentioned.keys() - notes.read - notes.ignored - _ruled(type(value)))
+            left = sorted(leaves.keys() - mentioned.keys() - notes.read - notes.ignored - _ruled(type(value), leaves))
         for name, data in sorted(leaves.items()):
             everything += (walk.encoded(name), data)
             is_out = name in left or name in notes.ignored

@@ -48,9 +48,14 @@ def _function(walker, function):
         walker.add(content, ".<locals>." + name, as_kind=name == "__class__")
 
 
+_BY_NAME = frozenset(("globals", "eval", "exec", "__import__", "import_module", "modules"))
+
+
 def _by_name(walker, code, names):
     """What @code may look up by a name in its texts: modules, and with eval() its own globals, @names."""
     mentioned = bags.mentions(code)
+    if mentioned.isdisjoint(_BY_NAME):
+        return
     if "globals" in mentioned:
         module = sys.modules.get(names.get("__name__"))
         walker.add(module if module is not None else names, ":globals()")
