@@ -14,7 +14,6 @@ import sys
 import types
 
 from . import library, parts, walk
-from .code import uses
 from .library import HEAP_TYPE
 
 _flags = type.__dict__["__flags__"].__get__
@@ -33,31 +32,10 @@ _DATASET = frozenset(("__getitem__", "__len__"))
 # Objects of one class, of which more are data rather than options, and packages that data is made of.
 MANY = 64
 _OF_DATA = frozenset(("torch", "numpy", "PIL", "pandas"))
-# How names of functions of libraries begin that ask whether a dict is exactly one.
-_EXACTLY = ("tree_", "OmegaConf")
 # C's, in which attributes or items lie as in a plain object or dict.
 _BASES = frozenset((object, dict, types.SimpleNamespace))
 
 _STORES = frozenset(("STORE_ATTR", "DELETE_ATTR"))
-
-_names = {}  # id(code) -> (code, names that it mentions)
-
-
-def mentions(code):
-    """The names and constant strings in @code and in the functions defined in it."""
-    known = _names.get(id(code))
-    if known is None:
-        found, waiting = set(code.co_names), list(code.co_consts)
-        for value in waiting:
-            kind = type(value)
-            if kind is str:
-                found.add(value)
-            elif kind is tuple or kind is frozenset:
-                waiting += value
-            elif kind is types.CodeType:
-                found |= mentions(value)
-        known = _names[id(code)] = (code, found)
-    return known[1]
 
 
 def of_class(kind):
@@ -138,19 +116,12 @@ def has_its_dict_alone(value):
 _name_of = type.__dict__["__name__"].__get__
 
 
-_PAST = frozenset(("eval", "exec"))  # which look names up in a dict past its class
-_ASK = _PAST | {"type"}
-
-
-def _asks_types(walker, mentioned):
+def asks_types(walker):
     """
-    Whether code asks objects for their type, or looks past it: none that it names is to have another,
-    not for a moment.
+    Code asks objects for their type, or looks past it: none that it names is to have another one, not for
+    a moment.
     """
-    codes = [function.__code__ for function in walker.memory.get(mention, ())]
-    return any(name.startswith(_EXACTLY) for name in mentioned) or any(
-        use.names[0] == "type" or use.names[-1] in _PAST for code in codes
-        if not mentions(code).isdisjoint(_ASK) for use in uses(code))
+    walker.memory[asks_types] = True
 
 
 def functions(value):
@@ -169,17 +140,20 @@ def note_methods(walker, attributes):
             known.update((id(function), name) for function in functions(value))
 
 
-def mention(walker, function):
-    """An item may come to @function; to a method only where its name is mentioned."""
-    walker.memory.setdefault(mention, []).append(function)
+def mention(walker, function, names):
+    """
+    An item may come to @function, whose code mentions these @names; to a method only where its own is
+    mentioned.
+    """
+    walker.memory.setdefault(mention, []).append((function, names))
 
 
 def _mentioned(walker):
     """{name: the function} of all that is mentioned in what an item may come to."""
     methods, found, waiting, count = walker.memory.get(note_methods, {}), {}, [], -1
-    for function in walker.memory.get(mention, ()):
+    for function, names in walker.memory.get(mention, ()):
         if function.__code__.co_name not in _OWN:
-            waiting.append((methods.get(id(function)), mentions(function.__code__), function.__qualname__))
+            waiting.append((methods.get(id(function)), names, function.__qualname__))
     while count != len(found):
         count, later = len(found), []
         for method, names, function in waiting:
@@ -312,7 +286,7 @@ def finish(walker, digest):
     """
     notes, denied, found = walker.notes, walker.memory.get(deny, ()), walker.memory.get(add, ())
     mentioned = _mentioned(walker) if found else {}
-    has_asked, met = found and _asks_types(walker, mentioned), walker.memory.get(_are_many, {})
+    has_asked, met = asks_types in walker.memory, walker.memory.get(_are_many, {})
     counted, everything, notes.left = [], [], []
     for value, leaves in found:
         left = ()

@@ -13,7 +13,7 @@ from .walk import MARSHAL, Unknown, joined
 
 _codes = {}  # id(code) -> (code, bytes); the code is kept, so that its id stays its own
 _uses = {}  # id(code) -> (code, [Use])
-_makers = {}  # id(code) -> (code, whether it makes_others())
+_said = {}  # id(code) -> Said
 
 GLOBAL_LOADS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
 ATTRIBUTE_LOADS = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
@@ -77,18 +77,56 @@ def _constant(value):
     return value
 
 
+class Said:
+    """What @code and the functions defined in it say of what is outside of them."""
+
+    __slots__ = ("code", "uses", "names", "makes_others", "asks_types", "looks_by_name")
+
+    def __init__(self, code):
+        self.code = code  # kept, so that its id stays its own
+        self.uses = uses(code)
+        self.names = _mentions(code)  # and constant strings
+        self.makes_others = makes_others(code)
+        # It asks objects for exactly their type, or looks names up in a dict past its class.
+        self.asks_types = any(name.startswith(_EXACTLY) for name in self.names) or any(
+            use.names[0] == "type" or use.names[-1] in ("eval", "exec") for use in self.uses)
+        self.looks_by_name = not self.names.isdisjoint(_BY_NAME)
+
+
+# How names of functions of libraries begin that ask whether a dict is exactly one.
+_EXACTLY = ("tree_", "OmegaConf")
+_BY_NAME = frozenset(("globals", "eval", "exec", "__import__", "import_module", "modules"))
+
+
+def said(code):
+    """The Said of @code."""
+    known = _said.get(id(code))
+    if known is None:
+        known = _said[id(code)] = Said(code)
+    return known
+
+
+def _mentions(code):
+    found, waiting = set(code.co_names), list(code.co_consts)
+    for value in waiting:
+        kind = type(value)
+        if kind is str:
+            found.add(value)
+        elif kind is tuple or kind is frozenset:
+            waiting += value
+        elif kind is types.CodeType:
+            found |= _mentions(value)
+    return found
+
+
 def makes_others(code):
     """
     Whether @code, or a function defined in it, may make an object of a class that it does not name: it
     asks an object for its class and does not just look at that, or is an object's own copying.
     """
-    known = _makers.get(id(code))
-    if known is None:
-        steps = [step for step in dis.get_instructions(code) if step.opname not in NOISE]
-        found = any(_may_make(steps, position) for position in range(len(steps))) or any(
-            makes_others(constant) for constant in code.co_consts if type(constant) is types.CodeType)
-        known = _makers[id(code)] = (code, found)
-    return known[1]
+    steps = [step for step in dis.get_instructions(code) if step.opname not in NOISE]
+    return any(_may_make(steps, position) for position in range(len(steps))) or any(
+        makes_others(constant) for constant in code.co_consts if type(constant) is types.CodeType)
 
 
 def _may_make(steps, position):

@@ -13,7 +13,7 @@ import types
 from collections import namedtuple
 
 from . import bags, closure, drawing, library
-from .code import code_bytes, makes_others, uses
+from .code import code_bytes, makes_others, said
 from .walk import NODES, OTHERS, ending, inline, node
 
 MISSING = object()
@@ -31,8 +31,9 @@ def _function(walker, function):
         if library.bound(function.__module__, function.__qualname__) is function:
             return
     else:
-        bags.mention(walker, function)
-        _look_up(walker, function.__code__, function.__globals__)
+        found = said(function.__code__)
+        bags.mention(walker, function, found.names)
+        _look_up(walker, found, function.__globals__)
     for table in filter(None, (function.__kwdefaults__, function.__dict__)):
         bags.deny(walker, table)
     walker.add(function.__defaults__, ".__defaults__")
@@ -48,18 +49,13 @@ def _function(walker, function):
         walker.add(content, ".<locals>." + name, as_kind=name == "__class__")
 
 
-_BY_NAME = frozenset(("globals", "eval", "exec", "__import__", "import_module", "modules"))
-
-
-def _by_name(walker, code, names):
-    """What @code may look up by a name in its texts: modules, and with eval() its own globals, @names."""
-    mentioned = bags.mentions(code)
-    if mentioned.isdisjoint(_BY_NAME):
-        return
+def _by_name(walker, found, names):
+    """What code of this Said may look up by a name in its texts: modules, and with eval() its own globals, @names."""
+    mentioned = found.names
     if "globals" in mentioned:
         module = sys.modules.get(names.get("__name__"))
         walker.add(module if module is not None else names, ":globals()")
-    is_code = any("eval" in use.names or "exec" in use.names for use in uses(code))
+    is_code = any("eval" in use.names or "exec" in use.names for use in found.uses)
     if is_code or "__import__" in mentioned or "import_module" in mentioned or {"sys", "modules"} <= mentioned:
         for word in sorted(set(re.findall(r"[^\W\d]\w*", "\n".join(mentioned)))):
             module = sys.modules.get(word)
@@ -69,13 +65,16 @@ def _by_name(walker, code, names):
                 walker.add(names[word], ":" + word)
 
 
-def _look_up(walker, code, names):
-    """What the user's @code looks up outside of itself, its globals being @names."""
-    if makes_others(code):
+def _look_up(walker, found, names):
+    """What the user's code of the Said @found looks up outside of itself, its globals being @names."""
+    if found.makes_others:
         walker.memory[makes_others] = True
-    for use in uses(code):
+    if found.asks_types:
+        bags.asks_types(walker)
+    for use in found.uses:
         _use(walker, names, use)
-    _by_name(walker, code, names)
+    if found.looks_by_name:
+        _by_name(walker, found, names)
 
 
 def _code(walker, code):
@@ -83,7 +82,8 @@ def _code(walker, code):
     if type(code) is not types.CodeType or walker.notes.generators is None:
         return False
     walker.put(b"c", code_bytes(code))
-    bags.mention(walker, types.SimpleNamespace(__code__=code, __globals__=None, __qualname__=code.co_name))
+    bags.mention(walker, types.SimpleNamespace(__code__=code, __globals__=None, __qualname__=code.co_name),
+                 said(code).names)
     return True
 
 
@@ -95,13 +95,13 @@ def _codes_end(walker):
     """Each such code with the globals of each such function."""
     known = walker.memory.setdefault(_codes_end, set())
     met = walker.memory.get(bags.mention, ())
-    codes = [function.__code__ for function in met if function.__globals__ is None]
-    spaces = {id(function.__globals__): function.__globals__ for function in met if codes}
+    codes = [function.__code__ for function, _ in met if function.__globals__ is None]
+    spaces = {id(function.__globals__): function.__globals__ for function, _ in met if codes}
     for code in codes:
         for place, names in spaces.items():
             if names is not None and (id(code), place) not in known:
                 known.add((id(code), place))
-                _look_up(walker, code, names)
+                _look_up(walker, said(code), names)
 
 
 def _use(walker, names, use):
