@@ -40,7 +40,9 @@ def test_an_epoch_that_the_program_tells():
 def test_workers_that_live_on():
     """The program tells the next epoch before they begin it; what was left behind the last one is the same."""
     taken = of_two("Lasting")
-    assert taken >= 0.9 * COUNT * EPOCHS - 3, taken  # two are made by all, and one before anybody else asks
+    # Two are made by all, and one before anybody else asks, or some more where one is slow to begin; without
+    # what this is about it is 0.6.
+    assert taken >= 0.75 * COUNT * EPOCHS, taken
 
 
 def test_items_that_count_themselves_are_nobody_elses():

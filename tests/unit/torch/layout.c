@@ -31,6 +31,7 @@ static void view(void)
 	FIELD(ts_sample_view, inputs);
 	FIELD(ts_sample_view, input_bytes);
 	FIELD(ts_sample_view, is_alone);
+	FIELD(ts_sample_view, unfit);
 }
 
 static void generator(void)

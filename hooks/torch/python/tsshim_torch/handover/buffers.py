@@ -20,6 +20,7 @@ last use of a buffer on one side and the first on the other lie system calls, th
 interpreter and a pipe or a second look at the reference count, all of which order memory.
 """
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -27,8 +28,6 @@ import functools
 import mmap
 import os
 import sys
-
-from .. import native
 
 SLOTS = 4096  # buffers that a pool can have in its life; then it is given up for a new one
 _HEAD_WORDS = 8
@@ -139,6 +138,16 @@ def untyped(tensor):
     return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor._storage()
 
 
+def open_page(pid, fd):
+    """
+    A descriptor for the page that process @pid has as @fd.  That is nobody's item's, not even of one that
+    has a loader of its own, where the library is there to see it.
+    """
+    native = sys.modules.get(__package__.rpartition(".")[0] + ".native")
+    with contextlib.nullcontext() if native is None else native.unseen():
+        return os.open("/proc/%s/fd/%d" % (pid, fd), os.O_RDWR | os.O_CLOEXEC)
+
+
 class Control:
     """The control page.  Owns @fd, its mapping and, in the owner, the lock."""
 
@@ -165,8 +174,7 @@ class Control:
         Become the pool's only owner, True if so.  The lock is on a description of the page that
         is this process's own: it ends with it, and not when a copy of @fd is closed.
         """
-        with native.unseen():  # by an item that collates batches
-            lock = os.open("/proc/self/fd/%d" % self.fd, os.O_RDWR | os.O_CLOEXEC)
+        lock = open_page("self", self.fd)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -5,7 +5,6 @@ import errno
 import os
 import threading
 
-from .. import native
 from . import buffers, pinned
 from .buffers import ALONE, CLOSED, DONE, GREETED, KNOWN, RETIRED
 
@@ -177,8 +176,7 @@ def open_at(origin):
     """
     pid, fd, inode = origin
     try:
-        with native.unseen():  # by an item that has a loader of its own
-            fd = os.open("/proc/%d/fd/%d" % (pid, fd), os.O_RDWR | os.O_CLOEXEC)
+        fd = buffers.open_page(pid, fd)
     except OSError:
         raise ConnectionRefusedError(errno.ECONNREFUSED, "sender is gone") from None
     if os.fstat(fd).st_ino != inode:
