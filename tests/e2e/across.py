@@ -28,6 +28,7 @@ def two_jobs_on_each_of(count):
         run.expect_once()
 
 
+@support.whole
 def test_two_nodes_with_two_jobs_each():
     two_jobs_on_each_of(2)
 

@@ -47,6 +47,7 @@ def wrapped(make, kind=DistributedSamplerWrapper, size=16, **more):
             for rank in range(RANKS)]
 
 
+@support.whole
 def test_a_sampler_that_lightning_wraps():
     """Torch's own samplers, which draw from the job's generator or from one of their own."""
     weights = [1.0 + sample % 7 for sample in range(4096)]

@@ -58,6 +58,7 @@ def test_errors_of_ours_in_default_mode():
     go_on(EXACT)
 
 
+@support.whole
 def test_errors_of_ours_in_free_order():
     go_on(FREE, TSSHIM_ALIGN="7", TSSHIM_ORDER="free")
 
@@ -114,6 +115,7 @@ def test_releases_that_lack_the_names_that_we_know_them_by():
         done.errors
 
 
+@support.whole
 def test_torchs_warnings_name_the_line_that_they_name_without_us():
     python = os.environ.get("TSSHIM_TEST_PYPI_PYTHON", "")
     if not os.path.exists(python):
