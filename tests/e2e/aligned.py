@@ -66,6 +66,7 @@ def test_counts_add_up():
     assert sum(counts) == sum(map(len, given)), counts
 
 
+@support.whole
 def test_two_and_four_jobs_share_and_get_what_each_gets_alone():
     two, four = [(), ()], [(), ("--batch", 24), ("--workers", 2, "--batch", 64), ("--workers", 0)]
     is_main = support.torch_python() == support.PYTHON

@@ -42,6 +42,7 @@ def test_any_workers_batches_and_jobs_give_the_samples_written_down():
     assert passed["torch_again"] > 0, "no stretch was made again: %s" % passed
 
 
+@support.whole
 def test_dear_ones_are_the_same():
     """Those of a job that is alone, and those that jobs share."""
     with aligned() as group:

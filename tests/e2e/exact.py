@@ -180,6 +180,7 @@ def test_large_memory_is_not_read_before_much_work_was_done():
     assert alike(soon)["shared"] > 0
 
 
+@support.whole
 def test_other_seeds_share_nothing_and_compute_the_same():
     counts = alike([job("--seed", seed) for seed in (1, 2, 3)])
     assert counts["shared"] == 0 and counts["passed"]["torch_cheap"] == 0, counts
@@ -225,6 +226,7 @@ def test_a_balanced_sampler():
     assert counts["shared"] > 0, counts
 
 
+@support.whole
 def test_every_hit_is_right_when_all_are_checked():
     counts = alike([job()] * 3, verify=100)
     assert counts["passed"]["verify"] > 50, counts
@@ -347,6 +349,7 @@ def test_code_of_the_users_own_is_refused_with_newer_versions():
     assert counts["passed"]["torch_dataset"] == 0, counts
 
 
+@support.whole
 def test_the_user_may_vouch_for_a_data_set():
     """--share samples: code of the user's own, with the generators it draws from."""
     counts = alike([job("--own", "vouched")] * 3, TSSHIM_SHARE="samples")
@@ -362,6 +365,7 @@ def test_a_data_set_that_fills_one_buffer_is_left_alone():
     assert constant["shared"] > 0, constant
 
 
+@support.whole
 def test_a_data_set_that_fetches_batches_is_asked_for_batches():
     scenes = [[job("--own", "batches", *split)] * 2 for split in ((), ("--split", "fold"))]
     for counts in in_turn(*scenes, TSSHIM_SHARE="samples"):

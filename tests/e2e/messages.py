@@ -86,6 +86,7 @@ def explained(group):
     return {job["pid"]: job for job in json.loads(done.output)["jobs"]}
 
 
+@support.whole
 def test_data_that_looks_the_same_and_is_named_apart():
     with pictures(MANY) as path:
         with two(path, ["held=1"], ["held=2"], TSSHIM_ALIGN="7") as (group, one, other):

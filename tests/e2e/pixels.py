@@ -23,9 +23,9 @@ MODES = ("partial", "abort", "early_finish", "too_many_rows", "crop", "skip", "c
          "header_again")
 
 
-#: What runs without --whole: of sources of a kind the one with the most edges, of consumers one
-#: for each way to libjpeg.
-ALWAYS = ("suspend=700", "pull=777", "seek=4096", "pillow", "torchvision_read")
+#: What runs without --whole: of sources of a kind the one with the most edges, of consumers the one
+#: that most programs use.
+ALWAYS = ("suspend=700", "pull=777", "seek=4096", "pillow")
 
 
 known = {}
