@@ -80,6 +80,7 @@ def test_what_came_is_verified():
         assert all(statistics["mismatched"] == 0 for statistics in both.statistics)
 
 
+@support.whole
 def test_a_node_that_makes_other_samples_is_noticed():
     """What an item is depends on the node, which no name says."""
     with site(2) as some:

@@ -33,6 +33,7 @@ def replayed(path, *options, **more):
     return alone(*options, order="free", TSSHIM_REPLAY=path, **more)
 
 
+@support.whole
 def test_a_replay_delivers_the_same_alone():
     with tempfile.TemporaryDirectory() as directory:
         path, outcome = recorded(directory)

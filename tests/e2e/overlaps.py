@@ -102,6 +102,7 @@ def sure(found):
         for (kind, way, number), each in found.items() if (kind[:4], way) != ("lazy", "thread")}
 
 
+@support.whole
 def test_default_mode_gives_what_torch_gives():
     kinds = PLAIN + WORKERS + LAZY
     wanted = sure(given(run(job(kinds), support.plain_environment()), kinds))
