@@ -174,6 +174,8 @@ static void keep(struct ts_opens *opens, const char *path)
 void ts_opens_note(struct ts_opens *opens, int directory, const char *path, int flags, int fd)
 {
 	int error = errno;
+	if (fd < 0 && error == EFAULT)
+		path = NULL; /* what the kernel could not read, nobody can */
 	if (path && path[0] != '/' && !is_code(path))
 		ts_write_relaxed(&saw_relative, 1);
 	if (opens->process != (int)getpid()) {

@@ -132,10 +132,6 @@ class Methods:
     def double(self):
         return 2 * getattr(self, RATE)
 
-    @property
-    def half(self):
-        return self.lr / 2
-
     def text(self, name):
         return self.no_text + repr(getattr(self, name))
 
@@ -251,11 +247,6 @@ class JudgedFormat(Judged):
 class JudgedCompared(Judged):
     def read(self, index):
         return 1 if self.opt == OTHER else 2
-
-
-class JudgedMethod(Judged):
-    def read(self, index):
-        return self.opt.half
 
 
 class Mentioned(Items):
@@ -506,7 +497,7 @@ WAYS = {kind.__name__: kind for kind in (
     Held, Global, Mentioned, Computed, Whole, Spread, Text, Copied, Pickled, Compared, Threaded,
     Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced, Exact, Strict, Reclassed,
     Judged, JudgedGlobal, JudgedTable, JudgedRate, JudgedEntry, JudgedEntries, JudgedGot, JudgedPassed, JudgedText,
-    JudgedFormat, JudgedCompared, JudgedMethod)}
+    JudgedFormat, JudgedCompared)}
 
 
 def forget():

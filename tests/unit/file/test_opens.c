@@ -462,6 +462,19 @@ Test(opens, changed_files_have_not_settled)
 	}
 }
 
+Test(opens, a_path_that_the_kernel_could_not_read_is_not_read)
+{
+	struct ts_opens opens;
+	char told[64];
+	ts_opens_begin(&opens);
+	errno = EFAULT;
+	ts_opens_note(&opens, AT_FDCWD, (const char *)(uintptr_t)1, O_RDONLY, -1);
+	cr_expect(eq(int, errno, EFAULT));
+	cr_expect(eq(int, ts_opens_end(&opens), -EIO));
+	ts_opens_tell(&opens, told, sizeof(told));
+	cr_expect(eq(str, told, (char *)"could not be opened"));
+}
+
 Test(opens, what_was_absent_is_to_be_absent)
 {
 	struct ts_opens opens;

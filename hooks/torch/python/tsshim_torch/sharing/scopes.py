@@ -313,7 +313,7 @@ class Scope:
 
     def obstacle_of_items(self):
         """The same of what has a name."""
-        if self.is_cheap():
+        if Scope.is_cheap(self):  # which default mode takes others to be, until some were timed
             self.tell_cheap()
             return b"torch_cheap"
         if self.unfit >= UNSHAREABLE:
