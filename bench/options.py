@@ -17,7 +17,9 @@ BASE = "a8d6fd9~1"  # before options were left out of names
 GLUE = "hooks/torch/python"
 WAYS = ("namespace", "dataclass", "dict", "global", "class")
 ROUNDS, PHOTOS, EPOCHS = 5, 480, 3
-ITEMS, BATCHES = 4000, (32, 8)
+# A difference of some microseconds is told by many short turns.
+MODULES_ROUNDS, ITEMS_ROUNDS = 21, 41
+ITEMS, BATCHES = 1000, (32, 8)
 NAMED = {"paths": ("a million paths", 10**6, 0), "modules": ("code in 100 modules", 100, 100)}
 TAKEN, NAMING, ITEM_US = 0.9, 1.1, 5
 
@@ -47,7 +49,7 @@ def _naming(setup, command, rounds):
     found = {}
     for what, (_, size, modules) in NAMED.items():
         found[what] = []
-        for number in range(rounds):
+        for number in range(rounds if modules == 0 or setup.quick else MODULES_ROUNDS):
             found[what].append({})
             for side in sorted(sides, reverse=number % 2 == 1):
                 words = ["--glue", sides[side], "--modules", str(modules), "--data",
@@ -62,6 +64,7 @@ def _naming(setup, command, rounds):
 
 def _items(setup, command, rounds):
     """CPU microseconds of an item, {batch: [{way: us}]}, of aligned jobs that take turns."""
+    rounds = rounds if setup.quick else ITEMS_ROUNDS
     count = 200 if setup.quick else ITEMS
     found = {}
     for batch in BATCHES:

@@ -10,6 +10,7 @@ published.  docs/rooms/options.md has the argument.
 """
 
 import dis
+import functools
 import sys
 import types
 
@@ -73,8 +74,12 @@ def _is_part(base, is_table):
 
 def _stores(value):
     """Whether @value is a function that assigns attributes: of that there is more than of settings."""
-    return type(value) is types.FunctionType and any(
-        step.opname in _STORES for step in dis.get_instructions(value.__code__))
+    return type(value) is types.FunctionType and _code_stores(value.__code__)
+
+
+@functools.lru_cache(1024)
+def _code_stores(code):
+    return any(step.opname in _STORES for step in dis.get_instructions(code))
 
 
 def in_class(kind, name):
@@ -148,21 +153,21 @@ def mention(walker, function, names):
     walker.memory.setdefault(mention, []).append((function, names))
 
 
-def _mentioned(walker):
-    """{name: the function} of all that is mentioned in what an item may come to."""
-    methods, found, waiting, count = walker.memory.get(note_methods, {}), {}, [], -1
-    for function, names in walker.memory.get(mention, ()):
-        if function.__code__.co_name not in _OWN:
-            waiting.append((methods.get(id(function)), names, function.__qualname__))
+def _reachable(walker):
+    """[(function, names it mentions)] that an item may come to, and all these names."""
+    methods, found, names, count = walker.memory.get(note_methods, {}), [], set(), -1
+    waiting = [(methods.get(id(function)), function, mentioned) for function, mentioned in walker.memory.get(mention, ())
+               if function.__code__.co_name not in _OWN]
     while count != len(found):
         count, later = len(found), []
-        for method, names, function in waiting:
-            if method is None or method in found:
-                found.update((name, function) for name in names - found.keys())
+        for method, function, mentioned in waiting:
+            if method is None or method in names:
+                found.append((function, mentioned))
+                names |= mentioned
             else:
-                later.append((method, names, function))
+                later.append((method, function, mentioned))
         waiting = later
-    return found
+    return found, names
 
 
 def _leaf(name, part):
@@ -272,9 +277,9 @@ def _is_settings(walker, value):
 def _is_seen(value, mentioned, has_asked):
     """Whether each read of a leaf of @value would be noticed."""
     if type(value) is type:
-        return mentioned.keys().isdisjoint(("__dict__", "vars", "getattr_static"))
+        return mentioned.isdisjoint(("__dict__", "vars", "getattr_static"))
     if has_asked and (
-            is_in_c(type(value)) or not mentioned.keys().isdisjoint(map(_name_of, library.mro(type(value))))):
+            is_in_c(type(value)) or not mentioned.isdisjoint(map(_name_of, library.mro(type(value))))):
         return False  # it may be asked whether it is of exactly this class
     return has_its_dict_alone(value)
 
@@ -285,14 +290,14 @@ def finish(walker, digest):
     were left out of them, what tells all of it, and those that count apart from the rest.
     """
     notes, denied, found = walker.notes, walker.memory.get(deny, ()), walker.memory.get(add, ())
-    mentioned = _mentioned(walker) if found else {}
+    reachable, mentioned = _reachable(walker) if found else ((), set())
     has_asked, met = asks_types in walker.memory, walker.memory.get(_are_many, {})
     counted, everything, notes.left = [], [], []
     for value, leaves in found:
         left = ()
         if notes.read is not None and id(value) not in denied and met.get(type(value), 0) <= MANY \
                 and _is_seen(value, mentioned, has_asked):
-            left = sorted(leaves.keys() - mentioned.keys() - notes.read - notes.ignored - _ruled(type(value), leaves))
+            left = sorted(leaves.keys() - mentioned - notes.read - notes.ignored - _ruled(type(value), leaves))
         for name, data in sorted(leaves.items()):
             everything += (walk.encoded(name), data)
             is_out = name in left or name in notes.ignored
@@ -300,7 +305,8 @@ def finish(walker, digest):
                 raise walk.Unknown("resolver", parts.path_of(walker, value, name))
             counted += (b"", b"") if is_out else everything[-2:]
             if notes.parts is not None and not is_out:
-                notes.parts.append(parts.leaf(walker, value, name, data, mentioned.get(name)))
+                user = next((function.__qualname__ for function, names in reachable if name in names), None)
+                notes.parts.append(parts.leaf(walker, value, name, data, user))
         if left:
             notes.left.append((value, left))
     cells = [data for _, data in notes.cells or ()]

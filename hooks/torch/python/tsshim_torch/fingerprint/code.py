@@ -124,9 +124,15 @@ def makes_others(code):
     Whether @code, or a function defined in it, may make an object of a class that it does not name: it
     asks an object for its class and does not just look at that, or is an object's own copying.
     """
+    if any(makes_others(constant) for constant in code.co_consts if type(constant) is types.CodeType):
+        return True
+    if _MAKING.isdisjoint(code.co_names + code.co_freevars + code.co_cellvars):
+        return False
     steps = [step for step in dis.get_instructions(code) if step.opname not in NOISE]
-    return any(_may_make(steps, position) for position in range(len(steps))) or any(
-        makes_others(constant) for constant in code.co_consts if type(constant) is types.CodeType)
+    return any(_may_make(steps, position) for position in range(len(steps)))
+
+
+_MAKING = frozenset(("__class__", "type", "evolve", "__replace__", "__reduce__", "replace"))  # in _may_make()
 
 
 def _may_make(steps, position):
