@@ -129,7 +129,7 @@ def test_an_option_that_data_sets_which_are_iterated_over_hold_is_named():
     with pictures() as path, two(path, ["walked=a"], ["walked=b"], TSSHIM_ALIGN="7") as (_, one, other):
         for job, values in ((one, "'a', 'b'"), (other, "'b', 'a'")):
             line, = job.end()
-            assert re.search(APART.replace("Photos", "Walked") % re.escape("options.run (%s)" % values), line), line
+            assert re.search(APART.replace("Photos", "Walked") % re.escape("options.run (%s; used by __iter__)" % values), line), line
             assert "the same options in both, or --ignore" in line, line
 
 

@@ -68,7 +68,7 @@ class Walked(IterableDataset):
 
     def __iter__(self):
         for index in range(len(self.photos)):
-            yield self.photos[index]
+            yield self.photos[index], self.options.run
 
 
 def main(directory, *words):

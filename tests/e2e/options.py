@@ -34,6 +34,7 @@ JUDGED = ("Judged", "JudgedGlobal", "Judged/config", "Judged/simple", "Judged/de
 JUDGED_READ = ("JudgedRate", "JudgedEntry/table", "JudgedEntries/table", "JudgedGot/table", "JudgedPassed/table",
                "JudgedText", "JudgedText/config", "JudgedText/simple", "JudgedFormat", "JudgedCompared")
 READ += "Evaluated/table",
+FRAMES = "Begun", "Framed", "Closed", "Behind", "Begun/simple", "Closed/config", "Begun/settings"
 COUNT, MANY, EPOCHS = 48, 240, 2  # the last two where all is to be taken
 
 
@@ -84,6 +85,22 @@ def test_so_it_is_without_workers():
     # One that changes its options would be another one for each item that the job takes.
     ways = [way for way in READ if not way.startswith(("Changed", "Reclassed"))]
     _check_reads(ways if support.WHOLE else ways[::4], "--workers", "0")
+
+
+def test_so_it_is_where_they_are_iterated_over():
+    """An iteration keeps what it has read, so all of it has another name from there on."""
+    _check_reads([*FRAMES, *(READ if support.WHOLE else READ[::4])], "--stream")
+    _check_reads(FRAMES[:4], "--stream", "--epochs", EPOCHS)  # in workers that live on
+
+
+def test_what_iterations_do_not_read_keeps_no_jobs_apart():
+    ways = [way for way in UNREAD if way != "Held/table"]  # for dicts count there
+    ways = ways if support.WHOLE else ways[::3]
+    with aligned(TSSHIM_VERIFY="0") as group:
+        outcomes = together([job(ways, rate, "--count", MANY, "--epochs", EPOCHS, "--stream") for rate in ("0.1", "0.3")], group)
+        taken = counter(group, "shared")
+    assert facts(outcomes[0]) == facts(outcomes[1])
+    assert taken >= 0.9 * len(ways) * MANY * EPOCHS, taken
 
 
 def test_what_the_trainer_and_a_collate_function_change_is_read_as_it_is():

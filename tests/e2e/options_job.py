@@ -17,13 +17,14 @@ import json
 import multiprocessing
 import os
 import pickle
+import queue
 import sys
 import threading
 import types
 
 import numpy
 import torch
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 import costs
 import meeting
@@ -40,6 +41,7 @@ parser.add_argument("--count", type=int, default=48)
 parser.add_argument("--workers", type=int, default=1)
 parser.add_argument("--seed", type=int, help="of the program's own, for jobs in default mode")
 parser.add_argument("--change", action="store_true", help="what is an option, between two epochs, and by the collate function")
+parser.add_argument("--stream", action="store_true", help="they are iterated over")
 parser.add_argument("ways", nargs="*")
 args = parser.parse_args()
 ELSEWHERE, WHERE = [None], "else".upper() + "WHERE"
@@ -491,13 +493,81 @@ class Kind(Items):
         return kind.__qualname__, isinstance(self.opt, kind), hasattr(self.opt, "nothing")
 
 
+class Stream(IterableDataset):
+    """Of the items of another data set."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __iter__(self):
+        for index in range(len(self.items)):
+            yield self.items[index]
+
+
+class Begun(Items):
+    """What is iterated over reads it when that begins; a frame keeps it."""
+
+    def begin(self):
+        return getattr(self.opt, RATE)
+
+    def late(self, kept):
+        return kept
+
+    def __iter__(self):
+        kept = self.begin()
+        for index in range(len(self)):
+            item, _ = self[index]
+            if reads_late(index):
+                item[1] += int(hashlib.sha256(repr(self.late(kept)).encode()).hexdigest()[:6], 16)
+            yield item, index
+
+
+class Framed(Begun):
+    def begin(self):
+        return vars(self.opt)
+
+    def late(self, kept):
+        return kept[RATE]
+
+
+class Closed(Begun):
+    def begin(self):
+        opt = self.opt
+        return lambda: getattr(opt, RATE)
+
+    def late(self, kept):
+        return kept()
+
+
+class Behind(Begun):
+    """A thread reads it between two items."""
+
+    def begin(self):
+        asked, told = queue.Queue(), queue.Queue()
+
+        def answer():
+            for _ in iter(asked.get, None):
+                told.put(getattr(self.opt, RATE))
+        threading.Thread(target=answer, daemon=True).start()
+        return asked, told
+
+    def late(self, kept):
+        kept[0].put(1)
+        return kept[1].get()
+
+
+class BegunStream(Stream):
+    def __iter__(self):
+        return iter(self.items)
+
+
 WAYS = {kind.__name__: kind for kind in (
     Entry, Got, Evaluated, Passed, Entries, Dumped, Formatted, Joined, Everything, Derived, Members,
     Module, ModuleComputed, ModuleWhole, ModuleDict, ModuleFound,
     Held, Global, Mentioned, Computed, Whole, Spread, Text, Copied, Pickled, Compared, Threaded,
     Forked, Nested, Changed, Kept, Elsewhere, Kind, Property, Method, Indexed, Fields, Replaced, Exact, Strict, Reclassed,
     Judged, JudgedGlobal, JudgedTable, JudgedRate, JudgedEntry, JudgedEntries, JudgedGot, JudgedPassed, JudgedText,
-    JudgedFormat, JudgedCompared)}
+    JudgedFormat, JudgedCompared, Begun, Framed, Closed, Behind)}
 
 
 def forget():
@@ -543,8 +613,12 @@ def main():
         if args.seed is not None:
             torch.manual_seed(args.seed)
             numpy.random.seed(args.seed)
-        loader = DataLoader(WAYS[name](options), BATCH, shuffle=True, num_workers=args.workers,
-                            collate_fn=functools.partial(changing, options) if args.change else None)
+        data = WAYS[name](options)
+        if args.stream:
+            data = (BegunStream if isinstance(data, Begun) else Stream)(data)
+        loader = DataLoader(data, BATCH, shuffle=not args.stream, num_workers=args.workers,
+                            collate_fn=functools.partial(changing, options) if args.change else None,
+                            persistent_workers=args.stream and args.epochs > 1)
         for epoch in range(args.epochs):
             meeting.arrive()
             found = {}

@@ -266,8 +266,8 @@ def _table(walker, value):
 
 def _is_settings(walker, value):
     """Whether the dict @value holds options rather than a table of numbers or texts by their names."""
-    if not HAS_PLAIN_HEADS or walker.notes.generators is None or not 0 < len(value) <= walk.LONG:
-        return False  # in default mode no dict is anything but exactly one, not for a moment
+    if not HAS_PLAIN_HEADS or not walker.notes.has_tables or not 0 < len(value) <= walk.LONG:
+        return False
     kinds = set(map(type, value.values()))
     return set(map(type, value)) == {str} and "__builtins__" not in value and kinds not in ({int}, {str}) \
         and _OF_DATA.isdisjoint(library.class_module(kind).partition(".")[0] for kind in kinds) \
@@ -292,7 +292,7 @@ def finish(walker, digest):
     notes, denied, found = walker.notes, walker.memory.get(deny, ()), walker.memory.get(add, ())
     reachable, mentioned = _reachable(walker) if found else ((), set())
     has_asked, met = asks_types in walker.memory, walker.memory.get(_are_many, {})
-    counted, everything, notes.left = [], [], []
+    counted, everything, notes.left, notes.out = [], [], [], {}
     for value, leaves in found:
         left = ()
         if notes.read is not None and id(value) not in denied and met.get(type(value), 0) <= MANY \
@@ -301,6 +301,8 @@ def finish(walker, digest):
         for name, data in sorted(leaves.items()):
             everything += (walk.encoded(name), data)
             is_out = name in left or name in notes.ignored
+            if name in left:
+                notes.out.setdefault(name, []).append(data)
             if not is_out and data.endswith(_WORKED_OUT):
                 raise walk.Unknown("resolver", parts.path_of(walker, value, name))
             counted += (b"", b"") if is_out else everything[-2:]

@@ -13,7 +13,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from .. import clock, native
 from ..fingerprint import shared
-from . import align, bulk, loaders, objects, private, scopes
+from . import align, bulk, loaders, objects, private, scopes, unread
 
 MOVES = 64  # of shared numbers, by which a data set that is looked at for each has no name any more
 
@@ -31,6 +31,8 @@ class Scope(scopes.Scope):
         self.privates = {}  # id -> private.Private, of the data sets of .identities
         self.cells = []  # (numbers that processes share, their bytes in the names)
         self.moves = _told[_MOVES] * MOVES  # of these, that came too soon
+        self.is_stream = isinstance(self.dataset, torch.utils.data.IterableDataset)
+        self.counted = None  # of a stream: names of leaves that count, where others may not
         self.is_untried = True  # no item was made here yet
         self.may_keep = False  # what was read before the first item, and not be seen
         self.in_directory = native.saw_relative()
@@ -45,6 +47,7 @@ class Scope(scopes.Scope):
         notes = self.notes.setdefault(id(dataset), datasets.Notes(seeds=True))
         notes.generators.clear()
         notes.read, notes.traced = self._names_read(), []
+        notes.has_tables = not self.is_stream
         notes.cells = [] if self.moves < MOVES else None
         try:
             return self._walk(dataset, kept, notes)
@@ -52,6 +55,13 @@ class Scope(scopes.Scope):
             self.cells = [pair for known in self.notes.values() for pair in known.cells or ()]
             self.privates[id(dataset)] = private.Private(notes.generators)
             self.may_keep |= self.is_untried and notes.has_cache
+
+    def _names_read(self):
+        if not self.is_stream:
+            return super()._names_read()
+        if self.counted is None and torch_worker._worker_info is not None:
+            self.counted = unread.names()  # of all the iteration, but for what it reads itself
+        return self.counted if self.all_are_noticed() else None
 
     def arm(self):
         self.use_transforms()
@@ -76,6 +86,12 @@ class Scope(scopes.Scope):
         _told[_MOVES] = self.moves >= MOVES
         with native.unseen():
             self.look_again()
+
+    def learn_reads(self):
+        read = super().learn_reads()
+        if self.counted is not None:
+            self.counted |= read
+        return read
 
     def still(self, dataset):
         """What names @dataset as it was looked at last, whatever shared numbers are by now; None: no name."""

@@ -230,29 +230,29 @@ class Scope:
         finally:
             self.left[id(dataset)] = notes.left
 
-    def _all_are_noticed(self):
+    def all_are_noticed(self):
         """Whether items read bags in this thread alone, or in threads that they begin."""
         return generators.HAS_LOCK and (self.of_workers or not has_threads_of_the_program(IDLE))
 
     def _names_read(self):
         """Leaves of bags that count in any case; None: all do, for not every read would be noticed."""
-        is_stream = isinstance(self.dataset, torch.utils.data.IterableDataset)
-        return unread.names() if not is_stream and self._all_are_noticed() else None
+        return unread.names() if self.all_are_noticed() else None
 
     def arm(self):
         """Hide the leaves that the names are made without; gives what unread.disarm() wants."""
         if not any(self.left.values()):
             return []
-        if not self._all_are_noticed():
+        if not self.all_are_noticed():
             self.look_again()
         return [armed for left in self.left.values() for armed in unread.arm(left)]
 
     def learn_reads(self):
-        """Items have read some of these, which count from now on."""
+        """Items have read some of these, which count from now on; gives their names."""
         self.noticed = unread.noticed()
-        unread.learn()
+        read = unread.learn()
         with native.unseen():
             self.look_again()
+        return read
 
     def _room(self):
         """How many bytes of arrays may be read for a name."""

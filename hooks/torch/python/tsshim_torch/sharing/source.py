@@ -8,7 +8,7 @@ import struct
 
 from .. import asking, clock, native
 from ..asking import Raised
-from . import digests, generators
+from . import digests, generators, unread
 
 # What is no input: Python looks for code once in a process.
 _CODE = (b".py", b".pyc", b".so")
@@ -65,6 +65,46 @@ class Generators:
             self.inside = self._states()
             self._put(self.outside)
             self.outside = None
+
+
+class Leaves:
+    """
+    Those of bags of options that the name of an iteration lacks, {name: [bytes]} as it began.  They are
+    hidden whenever its iterator runs; what has read one may be kept until its end.
+    """
+
+    def __init__(self, scope, left):
+        self.scope, self.left = scope, dict(left)
+        self.armed, self.have_read = [], False
+
+    def hide(self):
+        """The iterator is asked for its next item."""
+        if self.left and not self.armed:
+            self.armed = self.scope.arm()
+
+    def read(self):
+        """
+        Leaves that have been read lately, with what they were as the iteration began: they are part
+        of its name from now on.  A thread may read all of them when nobody looks.
+        """
+        if not self.left:
+            return None
+        names = set()
+        if unread.noticed() != self.scope.noticed:
+            names = self.scope.learn_reads()
+        if not self.scope.all_are_noticed():
+            names = set(self.left)
+        self.have_read |= bool(names)
+        return [(name, self.left.pop(name, [])) for name in sorted(names)]
+
+    def forget(self):
+        """The name is of no use any more."""
+        self.left.clear()
+
+    def give_back(self):
+        """The batch is made."""
+        armed, self.armed = self.armed, []
+        unread.disarm(armed)
 
 
 class Source:

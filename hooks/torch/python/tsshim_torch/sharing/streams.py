@@ -82,6 +82,7 @@ class Stream:
             self.alone = self.scope.reason
         elif info is None or is_nested:
             self.alone = b"torch_iterable"
+        self.leaves = source.Leaves(self.scope, {} if self.alone else self.scope.notes[id(self.dataset)].out)
         # What was found equal of it holds for all iterations, whose seeds differ.
         self.proof = native.digest(self.unsettled or self._identified() or b"")
         # What the iteration leaves the data set as; not told otherwise it changes nothing.
@@ -102,14 +103,16 @@ class Stream:
     def _catch_up(self):
         """Let the own iterator come one item nearer to the place."""
         place = self.source.made
-        value, _, files = self.source.make(self.watched, native.AGAIN)
-        if value is source.END or files is None or files != self.opened.pop(place, b""):
+        prefix = self.prefix
+        value, _, files = self._make(self.watched, native.AGAIN)
+        if self.prefix != prefix or value is source.END or files is None or files != self.opened.pop(place, b""):
             self.leave_others(b"torch_changed")
         return value
 
     def leave_others(self, reason):
         """From now on this is alone, for @reason."""
         self.alone = self.alone or reason
+        self.leaves.forget()
         self.sample.drop()
         self._let_go()
 
@@ -238,7 +241,7 @@ class Stream:
     def _compare(self, files):
         """Make the item that was found as well."""
         sample = self.sample
-        value, _, own = self.source.make(self.watched, 0)
+        value, _, own = self._make(self.watched, 0)
         encoded, mark = None, None
         try:
             if value is source.END:
@@ -273,6 +276,25 @@ class Stream:
 
     # ---- making ----
 
+    def _make(self, sample, how):
+        """What the source makes; it is not to be published where it has read what its name lacks."""
+        self.leaves.hide()
+        read = None
+        try:
+            value, publish, files = self.source.make(sample, how)
+        finally:
+            try:
+                read = self.leaves.read()
+                if read:
+                    self.prefix = digests.digest("tsshim read", self.prefix, read)
+                    self._let_go()
+            except Exception as error:  # the program's may be on its way
+                native.failed(error)
+                self.leave_others(b"torch_settings")
+        if self.scope.have_moved():  # by the item, or while it was made
+            self.leave_others(b"torch_changed")
+        return value, publish and not read, files
+
     def _produce(self, is_claimed):
         """
         Let the own iterator give the item at the place, to others as well if @is_claimed; False:
@@ -283,7 +305,7 @@ class Stream:
                 self.has_ended = True
                 return False
         sample = self.sample if is_claimed and self.alone is None else self.watched
-        value, publish, files = self.source.make(
+        value, publish, files = self._make(
             sample, native.NEST if is_claimed and not self.scope.in_vain else 0)
         if is_claimed:
             self.scope.in_vain = True  # until it is published
@@ -294,8 +316,6 @@ class Stream:
                 self.leave_others(b"torch_inputs")
             else:
                 self._went_by(files)
-            if self.scope.have_moved():  # by the item, or while it was made
-                self.leave_others(b"torch_changed")
             encoded = self._publish(sample, value, publish, is_claimed)
         finally:  # it is made, whatever goes wrong with us
             self.stock.append((value, encoded))
@@ -383,6 +403,7 @@ class Stream:
     def leave(self):
         """The batch is made: put everything back as the program had it."""
         self.source.generators.leave()
+        self.leaves.give_back()
         self.sample.drop()
         self.watched.drop()
 
@@ -418,7 +439,7 @@ class Stream:
             while self.source.made < min(PROBES, self.place):
                 self._catch_up()
             if self.source.made < self.place and not self._is_left():
-                self.may_lag = False
+                self.may_lag &= self.leaves.have_read  # it is left as something else if only because more counts
                 while self.source.made < self.place and self._catch_up() is not source.END:
                     pass
         except source.Raised as raised:  # in an iteration that others could go through

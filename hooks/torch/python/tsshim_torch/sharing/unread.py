@@ -224,14 +224,16 @@ def noticed():
 
 
 def learn():
-    """Count what was read, in this process and those that share memory with it."""
+    """Count what was read, in this process and those that share memory with it; gives the names."""
+    read = set(_read)
     for name in _read - names():
         data, end = name.encode("utf-8", "surrogatepass") + b"\0", len(_told[:].rstrip(b"\0"))
         end += end > 0
         if end + len(data) < NAMES:
             _told[end:end + len(data)] = data
-    _counted.update(_read)
+    _counted.update(read)
     _read.clear()
+    return read
 
 
 def names():
