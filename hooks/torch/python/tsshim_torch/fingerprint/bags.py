@@ -266,8 +266,8 @@ def _table(walker, value):
 
 def _is_settings(walker, value):
     """Whether the dict @value holds options rather than a table of numbers or texts by their names."""
-    if not HAS_PLAIN_HEADS or not walker.notes.has_tables or not 0 < len(value) <= walk.LONG:
-        return False
+    if not HAS_PLAIN_HEADS or walker.notes.generators is None or not 0 < len(value) <= walk.LONG:
+        return False  # in default mode no dict is anything but exactly one, not for a moment
     kinds = set(map(type, value.values()))
     return set(map(type, value)) == {str} and "__builtins__" not in value and kinds not in ({int}, {str}) \
         and _OF_DATA.isdisjoint(library.class_module(kind).partition(".")[0] for kind in kinds) \

@@ -170,7 +170,6 @@ class Notes:
         self.read, self.left, self.whole, self.still, self.apart = read, [], None, None, (b"", b"")
         self.out = {}  # name -> [bytes], of the leaves in .left
         self.ignored = frozenset()  # names of leaves that never count
-        self.has_tables = seeds  # dicts may be bags as well: an item that asks for exactly one is made again
         self.parts = None  # a list to be filled with those of parts.py, or None
         # [(path, object)] of generators of random numbers where the caller @seeds them; they are
         # Unknown where it does not.

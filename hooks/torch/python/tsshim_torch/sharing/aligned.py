@@ -158,6 +158,7 @@ class Drawn(fetch.Fetch):
             super()._compute(position, verdict)
 
     def _item(self, index, verdict=None):
+        noticed = self.scope.noticed  # when what it is published under was named
         self.seed(index)
         value = self._listed_item(index, verdict)
         if value is fetch.RAISED and unread.notice_all(self.armed):
@@ -177,7 +178,7 @@ class Drawn(fetch.Fetch):
         if not self.scope.in_directory and native.saw_relative():
             with native.unseen():
                 self.scope.note_relative()
-        has_read, have_moved = unread.noticed() != self.scope.noticed, self.scope.have_moved()
+        has_read, have_moved = unread.noticed() != noticed, self.scope.have_moved()
         if verdict == native.CLAIM and (generators.has_clashed or has_read or have_moved):
             self.sample.drop()  # another thread may have drawn meanwhile, or the name lacks a leaf
         if has_read:

@@ -47,7 +47,6 @@ class Scope(scopes.Scope):
         notes = self.notes.setdefault(id(dataset), datasets.Notes(seeds=True))
         notes.generators.clear()
         notes.read, notes.traced = self._names_read(), []
-        notes.has_tables = not self.is_stream
         notes.cells = [] if self.moves < MOVES else None
         try:
             return self._walk(dataset, kept, notes)

@@ -55,7 +55,11 @@ class Generators:
         self.outside = self._states()
         if self.inside is not None:
             self._put(self.inside)
-            return
+        else:
+            self.begin()
+
+    def begin(self):
+        """Let them be as an iteration begins with them."""
         words = digests.digest("tsshim numpy", self.seed)
         generators.seed(self.seed, self.seed, int.from_bytes(words[:4], "little"))
         self.own.begin(self.numbers)
@@ -101,6 +105,10 @@ class Leaves:
         """The name is of no use any more."""
         self.left.clear()
 
+    def reveal(self):
+        """Count all that is hidden now; whether there was anything."""
+        return unread.notice_all(self.armed)
+
     def give_back(self):
         """The batch is made."""
         armed, self.armed = self.armed, []
@@ -119,6 +127,13 @@ class Source:
         if self.iterator is None:
             self.iterator = asking.Iterated(self.dataset, self.scope.auto)
         return next(self.iterator)
+
+    def begin_anew(self):
+        """Let another iterator come to where this one has failed; one that cannot raises what it will."""
+        self.iterator = None
+        self.generators.begin()
+        for _ in range(self.made):
+            self._next()
 
     def make(self, sample, how):
         """

@@ -281,7 +281,7 @@ class Stream:
         self.leaves.hide()
         read = None
         try:
-            value, publish, files = self.source.make(sample, how)
+            value, publish, files = self._made(sample, how)
         finally:
             try:
                 read = self.leaves.read()
@@ -294,6 +294,19 @@ class Stream:
         if self.scope.have_moved():  # by the item, or while it was made
             self.leave_others(b"torch_changed")
         return value, publish and not read, files
+
+    def _made(self, sample, how):
+        try:
+            return self.source.make(sample, how)
+        except source.Raised as raised:
+            # Code may not take a bag that is watched for what it is: all is asked again as it was.
+            if not self.leaves.reveal():
+                raise
+            try:
+                self.source.begin_anew()
+            except Exception:
+                raise raised from None
+            return self.source.make(self.watched, native.AGAIN)
 
     def _produce(self, is_claimed):
         """
