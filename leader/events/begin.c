@@ -35,7 +35,7 @@ static int start(uint64_t id)
 		return -ENOENT;
 	ts_format(job, sizeof(job), "%llu", (unsigned long long)id);
 	ts_format(self, sizeof(self), "%llu", (unsigned long long)ts_identity_self());
-	/* In the order of recorder_main.c. */
+	/* In the order of ts_recorder_main(). */
 	char *const arguments[] = {(char *)TS_RECORDER_NAME, (char *)config->group, job, self,
 		path, (char *)(config->events == TS_EVENTS_ON ? "1" : "0"), NULL};
 	return ts_helper_start(TS_HELPER_STAGER, arguments, NULL, 0);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The event log of a group: what its jobs made, took and waited for, once a second, in a file.
+ * The event log of a group: what its jobs made, took and waited for, in a file.
  *
  * Nobody counts for it.  All counters are in the ledger already; a process of its own, the
- * recorder, looks at them and writes down what has changed.  Each job starts one when it first
+ * recorder, does what `tsrun top -b --json` does, and appends the lines to FILE
+ * (shim/tsrun/log_line.h, docs/rooms/events.md).  Each job starts a recorder when it first
  * joins its group (shim/helper.h: the host does not notice), which ends with that job.  Of all
  * recorders with one FILE a single one writes, for all jobs of its group: the one that holds a
  * lock of FILE (flock(2), which the kernel drops with it).  The others ask for the lock once a
@@ -16,28 +17,29 @@
  * The counters of a job stay in the ledger when it ends, so nothing is lost on the way from one
  * to the next; its row says whether its last values were written (leader/group/recorder.h).
  *
- * FILE is text: a JSON object in each line (docs/rooms/events.md).  A line is self-contained
- * and its counters cumulative, so that any of them may be missing.  Only whole lines count: a
- * writer that takes over begins a line of its own behind one that was torn.  FILE is bounded:
- * when it has TS_EVENTS_BYTES, a shorter one is written beside it, locked, and renamed over it
- * (leader/events/thin.c); who gets the lock of a file that no longer has the name opens the one
- * that has.  Any error of writing ends the recorder, its job's row says which.
+ * Each line has the whole of a sample, so that any of them may be missing.  Only whole lines
+ * count: a writer that takes over begins a line of its own behind one that was torn.  FILE is
+ * bounded: with TS_EVENTS_BYTES it is renamed to FILE.1, and another one begins.  Any error of
+ * writing ends the recorder, its job's row says which.
  */
 #ifndef TS_LEADER_EVENTS_EVENTS_H
 #define TS_LEADER_EVENTS_EVENTS_H
 
 #include "shim/config.h"
 
-#define TS_EVENTS_FORMAT 1
+#define TS_EVENTS_FORMAT 2
 
-/** Most bytes of a log. */
-#define TS_EVENTS_BYTES (UINT64_C(16) << 20)
+/** Most bytes of FILE, and of FILE.1. */
+#define TS_EVENTS_BYTES (UINT64_C(8) << 20)
 
-/** Longest line, with its newline. */
-#define TS_EVENTS_LINE 4096u
+/** What the name of the file before ends with. */
+#define TS_EVENTS_BEFORE ".1"
 
-/** Room for the name of a log or of what is written beside it. */
+/** Room for the name of a log. */
 #define TS_EVENTS_PATH (TS_FILE_MAX + 16)
+
+/** What a recorder calls itself: argv[0] of tsshim-stager (shim/tsrun/log_recorder.h). */
+#define TS_RECORDER_NAME "tsshim-recorder"
 
 /**
  * Where the log of @config is, with the variables of @env: the file that was named, or
@@ -57,6 +59,9 @@ int ts_events_path(
  */
 int ts_events_open(const char *path, const char *group, int flags, int *ret_fd);
 
+/** Whether the log behind @fd begins in TS_EVENTS_FORMAT, or not at all yet. */
+bool ts_events_is_current(int fd);
+
 /** Whether @error of ts_events_open() says that there is something else in that place. */
 bool ts_events_is_refusal(int error);
 
@@ -65,25 +70,5 @@ const char *ts_events_explain(int error);
 
 /** From the constructor: see whether a log is wanted, and where. */
 void ts_events_begin(void);
-
-/** What a recorder has to do. */
-struct ts_recorder_task {
-	const char *group;
-	uint64_t job;     /* ts_process_id() of the one that it is for */
-	uint64_t starter; /* the same of the process that has started it */
-	const char *path; /* of the log */
-	bool make_directories;
-};
-
-/**
- * Be the recorder: returns when the job is over, or the log cannot be written.  For a process
- * that does nothing else.  Errors: -EEXIST the job has one; -ENOENT no group, or no such job in
- * it; those of ts_events_open() and of writing.
- */
-int ts_recorder_run(const struct ts_recorder_task *task);
-
-/** The program: tsshim-stager with these arguments, the first of which is TS_RECORDER_NAME. */
-#define TS_RECORDER_NAME "tsshim-recorder"
-int ts_recorder_main(int argc, char **argv);
 
 #endif

@@ -10,8 +10,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* The first line of every log begins with it. */
-#define MARK "{\"tsshim_events\":"
+/* Each line of a log begins with it, and so does the first one of other formats. */
+#define MARK            "{\"tsshim_events\":"
+#define THIS(format)    MARK #format ","
+#define CURRENT(format) THIS(format)
 
 #define KEY "\"group\":\""
 
@@ -63,6 +65,12 @@ int ts_events_path(
 
 /* ---- the file --------------------------------------------------------------------------- */
 
+/* Whether the @n bytes at @start begin as @mark does, or are the beginning of it. */
+static bool begins_with(const char *start, int64_t n, const char *mark)
+{
+	return strncmp(start, mark, ts_min_u64((uint64_t)n, strlen(mark))) == 0;
+}
+
 /* What the first line says; of one that a writer began and could not end, what is there. */
 static int check_start(int fd, const char *group)
 {
@@ -72,17 +80,25 @@ static int check_start(int fd, const char *group)
 	if (n < 0)
 		return (int)n;
 	start[n] = '\0';
-	if (strncmp(start, MARK, ts_min_u64((uint64_t)n, sizeof(MARK) - 1)) != 0 ||
-		strlen(start) != (size_t)n)
+	if (!begins_with(start, n, MARK) || strlen(start) != (size_t)n)
 		return -EBADMSG;
 	const char *end = strchr(start, '\n'), *found = strstr(start, KEY);
-	if (!end)
-		return n < (int64_t)sizeof(start) - 1 ? 0 : -EBADMSG;
+	if (!end && n < (int64_t)sizeof(start) - 1)
+		return 0;
 	size_t length = strlen(group);
-	if (!found || found > end)
+	if (!found || (end && found > end))
 		return -EBADMSG;
 	found += sizeof(KEY) - 1;
 	return strncmp(found, group, length) == 0 && found[length] == '"' ? 0 : -EXDEV;
+}
+
+bool ts_events_is_current(int fd)
+{
+	static const char mark[] = CURRENT(TS_EVENTS_FORMAT);
+	char start[sizeof(mark)];
+	int64_t n = ts_sys_pread(fd, start, sizeof(mark) - 1, 0);
+
+	return n >= 0 && begins_with(start, n, mark);
 }
 
 int ts_events_open(const char *path, const char *group, int flags, int *ret_fd)

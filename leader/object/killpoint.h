@@ -98,12 +98,10 @@
 	X(listing_finished) \
 	X(listing_renamed)
 
-/* Those of an event log, leader/events/events.h; tests/unit/events/test_kills.c. */
+/* Those of an event log, shim/tsrun/log_file.h; tests/unit/events/test_file.c. */
 #define TS_EVENTS_KILLPOINTS(X) \
 	X(events_written) \
-	X(events_copied) \
-	X(events_locked) \
-	X(events_renamed)
+	X(events_rotated)
 
 /* Those of a note, leader/journal/journal.h; tests/unit/leader/test_journal.c. */
 #define TS_JOURNAL_KILLPOINTS(X) \

@@ -163,7 +163,7 @@ _tsrun()
 	stats) _tsrun_words "--group --json --prometheus --verbose --reset --output --help" "$current" ;;
 	gc) _tsrun_words "--group --dry-run --help" "$current" ;;
 	doctor) _tsrun_words "--json --help" "$current" ;;
-	top) _tsrun_words "--group --batch --count --delay --help" "$current" ;;
+	top) _tsrun_words "--group --json --batch --count --delay --help" "$current" ;;
 	config) _tsrun_words "$settings --json --help" "$current" ;;
 	report)
 		_tsrun_words "--group --output --help" "$current"

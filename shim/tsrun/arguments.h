@@ -34,7 +34,7 @@ enum ts_mode {
 #define TS_FLAGS(X)                                                                            \
 	X(JSON, "--json", "", NULL,                                                            \
 		TS_MODE_STATS | TS_MODE_DOCTOR | TS_MODE_CONFIG | TS_MODE_EXPLAIN |            \
-			TS_MODE_CLUSTER,                                                       \
+			TS_MODE_CLUSTER | TS_MODE_TOP,                                         \
 		"print JSON, for scripts")                                                     \
 	X(PROMETHEUS, "--prometheus", "", NULL, TS_MODE_STATS, "print metrics for Prometheus") \
 	X(VERBOSE, "--verbose", "-v", NULL, TS_MODE_STATS,                                     \

@@ -148,7 +148,7 @@ static void print_doctor(void)
 
 static void print_top(void)
 {
-	fputs("Usage: tsrun top [-b] [-n N] [-d SECONDS] [--group NAME]\n"
+	fputs("Usage: tsrun top [-b] [--json] [-n N] [-d SECONDS] [--group NAME]\n"
 	      "Show what the jobs make and take from one another, again and again.\n"
 	      "Without --group: of $TSSHIM_GROUP, else of all your groups.  Keys: q ends it.\n"
 	      "\nOptions:\n",
@@ -162,6 +162,7 @@ static void print_top(void)
 	      "  tsrun top                           all your groups, every 2 seconds\n"
 	      "  tsrun top -b -n 2 -d 60             what a minute has brought\n"
 	      "  tsrun top -b -d 60 >> jobs.log\n"
+	      "  tsrun top --json -d 60 > jobs.json  and tsrun report -o jobs.html jobs.json\n"
 	      "\nExit status: 0, also when there is nothing to show; 125 on failure.\n",
 		stdout);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The JSON writer of `tsrun stats --json` (RFC 8259). */
+/* The JSON writer of tsrun (RFC 8259). */
 #include "shim/tsrun/json.h"
 #include "shim/utf8.h"
 
@@ -27,6 +27,12 @@ static void write_string(FILE *out, const char *text)
 	putc('"', out);
 }
 
+static void start_line(struct ts_json *json)
+{
+	if (!json->is_flat)
+		fprintf(json->out, "\n%*s", (int)(2 * json->depth), "");
+}
+
 /* Comma, line and indentation in front of the next element, and its key. */
 static void start_value(struct ts_json *json, const char *key)
 {
@@ -34,10 +40,10 @@ static void start_value(struct ts_json *json, const char *key)
 		putc(',', json->out);
 	json->filled[json->depth] = true;
 	if (json->depth > 0)
-		fprintf(json->out, "\n%*s", (int)(2 * json->depth), "");
+		start_line(json);
 	if (key) {
 		write_string(json->out, key);
-		fputs(": ", json->out);
+		fputs(json->is_flat ? ":" : ": ", json->out);
 	}
 }
 
@@ -54,7 +60,7 @@ void ts_json_close(struct ts_json *json, char bracket)
 	assert(json->depth > 0);
 	bool filled = json->filled[json->depth--];
 	if (filled)
-		fprintf(json->out, "\n%*s", (int)(2 * json->depth), "");
+		start_line(json);
 	putc(bracket, json->out);
 	if (json->depth == 0)
 		putc('\n', json->out);

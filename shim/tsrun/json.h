@@ -16,6 +16,7 @@
  */
 struct ts_json {
 	FILE *out;
+	bool is_flat; /* all in one line, without blanks */
 	unsigned depth;
 	bool filled[TS_JSON_DEPTH]; /* the object or array at this depth has an element */
 };

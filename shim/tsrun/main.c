@@ -30,7 +30,8 @@ static const char *named_group(const struct ts_arguments *arguments,
 static int show_top(const struct ts_arguments *arguments, const struct ts_config *config)
 {
 	struct ts_top_options options = {.group = named_group(arguments, config, true),
-		.batch = arguments->flag[TS_FLAG_BATCH]};
+		.batch = arguments->flag[TS_FLAG_BATCH],
+		.json = arguments->flag[TS_FLAG_JSON]};
 
 	if (ts_top_parse(arguments->value[TS_FLAG_BLOCKS], arguments->value[TS_FLAG_DELAY],
 		    &options) < 0)

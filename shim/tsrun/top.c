@@ -2,6 +2,7 @@
 /* tsrun top: what the jobs of the groups do, again and again. */
 #include "shim/tsrun/top.h"
 #include "shim/sys.h"
+#include "shim/tsrun/log_line.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/rates.h"
 #include "shim/tsrun/screen.h"
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
+#define NS_PER_MS     UINT64_C(1000000)
 #define COUNT_MAX     UINT64_C(1000000000)
 
 /* Faster, our own looking would show; slower, a loop around -n 1 does it. */
@@ -62,35 +64,84 @@ int ts_top_parse(const char *count, const char *delay, struct ts_top_options *re
 	return 0;
 }
 
-/* ---- pictures ---------------------------------------------------------------------------- */
+/* ---- what is shown ----------------------------------------------------------------------- */
 
-/* The text of one picture, for free(); NULL without memory. */
-static char *compose(const struct ts_top_options *options, const struct ts_sample *before,
-	const struct ts_sample *now)
+/* What earlier lines of a group said. */
+struct lines {
+	struct lines *next;
+	char group[TS_GROUP_MAX + 1];
+	struct ts_log_jobs jobs;
+};
+
+/* The last two looks; the older one is what rates are told from. */
+struct looks {
+	struct ts_sample before, now;
+	struct lines *lines; /* of JSON */
+	uint64_t next_ns;    /* when the next one is due */
+	uint32_t shown;
+};
+
+/* Those of the group called @name; NULL without memory. */
+static struct lines *find_lines(struct looks *looks, const char *name)
 {
-	char when[32] = "", *text = NULL;
-	size_t bytes;
+	struct lines *lines = looks->lines;
+
+	while (lines && strcmp(lines->group, name) != 0)
+		lines = lines->next;
+	if (lines || !(lines = calloc(1, sizeof(*lines))))
+		return lines;
+	(void)snprintf(lines->group, sizeof(lines->group), "%s", name);
+	lines->next = looks->lines;
+	looks->lines = lines;
+	return lines;
+}
+
+/* A line of each group that has a job, or has lost its last one, or was named. */
+static int compose_lines(FILE *out, const struct ts_top_options *options, struct looks *looks)
+{
+	for (uint32_t i = 0; i < looks->now.count; i++) {
+		const struct ts_sample_group *group = &looks->now.groups[i];
+		struct lines *lines = find_lines(looks, group->name);
+		if (!lines)
+			return -ENOMEM;
+		if (options->group || group->jobs > 0 || ts_log_has_jobs(&lines->jobs))
+			ts_log_write(&lines->jobs, group, (uint64_t)ts_real_ns() / NS_PER_MS,
+				options->delay_ns / NS_PER_MS, out);
+	}
+	return 0;
+}
+
+static void compose_text(
+	FILE *out, const struct ts_top_options *options, const struct looks *looks)
+{
+	char when[32] = "";
 	time_t seconds = time(NULL);
 	struct tm local;
 
-	FILE *out = open_memstream(&text, &bytes);
-	if (!out)
-		return NULL;
 	if (localtime_r(&seconds, &local))
 		(void)strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &local);
 	fprintf(out, "tsrun top  %s  every %" PRIu64 ".%" PRIu64 " s\n\n", when,
 		options->delay_ns / NS_PER_SECOND,
 		options->delay_ns % NS_PER_SECOND / (NS_PER_SECOND / 10));
-	ts_rates_write(out, before, now, options->group != NULL);
-	return fclose(out) == 0 ? text : (free(text), NULL);
+	ts_rates_write(out, &looks->before, &looks->now, options->group != NULL);
 }
 
-/* The last two looks; the older one is what rates are told from. */
-struct looks {
-	struct ts_sample before, now;
-	uint64_t next_ns; /* when the next one is due */
-	uint32_t shown;
-};
+/* The text of one picture, for free(); NULL without memory. */
+static char *compose(const struct ts_top_options *options, struct looks *looks)
+{
+	char *text = NULL;
+	size_t bytes;
+	int r = 0;
+
+	FILE *out = open_memstream(&text, &bytes);
+	if (!out)
+		return NULL;
+	if (options->json)
+		r = compose_lines(out, options, looks);
+	else
+		compose_text(out, options, looks);
+	return fclose(out) == 0 && r == 0 ? text : (free(text), NULL);
+}
 
 /* Look again. Errors: those of ts_sample_take(). */
 static int look(const struct ts_top_options *options, struct looks *looks)
@@ -121,9 +172,10 @@ static bool is_last(const struct ts_top_options *options, const struct looks *lo
 }
 
 /* Print one block; what could not be printed is seen when stdout is closed. */
-static int show_block(const char *text, const struct looks *looks)
+static int show_block(
+	const char *text, const struct ts_top_options *options, const struct looks *looks)
 {
-	if (looks->shown > 0)
+	if (looks->shown > 0 && !options->json)
 		putchar('\n');
 	fputs(text, stdout);
 	return fflush(stdout) == 0 ? 0 : -EIO;
@@ -145,10 +197,10 @@ static int run(
 		int r = look(options, looks);
 		if (r < 0)
 			return r;
-		char *text = compose(options, &looks->before, &looks->now);
+		char *text = compose(options, looks);
 		if (!text)
 			return -ENOMEM;
-		r = screen ? ts_screen_draw(screen, text) : show_block(text, looks);
+		r = screen ? ts_screen_draw(screen, text) : show_block(text, options, looks);
 		free(text);
 		looks->shown++;
 		if (r < 0)
@@ -166,7 +218,7 @@ int ts_top_run(const struct ts_top_options *options)
 {
 	struct looks looks = {.shown = 0};
 	struct ts_screen screen;
-	bool batch = options->batch || isatty(STDOUT_FILENO) != 1;
+	bool batch = options->batch || options->json || isatty(STDOUT_FILENO) != 1;
 
 	int r = batch ? 0 : ts_screen_begin(&screen);
 	if (r == 0)
@@ -175,6 +227,10 @@ int ts_top_run(const struct ts_top_options *options)
 		ts_screen_end(&screen);
 	ts_sample_finish(&looks.before);
 	ts_sample_finish(&looks.now);
+	for (struct lines *next; looks.lines; looks.lines = next) {
+		next = looks.lines->next;
+		free(looks.lines);
+	}
 	if (r == 0)
 		return 0;
 	ts_message_say("cannot go on: %s", strerror(-r));

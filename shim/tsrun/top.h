@@ -8,6 +8,7 @@
 struct ts_top_options {
 	const char *group; /* only that one; NULL: all of the user's in these namespaces */
 	bool batch;        /* blocks of text, for logs; so without a terminal as well */
+	bool json;         /* lines of the event log (shim/tsrun/log_line.h) */
 	uint32_t count;    /* of blocks or pictures; 0: until somebody ends it */
 	uint64_t delay_ns; /* between two of them */
 };

@@ -125,10 +125,11 @@ def test_the_event_log_says_when_a_server_is_gone_and_when_it_is_back():
                 with open(log, encoding="utf-8") as file:
                     lines, damaged = events_common.parse(file.read())
                 assert damaged == []
-                return [line for line in lines if line.get("e") in ("tier", "server")]
+                return [line["nodes"] for line in lines if "nodes" in line]
 
             def states():
-                return [(line["state"], line["errno"]) for line in said() if line.get("server") == name]
+                return [(server["state"], server["errno"]) for nodes in said()
+                        for server in nodes["servers"] if server["server"] == name]
 
             def read_until(is_so, state):
                 """And nobody asks from then on, so it stays so; the log is a second behind."""
@@ -143,7 +144,7 @@ def test_the_event_log_says_when_a_server_is_gone_and_when_it_is_back():
             asked = tier.watchers[0].row(1)["won"]
             read_until(lambda row: row["won"] > asked, "open")
             assert states()[-1] == ("open", None)
-            assert [line["helper"] for line in said() if line["e"] == "tier"][-1] == tier.watchers[0].helper()
+            assert said()[-1]["helper"] == tier.watchers[0].helper()
 
 
 # ---- what is no server of ours ----------------------------------------------------------------

@@ -5,13 +5,14 @@ killed, and no job notices it.
 """
 
 import contextlib
+import json
 import os
 import signal
 import stat
 import subprocess
 
 import support
-from events_common import JOB, Log, last, parse, same_as_statistics, tell
+from events_common import JOB, Log, check, last, parse, same_as_statistics, tell
 from support import PYTHON, TSRUN, plain_environment, run, wait_until
 
 # ---- what it says ---------------------------------------------------------------------------
@@ -22,19 +23,19 @@ def test_it_says_what_the_statistics_say():
         jobs = [log.job(), log.job(TSSHIM_ALIGN="7", TSSHIM_DATASET="images")]
         for job in jobs:
             tell(job, "decode", "decode")
-        log.wait_for('"counts"', 2)
+        log.wait_for(*jobs)
         for job in reversed(jobs):
             tell(job, "decode")
         lines, damaged = log.finish()
         assert damaged == [], damaged
         statistics = log.group.statistics()
         same_as_statistics(lines, statistics)
-        told = last(lines, "job")
+        told = last(lines)
         assert {(told[job.pid]["mode"], told[job.pid]["align"], told[job.pid]["dataset"])
                 for job in jobs} == {("default", None, "default"), ("aligned", 7, "images")}, told
         assert {told[job.pid]["program"] for job in jobs} == {"%s %s" % (PYTHON, JOB)}
-        assert lines[0]["tsshim_events"] == 1 and lines[0]["group"] == log.group.name
-        assert max(line.get("capacity", 0) for line in lines) > 0
+        assert {line["group"] for line in lines} == {log.group.name}
+        assert max(line["ring"]["capacity"] for line in lines if "ring" in line) > 0
         mode = os.stat(log.path).st_mode
         assert stat.S_IMODE(mode) == 0o600, oct(mode)
 
@@ -54,7 +55,7 @@ def test_a_job_that_is_killed_has_its_end():
     with Log() as log:
         job = log.job()
         tell(job, "decode")
-        log.wait_for('"e":"job"')
+        log.wait_for(job)
         job.kill()
         job.communicate()
         log.jobs = []
@@ -71,7 +72,7 @@ def test_forks_and_programs_that_follow_belong_to_their_job():
         lines, damaged = log.finish()
         assert damaged == []
         same_as_statistics(lines, log.group.statistics())
-        assert set(last(lines, "job")) == {job.pid}
+        assert set(last(lines)) == {job.pid}
 
 
 def test_without_it_nobody_writes():
@@ -100,6 +101,33 @@ def test_its_place_is_below_the_home():
             same_as_statistics(parse(file.read())[0], log.group.statistics())
 
 
+def test_tsrun_top_prints_the_same():
+    """Lines of the group's jobs, with a last one of a job that ends while it looks."""
+    with Log() as log:
+        jobs = [log.job(TSSHIM_EVENTS="off"), log.job(TSSHIM_ALIGN="7", TSSHIM_EVENTS="off")]
+        for job in jobs:
+            tell(job, "decode")
+        words = [TSRUN, "top", "--json", "-d", "0.1", "--group", log.group.name]
+        with subprocess.Popen(words, env=plain_environment(), stdout=subprocess.PIPE,
+                              text=True) as top:
+            line = json.loads(top.stdout.readline())
+            check(line)
+            assert {job["pid"]: job["mode"] for job in line["jobs"]} == {
+                jobs[0].pid: "default", jobs[1].pid: "aligned"}, line
+            assert line["every"] == 0.1 and all(job["ended"] is None for job in line["jobs"])
+            jobs[0].communicate(timeout=support.TIMEOUT)
+            log.jobs.remove(jobs[0])
+            while not any(job["ended"] for job in line["jobs"]):
+                line = json.loads(top.stdout.readline())
+            told = {job["pid"]: job for job in line["jobs"]}
+            assert told[jobs[0].pid]["ended"] and not told[jobs[1].pid]["ended"], line
+            counted = {job["pid"]: job for job in log.group.statistics()["jobs"]}
+            assert told[jobs[0].pid]["pixels"] == counted[jobs[0].pid]["pixels"]
+            assert [job["pid"] for job in json.loads(top.stdout.readline())["jobs"]] == [jobs[1].pid]
+            top.kill()
+        log.finish()
+
+
 # ---- who writes -----------------------------------------------------------------------------
 
 
@@ -116,14 +144,14 @@ def test_a_killed_writer_is_followed_by_another():
         jobs = [log.job() for _ in range(3)]
         for job in jobs:
             tell(job, "decode")
-        log.wait_for('"e":"job"', 3)
+        log.wait_for(*jobs)
         wait_until(lambda: len(log.recorders()) == 3, "three recorders")
         first = wait_until(lambda: writer(log), "a writer")
         os.kill(first, signal.SIGKILL)
         wait_until(lambda: first not in log.recorders(), "it is dead")
         before = log.text()
         wait_until(lambda: (writer(log) or first) != first, "another writer")
-        log.wait_for("tsshim_events", 2)
+        log.wait_for(lines=before.count("\n"))
         for job in jobs:
             tell(job, "decode")
         lines, damaged = log.finish()
@@ -137,7 +165,7 @@ def test_a_stopped_writer_keeps_the_others_from_nothing():
         jobs = [log.job() for _ in range(2)]
         for job in jobs:
             tell(job, "decode")
-        log.wait_for('"e":"job"', 2)
+        log.wait_for(*jobs)
         first = wait_until(lambda: writer(log), "a writer")
         os.kill(first, signal.SIGSTOP)
         try:
@@ -156,13 +184,13 @@ def test_a_job_whose_recorder_is_gone_gets_another_with_its_next_worker():
     with Log() as log:
         job = log.job()
         tell(job, "decode")
-        log.wait_for('"e":"job"')
+        log.wait_for(job)
         (first,) = log.recorders()
         os.kill(first, signal.SIGKILL)
         wait_until(lambda: not log.recorders(), "it is dead")
         tell(job, "fork")
         wait_until(lambda: set(log.recorders()) - {first}, "another one")
-        log.wait_for("tsshim_events", 2)
+        log.wait_for(lines=log.text().count("\n"))
         lines, damaged = log.finish()
         assert damaged == []
         same_as_statistics(lines, log.group.statistics())
@@ -172,18 +200,32 @@ def test_a_log_that_is_removed_begins_anew():
     with Log() as log:
         job = log.job()
         tell(job, "decode")
-        log.wait_for('"e":"job"')
+        log.wait_for(job)
         os.unlink(log.path)
         tell(job, "decode")
-        log.wait_for('"e":"job"')
+        log.wait_for(job)
         lines, damaged = log.finish()
         assert damaged == []
         same_as_statistics(lines, log.group.statistics())
 
 
+def test_a_log_of_an_older_format_is_put_aside():
+    with Log() as log:
+        older = '{"tsshim_events":1,"t":1.0,"version":"0","group":"%s","node":"n"}\n' % log.group.name
+        log.begin(0)
+        with open(log.path, "w", encoding="utf-8") as file:
+            file.write(older)
+        tell(log.job(), "decode")
+        lines, damaged = log.finish()
+        assert damaged == []
+        same_as_statistics(lines, log.group.statistics())
+        with open(log.path + ".1", encoding="utf-8") as file:
+            assert file.read() == older
+
+
 def test_damaged_lines_are_left_and_named():
     with Log() as log:
-        log.begin(0, 'rubbish\n{"t":3.0,"e":"co')
+        log.begin(0, 'rubbish\n{"t":3.0,"jo')
         tell(log.job(), "decode")
         lines, damaged = log.finish()
         assert damaged == [2, 3], damaged
@@ -200,7 +242,7 @@ def test_a_job_notices_nothing():
             job = log.job(**{"TSSHIM_EVENTS": events} if events else {})
             (answer,) = tell(job, "decode", "facts")[1:]
             if not events:
-                log.wait_for('"e":"job"')
+                log.wait_for(job)
             (again,) = tell(job, "facts")
             assert answer == again
             log.finish()
@@ -236,10 +278,10 @@ def test_a_full_disk_ends_the_log_and_not_the_job():
         try:
             log.path = os.path.join(directory, "log")
             # The page that the log ends in is its own, so most of it has to be used.
-            log.begin(3400)
+            log.begin(2600)
             first = log.job()
             tell(first, "decode")
-            log.wait_for('"e":"job"')
+            log.wait_for(first)
             with open(os.path.join(directory, "filler"), "wb") as file:
                 with contextlib.suppress(OSError):
                     file.write(b"x" * 65536)

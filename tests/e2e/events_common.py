@@ -13,35 +13,24 @@ import support
 from support import HERE, LIBRARY, PYTHON, Group, wait_until
 
 JOB = os.path.join(HERE, "events_job.py")
-LINE_MAX = 4096
 KINDS = ("pixels", "sample", "bytes", "device")
-TALLIES = ("produced", "shared", "shared_bytes", "saved_seconds")
-HEAD = {"tsshim_events": 1, "version": "0", "group": "", "node": "n", "t": 1.0}
+TALLIES = ["produced", "shared", "shared_bytes", "saved_seconds"]
 
-# What each kind of line has, besides what only the last one of a job has.
-MEMBERS = {
-    None: {"tsshim_events", "t", "version", "group", "node"},
-    "job": {"t", "e", "job", "pid", "began", "dataset", "mode", "align", "program"},
-    "counts": {"t", "e", "job", "cpu_seconds", *KINDS},
-    "reasons": None,
-    "order": {"t", "e", "job", "order", "epoch", "behind"},
-    "ring": {"t", "e", "capacity", "used"},
-    "end": {"t", "e", "job"},
-    "tier": {"t", "e", "helper", "errno", "samples"},
-    "server": {"t", "e", "server", "state", "errno"},
-}
+# What a line has, and what it has of a job; of the others what there is.
+LINE = {"tsshim_events", "t", "every", "version", "group", "node", "jobs"}
+JOB_ALWAYS = {"job", "pid", "began", "ended", "dataset", "mode", "align", "program", "processes",
+              "cpu_seconds", "passed"}
+JOB_MORE = {*KINDS, "order", "epoch", "behind"}
 
 
 def check(line):
     """@line is as docs/rooms/events.md has it."""
-    kind = line.get("e")
-    members = MEMBERS[kind]
-    assert members is None or set(line) - {"final"} <= members, line
-    assert isinstance(line["t"], float), line
-    for name in KINDS:
-        assert kind != "counts" or name not in line or list(line[name]) == list(TALLIES), line
-    if kind == "reasons":
-        assert all(isinstance(v, int) for k, v in line.items() if k not in ("t", "e", "job")), line
+    assert LINE <= set(line) <= LINE | {"ring", "nodes"}, line
+    assert line["tsshim_events"] == 2 and isinstance(line["t"], float), line
+    for job in line["jobs"]:
+        assert JOB_ALWAYS <= set(job) <= JOB_ALWAYS | JOB_MORE, job
+        assert all(list(job[kind]) == TALLIES for kind in KINDS if kind in job), job
+        assert all(isinstance(value, int) for value in job["passed"].values()), job
 
 
 def parse(text):
@@ -51,13 +40,17 @@ def parse(text):
         try:
             if not line.endswith("\n"):
                 raise ValueError("torn")
-            assert len(line.encode()) <= LINE_MAX, line
             lines.append(json.loads(line))
         except ValueError:
             damaged.append(number)
             continue
         check(lines[-1])
     return lines, damaged
+
+
+def last(lines):
+    """{process id: what the last line with that job says of it}."""
+    return {job["pid"]: job for line in lines for job in line["jobs"]}
 
 
 def members(path, names):
@@ -100,10 +93,11 @@ class Log:
 
     def begin(self, size, text=""):
         """A log of some @size that is there before."""
-        head = json.dumps({**HEAD, "group": self.group.name}, separators=(",", ":")) + "\n"
-        ring = '{"t":2.0,"e":"ring","capacity":1,"used":1}\n'
+        line = json.dumps({"tsshim_events": 2, "t": 2.0, "every": 1.0, "version": "0",
+                           "group": self.group.name, "node": "n", "jobs": []},
+                          separators=(",", ":")) + "\n"
         with open(self.path, "w", encoding="utf-8") as file:
-            file.write(head + ring * (size // len(ring)) + text)
+            file.write(line * (1 + size // len(line)) + text)
         os.chmod(self.path, 0o600)
 
     def recorders(self):
@@ -125,8 +119,15 @@ class Log:
         except FileNotFoundError:
             return ""
 
-    def wait_for(self, what, count=1):
-        wait_until(lambda: self.text().count(what) >= count, what)
+    def wait_for(self, *jobs, lines=0):
+        """Until there are more than so many @lines, and one of these has all @jobs, counted."""
+        wanted = {job.pid for job in jobs}
+
+        def is_there():
+            found = parse(self.text())[0][lines:]
+            return found and wanted <= {pid for pid, job in last(found).items()
+                                        if any(kind in job for kind in KINDS)}
+        wait_until(is_there, "lines of %s" % wanted)
 
     def finish(self):
         """Let all jobs end well; the lines when nobody writes any more."""
@@ -150,31 +151,18 @@ def tell(job, *words):
     return [answer[1] for answer in answers]
 
 
-def last(lines, kind):
-    """{process id: last line of that kind}; of a job each line says what it can."""
-    found = {}
-    for line in lines:
-        if line.get("e") == kind:
-            pid = int(line["job"].split(".")[0])
-            found[pid] = {**found.get(pid, {}), **line} if kind == "job" else line
-    return found
-
-
 def same_as_statistics(lines, statistics):
-    """The last lines of each job say what `tsrun stats --json` does, and each has one end."""
-    counts, reasons = last(lines, "counts"), last(lines, "reasons")
-    ends = collections.Counter(line["job"] for line in lines if line.get("e") == "end")
+    """The last line of each job says what `tsrun stats --json` does, and that it is over."""
+    ends = collections.Counter(job["job"] for line in lines for job in line["jobs"] if job["ended"])
+    found = last(lines)
     assert len(statistics["jobs"]) > 0
     for job in statistics["jobs"]:
-        pid = job["pid"]
-        found = counts[pid]
-        assert found["final"] and reasons[pid]["final"], (found, reasons[pid])
+        told = found[job["pid"]]
+        assert told["began"] <= told["ended"], told
         for kind in KINDS:
             wanted = job[kind] if job[kind]["produced"] + job[kind]["shared"] else None
-            assert found.get(kind) == wanted, (kind, found, job)
-        passed = {k: v for k, v in job["passed"].items() if v}
-        told = {k: v for k, v in reasons[pid].items() if k not in ("t", "e", "job", "final")}
-        assert told == passed, (told, passed)
+            assert told.get(kind) == wanted, (kind, told, job)
+        assert told["passed"] == {k: v for k, v in job["passed"].items() if v}, (told, job)
         assert job["events"] == {"state": "done", "error": None}, job
-    assert sorted(int(name.split(".")[0]) for name in ends) == sorted(counts), (ends, counts)
+    assert sorted(job["job"] for job in found.values()) == sorted(ends), (ends, found)
     assert set(ends.values()) == {1}, ends

@@ -11,7 +11,7 @@ import tempfile
 
 import report_logs
 import support
-from report import PAGE, counts, head, line
+from report import PAGE, counts, job, line, sample
 
 
 def environment(**more):
@@ -59,7 +59,7 @@ def test_page_of_the_group_and_its_damaged_line():
     need_matplotlib()
     with tempfile.TemporaryDirectory() as home:
         os.makedirs(home + "/state/tsshim")
-        log = written(home + "/state/tsshim", head() + counts(0, 10, 30) + "{\n" + counts(9, 20, 60),
+        log = written(home + "/state/tsshim", counts(0, 10, 30) + "{\n" + counts(9, 20, 60),
                       "some@%s.events" % os.uname().nodename)
         page = home + "/page.html"
         done = report("-o", page, "--group", "some", XDG_STATE_HOME="", HOME=home)
@@ -68,10 +68,10 @@ def test_page_of_the_group_and_its_damaged_line():
         env = dict(environment(), XDG_STATE_HOME=home + "/state")
         done = support.run([support.TSRUN, "report", "-o", page, "--group", "some"], env)
         assert done.status == 0 and done.output == "", done.errors
-        assert done.errors == "tsrun: %s:3: cut off, or not JSON, ignoring\n" % log, done.errors
+        assert done.errors == "tsrun: %s:2: cut off, or not JSON, ignoring\n" % log, done.errors
         found = figures(contents(page))
         assert (found["delivered"], found["taken"], found["made"]) == ("80", "60", "20")
-        assert log + "</bdi>:3: cut off" in contents(page)
+        assert log + "</bdi>:2: cut off" in contents(page)
         assert stat.S_IMODE(os.stat(page).st_mode) == 0o600
         assert [name for name in os.listdir(home) if "page" in name] == ["page.html"]
 
@@ -87,7 +87,7 @@ def test_page_of_jobs_that_ran():
                                 *support.pictures("s_baseline")], env)
             assert done.status == 0, done.errors
         log = "%s/tsshim/%s@%s.events" % (home, group.name, os.uname().nodename)
-        support.wait_until(lambda: contents(log).count('"e":"end"') == 2, "the last lines")
+        support.wait_until(lambda: contents(log).count('"ended":1') == 2, "the last lines")
         counted = json.loads(support.run([support.TSRUN, "stats", "--json", "--group", group.name],
                                          env).output)["jobs"]
         done = support.run([support.TSRUN, "report", "-o", "-", "--group", group.name], env)
@@ -104,8 +104,8 @@ def test_reasons_are_those_of_the_program():
     source = contents(os.path.join(PAGE, "..", "..", "reasons.h"))
     _, text, fix = re.search(r'X\(ALONE, "(alone)", "([^"]*)",[\s\\]*"([^"]*)"\)', source).groups()
     with tempfile.TemporaryDirectory() as directory:
-        log = written(directory, head() + counts(0, 10) + line(0, e="reasons", job="7.1", alone=3,
-                                                               verify=9, of_a_newer=2))
+        log = written(directory, line(0, job(sample=sample(10), passed={
+            "alone": 3, "verify": 9, "of_a_newer": 2})))
         done = report("-o", "-", log)
         assert done.status == 0 and done.errors == "", done.errors
         plain = re.sub(r"<[^>]*>", "", done.output)
@@ -117,26 +117,40 @@ def test_reasons_are_those_of_the_program():
 def test_nothing_recorded():
     need_matplotlib()
     with tempfile.TemporaryDirectory() as directory:
-        for text in ("", head()):
+        for text in ("", line(0)):
             done = report("-o", "-", written(directory, text))
             assert done.status == 0 and done.errors == "", done.errors
             assert 'id="nothing"' in done.output
 
 
-def test_another_format_alone_is_a_failure():
+def test_logs_of_other_versions_are_named_and_are_a_failure():
+    need_matplotlib()
+    older = '{"tsshim_events":1,"t":1.0,"version":"0.0.9","group":"g","node":"n"}\n' \
+        '{"t":2.0,"e":"end","job":"7.1"}\n'
+    with tempfile.TemporaryDirectory() as directory:
+        for number, text in ((1, older), (3, counts(0, 10, tsshim_events=3))):
+            log = written(directory, text)
+            done = report("-o", directory + "/page.html", log)
+            assert done.status == 125 and done.errors == (
+                "tsrun: %s:1: format %d of the log, and only 2 is known here; what follows is left "
+                "out, ignoring\ntsrun: nothing that this version of tsrun can read\n"
+                "hint: a log is read by the version of tsrun that wrote it\n" % (log, number)), done.errors
+            assert os.listdir(directory) == ["log.events"]
+
+
+def test_the_file_before_is_read_as_well():
     need_matplotlib()
     with tempfile.TemporaryDirectory() as directory:
-        log = written(directory, head(tsshim_events=2) + counts(0, 10))
-        done = report("-o", directory + "/page.html", log)
-        assert done.status == 125 and done.errors.splitlines()[0].startswith(
-            "tsrun: %s:1: format 2 of the log" % log), done.errors
-        assert os.listdir(directory) == ["log.events"]
+        written(directory, counts(0, 10, 30) + line(1, job(ended=report_logs.BEGIN + 1)), "log.events.1")
+        log = written(directory, counts(60, 5, name="8.1"))
+        found = figures(report("-o", "-", log).output)
+        assert (found["made"], found["taken"], found["jobs"]) == ("15", "30", "2")
 
 
 def test_the_file_is_replaced_whole_or_not_at_all():
     need_matplotlib()
     with tempfile.TemporaryDirectory() as directory:
-        log = written(directory, head() + counts(0, 10))
+        log = written(directory, counts(0, 10))
         real, link = directory + "/real.html", directory + "/link.html"
         written(directory, "old", "real.html")
         os.symlink("real.html", link)
@@ -167,7 +181,7 @@ def test_logs_that_cannot_be_read():
 def test_without_matplotlib():
     """One line that says what is missing where, and one that mends it; of a broken one as well."""
     with tempfile.TemporaryDirectory() as directory:
-        log = written(directory, head() + counts(0, 10))
+        log = written(directory, counts(0, 10))
         written(directory, "import sys\nclass Blind:\n    @staticmethod\n"
                 "    def find_spec(name, *_):\n        if name == 'matplotlib':\n"
                 "            raise ModuleNotFoundError(name)\nsys.meta_path.insert(0, Blind)\n",
@@ -176,7 +190,7 @@ def test_without_matplotlib():
                        "needs matplotlib, which %s does not have" % support.PYTHON,
                        "apt install python3-matplotlib")
     with tempfile.TemporaryDirectory() as directory:
-        log = written(directory, head() + counts(0, 10))
+        log = written(directory, counts(0, 10))
         os.mkdir(directory + "/matplotlib")
         written(directory + "/matplotlib", "raise RuntimeError('two\\nlines')", "__init__.py")
         expect_failure(report("-o", "-", log, PYTHONPATH=directory),

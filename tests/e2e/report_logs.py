@@ -39,44 +39,38 @@ class Job:
     def cpu(self):
         return round(self.made * 0.0113 + self.delivered() * 0.0009, 3)
 
-    def head(self):
-        return {"e": "job", "job": self.name, "pid": self.pid, "began": self.begin,
-                "dataset": "photos", "mode": self.mode, "align": 0, "program": self.program}
-
-    def rows(self, front):
+    def row(self, front, ended=None):
         kind = "pixels" if self.mode == "default" else "sample"
-        yield {"e": "counts", "job": self.name, "cpu_seconds": self.cpu(), kind: {
-            "produced": self.made, "shared": self.taken, "shared_bytes": self.taken * 150000,
-            "saved_seconds": self.saved()}}
         counts = {"alone": self.made // 3, "verify": self.taken // 1000, "timeout": self.late,
                   "torch_young": self.made // 50}
-        yield {"e": "reasons", "job": self.name, **{k: v for k, v in counts.items() if v}}
+        row = {"job": self.name, "pid": self.pid, "began": self.begin, "ended": ended,
+               "dataset": "photos", "mode": self.mode, "align": 0, "program": self.program,
+               "cpu_seconds": self.cpu(), kind: {
+                   "produced": self.made, "shared": self.taken,
+                   "shared_bytes": self.taken * 150000, "saved_seconds": self.saved()},
+               "passed": {k: v for k, v in counts.items() if v}}
         if self.mode != "default":
-            yield {"e": "order", "job": self.name, "order": "strict",
-                   "epoch": round(self.epoch, 4), "behind": round(max(0, front - self.epoch), 4)}
+            row.update(order="strict", epoch=round(self.epoch, 4),
+                       behind=round(max(0, front - self.epoch), 4))
+        return row
 
 
 class Recorder:
-    """Lines as the library writes them."""
+    """Lines as `tsrun top -b --json` prints them."""
 
     def __init__(self, jobs, group="default", node="node7", begin=BEGIN, step=1.0, seed=1):
         self.jobs, self.group, self.node, self.begin, self.step = jobs, group, node, begin, step
         self.chance = random.Random(seed)
         self.lines = []
         self.at = 0.0
-        self.head()
+        self.put([])
 
-    def put(self, row):
-        self.lines.append(json.dumps({"t": round(self.begin + self.at, 3), **row}))
-
-    def head(self, **more):
-        """As a new writer begins: with all that it needs to be understood."""
-        self.put({"tsshim_events": 1, "version": VERSION, "group": self.group, "node": self.node,
-                  **more})
-        now = self.begin + self.at
-        for job in self.jobs:
-            if job.begin <= now < job.end and job.delivered():
-                self.put(job.head())
+    def put(self, rows):
+        used = min(1, sum(job.made for job in self.jobs) / 14000)
+        self.lines.append(json.dumps({
+            "tsshim_events": 2, "t": round(self.begin + self.at, 3), "every": self.step,
+            "version": VERSION, "group": self.group, "node": self.node,
+            "ring": {"capacity": 2 << 30, "used": int(used * (2 << 30))}, "jobs": rows}))
 
     def run(self, until, writes=True):
         """The jobs go on, and what they count is written, or not while nobody records."""
@@ -88,17 +82,9 @@ class Recorder:
             for job in alive:
                 job.step(self.step, self.at, self.chance)
             front = max([job.epoch for job in alive], default=0)
-            for job in alive if writes else ():
-                if now - self.step <= job.begin:
-                    self.put(job.head())
-                ends = now >= job.end and not job.killed
-                for row in job.rows(front):
-                    self.put({**row, "final": True} if ends else row)
-                if ends:
-                    self.put({"e": "end", "job": job.name})
-            if alive and writes:
-                used = min(1, sum(job.made for job in self.jobs) / 14000)
-                self.put({"e": "ring", "capacity": 2 << 30, "used": int(used * (2 << 30))})
+            if writes:
+                self.put([job.row(front, now if now >= job.end and not job.killed else None)
+                          for job in alive])
         return self
 
     def text(self):

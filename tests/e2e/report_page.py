@@ -67,10 +67,7 @@ def sweep():
         job.program = text
     made_up.group = HOSTILE[0]
     made_up.lines.clear()
-    made_up.head()
-    made_up.run(200).run(280, writes=False)
-    made_up.head()
-    return made_up.run(600)
+    return made_up.run(200).run(280, writes=False).run(600)
 
 
 def made(name, text):
@@ -248,8 +245,8 @@ def test_keys_reach_all_that_moves():
 
 def test_axes_say_where_values_are():
     """A label stands where a line of its value would: read back from the picture."""
-    text = report.head() + "".join(
-        report.line(at, e="order", job="7.1", order="strict", epoch=at / 8000, behind=0.0125)
+    text = "".join(
+        report.line(at, report.job(order="strict", epoch=at / 8000, behind=0.0125), every=10.0)
         for at in range(0, 1000, 10))
     with opened(made("axes.html", lambda: text)) as browser:
         for size in ("wide", "narrow"):
@@ -276,7 +273,7 @@ def test_it_can_be_printed():
 def test_many_jobs_huge_ones_and_none():
     """Of 64 the largest are told apart, and the table has all."""
     many = made("many.html", lambda: report_logs.sweep(64, 600, 20.0).run(600).text())
-    none = made("none.html", lambda: report.head())
+    none = made("none.html", lambda: report.line(0))
     with opened(many) as browser:
         for width in (400, 1600):
             look_at(browser, width, "dark")
@@ -284,8 +281,8 @@ def test_many_jobs_huge_ones_and_none():
         assert browser.tell("document.querySelectorAll('#chart-1 .legend li').length") == 6
         assert "59 other jobs" in browser.tell("document.querySelector('#chart-1').textContent")
         # Numbers and times of any size, and rates of next to nothing.
-        browser.open(made("huge.html", lambda: report.head() + report.counts(0, 3, 1) + report.line(
-            9e8, e="counts", job="x" * 64, sample={"produced": 2**64 - 1, "saved_seconds": 9e11}) +
+        browser.open(made("huge.html", lambda: report.counts(0, 3, 1) + report.line(
+            9e8, report.job("x" * 64, sample={"produced": 2**64 - 1, "saved_seconds": 9e11})) +
             report.counts(9.5e8, 3, 2)))
         for width in (400, 800):
             look_at(browser, width, "dark")

@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include "shim/atomic.h"
+#include "shim/identity.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,15 +14,6 @@
 
 struct fixture fixture;
 
-static bool look(uint64_t id, uint64_t *ret_cpu_ns)
-{
-	*ret_cpu_ns = fixture.cpu_ns;
-	for (uint32_t i = 0; i < TS_JOB_MAX; i++)
-		if (ts_load_relaxed(&ts_ledger_job(fixture.ledger, i)->id) == id)
-			return fixture.alive[i];
-	return false;
-}
-
 void fixture_init(void)
 {
 	memset(&fixture, 0, sizeof(fixture));
@@ -31,21 +23,18 @@ void fixture_init(void)
 	fixture.ledger = mmap(NULL, TS_LEDGER_BYTES, PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	cr_assert(fixture.ledger != MAP_FAILED);
-	fixture.log = (struct ts_event_log){
+	fixture.group = (struct ts_sample_group){.name = "unit-events",
+		.report = {.group = "unit-events", .ledger = fixture.ledger}};
+	fixture.file = (struct ts_log_file){
 		.path = fixture.path, .group = "unit-events", .max = FIXTURE_MAX, .fd = -1};
-	fixture.writer = calloc(1, sizeof(*fixture.writer));
-	fixture.writer->ledger = fixture.ledger;
-	fixture.writer->log = &fixture.log;
-	fixture.writer->group = "unit-events";
-	fixture.writer->look = look;
 }
 
 void fixture_finish(void)
 {
 	char command[128];
 
-	ts_event_log_close(&fixture.log);
-	free(fixture.writer);
+	ts_log_file_close(&fixture.file);
+	free(fixture.line);
 	(void)snprintf(command, sizeof(command), "rm -rf %s", fixture.directory);
 	cr_assert(eq(int, system(command), 0));
 }
@@ -57,11 +46,11 @@ uint64_t fixture_job(uint32_t row)
 	uint64_t id = (UINT64_C(1000) + ++start) << 24 | 0xfffff0;
 
 	cr_assert(eq(int, ts_ledger_find_job(fixture.ledger, id), (int)row));
-	fixture.alive[row] = true;
+	fixture.group.alive[row] = true;
 	return id;
 }
 
-char *fixture_read(const char *path, size_t *ret_bytes)
+char *fixture_read(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	off_t bytes = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
@@ -71,8 +60,6 @@ char *fixture_read(const char *path, size_t *ret_bytes)
 	cr_assert(eq(long, pread(fd, text, (size_t)bytes, 0), (long)bytes));
 	text[bytes] = '\0';
 	close(fd);
-	if (ret_bytes)
-		*ret_bytes = (size_t)bytes;
 	return text;
 }
 
@@ -85,68 +72,37 @@ void fixture_write(const char *text)
 	close(fd);
 }
 
-bool fixture_is_line(const char *line, size_t bytes)
+const char *fixture_line(uint64_t now_ms)
 {
-	bool in_string = false;
-	int depth = 0;
+	size_t bytes;
 
-	if (bytes < 3 || bytes > TS_EVENTS_LINE || line[0] != '{' || line[bytes - 1] != '\n' ||
-		line[bytes - 2] != '}')
-		return false;
-	for (size_t i = 0; i < bytes - 1; i++) {
-		if (line[i] == '"')
-			in_string = !in_string;
-		else if (in_string && line[i] == '\\')
-			i++;
-		else if (!in_string)
-			depth += (line[i] == '{') - (line[i] == '}');
-		if (depth == 0 && i < bytes - 2)
-			return false;
-	}
-	return depth == 0 && !in_string && memmem(line, bytes, "\"t\":", 4) != NULL;
+	free(fixture.line);
+	FILE *out = open_memstream(&fixture.line, &bytes);
+	cr_assert(out != NULL);
+	ts_log_write(&fixture.jobs, &fixture.group, now_ms, 1000, out);
+	cr_assert(eq(int, fclose(out), 0));
+	cr_assert(eq(ptr, strchr(fixture.line, '\n'), fixture.line + bytes - 1));
+	return fixture.line;
 }
 
-int64_t fixture_number(const char *at)
-{
-	int64_t number = 0;
-
-	for (; *at >= '0' && *at <= '9'; at++)
-		number = number * 10 + (*at - '0');
-	return number;
-}
-
-int64_t fixture_last(const char *text, const char *what, const char *more, const char *key)
-{
-	char member[64];
-	int64_t value = -1;
-	const char *end = text + strlen(text);
-
-	(void)snprintf(member, sizeof(member), "\"%s\":", key);
-	for (const char *line = text, *next; line < end; line = next + 1) {
-		next = memchr(line, '\n', (size_t)(end - line));
-		size_t bytes = (size_t)(next - line);
-		if (!memmem(line, bytes, what, strlen(what)) ||
-			!memmem(line, bytes, more, strlen(more)))
-			continue;
-		const char *at = memmem(line, bytes, member, strlen(member));
-		if (at)
-			value = fixture_number(at + strlen(member));
-	}
-	return value;
-}
-
-unsigned fixture_count(const char *text, const char *what)
+unsigned fixture_count(const char *what)
 {
 	unsigned count = 0;
-	const char *end = text + strlen(text);
 
-	for (const char *line = text; line < end;) {
-		const char *last = memchr(line, '\n', (size_t)(end - line));
-		cr_assert(last != NULL, "torn: %s", line);
-		size_t bytes = (size_t)(last - line) + 1;
-		cr_assert(fixture_is_line(line, bytes), "%.*s", (int)bytes, line);
-		count += memmem(line, bytes, what, strlen(what)) != NULL;
-		line = last + 1;
-	}
+	for (const char *at = fixture.line; (at = strstr(at, what)); at++)
+		count++;
 	return count;
+}
+
+int64_t fixture_number(uint64_t id, const char *key)
+{
+	char job[64], member[64];
+
+	(void)snprintf(job, sizeof(job), "{\"job\":\"%d.%llu\"", (int)TS_PROCESS_PID(id),
+		(unsigned long long)(id >> 24));
+	(void)snprintf(member, sizeof(member), "\"%s\":", key);
+	const char *at = strstr(fixture.line, job);
+	const char *end = at ? strstr(at + 1, "{\"job\"") : NULL;
+	at = at ? strstr(at, member) : NULL;
+	return at && (!end || at < end) ? strtoll(at + strlen(member), NULL, 10) : -1;
 }

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* What the unit tests of event logs need: a directory, a ledger in memory, a writer for it. */
+/* What the unit tests of event logs need: a directory, a ledger in memory, and its lines. */
 #ifndef TS_TESTS_UNIT_EVENTS_FIXTURE_H
 #define TS_TESTS_UNIT_EVENTS_FIXTURE_H
 
-#include "leader/events/write.h"
+#include "shim/tsrun/log_file.h"
+#include "shim/tsrun/log_line.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
-/* The smallest that a writer's lines always fit into. */
 #define FIXTURE_MAX (UINT64_C(1) << 20)
 
 struct fixture {
 	char directory[64], path[128];
 	struct ts_ledger *ledger;
-	struct ts_event_log log;
-	struct ts_event_writer *writer;
-	bool alive[TS_JOB_MAX]; /* whether the job in that row lives */
-	uint64_t cpu_ns;        /* that each of them has used */
+	struct ts_sample_group group; /* with that ledger */
+	struct ts_log_jobs jobs;
+	struct ts_log_file file;
+	char *line; /* the latest one */
 };
 
 extern struct fixture fixture;
@@ -29,23 +29,18 @@ void fixture_finish(void);
 uint64_t fixture_job(uint32_t row);
 
 /** The file @path, NUL-terminated; to be freed. */
-char *fixture_read(const char *path, size_t *ret_bytes);
+char *fixture_read(const char *path);
 
 /** Put @text into the log's place, mode 0600. */
 void fixture_write(const char *text);
 
-/** Whether @line, of @bytes with its newline, is one JSON object of a log, as far as a look
- * without a parser tells; tests/e2e/events_common.py parses them. */
-bool fixture_is_line(const char *line, size_t bytes);
+/** The line of now; tests/e2e/events_common.py parses such lines. */
+const char *fixture_line(uint64_t now_ms);
 
-/** The digits from @at on.  A sanitizer that is strict about strings has strtoll() look at all
- * of a log for each number, and strchr() for each line. */
-int64_t fixture_number(const char *at);
+/** How often @what is in the latest line. */
+unsigned fixture_count(const char *what);
 
-/** The number behind the last "key": of the last line that has @what and @more; -1: no line. */
-int64_t fixture_last(const char *text, const char *what, const char *more, const char *key);
-
-/** How many lines of @text have @what; all are sound. */
-unsigned fixture_count(const char *text, const char *what);
+/** The number behind "key": where the latest line tells of job @id; -1: it does not. */
+int64_t fixture_number(uint64_t id, const char *key);
 
 #endif

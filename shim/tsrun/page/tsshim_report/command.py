@@ -13,6 +13,7 @@ import tempfile
 from . import log as logs, page, series
 
 FAILED = 125
+BEFORE = ".1"  # the file before this one, which was full (leader/events/events.h)
 NOTES_SAID = 20
 TRIED = "TSREPORT_TRIED"  # interpreters that do not have it, for the next one
 SYSTEM = "/usr/bin/python3"
@@ -95,6 +96,8 @@ def read_one(log, name):
 def read_all(names):
     log = logs.Log()
     for name in names:
+        if name != "-" and os.path.exists(name + BEFORE):
+            read_one(log, name + BEFORE)
         read_one(log, name)
     logs.finish(log)
     for name, line, what in log.notes[:NOTES_SAID]:
@@ -102,7 +105,8 @@ def read_all(names):
     if len(log.notes) > NOTES_SAID:
         say("%d more lines like these, ignoring" % (len(log.notes) - NOTES_SAID))
     if log.foreign and not log.sources:
-        raise Failed("nothing that this version of tsrun can read", "use the tsrun that wrote it")
+        raise Failed("nothing that this version of tsrun can read",
+                     "a log is read by the version of tsrun that wrote it")
     return log
 
 

@@ -5,13 +5,12 @@ PRODUCED, SHARED, _, SAVED = range(4)
 SHOWN_KINDS = ("sample", "pixels", "device")
 NOT_SAVED = "bytes"  # what copies of files save is no CPU time
 WORTH_A_WORD = 10  # one in so many is enough for a reason that something helps against
-SILENT = 60.0  # seconds in which a running job counts something
 ISOLATED = "torch_isolated"  # counted once for all that a process does
 
 
 def final(job):
     """{kind: tally} at the end of what is known."""
-    return job.counts[-1][1] if job.counts else {}
+    return job.counts[-1][1]
 
 
 def of_kind(job, kind, column):
@@ -47,7 +46,7 @@ def saved(job):
 
 
 def cpu(job):
-    return job.counts[-1][2] if job.counts else None
+    return job.counts[-1][2]
 
 
 def total(values):
@@ -97,17 +96,15 @@ def main_reason(found):
 
 
 def not_shared(job, table):
-    if not job.late:
-        return None
     return sum(reason.count for reason in reasons([job], table) if reason.is_lost)
 
 
-def state(job, latest):
-    """How @job is when its log ends, at @latest.  Who was killed says nothing more."""
+def state(job):
+    """How @job is when its log ends.  Of one that was killed with all that wrote nothing says
+    more."""
     if job.ended is not None:
         return "ended"
-    last = job.times()[1]
-    return "not recorded" if latest - last > SILENT else "running"
+    return "running" if job.counts[-1][0] == job.source.samples[-1][0] else "not recorded"
 
 
 def lasted(job):

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Reading event logs.
+"""Reading event logs: what `tsrun top -b --json` prints, a sample of a group in each line.
 
-One file is JSON lines: a head (the format, whose group and node), then what jobs had counted by
-a time.  Anybody may have written there, and a line may be cut off, so each is checked; one that
-does not pass is noted by its number and left out.
+Anybody may have written there, and a line may be cut off, so each is checked; one that does not
+pass is noted by its number and left out.
 """
 
 import json
 import math
 import unicodedata
 
-FORMAT = 1
-LINE_BYTES = 4096
+FORMAT = 2
+LINE_BYTES = 1 << 20  # far more than a line of as many jobs as there can be
 KINDS = ("sample", "pixels", "device", "bytes")
 MODES = ("default", "aligned", "free")
 TALLY = ("produced", "shared", "shared_bytes")
@@ -33,12 +32,14 @@ class Source:
     def __init__(self, group, node):
         self.group, self.node = group, node
         self.versions = []
-        self.times = []  # of all lines, in the order of time
-        self.heads = set()  # those of a writer that begins
+        self.samples = []  # (time, seconds until the next one is due), in the order of time
         self.ring = []  # (time, capacity, used)
 
     def name(self):
         return "%s@%s" % (self.group, self.node)
+
+    def times(self):
+        return [when for when, _ in self.samples]
 
 
 class Job:
@@ -55,10 +56,9 @@ class Job:
 
     def times(self):
         """Of the first and the last that is known of it."""
-        of_all = [rows[at][0] for rows in (self.counts, self.late, self.order) if rows
-                  for at in (0, -1)]
-        of_all += [t for t in (self.began, self.ended) if t is not None]
-        return (min(of_all), max(of_all)) if of_all else None
+        of_all = [self.counts[0][0], self.counts[-1][0], self.began, self.ended]
+        known = [when for when in of_all if when is not None]
+        return min(known), max(known)
 
 
 class Log:
@@ -67,15 +67,14 @@ class Log:
     def __init__(self):
         self.sources, self.jobs = {}, {}
         self.notes = []  # (file, line, what is wrong with it)
-        self.foreign = 0  # heads of formats that are not known here
+        self.foreign = 0  # files with lines in formats that are not known here
 
     def note(self, name, line, what):
         self.notes.append((name, line, what))
 
     def all_jobs(self):
-        """Those of which anything was counted, in the order in which they began."""
-        known = [job for job in self.jobs.values() if job.times()]
-        return sorted(known, key=lambda job: (job.times()[0], job.identity))
+        """In the order in which they began."""
+        return sorted(self.jobs.values(), key=lambda job: (job.times()[0], job.identity))
 
 
 # ---- values --------------------------------------------------------------------------------
@@ -124,97 +123,90 @@ def parse(line):
     return row
 
 
+def maybe(read, value):
+    return None if value is None else read(value)
+
+
+def members(value):
+    if not isinstance(value, dict):
+        raise Wrong("counts that are none")
+    return value
+
+
 # ---- lines ---------------------------------------------------------------------------------
 
 
-def take_job(job, row, when):
-    if "pid" in row:
-        job.pid = count(row["pid"])
-    if row.get("began") is not None:
-        job.began = seconds(row["began"])
-    mode = row.get("mode")
-    if mode is not None and mode not in MODES:
-        raise Wrong("an unknown mode")
-    job.mode = mode or job.mode
-    job.dataset = text(row.get("dataset")) or job.dataset
-    job.program = text(row.get("program")) or job.program
-    if row.get("align") is not None:
-        job.align = count(row["align"])
-
-
 def tally(row):
-    if not isinstance(row, dict):
-        raise Wrong("counts that are none")
-    saved = seconds(row.get("saved_seconds", 0))
+    saved = seconds(members(row).get("saved_seconds", 0))
     return tuple(count(row.get(key, 0)) for key in TALLY) + (saved,)
 
 
-def take_counts(job, row, when):
-    kinds = {kind: tally(row[kind]) for kind in KINDS if kind in row}
-    cpu = row.get("cpu_seconds")
-    if job.counts:  # counters only grow; one that is not written is what it was
-        _, before, cpu_before = job.counts[-1]
+class Counted:
+    """What a line says of a job."""
+
+    def __init__(self, row):
+        self.identity = members(row).get("job")
+        if not isinstance(self.identity, str) or not 0 < len(self.identity) <= 64:
+            raise Wrong("of no job")
+        self.known = {key: maybe(read, row.get(key)) for key, read in (
+            ("pid", count), ("began", seconds), ("ended", seconds), ("align", count),
+            ("dataset", text), ("program", text), ("mode", text))}
+        if self.known["mode"] not in (None, *MODES):
+            raise Wrong("an unknown mode")
+        self.kinds = {kind: tally(row[kind]) for kind in KINDS if kind in row}
+        self.cpu = maybe(seconds, row.get("cpu_seconds"))
+        self.passed = {text(key): count(value)
+                       for key, value in members(row.get("passed", {})).items()}
+        if len(self.passed) > REASONS_MAX:
+            raise Wrong("more reasons than there are")
+        self.place = None
+        if "epoch" in row:
+            self.place = seconds(row["epoch"]), seconds(row.get("behind", 0))
+
+    def add_to(self, job, when):
+        """Counters only grow; one that is not written is what it was."""
+        for key, value in self.known.items():
+            if value is not None:
+                setattr(job, key, value)
+        latest, before, cpu = job.counts[-1] if job.counts else (0.0, {}, None)
+        if job.ended is not None:  # that it was over was seen a moment later, or is said again
+            when = min(when, max(job.ended, latest))
+        kinds = {**before, **self.kinds}
         for kind, old in before.items():
-            kinds[kind] = tuple(map(max, old, kinds.get(kind, old)))
-        cpu = cpu_before if cpu is None else max(seconds(cpu), cpu_before or 0.0)
-    job.counts.append((when, kinds, None if cpu is None else seconds(cpu)))
-
-
-def take_reasons(job, row, when):
-    found = {text(key): count(value) for key, value in row.items()
-             if key not in ("t", "e", "job", "final")}
-    if len(job.passed.keys() | found.keys()) > REASONS_MAX:
-        raise Wrong("more reasons than there are")
-    for key, value in found.items():
-        job.passed[key] = max(value, job.passed.get(key, 0))
-    job.late.append((when, job.passed.get("timeout", 0)))
-
-
-def take_order(job, row, when):
-    job.order.append((when, seconds(row.get("epoch")), seconds(row.get("behind", 0))))
-
-
-def take_end(job, row, when):
-    job.ended = when
-
-
-TAKERS = {"job": take_job, "counts": take_counts, "reasons": take_reasons, "order": take_order,
-          "end": take_end}
+            kinds[kind] = tuple(map(max, old, kinds[kind]))
+        cpu = cpu if self.cpu is None else max(self.cpu, cpu or 0.0)
+        job.counts.append((when, kinds, cpu))
+        for key, value in self.passed.items():
+            if key in job.passed or len(job.passed) < REASONS_MAX:
+                job.passed[key] = max(value, job.passed.get(key, 0))
+        job.late.append((when, job.passed.get("timeout", 0)))
+        if self.place:
+            job.order.append((when, *self.place))
 
 
 class File:
-    """One file while it is read: whose lines these are, and what its clock did."""
+    """One file while it is read: what its clock did, and whether its lines are ours."""
 
     def __init__(self, log, name):
         self.log, self.name = log, name
-        self.source = None
-        self.skips = False  # below a head of another format
+        self.skips = False  # behind a line of another format
         self.number = 0
         self.latest = None  # time of the latest line, as it is written
         self.offset = 0.0  # what the clock was put back by meanwhile
 
     def take(self, line):
         row = parse(line)
-        if "tsshim_events" in row:
-            self.take_head(row)
-        elif not self.skips:
-            self.take_event(row)
-
-    def take_head(self, row):
-        if row["tsshim_events"] != FORMAT:
-            self.skips = True
+        is_ours = row.get("tsshim_events") == FORMAT
+        if self.skips and not is_ours:
+            return
+        self.skips = not is_ours and "tsshim_events" in row
+        if self.skips:
             self.log.foreign += 1
             raise Wrong("format %s of the log, and only %d is known here; what follows is left out"
                         % (text(str(row["tsshim_events"])[:20]), FORMAT))
-        self.skips = False
-        key = text(row.get("group")) or "?", text(row.get("node")) or "?"
-        self.source = self.log.sources.setdefault(key, Source(*key))
-        version = text(row.get("version"))
-        if version and version not in self.source.versions:
-            self.source.versions.append(version)
-        when = self.time(row)
-        self.source.times.append(when)
-        self.source.heads.add(when)
+        if not is_ours:
+            raise Wrong("no line of an event log")
+        self.take_sample(row)
 
     def time(self, row):
         """The time of @row; a clock that was put back goes on from where it was."""
@@ -229,25 +221,27 @@ class File:
         self.latest = when
         return when + self.offset
 
-    def take_event(self, row):
-        kind, identity = row.get("e"), row.get("job")
-        if kind != "ring" and kind not in TAKERS:
-            return  # of a newer version
-        if not self.source:
-            self.source = self.log.sources.setdefault(("?", "?"), Source("?", "?"))
+    def take_sample(self, row):
+        jobs = row.get("jobs")
+        if not isinstance(jobs, list):
+            raise Wrong("no jobs")
+        jobs = [Counted(job) for job in jobs]
+        ring = members(row.get("ring", {}))
+        ring = (count(ring.get("capacity")), count(ring.get("used"))) if ring else None
+        every, version = seconds(row.get("every")), text(row.get("version"))
+        key = text(row.get("group")) or "?", text(row.get("node")) or "?"
         when = self.time(row)
-        if kind == "ring":
-            self.source.ring.append((when, count(row.get("capacity")), count(row.get("used"))))
-        else:
-            if not isinstance(identity, str) or not 0 < len(identity) <= 64:
-                raise Wrong("of no job")
-            key = self.source, identity
-            job = self.log.jobs.get(key) or Job(*key)
-            if len(self.log.jobs) >= JOBS_MAX and key not in self.log.jobs:
+        source = self.log.sources.setdefault(key, Source(*key))
+        source.samples.append((when, every))
+        if ring:
+            source.ring.append((when, *ring))
+        if version and version not in source.versions:
+            source.versions.append(version)
+        for counted in jobs:
+            of = source, counted.identity
+            if len(self.log.jobs) >= JOBS_MAX and of not in self.log.jobs:
                 raise Wrong("of more than %d jobs" % JOBS_MAX)
-            TAKERS[kind](job, row, when)
-            self.log.jobs[key] = job
-        self.source.times.append(when)
+            counted.add_to(self.log.jobs.setdefault(of, Job(*of)), when)
 
 
 def read(log, name, stream):
@@ -273,7 +267,7 @@ def read(log, name, stream):
 def finish(log):
     """Bring what several files said of one group or job into the order of time."""
     for source in log.sources.values():
-        source.times.sort()
+        source.samples.sort()
         source.ring.sort()
     for job in log.jobs.values():
         for rows in (job.counts, job.late, job.order):

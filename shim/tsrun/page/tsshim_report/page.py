@@ -57,7 +57,7 @@ def figure(name, value, shown):
 
 def headline(log, jobs):
     names = sorted(source.name() for source in log.sources.values())
-    times = [t for s in log.sources.values() for t in (s.times[:1] + s.times[-1:])]
+    times = [t for s in log.sources.values() for t, _ in s.samples]
     versions = sorted({v for s in log.sources.values() for v in s.versions})
     title = ", ".join(names) if names else "nothing recorded"
     rows = []
@@ -200,7 +200,7 @@ JOB_COLUMNS = (("Job", ""), ("Program", ""), ("Data set", ""), ("Mode", ""), ("L
                ("CPU used", "number"), ("CPU saved", "number"), ("End", ""))
 
 
-def job_row(job, number, name, latest, table):
+def job_row(job, number, name, table):
     kind = facts.main_kind([job])
     made, taken = (facts.of_kind(job, kind, column) if kind else None
                    for column in (facts.PRODUCED, facts.SHARED))
@@ -224,17 +224,16 @@ def job_row(job, number, name, latest, table):
         cell("lost", facts.not_shared(job, table), words.number(facts.not_shared(job, table))) +
         cell("cpu", facts.cpu(job), words.cpu(facts.cpu(job))) +
         cell("saved", facts.saved(job), words.cpu(facts.saved(job))),
-        "<td>%s</td>" % escape(facts.state(job, latest[job.source])))
+        "<td>%s</td>" % escape(facts.state(job)))
 
 
-def job_table(log, jobs, names, table):
+def job_table(jobs, names, table):
     if not jobs:
         return ""
-    latest = {source: max(source.times, default=0) for source in log.sources.values()}
     head = "".join('<th scope="col"%s>%s</th>' % (
         ' class="number"' if kind else "", name or '<span class="unseen">Taken, of both</span>')
         for name, kind in JOB_COLUMNS)
-    rows = "".join(job_row(job, number, names[job], latest, table)
+    rows = "".join(job_row(job, number, names[job], table)
                    for number, job in enumerate(jobs, 1))
     kinds = {facts.main_kind([job]) for job in jobs} - {None}
     counted = " or ".join(words.KIND_NAMES[kind] for kind in facts.SHOWN_KINDS if kind in kinds)
@@ -304,7 +303,7 @@ def compose(log, jobs, names, axis, charts, table):
         drawn = "\n".join(chart_figure(chart, n, axis) for n, chart in enumerate(charts, 1))
         body = ['<section class="tiles" aria-label="In short">%s</section>' % "".join(tiles),
                 note_section(log, axis), '<div class="charts">%s</div>' % drawn,
-                reason_table(jobs, table), job_table(log, jobs, names, table)]
+                reason_table(jobs, table), job_table(jobs, names, table)]
     else:
         body = ['<p id="nothing">No job has been recorded.</p>', note_section(log, axis)]
     return FRAME % {"policy": escape(POLICY % digest).replace("&#x27;", "'"), "head": head,

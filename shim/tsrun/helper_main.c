@@ -7,6 +7,7 @@
 #include "leader/events/events.h"
 #include "leader/files/stager.h"
 #include "leader/group/left.h"
+#include "shim/tsrun/log_recorder.h"
 
 #include <string.h>
 

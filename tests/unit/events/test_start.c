@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What is read of a job in /proc: its program and script and nothing more, its settings, its
- * time. */
-#include "fixture.h"
+/* What is read of a job in /proc: its program and script and nothing more, its mode, its time.
+ */
 #include "tests/unit/valgrind.h"
 
-#include "leader/events/process.h"
+#include "shim/tsrun/job_start.h"
 #include "shim/identity.h"
 
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-TestSuite(event_process);
+TestSuite(job_start);
 
 struct child {
 	pid_t pid;
@@ -58,11 +59,11 @@ static void end(const struct child *child)
 
 static void expect_program(char *const *words, const char *program)
 {
-	static struct ts_event_start found;
+	static struct ts_job_start found;
 	char *const nothing[] = {NULL};
 	struct child child = start(words, nothing);
 
-	ts_event_process_start(child.pid, &found);
+	ts_job_read_start(child.pid, &found);
 	cr_expect(eq(str, found.program, (char *)program));
 	end(&child);
 }
@@ -73,7 +74,7 @@ static void expect_program(char *const *words, const char *program)
 		__VA_ARGS__, NULL \
 	}
 
-Test(event_process, of_a_command_line_the_program_and_its_script_are_told)
+Test(job_start, of_a_command_line_the_program_and_its_script_are_told)
 {
 	NOT_EMULATED("it runs no programs but the first");
 	NOT_UNDER_VALGRIND("the command line of what it runs is its own");
@@ -97,66 +98,43 @@ Test(event_process, of_a_command_line_the_program_and_its_script_are_told)
 		WORDS((char *)"./train", (char *)"--password", (char *)"secret"), "./train");
 }
 
-Test(event_process, a_long_program_is_cut)
+Test(job_start, a_long_program_is_cut)
 {
 	NOT_EMULATED("it runs no programs but the first");
 	NOT_UNDER_VALGRIND("the command line of what it runs is its own");
-	static struct ts_event_start found;
+	static struct ts_job_start found;
 	static char name[PATH_MAX];
 	char *const words[] = {name, NULL}, *const nothing[] = {NULL};
 
 	memset(name, 'n', sizeof(name) - 1);
 	struct child child = start(words, nothing);
-	ts_event_process_start(child.pid, &found);
-	cr_expect(eq(sz, strlen(found.program), TS_EVENT_PROGRAM - 1));
+	ts_job_read_start(child.pid, &found);
+	cr_expect(eq(sz, strlen(found.program), TS_JOB_PROGRAM - 1));
 	end(&child);
 }
 
-Test(event_process, settings_are_those_it_was_started_with)
+Test(job_start, its_mode_is_that_it_was_started_with)
 {
 	NOT_EMULATED("it runs no programs but the first");
-	static struct ts_event_start found;
+	static struct ts_job_start found;
 	char *const environment[] = {(char *)"PATH=/bin", (char *)"TSSHIM_ALIGN=17",
 		(char *)"TSSHIM_ORDER=free", NULL};
 	struct child child = start(WORDS((char *)"job"), environment);
 
-	ts_event_process_start(child.pid, &found);
-	cr_expect(found.has_settings);
-	cr_expect(found.settings.align);
-	cr_expect(eq(u64, found.settings.align_seed, 17));
-	cr_expect(eq(int, found.settings.order, TS_ORDER_FREE));
+	ts_job_read_start(child.pid, &found);
+	cr_expect(eq(str, (char *)found.mode, (char *)"free"));
+	cr_expect(eq(u64, found.seed, 17));
 	end(&child);
 }
 
-Test(event_process, nobody_is_nobody)
+Test(job_start, nobody_is_nobody)
 {
-	static struct ts_event_start found;
-	struct ts_event_process process = {.id = 1};
+	static struct ts_job_start found;
 
-	ts_event_process_look(0xfffff0, &process);
-	cr_expect(eq(u64, process.id, 0));
-	cr_expect(not(process.alive));
-	ts_event_process_start(0xfffff0, &found);
+	cr_expect(eq(u64, ts_job_cpu_ns(0xfffff0), 0));
+	ts_job_read_start(0xfffff0, &found);
 	cr_expect(eq(str, found.program, (char *)""));
-	cr_expect(not(found.has_settings));
-}
-
-Test(event_process, a_process_is_alive_until_it_is_a_zombie)
-{
-	NOT_EMULATED("a child is told its parent's start time");
-	struct ts_event_process process;
-	struct child child = start(WORDS((char *)"job"), (char *const[]){NULL});
-	siginfo_t info;
-
-	ts_event_process_look(child.pid, &process);
-	cr_expect(eq(u64, process.id, ts_process_id(child.pid, false)));
-	cr_expect(process.alive);
-	close(child.input);
-	cr_assert(eq(int, waitid(P_PID, (id_t)child.pid, &info, WEXITED | WNOWAIT), 0));
-	ts_event_process_look(child.pid, &process);
-	cr_expect(eq(u64, process.id, ts_process_id(child.pid, false)));
-	cr_expect(not(process.alive));
-	waitpid(child.pid, NULL, 0);
+	cr_expect(eq(ptr, (void *)found.mode, NULL));
 }
 
 static void use_a_cpu(uint64_t ns)
@@ -168,10 +146,10 @@ static void use_a_cpu(uint64_t ns)
 	while ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec < ns);
 }
 
-Test(event_process, its_time_is_that_of_its_children_too)
+Test(job_start, its_time_is_that_of_its_children_too)
 {
 	NOT_EMULATED("/proc/self is its own");
-	struct ts_event_process process;
+	uint64_t self = ts_process_id(getpid(), false);
 	pid_t pid = fork();
 
 	if (pid == 0) {
@@ -180,14 +158,14 @@ Test(event_process, its_time_is_that_of_its_children_too)
 	}
 	waitpid(pid, NULL, 0);
 	use_a_cpu(60000000);
-	ts_event_process_look(getpid(), &process);
-	cr_expect(ge(u64, process.cpu_ns, 100000000));
+	cr_expect(ge(u64, ts_job_cpu_ns(self), 100000000));
+	cr_expect(eq(u64, ts_job_cpu_ns(self + (UINT64_C(1) << 24)), 0), "another one");
 }
 
-Test(event_process, it_began_before_now)
+Test(job_start, it_began_before_now)
 {
 	struct timespec now;
-	uint64_t began = ts_event_process_began(ts_process_id(getpid(), false));
+	uint64_t began = ts_job_began_ms(ts_process_id(getpid(), false));
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	cr_expect(gt(u64, began, 1000000000000));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What /proc says of a job. */
-#include "leader/events/process.h"
-
+#include "shim/tsrun/job_start.h"
+#include "shim/config.h"
 #include "shim/identity.h"
 #include "shim/log.h"
 #include "shim/sys.h"
@@ -44,47 +44,44 @@ static uint64_t next_field(const char **at)
 	return strtoull(*at, NULL, 10);
 }
 
-void ts_event_process_look(int pid, struct ts_event_process *ret_process)
+uint64_t ts_job_cpu_ns(uint64_t id)
 {
 	char path[32], stat[1024];
 
-	*ret_process = (struct ts_event_process){.id = 0};
-	ts_format(path, sizeof(path), "/proc/%d/stat", pid);
+	ts_format(path, sizeof(path), "/proc/%d/stat", (int)TS_PROCESS_PID(id));
 	if (ts_sys_read_file(path, stat, sizeof(stat)) < 0)
-		return;
+		return 0;
 	/* The name in parentheses may hold anything: fields count from behind the last ')'. */
 	const char *at = strrchr(stat, ')');
 	if (!at || at[1] != ' ')
-		return;
+		return 0;
 	at += 2;
-	uint64_t ticks = 0, start = 0, threads = 0;
-	bool is_zombie = *at == 'Z' || *at == 'X';
-	/* proc(5): the state is field 3; times from 14 to 17; the number of threads is field
-	 * 20, the start field 22. */
+	uint64_t ticks = 0, start = 0;
+	/* proc(5): the state is field 3; times are 14 to 17; the start is 22. */
 	for (int field = 4; field <= 22; field++) {
-		uint64_t value = next_field(&at);
+		start = next_field(&at);
 		if (field >= 14 && field <= 17)
-			ticks += value;
-		if (field == 20)
-			threads = value;
-		start = value;
+			ticks += start;
 	}
-	ret_process->id = (start & ((UINT64_C(1) << 40) - 1)) << 24 | (uint64_t)pid;
-	ret_process->alive = !is_zombie || threads > 1;
-	ret_process->cpu_ns = ticks * (NS_PER_S / ticks_per_second());
+	bool is_same = (start & ((UINT64_C(1) << 40) - 1)) == id >> 24;
+	return is_same ? ticks * (NS_PER_S / ticks_per_second()) : 0;
 }
 
-uint64_t ts_event_process_began(uint64_t id)
+uint64_t ts_job_real_ms(uint64_t ns)
 {
 	struct timespec real, boot;
 
 	if (clock_gettime(CLOCK_REALTIME, &real) < 0 ||
 		clock_gettime(CLOCK_BOOTTIME, &boot) < 0)
 		return 0;
-	uint64_t since_boot = (id >> 24) * MS_PER_S / ticks_per_second();
 	uint64_t now = (uint64_t)real.tv_sec * MS_PER_S + (uint64_t)real.tv_nsec / NS_PER_MS;
 	uint64_t up = (uint64_t)boot.tv_sec * MS_PER_S + (uint64_t)boot.tv_nsec / NS_PER_MS;
-	return now > up ? now - up + since_boot : 0;
+	return now > up ? now - up + ns / NS_PER_MS : 0;
+}
+
+uint64_t ts_job_began_ms(uint64_t id)
+{
+	return ts_job_real_ms((id >> 24) * (NS_PER_S / ticks_per_second()));
 }
 
 /* ---- how it was started ----------------------------------------------------------------- */
@@ -142,7 +139,7 @@ static const char *find_script(char *words, size_t length, const char **ret_betw
 	return NULL;
 }
 
-static void read_program(int pid, struct ts_event_start *start)
+static void read_program(int pid, struct ts_job_start *start)
 {
 	const char *between = "";
 	size_t length = read_text(pid, "cmdline");
@@ -154,8 +151,9 @@ static void read_program(int pid, struct ts_event_start *start)
 		script ? between : "", script ? script : "");
 }
 
-static void read_settings(int pid, struct ts_event_start *start)
+static void read_mode(int pid, struct ts_job_start *start)
 {
+	struct ts_config config;
 	char *entries[SETTINGS_MAX + 1];
 	size_t length = read_text(pid, "environ"), count = 0;
 
@@ -166,13 +164,16 @@ static void read_settings(int pid, struct ts_event_start *start)
 		if (strncmp(at, "TSSHIM_", 7) == 0)
 			entries[count++] = at;
 	entries[count] = NULL;
-	ts_config_load(&start->settings, entries, NULL);
-	start->has_settings = true;
+	ts_config_load(&config, entries, NULL);
+	start->seed = config.align_seed;
+	start->mode = !config.align                   ? "default"
+		      : config.order == TS_ORDER_FREE ? "free"
+						      : "aligned";
 }
 
-void ts_event_process_start(int pid, struct ts_event_start *ret_start)
+void ts_job_read_start(int pid, struct ts_job_start *ret_start)
 {
-	*ret_start = (struct ts_event_start){.has_settings = false};
+	*ret_start = (struct ts_job_start){.mode = NULL};
 	read_program(pid, ret_start);
-	read_settings(pid, ret_start);
+	read_mode(pid, ret_start);
 }
