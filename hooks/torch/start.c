@@ -2,7 +2,7 @@
 /* Puts our Python start-up file where an interpreter will find it, before main() runs. */
 #include "hooks/torch/start.h"
 
-#include "leader/group/line.h"
+#include "leader/line/line.h"
 #include "leader/group/session.h"
 #include "shim/config.h"
 #include "shim/elf.h"

@@ -124,4 +124,30 @@ int ts_belonging_map_sparse(struct ts_store *store, uint32_t which, uint64_t mag
 /** The ledger that belongs to this store; lives as long as the store. */
 struct ts_ledger *ts_store_ledger(struct ts_store *store);
 
+/**
+ * Whether @group has a ring and a ledger in which job @id is counted: it was attached, or
+ * its workers were.  Three system calls where there is none.
+ */
+bool ts_book_has_job(const char *group, uint64_t id);
+
+/**
+ * Note in that ledger that job @id leaves, which has joined nothing; undone when it joins.
+ * Whoever holds the lock of the group meanwhile, so that it cannot join to leave, then sees
+ * that nobody needs the ring.
+ */
+void ts_book_end_job(const char *group, uint64_t id);
+
+/** Whether anything at all exists under the group's name: three system calls. */
+bool ts_book_has_ring(const char *group);
+
+/**
+ * The ledger of @group to look at, without joining, whether it has a ring or not; NULL where
+ * there is none that can be trusted.  Undone by ts_book_unmap(), which takes NULL as well.
+ */
+struct ts_ledger *ts_book_map(const char *group);
+void ts_book_unmap(struct ts_ledger *ledger);
+
+/** The same, to add to its counters as a member does; nothing is locked. */
+struct ts_ledger *ts_book_map_to_count(const char *group);
+
 #endif

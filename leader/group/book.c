@@ -89,6 +89,69 @@ static int open_ledger(
 	return r < 0 ? r : take_ledger(scope, book, ret_ledger);
 }
 
+/* ---- without joining ------------------------------------------------------------------- */
+
+bool ts_book_has_ring(const char *group)
+{
+	char path[TS_PATH_BYTES];
+	struct stat found;
+	return ts_object_path(path, sizeof(path), group, "ring") == 0 &&
+	       ts_sys_stat(path, &found) == 0;
+}
+
+static struct ts_ledger *map_unjoined(const char *group, int protection)
+{
+	struct ts_object object = {.fd = -1};
+	if (ts_object_path(object.path, sizeof(object.path), group, "ledger") < 0 ||
+		ts_object_open(&object) < 0)
+		return NULL;
+	void *map = MAP_FAILED;
+	if (object.bytes == TS_LEDGER_BYTES)
+		map = mmap(NULL, TS_LEDGER_BYTES, protection, MAP_SHARED,
+			ts_load_relaxed(&object.fd), 0);
+	ts_object_close(&object);
+	if (map == MAP_FAILED)
+		return NULL;
+	if (ts_ledger_check(map) == 0)
+		return map;
+	ts_book_unmap(map);
+	return NULL;
+}
+
+struct ts_ledger *ts_book_map(const char *group)
+{
+	return map_unjoined(group, PROT_READ);
+}
+
+struct ts_ledger *ts_book_map_to_count(const char *group)
+{
+	return map_unjoined(group, PROT_READ | PROT_WRITE);
+}
+
+void ts_book_unmap(struct ts_ledger *ledger)
+{
+	if (ledger)
+		munmap(ledger, TS_LEDGER_BYTES);
+}
+
+bool ts_book_has_job(const char *group, uint64_t id)
+{
+	struct ts_ledger *ledger = ts_book_has_ring(group) ? ts_book_map(group) : NULL;
+	bool found = ledger && ts_ledger_row_of(ledger, id);
+	ts_book_unmap(ledger);
+	return found;
+}
+
+void ts_book_end_job(const char *group, uint64_t id)
+{
+	struct ts_ledger *ledger = ts_book_map_to_count(group);
+	if (ledger)
+		ts_ledger_end_job(ledger, id);
+	ts_book_unmap(ledger);
+}
+
+/* ---- joining --------------------------------------------------------------------------- */
+
 int ts_store_lock(struct ts_store *store)
 {
 	uint32_t never_woken = 0;

@@ -9,20 +9,17 @@
 
 #include "leader/group/ledger.h"
 
-/*
- * The words are those of `tsrun stats --json`; the second text is for people, where it needs
- * to be said.
- */
-#define TS_RECORDER_STATES(X)                                                             \
-	X(NONE, "none", "")                                                               \
-	X(WAITS, "waits", "")      /* another recorder writes for this job as well */     \
-	X(WRITES, "writes", "")    /* it writes for all jobs of the group */              \
-	X(DONE, "done", "")        /* the job is over, and its last counts are written */ \
-	X(ENDED, "ended", "ended") /* with an error: this job's recorder is gone */       \
-	X(NO_HELPER, "not-started", "not begun") /* with an error: there was never one */
+/* The words are those of `tsrun stats --json`. */
+#define TS_RECORDER_STATES(X)                                                              \
+	X(NONE, "none")                                                                    \
+	X(WAITS, "waits")           /* another recorder writes for this job as well */     \
+	X(WRITES, "writes")         /* it writes for all jobs of the group */              \
+	X(DONE, "done")             /* the job is over, and its last counts are written */ \
+	X(ENDED, "ended")           /* with an error: this job's recorder is gone */       \
+	X(NO_HELPER, "not-started") /* with an error: there was never one */
 
 enum ts_recorder_state {
-#define TS_X(name, id, text) TS_RECORDER_##name,
+#define TS_X(name, id) TS_RECORDER_##name,
 	TS_RECORDER_STATES(TS_X)
 #undef TS_X
 		TS_RECORDER_STATE_COUNT

@@ -124,7 +124,10 @@ bool ts_session_verify_this_hit(void);
  */
 void ts_session_count_verified(bool equal, const struct ts_lease *lease);
 
-/** At the end of the process: print the summary if asked to, leave the store. */
+/**
+ * At the end of the process: say what is to be said, and leave the store.  Of the room above
+ * (leader/line/session_end.c).
+ */
 void ts_session_finish(void);
 
 #endif

@@ -10,10 +10,8 @@
 
 extern char **environ;
 
-static const struct {
-	const char *id, *text;
-} states[] = {
-#define TS_X(name, word, said) {word, said},
+static const char *const states[] = {
+#define TS_X(name, word) word,
 	TS_RECORDER_STATES(TS_X)
 #undef TS_X
 };
@@ -80,10 +78,10 @@ void ts_events_print(struct ts_ledger *ledger, uint32_t index, FILE *out)
 	enum ts_recorder_state state = state_of(ledger, index, &error);
 
 	if (error == -ENOENT && state == TS_RECORDER_NO_HELPER)
-		fprintf(out, "; event log %s: no process can be started unseen here",
-			states[state].text);
-	else if (error != 0 && states[state].text[0] != '\0')
-		fprintf(out, "; event log %s: %s", states[state].text, reason(error));
+		fputs("; event log not begun: no process can be started unseen here", out);
+	else if (error != 0)
+		fprintf(out, "; event log %s: %s",
+			state == TS_RECORDER_NO_HELPER ? "not begun" : "ended", reason(error));
 }
 
 void ts_events_json(struct ts_json *json, struct ts_ledger *ledger, uint32_t index)
@@ -92,7 +90,7 @@ void ts_events_json(struct ts_json *json, struct ts_ledger *ledger, uint32_t ind
 	enum ts_recorder_state state = state_of(ledger, index, &error);
 
 	ts_json_open(json, "events", '{');
-	ts_json_string(json, "state", states[state].id);
+	ts_json_string(json, "state", states[state]);
 	if (error != 0)
 		ts_json_string(json, "error", reason(error));
 	else

@@ -3,7 +3,7 @@
 #ifndef TS_TSRUN_EXPLAIN_REPORT_H
 #define TS_TSRUN_EXPLAIN_REPORT_H
 
-#include "leader/group/apart.h"
+#include "leader/line/apart.h"
 #include "shim/tsrun/decoders.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/view.h"

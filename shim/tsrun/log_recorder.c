@@ -2,7 +2,7 @@
 /* The recorder of a job: leader/events/events.h explains it. */
 #include "shim/tsrun/log_recorder.h"
 #include "leader/group/recorder.h"
-#include "leader/group/summary.h"
+#include "leader/group/attach.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/log.h"
@@ -57,12 +57,12 @@ static int map_ledger(void)
 {
 	struct ts_scope scope;
 	int r = ts_scope_read(&scope);
-	struct ts_ledger *map = r == 0 ? ts_summary_map_to_count(recorder.group) : NULL;
+	struct ts_ledger *map = r == 0 ? ts_book_map_to_count(recorder.group) : NULL;
 
 	if (r == 0)
 		r = map ? ts_scope_check(&scope, &map->head) : -EBADMSG;
 	if (r < 0)
-		ts_summary_unmap(map);
+		ts_book_unmap(map);
 	else
 		recorder.ledger = map;
 	return r;

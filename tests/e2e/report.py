@@ -276,7 +276,7 @@ def reasons_of(**counted):
 
 
 def test_the_main_reason_is_that_of_the_last_line():
-    """As leader/group/line.c chooses."""
+    """As leader/line/line.c chooses."""
     for counted, expected in (
             ({"alone": 5, "jpeg_small": 40}, "alone"),  # one in ten is worth a word
             ({"alone": 3, "jpeg_small": 40}, "jpeg_small"),

@@ -2,7 +2,7 @@
 /* The one line when what tsrun has started ends: its words, whose counts, and where it goes. */
 #include "fixture.h"
 
-#include "leader/group/line.h"
+#include "leader/line/line.h"
 #include "shim/identity.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  */
 #include "fixture.h"
 
-#include "leader/group/line.h"
+#include "leader/line/line.h"
 
 #include <string.h>
 

@@ -84,7 +84,7 @@ def reasons(jobs, table):
 
 def main_reason(found):
     """As the line at the end of a job has it: the most frequent one of those that cost
-    something, but rather one that something helps against (leader/group/line.c)."""
+    something, but rather one that something helps against (leader/line/line.c)."""
     lost = [reason for reason in found if reason.is_lost]
     for reason in lost:
         if reason.identity == ISOLATED:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The end of a process: whether it prints the one line, of whose counts, and where. */
-#include "leader/group/line.h"
+#include "leader/line/line.h"
 
+#include "leader/group/attach.h"
 #include "leader/group/store_private.h"
-#include "leader/group/summary.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/log.h"
@@ -249,7 +249,7 @@ void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting)
 	static_assert(sizeof(*sum) <= TS_SCRATCH_BYTES, "it lies in a block");
 	memset(sum, 0, sizeof(*sum));
 	uint64_t job = is_ours ? 0 : ts_identity_job();
-	struct ts_ledger *map = ledger ? NULL : ts_summary_map(config->group);
+	struct ts_ledger *map = ledger ? NULL : ts_book_map(config->group);
 	ledger = ledger ? ledger : map;
 	if (ledger) {
 		ts_line_add_jobs(sum, ledger, place.launch, job);
@@ -257,7 +257,7 @@ void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting)
 	}
 	ts_line_add(sum, waiting);
 	bool told = !is_ours && is_told(sum, ledger, place.launch, job);
-	ts_summary_unmap(map);
+	ts_book_unmap(map);
 	/* A tool that decoded a picture, of whose output others may read each line. */
 	told |= place.is_plain && !is_trainer && !is_long(RUSAGE_SELF);
 	size_t length = told ? 0 : ts_line_format(text, TS_LINE_BYTES, sum, config);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which jobs ran side by side over data sets that look alike, and are named apart. */
-#include "leader/group/apart.h"
+#include "leader/line/apart.h"
 
 #include "shim/atomic.h"
 #include "shim/identity.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The one line on stderr when what tsrun has started ends: what was taken from other jobs, or
- * why nothing was, and what helps.
+ * why nothing was, and what helps.  With --summary a block of each job, in its place.
  */
-#ifndef TS_LEADER_GROUP_LINE_H
-#define TS_LEADER_GROUP_LINE_H
+#ifndef TS_LEADER_LINE_LINE_H
+#define TS_LEADER_LINE_LINE_H
 
-#include "leader/group/apart.h"
+#include "leader/line/apart.h"
 #include "leader/group/ledger.h"
 
 #define TS_LINE_BYTES 1024u
@@ -88,5 +88,11 @@ bool ts_line_may_speak(const struct ts_config *config);
  * counted outside of it.
  */
 void ts_line_finish(struct ts_ledger *ledger, struct ts_job_row *waiting);
+
+/**
+ * Print the block for job @id in one write.  @alone is what was counted outside @ledger, which
+ * may be NULL: what a job did without shared memory, and why.  Async-signal-safe.
+ */
+void ts_summary_print(struct ts_ledger *ledger, uint64_t id, struct ts_job_row *alone);
 
 #endif

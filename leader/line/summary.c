@@ -1,77 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* What a job shared, in one block on stderr when it ends. */
-#include "leader/group/summary.h"
+#include "leader/line/line.h"
 
-#include "leader/group/store_private.h"
+#include "shim/atomic.h"
 #include "shim/log.h"
 #include "shim/scratch.h"
 #include "shim/sys.h"
 
 #include <stdarg.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define BLOCK_BYTES 2048u
 #define REASONS_MAX 5 /* lines about what was not shared */
-
-bool ts_summary_has_group(const char *group)
-{
-	char path[TS_PATH_BYTES];
-	struct stat found;
-	return ts_object_path(path, sizeof(path), group, "ring") == 0 &&
-	       ts_sys_stat(path, &found) == 0;
-}
-
-static struct ts_ledger *map_ledger(const char *group, int protection)
-{
-	struct ts_object object = {.fd = -1};
-	if (ts_object_path(object.path, sizeof(object.path), group, "ledger") < 0 ||
-		ts_object_open(&object) < 0)
-		return NULL;
-	void *map = MAP_FAILED;
-	if (object.bytes == TS_LEDGER_BYTES)
-		map = mmap(NULL, TS_LEDGER_BYTES, protection, MAP_SHARED,
-			ts_load_relaxed(&object.fd), 0);
-	ts_object_close(&object);
-	if (map == MAP_FAILED)
-		return NULL;
-	if (ts_ledger_check(map) == 0)
-		return map;
-	ts_summary_unmap(map);
-	return NULL;
-}
-
-struct ts_ledger *ts_summary_map(const char *group)
-{
-	return map_ledger(group, PROT_READ);
-}
-
-struct ts_ledger *ts_summary_map_to_count(const char *group)
-{
-	return map_ledger(group, PROT_READ | PROT_WRITE);
-}
-
-void ts_summary_unmap(struct ts_ledger *ledger)
-{
-	if (ledger)
-		munmap(ledger, TS_LEDGER_BYTES);
-}
-
-bool ts_summary_has_job(const char *group, uint64_t id)
-{
-	struct ts_ledger *ledger = ts_summary_has_group(group) ? ts_summary_map(group) : NULL;
-	bool found = ledger && ts_ledger_row_of(ledger, id);
-	ts_summary_unmap(ledger);
-	return found;
-}
-
-void ts_summary_end_job(const char *group, uint64_t id)
-{
-	struct ts_ledger *ledger = ts_summary_map_to_count(group);
-	if (ledger)
-		ts_ledger_end_job(ledger, id);
-	ts_summary_unmap(ledger);
-}
 
 struct block {
 	char text[BLOCK_BYTES];

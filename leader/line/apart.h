@@ -9,8 +9,8 @@
  * different bits the named things are different; equal bits say little.  0: the samples have no
  * name.
  */
-#ifndef TS_LEADER_GROUP_APART_H
-#define TS_LEADER_GROUP_APART_H
+#ifndef TS_LEADER_LINE_APART_H
+#define TS_LEADER_LINE_APART_H
 
 #include "leader/group/ledger.h"
 #include "leader/group/loaders.h"

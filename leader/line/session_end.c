@@ -4,8 +4,7 @@
 
 #include "leader/group/attach.h"
 #include "leader/group/left.h"
-#include "leader/group/line.h"
-#include "leader/group/summary.h"
+#include "leader/line/line.h"
 #include "shim/identity.h"
 
 #include <unistd.h>
@@ -17,10 +16,10 @@
 static struct ts_session *join_to_leave(void)
 {
 	enum ts_reason reason = TS_REASON_NO_STORE;
-	if (!ts_summary_has_job(ts_config()->group, ts_identity_job()))
+	if (!ts_book_has_job(ts_config()->group, ts_identity_job()))
 		return NULL;
 	/* Before the lock is tried for, so that who holds it finds the ring left behind. */
-	ts_summary_end_job(ts_config()->group, ts_identity_job());
+	ts_book_end_job(ts_config()->group, ts_identity_job());
 	if (ts_session_attach(&reason) < 0) {
 		ts_add_relaxed(&ts_session_waiting.passed[reason], 1);
 		return NULL;
@@ -55,14 +54,14 @@ static bool was_refused(void)
  */
 static void leave_counts(void)
 {
-	struct ts_ledger *ledger = ts_summary_map_to_count(ts_config()->group);
+	struct ts_ledger *ledger = ts_book_map_to_count(ts_config()->group);
 	if (!ledger)
 		return;
 	ts_session_find_rows(ledger);
 	ts_session_flush(ledger);
 	if (ts_identity_self() == ts_identity_job())
 		ts_ledger_end_job(ledger, ts_identity_job());
-	ts_summary_unmap(ledger);
+	ts_book_unmap(ledger);
 }
 
 static bool wants_summary(bool has_counts)
@@ -86,7 +85,7 @@ void ts_session_finish(void)
 	bool is_told = !config->quiet && (ts_line_may_speak(config) || has_waiting());
 	bool refused = !joined && was_refused();
 	if (!joined && !config->summary && !is_told && !refused &&
-		!ts_summary_has_group(config->group))
+		!ts_book_has_ring(config->group))
 		return;
 	bool is_job = ts_identity_self() == ts_identity_job();
 	if (!joined && is_job)
