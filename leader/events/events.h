@@ -15,7 +15,7 @@
  *... recorder of job C   [waits ............................................................
  *
  * The counters of a job stay in the ledger when it ends, so nothing is lost on the way from one
- * to the next; its row says whether its last values were written (leader/group/recorder.h).
+ * to the next; its row says whether its last values were written (leader/events/recorder.h).
  *
  * Each line has the whole of a sample, so that any of them may be missing.  Only whole lines
  * count: a writer that takes over begins a line of its own behind one that was torn.  FILE is

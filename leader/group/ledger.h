@@ -144,7 +144,7 @@ static_assert(
 
 /**
  * Who writes down what a job does (leader/events/events.h), and how far that is; see
- * leader/group/recorder.h.  One row per job row; each word with the id of the job in it, as
+ * leader/events/recorder.h.  One row per job row; each word with the id of the job in it, as
  * above.
  */
 struct ts_recorder_row {

@@ -4,7 +4,6 @@
 
 #include "leader/group/attach.h"
 #include "leader/group/left.h"
-#include "leader/group/recorder.h"
 #include "shim/identity.h"
 #include "shim/log.h"
 #include "shim/sys.h"

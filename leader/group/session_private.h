@@ -34,4 +34,13 @@ void ts_session_find_rows(struct ts_ledger *ledger);
  */
 void ts_session_flush(struct ts_ledger *ledger);
 
+/**
+ * This process has joined the group of @ledger, for the job in row @job: start a recorder if
+ * that is wanted and there is none, which waits as long as ts_helper_start() does.  Of the room
+ * above (leader/events/recorder.c).
+ *
+ * Threads: one at a time.  Not for a vfork child or a signal handler.  Keeps errno.
+ */
+void ts_recorder_begin(struct ts_ledger *ledger, uint32_t job);
+
 #endif

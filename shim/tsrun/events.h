@@ -3,7 +3,7 @@
 #ifndef TS_TSRUN_EVENTS_H
 #define TS_TSRUN_EVENTS_H
 
-#include "leader/group/recorder.h"
+#include "leader/events/recorder.h"
 #include "shim/tsrun/json.h"
 
 /**

@@ -2,7 +2,7 @@
 /* A line of the event log: one sample of a group, as a JSON object. */
 #include "shim/tsrun/log_line.h"
 #include "leader/events/events.h"
-#include "leader/group/recorder.h"
+#include "leader/events/recorder.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The recorder of a job: leader/events/events.h explains it. */
 #include "shim/tsrun/log_recorder.h"
-#include "leader/group/recorder.h"
+#include "leader/events/recorder.h"
 #include "leader/group/attach.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"

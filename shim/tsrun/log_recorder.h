@@ -7,7 +7,7 @@
 #define TS_TSRUN_LOG_RECORDER_H
 
 /**
- * Be the recorder, with the words that leader/events/begin.c has put together:
+ * Be the recorder, with the words that leader/events/recorder.c has put together:
  *
  *	tsshim-recorder GROUP JOB STARTER FILE MAKE-DIRECTORIES
  *

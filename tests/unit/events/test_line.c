@@ -2,7 +2,7 @@
 /* A line of the event log: which jobs it has, and what it says of them. */
 #include "fixture.h"
 
-#include "leader/group/recorder.h"
+#include "leader/events/recorder.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 

@@ -2,7 +2,7 @@
 /* Rows of the ledger about recorders: one a job, and nothing of anybody else's is believed. */
 #include "fixture.h"
 
-#include "leader/group/recorder.h"
+#include "leader/events/recorder.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 

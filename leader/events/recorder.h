@@ -4,8 +4,8 @@
  * that is.  Whatever a row says of another job, or was written by a version of tsshim that
  * does not know these rows, reads as nothing.
  */
-#ifndef TS_LEADER_GROUP_RECORDER_H
-#define TS_LEADER_GROUP_RECORDER_H
+#ifndef TS_LEADER_EVENTS_RECORDER_H
+#define TS_LEADER_EVENTS_RECORDER_H
 
 #include "leader/group/ledger.h"
 
@@ -47,14 +47,5 @@ void ts_recorder_tell(struct ts_ledger *ledger, uint32_t job, uint64_t id,
 /** What was noted of job @id in row @job; *ret_error (may be NULL) is negative, or 0. */
 enum ts_recorder_state ts_recorder_state(
 	struct ts_ledger *ledger, uint32_t job, uint64_t id, int *ret_error);
-
-/**
- * This process has joined the group of @ledger, for the job in row @job: start a recorder if
- * that is wanted and there is none, which waits as long as ts_helper_start() does.  Of the room
- * above (leader/events/begin.c).
- *
- * Threads: one at a time.  Not for a vfork child or a signal handler.  Keeps errno.
- */
-void ts_recorder_begin(struct ts_ledger *ledger, uint32_t job);
 
 #endif
