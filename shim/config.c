@@ -1,87 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* What the values of settings mean, by the rules of shim/options.h. */
+/* What the values of settings mean, by the table shim/options.def. */
 #include "shim/config.h"
 
 #include <string.h>
 
-static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
-
-static const char *const shares[] = {
-#define TS_X(name, word) word,
-	TS_SHARES(TS_X)
-#undef TS_X
-		NULL,
-};
-
-static const char *const orders[] = {
-#define TS_X(name, word) word,
-	TS_ORDERS(TS_X)
-#undef TS_X
-		NULL,
-};
-
-static const char *const stages[] = {
-#define TS_X(name, word) word,
-	TS_STAGES(TS_X)
-#undef TS_X
-		NULL,
-};
-
-static const char *const acrosses[] = {
-#define TS_X(name, word) word,
-	TS_ACROSSES(TS_X)
-#undef TS_X
-		NULL,
-};
-
-static const char *const copies_words[] = {
-#define TS_X(name, word) word,
-	TS_COPIES(TS_X)
-#undef TS_X
-		NULL,
-};
-
-static const char *const events_words[] = {
-#define TS_X(name, word) word,
-	TS_EVENTS(TS_X)
-#undef TS_X
-		NULL,
-};
-
 #define OFF "off"
 
+#define TS_X(name, word, text) word,
+static const char *const shares[] = {TS_SHARES(TS_X) NULL};
+static const char *const orders[] = {TS_ORDERS(TS_X) NULL};
+static const char *const stages[] = {TS_STAGES(TS_X) NULL};
+static const char *const acrosses[] = {TS_ACROSSES(TS_X) NULL};
+static const char *const copies[] = {TS_COPIES(TS_X) NULL};
+static const char *const events[] = {TS_EVENTS(TS_X) NULL};
+static const char *const levels[] = {TS_LEVELS(TS_X) NULL};
 static const char *const offs[] = {OFF, NULL};
+#undef TS_X
 
-/* The words among the values of a kind, or NULL, and what a valid one looks like. */
-#define KIND_BOOL    NULL, "0 or 1"
-#define KIND_NAME    NULL, "up to 64 letters, digits, '_', '-' or '.' (not first)"
-#define KIND_DATASET NULL, "NAME or NAME=DIR"
-#define KIND_SHARE   shares, "auto, samples, pixels or off"
-#define KIND_SEED    offs, "a number from 0 to 9223372036854775807, or off"
-#define KIND_NAMES   offs, "names with commas between them such as lr,seed, or off"
-#define KIND_EPOCH   NULL, "a number from 0 to 2147483647"
-#define KIND_ORDER   orders, "strict or free"
-#define KIND_FILE    offs, "an absolute path, or off"
-#define KIND_DIR     offs, "an absolute path, or off"
-#define KIND_SIZE    NULL, "a size such as 512M or 4G"
-#define KIND_STAGE   stages, "auto, shm, off or an absolute directory"
-#define KIND_SECONDS NULL, "a number of seconds from 0 to 86400"
-#define KIND_TIME    NULL, "a time up to 30d such as 90s, 10min or 2h"
-#define KIND_ACROSS  acrosses, "nodes or off"
-#define KIND_COPIES  copies_words, "auto or off"
-#define KIND_EVENTS  events_words, "on, off or an absolute path"
-#define KIND_PERCENT NULL, "a number from 0 to 100 with up to four decimals"
-#define KIND_SUMMARY NULL, "0 or 1"
-#define KIND_LEVEL   levels, "error, warn, info or debug"
-
+/* The words among the values of a form, or NULL, and what a valid one looks like. */
 static const struct {
-	const char *standard;
 	const char *const *words;
 	const char *expect;
-} options[] = {
-#define TS_X(name, env, option, kind, standard, help) {standard, KIND_##kind},
-	TS_OPTIONS(TS_X)
-#undef TS_X
+} forms[] = {
+#define TS_FORM(form, words, expect) {words, expect},
+#include "shim/options.def"
+};
+
+const struct ts_option_row ts_options[TS_OPTION_COUNT] = {
+#define TS_OPTION(name, option, argument, implied, form, field, standard, help) \
+	{"TSSHIM_" #name, standard, TS_FORM_##form},
+#include "shim/options.def"
 };
 
 /* Reads digits; returns how many, 0 when there are none or the number is too large. */
@@ -277,25 +225,6 @@ static int parse_summary(const char *value, struct ts_config *config)
 	return 0;
 }
 
-/* For the options whose only values are words. */
-static int set_word(struct ts_config *config, enum ts_option option, const char *value)
-{
-	int word = parse_word(value, options[option].words);
-	if (word < 0)
-		return word;
-	if (option == TS_OPTION_SHARE)
-		config->share = (enum ts_share)word;
-	else if (option == TS_OPTION_ORDER)
-		config->order = (enum ts_epoch_order)word;
-	else if (option == TS_OPTION_ACROSS)
-		config->across = (enum ts_across)word;
-	else if (option == TS_OPTION_COPIES)
-		config->copies = (enum ts_copies)word;
-	else
-		config->debug = (enum ts_level)word;
-	return 0;
-}
-
 /* A word, or a directory; a relative one would be another in every process. */
 static int parse_stage(const char *value, struct ts_config *config)
 {
@@ -324,7 +253,7 @@ static int parse_events(const char *value, struct ts_config *config)
 	bool is_file = value[0] == '/' && strlen(value) <= TS_FILE_MAX;
 	int mode = is_file            ? TS_EVENTS_FILE
 		   : value[0] == '\0' ? TS_EVENTS_OFF
-				      : parse_word(value, events_words);
+				      : parse_word(value, events);
 	if (mode < 0)
 		return mode;
 	config->events = (enum ts_events_mode)mode;
@@ -371,57 +300,40 @@ static int parse_small(const char *value, uint64_t max, uint32_t *ret_value)
 	return r;
 }
 
+/* How a value of each form is read into its field of @config. */
+#define SET_BOOL(field)    parse_bool(value, &config->field)
+#define SET_NAME(field)    parse_name(value, '\0', config->field, &rest)
+#define SET_DATASET(field) parse_dataset(value, config)
+#define SET_SHARE(field)   SET_WORD(field, shares)
+#define SET_SEED(field)    parse_seed(value, config)
+#define SET_NAMES(field)   check_names(value)
+#define SET_EPOCH(field)   parse_small(value, TS_EPOCH_MAX, &config->field)
+#define SET_ORDER(field)   SET_WORD(field, orders)
+#define SET_FILE(field)    parse_file(value, &config->field)
+#define SET_DIR(field)     parse_file(value, &config->field)
+#define SET_SIZE(field)    ts_config_parse_size(value, &config->field)
+#define SET_STAGE(field)   parse_stage(value, config)
+#define SET_SECONDS(field) parse_small(value, TS_SECONDS_MAX, &config->field)
+#define SET_TIME(field)    parse_time(value, TS_KEEP_MAX, &config->field)
+#define SET_ACROSS(field)  SET_WORD(field, acrosses)
+#define SET_COPIES(field)  SET_WORD(field, copies)
+#define SET_EVENTS(field)  parse_events(value, config)
+#define SET_PERCENT(field) parse_percent(value, &config->field)
+#define SET_SUMMARY(field) parse_summary(value, config)
+#define SET_LEVEL(field)   SET_WORD(field, levels)
+#define SET_WORD(field, words) \
+	((word = parse_word(value, words)) < 0 ? word : (config->field = word, 0))
+
 int ts_config_set(struct ts_config *config, enum ts_option option, const char *value)
 {
 	const char *rest;
+	int word;
 
 	switch (option) {
-	case TS_OPTION_DISABLE:
-		return parse_bool(value, &config->disable);
-	case TS_OPTION_GROUP:
-		return parse_name(value, '\0', config->group, &rest);
-	case TS_OPTION_DATASET:
-		return parse_dataset(value, config);
-	case TS_OPTION_SHARE:
-	case TS_OPTION_ORDER:
-	case TS_OPTION_ACROSS:
-	case TS_OPTION_COPIES:
-	case TS_OPTION_DEBUG:
-		return set_word(config, option, value);
-	case TS_OPTION_ALIGN:
-		return parse_seed(value, config);
-	case TS_OPTION_ALIGN_ORDERS:
-		return parse_bool(value, &config->align_orders);
-	case TS_OPTION_IGNORE:
-		return check_names(value);
-	case TS_OPTION_EPOCH:
-		return parse_small(value, TS_EPOCH_MAX, &config->epoch);
-	case TS_OPTION_RECORD:
-		return parse_file(value, &config->record);
-	case TS_OPTION_REPLAY:
-		return parse_file(value, &config->replay);
-	case TS_OPTION_RING:
-		return ts_config_parse_size(value, &config->ring_bytes);
-	case TS_OPTION_KEEP:
-		return parse_time(value, TS_KEEP_MAX, &config->keep);
-	case TS_OPTION_STAGE:
-		return parse_stage(value, config);
-	case TS_OPTION_STAGE_SIZE:
-		return ts_config_parse_size(value, &config->stage_bytes);
-	case TS_OPTION_STAGE_METADATA:
-		return parse_small(value, TS_SECONDS_MAX, &config->stage_metadata);
-	case TS_OPTION_CLUSTER:
-		return parse_file(value, &config->cluster);
-	case TS_OPTION_LOCALITY:
-		return parse_bool(value, &config->locality);
-	case TS_OPTION_VERIFY:
-		return parse_percent(value, &config->verify_ppm);
-	case TS_OPTION_EVENTS:
-		return parse_events(value, config);
-	case TS_OPTION_SUMMARY:
-		return parse_summary(value, config);
-	case TS_OPTION_QUIET:
-		return parse_bool(value, &config->quiet);
+#define TS_OPTION(name, option, argument, implied, form, field, standard, help) \
+	case TS_OPTION_##name:                                                  \
+		return SET_##form(field);
+#include "shim/options.def"
 	default:
 		return -EINVAL;
 	}
@@ -431,12 +343,12 @@ void ts_config_init(struct ts_config *config)
 {
 	memset(config, 0, sizeof(*config));
 	for (int i = 0; i < TS_OPTION_COUNT; i++)
-		(void)ts_config_set(config, (enum ts_option)i, options[i].standard);
+		(void)ts_config_set(config, (enum ts_option)i, ts_options[i].standard);
 }
 
 const char *const *ts_config_words(enum ts_option option)
 {
-	return options[option].words;
+	return forms[ts_options[option].form].words;
 }
 
 const char *ts_order_word(uint64_t order)
@@ -446,5 +358,5 @@ const char *ts_order_word(uint64_t order)
 
 const char *ts_config_expect(enum ts_option option)
 {
-	return options[option].expect;
+	return forms[ts_options[option].form].expect;
 }

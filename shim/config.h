@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings of this process, read from the environment by the rules of shim/options.h. */
+/* Settings of this process, read from the environment by the table shim/options.def. */
 #ifndef TS_SHIM_CONFIG_H
 #define TS_SHIM_CONFIG_H
 
@@ -10,75 +10,95 @@
 	64 /* of a group or a dataset; letters, digits, '_', '-', '.' (not first) \
 	    */
 
-/* What is shared; the first one is the default. */
-#define TS_SHARES(X)                                                           \
-	X(AUTO, "auto")       /* samples where that is exact, else pixels */   \
-	X(SAMPLES, "samples") /* the user vouches for samples in every mode */ \
-	X(PIXELS, "pixels")   /* never samples */                              \
-	X(OFF, "off")         /* nothing, counted as disabled; alignment stays */
+/*
+ * The words of options, each with what it means, in Markdown; the first one is 0.
+ * scripts/tables reads them, as it does shim/options.def.
+ */
+#define TS_SHARES(X)                                                                          \
+	X(AUTO, "auto",                                                                       \
+		"samples of aligned jobs, and of data sets whose code is known; else pixels") \
+	X(SAMPLES, "samples",                                                                 \
+		"samples of all data sets: you vouch that a sample follows from the data "    \
+		"set, "                                                                       \
+		"its index and the state of the global generators only")                      \
+	X(PIXELS, "pixels", "decoded images, never samples")                                  \
+	X(OFF, "off", "nothing; an aligned job stays aligned")
 
 enum ts_share {
-#define TS_X(name, word) TS_SHARE_##name,
+#define TS_X(name, word, text) TS_SHARE_##name,
 	TS_SHARES(TS_X)
 #undef TS_X
 };
 
-/* In which order an aligned job goes through a shuffled epoch. */
-#define TS_ORDERS(X)                                                       \
-	X(STRICT, "strict") /* the one that follows from the seed alone */ \
-	X(FREE, "free")     /* whatever it lacks of what others have made first */
+#define TS_ORDERS(X)                                                                         \
+	X(STRICT, "strict", "the order that follows from the seed alone")                    \
+	X(FREE, "free",                                                                      \
+		"whatever the job lacks in this epoch of what others have made, the newest " \
+		"first, else the next sample of the strict order")
 
 enum ts_epoch_order {
-#define TS_X(name, word) TS_ORDER_##name,
+#define TS_X(name, word, text) TS_ORDER_##name,
 	TS_ORDERS(TS_X)
 #undef TS_X
 };
 
-/* Where copies of files lie; the words are options, any absolute path is the last row. */
-#define TS_STAGES(X)                                                        \
-	X(OFF, "off")   /* nowhere */                                       \
-	X(AUTO, "auto") /* shared memory, for files of slow storage only */ \
-	X(SHM, "shm")   /* shared memory, for all files under --dataset's DIR */
+/* An absolute directory is a place as well. */
+#define TS_STAGES(X)                                                                      \
+	X(OFF, "off", "no copies")                                                        \
+	X(AUTO, "auto",                                                                   \
+		"shared memory, only where the directory lies on a network or FUSE file " \
+		"system")                                                                 \
+	X(SHM, "shm", "shared memory, for any directory; an absolute path: into that one")
 
 enum ts_stage_mode {
-#define TS_X(name, word) TS_STAGE_##name,
+#define TS_X(name, word, text) TS_STAGE_##name,
 	TS_STAGES(TS_X)
 #undef TS_X
 		TS_STAGE_DIR, /* the directory that was named, for all these files */
 };
 
-/* With whom aligned samples are shared besides the jobs of this node. */
-#define TS_ACROSSES(X)                 \
-	X(OFF, "off")     /* nobody */ \
-	X(NODES, "nodes") /* those of --cluster */
+#define TS_ACROSSES(X)                              \
+	X(OFF, "off", "only the jobs of this node") \
+	X(NODES, "nodes", "also those of `--cluster`")
 
 enum ts_across {
-#define TS_X(name, word) TS_ACROSS_##name,
+#define TS_X(name, word, text) TS_ACROSS_##name,
 	TS_ACROSSES(TS_X)
 #undef TS_X
 };
 
-/* Whether copies to a GPU are shared. */
-#define TS_COPIES(X)                                                            \
-	X(OFF, "off")   /* nothing stands between the program and its driver */ \
-	X(AUTO, "auto") /* where that is exact and, as measured, pays */
+#define TS_COPIES(X)                                                       \
+	X(OFF, "off", "nothing stands between the program and its driver") \
+	X(AUTO, "auto", "copies are shared where that is exact and, as measured, pays")
 
 enum ts_copies {
-#define TS_X(name, word) TS_COPIES_##name,
+#define TS_X(name, word, text) TS_COPIES_##name,
 	TS_COPIES(TS_X)
 #undef TS_X
 };
 
-/* Whether there is a log of events; the words are options, any absolute path is a log too. */
-#define TS_EVENTS(X)  \
-	X(OFF, "off") \
-	X(ON, "on") /* where ts_events_path() says */
+/* An absolute path is a log as well. */
+#define TS_EVENTS(X)            \
+	X(OFF, "off", "no log") \
+	X(ON, "on", "a log at the place of the group's")
 
 enum ts_events_mode {
-#define TS_X(name, word) TS_EVENTS_##name,
+#define TS_X(name, word, text) TS_EVENTS_##name,
 	TS_EVENTS(TS_X)
 #undef TS_X
 		TS_EVENTS_FILE, /* the file that was named */
+};
+
+#define TS_LEVELS(X)                                                 \
+	X(ERROR, "error", "what keeps the library from working")     \
+	X(WARN, "warn", "also what is probably not as it should be") \
+	X(INFO, "info", "also what the library does once")           \
+	X(DEBUG, "debug", "also what it does often, and why")
+
+enum ts_level {
+#define TS_X(name, word, text) TS_LEVEL_##name,
+	TS_LEVELS(TS_X)
+#undef TS_X
 };
 
 /* Longest directory for copies: names of a group and of a copy follow. */
@@ -91,8 +111,6 @@ enum ts_events_mode {
 #define TS_SECONDS_MAX UINT64_C(86400)       /* a day */
 #define TS_KEEP_MAX    UINT64_C(2592000)     /* 30 days */
 #define TS_EPOCH_MAX   ((uint64_t)INT32_MAX)
-
-enum ts_level { TS_LEVEL_ERROR, TS_LEVEL_WARN, TS_LEVEL_INFO, TS_LEVEL_DEBUG };
 
 /** For the one line when a job ends: who prints it and where, as tsrun has seen it. */
 struct ts_line_place {

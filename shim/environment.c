@@ -18,10 +18,9 @@ extern char **environ;
 static_assert(TS_OPTION_COUNT <= 64, "a bit for each");
 
 static const char *const names[] = {
-#define TS_X(name, env, option, kind, standard, help) env,
-	TS_OPTIONS(TS_X)
-#undef TS_X
-		NULL,
+#define TS_OPTION(name, ...) PREFIX #name,
+#include "shim/options.def"
+	NULL,
 };
 
 /*

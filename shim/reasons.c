@@ -5,9 +5,8 @@
 #include <string.h>
 
 const struct ts_reason_row ts_reasons[TS_REASON_COUNT] = {
-#define TS_X(name, id, text, fix) {id, text, fix},
-	TS_REASONS(TS_X)
-#undef TS_X
+#define TS_REASON(name, id, text, fix) {id, text, fix},
+#include "shim/reasons.def"
 };
 
 enum ts_reason ts_reason_find(const char *id)
@@ -25,11 +24,10 @@ const char *ts_reason_fix(enum ts_reason reason, bool aligned)
 		return "";
 	if (aligned)
 		switch (reason) {
-#define TS_X(name, fix)        \
-	case TS_REASON_##name: \
+#define TS_REASON_ALIGNED(name, fix) \
+	case TS_REASON_##name:       \
 		return fix;
-			TS_REASONS_ALIGNED(TS_X)
-#undef TS_X
+#include "shim/reasons.def"
 		default:
 			break;
 		}

@@ -37,7 +37,7 @@ TS_EXPORT void tsshim_sample_lone_next(struct ts_sample_lone *lone);
 
 /**
  * The stretch is over, in which @count items were begun; the last of them @raised an exception
- * or not.  They are counted, as having been passed for @reason, an id of shim/reasons.h.
+ * or not.  They are counted, as having been passed for @reason, an id of shim/reasons.def.
  */
 TS_EXPORT void tsshim_sample_lone_end(
 	struct ts_sample_lone *lone, uint64_t count, int raised, const char *reason);

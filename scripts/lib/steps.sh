@@ -302,8 +302,8 @@ step_pyflakes() {
 }
 
 step_codespell() {
-	sources '*.c' '*.h' '*.py' '*.sh' '*.md' '*.build' '*.pml' scripts .ci >"$work/spell"
-	(cd "$root" && xargs codespell -L 'ans,inout,mis,nd,te,fo' <"$work/spell")
+	sources '*.c' '*.h' '*.def' '*.py' '*.sh' '*.md' '*.build' '*.pml' scripts .ci >"$work/spell"
+	(cd "$root" && xargs codespell -L 'ans,bu,inout,mis,nd,te,fo' <"$work/spell")
 }
 
 step_format() {
@@ -316,7 +316,7 @@ step_format() {
 # Licence lines, blanks at line ends, and that Python at least parses.
 step_style() {
 	failed=0
-	sources '*.c' '*.h' '*.py' '*.sh' scripts >"$work/style"
+	sources '*.c' '*.h' '*.def' '*.py' '*.sh' scripts >"$work/style"
 	while IFS= read -r name; do
 		head -n 3 "$root/$name" | grep -q 'SPDX-License-Identifier: MIT' ||
 			case $name in
@@ -356,6 +356,7 @@ step_structure() {
 	"$PYTHON" "$root/tests/structure/structure.py" >"$work/structure" || result=1
 	"$PYTHON" "$root/tests/structure/docs.py" >>"$work/structure" || result=1
 	"$PYTHON" "$root/tests/structure/notes.py" >>"$work/structure" || result=1
+	"$PYTHON" "$root/tests/structure/tables.py" >>"$work/structure" || result=1
 	cat "$work/structure"
 	note_counts "$(grep -c '^ok ' "$work/structure")" "$(grep -c '^not ok ' "$work/structure")" 0
 	return "$result"

@@ -6,63 +6,32 @@
 
 #include <string.h>
 
-/*
- * What to print for the value of each kind of setting; NULL = the option takes no value.
- * One that may be left out is joined by '=': the next word could be the command.
- */
-#define METAVAR_BOOL    NULL
-#define METAVAR_SUMMARY NULL
-#define METAVAR_NAME    "NAME"
-#define METAVAR_DATASET "NAME[=DIR]"
-#define METAVAR_SHARE   "WHAT"
-#define METAVAR_SEED    "[=SEED]"
-#define METAVAR_EPOCH   "N"
-#define METAVAR_ORDER   "WHICH"
-#define METAVAR_NAMES   "NAMES"
-#define METAVAR_FILE    "FILE"
-#define METAVAR_DIR     "DIR"
-#define METAVAR_SIZE    "SIZE"
-#define METAVAR_TIME    "TIME"
-#define METAVAR_STAGE   "WHERE"
-#define METAVAR_SECONDS "SEC"
-#define METAVAR_ACROSS  "WHOM"
-#define METAVAR_COPIES  "WHETHER"
-#define METAVAR_EVENTS  "[=FILE]"
-#define METAVAR_PERCENT "PERCENT"
-#define METAVAR_LEVEL   "LEVEL"
-
-/* What the option alone means, where its value may be left out. */
-#define IMPLIED(option) \
-	((option) == TS_OPTION_ALIGN ? "0" : (option) == TS_OPTION_EVENTS ? "on" : NULL)
-
 /* Sub-commands look into a group; everything else is about the job to start. */
 #define MODES(option, is_group) \
 	(sizeof(option) == 1 ? 0 : (is_group) ? TS_MODE_GROUPS : TS_MODE_SETTINGS)
 
 static const struct ts_option_text rows[] = {
-#define TS_X(n, env, option, kind, def, text)                             \
-	{.name = option,                                                  \
-		.letter = "",                                             \
-		.metavar = METAVAR_##kind,                                \
-		.implied = IMPLIED(TS_OPTION_##n),                        \
-		.standard = def,                                          \
-		.help = text,                                             \
-		.modes = MODES(option, TS_OPTION_##n == TS_OPTION_GROUP), \
-		.setting = TS_OPTION_##n,                                 \
+#define TS_OPTION(n, option, argument, implied_value, form, field, def, text) \
+	{.name = option,                                                      \
+		.letter = "",                                                 \
+		.metavar = argument,                                          \
+		.implied = implied_value,                                     \
+		.standard = def,                                              \
+		.help = text,                                                 \
+		.modes = MODES(option, TS_OPTION_##n == TS_OPTION_GROUP),     \
+		.setting = TS_OPTION_##n,                                     \
 		.flag = -1},
-	TS_OPTIONS(TS_X)
-#undef TS_X
-#define TS_X(n, option, short_form, value, where, text) \
-	{.name = option,                                \
-		.letter = short_form,                   \
-		.metavar = value,                       \
-		.help = text,                           \
-		.modes = (where),                       \
-		.setting = -1,                          \
+#include "shim/options.def"
+#define TS_FLAG(n, option, short_form, argument, commands, text) \
+	{.name = option,                                         \
+		.letter = short_form,                            \
+		.metavar = argument,                             \
+		.help = text,                                    \
+		.modes = (commands),                             \
+		.setting = -1,                                   \
 		.flag = TS_FLAG_##n},
-		TS_FLAGS(TS_X)
-#undef TS_X
-			{.name = NULL},
+#include "shim/tsrun/commands.def"
+	{.name = NULL},
 };
 
 const struct ts_option_text *ts_arguments_options(void)
@@ -70,42 +39,30 @@ const struct ts_option_text *ts_arguments_options(void)
 	return rows;
 }
 
-static const struct {
-	enum ts_mode mode;
-	const char *name;
-} sub_commands[] = {
-	{TS_MODE_STATS, "stats"},
-	{TS_MODE_GC, "gc"},
-	{TS_MODE_DOCTOR, "doctor"},
-	{TS_MODE_TOP, "top"},
-	{TS_MODE_CONFIG, "config"},
-	{TS_MODE_REPORT, "report"},
-	{TS_MODE_EXPLAIN, "explain"},
-	{TS_MODE_CLUSTER, "cluster"},
+/* The word of a command, by enum ts_command; that of the first one, a command of the user's, is
+ * "". */
+static const char *const words[] = {
+#define TS_COMMAND(name, word, ...) word,
+#include "shim/tsrun/commands.def"
+	NULL,
 };
 
 const char *ts_arguments_mode_name(enum ts_mode mode)
 {
-	for (size_t i = 0; i < TS_ARRAY_SIZE(sub_commands); i++)
-		if (sub_commands[i].mode == mode)
-			return sub_commands[i].name;
-	return "";
+	return mode ? words[__builtin_ctz(mode)] : "";
 }
 
 static enum ts_mode mode_of_word(const char *word)
 {
-	for (size_t i = 0; i < TS_ARRAY_SIZE(sub_commands); i++)
-		if (strcmp(sub_commands[i].name, word) == 0)
-			return sub_commands[i].mode;
+	for (int i = TS_COMMAND_RUN + 1; words[i]; i++)
+		if (strcmp(words[i], word) == 0)
+			return (enum ts_mode)(1 << i);
 	return TS_MODE_RUN;
 }
 
 const char *ts_arguments_near_mode(const char *word)
 {
-	const char *names[TS_ARRAY_SIZE(sub_commands) + 1] = {NULL};
-	for (size_t i = 0; i < TS_ARRAY_SIZE(sub_commands); i++)
-		names[i] = sub_commands[i].name;
-	return ts_config_nearest(word, names);
+	return ts_config_nearest(word, words + TS_COMMAND_RUN + 1);
 }
 
 /* Whether @word is the short form of @option, which its value may follow at once. */

@@ -6,18 +6,18 @@
 #include "shim/base.h"
 #include "shim/options.h"
 
-/* What tsrun does: one bit each, so that an option can belong to several. */
+/* What tsrun does, by the table shim/tsrun/commands.def. */
+enum ts_command {
+#define TS_COMMAND(name, ...) TS_COMMAND_##name,
+#include "shim/tsrun/commands.def"
+	TS_COMMAND_COUNT
+};
+
+/* The same, one bit each, so that an option can belong to several. */
 enum ts_mode {
-	TS_MODE_RUN = 1,
-	TS_MODE_STATS = 2,
-	TS_MODE_GC = 4,
-	TS_MODE_DOCTOR = 8,
-	TS_MODE_TOP = 16,
-	TS_MODE_CONFIG = 32,
-	TS_MODE_REPORT = 64,
-	TS_MODE_EXPLAIN = 128,
-	TS_MODE_CLUSTER = 256,
-	TS_MODE_ALL = 511,
+#define TS_COMMAND(name, ...) TS_MODE_##name = 1 << TS_COMMAND_##name,
+#include "shim/tsrun/commands.def"
+	TS_MODE_ALL = (1 << TS_COMMAND_COUNT) - 1,
 	TS_MODE_SETTINGS = TS_MODE_RUN | TS_MODE_CONFIG, /* take every setting */
 	TS_MODE_GROUPS =                                 /* look into a group */
 	TS_MODE_SETTINGS | TS_MODE_STATS | TS_MODE_GC | TS_MODE_TOP | TS_MODE_REPORT |
@@ -26,46 +26,11 @@ enum ts_mode {
 	TS_MODE_WORDS = TS_MODE_REPORT | TS_MODE_CLUSTER, /* take words that are no options */
 };
 
-/*
- * Options that are no settings of the library; with a value where its name is given.
- *
- *	 enumerator  option      short  value  where          help
- */
-#define TS_FLAGS(X)                                                                            \
-	X(JSON, "--json", "", NULL,                                                            \
-		TS_MODE_STATS | TS_MODE_DOCTOR | TS_MODE_CONFIG | TS_MODE_EXPLAIN |            \
-			TS_MODE_CLUSTER | TS_MODE_TOP,                                         \
-		"print JSON, for scripts")                                                     \
-	X(PROMETHEUS, "--prometheus", "", NULL, TS_MODE_STATS, "print metrics for Prometheus") \
-	X(VERBOSE, "--verbose", "-v", NULL, TS_MODE_STATS,                                     \
-		"every counter, zeros too, and what it means")                                 \
-	X(RESET, "--reset", "", NULL, TS_MODE_STATS, "print, and count anew from here on")     \
-	X(OUTPUT, "--output", "-o", "FILE", TS_MODE_STATS | TS_MODE_REPORT,                    \
-		"write to FILE, at once")                                                      \
-	X(DRY_RUN, "--dry-run", "-n", NULL, TS_MODE_GC, "only print what would be removed")    \
-	X(BATCH, "--batch", "-b", NULL, TS_MODE_TOP, "print blocks of text, for logs")         \
-	X(BLOCKS, "--count", "-n", "N", TS_MODE_TOP, "end after so many [no end]")             \
-	X(DELAY, "--delay", "-d", "SECONDS", TS_MODE_TOP, "from one to the next [2]")          \
-	X(PID, "--pid", "", "PID", TS_MODE_EXPLAIN, "only the job with this process")          \
-	X(DIR, "--dir", "", "DIR", TS_MODE_CLUSTER, "of the cluster, the same on all nodes")   \
-	X(NODES, "--nodes", "", "FILE", TS_MODE_CLUSTER,                                       \
-		"of up: servers, HOST:PORT on each line; auto: of Slurm's job")                \
-	X(SELF, "--self", "", "HOST", TS_MODE_CLUSTER,                                         \
-		"of up: which of them is this node [by address]")                              \
-	X(MEMORY, "--memory", "", "SIZE", TS_MODE_CLUSTER,                                     \
-		"of up: most memory for values [16G, a quarter of what is free]")              \
-	X(NVME, "--nvme", "", "PATH:SIZE", TS_MODE_CLUSTER,                                    \
-		"of up: keep large values in a file")                                          \
-	X(NO_TLS, "--no-tls", "", NULL, TS_MODE_CLUSTER,                                       \
-		"of up, when the cluster is made: neither encrypt nor verify")                 \
-	X(HELP, "--help", "-h", NULL, TS_MODE_ALL, "show this text and exit")                  \
-	X(VERSION, "--version", "", NULL, TS_MODE_RUN, "show the version and exit")
-
+/* Options that are no settings of the library. */
 enum ts_flag {
-#define TS_X(name, option, letter, value, where, help) TS_FLAG_##name,
-	TS_FLAGS(TS_X)
-#undef TS_X
-		TS_FLAG_COUNT
+#define TS_FLAG(name, ...) TS_FLAG_##name,
+#include "shim/tsrun/commands.def"
+	TS_FLAG_COUNT
 };
 
 /** A parsed command line; all strings point into argv. */
@@ -95,7 +60,8 @@ struct ts_option_text {
 	int flag;       /* enum ts_flag, or -1 */
 };
 
-/** All options in the order of the tables; the array ends with a row whose name is NULL. */
+/** All options, settings first, by enum ts_option; the array ends with a row whose name is
+ * NULL. */
 const struct ts_option_text *ts_arguments_options(void);
 
 /**

@@ -15,15 +15,9 @@
 
 #define PREFIX "TSSHIM_"
 
-static const char *const environment_names[] = {
-#define TS_X(name, env, option, kind, standard, help) env,
-	TS_OPTIONS(TS_X)
-#undef TS_X
-};
-
 void ts_conf_name(enum ts_option option, char name[TS_CONF_NAME])
 {
-	const char *from = environment_names[option] + sizeof(PREFIX) - 1;
+	const char *from = ts_options[option].variable + sizeof(PREFIX) - 1;
 	size_t length = 0;
 
 	for (; length < TS_CONF_NAME - 1 && from[length] != '\0'; length++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the counters of a group are called and what they mean, for every way to print them; the
- * kinds of work are in leader/group/kinds.h, the reasons not to share in shim/reasons.h.
+ * kinds of work are in leader/group/kinds.h, the reasons not to share in shim/reasons.def.
  */
 #ifndef TS_TSRUN_COUNTERS_H
 #define TS_TSRUN_COUNTERS_H

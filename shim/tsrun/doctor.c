@@ -17,9 +17,8 @@ static const struct {
 	const char *id, *title;
 	void (*look)(const struct ts_check_scene *scene, struct ts_check *check);
 } checks[] = {
-#define TS_X(name, text, function) {.id = name, .title = text, .look = function},
-	TS_CHECKS(TS_X)
-#undef TS_X
+#define TS_CHECK(name, text, function) {.id = name, .title = text, .look = function},
+#include "shim/tsrun/checks.def"
 };
 
 static int set_scene(char **command, struct ts_check_scene *ret_scene)

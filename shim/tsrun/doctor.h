@@ -9,9 +9,9 @@
 #define TS_DOCTOR_FAILED 1
 
 /**
- * Run all checks (TS_CHECKS) and print what they found on stdout, a line each, or with @json as
- * one list of objects.  @command are the words of a program to look at, ending with NULL, or
- * NULL; it is not run.  Stays this process's: not thread-safe.
+ * Run all checks (shim/tsrun/checks.def) and print what they found on stdout, a line each, or
+ * with @json as one list of objects.  @command are the words of a program to look at, ending
+ * with NULL, or NULL; it is not run.  Stays this process's: not thread-safe.
  *
  * Returns 0; TS_DOCTOR_FAILED; or TS_EXIT_FAILED after a message, where nothing was checked.
  */

@@ -30,14 +30,6 @@ static const char *const origin_words[] = {
 #undef TS_X
 };
 
-static const struct {
-	const char *environment, *option, *standard, *help;
-} settings[TS_OPTION_COUNT] = {
-#define TS_X(name, env, opt, kind, def, text) {env, opt, def, text},
-	TS_OPTIONS(TS_X)
-#undef TS_X
-};
-
 /* A setting as a job would have it. */
 struct row {
 	char name[TS_CONF_NAME];
@@ -51,10 +43,7 @@ struct row {
 /* What the options without a value mean. */
 static const char *given_value(enum ts_option option, const char *given)
 {
-	bool is_alone = option == TS_OPTION_SUMMARY || option == TS_OPTION_ALIGN_ORDERS ||
-			option == TS_OPTION_LOCALITY;
-
-	return is_alone ? "1" : given;
+	return ts_arguments_options()[option].metavar ? given : "1";
 }
 
 /* What a tsrun around this one has told the library is not what somebody has set. */
@@ -69,9 +58,9 @@ static const char *own_value(enum ts_option option, const char *value)
 static void find_value(const struct ts_arguments *arguments, const struct ts_conf *files,
 	enum ts_option option, struct row *row)
 {
-	const char *set = own_value(option, getenv(settings[option].environment));
+	const char *set = own_value(option, getenv(ts_options[option].variable));
 	const struct ts_conf *file = ts_conf_find(files, option);
-	const char *value = settings[option].standard;
+	const char *value = ts_options[option].standard;
 
 	row->origin = ORIGIN_DEFAULT;
 	if (arguments->setting[option]) {
@@ -103,8 +92,8 @@ static int find_rows(const struct ts_arguments *arguments, const struct ts_conf 
 		if (!rows[i].value)
 			return -ENOMEM;
 		/* On the command line a file may be named as seen from here. */
-		bool is_file = option == TS_OPTION_RECORD || option == TS_OPTION_REPLAY ||
-			       option == TS_OPTION_EVENTS;
+		bool is_file = ts_options[i].form == TS_FORM_FILE ||
+			       ts_options[i].form == TS_FORM_EVENTS;
 		rows[i].valid = (is_file && rows[i].origin == ORIGIN_COMMAND_LINE) ||
 				ts_config_set(&scratch, option, rows[i].value) == 0;
 	}
@@ -131,6 +120,7 @@ static void print_table(const struct row rows[TS_OPTION_COUNT])
 
 static void print_json(const struct row rows[TS_OPTION_COUNT])
 {
+	const struct ts_option_text *texts = ts_arguments_options();
 	struct ts_json json = {.out = stdout};
 
 	ts_json_open(&json, NULL, '[');
@@ -147,13 +137,13 @@ static void print_json(const struct row rows[TS_OPTION_COUNT])
 			ts_json_null(&json, "line");
 		}
 		ts_json_bool(&json, "valid", rows[i].valid);
-		ts_json_string(&json, "default", settings[i].standard);
-		if (settings[i].option[0] != '\0')
-			ts_json_string(&json, "option", settings[i].option);
+		ts_json_string(&json, "default", ts_options[i].standard);
+		if (texts[i].name[0] != '\0')
+			ts_json_string(&json, "option", texts[i].name);
 		else
 			ts_json_null(&json, "option");
-		ts_json_string(&json, "variable", settings[i].environment);
-		ts_json_string(&json, "help", settings[i].help);
+		ts_json_string(&json, "variable", ts_options[i].variable);
+		ts_json_string(&json, "help", texts[i].help);
 		ts_json_close(&json, '}');
 	}
 	ts_json_close(&json, ']');

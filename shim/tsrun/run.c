@@ -15,14 +15,6 @@
 
 extern char **environ;
 
-static const struct {
-	const char *environment, *option;
-} settings[TS_OPTION_COUNT] = {
-#define TS_X(name, env, opt, kind, standard, help) {.environment = env, .option = opt},
-	TS_OPTIONS(TS_X)
-#undef TS_X
-};
-
 /* How many variables were refused; ts_config_load() hands no pointer through. */
 static unsigned refused;
 
@@ -116,17 +108,17 @@ static char *value_to_export(enum ts_option option, const char *given)
 			return NULL;
 		return result;
 	}
-	if (option == TS_OPTION_ALIGN_ORDERS || option == TS_OPTION_LOCALITY)
+	if (ts_options[option].form == TS_FORM_BOOL)
 		return strdup("1"); /* it takes no value */
-	if (option == TS_OPTION_RECORD || option == TS_OPTION_REPLAY)
+	if (ts_options[option].form == TS_FORM_FILE)
 		return absolute_file(given);
 	if (option == TS_OPTION_EVENTS)
 		return absolute_log(given);
 	struct ts_config scratch;
 	ts_config_init(&scratch);
 	if (ts_config_set(&scratch, option, given) < 0) {
-		ts_message_say(
-			"option '%s' has a bad value '%s'", settings[option].option, given);
+		ts_message_say("option '%s' has a bad value '%s'",
+			ts_arguments_options()[option].name, given);
 		hint_value(option, given);
 		return NULL;
 	}
@@ -137,7 +129,7 @@ int ts_run_export_files(const struct ts_conf files[TS_CONF_COUNT])
 {
 	for (int i = 0; i < TS_OPTION_COUNT; i++) {
 		const struct ts_conf *file = ts_conf_find(files, (enum ts_option)i);
-		if (file && setenv(settings[i].environment, file->value[i], 0) < 0)
+		if (file && setenv(ts_options[i].variable, file->value[i], 0) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -162,7 +154,7 @@ int ts_run_settings_with(const struct ts_arguments *arguments,
 		if (!arguments->setting[i])
 			continue;
 		char *value = value_to_export((enum ts_option)i, arguments->setting[i]);
-		int r = value ? setenv(settings[i].environment, value, 1) : -1;
+		int r = value ? setenv(ts_options[i].variable, value, 1) : -1;
 		free(value);
 		if (r < 0)
 			return -EINVAL;
@@ -338,7 +330,7 @@ static int report_exec(const struct ts_arguments *arguments, int error)
  */
 static int set_line(const struct ts_config *config)
 {
-	const char *name = settings[TS_OPTION_SUMMARY].environment;
+	const char *name = ts_options[TS_OPTION_SUMMARY].variable;
 	struct stat stream;
 	char value[96];
 

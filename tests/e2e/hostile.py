@@ -3,13 +3,13 @@
 
 import glob
 import os
-import re
 import resource
 import shutil
 import subprocess
 
 import support
-from support import HERE, Group, run, same_pictures, victim
+import tables
+from support import Group, run, same_pictures, victim
 
 
 def command():
@@ -19,8 +19,7 @@ def command():
 
 def reason_texts():
     """{id: text} of all reasons not to share, from the one table that lists them."""
-    with open(os.path.join(HERE, "..", "..", "shim", "reasons.h")) as file:
-        return dict(re.findall(r'X\(\w+,\s*"(\w+)",\s*\\?\s*"([^"]*)",', file.read()))
+    return {identity: text for identity, (text, _) in tables.reasons().items()}
 
 
 def says_why(group, reason, prefix, more):

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 import support
+import tables
 
 ROOT = os.path.dirname(os.path.dirname(support.HERE))
 PAGE = os.path.join(ROOT, "docs", "questions.md")
@@ -67,8 +68,7 @@ def steps(text):
 
 def reasons():
     """{id: text} of all reasons not to share."""
-    with open(os.path.join(ROOT, "shim", "reasons.h"), encoding="utf-8") as file:
-        return dict(re.findall(r'X\(\w+, "(\w+)",[\s\\]*"([^"]*)",', file.read()))
+    return {identity: text for identity, (text, _) in tables.reasons().items()}
 
 
 def shape(line):

@@ -11,7 +11,8 @@ import tempfile
 
 import report_logs
 import support
-from report import PAGE, counts, job, line, sample
+import tables
+from report import counts, job, line, sample
 
 
 def environment(**more):
@@ -101,8 +102,7 @@ def test_page_of_jobs_that_ran():
 
 def test_reasons_are_those_of_the_program():
     need_matplotlib()
-    source = contents(os.path.join(PAGE, "..", "..", "reasons.h"))
-    _, text, fix = re.search(r'X\(ALONE, "(alone)", "([^"]*)",[\s\\]*"([^"]*)"\)', source).groups()
+    text, fix = tables.reasons()["alone"]
     with tempfile.TemporaryDirectory() as directory:
         log = written(directory, line(0, job(sample=sample(10), passed={
             "alone": 3, "verify": 9, "of_a_newer": 2})))

@@ -8,10 +8,10 @@ import shutil
 import subprocess
 
 import paths
+import tables
 from tsrun_common import BUILD, SOURCE, Skip, TSRUN, clean_environment, expect, main, tsrun
-from tsrun_docs import table
 
-OPTIONS = table(["shim", "options.h"], "TS_OPTIONS")
+OPTIONS = [(o.variable, o.option, o.standard, o.brief) for o in tables.options()]
 
 
 def write(directory, text, name="tsshim.conf"):
@@ -272,7 +272,7 @@ def test_the_library_alone_reads_no_file(directory):
 
 
 def test_pages_name_the_files(directory):
-    for page in ("docs/man/tsrun.1", "docs/man/tsshim.7"):
+    for page in ("docs/man/tsrun.1.in", "docs/man/tsshim.7.in"):
         with open(os.path.join(SOURCE, page), encoding="utf-8") as file:
             text = file.read()
         assert "/etc/tsshim/tsshim.conf" in text and "XDG_CONFIG_HOME" in text, page

@@ -7,9 +7,10 @@ import re
 import shutil
 import subprocess
 
-from tsrun_common import SOURCE, Skip, clean_environment, expect, main, tsrun
+import tables
+from tsrun_common import BUILD, SOURCE, Skip, clean_environment, expect, main, tsrun
 
-COMMANDS = ["stats", "gc", "doctor", "top", "config", "report", "explain", "cluster"]
+COMMANDS = [command.word for command in tables.commands() if command.word]
 
 
 def read(*parts):
@@ -28,8 +29,18 @@ def all_options():
     return set().union(*(help_options(*words) for words in ([], *([c] for c in COMMANDS))))
 
 
-def roff(text):
-    return text.replace("\\-", "-").replace("\\fR", "").replace("\\fP", "")
+def made(name):
+    """What scripts/tables has made for an installation."""
+    return os.path.join(BUILD, "scripts", name)
+
+
+def contents(name):
+    with open(made(name), encoding="utf-8") as file:
+        return file.read()
+
+
+def manual(name):
+    return re.sub(r"\\f[BIRP]", "", contents(name).replace("\\-", "-"))
 
 
 def table(path, name):
@@ -61,85 +72,61 @@ def test_version_stands_in_one_place(directory):
 
 
 def test_help_has_every_setting(directory):
-    text = tsrun("--help").stdout
-    rows = table(["shim", "options.h"], "TS_OPTIONS")
-    assert len(rows) >= 7
-    for environment, option, standard, *rest in rows:
-        assert (option or environment) in text, (option, environment)
+    lines = tsrun("--help").stdout.splitlines()
+    for option in tables.options():
+        name = option.usage or option.variable
+        default = " [%s]" % option.standard if option.argument or not option.option else ""
+        assert "  %-22s%s%s" % (name, option.brief, default) in lines, name
     assert len(help_options()) >= 7, help_options()
 
 
-def test_reasons_of_the_table_are_documented(directory):
-    documented = re.findall(r"^### `([a-z0-9_]+)`$", read("docs", "reasons.md"), re.M)
+def test_help_is_one_screen(directory):
+    for words in ([], *([command] for command in COMMANDS)):
+        lines = tsrun(*words, "--help").stdout.splitlines()
+        assert len(lines) <= 40 and all(len(line) <= 80 for line in lines), (words, len(lines), max(lines, key=len))
+    text = tsrun("--help").stdout
+    assert all("  %-9s%s" % (command.word, command.summary) in text for command in tables.commands() if command.word)
+
+
+def test_reasons_of_the_table_are_counted(directory):
     result = tsrun("stats", "--json", "--group", "clitest-docs")
-    counted = list(json.loads(result.stdout)["passed"])
-    declared = [row[0] for row in table(["shim", "reasons.h"], "TS_REASONS")]
-    assert counted == declared
-    assert documented == declared, set(documented) ^ set(declared)
+    assert list(json.loads(result.stdout)["passed"]) == list(tables.reasons())
 
 
-def test_every_reason_has_a_remedy(directory):
-    sections = re.split(r"^### ", read("docs", "reasons.md"), flags=re.M)[1:]
-    for section in sections:
-        assert section.count("*Remedy:*") == 1, section
-
-
-def test_what_helps_is_the_same_in_the_page(directory):
-    """What the line at the end of a job says."""
-    body = re.search(r"#define TS_REASONS\(X\)(.*?)\n\n", read("shim", "reasons.h"), re.S).group(1)
-    rows = re.split(r"\bX\(", body)[1:]
-    sections = re.split(r"^### ", read("docs", "reasons.md"), flags=re.M)[1:]
-    assert len(rows) == len(sections)
-    for row, section in zip(rows, sections):
-        identity, text, *helps = re.findall(r'"((?:[^"\\]|\\.)*)"', row)
-        assert len(helps) == 1 or (helps == [] and "TS_NOT_LOST" in row), row
-        short = re.findall(r"^\*In short:\* (.*)$", section, re.M)
-        assert short == [words for words in helps if words], (identity, short)
-        assert all(len(words) <= 80 for words in helps), helps
+def test_the_page_has_every_option(directory):
+    page = read("docs", "options.md")
+    named = set(re.findall(r"^(?:### |- (?:`-\w`, )?)`(--[a-z-]+)", page, re.M))
+    assert named == all_options() - {"--help", "--version"}, named ^ all_options()
 
 
 def test_man_page_has_every_option(directory):
-    page = roff(read("docs", "man", "tsrun.1"))
-    tagged = set(re.findall(r"^\.TP\n\.\w+ [^\n]*?(--[a-z-]+)", page, re.M))
+    page = manual("tsrun.1")
+    tagged = set(re.findall(r"^\.TP\n(?:\S+, )?(--[a-z-]+)", page, re.M))
     assert tagged == all_options(), tagged ^ all_options()
+    for option in tables.options():
+        part = page.split(".TP\n" + (option.usage or option.variable) + "\n")[1].split(".TP")[0]
+        assert "The default is %s." % option.standard in part and option.variable in page, option.variable
+    assert set(re.findall(r"^\.SS tsrun (\w+)", page, re.M)) == set(COMMANDS)
 
 
-def test_man_pages_have_every_variable(directory):
-    rows = table(["shim", "options.h"], "TS_OPTIONS")
-    declared = {row[0] for row in rows}
-    run, overview = (roff(read("docs", "man", p)) for p in ("tsrun.1", "tsshim.7"))
-    assert set(re.findall(r"TSSHIM_[A-Z_]+", run)) == declared
-    assert set(re.findall(r"^\.TP\n\.B (TSSHIM_[A-Z_]+)", overview, re.M)) == declared
-    for environment, option, standard, *rest in rows:
-        part = overview.split(".B %s\n" % environment, 1)[1].split(".TP", 1)[0]
-        assert "(%s)" % standard in part, (environment, standard)
-
-
-def test_man_page_has_the_defaults(directory):
-    page = roff(read("docs", "man", "tsrun.1"))
-    for environment, option, standard, *rest in table(["shim", "options.h"], "TS_OPTIONS"):
-        if not option:
-            part = page.split(".SH ENVIRONMENT")[1].split(".B %s\n" % environment, 1)[1].split(".TP")[0]
-        else:
-            match = re.search(r"^\.TP\n\.\w+ [^\n]*%s.*?(?=^\.TP)" % option, page, re.M | re.S)
-            part = match.group(0)
-            assert environment in part, environment
-        if option != "--summary":
-            assert ".BR %s ." % standard in part, (option or environment, standard)
+def test_man_page_has_every_variable(directory):
+    page = manual("tsshim.7")
+    for option in tables.options():
+        assert "(%s)." % option.standard in page.split(".TP\n%s\n" % option.variable)[1].split(".TP")[0], option.variable
 
 
 def test_man_page_describes_the_json(directory):
-    page = roff(read("docs", "man", "tsrun.1")).split(".SH STATISTICS")[1].split(".SH")[0]
+    page = manual("tsrun.1").split(".SH STATISTICS")[1].split(".SH")[0]
     data = json.loads(tsrun("stats", "--json", "--group", "clitest-docs").stdout)
     for key in data:
         assert re.search(r"\b%s\b" % key, page), key
 
 
 def test_man_page_has_every_check(directory):
-    page = roff(read("docs", "man", "tsrun.1")).split(".SH CHECKS")[1].split(".SH")[0]
+    page = manual("tsrun.1").split(".SH CHECKS")[1].split(".SH")[0]
     listed = re.findall(r"^\.IP \"(\d+ \w+)\"", page, re.M)
-    rows = table(["shim", "tsrun", "check.h"], "TS_CHECKS")
-    assert listed == ["%d %s" % (n, row[0]) for n, row in enumerate(rows, 1)], listed
+    found = json.loads(tsrun("doctor", "--json").stdout)
+    assert listed == ["%d %s" % (n, check["id"]) for n, check in enumerate(found, 1)], listed
 
 
 def test_man_pages_are_sound(directory):
@@ -147,14 +134,14 @@ def test_man_pages_are_sound(directory):
     if not groff:
         raise Skip("needs groff")
     for page in ("tsrun.1", "tsshim.7"):
-        made = subprocess.run([groff, "-man", "-ww", "-z", os.path.join(SOURCE, "docs/man", page)],
+        done = subprocess.run([groff, "-man", "-ww", "-z", made(page)],
                               stderr=subprocess.PIPE, text=True)
-        assert made.returncode == 0 and made.stderr == "", made.stderr
+        assert done.returncode == 0 and done.stderr == "", done.stderr
 
 
 def complete(*words):
     """What bash would offer for the last of @words."""
-    script = read("scripts", "completions", "tsrun.bash") + """
+    script = contents("tsrun") + """
 COMP_WORDS=(tsrun "$@")
 COMP_CWORD=$#
 _tsrun
@@ -178,8 +165,7 @@ def test_bash_completes_the_options(directory):
 
 
 def test_bash_completes_values(directory):
-    shares = {row[0] for row in table(["shim", "config.h"], "TS_SHARES")}
-    stages = {row[0] for row in table(["shim", "config.h"], "TS_STAGES")}
+    shares, stages = ({word for word, _ in tables.words(name)} for name in ("shares", "stages"))
     assert len(shares) == 4 and len(stages) == 3, (shares, stages)
     assert complete("--stage", "") >= stages and complete("--stage", "=", "sh") >= {"shm"}
     # As bash hands it over: split at each '='.
@@ -194,9 +180,9 @@ def test_bash_completes_values(directory):
 
 
 def test_zsh_completes_values(directory):
-    text = read("scripts", "completions", "_tsrun")
-    for name in ("TS_SHARES", "TS_STAGES"):
-        words = [row[0] for row in table(["shim", "config.h"], name)]
+    text = contents("_tsrun")
+    for name in ("shares", "stages"):
+        words = [word for word, _ in tables.words(name)]
         assert ":(%s)'" % " ".join(words) in text, words
     assert "'--align=-[" in text, "a seed is joined"
 
@@ -204,7 +190,7 @@ def test_zsh_completes_values(directory):
 def test_bash_completes_commands(directory):
     for command in COMMANDS:
         assert command in complete(command[:2]), command
-        assert command in read("scripts", "completions", "_tsrun"), command
+        assert command in contents("_tsrun"), command
     assert "printf" in complete("doctor", "--", "print")
     assert "printf" in complete("doctor", "--json", "print")
     assert "printf" in complete("--", "print")
@@ -216,16 +202,8 @@ def test_bash_completes_commands(directory):
     assert "printf" in complete("print")
 
 
-def test_bash_knows_which_options_take_values(directory):
-    usage = tsrun("--help").stdout
-    with_value = set(re.findall(r"^ {2}(?:-\w, )?(--[a-z-]+) [A-Z]", usage, re.M))
-    listed = re.search(r"^\s+(--[a-z| -]+)\) \(\(i \+= 2\)\)", read(
-        "scripts", "completions", "tsrun.bash"), re.M).group(1)
-    assert set(listed.split(" | ")) == with_value
-
-
 def test_zsh_completion_has_every_option(directory):
-    text = read("scripts", "completions", "_tsrun")
+    text = contents("_tsrun")
     named = set(re.findall(r"(--[a-z][a-z-]+)(?==-?\[|\[|\}|')", text))
     assert named == all_options(), named ^ all_options()
 
@@ -234,10 +212,10 @@ def test_shell_scripts_are_sound(directory):
     shellcheck = shutil.which("shellcheck")
     if not shellcheck:
         raise Skip("needs shellcheck")
-    made = subprocess.run([shellcheck, "-s", "bash",
-                           os.path.join(SOURCE, "scripts/completions/tsrun.bash")],
+    done = subprocess.run([shellcheck, "-s", "bash",
+                           made("tsrun")],
                           stdout=subprocess.PIPE, text=True)
-    assert made.returncode == 0, made.stdout
+    assert done.returncode == 0, done.stdout
 
 
 if __name__ == "__main__":

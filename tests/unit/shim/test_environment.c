@@ -98,10 +98,9 @@ Test(environment, long_unknown_names_are_reported_cut)
 /* ---- typing mistakes -------------------------------------------------------------------- */
 
 static const char *const variables[] = {
-#define TS_X(name, env, option, kind, standard, help) env,
-	TS_OPTIONS(TS_X)
-#undef TS_X
-		NULL};
+#define TS_OPTION(name, ...) "TSSHIM_" #name,
+#include "shim/options.def"
+	NULL};
 static const char *const commands[] = {"stats", "status", "top", "gc", "config", NULL};
 static const char *const flags[] = {"--group", "--ring", "--verify", NULL};
 static const char *const single[] = {"stats", NULL};

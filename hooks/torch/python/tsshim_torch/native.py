@@ -84,7 +84,7 @@ def _file(name):
 
 
 class Settings:
-    """What this process was told; see shim/options.h."""
+    """What this process was told; see shim/options.def."""
 
     def __init__(self):
         small, large = ctypes.c_uint32, ctypes.c_uint64
@@ -204,7 +204,7 @@ def unseen():
 
 
 def count_pass(reason, count=1):
-    """Count @count samples that were not shared; @reason is an id of shim/reasons.h."""
+    """Count @count samples that were not shared; @reason is an id of shim/reasons.def."""
     _count_pass(reason, count)
 
 

@@ -204,7 +204,7 @@ class Met:
 
     def tell(self, verdict, reason=None, detail="", named=0, made_of=()):
         """
-        Its samples are shared (SAMPLES, BATCHES), or NOT for @reason, an id of shim/reasons.h;
+        Its samples are shared (SAMPLES, BATCHES), or NOT for @reason, an id of shim/reasons.def;
         @named says what they are named by, as far as they are, and that is @made_of these parts.
         """
         now = verdict if reason is None else reason

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What stands in one table is told from there: the pages of docs/ in the tree are what scripts/tables makes.  TAP."""
+import contextlib
+import io
+import pathlib
+import runpy
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TABLES = ROOT / "scripts" / "tables"
+sys.path.insert(0, str(TABLES))
+
+import pages  # noqa: E402
+import rows  # noqa: E402
+
+
+def stale():
+    """What --check says of the tree."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        status = runpy.run_path(str(TABLES / "__main__.py"))["main"](["--check"])
+    lines = said.getvalue().splitlines()
+    return lines or (["--check ends with %d" % status] if status else [])
+
+
+def unnoticed():
+    """A page that differs in a letter is named, with the command that makes it."""
+    made = dict(pages.PAGES)
+    for name, make in made.items():
+        pages.PAGES[name] = lambda make=make: make() + "x"
+        lines = stale()
+        pages.PAGES[name] = make
+        if not (len(lines) == 1 and lines[0].startswith(name) and "meson compile" in lines[0] and " docs`" in lines[0]):
+            yield f"{name} with a letter more: {lines}"
+
+
+def wrong_reasons():
+    for identity, text, fix, more in rows.reasons():
+        if more.count("*Remedy:*") != 1:
+            yield f"{identity}: says a *Remedy:* once"
+        if len(fix or "") > 80 or not text:
+            yield f"{identity}: one line for people, and what helps in up to 80 characters"
+
+
+def wrong_options():
+    """The text of a row is not forgotten, and not told twice."""
+    for option in rows.only_options(rows.settings()):
+        if option.option and not option.text:
+            yield f"{option.option}: has no text"
+    for command in rows.commands():
+        if command.word and not (command.text and command.summary and command.examples):
+            yield f"{command.label}: has no text, no summary or no examples"
+        if len(command.summary) > 28:
+            yield f"{command.label}: up to 28 characters for `tsrun --help`"
+
+
+    for _, identity, title, text in rows.checks():
+        if not title or not text:
+            yield f"check {identity}: has no title or no text"
+
+
+def main():
+    checks = (("pages are what the tables say", list(stale())),
+              ("a page that is not is noticed", list(unnoticed())),
+              ("each reason says what to do", list(wrong_reasons())),
+              ("options and commands have their texts", list(wrong_options())))
+    print(f"1..{len(checks)}")
+    for number, (name, wrong) in enumerate(checks, 1):
+        print(f"{'not ok' if wrong else 'ok'} {number} {name}")
+        for line in wrong:
+            print(f"# {line}")
+    return int(any(wrong for _, wrong in checks))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
