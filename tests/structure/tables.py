@@ -4,6 +4,7 @@
 import contextlib
 import io
 import pathlib
+import re
 import runpy
 import sys
 
@@ -60,11 +61,39 @@ def wrong_options():
             yield f"check {identity}: has no title or no text"
 
 
+def wrong_readme(text):
+    """The ten options of README are some, each with the argument and the default that it has."""
+    known = {option.usage.partition("[")[0].split()[0]: option for option in rows.only_options(rows.settings()) if option.option}
+    named = re.findall(r"^\| `(--[^`]*)` \| (.*) \|$", text, re.M)
+    for usage, about in named:
+        option = known.get(re.match(r"--[a-z-]+", usage).group())
+        written = re.sub(r"^--[a-z-]+", "", usage)
+        if not option or written.strip() not in ("", (option.argument or ""), *(word for word, _ in option.words)):
+            yield f"README.md: {usage} is no option of shim/options.def"
+            continue
+        defaults = re.findall(r"\(default `?(\w+)`?|`(\w+)` is the default|`(\w+)` \(default\)", about)
+        for default in (word for found in defaults for word in found if word):
+            if default not in (option.standard, option.implied):
+                yield f"README.md: {default} is no default of {usage}, which is {option.standard}"
+    if len(named) != 10:
+        yield f"README.md: {len(named)} options in a table of ten"
+
+
+def unnoticed_in_readme(text):
+    for right, wrong in (("`--ring SIZE`", "`--ring BYTES`"), ("(default 2G", "(default 4G"), ("`--summary`", "`--summery`"),
+                         ("\n| `--summary`", "\n`--summary`")):
+        if right not in text or not list(wrong_readme(text.replace(right, wrong))):
+            yield f"{wrong} in the place of {right}"
+
+
 def main():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     checks = (("pages are what the tables say", list(stale())),
               ("a page that is not is noticed", list(unnoticed())),
               ("each reason says what to do", list(wrong_reasons())),
-              ("options and commands have their texts", list(wrong_options())))
+              ("options and commands have their texts", list(wrong_options())),
+              ("README's options are options, with their defaults", list(wrong_readme(readme))),
+              ("a wrong one in README is noticed", list(unnoticed_in_readme(readme))))
     print(f"1..{len(checks)}")
     for number, (name, wrong) in enumerate(checks, 1):
         print(f"{'not ok' if wrong else 'ok'} {number} {name}")
