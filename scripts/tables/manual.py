@@ -8,6 +8,11 @@ import rows
 INLINE = re.compile(r"`(?P<code>[^`]+)`|\*\*?(?P<slanted>[^*]+)\*\*?|\[(?P<link>[^\]]+)\]\((?P<page>[^)#]*)[^)]*\)|(?P<plain>.)", re.S)
 
 
+# Headings of shim/options.def that have a section of their own.
+FILES, ENVIRONMENT = "Files of settings", "Only in the environment"
+APART = (FILES, ENVIRONMENT)
+
+
 def escape(text):
     return text.replace("\\", "\\e")
 
@@ -36,7 +41,9 @@ def blocks(text, again):
     """Paragraphs and lists of @text; @again begins all paragraphs but the first."""
     found = []
     for part in re.split(r"\n\s*\n", text):
-        if part.startswith("- "):
+        if part.startswith("```"):
+            found.append(".PP\n.nf\n%s\n.fi" % escape(part.strip("`\n")))
+        elif part.startswith("- "):
             items = re.split(r"^- ", part, flags=re.M)[1:]
             found.append("\n".join([".RS", *(".IP \\(bu 2\n" + lines(item) for item in items), ".RE"]))
         else:
@@ -77,14 +84,19 @@ def setting(option):
     return "\n".join([".TP", names(option), text, ".IP", facts(option)])
 
 
+def files():
+    """The section on files of settings."""
+    return next(blocks(item.text, ".PP") for item in rows.settings() if isinstance(item, rows.Heading) and item.title == FILES)
+
+
 def options():
     found = []
     for item in rows.settings():
         if isinstance(item, rows.Heading):
-            found += [".SS " + item.title] + ([blocks(item.text, ".PP")] if item.text else []) if item.level == 2 else []
+            if item.level == 2 and item.title not in APART:
+                found += [".SS " + item.title, *filter(None, [blocks(item.text, ".PP")])]
         elif item.option:
             found.append(setting(item))
-    del found[-1]  # the heading of what has no option
     general = [option for option in rows.commands()[0].options if not option.variable]
     return "\n".join([*found, ".SS General", *(own(option) for option in general)])
 
@@ -131,10 +143,14 @@ def status():
                      for command in rows.commands() if command.word)
 
 
+def exits():
+    return "\n".join(".TP\n%s\n%s" % (bold(number), lines(text)) for number, text in rows.exits())
+
+
 def examples():
     return ".nf\n%s\n.fi" % "\n".join(escape(re.split(r" {3,}", line.strip())[0]).replace("-", "\\-")
                                       for command in rows.commands() for line in command.examples.splitlines())
 
 
 PARTS = {"SYNOPSIS": synopsis, "OPTIONS": options, "COMMANDS": commands, "ENVIRONMENT": environment,
-         "CHECKS": checks, "VARIABLES": variables, "STATUS": status, "EXAMPLES": examples}
+         "CHECKS": checks, "EXITS": exits, "FILES": files, "VARIABLES": variables, "STATUS": status, "EXAMPLES": examples}

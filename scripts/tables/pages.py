@@ -75,6 +75,7 @@ def options():
             parts.append(setting(item))
     for item in rows.table("shim", "tsrun", "commands.def"):
         parts += [heading(item)] if isinstance(item, rows.Heading) else []
+    parts.append("\n".join("- %s: %s" % pair for pair in rows.exits()))
     parts += [command(item) for item in rows.commands() if item.word]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 

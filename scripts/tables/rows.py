@@ -147,6 +147,11 @@ def commands():
     return found
 
 
+def exits():
+    """[(status, what it means)]"""
+    return [tuple(row.columns[1:]) for row in rows("TS_EXIT", "shim", "tsrun", "commands.def")]
+
+
 def checks():
     """[(number, id, title, Markdown)] of `tsrun doctor`."""
     found = enumerate(rows("TS_CHECK", "shim", "tsrun", "checks.def"), 1)

@@ -8,9 +8,8 @@
 
 /* Exit statuses of tsrun itself, as env(1) and timeout(1) use them. */
 enum ts_exit {
-	TS_EXIT_FAILED = 125,       /* tsrun could not do its part, or was called wrongly */
-	TS_EXIT_NOT_RUNNABLE = 126, /* the command was found but could not be executed */
-	TS_EXIT_NOT_FOUND = 127,
+#define TS_EXIT(name, status, text) TS_EXIT_##name = status,
+#include "shim/tsrun/commands.def"
 };
 
 /** Print one line "tsrun: ..." on stderr. Keeps errno. Not async-signal-safe (stdio). */

@@ -9,7 +9,7 @@ import subprocess
 
 import paths
 import tables
-from tsrun_common import BUILD, SOURCE, Skip, TSRUN, clean_environment, expect, main, tsrun
+from tsrun_common import BUILD, Skip, TSRUN, clean_environment, expect, main, tsrun
 
 OPTIONS = [(o.variable, o.option, o.standard, o.brief) for o in tables.options()]
 
@@ -272,8 +272,8 @@ def test_the_library_alone_reads_no_file(directory):
 
 
 def test_pages_name_the_files(directory):
-    for page in ("docs/man/tsrun.1.in", "docs/man/tsshim.7.in"):
-        with open(os.path.join(SOURCE, page), encoding="utf-8") as file:
+    for page in ("tsrun.1", "tsshim.7"):
+        with open(os.path.join(BUILD, "scripts", page), encoding="utf-8") as file:
             text = file.read()
         assert "/etc/tsshim/tsshim.conf" in text and "XDG_CONFIG_HOME" in text, page
 
