@@ -46,7 +46,7 @@ _tsrun()
 	esac
 
 	# Behind the options stands another command, which completes as it does alone.
-	while [[ $mode == run || $mode == doctor || $mode == explain ]] && ((i < COMP_CWORD)); do
+	while [[ $mode == run || $mode == doctor ]] && ((i < COMP_CWORD)); do
 		case ${COMP_WORDS[i]} in
 		--)
 			((i++))
@@ -59,7 +59,7 @@ _tsrun()
 		[[ ${COMP_WORDS[i - 1]} != = ]] || ((i++)) # --ring=1G
 		[[ ${COMP_WORDS[i]-} != = ]] || ((i += 2)) # --align=1, --dataset=NAME=DIR
 	done
-	if [[ $mode == run || $mode == doctor || $mode == explain ]] &&
+	if [[ $mode == run || $mode == doctor ]] &&
 		((i < COMP_CWORD || (i == COMP_CWORD && i > 1))) &&
 		[[ $current != -* || ${COMP_WORDS[i - 1]} == -- ]] &&
 		[[ $previous != --group && $previous != --dataset && $previous != --share && \
@@ -67,7 +67,7 @@ _tsrun()
 			$previous != --replay && $previous != --ring && $previous != --keep && \
 			$previous != --stage && \
 			$previous != --stage-size && $previous != --stage-metadata && $previous != --cluster && $previous != --across && $previous != --copies && \
-			$previous != --verify && $previous != --pid ]]; then
+			$previous != --verify ]]; then
 		if declare -F _command_offset >/dev/null; then
 			_command_offset "$i"
 		else

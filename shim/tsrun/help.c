@@ -209,11 +209,10 @@ static void print_report(void)
 static void print_explain(void)
 {
 	fputs("Usage: tsrun explain [--json] [--pid PID | --group NAME]\n"
-	      "       tsrun explain [--json] [--] command [argument...]\n"
-	      "Tell what of a program is shared, what is not, why, and what helps: of running\n"
-	      "jobs, which loaders they have met; or of a command, of which nothing is run "
-	      "but\n"
-	      "its imports and definitions.\n"
+	      "Tell which loaders the running jobs have met, what of each is shared, what is\n"
+	      "not, why, and what helps.  `tsrun doctor -- command` checks a command before "
+	      "it\n"
+	      "runs.\n"
 	      "\nOptions:\n",
 		stdout);
 	print_options(TS_MODE_EXPLAIN, true);
@@ -221,9 +220,8 @@ static void print_explain(void)
 	fputs("\nExamples:\n"
 	      "  tsrun explain                       all jobs of yours that run\n"
 	      "  tsrun explain --pid 4711            the one of this process\n"
-	      "  tsrun explain -- python train.py    before it is run\n"
 	      "  tsrun explain --json | jq '.jobs[].loaders[] | select(.shared == \"no\")'\n"
-	      "\nExit status: 0; 125 on failure, 126 and 127 as of `tsrun -- command`.\n",
+	      "\nExit status: 0; 125 on failure.\n",
 		stdout);
 }
 
