@@ -163,7 +163,11 @@
 		"install libraries with pip, not by PYTHONPATH or as editable ones")          \
 	X(TORCH_LEFT, "torch_left",                                                           \
 		"an iteration changes its dataset, which a worker keeps for the next one",    \
-		"persistent_workers=False, or keep in the dataset nothing that items change")
+		"persistent_workers=False, or keep in the dataset nothing that items change") \
+	X(STAGE_WRITTEN, "stage_written",                                                     \
+		"a job opened a file of the data set for writing: it goes without known "     \
+		"paths",                                                                      \
+		"let jobs write elsewhere, or leave out --stage-metadata")
 
 /*
  * What helps a job with --align, where that is something else: --align is no advice to it, and

@@ -4,7 +4,7 @@
 
 #include "hooks/file/age.h"
 #include "hooks/file/staged.h"
-#include "hooks/file/staged_answer.h"
+#include "hooks/file/staged.h"
 #include "shim/atomic.h"
 #include "shim/log.h"
 #include "shim/sys.h"
@@ -137,7 +137,7 @@ static int note(
 		if (ts_sys_fstat(fd, &stat) < 0 || ts_sys_file_system(fd, &type) < 0)
 			return -ENODEV;
 		/* A known path gives a copy at once; what is listed is the original. */
-		if (ts_load_relaxed(&ts_staged_on))
+		if (ts_staged_is_on())
 			ts_staged_answer(&stat);
 		if (!ts_file_identify(&stat, &file.identity) || is_made_up(type))
 			return -ENODEV;
