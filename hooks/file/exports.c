@@ -25,8 +25,8 @@
 
 #include "hooks/file/known.h"
 #include "hooks/file/next.h"
-#include "hooks/file/opens.h"
 #include "hooks/file/staged.h"
+#include "leader/inputs/opens.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 
@@ -75,12 +75,18 @@ static void set_call(struct call *call, int directory, const char *path, int fla
 	call->known.is_named = false;
 }
 
-/* Listed first: what a sample was made from is the original. */
+/* What a sample was made from is the original, also where a known path gave a copy at once. */
 static void note(const struct call *call, int fd)
 {
 	struct ts_opens *opens = ts_opens_armed;
-	if (opens) /* still: a signal handler may have ended it */
-		ts_opens_note(opens, call->directory, call->path, call->flags, fd);
+	struct stat original;
+	if (!opens) /* any more: a signal handler may have ended it */
+		return;
+	bool is_staged = ts_staged_is_on() && fd >= 0 && ts_sys_fstat(fd, &original) == 0;
+	if (is_staged)
+		ts_staged_answer(&original);
+	ts_opens_note(opens, call->directory, call->path, call->flags, fd,
+		is_staged ? &original : NULL);
 }
 
 /* Before an open that a copy cannot take by a name in /proc.  False, with errno: make none. */
