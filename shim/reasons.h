@@ -165,8 +165,7 @@
 		"an iteration changes its dataset, which a worker keeps for the next one",    \
 		"persistent_workers=False, or keep in the dataset nothing that items change") \
 	X(STAGE_WRITTEN, "stage_written",                                                     \
-		"a job opened a file of the data set for writing: it goes without known "     \
-		"paths",                                                                      \
+		"a job opened a file of the data set for writing: no known paths for it",     \
 		"let jobs write elsewhere, or leave out --stage-metadata")
 
 /*

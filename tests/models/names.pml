@@ -21,7 +21,7 @@
 #define TIMES 1 /* each asks */
 #endif
 #ifndef WRITES
-#define WRITES 1 /* by the writer, behind its open */
+#define WRITES 0 /* by the writer, behind its open */
 #endif
 #ifndef FOREIGN
 #define FOREIGN 1 /* changes by others */
@@ -135,7 +135,7 @@ proctype reader()
 	do
 	:: true ->
 		if
-		:: is_of_job = true
+		:: WRITES > 0 -> is_of_job = true
 		:: is_of_job = false
 		fi;
 		must = (is_of_job -> written : opened);
