@@ -16,7 +16,6 @@ CALLS = {
     "fopen": "fopen() while no sample is made",
     "fstat": "fstat() while no files are staged",
     "stat": "stat() while no paths are known",
-    "unlink": "unlink() while no paths are known",
     "telldir": "telldir() while no listings are shared",
     "dlsym": "dlsym() while no copies to a GPU are shared",
 }

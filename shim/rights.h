@@ -11,7 +11,8 @@
  * path_resolution(7); not asked: security modules, and what only one thread has).  Looked up
  * again after a second; until then a change is not seen.
  *
- * Threads: any.  Keeps errno.  0: it could not be found out.
+ * Threads: any.  Keeps errno.  0: it could not be found out, or the process has another root
+ * or other mounts than when it asked first, so that paths lead elsewhere.
  */
 uint64_t ts_rights(void);
 

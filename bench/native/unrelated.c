@@ -64,11 +64,6 @@ static void call_stat(j_common_ptr unused)
 	(void)!stat("", &status);
 }
 
-static void call_unlink(j_common_ptr unused)
-{
-	(void)!unlink("");
-}
-
 /* What readdir(3) does but for the entries: find the stream, take its lock. */
 static void call_telldir(j_common_ptr unused)
 {
@@ -108,14 +103,13 @@ int main(int argc, char **argv)
 	double fopen_ns = best_of(call_fopen, NULL, CALLS);
 	double fstat_ns = best_of(call_fstat, NULL, OPENS);
 	double stat_ns = best_of(call_stat, NULL, OPENS);
-	double unlink_ns = best_of(call_unlink, NULL, OPENS);
 	double telldir_ns = best_of(call_telldir, NULL, CALLS);
 	double dlsym_ns = best_of(call_dlsym, NULL, OPENS);
 	double file_ns = best_of(call_file, NULL, OPENS);
 	printf("{\"jpeg_abort\": %.2f, \"jpeg_destroy\": %.2f, \"open\": %.2f, "
-	       "\"fopen\": %.2f, \"fstat\": %.2f, \"stat\": %.2f, \"unlink\": %.2f, "
+	       "\"fopen\": %.2f, \"fstat\": %.2f, \"stat\": %.2f, "
 	       "\"telldir\": %.2f, \"dlsym\": %.2f, \"file\": %.2f}\n",
-		abort_ns, destroy_ns, open_ns, fopen_ns, fstat_ns, stat_ns, unlink_ns,
-		telldir_ns, dlsym_ns, file_ns);
+		abort_ns, destroy_ns, open_ns, fopen_ns, fstat_ns, stat_ns, telldir_ns,
+		dlsym_ns, file_ns);
 	return 0;
 }

@@ -1,210 +1,431 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exported calls that only an original can answer, or must not reach a copy: trampolines,
- * nothing else.  Unless files are staged each is two loads and a jump.
+ * The exported calls of the C library on what is open, and what happens around each:
  *
- * Optional arguments are named parameters here and passed on as they came; see exports.c.
+ *	asked of the original    it is opened for the call; the program keeps the copy
+ *	deed                     the original takes the copy's place, then the real call
+ *	name in /proc            the real call; a copy has its original's name
+ *	directory                entries of a listing that the group has, or the real call
+ *
+ * As in exports.c each is two loads and a jump where nothing is on, passes optional arguments
+ * on as they came, and is defined as it stands.
  */
-#include "hooks/file/conductor.h"
+#undef _FILE_OFFSET_BITS
+#undef _FORTIFY_SOURCE
+
+#include "hooks/file/known.h"
+#include "hooks/file/listings.h"
 #include "hooks/file/next.h"
+#include "hooks/file/staged.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
+#include <sys/fanotify.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* What no header declares, or not each C library's. */
+ssize_t __readlink_chk(const char *path, char *buffer, size_t bytes, size_t room);
+ssize_t __readlinkat_chk(
+	int directory, const char *path, char *buffer, size_t bytes, size_t room);
+int execveat(
+	int directory, const char *path, char *const words[], char *const env[], int flags);
+int fcntl64(int fd, int command, ...);
 
 #define NEXT(name) ts_load_relaxed(&ts_file_next.name)
 
-/* A call that goes to the original, or nowhere. */
-#define CALL_IN_PLACE(type, symbol, name, parameters, arguments)   \
-	TS_EXPORT type ts_file_##name parameters __asm__(#symbol); \
-	type ts_file_##name parameters                             \
-	{                                                          \
-		if (!ts_before_deed(fd))                           \
-			return -1;                                 \
-		return NEXT(name) arguments;                       \
-	}
+/* The last parameter of a call that has it at times, a pointer or a number; @last is the one
+ * before. */
+#define TAKE_ARGUMENT(last)                    \
+	va_list list;                          \
+	va_start(list, last);                  \
+	void *argument = va_arg(list, void *); \
+	va_end(list)
 
-/* One after which what is known of the file's paths is wrong. */
-#define CALL_CHANGING(symbol, name, parameters, arguments)        \
-	TS_EXPORT int ts_file_##name parameters __asm__(#symbol); \
-	int ts_file_##name parameters                             \
-	{                                                         \
-		if (!ts_before_deed(fd))                          \
-			return -1;                                \
-		return ts_after_deed(NEXT(name) arguments, fd);   \
-	}
+/* ---- calls that are asked of the original ----------------------------------------------- */
 
-#define CALL_flock(symbol, name) \
-	CALL_IN_PLACE(int, symbol, name, (int fd, int operation), (fd, operation))
-#define CALL_fchmod(symbol, name) \
-	CALL_CHANGING(symbol, name, (int fd, unsigned mode), (fd, mode))
-#define CALL_fchown(symbol, name) \
-	CALL_CHANGING(symbol, name, (int fd, unsigned user, unsigned group), (fd, user, group))
-#define CALL_futimens(symbol, name) \
-	CALL_CHANGING(symbol, name, (int fd, const void *times), (fd, times))
-#define CALL_fsetxattr(symbol, name)                                                         \
-	CALL_CHANGING(symbol, name,                                                          \
-		(int fd, const char *attribute, const void *value, size_t bytes, int flags), \
-		(fd, attribute, value, bytes, flags))
-#define CALL_fremovexattr(symbol, name) \
-	CALL_CHANGING(symbol, name, (int fd, const char *attribute), (fd, attribute))
-#define CALL_fexecve(symbol, name)                                                        \
-	CALL_IN_PLACE(int, symbol, name, (int fd, char *const argv[], char *const env[]), \
-		(fd, argv, env))
+/* The original to ask in the place of @fd, while the program keeps the copy; or @fd itself. */
+static inline int begin_asking(int fd)
+{
+	int original = ts_staged_is_on() ? ts_staged_ask_original(fd) : -1;
+	return original < 0 ? fd : original;
+}
 
-/* By a descriptor where the path is empty, or by one of its names in /proc. */
-#define CALL_execveat(symbol, name)                                                       \
-	TS_EXPORT int ts_file_##name(int directory, const char *path, char *const argv[], \
-		char *const env[], int flags) __asm__(#symbol);                           \
-	int ts_file_##name(int directory, const char *path, char *const argv[],           \
-		char *const env[], int flags)                                             \
-	{                                                                                 \
-		if (!ts_before_path(directory, path, flags))                              \
-			return -1;                                                        \
-		return NEXT(name)(directory, path, argv, env, flags);                     \
-	}
+/* The same where a call is about @fd only with AT_EMPTY_PATH in @flags and no @path. */
+static inline int begin_asking_at(int fd, const char *path, int flags)
+{
+	return ts_staged_is_on() && ts_staged_is_itself(path, flags) ? begin_asking(fd) : fd;
+}
 
-/* With flags some file systems read otherwise, or not at all. */
-#define CALL_preadv2(symbol, name)                                                      \
-	TS_EXPORT ssize_t ts_file_##name(int fd, const struct iovec *pieces, int count, \
-		off_t at, int flags) __asm__(#symbol);                                  \
-	ssize_t ts_file_##name(                                                         \
-		int fd, const struct iovec *pieces, int count, off_t at, int flags)     \
-	{                                                                               \
-		if (flags != 0 && !ts_before_deed(fd))                                  \
-			return -1;                                                      \
-		return NEXT(name)(fd, pieces, count, at, flags);                        \
-	}
+/* @asked has said @r; it was asked in the place of @fd.  Returns @r. */
+static inline long end_asking(int asked, int fd, long r)
+{
+	if (TS_UNLIKELY(asked != fd))
+		ts_sys_close(asked);
+	return r;
+}
 
-/* The bytes do not come by the program. */
-#define CALL_copy_file_range(symbol, name)                                                    \
-	TS_EXPORT ssize_t ts_file_##name(int from, off_t *from_at, int to, off_t *to_at,      \
-		size_t bytes, unsigned flags) __asm__(#symbol);                               \
-	ssize_t ts_file_##name(                                                               \
-		int from, off_t *from_at, int to, off_t *to_at, size_t bytes, unsigned flags) \
-	{                                                                                     \
-		ts_before_clone(from, to);                                                    \
-		return NEXT(name)(from, from_at, to, to_at, bytes, flags);                    \
-	}
+/* The index of copies knows what stat(2) tells, and no more of what statx(2) can be asked. */
+TS_EXPORT int statx(
+	int directory, const char *path, int flags, unsigned mask, struct statx *ret_stat)
+{
+	bool is_more = (mask & ~(STATX_BASIC_STATS | STATX_BTIME)) != 0;
+	int asked = is_more ? begin_asking_at(directory, path, flags) : directory;
+	int r = NEXT(statx)(asked, path, flags, mask, ret_stat);
+	if (ts_staged_is_on() && r == 0 && asked == directory && (flags & AT_EMPTY_PATH) != 0)
+		ts_staged_answer_x(directory, path, ret_stat);
+	return (int)end_asking(asked, directory, r);
+}
 
-/* A call that is asked of the original while the program goes on with the copy: @asking. */
-#define CALL_ASKED_BY(type, symbol, name, asking, fd, parameters, arguments) \
-	TS_EXPORT type ts_file_##name parameters __asm__(#symbol);           \
-	type ts_file_##name parameters                                       \
-	{                                                                    \
-		int original = asking;                                       \
-		if (original >= 0)                                           \
-			fd = original;                                       \
-		type r = NEXT(name) arguments;                               \
-		if (original >= 0)                                           \
-			ts_sys_close(original);                              \
-		return r;                                                    \
-	}
+TS_EXPORT int fsync(int fd)
+{
+	int asked = begin_asking(fd);
+	return (int)end_asking(asked, fd, NEXT(fsync)(asked));
+}
 
-#define CALL_ASKED(type, symbol, name, parameters, arguments) \
-	CALL_ASKED_BY(type, symbol, name, ts_before_asking(fd), fd, parameters, arguments)
+TS_EXPORT int fdatasync(int fd)
+{
+	int asked = begin_asking(fd);
+	return (int)end_asking(asked, fd, NEXT(fdatasync)(asked));
+}
 
-#define CALL_fsync(symbol, name) CALL_ASKED(int, symbol, name, (int fd), (fd))
-#define CALL_sync_file_range(symbol, name)                                             \
-	CALL_ASKED(int, symbol, name, (int fd, off_t at, off_t bytes, unsigned flags), \
-		(fd, at, bytes, flags))
-#define CALL_fpathconf(symbol, name) \
-	CALL_ASKED(long, symbol, name, (int fd, int what), (fd, what))
-#define CALL_open_by_handle_at(symbol, name) \
-	CALL_ASKED(int, symbol, name, (int fd, void *handle, int flags), (fd, handle, flags))
+TS_EXPORT int syncfs(int fd)
+{
+	int asked = begin_asking(fd);
+	return (int)end_asking(asked, fd, NEXT(syncfs)(asked));
+}
 
-/* By a descriptor only where there is no path. */
-#define CALL_ASKED_AT(symbol, name, parameters, arguments)                            \
-	CALL_ASKED_BY(int, symbol, name, ts_before_asking_at(directory, path, flags), \
-		directory, parameters, arguments)
-#define CALL_faccessat(symbol, name)                                                        \
-	CALL_ASKED_AT(symbol, name, (int directory, const char *path, int mode, int flags), \
-		(directory, path, mode, flags))
-#define CALL_name_to_handle_at(symbol, name)                                            \
-	CALL_ASKED_AT(symbol, name,                                                     \
-		(int directory, const char *path, void *handle, int *mount, int flags), \
-		(directory, path, handle, mount, flags))
-#define CALL_fanotify_mark(symbol, name)                                                     \
-	CALL_ASKED_BY(int, symbol, name, path ? -1 : ts_before_asking(directory), directory, \
-		(int group, unsigned flags, uint64_t mask, int directory, const char *path), \
-		(group, flags, mask, directory, path))
+TS_EXPORT int sync_file_range(int fd, off64_t at, off64_t bytes, unsigned flags)
+{
+	int asked = begin_asking(fd);
+	return (int)end_asking(asked, fd, NEXT(sync_file_range)(asked, at, bytes, flags));
+}
+
+TS_EXPORT long fpathconf(int fd, int name)
+{
+	int asked = begin_asking(fd);
+	return end_asking(asked, fd, NEXT(fpathconf)(asked, name));
+}
+
+TS_EXPORT ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes)
+{
+	int asked = begin_asking(fd);
+	return end_asking(asked, fd, NEXT(fgetxattr)(asked, name, value, bytes));
+}
+
+TS_EXPORT ssize_t flistxattr(int fd, char *list, size_t bytes)
+{
+	int asked = begin_asking(fd);
+	return end_asking(asked, fd, NEXT(flistxattr)(asked, list, bytes));
+}
+
+TS_EXPORT int fstatfs(int fd, struct statfs *ret_stat)
+{
+	int asked = begin_asking(fd);
+	return (int)end_asking(asked, fd, NEXT(fstatfs)(asked, ret_stat));
+}
+
+TS_EXPORT int fstatfs64(int fd, struct statfs64 *ret_stat)
+{
+	int asked = begin_asking(fd);
+	return (int)end_asking(asked, fd, NEXT(fstatfs64)(asked, ret_stat));
+}
+
+TS_EXPORT int fstatvfs(int fd, struct statvfs *ret_stat)
+{
+	int asked = begin_asking(fd);
+	return (int)end_asking(asked, fd, NEXT(fstatvfs)(asked, ret_stat));
+}
+
+TS_EXPORT int fstatvfs64(int fd, struct statvfs64 *ret_stat)
+{
+	int asked = begin_asking(fd);
+	return (int)end_asking(asked, fd, NEXT(fstatvfs64)(asked, ret_stat));
+}
+
+TS_EXPORT int faccessat(int directory, const char *path, int mode, int flags)
+{
+	int asked = begin_asking_at(directory, path, flags);
+	return (int)end_asking(asked, directory, NEXT(faccessat)(asked, path, mode, flags));
+}
+
+TS_EXPORT int name_to_handle_at(
+	int directory, const char *path, struct file_handle *handle, int *mount, int flags)
+{
+	int asked = begin_asking_at(directory, path, flags);
+	int r = NEXT(name_to_handle_at)(asked, path, handle, mount, flags);
+	return (int)end_asking(asked, directory, r);
+}
+
+TS_EXPORT int open_by_handle_at(int mount, struct file_handle *handle, int flags)
+{
+	int asked = begin_asking(mount);
+	return (int)end_asking(asked, mount, NEXT(open_by_handle_at)(asked, handle, flags));
+}
+
+TS_EXPORT int fanotify_mark(
+	int group, unsigned flags, uint64_t mask, int directory, const char *path)
+{
+	int asked = path ? directory : begin_asking(directory);
+	int r = NEXT(fanotify_mark)(group, flags, mask, asked, path);
+	return (int)end_asking(asked, directory, r);
+}
 
 /* Holes are the original's; the position stays the copy's. */
-#define CALL_lseek(symbol, name)                                                           \
-	TS_EXPORT off_t ts_file_##name(int fd, off_t offset, int whence) __asm__(#symbol); \
-	off_t ts_file_##name(int fd, off_t offset, int whence)                             \
-	{                                                                                  \
-		int original = TS_LIKELY(whence <= SEEK_END) ? -1 : ts_before_asking(fd);  \
-		if (TS_LIKELY(original < 0))                                               \
-			return NEXT(name)(fd, offset, whence);                             \
-		off_t found = NEXT(name)(original, offset, whence);                        \
-		ts_sys_close(original);                                                    \
-		return found < 0 ? found : NEXT(name)(fd, found, SEEK_SET);                \
-	}
+static TS_NOINLINE off_t seek_hole(ts_lseek_call *next, int fd, off_t offset, int whence)
+{
+	int asked = begin_asking(fd);
+	off_t found = end_asking(asked, fd, next(asked, offset, whence));
+	return asked == fd || found < 0 ? found : next(fd, found, SEEK_SET);
+}
 
-#define CALL_fgetxattr(symbol, name)                                        \
-	CALL_ASKED(ssize_t, symbol, name,                                   \
-		(int fd, const char *attribute, void *value, size_t bytes), \
-		(fd, attribute, value, bytes))
-#define CALL_flistxattr(symbol, name) \
-	CALL_ASKED(ssize_t, symbol, name, (int fd, char *list, size_t bytes), (fd, list, bytes))
-#define CALL_fstatfs(symbol, name) \
-	CALL_ASKED(int, symbol, name, (int fd, void *ret_stat), (fd, ret_stat))
+TS_EXPORT off_t lseek(int fd, off_t offset, int whence)
+{
+	return TS_LIKELY(whence <= SEEK_END) ? NEXT(lseek)(fd, offset, whence)
+					     : seek_hole(NEXT(lseek), fd, offset, whence);
+}
 
-/* Calls of which some are harmless. */
-#define CALL_ioctl(symbol, name)                                                             \
-	TS_EXPORT int ts_file_##name(int fd, unsigned long request, void *argument) __asm__( \
-		#symbol);                                                                    \
-	int ts_file_##name(int fd, unsigned long request, void *argument)                    \
-	{                                                                                    \
-		if (!ts_before_ioctl(fd, request, argument))                                 \
-			return -1;                                                           \
-		return NEXT(name)(fd, request, argument);                                    \
-	}
+TS_EXPORT off64_t lseek64(int fd, off64_t offset, int whence)
+{
+	return TS_LIKELY(whence <= SEEK_END) ? NEXT(lseek64)(fd, offset, whence)
+					     : seek_hole(NEXT(lseek64), fd, offset, whence);
+}
 
-#define CALL_fcntl(symbol, name)                                                            \
-	TS_EXPORT int ts_file_##name(int fd, int command, void *argument) __asm__(#symbol); \
-	int ts_file_##name(int fd, int command, void *argument)                             \
-	{                                                                                   \
-		if (!ts_before_fcntl(fd, command, argument))                                \
-			return -1;                                                          \
-		return NEXT(name)(fd, command, argument);                                   \
-	}
+/* ---- deeds: calls that go to the original, or nowhere ------------------------------------ */
 
-#define CALL_lockf(symbol, name)                                                         \
-	TS_EXPORT int ts_file_##name(int fd, int command, off_t bytes) __asm__(#symbol); \
-	int ts_file_##name(int fd, int command, off_t bytes)                             \
-	{                                                                                \
-		if (!ts_before_lockf(fd))                                                \
-			return -1;                                                       \
-		return NEXT(name)(fd, command, bytes);                                   \
-	}
+/* Before a call on @fd that must not reach a copy.  False, with errno: it must not be made. */
+static inline bool before_deed(int fd)
+{
+	return !ts_staged_is_on() || ts_staged_give_back(fd);
+}
 
-/* Names of open files in /proc. */
-#define CALL_NAMED(symbol, name, directory, parameters, arguments)           \
-	TS_EXPORT ssize_t ts_file_##name parameters __asm__(#symbol);        \
-	ssize_t ts_file_##name parameters                                    \
-	{                                                                    \
-		ssize_t r = NEXT(name) arguments;                            \
-		return ts_after_readlink(directory, path, buffer, bytes, r); \
-	}
+TS_EXPORT int flock(int fd, int operation)
+{
+	return before_deed(fd) ? NEXT(flock)(fd, operation) : -1;
+}
 
-#define CALL_readlink(symbol, name)                                                        \
-	CALL_NAMED(symbol, name, AT_FDCWD, (const char *path, char *buffer, size_t bytes), \
-		(path, buffer, bytes))
-#define CALL_readlinkat(symbol, name)                                          \
-	CALL_NAMED(symbol, name, directory,                                    \
-		(int directory, const char *path, char *buffer, size_t bytes), \
-		(directory, path, buffer, bytes))
-#define CALL_readlink_chk(symbol, name)                                      \
-	CALL_NAMED(symbol, name, AT_FDCWD,                                   \
-		(const char *path, char *buffer, size_t bytes, size_t room), \
-		(path, buffer, bytes, room))
-#define CALL_readlinkat_chk(symbol, name)                                                   \
-	CALL_NAMED(symbol, name, directory,                                                 \
-		(int directory, const char *path, char *buffer, size_t bytes, size_t room), \
-		(directory, path, buffer, bytes, room))
+TS_EXPORT int fchmod(int fd, mode_t mode)
+{
+	return before_deed(fd) ? NEXT(fchmod)(fd, mode) : -1;
+}
 
-#define TS_X(symbol, name, kind) CALL_##kind(symbol, name)
-TS_FILE_DEEDS(TS_X)
-#undef TS_X
+TS_EXPORT int fchown(int fd, uid_t user, gid_t group)
+{
+	return before_deed(fd) ? NEXT(fchown)(fd, user, group) : -1;
+}
+
+TS_EXPORT int futimens(int fd, const struct timespec times[2])
+{
+	return before_deed(fd) ? NEXT(futimens)(fd, times) : -1;
+}
+
+TS_EXPORT int futimes(int fd, const struct timeval times[2])
+{
+	return before_deed(fd) ? NEXT(futimes)(fd, times) : -1;
+}
+
+TS_EXPORT int fsetxattr(int fd, const char *name, const void *value, size_t bytes, int flags)
+{
+	return before_deed(fd) ? NEXT(fsetxattr)(fd, name, value, bytes, flags) : -1;
+}
+
+TS_EXPORT int fremovexattr(int fd, const char *name)
+{
+	return before_deed(fd) ? NEXT(fremovexattr)(fd, name) : -1;
+}
+
+TS_EXPORT int fexecve(int fd, char *const words[], char *const env[])
+{
+	return before_deed(fd) ? NEXT(fexecve)(fd, words, env) : -1;
+}
+
+/* By a descriptor where the path is empty, or by one of its names in /proc. */
+TS_EXPORT int execveat(
+	int directory, const char *path, char *const words[], char *const env[], int flags)
+{
+	if (ts_staged_is_on() && !ts_staged_before_path(directory, path, flags))
+		return -1;
+	return NEXT(execveat)(directory, path, words, env, flags);
+}
+
+/* With flags some file systems read otherwise, or not at all. */
+TS_EXPORT ssize_t preadv2(int fd, const struct iovec *pieces, int count, off_t at, int flags)
+{
+	return flags == 0 || before_deed(fd) ? NEXT(preadv2)(fd, pieces, count, at, flags) : -1;
+}
+
+TS_EXPORT ssize_t preadv64v2(
+	int fd, const struct iovec *pieces, int count, off64_t at, int flags)
+{
+	return flags == 0 || before_deed(fd) ? NEXT(preadv64v2)(fd, pieces, count, at, flags)
+					     : -1;
+}
+
+/* The bytes do not come by the program. */
+TS_EXPORT ssize_t copy_file_range(
+	int from, off64_t *from_at, int to, off64_t *to_at, size_t bytes, unsigned flags)
+{
+	if (ts_staged_is_on())
+		ts_staged_before_clone(from, to);
+	return NEXT(copy_file_range)(from, from_at, to, to_at, bytes, flags);
+}
+
+/* Of these some are harmless. */
+TS_EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	TAKE_ARGUMENT(request);
+	if (ts_staged_is_on() && !ts_staged_before_ioctl(fd, request, argument))
+		return -1;
+	return NEXT(ioctl)(fd, request, argument);
+}
+
+TS_EXPORT int fcntl(int fd, int command, ...)
+{
+	TAKE_ARGUMENT(command);
+	if (ts_staged_is_on() && !ts_staged_before_fcntl(fd, command, argument))
+		return -1;
+	return NEXT(fcntl)(fd, command, argument);
+}
+
+TS_EXPORT int fcntl64(int fd, int command, ...)
+{
+	TAKE_ARGUMENT(command);
+	if (ts_staged_is_on() && !ts_staged_before_fcntl(fd, command, argument))
+		return -1;
+	return NEXT(fcntl64)(fd, command, argument);
+}
+
+TS_EXPORT int lockf(int fd, int command, off_t bytes)
+{
+	if (ts_staged_is_on() && !ts_staged_before_lockf(fd))
+		return -1;
+	return NEXT(lockf)(fd, command, bytes);
+}
+
+TS_EXPORT int lockf64(int fd, int command, off64_t bytes)
+{
+	if (ts_staged_is_on() && !ts_staged_before_lockf(fd))
+		return -1;
+	return NEXT(lockf64)(fd, command, bytes);
+}
+
+/* ---- names of open files in /proc -------------------------------------------------------- */
+
+/* A call gave @length bytes of a name.  Returns the length of the original's name. */
+static inline ssize_t after_readlink(
+	int directory, const char *path, char *buffer, size_t bytes, ssize_t length)
+{
+	return ts_staged_is_on() ? ts_staged_answer_name(directory, path, buffer, bytes, length)
+				 : length;
+}
+
+TS_EXPORT ssize_t readlink(const char *path, char *buffer, size_t bytes)
+{
+	ssize_t length = NEXT(readlink)(path, buffer, bytes);
+	return after_readlink(AT_FDCWD, path, buffer, bytes, length);
+}
+
+TS_EXPORT ssize_t readlinkat(int directory, const char *path, char *buffer, size_t bytes)
+{
+	ssize_t length = NEXT(readlinkat)(directory, path, buffer, bytes);
+	return after_readlink(directory, path, buffer, bytes, length);
+}
+
+TS_EXPORT ssize_t __readlink_chk(const char *path, char *buffer, size_t bytes, size_t room)
+{
+	ssize_t length = NEXT(readlink_chk)(path, buffer, bytes, room);
+	return after_readlink(AT_FDCWD, path, buffer, bytes, length);
+}
+
+TS_EXPORT ssize_t __readlinkat_chk(
+	int directory, const char *path, char *buffer, size_t bytes, size_t room)
+{
+	ssize_t length = NEXT(readlinkat_chk)(directory, path, buffer, bytes, room);
+	return after_readlink(directory, path, buffer, bytes, length);
+}
+
+/* ---- directories ------------------------------------------------------------------------ */
+
+TS_EXPORT DIR *opendir(const char *path)
+{
+	DIR *stream = NEXT(opendir)(path);
+	if (ts_known_is_on())
+		ts_listings_opened(stream, false);
+	return stream;
+}
+
+TS_EXPORT DIR *fdopendir(int fd)
+{
+	DIR *stream = NEXT(fdopendir)(fd);
+	if (ts_known_is_on())
+		ts_listings_opened(stream, true);
+	return stream;
+}
+
+/* Apart, so that what needs a place on the stack is no part of the jump. */
+static TS_NOINLINE void *read_noted(ts_readdir_call *next, DIR *stream)
+{
+	void *entry;
+	return ts_listings_read(stream, &entry) ? entry : next(stream);
+}
+
+TS_EXPORT struct dirent *readdir(DIR *stream)
+{
+	return ts_listings_are_open() ? read_noted(NEXT(readdir), stream)
+				      : NEXT(readdir)(stream);
+}
+
+TS_EXPORT struct dirent64 *readdir64(DIR *stream)
+{
+	return ts_listings_are_open() ? read_noted(NEXT(readdir64), stream)
+				      : NEXT(readdir64)(stream);
+}
+
+TS_EXPORT int readdir_r(DIR *stream, struct dirent *entry, struct dirent **ret_entry)
+{
+	if (ts_listings_are_open() && ts_listings_read_into(stream, entry, (void **)ret_entry))
+		return 0;
+	return NEXT(readdir_r)(stream, entry, (void **)ret_entry);
+}
+
+TS_EXPORT int readdir64_r(DIR *stream, struct dirent64 *entry, struct dirent64 **ret_entry)
+{
+	if (ts_listings_are_open() && ts_listings_read_into(stream, entry, (void **)ret_entry))
+		return 0;
+	return NEXT(readdir64_r)(stream, entry, (void **)ret_entry);
+}
+
+TS_EXPORT long telldir(DIR *stream)
+{
+	long place;
+	if (ts_listings_are_open() && ts_listings_tell(stream, &place))
+		return place;
+	return NEXT(telldir)(stream);
+}
+
+TS_EXPORT void seekdir(DIR *stream, long place)
+{
+	if (!ts_listings_are_open() || !ts_listings_seek(stream, place))
+		NEXT(seekdir)(stream, place);
+}
+
+TS_EXPORT void rewinddir(DIR *stream)
+{
+	if (ts_listings_are_open())
+		ts_listings_rewind(stream);
+	NEXT(rewinddir)(stream);
+}
+
+TS_EXPORT int closedir(DIR *stream)
+{
+	if (ts_listings_are_open())
+		ts_listings_close(stream);
+	return NEXT(closedir)(stream);
+}

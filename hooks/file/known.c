@@ -3,10 +3,9 @@
 #include "hooks/file/known.h"
 
 #include "hooks/file/look.h"
-#include "hooks/file/staged_join.h"
-#include "hooks/file/staged_restore.h"
 #include "hooks/file/staged_root.h"
 #include "leader/files/stage.h"
+#include "leader/group/session.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
 #include "shim/identity.h"
@@ -21,9 +20,6 @@
 #include <unistd.h>
 
 _Atomic uint32_t ts_known_seconds;
-
-/* This process changed something then; what was known before is not for it. */
-static _Atomic uint64_t changed_ms;
 
 /* ---- names ------------------------------------------------------------------------------ */
 
@@ -58,10 +54,8 @@ static bool name_absolute(const char *path, bool link, struct ts_known_call *ret
 	struct text *text TS_SCRATCH = ts_scratch();
 	if (!text)
 		return false;
-	if (!ts_staged_root_below(path, &rest)) {
-		ret_call->is_above = ret_call->changes && ts_staged_root_is_within(path);
+	if (!ts_staged_root_below(path, &rest))
 		return false;
-	}
 	size_t length = strnlen(rest, PATH_MAX);
 	if (length == PATH_MAX)
 		return false;
@@ -90,14 +84,6 @@ static bool name_relative(
 	return name_absolute(whole, link, ret_call);
 }
 
-/* Stands for the file with @inode itself, if somebody may be writing to it. */
-static struct ts_hash128 name_written(uint64_t inode)
-{
-	uint64_t device, directory;
-	ts_staged_root_identity(&device, &directory);
-	return ts_stage_name_of_written(device, directory, inode);
-}
-
 /*
  * Whether it leads nowhere, on the first page or the last one, as NULL, 1 and -1: then the
  * kernel shall say so.  Whether any other does only a system call could tell, for each that is
@@ -109,11 +95,9 @@ static bool is_nowhere(const char *path)
 	return (uintptr_t)path + page < 2 * page;
 }
 
-static void name(int directory, const char *path, bool link, bool changes,
-	struct ts_known_call *ret_call)
+static void name(int directory, const char *path, bool link, struct ts_known_call *ret_call)
 {
-	ret_call->is_named = ret_call->is_above = false;
-	ret_call->changes = changes;
+	ret_call->is_named = false;
 	if (is_nowhere(path) || path[0] == '\0')
 		return;
 	ret_call->asked_ms = ts_stage_now_ms();
@@ -121,9 +105,57 @@ static void name(int directory, const char *path, bool link, bool changes,
 					    : name_relative(directory, path, link, ret_call);
 }
 
-uint64_t ts_known_changed_ms(void)
+/* ---- the group's table ------------------------------------------------------------------ */
+
+void ts_known_begin(void)
 {
-	return ts_load_relaxed(&changed_ms);
+	if (ts_load_relaxed(&ts_staged_on))
+		ts_write_relaxed(&ts_known_seconds, ts_config()->stage_metadata);
+}
+
+struct ts_stage *ts_known_table(void)
+{
+	struct ts_stage *joined = ts_staged_enter();
+	if (!joined || !ts_stage_names_were_left(&joined->index, ts_identity_job()))
+		return joined;
+	ts_write_relaxed(&ts_known_seconds, 0); /* another process of the job has written */
+	return NULL;
+}
+
+static bool is_below(int fd)
+{
+	char *path TS_SCRATCH = ts_scratch();
+	return path && ts_staged_root_path(fd, path);
+}
+
+/*
+ * While another thread looks for the directory nobody can tell what is below it, and waiting
+ * could take as long as the storage likes.
+ */
+static bool breaks_promise(const struct ts_known_call *call, int fd)
+{
+	struct stat st;
+	if (ts_sys_fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	bool is_pending = ts_staged_root_is_pending();
+	if (ts_staged_root_has_device(fd, st.st_dev))
+		return call->is_named || is_below(fd);
+	return is_pending || ts_staged_root_is_pending();
+}
+
+void ts_known_written(const struct ts_known_call *call, int fd)
+{
+	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0))
+		return;
+	int saved = errno;
+	if (breaks_promise(call, fd)) {
+		struct ts_stage *known = ts_staged_index();
+		ts_write_relaxed(&ts_known_seconds, 0);
+		if (known)
+			ts_stage_names_leave(&known->index, ts_identity_job());
+		ts_session_count_pass(TS_REASON_STAGE_WRITTEN);
+	}
+	errno = saved;
 }
 
 /* ---- opening ---------------------------------------------------------------------------- */
@@ -146,27 +178,24 @@ static struct ts_stage_path path_of(const struct ts_known_call *call, uint32_t s
 static int open_or_ask(struct ts_stage *joined, const struct ts_known_call *call,
 	uint32_t seconds, int flags, uint64_t *ret_bytes)
 {
-	uint64_t after = ts_load_relaxed(&changed_ms);
-	int fd = ts_stage_open_known(joined, call->name, after, seconds, flags, ret_bytes);
+	int fd = ts_stage_open_known(joined, call->name, seconds, flags, ret_bytes);
 	if (TS_LIKELY(fd >= 0) || !ts_config()->cluster)
 		return fd;
 	const struct ts_stage_path path = path_of(call, seconds);
-	return ts_stage_ask_path(joined, &path) ? ts_stage_open_known(joined, call->name, after,
-							  seconds, flags, ret_bytes)
-						: fd;
+	if (!ts_stage_ask_path(joined, &path))
+		return fd;
+	return ts_stage_open_known(joined, call->name, seconds, flags, ret_bytes);
 }
 
 static int open_known(const struct ts_known_call *call, uint32_t seconds, int flags)
 {
 	uint64_t bytes = 0;
-	struct ts_stage *joined = ts_staged_enter();
-	if (!joined || ts_staged_has_locks() || ts_staged_is_unwanted())
+	struct ts_stage *table = ts_known_table();
+	if (!table || !ts_staged_wants_copies())
 		return -ENOENT;
-	int fd = open_or_ask(joined, call, seconds, flags, &bytes);
-	if (fd < 0)
-		return fd;
-	ts_staged_note_given();
-	ts_session_count_shared(TS_KIND_BYTES, &(struct ts_lease){.bytes = bytes});
+	int fd = open_or_ask(table, call, seconds, flags, &bytes);
+	if (fd >= 0)
+		ts_staged_count_shared(bytes);
 	return fd;
 }
 
@@ -177,7 +206,7 @@ int ts_known_open(int directory, const char *path, int flags, struct ts_known_ca
 	if (TS_LIKELY(seconds == 0))
 		return -1;
 	int saved = errno;
-	name(directory, path, false, false, ret_call);
+	name(directory, path, false, ret_call);
 	int fd = -1;
 	if (ret_call->is_named && is_plain(flags))
 		fd = open_known(ret_call, seconds, flags);
@@ -191,22 +220,21 @@ void ts_known_look(int directory, const char *path, struct ts_known_call *ret_ca
 	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0))
 		return;
 	int saved = errno;
-	name(directory, path, false, false, ret_call);
+	name(directory, path, false, ret_call);
 	errno = saved;
 }
 
-void ts_known_note_copy(
-	const struct ts_known_call *call, uint64_t inode, uint64_t copy, bool is_made)
+void ts_known_note_copy(const struct ts_known_call *call, const struct ts_staged_given *given)
 {
 	struct ts_stage *joined = call->is_named ? ts_staged_joined() : NULL;
-	if (!joined || ts_stage_name_is_forbidden(&joined->index, name_written(inode)))
+	if (!joined)
 		return;
-	ts_stage_name_note(&joined->index, call->name, call->asked_ms, copy);
+	ts_stage_name_note(&joined->index, call->name, call->asked_ms, given->copy);
 	/* What came from another node is known there. */
-	if (!is_made || !ts_config()->cluster)
+	if (!given->is_made || !ts_config()->cluster)
 		return;
 	const struct ts_stage_path path = path_of(call, ts_load_relaxed(&ts_known_seconds));
-	ts_stage_tell_path(joined, &path, copy);
+	ts_stage_tell_path(joined, &path, given->copy);
 }
 
 /* ---- attributes ------------------------------------------------------------------------- */
@@ -215,10 +243,9 @@ void ts_known_note_copy(
 static bool find_stat(
 	const struct ts_known_call *call, uint32_t seconds, struct ts_stage_attributes *ret_was)
 {
-	struct ts_stage *joined = ts_staged_enter();
+	struct ts_stage *table = ts_known_table();
 	struct ts_stage_known known;
-	if (!joined || !ts_stage_name_find(&joined->index, call->name,
-			       ts_load_relaxed(&changed_ms), seconds, &known))
+	if (!table || !ts_stage_name_find(&table->index, call->name, seconds, &known))
 		return false;
 	*ret_was = known.attributes;
 	return true;
@@ -233,7 +260,7 @@ bool ts_known_stat(int directory, const char *path, bool is_link, struct stat *r
 	if (TS_LIKELY(seconds == 0))
 		return false;
 	int saved = errno;
-	name(directory, path, is_link, false, ret_call);
+	name(directory, path, is_link, ret_call);
 	bool is_known = ret_call->is_named && find_stat(ret_call, seconds, &was);
 	if (is_known) {
 		memset(ret_stat, 0, sizeof(*ret_stat));
@@ -251,112 +278,8 @@ void ts_known_note_stat(const struct ts_known_call *call, const struct stat *sta
 	 * young file's soon. */
 	bool is_steady = S_ISREG(stat->st_mode) || S_ISLNK(stat->st_mode);
 	if (!joined || !is_steady || !ts_staged_root_has_device(-1, stat->st_dev) ||
-		ts_look_is_young(stat, ts_staged_root_type()) ||
-		ts_stage_name_is_forbidden(&joined->index, name_written(stat->st_ino)))
+		ts_look_is_young(stat, ts_staged_root_type()))
 		return;
 	ts_look_attributes(stat, &attributes);
 	ts_stage_name_note_attributes(&joined->index, call->name, call->asked_ms, &attributes);
-}
-
-/* ---- changes of our own ----------------------------------------------------------------- */
-
-/*
- * The group's table, to which a change has to be told.  Where there is none yet it will begin
- * without what was before the change; but a file that is open for writing changes later, too,
- * and so this process goes without the table.
- */
-static struct ts_stage *table(bool is_open)
-{
-	struct ts_stage *known = ts_identity_check() == TS_VFORK_CHILD
-					 ? ts_staged_joined()
-					 : ts_staged_for_changes();
-	if (!known && is_open)
-		ts_known_stop();
-	return known;
-}
-
-static bool is_below(int fd)
-{
-	char *path TS_SCRATCH = ts_scratch();
-	return path && ts_staged_root_path(fd, path);
-}
-
-static bool is_directory(int fd)
-{
-	char *path TS_SCRATCH = ts_scratch();
-	return path && ts_staged_root_directory(fd, path);
-}
-
-static void tell_changed(void)
-{
-	ts_write_relaxed(&changed_ms, ts_stage_now_ms());
-	struct ts_stage *known = table(false);
-	if (known)
-		ts_stage_names_forget(&known->index);
-}
-
-/*
- * First the file, then all that was known: who asks the storage behind the second finds the
- * first, and what was asked before it counts no more.
- */
-static void tell_written(uint64_t inode)
-{
-	ts_write_relaxed(&changed_ms, ts_stage_now_ms());
-	struct ts_stage *known = table(true);
-	if (!known)
-		return;
-	ts_stage_name_forbid(&known->index, name_written(inode));
-	ts_stage_names_forget(&known->index);
-}
-
-/*
- * While another thread looks for the directory nobody can tell whether a change concerns it,
- * and waiting could take as long as the storage likes: so this process goes without the table.
- */
-static bool stops_for_pending_root(void)
-{
-	if (TS_LIKELY(!ts_staged_root_is_pending()))
-		return false;
-	ts_known_stop();
-	return true;
-}
-
-void ts_known_written(int fd, bool is_named)
-{
-	struct stat st;
-	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0) || stops_for_pending_root())
-		return;
-	int saved = errno;
-	bool is_ours = ts_sys_fstat(fd, &st) == 0 && ts_staged_root_has_device(fd, st.st_dev);
-	if (is_ours && S_ISREG(st.st_mode) && (is_named || is_below(fd)))
-		tell_written(st.st_ino);
-	else if (is_ours && S_ISDIR(st.st_mode) && is_directory(fd))
-		tell_changed();
-	errno = saved;
-}
-
-void ts_known_changed(int directory, const char *path)
-{
-	struct ts_known_call call;
-	if (TS_LIKELY(ts_load_relaxed(&ts_known_seconds) == 0))
-		return;
-	/* AT_EMPTY_PATH, or utimensat(2) of a descriptor. */
-	if (!path || path[0] == '\0') {
-		ts_known_written(directory, false);
-		return;
-	}
-	/* What it is called without links is known only once it was found. */
-	(void)ts_staged_root_has_device(-1, 0);
-	if (stops_for_pending_root())
-		return;
-	int saved = errno;
-	name(directory, path, false, true, &call);
-	if (call.is_named || call.is_above)
-		tell_changed();
-	errno = saved;
-}
-
-void ts_known_stop(void)
-{
-	ts_write_relaxed(&ts_known_seconds, 0);
 }

@@ -4,7 +4,6 @@
 
 #include "hooks/file/known.h"
 #include "hooks/file/look.h"
-#include "hooks/file/staged_join.h"
 #include "hooks/file/staged_root.h"
 #include "leader/files/listing.h"
 #include "shim/atomic.h"
@@ -162,7 +161,6 @@ static bool get(struct reader *reader)
 		.stat = &reader->stat,
 		.path = path,
 		.rights = ts_rights(),
-		.after_ms = ts_known_changed_ms(),
 		.seconds = ts_load_relaxed(&ts_known_seconds),
 		.may_make = !reader->is_given && reader->serial == ts_identity_serial(),
 	};
@@ -171,9 +169,9 @@ static bool get(struct reader *reader)
 		!ts_staged_root_directory(reader->fd, path) ||
 		ts_sys_seek(reader->fd, 0, SEEK_CUR) != 0)
 		return false;
-	struct ts_stage *joined = ts_staged_enter();
-	return joined && ts_stage_listing_open(joined, &directory, TS_STAGE_LISTING_NS,
-				 &reader->listing) == 0;
+	struct ts_stage *table = ts_known_table();
+	return table && ts_stage_listing_open(
+				table, &directory, TS_STAGE_LISTING_NS, &reader->listing) == 0;
 }
 
 /* Another thread is at it, or was, when this process was forked. */

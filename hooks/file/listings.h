@@ -29,13 +29,18 @@
 #ifndef TS_HOOKS_FILE_LISTINGS_H
 #define TS_HOOKS_FILE_LISTINGS_H
 
+#include "shim/atomic.h"
 #include "shim/base.h"
 
 #include <dirent.h>
-#include <stdatomic.h>
 
 /** How many streams are noted. While it is 0 none of the calls below has anything to do. */
 extern _Atomic uint32_t ts_listings_open;
+
+static inline bool ts_listings_are_open(void)
+{
+	return TS_UNLIKELY(ts_load_relaxed(&ts_listings_open));
+}
 
 /**
  * opendir(3), or with @is_given fdopendir(3), gave @stream (NULL: nothing).  A listing is made

@@ -2,7 +2,7 @@
 /* A look at an original. */
 #include "hooks/file/look.h"
 
-#include "hooks/file/age.h"
+#include "leader/inputs/age.h"
 #include "shim/sys.h"
 
 #include <string.h>

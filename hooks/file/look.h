@@ -13,7 +13,7 @@
 /**
  * Whether @stat's file, or directory, which lies on a file system of @type
  * (ts_sys_file_system()), was changed so recently that its times may not tell the next change:
- * hooks/file/age.h.
+ * leader/inputs/age.h.
  */
 bool ts_look_is_young(const struct stat *stat, uint64_t type);
 

@@ -155,72 +155,6 @@ FIRST(ssize_t, readlinkat_chk,
 #define first_fstatfs64  first_fstatfs
 #define first_fstatvfs64 first_fstatvfs
 
-/* ---- changes of paths ------------------------------------------------------------------- */
-
-FIRST(int, unlink, (const char *path), syscall(SYS_unlinkat, AT_FDCWD, path, 0))
-FIRST(int, unlinkat, (int directory, const char *path, int flags),
-	syscall(SYS_unlinkat, directory, path, flags))
-FIRST(int, renameat2,
-	(int from_directory, const char *from, int directory, const char *to, unsigned flags),
-	syscall(SYS_renameat2, from_directory, from, directory, to, flags))
-FIRST(int, renameat, (int from_directory, const char *from, int directory, const char *to),
-	first_renameat2(from_directory, from, directory, to, 0))
-FIRST(int, rename, (const char *from, const char *to),
-	first_renameat2(AT_FDCWD, from, AT_FDCWD, to, 0))
-FIRST(int, linkat,
-	(int from_directory, const char *from, int directory, const char *to, int flags),
-	syscall(SYS_linkat, from_directory, from, directory, to, flags))
-FIRST(int, link, (const char *from, const char *to),
-	first_linkat(AT_FDCWD, from, AT_FDCWD, to, 0))
-FIRST(int, truncate, (const char *path, off_t bytes), syscall(SYS_truncate, path, bytes))
-FIRST(int, fchmodat, (int directory, const char *path, unsigned mode, int flags),
-	flags ? no_such_call() : syscall(SYS_fchmodat, directory, path, mode))
-FIRST(int, chmod, (const char *path, unsigned mode), first_fchmodat(AT_FDCWD, path, mode, 0))
-FIRST(int, fchownat,
-	(int directory, const char *path, unsigned user, unsigned group, int flags),
-	syscall(SYS_fchownat, directory, path, user, group, flags))
-FIRST(int, chown, (const char *path, unsigned user, unsigned group),
-	first_fchownat(AT_FDCWD, path, user, group, 0))
-FIRST(int, lchown, (const char *path, unsigned user, unsigned group),
-	first_fchownat(AT_FDCWD, path, user, group, AT_SYMLINK_NOFOLLOW))
-FIRST(int, utimes, (const char *path, const void *times), no_such_call())
-FIRST(int, utimensat, (int directory, const char *path, const void *times, int flags),
-	syscall(SYS_utimensat, directory, path, times, flags))
-FIRST(int, futimesat, (int directory, const char *path, const void *times), no_such_call())
-FIRST(int, chroot, (const char *path), syscall(SYS_chroot, path))
-FIRST(int, unshare, (int flags), syscall(SYS_unshare, flags))
-FIRST(int, setns, (int fd, int kind), syscall(SYS_setns, fd, kind))
-FIRST(int, mkdirat, (int directory, const char *path, unsigned mode),
-	syscall(SYS_mkdirat, directory, path, mode))
-FIRST(int, mkdir, (const char *path, unsigned mode), first_mkdirat(AT_FDCWD, path, mode))
-FIRST(int, rmdir, (const char *path), syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR))
-FIRST(int, mknodat, (int directory, const char *path, unsigned mode, dev_t device),
-	syscall(SYS_mknodat, directory, path, mode, (unsigned)device))
-FIRST(int, mknod, (const char *path, unsigned mode, dev_t device),
-	first_mknodat(AT_FDCWD, path, mode, device))
-FIRST(int, mkfifoat, (int directory, const char *path, unsigned mode),
-	first_mknodat(directory, path, (mode & 07777) | S_IFIFO, 0))
-FIRST(int, mkfifo, (const char *path, unsigned mode), first_mkfifoat(AT_FDCWD, path, mode))
-FIRST(int, symlinkat, (const char *target, int directory, const char *path),
-	syscall(SYS_symlinkat, target, directory, path))
-FIRST(int, symlink, (const char *target, const char *path),
-	first_symlinkat(target, AT_FDCWD, path))
-FIRST(int, setxattr,
-	(const char *path, const char *name, const void *value, size_t bytes, int flags),
-	syscall(SYS_setxattr, path, name, value, bytes, flags))
-FIRST(int, removexattr, (const char *path, const char *name),
-	syscall(SYS_removexattr, path, name))
-FIRST(int, lsetxattr,
-	(const char *path, const char *name, const void *value, size_t bytes, int flags),
-	syscall(SYS_lsetxattr, path, name, value, bytes, flags))
-FIRST(int, lremovexattr, (const char *path, const char *name),
-	syscall(SYS_lremovexattr, path, name))
-
-#define first_remove     first_unlink
-#define first_truncate64 first_truncate
-#define first_utime      first_utimes
-#define first_lutimes    first_utimes
-
 /* ---- directories ------------------------------------------------------------------------ */
 
 FIRST_OF_STREAM(DIR *, opendir, NULL, (const char *path), (path))
@@ -254,7 +188,7 @@ struct ts_file_next ts_file_next = {
 	TS_FILE_OPENS(TS_X) TS_FILE_STATS(TS_X) TS_FILE_DIRECTORIES(TS_X)
 #undef TS_X
 #define TS_X(symbol, name, kind) .name = first_##name,
-		TS_FILE_DEEDS(TS_X) TS_FILE_CHANGES(TS_X)
+		TS_FILE_DEEDS(TS_X)
 #undef TS_X
 };
 

@@ -63,36 +63,6 @@ typedef int ts_name_to_handle_at_call(
 typedef int ts_open_by_handle_at_call(int mount, void *handle, int flags);
 typedef int ts_fanotify_mark_call(
 	int group, unsigned flags, uint64_t mask, int directory, const char *path);
-typedef int ts_unlink_call(const char *path);
-typedef int ts_unlinkat_call(int directory, const char *path, int flags);
-typedef int ts_rename_call(const char *from, const char *to);
-typedef int ts_renameat_call(
-	int from_directory, const char *from, int directory, const char *to);
-typedef int ts_renameat2_call(
-	int from_directory, const char *from, int directory, const char *to, unsigned flags);
-typedef int ts_linkat_call(
-	int from_directory, const char *from, int directory, const char *to, int flags);
-typedef int ts_truncate_call(const char *path, off_t bytes);
-typedef int ts_chmod_call(const char *path, unsigned mode);
-typedef int ts_fchmodat_call(int directory, const char *path, unsigned mode, int flags);
-typedef int ts_chown_call(const char *path, unsigned user, unsigned group);
-typedef int ts_fchownat_call(
-	int directory, const char *path, unsigned user, unsigned group, int flags);
-typedef int ts_utimes_call(const char *path, const void *times);
-typedef int ts_utimensat_call(int directory, const char *path, const void *times, int flags);
-typedef int ts_futimesat_call(int directory, const char *path, const void *times);
-typedef int ts_chroot_call(const char *path);
-typedef int ts_unshare_call(int flags);
-typedef int ts_setns_call(int fd, int kind);
-typedef int ts_mkdir_call(const char *path, unsigned mode);
-typedef int ts_mkdirat_call(int directory, const char *path, unsigned mode);
-typedef int ts_mknod_call(const char *path, unsigned mode, dev_t device);
-typedef int ts_mknodat_call(int directory, const char *path, unsigned mode, dev_t device);
-typedef int ts_setxattr_call(
-	const char *path, const char *name, const void *value, size_t bytes, int flags);
-typedef int ts_removexattr_call(const char *path, const char *name);
-typedef int ts_symlink_call(const char *target, const char *path);
-typedef int ts_symlinkat_call(const char *target, int directory, const char *path);
 typedef DIR *ts_opendir_call(const char *path);
 typedef DIR *ts_fdopendir_call(int fd);
 typedef void *ts_readdir_call(DIR *stream);
@@ -189,45 +159,6 @@ typedef ssize_t ts_readlinkat_chk_call(
 	X(__readlink_chk, readlink_chk, readlink_chk)              \
 	X(__readlinkat_chk, readlinkat_chk, readlinkat_chk)
 
-/* What changes where a path leads, or what is there. */
-#define TS_FILE_CHANGES(X)                         \
-	X(unlink, unlink, unlink)                  \
-	X(unlinkat, unlinkat, unlinkat)            \
-	X(remove, remove, unlink)                  \
-	X(rename, rename, rename)                  \
-	X(renameat, renameat, renameat)            \
-	X(renameat2, renameat2, renameat2)         \
-	X(link, link, rename)                      \
-	X(linkat, linkat, linkat)                  \
-	X(truncate, truncate, truncate)            \
-	X(truncate64, truncate64, truncate)        \
-	X(chmod, chmod, chmod)                     \
-	X(fchmodat, fchmodat, fchmodat)            \
-	X(chown, chown, chown)                     \
-	X(lchown, lchown, chown)                   \
-	X(fchownat, fchownat, fchownat)            \
-	X(utime, utime, utimes)                    \
-	X(utimes, utimes, utimes)                  \
-	X(lutimes, lutimes, utimes)                \
-	X(utimensat, utimensat, utimensat)         \
-	X(futimesat, futimesat, futimesat)         \
-	X(mkdir, mkdir, mkdir)                     \
-	X(mkdirat, mkdirat, mkdirat)               \
-	X(rmdir, rmdir, unlink)                    \
-	X(mkfifo, mkfifo, mkdir)                   \
-	X(mkfifoat, mkfifoat, mkdirat)             \
-	X(mknod, mknod, mknod)                     \
-	X(mknodat, mknodat, mknodat)               \
-	X(symlink, symlink, symlink)               \
-	X(symlinkat, symlinkat, symlinkat)         \
-	X(setxattr, setxattr, setxattr)            \
-	X(lsetxattr, lsetxattr, setxattr)          \
-	X(removexattr, removexattr, removexattr)   \
-	X(lremovexattr, lremovexattr, removexattr) \
-	X(chroot, chroot, chroot)                  \
-	X(unshare, unshare, unshare)               \
-	X(setns, setns, setns)
-
 /* What reads a directory; where inode numbers have 64 bits, both names of a call are one. */
 #define TS_FILE_DIRECTORIES(X)                 \
 	X(opendir, opendir, opendir)           \
@@ -241,11 +172,10 @@ typedef ssize_t ts_readlinkat_chk_call(
 	X(rewinddir, rewinddir, rewinddir)     \
 	X(closedir, closedir, closedir)
 
-#define TS_FILE_CALLS(X)   \
-	TS_FILE_OPENS(X)   \
-	TS_FILE_STATS(X)   \
-	TS_FILE_DEEDS(X)   \
-	TS_FILE_CHANGES(X) \
+#define TS_FILE_CALLS(X) \
+	TS_FILE_OPENS(X) \
+	TS_FILE_STATS(X) \
+	TS_FILE_DEEDS(X) \
 	TS_FILE_DIRECTORIES(X)
 
 /**

@@ -2,7 +2,6 @@
 /* Which files are to be staged: those under the directory of --dataset NAME=DIR. */
 #include "hooks/file/staged_root.h"
 
-#include "hooks/file/look.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
 #include "shim/hash.h"
@@ -229,23 +228,6 @@ bool ts_staged_root_below(const char *path, const char **ret_rest)
 		return false;
 	*ret_rest = path + (is_given ? length : root.length);
 	return true;
-}
-
-/* Whether @path is that of @directory, or a beginning of it. */
-static bool leads_to(const char *directory, const char *path)
-{
-	size_t length = strnlen(path, PATH_MAX);
-
-	while (length > 1 && path[length - 1] == '/')
-		length--;
-	return length > 1 && strncmp(directory, path, length) == 0 &&
-	       (directory[length] == '/' || directory[length] == '\0');
-}
-
-bool ts_staged_root_is_within(const char *path)
-{
-	return leads_to(ts_config()->dataset_dir, path) ||
-	       (ts_load_acquire(&root.state) == FOUND && leads_to(root.path, path));
 }
 
 /* ---- places outside --------------------------------------------------------------------- */

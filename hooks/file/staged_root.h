@@ -54,9 +54,6 @@ struct ts_hash128 ts_staged_root_across(void);
  */
 bool ts_staged_root_below(const char *path, const char **ret_rest);
 
-/** Whether the absolute @path is the directory's, or of one that it lies in. As above. */
-bool ts_staged_root_is_within(const char *path);
-
 /**
  * The absolute @path (others, and NULL, are passed by) was opened, and what it led to lies
  * outside of the directory, on @device; and: whether something in the same place was found to

@@ -107,7 +107,7 @@ int ts_jpeg_read_header(struct ts_jpeg_decompress *cinfo, int require_image, con
 	if (cinfo->global_state == TS_JPEG_START) {
 		ts_decoder_reset(decoder);
 		decoder->counted = false;
-		ts_stream_begin(&decoder->stream, cinfo);
+		ts_stream_begin(&decoder->stream, cinfo, ts_decoder_stream);
 		decoder->phase = TS_DECODER_HEADER;
 	}
 	if (decoder->phase != TS_DECODER_HEADER)

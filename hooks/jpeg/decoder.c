@@ -36,7 +36,7 @@ struct ts_decoder *ts_decoder_find(const void *cinfo)
 	return NULL;
 }
 
-struct ts_stream *ts_stream_of(struct ts_jpeg_decompress *cinfo)
+struct ts_stream *ts_decoder_stream(struct ts_jpeg_decompress *cinfo)
 {
 	return &ts_decoder_find(cinfo)->stream;
 }

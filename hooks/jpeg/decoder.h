@@ -74,6 +74,9 @@ struct ts_decoder {
 /** The decoder that @cinfo is, or NULL. Some nanoseconds; any thread. */
 struct ts_decoder *ts_decoder_find(const void *cinfo);
 
+/** The stream of the decoder that @cinfo is, which is followed.  As above. */
+struct ts_stream *ts_decoder_stream(struct ts_jpeg_decompress *cinfo);
+
 /** Begin to follow @cinfo. NULL when the table is full. */
 struct ts_decoder *ts_decoder_create(
 	struct ts_jpeg_decompress *cinfo, const struct ts_jpeg_library *library, int version);

@@ -2,12 +2,21 @@
 /* The encoded stream of one image as its caller shows it to libjpeg. */
 #include "hooks/jpeg/stream.h"
 
+#include "shim/atomic.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* Enough for a 64 KiB window or two; grows by doubling. */
 #define KEEP_FIRST_BYTES ((size_t)128 * 1024)
 #define PIECES_FIRST     32u
+
+static ts_stream_finder *_Atomic finder;
+
+static struct ts_stream *stream_of(struct ts_jpeg_decompress *cinfo)
+{
+	return ts_load_relaxed(&finder)(cinfo);
+}
 
 static void hash_to(struct ts_stream *stream, uint64_t bytes)
 {
@@ -131,7 +140,7 @@ static int fill_after_splice(struct ts_stream *stream, struct ts_jpeg_decompress
 
 static int our_fill(struct ts_jpeg_decompress *cinfo)
 {
-	struct ts_stream *stream = ts_stream_of(cinfo);
+	struct ts_stream *stream = stream_of(cinfo);
 	if (stream->splicing)
 		return fill_after_splice(stream, cinfo);
 	/* A window that nobody announced, by init_source say, was never hashed. */
@@ -186,7 +195,7 @@ static void skip_in_splice(
 
 static void our_skip(struct ts_jpeg_decompress *cinfo, long num_bytes)
 {
-	struct ts_stream *stream = ts_stream_of(cinfo);
+	struct ts_stream *stream = stream_of(cinfo);
 	if (stream->splicing) {
 		if (num_bytes > 0)
 			skip_in_splice(stream, cinfo, (size_t)num_bytes);
@@ -232,7 +241,7 @@ void ts_stream_guard(struct ts_stream *stream, uint64_t to)
 
 static void our_term(struct ts_jpeg_decompress *cinfo)
 {
-	struct ts_stream *stream = ts_stream_of(cinfo);
+	struct ts_stream *stream = stream_of(cinfo);
 	uint64_t end = stream->splicing || stream->broken ? UINT64_MAX : place(stream);
 	if (end != UINT64_MAX) {
 		stream->end = end;
@@ -254,8 +263,10 @@ static bool is_ours(const struct ts_jpeg_source_mgr *src)
 	return src->fill_input_buffer == our_fill;
 }
 
-void ts_stream_begin(struct ts_stream *stream, struct ts_jpeg_decompress *cinfo)
+void ts_stream_begin(
+	struct ts_stream *stream, struct ts_jpeg_decompress *cinfo, ts_stream_finder *find)
 {
+	ts_write_relaxed(&finder, find);
 	ts_stream_forget(stream);
 	struct ts_jpeg_source_mgr *src = cinfo->src;
 	stream->src = src;

@@ -68,8 +68,15 @@ struct ts_stream {
 	bool window_in_splice; /* false only where there was no memory to copy it */
 };
 
-/** A new image begins: libjpeg is about to read its header from @cinfo's source. */
-void ts_stream_begin(struct ts_stream *stream, struct ts_jpeg_decompress *cinfo);
+/** The stream of the object that @cinfo is, which is followed. */
+typedef struct ts_stream *ts_stream_finder(struct ts_jpeg_decompress *cinfo);
+
+/**
+ * A new image begins: libjpeg is about to read its header from @cinfo's source.  Our functions
+ * there are given @cinfo alone, so they ask @find, the same for all streams, which one it is.
+ */
+void ts_stream_begin(
+	struct ts_stream *stream, struct ts_jpeg_decompress *cinfo, ts_stream_finder *find);
 
 /** Before and after each call into the real library that may read from the source. */
 void ts_stream_enter(struct ts_stream *stream, struct ts_jpeg_decompress *cinfo);
@@ -77,9 +84,6 @@ void ts_stream_leave(struct ts_stream *stream, struct ts_jpeg_decompress *cinfo)
 
 /** Put the caller's functions back and free what is held; also after a longjmp. */
 void ts_stream_forget(struct ts_stream *stream);
-
-/** The stream of the decoder that @cinfo is; NULL if we do not follow it (decoder.c). */
-struct ts_stream *ts_stream_of(struct ts_jpeg_decompress *cinfo);
 
 /** How far the caller has shown the stream. */
 static inline uint64_t ts_stream_seen(const struct ts_stream *stream)

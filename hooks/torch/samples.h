@@ -9,7 +9,7 @@
  *	              +-> BUSY   do something else, name and take again, at last with a wait
  *	              +-> PASS   begin, compute the item, end
  *
- * A record holds which files the producer opened (hooks/file/opens.h), the structure of the
+ * A record holds which files the producer opened (leader/inputs/opens.h), the structure of the
  * sample (meta, in the glue's own encoding), and the bytes of its large leaves (payload).
  * The key names everything the sample is a function of; who computes it does not matter.
  *

@@ -3,7 +3,7 @@
 #ifndef TS_HOOKS_TORCH_SAMPLES_PRIVATE_H
 #define TS_HOOKS_TORCH_SAMPLES_PRIVATE_H
 
-#include "hooks/file/opens.h"
+#include "leader/inputs/opens.h"
 #include "hooks/torch/samples.h"
 #include "leader/group/store.h"
 #include "leader/journal/journal.h"

@@ -145,13 +145,11 @@ int ts_stage_bring_end(struct ts_stage *stage, struct ts_stage_bringing *bringin
 }
 
 int ts_stage_bring_note(struct ts_stage *stage, const struct ts_stage_bringing *bringing,
-	struct ts_hash128 known_as, uint64_t root_device, uint64_t root_inode, uint64_t seconds)
+	struct ts_hash128 known_as, uint64_t seconds)
 {
 	uint64_t now = ts_stage_now_ms(), age = (uint64_t)ts_stage_told_for(seconds) * 1000;
-	struct ts_hash128 written =
-		ts_stage_name_of_written(root_device, root_inode, bringing->was.inode);
 
-	if (age == 0 || age >= now || ts_stage_name_is_forbidden(&stage->index, written))
+	if (age == 0 || age >= now)
 		return -EBUSY;
 	ts_stage_name_note(&stage->index, known_as, now - age, bringing->inode);
 	return 0;

@@ -83,11 +83,9 @@ int ts_stage_bring_end(struct ts_stage *stage, struct ts_stage_bringing *bringin
 
 /**
  * The path with the name @known_as leads to what was brought, known for @seconds at most from
- * when another node had asked.  Errors: -EBUSY a job of this group may be writing to that file
- * (@root_device and @root_inode are of the data set's directory).
+ * when another node had asked.  Errors: -EBUSY that is for no time at all.
  */
 int ts_stage_bring_note(struct ts_stage *stage, const struct ts_stage_bringing *bringing,
-	struct ts_hash128 known_as, uint64_t root_device, uint64_t root_inode,
-	uint64_t seconds);
+	struct ts_hash128 known_as, uint64_t seconds);
 
 #endif

@@ -13,6 +13,9 @@
 /* A chunk has a bit: 512 MiB, enough for a million files. */
 #define TS_STAGE_CHUNK_WORDS 32u
 
+/* Jobs that are noted to have left the names. */
+#define TS_STAGE_LEFT 16u
+
 struct ts_stage_head {
 	struct ts_object_head head;
 	uint64_t slot_count, rows_at, names_at, name_count, total_bytes;
@@ -28,6 +31,7 @@ struct ts_stage_head {
 	_Alignas(64) _Atomic uint64_t chunks[TS_STAGE_CHUNK_WORDS];
 	_Atomic uint64_t stager_pause; /* ts_now_ns() before which none is started */
 	_Atomic uint64_t sweep_at;     /* ts_now_ns() before which nobody looks for dead ones */
+	_Atomic uint64_t left[TS_STAGE_LEFT]; /* jobs, 0: none; leader/files/names.h */
 };
 static_assert(sizeof(struct ts_stage_head) <= TS_PAGE_BYTES, "slots begin on the next page");
 

@@ -154,7 +154,6 @@ static bool is_wanted(const struct ts_stage *stage, const struct ts_stage_direct
 	const struct header *header)
 {
 	const struct stat *st = directory->stat;
-	uint64_t asked = header->asked_ms, now = ts_stage_now_ms();
 
 	return header->magic == MAGIC &&
 	       header->check == ts_hash64(header, offsetof(struct header, check)) &&
@@ -163,9 +162,8 @@ static bool is_wanted(const struct ts_stage *stage, const struct ts_stage_direct
 	       header->modified_s == st->st_mtim.tv_sec &&
 	       header->modified_ns == st->st_mtim.tv_nsec &&
 	       header->changed_s == st->st_ctim.tv_sec &&
-	       header->changed_ns == st->st_ctim.tv_nsec && now >= asked &&
-	       now - asked < directory->seconds * 1000 && asked > directory->after_ms &&
-	       asked > ts_load_relaxed(&stage->index.head->forgotten);
+	       header->changed_ns == st->st_ctim.tv_nsec &&
+	       ts_stage_names_still_hold(&stage->index, header->asked_ms, directory->seconds);
 }
 
 /* Checked in memory that nobody else can change. */

@@ -12,8 +12,7 @@
  *	- every entry is one that readdir(3) can hand out;
  *	- it is of the directory that the caller has open, whose times are those of then;
  *	- the moment before the storage was asked lies less than --stage-metadata seconds back,
- *	  behind this process's last change, and behind what the group forgot
- *	  (leader/files/names.h).
+ *	  and behind what the group forgot (leader/files/names.h).
  *
  * A change of a directory changes its times, and opendir(3) asks the storage for these anyway,
  * so where the storage keeps such times a listing that is given out is always the true one; the
@@ -42,7 +41,7 @@ struct ts_stage_directory {
 	const struct stat *stat; /* since it was opened */
 	const char *path;        /* absolute, without links */
 	uint64_t rights;         /* ts_rights() of who opened it */
-	uint64_t after_ms, seconds;
+	uint64_t seconds;
 	bool may_make; /* @fd stands at the beginning, and no other thread reads from it */
 };
 

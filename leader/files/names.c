@@ -3,6 +3,7 @@
 #include "leader/files/names.h"
 
 #include "leader/files/index_private.h"
+#include "shim/identity.h"
 
 #include <string.h>
 #include <time.h>
@@ -10,7 +11,6 @@
 /* Names looked at for one hash; the table is never fuller than three quarters. */
 #define PROBES 64u
 
-#define FORBIDDEN  UINT64_MAX
 #define ROW_MASK   ((UINT64_C(1) << TS_STAGE_ROW_BITS) - 1)
 #define MOMENT_MAX ((UINT64_C(1) << (64 - TS_STAGE_ROW_BITS)) - 2)
 
@@ -93,6 +93,16 @@ static struct ts_stage_name *take(struct ts_stage_index *index, struct ts_hash12
 
 /* ---- asking ----------------------------------------------------------------------------- */
 
+bool ts_stage_names_still_hold(
+	const struct ts_stage_index *index, uint64_t asked_ms, uint64_t seconds)
+{
+	/* The caller has the moment before the clock is read: it is never of the future. */
+	uint64_t now = ts_stage_now_ms();
+
+	return now >= asked_ms && now - asked_ms < seconds * 1000 &&
+	       asked_ms > ts_load_relaxed(&index->head->forgotten);
+}
+
 static bool read_row(
 	const struct ts_stage_index *index, uint64_t at, struct ts_stage_known *ret_known)
 {
@@ -107,17 +117,12 @@ static bool read_row(
 }
 
 bool ts_stage_name_find(const struct ts_stage_index *index, struct ts_hash128 hash,
-	uint64_t after_ms, uint64_t seconds, struct ts_stage_known *ret_known)
+	uint64_t seconds, struct ts_stage_known *ret_known)
 {
 	const struct ts_stage_name *name = find(index, hash);
 	uint64_t word = name ? ts_load_acquire(&name->word) : 0; /* B1, pairs with N1 */
 
-	if (word == 0 || word == FORBIDDEN)
-		return false;
-	/* The clock after the word: what is known is never of the future. */
-	uint64_t asked = word >> TS_STAGE_ROW_BITS, now = ts_stage_now_ms();
-	if (now < asked || now - asked >= seconds * 1000 || asked <= after_ms ||
-		asked <= ts_load_relaxed(&index->head->forgotten))
+	if (word == 0 || !ts_stage_names_still_hold(index, word >> TS_STAGE_ROW_BITS, seconds))
 		return false;
 	return read_row(index, (word & ROW_MASK) * 8, ret_known);
 }
@@ -130,7 +135,6 @@ static void lead(struct ts_stage_name *name, uint64_t asked_ms, uint64_t at)
 	uint64_t was = ts_load_relaxed(&name->word), moment = ts_min_u64(asked_ms, MOMENT_MAX);
 	uint64_t word = moment << TS_STAGE_ROW_BITS | at / 8;
 
-	/* FORBIDDEN is later than every moment. */
 	while (was >> TS_STAGE_ROW_BITS < moment)
 		if (ts_cas(&name->word, &was, word)) /* N1 */
 			return;
@@ -171,8 +175,6 @@ void ts_stage_name_note_attributes(struct ts_stage_index *index, struct ts_hash1
 		return;
 	uint64_t word = ts_load_acquire(&name->word); /* B1 */
 	int64_t at = (int64_t)((word & ROW_MASK) * 8);
-	if (word == FORBIDDEN)
-		return;
 	/* A row is never given back, so what has not changed keeps its, and its copy. */
 	if (word == 0 || !read_row(index, (uint64_t)at, &known) ||
 		!are_same(&known.attributes, attributes))
@@ -181,35 +183,40 @@ void ts_stage_name_note_attributes(struct ts_stage_index *index, struct ts_hash1
 		lead(name, asked_ms, (uint64_t)at);
 }
 
-void ts_stage_name_forbid(struct ts_stage_index *index, struct ts_hash128 hash)
+/* ---- jobs that change what is there ----------------------------------------------------- */
+
+static void forget(struct ts_stage_index *index, uint64_t moment)
 {
-	struct ts_stage_name *name = take(index, hash);
+	uint64_t was = ts_load_relaxed(&index->head->forgotten);
 
-	if (name)
-		ts_write_release(&name->word, FORBIDDEN);
-	else
-		/* No room to say so of one: then of all. */
-		ts_write_relaxed(&index->head->forgotten, UINT64_MAX);
-}
-
-bool ts_stage_name_is_forbidden(const struct ts_stage_index *index, struct ts_hash128 hash)
-{
-	const struct ts_stage_name *name = find(index, hash);
-
-	return name && ts_load_acquire(&name->word) == FORBIDDEN;
-}
-
-struct ts_hash128 ts_stage_name_of_written(uint64_t device, uint64_t directory, uint64_t inode)
-{
-	const uint64_t text[] = {device, directory, TS_STAGE_NAME_WRITTEN, inode};
-
-	return ts_hash128(text, sizeof(text));
-}
-
-void ts_stage_names_forget(struct ts_stage_index *index)
-{
-	uint64_t now = ts_stage_now_ms(), was = ts_load_relaxed(&index->head->forgotten);
-
-	while (was < now && !ts_cas(&index->head->forgotten, &was, now))
+	while (was < moment && !ts_cas(&index->head->forgotten, &was, moment))
 		continue;
+}
+
+/* Whether @job has @place now: it had it, or nobody alive has. */
+static bool take_place(_Atomic uint64_t *place, uint64_t job)
+{
+	uint64_t was = ts_load_relaxed(place);
+
+	if (was != 0 && was != job && ts_process_is_alive(was))
+		return false;
+	return was == job || ts_cas(place, &was, job) || was == job;
+}
+
+void ts_stage_names_leave(struct ts_stage_index *index, uint64_t job)
+{
+	bool noted = false;
+
+	for (uint32_t i = 0; job != 0 && !noted && i < TS_STAGE_LEFT; i++)
+		noted = take_place(&index->head->left[i], job);
+	/* Where there is no room to say so of one job, all of them do without. */
+	forget(index, noted ? ts_stage_now_ms() : UINT64_MAX);
+}
+
+bool ts_stage_names_were_left(const struct ts_stage_index *index, uint64_t job)
+{
+	for (uint32_t i = 0; i < TS_STAGE_LEFT; i++)
+		if (ts_load_relaxed(&index->head->left[i]) == job)
+			return true;
+	return false;
 }

@@ -7,19 +7,20 @@
  *
  * States of a name:
  *
- *	FREE       the first half of its hash is 0
- *	TAKEN      both halves are there, the word is 0: nothing is known
- *	KNOWN(w)   w: the row of the attributes, and when the file system was asked
- *	FORBIDDEN  the word is all ones: for good
+ *	FREE      the first half of its hash is 0
+ *	TAKEN     both halves are there, the word is 0: nothing is known
+ *	KNOWN(w)  w: the row of the attributes, and when the file system was asked
  *
  * FREE -> TAKEN by CAS of the first half; the second is stored by whoever finds it 0, all with
  * the same value.  TAKEN or KNOWN(w) -> KNOWN(v) by CAS, only if v is of a later moment than w:
  * who was held up with an old answer cannot bring it back.  Row and moment are one word, so
  * no reader ever sees the row of one answer with the time of another (N1, release; B1 is the
- * reader's acquire, after which it reads the row).  -> FORBIDDEN by anybody, for good.
+ * reader's acquire, after which it reads the row).
  *
- * @forgotten in the index is a moment too: what was known then is nothing any more.  It only
- * grows; processes that rename, remove or cut files set it behind the call.
+ * The user has promised that no job changes what is there.  A job that opens a file there for
+ * writing breaks the promise.  It leaves: the index notes the job, whose processes ask the
+ * table no more, and it sets @forgotten, a moment: what was known then is nothing any more for
+ * all jobs.  @forgotten only grows.
  *
  * Killed between the steps a process leaves a name that is TAKEN: the next answer completes it.
  * A moment is one before the file system was asked, in milliseconds since boot; so what is
@@ -35,8 +36,7 @@
 enum ts_stage_name_kind {
 	TS_STAGE_NAME_FOLLOWED = 1,
 	TS_STAGE_NAME_LINK,
-	TS_STAGE_NAME_WRITTEN,
-	TS_STAGE_NAME_ACROSS, /* of a path, for other nodes */
+	TS_STAGE_NAME_ACROSS = 4, /* of a path, for other nodes */
 };
 
 /** This moment. As a clock it also counts what the machine sleeps. */
@@ -50,11 +50,15 @@ struct ts_stage_known {
 };
 
 /**
- * What is known of @name, if that was found out later than @after_ms and less than @seconds
- * ago.  Changes nothing; async-signal-safe.  Threads and processes: any.
+ * What is known of @name, if that was found out less than @seconds ago and no job has left
+ * since.  Changes nothing; async-signal-safe.  Threads and processes: any.
  */
 bool ts_stage_name_find(const struct ts_stage_index *index, struct ts_hash128 name,
-	uint64_t after_ms, uint64_t seconds, struct ts_stage_known *ret_known);
+	uint64_t seconds, struct ts_stage_known *ret_known);
+
+/** Whether what was found out at @asked_ms still counts.  As above. */
+bool ts_stage_names_still_hold(
+	const struct ts_stage_index *index, uint64_t asked_ms, uint64_t seconds);
 
 /**
  * At the moment @asked_ms, or after it, @name led to what the copy with inode @inode is a copy
@@ -68,19 +72,14 @@ void ts_stage_name_note_attributes(struct ts_stage_index *index, struct ts_hash1
 	uint64_t asked_ms, const struct ts_stage_attributes *attributes);
 
 /**
- * Nothing is to be known of @name from now on; and whether that is so.  A name may stand for
- * anything, not only for a path.
+ * The job with the id @job (ts_identity_job(); 0: not known) changes what is there: from now on
+ * nothing is known to it, and nothing to anybody of what was known until now.  With more such
+ * jobs alive than the index can note nothing is known to any job, for good.
+ * Threads and processes: any, also a vfork child.
  */
-void ts_stage_name_forbid(struct ts_stage_index *index, struct ts_hash128 name);
-bool ts_stage_name_is_forbidden(const struct ts_stage_index *index, struct ts_hash128 name);
+void ts_stage_names_leave(struct ts_stage_index *index, uint64_t job);
 
-/**
- * The name that stands for the file with @inode itself in the data set's directory, which has
- * @device and @directory: forbidden when somebody may be writing to it.
- */
-struct ts_hash128 ts_stage_name_of_written(uint64_t device, uint64_t directory, uint64_t inode);
-
-/** Nothing is known any more of what was known until now. */
-void ts_stage_names_forget(struct ts_stage_index *index);
+/** Whether that job has left; 0 always has.  Async-signal-safe.  Threads and processes: any. */
+bool ts_stage_names_were_left(const struct ts_stage_index *index, uint64_t job);
 
 #endif

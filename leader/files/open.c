@@ -162,8 +162,8 @@ static int open_known(const struct ts_stage *stage, const char *path, int flags,
 	return fd;
 }
 
-int ts_stage_open_known(struct ts_stage *stage, struct ts_hash128 name, uint64_t after_ms,
-	uint64_t seconds, int flags, uint64_t *ret_bytes)
+int ts_stage_open_known(struct ts_stage *stage, struct ts_hash128 name, uint64_t seconds,
+	int flags, uint64_t *ret_bytes)
 {
 	struct ts_stage_known known;
 	struct stat original;
@@ -171,7 +171,7 @@ int ts_stage_open_known(struct ts_stage *stage, struct ts_hash128 name, uint64_t
 
 	if (!path)
 		return -ENOMEM;
-	if (!ts_stage_name_find(&stage->index, name, after_ms, seconds, &known) || !known.path)
+	if (!ts_stage_name_find(&stage->index, name, seconds, &known) || !known.path)
 		return -ENOENT;
 	ts_stage_stat_of(&known.attributes, &original);
 	struct ts_stage_source source = {.fd = -1, .stat = &original, .path = known.path};

@@ -129,8 +129,8 @@ int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, 
  * Threads: any.  Keeps errno, allocates nothing, is no cancellation point.
  * Errors: -ENOENT nothing is known, or there is no copy; others: it cannot be had.
  */
-int ts_stage_open_known(struct ts_stage *stage, struct ts_hash128 name, uint64_t after_ms,
-	uint64_t seconds, int flags, uint64_t *ret_bytes);
+int ts_stage_open_known(struct ts_stage *stage, struct ts_hash128 name, uint64_t seconds,
+	int flags, uint64_t *ret_bytes);
 
 /** Ask the storage whether @source still is what it was. Errors: -ESTALE; those of statx(2). */
 int ts_stage_check(const struct ts_stage_source *source);

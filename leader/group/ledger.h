@@ -123,7 +123,7 @@ static_assert(
  * processes came upon.  One row per job row.  A writer that dies leaves nothing to be read.
  */
 struct ts_refusal_row {
-	_Atomic uint64_t state; /* whether there is a text, refusal.c */
+	_Atomic uint64_t state; /* whether there is a text */
 	_Atomic uint64_t words[TS_REFUSAL_WORDS];
 };
 static_assert(

@@ -182,8 +182,8 @@ static void finish(struct path *path, enum ts_mail_answer answer)
 		return;
 	}
 	if (r == 0)
-		r = ts_stage_bring_note(all->stage, &path->bringing, request->known_as,
-			request->root_device, request->root_inode, request->seconds);
+		r = ts_stage_bring_note(
+			all->stage, &path->bringing, request->known_as, request->seconds);
 	if (r == 0)
 		ts_mail_count(all->mail, path->asked.server, TS_MAIL_COUNT_BROUGHT, 1);
 	end(path, r == 0 ? TS_MAIL_SAYS_GOT : TS_MAIL_SAYS_UNFIT);

@@ -22,7 +22,8 @@ enum ts_mode {
 	TS_MODE_GROUPS =                                 /* look into a group */
 	TS_MODE_SETTINGS | TS_MODE_STATS | TS_MODE_GC | TS_MODE_TOP | TS_MODE_REPORT |
 	TS_MODE_EXPLAIN,
-	TS_MODE_COMMANDS = TS_MODE_RUN | TS_MODE_DOCTOR | TS_MODE_EXPLAIN, /* take a command */
+	/* Take a command; explain did once, and says what does now. */
+	TS_MODE_COMMANDS = TS_MODE_RUN | TS_MODE_DOCTOR | TS_MODE_EXPLAIN,
 	TS_MODE_WORDS = TS_MODE_REPORT | TS_MODE_CLUSTER, /* take words that are no options */
 };
 

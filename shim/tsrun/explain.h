@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tsrun explain: what of a program is shared, what is not and why, and what helps. */
+/* tsrun explain: what of a running job is shared, what is not and why, and what helps. */
 #ifndef TS_TSRUN_EXPLAIN_H
 #define TS_TSRUN_EXPLAIN_H
 
@@ -13,14 +13,5 @@
  * Returns 0, also when no job runs; TS_EXIT_FAILED after a message, as where no job has @pid.
  */
 int ts_explain_jobs(const char *group, int pid, bool is_json);
-
-/**
- * Print what can be said of the program that the words of @command start, ending with NULL:
- * what of it is run are the imports and definitions (hooks/torch/python/tsshim_torch/explain).
- *
- * Becomes the interpreter, or returns 0; TS_EXIT_NOT_FOUND, TS_EXIT_NOT_RUNNABLE or
- * TS_EXIT_FAILED after a message.
- */
-int ts_explain_command(char **command, bool is_json);
 
 #endif

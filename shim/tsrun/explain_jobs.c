@@ -153,9 +153,8 @@ static int report_missing(int pid)
 		: decoders.preloaded ? ": it has the library, and has shared nothing so far"
 				     : ": it was started without the library");
 	if (decoders.known && !decoders.preloaded)
-		ts_message_hint(
-			"start it with `tsrun -- COMMAND`; `tsrun explain -- COMMAND` says "
-			"beforehand what will be shared");
+		ts_message_hint("start it with `tsrun -- COMMAND`; `tsrun doctor -- COMMAND` "
+				"checks the command before it runs");
 	else
 		ts_message_hint(
 			"`tsrun explain` alone shows all jobs, `tsrun doctor` what is in "
@@ -189,7 +188,7 @@ int ts_explain_jobs(const char *group, int pid, bool is_json)
 	if (pid != 0)
 		return report_missing(pid);
 	if (!is_json)
-		puts("No job runs that shares; `tsrun explain -- python train.py` looks at a "
-		     "program.");
+		puts("No job runs that shares; `tsrun doctor -- python train.py` checks a "
+		     "command before it runs.");
 	return 0;
 }

@@ -102,18 +102,15 @@ static int make_page(const struct ts_arguments *arguments, const struct ts_confi
 	return ts_page_make(&options);
 }
 
-/* Of a command, or of the jobs that run. */
 static int show_explain(const struct ts_arguments *arguments, const struct ts_config *config)
 {
 	const char *text = arguments->value[TS_FLAG_PID];
 	char *end = NULL;
 	long pid = text ? strtol(text, &end, 10) : 0;
 
-	if (arguments->command && !text)
-		return ts_explain_command(arguments->command, arguments->flag[TS_FLAG_JSON]);
-	if (arguments->command || (arguments->separated && !text)) {
-		ts_message_say(
-			text ? "--pid and a command exclude each other" : "no command given");
+	if (arguments->command || arguments->separated) {
+		ts_message_say("explain looks at running jobs: check a command with `tsrun "
+			       "doctor -- COMMAND`, or run it and type `tsrun explain`");
 		return TS_EXIT_FAILED;
 	}
 	if (text && (*text < '0' || *text > '9' || *end != '\0' || pid <= 0 || pid > INT_MAX)) {

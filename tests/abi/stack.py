@@ -23,7 +23,7 @@ import tempfile
 LIMIT = 4096
 # A program's first thread, before main(): the constructors and what ends it.
 FIRST_LIMIT = 8192
-FIRST = {"shim/init.c:begin", "hooks/file/next.c:find_at_start", "hooks/cuda/reach/dlsym.c:find_at_start"}
+FIRST = {"hooks/init.c:begin", "hooks/file/next.c:find_at_start", "hooks/cuda/reach/dlsym.c:find_at_start"}
 # On stacks of our own, or in programs of our own.
 OWN = {
     "shim/helper.c:become_helper",
@@ -62,6 +62,7 @@ POINTERS = [
     ("hooks/cuda/", r"", HOST),
     ("hooks/file/", r"", HOST),
     ("hooks/jpeg/across.c", r"picture->fits\(", ["hooks/jpeg/start.c:fits", "hooks/jpeg/turbo.c:fits"]),
+    ("hooks/jpeg/stream.c", r"&finder\)\(", ["ts_decoder_stream"]),
     ("hooks/jpeg/", r"", HOST),
     ("hooks/torch/order.c", r"\bread\(look", ["hooks/torch/order.c:read_own", "hooks/torch/order.c:read_told"]),
     ("hooks/torch/samples.c", r"ts_store_wait", ["ts_store_wait", "ts_store_wait_a_moment"]),

@@ -22,7 +22,7 @@ def prepare(root):
 
 def recipes():
     """The recipes of staged_calls_child.py, one test each."""
-    for recipe in ("ranges", "clones", "pipes", "systems", "handles", "links", "names", "changes",
+    for recipe in ("ranges", "clones", "pipes", "systems", "handles", "names", "changes",
                    "advice", "syncs", "watches", "maps", "controls", "ioctls", "directories",
                    "programs", "extended", "holes", "reads"):
         yield recipe, lambda recipe=recipe: staged.alike(recipe, prepare=prepare, child=CHILD)

@@ -18,7 +18,7 @@ import tempfile
 
 ROOT = sys.argv[2]
 LIBC = ctypes.CDLL(None, use_errno=True)
-AT_EMPTY_PATH, AT_SYMLINK_FOLLOW = 0x1000, 0x400
+AT_EMPTY_PATH = 0x1000
 LONG, NULL = ctypes.c_long, None
 LONG_ONES = {"copy_file_range", "splice", "tee", "preadv2", "pwrite", "write", "fpathconf", "readahead",
              "fgetxattr", "flistxattr"}
@@ -162,22 +162,6 @@ def handles():
     say(handle_of(opened(), b"", 0)[0], handle_of(opened(), b"none", AT_EMPTY_PATH)[0])
 
 
-def links():
-    """linkat by a descriptor, and by its name."""
-    fd, made = opened(), path("made")
-    by_name = [b"/proc/self/fd/%d" % fd, b"/proc/thread-self/fd/%d" % fd, b"/dev/fd/%d" % fd,
-               b"/proc/%d/fd/%d" % (os.getpid(), fd)]
-    for name, flags in [(b"", AT_EMPTY_PATH), *((n, AT_SYMLINK_FOLLOW) for n in by_name)]:
-        fd_again = opened()
-        os.dup2(fd_again, fd)
-        os.close(fd_again)
-        say(flags, call("linkat", fd, name, -100, made.encode(), flags))
-        if os.path.exists(made):
-            say(os.path.samefile(made, path("f3")))
-            os.unlink(made)
-    say(rest(fd), call("linkat", opened(), b"", -100, made.encode(), 0))
-
-
 def names():
     """What the name of a descriptor in /proc leads to."""
     for way in "/proc/self/fd/%d", "/proc/thread-self/fd/%d", "/dev/fd/%d", "/proc/{}/fd/%d":
@@ -197,26 +181,12 @@ def names():
         with open(name % fd, "r+b") as again:
             say(is_original(again.fileno()), again.write(digest(b"").encode()))
         say(open(path("f3"), "rb").read(20), rest(fd))
-    for change in (lambda n: os.truncate(n, 30000), lambda n: os.chmod(n, 0o640),
-                   lambda n: os.utime(n, (1500000000, 1500000000)),
-                   lambda n: os.chown(n, os.getuid(), os.getgid()),
-                   lambda n: os.setxattr(n, "user.tsshim", b"x"),
-                   lambda n: os.removexattr(n, "user.tsshim")):
-        fd = opened("f4")
-        tried("change", change, "/proc/self/fd/%d" % fd)
-        st = os.stat(path("f4"))
-        say(st.st_size, oct(st.st_mode), int(st.st_mtime) == 1500000000, rest(fd))
-    os.chmod(path("f4"), 0o644)
 
 
 def changes():
-    """Calls that change a file by a descriptor and an empty path; and for which it is too little."""
+    """Calls that change a file by a descriptor; and for which it is too little."""
     ids, times = (os.getuid(), os.getgid()), struct.pack("qqqq", 1400000000, 5, 1400000000, 5)
     for name, arguments in (
-            ("fchownat", (b"", *ids, AT_EMPTY_PATH)),
-            ("fchmodat", (b"", 0o640, AT_EMPTY_PATH)),
-            ("utimensat", (b"", times, AT_EMPTY_PATH)),
-            ("futimesat", (NULL, times)),
             ("faccessat", (b"", os.R_OK, AT_EMPTY_PATH)),
             ("faccessat", (b"", os.W_OK, AT_EMPTY_PATH)),
             ("faccessat", (b"", os.X_OK, AT_EMPTY_PATH)),

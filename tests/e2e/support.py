@@ -55,7 +55,7 @@ def wait_until(condition, what, guard=120):
         time.sleep(0.01)
 
 
-# Where a file has to be two seconds old, as hooks/file/age.c has it; elsewhere a minute.
+# Where a file has to be two seconds old, as leader/inputs/age.c has it; elsewhere a minute.
 NEAR = {"ef53", "58465342", "9123683e", "1021994", "794c7630"}
 
 

@@ -11,11 +11,24 @@ import signal
 import subprocess
 
 import support
-from support import PYTHON, Group
-from tsrun_explain_common import explain, reasons
+from support import PYTHON, TSRUN, Group, plain_environment
 
 JOB = os.path.join(support.HERE, "tsrun_explain_job.py")
 TELLER = os.path.join(support.HERE, "tsrun_explain_teller.py")
+
+
+def explain(*words):
+    return subprocess.run([TSRUN, "explain", *words], env=plain_environment(), text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=support.TIMEOUT)
+
+
+def reasons():
+    """{id: (text, what helps)}"""
+    with open(os.path.join(support.HERE, "../../shim/reasons.h"), encoding="utf-8") as file:
+        body = re.search(r"#define TS_REASONS\(X\)(.*?)\n\n", file.read(), re.S).group(1)
+    found = [re.findall(r'"((?:[^"\\]|\\.)*)"', row) for row in re.split(r"\bX\(", body)[1:]]
+    return {row[0]: (row[1], row[2] if len(row) > 2 else None) for row in found}
 
 
 # ---- jobs ----
@@ -280,8 +293,12 @@ def test_who_is_no_job():
         done = explain("--group", group.name)
         assert done.returncode == 0 and done.stdout.startswith("No job runs that shares"), done
         assert told(group) == []
-    done = explain("--pid", "1", "--", "true")
-    assert done.returncode == 125 and "exclude each other" in done.stderr
+    assert explain("--json").returncode == 0
+    for words in (["--", "true"], ["true"], ["--"], ["--pid", "1", "--", "true"]):
+        done = explain(*words)
+        assert done.returncode == 125 and done.stdout == "", done
+        assert done.stderr == "tsrun: explain looks at running jobs: check a command with `tsrun doctor " \
+            "-- COMMAND`, or run it and type `tsrun explain`\n", done.stderr
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def test_logs_without_a_home(directory):
 
 def test_proc_that_is_not_there(directory):
     prefix = mounted("mount -t tmpfs tmpfs /proc")
-    for words in (["--", "true"], ["doctor"], ["explain", "--", PYTHON, "x.py"]):
+    for words in (["--", "true"], ["doctor"]):
         done = subprocess.run([*prefix, TSRUN, *words], env=clean_environment(), text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         expect(done, 125, "tsrun: cannot read /proc/self/exe: No such file or directory")
@@ -233,15 +233,6 @@ def test_settings_of_files_are_switched_off_there(directory):
     says(doctor(env={"TSSHIM_SHARE": "auto", "XDG_CONFIG_HOME": directory})["settings"], "ok")
 
 
-def test_explain_without_its_part(directory):
-    program, _ = installation(directory, python=False)
-    result = tsrun("explain", "--", PYTHON, "x.py", program=program)
-    expect(result, 125, "cannot read our part that looks into Python, '")
-    assert "hint: reinstall tsshim; `tsrun doctor` says more" in result.stderr, result.stderr
-    result = tsrun("explain", "--", "true", program=program)
-    assert result.returncode == 0 and "no Python" in result.stdout, result
-
-
 def test_a_process_that_has_shared_nothing(directory):
     for words, said in (([TSRUN, "--"], ": it has the library, and has shared nothing so far\nhint: `tsrun explain` alone"),
                         ([], ": it was started without the library\nhint: start it with `tsrun -- COMMAND`")):
@@ -296,16 +287,6 @@ def test_files_of_servers_that_stay(directory):
         assert "server.%016x.*: a tsrun works at it" % 7 in tsrun("gc", "-n", env=env).stdout
     os.unlink(record)
     assert "would keep %s" % place not in tsrun("gc", "-n", env=env).stdout
-
-
-def test_interpreters_that_cannot_be_started(directory):
-    path = os.path.join(directory, "python3")
-    with open(path, "w") as file:
-        file.write("no program\n")
-    os.chmod(path, 0o755)
-    expect(tsrun("explain", "--", path, "x.py"), 126, "cannot run '%s': Exec format error" % path)
-    result = tsrun("explain", "--", PYTHON, os.path.join(directory, "none.py"))
-    assert "cannot run" not in result.stderr, result.stderr
 
 
 def test_pages_without_their_part(directory):

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "hooks/file/opens.h"
+#include "leader/inputs/opens.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -24,9 +24,9 @@ static void make_good(void)
 	path[bytes] = '\0';
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ts_opens_begin(&opens);
-	ts_opens_note(&opens, AT_FDCWD, path, O_RDONLY, fd);
+	ts_opens_note(&opens, AT_FDCWD, path, O_RDONLY, fd, NULL);
 	errno = ENOENT;
-	ts_opens_note(&opens, AT_FDCWD, "/no/such/file", O_RDONLY, -1);
+	ts_opens_note(&opens, AT_FDCWD, "/no/such/file", O_RDONLY, -1, NULL);
 	FUZZ_CHECK(ts_opens_end(&opens) == 0);
 	close(fd);
 	good_size = (size_t)ts_opens_encode(&opens, good, sizeof(good));

@@ -3,14 +3,15 @@
  * What a group knows of one path, as leader/files/names.h describes it, for Spin.
  *
  * Askers note the moment, ask the storage, and let the name lead to the answer; each may stop
- * for any time between these steps (who dies there stops for ever).  Changers of the group
- * change the file and then forget what was known, or (writers) forbid the file, forget, and
- * change it as long as they like.  Others change the file whenever they like.  Readers take what
- * the name leads to.  The clock may go on at any time, so all that is late is covered.
+ * for any time between these steps (who dies there stops for ever).  A writer is a process of a
+ * job that breaks the promise: it opens the file, which cuts it, notes that its job has left,
+ * forgets what was known, and writes as long as it likes.  Others change the file whenever they
+ * like.  Readers, of that job or of another one, take what the name leads to.  The clock may go on
+ * at any time, so all that is late is covered.
  *
  * A version stands for the file's content.  What must hold of a version that is given out: the file
- * had it less than SECONDS ago, or later, and nothing of the group's own that had been done
- * before the reader asked is missing in it.
+ * had it less than SECONDS ago, or later; to another job nothing is missing that an open had done
+ * before the reader asked; to the writer's own job nothing that it had written either.
  * MUTANT n leaves out a rule, upon which the model must find a fault; tests/models/run has the list.
  */
 #ifndef ASKERS
@@ -19,11 +20,8 @@
 #ifndef TIMES
 #define TIMES 1 /* each asks */
 #endif
-#ifndef CHANGES
-#define CHANGES 1 /* of the group's own: rename, truncate and their like */
-#endif
 #ifndef WRITES
-#define WRITES 0 /* by one who has the file open */
+#define WRITES 0 /* by the writer, behind its open */
 #endif
 #ifndef FOREIGN
 #define FOREIGN 1 /* changes by others */
@@ -38,13 +36,14 @@
 byte clock = 1;
 byte version = 1;        /* of the file */
 byte version_at[END + 1]; /* the oldest one it had in that moment */
-byte own = 1;            /* the version that the group's own changes have reached */
+byte opened = 1;         /* the version that opens for writing have reached */
+byte written = 1;        /* and what was written behind them */
 byte foreign = FOREIGN;
 
 /* The name: one word, both parts of which change together. */
 byte word_moment, word_version;
-bool forbidden;
 byte forgotten; /* a moment */
+bool left;      /* the writer's job */
 
 proctype tick()
 {
@@ -64,12 +63,11 @@ proctype stranger()
 
 proctype asker()
 {
-	byte asked, answer, left = TIMES;
-	bool barred;
+	byte asked, answer, times = TIMES;
 
 	do
-	:: left > 0 ->
-		left--;
+	:: times > 0 ->
+		times--;
 		asked = clock;
 #if MUTANT == 49
 		atomic { answer = version; asked = clock }; /* the moment behind the answer, */
@@ -80,28 +78,23 @@ proctype asker()
 #else
 		answer = version;
 #endif
-		barred = (MUTANT != 51) && forbidden;
-		if
-		:: barred
-		:: else ->
 #if MUTANT == 48
+		if
+		:: asked > word_moment ->
+			word_moment = asked;
+			word_version = answer
+		:: else
+		fi
+#else
+		atomic {
 			if
 			:: asked > word_moment ->
 				word_moment = asked;
 				word_version = answer
 			:: else
 			fi
-#else
-			atomic {
-				if
-				:: asked > word_moment ->
-					word_moment = asked;
-					word_version = answer
-				:: else
-				fi
-			}
+		}
 #endif
-		fi
 	:: else -> break
 	od;
 }
@@ -116,60 +109,41 @@ inline forget()
 	}
 }
 
-/* Done is done: what the group's own call has changed counts when it returns. */
-proctype changer()
-{
-	byte left = CHANGES, mine;
-
-	do
-	:: left > 0 ->
-		left--;
-		atomic { version++; mine = version }
-		forget();
-		atomic {
-			if
-			:: own < mine -> own = mine
-			:: else
-			fi
-		}
-	:: else -> break
-	od
-}
-
+/* What open(2) has done counts when it returns. */
 proctype writer()
 {
-	byte left = WRITES;
+	byte writes = WRITES, mine;
 
-	if
-	:: WRITES > 0 ->
-#if MUTANT == 52
-		forget();
-		forbidden = true;
-#else
-		forbidden = true;
-		forget();
-#endif
-		do
-		:: left > 0 ->
-			left--;
-			/* write(2): nothing of ours hears of it */
-			atomic { version++; own = version }
-		:: else -> break
-		od
-	:: else
-	fi
+	atomic { version++; mine = version }
+	left = true;
+	forget();
+	atomic { opened = mine; written = mine }
+	do
+	:: writes > 0 ->
+		writes--;
+		/* write(2): nothing of ours hears of it */
+		atomic { version++; written = version }
+	:: else -> break
+	od
 }
 
 proctype reader()
 {
 	byte moment, given, must, oldest;
+	bool is_of_job, asks;
 
 	do
 	:: true ->
-		atomic { must = own; moment = word_moment; given = word_version }
+		if
+		:: WRITES > 0 -> is_of_job = true
+		:: is_of_job = false
+		fi;
+		must = (is_of_job -> written : opened);
+		asks = (MUTANT != 51) && is_of_job && left;
+		atomic { moment = word_moment; given = word_version }
 		atomic {
 			if
-			:: given != 0 && clock - moment < SECONDS && moment <= clock &&
+			:: !asks && given != 0 && clock - moment < SECONDS && moment <= clock &&
 				moment > forgotten ->
 				/* Given out now. */
 				oldest = (clock > SECONDS - 1 -> clock - (SECONDS - 1) : 1);
@@ -177,7 +151,7 @@ proctype reader()
 				assert(given >= must)
 			:: else
 			fi;
-			moment = 0; given = 0; must = 0; oldest = 0
+			moment = 0; given = 0; must = 0; oldest = 0; asks = false
 		}
 	:: break
 	od
@@ -190,7 +164,6 @@ init {
 	atomic {
 		run tick();
 		run stranger();
-		run changer();
 		run writer();
 		run reader();
 		for (i : 1 .. ASKERS) {

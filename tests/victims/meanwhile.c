@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * meanwhile DIR MILLISECONDS [FILE]: look at DIR/f0, that long after another thread has begun
- * to cut FILE, and then four times at DIR/f2.  It opens no file before, so that these threads
- * are the first to meet DIR.
+ * to open FILE for writing, and then four times at DIR/f2.  It opens no file before, so that
+ * these threads are the first to meet DIR.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void *cut(void *path)
+static void *begin_writing(void *path)
 {
-	if (truncate(path, 10) != 0)
+	int fd = open(path, O_WRONLY | O_TRUNC);
+
+	if (fd < 0)
 		perror(path);
+	else
+		close(fd);
 	return NULL;
 }
 
@@ -35,7 +40,7 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return 2;
-	if (argc > 3 && pthread_create(&thread, NULL, cut, argv[3]) != 0)
+	if (argc > 3 && pthread_create(&thread, NULL, begin_writing, argv[3]) != 0)
 		return 1;
 	usleep((unsigned)atoi(argv[2]) * 1000u);
 	look(argv[1], "f0");

@@ -3,7 +3,7 @@
 #ifndef TS_TESTS_UNIT_FILE_FIXTURE_H
 #define TS_TESTS_UNIT_FILE_FIXTURE_H
 
-#include "hooks/file/opens.h"
+#include "leader/inputs/opens.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How old a file has to be, by where its times come from and what they are. */
-#include "hooks/file/age.h"
+#include "leader/inputs/age.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>

@@ -4,7 +4,7 @@
 
 #include "../clock.h"
 #include "../valgrind.h"
-#include "hooks/file/age.h"
+#include "leader/inputs/age.h"
 #include "shim/sys.h"
 
 #include <pthread.h>
@@ -468,7 +468,7 @@ Test(opens, a_path_that_the_kernel_could_not_read_is_not_read)
 	char told[64];
 	ts_opens_begin(&opens);
 	errno = EFAULT;
-	ts_opens_note(&opens, AT_FDCWD, (const char *)(uintptr_t)1, O_RDONLY, -1);
+	ts_opens_note(&opens, AT_FDCWD, (const char *)(uintptr_t)1, O_RDONLY, -1, NULL);
 	cr_expect(eq(int, errno, EFAULT));
 	cr_expect(eq(int, ts_opens_end(&opens), -EIO));
 	ts_opens_tell(&opens, told, sizeof(told));

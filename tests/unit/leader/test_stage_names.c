@@ -2,11 +2,14 @@
 /* What a group knows of paths: for how long, what ends it, and what a damaged table says. */
 #include "fixture_stage.h"
 #include "leader/files/stage.h"
+#include "shim/identity.h"
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SECONDS 600u
@@ -21,7 +24,7 @@ static struct ts_stage_index *table(void)
 static bool is_known(struct ts_hash128 of)
 {
 	struct ts_stage_known known;
-	return ts_stage_name_find(table(), of, 0, SECONDS, &known);
+	return ts_stage_name_find(table(), of, SECONDS, &known);
 }
 
 /* Make the copy, and note that @name led to it at @asked_ms. */
@@ -39,7 +42,7 @@ static void know(uint64_t asked_ms)
 static int open_known(void)
 {
 	uint64_t bytes = 0;
-	int fd = ts_stage_open_known(fixture_files.stage, name, 0, SECONDS, O_RDONLY, &bytes);
+	int fd = ts_stage_open_known(fixture_files.stage, name, SECONDS, O_RDONLY, &bytes);
 
 	if (fd >= 0)
 		cr_expect(eq(u64, bytes, BYTES));
@@ -66,11 +69,9 @@ Test(stage_names, knowledge_ends_with_its_seconds)
 	uint64_t now = ts_stage_now_ms();
 
 	know(now > 5000 ? now - 5000 : 1);
-	cr_expect(ts_stage_name_find(table(), name, 0, 3600, &known));
-	cr_expect(not(ts_stage_name_find(table(), name, 0, 4, &known)));
-	cr_expect(not(ts_stage_name_find(table(), name, 0, 0, &known)));
-	cr_expect(
-		not(ts_stage_name_find(table(), name, now, 3600, &known)), "later than asked");
+	cr_expect(ts_stage_name_find(table(), name, 3600, &known));
+	cr_expect(not(ts_stage_name_find(table(), name, 4, &known)));
+	cr_expect(not(ts_stage_name_find(table(), name, 0, &known)));
 	know(now + 100000);
 	cr_expect(not(is_known(name)), "of the future");
 }
@@ -83,7 +84,7 @@ Test(stage_names, an_old_answer_does_not_come_back)
 
 	ts_stage_name_note_attributes(table(), name, now, &second);
 	ts_stage_name_note_attributes(table(), name, now - 1, &first);
-	cr_assert(ts_stage_name_find(table(), name, 0, SECONDS, &known));
+	cr_assert(ts_stage_name_find(table(), name, SECONDS, &known));
 	cr_expect(eq(u64, known.attributes.inode, 2));
 	cr_expect(known.path == NULL);
 	cr_expect(eq(int, open_known(), -ENOENT), "there is no copy");
@@ -95,44 +96,92 @@ Test(stage_names, attributes_that_did_not_change_keep_the_copy)
 	uint64_t now = ts_stage_now_ms();
 
 	know(now - 10);
-	cr_assert(ts_stage_name_find(table(), name, 0, SECONDS, &known));
+	cr_assert(ts_stage_name_find(table(), name, SECONDS, &known));
 	struct ts_stage_attributes same = known.attributes;
 	same.accessed.seconds++;
 	same.flags_mask = 0;
 	ts_stage_name_note_attributes(table(), name, now, &same);
-	cr_assert(ts_stage_name_find(table(), name, now - 1, SECONDS, &again));
+	ts_write_relaxed(&table()->head->forgotten, now - 1);
+	cr_assert(ts_stage_name_find(table(), name, SECONDS, &again), "as of now");
 	cr_expect(eq(u64, again.row, known.row));
 	same.bytes++;
 	ts_stage_name_note_attributes(table(), name, now + 1, &same);
 	fixture_time_passes(1);
-	cr_assert(ts_stage_name_find(table(), name, 0, SECONDS, &again));
+	cr_assert(ts_stage_name_find(table(), name, SECONDS, &again));
 	cr_expect(ne(u64, again.row, known.row));
 	cr_expect(eq(u64, again.attributes.bytes, same.bytes));
 }
 
-Test(stage_names, what_is_forbidden_stays_so)
+/* An id as that of a job that lives, another one for each @number. */
+static uint64_t job(uint64_t number)
 {
-	know(ts_stage_now_ms());
-	ts_stage_name_forbid(table(), name);
-	cr_expect(not(is_known(name)));
-	cr_expect(ts_stage_name_is_forbidden(table(), name));
-	know(ts_stage_now_ms() + 5);
-	fixture_time_passes(6);
-	cr_expect(not(is_known(name)));
-	cr_expect(not(ts_stage_name_is_forbidden(table(), (struct ts_hash128){1, 2})));
+	static pid_t children[TS_STAGE_LEFT + 2];
+
+	if (children[number] == 0) {
+		children[number] = fork();
+		if (children[number] == 0)
+			for (;;)
+				pause();
+	}
+	return ts_process_id(children[number], true);
 }
 
-Test(stage_names, what_is_forgotten_can_be_learnt_again)
+static void end_job(uint64_t id)
 {
+	kill(TS_PROCESS_PID(id), SIGKILL);
+	waitpid(TS_PROCESS_PID(id), NULL, 0);
+}
+
+Test(stage_names, what_was_known_is_nothing_when_a_job_leaves)
+{
+	uint64_t leaves = job(0), stays = job(1);
+
 	know(ts_stage_now_ms());
-	ts_stage_names_forget(table());
+	ts_stage_names_leave(table(), leaves);
 	cr_expect(not(is_known(name)));
+	cr_expect(ts_stage_names_were_left(table(), leaves));
+	cr_expect(not(ts_stage_names_were_left(table(), stays)));
+	fixture_time_passes(1);
+	know(ts_stage_now_ms());
+	cr_expect(is_known(name), "to the others");
+	end_job(leaves);
+	end_job(stays);
+}
+
+Test(stage_names, the_place_of_a_job_that_left_and_ended_is_free)
+{
+	for (uint64_t i = 0; i < 3 * TS_STAGE_LEFT; i++)
+		ts_stage_names_leave(table(), i + 1); /* nobody alive has such an id */
 	fixture_time_passes(1);
 	know(ts_stage_now_ms());
 	cr_expect(is_known(name));
 }
 
-Test(stage_names, a_full_table_knows_no_more_and_forbids_all)
+Test(stage_names, more_jobs_than_can_be_noted_end_it_for_all)
+{
+	for (uint64_t i = 0; i <= TS_STAGE_LEFT; i++) {
+		fixture_time_passes(1);
+		know(ts_stage_now_ms());
+		cr_expect(is_known(name), "%lu", (unsigned long)i);
+		ts_stage_names_leave(table(), job(i));
+		ts_stage_names_leave(table(), job(i));
+	}
+	fixture_time_passes(1);
+	know(ts_stage_now_ms());
+	cr_expect(not(is_known(name)));
+	for (uint64_t i = 0; i <= TS_STAGE_LEFT; i++)
+		end_job(job(i));
+}
+
+Test(stage_names, a_job_that_is_not_known_ends_it_for_all)
+{
+	ts_stage_names_leave(table(), 0);
+	fixture_time_passes(1);
+	know(ts_stage_now_ms());
+	cr_expect(not(is_known(name)));
+}
+
+Test(stage_names, a_full_table_knows_no_more)
 {
 	struct ts_stage_attributes some = {.inode = 1};
 	uint64_t count = table()->name_count, noted = 0;
@@ -144,10 +193,6 @@ Test(stage_names, a_full_table_knows_no_more_and_forbids_all)
 		noted += is_known((struct ts_hash128){i * 64 + 1, i});
 	cr_expect(gt(u64, noted, 0));
 	cr_expect(lt(u64, noted, count));
-	for (uint64_t i = count; i < 2 * count; i++)
-		ts_stage_name_forbid(table(), (struct ts_hash128){i * 64 + 1, i});
-	for (uint64_t i = 0; i < count; i++)
-		cr_expect(not(is_known((struct ts_hash128){i * 64 + 1, i})));
 }
 
 /* Whatever stands in the table, asking it stays within the index. */
@@ -206,7 +251,7 @@ Test(stage_names, an_answer_is_of_one_piece)
 	for (uintptr_t i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, note_in_turns, (void *)(i + 1));
 	for (int i = 0; i < 20000; i++)
-		if (ts_stage_name_find(table(), name, 0, UINT64_C(1) << 40, &known))
+		if (ts_stage_name_find(table(), name, UINT64_C(1) << 40, &known))
 			cr_assert(
 				eq(u64, known.attributes.bytes, known.attributes.inode * 1000));
 	for (int i = 0; i < 2; i++)

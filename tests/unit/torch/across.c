@@ -43,7 +43,7 @@ void across_make_record(int64_t number, unsigned char value, const char *path)
 	tsshim_sample_begin(sample, TS_SAMPLE_NEST);
 	if (path && sample->listing) {
 		int fd = open(path, O_RDONLY | O_CLOEXEC);
-		ts_opens_note(&sample->opens, AT_FDCWD, path, O_RDONLY, fd);
+		ts_opens_note(&sample->opens, AT_FDCWD, path, O_RDONLY, fd, NULL);
 		close(fd);
 	}
 	cr_assert(eq(int, tsshim_sample_end(sample, TS_SAMPLE_MADE), 0));

@@ -14,7 +14,7 @@ from . import digests, generators, unread
 _CODE = (b".py", b".pyc", b".so")
 
 END = object()  # in the place of an item behind the last one
-_ENTRY = struct.Struct("=5q2HI")  # hooks/file/check.c
+_ENTRY = struct.Struct("=5q2HI")  # leader/inputs/opens.c
 _HEADER = 8  # bytes
 
 

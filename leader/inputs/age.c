@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How long ago a file must have been changed before its times can be trusted. */
-#include "hooks/file/age.h"
+#include "leader/inputs/age.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What runs because of LD_PRELOAD, before and after the program's own code. */
 #include "hooks/cuda/reach/start.h"
+#include "hooks/file/known.h"
 #include "hooks/file/staged.h"
 #include "hooks/torch/start.h"
 #include "leader/events/events.h"
@@ -33,6 +34,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
 	ts_identity_init();
 	ts_elf_lock_init();
 	ts_staged_begin();
+	ts_known_begin();
 	ts_events_begin();
 	ts_cuda_begin();
 	ts_torch_begin(argc, argv);

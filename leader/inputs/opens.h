@@ -30,8 +30,8 @@
  * before, opens of other threads and of other processes, directory listings, stat, raw system
  * calls, io_uring, and what the C library opens for itself.
  */
-#ifndef TS_HOOKS_FILE_OPENS_H
-#define TS_HOOKS_FILE_OPENS_H
+#ifndef TS_LEADER_INPUTS_OPENS_H
+#define TS_LEADER_INPUTS_OPENS_H
 
 #include "shim/base.h"
 
@@ -106,7 +106,7 @@ bool ts_opens_saw_relative(void);
 
 /**
  * Whether the files still are what they were when they were opened, and were old enough when
- * the item began that each change since then must show in their times (hooks/file/age.h).  At
+ * the item began that each change since then must show in their times (leader/inputs/age.h). At
  * its end would be too late: an item may take longer than a file has to be old.  One stat() per
  * file, no permission needed but that of the path.
  *
@@ -149,9 +149,11 @@ extern __thread struct ts_opens *ts_opens_armed __attribute__((tls_model("initia
 /**
  * List one call of the open family after it was made: @path (not NULL unless the call
  * failed, or reopened a stream) relative to @directory, open(2) @flags, and the descriptor it
- * gave, or -1 with errno set.  errno stays.  Async-signal-safe.
+ * gave, or -1 with errno set.  @original is what is listed where @fd is of a copy, else NULL.
+ * errno stays.  Async-signal-safe.
  */
-void ts_opens_note(struct ts_opens *opens, int directory, const char *path, int flags, int fd);
+void ts_opens_note(struct ts_opens *opens, int directory, const char *path, int flags, int fd,
+	const struct stat *original);
 
 /** Identity from what stat says; false when it is no regular file. */
 bool ts_file_identify(const struct stat *stat, struct ts_file_identity *ret_identity);

@@ -9,8 +9,8 @@
  * AGE_NS is 200 times as much.  The clock of a server may differ from ours, and may tick in
  * whole seconds; FAR_AGE_NS is for these.
  */
-#ifndef TS_HOOKS_FILE_AGE_H
-#define TS_HOOKS_FILE_AGE_H
+#ifndef TS_LEADER_INPUTS_AGE_H
+#define TS_LEADER_INPUTS_AGE_H
 
 #include "shim/base.h"
 
