@@ -12,7 +12,7 @@ enum ts_name_kind {
 	TS_NAME_STAGE,
 	TS_NAME_DEVICE,
 	TS_NAME_JOURNAL,
-	TS_NAME_RESET, /* shim/tsrun/baseline.h */
+	TS_NAME_RESET, /* of a version that had `tsrun stats --reset` */
 	TS_NAME_LOADERS,
 	TS_NAME_PEERS,
 	TS_NAME_PLACES,

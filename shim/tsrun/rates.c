@@ -4,6 +4,7 @@
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
+#include "shim/tsrun/nodes.h"
 #include "shim/tsrun/units.h"
 
 #include <inttypes.h>
@@ -38,14 +39,6 @@ static const char *rate(struct change change, char buffer[TS_UNITS_RATE])
 	return ts_units_rate(change.count, change.ns, buffer);
 }
 
-/* As a whole number; what does not fit into one is UINT64_MAX. */
-static uint64_t per_second(struct change change)
-{
-	double value = (double)change.count * NS_PER_SECOND / (double)change.ns;
-
-	return value < 1e19 ? (uint64_t)value : UINT64_MAX;
-}
-
 /* Seconds of CPU time saved in a second, at most five characters. */
 static const char *saved(struct change change, char buffer[TS_UNITS_RATE])
 {
@@ -67,6 +60,18 @@ static const char *size(uint64_t bytes, char buffer[TS_UNITS_BYTES])
 		(void)snprintf(buffer, TS_UNITS_BYTES, "many");
 	else
 		ts_units_size(bytes, buffer);
+	return buffer;
+}
+
+/* Bytes in a second, at most ten characters. */
+static const char *size_rate(struct change change, char buffer[TS_UNITS_BYTES])
+{
+	double value = (double)change.count * NS_PER_SECOND / (double)change.ns;
+
+	if (change.ns == 0)
+		(void)snprintf(buffer, TS_UNITS_BYTES, UNKNOWN);
+	else
+		size(value < 1e19 ? (uint64_t)value : UINT64_MAX, buffer);
 	return buffer;
 }
 
@@ -132,18 +137,16 @@ static void print_dataset_kind(FILE *out, const char *name, const char *kind,
 	const struct work *work, const char *processes)
 {
 	char made[TS_UNITS_RATE], taken[TS_UNITS_RATE], cpu[TS_UNITS_RATE];
-	char share[TS_UNITS_RATE] = UNKNOWN, bytes[TS_UNITS_BYTES] = UNKNOWN;
+	char share[TS_UNITS_RATE] = UNKNOWN, bytes[TS_UNITS_BYTES];
 	/* Not in integers: the sum of two damaged counters would wrap. */
 	double all = (double)work->made.count + (double)work->taken.count;
 
 	if (work->made.ns > 0 && work->taken.ns > 0 && all > 0)
 		(void)snprintf(share, sizeof(share), "%.0f %%",
 			100.0 * (double)work->taken.count / all);
-	if (work->bytes.ns > 0)
-		size(per_second(work->bytes), bytes);
 	fprintf(out, "  %-20.20s %-6s %8s %8s %6s %12s %5s %5s\n", name, kind,
-		rate(work->made, made), rate(work->taken, taken), share, bytes,
-		saved(work->saved, cpu), processes);
+		rate(work->made, made), rate(work->taken, taken), share,
+		size_rate(work->bytes, bytes), saved(work->saved, cpu), processes);
 }
 
 static void print_dataset(FILE *out, const struct pair *pair, uint32_t dataset)
@@ -197,19 +200,6 @@ static uint64_t front_of(const struct ts_sample_group *group, uint64_t identity)
 				identity)
 			front = ts_max_u64(front, epochs_of(group, i));
 	return front;
-}
-
-/* Epochs with two decimals, at most six characters. */
-static void format_epochs(uint64_t position, char buffer[TS_UNITS_RATE])
-{
-	uint64_t whole = position / TS_EPOCH;
-
-	if (whole < 1000)
-		(void)snprintf(buffer, TS_UNITS_RATE, "%" PRIu64 ".%02" PRIu64, whole,
-			position % TS_EPOCH * 100 / TS_EPOCH);
-	else
-		(void)snprintf(
-			buffer, TS_UNITS_RATE, whole < 1000000 ? "%" PRIu64 : "many", whole);
 }
 
 /* The name of a process's program, at most eight characters. */
@@ -273,8 +263,8 @@ static void fill_columns(const struct pair *pair, uint32_t job, struct job_colum
 			columns.processes, sizeof(columns.processes), "%" PRIu32, processes);
 	if (identity != 0) {
 		uint64_t here = epochs_of(now, job), front = front_of(now, identity);
-		format_epochs(here, columns.epoch);
-		format_epochs(front > here ? front - here : 0, columns.behind);
+		ts_units_epochs(here, columns.epoch);
+		ts_units_epochs(front > here ? front - here : 0, columns.behind);
 	}
 	rate(reasons_of(before, row, pair->ns), columns.passed);
 	if (before)
@@ -316,6 +306,43 @@ static void print_job(FILE *out, const struct pair *pair, uint32_t job)
 	}
 	if (!any)
 		print_job_kind(out, &columns, UNKNOWN, &(struct work){.made = {.ns = 0}});
+}
+
+/* ---- other nodes ------------------------------------------------------------------------- */
+
+static uint32_t count_open(struct ts_mail_table *table)
+{
+	struct ts_node node;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < ts_nodes_count(table); i++)
+		count += ts_nodes_read(table, i, &node) && node.state == TS_MAIL_PEER_OPEN;
+	return count;
+}
+
+/* One line of all other nodes; nothing where nobody asks any. */
+static void print_nodes(FILE *out, const struct pair *pair)
+{
+	struct ts_mail_table *before = pair->before ? pair->before->report.nodes : NULL;
+	struct ts_mail_table *now = pair->now->report.nodes;
+	char asked[TS_UNITS_RATE], got[TS_UNITS_RATE], stored[TS_UNITS_RATE];
+	char bytes[TS_UNITS_BYTES];
+
+	if (!now)
+		return;
+#define CHANGE(NAME)                                                         \
+	(before ? change_of(ts_nodes_sum(before, TS_MAIL_COUNT_##NAME),      \
+			  ts_nodes_sum(now, TS_MAIL_COUNT_##NAME), pair->ns) \
+		: (struct change){.ns = 0})
+	fprintf(out, "  nodes: came %s of %s/s, %s/s; stored %s/s; ", rate(CHANGE(GOT), got),
+		rate(CHANGE(ASKED), asked), size_rate(CHANGE(GOT_BYTES), bytes),
+		rate(CHANGE(STORED), stored));
+#undef CHANGE
+	if (ts_nodes_helper(now) > 0)
+		fprintf(out, "%" PRIu32 "/%" PRIu32 " open\n", count_open(now),
+			ts_nodes_count(now));
+	else
+		fputs("no helper\n", out);
 }
 
 /* ---- groups ------------------------------------------------------------------------------ */
@@ -380,8 +407,7 @@ static void print_group(FILE *out, const struct pair *pair)
 		fprintf(out, "  cannot be read: %.60s\n", ts_view_explain(now->error));
 	if (!ledger)
 		return;
-	ts_rates_write_nodes(out, pair->before ? pair->before->report.nodes : NULL,
-		now->report.nodes, pair->ns);
+	print_nodes(out, pair);
 	fprintf(out, "  %-20s %-6s %8s %8s %6s %12s %5s %5s\n", "DATA SET", "WORK", "MADE/s",
 		"TAKEN/s", "TAKEN", "BYTES/s", "SAVED", "PROCS");
 	for (uint32_t d = 0; d < TS_DATASET_MAX; d++)

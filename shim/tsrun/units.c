@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* How tsrun writes numbers and foreign texts for people. */
 #include "shim/tsrun/units.h"
+#include "leader/group/ledger.h"
 #include "shim/utf8.h"
+
+#include <inttypes.h>
+
+#define NS_PER_SECOND UINT64_C(1000000000)
 
 const char *ts_units_size(uint64_t bytes, char buffer[TS_UNITS_BYTES])
 {
@@ -34,6 +39,45 @@ const char *ts_units_grouped(uint64_t value, char buffer[TS_UNITS_BYTES])
 		*to++ = digits[i];
 	}
 	*to = '\0';
+	return buffer;
+}
+
+const char *ts_units_seconds(uint64_t ns, char buffer[TS_UNITS_BYTES])
+{
+	char whole[TS_UNITS_BYTES];
+
+	(void)snprintf(buffer, TS_UNITS_BYTES, "%.28s.%02" PRIu64,
+		ts_units_grouped(ns / NS_PER_SECOND, whole),
+		ns % NS_PER_SECOND / (NS_PER_SECOND / 100));
+	return buffer;
+}
+
+const char *ts_units_duration(uint64_t ns, char buffer[TS_UNITS_BYTES])
+{
+	uint64_t seconds = ns / NS_PER_SECOND;
+
+	if (seconds >= 3600)
+		(void)snprintf(buffer, TS_UNITS_BYTES, "%" PRIu64 " h %" PRIu64 " min",
+			seconds / 3600, seconds % 3600 / 60);
+	else if (seconds >= 60)
+		(void)snprintf(buffer, TS_UNITS_BYTES, "%" PRIu64 " min %" PRIu64 " s",
+			seconds / 60, seconds % 60);
+	else
+		(void)snprintf(buffer, TS_UNITS_BYTES, "%" PRIu64 ".%02" PRIu64 " s", seconds,
+			ns % NS_PER_SECOND / (NS_PER_SECOND / 100));
+	return buffer;
+}
+
+const char *ts_units_epochs(uint64_t position, char buffer[TS_UNITS_RATE])
+{
+	uint64_t whole = position / TS_EPOCH;
+
+	if (whole < 1000)
+		(void)snprintf(buffer, TS_UNITS_RATE, "%" PRIu64 ".%02" PRIu64, whole,
+			position % TS_EPOCH * 100 / TS_EPOCH);
+	else
+		(void)snprintf(
+			buffer, TS_UNITS_RATE, whole < 1000000 ? "%" PRIu64 : "many", whole);
 	return buffer;
 }
 
