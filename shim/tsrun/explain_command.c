@@ -3,7 +3,7 @@
  */
 #include "shim/sys.h"
 #include "shim/reasons.h"
-#include "shim/tsrun/check.h"
+#include "shim/tsrun/doctor.h"
 #include "shim/tsrun/explain.h"
 #include "shim/tsrun/inspect.h"
 #include "shim/tsrun/json.h"
