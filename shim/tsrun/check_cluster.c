@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Check of `tsrun doctor`: what TSSHIM_CLUSTER names, and this node's part of it. */
 #include "leader/peer/cluster.h"
-#include "shim/tsrun/doctor.h"
+#include "shim/tsrun/check.h"
 #include "shim/tsrun/child.h"
 #include "shim/tsrun/cluster.h"
 #include "shim/tsrun/server.h"

@@ -6,7 +6,7 @@
 #include "leader/group/store_private.h"
 #include "leader/object/limits.h"
 #include "shim/sys.h"
-#include "shim/tsrun/doctor.h"
+#include "shim/tsrun/check.h"
 #include "shim/tsrun/gc.h"
 #include "shim/tsrun/names.h"
 #include "shim/tsrun/units.h"

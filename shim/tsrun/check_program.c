@@ -5,8 +5,7 @@
  */
 #include "leader/group/layout.h"
 #include "shim/tsrun/child.h"
-#include "shim/tsrun/doctor.h"
-#include "shim/tsrun/inspect.h"
+#include "shim/tsrun/check.h"
 #include "shim/tsrun/launch.h"
 #include "shim/tsrun/library.h"
 
@@ -29,7 +28,7 @@ static void check_mark(const char *library, struct ts_check *check)
 {
 	struct ts_mark mark;
 
-	int r = ts_inspect_mark(library, &mark);
+	int r = ts_library_mark(library, &mark);
 	if (r == -ENOTSUP) {
 		ts_check_find(check, TS_CHECK_OK,
 			"%s is there; its version cannot be seen "
@@ -275,7 +274,7 @@ static int look_at(char *const *command, struct subject **ret_subject)
 	*ret_subject = &subject;
 	if (r < 0)
 		return r;
-	subject.inspected = ts_inspect_program(subject.launch.program, &subject.inside) == 0;
+	subject.inspected = ts_library_inspect(subject.launch.program, &subject.inside) == 0;
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun doctor: run the checks, and print what they found. */
-#include "shim/tsrun/doctor.h"
+#include "shim/tsrun/check.h"
 #include "shim/sys.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/library.h"

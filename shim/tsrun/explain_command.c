@@ -3,9 +3,8 @@
  */
 #include "shim/sys.h"
 #include "shim/reasons.h"
-#include "shim/tsrun/doctor.h"
+#include "shim/tsrun/check.h"
 #include "shim/tsrun/explain.h"
-#include "shim/tsrun/inspect.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/launch.h"
 #include "shim/tsrun/library.h"
@@ -217,7 +216,7 @@ static bool is_python(const char *program)
 	struct ts_inspection inside;
 	const char *slash = strrchr(program, '/');
 
-	if (ts_inspect_program(program, &inside) == 0)
+	if (ts_library_inspect(program, &inside) == 0)
 		return inside.python;
 	return strncmp(slash ? slash + 1 : program, "python", strlen("python")) == 0;
 }

@@ -291,7 +291,7 @@ static void collect_copies(struct collector *gc, const struct ts_name *group, co
 	struct ts_stage_usage usage = {.files = 0};
 	struct part part;
 
-	if (!find_belonging(gc, group, "stage", keep, &part))
+	if (!find_belonging(gc, group, ts_belongings[TS_BELONGING_STAGE].suffix, keep, &part))
 		return;
 	int r = part.keep ? 0 : ts_stage_remove(part.path, gc->dry_run, &usage);
 	if (r == -EPERM)
@@ -311,17 +311,22 @@ static void collect_copies(struct collector *gc, const struct ts_name *group, co
 	}
 }
 
-/* So do the table of GPUs, the journal, the table of loaders, that of other nodes and its
- * places; and "reset", which an earlier version may have left. */
-static void collect_tables(struct collector *gc, const struct ts_name *group, const char *keep)
+static void collect_table(
+	struct collector *gc, const struct ts_name *group, const char *suffix, const char *keep)
 {
-	static const char *const suffixes[] = {
-		"device", "journal", "loaders", "peers", "places", "reset"};
 	struct part part;
 
-	for (size_t i = 0; i < TS_ARRAY_SIZE(suffixes); i++)
-		if (find_belonging(gc, group, suffixes[i], keep, &part))
-			settle(gc, &part);
+	if (find_belonging(gc, group, suffix, keep, &part))
+		settle(gc, &part);
+}
+
+/* All else that goes with the ring, and what an earlier version may have left. */
+static void collect_tables(struct collector *gc, const struct ts_name *group, const char *keep)
+{
+	for (size_t i = 0; i < TS_BELONGINGS; i++)
+		if (i != TS_BELONGING_STAGE)
+			collect_table(gc, group, ts_belongings[i].suffix, keep);
+	collect_table(gc, group, TS_NAMES_OLD, keep);
 }
 
 /*

@@ -2,7 +2,7 @@
 /* tsrun: start a command that shares, or look at what is shared. */
 #include "shim/tsrun/arguments.h"
 #include "shim/tsrun/cluster.h"
-#include "shim/tsrun/doctor.h"
+#include "shim/tsrun/check.h"
 #include "shim/tsrun/explain.h"
 #include "shim/tsrun/gc.h"
 #include "shim/tsrun/help.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What `tsrun doctor` is made of: findings, command lines, and where things lie. */
-#include "shim/tsrun/doctor.h"
+#include "shim/tsrun/check.h"
 #include "shim/tsrun/launch.h"
 #include "shim/tsrun/units.h"
 

@@ -42,7 +42,7 @@ PACKAGES = {
 }
 _OF_OTHERS = ("its loaders are not aligned, and no samples of them are shared; pictures decoded by "
               "Pillow, and files, are")
-_MESSAGE = b"Not a JPEG file: starts with 0x%02x 0x%02x"  # shim/tsrun/inspect.c
+_MESSAGE = b"Not a JPEG file: starts with 0x%02x 0x%02x"  # shim/tsrun/library.c
 
 
 def _version(module):

@@ -6,8 +6,8 @@
  * A check looks, and changes nothing that anybody could see later.  What cannot be seen from
  * here, or is of no concern here, is n/a and never an error.
  */
-#ifndef TS_TSRUN_DOCTOR_H
-#define TS_TSRUN_DOCTOR_H
+#ifndef TS_TSRUN_CHECK_H
+#define TS_TSRUN_CHECK_H
 
 #include "shim/config.h"
 
