@@ -8,44 +8,27 @@
 #include "shim/tsrun/units.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
-#define UNKNOWN       "-"
-#define NS_PER_SECOND 1e9
+#define UNKNOWN "-"
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-/* What a counter did between two looks. */
-struct change {
-	uint64_t count;
-	uint64_t ns; /* 0: it is not known */
-};
-
-/* Counters only grow: one that shrank is another one, or damaged. */
-static struct change change_of(uint64_t before, uint64_t now, uint64_t ns)
+/* What a counter grew by in a second between two looks @ns apart; NAN: it is not known. */
+static double per_second(uint64_t before, uint64_t now, uint64_t ns)
 {
-	return now >= before ? (struct change){.count = now - before, .ns = ns}
-			     : (struct change){.ns = 0};
+	/* Counters only grow: one that shrank is another one, or damaged. */
+	return ns > 0 && now >= before ? (double)(now - before) * 1e9 / (double)ns : NAN;
 }
 
-/* The sum is known when both are. */
-static struct change sum_of(struct change a, struct change b)
+/* Seconds of CPU time saved in a second, of @ns of it; at most five characters. */
+static const char *saved(double ns, char buffer[TS_UNITS_RATE])
 {
-	return (struct change){.count = a.count + b.count, .ns = a.ns && b.ns ? a.ns : 0};
-}
-
-static const char *rate(struct change change, char buffer[TS_UNITS_RATE])
-{
-	return ts_units_rate(change.count, change.ns, buffer);
-}
-
-/* Seconds of CPU time saved in a second, at most five characters. */
-static const char *saved(struct change change, char buffer[TS_UNITS_RATE])
-{
-	double cpus = change.ns > 0 ? (double)change.count / (double)change.ns : 0;
+	double cpus = ns / 1e9;
 
 	(void)snprintf(buffer, TS_UNITS_RATE,
-		change.ns == 0  ? UNKNOWN
+		isnan(cpus)     ? UNKNOWN
 		: cpus < 99.995 ? "%.2f"
 		: cpus < 9999.5 ? "%.0f"
 				: "many",
@@ -54,49 +37,37 @@ static const char *saved(struct change change, char buffer[TS_UNITS_RATE])
 }
 
 /* At most ten characters. */
-static const char *size(uint64_t bytes, char buffer[TS_UNITS_BYTES])
+static const char *size(double bytes, char buffer[TS_UNITS_BYTES])
 {
-	if (bytes >= UINT64_C(10000) << 40)
-		(void)snprintf(buffer, TS_UNITS_BYTES, "many");
+	if (isnan(bytes) || bytes >= 10000.0 * (double)(UINT64_C(1) << 40))
+		(void)snprintf(buffer, TS_UNITS_BYTES, isnan(bytes) ? UNKNOWN : "many");
 	else
-		ts_units_size(bytes, buffer);
-	return buffer;
-}
-
-/* Bytes in a second, at most ten characters. */
-static const char *size_rate(struct change change, char buffer[TS_UNITS_BYTES])
-{
-	double value = (double)change.count * NS_PER_SECOND / (double)change.ns;
-
-	if (change.ns == 0)
-		(void)snprintf(buffer, TS_UNITS_BYTES, UNKNOWN);
-	else
-		size(value < 1e19 ? (uint64_t)value : UINT64_MAX, buffer);
+		ts_units_size((uint64_t)bytes, buffer);
 	return buffer;
 }
 
 /* ---- tallies ----------------------------------------------------------------------------- */
 
-/* The changes of a tally; @before is NULL where there was none that it could be compared with.
- */
+/* What was done in a second; NAN is not known. */
 struct work {
-	struct change made, taken, bytes, saved;
+	double made, taken, bytes, saved;
 };
 
-static struct work work_of(struct ts_tally *before, struct ts_tally *now, uint64_t ns)
-{
-	struct work work = {.made = {.ns = 0}};
+static const struct work unknown_work = {NAN, NAN, NAN, NAN};
 
-	if (!before || ns == 0)
-		return work;
+/* Of @kind, by the tallies of all kinds; @before is NULL where none can be compared. */
+static struct work work_of(struct ts_tally *before, struct ts_tally *now, int kind, uint64_t ns)
+{
+	if (!before)
+		return unknown_work;
 #define CHANGE(field) \
-	change_of(ts_load_relaxed(&before->field), ts_load_relaxed(&now->field), ns)
-	work.made = CHANGE(produced);
-	work.taken = CHANGE(shared);
-	work.bytes = CHANGE(shared_bytes);
-	work.saved = CHANGE(saved_ns);
+	per_second(ts_load_relaxed(&before[kind].field), ts_load_relaxed(&now[kind].field), ns)
+	return (struct work){.made = CHANGE(produced),
+		.taken = CHANGE(shared),
+		.bytes = CHANGE(shared_bytes),
+		/* What an open of a copy saves is no CPU time. */
+		.saved = kind == TS_KIND_BYTES ? NAN : CHANGE(saved_ns)};
 #undef CHANGE
-	return work;
 }
 
 static bool has_work(struct ts_tally *tally)
@@ -138,15 +109,13 @@ static void print_dataset_kind(FILE *out, const char *name, const char *kind,
 {
 	char made[TS_UNITS_RATE], taken[TS_UNITS_RATE], cpu[TS_UNITS_RATE];
 	char share[TS_UNITS_RATE] = UNKNOWN, bytes[TS_UNITS_BYTES];
-	/* Not in integers: the sum of two damaged counters would wrap. */
-	double all = (double)work->made.count + (double)work->taken.count;
+	double all = work->made + work->taken;
 
-	if (work->made.ns > 0 && work->taken.ns > 0 && all > 0)
-		(void)snprintf(share, sizeof(share), "%.0f %%",
-			100.0 * (double)work->taken.count / all);
+	if (all > 0)
+		(void)snprintf(share, sizeof(share), "%.0f %%", 100.0 * work->taken / all);
 	fprintf(out, "  %-20.20s %-6s %8s %8s %6s %12s %5s %5s\n", name, kind,
-		rate(work->made, made), rate(work->taken, taken), share,
-		size_rate(work->bytes, bytes), saved(work->saved, cpu), processes);
+		ts_units_rate(work->made, made), ts_units_rate(work->taken, taken), share,
+		size(work->bytes, bytes), saved(work->saved, cpu), processes);
 }
 
 static void print_dataset(FILE *out, const struct pair *pair, uint32_t dataset)
@@ -166,17 +135,14 @@ static void print_dataset(FILE *out, const struct pair *pair, uint32_t dataset)
 	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
 		if (!has_work(&row->kinds[kind]))
 			continue;
-		struct work work = work_of(
-			before ? &before->kinds[kind] : NULL, &row->kinds[kind], pair->ns);
-		if (kind == TS_KIND_BYTES) /* what an open saves is no CPU time */
-			work.saved.ns = 0;
+		struct work work =
+			work_of(before ? before->kinds : NULL, row->kinds, kind, pair->ns);
 		print_dataset_kind(
 			out, any ? "" : name, ts_kinds[kind].id, &work, any ? "" : processes);
 		any = true;
 	}
 	if (!any)
-		print_dataset_kind(
-			out, name, UNKNOWN, &(struct work){.made = {.ns = 0}}, processes);
+		print_dataset_kind(out, name, UNKNOWN, &unknown_work, processes);
 	if (ts_load_relaxed(&row->off) != 0)
 		fputs("    switched off: verification found a difference\n", out);
 }
@@ -215,13 +181,22 @@ static void read_command(int pid, char buffer[TS_UNITS_RATE])
 	ts_units_make_printable(buffer);
 }
 
-static struct change reasons_of(struct ts_job_row *before, struct ts_job_row *now, uint64_t ns)
+/* How often reason @reason was counted in a second; @before may be NULL. */
+static double reason_of(
+	_Atomic uint64_t *before, _Atomic uint64_t *now, int reason, uint64_t ns)
 {
-	struct change all = {.ns = before ? ns : 0};
+	return before ? per_second(ts_load_relaxed(&before[reason]),
+				ts_load_relaxed(&now[reason]), ns)
+		      : NAN;
+}
 
-	for (int i = 0; before && i < TS_REASON_SLOTS; i++)
-		all = sum_of(all, change_of(ts_load_relaxed(&before->passed[i]),
-					  ts_load_relaxed(&now->passed[i]), ns));
+/* The same of all. */
+static double reasons_of(_Atomic uint64_t *before, _Atomic uint64_t *now, uint64_t ns)
+{
+	double all = 0;
+
+	for (int i = 0; i < TS_REASON_SLOTS; i++)
+		all += reason_of(before, now, i, ns);
 	return all;
 }
 
@@ -248,7 +223,8 @@ static void fill_columns(const struct pair *pair, uint32_t job, struct job_colum
 	uint64_t id = ts_load_relaxed(&row->id);
 	struct ts_job_row *before = job_before(pair, job, id);
 	struct job_columns columns = {
-		.processes = UNKNOWN, .epoch = UNKNOWN, .behind = UNKNOWN, .late = UNKNOWN};
+		.processes = UNKNOWN, .epoch = UNKNOWN, .behind = UNKNOWN};
+	_Atomic uint64_t *passed = before ? before->passed : NULL;
 	uint64_t identity =
 		ts_load_relaxed(&ts_ledger_progress(now->report.ledger, job)->identity);
 	uint32_t processes = 0;
@@ -266,11 +242,9 @@ static void fill_columns(const struct pair *pair, uint32_t job, struct job_colum
 		ts_units_epochs(here, columns.epoch);
 		ts_units_epochs(front > here ? front - here : 0, columns.behind);
 	}
-	rate(reasons_of(before, row, pair->ns), columns.passed);
-	if (before)
-		rate(change_of(ts_load_relaxed(&before->passed[TS_REASON_TIMEOUT]),
-			     ts_load_relaxed(&row->passed[TS_REASON_TIMEOUT]), pair->ns),
-			columns.late);
+	ts_units_rate(reasons_of(passed, row->passed, pair->ns), columns.passed);
+	ts_units_rate(
+		reason_of(passed, row->passed, TS_REASON_TIMEOUT, pair->ns), columns.late);
 	*ret_columns = columns;
 }
 
@@ -281,8 +255,8 @@ static void print_job_kind(
 
 	fprintf(out, " %7.7s %-8s %5s %6s %6s %-6s %6s %7s %6s %6s %5s\n", columns->pid,
 		columns->command, columns->processes, columns->epoch, columns->behind, kind,
-		rate(work->made, made), rate(work->taken, taken), columns->passed,
-		columns->late, saved(work->saved, cpu));
+		ts_units_rate(work->made, made), ts_units_rate(work->taken, taken),
+		columns->passed, columns->late, saved(work->saved, cpu));
 }
 
 static void print_job(FILE *out, const struct pair *pair, uint32_t job)
@@ -297,15 +271,13 @@ static void print_job(FILE *out, const struct pair *pair, uint32_t job)
 	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
 		if (!has_work(&row->kinds[kind]))
 			continue;
-		struct work work = work_of(
-			before ? &before->kinds[kind] : NULL, &row->kinds[kind], pair->ns);
-		if (kind == TS_KIND_BYTES)
-			work.saved.ns = 0;
+		struct work work =
+			work_of(before ? before->kinds : NULL, row->kinds, kind, pair->ns);
 		print_job_kind(out, any ? &none : &columns, ts_kinds[kind].id, &work);
 		any = true;
 	}
 	if (!any)
-		print_job_kind(out, &columns, UNKNOWN, &(struct work){.made = {.ns = 0}});
+		print_job_kind(out, &columns, UNKNOWN, &unknown_work);
 }
 
 /* ---- other nodes ------------------------------------------------------------------------- */
@@ -330,14 +302,14 @@ static void print_nodes(FILE *out, const struct pair *pair)
 
 	if (!now)
 		return;
-#define CHANGE(NAME)                                                         \
-	(before ? change_of(ts_nodes_sum(before, TS_MAIL_COUNT_##NAME),      \
+#define RATE(NAME)                                                           \
+	(before ? per_second(ts_nodes_sum(before, TS_MAIL_COUNT_##NAME),     \
 			  ts_nodes_sum(now, TS_MAIL_COUNT_##NAME), pair->ns) \
-		: (struct change){.ns = 0})
-	fprintf(out, "  nodes: came %s of %s/s, %s/s; stored %s/s; ", rate(CHANGE(GOT), got),
-		rate(CHANGE(ASKED), asked), size_rate(CHANGE(GOT_BYTES), bytes),
-		rate(CHANGE(STORED), stored));
-#undef CHANGE
+		: NAN)
+	fprintf(out, "  nodes: came %s of %s/s, %s/s; stored %s/s; ",
+		ts_units_rate(RATE(GOT), got), ts_units_rate(RATE(ASKED), asked),
+		size(RATE(GOT_BYTES), bytes), ts_units_rate(RATE(STORED), stored));
+#undef RATE
 	if (ts_nodes_helper(now) > 0)
 		fprintf(out, "%" PRIu32 "/%" PRIu32 " open\n", count_open(now),
 			ts_nodes_count(now));
@@ -347,10 +319,10 @@ static void print_nodes(FILE *out, const struct pair *pair)
 
 /* ---- groups ------------------------------------------------------------------------------ */
 
-/* Over all data sets: CPU time saved. */
-static struct change saved_by(const struct pair *pair)
+/* Over all data sets: nanoseconds of CPU time saved in a second. */
+static double saved_by(const struct pair *pair)
 {
-	struct change sum = {.ns = pair->ns};
+	double sum = pair->before ? 0 : NAN;
 	char name[TS_DATASET_NAME];
 
 	for (uint32_t d = 0; pair->before && d < TS_DATASET_MAX; d++) {
@@ -360,9 +332,7 @@ static struct change saved_by(const struct pair *pair)
 		struct ts_dataset_row *row = ts_ledger_dataset(pair->now->report.ledger, d);
 		for (int kind = 0; kind < TS_KIND_COUNT; kind++)
 			if (kind != TS_KIND_BYTES)
-				sum = sum_of(sum, work_of(&before->kinds[kind],
-							  &row->kinds[kind], pair->ns)
-							  .saved);
+				sum += work_of(before->kinds, row->kinds, kind, pair->ns).saved;
 	}
 	return sum;
 }
@@ -375,26 +345,24 @@ static void format_ring(const struct ts_view_ring *ring, char *buffer, size_t by
 	if (ring->capacity == 0)
 		(void)snprintf(buffer, bytes, UNKNOWN);
 	else
-		(void)snprintf(buffer, bytes, "%s of %s, %.0f %%", size(ring->used, used),
-			size(ring->capacity, capacity),
+		(void)snprintf(buffer, bytes, "%s of %s, %.0f %%",
+			size((double)ring->used, used), size((double)ring->capacity, capacity),
 			100.0 * (double)ring->used / (double)ring->capacity);
 }
 
 static void print_head(FILE *out, const struct pair *pair)
 {
 	const struct ts_sample_group *now = pair->now;
-	char late[TS_UNITS_RATE] = UNKNOWN, cpu[TS_UNITS_RATE], ring[80];
+	struct ts_ledger *ledger = now->report.ledger;
+	char late[TS_UNITS_RATE], cpu[TS_UNITS_RATE], ring[80];
+	double rate = pair->before ? reason_of(pair->before->report.ledger->passed,
+					     ledger->passed, TS_REASON_TIMEOUT, pair->ns)
+				   : NAN;
 
-	if (pair->before)
-		rate(change_of(ts_load_relaxed(
-				       &pair->before->report.ledger->passed[TS_REASON_TIMEOUT]),
-			     ts_load_relaxed(&now->report.ledger->passed[TS_REASON_TIMEOUT]),
-			     pair->ns),
-			late);
 	format_ring(&now->report.ring, ring, sizeof(ring));
 	fprintf(out, "Group %s\n  %" PRIu32 " job%s; ring %s; late %s/s; saved %s CPU\n",
-		now->name, now->jobs, now->jobs == 1 ? "" : "s", ring, late,
-		saved(saved_by(pair), cpu));
+		now->name, now->jobs, now->jobs == 1 ? "" : "s", ring,
+		ts_units_rate(rate, late), saved(saved_by(pair), cpu));
 }
 
 static void print_group(FILE *out, const struct pair *pair)

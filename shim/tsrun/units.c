@@ -5,6 +5,7 @@
 #include "shim/utf8.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
@@ -81,12 +82,10 @@ const char *ts_units_epochs(uint64_t position, char buffer[TS_UNITS_RATE])
 	return buffer;
 }
 
-const char *ts_units_rate(uint64_t count, uint64_t ns, char buffer[TS_UNITS_RATE])
+const char *ts_units_rate(double rate, char buffer[TS_UNITS_RATE])
 {
-	double rate = ns > 0 ? (double)count * 1e9 / (double)ns : 0;
-
 	/* Each bound is what the format before it would round up to one digit more. */
-	if (ns == 0)
+	if (isnan(rate))
 		(void)snprintf(buffer, TS_UNITS_RATE, "-");
 	else if (rate < 9999.95)
 		(void)snprintf(buffer, TS_UNITS_RATE, "%.1f", rate);

@@ -31,8 +31,8 @@ const char *ts_units_duration(uint64_t ns, char buffer[TS_UNITS_BYTES]);
 /** @position (in TS_EPOCH) in epochs, at most six characters: 4.25.  Returns @buffer. */
 const char *ts_units_epochs(uint64_t position, char buffer[TS_UNITS_RATE]);
 
-/** @count in @ns as a rate a second, at most six characters; '-' when @ns is 0. */
-const char *ts_units_rate(uint64_t count, uint64_t ns, char buffer[TS_UNITS_RATE]);
+/** @rate, at most six characters: 1234.5, 1.5M; '-' for NAN.  Returns @buffer. */
+const char *ts_units_rate(double rate, char buffer[TS_UNITS_RATE]);
 
 /**
  * What is not printable ASCII becomes '?': a name that somebody else wrote must not command the
