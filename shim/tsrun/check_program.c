@@ -4,6 +4,7 @@
  * Python from our part, and the command.
  */
 #include "leader/group/layout.h"
+#include "shim/isolation.h"
 #include "shim/tsrun/child.h"
 #include "shim/tsrun/check.h"
 #include "shim/tsrun/launch.h"
@@ -333,7 +334,7 @@ static void check_interpreter(const struct subject *subject, struct ts_check *ch
 		}
 		return;
 	}
-	char option = ts_launch_isolation(subject->launch.words);
+	char option = ts_isolation(subject->launch.words);
 	if (!option) {
 		ts_check_find(check, TS_CHECK_OK, "%s will find it", program);
 		return;
