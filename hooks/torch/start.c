@@ -7,6 +7,7 @@
 #include "shim/config.h"
 #include "shim/elf.h"
 #include "shim/helper.h"
+#include "shim/isolation.h"
 #include "shim/log.h"
 #include "shim/scratch.h"
 #include "shim/sys.h"
@@ -44,31 +45,6 @@ static bool is_interpreter(void)
 	if (Py_BytesMain && gnu_get_libc_version)
 		ts_elf_each(first_is_interpreter, &is);
 	return is;
-}
-
-/*
- * Whether the options before the script leave PYTHONPATH and `site` alone, read as CPython's
- * Python/getopt.c does: letters may be joined, -W and -X take a value, -c and -m end the list.
- */
-static bool honours_path(int argc, char *const *argv)
-{
-	for (int i = 1; i < argc; i++) {
-		const char *word = argv[i];
-		if (word[0] != '-' || word[1] == '\0' || strcmp(word, "--") == 0)
-			return true;
-		if (word[1] == '-') {
-			i += strcmp(word, "--check-hash-based-pycs") == 0;
-			continue;
-		}
-		size_t plain = strcspn(word + 1, "IEScmWX");
-		const char *letter = word + 1 + plain;
-		if (*letter == '\0')
-			continue;
-		if (*letter != 'W' && *letter != 'X')
-			return *letter == 'c' || *letter == 'm';
-		i += letter[1] == '\0'; /* the value is the next word */
-	}
-	return true;
 }
 
 /*
@@ -130,7 +106,7 @@ void ts_torch_begin(int argc, char *const *argv)
 	if (is_interpreter()) {
 		interpreter = true;
 		ts_line_begin();
-		isolated = !honours_path(argc, argv);
+		isolated = argc > 0 && ts_isolation(argv) != 0;
 		if (!isolated && directory && find_directory(directory))
 			put_in_front(directory);
 		if (ts_config()->across != TS_ACROSS_OFF)

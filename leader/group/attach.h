@@ -9,7 +9,6 @@
  *	stage     copies of files, leader/files/index.h; goes with the ring
  *	device    copies to GPUs, leader/slots/device.h; goes with the ring
  *	journal   what was made lately, leader/journal/journal.h; goes with the ring
- *	reset     what `tsrun stats` subtracts, shim/tsrun/baseline.h; goes with the ledger
  *	loaders   what jobs say of their loaders, leader/group/loaders.h; goes with the last job
  *	peers     requests to the helper for other nodes, leader/mail/mail.h; likewise
  *	places    samples that came from there, likewise

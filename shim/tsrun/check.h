@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checks of `tsrun doctor`, by the table shim/tsrun/checks.def: what a check gets and
- * gives.
+ * tsrun doctor: whether tsshim can work here.  Its checks are the table shim/tsrun/checks.def;
+ * below is what a check gets and gives.
  *
  * A check looks, and changes nothing that anybody could see later.  What cannot be seen from
  * here, or is of no concern here, is n/a and never an error.
@@ -57,7 +57,30 @@ void ts_check_find(struct ts_check *check, enum ts_check_state state, const char
 /** Add something that helps. */
 void ts_check_advise(struct ts_check *check, const char *format, ...) TS_PRINTF(2, 3);
 
-/** The word of a state: "ok", ... */
-const char *ts_check_word(enum ts_check_state state);
+/**
+ * Find the library called @name without loading it: in the directories of @search (as
+ * LD_LIBRARY_PATH, or NULL), in ld.so's cache @cache, in the standard directories.
+ * Writes the path of a file that is there into @ret_path; returns whether there is one.
+ */
+bool ts_find_library(
+	const char *name, const char *cache, const char *search, char ret_path[PATH_MAX]);
+
+/**
+ * How many instances (MIG) the GPUs below @place, /proc/driver/nvidia but for tests, are
+ * divided into.  Errors: -ENOENT no driver; others of opendir(3).
+ */
+int ts_find_mig(const char *place);
+
+/* Exit status when a check failed; nothing else of tsrun ends with it. */
+#define TS_DOCTOR_FAILED 1
+
+/**
+ * Run all checks (shim/tsrun/checks.def) and print what they found on stdout, a line each, or
+ * with @json as one list of objects.  @command are the words of a program to look at, ending
+ * with NULL, or NULL; it is not run.  Stays this process's: not thread-safe.
+ *
+ * Returns 0; TS_DOCTOR_FAILED; or TS_EXIT_FAILED after a message, where nothing was checked.
+ */
+int ts_doctor_print(char **command, bool json);
 
 #endif

@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of `tsrun doctor`: the library, what is preloaded beside it, and the settings. */
+/*
+ * Checks of `tsrun doctor`: the library, what is preloaded beside it, the settings, what keeps
+ * Python from our part, and the command.
+ */
 #include "leader/group/layout.h"
-#include "shim/sys.h"
+#include "shim/isolation.h"
+#include "shim/tsrun/child.h"
 #include "shim/tsrun/check.h"
-#include "shim/tsrun/inspect.h"
+#include "shim/tsrun/launch.h"
 #include "shim/tsrun/library.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define NS_PER_MS UINT64_C(1000000)
+/* ---- the library --------------------------------------------------------------------------
+ */
 
 /* true(1) takes a thousandth of it on a busy machine. */
-#define TRIAL_NS (10000 * NS_PER_MS)
+#define TRIAL_NS UINT64_C(10000000000)
+
+#define PRELOAD "LD_PRELOAD="
 
 /* Compare what the library says of itself with what this tsrun was built with. */
 static void check_mark(const char *library, struct ts_check *check)
 {
 	struct ts_mark mark;
 
-	int r = ts_inspect_mark(library, &mark);
+	int r = ts_library_mark(library, &mark);
 	if (r == -ENOTSUP) {
 		ts_check_find(check, TS_CHECK_OK,
 			"%s is there; its version cannot be seen "
@@ -69,72 +73,42 @@ void ts_check_library(const struct ts_check_scene *scene, struct ts_check *check
 	check_mark(scene->library, check);
 }
 
-/* In the child: become @program with @preload, and its messages on @errors. */
-static void become(const char *program, const char *preload, int errors)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
-		dup2(errors, STDERR_FILENO) >= 0 && setenv("LD_PRELOAD", preload, 1) == 0)
-		(void)execl(program, program, (char *)NULL);
-	_exit(127);
-}
-
-/* Read what comes from @fd until its end or the deadline, of which @text takes the first. */
-static int read_messages(int fd, char *text, size_t bytes)
-{
-	const uint64_t deadline = ts_now_ns() + TRIAL_NS;
-	char rest[256];
-	size_t at = 0;
-
-	text[0] = '\0';
-	for (;;) {
-		/* Whatever is too much is read as well: the child must not wait for us. */
-		bool fits = at + 1 < bytes;
-		uint64_t now = ts_now_ns();
-		struct pollfd input = {.fd = fd, .events = POLLIN};
-		if (now >= deadline)
-			return -ETIMEDOUT;
-		if (poll(&input, 1, (int)((deadline - now) / NS_PER_MS) + 1) <= 0)
-			continue;
-		ssize_t got = fits ? read(fd, text + at, bytes - 1 - at)
-				   : read(fd, rest, sizeof(rest));
-		if (got == 0 || (got < 0 && errno != EINTR))
-			return 0;
-		if (got > 0 && fits) {
-			at += (size_t)got;
-			text[at] = '\0';
-		}
-	}
-}
-
 /*
- * Run @program to its end; its first messages go into @text.  Returns its wait(2) status.
- * Errors: -ETIMEDOUT it was killed, for it did not end; those of fork(2) and pipe(2).
+ * The environment with @preload; the array, not what it points to, is the caller's to free.
+ * NULL: no memory.
  */
-static int try_program(const char *program, const char *preload, char *text, size_t bytes)
+static char **make_environment(char *const *environment, char *preload)
 {
-	int ends[2], status = 0;
+	size_t count = 0, kept = 0;
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return -errno;
-	pid_t child = fork();
-	if (child == 0)
-		become(program, preload, ends[1]);
-	int r = child < 0 ? -errno : 0;
-	(void)close(ends[1]);
-	if (r == 0)
-		r = read_messages(ends[0], text, bytes);
-	(void)close(ends[0]);
-	if (child < 0)
+	while (environment[count])
+		count++;
+	char **made = calloc(count + 2, sizeof(*made));
+	for (size_t i = 0; made && i < count; i++)
+		if (strncmp(environment[i], PRELOAD, strlen(PRELOAD)) != 0)
+			made[kept++] = environment[i];
+	if (made)
+		made[kept] = preload;
+	return made;
+}
+
+/* Run @program to its end with @preload; its first messages go into @text.  As ts_child_try().
+ */
+static int try_program(const struct ts_check_scene *scene, const char *program,
+	const char *preload, char *text, size_t bytes)
+{
+	const char *const words[] = {program, NULL};
+	char *variable = NULL, **environment = NULL;
+	int r = -ENOMEM;
+
+	if (asprintf(&variable, PRELOAD "%s", preload) < 0)
 		return r;
-	/* Who has closed stderr may live on, too: what counts is that true(1) does nothing. */
-	if (r < 0)
-		(void)kill(child, SIGKILL);
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return r < 0 ? r : status;
+	environment = make_environment(scene->environment, variable);
+	if (environment)
+		r = ts_child_try(program, words, environment, TRIAL_NS, text, bytes);
+	free(environment);
+	free(variable);
+	return r;
 }
 
 void ts_check_preload(const struct ts_check_scene *scene, struct ts_check *check)
@@ -155,7 +129,7 @@ void ts_check_preload(const struct ts_check_scene *scene, struct ts_check *check
 	}
 	/* No new value: the library is named there already. */
 	const char *preload = value ? value : present ? present : "";
-	int status = try_program(program, preload, text, sizeof(text));
+	int status = try_program(scene, program, preload, text, sizeof(text));
 	free(value);
 	/* ld.so goes on without what it cannot load and says so, of other preloads as well. */
 	if (status == 0 && !strstr(text, "libtsshim")) {
@@ -169,12 +143,12 @@ void ts_check_preload(const struct ts_check_scene *scene, struct ts_check *check
 	else if (status < 0)
 		ts_check_find(check, TS_CHECK_ABSENT, "%s could not be started: %s", program,
 			strerror(-status));
-	else if (WIFSIGNALED(status))
+	else if (status > 128)
 		ts_check_find(check, TS_CHECK_FAIL, "%s is killed by signal %d with it",
-			program, WTERMSIG(status));
+			program, status - 128);
 	else
-		ts_check_find(check, TS_CHECK_FAIL, "%s ends with %d: %s", program,
-			WEXITSTATUS(status), text[0] ? text : "it says nothing");
+		ts_check_find(check, TS_CHECK_FAIL, "%s ends with %d: %s", program, status,
+			text[0] ? text : "it says nothing");
 	if (check->state == TS_CHECK_FAIL)
 		ts_check_advise(
 			check, "reinstall tsshim; without other preloads, does it work?");
@@ -230,4 +204,219 @@ void ts_check_preloads(const struct ts_check_scene *scene, struct ts_check *chec
 	struct stat st;
 	if (stat("/etc/ld.so.preload", &st) == 0 && st.st_size > 0)
 		ts_check_find(check, TS_CHECK_OK, "/etc/ld.so.preload names some");
+}
+
+/* ---- settings ------------------------------------------------------------------------------
+ */
+
+/* Files of settings look like variables from here. */
+#define WHERE_SET "unset %s, or take it out of the file that `tsrun config` names"
+
+/* Where complain() puts what it is told: ts_config_load() hands no pointer through. */
+static struct ts_check *complaints;
+
+static void complain(
+	enum ts_option option, const char *name, const char *value, const char *suggestion)
+{
+	if ((unsigned)option >= TS_OPTION_COUNT) {
+		ts_check_find(complaints, TS_CHECK_WARN, "%s is not known, and ignored", name);
+		if (suggestion)
+			ts_check_advise(complaints, "did you mean %s?", suggestion);
+		else
+			ts_check_advise(complaints, "man tsshim lists them");
+		return;
+	}
+	const char *const *words = ts_config_words(option);
+	const char *near = words ? ts_config_nearest(value, words) : NULL;
+	ts_check_find(complaints, TS_CHECK_FAIL,
+		"%s has a bad value '%s', and tsrun runs nothing", name, value);
+	ts_check_advise(complaints, "%s must be %s%s%s%s", name, ts_config_expect(option),
+		near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+void ts_check_settings(const struct ts_check_scene *scene, struct ts_check *check)
+{
+	struct ts_config config;
+
+	complaints = check;
+	ts_config_load(&config, scene->environment, complain);
+	complaints = NULL;
+	if (config.disable) {
+		ts_check_find(check, TS_CHECK_WARN, "TSSHIM_DISABLE=1 switches everything off");
+		ts_check_advise(check, WHERE_SET, "TSSHIM_DISABLE");
+	} else if (config.share == TS_SHARE_OFF) {
+		ts_check_find(check, TS_CHECK_WARN, "TSSHIM_SHARE=off: nothing is shared");
+		ts_check_advise(check, WHERE_SET, "TSSHIM_SHARE");
+	} else if (config.ring_bytes == 0) {
+		ts_check_find(check, TS_CHECK_WARN, "TSSHIM_RING is 0: nothing is shared");
+		ts_check_advise(check, WHERE_SET, "TSSHIM_RING");
+	}
+	if (check->found[0] == '\0')
+		ts_check_find(check, TS_CHECK_OK,
+			"all that are set are known and valid; the group is %s", config.group);
+}
+
+/* ---- the command ---------------------------------------------------------------------------
+ */
+
+/* What is known of a command; large, so one at a time. */
+struct subject {
+	struct ts_launch launch;
+	struct ts_inspection inside;
+	bool inspected;
+};
+
+/* Errors: those of ts_launch_resolve(). */
+static int look_at(char *const *command, struct subject **ret_subject)
+{
+	static struct subject subject;
+
+	int r = ts_launch_resolve(command, &subject.launch);
+	*ret_subject = &subject;
+	if (r < 0)
+		return r;
+	subject.inspected = ts_library_inspect(subject.launch.program, &subject.inside) == 0;
+	return 0;
+}
+
+/* Variables that sound as if they kept our start-up file out, and do not. */
+static const char *const harmless[] = {"PYTHONNOUSERSITE", "PYTHONSAFEPATH", "PYTHONHOME"};
+
+/* A sitecustomize in a directory of PYTHONPATH is run behind ours (sitecustomize.py). */
+static void find_others(const char *path, struct ts_check *check)
+{
+	static const char *const names[] = {"sitecustomize.py", "sitecustomize/__init__.py"};
+	char file[PATH_MAX];
+
+	while (*path) {
+		size_t length = strcspn(path, ":");
+		for (size_t i = 0; i < TS_ARRAY_SIZE(names); i++)
+			if (length > 0 &&
+				snprintf(file, sizeof(file), "%.*s/%s", (int)length, path,
+					names[i]) < (int)sizeof(file) &&
+				access(file, R_OK) == 0)
+				ts_check_find(check, TS_CHECK_OK,
+					"%s of PYTHONPATH is run behind ours", file);
+		path += length;
+		path += *path == ':';
+	}
+}
+
+/* Whether Python's half is beside the library. */
+static bool find_half(const struct ts_check_scene *scene, struct ts_check *check)
+{
+	char file[PATH_MAX];
+	const char *slash = strrchr(scene->library, '/');
+
+	if (snprintf(file, sizeof(file), "%.*s/python/sitecustomize.py",
+		    (int)(slash - scene->library), scene->library) >= (int)sizeof(file) ||
+		access(file, R_OK) < 0) {
+		ts_check_find(check, TS_CHECK_FAIL,
+			"%s cannot be read: samples of PyTorch are not shared", file);
+		ts_check_advise(check, "reinstall tsshim");
+		return false;
+	}
+	return true;
+}
+
+static void check_interpreter(const struct subject *subject, struct ts_check *check)
+{
+	const char *program = subject->launch.program;
+	const char *slash = strrchr(program, '/');
+	bool named = strncmp(slash ? slash + 1 : program, "python", strlen("python")) == 0;
+
+	if (subject->inspected ? !subject->inside.python : !named) {
+		if (named) {
+			ts_check_find(check, TS_CHECK_WARN,
+				"%s is no CPython 3.8 or newer: its samples are not shared",
+				program);
+			ts_check_advise(check, "an interpreter that is one");
+		}
+		return;
+	}
+	char option = ts_isolation(subject->launch.words);
+	if (!option) {
+		ts_check_find(check, TS_CHECK_OK, "%s will find it", program);
+		return;
+	}
+	ts_check_find(check, TS_CHECK_WARN,
+		"%s is started with -%c and does not look for it: samples are not shared",
+		program, option);
+	ts_check_advise(check,
+		"leave out -%c; -s and -P, PYTHONNOUSERSITE and PYTHONSAFEPATH "
+		"are no obstacle",
+		option);
+}
+
+void ts_check_python(const struct ts_check_scene *scene, struct ts_check *check)
+{
+	const char *path = getenv("PYTHONPATH");
+	struct subject *subject;
+
+	if (!scene->has_library) {
+		ts_check_find(
+			check, TS_CHECK_ABSENT, "there is no library beside which to look");
+		return;
+	}
+	if (!find_half(scene, check))
+		return;
+	find_others(path ? path : "", check);
+	for (size_t i = 0; i < TS_ARRAY_SIZE(harmless); i++)
+		if (getenv(harmless[i]))
+			ts_check_find(check, TS_CHECK_OK, "%s is set, which is no obstacle",
+				harmless[i]);
+	if (scene->command && look_at(scene->command, &subject) == 0)
+		check_interpreter(subject, check);
+	if (check->found[0] == '\0')
+		ts_check_find(check, TS_CHECK_OK,
+			"it is beside the library; only -I, -E and -S "
+			"keep an interpreter from it");
+}
+
+static void say_missing(
+	const struct subject *subject, char *const *command, int error, struct ts_check *check)
+{
+	const char *what = error == -EACCES ? "cannot be executed" : "was not found";
+
+	if (subject->launch.script)
+		ts_check_find(check, TS_CHECK_FAIL,
+			"'%s' is a script, and its interpreter '%s' %s", command[0],
+			subject->launch.words[0], what);
+	else
+		ts_check_find(check, TS_CHECK_FAIL, "'%s' %s", subject->launch.words[0], what);
+	ts_check_advise(check, "name a program that is there; PATH is searched");
+}
+
+void ts_check_command(const struct ts_check_scene *scene, struct ts_check *check)
+{
+	struct subject *subject;
+
+	if (!scene->command) {
+		ts_check_find(
+			check, TS_CHECK_ABSENT, "none was given: tsrun doctor -- COMMAND");
+		return;
+	}
+	int r = look_at(scene->command, &subject);
+	if (r < 0) {
+		say_missing(subject, scene->command, r, check);
+		return;
+	}
+	const char *program = subject->launch.program;
+	enum ts_preload_verdict verdict = ts_library_judge(program, scene->program);
+	const char *wrong = ts_library_explain(verdict);
+	if (wrong) {
+		ts_check_find(check, TS_CHECK_FAIL, "%s %s: it runs, but shares nothing",
+			program, wrong);
+		ts_check_advise(check, "%s", ts_library_remedy(verdict));
+		return;
+	}
+	ts_check_find(check, TS_CHECK_OK, "%s%s takes preloaded libraries",
+		subject->launch.script ? "a script; " : "", program);
+	if (subject->inspected && subject->inside.decoder) {
+		ts_check_find(check, TS_CHECK_WARN,
+			"it has a libjpeg inside: pictures that it decodes with "
+			"that are not shared");
+		ts_check_advise(check, "link it with the system's libjpeg; whole samples of "
+				       "PyTorch are shared all the same");
+	}
 }

@@ -24,6 +24,7 @@ struct child {
 	const char *const *words;
 	char *const *env;
 	bool takes_messages; /* what it says on standard error is wanted as well */
+	bool is_cut;         /* what it says beyond the buffer is read, and not wanted */
 };
 
 static _Noreturn void become(const struct child *child, int out)
@@ -36,8 +37,9 @@ static _Noreturn void become(const struct child *child, int out)
 	_exit(errno == ENOENT ? TS_EXIT_NOT_FOUND : TS_EXIT_NOT_RUNNABLE);
 }
 
-static int read_until(int fd, uint64_t until_ns, char *text, size_t bytes)
+static int read_until(int fd, uint64_t until_ns, bool is_cut, char *text, size_t bytes)
 {
+	char rest[256];
 	size_t at = 0;
 
 	for (;;) {
@@ -50,14 +52,17 @@ static int read_until(int fd, uint64_t until_ns, char *text, size_t bytes)
 			return -errno;
 		if (ready <= 0)
 			continue;
-		if (at + 1 == bytes)
+		bool fits = at + 1 < bytes;
+		if (!fits && !is_cut)
 			return -EFBIG;
-		ssize_t n = read(fd, text + at, bytes - 1 - at);
+		ssize_t n = fits ? read(fd, text + at, bytes - 1 - at)
+				 : read(fd, rest, sizeof(rest));
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n == 0)
 			return 0;
-		at += n > 0 ? (size_t)n : 0;
+		if (n > 0 && fits)
+			at += (size_t)n;
 		text[at] = '\0';
 	}
 }
@@ -76,7 +81,7 @@ static int run(const struct child *child, uint64_t within_ns, char *ret_text, si
 	int r = pid < 0 ? -errno : 0;
 	(void)close(ends[1]);
 	if (r == 0)
-		r = read_until(ends[0], until_ns, ret_text, bytes);
+		r = read_until(ends[0], until_ns, child->is_cut, ret_text, bytes);
 	(void)close(ends[0]);
 	if (pid < 0)
 		return r;
@@ -94,6 +99,18 @@ int ts_child_run(const char *program, const char *const *words, char *const *env
 	uint64_t within_ns, char *ret_text, size_t bytes)
 {
 	const struct child child = {.program = program, .words = words, .env = env};
+
+	return run(&child, within_ns, ret_text, bytes);
+}
+
+int ts_child_try(const char *program, const char *const *words, char *const *env,
+	uint64_t within_ns, char *ret_text, size_t bytes)
+{
+	const struct child child = {.program = program,
+		.words = words,
+		.env = env,
+		.takes_messages = true,
+		.is_cut = true};
 
 	return run(&child, within_ns, ret_text, bytes);
 }

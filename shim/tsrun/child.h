@@ -16,6 +16,13 @@
 int ts_child_run(const char *program, const char *const *words, char *const *env,
 	uint64_t within_ns, char *ret_text, size_t bytes);
 
+/**
+ * The same, with the messages of @program among what it prints; what is more than @bytes - 1 is
+ * read, and cut.
+ */
+int ts_child_try(const char *program, const char *const *words, char *const *env,
+	uint64_t within_ns, char *ret_text, size_t bytes);
+
 /* What helps where tsshim-secret or tsshim-peer are not there. */
 #define TS_CHILD_WITHOUT_OPENSSL                                                 \
 	"wheels have no programs for other nodes, and builds without OpenSSL 3 " \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which decoders of pictures a process has loaded, as its memory map shows. */
 #include "shim/tsrun/decoders.h"
-#include "shim/tsrun/inspect.h"
+#include "shim/tsrun/library.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static void look_at(const char *path, struct ts_decoders *decoders)
 	else if (is_libjpeg(path))
 		add(decoders->shared, &decoders->shared_count, path);
 	else if (may_have_one(path) && !has(decoders->inside, decoders->static_count, path) &&
-		 ts_inspect_program(path, &inspection) == 0 && inspection.decoder)
+		 ts_library_inspect(path, &inspection) == 0 && inspection.decoder)
 		add(decoders->inside, &decoders->static_count, path);
 }
 

@@ -1,17 +1,67 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun doctor: run the checks, and print what they found. */
-#include "shim/tsrun/doctor.h"
-#include "shim/sys.h"
 #include "shim/tsrun/check.h"
+#include "shim/sys.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/library.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/units.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 extern char **environ;
+
+/* ---- what a check has found ---------------------------------------------------------------
+ */
+
+/* Put a text behind the one in @buffer, with "; " between. */
+TS_PRINTF(3, 0)
+static void append(char *buffer, size_t bytes, const char *format, va_list arguments)
+{
+	size_t at = strlen(buffer);
+
+	if (at > 0 && at + 2 < bytes) {
+		memcpy(buffer + at, "; ", 3);
+		at += 2;
+	}
+	(void)vsnprintf(buffer + at, bytes - at, format, arguments);
+}
+
+void ts_check_find(struct ts_check *check, enum ts_check_state state, const char *format, ...)
+{
+	va_list arguments;
+
+	if (state > check->state)
+		check->state = state;
+	va_start(arguments, format);
+	append(check->found, sizeof(check->found), format, arguments);
+	va_end(arguments);
+}
+
+void ts_check_advise(struct ts_check *check, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	append(check->fix, sizeof(check->fix), format, arguments);
+	va_end(arguments);
+}
+
+/* The word of a state: "ok", ... */
+static const char *word_of(enum ts_check_state state)
+{
+	static const char *const words[] = {
+#define TS_X(name, word) word,
+		TS_CHECK_STATES(TS_X)
+#undef TS_X
+	};
+	return words[state];
+}
+
+/* ---- all checks ---------------------------------------------------------------------------
+ */
 
 static const struct {
 	const char *id, *title;
@@ -40,7 +90,7 @@ static void print_line(size_t number, struct ts_check *check)
 {
 	ts_units_make_printable(check->found);
 	ts_units_make_printable(check->fix);
-	printf("%-4s %2zu  %s\n", ts_check_word(check->state), number, check->found);
+	printf("%-4s %2zu  %s\n", word_of(check->state), number, check->found);
 	if (check->fix[0] != '\0')
 		printf("         fix: %s\n", check->fix);
 }
@@ -50,7 +100,7 @@ static void write_object(struct ts_json *json, size_t index, const struct ts_che
 	ts_json_open(json, NULL, '{');
 	ts_json_string(json, "id", checks[index].id);
 	ts_json_string(json, "title", checks[index].title);
-	ts_json_string(json, "state", ts_check_word(check->state));
+	ts_json_string(json, "state", word_of(check->state));
 	ts_json_string(json, "found", check->found);
 	if (check->fix[0] != '\0')
 		ts_json_string(json, "fix", check->fix);

@@ -4,20 +4,24 @@
 #include "leader/files/index.h"
 #include "leader/group/left.h"
 #include "leader/object/limits.h"
+#include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
-#include "shim/tsrun/foreign.h"
-#include "shim/tsrun/gc_servers.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/names.h"
+#include "shim/tsrun/server.h"
+#include "shim/tsrun/units.h"
 #include "shim/tsrun/view.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/file.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Attaching holds the lock for some 100 us; longer than this is a stopped process. */
@@ -26,6 +30,91 @@
 
 /* How often one group is looked at again. */
 #define LEAVE_ROUNDS 8
+
+/* ---- groups of other namespaces -----------------------------------------------------------
+ */
+
+/*
+ * Objects of other namespaces take up memory, and are in nobody's way.  To remove one is to
+ * unlink it, under the lock that everybody takes (leader/group/attach.h): a process that has it
+ * mapped goes on with it, and the next one to join makes another.  So a wrong verdict costs a
+ * job its counters and a warm ring, never a byte.
+ *
+ * - A lock belongs to the file, whatever namespace its holder is in.  A member of a ring holds
+ *   one as long as it lives.  So an object with a lock is in use, whatever its header says:
+ *   containers may be shown a boot id of their own.
+ * - Without any lock there is no member.  Processes of another boot are all gone.
+ * - Then jobs are left whose workers, the members, have ended and will be started again.  If
+ *   their process ids are ours (other user namespace, same PID namespace), they are looked up.
+ *   A job that has said that it leaves is gone.  Any other may live: then the group stays until
+ *   nobody has written to the ledger for FOREIGN_IDLE_S.
+ */
+
+/* Longer than any pause between two epochs. */
+#define FOREIGN_IDLE_S 3600
+
+/* Whether nobody has written into the object behind @fd, if there is one, for long. */
+static bool is_idle(int fd)
+{
+	struct stat st;
+
+	if (fd < 0)
+		return true;
+	return fstat(fd, &st) == 0 && st.st_mtime < time(NULL) - FOREIGN_IDLE_S;
+}
+
+/* Whether a job has not said that it is leaving. */
+static bool has_open_job(struct ts_ledger *ledger)
+{
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		struct ts_job_row *row = ts_ledger_job(ledger, i);
+		if (ts_load_relaxed(&row->id) != 0 && !ts_load_relaxed(&row->ended))
+			return true;
+	}
+	return false;
+}
+
+static const char *keep_foreign_jobs(int book, int ring)
+{
+	struct ts_view_origin origin;
+	struct ts_ledger *ledger;
+	const char *keep = NULL;
+
+	int r = book < 0 ? -ENOENT : ts_view_any_ledger(book, &origin, &ledger);
+	if (r < 0) {
+		/* Without a ledger that can be read, its age is all there is. */
+		return is_idle(book) && is_idle(ring) ? NULL
+						      : "it cannot be read, and is young";
+	}
+	if (!origin.same_boot)
+		keep = NULL;
+	else if (origin.same_pids)
+		keep = ts_ledger_has_live_job(ledger, 0) ? "a job of the group is alive" : NULL;
+	else if (has_open_job(ledger) && !(is_idle(book) && is_idle(ring)))
+		keep = "a job of another PID namespace may be alive";
+	free(ledger);
+	return keep;
+}
+
+/*
+ * Why a group of other namespaces must stay, or NULL.  @book is its ledger, byte 0 of which is
+ * locked, @ring its ring; -1 for one that is not there.
+ */
+static const char *keep_foreign(int book, int ring)
+{
+	if ((book >= 0 && ts_view_is_locked(book)) || (ring >= 0 && ts_view_is_locked(ring)))
+		return "a process of another namespace holds a lock on it";
+	return keep_foreign_jobs(book, ring);
+}
+
+/* Why a half-made object behind @fd must stay, or NULL. */
+static const char *keep_foreign_private(int fd)
+{
+	return is_idle(fd) ? NULL : "its maker is of another PID namespace";
+}
+
+/* ---- groups of our namespaces -------------------------------------------------------------
+ */
 
 struct collector {
 	const char *only; /* one group, or NULL for all */
@@ -49,7 +138,7 @@ static void tally(struct collector *gc, const struct part *part, uint64_t bytes)
 {
 	const char *dot = strrchr(part->path, '.');
 
-	if (dot && (strcmp(dot, ".ledger") == 0 || strcmp(dot, ".reset") == 0))
+	if (dot && strcmp(dot, ".ledger") == 0)
 		gc->removed.ledgers++;
 	else
 		gc->removed.objects++;
@@ -202,7 +291,7 @@ static void collect_copies(struct collector *gc, const struct ts_name *group, co
 	struct ts_stage_usage usage = {.files = 0};
 	struct part part;
 
-	if (!find_belonging(gc, group, "stage", keep, &part))
+	if (!find_belonging(gc, group, ts_belongings[TS_BELONGING_STAGE].suffix, keep, &part))
 		return;
 	int r = part.keep ? 0 : ts_stage_remove(part.path, gc->dry_run, &usage);
 	if (r == -EPERM)
@@ -222,17 +311,22 @@ static void collect_copies(struct collector *gc, const struct ts_name *group, co
 	}
 }
 
-/* So do the table of GPUs, the journal, the table of loaders, that of other nodes and its
- * places. */
-static void collect_tables(struct collector *gc, const struct ts_name *group, const char *keep)
+static void collect_table(
+	struct collector *gc, const struct ts_name *group, const char *suffix, const char *keep)
 {
-	static const char *const suffixes[] = {
-		"device", "journal", "loaders", "peers", "places"};
 	struct part part;
 
-	for (size_t i = 0; i < TS_ARRAY_SIZE(suffixes); i++)
-		if (find_belonging(gc, group, suffixes[i], keep, &part))
-			settle(gc, &part);
+	if (find_belonging(gc, group, suffix, keep, &part))
+		settle(gc, &part);
+}
+
+/* All else that goes with the ring, and what an earlier version may have left. */
+static void collect_tables(struct collector *gc, const struct ts_name *group, const char *keep)
+{
+	for (size_t i = 0; i < TS_BELONGINGS; i++)
+		if (i != TS_BELONGING_STAGE)
+			collect_table(gc, group, ts_belongings[i].suffix, keep);
+	collect_table(gc, group, TS_NAMES_OLD, keep);
 }
 
 /*
@@ -252,7 +346,7 @@ static bool judge(const struct collector *gc, const struct ts_name *group, struc
 				r == -EAGAIN ? "a process holds its lock" : ts_view_explain(r);
 	}
 	if (group->foreign && locked) {
-		const char *keep = ts_foreign_keep(book->fd, ring->fd);
+		const char *keep = keep_foreign(book->fd, ring->fd);
 		book->keep = book->keep ? book->keep : keep;
 		ring->keep = ring->keep ? ring->keep : keep;
 		return locked;
@@ -268,7 +362,7 @@ static bool judge(const struct collector *gc, const struct ts_name *group, struc
 /* Returns whether there is a ring that stays, though we had the lock. */
 static bool collect_once(struct collector *gc, const struct ts_name *group)
 {
-	struct part book, ring, reset;
+	struct part book, ring;
 
 	bool has_book = open_named(gc, group, "ledger", &book);
 	bool has_ring = open_named(gc, group, "ring", &ring);
@@ -280,13 +374,8 @@ static bool collect_once(struct collector *gc, const struct ts_name *group)
 		settle(gc, &ring);
 	if (has_ring && ring.keep && !book.keep)
 		book.keep = "its ring stays";
-	if (!gc->ring_only || book.old) {
-		if (has_book)
-			settle(gc, &book);
-		/* Without a ledger it says nothing. */
-		if (find_belonging(gc, group, "reset", book.keep, &reset))
-			settle(gc, &reset);
-	}
+	if (has_book && (!gc->ring_only || book.old))
+		settle(gc, &book);
 	close_part(&ring);
 	close_part(&book); /* and with it our lock */
 	return locked && has_ring && ring.keep != NULL;
@@ -336,7 +425,7 @@ static void collect_private(struct collector *gc, const struct ts_name *name)
 	if (ts_view_open(part.path, true, &part.fd, &st) < 0)
 		part.keep = "it belongs to somebody else or is no regular file";
 	else if (!name->same_pids)
-		part.keep = ts_foreign_keep_private(part.fd);
+		part.keep = keep_foreign_private(part.fd);
 	else if (ts_process_id(name->maker, true) != 0)
 		part.keep = "its maker is alive";
 	part.bytes = part.fd >= 0 ? (uint64_t)st.st_blocks * 512 : 0;
@@ -374,6 +463,148 @@ static void collect(void *context, const struct ts_name *name)
 		collect_group(gc, name); /* all objects, so once is enough */
 }
 
+/* ---- servers of `tsrun cluster` -----------------------------------------------------------
+ */
+
+/* Of a server that was found in a place. */
+struct left_server {
+	struct ts_server_files files;
+	struct ts_server_record record;
+	bool has_record;
+};
+
+/* "server.<16 hexadecimal digits>.<anything>"; false: another name. */
+static bool parse_server(const char *name, uint64_t *ret_number)
+{
+	static const char start[] = "server.";
+	const char *digits = name + strlen(start);
+	char *end;
+
+	if (strncmp(name, start, strlen(start)) != 0 ||
+		strspn(digits, "0123456789abcdef") != 16 || digits[16] != '.')
+		return false;
+	*ret_number = strtoull(digits, &end, 16);
+	return true;
+}
+
+/* Why it stays, or NULL. */
+static const char *keep_server(struct left_server *left)
+{
+	int r = ts_server_read_any_record(&left->files, &left->record);
+
+	left->has_record = r == 0;
+	if (r == -ENOENT)
+		return NULL;
+	if (r < 0)
+		return "its record is damaged";
+	return ts_server_is_gone(&left->files, &left->record) ? NULL : "its process may live";
+}
+
+/* Without making a lock, which would have to be removed. */
+static bool is_server_locked(const struct ts_server_files *files)
+{
+	int fd = ts_sys_open(files->lock, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+
+	if (fd < 0)
+		return false;
+	bool locked = ts_sys_flock(fd, LOCK_SH | LOCK_NB) == -EAGAIN;
+	ts_sys_close(fd);
+	return locked;
+}
+
+static void say_server(
+	const char *verb, const char *place, uint64_t number, const struct left_server *left)
+{
+	printf("%s %s/server.%016" PRIx64 ".*", verb, place, number);
+	if (left->has_record) {
+		fputs(": the server ", stdout);
+		ts_units_print_safely(stdout, left->record.host);
+		printf(":%u of ", left->record.port);
+		ts_units_print_safely(stdout, left->record.directory);
+		fputs(" has ended", stdout);
+	}
+	if (left->has_record && left->record.nvme[0] != '\0') {
+		fputs("; and ", stdout);
+		ts_units_print_safely(stdout, left->record.nvme);
+	}
+	fputs("\n", stdout);
+}
+
+static bool list_server(const char *place, uint64_t number, struct left_server *left)
+{
+	const char *why =
+		is_server_locked(&left->files) ? "a tsrun works at it" : keep_server(left);
+
+	if (why)
+		printf("would keep %s/server.%016" PRIx64 ".*: %s\n", place, number, why);
+	else
+		say_server("would remove", place, number, left);
+	return !why;
+}
+
+static bool clear_server(const char *place, uint64_t number, struct left_server *left)
+{
+	/* No lock is made for what stays. */
+	if (keep_server(left))
+		return false;
+	int lock = ts_server_try_lock(&left->files);
+	if (lock < 0)
+		return false;
+	bool goes = !keep_server(left);
+	if (goes) {
+		ts_server_remove_files(&left->files, left->has_record ? &left->record : NULL);
+		say_server("removed", place, number, left);
+	}
+	ts_sys_close(lock);
+	return goes;
+}
+
+/* All files of one server have one number, and so stand together. */
+static unsigned collect_place(const char *place, bool dry_run, struct left_server *left)
+{
+	struct dirent **entries;
+	uint64_t number, last = 0;
+	unsigned found = 0;
+	bool any = false;
+	int count = scandir(place, &entries, NULL, alphasort);
+
+	for (int i = 0; i < count; i++) {
+		bool is_new =
+			parse_server(entries[i]->d_name, &number) && !(any && number == last);
+		if (is_new && ts_server_name_files(place, number, &left->files) == 0) {
+			found += dry_run ? list_server(place, number, left)
+					 : clear_server(place, number, left);
+			last = number;
+			any = true;
+		}
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
+	return found;
+}
+
+/*
+ * Remove, or with @dry_run list, the files of this user's servers on this node whose process is
+ * gone, with what they kept values in; and what a killed `tsrun cluster up` has left.  Which
+ * other tsruns work at stays.  Prints each; returns how many there were.
+ */
+static unsigned collect_servers(bool dry_run)
+{
+	struct left_server *left = calloc(1, sizeof(*left));
+	char place[PATH_MAX];
+	unsigned found = 0;
+
+	for (unsigned i = 0; left && i < TS_SERVER_PLACES; i++)
+		if (ts_server_place(i, place))
+			found += collect_place(place, dry_run, left);
+	free(left);
+	return found;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------
+ */
+
 int ts_gc_collect(const char *group, bool dry_run)
 {
 	struct collector gc = {.only = group, .dry_run = dry_run};
@@ -384,7 +615,7 @@ int ts_gc_collect(const char *group, bool dry_run)
 		gc.status = TS_EXIT_FAILED;
 	}
 	/* Servers are of no group. */
-	unsigned servers = group ? 0 : ts_gc_collect_servers(dry_run);
+	unsigned servers = group ? 0 : collect_servers(dry_run);
 	if (gc.removed.objects + gc.removed.ledgers + servers == 0)
 		printf("nothing to remove\n");
 	return gc.status;

@@ -8,7 +8,7 @@
 /**
  * Remove the dead objects of @group, or of all groups of this user when it is NULL, kept
  * (--keep) or not, and print each on stdout; @dry_run only prints.  What is or may be alive is
- * left alone, and what is of another user; for other namespaces see shim/tsrun/foreign.h.
+ * left alone, and what is of another user; for other namespaces see shim/tsrun/gc.c.
  *
  * Returns 0, or TS_EXIT_FAILED after a message where something could not be looked at.
  */

@@ -69,7 +69,10 @@ void ts_json_close(struct ts_json *json, char bracket)
 void ts_json_string(struct ts_json *json, const char *key, const char *text)
 {
 	start_value(json, key);
-	write_string(json->out, text);
+	if (text)
+		write_string(json->out, text);
+	else
+		fputs("null", json->out);
 }
 
 void ts_json_number(struct ts_json *json, const char *key, uint64_t value)

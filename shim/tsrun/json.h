@@ -24,7 +24,8 @@ struct ts_json {
 void ts_json_open(struct ts_json *json, const char *key, char bracket); /* '{' or '[' */
 void ts_json_close(struct ts_json *json, char bracket);                 /* '}' or ']' */
 
-/** @text need not be valid UTF-8: bytes that are not become U+FFFD. */
+/** @text need not be valid UTF-8: bytes that are not become U+FFFD.  NULL is written as null.
+ */
 void ts_json_string(struct ts_json *json, const char *key, const char *text);
 void ts_json_number(struct ts_json *json, const char *key, uint64_t value);
 /** @ns nanoseconds, printed as seconds with all digits, whatever the locale. */

@@ -138,26 +138,3 @@ int ts_launch_resolve(char *const *command, struct ts_launch *ret_launch)
 			return 0;
 	}
 }
-
-char ts_launch_isolation(char *const *words)
-{
-	for (size_t i = 1; words[i]; i++) {
-		const char *word = words[i];
-		if (word[0] != '-' || word[1] == '\0' || strcmp(word, "--") == 0)
-			return 0;
-		if (word[1] == '-') {
-			if (strcmp(word, "--check-hash-based-pycs") == 0 && words[i + 1])
-				i++;
-			continue;
-		}
-		const char *letter = word + 1 + strcspn(word + 1, "IEScmWX");
-		if (*letter == 'I' || *letter == 'E' || *letter == 'S')
-			return *letter;
-		if (*letter == 'c' || *letter == 'm')
-			return 0;
-		/* The value of -W and -X is the rest, or the next word. */
-		if (*letter != '\0' && letter[1] == '\0' && words[i + 1])
-			i++;
-	}
-	return 0;
-}

@@ -26,11 +26,4 @@ struct ts_launch {
  */
 int ts_launch_resolve(char *const *command, struct ts_launch *ret_launch);
 
-/**
- * The option of Python, 'I', 'E' or 'S', in @words that makes an interpreter ignore PYTHONPATH
- * or import no `site`, so that it does not find our start-up file; 0: none.  Read as CPython's
- * Python/getopt.c does, and hooks/torch/start.c for the same purpose.
- */
-char ts_launch_isolation(char *const *words);
-
 #endif

@@ -307,43 +307,52 @@ static void read_interpreter(int fd, const GElf_Phdr *segment, struct image *ima
 		image->musl = strstr(name, "/ld-musl-") != NULL;
 }
 
-/* Fill @image from the open file; leaves `elf` false when it is no ELF file. */
-static void read_image(int fd, struct image *image)
+/* Open the ELF file @path, for close_elf().  NULL: it is none, or cannot be read. */
+static Elf *open_elf(const char *path, int *ret_fd)
 {
-	GElf_Ehdr header;
 	Elf *elf = NULL;
 
-	if (elf_version(EV_CURRENT) != EV_NONE)
-		elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (elf && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header)) {
-		size_t count = 0;
-		image->elf = true;
-		image->elf_class = header.e_ident[EI_CLASS];
-		image->machine = header.e_machine;
-		image->type = header.e_type;
-		(void)elf_getphdrnum(elf, &count);
-		for (size_t i = 0; i < count; i++) {
-			GElf_Phdr segment;
-			if (!gelf_getphdr(elf, (int)i, &segment))
-				break;
-			if (segment.p_type == PT_INTERP)
-				read_interpreter(fd, &segment, image);
-			else if (segment.p_type == PT_DYNAMIC)
-				read_dynamic(fd, elf, &segment, image);
-		}
-	}
-	if (elf)
-		(void)elf_end(elf);
+	*ret_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (*ret_fd >= 0 && elf_version(EV_CURRENT) != EV_NONE)
+		elf = elf_begin(*ret_fd, ELF_C_READ_MMAP, NULL);
+	if (elf && elf_kind(elf) == ELF_K_ELF)
+		return elf;
+	(void)elf_end(elf);
+	if (*ret_fd >= 0)
+		(void)close(*ret_fd);
+	return NULL;
 }
 
+static void close_elf(Elf *elf, int fd)
+{
+	(void)elf_end(elf);
+	(void)close(fd);
+}
+
+/* `elf` stays false where it is no ELF file. */
 static struct image image_of(const char *path)
 {
 	struct image image = {.elf = false};
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0) {
-		read_image(fd, &image);
-		(void)close(fd);
+	GElf_Ehdr header;
+	GElf_Phdr segment;
+	int fd;
+	Elf *elf = open_elf(path, &fd);
+
+	if (!elf)
+		return image;
+	if (gelf_getehdr(elf, &header)) {
+		image.elf = true;
+		image.elf_class = header.e_ident[EI_CLASS];
+		image.machine = header.e_machine;
+		image.type = header.e_type;
+		for (int i = 0; gelf_getphdr(elf, i, &segment); i++) {
+			if (segment.p_type == PT_INTERP)
+				read_interpreter(fd, &segment, &image);
+			else if (segment.p_type == PT_DYNAMIC)
+				read_dynamic(fd, elf, &segment, &image);
+		}
 	}
+	close_elf(elf, fd);
 	return image;
 }
 
@@ -392,6 +401,110 @@ static enum ts_preload_verdict judge_image(const char *path, const char *referen
 		return TS_PRELOAD_STATIC;
 	return TS_PRELOAD_WORKS;
 }
+
+/* Call @visit for the sections of @path until it returns true. */
+static int each_section(const char *path,
+	bool (*visit)(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, void *data),
+	void *data)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	int fd;
+	Elf *elf = open_elf(path, &fd);
+
+	if (!elf)
+		return -EIO;
+	while ((section = elf_nextscn(elf, section)) != NULL)
+		if (gelf_getshdr(section, &header) && visit(elf, section, &header, data))
+			break;
+	close_elf(elf, fd);
+	return 0;
+}
+
+struct mark_search {
+	struct ts_mark mark;
+	bool found;
+};
+
+static bool read_mark(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, void *data)
+{
+	struct mark_search *search = data;
+	size_t names;
+
+	if (elf_getshdrstrndx(elf, &names) < 0)
+		return true;
+	const char *name = elf_strptr(elf, names, header->sh_name);
+	if (!name || strcmp(name, TS_MARK_SECTION) != 0)
+		return false;
+	const Elf_Data *bytes = elf_rawdata(section, NULL);
+	if (bytes && bytes->d_buf && bytes->d_size >= sizeof(search->mark)) {
+		memcpy(&search->mark, bytes->d_buf, sizeof(search->mark));
+		search->mark.version[sizeof(search->mark.version) - 1] = '\0';
+		search->found = search->mark.type == TS_MARK_TYPE &&
+				memcmp(search->mark.owner, TS_MARK_OWNER,
+					sizeof(search->mark.owner)) == 0;
+	}
+	return true;
+}
+
+int ts_library_mark(const char *path, struct ts_mark *ret_mark)
+{
+	struct mark_search search = {.found = false};
+
+	int r = each_section(path, read_mark, &search);
+	if (r < 0)
+		return r;
+	if (!search.found)
+		return -ENOENT;
+	*ret_mark = search.mark;
+	return 0;
+}
+
+/* Whether the table of dynamic symbols in @section has @wanted, defined or not. */
+static bool has_symbol(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, const char *wanted)
+{
+	Elf_Data *data = elf_getdata(section, NULL);
+	GElf_Sym symbol;
+
+	for (int i = 0; data && gelf_getsym(data, i, &symbol); i++) {
+		const char *name = elf_strptr(elf, header->sh_link, symbol.st_name);
+		if (name && strcmp(name, wanted) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool contains(const Elf_Data *data, const char *text)
+{
+	return data && data->d_buf && memmem(data->d_buf, data->d_size, text, strlen(text));
+}
+
+static bool inspect_section(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, void *data)
+{
+	struct ts_inspection *inspection = data;
+	/* Constants, and nothing that is written to or run. */
+	bool is_constant =
+		header->sh_type == SHT_PROGBITS &&
+		(header->sh_flags & (SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR)) == SHF_ALLOC;
+
+	if (header->sh_type == SHT_DYNSYM && has_symbol(elf, section, header, "Py_BytesMain"))
+		inspection->python = true;
+	/* Of the table of messages in every libjpeg (jerror.h); also where symbols are gone. */
+	if (is_constant && contains(elf_rawdata(section, NULL),
+				   "Not a JPEG file: starts with 0x%02x 0x%02x"))
+		inspection->decoder = true;
+	return false;
+}
+
+int ts_library_inspect(const char *path, struct ts_inspection *ret_inspection)
+{
+	struct ts_inspection inspection = {.python = false};
+
+	int r = each_section(path, inspect_section, &inspection);
+	if (r == 0)
+		*ret_inspection = inspection;
+	return r;
+}
 #else
 static const char *check_image(const char *path, const char *program)
 {
@@ -405,6 +518,20 @@ static enum ts_preload_verdict judge_image(const char *path, const char *referen
 	(void)path;
 	(void)reference_path;
 	return TS_PRELOAD_WORKS;
+}
+
+int ts_library_mark(const char *path, struct ts_mark *ret_mark)
+{
+	(void)path;
+	(void)ret_mark;
+	return -ENOTSUP;
+}
+
+int ts_library_inspect(const char *path, struct ts_inspection *ret_inspection)
+{
+	(void)path;
+	(void)ret_inspection;
+	return -ENOTSUP;
 }
 #endif
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Where libtsshim.so is, whether it can be preloaded, and into what. */
+/*
+ * Where libtsshim.so is, whether it can be preloaded, and into what; what ELF files say of
+ * that. Without libelf they say nothing.
+ */
 #ifndef TS_TSRUN_LIBRARY_H
 #define TS_TSRUN_LIBRARY_H
 
-#include "shim/base.h"
+#include "shim/mark.h"
 
 #include <limits.h>
 
@@ -45,6 +48,21 @@ const char *ts_library_explain(enum ts_preload_verdict verdict);
 
 /** What helps against it; NULL: it works. */
 const char *ts_library_remedy(enum ts_preload_verdict verdict);
+
+/**
+ * Read what the library file @path says of itself into *ret_mark, its version terminated.
+ * Errors: -ENOENT it says nothing; -ENOTSUP built without libelf; -EIO no ELF file, or damaged.
+ */
+int ts_library_mark(const char *path, struct ts_mark *ret_mark);
+
+/** What is inside a program. */
+struct ts_inspection {
+	bool python;  /* its main() is that of CPython 3.8 or newer */
+	bool decoder; /* a libjpeg of its own, which nothing can be put in front of */
+};
+
+/** Look into the program file @path.  Errors: -ENOTSUP; -EIO as above. */
+int ts_library_inspect(const char *path, struct ts_inspection *ret_inspection);
 
 /**
  * Read the first line of the script @path, from behind "#!" and blanks, into @ret_line;

@@ -2,15 +2,15 @@
 /* tsrun: start a command that shares, or look at what is shared. */
 #include "shim/tsrun/arguments.h"
 #include "shim/tsrun/cluster.h"
-#include "shim/tsrun/doctor.h"
+#include "shim/tsrun/check.h"
 #include "shim/tsrun/explain.h"
 #include "shim/tsrun/gc.h"
 #include "shim/tsrun/help.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/origins.h"
 #include "shim/tsrun/page.h"
+#include "shim/tsrun/report.h"
 #include "shim/tsrun/run.h"
-#include "shim/tsrun/stats.h"
 #include "shim/tsrun/top.h"
 
 #include <limits.h>
@@ -57,7 +57,6 @@ static int check_stats(const struct ts_arguments *arguments)
 	const char *file = arguments->value[TS_FLAG_OUTPUT];
 	const char *other = flag[TS_FLAG_JSON]      ? "--json"
 			    : flag[TS_FLAG_VERBOSE] ? "--verbose"
-			    : flag[TS_FLAG_RESET]   ? "--reset"
 						    : NULL;
 
 	if (flag[TS_FLAG_PROMETHEUS] && other) {
@@ -78,19 +77,16 @@ static int check_stats(const struct ts_arguments *arguments)
 
 static int show_stats(const struct ts_arguments *arguments, const struct ts_config *config)
 {
-	struct ts_stats_options options = {.group = config->group,
-		.file = arguments->value[TS_FLAG_OUTPUT],
-		.reset = arguments->flag[TS_FLAG_RESET]};
+	const bool *flag = arguments->flag;
 
 	if (check_stats(arguments) < 0)
 		return TS_EXIT_FAILED;
-	if (arguments->flag[TS_FLAG_PROMETHEUS])
-		options.form = TS_STATS_PROMETHEUS;
-	else if (arguments->flag[TS_FLAG_JSON])
-		options.form = TS_STATS_JSON;
-	else if (arguments->flag[TS_FLAG_VERBOSE])
-		options.form = TS_STATS_VERBOSE;
-	return ts_stats_print(&options);
+	return ts_stats_print(config->group,
+		flag[TS_FLAG_PROMETHEUS] ? TS_REPORT_PROMETHEUS
+		: flag[TS_FLAG_JSON]     ? TS_REPORT_JSON
+		: flag[TS_FLAG_VERBOSE]  ? TS_REPORT_VERBOSE
+					 : TS_REPORT_TEXT,
+		arguments->value[TS_FLAG_OUTPUT]);
 }
 
 static int make_page(const struct ts_arguments *arguments, const struct ts_config *config)

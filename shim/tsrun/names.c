@@ -45,20 +45,17 @@ static const char *skip_prefix(const char *name, const char **ret_pids)
 	return at ? skip_number(at, '.') : NULL;
 }
 
-static const struct {
-	const char *suffix;
-	enum ts_name_kind kind;
-} suffixes[] = {
-	{"ledger", TS_NAME_LEDGER},
-	{"ring", TS_NAME_RING},
-	{"stage", TS_NAME_STAGE},
-	{"device", TS_NAME_DEVICE},
-	{"journal", TS_NAME_JOURNAL},
-	{"reset", TS_NAME_RESET},
-	{"loaders", TS_NAME_LOADERS},
-	{"peers", TS_NAME_PEERS},
-	{"places", TS_NAME_PLACES},
-};
+static enum ts_name_kind kind_of_suffix(const char *suffix)
+{
+	if (strcmp(suffix, "ledger") == 0)
+		return TS_NAME_LEDGER;
+	if (strcmp(suffix, "ring") == 0)
+		return TS_NAME_RING;
+	for (size_t i = 0; i < TS_BELONGINGS; i++)
+		if (strcmp(suffix, ts_belongings[i].suffix) == 0)
+			return TS_NAME_BELONGING;
+	return strcmp(suffix, TS_NAMES_OLD) == 0 ? TS_NAME_BELONGING : TS_NAME_OTHER;
+}
 
 /* Kind of an object by the last dot of its name; ".new.<pid>" begins a dot before it. */
 static enum ts_name_kind kind_of(const char *group, const char **dot, int *ret_maker)
@@ -66,9 +63,10 @@ static enum ts_name_kind kind_of(const char *group, const char **dot, int *ret_m
 	static const char mark[] = ".new";
 	const char *suffix = *dot + 1;
 
-	for (size_t i = 0; i < TS_ARRAY_SIZE(suffixes); i++)
-		if (strcmp(suffix, suffixes[i].suffix) == 0)
-			return suffixes[i].kind;
+	enum ts_name_kind kind = kind_of_suffix(suffix);
+
+	if (kind != TS_NAME_OTHER)
+		return kind;
 	if (!skip_number(suffix, '\0') || (size_t)(*dot - group) <= strlen(mark) ||
 		memcmp(*dot - strlen(mark), mark, strlen(mark)) != 0)
 		return TS_NAME_OTHER;

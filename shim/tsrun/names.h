@@ -9,14 +9,8 @@ enum ts_name_kind {
 	TS_NAME_OTHER, /* none of our making */
 	TS_NAME_LEDGER,
 	TS_NAME_RING,
-	TS_NAME_STAGE,
-	TS_NAME_DEVICE,
-	TS_NAME_JOURNAL,
-	TS_NAME_RESET, /* shim/tsrun/baseline.h */
-	TS_NAME_LOADERS,
-	TS_NAME_PEERS,
-	TS_NAME_PLACES,
-	TS_NAME_PRIVATE, /* half made: "tsshim.<uid>.<scope>.<group>.new.<pid>" */
+	TS_NAME_BELONGING, /* goes with the ring: ts_belongings[], TS_NAMES_OLD */
+	TS_NAME_PRIVATE,   /* half made: "tsshim.<uid>.<scope>.<group>.new.<pid>" */
 };
 
 /** One object by its name (leader/group/attach.h). */
@@ -29,6 +23,9 @@ struct ts_name {
 				   */
 	char group[TS_GROUP_MAX + 1];
 };
+
+/* Of a version that had `tsrun stats --reset`. */
+#define TS_NAMES_OLD "reset"
 
 /** Where we look, and what names of our own begin with. */
 struct ts_names {

@@ -1,33 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading a copy of the table of nodes: shim/tsrun/nodes.h. */
 #include "shim/tsrun/nodes.h"
-#include "leader/mail/samples.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
-#include "shim/sys.h"
 
 #include <string.h>
-
-const struct ts_node_counter ts_node_counters[TS_MAIL_COUNTER_COUNT] = {
-#define TS_X(NAME, field, meaning) [TS_MAIL_COUNT_##NAME] = {.id = #field, .text = (meaning)},
-	TS_MAIL_COUNTERS(TS_X)
-#undef TS_X
-};
-
-bool ts_nodes_is_failure(enum ts_mail_counter counter)
-{
-	switch (counter) {
-	case TS_MAIL_COUNT_NONE:
-	case TS_MAIL_COUNT_LATE:
-	case TS_MAIL_COUNT_CLOSED:
-	case TS_MAIL_COUNT_FAILED:
-	case TS_MAIL_COUNT_REFUSED:
-	case TS_MAIL_COUNT_FULL:
-		return true;
-	default:
-		return false;
-	}
-}
 
 uint32_t ts_nodes_count(struct ts_mail_table *table)
 {
@@ -47,8 +24,6 @@ bool ts_nodes_read(struct ts_mail_table *table, uint32_t index, struct ts_node *
 	}
 	node.state = ts_load_relaxed(&peer->state);
 	node.error = ts_load_relaxed(&peer->error);
-	for (uint32_t i = 0; i < TS_MAIL_COUNTER_COUNT; i++)
-		node.counters[i] = ts_load_relaxed(&peer->counters[i]);
 	*ret_node = node;
 	return node.name[0] != '\0';
 }
@@ -58,24 +33,6 @@ int ts_nodes_helper(struct ts_mail_table *table)
 	uint64_t helper = ts_load_relaxed(&table->helper);
 
 	return ts_process_is_alive(helper) ? TS_PROCESS_PID(helper) : 0;
-}
-
-/* Foreign memory may say anything. */
-static uint64_t time_left(uint64_t until, uint64_t most)
-{
-	uint64_t now = ts_now_ns();
-
-	return until > now ? ts_min_u64(until - now, most) : 0;
-}
-
-uint64_t ts_nodes_flow_off(struct ts_mail_flow *flow)
-{
-	return time_left(ts_load_relaxed(&flow->worth.off_until), TS_MAIL_OFF_NS);
-}
-
-uint64_t ts_nodes_unused(struct ts_mail_table *table)
-{
-	return time_left(ts_load_relaxed(&table->use.unused_until), TS_MAIL_UNUSED_MAX_NS);
 }
 
 uint64_t ts_nodes_sum(struct ts_mail_table *table, enum ts_mail_counter counter)

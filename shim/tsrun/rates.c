@@ -4,55 +4,31 @@
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
+#include "shim/tsrun/nodes.h"
 #include "shim/tsrun/units.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
-#define UNKNOWN       "-"
-#define NS_PER_SECOND 1e9
+#define UNKNOWN "-"
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-/* What a counter did between two looks. */
-struct change {
-	uint64_t count;
-	uint64_t ns; /* 0: it is not known */
-};
-
-/* Counters only grow: one that shrank is another one, or damaged. */
-static struct change change_of(uint64_t before, uint64_t now, uint64_t ns)
+/* What a counter grew by in a second between two looks @ns apart; NAN: it is not known. */
+static double per_second(uint64_t before, uint64_t now, uint64_t ns)
 {
-	return now >= before ? (struct change){.count = now - before, .ns = ns}
-			     : (struct change){.ns = 0};
+	/* Counters only grow: one that shrank is another one, or damaged. */
+	return ns > 0 && now >= before ? (double)(now - before) * 1e9 / (double)ns : NAN;
 }
 
-/* The sum is known when both are. */
-static struct change sum_of(struct change a, struct change b)
+/* Seconds of CPU time saved in a second, of @ns of it; at most five characters. */
+static const char *saved(double ns, char buffer[TS_UNITS_RATE])
 {
-	return (struct change){.count = a.count + b.count, .ns = a.ns && b.ns ? a.ns : 0};
-}
-
-static const char *rate(struct change change, char buffer[TS_UNITS_RATE])
-{
-	return ts_units_rate(change.count, change.ns, buffer);
-}
-
-/* As a whole number; what does not fit into one is UINT64_MAX. */
-static uint64_t per_second(struct change change)
-{
-	double value = (double)change.count * NS_PER_SECOND / (double)change.ns;
-
-	return value < 1e19 ? (uint64_t)value : UINT64_MAX;
-}
-
-/* Seconds of CPU time saved in a second, at most five characters. */
-static const char *saved(struct change change, char buffer[TS_UNITS_RATE])
-{
-	double cpus = change.ns > 0 ? (double)change.count / (double)change.ns : 0;
+	double cpus = ns / 1e9;
 
 	(void)snprintf(buffer, TS_UNITS_RATE,
-		change.ns == 0  ? UNKNOWN
+		isnan(cpus)     ? UNKNOWN
 		: cpus < 99.995 ? "%.2f"
 		: cpus < 9999.5 ? "%.0f"
 				: "many",
@@ -61,37 +37,37 @@ static const char *saved(struct change change, char buffer[TS_UNITS_RATE])
 }
 
 /* At most ten characters. */
-static const char *size(uint64_t bytes, char buffer[TS_UNITS_BYTES])
+static const char *size(double bytes, char buffer[TS_UNITS_BYTES])
 {
-	if (bytes >= UINT64_C(10000) << 40)
-		(void)snprintf(buffer, TS_UNITS_BYTES, "many");
+	if (isnan(bytes) || bytes >= 10000.0 * (double)(UINT64_C(1) << 40))
+		(void)snprintf(buffer, TS_UNITS_BYTES, isnan(bytes) ? UNKNOWN : "many");
 	else
-		ts_units_size(bytes, buffer);
+		ts_units_size((uint64_t)bytes, buffer);
 	return buffer;
 }
 
 /* ---- tallies ----------------------------------------------------------------------------- */
 
-/* The changes of a tally; @before is NULL where there was none that it could be compared with.
- */
+/* What was done in a second; NAN is not known. */
 struct work {
-	struct change made, taken, bytes, saved;
+	double made, taken, bytes, saved;
 };
 
-static struct work work_of(struct ts_tally *before, struct ts_tally *now, uint64_t ns)
-{
-	struct work work = {.made = {.ns = 0}};
+static const struct work unknown_work = {NAN, NAN, NAN, NAN};
 
-	if (!before || ns == 0)
-		return work;
+/* Of @kind, by the tallies of all kinds; @before is NULL where none can be compared. */
+static struct work work_of(struct ts_tally *before, struct ts_tally *now, int kind, uint64_t ns)
+{
+	if (!before)
+		return unknown_work;
 #define CHANGE(field) \
-	change_of(ts_load_relaxed(&before->field), ts_load_relaxed(&now->field), ns)
-	work.made = CHANGE(produced);
-	work.taken = CHANGE(shared);
-	work.bytes = CHANGE(shared_bytes);
-	work.saved = CHANGE(saved_ns);
+	per_second(ts_load_relaxed(&before[kind].field), ts_load_relaxed(&now[kind].field), ns)
+	return (struct work){.made = CHANGE(produced),
+		.taken = CHANGE(shared),
+		.bytes = CHANGE(shared_bytes),
+		/* What an open of a copy saves is no CPU time. */
+		.saved = kind == TS_KIND_BYTES ? NAN : CHANGE(saved_ns)};
 #undef CHANGE
-	return work;
 }
 
 static bool has_work(struct ts_tally *tally)
@@ -132,18 +108,14 @@ static void print_dataset_kind(FILE *out, const char *name, const char *kind,
 	const struct work *work, const char *processes)
 {
 	char made[TS_UNITS_RATE], taken[TS_UNITS_RATE], cpu[TS_UNITS_RATE];
-	char share[TS_UNITS_RATE] = UNKNOWN, bytes[TS_UNITS_BYTES] = UNKNOWN;
-	/* Not in integers: the sum of two damaged counters would wrap. */
-	double all = (double)work->made.count + (double)work->taken.count;
+	char share[TS_UNITS_RATE] = UNKNOWN, bytes[TS_UNITS_BYTES];
+	double all = work->made + work->taken;
 
-	if (work->made.ns > 0 && work->taken.ns > 0 && all > 0)
-		(void)snprintf(share, sizeof(share), "%.0f %%",
-			100.0 * (double)work->taken.count / all);
-	if (work->bytes.ns > 0)
-		size(per_second(work->bytes), bytes);
+	if (all > 0)
+		(void)snprintf(share, sizeof(share), "%.0f %%", 100.0 * work->taken / all);
 	fprintf(out, "  %-20.20s %-6s %8s %8s %6s %12s %5s %5s\n", name, kind,
-		rate(work->made, made), rate(work->taken, taken), share, bytes,
-		saved(work->saved, cpu), processes);
+		ts_units_rate(work->made, made), ts_units_rate(work->taken, taken), share,
+		size(work->bytes, bytes), saved(work->saved, cpu), processes);
 }
 
 static void print_dataset(FILE *out, const struct pair *pair, uint32_t dataset)
@@ -163,17 +135,14 @@ static void print_dataset(FILE *out, const struct pair *pair, uint32_t dataset)
 	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
 		if (!has_work(&row->kinds[kind]))
 			continue;
-		struct work work = work_of(
-			before ? &before->kinds[kind] : NULL, &row->kinds[kind], pair->ns);
-		if (kind == TS_KIND_BYTES) /* what an open saves is no CPU time */
-			work.saved.ns = 0;
+		struct work work =
+			work_of(before ? before->kinds : NULL, row->kinds, kind, pair->ns);
 		print_dataset_kind(
 			out, any ? "" : name, ts_kinds[kind].id, &work, any ? "" : processes);
 		any = true;
 	}
 	if (!any)
-		print_dataset_kind(
-			out, name, UNKNOWN, &(struct work){.made = {.ns = 0}}, processes);
+		print_dataset_kind(out, name, UNKNOWN, &unknown_work, processes);
 	if (ts_load_relaxed(&row->off) != 0)
 		fputs("    switched off: verification found a difference\n", out);
 }
@@ -199,19 +168,6 @@ static uint64_t front_of(const struct ts_sample_group *group, uint64_t identity)
 	return front;
 }
 
-/* Epochs with two decimals, at most six characters. */
-static void format_epochs(uint64_t position, char buffer[TS_UNITS_RATE])
-{
-	uint64_t whole = position / TS_EPOCH;
-
-	if (whole < 1000)
-		(void)snprintf(buffer, TS_UNITS_RATE, "%" PRIu64 ".%02" PRIu64, whole,
-			position % TS_EPOCH * 100 / TS_EPOCH);
-	else
-		(void)snprintf(
-			buffer, TS_UNITS_RATE, whole < 1000000 ? "%" PRIu64 : "many", whole);
-}
-
 /* The name of a process's program, at most eight characters. */
 static void read_command(int pid, char buffer[TS_UNITS_RATE])
 {
@@ -225,13 +181,22 @@ static void read_command(int pid, char buffer[TS_UNITS_RATE])
 	ts_units_make_printable(buffer);
 }
 
-static struct change reasons_of(struct ts_job_row *before, struct ts_job_row *now, uint64_t ns)
+/* How often reason @reason was counted in a second; @before may be NULL. */
+static double reason_of(
+	_Atomic uint64_t *before, _Atomic uint64_t *now, int reason, uint64_t ns)
 {
-	struct change all = {.ns = before ? ns : 0};
+	return before ? per_second(ts_load_relaxed(&before[reason]),
+				ts_load_relaxed(&now[reason]), ns)
+		      : NAN;
+}
 
-	for (int i = 0; before && i < TS_REASON_SLOTS; i++)
-		all = sum_of(all, change_of(ts_load_relaxed(&before->passed[i]),
-					  ts_load_relaxed(&now->passed[i]), ns));
+/* The same of all. */
+static double reasons_of(_Atomic uint64_t *before, _Atomic uint64_t *now, uint64_t ns)
+{
+	double all = 0;
+
+	for (int i = 0; i < TS_REASON_SLOTS; i++)
+		all += reason_of(before, now, i, ns);
 	return all;
 }
 
@@ -258,7 +223,8 @@ static void fill_columns(const struct pair *pair, uint32_t job, struct job_colum
 	uint64_t id = ts_load_relaxed(&row->id);
 	struct ts_job_row *before = job_before(pair, job, id);
 	struct job_columns columns = {
-		.processes = UNKNOWN, .epoch = UNKNOWN, .behind = UNKNOWN, .late = UNKNOWN};
+		.processes = UNKNOWN, .epoch = UNKNOWN, .behind = UNKNOWN};
+	_Atomic uint64_t *passed = before ? before->passed : NULL;
 	uint64_t identity =
 		ts_load_relaxed(&ts_ledger_progress(now->report.ledger, job)->identity);
 	uint32_t processes = 0;
@@ -273,14 +239,12 @@ static void fill_columns(const struct pair *pair, uint32_t job, struct job_colum
 			columns.processes, sizeof(columns.processes), "%" PRIu32, processes);
 	if (identity != 0) {
 		uint64_t here = epochs_of(now, job), front = front_of(now, identity);
-		format_epochs(here, columns.epoch);
-		format_epochs(front > here ? front - here : 0, columns.behind);
+		ts_units_epochs(here, columns.epoch);
+		ts_units_epochs(front > here ? front - here : 0, columns.behind);
 	}
-	rate(reasons_of(before, row, pair->ns), columns.passed);
-	if (before)
-		rate(change_of(ts_load_relaxed(&before->passed[TS_REASON_TIMEOUT]),
-			     ts_load_relaxed(&row->passed[TS_REASON_TIMEOUT]), pair->ns),
-			columns.late);
+	ts_units_rate(reasons_of(passed, row->passed, pair->ns), columns.passed);
+	ts_units_rate(
+		reason_of(passed, row->passed, TS_REASON_TIMEOUT, pair->ns), columns.late);
 	*ret_columns = columns;
 }
 
@@ -291,8 +255,8 @@ static void print_job_kind(
 
 	fprintf(out, " %7.7s %-8s %5s %6s %6s %-6s %6s %7s %6s %6s %5s\n", columns->pid,
 		columns->command, columns->processes, columns->epoch, columns->behind, kind,
-		rate(work->made, made), rate(work->taken, taken), columns->passed,
-		columns->late, saved(work->saved, cpu));
+		ts_units_rate(work->made, made), ts_units_rate(work->taken, taken),
+		columns->passed, columns->late, saved(work->saved, cpu));
 }
 
 static void print_job(FILE *out, const struct pair *pair, uint32_t job)
@@ -307,23 +271,58 @@ static void print_job(FILE *out, const struct pair *pair, uint32_t job)
 	for (int kind = 0; kind < TS_KIND_COUNT; kind++) {
 		if (!has_work(&row->kinds[kind]))
 			continue;
-		struct work work = work_of(
-			before ? &before->kinds[kind] : NULL, &row->kinds[kind], pair->ns);
-		if (kind == TS_KIND_BYTES)
-			work.saved.ns = 0;
+		struct work work =
+			work_of(before ? before->kinds : NULL, row->kinds, kind, pair->ns);
 		print_job_kind(out, any ? &none : &columns, ts_kinds[kind].id, &work);
 		any = true;
 	}
 	if (!any)
-		print_job_kind(out, &columns, UNKNOWN, &(struct work){.made = {.ns = 0}});
+		print_job_kind(out, &columns, UNKNOWN, &unknown_work);
+}
+
+/* ---- other nodes ------------------------------------------------------------------------- */
+
+static uint32_t count_open(struct ts_mail_table *table)
+{
+	struct ts_node node;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < ts_nodes_count(table); i++)
+		count += ts_nodes_read(table, i, &node) && node.state == TS_MAIL_PEER_OPEN;
+	return count;
+}
+
+/* One line of all other nodes; nothing where nobody asks any. */
+static void print_nodes(FILE *out, const struct pair *pair)
+{
+	struct ts_mail_table *before = pair->before ? pair->before->report.nodes : NULL;
+	struct ts_mail_table *now = pair->now->report.nodes;
+	char asked[TS_UNITS_RATE], got[TS_UNITS_RATE], stored[TS_UNITS_RATE];
+	char bytes[TS_UNITS_BYTES];
+
+	if (!now)
+		return;
+#define RATE(NAME)                                                           \
+	(before ? per_second(ts_nodes_sum(before, TS_MAIL_COUNT_##NAME),     \
+			  ts_nodes_sum(now, TS_MAIL_COUNT_##NAME), pair->ns) \
+		: NAN)
+	fprintf(out, "  nodes: came %s of %s/s, %s/s; stored %s/s; ",
+		ts_units_rate(RATE(GOT), got), ts_units_rate(RATE(ASKED), asked),
+		size(RATE(GOT_BYTES), bytes), ts_units_rate(RATE(STORED), stored));
+#undef RATE
+	if (ts_nodes_helper(now) > 0)
+		fprintf(out, "%" PRIu32 "/%" PRIu32 " open\n", count_open(now),
+			ts_nodes_count(now));
+	else
+		fputs("no helper\n", out);
 }
 
 /* ---- groups ------------------------------------------------------------------------------ */
 
-/* Over all data sets: CPU time saved. */
-static struct change saved_by(const struct pair *pair)
+/* Over all data sets: nanoseconds of CPU time saved in a second. */
+static double saved_by(const struct pair *pair)
 {
-	struct change sum = {.ns = pair->ns};
+	double sum = pair->before ? 0 : NAN;
 	char name[TS_DATASET_NAME];
 
 	for (uint32_t d = 0; pair->before && d < TS_DATASET_MAX; d++) {
@@ -333,9 +332,7 @@ static struct change saved_by(const struct pair *pair)
 		struct ts_dataset_row *row = ts_ledger_dataset(pair->now->report.ledger, d);
 		for (int kind = 0; kind < TS_KIND_COUNT; kind++)
 			if (kind != TS_KIND_BYTES)
-				sum = sum_of(sum, work_of(&before->kinds[kind],
-							  &row->kinds[kind], pair->ns)
-							  .saved);
+				sum += work_of(before->kinds, row->kinds, kind, pair->ns).saved;
 	}
 	return sum;
 }
@@ -348,26 +345,24 @@ static void format_ring(const struct ts_view_ring *ring, char *buffer, size_t by
 	if (ring->capacity == 0)
 		(void)snprintf(buffer, bytes, UNKNOWN);
 	else
-		(void)snprintf(buffer, bytes, "%s of %s, %.0f %%", size(ring->used, used),
-			size(ring->capacity, capacity),
+		(void)snprintf(buffer, bytes, "%s of %s, %.0f %%",
+			size((double)ring->used, used), size((double)ring->capacity, capacity),
 			100.0 * (double)ring->used / (double)ring->capacity);
 }
 
 static void print_head(FILE *out, const struct pair *pair)
 {
 	const struct ts_sample_group *now = pair->now;
-	char late[TS_UNITS_RATE] = UNKNOWN, cpu[TS_UNITS_RATE], ring[80];
+	struct ts_ledger *ledger = now->report.ledger;
+	char late[TS_UNITS_RATE], cpu[TS_UNITS_RATE], ring[80];
+	double rate = pair->before ? reason_of(pair->before->report.ledger->passed,
+					     ledger->passed, TS_REASON_TIMEOUT, pair->ns)
+				   : NAN;
 
-	if (pair->before)
-		rate(change_of(ts_load_relaxed(
-				       &pair->before->report.ledger->passed[TS_REASON_TIMEOUT]),
-			     ts_load_relaxed(&now->report.ledger->passed[TS_REASON_TIMEOUT]),
-			     pair->ns),
-			late);
 	format_ring(&now->report.ring, ring, sizeof(ring));
 	fprintf(out, "Group %s\n  %" PRIu32 " job%s; ring %s; late %s/s; saved %s CPU\n",
-		now->name, now->jobs, now->jobs == 1 ? "" : "s", ring, late,
-		saved(saved_by(pair), cpu));
+		now->name, now->jobs, now->jobs == 1 ? "" : "s", ring,
+		ts_units_rate(rate, late), saved(saved_by(pair), cpu));
 }
 
 static void print_group(FILE *out, const struct pair *pair)
@@ -380,8 +375,7 @@ static void print_group(FILE *out, const struct pair *pair)
 		fprintf(out, "  cannot be read: %.60s\n", ts_view_explain(now->error));
 	if (!ledger)
 		return;
-	ts_rates_write_nodes(out, pair->before ? pair->before->report.nodes : NULL,
-		now->report.nodes, pair->ns);
+	print_nodes(out, pair);
 	fprintf(out, "  %-20s %-6s %8s %8s %6s %12s %5s %5s\n", "DATA SET", "WORK", "MADE/s",
 		"TAKEN/s", "TAKEN", "BYTES/s", "SAVED", "PROCS");
 	for (uint32_t d = 0; d < TS_DATASET_MAX; d++)

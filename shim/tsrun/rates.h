@@ -18,11 +18,4 @@
 void ts_rates_write(FILE *out, const struct ts_sample *before, const struct ts_sample *now,
 	bool everything);
 
-/**
- * Print the line of all other nodes: what @now says, and how it differs from @before (or NULL),
- * @ns earlier.  Nothing where @now is NULL.
- */
-void ts_rates_write_nodes(
-	FILE *out, struct ts_mail_table *before, struct ts_mail_table *now, uint64_t ns);
-
 #endif

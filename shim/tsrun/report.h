@@ -15,38 +15,32 @@ struct ts_report {
 	struct ts_view_ring ring;
 	struct ts_mail_table *nodes; /* what is told of other nodes; NULL: nobody asks any */
 	unsigned elsewhere;          /* other namespaces with a group of that name */
-	uint64_t since_ns; /* CLOCK_REALTIME: what was counted before is left out; 0: nothing */
 };
+
+/** For whom a report is printed. */
+enum ts_report_form {
+	TS_REPORT_TEXT,       /* people: what matters, without zeros */
+	TS_REPORT_VERBOSE,    /* people: each figure with its meaning; "-" is not known */
+	TS_REPORT_JSON,       /* scripts: one JSON object; tsrun(1), STATISTICS */
+	TS_REPORT_PROMETHEUS, /* Prometheus's text format 0.0.4; tsrun(1), STATISTICS */
+};
+
+/** Print @report.  Errors stay in ferror(). */
+void ts_report_print(const struct ts_report *report, enum ts_report_form form, FILE *out);
 
 /** Name of @dataset; false when the row is free or its name is not complete yet. */
 bool ts_report_dataset(
 	const struct ts_report *report, uint32_t dataset, char ret_name[TS_DATASET_NAME]);
 
-/** Process id of the leader's job and whether it lives; 0 when there is none. */
-int ts_report_leader(const struct ts_report *report, uint32_t dataset, bool *ret_alive);
-
 /** Live processes whose job uses @dataset. */
 uint32_t ts_report_members(const struct ts_report *report, uint32_t dataset);
 
-/** Whether @job is in use and has noted @dataset. */
-bool ts_report_uses(struct ts_job_row *job, uint32_t dataset);
-
-/** What people want to know first: who is there, how full the ring is, since when it counts. */
-void ts_report_head(const struct ts_report *report, FILE *out);
-
-/** Other containers that share /dev/shm: nobody should look for their jobs here. */
-void ts_report_elsewhere(const struct ts_report *report, FILE *out);
-
-/** What people want to know of other nodes; nothing where nobody asks any. */
-void ts_report_nodes(const struct ts_report *report, FILE *out);
-
 /**
- * Print for scripts and for Prometheus (both tsrun(1), STATISTICS), and for people: what
- * matters most, or all of it with what it means.
+ * tsrun stats: look at @group and print it in @form, into @file, or on stdout where that is
+ * NULL.  A reader of @file sees the old text or the new one, for a file beside it takes its
+ * place; what is no ordinary file is written to.
+ * Returns 0, also when the group has no counters, or TS_EXIT_FAILED after a message.
  */
-void ts_report_json(const struct ts_report *report, FILE *out);
-void ts_report_prometheus(const struct ts_report *report, FILE *out);
-void ts_report_text(const struct ts_report *report, FILE *out);
-void ts_report_verbose(const struct ts_report *report, FILE *out);
+int ts_stats_print(const char *group, enum ts_report_form form, const char *file);
 
 #endif

@@ -24,7 +24,17 @@ void ts_sample_count(struct ts_sample_group *group)
 		group->processes += group->report.ring.members[i].live;
 }
 
-/* Open "ledger", "ring" or "peers" of the group at @stem; -ENOENT where there is none. */
+/* The first error counts; @part is what could not be read then, for people. */
+static void note_error(struct ts_sample_group *group, const char *part, int error)
+{
+	if (error == 0 || error == -ENOENT || group->error < 0)
+		return;
+	group->error = error;
+	group->part = part;
+}
+
+/* Open "ledger", "ring" or "peers" of the group at @stem.  Errors: -ENOENT; of ts_view_open().
+ */
 static int open_part(const char *stem, const char *suffix, int *ret_fd, struct stat *ret_stat)
 {
 	char path[TS_PATH_BYTES + 8];
@@ -45,21 +55,19 @@ static void look_at(const char *stem, struct ts_sample_group *group)
 		r = ts_view_ledger(fd, &group->report.ledger);
 		(void)close(fd);
 	}
-	group->error = r == -ENOENT ? 0 : r;
+	note_error(group, "the counters", r);
 	r = open_part(stem, "ring", &fd, &st);
 	if (r == 0) {
 		r = ts_view_ring(fd, &group->report.ring);
 		(void)close(fd);
 	}
-	if (r < 0 && r != -ENOENT && group->error == 0)
-		group->error = r;
+	note_error(group, "the ring", r);
 	r = open_part(stem, "peers", &fd, &st);
 	if (r == 0) {
 		r = ts_view_mail(fd, &group->report.nodes);
 		(void)close(fd);
 	}
-	if (r < 0 && r != -ENOENT && group->error == 0)
-		group->error = r;
+	note_error(group, "what is told of other nodes", r);
 	ts_sample_count(group);
 }
 

@@ -11,6 +11,7 @@ struct ts_sample_group {
 	char name[TS_GROUP_MAX + 1];
 	struct ts_report report; /* copies; its ledger is NULL where there is none to read */
 	int error;               /* why one of its objects could not be read, or 0 */
+	const char *part;        /* which one that is, for people */
 	uint64_t at_ns;          /* ts_now_ns() when the ledger was copied */
 	uint64_t inode;          /* of the ledger: counters of another one begin anew */
 	bool alive[TS_JOB_MAX];  /* whether the process of the job in that row lives */

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* How tsrun writes numbers and foreign texts for people. */
 #include "shim/tsrun/units.h"
+#include "leader/group/ledger.h"
 #include "shim/utf8.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#define NS_PER_SECOND UINT64_C(1000000000)
 
 const char *ts_units_size(uint64_t bytes, char buffer[TS_UNITS_BYTES])
 {
@@ -37,12 +43,49 @@ const char *ts_units_grouped(uint64_t value, char buffer[TS_UNITS_BYTES])
 	return buffer;
 }
 
-const char *ts_units_rate(uint64_t count, uint64_t ns, char buffer[TS_UNITS_RATE])
+const char *ts_units_seconds(uint64_t ns, char buffer[TS_UNITS_BYTES])
 {
-	double rate = ns > 0 ? (double)count * 1e9 / (double)ns : 0;
+	char whole[TS_UNITS_BYTES];
 
+	(void)snprintf(buffer, TS_UNITS_BYTES, "%.28s.%02" PRIu64,
+		ts_units_grouped(ns / NS_PER_SECOND, whole),
+		ns % NS_PER_SECOND / (NS_PER_SECOND / 100));
+	return buffer;
+}
+
+const char *ts_units_duration(uint64_t ns, char buffer[TS_UNITS_BYTES])
+{
+	uint64_t seconds = ns / NS_PER_SECOND;
+
+	if (seconds >= 3600)
+		(void)snprintf(buffer, TS_UNITS_BYTES, "%" PRIu64 " h %" PRIu64 " min",
+			seconds / 3600, seconds % 3600 / 60);
+	else if (seconds >= 60)
+		(void)snprintf(buffer, TS_UNITS_BYTES, "%" PRIu64 " min %" PRIu64 " s",
+			seconds / 60, seconds % 60);
+	else
+		(void)snprintf(buffer, TS_UNITS_BYTES, "%" PRIu64 ".%02" PRIu64 " s", seconds,
+			ns % NS_PER_SECOND / (NS_PER_SECOND / 100));
+	return buffer;
+}
+
+const char *ts_units_epochs(uint64_t position, char buffer[TS_UNITS_RATE])
+{
+	uint64_t whole = position / TS_EPOCH;
+
+	if (whole < 1000)
+		(void)snprintf(buffer, TS_UNITS_RATE, "%" PRIu64 ".%02" PRIu64, whole,
+			position % TS_EPOCH * 100 / TS_EPOCH);
+	else
+		(void)snprintf(
+			buffer, TS_UNITS_RATE, whole < 1000000 ? "%" PRIu64 : "many", whole);
+	return buffer;
+}
+
+const char *ts_units_rate(double rate, char buffer[TS_UNITS_RATE])
+{
 	/* Each bound is what the format before it would round up to one digit more. */
-	if (ns == 0)
+	if (isnan(rate))
 		(void)snprintf(buffer, TS_UNITS_RATE, "-");
 	else if (rate < 9999.95)
 		(void)snprintf(buffer, TS_UNITS_RATE, "%.1f", rate);

@@ -19,11 +19,20 @@ const char *ts_units_size(uint64_t bytes, char buffer[TS_UNITS_BYTES]);
 /** @value with a blank between groups of three digits: 1 281 167.  Returns @buffer. */
 const char *ts_units_grouped(uint64_t value, char buffer[TS_UNITS_BYTES]);
 
+/** @ns as seconds with two decimals, whatever the locale: 1 281.16.  Returns @buffer. */
+const char *ts_units_seconds(uint64_t ns, char buffer[TS_UNITS_BYTES]);
+
+/** @ns in the units that suit it: "10.00 s", "3 min 20 s", "2 h 5 min".  Returns @buffer. */
+const char *ts_units_duration(uint64_t ns, char buffer[TS_UNITS_BYTES]);
+
 /* Holds every rate, and what stands in a column as narrow. */
 #define TS_UNITS_RATE 16
 
-/** @count in @ns as a rate a second, at most six characters; '-' when @ns is 0. */
-const char *ts_units_rate(uint64_t count, uint64_t ns, char buffer[TS_UNITS_RATE]);
+/** @position (in TS_EPOCH) in epochs, at most six characters: 4.25.  Returns @buffer. */
+const char *ts_units_epochs(uint64_t position, char buffer[TS_UNITS_RATE]);
+
+/** @rate, at most six characters: 1234.5, 1.5M; '-' for NAN.  Returns @buffer. */
+const char *ts_units_rate(double rate, char buffer[TS_UNITS_RATE]);
 
 /**
  * What is not printable ASCII becomes '?': a name that somebody else wrote must not command the

@@ -49,9 +49,13 @@ static int find_origin(const struct ts_object_head *found, struct ts_view_origin
 	return 0;
 }
 
-static int check_origin(const struct ts_view_origin *origin)
+/* Errors: -ESTALE it is of another boot; -EXDEV of other namespaces. */
+static int check_origin(const struct ts_object_head *found)
 {
-	return !origin->same_boot ? -ESTALE : !origin->same_scope ? -EXDEV : 0;
+	struct ts_view_origin origin;
+	int r = find_origin(found, &origin);
+
+	return r < 0 ? r : !origin.same_boot ? -ESTALE : !origin.same_scope ? -EXDEV : 0;
 }
 
 /*
@@ -95,7 +99,8 @@ int ts_view_any_ledger(int fd, struct ts_view_origin *ret_origin, struct ts_ledg
 	if (r == 0 && !is_whole)
 		r = -EBADMSG;
 	if (r == 0)
-		r = find_origin(&ledger->head, ret_origin);
+		r = ret_origin ? find_origin(&ledger->head, ret_origin)
+			       : check_origin(&ledger->head);
 	if (r < 0) {
 		free(ledger);
 		return r;
@@ -106,19 +111,7 @@ int ts_view_any_ledger(int fd, struct ts_view_origin *ret_origin, struct ts_ledg
 
 int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
 {
-	struct ts_view_origin origin = {.same_boot = false};
-	struct ts_ledger *ledger = NULL;
-
-	int r = ts_view_any_ledger(fd, &origin, &ledger);
-	if (r < 0)
-		return r;
-	r = check_origin(&origin);
-	if (r < 0) {
-		free(ledger);
-		return r;
-	}
-	*ret_ledger = ledger;
-	return 0;
+	return ts_view_any_ledger(fd, NULL, ret_ledger);
 }
 
 /*
@@ -128,7 +121,6 @@ int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
  */
 static int check_belonging(int fd, uint64_t magic, uint32_t abi, uint64_t bytes)
 {
-	struct ts_view_origin origin = {.same_boot = false};
 	struct ts_belonging_head head;
 	struct stat st;
 
@@ -141,9 +133,7 @@ static int check_belonging(int fd, uint64_t magic, uint32_t abi, uint64_t bytes)
 		&head, magic, abi, offsetof(struct ts_belonging_head, check));
 	if (r == 0 && (head.total_bytes != bytes || (uint64_t)st.st_size != bytes))
 		r = -EBADMSG;
-	if (r == 0)
-		r = find_origin(&head.head, &origin);
-	return r == 0 ? check_origin(&origin) : r;
+	return r == 0 ? check_origin(&head.head) : r;
 }
 
 int ts_view_loaders(int fd, struct ts_loaders **ret_loaders)
@@ -174,14 +164,11 @@ int ts_view_mail(int fd, struct ts_mail_table **ret_table)
 /* Check the header and that all parts lie where the layout says, within @size bytes. */
 static int check_header(const struct ts_ring_header *header, uint64_t size)
 {
-	struct ts_view_origin origin = {.same_boot = false};
 	int r = ts_object_head_check(
 		header, TS_RING_MAGIC, TS_ABI, offsetof(struct ts_ring_header, check));
 
 	if (r == 0)
-		r = find_origin(&header->head, &origin);
-	if (r == 0)
-		r = check_origin(&origin);
+		r = check_origin(&header->head);
 	if (r < 0)
 		return r;
 	if (header->total_bytes != size || header->member_count == 0 ||

@@ -52,7 +52,7 @@ struct ts_view_origin {
  */
 int ts_view_ledger(int fd, struct ts_ledger **ret_ledger);
 
-/** The same wherever it was made, which *ret_origin tells. */
+/** The same wherever it was made, which *ret_origin tells; here alone where that is NULL. */
 int ts_view_any_ledger(
 	int fd, struct ts_view_origin *ret_origin, struct ts_ledger **ret_ledger);
 

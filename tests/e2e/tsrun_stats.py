@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""tsrun stats --prometheus, and -o: what is in it, and what becomes of the file."""
+"""tsrun stats: the same figures in all its forms; and -o: what becomes of the file."""
 
 import os
 import re
 import resource
 import stat
 
+import tables
 from tsrun_common import expect, main, tsrun
 from tsrun_groups import Member, new_group, stats
 
 # Prometheus's text format: a metric, labels of which any character but these may stand alone.
 LINE = re.compile(r'([a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\} ([0-9.]+)')
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
+KINDS = ("pixels", "sample", "bytes", "device")
 ODD = 'two "quoted" words \\ and\nlines'
 
 
@@ -51,7 +53,7 @@ def expected(group):
         found[name, tuple(sorted({"group": group, **labels}.items()))] = float(value)
 
     for dataset in told["datasets"]:
-        for kind in ("pixels", "sample", "bytes", "device"):
+        for kind in KINDS:
             tally = dataset[kind]
             for name, value in (("made_total", tally["produced"]), ("taken_total", tally["shared"]),
                                 ("taken_bytes_total", tally["shared_bytes"]),
@@ -164,10 +166,92 @@ def test_what_cannot_be_written_is_named(where):
     assert os.listdir(where) == []
 
 
+# ---- -v
+
+
+def verbose(group, *more):
+    result = tsrun("stats", "-v", "--group", group, *more)
+    expect(result, 0)
+    return result.stdout
+
+
+def rows(text):
+    """{title: {id: (value, meaning)}} of the blocks, in each of which an id is once."""
+    found, title, part = {}, None, None
+    for line in text.splitlines():
+        if line.lstrip().startswith("fix: "):
+            continue
+        if line.startswith("    "):
+            name, value, meaning = re.fullmatch(r" {4}(\S+) +(\S+(?: \d+)*(?:\.\d+)?)  (\S.*)", line).groups()
+            block = found.setdefault(part or title, {})
+            assert name not in block, line
+            block[name] = value, meaning
+        elif line.startswith("  "):
+            part = title + "/" + line.split(":")[0].strip()
+        elif line:
+            title, part = line.split("  ")[0], None
+    return found
+
+
+def helps(group):
+    """{metric: what it means}, as Prometheus is told."""
+    return dict(re.findall(r"^# HELP tsshim_(\S+) (.*)$", prometheus(group), re.M))
+
+
+def test_every_figure_is_explained(_):
+    group = new_group()
+    member = Member(group)
+    text = verbose(group)
+    found, data, meanings = rows(text), stats(group), helps(group)
+    job = "Job %d" % member.pid
+    assert "\nDataset photos  (leader pid %d, 1 process attached)\n" % member.pid in text, text
+    assert "\n%s  (running)\n" % job in text, text
+    for title, told in (("Dataset photos", data["datasets"][0]), (job, data["jobs"][0])):
+        for kind in KINDS:
+            tally = found["%s/%s" % (title, kind)]
+            assert {meaning for _, meaning in tally.values()} == {
+                meanings[name] for name in ("made_total", "taken_total", "taken_bytes_total",
+                                            "saved_cpu_seconds_total")}
+            assert set(tally) == set(told[kind])
+            for name, value in told[kind].items():
+                shown = tally[name][0].replace(" ", "")
+                if (kind, name) == ("bytes", "saved_seconds"):
+                    assert shown == "-", "what such an open saves is not known"
+                else:
+                    assert float(shown) == value, (kind, name, shown)
+    passed = found["Not shared"]
+    assert {name: int(value) for name, (value, _) in passed.items()} == data["passed"]
+    whole = found["Group"]
+    assert {name: int(value.replace(" ", "")) for name, (value, _) in whole.items()} == {
+        **data["ring"], "verified": data["verified"], "mismatched": data["mismatched"], **data["made_apart"]}
+    for name in ("verified", "mismatched"):
+        assert whole[name][1] == meanings[name + "_total"]
+    assert member.end() == 0
+    text = verbose(group)
+    assert rows(text)["Group"]["capacity"][0] == "-"
+    assert "\n%s  (ended)\n" % job in text and job + "/sample" in rows(text)
+    expect(tsrun("gc", "--group", group), 0)
+
+
+def test_every_reason_has_its_words(_):
+    lines = re.split("Not shared +0\n", verbose(new_group()))[1].splitlines()
+    expected = []
+    for name, (meaning, helps) in tables.reasons().items():
+        expected.append([name, "-", meaning])
+        expected += [["fix: " + helps]] if helps else []
+    assert [re.split(r" {2,}", line.strip()) for line in lines] == expected
+
+
 def test_options_that_make_no_sense(_):
     for options in (("--json", "--prometheus"), ("-o", ""), ("-o",)):
         result = tsrun("stats", *options)
         assert result.returncode == 125 and result.stderr and not result.stdout, options
+    for words, says in ((["-v", "--json"], "--verbose and --json exclude"),
+                        (["-v", "--prometheus"], "--verbose and --prometheus exclude"),
+                        (["--reset"], "unknown option '--reset'"), (["--verbos"], "did you mean '--verbose'?"),
+                        (["--json=1"], "option '--json' takes no value"), (["-vv"], "unknown option '-vv'")):
+        result = tsrun("stats", *words)
+        assert result.returncode == 125 and says in result.stderr and not result.stdout, (words, result)
 
 
 if __name__ == "__main__":

@@ -94,14 +94,12 @@ Test(left, what_dead_jobs_left_goes_but_for_the_ledger)
 	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
 		make(ts_belongings[i].suffix);
 	make("f.0123456789abcdef0123456789abcdef");
-	make("reset");
 	look();
 	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
 		cr_expect(not(exists(ts_belongings[i].suffix)), "%s", ts_belongings[i].suffix);
 	cr_expect(not(exists("f.0123456789abcdef0123456789abcdef")));
 	cr_expect(not(exists("ring")));
 	cr_expect(exists("ledger"));
-	cr_expect(exists("reset"), "it is of the ledger");
 }
 
 Test(left, a_zombie_is_dead)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What `tsrun doctor` is made of: findings, command lines, and where things lie. */
+#include "shim/isolation.h"
 #include "shim/tsrun/check.h"
-#include "shim/tsrun/find.h"
 #include "shim/tsrun/launch.h"
 #include "shim/tsrun/units.h"
 
@@ -203,8 +203,7 @@ static const struct {
 Test(checks, options_that_isolate_python)
 {
 	for (size_t i = 0; i < TS_ARRAY_SIZE(interpreters); i++)
-		cr_expect_eq(
-			ts_launch_isolation((char *const *)(uintptr_t)interpreters[i].words),
+		cr_expect_eq(ts_isolation((char *const *)(uintptr_t)interpreters[i].words),
 			interpreters[i].option, "case %zu", i);
 }
 

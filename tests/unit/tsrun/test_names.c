@@ -40,8 +40,9 @@ Test(names, own_objects)
 	} cases[] = {
 		{"g.ring", "g", TS_NAME_RING},
 		{"g.ledger", "g", TS_NAME_LEDGER},
-		{"g.stage", "g", TS_NAME_STAGE},
-		{"g.reset", "g", TS_NAME_RESET},
+		{"g.stage", "g", TS_NAME_BELONGING},
+		{"g.places", "g", TS_NAME_BELONGING},
+		{"g.reset", "g", TS_NAME_BELONGING},
 		{"a.b-c_d.ring", "a.b-c_d", TS_NAME_RING},
 		{"g.ring.ring", "g.ring", TS_NAME_RING},
 		{"1-2.ring", "1-2", TS_NAME_RING},

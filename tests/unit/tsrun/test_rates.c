@@ -6,6 +6,7 @@
 #include "shim/identity.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -302,15 +303,79 @@ Test(rates, garbage_stays_within_the_columns)
 Test(rates, formats)
 {
 	static const struct {
-		uint64_t count, ns;
+		double rate;
 		const char *text;
-	} cases[] = {{0, 0, "-"}, {5, 0, "-"}, {0, 1, "0.0"}, {3, 2 * SECOND, "1.5"},
-		{99999, 10 * SECOND, "9999.9"}, {99999499, 1000 * SECOND, "99999"},
-		{999999, SECOND, "999999"}, {1500000, SECOND, "1.5M"}, {1, 1, "1G"},
-		{UINT64_MAX, 1, "many"}};
+	} cases[] = {{NAN, "-"}, {0, "0.0"}, {1.5, "1.5"}, {9999.9, "9999.9"},
+		{99999.499, "99999"}, {999999, "999999"}, {1.5e6, "1.5M"}, {1e9, "1G"},
+		{1.8e28, "many"}};
 	char buffer[TS_UNITS_RATE];
 
 	for (size_t i = 0; i < TS_ARRAY_SIZE(cases); i++)
-		cr_expect_str_eq(ts_units_rate(cases[i].count, cases[i].ns, buffer),
-			cases[i].text, "case %zu: %s", i, buffer);
+		cr_expect_str_eq(ts_units_rate(cases[i].rate, buffer), cases[i].text,
+			"case %zu: %s", i, buffer);
+}
+
+Test(rates, times_and_epochs)
+{
+	char text_of[TS_UNITS_BYTES], epochs[TS_UNITS_RATE];
+
+	cr_expect_str_eq(ts_units_duration(SECOND / 100, text_of), "0.01 s");
+	cr_expect_str_eq(ts_units_duration(60 * SECOND - 1, text_of), "59.99 s");
+	cr_expect_str_eq(ts_units_duration(3599 * SECOND, text_of), "59 min 59 s");
+	cr_expect_str_eq(ts_units_duration(7260 * SECOND, text_of), "2 h 1 min");
+	cr_expect_str_eq(ts_units_seconds(1234567 * SECOND - 1, text_of), "1 234 566.99");
+	cr_expect_str_eq(ts_units_seconds(UINT64_MAX, text_of), "18 446 744 073.70");
+	cr_expect_str_eq(ts_units_epochs(TS_EPOCH * 1000 - 1, epochs), "999.99");
+	cr_expect_str_eq(ts_units_epochs(TS_EPOCH * 1000, epochs), "1000");
+	cr_expect_str_eq(ts_units_epochs(UINT64_MAX, epochs), "many");
+}
+
+/* ---- other nodes ------------------------------------------------------------------------- */
+
+static struct ts_mail_table *make_table(void)
+{
+	struct ts_mail_table *table = aligned_alloc(64, ts_align_up(sizeof(*table), 64));
+
+	cr_assert_not_null(table);
+	memset(table, 0, sizeof(*table));
+	memcpy(table->peers[0].name, "one:1", 5);
+	memcpy(table->peers[1].name, "two:2", 5);
+	ts_write_relaxed(&table->peer_count, 2);
+	ts_write_relaxed(&table->helper, ts_process_id(getpid(), false));
+	for (uint32_t row = 0; row < 2; row++)
+		ts_write_relaxed(&table->peers[row].state, TS_MAIL_PEER_OPEN);
+	return table;
+}
+
+/* Rates of all nodes in a line that every terminal holds. */
+Test(rates, other_nodes_have_one_line)
+{
+	struct ts_mail_table *before = make_table(), *table = make_table();
+
+	for (uint32_t row = 0; row < 2; row++) {
+		ts_add_relaxed(&table->peers[row].counters[TS_MAIL_COUNT_ASKED], 20);
+		ts_add_relaxed(&table->peers[row].counters[TS_MAIL_COUNT_GOT], 10);
+		ts_add_relaxed(&table->peers[row].counters[TS_MAIL_COUNT_GOT_BYTES], 2048);
+	}
+	groups[0].report.nodes = before;
+	groups[1].report.nodes = table;
+	print(true, false);
+	expect_line("  nodes: came 10.0 of 20.0/s, 2.0 KiB/s; stored 0.0/s; 2/2 open");
+	print(false, false);
+	expect_line("  nodes: came - of -/s, -/s; stored -/s; 2/2 open");
+	groups[0].report.nodes = table;
+	groups[1].report.nodes = before; /* they shrank */
+	print(true, false);
+	expect_line("  nodes: came - of -/s, -/s; stored 0.0/s; 2/2 open");
+	groups[0].report.nodes = before;
+	groups[1].report.nodes = table;
+	ts_write_relaxed(&table->helper, 0);
+	for (uint32_t row = 0; row < 2; row++)
+		memset(table->peers[row].counters, 0x7f, sizeof(table->peers[row].counters));
+	print(true, false);
+	expect_line("  nodes: came many of many/s, many/s; stored many/s; no helper");
+	for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+		cr_expect_leq(strcspn(line, "\n"), TS_RATES_COLUMNS, "%s", line);
+	free(before);
+	free(table);
 }

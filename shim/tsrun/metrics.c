@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of figures: shim/tsrun/metrics.h. */
+#include "shim/tsrun/metrics.h"
+#include "leader/group/ledger.h"
+#include "leader/mail/mail.h"
+#include "shim/sys.h"
+#include "shim/tsrun/view.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define AT(of_, unit_, at_, id_, metric_, text)                               \
+	{                                                                     \
+		.of = TS_OF_##of_, .unit = (unit_), .at = (at_), .id = (id_), \
+		.metric = (metric_), .meaning = (text)                        \
+	}
+#define ROW(of, unit, struct_, member, id, metric, text) \
+	AT(of, TS_UNIT_##unit, offsetof(struct struct_, member), id, metric, text)
+
+/* Of a data set in Prometheus; of a job as well in the other forms. */
+#define TALLY(unit, member, id, metric, text) \
+	ROW(TALLY, unit, ts_tally, member, id, metric, text)
+
+/* What is counted of samples or pictures. */
+#define FLOW_ROW(of, what, unit, member, id, metric, text) \
+	ROW(of, unit, ts_mail_flow, member, id, "nodes_" what "_" metric, text)
+#define FLOW(of, what)                                                                        \
+	FLOW_ROW(of, what, COUNT, asked, "asked", "asked_total",                              \
+		"Those that other nodes were asked for."),                                    \
+		FLOW_ROW(of, what, COUNT, got, "got", "got_total", "Of these: that came."),   \
+		FLOW_ROW(of, what, COUNT, won, "won", "won_total",                            \
+			"Of these: that were ours to make."),                                 \
+		FLOW_ROW(of, what, COUNT, alone, "alone", "alone_total",                      \
+			"Of these: that were made here all the same."),                       \
+		FLOW_ROW(of, what, COUNT, stored, "stored", "stored_total",                   \
+			"Those that were handed over."),                                      \
+		FLOW_ROW(of, what, TIME, took_ns, "took_seconds", "took_seconds_total",       \
+			"How long it took to get those that came."),                          \
+		FLOW_ROW(of, what, TIME, made_ns, "made_seconds", "made_seconds_total",       \
+			"How long it had taken to make them."),                               \
+		FLOW_ROW(of, what, COUNT, times_off, "times_off", "times_off_total",          \
+			"Times that nobody asked for a while, as getting them took longer."), \
+		FLOW_ROW(of, what, COUNT, tried, "tried", "tried_total",                      \
+			"Of those asked for: while no node fetched ours."),                   \
+		FLOW_ROW(of, what, UNTIL, worth.off_until, "off_seconds", "off_seconds",      \
+			"For so long nobody asks, from now on, as getting them took longer.")
+
+#define USE(unit, member, id, metric, text) \
+	ROW(USE, unit, ts_mail_use, member, id, "nodes_samples_" metric, text)
+
+#define UNIT_OF(counter)                                                                 \
+	((counter) == TS_MAIL_COUNT_GOT_BYTES || (counter) == TS_MAIL_COUNT_STORED_BYTES \
+			? TS_UNIT_BYTES                                                  \
+			: TS_UNIT_COUNT)
+
+const struct ts_metric ts_metrics[] = {
+	TALLY(COUNT, produced, "produced", "made_total", "Results that a job worked out."),
+	TALLY(COUNT, shared, "shared", "taken_total", "Results that were taken instead."),
+	TALLY(BYTES, shared_bytes, "shared_bytes", "taken_bytes_total",
+		"Bytes of what was taken."),
+	TALLY(CPU, saved_ns, "saved_seconds", "saved_cpu_seconds_total",
+		"CPU time that the producers had spent on what was taken."),
+	AT(REASON, TS_UNIT_COUNT, 0, NULL, "passed_total",
+		"Pieces of work that were not shared, by reason."),
+
+	ROW(JOBS, COUNT, ts_figures, jobs, NULL, "jobs", "Jobs that run."),
+	ROW(RING, BYTES, ts_view_ring, capacity, "capacity", "ring_capacity_bytes",
+		"Room of the ring."),
+	ROW(RING, BYTES, ts_view_ring, used, "used", "ring_used_bytes", "Of it in use."),
+	ROW(GROUP, COUNT, ts_ledger, verified, "verified", "verified_total",
+		"Shared results that were worked out again to compare."),
+	ROW(GROUP, COUNT, ts_ledger, mismatched, "mismatched", "mismatched_total",
+		"Those of them that differed."),
+	ROW(APART, COUNT, ts_figures, drawn, "samples", NULL,
+		"Made by several jobs, each with its own seed."),
+	ROW(APART, COUNT, ts_figures, alignable, "align_would_share", NULL,
+		"Of them those that --align would have shared."),
+	ROW(APART, COUNT, ts_figures, strict, "strict_samples", NULL,
+		"Made by jobs with the same data in strict order."),
+	ROW(APART, COUNT, ts_figures, freeable, "free_would_share", NULL,
+		"About so many of them --order free would have shared."),
+
+	ROW(HELPER, COUNT, ts_figures, helpers, NULL, "nodes_helpers",
+		"Processes that ask other nodes."),
+	ROW(NODES, COUNT, ts_mail_table, posted, "posted", "nodes_posted_total",
+		"Requests of jobs, for all nodes."),
+	ROW(NODES, COUNT, ts_mail_table, unposted, "unposted", "nodes_unposted_total",
+		"Those for which there was no slot."),
+	ROW(NODES, COUNT, ts_mail_table, left, "left", "nodes_left_total",
+		"Those that a job did not wait for to the end."),
+	FLOW(SAMPLES, "samples"),
+	USE(COUNT, looked, "looked", "looked_total",
+		"Of those handed over, pictures as well: how many were looked at."),
+	USE(COUNT, unused, "unused", "unused_total", "Of these: which no node had fetched."),
+	USE(COUNT, times_unused, "times_unused", "times_unused_total",
+		"Times that nobody asked for a while, as no node fetched them."),
+	USE(COUNT, notes_told, "notes_told", "notes_told_total",
+		"Notes of samples that other nodes were told of, for free order."),
+	USE(COUNT, notes_heard, "notes_heard", "notes_heard_total",
+		"Notes of samples that other nodes have told of."),
+	USE(UNTIL, unused_until, "unused_seconds", "unused_seconds",
+		"For so long nobody asks, from now on, as no node fetched them."),
+	FLOW(PICTURES, "pictures"),
+/* Names and meanings of these are in leader/mail/mail.h. */
+#define TS_X(name, field, text)                                                        \
+	AT(NODE, UNIT_OF(TS_MAIL_COUNT_##name),                                        \
+		offsetof(struct ts_mail_peer, counters[TS_MAIL_COUNT_##name]), #field, \
+		"node_" #field "_total", text),
+	TS_MAIL_COUNTERS(TS_X)
+#undef TS_X
+		{.meaning = NULL},
+};
+
+const struct ts_metric *ts_metric_next(enum ts_metric_of of, const struct ts_metric *metric)
+{
+	for (metric = metric ? metric + 1 : ts_metrics; metric->meaning; metric++)
+		if (metric->of == of)
+			return metric;
+	return NULL;
+}
+
+uint64_t ts_metric_value(const struct ts_metric *metric, const void *base)
+{
+	uint64_t value = 0;
+
+	if (!base)
+		return 0;
+	memcpy(&value, (const char *)base + metric->at, sizeof(value));
+	if (metric->unit != TS_UNIT_UNTIL)
+		return value;
+	uint64_t now = ts_now_ns();
+	return value > now ? value - now : 0;
+}
