@@ -11,6 +11,7 @@ import signal
 import subprocess
 
 import support
+from tables import reasons
 from support import PYTHON, TSRUN, Group, plain_environment
 
 JOB = os.path.join(support.HERE, "tsrun_explain_job.py")
@@ -21,14 +22,6 @@ def explain(*words):
     return subprocess.run([TSRUN, "explain", *words], env=plain_environment(), text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=support.TIMEOUT)
-
-
-def reasons():
-    """{id: (text, what helps)}"""
-    with open(os.path.join(support.HERE, "../../shim/reasons.h"), encoding="utf-8") as file:
-        body = re.search(r"#define TS_REASONS\(X\)(.*?)\n\n", file.read(), re.S).group(1)
-    found = [re.findall(r'"((?:[^"\\]|\\.)*)"', row) for row in re.split(r"\bX\(", body)[1:]]
-    return {row[0]: (row[1], row[2] if len(row) > 2 else None) for row in found}
 
 
 # ---- jobs ----
