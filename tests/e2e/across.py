@@ -132,7 +132,3 @@ def test_a_node_whose_samples_nobody_takes():
             run.expect(without(some, *options))
         for run in (alone, others[0]):  # who comes finds what was stored within a minute
             assert run.count("produced") + run.count("shared") == run.given(), run.told()
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

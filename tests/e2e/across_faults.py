@@ -209,7 +209,3 @@ def test_a_helper_that_is_killed_while_it_makes_room_changes_nothing():
             run.expect(without(some, *options))
             run.expect_account()
             assert run.reason("across_alone") > 0  # it was killed
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

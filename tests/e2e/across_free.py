@@ -122,7 +122,3 @@ def test_a_server_that_lies_changes_nothing():
     lies = ("changed", "swapped", "cut", "noise", "nothing")
     with site(2, words=["--no-tls"]) as some, liar(some, 1) as tell:
         in_trouble(some, *[lambda run, lie=lie: tell(lie) for lie in lies])
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -121,7 +121,3 @@ def test_turbojpeg():
 
 def test_programs_that_feed_pieces():
     pictures_of_c("decode", "--source", "suspend=4096")
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -5,8 +5,9 @@ prints by itself, and each node takes from the other what that has made.  Progra
 counts of their output are those of programs.py.
 """
 
-import functools
 import os
+
+import pytest
 
 import across_common
 import cluster_tier
@@ -39,7 +40,11 @@ def delivered(program, starts, checkpoints):
     return [program.found(support.finish(one), program.aligned_facts) for one in begun]
 
 
-def check(program, path):
+@support.whole
+@pytest.mark.parametrize("path, program", [
+    (path, original if os.path.exists(path) else stand_in) for path, original, stand_in in programs.ORIGINALS
+    if original.name in WHICH], ids=WHICH)
+def test_on_two_nodes(path, program):
     if program is None:
         raise support.Skip("programs", "no %s (scripts/deps programs)" % path)
     Data.make()
@@ -66,14 +71,3 @@ def check(program, path):
         assert one == alone, [pair for pair in zip(one, alone) if pair[0] != pair[1]][:3]
     # Half of all is what one node can take from the other; the start of each job costs some.
     assert got > DELIVERED / 4, (got, made)
-
-
-def tests():
-    for path, original, stand_in in programs.ORIGINALS:
-        if original.name in WHICH:
-            program = original if os.path.exists(path) else stand_in
-            yield original.name + "_on_two_nodes", support.whole(functools.partial(check, program, path))
-
-
-if __name__ == "__main__":
-    support.main([*tests()])

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import tempfile
 
+import pytest
+
 import support
 from support import BUILD, HERE, LIBRARY, PYTHON, Skip, equal, plain_environment, run
 
@@ -107,17 +109,16 @@ def patched(outcome, count=1):
     assert marks(outcome, "patched") == ["True"] * count, outcome.output[-3000:]
 
 
-def interpreter_tests():
-    """For each interpreter: what it sees, and that ours is loaded with torch."""
-    for python, version in INTERPRETERS.items():
-        def look(python=python, version=version):
-            for path in (None, "", FAKE, ":", "relative:" + FAKE + "::/not/there:"):
-                outcome = alike([python, CHILD, "facts"], (python, path), path=path)
-                (active if version >= RECENT else inactive)(outcome)
-            if version >= (3, 6):
-                outcome = alike([python, CHILD, "loader"], path=FAKE)
-                assert marks(outcome, "patched") == [str(version >= RECENT)], outcome.output
-        yield "looks_the_same_in_%d_%d_%s" % (*version, python.strip("/").split("/")[0]), look
+@pytest.mark.parametrize("python", INTERPRETERS)
+def test_looks_the_same_in(python):
+    """What an interpreter sees, and that ours is loaded with torch."""
+    version = INTERPRETERS[python]
+    for path in (None, "", FAKE, ":", "relative:" + FAKE + "::/not/there:"):
+        outcome = alike([python, CHILD, "facts"], (python, path), path=path)
+        (active if version >= RECENT else inactive)(outcome)
+    if version >= (3, 6):
+        outcome = alike([python, CHILD, "loader"], path=FAKE)
+        assert marks(outcome, "patched") == [str(version >= RECENT)], outcome.output
 
 
 OPTIONS = ("-I", "-E", "-S", "-s", "-Es", "-sE", "-IS", "-bIB", "-O", "-OO", "-u -B", "-q -E",
@@ -240,17 +241,15 @@ def test_torch_that_imports_early():
     patched(alike([PYTHON, CHILD, "loader"], path=path + ":" + FAKE))
 
 
-def loader_tests():
+@pytest.mark.parametrize("recipe", ["loader", "look_first", "reload", "broken", "foreign_finder", "in_thread"])
+def test_torch(recipe):
     """Ways to import torch's data loader; the comparison is what inspect and pkgutil say."""
-    for recipe in ("loader", "look_first", "reload", "broken", "foreign_finder", "in_thread"):
-        def look(recipe=recipe):
-            for python, version in INTERPRETERS.items():
-                if version >= RECENT:
-                    outcome = alike([python, CHILD, recipe], (python, recipe), path=FAKE)
-                    patched(outcome, 2 if recipe == "reload" else 1)
-                    stays = recipe in ("in_thread", "foreign_finder")
-                    assert stays or "False" not in marks(outcome, "left"), (python, recipe)
-        yield "torch_" + recipe, look
+    for python, version in INTERPRETERS.items():
+        if version >= RECENT:
+            outcome = alike([python, CHILD, recipe], (python, recipe), path=FAKE)
+            patched(outcome, 2 if recipe == "reload" else 1)
+            stays = recipe in ("in_thread", "foreign_finder")
+            assert stays or "False" not in marks(outcome, "left"), (python, recipe)
 
 
 def test_real_torch():
@@ -259,14 +258,12 @@ def test_real_torch():
     patched(alike([PYTHON, CHILD, "loader"]))
 
 
-def process_tests():
+@pytest.mark.parametrize("recipe", ["multiprocess:spawn", "multiprocess:forkserver", "multiprocess:fork",
+                                    "execute", "execute_changed"])
+def test_processes(recipe):
     """Interpreters started by interpreters, in all ways."""
-    for recipe in ("multiprocess:spawn", "multiprocess:forkserver", "multiprocess:fork",
-                   "execute", "execute_changed"):
-        def look(recipe=recipe):
-            for python in SOME:
-                active(alike([python, CHILD, recipe], (python, recipe), path=FAKE))
-        yield recipe.replace(":", "_"), look
+    for python in SOME:
+        active(alike([python, CHILD, recipe], (python, recipe), path=FAKE))
 
 
 def test_children():
@@ -352,8 +349,3 @@ def test_isolated_interpreters_are_counted():
                                    ("-s", "import torch", False), ("-SE", "pass", False)):
         done = run([PYTHON, options, "-c", code], environment(LIBRARY, TSSHIM_SUMMARY="1"))
         assert ("ignores PYTHONPATH" in done.errors) == counted, (options, code, done.errors)
-
-
-if __name__ == "__main__":
-    tests = support.functions(globals())
-    support.main([*interpreter_tests(), *loader_tests(), *process_tests(), *tests])

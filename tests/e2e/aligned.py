@@ -278,7 +278,3 @@ def test_a_full_dev_shm_is_no_obstacle():
     outcomes, errors = full_dev_shm(ONCE_SHARED, command)
     assert [samples(outcome) for outcome in outcomes] == [expected, expected]
     assert "taken from the ring" in errors or "not enough shared memory" in errors, errors
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

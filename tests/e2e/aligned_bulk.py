@@ -34,7 +34,3 @@ def test_what_a_collate_function_makes_arrives_as_it_was():
         first, second = together([command] * 2, group)
         assert counter(group, "shared") > 0
     assert support.facts(first.output) == support.facts(second.output) != []
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

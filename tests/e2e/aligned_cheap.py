@@ -51,8 +51,3 @@ def test_dear_ones_are_the_same():
         for outcome in together([job("--dear"), job("--dear", "--size", 5)], group):
             check(outcome)
         assert counter(group, "shared") > 0
-
-
-if __name__ == "__main__":
-    support.become_the_chosen_interpreter()
-    support.main(support.functions(globals()))

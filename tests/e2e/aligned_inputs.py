@@ -205,7 +205,3 @@ def test_the_same_path_in_another_mount_namespace_is_another_file():
         got, wanted = inputs.another([*other, inputs.directory.name])
         assert got == wanted
         assert inputs.passed("torch_changed") >= FILES - 4
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

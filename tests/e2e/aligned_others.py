@@ -161,7 +161,3 @@ def test_what_keras_makes_as_the_loader_asks_is_aligned():
     first, second = (outcome.output.splitlines() for _, outcome in outcomes)
     assert first[:2] == second[:2] and first[2] != second[2], (first, second)
     assert "aligned data, seed 7" in outcomes[0][1].errors
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

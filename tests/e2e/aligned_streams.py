@@ -202,7 +202,3 @@ def test_verified():
         found = group.statistics()
     assert samples(outcomes[0]) == samples(outcomes[1]) == alone("Drawing")
     assert found["verified"] > 0 and found["mismatched"] == 0, found
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

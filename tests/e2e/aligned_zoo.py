@@ -214,7 +214,3 @@ def test_pixels_are_shared_where_samples_cannot_be():
     assert samples(outcomes[0]) == samples(outcomes[1])
     assert sum(dataset["sample"]["shared"] for dataset in found) == 0
     assert sum(dataset["pixels"]["shared"] for dataset in found) > 0, found
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

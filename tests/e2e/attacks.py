@@ -57,7 +57,3 @@ def test_errors_and_samples_of_all_kinds():
     for case in LEFT_ALONE:
         counts = found[case]
         assert counts["shared"] == 0 and counts["passed"]["torch_sample"] > 0, (case, counts)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -48,6 +48,3 @@ def test_workers_that_live_on():
 def test_items_that_count_themselves_are_nobody_elses():
     assert of_two("Counting") == 0
     assert of_two("Moving") > 0  # of those before
-
-
-support.main(support.functions(globals()))

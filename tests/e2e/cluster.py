@@ -386,6 +386,3 @@ def test_nodes_are_as_far_apart_as_they_are_said_to_be():
     with nodes.Nodes(2) as pair:
         pair.shape(0, rate_mbit=20)
         assert seconds_of(pair, send) >= 0.3 * 0.75
-
-
-support.main(support.functions(globals()))

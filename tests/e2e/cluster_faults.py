@@ -309,6 +309,3 @@ def test_a_stopped_helper():
         assert (found - 1) * PAUSE <= passed, (found, passed)
         os.kill(helper, signal.SIGCONT)
         tier.settle()
-
-
-support.main(support.functions(globals()))

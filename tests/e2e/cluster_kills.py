@@ -107,6 +107,3 @@ def test_jobs_and_helper_of_a_node_lost_with_what_was_won():
         tier.read(names, where=[1])
         for name in names:
             wait(lambda name=name: is_shared_again(one, name), "its place ends")
-
-
-support.main(support.functions(globals()))

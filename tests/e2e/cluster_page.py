@@ -183,7 +183,3 @@ def test_a_sweep_on_four_nodes():
             wait(lambda number=number, stays=stays: set(one.nodes.processes(number)) == stays,
                  "servers and helpers have gone")
         shells.close()
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -163,6 +163,3 @@ def test_no_secret_is_in_a_command_line_or_environment():
             assert all(secret not in text for text in texts)
         two.expect(0, "down: .*\n", "down")
         assert [support.finish(process).status for process in traced] == [0, 1, 0]
-
-
-support.main(support.functions(globals()))

@@ -196,7 +196,3 @@ def test_a_group_that_asks_nobody():
             assert done.status == 0 and said not in done.output, done.output
         done = one.run(0, [support.TSRUN, "stats", "--group", "none", "--json"])
         assert json.loads(done.output)["nodes"] is None
-
-
-if __name__ == "__main__":
-    sys.exit(support.main(support.functions(globals())))

@@ -304,6 +304,3 @@ def test_no_runtime_directory_of_another_user_is_used():
             assert one.nodes.processes(0) == []
         finally:
             shutil.rmtree(home)
-
-
-support.main(support.functions(globals()))

@@ -5,16 +5,18 @@ import collections
 import ctypes
 import enum
 import functools
+import importlib.util
 import os
 import pathlib
 import sys
 import types
 
-import numpy
-import torch
-from torch.utils.data import default_collate
-
 import support
+
+support.become_the_chosen_interpreter()
+import numpy  # noqa: E402
+import torch  # noqa: E402
+from torch.utils.data import default_collate  # noqa: E402
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
 from tsshim_torch import asking  # noqa: E402
@@ -518,20 +520,10 @@ def test_damaged_meta_is_an_error_not_a_crash():
         return
     raise AssertionError("a payload that is too small was taken")
 
-
-def of_newer_releases():
-    """What Debian's torch does not have; PyPI's, with which all of this is run as well, does."""
-    if hasattr(collate.torch_collate, "default_collate_fn_map"):
-        yield "handlers_of_the_users_own", handlers_of_the_users_own_see_samples_only
-    try:
-        import torchvision.tv_tensors  # noqa: F401
-        yield "tensors_of_torchvision", tensors_of_torchvision
-    except ImportError:
-        pass
-    if hasattr(torch, "set_default_device"):
-        yield "another_default_device", another_default_device_is_no_obstacle
-
-
-if __name__ == "__main__":
-    support.become_the_chosen_interpreter()
-    support.main([*support.functions(globals()), *of_newer_releases()])
+# What Debian's torch does not have; PyPI's, with which all of this is run as well, does.
+if hasattr(collate.torch_collate, "default_collate_fn_map"):
+    test_handlers_of_the_users_own = handlers_of_the_users_own_see_samples_only
+if importlib.util.find_spec("torchvision.tv_tensors"):
+    test_tensors_of_torchvision = tensors_of_torchvision
+if hasattr(torch, "set_default_device"):
+    test_another_default_device = another_default_device_is_no_obstacle

@@ -50,7 +50,3 @@ def test_a_child_of_another_thread_collects():
         thread.join()
         assert not gc.isenabled()
     assert statuses == [0] and gc.isenabled()
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

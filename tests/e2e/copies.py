@@ -169,7 +169,3 @@ def test_errors_stay_the_driver_s():
             outcome = run(COMMANDS["dlsym"], settings(group, FAKECUDA_FAIL=call + ":0:1"))
             equal(wanted, outcome, call)
             assert counts(group)[0] < LARGE, (call, counts(group))
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

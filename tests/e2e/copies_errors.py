@@ -169,7 +169,3 @@ def test_errors_that_stay_met_by_us():
                 assert row[4] == seen and row[5] == (row[3] if row[3] != "0" else seen), (
                     failure, row)
                 assert row[:4] != ("0",) * 4 or row[6] == "arrived", (failure, row)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -4,7 +4,6 @@
 import os
 import signal
 
-import support
 from copies_common import JOBS, Gpu, batches_of, until, well
 from support import finish, start
 
@@ -156,7 +155,3 @@ def test_errors_while_a_path_is_tried():
                 outcome = finish(job)
                 assert stays or outcome.status == 0, (call, outcome.output, outcome.errors)
             assert injected, (call, gpu.counters())
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -242,7 +242,3 @@ def test_verify():
         gpu.safe()
         found = gpu.group.statistics()
         assert found["mismatched"] == 0, found
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -158,7 +158,3 @@ def test_what_comes_from_a_ring_is_verified():
                                 TSSHIM_VERIFY="100")
     assert statistics["mismatched"] == 0, statistics
     assert kernel_tells() and statistics["verified"] > 0, statistics
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

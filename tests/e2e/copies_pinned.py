@@ -199,7 +199,3 @@ def test_loaders_outlive_errors():
     for call in ("cuMemHostRegister_v2:3:2", "cuEventRecord:5:400", "cuEventQuery:9:400"):
         got, _ = trained("edit", FAKECUDA_FAIL=call)
         assert got == wanted, (call, got, wanted)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -331,7 +331,3 @@ def test_captured_streams_are_left_alone():
         counters, passed = gpu.safe(), gpu.group.statistics()["passed"]
         assert counters["h2d_captured"] == 3, counters
         assert passed["copy_state"] == 3 and passed["copy_pinned"] == 1, passed
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 
-import support
 from copies_common import Gpu, batches_of, counters_of, state_of, until
 from support import finish
 
@@ -198,7 +197,3 @@ def test_no_room_is_taken_whatever_call_allocates():
             assert all_of_it(room, wanted, longest), (name, room, wanted, longest)
             # The one that was refused was made once more, and only that one.
             assert counters["call." + name] == room + 4 + (room == wanted), (name, counters)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -209,7 +209,3 @@ def test_who_overwrites_what_is_read_late_harms_nobody():
 
 
 # ---- whether it pays: tests/unit/cuda/test_cost.c and bench/gates/gate_cuda.py ------------------------
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

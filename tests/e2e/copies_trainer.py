@@ -176,7 +176,3 @@ def test_what_nobody_knows_is_passed_on():
             assert replaced == known, (machine, replaced ^ known)
             # The copy of its own kind was not even counted.
             assert machine != "newer" or eligible(group) == 0
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

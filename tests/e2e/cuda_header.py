@@ -7,7 +7,6 @@ import re
 import subprocess
 import tempfile
 
-import support
 from support import HERE, Skip
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -79,7 +78,3 @@ def test_what_is_declared_wrong_is_seen():
             with open(os.path.join(place, ABI), "w", encoding="utf-8") as file:
                 file.write(mutant)
             assert compiled(folder, *way, "-I" + place), changed
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -6,17 +6,13 @@ versions of what is loaded, which are what tests say.
 
 import contextlib
 import os
-import subprocess
 import sys
 import types
 
 import support
 
 support.become_the_chosen_interpreter()
-if support.LIBRARY != os.environ.get("LD_PRELOAD"):  # its functions are part of what is tested
-    with support.Group() as group:
-        sys.exit(subprocess.call([sys.executable, *sys.argv], env=group.environment(
-            TSSHIM_TEST_BUILD=support.BUILD)))
+support.in_the_library()  # its functions are part of what is tested
 
 import numpy  # noqa: E402
 import PIL  # noqa: E402
@@ -432,7 +428,3 @@ def test_what_is_not_loaded_has_no_version():
                 assert str(error) == name + " None", error
             else:
                 raise AssertionError(name)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

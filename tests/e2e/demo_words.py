@@ -135,7 +135,3 @@ def test_commands_of_a_user():
     """Two jobs that print a line each, whose times differ."""
     text = run("--build", support.BUILD, "--jobs", "1", "--", "echo", "hello", status=0)
     assert text.startswith("1 x echo hello\n\n") and "1 of 1 commands printed" in text, text
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

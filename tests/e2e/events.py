@@ -370,7 +370,3 @@ def test_where_no_file_can_be_made_the_job_runs():
         wait_until(lambda: not log.recorders(), "recorders end")
         (row,) = log.group.statistics()["jobs"]
         assert row["events"] == {"state": "ended", "error": "No such file or directory"}, row
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

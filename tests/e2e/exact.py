@@ -376,7 +376,3 @@ def test_a_data_set_that_fetches_batches_is_asked_for_batches():
 def test_share_pixels_and_off():
     for share in ("pixels", "off"):
         assert alike([job()] * 2, TSSHIM_SHARE=share)["shared"] == 0
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

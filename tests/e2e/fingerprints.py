@@ -135,7 +135,3 @@ def test_imports_no_torch():
     outcome = support.run([support.torch_python(), "-c", code],
                           support.plain_environment(PYTHONPATH=PACKAGE))
     assert outcome.status == 0, outcome.errors
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

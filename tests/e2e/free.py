@@ -289,7 +289,3 @@ def test_epochs_that_are_left_early():
         assert outcome.status == 0, outcome.errors[-2000:]
         had = [sample for epoch in delivered(outcome) for sample in epoch]
         assert len(set(had)) == len(had) and all(sample in draws(60) for sample in had)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -123,7 +123,3 @@ def test_strict_orders_are_not_recorded():
         path = os.path.join(directory, "record")
         alone("--how", "plain", "--epochs", 1, order="free", TSSHIM_RECORD=path)
         assert not os.path.exists(path)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -6,10 +6,11 @@ import signal
 import sys
 import threading
 
-import numpy
-import torch
-
 import support
+
+support.become_the_chosen_interpreter()
+import numpy  # noqa: E402
+import torch  # noqa: E402
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
 from tsshim_torch.sharing import generators  # noqa: E402
@@ -158,8 +159,3 @@ def test_a_place_that_is_not_right_is_not_used():
     assert not place.is_right()
     generators._numpy = (None, None)
     assert memory().is_right() and memory() is not place
-
-
-if __name__ == "__main__":
-    support.become_the_chosen_interpreter()
-    support.main(support.functions(globals()))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import support
-from gpu import SETTINGS, WHERE, leave_stand_in, need_gpu
+from gpu import SETTINGS, WHERE, need_gpu
 from support import HERE, TEST_LIBRARY, Group, Skip, equal, finish, run, start
 
 JOB = os.path.join(HERE, "gpu_torch_job.py")
@@ -72,8 +72,3 @@ def test_graphs_are_captured_and_replayed():
             equal(wanted, finish(job), "graph")
         rows = [r.get("kinds", r)["device"] for r in group.statistics()["datasets"]]
         print("# %d of 40 copies beside it shared" % sum(r["shared"] for r in rows))
-
-
-if __name__ == "__main__":
-    leave_stand_in()
-    support.main(support.functions(globals()))

@@ -91,7 +91,3 @@ def test_any_other_is_not():
         finally:
             del state._ERRORS[0]["another"]
     assert not is_refused()
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

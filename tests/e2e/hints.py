@@ -7,6 +7,7 @@ import types
 
 import support
 
+support.become_the_chosen_interpreter()
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
 from tsshim_torch import clock  # noqa: E402
 from tsshim_torch.sharing import hints  # noqa: E402
@@ -142,8 +143,3 @@ def test_data_sets_without_end():
         hints.leave(each, b"torch_cheap")
         assert hints.left(each) == b"torch_cheap"
     assert len(hints._slots) <= hints.SLOTS
-
-
-if __name__ == "__main__":
-    support.become_the_chosen_interpreter()
-    support.main(support.functions(globals()))

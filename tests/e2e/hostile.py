@@ -4,7 +4,6 @@
 import glob
 import os
 import resource
-import shutil
 import subprocess
 
 import support
@@ -226,8 +225,3 @@ def test_test_library_says_the_same():
     """The library with kill points, which other tests use, is as exact as the real one."""
     with Group(support.TEST_LIBRARY) as group:
         unharmed(group, "test library")
-
-
-if __name__ == "__main__":
-    assert shutil.which("unshare"), "util-linux is part of every system"
-    support.main(support.functions(globals()))

@@ -10,7 +10,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import tempfile
 
 import support
@@ -380,8 +379,3 @@ def test_trainers_terminated():
 @support.whole
 def test_trainers_without_workers():
     trainers(signal.SIGINT, 0, 3)
-
-
-if __name__ == "__main__":
-    sys.path.insert(0, HERE)
-    support.main(support.functions(globals()))

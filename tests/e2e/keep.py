@@ -111,7 +111,3 @@ def test_validation_is_made_once_by_a_lone_job():
                 support.equal(expected, run(command, group.environment()), pipeline)
                 assert counter(group, "produced", shared) == IMAGES
                 assert counter(group, "produced", "pixels") == IMAGES
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

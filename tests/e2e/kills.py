@@ -10,6 +10,8 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 import support
 from support import HERE, LONG, Group, victim
 
@@ -108,22 +110,16 @@ def test_the_comparison_notices_a_dead_job():
     raise AssertionError("not noticed")
 
 
-def reach(name, how, count):
-    """A job that is killed or stopped at the kill point @name harms nobody else."""
+@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("how", ["KILL", "STOP"])
+@pytest.mark.parametrize("count", ["1", "10"] if LONG else ["1"])
+def test_points(name, how, count):
+    """A job that is killed or stopped at the kill point @name, the first or the tenth time, harms nobody else."""
     wounded = survive(name, lambda process: None,
                       {"TSSHIM_TEST_" + how: "%s:%s" % (name, count)},
                       repeat=2 if name.startswith("detach") else 1000,
                       rounds=ROUNDS if name in ELSEWHERE or count != "1" else None)
     assert wounded or count != "1" or name in ELSEWHERE, "never came to " + name
-
-
-def point_tests():
-    """Every kill point, first and tenth time, by SIGKILL and by SIGSTOP."""
-    for name in names():
-        for how in ("KILL", "STOP"):
-            for count in ("1", "10") if LONG else ("1",):
-                yield "%s_%s_%s" % (how.lower(), name, count), (
-                    lambda name=name, how=how, count=count: reach(name, how, count))
 
 
 def random_moments(order, count, seed):
@@ -154,7 +150,3 @@ def test_random_kills():
 
 def test_random_stops():
     random_moments(signal.SIGSTOP, 500 if LONG else MOMENTS, 2)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()) + list(point_tests()))

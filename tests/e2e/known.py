@@ -6,6 +6,8 @@ import os
 import tempfile
 import time
 
+import pytest
+
 import support
 from far_away import FarAway
 from support import equal, start
@@ -171,26 +173,23 @@ def facts(name, look=os.stat):
 """
 
 
-def changes():
-    for what, change in CHANGES.items():
-        def check(change=change):
-            body = STEADY + READ + "\n" + LOOK + "\n" + change + AFTER
-            seen = {}
-            for kind in ("plain", "known"):
-                with storage_and_group() as (storage, group):
-                    if kind == "known":
-                        outcome(READ + "\n" + LOOK, storage.path, group)
-                    one = outcome(body, storage.path, group if kind == "known" else None)
-                    # Another process of the group sees it at once, too.
-                    two = outcome(STEADY + AFTER, storage.path,
-                                  group if kind == "known" else None)
-                    seen[kind] = one, two
-                    if kind == "known":
-                        assert passed(group) == {"stage_written": 1}, group.statistics()
-            for plain, known, who in zip(seen["plain"], seen["known"], ("itself", "another")):
-                assert plain.status == 0, plain.errors
-                equal(plain, known, who)
-        yield "own_change_" + what, check
+@pytest.mark.parametrize("what", CHANGES)
+def test_own_change(what):
+    body = STEADY + READ + "\n" + LOOK + "\n" + CHANGES[what] + AFTER
+    seen = {}
+    for kind in ("plain", "known"):
+        with storage_and_group() as (storage, group):
+            if kind == "known":
+                outcome(READ + "\n" + LOOK, storage.path, group)
+            one = outcome(body, storage.path, group if kind == "known" else None)
+            # Another process of the group sees it at once, too.
+            two = outcome(STEADY + AFTER, storage.path, group if kind == "known" else None)
+            seen[kind] = one, two
+            if kind == "known":
+                assert passed(group) == {"stage_written": 1}, group.statistics()
+    for plain, known, who in zip(seen["plain"], seen["known"], ("itself", "another")):
+        assert plain.status == 0, plain.errors
+        equal(plain, known, who)
 
 
 def test_a_job_that_writes_asks_for_everything():
@@ -398,7 +397,3 @@ def test_four_jobs_at_once():
                 assert sorted(facts_of(support.finish(process))) == reference
         assert bytes_of(group, "produced") == FILES, group.statistics()
         assert asked(storage, "open") <= 4 * FILES, storage.counts()["requests"]
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()) + list(changes()))

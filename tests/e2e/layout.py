@@ -10,10 +10,7 @@ import sys
 
 import support
 
-if support.LIBRARY != os.environ.get("LD_PRELOAD"):  # native.py looks for it when it is imported
-    with support.Group() as group:
-        sys.exit(subprocess.call([sys.executable, *sys.argv], env=group.environment(
-            TSSHIM_TEST_BUILD=support.BUILD)))
+support.in_the_library()  # native.py looks for it when it is imported
 
 SOURCES = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
 sys.path.insert(0, SOURCES)
@@ -85,7 +82,3 @@ def test_every_reason_that_python_gives_is_one():
         assert len(ours) == len(set(ours)) > 1 and set(ours) <= known, (file, set(ours) - known)
     given = {name for tree in found.values() for name in names_in(tree) if name.startswith("torch_")}
     assert "torch_dataset" in given and given <= known, given - known
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

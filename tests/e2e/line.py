@@ -266,7 +266,3 @@ def test_who_outlives_tsrun_says_nothing():
         done = finish(process)  # which waits for all that have its streams
         assert (done.status, done.errors) == (0, ""), done.errors
         assert len(support.blocks(done.output)) == len(pictures()), done.output
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

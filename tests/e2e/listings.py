@@ -443,7 +443,3 @@ def test_four_jobs_at_once():
         for process in started:
             equal(reference, support.finish(process), "at once")
         assert lists(storage) <= alone, (lists(storage), alone)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -4,7 +4,8 @@
 import os
 import time
 
-import support
+import pytest
+
 from listings_common import PROLOGUE, READ, files_of, lists, outcome, served, storage_and_group
 from support import equal
 
@@ -82,24 +83,17 @@ OTHER = "import subprocess; subprocess.run([sys.executable, '-c', %r, root], che
     PROLOGUE + LOOK)
 
 
-def changes():
-    """Each on storage that keeps no times of directories, so that these do not help."""
-    for what, change in CHANGES.items():
-        def check(what=what, change=change):
-            seen = {}
-            for kind in ("plain", "known"):
-                with storage_and_group(still=1) as (storage, group):
-                    who = group if kind == "known" else None
-                    if who:
-                        outcome(LOOK, storage.path, who)
-                        served(storage, LOOK, who)
-                    # The other one looks first: it has no change of its own to go by.
-                    seen[kind] = outcome("\n".join((LOOK, change, OTHER, LOOK)), storage.path,
-                                         who)
-            assert seen["plain"].status == 0, seen["plain"].errors
-            equal(seen["plain"], seen["known"], what)
-        yield "own_change_" + what, check
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()) + list(changes()))
+@pytest.mark.parametrize("what", CHANGES)
+def test_own_change(what):
+    """On storage that keeps no times of directories, so that these do not help."""
+    seen = {}
+    for kind in ("plain", "known"):
+        with storage_and_group(still=1) as (storage, group):
+            who = group if kind == "known" else None
+            if who:
+                outcome(LOOK, storage.path, who)
+                served(storage, LOOK, who)
+            # The other one looks first: it has no change of its own to go by.
+            seen[kind] = outcome("\n".join((LOOK, CHANGES[what], OTHER, LOOK)), storage.path, who)
+    assert seen["plain"].status == 0, seen["plain"].errors
+    equal(seen["plain"], seen["known"], what)

@@ -206,7 +206,3 @@ def test_what_moves_comes_near_to_the_closed_form():
 def test_what_moves_does_not_grow_with_the_learners():
     few, many = share(32, 16, 60, seed=1), share(32, 240, 4, seed=1)
     assert abs(few / many - 1) < .1, (few, many)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

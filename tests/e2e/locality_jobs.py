@@ -151,7 +151,3 @@ def test_accelerate():
 @support.whole
 def test_lightning():
     check(program_python(), "lightning")
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -6,16 +6,12 @@ the environment, as torchrun leaves it; the store by which a process group meets
 
 import os
 import random
-import subprocess
 import sys
 
 import support
 
 support.become_the_chosen_interpreter()
-if support.LIBRARY != os.environ.get("LD_PRELOAD"):  # torch is to be changed by it
-    with support.Group() as group:
-        sys.exit(subprocess.call([sys.executable, *sys.argv], env=group.environment(
-            TSSHIM_TEST_BUILD=support.BUILD, TSSHIM_LOCALITY="1")))
+support.in_the_library(TSSHIM_LOCALITY="1")  # torch is to be changed by it
 
 import torch.utils.data as data  # noqa: E402
 from torch.utils.data.distributed import DistributedSampler  # noqa: E402
@@ -330,7 +326,3 @@ def test_the_order_of_all_ranks_is_what_their_samplers_give():
                 loaders[1].sampler.set_epoch(9)
                 assert batches_of(source, 4) == found
                 assert loaders[1].sampler.epoch == 9 and loaders[1].sampler.num_replicas == RANKS
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -2,25 +2,13 @@
 """--locality with what Lightning and accelerate make of a loader, from `scripts/deps programs`."""
 
 import os
-import subprocess
-import sys
 
 import support
 
 PYTHON = os.path.join(os.environ.get("TSSHIM_TEST_PROGRAMS", ""), "bin", "python")
-
-
-def test_libraries():
-    raise support.Skip("programs", "no Lightning and accelerate (scripts/deps programs)")
-
-
 if not os.path.exists(PYTHON):
-    sys.exit(support.main(support.functions(globals())))
-if support.LIBRARY != os.environ.get("LD_PRELOAD"):
-    with support.Group() as group:
-        sys.exit(subprocess.call([PYTHON, *sys.argv], env=group.environment(
-            TSSHIM_TEST_BUILD=support.BUILD, TSSHIM_TEST_PROGRAMS=os.environ["TSSHIM_TEST_PROGRAMS"],
-            TSSHIM_LOCALITY="1", ACCELERATE_USE_CPU="true")))
+    raise support.Skip("programs", "no Lightning and accelerate (scripts/deps programs)")
+support.in_the_library(PYTHON, TSSHIM_LOCALITY="1", ACCELERATE_USE_CPU="true")
 
 import accelerate.data_loader as shards  # noqa: E402
 import torch  # noqa: E402
@@ -31,8 +19,6 @@ from lightning.pytorch.overrides.distributed import (UnrepeatedDistributedSample
 from tsshim_torch.locality import iteration, samplers  # noqa: E402
 from locality_common import (RANKS, Job, Plain, check, check_same_batches, distributed,  # noqa: E402
                              epochs, loader)
-
-del test_libraries
 
 
 def generator():
@@ -168,7 +154,3 @@ def test_orders_of_accelerates_that_stay():
     _, _, job = check_prepared(changed=(), sampler=lambda dataset: Own(dataset, generator=generator()),
                                seedable=False)
     assert set(job.passed) == {iteration.REASON}
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

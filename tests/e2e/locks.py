@@ -76,7 +76,3 @@ def test_what_holds_more_than_a_lock_is_not_known():
 def test_without_seeds_none_is_known():
     for value in (threading.Lock(), threading.RLock()):
         assert name(value, seeds=False) == "lock", value
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -259,7 +259,3 @@ def test_a_job_that_met_nothing_is_told_so_once():
         # A short one, as programs are that ask what torch can do here.
         with Group() as group:
             assert Job(group, path, "idle=1").end() == []
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -155,6 +155,3 @@ def test_an_option_that_decides_all_items_keeps_jobs_apart():
                             group)
         taken = counter(group, "shared")
     assert taken == 0 and not set(facts(outcomes[0])) & set(facts(outcomes[1]))
-
-
-support.main(support.functions(globals()))

@@ -153,7 +153,3 @@ def test_free_iterations_are_whole_and_replayed():
         for each in found:
             check_free(each)
         expect(alone(MAPS, TSSHIM_REPLAY=path, **FREE_ORDER), found[1])
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -4,15 +4,11 @@
 import os
 import random
 import struct
-import subprocess
 import sys
 
 import support
 
-if support.LIBRARY != os.environ.get("LD_PRELOAD"):  # native.py looks for it when it is imported
-    with support.Group() as group:
-        sys.exit(subprocess.call([sys.executable, *sys.argv], env=group.environment(
-            TSSHIM_TEST_BUILD=support.BUILD)))
+support.in_the_library()  # native.py looks for it when it is imported
 
 import numpy  # noqa: E402
 import torch  # noqa: E402
@@ -201,7 +197,3 @@ def test_a_place_that_is_not_right_is_not_used():
         assert torch.equal(generator.get_state(), state)
     finally:
         places._right, places._torch_offsets = kept, offsets
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

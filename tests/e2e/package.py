@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import zipfile
@@ -376,7 +375,3 @@ def test_wrong_options():
         done = subprocess.run([os.path.join(ROOT, "scripts", "package"), *words],
                               stderr=subprocess.PIPE, text=True)
         assert done.returncode != 0 and "error: " in done.stderr, (words, done.stderr)
-
-
-if __name__ == "__main__":
-    sys.exit(support.main(support.functions(globals())))

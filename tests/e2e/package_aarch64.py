@@ -7,7 +7,6 @@ this processor, compiled here.  No machine with that processor is needed: an emu
 import glob
 import os
 import re
-import sys
 import tempfile
 import zipfile
 
@@ -121,7 +120,3 @@ def test_the_same_bytes_again():
         for kind in ("whl", "deb"):
             again = glob.glob(directory + "/*." + kind)[0]
             assert read(again) == read(made(kind)), kind
-
-
-if __name__ == "__main__":
-    sys.exit(support.main(support.functions(globals())))

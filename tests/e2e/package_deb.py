@@ -197,7 +197,3 @@ def test_upgraded_while_a_job_runs():
         assert library in maps[0] and library + " (deleted)" not in maps[0]
         assert group.pixels("shared") == len(pictures), group.report()
         call(root.tsrun(), "gc", "--group", group.name)
-
-
-if __name__ == "__main__":
-    sys.exit(support.main(support.functions(globals())))

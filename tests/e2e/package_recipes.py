@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import shutil
-import sys
 
 import support
 from package import ROOT, call, made, version
@@ -87,7 +86,3 @@ def test_each_has_what_talks_to_other_nodes():
                        ("spack", 'depends_on("openssl@3:")'), ("conda", "- openssl >=3.0")):
         assert line in text(kind) and "-Dpeers=enabled" in text(kind), kind
     assert re.search("^Recommends: +memcached$", text("rpm"), re.M)
-
-
-if __name__ == "__main__":
-    sys.exit(support.main(support.functions(globals())))

@@ -135,7 +135,3 @@ def test_debian_13():
 @support.whole
 def test_debian_14_as_it_is_now():
     check("forky")
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -205,6 +205,3 @@ def test_what_is_no_server_is_left():
         assert one.ask("fetch", "key", 100, tls=ours).startswith("EACCES ")
         other.shutdown(socket.SHUT_RDWR)
         thread.join()
-
-
-support.main(support.functions(globals()))

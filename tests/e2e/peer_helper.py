@@ -228,6 +228,3 @@ def kill_at(point):
 def test_a_helper_killed_at_every_step_is_followed_by_another_one():
     for point in killpoints():
         kill_at(point)
-
-
-support.main(support.functions(globals()))

@@ -110,7 +110,3 @@ def test_what_another_node_takes():
         looked, unused, times = looks(one)
         assert looked - unused == 1 and times == 0, (looked, unused, times)
         assert looks(other) == (0, 0, 0)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

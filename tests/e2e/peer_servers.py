@@ -166,6 +166,3 @@ def test_a_server_that_knows_the_older_token_only_is_asked_with_that():
             assert one.job("fetch", "name", 100, LONG).startswith("WON")
             assert one.job("return") == "ok"
             assert one.job.row()["opened"] == 2
-
-
-support.main(support.functions(globals()))

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The same pixels, errors and positions with and without the library, for every consumer."""
 
-import functools
 import os
 import shutil
 import tempfile
 
+import pytest
+
+import consumer
 import support
 from support import HERE, PYTHON, Group, run, same_pictures, victim
 
@@ -91,30 +93,22 @@ def test_the_comparison_notices_a_difference():
             raise AssertionError("a difference was not noticed: %s" % wrong)
 
 
-def source_tests():
+@pytest.mark.parametrize("source, verify", [support.left_unless(
+    source in ("mem", "stdio") or verify == "0" and source in ALWAYS, source, verify)
+    for source in SOURCES for verify in ("0", "100")])
+def test_source(source, verify):
     """Each source manager over the whole corpus, with and without recomputing every hit."""
-    for source in SOURCES:
-        # A seeking source hides what it skips; such a stream need not be shared.
-        must = not source.startswith("seek")
-        for verify in ("0", "100"):
-            def test(source=source, verify=verify, must=must):
-                compare(decode_command("--source", source), support.pictures(), source, must,
-                        verify)
-            always = source in ("mem", "stdio") or verify == "0" and source in ALWAYS
-            yield ("source_%s_verify_%s" % (source, verify),
-                   test if always else support.whole(test))
+    # A seeking source hides what it skips; such a stream need not be shared.
+    compare(decode_command("--source", source), support.pictures(), source, not source.startswith("seek"), verify)
 
 
-def setting_tests():
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: "_".join(setting).replace("--", "") or "default")
+@pytest.mark.parametrize("source", ["mem", "stdio"])
+def test_setting(setting, source):
     """Each setting of the decoder over the clean pictures, in memory and from a FILE."""
-    for setting in SETTINGS:
-        name = "setting_" + ("_".join(setting).replace("--", "") or "default")
-        # These pass: traces would be missing, and rows of RGB565 have another size than said.
-        must = not set(setting) & {"--trace", "--destroy-early", "rgb565"}
-        for source in ("mem", "stdio"):
-            yield name + "_" + source, lambda setting=setting, must=must, source=source: compare(
-                decode_command("--source", source, *setting), usable(setting),
-                "%s %s" % (setting, source), must)
+    # These pass: traces would be missing, and rows of RGB565 have another size than said.
+    must = not set(setting) & {"--trace", "--destroy-early", "rgb565"}
+    compare(decode_command("--source", source, *setting), usable(setting), "%s %s" % (setting, source), must)
 
 
 def usable(setting):
@@ -122,16 +116,13 @@ def usable(setting):
     return [path for path in support.pictures("s_") if os.path.getsize(path) < 300000]
 
 
-def mode_tests():
-    """The less usual calls, after and while ordinary jobs fill the ring with the same."""
-    for mode in MODES:
-        for source in ("mem", "stdio", "pull=3000"):
-            yield "mode_%s_%s" % (mode, source), (
-                lambda mode=mode, source=source: compare_mode(mode, source))
-
-
-def compare_mode(mode, source):
-    """Three unusual jobs between two usual ones, all equal to themselves without us."""
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("source", ["mem", "stdio", "pull=3000"])
+def test_mode(mode, source):
+    """
+    The less usual calls, after and while ordinary jobs fill the ring with the same: three such jobs
+    between two usual ones, all equal to themselves without us.
+    """
     files = usable(None)[:12] + support.pictures("s_mpo") + support.pictures("s_prog")[:1]
     unusual = [victim("access"), mode, source, *files]
     usual = decode_command("--source", source)("given", files)
@@ -147,24 +138,22 @@ def compare_mode(mode, source):
         assert group.pixels("shared") > 0, "the usual jobs shared nothing"
 
 
-def python_tests():
-    """Each Python consumer over the whole corpus."""
-    import consumer
-    for kind in consumer.KINDS:
-        name = kind.__name__
-        test = functools.partial(compare_python, name, PYTHON)
-        yield name, test if name in ALWAYS else support.whole(test)
-    yield "pillow_wheel", lambda: compare_python("pillow", wheel_python())
-    yield "pillow_wheel_draft", support.whole(
-        lambda: compare_python("pillow_draft", wheel_python()))
-
-
-def compare_python(kind, python):
-    """As compare(); says which module is missing where one is."""
+@pytest.mark.parametrize("kind", [support.left_unless(kind.__name__ in ALWAYS, kind.__name__) for kind in consumer.KINDS])
+def test_consumer(kind, python=PYTHON):
+    """Each Python consumer over the whole corpus; says which module is missing where one is."""
     module = kind.split("_")[0] if kind.startswith(("torchvision", "cv2")) else "PIL"
     if not support.has_modules(python, "numpy", module) and python == PYTHON:
         raise support.Skip(module, "not installed for " + python)
     compare(consumer_command(kind, python), support.pictures(), kind, True)
+
+
+def test_pillow_wheel():
+    test_consumer("pillow", wheel_python())
+
+
+@support.whole
+def test_pillow_wheel_draft():
+    test_consumer("pillow_draft", wheel_python())
 
 
 def wheel_python():
@@ -248,8 +237,3 @@ def test_scopes_of_plugins():
         with Group() as group:
             for _ in range(3):
                 support.equal(reference, run(command, group.environment()), how)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()) + list(source_tests()) + list(setting_tests())
-                 + list(mode_tests()) + list(python_tests()))

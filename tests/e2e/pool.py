@@ -11,6 +11,8 @@ import re
 import signal
 import subprocess
 
+import pytest
+
 import support
 import warm
 from support import PYTHON
@@ -68,7 +70,9 @@ def without_and_with(scenario):
     return outcomes
 
 
-def same(scenario, least):
+@pytest.mark.parametrize("scenario, least", [
+    support.left_unless(scenario not in WHOLE, scenario, least) for scenario, least in SCENARIOS])
+def test_scenario(scenario, least):
     """Equal output, all of it right, and the pool was used."""
     reference, outcome = without_and_with(scenario)
     assert reference.status == 0, reference.errors[-1500:]
@@ -96,7 +100,7 @@ def test_files_and_memory_are_bounded_with_spawn():
 
 
 def test_many_labels_leave_room_for_images():
-    same("many_labels", 30)
+    test_scenario("many_labels", 30)
     images = re.search(r"^~images (\d+)", victim(1, "many_labels").output, re.M)
     assert int(images.group(1)) >= 2, images.group(0)
 
@@ -152,10 +156,3 @@ def test_workers_of_a_killed_trainer_end():
         for pid in workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    support.main([
-        (scenario, (support.whole if scenario in WHOLE else lambda test: test)(
-            lambda s=scenario, n=least: same(s, n)))
-        for scenario, least in SCENARIOS] + support.functions(globals()))

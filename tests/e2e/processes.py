@@ -6,6 +6,8 @@ import os
 import subprocess
 import tempfile
 
+import pytest
+
 import support
 from support import HERE, LONG, PYTHON, Group, equal, run, start, victim
 
@@ -50,15 +52,10 @@ def test_threads():
     alike([victim("threads"), "8", *some_pictures()], "threads")
 
 
-def python_tests():
-    """The recipes of processes_child.py, one test each."""
-    recipes = ("os_fork", "subprocess_run", "pool_fork", "pool_spawn", "pool_forkserver",
-               "posix_spawn", "close_everything", "threads", "daemon", "exec_from_thread",
-               "exception", "exit_status", "killed")
-    for recipe in recipes:
-        yield "python_" + recipe, lambda recipe=recipe: alike(
-            [PYTHON, os.path.join(HERE, "processes_child.py"), recipe, *some_pictures()],
-            recipe)
+@pytest.mark.parametrize("recipe", """os_fork subprocess_run pool_fork pool_spawn pool_forkserver posix_spawn
+    close_everything threads daemon exec_from_thread exception exit_status killed""".split())
+def test_recipes_of_processes_child(recipe):
+    alike([PYTHON, os.path.join(HERE, "processes_child.py"), recipe, *some_pictures()], recipe)
 
 
 def test_data_loader():
@@ -138,7 +135,3 @@ def test_other_children():
     """Shells, pipes, compilers' kind of children: output and status as they were."""
     alike(["sh", "-c", "seq 100 | sort -r | head -3; (exit 7); echo $?; sh -c 'kill -9 $$';"
            " echo $?; find / -maxdepth 1 | wc -l; cc --version | head -1; exit 5"], "shell")
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()) + list(python_tests()))

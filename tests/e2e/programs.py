@@ -9,10 +9,11 @@ got equal data.  The environment and the scripts come from `scripts/deps program
 shares is told in docs/programs.md.
 """
 
-import functools
 import os
 import re
 import tempfile
+
+import pytest
 
 import numpy
 import PIL.Image
@@ -217,58 +218,6 @@ def expect(counts, kind, reason):
             assert counts.passed[reason] > DELIVERED / 4, counts.passed
 
 
-def check_plain(program):
-    Data.make()
-    program.plain()
-
-
-def check_default(program):
-    """Jobs with one seed: everything as without us."""
-    wanted, _ = program.plain()
-    Data.settle()
-    outcomes, counts = program.together("default", (1, 1), None, program.default)
-    for outcome in outcomes:
-        assert program.found(outcome) == program.found(wanted)
-        if program.whole:
-            support.equal(wanted, outcome, program.name)
-    expect(counts, program.default, program.reason)
-
-
-def check_aligned(program):
-    """Jobs with other seeds and the same weights at first: equal data."""
-    wanted, checkpoints = program.plain()
-    Data.settle()
-    outcomes, counts = program.together("aligned", (1, 2), checkpoints, program.aligned,
-                                        "--align=7")
-    one, *others = [program.found(outcome, program.aligned_facts) for outcome in outcomes]
-    for other in others:
-        assert one == other, [pair for pair in zip(one, other) if pair[0] != pair[1]][:3]
-    assert one != program.found(wanted, program.aligned_facts), "nothing was aligned"
-    expect(counts, program.aligned, "torch_cheap")
-
-
-def reference_is_not_repeatable_without_a_seed():
-    Data.make()
-    program = Program("unseeded", lambda *what: reference(*what, launcher=()), None,
-                      facts=r"loss: \S+ \(\S+\)")
-    try:
-        program.plain(jobs=2)
-    except AssertionError as error:
-        assert str(error) == "not repeatable", error
-        return
-    raise AssertionError("repeatable; then it needs no launcher")
-
-
-@support.whole
-def test_other_seeds_share_pixels_by_default():
-    Data.make()
-    Data.settle()
-    program = Program("seeds", own("programs_imagenet.py"), "pixels")
-    outcomes, counts = program.together("default", (1, 2), None, "pixels")
-    assert program.found(outcomes[0]) != program.found(outcomes[1])
-    assert counts.is_enough("pixels"), (counts.shared, counts.passed)
-
-
 #: What runs without --whole: a public script with the current torch, as it is and aligned.
 ALWAYS = ("reference_v2",)
 
@@ -297,25 +246,77 @@ ORIGINALS = [
 ]
 
 
-def tests():
-    programs = list(PROGRAMS)
+def those_there():
+    """Of others' scripts those that are there, and ours in the place of those that are not."""
     for path, original, stand_in in ORIGINALS:
         if os.path.exists(path):
-            programs.append(original)
-            continue
-        print("# no %s, so %s instead of %s" % (path, stand_in.name if stand_in else "nothing",
-                                                original.name))
-        programs += [stand_in] if stand_in else []
-    if any(program.command is reference for program in programs):
-        yield ("reference_is_not_repeatable",
-               support.whole(reference_is_not_repeatable_without_a_seed))
-    # The plain ones first: meanwhile the data becomes old enough to be shared.
-    for check in (check_plain, check_default, check_aligned):
-        for program in programs:
-            test = functools.partial(check, program)
-            yield ("%s_%s" % (program.name, check.__name__[6:]),
-                   test if program.name in ALWAYS and check is not check_default else support.whole(test))
+            yield original
+        elif stand_in:
+            yield stand_in
 
 
-if __name__ == "__main__":
-    support.main([*tests(), *support.functions(globals())])
+def each(always):
+    """A parameter: each program, of which some with @always run without --whole."""
+    return pytest.mark.parametrize("program", [
+        support.left_unless(always and program.name in ALWAYS, program) for program in (*PROGRAMS, *those_there())],
+        ids=lambda program: program.name)
+
+
+@support.whole
+def test_reference_is_not_repeatable():
+    if ORIGINALS[0][1] not in those_there():
+        raise support.Skip("programs", "no %s (scripts/deps programs)" % ORIGINALS[0][0])
+    Data.make()
+    program = Program("unseeded", lambda *what: reference(*what, launcher=()), None,
+                      facts=r"loss: \S+ \(\S+\)")
+    try:
+        program.plain(jobs=2)
+    except AssertionError as error:
+        assert str(error) == "not repeatable", error
+        return
+    raise AssertionError("repeatable; then it needs no launcher")
+
+
+# The plain ones first: meanwhile the data becomes old enough to be shared.
+
+@each(always=True)
+def test_plain(program):
+    Data.make()
+    program.plain()
+
+
+@each(always=False)
+def test_default(program):
+    """Jobs with one seed: everything as without us."""
+    wanted, _ = program.plain()
+    Data.settle()
+    outcomes, counts = program.together("default", (1, 1), None, program.default)
+    for outcome in outcomes:
+        assert program.found(outcome) == program.found(wanted)
+        if program.whole:
+            support.equal(wanted, outcome, program.name)
+    expect(counts, program.default, program.reason)
+
+
+@each(always=True)
+def test_aligned(program):
+    """Jobs with other seeds and the same weights at first: equal data."""
+    wanted, checkpoints = program.plain()
+    Data.settle()
+    outcomes, counts = program.together("aligned", (1, 2), checkpoints, program.aligned,
+                                        "--align=7")
+    one, *others = [program.found(outcome, program.aligned_facts) for outcome in outcomes]
+    for other in others:
+        assert one == other, [pair for pair in zip(one, other) if pair[0] != pair[1]][:3]
+    assert one != program.found(wanted, program.aligned_facts), "nothing was aligned"
+    expect(counts, program.aligned, "torch_cheap")
+
+
+@support.whole
+def test_other_seeds_share_pixels_by_default():
+    Data.make()
+    Data.settle()
+    program = Program("seeds", own("programs_imagenet.py"), "pixels")
+    outcomes, counts = program.together("default", (1, 2), None, "pixels")
+    assert program.found(outcomes[0]) != program.found(outcomes[1])
+    assert counts.is_enough("pixels"), (counts.shared, counts.passed)

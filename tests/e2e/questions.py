@@ -8,7 +8,6 @@ import contextlib
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
 import support
@@ -240,7 +239,3 @@ def test_what_is_the_same_line():
     name, text = list(reasons().items())[0]
     line = "    %s   1 234  %s" % (name, text)
     assert alike([line], [line, line]) and not alike([line], [line, line[:-1]])
-
-
-if __name__ == "__main__":
-    sys.exit(support.main(support.functions(globals())))

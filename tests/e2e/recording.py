@@ -186,7 +186,3 @@ def test_each_rank_has_its_own_and_a_child_none():
         assert os.waitpid(child, 0)[1] == 0 and os.path.getsize(recorder.path) == size
         recorder.begin(NAME, 0, 0, 1)
         assert os.path.getsize(recorder.path) > size
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

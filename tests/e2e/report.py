@@ -316,7 +316,3 @@ def test_words():
     assert words.percent(99999, 100000) == "> 99.9 %" and words.percent(1, 10**6) == "< 0.1 %"
     assert words.cpu(5) == "5.00 s" and words.cpu(119) == "119 s" and words.cpu(7200) == "2.0 h"
     assert words.duration(3600 * 50) == "2 d 2 h" and words.moment(1e300) == words.UNKNOWN
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -249,7 +249,3 @@ def test_a_large_log():
         done = report("-o", directory + "/page.html", written(directory, text))
         assert done.status == 0 and len(done.errors.splitlines()) <= 1, done.errors
         assert os.path.getsize(directory + "/page.html") < 2 << 20
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

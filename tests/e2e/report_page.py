@@ -290,7 +290,3 @@ def test_many_jobs_huge_ones_and_none():
         look_at(browser, 400, "light")
         assert browser.tell("document.getElementById('nothing').textContent")
         assert browser.complaints == []
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

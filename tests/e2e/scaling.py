@@ -129,7 +129,3 @@ def test_when_a_finished_sample_is_worth_its_way():
     """600 KB at 1.2 GB/s take 0.5 ms; a core needs 4: eight cores together are as fast."""
     near(model.across_pays_below(.004, 600_000, 1.2e9, 0), 8)
     assert model.across_pays_below(.004, 600_000, 1.2e9, .004) == 0
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

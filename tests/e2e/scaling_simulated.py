@@ -127,7 +127,3 @@ def test_a_sweep_reads_what_it_says():
     # Room for a fourth: an eighth of the files is the node's own, and an eighth are copies.
     links = one._replace(memory_files=2048, transfer_s=1.0, storage_rate=1e12)
     assert [round(seconds) for seconds in clusters.sweep(links, simulate.CLUSTER, 0.0)] == [7168, 6144]
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -10,7 +10,6 @@ import functools
 import os
 import re
 import subprocess
-import sys
 
 TABLE = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "structure", "scenes.tsv")
 SHOWN = []
@@ -90,8 +89,8 @@ def check(test, shown):
 
 
 @contextlib.contextmanager
-def of(name):
-    """Around the test of that @name in the program that runs."""
+def of(file, name):
+    """Around the test of that @name in the file of that name."""
     with watched() as shown:
         yield
-    check("%s:%s" % (os.path.splitext(os.path.basename(sys.argv[0]))[0], name), shown)
+    check("%s:%s" % (file, name), shown)

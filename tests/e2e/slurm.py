@@ -364,7 +364,3 @@ def test_killed_while_it_speaks():
             os.killpg(process.pid, signal.SIGKILL)
             output = process.communicate(timeout=BOUND_S)[0]
             assert output in ("", "".join(whole)), output
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

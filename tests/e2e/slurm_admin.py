@@ -480,7 +480,3 @@ def test_no_servers_for_one_node_or_without_a_home():
             home.settings(bad)
             home.administer("prolog", Job())
             assert os.listdir(home.path) == [], bad
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -4,7 +4,6 @@
 import os
 
 import scenes
-import support
 from slurm_admin import Home
 from slurm_node import ALICE, BOB, Job, Node, mounted
 
@@ -101,8 +100,3 @@ def test_a_server_that_cannot_be_ended_is_logged():
         os.unlink(node.tsrun)
         assert "cannot end the server of user %d, job %d" % (ALICE, job.number) in logs.of(
             "epilog", job, "nodes = auto\n", home.mounts, **SEVERAL)
-
-
-if __name__ == "__main__":
-    support.main(support.functions({name: value for name, value in globals().items()
-                                    if getattr(value, "__module__", "") == "__main__"}))

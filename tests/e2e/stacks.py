@@ -74,7 +74,3 @@ def test_decodes():
     picture = support.pictures("baseline")[0] if support.pictures("baseline") else support.pictures()[0]
     for how in ("thread", "handler", "coroutine"):
         look(how, "decode", picture)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

@@ -9,6 +9,8 @@ import sys
 import tempfile
 import time
 
+import pytest
+
 import support
 from support import HERE, PYTHON, Group, equal, run, start
 
@@ -79,16 +81,17 @@ def alike(recipe, served=True, prepare=None, child=CHILD, **settings):
             assert copies(group) == [], copies(group)
 
 
-def recipes():
-    """The recipes of staged_child.py, one test each."""
-    for recipe in ("read", "read_parts", "mapped", "stdio", "attributes_of", "extended",
-                   "copied", "shared_positions", "links", "unusual", "few_descriptors",
-                   "commands", "git", "locked", "epochs", "permission"):
-        yield recipe, lambda recipe=recipe: alike(recipe)
-        yield recipe + "_known", lambda recipe=recipe: alike(recipe, TSSHIM_STAGE_METADATA="600")
-    for recipe, module in (("numpy_arrays", "numpy"), ("hdf5", "h5py"), ("pillow", "PIL"),
-                           ("torch_file", "torch")):
-        yield recipe, lambda recipe=recipe, module=module: with_module(recipe, module)
+@pytest.mark.parametrize("settings", [{}, {"TSSHIM_STAGE_METADATA": "600"}], ids=["", "known"])
+@pytest.mark.parametrize("recipe", """read read_parts mapped stdio attributes_of extended copied shared_positions
+    links unusual few_descriptors commands git locked epochs permission""".split())
+def test_recipes_of_staged_child(recipe, settings):
+    alike(recipe, **settings)
+
+
+@pytest.mark.parametrize("recipe, module", [
+    ("numpy_arrays", "numpy"), ("hdf5", "h5py"), ("pillow", "PIL"), ("torch_file", "torch")])
+def test_recipes_with_modules(recipe, module):
+    with_module(recipe, module)
 
 
 MAKERS = {
@@ -152,14 +155,12 @@ def pictures_are_alike(command, what, preload=support.TEST_LIBRARY, **settings):
         assert copies(group) == []
 
 
-def processes():
-    """The recipes of processes_child.py, whose files are staged now."""
-    for recipe in ("os_fork", "subprocess_run", "pool_spawn", "posix_spawn", "close_everything",
-                   "threads", "daemon", "exec_from_thread", "exit_status"):
-        command = [PYTHON, os.path.join(HERE, "processes_child.py"), recipe,
-                   *support.pictures("s_4"), *support.pictures("s_exif")[:4]]
-        yield "processes_" + recipe, lambda command=command, recipe=recipe: pictures_are_alike(
-            command, recipe)
+@pytest.mark.parametrize("recipe", """os_fork subprocess_run pool_spawn posix_spawn close_everything threads
+    daemon exec_from_thread exit_status""".split())
+def test_recipes_of_processes_child(recipe):
+    """Their files are staged now."""
+    pictures_are_alike([PYTHON, os.path.join(HERE, "processes_child.py"), recipe,
+                        *support.pictures("s_4"), *support.pictures("s_exif")[:4]], recipe)
 
 
 def test_next_to_jemalloc():
@@ -440,8 +441,3 @@ def test_killed_while_copying():
             equal(reference, support.finish(job(group, "read", root)), "after " + point)
         assert reasons(group) == {}, reasons(group)
         assert not [p for p in group.leftovers("f.*") if p.endswith(".part")]
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()) + list(recipes()) +
-                 list(processes()))

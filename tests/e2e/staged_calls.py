@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 
+import pytest
+
 import staged
 import support
 
@@ -20,13 +22,7 @@ def prepare(root):
     subprocess.run(["sync", "-f", root], check=True)
 
 
-def recipes():
-    """The recipes of staged_calls_child.py, one test each."""
-    for recipe in ("ranges", "clones", "pipes", "systems", "handles", "names", "changes",
-                   "advice", "syncs", "watches", "maps", "controls", "ioctls", "directories",
-                   "programs", "extended", "holes", "reads"):
-        yield recipe, lambda recipe=recipe: staged.alike(recipe, prepare=prepare, child=CHILD)
-
-
-if __name__ == "__main__":
-    support.main(list(recipes()))
+@pytest.mark.parametrize("recipe", """ranges clones pipes systems handles names changes advice syncs
+    watches maps controls ioctls directories programs extended holes reads""".split())
+def test_recipes_of_staged_calls_child(recipe):
+    staged.alike(recipe, prepare=prepare, child=CHILD)

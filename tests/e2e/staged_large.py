@@ -12,6 +12,8 @@ import tarfile
 import tempfile
 import time
 
+import pytest
+
 import support
 from support import HERE, PYTHON, Group, equal, run, start
 
@@ -142,11 +144,14 @@ def make_archive(storage):
             tar.add(name, "%d.bin" % i)
 
 
-def recipes():
-    for recipe in ("read", "read_random", "mapped", "attributes", "opens_and_executes",
-                   "opens_and_forks"):
-        yield recipe, lambda recipe=recipe: alike(recipe)
-    yield "archive", lambda: alike("archive", fill=make_archive)
+@pytest.mark.parametrize("recipe", """read read_random mapped attributes opens_and_executes
+    opens_and_forks""".split())
+def test_recipes_of_staged_large_child(recipe):
+    alike(recipe)
+
+
+def test_archive():
+    alike("archive", fill=make_archive)
 
 
 def test_nothing_of_a_stager_is_seen():
@@ -460,8 +465,5 @@ def four_gigabytes():
         assert compared.returncode == 0
 
 
-if __name__ == "__main__":
-    tests = support.functions(globals()) + list(recipes())
-    if support.LONG:
-        tests.append(("four_gigabytes", four_gigabytes))
-    support.main(tests)
+if support.LONG:
+    test_four_gigabytes = four_gigabytes

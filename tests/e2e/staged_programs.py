@@ -13,6 +13,8 @@ import sys
 import tempfile
 import zipfile
 
+import pytest
+
 import support
 from support import HERE, PYTHON, Group, equal, run
 
@@ -286,14 +288,9 @@ def flat(root):
         write(root, "f%d" % i, content(i, SIZE + 1000 * i))
 
 
-def ways():
-    """Every system call that data loaders read with, one test each."""
-    for way in ("read", "pread", "readv", "preadv2", "mmap", "private", "fopen", "fdopen",
-                "sendfile", "splice", "uring"):
-        yield "reads_by_" + way, lambda way=way: by_way(way)
-
-
-def by_way(way):
+@pytest.mark.parametrize("way", "read pread readv preadv2 mmap private fopen fdopen sendfile splice uring".split())
+def test_reads_by(way):
+    """Every system call that data loaders read with."""
     reader = support.victim("reader")
     if run([reader, way, reader]).status in (2, 77):
         raise support.Skip("io_uring", "forbidden here, or built without liburing")
@@ -328,13 +325,12 @@ def test_static_decoders():
            compressed)
 
 
-def from_readers():
+@pytest.mark.parametrize("name", """numpy_files numpy_mapped hdf5_unlocked hdf5_mapped_in_memory lmdb_unlocked
+    arrow_mapped arrow_files parquet parquet_dataset webdataset webdataset_shuffled tarfile_random pillow
+    zip_random python_mmap sqlite_immutable""".split())
+def test_from_readers(name):
     """Data loaders in Python, each as its own documentation says; staged_readers.py has them."""
-    for name in ("numpy_files", "numpy_mapped", "hdf5_unlocked", "hdf5_mapped_in_memory",
-                 "lmdb_unlocked", "arrow_mapped", "arrow_files", "parquet", "parquet_dataset",
-                 "webdataset", "webdataset_shuffled", "tarfile_random", "pillow", "zip_random",
-                 "python_mmap", "sqlite_immutable"):
-        yield name, lambda name=name: by_reader(name)
+    by_reader(name)
 
 
 def by_reader(name, **more):
@@ -450,7 +446,3 @@ def test_archives_at_work():
                 "cp o/a.tar o/b.tar; cmp o/a.tar o/b.tar; echo x >>o/b.tar; rsync -a --inplace "
                 "o/a.tar o/b.tar; cmp o/a.tar o/b.tar; sed -i s/a/b/ o/d0/f0; cd o; rm a.tar.gz; "
                 + SUMS))
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()) + list(ways()) + list(from_readers()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the end-to-end tests share: running programs without and with the library, TAP."""
+"""What the end-to-end tests share: running programs without and with the library."""
 
 import contextlib
 import glob
@@ -14,24 +14,21 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
-import corpus
 import paths
-import scenes
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 # Children of this process are told the same name.
-BUILD = os.environ["TSSHIM_TEST_BUILD"] = paths.sayable(os.environ["TSSHIM_TEST_BUILD"])
+BUILD = os.environ["TSSHIM_TEST_BUILD"] = paths.sayable(os.environ.get(
+    "TSSHIM_TEST_BUILD", os.path.join(os.path.dirname(os.path.dirname(HERE)), "build-test")))
 LIBRARY = os.path.join(BUILD, "libtsshim.so")
 TEST_LIBRARY = os.path.join(BUILD, "libtsshim-test.so")
 TSRUN = os.path.join(BUILD, "shim", "tsrun", "tsrun")
-HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = "/usr/bin/python3"  # the one that has Debian's Pillow, torch and OpenCV
 LONG = os.environ.get("TSSHIM_TEST_LONG") == "1"
 WHOLE = LONG or os.environ.get("TSSHIM_TEST_WHOLE") == "1"
 MUST = os.environ.get("TSSHIM_TEST_MUST", "0") not in ("", "0")
 MAY_SKIP = set(filter(None, os.environ.get("TSSHIM_TEST_MAY_SKIP", "").split(",")))
-TIMES = 20  # so many of the slowest tests are told
 KEPT_UNTIL = 392  # struct ts_ring_header, kept_until_ns
 TIMEOUT = 300  # seconds: nothing here takes a tenth of it; more means that it hangs
 
@@ -124,6 +121,7 @@ def victim(name):
 
 def pictures(prefix=""):
     """The corpus, made when it is not there yet."""
+    import corpus  # and with it NumPy and Pillow
     paths = corpus.make(os.path.join(BUILD, "tests", "e2e", "corpus"))
     return [path for path in paths if os.path.basename(path).startswith(prefix)]
 
@@ -359,78 +357,43 @@ def whole(function):
     Mark a test that is left to `scripts/test --whole`: it says of another setting, program or
     version what a test that always runs says of one, or costs half a minute of a core and more.
     """
-    function.whole = True
-    return function
+    import pytest  # jobs are started by Pythons that have none
+    return pytest.mark.whole(function)
 
 
-def chosen(tests, wanted):
+def left_unless(always, *values):
+    """For pytest.mark.parametrize(): @values with which a test is left to --whole unless it @always runs."""
+    import pytest
+    return pytest.param(*values, marks=() if always else pytest.mark.whole)
+
+
+class Elsewhere(Exception):
     """
-    Those of the (name, function) pairs that run: with a word of @wanted in the name, or else all
-    but those left to --whole, which are told; scripts/test adds up how many.
+    The tests of the file that is imported run by the interpreter @python, in an environment with the
+    library and with these @settings, or in the one that is if they are None.
     """
-    if wanted:
-        return [(n, f) for n, f in tests if any(word in n for word in wanted)]
-    left = [] if WHOLE else [n for n, f in tests if hasattr(f, "whole")]
-    assert len(left) < len(tests), "all are left to --whole: this file is of the suite e2e-whole"
-    if left:
-        print("# left to --whole, %d: %s" % (len(left), " ".join(left)))
-    return [(n, f) for n, f in tests if n not in left]
+
+    def __init__(self, python, settings=None):
+        super().__init__(python)
+        self.python, self.settings = python, settings
+
+    @contextlib.contextmanager
+    def environment(self):
+        if self.settings is None:
+            yield os.environ
+            return
+        ours = {k: v for k, v in os.environ.items() if k.startswith("TSSHIM_TEST_")}
+        with Group() as group:
+            yield group.environment(**ours, **self.settings)
 
 
-def main(tests):
-    """
-    Run (name, function) pairs; print TAP; a skip is a failure where it must not be.  At the end
-    the slowest are told; Meson's log keeps it.
-    """
-    failed = 0
-    tests = chosen(list(tests), sys.argv[1:])
-    print("1..%d" % len(tests), flush=True)
-    times = []
-    for number, (name, function) in enumerate(tests, 1):
-        line = "ok %d - %s" % (number, name)
-        before = clocks()
-        try:
-            with scenes.of(name):
-                function()
-        except Skip as skip:
-            if MUST and skip.feature not in MAY_SKIP:
-                failed += 1
-                line = "not %s (must not be skipped: %s)" % (line, skip)
-            else:
-                line += " # SKIP %s" % skip
-        except Exception:
-            failed += 1
-            line = "not " + line
-            # On the error output, too: of a failed test Meson shows only that.
-            for text in traceback.format_exc().splitlines()[-14:]:
-                print("# " + text[:1500])
-                print("%s: %s" % (name, text[:1500]), file=sys.stderr)
-        times.append((*(after - then for after, then in zip(clocks(), before)), name))
-        print(line, flush=True)
-    for seconds, cpu, name in sorted(times, reverse=True)[:TIMES]:
-        print("# %6.1f s, %6.1f s of CPU: %s" % (seconds, cpu, name))
-    sys.exit(1 if failed else 0)
-
-
-def functions(namespace):
-    """All functions called test_*, for main()."""
-    return [(n[5:], f) for n, f in namespace.items() if n.startswith("test_")]
+def in_the_library(python=sys.executable, **settings):
+    """The tests of the file that calls this, when it is imported, see the library in their own process."""
+    if os.environ.get("LD_PRELOAD") != LIBRARY:
+        raise Elsewhere(python, settings)
 
 
 def become_the_chosen_interpreter():
-    """With TSSHIM_TEST_TORCH=pypi the test runs once more, with PyPI's torch."""
-    if os.environ.get("TSSHIM_TEST_TORCH") != "pypi":
-        return
-    try:
-        python = torch_python()
-    except Skip as skip:
-        skipped = skip
-    else:
-        if sys.executable != python:
-            os.execv(python, [python, *sys.argv])
-        return
-
-    def torch_of_pypi():
-        raise skipped
-
-    main([("torch_of_pypi", torch_of_pypi)])
+    """With TSSHIM_TEST_TORCH=pypi the tests of the file that calls this run with PyPI's torch."""
+    if os.environ.get("TSSHIM_TEST_TORCH") == "pypi" and sys.executable != torch_python():
+        raise Elsewhere(torch_python())

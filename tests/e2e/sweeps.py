@@ -393,7 +393,3 @@ def jupyter(sweep):
 @support.whole
 def test_jupyter():
     check(jupyter)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

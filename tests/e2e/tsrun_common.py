@@ -1,34 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of the built tsrun have in common: running it, and TAP output."""
+"""What the tests of the built tsrun have in common: running it."""
 
-import contextlib
+import functools
 import os
 import shlex
 import subprocess
-import sys
-import tempfile
-import traceback
 
-import paths
-import scenes
+import support
+from support import BUILD, TSRUN  # noqa: F401
 
-BUILD = paths.sayable(os.environ["TSRUN_BUILD"])
-
-
-def built(path):
-    """What the build made, by the name of it that can be told."""
-    return os.path.join(BUILD, os.path.relpath(path, os.environ["TSRUN_BUILD"]))
-
-
-TSRUN = built(os.environ["TSRUN"])
-MEMBER = built(os.environ["TSRUN_MEMBER"])
-SOURCE = os.environ["TSRUN_SOURCE"]
-HAS_LIBELF = os.environ["TSRUN_LIBELF"] == "1"
-CC = shlex.split(os.environ["TSRUN_CC"])
-
-
-class Skip(Exception):
-    """Raised by a test that cannot be done here; says why."""
+MEMBER = os.path.join(BUILD, "tests", "unit", "tsrun", "tsrun-member")
+SOURCE = os.path.dirname(os.path.dirname(support.HERE))
+HAS_LIBELF = os.environ.get("TSSHIM_TEST_LIBELF", "1") == "1"
+CC = shlex.split(os.environ.get("TSSHIM_TEST_CC", "cc"))
+Skip = functools.partial(support.Skip, "tsrun")  # says why a test cannot be done here
 
 
 def clean_environment(**more):
@@ -67,26 +52,3 @@ def compile_c(directory, name, text, *flags):
     if made.returncode != 0:
         raise Skip("cannot compile with " + " ".join(flags))
     return out
-
-
-def main(namespace):
-    """Run every function called test_*; print TAP; exit status 1 when one failed."""
-    tests = [(n, f) for n, f in namespace.items() if n.startswith("test_")]
-    failed = 0
-    print("1..%d" % len(tests))
-    for number, (name, function) in enumerate(tests, 1):
-        line = "ok %d - %s" % (number, name[5:])
-        with tempfile.TemporaryDirectory(prefix="tsrun-test-") as directory:
-            try:
-                # Without libelf several messages are others.
-                with scenes.of(name[5:]) if HAS_LIBELF else contextlib.nullcontext():
-                    function(directory)
-            except Skip as skip:
-                line += " # SKIP %s" % skip
-            except Exception:
-                failed += 1
-                line = "not " + line
-                for text in traceback.format_exc().splitlines():
-                    print("# " + text)
-        print(line, flush=True)
-    sys.exit(1 if failed else 0)

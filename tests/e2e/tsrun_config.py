@@ -9,7 +9,7 @@ import subprocess
 
 import paths
 import tables
-from tsrun_common import BUILD, Skip, TSRUN, clean_environment, expect, main, tsrun
+from tsrun_common import BUILD, Skip, TSRUN, clean_environment, expect, tsrun
 
 OPTIONS = [(o.variable, o.option, o.standard, o.brief) for o in tables.options()]
 
@@ -265,8 +265,8 @@ def test_what_an_outer_tsrun_tells_is_nobodys_setting(directory):
 def test_the_library_alone_reads_no_file(directory):
     """A process opens nothing for it: what plain LD_PRELOAD has is the environment."""
     write(directory, "share = off\nring = 0\n")
-    library = os.path.join(os.environ["TSRUN_BUILD"], "libtsshim.so")
-    for binary in (library, os.path.join(os.environ["TSRUN_BUILD"], "libtsshim-test.so")):
+    library = os.path.join(BUILD, "libtsshim.so")
+    for binary in (library, os.path.join(BUILD, "libtsshim-test.so")):
         with open(binary, "rb") as file:
             assert b"tsshim.conf" not in file.read(), binary
 
@@ -276,7 +276,3 @@ def test_pages_name_the_files(directory):
         with open(os.path.join(BUILD, "scripts", page), encoding="utf-8") as file:
             text = file.read()
         assert "/etc/tsshim/tsshim.conf" in text and "XDG_CONFIG_HOME" in text, page
-
-
-if __name__ == "__main__":
-    main(dict(globals()))

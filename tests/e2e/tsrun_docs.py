@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import tables
-from tsrun_common import BUILD, SOURCE, Skip, clean_environment, expect, main, tsrun
+from tsrun_common import BUILD, SOURCE, Skip, clean_environment, expect, tsrun
 
 COMMANDS = [command.word for command in tables.commands() if command.word]
 
@@ -216,7 +216,3 @@ def test_shell_scripts_are_sound(directory):
                            made("tsrun")],
                           stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stdout
-
-
-if __name__ == "__main__":
-    main(dict(globals()))

@@ -9,7 +9,7 @@ import subprocess
 
 import scenes
 from tsrun_common import (BUILD, HAS_LIBELF, MEMBER, TSRUN, Skip, clean_environment, compile_c,
-                          expect, main, tsrun)
+                          expect, tsrun)
 
 LIBRARY = os.path.realpath(os.path.join(BUILD, "libtsshim.so"))
 PYTHON = "/usr/bin/python3"  # no script, as the one that is first in PATH may be
@@ -441,7 +441,3 @@ def test_wrong_usage(directory):
     expect(tsrun("docter"), 127, "did you mean `tsrun doctor`?")
     with open("/dev/full", "w") as full:
         expect(tsrun("doctor", stdout=full), 125, "cannot write to standard output")
-
-
-if __name__ == "__main__":
-    main(dict(globals()))

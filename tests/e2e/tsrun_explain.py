@@ -292,8 +292,3 @@ def test_who_is_no_job():
         assert done.returncode == 125 and done.stdout == "", done
         assert done.stderr == "tsrun: explain looks at running jobs: check a command with `tsrun doctor " \
             "-- COMMAND`, or run it and type `tsrun explain`\n", done.stderr
-
-
-if __name__ == "__main__":
-    with SHARED:
-        support.main(support.functions(globals()))

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import time
 
-from tsrun_common import BUILD, MEMBER, Skip, clean_environment, expect, main, tsrun
+from tsrun_common import BUILD, MEMBER, Skip, clean_environment, expect, tsrun
 
 LOCK_BASE = 1 << 60  # leader/group/layout.h
 KEPT_UNTIL = 392  # struct ts_ring_header, kept_until_ns
@@ -508,7 +508,3 @@ def test_names_that_only_look_alike_are_left_alone(directory):
 
 def test_nothing_is_left_behind(directory):
     assert glob.glob(path("clitest-%d-*" % os.getpid(), "*")) == []
-
-
-if __name__ == "__main__":
-    main(dict(globals()))

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 
-from tsrun_common import BUILD, HAS_LIBELF, Skip, clean_environment, expect, main, tsrun
+from tsrun_common import BUILD, HAS_LIBELF, Skip, clean_environment, expect, tsrun
 
 
 def install(directory):
@@ -135,7 +135,3 @@ def test_build_directory_place_is_for_build_directories_only(directory):
         shutil.copy(os.path.join(BUILD, "libtsshim.so"), directory)
         result = tsrun("true", program=program)
         assert result.returncode == status, (place, result.stderr)
-
-
-if __name__ == "__main__":
-    main(dict(globals()))

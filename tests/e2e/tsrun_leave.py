@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 
-from tsrun_common import TSRUN, clean_environment, expect, main, tsrun
+from tsrun_common import TSRUN, clean_environment, expect, tsrun
 from tsrun_groups import Member, exists, new_group, path
 
 
@@ -73,7 +73,3 @@ def test_who_only_looks_holds_no_lock(directory):
         assert "would keep %s: a process holds its lock" % path(group, "ledger") in dry.stdout, dry
     expect(tsrun("gc", "--group", group), 0)
     assert not exists(group, "ledger")
-
-
-if __name__ == "__main__":
-    main(globals())

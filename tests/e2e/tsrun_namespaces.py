@@ -8,7 +8,7 @@ import os
 import subprocess
 import time
 
-from tsrun_common import BUILD, MEMBER, Skip, clean_environment, expect, main, tsrun
+from tsrun_common import BUILD, MEMBER, TSRUN, Skip, clean_environment, expect, tsrun
 
 HOURS_AGO = 3 * 3600
 PIDS = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -141,7 +141,7 @@ def test_processes_of_one_container_share(directory):
     with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
         enter = ["nsenter", "--target", file.read().split()[0], "--pid", "--mount"]
     second = Member(group, enter)
-    done = subprocess.run([*enter, os.environ["TSRUN"], "stats", "--json", "--group", group],
+    done = subprocess.run([*enter, TSRUN, "stats", "--json", "--group", group],
                           env=clean_environment(), stdout=subprocess.PIPE, timeout=60)
     data = json.loads(done.stdout)
     second.end()
@@ -225,7 +225,7 @@ def test_root_of_a_user_namespace(directory):
     os.chmod(directory, 0o755)
     group = new_group()
     copies = {name: os.path.join(directory, os.path.basename(name)) for name in (
-        MEMBER, os.environ["TSRUN"])}
+        MEMBER, TSRUN)}
     for name, copy in copies.items():
         subprocess.run(["cp", name, copy], check=True)
         os.chmod(copy, 0o755)
@@ -241,7 +241,7 @@ def test_root_of_a_user_namespace(directory):
         inside.kill()
         inside.communicate(timeout=60)
     assert gc(group) == "nothing to remove\n" and len(everywhere(group)) == 2
-    done = subprocess.run([*become, copies[os.environ["TSRUN"]], "gc", "--group", group], env={},
+    done = subprocess.run([*become, copies[TSRUN], "gc", "--group", group], env={},
                           stdout=subprocess.PIPE, text=True, timeout=60)
     assert done.stdout.count("removed ") == 2, done.stdout
     assert everywhere(group) == []
@@ -381,7 +381,3 @@ def test_copies_of_files(directory):
 
 def test_nothing_is_left_behind(directory):
     assert everywhere("nstest-%d-*" % os.getpid()) == []
-
-
-if __name__ == "__main__":
-    main(dict(globals()))

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from tsrun_common import (BUILD, CC, HAS_LIBELF, TSRUN, Skip, clean_environment, compile_c, expect,
-                          main, tsrun)
+                          tsrun)
 
 LIBRARY = os.path.realpath(os.path.join(BUILD, "libtsshim.so"))
 
@@ -384,7 +384,3 @@ def test_setuid_command_is_warned_of(directory):
     os.chown(path, 12345, -1)
     os.chmod(path, 0o4755)
     expect(tsrun(path), 7, "is setuid, setgid or has capabilities")
-
-
-if __name__ == "__main__":
-    main(dict(globals()))

@@ -7,7 +7,7 @@ import resource
 import stat
 
 import tables
-from tsrun_common import expect, main, tsrun
+from tsrun_common import expect, tsrun
 from tsrun_groups import Member, new_group, stats
 
 # Prometheus's text format: a metric, labels of which any character but these may stand alone.
@@ -69,7 +69,7 @@ def expected(group):
     return found
 
 
-def test_it_has_the_numbers_of_json(_):
+def test_it_has_the_numbers_of_json():
     group = new_group()
     member = Member(group, ODD)
     found = parse(prometheus(group))
@@ -81,13 +81,13 @@ def test_it_has_the_numbers_of_json(_):
     expect(tsrun("gc", "--group", group), 0)
 
 
-def test_a_group_that_is_not_there(_):
+def test_a_group_that_is_not_there():
     found = parse(prometheus(new_group()))
     assert found and not any(found.values())
 
 
-def test_a_file_is_replaced(where):
-    path = os.path.join(where, "tsshim.prom")
+def test_a_file_is_replaced(directory):
+    path = os.path.join(directory, "tsshim.prom")
     expect(tsrun("stats", "--prometheus", "-o", path), 0)
     with open(path) as old:
         first = os.fstat(old.fileno())
@@ -95,20 +95,20 @@ def test_a_file_is_replaced(where):
         assert old.read().startswith("# HELP "), "a reader has the text that it has begun with"
     with open(path) as new:
         assert new.read().startswith("{")
-    assert os.stat(path).st_ino != first.st_ino and os.listdir(where) == ["tsshim.prom"]
+    assert os.stat(path).st_ino != first.st_ino and os.listdir(directory) == ["tsshim.prom"]
 
 
-def test_its_mode_is_as_a_shell_makes_it(where):
+def test_its_mode_is_as_a_shell_makes_it(directory):
     mask = os.umask(0o027)
     try:
-        expect(tsrun("stats", "-o", os.path.join(where, "new")), 0)
+        expect(tsrun("stats", "-o", os.path.join(directory, "new")), 0)
     finally:
         os.umask(mask)
-    assert stat.S_IMODE(os.stat(os.path.join(where, "new")).st_mode) == 0o640
+    assert stat.S_IMODE(os.stat(os.path.join(directory, "new")).st_mode) == 0o640
 
 
-def test_an_old_one_keeps_its_mode_and_its_owner(where):
-    path = os.path.join(where, "old")
+def test_an_old_one_keeps_its_mode_and_its_owner(directory):
+    path = os.path.join(directory, "old")
     for mode in (0o600, 0o640, 0o4777):
         with open(path, "w"):
             os.chmod(path, mode)
@@ -122,9 +122,9 @@ def test_an_old_one_keeps_its_mode_and_its_owner(where):
         assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 54321, 0o640)
 
 
-def test_a_limit_for_files_is_an_error(where):
+def test_a_limit_for_files_is_an_error(directory):
     """And no signal, which would leave half of a new file behind."""
-    path = os.path.join(where, "file")
+    path = os.path.join(directory, "file")
     for old in (None, "old"):
         if old:
             with open(path, "w") as file:
@@ -132,13 +132,13 @@ def test_a_limit_for_files_is_an_error(where):
         result = tsrun("stats", "--prometheus", "-o", path, preexec_fn=lambda: resource.setrlimit(
             resource.RLIMIT_FSIZE, (0, 0)))
         expect(result, 125, "tsrun: cannot write to '%s': File too large" % path)
-        assert os.listdir(where) == (["file"] if old else [])
+        assert os.listdir(directory) == (["file"] if old else [])
     with open(path) as file:
         assert file.read() == "old"
 
 
-def test_a_link_stays_one(where):
-    link, path = os.path.join(where, "link"), os.path.join(where, "path")
+def test_a_link_stays_one(directory):
+    link, path = os.path.join(directory, "link"), os.path.join(directory, "path")
     with open(path, "w") as file:
         file.write("old")
     os.symlink("path", link)
@@ -150,7 +150,7 @@ def test_a_link_stays_one(where):
     assert os.path.islink(link) and os.stat(path).st_size > 0
 
 
-def test_a_pipe_and_a_device_are_written_to(_):
+def test_a_pipe_and_a_device_are_written_to():
     for name in ("/dev/stdout", "/proc/self/fd/1"):
         result = tsrun("stats", "--prometheus", "-o", name)
         expect(result, 0)
@@ -159,11 +159,11 @@ def test_a_pipe_and_a_device_are_written_to(_):
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-def test_what_cannot_be_written_is_named(where):
-    for path in (os.path.join(where, "none", "file"), where, "/dev/full"):
+def test_what_cannot_be_written_is_named(directory):
+    for path in (os.path.join(directory, "none", "file"), directory, "/dev/full"):
         result = tsrun("stats", "-o", path)
         assert result.returncode == 125 and path in result.stderr, (path, result)
-    assert os.listdir(where) == []
+    assert os.listdir(directory) == []
 
 
 # ---- -v
@@ -198,7 +198,7 @@ def helps(group):
     return dict(re.findall(r"^# HELP tsshim_(\S+) (.*)$", prometheus(group), re.M))
 
 
-def test_every_figure_is_explained(_):
+def test_every_figure_is_explained():
     group = new_group()
     member = Member(group)
     text = verbose(group)
@@ -233,7 +233,7 @@ def test_every_figure_is_explained(_):
     expect(tsrun("gc", "--group", group), 0)
 
 
-def test_every_reason_has_its_words(_):
+def test_every_reason_has_its_words():
     lines = re.split("Not shared +0\n", verbose(new_group()))[1].splitlines()
     expected = []
     for name, (meaning, helps) in tables.reasons().items():
@@ -242,7 +242,7 @@ def test_every_reason_has_its_words(_):
     assert [re.split(r" {2,}", line.strip()) for line in lines] == expected
 
 
-def test_options_that_make_no_sense(_):
+def test_options_that_make_no_sense():
     for options in (("--json", "--prometheus"), ("-o", ""), ("-o",)):
         result = tsrun("stats", *options)
         assert result.returncode == 125 and result.stderr and not result.stdout, options
@@ -252,7 +252,3 @@ def test_options_that_make_no_sense(_):
                         (["--json=1"], "option '--json' takes no value"), (["-vv"], "unknown option '-vv'")):
         result = tsrun("stats", *words)
         assert result.returncode == 125 and says in result.stderr and not result.stdout, (words, result)
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -13,7 +13,7 @@ import sys
 import termios
 import time
 
-from tsrun_common import MEMBER, TSRUN, clean_environment, expect, main, tsrun
+from tsrun_common import MEMBER, TSRUN, clean_environment, expect, tsrun
 
 GUARD = 60  # seconds: more means that it hangs
 HOME, ERASE_LINE, ERASE_REST = "\033[H", "\033[K", "\033[J"
@@ -376,7 +376,3 @@ def test_a_small_terminal_is_not_overrun(directory):
 
 def test_nothing_is_left_behind(directory):
     assert not [name for name in os.listdir("/dev/shm") if ".toptest-%d-" % os.getpid() in name]
-
-
-if __name__ == "__main__":
-    main(dict(globals()))

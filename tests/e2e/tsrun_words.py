@@ -8,7 +8,7 @@ import shutil
 import struct
 import subprocess
 
-from tsrun_common import HAS_LIBELF, MEMBER, TSRUN, Skip, clean_environment, compile_c, expect, main, tsrun
+from tsrun_common import HAS_LIBELF, MEMBER, TSRUN, Skip, clean_environment, compile_c, expect, tsrun
 from tsrun_doctor import PYTHON, doctor, installation, limited, mounted, needs, says
 
 
@@ -291,7 +291,3 @@ def test_pages_without_their_part(directory):
     expect(tsrun("report", "-o", directory + "/page", "log", program=program), 125, "cannot make the page: ")
     result = tsrun("report", "-o", directory + "/page", "log")
     assert "cannot make" not in result.stderr, result.stderr
-
-
-if __name__ == "__main__":
-    main({name: value for name, value in globals().items() if getattr(value, "__module__", "") == "__main__"})

@@ -97,7 +97,3 @@ def test_an_older_one_first():
 @support.whole
 def test_a_newer_one_first():
     beside(other(), support.BUILD)
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

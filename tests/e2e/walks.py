@@ -502,7 +502,3 @@ def test_a_job_in_default_mode_walks_in_the_first_epoch_alone():
     assert 1 <= len(walks[0]) <= 2 and walks[1:] == [[], []], walks
     assert passed["torch_walk"] > 0 == passed["torch_dataset"], passed
     assert "are aligned only where" not in made.errors, made.errors
-
-
-if __name__ == "__main__":
-    support.main(support.functions(globals()))

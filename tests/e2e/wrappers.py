@@ -132,6 +132,3 @@ def test_torchs_warnings_name_the_line_that_they_name_without_us():
             assert json.loads(done.output) == places, (settings, done.output)
             for text, times in NOTES.items():
                 assert done.errors.count(text) == (times if settings else 0), (text, settings, done.errors)
-
-
-support.main(support.functions(globals()))

@@ -18,7 +18,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 
-from support import (BUILD, PYTHON, Skip, finish, functions, main, plain_environment,  # noqa: E402
+from support import (BUILD, PYTHON, Skip, finish, plain_environment,  # noqa: E402
                      run, start, victim)
 from counters import Driver  # noqa: E402
 
@@ -313,7 +313,3 @@ def test_nothing_is_left():
         job.communicate()
     left = {name for name in set(os.listdir("/dev/shm")) - before if "fakecuda" in name}
     assert not left, left
-
-
-if __name__ == "__main__":
-    main(functions(globals()))

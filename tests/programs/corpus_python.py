@@ -11,11 +11,9 @@ import support  # noqa: E402 -- of the tests beside
 PYTHON = os.environ.get("TSSHIM_TEST_CORPUS_PYTHON", "")
 
 
-def enter(main):
-    """The status of main() in that interpreter, in which the program goes on."""
+def enter():
+    """The tests of the file that calls this, when it is imported, run in that interpreter."""
     if not os.path.exists(PYTHON):
-        print("1..0 # SKIP corpus: not installed (scripts/deps corpus)")
-        return support.MUST
+        raise support.Skip("corpus", "not installed (scripts/deps corpus)")
     if os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(os.path.dirname(PYTHON))):
-        os.execv(PYTHON, [PYTHON, *sys.argv])
-    return main()
+        raise support.Elsewhere(PYTHON)

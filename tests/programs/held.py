@@ -12,8 +12,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "e2e"),
                 os.path.join(HERE, "..", "..", "hooks", "torch", "python")]
 import corpus_python  # noqa: E402
-import support  # noqa: E402 -- of the tests beside
 
+corpus_python.enter()
 FORK_S = 120  # that a forked process may take, which has none of the threads of Polars
 
 
@@ -286,12 +286,3 @@ def test_graphs_that_are_more_are_refused():
         raise AssertionError("carried: %d" % number)
     found = there_and_back(Data(x=shared, y=shared))
     assert found.x is found.y and torch.equal(found.x, shared)
-
-
-def main():
-    sys.path.insert(0, HERE)
-    return support.main(support.functions(globals()))
-
-
-if __name__ == "__main__":
-    sys.exit(corpus_python.enter(main))

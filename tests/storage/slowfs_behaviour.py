@@ -11,8 +11,7 @@ import subprocess
 import threading
 import time
 
-from storage_common import (HERE, at_once, content, functions, main, raises, read_file, takes,
-                            write_file, write_files)
+from storage_common import HERE, at_once, content, raises, read_file, takes, write_file, write_files
 
 from mounted import Mounted
 
@@ -357,6 +356,3 @@ def test_settings_that_are_refused():
         storage.set(latency_us=7, bandwidth=1 << 30)
         after = {**before, "latency_us": 7, "bandwidth": 1 << 30}
         assert storage.settings() == after
-
-
-main(functions(globals()))

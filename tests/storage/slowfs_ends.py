@@ -11,8 +11,7 @@ import sys
 import textwrap
 import time
 
-from storage_common import (HERE, functions, main, raises, read_file, write_file,
-                            write_files)
+from storage_common import HERE, raises, read_file, write_file, write_files
 
 import mounted
 from mounted import Mounted, is_mounted
@@ -238,6 +237,3 @@ def test_wrong_usage():
         assert text in done.stderr, done
     done = subprocess.run([mounted.program(), "--help"], stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0 and "--latency_us=0" in done.stdout
-
-
-main(functions(globals()))

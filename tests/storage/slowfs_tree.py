@@ -12,8 +12,8 @@ import stat
 import subprocess
 import time
 
-from storage_common import (Skip, content, functions, main, raises, read_file, write_file,
-                            write_files)
+from storage_common import content, raises, read_file, write_file, write_files
+from support import Skip
 
 from mounted import Mounted
 
@@ -326,6 +326,3 @@ def test_changes_in_the_source_show_after_the_time_out():
         assert os.stat(path + "2").st_size == 12
         os.rename(real + "2", real + "3")
         raises(errno.ENOENT, os.stat, path + "2")
-
-
-main(functions(globals()))

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of slow storage share: the common test code, files to read, many readers."""
+"""What the tests of slow storage share: files to read, many readers."""
 
 import concurrent.futures
 import os
 import random
-import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
-
-from support import Skip, functions, main  # noqa: E402,F401
 
 
 def content(seed, size):

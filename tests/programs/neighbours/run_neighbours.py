@@ -8,7 +8,7 @@ one name; what it prints, how it ends and which files it leaves is compared with
 and that with a second plain run, so that a row that is not the same twice is found at once.  What
 may differ its script leaves out.  Nothing of ours may be left in /dev/shm.
 
-    run_neighbours.py [NAME...]             those rows, as tests
+    python3 -m pytest run_neighbours.py -k NAME   a row, as a test
     run_neighbours.py --show NAME...        what they do plain
     run_neighbours.py --table FILE          write the list of programs into FILE (docs/programs.md)
 """
@@ -18,6 +18,8 @@ import os
 import shutil
 import sys
 import tempfile
+
+import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
@@ -128,7 +130,15 @@ def compare(place, row, reference, group, front):
         support.equal(reference, outcome, row.name + (", through tsrun" if front else ""))
 
 
-def try_row(place, row):
+@pytest.fixture(scope="module")
+def place():
+    one = Place()
+    yield one
+    one.remove()
+
+
+@pytest.mark.parametrize("row", [support.left_unless(row.core, row) for row in table.ROWS], ids=lambda row: row.name)
+def test_row(place, row):
     for need in row.needs:
         if not is_there(need):
             raise support.Skip(row.name, need + " is not there (scripts/deps neighbours)")
@@ -191,57 +201,40 @@ def test_installed_by_deps():
     assert not missing, "not in scripts/deps: %s" % sorted(missing)
 
 
-def test_the_comparison_notices():
+def test_the_comparison_notices(place):
     """A different file, a line, a status and a child that is left must each be noticed."""
-    place = Place()
-    try:
-        def run(script):
-            with open(os.path.join(place.scripts, "try.sh"), "w", encoding="ascii") as file:
-                file.write(script)
-            return end(*start(place, table.program("shells", "try", "sh"), plain_environment()))
+    def run(script):
+        with open(os.path.join(place.scripts, "try.sh"), "w", encoding="ascii") as file:
+            file.write(script)
+        return end(*start(place, table.program("shells", "try", "sh"), plain_environment()))
 
-        good = run("echo a >f; exit 3")
-        assert (good.status, good.errors) == (3, ""), vars(good)
-        for wrong in ("echo b >f; exit 3", "echo a >f; exit 4", "echo a >f; echo x; exit 3",
-                      "echo a >f; echo x >&2; exit 3", "echo a >f; chmod 600 f; exit 3",
-                      "echo a >f; >g; exit 3"):
-            assert good != run(wrong), "not noticed: " + wrong
-    finally:
-        place.remove()
+    good = run("echo a >f; exit 3")
+    assert (good.status, good.errors) == (3, ""), vars(good)
+    for wrong in ("echo b >f; exit 3", "echo a >f; exit 4", "echo a >f; echo x; exit 3",
+                  "echo a >f; echo x >&2; exit 3", "echo a >f; chmod 600 f; exit 3",
+                  "echo a >f; >g; exit 3"):
+        assert good != run(wrong), "not noticed: " + wrong
 
 
 @support.whole
-def test_sandbox_without_the_library():
+def test_sandbox_without_the_library(place):
     """Where the library is not to be seen a program runs without it; ld.so says so, and no more."""
     if not is_there("bwrap"):
         raise support.Skip("bubblewrap", "bwrap is not there (scripts/deps neighbours)")
-    place = Place()
-    try:
-        command = ["bwrap", "--ro-bind", "/", "/", "--tmpfs", place.path, "sh", "-c",
-                   "seq 3; exit 4"]
-        reference = support.run(command, cwd="/")
-        if reference.status != 4:
-            raise support.Skip("bubblewrap", reference.errors.strip())
-        with Group(place.library) as group:
-            outcome = support.run(command, group.environment(), cwd="/")
-        said = [line for line in outcome.errors.splitlines() if "cannot be preloaded" not in line]
-        assert (outcome.status, outcome.output, said) == (4, "1\n2\n3\n", []), vars(outcome)
-        assert outcome.errors, "the library was there"
-    finally:
-        place.remove()
+    command = ["bwrap", "--ro-bind", "/", "/", "--tmpfs", place.path, "sh", "-c",
+               "seq 3; exit 4"]
+    reference = support.run(command, cwd="/")
+    if reference.status != 4:
+        raise support.Skip("bubblewrap", reference.errors.strip())
+    with Group(place.library) as group:
+        outcome = support.run(command, group.environment(), cwd="/")
+    said = [line for line in outcome.errors.splitlines() if "cannot be preloaded" not in line]
+    assert (outcome.status, outcome.output, said) == (4, "1\n2\n3\n", []), vars(outcome)
+    assert outcome.errors, "the library was there"
 
 
 def show(outcome):
     return "%s%s\nstatus %d\n" % (outcome.errors, outcome.output, outcome.status)
-
-
-def tests(place):
-    """The tests of the table itself, and one for each row."""
-    yield from support.functions(globals())
-    for row in table.ROWS:
-        def test(row=row):
-            try_row(place, row)
-        yield row.name, test if row.core else support.whole(test)
 
 
 def main():
@@ -250,12 +243,9 @@ def main():
         return
     place = Place()
     try:
-        if sys.argv[1:2] == ["--show"]:
-            for row in table.ROWS:
-                if row.name in sys.argv[2:]:
-                    print(row.name, show(end(*start(place, row, plain_environment()))), sep="\n")
-            return
-        support.main(tests(place))
+        for row in table.ROWS:
+            if row.name in sys.argv[2:]:
+                print(row.name, show(end(*start(place, row, plain_environment()))), sep="\n")
     finally:
         place.remove()
 
