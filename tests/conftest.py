@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How pytest runs the tests in Python: which files and tests, in which process, and what is told at the end."""
 
+import importlib
 import os
 import re
 import subprocess
@@ -26,8 +27,7 @@ class File(pytest.Module):
         try:
             return list(super().collect())
         except support.Skip as skip:
-            may_be_skipped(skip)
-            pytest.skip(str(skip), allow_module_level=True)
+            skipped(skip)
         except support.Elsewhere as there:
             named = [word for word in self.config.args if word.partition("::")[0].endswith(self.path.name)]
             words = [word for word in self.config.invocation_params.args if word not in self.config.args]
@@ -39,9 +39,10 @@ class File(pytest.Module):
             return []
 
 
-def may_be_skipped(skip):
-    """A test that must not be skipped fails."""
+def skipped(skip):
+    """Raise what pytest knows a @skip by; a test that must not be skipped fails."""
     assert not support.MUST or skip.feature in support.MAY_SKIP, "must not be skipped: %s" % skip
+    pytest.skip(str(skip), allow_module_level=True)
 
 
 def pytest_pycollect_makemodule(module_path, parent):
@@ -74,12 +75,15 @@ def pytest_pyfunc_call(pyfuncitem):
     try:
         with scenes.of(pyfuncitem.path.stem, pyfuncitem.originalname[5:]):
             pyfuncitem.obj(**words)
-    except support.Skip as skip:
-        may_be_skipped(skip)
-        pytest.skip(str(skip))
     finally:
         took.append((*(after - then for after, then in zip(support.clocks(), before)), pyfuncitem.name))
     return True
+
+
+def pytest_runtest_makereport(item, call):
+    """A support.Skip, of a test or of one of its fixtures, is one of pytest's."""
+    if call.excinfo and isinstance(call.excinfo.value, support.Skip):
+        call.excinfo = pytest.raises(BaseException, skipped, call.excinfo.value)
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -101,15 +105,16 @@ def pytest_sessionfinish(session):
         session.exitstatus = max(wrong or (statuses if not session.testscollected else [0]))
 
 
-@pytest.fixture
-def directory():
-    """An empty one, with a short name."""
-    with tempfile.TemporaryDirectory(prefix="tsshim-test-") as path:
-        yield path
+# ---- what tests ask for by name ----------------------------------------------------------------
+
+def with_the_block_of(name, make):
+    """The fixture of that @name: what @make() returns, within its `with` block."""
+    def fixture():
+        with make() as one:
+            yield one
+    return pytest.fixture(fixture, name=name)
 
 
-@pytest.fixture
-def group():
-    """A group of the test's own, of jobs with the library; others are made by support.Group()."""
-    with support.Group() as one:
-        yield one
+directory = with_the_block_of("directory", tempfile.TemporaryDirectory)
+group = with_the_block_of("group", support.Group)
+node = with_the_block_of("node", lambda: importlib.import_module("slurm_node").Node())

@@ -129,12 +129,11 @@ def test_it_is_told_once_whatever_workers_import():
     assert said(text)[0] == of("grain"), said(text)
 
 
-def test_a_module_of_that_name_is_none_of_them():
+def test_a_module_of_that_name_is_none_of_them(directory):
     """Who has a grain.py of his own is told nothing."""
-    with tempfile.TemporaryDirectory() as directory:
-        with open(os.path.join(directory, "grain.py"), "w"):
-            pass
-        assert said("import sys; sys.path.insert(0, %r); import grain" % directory)[0] == []
+    with open(os.path.join(directory, "grain.py"), "w"):
+        pass
+    assert said("import sys; sys.path.insert(0, %r); import grain" % directory)[0] == []
 
 
 @support.whole

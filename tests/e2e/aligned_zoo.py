@@ -175,23 +175,22 @@ def test_files_that_the_first_item_opens():
 
 
 @support.whole
-def test_jobs_in_directories_of_their_own():
+def test_jobs_in_directories_of_their_own(directory):
     """Share what has absolute names; relative ones lead to what each of them has."""
-    with tempfile.TemporaryDirectory() as directory:
-        places = [os.path.join(directory, name) for name in ("one", "two")]
-        for number, place in enumerate(places):
-            os.mkdir(place)
-            aligned_zoo_job.write("Raw", os.path.join(place, "file"), 1000 * number)
-        path = os.path.join(places[0], "file")
-        with aligned() as group:
-            outcomes = together([job("Raw", "--data", path)] * 2, group, places)
-            assert counter(group, "shared") > ITEMS / 2
-        assert samples(outcomes[0]) == samples(outcomes[1])
-        with aligned() as group:
-            first, second = map(samples, together([job("Raw", "--data", "file")] * 2, group,
-                                                  places))
-        assert first == samples(outcomes[0])
-        assert not any(first[key] == second[key] for key in first)
+    places = [os.path.join(directory, name) for name in ("one", "two")]
+    for number, place in enumerate(places):
+        os.mkdir(place)
+        aligned_zoo_job.write("Raw", os.path.join(place, "file"), 1000 * number)
+    path = os.path.join(places[0], "file")
+    with aligned() as group:
+        outcomes = together([job("Raw", "--data", path)] * 2, group, places)
+        assert counter(group, "shared") > ITEMS / 2
+    assert samples(outcomes[0]) == samples(outcomes[1])
+    with aligned() as group:
+        first, second = map(samples, together([job("Raw", "--data", "file")] * 2, group,
+                                              places))
+    assert first == samples(outcomes[0])
+    assert not any(first[key] == second[key] for key in first)
 
 
 def test_crops_of_one_volume_are_shared():

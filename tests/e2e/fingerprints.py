@@ -104,28 +104,27 @@ def named(mapping):
     return walker.hash.hexdigest(), set(tags)
 
 
-def test_private_mappings_are_named_by_their_file():
+def test_private_mappings_are_named_by_their_file(directory):
     """Where they cannot be written; as Arrow maps its tables."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "table")
+    path = os.path.join(directory, "table")
 
-        def mapped(content, protection):
-            with open(path, "wb") as file:
-                file.write(content)
-            with open(path, "rb") as file:
-                return mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, protection)
+    def mapped(content, protection):
+        with open(path, "wb") as file:
+            file.write(content)
+        with open(path, "rb") as file:
+            return mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, protection)
 
-        first = named(mapped(b"a" * 10000, mmap.PROT_READ))
-        again = mapped(b"b" * 10000, mmap.PROT_READ)
-        second = named(again)
-        assert first[1] == second[1] == {b"w"} and first[0] != second[0]
-        assert named(again) == second
-        os.unlink(path)
-        assert named(again)[1] == {b"y"}  # read: nobody can say which file that is
-        written = mapped(b"c" * 10000, mmap.PROT_READ | mmap.PROT_WRITE)
-        before = named(written)
-        written[5] = 7
-        assert before[1] == {b"y"} and named(written)[0] != before[0]
+    first = named(mapped(b"a" * 10000, mmap.PROT_READ))
+    again = mapped(b"b" * 10000, mmap.PROT_READ)
+    second = named(again)
+    assert first[1] == second[1] == {b"w"} and first[0] != second[0]
+    assert named(again) == second
+    os.unlink(path)
+    assert named(again)[1] == {b"y"}  # read: nobody can say which file that is
+    written = mapped(b"c" * 10000, mmap.PROT_READ | mmap.PROT_WRITE)
+    before = named(written)
+    written[5] = 7
+    assert before[1] == {b"y"} and named(written)[0] != before[0]
 
 
 def test_imports_no_torch():

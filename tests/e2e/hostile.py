@@ -190,12 +190,11 @@ def test_ring_unlinked_under_jobs():
             same_pictures(reference, support.finish(job), "unlinked")
 
 
-def test_address_space_limit():
-    with Group() as group:
-        for mib in (64, 200, 1000):
-            limit = mib << 20
-            unharmed(group, "RLIMIT_AS %d MiB" % mib, preexec_fn=lambda: resource.setrlimit(
-                resource.RLIMIT_AS, (limit, limit)))
+def test_address_space_limit(group):
+    for mib in (64, 200, 1000):
+        limit = mib << 20
+        unharmed(group, "RLIMIT_AS %d MiB" % mib, preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_AS, (limit, limit)))
 
 
 def test_memory_cgroup():

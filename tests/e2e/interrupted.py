@@ -10,10 +10,35 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import tempfile
+import time
+
+if __name__ == "__main__":  # a trainer that goes on for ever: WORKERS PICTURE...
+    import numpy
+    import torch
+    from PIL import Image
+    from torch.utils.data import DataLoader, Dataset
+
+    FILES = sys.argv[2:]
+
+    class Pictures(Dataset):
+        """Each of them many times."""
+
+        def __len__(self):
+            return 1000000
+
+        def __getitem__(self, index):
+            picture = Image.open(FILES[index % len(FILES)]).convert("RGB").resize((32, 32))
+            return torch.from_numpy(numpy.array(picture))
+
+    for number, _ in enumerate(DataLoader(Pictures(), batch_size=4, num_workers=int(sys.argv[1]))):
+        if number == 5:
+            print("ready", flush=True)
+        time.sleep(0.01)
 
 import support
-from support import HERE, PYTHON, Group, run, start, victim, wait_until
+from support import PYTHON, Group, run, start, victim, wait_until
 
 # By default these end nobody.
 HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, signal.SIGSTOP,
@@ -263,9 +288,9 @@ def session_is_over(leader):
     return all(one[3] != str(leader) or one[0] in "ZX" for one in found)
 
 
-def test_workers_outlive_their_trainer():
+def test_workers_outlive_their_trainer(group):
     """What an orphan uses stays until it ends, which is 5 s later for those of torch."""
-    with Group() as group, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         job = subprocess.Popen(python("forks"), env=group.environment(), text=True,
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, start_new_session=True)
@@ -283,9 +308,9 @@ def test_workers_outlive_their_trainer():
         only_ledger(group)
 
 
-def test_what_the_job_has_become():
+def test_what_the_job_has_become(group):
     """A program that a job becomes by exec is that job, also without the library."""
-    with Group() as group, running(python("execs"), group) as jobs:
+    with running(python('execs'), group) as jobs:
         wait_until(lambda: open("/proc/%d/comm" % jobs[0].pid).read() == "sleep\n", "exec")
         before = objects(group)
         others_job()
@@ -334,7 +359,7 @@ def test_the_recorder_looks():
 
 
 def trainer(workers):
-    return [support.torch_python(), os.path.join(HERE, "interrupted_job.py"), str(workers),
+    return [support.torch_python(), __file__, str(workers),
             *support.pictures("s_4")]
 
 

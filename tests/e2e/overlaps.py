@@ -6,7 +6,6 @@ epoch of its own, the one that it began with, whole, and ends where that does.
 
 import collections
 import os
-import tempfile
 
 import meeting
 import support
@@ -146,10 +145,9 @@ def check_free(found):
         assert way not in DRAWN_ONCE or kind == "persistent2" or len(set(samples)) == len(samples), (kind, way)
 
 
-def test_free_iterations_are_whole_and_replayed():
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "record")
-        found = together(MAPS, FREE_ORDER, {"TSSHIM_RECORD": path})
-        for each in found:
-            check_free(each)
-        expect(alone(MAPS, TSSHIM_REPLAY=path, **FREE_ORDER), found[1])
+def test_free_iterations_are_whole_and_replayed(directory):
+    path = os.path.join(directory, "record")
+    found = together(MAPS, FREE_ORDER, {"TSSHIM_RECORD": path})
+    for each in found:
+        check_free(each)
+    expect(alone(MAPS, TSSHIM_REPLAY=path, **FREE_ORDER), found[1])

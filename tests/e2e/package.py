@@ -119,21 +119,20 @@ def shares(tsrun, group):
                for dataset in found["datasets"]) > 0
 
 
-def test_installed_in_an_environment():
-    with support.Group() as group:
-        path = environment()
-        tsrun = os.path.join(path, "bin", "tsrun")
-        assert library_of(tsrun) == os.path.join(path, "libexec/tsshim/libtsshim.so")
-        said = "tsrun (tsshim) %s\n" % version()
-        assert call(tsrun, "--version") == said
-        assert call(os.path.join(path, "bin", "python"), "-m", "tsshim", "--version") == said
-        assert shares(tsrun, group.name)
-        for name in ("share/man/man1/tsrun.1", "share/bash-completion/completions/tsrun",
-                     "libexec/tsshim/slurm/prolog", "libexec/tsshim/python/sitecustomize.py",
-                     "libexec/tsshim/report/__main__.py",
-                     "libexec/tsshim/report/tsshim_report/page.css"):
-            assert os.path.exists(os.path.join(path, name)), name
-        assert os.access(os.path.join(path, "libexec/tsshim/slurm/prolog"), os.X_OK)
+def test_installed_in_an_environment(group):
+    path = environment()
+    tsrun = os.path.join(path, "bin", "tsrun")
+    assert library_of(tsrun) == os.path.join(path, "libexec/tsshim/libtsshim.so")
+    said = "tsrun (tsshim) %s\n" % version()
+    assert call(tsrun, "--version") == said
+    assert call(os.path.join(path, "bin", "python"), "-m", "tsshim", "--version") == said
+    assert shares(tsrun, group.name)
+    for name in ("share/man/man1/tsrun.1", "share/bash-completion/completions/tsrun",
+                 "libexec/tsshim/slurm/prolog", "libexec/tsshim/python/sitecustomize.py",
+                 "libexec/tsshim/report/__main__.py",
+                 "libexec/tsshim/report/tsshim_report/page.css"):
+        assert os.path.exists(os.path.join(path, name)), name
+    assert os.access(os.path.join(path, "libexec/tsshim/slurm/prolog"), os.X_OK)
 
 
 def test_the_version_is_that_of_the_project():
@@ -201,11 +200,10 @@ def test_the_source_package_is_what_git_knows():
     assert program.mode == 0o755 and program.uid == 0, (program.mode, program.uid)
 
 
-def test_packed_again_the_same_bytes():
+def test_packed_again_the_same_bytes(directory):
     """Whatever the user's file modes and clock."""
-    with tempfile.TemporaryDirectory() as directory:
-        make(directory, "sdist", umask=0o077)
-        same_bytes(directory, "sdist")
+    make(directory, "sdist", umask=0o077)
+    same_bytes(directory, "sdist")
 
 
 def contents(path):
@@ -232,51 +230,48 @@ def test_torch_is_met_there():
         environment(), "libexec/tsshim/python/tsshim_torch"), said
 
 
-def test_a_directory_of_the_users():
-    with tempfile.TemporaryDirectory() as directory:
-        target = os.path.join(directory, "target")
-        pip(support.PYTHON, "install", "-q", "--no-index", "--target", target, wheel())
-        assert library_of(target + "/bin/tsrun") == target + "/libexec/tsshim/libtsshim.so"
-        said = call(target + "/bin/tsrun", "--version")
-        assert call(support.PYTHON, "-m", "tsshim", "--version", PYTHONPATH=target) == said
+def test_a_directory_of_the_users(directory):
+    target = os.path.join(directory, "target")
+    pip(support.PYTHON, "install", "-q", "--no-index", "--target", target, wheel())
+    assert library_of(target + "/bin/tsrun") == target + "/libexec/tsshim/libtsshim.so"
+    said = call(target + "/bin/tsrun", "--version")
+    assert call(support.PYTHON, "-m", "tsshim", "--version", PYTHONPATH=target) == said
 
 
-def test_moved_and_uninstalled_without_a_trace():
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "moved")
-        shutil.copytree(environment(), path, symlinks=True)
-        assert library_of(path + "/bin/tsrun") == path + "/libexec/tsshim/libtsshim.so"
-        # A Python that leaves byte code behind.
-        env = support.plain_environment()
-        del env["PYTHONDONTWRITEBYTECODE"]
-        done = support.run([path + "/bin/tsrun", "--", support.torch_python(), "-c",
-                            "import torch.utils.data"], env)
-        assert done.status == 0, done.errors
-        assert os.path.exists(path + "/libexec/tsshim/python/tsshim_torch/__pycache__")
-        call("sh", "-c", questions.ELSEWHERE, PATH=path + "/bin:/usr/bin:/bin")
-        left = [os.path.join(top, name) for top, _, names in os.walk(path) for name in names
-                if re.search("tsshim|tsrun", os.path.join(top, name)[len(path):])]
-        assert not left, left
+def test_moved_and_uninstalled_without_a_trace(directory):
+    path = os.path.join(directory, "moved")
+    shutil.copytree(environment(), path, symlinks=True)
+    assert library_of(path + "/bin/tsrun") == path + "/libexec/tsshim/libtsshim.so"
+    # A Python that leaves byte code behind.
+    env = support.plain_environment()
+    del env["PYTHONDONTWRITEBYTECODE"]
+    done = support.run([path + "/bin/tsrun", "--", support.torch_python(), "-c",
+                        "import torch.utils.data"], env)
+    assert done.status == 0, done.errors
+    assert os.path.exists(path + "/libexec/tsshim/python/tsshim_torch/__pycache__")
+    call("sh", "-c", questions.ELSEWHERE, PATH=path + "/bin:/usr/bin:/bin")
+    left = [os.path.join(top, name) for top, _, names in os.walk(path) for name in names
+            if re.search("tsshim|tsrun", os.path.join(top, name)[len(path):])]
+    assert not left, left
 
 
-def test_no_newer_system_is_asked_for():
-    with tempfile.TemporaryDirectory() as directory:
-        with zipfile.ZipFile(wheel()) as archive:
-            archive.extractall(directory)
-            assert archive.testzip() is None
-        seen = 0
-        for top, _, names in os.walk(directory):
-            for path in [os.path.join(top, name) for name in names]:
-                with open(path, "rb") as file:
-                    if file.read(4) != b"\x7fELF":
-                        continue
-                seen += 1
-                needed = re.findall(r"NEEDED.*\[(.*)\]", call("readelf", "-d", path))
-                assert set(needed) <= {"libc.so.6"}, (path, needed)
-                versions = re.findall(r"GLIBC_(\d+)\.(\d+)", call("objdump", "-T", path)
-                                      if needed else "")
-                assert all(tuple(map(int, found)) <= OLDEST for found in versions), (path, versions)
-        assert seen == 3, seen
+def test_no_newer_system_is_asked_for(directory):
+    with zipfile.ZipFile(wheel()) as archive:
+        archive.extractall(directory)
+        assert archive.testzip() is None
+    seen = 0
+    for top, _, names in os.walk(directory):
+        for path in [os.path.join(top, name) for name in names]:
+            with open(path, "rb") as file:
+                if file.read(4) != b"\x7fELF":
+                    continue
+            seen += 1
+            needed = re.findall(r"NEEDED.*\[(.*)\]", call("readelf", "-d", path))
+            assert set(needed) <= {"libc.so.6"}, (path, needed)
+            versions = re.findall(r"GLIBC_(\d+)\.(\d+)", call("objdump", "-T", path)
+                                  if needed else "")
+            assert all(tuple(map(int, found)) <= OLDEST for found in versions), (path, versions)
+    assert seen == 3, seen
 
 
 def licence_files():
@@ -362,12 +357,11 @@ def test_without_a_notice_there_is_no_wheel():
 
 
 @support.whole
-def test_the_same_bytes_again():
-    with tempfile.TemporaryDirectory() as directory:
-        make(directory, "--build", "build-package-again", umask=0o077)
-        assert len(os.listdir(directory)) == len(KINDS)
-        for kind in KINDS:
-            same_bytes(directory, kind)
+def test_the_same_bytes_again(directory):
+    make(directory, "--build", "build-package-again", umask=0o077)
+    assert len(os.listdir(directory)) == len(KINDS)
+    for kind in KINDS:
+        same_bytes(directory, kind)
 
 
 def test_wrong_options():

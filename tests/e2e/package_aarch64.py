@@ -69,19 +69,18 @@ def test_the_wheel_holds_what_the_other_one_does():
     assert "\nTag: py3-none-manylinux_2_28_aarch64\n" in said, said
 
 
-def test_old_systems_have_what_it_asks_for():
-    with tempfile.TemporaryDirectory() as directory:
-        with zipfile.ZipFile(made("whl")) as archive:
-            archive.extractall(directory)
-        seen = 0
-        for path in glob.glob(directory + "/**", recursive=True):
-            if not os.path.isfile(path) or not is_elf(read(path)):
-                continue
-            told = package.call("aarch64-linux-gnu-readelf", "--wide", "--version-info", path)
-            versions = re.findall(r"GLIBC_(\d+)\.(\d+)", told)
-            assert all((int(a), int(b)) <= package.OLDEST for a, b in versions), path
-            seen += bool(versions)
-        assert seen == 1, seen  # the library; the programs are static
+def test_old_systems_have_what_it_asks_for(directory):
+    with zipfile.ZipFile(made("whl")) as archive:
+        archive.extractall(directory)
+    seen = 0
+    for path in glob.glob(directory + "/**", recursive=True):
+        if not os.path.isfile(path) or not is_elf(read(path)):
+            continue
+        told = package.call("aarch64-linux-gnu-readelf", "--wide", "--version-info", path)
+        versions = re.findall(r"GLIBC_(\d+)\.(\d+)", told)
+        assert all((int(a), int(b)) <= package.OLDEST for a, b in versions), path
+        seen += bool(versions)
+    assert seen == 1, seen  # the library; the programs are static
 
 
 def test_a_notice_of_all_that_is_linked():
@@ -93,13 +92,12 @@ def test_a_notice_of_all_that_is_linked():
         assert source and found["%s%s/copyright" % (top, source.group(1))], (name, told)
 
 
-def test_it_says_its_version():
-    with tempfile.TemporaryDirectory() as directory:
-        with zipfile.ZipFile(made("whl")) as archive:
-            name = "tsshim-%s.data/scripts/tsrun" % package.version()
-            path = archive.extract(name, directory)
-        os.chmod(path, 0o755)
-        assert package.call(QEMU, path, "--version") == "tsrun (tsshim) %s\n" % package.version()
+def test_it_says_its_version(directory):
+    with zipfile.ZipFile(made("whl")) as archive:
+        name = "tsshim-%s.data/scripts/tsrun" % package.version()
+        path = archive.extract(name, directory)
+    os.chmod(path, 0o755)
+    assert package.call(QEMU, path, "--version") == "tsrun (tsshim) %s\n" % package.version()
 
 
 def test_the_debian_package():
@@ -114,9 +112,8 @@ def test_the_debian_package():
     assert done.status == 0, done.output
 
 
-def test_the_same_bytes_again():
-    with tempfile.TemporaryDirectory() as directory:
-        package.make(directory, "--arch", "aarch64", "--build", "build-package-again", umask=0o077)
-        for kind in ("whl", "deb"):
-            again = glob.glob(directory + "/*." + kind)[0]
-            assert read(again) == read(made(kind)), kind
+def test_the_same_bytes_again(directory):
+    package.make(directory, "--arch", "aarch64", "--build", "build-package-again", umask=0o077)
+    for kind in ("whl", "deb"):
+        again = glob.glob(directory + "/*." + kind)[0]
+        assert read(again) == read(made(kind)), kind

@@ -68,87 +68,82 @@ def recorded(directory):
         return wanted, file.read()
 
 
-def test_what_was_written_is_read():
-    with tempfile.TemporaryDirectory() as directory:
-        wanted, data = recorded(directory)
-        found = opened(data, directory)
+def test_what_was_written_is_read(directory):
+    wanted, data = recorded(directory)
+    found = opened(data, directory)
+    for name, ordinal, epoch, samples in wanted:
+        assert given(found, name, ordinal, epoch) == samples
+    assert given(found, NAME, 0, 3) is None and given(found, b"a third one's   ", 2, 0) is None
+    # Four bytes a sample where all draws are the epoch's and nothing comes again.
+    assert len(data) < 48 + 6 * (40 + 3 * 20) + 6 * 12 * 4 + 2 * 12 * 4 + 3 * 12 * 4
+
+
+def test_iterators_overlap(directory):
+    wanted, data = recorded(directory)
+    samples = {(name, epoch): samples for name, _, epoch, samples in wanted}
+    found = opened(data, directory)
+    first, second = found.epoch_of(NAME, 0, 0), found.epoch_of(NAME, 0, 1)
+    had = [first.take(5), second.take(12), first.take(9)]
+    assert had[0] + had[2] == samples[NAME, 0] and had[1] == samples[NAME, 1]
+    # One that delivered nothing has used nothing up, whichever begins first.
+    again = found.epoch_of(NAME, 0, 1)
+    second.deliver()
+    assert again.take(12) == samples[NAME, 1]
+    assert given(found, NAME, 0, 0) == samples[NAME, 0]
+    assert given(found, NAME, 0, 2) == samples[NAME, 2]
+
+
+def test_a_file_ends_wherever_the_job_was_killed(directory):
+    wanted, data = recorded(directory)
+    most = {}
+    for size in range(recording.HEADER_BYTES, len(data)):
+        found = opened(data[:size], directory)
         for name, ordinal, epoch, samples in wanted:
-            assert given(found, name, ordinal, epoch) == samples
-        assert given(found, NAME, 0, 3) is None and given(found, b"a third one's   ", 2, 0) is None
-        # Four bytes a sample where all draws are the epoch's and nothing comes again.
-        assert len(data) < 48 + 6 * (40 + 3 * 20) + 6 * 12 * 4 + 2 * 12 * 4 + 3 * 12 * 4
-
-
-def test_iterators_overlap():
-    with tempfile.TemporaryDirectory() as directory:
-        wanted, data = recorded(directory)
-        samples = {(name, epoch): samples for name, _, epoch, samples in wanted}
-        found = opened(data, directory)
-        first, second = found.epoch_of(NAME, 0, 0), found.epoch_of(NAME, 0, 1)
-        had = [first.take(5), second.take(12), first.take(9)]
-        assert had[0] + had[2] == samples[NAME, 0] and had[1] == samples[NAME, 1]
-        # One that delivered nothing has used nothing up, whichever begins first.
-        again = found.epoch_of(NAME, 0, 1)
-        second.deliver()
-        assert again.take(12) == samples[NAME, 1]
-        assert given(found, NAME, 0, 0) == samples[NAME, 0]
-        assert given(found, NAME, 0, 2) == samples[NAME, 2]
-
-
-def test_a_file_ends_wherever_the_job_was_killed():
-    with tempfile.TemporaryDirectory() as directory:
-        wanted, data = recorded(directory)
-        most = {}
-        for size in range(recording.HEADER_BYTES, len(data)):
-            found = opened(data[:size], directory)
-            for name, ordinal, epoch, samples in wanted:
-                had = given(found, name, ordinal, epoch)
-                if had is None:
-                    continue
-                assert had == samples[:len(had)]
-                assert len(had) >= most.get((ordinal, epoch), 0)  # more of the file, no less
-                most[ordinal, epoch] = len(had)
-        assert set(most.values()) == {10, 12}, most  # the last batch of the last one was cut
-        for size in range(recording.HEADER_BYTES):
-            assert "it is none" in refused(data[:size], directory)
-
-
-def test_a_damaged_byte_is_noticed():
-    with tempfile.TemporaryDirectory() as directory:
-        wanted, data = recorded(directory)
-        for at in range(len(data)):
-            damaged = data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1:]
-            try:
-                found = opened(damaged, directory)
-            except recording.Unusable as error:
-                assert "cannot be replayed" in str(error)
+            had = given(found, name, ordinal, epoch)
+            if had is None:
                 continue
-            # Only as if it had ended before: the length of a chunk, or the last one.
-            for name, ordinal, epoch, samples in wanted:
-                had = given(found, name, ordinal, epoch)
-                assert had is None or had == samples[:len(had)], at
+            assert had == samples[:len(had)]
+            assert len(had) >= most.get((ordinal, epoch), 0)  # more of the file, no less
+            most[ordinal, epoch] = len(had)
+    assert set(most.values()) == {10, 12}, most  # the last batch of the last one was cut
+    for size in range(recording.HEADER_BYTES):
+        assert "it is none" in refused(data[:size], directory)
 
 
-def test_others_are_refused():
-    with tempfile.TemporaryDirectory() as directory:
-        _, data = recorded(directory)
-        assert "its seed is 7, not 8" in refused(data, directory, 8)
-        assert "it is none" in refused(b"a text that is long enough to have a header in front",
-                                       directory)
-        newer = bytearray(data)
-        newer[8] += 1
-        assert "its version is 3" in refused(bytes(newer), directory)
+def test_a_damaged_byte_is_noticed(directory):
+    wanted, data = recorded(directory)
+    for at in range(len(data)):
+        damaged = data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1:]
         try:
-            recording.Recording(os.path.join(directory, "none"), SEED)
-            raise AssertionError
+            found = opened(damaged, directory)
         except recording.Unusable as error:
-            assert "No such file" in str(error)
-        for name, epoch, why in ((OTHER, 0, "another data set"), (NAME, 4, "its epoch 0 is here 4")):
-            try:
-                given(opened(data, directory), name, 0, epoch)
-                raise AssertionError(why)
-            except recording.Unusable as error:
-                assert why in str(error), error
+            assert "cannot be replayed" in str(error)
+            continue
+        # Only as if it had ended before: the length of a chunk, or the last one.
+        for name, ordinal, epoch, samples in wanted:
+            had = given(found, name, ordinal, epoch)
+            assert had is None or had == samples[:len(had)], at
+
+
+def test_others_are_refused(directory):
+    _, data = recorded(directory)
+    assert "its seed is 7, not 8" in refused(data, directory, 8)
+    assert "it is none" in refused(b"a text that is long enough to have a header in front",
+                                   directory)
+    newer = bytearray(data)
+    newer[8] += 1
+    assert "its version is 3" in refused(bytes(newer), directory)
+    try:
+        recording.Recording(os.path.join(directory, "none"), SEED)
+        raise AssertionError
+    except recording.Unusable as error:
+        assert "No such file" in str(error)
+    for name, epoch, why in ((OTHER, 0, "another data set"), (NAME, 4, "its epoch 0 is here 4")):
+        try:
+            given(opened(data, directory), name, 0, epoch)
+            raise AssertionError(why)
+        except recording.Unusable as error:
+            assert why in str(error), error
 
 
 def test_an_error_ends_the_recording_with_a_line():
@@ -171,18 +166,17 @@ def test_an_error_ends_the_recording_with_a_line():
                 assert os.path.getsize(path) == 0  # not ours
 
 
-def test_each_rank_has_its_own_and_a_child_none():
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "record")
-        os.environ["RANK"] = "3"
-        recorder = recording.Recorder(path, SEED, print)
-        del os.environ["RANK"]
-        assert os.listdir(directory) == ["record.rank3"]
-        size = os.path.getsize(recorder.path)
-        child = os.fork()
-        if child == 0:
-            recorder.begin(NAME, 0, 0, 1)
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0 and os.path.getsize(recorder.path) == size
+def test_each_rank_has_its_own_and_a_child_none(directory):
+    path = os.path.join(directory, "record")
+    os.environ["RANK"] = "3"
+    recorder = recording.Recorder(path, SEED, print)
+    del os.environ["RANK"]
+    assert os.listdir(directory) == ["record.rank3"]
+    size = os.path.getsize(recorder.path)
+    child = os.fork()
+    if child == 0:
         recorder.begin(NAME, 0, 0, 1)
-        assert os.path.getsize(recorder.path) > size
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0 and os.path.getsize(recorder.path) == size
+    recorder.begin(NAME, 0, 0, 1)
+    assert os.path.getsize(recorder.path) > size

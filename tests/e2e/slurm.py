@@ -31,27 +31,25 @@ def test_the_fake_slurm_notices_what_is_no_command():
     assert good.environment == {"B": "a b="} and good.printed == ["so"]
 
 
-def test_two_jobs_of_a_user_share():
-    with Node() as node:
-        command = node.decoder()
-        jobs = [node.start(Job(), command) for _ in range(2)]
-        reference = support.run(command)
-        for job in jobs:
-            support.same_pictures(reference, support.finish(job), "a job under Slurm")
-        assert node.statistics(ALICE)["shared"] > 0, node.statistics(ALICE)
+def test_two_jobs_of_a_user_share(node):
+    command = node.decoder()
+    jobs = [node.start(Job(), command) for _ in range(2)]
+    reference = support.run(command)
+    for job in jobs:
+        support.same_pictures(reference, support.finish(job), "a job under Slurm")
+    assert node.statistics(ALICE)["shared"] > 0, node.statistics(ALICE)
 
 
-def test_jobs_of_different_users_do_not():
-    with Node() as node:
-        command = node.decoder()
-        for job in [node.start(Job(user), command) for user in (ALICE, BOB)]:
-            assert support.finish(job).status == 0
-        for user in (ALICE, BOB):
-            numbers = node.statistics(user)
-            assert numbers["produced"] > 0 and numbers["shared"] == 0, numbers
-            for name in node.shared(user):
-                state = os.stat("/dev/shm/" + name)
-                assert state.st_uid == user and state.st_mode & 0o77 == 0, name
+def test_jobs_of_different_users_do_not(node):
+    command = node.decoder()
+    for job in [node.start(Job(user), command) for user in (ALICE, BOB)]:
+        assert support.finish(job).status == 0
+    for user in (ALICE, BOB):
+        numbers = node.statistics(user)
+        assert numbers["produced"] > 0 and numbers["shared"] == 0, numbers
+        for name in node.shared(user):
+            state = os.stat("/dev/shm/" + name)
+            assert state.st_uid == user and state.st_mode & 0o77 == 0, name
 
 
 def test_who_shares_can_be_chosen():
@@ -76,88 +74,83 @@ def test_who_shares_can_be_chosen():
         assert group(second) == "slurm"
 
 
-def test_existing_preloads_are_kept_and_ours_comes_once():
-    with Node() as node:
-        other = support.TEST_LIBRARY.replace("libtsshim-test.so", "libother.so")
-        for there, wanted in (("", node.library), (other, other + ":" + node.library),
-                              ("%s liba.so" % other, "%s:liba.so:%s" % (other, node.library)),
-                              (":" + other + " :", other + ":" + node.library)):
-            environment = node.task(Job(), LD_PRELOAD=there).environment
-            assert environment["LD_PRELOAD"] == wanted, (there, environment)
-            # As srun in a batch script hands it on.
-            again = node.task(Job(), **environment).environment
-            assert again["LD_PRELOAD"] == wanted, (wanted, again)
-        there = "/gone/libtsshim.so:%s" % other
-        assert node.task(Job(), LD_PRELOAD=there).environment["LD_PRELOAD"] == (
-            other + ":" + node.library)
-        # Another copy does as well: two in one process would both hook.
-        copy = os.path.join(node.root, "libtsshim-2.so")
-        shutil.copy(node.library, copy)
-        assert node.task(Job(), LD_PRELOAD=copy).environment["LD_PRELOAD"] == copy
+def test_existing_preloads_are_kept_and_ours_comes_once(node):
+    other = support.TEST_LIBRARY.replace("libtsshim-test.so", "libother.so")
+    for there, wanted in (("", node.library), (other, other + ":" + node.library),
+                          ("%s liba.so" % other, "%s:liba.so:%s" % (other, node.library)),
+                          (":" + other + " :", other + ":" + node.library)):
+        environment = node.task(Job(), LD_PRELOAD=there).environment
+        assert environment["LD_PRELOAD"] == wanted, (there, environment)
+        # As srun in a batch script hands it on.
+        again = node.task(Job(), **environment).environment
+        assert again["LD_PRELOAD"] == wanted, (wanted, again)
+    there = "/gone/libtsshim.so:%s" % other
+    assert node.task(Job(), LD_PRELOAD=there).environment["LD_PRELOAD"] == (
+        other + ":" + node.library)
+    # Another copy does as well: two in one process would both hook.
+    copy = os.path.join(node.root, "libtsshim-2.so")
+    shutil.copy(node.library, copy)
+    assert node.task(Job(), LD_PRELOAD=copy).environment["LD_PRELOAD"] == copy
 
 
-def test_the_task_has_the_library_and_no_other_message():
-    with Node() as node:
-        outcome = support.finish(node.start(Job(), ["/bin/cat", "/proc/self/maps"]))
-        assert node.library in outcome.output and outcome.errors == "", outcome.errors
-        assert outcome.status == 0
+def test_the_task_has_the_library_and_no_other_message(node):
+    outcome = support.finish(node.start(Job(), ["/bin/cat", "/proc/self/maps"]))
+    assert node.library in outcome.output and outcome.errors == "", outcome.errors
+    assert outcome.status == 0
 
 
-def test_odd_values_do_not_leave_their_line():
-    with Node() as node:
-        for odd in ("/lib/a'b\"c$(id)`id`;.so", "/lib/\\n\\x0a.so", "/lib/*.so", "/lib/\udcff.so"):
-            environment = node.task(Job(), LD_PRELOAD=odd).environment
-            assert environment["LD_PRELOAD"] == odd + ":" + node.library, environment
-        # These cannot be said: then nothing is.
-        for odd in ("/a\nexport EVIL=1\n.so", "/a\nunset HOME", "/a\r.so", "/a\x01.so"):
-            nothing(node, Job(), LD_PRELOAD=odd)
-        for length in range(PIECE - 300, PIECE + 300, 37):
-            tail = "export EVIL=1.so"
-            node.task(Job(), LD_PRELOAD="/" + "x" * (length - len(tail)) + tail)
-        nothing(node, Job(), LD_PRELOAD="/" + "x" * 2 * PIECE)
-        for odd in ("a\nexport EVIL=1", "a b", "x" * 9999):
-            environment = node.task(Job(), TSSHIM_GROUP=odd).environment
-            assert environment["TSSHIM_GROUP"] == odd and "EVIL" not in environment
-            environment = node.task(Job(SLURM_JOB_ID=odd, SLURM_ARRAY_JOB_ID=odd),
-                                    TSSHIM_SLURM="array").environment
-            assert environment["TSSHIM_GROUP"] == "slurm", environment
+def test_odd_values_do_not_leave_their_line(node):
+    for odd in ("/lib/a'b\"c$(id)`id`;.so", "/lib/\\n\\x0a.so", "/lib/*.so", "/lib/\udcff.so"):
+        environment = node.task(Job(), LD_PRELOAD=odd).environment
+        assert environment["LD_PRELOAD"] == odd + ":" + node.library, environment
+    # These cannot be said: then nothing is.
+    for odd in ("/a\nexport EVIL=1\n.so", "/a\nunset HOME", "/a\r.so", "/a\x01.so"):
+        nothing(node, Job(), LD_PRELOAD=odd)
+    for length in range(PIECE - 300, PIECE + 300, 37):
+        tail = "export EVIL=1.so"
+        node.task(Job(), LD_PRELOAD="/" + "x" * (length - len(tail)) + tail)
+    nothing(node, Job(), LD_PRELOAD="/" + "x" * 2 * PIECE)
+    for odd in ("a\nexport EVIL=1", "a b", "x" * 9999):
+        environment = node.task(Job(), TSSHIM_GROUP=odd).environment
+        assert environment["TSSHIM_GROUP"] == odd and "EVIL" not in environment
+        environment = node.task(Job(SLURM_JOB_ID=odd, SLURM_ARRAY_JOB_ID=odd),
+                                TSSHIM_SLURM="array").environment
+        assert environment["TSSHIM_GROUP"] == "slurm", environment
 
 
-def test_an_empty_environment_is_enough():
-    with Node() as node:
-        job = Job()
-        job.own = {}
-        environment = node.task(job).environment
-        assert environment == {"LD_PRELOAD": node.library, "TSSHIM_GROUP": "slurm",
-                               "APPTAINERENV_LD_PRELOAD": ""}, environment
-        # As Slurm calls it, without an argument, and by a link from where sites keep scripts.
-        link = os.path.join(node.root, "taskprolog")
-        os.symlink(node.find("taskprolog"), link)
-        if not os.path.exists("/etc/tsshim/slurm.conf"):
-            done = subprocess.run([link], env={}, stdout=subprocess.PIPE, text=True)
-            assert done.stdout == node.raw(job, {}), done.stdout
+def test_an_empty_environment_is_enough(node):
+    job = Job()
+    job.own = {}
+    environment = node.task(job).environment
+    assert environment == {"LD_PRELOAD": node.library, "TSSHIM_GROUP": "slurm",
+                           "APPTAINERENV_LD_PRELOAD": ""}, environment
+    # As Slurm calls it, without an argument, and by a link from where sites keep scripts.
+    link = os.path.join(node.root, "taskprolog")
+    os.symlink(node.find("taskprolog"), link)
+    if not os.path.exists("/etc/tsshim/slurm.conf"):
+        done = subprocess.run([link], env={}, stdout=subprocess.PIPE, text=True)
+        assert done.stdout == node.raw(job, {}), done.stdout
 
 
-def test_a_hostile_environment_changes_nothing():
-    with Node() as node:
-        evil = os.path.join(node.root, "evil")
-        os.mkdir(evil, 0o755)
-        for name in ("bash", "cat", "readlink", "stat", "timeout", "sh"):
-            with open(os.path.join(evil, name), "w") as file:
-                file.write("#!/bin/sh\necho export EVIL=1\n")
-            os.chmod(file.name, 0o755)
-        reference = node.raw(Job(), {})
-        for name, value in (("PATH", evil), ("BASH_ENV", os.path.join(evil, "sh")),
-                            ("ENV", os.path.join(evil, "sh")), ("SHELLOPTS", "xtrace:posix"),
-                            ("BASH_FUNC_stat%%", "() { echo export EVIL=1; }"),
-                            ("BASH_FUNC_read%%", "() { echo export EVIL=1; }"),
-                            ("POSIXLY_CORRECT", "1"), ("IFS", "/"), ("CDPATH", evil),
-                            ("LC_ALL", "none"), ("TMPDIR", "/gone"), ("HOME", "/gone"),
-                            ("lines", "export EVIL=1"), ("set_enable", "off"),
-                            ("here", evil), ("library", "/evil.so")):
-            for old in (False, True):
-                got = node.raw(Job(), {name: value}, old)
-                assert got == reference, (name, got)
+def test_a_hostile_environment_changes_nothing(node):
+    evil = os.path.join(node.root, "evil")
+    os.mkdir(evil, 0o755)
+    for name in ("bash", "cat", "readlink", "stat", "timeout", "sh"):
+        with open(os.path.join(evil, name), "w") as file:
+            file.write("#!/bin/sh\necho export EVIL=1\n")
+        os.chmod(file.name, 0o755)
+    reference = node.raw(Job(), {})
+    for name, value in (("PATH", evil), ("BASH_ENV", os.path.join(evil, "sh")),
+                        ("ENV", os.path.join(evil, "sh")), ("SHELLOPTS", "xtrace:posix"),
+                        ("BASH_FUNC_stat%%", "() { echo export EVIL=1; }"),
+                        ("BASH_FUNC_read%%", "() { echo export EVIL=1; }"),
+                        ("POSIXLY_CORRECT", "1"), ("IFS", "/"), ("CDPATH", evil),
+                        ("LC_ALL", "none"), ("TMPDIR", "/gone"), ("HOME", "/gone"),
+                        ("lines", "export EVIL=1"), ("set_enable", "off"),
+                        ("here", evil), ("library", "/evil.so")):
+        for old in (False, True):
+            got = node.raw(Job(), {name: value}, old)
+            assert got == reference, (name, got)
 
 
 def test_a_library_that_does_not_load_is_left_out():
@@ -195,53 +188,50 @@ def test_a_library_that_does_not_load_is_left_out():
             nothing(node, Job())
 
 
-def test_a_file_system_without_execution():
-    with Node() as node:
-        prefix = mounted("mount -t tmpfs -o noexec none %s/libs && cp %s %s/libs && "
-                         "mount --bind %s/libs/libtsshim.so %s" % (
-                             node.root, node.library, node.root, node.root, node.library), ALICE)
-        os.mkdir(os.path.join(node.root, "libs"), 0o755)
-        slurm = node.task(Job(), prefix)
-        assert "LD_PRELOAD" not in slurm.environment, slurm.environment
+def test_a_file_system_without_execution(node):
+    prefix = mounted("mount -t tmpfs -o noexec none %s/libs && cp %s %s/libs && "
+                     "mount --bind %s/libs/libtsshim.so %s" % (
+                         node.root, node.library, node.root, node.root, node.library), ALICE)
+    os.mkdir(os.path.join(node.root, "libs"), 0o755)
+    slurm = node.task(Job(), prefix)
+    assert "LD_PRELOAD" not in slurm.environment, slurm.environment
 
 
-def test_switching_off_and_on():
-    with Node() as node:
-        preload = "/lib/a.so:" + node.library
-        nothing(node, Job(), TSSHIM_SLURM="off")
-        nothing(node, Job(), TSSHIM_DISABLE="1", LD_PRELOAD=preload)
-        environment = node.task(Job(), TSSHIM_SLURM="off", LD_PRELOAD=preload).environment
-        assert environment["LD_PRELOAD"] == "/lib/a.so", environment
-        environment = node.task(Job(), TSSHIM_SLURM="off", LD_PRELOAD=node.library).environment
-        assert "LD_PRELOAD" not in environment
-        node.write_settings("enable = off\n")
-        nothing(node, Job(), TSSHIM_SLURM="on", LD_PRELOAD=preload)
-        node.write_settings("enable = ask\n")
-        nothing(node, Job(), LD_PRELOAD=preload)
-        nothing(node, Job(), TSSHIM_SLURM="nonsense")
-        for word in ("on", "user", "array", "job"):
-            assert "LD_PRELOAD" in node.task(Job(), TSSHIM_SLURM=word).environment
-        slurm = node.task(Job(), TSSHIM_SLURM="explain")
-        assert slurm.printed == ["tsshim: on, group slurm, but off in jobs without TSSHIM_SLURM"], slurm.printed
+def test_switching_off_and_on(node):
+    preload = "/lib/a.so:" + node.library
+    nothing(node, Job(), TSSHIM_SLURM="off")
+    nothing(node, Job(), TSSHIM_DISABLE="1", LD_PRELOAD=preload)
+    environment = node.task(Job(), TSSHIM_SLURM="off", LD_PRELOAD=preload).environment
+    assert environment["LD_PRELOAD"] == "/lib/a.so", environment
+    environment = node.task(Job(), TSSHIM_SLURM="off", LD_PRELOAD=node.library).environment
+    assert "LD_PRELOAD" not in environment
+    node.write_settings("enable = off\n")
+    nothing(node, Job(), TSSHIM_SLURM="on", LD_PRELOAD=preload)
+    node.write_settings("enable = ask\n")
+    nothing(node, Job(), LD_PRELOAD=preload)
+    nothing(node, Job(), TSSHIM_SLURM="nonsense")
+    for word in ("on", "user", "array", "job"):
+        assert "LD_PRELOAD" in node.task(Job(), TSSHIM_SLURM=word).environment
+    slurm = node.task(Job(), TSSHIM_SLURM="explain")
+    assert slurm.printed == ["tsshim: on, group slurm, but off in jobs without TSSHIM_SLURM"], slurm.printed
 
 
-def test_settings_of_the_administrator():
-    with Node() as node:
-        node.write_settings("# ours\n\n  ring=8G\t# of 64\n\tstage = off\n\nenable = on")
-        environment = node.task(Job()).environment
-        assert environment["TSSHIM_RING"] == "8G", environment
-        assert node.task(Job(), TSSHIM_RING="1G").environment["TSSHIM_RING"] == "1G"
-        mark = os.path.join(node.root, "mark")
-        for line in ("enabled = off", "enable = maybe", "enable", "= on", "group = $(id)",
-                     "ring = 1G; touch " + mark, "touch " + mark, "$(touch %s)" % mark,
-                     "ring = `touch %s`" % mark, "PATH = /evil", "stage = relative",
-                     "stage = /a/../b", "stage = /a'b", "ring = -1", "enable = on off",
-                     "\n" * 300, "enable = on\0", "x" * 100000):
-            node.write_settings("ring = 8G\n%s\n" % line)
-            if "\0" in line:  # bash leaves it out, so that the line is as if it were not there
-                continue
-            nothing(node, Job())
-            assert not os.path.exists(mark), line
+def test_settings_of_the_administrator(node):
+    node.write_settings("# ours\n\n  ring=8G\t# of 64\n\tstage = off\n\nenable = on")
+    environment = node.task(Job()).environment
+    assert environment["TSSHIM_RING"] == "8G", environment
+    assert node.task(Job(), TSSHIM_RING="1G").environment["TSSHIM_RING"] == "1G"
+    mark = os.path.join(node.root, "mark")
+    for line in ("enabled = off", "enable = maybe", "enable", "= on", "group = $(id)",
+                 "ring = 1G; touch " + mark, "touch " + mark, "$(touch %s)" % mark,
+                 "ring = `touch %s`" % mark, "PATH = /evil", "stage = relative",
+                 "stage = /a/../b", "stage = /a'b", "ring = -1", "enable = on off",
+                 "\n" * 300, "enable = on\0", "x" * 100000):
+        node.write_settings("ring = 8G\n%s\n" % line)
+        if "\0" in line:  # bash leaves it out, so that the line is as if it were not there
+            continue
+        nothing(node, Job())
+        assert not os.path.exists(mark), line
 
 
 def test_settings_that_others_can_write_are_not_used():
@@ -267,100 +257,94 @@ def test_settings_that_others_can_write_are_not_used():
         check(lambda: (os.unlink(file), os.symlink("/dev/zero", file)), lambda: os.unlink(file))
 
 
-def test_containers_get_no_library_that_they_do_not_have():
-    with Node() as node:
-        # An OCI bundle: we run on the node, the task does not.
-        nothing(node, Job(), SLURM_CONTAINER="/bundle")
-        batch = node.task(Job()).environment
-        inside = node.task(Job(), **batch, SLURM_CONTAINER="/bundle").environment
-        assert "LD_PRELOAD" not in inside, inside
-        # Pyxis: we run inside, too, and a batch script's LD_PRELOAD comes along.
-        hidden = mounted("mount -t tmpfs none %s && mkdir %s/slurm && mount --bind %s/scripts "
-                         "%s/slurm" % ((os.path.dirname(node.library),) * 2 + (
-                             node.root, os.path.dirname(node.library))), ALICE)
-        shutil.copytree(os.path.dirname(node.find("taskprolog")),
-                        os.path.join(node.root, "scripts"))
-        job = Job()
-        assert "ld.so" in support.run([*hidden, *QUIET], batch).errors, "hides nothing"
-        outcome = support.finish(node.start(job, QUIET, hidden, **batch))
-        assert (outcome.status, outcome.errors) == (0, ""), outcome.errors
-        # Apptainer, started by the task: hands on what this says instead of LD_PRELOAD.
-        environment = node.task(Job(), LD_PRELOAD="/lib/a.so").environment
-        assert environment["APPTAINERENV_LD_PRELOAD"] == "/lib/a.so"
-        environment = node.task(Job(), APPTAINERENV_LD_PRELOAD="x").environment
-        assert environment["APPTAINERENV_LD_PRELOAD"] == "x"
-        node.write_settings("containers = share\n")
-        environment = node.task(Job(), SLURM_CONTAINER="/bundle").environment
-        assert environment["LD_PRELOAD"] == node.library
-        assert "APPTAINERENV_LD_PRELOAD" not in environment
+def test_containers_get_no_library_that_they_do_not_have(node):
+    # An OCI bundle: we run on the node, the task does not.
+    nothing(node, Job(), SLURM_CONTAINER="/bundle")
+    batch = node.task(Job()).environment
+    inside = node.task(Job(), **batch, SLURM_CONTAINER="/bundle").environment
+    assert "LD_PRELOAD" not in inside, inside
+    # Pyxis: we run inside, too, and a batch script's LD_PRELOAD comes along.
+    hidden = mounted("mount -t tmpfs none %s && mkdir %s/slurm && mount --bind %s/scripts "
+                     "%s/slurm" % ((os.path.dirname(node.library),) * 2 + (
+                         node.root, os.path.dirname(node.library))), ALICE)
+    shutil.copytree(os.path.dirname(node.find("taskprolog")),
+                    os.path.join(node.root, "scripts"))
+    job = Job()
+    assert "ld.so" in support.run([*hidden, *QUIET], batch).errors, "hides nothing"
+    outcome = support.finish(node.start(job, QUIET, hidden, **batch))
+    assert (outcome.status, outcome.errors) == (0, ""), outcome.errors
+    # Apptainer, started by the task: hands on what this says instead of LD_PRELOAD.
+    environment = node.task(Job(), LD_PRELOAD="/lib/a.so").environment
+    assert environment["APPTAINERENV_LD_PRELOAD"] == "/lib/a.so"
+    environment = node.task(Job(), APPTAINERENV_LD_PRELOAD="x").environment
+    assert environment["APPTAINERENV_LD_PRELOAD"] == "x"
+    node.write_settings("containers = share\n")
+    environment = node.task(Job(), SLURM_CONTAINER="/bundle").environment
+    assert environment["LD_PRELOAD"] == node.library
+    assert "APPTAINERENV_LD_PRELOAD" not in environment
 
 
-def test_shared_memory_that_cannot_be_used():
-    with Node() as node:
-        command = node.decoder(2)
-        reference = support.run(command)
-        for script in ("mount -t tmpfs -o ro none /dev/shm",
-                       "mount -t tmpfs -o size=4k none /dev/shm",
-                       "mount -t tmpfs -o mode=700 none /dev/shm"):
-            job = node.start(Job(), command, mounted(script, ALICE))
-            outcome = support.finish(job)
-            outcome.errors = "\n".join(line for line in outcome.errors.splitlines()
-                                       if not line.startswith("tsshim: "))
-            support.same_pictures(reference, outcome, script)
+def test_shared_memory_that_cannot_be_used(node):
+    command = node.decoder(2)
+    reference = support.run(command)
+    for script in ("mount -t tmpfs -o ro none /dev/shm",
+                   "mount -t tmpfs -o size=4k none /dev/shm",
+                   "mount -t tmpfs -o mode=700 none /dev/shm"):
+        job = node.start(Job(), command, mounted(script, ALICE))
+        outcome = support.finish(job)
+        outcome.errors = "\n".join(line for line in outcome.errors.splitlines()
+                                   if not line.startswith("tsshim: "))
+        support.same_pictures(reference, outcome, script)
 
 
-def test_private_shared_memory():
+def test_private_shared_memory(node):
     """As Slurm's namespace plug-ins make it: jobs do not meet, and are not harmed."""
-    with Node() as node:
-        command = node.decoder()
-        reference = support.run(command)
-        private = mounted("mount -t tmpfs -o mode=1777 none /dev/shm", ALICE)
-        for job in [node.start(Job(), command, private) for _ in range(2)]:
-            support.same_pictures(reference, support.finish(job), "private /dev/shm")
-        assert node.shared(ALICE) == [], node.shared(ALICE)
-        node.administer("epilog", Job())
+    command = node.decoder()
+    reference = support.run(command)
+    private = mounted("mount -t tmpfs -o mode=1777 none /dev/shm", ALICE)
+    for job in [node.start(Job(), command, private) for _ in range(2)]:
+        support.same_pictures(reference, support.finish(job), "private /dev/shm")
+    assert node.shared(ALICE) == [], node.shared(ALICE)
+    node.administer("epilog", Job())
 
 
-def test_other_namespaces_do_not_keep_jobs_from_sharing():
+def test_other_namespaces_do_not_keep_jobs_from_sharing(node):
     """As Enroot makes them; what such a job leaves is in nobody's way and goes in the end."""
-    with Node() as node:
-        command = node.decoder()
-        inside = mounted("true", ALICE) + ["/usr/bin/unshare", "-U", "--map-current-user"]
-        for job in [node.start(Job(), command, inside) for _ in range(2)]:
-            assert support.finish(job).status == 0
-        left = node.shared(ALICE)
-        assert left and not any("." + support.own_scope() + "." in name for name in left), left
-        for job in [node.start(Job(), command) for _ in range(2)]:
-            assert support.finish(job).status == 0
-        assert node.statistics(ALICE)["shared"] > 0, node.statistics(ALICE)
-        node.administer("epilog", Job())
-        assert node.shared(ALICE) == [], node.shared(ALICE)
+    command = node.decoder()
+    inside = mounted("true", ALICE) + ["/usr/bin/unshare", "-U", "--map-current-user"]
+    for job in [node.start(Job(), command, inside) for _ in range(2)]:
+        assert support.finish(job).status == 0
+    left = node.shared(ALICE)
+    assert left and not any("." + support.own_scope() + "." in name for name in left), left
+    for job in [node.start(Job(), command) for _ in range(2)]:
+        assert support.finish(job).status == 0
+    assert node.statistics(ALICE)["shared"] > 0, node.statistics(ALICE)
+    node.administer("epilog", Job())
+    assert node.shared(ALICE) == [], node.shared(ALICE)
 
 
-def test_a_program_that_hangs_does_not_keep_the_task():
-    with Node() as node:
-        stuck = os.path.join(node.root, "stuck")
-        with open(stuck, "w") as file:
-            file.write("#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 1; done\n")
-        os.chmod(stuck, 0o755)
-        for name in ("cat", "stat"):
-            node.write_settings("enable = on\n")
-            path = os.path.realpath(shutil.which(name))
-            begin = time.monotonic()
-            slurm = node.task(Job(), mounted("mount --bind %s %s" % (stuck, path), ALICE))
-            assert "LD_PRELOAD" not in slurm.environment, name
-            assert time.monotonic() - begin > 4, "nothing hung"
+def test_a_program_that_hangs_does_not_keep_the_task(node):
+    stuck = os.path.join(node.root, "stuck")
+    with open(stuck, "w") as file:
+        file.write("#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 1; done\n")
+    os.chmod(stuck, 0o755)
+    for name in ("cat", "stat"):
+        node.write_settings("enable = on\n")
+        path = os.path.realpath(shutil.which(name))
+        begin = time.monotonic()
+        slurm = node.task(Job(), mounted("mount --bind %s %s" % (stuck, path), ALICE))
+        assert "LD_PRELOAD" not in slurm.environment, name
+        assert time.monotonic() - begin > 4, "nothing hung"
 
 
-def test_killed_while_it_speaks():
+def test_killed_while_it_speaks(node):
     """Slurm reads what came before: lines of ours or nothing."""
-    with Node() as node:
-        whole = node.raw(Job(), {}).splitlines(True)
-        for delay in range(0, 40, 2):
-            process = subprocess.Popen(node.command("taskprolog"), env={}, text=True,
-                                       stdout=subprocess.PIPE, start_new_session=True,
-                                       **become(ALICE))
-            time.sleep(delay / 1000)
-            os.killpg(process.pid, signal.SIGKILL)
-            output = process.communicate(timeout=BOUND_S)[0]
-            assert output in ("", "".join(whole)), output
+    whole = node.raw(Job(), {}).splitlines(True)
+    for delay in range(0, 40, 2):
+        process = subprocess.Popen(node.command("taskprolog"), env={}, text=True,
+                                   stdout=subprocess.PIPE, start_new_session=True,
+                                   **become(ALICE))
+        time.sleep(delay / 1000)
+        os.killpg(process.pid, signal.SIGKILL)
+        output = process.communicate(timeout=BOUND_S)[0]
+        assert output in ("", "".join(whole)), output

@@ -87,67 +87,64 @@ def half_ended(user):
         process.communicate()
 
 
-def test_the_epilog_removes_what_the_last_job_left():
-    with Node() as node:
-        job = Job()
-        for group in ("slurm", "slurm-j7", "a.name"):
-            crash(node, job, group)
-        crash(node, Job(BOB))
-        node.administer("prolog", job)
-        node.administer("epilog", job)
-        assert node.shared(ALICE) == [], node.shared(ALICE)
-        assert len(node.shared(BOB)) == 2, "not that user's job"
-        node.administer("epilog", job)
-        node.administer("epilog", Job(BOB))
-        assert node.shared(BOB) == []
+def test_the_epilog_removes_what_the_last_job_left(node):
+    job = Job()
+    for group in ("slurm", "slurm-j7", "a.name"):
+        crash(node, job, group)
+    crash(node, Job(BOB))
+    node.administer("prolog", job)
+    node.administer("epilog", job)
+    assert node.shared(ALICE) == [], node.shared(ALICE)
+    assert len(node.shared(BOB)) == 2, "not that user's job"
+    node.administer("epilog", job)
+    node.administer("epilog", Job(BOB))
+    assert node.shared(BOB) == []
 
 
-def test_another_job_of_the_user_keeps_it():
-    with Node() as node:
-        first, second = Job(), Job()
-        sharer = Sharer(node, second)
+def test_another_job_of_the_user_keeps_it(node):
+    first, second = Job(), Job()
+    sharer = Sharer(node, second)
+    node.administer("epilog", first)
+    assert node.shared(ALICE) == OBJECTS, node.shared(ALICE)
+    sharer.end()
+    # Not even a process that shares: the counters are of the other job as well.
+    with idle(ALICE, second.own):
         node.administer("epilog", first)
-        assert node.shared(ALICE) == OBJECTS, node.shared(ALICE)
-        sharer.end()
-        # Not even a process that shares: the counters are of the other job as well.
-        with idle(ALICE, second.own):
-            node.administer("epilog", first)
-            assert node.shared(ALICE) == OBJECTS[:1], node.shared(ALICE)
-        # Processes of the job itself, of other users, and of nobody's job do not.
-        with idle(ALICE, first.own), idle(ALICE, {}), idle(0, {"SLURM_JOB_ID": "5"}), \
-                idle(BOB, Job(BOB).own):
-            node.administer("epilog", first)
-        assert node.shared(ALICE) == [], node.shared(ALICE)
+        assert node.shared(ALICE) == OBJECTS[:1], node.shared(ALICE)
+    # Processes of the job itself, of other users, and of nobody's job do not.
+    with idle(ALICE, first.own), idle(ALICE, {}), idle(0, {"SLURM_JOB_ID": "5"}), \
+            idle(BOB, Job(BOB).own):
+        node.administer("epilog", first)
+    assert node.shared(ALICE) == [], node.shared(ALICE)
 
 
-def test_the_epilog_follows_no_link_and_spares_what_is_not_ours():
-    with Node() as node:
-        precious = os.path.join(node.root, "precious")
-        with open(precious, "w") as file:
-            file.write("data")
-        os.chown(precious, ALICE, ALICE)
-        kept = []
-        for name, make in (
-                (OBJECTS[0], lambda path: os.symlink(precious, path)),
-                (support.shared_name("link", "ring", ALICE), lambda path: os.symlink(precious, path)),
-                (support.shared_name("pipe", "ring", ALICE), lambda path: os.mkfifo(path)),
-                (support.shared_name("hard", "ring", ALICE), lambda path: os.mknod(path)),
-                ("tsshim.%d.other" % ALICE, lambda path: os.mknod(path)),
-                ("tsshim-own", lambda path: os.mknod(path))):
-            make("/dev/shm/" + name)
-            kept.append(name)
-        for name in (*kept[1:3], "tsshim.%d.other" % ALICE):
-            os.lchown("/dev/shm/" + name, ALICE, ALICE)
-        try:
-            node.administer("epilog", Job())
-            left = [name for name in kept if os.path.lexists("/dev/shm/" + name)]
-            assert left == kept, set(kept) - set(left)
-            with open(precious) as file:
-                assert file.read() == "data"
-        finally:
-            for name in kept:
-                if os.path.lexists("/dev/shm/" + name):
-                    os.unlink("/dev/shm/" + name)
+def test_the_epilog_follows_no_link_and_spares_what_is_not_ours(node):
+    precious = os.path.join(node.root, "precious")
+    with open(precious, "w") as file:
+        file.write("data")
+    os.chown(precious, ALICE, ALICE)
+    kept = []
+    for name, make in (
+            (OBJECTS[0], lambda path: os.symlink(precious, path)),
+            (support.shared_name("link", "ring", ALICE), lambda path: os.symlink(precious, path)),
+            (support.shared_name("pipe", "ring", ALICE), lambda path: os.mkfifo(path)),
+            (support.shared_name("hard", "ring", ALICE), lambda path: os.mknod(path)),
+            ("tsshim.%d.other" % ALICE, lambda path: os.mknod(path)),
+            ("tsshim-own", lambda path: os.mknod(path))):
+        make("/dev/shm/" + name)
+        kept.append(name)
+    for name in (*kept[1:3], "tsshim.%d.other" % ALICE):
+        os.lchown("/dev/shm/" + name, ALICE, ALICE)
+    try:
+        node.administer("epilog", Job())
+        left = [name for name in kept if os.path.lexists("/dev/shm/" + name)]
+        assert left == kept, set(kept) - set(left)
+        with open(precious) as file:
+            assert file.read() == "data"
+    finally:
+        for name in kept:
+            if os.path.lexists("/dev/shm/" + name):
+                os.unlink("/dev/shm/" + name)
 
 
 def test_the_epilog_removes_what_containers_left():
@@ -185,148 +182,141 @@ def stage_of(node, mode=0o755):
     return stage
 
 
-def test_stage_directories_come_and_go():
-    with Node() as node:
-        stage, job = stage_of(node), Job()
-        place = os.path.join(stage, str(ALICE))
-        assert "TSSHIM_STAGE" not in node.task(job).environment
-        for _ in range(2):
-            node.administer("prolog", job)
-            state = os.stat(place)
-            assert (state.st_uid, state.st_gid, stat.S_IMODE(state.st_mode)) == (
-                ALICE, ALICE, 0o700), state
-        # Killed between its two steps.
-        os.chown(place, 0, 0)
-        assert "TSSHIM_STAGE" not in node.task(job).environment
+def test_stage_directories_come_and_go(node):
+    stage, job = stage_of(node), Job()
+    place = os.path.join(stage, str(ALICE))
+    assert "TSSHIM_STAGE" not in node.task(job).environment
+    for _ in range(2):
         node.administer("prolog", job)
-        assert node.task(job).environment["TSSHIM_STAGE"] == place
-        assert node.task(job, TSSHIM_STAGE="off").environment["TSSHIM_STAGE"] == "off"
-        os.makedirs(os.path.join(place, "a/b"))
-        precious = os.path.join(node.root, "precious")
-        os.mkdir(precious)
-        os.chown(precious, ALICE, ALICE)
-        open(os.path.join(precious, "file"), "w").close()
-        os.chown(precious + "/file", ALICE, ALICE)
-        os.symlink(precious, os.path.join(place, "link"))
-        for name in ("a", "a/b"):
-            os.chown(os.path.join(place, name), ALICE, ALICE)
-        os.mkdir(os.path.join(stage, str(BOB)))
-        with idle(ALICE, Job().own):
-            node.administer("epilog", job)
-        assert os.path.exists(place + "/a/b")
+        state = os.stat(place)
+        assert (state.st_uid, state.st_gid, stat.S_IMODE(state.st_mode)) == (
+            ALICE, ALICE, 0o700), state
+    # Killed between its two steps.
+    os.chown(place, 0, 0)
+    assert "TSSHIM_STAGE" not in node.task(job).environment
+    node.administer("prolog", job)
+    assert node.task(job).environment["TSSHIM_STAGE"] == place
+    assert node.task(job, TSSHIM_STAGE="off").environment["TSSHIM_STAGE"] == "off"
+    os.makedirs(os.path.join(place, "a/b"))
+    precious = os.path.join(node.root, "precious")
+    os.mkdir(precious)
+    os.chown(precious, ALICE, ALICE)
+    open(os.path.join(precious, "file"), "w").close()
+    os.chown(precious + "/file", ALICE, ALICE)
+    os.symlink(precious, os.path.join(place, "link"))
+    for name in ("a", "a/b"):
+        os.chown(os.path.join(place, name), ALICE, ALICE)
+    os.mkdir(os.path.join(stage, str(BOB)))
+    with idle(ALICE, Job().own):
         node.administer("epilog", job)
-        assert os.listdir(stage) == [str(BOB)], os.listdir(stage)
-        assert os.listdir(precious) == ["file"]
+    assert os.path.exists(place + "/a/b")
+    node.administer("epilog", job)
+    assert os.listdir(stage) == [str(BOB)], os.listdir(stage)
+    assert os.listdir(precious) == ["file"]
 
 
-def test_stage_directories_where_others_can_write_are_not_used():
-    with Node() as node:
-        stage, job = stage_of(node, 0o1777), Job()
-        target = os.path.join(node.root, "target")
-        os.mkdir(target)
-        node.administer("prolog", job)
-        assert os.listdir(stage) == []
-        # Nor is a link followed, whoever made it.
-        os.chmod(stage, 0o755)
-        link = os.path.join(stage, str(ALICE))
-        os.symlink(target, link)
-        open(os.path.join(target, "file"), "w").close()
+def test_stage_directories_where_others_can_write_are_not_used(node):
+    stage, job = stage_of(node, 0o1777), Job()
+    target = os.path.join(node.root, "target")
+    os.mkdir(target)
+    node.administer("prolog", job)
+    assert os.listdir(stage) == []
+    # Nor is a link followed, whoever made it.
+    os.chmod(stage, 0o755)
+    link = os.path.join(stage, str(ALICE))
+    os.symlink(target, link)
+    open(os.path.join(target, "file"), "w").close()
+    node.administer("prolog", job)
+    node.administer("epilog", job)
+    assert os.stat(target).st_uid == os.lstat(link).st_uid == 0
+    assert os.listdir(target) == ["file"]
+    os.unlink(link)
+    os.rename(stage, stage + "-real")
+    os.symlink(stage + "-real", stage)
+    node.administer("prolog", job)
+    assert os.listdir(stage) == []
+
+
+def test_settings_that_cannot_be_trusted(node):
+    stage, job, mark = stage_of(node), Job(), os.path.join(node.root, "mark")
+    node.write_settings("stage = %s\n$(touch %s)\ntouch %s\n" % (stage, mark, mark))
+    node.administer("prolog", job)
+    node.write_settings("stage = %s\n" % stage, 0o666)
+    node.administer("prolog", job)
+    os.chmod(node.settings, 0o644)
+    os.chown(node.settings, ALICE, ALICE)
+    node.administer("prolog", job)
+    assert os.listdir(stage) == [] and not os.path.exists(mark)
+    # Cleaning needs no setting.
+    crash(node, job)
+    node.administer("epilog", job)
+    assert node.shared(ALICE) == []
+
+
+def test_odd_job_numbers_and_missing_programs(node):
+    stage, job = stage_of(node), Job()
+    crash(node, job)
+    for odd in ("", "-1", "0x10", "../..", "61001; touch x", "61001\n", "9" * 40, "root"):
+        job.ids["SLURM_JOB_UID"] = odd
         node.administer("prolog", job)
         node.administer("epilog", job)
-        assert os.stat(target).st_uid == os.lstat(link).st_uid == 0
-        assert os.listdir(target) == ["file"]
-        os.unlink(link)
-        os.rename(stage, stage + "-real")
-        os.symlink(stage + "-real", stage)
-        node.administer("prolog", job)
-        assert os.listdir(stage) == []
-
-
-def test_settings_that_cannot_be_trusted():
-    with Node() as node:
-        stage, job, mark = stage_of(node), Job(), os.path.join(node.root, "mark")
-        node.write_settings("stage = %s\n$(touch %s)\ntouch %s\n" % (stage, mark, mark))
-        node.administer("prolog", job)
-        node.write_settings("stage = %s\n" % stage, 0o666)
-        node.administer("prolog", job)
-        os.chmod(node.settings, 0o644)
-        os.chown(node.settings, ALICE, ALICE)
-        node.administer("prolog", job)
-        assert os.listdir(stage) == [] and not os.path.exists(mark)
-        # Cleaning needs no setting.
-        crash(node, job)
-        node.administer("epilog", job)
-        assert node.shared(ALICE) == []
-
-
-def test_odd_job_numbers_and_missing_programs():
-    with Node() as node:
-        stage, job = stage_of(node), Job()
-        crash(node, job)
-        for odd in ("", "-1", "0x10", "../..", "61001; touch x", "61001\n", "9" * 40, "root"):
-            job.ids["SLURM_JOB_UID"] = odd
-            node.administer("prolog", job)
-            node.administer("epilog", job)
-        assert os.listdir(stage) == [] and node.shared(ALICE) == OBJECTS
-        job = Job()
-        job.ids["SLURM_JOB_GID"] = "evil"
-        node.administer("prolog", job)
-        os.unlink(node.tsrun)
-        with idle(ALICE, {}):
-            node.administer("epilog", Job())
-        assert node.shared(ALICE) == OBJECTS, "somebody might still use them"
+    assert os.listdir(stage) == [] and node.shared(ALICE) == OBJECTS
+    job = Job()
+    job.ids["SLURM_JOB_GID"] = "evil"
+    node.administer("prolog", job)
+    os.unlink(node.tsrun)
+    with idle(ALICE, {}):
         node.administer("epilog", Job())
-        assert node.shared(ALICE) == [], "without gc"
+    assert node.shared(ALICE) == OBJECTS, "somebody might still use them"
+    node.administer("epilog", Job())
+    assert node.shared(ALICE) == [], "without gc"
 
 
-def test_what_hangs_is_given_up():
-    with Node() as node:
+def test_what_hangs_is_given_up(node):
+    job = Job()
+    crash(node, job)
+    real = node.tsrun + ".real"
+    os.rename(node.tsrun, real)
+    with open(node.tsrun, "w") as file:
+        file.write("#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 1; done\n")
+    os.chmod(node.tsrun, 0o755)
+    begin = time.monotonic()
+    node.administer("epilog", job)
+    assert time.monotonic() - begin > 4, "nothing hung"
+    stuck = os.path.join(node.root, "stuck")
+    os.rename(node.tsrun, stuck)
+    os.rename(real, node.tsrun)
+    for script in ("prolog", "epilog"):
+        begin = time.monotonic()
+        node.write_settings("enable = on\n")
+        node.administer(script, job, mounted("mount --bind %s %s" % (
+            stuck, os.path.realpath("/usr/bin/stat"))))
+        assert time.monotonic() - begin > 4, "nothing hung"
+    node.administer("epilog", job)
+    assert node.shared(ALICE) == []
+
+
+def test_killed_at_any_time(node):
+    stage = stage_of(node)
+    for delay in range(0, 40, 2):
         job = Job()
         crash(node, job)
-        real = node.tsrun + ".real"
-        os.rename(node.tsrun, real)
-        with open(node.tsrun, "w") as file:
-            file.write("#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 1; done\n")
-        os.chmod(node.tsrun, 0o755)
-        begin = time.monotonic()
-        node.administer("epilog", job)
-        assert time.monotonic() - begin > 4, "nothing hung"
-        stuck = os.path.join(node.root, "stuck")
-        os.rename(node.tsrun, stuck)
-        os.rename(real, node.tsrun)
         for script in ("prolog", "epilog"):
-            begin = time.monotonic()
-            node.write_settings("enable = on\n")
-            node.administer(script, job, mounted("mount --bind %s %s" % (
-                stuck, os.path.realpath("/usr/bin/stat"))))
-            assert time.monotonic() - begin > 4, "nothing hung"
+            process = subprocess.Popen(node.command(script), env=job.ids,
+                                       start_new_session=True)
+            time.sleep(delay / 1000)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        node.administer("prolog", job)
+        assert os.stat(os.path.join(stage, str(ALICE))).st_uid == ALICE
         node.administer("epilog", job)
-        assert node.shared(ALICE) == []
+        assert node.shared(ALICE) == [] and os.listdir(stage) == []
 
 
-def test_killed_at_any_time():
-    with Node() as node:
-        stage = stage_of(node)
-        for delay in range(0, 40, 2):
-            job = Job()
-            crash(node, job)
-            for script in ("prolog", "epilog"):
-                process = subprocess.Popen(node.command(script), env=job.ids,
-                                           start_new_session=True)
-                time.sleep(delay / 1000)
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            node.administer("prolog", job)
-            assert os.stat(os.path.join(stage, str(ALICE))).st_uid == ALICE
-            node.administer("epilog", job)
-            assert node.shared(ALICE) == [] and os.listdir(stage) == []
-
-
-def test_private_shared_memory_leaves_nothing_to_do():
-    with Node() as node:
-        crash(node, Job())
-        node.administer("epilog", Job(), mounted("mount -t tmpfs none /dev/shm"))
-        assert node.shared(ALICE) == OBJECTS
+def test_private_shared_memory_leaves_nothing_to_do(node):
+    crash(node, Job())
+    node.administer("epilog", Job(), mounted("mount -t tmpfs none /dev/shm"))
+    assert node.shared(ALICE) == OBJECTS
 
 
 MARK = "/.cache/tsshim/slurm-"
@@ -383,63 +373,60 @@ class Home:
         return line[len("tsshim: on, group slurm"):]
 
 
-def test_servers_of_a_job_come_and_go():
-    with Node() as node:
-        home, job = Home(node), Job()
-        place = home.path + MARK + str(job.number)
-        # One that is this node and one that is not: on loopback it must be said which.
-        listed = os.path.join(node.root, "list")
-        with open(listed, "w", encoding="utf-8") as file:
-            file.write("127.0.0.1:%d\n" % (20000 + job.number))
-        os.chmod(listed, 0o644)
-        assert "TSSHIM_CLUSTER" not in home.task(job)
-        node.write_settings("nodes = %s\nmemory = 64M\n" % listed)
-        home.administer("prolog", job)
-        assert len(home.servers()) == 1
-        assert home.task(job)["TSSHIM_CLUSTER"] == place
-        assert home.task(job, TSSHIM_CLUSTER="/own")["TSSHIM_CLUSTER"] == "/own"
-        assert home.task(job, TSSHIM_CLUSTER=home.path + MARK + "7")["TSSHIM_CLUSTER"] == place
-        inner = Job()
-        assert "TSSHIM_CLUSTER" not in home.task(inner, TSSHIM_CLUSTER=place)
-        state = os.stat(place)
-        assert (state.st_uid, stat.S_IMODE(state.st_mode)) == (ALICE, 0o700)
-        # Another job's end is not this one's; other processes of the user keep nothing.
-        home.administer("epilog", inner)
-        assert len(home.servers()) == 1 and os.path.exists(place)
-        with idle(ALICE, inner.own):
-            home.administer("epilog", job)
-        assert home.servers() == [] and not os.path.exists(place)
-        assert os.path.isdir(os.path.dirname(place))
+def test_servers_of_a_job_come_and_go(node):
+    home, job = Home(node), Job()
+    place = home.path + MARK + str(job.number)
+    # One that is this node and one that is not: on loopback it must be said which.
+    listed = os.path.join(node.root, "list")
+    with open(listed, "w", encoding="utf-8") as file:
+        file.write("127.0.0.1:%d\n" % (20000 + job.number))
+    os.chmod(listed, 0o644)
+    assert "TSSHIM_CLUSTER" not in home.task(job)
+    node.write_settings("nodes = %s\nmemory = 64M\n" % listed)
+    home.administer("prolog", job)
+    assert len(home.servers()) == 1
+    assert home.task(job)["TSSHIM_CLUSTER"] == place
+    assert home.task(job, TSSHIM_CLUSTER="/own")["TSSHIM_CLUSTER"] == "/own"
+    assert home.task(job, TSSHIM_CLUSTER=home.path + MARK + "7")["TSSHIM_CLUSTER"] == place
+    inner = Job()
+    assert "TSSHIM_CLUSTER" not in home.task(inner, TSSHIM_CLUSTER=place)
+    state = os.stat(place)
+    assert (state.st_uid, stat.S_IMODE(state.st_mode)) == (ALICE, 0o700)
+    # Another job's end is not this one's; other processes of the user keep nothing.
+    home.administer("epilog", inner)
+    assert len(home.servers()) == 1 and os.path.exists(place)
+    with idle(ALICE, inner.own):
         home.administer("epilog", job)
+    assert home.servers() == [] and not os.path.exists(place)
+    assert os.path.isdir(os.path.dirname(place))
+    home.administer("epilog", job)
 
 
-def test_servers_when_another_node_was_first_to_end():
-    with Node() as node:
-        home, job = Home(node), Job()
-        listed = os.path.join(node.root, "list")
-        with open(listed, "w", encoding="utf-8") as file:
-            file.write("127.0.0.1:%d\n" % (20000 + job.number))
-        os.chmod(listed, 0o644)
-        node.write_settings("nodes = %s\nmemory = 64M\n" % listed)
-        home.administer("prolog", job)
-        assert len(home.servers()) == 1
-        shutil.rmtree(home.path + MARK + str(job.number))
-        home.administer("epilog", job)
-        assert home.servers() == []
+def test_servers_when_another_node_was_first_to_end(node):
+    home, job = Home(node), Job()
+    listed = os.path.join(node.root, "list")
+    with open(listed, "w", encoding="utf-8") as file:
+        file.write("127.0.0.1:%d\n" % (20000 + job.number))
+    os.chmod(listed, 0o644)
+    node.write_settings("nodes = %s\nmemory = 64M\n" % listed)
+    home.administer("prolog", job)
+    assert len(home.servers()) == 1
+    shutil.rmtree(home.path + MARK + str(job.number))
+    home.administer("epilog", job)
+    assert home.servers() == []
 
 
-def test_servers_of_slurms_list():
+def test_servers_of_slurms_list(node):
     """Which of them is this node, its addresses say; here none is one that others reach."""
-    with Node() as node:
-        home, job = Home(node), Job()
-        home.settings()
-        home.administer("prolog", job)
-        with open(home.path + MARK + "%d/nodes" % job.number, encoding="ascii") as file:
-            port = 12000 + job.number
-            assert file.read() == "127.0.0.1:%d\n192.0.2.1:%d\n" % (port, port)
-        assert home.servers() == []
-        home.administer("epilog", job)
-        assert not os.path.exists(home.path + MARK + str(job.number))
+    home, job = Home(node), Job()
+    home.settings()
+    home.administer("prolog", job)
+    with open(home.path + MARK + "%d/nodes" % job.number, encoding="ascii") as file:
+        port = 12000 + job.number
+        assert file.read() == "127.0.0.1:%d\n192.0.2.1:%d\n" % (port, port)
+    assert home.servers() == []
+    home.administer("epilog", job)
+    assert not os.path.exists(home.path + MARK + str(job.number))
 
 
 def test_a_task_is_told_of_servers_and_why_there_are_none():
@@ -465,18 +452,17 @@ def test_a_task_is_told_of_servers_and_why_there_are_none():
         assert "no servers: the home directory is unknown" in line, line
 
 
-def test_no_servers_for_one_node_or_without_a_home():
-    with Node() as node:
-        home, job = Home(node), Job()
-        home.settings()
-        node.administer("prolog", job, mounted(home.mounts), SLURM_JOB_NODELIST="here")
-        node.administer("prolog", job, mounted(home.mounts))
-        home.administer("prolog", Job(BOB))
-        job.ids["SLURM_JOB_ID"] = "../x"
-        home.administer("prolog", job)
-        assert os.listdir(home.path) == [] and home.servers() == []
-        for bad in ("nodes = list\n", "nodes = /a/../b\n", "memory = much\n", "nvme = /x\n",
-                    "nvme = x:1G\n", "scontrol = scontrol\n"):
-            home.settings(bad)
-            home.administer("prolog", Job())
-            assert os.listdir(home.path) == [], bad
+def test_no_servers_for_one_node_or_without_a_home(node):
+    home, job = Home(node), Job()
+    home.settings()
+    node.administer("prolog", job, mounted(home.mounts), SLURM_JOB_NODELIST="here")
+    node.administer("prolog", job, mounted(home.mounts))
+    home.administer("prolog", Job(BOB))
+    job.ids["SLURM_JOB_ID"] = "../x"
+    home.administer("prolog", job)
+    assert os.listdir(home.path) == [] and home.servers() == []
+    for bad in ("nodes = list\n", "nodes = /a/../b\n", "memory = much\n", "nvme = /x\n",
+                "nvme = x:1G\n", "scontrol = scontrol\n"):
+        home.settings(bad)
+        home.administer("prolog", Job())
+        assert os.listdir(home.path) == [], bad

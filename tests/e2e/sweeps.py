@@ -305,15 +305,14 @@ def test_ray_tune():
     check(ray)
 
 
-def test_a_worker_is_forked_in_the_middle_of_an_import():
+def test_a_worker_is_forked_in_the_middle_of_an_import(group):
     """By one thread, of what another one imports for the first time."""
-    with Group() as group:
-        for options in ([], ["--align=7"]):
-            done = support.run([TSRUN, "--group", group.name, *options, "--",
-                                support.torch_python(), os.path.join(HERE, "sweeps_threads.py")])
-            assert done.status == 0 and done.output.endswith(" True\n"), (done.output, done.errors)
-            given = ast.literal_eval(done.output.rpartition(" ")[0])
-            assert given == {"first": [6.0, 22.0], "second": [6.0, 22.0]}, given
+    for options in ([], ["--align=7"]):
+        done = support.run([TSRUN, "--group", group.name, *options, "--",
+                            support.torch_python(), os.path.join(HERE, "sweeps_threads.py")])
+        assert done.status == 0 and done.output.endswith(" True\n"), (done.output, done.errors)
+        given = ast.literal_eval(done.output.rpartition(" ")[0])
+        assert given == {"first": [6.0, 22.0], "second": [6.0, 22.0]}, given
 
 
 # ---- containers ----

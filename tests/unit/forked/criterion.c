@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A stand-in for libcriterion.so that forks for each test where Criterion starts the program
- * anew. Under valgrind a start takes most of a second and there are some five hundred tests. It
- * has what our unit tests use of Criterion 2.4 and no more: a test that needs another symbol
- * does not start with it.  The step `unit` of scripts/test runs the same tests with Criterion
- * itself.
+ * anew. valgrind bears Criterion itself, but with it a test takes 1.5 s of CPU time where it
+ * takes 0.15 s here, and there are 1,100 tests; the emulator of AArch64 starts no programs at
+ * all. It has what our unit tests use of Criterion 2.4 and no more: a test that needs another
+ * symbol does not start with it.  The step `unit` of scripts/test runs the same tests with
+ * Criterion itself.
  *
  * The runner has one thread and has touched nothing of the code under test when it forks, so
  * that a test finds what it finds in a new process.  What a test, or a child of a test, failed
