@@ -26,7 +26,7 @@
 static int take_slot(
 	struct ts_mail_table *table, uint32_t kind, uint64_t id, uint32_t *ret_index)
 {
-	bool has_place = kind == TS_MAIL_SAMPLE || kind == TS_MAIL_SAMPLE_FIND;
+	bool has_place = kind == TS_MAIL_SAMPLE;
 	uint32_t first = has_place ? 0 : TS_MAIL_PLACES;
 	uint32_t count = has_place ? TS_MAIL_PLACES : TS_MAIL_SLOTS - TS_MAIL_PLACES;
 	uint32_t from = has_place ? 0 : (uint32_t)ts_hash64(&id, sizeof(id));

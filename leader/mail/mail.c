@@ -44,11 +44,6 @@ bool ts_mail_waits(uint32_t kind)
 	return kind < TS_ARRAY_SIZE(waits) && waits[kind];
 }
 
-void ts_mail_read(struct ts_mail *mail, uint32_t index, struct ts_mail_request *ret_request)
-{
-	*ret_request = mail->table->slots[index % TS_MAIL_SLOTS].request;
-}
-
 void ts_mail_count(
 	struct ts_mail *mail, uint32_t peer, enum ts_mail_counter counter, uint64_t amount)
 {

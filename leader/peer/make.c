@@ -3,17 +3,18 @@
 #include "leader/peer/make.h"
 
 #include "leader/peer/certificate.h"
-#include "leader/peer/place.h"
 #include "leader/peer/secret.h"
 #include "shim/sys.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #define KEY_MAX 8192u
 
@@ -35,6 +36,112 @@ struct maker {
 static int select_file(struct maker *maker, const char *name)
 {
 	return ts_cluster_path(maker->directory, name, maker->path);
+}
+
+/* ---- files that several nodes make at once --------------------------------------------------
+ *
+ * Without a lock: each makes one of its own, and one of them gets the name.  Whoever is killed
+ * leaves a file with ".new." in its name and nothing else.
+ */
+
+enum how {
+	PLACE_FIRST,   /* only where there is none */
+	PLACE_REPLACE, /* in the place of whatever is there */
+};
+
+static int write_all(int fd, const char *text, size_t bytes)
+{
+	while (bytes > 0) {
+		int64_t n = ts_sys_write(fd, text, bytes);
+		if (n < 0 && n != -EINTR)
+			return (int)n;
+		text += n > 0 ? n : 0;
+		bytes -= n > 0 ? (size_t)n : 0;
+	}
+	/* Another node must not find a name without its bytes, whatever happens to this one. */
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+/* Give @from the name @path; it has no other one afterwards. */
+static int give_name(const char *from, const char *path, enum how how)
+{
+	int r;
+
+	if (how == PLACE_REPLACE) {
+		r = ts_sys_rename(from, path);
+		if (r == 0)
+			return 0;
+	} else {
+		r = ts_sys_link(from, path, 0);
+	}
+	(void)ts_sys_unlink(from);
+	return r;
+}
+
+/*
+ * Make the file @path of @bytes at @text, mode 0600, at once and as a whole.  Errors: -EEXIST
+ * there is one (PLACE_FIRST); -ENAMETOOLONG; those of the system calls.
+ */
+static int place(const char *path, const void *text, size_t bytes, enum how how)
+{
+	char own[PATH_MAX];
+	uint64_t random;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return -EIO;
+	if (snprintf(own, sizeof(own), "%s.new.%016" PRIx64, path, random) >= (int)sizeof(own))
+		return -ENAMETOOLONG;
+	int fd = ts_sys_open(own, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return fd;
+	int r = write_all(fd, text, bytes);
+	ts_sys_close(fd);
+	if (r == 0)
+		return give_name(own, path, how);
+	(void)ts_sys_unlink(own);
+	return r;
+}
+
+static int64_t read_open(int fd, size_t max, char **ret_text)
+{
+	struct stat st;
+	int r = ts_sys_fstat(fd, &st);
+
+	if (r < 0)
+		return r;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if ((uint64_t)st.st_size > max)
+		return -EFBIG;
+	char *text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return -ENOMEM;
+	r = ts_sys_read_all(fd, text, (uint64_t)st.st_size, 0);
+	if (r < 0) {
+		OPENSSL_cleanse(text, (size_t)st.st_size);
+		free(text);
+		return r;
+	}
+	text[st.st_size] = '\0';
+	*ret_text = text;
+	return st.st_size;
+}
+
+/*
+ * Read the whole file @path, of at most @max bytes, NUL behind them; the caller frees
+ * *ret_text. Returns its bytes.  Errors: those of open(2); -EINVAL no regular file; -EFBIG;
+ * -ENOMEM.
+ */
+static int64_t read_whole(const char *path, size_t max, char **ret_text)
+{
+	int fd =
+		ts_sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+
+	if (fd < 0)
+		return fd;
+	int64_t r = read_open(fd, max, ret_text);
+	ts_sys_close(fd);
+	return r;
 }
 
 /* Somebody else was first: as good. */
@@ -65,7 +172,7 @@ static int make_secret(struct maker *maker)
 	for (size_t i = 0; i < sizeof(secret); i++)
 		(void)snprintf(text + 2 * i, 3, "%02x", secret[i]);
 	memcpy(text + sizeof(text) - 2, "\n", 2);
-	r = first_of(ts_place(maker->path, text, sizeof(text) - 1, TS_PLACE_FIRST));
+	r = first_of(place(maker->path, text, sizeof(text) - 1, PLACE_FIRST));
 	OPENSSL_cleanse(secret, sizeof(secret));
 	OPENSSL_cleanse(text, sizeof(text));
 	return r;
@@ -83,7 +190,7 @@ static int make_settings(struct maker *maker)
 	if (r == 0 && is_there(maker->path))
 		return -EEXIST;
 	r = select_file(maker, "cluster.conf");
-	return r < 0 ? r : first_of(ts_place(maker->path, off, strlen(off), TS_PLACE_FIRST));
+	return r < 0 ? r : first_of(place(maker->path, off, strlen(off), PLACE_FIRST));
 }
 
 /* ---- TLS --------------------------------------------------------------------------------- */
@@ -93,7 +200,7 @@ static int read_key(struct maker *maker)
 	int64_t r = select_file(maker, "key.pem");
 
 	if (r == 0)
-		r = ts_place_read(maker->path, KEY_MAX, &maker->key);
+		r = read_whole(maker->path, KEY_MAX, &maker->key);
 	if (r >= 0)
 		maker->key_bytes = (size_t)r;
 	return r < 0 ? (int)r : 0;
@@ -110,7 +217,7 @@ static int make_key(struct maker *maker)
 	r = ts_certificate_make_key(&text, &bytes);
 	if (r < 0)
 		return r;
-	r = first_of(ts_place(maker->path, text, bytes, TS_PLACE_FIRST));
+	r = first_of(place(maker->path, text, bytes, PLACE_FIRST));
 	ts_certificate_free(text, bytes);
 	return r < 0 ? r : read_key(maker);
 }
@@ -118,7 +225,7 @@ static int make_key(struct maker *maker)
 /* Whether the certificate in hand is one for our hosts. */
 static bool has_fitting(struct maker *maker, char **ret_text, size_t *ret_bytes)
 {
-	int64_t bytes = ts_place_read(maker->path, TS_CERTIFICATE_MAX, ret_text);
+	int64_t bytes = read_whole(maker->path, TS_CERTIFICATE_MAX, ret_text);
 
 	if (bytes < 0)
 		return false;
@@ -149,7 +256,7 @@ static int make_first(struct maker *maker, char **ret_text, size_t *ret_bytes)
 	int r = ts_certificate_make(maker->nodes, maker->key, maker->key_bytes, &text, &bytes);
 	if (r < 0)
 		return r;
-	r = first_of(ts_place(maker->path, text, bytes, TS_PLACE_FIRST));
+	r = first_of(place(maker->path, text, bytes, PLACE_FIRST));
 	free(text);
 	return r < 0 ? r : has_fitting(maker, ret_text, ret_bytes) ? 0 : -ESTALE;
 }
@@ -191,7 +298,7 @@ static int make_certificate(struct maker *maker)
 		if (r == 0)
 			r = select_file(maker, "cert.pem");
 		if (r == 0)
-			r = ts_place(maker->path, text, bytes, TS_PLACE_REPLACE);
+			r = place(maker->path, text, bytes, PLACE_REPLACE);
 	}
 	free(text);
 	return r;
@@ -206,7 +313,7 @@ static int write_list(const struct ts_cluster_nodes *nodes, char **ret_text, siz
 	if (!out)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < nodes->count; i++) {
-		const struct ts_ketama_server *server = &nodes->servers[i];
+		const struct ts_cluster_server *server = &nodes->servers[i];
 		char name[TS_CLUSTER_NAME];
 		ts_cluster_name_server(server, name);
 		(void)fputs(name, out);
@@ -247,7 +354,7 @@ static int make_list(struct maker *maker)
 	if (r == 0)
 		r = write_list(maker->nodes, &text, &bytes);
 	if (r == 0)
-		r = ts_place(maker->path, text, bytes, TS_PLACE_REPLACE);
+		r = place(maker->path, text, bytes, PLACE_REPLACE);
 	free(text);
 	return r;
 }
@@ -326,10 +433,10 @@ int ts_make_tokens(const struct ts_cluster *cluster, const char *path)
 			secrets.keys[i].token);
 	ts_secrets_finish(&secrets);
 	if (r == 0) {
-		int64_t bytes = ts_place_read(path, sizeof(text), &there);
+		int64_t bytes = read_whole(path, sizeof(text), &there);
 		bool same = bytes == at && memcmp(there, text, (size_t)at) == 0;
 		if (!same)
-			r = ts_place(path, text, (size_t)at, TS_PLACE_REPLACE);
+			r = place(path, text, (size_t)at, PLACE_REPLACE);
 		ts_certificate_free(there, bytes > 0 ? (size_t)bytes : 0);
 		r = r < 0 ? r : !same;
 	}

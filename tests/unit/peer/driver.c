@@ -137,7 +137,7 @@ static void prepare(struct part *part, enum ts_meta_kind kind, const char *key, 
 	uint32_t chunk, char *bytes)
 {
 	snprintf(part->key, sizeof(part->key), "%s:%u", key, chunk);
-	part->place = (struct ts_value_place){key, strlen(key), total, 1, chunk};
+	part->place = (struct ts_value_place){key, strlen(key), total, chunk};
 	part->request = (struct ts_meta_request){
 		.kind = kind,
 		.key = part->key,
