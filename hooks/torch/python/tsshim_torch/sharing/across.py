@@ -160,3 +160,8 @@ class Drawn(aligned.Drawn):
 
     def _may_look_ahead(self):
         return super()._may_look_ahead() and self.errands.has_room()
+
+
+def use():
+    """Let the batches of this process be such."""
+    aligned.Batch = Drawn

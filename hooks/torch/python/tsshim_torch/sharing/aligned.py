@@ -14,7 +14,7 @@ from . import ahead, align, bulk, collate, fetch, free, generators, hints, lone,
 
 def expect_workers(loader):
     """This process may be about to fork workers for @loader."""
-    _batches().expect_workers()
+    Batch.expect_workers()
     scopes.expect_workers(loader, judges=not scopes.holds_data(loader.dataset))
     if scopes.fetches_batches(loader.dataset):
         hints.expect(loader)
@@ -279,6 +279,9 @@ class Drawn(fetch.Fetch):
         return None
 
 
+Batch = Drawn  # of batches that are shared; across.py puts its own class here
+
+
 class Apart(Drawn):
     """A batch that is made without sharing, under the same generators; for when we are in doubt."""
 
@@ -290,19 +293,11 @@ class Apart(Drawn):
                 return
 
 
-def _batches():
-    """The class of batches that are shared."""
-    if native.settings.across:
-        from . import across
-        return across.Drawn
-    return Drawn
-
-
 def _aligned_batch(fetcher, work, indices):
     scope = scopes.scope_of(fetcher, naming.Scope)
     scope.look()
     if scopes.is_alone(scope):
-        return _batches()(scope, work, indices).run()
+        return Batch(scope, work, indices).run()
     if scope.in_use:
         scope = naming.Scope(fetcher)
     return Apart(scope, work, indices).run()
