@@ -317,7 +317,7 @@ static inline uint64_t ts_mail_place_at(uint32_t index)
 	return TS_MAIL_PLACES_AT + (uint64_t)(index % TS_MAIL_PLACES) * TS_MAIL_ROOM;
 }
 
-/* ---- asking: leader/mail/ask.c ---------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------- */
 
 /**
  * Whether somebody would answer now.  Where not, and it is time to start a helper, @start

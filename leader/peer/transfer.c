@@ -500,7 +500,8 @@ static bool send_chunk(struct ts_transfer *transfer, uint32_t chunk)
 		part->request.meta.ttl = TS_KEPT_SAMPLE;
 		part->request.meta.numbers = true;
 	}
-	bool is_sent = ts_transfer_submit(part, TS_META_SET, TS_TRANSFER_STORE_NS, chunk_stored);
+	bool is_sent =
+		ts_transfer_submit(part, TS_META_SET, TS_TRANSFER_STORE_NS, chunk_stored);
 	if (is_sent)
 		transfer->deletes = false;
 	return is_sent;

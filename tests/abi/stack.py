@@ -68,7 +68,7 @@ POINTERS = [
     ("leader/files/walk.c", r"visit\(", BY_FILE),
     ("leader/group/", r"(->|\.)remove\(", ["leader/belongings.c:remove_object", "leader/belongings.c:remove_stage"]),
     ("leader/group/attach.c", r"\.stop\(", ["ts_device_stop"]),
-    ("leader/mail/ask.c", r"start\(context\)", BY_FILE),
+    ("leader/mail/mail.c", r"start\(context\)", BY_FILE),
     ("leader/mail/serve.c", r"on_return\(", []),  # in the process that talks to other nodes
     ("leader/object/object.c", r"fill\(context", [
         "leader/group/book.c:fill_ledger", "leader/group/belonging.c:fill",
