@@ -63,7 +63,6 @@ POINTERS = [
     ("hooks/file/", r"", HOST),
     ("hooks/jpeg/stream.c", r"&finder\)\(", ["ts_decoder_stream"]),
     ("hooks/jpeg/", r"", HOST),
-    ("hooks/torch/order.c", r"\bread\(look", ["hooks/torch/order.c:read_own", "hooks/torch/order.c:read_told"]),
     ("hooks/torch/samples.c", r"ts_store_wait", ["ts_store_wait", "ts_store_wait_a_moment"]),
     ("leader/files/walk.c", r"visit\(", BY_FILE),
     ("leader/group/", r"(->|\.)remove\(", ["leader/belongings.c:remove_object", "leader/belongings.c:remove_stage"]),
