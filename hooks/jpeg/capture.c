@@ -184,7 +184,6 @@ void ts_capture_finish(struct ts_decoder *decoder)
 	write_trailer(decoder);
 	decoder->phase = TS_DECODER_PLAIN;
 	(void)ts_claim_publish(decoder->store, &decoder->claim, bytes, cpu_ns);
-	ts_errand_made(&decoder->errand, bytes, cpu_ns);
 }
 
 void ts_verify_rows(struct ts_decoder *decoder, uint8_t **rows, unsigned first, unsigned count)

@@ -77,7 +77,6 @@ void ts_decoder_end_claim(struct ts_decoder *decoder)
 {
 	if (!ts_decoder_is_foreign(decoder))
 		ts_claim_abandon(decoder->store, &decoder->claim);
-	ts_errand_drop(&decoder->errand);
 }
 
 void ts_decoder_reset(struct ts_decoder *decoder)

@@ -24,7 +24,6 @@
 #include "hooks/jpeg/record.h"
 #include "hooks/jpeg/stream.h"
 #include "leader/group/session.h"
-#include "leader/mail/errand.h"
 #include "shim/identity.h"
 
 enum ts_decoder_phase {
@@ -51,7 +50,6 @@ struct ts_decoder {
 	uint32_t serial;        /* ts_identity_serial() when lease or claim was got */
 	struct ts_store *store; /* those below are valid in the phases that need them */
 	struct ts_claim claim;
-	struct ts_errand errand; /* of the claim: WON where other nodes wait for it */
 	struct ts_lease lease;
 	uint8_t *buffer;                         /* CAPTURE: the record being made */
 	uint64_t piece_room;                     /* CAPTURE: pieces that fit in it */
@@ -99,7 +97,7 @@ static inline bool ts_decoder_is_foreign(const struct ts_decoder *decoder)
 	return decoder->phase > TS_DECODER_PLAIN && decoder->serial != ts_identity_serial();
 }
 
-/** End the lease, or the claim and its errand, unless it is a parent's. */
+/** End the lease, or the claim, unless it is a parent's. */
 void ts_decoder_end_lease(struct ts_decoder *decoder);
 void ts_decoder_end_claim(struct ts_decoder *decoder);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What happens at jpeg_start_decompress(): whether an image is shared, and from which side. */
-#include "hooks/jpeg/across.h"
 #include "hooks/jpeg/calls_private.h"
 
 /* Bytes of the stream that the first look-up covers: what Pillow shows at once. */
@@ -106,42 +105,18 @@ static int start_with_record(struct ts_decoder *decoder, const struct ts_lease *
 	return start_matching(decoder);
 }
 
-/* Whether @record may be @context's; the rest of the stream is compared as that of any record.
- */
-static bool fits(const void *record, uint64_t bytes, const void *context)
-{
-	const struct ts_decoder *decoder = context;
-	return ts_pixels_trailer(record, bytes, decoder->height, decoder->row_bytes) != NULL;
-}
-
-static struct ts_picture picture_of(
-	struct ts_decoder *decoder, const struct ts_session *session)
+static int start_sharing(struct ts_decoder *decoder, const struct ts_session *session)
 {
 	struct ts_stream *stream = &decoder->stream;
-	const struct ts_jpeg_decompress *cinfo = decoder->cinfo;
 	uint64_t seen = ts_stream_seen(stream);
 	uint64_t prefix =
 		seen < PREFIX_BYTES ? seen : ts_max_u64(PREFIX_BYTES, stream->position);
-	uint64_t bytes = ts_pixels_bytes(decoder->height, decoder->row_bytes, 0, 0);
-	return (struct ts_picture){
-		.session = session,
-		.key = ts_decoder_key(decoder, ts_stream_digest(stream, prefix)),
-		.bytes = bytes,
-		.is_worth_asking = (uint64_t)cinfo->image_width * cinfo->image_height >=
-					   TS_ACROSS_PIXELS &&
-				   bytes <= TS_MAIL_ROOM - sizeof(struct ts_mail_sample),
-		.fits = fits,
-		.context = decoder,
-	};
-}
-
-static int start_sharing(struct ts_decoder *decoder, const struct ts_session *session)
-{
-	struct ts_picture picture = picture_of(decoder, session);
+	struct ts_key key = ts_decoder_key(decoder, ts_stream_digest(stream, prefix));
 	struct ts_take take;
 	decoder->store = session->store;
 	decoder->serial = ts_identity_serial();
-	ts_across_take(&picture, &decoder->errand, &take);
+	ts_session_take_pixels(session, &key,
+		ts_pixels_bytes(decoder->height, decoder->row_bytes, 0, 0), &take);
 	if (take.verdict == TS_HIT)
 		return start_with_record(decoder, &take.lease);
 	if (take.verdict == TS_CLAIM) {
@@ -149,7 +124,6 @@ static int start_sharing(struct ts_decoder *decoder, const struct ts_session *se
 		int r = ts_capture_begin(decoder);
 		if (r == 0)
 			return start_observed(decoder);
-		ts_errand_drop(&decoder->errand);
 		take.reason = ts_session_why_no_room(r);
 	}
 	ts_decoder_pass(decoder, take.reason);

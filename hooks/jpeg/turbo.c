@@ -2,7 +2,6 @@
 /* TurboJPEG's one-call decoder. */
 #include "hooks/jpeg/turbo.h"
 
-#include "hooks/jpeg/across.h"
 #include "hooks/jpeg/decoder.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
@@ -222,40 +221,19 @@ static bool output_size(const struct call *call, int *ret_width, int *ret_height
 
 /* The record's trailer if everything in it agrees with the call; NULL otherwise. */
 static const struct turbo_trailer *trailer_of(
-	const struct call *call, const void *record, uint64_t bytes)
+	const struct call *call, const struct ts_lease *lease)
 {
-	if (bytes < sizeof(struct turbo_trailer))
+	if (lease->bytes < sizeof(struct turbo_trailer))
 		return NULL;
 	const struct turbo_trailer *trailer =
-		(const void *)((const uint8_t *)record + (bytes - sizeof(*trailer)) / 8 * 8);
+		(const void *)((const uint8_t *)lease->data +
+			       (lease->bytes - sizeof(*trailer)) / 8 * 8);
 	uint64_t rows = (uint64_t)trailer->row_bytes * trailer->height;
-	if (trailer->magic != TRAILER_MAGIC || rows + sizeof(*trailer) > bytes ||
+	if (trailer->magic != TRAILER_MAGIC || rows + sizeof(*trailer) > lease->bytes ||
 		trailer->row_bytes != trailer->width * pixel_bytes[call->format] ||
 		(call->pitch && (unsigned)call->pitch < trailer->row_bytes))
 		return NULL;
 	return trailer;
-}
-
-/* Whether the record of another node has the size that the library would give the picture. */
-static bool fits(const void *record, uint64_t bytes, const void *context)
-{
-	const struct call *call = context;
-	const struct turbo_trailer *trailer = trailer_of(call, record, bytes);
-	int width, height;
-	return trailer && output_size(call, &width, &height) &&
-	       trailer->width == (uint32_t)width && trailer->height == (uint32_t)height;
-}
-
-/* Whether other nodes may be asked for it; a header is read in some 10 us. */
-static bool is_worth_asking(const struct call *call)
-{
-	int width, height;
-	if (call->jpeg_bytes < TS_ACROSS_STREAM_BYTES || !ts_errand_is_wanted() ||
-		!output_size(call, &width, &height))
-		return false;
-	uint64_t rows = (uint64_t)width * (uint64_t)height * pixel_bytes[call->format];
-	return ts_align_up(rows, 8) + sizeof(struct turbo_trailer) <=
-	       TS_MAIL_ROOM - sizeof(struct ts_mail_sample);
 }
 
 static uint8_t *row_of(const struct call *call, uint32_t row_bytes, uint32_t row)
@@ -267,7 +245,7 @@ static uint8_t *row_of(const struct call *call, uint32_t row_bytes, uint32_t row
 static int serve(
 	const struct call *call, const struct ts_session *session, struct ts_lease *lease)
 {
-	const struct turbo_trailer *trailer = trailer_of(call, lease->data, lease->bytes);
+	const struct turbo_trailer *trailer = trailer_of(call, lease);
 	if (!trailer) {
 		ts_lease_release(session->store, lease);
 		return pass(call, TS_REASON_TURBO_FIELDS);
@@ -294,7 +272,7 @@ static int serve(
 }
 
 static void publish(const struct call *call, const struct ts_session *session,
-	struct ts_claim *claim, struct ts_errand *errand, uint64_t cpu_ns)
+	struct ts_claim *claim, uint64_t cpu_ns)
 {
 	int width, height;
 	void *buffer;
@@ -326,44 +304,33 @@ static void publish(const struct call *call, const struct ts_session *session,
 	memset((uint8_t *)buffer + rows, 0, trailer_at - rows);
 	memcpy((uint8_t *)buffer + trailer_at, &trailer, sizeof(trailer));
 	(void)ts_claim_publish(session->store, claim, bytes, cpu_ns);
-	ts_errand_made(errand, bytes, cpu_ns);
 }
 
-static int produce(const struct call *call, const struct ts_session *session,
-	struct ts_claim *claim, struct ts_errand *errand)
+static int produce(
+	const struct call *call, const struct ts_session *session, struct ts_claim *claim)
 {
 	uint64_t start = ts_thread_cpu_ns();
 	int result = real(call);
 	uint64_t cpu_ns = ts_thread_cpu_ns() - start;
 	if (result != 0) { /* an error, or a picture with warnings */
 		ts_claim_abandon(session->store, claim);
-		ts_errand_drop(errand);
 		ts_session_count_pass(TS_REASON_JPEG_WARNING);
 		return result;
 	}
 	ts_session_count_produced(TS_KIND_PIXELS, call->jpeg_bytes, cpu_ns);
-	publish(call, session, claim, errand, cpu_ns);
-	ts_errand_drop(errand); /* unless it was handed over */
+	publish(call, session, claim, cpu_ns);
 	return result;
 }
 
 static int share(const struct call *call, const struct ts_session *session)
 {
-	const struct ts_picture picture = {
-		.session = session,
-		.key = key_of(call),
-		.bytes = call->jpeg_bytes,
-		.is_worth_asking = is_worth_asking(call),
-		.fits = fits,
-		.context = call,
-	};
-	struct ts_errand errand;
+	struct ts_key key = key_of(call);
 	struct ts_take take;
-	ts_across_take(&picture, &errand, &take);
+	ts_session_take_pixels(session, &key, call->jpeg_bytes, &take);
 	if (take.verdict == TS_HIT)
 		return serve(call, session, &take.lease);
 	if (take.verdict == TS_CLAIM)
-		return produce(call, session, &take.claim, &errand);
+		return produce(call, session, &take.claim);
 	int result = pass(call, take.reason);
 	if (result == 0)
 		ts_session_count_produced(TS_KIND_PIXELS, call->jpeg_bytes, 0);

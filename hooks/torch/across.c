@@ -15,10 +15,14 @@ int tsshim_sample_across(struct ts_sample *sample)
 	const struct ts_session *session =
 		ts_errand_is_wanted() ? ts_session_enter(&reason) : NULL;
 
+	sample->across = NULL;
 	sample->unasked = TS_REASON_ACROSS_ALONE;
-	sample->across =
-		session ? ts_errand_open(session->store, TS_KIND_SAMPLE, &sample->unasked)
-			: NULL;
+	if (!session)
+		return false;
+	sample->across = ts_errand_open(session->store, &sample->unasked);
+	/* Whose claim it is may be waiting for another node, and is not at work meanwhile. */
+	sample->slack_ns = ts_mail_wait_ns();
+	ts_store_want(session->store, TS_KIND_SAMPLE, sample->across != NULL);
 	return sample->across != NULL;
 }
 
@@ -27,11 +31,8 @@ int tsshim_sample_seek(struct ts_sample *sample)
 	if (sample->errand.state != TS_ERRAND_NONE || !ts_sample_is_ours(sample) ||
 		sample->held != TS_HELD_CLAIM)
 		return 0;
-	if (sample->across && ts_errand_ask(&sample->errand, sample->across, TS_KIND_SAMPLE,
-				      &sample->key, &sample->unasked) == 0)
-		return 1;
-	if (sample->tried && ts_errand_find(&sample->errand, sample->tried, TS_KIND_SAMPLE,
-				     &sample->key) == 0)
+	if (sample->across && ts_errand_ask(&sample->errand, sample->across, &sample->key,
+				      &sample->unasked) == 0)
 		return 1;
 	ts_session_count_pass(sample->unasked);
 	return 0;
@@ -110,6 +111,6 @@ int tsshim_sample_found(struct ts_sample *sample, uint32_t wait_us)
 	if (r == TS_MAIL_SAYS_GOT)
 		return adopt(sample);
 	if (r != TS_MAIL_SAYS_WON)
-		ts_session_count_pass(sample->tried ? sample->unasked : TS_REASON_ACROSS_ALONE);
+		ts_session_count_pass(TS_REASON_ACROSS_ALONE);
 	return TS_CLAIM;
 }

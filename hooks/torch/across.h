@@ -18,10 +18,6 @@
  * in a record are the devices of its files: everything else is compared, and they become those
  * of this node, so that who takes it here compares all.
  *
- * While no node takes what is handed over, nothing is asked for but one sample now and then,
- * which is not WON (TS_MAIL_TRY_ONE_IN): take claims it, whether or not another job of the node
- * has asked for it.
- *
  * A claim may pass to another process of the node meanwhile, which asks as well then.
  *
  * Threads and forks as in hooks/torch/samples.h.

@@ -128,7 +128,8 @@ void *tsshim_sample_reserve(
 		sample->store, &sample->take.claim, sample->record_bytes, &buffer);
 	if (r < 0) {
 		sample->held = TS_HELD_NOTHING; /* abandoned by the store */
-		ts_errand_drop(&sample->errand);
+		if (sample->errand.state != TS_ERRAND_NONE)
+			ts_errand_drop(&sample->errand);
 		ts_session_count_pass(ts_session_why_no_room(r));
 		return NULL;
 	}
@@ -146,9 +147,8 @@ void tsshim_sample_publish(struct ts_sample *sample)
 	ts_session_learn_cost(TS_KIND_SAMPLE, sample->record_bytes, sample->cpu_ns);
 	int r = ts_claim_publish(
 		sample->store, &sample->take.claim, sample->record_bytes, sample->cpu_ns);
-	/* Others are told of what servers have. */
-	sample->note.is_shared = sample->errand.state == TS_ERRAND_WON;
-	ts_errand_made(&sample->errand, sample->record_bytes, sample->made_ns);
+	if (sample->errand.state != TS_ERRAND_NONE)
+		ts_errand_made(&sample->errand, sample->made_ns);
 	if (r != 0)
 		return;
 	ts_session_count_published();

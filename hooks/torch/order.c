@@ -6,7 +6,6 @@
 #include "hooks/torch/samples_private.h"
 #include "leader/group/session.h"
 #include "leader/journal/journal.h"
-#include "shim/sys.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 /* Notes that are remembered until they are chosen; of more, the oldest are likely to be gone.
  */
 #define READY 65536u
-#define TOLD  16384u /* of other nodes: those of some seconds */
 
 /* Nobody comes so far: behind that a draw that others say could pass TS_ORDER_NO_DRAW, and
  * begin again with what was had. */
@@ -32,11 +30,6 @@ struct ready {
 	uint32_t item, draw;
 };
 
-struct told {
-	struct ready of;
-	uint64_t heard_ns;
-};
-
 struct ts_order {
 	struct ts_order *next; /* beside this one, in a circle */
 	struct ts_items items;
@@ -44,14 +37,12 @@ struct ts_order {
 	uint32_t *own;
 	uint64_t count, cursor;
 	uint32_t epoch, front;
-	uint64_t tag, read[TS_JOURNAL_LAPS]; /* turns of the journal before these were read */
+	uint64_t tag, read; /* turns of the journal before this one were read */
 	bool has_begun;
 	struct scope scopes[SCOPES];
-	/* Stacks of the newest, each in a circle; of this node, and of others. */
+	/* A stack of the newest, in a circle. */
 	struct ready ready[READY];
 	uint64_t low, high;
-	struct told told[TOLD];
-	uint64_t told_low, told_high;
 };
 
 struct ts_order *tsshim_order_create(struct ts_order *beside)
@@ -115,8 +106,7 @@ int tsshim_order_begin(struct ts_order *order, const int64_t *indices, uint64_t 
 	order->epoch = epoch;
 	order->tag = tag;
 	/* What was read for the epoch before is looked through again, for what it lacks. */
-	order->cursor = order->low = order->high = order->told_low = order->told_high = 0;
-	memset(order->read, 0, sizeof(order->read));
+	order->cursor = order->read = order->low = order->high = 0;
 	return 0;
 }
 
@@ -145,9 +135,7 @@ struct look {
 	struct ts_order *order;
 	struct ts_store *store;
 	struct ts_journal *journal; /* NULL: nobody says anything */
-	bool across;                /* other nodes are asked for what they tell of */
-	uint64_t now_ns;
-	uint32_t wanted; /* a draw without a name, or TS_ORDER_NO_DRAW */
+	uint32_t wanted;            /* a draw without a name, or TS_ORDER_NO_DRAW */
 };
 
 /* Errors: -EAGAIN the name of that draw is wanted first. */
@@ -193,14 +181,6 @@ static void push(struct ts_order *order, uint32_t item, uint32_t draw)
 		order->low++;
 }
 
-static void push_told(struct ts_order *order, uint32_t item, uint32_t draw, uint64_t heard_ns)
-{
-	order->told[order->told_high++ % TOLD] =
-		(struct told){.of = {.item = item, .draw = draw}, .heard_ns = heard_ns};
-	if (order->told_high - order->told_low > TOLD)
-		order->told_low++;
-}
-
 /* Whether the note is one of ours to look at. */
 static bool is_ours(
 	const struct ts_order *order, const struct ts_note_made *note, uint32_t *ret_occurrence)
@@ -209,33 +189,9 @@ static bool is_ours(
 	       note->draw <= DRAW_MAX && note->epoch <= note->draw;
 }
 
-static bool is_old(const struct look *look, uint64_t heard_ns)
-{
-	return heard_ns + TS_JOURNAL_TOLD_NS < look->now_ns;
-}
-
-/*
- * What another node tells.  It is believed of who is in front as well: a node tells only of
- * records that it had, sealed, and what is believed wrongly is an epoch to draw for, which any
- * number is.
+/* What another job made; where it says who is in front, that has to be true.  Errors: -EAGAIN.
  */
-static int read_told(struct look *look, const struct ts_note_made *note)
-{
-	struct ts_order *order = look->order;
-	uint32_t occurrence;
-
-	if (!is_ours(order, note, &occurrence) || is_old(look, note->heard_ns))
-		return 0;
-	if (note->epoch > ts_max_u64(order->front, order->epoch))
-		order->front = note->epoch;
-	uint32_t item = ts_items_find(&order->items, note->index, occurrence);
-	if (item != TS_ITEM_NONE && is_new(order, item, note->draw))
-		push_told(order, item, note->draw, note->heard_ns);
-	return 0;
-}
-
-/* What this node made; where it says who is in front, that has to be true.  Errors: -EAGAIN. */
-static int read_own(struct look *look, const struct ts_note_made *note)
+static int read_note(struct look *look, const struct ts_note_made *note)
 {
 	struct ts_order *order = look->order;
 	enum ts_presence presence;
@@ -257,31 +213,25 @@ static int read_own(struct look *look, const struct ts_note_made *note)
 	return 0;
 }
 
-/* What a lap of the journal has of new, each for @read.  Errors: those of @read. */
-static int read_lap(struct look *look, enum ts_journal_lap lap,
-	int (*read)(struct look *look, const struct ts_note_made *note))
+/* What the journal has of new.  Errors: -EAGAIN. */
+static int read_journal(struct look *look)
 {
-	uint64_t end = ts_journal_end(look->journal, lap), *at = &look->order->read[lap];
-	uint64_t begin = ts_journal_begin(look->journal, lap, end);
+	uint64_t *at = &look->order->read;
 	struct ts_note_made note;
 
+	if (!look->journal)
+		return 0;
+	uint64_t end = ts_journal_end(look->journal);
+	uint64_t begin = ts_journal_begin(look->journal, end);
 	/* One that was overtaken goes on with the oldest that is there. */
 	if (*at < begin || *at > end)
 		*at = begin;
 	for (; *at < end; (*at)++) {
-		int r = ts_journal_read(look->journal, lap, *at, &note) ? read(look, &note) : 0;
+		int r = ts_journal_read(look->journal, *at, &note) ? read_note(look, &note) : 0;
 		if (r < 0)
 			return r;
 	}
 	return 0;
-}
-
-/* Errors: -EAGAIN. */
-static int read_journal(struct look *look)
-{
-	int r = look->journal ? read_lap(look, TS_JOURNAL_OWN, read_own) : 0;
-
-	return r == 0 && look->across ? read_lap(look, TS_JOURNAL_TOLD, read_told) : r;
 }
 
 /* The newest that is there.  Errors: -ENOENT none is; -EAGAIN. */
@@ -304,25 +254,6 @@ static int choose_made(struct look *look, struct ready *ret_chosen)
 		order->high--;
 		if (presence == TS_PRESENT) {
 			*ret_chosen = *newest;
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
-
-/* The newest that other nodes told of, whether or not they have it still.  Errors: -ENOENT. */
-static int choose_told(struct look *look, struct ready *ret_chosen)
-{
-	struct ts_order *order = look->order;
-
-	while (look->across && order->told_high > order->told_low) {
-		struct told *newest = &order->told[--order->told_high % TOLD];
-		if (is_old(look, newest->heard_ns)) {
-			order->told_high = order->told_low; /* and all before it */
-			break;
-		}
-		if (is_new(order, newest->of.item, newest->of.draw)) {
-			*ret_chosen = newest->of;
 			return 0;
 		}
 	}
@@ -359,8 +290,6 @@ static void begin_look(struct look *look, struct ts_order *order)
 	look->store = session->store;
 	if (ts_journal_attach(session->store, &look->journal) < 0)
 		look->journal = NULL;
-	look->across = look->journal && ts_errand_is_open(session->store, TS_KIND_SAMPLE);
-	look->now_ns = look->across ? ts_now_ns() : 0;
 }
 
 uint64_t tsshim_order_choose(struct ts_order *order, uint64_t from, uint64_t count,
@@ -375,8 +304,6 @@ uint64_t tsshim_order_choose(struct ts_order *order, uint64_t from, uint64_t cou
 	int r = read_journal(&look);
 	for (; r == 0 && from < count; from++) {
 		r = look.journal ? choose_made(&look, &chosen) : -ENOENT;
-		if (r == -ENOENT)
-			r = choose_told(&look, &chosen);
 		if (r == -ENOENT)
 			r = choose_own(order, &chosen);
 		if (r < 0)

@@ -7,10 +7,7 @@
  *   1. of what others made, as the journal says (leader/journal/journal.h), the newest record
  *      that is in the ring, whose item is lacking in this epoch and whose draw of that item
  *      this loader never had;
- *   2. else of what other nodes told of in the last TS_JOURNAL_TOLD_NS the newest, with such an
- *      item and draw, if this process's jobs ask other nodes for samples and that pays: the
- *      worker that looks for it asks for it, or makes it under the same name;
- *   3. else the next item that is lacking of the loader's own order, drawn for the epoch that
+ *   2. else the next item that is lacking of the loader's own order, drawn for the epoch that
  *      is the latest of its own, of the job in front, and of the one behind the last draw of
  *      the item that this loader had.  So who is alone goes through its own order with the
  *      draws of its own epochs.

@@ -197,36 +197,12 @@ static void await(struct ts_sample *sample, int wait)
 {
 	uint64_t deadline = ts_session_deadline_ns(TS_KIND_SAMPLE, sample->record_bytes);
 
-	if (sample->across || sample->unasked == TS_REASON_ACROSS_UNUSED)
-		deadline = ts_errand_deadline_ns(deadline);
+	deadline = ts_min_u64(
+		deadline + sample->slack_ns, ts_max_u64(TS_WAIT_MAX_NS, sample->slack_ns));
 	if (wait == TS_SAMPLE_STAY)
 		deadline = UINT64_MAX;
 	(wait == TS_SAMPLE_WAIT ? ts_store_wait : ts_store_wait_a_moment)(
 		sample->store, &sample->key, deadline, &sample->patience, &sample->take);
-}
-
-/*
- * What was asked for is about to be made here.  Where nobody here has asked for it, but other
- * nodes do: for all of the data set, so that who waits for a claim that is given up claims it
- * as well.  Where they are not asked for samples lately, they may be for this one.
- */
-static void claim_for_others(struct ts_sample *sample, const struct ts_session *session)
-{
-	struct ts_take *take = &sample->take;
-	bool is_alone = take->verdict == TS_PASS && take->reason == TS_REASON_ALONE;
-
-	if (!is_alone && take->verdict != TS_CLAIM)
-		return;
-	if (!sample->across)
-		sample->tried = ts_errand_try(session->store, TS_KIND_SAMPLE, sample->unasked);
-	if (is_alone && sample->across) {
-		ts_store_want(session->store, &sample->key, session->dataset, TS_KIND_SAMPLE);
-		ts_store_take(
-			session->store, &sample->key, session->dataset, TS_KIND_SAMPLE, take);
-	} else if (is_alone && sample->tried) {
-		ts_store_take_wanted(
-			session->store, &sample->key, session->dataset, TS_KIND_SAMPLE, take);
-	}
 }
 
 /* Ask the store for the sample; a lease of TS_HIT is not looked into yet. */
@@ -246,7 +222,6 @@ static enum ts_verdict ask(struct ts_sample *sample, int wait)
 		session->store, &sample->key, session->dataset, TS_KIND_SAMPLE, &sample->take);
 	if (sample->take.verdict != TS_HIT && sample->take.is_met)
 		ts_session_count_met();
-	claim_for_others(sample, session);
 	if (sample->take.verdict == TS_BUSY && wait != TS_SAMPLE_NOW)
 		await(sample, wait);
 	if (sample->take.verdict == TS_CLAIM)
@@ -322,8 +297,8 @@ void tsshim_sample_drop(struct ts_sample *sample)
 		ts_session_nest(false);
 		(void)ts_opens_end(&sample->opens);
 	}
-	ts_errand_drop(&sample->errand);
-	sample->tried = NULL;
+	if (sample->errand.state != TS_ERRAND_NONE)
+		ts_errand_drop(&sample->errand);
 	if (ts_sample_is_ours(sample)) {
 		if (sample->held == TS_HELD_LEASE)
 			ts_lease_release(sample->store, &sample->take.lease);

@@ -87,11 +87,12 @@ struct ts_sample {
 	struct ts_patience patience;
 	uint64_t cpu_start, cpu_ns;
 	uint64_t made_at, made_ns; /* likewise, of time that passes */
-	enum ts_reason unasked;    /* why other nodes are not asked, where they are not */
-	struct ts_mail *across; /* other nodes are asked there for what is claimed; NULL: not */
-	struct ts_mail *tried;  /* where not: this one is, there; NULL: neither is this one */
-	struct ts_errand errand; /* (hooks/torch/across.h) */
-	uint64_t record_bytes;   /* of the record in the making, or the last one */
+	uint64_t slack_ns;         /* so much longer than to make one others may hold a claim */
+	uint64_t record_bytes;     /* of the record in the making, or the last one */
+	/* Of what is claimed: hooks/torch/across.h. */
+	struct ts_mail *across; /* where other nodes are asked for it; NULL: nowhere, */
+	enum ts_reason unasked; /* and why not */
+	struct ts_errand errand;
 	struct ts_opens opens;
 	char unfit[TS_UNFIT]; /* what the view has */
 	uint32_t input_bytes; /* of the list below, as it goes into the record */

@@ -105,13 +105,6 @@ static_assert(sizeof(struct ts_belonging_head) == 80, "of every ABI");
 int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uint32_t abi,
 	uint64_t bytes, void **ret_start);
 
-/**
- * The same of one that is there already; takes no lock.  Errors: -ENOENT there is none of this
- * ring's; those of ts_object_open(), ts_object_head_check() and mmap(2).
- */
-int ts_belonging_map_existing(struct ts_store *store, uint32_t which, uint64_t magic,
-	uint32_t abi, uint64_t bytes, void **ret_start);
-
 /** The same of what is of the jobs, whichever ring they use; never -ESTALE. */
 int ts_belonging_map_of_jobs(struct ts_store *store, uint32_t which, uint64_t magic,
 	uint32_t abi, uint64_t bytes, void **ret_start);

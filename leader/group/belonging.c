@@ -115,24 +115,6 @@ int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uin
 	return map(&wanted, which, ret_start);
 }
 
-int ts_belonging_map_existing(struct ts_store *store, uint32_t which, uint64_t magic,
-	uint32_t abi, uint64_t bytes, void **ret_start)
-{
-	struct wanted wanted = {.store = store, .magic = magic, .bytes = bytes, .abi = abi};
-	struct ts_object object = {.fd = -1};
-
-	memcpy(object.path, store->belongings[which], sizeof(object.path));
-	/* It has its name when it is complete, and says whose it is. */
-	int r = ts_object_open(&object);
-	if (r < 0)
-		return r;
-	r = check(&wanted, &object);
-	if (r == 0)
-		return map_object(&object, bytes, ret_start);
-	ts_object_close(&object);
-	return r == -ESTALE ? -ENOENT : r;
-}
-
 int ts_belonging_map_of_jobs(struct ts_store *store, uint32_t which, uint64_t magic,
 	uint32_t abi, uint64_t bytes, void **ret_start)
 {

@@ -213,13 +213,18 @@ const struct ts_session *ts_session_enter_for_pixels(enum ts_reason *ret_reason)
 		       : ts_session_enter(ret_reason);
 }
 
-void ts_session_take_pixels(
-	const struct ts_session *this, const struct ts_key *key, struct ts_take *ret_take)
+void ts_session_take_pixels(const struct ts_session *this, const struct ts_key *key,
+	uint64_t bytes, struct ts_take *ret_take)
 {
+	struct ts_patience patience = {0};
+
 	if (is_nested)
 		ts_store_find(this->store, key, ret_take);
 	else
 		ts_store_take(this->store, key, this->dataset, TS_KIND_PIXELS, ret_take);
+	if (ret_take->verdict == TS_BUSY)
+		ts_store_wait(this->store, key, ts_session_deadline_ns(TS_KIND_PIXELS, bytes),
+			&patience, ret_take);
 }
 
 const struct ts_session *ts_session_enter_for_files(enum ts_reason *ret_reason)

@@ -43,9 +43,12 @@ const struct ts_session *ts_session_enter_for_files(enum ts_reason *ret_reason);
  */
 const struct ts_session *ts_session_enter_for_pixels(enum ts_reason *ret_reason);
 
-/** Ask for @key of pixels, in such a @session; see ts_store_take(). */
-void ts_session_take_pixels(
-	const struct ts_session *session, const struct ts_key *key, struct ts_take *ret_take);
+/**
+ * Ask for @key of pixels, in such a @session, and wait where another process decodes it, as
+ * long as @bytes of pixels are worth: see ts_store_take() and ts_store_wait().
+ */
+void ts_session_take_pixels(const struct ts_session *session, const struct ts_key *key,
+	uint64_t bytes, struct ts_take *ret_take);
 
 /** Count one piece of work that was not shared. Counts in private when there is no store. */
 void ts_session_count_pass(enum ts_reason reason);

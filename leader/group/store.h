@@ -81,8 +81,7 @@ struct ts_take {
 	enum ts_reason reason; /* of TS_PASS */
 	uint32_t entry;        /* of TS_BUSY: what to wait for, */
 	uint64_t word;
-	bool is_wanted; /* and that whoever waits has it by ts_store_take_wanted() */
-	bool is_met;    /* of TS_CLAIM and TS_PASS: another job has asked for it */
+	bool is_met; /* of TS_CLAIM and TS_PASS: another job has asked for it */
 	union {
 		struct ts_lease lease; /* of TS_HIT */
 		struct ts_claim claim; /* of TS_CLAIM */
@@ -102,19 +101,11 @@ void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t da
 	enum ts_kind kind, struct ts_take *ret_take);
 
 /**
- * Somebody outside of this group asks for what is made of @dataset, of which @key is one: from
- * now on it is published, as if another job had asked.
+ * Whether somebody outside of this group asks for the records of @kind that this process makes:
+ * while so, a key is claimed here though nobody in the group has asked for it.  Until it is
+ * said otherwise; a fork child has what its parent had.  Some nanoseconds.
  */
-void ts_store_want(
-	struct ts_store *store, const struct ts_key *key, uint32_t dataset, enum ts_kind kind);
-
-/**
- * As ts_store_take(), of a record that somebody outside of this group asks for: this one is
- * TS_CLAIM though nobody else here has, and what else there is of @dataset stays as it is.  Who
- * waits for one that is TS_BUSY, and is given up, gets it in the same way.
- */
-void ts_store_take_wanted(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
-	enum ts_kind kind, struct ts_take *ret_take);
+void ts_store_want(struct ts_store *store, enum ts_kind kind, bool is_wanted);
 
 /**
  * As ts_store_take(), of what is there now: TS_HIT, or TS_PASS (TS_REASON_NESTED) for what is

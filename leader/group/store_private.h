@@ -83,6 +83,7 @@ struct ts_store {
 	uint32_t keep;            /* seconds, see keep.c */
 	_Atomic uint64_t fill_at; /* ts_now_ns() from which to fill it again; see keep.c */
 	int32_t member;           /* -1: not joined */
+	_Atomic uint32_t wanted[TS_KIND_COUNT]; /* ts_store_want() */
 	_Atomic uint32_t clean_next;
 	_Atomic uint32_t window_hint;
 	_Atomic uint32_t lease_busy[TS_LEASES];

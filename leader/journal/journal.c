@@ -25,13 +25,10 @@ uint32_t ts_journal_entries(uint64_t ring_bytes)
 static uint64_t bytes_of(uint32_t entries)
 {
 	return sizeof(struct ts_journal_table) +
-	       (uint64_t)(entries + entries / 2) * sizeof(struct ts_journal_entry);
+	       (uint64_t)entries * sizeof(struct ts_journal_entry);
 }
 
-static int attach(struct ts_store *store,
-	int (*map)(struct ts_store *store, uint32_t which, uint64_t magic, uint32_t abi,
-		uint64_t bytes, void **ret_start),
-	struct ts_journal **ret_journal)
+int ts_journal_attach(struct ts_store *store, struct ts_journal **ret_journal)
 {
 	struct ts_journal *journal = ts_load_acquire(&store->journal);
 	void *start;
@@ -46,7 +43,7 @@ static int attach(struct ts_store *store,
 	/* A parent's mapping is its child's as well. */
 	struct ts_journal_table *table = journal ? journal->table : NULL;
 	if (!table) {
-		int r = map(store, TS_BELONGING_JOURNAL, MAGIC, TS_JOURNAL_ABI,
+		int r = ts_belonging_map(store, TS_BELONGING_JOURNAL, MAGIC, TS_JOURNAL_ABI,
 			bytes_of(entries), &start);
 		if (r < 0)
 			return r;
@@ -60,21 +57,10 @@ static int attach(struct ts_store *store,
 	*journal = (struct ts_journal){.table = table,
 		.entries = entries,
 		.serial = ts_identity_serial(),
-		.job = (uint32_t)ts_hash64(&store->job, sizeof(store->job)) &
-		       ~TS_JOURNAL_SHARED};
+		.job = (uint32_t)ts_hash64(&store->job, sizeof(store->job))};
 	ts_write_release(&store->journal, journal); /* pairs with the load above: complete */
 	*ret_journal = journal;
 	return 0;
-}
-
-int ts_journal_attach(struct ts_store *store, struct ts_journal **ret_journal)
-{
-	return attach(store, ts_belonging_map, ret_journal);
-}
-
-int ts_journal_attach_existing(struct ts_store *store, struct ts_journal **ret_journal)
-{
-	return attach(store, ts_belonging_map_existing, ret_journal);
 }
 
 /* Never 0, which is what a new place has. */
@@ -85,26 +71,19 @@ static uint64_t check_of(uint64_t turn, uint64_t tag, uint64_t which, uint64_t m
 	return ts_hash64(words, sizeof(words)) | 1;
 }
 
-static struct ts_journal_entry *place_of(
-	const struct ts_journal *journal, enum ts_journal_lap lap, uint64_t turn)
+static struct ts_journal_entry *place_of(const struct ts_journal *journal, uint64_t turn)
 {
-	struct ts_journal_entry *first = journal->table->entry;
-
-	if (lap == TS_JOURNAL_TOLD)
-		first += journal->entries;
-	return first + (turn & (ts_journal_places(journal, lap) - 1));
+	return &journal->table->entry[turn & (journal->entries - 1)];
 }
 
-/* @who: the upper half of the word .which. */
-static void write_note(struct ts_journal *journal, enum ts_journal_lap lap, uint32_t who,
-	const struct ts_note_made *note)
+void ts_journal_write(struct ts_journal *journal, const struct ts_note_made *note)
 {
 	if (journal->serial != ts_identity_serial())
 		return;
-	uint64_t turn = ts_add_relaxed(&journal->table->turns[lap].next, 1);
-	uint64_t which = (uint64_t)who << 32 | note->index;
+	uint64_t turn = ts_add_relaxed(&journal->table->next, 1);
+	uint64_t which = (uint64_t)journal->job << 32 | note->index;
 	uint64_t made = (uint64_t)note->epoch << 32 | note->draw;
-	struct ts_journal_entry *entry = place_of(journal, lap, turn);
+	struct ts_journal_entry *entry = place_of(journal, turn);
 	TS_KILLPOINT(journal_turn);
 	ts_write_relaxed(&entry->tag, note->tag); /* J1 */
 	TS_KILLPOINT(journal_tag);
@@ -114,57 +93,29 @@ static void write_note(struct ts_journal *journal, enum ts_journal_lap lap, uint
 	ts_write_relaxed(&entry->check, check_of(turn, note->tag, which, made));
 }
 
-void ts_journal_write(struct ts_journal *journal, const struct ts_note_made *note)
+uint64_t ts_journal_end(const struct ts_journal *journal)
 {
-	uint32_t shared = note->is_shared ? TS_JOURNAL_SHARED : 0;
-
-	write_note(journal, TS_JOURNAL_OWN, shared | journal->job, note);
+	return ts_load_relaxed(&journal->table->next);
 }
 
-void ts_journal_tell(struct ts_journal *journal, const struct ts_note_made *note)
+uint64_t ts_journal_begin(const struct ts_journal *journal, uint64_t end)
 {
-	uint32_t heard = (uint32_t)(ts_now_ns() >> TS_JOURNAL_HEARD_BITS);
-
-	write_note(journal, TS_JOURNAL_TOLD, heard, note);
+	return end - ts_min_u64(end, journal->entries);
 }
 
-uint64_t ts_journal_end(const struct ts_journal *journal, enum ts_journal_lap lap)
+bool ts_journal_read(
+	const struct ts_journal *journal, uint64_t turn, struct ts_note_made *ret_note)
 {
-	return ts_load_relaxed(&journal->table->turns[lap].next);
-}
-
-uint64_t ts_journal_begin(
-	const struct ts_journal *journal, enum ts_journal_lap lap, uint64_t end)
-{
-	return end - ts_min_u64(end, ts_journal_places(journal, lap));
-}
-
-/* The last time that has these bits. */
-static uint64_t heard_ns(uint32_t heard)
-{
-	uint64_t now = ts_now_ns();
-	uint32_t passed = (uint32_t)(now >> TS_JOURNAL_HEARD_BITS) - heard;
-
-	return now - ts_min_u64((uint64_t)passed << TS_JOURNAL_HEARD_BITS, now);
-}
-
-bool ts_journal_read(const struct ts_journal *journal, enum ts_journal_lap lap, uint64_t turn,
-	struct ts_note_made *ret_note)
-{
-	struct ts_journal_entry *entry = place_of(journal, lap, turn);
+	struct ts_journal_entry *entry = place_of(journal, turn);
 	uint64_t tag = ts_load_relaxed(&entry->tag), which = ts_load_relaxed(&entry->which);
 	uint64_t made = ts_load_relaxed(&entry->made);
 
 	if (ts_load_relaxed(&entry->check) != check_of(turn, tag, which, made))
 		return false;
-	uint32_t who = (uint32_t)(which >> 32);
-	bool is_own = lap == TS_JOURNAL_OWN;
 	*ret_note = (struct ts_note_made){.tag = tag,
 		.index = (uint32_t)which,
 		.draw = (uint32_t)made,
 		.epoch = (uint32_t)(made >> 32),
-		.mine = is_own && (who & ~TS_JOURNAL_SHARED) == journal->job,
-		.is_shared = is_own && (who & TS_JOURNAL_SHARED) != 0,
-		.heard_ns = is_own ? 0 : heard_ns(who)};
+		.mine = (uint32_t)(which >> 32) == journal->job};
 	return true;
 }

@@ -7,10 +7,6 @@
  * It is an object of its own ("journal", leader/group/attach.h), made by whoever first wants
  * one, of a size that follows from the ring's, and goes with the ring.
  *
- * It has two laps: in one, processes of this node write what they made; in the other, half as
- * long, the helper for other nodes (leader/peer/notes.h) writes what those say that they made.
- * So what others say, and however much, pushes out nothing of ours.
- *
  * ---- Entry: one note, four words, certified by the last one --------------------------------
  *
  *   turn t of the lap ──fetch_add──> place t % entries ──four stores, in any order──> READ
@@ -28,7 +24,7 @@
  *   a reader that is slow finds another turn's check, and skips it.
  *
  * Two notes at most are lost by that.  All of it is hints: whoever reads a note asks the
- * directory, or other nodes, whether there is such a record, and chooses only what it lacks.
+ * directory whether there is such a record, and chooses only what it lacks.
  * So what a squatter writes there costs misses, never a wrong sample and never a sample twice.
  *
  * J1  The record is READY before its note is written; both are seen or the note is worth
@@ -41,22 +37,14 @@
 
 #include "leader/group/store.h"
 
-/** Which notes: those of this node, or what other nodes say. */
-enum ts_journal_lap { TS_JOURNAL_OWN, TS_JOURNAL_TOLD, TS_JOURNAL_LAPS };
-
 /** What was made. */
 struct ts_note_made {
 	uint64_t tag;   /* whose: what the writers of one order have in common */
 	uint32_t index; /* which of them */
 	uint32_t draw;  /* and which making of it */
 	uint32_t epoch; /* how far the job was that made it; no more than @draw */
-	bool mine; /* OWN, as it is read: by this job, or by one in some thousand millions */
-	bool is_shared;    /* OWN: was handed over to other nodes */
-	uint64_t heard_ns; /* TOLD, as it is read: when, of ts_now_ns(), to a millisecond */
+	bool mine;      /* as it is read: by this job, or by one in some thousand millions */
 };
-
-/* What was TOLD longer ago is of no use: servers may not have it any more. */
-#define TS_JOURNAL_TOLD_NS UINT64_C(30000000000)
 
 struct ts_journal;
 
@@ -67,28 +55,18 @@ struct ts_journal;
  */
 int ts_journal_attach(struct ts_store *store, struct ts_journal **ret_journal);
 
-/**
- * The same of one that somebody has made; a few system calls, and waits for nobody.  Errors:
- * those of ts_belonging_map_existing(); -EINVAL not a member.
- */
-int ts_journal_attach_existing(struct ts_store *store, struct ts_journal **ret_journal);
-
 /** Say that @note was made.  Threads, processes: any.  In a child of a fork: nothing. */
 void ts_journal_write(struct ts_journal *journal, const struct ts_note_made *note);
-
-/** Say that another node has told of @note now.  Likewise. */
-void ts_journal_tell(struct ts_journal *journal, const struct ts_note_made *note);
 
 /**
  * Turns before ts_journal_end() may be there still, from ts_journal_begin() of that @end on: as
  * many as there are places at most, whatever somebody has written over the number.
  */
-uint64_t ts_journal_end(const struct ts_journal *journal, enum ts_journal_lap lap);
-uint64_t ts_journal_begin(
-	const struct ts_journal *journal, enum ts_journal_lap lap, uint64_t end);
+uint64_t ts_journal_end(const struct ts_journal *journal);
+uint64_t ts_journal_begin(const struct ts_journal *journal, uint64_t end);
 
 /** The note of @turn; false: it is not there (any more), or not whole. */
-bool ts_journal_read(const struct ts_journal *journal, enum ts_journal_lap lap, uint64_t turn,
-	struct ts_note_made *ret_note);
+bool ts_journal_read(
+	const struct ts_journal *journal, uint64_t turn, struct ts_note_made *ret_note);
 
 #endif

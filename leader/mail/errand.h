@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asking other nodes for a record that is claimed here (--across nodes), as every hook does it:
+ * Asking other nodes for a sample that is claimed here (--across nodes).  Errands use the slots
+ * of the table of leader/mail/mail.h that have a place.
  *
  *	NONE   nothing is asked for, or all that was has ended
  *	ASKED  an answer is due, or is GOT and not used yet
  *	WON    no node has it: it is made here, for all of them
  *
- *	NONE -> ASKED   ts_errand_ask(), ts_errand_find()
+ *	NONE -> ASKED   ts_errand_ask()
  *	ASKED -> WON    ts_errand_look() says so
  *	ASKED -> NONE   it says anything else but GOT; with that ts_errand_end(), or
  *	                ts_errand_refuse() for what is not what was asked for
@@ -23,7 +24,7 @@
 #ifndef TS_LEADER_MAIL_ERRAND_H
 #define TS_LEADER_MAIL_ERRAND_H
 
-#include "leader/mail/samples.h"
+#include "leader/mail/mail.h"
 
 enum ts_errand_state { TS_ERRAND_NONE, TS_ERRAND_ASKED, TS_ERRAND_WON };
 
@@ -32,57 +33,42 @@ struct ts_errand {
 	enum ts_errand_state state;
 	uint32_t serial; /* ts_identity_serial() when it was asked */
 	struct ts_mail *mail;
-	struct ts_mail_errand posted;
+	uint32_t index;      /* of the slot, the errand's until it ends */
+	uint64_t until_ns;   /* the helper has to have answered by then */
+	uint64_t look_at_ns; /* whether the helper lives */
 };
 
 /** Whether the settings say that other nodes are asked.  Some nanoseconds. */
 bool ts_errand_is_wanted(void);
 
 /**
- * Where to ask for records of @kind now; NULL: nowhere, as it does not pay lately, nobody would
- * answer, or another thread attaches the table.  While there is somewhere, what is claimed is
- * also made for other nodes.  The process's, for good; a fork child has its parent's.  Starts
- * the helper where there is none; waits for it once in a process, a quarter of a second at
- * most.  With NULL why comes in @ret_reason, one of TS_REASON_ACROSS_*.
+ * Where to ask for samples now; NULL: nowhere, as it does not pay lately, nobody would answer,
+ * or another thread attaches the table.  While there is somewhere, what is claimed is also made
+ * for other nodes.  The process's, for good; a fork child has its parent's.  Starts the helper
+ * where there is none; waits for it once in a process, a quarter of a second at most.  With
+ * NULL why comes in @ret_reason, one of TS_REASON_ACROSS_*.
  */
-struct ts_mail *ts_errand_open(
-	struct ts_store *store, enum ts_kind kind, enum ts_reason *ret_reason);
-
-/** Whether there is somewhere now, and the settings say so; waits for nothing, starts nothing.
- */
-bool ts_errand_is_open(struct ts_store *store, enum ts_kind kind);
+struct ts_mail *ts_errand_open(struct ts_store *store, enum ts_reason *ret_reason);
 
 /**
- * Where to ask for one record of @kind though ts_errand_open() gave NULL with @unasked: while
- * no node takes what is handed over, now and then, whether another one has it.  NULL: nowhere.
- * To be called once for each that is about to be made; some nanoseconds.
+ * Ask at @mail for the sample @key, which is claimed; waits for nothing.  Errors, nothing is
+ * asked for then: -EAGAIN it does not pay, or nobody would answer; -EBUSY too many ask.  Which
+ * of TS_REASON_ACROSS_* that is comes in @ret_reason.
  */
-struct ts_mail *ts_errand_try(
-	struct ts_store *store, enum ts_kind kind, enum ts_reason unasked);
+int ts_errand_ask(struct ts_errand *errand, struct ts_mail *mail, const struct ts_key *key,
+	enum ts_reason *ret_reason);
 
 /**
- * How long to wait for somebody else's claim that is given @deadline_ns otherwise: whose it is
- * may be waiting for another node, and is not at work meanwhile.
+ * What the answer is, an enum ts_mail_answer; waits for it @wait_ns at most.  With GOT the
+ * record is at ts_errand_found(), with WON it is to be made; any other answer has ended the
+ * errand.  Errors, the errand has ended but for the first: -EINPROGRESS there is none yet;
+ * -EAGAIN, -ETIME as for ts_mail_ask().
  */
-uint64_t ts_errand_deadline_ns(uint64_t deadline_ns);
-
-/**
- * Ask at @mail for the record @key of @kind, which is claimed.  Errors, nothing is asked for
- * then: -EAGAIN it does not pay, or nobody would answer; -EBUSY too many ask.  Which of
- * TS_REASON_ACROSS_* that is comes in @ret_reason.
- */
-int ts_errand_ask(struct ts_errand *errand, struct ts_mail *mail, enum ts_kind kind,
-	const struct ts_key *key, enum ts_reason *ret_reason);
-
-/** As ts_errand_ask(), at what ts_errand_try() gave: it is never WON. */
-int ts_errand_find(struct ts_errand *errand, struct ts_mail *mail, enum ts_kind kind,
-	const struct ts_key *key);
-
-/** As ts_mail_look(). */
 int ts_errand_look(struct ts_errand *errand, uint64_t wait_ns);
 
 /** What has come with GOT, and the bytes of the record behind it; until the errand ends. */
-const struct ts_mail_sample *ts_errand_found(struct ts_errand *errand, uint64_t *ret_bytes);
+const struct ts_mail_sample *ts_errand_found(
+	const struct ts_errand *errand, uint64_t *ret_bytes);
 
 /** What has come with GOT is used no more; @is_good: it was what was wanted. */
 void ts_errand_end(struct ts_errand *errand, bool is_good);
@@ -91,10 +77,10 @@ void ts_errand_end(struct ts_errand *errand, bool is_good);
 void ts_errand_refuse(struct ts_errand *errand);
 
 /**
- * The record of @bytes was published, or somebody else's was: where it was WON, hand it over.
- * It took @made_ns to make.
+ * The record was published, or somebody else's was: where it was WON, hand it over.  It took
+ * @made_ns to make.
  */
-void ts_errand_made(struct ts_errand *errand, uint64_t bytes, uint64_t made_ns);
+void ts_errand_made(struct ts_errand *errand, uint64_t made_ns);
 
 /** End what is asked for; what was WON is not there, and may be made by whoever asks next. */
 void ts_errand_drop(struct ts_errand *errand);

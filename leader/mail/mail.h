@@ -8,9 +8,7 @@
  * them proven to be the value's, or none; nobody else but the owner does.
  *
  * Who asks for a sample has claimed its record in the ring (leader/group/store.h) and waits
- * with something else to do (leader/mail/samples.h).  A decoded picture that is no
- * part of a sample is asked for in the same way, and is called a sample here as well; nobody
- * but who asks has to tell them apart, and counts them apart.  The first TS_MAIL_PLACES slots
+ * with something else to do (leader/mail/errand.h).  The first TS_MAIL_PLACES slots
  * are for samples, and each of them has a place of TS_MAIL_ROOM bytes in an object of its own
  * ("places").  The helper alone writes there, and only while the slot is TAKEN or LEFT; the
  * owner reads there, and only while it is ANSWERED with GOT: what it finds it copies into
@@ -85,7 +83,7 @@
 #include "shim/hash.h"
 
 #define TS_MAIL_MAGIC        UINT64_C(0x7372656570746d31) /* "1mtpeers", little endian */
-#define TS_MAIL_ABI          3u
+#define TS_MAIL_ABI          4u
 #define TS_MAIL_PLACES_MAGIC UINT64_C(0x6563616c70746d31) /* "1mtplace" */
 
 /* Of all slots the first ones are for samples, and have a place each. */
@@ -117,8 +115,7 @@
 	X(NAME, false, "that a path leads to what this is a copy of")                \
 	X(SAMPLE, true, "a sample, or the right to be the first who makes it")       \
 	X(SAMPLE_STORE, false, "a sample that was won and made, for other nodes")    \
-	X(SAMPLE_RETURN, false, "a sample that was won and is not there")            \
-	X(SAMPLE_FIND, true, "a sample, where a node has it or makes it")
+	X(SAMPLE_RETURN, false, "a sample that was won and is not there")
 
 /* (name, text). Of these only GOT and WON are not "do it alone". */
 #define TS_MAIL_ANSWERS(X)                                            \
@@ -248,48 +245,31 @@ static_assert(sizeof(struct ts_mail_sample) == 64, "what other nodes read; keeps
 
 #define TS_MAIL_SAMPLE_VERSION 1
 
-/**
- * Whether records of one kind are worth asking for (leader/mail/samples.h).  Every
- * TS_MAIL_WINDOW that came are judged: where to get them has taken longer than it took to make
- * them, nobody asks for TS_MAIL_OFF_NS.
- *
- * Who asks for a sample has other work meanwhile; a decoder of pictures has not, and is so fast
- * that moving them may cost more.  So of pictures also those are judged that were handed over,
- * for whoever decodes first on all nodes would never know; and all of them have taken
- * TS_MAIL_MOVE_NS_PER_KIB at least.
- */
-struct ts_mail_worth {
-	_Atomic uint64_t off_until; /* of ts_now_ns(); 0: never */
-	_Atomic uint64_t window_got, window_took_ns, window_made_ns;
-};
-
-/** What asking for records of one kind costs all jobs of the group, and what came of it. */
+/** What asking for samples costs all jobs of the group, and what came of it. */
 struct ts_mail_flow {
-	/* alone: neither got nor won, as soon as it has ended; tried: of those asked for, as
-	 * SAMPLE_FIND */
-	_Atomic uint64_t asked, got, won, alone;
-	_Atomic uint64_t stored, tried, times_off;
+	_Atomic uint64_t asked, got, won;
+	_Atomic uint64_t alone; /* neither got nor won, as soon as it has ended */
+	_Atomic uint64_t stored;
 	_Atomic uint64_t took_ns, made_ns; /* of all that came */
-	struct ts_mail_worth worth;
-	_Atomic uint64_t reserved[3];
+	/* The helper's (leader/peer/worth.h): nobody asks until then, of ts_now_ns(), as
+	 * getting them took longer than making them; 0: never. */
+	_Atomic uint64_t off_until, times_off;
+	_Atomic uint64_t reserved[7];
 };
-static_assert(sizeof(struct ts_mail_flow) == 128, "ABI of mail 3");
+static_assert(sizeof(struct ts_mail_flow) == 128, "ABI of mail 4");
 
-/**
- * Whether records of any kind are of use: nobody asks while no node takes what is handed over
- * (leader/peer/taken.h), but for some (ts_mail_may_try()); and what nodes tell one another
- * (leader/peer/notes.h).  All but the last two are the helper's.
- */
+/** Whether samples are of use to other nodes, which is the helper's to say: see there. */
 struct ts_mail_use {
 	_Atomic uint64_t looked, unused; /* of those stored; which nobody had fetched */
 	_Atomic uint64_t times_unused;
-	_Atomic uint64_t unused_until; /* as off_until */
-	_Atomic uint64_t notes_told, notes_heard;
-	/* Of those made meanwhile how many, and before when of ts_now_ns() none is asked for.
-	 */
-	_Atomic uint64_t try_count, try_at;
+	_Atomic uint64_t unused_until; /* as off_until: as no node fetched them */
+	_Atomic uint64_t reserved[4];
 };
-static_assert(sizeof(struct ts_mail_use) == 64, "ABI of mail 3");
+static_assert(sizeof(struct ts_mail_use) == 64, "ABI of mail 4");
+
+/* For so long nobody asks, in either case; at most, where no node fetches them. */
+#define TS_MAIL_OFF_NS        UINT64_C(30000000000)
+#define TS_MAIL_UNUSED_MAX_NS UINT64_C(480000000000)
 
 struct ts_mail_table {
 	struct ts_belonging_head head;
@@ -301,8 +281,7 @@ struct ts_mail_table {
 	_Atomic uint32_t peer_count;
 	_Atomic uint64_t posted, unposted; /* requests; those for which there was no slot */
 	_Atomic uint64_t left;             /* that were not waited for */
-	_Alignas(64) struct ts_mail_flow samples;  /* that are whole */
-	_Alignas(64) struct ts_mail_flow pictures; /* that are no part of one */
+	_Alignas(64) struct ts_mail_flow samples;
 	_Alignas(64) struct ts_mail_use use;
 	_Alignas(64) struct ts_mail_slot slots[TS_MAIL_SLOTS];
 	struct ts_mail_peer peers[TS_MAIL_PEERS];
@@ -338,10 +317,7 @@ static inline uint64_t ts_mail_place_at(uint32_t index)
 	return TS_MAIL_PLACES_AT + (uint64_t)(index % TS_MAIL_PLACES) * TS_MAIL_ROOM;
 }
 
-/** Copy out what slot @index asks for.  For its owner and the helper. */
-void ts_mail_read(struct ts_mail *mail, uint32_t index, struct ts_mail_request *ret_request);
-
-/* ---- asking: leader/mail/ask.c ---------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------- */
 
 /**
  * Whether somebody would answer now.  Where not, and it is time to start a helper, @start

@@ -14,9 +14,11 @@ static uint64_t next_random(struct ts_breaker *breaker)
 	return z ^ (z >> 31);
 }
 
-void ts_breaker_init(struct ts_breaker *breaker, uint64_t seed)
+void ts_breaker_init(
+	struct ts_breaker *breaker, const struct ts_breaker_times *times, uint64_t seed)
 {
-	*breaker = (struct ts_breaker){.state = TS_BREAKER_CLOSED, .random = seed};
+	*breaker =
+		(struct ts_breaker){.times = times, .state = TS_BREAKER_CLOSED, .random = seed};
 }
 
 static void enter(struct ts_breaker *breaker, enum ts_breaker_state state)
@@ -30,19 +32,21 @@ static void enter(struct ts_breaker *breaker, enum ts_breaker_state state)
 
 static void open_for_a_while(struct ts_breaker *breaker)
 {
-	uint64_t pause = breaker->pause_ns == 0 ? TS_BREAKER_FIRST_NS : breaker->pause_ns * 2;
+	uint64_t pause =
+		breaker->pause_ns == 0 ? breaker->times->first_ns : breaker->pause_ns * 2;
 
-	breaker->pause_ns = ts_min_u64(pause, TS_BREAKER_LAST_NS);
+	breaker->pause_ns = ts_min_u64(pause, breaker->times->last_ns);
 	uint64_t half = breaker->pause_ns / 2;
 	breaker->until_ns = ts_now_ns() + half + next_random(breaker) % (half + 1);
-	breaker->opened++;
 	enter(breaker, TS_BREAKER_OPEN);
 }
 
-static int refuse(struct ts_breaker *breaker)
+void ts_breaker_close(struct ts_breaker *breaker)
 {
-	breaker->refused++;
-	return -EAGAIN;
+	breaker->pause_ns = 0;
+	breaker->failures = 0;
+	if (breaker->state != TS_BREAKER_CLOSED)
+		enter(breaker, TS_BREAKER_CLOSED);
 }
 
 bool ts_breaker_is_probed(const struct ts_breaker *breaker)
@@ -57,12 +61,12 @@ int ts_breaker_ask(struct ts_breaker *breaker, uint32_t *ret_ticket)
 
 	if (breaker->state == TS_BREAKER_OPEN) {
 		if (now < breaker->until_ns)
-			return refuse(breaker);
+			return -EAGAIN;
 		enter(breaker, TS_BREAKER_HALF_OPEN);
 	}
 	if (breaker->state == TS_BREAKER_HALF_OPEN) {
 		if (ts_breaker_is_probed(breaker))
-			return refuse(breaker);
+			return -EAGAIN;
 		/* One that was lost may still come back, with a ticket that is too old. */
 		if (breaker->probing)
 			breaker->ticket++;
@@ -81,10 +85,8 @@ void ts_breaker_answered(struct ts_breaker *breaker, uint32_t ticket)
 	if (breaker->state != TS_BREAKER_HALF_OPEN || !breaker->probing)
 		return;
 	breaker->probing = false;
-	if (++breaker->proven < TS_BREAKER_PROBES)
-		return;
-	breaker->pause_ns = 0;
-	enter(breaker, TS_BREAKER_CLOSED);
+	if (++breaker->proven == TS_BREAKER_PROBES)
+		ts_breaker_close(breaker);
 }
 
 void ts_breaker_failed(struct ts_breaker *breaker, uint32_t ticket)

@@ -12,11 +12,12 @@
  *	HALF_OPEN -> CLOSED  TS_BREAKER_PROBES probes in a row were answered
  *	HALF_OPEN -> OPEN    a probe was not; the pause is twice as long as the last one
  *
- * A pause is between half and all of its length, by numbers of a seed that is another one on
- * each node and for each peer: nodes that have lost a peer in one moment do not come back to it
- * in one.  Who was allowed to ask has a ticket.  What becomes of a question that was asked in
- * another state says nothing of this one: its ticket is too old.  A probe that never comes
- * back, because whoever asked is gone, is given up after TS_BREAKER_LOST_NS.
+ * The first pause and the longest one are its owner's to say.  A pause is between half and all
+ *of its length, by numbers of a seed that is another one on each node and for each peer: nodes
+ *that have lost a peer in one moment do not come back to it in one.  Who was allowed to ask has
+ *a ticket.  What becomes of a question that was asked in another state says nothing of this
+ *one: its ticket is too old.  A probe that never comes back, because whoever asked is gone, is
+ *given up after TS_BREAKER_LOST_NS.
  *
  * Time is ts_now_ns(); nothing here sleeps.
  */
@@ -27,13 +28,17 @@
 
 #define TS_BREAKER_FAILURES 3
 #define TS_BREAKER_PROBES   3
-#define TS_BREAKER_FIRST_NS UINT64_C(100000000)
-#define TS_BREAKER_LAST_NS  UINT64_C(30000000000)
 #define TS_BREAKER_LOST_NS  UINT64_C(5000000000)
 
 enum ts_breaker_state { TS_BREAKER_CLOSED, TS_BREAKER_OPEN, TS_BREAKER_HALF_OPEN };
 
+/** Of the pauses: the first one, and the longest one. */
+struct ts_breaker_times {
+	uint64_t first_ns, last_ns;
+};
+
 struct ts_breaker {
+	const struct ts_breaker_times *times;
 	enum ts_breaker_state state;
 	uint32_t ticket;   /* of what is asked now */
 	uint32_t failures; /* in a row, while CLOSED */
@@ -42,11 +47,17 @@ struct ts_breaker {
 	uint64_t until_ns; /* OPEN: end of the pause; HALF_OPEN: when a probe is given up */
 	uint64_t pause_ns; /* the last one, before it was shortened */
 	uint64_t random;   /* state of the seed */
-	uint64_t refused, opened; /* counts, for who tells */
 };
 
-/** A closed one.  Threads: one at a time; so for all of them. */
-void ts_breaker_init(struct ts_breaker *breaker, uint64_t seed);
+/**
+ * A closed one; @times is the caller's and outlives it.  Threads: one at a time; so for all of
+ * them.
+ */
+void ts_breaker_init(
+	struct ts_breaker *breaker, const struct ts_breaker_times *times, uint64_t seed);
+
+/** Whatever has failed, it is proven to be well: CLOSED, as if nothing had. */
+void ts_breaker_close(struct ts_breaker *breaker);
 
 /** Whether the peer may be asked now; *ret_ticket goes with the answer.  Errors: -EAGAIN. */
 int ts_breaker_ask(struct ts_breaker *breaker, uint32_t *ret_ticket);

@@ -1,17 +1,157 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads the directory of a user's cluster: leader/peer/cluster.h says what is in it. */
-#include "leader/peer/cluster_private.h"
+#include "leader/peer/cluster.h"
 
 #include "shim/config.h"
+#include "shim/sys.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BLANKS " \t\r"
 
 /* Longest file: a line for each server, with some room for comments. */
-#define NODES_MAX ((size_t)TS_KETAMA_SERVERS * (TS_KETAMA_HOST + 64))
+#define NODES_MAX ((size_t)TS_CLUSTER_SERVERS * (TS_CLUSTER_HOST + 64))
 #define CONF_MAX  ((size_t)8192)
+
+/* ---- files: whose they are, and their lines ------------------------------------------------
+ */
+
+/* A file while it is read. */
+struct reader {
+	struct ts_cluster_fault *fault;
+	char *text, *next; /* of the line behind; the text is the caller's to free */
+};
+
+/* What is wrong in the line that is read; returns -EINVAL. */
+static int reject(struct reader *reader, const char *text)
+{
+	reader->fault->text = text;
+	return -EINVAL;
+}
+
+/* Errors: -EPERM of another user, or others may do what is among the bits of @closed. */
+static int check_owner(int fd, mode_t type, mode_t closed, struct ts_cluster_fault *fault)
+{
+	struct stat st;
+	int r = ts_sys_fstat(fd, &st);
+
+	if (r < 0)
+		return r;
+	if ((st.st_mode & S_IFMT) != type) {
+		fault->text = "no regular file"; /* a directory was opened as one */
+		return -EINVAL;
+	}
+	if (st.st_uid != geteuid()) {
+		fault->text = "belongs to another user";
+		return -EPERM;
+	}
+	if (st.st_mode & closed) {
+		fault->text = closed & S_IRGRP ? "others may read or write it"
+					       : "others may write it";
+		return -EPERM;
+	}
+	return 0;
+}
+
+/* From here on it is the file @path that is at fault.  Errors: -ENAMETOOLONG. */
+static int begin(struct ts_cluster_fault *fault, const char *path)
+{
+	*fault = (struct ts_cluster_fault){.text = ""};
+	if (snprintf(fault->file, sizeof(fault->file), "%s", path) >= (int)sizeof(fault->file))
+		return -ENAMETOOLONG;
+	return 0;
+}
+
+/* Not blocking: it may be a pipe that nobody writes to. */
+static int open_file(const char *path, int flags)
+{
+	return ts_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags, 0);
+}
+
+/* Look at the file @path, which is of @type.  Errors: of check_owner() and open(2). */
+static int check_file(
+	const char *path, mode_t type, mode_t closed, struct ts_cluster_fault *fault)
+{
+	int r = begin(fault, path);
+	int fd = r < 0 ? r : open_file(path, type == S_IFDIR ? O_DIRECTORY : O_NOFOLLOW);
+
+	if (fd < 0)
+		return fd;
+	r = check_owner(fd, type, closed, fault);
+	ts_sys_close(fd);
+	return r;
+}
+
+static int read_text(int fd, size_t max, struct ts_cluster_fault *fault, char **ret_text)
+{
+	char *text = malloc(max + 2);
+	size_t bytes = 0;
+	int64_t n = text ? 1 : -ENOMEM;
+
+	while (n > 0 && bytes <= max) {
+		n = ts_sys_read(fd, text + bytes, max + 1 - bytes);
+		bytes += n > 0 ? (size_t)n : 0;
+	}
+	if (n >= 0 && (bytes > max || memchr(text, '\0', bytes))) {
+		fault->text = bytes > max ? "too long" : "no text";
+		n = -EINVAL;
+	}
+	if (n < 0) {
+		free(text);
+		return (int)n;
+	}
+	text[bytes] = '\0';
+	*ret_text = text;
+	return 0;
+}
+
+/* The text of a file of @max bytes at most that nobody else may write, or with @foreign of any.
+ */
+static int read_file(const char *path, bool foreign, size_t max, struct reader *reader)
+{
+	int r = begin(reader->fault, path);
+	int fd = r < 0 ? r : open_file(path, foreign ? 0 : O_NOFOLLOW);
+
+	if (fd < 0)
+		return fd;
+	if (!foreign)
+		r = check_owner(fd, S_IFREG, S_IWGRP | S_IWOTH, reader->fault);
+	if (r == 0)
+		r = read_text(fd, max, reader->fault, &reader->text);
+	ts_sys_close(fd);
+	if (r == 0)
+		reader->next = reader->text;
+	return r;
+}
+
+/* The next line that says something, without blanks around it and comment; NULL: the end. */
+static char *next_line(struct reader *reader)
+{
+	while (*reader->next) {
+		char *line = reader->next;
+		size_t length = strcspn(line, "\n");
+
+		reader->next = line + length + (line[length] == '\n');
+		line[length] = '\0';
+		reader->fault->line++;
+		line[strcspn(line, "#")] = '\0';
+		line += strspn(line, BLANKS);
+		length = strlen(line);
+		while (length > 0 && strchr(BLANKS, line[length - 1]))
+			line[--length] = '\0';
+		if (length > 0)
+			return line;
+	}
+	reader->fault->line = 0;
+	return NULL;
+}
 
 /* ---- nodes ------------------------------------------------------------------------------ */
 
@@ -23,7 +163,7 @@ bool ts_cluster_is_address(const char *host)
 }
 
 void ts_cluster_name_server(
-	const struct ts_ketama_server *server, char ret_name[TS_CLUSTER_NAME])
+	const struct ts_cluster_server *server, char ret_name[TS_CLUSTER_NAME])
 {
 	bool bracket = strchr(server->host, ':') != NULL;
 
@@ -37,7 +177,7 @@ static bool is_name(const char *host)
 				      "0123456789.-_";
 	size_t length = strlen(host);
 
-	return length > 0 && length <= TS_KETAMA_HOST && strspn(host, letters) == length &&
+	return length > 0 && length <= TS_CLUSTER_HOST && strspn(host, letters) == length &&
 	       host[0] != '-' && host[0] != '.';
 }
 
@@ -55,53 +195,49 @@ static uint32_t read_number(const char *text, uint32_t max)
 }
 
 /* HOST:PORT; cut apart where it stands. */
-static int parse_address(
-	struct ts_cluster_reader *reader, char *word, struct ts_ketama_server *server)
+static int parse_address(struct reader *reader, char *word, struct ts_cluster_server *server)
 {
 	char *colon = strrchr(word, ':'), *host = word;
 
 	if (!colon)
-		return ts_cluster_fail(reader, "no port: a line is HOST:PORT");
+		return reject(reader, "no port: a line is HOST:PORT");
 	*colon = '\0';
 	if (word[0] == '[') {
 		if (colon == word + 1 || colon[-1] != ']')
-			return ts_cluster_fail(reader, "an address of IPv6 is [address]:port");
+			return reject(reader, "an address of IPv6 is [address]:port");
 		colon[-1] = '\0';
 		host = word + 1;
 		if (!strchr(host, ':') || !ts_cluster_is_address(host))
-			return ts_cluster_fail(reader, "no address of IPv6 is in []");
+			return reject(reader, "no address of IPv6 is in []");
 	} else if (!is_name(host)) {
-		return ts_cluster_fail(reader, strchr(host, ':')
-						       ? "an address of IPv6 is [address]:port"
-						       : "HOST is no name of a host");
+		return reject(reader, strchr(host, ':') ? "an address of IPv6 is [address]:port"
+							: "HOST is no name of a host");
 	}
 	server->host = host;
 	server->port = (uint16_t)read_number(colon + 1, UINT16_MAX);
-	return server->port ? 0 : ts_cluster_fail(reader, "the port is none of 1 to 65535");
+	return server->port ? 0 : reject(reader, "the port is none of 1 to 65535");
 }
 
-static int parse_node(
-	struct ts_cluster_reader *reader, char *line, struct ts_ketama_server *server)
+static int parse_node(struct reader *reader, char *line, struct ts_cluster_server *server)
 {
 	static const char weight[] = "weight=";
-	char *more = line + strcspn(line, TS_CLUSTER_BLANKS);
+	char *more = line + strcspn(line, BLANKS);
 
 	server->weight = 1;
 	if (*more) {
 		*more++ = '\0';
-		more += strspn(more, TS_CLUSTER_BLANKS);
+		more += strspn(more, BLANKS);
 		if (strncmp(more, weight, strlen(weight)) != 0)
-			return ts_cluster_fail(
-				reader, "behind HOST:PORT only weight=N may stand");
+			return reject(reader, "behind HOST:PORT only weight=N may stand");
 		server->weight = read_number(more + strlen(weight), TS_CLUSTER_WEIGHT);
 		if (!server->weight)
-			return ts_cluster_fail(reader, "the weight is none of 1 to 65535");
+			return reject(reader, "the weight is none of 1 to 65535");
 	}
 	return parse_address(reader, line, server);
 }
 
 static bool has_server(
-	const struct ts_cluster_nodes *nodes, const struct ts_ketama_server *server)
+	const struct ts_cluster_nodes *nodes, const struct ts_cluster_server *server)
 {
 	for (uint32_t i = 0; i < nodes->count; i++)
 		if (nodes->servers[i].port == server->port &&
@@ -110,35 +246,35 @@ static bool has_server(
 	return false;
 }
 
-static int parse_nodes(struct ts_cluster_reader *reader, struct ts_cluster_nodes *nodes)
+static int parse_nodes(struct reader *reader, struct ts_cluster_nodes *nodes)
 {
 	char *line;
 
-	while ((line = ts_cluster_next_line(reader))) {
-		struct ts_ketama_server server;
+	while ((line = next_line(reader))) {
+		struct ts_cluster_server server;
 		int r = parse_node(reader, line, &server);
 		if (r < 0)
 			return r;
-		if (nodes->count == TS_KETAMA_SERVERS)
-			return ts_cluster_fail(reader, "more servers than there may be (1024)");
+		if (nodes->count == TS_CLUSTER_SERVERS)
+			return reject(reader, "more servers than there may be (1024)");
 		if (has_server(nodes, &server))
-			return ts_cluster_fail(reader, "the same server twice");
+			return reject(reader, "the same server twice");
 		nodes->servers[nodes->count++] = server;
 	}
-	return nodes->count ? 0 : ts_cluster_fail(reader, "no server");
+	return nodes->count ? 0 : reject(reader, "no server");
 }
 
 static int read_nodes(const char *path, bool foreign, struct ts_cluster_nodes *ret_nodes,
 	struct ts_cluster_fault *fault)
 {
 	struct ts_cluster_nodes nodes = {0};
-	struct ts_cluster_reader reader = {.fault = fault};
-	int r = ts_cluster_read_file(path, foreign, NODES_MAX, &reader);
+	struct reader reader = {.fault = fault};
+	int r = read_file(path, foreign, NODES_MAX, &reader);
 
 	if (r < 0)
 		return r;
 	nodes.text = reader.text;
-	nodes.servers = calloc(TS_KETAMA_SERVERS, sizeof(*nodes.servers));
+	nodes.servers = calloc(TS_CLUSTER_SERVERS, sizeof(*nodes.servers));
 	r = nodes.servers ? parse_nodes(&reader, &nodes) : -ENOMEM;
 	if (r < 0)
 		ts_cluster_finish_nodes(&nodes);
@@ -167,21 +303,19 @@ void ts_cluster_finish_nodes(struct ts_cluster_nodes *nodes)
 
 /* ---- cluster.conf ----------------------------------------------------------------------- */
 
-static int set_tls(
-	struct ts_cluster_reader *reader, const char *value, struct ts_cluster *cluster)
+static int set_tls(struct reader *reader, const char *value, struct ts_cluster *cluster)
 {
 	if (strcmp(value, "on") != 0 && strcmp(value, "off") != 0)
-		return ts_cluster_fail(reader, "tls is on or off");
+		return reject(reader, "tls is on or off");
 	cluster->tls = strcmp(value, "on") == 0;
 	return 0;
 }
 
-static int set_memory(
-	struct ts_cluster_reader *reader, const char *value, struct ts_cluster *cluster)
+static int set_memory(struct reader *reader, const char *value, struct ts_cluster *cluster)
 {
 	if (ts_config_parse_size(value, &cluster->memory_bytes) < 0 ||
 		cluster->memory_bytes == 0)
-		return ts_cluster_fail(reader, "memory is a size such as 64G");
+		return reject(reader, "memory is a size such as 64G");
 	return 0;
 }
 
@@ -201,45 +335,43 @@ int ts_cluster_parse_nvme(const char *value, char ret_path[PATH_MAX], uint64_t *
 	return 0;
 }
 
-static int set_nvme(
-	struct ts_cluster_reader *reader, const char *value, struct ts_cluster *cluster)
+static int set_nvme(struct reader *reader, const char *value, struct ts_cluster *cluster)
 {
 	if (ts_cluster_parse_nvme(value, cluster->nvme, &cluster->nvme_bytes) == 0)
 		return 0;
-	return ts_cluster_fail(reader,
+	return reject(reader,
 		"nvme is the absolute path of a file and a size, as in /local/cache:500G");
 }
 
-static int parse_setting(
-	struct ts_cluster_reader *reader, char *line, struct ts_cluster *cluster)
+static int parse_setting(struct reader *reader, char *line, struct ts_cluster *cluster)
 {
 	static const struct {
 		const char *name;
-		int (*set)(struct ts_cluster_reader *, const char *, struct ts_cluster *);
+		int (*set)(struct reader *, const char *, struct ts_cluster *);
 	} settings[] = {{"tls", set_tls}, {"memory", set_memory}, {"nvme", set_nvme}};
 	char *value = strchr(line, '=');
 
 	if (!value)
-		return ts_cluster_fail(reader, "a line is NAME = VALUE");
+		return reject(reader, "a line is NAME = VALUE");
 	*value++ = '\0';
-	value += strspn(value, TS_CLUSTER_BLANKS);
-	line[strcspn(line, TS_CLUSTER_BLANKS)] = '\0';
+	value += strspn(value, BLANKS);
+	line[strcspn(line, BLANKS)] = '\0';
 	for (size_t i = 0; i < TS_ARRAY_SIZE(settings); i++)
 		if (strcmp(line, settings[i].name) == 0)
 			return settings[i].set(reader, value, cluster);
-	return ts_cluster_fail(reader, "unknown: there are tls, memory and nvme");
+	return reject(reader, "unknown: there are tls, memory and nvme");
 }
 
 static int read_conf(
 	const char *path, struct ts_cluster *cluster, struct ts_cluster_fault *fault)
 {
-	struct ts_cluster_reader reader = {.fault = fault};
+	struct reader reader = {.fault = fault};
 	char *line;
-	int r = ts_cluster_read_file(path, false, CONF_MAX, &reader);
+	int r = read_file(path, false, CONF_MAX, &reader);
 
 	if (r == -ENOENT)
 		return 0;
-	while (r == 0 && (line = ts_cluster_next_line(&reader)))
+	while (r == 0 && (line = next_line(&reader)))
 		r = parse_setting(&reader, line, cluster);
 	free(reader.text);
 	return r;
@@ -262,7 +394,7 @@ static int read_settings(
 	const char *directory, struct ts_cluster *cluster, struct ts_cluster_fault *fault)
 {
 	char path[PATH_MAX];
-	int r = ts_cluster_check_file(directory, S_IFDIR, S_IRWXG | S_IRWXO, fault);
+	int r = check_file(directory, S_IFDIR, S_IRWXG | S_IRWXO, fault);
 
 	cluster->tls = true;
 	if (r == 0)
@@ -296,16 +428,15 @@ static int read_all(
 	if (r == 0)
 		r = ts_cluster_path(directory, "secret", cluster->secret);
 	if (r == 0)
-		r = ts_cluster_check_file(cluster->secret, S_IFREG, S_IRWXG | S_IRWXO, fault);
+		r = check_file(cluster->secret, S_IFREG, S_IRWXG | S_IRWXO, fault);
 	if (r == 0)
 		r = ts_cluster_path(directory, "cert.pem", cluster->certificate);
 	if (r == 0)
 		r = ts_cluster_path(directory, "key.pem", cluster->key);
 	if (r == 0 && cluster->tls)
-		r = ts_cluster_check_file(
-			cluster->certificate, S_IFREG, S_IWGRP | S_IWOTH, fault);
+		r = check_file(cluster->certificate, S_IFREG, S_IWGRP | S_IWOTH, fault);
 	if (r == 0 && cluster->tls)
-		r = ts_cluster_check_file(cluster->key, S_IFREG, S_IRWXG | S_IRWXO, fault);
+		r = check_file(cluster->key, S_IFREG, S_IRWXG | S_IRWXO, fault);
 	return r;
 }
 
@@ -314,7 +445,7 @@ int ts_cluster_read(const char *directory, struct ts_cluster **ret_cluster,
 {
 	struct ts_cluster_fault fault;
 	struct ts_cluster *cluster = calloc(1, sizeof(*cluster));
-	int r = ts_cluster_begin(&fault, directory);
+	int r = begin(&fault, directory);
 
 	if (!cluster)
 		r = -ENOMEM;

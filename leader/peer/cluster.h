@@ -17,15 +17,16 @@
 #ifndef TS_LEADER_PEER_CLUSTER_H
 #define TS_LEADER_PEER_CLUSTER_H
 
-#include "leader/peer/ketama.h"
+#include "shim/base.h"
 
 #include <limits.h>
 
-/* Largest weight: shares are computed in single precision. */
-#define TS_CLUSTER_WEIGHT 65535u
+#define TS_CLUSTER_SERVERS 1024
+#define TS_CLUSTER_HOST    255 /* longest name */
+#define TS_CLUSTER_WEIGHT  65535u
 
 /* A host, brackets, a port and a NUL. */
-#define TS_CLUSTER_NAME (TS_KETAMA_HOST + 16)
+#define TS_CLUSTER_NAME (TS_CLUSTER_HOST + 16)
 
 /** Where a file has a fault, for people. */
 struct ts_cluster_fault {
@@ -34,10 +35,16 @@ struct ts_cluster_fault {
 	const char *text; /* static; "" where the error says it all */
 };
 
+struct ts_cluster_server {
+	const char *host; /* as the list has it, which has to be the same on all nodes */
+	uint16_t port;
+	uint32_t weight; /* at least 1 */
+};
+
 /** A list of servers; the names lie in @text. */
 struct ts_cluster_nodes {
 	uint32_t count; /* at least 1 */
-	struct ts_ketama_server *servers;
+	struct ts_cluster_server *servers;
 	char *text;
 };
 
@@ -88,7 +95,7 @@ int ts_cluster_parse_nvme(const char *value, char ret_path[PATH_MAX], uint64_t *
 
 /** HOST:PORT as a list has it, with brackets where they belong. */
 void ts_cluster_name_server(
-	const struct ts_ketama_server *server, char ret_name[TS_CLUSTER_NAME]);
+	const struct ts_cluster_server *server, char ret_name[TS_CLUSTER_NAME]);
 
 /** Whether @host is an address, and no name. */
 bool ts_cluster_is_address(const char *host);

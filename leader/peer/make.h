@@ -13,8 +13,8 @@
  * Any number of nodes may do this at once with one list, and find the same afterwards.
  *
  * Threads: any.  Errors: -EEXIST without @tls, and the cluster there has it; those of
- * ts_cluster_read(), ts_place() and mkdir(2); -ENOTSUP libcrypto does not do it.  *ret_fault
- * says where, and is set on failure only.
+ * ts_cluster_read(), open(2), link(2) and mkdir(2); -ENOTSUP libcrypto does not do it.
+ * *ret_fault says where, and is set on failure only.
  */
 int ts_make_cluster(const char *directory, const struct ts_cluster_nodes *nodes, bool tls,
 	struct ts_cluster_fault *ret_fault);
@@ -22,7 +22,7 @@ int ts_make_cluster(const char *directory, const struct ts_cluster_nodes *nodes,
 /**
  * Write what memcached reads of tokens (-Y) into @path: one line for each secret of @cluster.
  * Returns 1 when it was another one before, or none; 0 when it is what it was.
- * Errors: those of ts_secrets_read() and ts_place().
+ * Errors: those of ts_secrets_read() and open(2).
  */
 int ts_make_tokens(const struct ts_cluster *cluster, const char *path);
 

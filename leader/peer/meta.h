@@ -74,11 +74,9 @@ struct ts_meta_request {
 	 * written to.  Both may be empty.
 	 */
 	struct iovec parts[2];
-	uint32_t ttl;    /* SET: seconds, 0 for ever; GET: of the word that whoever wins has */
-	bool vivify;     /* GET: of all who miss, one wins and is to make the value */
-	bool only_new;   /* SET: not where there is one */
-	bool numbers;    /* SET: ask which one of all it has become */
-	bool invalidate; /* DELETE: keep it as stale until it is made anew */
+	uint32_t ttl; /* SET: seconds, 0 for ever; GET: of the word that whoever wins has */
+	bool vivify;  /* GET: of all who miss, one wins and is to make the value */
+	bool numbers; /* SET: ask which one of all it has become */
 	/*
 	 * Of all that was ever stored there, which one: GET and LOOK, which it is, and SET that
 	 * numbers, which it has become (0: the server does not say); DELETE, which it has to be

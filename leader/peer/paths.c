@@ -15,8 +15,6 @@
 #define KEY_BYTES   40
 #define CHUNK_BYTES (KEY_BYTES + 4)
 
-#define GENERATION UINT64_C(1)
-
 enum state { ASKING, FETCHING, FOLLOWS };
 
 struct path {
@@ -107,10 +105,8 @@ void ts_paths_destroy(struct ts_paths *paths)
 
 static struct ts_value_place place_of(const struct path *path, uint64_t total)
 {
-	return (struct ts_value_place){.key = path->key,
-		.key_bytes = path->key_bytes,
-		.total = total,
-		.generation = GENERATION};
+	return (struct ts_value_place){
+		.key = path->key, .key_bytes = path->key_bytes, .total = total};
 }
 
 /* Send it for the value, of which @bytes are at .told. */

@@ -6,7 +6,6 @@
 #include "leader/mail/mail.h"
 #include "leader/object/killpoint.h"
 #include "leader/peer/cluster.h"
-#include "leader/peer/notes.h"
 #include "leader/peer/paths.h"
 #include "leader/peer/resolve.h"
 #include "leader/peer/self.h"
@@ -31,10 +30,6 @@
 /* So long samples are removed that nobody asks for any more. */
 #define CLEAR_NS (2000 * NS_PER_MS)
 
-/* Which server is this node's is looked for after so long at first, and at most. */
-#define FIND_NS     (TS_MAIL_TICK_MS * NS_PER_MS)
-#define FIND_MAX_NS (30000 * NS_PER_MS)
-
 /* In front of those of the servers. */
 enum { OF_MAIL, OF_RESOLVER, OF_SERVERS };
 
@@ -51,15 +46,11 @@ struct peer {
 	struct ts_resolver resolver;
 	struct ts_transfers *transfers;
 	struct ts_paths *paths;
-	struct ts_notes *notes;
-	bool is_found;    /* which server is this node's */
-	uint64_t find_at; /* where not: when that is looked for again */
-	uint64_t find_pause;
 	int mail_fd, places_fd, inotify_fd;
 	uint64_t tick_at;
 	uint64_t end_at; /* no job is left: what was stored is removed until then; 0: one is */
 	uint32_t next_slot;
-	struct pollfd fds[OF_SERVERS + TS_KETAMA_SERVERS];
+	struct pollfd fds[OF_SERVERS + TS_CLUSTER_SERVERS];
 };
 
 static struct peer peer = {
@@ -209,11 +200,7 @@ static int begin(void)
 	if (r < 0)
 		return r;
 	ts_transfers_use_samples(peer.transfers, peer.store, peer.places_fd);
-	r = ts_paths_create(&peer.mail, peer.pool, peer.stage, peer.transfers, &peer.paths);
-	if (r < 0)
-		return r;
-	return ts_notes_create(&peer.mail, peer.pool, peer.transfers, peer.store,
-		peer.task->group, nodes, &peer.notes);
+	return ts_paths_create(&peer.mail, peer.pool, peer.stage, peer.transfers, &peer.paths);
 }
 
 static void end(int error)
@@ -221,7 +208,6 @@ static void end(int error)
 	ts_resolver_finish(&peer.resolver);
 	ts_pool_destroy(peer.pool);
 	ts_paths_destroy(peer.paths);
-	ts_notes_destroy(peer.notes);
 	ts_transfers_destroy(peer.transfers);
 	ts_mail_resign(&peer.mail, error);
 	ts_link_tls_destroy(peer.tls);
@@ -250,29 +236,6 @@ static int take_up_secret(void)
 	return r;
 }
 
-static const struct sockaddr *address_of(const void *pool, uint32_t number)
-{
-	return ts_pool_address(pool, number);
-}
-
-/*
- * Names become addresses one after the other; without an own server there are no own notes.
- * Where none is, as in a list of 127.0.0.1, that hardly changes.
- */
-static void find_self(uint64_t now)
-{
-	uint32_t own;
-
-	if (peer.is_found || now < peer.find_at)
-		return;
-	peer.find_pause = ts_min_u64(2 * peer.find_pause + FIND_NS, FIND_MAX_NS);
-	peer.find_at = now + peer.find_pause;
-	peer.is_found =
-		ts_self_find_known(address_of, peer.pool, peer.cluster->nodes.count, &own) == 0;
-	if (peer.is_found)
-		ts_notes_tell_as(peer.notes, own);
-}
-
 static void returned(void *context, const struct ts_mail_request *request)
 {
 	ts_transfers_return(context, request);
@@ -291,7 +254,6 @@ static int tick(void)
 		peer.end_at = 0;
 	else if (peer.end_at == 0)
 		peer.end_at = now + CLEAR_NS;
-	find_self(now);
 	ts_mail_sweep(&peer.mail, returned, peer.transfers);
 	int r = ts_cluster_watch_look(&peer.watch, &is_other_secret);
 	if (r == 0 && is_other_secret)
@@ -330,8 +292,6 @@ static uint64_t time_left(void)
 
 	until = ts_min_u64(until, ts_pool_deadline(peer.pool));
 	until = ts_min_u64(until, ts_transfers_deadline(peer.transfers));
-	if (peer.end_at == 0)
-		until = ts_min_u64(until, ts_notes_deadline(peer.notes));
 	until = ts_min_u64(until, peer.resolver.again_at);
 	/* Nobody rings, or what is posted has to wait. */
 	if (peer.inotify_fd < 0 || !has_room())
@@ -373,11 +333,8 @@ static void hear_bell(void)
 /* No job is left, and nothing that was stored for them. */
 static bool is_over(void)
 {
-	if (peer.end_at == 0)
-		return false;
-	bool is_clearing = ts_notes_clear(peer.notes);
-	return (!ts_transfers_clear(peer.transfers) && !is_clearing) ||
-	       ts_now_ns() >= peer.end_at;
+	return peer.end_at != 0 &&
+	       (!ts_transfers_clear(peer.transfers) || ts_now_ns() >= peer.end_at);
 }
 
 /* Errors: why it does not go on; -ECANCELED no job is left. */
@@ -386,8 +343,6 @@ static int run(void)
 	for (;;) {
 		take_all();
 		ts_transfers_step(peer.transfers);
-		if (peer.end_at == 0)
-			ts_notes_step(peer.notes);
 		ts_pool_flush(peer.pool);
 		uint32_t count = wait_for_all();
 		if (peer.fds[OF_MAIL].revents)

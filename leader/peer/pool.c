@@ -3,8 +3,10 @@
 #include "leader/peer/pool.h"
 
 #include "leader/peer/breaker.h"
+#include "shim/hash.h"
 #include "shim/sys.h"
 
+#include <math.h>
 #include <openssl/crypto.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -14,8 +16,13 @@
 
 #define NOBODY UINT32_MAX
 
+static const struct ts_breaker_times breaker_times = {
+	.first_ns = TS_POOL_PAUSE_NS, .last_ns = TS_POOL_PAUSE_MAX_NS};
+
 struct server {
-	char host[TS_KETAMA_HOST + 1];
+	char host[TS_CLUSTER_HOST + 1];
+	uint64_t name; /* a number made of host and port */
+	uint32_t weight;
 	struct sockaddr_storage address;
 	unsigned address_bytes; /* 0: AWAY */
 	struct ts_breaker breaker;
@@ -29,7 +36,6 @@ struct server {
 };
 
 struct ts_pool {
-	struct ts_ketama *ketama;
 	struct ts_pool_hooks hooks;
 	struct ssl_ctx_st *tls;
 	struct ts_secrets secrets; /* .count 0: servers want no token */
@@ -62,7 +68,7 @@ uint64_t ts_pool_patience(uint64_t ns)
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-static int fill(struct ts_pool *pool, const struct ts_ketama_server *servers)
+static int fill(struct ts_pool *pool, const struct ts_cluster_server *servers)
 {
 	pool->servers = calloc(pool->count, sizeof(*pool->servers));
 	pool->active = calloc(pool->count, sizeof(*pool->active));
@@ -70,18 +76,25 @@ static int fill(struct ts_pool *pool, const struct ts_ketama_server *servers)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < pool->count; i++) {
 		struct server *server = &pool->servers[i];
+		char name[TS_CLUSTER_NAME];
+		ts_cluster_name_server(&servers[i], name);
+		server->name = ts_hash64(name, strlen(name));
+		server->weight = servers[i].weight;
 		memcpy(server->host, servers[i].host, strlen(servers[i].host) + 1);
 		server->active = NOBODY;
-		ts_breaker_init(&server->breaker, random_seed());
+		ts_breaker_init(&server->breaker, &breaker_times, random_seed());
 	}
 	return 0;
 }
 
-int ts_pool_create(const struct ts_ketama_server *servers, uint32_t count,
+int ts_pool_create(const struct ts_cluster_server *servers, uint32_t count,
 	struct ssl_ctx_st *tls, const struct ts_pool_hooks *hooks, struct ts_pool **ret_pool)
 {
-	struct ts_pool *pool = calloc(1, sizeof(*pool));
+	struct ts_pool *pool;
 
+	if (count == 0 || count > TS_CLUSTER_SERVERS)
+		return -EINVAL;
+	pool = calloc(1, sizeof(*pool));
 	if (!pool)
 		return -ENOMEM;
 	pool->hooks = *hooks;
@@ -90,10 +103,7 @@ int ts_pool_create(const struct ts_ketama_server *servers, uint32_t count,
 	pool->finished_end = &pool->finished;
 	if (!pool->hooks.open)
 		pool->hooks.open = ts_link_open;
-	/* Names are looked at here. */
-	int r = ts_ketama_create(servers, count, &pool->ketama);
-	if (r == 0)
-		r = fill(pool, servers);
+	int r = fill(pool, servers);
 	if (r < 0) {
 		ts_pool_destroy(pool);
 		return r;
@@ -132,7 +142,6 @@ void ts_pool_destroy(struct ts_pool *pool)
 	while (pool->active_count > 0)
 		close_server(pool, &pool->servers[pool->active[0]], -ECANCELED);
 	give_back_finished(pool);
-	ts_ketama_destroy(pool->ketama);
 	OPENSSL_cleanse(&pool->secrets, sizeof(pool->secrets));
 	free(pool->servers);
 	free(pool->active);
@@ -165,11 +174,38 @@ bool ts_pool_has_address(const struct ts_pool *pool, uint32_t server)
 	return pool->servers[server].address_bytes > 0;
 }
 
-const struct sockaddr *ts_pool_address(const struct ts_pool *pool, uint32_t server)
+/* ---- which server has a key ------------------------------------------------------------- */
+
+/* A number of 53 bits as a part of 1, neither 0 nor 1. */
+static double part_of(uint64_t number)
 {
-	return ts_pool_has_address(pool, server)
-		       ? (const struct sockaddr *)&pool->servers[server].address
-		       : NULL;
+	return ((double)(number >> 11) + 0.5) * 0x1p-53;
+}
+
+/* Of the N numbers of a server with weight N the largest one has this as its distribution. */
+static bool is_larger(const struct server *one, uint64_t number, const struct server *other,
+	uint64_t other_number)
+{
+	if (one->weight == other->weight)
+		return number > other_number;
+	return log(part_of(number)) / one->weight > log(part_of(other_number)) / other->weight;
+}
+
+uint32_t ts_pool_server(const struct ts_pool *pool, const char *key)
+{
+	uint64_t of_key = ts_hash64(key, strlen(key)), largest = 0;
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < pool->count; i++) {
+		const uint64_t both[2] = {pool->servers[i].name, of_key};
+		uint64_t number = ts_hash64(both, sizeof(both));
+		if (i > 0 &&
+			!is_larger(&pool->servers[i], number, &pool->servers[found], largest))
+			continue;
+		found = i;
+		largest = number;
+	}
+	return found;
 }
 
 /* ---- the ends of requests --------------------------------------------------------------- */
@@ -312,30 +348,19 @@ static int submit(struct ts_pool *pool, struct ts_pool_request *request)
 
 int ts_pool_submit(struct ts_pool *pool, struct ts_pool_request *request)
 {
-	int server = ts_ketama_find(pool->ketama, request->meta.key, strlen(request->meta.key));
-
-	request->server = server < 0 ? 0 : (uint32_t)server;
+	request->server = ts_pool_server(pool, request->meta.key);
 	request->is_second = false;
-	return server < 0 ? server : submit(pool, request);
-}
-
-int ts_pool_server(const struct ts_pool *pool, const char *key)
-{
-	return ts_ketama_find(pool->ketama, key, strlen(key));
+	return submit(pool, request);
 }
 
 bool ts_pool_is_busy(struct ts_pool *pool, const char *key, uint32_t most)
 {
-	int server = pool->count > 1 ? ts_ketama_find(pool->ketama, key, strlen(key)) : -ENOENT;
-
-	return server >= 0 && pool->servers[server].on_way >= most;
+	return pool->count > 1 && pool->servers[ts_pool_server(pool, key)].on_way >= most;
 }
 
 bool ts_pool_is_probed(struct ts_pool *pool, const char *key)
 {
-	int server = ts_ketama_find(pool->ketama, key, strlen(key));
-
-	return server >= 0 && ts_breaker_is_probed(&pool->servers[server].breaker);
+	return ts_breaker_is_probed(&pool->servers[ts_pool_server(pool, key)].breaker);
 }
 
 /* ---- the loop --------------------------------------------------------------------------- */
@@ -360,7 +385,7 @@ void ts_pool_flush(struct ts_pool *pool)
 	}
 }
 
-uint32_t ts_pool_events(struct ts_pool *pool, struct pollfd fds[TS_KETAMA_SERVERS])
+uint32_t ts_pool_events(struct ts_pool *pool, struct pollfd fds[TS_CLUSTER_SERVERS])
 {
 	for (uint32_t i = 0; i < pool->active_count; i++) {
 		struct server *server = &pool->servers[pool->active[i]];

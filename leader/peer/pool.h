@@ -25,7 +25,7 @@
 #ifndef TS_LEADER_PEER_POOL_H
 #define TS_LEADER_PEER_POOL_H
 
-#include "leader/peer/ketama.h"
+#include "leader/peer/cluster.h"
 #include "leader/peer/meta.h"
 #include "leader/peer/secret.h"
 
@@ -37,6 +37,10 @@ struct ts_pool;
 /* A connection that is not open by then is broken. */
 #define TS_POOL_OPEN_NS UINT64_C(1000000000)
 #define TS_POOL_SHUT_NS UINT64_C(30000000000)
+
+/* Of the breaker: the first pause, and the longest one. */
+#define TS_POOL_PAUSE_NS     UINT64_C(100000000)
+#define TS_POOL_PAUSE_MAX_NS UINT64_C(30000000000)
 
 /* Under which a server has the token. */
 #define TS_POOL_USER "job"
@@ -71,9 +75,9 @@ struct ts_pool_hooks {
  * A pool of @count @servers, of which nothing is kept but what it copies.  @tls (NULL: none) is
  * the caller's and outlives it.  No server has an address yet.
  *
- * Threads: one at a time; so for all of them.  Errors: those of ts_ketama_create().
+ * Threads: one at a time; so for all of them.  Errors: -EINVAL no server, or too many; -ENOMEM.
  */
-int ts_pool_create(const struct ts_ketama_server *servers, uint32_t count,
+int ts_pool_create(const struct ts_cluster_server *servers, uint32_t count,
 	struct ssl_ctx_st *tls, const struct ts_pool_hooks *hooks, struct ts_pool **ret_pool);
 
 /** What is on its way ends with -ECANCELED.  Accepts NULL. */
@@ -87,9 +91,6 @@ void ts_pool_set_address(struct ts_pool *pool, uint32_t server, const struct soc
 	unsigned address_bytes);
 bool ts_pool_has_address(const struct ts_pool *pool, uint32_t server);
 
-/** That address, the pool's; NULL: it is not known. */
-const struct sockaddr *ts_pool_address(const struct ts_pool *pool, uint32_t server);
-
 /**
  * Send @request to the server that has its key.  It is sent by ts_pool_flush() or
  * ts_pool_step(), and lives until it is done.
@@ -100,8 +101,14 @@ const struct sockaddr *ts_pool_address(const struct ts_pool *pool, uint32_t serv
  */
 int ts_pool_submit(struct ts_pool *pool, struct ts_pool_request *request);
 
-/** Which server has @key.  Errors: -ENOENT there is none. */
-int ts_pool_server(const struct ts_pool *pool, const char *key);
+/**
+ * Which server has @key: of all, the one whose number made of its name and the key is the
+ * largest (rendezvous hashing).  So a server that comes or goes moves the keys that it gets or
+ * had and no others, and its place in the list is of no matter.  Of one with weight N the
+ * largest of N numbers counts.  Servers that have gone stay: their keys are read from storage
+ * until the list of nodes is another one.
+ */
+uint32_t ts_pool_server(const struct ts_pool *pool, const char *key);
 
 /**
  * Whether the server that has @key has @most requests on their way already, and is not the only
@@ -119,7 +126,7 @@ bool ts_pool_is_probed(struct ts_pool *pool, const char *key);
 void ts_pool_flush(struct ts_pool *pool);
 
 /** What to poll(2) for: as many of @fds as there are connections; returns how many. */
-uint32_t ts_pool_events(struct ts_pool *pool, struct pollfd fds[TS_KETAMA_SERVERS]);
+uint32_t ts_pool_events(struct ts_pool *pool, struct pollfd fds[TS_CLUSTER_SERVERS]);
 
 /** Get on with what poll(2) has found in the @count @fds of ts_pool_events(). */
 void ts_pool_step(struct ts_pool *pool, const struct pollfd *fds, uint32_t count);

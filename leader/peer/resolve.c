@@ -31,7 +31,7 @@ struct found {
 };
 static_assert(sizeof(struct found) <= PIPE_BUF, "comes whole or not at all");
 
-static bool look_up(const struct ts_ketama_server *server, int flags, struct found *ret_found)
+static bool look_up(const struct ts_cluster_server *server, int flags, struct found *ret_found)
 {
 	struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM,
 					      .ai_flags = flags | AI_NUMERICSERV};
@@ -116,7 +116,7 @@ static bool has_all(const struct ts_resolver *resolver)
 }
 
 void ts_resolver_init(struct ts_resolver *resolver, struct ts_pool *pool,
-	const struct ts_ketama_server *servers, uint32_t count)
+	const struct ts_cluster_server *servers, uint32_t count)
 {
 	struct found found;
 

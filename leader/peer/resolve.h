@@ -20,7 +20,7 @@
 
 struct ts_resolver {
 	struct ts_pool *pool;
-	const struct ts_ketama_server *servers; /* those of the pool */
+	const struct ts_cluster_server *servers; /* those of the pool */
 	uint32_t count;
 	int fd;            /* to poll for POLLIN; -1: nothing is looked up */
 	int child;         /* process id, while fd is there */
@@ -29,7 +29,7 @@ struct ts_resolver {
 
 /** Give @pool the addresses that are known, and begin to look up the others. */
 void ts_resolver_init(struct ts_resolver *resolver, struct ts_pool *pool,
-	const struct ts_ketama_server *servers, uint32_t count);
+	const struct ts_cluster_server *servers, uint32_t count);
 
 /** End the child. */
 void ts_resolver_finish(struct ts_resolver *resolver);

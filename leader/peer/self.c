@@ -84,7 +84,7 @@ static enum fit find_address(
 }
 
 /* Whether @server is what was asked for; anything is where nothing was. */
-static bool is_wanted(const struct ts_ketama_server *server, const char *wanted)
+static bool is_wanted(const struct ts_cluster_server *server, const char *wanted)
 {
 	char text[TS_CLUSTER_NAME];
 
@@ -136,30 +136,4 @@ int ts_self_find(
 	freeifaddrs(interfaces);
 	*ret_self = self;
 	return judge(nodes, wanted, found, best);
-}
-
-int ts_self_find_known(const struct sockaddr *(*address)(const void *context, uint32_t number),
-	const void *context, uint32_t count, uint32_t *ret_number)
-{
-	struct ifaddrs *interfaces;
-	uint32_t found = 0, number = 0;
-	bool has_loopback = false;
-
-	if (getifaddrs(&interfaces) < 0)
-		return -errno;
-	for (uint32_t i = 0; i < count; i++) {
-		const struct sockaddr *one = address(context, i);
-		enum fit fit = one ? fit_of(interfaces, one) : FIT_NONE;
-		has_loopback |= fit == FIT_LOOPBACK;
-		if (fit != FIT_REACHABLE)
-			continue;
-		found++;
-		number = i;
-	}
-	freeifaddrs(interfaces);
-	if (found == 1) {
-		*ret_number = number;
-		return 0;
-	}
-	return found > 1 ? -ENOTUNIQ : has_loopback ? -ENOTCONN : -ENOENT;
 }

@@ -27,14 +27,4 @@ struct ts_self {
 int ts_self_find(
 	const struct ts_cluster_nodes *nodes, const char *wanted, struct ts_self *ret_self);
 
-/**
- * Likewise of @count servers of which the addresses are known, NULL where one is not; looks
- * nothing up.  @address(context, number) says them, and is called before this returns only.
- *
- * Errors: -ENOENT none of them is this node; -ENOTUNIQ several are; -ENOTCONN only one that
- * other nodes cannot reach; those of getifaddrs(3).
- */
-int ts_self_find_known(const struct sockaddr *(*address)(const void *context, uint32_t number),
-	const void *context, uint32_t count, uint32_t *ret_number);
-
 #endif

@@ -2,7 +2,7 @@
 /*
  * One request of the mailbox (leader/mail/mail.h) from its taking to its answer, over all
  * servers of a pool.  Chunk n of piece p of a file is stored as "f1:<32 digits of the file's
- * name>.<p>:<n>"; the size of the value is that of the request, its generation 1: the name has
+ * name>.<p>:<n>"; the size of the value is that of the request; the name has
  * what tells one content from another in it.
  *
  * A sample is stored as "s1:<32 digits of its key>:<n>"; how large it is says its first chunk.
@@ -14,7 +14,7 @@
  *	QUEUED   wants a buffer
  *	ASKING   chunk 0 is asked for, with the wish to be the one who makes it
  *	PAUSED   another node makes it; asked again after 1, 2, 4 .. 20 ms, if such waits are
- *	         not always in vain (leader/peer/waiting.h)
+ *	         not always in vain
  *	FILLING  chunk 0 is in the file; up to TS_TRANSFER_PARTS others are on their way
  *	ENDING   it is answered, and chunk 0 is being deleted, or answers still come
  *
@@ -28,9 +28,6 @@
  * The file is found by its name and has to be what the request says: ours, regular, this
  * inode, as large as needed.
  *
- * A SAMPLE_FIND is never WON: its chunk 0 is asked for as it is, so the server keeps no place
- * for it.
- *
  * A STORE reads the file in the same way and hands chunk 0 over last: who finds that one finds
  * all.  What cannot be stored as a whole is returned, as a RETURN does: chunk 0, which holds
  * the place, is deleted, and the next one who asks wins.  A place ends by itself after
@@ -39,19 +36,13 @@
  * The server numbers whatever is put under a key.  Only the number that we have seen is
  * deleted, so one that comes late deletes nothing that another node has put there meanwhile.
  *
- * Samples are many, and each is of use for a short time only; servers evict nothing, for the
- * sake of files.  What has ended by its time (TS_TRANSFER_SAMPLE) makes room by itself, and
- * that is all that is done for what an earlier helper has stored.  A helper remembers the last
- * TS_TRANSFER_KEPT that it has stored and that have not ended, with the server's number of each
- * chunk.  Where a chunk cannot be stored for want of room, some of the oldest that have one of
- * its size at that server are removed, and it is stored once more.  What is younger than
- * TS_TRANSFER_KEEP_NS stays: who has asked for it while it was made waits as long.  So whoever
- * stores makes room for what he stores; files, and samples of others, stay, also where ours was
- * lost and another node has made it again.  A SET without room has memcached remove what lies
- * there, the place of who makes the value, and another node may win it meanwhile: so
- * TS_TRANSFER_REMOVED go at once.  A helper that ends, as its group has no job left, removes
- * all that it remembers: the next run begins with room.  What others still want of it they make
- * again.
+ * What is stored of samples, and makes room for newer ones, is told in leader/peer/kept.h.
+ *
+ * Whether who asks waits for what another node makes has a breaker for each server: a server
+ *that is broken or hostile may say so of all its values, for ever, and so does an honest one
+ *while those who make them hang.  No answer is late then, so the pool's breaker sees nothing.
+ *After three waits in a row that were in vain nobody waits, but now and then one, until a value
+ *came from that server, proven.
  *
  * Chunk 0 is deleted as well where another chunk has gone with its server, for all who ask
  * would fetch the rest in vain; and where a chunk is not what somebody with the secret has
@@ -84,12 +75,14 @@ struct ts_transfers;
 #define TS_TRANSFER_PARTS   8 /* of one transfer on their way */
 #define TS_TRANSFER_HALF    (TS_TRANSFER_BUFFERS / 2)
 
-#define TS_TRANSFER_PLACE      2  /* seconds that who has won has */
-#define TS_TRANSFER_SAMPLE     60 /* that a sample is kept: jobs are at most that far apart */
-#define TS_TRANSFER_KEEP_NS    TS_MAIL_WAIT_NS /* at least, wherever there is room */
+#define TS_TRANSFER_PLACE      2 /* seconds that who has won has */
 #define TS_TRANSFER_FIRST_NS   UINT64_C(1000000)
 #define TS_TRANSFER_LAST_NS    UINT64_C(20000000)
 #define TS_TRANSFER_REFUSED_NS UINT64_C(60000000000)
+
+/* While waits are in vain one waits after such a time, at first and at most. */
+#define TS_TRANSFER_TIRED_NS     UINT64_C(2000000000)
+#define TS_TRANSFER_TIRED_MAX_NS UINT64_C(60000000000)
 
 /* So long a server may take for a chunk, or it has failed: one asked for, one stored. */
 #define TS_TRANSFER_ANSWER_NS UINT64_C(500000000)
@@ -142,9 +135,6 @@ enum ts_mail_answer ts_transfers_explain(
 
 /** Somebody died who had won @request. */
 void ts_transfers_return(struct ts_transfers *transfers, const struct ts_mail_request *request);
-
-/** Another node tells of what it makes, and had not for a while: see leader/peer/taken.h. */
-void ts_transfers_note_heard(struct ts_transfers *transfers);
 
 /** See to those whose time has come, and who want a buffer. */
 void ts_transfers_step(struct ts_transfers *transfers);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* What all transfers have in common: their parts, their counts, their end. */
+/* What all transfers have in common: their parts, counts, ends, records and files. */
 #include "leader/peer/transfer_private.h"
 
+#include "leader/files/stage_private.h"
 #include "leader/object/killpoint.h"
 #include "shim/hash.h"
+#include "shim/log.h"
 #include "shim/sys.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- what was refused ------------------------------------------------------------------- */
 
@@ -180,7 +184,7 @@ static void prepare(struct ts_part *part, struct ts_transfer *transfer, uint32_t
 		is_known ? ts_value_bytes(transfer->request.bytes, chunk) : TS_VALUE_CHUNK;
 
 	part->to = NULL;
-	if (ts_transfer_wants_sample(transfer))
+	if (transfer->request.kind == TS_MAIL_SAMPLE)
 		part->to = ts_transfer_place(transfer, chunk, bytes);
 	if (!part->to)
 		part->to = part->bytes;
@@ -190,7 +194,6 @@ static void prepare(struct ts_part *part, struct ts_transfer *transfer, uint32_t
 		.key = transfer->key,
 		.key_bytes = transfer->key_bytes,
 		.total = total,
-		.generation = TS_TRANSFER_GENERATION,
 		.chunk = chunk,
 	};
 	(void)snprintf(part->key, sizeof(part->key), "%s:%u", transfer->key, chunk);
@@ -257,4 +260,164 @@ struct ts_part *ts_transfer_arrived(struct ts_pool_request *request)
 
 	part->transfer->on_way--;
 	return part;
+}
+
+/* ==== samples ============================================================================ */
+
+int ts_transfer_hold(struct ts_transfer *transfer)
+{
+	const struct ts_hash128 *name = &transfer->request.name;
+	const struct ts_key key = {.lo = name->lo, .hi = name->hi};
+	struct ts_take take;
+
+	ts_store_find(transfer->all->store, &key, &take);
+	if (take.verdict != TS_HIT)
+		return -ENOENT;
+	transfer->lease = take.lease;
+	transfer->is_leased = true;
+	transfer->request.bytes = sizeof(struct ts_mail_sample) + take.lease.bytes;
+	if (take.lease.kind == TS_KIND_SAMPLE && transfer->request.bytes <= TS_MAIL_ROOM)
+		return 0;
+	ts_transfer_let_go(transfer);
+	return -ENOENT;
+}
+
+void ts_transfer_let_go(struct ts_transfer *transfer)
+{
+	if (transfer->is_leased)
+		ts_lease_release(transfer->all->store, &transfer->lease);
+	transfer->is_leased = false;
+}
+
+void ts_transfer_copy(const struct ts_transfer *transfer, uint64_t at, uint64_t bytes,
+	unsigned char *ret_bytes)
+{
+	const struct ts_mail_sample head = {.version = TS_MAIL_SAMPLE_VERSION,
+		.made_ns = transfer->request.made_ns,
+		.produce_ns = transfer->lease.produce_ns};
+
+	if (at == 0) {
+		memcpy(ret_bytes, &head, sizeof(head));
+		memcpy(ret_bytes + sizeof(head), transfer->lease.data, bytes - sizeof(head));
+	} else {
+		memcpy(ret_bytes,
+			(const unsigned char *)transfer->lease.data + at - sizeof(head), bytes);
+	}
+}
+
+/* ---- places ----------------------------------------------------------------------------- */
+
+unsigned char *ts_transfer_place(struct ts_transfer *transfer, uint32_t chunk, uint32_t bytes)
+{
+	struct ts_transfers *all = transfer->all;
+	uint64_t at = (uint64_t)chunk * TS_VALUE_CHUNK;
+
+	if (transfer->index >= TS_MAIL_PLACES || !all->mail->places ||
+		at + bytes > TS_MAIL_ROOM)
+		return NULL;
+	/* Without memory there the first byte would be the end of us (SIGBUS). */
+	uint32_t *has = &all->place_bytes[transfer->index];
+	if (at + bytes > *has) {
+		if (ts_sys_fallocate(
+			    all->places_fd, ts_mail_place_at(transfer->index), at + bytes) < 0)
+			return NULL;
+		*has = (uint32_t)(at + bytes);
+	}
+	return all->mail->places + transfer->index * TS_MAIL_ROOM + at;
+}
+
+void ts_transfer_leave_place(struct ts_transfer *transfer)
+{
+	struct ts_part *parts = transfer->all->parts;
+
+	for (uint32_t i = 0; transfer->on_way > 0 && i < TS_TRANSFER_BUFFERS; i++) {
+		if (parts[i].transfer != transfer || parts[i].to == parts[i].bytes)
+			continue;
+		parts[i].to = parts[i].bytes;
+		parts[i].request.meta.parts[1].iov_base = parts[i].bytes;
+	}
+}
+
+int ts_transfer_learn(struct ts_transfer *transfer, const struct ts_part *part)
+{
+	struct ts_mail_sample head;
+
+	if (part->head.bytes < sizeof(head))
+		return -EPROTO;
+	memcpy(&head, part->to, sizeof(head));
+	if (head.version != TS_MAIL_SAMPLE_VERSION)
+		return -EPROTO;
+	if (part->head.total > TS_MAIL_ROOM)
+		return -E2BIG;
+	transfer->request.made_ns = head.made_ns;
+	transfer->request.bytes = part->head.total;
+	transfer->count = part->head.count;
+	return 0;
+}
+
+/* ==== files ============================================================================== */
+
+static int check(int fd, uint32_t uid, const struct ts_mail_request *request)
+{
+	struct stat st;
+	int r = ts_sys_fstat(fd, &st);
+
+	if (r < 0)
+		return r;
+	if (!S_ISREG(st.st_mode) || st.st_uid != uid || st.st_ino != request->inode)
+		return -ESTALE;
+	return (uint64_t)st.st_size >= request->at + request->bytes ? 0 : -ESTALE;
+}
+
+static int open_and_check(const char *path, int flags, uint32_t uid,
+	const struct ts_mail_request *request, int *ret_fd)
+{
+	/* Not blocking: it may be a pipe. */
+	int fd = ts_sys_open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+
+	if (fd < 0)
+		return fd;
+	int r = check(fd, uid, request);
+	if (r < 0)
+		ts_sys_close(fd);
+	else
+		*ret_fd = fd;
+	return r;
+}
+
+int ts_transfer_open(const struct ts_transfers *transfers,
+	const struct ts_mail_request *request, int *ret_fd)
+{
+	char path[TS_STAGE_PATH], part[TS_STAGE_PATH];
+	bool is_store = request->kind == TS_MAIL_STORE;
+	int r = -ENOENT;
+
+	if (!transfers->stem) /* no files are staged here */
+		return r;
+	ts_stage_path_with(transfers->stem, request->copy, path);
+	ts_format(part, sizeof(part), "%s.part", path);
+	/* What is complete is never written to; what was made may have its name by now, */
+	if (is_store)
+		r = open_and_check(path, O_RDONLY, transfers->uid, request, ret_fd);
+	if (r < 0)
+		r = open_and_check(
+			part, is_store ? O_RDONLY : O_WRONLY, transfers->uid, request, ret_fd);
+	/* or get it between the two looks. */
+	if (r == -ENOENT && is_store)
+		r = open_and_check(path, O_RDONLY, transfers->uid, request, ret_fd);
+	return r;
+}
+
+int ts_transfer_write(int fd, const void *from, size_t bytes, uint64_t at)
+{
+	for (size_t done = 0; done < bytes;) {
+		int64_t n =
+			ts_sys_pwrite(fd, (const char *)from + done, bytes - done, at + done);
+		if (n == -EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? (int)n : -ENOSPC;
+		done += (size_t)n;
+	}
+	return 0;
 }

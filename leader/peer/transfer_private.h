@@ -1,29 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of leader/peer/transfer.h among themselves. */
+/* leader/peer/transfer.c and what all transfers have in common, leader/peer/transfer_parts.c.
+ */
 #ifndef TS_LEADER_PEER_TRANSFER_PRIVATE_H
 #define TS_LEADER_PEER_TRANSFER_PRIVATE_H
 
-#include "leader/peer/taken.h"
+#include "leader/peer/breaker.h"
+#include "leader/peer/kept.h"
 #include "leader/peer/transfer.h"
-#include "leader/peer/waiting.h"
+#include "leader/peer/worth.h"
 
 /* "f1:", 32 digits, ".", a number, or "s1:" and the digits; behind it ":" and another one. */
-#define TS_TRANSFER_KEY   48
-#define TS_TRANSFER_CHUNK (TS_TRANSFER_KEY + 12)
-static_assert(TS_TRANSFER_KEY <= TS_TAKEN_NAME, "room for the name of a sample");
+#define TS_TRANSFER_KEY   TS_KEPT_KEY
+#define TS_TRANSFER_CHUNK TS_KEPT_CHUNK_KEY
 
 /* Of values that were refused so many are remembered. */
 #define TS_TRANSFER_REFUSED 256
-
-#define TS_TRANSFER_GENERATION UINT64_C(1)
-
-/* Of samples that were stored so many are remembered, and so many chunks removed at once. */
-#define TS_TRANSFER_KEPT     16384
-#define TS_TRANSFER_REMOVALS 64
-#define TS_TRANSFER_REMOVED  16 /* samples, where there is no room */
-
-/* Of a sample at most. */
-#define TS_TRANSFER_CHUNKS ((TS_MAIL_ROOM + TS_VALUE_CHUNK - 1) / TS_VALUE_CHUNK)
 
 struct ts_transfer;
 
@@ -64,13 +55,14 @@ struct ts_transfer {
 	bool deletes;        /* chunk 0, at the end, */
 	uint64_t cas;        /* if it is this one still; 0: not known, it stays */
 	uint32_t rooms;      /* that were made for it */
-	uint64_t stored[TS_TRANSFER_CHUNKS]; /* of a sample: which ones they have become */
-	uint32_t removing; /* of those on the way: of samples that make room */
+	uint64_t stored[TS_KEPT_CHUNKS]; /* of a sample: which ones they have become */
+	uint32_t removing;               /* of those on the way: of samples that make room */
 	/* Who gets the answer in the place of the slot, or NULL. */
 	void (*done)(void *context, enum ts_mail_answer answer);
 	void *context;
 	uint64_t asked_ns; /* when chunk 0 was last asked for */
-	uint64_t waits_ns; /* since when for another node that makes it; 0: not */
+	uint64_t waits_ns; /* since when for another node that makes it; 0: not, with */
+	uint32_t ticket;   /* of the breaker */
 	bool is_leased;    /* of one that is stored: */
 	struct ts_lease lease;
 	uint64_t at_ns, pause_ns; /* PAUSED */
@@ -82,22 +74,10 @@ struct ts_transfer {
 	char deleted_key[TS_TRANSFER_CHUNK];
 };
 
-/** A sample that this helper has stored; .count 0: it was removed. */
-struct ts_kept_sample {
-	uint64_t at_ns;
-	uint64_t stored[TS_TRANSFER_CHUNKS]; /* which of all that were ever stored there */
-	uint32_t count;                      /* of chunks */
-	bool is_looked_at;                   /* before it is removed: leader/peer/taken.h */
-	char key[TS_TRANSFER_KEY];
-};
-
-/** A chunk of one that is being removed. */
-struct ts_removal {
-	struct ts_pool_request request;
-	struct ts_transfers *all;     /* NULL: not in use */
-	struct ts_transfer *transfer; /* for which; NULL: for nobody */
-	bool is_first;                /* of its sample, which is counted once */
-	char key[TS_TRANSFER_CHUNK];
+/** Whether who asks a server waits for what another node makes: leader/peer/transfer.h. */
+struct ts_transfer_waiting {
+	struct ts_breaker breaker;
+	uint64_t judged_ns; /* when one was last in vain: who began before says the same */
 };
 
 struct ts_transfers {
@@ -117,31 +97,18 @@ struct ts_transfers {
 	struct {
 		uint64_t key, until_ns;
 	} refused[TS_TRANSFER_REFUSED];
-	/*
-	 * Those at [first, end) modulo their number, oldest first.  Of server i none is removed
-	 * in front of kept_at[i][0], and for the sake of a last chunk of kept_at[i][1].
-	 */
-	uint64_t kept_first, kept_end, kept_at[TS_KETAMA_SERVERS][2];
-	struct ts_kept_sample kept[TS_TRANSFER_KEPT];
-	struct ts_removal removals[TS_TRANSFER_REMOVALS];
-	struct ts_taken taken;
-	struct ts_waiting waiting[TS_KETAMA_SERVERS];
+	struct ts_worth worth;
+	struct ts_kept kept;
+	struct ts_transfer_waiting waiting[TS_CLUSTER_SERVERS];
 	unsigned char *buffers;
 	struct ts_part parts[TS_TRANSFER_BUFFERS];
 	struct ts_transfer transfers[TS_TRANSFERS];
 };
 
-/** Whether it is of a sample, of whichever kind; whether something is handed over. */
+/** Whether it is of a sample; whether something is handed over. */
 static inline bool ts_transfer_is_sample(const struct ts_transfer *transfer)
 {
 	return transfer->request.kind >= TS_MAIL_SAMPLE;
-}
-
-/** Whether a sample is asked for. */
-static inline bool ts_transfer_wants_sample(const struct ts_transfer *transfer)
-{
-	return transfer->request.kind == TS_MAIL_SAMPLE ||
-	       transfer->request.kind == TS_MAIL_SAMPLE_FIND;
 }
 
 static inline bool ts_transfer_is_store(const struct ts_transfer *transfer)
@@ -149,8 +116,6 @@ static inline bool ts_transfer_is_store(const struct ts_transfer *transfer)
 	return transfer->request.kind == TS_MAIL_STORE ||
 	       transfer->request.kind == TS_MAIL_SAMPLE_STORE;
 }
-
-/* ---- leader/peer/transfer_parts.c ------------------------------------------------------- */
 
 /**
  * A part for @chunk, ready but for what is done with it; to be submitted, or released.  NULL:
@@ -187,17 +152,6 @@ void ts_transfer_end(struct ts_transfer *transfer, enum ts_mail_answer answer);
 bool ts_transfer_is_refused(const struct ts_transfer *transfer);
 void ts_transfer_set_refused(const struct ts_transfer *transfer, bool is_refused);
 
-/* ---- leader/peer/transfer_fetch.c, leader/peer/transfer_store.c ------------------------- */
-
-/** Its time is over, or another node makes it and there is no hope that this ends. */
-void ts_transfer_late(struct ts_transfer *transfer);
-
-/** Get on, if there is something to be begun. */
-void ts_transfer_fetch(struct ts_transfer *transfer);
-void ts_transfer_store(struct ts_transfer *transfer);
-
-/* ---- leader/peer/transfer_sample.c ------------------------------------------------------ */
-
 /** Take hold of the record that is to be stored.  Errors: -ENOENT it is not, or too large. */
 int ts_transfer_hold(struct ts_transfer *transfer);
 void ts_transfer_let_go(struct ts_transfer *transfer);
@@ -220,19 +174,6 @@ void ts_transfer_leave_place(struct ts_transfer *transfer);
  * a version that is not known here; -E2BIG.
  */
 int ts_transfer_learn(struct ts_transfer *transfer, const struct ts_part *part);
-
-/* ---- leader/peer/transfer_room.c -------------------------------------------------------- */
-
-/** The sample is stored, and is one that may be removed in its time. */
-void ts_transfer_note_stored(struct ts_transfer *transfer);
-
-/**
- * Remove old samples of ours whose chunk @chunk is at @server, for that of @transfer, which
- * stores one and goes on behind that.  Whether there are any.
- */
-bool ts_transfer_make_room(struct ts_transfer *transfer, uint32_t server, uint32_t chunk);
-
-/* ---- leader/peer/transfer_file.c -------------------------------------------------------- */
 
 /**
  * Open the file of @request, to be written to or read.  Errors: -ESTALE it is not what the

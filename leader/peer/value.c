@@ -155,12 +155,12 @@ int ts_value_seal(struct ts_sealer *sealer, const struct ts_value_place *place,
 		.secret = sealer->secrets.keys[0].id,
 		.bytes = ts_value_bytes(place->total, place->chunk),
 		.total = place->total,
-		.generation = place->generation,
+		.one = 1,
 		.chunk = place->chunk,
 		.count = ts_value_count(place->total),
 	};
 
-	if (place->chunk >= head.count || place->generation == TS_VALUE_ANY_GENERATION)
+	if (place->chunk >= head.count)
 		return -EINVAL;
 	head.checksum = ts_hash64(bytes, head.bytes);
 	if (getrandom(head.nonce, sizeof(head.nonce), GRND_NONBLOCK) != sizeof(head.nonce))
@@ -194,9 +194,6 @@ static int check_place(const struct ts_value_place *place, const struct ts_value
 	if (head->chunk != place->chunk ||
 		(place->total != TS_VALUE_ANY_TOTAL && head->total != place->total))
 		return -ENXIO;
-	if (place->generation != TS_VALUE_ANY_GENERATION &&
-		head->generation != place->generation)
-		return -ESTALE;
 	return 0;
 }
 

@@ -8,8 +8,8 @@
  *	stored  = struct ts_value_head, then the bytes of the chunk
  *
  * The server, who talks to it and the network are trusted with nothing.  A chunk is taken only
- * if it is whole and is what was asked for: this key, this chunk, this size and generation of
- * the value.  That is one check, of a one-time key and a tag:
+ * if it is whole and is what was asked for: this key, this chunk, this size of the
+ * value.  That is one check, of a one-time key and a tag:
  *
  *	one-time key = the first half of HMAC-SHA-256(key of values, all of the head but
  *	               the tag, then the key that it is stored by)
@@ -25,8 +25,7 @@
  * broke on their way from bytes that somebody made.
  *
  * What does not hold off is an older value under the same key, which the same user has made:
- * who asks puts into the key, or into the generation, what must not be mixed up (size, time of
- * change).  All chunks of a value have one generation.  It is no time and does not expire.
+ * who asks puts into the key what must not be mixed up (size, time of change).
  */
 #ifndef TS_LEADER_PEER_VALUE_H
 #define TS_LEADER_PEER_VALUE_H
@@ -45,8 +44,7 @@
 #define TS_VALUE_MAX (UINT64_C(1) << 40)
 
 /* Of a place: whatever the chunk says. */
-#define TS_VALUE_ANY_TOTAL      UINT64_MAX
-#define TS_VALUE_ANY_GENERATION UINT64_C(0)
+#define TS_VALUE_ANY_TOTAL UINT64_MAX
 
 /* As it is stored; little-endian. */
 struct ts_value_head {
@@ -55,7 +53,7 @@ struct ts_value_head {
 	uint32_t secret; /* its name, see ts_secrets */
 	uint32_t bytes;  /* of this chunk */
 	uint64_t total;  /* of the value */
-	uint64_t generation;
+	uint64_t one;    /* 1: earlier versions look at it */
 	uint32_t chunk, count;
 	uint64_t checksum; /* XXH3 of the bytes */
 	unsigned char nonce[16];
@@ -74,7 +72,6 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "heads are stored as th
 	X(SECRET, ENOKEY, "made with a secret that is not valid here")  \
 	X(SHAPE, EDOM, "its numbers contradict each other")             \
 	X(PLACE, ENXIO, "another chunk, or of a value of another size") \
-	X(GENERATION, ESTALE, "of another generation of the value")     \
 	X(DAMAGED, EIO, "its bytes are not those that were stored")     \
 	X(FORGED, EKEYREJECTED, "not made for this key and place by one who may")
 
@@ -85,7 +82,6 @@ struct ts_value_place {
 	const void *key; /* by which the value is stored, without the number of the chunk */
 	size_t key_bytes;
 	uint64_t total;
-	uint64_t generation;
 	uint32_t chunk;
 };
 

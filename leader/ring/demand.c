@@ -32,13 +32,9 @@ bool ts_demand_count(struct ts_demand *demand)
 	return true;
 }
 
-void ts_store_want(
-	struct ts_store *store, const struct ts_key *key, uint32_t dataset, enum ts_kind kind)
+void ts_store_want(struct ts_store *store, enum ts_kind kind, bool is_wanted)
 {
-	struct ts_demand *demand = ts_demand_of(ts_demand_row(store, dataset), kind, key);
-
-	ts_write_relaxed(&demand->needed, 1);
-	ts_write_relaxed(&demand->capture, 1);
+	ts_write_relaxed(&store->wanted[kind % TS_KIND_COUNT], is_wanted);
 }
 
 void ts_demand_taken(struct ts_demand *demand)

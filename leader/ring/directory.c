@@ -332,9 +332,9 @@ static void settle_claim(struct ts_store *store, const struct ts_key *key, struc
 	}
 }
 
-/* One try; false when the entry changed under our hands.  @is_wanted: by whomever. */
+/* One try; false when the entry changed under our hands. */
 static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
-	enum ts_kind kind, bool is_wanted, struct ts_take *take)
+	enum ts_kind kind, struct ts_take *take)
 {
 	struct ts_dataset_row *row = ts_demand_row(store, dataset);
 	struct ts_demand *demand = ts_demand_of(row, kind, key);
@@ -354,7 +354,8 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 		give_busy(take, key, (uint32_t)found.busy, found.busy_word, dataset, kind);
 		return true;
 	}
-	bool capture = is_wanted || ts_load_relaxed(&demand->capture) != 0;
+	bool capture = ts_load_relaxed(&store->wanted[kind % TS_KIND_COUNT]) != 0 ||
+		       ts_load_relaxed(&demand->capture) != 0;
 	bool is_met =
 		found.ghost >= 0 && ts_entry_owner(found.ghost_word) != ts_job_mark(store->job);
 	take->is_met = is_met;
@@ -380,8 +381,8 @@ static bool try_take(struct ts_store *store, const struct ts_key *key, uint32_t 
 	return true;
 }
 
-static void take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
-	enum ts_kind kind, bool is_wanted, struct ts_take *ret_take)
+void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
+	enum ts_kind kind, struct ts_take *ret_take)
 {
 	if (store->member < 0) {
 		ts_take_give_pass(ret_take, TS_REASON_NO_STORE);
@@ -391,24 +392,9 @@ static void take(struct ts_store *store, const struct ts_key *key, uint32_t data
 		ts_take_give_pass(ret_take, TS_REASON_DATASET_OFF);
 		return;
 	}
-	for (int i = 0; i < TAKE_TRIES; i++) {
-		bool is_done = try_take(store, key, dataset, kind, is_wanted, ret_take);
-		ret_take->is_wanted = is_wanted;
-		if (is_done)
+	for (int i = 0; i < TAKE_TRIES; i++)
+		if (try_take(store, key, dataset, kind, ret_take))
 			return;
-	}
-}
-
-void ts_store_take(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
-	enum ts_kind kind, struct ts_take *ret_take)
-{
-	take(store, key, dataset, kind, /* is_wanted= */ false, ret_take);
-}
-
-void ts_store_take_wanted(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
-	enum ts_kind kind, struct ts_take *ret_take)
-{
-	take(store, key, dataset, kind, /* is_wanted= */ true, ret_take);
 }
 
 void ts_store_find(struct ts_store *store, const struct ts_key *key, struct ts_take *ret_take)

@@ -122,17 +122,9 @@ static bool await_end(struct ts_store *store, const struct ts_take *take, uint64
 	}
 }
 
-/* As it was asked for before. */
-static void take_again(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
-	enum ts_kind kind, bool is_wanted, struct ts_take *take)
-{
-	(is_wanted ? ts_store_take_wanted : ts_store_take)(store, key, dataset, kind, take);
-}
-
 void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
 	struct ts_patience *patience, struct ts_take *take)
 {
-	bool is_wanted = take->is_wanted;
 	uint64_t longest_ns = ts_max_u64(timeout_ns, TS_WAIT_MAX_NS);
 	uint32_t dataset = take->claim.dataset;
 	enum ts_kind kind = (enum ts_kind)take->claim.kind;
@@ -144,7 +136,7 @@ void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t ti
 			take_over(store, key, take))
 			return;
 		/* Whoever has it now, by taking it over as well, is new to us. */
-		take_again(store, key, dataset, kind, is_wanted, take);
+		ts_store_take(store, key, dataset, kind, take);
 		if (take->verdict == TS_BUSY && ts_now_ns() >= end)
 			ts_take_give_pass(take, TS_REASON_TIMEOUT);
 	}
@@ -155,7 +147,6 @@ void ts_store_wait_a_moment(struct ts_store *store, const struct ts_key *key,
 {
 	uint32_t dataset = take->claim.dataset;
 	enum ts_kind kind = (enum ts_kind)take->claim.kind;
-	bool is_wanted = take->is_wanted;
 
 	have_patience(store, take, patience);
 	if (patience->waited_ns >= timeout_ns) {
@@ -167,5 +158,5 @@ void ts_store_wait_a_moment(struct ts_store *store, const struct ts_key *key,
 	patience->waited_ns += ts_now_ns() - begin;
 	if (goes_on && owner_is_gone(store, take->word) && take_over(store, key, take))
 		return;
-	take_again(store, key, dataset, kind, is_wanted, take);
+	ts_store_take(store, key, dataset, kind, take);
 }

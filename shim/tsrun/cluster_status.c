@@ -94,7 +94,7 @@ static void look_here(struct scene *scene)
 	free(files);
 }
 
-static bool is_here(const struct scene *scene, const struct ts_ketama_server *server)
+static bool is_here(const struct scene *scene, const struct ts_cluster_server *server)
 {
 	return scene->has_server && scene->here.port == server->port &&
 	       strcmp(scene->here.host, server->host) == 0;
@@ -104,7 +104,7 @@ static bool is_here(const struct scene *scene, const struct ts_ketama_server *se
 
 static void write_node(struct ts_json *json, const struct scene *scene, uint32_t i)
 {
-	const struct ts_ketama_server *server = &scene->cluster->nodes.servers[i];
+	const struct ts_cluster_server *server = &scene->cluster->nodes.servers[i];
 	const struct row *row = &scene->rows[i];
 	const struct {
 		const char *name;

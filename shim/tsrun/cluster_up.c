@@ -29,7 +29,7 @@
 #define PORT_FIRST 12000u
 #define PORT_COUNT 20000u
 
-#define HOSTS_MAX ((size_t)TS_KETAMA_SERVERS * (TS_KETAMA_HOST + 1))
+#define HOSTS_MAX ((size_t)TS_CLUSTER_SERVERS * (TS_CLUSTER_HOST + 1))
 
 static int fail(const char *what, int r)
 {
@@ -234,7 +234,7 @@ static int find_self(const struct ts_cluster_order *order, const struct ts_clust
 	if (sscanf(text, "%u %63s", &number, ret_address) != 2 ||
 		number >= cluster->nodes.count)
 		return fail("tsshim-secret", -EPROTO);
-	const struct ts_ketama_server *server = &cluster->nodes.servers[number];
+	const struct ts_cluster_server *server = &cluster->nodes.servers[number];
 	(void)snprintf(record->host, sizeof(record->host), "%s", server->host);
 	record->port = server->port;
 	return 0;
@@ -358,7 +358,7 @@ static bool name_listed(const struct ts_cluster *cluster, const struct ts_server
 	char ret_name[TS_CLUSTER_NAME])
 {
 	for (uint32_t i = 0; i < cluster->nodes.count; i++) {
-		const struct ts_ketama_server *server = &cluster->nodes.servers[i];
+		const struct ts_cluster_server *server = &cluster->nodes.servers[i];
 		if (server->port != there->port || strcmp(server->host, there->host) != 0)
 			continue;
 		ts_cluster_name_server(server, ret_name);

@@ -21,30 +21,8 @@
 #define TALLY(unit, member, id, metric, text) \
 	ROW(TALLY, unit, ts_tally, member, id, metric, text)
 
-/* What is counted of samples or pictures. */
-#define FLOW_ROW(of, what, unit, member, id, metric, text) \
-	ROW(of, unit, ts_mail_flow, member, id, "nodes_" what "_" metric, text)
-#define FLOW(of, what)                                                                        \
-	FLOW_ROW(of, what, COUNT, asked, "asked", "asked_total",                              \
-		"Those that other nodes were asked for."),                                    \
-		FLOW_ROW(of, what, COUNT, got, "got", "got_total", "Of these: that came."),   \
-		FLOW_ROW(of, what, COUNT, won, "won", "won_total",                            \
-			"Of these: that were ours to make."),                                 \
-		FLOW_ROW(of, what, COUNT, alone, "alone", "alone_total",                      \
-			"Of these: that were made here all the same."),                       \
-		FLOW_ROW(of, what, COUNT, stored, "stored", "stored_total",                   \
-			"Those that were handed over."),                                      \
-		FLOW_ROW(of, what, TIME, took_ns, "took_seconds", "took_seconds_total",       \
-			"How long it took to get those that came."),                          \
-		FLOW_ROW(of, what, TIME, made_ns, "made_seconds", "made_seconds_total",       \
-			"How long it had taken to make them."),                               \
-		FLOW_ROW(of, what, COUNT, times_off, "times_off", "times_off_total",          \
-			"Times that nobody asked for a while, as getting them took longer."), \
-		FLOW_ROW(of, what, COUNT, tried, "tried", "tried_total",                      \
-			"Of those asked for: while no node fetched ours."),                   \
-		FLOW_ROW(of, what, UNTIL, worth.off_until, "off_seconds", "off_seconds",      \
-			"For so long nobody asks, from now on, as getting them took longer.")
-
+#define FLOW(unit, member, id, metric, text) \
+	ROW(SAMPLES, unit, ts_mail_flow, member, id, "nodes_samples_" metric, text)
 #define USE(unit, member, id, metric, text) \
 	ROW(USE, unit, ts_mail_use, member, id, "nodes_samples_" metric, text)
 
@@ -88,19 +66,27 @@ const struct ts_metric ts_metrics[] = {
 		"Those for which there was no slot."),
 	ROW(NODES, COUNT, ts_mail_table, left, "left", "nodes_left_total",
 		"Those that a job did not wait for to the end."),
-	FLOW(SAMPLES, "samples"),
+	FLOW(COUNT, asked, "asked", "asked_total", "Those that other nodes were asked for."),
+	FLOW(COUNT, got, "got", "got_total", "Of these: that came."),
+	FLOW(COUNT, won, "won", "won_total", "Of these: that were ours to make."),
+	FLOW(COUNT, alone, "alone", "alone_total",
+		"Of these: that were made here all the same."),
+	FLOW(COUNT, stored, "stored", "stored_total", "Those that were handed over."),
+	FLOW(TIME, took_ns, "took_seconds", "took_seconds_total",
+		"How long it took to get those that came."),
+	FLOW(TIME, made_ns, "made_seconds", "made_seconds_total",
+		"How long it had taken to make them."),
+	FLOW(COUNT, times_off, "times_off", "times_off_total",
+		"Times that nobody asked for a while, as getting them took longer."),
+	FLOW(UNTIL, off_until, "off_seconds", "off_seconds",
+		"For so long nobody asks, from now on, as getting them took longer."),
 	USE(COUNT, looked, "looked", "looked_total",
-		"Of those handed over, pictures as well: how many were looked at."),
+		"Of those handed over: how many were looked at."),
 	USE(COUNT, unused, "unused", "unused_total", "Of these: which no node had fetched."),
 	USE(COUNT, times_unused, "times_unused", "times_unused_total",
 		"Times that nobody asked for a while, as no node fetched them."),
-	USE(COUNT, notes_told, "notes_told", "notes_told_total",
-		"Notes of samples that other nodes were told of, for free order."),
-	USE(COUNT, notes_heard, "notes_heard", "notes_heard_total",
-		"Notes of samples that other nodes have told of."),
 	USE(UNTIL, unused_until, "unused_seconds", "unused_seconds",
 		"For so long nobody asks, from now on, as no node fetched them."),
-	FLOW(PICTURES, "pictures"),
 /* Names and meanings of these are in leader/mail/mail.h. */
 #define TS_X(name, field, text)                                                        \
 	AT(NODE, UNIT_OF(TS_MAIL_COUNT_##name),                                        \

@@ -18,12 +18,11 @@ enum ts_metric_of {
 	TS_OF_GROUP,  /* struct ts_ledger */
 	TS_OF_APART,  /* what jobs made apart: struct ts_figures */
 	/* From here on nothing is printed where no job asks other nodes. */
-	TS_OF_HELPER,   /* struct ts_figures */
-	TS_OF_NODES,    /* all nodes together: struct ts_mail_table */
-	TS_OF_SAMPLES,  /* samples between nodes: struct ts_mail_flow */
-	TS_OF_USE,      /* whether nodes fetch what is handed over: struct ts_mail_use */
-	TS_OF_PICTURES, /* pictures that are no part of a sample: struct ts_mail_flow */
-	TS_OF_NODE,     /* one node: struct ts_mail_peer */
+	TS_OF_HELPER,  /* struct ts_figures */
+	TS_OF_NODES,   /* all nodes together: struct ts_mail_table */
+	TS_OF_SAMPLES, /* samples between nodes: struct ts_mail_flow */
+	TS_OF_USE,     /* whether nodes fetch what is handed over: struct ts_mail_use */
+	TS_OF_NODE,    /* one node: struct ts_mail_peer */
 };
 
 enum ts_unit {

@@ -113,8 +113,6 @@ static const void *base_of(
 		return nodes ? &nodes->samples : NULL;
 	case TS_OF_USE:
 		return nodes ? &nodes->use : NULL;
-	case TS_OF_PICTURES:
-		return nodes ? &nodes->pictures : NULL;
 	default: /* there may be several */
 		return NULL;
 	}
@@ -266,9 +264,6 @@ static void write_nodes(struct ts_json *json, struct ts_mail_table *table)
 	ts_json_open(json, "samples", '{');
 	write_rows(json, TS_OF_SAMPLES, &table->samples);
 	write_rows(json, TS_OF_USE, &table->use);
-	ts_json_close(json, '}');
-	ts_json_open(json, "pictures", '{');
-	write_rows(json, TS_OF_PICTURES, &table->pictures);
 	ts_json_close(json, '}');
 	ts_json_open(json, "list", '[');
 	for (uint32_t i = 0; i < ts_nodes_count(table); i++)
@@ -619,7 +614,6 @@ static void print_nodes(FILE *out, struct ts_mail_table *table, bool all)
 {
 	struct block totals = {.out = out, .all = all};
 	struct block samples = {.out = out, .title = "Samples between nodes", .all = all};
-	struct block pictures = {.out = out, .title = "Pictures between nodes", .all = all};
 
 	if (!table)
 		return;
@@ -634,7 +628,6 @@ static void print_nodes(FILE *out, struct ts_mail_table *table, bool all)
 	print_rows(&totals, TS_OF_NODES, table);
 	print_rows(&samples, TS_OF_SAMPLES, &table->samples);
 	print_rows(&samples, TS_OF_USE, &table->use);
-	print_rows(&pictures, TS_OF_PICTURES, &table->pictures);
 	for (uint32_t i = 0; i < ts_nodes_count(table); i++)
 		print_node(out, table, i, all);
 }

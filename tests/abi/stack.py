@@ -61,17 +61,13 @@ POINTERS = [
     ("hooks/cuda/library.c", r"pin->open\(", ["dlopen"]),
     ("hooks/cuda/", r"", HOST),
     ("hooks/file/", r"", HOST),
-    ("hooks/jpeg/across.c", r"picture->fits\(", ["hooks/jpeg/start.c:fits", "hooks/jpeg/turbo.c:fits"]),
     ("hooks/jpeg/stream.c", r"&finder\)\(", ["ts_decoder_stream"]),
     ("hooks/jpeg/", r"", HOST),
-    ("hooks/torch/order.c", r"\bread\(look", ["hooks/torch/order.c:read_own", "hooks/torch/order.c:read_told"]),
     ("hooks/torch/samples.c", r"ts_store_wait", ["ts_store_wait", "ts_store_wait_a_moment"]),
-    ("leader/ring/wait.c", r"ts_store_take", ["ts_store_take", "ts_store_take_wanted"]),
     ("leader/files/walk.c", r"visit\(", BY_FILE),
     ("leader/group/", r"(->|\.)remove\(", ["leader/belongings.c:remove_object", "leader/belongings.c:remove_stage"]),
     ("leader/group/attach.c", r"\.stop\(", ["ts_device_stop"]),
-    ("leader/journal/journal.c", r"map\(store", ["ts_belonging_map", "ts_belonging_map_existing"]),
-    ("leader/mail/ask.c", r"start\(context\)", BY_FILE),
+    ("leader/mail/mail.c", r"start\(context\)", BY_FILE),
     ("leader/mail/serve.c", r"on_return\(", []),  # in the process that talks to other nodes
     ("leader/object/object.c", r"fill\(context", [
         "leader/group/book.c:fill_ledger", "leader/group/belonging.c:fill",

@@ -21,8 +21,7 @@ import meeting  # noqa: E402
 
 JOB = os.path.join(support.HERE, "across_job.py")
 # How long things take decides nothing: what is allowed for is so many times as long, and to get a
-# sample may take so many times as long as to make it.  Of pictures that is CPU time, a millisecond
-# each: with 20 it was enough that a server stood still for a second while 64 of them came.
+# sample may take so many times as long as to make it.
 PATIENT = {"library": support.TEST_LIBRARY, "TSSHIM_TEST_PATIENCE": "200"}
 
 

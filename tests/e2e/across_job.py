@@ -5,18 +5,14 @@ worth asking, and that may read files.
 """
 
 import argparse
-import io
 import os
-import random
 import sys
-import threading
 import time
 import zlib
 
 import numpy
 import torch
-from PIL import Image
-from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import aligned_job
 import meeting
@@ -48,38 +44,6 @@ class Costly(aligned_job.Items):
         return sample
 
 
-class Pictures(Dataset):
-    """
-    @count different JPEG pictures in memory, each decoded and turned by chance when it is asked for.
-    Unless they are @named, they are not shared as a whole: something of it has no name.
-    """
-
-    SIZE = (500, 375)
-
-    def __init__(self, count, named):
-        generator = numpy.random.RandomState(0)
-        coarse = generator.randint(0, 256, (25, 33, 3)).astype(numpy.uint8)
-        picture = Image.fromarray(coarse).resize(self.SIZE, Image.BICUBIC)
-        noise = generator.randint(-9, 10, (*self.SIZE[::-1], 3))
-        picture = (numpy.asarray(picture) + noise).clip(0, 255).astype(numpy.uint8)
-        self.streams = [self.stream(numpy.roll(picture, 3 * number, axis=0)) for number in range(count)]
-        self.lock = None if named else threading.Condition()
-
-    @staticmethod
-    def stream(picture):
-        data = io.BytesIO()
-        Image.fromarray(picture).save(data, "JPEG", quality=90)
-        return data.getvalue()
-
-    def __len__(self):
-        return len(self.streams)
-
-    def __getitem__(self, index):
-        picture = numpy.asarray(Image.open(io.BytesIO(self.streams[index])))
-        turned = numpy.roll(picture, random.randrange(self.SIZE[0]), axis=1)
-        return {"picture": torch.from_numpy(turned), "index": index, "name": "item %d" % index}
-
-
 class Stream(IterableDataset):
     """The same items, one after the other."""
 
@@ -103,8 +67,6 @@ def main():
     parser.add_argument("--files", help="directory to read the items from")
     parser.add_argument("--node", action="store_true", help="items that depend on the node")
     parser.add_argument("--iterable", action="store_true")
-    parser.add_argument("--pictures", action="store_true", help="items that are decoded")
-    parser.add_argument("--named", action="store_true", help="and shared as a whole")
     parser.add_argument("--no-model", action="store_true")
     parser.add_argument("--scenes", action="store_true", help="one behind the first batch of each epoch")
     parser.add_argument("--seed", type=int, default=None, help="of the job itself")
@@ -117,11 +79,10 @@ def main():
     torch.set_num_threads(1)
     if options.seed is not None:
         torch.manual_seed(options.seed)
-    data = Pictures(options.items, options.named) if options.pictures else Costly(
-        options.items, options.cost, options.floats, options.files, options.node)
+    data = Costly(options.items, options.cost, options.floats, options.files, options.node)
     loader = DataLoader(Stream(data) if options.iterable else data, batch_size=options.batch,
                         shuffle=not options.iterable, num_workers=options.workers)
-    model = None if options.files or options.pictures or options.no_model else aligned_job.Model()
+    model = None if options.files or options.no_model else aligned_job.Model()
     for epoch in range(options.epochs):
         if options.until and os.path.exists(options.until):
             break

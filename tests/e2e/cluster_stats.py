@@ -22,7 +22,7 @@ TOTALS = ("posted", "unposted", "left")
 WHY_NOT = ("won", "none", "late", "closed", "failed", "refused")
 
 # leader/mail/mail.h
-COUNT_AT, TOTALS_AT, SLOTS_AT, SLOTS, SLOT, PEER, COUNTERS_AT = 196, 200, 576, 160, 192, 224, 96
+COUNT_AT, TOTALS_AT, SLOTS_AT, SLOTS, SLOT, PEER, COUNTERS_AT = 196, 200, 448, 160, 192, 224, 96
 
 
 def counter_names():

@@ -10,10 +10,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEER, GLUE = "leader/peer/", "hooks/torch/python/tsshim_torch/"
 
 # What prints a text, or hands it to what does; and files with such calls, or with tables of texts.
-C_CALLS = {"ts_message_say", "ts_message_hint", "ts_check_find", "ts_check_advise", "ts_cluster_fail"}
+C_CALLS = {"ts_message_say", "ts_message_hint", "ts_check_find", "ts_check_advise", "reject"}
 BEFORE = {"ts_message_say": "tsrun: ", "ts_message_hint": "hint: "}
 C_MORE = {PEER + "secret_main.c": "fprintf", PEER + "look.h": "X", "shim/options.def": "TS_FORM"}
-C_FILES = ("shim/tsrun/*.[ch]", PEER + "cluster.c", PEER + "cluster_file.c", *C_MORE)
+C_FILES = ("shim/tsrun/*.[ch]", PEER + "cluster.c", *C_MORE)
 # They print what they were asked for, or look for a text.
 NOT_TOLD = ("shim/tsrun/help.c", "shim/tsrun/explain_report.c", "shim/tsrun/nodes.h", "shim/tsrun/report.c")
 

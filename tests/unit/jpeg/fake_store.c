@@ -76,13 +76,6 @@ void ts_session_learn_cost(enum ts_kind kind, uint64_t bytes, uint64_t produce_n
 	(void)produce_ns;
 }
 
-uint64_t ts_session_deadline_ns(enum ts_kind kind, uint64_t bytes)
-{
-	(void)kind;
-	(void)bytes;
-	return 0;
-}
-
 bool ts_session_verify_this_hit(void)
 {
 	return fake.verify;
@@ -94,10 +87,11 @@ void ts_session_count_verified(bool equal, const struct ts_lease *lease)
 	*(equal ? &fake.equal : &fake.different) += 1;
 }
 
-void ts_session_take_pixels(
-	const struct ts_session *in, const struct ts_key *key, struct ts_take *ret_take)
+void ts_session_take_pixels(const struct ts_session *in, const struct ts_key *key,
+	uint64_t bytes, struct ts_take *ret_take)
 {
 	(void)in;
+	(void)bytes;
 	memset(ret_take, 0, sizeof(*ret_take));
 	fake.last_key = *key;
 	for (unsigned i = 0; i < record_count; i++) {
@@ -114,24 +108,6 @@ void ts_session_take_pixels(
 	fake.claims++;
 	ret_take->verdict = TS_CLAIM;
 	ret_take->claim = (struct ts_claim){.key = *key, .window = -1};
-}
-
-void ts_store_wait(struct ts_store *store, const struct ts_key *key, uint64_t timeout_ns,
-	struct ts_patience *patience, struct ts_take *take)
-{
-	(void)store;
-	(void)timeout_ns;
-	(void)patience;
-	ts_session_take_pixels(&session, key, take);
-}
-
-void ts_store_take_wanted(struct ts_store *store, const struct ts_key *key, uint32_t dataset,
-	enum ts_kind kind, struct ts_take *ret_take)
-{
-	(void)store;
-	(void)dataset;
-	(void)kind;
-	ts_session_take_pixels(&session, key, ret_take);
 }
 
 void ts_lease_release(struct ts_store *store, struct ts_lease *lease)
@@ -192,92 +168,4 @@ void ts_claim_abandon(struct ts_store *store, struct ts_claim *claim)
 		look_behind(&records[claim->window]);
 	fake.claims--;
 	fake.abandoned++;
-}
-
-/* ---- leader/mail/errand.h: there are no other nodes ----------------------------------------
- */
-
-bool ts_errand_is_wanted(void)
-{
-	return false;
-}
-
-struct ts_mail *ts_errand_open(
-	struct ts_store *store, enum ts_kind kind, enum ts_reason *ret_reason)
-{
-	(void)store;
-	(void)kind;
-	*ret_reason = TS_REASON_ACROSS_ALONE;
-	return NULL;
-}
-
-struct ts_mail *ts_errand_try(struct ts_store *store, enum ts_kind kind, enum ts_reason unasked)
-{
-	(void)store;
-	(void)kind;
-	(void)unasked;
-	return NULL;
-}
-
-uint64_t ts_errand_deadline_ns(uint64_t deadline_ns)
-{
-	return deadline_ns;
-}
-
-int ts_errand_ask(struct ts_errand *errand, struct ts_mail *mail, enum ts_kind kind,
-	const struct ts_key *key, enum ts_reason *ret_reason)
-{
-	(void)errand;
-	(void)mail;
-	(void)kind;
-	(void)key;
-	*ret_reason = TS_REASON_ACROSS_ALONE;
-	return -EAGAIN;
-}
-
-int ts_errand_find(struct ts_errand *errand, struct ts_mail *mail, enum ts_kind kind,
-	const struct ts_key *key)
-{
-	(void)errand;
-	(void)mail;
-	(void)kind;
-	(void)key;
-	return -EAGAIN;
-}
-
-int ts_errand_look(struct ts_errand *errand, uint64_t wait_ns)
-{
-	(void)errand;
-	(void)wait_ns;
-	return TS_MAIL_SAYS_NONE;
-}
-
-const struct ts_mail_sample *ts_errand_found(struct ts_errand *errand, uint64_t *ret_bytes)
-{
-	(void)errand;
-	*ret_bytes = 0;
-	return NULL;
-}
-
-void ts_errand_end(struct ts_errand *errand, bool is_good)
-{
-	(void)errand;
-	(void)is_good;
-}
-
-void ts_errand_refuse(struct ts_errand *errand)
-{
-	(void)errand;
-}
-
-void ts_errand_made(struct ts_errand *errand, uint64_t bytes, uint64_t made_ns)
-{
-	(void)errand;
-	(void)bytes;
-	(void)made_ns;
-}
-
-void ts_errand_drop(struct ts_errand *errand)
-{
-	(void)errand;
 }

@@ -2,13 +2,11 @@
 /*
  * Stands in for leader/group/session.h and leader/group/store.h: a store in private memory that
  * always answers at once, and knows at any time what has been taken and not been given back.
- * And for leader/mail/errand.h: there are no other nodes.
  */
 #ifndef TS_TESTS_FAKE_STORE_H
 #define TS_TESTS_FAKE_STORE_H
 
 #include "leader/group/session.h"
-#include "leader/mail/errand.h"
 
 struct fake_store {
 	bool on;     /* false: ts_session_enter_for_pixels() has no store */

@@ -43,7 +43,7 @@ static bool is_note_of(const struct ts_note_made *note, uint64_t number)
 static void write_notes(struct ts_journal *journal, uint64_t count)
 {
 	for (uint64_t i = 0; i < count; i++) {
-		struct ts_note_made note = note_of(ts_journal_end(journal, TS_JOURNAL_OWN));
+		struct ts_note_made note = note_of(ts_journal_end(journal));
 		ts_journal_write(journal, &note);
 	}
 }
@@ -54,10 +54,9 @@ static uint64_t readable(const struct ts_journal *journal)
 	uint64_t found = 0;
 	struct ts_note_made note;
 
-	for (uint64_t turn = ts_journal_begin(
-		     journal, TS_JOURNAL_OWN, ts_journal_end(journal, TS_JOURNAL_OWN));
-		turn < ts_journal_end(journal, TS_JOURNAL_OWN); turn++) {
-		if (!ts_journal_read(journal, TS_JOURNAL_OWN, turn, &note))
+	for (uint64_t turn = ts_journal_begin(journal, ts_journal_end(journal));
+		turn < ts_journal_end(journal); turn++) {
+		if (!ts_journal_read(journal, turn, &note))
 			continue;
 		cr_expect(is_note_of(&note, turn), "turn %lu", turn);
 		found++;
@@ -71,18 +70,16 @@ Test(journal, others_read_what_was_written)
 	struct ts_journal *other = journal_of(fixture_attach(JOB_B));
 	struct ts_note_made note;
 
-	cr_expect(eq(u64, ts_journal_end(other, TS_JOURNAL_OWN), 0));
-	cr_expect(not(ts_journal_read(other, TS_JOURNAL_OWN, 0, &note)), "a new place");
+	cr_expect(eq(u64, ts_journal_end(other), 0));
+	cr_expect(not(ts_journal_read(other, 0, &note)), "a new place");
 	write_notes(mine, 5);
-	cr_assert(ts_journal_read(mine, TS_JOURNAL_OWN, 4, &note) && note.mine);
-	cr_assert(ts_journal_read(other, TS_JOURNAL_OWN, 4, &note));
+	cr_assert(ts_journal_read(mine, 4, &note) && note.mine);
+	cr_assert(ts_journal_read(other, 4, &note));
 	cr_expect(not(note.mine));
-	cr_expect(eq(u64,
-		ts_journal_begin(other, TS_JOURNAL_OWN, ts_journal_end(other, TS_JOURNAL_OWN)),
-		0));
-	cr_expect(eq(u64, ts_journal_end(other, TS_JOURNAL_OWN), 5));
+	cr_expect(eq(u64, ts_journal_begin(other, ts_journal_end(other)), 0));
+	cr_expect(eq(u64, ts_journal_end(other), 5));
 	cr_expect(eq(u64, readable(other), 5));
-	cr_expect(not(ts_journal_read(other, TS_JOURNAL_OWN, 5, &note)), "to come");
+	cr_expect(not(ts_journal_read(other, 5, &note)), "to come");
 }
 
 Test(journal, of_more_than_there_is_room_for_the_newest_are_there)
@@ -92,12 +89,9 @@ Test(journal, of_more_than_there_is_room_for_the_newest_are_there)
 	uint64_t count = (uint64_t)journal->entries + 3;
 
 	write_notes(journal, count);
-	cr_expect(eq(u64,
-		ts_journal_begin(
-			journal, TS_JOURNAL_OWN, ts_journal_end(journal, TS_JOURNAL_OWN)),
-		3));
+	cr_expect(eq(u64, ts_journal_begin(journal, ts_journal_end(journal)), 3));
 	cr_expect(eq(u64, readable(journal), journal->entries));
-	cr_expect(not(ts_journal_read(journal, TS_JOURNAL_OWN, 2, &note)), "overwritten");
+	cr_expect(not(ts_journal_read(journal, 2, &note)), "overwritten");
 }
 
 Test(journal, how_many_there_are_follows_from_the_ring)
@@ -122,7 +116,7 @@ Test(journal, torn_and_foreign_notes_are_skipped)
 	/* A whole note of another turn. */
 	memcpy(&entry[5], &entry[0], sizeof(entry[0]));
 	cr_expect(eq(u64, readable(journal), 1));
-	cr_expect(ts_journal_read(journal, TS_JOURNAL_OWN, 0, &note));
+	cr_expect(ts_journal_read(journal, 0, &note));
 }
 
 Test(journal, a_squatter_may_write_what_it_likes)
@@ -132,89 +126,16 @@ Test(journal, a_squatter_may_write_what_it_likes)
 
 	write_notes(journal, 3);
 	for (uint64_t turn = UINT64_MAX; turn > UINT64_MAX - 4; turn--) {
-		ts_write_relaxed(&journal->table->turns[TS_JOURNAL_OWN].next, turn);
+		ts_write_relaxed(&journal->table->next, turn);
 		cr_expect(eq(u64,
-			ts_journal_end(journal, TS_JOURNAL_OWN) -
-				ts_journal_begin(journal, TS_JOURNAL_OWN,
-					ts_journal_end(journal, TS_JOURNAL_OWN)),
+			ts_journal_end(journal) -
+				ts_journal_begin(journal, ts_journal_end(journal)),
 			journal->entries));
-		cr_expect(not(ts_journal_read(journal, TS_JOURNAL_OWN, turn - 1, &note)));
+		cr_expect(not(ts_journal_read(journal, turn - 1, &note)));
 	}
 	note = note_of(1);
 	ts_journal_write(journal, &note);
 	ts_journal_write(journal, &note);
-}
-
-Test(journal, what_others_tell_has_a_lap_of_its_own)
-{
-	struct ts_journal *mine = journal_of(fixture_attach(JOB_A));
-	struct ts_journal *other = journal_of(fixture_attach(JOB_B));
-	uint32_t places = ts_journal_places(mine, TS_JOURNAL_TOLD);
-	struct ts_note_made note;
-	uint64_t before = ts_now_ns();
-
-	cr_expect(eq(u32, places, mine->entries / 2));
-	write_notes(mine, mine->entries);
-	for (uint64_t i = 0; i < 3 * (uint64_t)places; i++) {
-		note = note_of(i);
-		note.is_shared = true;
-		ts_journal_tell(mine, &note);
-	}
-	cr_expect(eq(u64, readable(mine), mine->entries), "ours stay");
-	cr_expect(eq(u64,
-		ts_journal_begin(
-			other, TS_JOURNAL_TOLD, ts_journal_end(other, TS_JOURNAL_TOLD)),
-		2 * places));
-	cr_expect(eq(u64, ts_journal_end(other, TS_JOURNAL_TOLD), 3 * places));
-	for (uint64_t turn = 2 * places; turn < 3 * (uint64_t)places; turn++) {
-		cr_assert(ts_journal_read(mine, TS_JOURNAL_TOLD, turn, &note));
-		cr_expect(is_note_of(&note, turn));
-		cr_expect(not(note.mine || note.is_shared));
-		/* To a millisecond or so. */
-		cr_expect(ge(u64, note.heard_ns + (1 << TS_JOURNAL_HEARD_BITS), before));
-		cr_expect(le(u64, note.heard_ns, ts_now_ns()));
-	}
-	cr_expect(not(ts_journal_read(mine, TS_JOURNAL_TOLD, 3 * places, &note)));
-}
-
-Test(journal, a_note_says_whether_others_have_it)
-{
-	struct ts_store *store = fixture_attach(JOB_A);
-	struct ts_journal *journal = journal_of(store);
-	struct ts_note_made note = note_of(5);
-
-	for (int i = 0; i < 2; i++) {
-		note.is_shared = i == 1;
-		ts_journal_write(journal, &note);
-		cr_assert(ts_journal_read(journal, TS_JOURNAL_OWN, (uint64_t)i, &note));
-		cr_expect(eq(int, note.is_shared, i == 1));
-		cr_expect(note.mine && is_note_of(&note, 5));
-	}
-}
-
-Test(journal, one_that_is_not_there_is_not_made)
-{
-	struct ts_store *a = fixture_attach(JOB_A), *b = fixture_attach(JOB_B);
-	struct ts_journal *journal = NULL, *again = NULL;
-
-	cr_expect(eq(int, ts_journal_attach_existing(b, &journal), -ENOENT));
-	cr_expect(eq(int, access(fixture_path("journal"), F_OK), -1));
-	write_notes(journal_of(a), 3);
-	cr_assert(eq(int, ts_journal_attach_existing(b, &journal), 0));
-	cr_expect(eq(u64, readable(journal), 3));
-	cr_assert(eq(int, ts_journal_attach_existing(b, &again), 0));
-	cr_expect(eq(ptr, again, journal));
-}
-
-Test(journal, one_of_another_ring_is_none)
-{
-	struct ts_store *store = fixture_attach(JOB_A);
-	struct ts_journal *journal = NULL;
-
-	(void)journal_of(store);
-	cr_assert(eq(int, unlink(fixture_path("ring")), 0));
-	store = fixture_attach(JOB_B);
-	cr_expect(eq(int, ts_journal_attach_existing(store, &journal), -ENOENT));
 }
 
 static int write_as_child(void *context)
@@ -224,7 +145,7 @@ static int write_as_child(void *context)
 	struct ts_note_made note = note_of(2);
 
 	ts_journal_write(journal, &note); /* the parent's: nothing */
-	if (ts_journal_end(journal, TS_JOURNAL_OWN) != 2 || ts_store_after_fork(store) < 0 ||
+	if (ts_journal_end(journal) != 2 || ts_store_after_fork(store) < 0 ||
 		ts_journal_attach(store, &own) < 0 || own == journal)
 		return 1;
 	ts_journal_write(own, &note);
@@ -259,7 +180,7 @@ Test(journal, whoever_dies_while_it_writes_loses_a_note)
 		int status = fixture_fork(die_at, points[i]);
 		bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 		cr_assert(was_killed, "%s", points[i]);
-		cr_expect(eq(u64, ts_journal_end(journal, TS_JOURNAL_OWN), 2 * i + 2));
+		cr_expect(eq(u64, ts_journal_end(journal), 2 * i + 2));
 		cr_expect(eq(u64, readable(journal), i + 1));
 	}
 	/* A lap later its places are used again. */

@@ -2,10 +2,10 @@
 /* Samples that other nodes are asked for: each is counted as what became of it, once. */
 #include "fixture.h"
 
-#include "leader/mail/samples.h"
+#include "leader/mail/errand.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
-#include "tests/unit/clock.h"
+#include "tests/unit/across.h"
 
 static struct ts_store *store;
 static struct ts_mail mail;
@@ -13,9 +13,10 @@ static struct ts_mail mail;
 static void begin(void)
 {
 	fixture_init();
+	ts_identity_init();
 	store = fixture_attach(JOB_A);
 	mail = (struct ts_mail){.table = NULL};
-	cr_assert(eq(int, ts_mail_attach(store, &mail), 0));
+	across_serve(store, &mail);
 }
 
 static void end(void)
@@ -26,13 +27,14 @@ static void end(void)
 
 TestSuite(mail_samples, .init = begin, .fini = end);
 
-static struct ts_mail_errand post(void)
+static struct ts_errand post(void)
 {
 	static uint64_t number;
-	const struct ts_hash128 name = {.lo = ++number};
-	struct ts_mail_errand errand;
+	const struct ts_key key = {.lo = ++number};
+	struct ts_errand errand = {.state = TS_ERRAND_NONE};
+	enum ts_reason reason;
 
-	cr_assert(eq(int, ts_mail_post(&mail, TS_KIND_SAMPLE, &name, true, &errand), 0));
+	cr_assert(eq(int, ts_errand_ask(&errand, &mail, &key, &reason), 0));
 	return errand;
 }
 
@@ -47,9 +49,9 @@ static uint32_t take(enum ts_mail_kind kind)
 	return index;
 }
 
-static struct ts_mail_errand post_and_answer(enum ts_mail_answer answer)
+static struct ts_errand post_and_answer(enum ts_mail_answer answer)
 {
-	struct ts_mail_errand errand = post();
+	struct ts_errand errand = post();
 
 	cr_assert(ts_mail_answer(&mail, take(TS_MAIL_SAMPLE), answer));
 	return errand;
@@ -67,45 +69,45 @@ static void expect_counts(uint64_t won, uint64_t alone)
 
 Test(mail_samples, what_is_not_waited_for_is_alone)
 {
-	struct ts_mail_errand errand = post();
+	struct ts_errand errand = post();
 
-	ts_mail_abandon(&mail, &errand); /* before it was taken */
+	ts_errand_drop(&errand); /* before it was taken */
 	expect_counts(0, 1);
 	errand = post();
 	uint32_t index = take(TS_MAIL_SAMPLE);
-	ts_mail_abandon(&mail, &errand);
+	ts_errand_drop(&errand);
 	cr_expect(not(ts_mail_answer(&mail, index, TS_MAIL_SAYS_GOT)));
 	expect_counts(0, 2);
 	errand = post_and_answer(TS_MAIL_SAYS_NONE);
-	ts_mail_abandon(&mail, &errand);
+	ts_errand_drop(&errand);
 	expect_counts(0, 3);
 }
 
 Test(mail_samples, what_was_won_unseen_is_won_and_returned)
 {
-	struct ts_mail_errand errand = post_and_answer(TS_MAIL_SAYS_WON);
+	struct ts_errand errand = post_and_answer(TS_MAIL_SAYS_WON);
 
-	ts_mail_abandon(&mail, &errand);
+	ts_errand_drop(&errand);
 	(void)take(TS_MAIL_SAMPLE_RETURN);
 	expect_counts(1, 0);
 }
 
 Test(mail_samples, what_was_won_and_is_given_back_is_won)
 {
-	struct ts_mail_errand errand = post_and_answer(TS_MAIL_SAYS_WON);
+	struct ts_errand errand = post_and_answer(TS_MAIL_SAYS_WON);
 
-	cr_assert(eq(int, ts_mail_look(&mail, &errand, 0), TS_MAIL_SAYS_WON));
-	ts_mail_give_back(&mail, &errand);
+	cr_assert(eq(int, ts_errand_look(&errand, 0), TS_MAIL_SAYS_WON));
+	ts_errand_drop(&errand);
 	(void)take(TS_MAIL_SAMPLE_RETURN);
 	expect_counts(1, 0);
 }
 
 Test(mail_samples, what_came_and_is_given_back_is_alone)
 {
-	struct ts_mail_errand errand = post_and_answer(TS_MAIL_SAYS_GOT);
+	struct ts_errand errand = post_and_answer(TS_MAIL_SAYS_GOT);
 
-	cr_assert(eq(int, ts_mail_look(&mail, &errand, 0), TS_MAIL_SAYS_GOT));
-	ts_mail_give_back(&mail, &errand);
+	cr_assert(eq(int, ts_errand_look(&errand, 0), TS_MAIL_SAYS_GOT));
+	ts_errand_refuse(&errand);
 	(void)take(TS_MAIL_SAMPLE_RETURN);
 	expect_counts(0, 1);
 }
@@ -113,110 +115,25 @@ Test(mail_samples, what_came_and_is_given_back_is_alone)
 /* ---- whether it pays -----------------------------------------------------------------------
  */
 
-static void hand_over(enum ts_kind kind, uint64_t bytes, uint64_t made_ns)
+static enum ts_reason ask(void)
 {
-	static uint64_t number = 1000;
+	const struct ts_key key = {.lo = 7};
+	struct ts_errand errand = {.state = TS_ERRAND_NONE};
+	enum ts_reason reason;
+	int r = ts_errand_ask(&errand, &mail, &key, &reason);
 
-	for (uint64_t i = 0; i < TS_MAIL_WINDOW; i++) {
-		const struct ts_hash128 name = {.lo = ++number};
-		struct ts_mail_errand errand;
-		cr_assert(eq(int, ts_mail_post(&mail, kind, &name, true, &errand), 0));
-		cr_assert(ts_mail_answer(&mail, take(TS_MAIL_SAMPLE), TS_MAIL_SAYS_WON));
-		cr_assert(eq(int, ts_mail_look(&mail, &errand, 0), TS_MAIL_SAYS_WON));
-		ts_mail_hand_over(&mail, &errand, bytes, made_ns);
-		(void)ts_mail_answer(&mail, take(TS_MAIL_SAMPLE_STORE), TS_MAIL_SAYS_NONE);
-	}
+	cr_expect(eq(int, errand.state, r == 0 ? TS_ERRAND_ASKED : TS_ERRAND_NONE));
+	ts_errand_drop(&errand);
+	return r == 0 ? TS_REASON_COUNT : reason;
 }
 
-Test(mail_samples, pictures_that_cost_less_than_to_move_them_are_not_asked_for)
+Test(mail_samples, nobody_asks_while_the_helper_says_so)
 {
-	const uint64_t bytes = UINT64_C(1) << 20, moving = 1024 * TS_MAIL_MOVE_NS_PER_KIB;
-	struct ts_mail_worth *worth = &mail.table->pictures.worth;
-
-	hand_over(TS_KIND_PIXELS, bytes, moving);
-	cr_expect(ts_mail_pays(&mail, TS_KIND_PIXELS));
-	cr_expect(eq(u64, ts_load_relaxed(&worth->off_until), 0));
-	hand_over(TS_KIND_PIXELS, bytes, moving - 1);
-	cr_expect(not(ts_mail_pays(&mail, TS_KIND_PIXELS)));
-	cr_expect(gt(u64, ts_load_relaxed(&worth->off_until), ts_now_ns()));
-	cr_expect(ts_mail_pays(&mail, TS_KIND_SAMPLE));
-}
-
-/* Whose taker has something else to do meanwhile. */
-Test(mail_samples, samples_are_judged_where_they_come_only)
-{
-	hand_over(TS_KIND_SAMPLE, UINT64_C(1) << 20, 1);
-	cr_expect(ts_mail_pays(&mail, TS_KIND_SAMPLE));
-	cr_expect(ts_mail_pays(&mail, TS_KIND_PIXELS));
-}
-
-/* ---- while they are of no use ---------------------------------------------------------------
- */
-
-/* Of @count that are made one each @apart_ns: which may be asked for. */
-static uint64_t tries(uint64_t count, uint64_t apart_ns)
-{
-	uint64_t found = 0;
-
-	for (uint64_t i = 0; i < count; i++) {
-		found += ts_mail_may_try(&mail);
-		clock_pass(apart_ns);
-	}
-	return found;
-}
-
-Test(mail_samples, while_no_node_takes_them_one_in_so_many_may_be_asked_for)
-{
-	clock_begin();
-	cr_expect(eq(u64, tries(100, 1), 0), "all are");
+	ts_write_relaxed(&mail.table->samples.off_until, UINT64_MAX);
 	ts_write_relaxed(&mail.table->use.unused_until, UINT64_MAX);
-	cr_expect(eq(u64, tries(TS_MAIL_TRY_ONE_IN - 1, TS_MAIL_TRY_NS), 0));
-	cr_expect(eq(u64, tries(1, TS_MAIL_TRY_NS), 1));
-	cr_expect(eq(u64, tries(10 * TS_MAIL_TRY_ONE_IN, TS_MAIL_TRY_NS), 10));
-	/* What other nodes hand over for a trial has one among it in any case. */
-	cr_expect(lt(u64, TS_MAIL_TRY_ONE_IN, 32));
-	clock_end();
-}
-
-Test(mail_samples, where_many_are_made_at_once_few_may_be_asked_for)
-{
-	clock_begin();
-	ts_write_relaxed(&mail.table->use.unused_until, UINT64_MAX);
-	cr_expect(eq(u64, tries(1000 * TS_MAIL_TRY_ONE_IN, 0), 1));
-	/* The time of each that may be is over with the tenth one behind it. */
-	cr_expect(eq(u64,
-		tries(1000 * TS_MAIL_TRY_ONE_IN, TS_MAIL_TRY_NS / (10 * TS_MAIL_TRY_ONE_IN)),
-		99));
-	clock_end();
-}
-
-Test(mail_samples, one_that_is_only_looked_for_is_told_apart)
-{
-	const struct ts_hash128 name = {.lo = 5};
-	struct ts_mail_errand errand;
-
-	cr_assert(eq(int, ts_mail_post(&mail, TS_KIND_SAMPLE, &name, false, &errand), 0));
-	cr_expect(lt(u32, errand.index, TS_MAIL_PLACES));
-	cr_assert(ts_mail_answer(&mail, take(TS_MAIL_SAMPLE_FIND), TS_MAIL_SAYS_NONE));
-	cr_expect(eq(int, ts_mail_look(&mail, &errand, 0), TS_MAIL_SAYS_NONE));
-	expect_counts(0, 1);
-	cr_expect(eq(u64, ts_load_relaxed(&mail.table->samples.tried), 1));
-}
-
-Test(mail_samples, pictures_are_counted_apart)
-{
-	struct ts_mail_flow *pictures = &mail.table->pictures;
-	const struct ts_hash128 name = {.lo = 6};
-	struct ts_mail_errand errand;
-
-	hand_over(TS_KIND_PIXELS, 1000, 1000000000);
-	cr_assert(eq(int, ts_mail_post(&mail, TS_KIND_PIXELS, &name, true, &errand), 0));
-	cr_assert(ts_mail_answer(&mail, take(TS_MAIL_SAMPLE), TS_MAIL_SAYS_LATE));
-	cr_expect(eq(int, ts_mail_look(&mail, &errand, 0), TS_MAIL_SAYS_LATE));
-	expect_counts(0, 0);
-	cr_expect(eq(u64, ts_load_relaxed(&mail.table->samples.stored), 0));
-	cr_expect(eq(u64, ts_load_relaxed(&pictures->asked), TS_MAIL_WINDOW + 1));
-	cr_expect(eq(u64, ts_load_relaxed(&pictures->won), TS_MAIL_WINDOW));
-	cr_expect(eq(u64, ts_load_relaxed(&pictures->stored), TS_MAIL_WINDOW));
-	cr_expect(eq(u64, ts_load_relaxed(&pictures->alone), 1));
+	cr_expect(eq(int, ask(), TS_REASON_ACROSS_SLOW));
+	ts_write_relaxed(&mail.table->samples.off_until, ts_now_ns());
+	cr_expect(eq(int, ask(), TS_REASON_ACROSS_UNUSED));
+	ts_write_relaxed(&mail.table->use.unused_until, ts_now_ns());
+	cr_expect(eq(int, ask(), TS_REASON_COUNT));
 }

@@ -69,23 +69,24 @@ Test(share, a_ghost_asked_for_by_another_job_starts_capturing)
 	ts_store_detach(other);
 }
 
-Test(share, what_somebody_outside_wants_is_claimed_and_nothing_else)
+Test(share, what_somebody_outside_wants_is_claimed_while_so)
 {
 	struct ts_store *store = fixture_attach(JOB_A);
 	struct ts_key wanted = fixture_key(1, 1);
-	struct ts_take take;
 
 	expect_pass(fixture_take(store, wanted), TS_REASON_ALONE);
-	ts_store_take_wanted(store, &wanted, 0, TS_KIND_PIXELS, &take);
+	ts_store_want(store, TS_KIND_SAMPLE, true);
+	expect_pass(fixture_take(store, wanted), TS_REASON_ALONE); /* of another kind */
+	ts_store_want(store, TS_KIND_PIXELS, true);
+	struct ts_take take = fixture_take(store, wanted);
 	cr_assert(eq(int, take.verdict, TS_CLAIM));
 	void *buffer;
 	cr_assert(eq(int, ts_claim_reserve(store, &take.claim, 1000, &buffer), 0));
 	memset(buffer, 7, 1000);
 	cr_assert(eq(int, ts_claim_publish(store, &take.claim, 1000, 1), 0));
+	ts_store_want(store, TS_KIND_PIXELS, false);
 	expect_pass(fixture_take(store, fixture_key(1, 2)), TS_REASON_ALONE);
-	ts_store_take_wanted(store, &wanted, 0, TS_KIND_PIXELS, &take);
-	cr_assert(eq(int, take.verdict, TS_HIT));
-	ts_lease_release(store, &take.lease);
+	cr_expect(fixture_hits(store, wanted, 1000, 7));
 	ts_store_detach(store);
 }
 

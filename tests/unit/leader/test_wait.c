@@ -96,15 +96,17 @@ static void give_up(void *unused)
 	ts_claim_abandon(given_up.store, &given_up.take.claim);
 }
 
-/* What nobody else here has asked for, another node has. */
+/* What nobody else here has asked for, somebody outside has. */
 static enum ts_verdict wait_for_who_gives_up(struct ts_store *two, uint32_t number, bool wants)
 {
 	struct ts_key key = fixture_key(number, number);
 	struct ts_take busy;
 
-	ts_store_take_wanted(given_up.store, &key, 0, TS_KIND_PIXELS, &given_up.take);
+	ts_store_want(given_up.store, TS_KIND_PIXELS, true);
+	ts_store_want(two, TS_KIND_PIXELS, wants);
+	ts_store_take(given_up.store, &key, 0, TS_KIND_PIXELS, &given_up.take);
 	cr_assert(eq(int, given_up.take.verdict, TS_CLAIM));
-	(wants ? ts_store_take_wanted : ts_store_take)(two, &key, 0, TS_KIND_PIXELS, &busy);
+	ts_store_take(two, &key, 0, TS_KIND_PIXELS, &busy);
 	cr_assert(eq(int, busy.verdict, TS_BUSY));
 	clock_at(clock_passed() + 20 * MS, give_up, NULL);
 	ts_store_wait(two, &key, 1000 * MS, &(struct ts_patience){0}, &busy);

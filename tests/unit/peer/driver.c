@@ -10,19 +10,15 @@
  *
  *	store KEY BYTES        a value made of its key
  *	fetch KEY BYTES        the same again, compared
- *	race KEY               two ask for it, who wins?
  *	pairs COUNT BYTES      so many values, each followed at once by a question for it, all
  *	                       of them on their way together; compared
- *	bench COUNT BYTES HOW  nanoseconds and CPU time of each fetch; HOW is open, meta or bare
  */
 #include "leader/peer/meta.h"
 #include "leader/peer/value.h"
 #include "shim/sys.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netdb.h>
-#include <openssl/ssl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +133,7 @@ static void prepare(struct part *part, enum ts_meta_kind kind, const char *key, 
 	uint32_t chunk, char *bytes)
 {
 	snprintf(part->key, sizeof(part->key), "%s:%u", key, chunk);
-	part->place = (struct ts_value_place){key, strlen(key), total, 1, chunk};
+	part->place = (struct ts_value_place){key, strlen(key), total, chunk};
 	part->request = (struct ts_meta_request){
 		.kind = kind,
 		.key = part->key,
@@ -195,29 +191,6 @@ static int transfer(
 	if (r < 0)
 		return say(r);
 	printf("ok %llu\n", (unsigned long long)total);
-	return 0;
-}
-
-static int race(struct driver *driver, const char *key)
-{
-	struct peer peers[2];
-	struct part parts[2];
-
-	for (int i = 0; i < 2; i++) {
-		int r = open_peer(driver, &peers[i]);
-		prepare(&parts[i], TS_META_GET, key, 0, 0, NULL);
-		parts[i].request.vivify = true;
-		parts[i].request.ttl = 60;
-		if (r == 0)
-			r = ts_meta_submit(&peers[i].meta, &parts[i].request);
-		if (r == 0)
-			r = ts_meta_wait(&peers[i].meta, &parts[i].request);
-		if (r < 0)
-			return say(r);
-	}
-	printf("ok %u %u\n", parts[0].request.flags, parts[1].request.flags);
-	close_peer(&peers[0]);
-	close_peer(&peers[1]);
 	return 0;
 }
 
@@ -279,88 +252,6 @@ static int pairs(struct driver *driver, unsigned long count, uint32_t bytes)
 	return 0;
 }
 
-/* ---- what it costs ---------------------------------------------------------------------- */
-
-/* The least that one can do: a blocking socket, and the answer read to where it belongs. */
-static int bare_fetch(SSL *ssl, int fd, const char *line, char *to, size_t bytes)
-{
-	size_t got = 0;
-	char *end = NULL;
-
-	if ((ssl ? SSL_write(ssl, line, (int)strlen(line)) : send(fd, line, strlen(line), 0)) <=
-		0)
-		return -EIO;
-	while (!end || got < (size_t)(end - to) + 1 + bytes + 2) {
-		ssize_t n = ssl ? SSL_read(ssl, to + got, (int)(bytes + 200 - got))
-				: recv(fd, to + got, bytes + 200 - got, 0);
-		if (n <= 0)
-			return -EIO;
-		got += (size_t)n;
-		if (!end)
-			end = memchr(to, '\n', got);
-	}
-	return 0;
-}
-
-static int fetch_bare(struct peer *peer, const char *key, char *to, size_t bytes)
-{
-	char line[TS_META_KEY + 32];
-
-	snprintf(line, sizeof(line), "mg %s:0 v\r\n", key);
-	return bare_fetch(
-		peer->link.ssl, peer->link.fd, line, to, bytes + sizeof(struct ts_value_head));
-}
-
-static int make_blocking(struct peer *peer)
-{
-	int flags = fcntl(peer->link.fd, F_GETFL);
-
-	if (peer->link.ssl)
-		(void)SSL_set_mode(peer->link.ssl, SSL_MODE_AUTO_RETRY);
-	return fcntl(peer->link.fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ? -errno : 0;
-}
-
-static int fetch_one(
-	struct driver *driver, struct peer *peer, const char *how, char *to, uint64_t bytes)
-{
-	static struct part part;
-
-	if (strcmp(how, "bare") == 0)
-		return fetch_bare(peer, "bench", to, bytes);
-	prepare(&part, TS_META_GET, "bench", bytes, 0, to);
-	int r = ts_meta_submit(&peer->meta, &part.request);
-	if (r == 0)
-		r = ts_meta_wait(&peer->meta, &part.request);
-	if (r == 0 && strcmp(how, "open") == 0)
-		r = ts_value_open(
-			driver->sealer, &part.place, &part.head, part.request.bytes, to);
-	return r;
-}
-
-static int bench(struct driver *driver, unsigned long count, uint64_t bytes, const char *how)
-{
-	struct peer peer;
-	char *to = malloc(bytes + 1024);
-	int r = to && ts_value_count(bytes) == 1 ? open_peer(driver, &peer) : -EINVAL;
-
-	if (r == 0) {
-		fill(to, bytes, "bench");
-		r = send_all(driver, &peer, TS_META_SET, "bench", bytes, to);
-	}
-	if (r == 0 && strcmp(how, "bare") == 0)
-		r = make_blocking(&peer);
-	uint64_t wall = ts_now_ns(), cpu = ts_thread_cpu_ns();
-	for (unsigned long i = 0; i < count && r == 0; i++)
-		r = fetch_one(driver, &peer, how, to, bytes);
-	if (r < 0)
-		return say(r);
-	printf("ok %llu %llu\n", (unsigned long long)(ts_now_ns() - wall) / count,
-		(unsigned long long)(ts_thread_cpu_ns() - cpu) / count);
-	close_peer(&peer);
-	free(to);
-	return 0;
-}
-
 /* ---- the program ------------------------------------------------------------------------ */
 
 static int perform(struct driver *driver, int count, char **words)
@@ -369,14 +260,9 @@ static int perform(struct driver *driver, int count, char **words)
 		return transfer(driver, TS_META_SET, words[1], strtoull(words[2], NULL, 10));
 	if (count == 3 && strcmp(words[0], "fetch") == 0)
 		return transfer(driver, TS_META_GET, words[1], strtoull(words[2], NULL, 10));
-	if (count == 2 && strcmp(words[0], "race") == 0)
-		return race(driver, words[1]);
 	if (count == 3 && strcmp(words[0], "pairs") == 0)
 		return pairs(driver, strtoul(words[1], NULL, 10),
 			(uint32_t)strtoul(words[2], NULL, 10));
-	if (count == 4 && strcmp(words[0], "bench") == 0)
-		return bench(driver, strtoul(words[1], NULL, 10), strtoull(words[2], NULL, 10),
-			words[3]);
 	return say(-EINVAL);
 }
 

@@ -26,7 +26,7 @@
  *	samples                   how many were looked at, not taken, and how often it went off
  */
 #include "leader/files/stage_private.h"
-#include "leader/mail/samples.h"
+#include "leader/mail/errand.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
@@ -136,7 +136,7 @@ static int make_sample(const struct ts_key *key, uint64_t bytes)
 	struct ts_take take;
 	void *buffer;
 
-	ts_store_want(store, key, 0, TS_KIND_SAMPLE);
+	ts_store_want(store, TS_KIND_SAMPLE, true);
 	ts_store_take(store, key, 0, TS_KIND_SAMPLE, &take);
 	if (take.verdict != TS_CLAIM)
 		return -EEXIST;
@@ -147,31 +147,32 @@ static int make_sample(const struct ts_key *key, uint64_t bytes)
 	return ts_claim_publish(store, &take.claim, bytes, 1000);
 }
 
-/* With @wins, of @bytes where no node has it. */
-static const char *seek_sample(const char *what, bool wins, uint64_t bytes)
+/* Of @bytes where no node has it. */
+static const char *seek_sample(const char *what, uint64_t bytes)
 {
 	struct ts_hash128 hash = ts_hash128(what, strlen(what));
 	const struct ts_key key = {.lo = hash.lo, .hi = hash.hi};
-	struct ts_mail_errand errand;
+	struct ts_errand errand = {.state = TS_ERRAND_NONE};
+	enum ts_reason reason;
 
 	request = (struct ts_mail_request){.kind = TS_MAIL_SAMPLE, .name = hash};
-	int r = ts_mail_post(&mail, TS_KIND_SAMPLE, &hash, wins, &errand);
+	int r = ts_errand_ask(&errand, &mail, &key, &reason);
 	if (r == 0)
 		do
-			r = ts_mail_look(&mail, &errand, 1000000);
+			r = ts_errand_look(&errand, 1000000);
 		while (r == -EINPROGRESS);
 	if (r == TS_MAIL_SAYS_GOT)
-		ts_mail_end(&mail, &errand, true);
+		ts_errand_end(&errand, true);
 	if (r < 0)
 		return strerrorname_np(-r);
 	if (r != TS_MAIL_SAYS_WON)
 		return answers[r];
 	r = make_sample(&key, bytes);
 	if (r < 0) {
-		ts_mail_give_back(&mail, &errand);
+		ts_errand_drop(&errand);
 		return strerrorname_np(-r);
 	}
-	ts_mail_hand_over(&mail, &errand, bytes, UINT64_C(1000000000));
+	ts_errand_made(&errand, UINT64_C(1000000000));
 	return answers[TS_MAIL_SAYS_WON];
 }
 
@@ -249,10 +250,9 @@ static void say_samples(void)
 {
 	const struct ts_mail_use *use = &mail.table->use;
 
-	printf("%llu %llu %llu %s\n", (unsigned long long)ts_load_relaxed(&use->looked),
+	printf("%llu %llu %llu\n", (unsigned long long)ts_load_relaxed(&use->looked),
 		(unsigned long long)ts_load_relaxed(&use->unused),
-		(unsigned long long)ts_load_relaxed(&use->times_unused),
-		ts_mail_is_used(&mail) ? "on" : "off");
+		(unsigned long long)ts_load_relaxed(&use->times_unused));
 }
 
 static void say_table(void)
@@ -272,9 +272,7 @@ static const char *perform(char *line)
 	if (sscanf(line, "fetch %63s %llu %llu %llu", what, &bytes, &ms, &at) >= 3)
 		return fetch(what, bytes, ms, at);
 	if (sscanf(line, "sample %63s %llu", what, &bytes) == 2)
-		return seek_sample(what, true, bytes);
-	if (sscanf(line, "find %63s", what) == 1)
-		return seek_sample(what, false, 0);
+		return seek_sample(what, bytes);
 	if (sscanf(line, "peer %u", &row) == 1) {
 		say_peer(row);
 		return NULL;

@@ -63,7 +63,7 @@ static void told(void *context, uint32_t server, bool is_open, int error)
 
 void node_begin(struct node *node, const char *secrets, uint32_t count)
 {
-	static const struct ts_ketama_server servers[NODE_SERVERS] = {
+	static const struct ts_cluster_server servers[NODE_SERVERS] = {
 		{.host = "a", .port = 1, .weight = 1}, {.host = "b", .port = 1, .weight = 1}};
 	static char folder[32];
 	const struct sockaddr address = {.sa_family = AF_UNIX};
@@ -185,7 +185,7 @@ bool node_is_untouched(struct node *node)
 
 bool node_turn(struct node *node)
 {
-	struct pollfd fds[TS_KETAMA_SERVERS];
+	struct pollfd fds[TS_CLUSTER_SERVERS];
 
 	ts_transfers_step(node->transfers);
 	ts_pool_flush(node->pool);

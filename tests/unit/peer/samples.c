@@ -83,13 +83,6 @@ int sample_seek(uint32_t number)
 	return node_wait(current);
 }
 
-int sample_find(uint32_t number)
-{
-	sample_want(number);
-	node_post(current, TS_MAIL_SAMPLE_FIND);
-	return node_wait(current);
-}
-
 struct node_value *sample_value(uint32_t number, uint32_t chunk)
 {
 	char name[48], key[64];

@@ -32,9 +32,6 @@ unsigned char sample_byte(uint32_t number, uint64_t at);
 void sample_want(uint32_t number);
 int sample_seek(uint32_t number);
 
-/** Have it answered where it is only looked for. */
-int sample_find(uint32_t number);
-
 /** A record of @bytes in the ring. */
 void sample_publish(uint32_t number, enum ts_kind kind, uint64_t bytes);
 

@@ -35,7 +35,7 @@ static void fail_and_come_back(void)
 	cr_assert(eq(int, node_fetch(&node), TS_MAIL_SAYS_CLOSED));
 	node_rest(&node);
 	node.is_silent = false;
-	clock_pass(TS_BREAKER_FIRST_NS);
+	clock_pass(TS_POOL_PAUSE_NS);
 	node.asked = node.stored = 0;
 }
 

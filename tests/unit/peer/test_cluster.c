@@ -93,7 +93,7 @@ Test(cluster, has_its_servers_in_their_order)
 		"[fe80::1]:65535\tweight=65535",
 		0600);
 	cr_assert(eq(int, ts_cluster_read(folder, &cluster, &fault), 0));
-	const struct ts_ketama_server *servers = cluster->nodes.servers;
+	const struct ts_cluster_server *servers = cluster->nodes.servers;
 	cr_assert(eq(u32, cluster->nodes.count, 3));
 	cr_expect(eq(str, (char *)servers[0].host, (char *)"node-1.example"));
 	cr_expect(eq(str, (char *)servers[1].host, (char *)"10.0.0.2"));
@@ -180,28 +180,28 @@ Test(cluster, names_the_line_of_a_bad_server)
 
 Test(cluster, has_as_many_servers_as_the_continuum)
 {
-	static char text[TS_KETAMA_SERVERS * 16 + 32];
+	static char text[TS_CLUSTER_SERVERS * 16 + 32];
 	size_t at = 0;
 
-	for (unsigned i = 1; i <= TS_KETAMA_SERVERS; i++)
+	for (unsigned i = 1; i <= TS_CLUSTER_SERVERS; i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "node:%u\n", i);
 	put("nodes", text, 0600);
 	cr_expect(eq(int, read_it(), 0));
 	snprintf(text + at, sizeof(text) - at, "node:20000\n");
 	expect_bad(
-		"nodes", text, TS_KETAMA_SERVERS + 1, "more servers than there may be (1024)");
+		"nodes", text, TS_CLUSTER_SERVERS + 1, "more servers than there may be (1024)");
 }
 
 Test(cluster, bounds_names_and_files)
 {
 	static char text[1 << 20];
 
-	memset(text, 'n', TS_KETAMA_HOST);
-	memcpy(text + TS_KETAMA_HOST, ":1\n", 4);
+	memset(text, 'n', TS_CLUSTER_HOST);
+	memcpy(text + TS_CLUSTER_HOST, ":1\n", 4);
 	put("nodes", text, 0600);
 	cr_expect(eq(int, read_it(), 0));
-	memset(text, 'n', TS_KETAMA_HOST + 1);
-	memcpy(text + TS_KETAMA_HOST + 1, ":1\n", 4);
+	memset(text, 'n', TS_CLUSTER_HOST + 1);
+	memcpy(text + TS_CLUSTER_HOST + 1, ":1\n", 4);
 	expect_bad("nodes", text, 1, "HOST is no name of a host");
 	memset(text, '\n', sizeof(text) - 1);
 	expect_bad("nodes", text, 0, "too long");

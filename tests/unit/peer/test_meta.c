@@ -139,20 +139,16 @@ Test(meta, what_is_stored_has_a_number_if_it_was_asked_for)
 	struct ts_meta_request set = scene_set("b", "xyz", 3);
 
 	set.numbers = true;
-	PLAY(&scene, {"HD O100 c18446744073709551615\r\n"}, {"HD O101\r\n"}, {"NS O102 c0\r\n"},
-		{"HD O103 c7\r\n"});
+	PLAY(&scene, {"HD O100 c18446744073709551615\r\n"}, {"HD O101\r\n"},
+		{"HD O102 c7\r\n"});
 	cr_expect(eq(int, scene_do(&scene, &set), 0));
 	cr_expect(eq(u64, set.cas, UINT64_MAX));
 	/* A server that does not say. */
 	cr_expect(eq(int, scene_do(&scene, &set), 0));
 	cr_expect(eq(u64, set.cas, 0));
-	set.only_new = true;
-	cr_expect(eq(int, scene_do(&scene, &set), -EEXIST));
-	cr_expect(eq(u64, set.cas, 0));
 	cr_expect(eq(int,
 		strcmp(scene.heard_text,
-			"ms b 3 O100 T0 c\r\nxyz\r\nms b 3 O101 T0 c\r\nxyz\r\n"
-			"ms b 3 O102 T0 ME c\r\nxyz\r\n"),
+			"ms b 3 O100 T0 c\r\nxyz\r\nms b 3 O101 T0 c\r\nxyz\r\n"),
 		0));
 	set.numbers = false;
 	cr_expect(eq(int, scene_do(&scene, &set), -EPROTO));

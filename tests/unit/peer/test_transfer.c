@@ -198,8 +198,7 @@ static bool is_made_at_the_third(struct node *one, const struct command *command
 		/* Made by another node. */
 		struct ts_value_place place = {.key = command->key,
 			.key_bytes = strlen(command->key) - 2,
-			.total = 100,
-			.generation = 1};
+			.total = 100};
 		static unsigned char stored[sizeof(struct ts_value_head) + 100];
 		struct ts_sealer *sealer;
 		memset(stored, 'v', sizeof(stored));

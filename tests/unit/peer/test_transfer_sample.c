@@ -86,40 +86,6 @@ Test(transfer_sample, what_comes_behind_the_answer_comes_to_no_place)
 	cr_expect(eq(int, memcmp(node.mail.places, other, sizeof(other)), 0));
 }
 
-static bool says_won(struct node *one, const struct command *command)
-{
-	if (strcmp(command->word, "mg") != 0)
-		return false;
-	node_printf(one, "VA 0 c7 O%u W\r\n\r\n", command->opaque);
-	return true;
-}
-
-Test(transfer_sample, what_is_only_looked_for_is_never_won)
-{
-	size_t *count;
-
-	cr_expect(eq(int, sample_find(1), TS_MAIL_SAYS_NONE));
-	cr_expect(eq(uint, node.asked, 1));
-	cr_expect(eq(ptr, node_value(&node, 0, &count), NULL), "nobody has its place");
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_WON), 0));
-	sample_give(1, SAMPLE_CHUNK + 1);
-	cr_expect(eq(int, sample_find(1), TS_MAIL_SAYS_GOT));
-	sample_expect(1, SAMPLE_CHUNK + 1);
-	/* Whatever a server says. */
-	uint64_t won = node_counter(&node, TS_MAIL_COUNT_WON);
-	node.lies = says_won;
-	cr_expect(eq(int, sample_find(2), TS_MAIL_SAYS_NONE));
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_WON), won));
-}
-
-Test(transfer_sample, what_is_only_looked_for_is_waited_for_where_it_is_made)
-{
-	cr_assert(eq(int, sample_seek(1), TS_MAIL_SAYS_WON));
-	cr_expect(eq(int, sample_find(1), TS_MAIL_SAYS_LATE));
-	cr_expect(gt(uint, node.asked, 2));
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_WON), 1));
-}
-
 Test(transfer_sample, what_is_given_back_is_won_again)
 {
 	cr_assert(eq(int, sample_seek(1), TS_MAIL_SAYS_WON));
@@ -166,21 +132,9 @@ Test(transfer_sample, a_record_that_has_gone_is_given_back)
 	expect_returned(1);
 }
 
-Test(transfer_sample, a_decoded_picture_is_handed_over_as_well)
+Test(transfer_sample, a_record_that_is_no_sample_is_not_handed_over)
 {
-	size_t *count;
-
-	cr_assert(eq(int, sample_seek(1), TS_MAIL_SAYS_WON));
 	sample_publish(1, TS_KIND_PIXELS, 1000);
-	sample_hand_over(1);
-	cr_expect(ne(ptr, node_value(&node, 0, &count), NULL));
-	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_GOT));
-	sample_expect(1, 1000);
-}
-
-Test(transfer_sample, a_record_that_is_neither_is_not_handed_over)
-{
-	sample_publish(1, TS_KIND_BYTES, 1000);
 	expect_returned(1);
 }
 
@@ -245,11 +199,8 @@ static void plant(uint32_t number, uint32_t chunk, uint64_t total, uint32_t vers
 	char text[48];
 
 	sample_name(number, text);
-	const struct ts_value_place place = {.key = text,
-		.key_bytes = strlen(text),
-		.total = total,
-		.generation = 1,
-		.chunk = chunk};
+	const struct ts_value_place place = {
+		.key = text, .key_bytes = strlen(text), .total = total, .chunk = chunk};
 	for (uint32_t i = 0; i < size; i++)
 		bytes[i] = sample_byte(number, chunk * SAMPLE_CHUNK + i - SAMPLE_HEAD);
 	if (chunk == 0)

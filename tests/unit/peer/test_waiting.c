@@ -2,7 +2,7 @@
 /* How long readers wait for other nodes, on a virtual clock. */
 #include "node.h"
 
-#include "leader/peer/waiting.h"
+#include "leader/peer/breaker.h"
 #include "shim/sys.h"
 #include "tests/unit/clock.h"
 
@@ -60,25 +60,26 @@ static uint64_t waited_in_vain(unsigned count)
 Test(waiting, who_says_so_of_everything_costs_three_deadlines_and_no_more)
 {
 	node.lies = says_made_to_all;
-	cr_expect(eq(u64, waited_in_vain(1000), TS_WAITING_IN_VAIN * SECOND));
+	cr_expect(eq(u64, waited_in_vain(1000), TS_BREAKER_FAILURES * SECOND));
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_LATE), 1000));
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_ASKED), 1000), "once each");
 }
 
 Test(waiting, one_tries_again_after_pauses_that_grow)
 {
-	uint64_t pause = TS_WAITING_FIRST_NS;
+	uint64_t pause = TS_TRANSFER_TIRED_NS;
 
 	node.lies = says_made_to_all;
 	cr_expect(eq(u64, waited_in_vain(4), 3 * SECOND));
 	for (unsigned i = 0; i < 8; i++) {
-		clock_pass(pause - 1);
+		/* A pause is between half and all of its length. */
+		clock_pass(pause / 2 - 1);
 		cr_expect(eq(u64, waited_in_vain(10), 0), "pause %u", i);
-		clock_pass(1);
+		clock_pass(pause / 2 + 1);
 		cr_expect(eq(u64, waited_in_vain(10), SECOND), "pause %u", i);
-		pause = ts_min_u64(2 * pause, TS_WAITING_LAST_NS);
+		pause = ts_min_u64(2 * pause, TS_TRANSFER_TIRED_MAX_NS);
 	}
-	cr_expect(eq(u64, pause, TS_WAITING_LAST_NS));
+	cr_expect(eq(u64, pause, TS_TRANSFER_TIRED_MAX_NS));
 }
 
 Test(waiting, a_value_that_comes_ends_it)
@@ -92,7 +93,7 @@ Test(waiting, a_value_that_comes_ends_it)
 	node.lies = says_made_to_all;
 	cr_expect(eq(u64, waited_in_vain(10), 3 * SECOND));
 	/* And the pauses begin anew. */
-	clock_pass(TS_WAITING_FIRST_NS);
+	clock_pass(TS_TRANSFER_TIRED_NS);
 	cr_expect(eq(u64, waited_in_vain(10), SECOND));
 }
 
@@ -165,8 +166,8 @@ Test(waiting, now_and_then_in_vain_is_not_always)
 
 	for (unsigned i = 0; i < 20; i++) {
 		node.lies = says_made_to_all;
-		cr_expect(eq(u64, waited_in_vain(TS_WAITING_IN_VAIN - 1),
-			(TS_WAITING_IN_VAIN - 1) * SECOND));
+		cr_expect(eq(u64, waited_in_vain(TS_BREAKER_FAILURES - 1),
+			(TS_BREAKER_FAILURES - 1) * SECOND));
 		snprintf(name, sizeof(name), "slow%u", i);
 		cr_expect(eq(int, fetch_what_is_made_in(name, 900 * MS), TS_MAIL_SAYS_GOT));
 	}
@@ -178,49 +179,14 @@ Test(waiting, those_at_the_same_time_are_one)
 	char name[24];
 
 	node.lies = says_made_to_all;
-	for (unsigned i = 0; i < 4 * TS_WAITING_IN_VAIN; i++) {
+	for (unsigned i = 0; i < 4 * TS_BREAKER_FAILURES; i++) {
 		snprintf(name, sizeof(name), "together%u", i);
 		node_want(&node, name, 0, 100);
 		node.request.until_ns = ts_now_ns() + SECOND;
 		node_post(&node, TS_MAIL_FETCH);
 	}
 	node_rest(&node);
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_LATE), 4 * TS_WAITING_IN_VAIN));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_LATE), 4 * TS_BREAKER_FAILURES));
 	cr_expect(eq(u64, clock_passed(), SECOND));
-	cr_expect(eq(u64, waited_in_vain(10), (TS_WAITING_IN_VAIN - 1) * SECOND));
-}
-
-/* ---- the rule by itself ----------------------------------------------------------------- */
-
-static struct ts_waiting tired_at(uint64_t now)
-{
-	struct ts_waiting waiting = {.in_vain = 0};
-
-	for (uint64_t i = 0; i < TS_WAITING_IN_VAIN; i++)
-		ts_waiting_was_in_vain(&waiting, now + i, now + i);
-	return waiting;
-}
-
-Test(waiting_rule, a_trial_is_one_at_a_time)
-{
-	uint64_t now = SECOND;
-	struct ts_waiting waiting = tired_at(now);
-
-	cr_expect(not(ts_waiting_may(&waiting, now, SECOND)));
-	now = waiting.again_ns;
-	cr_expect(ts_waiting_may(&waiting, now, SECOND));
-	cr_expect(not(ts_waiting_may(&waiting, now, SECOND)));
-	/* One that does not come back is followed by the next. */
-	cr_expect(not(ts_waiting_may(&waiting, now + SECOND - 1, SECOND)));
-	cr_expect(ts_waiting_may(&waiting, now + SECOND, SECOND));
-}
-
-Test(waiting_rule, who_began_before_the_last_judgement_says_nothing_new)
-{
-	struct ts_waiting waiting = tired_at(10 * SECOND);
-	const struct ts_waiting before = waiting;
-
-	ts_waiting_was_in_vain(&waiting, 11 * SECOND, 9 * SECOND);
-	cr_expect(eq(u64, waiting.pause_ns, before.pause_ns));
-	cr_expect(eq(u64, waiting.again_ns, before.again_ns));
+	cr_expect(eq(u64, waited_in_vain(10), (TS_BREAKER_FAILURES - 1) * SECOND));
 }

@@ -4,7 +4,6 @@
 #define TS_TESTS_UNIT_TORCH_ACROSS_H
 
 #include "hooks/torch/samples_private.h"
-#include "leader/mail/samples.h"
 
 #define ACROSS_PAYLOAD UINT64_C(100000)
 #define ACROSS_WAIT_US 1000u

@@ -4,11 +4,9 @@
 
 #include "fixture.h"
 #include "hooks/torch/samples_private.h"
-#include "leader/mail/mail.h"
 
 #include "hooks/torch/order.h"
 #include "leader/journal/journal_private.h"
-#include "tests/unit/across.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +19,6 @@
 #define LONGEST 0.2 /* to make the last index; 1 is a delivery of the fastest */
 #define EPOCHS  6u
 #define JOBS    4u
-#define PERIOD  32.0
-#define KEPT    500.0 /* a quarter of an epoch */
-#define DRAWS   32u
 
 struct chosen {
 	int64_t index;
@@ -50,29 +45,6 @@ struct speeds_job {
 };
 
 static struct ts_sample *sample;
-
-/* Of jobs on nodes: when each was made, 0: never; what is to be told of it. */
-static struct {
-	bool is_there, tells;
-	double made[ITEMS][DRAWS], now, told_at;
-	struct ts_note_made untold[ITEMS];
-	unsigned count;
-} nodes;
-
-void speeds_begin_nodes(void)
-{
-	static struct ts_mail mail;
-
-	across_set();
-	torch_init();
-	across_serve(fixture_enter()->store, &mail);
-	nodes.is_there = nodes.tells = true;
-}
-
-void speeds_tell_nothing(void)
-{
-	nodes.tells = false;
-}
 
 static void name_scope(uint32_t draw, unsigned char ret_scope[16])
 {
@@ -130,29 +102,10 @@ static void note(const struct speeds_job *job, const struct chosen *chosen)
 		.epoch = job->epoch};
 	struct ts_journal *journal;
 
-	if (nodes.is_there) {
-		nodes.untold[nodes.count++ % ITEMS] = note;
-		return;
-	}
 	cr_assert(eq(int, ts_journal_attach(fixture_enter()->store, &journal), 0));
 	struct ts_journal others = *journal;
 	others.job++;
 	ts_journal_write(&others, &note);
-}
-
-/* Whose they are is in none of them: what a job has made it had. */
-static void tell_all(void)
-{
-	struct ts_journal *journal;
-
-	if (!nodes.tells || nodes.now < nodes.told_at + PERIOD)
-		return;
-	cr_assert(eq(int, ts_journal_attach(fixture_enter()->store, &journal), 0));
-	cr_assert(le(uint, nodes.count, ITEMS));
-	for (unsigned i = 0; i < nodes.count; i++)
-		ts_journal_tell(journal, &nodes.untold[i]);
-	nodes.count = 0;
-	nodes.told_at = nodes.now;
 }
 
 /* Five times as large for the last index as for the first, 60000 in the middle. */
@@ -174,17 +127,6 @@ static struct speeds_job *maker_of(
 	return NULL;
 }
 
-static double *made_at(const struct chosen *chosen)
-{
-	cr_assert(lt(u32, chosen->draw, DRAWS));
-	return &nodes.made[chosen->index][chosen->draw];
-}
-
-static bool is_kept(const struct chosen *chosen)
-{
-	return *made_at(chosen) > 0 && nodes.now < *made_at(chosen) + KEPT;
-}
-
 /* Say what is to be taken.  Returns whether the ring has it. */
 static bool name_sample(const struct chosen *chosen)
 {
@@ -202,13 +144,9 @@ static void end_making(struct speeds_job *job)
 {
 	const struct chosen *chosen = &job->queue[job->fetched++];
 
-	if (nodes.is_there) {
-		*made_at(chosen) = nodes.now;
-	} else {
-		name_sample(chosen);
-		cr_assert(eq(int, tsshim_sample_take(sample, 0), TS_CLAIM));
-		torch_publish(sample, payload_of(chosen->index), 1);
-	}
+	name_sample(chosen);
+	cr_assert(eq(int, tsshim_sample_take(sample, 0), TS_CLAIM));
+	torch_publish(sample, payload_of(chosen->index), 1);
 	note(job, chosen);
 	job->made++;
 	job->is_making = false;
@@ -222,11 +160,6 @@ static void fetch(struct speeds_job *job, struct speeds_job *jobs, unsigned coun
 
 	if (maker) {
 		job->due = maker->due;
-	} else if (nodes.is_there && is_kept(chosen)) {
-		job->fetched++;
-	} else if (nodes.is_there) {
-		job->is_making = true;
-		job->due += LONGEST * (double)chosen->index / ITEMS;
 	} else if (name_sample(chosen)) {
 		cr_assert(eq(int, tsshim_sample_take(sample, 0), TS_HIT));
 		tsshim_sample_taken(sample);
@@ -315,8 +248,6 @@ double speeds_run(struct speeds_job *jobs, unsigned count, const double *speeds)
 		for (unsigned i = 1; i < count; i++)
 			if (jobs[i].due < next->due)
 				next = &jobs[i];
-		nodes.now = next->due;
-		tell_all();
 		step(next, jobs, count);
 		if (jobs[0].delivered == 2 * ITEMS && made == 0) {
 			delivered = jobs[0].delivered;

@@ -7,9 +7,6 @@
  * of the data.  The larger an index, the larger is its sample, and the longer it takes to make;
  * so what is told of the index holds for the size, and for a label by which the data are
  * sorted.  All of it follows from the numbers here, so the bounds are those of one experiment.
- *
- * Or each job is on a node of its own, without a ring: what is made is with servers, which keep
- * it for KEPT deliveries of the fastest, and what was made in a PERIOD is told behind it.
  */
 #ifndef TS_TESTS_UNIT_TORCH_SPEEDS_H
 #define TS_TESTS_UNIT_TORCH_SPEEDS_H
@@ -20,10 +17,6 @@
 #define SPEEDS_NEAR 75u
 
 struct speeds_job;
-
-/** In front of a test whose jobs are on nodes of their own; there nobody tells anything. */
-void speeds_begin_nodes(void);
-void speeds_tell_nothing(void);
 
 /** Some jobs, for as many as are run; end them. */
 struct speeds_job *speeds_begin(void);

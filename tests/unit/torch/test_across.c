@@ -81,45 +81,6 @@ Test(across, any_other_answer_leaves_it_to_us_alone)
 	cr_expect(eq(u64, across_passed(TS_REASON_ACROSS_ALONE), TS_ARRAY_SIZE(answers)));
 }
 
-/* What the newest note of this node says. */
-static struct ts_note_made newest_note(void)
-{
-	struct ts_note_made note = {.tag = 0};
-	struct ts_journal *journal;
-
-	cr_assert(eq(int, ts_journal_attach(fixture_enter()->store, &journal), 0));
-	cr_assert(ts_journal_read(
-		journal, TS_JOURNAL_OWN, ts_journal_end(journal, TS_JOURNAL_OWN) - 1, &note));
-	return note;
-}
-
-/* Other nodes are told of what servers have from here, and from nobody else. */
-Test(across, a_note_says_whether_it_was_handed_over)
-{
-	static const enum ts_mail_answer answers[] = {
-		TS_MAIL_SAYS_WON, TS_MAIL_SAYS_LATE, TS_MAIL_SAYS_GOT};
-
-	across_make_record(1, 77, NULL);
-	for (uint32_t i = 0; i < TS_ARRAY_SIZE(answers); i++) {
-		struct ts_sample *sample = across_seek(10 + i);
-		tsshim_sample_note(sample, 5, i, 0, 0);
-		across_answer(sample, answers[i], 1000);
-		if (answers[i] == TS_MAIL_SAYS_GOT) {
-			cr_assert(eq(int, tsshim_sample_found(sample, ACROSS_WAIT_US), TS_HIT));
-		} else {
-			cr_assert(
-				eq(int, tsshim_sample_found(sample, ACROSS_WAIT_US), TS_CLAIM));
-			torch_publish(sample, ACROSS_PAYLOAD, 7);
-		}
-		if (answers[i] == TS_MAIL_SAYS_WON)
-			across_expect_request(TS_MAIL_SAMPLE_STORE, sample);
-		struct ts_note_made note = newest_note();
-		cr_expect(eq(u32, note.index, i));
-		cr_expect(eq(int, note.is_shared, answers[i] == TS_MAIL_SAYS_WON));
-		tsshim_sample_destroy(sample);
-	}
-}
-
 /* ---- files of other nodes --------------------------------------------------------------- */
 
 static char path[] = "/tmp/tsshim-across-XXXXXX";

@@ -256,8 +256,8 @@ Test(order, what_this_job_made_itself_changes_nothing)
 
 	order_make_noted(order_own[9], 0, 4, 4, true);
 	cr_assert(eq(int, ts_journal_attach(fixture_enter()->store, &journal), 0));
-	cr_assert(eq(u64, ts_journal_end(journal, TS_JOURNAL_OWN), 1));
-	cr_assert(ts_journal_read(journal, TS_JOURNAL_OWN, 0, &note));
+	cr_assert(eq(u64, ts_journal_end(journal), 1));
+	cr_assert(ts_journal_read(journal, 0, &note));
 	cr_expect(note.mine && note.tag == ORDER_TAG && note.index == (uint32_t)order_own[9] &&
 		  note.draw == 4 && note.epoch == 4);
 	order_expect_next(order, order_own[0], 0);

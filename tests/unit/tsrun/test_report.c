@@ -253,7 +253,6 @@ static const struct {
 	[TS_OF_NODES] = {"\"nodes\": {", "\"samples\": {", "\nOther nodes: ", "\n\n"},
 	[TS_OF_SAMPLES] = {"\"samples\": {", "}", "\nSamples between nodes\n", "\n\n"},
 	[TS_OF_USE] = {"\"samples\": {", "}", "\nSamples between nodes\n", "\n\n"},
-	[TS_OF_PICTURES] = {"\"pictures\": {", "}", "\nPictures between nodes\n", "\n\n"},
 	[TS_OF_NODE] = {"\"list\": [", "]", "\nNode one:1  (", "\n\n"},
 };
 
@@ -267,7 +266,6 @@ static char *place_of(enum ts_metric_of of)
 		[TS_OF_NODES] = (char *)nodes,
 		[TS_OF_SAMPLES] = (char *)&nodes->samples,
 		[TS_OF_USE] = (char *)&nodes->use,
-		[TS_OF_PICTURES] = (char *)&nodes->pictures,
 		[TS_OF_NODE] = (char *)&nodes->peers[0],
 	};
 	return places[of];

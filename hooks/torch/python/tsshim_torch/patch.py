@@ -56,6 +56,7 @@ def _prepare_workers(loader_class, name):
             module = "turns" if is_stream else name
             if module is not None:
                 with collecting.put_off():
+                    _with_nodes()
                     importlib.import_module(__package__ + ".sharing." + module).expect_workers(self)
         except Exception as error:
             native.failed(error)
@@ -298,11 +299,19 @@ def _own_words(fetcher, indices):
     return fetcher, indices
 
 
+def _with_nodes():
+    """Batches of aligned jobs ask other nodes, where that is wanted."""
+    if native.settings.across:
+        from .sharing import across
+        across.use()
+
+
 def _fetch_aligned(self, indices):
     align = sys.modules.get(__package__ + ".sharing.align")
     if align is None or type(indices) is not align.Work:
         return (yield)[0]
     from .sharing import aligned
+    _with_nodes()
     made = aligned.run(self, indices)
     return (yield)[0] if made is aligned.NOT_OURS else made
 

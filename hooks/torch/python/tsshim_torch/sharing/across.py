@@ -10,6 +10,7 @@ workers of its node make.
 """
 
 from .. import native
+from . import aligned
 
 # So many at once.  What is won waits for its turn, here and on all nodes: more would have others
 # wait for what they could make.
@@ -86,3 +87,81 @@ class Errands:
         """Wait for none of them."""
         while self._out:
             self.done(self._out.pop().sample)
+
+
+class Drawn(aligned.Drawn):
+    """A batch of an aligned job: other nodes are asked for what was claimed here."""
+
+    def __init__(self, scope, work, indices):
+        super().__init__(scope, work, indices)
+        self.sample.across()
+        self.errands = Errands(scope)
+
+    @classmethod
+    def expect_workers(cls):
+        native.Sample().across()  # which starts the helper: it is there when they need it
+
+    def leave(self):
+        self.errands.leave()
+        super().leave()
+
+    def _is_sought(self, work, position, is_ahead=False):
+        if not self.sample.seek():
+            return False
+        self.errands.add(self.sample, work, position, is_ahead)
+        self.sample = self.scope.sample = self.errands.spare()
+        return True
+
+    def _next(self, position, patient):
+        position, verdict = super()._next(position, patient)
+        self.is_alone = False  # what nobody asks for here, other nodes may
+        return position, verdict
+
+    def _settle(self, position, verdict):
+        super()._settle(position, verdict)
+        if self.progress[position] == native.ASKED:
+            while self._attend(wait=not self.errands.has_room()):
+                pass
+
+    def _attend(self, wait):
+        """See to one answer; whether there is, or may be soon with @wait, another one."""
+        answer = self.errands.next(wait)
+        if answer is None:
+            return wait and not self.errands.has_room()
+        errand, verdict = answer
+        asking, self.sample = self.sample, errand.sample
+        if verdict == native.CLAIM and errand.prefixes is not self.scope.prefixes:
+            self.sample.drop()  # the data set has another name by now
+            verdict = None
+        try:
+            if errand.is_ahead:
+                self._take_ahead(errand.work, errand.position, verdict)
+            elif errand.position < self.failed_at:
+                aligned.fetch.Fetch._settle(self, errand.position, verdict)
+        finally:
+            self.sample = asking
+            self.errands.done(errand.sample)
+        return True
+
+    def _fill(self):
+        super()._fill()
+        while self.errands.is_waiting(self.failed_at):
+            if self._attend(False):
+                self.moments = 0
+            elif not self._look_ahead():
+                self._attend(True)
+            self._fill_rest()
+
+    def _wait(self, position):
+        if len(self.errands):
+            self._attend(True)
+            return native.BUSY
+        return super()._wait(position)
+
+    def _may_look_ahead(self):
+        return super()._may_look_ahead() and self.errands.has_room()
+
+
+def use():
+    """Let the batches of this process be such."""
+    aligned.Batch = Drawn

@@ -8,14 +8,13 @@ import struct
 import torch
 
 from .. import native
-from . import across, ahead, align, bulk, collate, fetch, free, generators, hints, lone, naming, \
+from . import ahead, align, bulk, collate, fetch, free, generators, hints, lone, naming, \
     private, scopes, seeding, unread
 
 
 def expect_workers(loader):
     """This process may be about to fork workers for @loader."""
-    if native.settings.across:
-        native.Sample().across()  # which starts the helper: it is there when they need it
+    Batch.expect_workers()
     scopes.expect_workers(loader, judges=not scopes.holds_data(loader.dataset))
     if scopes.fetches_batches(loader.dataset):
         hints.expect(loader)
@@ -39,14 +38,12 @@ class Drawn(fetch.Fetch):
         self.threads = torch.get_num_threads()
         self.lone = None  # lone.Lone; False: items are made singly
         self.is_alone = False  # nobody else was asking for the item before
-        self.errands = None
-        if native.settings.across:
-            self.sample.across()
-            self.errands = across.Errands(scope)
+
+    @classmethod
+    def expect_workers(cls):
+        """This process may be about to fork workers that make such batches."""
 
     def leave(self):
-        if self.errands is not None:
-            self.errands.leave()
         super().leave()
         if self.put_back is not None:
             self.put_back()
@@ -86,9 +83,8 @@ class Drawn(fetch.Fetch):
             if position >= self.failed_at:
                 return position, None
         position, verdict = super()._next(position, patient)
-        self.is_alone = verdict == native.PASS and self.errands is None \
-            and self.sample.view.is_alone and self.scope.lone >= self.lone_nests \
-            and lone.length(self.scope) > 1
+        self.is_alone = verdict == native.PASS and self.sample.view.is_alone \
+            and self.scope.lone >= self.lone_nests and lone.length(self.scope) > 1
         return position, verdict
 
     def _make_lone(self, position):
@@ -200,43 +196,20 @@ class Drawn(fetch.Fetch):
         finally:
             self.sample.end(raised)
 
-    # ---- other nodes ----
+    # ---- claims ----
 
-    def _seek(self, work, position, is_ahead=False):
-        """Ask other nodes for what is claimed; False: it is to be made."""
-        if self.errands is None or not self.sample.seek():
-            return False
-        self.errands.add(self.sample, work, position, is_ahead)
-        self.sample = self.scope.sample = self.errands.spare()
-        return True
+    def _is_sought(self, work, position, is_ahead=False):
+        """
+        A claim was won, of @work, which is queued where @is_ahead: whether the sample is looked for
+        elsewhere first.  Where not, it is made here and now.
+        """
+        return False
 
     def _settle(self, position, verdict):
-        if verdict == native.CLAIM and self._seek(self.work, position):
+        if verdict == native.CLAIM and self._is_sought(self.work, position):
             self.progress[position] = native.ASKED
-            while self._attend(wait=not self.errands.has_room()):
-                pass
         else:
             super()._settle(position, verdict)
-
-    def _attend(self, wait):
-        """See to one answer; whether there is, or may be soon with @wait, another one."""
-        answer = self.errands.next(wait)
-        if answer is None:
-            return wait and not self.errands.has_room()
-        errand, verdict = answer
-        asking, self.sample = self.sample, errand.sample
-        if verdict == native.CLAIM and errand.prefixes is not self.scope.prefixes:
-            self.sample.drop()  # the data set has another name by now
-            verdict = None
-        try:
-            if errand.is_ahead:
-                self._take_ahead(errand.work, errand.position, verdict)
-            elif errand.position < self.failed_at:
-                super()._settle(errand.position, verdict)
-        finally:
-            self.sample = asking
-            self.errands.done(errand.sample)
-        return True
 
     def _take_ahead(self, work, position, verdict):
         if verdict == native.CLAIM:
@@ -246,21 +219,9 @@ class Drawn(fetch.Fetch):
                 work.raised = {**(work.raised or {}), position: self.error}
             self.error = own
 
-    def _fill(self):
-        super()._fill()
-        while self.errands is not None and self.errands.is_waiting(self.failed_at):
-            if self._attend(False):
-                self.moments = 0
-            elif not self._look_ahead():
-                self._attend(True)
-            super()._fill_rest()
-
     # ---- ahead ----
 
     def _wait(self, position):
-        if self.errands is not None and len(self.errands):
-            self._attend(True)
-            return native.BUSY
         if self._look_ahead():
             self.moments = 0
             return native.BUSY
@@ -272,7 +233,6 @@ class Drawn(fetch.Fetch):
     def _may_look_ahead(self):
         return self.scope.may_look_ahead and worker_queue is not None and self.error is None \
             and not self.scope.is_doubtful() \
-            and (self.errands is None or self.errands.has_room()) \
             and not (self.scope.bulk and self.scope.bulk.is_whole)
 
     def _may_be_sent_more(self):
@@ -290,10 +250,9 @@ class Drawn(fetch.Fetch):
             if type(work.indices) not in (list, tuple):
                 continue
             position = self._claim_ahead(work)
-            if position is not None and self._seek(work, position, True):
-                return True
             if position is not None:
-                self._take_ahead(work, position, native.CLAIM)
+                if not self._is_sought(work, position, True):
+                    self._take_ahead(work, position, native.CLAIM)
                 return True
         return False
 
@@ -320,6 +279,9 @@ class Drawn(fetch.Fetch):
         return None
 
 
+Batch = Drawn  # of batches that are shared; across.py puts its own class here
+
+
 class Apart(Drawn):
     """A batch that is made without sharing, under the same generators; for when we are in doubt."""
 
@@ -335,7 +297,7 @@ def _aligned_batch(fetcher, work, indices):
     scope = scopes.scope_of(fetcher, naming.Scope)
     scope.look()
     if scopes.is_alone(scope):
-        return Drawn(scope, work, indices).run()
+        return Batch(scope, work, indices).run()
     if scope.in_use:
         scope = naming.Scope(fetcher)
     return Apart(scope, work, indices).run()

@@ -2,7 +2,7 @@
 /* Samples that make room for newer ones at servers that are full. */
 #include "samples.h"
 
-#include "leader/peer/transfer_private.h"
+#include "leader/peer/kept.h"
 #include "shim/atomic.h"
 #include "tests/unit/clock.h"
 
@@ -16,9 +16,9 @@ static void begin(void)
 	samples_begin(&node, 1);
 }
 
-TestSuite(transfer_room, .init = begin, .fini = samples_end);
+TestSuite(kept, .init = begin, .fini = samples_end);
 
-#define FEW (TS_TRANSFER_REMOVED + 2)
+#define FEW (TS_KEPT_REMOVED + 2)
 
 /* They are there, and have been for so long; there is no more room. */
 static void give_few(uint32_t first, uint64_t bytes, uint64_t ns)
@@ -29,28 +29,28 @@ static void give_few(uint32_t first, uint64_t bytes, uint64_t ns)
 	clock_pass(ns);
 }
 
-Test(transfer_room, old_ones_make_room)
+Test(kept, old_ones_make_room)
 {
 	static const uint64_t sizes[] = {1000, 2 * SAMPLE_CHUNK};
 
 	for (uint32_t i = 0; i < TS_ARRAY_SIZE(sizes); i++) {
 		uint32_t first = (FEW + 1) * i, last = first + FEW;
 		node.room = 0;
-		give_few(first, sizes[i], TS_TRANSFER_KEEP_NS);
+		give_few(first, sizes[i], TS_KEPT_YOUNG_NS);
 		sample_give(last, sizes[i]);
 		cr_expect(eq(int, sample_seek(last), TS_MAIL_SAYS_GOT));
 		sample_expect(last, sizes[i]);
 		for (uint32_t j = first; i == 0 && j < last; j++)
 			cr_expect(eq(int, sample_seek(j),
-				j < TS_TRANSFER_REMOVED ? TS_MAIL_SAYS_WON : TS_MAIL_SAYS_GOT));
+				j < TS_KEPT_REMOVED ? TS_MAIL_SAYS_WON : TS_MAIL_SAYS_GOT));
 	}
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 2 * TS_TRANSFER_REMOVED));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 2 * TS_KEPT_REMOVED));
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 0));
 }
 
-Test(transfer_room, young_ones_stay)
+Test(kept, young_ones_stay)
 {
-	give_few(0, 1000, TS_TRANSFER_KEEP_NS - 1);
+	give_few(0, 1000, TS_KEPT_YOUNG_NS - 1);
 	cr_assert(eq(int, sample_seek(FEW), TS_MAIL_SAYS_WON));
 	sample_publish(FEW, TS_KIND_SAMPLE, 1000);
 	sample_hand_over(FEW);
@@ -69,9 +69,9 @@ static bool has_never_room(struct node *of, const struct command *command)
 	return true;
 }
 
-Test(transfer_room, where_removing_does_not_help_it_is_given_up)
+Test(kept, where_removing_does_not_help_it_is_given_up)
 {
-	give_few(0, 2 * SAMPLE_CHUNK, TS_TRANSFER_KEEP_NS);
+	give_few(0, 2 * SAMPLE_CHUNK, TS_KEPT_YOUNG_NS);
 	node.lies = has_never_room;
 	cr_assert(eq(int, sample_seek(FEW), TS_MAIL_SAYS_WON));
 	sample_publish(FEW, TS_KIND_SAMPLE, 2 * SAMPLE_CHUNK);
@@ -96,7 +96,7 @@ static void replace_chunk(uint32_t number, uint32_t chunk)
 	sample_value(number, chunk)->cas = ++node.kept;
 }
 
-Test(transfer_room, what_another_node_has_made_again_stays)
+Test(kept, what_another_node_has_made_again_stays)
 {
 	for (uint32_t i = 0; i < FEW; i++)
 		sample_give(i, 2 * SAMPLE_CHUNK);
@@ -104,9 +104,9 @@ Test(transfer_room, what_another_node_has_made_again_stays)
 	replace_chunk(1, 1);
 	replace_chunk(2, 2);
 	node.room = 1;
-	clock_pass(TS_TRANSFER_KEEP_NS);
+	clock_pass(TS_KEPT_YOUNG_NS);
 	sample_give(FEW, 2 * SAMPLE_CHUNK);
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), TS_TRANSFER_REMOVED - 1));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), TS_KEPT_REMOVED - 1));
 	/* Of each of them the one chunk that is another's is there still. */
 	for (uint32_t i = 0, chunk = 0; i < 3; i++, chunk++) {
 		size_t *unused;
@@ -117,7 +117,7 @@ Test(transfer_room, what_another_node_has_made_again_stays)
 	}
 }
 
-Test(transfer_room, a_helper_that_ends_leaves_what_another_node_has_made_again)
+Test(kept, a_helper_that_ends_leaves_what_another_node_has_made_again)
 {
 	sample_give(0, 1000);
 	sample_give(1, 1000);
@@ -140,10 +140,10 @@ static bool says_no_number(struct node *of, const struct command *command)
 }
 
 /* It may be anybody's by then. */
-Test(transfer_room, what_has_no_number_stays)
+Test(kept, what_has_no_number_stays)
 {
 	node.lies = says_no_number;
-	give_few(0, 1000, TS_TRANSFER_KEEP_NS);
+	give_few(0, 1000, TS_KEPT_YOUNG_NS);
 	cr_assert(eq(int, sample_seek(FEW), TS_MAIL_SAYS_WON));
 	sample_publish(FEW, TS_KIND_SAMPLE, 1000);
 	sample_hand_over(FEW);
@@ -153,9 +153,9 @@ Test(transfer_room, what_has_no_number_stays)
 		cr_expect(eq(int, sample_seek(i), TS_MAIL_SAYS_GOT));
 }
 
-Test(transfer_room, what_has_ended_by_its_time_is_not_removed)
+Test(kept, what_has_ended_by_its_time_is_not_removed)
 {
-	give_few(0, 1000, TS_TRANSFER_SAMPLE * SECOND);
+	give_few(0, 1000, TS_KEPT_SAMPLE * SECOND);
 	cr_assert(eq(int, sample_seek(FEW), TS_MAIL_SAYS_WON));
 	sample_publish(FEW, TS_KIND_SAMPLE, 1000);
 	sample_hand_over(FEW);
@@ -176,11 +176,11 @@ static bool refuses_chunk_0_once(struct node *of, const struct command *command)
 	return true;
 }
 
-Test(transfer_room, a_lost_one_that_is_stored_anew_does_not_make_room_for_itself)
+Test(kept, a_lost_one_that_is_stored_anew_does_not_make_room_for_itself)
 {
 	sample_give(1, 2 * SAMPLE_CHUNK);
 	sample_give(2, 1000);
-	clock_pass(TS_TRANSFER_KEEP_NS);
+	clock_pass(TS_KEPT_YOUNG_NS);
 	lose_chunk(1, 0);
 	has_refused = false;
 	node.lies = refuses_chunk_0_once;
@@ -195,14 +195,13 @@ Test(transfer_room, a_lost_one_that_is_stored_anew_does_not_make_room_for_itself
 
 /* ---- all of one, or nothing ------------------------------------------------------------- */
 
-Test(transfer_room, of_large_ones_no_chunk_is_left_behind)
+Test(kept, of_large_ones_no_chunk_is_left_behind)
 {
 	const uint64_t bytes = TS_MAIL_ROOM - SAMPLE_HEAD;
-	const uint32_t chunks = ts_value_count(TS_MAIL_ROOM),
-		       whole = TS_TRANSFER_REMOVALS / chunks;
+	const uint32_t chunks = ts_value_count(TS_MAIL_ROOM), whole = TS_KEPT_REQUESTS / chunks;
 	uint32_t kept = 0;
 
-	give_few(0, bytes, TS_TRANSFER_KEEP_NS);
+	give_few(0, bytes, TS_KEPT_YOUNG_NS);
 	sample_give(FEW, bytes);
 	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), whole));
 	for (uint32_t i = 0; i < NODE_VALUES; i++)
@@ -213,9 +212,9 @@ Test(transfer_room, of_large_ones_no_chunk_is_left_behind)
 }
 
 /* It is asked for one thing at a time, as it had failed. */
-Test(transfer_room, what_could_not_be_removed_is_removed_later)
+Test(kept, what_could_not_be_removed_is_removed_later)
 {
-	give_few(0, 1000, TS_TRANSFER_KEEP_NS);
+	give_few(0, 1000, TS_KEPT_YOUNG_NS);
 	node.is_silent = true;
 	for (unsigned i = 0; i < 3; i++)
 		cr_expect(eq(int, sample_seek(FEW + 2), TS_MAIL_SAYS_FAILED));
@@ -227,7 +226,7 @@ Test(transfer_room, what_could_not_be_removed_is_removed_later)
 		cr_expect(eq(int, sample_seek(i), TS_MAIL_SAYS_GOT));
 	node.room = 1;
 	sample_give(FEW + 1, 1000);
-	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 1 + TS_TRANSFER_REMOVED));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REMOVED), 1 + TS_KEPT_REMOVED));
 }
 
 static bool says_there_is_none(struct node *of, const struct command *command)
@@ -238,9 +237,9 @@ static bool says_there_is_none(struct node *of, const struct command *command)
 	return true;
 }
 
-Test(transfer_room, what_was_gone_already_is_not_counted)
+Test(kept, what_was_gone_already_is_not_counted)
 {
-	give_few(0, 1000, TS_TRANSFER_KEEP_NS);
+	give_few(0, 1000, TS_KEPT_YOUNG_NS);
 	node.lies = says_there_is_none;
 	cr_assert(eq(int, sample_seek(FEW), TS_MAIL_SAYS_WON));
 	sample_publish(FEW, TS_KIND_SAMPLE, 1000);
@@ -251,9 +250,9 @@ Test(transfer_room, what_was_gone_already_is_not_counted)
 
 /* ---- the end of a helper ---------------------------------------------------------------- */
 
-Test(transfer_room, a_helper_that_ends_leaves_none_of_its_own)
+Test(kept, a_helper_that_ends_leaves_none_of_its_own)
 {
-	uint32_t count = TS_TRANSFER_REMOVALS + 3;
+	uint32_t count = TS_KEPT_REQUESTS + 3;
 	unsigned turns = 0;
 
 	for (uint32_t i = 0; i < count; i++)
@@ -276,10 +275,10 @@ static void begin_two(void)
 	samples_begin(&node, 2);
 }
 
-TestSuite(transfer_rooms, .init = begin_two, .fini = samples_end);
+TestSuite(kept_of_two, .init = begin_two, .fini = samples_end);
 
 /* The first one from @from on whose only chunk lies at @server. */
-static uint32_t find_at(int server, uint32_t from)
+static uint32_t find_at(uint32_t server, uint32_t from)
 {
 	char name[48], key[64];
 
@@ -306,7 +305,7 @@ static bool server_1_is_full(struct node *of, const struct command *command)
 	return true;
 }
 
-Test(transfer_rooms, what_lies_at_others_keeps_no_room_from_being_made)
+Test(kept_of_two, what_lies_at_others_keeps_no_room_from_being_made)
 {
 	uint32_t other = find_at(0, 0), old = find_at(1, 0), next = find_at(1, old + 1);
 	int answer;
@@ -315,7 +314,7 @@ Test(transfer_rooms, what_lies_at_others_keeps_no_room_from_being_made)
 	for (unsigned i = 0; i < 1100; i++)
 		sample_hand_over(other);
 	sample_give(old, 1000);
-	clock_pass(TS_TRANSFER_KEEP_NS);
+	clock_pass(TS_KEPT_YOUNG_NS);
 	sample_name(old, removed_name);
 	is_removed = false;
 	node.lies = server_1_is_full;

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The samples that this helper has stored with servers, until they end by their time
+ * (TS_KEPT_SAMPLE seconds): removed where there is no room for newer ones, and looked at for
+ * whether any node has fetched them.
+ *
+ * Samples are many, and each is of use for a short time only; servers evict nothing, for the
+ * sake of files.  What has ended by its time makes room by itself, and that is all that is done
+ * for what an earlier helper has stored.  The last TS_KEPT are remembered, with the server's
+ * number of each chunk.  Where a chunk cannot be stored for want of room, some of the oldest
+ * that have one of its size at that server are removed, and it is stored once more.  What is
+ * younger than TS_KEPT_YOUNG_NS stays: who has asked for it while it was made waits as long. So
+ * whoever stores makes room for what he stores; files, and samples of others, stay, also where
+ * ours was lost and another node has made it again.  A SET without room has memcached remove
+ * what lies there, the place of who makes the value, and another node may win it meanwhile: so
+ * TS_KEPT_REMOVED go at once.  A helper that ends, as its group has no job left, removes all
+ * that it remembers: the next run begins with room.  What others still want of it they make
+ * again.
+ *
+ * One of TS_KEPT_ONE_IN is looked at, once, TS_KEPT_LOOK_NS after it was stored or before it is
+ * removed: who is behind may take it until then.  Once, for the server counts a look as a
+ * fetch. What is found is for leader/peer/worth.h; what is gone, what another node has made
+ * again, and what a server does not tell counts neither way.
+ *
+ * Time is ts_now_ns()'s.  Threads: one at a time.
+ */
+#ifndef TS_LEADER_PEER_KEPT_H
+#define TS_LEADER_PEER_KEPT_H
+
+#include "leader/mail/mail.h"
+#include "leader/peer/pool.h"
+#include "leader/peer/value.h"
+#include "leader/peer/worth.h"
+
+#define TS_KEPT          16384
+#define TS_KEPT_SAMPLE   60 /* seconds that a sample is kept: jobs are at most that far apart */
+#define TS_KEPT_YOUNG_NS TS_MAIL_WAIT_NS
+#define TS_KEPT_REQUESTS 64 /* on their way at once */
+#define TS_KEPT_REMOVED  16 /* samples, where there is no room */
+#define TS_KEPT_ONE_IN   8  /* what looks cost is an eighth of a question each */
+#define TS_KEPT_LOOK_NS  UINT64_C(45000000000)
+
+/* Of a sample at most; the longest name of one, and that of a chunk. */
+#define TS_KEPT_CHUNKS    ((TS_MAIL_ROOM + TS_VALUE_CHUNK - 1) / TS_VALUE_CHUNK)
+#define TS_KEPT_KEY       48
+#define TS_KEPT_CHUNK_KEY (TS_KEPT_KEY + 12)
+
+/** A sample that was stored; .count 0: it was removed. */
+struct ts_kept_sample {
+	uint64_t at_ns;
+	uint64_t stored[TS_KEPT_CHUNKS]; /* which of all that were ever stored there; 0: unknown
+					  */
+	uint32_t count;                  /* of chunks */
+	bool is_looked_at;               /* it is yet to be */
+	char key[TS_KEPT_KEY];
+};
+
+/** A chunk that is being removed or looked at. */
+struct ts_kept_request {
+	struct ts_pool_request request;
+	struct ts_kept *all; /* NULL: not in use */
+	bool is_first;       /* removed: of its sample, which is counted once */
+	uint64_t cas, at_ns; /* looked at: which one is meant, and when that was stored */
+	/* What is to happen when it is removed, or NULL. */
+	void (*done)(void *context);
+	void *context;
+	char key[TS_KEPT_CHUNK_KEY];
+};
+
+struct ts_kept {
+	struct ts_mail *mail;
+	struct ts_pool *pool;
+	struct ts_worth *worth;
+	/*
+	 * Those at [first, end) modulo their number, oldest first.  Up to look_at they were
+	 * looked at, if ever.  Of server i none is removed in front of room_at[i][0], and for
+	 * the sake of a last chunk of room_at[i][1].
+	 */
+	uint64_t first, end, look_at, room_at[TS_CLUSTER_SERVERS][2];
+	struct ts_kept_sample samples[TS_KEPT];
+	struct ts_kept_request requests[TS_KEPT_REQUESTS];
+};
+
+/** Begin; @kept is all zeros, what is given is the caller's and outlives it. */
+void ts_kept_init(struct ts_kept *kept, struct ts_mail *mail, struct ts_pool *pool,
+	struct ts_worth *worth);
+
+/** Sample @key of @count chunks is stored, each with the server's number in @stored. */
+void ts_kept_note(
+	struct ts_kept *kept, const char *key, uint32_t count, const uint64_t *stored);
+
+/** Whether chunk @chunk of @key, of so many, is the last one; and whose it is. */
+struct ts_kept_wanted {
+	const char *key;
+	uint32_t server;
+	bool is_last;
+	void (*done)(void *context); /* for each chunk that has gone */
+	void *context;
+};
+
+/**
+ * Remove old samples that have a chunk of the size of @wanted's at its server.  Returns how
+ * many chunks are on their way out, for each of which .done is called.
+ */
+uint32_t ts_kept_make_room(struct ts_kept *kept, const struct ts_kept_wanted *wanted);
+
+/** Look at those whose time has come. */
+void ts_kept_step(struct ts_kept *kept);
+
+/** When that must be called; UINT64_MAX: never. */
+uint64_t ts_kept_deadline(const struct ts_kept *kept);
+
+/** Begin to remove all, as many as go at once; whether there are more, or some on their way. */
+bool ts_kept_clear(struct ts_kept *kept);
+
+#endif

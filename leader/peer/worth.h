@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whether asking other nodes for samples pays: the one rule, judged by the helper and told to
+ * all jobs of the group in struct ts_mail_flow and struct ts_mail_use.
+ *
+ *	ON    what is claimed here is asked for, and what was won is handed over
+ *	OFF   nothing is asked for, and so nothing is won and handed over; until a time
+ *
+ *	ON -> OFF   TS_WORTH_WINDOW samples that came took longer to get than they had taken to
+ *	            make: for TS_MAIL_OFF_NS
+ *	ON -> OFF   TS_WORTH_ROW looks in a row have found that no node had fetched what this
+ *one has stored, and none came meanwhile: for TS_MAIL_OFF_NS the first time, for twice as long
+ *each time in a row, up to TS_MAIL_UNUSED_MAX_NS OFF -> ON   the time is over; or one came, or
+ *was fetched, all the same
+ *
+ * The server knows of each sample whether somebody has fetched it since it was stored; who
+ *looks when is told in leader/peer/kept.h.  What came from another node begins the row anew,
+ *for that one has the same samples: who is behind wins few, and those are of no use to who is
+ *in front. What was stored before the last OFF counts only if it was fetched.
+ *
+ * Two nodes that are OFF, and make the same samples, have to be ON in one moment to notice.  So
+ * a time for which no node fetches anything ends where the clock of the day is a multiple of
+ *its length, half as long earlier or later: on nodes whose clocks agree to some seconds, those
+ *that are OFF are ON again together.
+ *
+ * OFF is so for the next helper as well, if jobs are left when this one ends.
+ */
+#ifndef TS_LEADER_PEER_WORTH_H
+#define TS_LEADER_PEER_WORTH_H
+
+#include "leader/mail/mail.h"
+
+#define TS_WORTH_WINDOW 64
+#define TS_WORTH_ROW    32
+
+struct ts_worth {
+	struct ts_mail *mail;
+	uint32_t got; /* of a window, with what they took to get and to make */
+	uint64_t took_ns, made_ns;
+	uint32_t row;      /* in a row that nobody had fetched */
+	uint64_t pause_ns; /* how long the next time is for which no node fetches anything */
+	uint64_t off_ns;   /* when the last one began */
+};
+
+/** Begin; @mail is the caller's and outlives it.  Threads: one at a time; so for all. */
+void ts_worth_init(struct ts_worth *worth, struct ts_mail *mail);
+
+/** A sample came, which took so long to get, and had taken so long to make. */
+void ts_worth_note_got(struct ts_worth *worth, uint64_t took_ns, uint64_t made_ns);
+
+/** A sample of ours, stored at @stored_ns, was looked at. */
+void ts_worth_note_look(struct ts_worth *worth, uint64_t stored_ns, bool was_fetched);
+
+/** No job is left: those of the next run may be anywhere. */
+void ts_worth_finish(struct ts_worth *worth);
+
+#endif
