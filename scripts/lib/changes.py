@@ -7,7 +7,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-STATIC = "style structure headers format shellcheck pyflakes codespell changes".split()
+STATIC = "style structure headers format shellcheck pyflakes codespell prose changes".split()
 ALL = "all"
 
 

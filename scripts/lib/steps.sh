@@ -306,6 +306,15 @@ step_codespell() {
 	(cd "$root" && xargs codespell -L 'ans,bu,inout,mis,nd,te,fo' <"$work/spell")
 }
 
+# Long sentences in the documents, and those without a named subject.
+step_prose() {
+	result=0
+	/usr/bin/python3 "$root/tests/structure/prose.py" >"$work/prose" || result=1
+	cat "$work/prose"
+	note_counts "$(grep -c '^ok ' "$work/prose")" "$(grep -c '^not ok ' "$work/prose")" 0
+	return "$result"
+}
+
 step_format() {
 	sources '*.c' '*.h' >"$work/format"
 	# Versions disagree in details; .clang-format is written for 14.
