@@ -646,7 +646,7 @@ int ts_make_tokens(const struct ts_cluster *cluster, const char *path)
 	ts_secrets_finish(&secrets);
 	if (r == 0) {
 		int64_t bytes = read_whole(path, sizeof(text), &there);
-		bool same = bytes == at && memcmp(there, text, (size_t)at) == 0;
+		bool same = there && bytes == at && memcmp(there, text, (size_t)at) == 0;
 		if (!same)
 			r = place(path, text, (size_t)at, PLACE_REPLACE);
 		free_text(there, bytes > 0 ? (size_t)bytes : 0);

@@ -215,7 +215,6 @@ static int work(void)
 
 	/* In the place of a file that is full or gone there is another one at once. */
 	for (int i = 0; i < 2 && r == -ESTALE; i++) {
-		r = 0;
 		if (!recorder.file.is_ours) {
 			r = ts_log_file_take(&recorder.file);
 			if (r < 0)
