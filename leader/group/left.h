@@ -9,8 +9,7 @@
  *
  *	find a ring ──> ask without a lock ──> lock byte 0 of its ledger ──> ask again ──> GONE
  *	                  │ used, kept              │ held: its holder looks       │ used
- *	                  └─ leave it               └─ leave it                    └─ let go,
- *ask again
+ *	                  └─ leave it               └─ leave it                    └─ let go
  *
  * The lock, and to look again after letting go of it, are those of leader/group/attach.h: a
  * looker is one more that is no member.  Belongings go before the ring, so a looker that is

@@ -12,12 +12,11 @@
  *	HALF_OPEN -> CLOSED  TS_BREAKER_PROBES probes in a row were answered
  *	HALF_OPEN -> OPEN    a probe was not; the pause is twice as long as the last one
  *
- * The first pause and the longest one are its owner's to say.  A pause is between half and all
- *of its length, by numbers of a seed that is another one on each node and for each peer: nodes
- *that have lost a peer in one moment do not come back to it in one.  Who was allowed to ask has
- *a ticket.  What becomes of a question that was asked in another state says nothing of this
- *one: its ticket is too old.  A probe that never comes back, because whoever asked is gone, is
- *given up after TS_BREAKER_LOST_NS.
+ * The owner says how long the first pause is and the longest.  A pause takes between half and
+ * all of its length, by a seed that differs on each node and for each peer: nodes that lost a
+ * peer in one moment do not come back to it in one.  A caller that may ask gets a ticket.  The
+ * outcome of a request from an earlier state says nothing of this one: its ticket is too old.
+ * A probe whose caller is gone is given up after TS_BREAKER_LOST_NS.
  *
  * Time is ts_now_ns(); nothing here sleeps.
  */

@@ -15,8 +15,8 @@
  *
  *	ASKING -> FETCHING         something is told, and there is no copy here
  *	ASKING, FETCHING -> GOT    the copy is there, and the path is known in the index
- *	any -> NONE and the like   nothing is told, or it cannot be had: who asked opens the
- * path FOLLOWS -> as the other one ends
+ *	any -> NONE and the like   nothing is told, or it cannot be had: the job opens the path
+ *	FOLLOWS -> as the other    the other one ended
  *
  * A helper that dies here leaves a .part as any maker of copies does.
  */

@@ -38,11 +38,11 @@
  *
  * What is stored of samples, and makes room for newer ones, is told in leader/peer/kept.h.
  *
- * Whether who asks waits for what another node makes has a breaker for each server: a server
- *that is broken or hostile may say so of all its values, for ever, and so does an honest one
- *while those who make them hang.  No answer is late then, so the pool's breaker sees nothing.
- *After three waits in a row that were in vain nobody waits, but now and then one, until a value
- *came from that server, proven.
+ * Whether a job waits for a value that another node makes has a breaker for each server.  A
+ * server that is broken or hostile may say of all its values, for ever, that they are being
+ * made.  An honest one says so while the makers hang.  No answer is late then, so the pool's
+ * breaker sees nothing.  After three waits in vain in a row only one job waits now and then,
+ * until a proven value came from that server.
  *
  * Chunk 0 is deleted as well where another chunk has gone with its server, for all who ask
  * would fetch the rest in vain; and where a chunk is not what somebody with the secret has

@@ -6,22 +6,22 @@
  *	ON    what is claimed here is asked for, and what was won is handed over
  *	OFF   nothing is asked for, and so nothing is won and handed over; until a time
  *
- *	ON -> OFF   TS_WORTH_WINDOW samples that came took longer to get than they had taken to
- *	            make: for TS_MAIL_OFF_NS
- *	ON -> OFF   TS_WORTH_ROW looks in a row have found that no node had fetched what this
- *one has stored, and none came meanwhile: for TS_MAIL_OFF_NS the first time, for twice as long
- *each time in a row, up to TS_MAIL_UNUSED_MAX_NS OFF -> ON   the time is over; or one came, or
- *was fetched, all the same
+ *	ON -> OFF   TS_WORTH_WINDOW samples that came took longer to get than they had taken
+ *	            to make: for TS_MAIL_OFF_NS
+ *	ON -> OFF   TS_WORTH_ROW looks in a row found that no node had fetched our sample, and
+ *	            none came meanwhile: for TS_MAIL_OFF_NS the first time, twice as long each
+ *	            time in a row, up to TS_MAIL_UNUSED_MAX_NS
+ *	OFF -> ON   the time is over; or a sample came, or was fetched, all the same
  *
- * The server knows of each sample whether somebody has fetched it since it was stored; who
- *looks when is told in leader/peer/kept.h.  What came from another node begins the row anew,
- *for that one has the same samples: who is behind wins few, and those are of no use to who is
- *in front. What was stored before the last OFF counts only if it was fetched.
+ * The server knows of each sample whether a node has fetched it since it was stored;
+ * leader/peer/kept.h tells when we look.  A sample from another node begins the row anew, for
+ * that node has the same samples.  A node that is behind wins few, and the one in front has no
+ * use for those.  A sample stored before the last OFF counts only if it was fetched.
  *
- * Two nodes that are OFF, and make the same samples, have to be ON in one moment to notice.  So
- * a time for which no node fetches anything ends where the clock of the day is a multiple of
- *its length, half as long earlier or later: on nodes whose clocks agree to some seconds, those
- *that are OFF are ON again together.
+ * Two nodes that are OFF and make the same samples have to be ON in one moment to notice.  So a
+ * time for which no node fetches anything ends where the clock of the day is a multiple of its
+ * length; it is half as long at least and one and a half at most.  Where clocks agree to some
+ * seconds, nodes that are OFF are ON again together.
  *
  * OFF is so for the next helper as well, if jobs are left when this one ends.
  */

@@ -77,16 +77,16 @@ const struct ts_metric ts_metrics[] = {
 	FLOW(TIME, made_ns, "made_seconds", "made_seconds_total",
 		"How long it had taken to make them."),
 	FLOW(COUNT, times_off, "times_off", "times_off_total",
-		"Times that nobody asked for a while, as getting them took longer."),
+		"Times that this node stopped asking, as getting them took longer."),
 	FLOW(UNTIL, off_until, "off_seconds", "off_seconds",
-		"For so long nobody asks, from now on, as getting them took longer."),
+		"Time until this node asks again, as getting them took longer."),
 	USE(COUNT, looked, "looked", "looked_total",
-		"Of those handed over: how many were looked at."),
-	USE(COUNT, unused, "unused", "unused_total", "Of these: which no node had fetched."),
+		"Of those handed over: that the helper looked at."),
+	USE(COUNT, unused, "unused", "unused_total", "Of these: that no node had fetched."),
 	USE(COUNT, times_unused, "times_unused", "times_unused_total",
-		"Times that nobody asked for a while, as no node fetched them."),
+		"Times that this node stopped asking, as no node fetched them."),
 	USE(UNTIL, unused_until, "unused_seconds", "unused_seconds",
-		"For so long nobody asks, from now on, as no node fetched them."),
+		"Time until this node asks again, as no node fetched them."),
 /* Names and meanings of these are in leader/mail/mail.h. */
 #define TS_X(name, field, text)                                                        \
 	AT(NODE, UNIT_OF(TS_MAIL_COUNT_##name),                                        \
