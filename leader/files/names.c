@@ -14,6 +14,10 @@
 #define ROW_MASK   ((UINT64_C(1) << TS_STAGE_ROW_BITS) - 1)
 #define MOMENT_MAX ((UINT64_C(1) << (64 - TS_STAGE_ROW_BITS)) - 2)
 
+/* Moments before the machine began are numbers as well: an answer may be older than its uptime.
+ */
+#define BEGAN_MS (UINT64_C(86400) * 1000)
+
 static_assert(
 	TS_STAGE_CHUNK * TS_STAGE_CHUNK_WORDS * 64 / 8 <= ROW_MASK + 1, "rows have numbers");
 
@@ -23,7 +27,7 @@ uint64_t ts_stage_now_ms(void)
 
 	if (clock_gettime(CLOCK_BOOTTIME, &now) < 0)
 		return 0;
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return BEGAN_MS + (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* ---- the table -------------------------------------------------------------------------- */

@@ -319,9 +319,10 @@ Test(left, look_alikes_are_left_alone)
 	make("new.x");
 	make("new.99999999999");
 	snprintf(path, sizeof(path), "%s", fixture_path("x"));
-	size_t length = strlen(strrchr(path, '/') + 1);
-	memset(path + strlen(path) - 1, 'y', 255 - length);
-	strcpy(strrchr(path, '/') + 1 + 250, ".ring");
+	char *name = strrchr(path, '/') + 1;
+	size_t length = strlen(name);
+	memset(name + length - 1, 'y', 255 - length);
+	strcpy(name + 250, ".ring");
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	cr_assert(ge(int, fd, 0), "%s: %s", path, strerror(errno));
 	close(fd);
