@@ -273,9 +273,7 @@ class Look:
     def is_same(self):
         """Whether all names are still bound to the same objects with the same code."""
         for table, names, values in self.tables:
-            if len(table) != len(values) or not all(map(operator.is_, table.values(), values)):
-                return False
-            if not all(map(operator.is_, table.keys(), names)) and list(table) != names:
+            if list(table) != names or not all(map(operator.is_, table.values(), values)):
                 return False
         return all(map(operator.is_, self._codes(), self.codes))
 

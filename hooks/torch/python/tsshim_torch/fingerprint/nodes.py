@@ -38,7 +38,10 @@ def _function(walker, function):
         bags.deny(walker, table)
     walker.add(function.__defaults__, ".__defaults__")
     walker.add(function.__kwdefaults__, ".__kwdefaults__")
-    walker.add(function.__dict__, ".__dict__")
+    if function.__dict__:
+        walker.add(function.__dict__, ".__dict__")
+    else:  # of most functions
+        walker.put(b"{0")
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             content = cell.cell_contents
