@@ -184,4 +184,61 @@ TS_EXPORT void tsshim_sample_refused(const char *text);
 /** 128-bit hash of @bytes of memory, into 16 bytes. */
 TS_EXPORT void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest);
 
+/* ---- samples between nodes (--across nodes) ---------------------------------------------- */
+
+/*
+ * The process that has the claim of an aligned sample asks the other nodes for it before it
+ *makes it (leader/mail/mail.h, leader/peer/transfer.h).
+ *
+ *	take  -> CLAIM
+ *	seek  -> asked      found, until it is not BUSY any more
+ *	      -> not asked  make it
+ *	found -> HIT        it came, its files are the same here, and it is in the ring now
+ *	      -> CLAIM      make it.  Where no node has it, this job makes it for all of them:
+ *what is published is handed over, and what is not is given back
+ *	      -> BUSY       another node makes it, or the answer is on its way
+ *	      -> PASS       work alone; the claim is gone
+ *
+ * The key of the ring is the name on all nodes (fingerprint/handles.py leaves the numbers of
+ * devices out of it).  A record differs between nodes in the devices of its files.  Everything
+ * else is compared, and they become those of this node, so that a taker here compares all.  A
+ * claim may pass to another process of the node meanwhile, which then asks as well.
+ */
+
+/**
+ * Whether other nodes are to be asked for what is claimed with @sample from now on; while they
+ * are, what is asked for is also made for them.  Joins the store, and starts the helper where
+ * there is none; waits for it once in a process, a quarter of a second at most.
+ */
+TS_EXPORT int tsshim_sample_across(struct ts_sample *sample);
+
+/** Ask for the sample that is claimed; whether that was done. */
+TS_EXPORT int tsshim_sample_seek(struct ts_sample *sample);
+
+/** What came of it, as tsshim_sample_take() says it; waits for it @wait_us at most. */
+TS_EXPORT int tsshim_sample_found(struct ts_sample *sample, uint32_t wait_us);
+
+/* ---- loaders, for `tsrun explain` ------------------------------------------------------- */
+
+/** What became of what was said of a loader. */
+enum {
+	TS_LOADER_UNSAID, /* there is no store */
+	TS_LOADER_SAID,
+	TS_LOADER_COUNTED, /* the job has too many: to say it again would count it again */
+};
+
+/**
+ * The loader with this @key (not 0) of the job that this process works for: its @numbers and
+ * @texts, in the order of leader/group/loaders.h, and whether it is shared (@verdict, of the
+ * same place), by the id of the @reason ("": none) and the @detail; and the @parts of what its
+ * data set is named by, @part_count struct ts_loader_part.  Joins the store; without one it is
+ * said to nobody.  Returns one of the above.
+ *
+ * Threads: one at a time per process (the interpreter's lock is held).  Takes some
+ * microseconds, the first time in a job some hundred.
+ */
+TS_EXPORT int tsshim_loader_say(uint32_t key, const uint64_t *numbers, const char *const *texts,
+	uint32_t verdict, const char *reason, const char *detail, const void *parts,
+	uint32_t part_count);
+
 #endif
