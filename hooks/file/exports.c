@@ -47,14 +47,6 @@ struct call {
 	struct ts_known_call known;
 };
 
-static void set_call(struct call *call, int directory, const char *path, int flags)
-{
-	call->directory = directory;
-	call->path = path;
-	call->flags = flags;
-	call->known.is_named = false;
-}
-
 /* What a sample was made from is the original, also where a known path gave a copy at once. */
 static void note(const struct call *call, int fd)
 {
@@ -70,27 +62,23 @@ static void note(const struct call *call, int fd)
 }
 
 /* Before an open that a copy cannot take by a name in /proc.  False, with errno: make none. */
-static bool may_open(int directory, const char *path, int flags)
+static bool may_open(const struct call *call)
 {
 	const int other = O_ACCMODE | O_TRUNC | O_APPEND | O_DIRECT | O_PATH;
-	return TS_LIKELY((flags & other) == O_RDONLY) || !ts_staged_is_on() ||
-	       ts_staged_before_path(directory, path, 0);
+	return TS_LIKELY((call->flags & other) == O_RDONLY) || !ts_staged_is_on() ||
+	       ts_staged_before_path(call->directory, call->path, 0);
 }
 
 /* Whether *ret_fd is the answer: an error, or a descriptor of the copy of a known path. */
-static TS_NOINLINE bool before_open(
-	struct call *ret_call, int directory, const char *path, int flags, int *ret_fd)
+static TS_NOINLINE bool before_open(struct call *call, int *ret_fd)
 {
 	*ret_fd = -1;
-	if (!may_open(directory, path, flags))
+	if (!may_open(call))
 		return true;
-	set_call(ret_call, directory, path, flags);
-	if (!ts_known_is_on())
-		return false;
-	*ret_fd = ts_known_open(directory, path, flags, &ret_call->known);
+	*ret_fd = ts_known_open(call->directory, call->path, call->flags, &call->known);
 	if (*ret_fd < 0)
 		return false;
-	note(ret_call, *ret_fd);
+	note(call, *ret_fd);
 	return true;
 }
 
@@ -111,49 +99,40 @@ static TS_NOINLINE int after_open(const struct call *call, int fd)
 static TS_NOINLINE int watch_open(
 	__typeof__(open) *next, const char *path, int flags, unsigned mode)
 {
-	struct call call;
+	struct call call = {.directory = AT_FDCWD, .path = path, .flags = flags};
 	int fd;
-	if (before_open(&call, AT_FDCWD, path, flags, &fd))
-		return fd;
-	return after_open(&call, next(path, flags, mode));
+	return before_open(&call, &fd) ? fd : after_open(&call, next(path, flags, mode));
 }
 
 static TS_NOINLINE int watch_openat(
 	__typeof__(openat) *next, int directory, const char *path, int flags, unsigned mode)
 {
-	struct call call;
+	struct call call = {.directory = directory, .path = path, .flags = flags};
 	int fd;
-	if (before_open(&call, directory, path, flags, &fd))
-		return fd;
-	return after_open(&call, next(directory, path, flags, mode));
+	return before_open(&call, &fd) ? fd
+				       : after_open(&call, next(directory, path, flags, mode));
 }
 
 static TS_NOINLINE int watch_open_2(__typeof__(__open_2) *next, const char *path, int flags)
 {
-	struct call call;
+	struct call call = {.directory = AT_FDCWD, .path = path, .flags = flags};
 	int fd;
-	if (before_open(&call, AT_FDCWD, path, flags, &fd))
-		return fd;
-	return after_open(&call, next(path, flags));
+	return before_open(&call, &fd) ? fd : after_open(&call, next(path, flags));
 }
 
 static TS_NOINLINE int watch_openat_2(
 	__typeof__(__openat_2) *next, int directory, const char *path, int flags)
 {
-	struct call call;
+	struct call call = {.directory = directory, .path = path, .flags = flags};
 	int fd;
-	if (before_open(&call, directory, path, flags, &fd))
-		return fd;
-	return after_open(&call, next(directory, path, flags));
+	return before_open(&call, &fd) ? fd : after_open(&call, next(directory, path, flags));
 }
 
 static TS_NOINLINE int watch_creat(__typeof__(creat) *next, const char *path, mode_t mode)
 {
-	struct call call;
+	struct call call = {.directory = AT_FDCWD, .path = path, .flags = O_WRONLY | O_CREAT};
 	int fd;
-	if (before_open(&call, AT_FDCWD, path, O_WRONLY | O_CREAT, &fd))
-		return fd;
-	return after_open(&call, next(path, mode));
+	return before_open(&call, &fd) ? fd : after_open(&call, next(path, mode));
 }
 
 /* The parameter of an open that makes a file. */
@@ -238,41 +217,35 @@ static int flags_of(const char *mode)
 }
 
 /* Whether *ret_stream is the answer: NULL with errno, or a stream of a known path's copy. */
-static TS_NOINLINE bool before_fopen(
-	struct call *ret_call, const char *path, const char *mode, FILE **ret_stream)
+static TS_NOINLINE bool before_fopen(struct call *call, const char *mode, FILE **ret_stream)
 {
-	int flags = flags_of(mode), cloexec = strchr(mode, 'e') ? O_CLOEXEC : 0;
+	int cloexec = strchr(mode, 'e') ? O_CLOEXEC : 0;
 	*ret_stream = NULL;
-	if (!may_open(AT_FDCWD, path, flags))
+	if (!may_open(call))
 		return true;
-	set_call(ret_call, AT_FDCWD, path, flags);
 	/* With a character set behind a comma only the real call knows what to do. */
 	if (strchr(mode, ',')) {
-		ts_known_look(AT_FDCWD, path, &ret_call->known);
+		ts_known_look(AT_FDCWD, call->path, &call->known);
 		return false;
 	}
-	int fd = ts_known_open(AT_FDCWD, path, flags | cloexec, &ret_call->known);
+	int fd = ts_known_open(AT_FDCWD, call->path, call->flags | cloexec, &call->known);
 	if (fd < 0)
 		return false;
 	*ret_stream = fdopen(fd, mode);
 	if (*ret_stream)
-		note(ret_call, fd);
+		note(call, fd);
 	else
 		ts_sys_close(fd);
 	return *ret_stream != NULL;
 }
 
 /* Before freopen(3), which no copy can answer.  False, with errno: it must not be made. */
-static TS_NOINLINE bool before_freopen(
-	struct call *ret_call, const char *path, const char *mode, FILE *stream)
+static TS_NOINLINE bool before_freopen(struct call *call, FILE *stream)
 {
 	/* Without a path it is the file that is open, with another mode. */
-	if (!path && stream && !ts_staged_give_back(fileno(stream)))
+	if (call->path ? !may_open(call) : stream && !ts_staged_give_back(fileno(stream)))
 		return false;
-	if (path && !may_open(AT_FDCWD, path, flags_of(mode)))
-		return false;
-	set_call(ret_call, AT_FDCWD, path, flags_of(mode));
-	ts_known_look(AT_FDCWD, path, &ret_call->known);
+	ts_known_look(AT_FDCWD, call->path, &call->known);
 	return true;
 }
 
@@ -286,20 +259,18 @@ static FILE *after_fopen(const struct call *call, FILE *stream)
 static TS_NOINLINE FILE *watch_fopen(
 	__typeof__(fopen) *next, const char *path, const char *mode)
 {
-	struct call call;
+	struct call call = {.directory = AT_FDCWD, .path = path, .flags = flags_of(mode)};
 	FILE *stream;
-	if (before_fopen(&call, path, mode, &stream))
-		return stream;
-	return after_fopen(&call, next(path, mode));
+	return before_fopen(&call, mode, &stream) ? stream
+						  : after_fopen(&call, next(path, mode));
 }
 
 static TS_NOINLINE FILE *watch_freopen(
 	__typeof__(freopen) *next, const char *path, const char *mode, FILE *stream)
 {
-	struct call call;
-	if (!before_freopen(&call, path, mode, stream))
-		return NULL;
-	return after_fopen(&call, next(path, mode, stream));
+	struct call call = {.directory = AT_FDCWD, .path = path, .flags = flags_of(mode)};
+	return before_freopen(&call, stream) ? after_fopen(&call, next(path, mode, stream))
+					     : NULL;
 }
 
 TS_EXPORT FILE *fopen(const char *path, const char *mode)

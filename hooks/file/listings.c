@@ -3,7 +3,6 @@
 #include "hooks/file/listings.h"
 
 #include "hooks/file/known.h"
-#include "hooks/file/look.h"
 #include "hooks/file/staged_root.h"
 #include "leader/files/listing.h"
 #include "shim/atomic.h"
@@ -104,21 +103,16 @@ static void forget(DIR *stream)
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-static bool is_below(int fd)
-{
-	char *path TS_SCRATCH = ts_scratch();
-	return path && ts_staged_root_directory(fd, path);
-}
-
 /*
  * opendir(3) has just asked for the attributes, so what the kernel knows of them is as fresh as
  * that; the storage need not be asked again.
  */
 static bool is_ours(int fd, struct stat *ret_stat)
 {
+	char *path TS_SCRATCH = ts_scratch();
 	return ts_sys_look(fd, AT_STATX_DONT_SYNC, ret_stat) == 0 &&
 	       S_ISDIR(ret_stat->st_mode) && ts_staged_root_has_device(fd, ret_stat->st_dev) &&
-	       !ts_look_is_young(ret_stat, ts_staged_root_type()) && is_below(fd);
+	       !ts_staged_root_is_young(ret_stat) && ts_staged_root_path(fd, path);
 }
 
 static void note(DIR *stream, int fd, bool is_given, const struct stat *stat)
@@ -166,7 +160,7 @@ static bool get(struct reader *reader)
 	};
 	/* It has moved, or somebody has read from its descriptor. */
 	if (!path || directory.rights == 0 || directory.seconds == 0 ||
-		!ts_staged_root_directory(reader->fd, path) ||
+		!ts_staged_root_path(reader->fd, path) ||
 		ts_sys_seek(reader->fd, 0, SEEK_CUR) != 0)
 		return false;
 	struct ts_stage *table = ts_known_table();
