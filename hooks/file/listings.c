@@ -40,17 +40,9 @@ struct reader {
 	_Atomic long place;  /* behind the last one, as telldir(3) tells it */
 };
 
-struct entry {
-	uint64_t inode;
-	int64_t place; /* of the next one */
-	uint16_t bytes;
-	uint8_t type;
-};
-
-static_assert(sizeof(((struct dirent *)0)->d_ino) == sizeof(uint64_t) &&
-		      sizeof(((struct dirent *)0)->d_off) == sizeof(long) &&
-		      offsetof(struct dirent, d_reclen) == offsetof(struct entry, bytes) &&
-		      offsetof(struct dirent, d_type) == offsetof(struct entry, type),
+static_assert(sizeof(((struct dirent64 *)0)->d_ino) == 8 &&
+		      offsetof(struct dirent64, d_reclen) == 16 &&
+		      offsetof(struct dirent64, d_type) == 18,
 	"the kernel's entries are the C library's");
 
 _Atomic uint32_t ts_listings_open;
@@ -208,20 +200,20 @@ static struct reader *served(DIR *stream)
 
 /* ---- reading ---------------------------------------------------------------------------- */
 
-static struct entry *entry_at(const struct reader *reader, uint64_t at)
+static struct dirent64 *entry_at(const struct reader *reader, uint64_t at)
 {
-	return (struct entry *)(reader->listing.map + at);
+	return (struct dirent64 *)(reader->listing.map + at);
 }
 
 /* NULL at the end.  Two threads never get the same one. */
-static struct entry *next_entry(struct reader *reader)
+static struct dirent64 *next_entry(struct reader *reader)
 {
 	uint64_t at = ts_load_relaxed(&reader->at);
 	while (at < reader->listing.bytes) {
-		struct entry *entry = entry_at(reader, at);
-		if (!ts_cas(&reader->at, &at, at + entry->bytes))
+		struct dirent64 *entry = entry_at(reader, at);
+		if (!ts_cas(&reader->at, &at, at + entry->d_reclen))
 			continue;
-		ts_write_relaxed(&reader->place, (long)entry->place);
+		ts_write_relaxed(&reader->place, entry->d_off);
 		return entry;
 	}
 	return NULL;
@@ -252,12 +244,12 @@ bool ts_listings_read(DIR *stream, void **ret_entry)
 }
 
 /* Without what aligns the longest names: callers have room for these and no more. */
-static void copy_entry(const struct entry *from, struct entry *to)
+static void copy_entry(const struct dirent64 *from, struct dirent64 *to)
 {
 	const uint64_t most = offsetof(struct dirent, d_name) + NAME_MAX + 1;
-	uint16_t bytes = (uint16_t)ts_min_u64(from->bytes, most);
+	uint16_t bytes = (uint16_t)ts_min_u64(from->d_reclen, most);
 	memcpy(to, from, bytes);
-	to->bytes = bytes;
+	to->d_reclen = bytes;
 }
 
 bool ts_listings_read_into(DIR *stream, void *entry, void **ret_entry)
@@ -285,9 +277,9 @@ static uint64_t find_place(const struct reader *reader, long place)
 {
 	uint64_t at = 0;
 	while (place != 0 && at < reader->listing.bytes) {
-		const struct entry *entry = entry_at(reader, at);
-		at += entry->bytes;
-		if (entry->place == place)
+		const struct dirent64 *entry = entry_at(reader, at);
+		at += entry->d_reclen;
+		if (entry->d_off == place)
 			return at;
 	}
 	return place == 0 ? 0 : UINT64_MAX;

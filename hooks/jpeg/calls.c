@@ -35,10 +35,8 @@ static struct ts_decoder *followed(const void *cinfo, const void *caller)
 	struct ts_decoder *decoder = ts_decoder_find(cinfo);
 	if (!decoder || TS_UNLIKELY(ts_jpeg_inside(decoder->library, caller)))
 		return NULL;
-	if (TS_UNLIKELY(ts_decoder_is_foreign(decoder)) && is_observed(decoder)) {
-		decoder->stream.recording = false;
-		decoder->phase = TS_DECODER_PLAIN;
-	}
+	if (TS_UNLIKELY(ts_decoder_is_foreign(decoder)) && is_observed(decoder))
+		ts_decoder_go_plain(decoder);
 	return decoder;
 }
 
@@ -221,13 +219,10 @@ static int start_real(struct ts_decoder *decoder)
 	return started;
 }
 
-/*
- * The real library alone from here on.  A lease or claim of ours has to be ended before.  May
- * not return: the library may raise an error.
- */
+/* The real library alone from here on.  May not return: the library may raise an error. */
 static int start_plain(struct ts_decoder *decoder)
 {
-	decoder->phase = TS_DECODER_PLAIN;
+	ts_decoder_go_plain(decoder);
 	return start_real(decoder);
 }
 
@@ -245,18 +240,17 @@ static int start_matching(struct ts_decoder *decoder)
 		return 0;
 	default:
 		ts_decoder_pass(decoder, reason);
-		ts_decoder_end_lease(decoder);
 		return start_plain(decoder);
 	}
 }
 
 static int start_with_record(struct ts_decoder *decoder, const struct ts_lease *lease)
 {
+	decoder->phase = TS_DECODER_MATCHING;
 	decoder->lease = *lease;
 	decoder->trailer = ts_pixels_trailer(
 		lease->data, lease->bytes, decoder->height, decoder->row_bytes);
 	if (!decoder->trailer) {
-		ts_decoder_end_lease(decoder);
 		ts_decoder_pass(decoder, TS_REASON_STORE_DAMAGED);
 		return start_plain(decoder);
 	}
@@ -267,7 +261,6 @@ static int start_with_record(struct ts_decoder *decoder, const struct ts_lease *
 		ts_stream_record(&decoder->stream);
 		return start_real(decoder);
 	}
-	decoder->phase = TS_DECODER_MATCHING;
 	return start_matching(decoder);
 }
 
@@ -338,7 +331,6 @@ static bool hand_back(struct ts_decoder *decoder, enum ts_reason reason)
 	unsigned served = cinfo->output_scanline;
 	ts_decoder_pass(decoder, reason);
 	ts_stream_look(&decoder->stream, cinfo);
-	ts_decoder_end_lease(decoder);
 	cinfo->global_state = TS_JPEG_READY;
 	ts_decoder_set_progress(decoder, &decoder->progress);
 	if (!start_plain(decoder))
@@ -359,7 +351,6 @@ static bool hand_back(struct ts_decoder *decoder, enum ts_reason reason)
 static void end_matching(struct ts_decoder *decoder)
 {
 	ts_decoder_pass(decoder, TS_REASON_JPEG_CALLS);
-	ts_decoder_end_lease(decoder);
 	(void)start_plain(decoder);
 }
 

@@ -61,32 +61,21 @@ struct ts_decoder *ts_decoder_create(
 	return NULL;
 }
 
-void ts_decoder_end_lease(struct ts_decoder *decoder)
+void ts_decoder_go_plain(struct ts_decoder *decoder)
 {
-	if (!ts_decoder_is_foreign(decoder))
-		ts_lease_release(decoder->store, &decoder->lease);
-}
-
-void ts_decoder_end_claim(struct ts_decoder *decoder)
-{
-	if (!ts_decoder_is_foreign(decoder))
-		ts_claim_abandon(decoder->store, &decoder->claim);
+	if (decoder->phase > TS_DECODER_PLAIN && !ts_decoder_is_foreign(decoder)) {
+		if (decoder->phase == TS_DECODER_CAPTURE)
+			ts_claim_abandon(decoder->store, &decoder->claim);
+		else
+			ts_lease_release(decoder->store, &decoder->lease);
+	}
+	decoder->phase = TS_DECODER_PLAIN;
+	decoder->stream.recording = false;
 }
 
 void ts_decoder_reset(struct ts_decoder *decoder)
 {
-	switch (decoder->phase) {
-	case TS_DECODER_CAPTURE:
-		ts_decoder_end_claim(decoder);
-		break;
-	case TS_DECODER_VERIFY:
-	case TS_DECODER_MATCHING:
-	case TS_DECODER_SERVED:
-		ts_decoder_end_lease(decoder);
-		break;
-	default:
-		break;
-	}
+	ts_decoder_go_plain(decoder);
 	decoder->phase = TS_DECODER_IDLE;
 	free(decoder->calls);
 	decoder->calls = NULL;

@@ -97,9 +97,8 @@ static inline bool ts_decoder_is_foreign(const struct ts_decoder *decoder)
 	return decoder->phase > TS_DECODER_PLAIN && decoder->serial != ts_identity_serial();
 }
 
-/** End the lease, or the claim, unless it is a parent's. */
-void ts_decoder_end_lease(struct ts_decoder *decoder);
-void ts_decoder_end_claim(struct ts_decoder *decoder);
+/** From any phase to PLAIN: end the lease or the claim, unless it is a parent's. */
+void ts_decoder_go_plain(struct ts_decoder *decoder);
 
 /** A cycle counter, for proportions only. */
 uint64_t ts_ticks(void);

@@ -105,10 +105,8 @@ int ts_capture_begin(struct ts_decoder *decoder)
 /* Give up publishing; the library goes on. */
 static void drop(struct ts_decoder *decoder, enum ts_reason reason)
 {
-	ts_decoder_end_claim(decoder);
+	ts_decoder_go_plain(decoder);
 	decoder->buffer = NULL;
-	decoder->phase = TS_DECODER_PLAIN;
-	decoder->stream.recording = false;
 	ts_decoder_pass(decoder, reason);
 }
 
@@ -257,8 +255,7 @@ void ts_verify_finish(struct ts_decoder *decoder)
 		ts_session_count_verified(!decoder->differs, &decoder->lease);
 	ts_session_count_produced(TS_KIND_PIXELS, decoder->lease.bytes, 0);
 	ts_decoder_pass(decoder, TS_REASON_VERIFY);
-	ts_decoder_end_lease(decoder);
-	decoder->phase = TS_DECODER_PLAIN;
+	ts_decoder_go_plain(decoder);
 }
 
 /* ---- a record takes its place -------------------------------------------------------- */
@@ -381,8 +378,7 @@ void ts_serve_finish(struct ts_decoder *decoder)
 	ts_stream_leave_at(&decoder->stream, trailer->stream_bytes);
 	ts_session_count_shared(TS_KIND_PIXELS, &decoder->lease);
 	decoder->counted = true;
-	ts_decoder_end_lease(decoder);
-	decoder->phase = TS_DECODER_PLAIN;
+	ts_decoder_go_plain(decoder);
 	/* The library frees its working memory; the caller's source may do so as well. */
 	cinfo->src->term_source(cinfo);
 	decoder->library->abort_decompress(cinfo);
