@@ -13,18 +13,8 @@
 #include <assert.h>
 #include <stddef.h>
 
-#define TS_SAMPLE_INDEX 9u
-
-/** The number @index with its type, as it is in names: "i" and the number, little endian. */
-void ts_sample_index(int64_t index, unsigned char ret_bytes[TS_SAMPLE_INDEX]);
-
 /** The key of the sample at the number @index in @scope, where that came @occurrence times. */
 struct ts_key ts_sample_key(const void *scope, int64_t index, uint32_t occurrence);
-
-/** Let the seeds that @sample has be those of the number @index, as tsshim_sample_name() says.
- */
-void ts_sample_set_seeds(
-	struct ts_sample *sample, const void *stream, int64_t index, uint32_t occurrence);
 
 /*
  * A note of the journal has no room for an occurrence: each has a tag of its own instead, so

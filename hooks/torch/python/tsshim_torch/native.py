@@ -16,7 +16,7 @@ from functools import partial
 ABI = 19
 
 HIT, CLAIM, BUSY, PASS = range(4)
-ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
+ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/samples.h
 # What was taken and is in the batch, what other nodes were asked for; C passes by states that it
 # does not know.
 PUT, ASKED = 6, 7
@@ -41,14 +41,14 @@ class _View(ctypes.Structure):
 
 
 class Leaf(ctypes.Structure):
-    """struct ts_sample_leaf of hooks/torch/batches.h."""
+    """struct ts_sample_leaf of hooks/torch/samples.h."""
 
     _fields_ = [("offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
                 ("base", ctypes.c_void_p)]
 
 
 class BatchView(ctypes.Structure):
-    """struct ts_sample_batch of hooks/torch/batches.h."""
+    """struct ts_sample_batch of hooks/torch/samples.h."""
 
     _fields_ = [("scope", ctypes.c_char_p), ("stream", ctypes.c_char_p),
                 ("which", ctypes.c_char_p), ("draws", ctypes.c_void_p),
@@ -71,7 +71,7 @@ class Generator(ctypes.Structure):
 
 
 class Lone(ctypes.Structure):
-    """struct ts_sample_lone of hooks/torch/batches.h."""
+    """struct ts_sample_lone of hooks/torch/samples.h."""
 
     _fields_ = [("sample", ctypes.c_void_p), ("batch", ctypes.c_void_p),
                 ("globals", ctypes.c_void_p), ("position", ctypes.c_uint64)]
