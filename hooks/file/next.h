@@ -47,6 +47,9 @@ int fcntl64(int fd, int command, ...);
 /* Only for its type: the real one is deprecated. */
 int ts_like_readdir_r(DIR *stream, void *entry, void **ret_entry);
 
+/* A call and its twin. */
+#define TS_BOTH(X, name) X(name, name) X(name##64, name)
+
 /*
  * Every call we stand in front of, and the function whose type it has (those with 64 have the
  * types of the others here).  A fortified program calls those that end in _2 or _chk; programs
@@ -56,34 +59,22 @@ int ts_like_readdir_r(DIR *stream, void *entry, void **ret_entry);
  * held.
  */
 #define TS_FILE_EARLY(X)                  \
-	X(open, open)                     \
-	X(open64, open)                   \
-	X(openat, openat)                 \
-	X(openat64, openat)               \
+	TS_BOTH(X, open)                  \
+	TS_BOTH(X, openat)                \
 	X(__open_2, __open_2)             \
 	X(__open64_2, __open_2)           \
 	X(__openat_2, __openat_2)         \
 	X(__openat64_2, __openat_2)       \
-	X(fstat, fstat)                   \
-	X(fstat64, fstat)                 \
-	X(__fxstat, __fxstat)             \
-	X(__fxstat64, __fxstat)           \
-	X(fstatat, fstatat)               \
-	X(fstatat64, fstatat)             \
-	X(__fxstatat, __fxstatat)         \
-	X(__fxstatat64, __fxstatat)       \
-	X(stat, stat)                     \
-	X(stat64, stat)                   \
-	X(lstat, lstat)                   \
-	X(lstat64, lstat)                 \
-	X(__xstat, __xstat)               \
-	X(__xstat64, __xstat)             \
-	X(__lxstat, __lxstat)             \
-	X(__lxstat64, __lxstat)           \
-	X(lseek, lseek)                   \
-	X(lseek64, lseek)                 \
-	X(fcntl, fcntl)                   \
-	X(fcntl64, fcntl)                 \
+	TS_BOTH(X, fstat)                 \
+	TS_BOTH(X, __fxstat)              \
+	TS_BOTH(X, fstatat)               \
+	TS_BOTH(X, __fxstatat)            \
+	TS_BOTH(X, stat)                  \
+	TS_BOTH(X, lstat)                 \
+	TS_BOTH(X, __xstat)               \
+	TS_BOTH(X, __lxstat)              \
+	TS_BOTH(X, lseek)                 \
+	TS_BOTH(X, fcntl)                 \
 	X(ioctl, ioctl)                   \
 	X(readlink, readlink)             \
 	X(readlinkat, readlinkat)         \
@@ -91,12 +82,9 @@ int ts_like_readdir_r(DIR *stream, void *entry, void **ret_entry);
 	X(__readlinkat_chk, __readlinkat_chk)
 
 #define TS_FILE_LATE(X)                         \
-	X(creat, creat)                         \
-	X(creat64, creat)                       \
-	X(fopen, fopen)                         \
-	X(fopen64, fopen)                       \
-	X(freopen, freopen)                     \
-	X(freopen64, freopen)                   \
+	TS_BOTH(X, creat)                       \
+	TS_BOTH(X, fopen)                       \
+	TS_BOTH(X, freopen)                     \
 	X(statx, statx)                         \
 	X(flock, flock)                         \
 	X(fchmod, fchmod)                       \
@@ -107,8 +95,7 @@ int ts_like_readdir_r(DIR *stream, void *entry, void **ret_entry);
 	X(fremovexattr, fremovexattr)           \
 	X(fgetxattr, fgetxattr)                 \
 	X(flistxattr, flistxattr)               \
-	X(lockf, lockf)                         \
-	X(lockf64, lockf)                       \
+	TS_BOTH(X, lockf)                       \
 	X(fstatfs, fstatfs)                     \
 	X(fstatfs64, fstatfs64)                 \
 	X(fstatvfs, fstatvfs)                   \
@@ -129,8 +116,7 @@ int ts_like_readdir_r(DIR *stream, void *entry, void **ret_entry);
 	X(fanotify_mark, fanotify_mark)         \
 	X(opendir, opendir)                     \
 	X(fdopendir, fdopendir)                 \
-	X(readdir, readdir)                     \
-	X(readdir64, readdir)                   \
+	TS_BOTH(X, readdir)                     \
 	X(readdir_r, ts_like_readdir_r)         \
 	X(readdir64_r, ts_like_readdir_r)       \
 	X(telldir, telldir)                     \
