@@ -27,30 +27,10 @@
 #include "hooks/file/next.h"
 #include "hooks/file/staged.h"
 #include "leader/inputs/opens.h"
-#include "shim/atomic.h"
 #include "shim/sys.h"
 
-#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/stat.h>
-
-/* What no header declares, or not each C library's. */
-int __open_2(const char *path, int flags);
-int __open64_2(const char *path, int flags);
-int __openat_2(int directory, const char *path, int flags);
-int __openat64_2(int directory, const char *path, int flags);
-int __fxstat(int version, int fd, struct stat *ret_stat);
-int __fxstat64(int version, int fd, struct stat64 *ret_stat);
-int __fxstatat(int version, int directory, const char *path, struct stat *ret_stat, int flags);
-int __fxstatat64(
-	int version, int directory, const char *path, struct stat64 *ret_stat, int flags);
-int __xstat(int version, const char *path, struct stat *ret_stat);
-int __xstat64(int version, const char *path, struct stat64 *ret_stat);
-int __lxstat(int version, const char *path, struct stat *ret_stat);
-int __lxstat64(int version, const char *path, struct stat64 *ret_stat);
-
-#define NEXT(name) ts_load_relaxed(&ts_file_next.name)
 
 /* Whether somebody wants to hear of what this thread opens. */
 static inline bool is_watched(void)
@@ -67,14 +47,6 @@ struct call {
 	struct ts_known_call known;
 };
 
-static void set_call(struct call *call, int directory, const char *path, int flags)
-{
-	call->directory = directory;
-	call->path = path;
-	call->flags = flags;
-	call->known.is_named = false;
-}
-
 /* What a sample was made from is the original, also where a known path gave a copy at once. */
 static void note(const struct call *call, int fd)
 {
@@ -90,27 +62,23 @@ static void note(const struct call *call, int fd)
 }
 
 /* Before an open that a copy cannot take by a name in /proc.  False, with errno: make none. */
-static bool may_open(int directory, const char *path, int flags)
+static bool may_open(const struct call *call)
 {
 	const int other = O_ACCMODE | O_TRUNC | O_APPEND | O_DIRECT | O_PATH;
-	return TS_LIKELY((flags & other) == O_RDONLY) || !ts_staged_is_on() ||
-	       ts_staged_before_path(directory, path, 0);
+	return TS_LIKELY((call->flags & other) == O_RDONLY) || !ts_staged_is_on() ||
+	       ts_staged_before_path(call->directory, call->path, 0);
 }
 
 /* Whether *ret_fd is the answer: an error, or a descriptor of the copy of a known path. */
-static TS_NOINLINE bool before_open(
-	struct call *ret_call, int directory, const char *path, int flags, int *ret_fd)
+static TS_NOINLINE bool before_open(struct call *call, int *ret_fd)
 {
 	*ret_fd = -1;
-	if (!may_open(directory, path, flags))
+	if (!may_open(call))
 		return true;
-	set_call(ret_call, directory, path, flags);
-	if (!ts_known_is_on())
-		return false;
-	*ret_fd = ts_known_open(directory, path, flags, &ret_call->known);
+	*ret_fd = ts_known_open(call->directory, call->path, call->flags, &call->known);
 	if (*ret_fd < 0)
 		return false;
-	note(ret_call, *ret_fd);
+	note(call, *ret_fd);
 	return true;
 }
 
@@ -129,51 +97,42 @@ static TS_NOINLINE int after_open(const struct call *call, int fd)
 }
 
 static TS_NOINLINE int watch_open(
-	ts_open_call *next, const char *path, int flags, unsigned mode)
+	__typeof__(open) *next, const char *path, int flags, unsigned mode)
 {
-	struct call call;
+	struct call call = {.directory = AT_FDCWD, .path = path, .flags = flags};
 	int fd;
-	if (before_open(&call, AT_FDCWD, path, flags, &fd))
-		return fd;
-	return after_open(&call, next(path, flags, mode));
+	return before_open(&call, &fd) ? fd : after_open(&call, next(path, flags, mode));
 }
 
 static TS_NOINLINE int watch_openat(
-	ts_openat_call *next, int directory, const char *path, int flags, unsigned mode)
+	__typeof__(openat) *next, int directory, const char *path, int flags, unsigned mode)
 {
-	struct call call;
+	struct call call = {.directory = directory, .path = path, .flags = flags};
 	int fd;
-	if (before_open(&call, directory, path, flags, &fd))
-		return fd;
-	return after_open(&call, next(directory, path, flags, mode));
+	return before_open(&call, &fd) ? fd
+				       : after_open(&call, next(directory, path, flags, mode));
 }
 
-static TS_NOINLINE int watch_open_2(ts_open_2_call *next, const char *path, int flags)
+static TS_NOINLINE int watch_open_2(__typeof__(__open_2) *next, const char *path, int flags)
 {
-	struct call call;
+	struct call call = {.directory = AT_FDCWD, .path = path, .flags = flags};
 	int fd;
-	if (before_open(&call, AT_FDCWD, path, flags, &fd))
-		return fd;
-	return after_open(&call, next(path, flags));
+	return before_open(&call, &fd) ? fd : after_open(&call, next(path, flags));
 }
 
 static TS_NOINLINE int watch_openat_2(
-	ts_openat_2_call *next, int directory, const char *path, int flags)
+	__typeof__(__openat_2) *next, int directory, const char *path, int flags)
 {
-	struct call call;
+	struct call call = {.directory = directory, .path = path, .flags = flags};
 	int fd;
-	if (before_open(&call, directory, path, flags, &fd))
-		return fd;
-	return after_open(&call, next(directory, path, flags));
+	return before_open(&call, &fd) ? fd : after_open(&call, next(directory, path, flags));
 }
 
-static TS_NOINLINE int watch_creat(ts_creat_call *next, const char *path, mode_t mode)
+static TS_NOINLINE int watch_creat(__typeof__(creat) *next, const char *path, mode_t mode)
 {
-	struct call call;
+	struct call call = {.directory = AT_FDCWD, .path = path, .flags = O_WRONLY | O_CREAT};
 	int fd;
-	if (before_open(&call, AT_FDCWD, path, O_WRONLY | O_CREAT, &fd))
-		return fd;
-	return after_open(&call, next(path, mode));
+	return before_open(&call, &fd) ? fd : after_open(&call, next(path, mode));
 }
 
 /* The parameter of an open that makes a file. */
@@ -186,64 +145,65 @@ static TS_NOINLINE int watch_creat(ts_creat_call *next, const char *path, mode_t
 TS_EXPORT int open(const char *path, int flags, ...)
 {
 	TAKE_MODE(flags);
-	return is_watched() ? watch_open(NEXT(open), path, flags, mode)
-			    : NEXT(open)(path, flags, mode);
+	return is_watched() ? watch_open(TS_NEXT(open), path, flags, mode)
+			    : TS_NEXT(open)(path, flags, mode);
 }
 
 TS_EXPORT int open64(const char *path, int flags, ...)
 {
 	TAKE_MODE(flags);
-	return is_watched() ? watch_open(NEXT(open64), path, flags, mode)
-			    : NEXT(open64)(path, flags, mode);
+	return is_watched() ? watch_open(TS_NEXT(open64), path, flags, mode)
+			    : TS_NEXT(open64)(path, flags, mode);
 }
 
 TS_EXPORT int openat(int directory, const char *path, int flags, ...)
 {
 	TAKE_MODE(flags);
-	return is_watched() ? watch_openat(NEXT(openat), directory, path, flags, mode)
-			    : NEXT(openat)(directory, path, flags, mode);
+	return is_watched() ? watch_openat(TS_NEXT(openat), directory, path, flags, mode)
+			    : TS_NEXT(openat)(directory, path, flags, mode);
 }
 
 TS_EXPORT int openat64(int directory, const char *path, int flags, ...)
 {
 	TAKE_MODE(flags);
-	return is_watched() ? watch_openat(NEXT(openat64), directory, path, flags, mode)
-			    : NEXT(openat64)(directory, path, flags, mode);
+	return is_watched() ? watch_openat(TS_NEXT(openat64), directory, path, flags, mode)
+			    : TS_NEXT(openat64)(directory, path, flags, mode);
 }
 
 TS_EXPORT int __open_2(const char *path, int flags)
 {
-	return is_watched() ? watch_open_2(NEXT(open_2), path, flags)
-			    : NEXT(open_2)(path, flags);
+	return is_watched() ? watch_open_2(TS_NEXT(__open_2), path, flags)
+			    : TS_NEXT(__open_2)(path, flags);
 }
 
 TS_EXPORT int __open64_2(const char *path, int flags)
 {
-	return is_watched() ? watch_open_2(NEXT(open64_2), path, flags)
-			    : NEXT(open64_2)(path, flags);
+	return is_watched() ? watch_open_2(TS_NEXT(__open64_2), path, flags)
+			    : TS_NEXT(__open64_2)(path, flags);
 }
 
 TS_EXPORT int __openat_2(int directory, const char *path, int flags)
 {
-	return is_watched() ? watch_openat_2(NEXT(openat_2), directory, path, flags)
-			    : NEXT(openat_2)(directory, path, flags);
+	return is_watched() ? watch_openat_2(TS_NEXT(__openat_2), directory, path, flags)
+			    : TS_NEXT(__openat_2)(directory, path, flags);
 }
 
 TS_EXPORT int __openat64_2(int directory, const char *path, int flags)
 {
-	return is_watched() ? watch_openat_2(NEXT(openat64_2), directory, path, flags)
-			    : NEXT(openat64_2)(directory, path, flags);
+	return is_watched() ? watch_openat_2(TS_NEXT(__openat64_2), directory, path, flags)
+			    : TS_NEXT(__openat64_2)(directory, path, flags);
 }
 
 TS_EXPORT int creat(const char *path, mode_t mode)
 {
-	return is_watched() ? watch_creat(NEXT(creat), path, mode) : NEXT(creat)(path, mode);
+	return is_watched() ? watch_creat(TS_NEXT_LATE(creat), path, mode)
+			    : TS_NEXT_LATE(creat)(path, mode);
 }
 
 TS_EXPORT int creat64(const char *path, mode_t mode)
 {
-	return is_watched() ? watch_creat(NEXT(creat64), path, mode)
-			    : NEXT(creat64)(path, mode);
+	return is_watched() ? watch_creat(TS_NEXT_LATE(creat64), path, mode)
+			    : TS_NEXT_LATE(creat64)(path, mode);
 }
 
 /* ---- streams ---------------------------------------------------------------------------- */
@@ -257,41 +217,35 @@ static int flags_of(const char *mode)
 }
 
 /* Whether *ret_stream is the answer: NULL with errno, or a stream of a known path's copy. */
-static TS_NOINLINE bool before_fopen(
-	struct call *ret_call, const char *path, const char *mode, FILE **ret_stream)
+static TS_NOINLINE bool before_fopen(struct call *call, const char *mode, FILE **ret_stream)
 {
-	int flags = flags_of(mode), cloexec = strchr(mode, 'e') ? O_CLOEXEC : 0;
+	int cloexec = strchr(mode, 'e') ? O_CLOEXEC : 0;
 	*ret_stream = NULL;
-	if (!may_open(AT_FDCWD, path, flags))
+	if (!may_open(call))
 		return true;
-	set_call(ret_call, AT_FDCWD, path, flags);
 	/* With a character set behind a comma only the real call knows what to do. */
 	if (strchr(mode, ',')) {
-		ts_known_look(AT_FDCWD, path, &ret_call->known);
+		ts_known_look(AT_FDCWD, call->path, &call->known);
 		return false;
 	}
-	int fd = ts_known_open(AT_FDCWD, path, flags | cloexec, &ret_call->known);
+	int fd = ts_known_open(AT_FDCWD, call->path, call->flags | cloexec, &call->known);
 	if (fd < 0)
 		return false;
 	*ret_stream = fdopen(fd, mode);
 	if (*ret_stream)
-		note(ret_call, fd);
+		note(call, fd);
 	else
 		ts_sys_close(fd);
 	return *ret_stream != NULL;
 }
 
 /* Before freopen(3), which no copy can answer.  False, with errno: it must not be made. */
-static TS_NOINLINE bool before_freopen(
-	struct call *ret_call, const char *path, const char *mode, FILE *stream)
+static TS_NOINLINE bool before_freopen(struct call *call, FILE *stream)
 {
 	/* Without a path it is the file that is open, with another mode. */
-	if (!path && stream && !ts_staged_give_back(fileno(stream)))
+	if (call->path ? !may_open(call) : stream && !ts_staged_give_back(fileno(stream)))
 		return false;
-	if (path && !may_open(AT_FDCWD, path, flags_of(mode)))
-		return false;
-	set_call(ret_call, AT_FDCWD, path, flags_of(mode));
-	ts_known_look(AT_FDCWD, path, &ret_call->known);
+	ts_known_look(AT_FDCWD, call->path, &call->known);
 	return true;
 }
 
@@ -302,45 +256,45 @@ static FILE *after_fopen(const struct call *call, FILE *stream)
 	return stream;
 }
 
-static TS_NOINLINE FILE *watch_fopen(ts_fopen_call *next, const char *path, const char *mode)
+static TS_NOINLINE FILE *watch_fopen(
+	__typeof__(fopen) *next, const char *path, const char *mode)
 {
-	struct call call;
+	struct call call = {.directory = AT_FDCWD, .path = path, .flags = flags_of(mode)};
 	FILE *stream;
-	if (before_fopen(&call, path, mode, &stream))
-		return stream;
-	return after_fopen(&call, next(path, mode));
+	return before_fopen(&call, mode, &stream) ? stream
+						  : after_fopen(&call, next(path, mode));
 }
 
 static TS_NOINLINE FILE *watch_freopen(
-	ts_freopen_call *next, const char *path, const char *mode, FILE *stream)
+	__typeof__(freopen) *next, const char *path, const char *mode, FILE *stream)
 {
-	struct call call;
-	if (!before_freopen(&call, path, mode, stream))
-		return NULL;
-	return after_fopen(&call, next(path, mode, stream));
+	struct call call = {.directory = AT_FDCWD, .path = path, .flags = flags_of(mode)};
+	return before_freopen(&call, stream) ? after_fopen(&call, next(path, mode, stream))
+					     : NULL;
 }
 
 TS_EXPORT FILE *fopen(const char *path, const char *mode)
 {
-	return is_watched() ? watch_fopen(NEXT(fopen), path, mode) : NEXT(fopen)(path, mode);
+	return is_watched() ? watch_fopen(TS_NEXT_LATE(fopen), path, mode)
+			    : TS_NEXT_LATE(fopen)(path, mode);
 }
 
 TS_EXPORT FILE *fopen64(const char *path, const char *mode)
 {
-	return is_watched() ? watch_fopen(NEXT(fopen64), path, mode)
-			    : NEXT(fopen64)(path, mode);
+	return is_watched() ? watch_fopen(TS_NEXT_LATE(fopen64), path, mode)
+			    : TS_NEXT_LATE(fopen64)(path, mode);
 }
 
 TS_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
-	return is_watched() ? watch_freopen(NEXT(freopen), path, mode, stream)
-			    : NEXT(freopen)(path, mode, stream);
+	return is_watched() ? watch_freopen(TS_NEXT_LATE(freopen), path, mode, stream)
+			    : TS_NEXT_LATE(freopen)(path, mode, stream);
 }
 
 TS_EXPORT FILE *freopen64(const char *path, const char *mode, FILE *stream)
 {
-	return is_watched() ? watch_freopen(NEXT(freopen64), path, mode, stream)
-			    : NEXT(freopen64)(path, mode, stream);
+	return is_watched() ? watch_freopen(TS_NEXT_LATE(freopen64), path, mode, stream)
+			    : TS_NEXT_LATE(freopen64)(path, mode, stream);
 }
 
 /* ---- attributes ------------------------------------------------------------------------- */
@@ -372,7 +326,7 @@ static inline int after_fstat(int r, struct stat *stat)
 }
 
 static TS_NOINLINE int look_up_stat(
-	ts_stat_call *next, const char *path, struct stat *ret_stat, bool is_link)
+	__typeof__(stat) *next, const char *path, struct stat *ret_stat, bool is_link)
 {
 	struct ts_known_call call;
 	if (ts_known_stat(AT_FDCWD, path, is_link, ret_stat, &call))
@@ -380,8 +334,8 @@ static TS_NOINLINE int look_up_stat(
 	return after_stat(&call, next(path, ret_stat), ret_stat);
 }
 
-static TS_NOINLINE int look_up_xstat(
-	ts_xstat_call *next, int version, const char *path, struct stat *ret_stat, bool is_link)
+static TS_NOINLINE int look_up_xstat(__typeof__(__xstat) *next, int version, const char *path,
+	struct stat *ret_stat, bool is_link)
 {
 	struct ts_known_call call;
 	if (ts_known_stat(AT_FDCWD, path, is_link, ret_stat, &call))
@@ -395,7 +349,7 @@ static inline bool is_by_path(int flags)
 	return ts_known_is_on() && (flags & ~AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static inline int around_fstatat(ts_fstatat_call *next, int directory, const char *path,
+static inline int around_fstatat(__typeof__(fstatat) *next, int directory, const char *path,
 	struct stat *ret_stat, int flags)
 {
 	struct ts_known_call call;
@@ -408,7 +362,7 @@ static inline int around_fstatat(ts_fstatat_call *next, int directory, const cha
 	return after_stat(&call, next(directory, path, ret_stat, flags), ret_stat);
 }
 
-static inline int around_fxstatat(ts_fxstatat_call *next, int version, int directory,
+static inline int around_fxstatat(__typeof__(__fxstatat) *next, int version, int directory,
 	const char *path, struct stat *ret_stat, int flags)
 {
 	struct ts_known_call call;
@@ -423,93 +377,95 @@ static inline int around_fxstatat(ts_fxstatat_call *next, int version, int direc
 
 TS_EXPORT int stat(const char *path, struct stat *ret_stat)
 {
-	return ts_known_is_on() ? look_up_stat(NEXT(stat), path, ret_stat, false)
-				: NEXT(stat)(path, ret_stat);
+	return ts_known_is_on() ? look_up_stat(TS_NEXT(stat), path, ret_stat, false)
+				: TS_NEXT(stat)(path, ret_stat);
 }
 
 TS_EXPORT int stat64(const char *path, struct stat64 *ret_stat)
 {
-	return ts_known_is_on() ? look_up_stat(NEXT(stat64), path, of_64(ret_stat), false)
-				: NEXT(stat64)(path, of_64(ret_stat));
+	return ts_known_is_on() ? look_up_stat(TS_NEXT(stat64), path, of_64(ret_stat), false)
+				: TS_NEXT(stat64)(path, of_64(ret_stat));
 }
 
 TS_EXPORT int lstat(const char *path, struct stat *ret_stat)
 {
-	return ts_known_is_on() ? look_up_stat(NEXT(lstat), path, ret_stat, true)
-				: NEXT(lstat)(path, ret_stat);
+	return ts_known_is_on() ? look_up_stat(TS_NEXT(lstat), path, ret_stat, true)
+				: TS_NEXT(lstat)(path, ret_stat);
 }
 
 TS_EXPORT int lstat64(const char *path, struct stat64 *ret_stat)
 {
-	return ts_known_is_on() ? look_up_stat(NEXT(lstat64), path, of_64(ret_stat), true)
-				: NEXT(lstat64)(path, of_64(ret_stat));
+	return ts_known_is_on() ? look_up_stat(TS_NEXT(lstat64), path, of_64(ret_stat), true)
+				: TS_NEXT(lstat64)(path, of_64(ret_stat));
 }
 
 TS_EXPORT int __xstat(int version, const char *path, struct stat *ret_stat)
 {
-	return ts_known_is_on() ? look_up_xstat(NEXT(xstat), version, path, ret_stat, false)
-				: NEXT(xstat)(version, path, ret_stat);
+	return ts_known_is_on()
+		       ? look_up_xstat(TS_NEXT(__xstat), version, path, ret_stat, false)
+		       : TS_NEXT(__xstat)(version, path, ret_stat);
 }
 
 TS_EXPORT int __xstat64(int version, const char *path, struct stat64 *ret_stat)
 {
-	return ts_known_is_on()
-		       ? look_up_xstat(NEXT(xstat64), version, path, of_64(ret_stat), false)
-		       : NEXT(xstat64)(version, path, of_64(ret_stat));
+	return ts_known_is_on() ? look_up_xstat(TS_NEXT(__xstat64), version, path,
+					  of_64(ret_stat), false)
+				: TS_NEXT(__xstat64)(version, path, of_64(ret_stat));
 }
 
 TS_EXPORT int __lxstat(int version, const char *path, struct stat *ret_stat)
 {
-	return ts_known_is_on() ? look_up_xstat(NEXT(lxstat), version, path, ret_stat, true)
-				: NEXT(lxstat)(version, path, ret_stat);
+	return ts_known_is_on()
+		       ? look_up_xstat(TS_NEXT(__lxstat), version, path, ret_stat, true)
+		       : TS_NEXT(__lxstat)(version, path, ret_stat);
 }
 
 TS_EXPORT int __lxstat64(int version, const char *path, struct stat64 *ret_stat)
 {
-	return ts_known_is_on()
-		       ? look_up_xstat(NEXT(lxstat64), version, path, of_64(ret_stat), true)
-		       : NEXT(lxstat64)(version, path, of_64(ret_stat));
+	return ts_known_is_on() ? look_up_xstat(TS_NEXT(__lxstat64), version, path,
+					  of_64(ret_stat), true)
+				: TS_NEXT(__lxstat64)(version, path, of_64(ret_stat));
 }
 
 TS_EXPORT int fstat(int fd, struct stat *ret_stat)
 {
-	return after_fstat(NEXT(fstat)(fd, ret_stat), ret_stat);
+	return after_fstat(TS_NEXT(fstat)(fd, ret_stat), ret_stat);
 }
 
 TS_EXPORT int fstat64(int fd, struct stat64 *ret_stat)
 {
-	return after_fstat(NEXT(fstat64)(fd, of_64(ret_stat)), of_64(ret_stat));
+	return after_fstat(TS_NEXT(fstat64)(fd, of_64(ret_stat)), of_64(ret_stat));
 }
 
 TS_EXPORT int __fxstat(int version, int fd, struct stat *ret_stat)
 {
-	return after_fstat(NEXT(fxstat)(version, fd, ret_stat), ret_stat);
+	return after_fstat(TS_NEXT(__fxstat)(version, fd, ret_stat), ret_stat);
 }
 
 TS_EXPORT int __fxstat64(int version, int fd, struct stat64 *ret_stat)
 {
-	return after_fstat(NEXT(fxstat64)(version, fd, of_64(ret_stat)), of_64(ret_stat));
+	return after_fstat(TS_NEXT(__fxstat64)(version, fd, of_64(ret_stat)), of_64(ret_stat));
 }
 
 TS_EXPORT int fstatat(int directory, const char *path, struct stat *ret_stat, int flags)
 {
-	return around_fstatat(NEXT(fstatat), directory, path, ret_stat, flags);
+	return around_fstatat(TS_NEXT(fstatat), directory, path, ret_stat, flags);
 }
 
 TS_EXPORT int fstatat64(int directory, const char *path, struct stat64 *ret_stat, int flags)
 {
-	return around_fstatat(NEXT(fstatat64), directory, path, of_64(ret_stat), flags);
+	return around_fstatat(TS_NEXT(fstatat64), directory, path, of_64(ret_stat), flags);
 }
 
 TS_EXPORT int __fxstatat(
 	int version, int directory, const char *path, struct stat *ret_stat, int flags)
 {
-	return around_fxstatat(NEXT(fxstatat), version, directory, path, ret_stat, flags);
+	return around_fxstatat(TS_NEXT(__fxstatat), version, directory, path, ret_stat, flags);
 }
 
 TS_EXPORT int __fxstatat64(
 	int version, int directory, const char *path, struct stat64 *ret_stat, int flags)
 {
 	return around_fxstatat(
-		NEXT(fxstatat64), version, directory, path, of_64(ret_stat), flags);
+		TS_NEXT(__fxstatat64), version, directory, path, of_64(ret_stat), flags);
 }

@@ -2,7 +2,6 @@
 /* Paths that the group knows, at the border to the program. */
 #include "hooks/file/known.h"
 
-#include "hooks/file/look.h"
 #include "hooks/file/staged_root.h"
 #include "leader/files/stage.h"
 #include "leader/group/session.h"
@@ -17,6 +16,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 _Atomic uint32_t ts_known_seconds;
@@ -84,21 +84,10 @@ static bool name_relative(
 	return name_absolute(whole, link, ret_call);
 }
 
-/*
- * Whether it leads nowhere, on the first page or the last one, as NULL, 1 and -1: then the
- * kernel shall say so.  Whether any other does only a system call could tell, for each that is
- * named.
- */
-static bool is_nowhere(const char *path)
-{
-	const uintptr_t page = 4096;
-	return (uintptr_t)path + page < 2 * page;
-}
-
 static void name(int directory, const char *path, bool link, struct ts_known_call *ret_call)
 {
 	ret_call->is_named = false;
-	if (is_nowhere(path) || path[0] == '\0')
+	if (ts_staged_is_nowhere(path) || path[0] == '\0')
 		return;
 	ret_call->asked_ms = ts_stage_now_ms();
 	ret_call->is_named = path[0] == '/' ? name_absolute(path, link, ret_call)
@@ -122,24 +111,19 @@ struct ts_stage *ts_known_table(void)
 	return NULL;
 }
 
-static bool is_below(int fd)
-{
-	char *path TS_SCRATCH = ts_scratch();
-	return path && ts_staged_root_path(fd, path);
-}
-
 /*
  * While another thread looks for the directory nobody can tell what is below it, and waiting
  * could take as long as the storage likes.
  */
 static bool breaks_promise(const struct ts_known_call *call, int fd)
 {
+	char *path TS_SCRATCH = ts_scratch();
 	struct stat st;
 	if (ts_sys_fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
 	bool is_pending = ts_staged_root_is_pending();
 	if (ts_staged_root_has_device(fd, st.st_dev))
-		return call->is_named || is_below(fd);
+		return call->is_named || ts_staged_root_path(fd, path);
 	return is_pending || ts_staged_root_is_pending();
 }
 
@@ -264,10 +248,33 @@ bool ts_known_stat(int directory, const char *path, bool is_link, struct stat *r
 	bool is_known = ret_call->is_named && find_stat(ret_call, seconds, &was);
 	if (is_known) {
 		memset(ret_stat, 0, sizeof(*ret_stat));
-		ts_look_fill(&was, ret_stat);
+		ts_staged_fill(&was, ret_stat);
 	}
 	errno = saved;
 	return is_known;
+}
+
+/* @stat for the index: all but the time of birth and the flags. */
+static void get_attributes(const struct stat *stat, struct ts_stage_attributes *ret_attributes)
+{
+	memset(ret_attributes, 0, sizeof(*ret_attributes)); /* it is compared as a whole */
+	ret_attributes->inode = stat->st_ino;
+	ret_attributes->bytes = (uint64_t)stat->st_size;
+	ret_attributes->blocks = (uint64_t)stat->st_blocks;
+	ret_attributes->mode = stat->st_mode;
+	ret_attributes->uid = stat->st_uid;
+	ret_attributes->gid = stat->st_gid;
+	ret_attributes->links = (uint32_t)stat->st_nlink;
+	ret_attributes->block_bytes = (uint32_t)stat->st_blksize;
+	ret_attributes->device_major = major(stat->st_dev);
+	ret_attributes->device_minor = minor(stat->st_dev);
+	ret_attributes->mask = STATX_BASIC_STATS;
+	ret_attributes->accessed.seconds = stat->st_atim.tv_sec;
+	ret_attributes->accessed.nanoseconds = (uint64_t)stat->st_atim.tv_nsec;
+	ret_attributes->modified.seconds = stat->st_mtim.tv_sec;
+	ret_attributes->modified.nanoseconds = (uint64_t)stat->st_mtim.tv_nsec;
+	ret_attributes->changed.seconds = stat->st_ctim.tv_sec;
+	ret_attributes->changed.nanoseconds = (uint64_t)stat->st_ctim.tv_nsec;
 }
 
 void ts_known_note_stat(const struct ts_known_call *call, const struct stat *stat)
@@ -278,8 +285,8 @@ void ts_known_note_stat(const struct ts_known_call *call, const struct stat *sta
 	 * young file's soon. */
 	bool is_steady = S_ISREG(stat->st_mode) || S_ISLNK(stat->st_mode);
 	if (!joined || !is_steady || !ts_staged_root_has_device(-1, stat->st_dev) ||
-		ts_look_is_young(stat, ts_staged_root_type()))
+		ts_staged_root_is_young(stat))
 		return;
-	ts_look_attributes(stat, &attributes);
+	get_attributes(stat, &attributes);
 	ts_stage_name_note_attributes(&joined->index, call->name, call->asked_ms, &attributes);
 }

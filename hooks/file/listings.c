@@ -3,7 +3,6 @@
 #include "hooks/file/listings.h"
 
 #include "hooks/file/known.h"
-#include "hooks/file/look.h"
 #include "hooks/file/staged_root.h"
 #include "leader/files/listing.h"
 #include "shim/atomic.h"
@@ -41,17 +40,9 @@ struct reader {
 	_Atomic long place;  /* behind the last one, as telldir(3) tells it */
 };
 
-struct entry {
-	uint64_t inode;
-	int64_t place; /* of the next one */
-	uint16_t bytes;
-	uint8_t type;
-};
-
-static_assert(sizeof(((struct dirent *)0)->d_ino) == sizeof(uint64_t) &&
-		      sizeof(((struct dirent *)0)->d_off) == sizeof(long) &&
-		      offsetof(struct dirent, d_reclen) == offsetof(struct entry, bytes) &&
-		      offsetof(struct dirent, d_type) == offsetof(struct entry, type),
+static_assert(sizeof(((struct dirent64 *)0)->d_ino) == 8 &&
+		      offsetof(struct dirent64, d_reclen) == 16 &&
+		      offsetof(struct dirent64, d_type) == 18,
 	"the kernel's entries are the C library's");
 
 _Atomic uint32_t ts_listings_open;
@@ -104,21 +95,16 @@ static void forget(DIR *stream)
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-static bool is_below(int fd)
-{
-	char *path TS_SCRATCH = ts_scratch();
-	return path && ts_staged_root_directory(fd, path);
-}
-
 /*
  * opendir(3) has just asked for the attributes, so what the kernel knows of them is as fresh as
  * that; the storage need not be asked again.
  */
 static bool is_ours(int fd, struct stat *ret_stat)
 {
+	char *path TS_SCRATCH = ts_scratch();
 	return ts_sys_look(fd, AT_STATX_DONT_SYNC, ret_stat) == 0 &&
 	       S_ISDIR(ret_stat->st_mode) && ts_staged_root_has_device(fd, ret_stat->st_dev) &&
-	       !ts_look_is_young(ret_stat, ts_staged_root_type()) && is_below(fd);
+	       !ts_staged_root_is_young(ret_stat) && ts_staged_root_path(fd, path);
 }
 
 static void note(DIR *stream, int fd, bool is_given, const struct stat *stat)
@@ -166,7 +152,7 @@ static bool get(struct reader *reader)
 	};
 	/* It has moved, or somebody has read from its descriptor. */
 	if (!path || directory.rights == 0 || directory.seconds == 0 ||
-		!ts_staged_root_directory(reader->fd, path) ||
+		!ts_staged_root_path(reader->fd, path) ||
 		ts_sys_seek(reader->fd, 0, SEEK_CUR) != 0)
 		return false;
 	struct ts_stage *table = ts_known_table();
@@ -214,20 +200,20 @@ static struct reader *served(DIR *stream)
 
 /* ---- reading ---------------------------------------------------------------------------- */
 
-static struct entry *entry_at(const struct reader *reader, uint64_t at)
+static struct dirent64 *entry_at(const struct reader *reader, uint64_t at)
 {
-	return (struct entry *)(reader->listing.map + at);
+	return (struct dirent64 *)(reader->listing.map + at);
 }
 
 /* NULL at the end.  Two threads never get the same one. */
-static struct entry *next_entry(struct reader *reader)
+static struct dirent64 *next_entry(struct reader *reader)
 {
 	uint64_t at = ts_load_relaxed(&reader->at);
 	while (at < reader->listing.bytes) {
-		struct entry *entry = entry_at(reader, at);
-		if (!ts_cas(&reader->at, &at, at + entry->bytes))
+		struct dirent64 *entry = entry_at(reader, at);
+		if (!ts_cas(&reader->at, &at, at + entry->d_reclen))
 			continue;
-		ts_write_relaxed(&reader->place, (long)entry->place);
+		ts_write_relaxed(&reader->place, entry->d_off);
 		return entry;
 	}
 	return NULL;
@@ -258,12 +244,12 @@ bool ts_listings_read(DIR *stream, void **ret_entry)
 }
 
 /* Without what aligns the longest names: callers have room for these and no more. */
-static void copy_entry(const struct entry *from, struct entry *to)
+static void copy_entry(const struct dirent64 *from, struct dirent64 *to)
 {
 	const uint64_t most = offsetof(struct dirent, d_name) + NAME_MAX + 1;
-	uint16_t bytes = (uint16_t)ts_min_u64(from->bytes, most);
+	uint16_t bytes = (uint16_t)ts_min_u64(from->d_reclen, most);
 	memcpy(to, from, bytes);
-	to->bytes = bytes;
+	to->d_reclen = bytes;
 }
 
 bool ts_listings_read_into(DIR *stream, void *entry, void **ret_entry)
@@ -291,9 +277,9 @@ static uint64_t find_place(const struct reader *reader, long place)
 {
 	uint64_t at = 0;
 	while (place != 0 && at < reader->listing.bytes) {
-		const struct entry *entry = entry_at(reader, at);
-		at += entry->bytes;
-		if (entry->place == place)
+		const struct dirent64 *entry = entry_at(reader, at);
+		at += entry->d_reclen;
+		if (entry->d_off == place)
 			return at;
 	}
 	return place == 0 ? 0 : UINT64_MAX;

@@ -2,7 +2,6 @@
 /* Staged files at the border to the program: giving out copies, answering for originals. */
 #include "hooks/file/staged.h"
 
-#include "hooks/file/look.h"
 #include "hooks/file/staged_root.h"
 #include "leader/files/stage.h"
 #include "leader/group/session.h"
@@ -198,11 +197,29 @@ static bool find(
 
 /* ---- answering for originals ------------------------------------------------------------- */
 
+void ts_staged_fill(const struct ts_stage_attributes *was, struct stat *stat)
+{
+	stat->st_dev = makedev(was->device_major, was->device_minor);
+	stat->st_ino = was->inode;
+	stat->st_mode = was->mode;
+	stat->st_nlink = was->links;
+	stat->st_uid = was->uid;
+	stat->st_gid = was->gid;
+	stat->st_size = (off_t)was->bytes;
+	stat->st_blksize = (blksize_t)was->block_bytes;
+	stat->st_blocks = (blkcnt_t)was->blocks;
+	stat->st_atim =
+		(struct timespec){was->accessed.seconds, (long)was->accessed.nanoseconds};
+	stat->st_mtim =
+		(struct timespec){was->modified.seconds, (long)was->modified.nanoseconds};
+	stat->st_ctim = (struct timespec){was->changed.seconds, (long)was->changed.nanoseconds};
+}
+
 void ts_staged_answer(struct stat *stat)
 {
 	struct ts_stage_attributes was;
 	if (find(stat, &was, NULL))
-		ts_look_fill(&was, stat);
+		ts_staged_fill(&was, stat);
 }
 
 static struct statx_timestamp time_x(int64_t seconds, uint64_t nanoseconds)
@@ -436,7 +453,7 @@ static void note_lock(int fd)
 	for (uint32_t i = 0; i < LOCKED_MAX && i < count; i++)
 		if (ts_load_relaxed(&locked[i]) == st.st_ino)
 			return;
-	uint64_t directory = path && ts_staged_root_path(fd, path) ? directory_of(path) : 0;
+	uint64_t directory = ts_staged_root_path(fd, path) ? directory_of(path) : 0;
 	uint32_t place = ts_add_relaxed(&locked_count, 1);
 	if (place < LOCKED_MAX) {
 		ts_write_relaxed(&beside[place], directory);
@@ -479,13 +496,6 @@ static bool is_harmless(int command, int argument)
 	}
 }
 
-/* It leads nowhere, as NULL, 1 and -1 do: the kernel shall say so. */
-static bool is_nowhere(const void *address)
-{
-	const uintptr_t page = 4096;
-	return (uintptr_t)address + page < 2 * page;
-}
-
 /* ---- names of descriptors ---------------------------------------------------------------- */
 
 /* The number that all of @digits is, -1: it is none, or too large for a descriptor. */
@@ -523,14 +533,14 @@ static int descriptor_of(const char *path)
 bool ts_staged_is_itself(const char *path, int flags)
 {
 	return (flags & AT_EMPTY_PATH) != 0 &&
-	       (!path || (!is_nowhere(path) && path[0] == '\0'));
+	       (!path || (!ts_staged_is_nowhere(path) && path[0] == '\0'));
 }
 
 bool ts_staged_before_path(int directory, const char *path, int flags)
 {
 	int fd = directory;
 	if (!ts_staged_is_itself(path, flags))
-		fd = is_nowhere(path) || path[0] != '/' ? -1 : descriptor_of(path);
+		fd = ts_staged_is_nowhere(path) || path[0] != '/' ? -1 : descriptor_of(path);
 	return fd < 0 || ts_staged_give_back(fd);
 }
 
@@ -571,7 +581,7 @@ static void before_argument(int fd, unsigned long request, const void *argument)
 	default:
 		break;
 	}
-	if (is_nowhere(argument))
+	if (ts_staged_is_nowhere(argument))
 		return;
 	switch ((unsigned)request) {
 	case FICLONERANGE:
@@ -692,7 +702,7 @@ static bool consider(
 		ts_session_count_pass(TS_REASON_STAGE_LOCKS);
 		return false;
 	}
-	if (ts_look_is_young(source->stat, ts_staged_root_type())) {
+	if (ts_staged_root_is_young(source->stat)) {
 		ts_session_count_pass(reason);
 		return false;
 	}
@@ -716,7 +726,7 @@ static bool consider_path(int fd, const struct stat *st, int flags, bool *ret_be
 	struct ts_stage_source source = {
 		.fd = fd, .stat = st, .path = path, .past_cache = ts_staged_root_is_fuse()};
 	int saved = errno;
-	*ret_below = path && ts_staged_root_path(fd, path);
+	*ret_below = ts_staged_root_path(fd, path);
 	bool is_given = *ret_below && consider(&source, flags, ret_given);
 	errno = saved;
 	return is_given;

@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 
 struct ts_stage;
+struct ts_stage_attributes;
 
 /** Whether files are staged in this process. Constant from the constructor on. */
 extern _Atomic int ts_staged_on;
@@ -80,6 +81,9 @@ struct ts_stage *ts_staged_index(void);
 
 /* ---- answering for originals ------------------------------------------------------------- */
 
+/** Put what the index says of an original into @stat, whose other fields stay. */
+void ts_staged_fill(const struct ts_stage_attributes *was, struct stat *stat);
+
 /** If @stat tells of a copy, let it tell of the original. Async-signal-safe once joined. */
 void ts_staged_answer(struct stat *stat);
 
@@ -122,6 +126,16 @@ int ts_staged_ask_original(int fd);
  * errno: the call must not reach the copy.  Threads: any.
  */
 bool ts_staged_before_path(int directory, const char *path, int flags);
+
+/**
+ * Whether @address lies on the first page or the last one, as NULL, 1 and -1 do: then the
+ * kernel shall say so.  Only a system call could tell whether any other leads nowhere.
+ */
+static inline bool ts_staged_is_nowhere(const void *address)
+{
+	const uintptr_t page = 4096;
+	return (uintptr_t)address + page < 2 * page;
+}
 
 /** Whether the call is about @directory itself: the path is empty, and that is allowed. */
 bool ts_staged_is_itself(const char *path, int flags);

@@ -2,6 +2,7 @@
 /* Which files are to be staged: those under the directory of --dataset NAME=DIR. */
 #include "hooks/file/staged_root.h"
 
+#include "leader/inputs/age.h"
 #include "shim/atomic.h"
 #include "shim/config.h"
 #include "shim/hash.h"
@@ -180,17 +181,15 @@ uint64_t ts_staged_root_type(void)
 	return ts_load_acquire(&root.state) == FOUND ? root.type : 0;
 }
 
-bool ts_staged_root_path(int fd, char *path)
+bool ts_staged_root_is_young(const struct stat *st)
 {
-	int length = path_of(fd, path);
-
-	return length > 0 && (size_t)length > root.length &&
-	       memcmp(path, root.path, root.length) == 0 && path[root.length] == '/';
+	return ts_age_is_young(ts_age_is_near(ts_staged_root_type()), ts_age_ns(st->st_mtim),
+		ts_age_ns(st->st_ctim), ts_real_ns());
 }
 
-bool ts_staged_root_directory(int fd, char *path)
+bool ts_staged_root_path(int fd, char *path)
 {
-	int length = path_of(fd, path);
+	int length = path ? path_of(fd, path) : 0;
 
 	return length > 0 && (size_t)length >= root.length &&
 	       memcmp(path, root.path, root.length) == 0 &&

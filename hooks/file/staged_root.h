@@ -27,13 +27,17 @@ bool ts_staged_root_is_fuse(void);
 uint64_t ts_staged_root_type(void);
 
 /**
- * Path of the open file @fd, if it lies under the directory: absolute and without links.
- * @path has room for PATH_MAX bytes.  Mount points below the directory do not count.
+ * Whether @stat's file or directory, which lies there, was changed so recently that its times
+ * may not tell the next change: leader/inputs/age.h.  Any thread.
+ */
+bool ts_staged_root_is_young(const struct stat *stat);
+
+/**
+ * Whether the open file @fd lies under the directory, or is it.  Into @path, which has room for
+ * PATH_MAX bytes, goes its path: absolute and without links; NULL: never.  Mount points below
+ * the directory do not count.
  */
 bool ts_staged_root_path(int fd, char *path);
-
-/** The same for an open directory, which may also be the directory itself. */
-bool ts_staged_root_directory(int fd, char *path);
 
 /** Whether another thread is about to find the directory, so that nobody can tell yet. */
 bool ts_staged_root_is_pending(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of decompression objects that we follow. */
+/* The table of decompression objects that we follow, and the key of what they decode. */
 #include "hooks/jpeg/decoder.h"
 
 #include "shim/atomic.h"
@@ -44,19 +44,13 @@ struct ts_stream *ts_decoder_stream(struct ts_jpeg_decompress *cinfo)
 struct ts_decoder *ts_decoder_create(
 	struct ts_jpeg_decompress *cinfo, const struct ts_jpeg_library *library, int version)
 {
-	/* The same address again without a destroy in between: the caller's error path left
-	 * the old object behind. */
-	struct ts_decoder *decoder = ts_decoder_find(cinfo);
-	if (decoder)
-		ts_decoder_destroy(decoder);
-
 	uint32_t at = place_of(cinfo);
 	for (uint32_t i = 0; i < PROBES; i++) {
 		uint32_t slot = (at + i) % SLOT_COUNT;
 		uintptr_t nobody = 0;
 		if (!ts_cas(&owners[slot], &nobody, (uintptr_t)cinfo))
 			continue;
-		decoder = &decoders[slot];
+		struct ts_decoder *decoder = &decoders[slot];
 		memset(decoder, 0, sizeof(*decoder));
 		decoder->cinfo = cinfo;
 		decoder->library = library;
@@ -67,32 +61,21 @@ struct ts_decoder *ts_decoder_create(
 	return NULL;
 }
 
-void ts_decoder_end_lease(struct ts_decoder *decoder)
+void ts_decoder_go_plain(struct ts_decoder *decoder)
 {
-	if (!ts_decoder_is_foreign(decoder))
-		ts_lease_release(decoder->store, &decoder->lease);
-}
-
-void ts_decoder_end_claim(struct ts_decoder *decoder)
-{
-	if (!ts_decoder_is_foreign(decoder))
-		ts_claim_abandon(decoder->store, &decoder->claim);
+	if (decoder->phase > TS_DECODER_PLAIN && !ts_decoder_is_foreign(decoder)) {
+		if (decoder->phase == TS_DECODER_CAPTURE)
+			ts_claim_abandon(decoder->store, &decoder->claim);
+		else
+			ts_lease_release(decoder->store, &decoder->lease);
+	}
+	decoder->phase = TS_DECODER_PLAIN;
+	decoder->stream.recording = false;
 }
 
 void ts_decoder_reset(struct ts_decoder *decoder)
 {
-	switch (decoder->phase) {
-	case TS_DECODER_CAPTURE:
-		ts_decoder_end_claim(decoder);
-		break;
-	case TS_DECODER_VERIFY:
-	case TS_DECODER_MATCHING:
-	case TS_DECODER_SERVED:
-		ts_decoder_end_lease(decoder);
-		break;
-	default:
-		break;
-	}
+	ts_decoder_go_plain(decoder);
 	decoder->phase = TS_DECODER_IDLE;
 	free(decoder->calls);
 	decoder->calls = NULL;
@@ -148,4 +131,83 @@ uint64_t ts_ticks(void)
 #else
 	return ts_now_ns();
 #endif
+}
+
+/* ---- the key: everything that decides about the pixels ----------------------------------- */
+
+/* Settings, in the order of jpeglib.h; plain integers, so that no padding is hashed. */
+struct settings {
+	uint64_t layout; /* of this structure */
+	struct ts_hash128 stream, library;
+	uint64_t environment;
+	double output_gamma;
+	int32_t version, data_precision;
+	int32_t num_components, jpeg_color_space, out_color_space;
+	uint32_t image_width, image_height, scale_num, scale_denom;
+	int32_t dct_method, do_fancy_upsampling, do_block_smoothing;
+	uint32_t output_width, output_height;
+	int32_t out_color_components, output_components;
+};
+
+static void add_tables(
+	struct ts_hasher *hasher, void *const *tables, unsigned count, size_t bytes)
+{
+	for (unsigned i = 0; i < count; i++) {
+		uint8_t present = tables[i] != NULL;
+		ts_hasher_add(hasher, &present, 1);
+		if (present)
+			ts_hasher_add(hasher, tables[i], bytes);
+	}
+}
+
+/* What the caller can change between reading the header and starting: which components it
+ * wants.  Fields that are not set yet at that time are left out. */
+static void add_components(struct ts_hasher *hasher, const struct ts_decoder *decoder)
+{
+	const struct ts_jpeg_decompress *cinfo = decoder->cinfo;
+	size_t needed_at = decoder->version == 62 ? TS_JPEG_NEEDED_AT_62 : TS_JPEG_NEEDED_AT_70;
+	for (int i = 0; i < cinfo->num_components; i++) {
+		const uint8_t *component =
+			(const uint8_t *)cinfo->comp_info + (size_t)i * TS_JPEG_COMPONENT_BYTES;
+		ts_hasher_add(hasher, component, TS_JPEG_COMPONENT_STABLE);
+		ts_hasher_add(hasher, component + needed_at, sizeof(int));
+	}
+}
+
+struct ts_key ts_decoder_key(const struct ts_decoder *decoder, struct ts_hash128 prefix)
+{
+	const struct ts_jpeg_decompress *cinfo = decoder->cinfo;
+	struct settings s;
+	memset(&s, 0, sizeof(s));
+	s.layout = TS_PIXELS_MAGIC;
+	s.stream = prefix;
+	s.library = decoder->library->identity;
+	s.environment = decoder->environment;
+	s.output_gamma = cinfo->output_gamma;
+	s.version = decoder->version;
+	s.data_precision = cinfo->data_precision;
+	s.num_components = cinfo->num_components;
+	s.jpeg_color_space = cinfo->jpeg_color_space;
+	s.out_color_space = cinfo->out_color_space;
+	s.image_width = cinfo->image_width;
+	s.image_height = cinfo->image_height;
+	s.scale_num = cinfo->scale_num;
+	s.scale_denom = cinfo->scale_denom;
+	s.dct_method = cinfo->dct_method;
+	s.do_fancy_upsampling = cinfo->do_fancy_upsampling;
+	s.do_block_smoothing = cinfo->do_block_smoothing;
+	s.output_width = cinfo->output_width;
+	s.output_height = cinfo->output_height;
+	s.out_color_components = cinfo->out_color_components;
+	s.output_components = cinfo->output_components;
+
+	struct ts_hasher hasher;
+	ts_hasher_init(&hasher);
+	ts_hasher_add(&hasher, &s, sizeof(s));
+	add_tables(&hasher, cinfo->quant_tbl_ptrs, 4, TS_JPEG_QUANT_BYTES);
+	add_tables(&hasher, cinfo->dc_huff_tbl_ptrs, 4, TS_JPEG_HUFF_BYTES);
+	add_tables(&hasher, cinfo->ac_huff_tbl_ptrs, 4, TS_JPEG_HUFF_BYTES);
+	add_components(&hasher, decoder);
+	struct ts_hash128 digest = ts_hasher_digest(&hasher);
+	return (struct ts_key){.lo = digest.lo | 1, .hi = digest.hi};
 }

@@ -75,7 +75,7 @@ struct ts_decoder *ts_decoder_find(const void *cinfo);
 /** The stream of the decoder that @cinfo is, which is followed.  As above. */
 struct ts_stream *ts_decoder_stream(struct ts_jpeg_decompress *cinfo);
 
-/** Begin to follow @cinfo. NULL when the table is full. */
+/** Begin to follow @cinfo, which is not followed yet. NULL when the table is full. */
 struct ts_decoder *ts_decoder_create(
 	struct ts_jpeg_decompress *cinfo, const struct ts_jpeg_library *library, int version);
 
@@ -97,9 +97,8 @@ static inline bool ts_decoder_is_foreign(const struct ts_decoder *decoder)
 	return decoder->phase > TS_DECODER_PLAIN && decoder->serial != ts_identity_serial();
 }
 
-/** End the lease, or the claim, unless it is a parent's. */
-void ts_decoder_end_lease(struct ts_decoder *decoder);
-void ts_decoder_end_claim(struct ts_decoder *decoder);
+/** From any phase to PLAIN: end the lease or the claim, unless it is a parent's. */
+void ts_decoder_go_plain(struct ts_decoder *decoder);
 
 /** A cycle counter, for proportions only. */
 uint64_t ts_ticks(void);
@@ -109,18 +108,13 @@ struct ts_pixels_progress ts_decoder_progress(const struct ts_decoder *decoder);
 void ts_decoder_set_progress(
 	struct ts_decoder *decoder, const struct ts_pixels_progress *progress);
 
-/* ---- key.c ------------------------------------------------------------------------------ */
-
 /**
  * Key of the image: the digest of the stream's first bytes, and all else that decides about
  * pixels: decoder settings, tables, components, the library itself and its environment.
  */
 struct ts_key ts_decoder_key(const struct ts_decoder *decoder, struct ts_hash128 prefix);
 
-/** Hash of the environment variables that libjpeg-turbo obeys (JSIMD_*). */
-uint64_t ts_jpeg_environment(void);
-
-/* ---- capture.c: the library works, and what it delivers is published or compared --------- */
+/* ---- share.c: the library works, and what it delivers is published or compared --------- */
 
 /** Make room for the record of a claim; on failure (reason returned) the claim is gone. */
 int ts_capture_begin(struct ts_decoder *decoder);
@@ -132,7 +126,14 @@ void ts_capture_finish(struct ts_decoder *decoder);
 void ts_verify_rows(struct ts_decoder *decoder, uint8_t **rows, unsigned first, unsigned count);
 void ts_verify_finish(struct ts_decoder *decoder);
 
-/* ---- serve.c: a record takes the library's place ----------------------------------------- */
+/* ---- share.c: a record takes the library's place -------------------------------------- */
+
+/**
+ * The trailer inside a record of @bytes that should hold @height rows of @row_bytes, or NULL
+ * when what is there is not one: every number is checked before it is used.
+ */
+const struct ts_pixels_trailer *ts_pixels_trailer(
+	const void *record, uint64_t bytes, uint64_t height, uint64_t row_bytes);
 
 enum ts_match { TS_MATCH_SAME, TS_MATCH_MORE, TS_MATCH_DIFFERENT };
 

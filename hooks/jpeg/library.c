@@ -13,6 +13,11 @@
 #include <sys/auxv.h>
 #endif
 
+extern char **environ;
+
+/* What every libjpeg defines. */
+#define CREATE "jpeg_CreateDecompress"
+
 /* A process that loads and unloads libjpeg over and over reuses the entries that are gone. */
 #define LIBRARY_MAX 64u
 
@@ -39,7 +44,12 @@ static uint32_t site_index(uintptr_t address)
 	return (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 56) % SITE_COUNT;
 }
 
-struct ts_hash128 ts_jpeg_identity(const struct ts_elf_object *object)
+/*
+ * What decides about pixels in the loaded @object, the same on all nodes: its code, and which
+ * paths through it this processor takes, as variants for SIMD may differ in bits.  Some 100 us
+ * where it has no build id.
+ */
+static struct ts_hash128 identity_of(const struct ts_elf_object *object)
 {
 	struct {
 		struct ts_hash128 code;
@@ -62,6 +72,16 @@ struct ts_hash128 ts_jpeg_identity(const struct ts_elf_object *object)
 	return ts_hash128(&all, sizeof(all));
 }
 
+uint64_t ts_jpeg_environment(void)
+{
+	/* libjpeg-turbo reads these for every object it makes (simd/.../jsimd.c, init_simd). */
+	uint64_t hash = 0;
+	for (char **e = environ; e && *e; e++)
+		if ((*e)[0] == 'J' && strncmp(*e, "JSIMD_", 6) == 0)
+			hash = hash * 31 + ts_hash64(*e, strlen(*e));
+	return hash;
+}
+
 static const struct ts_jpeg_library *library_at(uintptr_t address)
 {
 	for (unsigned i = 0; i < LIBRARY_MAX; i++) {
@@ -79,18 +99,24 @@ static const struct ts_jpeg_library *library_at(uintptr_t address)
 static void fill_in(struct ts_jpeg_library *library, const struct ts_elf_object *object)
 {
 	ts_elf_code(object, &library->low, &library->high);
-	library->identity = ts_jpeg_identity(object);
+	library->identity = identity_of(object);
 #define TS_X(name, type, parameters) \
 	library->name = (type(*) parameters)ts_elf_function(object, "jpeg_" #name);
 	TS_JPEG_CALLS(TS_X)
 	TS_JPEG_USED(TS_X)
 #undef TS_X
+#define TS_X(name, type, parameters) \
+	library->name = (type(*) parameters)ts_elf_function(object, #name);
+	TS_TURBO_CALLS(TS_X)
+#undef TS_X
 }
 
-/* Under the loader's lock, so one thread at a time. */
-static const struct ts_jpeg_library *library_of_object(const struct ts_elf_object *object)
+/* The library that @object is if it defines @function.  Under the loader's lock, so one thread
+ * at a time. */
+static const struct ts_jpeg_library *library_of_object(
+	const struct ts_elf_object *object, const char *function)
 {
-	uintptr_t any = ts_elf_function(object, "jpeg_CreateDecompress");
+	uintptr_t any = ts_elf_function(object, function);
 	const struct ts_jpeg_library *known = library_at(any);
 	if (known || !any)
 		return known;
@@ -107,6 +133,7 @@ static const struct ts_jpeg_library *library_of_object(const struct ts_elf_objec
 
 struct search {
 	uintptr_t address;
+	const char *function;
 	const struct ts_jpeg_library *library;
 };
 
@@ -117,8 +144,7 @@ static bool defines_after_us(const struct ts_elf_object *object, void *data)
 	if (!ts_elf_containing((uintptr_t)&library_at, &self) ||
 		self.dynamic == object->dynamic)
 		return false;
-	if (ts_elf_function(object, "jpeg_CreateDecompress"))
-		search->library = library_of_object(object);
+	search->library = library_of_object(object, search->function);
 	return search->library != NULL;
 }
 
@@ -128,9 +154,8 @@ static void search_caller(void *data)
 	struct search *search = data;
 	struct ts_elf_object caller, provider;
 	if (ts_elf_containing(search->address, &caller) &&
-		ts_elf_provider(
-			&caller, "jpeg_CreateDecompress", (uintptr_t)&library_at, &provider))
-		search->library = library_of_object(&provider);
+		ts_elf_provider(&caller, search->function, (uintptr_t)&library_at, &provider))
+		search->library = library_of_object(&provider, search->function);
 	if (!search->library)
 		ts_elf_each(defines_after_us, search);
 }
@@ -140,7 +165,7 @@ static void search_provider(void *data)
 	struct search *search = data;
 	struct ts_elf_object object;
 	if (ts_elf_containing(search->address, &object))
-		search->library = library_of_object(&object);
+		search->library = library_of_object(&object, search->function);
 }
 
 /* Something was unloaded: forget call sites, and libraries that are no longer there. */
@@ -153,10 +178,11 @@ static void revalidate(void *data)
 		if (ts_load_relaxed(&libraries[i].state) != ENTRY_READY)
 			continue;
 		struct ts_hash128 identity = {0, 0};
-		uintptr_t create = (uintptr_t)library->CreateDecompress;
-		if (ts_elf_containing(create, &object) &&
-			ts_elf_function(&object, "jpeg_CreateDecompress") == create)
-			identity = ts_jpeg_identity(&object);
+		uintptr_t low = 0, high = 0;
+		if (ts_elf_containing(library->low, &object))
+			ts_elf_code(&object, &low, &high);
+		if (low == library->low && high == library->high)
+			identity = identity_of(&object);
 		if (memcmp(&identity, &library->identity, sizeof(identity)) != 0)
 			ts_write_release(&libraries[i].state, ENTRY_GONE);
 	}
@@ -176,13 +202,13 @@ static void forget_what_is_gone(void)
 }
 
 /* After forget_what_is_gone(), which need not look twice for one call. */
-static const struct ts_jpeg_library *library_of_site(uintptr_t address)
+static const struct ts_jpeg_library *library_of_site(uintptr_t address, const char *function)
 {
 	uint64_t site = ts_load_acquire(&sites[site_index(address)]);
 	if ((site & SITE_MASK) == (address & SITE_MASK) && site >> 48)
 		return &libraries[(site >> 48) - 1].library;
 
-	struct search search = {.address = address};
+	struct search search = {.address = address, .function = function};
 	ts_elf_locked(search_caller, &search);
 	if (search.library) {
 		uint64_t index = 0;
@@ -195,10 +221,11 @@ static const struct ts_jpeg_library *library_of_site(uintptr_t address)
 	return search.library;
 }
 
-const struct ts_jpeg_library *ts_jpeg_library_of_caller(const void *caller)
+const struct ts_jpeg_library *ts_jpeg_library_of_caller(
+	const void *caller, const char *function)
 {
 	forget_what_is_gone();
-	return library_of_site((uintptr_t)caller);
+	return library_of_site((uintptr_t)caller, function);
 }
 
 const struct ts_jpeg_library *ts_jpeg_library_of(
@@ -210,10 +237,11 @@ const struct ts_jpeg_library *ts_jpeg_library_of(
 		const struct ts_jpeg_library *known = library_at((uintptr_t)mem->alloc_small);
 		if (TS_LIKELY(known != NULL))
 			return known;
-		struct search search = {.address = (uintptr_t)mem->alloc_small};
+		struct search search = {
+			.address = (uintptr_t)mem->alloc_small, .function = CREATE};
 		ts_elf_locked(search_provider, &search);
 		if (search.library)
 			return search.library;
 	}
-	return library_of_site((uintptr_t)caller);
+	return library_of_site((uintptr_t)caller, CREATE);
 }

@@ -50,31 +50,47 @@
 	X(calc_output_dimensions, void, (struct ts_jpeg_decompress * cinfo)) \
 	X(has_multiple_scans, int, (struct ts_jpeg_decompress * cinfo))
 
-/** One loaded libjpeg. Filled in once, constant while the library stays loaded. */
+/*
+ * TurboJPEG's interface, whose first one we stand in front of.  libturbojpeg calls its own copy
+ * of libjpeg, which our jpeg_* never see.
+ */
+#define TS_TURBO_CALLS(X)                                                                     \
+	X(tjDecompress2, int,                                                                 \
+		(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,           \
+			unsigned char *picture, int width, int pitch, int height, int format, \
+			int flags))                                                           \
+	X(tjDecompressHeader3, int,                                                           \
+		(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,           \
+			int *width, int *height, int *subsampling, int *colour_space))        \
+	X(tjGetScalingFactors, struct ts_scaling_factor *, (int *count))                      \
+	X(tj3Init, void *, (int kind)) /* since libjpeg-turbo 3 */
+
+struct ts_scaling_factor {
+	int numerator, denominator;
+};
+
+/** One loaded libjpeg or libturbojpeg, with NULL for what it does not define. Filled in once,
+ * constant while the library stays loaded. */
 struct ts_jpeg_library {
 	uintptr_t low, high;        /* its code */
 	struct ts_hash128 identity; /* build id, else hash of the code; and the processor */
 #define TS_X(name, type, parameters) type(*name) parameters;
 	TS_JPEG_CALLS(TS_X)
 	TS_JPEG_USED(TS_X)
+	TS_TURBO_CALLS(TS_X)
 #undef TS_X
 };
 
-struct ts_elf_object;
+/** Hash of the environment variables that libjpeg-turbo obeys (JSIMD_*). */
+uint64_t ts_jpeg_environment(void);
 
 /**
- * What decides about pixels in the loaded @object, the same on all nodes: its code, and which
- * paths through it this processor takes, as variants for SIMD may differ in bits.  Any thread;
- * some 100 us where it has no build id.
- */
-struct ts_hash128 ts_jpeg_identity(const struct ts_elf_object *object);
-
-/**
- * The library that the code at @caller reaches, or NULL when none can be found.
+ * The library whose @function the code at @caller reaches, or NULL when none can be found.
  * Threads: any.  Takes the loader's lock for a moment (a few 10 us the first time, under
  * 0.1 us when this call site is known).  Not async-signal-safe.
  */
-const struct ts_jpeg_library *ts_jpeg_library_of_caller(const void *caller);
+const struct ts_jpeg_library *ts_jpeg_library_of_caller(
+	const void *caller, const char *function);
 
 /**
  * The library that made the object @cinfo (of either direction), or, where its memory

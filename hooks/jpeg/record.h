@@ -70,13 +70,6 @@ static inline uint64_t ts_pixels_bytes(
 	       pieces * sizeof(struct ts_pixels_piece) + calls;
 }
 
-/**
- * The trailer inside a record of @bytes that should hold @height rows of @row_bytes, or NULL
- * when what is there is not one: every number is checked before it is used.
- */
-const struct ts_pixels_trailer *ts_pixels_trailer(
-	const void *record, uint64_t bytes, uint64_t height, uint64_t row_bytes);
-
 /** The pieces behind @trailer. */
 static inline const struct ts_pixels_piece *ts_pixels_pieces(
 	const struct ts_pixels_trailer *trailer)

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* TurboJPEG's one-call decoder. */
-#include "hooks/jpeg/turbo.h"
-
-#include "hooks/jpeg/decoder.h"
-#include "shim/atomic.h"
+/*
+ * TurboJPEG's one-call decoder, tjDecompress2() of libturbojpeg.so.0 (libjpeg-turbo 1.2
+ * to 2.1): the whole stream and the whole picture are in the caller's memory.
+ *
+ * From libjpeg-turbo 3 on a handle carries settings that cannot be read back (cropping region,
+ * scaling factor of tj3SetScalingFactor()), so handles of such a library pass.  Programs that
+ * find the function with dlsym on a handle of their own (ctypes) do not come here.
+ */
+#include "hooks/jpeg/library.h"
+#include "leader/group/session.h"
 #include "shim/config.h"
-#include "shim/elf.h"
 #include "shim/sys.h"
 
 #include <string.h>
@@ -24,126 +28,14 @@ static const uint8_t pixel_bytes[] = {3, 3, 4, 4, 4, 4, 1, 4, 4, 4, 4, 4};
 
 #define TRAILER_MAGIC UINT64_C(0x314a545453535354) /* "TSSSTTJ1" */
 
-struct scaling_factor {
-	int numerator, denominator;
-};
-
-struct turbo_library {
-	int (*decompress2)(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,
-		unsigned char *picture, int width, int pitch, int height, int format,
-		int flags);
-	int (*header3)(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,
-		int *width, int *height, int *subsampling, int *colour_space);
-	struct scaling_factor *(*scaling_factors)(int *count);
-	struct ts_hash128 identity;
-	bool has_parameters; /* libjpeg-turbo 3 */
-};
-
 /** Behind the rows of a record. */
 struct turbo_trailer {
 	uint64_t magic;
 	uint32_t width, height, row_bytes, reserved;
 };
 
-/* ---- which library a caller means -------------------------------------------------------- */
-
-#define SITE_COUNT 32u
-
-/* A call site and what it reaches; written once under the loader's lock, forgotten together
- * when the loader has unloaded anything. */
-static struct {
-	struct turbo_library library;
-	_Atomic uintptr_t caller;
-} sites[SITE_COUNT];
-static _Atomic unsigned long long unloads_seen;
-
-struct search {
-	uintptr_t caller;
-	struct turbo_library library;
-	bool found;
-};
-
-static void fill_in(struct search *search, const struct ts_elf_object *object)
-{
-	struct turbo_library *library = &search->library;
-	library->decompress2 =
-		(__typeof__(library->decompress2))ts_elf_function(object, "tjDecompress2");
-	library->header3 =
-		(__typeof__(library->header3))ts_elf_function(object, "tjDecompressHeader3");
-	library->scaling_factors = (__typeof__(library->scaling_factors))ts_elf_function(
-		object, "tjGetScalingFactors");
-	library->has_parameters = ts_elf_function(object, "tj3Init") != 0;
-	library->identity = ts_jpeg_identity(object);
-	search->found = true;
-}
-
-static bool defines_elsewhere(const struct ts_elf_object *object, void *data)
-{
-	struct ts_elf_object self;
-	if (!ts_elf_containing((uintptr_t)&ts_turbo_decompress2, &self) ||
-		self.dynamic == object->dynamic || !ts_elf_function(object, "tjDecompress2"))
-		return false;
-	fill_in(data, object);
-	return true;
-}
-
-static void find_library(void *data)
-{
-	struct search *search = data;
-	struct ts_elf_object caller, provider;
-	if (ts_elf_containing(search->caller, &caller) &&
-		ts_elf_provider(
-			&caller, "tjDecompress2", (uintptr_t)&ts_turbo_decompress2, &provider))
-		fill_in(search, &provider);
-	else
-		ts_elf_each(defines_elsewhere, search);
-}
-
-static void forget_sites(void *data)
-{
-	(void)data;
-	for (unsigned i = 0; i < SITE_COUNT; i++)
-		ts_write_relaxed(&sites[i].caller, 0);
-}
-
-/* Copies the answer out, so that a site being replaced meanwhile does no harm. */
-static bool library_of_caller(const void *caller, struct turbo_library *ret_library)
-{
-	uintptr_t address = (uintptr_t)caller;
-	unsigned long long unloads = ts_elf_unloads();
-	/* Acquire: pairs with the release below, the sites forgotten before it is said. */
-	if (unloads != ts_load_acquire(&unloads_seen)) {
-		ts_elf_locked(forget_sites, NULL);
-		ts_write_release(&unloads_seen, unloads);
-	}
-	for (unsigned i = 0; i < SITE_COUNT; i++) {
-		/* Pairs with the release below: the library was filled in before. */
-		if (ts_load_acquire(&sites[i].caller) != address)
-			continue;
-		*ret_library = sites[i].library;
-		return true;
-	}
-	struct search search = {.caller = address};
-	ts_elf_locked(find_library, &search);
-	if (!search.found || !search.library.decompress2)
-		return false;
-	for (unsigned i = 0; i < SITE_COUNT; i++) {
-		uintptr_t nobody = 0;
-		/* 1 is no address: the place is taken but not ready. */
-		if (!ts_cas(&sites[i].caller, &nobody, 1))
-			continue;
-		sites[i].library = search.library;
-		ts_write_release(&sites[i].caller, address);
-		break;
-	}
-	*ret_library = search.library;
-	return true;
-}
-
-/* ---- one call ---------------------------------------------------------------------------- */
-
 struct call {
-	struct turbo_library library;
+	const struct ts_jpeg_library *library;
 	void *handle;
 	const unsigned char *jpeg;
 	unsigned long jpeg_bytes;
@@ -153,7 +45,7 @@ struct call {
 
 static int real(const struct call *call)
 {
-	return call->library.decompress2(call->handle, call->jpeg, call->jpeg_bytes,
+	return call->library->tjDecompress2(call->handle, call->jpeg, call->jpeg_bytes,
 		call->picture, call->width, call->pitch, call->height, call->format,
 		call->flags);
 }
@@ -169,8 +61,8 @@ static enum ts_reason objection(const struct call *call)
 	if (!call->handle || !call->jpeg || !call->picture || call->width < 0 ||
 		call->height < 0 || call->pitch < 0 || call->format < 0 ||
 		call->format >= (int)TS_ARRAY_SIZE(pixel_bytes) ||
-		(call->flags & ~KNOWN_FLAGS) || call->library.has_parameters ||
-		!call->library.header3 || !call->library.scaling_factors ||
+		(call->flags & ~KNOWN_FLAGS) || call->library->tj3Init ||
+		!call->library->tjDecompressHeader3 || !call->library->tjGetScalingFactors ||
 		call->jpeg_bytes > LARGE_STREAM_BYTES)
 		return TS_REASON_TURBO_FIELDS;
 	return call->jpeg_bytes < SMALL_STREAM_BYTES ? TS_REASON_JPEG_SMALL : TS_REASON_COUNT;
@@ -187,7 +79,7 @@ static struct ts_key key_of(const struct call *call)
 	memset(&all, 0, sizeof(all));
 	all.layout = TRAILER_MAGIC;
 	all.stream = ts_hash128(call->jpeg, call->jpeg_bytes);
-	all.library = call->library.identity;
+	all.library = call->library->identity;
 	all.environment = ts_jpeg_environment();
 	all.width = call->width;
 	all.height = call->height;
@@ -201,10 +93,10 @@ static struct ts_key key_of(const struct call *call)
 static bool output_size(const struct call *call, int *ret_width, int *ret_height)
 {
 	int width, height, subsampling, colour_space, count = 0;
-	if (call->library.header3(call->handle, call->jpeg, call->jpeg_bytes, &width, &height,
-		    &subsampling, &colour_space) != 0)
+	if (call->library->tjDecompressHeader3(call->handle, call->jpeg, call->jpeg_bytes,
+		    &width, &height, &subsampling, &colour_space) != 0)
 		return false;
-	const struct scaling_factor *factors = call->library.scaling_factors(&count);
+	const struct ts_scaling_factor *factors = call->library->tjGetScalingFactors(&count);
 	int most_width = call->width ? call->width : width;
 	int most_height = call->height ? call->height : height;
 	for (int i = 0; factors && i < count; i++) {
@@ -337,11 +229,16 @@ static int share(const struct call *call, const struct ts_session *session)
 	return result;
 }
 
-int ts_turbo_decompress2(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,
-	unsigned char *picture, int width, int pitch, int height, int format, int flags,
-	const void *caller)
+int tjDecompress2(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,
+	unsigned char *picture, int width, int pitch, int height, int format, int flags);
+
+/* A call that is served from the ring does not clear an earlier error text of the handle. */
+TS_EXPORT int tjDecompress2(void *handle, const unsigned char *jpeg, unsigned long jpeg_bytes,
+	unsigned char *picture, int width, int pitch, int height, int format, int flags)
 {
-	struct call call = {
+	const struct call call = {
+		.library =
+			ts_jpeg_library_of_caller(__builtin_return_address(0), "tjDecompress2"),
 		.handle = handle,
 		.jpeg = jpeg,
 		.jpeg_bytes = jpeg_bytes,
@@ -352,7 +249,7 @@ int ts_turbo_decompress2(void *handle, const unsigned char *jpeg, unsigned long 
 		.format = format,
 		.flags = flags,
 	};
-	if (!library_of_caller(caller, &call.library))
+	if (!call.library)
 		return -1; /* nobody defines it: the caller could not have been linked either */
 	if (ts_config()->disable)
 		return real(&call);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Samples between nodes: asking for them, taking what comes, handing over what is made. */
-#include "hooks/torch/across.h"
-
 #include "hooks/torch/samples_private.h"
 #include "leader/group/session.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers for the Python glue: states of generators, and names. */
+/* States of generators for the Python glue. */
 #include "hooks/torch/numbers.h"
-#include "hooks/torch/samples.h"
 
 #include "shim/hash.h"
 
@@ -149,11 +148,4 @@ void tsshim_sample_seed_globals(const struct ts_generator *generators, uint64_t 
 		seed_random(python, python_seed);
 	if (numpy->kind == TS_GENERATOR_NUMPY)
 		seed_numpy(numpy, numpy_seed);
-}
-
-void tsshim_sample_hash(const void *data, uint64_t bytes, void *ret_digest)
-{
-	struct ts_hash128 digest = ts_hash128(data, bytes);
-
-	memcpy(ret_digest, &digest, sizeof(digest));
 }

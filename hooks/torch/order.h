@@ -19,7 +19,7 @@
  * own draws, so that a lone job has the same ones however its iterators overlap.
  *
  * An item is an index and its occurrence: how often that index came before
- * (hooks/torch/items.h). Indices are numbers below 2^31 - 1.  Memory: 8 bytes and a bit for
+ * (hooks/torch/order.c). Indices are numbers below 2^31 - 1.  Memory: 8 bytes and a bit for
  * each index.  Threads: one at a time.
  */
 #ifndef TS_HOOKS_TORCH_ORDER_H

@@ -13,18 +13,8 @@
 #include <assert.h>
 #include <stddef.h>
 
-#define TS_SAMPLE_INDEX 9u
-
-/** The number @index with its type, as it is in names: "i" and the number, little endian. */
-void ts_sample_index(int64_t index, unsigned char ret_bytes[TS_SAMPLE_INDEX]);
-
 /** The key of the sample at the number @index in @scope, where that came @occurrence times. */
 struct ts_key ts_sample_key(const void *scope, int64_t index, uint32_t occurrence);
-
-/** Let the seeds that @sample has be those of the number @index, as tsshim_sample_name() says.
- */
-void ts_sample_set_seeds(
-	struct ts_sample *sample, const void *stream, int64_t index, uint32_t occurrence);
 
 /*
  * A note of the journal has no room for an occurrence: each has a tag of its own instead, so
@@ -89,7 +79,7 @@ struct ts_sample {
 	uint64_t made_at, made_ns; /* likewise, of time that passes */
 	uint64_t slack_ns;         /* so much longer than to make one others may hold a claim */
 	uint64_t record_bytes;     /* of the record in the making, or the last one */
-	/* Of what is claimed: hooks/torch/across.h. */
+	/* Of what is claimed: hooks/torch/across.c. */
 	struct ts_mail *across; /* where other nodes are asked for it; NULL: nowhere, */
 	enum ts_reason unasked; /* and why not */
 	struct ts_errand errand;
@@ -125,15 +115,5 @@ static inline void ts_sample_set_origin(struct ts_sample *sample, uint64_t origi
 
 /** Whether what @sample holds is this process's; what a parent holds is not ours to end. */
 bool ts_sample_is_ours(struct ts_sample *sample);
-
-/** The record of @sample, just published, is for a batch of this process's that is to come. */
-void ts_sample_note_ahead(const struct ts_sample *sample);
-
-/**
- * Whether the record of @sample, which was taken, is one of the last that this process
- * published ahead of the batch that takes it; says so once.  Any thread; a child of fork() has
- * a copy.
- */
-bool ts_sample_was_ahead(const struct ts_sample *sample);
 
 #endif

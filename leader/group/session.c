@@ -191,18 +191,36 @@ void ts_session_nest(bool nested)
 	is_nested = nested;
 }
 
-const struct ts_session *ts_session_enter(enum ts_reason *ret_reason)
+static const struct ts_session *enter(
+	const struct ts_config *config, enum ts_reason *ret_reason)
 {
-	if (is_nested) {
-		*ret_reason = TS_REASON_NESTED;
-		return NULL;
-	}
-	const struct ts_config *config = ts_config();
-	if (config->share == TS_SHARE_OFF) {
+	if (config->disable || config->ring_bytes == 0) {
 		*ret_reason = TS_REASON_DISABLED;
 		return NULL;
 	}
-	return ts_session_enter_for_files(ret_reason);
+	switch (ts_identity_check()) {
+	case TS_VFORK_CHILD:
+		*ret_reason = TS_REASON_VFORK;
+		return NULL;
+	case TS_FORK_CHILD:
+		return rejoin(ret_reason);
+	default:
+		break;
+	}
+	const struct ts_session *joined = ts_load_acquire(&ts_session_shown);
+	return joined ? joined : attach(ret_reason);
+}
+
+const struct ts_session *ts_session_enter_for_files(enum ts_reason *ret_reason)
+{
+	return enter(ts_config(), ret_reason);
+}
+
+const struct ts_session *ts_session_enter(enum ts_reason *ret_reason)
+{
+	const struct ts_config *config = ts_config();
+	*ret_reason = is_nested ? TS_REASON_NESTED : TS_REASON_DISABLED;
+	return is_nested || config->share == TS_SHARE_OFF ? NULL : enter(config, ret_reason);
 }
 
 const struct ts_session *ts_session_enter_for_pixels(enum ts_reason *ret_reason)
@@ -225,24 +243,4 @@ void ts_session_take_pixels(const struct ts_session *this, const struct ts_key *
 	if (ret_take->verdict == TS_BUSY)
 		ts_store_wait(this->store, key, ts_session_deadline_ns(TS_KIND_PIXELS, bytes),
 			&patience, ret_take);
-}
-
-const struct ts_session *ts_session_enter_for_files(enum ts_reason *ret_reason)
-{
-	const struct ts_config *config = ts_config();
-	if (config->disable || config->ring_bytes == 0) {
-		*ret_reason = TS_REASON_DISABLED;
-		return NULL;
-	}
-	switch (ts_identity_check()) {
-	case TS_VFORK_CHILD:
-		*ret_reason = TS_REASON_VFORK;
-		return NULL;
-	case TS_FORK_CHILD:
-		return rejoin(ret_reason);
-	default:
-		break;
-	}
-	const struct ts_session *joined = ts_load_acquire(&ts_session_shown);
-	return joined ? joined : attach(ret_reason);
 }

@@ -273,7 +273,13 @@ uint64_t ts_segments_used(struct ts_segment *segments, uint32_t count, uint64_t 
 /* ---- leader/ring/room.c ---- */
 
 /** A record of segment @index was taken by this process; a hint for who looks for room. */
-void ts_segment_note_taken(struct ts_store *store, uint32_t index);
+static inline void ts_segment_note_taken(struct ts_store *store, uint32_t index)
+{
+	struct ts_segment *segment = &store->segments[index];
+
+	if (!ts_load_relaxed(&segment->taken) && ts_load_relaxed(&segment->job) != store->job)
+		ts_write_relaxed(&segment->taken, 1);
+}
 
 /**
  * Give @window, which the caller holds, a fresh OPEN segment; nobody's records go for it where
@@ -334,17 +340,28 @@ static inline uint32_t ts_key_tag(const struct ts_key *key)
 /* ---- leader/ring/demand.c ---- */
 
 /** The row of @dataset, or of dataset 0 when there is no such row. */
-struct ts_dataset_row *ts_demand_row(struct ts_store *store, uint32_t dataset);
+static inline struct ts_dataset_row *ts_demand_row(struct ts_store *store, uint32_t dataset)
+{
+	return ts_ledger_dataset(store->ledger, dataset < TS_DATASET_MAX ? dataset : 0);
+}
 
 /** The demand that records of @key and @kind belong to. */
-struct ts_demand *ts_demand_of(
-	struct ts_dataset_row *row, enum ts_kind kind, const struct ts_key *key);
+static inline struct ts_demand *ts_demand_of(
+	struct ts_dataset_row *row, enum ts_kind kind, const struct ts_key *key)
+{
+	bool drawn = kind == TS_KIND_SAMPLE && (key->lo & TS_KEY_DRAWN);
+
+	return &row->demands[drawn ? TS_DEMAND_DRAWN : (uint32_t)kind % TS_KIND_COUNT];
+}
 
 /** Another job asked for a ghost; true when such records are captured from now on. */
 bool ts_demand_count(struct ts_demand *demand);
 
 /** A record was taken. */
-void ts_demand_taken(struct ts_demand *demand);
+static inline void ts_demand_taken(struct ts_demand *demand)
+{
+	ts_add_relaxed(&demand->window_taken, 1);
+}
 
 /** A record of @bytes was published; judges the window after @capacity bytes. */
 void ts_demand_published(struct ts_demand *demand, uint64_t bytes, uint64_t capacity);

@@ -9,19 +9,6 @@
 #define NEEDED_FACTOR 4u
 #define NEEDED_MAX    4096u
 
-struct ts_dataset_row *ts_demand_row(struct ts_store *store, uint32_t dataset)
-{
-	return ts_ledger_dataset(store->ledger, dataset < TS_DATASET_MAX ? dataset : 0);
-}
-
-struct ts_demand *ts_demand_of(
-	struct ts_dataset_row *row, enum ts_kind kind, const struct ts_key *key)
-{
-	bool drawn = kind == TS_KIND_SAMPLE && (key->lo & TS_KEY_DRAWN);
-
-	return &row->demands[drawn ? TS_DEMAND_DRAWN : (uint32_t)kind % TS_KIND_COUNT];
-}
-
 bool ts_demand_count(struct ts_demand *demand)
 {
 	uint64_t needed = ts_max_u64(1, ts_load_relaxed(&demand->needed));
@@ -35,11 +22,6 @@ bool ts_demand_count(struct ts_demand *demand)
 void ts_store_want(struct ts_store *store, enum ts_kind kind, bool is_wanted)
 {
 	ts_write_relaxed(&store->wanted[kind % TS_KIND_COUNT], is_wanted);
-}
-
-void ts_demand_taken(struct ts_demand *demand)
-{
-	ts_add_relaxed(&demand->window_taken, 1);
 }
 
 /* Ends a window. Counts that arrive meanwhile belong to the next one, hence the subtraction. */

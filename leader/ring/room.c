@@ -16,14 +16,6 @@
 #define PROBE_EVERY 16u
 #define SHARED_FROM 24u /* segments */
 
-void ts_segment_note_taken(struct ts_store *store, uint32_t index)
-{
-	struct ts_segment *segment = &store->segments[index];
-
-	if (!ts_load_relaxed(&segment->taken) && ts_load_relaxed(&segment->job) != store->job)
-		ts_write_relaxed(&segment->taken, 1);
-}
-
 static void begin_generation(struct ts_store *store, struct ts_segment *segment)
 {
 	uint32_t opening = ts_add_relaxed(&store->openings, 1);

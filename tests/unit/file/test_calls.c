@@ -12,23 +12,34 @@
 
 TestSuite(calls, .init = folder_make, .fini = folder_remove, .timeout = 60);
 
-/* What only fortified programs declare. */
-int __open_2(const char *path, int flags);
-int __open64_2(const char *path, int flags);
-int __openat_2(int directory, const char *path, int flags);
-int __openat64_2(int directory, const char *path, int flags);
+/* The open family, and the names of its calls here. */
+#define OPENS(X)                    \
+	X(open, open)               \
+	X(open64, open64)           \
+	X(openat, openat)           \
+	X(openat64, openat64)       \
+	X(__open_2, open_2)         \
+	X(__open64_2, open64_2)     \
+	X(__openat_2, openat_2)     \
+	X(__openat64_2, openat64_2) \
+	X(creat, creat)             \
+	X(creat64, creat64)         \
+	X(fopen, fopen)             \
+	X(fopen64, fopen64)         \
+	X(freopen, freopen)         \
+	X(freopen64, freopen64)
 
 /* Every call as open(path, flags, mode), by its place in the list. */
 enum call {
-#define TS_X(symbol, name, kind) CALL_##name,
-	TS_FILE_OPENS(TS_X)
+#define TS_X(symbol, name) CALL_##name,
+	OPENS(TS_X)
 #undef TS_X
 		CALL_COUNT
 };
 
 static const char *const names[] = {
-#define TS_X(symbol, name, kind) #symbol,
-	TS_FILE_OPENS(TS_X)
+#define TS_X(symbol, name) #symbol,
+	OPENS(TS_X)
 #undef TS_X
 };
 
@@ -267,9 +278,9 @@ static bool is_in_this_program(const void *address)
 
 Test(calls, next_definition_is_another_object)
 {
-#define TS_X(symbol, name, kind)                                          \
+#define TS_X(symbol, name)                                                \
 	cr_expect(is_in_this_program((const void *)symbol), "%s", #name); \
-	cr_expect(is_in_this_program((const void *)ts_file_next.name) == false, "%s", #name);
-	TS_FILE_OPENS(TS_X)
+	cr_expect(is_in_this_program((const void *)ts_file_next.symbol) == false, "%s", #name);
+	OPENS(TS_X)
 #undef TS_X
 }

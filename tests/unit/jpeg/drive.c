@@ -2,69 +2,22 @@
 /* One decode and what a program sees of it; see drive.h. */
 #include "drive.h"
 
-#include "hooks/jpeg/calls.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-/* Any address in this program: its libjpeg is the one that it is linked to. */
-#define HERE     ((const void *)(uintptr_t)&drive)
-#define C(cinfo) ((struct ts_jpeg_decompress *)(cinfo))
-
-static void hooked_create(j_decompress_ptr cinfo, int version, size_t bytes)
-{
-	ts_jpeg_CreateDecompress(C(cinfo), version, bytes, HERE);
-}
-
-static int hooked_read_header(j_decompress_ptr cinfo, boolean require_image)
-{
-	return ts_jpeg_read_header(C(cinfo), require_image, HERE);
-}
-
-static boolean hooked_start(j_decompress_ptr cinfo)
-{
-	return ts_jpeg_start_decompress(C(cinfo), HERE);
-}
-
-static JDIMENSION hooked_read(j_decompress_ptr cinfo, JSAMPARRAY rows, JDIMENSION max_rows)
-{
-	return ts_jpeg_read_scanlines(C(cinfo), rows, max_rows, HERE);
-}
-
-static JDIMENSION hooked_skip(j_decompress_ptr cinfo, JDIMENSION rows)
-{
-	return ts_jpeg_skip_scanlines(C(cinfo), rows, HERE);
-}
-
-static void hooked_crop(j_decompress_ptr cinfo, JDIMENSION *offset, JDIMENSION *width)
-{
-	ts_jpeg_crop_scanline(C(cinfo), offset, width, HERE);
-}
-
-static int hooked_consume_input(j_decompress_ptr cinfo)
-{
-	return ts_jpeg_consume_input(C(cinfo), HERE);
-}
-
-static boolean hooked_input_complete(j_decompress_ptr cinfo)
-{
-	return ts_jpeg_input_complete(C(cinfo), HERE);
-}
-
-static boolean hooked_finish(j_decompress_ptr cinfo)
-{
-	return ts_jpeg_finish_decompress(C(cinfo), HERE);
-}
-
-static void hooked_abort(j_decompress_ptr cinfo)
-{
-	ts_jpeg_abort_decompress(C(cinfo), HERE);
-}
-
-static void hooked_destroy(j_decompress_ptr cinfo)
-{
-	ts_jpeg_destroy_decompress(C(cinfo), HERE);
-}
+/* The functions of hooks/jpeg/calls.c, whose callers are here: this program's libjpeg is
+ * theirs. */
+__typeof__(jpeg_CreateDecompress) hooked_CreateDecompress;
+__typeof__(jpeg_read_header) hooked_read_header;
+__typeof__(jpeg_start_decompress) hooked_start_decompress;
+__typeof__(jpeg_read_scanlines) hooked_read_scanlines;
+__typeof__(jpeg_skip_scanlines) hooked_skip_scanlines;
+__typeof__(jpeg_crop_scanline) hooked_crop_scanline;
+__typeof__(jpeg_consume_input) hooked_consume_input;
+__typeof__(jpeg_input_complete) hooked_input_complete;
+__typeof__(jpeg_finish_decompress) hooked_finish_decompress;
+__typeof__(jpeg_abort_decompress) hooked_abort_decompress;
+__typeof__(jpeg_destroy_decompress) hooked_destroy_decompress;
 
 const struct drive_calls drive_real = {
 	.create = jpeg_CreateDecompress,
@@ -81,17 +34,17 @@ const struct drive_calls drive_real = {
 };
 
 const struct drive_calls drive_hooked = {
-	.create = hooked_create,
+	.create = hooked_CreateDecompress,
 	.read_header = hooked_read_header,
-	.start = hooked_start,
-	.read = hooked_read,
-	.skip = hooked_skip,
-	.crop = hooked_crop,
+	.start = hooked_start_decompress,
+	.read = hooked_read_scanlines,
+	.skip = hooked_skip_scanlines,
+	.crop = hooked_crop_scanline,
 	.consume_input = hooked_consume_input,
 	.input_complete = hooked_input_complete,
-	.finish = hooked_finish,
-	.abort = hooked_abort,
-	.destroy = hooked_destroy,
+	.finish = hooked_finish_decompress,
+	.abort = hooked_abort_decompress,
+	.destroy = hooked_destroy_decompress,
 };
 
 uint64_t drive_hash(uint64_t hash, const void *data, size_t bytes)

@@ -14,7 +14,7 @@
 
 #include <jpeglib.h>
 
-/* jpeg_* of the real library, or of hooks/jpeg/calls.h. */
+/* jpeg_* of the real library, or of hooks/jpeg/calls.c. */
 struct drive_calls {
 	void (*create)(j_decompress_ptr cinfo, int version, size_t bytes);
 	int (*read_header)(j_decompress_ptr cinfo, boolean require_image);

@@ -3,7 +3,7 @@
 #include "across.h"
 
 #include "fixture.h"
-#include "hooks/torch/across.h"
+#include "hooks/torch/samples.h"
 #include "shim/sys.h"
 #include "tests/unit/across.h"
 

@@ -3,7 +3,7 @@
 #ifndef TS_TESTS_TORCH_FIXTURE_H
 #define TS_TESTS_TORCH_FIXTURE_H
 
-#include "hooks/torch/batches.h"
+#include "hooks/torch/samples.h"
 #include "leader/group/kinds.h"
 #include "leader/group/store.h"
 #include "tests/unit/shim/fixture.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Says how C lays out, numbers and names what Python mirrors; tests/e2e/layout.py compares. */
-#include "hooks/torch/batches.h"
-#include "hooks/torch/loaders.h"
-#include "hooks/torch/lone.h"
+#include "hooks/torch/samples.h"
 #include "hooks/torch/numbers.h"
 #include "leader/group/loaders.h"
 #include "shim/reasons.h"

@@ -16,7 +16,7 @@ from functools import partial
 ABI = 19
 
 HIT, CLAIM, BUSY, PASS = range(4)
-ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/batches.h
+ODD, UNSEEN = 4, 5  # states in a batch besides these; hooks/torch/samples.h
 # What was taken and is in the batch, what other nodes were asked for; C passes by states that it
 # does not know.
 PUT, ASKED = 6, 7
@@ -24,7 +24,7 @@ NEST, WATCH, AGAIN, AHEAD = 1, 2, 4, 8  # how an item is computed,
 MADE, RAISED, NOTHING = range(3)  # and what came of it
 NOW, WAIT, MOMENT, STAY = range(4)  # how long take() waits for what is BUSY
 OTHER, NUMPY, PYTHON, PCG, PHILOX, SFC, TORCH = range(7)  # generators; hooks/torch/numbers.h
-LOADER_UNSAID, LOADER_SAID, LOADER_COUNTED = range(3)  # hooks/torch/loaders.h
+LOADER_UNSAID, LOADER_SAID, LOADER_COUNTED = range(3)  # hooks/torch/samples.h
 LOADER_SAMPLES, LOADER_BATCHES, LOADER_NOT = 1, 2, 3  # leader/group/loaders.h
 LOADER_ITERABLE, LOADER_PERSISTENT, LOADER_ALIGNED, LOADER_FREE = 1, 2, 4, 8
 SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
@@ -41,14 +41,14 @@ class _View(ctypes.Structure):
 
 
 class Leaf(ctypes.Structure):
-    """struct ts_sample_leaf of hooks/torch/batches.h."""
+    """struct ts_sample_leaf of hooks/torch/samples.h."""
 
     _fields_ = [("offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
                 ("base", ctypes.c_void_p)]
 
 
 class BatchView(ctypes.Structure):
-    """struct ts_sample_batch of hooks/torch/batches.h."""
+    """struct ts_sample_batch of hooks/torch/samples.h."""
 
     _fields_ = [("scope", ctypes.c_char_p), ("stream", ctypes.c_char_p),
                 ("which", ctypes.c_char_p), ("draws", ctypes.c_void_p),
@@ -71,7 +71,7 @@ class Generator(ctypes.Structure):
 
 
 class Lone(ctypes.Structure):
-    """struct ts_sample_lone of hooks/torch/lone.h."""
+    """struct ts_sample_lone of hooks/torch/samples.h."""
 
     _fields_ = [("sample", ctypes.c_void_p), ("batch", ctypes.c_void_p),
                 ("globals", ctypes.c_void_p), ("position", ctypes.c_uint64)]
@@ -175,7 +175,7 @@ _unlocked = _load(ctypes.CDLL, ("take", "take_batch", "copy", "across", "found",
 # As order.h says.
 orders = _load(ctypes.PyDLL, functions=_order_functions(), prefix="tsshim_order_")
 
-# As hooks/torch/loaders.h says.
+# As hooks/torch/samples.h says.
 say_loader = _load(ctypes.PyDLL, functions=_loader_functions(),
                    prefix="tsshim_loader_").tsshim_loader_say
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 Samples between nodes: which of those that a worker has claimed the other nodes are asked for, and
-what is done until they answer (hooks/torch/across.h).
+what is done until they answer (hooks/torch/across.c).
 
 Several are asked for at once, each in a struct of its own, for an answer takes its time and some
 come only when another node has made them.  Meanwhile the worker goes on with its batch, makes what

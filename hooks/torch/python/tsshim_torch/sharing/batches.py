@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-Batches of samples for hooks/torch/batches.h: one call takes all that are there already.
+Batches of samples for hooks/torch/samples.h: one call takes all that are there already.
 
 Asking for them one by one costs as much as the copy of a photograph.  What this serves is the
 common case, whole numbers as indices and samples that look like the first of their batch; for

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 Items of an aligned job that go to nobody else, for they cost next to nothing or the job is alone:
-all that is done for one is to seed the generators, in one call (hooks/torch/lone.h).  To ask for an
+all that is done for one is to seed the generators, in one call (hooks/torch/samples.h).  To ask for an
 item, and to make it for others, takes a lone job 80 to 220 us, the more the dearer items are.
 
 They come in stretches, after each of which it is looked again what they cost, or whether somebody
