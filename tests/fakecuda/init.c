@@ -53,19 +53,15 @@ static bool is_lasting(CUresult error)
 	       (error >= CUDA_ERROR_HARDWARE_STACK_ERROR && error <= CUDA_ERROR_LAUNCH_FAILED);
 }
 
-bool fake_fails(const char *name, uint64_t nth, CUresult *ret_error)
+bool fake_fails_locked(const char *name, uint64_t nth, CUresult *ret_error)
 {
 	CUcontext context;
 	CUresult error = (CUresult)fake_failure(name, nth);
 	if (error == CUDA_SUCCESS)
 		return false;
 	fake_count(FAKE_INJECTED, 1);
-	if (is_lasting(error)) {
-		pthread_mutex_lock(&fake_lock);
-		if (fake_current_locked(&context) == CUDA_SUCCESS)
-			fake_context_break_locked(context, error);
-		pthread_mutex_unlock(&fake_lock);
-	}
+	if (is_lasting(error) && fake_current_locked(&context) == CUDA_SUCCESS)
+		fake_context_break_locked(context, error);
 	*ret_error = error;
 	return true;
 }
@@ -85,7 +81,18 @@ bool fake_enter(enum fake_call call, CUresult *ret_error)
 		*ret_error = CUDA_ERROR_NOT_INITIALIZED;
 		return false;
 	}
-	return !fake_fails(fake_call_name(call), nth, ret_error);
+	if (needs_init(call))
+		pthread_mutex_lock(&fake_lock);
+	if (!fake_fails_locked(fake_call_name(call), nth, ret_error))
+		return true;
+	fake_leave(call);
+	return false;
+}
+
+void fake_leave(enum fake_call call)
+{
+	if (needs_init(call))
+		pthread_mutex_unlock(&fake_lock);
 }
 
 /* Run at exit, before the handlers that the program had when it called cuInit: Python's, for
@@ -111,8 +118,7 @@ static void end_at_exit(void)
 CUresult do_cuInit(unsigned int flags)
 {
 	static pthread_once_t init_once = PTHREAD_ONCE_INIT;
-	if (flags != 0)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(flags != 0);
 	fake_selfload_init();
 	if (fake_visible_count() == 0)
 		return CUDA_ERROR_NO_DEVICE;
@@ -122,8 +128,7 @@ CUresult do_cuInit(unsigned int flags)
 
 CUresult do_cuDriverGetVersion(int *version)
 {
-	if (!version)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!version);
 	*version = (int)fake_number(FAKE_DRIVER_VERSION);
 	return CUDA_SUCCESS;
 }

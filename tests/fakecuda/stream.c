@@ -71,9 +71,7 @@ static CUstream default_locked(CUcontext context, enum fake_stream_kind kind)
 CUresult fake_stream_find_locked(CUstream handle, CUstream *ret_stream)
 {
 	CUcontext context;
-	CUresult r = fake_current_locked(&context);
-	if (r != CUDA_SUCCESS)
-		return r;
+	TRY(fake_current_locked(&context));
 	if (handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
 		*ret_stream = default_locked(context, handle == CU_STREAM_LEGACY
 							      ? FAKE_STREAM_LEGACY
@@ -84,10 +82,9 @@ CUresult fake_stream_find_locked(CUstream handle, CUstream *ret_stream)
 		for (CUstream s = c->streams; s; s = s->next) {
 			if (s != handle || s->destroyed || s->kind != FAKE_STREAM_CREATED)
 				continue;
-			r = fake_context_check_locked(c);
-			if (r == CUDA_SUCCESS)
-				*ret_stream = s;
-			return r;
+			TRY(fake_context_check_locked(c));
+			*ret_stream = s;
+			return CUDA_SUCCESS;
 		}
 	}
 	return CUDA_ERROR_INVALID_HANDLE;
@@ -202,10 +199,9 @@ CUresult fake_wait_stream_locked(CUstream stream)
  * enqueued at the call is behind it. */
 CUresult fake_wait_context_locked(CUcontext context)
 {
-	CUresult r = CUDA_SUCCESS;
-	for (CUstream s = context->streams; s && r == CUDA_SUCCESS; s = s->next)
-		r = fake_wait_point_locked((struct fake_point){s, s->enqueued});
-	return r;
+	for (CUstream s = context->streams; s; s = s->next)
+		TRY(fake_wait_point_locked((struct fake_point){s, s->enqueued}));
+	return CUDA_SUCCESS;
 }
 
 void fake_stream_drop_context_locked(CUcontext context)
@@ -223,112 +219,83 @@ CUresult do_cuStreamCreate(CUstream *stream, unsigned int flags)
 CUresult do_cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
 {
 	CUcontext context;
-	if (!stream || flags > CU_STREAM_NON_BLOCKING)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
-	if (r == CUDA_SUCCESS) {
-		*stream = create_locked(context, FAKE_STREAM_CREATED, flags);
-		(*stream)->priority = priority;
-	}
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	INVALID_IF(!stream || flags > CU_STREAM_NON_BLOCKING);
+	TRY(fake_current_locked(&context));
+	*stream = create_locked(context, FAKE_STREAM_CREATED, flags);
+	(*stream)->priority = priority;
+	return CUDA_SUCCESS;
 }
 
 /* What is enqueued still runs. */
 CUresult do_cuStreamDestroy_v2(CUstream stream)
 {
 	CUstream found;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_stream_find_locked(stream, &found);
-	if (r == CUDA_SUCCESS && found->kind != FAKE_STREAM_CREATED)
-		r = CUDA_ERROR_INVALID_HANDLE;
-	if (r == CUDA_SUCCESS) {
-		(void)(found->capture && fake_capture_check_stream_locked(found));
-		found->destroyed = true;
-		fake_news_locked();
-	}
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	TRY(fake_stream_find_locked(stream, &found));
+	if (found->kind != FAKE_STREAM_CREATED)
+		return CUDA_ERROR_INVALID_HANDLE;
+	(void)(found->capture && fake_capture_check_stream_locked(found));
+	found->destroyed = true;
+	fake_news_locked();
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuStreamSynchronize(CUstream stream)
 {
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_stream_find_locked(stream, &stream);
-	if (r == CUDA_SUCCESS)
-		r = fake_capture_check_stream_locked(stream);
-	if (r == CUDA_SUCCESS)
-		r = fake_wait_stream_locked(stream);
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	TRY(fake_stream_find_locked(stream, &stream));
+	TRY(fake_capture_check_stream_locked(stream));
+	return fake_wait_stream_locked(stream);
 }
 
 CUresult do_cuStreamQuery(CUstream stream)
 {
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_stream_find_locked(stream, &stream);
-	if (r == CUDA_SUCCESS)
-		r = fake_capture_check_stream_locked(stream);
-	for (CUstream s = r == CUDA_SUCCESS ? stream->context->streams : NULL; s; s = s->next)
+	TRY(fake_stream_find_locked(stream, &stream));
+	TRY(fake_capture_check_stream_locked(stream));
+	for (CUstream s = stream->context->streams; s; s = s->next)
 		if ((s == stream || (stream->kind == FAKE_STREAM_LEGACY &&
 					    fake_stream_is_blocking(s))) &&
 			s->done < s->enqueued)
-			r = CUDA_ERROR_NOT_READY;
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+			return CUDA_ERROR_NOT_READY;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
-	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_stream_find_locked(stream, &stream);
-	if (r == CUDA_SUCCESS)
-		*context = stream->context;
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	INVALID_IF(!context);
+	TRY(fake_stream_find_locked(stream, &stream));
+	*context = stream->context;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCtx *green)
 {
-	CUresult r = do_cuStreamGetCtx(stream, context);
-	if (r == CUDA_SUCCESS && green)
+	TRY(do_cuStreamGetCtx(stream, context));
+	if (green)
 		*green = NULL;
-	return r;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuStreamGetFlags(CUstream stream, unsigned int *flags)
 {
-	if (!flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_stream_find_locked(stream, &stream);
-	if (r == CUDA_SUCCESS)
-		*flags = stream->flags;
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	INVALID_IF(!flags);
+	TRY(fake_stream_find_locked(stream, &stream));
+	*flags = stream->flags;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuStreamGetPriority(CUstream stream, int *priority)
 {
-	if (!priority)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_stream_find_locked(stream, &stream);
-	if (r == CUDA_SUCCESS)
-		*priority = stream->priority;
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	INVALID_IF(!priority);
+	TRY(fake_stream_find_locked(stream, &stream));
+	*priority = stream->priority;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
 {
-	if (!function)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!function);
+	TRY(fake_stream_find_locked(stream, &stream));
 	struct fake_op *op = fake_op_new(FAKE_OP_CALL);
 	op->function = function;
 	op->data = data;
-	return fake_submit(stream, op);
+	return fake_submit_locked(stream, op);
 }
