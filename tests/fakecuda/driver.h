@@ -40,11 +40,11 @@
 struct fake_capture;
 
 /* The first things of a do_ function: leave it with an error. */
-#define TRY(call)                           \
-	do {                                \
-		CUresult result_ = (call);  \
+#define TRY(call)                            \
+	do {                                 \
+		CUresult result_ = (call);   \
 		if (result_ != CUDA_SUCCESS) \
-			return result_;     \
+			return result_;      \
 	} while (0)
 #define INVALID_IF(condition) TRY((condition) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS)
 #define WANT_DEVICE(device) \
@@ -336,7 +336,8 @@ void fake_op_free_locked(struct fake_op *op);
 int64_t fake_now_ns(void);
 /** A thread of the program takes so long in a call.  Gives up the lock meanwhile. */
 void fake_sleep_us_locked(int64_t us);
-/** An operation of @stream, in its thread, takes so long.  Takes the lock if time is virtual. */
+/** An operation of @stream, in its thread, takes so long.  Takes the lock if time is virtual.
+ */
 void fake_work_us(CUstream stream, int64_t us);
 /** A thread of the program waits for a change, until @point is reached. */
 void fake_clock_wait_locked(struct fake_point point);

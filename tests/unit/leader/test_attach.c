@@ -472,3 +472,192 @@ Test(attach, another_process_with_the_same_pid_is_no_sign_of_life)
 	cr_expect(eq(u64, member->word, ts_member_pack(TS_MEMBER_FREE, 4, 0)));
 	ts_store_detach(store);
 }
+
+/* Who removes a ring when several leave, and the lock is somebody else's just then. */
+
+TestSuite(leave, .init = fixture_init, .fini = fixture_finish);
+
+/* A member that leaves on order, and stops at @point on the way. */
+struct leaver {
+	pid_t pid;
+	int order;
+};
+
+static struct leaver start(const char *point)
+{
+	int order[2], ready[2];
+	char byte;
+
+	cr_assert(eq(int, pipe(order), 0));
+	cr_assert(eq(int, pipe(ready), 0));
+	pid_t pid = fork();
+	if (pid == 0) {
+		setenv("TSSHIM_TEST_STOP", point, 1);
+		close(order[1]);
+		struct ts_store *store = fixture_attach(JOB_B);
+		bool told = write(ready[1], "x", 1) == 1 && read(order[0], &byte, 1) == 0;
+		ts_store_detach(store);
+		_exit(told ? 0 : 1);
+	}
+	close(order[0]);
+	close(ready[1]);
+	cr_assert(eq(int, (int)read(ready[0], &byte, 1), 1));
+	close(ready[0]);
+	return (struct leaver){.pid = pid, .order = order[1]};
+}
+
+/* Give the order, and come back when it has stopped. */
+static void stop(struct leaver *leaver)
+{
+	int status = 0;
+
+	close(leaver->order);
+	cr_assert(eq(int, waitpid(leaver->pid, &status, WUNTRACED), leaver->pid));
+	cr_assert(ne(int, WIFSTOPPED(status), 0));
+}
+
+static void go_on(struct leaver *leaver)
+{
+	int status = -1;
+
+	kill(leaver->pid, SIGCONT);
+	cr_assert(eq(int, waitpid(leaver->pid, &status, 0), leaver->pid));
+	cr_expect(eq(int, status, 0));
+}
+
+/* It has seen that we are there, and holds the lock until after we have given up. */
+Test(leave, who_holds_the_lock_removes_what_the_last_one_had_to_leave, .timeout = 60)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct leaver other = start("detach_looked");
+
+	stop(&other);
+	ts_store_detach(store);
+	cr_expect(exists("ring"), "nobody else can remove it now");
+	go_on(&other);
+	cr_expect(not(exists("ring")));
+	cr_expect(exists("ledger"));
+}
+
+/* As above, but a third one came: the ring is its. */
+Test(leave, who_holds_the_lock_leaves_what_is_used, .timeout = 60)
+{
+	NOT_EMULATED("a child is told its parent's start time, so who lives is not known");
+	struct ts_store *store = fixture_attach(JOB_A), *third = fixture_attach(JOB_A);
+	struct leaver other = start("detach_looked");
+
+	stop(&other);
+	ts_store_detach(store);
+	go_on(&other);
+	cr_expect(exists("ring"));
+	ts_store_detach(third);
+	cr_expect(not(exists("ring")));
+}
+
+Test(leave, a_kept_ring_stays_whoever_looks, .timeout = 60)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct leaver other = start("detach_looked");
+
+	ts_write_relaxed(&store->header->kept_until_ns, UINT64_MAX);
+	stop(&other);
+	ts_store_detach(store);
+	go_on(&other);
+	cr_expect(exists("ring"));
+}
+
+/* The holder is gone: what it would have removed is the next one's to replace. */
+Test(leave, a_holder_that_is_killed_leaves_it_to_the_next, .timeout = 60)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct leaver other = start("detach_looked");
+	int status;
+
+	stop(&other);
+	ts_store_detach(store);
+	kill(other.pid, SIGKILL);
+	cr_assert(eq(int, waitpid(other.pid, &status, 0), other.pid));
+	cr_expect(exists("ring"));
+	ts_store_detach(fixture_attach(JOB_A));
+	cr_expect(not(exists("ring")));
+}
+
+/*
+ * Jobs that follow one another at a distance through the same keys, as aligned jobs in strict
+ * order do that were started one after the other.  One step is one key of each.
+ */
+
+#define JOBS  4u
+#define BYTES UINT64_C(33000)
+#define RING  (UINT64_C(34) << 20) /* some 1000 records */
+#define STEPS 5000u
+#define LAST  200u
+
+TestSuite(apart, .init = fixture_init, .fini = fixture_finish);
+
+struct walk {
+	struct ts_store *store;
+	uint64_t behind; /* keys */
+};
+
+static struct ts_key key_of(uint64_t place)
+{
+	uint64_t mixed = (place + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (struct ts_key){.lo = mixed ^ mixed >> 29, .hi = ~mixed};
+}
+
+/* Returns whether the job made it. */
+static bool step(struct walk *walk, uint64_t place)
+{
+	struct ts_take take = fixture_take(walk->store, key_of(place));
+	void *buffer;
+
+	if (take.verdict == TS_HIT) {
+		ts_lease_release(walk->store, &take.lease);
+		return false;
+	}
+	if (take.verdict != TS_CLAIM)
+		return true;
+	cr_assert(eq(int, ts_claim_reserve(walk->store, &take.claim, BYTES, &buffer), 0));
+	cr_assert(eq(int, ts_claim_publish(walk->store, &take.claim, BYTES, 1000), 0));
+	return true;
+}
+
+/* Follow at distances @behind, and expect so much to be made of each key at the end. */
+static void expect_made(unsigned count, const uint64_t *behind, uint64_t expected)
+{
+	struct walk walks[JOBS];
+	uint64_t made = 0, capacity, used;
+
+	for (unsigned i = 0; i < count; i++)
+		walks[i] = (struct walk){
+			.store = fixture_attach_sized(JOB_A + ((uint64_t)i << 24), RING),
+			.behind = behind[i]};
+	for (uint64_t at = 0; at < STEPS; at++) {
+		for (unsigned i = 0; i < count && at >= behind[i]; i++)
+			made += step(&walks[i], at - behind[i]) && at >= STEPS - LAST;
+	}
+	cr_expect(eq(u64, made, expected * LAST));
+	fixture_usage(walks[0].store, &capacity, &used);
+	cr_expect(ge(u64, capacity / BYTES, 1000));
+	cr_expect(lt(u64, capacity / BYTES, 1050), "the distances are those of 1000 records");
+	for (unsigned i = 0; i < count; i++)
+		ts_store_detach(walks[i].store);
+}
+
+/* The fourth comes too late for some keys at first, as the second made some as well. */
+Test(apart, who_is_within_reach_makes_nothing)
+{
+	expect_made(4, (const uint64_t[]){0, 300, 500, 800}, 1);
+}
+
+Test(apart, who_is_out_of_reach_costs_the_others_nothing)
+{
+	expect_made(3, (const uint64_t[]){0, 700, 3000}, 2);
+}
+
+Test(apart, who_follows_one_that_was_alone_is_noticed)
+{
+	expect_made(4, (const uint64_t[]){0, 300, 3000, 3300}, 2);
+}

@@ -472,7 +472,7 @@ Test(left, who_lets_go_of_the_lock_looks_again)
 	cr_expect(not(exists("ring")));
 }
 
-/* As in test_leave.c: the last one that leaves finds the lock held, and goes. */
+/* As in test_attach.c: the last one that leaves finds the lock held, and goes. */
 Test(left, who_holds_the_lock_removes_what_the_last_one_had_to_leave)
 {
 	NOT_EMULATED("a child is told its parent's start time, so who lives is not known");
