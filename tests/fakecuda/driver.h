@@ -8,8 +8,8 @@
  * it can be told, counters.h (and counters.py) what it counts, functions.h what it has, and
  * cuda_abi.h, with the two checks, whose interface that is.  From the call to the bytes:
  *
- *	exports -> init (enter) -> copy -> capture, or stream -> op
- *	                           memory, host, ipc, event, context, device, resolve, clock
+ *	exports -> init (enter) -> copy -> capture, or stream
+ *	                           memory, host, ipc, context, device, resolve, clock
  *
  * One lock covers all state.  fake_enter takes it, so every do_ function of what needs cuInit
  * has it.  It is not held while bytes are moved or a host function runs; what these use is
@@ -220,11 +220,6 @@ bool fake_is_ending_locked(void);
 /** Field 22 of /proc/PID/stat, or 0 without such a process. */
 uint64_t fake_start_of(pid_t pid);
 
-/* selfload.c */
-
-/** What cuInit does under FAKECUDA_RESOLVE_THROUGH_SELF=2. */
-void fake_selfload_init(void);
-
 /* device.c */
 
 bool fake_device_is_valid(CUdevice device);
@@ -315,12 +310,8 @@ bool fake_is_pageable(const struct fake_side *side);
 /** Count what a copy or a fill moves. */
 void fake_count_copy(const struct fake_op *op);
 
-/* event.c */
-
 /** An operation with this event is done. */
 void fake_event_unuse_locked(CUevent event);
-
-/* op.c */
 
 /** Never NULL: ends the process without memory. */
 struct fake_op *fake_op_new(enum fake_op_kind kind);

@@ -2,6 +2,7 @@
 /* Beginning, ending and forks of a process that uses the stand-in; see driver.h. */
 #include "driver.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,11 +116,62 @@ static void end_at_exit(void)
 	atomic_store(&initialised, true);
 }
 
+/*
+ * Two habits of real drivers that have hung or killed programs under a hooked dlsym, on demand
+ * by FAKECUDA_RESOLVE_THROUGH_SELF:
+ *
+ *   1  as drivers from 570 on: dlsym of "cuGetExportTable" in itself while it is being loaded,
+ *      from its constructor, so with the loader's lock held
+ *   2  as WSL's: cuInit looks up "cuInit" by dlsym and calls what it finds
+ */
+
+static bool is_set(const char *value)
+{
+	const char *text = getenv("FAKECUDA_RESOLVE_THROUGH_SELF");
+	return text && strcmp(text, value) == 0;
+}
+
+/* A handle of this very library; what it is called does not matter. */
+static void *self(void)
+{
+	Dl_info info;
+	if (dladdr((void *)is_set, &info) == 0)
+		fake_die("dladdr does not know its caller");
+	void *handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	if (!handle)
+		fake_die("cannot find myself: %s", dlerror());
+	return handle;
+}
+
+__attribute__((constructor)) static void look_for_export_table(void)
+{
+	if (!is_set("1"))
+		return;
+	void *handle = self();
+	if (!dlsym(handle, "cuGetExportTable"))
+		fake_die("dlsym does not find my cuGetExportTable");
+	dlclose(handle);
+}
+
+static void selfload_init(void)
+{
+	static _Thread_local int depth;
+	if (fake_number(FAKE_RESOLVE_THROUGH_SELF) != 2 || depth++ > 0)
+		return;
+	void *handle = self();
+	CUresult (*init)(unsigned);
+	*(void **)&init = dlsym(handle, "cuInit");
+	if (!init || init(0) != CUDA_SUCCESS)
+		fake_die("cuInit found by dlsym does not work");
+	dlclose(handle);
+	depth = 0;
+}
+
 CUresult do_cuInit(unsigned int flags)
 {
 	static pthread_once_t init_once = PTHREAD_ONCE_INIT;
 	INVALID_IF(flags != 0);
-	fake_selfload_init();
+	selfload_init();
 	if (fake_visible_count() == 0)
 		return CUDA_ERROR_NO_DEVICE;
 	pthread_once(&init_once, end_at_exit);

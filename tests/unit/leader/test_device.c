@@ -487,7 +487,7 @@ Test(device_rings, who_holds_something_stays_a_member)
 	cr_assert(eq(int, ts_device_attach(store, &device), 0));
 	struct ts_device_take reader = fixture_device_take(device, 1);
 	cr_assert(eq(int, reader.verdict, TS_HIT));
-	ts_store_detach(store);
+	fixture_detach(store);
 	cr_expect(eq(int, fixture_device_take(gpu.a, 2).error, -ENOBUFS), "still read");
 	cr_expect(eq(int, fixture_device_take(device, 1).error, -ESTALE), "nothing new");
 	ts_device_release(device, &reader.hold);
@@ -502,7 +502,7 @@ Test(device_rings, who_maps_something_stays_a_member)
 	cr_assert(eq(int, ts_device_attach(store, &device), 0));
 	int map = ts_device_map_begin(device, gpu.ring, generation);
 	cr_assert(ge(int, map, 0));
-	ts_store_detach(store);
+	fixture_detach(store);
 	cr_expect(ts_device_is_mapped(gpu.a, gpu.ring, generation));
 	cr_expect(eq(int, ts_device_map_begin(device, gpu.ring, generation), -ESTALE));
 	ts_device_map_end(device, (uint32_t)map);
@@ -518,7 +518,7 @@ Test(device_rings, an_owner_that_leaves_takes_its_ring_along)
 	cr_assert(eq(int, ts_device_attach(store, &device), 0));
 	fixture_offer(device, 1);
 	fixture_device_publish(gpu.a, 1);
-	ts_store_detach(store);
+	fixture_detach(store);
 	cr_expect(eq(int, ts_device_owner(gpu.a, gpu.ring, &owner), -ENODEV));
 	cr_expect(eq(int, ts_device_offer(device, gpu.ring, handle, 1, 1), -ESTALE));
 	cr_expect(eq(int, ts_device_owner(device, gpu.ring, &owner), -ESTALE));
@@ -548,7 +548,7 @@ static int use_what_the_parent_has(void *context)
 		return 1;
 	got = fixture_device_take(own, 1);
 	inert = got.verdict == TS_BUSY;
-	ts_store_detach(gpu.store_a);
+	fixture_detach(gpu.store_a);
 	return inert ? 0 : 2;
 }
 
@@ -556,7 +556,7 @@ Test(device_rings, a_fork_child_has_nothing_of_its_parents)
 {
 	ts_identity_init();
 	/* Joined again: who had attached before is another one now. */
-	ts_store_detach(gpu.store_a);
+	fixture_detach(gpu.store_a);
 	gpu.store_a = fixture_attach(JOB_A);
 	cr_assert(eq(int, ts_device_attach(gpu.store_a, &gpu.a), 0));
 	fixture_offer(gpu.a, 1);
@@ -578,9 +578,9 @@ Test(device_rings, the_second_attach_gives_what_the_first_gave)
 Test(device_rings, the_last_one_out_removes_the_table)
 {
 	cr_expect(eq(int, access(fixture_path("device"), F_OK), 0));
-	ts_store_detach(gpu.store_a);
+	fixture_detach(gpu.store_a);
 	cr_expect(eq(int, access(fixture_path("device"), F_OK), 0));
-	ts_store_detach(gpu.store_b);
+	fixture_detach(gpu.store_b);
 	cr_expect(eq(int, access(fixture_path("device"), F_OK), -1));
 	gpu.store_a = gpu.store_b = NULL;
 }

@@ -488,7 +488,7 @@ static void begin(void)
 
 static void end(void)
 {
-	ts_store_detach(store);
+	fixture_detach(store);
 	fixture_finish();
 }
 

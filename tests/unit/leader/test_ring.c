@@ -35,7 +35,6 @@ Test(ring, old_records_make_room_for_new_ones)
 	fixture_publish(store, fixture_key(1, 1), 1000, 1);
 	turn_over(store, 3);
 	cr_expect(not(fixture_hits(store, fixture_key(1, 1), 1000, 1)));
-	ts_store_detach(store);
 }
 
 /* Memory is only what is written: the rest of such a ring is a hole. */
@@ -62,8 +61,6 @@ Test(ring, a_quarter_of_a_tebibyte_works_to_its_end)
 		cr_expect(fixture_hits(other, fixture_key(i, i + 1), half, (int)i));
 	for (uint32_t i = count - 2; i < count; i++)
 		cr_expect(ne(u64, store->segments[i].allocated, 0));
-	ts_store_detach(other);
-	ts_store_detach(store);
 }
 
 Test(ring, leased_bytes_stay_while_everything_else_is_turned_over)
@@ -82,8 +79,6 @@ Test(ring, leased_bytes_stay_while_everything_else_is_turned_over)
 	ts_lease_release(two, &take.lease);
 	turn_over(one, 2);
 	cr_expect(not(fixture_hits(one, fixture_key(1, 1), 100000, 42)));
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 Test(ring, reserved_bytes_stay_although_the_right_was_taken_over)
@@ -103,8 +98,6 @@ Test(ring, reserved_bytes_stay_although_the_right_was_taken_over)
 	for (uint32_t i = 0; i < 200000; i++)
 		cr_assert(eq(int, buffer[i], 0x77));
 	cr_expect(eq(int, ts_claim_publish(one, &claim.claim, 200000, 1), -ESTALE));
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 /* Take leases in every segment until reclaiming finds none. */
@@ -140,7 +133,7 @@ Test(ring, a_ring_full_of_pins_refuses_and_recovers)
 	fixture_capture(members[0], true);
 	fixture_publish(members[0], fixture_key(99, 99), 500000, 1);
 	for (uint32_t i = 0; i < 4; i++)
-		ts_store_detach(members[i]);
+		fixture_detach(members[i]);
 }
 
 Test(ring, an_idle_owner_loses_its_segment_when_every_one_is_open)
@@ -176,8 +169,7 @@ Test(ring, an_idle_owner_loses_its_segment_when_every_one_is_open)
 	cr_expect(eq(int, ts_claim_publish(late, &take.claim, 1000, 1), 0));
 	cr_expect(fixture_hits(members[0], fixture_key(80, 80), 1000, 5));
 	for (uint32_t i = 0; i < count; i++)
-		ts_store_detach(members[i]);
-	ts_store_detach(late);
+		fixture_detach(members[i]);
 }
 
 Test(ring, a_process_has_a_limited_number_of_leases)
@@ -200,7 +192,6 @@ Test(ring, a_process_has_a_limited_number_of_leases)
 		if (i != 3)
 			ts_lease_release(store, &takes[i].lease);
 	}
-	ts_store_detach(store);
 }
 
 Test(ring, several_threads_produce_in_windows_of_their_own)
@@ -222,7 +213,6 @@ Test(ring, several_threads_produce_in_windows_of_their_own)
 		cr_assert(eq(int, ts_claim_publish(store, &takes[i].claim, 300000, 1), 0));
 	for (uint32_t i = 0; i < 3; i++)
 		cr_expect(fixture_hits(store, fixture_key(i, i + 1), 300000, (int)i + 1));
-	ts_store_detach(store);
 }
 
 /* How many mappings of segments are writable in this process; found by inode number. */
@@ -257,7 +247,6 @@ Test(ring, only_the_open_segment_is_writable_and_only_for_its_owner)
 	cr_expect(eq(int, writable_segments(store), 1));
 	ts_segment_seal(store, &store->windows[0]);
 	cr_expect(eq(int, writable_segments(store), 0));
-	ts_store_detach(store);
 }
 
 /** What the child of a fork is given. */
@@ -276,7 +265,7 @@ static int share_as_child(void *context)
 	if (!fixture_hits(store, fixture_key(1, 1), 1000, 1))
 		return 2;
 	fixture_publish(store, fixture_key(2, 2), 1000, 2);
-	ts_store_detach(store);
+	fixture_detach(store);
 	return 0;
 }
 
@@ -297,7 +286,7 @@ Test(ring, the_child_of_a_fork_is_a_member_of_its_own)
 	cr_expect(fixture_hits(family.store, fixture_key(2, 2), 1000, 2));
 	cr_expect(fixture_hits(family.store, fixture_key(3, 3), 1000, 3));
 	cr_expect(eq(int, access(fixture_path("ring"), F_OK), 0), "the child was not the last");
-	ts_store_detach(family.store);
+	fixture_detach(family.store);
 	cr_expect(eq(int, access(fixture_path("ring"), F_OK), -1));
 }
 
@@ -334,7 +323,6 @@ Test(ring, what_a_dead_member_held_is_given_back)
 		open += ts_segment_state(store->segments[i].word) == TS_SEGMENT_OPEN;
 	cr_expect(eq(u32, open, 1), "ours");
 	turn_over(store, 2);
-	ts_store_detach(store);
 }
 
 Test(ring, a_cleaner_that_died_is_followed_by_another)
@@ -352,7 +340,6 @@ Test(ring, a_cleaner_that_died_is_followed_by_another)
 	cr_expect(eq(u64, store->members[9].word, ts_member_pack(TS_MEMBER_FREE, 8, 0)));
 	cr_expect(eq(u64, store->members[9].lease[2], 0));
 	cr_expect(eq(u64, segment->word, ts_segment_pack(TS_SEGMENT_SEALED, 0, 0)));
-	ts_store_detach(store);
 }
 
 Test(ring, leaving_while_a_thread_still_reads_keeps_the_slot)
@@ -363,10 +350,9 @@ Test(ring, leaving_while_a_thread_still_reads_keeps_the_slot)
 	fixture_capture(one, true);
 	fixture_publish(one, fixture_key(1, 1), 1000, 6);
 	struct ts_take take = fixture_take(one, fixture_key(1, 1));
-	ts_store_detach(one);
+	fixture_detach(one);
 	cr_expect(eq(int, ts_member_state(two->members[member].word), TS_MEMBER_LIVE));
 	cr_expect(eq(int, ((const char *)take.lease.data)[999], 6), "still mapped and pinned");
-	ts_store_detach(two);
 }
 
 Test(ring, usage_counts_what_is_in_the_segments)
@@ -382,7 +368,6 @@ Test(ring, usage_counts_what_is_in_the_segments)
 	fixture_usage(store, &capacity, &used);
 	cr_expect(ge(u64, used, 1000));
 	cr_expect(le(u64, used, 2000));
-	ts_store_detach(store);
 }
 
 /* The memory behind segments: huge pages where the kernel gives them, growth, alignment. */
@@ -424,7 +409,6 @@ Test(pages, segments_lie_where_huge_pages_fit)
 	cr_expect(eq(u64, store->shape.segment_bytes, 2 * TS_HUGE_BYTES));
 	cr_expect(eq(u64, (uintptr_t)store->data % TS_HUGE_BYTES, 0));
 	cr_expect(eq(u64, store->shape.data_at % TS_HUGE_BYTES, 0));
-	ts_store_detach(store);
 }
 
 Test(pages, bytes_stay_when_pages_become_huge)
@@ -445,8 +429,6 @@ Test(pages, bytes_stay_when_pages_become_huge)
 	}
 	cr_expect(huge_pieces(one) > 0 || ts_load_relaxed(&one->no_huge),
 		"neither a huge page nor a refusal");
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 Test(pages, dear_huge_pages_are_not_tried_for_a_while)
@@ -459,8 +441,6 @@ Test(pages, dear_huge_pages_are_not_tried_for_a_while)
 	fill_segments(one, two, 3);
 	cr_expect(eq(u32, huge_pieces(one), 0));
 	cr_expect(lt(u32, ts_load_relaxed(&one->huge_pause), 4), "counted down");
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 Test(pages, a_complete_ring_does_not_ask_the_machine)
@@ -472,7 +452,6 @@ Test(pages, a_complete_ring_does_not_ask_the_machine)
 	/* The machine has room: it would say yes, as it does in the next test. */
 	cr_expect(not(ts_limits_may_grow(store)));
 	cr_expect(eq(u64, ts_load_relaxed(&store->grow_at), 0), "nor was it full");
-	ts_store_detach(store);
 }
 
 Test(pages, a_full_machine_is_not_asked_at_every_segment)
@@ -484,7 +463,6 @@ Test(pages, a_full_machine_is_not_asked_at_every_segment)
 	cr_expect(not(ts_limits_may_grow(store)));
 	ts_write_relaxed(&store->grow_at, 1);
 	cr_expect(ts_limits_may_grow(store));
-	ts_store_detach(store);
 }
 
 /* How a ring is cut, and which limits of the machine count. */
@@ -671,7 +649,6 @@ Test(limits, a_finite_address_space_shrinks_the_ring)
 	fixture_usage(store, &capacity, &used);
 	limit_address_space(RLIM_INFINITY);
 	cr_expect(eq(u64, capacity, 5 * MIB));
-	ts_store_detach(store);
 }
 
 Test(limits, a_ring_larger_than_our_address_space_allows_is_not_mapped)
@@ -679,12 +656,11 @@ Test(limits, a_ring_larger_than_our_address_space_allows_is_not_mapped)
 	enum ts_reason reason;
 
 	skip_where_address_space_is_needed();
-	struct ts_store *store = fixture_attach(JOB_A);
+	(void)fixture_attach(JOB_A);
 	limit_address_space(140 * MIB);
 	cr_expect(eq(int, fixture_refused(RING_BYTES, &reason), -ENOSPC));
 	limit_address_space(RLIM_INFINITY);
 	cr_expect(eq(int, reason, TS_REASON_NO_SPACE));
-	ts_store_detach(store);
 }
 
 Test(limits, a_ring_of_size_zero_is_switched_off)

@@ -438,9 +438,9 @@ Test(stage, copies_go_with_the_last_one_out)
 	struct ts_store *other = fixture_attach(JOB_B);
 
 	close(fixture_open_copy(0, NULL));
-	ts_store_detach(other);
+	fixture_detach(other);
 	cr_expect(fixture_name_of_copy() != NULL, "a member is left");
-	ts_store_detach(fixture_files.store);
+	fixture_detach(fixture_files.store);
 	cr_expect(fixture_name_of_copy() == NULL);
 	cr_expect(ne(int, access(fixture_path("stage"), F_OK), 0));
 	fixture_files.store = fixture_attach(JOB_A);

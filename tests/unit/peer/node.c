@@ -301,24 +301,11 @@ static struct node *current;
 
 /* ---- links ------------------------------------------------------------------------------ */
 
-static int64_t read_link(struct ts_link *link, void *to, size_t bytes)
-{
-	ssize_t n = recv(link->fd, to, bytes, MSG_DONTWAIT);
-
-	return n < 0 ? -errno : n;
-}
-
-static int64_t write_link(struct ts_link *link, const void *from, size_t bytes, bool more)
-{
-	ssize_t n = send(link->fd, from, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-	return n < 0 ? -errno : n;
-}
-
 static int open_link(struct ts_link *link, const struct sockaddr *address,
 	unsigned address_bytes, struct ssl_ctx_st *tls, const char *name)
 {
-	static const struct ts_link_ops ops = {.read = read_link, .write = write_link};
+	static const struct ts_link_ops ops = {
+		.read = fixture_read_link, .write = fixture_write_link};
 	unsigned index = current->next_end++ % NODE_SERVERS;
 	int pair[2];
 

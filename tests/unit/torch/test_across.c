@@ -62,7 +62,6 @@ static void across_make_record(int64_t number, unsigned char value, const char *
 	cr_assert(le(u64, across_record_bytes, sizeof(across_record)));
 	memcpy(across_record, take.lease.data, across_record_bytes);
 	ts_lease_release(sample->store, &take.lease);
-	tsshim_sample_destroy(sample);
 }
 
 /* Take what is asked next, as the helper does; its slot. */
@@ -134,7 +133,7 @@ static uint64_t across_passed(enum ts_reason reason)
 	return ts_load_relaxed(&fixture_ledger()->passed[reason]);
 }
 
-TestSuite(across, .init = across_init, .fini = fixture_finish, .timeout = 60);
+TestSuite(across, .init = across_init, .fini = torch_finish, .timeout = 60);
 
 /* ---- what comes ------------------------------------------------------------------------- */
 
@@ -156,8 +155,8 @@ Test(across, what_another_node_has_is_taken_and_shared_here)
 	cr_expect(eq(u64, torch_produced(), produced));
 	cr_expect(eq(int, torch_take(other, 2, 0), TS_HIT));
 	cr_expect(eq(u64, ts_load_relaxed(&across_mail.table->samples.got), 1));
-	tsshim_sample_destroy(sample);
-	tsshim_sample_destroy(other);
+	torch_destroy(sample);
+	torch_destroy(other);
 	across_expect_no_request();
 }
 
@@ -170,7 +169,6 @@ Test(across, what_is_won_is_handed_over_once_it_is_published)
 	torch_publish(sample, ACROSS_PAYLOAD, 7);
 	across_expect_request(TS_MAIL_SAMPLE_STORE, sample);
 	across_expect_no_request();
-	tsshim_sample_destroy(sample);
 }
 
 Test(across, what_is_won_and_fails_is_given_back)
@@ -183,7 +181,6 @@ Test(across, what_is_won_and_fails_is_given_back)
 	cr_expect(eq(int, tsshim_sample_end(sample, TS_SAMPLE_RAISED), -ECANCELED));
 	across_expect_request(TS_MAIL_SAMPLE_RETURN, sample);
 	across_expect_no_request();
-	tsshim_sample_destroy(sample);
 }
 
 Test(across, any_other_answer_leaves_it_to_us_alone)
@@ -198,7 +195,7 @@ Test(across, any_other_answer_leaves_it_to_us_alone)
 		cr_expect(eq(int, tsshim_sample_found(sample, ACROSS_WAIT_US), TS_CLAIM));
 		torch_publish(sample, ACROSS_PAYLOAD, 7);
 		across_expect_no_request();
-		tsshim_sample_destroy(sample);
+		torch_destroy(sample);
 	}
 	cr_expect(eq(u64, across_passed(TS_REASON_ACROSS_ALONE), TS_ARRAY_SIZE(answers)));
 }
@@ -246,7 +243,7 @@ Test(across, a_file_is_known_by_all_but_its_device)
 	cr_expect(eq(u64,
 		*(const uint64_t *)((const unsigned char *)ts_sample_view(sample)->inputs + 8),
 		device));
-	tsshim_sample_destroy(sample);
+	torch_destroy(sample);
 	unlink(path);
 }
 
@@ -263,7 +260,7 @@ Test(across, one_of_a_file_that_changed_is_refused_and_given_back)
 	across_expect_request(TS_MAIL_SAMPLE_RETURN, sample);
 	torch_publish(sample, ACROSS_PAYLOAD, 7);
 	across_expect_no_request();
-	tsshim_sample_destroy(sample);
+	torch_destroy(sample);
 	unlink(path);
 }
 
@@ -278,14 +275,14 @@ Test(across, what_is_no_record_is_refused)
 		cr_expect(eq(int, tsshim_sample_found(sample, ACROSS_WAIT_US), TS_CLAIM), "%u",
 			at);
 		across_expect_request(TS_MAIL_SAMPLE_RETURN, sample);
-		tsshim_sample_destroy(sample);
+		torch_destroy(sample);
 	}
 	across_record_bytes = 3;
 	struct ts_sample *sample = across_seek(2);
 	across_answer(sample, TS_MAIL_SAYS_GOT, 1000);
 	cr_expect(eq(int, tsshim_sample_found(sample, ACROSS_WAIT_US), TS_CLAIM));
 	across_expect_request(TS_MAIL_SAMPLE_RETURN, sample);
-	tsshim_sample_destroy(sample);
+	torch_destroy(sample);
 	across_expect_no_request();
 }
 
@@ -304,22 +301,20 @@ Test(across, who_leaves_gives_back_what_it_then_wins)
 	ts_mail_answer(&across_mail, index, TS_MAIL_SAYS_GOT);
 	across_expect_no_request();
 	cr_expect(eq(int, torch_take(other, 2, 0), TS_CLAIM), "the claim was given up");
-	tsshim_sample_destroy(other);
+	torch_destroy(other);
 
 	other = across_seek(3);
 	across_answer(other, TS_MAIL_SAYS_WON, 0);
 	tsshim_sample_drop(other);
 	across_expect_request(TS_MAIL_SAMPLE_RETURN, other);
 	across_expect_no_request();
-	tsshim_sample_destroy(other);
-	tsshim_sample_destroy(sample);
 }
 
 static struct ts_sample *of_parent;
 
 static int destroy_in_child(void)
 {
-	tsshim_sample_destroy(of_parent);
+	torch_destroy(of_parent);
 	return 0;
 }
 
@@ -336,7 +331,6 @@ Test(across, a_fork_child_leaves_its_parent_what_that_has_won)
 	torch_publish(of_parent, ACROSS_PAYLOAD, 7);
 	across_expect_request(TS_MAIL_SAMPLE_STORE, of_parent);
 	across_expect_no_request();
-	tsshim_sample_destroy(of_parent);
 }
 
 Test(across, a_helper_that_has_gone_is_not_waited_for)
@@ -351,26 +345,24 @@ Test(across, a_helper_that_has_gone_is_not_waited_for)
 	cr_expect(eq(int, verdict, TS_CLAIM));
 	torch_publish(sample, ACROSS_PAYLOAD, 7);
 	across_expect_no_request();
-	tsshim_sample_destroy(sample);
 }
 
 /* He is not at work, but for what his node need not make. */
 Test(across, who_waits_for_another_node_keeps_his_claim_as_long)
 {
-	struct ts_sample *sample = across_seek(2), *other = torch_sample();
+	(void)across_seek(2);
+	struct ts_sample *other = torch_sample();
 	uint64_t begin = ts_now_ns();
 
 	cr_assert(ne(int, tsshim_sample_across(other), 0));
 	cr_assert(eq(int, torch_take(other, 2, 0), TS_BUSY));
 	cr_expect(eq(int, tsshim_sample_take(other, TS_SAMPLE_WAIT), TS_CLAIM));
 	cr_expect(ge(u64, ts_now_ns() - begin, TS_MAIL_WAIT_NS));
-	tsshim_sample_destroy(other);
-	tsshim_sample_destroy(sample);
 }
 
 /* Samples between nodes: which of them other nodes are asked for. */
 
-TestSuite(across_asked, .init = across_init, .fini = fixture_finish, .timeout = 60);
+TestSuite(across_asked, .init = across_init, .fini = torch_finish, .timeout = 60);
 
 Test(across_asked, what_takes_longer_to_get_than_to_make_is_not_asked_for)
 {
@@ -390,7 +382,7 @@ Test(across_asked, what_takes_longer_to_get_than_to_make_is_not_asked_for)
 	cr_expect(eq(u64, across_passed(TS_REASON_ACROSS_ALONE), 0));
 	/* And again after a while. */
 	cr_expect(ne(int, tsshim_sample_across(sample), 0));
-	tsshim_sample_destroy(sample);
+	torch_destroy(sample);
 	across_expect_no_request();
 }
 
@@ -407,7 +399,6 @@ Test(across_asked, what_no_node_takes_is_not_asked_for)
 	tsshim_sample_drop(sample);
 	ts_write_relaxed(&across_mail.table->use.unused_until, ts_now_ns());
 	cr_expect(ne(int, tsshim_sample_across(sample), 0));
-	tsshim_sample_destroy(sample);
 }
 
 Test(across_asked, a_lone_job_makes_for_other_nodes)
@@ -425,5 +416,4 @@ Test(across_asked, a_lone_job_makes_for_other_nodes)
 	ts_write_relaxed(&across_mail.table->use.unused_until, UINT64_MAX);
 	cr_expect(eq(int, tsshim_sample_across(sample), 0));
 	cr_expect(eq(int, torch_take(sample, 6, 0), TS_PASS));
-	tsshim_sample_destroy(sample);
 }

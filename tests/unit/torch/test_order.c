@@ -132,7 +132,7 @@ static void order_expect_end(struct ts_order *order)
 	cr_expect(eq(u64, order_choose(order, 1, none, draws), 0));
 }
 
-TestSuite(order, .init = torch_init, .fini = fixture_finish);
+TestSuite(order, .init = torch_init, .fini = torch_finish);
 
 Test(order, who_is_alone_has_its_own)
 {
@@ -400,7 +400,7 @@ Test(order, nobodys_notes)
 
 /* Free orders of one loader beside each other, as iterators that live at a time have them. */
 
-TestSuite(order_beside, .init = torch_init, .fini = fixture_finish);
+TestSuite(order_beside, .init = torch_init, .fini = torch_finish);
 
 /* An order beside @order whose @epoch begins. */
 static struct ts_order *begun_beside(struct ts_order *order, uint32_t epoch)
@@ -502,7 +502,7 @@ Test(order_beside, an_epoch_before_another_one_is_drawn_anew)
  * each sample is made, and whether what each job is given is still a shuffle.
  */
 
-TestSuite(order_rule, .init = torch_init, .fini = fixture_finish);
+TestSuite(order_rule, .init = torch_init, .fini = torch_finish);
 
 Test(order_rule, two_speeds)
 {
