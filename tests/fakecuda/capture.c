@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stream capture: operations of a capturing stream are recorded, not run.
+ * Stream capture: operations of a capturing stream are recorded, not run.  Graphs, as far as
+ * captures make them: a launch enqueues what was recorded once more.
  *
  *	NONE --cuStreamBeginCapture--> ACTIVE --something forbidden--> INVALIDATED
  *	ACTIVE or INVALIDATED --cuStreamEndCapture--> NONE (a graph, or an error)
@@ -10,9 +11,63 @@
  * nodes keep the order in which they were recorded: more than the graph would have to keep,
  * never less.
  */
-#include "capture.h"
+#include "driver.h"
 
 #include <stdlib.h>
+
+#define GRAPH_MAGIC 0x47524148u
+#define EXEC_MAGIC  0x45584543u
+
+/* Recorded operations, shared by a graph and what was instantiated from it. */
+struct fake_nodes {
+	unsigned refs;
+	struct fake_op *first, **last;
+};
+
+struct CUgraph_st {
+	unsigned magic;
+	struct fake_nodes *nodes;
+};
+
+struct CUgraphExec_st {
+	unsigned magic;
+	struct fake_nodes *nodes;
+};
+
+static struct fake_nodes *nodes_new(void)
+{
+	struct fake_nodes *nodes = fake_alloc(sizeof(*nodes));
+	nodes->refs = 1;
+	nodes->last = &nodes->first;
+	return nodes;
+}
+
+static void nodes_add(struct fake_nodes *nodes, struct fake_op *op)
+{
+	*nodes->last = op;
+	nodes->last = &op->next;
+}
+
+static void nodes_release_locked(struct fake_nodes *nodes)
+{
+	struct fake_op *next;
+	if (--nodes->refs > 0)
+		return;
+	for (struct fake_op *op = nodes->first; op; op = next) {
+		next = op->next;
+		fake_op_free_locked(op);
+	}
+	free(nodes);
+}
+
+/* Takes the reference over. */
+static CUgraph graph_new(struct fake_nodes *nodes)
+{
+	CUgraph graph = fake_alloc(sizeof(*graph));
+	graph->magic = GRAPH_MAGIC;
+	graph->nodes = nodes;
+	return graph;
+}
 
 struct fake_capture {
 	struct fake_capture *next;
@@ -128,7 +183,7 @@ CUresult fake_capture_op_locked(CUstream stream, struct fake_op *op, bool now)
 	}
 	if (op->kind == FAKE_OP_COPY && op->direction == FAKE_H2D)
 		fake_count(FAKE_H2D_CAPTURED, 1);
-	fake_nodes_add(stream->capture->nodes, op);
+	nodes_add(stream->capture->nodes, op);
 	stream->captured++;
 	stream->joined = false;
 	return CUDA_SUCCESS;
@@ -146,19 +201,6 @@ CUresult fake_submit_locked(CUstream stream, struct fake_op *op)
 	fake_count_copy(op);
 	fake_enqueue_locked(stream, op);
 	return CUDA_SUCCESS;
-}
-
-CUresult fake_submit(CUstream handle, struct fake_op *op)
-{
-	CUstream stream;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_stream_find_locked(handle, &stream);
-	if (r == CUDA_SUCCESS)
-		r = fake_submit_locked(stream, op);
-	else
-		fake_op_free_locked(op);
-	pthread_mutex_unlock(&fake_lock);
-	return r;
 }
 
 CUresult fake_capture_record_event_locked(CUstream stream, CUevent event)
@@ -213,19 +255,15 @@ CUresult fake_capture_break_by_event_locked(CUevent event)
 
 CUresult do_cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
-	if (!status)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_stream_find_locked(stream, &stream);
+	INVALID_IF(!status);
+	TRY(fake_stream_find_locked(stream, &stream));
 	/* The question alone breaks nothing. */
-	if (r == CUDA_SUCCESS && implicit_locked(stream))
-		r = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-	if (r == CUDA_SUCCESS)
-		*status = !stream->capture          ? CU_STREAM_CAPTURE_STATUS_NONE
-			  : stream->capture->broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-						    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	if (implicit_locked(stream))
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	*status = !stream->capture          ? CU_STREAM_CAPTURE_STATUS_NONE
+		  : stream->capture->broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+					    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	return CUDA_SUCCESS;
 }
 
 static void begin_locked(CUstream stream, CUstreamCaptureMode mode)
@@ -235,7 +273,7 @@ static void begin_locked(CUstream stream, CUstreamCaptureMode mode)
 	capture->thread = fake_this_thread();
 	capture->origin = stream;
 	capture->mode = mode;
-	capture->nodes = fake_nodes_new();
+	capture->nodes = nodes_new();
 	capture->next = captures;
 	captures = capture;
 	join(stream, capture);
@@ -244,18 +282,14 @@ static void begin_locked(CUstream stream, CUstreamCaptureMode mode)
 
 CUresult do_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
-	if (mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_stream_find_locked(stream, &stream);
-	if (r == CUDA_SUCCESS && stream->kind == FAKE_STREAM_LEGACY)
-		r = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	if (r == CUDA_SUCCESS && stream->capture)
-		r = CUDA_ERROR_ILLEGAL_STATE;
-	if (r == CUDA_SUCCESS)
-		begin_locked(stream, mode);
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	INVALID_IF(mode > CU_STREAM_CAPTURE_MODE_RELAXED);
+	TRY(fake_stream_find_locked(stream, &stream));
+	if (stream->kind == FAKE_STREAM_LEGACY)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (stream->capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	begin_locked(stream, mode);
+	return CUDA_SUCCESS;
 }
 
 /* Streams leave the capture; the result tells whether all had been joined. */
@@ -287,40 +321,86 @@ static CUresult end_locked(struct fake_capture *capture, CUgraph *ret_graph)
 	else if (!joined)
 		r = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 	if (r == CUDA_SUCCESS)
-		*ret_graph = fake_graph_new(capture->nodes);
+		*ret_graph = graph_new(capture->nodes);
 	else
-		fake_nodes_release_locked(capture->nodes);
+		nodes_release_locked(capture->nodes);
 	free(capture);
 	return r;
 }
 
 CUresult do_cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
-	if (!graph)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!graph);
 	*graph = NULL;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_stream_find_locked(stream, &stream);
-	struct fake_capture *capture = r == CUDA_SUCCESS ? stream->capture : NULL;
-	if (r == CUDA_SUCCESS && !capture)
-		r = CUDA_ERROR_ILLEGAL_STATE;
-	else if (r == CUDA_SUCCESS && capture->origin != stream)
-		r = break_capture(capture, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
-	else if (r == CUDA_SUCCESS && capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-		 capture->thread != fake_this_thread())
-		r = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-	else if (r == CUDA_SUCCESS)
-		r = end_locked(capture, graph);
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	TRY(fake_stream_find_locked(stream, &stream));
+	struct fake_capture *capture = stream->capture;
+	if (!capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	if (capture->origin != stream)
+		return break_capture(capture, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+		capture->thread != fake_this_thread())
+		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+	return end_locked(capture, graph);
 }
 
 CUresult do_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-	if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED);
 	CUstreamCaptureMode before = thread_mode;
 	thread_mode = *mode;
 	*mode = before;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_cuGraphDestroy(CUgraph graph)
+{
+	INVALID_IF(!graph || graph->magic != GRAPH_MAGIC);
+	nodes_release_locked(graph->nodes);
+	graph->magic = 0;
+	free(graph);
+	return CUDA_SUCCESS;
+}
+
+CUresult do_cuGraphInstantiateWithFlags(
+	CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+	INVALID_IF(!exec || !graph || graph->magic != GRAPH_MAGIC || flags > 15);
+	*exec = fake_alloc(sizeof(**exec));
+	(*exec)->magic = EXEC_MAGIC;
+	(*exec)->nodes = graph->nodes;
+	graph->nodes->refs++;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_cuGraphExecDestroy(CUgraphExec exec)
+{
+	INVALID_IF(!exec || exec->magic != EXEC_MAGIC);
+	nodes_release_locked(exec->nodes);
+	exec->magic = 0;
+	free(exec);
+	return CUDA_SUCCESS;
+}
+
+/* A recorded operation has no event, no staging and waits for nothing. */
+static struct fake_op *again(const struct fake_op *node)
+{
+	struct fake_op *op = fake_op_new(node->kind);
+	*op = *node;
+	op->next = NULL;
+	if (op->dst.memory)
+		op->dst.memory->refs++;
+	if (op->src.memory)
+		op->src.memory->refs++;
+	return op;
+}
+
+CUresult do_cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	INVALID_IF(!exec || exec->magic != EXEC_MAGIC);
+	TRY(fake_stream_find_locked(stream, &stream));
+	for (struct fake_op *node = exec->nodes->first; node; node = node->next)
+		TRY(fake_submit_locked(stream, again(node)));
+	fake_count(FAKE_GRAPH_LAUNCHES, 1);
 	return CUDA_SUCCESS;
 }

@@ -118,19 +118,19 @@ static void sleep_really(int64_t us)
 	}
 }
 
-void fake_sleep_us(int64_t us)
+void fake_sleep_us_locked(int64_t us)
 {
 	if (us <= 0)
 		return;
-	if (!is_virtual()) {
-		sleep_really(us);
+	if (is_virtual()) {
+		struct waiter waiter = {.until_ns = virtual_ns + us * 1000};
+		while (virtual_ns < waiter.until_ns)
+			wait_as_locked(&waiter);
 		return;
 	}
-	pthread_mutex_lock(&fake_lock);
-	struct waiter waiter = {.until_ns = virtual_ns + us * 1000};
-	while (virtual_ns < waiter.until_ns)
-		wait_as_locked(&waiter);
 	pthread_mutex_unlock(&fake_lock);
+	sleep_really(us);
+	pthread_mutex_lock(&fake_lock);
 }
 
 void fake_work_us(CUstream stream, int64_t us)

@@ -9,7 +9,6 @@
 
 static CUcontext contexts; /* all ever made */
 static CUcontext primaries[FAKE_MOST_DEVICES];
-static unsigned primary_flags[FAKE_MOST_DEVICES];
 
 static _Thread_local struct {
 	CUcontext of[MOST_DEPTH];
@@ -38,10 +37,9 @@ CUresult fake_current_locked(CUcontext *ret_context)
 	CUcontext context = stack.depth > 0 ? stack.of[stack.depth - 1] : NULL;
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	CUresult r = fake_context_check_locked(context);
-	if (r == CUDA_SUCCESS)
-		*ret_context = context;
-	return r;
+	TRY(fake_context_check_locked(context));
+	*ret_context = context;
+	return CUDA_SUCCESS;
 }
 
 void fake_context_break_locked(CUcontext context, CUresult error)
@@ -74,11 +72,8 @@ static void destroy_locked(CUcontext context)
 
 CUresult do_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!fake_device_is_valid(device))
-		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&fake_lock);
+	INVALID_IF(!context);
+	WANT_DEVICE(device);
 	CUcontext primary = primaries[device];
 	if (!primary)
 		primary = primaries[device] = create_locked(device, 0, true);
@@ -89,37 +84,28 @@ CUresult do_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 		primary->alive = true;
 		primary->life++;
 	}
-	primary->flags = primary_flags[device];
 	primary->retained++;
-	pthread_mutex_unlock(&fake_lock);
 	*context = primary;
 	return CUDA_SUCCESS;
 }
 
 CUresult do_cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-	CUresult r = CUDA_SUCCESS;
-	if (!fake_device_is_valid(device))
-		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&fake_lock);
+	WANT_DEVICE(device);
 	CUcontext primary = primaries[device];
 	if (!primary || primary->retained == 0)
-		r = CUDA_ERROR_INVALID_CONTEXT;
-	else if (--primary->retained == 0 && primary->alive)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (--primary->retained == 0 && primary->alive)
 		destroy_locked(primary);
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	return CUDA_SUCCESS;
 }
 
 /* Whoever else has retained it has still done so, and can use it when it is retained anew. */
 CUresult do_cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
-	if (!fake_device_is_valid(device))
-		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&fake_lock);
+	WANT_DEVICE(device);
 	if (primaries[device] && primaries[device]->alive)
 		destroy_locked(primaries[device]);
-	pthread_mutex_unlock(&fake_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -134,94 +120,51 @@ CUresult do_cuDevicePrimaryCtxReset(CUdevice device)
 	return do_cuDevicePrimaryCtxReset_v2(device);
 }
 
-CUresult do_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
-{
-	if (!fake_device_is_valid(device))
-		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&fake_lock);
-	primary_flags[device] = flags;
-	if (primaries[device])
-		primaries[device]->flags = flags;
-	pthread_mutex_unlock(&fake_lock);
-	return CUDA_SUCCESS;
-}
-
 CUresult do_cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
 {
-	if (!flags || !active)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!fake_device_is_valid(device))
-		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&fake_lock);
-	*flags = primary_flags[device];
+	INVALID_IF(!flags || !active);
+	WANT_DEVICE(device);
+	*flags = primaries[device] ? primaries[device]->flags : 0;
 	*active = primaries[device] && primaries[device]->alive;
-	pthread_mutex_unlock(&fake_lock);
 	return CUDA_SUCCESS;
 }
 
 CUresult do_cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 {
-	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!fake_device_is_valid(device))
-		return CUDA_ERROR_INVALID_DEVICE;
+	INVALID_IF(!context);
+	WANT_DEVICE(device);
 	if (stack.depth == MOST_DEPTH)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&fake_lock);
 	*context = create_locked(device, flags, false);
-	pthread_mutex_unlock(&fake_lock);
 	stack.of[stack.depth++] = *context;
 	return CUDA_SUCCESS;
 }
 
-CUresult do_cuCtxCreate_v4(
-	CUcontext *context, CUctxCreateParams *params, unsigned int flags, CUdevice device)
-{
-	/* Execution affinity and graphics interoperability are not imitated. */
-	if (params)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	return do_cuCtxCreate_v2(context, flags, device);
-}
-
 CUresult do_cuCtxDestroy_v2(CUcontext context)
 {
-	pthread_mutex_lock(&fake_lock);
 	CUresult r = fake_context_check_locked(context);
-	if (r == CUDA_SUCCESS || (context && r == context->broken)) {
-		r = CUDA_SUCCESS;
-		if (context->primary)
-			r = CUDA_ERROR_INVALID_CONTEXT;
-		else
-			destroy_locked(context);
-	}
-	pthread_mutex_unlock(&fake_lock);
+	if (r != CUDA_SUCCESS && (!context || r != context->broken))
+		return r;
+	if (context->primary)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	destroy_locked(context);
 	/* Popped where it is the calling thread's; others keep it, destroyed. */
-	if (r == CUDA_SUCCESS && stack.depth > 0 && stack.of[stack.depth - 1] == context)
+	if (stack.depth > 0 && stack.of[stack.depth - 1] == context)
 		stack.depth--;
-	return r;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuCtxGetCurrent(CUcontext *context)
 {
-	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!context);
 	*context = stack.depth > 0 ? stack.of[stack.depth - 1] : NULL;
 	return CUDA_SUCCESS;
 }
 
-static CUresult usable(CUcontext context)
-{
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_context_check_locked(context);
-	pthread_mutex_unlock(&fake_lock);
-	return r;
-}
-
 CUresult do_cuCtxSetCurrent(CUcontext context)
 {
-	CUresult r = context ? usable(context) : CUDA_SUCCESS;
-	if (r != CUDA_SUCCESS)
-		return r;
+	if (context)
+		TRY(fake_context_check_locked(context));
 	if (stack.depth > 0)
 		stack.depth--;
 	if (context)
@@ -231,9 +174,7 @@ CUresult do_cuCtxSetCurrent(CUcontext context)
 
 CUresult do_cuCtxPushCurrent_v2(CUcontext context)
 {
-	CUresult r = usable(context);
-	if (r != CUDA_SUCCESS)
-		return r;
+	TRY(fake_context_check_locked(context));
 	if (stack.depth == MOST_DEPTH)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	stack.of[stack.depth++] = context;
@@ -260,47 +201,17 @@ static CUresult named_or_current_locked(CUcontext context, CUcontext *ret_contex
 {
 	if (!context)
 		return fake_current_locked(ret_context);
-	CUresult r = fake_context_check_locked(context);
-	if (r == CUDA_SUCCESS)
-		*ret_context = context;
-	return r;
+	TRY(fake_context_check_locked(context));
+	*ret_context = context;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuCtxGetDevice_v2(CUdevice *device, CUcontext context)
 {
-	if (!device)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = named_or_current_locked(context, &context);
-	if (r == CUDA_SUCCESS)
-		*device = context->device;
-	pthread_mutex_unlock(&fake_lock);
-	return r;
-}
-
-CUresult do_cuCtxGetFlags(unsigned int *flags)
-{
-	CUcontext context;
-	if (!flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
-	if (r == CUDA_SUCCESS)
-		*flags = context->flags;
-	pthread_mutex_unlock(&fake_lock);
-	return r;
-}
-
-CUresult do_cuCtxGetApiVersion(CUcontext context, unsigned int *version)
-{
-	if (!version)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = named_or_current_locked(context, &context);
-	if (r == CUDA_SUCCESS)
-		*version = 3020;
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	INVALID_IF(!device);
+	TRY(named_or_current_locked(context, &context));
+	*device = context->device;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuCtxSynchronize(void)
@@ -310,47 +221,24 @@ CUresult do_cuCtxSynchronize(void)
 
 CUresult do_cuCtxSynchronize_v2(CUcontext context)
 {
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = named_or_current_locked(context, &context);
-	if (r == CUDA_SUCCESS)
-		r = fake_capture_check_context_locked(context);
-	if (r == CUDA_SUCCESS)
-		r = fake_wait_context_locked(context);
-	pthread_mutex_unlock(&fake_lock);
-	return r;
-}
-
-static CUresult change_peer(CUcontext peer, bool enable)
-{
-	CUcontext context;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
-	if (r == CUDA_SUCCESS)
-		r = fake_context_check_locked(peer);
-	if (r == CUDA_SUCCESS) {
-		uint64_t bit = UINT64_C(1) << peer->device;
-		if (context->device == peer->device)
-			r = CUDA_ERROR_INVALID_DEVICE;
-		else if (!fake_can_reach(
-				 fake_visible(context->device), fake_visible(peer->device)))
-			r = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-		else if (enable && (context->peers & bit))
-			r = CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
-		else if (!enable && !(context->peers & bit))
-			r = CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-		else
-			context->peers ^= bit;
-	}
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	TRY(named_or_current_locked(context, &context));
+	TRY(fake_capture_check_context_locked(context));
+	return fake_wait_context_locked(context);
 }
 
 CUresult do_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
-	return flags != 0 ? CUDA_ERROR_INVALID_VALUE : change_peer(peer, true);
-}
-
-CUresult do_cuCtxDisablePeerAccess(CUcontext peer)
-{
-	return change_peer(peer, false);
+	CUcontext context;
+	INVALID_IF(flags != 0);
+	TRY(fake_current_locked(&context));
+	TRY(fake_context_check_locked(peer));
+	uint64_t bit = UINT64_C(1) << peer->device;
+	if (context->device == peer->device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!fake_can_reach(fake_visible(context->device), fake_visible(peer->device)))
+		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+	if (context->peers & bit)
+		return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+	context->peers |= bit;
+	return CUDA_SUCCESS;
 }

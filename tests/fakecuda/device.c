@@ -22,28 +22,23 @@ void fake_uuid_of(int physical, CUuuid *ret_uuid)
 
 CUresult do_cuDeviceGetCount(int *count)
 {
-	if (!count)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!count);
 	*count = fake_visible_count();
 	return CUDA_SUCCESS;
 }
 
 CUresult do_cuDeviceGet(CUdevice *device, int ordinal)
 {
-	if (!device)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!fake_device_is_valid(ordinal))
-		return CUDA_ERROR_INVALID_DEVICE;
+	INVALID_IF(!device);
+	WANT_DEVICE(ordinal);
 	*device = ordinal;
 	return CUDA_SUCCESS;
 }
 
 CUresult do_cuDeviceGetName(char *name, int size, CUdevice device)
 {
-	if (!name || size <= 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!fake_device_is_valid(device))
-		return CUDA_ERROR_INVALID_DEVICE;
+	INVALID_IF(!name || size <= 0);
+	WANT_DEVICE(device);
 	snprintf(name, (size_t)size, "Software stand-in, not a GPU (%d)", fake_visible(device));
 	return CUDA_SUCCESS;
 }
@@ -51,29 +46,16 @@ CUresult do_cuDeviceGetName(char *name, int size, CUdevice device)
 /* The first version gives a slice the name of its GPU, the second one its own. */
 CUresult do_cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
-	CUresult r = do_cuDeviceGetUuid_v2(uuid, device);
-	if (r == CUDA_SUCCESS)
-		uuid->bytes[15] = 0;
-	return r;
+	TRY(do_cuDeviceGetUuid_v2(uuid, device));
+	uuid->bytes[15] = 0;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
-	if (!uuid)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!fake_device_is_valid(device))
-		return CUDA_ERROR_INVALID_DEVICE;
+	INVALID_IF(!uuid);
+	WANT_DEVICE(device);
 	fake_uuid_of(fake_visible(device), uuid);
-	return CUDA_SUCCESS;
-}
-
-CUresult do_cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
-{
-	if (!bytes)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!fake_device_is_valid(device))
-		return CUDA_ERROR_INVALID_DEVICE;
-	*bytes = (size_t)fake_number(FAKE_MEMORY);
 	return CUDA_SUCCESS;
 }
 
@@ -113,30 +95,25 @@ static int attribute_of(CUdevice_attribute attribute, int physical)
 
 CUresult do_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
-	if (!value || (int)attribute <= 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!fake_device_is_valid(device))
-		return CUDA_ERROR_INVALID_DEVICE;
+	INVALID_IF(!value || (int)attribute <= 0);
+	WANT_DEVICE(device);
 	*value = attribute_of(attribute, fake_visible(device));
 	return CUDA_SUCCESS;
 }
 
 CUresult do_cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
 {
-	if (!text || size <= 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!fake_device_is_valid(device))
-		return CUDA_ERROR_INVALID_DEVICE;
+	INVALID_IF(!text || size <= 0);
+	WANT_DEVICE(device);
 	snprintf(text, (size_t)size, "0000:%02X:00.0", (unsigned)fake_visible(device) + 1);
 	return CUDA_SUCCESS;
 }
 
 CUresult do_cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 {
-	if (!can)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!fake_device_is_valid(device) || !fake_device_is_valid(peer))
-		return CUDA_ERROR_INVALID_DEVICE;
+	INVALID_IF(!can);
+	WANT_DEVICE(device);
+	WANT_DEVICE(peer);
 	*can = device != peer && fake_can_reach(fake_visible(device), fake_visible(peer));
 	return CUDA_SUCCESS;
 }
@@ -145,12 +122,9 @@ CUresult do_cuDeviceGetP2PAttribute(
 	int *value, CUdevice_P2PAttribute attribute, CUdevice device, CUdevice peer)
 {
 	int can;
-	if (!value || attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
-		attribute > CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult r = do_cuDeviceCanAccessPeer(&can, device, peer);
-	if (r != CUDA_SUCCESS)
-		return r;
+	INVALID_IF(!value || attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+		   attribute > CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED);
+	TRY(do_cuDeviceCanAccessPeer(&can, device, peer));
 	if (device == peer)
 		return CUDA_ERROR_INVALID_DEVICE;
 	*value = attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ? 0 : can;
@@ -168,8 +142,7 @@ static const struct {
 
 static CUresult describe(CUresult error, const char **ret_text, bool name)
 {
-	if (!ret_text)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!ret_text);
 	*ret_text = NULL;
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		if (errors[i].error == error) {

@@ -8,11 +8,12 @@
  * it can be told, counters.h (and counters.py) what it counts, functions.h what it has, and
  * cuda_abi.h, with the two checks, whose interface that is.  From the call to the bytes:
  *
- *	exports -> init (enter) -> copy, copy_more -> capture, or stream -> op
- *	                           memory, host, ipc, event, context, device, resolve, clock
+ *	exports -> init (enter) -> copy -> capture, or stream
+ *	                           memory, host, ipc, context, device, resolve, clock
  *
- * One lock covers all state.  It is not held while bytes are moved or a host function runs;
- * what these use is kept by references.  Functions ending in _locked want it held.
+ * One lock covers all state.  fake_enter takes it, so every do_ function of what needs cuInit
+ * has it.  It is not held while bytes are moved or a host function runs; what these use is
+ * kept by references.  Functions ending in _locked want it held.
  *
  * Objects with handles (contexts, streams) are never freed, so a stale handle is an error
  * and not a crash; events are, as soon as nothing refers to them.
@@ -37,6 +38,17 @@
 #define FAKE_POISON 0xDB
 
 struct fake_capture;
+
+/* The first things of a do_ function: leave it with an error. */
+#define TRY(call)                            \
+	do {                                 \
+		CUresult result_ = (call);   \
+		if (result_ != CUDA_SUCCESS) \
+			return result_;      \
+	} while (0)
+#define INVALID_IF(condition) TRY((condition) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS)
+#define WANT_DEVICE(device) \
+	TRY(fake_device_is_valid(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE)
 
 /* What each exported function does once fake_enter has let it in; the table's parameters,
  * for the synchronous ones with the default stream that they mean. */
@@ -196,20 +208,17 @@ extern pthread_mutex_t fake_lock;
 
 /* init.c */
 
-/** First in every exported function. False: return *ret_error instead. Any thread. */
+/** First in every exported function. False: return *ret_error instead.  True: what needs
+ * cuInit has the lock, until fake_leave().  Any thread. */
 bool fake_enter(enum fake_call call, CUresult *ret_error);
+void fake_leave(enum fake_call call);
 
 /** Whether call number @nth of what FAKECUDA_FAIL calls @name is to fail, with *ret_error. */
-bool fake_fails(const char *name, uint64_t nth, CUresult *ret_error);
+bool fake_fails_locked(const char *name, uint64_t nth, CUresult *ret_error);
 /** The process is ending: streams stop where they are. */
 bool fake_is_ending_locked(void);
 /** Field 22 of /proc/PID/stat, or 0 without such a process. */
 uint64_t fake_start_of(pid_t pid);
-
-/* selfload.c */
-
-/** What cuInit does under FAKECUDA_RESOLVE_THROUGH_SELF=2. */
-void fake_selfload_init(void);
 
 /* device.c */
 
@@ -232,6 +241,8 @@ void fake_context_break_locked(CUcontext context, CUresult error);
 
 /** The memory that has all of @bytes at @address (at least its first byte if 0), or NULL. */
 struct fake_memory *fake_memory_find_locked(uintptr_t address, size_t bytes);
+/** The memory of this kind that begins at @address, or NULL. */
+struct fake_memory *fake_memory_at_locked(uintptr_t address, enum fake_memory_kind kind);
 /** The list of all. */
 struct fake_memory *fake_memory_first_locked(void);
 /** Enter memory with one reference; takes the struct over. */
@@ -291,40 +302,16 @@ CUresult fake_capture_wait_event_locked(CUstream stream, CUevent event);
 CUresult fake_capture_break_by_event_locked(CUevent event);
 /** Put any operation into a stream, or into its capture; takes it over. */
 CUresult fake_submit_locked(CUstream stream, struct fake_op *op);
-/** The same by the stream's handle.  Takes the lock. */
-CUresult fake_submit(CUstream handle, struct fake_op *op);
 
 /* copy.c */
 
-/*
- * When the source's bytes are taken: pageable memory's at the call and pinned memory's when the
- * stream gets there, or both at the one or the other time.
- */
-enum fake_reading { FAKE_READ_USUAL, FAKE_READ_NOW, FAKE_READ_LATE };
-
-/* A copy as its caller wants it: addresses, rows, and on which sides a device is. */
-struct fake_request {
-	uintptr_t dst, src;
-	size_t width, height, dst_pitch, src_pitch;
-	bool dst_device, src_device;
-	enum fake_reading reading;
-};
-
-/** Do it in that stream.  Takes the lock. */
-CUresult fake_copy(const struct fake_request *request, CUstream stream, bool sync);
 /** Memory that the device cannot reach: its bytes go through the driver's own. */
 bool fake_is_pageable(const struct fake_side *side);
 /** Count what a copy or a fill moves. */
 void fake_count_copy(const struct fake_op *op);
-/** Takes the lock. */
-bool fake_is_device_address(CUdeviceptr pointer);
-
-/* event.c */
 
 /** An operation with this event is done. */
 void fake_event_unuse_locked(CUevent event);
-
-/* op.c */
 
 /** Never NULL: ends the process without memory. */
 struct fake_op *fake_op_new(enum fake_op_kind kind);
@@ -338,9 +325,10 @@ void fake_op_free_locked(struct fake_op *op);
 /* clock.c */
 
 int64_t fake_now_ns(void);
-/** A thread of the program takes so long in a call.  Takes the lock if time is virtual. */
-void fake_sleep_us(int64_t us);
-/** An operation of @stream, in its thread, takes so long.  The same. */
+/** A thread of the program takes so long in a call.  Gives up the lock meanwhile. */
+void fake_sleep_us_locked(int64_t us);
+/** An operation of @stream, in its thread, takes so long.  Takes the lock if time is virtual.
+ */
 void fake_work_us(CUstream stream, int64_t us);
 /** A thread of the program waits for a change, until @point is reached. */
 void fake_clock_wait_locked(struct fake_point point);

@@ -13,14 +13,16 @@ static CUstream per_thread(CUstream stream)
 	return stream ? stream : CU_STREAM_PER_THREAD;
 }
 
-#define DEFINE(name, symbol, arguments, ...)                 \
-	FAKE_EXPORT CUresult name(__VA_ARGS__);              \
-	FAKE_EXPORT CUresult name(__VA_ARGS__)               \
-	{                                                    \
-		CUresult refused;                            \
-		if (!fake_enter(FAKE_CALL_##name, &refused)) \
-			return refused;                      \
-		return do_##symbol arguments;                \
+#define DEFINE(name, symbol, arguments, ...)                \
+	FAKE_EXPORT CUresult name(__VA_ARGS__);             \
+	FAKE_EXPORT CUresult name(__VA_ARGS__)              \
+	{                                                   \
+		CUresult result;                            \
+		if (!fake_enter(FAKE_CALL_##name, &result)) \
+			return result;                      \
+		result = do_##symbol arguments;             \
+		fake_leave(FAKE_CALL_##name);               \
+		return result;                              \
 	}
 
 #define X(symbol, base, since, arguments, ...) DEFINE(symbol, symbol, arguments, __VA_ARGS__)

@@ -61,8 +61,6 @@
 	X(cuDeviceGetUuid, cuDeviceGetUuid, 9020, (uuid, device), CUuuid *uuid, CUdevice device) \
 	X(cuDeviceGetUuid_v2, cuDeviceGetUuid, 11040, (uuid, device), \
 		CUuuid *uuid, CUdevice device) \
-	X(cuDeviceTotalMem_v2, cuDeviceTotalMem, 3020, (bytes, device), \
-		size_t *bytes, CUdevice device) \
 	X(cuDeviceGetAttribute, cuDeviceGetAttribute, 2000, (value, attribute, device), \
 		int *value, CUdevice_attribute attribute, CUdevice device) \
 	X(cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, 4010, (text, size, device), \
@@ -84,15 +82,10 @@
 		CUdevice device) \
 	X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000, (device), \
 		CUdevice device) \
-	X(cuDevicePrimaryCtxSetFlags_v2, cuDevicePrimaryCtxSetFlags, 11000, (device, flags), \
-		CUdevice device, unsigned int flags) \
 	X(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, 7000, \
 		(device, flags, active), CUdevice device, unsigned int *flags, int *active) \
 	X(cuCtxCreate_v2, cuCtxCreate, 3020, (context, flags, device), \
 		CUcontext *context, unsigned int flags, CUdevice device) \
-	X(cuCtxCreate_v4, cuCtxCreate, 12050, (context, params, flags, device), \
-		CUcontext *context, CUctxCreateParams *params, unsigned int flags, \
-		CUdevice device) \
 	X(cuCtxDestroy_v2, cuCtxDestroy, 4000, (context), CUcontext context) \
 	X(cuCtxGetCurrent, cuCtxGetCurrent, 4000, (context), CUcontext *context) \
 	X(cuCtxSetCurrent, cuCtxSetCurrent, 4000, (context), CUcontext context) \
@@ -101,14 +94,10 @@
 	X(cuCtxGetDevice, cuCtxGetDevice, 2000, (device), CUdevice *device) \
 	X(cuCtxGetDevice_v2, cuCtxGetDevice, 13000, (device, context), \
 		CUdevice *device, CUcontext context) \
-	X(cuCtxGetFlags, cuCtxGetFlags, 7000, (flags), unsigned int *flags) \
-	X(cuCtxGetApiVersion, cuCtxGetApiVersion, 3020, (context, version), \
-		CUcontext context, unsigned int *version) \
 	X(cuCtxSynchronize, cuCtxSynchronize, 2000, (), void) \
 	X(cuCtxSynchronize_v2, cuCtxSynchronize, 13000, (context), CUcontext context) \
 	X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, (peer, flags), \
-		CUcontext peer, unsigned int flags) \
-	X(cuCtxDisablePeerAccess, cuCtxDisablePeerAccess, 4000, (peer), CUcontext peer)
+		CUcontext peer, unsigned int flags)
 
 #define FAKE_PLAIN_MEMORY(X) \
 	X(cuMemAlloc_v2, cuMemAlloc, 3020, (pointer, bytes), CUdeviceptr *pointer, size_t bytes) \
@@ -128,8 +117,6 @@
 		size_t *available, size_t *total) \
 	X(cuMemHostAlloc, cuMemHostAlloc, 2020, (address, bytes, flags), \
 		void **address, size_t bytes, unsigned int flags) \
-	X(cuMemAllocHost_v2, cuMemAllocHost, 3020, (address, bytes), \
-		void **address, size_t bytes) \
 	X(cuMemFreeHost, cuMemFreeHost, 2000, (address), void *address) \
 	X(cuMemHostRegister_v2, cuMemHostRegister, 6050, (address, bytes, flags), \
 		void *address, size_t bytes, unsigned int flags) \
@@ -186,11 +173,7 @@
 	X(cuMemcpy, cuMemcpy, 4000, (dst, src, bytes, S(NULL)), \
 		CUdeviceptr dst, CUdeviceptr src, size_t bytes) \
 	X(cuMemsetD8_v2, cuMemsetD8, 3020, (dst, value, bytes, S(NULL)), \
-		CUdeviceptr dst, unsigned char value, size_t bytes) \
-	X(cuMemcpyPeer, cuMemcpyPeer, 4000, \
-		(dst, dst_context, src, src_context, bytes, S(NULL)), \
-		CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, \
-		CUcontext src_context, size_t bytes)
+		CUdeviceptr dst, unsigned char value, size_t bytes)
 
 #define FAKE_PTSZ(X) FAKE_PTSZ_COPY(X) FAKE_PTSZ_MEMORY(X) FAKE_PTSZ_STREAM(X) FAKE_PTSZ_FUTURE(X)
 
@@ -257,8 +240,6 @@
 		CUstream stream, int *priority) \
 	X(cuEventRecord, cuEventRecord, 2000, (event, S(stream)), \
 		CUevent event, CUstream stream) \
-	X(cuEventRecordWithFlags, cuEventRecordWithFlags, 11010, (event, S(stream), flags), \
-		CUevent event, CUstream stream, unsigned int flags) \
 	X(cuLaunchHostFunc, cuLaunchHostFunc, 10000, (S(stream), function, data), \
 		CUstream stream, CUhostFn function, void *data) \
 	X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, (S(stream), status), \

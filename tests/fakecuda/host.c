@@ -7,69 +7,49 @@
 #include <string.h>
 #include <sys/mman.h>
 
+static struct fake_memory *add_locked(enum fake_memory_kind kind, void *address, size_t bytes,
+	CUcontext context, unsigned flags)
+{
+	struct fake_memory *memory = fake_alloc(sizeof(*memory));
+	memory->kind = kind;
+	memory->address = (uintptr_t)address;
+	memory->bytes = address;
+	memory->size = bytes;
+	memory->context = context;
+	memory->flags = flags;
+	fake_memory_add_locked(memory);
+	return memory;
+}
+
 CUresult do_cuMemHostAlloc(void **address, size_t bytes, unsigned int flags)
 {
 	CUcontext context;
-	if (!address || bytes == 0 || flags > 7)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
-	if (r == CUDA_SUCCESS)
-		r = fake_capture_forbids_locked();
-	if (r == CUDA_SUCCESS) {
-		size_t mapped = fake_page_round(bytes);
-		void *map = mmap(NULL, mapped, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (map == MAP_FAILED) {
-			r = CUDA_ERROR_OUT_OF_MEMORY;
-		} else {
-			struct fake_memory *memory = fake_alloc(sizeof(*memory));
-			memory->kind = FAKE_MEMORY_HOST;
-			memory->address = (uintptr_t)map;
-			memory->bytes = map;
-			memory->size = bytes;
-			memory->mapped = mapped;
-			memory->context = context;
-			memory->flags = flags;
-			fake_memory_add_locked(memory);
-			*address = map;
-		}
-	}
-	pthread_mutex_unlock(&fake_lock);
-	return r;
-}
-
-CUresult do_cuMemAllocHost_v2(void **address, size_t bytes)
-{
-	return do_cuMemHostAlloc(address, bytes, 0);
-}
-
-/* The memory that begins at @address and is of this kind. */
-static struct fake_memory *at_locked(void *address, enum fake_memory_kind kind)
-{
-	struct fake_memory *memory = fake_memory_find_locked((uintptr_t)address, 1);
-	if (!memory || memory->kind != kind || memory->address != (uintptr_t)address)
-		return NULL;
-	return memory;
+	INVALID_IF(!address || bytes == 0 || flags > 7);
+	TRY(fake_current_locked(&context));
+	TRY(fake_capture_forbids_locked());
+	size_t mapped = fake_page_round(bytes);
+	void *map =
+		mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	add_locked(FAKE_MEMORY_HOST, map, bytes, context, flags)->mapped = mapped;
+	*address = map;
+	return CUDA_SUCCESS;
 }
 
 /* Take away what begins at @address, when all work with it is done. */
 static CUresult give_up(void *address, enum fake_memory_kind kind, CUresult missing)
 {
 	CUcontext context;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
-	struct fake_memory *memory = r == CUDA_SUCCESS ? at_locked(address, kind) : NULL;
-	if (r == CUDA_SUCCESS && !memory)
-		r = missing;
-	if (r == CUDA_SUCCESS)
-		r = fake_capture_forbids_locked();
-	if (r == CUDA_SUCCESS) {
-		r = fake_wait_context_locked(memory->context);
-		if (at_locked(address, kind) == memory)
-			fake_memory_remove_locked(memory);
-	}
-	pthread_mutex_unlock(&fake_lock);
+	TRY(fake_current_locked(&context));
+	struct fake_memory *memory = fake_memory_at_locked((uintptr_t)address, kind);
+	if (!memory)
+		return missing;
+	TRY(fake_capture_forbids_locked());
+	CUresult r = fake_wait_context_locked(memory->context);
+	/* Another thread may have freed it meanwhile. */
+	if (fake_memory_at_locked((uintptr_t)address, kind) == memory)
+		fake_memory_remove_locked(memory);
 	return r;
 }
 
@@ -130,36 +110,20 @@ CUresult do_cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags
 {
 	CUcontext context;
 	uintptr_t begin = (uintptr_t)address;
-	if (!address || bytes == 0 || flags > 15 || begin + bytes < begin)
-		return CUDA_ERROR_INVALID_VALUE;
-	fake_sleep_us(fake_number(FAKE_REGISTER_US));
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
-	if (r == CUDA_SUCCESS)
-		r = fake_capture_forbids_locked();
-	if (r == CUDA_SUCCESS && fake_memory_overlaps_locked(begin, bytes))
-		r = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-	if (r == CUDA_SUCCESS)
-		r = may_register(begin, bytes, flags);
-	if (r == CUDA_SUCCESS) {
-		struct fake_memory *memory = fake_alloc(sizeof(*memory));
-		memory->kind = FAKE_MEMORY_PINNED;
-		memory->address = begin;
-		memory->bytes = address;
-		memory->size = bytes;
-		memory->context = context;
-		memory->flags = flags;
-		fake_memory_add_locked(memory);
-	}
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	INVALID_IF(!address || bytes == 0 || flags > 15 || begin + bytes < begin);
+	fake_sleep_us_locked(fake_number(FAKE_REGISTER_US));
+	TRY(fake_current_locked(&context));
+	TRY(fake_capture_forbids_locked());
+	if (fake_memory_overlaps_locked(begin, bytes))
+		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	TRY(may_register(begin, bytes, flags));
+	add_locked(FAKE_MEMORY_PINNED, address, bytes, context, flags);
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuMemHostUnregister(void *address)
 {
-	pthread_mutex_lock(&fake_lock);
 	bool allocated = fake_memory_find_locked((uintptr_t)address, 1) != NULL;
-	pthread_mutex_unlock(&fake_lock);
 	return give_up(address, FAKE_MEMORY_PINNED,
 		allocated ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
@@ -167,33 +131,19 @@ CUresult do_cuMemHostUnregister(void *address)
 CUresult do_cuMemHostGetDevicePointer_v2(
 	CUdeviceptr *pointer, void *address, unsigned int flags)
 {
-	CUresult r = CUDA_ERROR_INVALID_VALUE;
-	if (!pointer || flags != 0)
-		return r;
-	pthread_mutex_lock(&fake_lock);
 	struct fake_memory *memory = fake_memory_find_locked((uintptr_t)address, 1);
-	if (memory && !fake_memory_is_device(memory)) {
-		/* One address space: the device uses the host's address. */
-		*pointer = (uintptr_t)address;
-		r = CUDA_SUCCESS;
-	}
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	INVALID_IF(!pointer || flags != 0 || !memory || fake_memory_is_device(memory));
+	/* One address space: the device uses the host's address. */
+	*pointer = (uintptr_t)address;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuMemHostGetFlags(unsigned int *flags, void *address)
 {
-	CUresult r = CUDA_ERROR_INVALID_VALUE;
-	if (!flags)
-		return r;
-	pthread_mutex_lock(&fake_lock);
 	struct fake_memory *memory = fake_memory_find_locked((uintptr_t)address, 1);
-	if (memory && memory->kind == FAKE_MEMORY_HOST) {
-		*flags = memory->flags | CU_MEMHOSTALLOC_DEVICEMAP;
-		r = CUDA_SUCCESS;
-	}
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	INVALID_IF(!flags || !memory || memory->kind != FAKE_MEMORY_HOST);
+	*flags = memory->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+	return CUDA_SUCCESS;
 }
 
 static int ordinal_of(const struct fake_memory *memory)
@@ -261,15 +211,10 @@ CUresult do_cuPointerGetAttribute(
 	void *data, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
 	CUcontext context;
-	if (!data)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
+	INVALID_IF(!data);
+	TRY(fake_current_locked(&context));
 	struct fake_memory *memory = fake_memory_find_locked(pointer, 1);
-	if (r == CUDA_SUCCESS)
-		r = memory ? tell(memory, attribute, pointer, data) : CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	return memory ? tell(memory, attribute, pointer, data) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* What an attribute is of memory that CUDA has never heard of. */
@@ -298,14 +243,11 @@ CUresult do_cuPointerGetAttributes(
 	unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr pointer)
 {
 	CUcontext context;
-	if (count == 0 || !attributes || !data)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
+	INVALID_IF(count == 0 || !attributes || !data);
+	TRY(fake_current_locked(&context));
 	struct fake_memory *memory = fake_memory_find_locked(pointer, 1);
-	for (unsigned i = 0; r == CUDA_SUCCESS && i < count; i++)
+	for (unsigned i = 0; i < count; i++)
 		if (!memory || tell(memory, attributes[i], pointer, data[i]) != CUDA_SUCCESS)
 			tell_unknown(attributes[i], data[i]);
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	return CUDA_SUCCESS;
 }

@@ -2,6 +2,7 @@
 /* Beginning, ending and forks of a process that uses the stand-in; see driver.h. */
 #include "driver.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,19 +54,15 @@ static bool is_lasting(CUresult error)
 	       (error >= CUDA_ERROR_HARDWARE_STACK_ERROR && error <= CUDA_ERROR_LAUNCH_FAILED);
 }
 
-bool fake_fails(const char *name, uint64_t nth, CUresult *ret_error)
+bool fake_fails_locked(const char *name, uint64_t nth, CUresult *ret_error)
 {
 	CUcontext context;
 	CUresult error = (CUresult)fake_failure(name, nth);
 	if (error == CUDA_SUCCESS)
 		return false;
 	fake_count(FAKE_INJECTED, 1);
-	if (is_lasting(error)) {
-		pthread_mutex_lock(&fake_lock);
-		if (fake_current_locked(&context) == CUDA_SUCCESS)
-			fake_context_break_locked(context, error);
-		pthread_mutex_unlock(&fake_lock);
-	}
+	if (is_lasting(error) && fake_current_locked(&context) == CUDA_SUCCESS)
+		fake_context_break_locked(context, error);
 	*ret_error = error;
 	return true;
 }
@@ -85,7 +82,18 @@ bool fake_enter(enum fake_call call, CUresult *ret_error)
 		*ret_error = CUDA_ERROR_NOT_INITIALIZED;
 		return false;
 	}
-	return !fake_fails(fake_call_name(call), nth, ret_error);
+	if (needs_init(call))
+		pthread_mutex_lock(&fake_lock);
+	if (!fake_fails_locked(fake_call_name(call), nth, ret_error))
+		return true;
+	fake_leave(call);
+	return false;
+}
+
+void fake_leave(enum fake_call call)
+{
+	if (needs_init(call))
+		pthread_mutex_unlock(&fake_lock);
 }
 
 /* Run at exit, before the handlers that the program had when it called cuInit: Python's, for
@@ -108,12 +116,62 @@ static void end_at_exit(void)
 	atomic_store(&initialised, true);
 }
 
+/*
+ * Two habits of real drivers that have hung or killed programs under a hooked dlsym, on demand
+ * by FAKECUDA_RESOLVE_THROUGH_SELF:
+ *
+ *   1  as drivers from 570 on: dlsym of "cuGetExportTable" in itself while it is being loaded,
+ *      from its constructor, so with the loader's lock held
+ *   2  as WSL's: cuInit looks up "cuInit" by dlsym and calls what it finds
+ */
+
+static bool is_set(const char *value)
+{
+	const char *text = getenv("FAKECUDA_RESOLVE_THROUGH_SELF");
+	return text && strcmp(text, value) == 0;
+}
+
+/* A handle of this very library; what it is called does not matter. */
+static void *self(void)
+{
+	Dl_info info;
+	if (dladdr((void *)is_set, &info) == 0)
+		fake_die("dladdr does not know its caller");
+	void *handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	if (!handle)
+		fake_die("cannot find myself: %s", dlerror());
+	return handle;
+}
+
+__attribute__((constructor)) static void look_for_export_table(void)
+{
+	if (!is_set("1"))
+		return;
+	void *handle = self();
+	if (!dlsym(handle, "cuGetExportTable"))
+		fake_die("dlsym does not find my cuGetExportTable");
+	dlclose(handle);
+}
+
+static void selfload_init(void)
+{
+	static _Thread_local int depth;
+	if (fake_number(FAKE_RESOLVE_THROUGH_SELF) != 2 || depth++ > 0)
+		return;
+	void *handle = self();
+	CUresult (*init)(unsigned);
+	*(void **)&init = dlsym(handle, "cuInit");
+	if (!init || init(0) != CUDA_SUCCESS)
+		fake_die("cuInit found by dlsym does not work");
+	dlclose(handle);
+	depth = 0;
+}
+
 CUresult do_cuInit(unsigned int flags)
 {
 	static pthread_once_t init_once = PTHREAD_ONCE_INIT;
-	if (flags != 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	fake_selfload_init();
+	INVALID_IF(flags != 0);
+	selfload_init();
 	if (fake_visible_count() == 0)
 		return CUDA_ERROR_NO_DEVICE;
 	pthread_once(&init_once, end_at_exit);
@@ -122,8 +180,7 @@ CUresult do_cuInit(unsigned int flags)
 
 CUresult do_cuDriverGetVersion(int *version)
 {
-	if (!version)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!version);
 	*version = (int)fake_number(FAKE_DRIVER_VERSION);
 	return CUDA_SUCCESS;
 }

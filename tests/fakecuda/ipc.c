@@ -37,31 +37,24 @@ _Static_assert(sizeof(struct handle) == sizeof(CUipcMemHandle), "a handle has 64
 CUresult do_cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
 {
 	CUcontext context;
-	if (!handle)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!handle);
 	if (fake_number(FAKE_NO_IPC))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
-	struct fake_memory *memory = fake_memory_find_locked(pointer, 1);
-	if (r == CUDA_SUCCESS &&
-		(!memory || memory->kind != FAKE_MEMORY_DEVICE || memory->address != pointer))
-		r = CUDA_ERROR_INVALID_VALUE;
-	if (r == CUDA_SUCCESS) {
-		struct handle h = {.magic = HANDLE_MAGIC,
-			.pid = getpid(),
-			.fd = memory->fd,
-			.physical = memory->physical,
-			.start = fake_start_of(getpid()),
-			.id = memory->id,
-			.size = memory->size,
-			.generation = memory->shared->generation};
-		fake_uuid_of(memory->physical, &h.uuid);
-		memcpy(handle, &h, sizeof(h));
-		fake_count(FAKE_IPC_EXPORTS, 1);
-	}
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	TRY(fake_current_locked(&context));
+	struct fake_memory *memory = fake_memory_at_locked(pointer, FAKE_MEMORY_DEVICE);
+	INVALID_IF(!memory);
+	struct handle h = {.magic = HANDLE_MAGIC,
+		.pid = getpid(),
+		.fd = memory->fd,
+		.physical = memory->physical,
+		.start = fake_start_of(getpid()),
+		.id = memory->id,
+		.size = memory->size,
+		.generation = memory->shared->generation};
+	fake_uuid_of(memory->physical, &h.uuid);
+	memcpy(handle, &h, sizeof(h));
+	fake_count(FAKE_IPC_EXPORTS, 1);
+	return CUDA_SUCCESS;
 }
 
 static bool is_of(const struct fake_memory *m, const struct handle *h)
@@ -138,23 +131,16 @@ static CUresult open_locked(const struct handle *h, struct fake_memory **ret_mem
 {
 	CUcontext context;
 	struct fake_memory *memory = NULL;
-	CUresult r = fake_current_locked(&context);
-	if (r == CUDA_SUCCESS)
-		r = fake_capture_forbids_locked();
-	if (r != CUDA_SUCCESS)
-		return r;
+	TRY(fake_current_locked(&context));
+	TRY(fake_capture_forbids_locked());
 	if (h->pid == getpid() && h->start == fake_start_of(h->pid))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	int own = fake_visible(context->device);
 	if (own != h->physical && !fake_can_reach(own, h->physical))
 		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-	r = look_locked(context, h, &memory);
-	if (r != CUDA_SUCCESS)
-		return r;
+	TRY(look_locked(context, h, &memory));
 	if (!memory)
-		r = map_locked(context, h, &memory);
-	if (r != CUDA_SUCCESS)
-		return r;
+		TRY(map_locked(context, h, &memory));
 	fake_count(memory->opens++ == 0 ? FAKE_IPC_OPENS : FAKE_IPC_REOPENS, 1);
 	*ret_memory = memory;
 	return CUDA_SUCCESS;
@@ -166,8 +152,7 @@ CUresult do_cuIpcOpenMemHandle_v2(
 	struct handle h;
 	CUuuid uuid;
 	struct fake_memory *memory;
-	if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 	if (fake_number(FAKE_NO_IPC))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	memcpy(&h, &handle, sizeof(h));
@@ -177,13 +162,10 @@ CUresult do_cuIpcOpenMemHandle_v2(
 	fake_uuid_of(h.physical, &uuid);
 	if (memcmp(&uuid, &h.uuid, sizeof(uuid)) != 0)
 		return CUDA_ERROR_INVALID_HANDLE;
-	fake_sleep_us(fake_number(FAKE_IPC_OPEN_US));
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = open_locked(&h, &memory);
-	if (r == CUDA_SUCCESS)
-		*pointer = memory->address;
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	fake_sleep_us_locked(fake_number(FAKE_IPC_OPEN_US));
+	TRY(open_locked(&h, &memory));
+	*pointer = memory->address;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuIpcOpenMemHandle(CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags)
@@ -196,18 +178,12 @@ CUresult do_cuIpcOpenMemHandle(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
 CUresult do_cuIpcCloseMemHandle(CUdeviceptr pointer)
 {
 	CUcontext context;
-	fake_sleep_us(fake_number(FAKE_IPC_CLOSE_US));
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
-	struct fake_memory *memory = fake_memory_find_locked(pointer, 1);
-	if (r == CUDA_SUCCESS &&
-		(!memory || memory->kind != FAKE_MEMORY_IMPORTED || memory->address != pointer))
-		r = CUDA_ERROR_INVALID_VALUE;
-	if (r == CUDA_SUCCESS) {
-		fake_count(FAKE_IPC_CLOSES, 1);
-		if (--memory->opens == 0)
-			fake_memory_remove_locked(memory);
-	}
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	fake_sleep_us_locked(fake_number(FAKE_IPC_CLOSE_US));
+	TRY(fake_current_locked(&context));
+	struct fake_memory *memory = fake_memory_at_locked(pointer, FAKE_MEMORY_IMPORTED);
+	INVALID_IF(!memory);
+	fake_count(FAKE_IPC_CLOSES, 1);
+	if (--memory->opens == 0)
+		fake_memory_remove_locked(memory);
+	return CUDA_SUCCESS;
 }

@@ -13,6 +13,7 @@
 
 #define MAGIC    UINT64_C(0x66616b6563756461)
 #define GRANULE  ((size_t)2 << 20) /* larger allocations begin at a multiple of it */
+#define PITCH    ((size_t)512)     /* rows begin at a multiple of it */
 #define SMALLEST ((size_t)512)     /* and every one takes a multiple of it */
 
 static struct fake_memory *memories;
@@ -57,6 +58,12 @@ struct fake_memory *fake_memory_find_locked(uintptr_t address, size_t bytes)
 			return m;
 	}
 	return NULL;
+}
+
+struct fake_memory *fake_memory_at_locked(uintptr_t address, enum fake_memory_kind kind)
+{
+	struct fake_memory *memory = fake_memory_find_locked(address, 1);
+	return memory && memory->kind == kind && memory->address == address ? memory : NULL;
 }
 
 struct fake_memory *fake_memory_first_locked(void)
@@ -248,81 +255,119 @@ CUresult do_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
 	CUcontext context;
 	struct fake_memory *memory;
-	if (!pointer || bytes == 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
-	if (r == CUDA_SUCCESS)
-		r = fake_capture_forbids_locked();
-	if (r == CUDA_SUCCESS)
-		r = alloc_locked(context, bytes, &memory);
-	if (r == CUDA_SUCCESS) {
-		*pointer = memory->address;
-		fake_count(FAKE_ALLOCATIONS, 1);
-		fake_count(FAKE_ALLOCATED_BYTES, bytes);
-	}
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	INVALID_IF(!pointer || bytes == 0);
+	TRY(fake_current_locked(&context));
+	TRY(fake_capture_forbids_locked());
+	TRY(alloc_locked(context, bytes, &memory));
+	*pointer = memory->address;
+	fake_count(FAKE_ALLOCATIONS, 1);
+	fake_count(FAKE_ALLOCATED_BYTES, bytes);
+	return CUDA_SUCCESS;
 }
 
 /* All that is under way in the context is waited for, as the real one does. */
 CUresult do_cuMemFree_v2(CUdeviceptr pointer)
 {
 	CUcontext context;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
-	if (r == CUDA_SUCCESS && pointer != 0)
-		r = fake_capture_forbids_locked();
-	if (r == CUDA_SUCCESS && pointer != 0) {
-		struct fake_memory *memory = fake_memory_find_locked(pointer, 1);
-		if (!memory || memory->kind != FAKE_MEMORY_DEVICE ||
-			memory->address != pointer) {
-			r = CUDA_ERROR_INVALID_VALUE;
-		} else {
-			r = fake_wait_context_locked(memory->context);
-			/* Another thread may have freed it meanwhile. */
-			if (fake_memory_find_locked(pointer, 1) == memory)
-				fake_memory_remove_locked(memory);
-			fake_count(FAKE_FREES, 1);
-		}
-	}
-	pthread_mutex_unlock(&fake_lock);
+	TRY(fake_current_locked(&context));
+	if (pointer == 0)
+		return CUDA_SUCCESS;
+	TRY(fake_capture_forbids_locked());
+	struct fake_memory *memory = fake_memory_at_locked(pointer, FAKE_MEMORY_DEVICE);
+	INVALID_IF(!memory);
+	CUresult r = fake_wait_context_locked(memory->context);
+	/* Another thread may have freed it meanwhile. */
+	if (fake_memory_find_locked(pointer, 1) == memory)
+		fake_memory_remove_locked(memory);
+	fake_count(FAKE_FREES, 1);
 	return r;
 }
 
 CUresult do_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
 {
 	CUcontext context;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
+	TRY(fake_current_locked(&context));
 	struct fake_memory *memory = fake_memory_find_locked(pointer, 1);
-	if (r == CUDA_SUCCESS && (!memory || !fake_memory_is_device(memory)))
-		r = CUDA_ERROR_NOT_FOUND;
-	if (r == CUDA_SUCCESS && base)
+	if (!memory || !fake_memory_is_device(memory))
+		return CUDA_ERROR_NOT_FOUND;
+	if (base)
 		*base = memory->address;
-	if (r == CUDA_SUCCESS && bytes)
+	if (bytes)
 		*bytes = memory->size;
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	return CUDA_SUCCESS;
 }
 
 CUresult do_cuMemGetInfo_v2(size_t *available, size_t *total)
 {
 	CUcontext context;
-	if (!available || !total)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	CUresult r = fake_current_locked(&context);
-	if (r == CUDA_SUCCESS) {
-		*total = (size_t)fake_number(FAKE_MEMORY);
-		size_t used = in_use(context->device);
-		*available = used < *total ? *total - used : 0;
-	}
-	pthread_mutex_unlock(&fake_lock);
-	return r;
+	INVALID_IF(!available || !total);
+	TRY(fake_current_locked(&context));
+	*total = (size_t)fake_number(FAKE_MEMORY);
+	size_t used = in_use(context->device);
+	*available = used < *total ? *total - used : 0;
+	return CUDA_SUCCESS;
 }
 
 bool fake_memory_is_export(const struct fake_shared *shared, uint64_t id, uint32_t generation)
 {
 	return shared->magic == MAGIC && shared->id == id && shared->generation == generation;
+}
+
+/* The other ways to allocate.  A pool keeps nothing here, memory is there when the call returns
+ * (which a stream-ordered one may be), and physical memory cannot be mapped: what these are for
+ * is to find no room. */
+CUresult do_cuMemAllocPitch_v2(
+	CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height, unsigned int element)
+{
+	INVALID_IF(!pitch || width == 0 || height == 0 ||
+		   (element != 4 && element != 8 && element != 16));
+	*pitch = (width + PITCH - 1) / PITCH * PITCH;
+	return do_cuMemAlloc_v2(pointer, *pitch * height);
+}
+
+CUresult do_cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream)
+{
+	TRY(fake_stream_find_locked(stream, &stream));
+	return do_cuMemAlloc_v2(pointer, bytes);
+}
+
+/* There is one for each device. */
+static char pools[FAKE_MOST_DEVICES];
+
+CUresult do_cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
+{
+	INVALID_IF(!pool);
+	WANT_DEVICE(device);
+	*pool = (CUmemoryPool)(void *)&pools[device];
+	return CUDA_SUCCESS;
+}
+
+CUresult do_cuMemAllocFromPoolAsync(
+	CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+	uintptr_t at = (uintptr_t)pool - (uintptr_t)pools;
+	return at < sizeof(pools) ? do_cuMemAllocAsync(pointer, bytes, stream)
+				  : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Waits for more than it must. */
+CUresult do_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream)
+{
+	TRY(fake_stream_find_locked(stream, &stream));
+	return do_cuMemFree_v2(pointer);
+}
+
+CUresult do_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
+	const CUmemAllocationProp *properties, unsigned long long flags)
+{
+	CUdeviceptr pointer;
+	INVALID_IF(!handle || !properties || flags != 0);
+	TRY(do_cuMemAlloc_v2(&pointer, bytes));
+	*handle = pointer;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	return handle ? do_cuMemFree_v2(handle) : CUDA_ERROR_INVALID_VALUE;
 }

@@ -60,11 +60,9 @@ static CUresult resolve(const char *symbol, void **function, int version, cuuint
 	CUdriverProcAddressQueryResult *ret_status)
 {
 	bool known;
-	if (!symbol || !function || flags > 2)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!symbol || !function || flags > 2);
 	*function = NULL;
-	if (version > fake_number(FAKE_DRIVER_VERSION))
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(version > fake_number(FAKE_DRIVER_VERSION));
 	const struct row *row = find(symbol, version,
 		flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &known);
 	if (row) {
@@ -81,10 +79,8 @@ static CUresult resolve(const char *symbol, void **function, int version, cuuint
 CUresult do_cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags)
 {
 	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-	CUresult r = resolve(symbol, function, version, flags, &status);
-	if (r == CUDA_SUCCESS && status != CU_GET_PROC_ADDRESS_SUCCESS)
-		return CUDA_ERROR_NOT_FOUND;
-	return r;
+	TRY(resolve(symbol, function, version, flags, &status));
+	return status == CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 #ifndef FAKE_OLD_RESOLVER
@@ -109,7 +105,6 @@ CUresult do_cuGetProcAddress_v2_ptsz(const char *symbol, void **function, int ve
 /* None of NVIDIA's private tables. */
 CUresult do_cuGetExportTable(const void **table, const CUuuid *id)
 {
-	if (!table || !id)
-		return CUDA_ERROR_INVALID_VALUE;
+	INVALID_IF(!table || !id);
 	return CUDA_ERROR_NOT_FOUND;
 }

@@ -47,7 +47,7 @@
 	X(HOST_PAGE_TABLES,      0,   0, 1,                 "1: it reads pageable memory itself") \
 	X(PAGEABLE_LATE,         0,   0, 1,                 "1: it reaches it, and calls read it late") \
 	X(BATCHES_LATE,          0,   0, 1,                 "1: batches read as late as they may") \
-	X(RESOLVE_THROUGH_SELF,  0,   0, 2,                 "1, 2: see selfload.c")
+	X(RESOLVE_THROUGH_SELF,  0,   0, 2,                 "1, 2: see init.c")
 /* clang-format on */
 
 /* Times are those of one operation: no engine is shared between streams or processes, so

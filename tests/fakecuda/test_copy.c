@@ -28,89 +28,66 @@ static unsigned char *pageable(int value)
 		(test_clock_us() - begin_) / SLOW_US; \
 	})
 
-static void async_from_pageable(void)
+enum memory {
+	PAGEABLE,
+	REGISTERED,
+	PINNED,
+};
+
+/* A copy of @memory takes so many operations of the device, and brings 2 or, read late, 3. */
+static void is_read(enum memory memory, bool sync, int operations, int value)
 {
-	test_begin(0);
 	CUdeviceptr device = test_device(BYTES, 1);
-	unsigned char *host = pageable(2);
-	CHECK(OPERATIONS(cuMemcpyHtoDAsync_v2(device, host, BYTES, NULL)) == 0);
+	unsigned char *host = memory == PINNED ? test_pinned(BYTES, 2) : pageable(2);
+	uint64_t copies = test_counter("h2d_copies"), not_pinned = test_counter("h2d_pageable");
+	if (memory == REGISTERED)
+		OK(cuMemHostRegister_v2(host, BYTES, 0));
+	int took = (int)OPERATIONS(sync ? cuMemcpyHtoD_v2(device, host, BYTES)
+					: cuMemcpyHtoDAsync_v2(device, host, BYTES, NULL));
 	memset(host, 3, BYTES);
-	CHECK(test_value(device, BYTES) == 2);
-	CHECK(test_counter("h2d_pageable") == 1);
-	free(host);
+	CHECK(took == operations);
+	CHECK(test_value(device, BYTES) == value);
+	CHECK(test_counter("h2d_copies") == copies + 1);
+	CHECK(test_counter("h2d_bytes") == (copies + 1) * BYTES);
+	CHECK(test_counter("h2d_pageable") == not_pinned + (memory == PAGEABLE));
+	if (memory == REGISTERED)
+		OK(cuMemHostUnregister(host));
+	if (memory != PINNED)
+		free(host);
 }
 
-static void async_from_pinned(void)
+static void usual_reads(void)
 {
 	test_begin(0);
-	CUdeviceptr device = test_device(BYTES, 1);
-	unsigned char *host = test_pinned(BYTES, 2);
-	CHECK(OPERATIONS(cuMemcpyHtoDAsync_v2(device, host, BYTES, NULL)) == 0);
-	memset(host, 3, BYTES);
-	CHECK(test_value(device, BYTES) == 3);
-	CHECK(test_counter("h2d_pageable") == 0);
-	CHECK(test_counter("h2d_copies") == 1 && test_counter("h2d_bytes") == BYTES);
+	is_read(PAGEABLE, false, 0, 2);
+	is_read(PINNED, false, 0, 3);
+	is_read(REGISTERED, false, 0, 3);
+	is_read(PAGEABLE, false, 0, 2); /* registered no more */
+	is_read(PINNED, true, 1, 2);
 }
 
-static void async_from_registered(void)
+static bool device_has(CUdevice_attribute attribute)
 {
+	int value = -1;
 	test_begin(0);
-	CUdeviceptr device = test_device(BYTES, 1);
-	unsigned char *host = pageable(2);
-	OK(cuMemHostRegister_v2(host, BYTES, 0));
-	OK(cuMemcpyHtoDAsync_v2(device, host, BYTES, NULL));
-	memset(host, 3, BYTES);
-	CHECK(test_value(device, BYTES) == 3);
-	OK(cuMemHostUnregister(host));
-	OK(cuMemcpyHtoDAsync_v2(device, host, BYTES, NULL));
-	memset(host, 4, BYTES);
-	CHECK(test_value(device, BYTES) == 3);
-	free(host);
+	OK(cuDeviceGetAttribute(&value, attribute, 0));
+	return value == 1;
 }
 
 /* A device that reads the host's memory itself does so as late as from pinned memory. */
 static void shared_page_tables(void)
 {
-	test_begin(0);
-	int yes = 0;
-	OK(cuDeviceGetAttribute(
-		&yes, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0));
-	CHECK(yes == 1);
-	CUdeviceptr device = test_device(BYTES, 1);
-	unsigned char *host = pageable(2);
-	CHECK(OPERATIONS(cuMemcpyHtoDAsync_v2(device, host, BYTES, NULL)) == 0);
-	memset(host, 3, BYTES);
-	CHECK(test_value(device, BYTES) == 3);
-	CHECK(OPERATIONS(cuMemcpyHtoD_v2(device, host, BYTES)) == 1);
-	free(host);
+	CHECK(device_has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES));
+	is_read(PAGEABLE, false, 0, 3);
+	is_read(PAGEABLE, true, 1, 2);
 }
 
 /* One that reaches it by other means, only where nobody waits. */
 static void late_from_pageable(void)
 {
-	test_begin(0);
-	int yes = 0;
-	OK(cuDeviceGetAttribute(&yes, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0));
-	CHECK(yes == 1);
-	CUdeviceptr device = test_device(BYTES, 1);
-	unsigned char *host = pageable(2);
-	OK(cuMemcpyHtoDAsync_v2(device, host, BYTES, NULL));
-	memset(host, 3, BYTES);
-	CHECK(test_value(device, BYTES) == 3);
-	OK(cuMemcpyHtoD_v2(device, host, BYTES));
-	memset(host, 4, BYTES);
-	CHECK(test_value(device, BYTES) == 3);
-	free(host);
-}
-
-static void sync_from_pinned(void)
-{
-	test_begin(0);
-	CUdeviceptr device = test_device(BYTES, 1);
-	unsigned char *host = test_pinned(BYTES, 2);
-	CHECK(OPERATIONS(cuMemcpyHtoD_v2(device, host, BYTES)) == 1);
-	memset(host, 3, BYTES);
-	CHECK(test_value(device, BYTES) == 2);
+	CHECK(device_has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS));
+	is_read(PAGEABLE, false, 0, 3);
+	is_read(PAGEABLE, true, 0, 2);
 }
 
 /* It waits for what is before it in the stream, not for its own transfer. */
@@ -325,17 +302,14 @@ static void one_link(void)
 int main(void)
 {
 	static const struct test tests[] = {
-		{"an asynchronous copy takes pageable memory at the call", SLOW,
-			async_from_pageable},
-		{"and pinned memory when the stream gets there", SLOW, async_from_pinned},
-		{"registered memory is pinned", SLOW, async_from_registered},
+		{"pageable memory is taken at the call, pinned memory by the stream", SLOW,
+			usual_reads},
 		{"a device that uses the host's page tables", SLOW " HOST_PAGE_TABLES=1",
 			shared_page_tables},
 		{"a device that reaches pageable memory, and is late", SLOW " PAGEABLE_LATE=1",
 			late_from_pageable},
-		{"a synchronous copy of pinned memory waits for the device", SLOW,
-			sync_from_pinned},
-		{"of pageable memory only for the stream before it", SLOW, sync_from_pageable},
+		{"a synchronous copy of pageable memory waits for the stream before it", SLOW,
+			sync_from_pageable},
 		{"of much pageable memory until it has gone through a small buffer",
 			SLOW " STAGING=9999", small_staging},
 		{"copies within a device wait for nothing", SLOW, within_device},

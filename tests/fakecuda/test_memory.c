@@ -178,6 +178,19 @@ static CUdeviceptr open_handle(CUipcMemHandle handle)
 	return pointer;
 }
 
+/* Tell the other process, and wait until it has done so. */
+static void ask(int fd, char word)
+{
+	test_send(fd, &word, 1);
+	test_receive(fd, &word, 1);
+}
+
+static void let_go(int fd, pid_t pid)
+{
+	test_send(fd, "e", 1);
+	test_join(pid);
+}
+
 /* The other process allocates, and frees when it is told to. */
 static void export(int fd)
 {
@@ -192,14 +205,12 @@ static void export(int fd)
 		OK(cuMemFree_v2(device));
 	else
 		CHECK(test_value(device, BYTES) == 6);
-	test_send(fd, &word, 1);
-	test_receive(fd, &word, 1);
+	ask(fd, word);
 }
 
 static void opened(void)
 {
 	int fd;
-	char word = 'c';
 	CUdeviceptr again, own;
 	CUcontext other;
 	CUipcMemHandle handle, mine;
@@ -217,8 +228,7 @@ static void opened(void)
 	OK(cuCtxDestroy_v2(other));
 	OK(cuMemsetD8_v2(pointer, 6, BYTES));
 	OK(cuCtxSynchronize());
-	test_send(fd, &word, 1);
-	test_receive(fd, &word, 1);
+	ask(fd, 'c');
 	OK(cuIpcCloseMemHandle(pointer));
 	CHECK(test_value(pointer, BYTES) == 6);
 	IS(CUDA_ERROR_INVALID_VALUE, cuIpcCloseMemHandle(pointer + 1));
@@ -237,8 +247,7 @@ static void opened(void)
 	mine = handle;
 	mine.reserved[16] ^= 1;
 	IS(CUDA_ERROR_MAP_FAILED, cuIpcOpenMemHandle_v2(&again, mine, 1));
-	test_send(fd, &word, 1);
-	test_join(pid);
+	let_go(fd, pid);
 	/* The exporter is gone: what is open goes on, new ones do not. */
 	OK(cuIpcCloseMemHandle(pointer));
 	IS(CUDA_ERROR_MAP_FAILED, cuIpcOpenMemHandle_v2(&again, handle, 1));
@@ -247,31 +256,26 @@ static void opened(void)
 static void freed_while_open(void)
 {
 	int fd;
-	char word = 'f';
 	CUdeviceptr again;
 	pid_t pid = test_fork(export, &fd);
 	test_begin(0);
 	CUipcMemHandle handle = receive_handle(fd);
 	CUdeviceptr pointer = open_handle(handle);
 	CHECK(test_value(pointer, BYTES) == 5);
-	test_send(fd, &word, 1);
-	test_receive(fd, &word, 1);
+	ask(fd, 'f');
 	CHECK(test_counter("freed_while_open") == 1);
 	CHECK(test_value(pointer, BYTES) == 0xDB);
 	CHECK(test_counter("poisoned_reads") == 1);
 	OK(cuIpcCloseMemHandle(pointer));
 	IS(CUDA_ERROR_MAP_FAILED, cuIpcOpenMemHandle_v2(&again, handle, 1));
-	test_send(fd, &word, 1);
-	test_join(pid);
+	let_go(fd, pid);
 }
 
 static void import(int fd)
 {
-	char word = 'o';
 	test_begin(0);
 	(void)open_handle(receive_handle(fd));
-	test_send(fd, &word, 1);
-	test_receive(fd, &word, 1);
+	ask(fd, 'o');
 }
 
 /* Open until its process ends, in whatever way. */
@@ -286,8 +290,7 @@ static void freed_when_nobody_is_left(void)
 	OK(cuIpcGetMemHandle(&handle, device));
 	test_send(fd, &handle, sizeof(handle));
 	test_receive(fd, &word, 1);
-	test_send(fd, &word, 1);
-	test_join(pid);
+	let_go(fd, pid);
 	OK(cuMemFree_v2(device));
 	CHECK(test_counter("freed_while_open") == 0);
 }
@@ -305,14 +308,12 @@ static void lend(int fd)
 static CUdeviceptr borrow_of_the_dead(void)
 {
 	int fd;
-	char word = 'e';
 	pid_t pid = test_fork(lend, &fd);
 	test_begin(0);
 	CUdeviceptr pointer = open_handle(receive_handle(fd));
 	CHECK(test_value(pointer, BYTES) == 5);
 	CHECK(test_counter("vanished_uses") == 0);
-	test_send(fd, &word, 1);
-	test_join(pid);
+	let_go(fd, pid);
 	return pointer;
 }
 
@@ -333,7 +334,6 @@ static void vanished_unseen(void)
 static void closed_too_early(void)
 {
 	int fd;
-	char word = 'f';
 	pid_t pid = test_fork(export, &fd);
 	test_begin(0);
 	CUdeviceptr pointer = open_handle(receive_handle(fd)), own = test_device(BYTES, 1);
@@ -341,17 +341,14 @@ static void closed_too_early(void)
 	OK(cuIpcCloseMemHandle(pointer));
 	IS(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
 	CHECK(test_counter("late_uses") == 1);
-	test_send(fd, &word, 1);
-	test_receive(fd, &word, 1);
-	test_send(fd, &word, 1);
-	test_join(pid);
+	ask(fd, 'f');
+	let_go(fd, pid);
 }
 
 /* Open what device 0 exports from each of the others. */
 static void open_from(int device, CUresult expected)
 {
 	int fd;
-	char word = 'f';
 	CUdeviceptr pointer, own;
 	pid_t pid = test_fork(export, &fd);
 	test_begin(device);
@@ -365,10 +362,8 @@ static void open_from(int device, CUresult expected)
 		CHECK(test_value(own, BYTES) == 5);
 		CHECK(test_counter("peer_copies") == (device != 0));
 	}
-	test_send(fd, &word, 1);
-	test_receive(fd, &word, 1);
-	test_send(fd, &word, 1);
-	test_join(pid);
+	ask(fd, 'f');
+	let_go(fd, pid);
 }
 
 static void same_device(void)
@@ -390,7 +385,6 @@ static void slices(void)
 {
 	CUuuid first, second;
 	int fd;
-	char word = 'f';
 	CUdeviceptr pointer;
 	pid_t pid = test_fork(export, &fd);
 	test_begin(1);
@@ -403,10 +397,8 @@ static void slices(void)
 	CHECK(memcmp(&first, &second, sizeof(first)) != 0);
 	IS(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
 		cuIpcOpenMemHandle_v2(&pointer, receive_handle(fd), 1));
-	test_send(fd, &word, 1);
-	test_receive(fd, &word, 1);
-	test_send(fd, &word, 1);
-	test_join(pid);
+	ask(fd, 'f');
+	let_go(fd, pid);
 }
 
 static void no_ipc(void)

@@ -6,7 +6,6 @@
  *
  * Exit status: 0 every byte was right and sharing went on, 1 not, 77 no shared memory.
  */
-#include "crowd.h"
 #include "gpu_load.h"
 #include "wound.h"
 

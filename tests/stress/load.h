@@ -6,6 +6,9 @@
 #include "leader/group/attach.h"
 #include "leader/group/store.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* What a waiter is told to wait at most, and what a crowded machine may add to it. */
 #define LOAD_DEADLINE_NS UINT64_C(20000000)
 #define LOAD_SLACK_NS    UINT64_C(30000000000)
@@ -46,5 +49,23 @@ bool load_pair_shares(struct ts_store *one, struct ts_store *other, uint64_t id)
  * left, which is then removed.  Returns false after a message on stderr.
  */
 bool load_group_is_healthy(const char *group, uint64_t ring_bytes);
+
+/* ---- processes that share while they are killed, stopped and woken at random
+ * ----------------- */
+
+#define CROWD_MAX 32
+
+struct crowd {
+	int processes;
+	uint64_t seed;    /* not 0 */
+	uint64_t end_ns;  /* ts_now_ns() when nobody is disturbed any more */
+	uint64_t stop_ns; /* a child that waits counts its own sleep, so nobody sleeps longer */
+	uint64_t finish_ns; /* how long children may take to end after that */
+	/** What a child does until @end_ns; an exit status, EXIT_UNATTACHED is none's fault. */
+	int (*run)(uint32_t number, uint64_t seed);
+};
+
+/** Whether all children that were not killed ended well, and in time; else a message. */
+bool crowd_run(const struct crowd *crowd);
 
 #endif

@@ -6,7 +6,6 @@
  *
  * Exit status: 0 all records were right and sharing went on, 1 not, 77 no shared memory.
  */
-#include "crowd.h"
 #include "load.h"
 #include "wound.h"
 

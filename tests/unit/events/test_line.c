@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A line of the event log: which jobs it has, and what it says of them. */
 #include "fixture.h"
-
 #include "leader/events/recorder.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #define T_MS UINT64_C(1795852123000)
@@ -209,4 +212,210 @@ Test(log_line, other_nodes_are_told_with_why_one_is_shut)
 	ts_write_relaxed(&table.helper, ts_process_id(getpid(), false));
 	fixture_line(T_MS);
 	cr_expect(eq(uint, fixture_count("\"errno\":12"), 0), "%s", fixture.line);
+}
+
+/* Rows of the ledger about recorders: one a job, and nothing of anybody else's is believed. */
+
+TestSuite(event_rows, .init = fixture_init, .fini = fixture_finish);
+
+#define DEAD(n) ((UINT64_C(77) + (n)) << 24 | 0xfffff0)
+
+static uint64_t self(void)
+{
+	return ts_process_id(getpid(), false);
+}
+
+Test(event_rows, a_job_has_one_recorder)
+{
+	uint64_t job = fixture_job(0), parent = ts_process_id(getppid(), false);
+
+	cr_expect(not(ts_recorder_is_there(fixture.ledger, 0, job)));
+	cr_expect(eq(int, ts_recorder_enter(fixture.ledger, 0, job, self(), 0), 0));
+	cr_expect(ts_recorder_is_there(fixture.ledger, 0, job));
+	cr_expect(eq(int, ts_recorder_enter(fixture.ledger, 0, job, parent, 0), -EEXIST));
+	cr_expect(eq(int, ts_recorder_enter(fixture.ledger, 0, job, parent, self()), 0),
+		"who has started it stands in for it");
+	cr_expect(eq(int, ts_recorder_enter(fixture.ledger, 0, job, self(), 0), -EEXIST));
+}
+
+Test(event_rows, one_that_is_dead_is_none)
+{
+	uint64_t job = fixture_job(0);
+
+	cr_expect(eq(int, ts_recorder_enter(fixture.ledger, 0, job, DEAD(1), 0), 0));
+	cr_expect(not(ts_recorder_is_there(fixture.ledger, 0, job)));
+	cr_expect(eq(int, ts_recorder_enter(fixture.ledger, 0, job, self(), 0), 0));
+}
+
+Test(event_rows, a_row_of_another_job_is_left_alone)
+{
+	uint64_t job = fixture_job(0);
+
+	cr_expect(eq(int, ts_recorder_enter(fixture.ledger, 0, DEAD(2), self(), 0), -ENOENT));
+	cr_expect(not(ts_recorder_is_there(fixture.ledger, 0, job)));
+}
+
+Test(event_rows, what_was_told_is_said_again)
+{
+	uint64_t job = fixture_job(0);
+	int error = 1;
+
+	cr_expect(eq(int, ts_recorder_state(fixture.ledger, 0, job, &error), TS_RECORDER_NONE));
+	cr_expect(eq(int, error, 0));
+	for (int state = 0; state < TS_RECORDER_STATE_COUNT; state++) {
+		if (state == TS_RECORDER_DONE)
+			continue;
+		ts_recorder_tell(
+			fixture.ledger, 0, job, (enum ts_recorder_state)state, -ENOSPC);
+		cr_expect(eq(int, ts_recorder_state(fixture.ledger, 0, job, &error), state));
+		cr_expect(eq(int, error, -ENOSPC));
+	}
+	ts_recorder_tell(fixture.ledger, TS_JOB_MAX, job, TS_RECORDER_DONE, 0);
+}
+
+Test(event_rows, that_a_job_is_done_is_the_last_word)
+{
+	uint64_t job = fixture_job(0);
+
+	ts_recorder_tell(fixture.ledger, 0, job, TS_RECORDER_DONE, 0);
+	ts_recorder_tell(fixture.ledger, 0, job, TS_RECORDER_WRITES, 0);
+	cr_expect(eq(int, ts_recorder_state(fixture.ledger, 0, job, NULL), TS_RECORDER_DONE));
+}
+
+Test(event_rows, what_was_told_of_another_job_is_nothing)
+{
+	uint64_t job = fixture_job(0);
+
+	ts_recorder_tell(fixture.ledger, 0, job ^ UINT64_C(1) << 30, TS_RECORDER_DONE, 0);
+	cr_expect(eq(int, ts_recorder_state(fixture.ledger, 0, job, NULL), TS_RECORDER_NONE));
+}
+
+Test(event_rows, a_new_job_begins_with_an_empty_row)
+{
+	uint64_t job = fixture_job(0);
+
+	for (uint32_t i = 1; i < TS_JOB_MAX; i++)
+		(void)fixture_job(i);
+	ts_recorder_tell(fixture.ledger, 0, job, TS_RECORDER_DONE, 0);
+	(void)ts_recorder_enter(fixture.ledger, 0, job, self(), 0);
+	/* All are dead processes, the first one the oldest. */
+	cr_assert(eq(int, ts_ledger_find_job(fixture.ledger, DEAD(3)), 0));
+	cr_expect(eq(u64,
+		ts_load_relaxed(&ts_ledger_recorder_row(fixture.ledger, 0)->recorder_xor_id),
+		0));
+	cr_expect(
+		eq(int, ts_recorder_state(fixture.ledger, 0, DEAD(3), NULL), TS_RECORDER_NONE));
+}
+
+/* Where an event log is, and what may lie there. */
+
+TestSuite(event_place, .init = fixture_init, .fini = fixture_finish);
+
+#define HEAD                                                                                  \
+	"{\"tsshim_events\":2,\"t\":1.000,\"version\":\"9\",\"group\":\"%s\",\"node\":\"n\"}" \
+	"\n"
+
+static int open_log(void)
+{
+	int fd = -1, r = ts_events_open(fixture.path, "unit-events", 0, &fd);
+
+	if (r == 0)
+		close(fd);
+	return r;
+}
+
+static int open_with(const char *text)
+{
+	fixture_write(text);
+	return open_log();
+}
+
+Test(event_place, the_log_of_a_group_is_a_file_of_the_node)
+{
+	char path[TS_EVENTS_PATH], expected[TS_EVENTS_PATH];
+	struct ts_config config;
+	struct utsname node;
+	char *state[] = {(char *)"HOME=/home/a", (char *)"XDG_STATE_HOME=/state", NULL};
+	char *home[] = {(char *)"HOMER=/x", (char *)"HOME=/home/a",
+		(char *)"XDG_STATE_HOME=relative", NULL};
+	char *none[] = {(char *)"HOME=", NULL};
+
+	ts_config_init(&config);
+	cr_expect(eq(int, ts_events_path(&config, home, path), -ENOENT));
+	cr_assert(eq(int, ts_config_set(&config, TS_OPTION_EVENTS, "on"), 0));
+	cr_assert(eq(int, ts_config_set(&config, TS_OPTION_GROUP, "g"), 0));
+	uname(&node);
+	cr_expect(eq(int, ts_events_path(&config, state, path), 0));
+	(void)snprintf(expected, sizeof(expected), "/state/tsshim/g@%s.events", node.nodename);
+	cr_expect(eq(str, path, expected));
+	cr_expect(eq(int, ts_events_path(&config, home, path), 0));
+	(void)snprintf(expected, sizeof(expected), "/home/a/.local/state/tsshim/g@%s.events",
+		node.nodename);
+	cr_expect(eq(str, path, expected));
+	cr_expect(eq(int, ts_events_path(&config, none, path), -ENOTDIR));
+	cr_expect(eq(int, ts_events_path(&config, NULL, path), -ENOTDIR));
+	cr_assert(eq(int, ts_config_set(&config, TS_OPTION_EVENTS, "/a/b"), 0));
+	cr_expect(eq(int, ts_events_path(&config, none, path), 0));
+	cr_expect(eq(str, path, (char *)"/a/b"));
+}
+
+Test(event_place, a_home_that_is_too_long_is_none)
+{
+	static char home[2 * TS_EVENTS_PATH] = "HOME=/";
+	char path[TS_EVENTS_PATH];
+	struct ts_config config;
+	char *env[] = {home, NULL};
+
+	memset(home + 6, 'h', sizeof(home) - 7);
+	ts_config_init(&config);
+	cr_assert(eq(int, ts_config_set(&config, TS_OPTION_EVENTS, "on"), 0));
+	cr_expect(eq(int, ts_events_path(&config, env, path), -ENAMETOOLONG));
+}
+
+Test(event_place, what_is_no_log_is_refused)
+{
+	static char long_line[2048];
+	char text[256];
+
+	memset(long_line, 'x', sizeof(long_line) - 1);
+	cr_expect(eq(int, open_log(), -ENOENT));
+	cr_expect(eq(int, open_with(""), 0), "nothing was written yet");
+	(void)snprintf(text, sizeof(text), HEAD, "unit-events");
+	cr_expect(eq(int, open_with(text), 0));
+	cr_expect(eq(int, open_with("{\"tsshim_ev"), 0), "a first line that was torn");
+	cr_expect(eq(int, open_with("{\"tsshim_events\":2,\"t\":1.0"), 0));
+	(void)snprintf(text, sizeof(text), HEAD, "unit-events-2");
+	cr_expect(eq(int, open_with(text), -EXDEV));
+	(void)snprintf(text, sizeof(text), HEAD, "unit");
+	cr_expect(eq(int, open_with(text), -EXDEV));
+	cr_expect(eq(int, open_with("import torch\n"), -EBADMSG));
+	cr_expect(eq(int, open_with("{\"tsshim_events\":2}\n"), -EBADMSG), "of which group?");
+	cr_expect(eq(int, open_with(long_line), -EBADMSG));
+	memcpy(long_line, "{\"tsshim_events\":", 17);
+	cr_expect(eq(int, open_with(long_line), -EBADMSG), "of which group?");
+	for (int error = 1; error < 200; error++)
+		cr_expect(eq(int, ts_events_is_refusal(-error),
+			error == ELOOP || error == EINVAL || error == EPERM ||
+				error == EBADMSG || error == EXDEV));
+}
+
+Test(event_place, what_is_no_file_of_ours_is_refused)
+{
+	char other[160];
+
+	(void)snprintf(other, sizeof(other), "%s/other", fixture.directory);
+	fixture_write("");
+	cr_assert(eq(int, rename(fixture.path, other), 0));
+	cr_assert(eq(int, symlink(other, fixture.path), 0));
+	cr_expect(eq(int, open_log(), -ELOOP));
+	cr_assert(eq(int, unlink(fixture.path), 0));
+	cr_assert(eq(int, mkfifo(fixture.path, 0600), 0));
+	cr_expect(eq(int, open_log(), -EINVAL));
+	cr_assert(eq(int, unlink(fixture.path), 0));
+	cr_assert(eq(int, mkdir(fixture.path, 0700), 0));
+	cr_expect(eq(int, open_log(), -EINVAL));
+	cr_assert(eq(int, rmdir(fixture.path), 0));
+	fixture_write("");
+	if (geteuid() == 0 && chown(fixture.path, 4711, 4711) == 0)
+		cr_expect(eq(int, open_log(), -EPERM));
 }

@@ -3,12 +3,16 @@
 #include "fixture.h"
 #include "tests/unit/own_shm.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static char group[32];
+static struct ts_store *stores[64]; /* that are attached */
+static size_t store_count;
 
 void fixture_init(void)
 {
@@ -33,7 +37,22 @@ const char *fixture_path(const char *suffix)
 
 void fixture_finish(void)
 {
+	while (store_count > 0)
+		fixture_detach(stores[store_count - 1]);
 	own_shm_end();
+}
+
+void fixture_forget(struct ts_store *store)
+{
+	for (size_t i = 0; i < store_count; i++)
+		if (stores[i] == store)
+			stores[i] = stores[--store_count];
+}
+
+void fixture_detach(struct ts_store *store)
+{
+	fixture_forget(store);
+	ts_store_detach(store);
 }
 
 static struct ts_attach_options options_for(uint64_t job, uint64_t ring_bytes)
@@ -57,6 +76,8 @@ struct ts_store *fixture_attach_sized(uint64_t job, uint64_t ring_bytes)
 	int r = ts_store_attach(&options, &store, &reason);
 
 	cr_assert(eq(int, r, 0), "attach: %s, reason %d", strerror(-r), (int)reason);
+	if (store_count < TS_ARRAY_SIZE(stores))
+		stores[store_count++] = store;
 	return store;
 }
 
@@ -140,4 +161,52 @@ int fixture_fork(int (*body)(void *context), void *context)
 		_exit(body(context));
 	waitpid(pid, &status, 0);
 	return status;
+}
+
+struct fixture_child fixture_child_begin(
+	void *(*begin)(void *context), void (*finish)(void *begun), void *context)
+{
+	int ready[2], order[2];
+	char byte;
+
+	cr_assert(eq(int, pipe(ready), 0));
+	cr_assert(eq(int, pipe(order), 0));
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(order[1]);
+		void *begun = begin(context);
+		bool told =
+			begun && write(ready[1], "x", 1) == 1 && read(order[0], &byte, 1) == 0;
+		if (told && finish)
+			finish(begun);
+		_exit(told ? 0 : 1); /* without leaving, as a worker of torch's ends */
+	}
+	close(order[0]);
+	close(ready[1]);
+	cr_assert(eq(int, (int)read(ready[0], &byte, 1), 1));
+	close(ready[0]);
+	return (struct fixture_child){.pid = pid, .order = order[1]};
+}
+
+void fixture_child_end(const struct fixture_child *child)
+{
+	int status = -1;
+
+	close(child->order);
+	cr_assert(eq(int, waitpid(child->pid, &status, 0), child->pid));
+	cr_expect(eq(int, status, 0));
+}
+
+void fixture_child_kill(const struct fixture_child *child)
+{
+	kill(child->pid, SIGKILL);
+	cr_assert(eq(int, waitpid(child->pid, NULL, 0), child->pid));
+	close(child->order);
+}
+
+bool fixture_exists(const char *suffix)
+{
+	struct stat st;
+
+	return lstat(fixture_path(suffix), &st) == 0;
 }

@@ -23,14 +23,18 @@ const char *fixture_group(void);
 /** Path of one of the group's objects. */
 const char *fixture_path(const char *suffix);
 
-/** Remove whatever the test left. */
+/** Detach what is attached, and remove whatever the test left. */
 void fixture_finish(void);
 
-/** Attach as a member of @job; fails the test when that fails. */
+/** Attach as a member of @job, until the test ends; fails the test when that fails. */
 struct ts_store *fixture_attach(uint64_t job);
 
 /** The same with a ring of another size, if it is the first to attach. */
 struct ts_store *fixture_attach_sized(uint64_t job, uint64_t ring_bytes);
+
+/** Detach already now; or never. */
+void fixture_detach(struct ts_store *store);
+void fixture_forget(struct ts_store *store);
 
 /** Attach and expect a failure; returns the error, and the reason. */
 int fixture_refused(uint64_t ring_bytes, enum ts_reason *ret_reason);
@@ -55,5 +59,25 @@ void fixture_usage(struct ts_store *store, uint64_t *ret_capacity, uint64_t *ret
 
 /** Run @body in a forked child; returns its wait status. */
 int fixture_fork(int (*body)(void *context), void *context);
+
+/** A child that has done what it is to, and waits; it ends with the test. */
+struct fixture_child {
+	pid_t pid;
+	int order; /* closed: it may go on */
+};
+
+/**
+ * In a forked child: @begin, whose result @finish gets (or NULL) when it is let go.  Returns
+ * when @begin has said that all is well, not with NULL.
+ */
+struct fixture_child fixture_child_begin(
+	void *(*begin)(void *context), void (*finish)(void *begun), void *context);
+
+/** Let it go on, which ends well; kill it. */
+void fixture_child_end(const struct fixture_child *child);
+void fixture_child_kill(const struct fixture_child *child);
+
+/** Whether the group has this object. */
+bool fixture_exists(const char *suffix);
 
 #endif

@@ -32,8 +32,8 @@ void fixture_device_init(void)
 
 void fixture_device_finish(void)
 {
-	ts_store_detach(gpu.store_a);
-	ts_store_detach(gpu.store_b);
+	fixture_detach(gpu.store_a);
+	fixture_detach(gpu.store_b);
 	fixture_finish();
 }
 

@@ -41,7 +41,7 @@ void fixture_stage_init(void)
 void fixture_stage_finish(void)
 {
 	ts_stage_destroy(fixture_files.stage);
-	ts_store_detach(fixture_files.store);
+	fixture_detach(fixture_files.store);
 	unlink(fixture_files.path);
 	rmdir(folder);
 	fixture_finish();

@@ -19,11 +19,6 @@
 
 TestSuite(attach, .init = fixture_init, .fini = fixture_finish);
 
-static bool exists(const char *suffix)
-{
-	return access(fixture_path(suffix), F_OK) == 0;
-}
-
 /* A well-formed group whose ring stays although nobody is attached: its maker is killed. */
 static int attach_and_die(void *unused)
 {
@@ -105,7 +100,6 @@ Test(attach, objects_are_private_and_complete)
 	cr_assert(eq(int, stat(fixture_path("ledger"), &st), 0));
 	cr_expect(eq(int, (int)(st.st_mode & 07777), 0600));
 	cr_expect(eq(u64, (uint64_t)st.st_size, TS_LEDGER_BYTES));
-	ts_store_detach(store);
 }
 
 Test(attach, last_one_out_unlinks_the_ring_and_keeps_the_ledger)
@@ -113,11 +107,11 @@ Test(attach, last_one_out_unlinks_the_ring_and_keeps_the_ledger)
 	struct ts_store *one = fixture_attach(JOB_A);
 	struct ts_store *two = fixture_attach(JOB_B);
 
-	ts_store_detach(one);
-	cr_expect(exists("ring"), "a member is left");
-	ts_store_detach(two);
-	cr_expect(not(exists("ring")));
-	cr_expect(exists("ledger"));
+	fixture_detach(one);
+	cr_expect(fixture_exists("ring"), "a member is left");
+	fixture_detach(two);
+	cr_expect(not(fixture_exists("ring")));
+	cr_expect(fixture_exists("ledger"));
 }
 
 Test(attach, ring_stays_while_a_job_of_the_ledger_lives)
@@ -127,8 +121,8 @@ Test(attach, ring_stays_while_a_job_of_the_ledger_lives)
 	/* Our parent stands for a job whose workers come and go. */
 	uint64_t parent = ts_process_id(getppid(), false);
 	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(store), 0)->id, parent);
-	ts_store_detach(store);
-	cr_expect(exists("ring"));
+	fixture_detach(store);
+	cr_expect(fixture_exists("ring"));
 }
 
 Test(attach, own_job_does_not_keep_the_ring)
@@ -137,8 +131,8 @@ Test(attach, own_job_does_not_keep_the_ring)
 	uint64_t self = ts_process_id(getpid(), false);
 
 	ts_write_relaxed(&ts_ledger_job(ts_store_ledger(store), 0)->id, self);
-	ts_store_detach(store);
-	cr_expect(not(exists("ring")));
+	fixture_detach(store);
+	cr_expect(not(fixture_exists("ring")));
 }
 
 Test(attach, abandoned_ring_is_replaced)
@@ -147,10 +141,9 @@ Test(attach, abandoned_ring_is_replaced)
 
 	fixture_fork(attach_and_die, NULL);
 	cr_assert(eq(int, stat(fixture_path("ring"), &before), 0));
-	struct ts_store *store = fixture_attach(JOB_A);
+	(void)fixture_attach(JOB_A);
 	cr_assert(eq(int, stat(fixture_path("ring"), &after), 0));
 	cr_expect(ne(u64, (uint64_t)before.st_ino, (uint64_t)after.st_ino));
-	ts_store_detach(store);
 }
 
 Test(attach, used_ring_is_joined)
@@ -160,8 +153,6 @@ Test(attach, used_ring_is_joined)
 
 	cr_expect(eq(u64, one->ring.inode, two->ring.inode));
 	cr_expect(ne(int, one->member, two->member));
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 static void expect_refused(const char *what, int error, enum ts_reason reason)
@@ -219,7 +210,7 @@ Test(attach, garbage_is_refused)
 	const char *path = fixture_path("ring");
 	char garbage[8192];
 
-	ts_store_detach(store);
+	fixture_detach(store);
 	memset(garbage, 0xa5, sizeof(garbage));
 	int fd = open(path, O_CREAT | O_EXCL | O_RDWR, 0600);
 	expect_refused("empty file", -EBADMSG, TS_REASON_STORE_DAMAGED);
@@ -316,7 +307,7 @@ Test(attach, lies_in_a_well_signed_header_are_refused)
 		patch("ring", 0, &good, sizeof(good));
 	}
 	/* The original is well: what was refused above was refused for the lie. */
-	ts_store_detach(fixture_attach(JOB_A));
+	fixture_detach(fixture_attach(JOB_A));
 }
 
 Test(attach, truncated_ring_is_refused)
@@ -355,40 +346,27 @@ Test(attach, bad_group_names_are_refused)
 	}
 }
 
-static int hold_the_lock(void *context)
+static void *hold_the_lock(void *fd)
 {
-	const int *pipe_fds = context;
-	int fd = open(fixture_path("ledger"), O_RDWR);
-
-	ts_object_lock_byte(fd, 0, F_WRLCK);
-	if (write(pipe_fds[1], "x", 1) != 1)
-		return 1;
-	pause();
-	return 0;
+	*(int *)fd = open(fixture_path("ledger"), O_RDWR);
+	return ts_object_lock_byte(*(int *)fd, 0, F_WRLCK) == 0 ? fd : NULL;
 }
 
 Test(attach, held_lock_costs_50_ms_and_no_more, .timeout = 60)
 {
-	int fds[2];
-	char byte;
+	int fd;
 	enum ts_reason reason;
-	struct ts_store *store = fixture_attach(JOB_A);
 
-	ts_store_detach(store);
-	cr_assert(eq(int, pipe(fds), 0));
-	pid_t pid = fork();
-	if (pid == 0)
-		_exit(hold_the_lock(fds));
-	cr_assert(eq(int, (int)read(fds[0], &byte, 1), 1));
+	fixture_detach(fixture_attach(JOB_A));
+	struct fixture_child holder = fixture_child_begin(hold_the_lock, NULL, &fd);
 	clock_begin();
 	cr_expect(eq(int, fixture_refused(RING_BYTES, &reason), -EAGAIN));
 	cr_expect(ge(u64, clock_passed(), 40000000));
 	cr_expect(le(u64, clock_passed(), 50000000));
 	clock_end();
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	fixture_child_kill(&holder);
 	cr_expect(eq(int, reason, TS_REASON_NO_STORE));
-	ts_store_detach(fixture_attach(JOB_A));
+	fixture_detach(fixture_attach(JOB_A));
 }
 
 Test(attach, descriptors_closed_by_the_host_are_found_again)
@@ -408,8 +386,8 @@ Test(attach, descriptors_closed_by_the_host_are_found_again)
 	cr_assert(eq(int, fstat(512, &st), 0));
 	cr_expect(eq(int, (int)(st.st_mode & S_IFMT), S_IFCHR),
 		"the host's descriptor is untouched");
-	ts_store_detach(store);
-	cr_expect(not(exists("ring")));
+	fixture_detach(store);
+	cr_expect(not(fixture_exists("ring")));
 	cr_assert(eq(int, fstat(512, &st), 0));
 }
 
@@ -429,7 +407,6 @@ Test(attach, lost_lock_is_no_proof_of_death)
 	/* Closing any descriptor of the file drops all locks of this process. */
 	close(open(fixture_path("ring"), O_RDONLY));
 	cr_expect(eq(int, fixture_fork(look_for_death, &index), 0));
-	ts_store_detach(store);
 }
 
 static int look_for_lock(void *context)
@@ -453,7 +430,6 @@ Test(attach, who_asks_for_room_with_a_lost_descriptor_keeps_the_lock)
 	cr_expect(ne(int, fixture_fork(look_for_lock, &index), 0));
 	(void)ts_limits_may_grow(store);
 	cr_expect(eq(int, fixture_fork(look_for_lock, &index), 0));
-	ts_store_detach(store);
 }
 
 Test(attach, another_process_with_the_same_pid_is_no_sign_of_life)
@@ -470,5 +446,181 @@ Test(attach, another_process_with_the_same_pid_is_no_sign_of_life)
 	cr_expect(ts_member_is_gone(store, 40), "started at another time");
 	cr_expect(ts_member_clean(store, 40));
 	cr_expect(eq(u64, member->word, ts_member_pack(TS_MEMBER_FREE, 4, 0)));
-	ts_store_detach(store);
+}
+
+/* Who removes a ring when several leave, and the lock is somebody else's just then. */
+
+TestSuite(leave, .init = fixture_init, .fini = fixture_finish);
+
+static void *join_to_stop(void *point)
+{
+	setenv("TSSHIM_TEST_STOP", point, 1);
+	return fixture_attach(JOB_B);
+}
+
+static void leave(void *store)
+{
+	fixture_detach(store);
+}
+
+/* A member that leaves on order, and stops at @point on the way. */
+static struct fixture_child start(const char *point)
+{
+	return fixture_child_begin(join_to_stop, leave, (void *)point);
+}
+
+/* Give the order, and come back when it has stopped. */
+static void stop(struct fixture_child *leaver)
+{
+	int status = 0;
+
+	close(leaver->order);
+	cr_assert(eq(int, waitpid(leaver->pid, &status, WUNTRACED), leaver->pid));
+	cr_assert(ne(int, WIFSTOPPED(status), 0));
+}
+
+static void go_on(struct fixture_child *leaver)
+{
+	int status = -1;
+
+	kill(leaver->pid, SIGCONT);
+	cr_assert(eq(int, waitpid(leaver->pid, &status, 0), leaver->pid));
+	cr_expect(eq(int, status, 0));
+}
+
+/* It has seen that we are there, and holds the lock until after we have given up. */
+Test(leave, who_holds_the_lock_removes_what_the_last_one_had_to_leave, .timeout = 60)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct fixture_child other = start("detach_looked");
+
+	stop(&other);
+	fixture_detach(store);
+	cr_expect(fixture_exists("ring"), "nobody else can remove it now");
+	go_on(&other);
+	cr_expect(not(fixture_exists("ring")));
+	cr_expect(fixture_exists("ledger"));
+}
+
+/* As above, but a third one came: the ring is its. */
+Test(leave, who_holds_the_lock_leaves_what_is_used, .timeout = 60)
+{
+	NOT_EMULATED("a child is told its parent's start time, so who lives is not known");
+	struct ts_store *store = fixture_attach(JOB_A), *third = fixture_attach(JOB_A);
+	struct fixture_child other = start("detach_looked");
+
+	stop(&other);
+	fixture_detach(store);
+	go_on(&other);
+	cr_expect(fixture_exists("ring"));
+	fixture_detach(third);
+	cr_expect(not(fixture_exists("ring")));
+}
+
+Test(leave, a_kept_ring_stays_whoever_looks, .timeout = 60)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct fixture_child other = start("detach_looked");
+
+	ts_write_relaxed(&store->header->kept_until_ns, UINT64_MAX);
+	stop(&other);
+	fixture_detach(store);
+	go_on(&other);
+	cr_expect(fixture_exists("ring"));
+}
+
+/* The holder is gone: what it would have removed is the next one's to replace. */
+Test(leave, a_holder_that_is_killed_leaves_it_to_the_next, .timeout = 60)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+	struct fixture_child other = start("detach_looked");
+	int status;
+
+	stop(&other);
+	fixture_detach(store);
+	kill(other.pid, SIGKILL);
+	cr_assert(eq(int, waitpid(other.pid, &status, 0), other.pid));
+	cr_expect(fixture_exists("ring"));
+	fixture_detach(fixture_attach(JOB_A));
+	cr_expect(not(fixture_exists("ring")));
+}
+
+/*
+ * Jobs that follow one another at a distance through the same keys, as aligned jobs in strict
+ * order do that were started one after the other.  One step is one key of each.
+ */
+
+#define JOBS  4u
+#define BYTES UINT64_C(33000)
+#define RING  (UINT64_C(34) << 20) /* some 1000 records */
+#define STEPS 5000u
+#define LAST  200u
+
+TestSuite(apart, .init = fixture_init, .fini = fixture_finish);
+
+struct walk {
+	struct ts_store *store;
+	uint64_t behind; /* keys */
+};
+
+static struct ts_key key_of(uint64_t place)
+{
+	uint64_t mixed = (place + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (struct ts_key){.lo = mixed ^ mixed >> 29, .hi = ~mixed};
+}
+
+/* Returns whether the job made it. */
+static bool step(struct walk *walk, uint64_t place)
+{
+	struct ts_take take = fixture_take(walk->store, key_of(place));
+	void *buffer;
+
+	if (take.verdict == TS_HIT) {
+		ts_lease_release(walk->store, &take.lease);
+		return false;
+	}
+	if (take.verdict != TS_CLAIM)
+		return true;
+	cr_assert(eq(int, ts_claim_reserve(walk->store, &take.claim, BYTES, &buffer), 0));
+	cr_assert(eq(int, ts_claim_publish(walk->store, &take.claim, BYTES, 1000), 0));
+	return true;
+}
+
+/* Follow at distances @behind, and expect so much to be made of each key at the end. */
+static void expect_made(unsigned count, const uint64_t *behind, uint64_t expected)
+{
+	struct walk walks[JOBS];
+	uint64_t made = 0, capacity, used;
+
+	for (unsigned i = 0; i < count; i++)
+		walks[i] = (struct walk){
+			.store = fixture_attach_sized(JOB_A + ((uint64_t)i << 24), RING),
+			.behind = behind[i]};
+	for (uint64_t at = 0; at < STEPS; at++) {
+		for (unsigned i = 0; i < count && at >= behind[i]; i++)
+			made += step(&walks[i], at - behind[i]) && at >= STEPS - LAST;
+	}
+	cr_expect(eq(u64, made, expected * LAST));
+	fixture_usage(walks[0].store, &capacity, &used);
+	cr_expect(ge(u64, capacity / BYTES, 1000));
+	cr_expect(lt(u64, capacity / BYTES, 1050), "the distances are those of 1000 records");
+	for (unsigned i = 0; i < count; i++)
+		fixture_detach(walks[i].store);
+}
+
+/* The fourth comes too late for some keys at first, as the second made some as well. */
+Test(apart, who_is_within_reach_makes_nothing)
+{
+	expect_made(4, (const uint64_t[]){0, 300, 500, 800}, 1);
+}
+
+Test(apart, who_is_out_of_reach_costs_the_others_nothing)
+{
+	expect_made(3, (const uint64_t[]){0, 700, 3000}, 2);
+}
+
+Test(apart, who_follows_one_that_was_alone_is_noticed)
+{
+	expect_made(4, (const uint64_t[]){0, 300, 3000, 3300}, 2);
 }

@@ -19,13 +19,6 @@
 
 TestSuite(left, .init = fixture_init, .fini = fixture_finish, .timeout = 60);
 
-static bool exists(const char *suffix)
-{
-	struct stat st;
-
-	return lstat(fixture_path(suffix), &st) == 0;
-}
-
 static void make(const char *suffix)
 {
 	int fd = open(fixture_path(suffix), O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -34,47 +27,24 @@ static void make(const char *suffix)
 	close(fd);
 }
 
-/* A member that says it is there, and waits.  It ends with us. */
-struct member {
-	pid_t pid;
-	int end;
-};
-
-static struct member begin_member(void)
+static void *join(void *unused)
 {
-	int ready[2], end[2];
-	char byte;
-
-	cr_assert(eq(int, pipe(ready), 0));
-	cr_assert(eq(int, pipe(end), 0));
-	pid_t pid = fork();
-	if (pid == 0) {
-		close(end[1]);
-		fixture_attach(JOB_A);
-		bool told = write(ready[1], "x", 1) == 1 && read(end[0], &byte, 1) == 0;
-		_exit(told ? 0 : 1); /* without leaving, as a worker of torch's ends */
-	}
-	close(end[0]);
-	close(ready[1]);
-	cr_assert(eq(int, (int)read(ready[0], &byte, 1), 1));
-	close(ready[0]);
-	return (struct member){.pid = pid, .end = end[1]};
+	return fixture_attach(JOB_A);
 }
 
-static void kill_member(const struct member *member)
+/* A member that says it is there, and waits. */
+static struct fixture_child begin_member(void)
 {
-	kill(member->pid, SIGKILL);
-	cr_assert(eq(int, waitpid(member->pid, NULL, 0), member->pid));
-	close(member->end);
+	return fixture_child_begin(join, NULL, NULL);
 }
 
 /* A group all of whose members were killed. */
 static void make_dead_group(void)
 {
-	struct member member = begin_member();
+	struct fixture_child member = begin_member();
 
-	kill_member(&member);
-	cr_assert(exists("ring") && exists("ledger"));
+	fixture_child_kill(&member);
+	cr_assert(fixture_exists("ring") && fixture_exists("ledger"));
 }
 
 static void look(void)
@@ -85,7 +55,7 @@ static void look(void)
 static void expect_kept(const char *why)
 {
 	look();
-	cr_expect(exists("ring"), "%s", why);
+	cr_expect(fixture_exists("ring"), "%s", why);
 }
 
 Test(left, what_dead_jobs_left_goes_but_for_the_ledger)
@@ -96,28 +66,29 @@ Test(left, what_dead_jobs_left_goes_but_for_the_ledger)
 	make("f.0123456789abcdef0123456789abcdef");
 	look();
 	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
-		cr_expect(not(exists(ts_belongings[i].suffix)), "%s", ts_belongings[i].suffix);
-	cr_expect(not(exists("f.0123456789abcdef0123456789abcdef")));
-	cr_expect(not(exists("ring")));
-	cr_expect(exists("ledger"));
+		cr_expect(not(fixture_exists(ts_belongings[i].suffix)), "%s",
+			ts_belongings[i].suffix);
+	cr_expect(not(fixture_exists("f.0123456789abcdef0123456789abcdef")));
+	cr_expect(not(fixture_exists("ring")));
+	cr_expect(fixture_exists("ledger"));
 }
 
 Test(left, a_zombie_is_dead)
 {
-	struct member member = begin_member();
+	struct fixture_child member = begin_member();
 
 	kill(member.pid, SIGKILL);
 	siginfo_t info;
 	cr_assert(eq(int, waitid(P_PID, (id_t)member.pid, &info, WEXITED | WNOWAIT), 0));
 	look();
-	cr_expect(not(exists("ring")));
-	kill_member(&member);
+	cr_expect(not(fixture_exists("ring")));
+	fixture_child_kill(&member);
 }
 
 Test(left, a_living_or_stopped_member_keeps_its_things)
 {
 	NOT_EMULATED("a child is told its parent's start time, so who lives is not known");
-	struct member member = begin_member();
+	struct fixture_child member = begin_member();
 	int status;
 
 	make("loaders");
@@ -125,11 +96,11 @@ Test(left, a_living_or_stopped_member_keeps_its_things)
 	kill(member.pid, SIGSTOP);
 	cr_assert(eq(int, waitpid(member.pid, &status, WUNTRACED), member.pid));
 	expect_kept("stopped");
-	cr_expect(exists("loaders"));
-	kill_member(&member);
+	cr_expect(fixture_exists("loaders"));
+	fixture_child_kill(&member);
 	look();
-	cr_expect(not(exists("ring")));
-	cr_expect(not(exists("loaders")));
+	cr_expect(not(fixture_exists("ring")));
+	cr_expect(not(fixture_exists("loaders")));
 }
 
 /* Hosts close descriptors that they do not know; the process is there all the same. */
@@ -142,7 +113,7 @@ static int lose_the_lock(void *unused)
 	pid_t looker = fork();
 	if (looker == 0) {
 		look();
-		_exit(exists("ring") ? 0 : 1);
+		_exit(fixture_exists("ring") ? 0 : 1);
 	}
 	int status = -1;
 	waitpid(looker, &status, 0);
@@ -155,30 +126,23 @@ Test(left, a_member_without_its_lock_keeps_its_things)
 	cr_expect(eq(int, fixture_fork(lose_the_lock, NULL), 0));
 }
 
+static void *lock_a_slot(void *fd)
+{
+	return ts_object_lock_byte(*(int *)fd, ts_member_lock_byte(7), F_WRLCK) == 0 ? fd
+										     : NULL;
+}
+
 /* A joiner has the lock byte of its slot before it has written its name. */
 Test(left, who_joins_keeps_it)
 {
 	make_dead_group();
-	int fd = open(fixture_path("ring"), O_RDWR), ready[2], end[2];
-	char byte;
+	int fd = open(fixture_path("ring"), O_RDWR);
+	struct fixture_child joiner = fixture_child_begin(lock_a_slot, NULL, &fd);
 
-	cr_assert(eq(int, pipe(ready), 0));
-	cr_assert(eq(int, pipe(end), 0));
-	pid_t pid = fork();
-	if (pid == 0) {
-		close(end[1]);
-		bool locked = ts_object_lock_byte(fd, ts_member_lock_byte(7), F_WRLCK) == 0 &&
-			      write(ready[1], "x", 1) == 1 && read(end[0], &byte, 1) == 0;
-		_exit(locked ? 0 : 1);
-	}
-	close(end[0]);
-	close(ready[1]);
-	cr_assert(eq(int, (int)read(ready[0], &byte, 1), 1));
 	expect_kept("locked");
-	close(end[1]);
-	cr_assert(eq(int, waitpid(pid, NULL, 0), pid));
+	fixture_child_end(&joiner);
 	look();
-	cr_expect(not(exists("ring")));
+	cr_expect(not(fixture_exists("ring")));
 }
 
 /* Between two epochs there is no member. */
@@ -197,7 +161,7 @@ Test(left, a_job_without_a_member_keeps_its_things)
 	expect_kept("a job lives");
 	ts_ledger_end_job(ledger, self);
 	look();
-	cr_expect(not(exists("ring")), "it has said that it leaves");
+	cr_expect(not(fixture_exists("ring")), "it has said that it leaves");
 }
 
 /* Overwrite @bytes of the object, and make its check right again when @check_at is not 0. */
@@ -232,7 +196,7 @@ Test(left, a_kept_ring_goes_when_its_time_is_over)
 	clock_pass(1001);
 	look();
 	clock_end();
-	cr_expect(not(exists("ring")));
+	cr_expect(not(fixture_exists("ring")));
 }
 
 /* Each in both objects: what cannot be proven, or is not ours, is left to `tsrun gc`. */
@@ -270,7 +234,7 @@ Test(left, other_versions_boots_and_namespaces_are_left_alone)
 			forge(objects[i].suffix, 0, before, sizeof(before), 0);
 		}
 	look();
-	cr_expect(not(exists("ring")));
+	cr_expect(not(fixture_exists("ring")));
 }
 
 Test(left, damaged_ones_are_left_alone)
@@ -328,7 +292,8 @@ Test(left, look_alikes_are_left_alone)
 	close(fd);
 	look();
 	cr_expect(eq(int, access(path, F_OK), 0));
-	cr_expect(exists("new.0") && exists("new.x") && exists("new.99999999999"));
+	cr_expect(fixture_exists("new.0") && fixture_exists("new.x") &&
+		  fixture_exists("new.99999999999"));
 	for (size_t i = 0; i < TS_ARRAY_SIZE(names); i++) {
 		snprintf(path, sizeof(path), "%s/%s", getenv("TSSHIM_TEST_SHM"), names[i]);
 		cr_expect(eq(int, access(path, F_OK), 0), "%s", names[i]);
@@ -343,7 +308,7 @@ Test(left, half_made_objects_go_with_their_maker)
 	snprintf(suffix, sizeof(suffix), "new.%d", (int)getpid());
 	make(suffix);
 	look();
-	cr_expect(exists(suffix), "we live");
+	cr_expect(fixture_exists(suffix), "we live");
 	pid_t pid = fork();
 	if (pid == 0)
 		_exit(0);
@@ -351,7 +316,7 @@ Test(left, half_made_objects_go_with_their_maker)
 	snprintf(suffix, sizeof(suffix), "new.%d", (int)pid);
 	make(suffix);
 	look();
-	cr_expect(not(exists(suffix)));
+	cr_expect(not(fixture_exists(suffix)));
 }
 
 /* Whether somebody else sees our lock byte. */
@@ -373,15 +338,15 @@ Test(left, the_own_group_is_not_touched)
 
 	ts_left_remove(fixture_group(), TS_LEFT_ALL);
 	cr_expect(eq(int, fixture_fork(sees_our_lock, &store->member), 0));
-	ts_store_detach(store);
-	cr_expect(not(exists("ring")));
+	fixture_detach(store);
+	cr_expect(not(fixture_exists("ring")));
 }
 
 Test(left, without_time_nothing_is_done)
 {
 	make_dead_group();
 	ts_left_remove(NULL, 0);
-	cr_expect(exists("ring"));
+	cr_expect(fixture_exists("ring"));
 }
 
 /* ---- beside others ---------------------------------------------------------------------- */
@@ -424,7 +389,7 @@ Test(left, of_two_lookers_one_removes)
 	pid_t first = stop_looker("left_locked");
 	expect_kept("the first one has the lock");
 	go_on(first);
-	cr_expect(not(exists("ring")));
+	cr_expect(not(fixture_exists("ring")));
 }
 
 /* Who cannot have the lock works alone for a while, and makes a ring of its own then. */
@@ -438,20 +403,19 @@ Test(left, who_joins_meanwhile_gets_a_ring_that_stays)
 	pid_t looker = stop_looker("left_locked");
 	cr_expect(eq(int, fixture_refused(RING_BYTES, &why), -EAGAIN));
 	go_on(looker);
-	struct ts_store *store = fixture_attach(JOB_B);
+	(void)fixture_attach(JOB_B);
 	cr_assert(eq(int, stat(fixture_path("ring"), &after), 0));
 	cr_expect(ne(u64, (uint64_t)before.st_ino, (uint64_t)after.st_ino));
 	expect_kept("used");
-	ts_store_detach(store);
 }
 
 /* The looker has asked, and meanwhile somebody joined and left again, and another joined. */
 Test(left, who_joined_before_the_lock_was_had_stays)
 {
 	make_dead_group();
-	struct member member = begin_member();
+	struct fixture_child member = begin_member();
 	expect_kept("it has replaced the ring");
-	kill_member(&member);
+	fixture_child_kill(&member);
 }
 
 /*
@@ -467,40 +431,35 @@ Test(left, who_lets_go_of_the_lock_looks_again)
 	ts_member_leave(store);
 	ts_object_close(&store->ring);
 	ts_object_close(&store->book);
-	cr_assert(exists("ring"));
+	fixture_forget(store);
+	cr_assert(fixture_exists("ring"));
 	go_on(looker);
-	cr_expect(not(exists("ring")));
+	cr_expect(not(fixture_exists("ring")));
 }
 
-/* As in test_leave.c: the last one that leaves finds the lock held, and goes. */
+static void *lock_the_book(void *unused)
+{
+	static struct ts_object book = {.fd = -1};
+
+	memcpy(book.path, fixture_path("ledger"), sizeof(book.path));
+	bool held = ts_object_open(&book) == 0 &&
+		    ts_object_lock_byte(ts_load_relaxed(&book.fd), 0, F_WRLCK) == 0;
+	return held ? &book : NULL;
+}
+
+/* As in test_attach.c: the last one that leaves finds the lock held, and goes. */
 Test(left, who_holds_the_lock_removes_what_the_last_one_had_to_leave)
 {
 	NOT_EMULATED("a child is told its parent's start time, so who lives is not known");
 	struct ts_store *store = fixture_attach(JOB_A);
-	struct ts_object book = {.fd = -1};
-	int ready[2], end[2];
-	char byte;
+	struct fixture_child holder = fixture_child_begin(lock_the_book, NULL, NULL);
 
-	memcpy(book.path, fixture_path("ledger"), sizeof(book.path));
-	cr_assert(eq(int, pipe(ready), 0));
-	cr_assert(eq(int, pipe(end), 0));
-	pid_t holder = fork();
-	if (holder == 0) {
-		close(end[1]);
-		bool held = ts_object_open(&book) == 0 &&
-			    ts_object_lock_byte(ts_load_relaxed(&book.fd), 0, F_WRLCK) == 0 &&
-			    write(ready[1], "x", 1) == 1 && read(end[0], &byte, 1) == 0;
-		_exit(held ? 0 : 1);
-	}
-	close(end[0]);
-	cr_assert(eq(int, (int)read(ready[0], &byte, 1), 1));
-	ts_store_detach(store);
-	cr_assert(exists("ring"), "somebody holds the lock");
+	fixture_detach(store);
+	cr_assert(fixture_exists("ring"), "somebody holds the lock");
 	expect_kept("the same");
-	close(end[1]);
-	cr_assert(eq(int, waitpid(holder, NULL, 0), holder));
+	fixture_child_end(&holder);
 	look();
-	cr_expect(not(exists("ring")));
+	cr_expect(not(fixture_exists("ring")));
 }
 
 /* ---- killed at every step --------------------------------------------------------------- */
@@ -528,11 +487,11 @@ static bool is_killed(const char *point, uint32_t visit)
 
 static void expect_nothing_but_the_ledger(const char *point, uint32_t visit)
 {
-	cr_expect(not(exists("ring")), "%s:%u", point, visit);
+	cr_expect(not(fixture_exists("ring")), "%s:%u", point, visit);
 	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
-		cr_expect(not(exists(ts_belongings[i].suffix)), "%s:%u %s", point, visit,
-			ts_belongings[i].suffix);
-	cr_expect(exists("ledger"), "%s:%u", point, visit);
+		cr_expect(not(fixture_exists(ts_belongings[i].suffix)), "%s:%u %s", point,
+			visit, ts_belongings[i].suffix);
+	cr_expect(fixture_exists("ledger"), "%s:%u", point, visit);
 }
 
 Test(left, the_next_looker_ends_what_a_killed_one_began)
@@ -551,8 +510,8 @@ Test(left, the_next_job_ends_what_a_killed_looker_began)
 {
 	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++)
 		for (uint32_t visit = 1; is_killed(points[i], visit); visit++) {
-			if (exists("ring"))
-				ts_store_detach(fixture_attach(JOB_B));
+			if (fixture_exists("ring"))
+				fixture_detach(fixture_attach(JOB_B));
 			expect_nothing_but_the_ledger(points[i], visit);
 		}
 }

@@ -338,7 +338,7 @@ Test(loaders, of_workers_stay_when_their_job_comes_late)
 	cr_assert(ge(int, row, 0));
 	cr_assert(ts_loaders_read(table_of(store), (uint32_t)row, job, 0, &loader));
 	says(loader.name, "of a worker");
-	ts_store_detach(store);
+	fixture_detach(store);
 	cr_expect(eq(int, access(fixture_path("loaders"), F_OK), -1));
 }
 

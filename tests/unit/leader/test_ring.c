@@ -3,10 +3,13 @@
 #include "tests/unit/valgrind.h"
 #include "fixture.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,7 +35,6 @@ Test(ring, old_records_make_room_for_new_ones)
 	fixture_publish(store, fixture_key(1, 1), 1000, 1);
 	turn_over(store, 3);
 	cr_expect(not(fixture_hits(store, fixture_key(1, 1), 1000, 1)));
-	ts_store_detach(store);
 }
 
 /* Memory is only what is written: the rest of such a ring is a hole. */
@@ -59,8 +61,6 @@ Test(ring, a_quarter_of_a_tebibyte_works_to_its_end)
 		cr_expect(fixture_hits(other, fixture_key(i, i + 1), half, (int)i));
 	for (uint32_t i = count - 2; i < count; i++)
 		cr_expect(ne(u64, store->segments[i].allocated, 0));
-	ts_store_detach(other);
-	ts_store_detach(store);
 }
 
 Test(ring, leased_bytes_stay_while_everything_else_is_turned_over)
@@ -79,8 +79,6 @@ Test(ring, leased_bytes_stay_while_everything_else_is_turned_over)
 	ts_lease_release(two, &take.lease);
 	turn_over(one, 2);
 	cr_expect(not(fixture_hits(one, fixture_key(1, 1), 100000, 42)));
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 Test(ring, reserved_bytes_stay_although_the_right_was_taken_over)
@@ -100,8 +98,6 @@ Test(ring, reserved_bytes_stay_although_the_right_was_taken_over)
 	for (uint32_t i = 0; i < 200000; i++)
 		cr_assert(eq(int, buffer[i], 0x77));
 	cr_expect(eq(int, ts_claim_publish(one, &claim.claim, 200000, 1), -ESTALE));
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 /* Take leases in every segment until reclaiming finds none. */
@@ -137,7 +133,7 @@ Test(ring, a_ring_full_of_pins_refuses_and_recovers)
 	fixture_capture(members[0], true);
 	fixture_publish(members[0], fixture_key(99, 99), 500000, 1);
 	for (uint32_t i = 0; i < 4; i++)
-		ts_store_detach(members[i]);
+		fixture_detach(members[i]);
 }
 
 Test(ring, an_idle_owner_loses_its_segment_when_every_one_is_open)
@@ -173,8 +169,7 @@ Test(ring, an_idle_owner_loses_its_segment_when_every_one_is_open)
 	cr_expect(eq(int, ts_claim_publish(late, &take.claim, 1000, 1), 0));
 	cr_expect(fixture_hits(members[0], fixture_key(80, 80), 1000, 5));
 	for (uint32_t i = 0; i < count; i++)
-		ts_store_detach(members[i]);
-	ts_store_detach(late);
+		fixture_detach(members[i]);
 }
 
 Test(ring, a_process_has_a_limited_number_of_leases)
@@ -197,7 +192,6 @@ Test(ring, a_process_has_a_limited_number_of_leases)
 		if (i != 3)
 			ts_lease_release(store, &takes[i].lease);
 	}
-	ts_store_detach(store);
 }
 
 Test(ring, several_threads_produce_in_windows_of_their_own)
@@ -219,7 +213,6 @@ Test(ring, several_threads_produce_in_windows_of_their_own)
 		cr_assert(eq(int, ts_claim_publish(store, &takes[i].claim, 300000, 1), 0));
 	for (uint32_t i = 0; i < 3; i++)
 		cr_expect(fixture_hits(store, fixture_key(i, i + 1), 300000, (int)i + 1));
-	ts_store_detach(store);
 }
 
 /* How many mappings of segments are writable in this process; found by inode number. */
@@ -254,7 +247,6 @@ Test(ring, only_the_open_segment_is_writable_and_only_for_its_owner)
 	cr_expect(eq(int, writable_segments(store), 1));
 	ts_segment_seal(store, &store->windows[0]);
 	cr_expect(eq(int, writable_segments(store), 0));
-	ts_store_detach(store);
 }
 
 /** What the child of a fork is given. */
@@ -273,7 +265,7 @@ static int share_as_child(void *context)
 	if (!fixture_hits(store, fixture_key(1, 1), 1000, 1))
 		return 2;
 	fixture_publish(store, fixture_key(2, 2), 1000, 2);
-	ts_store_detach(store);
+	fixture_detach(store);
 	return 0;
 }
 
@@ -294,7 +286,7 @@ Test(ring, the_child_of_a_fork_is_a_member_of_its_own)
 	cr_expect(fixture_hits(family.store, fixture_key(2, 2), 1000, 2));
 	cr_expect(fixture_hits(family.store, fixture_key(3, 3), 1000, 3));
 	cr_expect(eq(int, access(fixture_path("ring"), F_OK), 0), "the child was not the last");
-	ts_store_detach(family.store);
+	fixture_detach(family.store);
 	cr_expect(eq(int, access(fixture_path("ring"), F_OK), -1));
 }
 
@@ -331,7 +323,6 @@ Test(ring, what_a_dead_member_held_is_given_back)
 		open += ts_segment_state(store->segments[i].word) == TS_SEGMENT_OPEN;
 	cr_expect(eq(u32, open, 1), "ours");
 	turn_over(store, 2);
-	ts_store_detach(store);
 }
 
 Test(ring, a_cleaner_that_died_is_followed_by_another)
@@ -349,7 +340,6 @@ Test(ring, a_cleaner_that_died_is_followed_by_another)
 	cr_expect(eq(u64, store->members[9].word, ts_member_pack(TS_MEMBER_FREE, 8, 0)));
 	cr_expect(eq(u64, store->members[9].lease[2], 0));
 	cr_expect(eq(u64, segment->word, ts_segment_pack(TS_SEGMENT_SEALED, 0, 0)));
-	ts_store_detach(store);
 }
 
 Test(ring, leaving_while_a_thread_still_reads_keeps_the_slot)
@@ -360,10 +350,9 @@ Test(ring, leaving_while_a_thread_still_reads_keeps_the_slot)
 	fixture_capture(one, true);
 	fixture_publish(one, fixture_key(1, 1), 1000, 6);
 	struct ts_take take = fixture_take(one, fixture_key(1, 1));
-	ts_store_detach(one);
+	fixture_detach(one);
 	cr_expect(eq(int, ts_member_state(two->members[member].word), TS_MEMBER_LIVE));
 	cr_expect(eq(int, ((const char *)take.lease.data)[999], 6), "still mapped and pinned");
-	ts_store_detach(two);
 }
 
 Test(ring, usage_counts_what_is_in_the_segments)
@@ -379,5 +368,315 @@ Test(ring, usage_counts_what_is_in_the_segments)
 	fixture_usage(store, &capacity, &used);
 	cr_expect(ge(u64, used, 1000));
 	cr_expect(le(u64, used, 2000));
-	ts_store_detach(store);
+}
+
+/* The memory behind segments: huge pages where the kernel gives them, growth, alignment. */
+
+TestSuite(pages, .init = fixture_init, .fini = fixture_finish);
+
+#define MIB   (UINT64_C(1) << 20)
+#define LARGE (64 * MIB) /* segments of 4 MiB: two huge pages each */
+
+/* Records of 1 MiB, three to a segment: at least @segments openings. */
+static void fill_segments(struct ts_store *one, struct ts_store *two, uint32_t segments)
+{
+	static uint32_t next = 1000;
+
+	for (uint32_t i = 0; i < 3 * segments; i++, next++) {
+		fixture_publish(one, fixture_key(next, next), MIB, (int)next);
+		cr_assert(fixture_hits(one, fixture_key(next, next), MIB, (int)next));
+		cr_assert(fixture_hits(two, fixture_key(next, next), MIB, (int)next));
+	}
+}
+
+static uint32_t huge_pieces(const struct ts_store *store)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
+		uint32_t pieces = ts_load_relaxed(&store->segments[i].huge);
+		cr_assert(le(u64, pieces * TS_HUGE_BYTES, store->shape.segment_bytes));
+		cr_assert(pieces == 0 || ts_pages_exist(store, i), "huge pages of nothing");
+		sum += pieces;
+	}
+	return sum;
+}
+
+Test(pages, segments_lie_where_huge_pages_fit)
+{
+	struct ts_store *store = fixture_attach_sized(JOB_A, LARGE);
+
+	cr_expect(eq(u64, store->shape.segment_bytes, 2 * TS_HUGE_BYTES));
+	cr_expect(eq(u64, (uintptr_t)store->data % TS_HUGE_BYTES, 0));
+	cr_expect(eq(u64, store->shape.data_at % TS_HUGE_BYTES, 0));
+}
+
+Test(pages, bytes_stay_when_pages_become_huge)
+{
+	struct ts_store *one = fixture_attach_sized(JOB_A, LARGE);
+	struct ts_store *two = fixture_attach_sized(JOB_B, LARGE);
+
+	fixture_capture(one, true);
+	/* Laps with small pages that both have mapped, then laps in which they are exchanged.
+	 */
+	ts_write_relaxed(&one->no_huge, 1);
+	fill_segments(one, two, 2 * one->shape.segment_count);
+	cr_expect(eq(u32, huge_pieces(one), 0));
+	ts_write_relaxed(&one->no_huge, 0);
+	for (int i = 0; i < 4; i++) {
+		ts_write_relaxed(&one->huge_pause, 0);
+		fill_segments(one, two, one->shape.segment_count);
+	}
+	cr_expect(huge_pieces(one) > 0 || ts_load_relaxed(&one->no_huge),
+		"neither a huge page nor a refusal");
+}
+
+Test(pages, dear_huge_pages_are_not_tried_for_a_while)
+{
+	struct ts_store *one = fixture_attach_sized(JOB_A, LARGE);
+	struct ts_store *two = fixture_attach_sized(JOB_B, LARGE);
+
+	fixture_capture(one, true);
+	ts_write_relaxed(&one->huge_pause, 4);
+	fill_segments(one, two, 3);
+	cr_expect(eq(u32, huge_pieces(one), 0));
+	cr_expect(lt(u32, ts_load_relaxed(&one->huge_pause), 4), "counted down");
+}
+
+Test(pages, a_complete_ring_does_not_ask_the_machine)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+
+	for (uint32_t i = 0; i < store->shape.segment_count; i++)
+		ts_write_relaxed(&store->segments[i].allocated, 1);
+	/* The machine has room: it would say yes, as it does in the next test. */
+	cr_expect(not(ts_limits_may_grow(store)));
+	cr_expect(eq(u64, ts_load_relaxed(&store->grow_at), 0), "nor was it full");
+}
+
+Test(pages, a_full_machine_is_not_asked_at_every_segment)
+{
+	struct ts_store *store = fixture_attach(JOB_A);
+
+	cr_expect(ts_limits_may_grow(store));
+	ts_write_relaxed(&store->grow_at, UINT64_MAX);
+	cr_expect(not(ts_limits_may_grow(store)));
+	ts_write_relaxed(&store->grow_at, 1);
+	cr_expect(ts_limits_may_grow(store));
+}
+
+/* How a ring is cut, and which limits of the machine count. */
+
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
+
+TestSuite(limits, .init = fixture_init, .fini = fixture_finish);
+
+static const struct {
+	uint64_t ring, segment;
+} cuts[] = {
+	{8 * MIB, 1 * MIB},
+	{63 * MIB, 1 * MIB},
+	{64 * MIB, 4 * MIB},
+	{128 * MIB, 4 * MIB},
+	{256 * MIB, 8 * MIB},
+	{512 * MIB, 16 * MIB},
+	{2 * GIB, 16 * MIB},
+	{2 * GIB + MIB, 16 * MIB},
+	{4 * GIB, 32 * MIB},
+	{8 * GIB, 64 * MIB},
+	{64 * GIB, 64 * MIB},
+	{256 * GIB, 64 * MIB},
+	{300 * GIB, 128 * MIB},
+	{1024 * GIB, 256 * MIB},
+	{2048 * GIB, 256 * MIB},
+};
+
+Test(limits, segments_follow_the_size_of_the_ring)
+{
+	for (size_t i = 0; i < TS_ARRAY_SIZE(cuts); i++) {
+		struct ts_shape shape;
+		cr_assert(eq(int, ts_limits_shape(cuts[i].ring, &shape), 0));
+		cr_expect(eq(u64, shape.segment_bytes, cuts[i].segment), "case %zu", i);
+		cr_expect(le(u64, shape.total_bytes, cuts[i].ring), "case %zu", i);
+		cr_expect(ge(u32, shape.segment_count, 4), "case %zu", i);
+		cr_expect(le(u32, shape.segment_count, TS_SEGMENT_MAX), "case %zu", i);
+		cr_expect(eq(u64, shape.data_at % (uint64_t)sysconf(_SC_PAGESIZE), 0),
+			"case %zu", i);
+		if (shape.segment_bytes >= TS_HUGE_BYTES)
+			cr_expect(eq(u64, shape.data_at % TS_HUGE_BYTES, 0), "case %zu", i);
+		cr_expect(eq(u32, shape.set_count & (shape.set_count - 1), 0), "case %zu", i);
+	}
+}
+
+Test(limits, large_rings_are_as_large_as_was_asked_for)
+{
+	static const uint64_t gib[] = {4, 16, 33, 64, 128, 256, 300, 512, 1024};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(gib); i++) {
+		struct ts_shape shape;
+		cr_assert(eq(int, ts_limits_shape(gib[i] * GIB, &shape), 0));
+		cr_expect(ge(u64, shape.total_bytes, gib[i] * GIB - 2 * shape.segment_bytes),
+			"%u GiB", (unsigned)gib[i]);
+		cr_expect(le(u64, shape.control_bytes, gib[i] * GIB / 64 + MIB), "%u GiB",
+			(unsigned)gib[i]);
+	}
+}
+
+Test(limits, too_small_a_ring_is_no_ring)
+{
+	struct ts_shape shape = {.segment_count = 99};
+
+	cr_expect(eq(int, ts_limits_shape(5 * MIB, &shape), -ENOSPC));
+	cr_expect(eq(int, ts_limits_shape(0, &shape), -ENOSPC));
+	cr_expect(eq(u32, shape.segment_count, 99), "the output is untouched on failure");
+}
+
+static void put(const char *root, const char *path, const char *text)
+{
+	char full[512];
+
+	snprintf(full, sizeof(full), "%s/%s", root, path);
+	FILE *file = fopen(full, "w");
+	cr_assert(file != NULL, "%s", full);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void make(const char *root, const char *path)
+{
+	char full[512];
+
+	snprintf(full, sizeof(full), "%s/%s", root, path);
+	cr_assert(eq(int, mkdir(full, 0700), 0), "%s", full);
+}
+
+static uint64_t headroom(const char *root)
+{
+	char list[512];
+
+	snprintf(list, sizeof(list), "%s/list", root);
+	return ts_limits_cgroup(list, root);
+}
+
+static void remove_tree(const char *root)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", root);
+	cr_expect(eq(int, system(command), 0));
+}
+
+Test(limits, the_tightest_group_above_us_counts)
+{
+	char root[] = "/tmp/tsshim-cgroup-XXXXXX";
+
+	cr_assert(mkdtemp(root) != NULL);
+	make(root, "a");
+	make(root, "a/b");
+	put(root, "list", "0::/a/b\n");
+	put(root, "a/memory.max", "1000000\n");
+	put(root, "a/memory.current", "900000\n");
+	put(root, "a/b/memory.max", "max\n");
+	put(root, "a/b/memory.current", "800000\n");
+	cr_expect(eq(u64, headroom(root), 100000));
+	put(root, "a/b/memory.max", "850000\n");
+	cr_expect(eq(u64, headroom(root), 50000));
+	put(root, "a/b/memory.stat", "anon 1\ninactive_file 20000\nslab 3\n");
+	cr_expect(eq(u64, headroom(root), 70000), "clean page cache is free");
+	put(root, "memory.max", "10\n");
+	put(root, "memory.current", "20\n");
+	cr_expect(eq(u64, headroom(root), 0), "the root of what we see counts as well");
+	remove_tree(root);
+}
+
+Test(limits, the_first_version_of_the_controller_counts)
+{
+	char root[] = "/tmp/tsshim-cgroup-XXXXXX";
+
+	cr_assert(mkdtemp(root) != NULL);
+	make(root, "memory");
+	make(root, "memory/job");
+	put(root, "list", "9:name=systemd:/\n4:cpu,memory:/job\n3:hugememory:/job\n0::/\n");
+	put(root, "memory/memory.limit_in_bytes", "9223372036854771712\n");
+	put(root, "memory/memory.usage_in_bytes", "5\n");
+	put(root, "memory/job/memory.limit_in_bytes", "1000\n");
+	put(root, "memory/job/memory.usage_in_bytes", "400\n");
+	cr_expect(eq(u64, headroom(root), 600));
+	remove_tree(root);
+}
+
+Test(limits, no_group_is_no_limit)
+{
+	cr_expect(eq(
+		u64, ts_limits_cgroup("/proc/nonexistent", "/proc/nonexistent"), UINT64_MAX));
+}
+
+Test(limits, five_per_cent_of_a_finite_address_space_are_ours)
+{
+	NOT_EMULATED("it knows no RLIMIT_AS");
+	struct rlimit limit = {.rlim_cur = UINT64_C(100) << 40, .rlim_max = RLIM_INFINITY};
+
+	cr_expect(eq(u64, ts_limits_address_space(), UINT64_MAX));
+	cr_assert(eq(int, setrlimit(RLIMIT_AS, &limit), 0));
+	cr_expect(eq(u64, ts_limits_address_space(), UINT64_C(5) << 40));
+}
+
+/* Before anything is made: a skipped test does not tidy up. */
+static void skip_where_address_space_is_needed(void)
+{
+	NOT_EMULATED("it knows no RLIMIT_AS");
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip_test("the address sanitizer itself needs terabytes of address space");
+#endif
+}
+
+static void limit_address_space(uint64_t bytes)
+{
+
+	struct rlimit limit = {.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
+
+	cr_assert(eq(int, setrlimit(RLIMIT_AS, &limit), 0));
+}
+
+Test(limits, a_finite_address_space_shrinks_the_ring)
+{
+	uint64_t capacity, used;
+
+	skip_where_address_space_is_needed();
+	limit_address_space(140 * MIB); /* 5 % are 7 MiB */
+	struct ts_store *store = fixture_attach(JOB_A);
+	fixture_usage(store, &capacity, &used);
+	limit_address_space(RLIM_INFINITY);
+	cr_expect(eq(u64, capacity, 5 * MIB));
+}
+
+Test(limits, a_ring_larger_than_our_address_space_allows_is_not_mapped)
+{
+	enum ts_reason reason;
+
+	skip_where_address_space_is_needed();
+	(void)fixture_attach(JOB_A);
+	limit_address_space(140 * MIB);
+	cr_expect(eq(int, fixture_refused(RING_BYTES, &reason), -ENOSPC));
+	limit_address_space(RLIM_INFINITY);
+	cr_expect(eq(int, reason, TS_REASON_NO_SPACE));
+}
+
+Test(limits, a_ring_of_size_zero_is_switched_off)
+{
+	enum ts_reason reason;
+
+	fixture_refused(0, &reason);
+	cr_expect(eq(int, reason, TS_REASON_DISABLED));
+	cr_expect(eq(int, access(fixture_path("ring"), F_OK), -1));
+}
+
+Test(limits, too_small_a_ring_leaves_nothing_behind)
+{
+	enum ts_reason reason;
+
+	cr_expect(eq(int, fixture_refused(2 * MIB, &reason), -ENOSPC));
+	cr_expect(eq(int, reason, TS_REASON_NO_SPACE));
+	cr_expect(eq(int, access(fixture_path("ring"), F_OK), -1));
 }

@@ -3,6 +3,7 @@
 #include "fixture.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
+#include "../clock.h"
 
 #include <signal.h>
 #include <string.h>
@@ -29,7 +30,6 @@ Test(share, a_key_nobody_shares_costs_a_ghost)
 	fixture_usage(store, &capacity, &used);
 	cr_expect(eq(u64, used, 0));
 	cr_expect(eq(u64, store->header->allocated_bytes, 0), "a lone job allocates nothing");
-	ts_store_detach(store);
 }
 
 Test(share, jobs_meet_where_they_leave_word)
@@ -46,9 +46,9 @@ Test(share, jobs_meet_where_they_leave_word)
 	cr_expect(not(ts_store_meet(other, &here)), "its own word");
 	cr_expect(ts_store_meet(one, &here), "who was first, too");
 	expect_pass(fixture_take(one, fixture_key(1, 3)), TS_REASON_ALONE);
-	ts_store_detach(one);
-	ts_store_detach(same);
-	ts_store_detach(other);
+	fixture_detach(one);
+	fixture_detach(same);
+	fixture_detach(other);
 	cr_expect(not(ts_store_meet(one, &here)), "detached");
 }
 
@@ -64,9 +64,6 @@ Test(share, a_ghost_asked_for_by_another_job_starts_capturing)
 	cr_expect(fixture_hits(one, fixture_key(1, 1), 5000, 3));
 	fixture_publish(one, fixture_key(1, 2), 5000, 4);
 	cr_expect(fixture_hits(other, fixture_key(1, 2), 5000, 4), "new keys are captured too");
-	ts_store_detach(one);
-	ts_store_detach(same);
-	ts_store_detach(other);
 }
 
 Test(share, what_somebody_outside_wants_is_claimed_while_so)
@@ -87,7 +84,6 @@ Test(share, what_somebody_outside_wants_is_claimed_while_so)
 	ts_store_want(store, TS_KIND_PIXELS, false);
 	expect_pass(fixture_take(store, fixture_key(1, 2)), TS_REASON_ALONE);
 	cr_expect(fixture_hits(store, wanted, 1000, 7));
-	ts_store_detach(store);
 }
 
 static enum ts_verdict verdict_of(struct ts_store *store, enum ts_kind kind, uint64_t lo)
@@ -115,8 +111,6 @@ Test(share, demand_for_one_kind_says_nothing_about_others)
 	cr_expect(eq(int, verdict_of(one, TS_KIND_SAMPLE, 0x400), TS_CLAIM));
 	cr_expect(eq(int, verdict_of(one, TS_KIND_SAMPLE, 0x500 | TS_KEY_DRAWN), TS_PASS));
 	cr_expect(eq(int, verdict_of(other, TS_KIND_SAMPLE, 0x500 | TS_KEY_DRAWN), TS_CLAIM));
-	ts_store_detach(one);
-	ts_store_detach(other);
 }
 
 Test(share, capturing_that_nobody_uses_stops_and_starts_harder)
@@ -135,7 +129,6 @@ Test(share, capturing_that_nobody_uses_stops_and_starts_harder)
 	for (int i = 0; i < 3; i++)
 		cr_expect(not(ts_demand_count(demand)));
 	cr_expect(ts_demand_count(demand), "the fourth ghost asked for turns it on again");
-	ts_store_detach(store);
 }
 
 Test(share, capturing_that_is_used_goes_on)
@@ -152,7 +145,6 @@ Test(share, capturing_that_is_used_goes_on)
 	}
 	cr_expect(eq(u32, demand->capture, 1));
 	cr_expect(eq(u32, demand->needed, 1));
-	ts_store_detach(store);
 }
 
 Test(share, a_dataset_that_is_off_is_not_shared)
@@ -163,7 +155,6 @@ Test(share, a_dataset_that_is_off_is_not_shared)
 	fixture_publish(store, fixture_key(1, 1), 100, 1);
 	ts_write_relaxed(&ts_ledger_dataset(ts_store_ledger(store), 0)->off, 1);
 	expect_pass(fixture_take(store, fixture_key(1, 1)), TS_REASON_DATASET_OFF);
-	ts_store_detach(store);
 }
 
 Test(share, a_lease_says_what_the_producer_said)
@@ -188,7 +179,6 @@ Test(share, a_lease_says_what_the_producer_said)
 	cr_expect(eq(u32, take.lease.kind, TS_KIND_SAMPLE));
 	cr_expect(eq(u64, (uintptr_t)take.lease.data % TS_PAGE_BYTES, 0));
 	ts_lease_release(store, &take.lease);
-	ts_store_detach(store);
 }
 
 Test(share, nobody_sees_a_record_before_it_is_published)
@@ -206,8 +196,6 @@ Test(share, nobody_sees_a_record_before_it_is_published)
 	struct ts_take next = fixture_take(two, fixture_key(1, 1));
 	cr_expect(eq(int, next.verdict, TS_CLAIM), "an abandoned key is free");
 	ts_claim_abandon(two, &next.claim);
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 Test(share, keys_with_equal_tags_do_not_mix)
@@ -221,7 +209,6 @@ Test(share, keys_with_equal_tags_do_not_mix)
 	cr_expect(not(fixture_hits(store, two, 1000, 1)));
 	fixture_publish(store, two, 1000, 2);
 	cr_expect(fixture_hits(store, two, 1000, 2));
-	ts_store_detach(store);
 }
 
 Test(share, too_large_a_record_is_refused_and_the_claim_ends)
@@ -236,7 +223,6 @@ Test(share, too_large_a_record_is_refused_and_the_claim_ends)
 	fixture_publish(store, fixture_key(1, 1), (1 << 20) - 4096, 9);
 	cr_expect(
 		fixture_hits(store, fixture_key(1, 1), (1 << 20) - 4096, 9), "a segment fits");
-	ts_store_detach(store);
 }
 
 Test(share, empty_records_are_records)
@@ -246,7 +232,6 @@ Test(share, empty_records_are_records)
 	fixture_capture(store, true);
 	fixture_publish(store, fixture_key(1, 1), 0, 0);
 	cr_expect(fixture_hits(store, fixture_key(1, 1), 0, 0));
-	ts_store_detach(store);
 }
 
 Test(share, the_tail_that_was_not_needed_is_used_again)
@@ -263,7 +248,6 @@ Test(share, the_tail_that_was_not_needed_is_used_again)
 	}
 	fixture_usage(store, &capacity, &used);
 	cr_expect(le(u64, used, 50 * (1024 + 4096)));
-	ts_store_detach(store);
 }
 
 Test(share, a_full_set_evicts_its_oldest_record)
@@ -276,7 +260,6 @@ Test(share, a_full_set_evicts_its_oldest_record)
 	cr_expect(fixture_hits(store, fixture_key(7, TS_WAYS + 1), 500000, TS_WAYS + 1));
 	cr_expect(not(fixture_hits(store, fixture_key(7, 1), 500000, 1)));
 	cr_expect(fixture_hits(store, fixture_key(7, TS_WAYS), 500000, TS_WAYS));
-	ts_store_detach(store);
 }
 
 Test(share, live_claims_are_never_evicted)
@@ -290,7 +273,6 @@ Test(share, live_claims_are_never_evicted)
 	expect_pass(fixture_take(store, fixture_key(7, 99)), TS_REASON_DIRECTORY_BUSY);
 	for (uint32_t i = 0; i < TS_WAYS; i++)
 		ts_claim_abandon(store, &takes[i].claim);
-	ts_store_detach(store);
 }
 
 Test(share, ghosts_never_push_out_records)
@@ -304,7 +286,6 @@ Test(share, ghosts_never_push_out_records)
 	expect_pass(fixture_take(store, fixture_key(7, 99)), TS_REASON_ALONE);
 	for (uint32_t i = 1; i <= TS_WAYS; i++)
 		cr_expect(fixture_hits(store, fixture_key(7, i), 100, (int)i));
-	ts_store_detach(store);
 }
 
 Test(share, a_late_store_of_a_place_does_no_harm)
@@ -329,8 +310,6 @@ Test(share, a_late_store_of_a_place_does_no_harm)
 	cr_expect(not(fixture_hits(two, fixture_key(1, 1), 100, 1)), "a miss, not other bytes");
 	fixture_publish(two, fixture_key(1, 1), 100, 3);
 	cr_expect(fixture_hits(two, fixture_key(1, 1), 100, 3));
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 Test(share, garbage_in_the_directory_is_a_miss)
@@ -358,7 +337,6 @@ Test(share, garbage_in_the_directory_is_a_miss)
 	}
 	for (uint32_t i = 0; i < TS_LEASES; i++)
 		cr_expect(eq(u64, store->members[store->member].lease[i], 0));
-	ts_store_detach(store);
 }
 
 Test(share, a_record_of_a_dataset_that_is_off_is_no_hit_under_another_label)
@@ -377,5 +355,225 @@ Test(share, a_record_of_a_dataset_that_is_off_is_no_hit_under_another_label)
 	ts_store_take(store, &key, 1, TS_KIND_PIXELS, &take);
 	cr_expect(eq(int, take.verdict, TS_PASS));
 	cr_expect(eq(int, take.reason, TS_REASON_DATASET_OFF));
-	ts_store_detach(store);
+}
+
+/* Rings that are kept: what a lone job puts in, and how long they stay. */
+
+#define SECOND UINT64_C(1000000000)
+#define TIME   600u    /* seconds that the rings of these tests are kept */
+#define RECORD 300000u /* bytes: three to a segment of the fixture's ring */
+
+TestSuite(keep, .init = fixture_init, .fini = fixture_finish);
+
+static struct ts_store *attach(uint64_t job, uint32_t keep)
+{
+	struct ts_attach_options options = {.ring_bytes = RING_BYTES, .job = job, .keep = keep};
+	struct ts_store *store;
+	enum ts_reason reason;
+
+	strcpy(options.group, fixture_group());
+	cr_assert(eq(int, ts_store_attach(&options, &store, &reason), 0));
+	return store;
+}
+
+static bool ring_exists(void)
+{
+	return access(fixture_path("ring"), F_OK) == 0;
+}
+
+/* Ask for @count keys, and publish where that is allowed; returns how many were. */
+static uint32_t fill(struct ts_store *store, uint32_t count)
+{
+	uint32_t published = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct ts_take take = fixture_take(store, fixture_key(i, i + 1));
+		void *buffer;
+		if (take.verdict == TS_HIT)
+			ts_lease_release(store, &take.lease);
+		if (take.verdict != TS_CLAIM ||
+			ts_claim_reserve(store, &take.claim, RECORD, &buffer) < 0)
+			continue;
+		memset(buffer, (int)i, RECORD);
+		cr_assert(eq(int, ts_claim_publish(store, &take.claim, RECORD, 1), 0));
+		published++;
+	}
+	return published;
+}
+
+static uint32_t hits(struct ts_store *store, uint32_t count)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		found += fixture_hits(store, fixture_key(i, i + 1), RECORD, (int)i);
+	return found;
+}
+
+Test(keep, a_lone_job_fills_free_room_and_no_more)
+{
+	struct ts_store *store = attach(JOB_A, TIME);
+	uint32_t room =
+		store->shape.segment_count * (uint32_t)(store->shape.segment_bytes / RECORD);
+	uint32_t many = 3 * room;
+
+	cr_assert(eq(u32, fill(store, many), room));
+	cr_expect(eq(u32, fill(store, many), 0), "it does not push out what it has");
+	cr_expect(eq(u32, hits(store, many), room));
+}
+
+Test(keep, without_it_a_lone_job_publishes_nothing)
+{
+	struct ts_store *store = attach(JOB_A, 0);
+
+	cr_expect(eq(u32, fill(store, 5), 0));
+	fixture_detach(store);
+	cr_expect(not(ring_exists()));
+}
+
+Test(keep, what_was_filled_goes_for_what_is_asked_for)
+{
+	struct ts_store *store = attach(JOB_A, TIME);
+	uint32_t room = fill(store, 100);
+
+	fixture_capture(store, true);
+	fixture_publish(store, fixture_key(7, 1000), RECORD, 9);
+	cr_expect(fixture_hits(store, fixture_key(7, 1000), RECORD, 9));
+	cr_expect(lt(u32, hits(store, 100), room));
+}
+
+Test(keep, demand_is_not_judged_by_what_was_filled)
+{
+	struct ts_store *store = attach(JOB_A, TIME);
+	struct ts_demand *demand = &ts_demand_row(store, 0)->demands[TS_KIND_PIXELS];
+
+	cr_assert(gt(u32, fill(store, 100), 0));
+	cr_expect(eq(u64, demand->window_published, 0));
+	cr_expect(eq(u64, demand->window_bytes, 0));
+}
+
+Test(keep, ghosts_of_jobs_that_are_over_ask_for_nothing)
+{
+	struct ts_key key = {.lo = fixture_key(1, 1).lo | TS_KEY_DRAWN, .hi = 1};
+	struct ts_store *store = attach(JOB_A, TIME);
+	struct ts_take take;
+
+	ts_store_take(store, &key, 0, TS_KIND_SAMPLE, &take);
+	fixture_detach(store);
+	store = attach(JOB_B, TIME);
+	ts_store_take(store, &key, 0, TS_KIND_SAMPLE, &take);
+	cr_expect(eq(int, take.verdict, TS_PASS), "its maker is over");
+	(void)attach(JOB_A, 0);
+	ts_store_take(store, &key, 0, TS_KIND_SAMPLE, &take);
+	cr_assert(eq(int, take.verdict, TS_CLAIM));
+	ts_claim_abandon(store, &take.claim);
+}
+
+Test(keep, what_is_a_part_finds_and_leaves_no_trace)
+{
+	struct ts_store *store = attach(JOB_A, TIME);
+	struct ts_key there = fixture_key(0, 1), other = fixture_key(0, 2);
+	struct ts_take take;
+
+	cr_assert(eq(u32, fill(store, 1), 1));
+	ts_store_find(store, &there, &take);
+	cr_assert(eq(int, take.verdict, TS_HIT));
+	ts_lease_release(store, &take.lease);
+	ts_store_find(store, &other, &take);
+	cr_expect(eq(int, take.verdict, TS_PASS));
+	cr_expect(eq(int, take.reason, TS_REASON_NESTED));
+	cr_expect(eq(int, ts_store_peek(store, &other), TS_ABSENT));
+}
+
+Test(keep, what_draws_random_numbers_is_not_filled)
+{
+	struct ts_store *store = attach(JOB_A, TIME);
+	struct ts_key key = {.lo = fixture_key(1, 1).lo | TS_KEY_DRAWN, .hi = 1};
+	struct ts_take take;
+
+	ts_store_take(store, &key, 0, TS_KIND_SAMPLE, &take);
+	cr_expect(eq(int, take.verdict, TS_PASS));
+	key.lo &= ~TS_KEY_DRAWN;
+	ts_store_take(store, &key, 0, TS_KIND_SAMPLE, &take);
+	cr_assert(eq(int, take.verdict, TS_CLAIM));
+	ts_claim_abandon(store, &take.claim);
+}
+
+Test(keep, it_stays_for_the_next_job_and_then_goes)
+{
+	clock_begin();
+	struct ts_store *store = attach(JOB_A, TIME);
+
+	cr_assert(eq(u32, fill(store, 3), 3));
+	clock_pass(TIME * SECOND); /* from the end of the job on, not from its beginning */
+	fixture_detach(store);
+	cr_assert(ring_exists());
+	clock_pass((TIME - 1) * SECOND);
+	store = attach(JOB_B, 0);
+	cr_expect(eq(u32, hits(store, 3), 3));
+	fixture_detach(store);
+	cr_assert(ring_exists(), "who does not ask for it does not end it");
+	clock_pass(2 * SECOND);
+	store = attach(JOB_B, 0);
+	cr_expect(eq(u32, hits(store, 3), 0), "its time is over");
+	fixture_detach(store);
+	cr_expect(not(ring_exists()));
+	clock_end();
+}
+
+Test(keep, the_longest_time_counts)
+{
+	clock_begin();
+	fixture_detach(attach(JOB_A, TIME));
+	fixture_detach(attach(JOB_B, 1));
+	clock_pass((TIME - 1) * SECOND);
+	struct ts_store *store = attach(JOB_A, 0);
+	fixture_detach(store);
+	cr_expect(ring_exists());
+	clock_pass(SECOND);
+	fixture_detach(attach(JOB_A, 0));
+	cr_expect(not(ring_exists()));
+	clock_end();
+}
+
+/* Killed with a record reserved, a segment open and a lease held. */
+static int die(void *unused)
+{
+	struct ts_store *store = attach(JOB_A, TIME);
+	struct ts_take take;
+	void *buffer;
+
+	fill(store, 4);
+	(void)fixture_take(store, fixture_key(0, 1));
+	take = fixture_take(store, fixture_key(9, 99));
+	if (take.verdict != TS_CLAIM ||
+		ts_claim_reserve(store, &take.claim, RECORD, &buffer) < 0)
+		return 1;
+	raise(SIGKILL);
+	return 1;
+}
+
+Test(keep, a_killed_job_leaves_it_whole)
+{
+	cr_assert(eq(int, fixture_fork(die, NULL), SIGKILL));
+	cr_assert(ring_exists());
+	struct ts_store *store = attach(JOB_B, TIME);
+	cr_expect(eq(u32, hits(store, 4), 4));
+	uint32_t room =
+		store->shape.segment_count * (uint32_t)(store->shape.segment_bytes / RECORD);
+	/* The rest of the segment that it had open is lost, the others are not. */
+	cr_expect(ge(u32, fill(store, 100), room - 6));
+}
+
+Test(keep, what_goes_with_processes_is_not_kept)
+{
+	struct ts_store *store = attach(JOB_A, TIME);
+	void *start;
+
+	for (uint32_t i = TS_BELONGING_DEVICE; i < TS_BELONGINGS; i++)
+		cr_assert(eq(int, ts_belonging_map(store, i, 1, 1, 4096, &start), 0));
+	fixture_detach(store);
+	cr_expect(eq(int, access(fixture_path("device"), F_OK), -1));
+	cr_expect(eq(int, access(fixture_path("loaders"), F_OK), -1));
+	cr_expect(eq(int, access(fixture_path("journal"), F_OK), 0));
 }

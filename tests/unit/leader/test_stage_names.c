@@ -3,12 +3,19 @@
 #include "fixture_stage.h"
 #include "leader/files/stage.h"
 #include "shim/identity.h"
+#include "leader/files/stage_private.h"
+#include "leader/mail/mail.h"
+#include "shim/sys.h"
+#include "leader/files/bring.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -264,4 +271,459 @@ Test(stage_names, an_answer_is_of_one_piece)
 				eq(u64, known.attributes.bytes, known.attributes.inode * 1000));
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
+}
+
+/* Copies that come from other nodes: what the helper puts there, and what becomes of the rest.
+ */
+
+static void init(void)
+{
+	fixture_stage_init();
+	cr_assert(eq(int, ts_stage_use_others(fixture_files.stage, fixture_files.store), 0));
+}
+
+TestSuite(others, .init = init, .fini = fixture_stage_finish, .timeout = 60);
+
+#define GUARD_NS UINT64_C(30000000000)
+
+/* A helper in a thread, which does one thing. */
+struct desk {
+	enum ts_mail_answer answer;
+	const char *bytes; /* to be written before it: so many of this letter; NULL: none */
+	bool dies;         /* after that */
+	uint32_t count;    /* of requests that are waited for */
+	struct ts_mail_request requests[4];
+	uint32_t done;
+	pthread_t thread;
+};
+
+static void write_bytes(const struct desk *desk, const struct ts_mail_request *request)
+{
+	char path[TS_STAGE_PATH + 8], text[BYTES];
+
+	ts_stage_path_with(fixture_files.stage->index.stem, request->copy, path);
+	strcat(path, ".part");
+	int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st = {.st_ino = 0};
+	cr_assert(eq(int, fstat(fd, &st), 0));
+	cr_expect(eq(u64, (uint64_t)st.st_ino, request->inode));
+	cr_expect(eq(u64, request->bytes, BYTES));
+	memset(text, desk->bytes[0], sizeof(text));
+	cr_expect(eq(i64, (int64_t)pwrite(fd, text, sizeof(text), (off_t)request->at), BYTES));
+	close(fd);
+}
+
+static void *serve(void *context)
+{
+	struct ts_mail *mail = &fixture_files.stage->mail;
+	struct desk *desk = context;
+	uint64_t end_ns = ts_now_ns() + GUARD_NS;
+	uint32_t index = 0;
+
+	while (desk->done < desk->count && ts_now_ns() < end_ns) {
+		struct ts_mail_request *request = &desk->requests[desk->done];
+		if (ts_mail_take(mail, index, &index, request) < 0)
+			continue;
+		if (desk->bytes && request->kind == TS_MAIL_FETCH)
+			write_bytes(desk, request);
+		if (!desk->dies)
+			ts_mail_answer(mail, index, desk->answer);
+		desk->done++;
+	}
+	if (desk->dies) /* no process has this id */
+		ts_write_release(&mail->table->helper, JOB_B);
+	return NULL;
+}
+
+static void begin(struct desk *desk)
+{
+	ts_write_release(
+		&fixture_files.stage->mail.table->helper, ts_process_id(getpid(), false));
+	cr_assert(eq(int, pthread_create(&desk->thread, NULL, serve, desk), 0));
+}
+
+static void end(struct desk *desk)
+{
+	pthread_join(desk->thread, NULL);
+	cr_expect(eq(u32, desk->done, desk->count));
+}
+
+static void expect_no_request(void)
+{
+	struct ts_mail_request request;
+	uint32_t index;
+
+	cr_expect(eq(
+		int, ts_mail_take(&fixture_files.stage->mail, 0, &index, &request), -ENOENT));
+}
+
+Test(others, what_another_node_has_is_not_read_here)
+{
+	struct desk desk = {.answer = TS_MAIL_SAYS_GOT, .bytes = "z", .count = 1};
+	bool fetched = true;
+
+	begin(&desk);
+	int fd = fixture_open_copy(0, &fetched);
+	end(&desk);
+	/* Other bytes than the file's, so they are the helper's. */
+	cr_expect(fixture_holds(fd, 'z', BYTES));
+	cr_expect(eq(int, fetched, false));
+	cr_expect(eq(u64, fixture_used(), BYTES));
+	close(fd);
+	expect_no_request();
+}
+
+Test(others, what_was_won_is_handed_over)
+{
+	struct desk desk = {.answer = TS_MAIL_SAYS_WON, .count = 2};
+	bool fetched = false;
+
+	begin(&desk);
+	int fd = fixture_open_copy(0, &fetched);
+	end(&desk);
+	cr_expect(fixture_holds(fd, 'a', BYTES) && fetched);
+	cr_expect(eq(u32, desk.requests[1].kind, TS_MAIL_STORE));
+	cr_expect(eq(u64, desk.requests[1].bytes, BYTES));
+	cr_expect(memcmp(&desk.requests[0].name, &desk.requests[1].name,
+			  sizeof(desk.requests[0].name)) == 0);
+	close(fd);
+}
+
+/* Only where it lies tells two equal files apart: for other nodes, not even the inode. */
+Test(others, a_name_is_of_path_size_and_times)
+{
+	struct desk one = {.answer = TS_MAIL_SAYS_NONE, .count = 1}, two = one;
+
+	begin(&one);
+	close(fixture_open_copy(0, NULL));
+	end(&one);
+	fixture_write_file('b', BYTES);
+	begin(&two);
+	close(fixture_open_copy(0, NULL));
+	end(&two);
+	cr_expect(memcmp(&one.requests[0].name, &two.requests[0].name,
+			  sizeof(one.requests[0].name)) != 0);
+}
+
+Test(others, every_other_answer_means_the_storage)
+{
+	for (int answer = TS_MAIL_SAYS_NONE; answer < TS_MAIL_ANSWER_COUNT; answer++) {
+		struct desk desk = {.answer = (enum ts_mail_answer)answer, .count = 1};
+		bool fetched = false;
+		fixture_write_file((char)('a' + answer), BYTES);
+		begin(&desk);
+		int fd = fixture_open_copy(0, &fetched);
+		end(&desk);
+		cr_expect(fixture_holds(fd, (char)('a' + answer), BYTES) && fetched);
+		close(fd);
+		expect_no_request();
+	}
+}
+
+/* Between the answer and the last look. */
+static void *serve_and_change(void *context)
+{
+	struct ts_mail *mail = &fixture_files.stage->mail;
+	struct desk *desk = context;
+	uint64_t end_ns = ts_now_ns() + GUARD_NS;
+	uint32_t index = 0;
+
+	while (ts_mail_take(mail, index, &index, &desk->requests[0]) < 0 &&
+		ts_now_ns() < end_ns)
+		;
+	fixture_write_file('b', BYTES + 1);
+	ts_mail_answer(mail, index, desk->answer);
+	desk->done++;
+	return NULL;
+}
+
+Test(others, what_was_won_and_has_changed_is_returned)
+{
+	struct desk desk = {.answer = TS_MAIL_SAYS_WON, .count = 1}, after = {.count = 1};
+
+	ts_write_release(
+		&fixture_files.stage->mail.table->helper, ts_process_id(getpid(), false));
+	cr_assert(eq(int, pthread_create(&desk.thread, NULL, serve_and_change, &desk), 0));
+	cr_expect(eq(int, fixture_open_copy(0, NULL), -ESTALE));
+	end(&desk);
+	begin(&after);
+	end(&after);
+	cr_expect(eq(u32, after.requests[0].kind, TS_MAIL_RETURN));
+	cr_expect(eq(u64, fixture_used(), 0));
+}
+
+/* What a helper that is stopped may still write to is nobody's copy. */
+Test(others, a_request_that_was_left_begins_another_file)
+{
+	struct desk desk = {.answer = TS_MAIL_SAYS_GOT, .bytes = "z", .dies = true, .count = 1};
+	bool fetched = false;
+	struct stat copy;
+
+	begin(&desk);
+	int fd = fixture_open_copy(0, &fetched);
+	end(&desk);
+	cr_expect(fixture_holds(fd, 'a', BYTES) && fetched);
+	cr_assert(eq(int, fstat(fd, &copy), 0));
+	cr_expect(ne(u64, (uint64_t)copy.st_ino, desk.requests[0].inode));
+	cr_expect(eq(u64, fixture_used(), BYTES));
+	close(fd);
+	expect_no_request();
+}
+
+/* ---- killed makers ---------------------------------------------------------------------- */
+
+static int die_making(void *context)
+{
+	ts_identity_settle();
+	setenv("TSSHIM_TEST_KILL", context, 1);
+	close(fixture_open_copy(0, NULL));
+	return 0;
+}
+
+static void count_returned(void *context, const struct ts_mail_request *request)
+{
+	(void)request;
+	++*(uint32_t *)context;
+}
+
+Test(others, a_killed_maker_gives_back_what_it_had_won)
+{
+	static const char *const points[] = {"stage_asked", "stage_filled", "stage_finished",
+		"stage_noted", "stage_renamed"};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(points); i++) {
+		struct desk desk = {.answer = TS_MAIL_SAYS_WON, .count = 1};
+		uint32_t returned = 0;
+		bool fetched = false;
+		fixture_write_file((char)('a' + i), BYTES);
+		begin(&desk);
+		int status = fixture_fork(die_making, (void *)points[i]);
+		end(&desk);
+		bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+		cr_assert(is_killed, "%s", points[i]);
+		ts_mail_sweep(&fixture_files.stage->mail, count_returned, &returned);
+		cr_expect(eq(u32, returned, 1), "%s", points[i]);
+		/* The next one takes the .part over, and asks again. */
+		desk = (struct desk){.answer = TS_MAIL_SAYS_GOT,
+			.bytes = "z",
+			.count = i + 1 < TS_ARRAY_SIZE(points)};
+		begin(&desk);
+		int fd = fixture_open_copy(0, &fetched);
+		end(&desk);
+		cr_expect(fixture_holds(fd, desk.count ? 'z' : (char)('a' + i), BYTES), "%s",
+			points[i]);
+		close(fd);
+	}
+}
+
+/* What is told of paths on other nodes, and the copies that are made of it. */
+
+TestSuite(bring, .init = fixture_stage_init, .fini = fixture_stage_finish, .timeout = 60);
+
+static const struct ts_hash128 known_as = {0x1234, 0x5678};
+
+static unsigned char told[TS_STAGE_TOLD_BYTES];
+
+static uint64_t device(void)
+{
+	return (uint64_t)fixture_files.was.st_dev;
+}
+
+/* What a node with a copy of the fixture's file tells; how many bytes. */
+static size_t tell(void)
+{
+	struct stat copy;
+	int fd = fixture_open_copy(0, NULL);
+
+	cr_assert(eq(int, fstat(fd, &copy), 0));
+	close(fd);
+	int r = ts_stage_tell(fixture_files.stage, copy.st_ino, device(), told);
+	cr_assert(gt(int, r, 0));
+	return (size_t)r;
+}
+
+/* The same of a file that this group has no copy of. */
+static size_t tell_of_another(void)
+{
+	struct ts_stage_told head;
+	size_t bytes = tell();
+
+	memcpy(&head, told, sizeof(head));
+	head.attributes.inode++;
+	memcpy(told, &head, sizeof(head));
+	return bytes;
+}
+
+static bool told_is_known(struct ts_stage_known *ret_known)
+{
+	return ts_stage_name_find(&fixture_files.stage->index, known_as, SECONDS, ret_known);
+}
+
+static int note(const struct ts_stage_bringing *bringing)
+{
+	return ts_stage_bring_note(fixture_files.stage, bringing, known_as, SECONDS);
+}
+
+/* Begin with what was told of a file that is opened here by now. */
+static void bring_begin(size_t bytes, struct ts_stage_bringing *ret)
+{
+	cr_assert(eq(
+		int, ts_stage_bring_begin(fixture_files.stage, told, bytes, device(), ret), 0));
+}
+
+Test(bring, what_is_told_does_not_name_a_device)
+{
+	struct ts_stage_told head;
+	size_t bytes = tell();
+
+	memcpy(&head, told, sizeof(head));
+	cr_expect(eq(sz, bytes, sizeof(head) + strlen(fixture_files.path)));
+	cr_expect(memcmp(told + sizeof(head), fixture_files.path, head.path_bytes) == 0);
+	cr_expect(eq(u32, head.attributes.device_major | head.attributes.device_minor, 0));
+	cr_expect(eq(u64, head.attributes.bytes, BYTES));
+	cr_expect(eq(int, ts_stage_tell(fixture_files.stage, 1, device(), told), -ENOENT));
+}
+
+Test(bring, a_file_beyond_a_mount_point_is_not_told)
+{
+	struct stat copy;
+	int fd = fixture_open_copy(0, NULL);
+
+	cr_assert(eq(int, fstat(fd, &copy), 0));
+	close(fd);
+	cr_expect(eq(int, ts_stage_tell(fixture_files.stage, copy.st_ino, device() + 1, told),
+		-ENOENT));
+}
+
+Test(bring, a_copy_that_is_there_is_only_noted)
+{
+	struct ts_stage_bringing bringing;
+	struct ts_stage_known known;
+
+	bring_begin(tell(), &bringing);
+	cr_expect(eq(int, bringing.part, -1));
+	cr_expect(eq(int, ts_stage_bring_end(fixture_files.stage, &bringing, 0), 0));
+	cr_expect(eq(int, note(&bringing), 0));
+	cr_assert(told_is_known(&known));
+	cr_expect(eq(str, (char *)known.path, fixture_files.path));
+	cr_expect(eq(u64, fixture_used(), BYTES));
+}
+
+Test(bring, a_new_copy_is_opened_by_its_path_alone)
+{
+	struct ts_stage_bringing bringing;
+	char text[BYTES];
+	uint64_t bytes = 0;
+
+	bring_begin(tell_of_another(), &bringing);
+	cr_assert(ge(int, bringing.part, 0));
+	memset(text, 'z', sizeof(text));
+	cr_assert(eq(i64, (int64_t)pwrite(bringing.part, text, sizeof(text), 0), BYTES));
+	cr_expect(eq(int, ts_stage_bring_end(fixture_files.stage, &bringing, 0), 0));
+	cr_expect(eq(int, note(&bringing), 0));
+	int fd = ts_stage_open_known(fixture_files.stage, known_as, SECONDS, O_RDONLY, &bytes);
+	cr_assert(ge(int, fd, 0));
+	cr_expect(eq(u64, bytes, BYTES));
+	cr_expect(fixture_holds(fd, 'z', BYTES));
+	close(fd);
+	cr_expect(eq(u64, fixture_used(), 2 * BYTES));
+}
+
+Test(bring, what_could_not_be_had_leaves_nothing)
+{
+	struct ts_stage_bringing bringing, second;
+	size_t bytes = tell_of_another();
+
+	cr_assert(eq(int,
+		ts_stage_bring_begin(fixture_files.stage, told, bytes, device(), &bringing),
+		0));
+	cr_expect(eq(u64, fixture_used(), 2 * BYTES));
+	/* Somebody else makes it. */
+	cr_expect(eq(int,
+		ts_stage_bring_begin(fixture_files.stage, told, bytes, device(), &second),
+		-EBUSY));
+	cr_expect(eq(int, ts_stage_bring_end(fixture_files.stage, &bringing, -EIO), -EIO));
+	cr_expect(eq(u64, fixture_used(), BYTES));
+	cr_assert(eq(int,
+		ts_stage_bring_begin(fixture_files.stage, told, bytes, device(), &second), 0));
+	cr_expect(eq(int, ts_stage_bring_end(fixture_files.stage, &second, -EIO), -EIO));
+}
+
+/* Half of the time is for the server to keep it: half of it is left. */
+Test(bring, it_is_known_as_of_when_it_may_have_been_asked_for)
+{
+	struct ts_stage_bringing bringing;
+	struct ts_stage_known known;
+
+	bring_begin(tell(), &bringing);
+	cr_expect(eq(int, note(&bringing), 0));
+	cr_expect(eq(int,
+		ts_stage_name_find(&fixture_files.stage->index, known_as, SECONDS / 2, &known),
+		false));
+	cr_expect(told_is_known(&known));
+	ts_stage_names_leave(&fixture_files.stage->index, 1);
+	cr_expect(eq(int, note(&bringing), 0));
+	cr_expect(eq(int, told_is_known(&known), false),
+		"it may be older than what a job has written");
+}
+
+Test(bring, nonsense_is_refused)
+{
+	struct ts_stage_told good, bad;
+	struct ts_stage_bringing bringing;
+	size_t bytes = tell_of_another();
+
+	memcpy(&good, told, sizeof(good));
+	for (int i = 0; i < 8; i++) {
+		size_t count = bytes;
+		bad = good;
+		memcpy(told + sizeof(good), fixture_files.path, good.path_bytes);
+		switch (i) {
+		case 0:
+			bad.version++;
+			break;
+		case 1:
+			bad.path_bytes++;
+			break;
+		case 2:
+			bad.path_bytes = 0;
+			count = sizeof(bad);
+			break;
+		case 3:
+			bad.attributes.mode = S_IFDIR | 0755;
+			break;
+		case 4:
+			bad.attributes.bytes = 0;
+			break;
+		case 5:
+			told[sizeof(bad)] = 'x'; /* not absolute */
+			break;
+		case 6:
+			told[sizeof(bad) + 2] = '\0';
+			break;
+		default:
+			count = sizeof(bad) - 1;
+		}
+		memcpy(told, &bad, sizeof(bad));
+		cr_expect(eq(int,
+				  ts_stage_bring_begin(fixture_files.stage, told, count,
+					  device(), &bringing),
+				  -EBADMSG),
+			"%d", i);
+	}
+	good.attributes.bytes = TS_STAGE_AT_ONCE + 1;
+	memcpy(told, &good, sizeof(good));
+	memcpy(told + sizeof(good), fixture_files.path, good.path_bytes);
+	cr_expect(eq(int,
+		ts_stage_bring_begin(fixture_files.stage, told, bytes, device(), &bringing),
+		-EFBIG));
+	cr_expect(eq(u64, fixture_used(), BYTES));
+}
+
+Test(bring, short_times_are_not_told)
+{
+	cr_expect(eq(u32, ts_stage_told_for(0), 0));
+	cr_expect(eq(u32, ts_stage_told_for(TS_STAGE_TELL_SECONDS - 1), 0));
+	cr_expect(eq(u32, ts_stage_told_for(TS_STAGE_TELL_SECONDS), TS_STAGE_TELL_SECONDS / 2));
+	cr_expect(eq(u32, ts_stage_told_for(601), 300));
 }

@@ -47,8 +47,6 @@ Test(wait, wait_ends_with_the_record)
 	cr_assert(eq(int, busy.verdict, TS_HIT));
 	cr_expect(eq(int, *(const char *)busy.lease.data, 5));
 	ts_lease_release(two, &busy.lease);
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 Test(wait, a_moment_ends_with_the_record_or_without_it)
@@ -81,8 +79,6 @@ Test(wait, a_moment_ends_with_the_record_or_without_it)
 	ts_store_wait_a_moment(two, &other, 30000 * MS, &patience, &busy);
 	cr_expect(eq(int, busy.verdict, TS_CLAIM));
 	ts_claim_abandon(two, &busy.claim);
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 static struct {
@@ -122,8 +118,6 @@ Test(wait, who_wants_what_is_given_up_claims_it)
 	given_up.store = one;
 	cr_expect(eq(int, wait_for_who_gives_up(two, 1, true), TS_CLAIM));
 	cr_expect(eq(int, wait_for_who_gives_up(two, 2, false), TS_PASS));
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 Test(wait, wait_takes_over_at_the_deadline_and_the_old_owner_loses)
@@ -144,8 +138,6 @@ Test(wait, wait_takes_over_at_the_deadline_and_the_old_owner_loses)
 	cr_expect(eq(int, ts_claim_publish(one, &claim.claim, 100, 1), -ESTALE));
 	cr_assert(eq(int, ts_claim_publish(two, &busy.claim, 100, 1), 0));
 	cr_expect(fixture_hits(one, key, 100, 2));
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 Test(wait, moments_count_towards_the_deadline)
@@ -178,8 +170,6 @@ Test(wait, moments_count_towards_the_deadline)
 	cr_expect(eq(u64, clock_passed(), 6 * SLICE + 1000 * MS));
 	ts_claim_abandon(two, &busy.claim);
 	ts_claim_abandon(one, &claim.claim);
-	ts_store_detach(one);
-	ts_store_detach(two);
 }
 
 static int claim_and_die(void *context)
@@ -208,7 +198,6 @@ Test(wait, a_dead_owner_is_noticed_in_a_moment)
 	cr_assert(eq(int, busy.verdict, TS_CLAIM));
 	cr_expect(eq(u64, clock_passed(), SLICE));
 	ts_claim_abandon(store, &busy.claim);
-	ts_store_detach(store);
 }
 
 Test(wait, a_dead_owner_is_noticed_long_before_the_deadline)
@@ -224,7 +213,6 @@ Test(wait, a_dead_owner_is_noticed_long_before_the_deadline)
 	cr_expect(eq(u64, clock_passed(), SLICE));
 	cr_expect(eq(int, busy.verdict, TS_CLAIM));
 	ts_claim_abandon(store, &busy.claim);
-	ts_store_detach(store);
 }
 
 /* ---- owners in other processes ---------------------------------------------------------- */
@@ -317,7 +305,7 @@ static void expect_lost(struct producer *as, uint64_t timeout_ns, uint64_t lost_
 	cr_expect(eq(u64, clock_passed(), lost_ns));
 	ts_claim_abandon(store, &busy.claim);
 	expect_exit(as, 2);
-	ts_store_detach(store);
+	fixture_detach(store);
 }
 
 Test(wait, who_works_on_a_long_record_is_waited_for)
@@ -334,7 +322,6 @@ Test(wait, who_works_on_a_long_record_is_waited_for)
 	ts_store_wait(store, &as.key, 100 * MS, &(struct ts_patience){0}, &busy);
 	expect_hit(store, &busy, &as);
 	cr_expect(eq(u64, clock_passed(), 1777 * MS));
-	ts_store_detach(store);
 }
 
 Test(wait, but_no_longer_than_anybody_is)
@@ -392,7 +379,6 @@ Test(wait, who_took_over_is_waited_for_anew)
 	expect_hit(store, &busy, &pair.next);
 	cr_expect(eq(u64, clock_passed(), 840 * MS));
 	expect_exit(&pair.stopped, 2);
-	ts_store_detach(store);
 }
 
 Test(wait, but_for_no_longer_than_the_one_before)
@@ -410,5 +396,4 @@ Test(wait, but_for_no_longer_than_the_one_before)
 	ts_claim_abandon(store, &busy.claim);
 	expect_exit(&pair.next, 2);
 	expect_exit(&pair.stopped, 2);
-	ts_store_detach(store);
 }

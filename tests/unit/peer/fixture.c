@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int64_t read_link(struct ts_link *link, void *to, size_t bytes)
+int64_t fixture_read_link(struct ts_link *link, void *to, size_t bytes)
 {
 	ssize_t n = recv(link->fd, to, bytes, MSG_DONTWAIT);
 
@@ -27,7 +27,7 @@ static int64_t read_both(
 	return n < 0 ? -errno : n;
 }
 
-static int64_t write_link(struct ts_link *link, const void *from, size_t bytes, bool more)
+int64_t fixture_write_link(struct ts_link *link, const void *from, size_t bytes, bool more)
 {
 	ssize_t n = send(link->fd, from, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -102,9 +102,9 @@ static int wait_link(struct ts_link *link, bool to_write, uint64_t until_ns)
 
 void scene_begin(struct scene *scene, const char *token)
 {
-	static const struct ts_link_ops ops = {.read = read_link,
+	static const struct ts_link_ops ops = {.read = fixture_read_link,
 		.read_both = read_both,
-		.write = write_link,
+		.write = fixture_write_link,
 		.wait = wait_link};
 	int pair[2];
 

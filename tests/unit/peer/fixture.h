@@ -33,6 +33,10 @@ struct scene {
 	unsigned waits;
 };
 
+/** A link without TLS. */
+int64_t fixture_read_link(struct ts_link *link, void *to, size_t bytes);
+int64_t fixture_write_link(struct ts_link *link, const void *from, size_t bytes, bool more);
+
 /** A virtual clock, a link that is up, and a connection; without a token it is open. */
 void scene_begin(struct scene *scene, const char *token);
 void scene_end(struct scene *scene);

@@ -107,20 +107,7 @@ void node_printf(struct node *node, const char *format, ...) TS_PRINTF(2, 3);
 uint64_t node_counter(struct node *node, enum ts_mail_counter counter);
 uint64_t node_counter_of(struct node *node, uint32_t server, enum ts_mail_counter counter);
 
-/* ---- tests/unit/peer/node_server.c, for node.c --------------------------------------------
- */
-
-/** Without connections; end them, and forget all values. */
-void node_server_begin(struct node *node);
-void node_server_end(struct node *node);
-
-/** Connection @index is another one, whose end, @end, is the server's from now on. */
-void node_server_accept(struct node *node, unsigned index, int end);
-
 /** Do as an honest server does that has room; for one that says it otherwise. */
 void node_keep(struct node *node, const struct command *command);
-
-/** Hear and answer what has come; whether something has. */
-bool node_serve(struct node *node);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Samples that make room for newer ones at servers that are full. */
 #include "samples.h"
-
 #include "leader/peer/kept.h"
 #include "shim/atomic.h"
 #include "tests/unit/clock.h"
+#include "shim/sys.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct node node;
@@ -329,4 +330,298 @@ Test(kept_of_two, what_lies_at_others_keeps_no_room_from_being_made)
 	cr_expect(eq(u64, node_counter_of(&node, 1, TS_MAIL_COUNT_REMOVED), 1));
 	cr_expect(eq(u64, node_counter_of(&node, 0, TS_MAIL_COUNT_REMOVED), 0));
 	cr_expect(eq(int, sample_seek(other), TS_MAIL_SAYS_GOT));
+}
+
+/* Samples between nodes: records of a ring and places, with a server that lies about them. */
+
+#define CHUNKS 4 /* that the server can be given by a test */
+
+/* What the server answers with in the place of what it has. */
+static struct {
+	unsigned char bytes[sizeof(struct ts_value_head) + TS_VALUE_CHUNK];
+	size_t count;
+} planted[CHUNKS];
+
+static void begin_planted(void)
+{
+	samples_begin(&node, 1);
+	memset(planted, 0, sizeof(planted));
+}
+
+TestSuite(transfer_sample, .init = begin_planted, .fini = samples_end);
+
+/* ---- what works ------------------------------------------------------------------------- */
+
+Test(transfer_sample, what_is_handed_over_comes)
+{
+	static const uint64_t sizes[] = {1, 1000, SAMPLE_CHUNK - SAMPLE_HEAD,
+		SAMPLE_CHUNK - SAMPLE_HEAD + 1, 3 * SAMPLE_CHUNK + 5,
+		TS_MAIL_ROOM - SAMPLE_HEAD};
+	size_t *count;
+
+	for (uint32_t i = 0; i < TS_ARRAY_SIZE(sizes); i++) {
+		sample_give(i, sizes[i]);
+		cr_expect(eq(int, strcmp(strrchr(node.last_stored, ':'), ":0"), 0));
+		cr_expect(ne(ptr, node_value(&node, 0, &count), NULL));
+		cr_expect(eq(int, sample_seek(i), TS_MAIL_SAYS_GOT));
+		sample_expect(i, sizes[i]);
+	}
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_WON), TS_ARRAY_SIZE(sizes)));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_STORED), TS_ARRAY_SIZE(sizes)));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_GOT), TS_ARRAY_SIZE(sizes)));
+	cr_expect(eq(u64, clock_passed(), 0), "nobody waited");
+}
+
+Test(transfer_sample, what_comes_to_places_that_are_not_mapped_is_written)
+{
+	sample_give(1, SAMPLE_CHUNK + 1);
+	node.mail.places = NULL;
+	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_GOT));
+	sample_expect(1, SAMPLE_CHUNK + 1);
+}
+
+/* All of a value but its last bytes, which come one every ten milliseconds. */
+static bool drips(struct node *one, const struct command *command)
+{
+	static const unsigned char value[1000];
+
+	node_printf(one, "VA %zu c7 O%u\r\n", sizeof(value), command->opaque);
+	node_say(one, value, sizeof(value) - 30);
+	one->drips = 30;
+	return true;
+}
+
+/* The answer is LATE, and the place another one's, when the rest of it comes. */
+Test(transfer_sample, what_comes_behind_the_answer_comes_to_no_place)
+{
+	unsigned char other[1000];
+
+	memset(other, 0xaa, sizeof(other));
+	node.lies = drips;
+	sample_want(1);
+	node.request.until_ns = ts_now_ns() + SECOND / 10;
+	node_post(&node, TS_MAIL_SAMPLE);
+	cr_expect(eq(int, node_wait(&node), TS_MAIL_SAYS_LATE));
+	cr_expect(gt(sz, node.drips, 10));
+	memcpy(node.mail.places, other, sizeof(other));
+	node_rest(&node);
+	cr_expect(eq(sz, node.drips, 0));
+	cr_expect(eq(int, memcmp(node.mail.places, other, sizeof(other)), 0));
+}
+
+Test(transfer_sample, what_is_given_back_is_won_again)
+{
+	cr_assert(eq(int, sample_seek(1), TS_MAIL_SAYS_WON));
+	sample_want(1);
+	node_post(&node, TS_MAIL_SAMPLE_RETURN);
+	cr_expect(eq(int, node_wait(&node), -1));
+	node_rest(&node);
+	cr_expect(eq(uint, node.deleted, 1));
+	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_WON));
+}
+
+Test(transfer_sample, a_lease_ends_with_what_it_was_for)
+{
+	sample_publish(1, TS_KIND_SAMPLE, 1000);
+	for (unsigned i = 0; i < 2 * TS_LEASES; i++)
+		sample_hand_over(1);
+	cr_expect(eq(uint, node.stored, 2 * TS_LEASES));
+	node.room = 1; /* for nothing of it */
+	for (unsigned i = 0; i < 2 * TS_LEASES; i++)
+		sample_hand_over(1);
+	cr_expect(eq(uint, node.deleted, 0), "nobody has won it");
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_FULL), 2 * TS_LEASES));
+	node.room = 0;
+	sample_hand_over(1);
+	cr_expect(eq(uint, node.stored, 2 * TS_LEASES + 1));
+}
+
+/* ---- what cannot be handed over --------------------------------------------------------- */
+
+static void expect_returned(uint32_t number)
+{
+	size_t *count;
+
+	node.stored = node.deleted = 0;
+	cr_assert(eq(int, sample_seek(number), TS_MAIL_SAYS_WON));
+	sample_hand_over(number);
+	cr_expect(eq(uint, node.stored, 0));
+	cr_expect(eq(uint, node.deleted, 1));
+	cr_expect(eq(ptr, node_value(&node, 0, &count), NULL));
+}
+
+Test(transfer_sample, a_record_that_has_gone_is_given_back)
+{
+	expect_returned(1);
+}
+
+Test(transfer_sample, a_record_that_is_no_sample_is_not_handed_over)
+{
+	sample_publish(1, TS_KIND_PIXELS, 1000);
+	expect_returned(1);
+}
+
+Test(transfer_sample, a_record_that_is_too_large_is_not_handed_over)
+{
+	sample_publish(1, TS_KIND_SAMPLE, TS_MAIL_ROOM - SAMPLE_HEAD + 1);
+	expect_returned(1);
+}
+
+Test(transfer_sample, who_transfers_no_samples_says_so)
+{
+	ts_transfers_use_samples(node.transfers, NULL, -1);
+	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_UNFIT));
+	sample_hand_over(1);
+	cr_expect(eq(uint, node.asked + node.stored, 0));
+}
+
+Test(transfer_sample, nothing_is_written_to_a_place_that_was_left)
+{
+	sample_give(1, 3 * SAMPLE_CHUNK);
+	node.mail.places =
+		NULL; /* what is mapped is the helper's until it says that it is not */
+	sample_want(1);
+	node_post(&node, TS_MAIL_SAMPLE);
+	ts_write_relaxed(&node.mail.table->slots[0].state, TS_MAIL_LEFT);
+	cr_expect(eq(int, node_wait(&node), -1));
+	node_rest(&node);
+	cr_expect(samples_are_untouched());
+}
+
+/* ---- values that are none --------------------------------------------------------------- */
+
+static bool gives_what_is_planted(struct node *one, const struct command *command)
+{
+	unsigned chunk = (unsigned)strtoul(strrchr(command->key, ':') + 1, NULL, 10);
+
+	if (strcmp(command->word, "mg") != 0)
+		return false;
+	cr_assert(lt(uint, chunk, CHUNKS));
+	one->asked++;
+	if (planted[chunk].count == 0) {
+		node_printf(one, "EN O%u\r\n", command->opaque);
+		return true;
+	}
+	node_printf(one, "VA %zu c7 O%u\r\n", planted[chunk].count, command->opaque);
+	node_say(one, planted[chunk].bytes, planted[chunk].count);
+	node_say(one, "\r\n", 2);
+	return true;
+}
+
+/*
+ * Chunk @chunk of a value of @total bytes for sample @number, by somebody who has the secret;
+ * what it begins with says @version.
+ */
+static void plant(uint32_t number, uint32_t chunk, uint64_t total, uint32_t version)
+{
+	const struct ts_mail_sample head = {
+		.version = version, .made_ns = SAMPLE_MADE_NS, .produce_ns = SAMPLE_PRODUCE_NS};
+	unsigned char *bytes = planted[chunk].bytes + sizeof(struct ts_value_head);
+	uint32_t size = ts_value_bytes(total, chunk);
+	struct ts_sealer *sealer;
+	char text[48];
+
+	sample_name(number, text);
+	const struct ts_value_place place = {
+		.key = text, .key_bytes = strlen(text), .total = total, .chunk = chunk};
+	for (uint32_t i = 0; i < size; i++)
+		bytes[i] = sample_byte(number, chunk * SAMPLE_CHUNK + i - SAMPLE_HEAD);
+	if (chunk == 0)
+		memcpy(bytes, &head, ts_min_u64(size, SAMPLE_HEAD));
+	cr_assert(eq(int, ts_sealer_create(&node.secrets, &sealer), 0));
+	cr_assert(eq(int,
+		ts_value_seal(sealer, &place, bytes,
+			(struct ts_value_head *)(void *)planted[chunk].bytes),
+		0));
+	ts_sealer_destroy(sealer);
+	planted[chunk].count = sizeof(struct ts_value_head) + size;
+	node.lies = gives_what_is_planted;
+}
+
+/* Nothing is said to have come, it is deleted, and not asked for again for a while. */
+static void expect_refusal(uint32_t number)
+{
+	cr_expect(eq(int, sample_seek(number), TS_MAIL_SAYS_REFUSED));
+	node_rest(&node);
+	cr_expect(eq(uint, node.deleted, 1));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_REFUSED), 1));
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_GOT), 0));
+	unsigned asked = node.asked;
+	cr_expect(eq(int, sample_seek(number), TS_MAIL_SAYS_REFUSED));
+	cr_expect(eq(uint, node.asked, asked), "asked for again");
+}
+
+Test(transfer_sample, what_is_planted_is_what_we_would_hand_over)
+{
+	for (uint32_t chunk = 0; chunk < 3; chunk++)
+		plant(1, chunk, SAMPLE_HEAD + 2 * SAMPLE_CHUNK + 9, TS_MAIL_SAMPLE_VERSION);
+	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_GOT));
+	sample_expect(1, 2 * SAMPLE_CHUNK + 9);
+}
+
+Test(transfer_sample, another_version_is_refused)
+{
+	plant(1, 0, SAMPLE_HEAD + 1000, TS_MAIL_SAMPLE_VERSION + 1);
+	expect_refusal(1);
+}
+
+Test(transfer_sample, one_that_is_larger_than_a_place_is_refused)
+{
+	plant(1, 0, TS_MAIL_ROOM + 1, TS_MAIL_SAMPLE_VERSION);
+	expect_refusal(1);
+}
+
+Test(transfer_sample, one_that_is_smaller_than_its_head_is_refused)
+{
+	plant(1, 0, SAMPLE_HEAD - 1, TS_MAIL_SAMPLE_VERSION);
+	expect_refusal(1);
+}
+
+Test(transfer_sample, one_that_is_cut_is_refused)
+{
+	plant(1, 0, SAMPLE_HEAD + 1000, TS_MAIL_SAMPLE_VERSION);
+	planted[0].count--;
+	expect_refusal(1);
+}
+
+/* Chunk 0 is what it should be, and in the place; that is not said to be all. */
+Test(transfer_sample, one_whose_second_chunk_is_cut_is_refused)
+{
+	for (uint32_t chunk = 0; chunk < 2; chunk++)
+		plant(1, chunk, 2 * SAMPLE_CHUNK, TS_MAIL_SAMPLE_VERSION);
+	planted[1].count -= 100;
+	expect_refusal(1);
+}
+
+Test(transfer_sample, chunks_of_values_of_different_sizes_are_refused)
+{
+	plant(1, 0, 2 * SAMPLE_CHUNK, TS_MAIL_SAMPLE_VERSION);
+	plant(1, 1, 2 * SAMPLE_CHUNK - 1, TS_MAIL_SAMPLE_VERSION);
+	expect_refusal(1);
+}
+
+/* Its numbers are covered by the tag: to say more or less of itself makes it no value. */
+Test(transfer_sample, a_head_that_says_another_size_is_refused)
+{
+	struct ts_value_head *head = (struct ts_value_head *)(void *)planted[0].bytes;
+
+	plant(1, 0, SAMPLE_HEAD + 1000, TS_MAIL_SAMPLE_VERSION);
+	head->total--;
+	expect_refusal(1);
+}
+
+Test(transfer_sample, the_record_of_another_key_is_refused)
+{
+	plant(2, 0, SAMPLE_HEAD + 1000, TS_MAIL_SAMPLE_VERSION);
+	expect_refusal(1);
+	cr_expect(eq(int, sample_seek(2), TS_MAIL_SAYS_GOT), "it is right under its own");
+}
+
+Test(transfer_sample, a_chunk_that_has_gone_is_a_miss)
+{
+	plant(1, 0, 2 * SAMPLE_CHUNK, TS_MAIL_SAMPLE_VERSION);
+	cr_expect(eq(int, sample_seek(1), TS_MAIL_SAYS_NONE));
+	node_rest(&node);
+	cr_expect(eq(uint, node.deleted, 1), "who asks next wins");
+	cr_expect(eq(u64, node_counter(&node, TS_MAIL_COUNT_GOT), 0));
 }

@@ -30,6 +30,7 @@ void fixture_init(void)
 
 void fixture_finish(void)
 {
+	ts_session_finish();
 	own_shm_end();
 }
 

@@ -16,7 +16,7 @@
  */
 void fixture_init(void);
 
-/** Remove whatever the test left. */
+/** End the session, and remove whatever the test left. */
 void fixture_finish(void);
 
 /** Enter the session; fails the test when that fails. */

@@ -27,12 +27,31 @@ void torch_capture(void)
 	ts_write_relaxed(&row->demands[TS_KIND_SAMPLE].capture, 1);
 }
 
+static struct ts_sample *samples[8];
+static size_t sample_count;
+
 struct ts_sample *torch_sample(void)
 {
 	struct ts_sample *sample = tsshim_sample_create();
 
-	cr_assert(sample != NULL);
+	cr_assert(sample != NULL && sample_count < TS_ARRAY_SIZE(samples));
+	samples[sample_count++] = sample;
 	return sample;
+}
+
+void torch_destroy(struct ts_sample *sample)
+{
+	for (size_t i = 0; i < sample_count; i++)
+		if (samples[i] == sample)
+			samples[i] = samples[--sample_count];
+	tsshim_sample_destroy(sample);
+}
+
+void torch_finish(void)
+{
+	while (sample_count > 0)
+		torch_destroy(samples[sample_count - 1]);
+	fixture_finish();
 }
 
 int torch_take(struct ts_sample *sample, int64_t number, uint32_t occurrence)

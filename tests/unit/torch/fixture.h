@@ -19,8 +19,14 @@ void torch_init(void);
 /** What is made is kept from now on, though nobody has asked for it, or too few took it. */
 void torch_capture(void);
 
-/** The struct of one thread of the glue. */
+/** Behind each test: samples end, and the group. */
+void torch_finish(void);
+
+/** The struct of one thread of the glue, until the test ends. */
 struct ts_sample *torch_sample(void);
+
+/** End it already now. */
+void torch_destroy(struct ts_sample *sample);
 
 /** Name sample @number (of occurrence @occurrence) and ask for it. */
 int torch_take(struct ts_sample *sample, int64_t number, uint32_t occurrence);

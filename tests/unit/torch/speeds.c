@@ -258,7 +258,7 @@ double speeds_run(struct speeds_job *jobs, unsigned count, const double *speeds)
 	uint64_t all = 0;
 	for (unsigned i = 0; i < count; i++)
 		all += jobs[i].made;
-	tsshim_sample_destroy(sample);
+	torch_destroy(sample);
 	return (double)(all - made) / (double)(jobs[0].delivered - delivered);
 }
 

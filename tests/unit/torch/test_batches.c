@@ -40,7 +40,7 @@ static void init(void)
 	memset(labels, 0xee, sizeof(labels));
 }
 
-TestSuite(batches, .init = init, .fini = fixture_finish);
+TestSuite(batches, .init = init, .fini = torch_finish);
 
 static void make(struct ts_sample *sample, unsigned from, unsigned to)
 {
@@ -73,7 +73,6 @@ Test(batches, what_is_there_comes_in_one_call)
 	for (unsigned i = 0; i < COUNT; i++)
 		expect_put(i);
 	cr_expect(eq(u64, torch_shared(), COUNT));
-	tsshim_sample_destroy(sample);
 }
 
 Test(batches, it_is_told_which_records_they_were)
@@ -92,7 +91,6 @@ Test(batches, it_is_told_which_records_they_were)
 	cr_expect(eq(u64, origins[6][0], 0), "it was not taken");
 	for (unsigned i = 0; i < COUNT; i++)
 		cr_expect(i == 6 || memcmp(origins[i], made[i], sizeof(made[i])) == 0, "%u", i);
-	tsshim_sample_destroy(sample);
 }
 
 Test(batches, the_first_that_is_missing_is_claimed)
@@ -110,8 +108,6 @@ Test(batches, the_first_that_is_missing_is_claimed)
 	cr_expect(eq(u64, tsshim_sample_take_batch(sample, &batch, 4, 1), COUNT));
 	expect_put(2);
 	expect_put(7);
-	tsshim_sample_destroy(sample);
-	tsshim_sample_destroy(other);
 }
 
 Test(batches, who_is_patient_passes_by_what_others_make)
@@ -132,8 +128,6 @@ Test(batches, who_is_patient_passes_by_what_others_make)
 	cr_expect(eq(u64, tsshim_sample_take_batch(sample, &batch, 0, 0), COUNT));
 	expect_put(2);
 	cr_expect(eq(u64, torch_shared(), COUNT));
-	tsshim_sample_destroy(sample);
-	tsshim_sample_destroy(other);
 }
 
 Test(batches, what_looks_different_is_left_to_the_caller)
@@ -153,7 +147,6 @@ Test(batches, what_looks_different_is_left_to_the_caller)
 	batch.meta_room = META_BYTES - 1;
 	cr_expect(eq(u64, tsshim_sample_take_batch(sample, &batch, 3, 1), 3));
 	cr_expect(eq(u64, torch_shared(), 1));
-	tsshim_sample_destroy(sample);
 }
 
 Test(batches, occurrences_are_part_of_the_names)
@@ -165,7 +158,6 @@ Test(batches, occurrences_are_part_of_the_names)
 	batch.occurrences = occurrences;
 	cr_expect(eq(u64, tsshim_sample_take_batch(sample, &batch, 0, 1), 1));
 	cr_expect(eq(int, states[1], TS_SAMPLE_CLAIMED));
-	tsshim_sample_destroy(sample);
 }
 
 static void init_verify(void)
@@ -174,7 +166,7 @@ static void init_verify(void)
 	init();
 }
 
-TestSuite(batches_verified, .init = init_verify, .fini = fixture_finish);
+TestSuite(batches_verified, .init = init_verify, .fini = torch_finish);
 
 Test(batches_verified, hits_are_left_to_the_caller)
 {
@@ -184,7 +176,6 @@ Test(batches_verified, hits_are_left_to_the_caller)
 	cr_expect(eq(u64, tsshim_sample_take_batch(sample, &batch, 0, 1), 0));
 	cr_expect(eq(int, states[0], TS_SAMPLE_ODD));
 	cr_expect(eq(u32, ts_sample_view(sample)->verify, 1));
-	tsshim_sample_destroy(sample);
 }
 
 Test(batches, one_ahead_is_the_first_nobody_makes)
@@ -199,6 +190,4 @@ Test(batches, one_ahead_is_the_first_nobody_makes)
 	tsshim_sample_drop(sample);
 	cr_expect(eq(u64, tsshim_sample_claim_batch(sample, &batch, COUNT), COUNT));
 	cr_expect(eq(u64, torch_shared(), 0));
-	tsshim_sample_destroy(sample);
-	tsshim_sample_destroy(other);
 }

@@ -1,14 +1,138 @@
 /* SPDX-License-Identifier: MIT */
 /* The free order: what comes next, of what others made and of one's own. */
-#include "orders.h"
-
 #include "hooks/torch/samples_private.h"
 #include "leader/journal/journal_private.h"
+#include "speeds.h"
+#include "fixture.h"
+#include "hooks/torch/order.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(order, .init = torch_init, .fini = fixture_finish);
+#define ORDER_TAG     UINT64_C(99)
+#define ORDER_COUNT   40
+#define ORDER_PAYLOAD UINT64_C(1000)
+
+/** The own order of all jobs here. */
+
+static int64_t order_own[ORDER_COUNT];
+
+/* The scope of the samples of @draw. */
+/* The scope of the samples of @draw. */
+static void order_name_scope(uint32_t draw, unsigned char ret_scope[16])
+{
+	memset(ret_scope, 0, 16);
+	memcpy(ret_scope, &draw, sizeof(draw));
+	ret_scope[15] = 1;
+}
+
+/* An order whose @epoch begins. */
+static struct ts_order *order_begun(uint32_t epoch)
+{
+	struct ts_order *order = tsshim_order_create(NULL);
+
+	cr_assert(order != NULL);
+	for (int i = 0; i < ORDER_COUNT; i++)
+		order_own[i] = (i * 7 + 3) % ORDER_COUNT;
+	cr_assert(eq(
+		int, tsshim_order_begin(order, order_own, ORDER_COUNT, epoch, ORDER_TAG), 0));
+	return order;
+}
+
+static uint32_t order_occurrences[ORDER_COUNT];
+
+/* Choose so many, and say the scopes that are wanted. */
+/* Choose so many, and say the scopes that are wanted. */
+static uint64_t order_choose(
+	struct ts_order *order, uint64_t count, int64_t *indices, uint32_t *draws)
+{
+	uint64_t chosen = 0;
+	unsigned char scope[16];
+	uint32_t wanted;
+
+	cr_assert(le(u64, count, ORDER_COUNT));
+	for (;;) {
+		chosen = tsshim_order_choose(
+			order, chosen, count, indices, order_occurrences, draws, &wanted);
+		if (wanted == TS_ORDER_NO_DRAW)
+			return chosen;
+		order_name_scope(wanted, scope);
+		tsshim_order_scope(order, wanted, scope);
+	}
+}
+
+/* What comes next; that nothing does. */
+static void order_expect_item(
+	struct ts_order *order, int64_t index, uint32_t occurrence, uint32_t draw)
+{
+	int64_t indices[1];
+	uint32_t draws[1];
+
+	cr_assert(eq(u64, order_choose(order, 1, indices, draws), 1));
+	cr_expect(eq(i64, indices[0], index));
+	cr_expect(eq(u32, draws[0], draw));
+	cr_expect(eq(u32, order_occurrences[0], occurrence));
+}
+
+static void order_expect_next(struct ts_order *order, int64_t index, uint32_t draw)
+{
+	order_expect_item(order, index, 0, draw);
+}
+
+/* Another job says that it made it. */
+/* Another job says that it made it. */
+static void order_say(uint64_t tag, uint32_t index, uint32_t draw, uint32_t epoch)
+{
+	struct ts_note_made note = {.tag = tag, .index = index, .draw = draw, .epoch = epoch};
+	struct ts_journal *journal;
+
+	cr_assert(eq(int, ts_journal_attach(fixture_enter()->store, &journal), 0));
+	struct ts_journal others = *journal;
+	others.job++;
+	ts_journal_write(&others, &note);
+}
+
+/* Somebody at @epoch makes @index for @draw; @noted: this job itself, which notes that. */
+/* Somebody at @epoch makes @index for @draw; @noted: this job itself, which notes that. */
+static void order_make_noted(
+	int64_t index, uint32_t occurrence, uint32_t draw, uint32_t epoch, bool noted)
+{
+	static struct ts_sample *sample;
+	unsigned char scope[16], name[9] = {'i'};
+
+	if (!sample)
+		sample = torch_sample();
+	order_name_scope(draw, scope);
+	memcpy(name + 1, &index, sizeof(index));
+	tsshim_sample_name(sample, scope, torch_stream, name, sizeof(name), occurrence, 0);
+	if (noted)
+		tsshim_sample_note(sample, ORDER_TAG, (uint32_t)index, draw, epoch);
+	cr_assert(eq(int, tsshim_sample_take(sample, 0), TS_CLAIM));
+	torch_publish(sample, ORDER_PAYLOAD, 1);
+}
+
+/* Another job makes it and says so. */
+static void order_make(int64_t index, uint32_t draw, uint32_t epoch)
+{
+	order_make_noted(index, 0, draw, epoch, false);
+	order_say(ORDER_TAG, (uint32_t)index, draw, epoch);
+}
+
+static void order_make_again(int64_t index, uint32_t occurrence, uint32_t draw, uint32_t epoch)
+{
+	order_make_noted(index, occurrence, draw, epoch, false);
+	order_say(ts_note_tag(ORDER_TAG, occurrence), (uint32_t)index, draw, epoch);
+}
+
+static void order_expect_end(struct ts_order *order)
+{
+	int64_t none[1];
+	uint32_t draws[1];
+
+	cr_expect(eq(u64, order_choose(order, 1, none, draws), 0));
+}
+
+TestSuite(order, .init = torch_init, .fini = torch_finish);
 
 Test(order, who_is_alone_has_its_own)
 {
@@ -272,4 +396,151 @@ Test(order, nobodys_notes)
 	cr_assert(eq(int, tsshim_order_begin(order, order_own, ORDER_COUNT, 1, 0), 0));
 	order_expect_next(order, order_own[0], 1);
 	tsshim_order_destroy(order);
+}
+
+/* Free orders of one loader beside each other, as iterators that live at a time have them. */
+
+TestSuite(order_beside, .init = torch_init, .fini = torch_finish);
+
+/* An order beside @order whose @epoch begins. */
+static struct ts_order *begun_beside(struct ts_order *order, uint32_t epoch)
+{
+	struct ts_order *other = tsshim_order_create(order);
+
+	cr_assert(other != NULL);
+	cr_assert(eq(
+		int, tsshim_order_begin(other, order_own, ORDER_COUNT, epoch, ORDER_TAG), 0));
+	return other;
+}
+
+/* All that is left of an epoch of a lone job is of its own order, with its own draws. */
+static void expect_own(struct ts_order *order, int from, uint32_t draw)
+{
+	for (int i = from; i < ORDER_COUNT; i++)
+		order_expect_next(order, order_own[i], draw);
+	order_expect_end(order);
+}
+
+Test(order_beside, each_lacks_items_of_its_own)
+{
+	struct ts_order *outer = order_begun(0);
+
+	order_expect_next(outer, order_own[0], 0);
+	struct ts_order *inner = begun_beside(outer, 1);
+	expect_own(inner, 0, 1);
+	expect_own(outer, 1, 0);
+	struct ts_order *third = begun_beside(inner, 2);
+	tsshim_order_destroy(inner);
+	expect_own(third, 0, 2);
+	tsshim_order_destroy(outer);
+	tsshim_order_destroy(third);
+}
+
+Test(order_beside, none_takes_what_another_one_has_taken)
+{
+	struct ts_order *one = order_begun(0), *other = begun_beside(one, 1);
+
+	for (int i = 0; i < ORDER_COUNT; i++)
+		order_make(order_own[i], 5, 5);
+	order_expect_next(one, order_own[ORDER_COUNT - 1], 5);
+	order_expect_next(other, order_own[ORDER_COUNT - 2], 5);
+	order_expect_next(other, order_own[ORDER_COUNT - 3], 5);
+	order_expect_next(one, order_own[ORDER_COUNT - 4], 5);
+	int64_t indices[ORDER_COUNT];
+	uint32_t draws[ORDER_COUNT];
+	cr_assert(eq(u64, order_choose(one, ORDER_COUNT - 4, indices, draws), ORDER_COUNT - 4));
+	for (int i = 0; i < ORDER_COUNT - 4; i++)
+		cr_expect(eq(u32, draws[i], 5));
+	/* What is left the other one has taken: the draw behind that. */
+	order_expect_next(one, order_own[ORDER_COUNT - 3], 6);
+	order_expect_next(one, order_own[ORDER_COUNT - 2], 6);
+	order_expect_end(one);
+	order_expect_next(other, order_own[0], 6);
+	tsshim_order_destroy(one);
+	tsshim_order_destroy(other);
+}
+
+Test(order_beside, later_epochs_know_what_all_had)
+{
+	struct ts_order *one = order_begun(0), *other = begun_beside(one, 1);
+	const int64_t twice[] = {5, 5};
+
+	order_make(5, 7, 7);
+	order_expect_next(one, 5, 7);
+	order_make(6, 8, 8);
+	order_expect_next(other, 6, 8);
+	struct ts_order *later = begun_beside(one, 2);
+	order_make(7, 8, 8);
+	order_expect_next(later, 7, 8);
+	order_expect_next(later, order_own[0], 8);
+	/* Of further times of an index as well. */
+	cr_assert(eq(int, tsshim_order_begin(one, twice, 2, 9, ORDER_TAG), 0));
+	order_expect_item(one, 5, 0, 9);
+	order_expect_item(one, 5, 1, 9);
+	tsshim_order_destroy(other);
+	cr_assert(eq(int, tsshim_order_begin(later, twice, 2, 10, ORDER_TAG), 0));
+	order_make_again(5, 1, 9, 9);
+	order_make_again(5, 1, 10, 10);
+	order_expect_item(later, 5, 1, 10);
+	order_expect_item(later, 5, 0, 10);
+	tsshim_order_destroy(one);
+	tsshim_order_destroy(later);
+}
+
+Test(order_beside, an_epoch_before_another_one_is_drawn_anew)
+{
+	struct ts_order *one = order_begun(5), *other = begun_beside(one, 3);
+
+	expect_own(other, 0, 3);
+	expect_own(one, 0, 5);
+	tsshim_order_destroy(one);
+	tsshim_order_destroy(other);
+}
+
+/*
+ * The rule of the free order, by jobs of different speed (tests/unit/torch/speeds.h): how often
+ * each sample is made, and whether what each job is given is still a shuffle.
+ */
+
+TestSuite(order_rule, .init = torch_init, .fini = torch_finish);
+
+Test(order_rule, two_speeds)
+{
+	struct speeds_job *jobs = speeds_begin();
+	double made = speeds_run(jobs, 2, (const double[]){1, .5});
+
+	cr_expect(made <= 1.03, "%f", made);
+	speeds_expect_shuffled(jobs, 2, SPEEDS_NEAR);
+	speeds_end(jobs);
+}
+
+Test(order_rule, nearly_one_speed)
+{
+	struct speeds_job *jobs = speeds_begin();
+	double made = speeds_run(jobs, 2, (const double[]){1, .9});
+
+	cr_expect(made <= 1.03, "%f", made);
+	/* The jobs take turns in front: what making costs slows the first down. */
+	speeds_expect_shuffled(jobs, 2, 100);
+	speeds_end(jobs);
+}
+
+Test(order_rule, four_speeds)
+{
+	struct speeds_job *jobs = speeds_begin();
+	double made = speeds_run(jobs, 4, (const double[]){1, .8, .5, .25});
+
+	cr_expect(made <= 1.05, "%f", made);
+	speeds_expect_shuffled(jobs, 4, SPEEDS_NEAR);
+	speeds_end(jobs);
+}
+
+Test(order_rule, in_step)
+{
+	struct speeds_job *jobs = speeds_begin();
+	double made = speeds_run(jobs, 4, (const double[]){1, 1, 1, 1});
+
+	cr_expect(made <= 1.03, "%f", made);
+	speeds_expect_shuffled(jobs, 4, SPEEDS_NEAR);
+	speeds_end(jobs);
 }

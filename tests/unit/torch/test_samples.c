@@ -7,7 +7,7 @@
 
 #define PAYLOAD UINT64_C(100000)
 
-TestSuite(samples, .init = torch_init, .fini = fixture_finish);
+TestSuite(samples, .init = torch_init, .fini = torch_finish);
 
 static bool is_all(const void *data, uint64_t bytes, unsigned char value)
 {
@@ -40,7 +40,6 @@ Test(samples, what_is_published_is_taken)
 	expect_hit(sample, 5, 7);
 	tsshim_sample_taken(sample);
 	cr_expect(eq(u64, torch_shared(), 1));
-	tsshim_sample_destroy(sample);
 }
 
 Test(samples, a_record_is_known_by_its_origin)
@@ -61,8 +60,6 @@ Test(samples, a_record_is_known_by_its_origin)
 	cr_expect(eq(u64, taken->origin[0], 0), "it was not used");
 	torch_make(maker, 6, PAYLOAD, 7);
 	cr_expect(memcmp(made->origin, first, sizeof(first)) != 0, "equal, but another one");
-	tsshim_sample_destroy(maker);
-	tsshim_sample_destroy(taker);
 }
 
 Test(samples, one_that_was_made_alone_has_no_origin)
@@ -75,8 +72,6 @@ Test(samples, one_that_was_made_alone_has_no_origin)
 	cr_expect(lt(int, tsshim_sample_end(other, 0), 0));
 	tsshim_sample_publish(other);
 	cr_expect(eq(u64, ts_sample_view(other)->origin[0], 0));
-	tsshim_sample_destroy(maker);
-	tsshim_sample_destroy(other);
 }
 
 Test(samples, a_hit_that_is_dropped_is_not_counted)
@@ -88,7 +83,6 @@ Test(samples, a_hit_that_is_dropped_is_not_counted)
 	tsshim_sample_drop(sample);
 	cr_expect(eq(u64, torch_shared(), 0));
 	cr_expect(ts_sample_view(sample)->payload == NULL);
-	tsshim_sample_destroy(sample);
 }
 
 Test(samples, every_part_of_the_name_counts)
@@ -113,7 +107,6 @@ Test(samples, every_part_of_the_name_counts)
 			cr_expect(seen[i].numpy_seed != seen[j].numpy_seed);
 		}
 	cr_expect(seen[0].torch_seed >> 63 == 0);
-	tsshim_sample_destroy(sample);
 }
 
 Test(samples, one_that_is_in_the_making_is_busy_until_it_is_given_up)
@@ -126,8 +119,6 @@ Test(samples, one_that_is_in_the_making_is_busy_until_it_is_given_up)
 	/* It raised an exception. */
 	cr_expect(eq(int, tsshim_sample_end(maker, 1), -ECANCELED));
 	cr_expect(eq(int, torch_take(other, 5, 0), TS_CLAIM));
-	tsshim_sample_destroy(maker);
-	tsshim_sample_destroy(other);
 }
 
 Test(samples, moments_end_at_the_deadline)
@@ -143,8 +134,6 @@ Test(samples, moments_end_at_the_deadline)
 		verdict = tsshim_sample_take(other, TS_SAMPLE_MOMENT);
 	}
 	cr_expect(eq(int, verdict, TS_CLAIM));
-	tsshim_sample_destroy(stopped);
-	tsshim_sample_destroy(other);
 }
 
 /* Who wants to know the files of an item is told, whether it may be published or not. */
@@ -167,8 +156,6 @@ Test(samples, a_watched_item_tells_its_files)
 	cr_expect(eq(u64, ts_sample_view(other)->input_bytes, bytes));
 	tsshim_sample_drop(other);
 	cr_expect(ts_sample_view(other)->inputs == NULL, "of a record that was let go");
-	tsshim_sample_destroy(maker);
-	tsshim_sample_destroy(other);
 }
 
 Test(samples, the_end_of_all_is_no_item)
@@ -182,7 +169,6 @@ Test(samples, the_end_of_all_is_no_item)
 	tsshim_sample_begin(sample, TS_SAMPLE_WATCH);
 	cr_expect(eq(int, tsshim_sample_end(sample, TS_SAMPLE_MADE), 0));
 	cr_expect(eq(u64, torch_produced(), 1));
-	tsshim_sample_destroy(sample);
 }
 
 Test(samples, what_is_made_a_second_time_is_counted_apart)
@@ -199,7 +185,6 @@ Test(samples, what_is_made_a_second_time_is_counted_apart)
 	tsshim_sample_begin(sample, 0);
 	cr_expect(eq(int, tsshim_sample_end(sample, TS_SAMPLE_MADE), -ECANCELED));
 	cr_expect(eq(u64, torch_produced(), 2), "the next one is counted");
-	tsshim_sample_destroy(sample);
 }
 
 static void make_ahead(struct ts_sample *sample, int64_t number)
@@ -239,7 +224,6 @@ Test(samples, what_is_made_ahead_is_counted_once)
 	cr_expect(eq(int, torch_take(sample, 0, 0), TS_HIT));
 	tsshim_sample_taken(sample);
 	cr_expect(eq(u64, torch_shared(), 2));
-	tsshim_sample_destroy(sample);
 }
 
 Test(samples, who_stays_takes_no_claim_over)
@@ -254,8 +238,6 @@ Test(samples, who_stays_takes_no_claim_over)
 	}
 	torch_publish(maker, PAYLOAD, 7);
 	cr_expect(eq(int, tsshim_sample_take(other, TS_SAMPLE_STAY), TS_HIT));
-	tsshim_sample_destroy(maker);
-	tsshim_sample_destroy(other);
 }
 
 Test(samples, a_record_too_large_is_no_claim_any_more)
@@ -269,8 +251,6 @@ Test(samples, a_record_too_large_is_no_claim_any_more)
 	cr_expect(tsshim_sample_reserve(sample, "meta", 4, 100) == NULL);
 	tsshim_sample_publish(sample);
 	cr_expect(eq(int, torch_take(other, 5, 0), TS_CLAIM));
-	tsshim_sample_destroy(sample);
-	tsshim_sample_destroy(other);
 }
 
 static struct ts_sample *inherited;
@@ -295,6 +275,4 @@ Test(samples, a_child_does_not_go_on_with_its_parents)
 	cr_expect(eq(int, torch_take(other, 5, 0), TS_BUSY));
 	torch_publish(inherited, PAYLOAD, 3);
 	expect_hit(other, 5, 3);
-	tsshim_sample_destroy(inherited);
-	tsshim_sample_destroy(other);
 }
