@@ -15,11 +15,10 @@ import re
 import sys
 
 from . import handles, library, shared, traced
-from .walk import OTHERS, VALUES, inline, node, value
+from .walk import OTHERS, VALUES, inline, node, of_library, value
 
 # Classes in C -> function(walker, object), of what an object of a class that Python derives from one holds.
 BASES = {}
-_known = set()  # names of libraries whose types are registered
 LARGEST = 8 << 30  # bytes of one array; reading more takes longer than sharing it can save
 PIECE = 64 << 20
 LARGE = 1 << 20  # bytes of an array from which its digest is worth keeping
@@ -63,19 +62,6 @@ def _time(time):
 @value(datetime.timezone)
 def _timezone(zone):
     return b"Z" + repr(zone).encode()
-
-
-def register():
-    """Register the types of the libraries that were loaded since the last call."""
-    for name, function in (("numpy", _numpy), ("torch", _torch), ("PIL.Image", _pillow)):
-        module = sys.modules.get(name)
-        if name not in _known and module is not None:
-            # Half imported in another thread: next time.
-            try:
-                function(module)
-            except AttributeError:
-                continue
-            _known.add(name)
 
 
 def is_large(thing):
@@ -188,6 +174,7 @@ def _is_of_a_file(mapping, end):
         return False
 
 
+@of_library("numpy")
 def _numpy(numpy):
     node(numpy.ndarray, numpy.memmap)(_add_array)
     BASES[numpy.ndarray] = _add_array
@@ -264,6 +251,7 @@ def _add_place(walker, mapping, address):
                                 address - mapping.begin + mapping.offset))
 
 
+@of_library("torch")
 def _torch(torch):
     from .. import any_torch
     node(torch.Tensor, torch.nn.Parameter)(_add_tensor)
@@ -354,6 +342,7 @@ def _add_parts(walker, tensor):
         walker.add(getattr(tensor.detach(), name)(), "." + name + "()")
 
 
+@of_library("PIL.Image")
 def _pillow(module):
     @node(module.Image)
     def _image(walker, image):

@@ -12,7 +12,7 @@ import sys
 import types
 from collections import namedtuple
 
-from . import bags, closure, drawing, library
+from . import bags, drawing, library
 from .code import code_bytes, makes_others, said
 from .walk import NODES, OTHERS, ending, inline, node
 
@@ -312,7 +312,7 @@ def _module(walker, module):
     name = library.module_name(module)
     if library.is_library_name(name):
         walker.put(b"L", name)
-        closure.note(walker, module)
+        library.note_module(walker, module)
         return
     walker.put(b"U")
     walker.add_pairs((key, value) for key, value in library.module_dict(module).items()

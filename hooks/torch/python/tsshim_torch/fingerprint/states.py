@@ -17,6 +17,7 @@ library whose objects may go to workers keeps nothing there that decides an item
   processes share; and so is one with a pickle in its pickle, which may name code of the program's.
 """
 
+import _thread
 import copyreg
 import ctypes
 import io
@@ -31,10 +32,8 @@ import weakref
 import zipfile
 
 from . import arrays, bags, handles, library
-from .library import HEAP_TYPE
+from .library import is_in_c
 from .walk import add_dict, ending, is_plain
-
-_flags = type.__dict__["__flags__"].__get__
 
 PROTOCOL = 4  # of pickles; with 5 arrays would come as buffers
 ELEMENTS = 1 << 20  # of the tensors in a file that are read at each look
@@ -216,7 +215,7 @@ def row(kind):
         function, place = _TABLE.get(name, (None, None))
         if function is None:
             continue
-        if not _flags(kind) & HEAP_TYPE:  # no program makes such a class
+        if is_in_c(kind):  # no program makes such a class
             return function
         module, _, name = (place or name).rpartition(".")
         is_known = base is kind or library.is_library_class(kind) and \
@@ -230,7 +229,7 @@ def row(kind):
 def _is_of_a_library(kind):
     if library.is_library_class(kind):
         return True
-    return not _flags(kind) & HEAP_TYPE and (
+    return is_in_c(kind) and (
         library.class_module(kind) != "builtins" and library.is_library_name(
             library.class_module(kind)) or _registered(kind) is not None)
 
@@ -402,3 +401,25 @@ def _weak_ends(walker):
         if behind is None:
             walker.fail("weakref", number=number)
         walker.put(b"r", b"%d %d" % (number, behind))
+
+
+# ---- locks ----
+
+_LOCK, _RLOCK = type(_thread.allocate_lock()), _thread.RLock
+
+
+def add_lock(walker, value):
+    """
+    Write that @value is a lock that nobody holds: then that is all it says.  Gives False where it may
+    be more: an item could ask a lock whether another thread has it just then, which no name tells.
+    What counts, wakes or waits besides (conditions, events, semaphores, queues) stays unknown.
+    """
+    kind = type(value)
+    if walker.notes.generators is None or kind not in (_LOCK, _RLOCK):
+        return False
+    # Old ones of the second kind tell it in their text only, whoever asks.
+    is_held = value.locked() if kind is _LOCK else not repr(value).startswith("<unlocked ")
+    if is_held:
+        return False
+    walker.put(b"%", kind.__name__)
+    return True

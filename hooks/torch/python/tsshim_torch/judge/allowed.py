@@ -109,7 +109,7 @@ class Call:
              number, so that it may also be passed on and called by others
     .result  "fresh": what was made just now; "plain": an immutable; "any"
     .draws   the generator it draws from, or None
-    .rule    name of a rule of its own in code.py, or None
+    .rule    name of a rule of its own in reader.py, or None
     """
 
     __slots__ = ("limit", "result", "draws", "rule")
@@ -246,7 +246,7 @@ BY_BLAS = frozenset(("dot", "matmul", "inv", "norm", "mm", "mv", "bmm", "cdist",
 # ---- attributes of values ----
 
 # Reading these, and calling what they are, changes and asks nothing, whichever of the classes
-# in library.holders() has them.
+# in surroundings.holders() has them.
 ATTRIBUTES = frozenset("""
     H T abs all any argmax argmin argsort astype bands bfloat16 bool byte capitalize casefold
     ceil center chunk clamp clip clone contiguous convert copy cos count cpu crop cross cummax
@@ -281,7 +281,7 @@ LIMITS = {"conj": 0, "max": 1, "min": 1, "argmax": 1, "argmin": 1, "any": 1, "al
           "round": 1,
           "mean": 2, "sum": 2, "std": 2, "var": 2, "prod": 2, "cumsum": 2, "cumprod": 2,
           "clip": 2, "take": 2}
-# Those with a rule of their own in code.py; LIMITS, CHANGES and these only when called.
+# Those with a rule of their own in reader.py; LIMITS, CHANGES and these only when called.
 RULES = frozenset(("copy", "open", "replace", "resize", "format", "format_map"))
 # Those that return something new, whoever has them.
 NEW = frozenset(("copy", "clone", "convert", "split", "new_zeros", "new_ones",
