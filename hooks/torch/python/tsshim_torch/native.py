@@ -99,89 +99,74 @@ class Settings:
         self.ignored = frozenset(os.environ.get("TSSHIM_IGNORE", "off").split(",")) - {"off", ""}
 
 
-def _functions():
-    pointer, number, text = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p
-    small = ctypes.c_uint32
-    return (
-        ("abi", ctypes.c_uint32, []),
-        ("settings", None, [pointer] * 6),
-        ("create", pointer, []),
-        ("destroy", None, [pointer]),
-        ("name", None, [pointer, text, text, text, number, small, ctypes.c_int]),
-        ("note", None, [pointer, number, small, small, small]),
-        ("take", ctypes.c_int, [pointer, ctypes.c_int]),
-        ("across", ctypes.c_int, [pointer]),
-        ("seek", ctypes.c_int, [pointer]),
-        ("found", ctypes.c_int, [pointer, small]),
-        ("taken", None, [pointer]),
-        ("verified", None, [pointer, ctypes.c_int]),
-        ("drop", None, [pointer]),
-        ("begin", None, [pointer, ctypes.c_int]),
-        ("end", ctypes.c_int, [pointer, ctypes.c_int]),
-        ("reserve", pointer, [pointer, text, number, number]),
-        ("publish", None, [pointer]),
-        ("take_batch", number, [pointer, pointer, number, ctypes.c_int]),
-        ("claim_batch", number, [pointer, pointer, number]),
-        ("copy", None, [pointer, pointer, number, number]),
-        ("lone_begin", None, [pointer]),
-        ("lone_next", None, [pointer]),
-        ("lone_end", None, [pointer, number, ctypes.c_int, text]),
-        ("pass", None, [text, small]),
-        ("drawn", None, [text, number, number]),
-        ("refused", None, [text]),
-        ("progress", None, [text, number, number, number, ctypes.c_int]),
-        ("words", None, [pointer, number]),
-        ("relative", ctypes.c_int, []),
-        ("pause", pointer, []),
-        ("resume", None, [pointer]),
-        ("hash", None, [pointer, number, pointer]),
-        ("seed", None, [pointer, number, text, number]),
-        ("seed_globals", None, [pointer, number, number, small]))
+_pointer, _text, _number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64
+_int, _small = ctypes.c_int, ctypes.c_uint32
+# As samples.h, batches.h, lone.h, order.h and loaders.h of hooks/torch say: (name, result, arguments).
+_FUNCTIONS = (
+    ("sample_abi", _small, []),
+    ("sample_settings", None, [_pointer] * 6),
+    ("sample_create", _pointer, []),
+    ("sample_destroy", None, [_pointer]),
+    ("sample_name", None, [_pointer, _text, _text, _text, _number, _small, _int]),
+    ("sample_note", None, [_pointer, _number, _small, _small, _small]),
+    ("sample_take", _int, [_pointer, _int]),
+    ("sample_across", _int, [_pointer]),
+    ("sample_seek", _int, [_pointer]),
+    ("sample_found", _int, [_pointer, _small]),
+    ("sample_taken", None, [_pointer]),
+    ("sample_verified", None, [_pointer, _int]),
+    ("sample_drop", None, [_pointer]),
+    ("sample_begin", None, [_pointer, _int]),
+    ("sample_end", _int, [_pointer, _int]),
+    ("sample_reserve", _pointer, [_pointer, _text, _number, _number]),
+    ("sample_publish", None, [_pointer]),
+    ("sample_take_batch", _number, [_pointer, _pointer, _number, _int]),
+    ("sample_claim_batch", _number, [_pointer, _pointer, _number]),
+    ("sample_copy", None, [_pointer, _pointer, _number, _number]),
+    ("sample_lone_begin", None, [_pointer]),
+    ("sample_lone_next", None, [_pointer]),
+    ("sample_lone_end", None, [_pointer, _number, _int, _text]),
+    ("sample_pass", None, [_text, _small]),
+    ("sample_drawn", None, [_text, _number, _number]),
+    ("sample_refused", None, [_text]),
+    ("sample_progress", None, [_text, _number, _number, _number, _int]),
+    ("sample_words", None, [_pointer, _number]),
+    ("sample_relative", _int, []),
+    ("sample_pause", _pointer, []),
+    ("sample_resume", None, [_pointer]),
+    ("sample_hash", None, [_pointer, _number, _pointer]),
+    ("sample_seed", None, [_pointer, _number, _text, _number]),
+    ("sample_seed_globals", None, [_pointer, _number, _number, _small]),
+    ("order_create", _pointer, [_pointer]),
+    ("order_destroy", None, [_pointer]),
+    ("order_begin", _int, [_pointer, _pointer, _number, _small, _number]),
+    ("order_had", _int, [_pointer, ctypes.c_int64, _small, _small]),
+    ("order_scope", None, [_pointer, _small, _text]),
+    ("order_choose", _number, [_pointer, _number, _number, _pointer, _pointer, _pointer, _pointer]),
+    ("loader_say", _int, [_small, _pointer, _pointer, _small, _text, _text, _text, _small]))
 
 
-def _order_functions():
-    pointer, number, small = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
-    return (
-        ("create", pointer, [pointer]),
-        ("destroy", None, [pointer]),
-        ("begin", ctypes.c_int, [pointer, pointer, number, small, number]),
-        ("had", ctypes.c_int, [pointer, ctypes.c_int64, small, small]),
-        ("scope", None, [pointer, small, ctypes.c_char_p]),
-        ("choose", number, [pointer, number, number, pointer, pointer, pointer, pointer]))
-
-
-def _loader_functions():
-    pointer, text, small = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32
-    return (("say", ctypes.c_int, [small, pointer, pointer, small, text, text, text, small]),)
-
-
-def _load(kind, names=None, functions=_functions(), prefix="tsshim_sample_"):
+def _load(kind, names=None):
     """The library by way of @kind; with @names only these functions of it."""
-    library = kind(None)
-    for name, result, arguments in functions:
+    found = kind(None)
+    for name, result, arguments in _FUNCTIONS:
         if names is None or name in names:
-            function = getattr(library, prefix + name)
+            function = getattr(found, "tsshim_" + name)
             function.restype = result
             function.argtypes = arguments
-    return library
+    return found
 
 
-library = _load(ctypes.PyDLL)
+library = orders = _load(ctypes.PyDLL)
 if library.tsshim_sample_abi() != ABI:
     raise ImportError("libtsshim.so has another interface")
 # What may take longer: other threads of the program run meanwhile.
-_unlocked = _load(ctypes.CDLL, ("take", "take_batch", "copy", "across", "found", "hash"))
-
-# As order.h says.
-orders = _load(ctypes.PyDLL, functions=_order_functions(), prefix="tsshim_order_")
-
-# As hooks/torch/loaders.h says.
-say_loader = _load(ctypes.PyDLL, functions=_loader_functions(),
-                   prefix="tsshim_loader_").tsshim_loader_say
+_unlocked = _load(ctypes.CDLL, ("sample_take", "sample_take_batch", "sample_copy", "sample_across",
+                                "sample_found", "sample_hash"))
+say_loader = library.tsshim_loader_say
 
 settings = Settings()
 _count_pass = library.tsshim_sample_pass
-# As samples.h and batches.h say.
 count_drawn = library.tsshim_sample_drawn
 say_progress = library.tsshim_sample_progress
 copy = _unlocked.tsshim_sample_copy
@@ -281,19 +266,17 @@ def say(text):
 
 
 class Sample:
-    """One struct ts_sample, for one thread; the methods are those of samples.h."""
+    """One struct ts_sample, for one thread; the methods are those of samples.h and across.h."""
 
     def __init__(self):
         self.handle = library.tsshim_sample_create()
         if not self.handle:
             raise MemoryError
         self.view = _View.from_address(self.handle)
-        self.taken = partial(library.tsshim_sample_taken, self.handle)
-        self.verified = partial(library.tsshim_sample_verified, self.handle)
-        self.drop = partial(library.tsshim_sample_drop, self.handle)
-        self.begin = partial(library.tsshim_sample_begin, self.handle)
-        self.take_batch = partial(_unlocked.tsshim_sample_take_batch, self.handle)
-        self.claim_batch = partial(library.tsshim_sample_claim_batch, self.handle)
+        for name in ("taken", "verified", "drop", "begin", "note", "seek", "claim_batch"):
+            setattr(self, name, partial(getattr(library, "tsshim_sample_" + name), self.handle))
+        for name in ("take_batch", "across", "found"):
+            setattr(self, name, partial(getattr(_unlocked, "tsshim_sample_" + name), self.handle))
 
     def __del__(self):
         if getattr(self, "handle", None):
@@ -303,24 +286,9 @@ class Sample:
         library.tsshim_sample_name(self.handle, scope, stream, index, len(index), occurrence,
                                    drawn)
 
-    def note(self, tag, index, draw, epoch):
-        library.tsshim_sample_note(self.handle, tag, index, draw, epoch)
-
     def take(self, wait=NOW):
         take = _unlocked.tsshim_sample_take if wait else library.tsshim_sample_take
         return take(self.handle, wait)
-
-    def across(self):
-        """Whether other nodes are to be asked for what is claimed from now on."""
-        return _unlocked.tsshim_sample_across(self.handle) != 0
-
-    def seek(self):
-        """Ask them for what is claimed; whether that was done."""
-        return library.tsshim_sample_seek(self.handle) != 0
-
-    def found(self, wait_us=0):
-        """HIT, CLAIM, PASS, or BUSY as long as there is no answer."""
-        return _unlocked.tsshim_sample_found(self.handle, wait_us)
 
     def meta(self):
         """The meta of a hit, copied."""

@@ -25,11 +25,6 @@ LARGE = 1 << 20  # bytes of an array from which its digest is worth keeping
 TENSORS = 8  # of a tuple of tensors that are looked at
 
 
-@value(type(NotImplemented))
-def _not_implemented(_):
-    return b"!"
-
-
 @value(pathlib.PurePosixPath, pathlib.PosixPath, pathlib.PureWindowsPath)
 def _path(path):
     # Not its slots, which are filled when they are needed.
@@ -42,26 +37,16 @@ def _pattern(pattern):
     return None if data is None else b"E" + data
 
 
-@value(decimal.Decimal)
-def _decimal(number):
-    return b"D" + str(number).encode()
-
-
-@value(datetime.timedelta, datetime.date)
-def _date(date):
-    return b"T" + type(date).__name__.encode() + repr(date).encode()
-
-
 @value(datetime.datetime, datetime.time)
 def _time(time):
     if time.tzinfo is not None and type(time.tzinfo) is not datetime.timezone:
         return None
-    return b"T" + type(time).__name__.encode() + repr(time).encode()
+    return _by_text(time)
 
 
-@value(datetime.timezone)
-def _timezone(zone):
-    return b"Z" + repr(zone).encode()
+@value(decimal.Decimal, datetime.timedelta, datetime.date, datetime.timezone, type(NotImplemented))
+def _by_text(thing):
+    return b"T" + type(thing).__name__.encode() + repr(thing).encode()
 
 
 def is_large(thing):
@@ -111,6 +96,12 @@ _Mapping = collections.namedtuple(
     "_Mapping", "begin end is_read is_written is_shared offset inode path")
 
 
+def maps():
+    """The text of /proc/self/maps."""
+    with open("/proc/self/maps", "rb", buffering=0) as file:
+        return file.readall()
+
+
 def _first_address(line):
     return int(line[:line.index(b"-")], 16)
 
@@ -136,8 +127,7 @@ def _mapping(walker, address):
     """The mapping of this process that @address lies in, or None."""
     lines = walker.memory.get("maps")
     if lines is None:
-        with open("/proc/self/maps", "rb", buffering=0) as file:
-            lines = walker.memory["maps"] = file.readall().split(b"\n")[:-1]  # by address
+        lines = walker.memory["maps"] = maps().split(b"\n")[:-1]  # by address
     begin, end = 0, len(lines)
     while begin < end:
         middle = (begin + end) // 2

@@ -15,7 +15,7 @@ import sys
 import types
 
 from . import library, parts, walk
-from .library import is_in_c
+from .library import in_class, is_in_c
 
 # What no item is expected to come to, where a class of settings defines it.
 _OWN = frozenset((
@@ -75,12 +75,6 @@ def _code_stores(code):
     return any(step.opname in _STORES for step in dis.get_instructions(code))
 
 
-def in_class(kind, name):
-    """What class @kind has under @name, one of of_class()."""
-    return next(library.class_dict(base)[name] for base in library.mro(kind)
-                if name in library.class_dict(base))
-
-
 def _ruled(kind, names):
     """Those of @names that objects of class @kind are asked for in vain: the class decides."""
     return {name for name in of_class(kind).intersection(names)
@@ -93,8 +87,7 @@ class _Probe:
 
 def dict_of(kind):
     """What reads the dict of objects of @kind, a bag's class; None where they have none."""
-    return next((library.class_dict(base)["__dict__"] for base in library.mro(kind)
-                 if "__dict__" in library.class_dict(base)), None)
+    return in_class(kind, "__dict__")
 
 
 def _references(value, reads):

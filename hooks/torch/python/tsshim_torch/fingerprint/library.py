@@ -75,6 +75,11 @@ def class_dict(kind):
     return _dict(kind) or {}
 
 
+def in_class(kind, name):
+    """What class @kind has under @name, or None."""
+    return next((class_dict(base)[name] for base in mro(kind) if name in class_dict(base)), None)
+
+
 def inherits(kind, base):
     """Whether @kind is @base or a subclass of it, whatever its metaclass says."""
     return _is_subclass(base, kind)

@@ -57,6 +57,11 @@ def _told(*names):
     return parts
 
 
+def _rest(value, left=("this",)):
+    """What has been set in Python of @value, without the names that are @left out."""
+    return {name: part for name, part in vars(value).items() if name not in left}
+
+
 def _asked(value):
     """What is told by methods that begin with get."""
     return [("." + name, getattr(value, name)()) for name in sorted(library.class_dict(type(value)))
@@ -86,7 +91,7 @@ _TEXT = "a b c"
 
 def _pieces(value):
     """sentencepiece's model, what is set beside it, and which pieces of it are in use."""
-    rest = {name: part for name, part in vars(value).items() if name not in ("this", "_processor")}
+    rest = _rest(value, ("this", "_processor"))
     if rest.get("_enable_sampling"):
         raise _Draws
     count = value.GetPieceSize()
@@ -118,8 +123,8 @@ _OF_SCRIPTS = frozenset(("_c", "_concrete_type", "_parameters", "_buffers", "_mo
 
 def _script_module(value):
     """The same of a module, and what the program has set in Python besides."""
-    rest = {name: part for name, part in vars(value).items() if name not in _OF_SCRIPTS
-            and library.class_name(type(part)) != "torch.ScriptMethod"}
+    rest = {name: part for name, part in _rest(value, _OF_SCRIPTS).items()
+            if library.class_name(type(part)) != "torch.ScriptMethod"}
     return _script(value._c) + [(".__dict__", rest)]
 
 
@@ -131,7 +136,7 @@ def _font(value):
         pass  # it has none
     else:
         return None
-    found = {name: part for name, part in vars(value).items() if name != "font"}
+    found = _rest(value, ("font",))
     path, identity = found["path"], None  # what else than a file it was read from is walked
     if isinstance(path, (str, bytes, pathlib.PurePath)):
         identity = handles.identity(os.stat(path))
@@ -142,8 +147,7 @@ def _font(value):
 
 def _remade(value):
     """What is pickled of an object in Python that has all that it holds in C."""
-    rest = {name: part for name, part in vars(value).items() if name != "this"}
-    return [(".__reduce__()", value.__reduce_ex__(PROTOCOL)), (".__dict__", rest)]
+    return [(".__reduce__()", value.__reduce_ex__(PROTOCOL)), (".__dict__", _rest(value))]
 
 
 def _on_cpu(value):
@@ -167,8 +171,7 @@ def _set(value):
     if any(map(value.HasCommand, events)) or any(
             name.startswith("Add") and name != "AddCommand" for name in names):
         return None
-    rest = {name: part for name, part in vars(value).items() if name != "this"}
-    return [("." + name + "()", getattr(value, name)()) for name in asked] + [(".__dict__", rest)]
+    return [("." + name + "()", getattr(value, name)()) for name in asked] + [(".__dict__", _rest(value))]
 
 
 def _opened(value):

@@ -28,7 +28,7 @@ import types
 import warnings
 from _abc import _get_dump
 
-from ..fingerprint import drawing, environment, library, walk
+from ..fingerprint import arrays, drawing, environment, library, walk
 from . import Refused, allowed
 
 _CAPSULES = ("PyCapsule", "_VariableFunctionsClass")  # what functions of torch belong to
@@ -116,7 +116,7 @@ def check_modules(name, met):
 
 
 def _check_origin(value):
-    """A function in the place of one that was read for the allowed."""
+    """A function in the place of one that was read for the tables."""
     if type(value) is types.FunctionType:
         home = value.__globals__.get("__name__")
         if type(home) is not str or home.partition(".")[0] not in _KNOWN and \
@@ -597,9 +597,7 @@ def check_memory(addresses):
     Raise Refused where one of the @addresses lies in a mapped file or in shared memory: others
     write to it, and no look here can be often enough.
     """
-    with open("/proc/self/maps", "rb", buffering=0) as file:
-        text = file.readall()
-    found = [(int(begin, 16), int(end, 16)) for begin, end, way, inode in _LINE.findall(text)
+    found = [(int(begin, 16), int(end, 16)) for begin, end, way, inode in _LINE.findall(arrays.maps())
              if way == b"s" or inode != b"0"]
     begins = [begin for begin, _ in found]  # in order
     for address in addresses:
