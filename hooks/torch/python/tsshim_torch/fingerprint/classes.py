@@ -259,12 +259,13 @@ class _Kind:
         self.is_iterable = any(library.class_name(base) == ITERABLE for base in classes)
         self.number = _shared_number(kind) if self.is_iterable else None
         self.is_open = _is_open(kind)
-        self.is_traced = traced.kind() in classes
+        self.is_traced = id(traced.kind()) in map(id, classes)
         self.is_bag = self.is_open and bags.is_bag(kind)
         self.state = states.row(kind)
         self.scratch = scratch_names(kind)
+        written = [base for base in classes if not is_in_c(base)]
         self.base = next(base for base in classes if is_in_c(base))
-        self.slots = [pair for base in classes if not is_in_c(base)
+        self.slots = [pair for base in written
                       for pair in sorted(library.class_dict(base).items(), key=lambda p: p[0])
                       if type(pair[1]) is types.MemberDescriptorType
                       and pair[0] not in self.scratch]

@@ -192,14 +192,16 @@ def _machine():
 
 
 def _variables():
-    return [os.fsencode("%s=%s" % pair) for pair in sorted(os.environ.items())
-            if (pair[0].startswith(VARIABLES) or pair[0] in VARIABLE_NAMES)
-            and pair[0] not in THREADS]
+    wanted = sorted(name for name in os.environ if name not in THREADS
+                    and (name.startswith(VARIABLES) or name in VARIABLE_NAMES))
+    return [os.fsencode("%s=%s" % (name, os.environ[name])) for name in wanted]
 
 
 def _at(owner, path):
     """What is at the dotted @path from @owner, or None."""
-    return functools.reduce(lambda found, name: getattr(found, name, None), path.split("."), owner)
+    for name in path.split("."):
+        owner = getattr(owner, name, None)
+    return owner
 
 
 def _switches():

@@ -36,16 +36,10 @@ __all__ = ("Judgement", "PYTHON", "Refused", "TORCH", "NUMPY", "judge")
 TORCH, PYTHON, NUMPY = allowed.TORCH, allowed.PYTHON, allowed.NUMPY
 
 
-def _rows():
-    rows = {}
-    for table in (allowed.TRANSFORMS, allowed.DATASETS):
-        for module, groups in table.items():
-            for generators, names in groups.items():
-                rows.update({(module, name): generators for name in names.split()})
-    return rows
-
-
-ROWS = _rows()
+# (module, name) of a class of a library whose objects may take part -> generators that they draw from
+ROWS = {(module, name): generators for table in (allowed.TRANSFORMS, allowed.DATASETS)
+        for module, groups in table.items() for generators, names in groups.items()
+        for name in names.split()}
 # Attributes that are named like methods and called by nobody.
 _NOTES = frozenset(("__wrapped__", "__name__", "__qualname__", "__doc__", "__module__",
                     "__annotations__", "__type_params__", "__orig_class__"))
@@ -125,6 +119,12 @@ def _hands_out(dataset, module):
                 kind is sys.modules["torch"].Tensor or value.ndim > 1):
             return True
     return False
+
+
+def _row_of(kind):
+    """That of class @kind in ROWS, or None."""
+    row = ROWS.get((library.class_module(kind), library.qualified_name(kind)))
+    return row if row is not None and library.is_library_class(kind) else None
 
 
 def user_parts(kind):
@@ -326,8 +326,8 @@ class Judge:
                 raise Refused("%s.%s" % (value.__module__, value.__name__))
             self._call_as_value(self.calls[id(value)], value)
             return
-        row = ROWS.get((module, name))
-        if row is not None and library.is_library_class(kind):
+        row = _row_of(kind)
+        if row is not None:
             self.code_holds |= name == "TensorDataset" or _hands_out(value, module)
             self.row(kind, row)
             self._attributes(value)
@@ -483,8 +483,8 @@ class Judge:
         if not library.inherits(type(target), type):
             self.value(target)
             return
-        row = ROWS.get((library.class_module(target), library.qualified_name(target)))
-        if row is None or not library.is_library_class(target):
+        row = _row_of(target)
+        if row is None:
             if not self.is_named_tuple(target):
                 raise Refused("a new %s" % library.class_name(target))
             self.named_tuple(target)
@@ -499,8 +499,8 @@ class Judge:
         """What code finds as @kind.@name, a class of its own or a library's; None: refused."""
         if not library.inherits(type(kind), type):
             return None
-        row = ROWS.get((library.class_module(kind), library.qualified_name(kind)))
-        if row is not None and name == "get_params" and library.is_library_class(kind):
+        row = _row_of(kind)
+        if row is not None and name == "get_params":
             return self._parameters_of(kind, row)
         if library.is_library_class(kind):
             members = library.class_dict(kind).get("_member_map_")
