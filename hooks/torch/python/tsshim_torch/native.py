@@ -30,51 +30,46 @@ LOADER_ITERABLE, LOADER_PERSISTENT, LOADER_ALIGNED, LOADER_FREE = 1, 2, 4, 8
 SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
 
 
+_pointer, _text, _number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64
+_int, _small = ctypes.c_int, ctypes.c_uint32
+
+
 class _View(ctypes.Structure):
-    _fields_ = [("meta", ctypes.c_void_p), ("meta_bytes", ctypes.c_uint64),
-                ("payload", ctypes.c_void_p), ("payload_bytes", ctypes.c_uint64),
-                ("torch_seed", ctypes.c_uint64), ("python_seed", ctypes.c_uint64),
-                ("numpy_seed", ctypes.c_uint32), ("verify", ctypes.c_uint32),
-                ("origin", ctypes.c_uint64 * 2),
-                ("inputs", ctypes.c_void_p), ("input_bytes", ctypes.c_uint64),
-                ("is_alone", ctypes.c_uint64), ("unfit", ctypes.c_char_p)]
+    _fields_ = [("meta", _pointer), ("meta_bytes", _number), ("payload", _pointer),
+                ("payload_bytes", _number), ("torch_seed", _number), ("python_seed", _number),
+                ("numpy_seed", _small), ("verify", _small), ("origin", _number * 2),
+                ("inputs", _pointer), ("input_bytes", _number), ("is_alone", _number), ("unfit", _text)]
 
 
 class Leaf(ctypes.Structure):
     """struct ts_sample_leaf of hooks/torch/batches.h."""
 
-    _fields_ = [("offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
-                ("base", ctypes.c_void_p)]
+    _fields_ = [("offset", _number), ("bytes", _number), ("base", _pointer)]
 
 
 class BatchView(ctypes.Structure):
     """struct ts_sample_batch of hooks/torch/batches.h."""
 
-    _fields_ = [("scope", ctypes.c_char_p), ("stream", ctypes.c_char_p),
-                ("which", ctypes.c_char_p), ("draws", ctypes.c_void_p),
-                ("tag", ctypes.c_uint64), ("epoch", ctypes.c_uint32),
-                ("reserved", ctypes.c_uint32), ("indices", ctypes.c_void_p), ("occurrences", ctypes.c_void_p),
-                ("count", ctypes.c_uint64), ("states", ctypes.c_void_p),
-                ("head", ctypes.c_char_p), ("head_bytes", ctypes.c_uint64),
-                ("payload_bytes", ctypes.c_uint64), ("leaves", ctypes.c_void_p),
-                ("leaf_count", ctypes.c_uint64), ("metas", ctypes.c_void_p),
-                ("meta_bytes", ctypes.c_void_p), ("meta_room", ctypes.c_uint64),
-                ("origins", ctypes.c_void_p)]
+    _fields_ = [("scope", _text), ("stream", _text), ("which", _text), ("draws", _pointer),
+                ("tag", _number), ("epoch", _small), ("reserved", _small), ("indices", _pointer),
+                ("occurrences", _pointer), ("count", _number), ("states", _pointer), ("head", _text),
+                ("head_bytes", _number), ("payload_bytes", _number), ("leaves", _pointer),
+                ("leaf_count", _number), ("metas", _pointer), ("meta_bytes", _pointer),
+                ("meta_room", _number), ("origins", _pointer)]
 
 
 class Generator(ctypes.Structure):
     """struct ts_generator of hooks/torch/numbers.h."""
 
-    _fields_ = [("kind", ctypes.c_uint64), ("words", ctypes.c_void_p), ("more", ctypes.c_void_p),
-                ("rest", ctypes.c_void_p), ("path", ctypes.c_char_p),
-                ("path_bytes", ctypes.c_uint64), ("numbers", ctypes.c_uint64 * 4)]
+    _fields_ = [("kind", _number), ("words", _pointer), ("more", _pointer), ("rest", _pointer),
+                ("path", _text), ("path_bytes", _number), ("numbers", _number * 4)]
 
 
 class Lone(ctypes.Structure):
     """struct ts_sample_lone of hooks/torch/lone.h."""
 
-    _fields_ = [("sample", ctypes.c_void_p), ("batch", ctypes.c_void_p),
-                ("globals", ctypes.c_void_p), ("position", ctypes.c_uint64)]
+    _fields_ = [("sample", _pointer), ("batch", _pointer), ("globals", _pointer),
+                ("position", _number)]
 
 
 def _file(name):
@@ -87,8 +82,7 @@ class Settings:
     """What this process was told; see shim/options.def."""
 
     def __init__(self):
-        small, large = ctypes.c_uint32, ctypes.c_uint64
-        numbers = small(), large(), large(), small(), small(), small()
+        numbers = _small(), _number(), _number(), _small(), _small(), _small()
         library.tsshim_sample_settings(*map(ctypes.byref, numbers))
         self.aligned, self.seed, self.epoch, self.share, self.free, self.across = (
             each.value for each in numbers)
@@ -99,8 +93,6 @@ class Settings:
         self.ignored = frozenset(os.environ.get("TSSHIM_IGNORE", "off").split(",")) - {"off", ""}
 
 
-_pointer, _text, _number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64
-_int, _small = ctypes.c_int, ctypes.c_uint32
 # As samples.h, batches.h, lone.h, order.h and loaders.h of hooks/torch say: (name, result, arguments).
 _FUNCTIONS = (
     ("sample_abi", _small, []),

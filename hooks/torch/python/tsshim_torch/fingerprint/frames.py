@@ -7,6 +7,7 @@ comes while items are made.  Only the libraries' own classes are known, of which
 runs.
 """
 
+import contextlib
 import ctypes
 
 from . import arrays, library
@@ -325,30 +326,27 @@ def _add_values(walker, form, array):
         _add_memory(walker, array.buffers[1] + array.offset * width, array.length * width)
 
 
-class _Given:
+@contextlib.contextmanager
+def _given(walker, kind, function, stream):
     """What fills a structure, released in the end."""
-
-    def __init__(self, walker, kind, function, stream):
-        self.value = kind()
-        if function(stream, self.value) != 0:
-            walker.fail("object")
-
-    def __enter__(self):
-        return self.value
-
-    def __exit__(self, *_):
-        if self.value.release:
-            self.value.release(self.value)
+    filled = kind()
+    if function(stream, filled) != 0:
+        walker.fail("object")
+    try:
+        yield filled
+    finally:
+        if filled.release:
+            filled.release(filled)
 
 
 def _add_stream(walker, capsule):
     """Write the columns behind the @capsule, which releases its stream itself."""
     address = _capsule_pointer(capsule, b"arrow_array_stream")
     stream = _Stream.from_address(address)
-    with _Given(walker, _Schema, stream.get_schema, address) as schema:
+    with _given(walker, _Schema, stream.get_schema, address) as schema:
         _add_type(walker, schema)
         while True:
-            with _Given(walker, _Array, stream.get_next, address) as array:
+            with _given(walker, _Array, stream.get_next, address) as array:
                 if not array.release:  # the end
                     return
                 _add_cells(walker, schema, array)

@@ -132,23 +132,17 @@ def user_parts(kind):
     return [base for base in library.mro(kind) if library.is_user_class(base)]
 
 
-class Judgement:
-    """
-    What is known of the items of a data set.
-
-    .generators  what they draw from
-    .by_hash     whether the order of a set may decide, which depends on the hashes of strings
-    .by_threads  whether the number of threads of a BLAS may decide, by the order of its sums
-    .orders      16 bytes for the orders of the sets that the data set holds: equal sets may
-                 differ in that, by how they were made
-    .exposes     whether an item may be, or refer to, what the data set holds: whoever changes
-                 the item, as a collate function might, changes the data set, and what comes
-                 from another job is a copy
-    """
-
-    def __init__(self, generators, by_hash, exposes, by_threads=False, orders=b""):
-        self.generators, self.by_hash, self.exposes = generators, by_hash, exposes
-        self.by_threads, self.orders = by_threads, orders
+# What is known of the items of a data set.
+# .generators  what they draw from
+# .by_hash     whether the order of a set may decide, which depends on the hashes of strings
+# .exposes     whether an item may be, or refer to, what the data set holds: whoever changes
+#              the item, as a collate function might, changes the data set, and what comes
+#              from another job is a copy
+# .by_threads  whether the number of threads of a BLAS may decide, by the order of its sums
+# .orders      16 bytes for the orders of the sets that the data set holds: equal sets may
+#              differ in that, by how they were made
+Judgement = collections.namedtuple(
+    "Judgement", "generators by_hash exposes by_threads orders", defaults=(False, b""))
 
 
 @collecting.put_off()

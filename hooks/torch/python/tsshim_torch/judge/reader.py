@@ -167,8 +167,8 @@ class Reader:
             self.judge.value(value.what)
             return ANY
         if value.kind == "attr":
-            if value.what in allowed.CHANGES or value.what in allowed.CHANGES_AND_DRAWS \
-                    or value.what in allowed.LIMITS or value.what in allowed.RULES:
+            if value.what in allowed.CHANGES or value.what in allowed.LIMITS \
+                    or value.what in allowed.RULES:
                 self.refuse("." + value.what)
             return ANY
         if value.kind == "classes":
@@ -242,8 +242,7 @@ class Reader:
         if name.startswith("__"):
             self.refuse("." + name)
         self.judge.computes_by(name)
-        known = (name in allowed.ATTRIBUTES or name in allowed.CHANGES
-                 or name in allowed.CHANGES_AND_DRAWS)
+        known = name in allowed.ATTRIBUTES or name in allowed.CHANGES
         self.judge.name(name, known)
         keeps = owner.kind in ("fresh", "const")
         return Value("attr", name, owner if keeps else ANY) if known else ANY
@@ -316,7 +315,7 @@ class Reader:
         name, count = callee.what, None if arguments is None else len(arguments)
         if keywords is None or allowed.CHANGING_KEYWORDS & set(keywords):
             self.refuse("keywords of ." + name)
-        if name in allowed.CHANGES or name in allowed.CHANGES_AND_DRAWS:
+        if name in allowed.CHANGES:
             if callee.owner.kind != "fresh":
                 self.refuse("." + name)
             if name in allowed.CHANGES_AND_DRAWS:
