@@ -15,7 +15,6 @@ from .walk import LONG, NODES, OTHERS, add_dict, add_ordered, add_set, ending, i
 _size = type.__dict__["__basicsize__"].__get__
 _item_size = type.__dict__["__itemsize__"].__get__
 _base = type.__dict__["__base__"].__get__
-_qualname = type.__dict__["__qualname__"].__get__
 
 # What a class holds besides what its author wrote, or what only documents it.
 CLASS_NOISE = frozenset((
@@ -75,7 +74,7 @@ def _class(walker, kind):
                 _constants(walker, base)
         return
     # Not the module: __main__ has another name in a process made by spawning.
-    walker.put(b"t", _qualname(kind))
+    walker.put(b"t", library.qualified_name(kind))
     walker.put(b"t", type.__dict__["__name__"].__get__(kind))
     walker.add(type(kind), ".__class__")
     for base in library.mro(kind)[1:]:
@@ -362,8 +361,8 @@ def _strange_module(walker, module):
 
 def _is_cython(kind):
     """Whether @kind is that of functions that Cython made, which no module has."""
-    return _qualname(kind) == "cython_function_or_method" and is_in_c(type(kind)) \
-        or _qualname(type(kind)) == "_common_types_metatype" and not any(
+    return library.qualified_name(kind) == "cython_function_or_method" and is_in_c(type(kind)) \
+        or library.qualified_name(type(kind)) == "_common_types_metatype" and not any(
             type(part) is types.FunctionType for part in library.class_dict(kind).values())
 
 

@@ -19,35 +19,27 @@ _OWN = frozenset(("_mgr", "_item_cache", "_cacher", "_is_copy", "_flags", "_data
                   "_references", "_no_setting_name", "_engine", "_range", "_levels", "_codes"))
 
 
-def _of(kind, package):
-    """Whether @kind is a class of the library @package, as that has it."""
-    return library.class_module(kind).partition(".")[0] == package and \
-        library.is_library_class(kind)
-
-
 # ---- pandas ----
 
 @of_library("pandas")
 def register_pandas(pandas):
     """Let walks know the classes of the module @pandas."""
-    kinds = (pandas.DataFrame, pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)
-    scalars = (pandas.Timestamp, pandas.Timedelta, type(pandas.NaT), type(pandas.NA))
-    adders = tuple(zip(kinds, (_add_frame, _add_frame, _add_index, _add_extension)))
+    extensions = pandas.api.extensions
+    adders = ((pandas.DataFrame, _add_frame), (pandas.Series, _add_frame), (pandas.Index, _add_index),
+              (extensions.ExtensionArray, _add_extension), (extensions.ExtensionDtype, _add_dtype))
 
     def _others(walker, value):
         kind = type(value)
         for base, add in adders:
-            if library.inherits(kind, base) and _of(kind, "pandas"):
+            if library.inherits(kind, base) and library.is_library_class(kind) and \
+                    library.class_module(kind).partition(".")[0] == "pandas":
                 walker.put(b"p", kind.__name__)
                 add(walker, value)
                 return True
-        if library.inherits(kind, pandas.api.extensions.ExtensionDtype) and _of(kind, "pandas"):
-            _add_dtype(walker, value)
-            return True
         return False
 
     OTHERS.insert(0, _others)
-    for kind in scalars:
+    for kind in (pandas.Timestamp, pandas.Timedelta, type(pandas.NaT), type(pandas.NA)):
         VALUES[id(kind)] = _scalar
 
 
