@@ -14,8 +14,7 @@ import support
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
 import torch  # noqa: E402,F401
-from tsshim_torch.judge import state  # noqa: E402
-from tsshim_torch.judge.values import Refused  # noqa: E402
+from tsshim_torch.judge import Refused, surroundings  # noqa: E402
 
 NAME = "htmlentityreplace"
 TEXT = ('def htmlentityreplace_errors(ex):\n    return "&#%d;" % ord(ex.object[ex.start]), ex.end\n'
@@ -45,13 +44,13 @@ def library():
             sys.path.remove(place)
             for name in ("mako", "mako.filters"):
                 del sys.modules[name]
-            state._ERRORS[0].pop(NAME, None)
+            surroundings._ERRORS[0].pop(NAME, None)
 
 
 def is_refused():
     """Whether nothing is shared because of a handler."""
     try:
-        state._check_codecs()
+        surroundings._check_codecs()
     except Refused as refused:
         assert str(refused) == "a handler of codecs", refused
         return True
@@ -89,5 +88,5 @@ def test_any_other_is_not():
             codecs.register_error("another", filters.htmlentityreplace_errors)
             assert is_refused()
         finally:
-            del state._ERRORS[0]["another"]
+            del surroundings._ERRORS[0]["another"]
     assert not is_refused()

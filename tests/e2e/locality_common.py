@@ -11,7 +11,7 @@ import torch
 import torch.utils.data as data  # brings the Python half
 from torch.utils.data.distributed import DistributedSampler
 from tsshim_torch import native
-from tsshim_torch.locality import agreement, iteration
+from tsshim_torch.locality import iteration
 
 RANKS, NODES = 8, 4
 
@@ -51,7 +51,7 @@ class Job:
     @contextlib.contextmanager
     def be(self, rank):
         os.environ.update(RANK=str(rank), WORLD_SIZE=str(self.ranks), GROUP_RANK=str(self.node_of[rank]))
-        agreement.place = lambda: agreement.Place(rank, self.ranks, agreement.node(), self.store)
+        iteration.place = lambda: iteration.Place(rank, self.ranks, iteration.node(), self.store)
         native.say, native.count_pass = self.said.append, self.count
         with self.draw(rank):
             yield
@@ -68,7 +68,7 @@ class Job:
     def __enter__(self):
         iteration._jobs.clear()
         iteration._said.clear()
-        self.real = agreement.place, native.say, native.count_pass
+        self.real = iteration.place, native.say, native.count_pass
         return self
 
     @contextlib.contextmanager
@@ -81,7 +81,7 @@ class Job:
 
     def __exit__(self, *_):
         self.known = dict(iteration._jobs)
-        agreement.place, native.say, native.count_pass = self.real
+        iteration.place, native.say, native.count_pass = self.real
         for name in ("RANK", "WORLD_SIZE", "GROUP_RANK"):
             os.environ.pop(name, None)
 
@@ -108,7 +108,7 @@ class Plain(Job):
 
     @contextlib.contextmanager
     def be(self, rank):
-        agreement.place = lambda: agreement.Place(rank, 1, "", None)
+        iteration.place = lambda: iteration.Place(rank, 1, "", None)
         with self.draw(rank):
             yield
 

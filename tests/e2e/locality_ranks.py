@@ -16,7 +16,7 @@ support.in_the_library(TSSHIM_LOCALITY="1")  # torch is to be changed by it
 import torch.utils.data as data  # noqa: E402
 from torch.utils.data.distributed import DistributedSampler  # noqa: E402
 from tsshim_torch import native  # noqa: E402
-from tsshim_torch.locality import holdings, iteration, samplers  # noqa: E402
+from tsshim_torch.locality import assignment, iteration, samplers  # noqa: E402
 from locality_common import (NODES, RANKS, Job, Plain, Store, both, check, check_same_batches,  # noqa: E402
                              distributed, epochs, loader)
 
@@ -300,7 +300,7 @@ def test_what_moves_between_nodes_is_what_balance_costs():
 def test_who_holds_what():
     """Who has read it, also the second one of what a sampler gives twice; and nobody what nobody has read."""
     order = samplers.Dealt([4, 2, 0, 9, 7, 1, 4, 4, 4, 2], 5, 1, False)  # ranks get 4 1, 2 4, 0 4, 9 4, 7 2
-    held = holdings.Holdings(order, [0, 0, 1, 1, 2])
+    held = assignment.Holdings(order, [0, 0, 1, 1, 2])
     assert [held.of(sample) for sample in range(11)] == [
         (1,), (0,), (0, 2), (), (0, 1), (), (), (2,), (), (1,), ()]
 

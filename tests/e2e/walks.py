@@ -19,7 +19,7 @@ PACKAGE = os.path.join(support.HERE, "..", "..", "hooks", "torch", "python")
 JOB = os.path.join(support.HERE, "walks_job.py")
 sys.path.insert(0, PACKAGE)
 from tsshim_torch import clock  # noqa: E402
-from tsshim_torch.fingerprint import datasets, environment, library, remembered, scratch, walk  # noqa: E402
+from tsshim_torch.fingerprint import classes, datasets, environment, library, walk  # noqa: E402
 
 LIBRARY = "_PRIVATE = [1]\n\n\ndef double(value):\n    return 2 * value\n"
 # A data set that calls it, and prints its name.
@@ -154,7 +154,7 @@ def test_what_a_library_leaves_of_the_item_before_in_each_of_its_releases():
             write(work + "/kornia-1.0.dist-info/RECORD", place + ",sha256=x,1\n")
             with searched(work):
                 module = importlib.import_module(place[:-3].replace("/", "."))
-                found = scratch.names(type("Augment", (module.ImageModuleMixIn,), {}))
+                found = classes.scratch_names(type("Augment", (module.ImageModuleMixIn,), {}))
             assert "_output_image" in found, place
 
 
@@ -288,8 +288,8 @@ def watched(step):
         return kind(*arguments, **more)
 
     clock.thread, datasets.Walker = thread, walker
-    remembered._refusals.clear()
-    remembered._found = None
+    datasets._refusals.clear()
+    datasets._found = None
     try:
         yield walks
     finally:
@@ -422,7 +422,7 @@ def test_no_name_is_remembered():
 
 def test_what_there_is_no_room_for_is_looked_at_again():
     import numpy
-    datasets.arrays.register()
+    walk.register()
     with watched(datasets.SLOW) as walks:
         data = Data(array=numpy.zeros(1000))
         for room in (10, 10, 100000):
@@ -468,7 +468,7 @@ def test_processes_know_of_each_other():
     """A forked one what its parent found; with expect(), all what a forked one found."""
     data = Data(call=chain(walk.UNTIMED + walk.VISITS * 8))
     with watched(walk.PATIENCE / 4) as walks:
-        remembered.expect()
+        datasets.expect()
 
         def look(made):
             assert outcome(data)[1] == "slow" and len(walks) == made, walks

@@ -447,7 +447,8 @@ Test(libraries, an_object_is_known_by_its_memory_manager)
 	cr_expect(library->finish_decompress ==
 		  (int (*)(struct ts_jpeg_decompress *))(uintptr_t)&jpeg_finish_decompress);
 	cr_expect(eq(ptr, (void *)library,
-		(void *)ts_jpeg_library_of_caller((const void *)(uintptr_t)&drive_encode)));
+		(void *)ts_jpeg_library_of_caller(
+			(const void *)(uintptr_t)&drive_encode, "jpeg_CreateDecompress")));
 	jpeg_destroy_decompress(&cinfo);
 }
 

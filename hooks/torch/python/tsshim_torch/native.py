@@ -30,51 +30,46 @@ LOADER_ITERABLE, LOADER_PERSISTENT, LOADER_ALIGNED, LOADER_FREE = 1, 2, 4, 8
 SHARE_AUTO, SHARE_SAMPLES, SHARE_PIXELS, SHARE_OFF = range(4)
 
 
+_pointer, _text, _number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64
+_int, _small = ctypes.c_int, ctypes.c_uint32
+
+
 class _View(ctypes.Structure):
-    _fields_ = [("meta", ctypes.c_void_p), ("meta_bytes", ctypes.c_uint64),
-                ("payload", ctypes.c_void_p), ("payload_bytes", ctypes.c_uint64),
-                ("torch_seed", ctypes.c_uint64), ("python_seed", ctypes.c_uint64),
-                ("numpy_seed", ctypes.c_uint32), ("verify", ctypes.c_uint32),
-                ("origin", ctypes.c_uint64 * 2),
-                ("inputs", ctypes.c_void_p), ("input_bytes", ctypes.c_uint64),
-                ("is_alone", ctypes.c_uint64), ("unfit", ctypes.c_char_p)]
+    _fields_ = [("meta", _pointer), ("meta_bytes", _number), ("payload", _pointer),
+                ("payload_bytes", _number), ("torch_seed", _number), ("python_seed", _number),
+                ("numpy_seed", _small), ("verify", _small), ("origin", _number * 2),
+                ("inputs", _pointer), ("input_bytes", _number), ("is_alone", _number), ("unfit", _text)]
 
 
 class Leaf(ctypes.Structure):
     """struct ts_sample_leaf of hooks/torch/samples.h."""
 
-    _fields_ = [("offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
-                ("base", ctypes.c_void_p)]
+    _fields_ = [("offset", _number), ("bytes", _number), ("base", _pointer)]
 
 
 class BatchView(ctypes.Structure):
     """struct ts_sample_batch of hooks/torch/samples.h."""
 
-    _fields_ = [("scope", ctypes.c_char_p), ("stream", ctypes.c_char_p),
-                ("which", ctypes.c_char_p), ("draws", ctypes.c_void_p),
-                ("tag", ctypes.c_uint64), ("epoch", ctypes.c_uint32),
-                ("reserved", ctypes.c_uint32), ("indices", ctypes.c_void_p), ("occurrences", ctypes.c_void_p),
-                ("count", ctypes.c_uint64), ("states", ctypes.c_void_p),
-                ("head", ctypes.c_char_p), ("head_bytes", ctypes.c_uint64),
-                ("payload_bytes", ctypes.c_uint64), ("leaves", ctypes.c_void_p),
-                ("leaf_count", ctypes.c_uint64), ("metas", ctypes.c_void_p),
-                ("meta_bytes", ctypes.c_void_p), ("meta_room", ctypes.c_uint64),
-                ("origins", ctypes.c_void_p)]
+    _fields_ = [("scope", _text), ("stream", _text), ("which", _text), ("draws", _pointer),
+                ("tag", _number), ("epoch", _small), ("reserved", _small), ("indices", _pointer),
+                ("occurrences", _pointer), ("count", _number), ("states", _pointer), ("head", _text),
+                ("head_bytes", _number), ("payload_bytes", _number), ("leaves", _pointer),
+                ("leaf_count", _number), ("metas", _pointer), ("meta_bytes", _pointer),
+                ("meta_room", _number), ("origins", _pointer)]
 
 
 class Generator(ctypes.Structure):
     """struct ts_generator of hooks/torch/numbers.h."""
 
-    _fields_ = [("kind", ctypes.c_uint64), ("words", ctypes.c_void_p), ("more", ctypes.c_void_p),
-                ("rest", ctypes.c_void_p), ("path", ctypes.c_char_p),
-                ("path_bytes", ctypes.c_uint64), ("numbers", ctypes.c_uint64 * 4)]
+    _fields_ = [("kind", _number), ("words", _pointer), ("more", _pointer), ("rest", _pointer),
+                ("path", _text), ("path_bytes", _number), ("numbers", _number * 4)]
 
 
 class Lone(ctypes.Structure):
     """struct ts_sample_lone of hooks/torch/samples.h."""
 
-    _fields_ = [("sample", ctypes.c_void_p), ("batch", ctypes.c_void_p),
-                ("globals", ctypes.c_void_p), ("position", ctypes.c_uint64)]
+    _fields_ = [("sample", _pointer), ("batch", _pointer), ("globals", _pointer),
+                ("position", _number)]
 
 
 def _file(name):
@@ -87,8 +82,7 @@ class Settings:
     """What this process was told; see shim/options.def."""
 
     def __init__(self):
-        small, large = ctypes.c_uint32, ctypes.c_uint64
-        numbers = small(), large(), large(), small(), small(), small()
+        numbers = _small(), _number(), _number(), _small(), _small(), _small()
         library.tsshim_sample_settings(*map(ctypes.byref, numbers))
         self.aligned, self.seed, self.epoch, self.share, self.free, self.across = (
             each.value for each in numbers)
@@ -99,89 +93,72 @@ class Settings:
         self.ignored = frozenset(os.environ.get("TSSHIM_IGNORE", "off").split(",")) - {"off", ""}
 
 
-def _functions():
-    pointer, number, text = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p
-    small = ctypes.c_uint32
-    return (
-        ("abi", ctypes.c_uint32, []),
-        ("settings", None, [pointer] * 6),
-        ("create", pointer, []),
-        ("destroy", None, [pointer]),
-        ("name", None, [pointer, text, text, text, number, small, ctypes.c_int]),
-        ("note", None, [pointer, number, small, small, small]),
-        ("take", ctypes.c_int, [pointer, ctypes.c_int]),
-        ("across", ctypes.c_int, [pointer]),
-        ("seek", ctypes.c_int, [pointer]),
-        ("found", ctypes.c_int, [pointer, small]),
-        ("taken", None, [pointer]),
-        ("verified", None, [pointer, ctypes.c_int]),
-        ("drop", None, [pointer]),
-        ("begin", None, [pointer, ctypes.c_int]),
-        ("end", ctypes.c_int, [pointer, ctypes.c_int]),
-        ("reserve", pointer, [pointer, text, number, number]),
-        ("publish", None, [pointer]),
-        ("take_batch", number, [pointer, pointer, number, ctypes.c_int]),
-        ("claim_batch", number, [pointer, pointer, number]),
-        ("copy", None, [pointer, pointer, number, number]),
-        ("lone_begin", None, [pointer]),
-        ("lone_next", None, [pointer]),
-        ("lone_end", None, [pointer, number, ctypes.c_int, text]),
-        ("pass", None, [text, small]),
-        ("drawn", None, [text, number, number]),
-        ("refused", None, [text]),
-        ("progress", None, [text, number, number, number, ctypes.c_int]),
-        ("words", None, [pointer, number]),
-        ("relative", ctypes.c_int, []),
-        ("pause", pointer, []),
-        ("resume", None, [pointer]),
-        ("hash", None, [pointer, number, pointer]),
-        ("seed", None, [pointer, number, text, number]),
-        ("seed_globals", None, [pointer, number, number, small]))
+# As samples.h, batches.h, lone.h, order.h and loaders.h of hooks/torch say: (name, result, arguments).
+_FUNCTIONS = (
+    ("sample_abi", _small, []),
+    ("sample_settings", None, [_pointer] * 6),
+    ("sample_create", _pointer, []),
+    ("sample_destroy", None, [_pointer]),
+    ("sample_name", None, [_pointer, _text, _text, _text, _number, _small, _int]),
+    ("sample_note", None, [_pointer, _number, _small, _small, _small]),
+    ("sample_take", _int, [_pointer, _int]),
+    ("sample_across", _int, [_pointer]),
+    ("sample_seek", _int, [_pointer]),
+    ("sample_found", _int, [_pointer, _small]),
+    ("sample_taken", None, [_pointer]),
+    ("sample_verified", None, [_pointer, _int]),
+    ("sample_drop", None, [_pointer]),
+    ("sample_begin", None, [_pointer, _int]),
+    ("sample_end", _int, [_pointer, _int]),
+    ("sample_reserve", _pointer, [_pointer, _text, _number, _number]),
+    ("sample_publish", None, [_pointer]),
+    ("sample_take_batch", _number, [_pointer, _pointer, _number, _int]),
+    ("sample_claim_batch", _number, [_pointer, _pointer, _number]),
+    ("sample_copy", None, [_pointer, _pointer, _number, _number]),
+    ("sample_lone_begin", None, [_pointer]),
+    ("sample_lone_next", None, [_pointer]),
+    ("sample_lone_end", None, [_pointer, _number, _int, _text]),
+    ("sample_pass", None, [_text, _small]),
+    ("sample_drawn", None, [_text, _number, _number]),
+    ("sample_refused", None, [_text]),
+    ("sample_progress", None, [_text, _number, _number, _number, _int]),
+    ("sample_words", None, [_pointer, _number]),
+    ("sample_relative", _int, []),
+    ("sample_pause", _pointer, []),
+    ("sample_resume", None, [_pointer]),
+    ("sample_hash", None, [_pointer, _number, _pointer]),
+    ("sample_seed", None, [_pointer, _number, _text, _number]),
+    ("sample_seed_globals", None, [_pointer, _number, _number, _small]),
+    ("order_create", _pointer, [_pointer]),
+    ("order_destroy", None, [_pointer]),
+    ("order_begin", _int, [_pointer, _pointer, _number, _small, _number]),
+    ("order_had", _int, [_pointer, ctypes.c_int64, _small, _small]),
+    ("order_scope", None, [_pointer, _small, _text]),
+    ("order_choose", _number, [_pointer, _number, _number, _pointer, _pointer, _pointer, _pointer]),
+    ("loader_say", _int, [_small, _pointer, _pointer, _small, _text, _text, _text, _small]))
 
 
-def _order_functions():
-    pointer, number, small = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
-    return (
-        ("create", pointer, [pointer]),
-        ("destroy", None, [pointer]),
-        ("begin", ctypes.c_int, [pointer, pointer, number, small, number]),
-        ("had", ctypes.c_int, [pointer, ctypes.c_int64, small, small]),
-        ("scope", None, [pointer, small, ctypes.c_char_p]),
-        ("choose", number, [pointer, number, number, pointer, pointer, pointer, pointer]))
-
-
-def _loader_functions():
-    pointer, text, small = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32
-    return (("say", ctypes.c_int, [small, pointer, pointer, small, text, text, text, small]),)
-
-
-def _load(kind, names=None, functions=_functions(), prefix="tsshim_sample_"):
+def _load(kind, names=None):
     """The library by way of @kind; with @names only these functions of it."""
-    library = kind(None)
-    for name, result, arguments in functions:
+    found = kind(None)
+    for name, result, arguments in _FUNCTIONS:
         if names is None or name in names:
-            function = getattr(library, prefix + name)
+            function = getattr(found, "tsshim_" + name)
             function.restype = result
             function.argtypes = arguments
-    return library
+    return found
 
 
-library = _load(ctypes.PyDLL)
+library = orders = _load(ctypes.PyDLL)
 if library.tsshim_sample_abi() != ABI:
     raise ImportError("libtsshim.so has another interface")
 # What may take longer: other threads of the program run meanwhile.
-_unlocked = _load(ctypes.CDLL, ("take", "take_batch", "copy", "across", "found", "hash"))
-
-# As order.h says.
-orders = _load(ctypes.PyDLL, functions=_order_functions(), prefix="tsshim_order_")
-
-# As hooks/torch/samples.h says.
-say_loader = _load(ctypes.PyDLL, functions=_loader_functions(),
-                   prefix="tsshim_loader_").tsshim_loader_say
+_unlocked = _load(ctypes.CDLL, ("sample_take", "sample_take_batch", "sample_copy", "sample_across",
+                                "sample_found", "sample_hash"))
+say_loader = library.tsshim_loader_say
 
 settings = Settings()
 _count_pass = library.tsshim_sample_pass
-# As samples.h and batches.h say.
 count_drawn = library.tsshim_sample_drawn
 say_progress = library.tsshim_sample_progress
 copy = _unlocked.tsshim_sample_copy
@@ -281,19 +258,17 @@ def say(text):
 
 
 class Sample:
-    """One struct ts_sample, for one thread; the methods are those of samples.h."""
+    """One struct ts_sample, for one thread; the methods are those of samples.h and across.h."""
 
     def __init__(self):
         self.handle = library.tsshim_sample_create()
         if not self.handle:
             raise MemoryError
         self.view = _View.from_address(self.handle)
-        self.taken = partial(library.tsshim_sample_taken, self.handle)
-        self.verified = partial(library.tsshim_sample_verified, self.handle)
-        self.drop = partial(library.tsshim_sample_drop, self.handle)
-        self.begin = partial(library.tsshim_sample_begin, self.handle)
-        self.take_batch = partial(_unlocked.tsshim_sample_take_batch, self.handle)
-        self.claim_batch = partial(library.tsshim_sample_claim_batch, self.handle)
+        for name in ("taken", "verified", "drop", "begin", "note", "seek", "claim_batch"):
+            setattr(self, name, partial(getattr(library, "tsshim_sample_" + name), self.handle))
+        for name in ("take_batch", "across", "found"):
+            setattr(self, name, partial(getattr(_unlocked, "tsshim_sample_" + name), self.handle))
 
     def __del__(self):
         if getattr(self, "handle", None):
@@ -303,24 +278,9 @@ class Sample:
         library.tsshim_sample_name(self.handle, scope, stream, index, len(index), occurrence,
                                    drawn)
 
-    def note(self, tag, index, draw, epoch):
-        library.tsshim_sample_note(self.handle, tag, index, draw, epoch)
-
     def take(self, wait=NOW):
         take = _unlocked.tsshim_sample_take if wait else library.tsshim_sample_take
         return take(self.handle, wait)
-
-    def across(self):
-        """Whether other nodes are to be asked for what is claimed from now on."""
-        return _unlocked.tsshim_sample_across(self.handle) != 0
-
-    def seek(self):
-        """Ask them for what is claimed; whether that was done."""
-        return library.tsshim_sample_seek(self.handle) != 0
-
-    def found(self, wait_us=0):
-        """HIT, CLAIM, PASS, or BUSY as long as there is no answer."""
-        return _unlocked.tsshim_sample_found(self.handle, wait_us)
 
     def meta(self):
         """The meta of a hit, copied."""

@@ -15,20 +15,14 @@ import re
 import sys
 
 from . import handles, library, shared, traced
-from .walk import OTHERS, VALUES, inline, node, value
+from .walk import OTHERS, VALUES, inline, node, of_library, value
 
 # Classes in C -> function(walker, object), of what an object of a class that Python derives from one holds.
 BASES = {}
-_known = set()  # names of libraries whose types are registered
 LARGEST = 8 << 30  # bytes of one array; reading more takes longer than sharing it can save
 PIECE = 64 << 20
 LARGE = 1 << 20  # bytes of an array from which its digest is worth keeping
 TENSORS = 8  # of a tuple of tensors that are looked at
-
-
-@value(type(NotImplemented))
-def _not_implemented(_):
-    return b"!"
 
 
 @value(pathlib.PurePosixPath, pathlib.PosixPath, pathlib.PureWindowsPath)
@@ -43,39 +37,16 @@ def _pattern(pattern):
     return None if data is None else b"E" + data
 
 
-@value(decimal.Decimal)
-def _decimal(number):
-    return b"D" + str(number).encode()
-
-
-@value(datetime.timedelta, datetime.date)
-def _date(date):
-    return b"T" + type(date).__name__.encode() + repr(date).encode()
-
-
 @value(datetime.datetime, datetime.time)
 def _time(time):
     if time.tzinfo is not None and type(time.tzinfo) is not datetime.timezone:
         return None
-    return b"T" + type(time).__name__.encode() + repr(time).encode()
+    return _by_text(time)
 
 
-@value(datetime.timezone)
-def _timezone(zone):
-    return b"Z" + repr(zone).encode()
-
-
-def register():
-    """Register the types of the libraries that were loaded since the last call."""
-    for name, function in (("numpy", _numpy), ("torch", _torch), ("PIL.Image", _pillow)):
-        module = sys.modules.get(name)
-        if name not in _known and module is not None:
-            # Half imported in another thread: next time.
-            try:
-                function(module)
-            except AttributeError:
-                continue
-            _known.add(name)
+@value(decimal.Decimal, datetime.timedelta, datetime.date, datetime.timezone, type(NotImplemented))
+def _by_text(thing):
+    return b"T" + type(thing).__name__.encode() + repr(thing).encode()
 
 
 def is_large(thing):
@@ -125,6 +96,12 @@ _Mapping = collections.namedtuple(
     "_Mapping", "begin end is_read is_written is_shared offset inode path")
 
 
+def maps():
+    """The text of /proc/self/maps."""
+    with open("/proc/self/maps", "rb", buffering=0) as file:
+        return file.readall()
+
+
 def _first_address(line):
     return int(line[:line.index(b"-")], 16)
 
@@ -150,8 +127,7 @@ def _mapping(walker, address):
     """The mapping of this process that @address lies in, or None."""
     lines = walker.memory.get("maps")
     if lines is None:
-        with open("/proc/self/maps", "rb", buffering=0) as file:
-            lines = walker.memory["maps"] = file.readall().split(b"\n")[:-1]  # by address
+        lines = walker.memory["maps"] = maps().split(b"\n")[:-1]  # by address
     begin, end = 0, len(lines)
     while begin < end:
         middle = (begin + end) // 2
@@ -188,6 +164,7 @@ def _is_of_a_file(mapping, end):
         return False
 
 
+@of_library("numpy")
 def _numpy(numpy):
     node(numpy.ndarray, numpy.memmap)(_add_array)
     BASES[numpy.ndarray] = _add_array
@@ -264,6 +241,7 @@ def _add_place(walker, mapping, address):
                                 address - mapping.begin + mapping.offset))
 
 
+@of_library("torch")
 def _torch(torch):
     from .. import any_torch
     node(torch.Tensor, torch.nn.Parameter)(_add_tensor)
@@ -354,6 +332,7 @@ def _add_parts(walker, tensor):
         walker.add(getattr(tensor.detach(), name)(), "." + name + "()")
 
 
+@of_library("PIL.Image")
 def _pillow(module):
     @node(module.Image)
     def _image(walker, image):

@@ -15,9 +15,7 @@ import sys
 import types
 
 from . import library, parts, walk
-from .library import HEAP_TYPE
-
-_flags = type.__dict__["__flags__"].__get__
+from .library import in_class, is_in_c
 
 # What no item is expected to come to, where a class of settings defines it.
 _OWN = frozenset((
@@ -46,7 +44,7 @@ def of_class(kind):
 
 def is_bag(kind):
     """Whether objects of class @kind are bags: nothing but attributes or items, and ways to read them."""
-    written = [base for base in library.mro(kind) if _flags(base) & HEAP_TYPE]
+    written = [base for base in library.mro(kind) if not is_in_c(base)]
     names = {name for base in written for name in library.class_dict(base)}
     is_table = library.inherits(kind, dict)
     return type(kind) is type and (not is_in_c(kind) or HAS_PLAIN_HEADS) and _BASES.issuperset(set(library.mro(kind)) - set(written)) \
@@ -57,11 +55,6 @@ def is_bag(kind):
 # Whether a type lies in each object right behind how often it is referred to: not in a build for
 # debugging, or without a lock.
 HAS_PLAIN_HEADS = object.__basicsize__ == 16
-
-
-def is_in_c(kind):
-    """Whether class @kind is written in C."""
-    return not _flags(kind) & HEAP_TYPE
 
 
 def _is_part(base, is_table):
@@ -82,12 +75,6 @@ def _code_stores(code):
     return any(step.opname in _STORES for step in dis.get_instructions(code))
 
 
-def in_class(kind, name):
-    """What class @kind has under @name, one of of_class()."""
-    return next(library.class_dict(base)[name] for base in library.mro(kind)
-                if name in library.class_dict(base))
-
-
 def _ruled(kind, names):
     """Those of @names that objects of class @kind are asked for in vain: the class decides."""
     return {name for name in of_class(kind).intersection(names)
@@ -100,8 +87,7 @@ class _Probe:
 
 def dict_of(kind):
     """What reads the dict of objects of @kind, a bag's class; None where they have none."""
-    return next((library.class_dict(base)["__dict__"] for base in library.mro(kind)
-                 if "__dict__" in library.class_dict(base)), None)
+    return in_class(kind, "__dict__")
 
 
 def _references(value, reads):

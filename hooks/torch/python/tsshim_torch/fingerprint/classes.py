@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Classes, and objects of classes written in Python: what a fingerprint says of each."""
 
+import dis
 import sys
 import types
 from collections import OrderedDict
 
-from . import bags, drawing, handles, library, locks, scratch, shared, states, traced
+from . import bags, drawing, handles, library, shared, states, traced
 from .arrays import BASES
 from .code import makes_others
-from .library import HEAP_TYPE
+from .library import is_in_c
 from .walk import LONG, NODES, OTHERS, add_dict, add_ordered, add_set, ending, inline
 
-_flags = type.__dict__["__flags__"].__get__
 _size = type.__dict__["__basicsize__"].__get__
 _item_size = type.__dict__["__itemsize__"].__get__
 _base = type.__dict__["__base__"].__get__
-_qualname = type.__dict__["__qualname__"].__get__
 
 # What a class holds besides what its author wrote, or what only documents it.
 CLASS_NOISE = frozenset((
@@ -64,7 +63,7 @@ REFUSED_PACKAGES = {
 
 def _class(walker, kind):
     """A class of a library by name and module, another by all that its body left."""
-    if not _flags(kind) & HEAP_TYPE:
+    if is_in_c(kind):
         walker.put(b"T", library.class_name(kind))
         return
     if library.is_library_class(kind):
@@ -75,7 +74,7 @@ def _class(walker, kind):
                 _constants(walker, base)
         return
     # Not the module: __main__ has another name in a process made by spawning.
-    walker.put(b"t", _qualname(kind))
+    walker.put(b"t", library.qualified_name(kind))
     walker.put(b"t", type.__dict__["__name__"].__get__(kind))
     walker.add(type(kind), ".__class__")
     for base in library.mro(kind)[1:]:
@@ -125,7 +124,7 @@ def _refusal(kind):
     for reason in filter(None, reasons):
         return reason
     own = library.class_dict(kind)
-    if not _flags(kind) & HEAP_TYPE and ("__next__" in own or "send" in own):
+    if is_in_c(kind) and ("__next__" in own or "send" in own):
         return "iterator"
     return None
 
@@ -135,7 +134,7 @@ def _is_open(kind):
     Whether instances of @kind hold nothing but a dict, slots and what a known base holds: a
     class made in C may have fields that no descriptor shows, which its size tells.
     """
-    while _flags(kind) & HEAP_TYPE:
+    while not is_in_c(kind):
         base, own = _base(kind), library.class_dict(kind)
         fields = sum(type(value) is types.MemberDescriptorType for value in own.values())
         fields += ("__dict__" in own) + ("__weakref__" in own)
@@ -176,10 +175,78 @@ def instance_dict(value):
 
 # By the reason to refuse: what knows some of them all the same.
 _ADDERS = {"generator": drawing.add_generator, "handle": handles.add_handle,
-           "lock": locks.add_lock, "shared_memory": shared.add, "weakref": states.add_weak}
+           "lock": states.add_lock, "shared_memory": shared.add, "weakref": states.add_weak}
 
 
-class _Judgement:
+# Attributes of libraries' transforms that each call writes before it reads them: what they hold is
+# left from the item before, and no part of what the next one will be.
+# What multiprocessing notes at an object of ctypes: where the memory is from that it lies in.
+_OF_CTYPES = dict.fromkeys(("_ctypes.Array", "_ctypes.Structure", "_ctypes.Union", "_ctypes._SimpleCData"),
+                           ("_wrapper",))
+# By the class that has them, of a subclass as well: names of attributes.  A seed is what the
+# generators beside it were made with, which are told apart from it; _key2func follows from the
+# class and other attributes, in an order that differs from process to process.
+_SCRATCH = {
+    **_OF_CTYPES,
+    "albumentations.core.transforms_interface.BasicTransform": (
+        "params", "seed", "_key2func"),
+    "albumentations.core.composition.BaseCompose": ("seed",),
+    "beartype._conf.confmain.BeartypeConf": ("_hash",),  # of texts: another one in each process
+    # Connections to the hub, by a token of this process.
+    "datasets.iterable_dataset.IterableDataset": ("_IterableDataset__hffs_cache",),
+    "kornia.augmentation.base._BasicAugmentationBase": (
+        "_params", "_transform_matrix", "_transform_matrix_params",
+        "_transform_matrix_params_snapshot", "_lazy_matrix_args"),
+    "kornia.augmentation.container.base.BasicSequentialBase": ("_params",),
+    "kornia.augmentation.container.base.TransformMatrixMinIn": (  # so it is spelt there
+        "_transform_matrix", "_transform_matrices"),
+    "kornia.core.mixin.image_module.ImageModuleMixIn": ("_output_image",),
+    "kornia.core.module.ImageModuleMixIn": ("_output_image",),  # up to 0.8
+    "monai.transforms.inverse.TraceableTransform": ("_tracing",),
+    # What it has split words into, which follows from its merges.
+    "open_clip.tokenizer.SimpleTokenizer": ("cache",),
+    # What functions have worked out for values that name them; of these bags.py knows.
+    "omegaconf.base.ContainerMetadata": ("resolver_cache",),
+    "monai.transforms.transform.RandomizableTrait": ("_do_transform",),
+}
+# Methods that draw all anew, by the class that defines what they are for.
+_DRAWING = {"monai.transforms.transform.Randomizable": "randomize",
+            "fastai.vision.augment.RandTransform": "before_call"}
+# Numbers that a process and its workers share: read once, when an iteration begins.
+_SHARED = {"datasets.iterable_dataset.IterableDataset": "_epoch"}
+_STORES = frozenset(("STORE_ATTR",))
+
+
+def _stored(function):
+    """Names of attributes that @function assigns."""
+    if type(function) is not types.FunctionType:
+        return set()
+    return {step.argval for step in dis.get_instructions(function.__code__)
+            if step.opname in _STORES}
+
+
+def scratch_names(kind):
+    """Attributes of objects of @kind that are left from the item before."""
+    found = set()
+    classes = [base for base in library.mro(kind) if library.is_library_class(base)]
+    for base in classes:
+        name = library.class_name(base)
+        found.update(_SCRATCH.get(name, ()))
+        if name in _DRAWING:
+            for other in classes:
+                found |= _stored(library.class_dict(other).get(_DRAWING[name]))
+    return frozenset(found)
+
+
+def _shared_number(kind):
+    """The attribute of objects of @kind that is a number in shared memory, or None."""
+    for base in library.mro(kind):
+        if library.class_name(base) in _SHARED and library.is_library_class(base):
+            return _SHARED[library.class_name(base)]
+    return None
+
+
+class _Kind:
     """What the class @kind says of its instances."""
 
     def __init__(self, kind):
@@ -189,14 +256,15 @@ class _Judgement:
         self.is_module = library.inherits(kind, types.ModuleType)
         self.reason = None if self.is_class else _refusal(kind)
         self.is_iterable = any(library.class_name(base) == ITERABLE for base in classes)
-        self.number = scratch.shared_number(kind) if self.is_iterable else None
+        self.number = _shared_number(kind) if self.is_iterable else None
         self.is_open = _is_open(kind)
-        self.is_traced = traced.kind() in classes
+        self.is_traced = id(traced.kind()) in map(id, classes)
         self.is_bag = self.is_open and bags.is_bag(kind)
         self.state = states.row(kind)
-        self.scratch = scratch.names(kind)
-        self.base = next(base for base in classes if not _flags(base) & HEAP_TYPE)
-        self.slots = [pair for base in classes if _flags(base) & HEAP_TYPE
+        self.scratch = scratch_names(kind)
+        written = [base for base in classes if not is_in_c(base)]
+        self.base = next(base for base in classes if is_in_c(base))
+        self.slots = [pair for base in written
                       for pair in sorted(library.class_dict(base).items(), key=lambda p: p[0])
                       if type(pair[1]) is types.MemberDescriptorType
                       and pair[0] not in self.scratch]
@@ -207,7 +275,7 @@ def _instance(walker, value):
     kind = type(value)
     judged = walker.memory.get(id(kind))
     if judged is None:
-        judged = walker.memory[id(kind)] = _Judgement(kind)
+        judged = walker.memory[id(kind)] = _Kind(kind)
     if judged.is_class:
         _class(walker, value)
         return True
@@ -293,15 +361,15 @@ def _strange_module(walker, module):
 
 def _is_cython(kind):
     """Whether @kind is that of functions that Cython made, which no module has."""
-    return _qualname(kind) == "cython_function_or_method" and not _flags(type(kind)) & HEAP_TYPE \
-        or _qualname(type(kind)) == "_common_types_metatype" and not any(
+    return library.qualified_name(kind) == "cython_function_or_method" and is_in_c(type(kind)) \
+        or library.qualified_name(type(kind)) == "_common_types_metatype" and not any(
             type(part) is types.FunctionType for part in library.class_dict(kind).values())
 
 
 def _named(walker, value):
     """An object made in C, such as a ufunc: known when a library keeps it under its name."""
     kind = type(value)
-    if _flags(kind) & HEAP_TYPE and not library.is_library_class(kind) and not _is_cython(kind):
+    if not is_in_c(kind) and not library.is_library_class(kind) and not _is_cython(kind):
         return False
     try:
         module, name = value.__module__, value.__name__

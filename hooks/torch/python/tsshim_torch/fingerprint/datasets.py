@@ -10,15 +10,16 @@ dataset[i] asks the world (files, clocks, random numbers) while it runs is not j
 
 import bisect
 import math
+import mmap
 import sys
 import types
 
 from .. import clock, collecting
-from . import arrays, bags, frames, parts, remembered, traced
-from . import nodes  # noqa: F401 -- registers what it knows
+from . import bags, parts, traced, walk
+from . import frames, nodes  # noqa: F401 -- register what they know
 from .classes import instance_dict
 from .environment import environment
-from .library import class_dict, is_library_function
+from .library import class_dict, class_name, inherits, is_library_function
 from .walk import REASONS, Notes, Unknown, Walker
 
 SLOW = 0.1  # seconds of CPU time from which a walk that came to nothing is made once
@@ -44,9 +45,8 @@ def fingerprint(dataset, constants=None, room=math.inf, notes=None):
     notes, before = notes or Notes(), None
     start = clock.thread()
     try:
-        arrays.register()
-        frames.register()
-        before = remembered.refusal(dataset)
+        walk.register()
+        before = _refusal(dataset)
         if before is not None:
             notes.generators = _held(dataset, notes)
             raise before
@@ -81,7 +81,10 @@ def _remember(dataset, unknown, notes):
     if notes.is_cut:
         notes.generators = held  # not those that one job finds in time and another one does not
     if held is None or len(held) == len(notes.generators):
-        remembered.remember(dataset, unknown)
+        kind = _kind(dataset)
+        _refusals[kind] = unknown.reason, unknown.where, unknown.kind  # it leads to all that was seen
+        if _found is not None:
+            _found[hash(kind) % PLACES] = 1 + _REASONS.index(unknown.reason)
 
 
 def _held(dataset, notes):
@@ -97,6 +100,61 @@ def _held(dataset, notes):
         pass
     return found.generators
 
+
+# ---- refusals ----
+
+# Data sets that could not be told, after a walk that took long: the workers of an epoch, and those
+# of the next, need not find out again.  They are remembered by their class and the classes of their
+# attributes, for a program may make a new one for each epoch.  Others that look the same are not
+# shared either, which is never wrong.  No name is remembered: what a data set holds may change.
+#
+# A process that is forked knows what the one did that forks it; expect() lets that one, and others
+# that it forks, know what a forked one finds.  One that is spawned finds out for itself.
+
+PLACES = 1 << 12  # bytes of shared memory, one for each kind; two that meet in one are taken alike
+ATTRIBUTES = 64  # of a data set that are looked at
+
+_REASONS = tuple(sorted(REASONS))
+_refusals = {}  # kind -> what an Unknown says, of this process
+_found = None  # shared with the processes to come
+
+
+def expect():
+    """This process may be about to fork others."""
+    global _found
+    if _found is None:
+        _found = mmap.mmap(-1, PLACES)
+
+
+def _kind(dataset):
+    """What is looked at of @dataset, inside of torch's Subset; equal in a process and its forks."""
+    subset = getattr(sys.modules.get("torch.utils.data.dataset"), "Subset", None)
+    while type(dataset) is subset and "dataset" in (instance_dict(dataset) or {}):
+        dataset = instance_dict(dataset)["dataset"]
+    attributes = instance_dict(dataset) or {}
+    kinds = tuple((name, id(type(part))) for name, part in list(attributes.items())[:ATTRIBUTES]
+                  if type(name) is str)
+    kind = dataset if inherits(type(dataset), type) else type(dataset)
+    return id(kind), class_name(kind), kinds
+
+
+def _refusal(dataset):
+    """The Unknown that a data set like @dataset was refused for, or None."""
+    if not _refusals and _found is None:
+        return None
+    kind = _kind(dataset)
+    reason, where, name = _refusals.get(kind) or (None, "dataset", class_name(type(dataset)))
+    if reason is None:
+        number = _found[hash(kind) % PLACES] if _found is not None else 0
+        if number == 0:
+            return None
+        reason = _REASONS[number - 1]
+    unknown = Unknown(reason, where)
+    unknown.kind = name
+    return unknown
+
+
+# ---- data sets of PyTorch's around others ----
 
 def unwrap(dataset, index):
     """

@@ -21,18 +21,24 @@ SEEDED = {
     "numpy.random._philox.Philox": None,
     "numpy.random._sfc64.SFC64": None,
 }
-# The generators whose state the caller takes care of anyway.
-GLOBAL = (("random", "_inst"), ("numpy.random.mtrand", "_rand"), ("torch", "default_generator"))
+# The generators whose state the caller takes care of anyway: (module, name there).
+GLOBAL = {"python": ("random", "_inst"), "numpy": ("numpy.random.mtrand", "_rand"),
+          "torch": ("torch", "default_generator")}
 
 _names = {}  # id(class) -> (class, its name or None), of all that were asked about
 
 
+def behind(kind):
+    """The generator of this @kind, one of GLOBAL, behind the functions of its module, or None."""
+    name, attribute = GLOBAL[kind]
+    module = sys.modules.get(name)
+    return None if module is None else library.module_dict(module).get(attribute)
+
+
 def is_global(value):
     """Whether @value is the generator behind the functions of a module."""
-    for name, attribute in GLOBAL:
-        module = sys.modules.get(name)
-        if module is not None and library.module_dict(module).get(attribute) is value:
-            return True
+    if value is not None and any(behind(kind) is value for kind in GLOBAL):
+        return True
     # The program may have put another one behind the functions of random, for good.
     module = sys.modules.get("random")
     seed = module and library.module_dict(module).get("seed")

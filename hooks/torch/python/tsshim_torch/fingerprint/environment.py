@@ -18,7 +18,7 @@ import types
 import warnings
 from operator import is_
 
-from . import library
+from . import arrays, library
 from .walk import Unknown, joined
 
 PACKAGES = ("torch", "torchvision", "numpy", "PIL", "cv2",
@@ -71,8 +71,7 @@ def blas_threads():
     Text for the number of threads that sums of NumPy's are split between: torch.set_num_threads()
     rules over few of the libraries.  Takes half a millisecond.
     """
-    with open("/proc/self/maps", "rb", buffering=0) as file:
-        paths = sorted(set(_BLAS.findall(file.readall())))
+    paths = sorted(set(_BLAS.findall(arrays.maps())))
     found = [os.environ.get(name) for name in THREADS] + [len(os.sched_getaffinity(0))]
     for path in paths:
         library = ctypes.CDLL(os.fsdecode(path), os.RTLD_NOLOAD | os.RTLD_NOW)
@@ -172,9 +171,8 @@ def _preloaded():
 
 
 def _objects():
-    with open("/proc/self/maps", "rb", buffering=0) as file:
-        lines = file.readall().split(b"\n")
-    paths = {line.partition(b"/")[2] for line in lines if b" r-xp " in line and b"/" in line}
+    paths = {line.partition(b"/")[2] for line in arrays.maps().split(b"\n")
+             if b" r-xp " in line and b"/" in line}
     paths = sorted(b"/" + path for path in paths)
     wanted = [path for path in paths if OBJECTS.search(path) and b"scipy" not in path]
     return [library.content(os.fsdecode(path)) for path in wanted]
@@ -194,9 +192,16 @@ def _machine():
 
 
 def _variables():
-    return [os.fsencode("%s=%s" % pair) for pair in sorted(os.environ.items())
-            if (pair[0].startswith(VARIABLES) or pair[0] in VARIABLE_NAMES)
-            and pair[0] not in THREADS]
+    wanted = sorted(name for name in os.environ if name not in THREADS
+                    and (name.startswith(VARIABLES) or name in VARIABLE_NAMES))
+    return [os.fsencode("%s=%s" % (name, os.environ[name])) for name in wanted]
+
+
+def _at(owner, path):
+    """What is at the dotted @path from @owner, or None."""
+    for name in path.split("."):
+        owner = getattr(owner, name, None)
+    return owner
 
 
 def _switches():
@@ -205,21 +210,15 @@ def _switches():
         return None
     state = []
     for path in SWITCHES:
-        function = torch
-        for name in path.split("."):
-            function = getattr(function, name, None)
+        function = _at(torch, path)
         state.append((path, str(function()) if callable(function) else None))
     if hasattr(torch._C, "_get_cpu_capability"):  # what a variable did that was read long ago
         state.append(torch._C._get_cpu_capability())
     numpy = sys.modules.get("numpy")
     core = getattr(numpy, "_core", None) or getattr(numpy, "core", None)
-    features = getattr(getattr(core, "_multiarray_umath", None), "__cpu_features__", {})
+    features = _at(core, "_multiarray_umath.__cpu_features__") or {}
     state.append(sorted(name for name in features if features[name]))
-    for path in PRECISIONS:
-        owner = torch
-        for name in path.split("."):
-            owner = getattr(owner, name, None)
-        state.append(getattr(owner, "fp32_precision", None))
+    state += [_at(torch, path + ".fp32_precision") for path in PRECISIONS]
     if hasattr(torch, "get_autocast_dtype"):  # the older names warn since PyTorch 2.4
         state += [torch.is_autocast_enabled("cpu"), str(torch.get_autocast_dtype("cpu"))]
     elif hasattr(torch, "is_autocast_cpu_enabled"):
@@ -228,11 +227,10 @@ def _switches():
 
 
 def _image_switches():
-    files, vision = sys.modules.get("PIL.ImageFile"), sys.modules.get("torchvision")
     opencv = sys.modules.get("cv2")
-    return (getattr(files, "LOAD_TRUNCATED_IMAGES", False),
+    return (getattr(sys.modules.get("PIL.ImageFile"), "LOAD_TRUNCATED_IMAGES", False),
             getattr(sys.modules.get("PIL.Image"), "MAX_IMAGE_PIXELS", None),
-            getattr(vision, "_image_backend", None),
+            getattr(sys.modules.get("torchvision"), "_image_backend", None),
             opencv.useOptimized() if hasattr(opencv, "useOptimized") else None,
             opencv.ipp.useIPP() if hasattr(opencv, "ipp") else None)
 

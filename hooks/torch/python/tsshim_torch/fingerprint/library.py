@@ -23,9 +23,11 @@ import site
 import sys
 import sysconfig
 import types
+import zipimport
 from itertools import chain
+from operator import is_
 
-from . import installed, walk
+from . import walk
 from .code import code_bytes
 
 # Packages of which only the modules that somebody else names are looked at.
@@ -48,7 +50,7 @@ MADE_UP = re.compile(
     r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[4][0-9a-f]{3}\1[89ab][0-9a-f]{3}\1[0-9a-f]{12}")
 
 CACHED = type(functools.lru_cache(maxsize=None)(len))
-HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 PYBIND = "pybind11_builtins"  # where its metaclass says it is from
 DESCRIPTOR_IDS = frozenset(map(id, (
     types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
@@ -57,6 +59,7 @@ DESCRIPTOR_IDS = frozenset(map(id, (
 _flags = type.__dict__["__flags__"].__get__
 _mro = type.__dict__["__mro__"].__get__
 _dict = type.__dict__["__dict__"].__get__
+qualified_name = type.__dict__["__qualname__"].__get__
 _is_subclass = type.__subclasscheck__  # type's own, which asks no metaclass
 _code_of = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
 _looks = {}  # id(module) -> Look
@@ -72,9 +75,19 @@ def class_dict(kind):
     return _dict(kind) or {}
 
 
+def in_class(kind, name):
+    """What class @kind has under @name, or None."""
+    return next((class_dict(base)[name] for base in mro(kind) if name in class_dict(base)), None)
+
+
 def inherits(kind, base):
     """Whether @kind is @base or a subclass of it, whatever its metaclass says."""
     return _is_subclass(base, kind)
+
+
+def is_in_c(kind):
+    """Whether class @kind is written in C."""
+    return not _flags(kind) & _HEAP_TYPE
 
 
 def class_module(kind):
@@ -87,7 +100,7 @@ def class_module(kind):
 
 def class_name(kind):
     """module.qualified_name of class @kind."""
-    return "%s.%s" % (class_module(kind), type.__dict__["__qualname__"].__get__(kind))
+    return "%s.%s" % (class_module(kind), qualified_name(kind))
 
 
 def _directories(names):
@@ -104,11 +117,100 @@ ROOTS = STANDARD_ROOTS + _directories(
     + getattr(site, "getsitepackages", list)())
 
 
+# ---- packages installed outside of the interpreter's directories ----
+
+# By `pip install --target`, as an egg, in an archive.  What an installer put there is listed by the
+# installer itself: RECORD of a *.dist-info, or installed-files.txt of an *.egg-info.  A file that is
+# in such a list is a library's, in whatever directory the list lies.  All others are the program's
+# own: a tree in PYTHONPATH, what an editable installation leads to, a vendored copy.  People edit
+# these between jobs, and set what their modules hold, so they are told by what an item can reach of
+# them and never by a name and a version.
+#
+# Asks no directory that the interpreter has not listed itself while it imported from there.
+
+# Files of code, each on a line of its own: "name,hash,size" or, from an *.egg-info, "../name".
+_LISTED = re.compile(rb'(?m)^"?(?:\.\./)?([^",\r\n]+\.(?:py|so))(?=[",\r\n]|\Z)')
+_LISTS = (".dist-info/RECORD", ".egg-info/installed-files.txt")
+_EGG = "EGG-INFO"  # its whole directory or archive is one package's
+
+
+def _parents(path):
+    """The directories above @path, the nearest first."""
+    while "/" in path.rstrip("/"):
+        path = path.rstrip("/").rpartition("/")[0]
+        yield path
+
+
+def _finders():
+    """{directory or archive: its finder}, of all that modules were looked for in."""
+    return _finders_of(len(sys.path_importer_cache))
+
+
+@functools.lru_cache(maxsize=1)
+def _finders_of(_):
+    found = {}
+    for finder in list(sys.path_importer_cache.values()):
+        if type(finder) is importlib.machinery.FileFinder:
+            found[finder.path.rstrip("/")] = finder
+        elif type(finder) is zipimport.zipimporter and not finder.prefix:
+            found[finder.archive] = finder
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def _listed(place):
+    """Files of code below @place that installers have listed, and their directories; None: all."""
+    finder, found = _finders()[place], set()
+    if type(finder) is zipimport.zipimporter:
+        names = {name.partition("/")[0] for name in zipimport._zip_directory_cache.get(place, ())}
+    else:
+        names = getattr(finder, "_path_cache", ())
+    if _EGG in names:
+        return None
+    for name in names:
+        for ending in _LISTS:
+            if name.endswith(ending.partition("/")[0]):
+                listing = name + "/" + ending.partition("/")[2]
+                found.update(_LISTED.findall(_read(finder, place, listing)))
+    files = {name.decode("utf-8", "surrogateescape") for name in found}
+    return frozenset(files.union(*map(_parents, files)))
+
+
+def _read(finder, place, name):
+    try:
+        if type(finder) is zipimport.zipimporter:
+            return finder.get_data(place + "/" + name)
+        with open(place + "/" + name, "rb") as file:
+            return file.read()
+    except OSError:  # it has none, as that of a source tree
+        return b""
+
+
+def _is_installed(path):
+    """Whether the file or directory @path is an installed package's; runs no code of the user's."""
+    finders, wanted = _finders(), path.rstrip("/")
+    for place in _parents(path):
+        if place in finders:
+            listed = _listed(place)
+            if listed is None or wanted[len(place) + 1:] in listed:
+                return True
+    return False
+
+
+def _archive(path):
+    """The archive on the search path that @path lies in, or None."""
+    finders = _finders()
+    return next((place for place in _parents(path) if place in finders
+                 and type(finders[place]) is zipimport.zipimporter), None)
+
+
+# ---- what is a library's ----
+
 @functools.lru_cache(maxsize=None)
 def is_library_path(path):
     """Whether the file @path belongs to the interpreter or an installed package."""
     return (path.startswith(ROOTS) or path.startswith("<frozen ")
-            or "/site-packages/" in path or "/dist-packages/" in path or installed.has(path))
+            or "/site-packages/" in path or "/dist-packages/" in path or _is_installed(path))
 
 
 def module_dict(module):
@@ -179,14 +281,14 @@ def bound(module_name, qualified):
 
 def is_library_class(kind):
     """Whether @kind is a class of a library that is still found under its name there."""
-    return bound(class_module(kind), type.__dict__["__qualname__"].__get__(kind)) is kind
+    return bound(class_module(kind), qualified_name(kind)) is kind
 
 
 def is_user_class(kind):
     """Whether class @kind says that it comes from a module of the user's."""
     name = class_module(kind)
     # Cython 3.0 and SWIG make the classes of all that is theirs in a module that has no file.
-    is_made = name.startswith("_cython_") and not _flags(kind) & HEAP_TYPE or \
+    is_made = name.startswith("_cython_") and is_in_c(kind) or \
         name.startswith("swig_runtime_data") and module_path(sys.modules.get(name, os)) is None
     return name in sys.modules and not is_library_name(name) and not is_made
 
@@ -197,7 +299,7 @@ def content(path):
     Digest of the file @path; of a large one its size, time and both ends (of an archive that it
     lies in: the end has the checksums).  As it was when first asked for in this process.
     """
-    path = installed.archive(path) or path
+    path = _archive(path) or path
     hasher = hashlib.blake2b(digest_size=16)
     try:
         with open(path, "rb", buffering=0) as file:
@@ -273,9 +375,9 @@ class Look:
     def is_same(self):
         """Whether all names are still bound to the same objects with the same code."""
         for table, names, values in self.tables:
-            if list(table) != names or not all(map(operator.is_, table.values(), values)):
+            if list(table) != names or not all(map(is_, table.values(), values)):
                 return False
-        return all(map(operator.is_, self._codes(), self.codes))
+        return all(map(is_, self._codes(), self.codes))
 
     def _codes(self):
         return chain.from_iterable(map(_code_of, self.functions))
@@ -363,7 +465,7 @@ class Look:
         self._note(path, class_name(value))
         if home == self.names.get("__name__"):
             # Others are made in C, and can only be changed from there.
-            is_open = _flags(value) & HEAP_TYPE and class_module(type(value)) != PYBIND
+            is_open = not is_in_c(value) and class_module(type(value)) != PYBIND
             if is_open and not any(value is known for known in self.classes):
                 self.classes.append(value)
                 self._all(class_dict(value).items(), path + ".")
@@ -422,3 +524,70 @@ def look(module, once=False):
     if known is None or known.module is not module or not (once or known.is_same()):
         known = _looks[id(module)] = Look(module)
     return known
+
+
+# ---- modules with all that they use ----
+
+# What a walk has met of them is written at its end, as one.  A data set of Hugging Face's leads to a
+# hundred modules, and a walk is made for every worker of every epoch.  While nothing in them was
+# bound anew, what they come to is known already.
+
+CLOSURES = 64  # that are remembered; a program has few sets of modules that data sets lead to
+
+_closures = {}  # ids of modules -> Closure
+
+
+class Closure:
+    """
+    Library modules and all others that these use.
+
+    .digest   bytes that stand for what they are and what their names are bound to
+    .foreign  [(label, value)] that do not come from a library: to be walked
+    """
+
+    def __init__(self, modules, once):
+        self.looks, met, waiting = [], set(), list(modules)
+        for module in waiting:
+            if id(module) not in met:
+                met.add(id(module))
+                self.looks.append(look(module, once))
+                waiting += self.looks[-1].modules
+        self.looks.sort(key=lambda each: module_name(each.module))
+        parts, self.foreign = [], []
+        for each in self.looks:
+            name = module_name(each.module)
+            parts += (walk.encoded(name), module_content(each.module), each.data)
+            self.foreign += [(":%s.%s" % (name, path), value) for path, value in each.foreign]
+        self.digest = hashlib.blake2b(walk.joined(parts), digest_size=16).digest()
+        self._modules = [each.module for each in self.looks]
+
+    def is_same(self, once):
+        """Whether these modules are as they were; with @once, whether another look saw them so."""
+        return all(map(is_, [look(module, once) for module in self._modules], self.looks))
+
+
+def _closure_of(modules, once):
+    key = tuple(map(id, modules))
+    known = _closures.get(key)
+    if known is None or not known.is_same(once):
+        if len(_closures) >= CLOSURES:
+            _closures.clear()
+        known = _closures[key] = Closure(modules, once)
+    return known
+
+
+def note_module(walker, module):
+    """The current object of @walker, or what it belongs to, is library @module."""
+    walker.memory.setdefault(note_module, {})[id(module)] = module
+
+
+@walk.ending
+def _finish(walker):
+    """Write what was noted since the last time; what it leads to of the user's is walked."""
+    modules = walker.memory.pop(note_module, None)
+    if modules:
+        modules = sorted(modules.values(), key=module_name)
+        closure = _closure_of(modules, walker.notes.has_looked)
+        walker.put(b"h", closure.digest)
+        for label, value in closure.foreign:
+            walker.add(value, label)

@@ -12,7 +12,7 @@ import sys
 import types
 from collections import namedtuple
 
-from . import bags, closure, drawing, library
+from . import bags, drawing, library
 from .code import code_bytes, makes_others, said
 from .walk import NODES, OTHERS, ending, inline, node
 
@@ -237,46 +237,33 @@ def _builtin(walker, function):
         walker.add(owner, ".__self__")
 
 
-@node(type(str.join), type(str.__len__), type(dict.__dict__["fromkeys"]))
-def _slot(walker, method):
-    walker.put(b"W", method.__name__)
-    walker.add(method.__objclass__, ".__objclass__")
-
-
-@node(type("".__len__))
-def _method_wrapper(walker, method):
-    walker.put(b"W", method.__name__)
-    walker.add(method.__self__, ".__self__")
-
-
-@node(types.GetSetDescriptorType, types.MemberDescriptorType)
-def _member(walker, descriptor):
-    walker.put(b"D", descriptor.__name__)
-
-
-@node(staticmethod, classmethod)
-def _wrapped_method(walker, method):
-    walker.put(b"S", type(method).__name__)
-    if type(method) is classmethod:
-        walker.memory[makes_others] = True  # it is handed its class
-    walker.add(method.__func__)
-
-
-# What is told by some of its attributes.
+# What is told by some of its attributes: by class (tag, the one that is written in place, others).
 _TOLD = {
-    property: (b"P", ("fget", "fset", "fdel")),
-    functools.partial: (b"p", ("func", "args", "keywords", "__dict__")),
-    library.CACHED: (b"C", ("__dict__",)),
-    functools.cached_property: (b"Y", ("func",)),  # it also has a lock
-    dataclasses.Field: (b"Z", ("name", "default", "default_factory", "init", "metadata")),
+    **dict.fromkeys((type(str.join), type(str.__len__), type(dict.__dict__["fromkeys"])),
+                    (b"W", "__name__", ("__objclass__",))),
+    type("".__len__): (b"W", "__name__", ("__self__",)),
+    types.GetSetDescriptorType: (b"D", "__name__", ()),
+    types.MemberDescriptorType: (b"D", "__name__", ()),
+    logging.Logger: (b"L", "name", ()),  # its handlers hold locks and files, and decide about messages only
+    logging.RootLogger: (b"L", "name", ()),
+    staticmethod: (b"Ss", None, ("__func__",)),
+    classmethod: (b"Sc", None, ("__func__",)),
+    property: (b"P", None, ("fget", "fset", "fdel")),
+    functools.partial: (b"p", None, ("func", "args", "keywords", "__dict__")),
+    library.CACHED: (b"C", None, ("__dict__",)),
+    functools.cached_property: (b"Y", None, ("func",)),  # it also has a lock
+    dataclasses.Field: (b"Z", None, ("name", "default", "default_factory", "init", "metadata")),
 }
 
 
 @node(*_TOLD)
 def _told(walker, value):
-    tag, names = _TOLD[type(value)]
-    walker.put(tag)
-    if type(value) is library.CACHED:
+    kind = type(value)
+    tag, text, names = _TOLD[kind]
+    walker.put(tag, str(getattr(value, text)) if text else b"")
+    if kind is classmethod:
+        walker.memory[makes_others] = True  # it is handed its class
+    elif kind is library.CACHED:
         inner = value.__dict__.get("__wrapped__")
         of_user = type(inner) is not types.FunctionType or not library.is_library_function(inner)
         walker.notes.has_cache |= of_user and value.cache_info().currsize > 0
@@ -299,12 +286,6 @@ def _tuple_field(walker, value):
     walker.put(b"G", repr(value.__reduce__()[1][0]))
 
 
-@node(logging.Logger, logging.RootLogger)
-def _logger(walker, value):
-    # Its handlers hold locks and files, and decide about messages only.
-    walker.put(b"L", str(value.name))
-
-
 @node(type(os.environ))
 def _environ(walker, _):
     _environment(walker, None)
@@ -315,7 +296,7 @@ def _module(walker, module):
     name = library.module_name(module)
     if library.is_library_name(name):
         walker.put(b"L", name)
-        closure.note(walker, module)
+        library.note_module(walker, module)
         return
     walker.put(b"U")
     walker.add_pairs((key, value) for key, value in library.module_dict(module).items()

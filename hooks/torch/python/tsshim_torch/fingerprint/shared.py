@@ -24,20 +24,14 @@ def _field(field):
     return b"C" + repr(field).encode()  # its type, place, size and bits
 
 
-def _said(kind, name):
-    """What class @kind of ctypes says under @name, or None."""
-    return next((library.class_dict(base)[name] for base in library.mro(kind)
-                 if name in library.class_dict(base)), None)
-
-
 def _is_of_numbers(kind):
     """Whether objects of the ctypes @kind are numbers, or made of such, and no pointers."""
     if library.inherits(kind, ctypes.Array):
-        return _is_of_numbers(_said(kind, "_type_"))
+        return _is_of_numbers(library.in_class(kind, "_type_"))
     if library.inherits(kind, ctypes.Structure) or library.inherits(kind, ctypes.Union):
         return all(_is_of_numbers(field[1]) for base in library.mro(kind)
                    for field in library.class_dict(base).get("_fields_", ()))
-    return library.inherits(kind, ctypes._SimpleCData) and _said(kind, "_type_") in _NUMBERS
+    return library.inherits(kind, ctypes._SimpleCData) and library.in_class(kind, "_type_") in _NUMBERS
 
 
 def now(cell):

@@ -17,6 +17,7 @@ library whose objects may go to workers keeps nothing there that decides an item
   processes share; and so is one with a pickle in its pickle, which may name code of the program's.
 """
 
+import _thread
 import copyreg
 import ctypes
 import io
@@ -31,10 +32,8 @@ import weakref
 import zipfile
 
 from . import arrays, bags, handles, library
-from .library import HEAP_TYPE
+from .library import is_in_c
 from .walk import add_dict, ending, is_plain
-
-_flags = type.__dict__["__flags__"].__get__
 
 PROTOCOL = 4  # of pickles; with 5 arrays would come as buffers
 ELEMENTS = 1 << 20  # of the tensors in a file that are read at each look
@@ -56,6 +55,11 @@ def _told(*names):
         table = library.class_dict(type(value))
         return [("." + name, table[name].__get__(value)) for name in names]
     return parts
+
+
+def _rest(value, left=("this",)):
+    """What has been set in Python of @value, without the names that are @left out."""
+    return {name: part for name, part in vars(value).items() if name not in left}
 
 
 def _asked(value):
@@ -87,7 +91,7 @@ _TEXT = "a b c"
 
 def _pieces(value):
     """sentencepiece's model, what is set beside it, and which pieces of it are in use."""
-    rest = {name: part for name, part in vars(value).items() if name not in ("this", "_processor")}
+    rest = _rest(value, ("this", "_processor"))
     if rest.get("_enable_sampling"):
         raise _Draws
     count = value.GetPieceSize()
@@ -119,8 +123,8 @@ _OF_SCRIPTS = frozenset(("_c", "_concrete_type", "_parameters", "_buffers", "_mo
 
 def _script_module(value):
     """The same of a module, and what the program has set in Python besides."""
-    rest = {name: part for name, part in vars(value).items() if name not in _OF_SCRIPTS
-            and library.class_name(type(part)) != "torch.ScriptMethod"}
+    rest = {name: part for name, part in _rest(value, _OF_SCRIPTS).items()
+            if library.class_name(type(part)) != "torch.ScriptMethod"}
     return _script(value._c) + [(".__dict__", rest)]
 
 
@@ -132,7 +136,7 @@ def _font(value):
         pass  # it has none
     else:
         return None
-    found = {name: part for name, part in vars(value).items() if name != "font"}
+    found = _rest(value, ("font",))
     path, identity = found["path"], None  # what else than a file it was read from is walked
     if isinstance(path, (str, bytes, pathlib.PurePath)):
         identity = handles.identity(os.stat(path))
@@ -143,8 +147,7 @@ def _font(value):
 
 def _remade(value):
     """What is pickled of an object in Python that has all that it holds in C."""
-    rest = {name: part for name, part in vars(value).items() if name != "this"}
-    return [(".__reduce__()", value.__reduce_ex__(PROTOCOL)), (".__dict__", rest)]
+    return [(".__reduce__()", value.__reduce_ex__(PROTOCOL)), (".__dict__", _rest(value))]
 
 
 def _on_cpu(value):
@@ -168,8 +171,7 @@ def _set(value):
     if any(map(value.HasCommand, events)) or any(
             name.startswith("Add") and name != "AddCommand" for name in names):
         return None
-    rest = {name: part for name, part in vars(value).items() if name != "this"}
-    return [("." + name + "()", getattr(value, name)()) for name in asked] + [(".__dict__", rest)]
+    return [("." + name + "()", getattr(value, name)()) for name in asked] + [(".__dict__", _rest(value))]
 
 
 def _opened(value):
@@ -216,7 +218,7 @@ def row(kind):
         function, place = _TABLE.get(name, (None, None))
         if function is None:
             continue
-        if not _flags(kind) & HEAP_TYPE:  # no program makes such a class
+        if is_in_c(kind):  # no program makes such a class
             return function
         module, _, name = (place or name).rpartition(".")
         is_known = base is kind or library.is_library_class(kind) and \
@@ -230,7 +232,7 @@ def row(kind):
 def _is_of_a_library(kind):
     if library.is_library_class(kind):
         return True
-    return not _flags(kind) & HEAP_TYPE and (
+    return is_in_c(kind) and (
         library.class_module(kind) != "builtins" and library.is_library_name(
             library.class_module(kind)) or _registered(kind) is not None)
 
@@ -402,3 +404,25 @@ def _weak_ends(walker):
         if behind is None:
             walker.fail("weakref", number=number)
         walker.put(b"r", b"%d %d" % (number, behind))
+
+
+# ---- locks ----
+
+_LOCK, _RLOCK = type(_thread.allocate_lock()), _thread.RLock
+
+
+def add_lock(walker, value):
+    """
+    Write that @value is a lock that nobody holds: then that is all it says.  Gives False where it may
+    be more: an item could ask a lock whether another thread has it just then, which no name tells.
+    What counts, wakes or waits besides (conditions, events, semaphores, queues) stays unknown.
+    """
+    kind = type(value)
+    if walker.notes.generators is None or kind not in (_LOCK, _RLOCK):
+        return False
+    # Old ones of the second kind tell it in their text only, whoever asks.
+    is_held = value.locked() if kind is _LOCK else not repr(value).startswith("<unlocked ")
+    if is_held:
+        return False
+    walker.put(b"%", kind.__name__)
+    return True

@@ -15,6 +15,7 @@ import gc
 import hashlib
 import marshal
 import math
+import sys
 import types
 import zlib
 from collections import OrderedDict, defaultdict, deque
@@ -51,6 +52,8 @@ VALUES = {}
 NODES = {}
 # Functions (walker, value) -> True when they wrote it, for types that are not in NODES.
 OTHERS = []
+# Functions (module of a library), called once, when it is loaded; by its name.
+_LIBRARIES = {}
 # Functions (walker), called when all that was added was followed; they may add more.
 ENDINGS = []
 
@@ -448,6 +451,25 @@ def ending(function):
     """Decorator: the @function is called when all that was added was followed."""
     ENDINGS.append(function)
     return function
+
+
+def of_library(*names):
+    """Decorator: the function registers the types of the library whose module has one of these @names."""
+    def add(function):
+        _LIBRARIES.update(dict.fromkeys(names, function))
+        return function
+    return add
+
+
+def register():
+    """Register the types of the libraries that were loaded since the last call."""
+    for name, function in list(_LIBRARIES.items()):
+        if sys.modules.get(name) is not None:
+            try:
+                function(sys.modules[name])
+            except AttributeError:  # half imported in another thread: next time
+                continue
+            _LIBRARIES.pop(name, None)
 
 
 def value(*kinds):

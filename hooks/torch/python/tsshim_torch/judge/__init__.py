@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The check whether the code of a data set does nothing but compute; for default mode."""
+"""What an item of a data set may depend on; for default mode."""
+
+
+class Refused(Exception):
+    """Something takes part that is not known to be harmless; the argument says what."""

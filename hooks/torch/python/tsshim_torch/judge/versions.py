@@ -10,7 +10,7 @@ below; of any other nothing is known.
 import re
 import sys
 
-from .values import Refused
+from . import Refused
 
 # What users call it: (its module, or None for the interpreter; the first and the last version,
 # major and minor).  The tests of default mode run with both ends; whoever moves one runs them.

@@ -10,11 +10,11 @@ who asks for an order of his own (--align, strict or free) gets that.
 
 What is known without a word between ranks: the sampler's order of all of them, which follows
 from its seed and epoch or from generators that all ranks have alike (samplers.py).  So each rank
-works out the same answer for each step (holdings.py, assignment.py).
+works out the same answer for each step (assignment.py).
 
 What is not: whether all ranks do.  One rank without the library would take samples that others
 take too, and leave out some; so would one with another epoch's order for a beginning.  That is
-agreed on once per loader in the process group's store (agreement.py): each rank tells its node and
+agreed on once per loader in the process group's store (iteration.py): each rank tells its node and
 what it has for a loader, and rank 0, once all have told the same, in which epoch that was.  The
 order of this epoch, in which nothing is changed, says who holds what.  Later ones are shared out.
 Rank 0 says so before it takes part in a step of that epoch, so nobody can have begun the next one.

@@ -95,9 +95,9 @@ def expect_workers(loader, is_iterable=False, judges=True):
     they are forked, they would wait for ever for a lock of a thread that they do not have.
     """
     global _prepared
-    from ..fingerprint import datasets, remembered
+    from ..fingerprint import datasets
     from ..judge import judgement
-    remembered.expect()
+    datasets.expect()
     if _prepared or native.settings.share == native.SHARE_PIXELS or not _forks_workers(loader) \
             or isinstance(loader.dataset, torch.utils.data.IterableDataset) != is_iterable:
         return

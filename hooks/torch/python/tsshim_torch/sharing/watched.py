@@ -34,7 +34,7 @@ def set_class(value, kind):
         _class.__set__(value, kind)
     except TypeError:  # one of them is C's, which does not count its objects
         for counted, change in ((kind, 1), (type(value), -1)):
-            if counted.__flags__ & bags.HEAP_TYPE:
+            if not bags.is_in_c(counted):
                 ctypes.c_ssize_t.from_address(id(counted)).value += change
         ctypes.c_void_p.from_address(id(value) + _TYPE).value = id(kind)
 
@@ -100,7 +100,7 @@ def _reads_past(value):
 
 
 def _items(kind, armed):
-    found = {name: _whole(name, kind, armed) for base in kind.__mro__ if base.__flags__ & bags.HEAP_TYPE
+    found = {name: _whole(name, kind, armed) for base in kind.__mro__ if not bags.is_in_c(base)
              for name, value in vars(base).items() if not name.startswith("__") and _reads_past(value)}
     keyed = {name: _of_key(name, kind, armed) for name in _KEYED}
 

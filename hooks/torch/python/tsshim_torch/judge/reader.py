@@ -7,13 +7,13 @@ globals, closures and defaults of its code refer to, and what is made of that wh
 runs.  Code can do to U only what something in U can do when it is called, and what its own
 instructions do.  So a function passes when
 - whatever it takes from outside (a global, what a closure holds) is in U by right: a module that
-  is asked for a name at once, something in tables.py, or judged as the data set itself is;
-- each instruction is one of those below: they compute, build, compare, index and call;
+  is asked for a name at once, something in allowed.py, or judged as the data set itself is;
+- each instruction is one of instructions.py: they compute, build, compare, index and call;
 - what changes something in place (x[i] = y, x += y, x.append(y)) has before it, on every way
   through the code, something made by this very function just now ("fresh");
 - an attribute that it asks for, by name, is harmless for whatever class may have it: for the
-  classes of libraries that library.holders() lists and those of objects met, because the
-  name is in tables.py, or because none of them has it; for classes of the user's, because
+  classes of libraries that surroundings.holders() lists and those of objects met, because the
+  name is in allowed.py, or because none of them has it; for classes of the user's, because
   the judge reads each method and property of that name of every class met.
 Values are called without knowing which they are: everything in U that can be called was judged
 when it came in, for any arguments.  What is only allowed for some arguments (numpy's functions
@@ -26,13 +26,12 @@ import dis
 import string
 import types
 
-from ..fingerprint import library, nodes
+from ..fingerprint import library, nodes, walk
 from ..fingerprint.code import named_attributes
-from . import handlers, newer, tables  # noqa: F401 (newer adds to what ops has)
-from .ops import EFFECTS, HANDLERS, IGNORED
-from .values import ANY, FRESH, PLAIN, SELF, SUPER, Refused, Value
+from . import Refused, allowed
+from .instructions import (ANY, DROPS, EFFECTS, FRESH, HANDLERS, IGNORED, PLAIN, SELF, SUPER, Value,
+                           check_handlers, names_of)
 
-PLAIN_TYPES = frozenset((type(None), bool, int, float, complex, str, bytes, type(Ellipsis)))
 STEPS = 20000  # instructions looked at; more is not worth the time
 
 _steps = {}  # id(code) -> (code, its instructions); the code is kept, so that its id stays its own
@@ -64,7 +63,7 @@ class Reader:
         if code.co_flags & (0x80 | 0x100 | 0x200):  # coroutines
             raise Refused("async %s" % code.co_name)
         steps = _instructions(code)
-        handlers.check(code, steps)
+        check_handlers(code, steps)
         self.after = {step.offset: following for step, following in zip(steps, steps[1:])}
         by_offset = {step.offset: step for step in steps}
         self.named = named_attributes(steps)
@@ -97,7 +96,7 @@ class Reader:
         first = self.code.co_varnames[0] if self.code.co_argcount else None
         for step in steps:
             if step.opname.startswith("STORE_FAST"):
-                stored.update((step.argval,) if type(step.argval) is str else step.argval)
+                stored.update(names_of(step))
         for name in self.code.co_cellvars:
             is_first = name == first and name not in stored
             self.cells = {**self.cells, name: self.first if is_first else ANY}
@@ -128,24 +127,21 @@ class Reader:
     def _step(self, step):
         stack, local = self.states[step.offset]
         self.stack, self.local, self.step = list(stack), dict(local), step
-        name = step.opname
-        handler = HANDLERS.get(name)
-        ends = False
-        if name in IGNORED:
-            pass
-        elif handler is not None:
-            ends = handler(self, step)
-        elif name in EFFECTS:
-            count, results = EFFECTS[name]
-            for value in self.pop(count):
-                self.use(value)
-            self.stack.extend(Value(kind) for kind in results.split())
-        else:
+        name, ends = step.opname, False
+        if name in HANDLERS:
+            ends = HANDLERS[name](self, step)
+        elif name in EFFECTS or name in DROPS:
+            count, results = EFFECTS.get(name) or DROPS[name]
+            values = self.pop(count(step.arg) if callable(count) else count)
+            if name in EFFECTS:
+                self.use_all(values)
+            self.stack.extend(map(Value, results.split()))
+        elif name not in IGNORED:
             raise Refused("%s in %s" % (name, self.code.co_name))
         if not ends and step.offset in self.after:
             self._flow(self.after[step.offset].offset, self.stack, self.local)
 
-    # ---- what the handlers in ops.py work with ----
+    # ---- what instructions.py works with ----
 
     def jump(self, target, stack):
         """Another way on."""
@@ -171,8 +167,8 @@ class Reader:
             self.judge.value(value.what)
             return ANY
         if value.kind == "attr":
-            if value.what in tables.CHANGES or value.what in tables.CHANGES_AND_DRAWS \
-                    or value.what in tables.LIMITS or value.what in tables.RULES:
+            if value.what in allowed.CHANGES or value.what in allowed.LIMITS \
+                    or value.what in allowed.RULES:
                 self.refuse("." + value.what)
             return ANY
         if value.kind == "classes":
@@ -180,17 +176,22 @@ class Reader:
                 self.judge.value(kind)
             return ANY
         if value.kind == "const" and type(value.what) is frozenset:
-            self.judge.uses_sets()  # {"a", "b"} that is gone through
+            self.judge.by_hash = True  # {"a", "b"} that is gone through
             self.judge.set_order(value.what)
             return ANY
         if value.kind in ("null", "super", "class", "enter"):
             self.refuse("a strange value")
         return value
 
+    def use_all(self, values):
+        """The same for each of the @values, or None."""
+        for value in values or ():
+            self.use(value)
+
     def outside(self, value):
         """What comes from outside of the code: a global or what a closure holds."""
         kind = type(value)
-        if kind in PLAIN_TYPES:
+        if id(kind) in walk.ATOM_IDS:
             return Value("const", value)
         if kind is types.ModuleType or self.judge.is_callable(value):
             return Value("known", value)
@@ -241,8 +242,7 @@ class Reader:
         if name.startswith("__"):
             self.refuse("." + name)
         self.judge.computes_by(name)
-        known = (name in tables.ATTRIBUTES or name in tables.CHANGES
-                 or name in tables.CHANGES_AND_DRAWS)
+        known = name in allowed.ATTRIBUTES or name in allowed.CHANGES
         self.judge.name(name, known)
         keeps = owner.kind in ("fresh", "const")
         return Value("attr", name, owner if keeps else ANY) if known else ANY
@@ -275,30 +275,27 @@ class Reader:
         """
         if callee.kind == "known":
             return self._call_known(callee.what, arguments, keywords)
-        for value in arguments or ():
-            self.use(value)
+        self.use_all(arguments)
         if callee.kind == "enter" and arguments == [] and keywords == ():
             return callee.owner
         if callee.kind == "attr":
             return self._call_attribute(callee, arguments, keywords)
         self.use(callee)
-        if keywords is None or tables.CHANGING_KEYWORDS & set(keywords):
+        if keywords is None or allowed.CHANGING_KEYWORDS & set(keywords):
             self.refuse("keywords")
         return ANY
 
     def _call_known(self, target, arguments, keywords):
         call = self.judge.calls.get(id(target))
         if call is None:
-            for value in arguments or ():
-                self.use(value)
+            self.use_all(arguments)
             self.judge.called(target, arguments, keywords)
             return ANY
         self.judge.called_by_name(target)
         if call.rule is not None:
             return _RULES[call.rule](self, call, target, arguments, keywords)
-        for value in arguments or ():
-            self.use(value)
-        if keywords is None or tables.KEYWORDS & set(keywords):
+        self.use_all(arguments)
+        if keywords is None or allowed.KEYWORDS & set(keywords):
             self.refuse("keywords")
         if call.limit is not None and (arguments is None or len(arguments) > call.limit):
             self.refuse("arguments")
@@ -310,38 +307,38 @@ class Reader:
         if name == "imread" and any(value.kind not in ("plain", "const")
                                     for value in (arguments or ())[1:]):
             self.refuse("arguments")  # from OpenCV 4.11 on it may be what is written to
-        if name in tables.PASSED_ON:
-            self.judge.new_name(name)
+        if name in allowed.PASSED_ON:
+            self.judge.new_names.add(name)
         return {"any": ANY, "fresh": FRESH, "plain": PLAIN}[call.result]
 
     def _call_attribute(self, callee, arguments, keywords):
         name, count = callee.what, None if arguments is None else len(arguments)
-        if keywords is None or tables.CHANGING_KEYWORDS & set(keywords):
+        if keywords is None or allowed.CHANGING_KEYWORDS & set(keywords):
             self.refuse("keywords of ." + name)
-        if name in tables.CHANGES or name in tables.CHANGES_AND_DRAWS:
+        if name in allowed.CHANGES:
             if callee.owner.kind != "fresh":
                 self.refuse("." + name)
-            if name in tables.CHANGES_AND_DRAWS:
-                self.judge.generators.add(tables.TORCH)
+            if name in allowed.CHANGES_AND_DRAWS:
+                self.judge.generators.add(allowed.TORCH)
             return ANY
-        if name in tables.LIMITS and (count is None or count > tables.LIMITS[name]):
+        if name in allowed.LIMITS and (count is None or count > allowed.LIMITS[name]):
             self.refuse("arguments of ." + name)
         if name in ("format", "format_map"):
             _check_format(self, callee.owner)
         if name == "open":
             _check_mode(self, arguments, keywords, 0)
-            self.judge.new_name(name)
+            self.judge.new_names.add(name)
             return FRESH
         if name == "replace" and (count is None or count < 2):
             self.refuse(".replace")  # a path's renames the file
         if name == "copy":
             _check_copy(self, arguments, keywords)
         if name == "resize" and callee.owner.kind != "fresh":
-            self.judge.resizes()  # an array's is in place
-        if name in tables.SET_NAMES:
-            self.judge.uses_sets()
-        if name in tables.NEW:
-            self.judge.new_name(name)
+            self.judge.has_resize = True  # an array's is in place
+        if name in allowed.SET_NAMES:
+            self.judge.by_hash = True
+        if name in allowed.NEW:
+            self.judge.new_names.add(name)
             return FRESH
         return ANY
 
@@ -382,8 +379,7 @@ def _open(reader, _call, _target, arguments, keywords):
     if len(arguments) > 3 or "closefd" in keywords or \
             arguments and arguments[0].kind == "const" and type(arguments[0].what) is int:
         reader.refuse("open")  # a descriptor of the program's, which has a position
-    for value in arguments:
-        reader.use(value)
+    reader.use_all(arguments)
     return FRESH
 
 
@@ -405,8 +401,7 @@ def _getattr(reader, call, _target, arguments, keywords):
     if arguments is None or keywords != () or not 2 <= len(arguments) <= call.limit \
             or arguments[1].kind != "const" or type(arguments[1].what) is not str:
         reader.refuse("getattr")
-    for value in arguments[2:]:
-        reader.use(value)
+    reader.use_all(arguments[2:])
     found = reader.attribute(arguments[0], arguments[1].what)
     return PLAIN if call.result == "plain" else reader.use(found)
 
@@ -423,7 +418,7 @@ def _set(reader, call, _target, arguments, keywords):
         if value.kind != "const":  # by which elements' addresses are its order, who knows
             reader.refuse("a set")
         reader.use(value)
-    reader.judge.uses_sets()
+    reader.judge.by_hash = True
     return FRESH if call.result == "fresh" else ANY
 
 
@@ -439,8 +434,7 @@ def _pad(reader, call, _target, arguments, keywords):
     """numpy.pad(array, width, mode): what mode "empty" adds is memory that nobody wrote."""
     if arguments is None or keywords is None or len(arguments) > call.limit:
         reader.refuse("pad")
-    for value in arguments:
-        reader.use(value)
+    reader.use_all(arguments)
     for mode in (*arguments[2:], *(reader.by_name[name] for name in keywords if name == "mode")):
         if mode.kind != "const" or mode.what == "empty":
             reader.refuse("pad")

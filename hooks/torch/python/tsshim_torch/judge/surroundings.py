@@ -1,29 +1,37 @@
 # SPDX-License-Identifier: MIT
 """
-Libraries as they were made: whether what their names are bound to now is their own.
+What stands around code: whether libraries are as they were made, and what is set for a whole process.
 
 Programs replace functions of libraries.  Fingerprints notice, but do not judge what took the
 place; so where default mode relies on a table of what libraries do, anything of the user's in
-the modules concerned refuses the data set.
+the modules concerned refuses the data set.  So does what the code of libraries asks besides:
+generators that take the place of the global ones, modes and kernels that programs put in front of
+PyTorch's functions, registries of the interpreter, whoever is told of warnings and errors.
 """
 
+import bisect
+import codecs
 import collections
+import copy
+import copyreg
+import encodings
 import functools
+import gc
 import io
 import operator
 import os
 import pathlib
+import random
 import re
 import sys
 import types
+import warnings
+from _abc import _get_dump
 
-from ..fingerprint import environment, library, walk
-from . import state, tables
-from .values import Refused
+from ..fingerprint import arrays, drawing, environment, library, walk
+from . import Refused, allowed
 
 _CAPSULES = ("PyCapsule", "_VariableFunctionsClass")  # what functions of torch belong to
-# Classes of functions made in C.
-FUNCTION_CLASSES = ("numpy.ufunc", "numpy._ArrayFunctionDispatcher")
 # What is no function, or made in C, where only C can change it.
 _INERT = library.DESCRIPTOR_IDS | walk.ATOM_IDS | frozenset(map(id, (list, dict, set)))
 DEPTH = 4  # of decorators around a function, and containers around it
@@ -43,9 +51,9 @@ def check(met):
     that of check_modules().
     """
     _check_builtins()
-    for name in tables.MODULES:
+    for name in allowed.MODULES:
         check_modules(name, met)
-    state.check()
+    _check_process()
     if io.open is not library.module_dict(sys.modules["builtins"]).get("open"):
         raise Refused("io.open")  # which pathlib asks
     if os.fspath is not sys.modules["posix"].fspath:
@@ -223,7 +231,7 @@ def _check_loaded(module):
 def _check_builtins():
     """Functions of libraries use these as well, and nothing else says when one is replaced."""
     names = library.module_dict(sys.modules["builtins"])
-    for _, text in tables.CALLS["builtins"]:
+    for _, text in allowed.CALLS["builtins"]:
         for name in text.split():
             if not _is_original(names.get(name), "builtins", name, None):
                 raise Refused("built-in " + name)
@@ -265,7 +273,7 @@ def _is_untouched(function):
 
 def _check_v2(met):
     """The transforms of v2 find their functions in a registry that programs may add to."""
-    for name in tables.V2_MODULES:
+    for name in allowed.V2_MODULES:
         check_modules(name, met)
     registry = sys.modules["torchvision.transforms.v2.functional._utils"]._KERNEL_REGISTRY
     for kernels in list(registry.values()):
@@ -284,7 +292,7 @@ def _check_v2(met):
 
 
 class _Calls:
-    """What is in tables.CALLS, is loaded, and is what its library made it."""
+    """What is in allowed.CALLS, is loaded, and is what its library made it."""
 
     def __init__(self):
         self.modules = _loaded()
@@ -293,7 +301,7 @@ class _Calls:
         self.bound = []  # (namespace, name, value, code) as they were looked at
         for module_name, module in self.modules:
             names = library.module_dict(module)
-            for call, text in tables.CALLS[module_name]:
+            for call, text in allowed.CALLS[module_name]:
                 for name in text.split():
                     value = names.get(name)
                     self.bound.append((names, name, value, _code_of(value)))
@@ -320,7 +328,7 @@ def find_calls():
 
 
 def _loaded():
-    return [(name, sys.modules[name]) for name in tables.CALLS
+    return [(name, sys.modules[name]) for name in allowed.CALLS
             if name in sys.modules and library.is_library_name(name)]
 
 
@@ -334,30 +342,23 @@ def _is_original(value, module_name, name, draws):
     kind = type(value)
     if library.inherits(kind, type):
         return library.is_library_class(value) and value.__name__.rstrip("_") == name
-    names = (name, tables.ALIASES.get(name))
+    names = (name, allowed.ALIASES.get(name))
     if kind is types.FunctionType:
         return value.__name__ in names and _is_untouched(value) and (
             library.bound(value.__module__, value.__qualname__) is value
             or library.bound(module_name, name) is value)
     if kind is types.MethodType:
-        return draws is not None and value.__self__ is _global_generator(draws) and (
+        return draws is not None and value.__self__ is drawing.behind(draws) and (
             type(value.__func__) is not types.FunctionType
             or library.is_library_function(value.__func__)) and value.__name__ == name
     if kind is types.BuiltinFunctionType:
         owner = value.__self__
-        if draws in (tables.PYTHON, tables.NUMPY):
-            return value.__name__ in names and owner is _global_generator(draws)
+        if draws in (allowed.PYTHON, allowed.NUMPY):
+            return value.__name__ in names and owner is drawing.behind(draws)
         return value.__name__ in names and (
             owner is None or type(owner) is types.ModuleType
             or getattr(type(owner), "__name__", "") in _CAPSULES)
-    return library.class_name(kind) in FUNCTION_CLASSES and value.__name__ in names
-
-
-def _global_generator(draws):
-    name, attribute = (("random", "_inst") if draws == tables.PYTHON else
-                       ("numpy.random.mtrand", "_rand"))
-    module = sys.modules.get(name)
-    return None if module is None else library.module_dict(module).get(attribute)
+    return library.class_name(kind) in library.NAMED and value.__name__ in names
 
 
 @functools.lru_cache(maxsize=8)
@@ -410,3 +411,196 @@ def holders():
 
 def _loaded_holders():
     return tuple(name for name in _HOLDERS if name.rpartition(".")[0] in sys.modules)
+
+
+# ---- what is set for the process ----
+
+# Keys of the dispatcher that tensors of the CPU come by.
+_OPERATORS = ("aten/", "image/")  # torchvision registers kernels for its others itself
+_DISPATCHED = ("/CPU", "/AutogradCPU", "/Autograd", "/ADInplaceOrView", "/AutocastCPU",
+               "/CompositeImplicitAutograd", "/CompositeExplicitAutograd", "/BackendSelect")
+
+_TOOLS = 6  # of sys.monitoring, by number
+
+_harmless = set()  # keys of torch.library that are harmless
+
+
+def _check_process():
+    """The same of what is set for the process.  Takes some ten microseconds."""
+    _check_generators()
+    _check_modes()
+    _check_kernels()
+    _check_tracing()
+    _check_copies()
+    _check_codecs()
+    for name in ("showwarning", "_showwarnmsg", "_showwarnmsg_impl", "formatwarning"):
+        _check_made(getattr(warnings, name, None), "warnings." + name)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and {"call", "log"} & set(numpy.geterr().values()):
+        raise Refused("a function for errors of arithmetic")
+
+
+def _check_made(value, name):
+    if value is not None and not (type(value) is types.FunctionType
+                                  and library.is_library_function(value)):
+        raise Refused(name)
+
+
+# ---- generators ----
+
+def _check_generators():
+    """Keys name the states of the global generators; nothing else may be under their names."""
+    names = library.module_dict(random)
+    _check_methods(names, names.get("_inst"), random.Random)
+    legacy = sys.modules.get("numpy.random.mtrand")
+    if legacy is not None and "numpy.random" in sys.modules:
+        owner = library.module_dict(legacy).get("_rand")
+        for module in (legacy, sys.modules["numpy.random"]):
+            _check_methods(library.module_dict(module), owner, legacy.RandomState)
+    torch = sys.modules["torch"]
+    for module in (torch, sys.modules["torch.random"]):
+        if module.default_generator is not torch._C.default_generator:
+            raise Refused("torch.default_generator")
+
+
+def _check_methods(names, owner, kind):
+    """All methods of generators of this @kind among @names are the @owner's."""
+    if type(owner) is not kind:
+        raise Refused("the generator of a library")
+    for value in list(names.values()):
+        if type(value) in (types.MethodType, types.BuiltinFunctionType) or \
+                library.class_name(type(value)).endswith("cython_function_or_method"):
+            bound = getattr(value, "__self__", None)
+            if bound is not owner and library.inherits(type(bound), kind):
+                raise Refused("%s of another generator" % value.__name__)
+
+
+# ---- PyTorch ----
+
+def _check_modes():
+    module = sys.modules.get("torch.nn.modules.module")
+    if any(getattr(module, name, None) for name in (
+            "_global_forward_hooks", "_global_forward_pre_hooks")):
+        raise Refused("a hook for all modules")
+    # A mode rules over every function: a default device, or one of the user's.
+    core = sys.modules["torch"]._C
+    for name in ("_len_torch_function_stack", "_len_torch_dispatch_stack"):
+        if getattr(core, name, int)() > 0:
+            raise Refused("a mode of torch")
+    for name in ("_get_torch_function_mode", "_get_torch_dispatch_mode"):  # until torch 1.13
+        if getattr(core, name, dict)():
+            raise Refused("a mode of torch")
+
+
+def _check_kernels():
+    """Functions in Python in the place of operators."""
+    global _harmless
+    keys = getattr(sys.modules.get("torch.library"), "_impls", set())
+    if keys != _harmless:
+        for key in keys:
+            if key.startswith(_OPERATORS) and key.endswith(_DISPATCHED):
+                raise Refused("operator " + key)
+        _harmless = set(keys)
+    dataset = sys.modules["torch.utils.data"].Dataset
+    for function in library.class_dict(dataset).get("functions", {}).values():
+        _check_made(function, "a function of all data sets")
+
+
+# ---- the interpreter ----
+
+def _check_tracing():
+    """Functions that the interpreter calls in the middle of items."""
+    for function in (sys.getprofile(), sys.gettrace()):
+        function = getattr(function, "__func__", function)
+        if type(function) is types.FunctionType:
+            _check_made(function, "a function that traces")
+    # From Python 3.12 on; nobody tells whose functions these call.
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is not None and any(
+            monitoring.get_tool(number) is not None for number in range(_TOOLS)):
+        raise Refused("a tool that monitors")
+
+
+def _tables_of_codecs():
+    """The handlers of errors, and the functions that are asked for codecs."""
+    found = gc.get_referrers(codecs.ignore_errors, encodings.search_function)
+    errors = [each for each in found
+              if type(each) is dict and {"strict", "surrogatepass"} <= each.keys()]
+    searches = [each for each in found
+                if type(each) is list and any(one is encodings.search_function for one in each)]
+    return errors, searches
+
+
+_ERRORS, _SEARCHES = _tables_of_codecs()  # looks at all objects: 10 ms
+
+
+# Handlers that libraries add under names of their own: they compute, for who asks for them by name.
+# Alembic, which SQLAlchemy's programs keep their tables by, loads Mako.
+_HANDLERS = {"htmlentityreplace": ("mako.filters", "htmlentityreplace_errors")}
+
+
+def _is_of_a_library(name, handler):
+    """Whether @handler is the one that a known library has registered as @name."""
+    return name in _HANDLERS and type(handler) is types.FunctionType and \
+        library.bound(*_HANDLERS[name]) is handler and library.is_library_function(handler)
+
+
+def _check_codecs():
+    """Whatever makes text of bytes asks these: open(), str(), .decode(), .read_text()."""
+    if len(_ERRORS) != 1 or not _SEARCHES:
+        raise Refused("codecs")
+    for name, handler in list(_ERRORS[0].items()):
+        if _is_of_a_library(name, handler):
+            continue
+        if type(handler) is not types.BuiltinFunctionType or \
+                handler.__name__ not in (name, name + "_errors"):
+            raise Refused("a handler of codecs")
+    for searches in _SEARCHES:
+        for search in list(searches):
+            _check_made(search, "a search for codecs")
+
+
+def _check_copies():
+    """deepcopy() asks these for classes of anybody's."""
+    for function in (*copyreg.dispatch_table.values(), *copy._deepcopy_dispatch.values()):
+        if type(function) is types.FunctionType:
+            _check_made(function, "a function that copies")
+
+
+def check_asked(kind):
+    """Raise Refused where isinstance(x, @kind) asks code, or a registry, of the user's."""
+    waiting, met = [kind], set()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in met:
+            continue
+        met.add(id(each))
+        if library.is_user_class(each) and "__subclasshook__" in library.class_dict(each):
+            raise Refused("__subclasshook__")
+        if "_abc_impl" not in library.class_dict(each):
+            continue
+        for reference in _get_dump(each)[0]:
+            registered = reference()
+            if registered is not None and (library.is_user_class(each)
+                                           or not library.is_library_class(registered)):
+                raise Refused("a class that was registered")
+        waiting += type.__subclasses__(each)
+
+
+# ---- memory ----
+
+_LINE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ...(.) \S+ \S+ (\d+)", re.M)
+
+
+def check_memory(addresses):
+    """
+    Raise Refused where one of the @addresses lies in a mapped file or in shared memory: others
+    write to it, and no look here can be often enough.
+    """
+    found = [(int(begin, 16), int(end, 16)) for begin, end, way, inode in _LINE.findall(arrays.maps())
+             if way == b"s" or inode != b"0"]
+    begins = [begin for begin, _ in found]  # in order
+    for address in addresses:
+        place = bisect.bisect_right(begins, address)
+        if place and address < found[place - 1][1]:
+            raise Refused("memory of a file, or shared")

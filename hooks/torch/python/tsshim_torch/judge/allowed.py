@@ -7,6 +7,8 @@ library is not loaded or has no such name.  The users of these tables check that
 is bound to now is what its library bound it to.
 """
 
+from collections import namedtuple
+
 TORCH, PYTHON, NUMPY = "torch", "python", "numpy"  # generators
 
 # ---- classes whose instances may take part: module -> {generators: names} ----
@@ -101,22 +103,13 @@ V2_MODULES = tuple(_V2 + name for name in (
 
 # ---- functions and classes that code of the user's may call ----
 
-class Call:
-    """
-    How something may be called.
-
-    .limit   of positional arguments; what comes after them is changed in place.  None: any
-             number, so that it may also be passed on and called by others
-    .result  "fresh": what was made just now; "plain": an immutable; "any"
-    .draws   the generator it draws from, or None
-    .rule    name of a rule of its own in code.py, or None
-    """
-
-    __slots__ = ("limit", "result", "draws", "rule")
-
-    def __init__(self, result="any", limit=None, draws=None, rule=None):
-        self.result, self.limit, self.draws, self.rule = result, limit, draws, rule
-
+# How something may be called.
+# .result  "fresh": what was made just now; "plain": an immutable; "any"
+# .limit   of positional arguments; what comes after them is changed in place.  None: any
+#          number, so that it may also be passed on and called by others
+# .draws   the generator it draws from, or None
+# .rule    name of a rule of its own in reader.py, or None
+Call = namedtuple("Call", "result limit draws rule", defaults=("any", None, None, None))
 
 # Keywords by which something that exists is changed, or drawn from.  Functions whose limit is
 # None take them by keyword only, or not at all.
@@ -246,7 +239,7 @@ BY_BLAS = frozenset(("dot", "matmul", "inv", "norm", "mm", "mv", "bmm", "cdist",
 # ---- attributes of values ----
 
 # Reading these, and calling what they are, changes and asks nothing, whichever of the classes
-# in library.holders() has them.
+# in surroundings.holders() has them.
 ATTRIBUTES = frozenset("""
     H T abs all any argmax argmin argsort astype bands bfloat16 bool byte capitalize casefold
     ceil center chunk clamp clip clone contiguous convert copy cos count cpu crop cross cummax
@@ -281,18 +274,18 @@ LIMITS = {"conj": 0, "max": 1, "min": 1, "argmax": 1, "argmin": 1, "any": 1, "al
           "round": 1,
           "mean": 2, "sum": 2, "std": 2, "var": 2, "prod": 2, "cumsum": 2, "cumprod": 2,
           "clip": 2, "take": 2}
-# Those with a rule of their own in code.py; LIMITS, CHANGES and these only when called.
+# Those with a rule of their own in reader.py; LIMITS, CHANGES and these only when called.
 RULES = frozenset(("copy", "open", "replace", "resize", "format", "format_map"))
 # Those that return something new, whoever has them.
 NEW = frozenset(("copy", "clone", "convert", "split", "new_zeros", "new_ones",
                  "new_full"))
-# Those that change what has them: only for what was made just now.
-CHANGES = frozenset("""
+# Those that change what has them: only for what was made just now; the first of them also draw.
+CHANGES_AND_DRAWS = frozenset("uniform_ normal_ random_ bernoulli_ exponential_".split())
+CHANGES = CHANGES_AND_DRAWS | frozenset("""
     append extend insert pop remove clear sort reverse update setdefault add discard popitem
     appendleft popleft extendleft rotate_ fill thumbnail paste putalpha putpixel load seek close
     add_ sub_ mul_ div_ clamp_ zero_ fill_ copy_ squeeze_ unsqueeze_ neg_ abs_ round_ floor_
     ceil_ sqrt_ pow_ exp_ masked_fill_ index_fill_ scatter_ t_ transpose_ sigmoid_
     """.split())
-CHANGES_AND_DRAWS = frozenset("uniform_ normal_ random_ bernoulli_ exponential_".split())
 # Results of these are in an order that depends on the hashes of strings.
 SET_NAMES = frozenset(("union", "intersection", "difference", "symmetric_difference"))
