@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs programs for what they print: shim/tsrun/child.h. */
 #include "shim/tsrun/child.h"
+#include "leader/peer/look.h"
 #include "shim/sys.h"
 #include "shim/tsrun/library.h"
 #include "shim/tsrun/message.h"
@@ -163,4 +164,20 @@ int ts_child_run_secret(const char **words, char *ret_text, size_t bytes)
 	if (r < 0 || r > TS_EXIT_FAILED)
 		ts_message_say("%s: %s", path, r < 0 ? strerror(-r) : "has ended badly");
 	return r == 0 ? 0 : TS_EXIT_FAILED;
+}
+
+const char *ts_child_explain_look(const char *state)
+{
+	static const struct {
+		const char *state, *text;
+	} texts[] = {
+#define ONE(name, word, meaning) {word, meaning},
+		TS_LOOKS(ONE)
+#undef ONE
+	};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(texts); i++)
+		if (strcmp(texts[i].state, state) == 0)
+			return texts[i].text;
+	return "";
 }

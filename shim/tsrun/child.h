@@ -44,4 +44,10 @@ int ts_child_ask_secret(const char **words, uint64_t within_ns, char *ret_text, 
  * says why it fails. */
 int ts_child_run_secret(const char **words, char *ret_text, size_t bytes);
 
+/* Room for a line of `tsshim-secret look`. */
+#define TS_CHILD_LOOK_BYTES 160u
+
+/** What a word of leader/peer/look.h means, for people; "" of another one. */
+const char *ts_child_explain_look(const char *state);
+
 #endif

@@ -2,6 +2,8 @@
 /* tsrun doctor: run the checks, and print what they found. */
 #include "shim/tsrun/check.h"
 #include "shim/sys.h"
+#include "shim/tsrun/commands.h"
+#include "shim/tsrun/conf.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/library.h"
 #include "shim/tsrun/message.h"
@@ -10,8 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-extern char **environ;
+#include <unistd.h>
 
 /* ---- what a check has found ---------------------------------------------------------------
  */
@@ -102,20 +103,20 @@ static void write_object(struct ts_json *json, size_t index, const struct ts_che
 	ts_json_string(json, "title", checks[index].title);
 	ts_json_string(json, "state", word_of(check->state));
 	ts_json_string(json, "found", check->found);
-	if (check->fix[0] != '\0')
-		ts_json_string(json, "fix", check->fix);
-	else
-		ts_json_null(json, "fix");
+	ts_json_string(json, "fix", check->fix[0] ? check->fix : NULL);
 	ts_json_close(json, '}');
 }
 
-int ts_doctor_print(char **command, bool is_json)
+/* Bad settings are what it is asked for, and so no reason to refuse. */
+int ts_doctor_command(const struct ts_arguments *arguments)
 {
+	bool is_json = arguments->flag[TS_FLAG_JSON];
 	static struct ts_check_scene scene; /* too large for a stack frame */
 	struct ts_json json = {.out = stdout};
 	int status = 0;
 
-	int r = set_scene(command, &scene);
+	ts_conf_export_files();
+	int r = set_scene(arguments->command, &scene);
 	if (r < 0) {
 		ts_message_say("cannot read /proc/self/exe: %s", strerror(-r));
 		return TS_EXIT_FAILED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The two ways to print what a running job has said of its loaders. */
-#include "shim/tsrun/explain_report.h"
+#include "shim/tsrun/explain.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/tsrun/units.h"
@@ -216,18 +216,12 @@ void ts_explain_print(const struct ts_explain_job *job)
 
 static void write_number(struct ts_json *json, const char *key, uint64_t value)
 {
-	if (value == TS_LOADER_UNKNOWN)
-		ts_json_null(json, key);
-	else
-		ts_json_number(json, key, value);
+	ts_json_number_or_null(json, key, value != TS_LOADER_UNKNOWN, value);
 }
 
 static void write_text(struct ts_json *json, const char *key, const char *text)
 {
-	if (text[0] == '\0')
-		ts_json_null(json, key);
-	else
-		ts_json_string(json, key, text);
+	ts_json_string(json, key, text[0] ? text : NULL);
 }
 
 static void write_why(struct ts_json *json, const struct ts_loader *loader)
@@ -236,11 +230,10 @@ static void write_why(struct ts_json *json, const struct ts_loader *loader)
 	char number[32];
 
 	(void)snprintf(number, sizeof(number), "reason_%u", loader->reason);
-	if (loader->reason == TS_REASON_SLOTS)
-		ts_json_null(json, "reason");
-	else
-		ts_json_string(
-			json, "reason", is_known ? ts_reasons[loader->reason].id : number);
+	ts_json_string(json, "reason",
+		is_known                            ? ts_reasons[loader->reason].id
+		: loader->reason == TS_REASON_SLOTS ? NULL
+						    : number);
 	write_text(json, "text", is_known ? ts_reasons[loader->reason].text : "");
 	write_text(json, "detail", loader->detail);
 	write_text(json, "fix", fix_of(loader));
@@ -263,7 +256,7 @@ static void write_named(struct ts_json *json, uint64_t named)
 static void write_apart(struct ts_json *json, const struct ts_apart *apart)
 {
 	if (!apart->found) {
-		ts_json_null(json, "apart");
+		ts_json_string(json, "apart", NULL);
 		return;
 	}
 	ts_json_open(json, "apart", '{');
@@ -315,7 +308,7 @@ static void write_paths(struct ts_json *json, const char *key, bool is_known,
 	const char (*paths)[PATH_MAX], uint32_t count)
 {
 	if (!is_known) {
-		ts_json_null(json, key);
+		ts_json_string(json, key, NULL);
 		return;
 	}
 	ts_json_open(json, key, '[');

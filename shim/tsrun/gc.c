@@ -7,6 +7,7 @@
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
+#include "shim/tsrun/commands.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/names.h"
 #include "shim/tsrun/server.h"
@@ -605,8 +606,10 @@ static unsigned collect_servers(bool dry_run)
 /* ---- all of it ----------------------------------------------------------------------------
  */
 
-int ts_gc_collect(const char *group, bool dry_run)
+int ts_gc_command(const struct ts_arguments *arguments, const struct ts_config *config)
 {
+	const char *group = ts_arguments_group(arguments, config, false);
+	bool dry_run = arguments->flag[TS_FLAG_DRY_RUN];
 	struct collector gc = {.only = group, .dry_run = dry_run};
 
 	int r = ts_names_each(collect, &gc);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A read-only look at the shared memory of a group, for people and scripts.
+ * A read-only look at the shared memory of a group, or of all groups of the user, for people
+ * and scripts.
  *
  * Nothing is attached and nothing written: the jobs do not notice.  Whatever is read is
  * checked against the size of the object before it is used, for the writers may be buggy.
@@ -8,6 +9,7 @@
 #ifndef TS_TSRUN_VIEW_H
 #define TS_TSRUN_VIEW_H
 
+#include "leader/group/attach.h"
 #include "leader/group/ledger.h"
 #include "leader/group/loaders.h"
 #include "leader/mail/mail.h"
@@ -76,5 +78,55 @@ bool ts_view_is_locked(int fd);
 
 /** What an error of this file means, for people. */
 const char *ts_view_explain(int error);
+
+/** Copies of what lies in shared memory of a group; zero or NULL where there is nothing. */
+struct ts_report {
+	const char *group;
+	struct ts_ledger *ledger;
+	struct ts_view_ring ring;
+	struct ts_mail_table *nodes; /* what is told of other nodes; NULL: nobody asks any */
+	unsigned elsewhere;          /* other namespaces with a group of that name */
+};
+
+/** One group at one time. */
+struct ts_sample_group {
+	char name[TS_GROUP_MAX + 1];
+	struct ts_report report;
+	int error;              /* why one of its objects could not be read, or 0 */
+	const char *part;       /* which one that is, for people */
+	uint64_t at_ns;         /* ts_now_ns() when the ledger was copied */
+	uint64_t inode;         /* of the ledger: counters of another one begin anew */
+	bool alive[TS_JOB_MAX]; /* whether the process of the job in that row lives */
+	uint32_t jobs;          /* so many do */
+	uint32_t processes;     /* live members of the ring */
+};
+
+/** Begin with all zero. */
+struct ts_sample {
+	struct ts_sample_group *groups; /* in the order of their names */
+	uint32_t count;
+};
+
+/**
+ * Look at group @only, or at all of the user's in these namespaces when it is NULL.
+ * End *ret_sample with ts_sample_finish().
+ * Errors: -ENOMEM; those of ts_names_each().
+ */
+int ts_sample_take(const char *only, struct ts_sample *ret_sample);
+
+/** Free what it holds; it may be taken anew. */
+void ts_sample_finish(struct ts_sample *sample);
+
+/** Work out @alive, @jobs and @processes of @group from its report. */
+void ts_sample_count(struct ts_sample_group *group);
+
+/** The group called @name, or NULL. */
+const struct ts_sample_group *ts_sample_find(const struct ts_sample *sample, const char *name);
+
+/** As ts_ledger_front(), which would look up every process for every job. */
+uint64_t ts_sample_front(const struct ts_sample_group *group, uint64_t identity);
+
+/** Live members of the ring that work for job @id. */
+uint32_t ts_sample_processes(const struct ts_sample_group *group, uint64_t id);
 
 #endif

@@ -3,7 +3,7 @@
  */
 #include "tests/unit/valgrind.h"
 
-#include "shim/tsrun/job_start.h"
+#include "shim/tsrun/log_line.h"
 #include "shim/identity.h"
 
 #include <criterion/criterion.h>
