@@ -150,8 +150,7 @@ int ts_launch_resolve(char *const *command, struct ts_launch *ret_launch)
 	}
 }
 
-/* ---- the library --------------------------------------------------------------------------
- */
+/* ---- the library ------------------------------------------------------------------------- */
 
 /* true(1) takes a thousandth of it on a busy machine. */
 #define TRIAL_NS UINT64_C(10000000000)
@@ -340,8 +339,7 @@ void ts_check_preloads(const struct ts_check_scene *scene, struct ts_check *chec
 		ts_check_find(check, TS_CHECK_OK, "/etc/ld.so.preload names some");
 }
 
-/* ---- settings ------------------------------------------------------------------------------
- */
+/* ---- settings ---------------------------------------------------------------------------- */
 
 /* Files of settings look like variables from here. */
 #define WHERE_SET "unset %s, or take it out of the file that `tsrun config` names"
@@ -390,8 +388,7 @@ void ts_check_settings(const struct ts_check_scene *scene, struct ts_check *chec
 			"all that are set are known and valid; the group is %s", config.group);
 }
 
-/* ---- the command ---------------------------------------------------------------------------
- */
+/* ---- the command ------------------------------------------------------------------------- */
 
 /* What is known of a command; large, so one at a time. */
 struct subject {
@@ -437,20 +434,16 @@ static void find_others(const char *path, struct ts_check *check)
 }
 
 /* Whether Python's half is beside the library. */
-static bool find_half(const struct ts_check_scene *scene, struct ts_check *check)
+static bool find_half(struct ts_check *check)
 {
-	char file[PATH_MAX];
-	const char *slash = strrchr(scene->library, '/');
+	char file[PATH_MAX] = "sitecustomize.py";
 
-	if (snprintf(file, sizeof(file), "%.*s/python/sitecustomize.py",
-		    (int)(slash - scene->library), scene->library) >= (int)sizeof(file) ||
-		access(file, R_OK) < 0) {
-		ts_check_find(check, TS_CHECK_FAIL,
-			"%s cannot be read: samples of PyTorch are not shared", file);
-		ts_check_advise(check, "reinstall tsshim");
-		return false;
-	}
-	return true;
+	if (ts_library_beside("python/sitecustomize.py", file) == 0 && access(file, R_OK) == 0)
+		return true;
+	ts_check_find(check, TS_CHECK_FAIL,
+		"%s cannot be read: samples of PyTorch are not shared", file);
+	ts_check_advise(check, "reinstall tsshim");
+	return false;
 }
 
 static void check_interpreter(const struct subject *subject, struct ts_check *check)
@@ -492,7 +485,7 @@ void ts_check_python(const struct ts_check_scene *scene, struct ts_check *check)
 			check, TS_CHECK_ABSENT, "there is no library beside which to look");
 		return;
 	}
-	if (!find_half(scene, check))
+	if (!find_half(check))
 		return;
 	find_others(path ? path : "", check);
 	for (size_t i = 0; i < TS_ARRAY_SIZE(harmless); i++)

@@ -118,19 +118,9 @@ int ts_child_try(const char *program, const char *const *words, char *const *env
 
 int ts_child_find(const char *name, char ret_path[PATH_MAX])
 {
-	char program[PATH_MAX], library[PATH_MAX];
-	int r = ts_sys_readlink("/proc/self/exe", program, sizeof(program));
+	int r = ts_library_beside(name, ret_path);
 
-	if (r >= 0)
-		r = ts_library_find(program, library);
-	/* Where it should be is known without it. */
-	if (r < 0 && r != -ENOENT)
-		return r;
-	char *slash = strrchr(library, '/');
-	if (!slash || snprintf(ret_path, PATH_MAX, "%.*s/%s", (int)(slash - library), library,
-			      name) >= PATH_MAX)
-		return -ENAMETOOLONG;
-	return access(ret_path, X_OK) < 0 ? -errno : 0;
+	return r == 0 && access(ret_path, X_OK) < 0 ? -errno : r;
 }
 
 /* Nothing of the environment: it needs none, and it reads a secret. */

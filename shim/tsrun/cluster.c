@@ -76,8 +76,7 @@ static int run_locked(const struct order *order, const struct ts_server_files *f
 
 #define HOSTS_MAX ((size_t)TS_CLUSTER_SERVERS * (TS_CLUSTER_HOST + 1))
 
-/* ---- the list of nodes --------------------------------------------------------------------
- */
+/* ---- the list of nodes ------------------------------------------------------------------- */
 
 /* One name on each line, as lines of a list with @port, into the file @path. */
 static int write_list(const char *path, char *hosts, unsigned port)
@@ -158,8 +157,7 @@ static int make(const struct order *order, const struct ts_server_files *files)
 	return ts_child_run_secret(words, text, sizeof(text));
 }
 
-/* ---- what it gets -------------------------------------------------------------------------
- */
+/* ---- what it gets ------------------------------------------------------------------------ */
 
 static int choose_memory(
 	const struct order *order, const struct ts_cluster *cluster, uint64_t *ret_bytes)
@@ -243,8 +241,7 @@ static int check_program(const struct ts_memcached *memcached, const struct ts_c
 	return -EINVAL;
 }
 
-/* ---- the server ---------------------------------------------------------------------------
- */
+/* ---- the server -------------------------------------------------------------------------- */
 
 /* Which server of the list is to be here, and on which address. */
 static int find_self(const struct order *order, const struct ts_cluster *cluster,

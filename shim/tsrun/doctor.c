@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun doctor: run the checks, and print what they found. */
 #include "shim/tsrun/check.h"
-#include "shim/sys.h"
 #include "shim/tsrun/commands.h"
 #include "shim/tsrun/conf.h"
 #include "shim/tsrun/json.h"
@@ -14,8 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what a check has found ---------------------------------------------------------------
- */
+/* ---- what a check has found -------------------------------------------------------------- */
 
 /* Put a text behind the one in @buffer, with "; " between. */
 TS_PRINTF(3, 0)
@@ -61,8 +59,7 @@ static const char *word_of(enum ts_check_state state)
 	return words[state];
 }
 
-/* ---- all checks ---------------------------------------------------------------------------
- */
+/* ---- all checks -------------------------------------------------------------------------- */
 
 static const struct {
 	const char *id, *title;
@@ -76,10 +73,9 @@ static int set_scene(char **command, struct ts_check_scene *ret_scene)
 {
 	struct ts_check_scene scene = {.command = command, .environment = environ};
 
-	int64_t length =
-		ts_sys_readlink("/proc/self/exe", scene.program, sizeof(scene.program));
-	if (length < 0)
-		return (int)length;
+	int r = ts_library_own(scene.program);
+	if (r < 0)
+		return r;
 	scene.has_library = ts_library_find(scene.program, scene.library) == 0;
 	ts_config_load(&scene.config, environ, NULL);
 	*ret_scene = scene;

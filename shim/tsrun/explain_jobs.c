@@ -3,11 +3,11 @@
 #include "shim/tsrun/explain.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
+#include "shim/sys.h"
 #include "shim/tsrun/library.h"
 #include "shim/tsrun/commands.h"
 #include "shim/tsrun/message.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,18 +123,13 @@ static void read_command(int pid, char ret_command[TS_EXPLAIN_COMMAND])
 {
 	char path[64];
 
-	ret_command[0] = '\0';
 	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	ssize_t bytes = read(fd, ret_command, TS_EXPLAIN_COMMAND - 1);
-	(void)close(fd);
+	int bytes = ts_sys_read_file(path, ret_command, TS_EXPLAIN_COMMAND);
 	if (bytes < 0)
 		bytes = 0;
 	while (bytes > 0 && ret_command[bytes - 1] == '\0')
 		bytes--;
-	for (ssize_t i = 0; i < bytes; i++)
+	for (int i = 0; i < bytes; i++)
 		if (ret_command[i] == '\0')
 			ret_command[i] = ' ';
 	ret_command[bytes] = '\0';

@@ -32,8 +32,7 @@
 /* How often one group is looked at again. */
 #define LEAVE_ROUNDS 8
 
-/* ---- groups of other namespaces -----------------------------------------------------------
- */
+/* ---- groups of other namespaces ---------------------------------------------------------- */
 
 /*
  * Objects of other namespaces take up memory, and are in nobody's way.  To remove one is to
@@ -114,8 +113,7 @@ static const char *keep_foreign_private(int fd)
 	return is_idle(fd) ? NULL : "its maker is of another PID namespace";
 }
 
-/* ---- groups of our namespaces -------------------------------------------------------------
- */
+/* ---- groups of our namespaces ------------------------------------------------------------ */
 
 struct collector {
 	const char *only; /* one group, or NULL for all */
@@ -464,8 +462,7 @@ static void collect(void *context, const struct ts_name *name)
 		collect_group(gc, name); /* all objects, so once is enough */
 }
 
-/* ---- servers of `tsrun cluster` -----------------------------------------------------------
- */
+/* ---- servers of `tsrun cluster` ---------------------------------------------------------- */
 
 /* Of a server that was found in a place. */
 struct left_server {
@@ -603,8 +600,7 @@ static unsigned collect_servers(bool dry_run)
 	return found;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------
- */
+/* ---- all of it --------------------------------------------------------------------------- */
 
 int ts_gc_command(const struct ts_arguments *arguments, const struct ts_config *config)
 {

@@ -347,12 +347,6 @@ static void write_counts(struct ts_json *json, struct ts_job_row *row)
 	ts_json_close(json, '}');
 }
 
-static void write_epochs(struct ts_json *json, const char *key, uint64_t position)
-{
-	ts_json_seconds(json, key,
-		position / TS_EPOCH * NS_PER_S + position % TS_EPOCH * NS_PER_S / TS_EPOCH);
-}
-
 static void write_order(
 	struct ts_json *json, const struct ts_sample_group *group, uint32_t index)
 {
@@ -365,8 +359,9 @@ static void write_order(
 	uint64_t front = ts_sample_front(group, identity);
 	const char *word = ts_order_word(ts_load_relaxed(&row->order));
 	ts_json_string(json, "order", word ? word : "unknown");
-	write_epochs(json, "epoch", position);
-	write_epochs(json, "behind", front > position ? front - position : 0);
+	ts_json_seconds(json, "epoch", ts_sample_epochs(position));
+	ts_json_seconds(
+		json, "behind", ts_sample_epochs(front > position ? front - position : 0));
 }
 
 static void write_job(struct ts_json *json, const struct ts_sample_group *group,

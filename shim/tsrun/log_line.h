@@ -11,8 +11,7 @@
 
 #include <stdio.h>
 
-/* ---- what /proc says of a job -------------------------------------------------------------
- */
+/* ---- what /proc says of a job ------------------------------------------------------------ */
 
 /* Of "python train.py", with its NUL; a line of the log has no more of it. */
 #define TS_JOB_PROGRAM 200
@@ -42,8 +41,7 @@ uint64_t ts_job_began_ms(uint64_t id);
 /** The time since boot @ns in milliseconds since the epoch; 0: not known. */
 uint64_t ts_job_real_ms(uint64_t ns);
 
-/* ---- the lines -----------------------------------------------------------------------------
- */
+/* ---- the lines --------------------------------------------------------------------------- */
 
 /** What the lines so far have of the job in one row of the ledger. */
 struct ts_log_job {

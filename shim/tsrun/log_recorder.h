@@ -10,8 +10,7 @@
 
 #include <sys/types.h>
 
-/* ---- the file: one writer at a time, whole lines, a bounded size --------------------------
- */
+/* ---- the file: one writer at a time, whole lines, a bounded size ------------------------- */
 
 /** Begin with the first three fields set, @fd -1, and the rest zero. */
 struct ts_log_file {
@@ -42,8 +41,7 @@ int ts_log_file_append(struct ts_log_file *file, const char *text, size_t bytes)
 /** Give the right and the file back. */
 void ts_log_file_close(struct ts_log_file *file);
 
-/* ---- the process --------------------------------------------------------------------------
- */
+/* ---- the process ------------------------------------------------------------------------- */
 
 /**
  * Be the recorder, with the words that leader/events/recorder.c has put together:

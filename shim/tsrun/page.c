@@ -67,42 +67,12 @@ static int make_table(void)
 
 /* ---- where things are -------------------------------------------------------------------- */
 
-/* Cut the last part of @path off; false when there is none. */
-static bool to_directory(char path[PATH_MAX])
-{
-	char *slash = strrchr(path, '/');
-
-	if (slash)
-		*slash = '\0';
-	return slash != NULL;
-}
-
-static int join(const char *directory, const char *name, char ret_path[PATH_MAX])
-{
-	int written = snprintf(ret_path, PATH_MAX, "%s/%s", directory, name);
-
-	return written < PATH_MAX ? 0 : -ENAMETOOLONG;
-}
-
-/* Our part, which lies beside the library. */
-static int find_part(const char *program, char ret_path[PATH_MAX])
-{
-	char library[PATH_MAX];
-
-	int r = ts_library_find(program, library);
-	if (r == -ENAMETOOLONG || !to_directory(library))
-		return -ENOENT;
-	r = join(library, "report", ret_path);
-	return r == 0 && access(ret_path, R_OK) < 0 ? -errno : r;
-}
-
 /* An environment has its Python beside the commands that were installed into it. */
 static int find_python(const char *program, char ret_path[PATH_MAX])
 {
-	char directory[PATH_MAX];
+	int length = (int)(strrchr(program, '/') - program);
 
-	memcpy(directory, program, strlen(program) + 1);
-	if (to_directory(directory) && join(directory, "python3", ret_path) == 0 &&
+	if (snprintf(ret_path, PATH_MAX, "%.*s/python3", length, program) < PATH_MAX &&
 		access(ret_path, X_OK) == 0)
 		return 0;
 	return ts_library_which("python3", ret_path);
@@ -160,7 +130,7 @@ int ts_report_command(const struct ts_arguments *arguments, const struct ts_conf
 {
 	const char *output = arguments->value[TS_FLAG_OUTPUT];
 	char **logs = arguments->files;
-	char program[PATH_MAX] = "", part[PATH_MAX], python[PATH_MAX];
+	char program[PATH_MAX], part[PATH_MAX] = "report", python[PATH_MAX];
 	char log[TS_EVENTS_PATH];
 	char *of_group[] = {log, NULL};
 
@@ -169,9 +139,12 @@ int ts_report_command(const struct ts_arguments *arguments, const struct ts_conf
 		ts_message_hint("write -o FILE.html, or -o - for stdout");
 		return TS_EXIT_FAILED;
 	}
-	if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
-		return fail("/proc/self/exe", -errno);
-	int r = find_part(program, part);
+	int r = ts_library_own(program);
+	if (r < 0)
+		return fail("/proc/self/exe", r);
+	r = ts_library_beside("report", part);
+	if (r == 0 && access(part, R_OK) < 0)
+		r = -errno;
 	if (r < 0)
 		return fail(part, r);
 	if (!logs && find_log(config, log) < 0) {

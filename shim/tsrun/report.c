@@ -198,14 +198,6 @@ static void write_dataset(
 	ts_json_close(json, '}');
 }
 
-/* Epochs, as seconds are written: with nine decimals. */
-static void write_epochs(struct ts_json *json, const char *key, uint64_t position)
-{
-	uint64_t rest = position % TS_EPOCH * NS_PER_SECOND / TS_EPOCH;
-
-	ts_json_seconds(json, key, position / TS_EPOCH * NS_PER_SECOND + rest);
-}
-
 /* Where an aligned job is; nulls where none of it is known. */
 static void write_progress(struct ts_json *json, struct ts_ledger *ledger, uint32_t index)
 {
@@ -220,8 +212,8 @@ static void write_progress(struct ts_json *json, struct ts_ledger *ledger, uint3
 	}
 	const char *order = ts_order_word(ts_load_relaxed(&row->order));
 	ts_json_string(json, "order", order ? order : "unknown");
-	write_epochs(json, "epoch", here);
-	write_epochs(json, "behind", front > here ? front - here : 0);
+	ts_json_seconds(json, "epoch", ts_sample_epochs(here));
+	ts_json_seconds(json, "behind", ts_sample_epochs(front > here ? front - here : 0));
 }
 
 static void write_events(struct ts_json *json, struct ts_ledger *ledger, uint32_t index)

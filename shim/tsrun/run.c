@@ -104,16 +104,6 @@ static int judge_events(const struct ts_config *config)
 	return 0;
 }
 
-/* Path of the running program, without symbolic links. */
-static int own_program(char ret_path[PATH_MAX])
-{
-	ssize_t length = readlink("/proc/self/exe", ret_path, PATH_MAX - 1);
-	if (length < 0)
-		return -errno;
-	ret_path[length] = '\0';
-	return 0;
-}
-
 /* Say so when the command will not see the library; returns whether to preload it. */
 static bool judge_command(const char *command, const char *program)
 {
@@ -136,7 +126,7 @@ static int preload(const char *command)
 {
 	char program[PATH_MAX], library[PATH_MAX];
 
-	int r = own_program(program);
+	int r = ts_library_own(program);
 	if (r < 0) {
 		ts_message_say("cannot read /proc/self/exe: %s", strerror(-r));
 		return TS_EXIT_FAILED;

@@ -566,8 +566,7 @@ static int count_threads(void)
 	return count < 1 ? 1 : count > THREADS_MAX ? THREADS_MAX : count;
 }
 
-/* ---- the command line ---------------------------------------------------------------------
- */
+/* ---- the command line -------------------------------------------------------------------- */
 
 struct command {
 	const char *words[WORDS_MAX];
@@ -641,8 +640,7 @@ static void compose_command(struct command *command, const struct ts_memcached *
 		add_pair(command, "-u", "root");
 }
 
-/* ---- the process --------------------------------------------------------------------------
- */
+/* ---- the process ------------------------------------------------------------------------- */
 
 static void forget_signals(void)
 {

@@ -118,8 +118,7 @@ void ts_server_clear(
 void ts_server_remove_files(
 	const struct ts_server_files *files, const struct ts_server_record *record);
 
-/* ---- starting memcached --------------------------------------------------------------------
- */
+/* ---- starting memcached ------------------------------------------------------------------ */
 
 struct ts_memcached {
 	char program[PATH_MAX];

@@ -568,18 +568,6 @@ static int look(const struct options *options, struct looks *looks)
 	return 0;
 }
 
-static uint64_t rest_ns(const struct looks *looks)
-{
-	uint64_t now_ns = ts_now_ns();
-
-	return looks->next_ns > now_ns ? looks->next_ns - now_ns : 0;
-}
-
-static bool is_last(const struct options *options, const struct looks *looks)
-{
-	return options->count > 0 && looks->shown >= options->count;
-}
-
 /* Print one block; what could not be printed is seen when stdout is closed. */
 static int show_block(
 	const char *text, const struct options *options, const struct looks *looks)
@@ -588,14 +576,6 @@ static int show_block(
 		putchar('\n');
 	fputs(text, stdout);
 	return fflush(stdout) == 0 ? 0 : -EIO;
-}
-
-static void sleep_for(uint64_t ns)
-{
-	const struct timespec rest = {
-		.tv_sec = (time_t)(ns / NS_PER_SECOND), .tv_nsec = (long)(ns % NS_PER_SECOND)};
-
-	(void)nanosleep(&rest, NULL);
 }
 
 /* Look and show until the end; @screen is NULL for blocks of text. */
@@ -613,12 +593,17 @@ static int run(const struct options *options, struct ts_screen *screen, struct l
 		looks->shown++;
 		if (r < 0)
 			return screen ? r : 0;
-		if (is_last(options, looks))
+		if (options->count > 0 && looks->shown >= options->count)
+			return 0;
+		uint64_t now_ns = ts_now_ns();
+		uint64_t rest = looks->next_ns > now_ns ? looks->next_ns - now_ns : 0;
+		if (screen && ts_screen_wait(screen, rest) == TS_SCREEN_QUIT)
 			return 0;
 		if (!screen)
-			sleep_for(rest_ns(looks));
-		else if (ts_screen_wait(screen, rest_ns(looks)) == TS_SCREEN_QUIT)
-			return 0;
+			(void)nanosleep(
+				&(struct timespec){.tv_sec = (time_t)(rest / NS_PER_SECOND),
+					.tv_nsec = (long)(rest % NS_PER_SECOND)},
+				NULL);
 	}
 }
 

@@ -123,6 +123,14 @@ void ts_sample_count(struct ts_sample_group *group);
 /** The group called @name, or NULL. */
 const struct ts_sample_group *ts_sample_find(const struct ts_sample *sample, const char *name);
 
+/** @position (in TS_EPOCH) in billionths of an epoch. */
+static inline uint64_t ts_sample_epochs(uint64_t position)
+{
+	const uint64_t whole = UINT64_C(1000000000);
+
+	return position / TS_EPOCH * whole + position % TS_EPOCH * whole / TS_EPOCH;
+}
+
 /** As ts_ledger_front(), which would look up every process for every job. */
 uint64_t ts_sample_front(const struct ts_sample_group *group, uint64_t identity);
 
