@@ -225,7 +225,7 @@ static char **make_environment(char *const *environment, char *preload)
 	return made;
 }
 
-/* Run @program to its end with @preload; its first messages go into @text.  As ts_child_try().
+/* Run @program to its end with @preload; its first messages go into @text.  As ts_child_run().
  */
 static int try_program(const struct ts_check_scene *scene, const char *program,
 	const char *preload, char *text, size_t bytes)
@@ -238,7 +238,11 @@ static int try_program(const struct ts_check_scene *scene, const char *program,
 		return r;
 	environment = make_environment(scene->environment, variable);
 	if (environment)
-		r = ts_child_try(program, words, environment, TRIAL_NS, text, bytes);
+		r = ts_child_run(&(struct ts_child){.words = words,
+					 .env = environment,
+					 .takes_messages = true,
+					 .is_cut = true},
+			TRIAL_NS, text, bytes);
 	free(environment);
 	free(variable);
 	return r;

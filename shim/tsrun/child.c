@@ -19,22 +19,13 @@
 /* 1024 names for the resolver, 64 at once and each with two tries. */
 #define SECRET_NS UINT64_C(300000000000)
 
-/* What a child is, and what is wanted of it. */
-struct child {
-	const char *program;
-	const char *const *words;
-	char *const *env;
-	bool takes_messages; /* what it says on standard error is wanted as well */
-	bool is_cut;         /* what it says beyond the buffer is read, and not wanted */
-};
-
-static _Noreturn void become(const struct child *child, int out)
+static _Noreturn void become(const struct ts_child *child, int out)
 {
 	bool is_led = dup2(out, STDOUT_FILENO) == STDOUT_FILENO &&
 		      (!child->takes_messages || dup2(out, STDERR_FILENO) == STDERR_FILENO);
 
 	if (is_led)
-		(void)execve(child->program, (char *const *)child->words, child->env);
+		(void)execve(child->words[0], (char *const *)child->words, child->env);
 	_exit(errno == ENOENT ? TS_EXIT_NOT_FOUND : TS_EXIT_NOT_RUNNABLE);
 }
 
@@ -68,7 +59,7 @@ static int read_until(int fd, uint64_t until_ns, bool is_cut, char *text, size_t
 	}
 }
 
-static int run(const struct child *child, uint64_t within_ns, char *ret_text, size_t bytes)
+int ts_child_run(const struct ts_child *child, uint64_t within_ns, char *ret_text, size_t bytes)
 {
 	uint64_t until_ns = ts_now_ns() + within_ns;
 	int ends[2], status = 0;
@@ -96,26 +87,6 @@ static int run(const struct child *child, uint64_t within_ns, char *ret_text, si
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int ts_child_run(const char *program, const char *const *words, char *const *env,
-	uint64_t within_ns, char *ret_text, size_t bytes)
-{
-	const struct child child = {.program = program, .words = words, .env = env};
-
-	return run(&child, within_ns, ret_text, bytes);
-}
-
-int ts_child_try(const char *program, const char *const *words, char *const *env,
-	uint64_t within_ns, char *ret_text, size_t bytes)
-{
-	const struct child child = {.program = program,
-		.words = words,
-		.env = env,
-		.takes_messages = true,
-		.is_cut = true};
-
-	return run(&child, within_ns, ret_text, bytes);
-}
-
 int ts_child_find(const char *name, char ret_path[PATH_MAX])
 {
 	int r = ts_library_beside(name, ret_path);
@@ -134,9 +105,8 @@ int ts_child_ask_secret(const char **words, uint64_t within_ns, char *ret_text, 
 	if (r < 0)
 		return r;
 	words[0] = path;
-	const struct child child = {
-		.program = path, .words = words, .env = nothing, .takes_messages = true};
-	return run(&child, within_ns, ret_text, bytes);
+	const struct ts_child child = {.words = words, .env = nothing, .takes_messages = true};
+	return ts_child_run(&child, within_ns, ret_text, bytes);
 }
 
 int ts_child_run_secret(const char **words, char *ret_text, size_t bytes)
@@ -150,7 +120,8 @@ int ts_child_run_secret(const char **words, char *ret_text, size_t bytes)
 		return TS_EXIT_FAILED;
 	}
 	words[0] = path;
-	r = ts_child_run(path, words, nothing, SECRET_NS, ret_text, bytes);
+	r = ts_child_run(
+		&(struct ts_child){.words = words, .env = nothing}, SECRET_NS, ret_text, bytes);
 	if (r < 0 || r > TS_EXIT_FAILED)
 		ts_message_say("%s: %s", path, r < 0 ? strerror(-r) : "has ended badly");
 	return r == 0 ? 0 : TS_EXIT_FAILED;

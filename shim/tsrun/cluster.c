@@ -114,8 +114,8 @@ static int ask_slurm(const char *path)
 		return TS_EXIT_FAILED;
 	}
 	char *hosts = malloc(HOSTS_MAX);
-	int r = hosts ? ts_child_run(program, words, environ, UINT64_C(10000000000), hosts,
-				HOSTS_MAX)
+	int r = hosts ? ts_child_run(&(struct ts_child){.words = words, .env = environ},
+				UINT64_C(10000000000), hosts, HOSTS_MAX)
 		      : -ENOMEM;
 	if (r == 0)
 		r = write_list(path, hosts, PORT_FIRST + (unsigned)(number % PORT_COUNT));

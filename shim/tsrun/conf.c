@@ -4,6 +4,7 @@
 #include "shim/tsrun/commands.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/message.h"
+#include "shim/tsrun/units.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -53,11 +54,9 @@ static void name_of(enum ts_option option, char name[NAME_BYTES])
 static const char *show(const char *word)
 {
 	static char text[64];
-	size_t length = 0;
 
-	for (; length < sizeof(text) - 1 && word[length] != '\0'; length++)
-		text[length] = word[length] >= ' ' && word[length] <= '~' ? word[length] : '?';
-	text[length] = '\0';
+	(void)snprintf(text, sizeof(text), "%s", word);
+	ts_units_make_printable(text);
 	return text;
 }
 

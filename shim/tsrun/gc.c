@@ -74,13 +74,19 @@ static bool has_open_job(struct ts_ledger *ledger)
 	return false;
 }
 
-static const char *keep_foreign_jobs(int book, int ring)
+/*
+ * Why a group of other namespaces must stay, or NULL.  @book is its ledger, byte 0 of which is
+ * locked, @ring its ring; -1 for one that is not there.
+ */
+static const char *keep_foreign(int book, int ring)
 {
 	struct ts_view_origin origin;
 	struct ts_ledger *ledger;
 	const char *keep = NULL;
 
-	int r = book < 0 ? -ENOENT : ts_view_any_ledger(book, &origin, &ledger);
+	if ((book >= 0 && ts_view_is_locked(book)) || (ring >= 0 && ts_view_is_locked(ring)))
+		return "a process of another namespace holds a lock on it";
+	int r = book < 0 ? -ENOENT : ts_view_ledger(book, &origin, &ledger);
 	if (r < 0) {
 		/* Without a ledger that can be read, its age is all there is. */
 		return is_idle(book) && is_idle(ring) ? NULL
@@ -94,23 +100,6 @@ static const char *keep_foreign_jobs(int book, int ring)
 		keep = "a job of another PID namespace may be alive";
 	free(ledger);
 	return keep;
-}
-
-/*
- * Why a group of other namespaces must stay, or NULL.  @book is its ledger, byte 0 of which is
- * locked, @ring its ring; -1 for one that is not there.
- */
-static const char *keep_foreign(int book, int ring)
-{
-	if ((book >= 0 && ts_view_is_locked(book)) || (ring >= 0 && ts_view_is_locked(ring)))
-		return "a process of another namespace holds a lock on it";
-	return keep_foreign_jobs(book, ring);
-}
-
-/* Why a half-made object behind @fd must stay, or NULL. */
-static const char *keep_foreign_private(int fd)
-{
-	return is_idle(fd) ? NULL : "its maker is of another PID namespace";
 }
 
 /* ---- groups of our namespaces ------------------------------------------------------------ */
@@ -255,7 +244,7 @@ static void judge_ledger(struct part *book)
 {
 	struct ts_ledger *ledger;
 
-	int r = ts_view_ledger(book->fd, &ledger);
+	int r = ts_view_ledger(book->fd, NULL, &ledger);
 	book->old = r == -ESTALE;
 	if (r < 0) {
 		book->keep = keep_unreadable(book->fd, r);
@@ -424,7 +413,7 @@ static void collect_private(struct collector *gc, const struct ts_name *name)
 	if (ts_view_open(part.path, true, &part.fd, &st) < 0)
 		part.keep = "it belongs to somebody else or is no regular file";
 	else if (!name->same_pids)
-		part.keep = keep_foreign_private(part.fd);
+		part.keep = is_idle(part.fd) ? NULL : "its maker is of another PID namespace";
 	else if (ts_process_id(name->maker, true) != 0)
 		part.keep = "its maker is alive";
 	part.bytes = part.fd >= 0 ? (uint64_t)st.st_blocks * 512 : 0;
@@ -630,22 +619,19 @@ int ts_gc_count(bool keeps, struct ts_gc_tally *ret_tally)
 	return r;
 }
 
-/* Whether somebody kept the ring at @stem. */
-static bool was_kept(const char *stem)
+/* Whether somebody kept the ring of @group. */
+static bool was_kept(struct collector *gc, const struct ts_name *group)
 {
 	struct part part;
 	struct ts_view_ring ring;
-	struct stat st;
 	bool found = false;
 
-	if (snprintf(part.path, sizeof(part.path), "%s.ring", stem) >= (int)sizeof(part.path) ||
-		ts_view_open(part.path, true, &part.fd, &st) < 0)
-		return false;
-	if (ts_view_ring(part.fd, &ring) == 0) {
+	(void)open_named(gc, group, "ring", &part);
+	if (part.fd >= 0 && ts_view_ring(part.fd, &ring) == 0) {
 		found = ring.kept_until_ns != 0;
 		free(ring.members);
 	}
-	(void)close(part.fd);
+	close_part(&part);
 	return found;
 }
 
@@ -653,7 +639,7 @@ static void sweep_kept(void *context, const struct ts_name *name)
 {
 	struct collector *gc = context;
 
-	if (name->kind == TS_NAME_RING && !name->foreign && was_kept(name->stem))
+	if (name->kind == TS_NAME_RING && !name->foreign && was_kept(gc, name))
 		collect_group(gc, name);
 }
 

@@ -535,29 +535,21 @@ int ts_library_inspect(const char *path, struct ts_inspection *ret_inspection)
 #else
 static const char *check_image(const char *path, const char *program)
 {
-	(void)path;
-	(void)program;
 	return NULL;
 }
 
 static enum ts_preload_verdict judge_image(const char *path, const char *reference_path)
 {
-	(void)path;
-	(void)reference_path;
 	return TS_PRELOAD_WORKS;
 }
 
 int ts_library_mark(const char *path, struct ts_mark *ret_mark)
 {
-	(void)path;
-	(void)ret_mark;
 	return -ENOTSUP;
 }
 
 int ts_library_inspect(const char *path, struct ts_inspection *ret_inspection)
 {
-	(void)path;
-	(void)ret_inspection;
 	return -ENOTSUP;
 }
 #endif

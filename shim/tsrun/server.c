@@ -506,7 +506,8 @@ int ts_memcached_find(struct ts_memcached *ret_memcached)
 	text = malloc(1 << 16);
 	if (!text)
 		return -ENOMEM;
-	r = ts_child_run(memcached.program, words, none, ASK_NS, text, 1 << 16);
+	r = ts_child_run(
+		&(struct ts_child){.words = words, .env = none}, ASK_NS, text, 1 << 16);
 	if (r >= 0)
 		r = strstr(text, "--listen") ? 0 : -EPROTO;
 	memcached.has_tls = strstr(text, "--enable-ssl") && strstr(text, "ssl_ca_cert");

@@ -578,8 +578,8 @@ static int show_block(
 	return fflush(stdout) == 0 ? 0 : -EIO;
 }
 
-/* Look and show until the end; @screen is NULL for blocks of text. */
-static int run(const struct options *options, struct ts_screen *screen, struct looks *looks)
+/* Look and show until the end; without a screen, blocks of text. */
+static int run(const struct options *options, bool has_screen, struct looks *looks)
 {
 	for (;;) {
 		int r = look(options, looks);
@@ -588,18 +588,18 @@ static int run(const struct options *options, struct ts_screen *screen, struct l
 		char *text = compose(options, looks);
 		if (!text)
 			return -ENOMEM;
-		r = screen ? ts_screen_draw(screen, text) : show_block(text, options, looks);
+		r = has_screen ? ts_screen_draw(text) : show_block(text, options, looks);
 		free(text);
 		looks->shown++;
 		if (r < 0)
-			return screen ? r : 0;
+			return has_screen ? r : 0;
 		if (options->count > 0 && looks->shown >= options->count)
 			return 0;
 		uint64_t now_ns = ts_now_ns();
 		uint64_t rest = looks->next_ns > now_ns ? looks->next_ns - now_ns : 0;
-		if (screen && ts_screen_wait(screen, rest) == TS_SCREEN_QUIT)
+		if (has_screen && !ts_screen_wait(rest))
 			return 0;
-		if (!screen)
+		if (!has_screen)
 			(void)nanosleep(
 				&(struct timespec){.tv_sec = (time_t)(rest / NS_PER_SECOND),
 					.tv_nsec = (long)(rest % NS_PER_SECOND)},
@@ -614,17 +614,16 @@ int ts_top_command(const struct ts_arguments *arguments, const struct ts_config 
 		.json = arguments->flag[TS_FLAG_JSON]};
 	const struct options *options = &chosen;
 	struct looks looks = {.shown = 0};
-	struct ts_screen screen;
 
 	if (parse_options(arguments->value[TS_FLAG_BLOCKS], arguments->value[TS_FLAG_DELAY],
 		    &chosen) < 0)
 		return TS_EXIT_FAILED;
 	bool batch = options->batch || options->json || isatty(STDOUT_FILENO) != 1;
-	int r = batch ? 0 : ts_screen_begin(&screen);
+	int r = batch ? 0 : ts_screen_begin();
 	if (r == 0)
-		r = run(options, batch ? NULL : &screen, &looks);
+		r = run(options, !batch, &looks);
 	if (!batch)
-		ts_screen_end(&screen);
+		ts_screen_end();
 	ts_sample_finish(&looks.before);
 	ts_sample_finish(&looks.now);
 	for (struct lines *next; looks.lines; looks.lines = next) {

@@ -84,7 +84,7 @@ static int copy_words(int fd, uint64_t bytes, void **ret_copy)
 	return r;
 }
 
-int ts_view_any_ledger(int fd, struct ts_view_origin *ret_origin, struct ts_ledger **ret_ledger)
+int ts_view_ledger(int fd, struct ts_view_origin *ret_origin, struct ts_ledger **ret_ledger)
 {
 	struct stat st;
 	void *copy = NULL;
@@ -111,11 +111,6 @@ int ts_view_any_ledger(int fd, struct ts_view_origin *ret_origin, struct ts_ledg
 	}
 	*ret_ledger = ledger;
 	return 0;
-}
-
-int ts_view_ledger(int fd, struct ts_ledger **ret_ledger)
-{
-	return ts_view_any_ledger(fd, NULL, ret_ledger);
 }
 
 /*
@@ -330,7 +325,7 @@ static void look_at(const char *stem, struct ts_sample_group *group)
 	if (r == 0) {
 		group->inode = (uint64_t)st.st_ino;
 		group->at_ns = ts_now_ns();
-		r = ts_view_ledger(fd, &group->report.ledger);
+		r = ts_view_ledger(fd, NULL, &group->report.ledger);
 		(void)close(fd);
 	}
 	note_error(group, "the counters", r);

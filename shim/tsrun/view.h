@@ -47,18 +47,14 @@ struct ts_view_origin {
 };
 
 /**
- * Copy the ledger behind @fd.  *ret_ledger is to be freed with free().  The copy is no
- * instant of all counters, but every single one is exact.
- * Errors: -EPROTO another version; -EBADMSG damaged; -EXDEV of other namespaces;
- * -ESTALE of another boot; -ENOMEM; others from the system calls.
+ * Copy the ledger behind @fd, made wherever *ret_origin tells, or here alone where that is
+ * NULL. *ret_ledger is to be freed with free().  The copy is no instant of all counters, but
+ * every single one is exact. Errors: -EPROTO another version; -EBADMSG damaged; -EXDEV of other
+ * namespaces; -ESTALE of another boot; -ENOMEM; others from the system calls.
  */
-int ts_view_ledger(int fd, struct ts_ledger **ret_ledger);
+int ts_view_ledger(int fd, struct ts_view_origin *ret_origin, struct ts_ledger **ret_ledger);
 
-/** The same wherever it was made, which *ret_origin tells; here alone where that is NULL. */
-int ts_view_any_ledger(
-	int fd, struct ts_view_origin *ret_origin, struct ts_ledger **ret_ledger);
-
-/** The same for the ring behind @fd; its members are to be freed with free(). */
+/** Copy the ring behind @fd, with the same errors; its members are to be freed with free(). */
 int ts_view_ring(int fd, struct ts_view_ring *ret_ring);
 
 /**
