@@ -98,7 +98,7 @@
 	X(listing_finished) \
 	X(listing_renamed)
 
-/* Those of an event log, shim/tsrun/log_file.h; tests/unit/events/test_file.c. */
+/* Those of an event log, shim/tsrun/log_recorder.h; tests/unit/events/test_file.c. */
 #define TS_EVENTS_KILLPOINTS(X) \
 	X(events_written) \
 	X(events_rotated)

@@ -3,8 +3,7 @@
 #ifndef TS_TSRUN_ARGUMENTS_H
 #define TS_TSRUN_ARGUMENTS_H
 
-#include "shim/base.h"
-#include "shim/options.h"
+#include "shim/config.h"
 
 /* What tsrun does, by the table shim/tsrun/commands.def. */
 enum ts_command {
@@ -84,5 +83,12 @@ const char *ts_arguments_mode_name(enum ts_mode mode);
 
 /** The sub-command nearest to @word, as ts_config_nearest(); NULL when none is near. */
 const char *ts_arguments_near_mode(const char *word);
+
+/** The group that was named, by @by_environment too; NULL: all groups are meant. */
+const char *ts_arguments_group(const struct ts_arguments *arguments,
+	const struct ts_config *config, bool by_environment);
+
+/** Print the help of @mode on stdout, made from the tables of settings and commands. */
+void ts_help_print(enum ts_mode mode);
 
 #endif

@@ -74,13 +74,26 @@ int ts_find_mig(const char *place);
 /* Exit status when a check failed; nothing else of tsrun ends with it. */
 #define TS_DOCTOR_FAILED 1
 
+#define TS_LAUNCH_WORDS 64
+#define TS_LAUNCH_TEXT  (4 * PATH_MAX)
+
 /**
- * Run all checks (shim/tsrun/checks.def) and print what they found on stdout, a line each, or
- * with @json as one list of objects.  @command are the words of a program to look at, ending
- * with NULL, or NULL; it is not run.  Stays this process's: not thread-safe.
- *
- * Returns 0; TS_DOCTOR_FAILED; or TS_EXIT_FAILED after a message, where nothing was checked.
+ * What is started at last: scripts name theirs, and env(1) is followed.  Words point into argv
+ * or into @text, so it must not be copied.
  */
-int ts_doctor_print(char **command, bool json);
+struct ts_launch {
+	char program[PATH_MAX];           /* as execve(2) would get it */
+	char *words[TS_LAUNCH_WORDS + 1]; /* its first arguments, [0] is itself */
+	bool script;                      /* a script was followed */
+	char text[TS_LAUNCH_TEXT];
+	size_t text_bytes;
+};
+
+/**
+ * Follow @command (words, ending with NULL; not empty) as execvp(3), the kernel and env(1) do.
+ * What is too long or too deep for us is not followed further.
+ * Errors: those of ts_library_which(), with what was looked for in @ret_launch->words[0].
+ */
+int ts_launch_resolve(char *const *command, struct ts_launch *ret_launch);
 
 #endif

@@ -3,7 +3,6 @@
 #include "leader/peer/cluster.h"
 #include "shim/tsrun/check.h"
 #include "shim/tsrun/child.h"
-#include "shim/tsrun/cluster.h"
 #include "shim/tsrun/server.h"
 
 #include <stdio.h>
@@ -12,9 +11,6 @@
 
 /* Looking names up takes the resolver seconds where it does not work. */
 #define WITHIN_NS UINT64_C(60000000000)
-
-/* Of a line of `tsshim-secret look`. */
-#define LINE_MAX_BYTES 160u
 
 struct cluster_check {
 	struct ts_check *check;
@@ -68,24 +64,6 @@ static int read_directory(struct cluster_check *scene)
 }
 
 /* ---- this node's server ------------------------------------------------------------------ */
-
-/* The number of the living server that was started here, or -1. */
-static int find_started(const struct cluster_check *scene)
-{
-	struct ts_server_files *files = calloc(1, sizeof(*files));
-	struct ts_server_record record;
-	int number = -1;
-
-	if (files && ts_server_find_record(scene->directory, files) == 0 &&
-		ts_server_read_record(files, &record) == 0 &&
-		ts_server_is_alive(files, &record))
-		for (uint32_t i = 0; i < scene->cluster->nodes.count; i++)
-			if (scene->cluster->nodes.servers[i].port == record.port &&
-				strcmp(scene->cluster->nodes.servers[i].host, record.host) == 0)
-				number = (int)i;
-	free(files);
-	return number;
-}
 
 /* The text behind @start at the beginning of a line, which ends there; NULL: there is none. */
 static char *find_line(char *text, const char *start)
@@ -177,20 +155,23 @@ static void check_server(struct cluster_check *scene, uint32_t number)
 		return;
 	}
 	ts_check_find(scene->check, TS_CHECK_WARN, "%s, this node's: %s", scene->name,
-		ts_cluster_explain(state));
+		ts_child_explain_look(state));
 	ts_check_advise(scene->check, "tsrun cluster up --dir %s", scene->directory);
 }
 
 static void check_node(struct cluster_check *scene)
 {
-	scene->bytes =
-		(size_t)scene->cluster->nodes.count * LINE_MAX_BYTES + (size_t)2 * PATH_MAX;
+	scene->bytes = (size_t)scene->cluster->nodes.count * TS_CHILD_LOOK_BYTES +
+		       (size_t)2 * PATH_MAX;
 	scene->text = calloc(1, scene->bytes);
 	if (!scene->text) {
 		ts_check_find(scene->check, TS_CHECK_ABSENT, "%s", strerror(ENOMEM));
 		return;
 	}
-	int number = find_started(scene);
+	struct ts_server_record started;
+	int number = ts_server_find_running(scene->directory, &started)
+			     ? ts_server_index(scene->cluster, &started)
+			     : -1;
 	if (number < 0)
 		number = find_listed(scene);
 	if (number >= 0)

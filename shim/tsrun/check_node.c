@@ -23,8 +23,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* ---- shared memory, and limits ------------------------------------------------------------
- */
+/* ---- shared memory, and limits ----------------------------------------------------------- */
 
 /* What loaders with workers and the hand-over of batches want (docs/rooms/torch.md). */
 #define FILES_MIN 1024u
@@ -53,7 +52,6 @@ void ts_check_shm_type(const struct ts_check_scene *scene, struct ts_check *chec
 {
 	uint64_t type;
 
-	(void)scene;
 	int fd = open_directory(check);
 	if (fd < 0)
 		return;
@@ -90,7 +88,6 @@ void ts_check_shm_access(const struct ts_check_scene *scene, struct ts_check *ch
 {
 	struct stat st;
 
-	(void)scene;
 	int fd = open_directory(check);
 	if (fd < 0)
 		return;
@@ -240,7 +237,6 @@ void ts_check_memlock(const struct ts_check_scene *scene, struct ts_check *check
 	char size[TS_UNITS_BYTES];
 	struct rlimit limit;
 
-	(void)scene;
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0)
 		ts_check_find(check, TS_CHECK_ABSENT, "the limit cannot be read: %s",
 			strerror(errno));
@@ -256,7 +252,6 @@ void ts_check_files(const struct ts_check_scene *scene, struct ts_check *check)
 {
 	struct rlimit limit;
 
-	(void)scene;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0) {
 		ts_check_find(check, TS_CHECK_ABSENT, "the limit cannot be read: %s",
 			strerror(errno));
@@ -275,7 +270,6 @@ void ts_check_leftovers(const struct ts_check_scene *scene, struct ts_check *che
 	struct ts_gc_tally all = {.objects = 0}, dead = {.objects = 0};
 	char size[TS_UNITS_BYTES];
 
-	(void)scene;
 	int r = ts_gc_count(false, &all);
 	if (r == 0)
 		r = ts_gc_count(true, &dead);
@@ -301,8 +295,7 @@ void ts_check_leftovers(const struct ts_check_scene *scene, struct ts_check *che
 			dead.ledgers, dead.ledgers == 1 ? "" : "s");
 }
 
-/* ---- namespaces ---------------------------------------------------------------------------
- */
+/* ---- namespaces -------------------------------------------------------------------------- */
 
 /* Where the kernel's first namespaces have their numbers from: include/linux/proc_ns.h. */
 #define FIRST_IPC  UINT64_C(0xEFFFFFFF)
@@ -322,7 +315,6 @@ void ts_check_namespaces(const struct ts_check_scene *scene, struct ts_check *ch
 	uint64_t user = namespace_of("/proc/self/ns/user");
 	uint64_t pid = namespace_of("/proc/self/ns/pid");
 
-	(void)scene;
 	if (user == 0 || pid == 0) {
 		ts_check_find(check, TS_CHECK_FAIL,
 			"/proc/self/ns cannot be read: the namespaces of jobs are not "
@@ -375,7 +367,6 @@ void ts_check_shm_shared(const struct ts_check_scene *scene, struct ts_check *ch
 {
 	uint64_t ipc = namespace_of("/proc/self/ns/ipc");
 
-	(void)scene;
 	if (namespace_of("/proc/self/ns/pid") == FIRST_PID)
 		compare_with_first(check);
 	else
@@ -391,8 +382,7 @@ void ts_check_shm_shared(const struct ts_check_scene *scene, struct ts_check *ch
 			TS_SHM_DIR);
 }
 
-/* ---- GPUs ---------------------------------------------------------------------------------
- */
+/* ---- GPUs -------------------------------------------------------------------------------- */
 
 #define DRIVER_PLACE "/proc/driver/nvidia"
 
@@ -516,7 +506,6 @@ void ts_check_cuda(const struct ts_check_scene *scene, struct ts_check *check)
 	static const char name[] = "libcuda.so.1";
 	char path[PATH_MAX];
 
-	(void)scene;
 	if (ts_find_library(name, "/etc/ld.so.cache", getenv("LD_LIBRARY_PATH"), path))
 		ts_check_find(check, TS_CHECK_OK, "%s", path);
 	else
@@ -528,7 +517,6 @@ void ts_check_cuda(const struct ts_check_scene *scene, struct ts_check *check)
 
 void ts_check_mig(const struct ts_check_scene *scene, struct ts_check *check)
 {
-	(void)scene;
 	int parts = ts_find_mig(DRIVER_PLACE);
 	if (parts < 0)
 		ts_check_find(check, TS_CHECK_ABSENT,

@@ -5,19 +5,152 @@
  */
 #include "leader/group/layout.h"
 #include "shim/isolation.h"
-#include "shim/tsrun/child.h"
 #include "shim/tsrun/check.h"
-#include "shim/tsrun/launch.h"
+#include "shim/tsrun/child.h"
 #include "shim/tsrun/library.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the library --------------------------------------------------------------------------
- */
+/* ---- which program a command line ends in ------------------------------------------------ */
+
+/* The kernel follows four scripts of scripts; each may come with an env. */
+#define DEPTH_MAX 10
+
+#define BLANKS " \t"
+
+static size_t count_words(const struct ts_launch *launch)
+{
+	size_t count = 0;
+	while (launch->words[count])
+		count++;
+	return count;
+}
+
+/* Put @count words in the place of the first @gone; false when that does not fit. */
+static bool replace(struct ts_launch *launch, size_t gone, char *const *with, size_t count)
+{
+	size_t rest = count_words(launch) - gone;
+
+	if (count + rest > TS_LAUNCH_WORDS)
+		return false;
+	memmove(launch->words + count, launch->words + gone, (rest + 1) * sizeof(char *));
+	memcpy(launch->words, with, count * sizeof(char *));
+	return true;
+}
+
+/* A copy of the first @length bytes of @text that lives as long as @launch, or NULL. */
+static char *keep(struct ts_launch *launch, const char *text, size_t length)
+{
+	char *copy = launch->text + launch->text_bytes;
+
+	if (length + 1 > sizeof(launch->text) - launch->text_bytes)
+		return NULL;
+	memcpy(copy, text, length);
+	copy[length] = '\0';
+	launch->text_bytes += length + 1;
+	return copy;
+}
+
+/* Let the interpreter of the script @launch->program stand in front of it. */
+static bool follow_script(struct ts_launch *launch)
+{
+	char line[PATH_MAX];
+	char *words[3];
+	size_t count = 0;
+
+	if (!ts_library_read_script(launch->program, line))
+		return false;
+	size_t length = strcspn(line, BLANKS);
+	const char *option = line + length + strspn(line + length, BLANKS);
+	size_t option_length = strlen(option);
+	while (option_length > 0 && strchr(BLANKS, option[option_length - 1]))
+		option_length--;
+	words[count++] = keep(launch, line, length);
+	/* All that follows is one word to the kernel. */
+	if (option_length > 0)
+		words[count++] = keep(launch, option, option_length);
+	words[count++] = keep(launch, launch->program, strlen(launch->program));
+	for (size_t i = 0; i < count; i++)
+		if (!words[i])
+			return false;
+	launch->script = true;
+	return replace(launch, 1, words, count);
+}
+
+/* env -S: put the words of @text in the place of the first @gone. */
+static bool split(struct ts_launch *launch, size_t gone, const char *text)
+{
+	char *words[TS_LAUNCH_WORDS];
+	size_t count = 0;
+
+	for (text += strspn(text, BLANKS); *text; text += strspn(text, BLANKS)) {
+		size_t length = strcspn(text, BLANKS);
+		if (count == TS_LAUNCH_WORDS)
+			return false;
+		words[count] = keep(launch, text, length);
+		if (!words[count++])
+			return false;
+		text += length;
+	}
+	return replace(launch, gone, words, count);
+}
+
+/* Step over env(1), its options and variables; false when nothing is behind them. */
+static bool follow_env(struct ts_launch *launch)
+{
+	char *const nothing[1] = {NULL};
+	const char *slash = strrchr(launch->program, '/');
+	size_t at = 1;
+
+	if (strcmp(slash ? slash + 1 : launch->program, "env") != 0)
+		return false;
+	while (launch->words[at]) {
+		const char *word = launch->words[at];
+		if (strncmp(word, "-S", 2) == 0 && word[2] != '\0') {
+			if (!split(launch, at + 1, word + 2))
+				return false;
+			at = 0;
+		} else if (strcmp(word, "-S") == 0 && launch->words[at + 1]) {
+			if (!split(launch, at + 2, launch->words[at + 1]))
+				return false;
+			at = 0;
+		} else if ((strcmp(word, "-u") == 0 || strcmp(word, "-C") == 0) &&
+			   launch->words[at + 1]) {
+			at += 2;
+		} else if (word[0] == '-' || strchr(word, '=')) {
+			at++;
+		} else {
+			break;
+		}
+	}
+	return launch->words[at] && replace(launch, at, nothing, 0);
+}
+
+int ts_launch_resolve(char *const *command, struct ts_launch *ret_launch)
+{
+	size_t count = 0;
+
+	ret_launch->script = false;
+	ret_launch->text_bytes = 0;
+	for (; count < TS_LAUNCH_WORDS && command[count]; count++)
+		ret_launch->words[count] = command[count];
+	ret_launch->words[count] = NULL;
+	for (int depth = 0;; depth++) {
+		int r = ts_library_which(ret_launch->words[0], ret_launch->program);
+		if (r < 0)
+			return r;
+		if (depth == DEPTH_MAX ||
+			(!follow_env(ret_launch) && !follow_script(ret_launch)))
+			return 0;
+	}
+}
+
+/* ---- the library ------------------------------------------------------------------------- */
 
 /* true(1) takes a thousandth of it on a busy machine. */
 #define TRIAL_NS UINT64_C(10000000000)
@@ -92,7 +225,7 @@ static char **make_environment(char *const *environment, char *preload)
 	return made;
 }
 
-/* Run @program to its end with @preload; its first messages go into @text.  As ts_child_try().
+/* Run @program to its end with @preload; its first messages go into @text.  As ts_child_run().
  */
 static int try_program(const struct ts_check_scene *scene, const char *program,
 	const char *preload, char *text, size_t bytes)
@@ -105,7 +238,11 @@ static int try_program(const struct ts_check_scene *scene, const char *program,
 		return r;
 	environment = make_environment(scene->environment, variable);
 	if (environment)
-		r = ts_child_try(program, words, environment, TRIAL_NS, text, bytes);
+		r = ts_child_run(&(struct ts_child){.words = words,
+					 .env = environment,
+					 .takes_messages = true,
+					 .is_cut = true},
+			TRIAL_NS, text, bytes);
 	free(environment);
 	free(variable);
 	return r;
@@ -206,8 +343,7 @@ void ts_check_preloads(const struct ts_check_scene *scene, struct ts_check *chec
 		ts_check_find(check, TS_CHECK_OK, "/etc/ld.so.preload names some");
 }
 
-/* ---- settings ------------------------------------------------------------------------------
- */
+/* ---- settings ---------------------------------------------------------------------------- */
 
 /* Files of settings look like variables from here. */
 #define WHERE_SET "unset %s, or take it out of the file that `tsrun config` names"
@@ -256,8 +392,7 @@ void ts_check_settings(const struct ts_check_scene *scene, struct ts_check *chec
 			"all that are set are known and valid; the group is %s", config.group);
 }
 
-/* ---- the command ---------------------------------------------------------------------------
- */
+/* ---- the command ------------------------------------------------------------------------- */
 
 /* What is known of a command; large, so one at a time. */
 struct subject {
@@ -303,20 +438,16 @@ static void find_others(const char *path, struct ts_check *check)
 }
 
 /* Whether Python's half is beside the library. */
-static bool find_half(const struct ts_check_scene *scene, struct ts_check *check)
+static bool find_half(struct ts_check *check)
 {
-	char file[PATH_MAX];
-	const char *slash = strrchr(scene->library, '/');
+	char file[PATH_MAX] = "sitecustomize.py";
 
-	if (snprintf(file, sizeof(file), "%.*s/python/sitecustomize.py",
-		    (int)(slash - scene->library), scene->library) >= (int)sizeof(file) ||
-		access(file, R_OK) < 0) {
-		ts_check_find(check, TS_CHECK_FAIL,
-			"%s cannot be read: samples of PyTorch are not shared", file);
-		ts_check_advise(check, "reinstall tsshim");
-		return false;
-	}
-	return true;
+	if (ts_library_beside("python/sitecustomize.py", file) == 0 && access(file, R_OK) == 0)
+		return true;
+	ts_check_find(check, TS_CHECK_FAIL,
+		"%s cannot be read: samples of PyTorch are not shared", file);
+	ts_check_advise(check, "reinstall tsshim");
+	return false;
 }
 
 static void check_interpreter(const struct subject *subject, struct ts_check *check)
@@ -358,7 +489,7 @@ void ts_check_python(const struct ts_check_scene *scene, struct ts_check *check)
 			check, TS_CHECK_ABSENT, "there is no library beside which to look");
 		return;
 	}
-	if (!find_half(scene, check))
+	if (!find_half(check))
 		return;
 	find_others(path ? path : "", check);
 	for (size_t i = 0; i < TS_ARRAY_SIZE(harmless); i++)

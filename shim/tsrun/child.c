@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs programs for what they print: shim/tsrun/child.h. */
 #include "shim/tsrun/child.h"
+#include "leader/peer/look.h"
 #include "shim/sys.h"
 #include "shim/tsrun/library.h"
 #include "shim/tsrun/message.h"
@@ -18,22 +19,13 @@
 /* 1024 names for the resolver, 64 at once and each with two tries. */
 #define SECRET_NS UINT64_C(300000000000)
 
-/* What a child is, and what is wanted of it. */
-struct child {
-	const char *program;
-	const char *const *words;
-	char *const *env;
-	bool takes_messages; /* what it says on standard error is wanted as well */
-	bool is_cut;         /* what it says beyond the buffer is read, and not wanted */
-};
-
-static _Noreturn void become(const struct child *child, int out)
+static _Noreturn void become(const struct ts_child *child, int out)
 {
 	bool is_led = dup2(out, STDOUT_FILENO) == STDOUT_FILENO &&
 		      (!child->takes_messages || dup2(out, STDERR_FILENO) == STDERR_FILENO);
 
 	if (is_led)
-		(void)execve(child->program, (char *const *)child->words, child->env);
+		(void)execve(child->words[0], (char *const *)child->words, child->env);
 	_exit(errno == ENOENT ? TS_EXIT_NOT_FOUND : TS_EXIT_NOT_RUNNABLE);
 }
 
@@ -67,7 +59,7 @@ static int read_until(int fd, uint64_t until_ns, bool is_cut, char *text, size_t
 	}
 }
 
-static int run(const struct child *child, uint64_t within_ns, char *ret_text, size_t bytes)
+int ts_child_run(const struct ts_child *child, uint64_t within_ns, char *ret_text, size_t bytes)
 {
 	uint64_t until_ns = ts_now_ns() + within_ns;
 	int ends[2], status = 0;
@@ -95,41 +87,11 @@ static int run(const struct child *child, uint64_t within_ns, char *ret_text, si
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int ts_child_run(const char *program, const char *const *words, char *const *env,
-	uint64_t within_ns, char *ret_text, size_t bytes)
-{
-	const struct child child = {.program = program, .words = words, .env = env};
-
-	return run(&child, within_ns, ret_text, bytes);
-}
-
-int ts_child_try(const char *program, const char *const *words, char *const *env,
-	uint64_t within_ns, char *ret_text, size_t bytes)
-{
-	const struct child child = {.program = program,
-		.words = words,
-		.env = env,
-		.takes_messages = true,
-		.is_cut = true};
-
-	return run(&child, within_ns, ret_text, bytes);
-}
-
 int ts_child_find(const char *name, char ret_path[PATH_MAX])
 {
-	char program[PATH_MAX], library[PATH_MAX];
-	int r = ts_sys_readlink("/proc/self/exe", program, sizeof(program));
+	int r = ts_library_beside(name, ret_path);
 
-	if (r >= 0)
-		r = ts_library_find(program, library);
-	/* Where it should be is known without it. */
-	if (r < 0 && r != -ENOENT)
-		return r;
-	char *slash = strrchr(library, '/');
-	if (!slash || snprintf(ret_path, PATH_MAX, "%.*s/%s", (int)(slash - library), library,
-			      name) >= PATH_MAX)
-		return -ENAMETOOLONG;
-	return access(ret_path, X_OK) < 0 ? -errno : 0;
+	return r == 0 && access(ret_path, X_OK) < 0 ? -errno : r;
 }
 
 /* Nothing of the environment: it needs none, and it reads a secret. */
@@ -143,9 +105,8 @@ int ts_child_ask_secret(const char **words, uint64_t within_ns, char *ret_text, 
 	if (r < 0)
 		return r;
 	words[0] = path;
-	const struct child child = {
-		.program = path, .words = words, .env = nothing, .takes_messages = true};
-	return run(&child, within_ns, ret_text, bytes);
+	const struct ts_child child = {.words = words, .env = nothing, .takes_messages = true};
+	return ts_child_run(&child, within_ns, ret_text, bytes);
 }
 
 int ts_child_run_secret(const char **words, char *ret_text, size_t bytes)
@@ -159,8 +120,25 @@ int ts_child_run_secret(const char **words, char *ret_text, size_t bytes)
 		return TS_EXIT_FAILED;
 	}
 	words[0] = path;
-	r = ts_child_run(path, words, nothing, SECRET_NS, ret_text, bytes);
+	r = ts_child_run(
+		&(struct ts_child){.words = words, .env = nothing}, SECRET_NS, ret_text, bytes);
 	if (r < 0 || r > TS_EXIT_FAILED)
 		ts_message_say("%s: %s", path, r < 0 ? strerror(-r) : "has ended badly");
 	return r == 0 ? 0 : TS_EXIT_FAILED;
+}
+
+const char *ts_child_explain_look(const char *state)
+{
+	static const struct {
+		const char *state, *text;
+	} texts[] = {
+#define ONE(name, word, meaning) {word, meaning},
+		TS_LOOKS(ONE)
+#undef ONE
+	};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(texts); i++)
+		if (strcmp(texts[i].state, state) == 0)
+			return texts[i].text;
+	return "";
 }

@@ -7,21 +7,23 @@
 
 #include <limits.h>
 
-/**
- * Run @program with @words (its own name first, NULL at the end) and the environment @env, and
- * give what it prints, at most @bytes - 1 of it, with a NUL; its messages are ours.  It is
- * killed after @within_ns.  Returns its exit status, 128 and more for a signal. Errors:
- * -ETIMEDOUT it was killed; -EFBIG it prints more; those of pipe(2), fork(2).
- */
-int ts_child_run(const char *program, const char *const *words, char *const *env,
-	uint64_t within_ns, char *ret_text, size_t bytes);
+/** A program, and what is wanted of it. */
+struct ts_child {
+	const char *const *words; /* its path first, NULL at the end */
+	char *const *env;
+	bool takes_messages; /* what it says on standard error is wanted as well; else it is
+				ours */
+	bool is_cut;         /* what it says beyond the buffer is read, and not wanted */
+};
 
 /**
- * The same, with the messages of @program among what it prints; what is more than @bytes - 1 is
- * read, and cut.
+ * Run @child, and give what it prints, at most @bytes - 1 of it, with a NUL.  It is killed
+ * after
+ * @within_ns.  Returns its exit status, 128 and more for a signal.  Errors: -ETIMEDOUT it was
+ * killed; -EFBIG it prints more; those of pipe(2), fork(2).
  */
-int ts_child_try(const char *program, const char *const *words, char *const *env,
-	uint64_t within_ns, char *ret_text, size_t bytes);
+int ts_child_run(
+	const struct ts_child *child, uint64_t within_ns, char *ret_text, size_t bytes);
 
 /* What helps where tsshim-secret or tsshim-peer are not there. */
 #define TS_CHILD_WITHOUT_OPENSSL                                                 \
@@ -43,5 +45,11 @@ int ts_child_ask_secret(const char **words, uint64_t within_ns, char *ret_text, 
 /** Run tsshim-secret, which lies beside the library, the same way, with @words from [1] on;
  * says why it fails. */
 int ts_child_run_secret(const char **words, char *ret_text, size_t bytes);
+
+/* Room for a line of `tsshim-secret look`. */
+#define TS_CHILD_LOOK_BYTES 160u
+
+/** What a word of leader/peer/look.h means, for people; "" of another one. */
+const char *ts_child_explain_look(const char *state);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun doctor: run the checks, and print what they found. */
 #include "shim/tsrun/check.h"
-#include "shim/sys.h"
+#include "shim/tsrun/commands.h"
+#include "shim/tsrun/conf.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/library.h"
 #include "shim/tsrun/message.h"
@@ -10,11 +11,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-extern char **environ;
-
-/* ---- what a check has found ---------------------------------------------------------------
- */
+/* ---- what a check has found -------------------------------------------------------------- */
 
 /* Put a text behind the one in @buffer, with "; " between. */
 TS_PRINTF(3, 0)
@@ -60,8 +59,7 @@ static const char *word_of(enum ts_check_state state)
 	return words[state];
 }
 
-/* ---- all checks ---------------------------------------------------------------------------
- */
+/* ---- all checks -------------------------------------------------------------------------- */
 
 static const struct {
 	const char *id, *title;
@@ -75,10 +73,9 @@ static int set_scene(char **command, struct ts_check_scene *ret_scene)
 {
 	struct ts_check_scene scene = {.command = command, .environment = environ};
 
-	int64_t length =
-		ts_sys_readlink("/proc/self/exe", scene.program, sizeof(scene.program));
-	if (length < 0)
-		return (int)length;
+	int r = ts_library_own(scene.program);
+	if (r < 0)
+		return r;
 	scene.has_library = ts_library_find(scene.program, scene.library) == 0;
 	ts_config_load(&scene.config, environ, NULL);
 	*ret_scene = scene;
@@ -102,20 +99,20 @@ static void write_object(struct ts_json *json, size_t index, const struct ts_che
 	ts_json_string(json, "title", checks[index].title);
 	ts_json_string(json, "state", word_of(check->state));
 	ts_json_string(json, "found", check->found);
-	if (check->fix[0] != '\0')
-		ts_json_string(json, "fix", check->fix);
-	else
-		ts_json_null(json, "fix");
+	ts_json_string(json, "fix", check->fix[0] ? check->fix : NULL);
 	ts_json_close(json, '}');
 }
 
-int ts_doctor_print(char **command, bool is_json)
+/* Bad settings are what it is asked for, and so no reason to refuse. */
+int ts_doctor_command(const struct ts_arguments *arguments)
 {
+	bool is_json = arguments->flag[TS_FLAG_JSON];
 	static struct ts_check_scene scene; /* too large for a stack frame */
 	struct ts_json json = {.out = stdout};
 	int status = 0;
 
-	int r = set_scene(command, &scene);
+	ts_conf_export_files();
+	int r = set_scene(arguments->command, &scene);
 	if (r < 0) {
 		ts_message_say("cannot read /proc/self/exe: %s", strerror(-r));
 		return TS_EXIT_FAILED;

@@ -1,17 +1,45 @@
 /* SPDX-License-Identifier: MIT */
-/* tsrun explain: what of a running job is shared, what is not and why, and what helps. */
+/* What a running job has said of its loaders, and the two ways to print it. */
 #ifndef TS_TSRUN_EXPLAIN_H
 #define TS_TSRUN_EXPLAIN_H
 
-#include "shim/base.h"
+#include "leader/line/apart.h"
+#include "shim/tsrun/json.h"
+#include "shim/tsrun/view.h"
 
-/**
- * Print what the running jobs of @group, or of all groups of the user when it is NULL, have
- * said of their loaders; with @pid (not 0) only the job that this process is, or works for.
- * Looks into shared memory and /proc alone: the jobs do not notice.
- *
- * Returns 0, also when no job runs; TS_EXIT_FAILED after a message, as where no job has @pid.
- */
-int ts_explain_jobs(const char *group, int pid, bool is_json);
+#include <limits.h>
+#include <stdio.h>
+
+#define TS_DECODERS_MAX    4u
+#define TS_EXPLAIN_COMMAND 256u
+
+/** Which decoders of pictures a process has loaded, as its memory map shows. */
+struct ts_decoders {
+	bool known;     /* the map could be read */
+	bool preloaded; /* our library is in it */
+	uint32_t shared_count, static_count;
+	char shared[TS_DECODERS_MAX][PATH_MAX]; /* libjpeg, as a library */
+	char inside[TS_DECODERS_MAX][PATH_MAX]; /* of those known for a libjpeg of their own */
+};
+
+/** A running job; copies of what was in shared memory. */
+struct ts_explain_job {
+	const char *group;
+	struct ts_ledger *ledger;
+	uint32_t row; /* of the job in it */
+	uint64_t id;
+	char command[TS_EXPLAIN_COMMAND]; /* its words, cut; "" not known */
+	struct ts_decoders decoders;
+	bool has_table; /* there is a table of loaders that could be read */
+	uint32_t count, more;
+	struct ts_loader loaders[TS_LOADER_MAX];
+	struct ts_apart apart; /* from another job with data that looks the same */
+};
+
+/** Print for people on stdout. */
+void ts_explain_print(const struct ts_explain_job *job);
+
+/** Print as one object. */
+void ts_explain_write(struct ts_json *json, const struct ts_explain_job *job);
 
 #endif

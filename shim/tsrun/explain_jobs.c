@@ -1,17 +1,114 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun explain of jobs that run: whose they are, and what they have said. */
+#include "shim/tsrun/explain.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
-#include "shim/tsrun/explain.h"
-#include "shim/tsrun/explain_report.h"
+#include "shim/sys.h"
+#include "shim/tsrun/library.h"
+#include "shim/tsrun/commands.h"
 #include "shim/tsrun/message.h"
-#include "shim/tsrun/sample.h"
 
-#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+/* ---- which libjpeg a process has --------------------------------------------------------- */
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool begins(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+/*
+ * A wheel has its copy under a name of its own: libjpeg-1b553e2d.so.62.4.0.  The plain names
+ * are followed by ".so".
+ */
+static bool is_libjpeg(const char *path)
+{
+	const char *name = base_of(path);
+
+	return begins(name, "libjpeg.") || begins(name, "libjpeg-") ||
+	       begins(name, "libturbojpeg.") || begins(name, "libturbojpeg-");
+}
+
+/* To look into each library takes seconds; these are the ones that people use. */
+static bool may_have_one(const char *path)
+{
+	static const char *const names[] = {"cv2.", "libtensorflow", "libdali",
+		"_pywrap_tensorflow", "libopencv_imgcodecs", "libopencv_world", "_imaging.",
+		"libffcv"};
+
+	for (size_t i = 0; i < TS_ARRAY_SIZE(names); i++)
+		if (begins(base_of(path), names[i]))
+			return true;
+	return false;
+}
+
+static bool has(char (*list)[PATH_MAX], uint32_t count, const char *path)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (strcmp(list[i], path) == 0)
+			return true;
+	return false;
+}
+
+static void add_path(char (*list)[PATH_MAX], uint32_t *count, const char *path)
+{
+	if (*count < TS_DECODERS_MAX && !has(list, *count, path))
+		(void)snprintf(list[(*count)++], PATH_MAX, "%s", path);
+}
+
+static void look_at(const char *path, struct ts_decoders *decoders)
+{
+	struct ts_inspection inspection = {.decoder = false};
+
+	if (begins(base_of(path), "libtsshim"))
+		decoders->preloaded = true;
+	else if (is_libjpeg(path))
+		add_path(decoders->shared, &decoders->shared_count, path);
+	else if (may_have_one(path) && !has(decoders->inside, decoders->static_count, path) &&
+		 ts_library_inspect(path, &inspection) == 0 && inspection.decoder)
+		add_path(decoders->inside, &decoders->static_count, path);
+}
+
+/* Look at process @pid, which does not notice.  What cannot be read is not known. */
+static void find_decoders(int pid, struct ts_decoders *ret_decoders)
+{
+	char path[64], last[PATH_MAX] = "";
+	char *line = NULL;
+	size_t room = 0;
+
+	memset(ret_decoders, 0, sizeof(*ret_decoders));
+	(void)snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *maps = fopen(path, "re");
+	if (!maps)
+		return;
+	while (getline(&line, &room, maps) >= 0) {
+		ret_decoders->known = true;
+		char *file = strchr(line, '/');
+		if (!file)
+			continue;
+		file[strcspn(file, "\n")] = '\0';
+		/* Each library is there some five times in a row. */
+		if (strcmp(file, last) == 0 || strlen(file) >= sizeof(last))
+			continue;
+		memcpy(last, file, strlen(file) + 1);
+		look_at(file, ret_decoders);
+	}
+	free(line);
+	(void)fclose(maps);
+}
+
+/* ---- the jobs ---------------------------------------------------------------------------- */
 
 /* Where the printing of several jobs has come to. */
 struct printing {
@@ -26,18 +123,13 @@ static void read_command(int pid, char ret_command[TS_EXPLAIN_COMMAND])
 {
 	char path[64];
 
-	ret_command[0] = '\0';
 	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	ssize_t bytes = read(fd, ret_command, TS_EXPLAIN_COMMAND - 1);
-	(void)close(fd);
+	int bytes = ts_sys_read_file(path, ret_command, TS_EXPLAIN_COMMAND);
 	if (bytes < 0)
 		bytes = 0;
 	while (bytes > 0 && ret_command[bytes - 1] == '\0')
 		bytes--;
-	for (ssize_t i = 0; i < bytes; i++)
+	for (int i = 0; i < bytes; i++)
 		if (ret_command[i] == '\0')
 			ret_command[i] = ' ';
 	ret_command[bytes] = '\0';
@@ -89,7 +181,7 @@ static void print_job(struct printing *printing, const struct ts_sample_group *g
 	job.id = ts_load_relaxed(&ts_ledger_job(job.ledger, row)->id);
 	int pid = (int)TS_PROCESS_PID(job.id);
 	read_command(pid, job.command);
-	ts_decoders_find(pid, &job.decoders);
+	find_decoders(pid, &job.decoders);
 	read_loaders(table, &job);
 	job.apart = (struct ts_apart){.found = false};
 	if (table)
@@ -147,7 +239,7 @@ static int report_missing(int pid)
 		ts_message_say("there is no process %d", pid);
 		return TS_EXIT_FAILED;
 	}
-	ts_decoders_find(pid, &decoders);
+	find_decoders(pid, &decoders);
 	ts_message_say("process %d is no job of a group of yours%s", pid,
 		!decoders.known      ? ""
 		: decoders.preloaded ? ": it has the library, and has shared nothing so far"
@@ -162,7 +254,11 @@ static int report_missing(int pid)
 	return TS_EXIT_FAILED;
 }
 
-int ts_explain_jobs(const char *group, int pid, bool is_json)
+/*
+ * Print what the running jobs of @group, or of all groups of the user when it is NULL, have
+ * said of their loaders; with @pid (not 0) only the job that this process is, or works for.
+ */
+static int explain_jobs(const char *group, int pid, bool is_json)
 {
 	struct printing printing = {.json = {.out = stdout}, .is_json = is_json, .pid = pid};
 	struct ts_sample sample = {.groups = NULL};
@@ -191,4 +287,25 @@ int ts_explain_jobs(const char *group, int pid, bool is_json)
 		puts("No job runs that shares; `tsrun doctor -- python train.py` checks a "
 		     "command before it runs.");
 	return 0;
+}
+
+int ts_explain_command(const struct ts_arguments *arguments, const struct ts_config *config)
+{
+	const char *text = arguments->value[TS_FLAG_PID];
+	char *end = NULL;
+	long pid = text ? strtol(text, &end, 10) : 0;
+
+	if (arguments->command || arguments->separated) {
+		ts_message_say("explain looks at running jobs: check a command with `tsrun "
+			       "doctor -- COMMAND`, or run it and type `tsrun explain`");
+		return TS_EXIT_FAILED;
+	}
+	if (text && (*text < '0' || *text > '9' || *end != '\0' || pid <= 0 || pid > INT_MAX)) {
+		ts_message_say("option '--pid' has a bad value '%s'", text);
+		ts_message_hint(
+			"it must be the number of a process, as `tsrun stats` shows them");
+		return TS_EXIT_FAILED;
+	}
+	return explain_jobs(ts_arguments_group(arguments, config, true), (int)pid,
+		arguments->flag[TS_FLAG_JSON]);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The two ways to print what a running job has said of its loaders. */
-#include "shim/tsrun/explain_report.h"
+#include "shim/tsrun/explain.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/tsrun/units.h"
@@ -47,11 +47,18 @@ static const char *mode_of(uint64_t bits)
 
 /* ---- for people ------------------------------------------------------------------------- */
 
+/* @text is somebody else's. */
+static void print_text(const char *before, const char *text, const char *behind)
+{
+	fputs(before, stdout);
+	ts_units_print_safely(stdout, text);
+	fputs(behind, stdout);
+}
+
 static void print_lines(const char *label, const char *text)
 {
-	printf("      %-8s ", label);
-	ts_units_print_safely(stdout, text);
-	putchar('\n');
+	printf("      %-8s", label);
+	print_text(" ", text, "\n");
 }
 
 static void print_why(const struct ts_loader *loader)
@@ -106,12 +113,9 @@ static void print_loader(uint32_t index, const struct ts_loader *loader)
 		 length = loader->numbers[TS_LOADER_LENGTH];
 
 	printf("    Loader %u over ", index + 1);
-	ts_units_print_safely(stdout, loader->name);
-	if (loader->place[0] != '\0') {
-		fputs(" (", stdout);
-		ts_units_print_safely(stdout, loader->place);
-		putchar(')');
-	}
+	print_text("", loader->name, "");
+	if (loader->place[0] != '\0')
+		print_text(" (", loader->place, ")");
 	printf("\n      %s, ", mode_of(bits));
 	if (bits & TS_LOADER_ITERABLE)
 		fputs("iterable", stdout);
@@ -125,14 +129,10 @@ static void print_loader(uint32_t index, const struct ts_loader *loader)
 		print_number(", batches of ", batch, "");
 	print_number(", workers: ", loader->numbers[TS_LOADER_WORKERS],
 		bits & TS_LOADER_PERSISTENT ? ", persistent" : "");
-	if (loader->sampler[0] != '\0') {
-		fputs(", ", stdout);
-		ts_units_print_safely(stdout, loader->sampler);
-	}
-	if (loader->collate[0] != '\0') {
-		fputs(", collated by ", stdout);
-		ts_units_print_safely(stdout, loader->collate);
-	}
+	if (loader->sampler[0] != '\0')
+		print_text(", ", loader->sampler, "");
+	if (loader->collate[0] != '\0')
+		print_text(", collated by ", loader->collate, "");
 	printf("\n      %-8s %s\n", "shared:", verdicts[loader->verdict].text);
 	if (loader->numbers[TS_LOADER_NAMED] != 0)
 		printf("      %-8s %016" PRIx64 "\n",
@@ -148,8 +148,7 @@ static void print_apart(const struct ts_apart *apart)
 
 	if (!apart->found)
 		return;
-	fputs("    apart: samples of ", stdout);
-	ts_units_print_safely(stdout, apart->name);
+	print_text("    apart: samples of ", apart->name, "");
 	printf(" have other names than in job %d, for these differ: ", apart->other);
 	for (uint32_t i = 0; i < TS_APART_PART_COUNT; i++) {
 		if (!(apart->parts >> i & 1))
@@ -157,10 +156,8 @@ static void print_apart(const struct ts_apart *apart)
 		printf("%s%s", between, ts_apart_texts[i].text);
 		between = ", ";
 	}
-	if (apart->what[0] != '\0') {
-		fputs(": ", stdout);
-		ts_units_print_safely(stdout, apart->what);
-	}
+	if (apart->what[0] != '\0')
+		print_text(": ", apart->what, "");
 	putchar('\n');
 }
 
@@ -174,14 +171,11 @@ static void print_decoders(const struct ts_explain_job *job)
 		fputs("which libjpeg it has cannot be seen", stdout);
 	else if (job->decoders.shared_count == 0)
 		fputs("no libjpeg is loaded that could be shared", stdout);
-	for (uint32_t i = 0; i < job->decoders.shared_count; i++) {
-		fputs(i == 0 ? "by " : ", ", stdout);
-		ts_units_print_safely(stdout, job->decoders.shared[i]);
-	}
-	for (uint32_t i = 0; i < job->decoders.static_count; i++) {
-		fputs(i == 0 ? "; not shared, with a libjpeg inside: " : ", ", stdout);
-		ts_units_print_safely(stdout, job->decoders.inside[i]);
-	}
+	for (uint32_t i = 0; i < job->decoders.shared_count; i++)
+		print_text(i == 0 ? "by " : ", ", job->decoders.shared[i], "");
+	for (uint32_t i = 0; i < job->decoders.static_count; i++)
+		print_text(i == 0 ? "; not shared, with a libjpeg inside: " : ", ",
+			job->decoders.inside[i], "");
 	putchar('\n');
 }
 
@@ -191,10 +185,8 @@ void ts_explain_print(const struct ts_explain_job *job)
 		      files = counts_of(job, TS_KIND_BYTES);
 
 	printf("Job with pid %d in group %s", (int)TS_PROCESS_PID(job->id), job->group);
-	if (job->command[0] != '\0') {
-		fputs(": ", stdout);
-		ts_units_print_safely(stdout, job->command);
-	}
+	if (job->command[0] != '\0')
+		print_text(": ", job->command, "");
 	putchar('\n');
 	for (uint32_t i = 0; i < job->count; i++)
 		print_loader(i, &job->loaders[i]);
@@ -216,18 +208,12 @@ void ts_explain_print(const struct ts_explain_job *job)
 
 static void write_number(struct ts_json *json, const char *key, uint64_t value)
 {
-	if (value == TS_LOADER_UNKNOWN)
-		ts_json_null(json, key);
-	else
-		ts_json_number(json, key, value);
+	ts_json_number_or_null(json, key, value != TS_LOADER_UNKNOWN, value);
 }
 
 static void write_text(struct ts_json *json, const char *key, const char *text)
 {
-	if (text[0] == '\0')
-		ts_json_null(json, key);
-	else
-		ts_json_string(json, key, text);
+	ts_json_string(json, key, text[0] ? text : NULL);
 }
 
 static void write_why(struct ts_json *json, const struct ts_loader *loader)
@@ -236,11 +222,10 @@ static void write_why(struct ts_json *json, const struct ts_loader *loader)
 	char number[32];
 
 	(void)snprintf(number, sizeof(number), "reason_%u", loader->reason);
-	if (loader->reason == TS_REASON_SLOTS)
-		ts_json_null(json, "reason");
-	else
-		ts_json_string(
-			json, "reason", is_known ? ts_reasons[loader->reason].id : number);
+	ts_json_string(json, "reason",
+		is_known                            ? ts_reasons[loader->reason].id
+		: loader->reason == TS_REASON_SLOTS ? NULL
+						    : number);
 	write_text(json, "text", is_known ? ts_reasons[loader->reason].text : "");
 	write_text(json, "detail", loader->detail);
 	write_text(json, "fix", fix_of(loader));
@@ -263,7 +248,7 @@ static void write_named(struct ts_json *json, uint64_t named)
 static void write_apart(struct ts_json *json, const struct ts_apart *apart)
 {
 	if (!apart->found) {
-		ts_json_null(json, "apart");
+		ts_json_string(json, "apart", NULL);
 		return;
 	}
 	ts_json_open(json, "apart", '{');
@@ -315,7 +300,7 @@ static void write_paths(struct ts_json *json, const char *key, bool is_known,
 	const char (*paths)[PATH_MAX], uint32_t count)
 {
 	if (!is_known) {
-		ts_json_null(json, key);
+		ts_json_string(json, key, NULL);
 		return;
 	}
 	ts_json_open(json, key, '[');

@@ -7,6 +7,7 @@
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
+#include "shim/tsrun/commands.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/names.h"
 #include "shim/tsrun/server.h"
@@ -31,8 +32,7 @@
 /* How often one group is looked at again. */
 #define LEAVE_ROUNDS 8
 
-/* ---- groups of other namespaces -----------------------------------------------------------
- */
+/* ---- groups of other namespaces ---------------------------------------------------------- */
 
 /*
  * Objects of other namespaces take up memory, and are in nobody's way.  To remove one is to
@@ -74,13 +74,19 @@ static bool has_open_job(struct ts_ledger *ledger)
 	return false;
 }
 
-static const char *keep_foreign_jobs(int book, int ring)
+/*
+ * Why a group of other namespaces must stay, or NULL.  @book is its ledger, byte 0 of which is
+ * locked, @ring its ring; -1 for one that is not there.
+ */
+static const char *keep_foreign(int book, int ring)
 {
 	struct ts_view_origin origin;
 	struct ts_ledger *ledger;
 	const char *keep = NULL;
 
-	int r = book < 0 ? -ENOENT : ts_view_any_ledger(book, &origin, &ledger);
+	if ((book >= 0 && ts_view_is_locked(book)) || (ring >= 0 && ts_view_is_locked(ring)))
+		return "a process of another namespace holds a lock on it";
+	int r = book < 0 ? -ENOENT : ts_view_ledger(book, &origin, &ledger);
 	if (r < 0) {
 		/* Without a ledger that can be read, its age is all there is. */
 		return is_idle(book) && is_idle(ring) ? NULL
@@ -96,25 +102,7 @@ static const char *keep_foreign_jobs(int book, int ring)
 	return keep;
 }
 
-/*
- * Why a group of other namespaces must stay, or NULL.  @book is its ledger, byte 0 of which is
- * locked, @ring its ring; -1 for one that is not there.
- */
-static const char *keep_foreign(int book, int ring)
-{
-	if ((book >= 0 && ts_view_is_locked(book)) || (ring >= 0 && ts_view_is_locked(ring)))
-		return "a process of another namespace holds a lock on it";
-	return keep_foreign_jobs(book, ring);
-}
-
-/* Why a half-made object behind @fd must stay, or NULL. */
-static const char *keep_foreign_private(int fd)
-{
-	return is_idle(fd) ? NULL : "its maker is of another PID namespace";
-}
-
-/* ---- groups of our namespaces -------------------------------------------------------------
- */
+/* ---- groups of our namespaces ------------------------------------------------------------ */
 
 struct collector {
 	const char *only; /* one group, or NULL for all */
@@ -256,7 +244,7 @@ static void judge_ledger(struct part *book)
 {
 	struct ts_ledger *ledger;
 
-	int r = ts_view_ledger(book->fd, &ledger);
+	int r = ts_view_ledger(book->fd, NULL, &ledger);
 	book->old = r == -ESTALE;
 	if (r < 0) {
 		book->keep = keep_unreadable(book->fd, r);
@@ -425,7 +413,7 @@ static void collect_private(struct collector *gc, const struct ts_name *name)
 	if (ts_view_open(part.path, true, &part.fd, &st) < 0)
 		part.keep = "it belongs to somebody else or is no regular file";
 	else if (!name->same_pids)
-		part.keep = keep_foreign_private(part.fd);
+		part.keep = is_idle(part.fd) ? NULL : "its maker is of another PID namespace";
 	else if (ts_process_id(name->maker, true) != 0)
 		part.keep = "its maker is alive";
 	part.bytes = part.fd >= 0 ? (uint64_t)st.st_blocks * 512 : 0;
@@ -463,8 +451,7 @@ static void collect(void *context, const struct ts_name *name)
 		collect_group(gc, name); /* all objects, so once is enough */
 }
 
-/* ---- servers of `tsrun cluster` -----------------------------------------------------------
- */
+/* ---- servers of `tsrun cluster` ---------------------------------------------------------- */
 
 /* Of a server that was found in a place. */
 struct left_server {
@@ -602,11 +589,12 @@ static unsigned collect_servers(bool dry_run)
 	return found;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------
- */
+/* ---- all of it --------------------------------------------------------------------------- */
 
-int ts_gc_collect(const char *group, bool dry_run)
+int ts_gc_command(const struct ts_arguments *arguments, const struct ts_config *config)
 {
+	const char *group = ts_arguments_group(arguments, config, false);
+	bool dry_run = arguments->flag[TS_FLAG_DRY_RUN];
 	struct collector gc = {.only = group, .dry_run = dry_run};
 
 	int r = ts_names_each(collect, &gc);
@@ -631,22 +619,19 @@ int ts_gc_count(bool keeps, struct ts_gc_tally *ret_tally)
 	return r;
 }
 
-/* Whether somebody kept the ring at @stem. */
-static bool was_kept(const char *stem)
+/* Whether somebody kept the ring of @group. */
+static bool was_kept(struct collector *gc, const struct ts_name *group)
 {
 	struct part part;
 	struct ts_view_ring ring;
-	struct stat st;
 	bool found = false;
 
-	if (snprintf(part.path, sizeof(part.path), "%s.ring", stem) >= (int)sizeof(part.path) ||
-		ts_view_open(part.path, true, &part.fd, &st) < 0)
-		return false;
-	if (ts_view_ring(part.fd, &ring) == 0) {
+	(void)open_named(gc, group, "ring", &part);
+	if (part.fd >= 0 && ts_view_ring(part.fd, &ring) == 0) {
 		found = ring.kept_until_ns != 0;
 		free(ring.members);
 	}
-	(void)close(part.fd);
+	close_part(&part);
 	return found;
 }
 
@@ -654,7 +639,7 @@ static void sweep_kept(void *context, const struct ts_name *name)
 {
 	struct collector *gc = context;
 
-	if (name->kind == TS_NAME_RING && !name->foreign && was_kept(name->stem))
+	if (name->kind == TS_NAME_RING && !name->foreign && was_kept(gc, name))
 		collect_group(gc, name);
 }
 

@@ -5,16 +5,7 @@
 
 #include "shim/base.h"
 
-/**
- * Remove the dead objects of @group, or of all groups of this user when it is NULL, kept
- * (--keep) or not, and print each on stdout; @dry_run only prints.  What is or may be alive is
- * left alone, and what is of another user; for other namespaces see shim/tsrun/gc.c.
- *
- * Returns 0, or TS_EXIT_FAILED after a message where something could not be looked at.
- */
-int ts_gc_collect(const char *group, bool dry_run);
-
-/** What ts_gc_collect() would remove. */
+/** What `tsrun gc` would remove. */
 struct ts_gc_tally {
 	unsigned objects; /* but for ledgers */
 	unsigned ledgers;
@@ -22,7 +13,7 @@ struct ts_gc_tally {
 };
 
 /**
- * Count what ts_gc_collect(NULL, ...) would remove, without what is kept if @keeps, and remove
+ * Count what `tsrun gc` would remove, without what is kept if @keeps, and remove
  * nothing.  Takes no locks, so that no job is kept from joining.  Never says anything.  Errors:
  * those of ts_names_each().
  */

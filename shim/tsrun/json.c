@@ -81,6 +81,15 @@ void ts_json_number(struct ts_json *json, const char *key, uint64_t value)
 	fprintf(json->out, "%llu", (unsigned long long)value);
 }
 
+void ts_json_number_or_null(
+	struct ts_json *json, const char *key, bool is_known, uint64_t value)
+{
+	if (is_known)
+		ts_json_number(json, key, value);
+	else
+		ts_json_string(json, key, NULL);
+}
+
 void ts_json_seconds(struct ts_json *json, const char *key, uint64_t ns)
 {
 	start_value(json, key);
@@ -92,10 +101,4 @@ void ts_json_bool(struct ts_json *json, const char *key, bool value)
 {
 	start_value(json, key);
 	fputs(value ? "true" : "false", json->out);
-}
-
-void ts_json_null(struct ts_json *json, const char *key)
-{
-	start_value(json, key);
-	fputs("null", json->out);
 }

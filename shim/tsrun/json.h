@@ -28,9 +28,11 @@ void ts_json_close(struct ts_json *json, char bracket);                 /* '}' o
  */
 void ts_json_string(struct ts_json *json, const char *key, const char *text);
 void ts_json_number(struct ts_json *json, const char *key, uint64_t value);
+/** null where the number @is_known not. */
+void ts_json_number_or_null(
+	struct ts_json *json, const char *key, bool is_known, uint64_t value);
 /** @ns nanoseconds, printed as seconds with all digits, whatever the locale. */
 void ts_json_seconds(struct ts_json *json, const char *key, uint64_t ns);
 void ts_json_bool(struct ts_json *json, const char *key, bool value);
-void ts_json_null(struct ts_json *json, const char *key);
 
 #endif

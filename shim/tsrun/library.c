@@ -64,6 +64,33 @@ int ts_library_find(const char *program, char ret_path[PATH_MAX])
 	return try_place(program, length, TS_LIBRARY_FROM_BINDIR, ret_path);
 }
 
+int ts_library_own(char ret_program[PATH_MAX])
+{
+	ssize_t length = readlink("/proc/self/exe", ret_program, PATH_MAX - 1);
+
+	if (length < 0)
+		return -errno;
+	ret_program[length] = '\0';
+	return 0;
+}
+
+int ts_library_beside(const char *name, char ret_path[PATH_MAX])
+{
+	char program[PATH_MAX], library[PATH_MAX];
+	int r = ts_library_own(program);
+
+	if (r == 0)
+		r = ts_library_find(program, library);
+	/* Where it should be is known without it. */
+	if (r < 0 && r != -ENOENT)
+		return r;
+	char *slash = strrchr(library, '/');
+	if (!slash || snprintf(ret_path, PATH_MAX, "%.*s/%s", (int)(slash - library), library,
+			      name) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	return 0;
+}
+
 int ts_library_which(const char *command, char ret_path[PATH_MAX])
 {
 	if (strchr(command, '/')) {
@@ -508,29 +535,21 @@ int ts_library_inspect(const char *path, struct ts_inspection *ret_inspection)
 #else
 static const char *check_image(const char *path, const char *program)
 {
-	(void)path;
-	(void)program;
 	return NULL;
 }
 
 static enum ts_preload_verdict judge_image(const char *path, const char *reference_path)
 {
-	(void)path;
-	(void)reference_path;
 	return TS_PRELOAD_WORKS;
 }
 
 int ts_library_mark(const char *path, struct ts_mark *ret_mark)
 {
-	(void)path;
-	(void)ret_mark;
 	return -ENOTSUP;
 }
 
 int ts_library_inspect(const char *path, struct ts_inspection *ret_inspection)
 {
-	(void)path;
-	(void)ret_inspection;
 	return -ENOTSUP;
 }
 #endif

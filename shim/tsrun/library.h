@@ -21,6 +21,12 @@
  */
 int ts_library_find(const char *program, char ret_path[PATH_MAX]);
 
+/** The file of the running tsrun, without symbolic links. Errors: those of readlink(2). */
+int ts_library_own(char ret_program[PATH_MAX]);
+
+/** The path of our file @name beside the library, there or not. Errors: as the two above. */
+int ts_library_beside(const char *name, char ret_path[PATH_MAX]);
+
 /**
  * Whether ld.so can preload @path into programs like @program.  Returns NULL, or a text that
  * says what is wrong, for people; it is static.

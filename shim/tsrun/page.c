@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* tsrun report: find Python and our part for it, and hand over. */
-#include "shim/tsrun/page.h"
+/*
+ * tsrun report: becomes an interpreter of Python with the part of ours that makes the page: the
+ * one beside tsrun, as in an environment, else `python3` along PATH.  What we know and it does
+ * not (the table of reasons) it reads from a descriptor.
+ */
 #include "leader/events/events.h"
 #include "shim/reasons.h"
+#include "shim/tsrun/commands.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/library.h"
 #include "shim/tsrun/message.h"
@@ -13,8 +17,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-extern char **environ;
 
 /* python, its option, our part, --table, --output, --, and the end */
 #define WORDS_BEFORE 9
@@ -30,10 +32,8 @@ static void write_reasons(FILE *out)
 		ts_json_open(&json, NULL, '{');
 		ts_json_string(&json, "id", ts_reasons[i].id);
 		ts_json_string(&json, "text", ts_reasons[i].text);
-		if (ts_reasons[i].fix == TS_NOT_LOST)
-			ts_json_null(&json, "fix");
-		else
-			ts_json_string(&json, "fix", ts_reasons[i].fix);
+		bool is_lost = ts_reasons[i].fix != TS_NOT_LOST;
+		ts_json_string(&json, "fix", is_lost ? ts_reasons[i].fix : NULL);
 		ts_json_close(&json, '}');
 	}
 	ts_json_close(&json, ']');
@@ -67,42 +67,12 @@ static int make_table(void)
 
 /* ---- where things are -------------------------------------------------------------------- */
 
-/* Cut the last part of @path off; false when there is none. */
-static bool to_directory(char path[PATH_MAX])
-{
-	char *slash = strrchr(path, '/');
-
-	if (slash)
-		*slash = '\0';
-	return slash != NULL;
-}
-
-static int join(const char *directory, const char *name, char ret_path[PATH_MAX])
-{
-	int written = snprintf(ret_path, PATH_MAX, "%s/%s", directory, name);
-
-	return written < PATH_MAX ? 0 : -ENAMETOOLONG;
-}
-
-/* Our part, which lies beside the library. */
-static int find_part(const char *program, char ret_path[PATH_MAX])
-{
-	char library[PATH_MAX];
-
-	int r = ts_library_find(program, library);
-	if (r == -ENAMETOOLONG || !to_directory(library))
-		return -ENOENT;
-	r = join(library, "report", ret_path);
-	return r == 0 && access(ret_path, R_OK) < 0 ? -errno : r;
-}
-
 /* An environment has its Python beside the commands that were installed into it. */
 static int find_python(const char *program, char ret_path[PATH_MAX])
 {
-	char directory[PATH_MAX];
+	int length = (int)(strrchr(program, '/') - program);
 
-	memcpy(directory, program, strlen(program) + 1);
-	if (to_directory(directory) && join(directory, "python3", ret_path) == 0 &&
+	if (snprintf(ret_path, PATH_MAX, "%.*s/python3", length, program) < PATH_MAX &&
 		access(ret_path, X_OK) == 0)
 		return 0;
 	return ts_library_which("python3", ret_path);
@@ -156,28 +126,33 @@ static int fail(const char *what, int r)
 	return TS_EXIT_FAILED;
 }
 
-int ts_page_make(const struct ts_page_options *options)
+int ts_report_command(const struct ts_arguments *arguments, const struct ts_config *config)
 {
-	char program[PATH_MAX] = "", part[PATH_MAX], python[PATH_MAX];
+	const char *output = arguments->value[TS_FLAG_OUTPUT];
+	char **logs = arguments->files;
+	char program[PATH_MAX], part[PATH_MAX] = "report", python[PATH_MAX];
 	char log[TS_EVENTS_PATH];
 	char *of_group[] = {log, NULL};
 
-	if (!options->output || options->output[0] == '\0') {
+	if (!output || output[0] == '\0') {
 		ts_message_say("tsrun report needs the name of the page");
 		ts_message_hint("write -o FILE.html, or -o - for stdout");
 		return TS_EXIT_FAILED;
 	}
-	if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
-		return fail("/proc/self/exe", -errno);
-	int r = find_part(program, part);
+	int r = ts_library_own(program);
+	if (r < 0)
+		return fail("/proc/self/exe", r);
+	r = ts_library_beside("report", part);
+	if (r == 0 && access(part, R_OK) < 0)
+		r = -errno;
 	if (r < 0)
 		return fail(part, r);
-	if (!options->logs && find_log(options->config, log) < 0) {
+	if (!logs && find_log(config, log) < 0) {
 		ts_message_say(
 			"the log of group '%s' is nowhere: HOME is no absolute path, or too "
 			"long",
-			options->config->group);
-		ts_message_hint("name it: tsrun report -o %s LOG", options->output);
+			config->group);
+		ts_message_hint("name it: tsrun report -o %s LOG", output);
 		return TS_EXIT_FAILED;
 	}
 	if (find_python(program, python) < 0) {
@@ -189,7 +164,6 @@ int ts_page_make(const struct ts_page_options *options)
 	int table = make_table();
 	if (table < 0)
 		return fail("the table of reasons", table);
-	r = become(
-		python, part, table, options->output, options->logs ? options->logs : of_group);
+	r = become(python, part, table, output, logs ? logs : of_group);
 	return fail(python, r);
 }

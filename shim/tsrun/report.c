@@ -5,9 +5,10 @@
  * and for Prometheus do not.
  */
 #include "shim/tsrun/report.h"
+#include "leader/events/events.h"
+#include "leader/events/recorder.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
-#include "shim/tsrun/events.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/metrics.h"
 #include "shim/tsrun/nodes.h"
@@ -72,6 +73,22 @@ static int leader_of(const struct ts_report *report, uint32_t dataset, bool *ret
 		return 0;
 	return TS_PROCESS_PID(
 		ts_load_relaxed(&ts_ledger_job(report->ledger, (uint32_t)job)->id));
+}
+
+/* What keeps the log from being written, or NULL. */
+static const char *explain_events(int error)
+{
+	const char *refusal = ts_events_explain(error);
+
+	return error == 0 ? NULL : refusal ? refusal : strerror(-error);
+}
+
+static enum ts_recorder_state log_state(
+	struct ts_ledger *ledger, uint32_t index, int *ret_error)
+{
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, index)->id);
+
+	return ts_recorder_state(ledger, index, id, ret_error);
 }
 
 static struct ts_figures figures_of(const struct ts_report *report)
@@ -173,20 +190,12 @@ static void write_dataset(
 		ts_json_bool(json, "alive", alive);
 		ts_json_close(json, '}');
 	} else {
-		ts_json_null(json, "leader");
+		ts_json_string(json, "leader", NULL);
 	}
 	ts_json_number(json, "members", ts_report_members(report, dataset));
 	ts_json_bool(json, "off", ts_load_relaxed(&row->off) != 0);
 	write_tallies(json, row->kinds);
 	ts_json_close(json, '}');
-}
-
-/* Epochs, as seconds are written: with nine decimals. */
-static void write_epochs(struct ts_json *json, const char *key, uint64_t position)
-{
-	uint64_t rest = position % TS_EPOCH * NS_PER_SECOND / TS_EPOCH;
-
-	ts_json_seconds(json, key, position / TS_EPOCH * NS_PER_SECOND + rest);
 }
 
 /* Where an aligned job is; nulls where none of it is known. */
@@ -196,15 +205,31 @@ static void write_progress(struct ts_json *json, struct ts_ledger *ledger, uint3
 	uint64_t here = ts_load_relaxed(&row->position), front = ts_ledger_front(ledger, index);
 
 	if (ts_load_relaxed(&row->identity) == 0) {
-		ts_json_null(json, "order");
-		ts_json_null(json, "epoch");
-		ts_json_null(json, "behind");
+		ts_json_string(json, "order", NULL);
+		ts_json_string(json, "epoch", NULL);
+		ts_json_string(json, "behind", NULL);
 		return;
 	}
 	const char *order = ts_order_word(ts_load_relaxed(&row->order));
 	ts_json_string(json, "order", order ? order : "unknown");
-	write_epochs(json, "epoch", here);
-	write_epochs(json, "behind", front > here ? front - here : 0);
+	ts_json_seconds(json, "epoch", ts_sample_epochs(here));
+	ts_json_seconds(json, "behind", ts_sample_epochs(front > here ? front - here : 0));
+}
+
+static void write_events(struct ts_json *json, struct ts_ledger *ledger, uint32_t index)
+{
+	static const char *const states[] = {
+#define TS_X(name, word) word,
+		TS_RECORDER_STATES(TS_X)
+#undef TS_X
+	};
+	int error;
+	enum ts_recorder_state state = log_state(ledger, index, &error);
+
+	ts_json_open(json, "events", '{');
+	ts_json_string(json, "state", states[state]);
+	ts_json_string(json, "error", explain_events(error));
+	ts_json_close(json, '}');
 }
 
 static void write_job(struct ts_json *json, const struct ts_report *report, uint32_t index)
@@ -227,7 +252,7 @@ static void write_job(struct ts_json *json, const struct ts_report *report, uint
 	write_progress(json, report->ledger, index);
 	bool refused = ts_ledger_refusal(report->ledger, index, refusal);
 	ts_json_string(json, "refused", refused ? refusal : NULL);
-	ts_events_json(json, report->ledger, index);
+	write_events(json, report->ledger, index);
 	write_passed(json, job->passed);
 	ts_json_close(json, '}');
 }
@@ -251,14 +276,11 @@ static void write_nodes(struct ts_json *json, struct ts_mail_table *table)
 	int helper = table ? ts_nodes_helper(table) : 0;
 
 	if (!table) {
-		ts_json_null(json, "nodes");
+		ts_json_string(json, "nodes", NULL);
 		return;
 	}
 	ts_json_open(json, "nodes", '{');
-	if (helper > 0)
-		ts_json_number(json, "helper", (uint64_t)helper);
-	else
-		ts_json_null(json, "helper");
+	ts_json_number_or_null(json, "helper", helper > 0, (uint64_t)helper);
 	ts_json_string(json, "error", ts_nodes_explain_helper(ts_load_relaxed(&table->error)));
 	write_rows(json, TS_OF_NODES, table);
 	ts_json_open(json, "samples", '{');
@@ -514,6 +536,20 @@ static void print_dataset(FILE *out, const struct ts_report *report, uint32_t da
 
 /* ---- for people: jobs -------------------------------------------------------------------- */
 
+/* What became of the log of the job in row @index, if it is worth a word: "; ...". */
+static void print_events(struct ts_ledger *ledger, uint32_t index, FILE *out)
+{
+	int error;
+	enum ts_recorder_state state = log_state(ledger, index, &error);
+
+	if (error == -ENOENT && state == TS_RECORDER_NO_HELPER)
+		fputs("; event log not begun: no process can be started unseen here", out);
+	else if (error != 0)
+		fprintf(out, "; event log %s: %s",
+			state == TS_RECORDER_NO_HELPER ? "not begun" : "ended",
+			explain_events(error));
+}
+
 /* What is told of a job besides its work, each with "; " in front. */
 static void print_where(FILE *out, struct ts_ledger *ledger, uint32_t index)
 {
@@ -531,7 +567,7 @@ static void print_where(FILE *out, struct ts_ledger *ledger, uint32_t index)
 		else
 			fputs(", in front", out);
 	}
-	ts_events_print(ledger, index, out);
+	print_events(ledger, index, out);
 }
 
 static void print_job(FILE *out, struct ts_ledger *ledger, uint32_t index)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Environment of the command, the checks before it starts, and the exec. */
-#include "shim/tsrun/run.h"
+/* tsrun -- command: the checks before it starts, its environment, and the exec. */
+#include "shim/tsrun/commands.h"
+#include "leader/events/events.h"
 #include "shim/identity.h"
-#include "shim/tsrun/events.h"
+#include "shim/tsrun/conf.h"
 #include "shim/tsrun/gc.h"
 #include "shim/tsrun/library.h"
 #include "shim/tsrun/message.h"
@@ -12,168 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-extern char **environ;
-
-/* How many variables were refused; ts_config_load() hands no pointer through. */
-static unsigned refused;
-
-/* What should have stood there instead of @value. */
-static void hint_value(enum ts_option option, const char *value)
-{
-	const char *const *words = ts_config_words(option);
-	const char *near = words && value ? ts_config_nearest(value, words) : NULL;
-
-	if (near)
-		ts_message_hint(
-			"did you mean '%s'? It must be %s", near, ts_config_expect(option));
-	else
-		ts_message_hint("it must be %s", ts_config_expect(option));
-}
-
-static void complain(
-	enum ts_option option, const char *name, const char *value, const char *suggestion)
-{
-	if ((unsigned)option < TS_OPTION_COUNT) {
-		ts_message_say("%s has a bad value '%s'", name, value ? value : "");
-		hint_value(option, value);
-		refused++;
-		return;
-	}
-	ts_message_say("unknown variable %s in the environment, ignoring", name);
-	if (suggestion)
-		ts_message_hint("did you mean %s?", suggestion);
-}
-
-/*
- * A directory is handed to the job as an absolute path: the job may change its own working
- * directory before anything looks.  Returns a string to free, or NULL after a message.
- */
-static char *absolute_dataset(const char *value)
-{
-	const char *equals = strchr(value, '=');
-	char *result = NULL;
-
-	if (!equals)
-		return strdup(value);
-	char *directory = realpath(equals + 1, NULL);
-	if (!directory) {
-		ts_message_say(
-			"option '--dataset': directory '%s': %s", equals + 1, strerror(errno));
-		return NULL;
-	}
-	/* An absolute one stays as it is spelt: paths are known by their text. */
-	if (asprintf(&result, "%.*s=%s", (int)(equals - value), value,
-		    equals[1] == '/' ? equals + 1 : directory) < 0)
-		result = NULL;
-	free(directory);
-	return result;
-}
-
-/* A file is named as seen from here; it may be one that is not there yet. */
-static char *absolute_file(const char *value)
-{
-	char *result = NULL;
-
-	if (value[0] == '/' || value[0] == '\0' || strcmp(value, "off") == 0)
-		return strdup(value);
-	char *here = getcwd(NULL, 0);
-	if (!here || asprintf(&result, "%s/%s", here, value) < 0)
-		result = NULL;
-	free(here);
-	return result;
-}
-
-/* A word without '/' or '.' is more likely a mistyped one than the name of a file. */
-static char *absolute_log(const char *value)
-{
-	struct ts_config scratch;
-
-	if (ts_config_set(&scratch, TS_OPTION_EVENTS, value) == 0)
-		return strdup(value);
-	if (strpbrk(value, "/."))
-		return absolute_file(value);
-	ts_message_say("option '--events' has a bad value '%s'", value);
-	ts_message_hint("it must be on, off or a file; write ./%s for one of that name", value);
-	return NULL;
-}
-
-static char *value_to_export(enum ts_option option, const char *given)
-{
-	char *result = NULL;
-
-	if (option == TS_OPTION_SUMMARY) {
-		/* The command keeps our process id: it alone prints, its workers do not. */
-		if (asprintf(&result, "pid:%d", (int)getpid()) < 0)
-			return NULL;
-		return result;
-	}
-	if (ts_options[option].form == TS_FORM_BOOL)
-		return strdup("1"); /* it takes no value */
-	if (ts_options[option].form == TS_FORM_FILE)
-		return absolute_file(given);
-	if (option == TS_OPTION_EVENTS)
-		return absolute_log(given);
-	struct ts_config scratch;
-	ts_config_init(&scratch);
-	if (ts_config_set(&scratch, option, given) < 0) {
-		ts_message_say("option '%s' has a bad value '%s'",
-			ts_arguments_options()[option].name, given);
-		hint_value(option, given);
-		return NULL;
-	}
-	return option == TS_OPTION_DATASET ? absolute_dataset(given) : strdup(given);
-}
-
-int ts_run_export_files(const struct ts_conf files[TS_CONF_COUNT])
-{
-	for (int i = 0; i < TS_OPTION_COUNT; i++) {
-		const struct ts_conf *file = ts_conf_find(files, (enum ts_option)i);
-		if (file && setenv(ts_options[i].variable, file->value[i], 0) < 0)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-int ts_run_settings(const struct ts_arguments *arguments, struct ts_config *ret_config)
-{
-	static struct ts_conf files[TS_CONF_COUNT]; /* too large for a stack frame */
-
-	ts_conf_read(files);
-	int r = ts_run_settings_with(arguments, files, ret_config);
-	ts_conf_free(files);
-	return r;
-}
-
-int ts_run_settings_with(const struct ts_arguments *arguments,
-	const struct ts_conf files[TS_CONF_COUNT], struct ts_config *ret_config)
-{
-	struct ts_config config;
-
-	for (int i = 0; i < TS_OPTION_COUNT; i++) {
-		if (!arguments->setting[i])
-			continue;
-		char *value = value_to_export((enum ts_option)i, arguments->setting[i]);
-		int r = value ? setenv(ts_options[i].variable, value, 1) : -1;
-		free(value);
-		if (r < 0)
-			return -EINVAL;
-	}
-	if (ts_run_export_files(files) < 0)
-		return -EINVAL;
-	refused = 0;
-	ts_config_load(&config, environ, complain);
-	if (refused > 0)
-		return -EINVAL;
-	if (config.record && access(config.record, F_OK) == 0) {
-		ts_message_say("'%s' is there already", config.record);
-		ts_message_hint(
-			"a recording begins a new file; remove that one, or name another");
-		return -EINVAL;
-	}
-	*ret_config = config;
-	return 0;
-}
 
 /* Say which settings do nothing together; none of them is a reason not to run. */
 static void judge_settings(const struct ts_arguments *arguments, const struct ts_config *config)
@@ -219,13 +58,49 @@ static void judge_settings(const struct ts_arguments *arguments, const struct ts
 	}
 }
 
-/* Path of the running program, without symbolic links. */
-static int own_program(char ret_path[PATH_MAX])
+/* Whether a file could be made at @path, which is not there; the recorder makes directories of
+ * the default one only. */
+static int judge_directory(const struct ts_config *config, const char *path)
 {
-	ssize_t length = readlink("/proc/self/exe", ret_path, PATH_MAX - 1);
-	if (length < 0)
-		return -errno;
-	ret_path[length] = '\0';
+	char directory[TS_EVENTS_PATH];
+	const char *slash = strrchr(path, '/');
+
+	if (config->events == TS_EVENTS_ON || !slash)
+		return 0;
+	(void)snprintf(directory, sizeof(directory), "%.*s/", (int)(slash - path), path);
+	return access(directory, W_OK | X_OK) < 0 ? -errno : 0;
+}
+
+/*
+ * Look at the file of the event log that @config asks for.  Says what will keep a log from
+ * being written; that is no reason not to run.  Errors: -EINVAL there is something else in that
+ * place.
+ */
+static int judge_events(const struct ts_config *config)
+{
+	char path[TS_EVENTS_PATH] = "";
+	int fd = -1, r = ts_events_path(config, environ, path);
+
+	if (r == -ENOENT || config->disable)
+		return 0;
+	if (r < 0) {
+		ts_message_say("no event log: HOME is no absolute path, or too long");
+		ts_message_hint("--events=FILE names a file");
+		return 0;
+	}
+	r = ts_events_open(path, config->group, 0, &fd);
+	if (r == 0)
+		(void)close(fd);
+	else if (r == -ENOENT)
+		r = judge_directory(config, path);
+	if (r < 0 && ts_events_is_refusal(r)) {
+		ts_message_say(
+			"no event log can be written to '%s': %s", path, ts_events_explain(r));
+		ts_message_hint("--events=FILE names another file");
+		return -EINVAL;
+	}
+	if (r < 0)
+		ts_message_say("no event log: '%s': %s", path, strerror(-r));
 	return 0;
 }
 
@@ -251,7 +126,7 @@ static int preload(const char *command)
 {
 	char program[PATH_MAX], library[PATH_MAX];
 
-	int r = own_program(program);
+	int r = ts_library_own(program);
 	if (r < 0) {
 		ts_message_say("cannot read /proc/self/exe: %s", strerror(-r));
 		return TS_EXIT_FAILED;
@@ -354,7 +229,7 @@ int ts_run_command(const struct ts_arguments *arguments)
 		ts_message_hint("tsrun -- python train.py; `tsrun --help` says more");
 		return TS_EXIT_FAILED;
 	}
-	if (ts_run_settings(arguments, &config) < 0 || ts_events_judge(&config) < 0)
+	if (ts_conf_export(arguments, &config) < 0 || judge_events(&config) < 0)
 		return TS_EXIT_FAILED;
 	judge_settings(arguments, &config);
 	if (set_line(&config) < 0) {

@@ -4,8 +4,10 @@
 #include "shim/sys.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +27,12 @@ static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT
 /* The last signal that came. There is one terminal, and so one of these. */
 static volatile sig_atomic_t came;
 
+static struct {
+	struct termios before; /* what to go back to */
+	bool has_keys;         /* standard input is a terminal, which we have changed */
+	sigset_t signals;      /* blocked before; let through while we wait */
+} screen;
+
 static void note(int signal)
 {
 	came = signal;
@@ -40,11 +48,11 @@ static int set_signals(void (*handler)(int))
 	return 0;
 }
 
-static void take_keys(struct ts_screen *screen)
+static void take_keys(void)
 {
-	struct termios raw = screen->before;
+	struct termios raw = screen.before;
 
-	if (!screen->has_keys)
+	if (!screen.has_keys)
 		return;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	raw.c_cc[VMIN] = 0;
@@ -52,10 +60,10 @@ static void take_keys(struct ts_screen *screen)
 	(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
 }
 
-static void give_keys(const struct ts_screen *screen)
+static void give_keys(void)
 {
-	if (screen->has_keys)
-		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &screen->before);
+	if (screen.has_keys)
+		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &screen.before);
 }
 
 static int write_all(const char *text, size_t bytes)
@@ -72,22 +80,22 @@ static int write_all(const char *text, size_t bytes)
 	return 0;
 }
 
-int ts_screen_begin(struct ts_screen *screen)
+int ts_screen_begin(void)
 {
 	sigset_t blocked;
 
-	*screen = (struct ts_screen){.has_keys = false};
+	screen.has_keys = false;
 	sigemptyset(&blocked);
 	for (size_t i = 0; i < TS_ARRAY_SIZE(handled); i++)
 		sigaddset(&blocked, handled[i]);
-	if (sigprocmask(SIG_BLOCK, &blocked, &screen->signals) < 0)
+	if (sigprocmask(SIG_BLOCK, &blocked, &screen.signals) < 0)
 		return -errno;
 	int r = set_signals(note);
 	if (r < 0)
 		return r;
-	screen->has_keys =
-		isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &screen->before) == 0;
-	take_keys(screen);
+	screen.has_keys =
+		isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &screen.before) == 0;
+	take_keys();
 	return write_all(HOME ERASE_REST, strlen(HOME ERASE_REST));
 }
 
@@ -100,13 +108,12 @@ static void add(char *buffer, size_t bytes, size_t *at, const char *text, size_t
 	*at += length;
 }
 
-int ts_screen_draw(const struct ts_screen *screen, const char *text)
+int ts_screen_draw(const char *text)
 {
 	struct winsize size = {.ws_row = 0};
 	char buffer[65536]; /* more than any terminal holds */
 	size_t at = 0;
 
-	(void)screen;
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 || size.ws_col == 0)
 		size = (struct winsize){.ws_row = ROWS_STANDARD, .ws_col = COLUMNS_STANDARD};
 	add(buffer, sizeof(buffer), &at, HOME, strlen(HOME));
@@ -125,11 +132,11 @@ int ts_screen_draw(const struct ts_screen *screen, const char *text)
 }
 
 /* Do what @signal does to a program that knows nothing of it, with the terminal as it was. */
-static void obey(struct ts_screen *screen, int signal)
+static void obey(int signal)
 {
 	sigset_t one;
 
-	give_keys(screen);
+	give_keys();
 	(void)set_signals(SIG_DFL);
 	sigemptyset(&one);
 	sigaddset(&one, signal);
@@ -137,41 +144,41 @@ static void obey(struct ts_screen *screen, int signal)
 	(void)sigprocmask(SIG_UNBLOCK, &one, NULL); /* here it comes; we end, or are stopped */
 	(void)sigprocmask(SIG_BLOCK, &one, NULL);
 	(void)set_signals(note);
-	take_keys(screen);
+	take_keys();
 }
 
 /* Whether one of the keys that were pressed means the end. */
-static bool read_keys(struct ts_screen *screen)
+static bool read_keys(void)
 {
 	char keys[64];
 	ssize_t got = read(STDIN_FILENO, keys, sizeof(keys));
 
 	if (got == 0 || (got < 0 && errno == EIO))
-		screen->has_keys = false; /* the terminal is gone */
+		screen.has_keys = false; /* the terminal is gone */
 	for (ssize_t i = 0; i < got; i++)
 		if (keys[i] == 'q' || keys[i] == 'Q')
 			return true;
 	return false;
 }
 
-enum ts_screen_event ts_screen_wait(struct ts_screen *screen, uint64_t ns)
+bool ts_screen_wait(uint64_t ns)
 {
-	struct pollfd input = {.fd = screen->has_keys ? STDIN_FILENO : -1, .events = POLLIN};
+	struct pollfd input = {.fd = screen.has_keys ? STDIN_FILENO : -1, .events = POLLIN};
 	const struct timespec limit = {
 		.tv_sec = (time_t)(ns / NS_PER_SECOND), .tv_nsec = (long)(ns % NS_PER_SECOND)};
 
 	came = 0;
-	int ready = ppoll(&input, 1, &limit, &screen->signals);
+	int ready = ppoll(&input, 1, &limit, &screen.signals);
 	if (ready > 0)
-		return read_keys(screen) ? TS_SCREEN_QUIT : TS_SCREEN_TIME;
+		return !read_keys();
 	if (ready < 0 && came != 0 && came != SIGCONT && came != SIGWINCH)
-		obey(screen, came);
-	return TS_SCREEN_TIME;
+		obey(came);
+	return true;
 }
 
-void ts_screen_end(struct ts_screen *screen)
+void ts_screen_end(void)
 {
-	give_keys(screen);
+	give_keys();
 	(void)set_signals(SIG_DFL);
-	(void)sigprocmask(SIG_SETMASK, &screen->signals, NULL);
+	(void)sigprocmask(SIG_SETMASK, &screen.signals, NULL);
 }

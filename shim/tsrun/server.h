@@ -16,7 +16,7 @@
 #ifndef TS_TSRUN_SERVER_H
 #define TS_TSRUN_SERVER_H
 
-#include "shim/base.h"
+#include "leader/peer/cluster.h"
 
 #include <limits.h>
 
@@ -45,12 +45,6 @@ bool ts_server_place(unsigned number, char ret_place[PATH_MAX]);
 
 /** Name the files of the server with that number; .directory stays. Errors: -ENAMETOOLONG. */
 int ts_server_name_files(const char *place, uint64_t number, struct ts_server_files *files);
-
-/**
- * Where the files for the cluster @directory are, if a record of it is there; changes nothing.
- * Errors: -ENOENT there is none; -ENAMETOOLONG.
- */
-int ts_server_find_record(const char *directory, struct ts_server_files *ret_files);
 
 /**
  * Where the files for the cluster @directory are: where a record of it is, else where one would
@@ -91,6 +85,15 @@ bool ts_server_is_alive(
 	const struct ts_server_files *files, const struct ts_server_record *record);
 
 /**
+ * The record of the server of the cluster @directory that was started here and lives; false:
+ * there is none.  Changes nothing.
+ */
+bool ts_server_find_running(const char *directory, struct ts_server_record *ret_record);
+
+/** The number of the server of @record in the list, or -1. */
+int ts_server_index(const struct ts_cluster *cluster, const struct ts_server_record *record);
+
+/**
  * Whether its process is certainly gone: of an earlier boot, or of our PID namespace and not
  * alive.  Of another namespace's nothing is known.
  */
@@ -114,5 +117,49 @@ void ts_server_clear(
 /** The same, and the lock, which the caller has. */
 void ts_server_remove_files(
 	const struct ts_server_files *files, const struct ts_server_record *record);
+
+/* ---- starting memcached ------------------------------------------------------------------ */
+
+struct ts_memcached {
+	char program[PATH_MAX];
+	bool has_tls, has_tokens, has_store;          /* what it was compiled with */
+	bool has_no_flush, has_no_dump, has_no_watch; /* -F, -X, -W */
+};
+
+/** What the server gets. */
+struct ts_memcached_plan {
+	const struct ts_cluster *cluster;
+	const struct ts_server_files *files;
+	const char *address; /* as text, of this node */
+	uint16_t port;
+	uint64_t memory_bytes;
+	const char *nvme; /* a file that is there, or NULL */
+	uint64_t nvme_bytes;
+};
+
+/**
+ * Find memcached, and ask it what it can.  Errors: -ENOENT there is none; -ETIMEDOUT, -EPROTO
+ * it does not say.
+ */
+int ts_memcached_find(struct ts_memcached *ret_memcached);
+
+/**
+ * Start it, in a session of its own, with its messages in the log and nothing in its
+ * environment.  Returns its process, a child of ours.  Errors: those of open(2), fork(2).
+ */
+int ts_memcached_start(
+	const struct ts_memcached *memcached, const struct ts_memcached_plan *plan);
+
+/**
+ * Wait until the child @pid listens.  Errors: -ECHILD it has ended, and its messages are in the
+ * log; -ETIMEDOUT.
+ */
+int ts_memcached_wait(const struct ts_server_files *files, int pid);
+
+/**
+ * What a server may have here when nobody says: as copies of files in memory have
+ * (leader/object/limits.h), and a quarter of the memory that is free.
+ */
+uint64_t ts_memcached_memory(uint64_t most);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* tsrun stats: look at a group, and print what it did, into a file where one is named. */
+#include "shim/tsrun/commands.h"
 #include "shim/tsrun/message.h"
 #include "shim/tsrun/names.h"
 #include "shim/tsrun/report.h"
-#include "shim/tsrun/sample.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -118,7 +118,7 @@ static int print_group(
 	return r < 0 ? r : group->error;
 }
 
-int ts_stats_print(const char *group, enum ts_report_form form, const char *file)
+static int print_stats(const char *group, enum ts_report_form form, const char *file)
 {
 	struct ts_sample sample = {.groups = NULL};
 
@@ -133,4 +133,42 @@ int ts_stats_print(const char *group, enum ts_report_form form, const char *file
 	r = print_group(&sample.groups[0], form, file);
 	ts_sample_finish(&sample);
 	return r < 0 ? TS_EXIT_FAILED : 0;
+}
+
+/* Options that make no sense together; a message says which. */
+static int check_options(const bool *flag, const char *file)
+{
+	const char *other = flag[TS_FLAG_JSON]      ? "--json"
+			    : flag[TS_FLAG_VERBOSE] ? "--verbose"
+						    : NULL;
+
+	if (flag[TS_FLAG_PROMETHEUS] && other) {
+		ts_message_say("%s and --prometheus exclude each other", other);
+		return -EINVAL;
+	}
+	if (flag[TS_FLAG_JSON] && flag[TS_FLAG_VERBOSE]) {
+		ts_message_say("--verbose and --json exclude each other");
+		ts_message_hint("--json has every counter as it is");
+		return -EINVAL;
+	}
+	if (file && file[0] == '\0') {
+		ts_message_say("--output needs the name of a file");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int ts_stats_command(const struct ts_arguments *arguments, const struct ts_config *config)
+{
+	const bool *flag = arguments->flag;
+	const char *file = arguments->value[TS_FLAG_OUTPUT];
+
+	if (check_options(flag, file) < 0)
+		return TS_EXIT_FAILED;
+	return print_stats(config->group,
+		flag[TS_FLAG_PROMETHEUS] ? TS_REPORT_PROMETHEUS
+		: flag[TS_FLAG_JSON]     ? TS_REPORT_JSON
+		: flag[TS_FLAG_VERBOSE]  ? TS_REPORT_VERBOSE
+					 : TS_REPORT_TEXT,
+		file);
 }

@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* tsrun top: what the jobs of the groups do, again and again. */
+/* The text of `tsrun top`: what two looks at the counters say, in lines of 79 columns. */
 #ifndef TS_TSRUN_TOP_H
 #define TS_TSRUN_TOP_H
 
-#include "shim/base.h"
+#include "shim/tsrun/view.h"
 
-struct ts_top_options {
-	const char *group; /* only that one; NULL: all of the user's in these namespaces */
-	bool batch;        /* blocks of text, for logs; so without a terminal as well */
-	bool json;         /* lines of the event log (shim/tsrun/log_line.h) */
-	uint32_t count;    /* of blocks or pictures; 0: until somebody ends it */
-	uint64_t delay_ns; /* between two of them */
-};
+#include <stdio.h>
 
-#define TS_TOP_DELAY_NS UINT64_C(2000000000) /* as top(1) and others of its kind have it */
+/* A line is never longer, so that no terminal of 80 columns wraps it. */
+#define TS_RATES_COLUMNS 79
 
 /**
- * The words behind -n and -d, each NULL where it is not given, in *ret_options.
- * Errors: -EINVAL after a message, and *ret_options is unchanged.
+ * Print what @now says, and how it differs from @before, a look before it, or NULL.  What
+ * cannot be told, as the rate of a job that has just begun, is '-'.  With @everything also
+ * groups that no job lives in and nobody keeps a ring of.  Errors stay in ferror().
  */
-int ts_top_parse(const char *count, const char *delay, struct ts_top_options *ret_options);
-
-/** Show them. Returns 0, or TS_EXIT_FAILED after a message. Main thread only. */
-int ts_top_run(const struct ts_top_options *options);
+void ts_rates_write(FILE *out, const struct ts_sample *before, const struct ts_sample *now,
+	bool everything);
 
 #endif

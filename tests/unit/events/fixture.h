@@ -3,7 +3,7 @@
 #ifndef TS_TESTS_UNIT_EVENTS_FIXTURE_H
 #define TS_TESTS_UNIT_EVENTS_FIXTURE_H
 
-#include "shim/tsrun/log_file.h"
+#include "shim/tsrun/log_recorder.h"
 #include "shim/tsrun/log_line.h"
 
 #include <criterion/criterion.h>

@@ -4,7 +4,7 @@
 #include "leader/object/killpoint.h"
 #include "shim/sys.h"
 #include "tests/unit/valgrind.h"
-#include "shim/tsrun/job_start.h"
+#include "shim/tsrun/log_line.h"
 #include "shim/identity.h"
 
 #include <criterion/criterion.h>

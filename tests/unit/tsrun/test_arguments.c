@@ -304,7 +304,7 @@ Test(json, commas_and_nesting)
 	ts_json_open(&json, NULL, '{');
 	ts_json_number(&json, "a", 1);
 	ts_json_open(&json, "b", '[');
-	ts_json_null(&json, NULL);
+	ts_json_string(&json, NULL, NULL);
 	ts_json_bool(&json, NULL, true);
 	ts_json_open(&json, NULL, '{');
 	ts_json_close(&json, '}');

@@ -2,7 +2,6 @@
 /* What `tsrun doctor` is made of: findings, command lines, and where things lie. */
 #include "shim/isolation.h"
 #include "shim/tsrun/check.h"
-#include "shim/tsrun/launch.h"
 #include "shim/tsrun/units.h"
 #include "shim/tsrun/library.h"
 #include "tests/unit/valgrind.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What `tsrun top` says of two looks at counters that were filled by hand. */
-#include "shim/tsrun/rates.h"
+#include "shim/tsrun/top.h"
 #include "shim/tsrun/units.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
