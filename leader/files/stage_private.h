@@ -8,7 +8,7 @@
 /* Longest path of a copy, or of its .part. */
 #define TS_STAGE_PATH (TS_STAGE_STEM + 32 + 8)
 
-/* ---- leader/files/stage.c ---- */
+/* ---- leader/files/stage.c --------------------------------------------------------------- */
 
 /** The digits in the name of the copy of @source. */
 struct ts_hash128 ts_stage_digits_of(const struct ts_stage_source *source);
@@ -27,8 +27,6 @@ struct ts_hash128 ts_stage_name_across(const struct ts_stage_source *source);
 /** What of @was decides the name of a copy. */
 void ts_stage_stat_of(const struct ts_stage_attributes *was, struct stat *ret_stat);
 
-/* ---- leader/files/part.c --------------------------------------------------------------- */
-
 /** Whether @path leads to the file with attributes @st. */
 bool ts_stage_is_named(const char *path, const struct stat *st);
 
@@ -45,16 +43,17 @@ int ts_stage_lock_part(const char *part_path, int *ret_part);
  */
 int ts_stage_take_part(const char *part_path, const char *path, int *ret_part);
 
-/**
- * Lock the open file @part, unless it is locked, and see that it is what @part_path means.
- * Errors: -EBUSY; -EAGAIN another one has that name; -EPERM a file that is none of ours.
- */
-int ts_stage_hold_part(int part, const char *part_path, struct stat *ret_stat);
-
 /** Unlock and close it. */
 void ts_stage_release_part(int part);
 
-/* ---- leader/files/others.c ------------------------------------------------------------- */
+/**
+ * Take room for @bytes as ts_stage_index_admit() does; where there is none, what dead makers of
+ * copies have left is removed first, at most every few seconds.  The caller may hold the lock
+ * of a .part, which is not looked at.  Errors: -ENOSPC.
+ */
+int ts_stage_admit(struct ts_stage *stage, uint64_t bytes);
+
+/* ---- leader/files/fetch.c --------------------------------------------------------------- */
 
 /** What other nodes have said of a value that this process makes: ts_stage_tell_others(). */
 struct ts_stage_errand {
@@ -83,17 +82,6 @@ void ts_stage_tell_others(struct ts_stage *stage, struct ts_stage_errand *errand
 
 /** See that there is a helper soon, for who asks in the background. */
 void ts_stage_call_helper(struct ts_stage *stage);
-
-/* ---- leader/files/sweep.c -------------------------------------------------------------- */
-
-/**
- * Take room for @bytes as ts_stage_index_admit() does; where there is none, what dead makers of
- * copies have left is removed first, at most every few seconds.  The caller may hold the lock
- * of a .part, which is not looked at.  Errors: -ENOSPC.
- */
-int ts_stage_admit(struct ts_stage *stage, uint64_t bytes);
-
-/* ---- leader/files/fetch.c -------------------------------------------------------------- */
 
 /** How a small copy is made. */
 struct ts_stage_making {

@@ -11,7 +11,7 @@
 /* How often one that leaves looks for others that have left meanwhile: each did so at once. */
 #define LEAVE_ROUNDS 8
 
-/* ---- ring ---- */
+/* ---- ring ------------------------------------------------------------------------------- */
 
 /*
  * Whether a job other than this process keeps the ring: between two epochs all workers of
@@ -61,7 +61,7 @@ static int open_ring(struct ts_store *store, uint64_t wanted)
 	return ts_ring_make(store, wanted);
 }
 
-/* ---- attach and detach ---- */
+/* ---- attach and detach ------------------------------------------------------------------ */
 
 static enum ts_reason reason_of(int error)
 {

@@ -14,6 +14,12 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
+const struct ts_kind_row ts_kinds[TS_KIND_COUNT] = {
+#define TS_X(name, id, text) {id, text},
+	TS_KINDS(TS_X)
+#undef TS_X
+};
+
 int ts_ledger_check(const struct ts_ledger *ledger)
 {
 	return ts_object_head_check(
@@ -472,7 +478,7 @@ uint64_t ts_ledger_front(struct ts_ledger *ledger, uint32_t job)
 	return front;
 }
 
-/* ---- what free order would share --------------------------------------------------------- */
+/* ---- what free order would share -------------------------------------------------------- */
 
 /* A job in strict order, as its rows say. */
 struct strict {

@@ -2,7 +2,6 @@
 /* What dead jobs have left; leader/group/left.h explains it. */
 #include "leader/group/left.h"
 #include "leader/group/store_private.h"
-#include "leader/group/words.h"
 #include "shim/identity.h"
 #include "shim/log.h"
 #include "shim/scratch.h"

@@ -81,7 +81,7 @@
 
 /*
  * Numbers: items of the data set, of a batch (0: no batches), worker processes, bits, and what
- * its samples are named by (leader/line/apart.h; 0: they have no name).
+ * its samples are named by (leader/line/line.h; 0: they have no name).
  */
 #define TS_LOADER_NUMBERS(X) \
 	X(LENGTH, length)    \

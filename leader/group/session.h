@@ -129,7 +129,7 @@ void ts_session_count_verified(bool equal, const struct ts_lease *lease);
 
 /**
  * At the end of the process: say what is to be said, and leave the store.  Of the room above
- * (leader/line/session_end.c).
+ * (leader/line/line_end.c).
  */
 void ts_session_finish(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which jobs ran side by side over data sets that look alike, and are named apart. */
-#include "leader/line/apart.h"
+#include "leader/line/line.h"
 
 #include "shim/atomic.h"
 #include "shim/identity.h"
@@ -29,7 +29,8 @@ uint32_t ts_apart_parts(uint64_t a, uint64_t b)
 	return parts & 1u << TS_APART_SEED ? parts & ~(1u << TS_APART_OPTIONS) : parts;
 }
 
-bool ts_apart_look_alike(const struct ts_loader *a, const struct ts_loader *b)
+/* Whether two loaders look alike: the class of the data set, and its length. */
+static bool look_alike(const struct ts_loader *a, const struct ts_loader *b)
 {
 	return strcmp(a->name, b->name) == 0 &&
 	       a->numbers[TS_LOADER_LENGTH] == b->numbers[TS_LOADER_LENGTH];
@@ -53,7 +54,7 @@ static uint32_t differ(struct ts_ledger *ledger, struct ts_loaders *loaders,
 			continue;
 		if (its->numbers[TS_LOADER_NAMED] == named)
 			return 0;
-		if (parts == 0 && ts_apart_look_alike(mine, its)) {
+		if (parts == 0 && look_alike(mine, its)) {
 			parts = ts_apart_parts(named, its->numbers[TS_LOADER_NAMED]);
 			*ret_index = i;
 		}

@@ -78,80 +78,6 @@ void ts_line_add_jobs(
 	}
 }
 
-/* What exactly, as the first loader of the job in row @index says that gives @reason. */
-static void find_detail(struct ts_line_sum *sum, struct ts_ledger *ledger,
-	struct ts_loaders *loaders, uint32_t index, enum ts_reason reason)
-{
-	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, index)->id);
-	struct ts_loader *loader TS_SCRATCH = ts_scratch();
-
-	for (uint32_t i = 0; loader && i < TS_LOADER_MAX && sum->detail[0] == '\0'; i++) {
-		if (!ts_loaders_read(loaders, index, id, i, loader) ||
-			loader->verdict != TS_LOADER_VERDICT_NOT || loader->reason != reason)
-			continue;
-		memcpy(sum->detail, loader->detail, sizeof(sum->detail));
-	}
-	/* It goes to a terminal, and anybody of the group may have written it. */
-	for (char *at = sum->detail; *at; at++)
-		if (*at < ' ' || *at > '~')
-			*at = '?';
-}
-
-/* The reason for which none of the loaders of the job in row @index is shared, the first one's
- * if there are several; TS_REASON_COUNT: one is, or there are none. */
-static enum ts_reason kept_by(
-	struct ts_ledger *ledger, struct ts_loaders *loaders, uint32_t index)
-{
-	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, index)->id);
-	struct ts_loader *loader TS_SCRATCH = ts_scratch();
-	enum ts_reason reason = TS_REASON_COUNT;
-
-	for (uint32_t i = 0; loader && i < TS_LOADER_MAX; i++) {
-		if (!ts_loaders_read(loaders, index, id, i, loader))
-			continue;
-		if (loader->verdict != TS_LOADER_VERDICT_NOT ||
-			loader->reason >= TS_REASON_COUNT)
-			return TS_REASON_COUNT;
-		if (reason == TS_REASON_COUNT)
-			reason = (enum ts_reason)loader->reason;
-	}
-	return reason;
-}
-
-/* Where all jobs that are meant agree that there is one. */
-static void find_kept(struct ts_line_sum *sum, struct ts_ledger *ledger,
-	struct ts_loaders *loaders, uint64_t launch, uint64_t job)
-{
-	enum ts_reason reason = TS_REASON_COUNT;
-
-	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
-		if (!is_meant(ledger, i, launch, job))
-			continue;
-		reason = kept_by(ledger, loaders, i);
-		if (reason == TS_REASON_COUNT)
-			return;
-	}
-	sum->kept = reason == TS_REASON_COUNT ? 0 : reason + 1;
-}
-
-void ts_line_add_loaders(struct ts_line_sum *sum, struct ts_ledger *ledger,
-	struct ts_loaders *loaders, const struct ts_config *config, uint64_t launch,
-	uint64_t job)
-{
-	if (ts_line_reason(sum, config->align) == TS_REASON_ALONE)
-		find_kept(sum, ledger, loaders, launch, job);
-	enum ts_reason reason = ts_line_reason(sum, config->align);
-
-	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
-		if (!is_meant(ledger, i, launch, job))
-			continue;
-		if (reason != TS_REASON_COUNT && sum->detail[0] == '\0')
-			find_detail(sum, ledger, loaders, i, reason);
-		if (!sum->apart.found && sum->taken[TS_KIND_SAMPLE] == 0)
-			ts_apart_find(ledger, loaders, i, &sum->apart);
-	}
-}
-
 /* ---- the words -------------------------------------------------------------------------- */
 
 struct line {
@@ -238,7 +164,7 @@ static size_t first_made(const struct ts_line_sum *sum)
 	return i;
 }
 
-/* ---- the reason -------------------------------------------------------------------------- */
+/* ---- the reason ------------------------------------------------------------------------- */
 
 /*
  * How much was made of what @reason is counted for; a picture inside a sample is a part of it,
@@ -317,7 +243,9 @@ static bool matters(const struct ts_line_sum *sum, uint32_t reason, bool aligned
 	       (made > 0 && ts_reason_fix((enum ts_reason)reason, aligned)[0] != '\0');
 }
 
-enum ts_reason ts_line_reason(const struct ts_line_sum *sum, bool aligned)
+/* The reason that the line tells for @sum, of @aligned jobs; TS_REASON_COUNT: it tells none.
+ */
+static enum ts_reason reason_of(const struct ts_line_sum *sum, bool aligned)
 {
 	uint32_t reason = most_frequent(sum, aligned);
 
@@ -330,6 +258,80 @@ enum ts_reason ts_line_reason(const struct ts_line_sum *sum, bool aligned)
 	/* Others would have had no use for it. */
 	return (enum ts_reason)(
 		reason == TS_REASON_ALONE && sum->kept ? sum->kept - 1 : reason);
+}
+
+/* What exactly, as the first loader of the job in row @index says that gives @reason. */
+static void find_detail(struct ts_line_sum *sum, struct ts_ledger *ledger,
+	struct ts_loaders *loaders, uint32_t index, enum ts_reason reason)
+{
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, index)->id);
+	struct ts_loader *loader TS_SCRATCH = ts_scratch();
+
+	for (uint32_t i = 0; loader && i < TS_LOADER_MAX && sum->detail[0] == '\0'; i++) {
+		if (!ts_loaders_read(loaders, index, id, i, loader) ||
+			loader->verdict != TS_LOADER_VERDICT_NOT || loader->reason != reason)
+			continue;
+		memcpy(sum->detail, loader->detail, sizeof(sum->detail));
+	}
+	/* It goes to a terminal, and anybody of the group may have written it. */
+	for (char *at = sum->detail; *at; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+}
+
+/* The reason for which none of the loaders of the job in row @index is shared, the first one's
+ * if there are several; TS_REASON_COUNT: one is, or there are none. */
+static enum ts_reason kept_by(
+	struct ts_ledger *ledger, struct ts_loaders *loaders, uint32_t index)
+{
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, index)->id);
+	struct ts_loader *loader TS_SCRATCH = ts_scratch();
+	enum ts_reason reason = TS_REASON_COUNT;
+
+	for (uint32_t i = 0; loader && i < TS_LOADER_MAX; i++) {
+		if (!ts_loaders_read(loaders, index, id, i, loader))
+			continue;
+		if (loader->verdict != TS_LOADER_VERDICT_NOT ||
+			loader->reason >= TS_REASON_COUNT)
+			return TS_REASON_COUNT;
+		if (reason == TS_REASON_COUNT)
+			reason = (enum ts_reason)loader->reason;
+	}
+	return reason;
+}
+
+/* Where all jobs that are meant agree that there is one. */
+static void find_kept(struct ts_line_sum *sum, struct ts_ledger *ledger,
+	struct ts_loaders *loaders, uint64_t launch, uint64_t job)
+{
+	enum ts_reason reason = TS_REASON_COUNT;
+
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		if (!is_meant(ledger, i, launch, job))
+			continue;
+		reason = kept_by(ledger, loaders, i);
+		if (reason == TS_REASON_COUNT)
+			return;
+	}
+	sum->kept = reason == TS_REASON_COUNT ? 0 : reason + 1;
+}
+
+void ts_line_add_loaders(struct ts_line_sum *sum, struct ts_ledger *ledger,
+	struct ts_loaders *loaders, const struct ts_config *config, uint64_t launch,
+	uint64_t job)
+{
+	if (reason_of(sum, config->align) == TS_REASON_ALONE)
+		find_kept(sum, ledger, loaders, launch, job);
+	enum ts_reason reason = reason_of(sum, config->align);
+
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		if (!is_meant(ledger, i, launch, job))
+			continue;
+		if (reason != TS_REASON_COUNT && sum->detail[0] == '\0')
+			find_detail(sum, ledger, loaders, i, reason);
+		if (!sum->apart.found && sum->taken[TS_KIND_SAMPLE] == 0)
+			ts_apart_find(ledger, loaders, i, &sum->apart);
+	}
 }
 
 /*
@@ -402,7 +404,7 @@ static void put_reason(
 		put(line, "; fix: %s", fix);
 }
 
-/* ---- what was shared --------------------------------------------------------------------- */
+/* ---- what was shared -------------------------------------------------------------------- */
 
 static void put_from(
 	struct line *line, const struct ts_line_sum *sum, const struct ts_config *config)
@@ -534,7 +536,7 @@ size_t ts_line_format(char *buffer, size_t bytes, const struct ts_line_sum *sum,
 	const struct ts_config *config)
 {
 	struct line line = {.text = buffer, .bytes = bytes};
-	enum ts_reason reason = ts_line_reason(sum, config->align);
+	enum ts_reason reason = reason_of(sum, config->align);
 
 	put(&line, "tsshim: ");
 	if (has_company(sum)) {

@@ -3,7 +3,7 @@
 #ifndef TS_TSRUN_EXPLAIN_REPORT_H
 #define TS_TSRUN_EXPLAIN_REPORT_H
 
-#include "leader/line/apart.h"
+#include "leader/line/line.h"
 #include "shim/tsrun/decoders.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/view.h"

@@ -2,7 +2,6 @@
 /* Opening, checking and copying what lies in shared memory. */
 #include "shim/tsrun/view.h"
 #include "leader/group/store_private.h"
-#include "leader/group/words.h"
 #include "shim/identity.h"
 
 #include <fcntl.h>
