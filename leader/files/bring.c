@@ -129,16 +129,8 @@ int ts_stage_bring_end(struct ts_stage *stage, struct ts_stage_bringing *bringin
 	ts_format(part_path, sizeof(part_path), "%s.part", path);
 	if (r == 0)
 		r = ts_stage_finish(stage, bringing->path, bringing->part, &bringing->was);
-	if (r == 0)
-		r = ts_sys_rename(part_path, path);
-	TS_KILLPOINT(stage_renamed);
-	if (r == 0) {
-		ts_stage_index_count(&stage->index);
-	} else {
-		(void)ts_sys_unlink(part_path);
-		if (bringing->is_admitted)
-			ts_stage_index_return(&stage->index, bringing->was.bytes);
-	}
+	r = ts_stage_settle_part(
+		stage, part_path, path, r, bringing->is_admitted ? bringing->was.bytes : 0);
 	ts_stage_release_part(bringing->part);
 	bringing->part = -1;
 	return r;

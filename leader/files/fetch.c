@@ -68,7 +68,6 @@ bool ts_stage_ask_path(struct ts_stage *stage, const struct ts_stage_path *path)
 		.name = path->across,
 		.known_as = path->here,
 		.root_device = path->root_device,
-		.root_inode = path->root_inode,
 		.seconds = path->seconds,
 		.until_ns = ts_now_ns() + ts_mail_wait_ns(),
 	};
@@ -258,6 +257,22 @@ int ts_stage_finish(struct ts_stage *stage, const char *path, int part,
 	return r;
 }
 
+int ts_stage_settle_part(struct ts_stage *stage, const char *part_path, const char *path,
+	int error, uint64_t admitted)
+{
+	int r = error < 0 ? error : ts_sys_rename(part_path, path);
+
+	TS_KILLPOINT(stage_renamed);
+	if (r == 0) {
+		ts_stage_index_count(&stage->index);
+		return 0;
+	}
+	(void)ts_sys_unlink(part_path);
+	if (admitted > 0)
+		ts_stage_index_return(&stage->index, admitted);
+	return r;
+}
+
 /* From another node or, where @errand says so or none has it, from the storage. */
 static int get(struct ts_stage *stage, const struct ts_stage_source *source, int part,
 	struct ts_stage_making *making)
@@ -307,16 +322,8 @@ int ts_stage_fetch(struct ts_stage *stage, const struct ts_stage_source *source,
 
 	if (r == 0)
 		r = fetch(stage, source, part, &admitted, making);
-	if (r == 0)
-		r = ts_sys_rename(part_path, path);
-	TS_KILLPOINT(stage_renamed);
+	r = ts_stage_settle_part(
+		stage, part_path, path, r, admitted ? (uint64_t)source->stat->st_size : 0);
 	ts_stage_tell_others(stage, &making->errand, r == 0);
-	if (r == 0) {
-		ts_stage_index_count(&stage->index);
-		return 0;
-	}
-	(void)ts_sys_unlink(part_path);
-	if (admitted)
-		ts_stage_index_return(&stage->index, (uint64_t)source->stat->st_size);
 	return r;
 }

@@ -103,7 +103,7 @@ static void remove_copies(const char *stem, bool dry_run, struct ts_stage_usage 
 #define GRANT_STEP    (UINT64_C(64) << 20)
 #define FULL_PAUSE_NS UINT64_C(100000000)
 
-/* ---- making and opening ---- */
+/* ---- making and opening ----------------------------------------------------------------- */
 
 struct plan {
 	struct ts_scope scope;

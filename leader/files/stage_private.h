@@ -4,6 +4,10 @@
 #define TS_LEADER_FILES_STAGE_PRIVATE_H
 
 #include "leader/files/stage.h"
+#include "shim/sys.h"
+
+#define TS_STAGE_NAP_MIN_NS UINT64_C(200000)
+#define TS_STAGE_NAP_MAX_NS UINT64_C(2000000)
 
 /* Longest path of a copy, or of its .part. */
 #define TS_STAGE_PATH (TS_STAGE_STEM + 32 + 8)
@@ -52,6 +56,15 @@ void ts_stage_release_part(int part);
  * of a .part, which is not looked at.  Errors: -ENOSPC.
  */
 int ts_stage_admit(struct ts_stage *stage, uint64_t bytes);
+
+/** Nap until another process may have made what is looked for: longer each time, by *nap_ns. */
+static inline void ts_stage_nap(uint64_t *nap_ns)
+{
+	uint32_t never_woken = 0;
+
+	ts_sys_futex_wait(&never_woken, 0, *nap_ns);
+	*nap_ns = ts_min_u64(*nap_ns * 2, TS_STAGE_NAP_MAX_NS);
+}
 
 /* ---- leader/files/fetch.c --------------------------------------------------------------- */
 
@@ -122,5 +135,12 @@ void ts_stage_attributes_of(
  */
 int ts_stage_finish(struct ts_stage *stage, const char *path, int part,
 	const struct ts_stage_attributes *was);
+
+/**
+ * With @error 0 give the .part the name @path; else, and where that cannot be, remove it and
+ * give back the @admitted bytes of room.  Errors: @error; those of rename(2).
+ */
+int ts_stage_settle_part(struct ts_stage *stage, const char *part_path, const char *path,
+	int error, uint64_t admitted);
 
 #endif

@@ -95,24 +95,25 @@ struct ts_belonging_head {
 };
 static_assert(sizeof(struct ts_belonging_head) == 80, "of every ABI");
 
+/** An object of that kind. */
+struct ts_belonging_kind {
+	uint32_t which; /* enum ts_belonging_index */
+	uint32_t abi;
+	uint64_t magic, bytes;
+	bool of_jobs;   /* whichever ring they use */
+	bool is_sparse; /* has memory only as far as write(2) has written */
+};
+
 /**
- * Map the object @which (enum ts_belonging_index) of this store, @bytes of it, making it, all
- * zero behind its head, when it is not there, and in place of one that another ring has left.
+ * Map the object @kind of this store, making it, all zero behind its head, when it is not
+ * there, and in place of one that another ring has left.
  *
  * Ownership: the mapping is the caller's, for good; no descriptor stays open, which a host
  * might close.  Takes the group's lock.  Errors: those of ts_store_attach(); -ENOSPC no room
- * for it; -ENOMEM; -ESTALE the ring was replaced.
+ * for it; -ENOMEM; -ESTALE the ring was replaced, unless it is @of_jobs.
  */
-int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uint32_t abi,
-	uint64_t bytes, void **ret_start);
-
-/** The same of what is of the jobs, whichever ring they use; never -ESTALE. */
-int ts_belonging_map_of_jobs(struct ts_store *store, uint32_t which, uint64_t magic,
-	uint32_t abi, uint64_t bytes, void **ret_start);
-
-/** The same, of which memory is used only as far as it was written to by write(2). */
-int ts_belonging_map_sparse(struct ts_store *store, uint32_t which, uint64_t magic,
-	uint32_t abi, uint64_t bytes, void **ret_start);
+int ts_belonging_map(
+	struct ts_store *store, const struct ts_belonging_kind *kind, void **ret_start);
 
 /** The ledger that belongs to this store; lives as long as the store. */
 struct ts_ledger *ts_store_ledger(struct ts_store *store);

@@ -24,27 +24,33 @@ static void fill_ledger(void *context, void *start)
 		start, TS_LEDGER_MAGIC, TS_ABI, context, offsetof(struct ts_ledger, check));
 }
 
-static int check_ledger(const struct ts_scope *scope, struct ts_object *book)
+/*
+ * Map the ledger that was just opened, or close it where it cannot be trusted; with a @scope of
+ * NULL, wherever it was made.
+ */
+static int map_ledger(const struct ts_scope *scope, struct ts_object *book, int protection,
+	struct ts_ledger **ret_ledger)
 {
-	struct ts_ledger ledger;
-	int r = ts_object_read_start(ts_load_relaxed(&book->fd), &ledger, sizeof(ledger));
+	struct ts_ledger head;
+	void *map = MAP_FAILED;
+	int fd = ts_load_relaxed(&book->fd);
+	int r = ts_object_read_start(fd, &head, sizeof(head));
 
 	if (r == 0)
-		r = ts_ledger_check(&ledger);
+		r = ts_ledger_check(&head);
 	if (r == 0 && book->bytes != TS_LEDGER_BYTES)
 		r = -EBADMSG;
-	return r < 0 ? r : ts_scope_check(scope, &ledger.head);
-}
-
-static int map_ledger(struct ts_object *book, struct ts_ledger **ret_ledger)
-{
-	void *map = mmap(NULL, TS_LEDGER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-		ts_load_relaxed(&book->fd), 0);
-
-	if (map == MAP_FAILED)
-		return -ENOMEM;
-	*ret_ledger = map;
-	return 0;
+	if (r == 0 && scope)
+		r = ts_scope_check(scope, &head.head);
+	if (r == 0) {
+		map = mmap(NULL, TS_LEDGER_BYTES, protection, MAP_SHARED, fd, 0);
+		r = map == MAP_FAILED ? -ENOMEM : 0;
+	}
+	if (r < 0)
+		ts_object_close(book);
+	else
+		*ret_ledger = map;
+	return r;
 }
 
 void ts_book_leave(struct ts_store *store)
@@ -55,25 +61,12 @@ void ts_book_leave(struct ts_store *store)
 	ts_object_close(&store->book);
 }
 
-/* The ledger that was just opened; closes it where that cannot be. */
-static int take_ledger(
-	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger)
-{
-	int r = check_ledger(scope, book);
-
-	if (r == 0)
-		r = map_ledger(book, ret_ledger);
-	if (r < 0)
-		ts_object_close(book);
-	return r;
-}
-
 int ts_book_open(
 	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger)
 {
 	int r = ts_object_open(book);
 
-	return r < 0 ? r : take_ledger(scope, book, ret_ledger);
+	return r < 0 ? r : map_ledger(scope, book, PROT_READ | PROT_WRITE, ret_ledger);
 }
 
 /* Open the ledger, making it when it is not there. */
@@ -88,7 +81,7 @@ static int open_ledger(
 		if (r == -EEXIST)
 			r = ts_object_open(book);
 	}
-	return r < 0 ? r : take_ledger(scope, book, ret_ledger);
+	return r < 0 ? r : map_ledger(scope, book, PROT_READ | PROT_WRITE, ret_ledger);
 }
 
 /* ---- without joining -------------------------------------------------------------------- */
@@ -104,20 +97,14 @@ bool ts_book_has_ring(const char *group)
 static struct ts_ledger *map_unjoined(const char *group, int protection)
 {
 	struct ts_object object = {.fd = -1};
+	struct ts_ledger *ledger = NULL;
+
 	if (ts_object_path(object.path, sizeof(object.path), group, "ledger") < 0 ||
-		ts_object_open(&object) < 0)
+		ts_object_open(&object) < 0 ||
+		map_ledger(NULL, &object, protection, &ledger) < 0)
 		return NULL;
-	void *map = MAP_FAILED;
-	if (object.bytes == TS_LEDGER_BYTES)
-		map = mmap(NULL, TS_LEDGER_BYTES, protection, MAP_SHARED,
-			ts_load_relaxed(&object.fd), 0);
 	ts_object_close(&object);
-	if (map == MAP_FAILED)
-		return NULL;
-	if (ts_ledger_check(map) == 0)
-		return map;
-	ts_book_unmap(map);
-	return NULL;
+	return ledger;
 }
 
 struct ts_ledger *ts_book_map(const char *group)
@@ -206,20 +193,19 @@ struct ts_ledger *ts_store_ledger(struct ts_store *store)
 /** What is looked for. */
 struct wanted {
 	struct ts_store *store;
-	uint64_t magic, bytes;
-	uint32_t abi;
-	bool of_jobs, is_sparse;
+	const struct ts_belonging_kind *kind;
 };
 
 static void fill(void *context, void *start)
 {
 	const struct wanted *wanted = context;
+	const struct ts_belonging_kind *kind = wanted->kind;
 	struct ts_belonging_head *head = start;
 
-	head->ring_device = wanted->of_jobs ? 0 : wanted->store->ring.device;
-	head->ring_inode = wanted->of_jobs ? 0 : wanted->store->ring.inode;
-	head->total_bytes = wanted->bytes;
-	ts_object_head_fill(head, wanted->magic, wanted->abi, &wanted->store->scope,
+	head->ring_device = kind->of_jobs ? 0 : wanted->store->ring.device;
+	head->ring_inode = kind->of_jobs ? 0 : wanted->store->ring.inode;
+	head->total_bytes = kind->bytes;
+	ts_object_head_fill(head, kind->magic, kind->abi, &wanted->store->scope,
 		offsetof(struct ts_belonging_head, check));
 }
 
@@ -227,17 +213,18 @@ static void fill(void *context, void *start)
 static int check(const struct wanted *wanted, const struct ts_object *object)
 {
 	const struct ts_store *store = wanted->store;
+	const struct ts_belonging_kind *kind = wanted->kind;
 	struct ts_belonging_head head;
 	int r = ts_object_read_start(ts_load_relaxed(&object->fd), &head, sizeof(head));
 
 	if (r == 0)
-		r = ts_object_head_check(&head, wanted->magic, wanted->abi,
+		r = ts_object_head_check(&head, kind->magic, kind->abi,
 			offsetof(struct ts_belonging_head, check));
-	if (r == 0 && (head.total_bytes != wanted->bytes || object->bytes != wanted->bytes))
+	if (r == 0 && (head.total_bytes != kind->bytes || object->bytes != kind->bytes))
 		r = -EBADMSG;
 	if (r == 0)
 		r = ts_scope_check(&store->scope, &head.head);
-	if (r < 0 || wanted->of_jobs)
+	if (r < 0 || kind->of_jobs)
 		return r;
 	return head.ring_device == store->ring.device && head.ring_inode == store->ring.inode
 		       ? 0
@@ -246,16 +233,17 @@ static int check(const struct wanted *wanted, const struct ts_object *object)
 
 static int make(struct wanted *wanted, struct ts_object *object)
 {
-	uint64_t allocate = wanted->is_sparse ? TS_PAGE_BYTES : wanted->bytes;
+	uint64_t bytes = wanted->kind->bytes;
 
-	return ts_object_make(object, wanted->bytes, allocate, fill, wanted);
+	return ts_object_make(
+		object, bytes, wanted->kind->is_sparse ? TS_PAGE_BYTES : bytes, fill, wanted);
 }
 
 /* Under the group's lock. */
 static int open_or_make(struct wanted *wanted, struct ts_object *object)
 {
 	/* Who still uses a ring that was replaced must not replace what is the new one's. */
-	if (!wanted->of_jobs && !ts_object_is_named(&wanted->store->ring))
+	if (!wanted->kind->of_jobs && !ts_object_is_named(&wanted->store->ring))
 		return -ESTALE;
 	int r = ts_object_open(object);
 	if (r == -ENOENT)
@@ -289,46 +277,17 @@ static int map_object(struct ts_object *object, uint64_t bytes, void **ret_start
 	return 0;
 }
 
-static int map(struct wanted *wanted, uint32_t which, void **ret_start)
+int ts_belonging_map(
+	struct ts_store *store, const struct ts_belonging_kind *kind, void **ret_start)
 {
-	struct ts_store *store = wanted->store;
+	struct wanted wanted = {.store = store, .kind = kind};
 	struct ts_object object = {.fd = -1};
 
-	memcpy(object.path, store->belongings[which], sizeof(object.path));
+	memcpy(object.path, store->belongings[kind->which], sizeof(object.path));
 	int r = ts_store_lock(store);
 	if (r < 0)
 		return r;
-	r = open_or_make(wanted, &object);
+	r = open_or_make(&wanted, &object);
 	ts_store_unlock(store);
-	return r < 0 ? r : map_object(&object, wanted->bytes, ret_start);
-}
-
-int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uint32_t abi,
-	uint64_t bytes, void **ret_start)
-{
-	struct wanted wanted = {.store = store, .magic = magic, .bytes = bytes, .abi = abi};
-
-	return map(&wanted, which, ret_start);
-}
-
-int ts_belonging_map_of_jobs(struct ts_store *store, uint32_t which, uint64_t magic,
-	uint32_t abi, uint64_t bytes, void **ret_start)
-{
-	struct wanted wanted = {
-		.store = store, .magic = magic, .bytes = bytes, .abi = abi, .of_jobs = true};
-
-	return map(&wanted, which, ret_start);
-}
-
-int ts_belonging_map_sparse(struct ts_store *store, uint32_t which, uint64_t magic,
-	uint32_t abi, uint64_t bytes, void **ret_start)
-{
-	struct wanted wanted = {.store = store,
-		.magic = magic,
-		.bytes = bytes,
-		.abi = abi,
-		.of_jobs = true,
-		.is_sparse = true};
-
-	return map(&wanted, which, ret_start);
+	return r < 0 ? r : map_object(&object, kind->bytes, ret_start);
 }

@@ -24,8 +24,13 @@
 int ts_mail_attach(struct ts_store *store, struct ts_mail *ret_mail)
 {
 	void *start = NULL;
-	int r = ts_belonging_map_of_jobs(store, TS_BELONGING_PEERS, TS_MAIL_MAGIC, TS_MAIL_ABI,
-		sizeof(struct ts_mail_table), &start);
+	int r = ts_belonging_map(store,
+		&(struct ts_belonging_kind){.which = TS_BELONGING_PEERS,
+			.abi = TS_MAIL_ABI,
+			.magic = TS_MAIL_MAGIC,
+			.bytes = sizeof(struct ts_mail_table),
+			.of_jobs = true},
+		&start);
 
 	if (r < 0)
 		return r;
@@ -37,8 +42,14 @@ int ts_mail_attach(struct ts_store *store, struct ts_mail *ret_mail)
 int ts_mail_attach_places(struct ts_store *store, struct ts_mail *mail)
 {
 	void *start = NULL;
-	int r = ts_belonging_map_sparse(store, TS_BELONGING_PLACES, TS_MAIL_PLACES_MAGIC,
-		TS_MAIL_ABI, ts_mail_place_at(0) + TS_MAIL_PLACES * TS_MAIL_ROOM, &start);
+	int r = ts_belonging_map(store,
+		&(struct ts_belonging_kind){.which = TS_BELONGING_PLACES,
+			.abi = TS_MAIL_ABI,
+			.magic = TS_MAIL_PLACES_MAGIC,
+			.bytes = ts_mail_place_at(0) + TS_MAIL_PLACES * TS_MAIL_ROOM,
+			.of_jobs = true,
+			.is_sparse = true},
+		&start);
 
 	if (r < 0)
 		return r;

@@ -29,7 +29,7 @@ OWN = {
     "shim/helper.c:become_helper",
     "shim/helper.c:run_middle",
     "hooks/cuda/gpu/service.c:run",
-    "ts_stager_run",
+    "ts_stager_main",
 }
 # What a stub in assembly has on the stack when it calls, above the return address.
 STUBS = {"ts_dlsym_first": 24}

@@ -227,7 +227,12 @@ Test(keep, what_goes_with_processes_is_not_kept)
 	void *start;
 
 	for (uint32_t i = TS_BELONGING_DEVICE; i < TS_BELONGINGS; i++)
-		cr_assert(eq(int, ts_belonging_map(store, i, 1, 1, 4096, &start), 0));
+		cr_assert(eq(int,
+			ts_belonging_map(store,
+				&(struct ts_belonging_kind){
+					.which = i, .abi = 1, .magic = 1, .bytes = 4096},
+				&start),
+			0));
 	ts_store_detach(store);
 	cr_expect(eq(int, access(fixture_path("device"), F_OK), -1));
 	cr_expect(eq(int, access(fixture_path("loaders"), F_OK), -1));

@@ -365,7 +365,8 @@ static void strict_job(uint32_t job, uint64_t made, uint64_t taken, uint64_t fro
 	/* All of it could be had by others, and one of them asked for the same names. */
 	if (ts_ledger_job(book, job)->id == 0)
 		ts_ledger_job(book, job)->id = 1 + job;
-	ts_meeting_begin(ts_ledger_meeting_row(book, job), ts_ledger_job(book, job)->id);
+	*ts_ledger_meeting_row(book, job) =
+		(struct ts_meeting_row){.id = ts_ledger_job(book, job)->id};
 	ts_ledger_meeting_row(book, job)->published = made;
 	ts_ledger_meeting_row(book, job)->met = 1;
 }
