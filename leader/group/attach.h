@@ -2,25 +2,16 @@
 /*
  * Making, finding, checking, joining and leaving the shared memory of a group.
  *
- * Objects (shm_open(3) names; on Linux files of /dev/shm, opened as such because shm_open
- * itself is not in a glibc 2.28 libc.so.6), named tsshim.<uid>.<scope>.<group>. and one of:
- *	ring      unlinked by the last one out (see below)
- *	ledger    counters; stays until `tsrun gc`
- *	stage     copies of files, leader/files/index.h; goes with the ring
- *	device    copies to GPUs, leader/slots/device.h; goes with the ring
- *	journal   what was made lately, leader/journal/journal.h; goes with the ring
- *	loaders   what jobs say of their loaders, leader/group/loaders.h; goes with the last job
- *	peers     requests to the helper for other nodes, leader/mail/mail.h; likewise
- *	places    samples that came from there, likewise
- *	new.<pid> for moments, while one of them is made
+ * Objects are files of /dev/shm named tsshim.<uid>.<scope>.<group>.<object>, opened as such
+ * because shm_open(3) is not in a glibc 2.28 libc.so.6; docs/rooms/store.md lists them, what
+ * they hold and when they go.
  *
  * <scope> is "<user namespace>-<PID namespace>", inode numbers as lsns(8) shows them: processes
  * of different namespaces cannot judge each other's process ids, so they never share, and with
  * names of their own neither what one of them uses nor what it left is in the way of the
- * others.  A number that the kernel gave to another namespace since is none of our worry: a
- * dead member is one whose lock byte is free and whose process id and start time are gone.  The
- * boot is not in the name, so that what an earlier one left on a disk (leader/files/index.h) is
- * found and replaced.
+ * others.  The kernel may give a number to another namespace later, which does no harm: proof
+ * of death asks for more.  The boot is not in the name, so that what an earlier one left on a
+ * disk (leader/files/index.h) is found and replaced.
  *
  * Opening, replacing and unlinking are serialised by byte 0 of the ledger (fcntl lock, tried
  * for a bounded time; without it we simply do not share this time).  A ring is

@@ -113,17 +113,12 @@ enum {
 };
 
 /* What is shared between jobs of what a loader gives; appended to only. */
-#define TS_LOADER_VERDICTS(X)                                              \
-	X(NONE, "unknown", "nothing of it was made yet")                   \
-	X(SAMPLES, "samples", "whole samples")                             \
-	X(BATCHES, "batches", "whole batches, as its data set makes them") \
-	X(NOT, "no", "no samples")
-
 enum ts_loader_verdict {
-#define TS_X(name, id, text) TS_LOADER_VERDICT_##name,
-	TS_LOADER_VERDICTS(TS_X)
-#undef TS_X
-		TS_LOADER_VERDICT_COUNT
+	TS_LOADER_VERDICT_NONE, /* not known: nothing of it was made yet */
+	TS_LOADER_VERDICT_SAMPLES,
+	TS_LOADER_VERDICT_BATCHES, /* whole ones, as its data set makes them */
+	TS_LOADER_VERDICT_NOT,
+	TS_LOADER_VERDICT_COUNT
 };
 
 struct ts_loader_detail {

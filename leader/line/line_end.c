@@ -49,13 +49,10 @@ static int write_in_peace(const char *text, size_t bytes)
 	if (sigpending(&before) < 0 || sigprocmask(SIG_BLOCK, &ours, &old) < 0)
 		return -EINVAL;
 	int64_t r = ts_sys_write(2, text, bytes);
-	if (r == -EPIPE && !sigismember(&before, SIGPIPE)) {
-		sigdelset(&ours, SIGXFSZ);
-		sigdelset(&ours, SIGTTOU);
-		(void)sigtimedwait(&ours, NULL, &now);
-	} else if (r == -EFBIG && !sigismember(&before, SIGXFSZ)) {
-		sigdelset(&ours, SIGPIPE);
-		sigdelset(&ours, SIGTTOU);
+	int came = r == -EPIPE ? SIGPIPE : r == -EFBIG ? SIGXFSZ : 0;
+	if (came && !sigismember(&before, came)) {
+		sigemptyset(&ours);
+		sigaddset(&ours, came);
 		(void)sigtimedwait(&ours, NULL, &now);
 	}
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
@@ -169,19 +166,29 @@ static bool may_speak(const struct ts_config *config)
 
 /* ---- the end ---------------------------------------------------------------------------- */
 
-void ts_line_begin(void)
+/* Where this process prints for itself and all below; false: it has no standard error. */
+static bool find_own_place(struct ts_line_place *ret_place)
 {
-	const struct ts_config *config = ts_config();
 	struct stat found;
-	char value[96];
 
-	if (config->disable || config->quiet || config->summary || config->line.launch != 0 ||
-		ts_sys_fstat(2, &found) < 0)
-		return;
-	struct ts_line_place place = {.launch = ts_identity_self(),
+	if (ts_sys_fstat(2, &found) < 0)
+		return false;
+	*ret_place = (struct ts_line_place){.launch = ts_identity_self(),
 		.device = found.st_dev,
 		.inode = found.st_ino,
 		.is_plain = true};
+	return true;
+}
+
+void ts_line_begin(void)
+{
+	const struct ts_config *config = ts_config();
+	struct ts_line_place place;
+	char value[96];
+
+	if (config->disable || config->quiet || config->summary || config->line.launch != 0 ||
+		!find_own_place(&place))
+		return;
 	ts_format(value, sizeof(value), "plain:%llu:%llu:%llu",
 		(unsigned long long)place.launch, (unsigned long long)place.device,
 		(unsigned long long)place.inode);
@@ -220,21 +227,11 @@ static void look_at_loaders(struct ts_line_sum *sum, struct ts_ledger *ledger,
 	munmap(loaders, sizeof(*loaders));
 }
 
-/* Of a program that tsrun has not started, and that is no interpreter. */
+/* Of a program that tsrun has not started, and that is no interpreter, its own. */
 static bool find_place(const struct ts_config *config, struct ts_line_place *ret_place)
 {
-	struct stat found;
-
 	*ret_place = config->line;
-	if (ret_place->launch != 0)
-		return true;
-	if (!is_long(RUSAGE_SELF) || ts_sys_fstat(2, &found) < 0)
-		return false;
-	*ret_place = (struct ts_line_place){.launch = ts_identity_self(),
-		.device = found.st_dev,
-		.inode = found.st_ino,
-		.is_plain = true};
-	return true;
+	return ret_place->launch != 0 || (is_long(RUSAGE_SELF) && find_own_place(ret_place));
 }
 
 /*
