@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Making one copy of a file: asking other nodes, room, bytes, attributes, name. */
-#include "leader/files/bring.h"
+#include "leader/files/remote.h"
 #include "leader/files/stage_private.h"
 #include "shim/config.h"
 #include "shim/sys.h"

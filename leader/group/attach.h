@@ -78,17 +78,17 @@ int ts_store_lock(struct ts_store *store);
 void ts_store_unlock(struct ts_store *store);
 
 /** What an object that goes with a ring begins with. */
-struct ts_belonging_head {
+struct ts_dependent_head {
 	struct ts_object_head head;
 	uint64_t ring_device, ring_inode; /* of the ring whose members use it, or 0 */
 	uint64_t total_bytes;
 	uint64_t check; /* ts_hash64 of everything above */
 };
-static_assert(sizeof(struct ts_belonging_head) == 80, "of every ABI");
+static_assert(sizeof(struct ts_dependent_head) == 80, "of every ABI");
 
 /** An object of that kind. */
-struct ts_belonging_kind {
-	uint32_t which; /* enum ts_belonging_index */
+struct ts_dependent_kind {
+	uint32_t which; /* enum ts_dependent_index */
 	uint32_t abi;
 	uint64_t magic, bytes;
 	bool of_jobs;   /* whichever ring they use */
@@ -103,8 +103,8 @@ struct ts_belonging_kind {
  * might close.  Takes the group's lock.  Errors: those of ts_store_attach(); -ENOSPC no room
  * for it; -ENOMEM; -ESTALE the ring was replaced, unless it is @of_jobs.
  */
-int ts_belonging_map(
-	struct ts_store *store, const struct ts_belonging_kind *kind, void **ret_start);
+int ts_dependent_map(
+	struct ts_store *store, const struct ts_dependent_kind *kind, void **ret_start);
 
 /** The ledger that belongs to this store; lives as long as the store. */
 struct ts_ledger *ts_store_ledger(struct ts_store *store);
@@ -113,26 +113,26 @@ struct ts_ledger *ts_store_ledger(struct ts_store *store);
  * Whether @group has a ring and a ledger in which job @id is counted: it was attached, or
  * its workers were.  Three system calls where there is none.
  */
-bool ts_book_has_job(const char *group, uint64_t id);
+bool ts_group_has_job(const char *group, uint64_t id);
 
 /**
  * Note in that ledger that job @id leaves, which has joined nothing; undone when it joins.
  * Whoever holds the lock of the group meanwhile, so that it cannot join to leave, then sees
  * that nobody needs the ring.
  */
-void ts_book_end_job(const char *group, uint64_t id);
+void ts_group_end_job(const char *group, uint64_t id);
 
 /** Whether anything at all exists under the group's name: three system calls. */
-bool ts_book_has_ring(const char *group);
+bool ts_group_has_ring(const char *group);
 
 /**
  * The ledger of @group to look at, without joining, whether it has a ring or not; NULL where
- * there is none that can be trusted.  Undone by ts_book_unmap(), which takes NULL as well.
+ * there is none that can be trusted.  Undone by ts_ledger_unmap(), which takes NULL as well.
  */
-struct ts_ledger *ts_book_map(const char *group);
-void ts_book_unmap(struct ts_ledger *ledger);
+struct ts_ledger *ts_ledger_map(const char *group);
+void ts_ledger_unmap(struct ts_ledger *ledger);
 
 /** The same, to add to its counters as a member does; nothing is locked. */
-struct ts_ledger *ts_book_map_to_count(const char *group);
+struct ts_ledger *ts_ledger_map_to_count(const char *group);
 
 #endif

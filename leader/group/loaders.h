@@ -149,7 +149,7 @@ struct ts_loader_row {
 };
 
 struct ts_loaders {
-	struct ts_belonging_head head;
+	struct ts_dependent_head head;
 	_Alignas(64) struct ts_loader_row rows[TS_JOB_MAX];
 };
 static_assert(sizeof(struct ts_loaders) == 128 + TS_JOB_MAX * (64 + TS_LOADER_MAX * 7168),
@@ -185,7 +185,7 @@ struct ts_loader_judgement {
 /**
  * The table of @store's group, made when there is none.  Ownership: the process's, for good; a
  * fork child has its parent's.  Threads: one at a time per process.
- * Errors: those of ts_belonging_map().
+ * Errors: those of ts_dependent_map().
  */
 int ts_loaders_attach(struct ts_store *store, struct ts_loaders **ret_loaders);
 

@@ -16,7 +16,7 @@
 #define LOCK_BYTE 0
 
 /* Times the ledger may be replaced under our hands before we give up. */
-#define BOOK_TRIES 4
+#define LEDGER_TRIES 4
 
 static void fill_ledger(void *context, void *start)
 {
@@ -28,17 +28,17 @@ static void fill_ledger(void *context, void *start)
  * Map the ledger that was just opened, or close it where it cannot be trusted; with a @scope of
  * NULL, wherever it was made.
  */
-static int map_ledger(const struct ts_scope *scope, struct ts_object *book, int protection,
+static int map_ledger(const struct ts_scope *scope, struct ts_object *object, int protection,
 	struct ts_ledger **ret_ledger)
 {
 	struct ts_ledger head;
 	void *map = MAP_FAILED;
-	int fd = ts_load_relaxed(&book->fd);
+	int fd = ts_load_relaxed(&object->fd);
 	int r = ts_object_read_start(fd, &head, sizeof(head));
 
 	if (r == 0)
 		r = ts_ledger_check(&head);
-	if (r == 0 && book->bytes != TS_LEDGER_BYTES)
+	if (r == 0 && object->bytes != TS_LEDGER_BYTES)
 		r = -EBADMSG;
 	if (r == 0 && scope)
 		r = ts_scope_check(scope, &head.head);
@@ -47,46 +47,46 @@ static int map_ledger(const struct ts_scope *scope, struct ts_object *book, int 
 		r = map == MAP_FAILED ? -ENOMEM : 0;
 	}
 	if (r < 0)
-		ts_object_close(book);
+		ts_object_close(object);
 	else
 		*ret_ledger = map;
 	return r;
 }
 
-void ts_book_leave(struct ts_store *store)
+void ts_ledger_leave(struct ts_store *store)
 {
 	if (store->ledger)
 		munmap(store->ledger, TS_LEDGER_BYTES);
 	store->ledger = NULL;
-	ts_object_close(&store->book);
+	ts_object_close(&store->ledger_object);
 }
 
-int ts_book_open(
-	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger)
+int ts_ledger_open(
+	const struct ts_scope *scope, struct ts_object *object, struct ts_ledger **ret_ledger)
 {
-	int r = ts_object_open(book);
+	int r = ts_object_open(object);
 
-	return r < 0 ? r : map_ledger(scope, book, PROT_READ | PROT_WRITE, ret_ledger);
+	return r < 0 ? r : map_ledger(scope, object, PROT_READ | PROT_WRITE, ret_ledger);
 }
 
 /* Open the ledger, making it when it is not there. */
 static int open_ledger(
-	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger)
+	const struct ts_scope *scope, struct ts_object *object, struct ts_ledger **ret_ledger)
 {
-	int r = ts_object_open(book);
+	int r = ts_object_open(object);
 
 	if (r == -ENOENT) {
 		r = ts_object_make(
-			book, TS_LEDGER_BYTES, TS_LEDGER_BYTES, fill_ledger, (void *)scope);
+			object, TS_LEDGER_BYTES, TS_LEDGER_BYTES, fill_ledger, (void *)scope);
 		if (r == -EEXIST)
-			r = ts_object_open(book);
+			r = ts_object_open(object);
 	}
-	return r < 0 ? r : map_ledger(scope, book, PROT_READ | PROT_WRITE, ret_ledger);
+	return r < 0 ? r : map_ledger(scope, object, PROT_READ | PROT_WRITE, ret_ledger);
 }
 
 /* ---- without joining -------------------------------------------------------------------- */
 
-bool ts_book_has_ring(const char *group)
+bool ts_group_has_ring(const char *group)
 {
 	char path[TS_PATH_BYTES];
 	struct stat found;
@@ -107,36 +107,36 @@ static struct ts_ledger *map_unjoined(const char *group, int protection)
 	return ledger;
 }
 
-struct ts_ledger *ts_book_map(const char *group)
+struct ts_ledger *ts_ledger_map(const char *group)
 {
 	return map_unjoined(group, PROT_READ);
 }
 
-struct ts_ledger *ts_book_map_to_count(const char *group)
+struct ts_ledger *ts_ledger_map_to_count(const char *group)
 {
 	return map_unjoined(group, PROT_READ | PROT_WRITE);
 }
 
-void ts_book_unmap(struct ts_ledger *ledger)
+void ts_ledger_unmap(struct ts_ledger *ledger)
 {
 	if (ledger)
 		munmap(ledger, TS_LEDGER_BYTES);
 }
 
-bool ts_book_has_job(const char *group, uint64_t id)
+bool ts_group_has_job(const char *group, uint64_t id)
 {
-	struct ts_ledger *ledger = ts_book_has_ring(group) ? ts_book_map(group) : NULL;
+	struct ts_ledger *ledger = ts_group_has_ring(group) ? ts_ledger_map(group) : NULL;
 	bool found = ledger && ts_ledger_row_of(ledger, id);
-	ts_book_unmap(ledger);
+	ts_ledger_unmap(ledger);
 	return found;
 }
 
-void ts_book_end_job(const char *group, uint64_t id)
+void ts_group_end_job(const char *group, uint64_t id)
 {
-	struct ts_ledger *ledger = ts_book_map_to_count(group);
+	struct ts_ledger *ledger = ts_ledger_map_to_count(group);
 	if (ledger)
 		ts_ledger_end_job(ledger, id);
-	ts_book_unmap(ledger);
+	ts_ledger_unmap(ledger);
 }
 
 /* ---- joining ---------------------------------------------------------------------------- */
@@ -150,7 +150,7 @@ int ts_store_lock(struct ts_store *store)
 		/* A nap that is no cancellation point, unlike nanosleep(2)'s wrapper. */
 		if (i > 0)
 			ts_sys_futex_wait(&never_woken, 0, 1000000);
-		int fd = ts_object_fd(&store->book, NULL);
+		int fd = ts_object_fd(&store->ledger_object, NULL);
 		if (fd < 0)
 			return fd;
 		r = ts_object_lock_byte(fd, LOCK_BYTE, F_WRLCK);
@@ -160,23 +160,23 @@ int ts_store_lock(struct ts_store *store)
 
 void ts_store_unlock(struct ts_store *store)
 {
-	int fd = ts_object_fd(&store->book, NULL);
+	int fd = ts_object_fd(&store->ledger_object, NULL);
 
 	if (fd >= 0)
 		ts_object_lock_byte(fd, LOCK_BYTE, F_UNLCK);
 }
 
-int ts_book_enter(struct ts_store *store)
+int ts_ledger_enter(struct ts_store *store)
 {
-	for (int i = 0; i < BOOK_TRIES; i++) {
-		int r = open_ledger(&store->scope, &store->book, &store->ledger);
+	for (int i = 0; i < LEDGER_TRIES; i++) {
+		int r = open_ledger(&store->scope, &store->ledger_object, &store->ledger);
 		if (r < 0)
 			return r;
 		r = ts_store_lock(store);
-		if (r == 0 && ts_object_is_named(&store->book))
+		if (r == 0 && ts_object_is_named(&store->ledger_object))
 			return 0;
 		/* Removed between our open and our lock: another one may be in use already. */
-		ts_book_leave(store);
+		ts_ledger_leave(store);
 		if (r < 0)
 			return r;
 	}
@@ -193,33 +193,33 @@ struct ts_ledger *ts_store_ledger(struct ts_store *store)
 /** What is looked for. */
 struct wanted {
 	struct ts_store *store;
-	const struct ts_belonging_kind *kind;
+	const struct ts_dependent_kind *kind;
 };
 
 static void fill(void *context, void *start)
 {
 	const struct wanted *wanted = context;
-	const struct ts_belonging_kind *kind = wanted->kind;
-	struct ts_belonging_head *head = start;
+	const struct ts_dependent_kind *kind = wanted->kind;
+	struct ts_dependent_head *head = start;
 
 	head->ring_device = kind->of_jobs ? 0 : wanted->store->ring.device;
 	head->ring_inode = kind->of_jobs ? 0 : wanted->store->ring.inode;
 	head->total_bytes = kind->bytes;
 	ts_object_head_fill(head, kind->magic, kind->abi, &wanted->store->scope,
-		offsetof(struct ts_belonging_head, check));
+		offsetof(struct ts_dependent_head, check));
 }
 
-/* Errors: -ESTALE it belongs to another ring; and as for ts_belonging_map(). */
+/* Errors: -ESTALE it belongs to another ring; and as for ts_dependent_map(). */
 static int check(const struct wanted *wanted, const struct ts_object *object)
 {
 	const struct ts_store *store = wanted->store;
-	const struct ts_belonging_kind *kind = wanted->kind;
-	struct ts_belonging_head head;
+	const struct ts_dependent_kind *kind = wanted->kind;
+	struct ts_dependent_head head;
 	int r = ts_object_read_start(ts_load_relaxed(&object->fd), &head, sizeof(head));
 
 	if (r == 0)
 		r = ts_object_head_check(&head, kind->magic, kind->abi,
-			offsetof(struct ts_belonging_head, check));
+			offsetof(struct ts_dependent_head, check));
 	if (r == 0 && (head.total_bytes != kind->bytes || object->bytes != kind->bytes))
 		r = -EBADMSG;
 	if (r == 0)
@@ -277,13 +277,13 @@ static int map_object(struct ts_object *object, uint64_t bytes, void **ret_start
 	return 0;
 }
 
-int ts_belonging_map(
-	struct ts_store *store, const struct ts_belonging_kind *kind, void **ret_start)
+int ts_dependent_map(
+	struct ts_store *store, const struct ts_dependent_kind *kind, void **ret_start)
 {
 	struct wanted wanted = {.store = store, .kind = kind};
 	struct ts_object object = {.fd = -1};
 
-	memcpy(object.path, store->belongings[kind->which], sizeof(object.path));
+	memcpy(object.path, store->dependents[kind->which], sizeof(object.path));
 	int r = ts_store_lock(store);
 	if (r < 0)
 		return r;

@@ -124,7 +124,7 @@ void ts_session_count_verified(bool equal, const struct ts_lease *lease);
 
 /**
  * At the end of the process: say what is to be said, and leave the store.  Of the room above
- * (leader/line/line_end.c).
+ * (leader/line/at_exit.c).
  */
 void ts_session_finish(void);
 

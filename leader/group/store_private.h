@@ -36,7 +36,7 @@ struct ts_window {
 };
 
 /** What goes with a ring when its last user goes: objects of other rooms, by their names. */
-struct ts_belonging {
+struct ts_dependent {
 	const char *suffix; /* of its object's name */
 	/* No more use of it by this process; false when some is left. NULL: nothing to stop. */
 	bool (*stop)(struct ts_store *store);
@@ -47,18 +47,18 @@ struct ts_belonging {
 };
 
 /** In the order of removal. */
-enum ts_belonging_index {
-	TS_BELONGING_STAGE,
-	TS_BELONGING_DEVICE,
-	TS_BELONGING_JOURNAL,
-	TS_BELONGING_LOADERS,
-	TS_BELONGING_PEERS,
-	TS_BELONGING_PLACES,
-	TS_BELONGINGS
+enum ts_dependent_index {
+	TS_DEPENDENT_STAGE,
+	TS_DEPENDENT_DEVICE,
+	TS_DEPENDENT_JOURNAL,
+	TS_DEPENDENT_LOADERS,
+	TS_DEPENDENT_PEERS,
+	TS_DEPENDENT_PLACES,
+	TS_DEPENDENTS
 };
 
-/* In leader/belongings.c, above the rooms whose objects these are. */
-extern const struct ts_belonging ts_belongings[TS_BELONGINGS];
+/* In leader/dependents.c, above the rooms whose objects these are. */
+extern const struct ts_dependent ts_dependents[TS_DEPENDENTS];
 
 /**
  * A store as this process sees it.  All sizes are copies made when the header was checked
@@ -66,8 +66,8 @@ extern const struct ts_belonging ts_belongings[TS_BELONGINGS];
  */
 struct ts_store {
 	struct ts_scope scope;
-	struct ts_object ring, book;                   /* `book` is the ledger's object */
-	char belongings[TS_BELONGINGS][TS_PATH_BYTES]; /* paths of what goes with the ring */
+	struct ts_object ring, ledger_object;
+	char dependents[TS_DEPENDENTS][TS_PATH_BYTES]; /* paths of what goes with the ring */
 	/* This process's views of them, NULL: none. */
 	struct ts_device *_Atomic device;
 	struct ts_journal *_Atomic journal;
@@ -147,23 +147,23 @@ void ts_pages_forget(struct ts_store *store);
 /* ---- leader/group/objects.c ------------------------------------------------------------- */
 
 /**
- * Open the ledger at store->book.path, making it when it is not there, and lock it.
+ * Open the ledger at store->ledger_object.path, making it when it is not there, and lock it.
  *
- * Ownership: the store's, until ts_book_leave().  Threads: one at a time per process.
+ * Ownership: the store's, until ts_ledger_leave().  Threads: one at a time per process.
  * Errors: those of ts_store_attach(); -EAGAIN it was held, or replaced, for too long.
  */
-int ts_book_enter(struct ts_store *store);
+int ts_ledger_enter(struct ts_store *store);
 
 /**
- * Open the ledger at @book's path, which is there, and map it, for munmap(2) of
+ * Open the ledger at @object's path, which is there, and map it, for munmap(2) of
  * TS_LEDGER_BYTES. Takes no lock.  Errors: those of ts_object_open(); -EPROTO, -EBADMSG,
  * -EXDEV; -ENOMEM.
  */
-int ts_book_open(
-	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger);
+int ts_ledger_open(
+	const struct ts_scope *scope, struct ts_object *object, struct ts_ledger **ret_ledger);
 
 /** Give the ledger back, and its lock with its descriptor. Accepts a store without one. */
-void ts_book_leave(struct ts_store *store);
+void ts_ledger_leave(struct ts_store *store);
 
 /* ---- leader/ring/members.c -------------------------------------------------------------- */
 

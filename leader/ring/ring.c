@@ -243,7 +243,7 @@ int ts_ring_map(struct ts_store *store)
 
 int ts_ring_make(struct ts_store *store, uint64_t wanted)
 {
-	uint64_t limit = ts_limits_machine(ts_load_relaxed(&store->book.fd), 0);
+	uint64_t limit = ts_limits_machine(ts_load_relaxed(&store->ledger_object.fd), 0);
 	int r = ts_limits_shape(ts_min_u64(wanted, limit), &store->shape);
 
 	if (r == 0)

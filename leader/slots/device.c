@@ -31,8 +31,8 @@ static int join(struct ts_store *store, struct ts_device *device)
 	device->member = (uint32_t)store->member;
 	device->tenure =
 		ts_member_generation(ts_load_acquire(&store->members[device->member].word));
-	int r = ts_belonging_map(store,
-		&(struct ts_belonging_kind){.which = TS_BELONGING_DEVICE,
+	int r = ts_dependent_map(store,
+		&(struct ts_dependent_kind){.which = TS_DEPENDENT_DEVICE,
 			.abi = TS_DEVICE_ABI,
 			.magic = MAGIC,
 			.bytes = sizeof(struct ts_device_table)},

@@ -79,7 +79,7 @@ static_assert(sizeof(struct ts_device_maps) == 128, "ABI 3");
 #define TS_DEVICE_ABI 4u
 
 struct ts_device_table {
-	struct ts_belonging_head head;
+	struct ts_dependent_head head;
 	_Atomic uint64_t met_ns; /* as of a row, of jobs whatever their GPU */
 	_Alignas(4096) struct ts_device_line lines[TS_MEMBER_MAX];
 	struct ts_device_row rows[TS_DEVICE_RINGS];

@@ -65,7 +65,7 @@ POINTERS = [
     ("hooks/jpeg/", r"", HOST),
     ("hooks/torch/samples.c", r"ts_store_wait", ["ts_store_wait", "ts_store_wait_a_moment"]),
     ("leader/files/index.c", r"visit\(", BY_FILE),
-    ("leader/group/", r"(->|\.)remove\(", ["leader/belongings.c:remove_object", "leader/belongings.c:remove_stage"]),
+    ("leader/group/", r"(->|\.)remove\(", ["leader/dependents.c:remove_object", "leader/dependents.c:remove_stage"]),
     ("leader/group/attach.c", r"\.stop\(", ["ts_device_stop"]),
     ("leader/mail/mail.c", r"start\(context\)", BY_FILE),
     ("leader/mail/serve.c", r"on_return\(", []),  # in the process that talks to other nodes

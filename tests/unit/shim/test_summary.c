@@ -118,22 +118,22 @@ Test(summary, a_job_is_found_in_a_ledger_of_ours_only)
 	static const uint32_t ours = TS_ABI, abi = TS_ABI + 1, uid = 12345;
 	const char *group = getenv("TSSHIM_GROUP");
 
-	cr_expect(not(ts_book_has_ring(group)));
-	cr_expect(not(ts_book_has_job(group, ts_identity_job())));
+	cr_expect(not(ts_group_has_ring(group)));
+	cr_expect(not(ts_group_has_job(group, ts_identity_job())));
 	fixture_enter();
-	cr_expect(ts_book_has_ring(group));
-	cr_expect(ts_book_has_job(group, ts_identity_job()));
-	cr_expect(not(ts_book_has_job(group, ts_identity_job() + 1)));
+	cr_expect(ts_group_has_ring(group));
+	cr_expect(ts_group_has_job(group, ts_identity_job()));
+	cr_expect(not(ts_group_has_job(group, ts_identity_job() + 1)));
 	patch(offsetof(struct ts_ledger, head.uid), &uid, sizeof(uid), false);
-	cr_expect(not(ts_book_has_job(group, ts_identity_job())), "check");
+	cr_expect(not(ts_group_has_job(group, ts_identity_job())), "check");
 	patch(offsetof(struct ts_ledger, head.uid), &uid, sizeof(uid), true);
-	cr_expect(ts_book_has_job(group, ts_identity_job()));
+	cr_expect(ts_group_has_job(group, ts_identity_job()));
 	patch(offsetof(struct ts_ledger, head.abi), &abi, sizeof(abi), true);
-	cr_expect(not(ts_book_has_job(group, ts_identity_job())), "abi");
+	cr_expect(not(ts_group_has_job(group, ts_identity_job())), "abi");
 	patch(offsetof(struct ts_ledger, head.abi), &ours, sizeof(ours), true);
-	cr_expect(ts_book_has_job(group, ts_identity_job()));
+	cr_expect(ts_group_has_job(group, ts_identity_job()));
 	patch(offsetof(struct ts_ledger, head.magic), &magic, sizeof(magic), true);
-	cr_expect(not(ts_book_has_job(group, ts_identity_job())), "magic");
+	cr_expect(not(ts_group_has_job(group, ts_identity_job())), "magic");
 	ts_session_finish();
 }
 

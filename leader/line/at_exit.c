@@ -199,7 +199,7 @@ void ts_line_begin(void)
 static struct ts_loaders *map_loaders(const char *group)
 {
 	struct ts_object object = {.fd = -1};
-	struct ts_belonging_head head;
+	struct ts_dependent_head head;
 	void *map = MAP_FAILED;
 
 	if (ts_object_path(object.path, sizeof(object.path), group, "loaders") < 0 ||
@@ -208,7 +208,7 @@ static struct ts_loaders *map_loaders(const char *group)
 	if (object.bytes == sizeof(struct ts_loaders) &&
 		ts_object_read_start(ts_load_relaxed(&object.fd), &head, sizeof(head)) == 0 &&
 		ts_object_head_check(&head, TS_LOADERS_MAGIC, TS_LOADERS_ABI,
-			offsetof(struct ts_belonging_head, check)) == 0)
+			offsetof(struct ts_dependent_head, check)) == 0)
 		map = mmap(NULL, sizeof(struct ts_loaders), PROT_READ, MAP_SHARED,
 			ts_load_relaxed(&object.fd), 0);
 	ts_object_close(&object);
@@ -256,7 +256,7 @@ static void print_line(struct ts_ledger *ledger, struct ts_job_row *waiting)
 	static_assert(sizeof(*sum) <= TS_SCRATCH_BYTES, "it lies in a block");
 	memset(sum, 0, sizeof(*sum));
 	uint64_t job = ours ? 0 : ts_identity_job();
-	struct ts_ledger *map = ledger ? NULL : ts_book_map(config->group);
+	struct ts_ledger *map = ledger ? NULL : ts_ledger_map(config->group);
 	ledger = ledger ? ledger : map;
 	if (ledger) {
 		ts_line_add_jobs(sum, ledger, place.launch, job);
@@ -264,7 +264,7 @@ static void print_line(struct ts_ledger *ledger, struct ts_job_row *waiting)
 	}
 	ts_line_add(sum, waiting);
 	bool told = !ours && is_told(sum, ledger, place.launch, job);
-	ts_book_unmap(map);
+	ts_ledger_unmap(map);
 	/* A tool that decoded a picture, of whose output others may read each line. */
 	told |= place.is_plain && !is_trainer && !is_long(RUSAGE_SELF);
 	size_t length = told ? 0 : ts_line_format(text, TS_LINE_BYTES, sum, config);
@@ -367,10 +367,10 @@ void ts_summary_print(struct ts_ledger *ledger, uint64_t id, struct ts_job_row *
 static struct ts_session *join_to_leave(void)
 {
 	enum ts_reason reason = TS_REASON_NO_STORE;
-	if (!ts_book_has_job(ts_config()->group, ts_identity_job()))
+	if (!ts_group_has_job(ts_config()->group, ts_identity_job()))
 		return NULL;
 	/* Before the lock is tried for, so that who holds it finds the ring left behind. */
-	ts_book_end_job(ts_config()->group, ts_identity_job());
+	ts_group_end_job(ts_config()->group, ts_identity_job());
 	if (ts_session_attach(&reason) < 0) {
 		ts_add_relaxed(&ts_session_waiting.passed[reason], 1);
 		return NULL;
@@ -405,14 +405,14 @@ static bool was_refused(void)
  */
 static void leave_counts(void)
 {
-	struct ts_ledger *ledger = ts_book_map_to_count(ts_config()->group);
+	struct ts_ledger *ledger = ts_ledger_map_to_count(ts_config()->group);
 	if (!ledger)
 		return;
 	ts_session_find_rows(ledger);
 	ts_session_flush(ledger);
 	if (ts_identity_self() == ts_identity_job())
 		ts_ledger_end_job(ledger, ts_identity_job());
-	ts_book_unmap(ledger);
+	ts_ledger_unmap(ledger);
 }
 
 static bool wants_summary(bool has_counts)
@@ -436,7 +436,7 @@ void ts_session_finish(void)
 	bool is_told = !config->quiet && (may_speak(config) || has_waiting());
 	bool refused = !joined && was_refused();
 	if (!joined && !config->summary && !is_told && !refused &&
-		!ts_book_has_ring(config->group))
+		!ts_group_has_ring(config->group))
 		return;
 	bool is_job = ts_identity_self() == ts_identity_job();
 	if (!joined && is_job)
