@@ -154,7 +154,8 @@ static struct ts_stage_path path_of(const struct ts_known_call *call, uint32_t s
 {
 	struct ts_stage_path path = {
 		.across = call->across, .here = call->name, .seconds = seconds};
-	ts_staged_root_identity(&path.root_device, &path.root_inode);
+	uint64_t unused;
+	ts_staged_root_identity(&path.root_device, &unused);
 	return path;
 }
 

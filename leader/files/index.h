@@ -22,7 +22,7 @@
  * killed between adding and giving the copy its size, or between removing a failed one and
  * taking from @used, leaves that much room unused until the index goes.  What has its size but
  * no maker any more keeps its room until somebody opens the original again, or lacks room:
- * leader/files/sweep.c.
+ * leader/files/stage.c.
  */
 #ifndef TS_LEADER_FILES_INDEX_H
 #define TS_LEADER_FILES_INDEX_H
@@ -121,8 +121,5 @@ int ts_stage_remove(const char *path, bool dry_run, struct ts_stage_usage *ret_u
  */
 void ts_stage_each_copy(
 	const char *stem, bool (*visit)(void *context, const char *path), void *context);
-
-/** Remove copies whose paths begin with @stem, finished or not; adds to *usage. */
-void ts_stage_remove_copies(const char *stem, bool dry_run, struct ts_stage_usage *usage);
 
 #endif

@@ -17,9 +17,6 @@
 
 #define MAGIC UINT64_C(0x7473736c69737431) /* "tsslist1" */
 
-#define NAP_MIN_NS UINT64_C(200000)
-#define NAP_MAX_NS UINT64_C(2000000)
-
 /* What the kernel is asked for at once, and room for as much is there. */
 #define PIECE (UINT64_C(64) << 10)
 
@@ -403,8 +400,7 @@ static int make(struct ts_stage *stage, const struct ts_stage_directory *directo
 int ts_stage_listing_open(struct ts_stage *stage, const struct ts_stage_directory *directory,
 	uint64_t wait_ns, struct ts_stage_listing *ret_listing)
 {
-	uint64_t start = ts_now_ns(), nap = NAP_MIN_NS;
-	uint32_t never_woken = 0;
+	uint64_t start = ts_now_ns(), nap = TS_STAGE_NAP_MIN_NS;
 	char *path TS_SCRATCH = ts_scratch();
 	int r = path ? path_of(stage, directory, path) : -ENOMEM;
 
@@ -415,8 +411,7 @@ int ts_stage_listing_open(struct ts_stage *stage, const struct ts_stage_director
 		r = make(stage, directory, path, ret_listing);
 		if ((r != -EBUSY && r != -EAGAIN) || ts_now_ns() - start >= wait_ns)
 			return r;
-		ts_sys_futex_wait(&never_woken, 0, nap);
-		nap = ts_min_u64(nap * 2, NAP_MAX_NS);
+		ts_stage_nap(&nap);
 		r = 0;
 	}
 	return r;

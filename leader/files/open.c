@@ -10,9 +10,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define NAP_MIN_NS UINT64_C(200000)
-#define NAP_MAX_NS UINT64_C(2000000)
-
 /* Times the name may change under our hands before we give up. */
 #define TRIES 64
 
@@ -105,8 +102,7 @@ int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, 
 {
 	struct ts_stage_copy copy = {.fd = -1};
 	struct ts_stage_making making = {.alone = false};
-	uint64_t start = ts_now_ns(), nap = NAP_MIN_NS;
-	uint32_t never_woken = 0;
+	uint64_t start = ts_now_ns(), nap = TS_STAGE_NAP_MIN_NS;
 	char *path TS_SCRATCH = ts_scratch();
 
 	if (!path)
@@ -126,8 +122,7 @@ int ts_stage_open(struct ts_stage *stage, const struct ts_stage_source *source, 
 		}
 		if (r != -EBUSY || ts_now_ns() - start >= wait_ns)
 			return r;
-		ts_sys_futex_wait(&never_woken, 0, nap);
-		nap = ts_min_u64(nap * 2, NAP_MAX_NS);
+		ts_stage_nap(&nap);
 	}
 	return -EBUSY;
 }

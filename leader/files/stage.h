@@ -85,9 +85,9 @@ int ts_stage_use_others(struct ts_stage *stage, struct ts_store *store);
 
 /** A path below the data set's directory, as it is asked for and told of. */
 struct ts_stage_path {
-	struct ts_hash128 across, here;   /* its names: on all nodes, in the index */
-	uint64_t root_device, root_inode; /* of the directory */
-	uint64_t seconds;                 /* for which it may be known */
+	struct ts_hash128 across, here; /* its names: on all nodes, in the index */
+	uint64_t root_device;           /* of the directory */
+	uint64_t seconds;               /* for which it may be known */
 };
 
 /**

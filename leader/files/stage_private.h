@@ -4,11 +4,15 @@
 #define TS_LEADER_FILES_STAGE_PRIVATE_H
 
 #include "leader/files/stage.h"
+#include "shim/sys.h"
+
+#define TS_STAGE_NAP_MIN_NS UINT64_C(200000)
+#define TS_STAGE_NAP_MAX_NS UINT64_C(2000000)
 
 /* Longest path of a copy, or of its .part. */
 #define TS_STAGE_PATH (TS_STAGE_STEM + 32 + 8)
 
-/* ---- leader/files/stage.c ---- */
+/* ---- leader/files/stage.c --------------------------------------------------------------- */
 
 /** The digits in the name of the copy of @source. */
 struct ts_hash128 ts_stage_digits_of(const struct ts_stage_source *source);
@@ -27,8 +31,6 @@ struct ts_hash128 ts_stage_name_across(const struct ts_stage_source *source);
 /** What of @was decides the name of a copy. */
 void ts_stage_stat_of(const struct ts_stage_attributes *was, struct stat *ret_stat);
 
-/* ---- leader/files/part.c --------------------------------------------------------------- */
-
 /** Whether @path leads to the file with attributes @st. */
 bool ts_stage_is_named(const char *path, const struct stat *st);
 
@@ -45,16 +47,26 @@ int ts_stage_lock_part(const char *part_path, int *ret_part);
  */
 int ts_stage_take_part(const char *part_path, const char *path, int *ret_part);
 
-/**
- * Lock the open file @part, unless it is locked, and see that it is what @part_path means.
- * Errors: -EBUSY; -EAGAIN another one has that name; -EPERM a file that is none of ours.
- */
-int ts_stage_hold_part(int part, const char *part_path, struct stat *ret_stat);
-
 /** Unlock and close it. */
 void ts_stage_release_part(int part);
 
-/* ---- leader/files/others.c ------------------------------------------------------------- */
+/**
+ * Take room for @bytes as ts_stage_index_admit() does; where there is none, what dead makers of
+ * copies have left is removed first, at most every few seconds.  The caller may hold the lock
+ * of a .part, which is not looked at.  Errors: -ENOSPC.
+ */
+int ts_stage_admit(struct ts_stage *stage, uint64_t bytes);
+
+/** Nap until another process may have made what is looked for: longer each time, by *nap_ns. */
+static inline void ts_stage_nap(uint64_t *nap_ns)
+{
+	uint32_t never_woken = 0;
+
+	ts_sys_futex_wait(&never_woken, 0, *nap_ns);
+	*nap_ns = ts_min_u64(*nap_ns * 2, TS_STAGE_NAP_MAX_NS);
+}
+
+/* ---- leader/files/fetch.c --------------------------------------------------------------- */
 
 /** What other nodes have said of a value that this process makes: ts_stage_tell_others(). */
 struct ts_stage_errand {
@@ -83,17 +95,6 @@ void ts_stage_tell_others(struct ts_stage *stage, struct ts_stage_errand *errand
 
 /** See that there is a helper soon, for who asks in the background. */
 void ts_stage_call_helper(struct ts_stage *stage);
-
-/* ---- leader/files/sweep.c -------------------------------------------------------------- */
-
-/**
- * Take room for @bytes as ts_stage_index_admit() does; where there is none, what dead makers of
- * copies have left is removed first, at most every few seconds.  The caller may hold the lock
- * of a .part, which is not looked at.  Errors: -ENOSPC.
- */
-int ts_stage_admit(struct ts_stage *stage, uint64_t bytes);
-
-/* ---- leader/files/fetch.c -------------------------------------------------------------- */
 
 /** How a small copy is made. */
 struct ts_stage_making {
@@ -134,5 +135,12 @@ void ts_stage_attributes_of(
  */
 int ts_stage_finish(struct ts_stage *stage, const char *path, int part,
 	const struct ts_stage_attributes *was);
+
+/**
+ * With @error 0 give the .part the name @path; else, and where that cannot be, remove it and
+ * give back the @admitted bytes of room.  Errors: @error; those of rename(2).
+ */
+int ts_stage_settle_part(struct ts_stage *stage, const char *part_path, const char *path,
+	int error, uint64_t admitted);
 
 #endif

@@ -76,12 +76,6 @@ int ts_stager_take(struct ts_stage *stage, const struct ts_stage_source *source,
 	const char *path, int *ret_part);
 
 /**
- * Whether fewer than TS_STAGER_SLOTS stagers work: asked with the @command F_OFD_GETLK; with
- * F_OFD_SETLK the caller is one of them from now on, until its end.
- */
-bool ts_stager_has_slot(struct ts_stage *stage, int command);
-
-/**
  * Be the stager: returns when the copy is complete, or cannot be made, or no job is left.
  * For a process that does nothing else; joins and leaves the group.  Errors: as said above;
  * -ECANCELED nobody is left to make it for, or there are stagers enough; -ESTALE the original

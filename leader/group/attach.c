@@ -11,7 +11,7 @@
 /* How often one that leaves looks for others that have left meanwhile: each did so at once. */
 #define LEAVE_ROUNDS 8
 
-/* ---- ring ---- */
+/* ---- ring ------------------------------------------------------------------------------- */
 
 /*
  * Whether a job other than this process keeps the ring: between two epochs all workers of
@@ -25,10 +25,10 @@ static bool is_job_alive(struct ts_store *store)
 /* Under the ledger's lock, and nobody uses them; what is of jobs stays @with_jobs. */
 static void remove_belongings(struct ts_store *store, bool ring_stays, bool with_jobs)
 {
-	for (uint32_t i = 0; i < TS_BELONGINGS; i++) {
-		const struct ts_belonging *belonging = &ts_belongings[i];
-		if (belonging->of_jobs ? !with_jobs : !ring_stays || belonging->passes)
-			belonging->remove(store->belongings[i]);
+	for (uint32_t i = 0; i < TS_DEPENDENTS; i++) {
+		const struct ts_dependent *dependent = &ts_dependents[i];
+		if (dependent->of_jobs ? !with_jobs : !ring_stays || dependent->passes)
+			dependent->remove(store->dependents[i]);
 	}
 }
 
@@ -61,7 +61,7 @@ static int open_ring(struct ts_store *store, uint64_t wanted)
 	return ts_ring_make(store, wanted);
 }
 
-/* ---- attach and detach ---- */
+/* ---- attach and detach ------------------------------------------------------------------ */
 
 static enum ts_reason reason_of(int error)
 {
@@ -91,7 +91,7 @@ static void destroy(struct ts_store *store)
 {
 	ts_ring_unmap(store);
 	ts_object_close(&store->ring);
-	ts_book_leave(store);
+	ts_ledger_leave(store);
 	munmap(store, sizeof(*store));
 }
 
@@ -101,7 +101,7 @@ static void init(struct ts_store *store, const struct ts_attach_options *options
 	store->keep = options->keep;
 	store->member = -1;
 	ts_write_relaxed(&store->ring.fd, -1);
-	ts_write_relaxed(&store->book.fd, -1);
+	ts_write_relaxed(&store->ledger_object.fd, -1);
 	for (uint32_t i = 0; i < TS_WINDOWS; i++)
 		store->windows[i].segment = -1;
 }
@@ -111,19 +111,20 @@ static int attach(struct ts_store *store, const struct ts_attach_options *option
 	int r = ts_object_path(store->ring.path, TS_PATH_BYTES, options->group, "ring");
 
 	if (r == 0)
-		r = ts_object_path(store->book.path, TS_PATH_BYTES, options->group, "ledger");
-	for (uint32_t i = 0; i < TS_BELONGINGS && r == 0; i++)
-		r = ts_object_path(store->belongings[i], TS_PATH_BYTES, options->group,
-			ts_belongings[i].suffix);
+		r = ts_object_path(
+			store->ledger_object.path, TS_PATH_BYTES, options->group, "ledger");
+	for (uint32_t i = 0; i < TS_DEPENDENTS && r == 0; i++)
+		r = ts_object_path(store->dependents[i], TS_PATH_BYTES, options->group,
+			ts_dependents[i].suffix);
 	if (r == 0)
 		r = ts_scope_read(&store->scope);
 	if (r == 0)
-		r = ts_book_enter(store);
+		r = ts_ledger_enter(store);
 	if (r < 0)
 		return r;
 	TS_KILLPOINT(attach_locked);
 	/* Somebody was here: `tsrun gc` of other namespaces asks how long ago that was. */
-	(void)ts_sys_futimens(ts_load_relaxed(&store->book.fd), NULL);
+	(void)ts_sys_futimens(ts_load_relaxed(&store->ledger_object.fd), NULL);
 	r = open_ring(store, options->ring_bytes);
 	/* Joined before the lock goes, so that nobody takes the ring for abandoned. */
 	if (r == 0)
@@ -205,9 +206,9 @@ static bool stop_belongings(struct ts_store *store)
 {
 	bool stopped = true;
 
-	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
-		if (ts_belongings[i].stop)
-			stopped &= ts_belongings[i].stop(store);
+	for (uint32_t i = 0; i < TS_DEPENDENTS; i++)
+		if (ts_dependents[i].stop)
+			stopped &= ts_dependents[i].stop(store);
 	return stopped;
 }
 
@@ -230,14 +231,14 @@ void ts_store_detach(struct ts_store *store)
 		unlink_if_last(store);
 		ts_object_close(&store->ring);
 	}
-	ts_object_close(&store->book);
+	ts_object_close(&store->ledger_object);
 }
 
 int ts_store_after_fork(struct ts_store *store)
 {
 	store->member = -1;
 	ts_write_relaxed(&store->ring.repair, 0);
-	ts_write_relaxed(&store->book.repair, 0);
+	ts_write_relaxed(&store->ledger_object.repair, 0);
 	ts_write_relaxed(&store->device, NULL);
 	ts_segment_forget_windows(store);
 	for (uint32_t i = 0; i < TS_LEASES; i++)

@@ -2,25 +2,16 @@
 /*
  * Making, finding, checking, joining and leaving the shared memory of a group.
  *
- * Objects (shm_open(3) names; on Linux files of /dev/shm, opened as such because shm_open
- * itself is not in a glibc 2.28 libc.so.6), named tsshim.<uid>.<scope>.<group>. and one of:
- *	ring      unlinked by the last one out (see below)
- *	ledger    counters; stays until `tsrun gc`
- *	stage     copies of files, leader/files/index.h; goes with the ring
- *	device    copies to GPUs, leader/slots/device.h; goes with the ring
- *	journal   what was made lately, leader/journal/journal.h; goes with the ring
- *	loaders   what jobs say of their loaders, leader/group/loaders.h; goes with the last job
- *	peers     requests to the helper for other nodes, leader/mail/mail.h; likewise
- *	places    samples that came from there, likewise
- *	new.<pid> for moments, while one of them is made
+ * Objects are files of /dev/shm named tsshim.<uid>.<scope>.<group>.<object>, opened as such
+ * because shm_open(3) is not in a glibc 2.28 libc.so.6; docs/rooms/store.md lists them, what
+ * they hold and when they go.
  *
  * <scope> is "<user namespace>-<PID namespace>", inode numbers as lsns(8) shows them: processes
  * of different namespaces cannot judge each other's process ids, so they never share, and with
  * names of their own neither what one of them uses nor what it left is in the way of the
- * others.  A number that the kernel gave to another namespace since is none of our worry: a
- * dead member is one whose lock byte is free and whose process id and start time are gone.  The
- * boot is not in the name, so that what an earlier one left on a disk (leader/files/index.h) is
- * found and replaced.
+ * others.  The kernel may give a number to another namespace later, which does no harm: proof
+ * of death asks for more.  The boot is not in the name, so that what an earlier one left on a
+ * disk (leader/files/index.h) is found and replaced.
  *
  * Opening, replacing and unlinking are serialised by byte 0 of the ledger (fcntl lock, tried
  * for a bounded time; without it we simply do not share this time).  A ring is
@@ -52,8 +43,9 @@
 struct ts_attach_options {
 	char group[TS_GROUP_MAX + 1];
 	uint64_t ring_bytes; /* cap; the real size may be smaller */
-	uint32_t keep;       /* seconds that the ring stays without members; see keep.c */
-	uint64_t job;        /* ts_process_id() of the job this process works for */
+	uint32_t keep; /* seconds that the ring stays without members; see leader/ring/demand.c
+			*/
+	uint64_t job;  /* ts_process_id() of the job this process works for */
 };
 
 /**
@@ -86,32 +78,33 @@ int ts_store_lock(struct ts_store *store);
 void ts_store_unlock(struct ts_store *store);
 
 /** What an object that goes with a ring begins with. */
-struct ts_belonging_head {
+struct ts_dependent_head {
 	struct ts_object_head head;
 	uint64_t ring_device, ring_inode; /* of the ring whose members use it, or 0 */
 	uint64_t total_bytes;
 	uint64_t check; /* ts_hash64 of everything above */
 };
-static_assert(sizeof(struct ts_belonging_head) == 80, "of every ABI");
+static_assert(sizeof(struct ts_dependent_head) == 80, "of every ABI");
+
+/** An object of that kind. */
+struct ts_dependent_kind {
+	uint32_t which; /* enum ts_dependent_index */
+	uint32_t abi;
+	uint64_t magic, bytes;
+	bool of_jobs;   /* whichever ring they use */
+	bool is_sparse; /* has memory only as far as write(2) has written */
+};
 
 /**
- * Map the object @which (enum ts_belonging_index) of this store, @bytes of it, making it, all
- * zero behind its head, when it is not there, and in place of one that another ring has left.
+ * Map the object @kind of this store, making it, all zero behind its head, when it is not
+ * there, and in place of one that another ring has left.
  *
  * Ownership: the mapping is the caller's, for good; no descriptor stays open, which a host
  * might close.  Takes the group's lock.  Errors: those of ts_store_attach(); -ENOSPC no room
- * for it; -ENOMEM; -ESTALE the ring was replaced.
+ * for it; -ENOMEM; -ESTALE the ring was replaced, unless it is @of_jobs.
  */
-int ts_belonging_map(struct ts_store *store, uint32_t which, uint64_t magic, uint32_t abi,
-	uint64_t bytes, void **ret_start);
-
-/** The same of what is of the jobs, whichever ring they use; never -ESTALE. */
-int ts_belonging_map_of_jobs(struct ts_store *store, uint32_t which, uint64_t magic,
-	uint32_t abi, uint64_t bytes, void **ret_start);
-
-/** The same, of which memory is used only as far as it was written to by write(2). */
-int ts_belonging_map_sparse(struct ts_store *store, uint32_t which, uint64_t magic,
-	uint32_t abi, uint64_t bytes, void **ret_start);
+int ts_dependent_map(
+	struct ts_store *store, const struct ts_dependent_kind *kind, void **ret_start);
 
 /** The ledger that belongs to this store; lives as long as the store. */
 struct ts_ledger *ts_store_ledger(struct ts_store *store);
@@ -120,26 +113,26 @@ struct ts_ledger *ts_store_ledger(struct ts_store *store);
  * Whether @group has a ring and a ledger in which job @id is counted: it was attached, or
  * its workers were.  Three system calls where there is none.
  */
-bool ts_book_has_job(const char *group, uint64_t id);
+bool ts_group_has_job(const char *group, uint64_t id);
 
 /**
  * Note in that ledger that job @id leaves, which has joined nothing; undone when it joins.
  * Whoever holds the lock of the group meanwhile, so that it cannot join to leave, then sees
  * that nobody needs the ring.
  */
-void ts_book_end_job(const char *group, uint64_t id);
+void ts_group_end_job(const char *group, uint64_t id);
 
 /** Whether anything at all exists under the group's name: three system calls. */
-bool ts_book_has_ring(const char *group);
+bool ts_group_has_ring(const char *group);
 
 /**
  * The ledger of @group to look at, without joining, whether it has a ring or not; NULL where
- * there is none that can be trusted.  Undone by ts_book_unmap(), which takes NULL as well.
+ * there is none that can be trusted.  Undone by ts_ledger_unmap(), which takes NULL as well.
  */
-struct ts_ledger *ts_book_map(const char *group);
-void ts_book_unmap(struct ts_ledger *ledger);
+struct ts_ledger *ts_ledger_map(const char *group);
+void ts_ledger_unmap(struct ts_ledger *ledger);
 
 /** The same, to add to its counters as a member does; nothing is locked. */
-struct ts_ledger *ts_book_map_to_count(const char *group);
+struct ts_ledger *ts_ledger_map_to_count(const char *group);
 
 #endif

@@ -14,6 +14,14 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
+enum { NOTHING, IN_WRITING, SAID }; /* whether there is a refusal */
+
+const struct ts_kind_row ts_kinds[TS_KIND_COUNT] = {
+#define TS_X(name, id, text) {id, text},
+	TS_KINDS(TS_X)
+#undef TS_X
+};
+
 int ts_ledger_check(const struct ts_ledger *ledger)
 {
 	return ts_object_head_check(
@@ -69,6 +77,15 @@ int ts_ledger_find_dataset(struct ts_ledger *ledger, const char *name)
 										     : -ENOSPC;
 }
 
+/* Set @bytes of counters to 0, which others may add to. */
+static void clear(void *counters, size_t bytes)
+{
+	_Atomic uint64_t *words = counters;
+
+	for (size_t i = 0; i < bytes / sizeof(*words); i++)
+		ts_write_relaxed(&words[i], 0);
+}
+
 static int claim_job_row(struct ts_ledger *ledger, uint32_t index, uint64_t old, uint64_t id)
 {
 	struct ts_job_row *row = ts_ledger_job(ledger, index);
@@ -76,26 +93,16 @@ static int claim_job_row(struct ts_ledger *ledger, uint32_t index, uint64_t old,
 		return old == id ? (int)index : -EAGAIN;
 	/* A row that belonged to a dead job starts from zero.  Another member of the same new
 	 * job may add to it meanwhile and lose a count or two: only statistics. */
-	ts_write_relaxed(&row->ended, 0);
-	for (uint32_t i = 0; i < TS_JOB_DATASETS; i++)
-		ts_write_relaxed(&row->dataset[i], 0);
-	for (uint32_t i = 0; i < TS_KIND_COUNT; i++) {
-		ts_write_relaxed(&row->kinds[i].produced, 0);
-		ts_write_relaxed(&row->kinds[i].shared, 0);
-		ts_write_relaxed(&row->kinds[i].shared_bytes, 0);
-		ts_write_relaxed(&row->kinds[i].saved_ns, 0);
-	}
-	for (uint32_t i = 0; i < TS_REASON_SLOTS; i++)
-		ts_write_relaxed(&row->passed[i], 0);
-	ts_write_relaxed(&ts_ledger_drawn(ledger, index)->identity, 0);
-	ts_write_relaxed(&ts_ledger_drawn(ledger, index)->computed, 0);
-	ts_write_relaxed(&ts_ledger_drawn(ledger, index)->delivered, 0);
-	ts_progress_clear(ts_ledger_progress(ledger, index));
-	ts_refusal_clear(ts_ledger_refusal_row(ledger, index));
-	ts_write_relaxed(&ts_ledger_launch_row(ledger, index)->launch_xor_id, 0);
-	ts_write_relaxed(&ts_ledger_recorder_row(ledger, index)->recorder_xor_id, 0);
-	ts_write_relaxed(&ts_ledger_recorder_row(ledger, index)->state_xor_id, 0);
-	ts_meeting_begin(ts_ledger_meeting_row(ledger, index), id);
+	clear(&row->ended, sizeof(*row) - offsetof(struct ts_job_row, ended));
+	clear(ts_ledger_drawn(ledger, index), sizeof(struct ts_drawn_row));
+	clear(ts_ledger_progress(ledger, index), sizeof(struct ts_progress_row));
+	ts_write_relaxed(&ts_ledger_refusal_row(ledger, index)->state, NOTHING);
+	clear(ts_ledger_launch_row(ledger, index), sizeof(struct ts_launch_row));
+	clear(ts_ledger_recorder_row(ledger, index), sizeof(struct ts_recorder_row));
+	struct ts_meeting_row *meeting = ts_ledger_meeting_row(ledger, index);
+	clear(&meeting->given_samples,
+		sizeof(*meeting) - offsetof(struct ts_meeting_row, given_samples));
+	ts_write_relaxed(&meeting->id, id);
 	ts_write_relaxed(&row->ticket, ts_add_relaxed(&ledger->tickets, 1) + 1);
 	return (int)index;
 }
@@ -295,13 +302,6 @@ void ts_ledger_end_job(struct ts_ledger *ledger, uint64_t id)
 
 /* ---- what keeps samples of a job from being shared -------------------------------------- */
 
-enum { NOTHING, IN_WRITING, SAID };
-
-void ts_refusal_clear(struct ts_refusal_row *row)
-{
-	ts_write_relaxed(&row->state, NOTHING);
-}
-
 void ts_ledger_refuse(struct ts_ledger *ledger, uint32_t job, const char *text)
 {
 	uint64_t words[TS_REFUSAL_WORDS] = {0}, nothing = NOTHING;
@@ -338,16 +338,6 @@ bool ts_ledger_refusal(struct ts_ledger *ledger, uint32_t job, char ret_text[TS_
 }
 
 /* ---- how jobs met, by what they made and by the time they ran --------------------------- */
-
-void ts_meeting_begin(struct ts_meeting_row *row, uint64_t id)
-{
-	ts_write_relaxed(&row->given_samples, 0);
-	ts_write_relaxed(&row->given_images, 0);
-	ts_write_relaxed(&row->own, 0);
-	ts_write_relaxed(&row->met, 0);
-	ts_write_relaxed(&row->published, 0);
-	ts_write_relaxed(&row->id, id);
-}
 
 struct ts_meeting_row *ts_ledger_meeting(struct ts_ledger *ledger, uint32_t job)
 {
@@ -434,15 +424,6 @@ uint64_t ts_ledger_beside_ns(struct ts_ledger *ledger, uint32_t a, uint32_t b)
 
 /* ---- how far aligned jobs are ----------------------------------------------------------- */
 
-void ts_progress_clear(struct ts_progress_row *row)
-{
-	ts_write_relaxed(&row->identity, 0);
-	ts_write_relaxed(&row->position, 0);
-	ts_write_relaxed(&row->order, TS_ORDER_STRICT);
-	ts_write_relaxed(&row->began_ns, 0);
-	ts_write_relaxed(&row->latest_ns, 0);
-}
-
 void ts_ledger_advance(struct ts_ledger *ledger, uint32_t job, uint64_t identity,
 	uint64_t position, enum ts_epoch_order order)
 {
@@ -472,7 +453,7 @@ uint64_t ts_ledger_front(struct ts_ledger *ledger, uint32_t job)
 	return front;
 }
 
-/* ---- what free order would share --------------------------------------------------------- */
+/* ---- what free order would share -------------------------------------------------------- */
 
 /* A job in strict order, as its rows say. */
 struct strict {

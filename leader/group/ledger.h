@@ -94,8 +94,6 @@ struct ts_drawn_row {
 	_Atomic uint64_t identity;            /* hash of the data set; 0 = none yet */
 	_Atomic uint64_t computed, delivered; /* what was not computed was taken */
 };
-static_assert(TS_LEDGER_DRAWN + TS_JOB_MAX * sizeof(struct ts_drawn_row) <= TS_LEDGER_PROGRESS,
-	"ABI 2");
 
 /** A length of 1.0 epochs in struct ts_progress_row. */
 #define TS_EPOCH (UINT64_C(1) << 20)
@@ -111,9 +109,6 @@ struct ts_progress_row {
 	_Atomic uint64_t began_ns, latest_ns;
 	_Atomic uint64_t reserved;
 };
-static_assert(
-	TS_LEDGER_PROGRESS + TS_JOB_MAX * sizeof(struct ts_progress_row) <= TS_LEDGER_DATASETS,
-	"ABI 4");
 
 #define TS_REFUSAL_WORDS 31u
 #define TS_REFUSAL_BYTES (TS_REFUSAL_WORDS * 8u)
@@ -126,9 +121,6 @@ struct ts_refusal_row {
 	_Atomic uint64_t state; /* whether there is a text */
 	_Atomic uint64_t words[TS_REFUSAL_WORDS];
 };
-static_assert(
-	TS_LEDGER_REFUSALS + TS_JOB_MAX * sizeof(struct ts_refusal_row) <= TS_LEDGER_LAUNCHES,
-	"ABI 6");
 
 /**
  * Which process of tsrun a job comes from.  One row per job row.  A version of tsshim that does
@@ -138,9 +130,6 @@ static_assert(
 struct ts_launch_row {
 	_Atomic uint64_t launch_xor_id; /* ts_process_id() of that process, ^ that of the job */
 };
-static_assert(
-	TS_LEDGER_LAUNCHES + TS_JOB_MAX * sizeof(struct ts_launch_row) <= TS_LEDGER_RECORDERS,
-	"ABI 6");
 
 /**
  * Who writes down what a job does (leader/events/events.h), and how far that is; see
@@ -151,9 +140,6 @@ struct ts_recorder_row {
 	_Atomic uint64_t recorder_xor_id; /* ts_process_id() of that process, or 0 */
 	_Atomic uint64_t state_xor_id;    /* enum ts_recorder_state | error << 8, or 0 */
 };
-static_assert(
-	TS_LEDGER_RECORDERS + TS_JOB_MAX * sizeof(struct ts_recorder_row) <= TS_LEDGER_MEETINGS,
-	"ABI 6");
 
 /**
  * How a job met others: who took what it made, and whether anybody asked for the same names.
@@ -167,9 +153,6 @@ struct ts_meeting_row {
 	_Atomic uint64_t
 		published; /* samples others can take, or could until they were evicted */
 };
-static_assert(
-	TS_LEDGER_MEETINGS + TS_JOB_MAX * sizeof(struct ts_meeting_row) <= TS_LEDGER_BYTES,
-	"ABI 6");
 
 struct ts_ledger {
 	struct ts_object_head head;
@@ -177,79 +160,36 @@ struct ts_ledger {
 	_Alignas(64) _Atomic uint64_t tickets;
 	_Atomic uint64_t verified, mismatched; /* verify mode */
 	_Alignas(64) _Atomic uint64_t passed[TS_REASON_SLOTS];
-	/* at TS_LEDGER_DRAWN:    struct ts_drawn_row [TS_JOB_MAX]
-	 * at TS_LEDGER_PROGRESS: struct ts_progress_row [TS_JOB_MAX]
-	 * at TS_LEDGER_DATASETS: struct ts_dataset_row [TS_DATASET_MAX]
-	 * at TS_LEDGER_JOBS:     struct ts_job_row [TS_JOB_MAX]
-	 * at TS_LEDGER_REFUSALS: struct ts_refusal_row [TS_JOB_MAX]
-	 * at TS_LEDGER_LAUNCHES: struct ts_launch_row [TS_JOB_MAX]
-	 * at TS_LEDGER_RECORDERS: struct ts_recorder_row [TS_JOB_MAX]
-	 * at TS_LEDGER_MEETINGS: struct ts_meeting_row [TS_JOB_MAX] */
+	/* the rows of TS_LEDGER_ROWS */
 };
 static_assert(offsetof(struct ts_ledger, check) == 48, "ABI 3");
 static_assert(offsetof(struct ts_ledger, tickets) == 64, "ABI 2");
 static_assert(sizeof(struct ts_ledger) <= TS_LEDGER_DRAWN, "ABI 6");
-static_assert(
-	TS_LEDGER_DATASETS + TS_DATASET_MAX * sizeof(struct ts_dataset_row) <= TS_LEDGER_JOBS,
-	"ABI 2");
-static_assert(
-	TS_LEDGER_JOBS + TS_JOB_MAX * sizeof(struct ts_job_row) <= TS_LEDGER_REFUSALS, "ABI 6");
+
+/* Who finds a row, its struct, where the rows begin, how many there are, where others begin. */
+#define TS_LEDGER_ROWS(X)                                                              \
+	X(drawn, drawn, TS_LEDGER_DRAWN, TS_JOB_MAX, TS_LEDGER_PROGRESS)               \
+	X(progress, progress, TS_LEDGER_PROGRESS, TS_JOB_MAX, TS_LEDGER_DATASETS)      \
+	X(dataset, dataset, TS_LEDGER_DATASETS, TS_DATASET_MAX, TS_LEDGER_JOBS)        \
+	X(job, job, TS_LEDGER_JOBS, TS_JOB_MAX, TS_LEDGER_REFUSALS)                    \
+	X(refusal_row, refusal, TS_LEDGER_REFUSALS, TS_JOB_MAX, TS_LEDGER_LAUNCHES)    \
+	X(launch_row, launch, TS_LEDGER_LAUNCHES, TS_JOB_MAX, TS_LEDGER_RECORDERS)     \
+	X(recorder_row, recorder, TS_LEDGER_RECORDERS, TS_JOB_MAX, TS_LEDGER_MEETINGS) \
+	X(meeting_row, meeting, TS_LEDGER_MEETINGS, TS_JOB_MAX, TS_LEDGER_BYTES)
+
+/* ts_ledger_<name>(): row @index, which is below their number. */
+#define TS_X(name, row, from, count, end)                                          \
+	static inline struct ts_##row##_row *ts_ledger_##name(                     \
+		struct ts_ledger *ledger, uint32_t index)                          \
+	{                                                                          \
+		return (struct ts_##row##_row *)((char *)ledger + (from)) + index; \
+	}                                                                          \
+	static_assert((from) + (count) * sizeof(struct ts_##row##_row) <= (end), "ABI 6");
+TS_LEDGER_ROWS(TS_X)
+#undef TS_X
 
 /** Whether it is whole and of this version. Errors: as for ts_object_head_check(). */
 int ts_ledger_check(const struct ts_ledger *ledger);
-
-/** Row @index of the datasets; @index below TS_DATASET_MAX. */
-static inline struct ts_dataset_row *ts_ledger_dataset(struct ts_ledger *ledger, uint32_t index)
-{
-	return (struct ts_dataset_row *)((char *)ledger + TS_LEDGER_DATASETS) + index;
-}
-
-/** Row @index of the jobs; @index below TS_JOB_MAX. */
-static inline struct ts_job_row *ts_ledger_job(struct ts_ledger *ledger, uint32_t index)
-{
-	return (struct ts_job_row *)((char *)ledger + TS_LEDGER_JOBS) + index;
-}
-
-/** Row of drawn samples of the job in row @index. */
-static inline struct ts_drawn_row *ts_ledger_drawn(struct ts_ledger *ledger, uint32_t index)
-{
-	return (struct ts_drawn_row *)((char *)ledger + TS_LEDGER_DRAWN) + index;
-}
-
-/** Row of how far the job in row @index is. */
-static inline struct ts_progress_row *ts_ledger_progress(
-	struct ts_ledger *ledger, uint32_t index)
-{
-	return (struct ts_progress_row *)((char *)ledger + TS_LEDGER_PROGRESS) + index;
-}
-
-/** Row of what keeps samples of the job in row @index from being shared. */
-static inline struct ts_refusal_row *ts_ledger_refusal_row(
-	struct ts_ledger *ledger, uint32_t index)
-{
-	return (struct ts_refusal_row *)((char *)ledger + TS_LEDGER_REFUSALS) + index;
-}
-
-/** Row of which process of tsrun the job in row @index comes from. */
-static inline struct ts_launch_row *ts_ledger_launch_row(
-	struct ts_ledger *ledger, uint32_t index)
-{
-	return (struct ts_launch_row *)((char *)ledger + TS_LEDGER_LAUNCHES) + index;
-}
-
-/** Row of who writes down what the job in row @index does. */
-static inline struct ts_recorder_row *ts_ledger_recorder_row(
-	struct ts_ledger *ledger, uint32_t index)
-{
-	return (struct ts_recorder_row *)((char *)ledger + TS_LEDGER_RECORDERS) + index;
-}
-
-/** Row of how the job in row @index met others; ts_meeting_of() says whether it counts. */
-static inline struct ts_meeting_row *ts_ledger_meeting_row(
-	struct ts_ledger *ledger, uint32_t index)
-{
-	return (struct ts_meeting_row *)((char *)ledger + TS_LEDGER_MEETINGS) + index;
-}
 
 /**
  * Row of the dataset called @name (at most TS_DATASET_NAME - 1 bytes count), made when it is
@@ -297,10 +237,6 @@ uint64_t ts_ledger_alignable(struct ts_ledger *ledger, uint64_t *ret_samples);
 void ts_ledger_advance(struct ts_ledger *ledger, uint32_t job, uint64_t identity,
 	uint64_t position, enum ts_epoch_order order);
 
-/** Nothing is said any more of the job of @row, which is over. */
-void ts_progress_clear(struct ts_progress_row *row);
-void ts_refusal_clear(struct ts_refusal_row *row);
-
 /**
  * @text says what keeps samples of the job in row @job from being shared; the first counts, and
  * TS_REFUSAL_BYTES - 1 of its bytes.  Rows that do not exist are ignored.  Threads and
@@ -310,9 +246,6 @@ void ts_ledger_refuse(struct ts_ledger *ledger, uint32_t job, const char *text);
 
 /** Whether that was said of the job in row @job; then what, in printable ASCII. */
 bool ts_ledger_refusal(struct ts_ledger *ledger, uint32_t job, char ret_text[TS_REFUSAL_BYTES]);
-
-/** Nothing is counted yet of how job @id, which has taken row @row, met others. */
-void ts_meeting_begin(struct ts_meeting_row *row, uint64_t id);
 
 /** Time since boot in nanoseconds, as the start of processes is counted; never 0. */
 uint64_t ts_meeting_now_ns(void);

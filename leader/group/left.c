@@ -2,7 +2,6 @@
 /* What dead jobs have left; leader/group/left.h explains it. */
 #include "leader/group/left.h"
 #include "leader/group/store_private.h"
-#include "leader/group/words.h"
 #include "shim/identity.h"
 #include "shim/log.h"
 #include "shim/scratch.h"
@@ -22,8 +21,8 @@ struct look {
 	const char *own;
 	uint64_t end; /* ts_now_ns() from which no other group is looked at */
 	struct ts_scope scope;
-	struct ts_object ring, book;
-	struct ts_ledger *ledger;                             /* of `book`, NULL: not mapped */
+	struct ts_object ring, ledger_object;
+	struct ts_ledger *ledger; /* of the object, NULL: not mapped */
 	char directory[TS_PATH_BYTES], prefix[TS_PATH_BYTES]; /* "tsshim.<uid>.<scope>." */
 	size_t prefix_length;
 	_Alignas(struct dirent64) char entries[4096];
@@ -93,7 +92,7 @@ int ts_ring_ask_use(int fd, const struct ts_scope *scope)
 
 static bool is_left(struct look *look)
 {
-	return ts_object_is_named(&look->ring) && ts_object_is_named(&look->book) &&
+	return ts_object_is_named(&look->ring) && ts_object_is_named(&look->ledger_object) &&
 	       !ts_ledger_has_live_job(look->ledger, 0) &&
 	       ts_ring_ask_use(ts_load_relaxed(&look->ring.fd), &look->scope) == TS_RING_UNUSED;
 }
@@ -105,10 +104,10 @@ static void remove_group(struct look *look)
 	size_t stem = (size_t)(strrchr(look->ring.path, '.') - look->ring.path) + 1;
 
 	memcpy(path, look->ring.path, stem);
-	for (uint32_t i = 0; i < TS_BELONGINGS; i++) {
-		ts_format(path + stem, sizeof(path) - stem, "%s", ts_belongings[i].suffix);
-		ts_belongings[i].remove(path);
-		TS_KILLPOINT(left_belonging);
+	for (uint32_t i = 0; i < TS_DEPENDENTS; i++) {
+		ts_format(path + stem, sizeof(path) - stem, "%s", ts_dependents[i].suffix);
+		ts_dependents[i].remove(path);
+		TS_KILLPOINT(left_dependent);
 	}
 	ts_sys_unlink(look->ring.path);
 	TS_KILLPOINT(left_unlink);
@@ -117,7 +116,7 @@ static void remove_group(struct look *look)
 /* Returns whether we had the lock: then somebody may have left meanwhile, and relies on us. */
 static bool settle_group(struct look *look)
 {
-	int fd = ts_load_relaxed(&look->book.fd);
+	int fd = ts_load_relaxed(&look->ledger_object.fd);
 
 	if (!is_left(look))
 		return false;
@@ -131,7 +130,7 @@ static bool settle_group(struct look *look)
 	return true;
 }
 
-/* The same of the ring whose name is in look->ring; its ledger's is in look->book. */
+/* The same of the ring whose name is in look->ring; its ledger's is in look->ledger_object. */
 static bool settle_ring(struct look *look)
 {
 	bool is_ours = false;
@@ -140,10 +139,10 @@ static bool settle_ring(struct look *look)
 		return false;
 	/* Most are used, and by whom is seen at a lock. */
 	if (!is_locked(ts_load_relaxed(&look->ring.fd)) &&
-		ts_book_open(&look->scope, &look->book, &look->ledger) == 0) {
+		ts_ledger_open(&look->scope, &look->ledger_object, &look->ledger) == 0) {
 		is_ours = settle_group(look);
 		munmap(look->ledger, TS_LEDGER_BYTES);
-		ts_object_close(&look->book);
+		ts_object_close(&look->ledger_object);
 	}
 	ts_object_close(&look->ring);
 	return is_ours;
@@ -154,8 +153,8 @@ static void look_at_ring(struct look *look)
 {
 	size_t stem = (size_t)(strrchr(look->ring.path, '.') - look->ring.path) + 1;
 
-	memcpy(look->book.path, look->ring.path, stem);
-	memcpy(look->book.path + stem, "ledger", sizeof("ledger"));
+	memcpy(look->ledger_object.path, look->ring.path, stem);
+	memcpy(look->ledger_object.path + stem, "ledger", sizeof("ledger"));
 	for (int i = 0; i < ROUNDS && settle_ring(look); i++)
 		continue;
 }
@@ -223,7 +222,7 @@ static int begin(struct look *look)
 	memcpy(look->prefix, slash + 1, look->prefix_length);
 	*slash = '\0';
 	ts_write_relaxed(&look->ring.fd, -1);
-	ts_write_relaxed(&look->book.fd, -1);
+	ts_write_relaxed(&look->ledger_object.fd, -1);
 	return ts_sys_open(look->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
 }
 

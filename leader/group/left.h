@@ -12,7 +12,7 @@
  *	                  └─ leave it               └─ leave it                    └─ let go
  *
  * The lock, and to look again after letting go of it, are those of leader/group/attach.h: a
- * looker is one more that is no member.  Belongings go before the ring, so a looker that is
+ * looker is one more that is no member.  Dependents go before the ring, so a looker that is
  * killed anywhere leaves a ring that the next one finds; the kernel drops its lock.  Of two
  * lookers one has the lock.  Who joins holds the lock until it is a member; who comes later
  * finds no ring and makes one.  Nobody waits: the lock is tried for once.

@@ -79,8 +79,13 @@ int ts_loaders_attach(struct ts_store *store, struct ts_loaders **ret_loaders)
 	void *start = NULL;
 
 	if (!loaders) {
-		int r = ts_belonging_map_of_jobs(store, TS_BELONGING_LOADERS, TS_LOADERS_MAGIC,
-			TS_LOADERS_ABI, sizeof(struct ts_loaders), &start);
+		int r = ts_dependent_map(store,
+			&(struct ts_dependent_kind){.which = TS_DEPENDENT_LOADERS,
+				.abi = TS_LOADERS_ABI,
+				.magic = TS_LOADERS_MAGIC,
+				.bytes = sizeof(struct ts_loaders),
+				.of_jobs = true},
+			&start);
 		if (r < 0)
 			return r;
 		loaders = start;

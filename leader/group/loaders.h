@@ -81,7 +81,7 @@
 
 /*
  * Numbers: items of the data set, of a batch (0: no batches), worker processes, bits, and what
- * its samples are named by (leader/line/apart.h; 0: they have no name).
+ * its samples are named by (leader/line/line.h; 0: they have no name).
  */
 #define TS_LOADER_NUMBERS(X) \
 	X(LENGTH, length)    \
@@ -113,17 +113,12 @@ enum {
 };
 
 /* What is shared between jobs of what a loader gives; appended to only. */
-#define TS_LOADER_VERDICTS(X)                                              \
-	X(NONE, "unknown", "nothing of it was made yet")                   \
-	X(SAMPLES, "samples", "whole samples")                             \
-	X(BATCHES, "batches", "whole batches, as its data set makes them") \
-	X(NOT, "no", "no samples")
-
 enum ts_loader_verdict {
-#define TS_X(name, id, text) TS_LOADER_VERDICT_##name,
-	TS_LOADER_VERDICTS(TS_X)
-#undef TS_X
-		TS_LOADER_VERDICT_COUNT
+	TS_LOADER_VERDICT_NONE, /* not known: nothing of it was made yet */
+	TS_LOADER_VERDICT_SAMPLES,
+	TS_LOADER_VERDICT_BATCHES, /* whole ones, as its data set makes them */
+	TS_LOADER_VERDICT_NOT,
+	TS_LOADER_VERDICT_COUNT
 };
 
 struct ts_loader_detail {
@@ -154,7 +149,7 @@ struct ts_loader_row {
 };
 
 struct ts_loaders {
-	struct ts_belonging_head head;
+	struct ts_dependent_head head;
 	_Alignas(64) struct ts_loader_row rows[TS_JOB_MAX];
 };
 static_assert(sizeof(struct ts_loaders) == 128 + TS_JOB_MAX * (64 + TS_LOADER_MAX * 7168),
@@ -190,7 +185,7 @@ struct ts_loader_judgement {
 /**
  * The table of @store's group, made when there is none.  Ownership: the process's, for good; a
  * fork child has its parent's.  Threads: one at a time per process.
- * Errors: those of ts_belonging_map().
+ * Errors: those of ts_dependent_map().
  */
 int ts_loaders_attach(struct ts_store *store, struct ts_loaders **ret_loaders);
 

@@ -30,16 +30,14 @@ struct ts_session {
  */
 const struct ts_session *ts_session_enter(enum ts_reason *ret_reason);
 
-/**
- * The same for files that are read, which are shared inside of samples that are shared as a
- * whole as well, and whatever --share says.
+/** The same for files, which are shared inside of whole samples as well, whatever --share says.
  */
 const struct ts_session *ts_session_enter_for_files(enum ts_reason *ret_reason);
 
 /**
- * The same for pixels, which are found inside of samples that are shared as a whole as well
- * where the ring is kept: there they lie since an earlier epoch or job.  Elsewhere there are
- * none as long as samples are shared, and to look for them costs a hash of the picture.
+ * The same for pixels.  In a kept ring they are looked for inside of whole samples as well,
+ * where an earlier epoch or job has put them; elsewhere none would be found there, and looking
+ * costs a hash of the picture.
  */
 const struct ts_session *ts_session_enter_for_pixels(enum ts_reason *ret_reason);
 
@@ -88,15 +86,12 @@ void ts_session_count_drawn(uint64_t identity, uint64_t computed, uint64_t deliv
 
 /**
  * This job was given @done of @count parts (0: not known) of an @epoch of the data set and
- * loader
- * @identity (not 0), which it goes through in @order: ts_ledger_advance().  Not said while
- * there is no store.
+ * loader @identity (not 0), in @order: ts_ledger_advance().  Nothing while there is no store.
  */
 void ts_session_advance(uint64_t identity, uint64_t epoch, uint64_t done, uint64_t count,
 	enum ts_epoch_order order);
 
-/** @text says what keeps samples of this job from being shared: ts_ledger_refuse().  Not said
- * while there is no store. */
+/** What keeps samples of this job from being shared: ts_ledger_refuse(); as above. */
 void ts_session_refuse(const char *text);
 
 /**
@@ -129,7 +124,7 @@ void ts_session_count_verified(bool equal, const struct ts_lease *lease);
 
 /**
  * At the end of the process: say what is to be said, and leave the store.  Of the room above
- * (leader/line/session_end.c).
+ * (leader/line/at_exit.c).
  */
 void ts_session_finish(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the parts of a session have in common: session.c joins, session_count.c counts, and
- * leader/line/session_end.c leaves.  Nobody else's.
+ * What the parts of a session have in common: session.c joins and counts,
+ * leader/line/at_exit.c leaves.  Nobody else's.
  */
 #ifndef TS_LEADER_GROUP_SESSION_PRIVATE_H
 #define TS_LEADER_GROUP_SESSION_PRIVATE_H

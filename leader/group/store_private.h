@@ -36,7 +36,7 @@ struct ts_window {
 };
 
 /** What goes with a ring when its last user goes: objects of other rooms, by their names. */
-struct ts_belonging {
+struct ts_dependent {
 	const char *suffix; /* of its object's name */
 	/* No more use of it by this process; false when some is left. NULL: nothing to stop. */
 	bool (*stop)(struct ts_store *store);
@@ -47,18 +47,18 @@ struct ts_belonging {
 };
 
 /** In the order of removal. */
-enum ts_belonging_index {
-	TS_BELONGING_STAGE,
-	TS_BELONGING_DEVICE,
-	TS_BELONGING_JOURNAL,
-	TS_BELONGING_LOADERS,
-	TS_BELONGING_PEERS,
-	TS_BELONGING_PLACES,
-	TS_BELONGINGS
+enum ts_dependent_index {
+	TS_DEPENDENT_STAGE,
+	TS_DEPENDENT_DEVICE,
+	TS_DEPENDENT_JOURNAL,
+	TS_DEPENDENT_LOADERS,
+	TS_DEPENDENT_PEERS,
+	TS_DEPENDENT_PLACES,
+	TS_DEPENDENTS
 };
 
-/* In leader/belongings.c, above the rooms whose objects these are. */
-extern const struct ts_belonging ts_belongings[TS_BELONGINGS];
+/* In leader/dependents.c, above the rooms whose objects these are. */
+extern const struct ts_dependent ts_dependents[TS_DEPENDENTS];
 
 /**
  * A store as this process sees it.  All sizes are copies made when the header was checked
@@ -66,8 +66,8 @@ extern const struct ts_belonging ts_belongings[TS_BELONGINGS];
  */
 struct ts_store {
 	struct ts_scope scope;
-	struct ts_object ring, book;                   /* `book` is the ledger's object */
-	char belongings[TS_BELONGINGS][TS_PATH_BYTES]; /* paths of what goes with the ring */
+	struct ts_object ring, ledger_object;
+	char dependents[TS_DEPENDENTS][TS_PATH_BYTES]; /* paths of what goes with the ring */
 	/* This process's views of them, NULL: none. */
 	struct ts_device *_Atomic device;
 	struct ts_journal *_Atomic journal;
@@ -80,9 +80,10 @@ struct ts_store {
 	struct ts_entry *entries;
 	const unsigned char *data; /* read-only */
 	uint64_t job;
-	uint32_t keep;            /* seconds, see keep.c */
-	_Atomic uint64_t fill_at; /* ts_now_ns() from which to fill it again; see keep.c */
-	int32_t member;           /* -1: not joined */
+	uint32_t keep; /* seconds, see leader/ring/demand.c */
+	_Atomic uint64_t
+		fill_at; /* ts_now_ns() from which to fill it again; see leader/ring/demand.c */
+	int32_t member;  /* -1: not joined */
 	_Atomic uint32_t wanted[TS_KIND_COUNT]; /* ts_store_want() */
 	_Atomic uint32_t clean_next;
 	_Atomic uint32_t window_hint;
@@ -104,13 +105,10 @@ static inline bool ts_try_hold(_Atomic uint32_t *word)
 	return ts_load_relaxed(word) == 0 && ts_cas(word, &idle, 1);
 }
 
-/* ---- leader/ring/ring.c ---- */
+/* ---- leader/ring/ring.c ----------------------------------------------------------------- */
 
 /** Shape of a ring of at most @bytes, control part included. Errors: -ENOSPC too small. */
 int ts_limits_shape(uint64_t bytes, struct ts_shape *ret_shape);
-
-/** Whether one more segment may be allocated: not past 85 % of the machine's limits. */
-bool ts_limits_may_grow(struct ts_store *store);
 
 /**
  * Check the header of the open object @ring against us and against itself.
@@ -128,28 +126,46 @@ int ts_ring_map(struct ts_store *store);
 /** Accepts a ring that is not mapped. */
 void ts_ring_unmap(struct ts_store *store);
 
-/* ---- leader/group/book.c ---- */
+/** Whether @segment has memory (A4), so that reading there cannot fault for want of space. */
+bool ts_pages_exist(const struct ts_store *store, uint32_t segment);
 
 /**
- * Open the ledger at store->book.path, making it when it is not there, and lock it.
+ * Give @segment, which is OPEN and ours, memory: by whoever produces into it, so that its own
+ * cgroup is charged.  Errors: -ENOSPC and others of posix_fallocate(3).
+ */
+int ts_pages_allocate(struct ts_store *store, int fd, uint32_t segment);
+
+/** Make @segment, which is OPEN and ours and has memory, writable here. Errors: -ENOMEM. */
+int ts_pages_open(struct ts_store *store, uint32_t segment, unsigned char **ret_map);
+
+/** Make the segment at @map read-only again. */
+void ts_pages_close(const struct ts_store *store, unsigned char *map);
+
+/** In the child of a fork: nothing is mapped here yet. */
+void ts_pages_forget(struct ts_store *store);
+
+/* ---- leader/group/objects.c ------------------------------------------------------------- */
+
+/**
+ * Open the ledger at store->ledger_object.path, making it when it is not there, and lock it.
  *
- * Ownership: the store's, until ts_book_leave().  Threads: one at a time per process.
+ * Ownership: the store's, until ts_ledger_leave().  Threads: one at a time per process.
  * Errors: those of ts_store_attach(); -EAGAIN it was held, or replaced, for too long.
  */
-int ts_book_enter(struct ts_store *store);
+int ts_ledger_enter(struct ts_store *store);
 
 /**
- * Open the ledger at @book's path, which is there, and map it, for munmap(2) of
+ * Open the ledger at @object's path, which is there, and map it, for munmap(2) of
  * TS_LEDGER_BYTES. Takes no lock.  Errors: those of ts_object_open(); -EPROTO, -EBADMSG,
  * -EXDEV; -ENOMEM.
  */
-int ts_book_open(
-	const struct ts_scope *scope, struct ts_object *book, struct ts_ledger **ret_ledger);
+int ts_ledger_open(
+	const struct ts_scope *scope, struct ts_object *object, struct ts_ledger **ret_ledger);
 
 /** Give the ledger back, and its lock with its descriptor. Accepts a store without one. */
-void ts_book_leave(struct ts_store *store);
+void ts_ledger_leave(struct ts_store *store);
 
-/* ---- leader/group/members.c ---- */
+/* ---- leader/ring/members.c -------------------------------------------------------------- */
 
 /** The byte whose lock proves that member @index lives. */
 static inline int64_t ts_member_lock_byte(uint32_t index)
@@ -159,9 +175,6 @@ static inline int64_t ts_member_lock_byte(uint32_t index)
 
 /** Whether the process that the member word @word names runs: half of the proof of death. */
 bool ts_member_is_running(uint64_t word);
-
-/** Whether the process that @word of slot @index names is proven dead. */
-bool ts_member_is_dead(struct ts_store *store, uint32_t index, uint64_t word);
 
 /** As ts_object_fd() of the ring; takes the lock byte of our slot again if it was lost. */
 int ts_member_ring_fd(struct ts_store *store);
@@ -173,7 +186,12 @@ bool ts_member_is_gone(struct ts_store *store, uint32_t index);
 bool ts_member_any_alive(struct ts_store *store);
 
 /** Slots that were ever used, checked. */
-uint32_t ts_member_high(struct ts_store *store);
+static inline uint32_t ts_member_high(const struct ts_store *store)
+{
+	uint32_t high = ts_load_relaxed(&store->header->member_high);
+
+	return high < TS_MEMBER_MAX ? high : TS_MEMBER_MAX;
+}
 
 /** A free lease word of ours. Errors: -EBUSY. */
 int ts_lease_acquire(struct ts_store *store);
@@ -183,8 +201,6 @@ void ts_lease_pin(struct ts_store *store, uint32_t slot, uint32_t segment, uint3
 
 /** Clear the lease word @slot of ours and give it back. */
 void ts_lease_drop(struct ts_store *store, uint32_t slot);
-
-/* ---- leader/ring/tenure.c ---- */
 
 /** Take a member slot. Errors: -EUSERS none free; -EBADF the ring's descriptor is lost. */
 int ts_member_join(struct ts_store *store);
@@ -208,31 +224,7 @@ uint32_t ts_member_clean_all(struct ts_store *store);
 /** Look at one other member, the next one each time. */
 void ts_member_clean_next(struct ts_store *store);
 
-/* ---- leader/ring/pages.c ---- */
-
-/** Map all segments of the ring @fd, read-only, where huge pages fit. NULL: no address space.
- */
-const unsigned char *ts_pages_map(int fd, const struct ts_shape *shape);
-
-/** Whether @segment has memory (A4), so that reading there cannot fault for want of space. */
-bool ts_pages_exist(const struct ts_store *store, uint32_t segment);
-
-/**
- * Give @segment, which is OPEN and ours, memory: by whoever produces into it, so that its own
- * cgroup is charged.  Errors: -ENOSPC and others of posix_fallocate(3).
- */
-int ts_pages_allocate(struct ts_store *store, int fd, uint32_t segment);
-
-/** Make @segment, which is OPEN and ours and has memory, writable here. Errors: -ENOMEM. */
-int ts_pages_open(struct ts_store *store, uint32_t segment, unsigned char **ret_map);
-
-/** Make the segment at @map read-only again. */
-void ts_pages_close(const struct ts_store *store, unsigned char *map);
-
-/** In the child of a fork: nothing is mapped here yet. */
-void ts_pages_forget(struct ts_store *store);
-
-/* ---- leader/ring/segments.c ---- */
+/* ---- leader/ring/segments.c ------------------------------------------------------------- */
 
 /** Whether any lease word pins @segment in @generation. */
 bool ts_segment_is_pinned(struct ts_store *store, uint32_t segment, uint32_t generation);
@@ -270,7 +262,10 @@ void ts_segment_forget_windows(struct ts_store *store);
 /** Bytes in those of @count @segments that hold records now, @segment_bytes in each at most. */
 uint64_t ts_segments_used(struct ts_segment *segments, uint32_t count, uint64_t segment_bytes);
 
-/* ---- leader/ring/room.c ---- */
+/* ---- leader/ring/room.c ----------------------------------------------------------------- */
+
+/** Whether one more segment may be allocated: not past 85 % of the machine's limits. */
+bool ts_limits_may_grow(struct ts_store *store);
 
 /** A record of segment @index was taken by this process; a hint for who looks for room. */
 static inline void ts_segment_note_taken(struct ts_store *store, uint32_t index)
@@ -287,7 +282,7 @@ static inline void ts_segment_note_taken(struct ts_store *store, uint32_t index)
  */
 int ts_segment_open(struct ts_store *store, struct ts_window *window, bool spares);
 
-/* ---- leader/ring/keep.c ---- */
+/* ---- leader/ring/demand.c --------------------------------------------------------------- */
 
 /** Move the end of the ring's time to that which this process keeps it for, if any. */
 void ts_keep_extend(struct ts_store *store);
@@ -307,37 +302,6 @@ bool ts_keep_has_company(struct ts_store *store);
 
 /** There was no free room. */
 void ts_keep_is_full(struct ts_store *store);
-
-/* ---- leader/ring/directory.c ---- */
-
-/**
- * End the claim @word of @entry: to READY, or to EMPTY; wakes who waits.
- * Errors: -ESTALE it was taken over.
- */
-int ts_entry_end(struct ts_entry *entry, uint64_t word, enum ts_entry_state state);
-
-/** Whether @entry still holds the claim @word. */
-bool ts_entry_is_claimed(const struct ts_entry *entry, uint64_t word);
-
-/**
- * Replace the entry word @old of entry @at by a new tenure of ours; sleepers on the old one
- * are woken when the new one ends.  False when the word was not @old any more.
- */
-bool ts_entry_begin(struct ts_store *store, uint32_t at, uint64_t old,
-	enum ts_entry_state state, uint32_t tag, uint64_t *ret_word);
-
-/** Make *take the claim @word of @entry, or TS_PASS. */
-void ts_take_give_claim(struct ts_take *take, const struct ts_key *key, uint32_t entry,
-	uint64_t word, uint32_t dataset, enum ts_kind kind);
-void ts_take_give_pass(struct ts_take *take, enum ts_reason reason);
-
-/** The bits of a key that its entry shows; other bits choose the set. */
-static inline uint32_t ts_key_tag(const struct ts_key *key)
-{
-	return (uint32_t)(key->hi >> 32);
-}
-
-/* ---- leader/ring/demand.c ---- */
 
 /** The row of @dataset, or of dataset 0 when there is no such row. */
 static inline struct ts_dataset_row *ts_demand_row(struct ts_store *store, uint32_t dataset)
@@ -365,5 +329,34 @@ static inline void ts_demand_taken(struct ts_demand *demand)
 
 /** A record of @bytes was published; judges the window after @capacity bytes. */
 void ts_demand_published(struct ts_demand *demand, uint64_t bytes, uint64_t capacity);
+
+/* ---- leader/ring/directory.c ------------------------------------------------------------ */
+
+/**
+ * End the claim @word of @entry: to READY, or to EMPTY; wakes who waits.
+ * Errors: -ESTALE it was taken over.
+ */
+int ts_entry_end(struct ts_entry *entry, uint64_t word, enum ts_entry_state state);
+
+/** Whether @entry still holds the claim @word. */
+bool ts_entry_is_claimed(const struct ts_entry *entry, uint64_t word);
+
+/**
+ * Replace the entry word @old of entry @at by a new tenure of ours; sleepers on the old one
+ * are woken when the new one ends.  False when the word was not @old any more.
+ */
+bool ts_entry_begin(struct ts_store *store, uint32_t at, uint64_t old,
+	enum ts_entry_state state, uint32_t tag, uint64_t *ret_word);
+
+/** Make *take the claim @word of @entry, or TS_PASS. */
+void ts_take_give_claim(struct ts_take *take, const struct ts_key *key, uint32_t entry,
+	uint64_t word, uint32_t dataset, enum ts_kind kind);
+void ts_take_give_pass(struct ts_take *take, enum ts_reason reason);
+
+/** The bits of a key that its entry shows; other bits choose the set. */
+static inline uint32_t ts_key_tag(const struct ts_key *key)
+{
+	return (uint32_t)(key->hi >> 32);
+}
 
 #endif

@@ -64,7 +64,8 @@ int ts_opens_end(struct ts_opens *opens)
 	return opens->why;
 }
 
-bool ts_file_identify(const struct stat *stat, struct ts_file_identity *ret_identity)
+/* Identity from what stat says; false when it is no regular file. */
+static bool identify(const struct stat *stat, struct ts_file_identity *ret_identity)
 {
 	if (!S_ISREG(stat->st_mode))
 		return false;
@@ -137,7 +138,7 @@ static int note(struct ts_opens *opens, int directory, const char *path, int fla
 			original = &stat;
 		if (!original || ts_sys_file_system(fd, &type) < 0)
 			return -ENODEV;
-		if (!ts_file_identify(original, &file.identity) || is_made_up(type))
+		if (!identify(original, &file.identity) || is_made_up(type))
 			return -ENODEV;
 		file.is_near = ts_age_is_near(type);
 	}
@@ -237,7 +238,7 @@ static int settled(const struct ts_opens_file *file, const char *path, int64_t b
 		return r == -ENOENT ? 0 : -ESTALE;
 	if (r < 0)
 		return r == -ENOENT || r == -ENOTDIR ? -ESTALE : r;
-	if (!ts_file_identify(&stat, &now) || memcmp(&now, &file->identity, sizeof(now)) != 0)
+	if (!identify(&stat, &now) || memcmp(&now, &file->identity, sizeof(now)) != 0)
 		return -ESTALE;
 	return ts_age_is_young(file->is_near, now.modified_ns, now.changed_ns, begun_ns)
 		       ? -EAGAIN
@@ -311,7 +312,7 @@ static bool is_same(const struct stat *stat, struct entry *entry, bool adopts)
 {
 	struct ts_file_identity now;
 
-	if (!ts_file_identify(stat, &now))
+	if (!identify(stat, &now))
 		return false;
 	if (adopts)
 		entry->device = now.device;

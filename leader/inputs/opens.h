@@ -141,7 +141,7 @@ int ts_opens_check(const void *bytes, size_t size);
  */
 int ts_opens_adopt(void *bytes, size_t size);
 
-/* ---- for the exported calls -------------------------------------------------------------- */
+/* ---- for the exported calls ------------------------------------------------------------- */
 
 /** The item that this thread is making, or NULL. */
 extern __thread struct ts_opens *ts_opens_armed __attribute__((tls_model("initial-exec")));
@@ -154,8 +154,5 @@ extern __thread struct ts_opens *ts_opens_armed __attribute__((tls_model("initia
  */
 void ts_opens_note(struct ts_opens *opens, int directory, const char *path, int flags, int fd,
 	const struct stat *original);
-
-/** Identity from what stat says; false when it is no regular file. */
-bool ts_file_identify(const struct stat *stat, struct ts_file_identity *ret_identity);
 
 #endif

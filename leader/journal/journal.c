@@ -43,8 +43,12 @@ int ts_journal_attach(struct ts_store *store, struct ts_journal **ret_journal)
 	/* A parent's mapping is its child's as well. */
 	struct ts_journal_table *table = journal ? journal->table : NULL;
 	if (!table) {
-		int r = ts_belonging_map(store, TS_BELONGING_JOURNAL, MAGIC, TS_JOURNAL_ABI,
-			bytes_of(entries), &start);
+		int r = ts_dependent_map(store,
+			&(struct ts_dependent_kind){.which = TS_DEPENDENT_JOURNAL,
+				.abi = TS_JOURNAL_ABI,
+				.magic = MAGIC,
+				.bytes = bytes_of(entries)},
+			&start);
 		if (r < 0)
 			return r;
 		table = start;

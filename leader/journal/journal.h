@@ -51,7 +51,7 @@ struct ts_journal;
 /**
  * The journal of @store, made when there is none.  Ownership: the process's, for good.
  * Threads: one at a time per process.  In the child of a fork it is to be asked for again.
- * Errors: those of ts_belonging_map(); -EINVAL not a member.
+ * Errors: those of ts_dependent_map(); -EINVAL not a member.
  */
 int ts_journal_attach(struct ts_store *store, struct ts_journal **ret_journal);
 

@@ -26,7 +26,7 @@ struct ts_journal_entry {
 static_assert(sizeof(struct ts_journal_entry) == 32, "ABI 3");
 
 struct ts_journal_table {
-	struct ts_belonging_head head;
+	struct ts_dependent_head head;
 	_Alignas(64) _Atomic uint64_t next; /* turn of the next note */
 	_Alignas(64) struct ts_journal_entry entry[];
 };

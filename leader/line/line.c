@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The one line on stderr when what tsrun has started ends: of what counts it is, and its words.
- */
+/* The one line on stderr when what tsrun has started ends: whose counts it tells, and its
+ * words. */
 #include "leader/line/line.h"
 
 #include "shim/atomic.h"
@@ -15,6 +15,64 @@
 
 /* One in so many is enough for a reason that something helps against. */
 #define WORTH_A_WORD 10
+
+/* ---- text ------------------------------------------------------------------------------- */
+
+struct line {
+	char *text;
+	size_t bytes, length;
+};
+
+TS_PRINTF(2, 3)
+static void put(struct line *line, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	line->length += ts_format_v(
+		line->text + line->length, line->bytes - line->length, format, arguments);
+	va_end(arguments);
+}
+
+/* With a comma between thousands. */
+static void put_count(struct line *line, uint64_t value)
+{
+	char digits[32];
+	size_t at = sizeof(digits) - 1, count = 0;
+	digits[at] = '\0';
+	do {
+		if (count > 0 && count % 3 == 0)
+			digits[--at] = ',';
+		digits[--at] = (char)('0' + value % 10);
+		value /= 10;
+		count++;
+	} while (value);
+	put(line, "%s", digits + at);
+}
+
+/* As exact as it is of use. */
+static void put_time(struct line *line, uint64_t ns)
+{
+	uint64_t s = ns / NS_PER_S;
+	if (s < 10)
+		put(line, "%llu.%llu%llu s", (unsigned long long)s,
+			(unsigned long long)(ns / (NS_PER_S / 10) % 10),
+			(unsigned long long)(ns / (NS_PER_S / 100) % 10));
+	else if (s < 600)
+		put(line, "%llu s", (unsigned long long)s);
+	else if (s < 7200)
+		put(line, "%llu min", (unsigned long long)(s / 60));
+	else
+		put(line, "%llu h %llu min", (unsigned long long)(s / 3600),
+			(unsigned long long)(s / 60 % 60));
+}
+
+/* Nobody else's bytes go to a terminal as they are. */
+static void make_printable(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
 
 /* In the order in which they are told; opens of copies of files are told apart. */
 static const struct {
@@ -78,129 +136,208 @@ void ts_line_add_jobs(
 	}
 }
 
-/* What exactly, as the first loader of the job in row @index says that gives @reason. */
-static void find_detail(struct ts_line_sum *sum, struct ts_ledger *ledger,
-	struct ts_loaders *loaders, uint32_t index, enum ts_reason reason)
-{
-	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, index)->id);
-	struct ts_loader *loader TS_SCRATCH = ts_scratch();
+/* ---- data sets with other names --------------------------------------------------------- */
 
-	for (uint32_t i = 0; loader && i < TS_LOADER_MAX && sum->detail[0] == '\0'; i++) {
-		if (!ts_loaders_read(loaders, index, id, i, loader) ||
-			loader->verdict != TS_LOADER_VERDICT_NOT || loader->reason != reason)
-			continue;
-		memcpy(sum->detail, loader->detail, sizeof(sum->detail));
-	}
-	/* It goes to a terminal, and anybody of the group may have written it. */
-	for (char *at = sum->detail; *at; at++)
-		if (*at < ' ' || *at > '~')
-			*at = '?';
+const struct ts_apart_text ts_apart_texts[TS_APART_PART_COUNT] = {
+#define TS_X(name, id, shift, bits, text, fix) {id, text, fix},
+	TS_APART_PARTS(TS_X)
+#undef TS_X
+};
+
+uint32_t ts_apart_parts(uint64_t a, uint64_t b)
+{
+	uint64_t differ = a ^ b;
+	uint32_t parts = 0;
+
+#define TS_X(name, id, shift, bits, text, fix)                 \
+	if (differ >> (shift) & ((UINT64_C(1) << (bits)) - 1)) \
+		parts |= 1u << TS_APART_##name;
+	TS_APART_PARTS(TS_X)
+#undef TS_X
+	/* Under --align fewer options count. */
+	return parts & 1u << TS_APART_SEED ? parts & ~(1u << TS_APART_OPTIONS) : parts;
 }
 
-/* The reason for which none of the loaders of the job in row @index is shared, the first one's
- * if there are several; TS_REASON_COUNT: one is, or there are none. */
-static enum ts_reason kept_by(
-	struct ts_ledger *ledger, struct ts_loaders *loaders, uint32_t index)
+/* Whether two loaders look alike: the class of the data set, and its length. */
+static bool look_alike(const struct ts_loader *a, const struct ts_loader *b)
 {
-	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, index)->id);
-	struct ts_loader *loader TS_SCRATCH = ts_scratch();
-	enum ts_reason reason = TS_REASON_COUNT;
-
-	for (uint32_t i = 0; loader && i < TS_LOADER_MAX; i++) {
-		if (!ts_loaders_read(loaders, index, id, i, loader))
-			continue;
-		if (loader->verdict != TS_LOADER_VERDICT_NOT ||
-			loader->reason >= TS_REASON_COUNT)
-			return TS_REASON_COUNT;
-		if (reason == TS_REASON_COUNT)
-			reason = (enum ts_reason)loader->reason;
-	}
-	return reason;
+	return strcmp(a->name, b->name) == 0 &&
+	       a->numbers[TS_LOADER_LENGTH] == b->numbers[TS_LOADER_LENGTH];
 }
 
-/* Where all jobs that are meant agree that there is one. */
-static void find_kept(struct ts_line_sum *sum, struct ts_ledger *ledger,
-	struct ts_loaders *loaders, uint64_t launch, uint64_t job)
+/*
+ * The parts by which @mine differs from the loaders of the job in row @other that look alike,
+ * of which the first has place *ret_index; 0: there are none, or one has the same name.
+ */
+static uint32_t differ(struct ts_ledger *ledger, struct ts_loaders *loaders,
+	const struct ts_loader *mine, uint32_t other, uint32_t *ret_index)
 {
-	enum ts_reason reason = TS_REASON_COUNT;
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, other)->id);
+	uint64_t named = mine->numbers[TS_LOADER_NAMED];
+	struct ts_loader *its TS_SCRATCH = ts_scratch();
+	uint32_t parts = 0;
 
-	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
-		if (!is_meant(ledger, i, launch, job))
+	for (uint32_t i = 0; its && i < TS_LOADER_MAX; i++) {
+		if (!ts_loaders_read(loaders, other, id, i, its) ||
+			its->numbers[TS_LOADER_NAMED] == 0)
 			continue;
-		reason = kept_by(ledger, loaders, i);
-		if (reason == TS_REASON_COUNT)
-			return;
+		if (its->numbers[TS_LOADER_NAMED] == named)
+			return 0;
+		if (parts == 0 && look_alike(mine, its)) {
+			parts = ts_apart_parts(named, its->numbers[TS_LOADER_NAMED]);
+			*ret_index = i;
+		}
 	}
-	sum->kept = reason == TS_REASON_COUNT ? 0 : reason + 1;
+	return parts;
 }
 
-void ts_line_add_loaders(struct ts_line_sum *sum, struct ts_ledger *ledger,
-	struct ts_loaders *loaders, const struct ts_config *config, uint64_t launch,
-	uint64_t job)
-{
-	if (ts_line_reason(sum, config->align) == TS_REASON_ALONE)
-		find_kept(sum, ledger, loaders, launch, job);
-	enum ts_reason reason = ts_line_reason(sum, config->align);
+/* ---- what differs -------------------------------------------------------------------------
+ */
 
-	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
-		if (!is_meant(ledger, i, launch, job))
-			continue;
-		if (reason != TS_REASON_COUNT && sum->detail[0] == '\0')
-			find_detail(sum, ledger, loaders, i, reason);
-		if (!sum->apart.found && sum->taken[TS_KIND_SAMPLE] == 0)
-			ts_apart_find(ledger, loaders, i, &sum->apart);
+#define SHOWN 3u /* names of what differs */
+
+/* A place of the table: the loader at @index of job @id in row @job. */
+struct place {
+	struct ts_loaders *loaders;
+	uint64_t id;
+	uint32_t job, index;
+};
+
+static bool read_part(
+	const struct place *place, uint32_t number, struct ts_loader_part *ret_part)
+{
+	return ts_loaders_read_part(
+		place->loaders, place->job, place->id, place->index, number, ret_part);
+}
+
+/* The part of @place that has the same path as @wanted; false: there is none. */
+static bool find_part(const struct place *place, const struct ts_loader_part *wanted,
+	struct ts_loader_part *ret_part)
+{
+	for (uint32_t i = 0; read_part(place, i, ret_part); i++)
+		if (ret_part->path == wanted->path)
+			return true;
+	return false;
+}
+
+/* The field number @number of @part's text, *ret_length bytes; "" where there is none. */
+static const char *field(const struct ts_loader_part *part, uint32_t number, size_t *ret_length)
+{
+	const char *from = part->text;
+
+	for (; number > 0 && from; number--) {
+		from = strchr(from, '\t');
+		from = from ? from + 1 : NULL;
 	}
+	*ret_length = from ? strcspn(from, "\t") : 0;
+	return from ? from : "";
+}
+
+static void put_field(struct line *line, const struct ts_loader_part *part, uint32_t number)
+{
+	size_t length, room = line->bytes - 1 - line->length;
+	const char *text = field(part, number, &length);
+
+	length = ts_min_u64(length, room);
+	memcpy(line->text + line->length, text, length);
+	line->length += length;
+	line->text[line->length] = '\0';
+}
+
+/* "opt.lr (0.1, 0.3; used by read)", as far as that is known. */
+static void put_part(
+	struct line *line, const struct ts_loader_part *mine, const struct ts_loader_part *its)
+{
+	size_t reader;
+
+	put_field(line, mine, 0);
+	if (!its || !strchr(mine->text, '\t') || !strchr(its->text, '\t'))
+		return;
+	put(line, "%s", " (");
+	put_field(line, mine, 1);
+	put(line, "%s", ", ");
+	put_field(line, its, 1);
+	(void)field(mine, 2, &reader);
+	put(line, "%s", reader > 0 ? "; used by " : "");
+	put_field(line, mine, 2);
+	put(line, "%s", ")");
+}
+
+/* Which parts of @mine @its has otherwise, or has not. */
+static void tell_what(struct ts_apart *apart, const struct place *mine, const struct place *its)
+{
+	struct ts_loader_part part, other;
+	struct line line = {.text = apart->what, .bytes = TS_APART_WHAT};
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; read_part(mine, i, &part); i++) {
+		bool is_there = find_part(its, &part, &other);
+		if (is_there && other.sum == part.sum)
+			continue;
+		if (found++ >= SHOWN)
+			continue;
+		put(&line, "%s", found > 1 ? ", " : "");
+		put_part(&line, &part, is_there ? &other : NULL);
+	}
+	if (found > SHOWN)
+		put(&line, " and %u more", found - SHOWN);
+	make_printable(apart->what);
+}
+
+/* The last of it is what the user wrote: the class, without its module. */
+static void copy_name(const char *from, char ret_name[TS_APART_NAME])
+{
+	const char *dot = strrchr(from, '.');
+
+	(void)ts_format(ret_name, TS_APART_NAME, "%s", dot ? dot + 1 : from);
+	make_printable(ret_name);
+}
+
+/* @mine was read from @place. */
+static void compare(struct ts_ledger *ledger, const struct place *place,
+	const struct ts_loader *mine, struct ts_apart *apart)
+{
+	struct ts_loaders *loaders = place->loaders;
+	uint32_t job = place->job;
+
+	for (uint32_t other = 0; other < TS_JOB_MAX; other++) {
+		uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, other)->id);
+		if (other == job || id == 0)
+			continue;
+		uint32_t index = 0, parts = differ(ledger, loaders, mine, other, &index);
+		uint64_t beside = parts ? ts_ledger_beside_ns(ledger, job, other) : 0;
+		if (beside <= apart->beside_ns)
+			continue;
+		*apart = (struct ts_apart){.found = true,
+			.mine = (int)TS_PROCESS_PID(
+				ts_load_relaxed(&ts_ledger_job(ledger, job)->id)),
+			.other = (int)TS_PROCESS_PID(id),
+			.beside_ns = beside,
+			.parts = parts};
+		copy_name(mine->name, apart->name);
+		if (parts & (1u << TS_APART_DATA | 1u << TS_APART_OPTIONS))
+			tell_what(apart, place, &(struct place){loaders, id, other, index});
+	}
+}
+
+void ts_apart_find(struct ts_ledger *ledger, struct ts_loaders *loaders, uint32_t job,
+	struct ts_apart *ret_apart)
+{
+	struct ts_loader *mine TS_SCRATCH = ts_scratch();
+
+	static_assert(sizeof(*mine) <= TS_SCRATCH_BYTES, "it lies in a block");
+
+	*ret_apart = (struct ts_apart){.found = false};
+	if (!mine || job >= TS_JOB_MAX)
+		return;
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, job)->id);
+	for (uint32_t i = 0; i < TS_LOADER_MAX && !ret_apart->found; i++)
+		if (ts_loaders_read(loaders, job, id, i, mine) &&
+			mine->numbers[TS_LOADER_NAMED] != 0)
+			compare(ledger, &(struct place){loaders, id, job, i}, mine, ret_apart);
 }
 
 /* ---- the words -------------------------------------------------------------------------- */
-
-struct line {
-	char *text;
-	size_t bytes, length;
-};
-
-TS_PRINTF(2, 3)
-static void put(struct line *line, const char *format, ...)
-{
-	va_list arguments;
-	va_start(arguments, format);
-	line->length += ts_format_v(
-		line->text + line->length, line->bytes - line->length, format, arguments);
-	va_end(arguments);
-}
-
-/* With a comma between thousands. */
-static void put_count(struct line *line, uint64_t value)
-{
-	char digits[32];
-	size_t at = sizeof(digits) - 1, count = 0;
-	digits[at] = '\0';
-	do {
-		if (count > 0 && count % 3 == 0)
-			digits[--at] = ',';
-		digits[--at] = (char)('0' + value % 10);
-		value /= 10;
-		count++;
-	} while (value);
-	put(line, "%s", digits + at);
-}
-
-/* As exact as it is of use. */
-static void put_time(struct line *line, uint64_t ns)
-{
-	uint64_t s = ns / NS_PER_S;
-	if (s < 10)
-		put(line, "%llu.%llu%llu s", (unsigned long long)s,
-			(unsigned long long)(ns / (NS_PER_S / 10) % 10),
-			(unsigned long long)(ns / (NS_PER_S / 100) % 10));
-	else if (s < 600)
-		put(line, "%llu s", (unsigned long long)s);
-	else if (s < 7200)
-		put(line, "%llu min", (unsigned long long)(s / 60));
-	else
-		put(line, "%llu h %llu min", (unsigned long long)(s / 3600),
-			(unsigned long long)(s / 60 % 60));
-}
 
 static void put_more(struct line *line, const struct ts_config *config)
 {
@@ -238,7 +375,7 @@ static size_t first_made(const struct ts_line_sum *sum)
 	return i;
 }
 
-/* ---- the reason -------------------------------------------------------------------------- */
+/* ---- the reason ------------------------------------------------------------------------- */
 
 /*
  * How much was made of what @reason is counted for; a picture inside a sample is a part of it,
@@ -317,7 +454,9 @@ static bool matters(const struct ts_line_sum *sum, uint32_t reason, bool aligned
 	       (made > 0 && ts_reason_fix((enum ts_reason)reason, aligned)[0] != '\0');
 }
 
-enum ts_reason ts_line_reason(const struct ts_line_sum *sum, bool aligned)
+/* The reason that the line tells for @sum, of @aligned jobs; TS_REASON_COUNT: it tells none.
+ */
+static enum ts_reason reason_of(const struct ts_line_sum *sum, bool aligned)
 {
 	uint32_t reason = most_frequent(sum, aligned);
 
@@ -330,6 +469,77 @@ enum ts_reason ts_line_reason(const struct ts_line_sum *sum, bool aligned)
 	/* Others would have had no use for it. */
 	return (enum ts_reason)(
 		reason == TS_REASON_ALONE && sum->kept ? sum->kept - 1 : reason);
+}
+
+/* What exactly, as the first loader of the job in row @index says that gives @reason. */
+static void find_detail(struct ts_line_sum *sum, struct ts_ledger *ledger,
+	struct ts_loaders *loaders, uint32_t index, enum ts_reason reason)
+{
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, index)->id);
+	struct ts_loader *loader TS_SCRATCH = ts_scratch();
+
+	for (uint32_t i = 0; loader && i < TS_LOADER_MAX && sum->detail[0] == '\0'; i++) {
+		if (!ts_loaders_read(loaders, index, id, i, loader) ||
+			loader->verdict != TS_LOADER_VERDICT_NOT || loader->reason != reason)
+			continue;
+		memcpy(sum->detail, loader->detail, sizeof(sum->detail));
+	}
+	make_printable(sum->detail);
+}
+
+/* The reason for which none of the loaders of the job in row @index is shared, the first one's
+ * if there are several; TS_REASON_COUNT: one is, or there are none. */
+static enum ts_reason kept_by(
+	struct ts_ledger *ledger, struct ts_loaders *loaders, uint32_t index)
+{
+	uint64_t id = ts_load_relaxed(&ts_ledger_job(ledger, index)->id);
+	struct ts_loader *loader TS_SCRATCH = ts_scratch();
+	enum ts_reason reason = TS_REASON_COUNT;
+
+	for (uint32_t i = 0; loader && i < TS_LOADER_MAX; i++) {
+		if (!ts_loaders_read(loaders, index, id, i, loader))
+			continue;
+		if (loader->verdict != TS_LOADER_VERDICT_NOT ||
+			loader->reason >= TS_REASON_COUNT)
+			return TS_REASON_COUNT;
+		if (reason == TS_REASON_COUNT)
+			reason = (enum ts_reason)loader->reason;
+	}
+	return reason;
+}
+
+/* Where all jobs that are meant agree that there is one. */
+static void find_kept(struct ts_line_sum *sum, struct ts_ledger *ledger,
+	struct ts_loaders *loaders, uint64_t launch, uint64_t job)
+{
+	enum ts_reason reason = TS_REASON_COUNT;
+
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		if (!is_meant(ledger, i, launch, job))
+			continue;
+		reason = kept_by(ledger, loaders, i);
+		if (reason == TS_REASON_COUNT)
+			return;
+	}
+	sum->kept = reason == TS_REASON_COUNT ? 0 : reason + 1;
+}
+
+void ts_line_add_loaders(struct ts_line_sum *sum, struct ts_ledger *ledger,
+	struct ts_loaders *loaders, const struct ts_config *config, uint64_t launch,
+	uint64_t job)
+{
+	if (reason_of(sum, config->align) == TS_REASON_ALONE)
+		find_kept(sum, ledger, loaders, launch, job);
+	enum ts_reason reason = reason_of(sum, config->align);
+
+	for (uint32_t i = 0; i < TS_JOB_MAX; i++) {
+		if (!is_meant(ledger, i, launch, job))
+			continue;
+		if (reason != TS_REASON_COUNT && sum->detail[0] == '\0')
+			find_detail(sum, ledger, loaders, i, reason);
+		if (!sum->apart.found && sum->taken[TS_KIND_SAMPLE] == 0)
+			ts_apart_find(ledger, loaders, i, &sum->apart);
+	}
 }
 
 /*
@@ -402,7 +612,7 @@ static void put_reason(
 		put(line, "; fix: %s", fix);
 }
 
-/* ---- what was shared --------------------------------------------------------------------- */
+/* ---- what was shared -------------------------------------------------------------------- */
 
 static void put_from(
 	struct line *line, const struct ts_line_sum *sum, const struct ts_config *config)
@@ -534,7 +744,7 @@ size_t ts_line_format(char *buffer, size_t bytes, const struct ts_line_sum *sum,
 	const struct ts_config *config)
 {
 	struct line line = {.text = buffer, .bytes = bytes};
-	enum ts_reason reason = ts_line_reason(sum, config->align);
+	enum ts_reason reason = reason_of(sum, config->align);
 
 	put(&line, "tsshim: ");
 	if (has_company(sum)) {

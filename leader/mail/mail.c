@@ -24,26 +24,37 @@
 int ts_mail_attach(struct ts_store *store, struct ts_mail *ret_mail)
 {
 	void *start = NULL;
-	int r = ts_belonging_map_of_jobs(store, TS_BELONGING_PEERS, TS_MAIL_MAGIC, TS_MAIL_ABI,
-		sizeof(struct ts_mail_table), &start);
+	int r = ts_dependent_map(store,
+		&(struct ts_dependent_kind){.which = TS_DEPENDENT_PEERS,
+			.abi = TS_MAIL_ABI,
+			.magic = TS_MAIL_MAGIC,
+			.bytes = sizeof(struct ts_mail_table),
+			.of_jobs = true},
+		&start);
 
 	if (r < 0)
 		return r;
 	ret_mail->table = start;
-	memcpy(ret_mail->path, store->belongings[TS_BELONGING_PEERS], sizeof(ret_mail->path));
+	memcpy(ret_mail->path, store->dependents[TS_DEPENDENT_PEERS], sizeof(ret_mail->path));
 	return 0;
 }
 
 int ts_mail_attach_places(struct ts_store *store, struct ts_mail *mail)
 {
 	void *start = NULL;
-	int r = ts_belonging_map_sparse(store, TS_BELONGING_PLACES, TS_MAIL_PLACES_MAGIC,
-		TS_MAIL_ABI, ts_mail_place_at(0) + TS_MAIL_PLACES * TS_MAIL_ROOM, &start);
+	int r = ts_dependent_map(store,
+		&(struct ts_dependent_kind){.which = TS_DEPENDENT_PLACES,
+			.abi = TS_MAIL_ABI,
+			.magic = TS_MAIL_PLACES_MAGIC,
+			.bytes = ts_mail_place_at(0) + TS_MAIL_PLACES * TS_MAIL_ROOM,
+			.of_jobs = true,
+			.is_sparse = true},
+		&start);
 
 	if (r < 0)
 		return r;
 	mail->places = (unsigned char *)start + TS_MAIL_PLACES_AT;
-	memcpy(mail->places_path, store->belongings[TS_BELONGING_PLACES],
+	memcpy(mail->places_path, store->dependents[TS_DEPENDENT_PLACES],
 		sizeof(mail->places_path));
 	return 0;
 }

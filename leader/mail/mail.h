@@ -272,7 +272,7 @@ static_assert(sizeof(struct ts_mail_use) == 64, "ABI of mail 4");
 #define TS_MAIL_UNUSED_MAX_NS UINT64_C(480000000000)
 
 struct ts_mail_table {
-	struct ts_belonging_head head;
+	struct ts_dependent_head head;
 	_Alignas(64) _Atomic uint64_t helper; /* who has the lock; 0: none */
 	_Atomic uint64_t start_at;            /* ts_now_ns() before which none is started */
 	_Atomic uint64_t ask_at;              /* likewise, none is asked */
@@ -301,7 +301,7 @@ struct ts_mail {
 
 /**
  * The table of @store's group, made when there is none.  Ownership: the process's, for good; a
- * fork child has its parent's.  Threads: one at a time.  Errors: those of ts_belonging_map().
+ * fork child has its parent's.  Threads: one at a time.  Errors: those of ts_dependent_map().
  */
 int ts_mail_attach(struct ts_store *store, struct ts_mail *ret_mail);
 

@@ -52,7 +52,7 @@
 #define TS_LEFT_KILLPOINTS(X) \
 	X(left_asked) \
 	X(left_locked) \
-	X(left_belonging) \
+	X(left_dependent) \
 	X(left_unlink)
 
 /* Those of a copy of a file, leader/files/stage.h; tests/stress/stage_kills.c. */

@@ -2,7 +2,7 @@
 /* Where paths lead, between nodes: leader/peer/paths.h explains it. */
 #include "leader/peer/paths.h"
 
-#include "leader/files/bring.h"
+#include "leader/files/remote.h"
 #include "leader/object/killpoint.h"
 #include "leader/peer/value.h"
 #include "shim/sys.h"
@@ -29,7 +29,7 @@ struct path {
 	size_t key_bytes;
 	char key[KEY_BYTES], chunk_key[CHUNK_BYTES];
 	unsigned char told[TS_STAGE_TOLD_BYTES];
-	struct ts_stage_bringing bringing;
+	struct ts_stage_remote bringing;
 };
 
 struct ts_paths {
@@ -94,7 +94,7 @@ void ts_paths_destroy(struct ts_paths *paths)
 		if (paths->paths[i].is_used && paths->paths[i].state != FOLLOWS) {
 			struct path *path = &paths->paths[i];
 			if (path->state == FETCHING)
-				(void)ts_stage_bring_end(
+				(void)ts_stage_remote_end(
 					paths->stage, &path->bringing, -ECANCELED);
 			end(path, TS_MAIL_SAYS_NONE);
 		}
@@ -169,7 +169,7 @@ static void finish(struct path *path, enum ts_mail_answer answer)
 {
 	const struct ts_mail_request *request = &path->request;
 	struct ts_paths *all = path->all;
-	int r = ts_stage_bring_end(
+	int r = ts_stage_remote_end(
 		all->stage, &path->bringing, answer == TS_MAIL_SAYS_GOT ? 0 : -ECANCELED);
 
 	TS_KILLPOINT(bring_made);
@@ -178,7 +178,7 @@ static void finish(struct path *path, enum ts_mail_answer answer)
 		return;
 	}
 	if (r == 0)
-		r = ts_stage_bring_note(
+		r = ts_stage_remote_note(
 			all->stage, &path->bringing, request->known_as, request->seconds);
 	if (r == 0)
 		ts_mail_count(all->mail, path->asked.server, TS_MAIL_COUNT_BROUGHT, 1);
@@ -235,7 +235,7 @@ static void asked(struct ts_pool_request *request)
 		end(path, TS_MAIL_SAYS_LATE);
 		return;
 	}
-	r = ts_stage_bring_begin(all->stage, path->told, path->head.bytes,
+	r = ts_stage_remote_begin(all->stage, path->told, path->head.bytes,
 		path->request.root_device, &path->bringing);
 	TS_KILLPOINT(bring_begun);
 	if (r < 0)

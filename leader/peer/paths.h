@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Where paths lead, between nodes: the requests BRING and NAME of the mailbox
- * (leader/mail/mail.h).  What is told of a path (leader/files/bring.h) is stored as
+ * (leader/mail/mail.h).  What is told of a path (leader/files/remote.h) is stored as
  * "n1:<32 digits of its name on all nodes>", for half of the time that it may be known for.
  *
  * A NAME is stored as it is found in the index of copies; nobody waits for it.

@@ -4,7 +4,7 @@
  *
  *	tsshim-peer GROUP RING-BYTES CLUSTER-DIRECTORY STAGE-BYTES
  */
-#include "leader/aside.h"
+#include "leader/background.h"
 #include "leader/group/left.h"
 #include "leader/peer/peer.h"
 #include "shim/sys.h"
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 		.stage_bytes = strtoull(argv[4], NULL, 10),
 	};
 	/* Not less urgent than the trainers, which wait for it. */
-	ts_aside_step(0);
+	ts_background_enter(0);
 	leave_no_core();
 	have_descriptors();
 	int r = ts_peer_run(&task);

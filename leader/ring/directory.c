@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The directory: finding a record, pinning it, claiming the right to make it. */
 #include "leader/group/store_private.h"
-#include "leader/group/words.h"
 #include "shim/hash.h"
 #include "shim/sys.h"
 
@@ -20,7 +19,7 @@ void ts_take_give_pass(struct ts_take *take, enum ts_reason reason)
 	*take = (struct ts_take){.verdict = TS_PASS, .reason = reason};
 }
 
-/* ---- hits ---- */
+/* ---- hits ------------------------------------------------------------------------------- */
 
 /* The record at @where, all its fields checked, or NULL. Its segment is pinned. */
 static const struct ts_record *check_record(const struct ts_store *store, uint64_t where,
@@ -91,7 +90,7 @@ static int try_hit(struct ts_store *store, struct ts_entry *entry, uint64_t word
 	return 0;
 }
 
-/* ---- victims ---- */
+/* ---- victims ---------------------------------------------------------------------------- */
 
 /** What may be overwritten, best first. */
 enum rank {
@@ -174,7 +173,7 @@ static int choose_victim(
 	return way;
 }
 
-/* ---- claims and ghosts ---- */
+/* ---- claims and ghosts ------------------------------------------------------------------ */
 
 int ts_entry_end(struct ts_entry *entry, uint64_t word, enum ts_entry_state state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Room to write: finding a segment, reclaiming the oldest, opening it. */
 #include "leader/group/store_private.h"
-#include "leader/group/words.h"
 #include "shim/scratch.h"
+#include "shim/sys.h"
 
 /*
  * A job whose records nobody takes leaves the ring to the others: what it has more than one in
@@ -15,6 +15,9 @@
 #define OWN_SHARE   16u
 #define PROBE_EVERY 16u
 #define SHARED_FROM 24u /* segments */
+
+/* A machine without room is asked again after this. */
+#define GROWTH_PAUSE_NS UINT64_C(100000000)
 
 static void begin_generation(struct ts_store *store, struct ts_segment *segment)
 {
@@ -207,6 +210,28 @@ static void free_unallocated(struct ts_store *store)
 		if (ts_segment_state(word) == TS_SEGMENT_SEALED && !ts_pages_exist(store, i))
 			ts_segment_drain(store, i, word);
 	}
+}
+
+bool ts_limits_may_grow(struct ts_store *store)
+{
+	uint64_t allocated = store->shape.data_at, now = ts_now_ns();
+
+	/* Counted afresh: a counter would be wrong for ever after a crash between two steps. */
+	for (uint32_t i = 0; i < store->shape.segment_count; i++) {
+		if (ts_load_relaxed(&store->segments[i].allocated))
+			allocated += store->shape.segment_bytes;
+	}
+	/* The usual case is a complete ring, and asking the machine takes dozens of files. */
+	if (allocated == store->shape.total_bytes || now < ts_load_relaxed(&store->grow_at))
+		return false;
+	int fd = ts_member_ring_fd(store);
+	if (fd < 0)
+		return false;
+	uint64_t limit = ts_limits_growth(ts_limits_machine(fd, allocated));
+	bool may = allocated + store->shape.segment_bytes <= limit;
+	if (!may)
+		ts_write_relaxed(&store->grow_at, now + GROWTH_PAUSE_NS);
+	return may;
 }
 
 static int find_segment(

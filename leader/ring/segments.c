@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Segments: draining, sealing, and the private writable windows onto them. */
 #include "leader/group/store_private.h"
-#include "leader/group/words.h"
 
-/* ---- windows ---- */
+/* ---- windows ---------------------------------------------------------------------------- */
 
 /*
  * A window is the segment's place in the read-only mapping of all segments, made writable
@@ -30,7 +29,7 @@ void ts_segment_forget_windows(struct ts_store *store)
 	ts_pages_forget(store);
 }
 
-/* ---- age and sealing ---- */
+/* ---- age and sealing -------------------------------------------------------------------- */
 
 void ts_segment_touch(struct ts_store *store, uint32_t segment)
 {
@@ -76,7 +75,7 @@ void ts_segment_clean(struct ts_store *store, uint32_t member)
 	}
 }
 
-/* ---- reclaiming ---- */
+/* ---- reclaiming ------------------------------------------------------------------------- */
 
 bool ts_segment_is_pinned(struct ts_store *store, uint32_t segment, uint32_t generation)
 {

@@ -74,7 +74,7 @@
  * LOST keeps the memory from being freed, too, but a ring where nothing else is in use goes.
  *
  * FREE slots are taken first, then READY ones in the order in which they were written.  Who
- * brings what others brought before has a part of those only (history.c).
+ * brings what others brought before has a part of those only (device.c).
  *
  * A deadline moves the right to produce: with a @patience_ns shorter than the age of a WRITING
  * slot, take() lets the caller produce into another slot.  It never moves the slot.
@@ -262,7 +262,7 @@ int ts_device_withdraw(struct ts_device *device, uint32_t ring, uint64_t timeout
  *
  * TS_HIT: a READY slot with them; nobody writes there before ts_device_release().
  * TS_CLAIM: this process is to write a slot, a free one or the one written longest ago; what
- * others have brought before gets a quarter of those at most (leader/slots/history.c).
+ * others have brought before gets a quarter of those at most (leader/slots/device.c).
  * TS_BUSY: somebody has been writing them for less than @patience_ns.
  * TS_PASS, with @error: -ENODEV no owner; -ESTALE another generation by now, or detached;
  * -EFBIG more than a slot; -ENOBUFS every slot is in use; -EUSERS this process holds too many;

@@ -7,7 +7,6 @@
 #include "leader/slots/device.h"
 #include "leader/group/attach.h"
 #include "leader/group/store_private.h"
-#include "leader/group/words.h"
 
 #include <assert.h>
 
@@ -22,7 +21,7 @@ enum ts_slot_state {
 };
 
 /* Keys that are remembered; and the part of the slots for what is brought again, see
- * history.c. */
+ * device.c. */
 #define TS_DEVICE_HISTORY    2048u
 #define TS_DEVICE_AGAIN_PART 4u
 
@@ -80,7 +79,7 @@ static_assert(sizeof(struct ts_device_maps) == 128, "ABI 3");
 #define TS_DEVICE_ABI 4u
 
 struct ts_device_table {
-	struct ts_belonging_head head;
+	struct ts_dependent_head head;
 	_Atomic uint64_t met_ns; /* as of a row, of jobs whatever their GPU */
 	_Alignas(4096) struct ts_device_line lines[TS_MEMBER_MAX];
 	struct ts_device_row rows[TS_DEVICE_RINGS];
@@ -121,7 +120,7 @@ static inline uint64_t ts_device_ring_pack(
 	       ts_device_ring_tenure_put(tenure) | ts_device_ring_generation_put(generation);
 }
 
-/* ---- slot word: state 3 | waited 1 | owner 10 | its generation 14 | turn 36 ---- */
+/* ---- slot word: state 3 | waited 1 | owner 10 | its generation 14 | turn 36 ------------- */
 
 TS_FIELD(ts_device_slot_state, enum ts_slot_state, 0, 3);
 TS_FIELD(ts_device_slot_owner, uint32_t, 4, 10);
@@ -167,13 +166,10 @@ static inline bool ts_device_is_shape(uint64_t slots, uint64_t slot_bytes)
 	       slot_bytes <= UINT64_MAX / TS_DEVICE_SLOTS;
 }
 
-/* ---- leader/slots/device.c ---- */
+/* ---- leader/slots/device.c -------------------------------------------------------------- */
 
 /** Whether @device may be used here. Errors: -ECHILD, -ESTALE, -EINVAL no such row. */
 int ts_device_check(const struct ts_device *device, uint32_t ring);
-
-/** Whether nobody acts any more as member @member in its generation @tenure. */
-bool ts_device_is_over(struct ts_device *device, uint32_t member, uint32_t tenure);
 
 /**
  * Begin something that only our death may break off: the index of one of the @count @words, the
@@ -185,13 +181,6 @@ void ts_device_hold_end(struct ts_device *device, uint32_t index);
 /** The ring word of @row, after taking the ring back from an owner whose tenure is over. */
 uint64_t ts_device_settle(struct ts_device *device, struct ts_device_row *row);
 
-/**
- * Whether some tenure that is not over has @wanted, whose tenure is 0, among its @each words;
- * @pins are those of the first member.
- */
-bool ts_device_is_held(
-	struct ts_device *device, const _Atomic uint64_t *pins, uint32_t each, uint64_t wanted);
-
 /** Whether some tenure that is not over reads slot @slot of @ring in @generation. */
 bool ts_device_is_pinned(
 	struct ts_device *device, uint32_t ring, uint32_t slot, uint32_t generation);
@@ -201,8 +190,6 @@ bool ts_device_is_pinned(
  * Returns its word as it is now.
  */
 uint64_t ts_device_recover(struct ts_device *device, struct ts_device_slot *slot);
-
-/* ---- leader/slots/history.c ---- */
 
 /**
  * The caller asks for @bytes bytes with @key: whether it does so for the first time, as far as
@@ -216,8 +203,6 @@ bool ts_device_was_brought(
 	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
 void ts_device_note_brought(
 	struct ts_device *device, uint32_t ring, const struct ts_key *key, uint64_t bytes);
-
-/* ---- leader/slots/ring.c ---- */
 
 /**
  * No more holds and no more rings of this process's; part of leaving the group.  False when

@@ -29,7 +29,7 @@ struct attempt {
 	uint32_t index;  /* of the hold */
 	uint64_t pinned; /* bits of slots that were found so */
 	bool first_time; /* that this process asks for it, as far as is remembered */
-	bool behind;     /* others have brought it before; see history.c */
+	bool behind;     /* others have brought it before; see device.c */
 };
 
 /** A slot that could be written, as it was seen; at NO_SLOT where there is none. */

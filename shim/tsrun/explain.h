@@ -3,7 +3,7 @@
 #ifndef TS_TSRUN_EXPLAIN_H
 #define TS_TSRUN_EXPLAIN_H
 
-#include "leader/line/apart.h"
+#include "leader/line/line.h"
 #include "shim/tsrun/json.h"
 #include "shim/tsrun/view.h"
 

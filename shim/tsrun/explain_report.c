@@ -11,9 +11,10 @@
 static const struct {
 	const char *id, *text;
 } verdicts[TS_LOADER_VERDICT_COUNT] = {
-#define TS_X(name, verdict, words) {verdict, words},
-	TS_LOADER_VERDICTS(TS_X)
-#undef TS_X
+	[TS_LOADER_VERDICT_NONE] = {"unknown", "nothing of it was made yet"},
+	[TS_LOADER_VERDICT_SAMPLES] = {"samples", "whole samples"},
+	[TS_LOADER_VERDICT_BATCHES] = {"batches", "whole batches, as its data set makes them"},
+	[TS_LOADER_VERDICT_NOT] = {"no", "no samples"},
 };
 
 /* What a job shares besides samples, of which its loaders speak. */

@@ -279,7 +279,7 @@ static void collect_copies(struct collector *gc, const struct ts_name *group, co
 	struct ts_stage_usage usage = {.files = 0};
 	struct part part;
 
-	if (!find_belonging(gc, group, ts_belongings[TS_BELONGING_STAGE].suffix, keep, &part))
+	if (!find_belonging(gc, group, ts_dependents[TS_DEPENDENT_STAGE].suffix, keep, &part))
 		return;
 	int r = part.keep ? 0 : ts_stage_remove(part.path, gc->dry_run, &usage);
 	if (r == -EPERM)
@@ -311,9 +311,9 @@ static void collect_table(
 /* All else that goes with the ring, and what an earlier version may have left. */
 static void collect_tables(struct collector *gc, const struct ts_name *group, const char *keep)
 {
-	for (size_t i = 0; i < TS_BELONGINGS; i++)
-		if (i != TS_BELONGING_STAGE)
-			collect_table(gc, group, ts_belongings[i].suffix, keep);
+	for (size_t i = 0; i < TS_DEPENDENTS; i++)
+		if (i != TS_DEPENDENT_STAGE)
+			collect_table(gc, group, ts_dependents[i].suffix, keep);
 	collect_table(gc, group, TS_NAMES_OLD, keep);
 }
 

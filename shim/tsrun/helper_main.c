@@ -3,7 +3,7 @@
  * tsshim-stager: what the library does in processes of their own (shim/helper.h), under the
  * name that it is started by.
  */
-#include "leader/aside.h"
+#include "leader/background.h"
 #include "leader/events/events.h"
 #include "leader/files/stager.h"
 #include "leader/group/left.h"
@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 
 	/* One that a person has started says so. */
 	if (argc > 1)
-		ts_aside_step(NICE);
+		ts_background_enter(NICE);
 	int status = is_recorder ? ts_recorder_main(argc, argv) : ts_stager_main(argc, argv);
 	/* Our last job may have been killed.  A stager has left its own group's ring already.
 	 */

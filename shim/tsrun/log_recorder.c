@@ -203,12 +203,12 @@ static int map_ledger(void)
 {
 	struct ts_scope scope;
 	int r = ts_scope_read(&scope);
-	struct ts_ledger *map = r == 0 ? ts_book_map_to_count(recorder.group) : NULL;
+	struct ts_ledger *map = r == 0 ? ts_ledger_map_to_count(recorder.group) : NULL;
 
 	if (r == 0)
 		r = map ? ts_scope_check(&scope, &map->head) : -EBADMSG;
 	if (r < 0)
-		ts_book_unmap(map);
+		ts_ledger_unmap(map);
 	else
 		recorder.ledger = map;
 	return r;

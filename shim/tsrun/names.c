@@ -51,8 +51,8 @@ static enum ts_name_kind kind_of_suffix(const char *suffix)
 		return TS_NAME_LEDGER;
 	if (strcmp(suffix, "ring") == 0)
 		return TS_NAME_RING;
-	for (size_t i = 0; i < TS_BELONGINGS; i++)
-		if (strcmp(suffix, ts_belongings[i].suffix) == 0)
+	for (size_t i = 0; i < TS_DEPENDENTS; i++)
+		if (strcmp(suffix, ts_dependents[i].suffix) == 0)
 			return TS_NAME_BELONGING;
 	return strcmp(suffix, TS_NAMES_OLD) == 0 ? TS_NAME_BELONGING : TS_NAME_OTHER;
 }

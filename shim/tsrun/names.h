@@ -9,7 +9,7 @@ enum ts_name_kind {
 	TS_NAME_OTHER, /* none of our making */
 	TS_NAME_LEDGER,
 	TS_NAME_RING,
-	TS_NAME_BELONGING, /* goes with the ring: ts_belongings[], TS_NAMES_OLD */
+	TS_NAME_BELONGING, /* goes with the ring: ts_dependents[], TS_NAMES_OLD */
 	TS_NAME_PRIVATE,   /* half made: "tsshim.<uid>.<scope>.<group>.new.<pid>" */
 };
 

@@ -2,7 +2,6 @@
 /* Opening, checking and copying what lies in shared memory. */
 #include "shim/tsrun/view.h"
 #include "leader/group/store_private.h"
-#include "leader/group/words.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
@@ -114,13 +113,13 @@ int ts_view_ledger(int fd, struct ts_view_origin *ret_origin, struct ts_ledger *
 }
 
 /*
- * Whether the object behind @fd is a belonging of a group (leader/group/attach.h) of this kind
+ * Whether the object behind @fd is a dependent of a group (leader/group/attach.h) of this kind
  * and version, of @bytes, and made here.  Its version comes first: another one may be of
  * another size.
  */
 static int check_belonging(int fd, uint64_t magic, uint32_t abi, uint64_t bytes)
 {
-	struct ts_belonging_head head;
+	struct ts_dependent_head head;
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
@@ -129,7 +128,7 @@ static int check_belonging(int fd, uint64_t magic, uint32_t abi, uint64_t bytes)
 		pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))
 		return -EBADMSG;
 	int r = ts_object_head_check(
-		&head, magic, abi, offsetof(struct ts_belonging_head, check));
+		&head, magic, abi, offsetof(struct ts_dependent_head, check));
 	if (r == 0 && (head.total_bytes != bytes || (uint64_t)st.st_size != bytes))
 		r = -EBADMSG;
 	return r == 0 ? check_origin(&head.head) : r;

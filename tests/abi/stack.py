@@ -29,7 +29,7 @@ OWN = {
     "shim/helper.c:become_helper",
     "shim/helper.c:run_middle",
     "hooks/cuda/gpu/service.c:run",
-    "ts_stager_run",
+    "ts_stager_main",
 }
 # What a stub in assembly has on the stack when it calls, above the return address.
 STUBS = {"ts_dlsym_first": 24}
@@ -64,13 +64,13 @@ POINTERS = [
     ("hooks/jpeg/stream.c", r"&finder\)\(", ["ts_decoder_stream"]),
     ("hooks/jpeg/", r"", HOST),
     ("hooks/torch/samples.c", r"ts_store_wait", ["ts_store_wait", "ts_store_wait_a_moment"]),
-    ("leader/files/walk.c", r"visit\(", BY_FILE),
-    ("leader/group/", r"(->|\.)remove\(", ["leader/belongings.c:remove_object", "leader/belongings.c:remove_stage"]),
+    ("leader/files/index.c", r"visit\(", BY_FILE),
+    ("leader/group/", r"(->|\.)remove\(", ["leader/dependents.c:remove_object", "leader/dependents.c:remove_stage"]),
     ("leader/group/attach.c", r"\.stop\(", ["ts_device_stop"]),
     ("leader/mail/mail.c", r"start\(context\)", BY_FILE),
     ("leader/mail/serve.c", r"on_return\(", []),  # in the process that talks to other nodes
     ("leader/object/object.c", r"fill\(context", [
-        "leader/group/book.c:fill_ledger", "leader/group/belonging.c:fill",
+        "leader/group/objects.c:fill_ledger", "leader/group/objects.c:fill",
         "leader/files/index.c:fill_head", "leader/ring/ring.c:fill_ring"]),
     ("shim/elf.c", r"call->work\(", BY_FILE),
     ("shim/elf.c", r"->visit\(", BY_FILE),

@@ -5,7 +5,6 @@
 
 #include "leader/group/attach.h"
 #include "leader/group/store_private.h"
-#include "leader/group/words.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>

@@ -376,7 +376,7 @@ Test(attach, descriptors_closed_by_the_host_are_found_again)
 	cr_expect(ge(int, store->ring.fd, 512));
 	fixture_capture(store, true);
 	close(store->ring.fd);
-	close(store->book.fd);
+	close(store->ledger_object.fd);
 	/* Somebody else's file gets the number: it must be neither used nor closed. */
 	int other = open("/dev/null", O_RDWR);
 	cr_assert(eq(int, dup2(other, 512), 512));

@@ -226,15 +226,15 @@ TestSuite(device_damage, .init = fixture_device_init, .fini = fixture_device_fin
 /* Write @change of @bytes at @at into the table, mend its check if asked to, attach to it. */
 static int attach_to_changed(size_t at, const void *change, size_t bytes, bool mend)
 {
-	struct ts_belonging_head head;
+	struct ts_dependent_head head;
 	struct ts_device *device;
 	int fd = open(fixture_path("device"), O_RDWR);
 
 	cr_assert(eq(int, (int)pread(fd, &head, sizeof(head), 0), (int)sizeof(head)));
-	struct ts_belonging_head changed = head;
+	struct ts_dependent_head changed = head;
 	memcpy((char *)&changed + at, change, bytes);
 	if (mend)
-		changed.check = ts_hash64(&changed, offsetof(struct ts_belonging_head, check));
+		changed.check = ts_hash64(&changed, offsetof(struct ts_dependent_head, check));
 	cr_assert(eq(int, (int)pwrite(fd, &changed, sizeof(changed), 0), (int)sizeof(head)));
 	int r = ts_device_attach(fixture_attach(JOB_B), &device);
 	cr_assert(eq(int, (int)pwrite(fd, &head, sizeof(head), 0), (int)sizeof(head)));
@@ -243,9 +243,9 @@ static int attach_to_changed(size_t at, const void *change, size_t bytes, bool m
 }
 
 #define CHANGED(field, value, mend)                                                      \
-	attach_to_changed(offsetof(struct ts_belonging_head, field), &(uint64_t){value}, \
-		sizeof(((struct ts_belonging_head *)0)->field) < 8                       \
-			? sizeof(((struct ts_belonging_head *)0)->field)                 \
+	attach_to_changed(offsetof(struct ts_dependent_head, field), &(uint64_t){value}, \
+		sizeof(((struct ts_dependent_head *)0)->field) < 8                       \
+			? sizeof(((struct ts_dependent_head *)0)->field)                 \
 			: 8,                                                             \
 		mend)
 

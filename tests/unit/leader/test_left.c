@@ -61,13 +61,13 @@ static void expect_kept(const char *why)
 Test(left, what_dead_jobs_left_goes_but_for_the_ledger)
 {
 	make_dead_group();
-	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
-		make(ts_belongings[i].suffix);
+	for (uint32_t i = 0; i < TS_DEPENDENTS; i++)
+		make(ts_dependents[i].suffix);
 	make("f.0123456789abcdef0123456789abcdef");
 	look();
-	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
-		cr_expect(not(fixture_exists(ts_belongings[i].suffix)), "%s",
-			ts_belongings[i].suffix);
+	for (uint32_t i = 0; i < TS_DEPENDENTS; i++)
+		cr_expect(not(fixture_exists(ts_dependents[i].suffix)), "%s",
+			ts_dependents[i].suffix);
 	cr_expect(not(fixture_exists("f.0123456789abcdef0123456789abcdef")));
 	cr_expect(not(fixture_exists("ring")));
 	cr_expect(fixture_exists("ledger"));
@@ -155,7 +155,7 @@ Test(left, a_job_without_a_member_keeps_its_things)
 	make_dead_group();
 	memcpy(book.path, fixture_path("ledger"), sizeof(book.path));
 	cr_assert(eq(int, ts_scope_read(&scope), 0));
-	cr_assert(eq(int, ts_book_open(&scope, &book, &ledger), 0));
+	cr_assert(eq(int, ts_ledger_open(&scope, &book, &ledger), 0));
 	uint64_t self = ts_process_id(getpid(), false);
 	cr_assert(ge(int, ts_ledger_find_job(ledger, self), 0));
 	expect_kept("a job lives");
@@ -430,7 +430,7 @@ Test(left, who_lets_go_of_the_lock_looks_again)
 	cr_assert(ts_member_stop(store));
 	ts_member_leave(store);
 	ts_object_close(&store->ring);
-	ts_object_close(&store->book);
+	ts_object_close(&store->ledger_object);
 	fixture_forget(store);
 	cr_assert(fixture_exists("ring"));
 	go_on(looker);
@@ -477,8 +477,8 @@ static bool is_killed(const char *point, uint32_t visit)
 	int status;
 
 	make_dead_group();
-	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
-		make(ts_belongings[i].suffix);
+	for (uint32_t i = 0; i < TS_DEPENDENTS; i++)
+		make(ts_dependents[i].suffix);
 	snprintf(text, sizeof(text), "%s:%u", point, visit);
 	pid_t pid = start_looker("TSSHIM_TEST_KILL", text);
 	cr_assert(eq(int, waitpid(pid, &status, 0), pid));
@@ -488,9 +488,9 @@ static bool is_killed(const char *point, uint32_t visit)
 static void expect_nothing_but_the_ledger(const char *point, uint32_t visit)
 {
 	cr_expect(not(fixture_exists("ring")), "%s:%u", point, visit);
-	for (uint32_t i = 0; i < TS_BELONGINGS; i++)
-		cr_expect(not(fixture_exists(ts_belongings[i].suffix)), "%s:%u %s", point,
-			visit, ts_belongings[i].suffix);
+	for (uint32_t i = 0; i < TS_DEPENDENTS; i++)
+		cr_expect(not(fixture_exists(ts_dependents[i].suffix)), "%s:%u %s", point,
+			visit, ts_dependents[i].suffix);
 	cr_expect(fixture_exists("ledger"), "%s:%u", point, visit);
 }
 

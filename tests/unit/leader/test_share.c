@@ -570,8 +570,13 @@ Test(keep, what_goes_with_processes_is_not_kept)
 	struct ts_store *store = attach(JOB_A, TIME);
 	void *start;
 
-	for (uint32_t i = TS_BELONGING_DEVICE; i < TS_BELONGINGS; i++)
-		cr_assert(eq(int, ts_belonging_map(store, i, 1, 1, 4096, &start), 0));
+	for (uint32_t i = TS_DEPENDENT_DEVICE; i < TS_DEPENDENTS; i++)
+		cr_assert(eq(int,
+			ts_dependent_map(store,
+				&(struct ts_dependent_kind){
+					.which = i, .abi = 1, .magic = 1, .bytes = 4096},
+				&start),
+			0));
 	fixture_detach(store);
 	cr_expect(eq(int, access(fixture_path("device"), F_OK), -1));
 	cr_expect(eq(int, access(fixture_path("loaders"), F_OK), -1));

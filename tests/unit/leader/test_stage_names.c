@@ -6,7 +6,7 @@
 #include "leader/files/stage_private.h"
 #include "leader/mail/mail.h"
 #include "shim/sys.h"
-#include "leader/files/bring.h"
+#include "leader/files/remote.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -559,16 +559,16 @@ static bool told_is_known(struct ts_stage_known *ret_known)
 	return ts_stage_name_find(&fixture_files.stage->index, known_as, SECONDS, ret_known);
 }
 
-static int note(const struct ts_stage_bringing *bringing)
+static int note(const struct ts_stage_remote *bringing)
 {
-	return ts_stage_bring_note(fixture_files.stage, bringing, known_as, SECONDS);
+	return ts_stage_remote_note(fixture_files.stage, bringing, known_as, SECONDS);
 }
 
 /* Begin with what was told of a file that is opened here by now. */
-static void bring_begin(size_t bytes, struct ts_stage_bringing *ret)
+static void bring_begin(size_t bytes, struct ts_stage_remote *ret)
 {
-	cr_assert(eq(
-		int, ts_stage_bring_begin(fixture_files.stage, told, bytes, device(), ret), 0));
+	cr_assert(eq(int,
+		ts_stage_remote_begin(fixture_files.stage, told, bytes, device(), ret), 0));
 }
 
 Test(bring, what_is_told_does_not_name_a_device)
@@ -597,12 +597,12 @@ Test(bring, a_file_beyond_a_mount_point_is_not_told)
 
 Test(bring, a_copy_that_is_there_is_only_noted)
 {
-	struct ts_stage_bringing bringing;
+	struct ts_stage_remote bringing;
 	struct ts_stage_known known;
 
 	bring_begin(tell(), &bringing);
 	cr_expect(eq(int, bringing.part, -1));
-	cr_expect(eq(int, ts_stage_bring_end(fixture_files.stage, &bringing, 0), 0));
+	cr_expect(eq(int, ts_stage_remote_end(fixture_files.stage, &bringing, 0), 0));
 	cr_expect(eq(int, note(&bringing), 0));
 	cr_assert(told_is_known(&known));
 	cr_expect(eq(str, (char *)known.path, fixture_files.path));
@@ -611,7 +611,7 @@ Test(bring, a_copy_that_is_there_is_only_noted)
 
 Test(bring, a_new_copy_is_opened_by_its_path_alone)
 {
-	struct ts_stage_bringing bringing;
+	struct ts_stage_remote bringing;
 	char text[BYTES];
 	uint64_t bytes = 0;
 
@@ -619,7 +619,7 @@ Test(bring, a_new_copy_is_opened_by_its_path_alone)
 	cr_assert(ge(int, bringing.part, 0));
 	memset(text, 'z', sizeof(text));
 	cr_assert(eq(i64, (int64_t)pwrite(bringing.part, text, sizeof(text), 0), BYTES));
-	cr_expect(eq(int, ts_stage_bring_end(fixture_files.stage, &bringing, 0), 0));
+	cr_expect(eq(int, ts_stage_remote_end(fixture_files.stage, &bringing, 0), 0));
 	cr_expect(eq(int, note(&bringing), 0));
 	int fd = ts_stage_open_known(fixture_files.stage, known_as, SECONDS, O_RDONLY, &bytes);
 	cr_assert(ge(int, fd, 0));
@@ -631,28 +631,28 @@ Test(bring, a_new_copy_is_opened_by_its_path_alone)
 
 Test(bring, what_could_not_be_had_leaves_nothing)
 {
-	struct ts_stage_bringing bringing, second;
+	struct ts_stage_remote bringing, second;
 	size_t bytes = tell_of_another();
 
 	cr_assert(eq(int,
-		ts_stage_bring_begin(fixture_files.stage, told, bytes, device(), &bringing),
+		ts_stage_remote_begin(fixture_files.stage, told, bytes, device(), &bringing),
 		0));
 	cr_expect(eq(u64, fixture_used(), 2 * BYTES));
 	/* Somebody else makes it. */
 	cr_expect(eq(int,
-		ts_stage_bring_begin(fixture_files.stage, told, bytes, device(), &second),
+		ts_stage_remote_begin(fixture_files.stage, told, bytes, device(), &second),
 		-EBUSY));
-	cr_expect(eq(int, ts_stage_bring_end(fixture_files.stage, &bringing, -EIO), -EIO));
+	cr_expect(eq(int, ts_stage_remote_end(fixture_files.stage, &bringing, -EIO), -EIO));
 	cr_expect(eq(u64, fixture_used(), BYTES));
 	cr_assert(eq(int,
-		ts_stage_bring_begin(fixture_files.stage, told, bytes, device(), &second), 0));
-	cr_expect(eq(int, ts_stage_bring_end(fixture_files.stage, &second, -EIO), -EIO));
+		ts_stage_remote_begin(fixture_files.stage, told, bytes, device(), &second), 0));
+	cr_expect(eq(int, ts_stage_remote_end(fixture_files.stage, &second, -EIO), -EIO));
 }
 
 /* Half of the time is for the server to keep it: half of it is left. */
 Test(bring, it_is_known_as_of_when_it_may_have_been_asked_for)
 {
-	struct ts_stage_bringing bringing;
+	struct ts_stage_remote bringing;
 	struct ts_stage_known known;
 
 	bring_begin(tell(), &bringing);
@@ -670,7 +670,7 @@ Test(bring, it_is_known_as_of_when_it_may_have_been_asked_for)
 Test(bring, nonsense_is_refused)
 {
 	struct ts_stage_told good, bad;
-	struct ts_stage_bringing bringing;
+	struct ts_stage_remote bringing;
 	size_t bytes = tell_of_another();
 
 	memcpy(&good, told, sizeof(good));
@@ -706,7 +706,7 @@ Test(bring, nonsense_is_refused)
 		}
 		memcpy(told, &bad, sizeof(bad));
 		cr_expect(eq(int,
-				  ts_stage_bring_begin(fixture_files.stage, told, count,
+				  ts_stage_remote_begin(fixture_files.stage, told, count,
 					  device(), &bringing),
 				  -EBADMSG),
 			"%d", i);
@@ -715,7 +715,7 @@ Test(bring, nonsense_is_refused)
 	memcpy(told, &good, sizeof(good));
 	memcpy(told + sizeof(good), fixture_files.path, good.path_bytes);
 	cr_expect(eq(int,
-		ts_stage_bring_begin(fixture_files.stage, told, bytes, device(), &bringing),
+		ts_stage_remote_begin(fixture_files.stage, told, bytes, device(), &bringing),
 		-EFBIG));
 	cr_expect(eq(u64, fixture_used(), BYTES));
 }

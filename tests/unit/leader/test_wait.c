@@ -11,7 +11,7 @@
 
 #define MS UINT64_C(1000000)
 
-/* One sleep of who waits (leader/ring/wait.c). */
+/* One sleep of who waits (leader/ring/claims.c). */
 #define SLICE (5 * MS)
 
 /* Time passes only in the sleeps of who waits, so what passes can be said exactly. */
@@ -217,7 +217,7 @@ Test(wait, a_dead_owner_is_noticed_long_before_the_deadline)
 
 /* ---- owners in other processes ---------------------------------------------------------- */
 
-/* Of a CPU, in thousandths: who gets so much is at work (leader/ring/wait.c). */
+/* Of a CPU, in thousandths: who gets so much is at work (leader/ring/claims.c). */
 #define AT_WORK 250
 
 /* A child that has a claim, and publishes when it is let. */

@@ -371,7 +371,8 @@ static void strict_job(uint32_t job, uint64_t made, uint64_t taken, uint64_t fro
 	/* All of it could be had by others, and one of them asked for the same names. */
 	if (ts_ledger_job(book, job)->id == 0)
 		ts_ledger_job(book, job)->id = 1 + job;
-	ts_meeting_begin(ts_ledger_meeting_row(book, job), ts_ledger_job(book, job)->id);
+	*ts_ledger_meeting_row(book, job) =
+		(struct ts_meeting_row){.id = ts_ledger_job(book, job)->id};
 	ts_ledger_meeting_row(book, job)->published = made;
 	ts_ledger_meeting_row(book, job)->met = 1;
 }
@@ -631,22 +632,22 @@ Test(summary, a_job_is_found_in_a_ledger_of_ours_only)
 	static const uint32_t ours = TS_ABI, abi = TS_ABI + 1, uid = 12345;
 	const char *group = getenv("TSSHIM_GROUP");
 
-	cr_expect(not(ts_book_has_ring(group)));
-	cr_expect(not(ts_book_has_job(group, ts_identity_job())));
+	cr_expect(not(ts_group_has_ring(group)));
+	cr_expect(not(ts_group_has_job(group, ts_identity_job())));
 	fixture_enter();
-	cr_expect(ts_book_has_ring(group));
-	cr_expect(ts_book_has_job(group, ts_identity_job()));
-	cr_expect(not(ts_book_has_job(group, ts_identity_job() + 1)));
+	cr_expect(ts_group_has_ring(group));
+	cr_expect(ts_group_has_job(group, ts_identity_job()));
+	cr_expect(not(ts_group_has_job(group, ts_identity_job() + 1)));
 	patch(offsetof(struct ts_ledger, head.uid), &uid, sizeof(uid), false);
-	cr_expect(not(ts_book_has_job(group, ts_identity_job())), "check");
+	cr_expect(not(ts_group_has_job(group, ts_identity_job())), "check");
 	patch(offsetof(struct ts_ledger, head.uid), &uid, sizeof(uid), true);
-	cr_expect(ts_book_has_job(group, ts_identity_job()));
+	cr_expect(ts_group_has_job(group, ts_identity_job()));
 	patch(offsetof(struct ts_ledger, head.abi), &abi, sizeof(abi), true);
-	cr_expect(not(ts_book_has_job(group, ts_identity_job())), "abi");
+	cr_expect(not(ts_group_has_job(group, ts_identity_job())), "abi");
 	patch(offsetof(struct ts_ledger, head.abi), &ours, sizeof(ours), true);
-	cr_expect(ts_book_has_job(group, ts_identity_job()));
+	cr_expect(ts_group_has_job(group, ts_identity_job()));
 	patch(offsetof(struct ts_ledger, head.magic), &magic, sizeof(magic), true);
-	cr_expect(not(ts_book_has_job(group, ts_identity_job())), "magic");
+	cr_expect(not(ts_group_has_job(group, ts_identity_job())), "magic");
 }
 
 /* ---- the block of a job that is in a ledger, or in none ------------------------------------

@@ -298,15 +298,15 @@ Test(session, a_job_that_cannot_join_to_leave_says_that_it_leaves)
 
 	cr_assert(eq(int, fixture_fork(expect_one_member), 0));
 	cr_assert(eq(int, ts_object_path(path, sizeof(path), group, "ledger"), 0));
-	struct ts_ledger *ledger = ts_book_map(group);
+	struct ts_ledger *ledger = ts_ledger_map(group);
 	cr_assert(ledger != NULL);
 	cr_assert(ts_ledger_has_live_job(ledger, 0), "the ring stays for us");
 	pid_t holder = hold_lock(path);
 	ts_session_finish();
-	cr_expect(ts_book_has_ring(group), "nobody could remove it");
+	cr_expect(ts_group_has_ring(group), "nobody could remove it");
 	cr_expect(not(ts_ledger_has_live_job(ledger, 0)), "who holds the lock may");
 	end_holder(holder);
-	ts_book_unmap(ledger);
+	ts_ledger_unmap(ledger);
 }
 
 static int vfork_answer;

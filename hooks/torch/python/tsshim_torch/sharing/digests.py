@@ -10,7 +10,7 @@ def digest(*parts):
 
 
 # Bits of a word, highest first: what a data set holds, the options in it, versions, the working
-# directory, a seed (leader/line/apart.h).
+# directory, a seed (leader/line/line.h).
 _PARTS = 14, 14, 12, 12, 12
 
 

@@ -281,7 +281,7 @@ class Scope:
 
     def named(self):
         """
-        What the samples are named by, in the word of leader/line/apart.h, 0: they have no name; and the
+        What the samples are named by, in the word of leader/line/line.h, 0: they have no name; and the
         parts of it.  Of a data set put together of several that is one of those inside.
         """
         for dataset, identity in self.identities.values():

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Out of the job's way: leader/aside.h explains it. */
-#include "leader/aside.h"
+/* Out of the job's way: leader/background.h explains it. */
+#include "leader/background.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ static void reset_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-void ts_aside_step(int nice)
+void ts_background_enter(int nice)
 {
 	const struct sched_param none = {.sched_priority = 0};
 

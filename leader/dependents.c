@@ -14,16 +14,16 @@ static void remove_object(const char *path)
 	ts_sys_unlink(path);
 }
 
-const struct ts_belonging ts_belongings[TS_BELONGINGS] = {
-	[TS_BELONGING_STAGE] = {.suffix = "stage", .remove = remove_stage},
-	[TS_BELONGING_DEVICE] = {.suffix = "device",
+const struct ts_dependent ts_dependents[TS_DEPENDENTS] = {
+	[TS_DEPENDENT_STAGE] = {.suffix = "stage", .remove = remove_stage},
+	[TS_DEPENDENT_DEVICE] = {.suffix = "device",
 		.stop = ts_device_stop,
 		.remove = remove_object,
 		.passes = true},
-	[TS_BELONGING_JOURNAL] = {.suffix = "journal", .remove = remove_object},
-	[TS_BELONGING_LOADERS] = {.suffix = "loaders",
+	[TS_DEPENDENT_JOURNAL] = {.suffix = "journal", .remove = remove_object},
+	[TS_DEPENDENT_LOADERS] = {.suffix = "loaders",
 		.remove = remove_object,
 		.of_jobs = true},
-	[TS_BELONGING_PEERS] = {.suffix = "peers", .remove = remove_object, .of_jobs = true},
-	[TS_BELONGING_PLACES] = {.suffix = "places", .remove = remove_object, .of_jobs = true},
+	[TS_DEPENDENT_PEERS] = {.suffix = "peers", .remove = remove_object, .of_jobs = true},
+	[TS_DEPENDENT_PLACES] = {.suffix = "places", .remove = remove_object, .of_jobs = true},
 };

@@ -11,8 +11,8 @@
  * The inode and the rest of the attributes are those that the other node saw, the device is
  * that of the data set's directory here.
  */
-#ifndef TS_LEADER_FILES_BRING_H
-#define TS_LEADER_FILES_BRING_H
+#ifndef TS_LEADER_FILES_REMOTE_H
+#define TS_LEADER_FILES_REMOTE_H
 
 #include "leader/files/stage.h"
 
@@ -54,7 +54,7 @@ int ts_stage_tell(
 	const struct ts_stage *stage, uint64_t inode, uint64_t root_device, void *buffer);
 
 /** A copy that is being brought.  The caller's memory. */
-struct ts_stage_bringing {
+struct ts_stage_remote {
 	struct ts_stage_attributes was; /* here */
 	char path[PATH_MAX];            /* of the original */
 	struct ts_hash128 name;         /* of its bytes, the same on all nodes */
@@ -66,26 +66,26 @@ struct ts_stage_bringing {
 
 /**
  * Begin with the copy that the @bytes at @told speak of: take its .part and room for it.  Where
- * the copy is there, ret->part is -1.  Whatever is returned but an error, ts_stage_bring_end()
+ * the copy is there, ret->part is -1.  Whatever is returned but an error, ts_stage_remote_end()
  * must follow.
  *
  * Errors: -EBADMSG @told is not what is told; -EFBIG a large file, which nobody waits for;
  * -EBUSY it is being made; -ENOSPC; others of open(2).
  */
-int ts_stage_bring_begin(struct ts_stage *stage, const void *told, size_t bytes,
-	uint64_t root_device, struct ts_stage_bringing *ret);
+int ts_stage_remote_begin(struct ts_stage *stage, const void *told, size_t bytes,
+	uint64_t root_device, struct ts_stage_remote *ret);
 
 /**
  * With @error 0 all bytes are in the .part: it becomes the copy.  Else it is removed.
  * Errors: @error; those of making a copy.
  */
-int ts_stage_bring_end(struct ts_stage *stage, struct ts_stage_bringing *bringing, int error);
+int ts_stage_remote_end(struct ts_stage *stage, struct ts_stage_remote *bringing, int error);
 
 /**
  * The path with the name @known_as leads to what was brought, known for @seconds at most from
  * when another node had asked.  Errors: -EBUSY that is for no time at all.
  */
-int ts_stage_bring_note(struct ts_stage *stage, const struct ts_stage_bringing *bringing,
+int ts_stage_remote_note(struct ts_stage *stage, const struct ts_stage_remote *bringing,
 	struct ts_hash128 known_as, uint64_t seconds);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Telling other nodes of paths, and making copies of what they have told. */
-#include "leader/files/bring.h"
+#include "leader/files/remote.h"
 
 #include "leader/files/index_private.h"
 #include "leader/files/stage_private.h"
@@ -41,7 +41,7 @@ int ts_stage_tell(
 /* ---- bringing --------------------------------------------------------------------------- */
 
 static int read_told(
-	const void *bytes, size_t count, uint64_t root_device, struct ts_stage_bringing *ret)
+	const void *bytes, size_t count, uint64_t root_device, struct ts_stage_remote *ret)
 {
 	struct ts_stage_told told;
 
@@ -64,13 +64,13 @@ static int read_told(
 
 /* An original that nobody has open. */
 static struct ts_stage_source source_of(
-	const struct ts_stage_bringing *bringing, struct stat *stat)
+	const struct ts_stage_remote *bringing, struct stat *stat)
 {
 	ts_stage_stat_of(&bringing->was, stat);
 	return (struct ts_stage_source){.fd = -1, .stat = stat, .path = bringing->path};
 }
 
-static int take_room(struct ts_stage *stage, struct ts_stage_bringing *bringing)
+static int take_room(struct ts_stage *stage, struct ts_stage_remote *bringing)
 {
 	uint64_t bytes = bringing->was.bytes;
 	struct stat st = {.st_ino = 0};
@@ -85,13 +85,13 @@ static int take_room(struct ts_stage *stage, struct ts_stage_bringing *bringing)
 	return ts_stage_make_room(stage, bringing->part, bytes, &bringing->is_admitted);
 }
 
-int ts_stage_bring_begin(struct ts_stage *stage, const void *told, size_t bytes,
-	uint64_t root_device, struct ts_stage_bringing *ret)
+int ts_stage_remote_begin(struct ts_stage *stage, const void *told, size_t bytes,
+	uint64_t root_device, struct ts_stage_remote *ret)
 {
 	char *path TS_SCRATCH = ts_scratch(), *part_path TS_SCRATCH = ts_scratch();
 	struct stat stat, copy;
 
-	*ret = (struct ts_stage_bringing){.part = -1};
+	*ret = (struct ts_stage_remote){.part = -1};
 	if (!path || !part_path)
 		return -ENOMEM;
 	int r = read_told(told, bytes, root_device, ret);
@@ -115,10 +115,10 @@ int ts_stage_bring_begin(struct ts_stage *stage, const void *told, size_t bytes,
 	if (r < 0)
 		return r == -EAGAIN ? -EBUSY : r;
 	r = take_room(stage, ret);
-	return r < 0 ? ts_stage_bring_end(stage, ret, r) : 0;
+	return r < 0 ? ts_stage_remote_end(stage, ret, r) : 0;
 }
 
-int ts_stage_bring_end(struct ts_stage *stage, struct ts_stage_bringing *bringing, int error)
+int ts_stage_remote_end(struct ts_stage *stage, struct ts_stage_remote *bringing, int error)
 {
 	char path[TS_STAGE_PATH], part_path[TS_STAGE_PATH];
 	int r = error;
@@ -129,22 +129,14 @@ int ts_stage_bring_end(struct ts_stage *stage, struct ts_stage_bringing *bringin
 	ts_format(part_path, sizeof(part_path), "%s.part", path);
 	if (r == 0)
 		r = ts_stage_finish(stage, bringing->path, bringing->part, &bringing->was);
-	if (r == 0)
-		r = ts_sys_rename(part_path, path);
-	TS_KILLPOINT(stage_renamed);
-	if (r == 0) {
-		ts_stage_index_count(&stage->index);
-	} else {
-		(void)ts_sys_unlink(part_path);
-		if (bringing->is_admitted)
-			ts_stage_index_return(&stage->index, bringing->was.bytes);
-	}
+	r = ts_stage_settle_part(
+		stage, part_path, path, r, bringing->is_admitted ? bringing->was.bytes : 0);
 	ts_stage_release_part(bringing->part);
 	bringing->part = -1;
 	return r;
 }
 
-int ts_stage_bring_note(struct ts_stage *stage, const struct ts_stage_bringing *bringing,
+int ts_stage_remote_note(struct ts_stage *stage, const struct ts_stage_remote *bringing,
 	struct ts_hash128 known_as, uint64_t seconds)
 {
 	uint64_t now = ts_stage_now_ms(), age = (uint64_t)ts_stage_told_for(seconds) * 1000;
