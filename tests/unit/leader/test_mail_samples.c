@@ -2,7 +2,7 @@
 /* Samples that other nodes are asked for: each is counted as what became of it, once. */
 #include "fixture.h"
 
-#include "leader/mail/errand.h"
+#include "leader/mail/mail.h"
 #include "shim/atomic.h"
 #include "shim/sys.h"
 #include "tests/unit/across.h"
