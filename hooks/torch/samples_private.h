@@ -7,7 +7,7 @@
 #include "hooks/torch/samples.h"
 #include "leader/group/store.h"
 #include "leader/journal/journal.h"
-#include "leader/mail/errand.h"
+#include "leader/mail/mail.h"
 #include "shim/identity.h"
 
 #include <assert.h>

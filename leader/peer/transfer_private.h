@@ -7,7 +7,6 @@
 #include "leader/peer/breaker.h"
 #include "leader/peer/kept.h"
 #include "leader/peer/transfer.h"
-#include "leader/peer/worth.h"
 
 /* "f1:", 32 digits, ".", a number, or "s1:" and the digits; behind it ":" and another one. */
 #define TS_TRANSFER_KEY   TS_KEPT_KEY

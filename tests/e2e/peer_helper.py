@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-The helper for other nodes (leader/peer/peer.h) between jobs and real memcacheds.  A group is a
+The helper for other nodes (leader/peer/peer_run.c) between jobs and real memcacheds.  A group is a
 node: its jobs, here of C, ask its helper, and two groups of one cluster share by the servers only.
 """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-The helper for other nodes (leader/peer/peer.h) and samples that it has stored at real memcacheds.
+The helper for other nodes (leader/peer/peer_run.c) and samples that it has stored at real memcacheds.
 """
 
 import support

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-The helper for other nodes (leader/peer/peer.h) and servers that are in trouble, lie, or want another
+The helper for other nodes (leader/peer/peer_run.c) and servers that are in trouble, lie, or want another
 secret.
 """
 

@@ -4,7 +4,7 @@
 #include "leader/mail/mail.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
-#include "leader/mail/errand.h"
+#include "leader/mail/mail.h"
 #include "shim/atomic.h"
 #include "tests/unit/across.h"
 

@@ -26,7 +26,7 @@
  *	samples                   how many were looked at, not taken, and how often it went off
  */
 #include "leader/files/stage_private.h"
-#include "leader/mail/errand.h"
+#include "leader/mail/mail.h"
 #include "shim/atomic.h"
 #include "shim/identity.h"
 #include "shim/sys.h"
