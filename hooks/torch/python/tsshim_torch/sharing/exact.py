@@ -22,7 +22,7 @@ from torch.utils.data._utils import worker as torch_worker
 from .. import any_torch, clock, native
 from ..fingerprint import environment
 from ..judge import judgement, versions
-from . import align, codec, collate, fetch, generators, hints, scopes, sentinels, unread
+from . import align, codec, collate, fetch, generators, hints, scopes, seeding, unread
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256
@@ -153,7 +153,7 @@ class Scope(scopes.Scope):
             self.rest(_reason(error))
             return False
         self.kinds = _kinds(found.generators)
-        self.unnamed = sentinels.but(found.generators)
+        self.unnamed = seeding.sentinels_but(found.generators)
         # The order of a set of strings is the same in processes of equal seeds of the hashes.
         self.stream = b"exact by hash %d" % hash("tsshim") if found.by_hash else b"exact"
         self.stream += found.orders

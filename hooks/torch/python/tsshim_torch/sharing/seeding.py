@@ -4,7 +4,8 @@ The global generators, seeded for an item in one call: torch and random take 40 
 where an item has emptied the processor's caches.
 
 Libraries and programs put other generators in their place.  So each time these are looked at;
-one that is not known to be the usual one is asked, as generators.py does it.
+one that is not known to be the usual one is asked, as generators.py does it.  Sentinels tell of
+items of whose code no draw is known whether they drew all the same.
 """
 
 import ctypes
@@ -15,7 +16,7 @@ import sys
 import torch
 
 from .. import native
-from . import generators, places, private
+from . import generators, private
 
 _TORCH, _PYTHON, _NUMPY = range(3)
 
@@ -50,7 +51,7 @@ class Globals:
         if self.owners[which] is not owner:
             self.owners[which] = owner
             entry = self.entries[which]
-            entry.kind, entry.words, entry.more, entry.rest = places.place_of(
+            entry.kind, entry.words, entry.more, entry.rest = private.place_of(
                 private.source_of(owner))
         return self.entries[which].kind != native.OTHER
 
@@ -86,7 +87,7 @@ class Globals:
         owner = self.look()
         if owner is None:
             return None, functools.partial(generators.restore, generators.save())
-        found = ((self.entries[_TORCH].words, places.TORCH_BYTES),
+        found = ((self.entries[_TORCH].words, private.TORCH_BYTES),
                  (self.entries[_PYTHON].more, _PYTHON_BYTES))
         memories = [(at, ctypes.string_at(at, size)) for at, size in found]
         return owner, functools.partial(_put_back, memories, self.owners[_TORCH], owner,
@@ -128,3 +129,52 @@ def marks_of_now():
 
 known = Globals()
 seed = known.seed
+
+
+# ---- sentinels: functions whose results differ when the state of a generator does ----
+
+def _of_torch():
+    return torch.default_generator.get_state().numpy().tobytes()
+
+
+def _at(address, owner):
+    """The sentinel of @owner, with the words and the position of a Mersenne twister at @address."""
+    def look():
+        return ctypes.string_at(address, _PYTHON_BYTES)
+
+    look.owner = owner
+    return look
+
+
+@functools.lru_cache(maxsize=None)
+def _of_python():
+    """That of random; to read the state where it lies takes a fiftieth of asking for it."""
+    owner = random._inst
+    place = private.of_python(owner) if type(owner) is random.Random else None
+    return _at(place[2], owner) if place is not None else random.getstate
+
+
+def _of_numpy():
+    """That of numpy.random, or None when it is not an ordinary one."""
+    bits = getattr(getattr(sys.modules["numpy.random"].mtrand, "_rand", None), "_bit_generator", None)
+    return _at(bits.ctypes.state_address, bits) if type(bits).__name__ == "MT19937" else None
+
+
+def _of_gpus():
+    """That of the generators of the GPUs, where this process uses any."""
+    if not torch.cuda.is_initialized():
+        return ()
+    return [generator.get_state().numpy().tobytes() for generator in torch.cuda.default_generators]
+
+
+def sentinels_but(names):
+    """Sentinels for the generators that are not in @names, judgement's; no key names the GPUs'."""
+    from ..judge import judgement  # aligned jobs do without
+    found = [_of_gpus]
+    if judgement.TORCH not in names:
+        found.append(_of_torch)
+    if judgement.PYTHON not in names:
+        found.append(_of_python())
+    if judgement.NUMPY not in names and "numpy.random" in sys.modules:
+        found.append(_of_numpy())
+    return tuple(look for look in found if look is not None)
