@@ -24,7 +24,7 @@ ALIGNED = (
     "sharing.aligned:expect_workers", "sharing.aligned:run", "sharing.aligned:Drawn.seed",
     "sharing.ahead:QueueAhead.__init__", "sharing.loaders:begin", "sharing.loaders:note",
     "sharing.loaders:meet", "sharing.collate:Batch.finish",
-    "sharing.iterables:Plan.next_index", "sharing.turns:stream_of", "sharing.turns:run",
+    "sharing.iterables:Plan.next_index", "sharing.streams:stream_of", "sharing.streams:run",
     "sharing.lone:of", "sharing.private:Private.seed", "sharing.private:Private.seed#9",
     "sharing.streams:Stream.leave", "sharing.streams:Stream.leave#3", "sharing.streams:Stream.idle",
     "sharing.collate:Batch.finish#15",

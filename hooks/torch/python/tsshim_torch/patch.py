@@ -53,7 +53,7 @@ def _prepare_workers(loader_class, name):
         try:
             data = sys.modules["torch.utils.data"]
             is_stream = native.settings.aligned and isinstance(self.dataset, data.IterableDataset)
-            module = "turns" if is_stream else name
+            module = "streams" if is_stream else name
             if module is not None:
                 with collecting.put_off():
                     _with_nodes()
@@ -338,11 +338,11 @@ def _wrap_streams(fetcher):
         iterables = sys.modules.get(__package__ + ".sharing.iterables")
         turn = possibly_batched_index
         if iterables is not None and type(turn) is iterables.Turn:
-            from .sharing import generators, turns
+            from .sharing import generators, streams
             with generators.used():
-                stream = turns.stream_of(self, turn)
+                stream = streams.stream_of(self, turn)
                 if stream is not None:
-                    return turns.run(self, turn, stream)
+                    return streams.run(self, turn, stream)
         return (yield)[0]
 
     def own_words(self, indices):

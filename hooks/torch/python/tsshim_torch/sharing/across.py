@@ -20,8 +20,8 @@ DEPTH_NS = 400_000_000  # and no more than take so long to make: a place is kept
 WAIT_US = 1000  # for the first answer; then all are looked at
 
 
-class Errand:
-    """One sample that was asked for."""
+class Request:
+    """One sample that other nodes were asked for."""
 
     def __init__(self, sample, work, position, is_ahead, prefixes):
         self.sample, self.work, self.position = sample, work, position
@@ -30,86 +30,39 @@ class Errand:
         self.is_claim = False  # it is to be made here
 
 
-class Errands:
-    """Those of one batch."""
-
-    def __init__(self, scope):
-        self._scope = scope
-        self._out = []
-
-    def __len__(self):
-        return len(self._out)
-
-    def has_room(self):
-        cost = self._scope.item_ns or 0
-        return len(self._out) < max(1, min(DEPTH, DEPTH_NS // max(cost, 1)))
-
-    def add(self, sample, work, position, is_ahead=False):
-        self._out.append(Errand(sample, work, position, is_ahead, self._scope.prefixes))
-
-    def is_waiting(self, end):
-        """Whether one of this batch is out that comes before position @end."""
-        return any(errand.position < end for errand in self._out if not errand.is_ahead)
-
-    def next(self, wait):
-        """
-        (errand, verdict) of one that is answered, those first that need not be made and then in
-        their order, or None; with @wait after a moment.
-        """
-        claimed = None
-        for errand in self._out:
-            verdict = native.CLAIM if errand.is_claim else errand.sample.found(
-                WAIT_US if wait and errand is self._out[0] else 0)
-            if verdict == native.CLAIM:
-                errand.is_claim = True
-                if claimed is None or errand.is_ahead < claimed.is_ahead:
-                    claimed = errand
-            elif verdict != native.BUSY:
-                self._out.remove(errand)
-                return errand, verdict
-        if claimed is None:
-            return None
-        self._out.remove(claimed)
-        return claimed, native.CLAIM
-
-    def spare(self):
-        """A struct that holds nothing, to ask with."""
-        sample = self._scope.spares.pop() if self._scope.spares else native.Sample()
-        sample.across()
-        return sample
-
-    def done(self, sample):
-        """It is not needed any more."""
-        sample.drop()
-        self._scope.spares.append(sample)
-
-    def leave(self):
-        """Wait for none of them."""
-        while self._out:
-            self.done(self._out.pop().sample)
-
-
 class Drawn(aligned.Drawn):
     """A batch of an aligned job: other nodes are asked for what was claimed here."""
 
     def __init__(self, scope, work, indices):
         super().__init__(scope, work, indices)
         self.sample.across()
-        self.errands = Errands(scope)
+        self.requests = []
 
     @classmethod
     def expect_workers(cls):
         native.Sample().across()  # which starts the helper: it is there when they need it
 
     def leave(self):
-        self.errands.leave()
+        while self.requests:
+            self._done(self.requests.pop().sample)
         super().leave()
+
+    def _has_room(self):
+        cost = self.scope.item_ns or 0
+        return len(self.requests) < max(1, min(DEPTH, DEPTH_NS // max(cost, 1)))
+
+    def _done(self, sample):
+        """@sample is not needed any more."""
+        sample.drop()
+        self.scope.spares.append(sample)
 
     def _is_sought(self, work, position, is_ahead=False):
         if not self.sample.seek():
             return False
-        self.errands.add(self.sample, work, position, is_ahead)
-        self.sample = self.scope.sample = self.errands.spare()
+        self.requests.append(Request(self.sample, work, position, is_ahead, self.scope.prefixes))
+        self.sample = self.scope.spares.pop() if self.scope.spares else native.Sample()
+        self.sample.across()
+        self.scope.sample = self.sample
         return True
 
     def _next(self, position, patient):
@@ -120,32 +73,53 @@ class Drawn(aligned.Drawn):
     def _settle(self, position, verdict):
         super()._settle(position, verdict)
         if self.progress[position] == native.ASKED:
-            while self._attend(wait=not self.errands.has_room()):
+            while self._attend(wait=not self._has_room()):
                 pass
+
+    def _answer(self, wait):
+        """
+        (request, verdict) of one that is answered, those first that need not be made and then in
+        their order, or None; with @wait after a moment.
+        """
+        claimed = None
+        for request in self.requests:
+            verdict = native.CLAIM if request.is_claim else request.sample.found(
+                WAIT_US if wait and request is self.requests[0] else 0)
+            if verdict == native.CLAIM:
+                request.is_claim = True
+                if claimed is None or request.is_ahead < claimed.is_ahead:
+                    claimed = request
+            elif verdict != native.BUSY:
+                self.requests.remove(request)
+                return request, verdict
+        if claimed is None:
+            return None
+        self.requests.remove(claimed)
+        return claimed, native.CLAIM
 
     def _attend(self, wait):
         """See to one answer; whether there is, or may be soon with @wait, another one."""
-        answer = self.errands.next(wait)
+        answer = self._answer(wait)
         if answer is None:
-            return wait and not self.errands.has_room()
-        errand, verdict = answer
-        asking, self.sample = self.sample, errand.sample
-        if verdict == native.CLAIM and errand.prefixes is not self.scope.prefixes:
+            return wait and not self._has_room()
+        request, verdict = answer
+        asking, self.sample = self.sample, request.sample
+        if verdict == native.CLAIM and request.prefixes is not self.scope.prefixes:
             self.sample.drop()  # the data set has another name by now
             verdict = None
         try:
-            if errand.is_ahead:
-                self._take_ahead(errand.work, errand.position, verdict)
-            elif errand.position < self.failed_at:
-                aligned.fetch.Fetch._settle(self, errand.position, verdict)
+            if request.is_ahead:
+                self._take_ahead(request.work, request.position, verdict)
+            elif request.position < self.failed_at:
+                aligned.fetch.Fetch._settle(self, request.position, verdict)
         finally:
             self.sample = asking
-            self.errands.done(errand.sample)
+            self._done(request.sample)
         return True
 
     def _fill(self):
         super()._fill()
-        while self.errands.is_waiting(self.failed_at):
+        while any(request.position < self.failed_at for request in self.requests if not request.is_ahead):
             if self._attend(False):
                 self.moments = 0
             elif not self._look_ahead():
@@ -153,13 +127,13 @@ class Drawn(aligned.Drawn):
             self._fill_rest()
 
     def _wait(self, position):
-        if len(self.errands):
+        if self.requests:
             self._attend(True)
             return native.BUSY
         return super()._wait(position)
 
     def _may_look_ahead(self):
-        return super()._may_look_ahead() and self.errands.has_room()
+        return super()._may_look_ahead() and self._has_room()
 
 
 def use():

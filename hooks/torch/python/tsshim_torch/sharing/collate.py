@@ -21,7 +21,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from .. import any_torch, asking
 from ..asking import Raised
-from ..handover import pool
+from ..handover import buffers, pool
 from . import codec, moving, tensors
 
 ROW_MIN = 4096  # bytes: what is smaller is collated by torch
@@ -72,7 +72,7 @@ def _new_rows(count, spec):
     storage = pool.new_storage(size)
     if storage is None:
         storage = any_torch.new_shared(dtype, size)
-    return moving.tensor_on(storage, dtype, shape)
+    return buffers.tensor_on(storage, dtype, shape)
 
 
 def _in_pool(tensor):
@@ -85,7 +85,7 @@ def _in_pool(tensor):
     storage = pool.new_storage(tensor.numel() * tensor.element_size())
     if storage is None:
         return tensor
-    return moving.tensor_on(storage, tensor.dtype, tensor.shape).copy_(tensor)
+    return buffers.tensor_on(storage, tensor.dtype, tensor.shape).copy_(tensor)
 
 
 _structures = {}  # meta -> what _structure() gives; many samples have one of few labels

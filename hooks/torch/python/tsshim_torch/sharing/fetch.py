@@ -22,19 +22,6 @@ def copy_to_ring(target, source, size):
     native.copy(target, source, size, BATCH * size)
 
 
-class Plain:
-    """A batch of finished samples, in the place of a collate.Batch."""
-
-    def __init__(self, values):
-        self.values = values
-
-    def samples(self):
-        return self.values
-
-    def finish(self, collate_fn):
-        return collate.asked(collate_fn, self.values)
-
-
 class Fetch:
     """The work on one batch."""
 
@@ -55,8 +42,8 @@ class Fetch:
 
     def run(self):
         """
-        The collate.Batch; where something of ours failed, a Plain one.  What comes out of here are
-        exceptions of the data set's as Raised, unless ours cannot even be gone on without.
+        The collate.Batch.  What comes out of here are exceptions of the data set's as Raised, unless
+        ours cannot even be gone on without.
         """
         self.scope.in_use = True
         try:
@@ -67,7 +54,9 @@ class Fetch:
                 raise
             except Exception as error:
                 self.failed(error)
-                return Plain([self._without_us(position) for position in range(len(self.indices))])
+                batch = collate.Batch(len(self.indices), False)  # which the collate function gets as it is
+                batch.put_values(0, [self._without_us(place) for place in range(len(self.indices))])
+                return batch
             finally:
                 self._leave()
         finally:

@@ -25,11 +25,6 @@ from ..handover import buffers, pool
 MOVED_MIN = 1 << 20  # bytes of a tensor for which a copy is cheaper than the way that torch has
 
 
-def tensor_on(storage, dtype, shape):
-    """A contiguous tensor on @storage; a typed one around this, as torch makes it, takes as long again."""
-    return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape)
-
-
 def _tensors(value, found):
     """All tensors in @value, as far as it is made of dictionaries, lists and tuples."""
     kind = type(value)
@@ -55,7 +50,7 @@ def _moved(tensor, copy):
     storage = pool.new_storage(size)
     if storage is None:
         return tensor
-    made = tensor_on(storage, tensor.dtype, tensor.shape)
+    made = buffers.tensor_on(storage, tensor.dtype, tensor.shape)
     copy(made.data_ptr(), tensor.data_ptr(), size, size)
     return made
 
@@ -128,7 +123,7 @@ def _stacked(function, tensors):
             first, count = tensors[0], len(tensors)
             storage = pool.new_storage(first.numel() * first.element_size() * count)
         if storage is not None:
-            return function(tensors, out=tensor_on(storage, first.dtype, (count, *first.shape)))
+            return function(tensors, out=buffers.tensor_on(storage, first.dtype, (count, *first.shape)))
     except Exception as error:  # ours: torch stacks what it was given
         guard.failed(error)
     return function(tensors)

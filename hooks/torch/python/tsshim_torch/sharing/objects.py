@@ -276,22 +276,10 @@ def key(value):
 
 # ---- what comes back ----
 
-def _namedtuple(name, parts, _):
-    return _class(name)._make(parts)
-
-
-def _enum(name, *_):
-    return _class(name[:2])[name[2]]
-
-
 def _tensor(name, parts, tensor):
     made = _as(tensor, _class(name))
     vars(made).update(parts)
     return made
-
-
-def _path(text, *_):
-    return pathlib.PosixPath(text)
 
 
 def _image(constant, parts, pixels):
@@ -314,10 +302,6 @@ def _object(name, parts, _):
     return made
 
 
-def _dict(_, parts, __):
-    return dict(parts)
-
-
 def _array(shape, parts, _):
     numpy = sys.modules["numpy"]
     made = numpy.empty(len(parts), dtype=object)
@@ -326,9 +310,13 @@ def _array(shape, parts, _):
     return made.reshape(shape)
 
 
-_BUILDERS = {"namedtuple": _namedtuple, "enum": _enum, "tensor": _tensor, "path": _path,
-             "image": _image, "object": _object, "graph": _graph, "array": _array, "dict": _dict,
-             "sparse": _sparse, "address": _address}
+_BUILDERS = {  # kind -> what makes one of (constant, parts, tensor)
+    "namedtuple": lambda name, parts, _: _class(name)._make(parts),
+    "enum": lambda name, *_: _class(name[:2])[name[2]],
+    "path": lambda text, *_: pathlib.PosixPath(text),
+    "dict": lambda _, parts, __: dict(parts),
+    "tensor": _tensor, "image": _image, "object": _object, "graph": _graph, "array": _array,
+    "sparse": _sparse, "address": _address}
 IMMUTABLE = frozenset(("namedtuple", "enum", "path"))  # the same one in two places may be two
 _WITH_CLASS = frozenset(("namedtuple", "enum", "tensor", "object", "graph"))
 

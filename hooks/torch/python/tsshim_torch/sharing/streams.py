@@ -27,12 +27,194 @@ somebody else's.  That is looked at once per job and data set, with the first PR
 """
 
 import collections
+import mmap
+import struct
 import time
 
 from torch.utils.data._utils import worker as torch_worker
 
-from .. import native
-from . import aligned, codec, digests, entropy, fetch, naming, private, proven, source
+from .. import asking, clock, native
+from ..asking import Raised
+from . import aligned, codec, collate, digests, entropy, fetch, generators, naming, private, scopes, unread
+
+# What is no input: Python looks for code once in a process.
+_CODE = (b".py", b".pyc", b".so")
+
+END = object()  # in the place of an item behind the last one
+_ENTRY = struct.Struct("=5q2HI")  # leader/inputs/opens.c
+_HEADER = 8  # bytes
+
+
+def files_of(inputs):
+    """The entries of a list of files, without code, as bytes."""
+    found, at = [], _HEADER
+    while at < len(inputs):
+        end = at + _ENTRY.size + _ENTRY.unpack_from(inputs, at)[5]
+        if end > len(inputs):
+            raise ValueError("files")
+        entry = inputs[at:end]
+        if not entry.endswith(_CODE):
+            found.append(entry)
+        at = end
+    return b"".join(found)
+
+
+class Generators:
+    """
+    Those that an iteration draws from: the global ones, and those that its data set has of its
+    own.  The latter are the same in all workers, as they are where these are forked.
+    """
+
+    def __init__(self, own, seed, numbers):
+        self.own, self.seed, self.numbers = own, seed, numbers
+        self.inside = self.outside = None
+
+    def _states(self):
+        return generators.save(), self.own.states()
+
+    def _put(self, states):
+        generators.restore(states[0])
+        self.own.put(states[1])
+
+    def enter(self):
+        if self.outside is not None:
+            return
+        self.outside = self._states()
+        if self.inside is not None:
+            self._put(self.inside)
+        else:
+            self.begin()
+
+    def begin(self):
+        """Let them be as an iteration begins with them."""
+        words = digests.digest("tsshim numpy", self.seed)
+        generators.seed(self.seed, self.seed, int.from_bytes(words[:4], "little"))
+        self.own.begin(self.numbers)
+
+    def leave(self):
+        if self.outside is not None:
+            self.inside = self._states()
+            self._put(self.outside)
+            self.outside = None
+
+
+class Leaves:
+    """
+    Those of bags of options that the name of an iteration lacks, {name: [bytes]} as it began.  They are
+    hidden whenever its iterator runs; what has read one may be kept until its end.
+    """
+
+    def __init__(self, scope, left):
+        self.scope, self.left = scope, dict(left)
+        self.armed, self.have_read = [], False
+
+    def hide(self):
+        """The iterator is asked for its next item."""
+        if self.left and not self.armed:
+            self.armed = self.scope.arm()
+
+    def read(self):
+        """
+        Leaves that have been read lately, with what they were as the iteration began: they are part
+        of its name from now on.  A thread may read all of them when nobody looks.
+        """
+        if not self.left:
+            return None
+        names = set()
+        if unread.noticed() != self.scope.noticed:
+            names = self.scope.learn_reads()
+        if not self.scope.all_are_noticed():
+            names = set(self.left)
+        self.have_read |= bool(names)
+        return [(name, self.left.pop(name, [])) for name in sorted(names)]
+
+    def forget(self):
+        """The name is of no use any more."""
+        self.left.clear()
+
+    def reveal(self):
+        """Count all that is hidden now; whether there was anything."""
+        return unread.notice_all(self.armed)
+
+    def give_back(self):
+        """The batch is made."""
+        armed, self.armed = self.armed, []
+        unread.disarm(armed)
+
+
+class Source:
+    """The iterator over @dataset; @scope learns what its items cost."""
+
+    def __init__(self, dataset, scope, own):
+        self.dataset, self.scope, self.generators = dataset, scope, own
+        self.iterator = None
+        self.made = 0  # items that it has given, the END as well
+
+    def _next(self):
+        if self.iterator is None:
+            self.iterator = asking.Iterated(self.dataset, self.scope.auto)
+        return next(self.iterator)
+
+    def begin_anew(self):
+        """Let another iterator come to where this one has failed; one that cannot raises what it will."""
+        self.iterator = None
+        self.generators.begin()
+        for _ in range(self.made):
+            self._next()
+
+    def make(self, sample, how):
+        """
+        The next item of the own iterator, observed by @sample; END behind the last one.  Gives
+        (item, whether @sample may be published, the files it opened or None: not to be told).
+        """
+        self.generators.enter()
+        sample.begin(how | native.WATCH)
+        start, outcome = clock.thread_ns(), native.RAISED
+        try:
+            try:
+                value, made = self._next(), native.MADE
+            except StopIteration:
+                value, made = END, native.NOTHING
+            except Exception as error:  # the program's own
+                raise Raised(asking.theirs(error)) from None
+            outcome = made
+        finally:
+            publish = sample.end(outcome)
+            inputs = sample.inputs()
+        if value is not END:
+            self.scope.learn(clock.thread_ns() - start)
+        self.made += 1
+        return value, publish, None if inputs is None else files_of(inputs)
+
+
+# ---- data sets whose iterations were found to give the same items in several jobs ----
+
+_SLOTS, NAME = 256, 16
+_equal = None  # names of data sets, in memory that is shared with workers to come
+
+
+def expect_workers(loader):
+    """This process may be about to fork workers for @loader."""
+    global _equal
+    if _equal is None:
+        _equal = mmap.mmap(-1, _SLOTS * NAME)
+    scopes.expect_workers(loader, True)
+
+
+def is_equal(name):
+    return _equal is not None and any(
+        _equal[at:at + NAME] == name for at in range(0, len(_equal), NAME))
+
+
+def note_equal(name):
+    """A slot that two workers write at once holds no name, or one of theirs."""
+    for at in range(0, len(_equal or b""), NAME):
+        if _equal[at:at + NAME] == bytes(NAME):
+            _equal[at:at + NAME] = name
+            return
+
+
+# ---- one iteration ----
 
 AHEAD, AHEAD_BYTES = 32, 64 << 20
 PROBES = 2  # items that are made as well as taken, to compare them
@@ -66,13 +248,13 @@ class Stream:
         name = digests.digest(numbers, count, worker)
         self.prefix = self.scope.prefix(self.dataset, name)
         own = self.scope.privates.get(id(self.dataset), private.NONE)
-        self.source = source.Source(
-            self.dataset, self.scope, source.Generators(own, turn.base + worker, numbers))
+        self.source = Source(
+            self.dataset, self.scope, Generators(own, turn.base + worker, numbers))
         self.has_next = turn.has_next
         self.place = 0
         self.stock = collections.deque()  # (value, Encoded or None)
         self.is_persistent = turn.is_persistent
-        self.history = bytes(proven.NAME)  # of the files that were opened so far
+        self.history = bytes(NAME)  # of the files that were opened so far
         self.opened = {}  # place that was taken -> what it had opened, where that is something
         self.sample, self.ahead, self.watched = [native.Sample() for _ in range(3)]
         self.ahead_place = None
@@ -82,13 +264,13 @@ class Stream:
             self.alone = self.scope.reason
         elif info is None or is_nested:
             self.alone = b"torch_iterable"
-        self.leaves = source.Leaves(self.scope, {} if self.alone else self.scope.notes[id(self.dataset)].out)
+        self.leaves = Leaves(self.scope, {} if self.alone else self.scope.notes[id(self.dataset)].out)
         # What was found equal of it holds for all iterations, whose seeds differ.
         self.proof = native.digest(self.unsettled or self._identified() or b"")
         # What the iteration leaves the data set as; not told otherwise it changes nothing.
         self.left = self._state()
         self.probes = PROBES  # items yet to be compared
-        if self.prefix is not None and proven.is_equal(self.proof):
+        if self.prefix is not None and is_equal(self.proof):
             self.probes = 0
         # Whether a worker that lives on is spared the items that others make.
         self.may_lag = before is None or before.may_lag
@@ -105,7 +287,7 @@ class Stream:
         place = self.source.made
         prefix = self.prefix
         value, _, files = self._make(self.watched, native.AGAIN)
-        if self.prefix != prefix or value is source.END or files is None or files != self.opened.pop(place, b""):
+        if self.prefix != prefix or value is END or files is None or files != self.opened.pop(place, b""):
             self.leave_others(b"torch_changed")
         return value
 
@@ -188,8 +370,8 @@ class Stream:
                 return False
         value, encoded = self.stock.popleft()
         self.place += 1
-        self.has_ended = value is source.END
-        if type(value) is source.Raised:
+        self.has_ended = value is END
+        if type(value) is Raised:
             raise value
         if not self.has_ended:
             self._put(batch, position, value, encoded)
@@ -206,7 +388,7 @@ class Stream:
     def _take(self, batch, position):
         """Deliver the record that was found; None: the item comes from the own iterator."""
         sample = self.sample
-        files = source.files_of(sample.inputs())
+        files = files_of(sample.inputs())
         if self.source.made == self.place and (self.probes or sample.view.verify):
             self._compare(files)
             return None
@@ -244,7 +426,7 @@ class Stream:
         value, _, own = self._make(self.watched, 0)
         encoded, mark = None, None
         try:
-            if value is source.END:
+            if value is END:
                 mark = (_END_MARK, None)
             encoded = codec.encode(None if mark else value, mark)
             meta = sample.meta()
@@ -265,7 +447,7 @@ class Stream:
         elif self.probes:
             self.probes -= 1
             if self.probes == 0:
-                proven.note_equal(self.proof)
+                note_equal(self.proof)
         self._went_by(files)
         self.stock.append((value, encoded))
 
@@ -298,7 +480,7 @@ class Stream:
     def _made(self, sample, how):
         try:
             return self.source.make(sample, how)
-        except source.Raised as raised:
+        except Raised as raised:
             # Code may not take a bag that is watched for what it is: all is asked again as it was.
             if not self.leaves.reveal():
                 raise
@@ -314,7 +496,7 @@ class Stream:
         this worker is to end.
         """
         while self.source.made < self.place:
-            if self._is_over() or self._catch_up() is source.END:
+            if self._is_over() or self._catch_up() is END:
                 self.has_ended = True
                 return False
         sample = self.sample if is_claimed and self.alone is None else self.watched
@@ -337,7 +519,7 @@ class Stream:
     def _publish(self, sample, value, publish, is_claimed):
         """Show the item @value, which was made last, to others; gives its Encoded or None."""
         encoded = self._encode(value, publish)
-        if is_claimed and self.alone is None and value is not source.END:
+        if is_claimed and self.alone is None and value is not END:
             self._claim_next()
         if publish and encoded is not None and self.alone is None:
             address = sample.reserve(encoded.meta, encoded.bytes)
@@ -350,7 +532,7 @@ class Stream:
 
     def _encode(self, value, publish):
         try:
-            if value is source.END:
+            if value is END:
                 self.scope.look_again()
                 return codec.encode(None, (_END_MARK, self._state())) if publish else None
             encoded = codec.encode(value)
@@ -400,7 +582,7 @@ class Stream:
         place, self.place = self.place, self.source.made
         try:
             self._produce(True)
-        except source.Raised as raised:  # when it is its turn
+        except Raised as raised:  # when it is its turn
             self.stock.append((raised, None))
         finally:
             self.place = place
@@ -453,9 +635,138 @@ class Stream:
                 self._catch_up()
             if self.source.made < self.place and not self._is_left():
                 self.may_lag &= self.leaves.have_read  # it is left as something else if only because more counts
-                while self.source.made < self.place and self._catch_up() is not source.END:
+                while self.source.made < self.place and self._catch_up() is not END:
                     pass
-        except source.Raised as raised:  # in an iteration that others could go through
+        except Raised as raised:  # in an iteration that others could go through
             native.report(raised)
         finally:
             self.leave()
+
+
+# ---- batches, as torch's fetcher is asked for them ----
+
+_last = None  # Stream of this process
+
+
+def _begin(fetcher, turn):
+    global _last
+    if Stream.is_busy:  # a loader inside of an item
+        return Stream(fetcher, turn, is_nested=True)
+    if _last is not None and _last.info is torch_worker._worker_info is not None:
+        _last.settle()
+        _last = Stream(fetcher, turn, _last)
+    else:
+        _last = Stream(fetcher, turn)
+    if aligned.worker_queue is not None:
+        aligned.worker_queue.idle = _last.idle
+    return _last
+
+
+def _fill(stream, batch, count):
+    """
+    (how many items were put into @batch, the exception of the data set's that ended it or None);
+    what went wrong with us is done again without.
+    """
+    position = 0
+    while position < count:
+        try:
+            given = stream.deliver(batch, position)
+        except Raised as raised:
+            stream.go_on_alone()
+            return position, raised.args[0]
+        except Exception as error:
+            if stream.alone is not None:
+                raise
+            native.failed(error)
+            stream.leave_others(b"torch_settings")
+            continue
+        if not given:
+            break
+        position += 1
+    return position, None
+
+
+def stream_of(fetcher, turn):
+    """The Stream of @fetcher; None: something of ours failed, and it works as without us."""
+    if "_tsshim_stream" not in fetcher.__dict__:
+        fetcher._tsshim_stream = None
+        try:
+            fetcher._tsshim_stream = _begin(fetcher, turn)
+        except Exception as error:
+            native.failed(error)
+    return fetcher._tsshim_stream
+
+
+class _Rest:
+    """What a stream still has to give, in the order of its own iterator, without anything of ours."""
+
+    def __init__(self, stream, values):
+        self.source, self.place = stream.source, stream.place
+        self.values = [*values, *(value for value, _ in stream.stock)]
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.values:
+            value = self.values.pop(0)
+            if type(value) is Raised:
+                raise value.args[0]
+            if value is END:
+                raise StopIteration
+            return value
+        own = self.source.iterator
+        if own is None:
+            own = self.source.iterator = iter(self.source.dataset)
+        while self.source.made < self.place:  # others have made what was delivered
+            self.source.made += 1
+            next(own)
+        return next(own)
+
+
+def _give_up(fetcher, stream, batch, count):
+    """Something of ours failed, and would again: leave the rest, and @count items of @batch, to torch."""
+    fetcher.ended = stream.has_ended and not count
+    fetcher._tsshim_stream, fetcher.dataset_iter = None, iter(())
+    fetcher.dataset_iter = _Rest(stream, [batch.sample(place) for place in range(count)])
+
+
+def run(fetcher, turn, stream):
+    """What _IterableDatasetFetcher.fetch() gives for @turn."""
+    if getattr(fetcher, "ended", False) or stream.has_ended:  # torch up to 1.8 does not note it
+        raise Raised(StopIteration())
+    many = fetcher.auto_collation
+    count = len(turn.indices) if many else 1
+    batch = collate.Batch(count, many and stream.scope.direct, native.copy)
+    batch.moves = True
+    was_busy, Stream.is_busy = Stream.is_busy, True
+    try:
+        try:
+            found, error = _fill(stream, batch, count)
+            if stream.has_ended:
+                stream.end()
+        finally:
+            Stream.is_busy = was_busy
+            stream.leave()
+        stream.scope.tell(stream.alone or stream.scope.obstacle_of_items())
+        if error is not None:
+            raise Raised(error)
+        return _finished(fetcher, batch, found)
+    except Raised:
+        raise
+    except Exception:
+        _give_up(fetcher, stream, batch, sum(part is not None for part in batch.parts))
+        raise
+
+
+def _finished(fetcher, batch, found):
+    """What torch would make of the @found items in @batch."""
+    many, count = fetcher.auto_collation, len(batch.parts)
+    fetcher.ended = found < count
+    if found == 0 or many and fetcher.drop_last and found < count:
+        raise Raised(StopIteration())
+    if not many:
+        return collate.asked(fetcher.collate_fn, batch.samples()[0])
+    if found < count:
+        return collate.asked(fetcher.collate_fn, batch.samples()[:found])
+    return batch.finish(fetcher.collate_fn)
