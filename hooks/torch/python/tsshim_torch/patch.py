@@ -310,16 +310,16 @@ def _fetch_aligned(self, indices):
     align = sys.modules.get(__package__ + ".sharing.align")
     if align is None or type(indices) is not align.Work:
         return (yield)[0]
-    from .sharing import aligned
+    from .sharing import aligned, fetch
     _with_nodes()
     made = aligned.run(self, indices)
-    return (yield)[0] if made is aligned.NOT_OURS else made
+    return (yield)[0] if made is fetch.NOT_OURS else made
 
 
 def _fetch_exact(self, indices):
-    from .sharing import exact
+    from .sharing import exact, fetch
     made = exact.run(self, indices)
-    return (yield)[0] if made is exact.NOT_OURS else made
+    return (yield)[0] if made is fetch.NOT_OURS else made
 
 
 def _wrap_streams(fetcher):

@@ -117,7 +117,7 @@ class Drawn(fetch.Fetch):
             return None
         return None if self.scope.is_doubtful() else self.sample.take(wait)
 
-    def put_aside(self, own):
+    def save_generators(self, own):
         """
         The generators of the program and, of its data set's own, all but @own.  Gives what
         Globals.look() does, where it has looked.
@@ -136,7 +136,7 @@ class Drawn(fetch.Fetch):
     def seed(self, index):
         """Let the generators be those of the sample that was named, which is the one at @index."""
         view = self.sample.view
-        self.put_aside(self.scope.private(index))
+        self.save_generators(self.scope.private(index))
         seeding.seed(view.torch_seed, view.python_seed, view.numpy_seed)
         if self.private.paths:
             self.seed_private()
@@ -331,7 +331,7 @@ def _is_item_by_item(fetcher, work, batch):
         has_drawn = bool(generators.digest() != before or scope.private(indices[0]).paths)
     finally:
         run.leave()
-    same = scope.bulk.learn(kinds, (batch.peek(first), batch.peek(second)), made, has_drawn)
+    same = scope.bulk.learn(kinds, [batch.sample(place, False) for place in (first, second)], made, has_drawn)
     if name is not None and scope.bulk.word(name):
         hints.tell(scope, scope.bulk.word(name))
     return same
@@ -354,9 +354,6 @@ def _bulk_batch(fetcher, work):
     return collate.asked(fetcher.collate_fn, _whole_batch(fetcher, work))
 
 
-NOT_OURS = object()  # what run() gives where torch's own function is to
-
-
 def run(fetcher, work):
     """What _MapDatasetFetcher.fetch() gives for the batch of @work; Raised where that raises."""
     with generators.used():
@@ -365,7 +362,7 @@ def run(fetcher, work):
 
 def _run(fetcher, work):
     if fetcher.auto_collation and scopes.fetches_batches(fetcher.dataset):
-        batch = _bulk_batch(fetcher, work) if work.indices else NOT_OURS
+        batch = _bulk_batch(fetcher, work) if work.indices else fetch.NOT_OURS
     elif not fetcher.auto_collation:
         sample = _aligned_batch(fetcher, work, [work.indices]).samples()[0]
         batch = collate.asked(fetcher.collate_fn, sample)

@@ -6,7 +6,7 @@ Encoded are exactly: None, bool, int, float, complex, str, bytes, tuple, list, d
 tensors.py, and what objects.py can tell.
 Whatever comes back is equal in type, value, dtype, strides and order; anything that could not be
 (other objects, gradients, one object in two places) raises Unshareable, and the sample is not shared.
-Where leaves lie on one memory, so does what comes back: views.py.  A list or dict in two places is one there, too.
+Where leaves lie on one memory, so does what comes back.  A list or dict in two places is one there, too.
 
 The meta is marshal's: it knows these builtin types exactly, is fast, and cannot run code.
 Two singletons that no sample may hold mark what is not builtin: Ellipsis stands for the next
@@ -19,7 +19,7 @@ import sys
 
 import torch
 
-from . import objects, tensors, views
+from . import objects, tensors
 from .objects import Unshareable
 
 VERSION = 2  # of marshal: floats binary; later ones tell equal values of other identity apart
@@ -171,7 +171,7 @@ def _of_any(sample):
         raise Unshareable("depth") from None
     leaves = encoder.leaves
     if len(leaves) > 1 and not _are_apart(leaves):
-        return skeleton, views.united(leaves), True
+        return skeleton, tensors.united(leaves), True
     if any(map(tensors.has_holes, leaves)):
         return skeleton, list(map(tensors.written, leaves)), True
     return skeleton, leaves, encoder.has_objects
@@ -251,7 +251,7 @@ def places(skeleton, path=()):
 
 def is_flat(specs, skeleton):
     """Whether leaf by leaf is as good as the whole sample; Unshareable when a class is not known."""
-    return check(skeleton) and not views.are_in(specs)
+    return check(skeleton) and not tensors.are_views(specs)
 
 
 def check(skeleton):
@@ -307,6 +307,6 @@ def decode(meta, address):
     sizes = [tensors.spec_bytes(spec) for spec in specs]
     found = [(spec, address + offset, size)
              for spec, offset, size in zip(specs, offsets(sizes), sizes)]
-    made = views.make_leaves(found) if views.are_in(specs) else \
+    made = tensors.make_leaves(found) if tensors.are_views(specs) else \
         [tensors.make_leaf(*one) for one in found]
     return join(skeleton, iter(made))

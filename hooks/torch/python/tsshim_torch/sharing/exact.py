@@ -377,14 +377,11 @@ def _begin(fetcher, indices):
     return None
 
 
-NOT_OURS = object()  # what run() gives where torch's own function is to
-
-
 def run(fetcher, indices):
     """What _MapDatasetFetcher.fetch() gives in default mode; Raised where that raises."""
     made = _begin(fetcher, indices)
     if made is None:
-        return NOT_OURS
+        return fetch.NOT_OURS
     # What draws nothing may go on in several threads at once.
     with generators.used() if type(made) is Chain else contextlib.nullcontext():
         batch = made.run()

@@ -6,13 +6,15 @@ What both modes do with a batch.  Which samples are meant, who asks for them and
 the modes say (aligned.py, exact.py), in the methods at the end of Fetch.
 """
 
+import array
 import ctypes
 
 from .. import asking, clock, native
 from ..asking import Raised
-from . import batches, bulk, codec, collate, unread
+from . import bulk, codec, collate, unread
 
 RAISED = object()  # what Fetch._item() gives in place of a sample
+NOT_OURS = object()  # what run() of a mode gives where torch's own function is to
 
 # Whoever takes a sample takes it as one of about so many, most of which it has yet to read.
 BATCH = 64
@@ -21,6 +23,92 @@ BATCH = 64
 def copy_to_ring(target, source, size):
     native.copy(target, source, size, BATCH * size)
 
+
+# ---- many samples by one call (hooks/torch/samples.h) ----
+
+# To ask for them one by one costs as much as the copy of a photograph.  This serves the common case,
+# whole numbers as indices and samples that look like the first of their batch.
+
+META_ROOM = 256  # bytes; a sample with more structure is taken one by one
+
+
+class Names:
+    """The names of the samples of one batch as C has them; lives as long as they are used."""
+
+    def __init__(self, prefix, stream, indices, occurrences, free=None):
+        """
+        @indices are whole numbers of 64 bits, the rest is as in tsshim_sample_name(); with @free
+        (free.Draws) there are a prefix and a stream for each of its draws.
+        """
+        count = len(indices)
+        self._indices = array.array("q", indices)  # a sixth of what an array of ctypes takes
+        self.view = native.BatchView(scope=prefix, stream=stream, count=count,
+                                     indices=self._indices.buffer_info()[0])
+        if occurrences is not None:
+            self._occurrences = (ctypes.c_uint32 * count)(*occurrences)
+            self.view.occurrences = ctypes.addressof(self._occurrences)
+        if free is not None:
+            self._which = bytes(free.which)
+            self._draws = (ctypes.c_uint32 * len(free.distinct))(*free.distinct)
+            self.view.which = self._which
+            self.view.draws = ctypes.addressof(self._draws)
+            self.view.tag, self.view.epoch = free.tag, free.epoch
+        self.reference = ctypes.byref(self.view)
+
+
+def can_be_named(indices):
+    """Whether @indices are what Names takes."""
+    return set(map(type, indices)) == {int} and \
+        -(1 << 63) <= min(indices) and max(indices) < 1 << 63
+
+
+class Taking:
+    """The samples of one batch that come by one call; the first of @batch must be known."""
+
+    def __init__(self, names, batch, states):
+        """@states, a bytearray, is the caller's, too: what is UNSEEN or BUSY there is taken."""
+        self._batch = batch
+        self._states = states
+        self._reference = names.reference
+        self._head = codec.head(batch.specs)
+        leaves = batch.destinations()
+        count = len(states)
+        self._leaves = (native.Leaf * len(leaves))(*leaves)
+        self._metas = bytearray(count * META_ROOM)
+        self._sizes = (ctypes.c_uint32 * count)()
+        view = names.view
+        view.head, view.head_bytes = self._head, len(self._head)
+        view.leaves, view.leaf_count = ctypes.addressof(self._leaves), len(leaves)
+        view.payload_bytes = codec.payload_bytes([leaf[1] for leaf in leaves])
+        view.states = _address(states)
+        view.metas, view.meta_room = _address(self._metas), META_ROOM
+        view.meta_bytes = ctypes.addressof(self._sizes)
+        if batch.origins is not None:
+            view.origins = _address(batch.origins)
+        self._names = names
+
+    def take(self, sample, start, patient):
+        """
+        Put what is there from position @start on into the batch; gives the first position that
+        wants more, and leaves in @sample what tsshim_sample_take_batch() says.
+        """
+        end = sample.take_batch(self._reference, start, patient)
+        position = self._states.find(native.HIT, start, end)
+        while position >= 0:
+            at = position * META_ROOM
+            self._states[position] = native.PUT
+            self._batch.put_taken(position, bytes(self._metas[at:at + self._sizes[position]]),
+                                  len(self._head))
+            position = self._states.find(native.HIT, position, end)
+        return end
+
+
+def _address(room):
+    """Where a bytearray is, which must not change its size from now on."""
+    return ctypes.addressof((ctypes.c_char * len(room)).from_buffer(room))
+
+
+# ---- one batch ----
 
 class Fetch:
     """The work on one batch."""
@@ -121,7 +209,7 @@ class Fetch:
             self.taking, self.named_for = None, self.scope.prefixes
         if self.taking is None:
             names = self._names(self.work, self.indices)
-            self.taking = names and batches.Taking(names, self.batch, self.progress)
+            self.taking = names and Taking(names, self.batch, self.progress)
         return self.taking or None
 
     def _names(self, work, indices):
@@ -132,11 +220,10 @@ class Fetch:
             if len({id(inner) for inner, _ in found}) != 1:
                 return False
             dataset, indices = found[0][0], [index for _, index in found]
-        if not batches.can_be_named(indices):
+        if not can_be_named(indices):
             return False
         prefix, stream, draws = self._streams(dataset, work)
-        return prefix is not None and batches.Names(prefix, stream, indices, work.occurrences,
-                                                    draws)
+        return prefix is not None and Names(prefix, stream, indices, work.occurrences, draws)
 
     def _settle(self, position, verdict):
         """Put the sample at @position into the batch, or mark it as BUSY."""

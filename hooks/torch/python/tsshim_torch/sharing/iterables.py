@@ -28,10 +28,6 @@ class Turn:
         self.has_next = has_next  # its queue holds the next Turn once a batch was fetched
         self.is_persistent = is_persistent  # the worker lives on behind the iteration
 
-    def __reduce__(self):
-        return Turn, (self.indices, self.stream, self.part, self.base, self.has_next,
-                      self.is_persistent)
-
     def __len__(self):
         return len(self.indices)
 

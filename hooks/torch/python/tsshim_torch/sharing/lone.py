@@ -13,7 +13,7 @@ other items are; so is a stretch in which an item has put another generator in t
 import ctypes
 
 from .. import clock, native
-from . import batches, bulk, seeding, unread
+from . import bulk, fetch, seeding, unread
 
 STRETCH_NS = 40_000_000
 
@@ -34,7 +34,7 @@ def of(run):
         return None
     names = run._names(work, indices) if work.free is not None else _names(scope, work, indices)
     own = next(iter(owns))
-    python = run.put_aside(own) or seeding.known.look()
+    python = run.save_generators(own) or seeding.known.look()
     return Lone(run, names, own, python) if names and python is not None else None
 
 
@@ -42,9 +42,9 @@ def _names(scope, work, indices):
     """Only the seeds are wanted, which are the same whatever the data set."""
     if scope.unwrap is not None:
         indices = [scope.unwrap(scope.dataset, index)[1] for index in indices]
-    if not batches.can_be_named(indices):
+    if not fetch.can_be_named(indices):
         return None
-    return batches.Names(work.stream, work.stream, indices, work.occurrences)
+    return fetch.Names(work.stream, work.stream, indices, work.occurrences)
 
 
 class Lone:
@@ -65,7 +65,7 @@ class Lone:
         run, scope = self.run, self.run.scope
         if self.look() != self.marks or run.sample.handle != self.entry.sample:
             return start
-        run.put_aside(self.own)
+        run.save_generators(self.own)
         indices = run.indices[start:start + length(scope)]
         self.entry.position = start
         values, error = [], None

@@ -100,7 +100,13 @@ class Scope(scopes.Scope):
         return b"".join((self.notes[id(dataset)].still, *self.parts[id(dataset)][1:]))
 
     def _identity(self, dataset):
-        identity = self._identity_of(dataset)
+        if native.settings.share == native.SHARE_PIXELS:  # no name is wanted, but what to seed
+            from ..fingerprint import datasets
+            try:
+                self._fingerprint(dataset, [])
+            except datasets.Unknown as unknown:
+                self.explain(str(unknown))
+        identity = super()._identity(dataset)
         if identity is not None:
             objects.learn_transforms(identity, self.notes[id(dataset)].traced)
         return identity
@@ -108,15 +114,6 @@ class Scope(scopes.Scope):
     def use_transforms(self):
         """Samples that are made or taken now are of these data sets."""
         objects.use_transforms([identity for _, identity in self.identities.values() if identity])
-
-    def _identity_of(self, dataset):
-        if native.settings.share == native.SHARE_PIXELS:  # no name is wanted, but what to seed
-            from ..fingerprint import datasets
-            try:
-                self._fingerprint(dataset, [])
-            except datasets.Unknown as unknown:
-                self.explain(str(unknown))
-        return super()._identity(dataset)
 
     def _directory(self, dataset, name):
         # Of what was opened by an absolute name everybody has the same.
@@ -141,18 +138,16 @@ class Scope(scopes.Scope):
         self.detail, self.noticed, self.cells = other.detail, other.noticed, other.cells
         self.cost, self.checked = other.cost, clock.thread()
 
+    def _inside(self, index):
+        return self.dataset if self.unwrap is None else self.unwrap(self.dataset, index)[0]
+
     def name_of(self, index):
         """16 bytes for the data set that makes the item at @index, whatever the epoch, or None."""
-        dataset = self.dataset
-        if self.unwrap is not None:
-            dataset, _ = self.unwrap(dataset, index)
-        return self.prefix(dataset, b"")
+        return self.prefix(self._inside(index), b"")
 
     def private(self, index):
         """The private.Private of the data set that makes the item at @index."""
-        dataset = self.dataset
-        if self.unwrap is not None:
-            dataset, _ = self.unwrap(dataset, index)
+        dataset = self._inside(index)
         if id(dataset) not in self.identities:
             self._identify(dataset)
         return self.privates[id(dataset)]
