@@ -3,10 +3,8 @@
 Samples between nodes: which of those that a worker has claimed the other nodes are asked for, and
 what is done until they answer (hooks/torch/across.c).
 
-Several are asked for at once, each in a struct of its own, for an answer takes its time and some
-come only when another node has made them.  Meanwhile the worker goes on with its batch, makes what
-no node has, and then looks at the batches that are queued for it, as it does for what other
-workers of its node make.
+Several are asked for at once, each in a struct of its own.  Until they answer, the worker goes on with
+its batch, makes what no node has, and looks at the batches that are queued for it.
 """
 
 from .. import native

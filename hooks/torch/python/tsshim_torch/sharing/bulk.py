@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
-Data sets that make whole batches (__getitems__), aligned: item by item where that is the same.
-
-An item of its own is __getitems__([index])[0].  That is another one where a transform fills up
-what is in a batch to one length, and cannot be told where all are of one length anyway.  So items
-are compared with those of whole batches in kind (types, and sizes of what has some), and in value
-where nothing was drawn, until they were found to be equal although they differ among themselves.
-Where they are not, the batch is the data set's, drawn for by its first index, and shared by jobs
-that have the same indices in one.
+Data sets that make whole batches (__getitems__), aligned: item by item where that is the same, which
+is compared until it is known (docs/rooms/torch.md).  Where it is not, the batch is the data set's,
+drawn for by its first index, and shared by jobs that have the same indices in one.
 """
 
 import torch

@@ -9,6 +9,7 @@ for with --share samples.  An item that draws from a generator which its code wa
 draw from shows that something was overlooked: it is not published.
 """
 
+import collections
 import contextlib
 import ctypes
 import marshal
@@ -41,49 +42,35 @@ TIMED = 2
 
 # ---- generators ----
 
-class _Torch:
-    @staticmethod
-    def get():
-        return bytes(torch.default_generator.get_state().numpy())
-
-    @staticmethod
-    def set(state):
-        torch.default_generator.set_state(any_torch.of_bytes(state))
+# How the state of a global generator is read, as bytes, and set.
+Kind = collections.namedtuple("Kind", "get set")
 
 
-class _Python:
-    @staticmethod
-    def get():
-        return marshal.dumps(random.getstate(), 2)
-
-    @staticmethod
-    def set(state):
-        random.setstate(marshal.loads(state))
+def _numpys_state():
+    name, key, place, has_gauss, gauss = sys.modules["numpy"].random.get_state()
+    return marshal.dumps((name, key.tobytes(), place, has_gauss, gauss), 2)
 
 
-class _Numpy:
-    @staticmethod
-    def get():
-        name, key, place, has_gauss, gauss = sys.modules["numpy"].random.get_state()
-        return marshal.dumps((name, key.tobytes(), place, has_gauss, gauss), 2)
+def _set_numpys(state):
+    numpy = sys.modules["numpy"]
+    name, key, *rest = marshal.loads(state)
+    numpy.random.set_state((name, numpy.frombuffer(key, dtype=numpy.uint32), *rest))
 
-    @staticmethod
-    def set(state):
-        numpy = sys.modules["numpy"]
-        name, key, place, has_gauss, gauss = marshal.loads(state)
-        numpy.random.set_state((name, numpy.frombuffer(key, dtype=numpy.uint32), place,
-                                has_gauss, gauss))
+
+_KINDS = {
+    judgement.TORCH: Kind(
+        lambda: bytes(torch.default_generator.get_state().numpy()),
+        lambda state: torch.default_generator.set_state(any_torch.of_bytes(state))),
+    judgement.PYTHON: Kind(
+        lambda: marshal.dumps(random.getstate(), 2),
+        lambda state: random.setstate(marshal.loads(state))),
+    judgement.NUMPY: Kind(_numpys_state, _set_numpys),
+}
 
 
 def _kinds(names):
-    kinds = []
-    if judgement.TORCH in names:
-        kinds.append(_Torch)
-    if judgement.PYTHON in names:
-        kinds.append(_Python)
-    if judgement.NUMPY in names and "numpy" in sys.modules:
-        kinds.append(_Numpy)
-    return kinds
+    return [kind for name, kind in _KINDS.items()
+            if name in names and (name != judgement.NUMPY or "numpy" in sys.modules)]
 
 
 # ---- what is known of a fetcher ----

@@ -199,11 +199,6 @@ def numpy_places():
     return place and (place.words, place.gauss)
 
 
-def seed_torch(number):
-    # Not torch.manual_seed(), which would seed the GPUs of the trainer as well.
-    torch.default_generator.manual_seed(number)
-
-
 def seed_numpy(number):
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -212,6 +207,7 @@ def seed_numpy(number):
 
 def seed(torch_seed, python_seed, numpy_seed):
     """Seed each; the first two take 64 bits, the last one 32."""
-    seed_torch(torch_seed)
+    # Not torch.manual_seed(), which would seed the GPUs of the trainer as well.
+    torch.default_generator.manual_seed(torch_seed)
     random.seed(python_seed)
     seed_numpy(numpy_seed)

@@ -3,10 +3,9 @@
 What the workers of one epoch leave for those of the next: whether samples are shared, or why not,
 and what kind of batches a data set makes.
 
-Each of these would judge the data set and time its first items again.  Where items are cheap
-that may be most of an epoch.  The hint lies in memory that a process shares with the workers it
-forks.  Whether samples are shared saves time and decides nothing else: who believes a wrong hint,
-about a data set that was changed meanwhile for instance, makes some samples as without us.
+A hint saves time and decides nothing else: with a wrong one, about a data set that was changed
+meanwhile for instance, a worker makes some samples as without us.  It lies in memory that a process
+shares with the workers it forks.
 """
 
 import mmap

@@ -5,9 +5,8 @@ all that is done for one is to seed the generators, in one call (hooks/torch/sam
 item, and to make it for others, takes a lone job 80 to 220 us, the more the dearer items are.
 
 They come in stretches, after each of which it is looked again what they cost, or whether somebody
-else asks for the next one.  What does not fit
-(an index that is no number, a generator that is not where it is known to be) is made singly, as
-other items are; so is a stretch in which an item has put another generator in the place of one.
+else asks for the next one.  What does not fit is made singly, as other items are; so is a stretch
+in which an item has put another generator in the place of one.
 """
 
 import ctypes

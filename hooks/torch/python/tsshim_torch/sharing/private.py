@@ -150,33 +150,37 @@ def _numpys(number):
     return {"key": sys.modules["numpy"].array(native.words(number), dtype="u4"), "pos": 0}
 
 
-class Python:
+class _Source:
+    """How a generator is saved, seeded and restored."""
+
+    after = None  # what of it is left to set once its state was written to its place
+
+    def __init__(self, owner, save, restore):
+        self.owner, self.restore = owner, restore
+        self.save = self.told = save
+
+
+class Python(_Source):
     """random.Random."""
 
     def __init__(self, owner):
-        self.save = self.told = owner.getstate
-        self.restore, self.owner = owner.setstate, owner
+        super().__init__(owner, owner.getstate, owner.setstate)
 
     def seed(self, numbers):
         self.owner.setstate((3, (*native.words(numbers[0]), 0), None))
 
     def after(self):
-        """What of it lies in no known place."""
         self.owner.gauss_next = None
 
     def place(self):
         return of_python(self.owner)
 
 
-class Torch:
+class Torch(_Source):
     """torch.Generator of the CPU."""
 
-    after = None
-
     def __init__(self, owner):
-        self.save = self.told = owner.get_state
-        self.restore = owner.set_state
-        self.owner = owner
+        super().__init__(owner, owner.get_state, owner.set_state)
 
     def seed(self, numbers):
         seed = numbers[0] >> 1
@@ -189,18 +193,14 @@ class Torch:
         return of_torch(self.owner)
 
 
-class State:
+class State(_Source):
     """NumPy's RandomState."""
 
-    after = None
-
     def __init__(self, owner):
+        super().__init__(owner, owner.get_state, owner.set_state)
         self.known = generators.place_of(owner)
-        self.told = self.save = owner.get_state
-        self.restore = owner.set_state
         if self.known is not None:  # a tenth of the time
             self.save, self.restore = self.known.save, self.known.restore
-        self.owner = owner
 
     def seed(self, numbers):
         words = _numpys(numbers[0])
@@ -230,23 +230,13 @@ def _sfc(numbers):
 _STATES = {"PCG64": _pcg, "PCG64DXSM": _pcg, "Philox": _philox, "SFC64": _sfc}
 
 
-class _Bits:
+class _Bits(_Source):
     """One of NumPy's bit generators, behind a numpy.random.Generator."""
 
-    after = None
-
     def __init__(self, owner):
-        self.owner = owner
+        super().__init__(owner, lambda: owner.state, lambda state: setattr(owner, "state", state))
         self.name = type(owner).__name__
         self.state = _STATES.get(self.name)
-
-    def save(self):
-        return self.owner.state
-
-    told = save
-
-    def restore(self, state):
-        self.owner.state = state
 
     def seed(self, numbers):
         if self.state is None:  # a Mersenne twister

@@ -97,7 +97,8 @@ class Globals:
         """Seed all three, the first two with 64 bits, the last one with 32."""
         self.look()
         if self.entries[_TORCH].kind == native.OTHER:
-            _ask(torch.default_generator, private.Torch, torch_seed << 1, generators.seed_torch)
+            _ask(torch.default_generator, private.Torch, torch_seed << 1,
+                 torch.default_generator.manual_seed)
         if self.entries[_PYTHON].kind == native.OTHER:
             _ask(_own_of_random(), private.Python, python_seed, random.seed)
         if self.entries[_NUMPY].kind == native.OTHER:
