@@ -15,7 +15,7 @@ import torch  # noqa: E402
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
 from tsshim_torch import native  # noqa: E402
-from tsshim_torch.sharing import generators, private, seeding  # noqa: E402
+from tsshim_torch.sharing.item import generators, private, seeding  # noqa: E402
 
 
 def owners():

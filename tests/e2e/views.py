@@ -13,7 +13,8 @@ import numpy
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from tsshim_torch.sharing import codec, collate, tensors
+from tsshim_torch.sharing.batch import collate
+from tsshim_torch.sharing.item import codec, tensors
 
 
 def encoded_of(sample):

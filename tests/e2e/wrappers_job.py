@@ -109,7 +109,8 @@ class Uses(Dataset):
 
     def __getitem__(self, index):
         from tsshim_torch.handover import pool
-        from tsshim_torch.sharing import ahead, aligned, collate, seeding
+        from tsshim_torch.sharing.batch import ahead, aligned, collate
+        from tsshim_torch.sharing.item import seeding
         fetchers = torch.utils.data._utils.fetch
         return {
             "queue": type(aligned.worker_queue) is ahead.QueueAhead,

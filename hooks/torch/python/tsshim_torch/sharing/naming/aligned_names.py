@@ -11,9 +11,12 @@ import types
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from .. import clock, native
-from ..fingerprint import shared
-from . import align, bulk, loaders, objects, private, scopes, unread
+from ... import clock, native
+from ...fingerprint import shared
+from ..batch import bulk
+from ..item import objects, private
+from ..order import align
+from . import loaders, scopes, unread
 
 MOVES = 64  # of shared numbers, by which a data set that is looked at for each has no name any more
 
@@ -42,7 +45,7 @@ class Scope(scopes.Scope):
             self.bulk = bulk.Known()
 
     def _fingerprint(self, dataset, kept):
-        from ..fingerprint import datasets, handles
+        from ...fingerprint import datasets, handles
         handles.with_devices = not native.settings.across
         notes = self.notes.setdefault(id(dataset), datasets.Notes(seeds=True))
         notes.generators.clear()
@@ -101,7 +104,7 @@ class Scope(scopes.Scope):
 
     def _identity(self, dataset):
         if native.settings.share == native.SHARE_PIXELS:  # no name is wanted, but what to seed
-            from ..fingerprint import datasets
+            from ...fingerprint import datasets
             try:
                 self._fingerprint(dataset, [])
             except datasets.Unknown as unknown:

@@ -15,8 +15,10 @@ import types
 
 import torch
 
-from .. import asking, native
-from . import align, generators, naming, recording, scopes
+from ... import asking, native
+from ..item import generators
+from ..naming import aligned_names, scopes
+from . import align, recording
 
 NO_DRAW = 0xffffffff  # TS_ORDER_NO_DRAW of hooks/torch/order.h
 
@@ -42,7 +44,7 @@ def stream(work, position):
 
 
 class Draws:
-    """The draws of one batch as C has them: batches.h."""
+    """The draws of one batch as C has them: samples.h."""
 
     def __init__(self, chosen, count, tag):
         draws = chosen.draws or (chosen.epoch,) * count
@@ -99,7 +101,7 @@ class Orders:
 
     def __init__(self, iterator, dataset):
         # Names have to be those that workers give.
-        self.scope = naming.ScopeOfWorkers(types.SimpleNamespace(
+        self.scope = aligned_names.ScopeOfWorkers(types.SimpleNamespace(
             dataset=dataset, collate_fn=iterator._collate_fn,
             auto_collation=iterator._auto_collation))
         self.all = []

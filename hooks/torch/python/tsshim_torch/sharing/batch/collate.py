@@ -29,10 +29,10 @@ except ImportError:  # before PyTorch 1.13: results are moved
 from torch.utils.data._utils import collate as torch_collate
 from torch.utils.data._utils import worker as torch_worker
 
-from .. import any_torch, asking, guard_importlib_bootstrap as guard
-from ..asking import Raised
-from ..handover import buffers, pool
-from . import codec, tensors
+from ... import any_torch, asking, guard_importlib_bootstrap as guard
+from ...asking import Raised
+from ...handover import buffers, pool
+from ..item import codec, tensors
 
 ROW_MIN = 4096  # bytes: what is smaller is collated by torch
 MOVED_MIN = 1 << 20  # bytes of a tensor for which a copy is cheaper than the way that torch has

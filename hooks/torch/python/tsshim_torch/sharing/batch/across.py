@@ -7,7 +7,7 @@ Several are asked for at once, each in a struct of its own.  Until they answer, 
 its batch, makes what no node has, and looks at the batches that are queued for it.
 """
 
-from .. import native
+from ... import native
 from . import aligned
 
 # So many at once.  What is won waits for its turn, here and on all nodes: more would have others

@@ -10,7 +10,8 @@ them with its base seed.  streams.py says what the workers make of it.
 import os
 import sys
 
-from . import align, digests, fastai
+from ..naming import digests
+from ..order import align, fastai
 
 _BASE_BITS = 62  # a base seed and the number of a worker are a seed of torch's
 

@@ -19,7 +19,7 @@ import sys
 
 import torch
 
-from .. import native
+from ... import native
 from . import generators
 
 # ---- random.Random: where its state lies ----

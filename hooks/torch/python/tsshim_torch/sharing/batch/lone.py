@@ -11,8 +11,10 @@ in which an item has put another generator in the place of one.
 
 import ctypes
 
-from .. import clock, native
-from . import bulk, fetch, seeding, unread
+from ... import clock, native
+from ..item import seeding
+from ..naming import unread
+from . import bulk, fetch
 
 STRETCH_NS = 40_000_000
 

@@ -7,8 +7,8 @@ drawn for by its first index, and shared by jobs that have the same indices in o
 
 import torch
 
-from . import align
-from .digests import digest
+from ..order import align
+from ..naming.digests import digest
 
 
 def get(dataset, index):

@@ -14,8 +14,11 @@ import threading
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from .. import clock, native
-from . import align, codec, collate, digests, generators, loaders, unread
+from ... import clock, native
+from ..batch import collate
+from ..item import codec, generators
+from ..order import align
+from . import digests, loaders, unread
 
 # Sharing a sample costs some 20 us and its copy; below 20 times that it does not pay.
 CHEAP_NS = 400_000
@@ -49,7 +52,7 @@ def fetches_batches(dataset):
 
 def makes_up_attributes(dataset):
     """Whether asking @dataset for an attribute that it may not have runs code of the user's."""
-    from ..fingerprint import library
+    from ...fingerprint import library
     while type(dataset) is torch.utils.data.Subset:
         dataset = dataset.dataset
     return any("__getattribute__" in library.class_dict(base) or
@@ -63,7 +66,7 @@ def keeps_names(dataset):
     are compared at each hit, by their names as they lead from here; of code that is not known to
     keep nothing the working directory is part of the key.
     """
-    from ..judge import judgement
+    from ...judge import judgement
     try:
         judgement.judge(dataset)
         return False
@@ -76,7 +79,7 @@ def holds_data(dataset):
     Whether @dataset has large arrays, so that its items are likely to open no files; a verdict is
     of use only where these have relative names.
     """
-    from ..fingerprint import arrays, classes
+    from ...fingerprint import arrays, classes
     while type(dataset) is torch.utils.data.Subset:
         dataset = dataset.dataset
     return any(map(arrays.is_large, (classes.instance_dict(dataset) or {}).values()))
@@ -95,8 +98,8 @@ def expect_workers(loader, is_iterable=False, judges=True):
     they are forked, they would wait for ever for a lock of a thread that they do not have.
     """
     global _prepared
-    from ..fingerprint import datasets
-    from ..judge import judgement
+    from ...fingerprint import datasets
+    from ...judge import judgement
     datasets.expect()
     if _prepared or native.settings.share == native.SHARE_PIXELS or not _forks_workers(loader) \
             or isinstance(loader.dataset, torch.utils.data.IterableDataset) != is_iterable:
@@ -194,7 +197,7 @@ class Scope:
         return identity
 
     def _identity(self, dataset):
-        from ..fingerprint import datasets
+        from ...fingerprint import datasets
         if native.settings.share == native.SHARE_PIXELS:
             self.reason = b"disabled"
             return None
@@ -216,12 +219,12 @@ class Scope:
         native.explain(text)
 
     def _fingerprint(self, dataset, kept):
-        from ..fingerprint import datasets
+        from ...fingerprint import datasets
         notes = self.notes[id(dataset)] = datasets.Notes(read=self._names_read())
         return self._walk(dataset, kept, notes)
 
     def _walk(self, dataset, kept, notes):
-        from ..fingerprint import datasets
+        from ...fingerprint import datasets
         self.looks += 1
         notes.left, notes.ignored = [], native.settings.ignored
         notes.parts = [] if self.met is not None and self.met.last is None else notes.parts

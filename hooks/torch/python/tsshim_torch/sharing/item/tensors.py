@@ -20,8 +20,8 @@ import sys
 
 import torch
 
-from .. import any_torch
-from ..handover import buffers
+from ... import any_torch
+from ...handover import buffers
 from .objects import Unshareable, without_overrides
 
 DTYPES = {str(value)[6:]: value for value in (

@@ -18,8 +18,8 @@ import weakref
 
 import torch
 
-from .. import any_torch
-from ..fingerprint import traced
+from ... import any_torch
+from ...fingerprint import traced
 
 MARK = StopIteration
 AGAIN = "again"  # in the place of a kind: a list or dict that was met before, by its number

@@ -13,7 +13,7 @@ import functools
 import mmap
 import os
 
-from ..fingerprint import bags
+from ...fingerprint import bags
 from . import watched
 
 NAMES = 4096  # bytes of names that workers tell each other

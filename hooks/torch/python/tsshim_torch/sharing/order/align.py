@@ -15,9 +15,11 @@ import weakref
 
 import torch
 
-from .. import native
-from . import generators, orders, stateful, unread
-from .digests import digest
+from ... import native
+from ..item import generators
+from ..naming import unread
+from . import orders, torchdata
+from ..naming.digests import digest
 
 # A first iteration that was given up after so many batches is a look at the data, not an epoch.
 FIRST_LOOK = 2
@@ -134,7 +136,7 @@ def _identify(dataset):
     (what tells equal data sets from others, also where they cannot be shared; datasets.Unknown or
     None; the datasets.Notes).
     """
-    from ..fingerprint import datasets
+    from ...fingerprint import datasets
     notes = datasets.Notes(seeds=True, read=unread.names())
     try:
         with unread.as_they_were():
@@ -179,7 +181,7 @@ def _has_counted(known, iterator):
     if before is None:
         return False
     last = before.iterator()
-    given_up = not before.ended and not stateful.has_ended(last) and last in (None, iterator)
+    given_up = not before.ended and not torchdata.has_ended(last) and last in (None, iterator)
     if not known.looked and before.first and given_up and before.delivered <= FIRST_LOOK:
         known.looked = True
         return False
@@ -190,7 +192,7 @@ def _next_epoch(known, loader, iterator):
     """The number of the epoch that begins."""
     has_counted = _has_counted(known, iterator)
     known.epoch += has_counted
-    kept = stateful.kept(loader)
+    kept = torchdata.kept(loader)
     if kept is not None:
         known.epoch, known.ordinal, known.again = kept
         return known.epoch
@@ -259,7 +261,7 @@ def unwrapper(dataset):
     datasets.unwrap() for a data set that only picks from others, else None.  What is shared
     is the inner data set's sample: folds and splits of one data set have most in common.
     """
-    from ..fingerprint import datasets
+    from ...fingerprint import datasets
     data = torch.utils.data
     return datasets.unwrap if type(dataset) in (data.Subset, data.ConcatDataset) else None
 
@@ -357,7 +359,7 @@ class Plan(Iteration):
         try:
             if self.state is None:
                 self.seed()
-                if not stateful.goes_on(iterator):
+                if not torchdata.goes_on(iterator):
                     self.seeds.set()
                     iterator._sampler_iter = iter(iterator._index_sampler)
             else:

@@ -15,7 +15,7 @@ import sys
 
 import torch
 
-from .. import native
+from ... import native
 from . import generators, private
 
 _TORCH, _PYTHON, _NUMPY = range(3)
@@ -170,7 +170,7 @@ def _of_gpus():
 
 def sentinels_but(names):
     """Sentinels for the generators that are not in @names, judgement's; no key names the GPUs'."""
-    from ..judge import judgement  # aligned jobs do without
+    from ...judge import judgement  # aligned jobs do without
     found = [_of_gpus]
     if judgement.TORCH not in names:
         found.append(_of_torch)

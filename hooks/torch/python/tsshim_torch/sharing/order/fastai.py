@@ -9,8 +9,8 @@ import random
 import sys
 import weakref
 
-from .. import native
-from . import generators
+from ... import native
+from ..item import generators
 
 _MODULE, _CLASS = "fastai.data.load", "_FakeLoader"
 

@@ -12,8 +12,8 @@ import types
 
 import torch
 
-from .. import native
-from . import digests
+from ... import native
+from ..naming import digests
 
 # By these names samplers refer to those that they go through.
 _INSIDE = ("sampler", "batch_sampler", "base_sampler", "base_batch_sampler")

@@ -20,10 +20,13 @@ import threading
 import torch
 from torch.utils.data._utils import worker as torch_worker
 
-from .. import any_torch, clock, native
-from ..fingerprint import environment
-from ..judge import judgement, versions
-from . import align, codec, collate, fetch, generators, hints, scopes, seeding, unread
+from ... import any_torch, clock, native
+from ...fingerprint import environment
+from ...judge import judgement, versions
+from ..item import codec, generators, seeding
+from ..naming import hints, scopes, unread
+from ..order import align
+from . import collate, fetch
 
 # Batches after which a data set whose items are cheap, or refused, is looked at again.
 RETRY = 256

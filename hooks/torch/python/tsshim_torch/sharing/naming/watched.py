@@ -14,7 +14,7 @@ import pickle
 import sys
 import types
 
-from ..fingerprint import bags
+from ...fingerprint import bags
 
 _TYPE = 8  # where its type lies in an object, behind how often it is referred to
 

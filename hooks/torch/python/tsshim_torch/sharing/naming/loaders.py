@@ -22,9 +22,9 @@ import weakref
 
 from torch.utils.data._utils import worker as torch_worker
 
-from .. import native
-from ..fingerprint import library, parts
-from . import fastai
+from ... import native
+from ...fingerprint import library, parts
+from ..order import fastai
 
 SAMPLES, BATCHES, NOT = native.LOADER_SAMPLES, native.LOADER_BATCHES, native.LOADER_NOT
 UNKNOWN = (1 << 64) - 1
@@ -132,7 +132,7 @@ def _simple_length(dataset, function):
 
 def getattr_dict(value):
     """The attributes of the object @value, without asking it."""
-    from ..fingerprint.classes import instance_dict
+    from ...fingerprint.classes import instance_dict
     return instance_dict(value) or {}
 
 

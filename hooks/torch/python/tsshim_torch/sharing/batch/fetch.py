@@ -9,9 +9,11 @@ the modes say (aligned.py, exact.py), in the methods at the end of Fetch.
 import array
 import ctypes
 
-from .. import asking, clock, native
-from ..asking import Raised
-from . import bulk, codec, collate, unread
+from ... import asking, clock, native
+from ...asking import Raised
+from ..item import codec
+from ..naming import unread
+from . import bulk, collate
 
 RAISED = object()  # what Fetch._item() gives in place of a sample
 NOT_OURS = object()  # what run() of a mode gives where torch's own function is to

@@ -11,7 +11,7 @@ shares with the workers it forks.
 import mmap
 import weakref
 
-from .. import clock
+from ... import clock
 
 SLOTS = 64  # pairs of data set and collate function that are remembered
 SECONDS = 60  # that a hint is believed

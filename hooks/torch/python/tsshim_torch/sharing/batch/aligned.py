@@ -7,9 +7,11 @@ import struct
 
 import torch
 
-from .. import native
-from . import ahead, align, bulk, collate, fetch, free, generators, hints, lone, naming, \
-    private, scopes, seeding, unread
+from ... import native
+from ..item import generators, private, seeding
+from ..naming import aligned_names, hints, scopes, unread
+from ..order import align, free
+from . import ahead, bulk, collate, fetch, lone
 
 
 def expect_workers(loader):
@@ -180,7 +182,7 @@ class Drawn(fetch.Fetch):
         if has_read:
             self.scope.learn_reads()
         if have_moved:
-            self.scope.note_moved(naming.MOVES)
+            self.scope.note_moved(aligned_names.MOVES)
         return value
 
     def _listed_item(self, index, verdict, how=0):
@@ -294,12 +296,12 @@ class Apart(Drawn):
 
 
 def _aligned_batch(fetcher, work, indices):
-    scope = scopes.scope_of(fetcher, naming.Scope)
+    scope = scopes.scope_of(fetcher, aligned_names.Scope)
     scope.look()
     if scopes.is_alone(scope):
         return Batch(scope, work, indices).run()
     if scope.in_use:
-        scope = naming.Scope(fetcher)
+        scope = aligned_names.Scope(fetcher)
     return Apart(scope, work, indices).run()
 
 
@@ -312,7 +314,7 @@ def _whole_batch(fetcher, work):
 
 def _is_item_by_item(fetcher, work, batch):
     """Whether the singly made items in @batch are what the data set makes of them at once."""
-    scope = scopes.scope_of(fetcher, naming.Scope)
+    scope = scopes.scope_of(fetcher, aligned_names.Scope)
     kinds = batch.kinds(bulk.kind_of)
     if scope.bulk.is_settled(kinds):
         return True
@@ -339,7 +341,7 @@ def _is_item_by_item(fetcher, work, batch):
 
 def _bulk_batch(fetcher, work):
     """The finished batch of a data set that makes whole ones."""
-    scope = scopes.scope_of(fetcher, naming.Scope)
+    scope = scopes.scope_of(fetcher, aligned_names.Scope)
     if not scope.bulk.is_whole and work.indices and type(work.indices) in (list, tuple):
         batch = None
         try:

@@ -33,9 +33,12 @@ import time
 
 from torch.utils.data._utils import worker as torch_worker
 
-from .. import asking, clock, native
-from ..asking import Raised
-from . import aligned, codec, collate, digests, entropy, fetch, generators, naming, private, scopes, unread
+from ... import asking, clock, native
+from ...asking import Raised
+from ..batch import aligned, collate, fetch
+from ..item import codec, generators, private
+from ..naming import aligned_names, digests, scopes, unread
+from . import webdataset
 
 # What is no input: Python looks for code once in a process.
 _CODE = (b".py", b".pyc", b".so")
@@ -233,16 +236,16 @@ class Stream:
         info = torch_worker._worker_info
         self.info = info
         self.dataset = fetcher.dataset
-        self.scope = naming.Scope(fetcher)
+        self.scope = aligned_names.Scope(fetcher)
         worker, count = (info.id, info.num_workers) if info is not None else (0, 1)
         numbers = digests.digest("tsshim iteration", turn.stream, turn.part)
         self.unsettled = None  # what names a data set whose seeds were replaced, before the first time
         if info is not None:
-            if entropy.is_needed():
+            if webdataset.is_needed():
                 self.unsettled = self._identified() if before is None else before.unsettled
             # As torch has it in a new worker.  The class lets nobody change it, one way or another.
             object.__setattr__(info, "seed", turn.base + worker)
-            entropy.settle(self.dataset, numbers, digests.digest(numbers, worker))
+            webdataset.settle(self.dataset, numbers, digests.digest(numbers, worker))
         if self.unsettled is not None:
             self.scope.look_again()
         name = digests.digest(numbers, count, worker)

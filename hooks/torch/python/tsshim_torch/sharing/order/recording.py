@@ -20,7 +20,7 @@ import struct
 import sys
 import zlib
 
-from .. import asking
+from ... import asking
 
 HEADER = struct.Struct("<8sIIQ16s")
 HEADER_BYTES = 48

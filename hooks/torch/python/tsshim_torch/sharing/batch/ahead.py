@@ -6,8 +6,8 @@ import os
 import queue
 import select
 
-from .. import native
-from . import align
+from ... import native
+from ..order import align
 
 # A trainer that was not busy has sent the next batch after so many times 5 ms.
 MOMENTS = 8

@@ -7,7 +7,7 @@ kept of a loader must say which epoch of ours that was.
 import functools
 import sys
 
-from .. import guard_importlib_bootstrap as guard
+from ... import guard_importlib_bootstrap as guard
 
 _KEY = "tsshim"  # in the state of a loader, which is a dictionary: [epoch, ordinal, again]
 _MODULE = "torchdata.stateful_dataloader.stateful_dataloader"
