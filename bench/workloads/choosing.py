@@ -14,7 +14,7 @@ import time
 import torch
 import torch.utils.data  # noqa: F401  (the glue starts with it)
 from tsshim_torch import native
-from tsshim_torch.sharing import align
+from tsshim_torch.sharing.order import align
 
 ITEMS, BATCH, NOTES, TAG = 1_300_000, 64, 20_000, 99
 

@@ -12,7 +12,8 @@ import time
 import numpy
 import torch
 import torch.utils.data  # noqa: F401  (the glue starts with it)
-from tsshim_torch.sharing import aligned, private  # noqa: F401  (which speeds up NumPy's)
+from tsshim_torch.sharing.batch import aligned  # noqa: F401  (which speeds up NumPy's)
+from tsshim_torch.sharing.item import private  # noqa: F401  (which speeds up NumPy's)
 
 ITEMS = 2000
 CACHES = numpy.ones(4 << 20, dtype=numpy.uint8)

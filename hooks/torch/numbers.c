@@ -95,7 +95,7 @@ static void seed_one(const struct ts_generator *to)
 	case TS_GENERATOR_PYTHON:
 		seed_random(to, n[0]);
 		break;
-	case TS_GENERATOR_TORCH: /* of 63 bits, as sharing/private.py does it */
+	case TS_GENERATOR_TORCH: /* of 63 bits, as sharing/item/private.py does it */
 		seed_torch(to, n[0] >> 1);
 		break;
 	case TS_GENERATOR_PCG: /* two numbers of 128 bits, least words first */

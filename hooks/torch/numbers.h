@@ -4,7 +4,7 @@
  *
  * Python takes 30 us for each where an item has emptied the processor's caches.  So the state
  * is written where it lies in the generator's memory.  That it lies there the glue has tried
- * first (sharing/places.py): the generator then tells the state that was written.
+ * first (sharing/item/private.py): the generator then tells the state that was written.
  *
  * What an item draws is the same in all jobs.  It is not what the library's own seeding with
  * the same number would give: a Mersenne twister gets the words of tsshim_sample_words().

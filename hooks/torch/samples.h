@@ -221,7 +221,7 @@ struct ts_sample_leaf {
  */
 TS_EXPORT void tsshim_sample_copy(void *to, const void *from, uint64_t bytes, uint64_t all);
 
-/** Its order is the ABI between samples.c and batches.py. */
+/** Its order is the ABI between samples.c and fetch.py. */
 struct ts_sample_batch {
 	const void *scope, *stream; /* as in tsshim_sample_name(), one behind the other... */
 	const uint8_t *which;       /* ...which of them each one has; NULL: all the first */

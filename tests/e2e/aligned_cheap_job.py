@@ -171,9 +171,9 @@ def leave_the_programs_own():
 
 def in_a_thread():
     """What a loader without workers gives there, for whose batches one look is enough."""
-    from tsshim_torch.sharing import naming
+    from tsshim_torch.sharing.naming import aligned_names
 
-    scopes, found = count_calls(naming.Scope, "__init__"), []
+    scopes, found = count_calls(aligned_names.Scope, "__init__"), []
     loader = DataLoader(Draws("thread"), 16, shuffle=True)
 
     def iterate():

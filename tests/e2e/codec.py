@@ -20,7 +20,8 @@ from torch.utils.data import default_collate  # noqa: E402
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
 from tsshim_torch import asking  # noqa: E402
-from tsshim_torch.sharing import codec, collate, objects  # noqa: E402
+from tsshim_torch.sharing.batch import collate  # noqa: E402
+from tsshim_torch.sharing.item import codec, objects  # noqa: E402
 
 Point = collections.namedtuple("Point", "x y")
 

@@ -17,7 +17,7 @@ def install(item_ns=ITEM_NS, items=sys.maxsize):
     if "tsshim_torch" not in sys.modules:
         return
     from tsshim_torch import clock
-    from tsshim_torch.sharing import scopes
+    from tsshim_torch.sharing.naming import scopes
     now, readings = 0, 0
 
     def thread_ns():

@@ -20,7 +20,8 @@ import torch.utils.data  # noqa: E402  (brings the Python half)
 import torchvision  # noqa: E402
 from tsshim_torch import clock, native  # noqa: E402
 from tsshim_torch.judge import versions  # noqa: E402
-from tsshim_torch.sharing import bulk, exact, fetch, hints, scopes  # noqa: E402
+from tsshim_torch.sharing.batch import bulk, exact, fetch  # noqa: E402
+from tsshim_torch.sharing.naming import hints, scopes  # noqa: E402
 
 MS = 1_000_000
 

@@ -13,7 +13,7 @@ import numpy  # noqa: E402
 import torch  # noqa: E402
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
-from tsshim_torch.sharing import generators  # noqa: E402
+from tsshim_torch.sharing.item import generators  # noqa: E402
 
 
 def draws():

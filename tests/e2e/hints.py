@@ -10,7 +10,7 @@ import support
 support.become_the_chosen_interpreter()
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
 from tsshim_torch import clock  # noqa: E402
-from tsshim_torch.sharing import hints  # noqa: E402
+from tsshim_torch.sharing.naming import hints  # noqa: E402
 
 
 class Data:

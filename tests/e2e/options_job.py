@@ -574,7 +574,7 @@ WAYS = {kind.__name__: kind for kind in (
 def forget():
     """Let no way know what another one has read; for it is known by name, wherever it lies."""
     if "tsshim_torch" in sys.modules:
-        from tsshim_torch.sharing import unread
+        from tsshim_torch.sharing.naming import unread
         unread._told[:] = bytes(len(unread._told))
         unread._counted.clear()
 

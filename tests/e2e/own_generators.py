@@ -15,7 +15,7 @@ import torch  # noqa: E402
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
 from tsshim_torch import native  # noqa: E402
-from tsshim_torch.sharing import generators, places, private, seeding  # noqa: E402
+from tsshim_torch.sharing.item import generators, private, seeding  # noqa: E402
 
 
 def owners():
@@ -30,8 +30,8 @@ def told(owner):
     for name in ("getstate", "get_state"):
         if hasattr(owner, name):
             state = getattr(owner, name)()
-            return state.tolist() if hasattr(state, "tolist") else repr(places._plain(state))
-    return repr(places._plain(owner.state))
+            return state.tolist() if hasattr(state, "tolist") else repr(private._plain(state))
+    return repr(private._plain(owner.state))
 
 
 def used():
@@ -176,19 +176,19 @@ def test_functions_in_place_of_numpys():
 
 
 def test_where_a_place_is_not_known_the_generator_is_asked():
-    kept = places._torch_offsets
-    places._torch_offsets = lambda: None
+    kept = private._torch_offsets
+    private._torch_offsets = lambda: None
     try:
         own = seeding.Globals()
         assert after(own.seed, *SEEDS) == after(by_their_words, *SEEDS)
         assert [entry.kind for entry in own.entries] == [native.OTHER, native.PYTHON, native.NUMPY]
     finally:
-        places._torch_offsets = kept
+        private._torch_offsets = kept
 
 
 def test_a_place_that_is_not_right_is_not_used():
-    kept, places._right = places._right, {}
-    offsets, places._torch_offsets = places._torch_offsets, lambda: (offsets()[0] + 4, *offsets()[1:])
+    kept, private._right = private._right, {}
+    offsets, private._torch_offsets = private._torch_offsets, lambda: (offsets()[0] + 4, *offsets()[1:])
     try:
         generator = torch.Generator()
         state = generator.get_state()
@@ -196,4 +196,4 @@ def test_a_place_that_is_not_right_is_not_used():
         assert own._entries[0].kind == native.OTHER
         assert torch.equal(generator.get_state(), state)
     finally:
-        places._right, places._torch_offsets = kept, offsets
+        private._right, private._torch_offsets = kept, offsets

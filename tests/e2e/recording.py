@@ -8,7 +8,7 @@ import tempfile
 import support
 
 sys.path.insert(0, os.path.join(support.HERE, "..", "..", "hooks", "torch", "python"))
-from tsshim_torch.sharing import recording  # noqa: E402
+from tsshim_torch.sharing.order import recording  # noqa: E402
 
 SEED, NAME, OTHER = 7, b"a loader's name.", b"another loader's"
 

@@ -13,13 +13,14 @@ import numpy
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from tsshim_torch.sharing import codec, collate, views
+from tsshim_torch.sharing.batch import collate
+from tsshim_torch.sharing.item import codec, tensors
 
 
 def encoded_of(sample):
     """What codec makes of @sample; it is to hold views."""
     encoded = codec.encode(sample)
-    assert views.are_in(encoded.specs)
+    assert tensors.are_views(encoded.specs)
     return encoded
 
 
@@ -121,7 +122,7 @@ def test_those_that_do_not_overlap_are_as_ever():
     whole = volume()
     for sample in ((whole[:2], whole[2:]), [*whole], (whole, volume()), {"a": whole, "b": 1}):
         encoded = codec.encode(sample)
-        assert not views.are_in(encoded.specs) and not encoded.is_whole
+        assert not tensors.are_views(encoded.specs) and not encoded.is_whole
         alike(sample, samples.there_and_back(sample))
 
 
@@ -220,7 +221,7 @@ def test_random_views():
             alike(sample, found, seed, 2)
         except Exception as error:
             raise AssertionError(seed) from error
-        name = "views" if views.are_in(encoded.specs) else "apart"
+        name = "views" if tensors.are_views(encoded.specs) else "apart"
         counts[name] = counts.get(name, 0) + 1
     print("#", counts)
     assert counts["views"] > 800 and set(counts) <= {"views", "apart", "strides", "offset"}, counts

@@ -359,7 +359,7 @@ def test_a_dict_is_exactly_one_where_code_may_ask_for_that():
 
 def test_torchs_trees_take_a_dict_that_is_watched_for_one():
     from torch.utils import _pytree
-    from tsshim_torch.sharing import unread
+    from tsshim_torch.sharing.naming import unread
     table = {"rate": 0.1, "about": Holder}
     wanted, before = _pytree.tree_flatten(table), unread.noticed()
     armed = unread.arm([(table, ["rate"])])

@@ -18,20 +18,20 @@ STREAMS = os.path.join(HERE, "wrappers_streams.py")
 
 # Where ours is entered from a library's function, or before it, by mode.
 ALIGNED = (
-    "sharing.align:begin", "sharing.align:Plan.begin", "sharing.align:Plan.next_index",
-    "sharing.align:Plan.deliver", "sharing.align:Plan.end", "sharing.align:Plan.work",
-    "sharing.generators:save", "sharing.orders:draw_as_before", "sharing.naming:prepare",
-    "sharing.aligned:expect_workers", "sharing.aligned:run", "sharing.aligned:Drawn.seed",
-    "sharing.ahead:QueueAhead.__init__", "sharing.loaders:begin", "sharing.loaders:note",
-    "sharing.loaders:meet", "sharing.collate:Batch.finish",
-    "sharing.iterables:Plan.next_index", "sharing.turns:stream_of", "sharing.turns:run",
-    "sharing.lone:of", "sharing.private:Private.seed", "sharing.private:Private.seed#9",
-    "sharing.streams:Stream.leave", "sharing.streams:Stream.leave#3", "sharing.streams:Stream.idle",
-    "sharing.collate:Batch.finish#15",
+    "sharing.order.align:begin", "sharing.order.align:Plan.begin", "sharing.order.align:Plan.next_index",
+    "sharing.order.align:Plan.deliver", "sharing.order.align:Plan.end", "sharing.order.align:Plan.work",
+    "sharing.item.generators:save", "sharing.order.orders:draw_as_before", "sharing.naming.aligned_names:prepare",
+    "sharing.batch.aligned:expect_workers", "sharing.batch.aligned:run", "sharing.batch.aligned:Drawn.seed",
+    "sharing.batch.ahead:QueueAhead.__init__", "sharing.naming.loaders:begin", "sharing.naming.loaders:note",
+    "sharing.naming.loaders:meet", "sharing.batch.collate:Batch.finish",
+    "sharing.stream.iterables:Plan.next_index", "sharing.stream.streams:stream_of", "sharing.stream.streams:run",
+    "sharing.batch.lone:of", "sharing.item.private:Private.seed", "sharing.item.private:Private.seed#9",
+    "sharing.stream.streams:Stream.leave", "sharing.stream.streams:Stream.leave#3", "sharing.stream.streams:Stream.idle",
+    "sharing.batch.collate:Batch.finish#15",
 )
-EXACT = ("sharing.exact:expect_workers", "sharing.exact:run", "sharing.loaders:begin",
-         "sharing.collate:Batch.finish", "sharing.hints:expect")
-FREE = ("sharing.free:begin", "sharing.free:Epoch.work", "sharing.free:Epoch.deliver")
+EXACT = ("sharing.batch.exact:expect_workers", "sharing.batch.exact:run", "sharing.naming.loaders:begin",
+         "sharing.batch.collate:Batch.finish", "sharing.naming.hints:expect")
+FREE = ("sharing.order.free:begin", "sharing.order.free:Epoch.work", "sharing.order.free:Epoch.deliver")
 
 # What is said of the loaders of wrappers_warnings.py, and of no other loader.
 NOTES = {"aligned data, seed 7": 1,
@@ -97,12 +97,12 @@ def test_releases_of_webdataset():
 
 RELEASES = """
 import sys, types, torch.utils.data
-from tsshim_torch.sharing import fastai, stateful
-for name in (stateful._MODULE, fastai._MODULE):
+from tsshim_torch.sharing.order import fastai, torchdata
+for name in (torchdata._MODULE, fastai._MODULE):
     sys.modules[name] = types.ModuleType(name)
 class Other:
     dataset = []
-print(stateful.is_one(object()))
+print(torchdata.is_one(object()))
 fastai.align(type("Fake", (), {"d": Other()})(), None)
 """
 

@@ -109,12 +109,13 @@ class Uses(Dataset):
 
     def __getitem__(self, index):
         from tsshim_torch.handover import pool
-        from tsshim_torch.sharing import ahead, aligned, moving, seeding
+        from tsshim_torch.sharing.batch import ahead, aligned, collate
+        from tsshim_torch.sharing.item import seeding
         fetchers = torch.utils.data._utils.fetch
         return {
             "queue": type(aligned.worker_queue) is ahead.QueueAhead,
             "pool": pool.new_storage(1 << 20) is not None,
-            "stack": moving.TorchFunctionMode is not None,
+            "stack": collate.TorchFunctionMode is not None,
             "generators": seeding.known.look() is not None,
             "items": hasattr(fetchers._MapDatasetFetcher.fetch, "tsshim"),
             "streams": hasattr(fetchers._IterableDatasetFetcher.fetch, "tsshim"),

@@ -199,7 +199,7 @@ def test_polars_in_a_process_that_was_forked():
 # ---- PyTorch Geometric ----
 
 def there_and_back(sample):
-    from tsshim_torch.sharing import codec
+    from tsshim_torch.sharing.item import codec
     encoded = codec.encode(sample)
     room = ctypes.create_string_buffer(encoded.bytes + 64)
     codec.fill(encoded.leaves, ctypes.addressof(room))
@@ -255,7 +255,7 @@ def test_graphs_come_back_as_they_were():
 def test_graphs_that_are_more_are_refused():
     import torch
     from torch_geometric.data import Data, HeteroData
-    from tsshim_torch.sharing.objects import Unshareable
+    from tsshim_torch.sharing.item.objects import Unshareable
 
     class Mine(Data):
         """Of the program's own."""

@@ -93,7 +93,7 @@ class Settings:
         self.ignored = frozenset(os.environ.get("TSSHIM_IGNORE", "off").split(",")) - {"off", ""}
 
 
-# As samples.h, batches.h, lone.h, order.h and loaders.h of hooks/torch say: (name, result, arguments).
+# As samples.h and order.h of hooks/torch say: (name, result, arguments).
 _FUNCTIONS = (
     ("sample_abi", _small, []),
     ("sample_settings", None, [_pointer] * 6),
@@ -258,7 +258,7 @@ def say(text):
 
 
 class Sample:
-    """One struct ts_sample, for one thread; the methods are those of samples.h and across.h."""
+    """One struct ts_sample, for one thread; the methods are those of samples.h."""
 
     def __init__(self):
         self.handle = library.tsshim_sample_create()

@@ -25,14 +25,14 @@ def install():
     if native.settings.locality:
         _share_out(dataloader._BaseDataLoaderIter, dataloader)
     if native.settings.aligned:
-        _prepare_workers(dataloader.DataLoader, "aligned")
+        _prepare_workers(dataloader.DataLoader, "batch.aligned")
         _wrap_iterators(dataloader._BaseDataLoaderIter, dataloader)
         _wrap_fetch(fetcher, _fetch_aligned, _own_words)
         _wrap_streams(dataloader._utils.fetch._IterableDatasetFetcher)
         _wrap_worker(dataloader._utils.worker)
         atexit.register(_at_end, os.getpid())
     elif native.settings.share in (native.SHARE_AUTO, native.SHARE_SAMPLES):
-        _prepare_workers(dataloader.DataLoader, "exact")
+        _prepare_workers(dataloader.DataLoader, "batch.exact")
         _wrap_fetch(fetcher, _fetch_exact)
     elif native.settings.share == native.SHARE_PIXELS:
         _prepare_workers(dataloader.DataLoader, None)
@@ -53,7 +53,7 @@ def _prepare_workers(loader_class, name):
         try:
             data = sys.modules["torch.utils.data"]
             is_stream = native.settings.aligned and isinstance(self.dataset, data.IterableDataset)
-            module = "turns" if is_stream else name
+            module = "stream.streams" if is_stream else name
             if module is not None:
                 with collecting.put_off():
                     _with_nodes()
@@ -72,7 +72,7 @@ def _prepare_workers(loader_class, name):
 def _attempt(step, *arguments):
     """A function of loaders.py, whose errors are of no concern to the program."""
     try:
-        from .sharing import loaders
+        from .sharing.naming import loaders
         return getattr(loaders, step)(*arguments)
     except Exception as error:
         native.failed(error)
@@ -117,9 +117,9 @@ def _can_align(iterator, loader, dataloader):
     kinds = dataloader._utils.fetch
     fetcher = kinds._IterableDatasetFetcher if _is_iterable(iterator, dataloader) \
         else kinds._MapDatasetFetcher
-    from .sharing import stateful
+    from .sharing.order import torchdata
     is_known = type(iterator) in known or not _is_iterable(iterator, dataloader) and \
-        stateful.is_one(iterator)
+        torchdata.is_one(iterator)
     # Data pipes have seeds of their own, which torch hands around.
     if not is_known or not hasattr(fetcher.fetch, "tsshim") or \
             _is_pipe(loader.dataset, "MapDataPipe", "IterDataPipe"):
@@ -154,7 +154,7 @@ def _begins_late(dataset):
     if worker is None:
         return late is dataset
     # In a worker whose loop is torch's own: others ask the iterator for its state at once.
-    aligned = sys.modules.get(__package__ + ".sharing.aligned")
+    aligned = sys.modules.get(__package__ + ".sharing.batch.aligned")
     return aligned is not None and aligned.worker_queue is not None and \
         worker.dataset is dataset and not _is_pipe(dataset, "IterDataPipe")
 
@@ -165,15 +165,15 @@ def _begin(iterator, loader, dataloader):
     try:
         others.note_iteration()
         if _can_align(iterator, loader, dataloader):
-            from .sharing import align
+            from .sharing.order import align
             begin = kind = None
             if _is_iterable(iterator, dataloader):
-                from .sharing import iterables
+                from .sharing.stream import iterables
                 kind = iterables.Plan
                 if loader.num_workers == 0:
                     _to_begin_late = loader.dataset
             elif native.settings.free:
-                from .sharing import free
+                from .sharing.order import free
                 begin = free.begin
             iterator._tsshim_plan = align.begin(loader, iterator, begin, kind)
     except Exception as error:  # the loader works as without us
@@ -187,8 +187,8 @@ def _prepare(loader, iterator):
     """Do for the workers that are forked next what each of them would do."""
     global _is_prepared
     try:
-        from .sharing import aligned  # which workers inherit
-        aligned.naming.prepare(loader, iterator)
+        from .sharing.naming import aligned_names  # which workers inherit
+        aligned_names.prepare(loader, iterator)
         _is_prepared = True
     except Exception as error:
         native.failed(error)
@@ -199,14 +199,14 @@ def _forget():
     global _is_prepared
     if _is_prepared:
         _is_prepared = False
-        from .sharing import naming
-        naming.forget()
+        from .sharing.naming import aligned_names
+        aligned_names.forget()
 
 
 def _wrap_iterators(base, dataloader):
     def __init__(self, loader, *_args, **_kwargs):
         _attempt("meet", loader)  # one of a class that makes iterators in its own way, too
-        from .sharing import generators
+        from .sharing.item import generators
         with generators.used():  # it draws the seed of its workers
             _, error = yield
         if error is not None:
@@ -221,7 +221,7 @@ def _wrap_iterators(base, dataloader):
                 _prepare(loader, self)
 
     def _reset(self, loader, first_iter=False, *_args, **_kwargs):
-        from .sharing import generators
+        from .sharing.item import generators
         with generators.used():
             _, error = yield
         if error is None and not first_iter:
@@ -292,7 +292,7 @@ def _share_out(base, dataloader):
 
 def _own_words(fetcher, indices):
     """What torch's own fetch() understands: the indices of what is of our making."""
-    for module, kind in ((".sharing.align", "Work"), (".sharing.iterables", "Turn")):
+    for module, kind in ((".sharing.order.align", "Work"), (".sharing.stream.iterables", "Turn")):
         found = sys.modules.get(__package__ + module)
         if found is not None and type(indices) is getattr(found, kind):
             return fetcher, indices.indices
@@ -302,24 +302,24 @@ def _own_words(fetcher, indices):
 def _with_nodes():
     """Batches of aligned jobs ask other nodes, where that is wanted."""
     if native.settings.across:
-        from .sharing import across
+        from .sharing.batch import across
         across.use()
 
 
 def _fetch_aligned(self, indices):
-    align = sys.modules.get(__package__ + ".sharing.align")
+    align = sys.modules.get(__package__ + ".sharing.order.align")
     if align is None or type(indices) is not align.Work:
         return (yield)[0]
-    from .sharing import aligned
+    from .sharing.batch import aligned, fetch
     _with_nodes()
     made = aligned.run(self, indices)
-    return (yield)[0] if made is aligned.NOT_OURS else made
+    return (yield)[0] if made is fetch.NOT_OURS else made
 
 
 def _fetch_exact(self, indices):
-    from .sharing import exact
+    from .sharing.batch import exact, fetch
     made = exact.run(self, indices)
-    return (yield)[0] if made is exact.NOT_OURS else made
+    return (yield)[0] if made is fetch.NOT_OURS else made
 
 
 def _wrap_streams(fetcher):
@@ -335,14 +335,15 @@ def _wrap_streams(fetcher):
         return None
 
     def fetch(self, possibly_batched_index):
-        iterables = sys.modules.get(__package__ + ".sharing.iterables")
+        iterables = sys.modules.get(__package__ + ".sharing.stream.iterables")
         turn = possibly_batched_index
         if iterables is not None and type(turn) is iterables.Turn:
-            from .sharing import generators, turns
+            from .sharing.item import generators
+            from .sharing.stream import streams
             with generators.used():
-                stream = turns.stream_of(self, turn)
+                stream = streams.stream_of(self, turn)
                 if stream is not None:
-                    return turns.run(self, turn, stream)
+                    return streams.run(self, turn, stream)
         return (yield)[0]
 
     def own_words(self, indices):
@@ -362,7 +363,7 @@ def _wrap_fetch(fetcher, ours, plain=None):
 
 def _wrap_worker(worker):
     def _worker_loop(*args, **kwargs):
-        from .sharing import ahead, aligned
+        from .sharing.batch import ahead, aligned
         queue = aligned.worker_queue = ahead.QueueAhead(args[2])
         yield (*args[:2], queue, *args[3:])
 

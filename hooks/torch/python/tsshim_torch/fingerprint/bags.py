@@ -5,7 +5,7 @@ Bags of options: objects in which a program keeps its settings, of which items r
 What a sweep varies lies in one: a learning rate, a seed, the name of a run.  So a leaf of a bag, a
 plain value, is part of a data set's name only where an item reads it.  Whether one does, code
 tells that the walk has met: it mentions the leaf's name.  That is a guess, and may be one:
-sharing/unread.py notices a read of a leaf that was left out, and no sample that was made with it is
+sharing/naming/unread.py notices a read of a leaf that was left out, and no sample that was made with it is
 published.  docs/rooms/options.md has the argument.
 """
 

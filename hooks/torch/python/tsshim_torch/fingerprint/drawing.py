@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 Generators of random numbers that a dataset has of its own: which there are, and which of them
-somebody else can seed (sharing/private.py).
+somebody else can seed (sharing/item/private.py).
 """
 
 import sys

@@ -4,7 +4,7 @@ Numbers that processes share, or may: multiprocessing.Value and Array, objects o
 and arrays in shared memory.  What they are now is part of a name.
 
 An epoch that the program tells its workers, a curriculum's step: an item may read it at any time, so
-the caller compares them again behind each item (sharing/naming.py).  Locks around them say nothing.
+the caller compares them again behind each item (sharing/naming/aligned_names.py).  Locks around them say nothing.
 """
 
 import ctypes

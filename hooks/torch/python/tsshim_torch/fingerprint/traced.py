@@ -3,7 +3,7 @@
 Transforms that leave their address in what they make, as MONAI's do for their inverses.
 
 The address is another one in each process, so there stands instead which of the data set's
-transforms it is: in a name (a cache of items, say), and in samples (sharing/objects.py).
+transforms it is: in a name (a cache of items, say), and in samples (sharing/item/objects.py).
 """
 
 import sys

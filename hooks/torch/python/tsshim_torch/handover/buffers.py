@@ -138,6 +138,12 @@ def untyped(tensor):
     return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor._storage()
 
 
+def tensor_on(storage, dtype, shape):
+    """A contiguous tensor on @storage; a typed one around this, as torch makes it, takes as long again."""
+    import torch
+    return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape)
+
+
 def open_page(pid, fd):
     """
     A descriptor for the page that process @pid has as @fd.  That is nobody's item's, not even of one that

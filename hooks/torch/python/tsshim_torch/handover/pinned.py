@@ -54,12 +54,13 @@ def _storage_on(holder):
 @functools.lru_cache(None)
 def _holders_tell():
     """Does this torch refer to the holder for as long as anything is on its memory?"""
+    import torch
     twin = Twin(-1, 64)
     twin.holder = (ctypes.c_ubyte * 64)()
     twin.settle()
     storage = _storage_on(twin.holder)
     first = twin.busy()
-    tensor = _tensor_on(storage, (16,), "float32")
+    tensor = buffers.tensor_on(storage, torch.float32, (16,))
     del storage
     second = twin.busy() and tensor.data_ptr() == ctypes.addressof(twin.holder)
     view = tensor[3:5].numpy()
@@ -67,14 +68,6 @@ def _holders_tell():
     third = twin.busy() and len(view) == 2
     del view
     return first and second and third and not twin.busy()
-
-
-def _tensor_on(storage, shape, dtype):
-    import torch
-    dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
-    more = {"_internal": True} if hasattr(torch.storage, "_warn_typed_storage_removal") else {}
-    typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, **more)
-    return torch.empty(0, dtype=dtype, device="cpu").set_(typed, 0, shape)
 
 
 class Twin:
@@ -133,7 +126,7 @@ def lend(buffer, tensor):
     if storage is None:
         return None
     buffer.lent = True
-    made = _tensor_on(storage, tensor.shape, tensor.dtype)
+    made = buffers.tensor_on(storage, tensor.dtype, tensor.shape)
     if buffer.name is not None:
         # Before the program has it: from now on, what is written to it is noticed.
         _library.tsshim_pinned_name(buffer.twin.number, buffer.name)

@@ -8,15 +8,20 @@ in buffers.py.  Whatever is not certain goes torch's own way.
 """
 
 import contextlib
+import ctypes
 import os
 import sys
 import threading
 
 from .. import guard_importlib_bootstrap as guard
-from . import buffers, heap, inbox, outbox, pinned
+from . import buffers, inbox, outbox, pinned
 
 # Longest that a fork waits for another thread of ours, which never takes a thousandth of it.
 FORK_SECONDS = 10
+
+# A worker keeps at most twice so much at the end of its heap: a picture in one of Pillow's blocks,
+# which have no more than 16 MiB, and what is cut out of it.
+HEAP_BLOCK = 16 << 20
 
 # Tells a spawned child that its parent can receive from a pool.  Not a setting: it is
 # in the environment of children only, and start-up takes it out of theirs.
@@ -54,7 +59,22 @@ def _enter_worker(queue):
     if pinned.wanted():
         _tell_before_sending(queue, _outbox)
         _naming = True
-    heap.keep()
+    _keep_heap()
+
+
+def _keep_heap():
+    """
+    Free one block that was never touched.  glibc gives the end of its heap back when it is longer
+    than twice the largest block that was mapped singly and freed (mallopt(3), M_MMAP_THRESHOLD,
+    "dynamic"): an item of several blocks of about one size would have each next one fault them in
+    again.  A setting of the user's or the program's, as MALLOC_TRIM_THRESHOLD_, stays in force.
+    """
+    process = ctypes.PyDLL(None)  # the malloc of this process, whoever brought it
+    process.malloc.restype = ctypes.c_void_p
+    process.malloc.argtypes = [ctypes.c_size_t]
+    process.free.restype = None
+    process.free.argtypes = [ctypes.c_void_p]
+    process.free(process.malloc(HEAP_BLOCK))
 
 
 def _tell_before_sending(queue, box):

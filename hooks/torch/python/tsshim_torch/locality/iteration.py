@@ -15,7 +15,7 @@ from collections import namedtuple
 from torch.utils.data._utils import worker as torch_worker
 
 from .. import native
-from ..sharing.digests import digest
+from ..sharing.naming.digests import digest
 from . import assignment, samplers
 
 REASON = b"torch_locality"

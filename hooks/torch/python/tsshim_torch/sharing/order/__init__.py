@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Which items an iteration gives, in which order, and from which seeds."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Iterable data sets under alignment."""
