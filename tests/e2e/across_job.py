@@ -19,10 +19,8 @@ import meeting
 
 
 class Costly(aligned_job.Items):
-    """
-    @cost_ms of CPU time for each item, which has @floats numbers and @directory's files; with
-    @of_node it is another one on each node.
-    """
+    """@cost_ms of CPU time for each item, which has @floats numbers and @directory's files; with
+    @of_node it is another one on each node."""
 
     def __init__(self, count, cost_ms, floats, directory, of_node):
         super().__init__(count)

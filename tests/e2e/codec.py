@@ -367,10 +367,8 @@ def take(batch, position, encoded, places):
 
 
 def build(samples, how):
-    """
-    The batch of @samples: how[i] tells those that are taken many at once (2, from the second
-    on), records (True), and computed here.
-    """
+    """The batch of @samples: how[i] tells those that are taken many at once (2, from the second
+    on), records (True), and computed here."""
     batch, places = collate.Batch(len(samples), True), None
     # In an order that no collation would take.
     for position in sorted(range(len(samples)), key=lambda i: (i * 7) % 5):

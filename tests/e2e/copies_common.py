@@ -41,10 +41,8 @@ class Gpu:
         return start([JOBS, "1", str(schedule), str(steps), *words], env, pass_fds=pass_fds)
 
     def begin(self, jobs, steps, *words, late=0, pass_fds=()):
-        """
-        So many jobs that begin at once, or each @late us after the one before it, or one for
-        each of @late, so many us late.
-        """
+        """So many jobs that begin at once, or each @late us after the one before it, or one for
+        each of @late, so many us late."""
         gate, opener = os.pipe()
         ready, told = os.pipe()
         words = [*words, "gate=%d" % gate, "ready=%d" % told]
@@ -61,17 +59,13 @@ class Gpu:
         return started
 
     def run(self, jobs, steps, *words, late=0):
-        """
-        Such jobs, with so many batches each; all must have read back what they brought.  What
-        well() says of each.
-        """
+        """Such jobs, with so many batches each; all must have read back what they brought.  What
+        well() says of each."""
         return [well(job, steps) for job in self.begin(jobs, steps, *words, late=late)]
 
     def run_until(self, holds, jobs, *words, late=0):
-        """
-        Such jobs, which go on until @holds(counters of the driver); all must have read back
-        what they brought.  How many batches that were.
-        """
+        """Such jobs, which go on until @holds(counters of the driver); all must have read back what
+        they brought.  How many batches that were."""
         until_then, end = os.pipe()
         started = self.begin(jobs, 1, *words, "until=%d" % until_then, late=late,
                              pass_fds=(until_then,))
@@ -112,10 +106,8 @@ class Gpu:
         return counters["h2d_copies"] - counters["h2d_of_one"]
 
     def safe(self):
-        """
-        Nothing was read from memory that its owner had freed, nor used after its end; and none
-        was freed while another process had it mapped.
-        """
+        """Nothing was read from memory that its owner had freed, nor used after its end; and none
+        was freed while another process had it mapped."""
         counters = self.counters()
         assert counters["poisoned_reads"] == 0 and counters["late_uses"] == 0, counters
         assert counters["freed_while_open"] == 0, counters

@@ -38,10 +38,8 @@ class Until:
 
 
 def together_until(devices, holds):
-    """
-    (batches, what was taken from a ring, the driver's counters) of jobs that go on until
-    @holds(counters); all must have the right bytes.
-    """
+    """(batches, what was taken from a ring, the driver's counters) of jobs that go on until
+    @holds(counters); all must have the right bytes."""
     with Gpu(FAKECUDA_DEVICES="4", **GOOD) as gpu:
         then = Until()
         jobs = begin(gpu, devices, then.word, steps=1, pass_fds=(then.theirs,))

@@ -18,11 +18,9 @@ SLOW, FAST = {"FAKECUDA_BANDWIDTH": "52000000"}, {"FAKECUDA_BANDWIDTH": "2600000
 
 
 def shares(copies, jobs, *words, late=0, layers=0, **gpu_is):
-    """
-    So many copies come to be shared by jobs that go on until then, and each is brought or
-    taken, never both, as are so many layers of parameters of each.  (How many of all:
-    bench/gates/gate_cuda.py.)
-    """
+    """So many copies come to be shared by jobs that go on until then, and each is brought or taken,
+    never both, as are so many layers of parameters of each.  (How many of all:
+    bench/gates/gate_cuda.py.)"""
     words = [*words, "layers=%d" % layers]
     with Gpu(**gpu_is) as gpu:
         batches = gpu.run_until(lambda now: now.get("d2d_copies", 0) > copies, jobs, *words,
@@ -91,10 +89,8 @@ def test_different_batches_are_different():
 
 
 def random_schedules(schedules, workers=4):
-    """
-    tests/cuda/schedules.c: so many of them, byte for byte, by as many processes as pay.  Of each
-    process: machines that shared, all machines, copies within a GPU.
-    """
+    """tests/cuda/schedules.c: so many of them, byte for byte, by as many processes as pay.  Of each
+    process: machines that shared, all machines, copies within a GPU."""
     shared = []
     with contextlib.ExitStack() as stack:
         # What the library is told holds for all machines of a worker: one in four looks twice.
@@ -131,10 +127,8 @@ REACHED = """copy_leased copy_served copy_claimed copy_done copy_teed copy_waits
 
 
 def hit(point, how):
-    """
-    Kill or stop a job there, which it must come to; the others bring something before and
-    after, and must not notice.
-    """
+    """Kill or stop a job there, which it must come to; the others bring something before and after,
+    and must not notice."""
     with Gpu(FAKECUDA_BANDWIDTH="500000000", FAKECUDA_JITTER_US="300") as gpu:
         until_then, end = os.pipe()
         words = [1, "pause=1000", "until=%d" % until_then]

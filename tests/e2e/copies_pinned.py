@@ -95,10 +95,8 @@ def test_off():
 
 
 def pinned(said):
-    """
-    How many batches of the loop were pinned, and its longest copy in seconds.  (That no copy waits
-    for memory to be pinned: bench/gates/gate_cuda.py.)
-    """
+    """How many batches of the loop were pinned, and its longest copy in seconds.  (That no copy
+    waits for memory to be pinned: bench/gates/gate_cuda.py.)"""
     assert said.startswith("right True\n"), said
     found = re.search(r"~pinned (\d+) longest (\d+) us", said)
     return int(found.group(1)), int(found.group(2)) / 1e6
@@ -162,10 +160,8 @@ def test_kills():
 
 
 def trained(scenario, copies="auto", least=0, **more):
-    """
-    (what must be equal, how many batches were not copied into pinned memory) of a trainer that
-    goes on until there are so many of these.
-    """
+    """(what must be equal, how many batches were not copied into pinned memory) of a trainer that
+    goes on until there are so many of these."""
     with Gpu(TSSHIM_COPIES=copies, FAKECUDA_JITTER_US="1000", **more) as gpu:
         env = gpu.group.environment(**gpu.more)
         outcome = run([support.torch_python(), LOADER, scenario, str(least)], env)

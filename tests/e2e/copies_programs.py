@@ -186,10 +186,8 @@ for count in ((1 << 20) + 1, apart + 4096, apart + (1 << 20), (1 << 64) - 4):
 
 
 def both_until(gpu, commands, holds):
-    """
-    The outcomes of programs that run at once, with what each is told besides, and go on until
-    @holds(counters of the driver).
-    """
+    """The outcomes of programs that run at once, with what each is told besides, and go on until
+    @holds(counters of the driver)."""
     until_then, end = os.pipe()
     jobs = [start([PYTHON, "-c", *words, str(until_then)],
                   gpu.group.environment(**{**gpu.more, **more}), pass_fds=(until_then,))

@@ -213,14 +213,12 @@ def test_a_log_of_an_older_format_is_put_aside():
     with Log() as log:
         older = '{"tsshim_events":1,"t":1.0,"version":"0","group":"%s","node":"n"}\n' % log.group.name
         log.begin(0)
-        with open(log.path, "w", encoding="utf-8") as file:
-            file.write(older)
+        support.write(log.path, older)
         tell(log.job(), "decode")
         lines, damaged = log.finish()
         assert damaged == []
         same_as_statistics(lines, log.group.statistics())
-        with open(log.path + ".1", encoding="utf-8") as file:
-            assert file.read() == older
+        assert support.read(log.path + ".1") == older
 
 
 def test_damaged_lines_are_left_and_named():
@@ -327,11 +325,9 @@ def test_what_is_no_log_is_refused_before_the_job_starts():
         os.mkdir(log.path)
         assert "it is no regular file" in refused(log, option)
         os.rmdir(log.path)
-        with open(log.path, "w", encoding="utf-8") as file:
-            file.write("import torch\n")
+        support.write(log.path, "import torch\n")
         assert "it is there already and no event log" in refused(log, option)
-        with open(log.path, encoding="utf-8") as file:
-            assert file.read() == "import torch\n"
+        assert support.read(log.path) == "import torch\n"
         os.unlink(log.path)
         tell(log.job(), "decode")
         log.finish()

@@ -190,16 +190,14 @@ def test_only_the_stderr_that_tsrun_has_seen():
         for script in ("exec %s 2>%s", "%s 2>%s; exec 2>&-", "exec 2>&-; %s 2>%s; true",
                        "exec %s 2>%s 1>&2"):
             assert line(group, "bash", "-c", script % (shlex.join(decode()), path)) == "", script
-            with open(path) as file:
-                assert "tsshim" not in file.read(), script
+            assert "tsshim" not in support.read(path), script
         # A file that was named before tsrun: behind what the program has written.
         with open(path, "w") as file:
             done = subprocess.run([TSRUN, "--", "bash", "-c", "echo mine >&2; "
                                    + shell(decode()) + "; echo last >&2"], stderr=file,
                                   stdout=subprocess.DEVNULL, env=environment(group), timeout=60)
         assert done.returncode == 0
-        with open(path) as file:
-            text = file.read()
+        text = support.read(path)
         assert re.fullmatch("mine\nlast\n" + taken(group, len(pictures()), len(pictures())), text), text
 
 
@@ -261,8 +259,7 @@ def test_who_outlives_tsrun_says_nothing():
         script = "(read x <%s; %s) & true" % (gate, shell(decode()))
         process = start([TSRUN, "--", "bash", "-c", script], environment(group))
         process.wait(timeout=support.TIMEOUT)
-        with open(gate, "w") as opened:
-            opened.write("go\n")
+        support.write(gate, "go\n")
         done = finish(process)  # which waits for all that have its streams
         assert (done.status, done.errors) == (0, ""), done.errors
         assert len(support.blocks(done.output)) == len(pictures()), done.output

@@ -97,8 +97,7 @@ def test_attributes_still_come_with_the_names():
             place = os.path.join(storage.source, directory)
             os.mkdir(place)
             for number in range(1500):
-                with open(os.path.join(place, "picture-%05d.jpg" % number), "wb") as file:
-                    file.write(b"x" * number)
+                support.write(os.path.join(place, "picture-%05d.jpg" % number), b"x" * number)
         reference = outcome(STAT.replace("path(", "os.path.join(%r, " % storage.source),
                             storage.path)
         storage.reset()
@@ -305,12 +304,10 @@ def test_damaged_listings_are_refused():
         reference = outcome(body, storage.path)
         outcome(body, storage.path, group)
         place, = files_of(group)
-        with open(place, "rb") as file:
-            data = file.read()
+        data = support.read(place, "rb")
         for what, bad in damage(data):
             os.chmod(place, 0o600)
-            with open(place, "wb") as file:
-                file.write(bad)
+            support.write(place, bad)
             os.chmod(place, 0o400)
             storage.reset()
             equal(reference, outcome(body, storage.path, group), what)

@@ -45,8 +45,7 @@ def expect(result, status, stderr=""):
 def compile_c(directory, name, text, *flags):
     """Compile a program; Skip where the tool chain cannot."""
     source = os.path.join(directory, name + ".c")
-    with open(source, "w") as f:
-        f.write(text)
+    support.write(source, text)
     out = os.path.join(directory, name)
     made = subprocess.run([*CC, source, "-o", out, *flags], stderr=subprocess.PIPE, text=True)
     if made.returncode != 0:

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import time
 
+import support
 from tsrun_common import BUILD, MEMBER, Skip, clean_environment, expect, tsrun
 
 LOCK_BASE = 1 << 60  # leader/group/layout.h
@@ -67,10 +68,8 @@ def stats(group):
 
 
 def leave_to_gc(group, stays=True):
-    """
-    What the group leaves @stays until `tsrun gc`: jobs of other tests start and end meanwhile, and
-    take along what nobody uses or keeps.
-    """
+    """What the group leaves @stays until `tsrun gc`: jobs of other tests start and end meanwhile,
+    and take along what nobody uses or keeps."""
     with open(path(group, "ring"), "r+b") as ring:
         ring.seek(KEPT_UNTIL)
         ring.write(struct.pack("<Q", 1 << 63 if stays else 0))
@@ -345,8 +344,7 @@ def test_copies_of_files(directory):
     files = os.path.join(directory, "files")
     os.makedirs(files)
     for name in ("a", "b"):
-        with open(os.path.join(files, name), "w") as file:
-            file.write(name * 1000)
+        support.write(os.path.join(files, name), name * 1000)
     group, other = new_group(), path("clitest-%d-like" % os.getpid(), "f.0123")
     library = os.path.join(BUILD, "libtsshim-test.so")
     settings = {"LD_PRELOAD": library, "TSSHIM_GROUP": group, "TSSHIM_STAGE": "shm",
@@ -472,8 +470,7 @@ def test_requests_to_other_nodes_go_with_their_group(directory):
 
 
 def write_object(group, suffix, data):
-    with open(path(group, suffix), "wb") as file:
-        file.write(data)
+    support.write(path(group, suffix), data)
     os.chmod(path(group, suffix), 0o600)
 
 

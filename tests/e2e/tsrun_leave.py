@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 
+import support
 from tsrun_common import TSRUN, clean_environment, expect, tsrun
 from tsrun_groups import Member, exists, new_group, path
 
@@ -35,8 +36,7 @@ class Stuck:
 
     def writes(self):
         """proc(5): the number of the system call that it is in, and its first argument."""
-        with open("/proc/%d/syscall" % self.process.pid) as file:
-            words = file.read().split()
+        words = support.read("/proc/%d/syscall" % self.process.pid).split()
         return words[0] != "running" and int(words[1], 16) == 2
 
     def finish(self):

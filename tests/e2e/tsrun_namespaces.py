@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 
+import support
 from tsrun_common import BUILD, MEMBER, TSRUN, Skip, clean_environment, expect, tsrun
 
 HOURS_AGO = 3 * 3600
@@ -58,8 +59,7 @@ def other_boot(directory):
     """A prefix that shows its command another boot id; nothing else is different."""
     needs("unshare", "--mount")
     path = os.path.join(directory, "boot_id")
-    with open(path, "w") as file:
-        file.write("01234567-89ab-cdef-0123-456789abcdef\n")
+    support.write(path, "01234567-89ab-cdef-0123-456789abcdef\n")
     return ["unshare", "--mount", "sh", "-c",
             "mount --bind %s /proc/sys/kernel/random/boot_id && exec \"$@\"" % path, "sh"]
 
@@ -315,8 +315,7 @@ def test_odd_things_under_names_of_other_namespaces(directory):
     os.unlink(ledger)
     for size in (0, 7, 447, 65536):
         for path in (ring, ledger):
-            with open(path, "wb") as file:
-                file.write(b"\x5a" * size)
+            support.write(path, b"\x5a" * size)
         assert gc(group) == "nothing to remove\n", "young, and nobody knows what it is"
         age((ring, ledger))
         with open(ring, "r+b") as file:
@@ -345,8 +344,7 @@ def test_copies_of_files(directory):
     files, place = os.path.join(directory, "files"), os.path.join(directory, "place")
     os.mkdir(files)
     os.mkdir(place)
-    with open(os.path.join(files, "a"), "w") as file:
-        file.write("a" * 1000)
+    support.write(os.path.join(files, "a"), "a" * 1000)
     for where in ("shm", place):
         group = new_group()
         settings = {"LD_PRELOAD": os.path.join(BUILD, "libtsshim-test.so"),

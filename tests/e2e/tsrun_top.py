@@ -58,10 +58,8 @@ class Member:
 
 
 class Blocks:
-    """
-    `tsrun top` that writes blocks of text, which are read one by one.  When one ends is seen when
-    the next one comes.
-    """
+    """`tsrun top` that writes blocks of text, which are read one by one.  When one ends is seen
+    when the next one comes."""
 
     def __init__(self, *words):
         self.process = subprocess.Popen([TSRUN, "top", *words], env=clean_environment(),

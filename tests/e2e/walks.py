@@ -31,8 +31,7 @@ PROGRAM = ("import toolkit.parts\nfrom tsshim_torch.fingerprint import datasets,
 
 def write(path, text=""):
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    support.write(path, text)
 
 
 def tree(place, name="toolkit", text=LIBRARY):

@@ -167,10 +167,8 @@ class Mounted:
         return self.ask("get")
 
     def latency(self, ms, kind=None):
-        """
-        What each request takes; or those of one @kind: lookup, getattr, open, read, readdir,
-        flush.  Without a kind, for all of them again.
-        """
+        """What each request takes; or those of one @kind: lookup, getattr, open, read, readdir,
+        flush.  Without a kind, for all of them again."""
         if kind:
             self.set(**{"latency_%s_us" % kind: ms * 1000})
             return
@@ -210,10 +208,8 @@ class Mounted:
         self.set(fail_reads=reads, fail_opens=opens, fail_beyond=beyond, fail_nth=nth)
 
     def counts(self):
-        """
-        {"requests": {kind: n}, "opens", "reads", "bytes_read", "bytes_written", "waiting",
-        "files": {path below the source: {"opens", "reads", "bytes_read", "bytes_written"}}}
-        """
+        """{"requests": {kind: n}, "opens", "reads", "bytes_read", "bytes_written", "waiting",
+        "files": {path below the source: {"opens", "reads", "bytes_read", "bytes_written"}}}"""
         return self.ask("counts")
 
     def reset(self):
