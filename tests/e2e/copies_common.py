@@ -66,15 +66,9 @@ class Gpu:
     def run_until(self, holds, jobs, *words, late=0):
         """Such jobs, which go on until @holds(counters of the driver); all must have read back what
         they brought.  How many batches that were."""
-        until_then, end = os.pipe()
-        started = self.begin(jobs, 1, *words, "until=%d" % until_then, late=late,
-                             pass_fds=(until_then,))
-        os.close(until_then)
-        seen = until(lambda: holds(self.counters_now()))
-        os.close(end)
-        brought = sum(batches_of(job) for job in started)
-        assert seen, self.counters()
-        return brought
+        then = Until()
+        started = self.begin(jobs, 1, *words, then.word, late=late, pass_fds=then.fds)
+        return then.end(started, self, holds)
 
     def trainers_until(self, holds, commands, env=({}, {})):
         """Outcomes of trainers (tests/victims) that bring others until @holds(counters) as well."""
@@ -112,6 +106,27 @@ class Gpu:
         assert counters["poisoned_reads"] == 0 and counters["late_uses"] == 0, counters
         assert counters["freed_while_open"] == 0, counters
         return counters
+
+
+class Until:
+    """A pipe until whose end jobs go on, which are started with .word and .fds."""
+
+    def __init__(self):
+        self.theirs, self.ours = os.pipe()
+        self.word, self.fds = "until=%d" % self.theirs, (self.theirs,)
+
+    def close(self):
+        os.close(self.theirs)
+        os.close(self.ours)
+
+    def end(self, jobs, gpu=None, holds=None, each=None):
+        """End it, of a @gpu when @holds(counters of the driver).  How many batches the jobs have
+        brought, or a list of what @each(job) says."""
+        seen = not holds or until(lambda: holds(gpu.counters_now()))
+        self.close()
+        found = [(each or batches_of)(job) for job in jobs]
+        assert seen, (gpu.counters(), found)
+        return found if each else sum(found)
 
 
 def counters_of(path):

@@ -9,7 +9,7 @@ import os
 import re
 
 import support
-from copies_common import DRIVER, JOBS, Gpu, batches_of, until
+from copies_common import DRIVER, JOBS, Gpu, Until, until
 from support import equal, finish, run, start, victim
 
 PROGRAMS = os.path.dirname(JOBS)
@@ -35,14 +35,8 @@ def at_once(gpu, commands, env=({},), words=(), pass_fds=()):
 def together(gpu, commands, holds, env=({},)):
     """The same, and they go on until @holds(counters of the driver).  How many batches they have
     brought."""
-    until_then, end = os.pipe()
-    jobs = at_once(gpu, commands, env, ["until=%d" % until_then], [until_then])
-    os.close(until_then)
-    seen = until(lambda: holds(gpu.counters_now()))
-    os.close(end)
-    brought = sum(batches_of(job) for job in jobs)
-    assert seen, gpu.counters()
-    return brought
+    then = Until()
+    return then.end(at_once(gpu, commands, env, [then.word], then.fds), gpu, holds)
 
 
 def in_turn(gpu, command, holds=lambda now: now.get("d2d_copies", 0) > 0, ahead=4):

@@ -29,7 +29,6 @@ import corpus_python  # noqa: E402
 import holders  # noqa: E402
 import meeting  # noqa: E402 -- of the tests beside
 import support  # noqa: E402
-import support
 from support import Group, finish, start  # noqa: E402
 
 MODULES = ("vision", "tables", "drawing", "albu", "medical", "arrays", "kinds", "hub", "streams",
