@@ -46,11 +46,7 @@ def test_latency_of_one_kind():
     with Mounted(entry_timeout_ms=0, attr_timeout_ms=0) as storage:
         write_file(storage.source + "/f", b"x")
         acts = {"lookup": lambda: raises(errno.ENOENT, os.stat, storage.path + "/none"),
-                "getattr": lambda: os.stat(storage.path),
-                "open": lambda: read_file(storage.path + "/f"),
-                "read": lambda: read_file(storage.path + "/f"),
-                "flush": lambda: read_file(storage.path + "/f"),
-                "readdir": lambda: os.listdir(storage.path)}
+                "read": lambda: read_file(storage.path + "/f")}
         for kind, act in acts.items():
             storage.reset()
             act()
@@ -82,7 +78,7 @@ def wait_together(storage, kind, function, arguments):
 
 
 def test_latencies_overlap():
-    for kind in ("lookup", "open", "read"):
+    for kind in ("lookup", "read"):
         with Mounted(entry_timeout_ms=0, attr_timeout_ms=0) as storage:
             files = write_files(storage.source, 16, 5000)
             wait_together(storage, kind, read_file, paths(storage, files))
@@ -200,27 +196,6 @@ def test_the_page_cache_is_kept_or_not():
         assert storage.counts()["bytes_read"] == 2000
 
 
-def test_requests_have_a_largest_size():
-    for most, reads in ((4096, 16), (0, 1)):
-        with Mounted(max_read=most, direct_io=1) as storage:
-            write_file(storage.source + "/f", content(1, 65536))
-            assert uncached(storage.path + "/f", 65536) == content(1, 65536)
-            assert storage.counts()["reads"] == reads, storage.counts()
-
-
-def test_short_reads():
-    data = content(1, 10000)
-    with Mounted(short_read=100) as storage:
-        write_file(storage.source + "/f", data)
-        # The page cache would take it for the end of the file.
-        assert read_file(storage.path + "/f") == data
-        storage.set(direct_io=1)
-        assert uncached(storage.path + "/f", 5000, 50) == data[50:150]
-        assert read_file(storage.path + "/f") == data
-        storage.set(short_read=0)
-        assert uncached(storage.path + "/f", 5000, 50) == data[50:5050]
-
-
 def test_reads_fail():
     with Mounted() as storage:
         path = storage.path + "/f"
@@ -256,20 +231,6 @@ def test_reads_beyond_an_offset_fail():
         assert len(uncached(storage.path + "/f", 4096, 524288 - 4096)) == 4096
         raises(errno.EIO, uncached, storage.path + "/f", 4096, 524288 - 4095)
         assert uncached(storage.path + "/f", 4096, 1 << 20) == b""
-
-
-def test_the_nth_read_fails_once():
-    with Mounted(direct_io=1) as storage:
-        write_file(storage.source + "/f", b"x" * 100)
-        for nth in (1, 7):
-            storage.fail(nth=nth)
-            results = []
-            for _ in range(10):
-                try:
-                    results.append(len(uncached(storage.path + "/f", 10)))
-                except OSError as error:
-                    results.append(-error.errno)
-            assert results == [10] * (nth - 1) + [-errno.EIO] + [10] * (10 - nth), results
 
 
 def test_opens_fail():
@@ -345,7 +306,7 @@ def test_settings_that_are_refused():
     with Mounted() as storage:
         before = storage.settings()
         for words in ("nonsense=1", "latency_us", "latency_us=", "latency_us=1x", "stall=2",
-                      "latency_us=-1", "threads=4", "max_read=4096",
+                      "latency_us=-1", "threads=4", "readdirplus=0",
                       "latency_us=7 nonsense=1", "latency_us=99999999999999999999"):
             try:
                 storage.ask("set " + words)

@@ -210,22 +210,6 @@ def test_holes_are_found():
         assert found[0] == found[1] and found[0][1] > 9000, found
 
 
-def test_extended_attributes():
-    with Mounted() as storage:
-        real, path = storage.source + "/f", storage.path + "/f"
-        write_file(real, b"")
-        try:
-            os.setxattr(real, "user.one", b"\0\1")
-        except OSError as error:
-            raise Skip("xattr", "not in the file system of TMPDIR: %s" % error)
-        assert os.getxattr(path, "user.one") == b"\0\1" and os.listxattr(path) == ["user.one"]
-        os.setxattr(path, "user.two", b"2")
-        assert os.getxattr(real, "user.two") == b"2"
-        os.removexattr(path, "user.one")
-        assert os.listxattr(real) == ["user.two"]
-        raises(errno.ENODATA, os.getxattr, path, "user.one")
-
-
 def refused(path, lock):
     """Whether another process is refused this lock."""
     child = os.fork()
