@@ -43,12 +43,11 @@ def test_jobs_far_apart_share():
                late=[pace * batches for batches in behind], FAKECUDA_BANDWIDTH="262144000")
 
 
-def test_a_lone_job_makes_no_ring():
-    with Gpu() as gpu:
-        gpu.run(1, 200)
-        counters = gpu.safe()
-        assert counters["ipc_exports"] == 0 and counters["d2d_copies"] == 0, counters
-        assert counters["h2d_copies"] == 200, counters
+def test_a_lone_job_makes_no_ring(gpu):
+    gpu.run(1, 200)
+    counters = gpu.safe()
+    assert counters["ipc_exports"] == 0 and counters["d2d_copies"] == 0, counters
+    assert counters["h2d_copies"] == 200, counters
 
 
 def test_a_ring_that_does_not_pay_is_given_back():
@@ -79,13 +78,12 @@ def test_a_ring_is_shaped_for_what_recurs():
                FAKECUDA_MEMORY=str(memory << 30), FAKECUDA_MEMORY_SHARED="1")
 
 
-def test_different_batches_are_different():
-    with Gpu() as gpu:
-        env = gpu.group.environment(**gpu.more)
-        jobs = [start([JOBS, str(i), "1", "100", "pause=1000"], env) for i in (1, 2)]
-        for job in jobs:
-            well(job, 100)
-        assert gpu.safe()["h2d_copies"] == 200
+def test_different_batches_are_different(gpu):
+    env = gpu.group.environment(**gpu.more)
+    jobs = [start([JOBS, str(i), "1", "100", "pause=1000"], env) for i in (1, 2)]
+    for job in jobs:
+        well(job, 100)
+    assert gpu.safe()["h2d_copies"] == 200
 
 
 def random_schedules(schedules, workers=4):

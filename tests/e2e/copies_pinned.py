@@ -63,12 +63,11 @@ def test_forks_have_none():
         assert said == "child 0 parent 1 again True\n", said
 
 
-def test_what_is_dropped_is_unmapped():
-    with Gpu() as gpu:
-        assert job(gpu, "dropped") == "mapped 0\n"
-        counters = gpu.counters()
-        assert counters["call.cuMemHostRegister_v2"] == 300, counters
-        assert counters["call.cuMemHostUnregister"] == 300, counters
+def test_what_is_dropped_is_unmapped(gpu):
+    assert job(gpu, "dropped") == "mapped 0\n"
+    counters = gpu.counters()
+    assert counters["call.cuMemHostRegister_v2"] == 300, counters
+    assert counters["call.cuMemHostUnregister"] == 300, counters
 
 
 def test_contexts_that_go():
@@ -79,11 +78,10 @@ def test_contexts_that_go():
         assert counters["call.cuMemHostUnregister"] == 1, counters
 
 
-def test_no_gpu_is_used_for_its_sake():
-    with Gpu() as gpu:
-        outcome = run([PYTHON, JOB, "alone"], gpu.group.environment(**gpu.more))
-        assert outcome.output == "offered True taken None dropped 0\n", outcome.errors
-        assert not os.path.exists(gpu.file), "the driver was loaded"
+def test_no_gpu_is_used_for_its_sake(gpu):
+    outcome = run([PYTHON, JOB, "alone"], gpu.group.environment(**gpu.more))
+    assert outcome.output == "offered True taken None dropped 0\n", outcome.errors
+    assert not os.path.exists(gpu.file), "the driver was loaded"
 
 
 def test_off():

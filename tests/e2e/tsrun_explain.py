@@ -255,20 +255,19 @@ def test_a_table_that_is_none_is_said():
     assert not group.leftovers()
 
 
-def test_gc_takes_it_along():
-    with Group() as group:
-        with waiting(teller("Pure"), told_by(group)) as process:
-            path, = glob.glob("/dev/shm/" + support.shared_name(group.name, "loaders"))
-            assert os.stat(path).st_mode & 0o777 == 0o600
-            assert "would remove" not in group.gc().stdout and os.path.exists(path)
-            group.leave_to_gc()
-            support.signal_job(process, signal.SIGKILL)
-            process.wait()
-            assert os.path.exists(path)
-            done = group.gc()
-            assert "removed " + path in done.stdout and not os.path.exists(path), done.stdout
-            process.returncode = 0  # as the context expects of it
-            process.communicate = lambda *_, **__: None
+def test_gc_takes_it_along(group):
+    with waiting(teller("Pure"), told_by(group)) as process:
+        path, = glob.glob("/dev/shm/" + support.shared_name(group.name, "loaders"))
+        assert os.stat(path).st_mode & 0o777 == 0o600
+        assert "would remove" not in group.gc().stdout and os.path.exists(path)
+        group.leave_to_gc()
+        support.signal_job(process, signal.SIGKILL)
+        process.wait()
+        assert os.path.exists(path)
+        done = group.gc()
+        assert "removed " + path in done.stdout and not os.path.exists(path), done.stdout
+        process.returncode = 0  # as the context expects of it
+        process.communicate = lambda *_, **__: None
 
 
 def test_who_is_no_job():
