@@ -44,9 +44,7 @@ def test_a_job_that_is_done_at_once_is_told_whole(log):
     for _ in range(5):
         log.job(command=[PYTHON, "-c", "from PIL import Image; Image.open(%r).load()"
                          % support.pictures("s_4")[0]])
-        lines, damaged = log.finish()
-        assert damaged == []
-        same_as_statistics(lines, log.group.statistics())
+        log.check()
 
 
 def test_a_job_that_is_killed_has_its_end(log):
@@ -56,18 +54,14 @@ def test_a_job_that_is_killed_has_its_end(log):
     job.kill()
     job.communicate()
     log.jobs = []
-    lines, damaged = log.finish()
-    assert damaged == []
-    same_as_statistics(lines, log.group.statistics())
+    log.check()
 
 
 def test_forks_and_programs_that_follow_belong_to_their_job(log):
     job = log.job()
     tell(job, "decode", "fork", "exec", "decode", "fork")
     assert len(log.recorders()) == 1, log.recorders()
-    lines, damaged = log.finish()
-    assert damaged == []
-    same_as_statistics(lines, log.group.statistics())
+    lines = log.check()
     assert set(last(lines)) == {job.pid}
 
 
@@ -166,9 +160,7 @@ def test_a_stopped_writer_keeps_the_others_from_nothing(log):
     finally:
         os.kill(first, signal.SIGCONT)
     log.jobs = []
-    lines, damaged = log.finish()
-    assert damaged == []
-    same_as_statistics(lines, log.group.statistics())
+    log.check()
 
 
 def test_a_job_whose_recorder_is_gone_gets_another_with_its_next_worker(log):
@@ -181,9 +173,7 @@ def test_a_job_whose_recorder_is_gone_gets_another_with_its_next_worker(log):
     tell(job, "fork")
     wait_until(lambda: set(log.recorders()) - {first}, "another one")
     log.wait_for(lines=log.text().count("\n"))
-    lines, damaged = log.finish()
-    assert damaged == []
-    same_as_statistics(lines, log.group.statistics())
+    log.check()
 
 
 def test_a_log_that_is_removed_begins_anew(log):
@@ -193,9 +183,7 @@ def test_a_log_that_is_removed_begins_anew(log):
     os.unlink(log.path)
     tell(job, "decode")
     log.wait_for(job)
-    lines, damaged = log.finish()
-    assert damaged == []
-    same_as_statistics(lines, log.group.statistics())
+    log.check()
 
 
 def test_a_log_of_an_older_format_is_put_aside(log):
@@ -203,9 +191,7 @@ def test_a_log_of_an_older_format_is_put_aside(log):
     log.begin(0)
     support.write(log.path, older)
     tell(log.job(), "decode")
-    lines, damaged = log.finish()
-    assert damaged == []
-    same_as_statistics(lines, log.group.statistics())
+    log.check()
     assert support.read(log.path + ".1") == older
 
 

@@ -135,6 +135,13 @@ class Log:
         wait_until(lambda: not self.recorders(), "recorders end")
         return parse(self.text())
 
+    def check(self):
+        """Let all jobs end well; the lines, which are whole and what the statistics say."""
+        lines, damaged = self.finish()
+        assert damaged == [], damaged
+        same_as_statistics(lines, self.group.statistics())
+        return lines
+
 
 def tell(job, *words):
     """Let @job do that; its answers."""
